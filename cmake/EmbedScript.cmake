@@ -1,0 +1,16 @@
+# Run by tessera_embed: writes OUTPUT, a C++ file with FUNCTION and the FILES as raw strings.
+set(text "// Generated from data files. Do not edit.\n#include \"tessera/shipped.hpp\"\n\nnamespace tessera {\nnamespace {\n")
+set(entries "")
+set(index 0)
+foreach(file ${FILES})
+  get_filename_component(name ${file} NAME_WLE)
+  # Bracket-quoted read keeps semicolons and brackets; raw strings keep everything else.
+  file(READ ${file} hex HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+  string(REGEX REPLACE "(................................................................................)" "\\1\n    " bytes "${bytes}")
+  string(APPEND text "constexpr char file${index}[] = {\n    ${bytes}0};\n")
+  string(APPEND entries "    {\"${name}\", {file${index}, sizeof file${index} - 1}},\n")
+  math(EXPR index "${index} + 1")
+endforeach()
+string(APPEND text "constexpr ShippedFile files[] = {\n${entries}    {},\n};\n}  // namespace\n\nstd::span<ShippedFile const> ${FUNCTION}() { return {files, ${index}}; }\n\n}  // namespace tessera\n")
+file(WRITE ${OUTPUT} "${text}")

@@ -1,0 +1,53 @@
+# A module is a folder of src/ with the same name: one static library tessera_<name>, all of the
+# folder's .cpp files, and the modules that it may use. The layering test reads the same arrows.
+
+set(TESSERA_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
+if(TESSERA_WERROR)
+  list(APPEND TESSERA_WARNINGS -Werror)
+endif()
+
+# tessera_module(<name> [USES <module or library>...])
+function(tessera_module name)
+  cmake_parse_arguments(PARSE_ARGV 1 module "" "" "USES")
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  if(NOT sources)
+    set(sources ${PROJECT_BINARY_DIR}/empty.cpp)
+    file(WRITE ${sources} "")
+  endif()
+  add_library(tessera_${name} STATIC ${sources})
+  target_include_directories(tessera_${name}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
+    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_compile_features(tessera_${name} PUBLIC cxx_std_20)
+  target_compile_options(tessera_${name} PRIVATE ${TESSERA_WARNINGS})
+  foreach(used ${module_USES})
+    if(TARGET tessera_${used})
+      target_link_libraries(tessera_${name} PUBLIC tessera_${used})
+    else()
+      target_link_libraries(tessera_${name} PRIVATE ${used})
+    endif()
+  endforeach()
+endfunction()
+
+# tessera_tests(<folder of tests/> [USES <module or library>...]): every *_test.cpp of the folder in one
+# executable <folder>_tests, discovered by ctest.
+function(tessera_tests name)
+  cmake_parse_arguments(PARSE_ARGV 1 tests "" "" "USES")
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*_test.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name}_tests ${sources})
+  target_include_directories(${name}_tests PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
+  target_compile_definitions(${name}_tests PRIVATE TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_compile_options(${name}_tests PRIVATE ${TESSERA_WARNINGS})
+  foreach(used ${tests_USES})
+    if(TARGET tessera_${used})
+      target_link_libraries(${name}_tests PRIVATE tessera_${used})
+    else()
+      target_link_libraries(${name}_tests PRIVATE ${used})
+    endif()
+  endforeach()
+  target_link_libraries(${name}_tests PRIVATE GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name}_tests DISCOVERY_TIMEOUT 120 PROPERTIES TIMEOUT 300)
+endfunction()

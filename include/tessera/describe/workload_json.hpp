@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workloads from text. Pure: the caller reads the file. `file` appears in diagnostics only.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "workload.hpp"
+
+namespace tessera {
+
+/// Tessera's own format, schema workloads/workload.schema.json: either "operators" or "stages".
+/// Diagnostics name file and line.
+Expected<Workload> parse_workload(std::string_view json, std::string const& file);
+
+/// The inverse: parse_workload(print_workload(w)) equals w but for source lines.
+std::string print_workload(Workload const& workload);
+
+/// Which part of a decoder-only transformer, at which sizes, on one GPU of `tensor_parallel`.
+struct BlockOptions {
+  std::string block = "mlp";          ///< "mlp" or "attention"
+  std::int64_t tokens = 1;            ///< new tokens per sequence
+  std::int64_t sequences = 1;
+  std::int64_t cached = 0;            ///< tokens per sequence in the KV cache
+  int tensor_parallel = 1;
+  std::string data_type;              ///< "fp16", "bf16" or "" (the config's own, else fp16)
+};
+
+/// A Hugging Face config.json of a llama, mistral, qwen2, qwen3, gpt2 or gpt_neox family model.
+/// An unknown model_type is refused with the list of the fields that are needed.
+Expected<OperatorGraph> import_hf_config(std::string_view json, std::string const& file,
+                                         BlockOptions const& options);
+
+/// A convolution network's JSON (workloads/resnet-38.json, vgg-19.json): `block` names one layer group.
+struct ConvOptions {
+  std::string layer;                  ///< "56x56x64"
+  std::int64_t images = 1;
+};
+Expected<OperatorGraph> import_conv_network(std::string_view json, std::string const& file,
+                                            ConvOptions const& options);
+
+}  // namespace tessera

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a description to a plan: enumerate, rule out, price, choose, explain.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "../check/check.hpp"
+#include "../describe/workload.hpp"
+#include "../measure/machine_profile.hpp"
+#include "../timeline.hpp"
+#include "plan.hpp"
+
+namespace tessera {
+
+struct PlanOptions {
+  std::vector<Mechanism> mechanisms;   ///< empty: all that the machine has
+  std::vector<std::string> policies;   ///< empty: all generated; else only these names
+  bool all_optimizations = true;       ///< false: neither W, R, T nor plain store (the paper's "vanilla")
+  int max_priced = 0;                  ///< 0: no limit
+};
+
+/// What a candidate costs: Timeline::end and who limits it. simulate() is one, a measured run another;
+/// the planner knows neither. Called with candidates whose progress is proved.
+using Pricer = std::function<Expected<Timeline>(Plan const&)>;
+
+/// Cheapest plan by `price`. Never one that is predicted slower than the best stream order; every
+/// alternative is in Plan::alternatives with its reason. Refuses what no mechanism can run.
+Expected<Plan> choose(CheckedPipeline const& checked, MachineProfile const& machine,
+                      Pricer const& price, PlanOptions const& options = {});
+
+/// The same over all tile shapes of the kernel catalogue.
+Expected<Plan> choose(OperatorGraph const& graph, MachineProfile const& machine,
+                      Pricer const& price, PlanOptions const& options = {});
+
+}  // namespace tessera

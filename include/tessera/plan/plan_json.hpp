@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan as versioned JSON ("schema": "tessera.plan/1"), whole: what the runtime loads without recompiling.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "plan.hpp"
+
+namespace tessera {
+
+std::string print_plan(Plan const& plan);
+
+/// Refuses text that is not a plan, a newer version, and any plan whose parts contradict each other
+/// (indices, counts, permutations, semaphore layout): a plan that this returns is safe to index with.
+Expected<Plan> parse_plan(std::string_view json, std::string const& file);
+
+}  // namespace tessera
