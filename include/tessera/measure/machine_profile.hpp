@@ -14,6 +14,7 @@ namespace tessera {
 struct MachineProfile {
   std::string name;             ///< "h200"
   std::string gpu;              ///< "NVIDIA H200 SXM"
+  std::string architecture;     ///< "sm_90": which kernels of the catalogue it runs; "": told from what it has
   bool provisional = false;     ///< true: not measured by `tessera probe`
 
   // What an SM can hold.
