@@ -2,18 +2,23 @@
 #include "tessera/describe/tile_relation.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace tessera {
 
 TileRelation::TileRelation(Pipeline const& pipeline, Dependence const& dependence)
     : consumer_(pipeline.stages[static_cast<std::size_t>(dependence.consumer)].tile_grid()),
-      producer_(pipeline.stages[static_cast<std::size_t>(dependence.producer)].tile_grid()),
-      accesses_(dependence.accesses) {}
+      producer_(pipeline.stages[static_cast<std::size_t>(dependence.producer)].tile_grid()) {
+  for (auto const& access : dependence.accesses)
+    for (auto const& range : access.ranges)
+      ranges_.push_back({TileProgram(range.begin), TileProgram(range.end)});
+}
 
 void TileRelation::boxes_of(std::int64_t consumer_tile, std::vector<Box>& out) const {
   out.clear();
   auto const tile = tile_of(consumer_, consumer_tile);
-  for (auto const& access : accesses_) {
+  auto const rank = static_cast<std::size_t>(producer_.rank);
+  for (std::size_t first = 0; first < ranges_.size(); first += rank) {
     Box box;
     bool empty = false;
     for (int d = 0; d < k_max_rank; ++d) {
@@ -22,7 +27,7 @@ void TileRelation::boxes_of(std::int64_t consumer_tile, std::vector<Box>& out) c
         box.end[d] = 1;
         continue;
       }
-      auto const& range = access.ranges[static_cast<std::size_t>(d)];
+      auto const& range = ranges_[first + static_cast<std::size_t>(d)];
       auto const begin = std::max<std::int64_t>(range.begin.evaluate(tile.at), 0);
       auto const end = std::min<std::int64_t>(range.end.evaluate(tile.at), producer_.extent[d]);
       if (begin >= end) {

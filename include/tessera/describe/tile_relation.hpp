@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pipeline.hpp"
+#include "tile_program.hpp"
 
 namespace tessera {
 
@@ -32,7 +33,11 @@ class TileRelation {
  private:
   TileGrid consumer_;
   TileGrid producer_;
-  std::vector<Access> accesses_;
+  struct Range {
+    TileProgram begin;
+    TileProgram end;
+  };
+  std::vector<Range> ranges_;  // one for each access and producer dimension, access by access
 };
 
 }  // namespace tessera
