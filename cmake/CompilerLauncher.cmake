@@ -1,0 +1,10 @@
+# Compile through ccache where it is installed, unless the user named a launcher.
+find_program(TESSERA_CCACHE ccache DOC "Compiler cache, used for every language")
+mark_as_advanced(TESSERA_CCACHE)
+if(TESSERA_CCACHE)
+  foreach(language CXX CUDA)
+    if(NOT CMAKE_${language}_COMPILER_LAUNCHER)
+      set(CMAKE_${language}_COMPILER_LAUNCHER ${TESSERA_CCACHE})
+    endif()
+  endforeach()
+endif()

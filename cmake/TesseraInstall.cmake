@@ -1,0 +1,40 @@
+# Installs headers, libraries, the tool, and what find_package(tessera) and pkg-config need to find them.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
+
+get_property(modules GLOBAL PROPERTY TESSERA_MODULES)
+set(targets tessera_sync tessera_all)
+foreach(module ${modules})
+  list(APPEND targets tessera_${module})
+endforeach()
+install(TARGETS ${targets} EXPORT tessera_targets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(TARGET tessera)
+  set_target_properties(tessera PROPERTIES EXPORT_NAME tool)
+  install(TARGETS tessera EXPORT tessera_targets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tessera ${PROJECT_BINARY_DIR}/include/tessera
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+install(EXPORT tessera_targets NAMESPACE tessera:: DESTINATION ${package_directory})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tesseraConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/tesseraConfig.cmake INSTALL_DESTINATION ${package_directory})
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/tesseraConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/tesseraConfig.cmake ${PROJECT_BINARY_DIR}/tesseraConfigVersion.cmake
+  DESTINATION ${package_directory})
+
+# The archives in link order: a module before those that it uses.
+set(pkgconfig_libraries "")
+foreach(module ${modules})
+  string(PREPEND pkgconfig_libraries "-ltessera_${module} ")
+endforeach()
+foreach(name tessera tessera-sync)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
