@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/assemble.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tessera/plan/orders.hpp"
+#include "tessera/plan/progress.hpp"
+#include "tessera/plan/waves.hpp"
+
+namespace tessera {
+namespace {
+
+Diagnostic does_not_fit(MachineProfile const& machine, std::string const& what, Resources const& r,
+                        SourceLine where) {
+  return {"E0301",
+          Severity::error,
+          std::move(where),
+          fmt::format("{} does not fit an SM of {}: {} run out", what, machine.name,
+                      occupancy_limiter(machine, r)),
+          {fmt::format("a block takes {} threads, {} registers each, and {} bytes of shared memory",
+                       r.threads, r.registers_per_thread, r.shared_bytes),
+           fmt::format("an SM has {} threads, {} registers and {} bytes of shared memory, {} for one block",
+                       machine.threads_per_sm, machine.registers_per_sm, machine.shared_bytes_per_sm,
+                       machine.shared_bytes_per_block)},
+          "choose a smaller tile, or fewer slices in flight"};
+}
+
+/// What a block of any stage may need: a persistent launch has one size.
+Resources largest(Pipeline const& pipeline) {
+  Resources result{0, 0, 0};
+  for (auto const& stage : pipeline.stages) {
+    result.threads = std::max(result.threads, stage.resources.threads);
+    result.registers_per_thread = std::max(result.registers_per_thread, stage.resources.registers_per_thread);
+    result.shared_bytes = std::max(result.shared_bytes, stage.resources.shared_bytes);
+  }
+  return result;
+}
+
+/// True if the stage waits for something and loads something else that has no producer: what R needs.
+bool can_load_before_waiting(Pipeline const& pipeline, int s) {
+  auto const& stage = pipeline.stages[static_cast<std::size_t>(s)];
+  bool waits = false;
+  std::vector<std::string> produced;
+  for (auto const& dependence : pipeline.dependences)
+    if (dependence.consumer == s) {
+      waits = true;
+      produced.push_back(dependence.operand);
+    }
+  return waits && std::any_of(stage.operands.begin(), stage.operands.end(), [&](Operand const& operand) {
+           return std::find(produced.begin(), produced.end(), operand.name) == produced.end();
+         });
+}
+
+/// Index of the set with this producer and map, added if it is new.
+int semaphore_set(Plan& plan, int producer, SemaphoreMap const& map, std::string const& name) {
+  for (std::size_t i = 0; i < plan.semaphores.size(); ++i)
+    if (plan.semaphores[i].producer == producer && same_map(plan.semaphores[i].map, map))
+      return static_cast<int>(i);
+  std::int64_t const first =
+      plan.semaphores.empty() ? 0 : plan.semaphores.back().first + plan.semaphores.back().count;
+  auto const grid = plan.pipeline.stages[static_cast<std::size_t>(producer)].tile_grid();
+  plan.semaphores.push_back({producer, map, name, first, map.count(grid)});
+  return static_cast<int>(plan.semaphores.size()) - 1;
+}
+
+void lay_out_semaphores(Plan& plan, std::vector<Policy> const& policies,
+                        std::vector<BufferReuse> const& reuses) {
+  bool const tiles = uses_semaphores(plan.mechanism);
+  for (std::size_t d = 0; d < plan.pipeline.dependences.size(); ++d) {
+    PlannedDependence planned{static_cast<int>(d), -1};
+    auto const producer = plan.pipeline.dependences[d].producer;
+    if (tiles) planned.semaphore_set = semaphore_set(plan, producer, policies[d].map, policies[d].name);
+    plan.dependences.push_back(planned);
+  }
+  if (plan.mechanism == Mechanism::stream_order) return;
+  for (auto const& reuse : reuses) {
+    if (reuse.covered) continue;
+    ReuseEdge edge{reuse.writer, reuse.reader, reuse.buffer, -1};
+    auto const grid = plan.pipeline.stages[static_cast<std::size_t>(reuse.reader)].tile_grid();
+    if (tiles) edge.semaphore_set = semaphore_set(plan, reuse.reader, whole_grid(grid), "GridSync");
+    if (std::find(plan.reuse_edges.begin(), plan.reuse_edges.end(), edge) == plan.reuse_edges.end())
+      plan.reuse_edges.push_back(edge);
+  }
+}
+
+/// Waves of a stage and its neighbours in the chain, for the paper's rules (IV-C): most over all pairs of a
+/// producer and a consumer that the stage is part of.
+double waves_with_partners(Plan const& plan, int s) {
+  double most = plan.stages[static_cast<std::size_t>(s)].waves;
+  for (auto const& dependence : plan.pipeline.dependences)
+    if (dependence.consumer == s || dependence.producer == s)
+      most = std::max(most, plan.stages[static_cast<std::size_t>(dependence.consumer)].waves +
+                                plan.stages[static_cast<std::size_t>(dependence.producer)].waves);
+  return most;
+}
+
+bool has_single_posts(Plan const& plan, int s) {
+  auto const& stage = plan.pipeline.stages[static_cast<std::size_t>(s)];
+  return std::any_of(plan.semaphores.begin(), plan.semaphores.end(), [&](SemaphoreSet const& set) {
+    return set.producer == s && set.map.tiles_of(stage.tile_grid(), 0) * stage.splits == 1;
+  });
+}
+
+void set_optimizations(Plan& plan, Recipe const& recipe) {
+  bool const tiles = uses_semaphores(plan.mechanism);
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    auto& stage = plan.stages[i];
+    int const s = static_cast<int>(i);
+    double const partners = waves_with_partners(plan, s);
+    bool const starts_early = plan.mechanism != Mechanism::stream_order;
+    stage.wait_kernel =
+        plan.mechanism == Mechanism::wait_kernel && s > 0 && !(recipe.avoid_wait_kernel && partners < 2);
+    stage.reorder_loads = recipe.reorder_loads && starts_early && can_load_before_waiting(plan.pipeline, s);
+    stage.custom_order =
+        plan.mechanism == Mechanism::fused ||
+        (tiles && !(recipe.avoid_custom_order && stage.order.table.empty() && partners <= 2));
+    stage.plain_store = recipe.plain_store && has_single_posts(plan, s);
+  }
+}
+
+/// Takes back T, then W, until progress can be proved.
+Expected<void> prove(Plan& plan, MachineProfile const& machine) {
+  auto proof = prove_progress(plan, machine);
+  if (!proof && plan.mechanism == Mechanism::wait_kernel) {
+    auto const retry = [&](auto&& change) {
+      if (proof) return;
+      auto safer = plan;
+      for (std::size_t s = 0; s < safer.stages.size(); ++s) change(safer.stages[s], s);
+      if (safer.stages == plan.stages) return;
+      if (auto again = prove_progress(safer, machine)) {
+        plan = std::move(safer);
+        proof = std::move(again);
+      }
+    };
+    retry([](StagePlan& stage, std::size_t) { stage.custom_order = true; });
+    retry([](StagePlan& stage, std::size_t s) { stage.wait_kernel = s > 0; });
+    retry([](StagePlan& stage, std::size_t s) {
+      stage.custom_order = true;
+      stage.wait_kernel = s > 0;
+    });
+  }
+  if (!proof) return tl::make_unexpected(std::move(proof).error());
+  plan.proof = std::move(*proof);
+  return {};
+}
+
+}  // namespace
+
+Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const& reuses,
+                        MachineProfile const& machine, Recipe const& recipe) {
+  Plan plan;
+  plan.pipeline = pipeline;
+  plan.machine = machine.name;
+  plan.mechanism = recipe.mechanism;
+  plan.stages.resize(pipeline.stages.size());
+
+  bool const pdl = recipe.mechanism == Mechanism::pdl || recipe.mechanism == Mechanism::pdl_tiles;
+  if (pdl && !machine.has_pdl)
+    return refuse({"E0303",
+                   Severity::error,
+                   pipeline.where,
+                   fmt::format("{} has no programmatic dependent launch", machine.name),
+                   {},
+                   "use the wait kernel or a fused launch there"});
+
+  std::int64_t blocks = 0;
+  Diagnostics misfits;
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    auto const& stage = pipeline.stages[s];
+    plan.stages[s].occupancy = occupancy(machine, stage.resources);
+    if (plan.stages[s].occupancy < 1)
+      misfits.push_back(
+          does_not_fit(machine, fmt::format("a block of {}", stage.name), stage.resources, stage.where));
+    blocks += stage.blocks();
+  }
+  if (!misfits.empty()) return tl::make_unexpected(std::move(misfits));
+
+  if (recipe.mechanism == Mechanism::fused) {
+    auto const resources = largest(pipeline);
+    int const resident = occupancy(machine, resources);
+    if (resident < 1)
+      return refuse(does_not_fit(machine,
+                                 "a block of the persistent launch, which holds the most of all stages,",
+                                 resources, pipeline.where));
+    for (auto& stage : plan.stages) stage.occupancy = resident;
+    plan.workers = static_cast<int>(std::min(std::int64_t{resident} * machine.sms, blocks));
+  }
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s)
+    plan.stages[s].waves =
+        waves(pipeline.stages[s].blocks(), std::int64_t{plan.stages[s].occupancy} * machine.sms);
+
+  bool const tiles = uses_semaphores(recipe.mechanism);
+  auto policies = recipe.policies;
+  if (tiles && policies.empty())
+    for (std::size_t d = 0; d < pipeline.dependences.size(); ++d)
+      policies.push_back(generate_policies(pipeline, static_cast<int>(d)).front());
+  lay_out_semaphores(plan, policies, reuses);
+
+  if (tiles && recipe.as_needed_order) {
+    auto orders = dependence_orders(pipeline);
+    for (std::size_t s = 0; s < orders.size(); ++s) plan.stages[s].order = std::move(orders[s]);
+  }
+  set_optimizations(plan, recipe);
+  if (recipe.mechanism == Mechanism::fused && recipe.merged_tickets) {
+    std::vector<TileOrder> orders;
+    for (auto const& stage : plan.stages) orders.push_back(stage.order);
+    plan.tickets = merged_tickets(pipeline, orders, plan.reuse_edges, plan.workers);
+  }
+  if (auto proved = prove(plan, machine); !proved) return tl::make_unexpected(std::move(proved).error());
+  return plan;
+}
+
+Expected<Plan> build_plan(CheckedPipeline const& checked, MachineProfile const& machine,
+                          Recipe const& recipe) {
+  return assemble(checked.pipeline(), checked.reuses(), machine, recipe);
+}
+
+}  // namespace tessera

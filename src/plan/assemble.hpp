@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tessera/plan/build.hpp"
+
+namespace tessera {
+
+/// build_plan() for a pipeline that is known to be sound without a CheckedPipeline at hand: stream order
+/// of a tiled workload depends on nothing that check() finds out.
+Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const& reuses,
+                        MachineProfile const& machine, Recipe const& recipe);
+
+/// Which optimizations a plan ended up with: "+WRT", "+R", "" .
+std::string optimization_text(Plan const& plan);
+/// Policies of the dependences, each name once: "StridedSync + TileSync".
+std::string policy_text(Plan const& plan);
+/// "128x256x64 -> 64x128x64 / 4", or empty when no stage names a kernel.
+std::string kernel_text(Pipeline const& pipeline);
+
+}  // namespace tessera

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "plan/assemble.hpp"
+
+namespace tessera {
+
+std::string optimization_text(Plan const& plan) {
+  auto const any = [&](auto&& test) { return std::any_of(plan.stages.begin(), plan.stages.end(), test); };
+  std::string text;
+  if (plan.mechanism == Mechanism::wait_kernel && plan.stages.size() > 1 &&
+      !any([](StagePlan const& s) { return s.wait_kernel; }))
+    text += 'W';
+  if (any([](StagePlan const& s) { return s.reorder_loads; })) text += 'R';
+  if (uses_semaphores(plan.mechanism) && any([](StagePlan const& s) { return !s.custom_order; })) text += 'T';
+  if (any([](StagePlan const& s) { return s.plain_store; })) text += 'S';
+  return text.empty() ? text : "+" + text;
+}
+
+std::string policy_text(Plan const& plan) {
+  std::vector<std::string> names;
+  for (auto const& dependence : plan.dependences) {
+    if (dependence.semaphore_set < 0) continue;
+    auto const& name = plan.semaphores[static_cast<std::size_t>(dependence.semaphore_set)].policy;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  std::string text;
+  for (auto const& name : names) text += (text.empty() ? "" : " + ") + name;
+  return text;
+}
+
+std::string kernel_text(Pipeline const& pipeline) {
+  std::string text;
+  bool named = false;
+  for (auto const& stage : pipeline.stages) {
+    named = named || !stage.kernel.empty();
+    // "gemm_128x256x64": the stage's name says what it is, so that the shape is enough.
+    auto const underscore = stage.kernel.rfind('_');
+    auto shape = underscore == std::string::npos ? stage.kernel : stage.kernel.substr(underscore + 1);
+    if (stage.splits > 1) shape += "/" + std::to_string(stage.splits);
+    text += (text.empty() ? "" : " -> ") + shape;
+  }
+  return named ? text : "";
+}
+
+std::string describe(Plan const& plan) {
+  std::string text = to_text(plan.mechanism);
+  for (auto const& part : {policy_text(plan), kernel_text(plan.pipeline)})
+    if (!part.empty()) text += ", " + part;
+  if (std::any_of(plan.stages.begin(), plan.stages.end(),
+                  [](StagePlan const& s) { return !s.order.table.empty(); }))
+    text += ", tiles as needed";
+  if (!plan.tickets.empty()) text += ", merged tickets";
+  if (auto const optimizations = optimization_text(plan); !optimizations.empty())
+    text += ", " + optimizations;
+  return text;
+}
+
+}  // namespace tessera

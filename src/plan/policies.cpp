@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/plan/policies.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "plan/dimension_choices.hpp"
+#include "tessera/describe/tile_relation.hpp"
+
+namespace tessera {
+namespace {
+
+std::string word(DimensionMap const& map) {
+  switch (map.grouping) {
+    case Grouping::each: return "Each";
+    case Grouping::all: return "All";
+    case Grouping::block: return "Block" + std::to_string(map.width);
+    case Grouping::stride: return "Stride" + std::to_string(map.width);
+  }
+  return "";
+}
+
+/// What one consumer tile waits for under a map: semaphores, and the tiles that they stand for.
+struct Wait {
+  std::int64_t semaphores = 0;
+  std::int64_t tiles = 0;
+};
+
+Wait wait_of(SemaphoreMap const& map, TileGrid const& grid, std::vector<std::int64_t> const& tiles,
+             std::vector<std::int64_t>& scratch) {
+  scratch.clear();
+  for (auto const tile : tiles) {
+    auto const semaphore = map.semaphore_of(grid, tile_of(grid, tile));
+    if (scratch.empty() || scratch.back() != semaphore) scratch.push_back(semaphore);
+  }
+  std::sort(scratch.begin(), scratch.end());
+  scratch.erase(std::unique(scratch.begin(), scratch.end()), scratch.end());
+  Wait wait{static_cast<std::int64_t>(scratch.size()), 0};
+  for (auto const semaphore : scratch) wait.tiles += map.tiles_of(grid, semaphore);
+  return wait;
+}
+
+std::string key_of(std::vector<TileRelation::Box> const& boxes) {
+  return {reinterpret_cast<char const*>(boxes.data()), boxes.size() * sizeof(TileRelation::Box)};
+}
+
+/// Fills in the costs of all policies in one pass over the consumer grid. Consumer tiles that read the same
+/// boxes (a row of a GEMM) are worked out once.
+void count_costs(Pipeline const& pipeline, Dependence const& dependence, std::vector<Policy>& policies) {
+  TileRelation const relation(pipeline, dependence);
+  auto const& grid = relation.producer_grid();
+  auto const consumer_splits = pipeline.stages[static_cast<std::size_t>(dependence.consumer)].splits;
+  auto const producer_splits = pipeline.stages[static_cast<std::size_t>(dependence.producer)].splits;
+
+  std::unordered_map<std::string, std::vector<Wait>> known;
+  std::vector<TileRelation::Box> boxes;
+  std::vector<std::int64_t> tiles, scratch;
+  for (std::int64_t tile = 0; tile < relation.consumer_grid().tiles(); ++tile) {
+    relation.boxes_of(tile, boxes);
+    auto [place, fresh] = known.try_emplace(key_of(boxes));
+    if (fresh) {
+      relation.producers_of(tile, tiles);
+      for (auto const& policy : policies) place->second.push_back(wait_of(policy.map, grid, tiles, scratch));
+    }
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      policies[p].waits += place->second[p].semaphores * consumer_splits;
+      policies[p].tiles_awaited = std::max(policies[p].tiles_awaited, place->second[p].tiles);
+    }
+  }
+  for (auto& policy : policies) {
+    policy.semaphores = policy.map.count(grid);
+    // Members fall with the index in every dimension, so that semaphore 0 has the most.
+    policy.posts_per_value = policy.map.tiles_of(grid, 0) * producer_splits;
+  }
+}
+
+/// R*S of a convolution's kernel: 9, 25, 49, ... A division by a tile size is by an even number.
+bool is_odd_square(std::int64_t n) {
+  for (std::int64_t root = 3; root <= 31; root += 2)
+    if (root * root == n) return true;
+  return false;
+}
+
+}  // namespace
+
+SemaphoreMap normalized(SemaphoreMap map, TileGrid const& producer) {
+  for (int d = 0; d < k_max_rank; ++d) map.dimension[d] = normalized(map.dimension[d], producer.extent[d]);
+  return map;
+}
+
+bool same_map(SemaphoreMap const& a, SemaphoreMap const& b) {
+  for (int d = 0; d < k_max_rank; ++d)
+    if (!same(a.dimension[d], b.dimension[d])) return false;
+  return true;
+}
+
+SemaphoreMap whole_grid(TileGrid const& producer) {
+  SemaphoreMap map;
+  for (auto& dimension : map.dimension) dimension = {Grouping::all, 1};
+  return normalized(map, producer);
+}
+
+bool reads_like_convolution(Dependence const& dependence) {
+  constexpr int k_origin[k_max_rank] = {};
+  for (auto const& access : dependence.accesses)
+    for (std::size_t d = 0; d < access.ranges.size(); ++d) {
+      auto const& range = access.ranges[d];
+      // A halo reaches over the border at the first tile.
+      if (range.clamp && range.begin.evaluate(k_origin) < 0) return true;
+      if (d == 0 && range.begin.op == TileExpr::Op::floor_div && is_odd_square(range.begin.value))
+        return true;
+    }
+  return false;
+}
+
+std::string policy_name(SemaphoreMap const& given, TileGrid const& producer, bool convolution) {
+  auto const map = normalized(given, producer);
+  // A dimension of one tile is neither each nor all: it fits both.
+  auto const is = [&](int d, Grouping grouping) {
+    return map.dimension[d].grouping == grouping || (producer.extent[d] == 1 && grouping == Grouping::all);
+  };
+  auto const rest_each = [&](int from) {
+    for (int d = from; d < k_max_rank; ++d)
+      if (!is(d, Grouping::each)) return false;
+    return true;
+  };
+  if (rest_each(0)) return convolution ? "Conv2DTileSync" : "TileSync";
+  if (map.dimension[0].grouping == Grouping::all && rest_each(1)) return "RowSync";
+  if (map.dimension[0].grouping == Grouping::stride && rest_each(1)) return "StridedSync";
+  if (is(0, Grouping::all) && map.dimension[1].grouping == Grouping::block && rest_each(2))
+    return "BatchedRowSync";
+  if (map.count(producer) == 1) return "GridSync";
+  std::string name;
+  for (int d = 0; d < producer.rank; ++d) name += word(map.dimension[d]);
+  return name;
+}
+
+std::vector<Policy> generate_policies(Pipeline const& pipeline, int dependence_index) {
+  auto const& dependence = pipeline.dependences[static_cast<std::size_t>(dependence_index)];
+  auto const grid = pipeline.stages[static_cast<std::size_t>(dependence.producer)].tile_grid();
+  auto const choices = dimension_choices(pipeline, dependence);
+  bool const convolution = reads_like_convolution(dependence);
+
+  std::vector<Policy> policies;
+  for (auto const& d3 : choices[3])
+    for (auto const& d2 : choices[2])
+      for (auto const& d1 : choices[1])
+        for (auto const& d0 : choices[0]) {
+          Policy policy;
+          policy.map.dimension[0] = d0;
+          policy.map.dimension[1] = d1;
+          policy.map.dimension[2] = d2;
+          policy.map.dimension[3] = d3;
+          policy.name = policy_name(policy.map, grid, convolution);
+          policies.push_back(policy);
+        }
+  count_costs(pipeline, dependence, policies);
+  return policies;
+}
+
+}  // namespace tessera

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/plan/policies.hpp"
+
+#include <gmock/gmock.h>
+
+#include "plan/examples.hpp"
+
+namespace tessera {
+namespace {
+
+using examples::all, examples::at, examples::depend, examples::dim, examples::stage;
+using testing::ElementsAre;
+
+std::vector<std::string> names(Pipeline const& pipeline, int dependence = 0) {
+  std::vector<std::string> result;
+  for (auto const& policy : generate_policies(pipeline, dependence)) result.push_back(policy.name);
+  return result;
+}
+
+TEST(Policies, gpt3_mlp_has_exactly_tile_and_row) {
+  EXPECT_THAT(names(examples::mlp(24, 48, 8)), ElementsAre("TileSync", "RowSync"));
+  EXPECT_THAT(names(examples::mlp(24, 48, 1)), ElementsAre("TileSync", "RowSync"));
+}
+
+TEST(Policies, mlp_costs) {
+  auto const policies = generate_policies(examples::mlp(24, 48, 4, 2, 3), 0);
+  ASSERT_EQ(policies.size(), 2u);
+  EXPECT_EQ(policies[0].semaphores, 96);
+  EXPECT_EQ(policies[0].waits, 48 * 4 * 3 * 24);
+  EXPECT_EQ(policies[0].posts_per_value, 2);
+  EXPECT_EQ(policies[0].tiles_awaited, 24);
+  EXPECT_EQ(policies[1].semaphores, 4);
+  EXPECT_EQ(policies[1].waits, 48 * 4 * 3);
+  EXPECT_EQ(policies[1].posts_per_value, 48);
+  EXPECT_EQ(policies[1].tiles_awaited, 24);
+}
+
+TEST(Policies, attention_shares_a_semaphore_at_a_stride) {
+  auto const pipeline = examples::attention_scores(12, 4);
+  EXPECT_THAT(names(pipeline), ElementsAre("TileSync", "StridedSync", "RowSync"));
+  auto const strided = generate_policies(pipeline, 0)[1];
+  EXPECT_EQ(strided.map.dimension[0].width, 12);
+  EXPECT_EQ(strided.posts_per_value, 3);  // XQ, XK and XV of a column
+  EXPECT_EQ(strided.semaphores, 12 * 4);
+}
+
+TEST(Policies, convolutions_have_their_own_name) {
+  EXPECT_THAT(names(examples::conv2d(18, 4)), ElementsAre("Conv2DTileSync", "RowSync"));
+}
+
+TEST(Policies, a_convolutions_halo_groups_rows_that_follow_each_other) {
+  Pipeline pipeline;
+  pipeline.stages = {stage("conv1", {{"x", 2}, {"y", 28}}), stage("conv2", {{"x", 2}, {"y", 14}})};
+  auto const y = dim(1) * 2;
+  depend(pipeline, 1, 0, {{{all(2), {y + TileExpr::constant(-1), y + TileExpr::constant(3), true}}}});
+  EXPECT_THAT(names(pipeline), ElementsAre("Conv2DTileSync", "RowSync", "EachBlock2", "BatchedRowSync",
+                                           "EachAll", "GridSync"));
+}
+
+TEST(Policies, taller_consumer_rows_group_the_producers_rows) {
+  Pipeline pipeline;
+  pipeline.stages = {stage("gemm1", {{"x", 8}, {"y", 8}}), stage("gemm2", {{"x", 8}, {"y", 4}})};
+  depend(pipeline, 1, 0, {{{all(8), {dim(1) * 2, dim(1) * 2 + TileExpr::constant(2)}}}});
+  auto const policies = generate_policies(pipeline, 0);
+  auto const batched = std::find_if(policies.begin(), policies.end(),
+                                    [](Policy const& p) { return p.name == "BatchedRowSync"; });
+  ASSERT_NE(batched, policies.end());
+  EXPECT_EQ(batched->map.dimension[1].width, 2);
+  EXPECT_EQ(batched->waits, 32);
+  EXPECT_EQ(batched->tiles_awaited, 16);
+}
+
+TEST(Policies, a_division_by_a_tile_size_is_no_convolution) {
+  Pipeline pipeline;
+  pipeline.stages = {stage("t", {{"x", 2}, {"y", 4}}), stage("gemm2", {{"x", 16}, {"y", 4}})};
+  depend(pipeline, 1, 0, {{{at(floor_div(dim(0), 16)), at(dim(1))}}});
+  EXPECT_THAT(names(pipeline), ElementsAre("TileSync", "RowSync"));
+}
+
+TEST(Policies, same_tile_needs_no_choice) {
+  Pipeline pipeline;
+  pipeline.stages = {stage("copy1", {{"x", 64}}), stage("copy2", {{"x", 64}})};
+  depend(pipeline, 1, 0, {{{at(dim(0))}}});
+  EXPECT_THAT(names(pipeline), ElementsAre("TileSync"));
+}
+
+TEST(Policies, names_of_other_products) {
+  TileGrid grid;
+  grid.rank = 3;
+  grid.extent[0] = 8, grid.extent[1] = 8, grid.extent[2] = 4;
+  SemaphoreMap map;
+  map.dimension[0] = {Grouping::block, 4};
+  map.dimension[2] = {Grouping::all, 1};
+  EXPECT_EQ(policy_name(map, grid, false), "Block4EachAll");
+  EXPECT_EQ(policy_name(whole_grid(grid), grid, false), "GridSync");
+}
+
+}  // namespace
+}  // namespace tessera
