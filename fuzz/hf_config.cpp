@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes as a model's config.json, with sizes also taken from the bytes: a refusal with diagnostics, or an
+// operator graph that prints and reads back the same.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "tessera/describe/workload_json.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
+  std::string_view const text(reinterpret_cast<char const*>(data), size);
+  // Sizes depend on the input's length, so that one input always means the same.
+  tessera::BlockOptions options;
+  options.block = size % 2 == 0 ? "mlp" : "attention";
+  options.tokens = 1 + static_cast<std::int64_t>(size % 97) * 13;
+  options.sequences = 1 + static_cast<std::int64_t>(size % 3);
+  options.cached = size % 5 == 0 ? 512 : 0;
+  options.tensor_parallel = size % 7 == 0 ? 8 : 1;
+
+  auto const graph = tessera::import_hf_config(text, "config.json", options);
+  if (!graph) {
+    if (graph.error().empty()) std::abort();
+    return 0;
+  }
+  auto const printed = tessera::print_workload(*graph);
+  auto const again = tessera::parse_workload(printed, "again.json");
+  if (!again || tessera::print_workload(*again) != printed) std::abort();
+  return 0;
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes as a workload: a refusal with diagnostics, or a value that prints, reads back the same and can be
+// checked.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "tessera/check/check.hpp"
+#include "tessera/describe/workload_json.hpp"
+
+namespace {
+
+// check() is exact, so its time grows with the grid; large grids belong in a benchmark.
+bool is_small(tessera::Pipeline const& pipeline) {
+  std::int64_t tiles = 0;
+  for (auto const& stage : pipeline.stages) {
+    std::int64_t product = 1;
+    for (auto const& dimension : stage.grid) {
+      if (dimension.extent < 1 || dimension.extent > 100) return true;  // refused at once
+      product *= dimension.extent;
+    }
+    tiles += product;
+  }
+  return tiles <= 2000;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
+  auto const workload =
+      tessera::parse_workload(std::string_view(reinterpret_cast<char const*>(data), size), "fuzz.json");
+  if (!workload) {
+    if (workload.error().empty()) std::abort();
+    return 0;
+  }
+  auto const text = tessera::print_workload(*workload);
+  auto const again = tessera::parse_workload(text, "again.json");
+  if (!again || tessera::print_workload(*again) != text) std::abort();
+
+  if (auto const* pipeline = std::get_if<tessera::Pipeline>(&*workload); pipeline && is_small(*pipeline)) {
+    auto const checked = tessera::check(*pipeline);
+    if (!checked && checked.error().empty()) std::abort();
+  }
+  return 0;
+}
