@@ -38,11 +38,11 @@ function(tessera_module name)
 endfunction()
 
 # tessera_tests(<folder of tests/> [USES <module or library>...]): every *_test.cpp of the folder in one
-# executable <folder>_tests, discovered by ctest.
+# executable <folder>_tests, discovered by ctest. TESSERA_TESTS, if set, names the only folders to build.
 function(tessera_tests name)
   cmake_parse_arguments(PARSE_ARGV 1 tests "" "" "USES")
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*_test.cpp)
-  if(NOT sources)
+  if(NOT sources OR (TESSERA_TESTS AND NOT name IN_LIST TESSERA_TESTS))
     return()
   endif()
   add_executable(${name}_tests ${sources})
