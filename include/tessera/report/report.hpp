@@ -10,29 +10,48 @@
 #include "../measure/machine_profile.hpp"
 #include "../plan/plan.hpp"
 #include "../timeline.hpp"
+#include "../timeline_json.hpp"
 
 namespace tessera {
 
 /// The choice, its waves, time, limiter, proof and the alternatives with reasons; <= 100 columns.
 std::string explain(Plan const& plan, int max_alternatives = 8);
 
+/// One row per plan: size, blocks, waves, mechanism, policy, predicted and stream-order time, gain, limiter.
+/// Precondition for both: the plan is consistent (choose() made it or parse_plan() accepted it).
+std::string explain_table(std::vector<Plan> const& plans);
+
+/// Stages and dependences as a Graphviz graph.
+std::string dot(Plan const& plan);
+
+/// What check() found: stages, exact counts of each dependence, buffer reuse, warnings.
+std::string check_text(CheckedPipeline const& checked);
+std::string check_json(CheckedPipeline const& checked);         ///< "schema": "tessera.check/1"
+std::string print_diagnostics(Diagnostics const& diagnostics);  ///< "schema": "tessera.diagnostics/1"
+
+/// A run in a few lines: total, waves, busy share, one row per stage.
+std::string summary(Timeline const& timeline);
+
 /// Chrome trace-event JSON (opens in Perfetto): a track for each SM slot, flow arrows post -> wait.
+/// Arrows need the plan; at most 1,000 are drawn, for the longest waits. Times are rounded to whole
+/// nanoseconds, in which Perfetto counts. One event per line.
 std::string perfetto_trace(Timeline const& timeline, Plan const* plan = nullptr);
 
 /// stage,tile,split,gpu,sm,slot,started_ns,...: one row per block.
 std::string timeline_csv(Timeline const& timeline);
-std::string print_timeline(Timeline const& timeline);   ///< JSON, "schema": "tessera.timeline/1"
-Expected<Timeline> parse_timeline(std::string_view json, std::string const& file);
 
-/// One page, no outside resources: explanation, drawn timeline, alternatives.
+/// One page, no outside resources: explanation, drawn timeline, alternatives. Reads well on a phone.
 struct ReportEntry {
   Plan plan;
   Timeline timeline;
-  Timeline stream_order;    ///< for the picture beside it; empty tiles: left out
+  Timeline stream_order;  ///< for the picture beside it; empty tiles: left out
 };
-std::string html_report(std::string const& title, std::vector<ReportEntry> const& entries);
 
-/// A timeline as text, one row per SM slot (for docs and terminals): figure 1 of the paper.
+/// `notes` are shown at the top: what the figures assume (a provisional machine profile, for example).
+std::string html_report(std::string const& title, std::vector<ReportEntry> const& entries,
+                        std::vector<std::string> const& notes = {});
+
+/// A timeline as text, one row per SM slot (for docs and terminals): figure 1 of the paper. At most 48 rows.
 std::string draw(Timeline const& timeline, int columns = 72);
 
 /// What moved between two runs: totals, and per stage start, end, waiting.

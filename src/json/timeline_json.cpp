@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Timelines as JSON. Blocks are rows of a table whose columns are named once: a hundred thousand of them fit
+// in a few megabytes. Times are integer picoseconds, so that a round trip is exact.
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "json/json_text.hpp"
+#include "json/reader.hpp"
+#include "tessera/timeline_json.hpp"
+
+namespace tessera {
+namespace {
+
+using json::Document;
+using json::Node;
+using json::ObjectReader;
+
+constexpr char const* k_schema = "tessera.timeline/1";
+constexpr json::Codes k_codes{"E0701", "E0702", "E0703", "E0704"};
+constexpr char const* k_other_version = "E0705";
+constexpr char const* k_contradiction = "E0706";
+
+// About 106 days; far from overflow in sums of a million blocks' times.
+constexpr std::int64_t k_longest_ps = std::int64_t{1} << 53;
+constexpr std::int64_t k_most_blocks = std::int64_t{1} << 31;
+constexpr std::int64_t k_most_sms = 1 << 16;
+
+constexpr std::array<char const*, 12> k_columns{"stage",     "split",     "tile",       "gpu",
+                                                "sm",        "slot",      "started_ps", "ready_ps",
+                                                "loaded_ps", "stored_ps", "posted_ps",  "waiting_ps"};
+
+nlohmann::ordered_json row_of(TileRecord const& tile) {
+  return {tile.stage,   tile.split, tile.tile,   tile.gpu,    tile.sm,     tile.slot,
+          tile.started, tile.ready, tile.loaded, tile.stored, tile.posted, tile.waiting};
+}
+
+StageSpan read_stage(Document& document, Node const& node) {
+  ObjectReader reader(document, node, "a stage");
+  StageSpan stage;
+  stage.name = reader.string("name");
+  reader.rename(fmt::format("stage \"{}\"", stage.name));
+  stage.first_start = reader.integer("first_start_ps", 0, k_longest_ps);
+  stage.last_end = reader.integer("last_end_ps", 0, k_longest_ps);
+  stage.tiles = reader.integer("tiles", 1, k_most_blocks);
+  stage.splits = static_cast<int>(reader.integer_or("splits", 1, 1, 1 << 16));
+  std::int64_t volume = 1;
+  for (auto const& item : reader.array("extent")) {
+    stage.extent.push_back(json::integer_item(document, item, 1, k_most_blocks));
+    volume = volume > k_most_blocks ? volume : volume * stage.extent.back();
+  }
+  if (volume != stage.tiles)
+    document.report(
+        node, k_contradiction,
+        fmt::format("stage \"{}\" says {} tiles, but its extents make {}", stage.name, stage.tiles, volume));
+  if (stage.first_start > stage.last_end)
+    document.report(node, k_contradiction, fmt::format("stage \"{}\" ends before it starts", stage.name));
+  reader.finish();
+  return stage;
+}
+
+/// What is wrong with a record, or nothing.
+std::string contradiction(Timeline const& timeline, TileRecord const& tile) {
+  if (static_cast<std::size_t>(tile.stage) >= timeline.stages.size())
+    return fmt::format("stage {} of {}", tile.stage, timeline.stages.size());
+  auto const& stage = timeline.stages[static_cast<std::size_t>(tile.stage)];
+  if (tile.tile >= stage.tiles)
+    return fmt::format("tile {} of {} in \"{}\"", tile.tile, stage.tiles, stage.name);
+  if (tile.split >= stage.splits)
+    return fmt::format("split {} of {} in \"{}\"", tile.split, stage.splits, stage.name);
+  if (tile.gpu >= timeline.gpus) return fmt::format("GPU {} of {}", tile.gpu, timeline.gpus);
+  if (tile.sm >= timeline.sms) return fmt::format("SM {} of {}", tile.sm, timeline.sms);
+  if (tile.slot >= timeline.slots_per_sm)
+    return fmt::format("slot {} of {}", tile.slot, timeline.slots_per_sm);
+  bool const in_order = tile.started <= tile.ready && tile.ready <= tile.loaded &&
+                        tile.loaded <= tile.stored && tile.stored <= tile.posted &&
+                        tile.posted <= timeline.end;
+  if (!in_order) return "times out of order (started <= ready <= loaded <= stored <= posted <= end)";
+  if (tile.waiting > tile.loaded - tile.started) return "it waits longer than from started to loaded";
+  return "";
+}
+
+bool read_tile(Document& document, Timeline& timeline, Node const& row) {
+  if (row.items().size() != k_columns.size() || !row.is(Node::Kind::array)) {
+    document.report(row, k_codes.value,
+                    fmt::format("a row of \"tiles\" must be an array of {} whole numbers", k_columns.size()));
+    return false;
+  }
+  std::array<std::int64_t, k_columns.size()> v{};
+  for (std::size_t c = 0; c < v.size(); ++c) {
+    v[c] = json::integer_item(document, row.items()[c], 0,
+                              c < 2 || (c > 2 && c < 6) ? k_most_sms : k_longest_ps);
+    if (document.failed()) return false;
+  }
+  TileRecord const tile{static_cast<std::int32_t>(v[0]),
+                        static_cast<std::int32_t>(v[1]),
+                        v[2],
+                        static_cast<std::int32_t>(v[3]),
+                        static_cast<std::int32_t>(v[4]),
+                        static_cast<std::int32_t>(v[5]),
+                        v[6],
+                        v[7],
+                        v[8],
+                        v[9],
+                        v[10],
+                        v[11]};
+  if (auto const wrong = contradiction(timeline, tile); !wrong.empty()) {
+    document.report(
+        row, k_contradiction,
+        fmt::format("row {} of \"tiles\" contradicts the rest: {}", timeline.tiles.size(), wrong));
+    return false;
+  }
+  timeline.tiles.push_back(tile);
+  return true;
+}
+
+void read_columns(Document& document, ObjectReader& root) {
+  auto const& names = root.array("tile_columns");
+  bool same = names.size() == k_columns.size();
+  for (std::size_t c = 0; same && c < names.size(); ++c) same = names[c].text() == k_columns[c];
+  if (!same && !document.failed())
+    document.report(root.node(), k_codes.value, "\"tile_columns\" differ from this version's",
+                    {fmt::format("expected: {}", fmt::join(k_columns, ", "))});
+}
+
+}  // namespace
+
+std::string print_timeline(Timeline const& timeline) {
+  nlohmann::ordered_json out;
+  out["schema"] = k_schema;
+  out["pipeline"] = timeline.pipeline;
+  out["machine"] = timeline.machine;
+  out["mechanism"] = timeline.mechanism;
+  out["measured"] = timeline.measured;
+  out["end_ps"] = timeline.end;
+  out["gpus"] = timeline.gpus;
+  out["sms"] = timeline.sms;
+  out["slots_per_sm"] = timeline.slots_per_sm;
+  out["busy"] = timeline.busy;
+  out["waves"] = timeline.waves;
+  out["dram_bytes"] = timeline.dram_bytes;
+  out["dram_busy"] = timeline.dram_busy;
+  out["stages"] = nlohmann::ordered_json::array();
+  for (auto const& stage : timeline.stages)
+    out["stages"].push_back({{"name", stage.name},
+                             {"first_start_ps", stage.first_start},
+                             {"last_end_ps", stage.last_end},
+                             {"tiles", stage.tiles},
+                             {"splits", stage.splits},
+                             {"extent", stage.extent}});
+  out["tile_columns"] = k_columns;
+  out["tiles"] = nlohmann::ordered_json::array();
+  for (auto const& tile : timeline.tiles) out["tiles"].push_back(row_of(tile));
+  return json::pretty(out);
+}
+
+Expected<Timeline> parse_timeline(std::string_view text, std::string const& file) {
+  auto document = Document::parse(text, file, k_codes);
+  if (!document) return tl::make_unexpected(document.error());
+  ObjectReader root(*document, document->root());
+  auto const schema = root.string("schema");
+  if (!document->failed() && schema != k_schema)
+    document->report(document->root(), k_other_version,
+                     fmt::format("schema \"{}\" is not {}", schema.substr(0, 60), k_schema));
+  if (document->failed()) return document->refusal();
+
+  Timeline timeline;
+  timeline.pipeline = root.string("pipeline");
+  timeline.machine = root.string("machine");
+  timeline.mechanism = root.string("mechanism");
+  timeline.measured = root.boolean_or("measured", false);
+  timeline.end = root.integer("end_ps", 0, k_longest_ps);
+  timeline.gpus = static_cast<int>(root.integer_or("gpus", 1, 1, 1024));
+  timeline.sms = static_cast<int>(root.integer("sms", 1, k_most_sms));
+  timeline.slots_per_sm = static_cast<int>(root.integer_or("slots_per_sm", 1, 1, 64));
+  timeline.busy = root.number_or("busy", 0, 0, 1.000001);
+  timeline.waves = root.number_or("waves", 0, 0);
+  timeline.dram_bytes = root.number_or("dram_bytes", 0, 0);
+  timeline.dram_busy = root.number_or("dram_busy", 0, 0, 1.000001);
+  for (auto const& stage : root.array("stages")) timeline.stages.push_back(read_stage(*document, stage));
+  read_columns(*document, root);
+  auto const& rows = root.array("tiles");
+  root.finish();
+  if (document->failed()) return document->refusal();
+  timeline.tiles.reserve(rows.size());
+  for (auto const& row : rows)
+    if (!read_tile(*document, timeline, row)) return document->refusal();
+  return timeline;
+}
+
+}  // namespace tessera

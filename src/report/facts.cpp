@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/facts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/text.hpp"
+
+namespace tessera::report {
+namespace {
+
+constexpr std::int64_t k_count_limit = 100'000;  // consumer tiles; about 0.1 s
+
+SemaphoreSet const* set_of(Plan const& plan, std::size_t dependence) {
+  if (dependence >= plan.dependences.size()) return nullptr;
+  int const set = plan.dependences[dependence].semaphore_set;
+  if (set < 0 || static_cast<std::size_t>(set) >= plan.semaphores.size()) return nullptr;
+  return &plan.semaphores[static_cast<std::size_t>(set)];
+}
+
+std::vector<std::string> words(std::string const& text) {
+  std::vector<std::string> out;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    auto const end = std::min(text.find(' ', at), text.size());
+    if (end > at) out.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+std::string join(std::vector<std::string> const& parts, std::string_view between) {
+  return fmt::format("{}", fmt::join(parts, between));
+}
+
+}  // namespace
+
+std::string policy_text(Plan const& plan) {
+  std::vector<std::string> names;
+  for (std::size_t d = 0; d < plan.dependences.size(); ++d)
+    if (auto const* set = set_of(plan, d);
+        set && std::find(names.begin(), names.end(), set->policy) == names.end())
+      names.push_back(set->policy);
+  return names.empty() ? "none" : join(names, " + ");
+}
+
+std::string policy_of(Plan const& plan, std::size_t dependence) {
+  if (auto const* set = set_of(plan, dependence)) return set->policy;
+  return std::string("by ") + to_text(plan.mechanism);
+}
+
+std::string options_text(Plan const& plan, std::size_t stage) {
+  if (!uses_semaphores(plan.mechanism) && plan.mechanism != Mechanism::pdl) return "-";
+  auto const& chosen = plan.stages[stage];
+  std::vector<std::string> names;
+  if (plan.mechanism == Mechanism::wait_kernel && stage > 0 && !chosen.wait_kernel) names.push_back("W");
+  if (chosen.reorder_loads) names.push_back("R");
+  if (uses_semaphores(plan.mechanism) && plan.mechanism != Mechanism::fused && !chosen.custom_order)
+    names.push_back("T");
+  if (chosen.plain_store) names.push_back("plain store");
+  return names.empty() ? "-" : join(names, ", ");
+}
+
+std::string grid_text(Stage const& stage) {
+  std::string text;
+  for (auto const& dim : stage.grid) text += (text.empty() ? "" : " x ") + std::to_string(dim.extent);
+  if (stage.splits > 1) text += fmt::format(" * {} splits", stage.splits);
+  return text;
+}
+
+std::string waves_text(double waves) { return fmt::format("{:.2f}", waves); }
+
+std::string summary_line(Plan const& plan) {
+  std::string text = to_text(plan.mechanism);
+  if (uses_semaphores(plan.mechanism)) text += ", " + policy_text(plan);
+  return text;
+}
+
+std::string gain_text(Plan const& plan) {
+  if (plan.predicted_us <= 0 || plan.stream_order_us <= 0) return "";
+  double const gain = plan.stream_order_us - plan.predicted_us;
+  if (plan.mechanism == Mechanism::stream_order || gain <= 0) return "nothing beats stream order here";
+  return fmt::format("{} ({}) faster", us(gain), percent(gain / plan.stream_order_us));
+}
+
+std::vector<Alternative> sorted_alternatives(Plan const& plan) {
+  auto sorted = plan.alternatives;
+  std::stable_sort(sorted.begin(), sorted.end(), [](Alternative const& a, Alternative const& b) {
+    bool const a_priced = a.predicted_us > 0;
+    bool const b_priced = b.predicted_us > 0;
+    if (a_priced != b_priced) return a_priced;
+    return a_priced && a.predicted_us < b.predicted_us;
+  });
+  return sorted;
+}
+
+std::optional<Alternative> runner_up(Plan const& plan) {
+  auto sorted = sorted_alternatives(plan);
+  if (sorted.empty() || sorted.front().predicted_us <= 0) return std::nullopt;
+  return sorted.front();
+}
+
+std::optional<Traffic> traffic(Plan const& plan, std::size_t dependence) {
+  auto const& edge = plan.pipeline.dependences[dependence];
+  auto const& consumer = plan.pipeline.stages[static_cast<std::size_t>(edge.consumer)];
+  auto const& producer = plan.pipeline.stages[static_cast<std::size_t>(edge.producer)];
+  if (consumer.tiles() > k_count_limit) return std::nullopt;
+  Traffic counted;
+  if (!set_of(plan, dependence)) return counted;
+  std::int64_t looked = 0;
+  for (std::int64_t tile = 0; tile < consumer.tiles(); ++tile) {
+    auto const waits = static_cast<std::int64_t>(awaited_by(plan, static_cast<int>(dependence), tile).size());
+    counted.waits += waits * consumer.splits;
+    looked += waits + 1;
+    if (looked > 10 * k_count_limit) return std::nullopt;
+  }
+  counted.posts = producer.blocks();
+  return counted;
+}
+
+Labels split_names(std::vector<std::string> const& names) {
+  std::vector<std::vector<std::string>> split;
+  for (auto const& name : names) split.push_back(words(name));
+  Labels labels;
+  if (split.size() < 2) {
+    labels.own = names;
+    return labels;
+  }
+  auto const shortest = std::min_element(split.begin(), split.end(), [](auto const& a, auto const& b) {
+                          return a.size() < b.size();
+                        })->size();
+  auto const shared = [&](std::size_t limit, auto word) {
+    std::size_t n = 0;
+    while (n < limit && std::all_of(split.begin(), split.end(),
+                                    [&](auto const& name) { return word(name, n) == word(split[0], n); }))
+      ++n;
+    return n;
+  };
+  auto const head = shared(shortest, [](auto const& name, std::size_t n) { return name[n]; });
+  auto const tail =
+      shared(shortest - head, [](auto const& name, std::size_t n) { return name[name.size() - 1 - n]; });
+  auto const part = [](std::vector<std::string> const& name, std::size_t from, std::size_t to) {
+    std::vector<std::string> piece(name.begin() + static_cast<std::ptrdiff_t>(from),
+                                   name.begin() + static_cast<std::ptrdiff_t>(to));
+    auto text = join(piece, " ");
+    while (!text.empty() && (text.back() == ',' || text.back() == ' ')) text.pop_back();
+    return text;
+  };
+  auto const front = part(split[0], 0, head);
+  auto const back = part(split[0], split[0].size() - tail, split[0].size());
+  labels.common = front.empty() ? back : back.empty() ? front : front + ", " + back;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    auto own = part(split[i], head, split[i].size() - tail);
+    labels.own.push_back(own.empty() ? names[i] : own);
+  }
+  return labels;
+}
+
+}  // namespace tessera::report

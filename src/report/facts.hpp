@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What text, table and page reports all say about a plan.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/plan/plan.hpp"
+
+namespace tessera::report {
+
+std::string policy_text(Plan const& plan);  ///< "RowSync", "RowSync + TileSync", "none"
+std::string policy_of(Plan const& plan,
+                      std::size_t dependence);  ///< "RowSync"; "by stream order" without semaphores
+std::string options_text(Plan const& plan, std::size_t stage);  ///< "W, R, plain store"; "-" for none
+std::string grid_text(Stage const& stage);                      ///< "24 x 4", " * 2 splits" added
+std::string waves_text(double waves);                           ///< "1.45"
+std::string summary_line(Plan const& plan);                     ///< "PDL + tiles, RowSync"
+
+/// "28.6 us (11.9 %) faster than stream order", or why there is no such figure.
+std::string gain_text(Plan const& plan);
+
+/// Priced alternatives by time, then those that were ruled out, in their own order.
+std::vector<Alternative> sorted_alternatives(Plan const& plan);
+
+/// The cheapest priced alternative.
+std::optional<Alternative> runner_up(Plan const& plan);
+
+/// Waits (semaphores looked at, once per block) and posts in one launch of one dependence; nullopt when the
+/// plan is so large that counting would be felt.
+struct Traffic {
+  std::int64_t waits = 0;
+  std::int64_t posts = 0;
+};
+std::optional<Traffic> traffic(Plan const& plan, std::size_t dependence);
+
+/// What the pipelines' names have in common ("llama-65b mlp, tp 8") and what is left of each.
+struct Labels {
+  std::string common;
+  std::vector<std::string> own;
+};
+Labels split_names(std::vector<std::string> const& names);
+
+}  // namespace tessera::report

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/html_chart.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <vector>
+
+#include "report/slots.hpp"
+#include "report/text.hpp"
+
+namespace tessera::report {
+namespace {
+
+constexpr std::size_t k_exact_rows = 40;
+constexpr std::size_t k_exact_blocks = 3000;
+constexpr int k_most_groups = 33;
+constexpr int k_bins = 240;
+
+template <class... Arguments>
+void append(std::string& out, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  fmt::format_to(std::back_inserter(out), format, std::forward<Arguments>(arguments)...);
+}
+
+double share(std::int64_t ps, std::int64_t scale) {
+  return scale > 0 ? 100.0 * static_cast<double>(ps) / static_cast<double>(scale) : 0;
+}
+
+/// 1, 2 or 5 times a power of ten, so that the axis has about five marks.
+double tick_step(double us) {
+  if (us <= 0) return 1;
+  double const raw = us / 5;
+  double const power = std::pow(10, std::floor(std::log10(raw)));
+  for (double const factor : {1.0, 2.0, 5.0})
+    if (factor * power >= raw) return factor * power;
+  return 10 * power;
+}
+
+std::string axis(std::int64_t scale) {
+  double const us_total = static_cast<double>(scale) * 1e-6;
+  double const step = tick_step(us_total);
+  std::string out = "<div class=\"axis\">";
+  for (int i = 0; i * step <= us_total * 1.0001; ++i) {
+    double const at = us_total > 0 ? 100 * i * step / us_total : 0;
+    bool const last = at > 92;
+    append(out, "<span style=\"left:{:.2f}%\"{}>{:g}{}</span>", at, last ? " class=\"end\"" : "", i * step,
+           i == 0 ? " us" : "");
+    if (us_total <= 0) break;
+  }
+  return out + "</div>";
+}
+
+std::string grid_lines(std::int64_t scale, int height) {
+  double const us_total = static_cast<double>(scale) * 1e-6;
+  double const step = tick_step(us_total);
+  std::string out;
+  for (int i = 1; us_total > 0 && i * step <= us_total; ++i)
+    append(out, "<line class=\"grid\" x1=\"{0:.2f}%\" x2=\"{0:.2f}%\" y1=\"0\" y2=\"{1}\"/>",
+           100 * i * step / us_total, height);
+  return out;
+}
+
+void rect(std::string& out, std::string_view css, std::int64_t from, std::int64_t to, std::int64_t scale,
+          double y, int height) {
+  if (to <= from) return;
+  append(out, "<rect class=\"{}\" x=\"{:.3f}%\" width=\"{:.3f}%\" y=\"{}\" height=\"{}\"/>", css,
+         share(from, scale), share(to - from, scale), y, height);
+}
+
+/// Every block as it was: setting up, waiting, working, storing.
+std::string exact(Timeline const& timeline, std::vector<Slot> const& slots, std::int64_t scale) {
+  int const row = slots.size() <= 12 ? 26 : 16;
+  int const height = row * static_cast<int>(slots.size());
+  std::string labels;
+  std::string body = grid_lines(scale, height);
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    append(labels, "<span style=\"height:{}px\">{}</span>", row, slot_name(timeline, slots[s]));
+    int const y = row * static_cast<int>(s) + 1;
+    for (auto const* tile : slots[s].tiles) {
+      auto const& span = timeline.stages[static_cast<std::size_t>(tile->stage)];
+      int const colour = tile->stage % k_stage_colours;
+      auto const name = html(fmt::format("{}({})", span.name, coordinates(span, *tile)));
+      append(body, "<g><title>{}: {} to {}, waiting {}</title>", name, us_of(tile->started),
+             us_of(tile->posted), us_of(tile->waiting));
+      auto const waited = wait_begin(*tile);
+      rect(body, fmt::format("s{} set", colour), tile->started, waited, scale, y, row - 2);
+      rect(body, fmt::format("w{}", colour), waited, tile->ready, scale, y, row - 2);
+      rect(body, fmt::format("s{}", colour), tile->ready, tile->loaded, scale, y, row - 2);
+      rect(body, fmt::format("s{} store", colour), tile->loaded, tile->posted, scale, y, row - 2);
+      rect(body, "edge", tile->started, tile->posted, scale, y, row - 2);
+      bool const roomy = share(tile->posted - tile->ready, scale) > 6 && row > 20;
+      if (roomy)
+        append(body, "<text x=\"{:.2f}%\" y=\"{}\">{}</text>",
+               share(tile->ready + (tile->posted - tile->ready) / 2, scale), y + row / 2 + 3,
+               html(coordinates(span, *tile)));
+      body += "</g>";
+    }
+  }
+  return fmt::format(
+      "<div class=\"labels\">{}</div><div class=\"plot\"><svg height=\"{}\" role=\"img\">{}</svg>{}</div>",
+      labels, height, body, axis(scale));
+}
+
+/// Block-slot time of one row of the picture, by layer (stage working, stage waiting) and time bin.
+struct Band {
+  std::vector<std::vector<double>> layers;
+  double capacity = 0;  ///< picoseconds of block slots in one bin
+};
+
+void add(std::vector<double>& bins, std::int64_t from, std::int64_t to, double bin_ps) {
+  if (to <= from || bin_ps <= 0) return;
+  auto const begin = static_cast<double>(from);
+  auto const end = static_cast<double>(to);
+  auto const first = static_cast<std::size_t>(begin / bin_ps);
+  for (std::size_t b = first; b < bins.size() && static_cast<double>(b) * bin_ps < end; ++b)
+    bins[b] += std::max(0.0, std::min(end, static_cast<double>(b + 1) * bin_ps) -
+                                 std::max(begin, static_cast<double>(b) * bin_ps));
+}
+
+/// The layers stacked from the bottom, as steps; runs of equal bins become one rectangle.
+std::string stacked(Band const& band, double y, double height) {
+  std::string out;
+  std::vector<double> base(k_bins, 0);
+  for (std::size_t layer = 0; layer < band.layers.size(); ++layer) {
+    std::string path;
+    auto const& bins = band.layers[layer];
+    auto const top = [&](std::size_t b) {
+      return std::min(height, std::round((base[b] + bins[b] / band.capacity * height) * 2) / 2);
+    };
+    for (std::size_t b = 0; b < k_bins;) {
+      double const low = base[b];
+      double const high = top(b);
+      std::size_t end = b + 1;
+      while (end < k_bins && base[end] == low && top(end) == high) ++end;
+      if (high > low)
+        append(path, "M{} {:g}h{}v{:g}h-{}z", b, y + height - high, end - b, high - low, end - b);
+      b = end;
+    }
+    for (std::size_t b = 0; b < k_bins; ++b) base[b] = top(b);
+    auto const colour = layer / 2 % k_stage_colours;
+    if (!path.empty()) append(out, "<path class=\"{}{}\" d=\"{}\"/>", layer % 2 ? 'w' : 's', colour, path);
+  }
+  return out;
+}
+
+/// Many SMs: one band for the whole machine, then one per group of neighbouring SMs.
+std::string aggregated(Timeline const& timeline, std::int64_t scale) {
+  int const sms = std::max(1, timeline.sms * std::max(1, timeline.gpus));
+  int const group = (sms + k_most_groups - 1) / k_most_groups;
+  int const groups = (sms + group - 1) / group;
+  double const bin_ps = static_cast<double>(scale) / k_bins;
+  int const slots = std::max(1, timeline.slots_per_sm);
+  std::size_t const layers = 2 * timeline.stages.size();
+  auto const band = [&](int members) {
+    return Band{std::vector(layers, std::vector<double>(k_bins, 0)), bin_ps * members * slots};
+  };
+  std::vector<Band> bands{band(sms)};
+  for (int g = 0; g < groups; ++g) bands.push_back(band(std::min(group, sms - g * group)));
+  for (auto const& tile : timeline.tiles) {
+    int const place = tile.gpu * timeline.sms + tile.sm;
+    auto const layer = 2 * static_cast<std::size_t>(tile.stage);
+    auto const waited = wait_begin(tile);
+    for (auto* into : {&bands[0], &bands[1 + static_cast<std::size_t>(place / group)]}) {
+      add(into->layers[layer], tile.started, waited, bin_ps);
+      add(into->layers[layer + 1], waited, tile.ready, bin_ps);
+      add(into->layers[layer], tile.ready, tile.posted, bin_ps);
+    }
+  }
+  int const whole = 72;
+  int const gap = 8;
+  int const row = 12;
+  int const height = whole + gap + row * groups;
+  std::string labels = fmt::format("<span style=\"height:{}px\">all {}</span>", whole + gap, sms);
+  std::string body;
+  for (int g = 0; g <= groups; ++g) {
+    double const y = g == 0 ? 0 : whole + gap + row * (g - 1);
+    body += stacked(bands[static_cast<std::size_t>(g)], y, g == 0 ? whole : row - 2);
+    if (g == 0) continue;
+    int const first = (g - 1) * group;
+    int const last = std::min(sms, first + group) - 1;
+    append(labels, "<span style=\"height:{}px\">{}</span>", row,
+           last > first ? fmt::format("{}-{}", first, last) : std::to_string(first));
+  }
+  return fmt::format(
+      "<div class=\"labels\">{}</div><div class=\"plot\"><svg height=\"{}\" role=\"img\"><svg viewBox=\"0 0 "
+      "{} {}\" "
+      "width=\"100%\" height=\"{}\" preserveAspectRatio=\"none\">{}</svg>{}</svg>{}</div>",
+      labels, height, k_bins, height, height, body, grid_lines(scale, height), axis(scale));
+}
+
+}  // namespace
+
+std::string chart(Timeline const& timeline, std::int64_t scale) {
+  auto const slots = slots_of(timeline);
+  bool const small = slots.size() <= k_exact_rows && timeline.tiles.size() <= k_exact_blocks;
+  return "<div class=\"chart\">" + (small ? exact(timeline, slots, scale) : aggregated(timeline, scale)) +
+         "</div>";
+}
+
+std::string chart_patterns() {
+  std::string out = "<svg width=\"0\" height=\"0\" style=\"position:absolute\" aria-hidden=\"true\"><defs>";
+  for (int s = 0; s < k_stage_colours; ++s)
+    append(out,
+           "<pattern id=\"w{0}\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" "
+           "patternTransform=\"rotate(45)\">"
+           "<rect width=\"5\" height=\"5\" class=\"s{0}\" opacity=\".15\"/><rect width=\"1.6\" height=\"5\" "
+           "class=\"s{0}\" "
+           "opacity=\".75\"/></pattern>",
+           s);
+  return out + "</defs></svg>";
+}
+
+}  // namespace tessera::report
