@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of a block: prologue, early loads, waits and parts of the main loop, store, post.
+#include "gpu.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace tessera::simulation {
+namespace {
+
+double or_unlimited(double rate) { return rate > 0 ? rate : std::numeric_limits<double>::infinity(); }
+
+/// Closed queue of two stations (load, compute) with a bounded number of slices in flight: time over that of
+/// the slower station alone. rho = faster over slower, both for the same slices. 1 when one of them is free,
+/// (in_flight + 1) / in_flight when they are equal, 1 + rho with a single slice.
+double stretch(double rho, int in_flight) {
+  double sum = 1;
+  double power = 1;
+  for (int i = 1; i < in_flight; ++i) sum += power *= rho;
+  return 1 + power * rho / sum;
+}
+
+}  // namespace
+
+Gpu::Gpu(Plan const& plan, MachineProfile const& machine, bool record_tiles)
+    : plan_(plan), machine_(machine), record_tiles_(record_tiles), costs_(stage_costs(plan, machine)) {
+  auto const& stages = plan.pipeline.stages;
+  wait_ = picoseconds(machine.wait_ns);
+  latency_ = picoseconds(machine.dram_latency_ns);
+  grid_wait_ = picoseconds(machine.pdl_grid_wait_ns);
+  stages_.resize(stages.size());
+  posts_to_.resize(stages.size());
+  reuse_.resize(stages.size());
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    stages_[s].blocks = stages[s].blocks();
+    tickets_ += stages_[s].blocks;
+    grids_.push_back(stages[s].tile_grid());
+    awaited_.emplace_back(plan, static_cast<int>(s));
+  }
+  if (uses_semaphores(plan.mechanism)) {
+    for (std::size_t i = 0; i < plan.semaphores.size(); ++i) {
+      auto const& set = plan.semaphores[i];
+      auto const producer = static_cast<std::size_t>(set.producer);
+      posts_to_[producer].push_back(static_cast<int>(i));
+      if (static_cast<std::size_t>(set.first + set.count) > semaphores_.size())
+        semaphores_.resize(static_cast<std::size_t>(set.first + set.count));
+      for (std::int64_t k = 0; k < set.count; ++k)
+        semaphores_[static_cast<std::size_t>(set.first + k)].value =
+            set.map.tiles_of(grids_[producer], k) * stages[producer].splits;
+    }
+    for (auto const& edge : plan.reuse_edges) {
+      if (edge.semaphore_set < 0) continue;
+      auto const& set = plan.semaphores[static_cast<std::size_t>(edge.semaphore_set)];
+      for (std::int64_t k = 0; k < set.count; ++k)
+        reuse_[static_cast<std::size_t>(edge.writer)].push_back(set.first + k);
+    }
+  }
+  if (!plan.tickets.empty()) tickets_ = static_cast<std::int64_t>(plan.tickets.size());
+
+  add_launches();
+  size_slots();
+  // Bytes and operations per picosecond.
+  servers_.emplace_back(or_unlimited(machine.dram_gbps / 1000), machine.sm_load_gbps / 1000);
+  servers_.emplace_back(or_unlimited(machine.l2_gbps / 1000), machine.sm_load_gbps / 1000);
+  double const matrix =
+      machine.clock_ghz * machine.matrix_flops_per_clock_per_sm * machine.matrix_efficiency / 1000;
+  for (int i = 0; i < machine.sms; ++i) servers_.emplace_back(or_unlimited(matrix));
+  for (std::size_t i = 0; i < servers_.size(); ++i) queue_.add(0);
+  dirty_.assign(servers_.size(), 0);
+  first_block_ = static_cast<int>(servers_.size());
+  sms_.resize(static_cast<std::size_t>(machine.sms));
+  for (auto& sm : sms_)
+    sm.free = {machine.threads_per_sm, machine.registers_per_sm, machine.shared_bytes_per_sm};
+  blocks_.resize(sms_.size() * static_cast<std::size_t>(slots_));
+  slot_runs_.assign(blocks_.size(), 0);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) queue_.add(1);
+  first_launch_ = first_block_ + static_cast<int>(blocks_.size());
+  for (std::size_t i = 0; i < launches_.size(); ++i) queue_.add(2);
+  if (record_tiles_) records_.reserve(static_cast<std::size_t>(tickets_));
+}
+
+bool Gpu::run() {
+  auto const first = picoseconds(machine_.launch_ns);
+  for (std::size_t l = 0; l < launches_.size(); ++l) {
+    auto const& launch = launches_[l];
+    bool const own_stream = plan_.mechanism == Mechanism::wait_kernel;
+    bool const behind_wait_kernel = own_stream && launch.kind == Launch::Kind::stage && launch.stage > 0 &&
+                                    plan_.stages[static_cast<std::size_t>(launch.stage)].wait_kernel;
+    if (l == 0 || (own_stream && !behind_wait_kernel)) make_eligible(static_cast<int>(l), first);
+  }
+  for (;;) {
+    // Servers are asked for their next end once per instant, not once per flow that joins.
+    for (auto const server : dirty_list_) {
+      dirty_[static_cast<std::size_t>(server)] = 0;
+      auto const next = servers_[static_cast<std::size_t>(server)].next(now_);
+      next == k_never ? queue_.sleep(server) : queue_.wake(server, next);
+    }
+    dirty_list_.clear();
+    if (queue_.empty()) break;
+    now_ = queue_.next_time();
+    while (queue_.next_time() == now_) handle(queue_.pop());
+  }
+  return std::all_of(stages_.begin(), stages_.end(), [](StageState const& s) { return s.complete; });
+}
+
+void Gpu::handle(int component) {
+  if (component >= first_launch_) {
+    launches_[static_cast<std::size_t>(component - first_launch_)].eligible = true;
+    dispatch();
+  } else if (component >= first_block_) {
+    timer(component - first_block_);
+  } else {
+    std::vector<std::int32_t>& ended = ended_;
+    ended.clear();
+    servers_[static_cast<std::size_t>(component)].complete(now_, [&](std::int32_t b) { ended.push_back(b); });
+    mark(component);
+    for (auto const b : ended) flow_done(b, component >= k_first_sm);
+  }
+}
+
+void Gpu::mark(int server) {
+  if (dirty_[static_cast<std::size_t>(server)]) return;
+  dirty_[static_cast<std::size_t>(server)] = 1;
+  dirty_list_.push_back(server);
+}
+
+void Gpu::join(int server, double work, int b) {
+  if (work <= 0) return;
+  servers_[static_cast<std::size_t>(server)].join(now_, work, b);
+  mark(server);
+  ++blocks_[static_cast<std::size_t>(b)].flows;
+}
+
+void Gpu::sleep_until(int b, Picoseconds at) { queue_.wake(first_block_ + b, at); }
+
+void Gpu::set_active(int b, bool active) {
+  auto& sm = sms_[static_cast<std::size_t>(blocks_[static_cast<std::size_t>(b)].sm)];
+  if (active) {
+    if (sm.active++ == 0) sm.active_since = now_;
+  } else if (--sm.active == 0) {
+    active_time_ += now_ - sm.active_since;
+  }
+}
+
+void Gpu::timer(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  switch (block.phase) {
+    case Phase::starting: return block.stage < 0 ? draw_ticket(b) : after_prologue(b);
+    case Phase::loading_early: return after_early_loads(b);
+    case Phase::waiting_grid: stop_waiting(b); return next_part(b);
+    case Phase::waiting:
+      stop_waiting(b);
+      ++block.wait_position;
+      if (block.ready < 0) block.ready = now_;
+      return next_part(b);
+    case Phase::resuming: return start_part(b);
+    case Phase::draining: return part_done(b);
+    case Phase::waiting_reuse:
+      stop_waiting(b);
+      ++block.wait_position;
+      return reuse_or_store(b);
+    case Phase::posting: return post(b);
+    case Phase::waiting_leave: set_active(b, true); return finish(b);
+    case Phase::wait_kernel: {
+      auto const launch = stage_launch_[static_cast<std::size_t>(block.stage)];
+      release(b);
+      return make_eligible(launch, now_ + picoseconds(machine_.stream_start_ns));
+    }
+    case Phase::vacant:
+    case Phase::main_loop:
+    case Phase::storing: return;
+  }
+}
+
+void Gpu::draw_ticket(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  if (next_ticket_ == tickets_) return release(b);
+  std::int64_t position;
+  if (plan_.tickets.empty()) {
+    while (implicit_position_ == stages_[implicit_stage_].blocks) {
+      implicit_position_ = 0;
+      ++implicit_stage_;
+    }
+    block.stage = static_cast<std::int32_t>(implicit_stage_);
+    position = implicit_position_++;
+  } else {
+    auto const& ticket = plan_.tickets[static_cast<std::size_t>(next_ticket_)];
+    block.stage = ticket.stage;
+    position = ticket.position;
+  }
+  ++next_ticket_;
+  auto const s = static_cast<std::size_t>(block.stage);
+  auto const work = block_work(plan_.pipeline.stages[s], plan_.stages[s], position);
+  block.tile = work.tile;
+  block.split = work.split;
+  block.primed = false;
+  block.done = block.target = 0;
+  block.wait_position = 0;
+  block.started = now_;
+  block.ready = -1;
+  block.waiting = 0;
+  block.phase = Phase::starting;
+  ++slot_runs_[static_cast<std::size_t>(b)];
+  stage_started(block.stage);
+  sleep_until(b, now_ + costs_[s].ticket);
+}
+
+void Gpu::after_prologue(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  auto const list = awaited_[static_cast<std::size_t>(block.stage)].of(block.tile);
+  block.wait_begin = list.begin;
+  block.wait_count = list.count;
+  block.wait_position = 0;
+  auto const& c = cost(block);
+  if (!c.loads_early) return after_early_loads(b);
+  block.phase = Phase::loading_early;
+  block.primed = true;
+  join(k_dram, c.early_dram_bytes, b);
+  join(k_l2, c.early_l2_bytes, b);
+}
+
+void Gpu::after_early_loads(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  if (plan_.mechanism == Mechanism::pdl && block.stage > 0 &&
+      !stages_[static_cast<std::size_t>(block.stage - 1)].complete)
+    return wait_for_stage(b, block.stage - 1, Phase::waiting_grid);
+  next_part(b);
+}
+
+void Gpu::next_part(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  auto const& list = awaited_[static_cast<std::size_t>(block.stage)];
+  auto const& c = cost(block);
+  int met = 0;
+  while (block.wait_position < block.wait_count &&
+         ready(list.at(block.wait_begin + block.wait_position).semaphore)) {
+    ++block.wait_position;
+    ++met;
+  }
+  bool const last = block.wait_position == block.wait_count;
+  block.target = last ? 1 : list.at(block.wait_begin + block.wait_position).fraction;
+  if (!last && block.target <= block.done) {
+    // Without early loads the pipeline runs empty while the block waits.
+    block.primed = c.loads_early;
+    return wait_for(b, list.at(block.wait_begin + block.wait_position).semaphore, Phase::waiting);
+  }
+  if (block.ready < 0) block.ready = now_;
+  auto const delay = (c.hides_waits ? 0 : met * wait_) + (block.primed ? 0 : latency_);
+  block.primed = true;
+  block.phase = Phase::resuming;
+  if (delay == 0) return start_part(b);
+  sleep_until(b, now_ + delay);
+}
+
+void Gpu::start_part(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  auto const& c = cost(block);
+  auto const share = block.target - block.done;
+  block.phase = Phase::main_loop;
+  block.part_start = block.memory_end = block.compute_end = now_;
+  ++sms_[static_cast<std::size_t>(block.sm)].computing;
+  join(k_dram, (c.dram_bytes - (c.loads_early ? c.early_dram_bytes : 0)) * share, b);
+  join(k_l2, (c.l2_bytes - (c.loads_early ? c.early_l2_bytes : 0)) * share, b);
+  join(k_first_sm + block.sm, c.flops * share, b);
+  if (block.flows == 0) part_flows_done(b);
+}
+
+void Gpu::flow_done(int b, bool compute) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  (compute ? block.compute_end : block.memory_end) = now_;
+  if (--block.flows > 0) return;
+  if (block.phase == Phase::main_loop) return part_flows_done(b);
+  if (block.phase == Phase::storing) return store_done(b);
+  sleep_until(b, now_ + latency_);  // early loads: the first one's latency
+}
+
+void Gpu::part_flows_done(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  auto const& c = cost(block);
+  auto const co_resident = std::max(sms_[static_cast<std::size_t>(block.sm)].computing, 1);
+  double const memory =
+      std::max(static_cast<double>(block.memory_end - block.part_start),
+               (block.target - block.done) * std::max(c.least_load_time, c.port_time * co_resident));
+  auto const compute = static_cast<double>(block.compute_end - block.part_start);
+  auto const slower = std::max(memory, compute);
+  auto const rho = slower > 0 ? std::min(memory, compute) / slower : 0;
+  auto const end =
+      block.part_start + static_cast<Picoseconds>(slower * stretch(rho, c.slices_in_flight * co_resident));
+  block.phase = Phase::draining;
+  if (end <= now_) return part_done(b);
+  sleep_until(b, end);
+}
+
+void Gpu::part_done(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  --sms_[static_cast<std::size_t>(block.sm)].computing;
+  block.done = block.target;
+  if (block.wait_position < block.wait_count || block.done < 1) return next_part(b);
+  block.loaded = now_;
+  block.wait_position = 0;
+  reuse_or_store(b);
+}
+
+void Gpu::reuse_or_store(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  auto const& reuse = reuse_[static_cast<std::size_t>(block.stage)];
+  for (; static_cast<std::size_t>(block.wait_position) < reuse.size(); ++block.wait_position) {
+    auto const semaphore = reuse[static_cast<std::size_t>(block.wait_position)];
+    if (!ready(semaphore)) return wait_for(b, semaphore, Phase::waiting_reuse);
+  }
+  start_store(b);
+}
+
+void Gpu::start_store(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  auto const& c = cost(block);
+  block.phase = Phase::storing;
+  join(k_l2, c.store_l2_bytes, b);
+  join(k_dram, c.store_dram_bytes, b);
+  if (block.flows == 0) store_done(b);
+}
+
+void Gpu::store_done(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  block.stored = now_;
+  auto const time = cost(block).post;
+  block.phase = Phase::posting;
+  if (time == 0) return post(b);
+  sleep_until(b, now_ + time);
+}
+
+void Gpu::post(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  auto const s = static_cast<std::size_t>(block.stage);
+  if (record_tiles_) record(b);
+  if (!posts_to_[s].empty()) {
+    auto const tile = tile_of(grids_[s], block.tile);
+    for (auto const i : posts_to_[s]) {
+      auto const& set = plan_.semaphores[static_cast<std::size_t>(i)];
+      auto& semaphore =
+          semaphores_[static_cast<std::size_t>(set.first + set.map.semaphore_of(grids_[s], tile))];
+      if (++semaphore.count == semaphore.value) wake(semaphore.waiters, now_ + wait_);
+    }
+  }
+  leave(b);
+}
+
+void Gpu::record(int b) {
+  auto const& block = blocks_[static_cast<std::size_t>(b)];
+  records_.push_back({block.stage, block.split, block.tile, 0, block.sm, block.slot, block.started,
+                      std::max(block.ready, block.started), block.loaded, block.stored, now_, block.waiting});
+}
+
+void Gpu::leave(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  if (plan_.mechanism == Mechanism::pdl_tiles && block.stage > 0 &&
+      !stages_[static_cast<std::size_t>(block.stage - 1)].complete)
+    return wait_for_stage(b, block.stage - 1, Phase::waiting_leave);
+  finish(b);
+}
+
+void Gpu::finish(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  auto const stage = block.stage;
+  if (plan_.mechanism == Mechanism::fused) {
+    stage_left(stage);
+    return draw_ticket(b);
+  }
+  stage_left(stage);
+  release(b);
+}
+
+void Gpu::wait_for(int b, std::int64_t semaphore, Phase phase) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  auto& waiters = semaphores_[static_cast<std::size_t>(semaphore)].waiters;
+  block.phase = phase;
+  block.waits_for = semaphore;
+  block.waiting_since = now_;
+  block.next = waiters;
+  waiters = b;
+  set_active(b, false);
+}
+
+void Gpu::wait_for_stage(int b, int stage, Phase phase) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  auto& waiters = stages_[static_cast<std::size_t>(stage)].grid_waiters;
+  block.phase = phase;
+  block.waiting_since = now_;
+  block.next = waiters;
+  waiters = b;
+  set_active(b, false);
+}
+
+void Gpu::wake(std::int32_t& list, Picoseconds at) {
+  for (auto b = list; b >= 0; b = blocks_[static_cast<std::size_t>(b)].next) sleep_until(b, at);
+  list = -1;
+}
+
+void Gpu::stop_waiting(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  if (block.phase != Phase::waiting_reuse) block.waiting += now_ - block.waiting_since;
+  block.waits_for = -1;
+  set_active(b, true);
+}
+
+Timeline Gpu::timeline() const {
+  Timeline t;
+  t.pipeline = plan_.pipeline.name;
+  t.machine = machine_.name;
+  t.mechanism = to_text(plan_.mechanism);
+  t.end = end_;
+  t.sms = machine_.sms;
+  t.slots_per_sm = slots_seen_;
+  auto const end = static_cast<double>(std::max<Picoseconds>(end_, 1));
+  auto active = active_time_;
+  t.busy = std::min(1.0, static_cast<double>(active) / (end * static_cast<double>(sms_.size())));
+  t.waves = slot_runs_.empty() ? 0 : *std::max_element(slot_runs_.begin(), slot_runs_.end());
+  t.dram_bytes = servers_[k_dram].total();
+  t.dram_busy = std::min(1.0, static_cast<double>(servers_[k_dram].limited()) / end);
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    auto const& stage = plan_.pipeline.stages[s];
+    StageSpan span{stage.name, stages_[s].first_start, stages_[s].last_end, stage.tiles(), stage.splits, {}};
+    for (auto const& dim : stage.grid) span.extent.push_back(dim.extent);
+    t.stages.push_back(std::move(span));
+  }
+  t.tiles = records_;
+  std::sort(t.tiles.begin(), t.tiles.end(), [](TileRecord const& a, TileRecord const& b) {
+    if (a.started != b.started) return a.started < b.started;
+    if (a.stage != b.stage) return a.stage < b.stage;
+    if (a.tile != b.tile) return a.tile < b.tile;
+    return a.split < b.split;
+  });
+  return t;
+}
+
+}  // namespace tessera::simulation

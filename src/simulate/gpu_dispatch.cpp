@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches and slots: who may start, and on which SM.
+#include <algorithm>
+
+#include "gpu.hpp"
+
+namespace tessera::simulation {
+namespace {
+
+constexpr int k_warp = 32;
+// A wait kernel: one thread that polls; the least that a launch takes.
+constexpr Resources k_wait_kernel{1, 16, 0};
+
+std::int32_t round_up(std::int32_t value, std::int32_t step) { return (value + step - 1) / step * step; }
+
+Resources largest(Pipeline const& pipeline) {
+  Resources r{0, 0, 0};
+  for (auto const& stage : pipeline.stages) {
+    r.threads = std::max(r.threads, stage.resources.threads);
+    r.registers_per_thread = std::max(r.registers_per_thread, stage.resources.registers_per_thread);
+    r.shared_bytes = std::max(r.shared_bytes, stage.resources.shared_bytes);
+  }
+  return r;
+}
+
+}  // namespace
+
+Footprint footprint(MachineProfile const& machine, Resources const& r) {
+  int const warps = round_up(std::max(r.threads, 1), k_warp) / k_warp;
+  return {warps * k_warp,
+          warps * round_up(std::max(r.registers_per_thread, 1) * k_warp, machine.register_granularity),
+          round_up(r.shared_bytes + machine.shared_reserved_per_block, machine.shared_granularity)};
+}
+
+void Gpu::add_launches() {
+  auto const& pipeline = plan_.pipeline;
+  if (plan_.mechanism == Mechanism::fused) {
+    launches_.push_back({Launch::Kind::workers, -1, footprint(machine_, largest(pipeline)), plan_.workers});
+    stage_launch_.assign(pipeline.stages.size(), 0);
+  } else {
+    for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+      int const stage = static_cast<int>(s);
+      if (plan_.mechanism == Mechanism::wait_kernel && s > 0 && plan_.stages[s].wait_kernel)
+        launches_.push_back({Launch::Kind::wait_kernel, stage, footprint(machine_, k_wait_kernel), 1});
+      stage_launch_.push_back(static_cast<int>(launches_.size()));
+      launches_.push_back(
+          {Launch::Kind::stage, stage, footprint(machine_, pipeline.stages[s].resources), stages_[s].blocks});
+    }
+  }
+}
+
+void Gpu::size_slots() {
+  Footprint least = launches_[0].footprint;
+  for (auto const& launch : launches_) {
+    least.threads = std::min(least.threads, launch.footprint.threads);
+    least.registers = std::min(least.registers, launch.footprint.registers);
+    least.shared = std::min(least.shared, launch.footprint.shared);
+  }
+  slots_ = std::min({machine_.blocks_per_sm, machine_.threads_per_sm / least.threads,
+                     machine_.registers_per_sm / least.registers});
+  if (least.shared > 0) slots_ = std::min(slots_, machine_.shared_bytes_per_sm / least.shared);
+  slots_ = std::max(slots_, 1);
+}
+
+bool Gpu::fits(Sm const& sm, Footprint const& f) const {
+  return sm.resident < machine_.blocks_per_sm && sm.free.threads >= f.threads &&
+         sm.free.registers >= f.registers && sm.free.shared >= f.shared;
+}
+
+void Gpu::make_eligible(int launch, Picoseconds at) { queue_.wake(first_launch_ + launch, at); }
+
+void Gpu::dispatch() {
+  for (std::size_t l = 0; l < launches_.size(); ++l) {
+    auto& launch = launches_[l];
+    if (!launch.eligible) continue;
+    while (launch.placed < launch.blocks) {
+      // Breadth first: the emptiest SM, as the hardware spreads a grid.
+      int best = -1;
+      for (std::size_t i = 0; i < sms_.size(); ++i)
+        if ((best < 0 || sms_[i].resident < sms_[static_cast<std::size_t>(best)].resident) &&
+            fits(sms_[i], launch.footprint)) {
+          best = static_cast<int>(i);
+          if (sms_[i].resident == 0) break;
+        }
+      if (best < 0) break;
+      place(static_cast<int>(l), best);
+    }
+    if (launch.placed < launch.blocks && machine_.dispatches_in_launch_order) return;
+  }
+}
+
+// After a block left `sm`: no other SM has new room, unless a launch is now wholly placed and the next
+// one's turn comes.
+void Gpu::dispatch_to(int sm) {
+  for (std::size_t l = 0; l < launches_.size(); ++l) {
+    auto& launch = launches_[l];
+    if (!launch.eligible || launch.placed == launch.blocks) continue;
+    while (launch.placed < launch.blocks && fits(sms_[static_cast<std::size_t>(sm)], launch.footprint))
+      place(static_cast<int>(l), sm);
+    if (launch.placed == launch.blocks) return dispatch();
+    if (machine_.dispatches_in_launch_order) return;
+  }
+}
+
+void Gpu::place(int launch_index, int sm_index) {
+  auto& launch = launches_[static_cast<std::size_t>(launch_index)];
+  auto& sm = sms_[static_cast<std::size_t>(sm_index)];
+  auto const base = sm_index * slots_;
+  int slot = 0;
+  while (blocks_[static_cast<std::size_t>(base + slot)].phase != Phase::vacant) ++slot;
+  int const b = base + slot;
+  sm.free.threads -= launch.footprint.threads;
+  sm.free.registers -= launch.footprint.registers;
+  sm.free.shared -= launch.footprint.shared;
+  ++sm.resident;
+  auto const position = launch.placed++;
+
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  block = Block{};
+  block.launch = launch_index;
+  block.sm = sm_index;
+  block.slot = slot;
+  block.started = now_;
+  if (launch.kind == Launch::Kind::wait_kernel) {
+    block.phase = Phase::wait_kernel;
+    block.stage = launch.stage;
+    if (stages_[static_cast<std::size_t>(launch.stage - 1)].first_start >= 0) sleep_until(b, now_);
+    return;
+  }
+  slots_seen_ = std::max(slots_seen_, slot + 1);
+  set_active(b, true);
+  block.phase = Phase::starting;
+  if (launch.kind == Launch::Kind::workers) {
+    block.stage = -1;
+    sleep_until(b, now_ + picoseconds(machine_.block_start_ns));
+    return;
+  }
+  ++slot_runs_[static_cast<std::size_t>(b)];
+  auto const s = static_cast<std::size_t>(launch.stage);
+  auto const work = block_work(plan_.pipeline.stages[s], plan_.stages[s], position);
+  block.stage = launch.stage;
+  block.tile = work.tile;
+  block.split = work.split;
+  auto delay = costs_[s].start + costs_[s].ticket;
+  // cuSync's stage.start(): the first block of a producer releases the wait kernel behind it.
+  if (position == 0 && s + 1 < stages_.size() && plan_.mechanism == Mechanism::wait_kernel &&
+      plan_.stages[s + 1].wait_kernel)
+    delay += picoseconds(machine_.post_ns);
+  sleep_until(b, now_ + delay);
+  stage_started(launch.stage);
+}
+
+void Gpu::release(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  auto const sm_index = block.sm;
+  auto& sm = sms_[static_cast<std::size_t>(sm_index)];
+  auto const& launch = launches_[static_cast<std::size_t>(block.launch)];
+  sm.free.threads += launch.footprint.threads;
+  sm.free.registers += launch.footprint.registers;
+  sm.free.shared += launch.footprint.shared;
+  --sm.resident;
+  if (launch.kind != Launch::Kind::wait_kernel) set_active(b, false);
+  block.phase = Phase::vacant;
+  dispatch_to(sm_index);
+}
+
+void Gpu::stage_started(int s) {
+  auto& stage = stages_[static_cast<std::size_t>(s)];
+  ++stage.started;
+  if (stage.started == 1) {
+    stage.first_start = now_;
+    for (std::size_t b = 0; b < blocks_.size(); ++b)
+      if (blocks_[b].phase == Phase::wait_kernel && blocks_[b].stage == s + 1)
+        sleep_until(static_cast<int>(b), now_);
+  }
+  bool const pdl = plan_.mechanism == Mechanism::pdl || plan_.mechanism == Mechanism::pdl_tiles;
+  if (pdl && stage.started == stage.blocks && static_cast<std::size_t>(s) + 1 < stages_.size())
+    make_eligible(stage_launch_[static_cast<std::size_t>(s) + 1],
+                  now_ + picoseconds(machine_.trigger_ns) + picoseconds(machine_.pdl_gap_ns));
+}
+
+void Gpu::stage_left(int s) {
+  auto& stage = stages_[static_cast<std::size_t>(s)];
+  stage.last_end = now_;
+  end_ = std::max(end_, now_);
+  if (++stage.left < stage.blocks) return;
+  stage.complete = true;
+  wake(stage.grid_waiters, now_ + grid_wait_);
+  if (plan_.mechanism == Mechanism::stream_order && static_cast<std::size_t>(s) + 1 < stages_.size())
+    make_eligible(stage_launch_[static_cast<std::size_t>(s) + 1], now_ + picoseconds(machine_.stream_gap_ns));
+}
+
+}  // namespace tessera::simulation

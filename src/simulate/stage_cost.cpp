@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stage_cost.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tessera::simulation {
+namespace {
+
+std::string const& output_of(Stage const& stage) { return stage.output.empty() ? stage.name : stage.output; }
+
+bool written_before(Pipeline const& pipeline, std::size_t stage, std::string const& buffer) {
+  for (std::size_t s = 0; s < stage; ++s)
+    if (output_of(pipeline.stages[s]) == buffer) return true;
+  return false;
+}
+
+bool read_after(Pipeline const& pipeline, std::size_t stage, std::string const& buffer) {
+  for (std::size_t s = stage + 1; s < pipeline.stages.size(); ++s)
+    for (auto const& operand : pipeline.stages[s].operands)
+      if (operand.buffer == buffer) return true;
+  return false;
+}
+
+bool has_dependence(Pipeline const& pipeline, std::size_t stage, std::string const& operand) {
+  for (auto const& dependence : pipeline.dependences)
+    if (dependence.consumer == static_cast<int>(stage) && dependence.operand == operand) return true;
+  return false;
+}
+
+}  // namespace
+
+Picoseconds picoseconds(double nanoseconds) {
+  return static_cast<Picoseconds>(std::llround(nanoseconds * 1000));
+}
+
+std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machine) {
+  auto const& pipeline = plan.pipeline;
+  double const l2_bytes = machine.l2_mib * 1024 * 1024;
+  bool const semaphores = uses_semaphores(plan.mechanism);
+  bool const pdl = plan.mechanism == Mechanism::pdl || plan.mechanism == Mechanism::pdl_tiles;
+  std::vector<StageCost> costs(pipeline.stages.size());
+  for (std::size_t s = 0; s < costs.size(); ++s) {
+    auto const& stage = pipeline.stages[s];
+    auto const& planned = plan.stages[s];
+    auto const blocks = static_cast<double>(stage.blocks());
+    auto& cost = costs[s];
+    double early_share = 0;
+    int const slices = std::max(stage.k_steps, 1);
+    cost.slices_in_flight = std::clamp(stage.pipeline_stages, 1, slices);
+    early_share = static_cast<double>(cost.slices_in_flight) / slices;
+    for (auto const& operand : stage.operands) {
+      bool const dependent = has_dependence(pipeline, s, operand.name);
+      bool const inside = dependent || written_before(pipeline, s, operand.buffer);
+      double const dram = inside && operand.unique_bytes <= l2_bytes
+                              ? 0
+                              : std::min(operand.unique_bytes / blocks, operand.bytes_per_block);
+      cost.l2_bytes += operand.bytes_per_block;
+      cost.dram_bytes += dram;
+      if (dependent) continue;
+      cost.early_l2_bytes += operand.bytes_per_block * early_share;
+      cost.early_dram_bytes += dram * early_share;
+    }
+    cost.flops = stage.flops_per_block;
+    // A block cannot load faster than what it keeps in flight arrives: one latency per round of slices.
+    double const rounds = static_cast<double>(slices) / cost.slices_in_flight;
+    cost.least_load_time = cost.l2_bytes > 0 ? rounds * machine.dram_latency_ns * 1000 : 0;
+    cost.port_time = machine.sm_load_gbps > 0 ? cost.l2_bytes / machine.sm_load_gbps * 1000 : 0;
+
+    cost.store_l2_bytes = stage.store_bytes_per_block;
+    bool const stays =
+        read_after(pipeline, s, output_of(stage)) && stage.store_bytes_per_block * blocks <= l2_bytes;
+    cost.store_dram_bytes = stays ? 0 : stage.store_bytes_per_block;
+
+    bool const waits = std::any_of(pipeline.dependences.begin(), pipeline.dependences.end(),
+                                   [&](Dependence const& d) { return d.consumer == static_cast<int>(s); });
+    bool const early = waits && cost.early_l2_bytes > 0 && planned.reorder_loads && (semaphores || pdl);
+    cost.loads_early = early;
+    cost.hides_waits = early;
+    cost.start = picoseconds(machine.block_start_ns);
+    bool const ticket = plan.mechanism == Mechanism::fused || (semaphores && planned.custom_order);
+    cost.ticket = ticket ? picoseconds(machine.ticket_ns) : 0;
+    bool posts = false;
+    for (auto const& set : plan.semaphores) posts |= set.producer == static_cast<int>(s);
+    if (semaphores && posts)
+      cost.post = picoseconds(planned.plain_store ? machine.store_post_ns : machine.post_ns);
+  }
+  return costs;
+}
+
+}  // namespace tessera::simulation
