@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "progress_kernels.hpp"
+
+#include <algorithm>
+
+#include "tessera/plan/progress.hpp"
+
+namespace tessera::progress {
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+/// Does `from` wait, through any number of stages, for `to`?
+bool reaches(Plan const& plan, int from, int to) {
+  if (from == to) return true;
+  for (auto const& planned : plan.dependences) {
+    auto const& dependence = plan.pipeline.dependences[at(planned.dependence)];
+    if (planned.semaphore_set >= 0 && dependence.consumer == from && dependence.producer < from &&
+        reaches(plan, dependence.producer, to))
+      return true;
+  }
+  for (auto const& edge : plan.reuse_edges)
+    if (edge.semaphore_set >= 0 && edge.writer == from && edge.reader < from &&
+        reaches(plan, edge.reader, to))
+      return true;
+  return false;
+}
+
+}  // namespace
+
+Setting::Setting(Waits const& waits_, MachineProfile const& machine_)
+    : plan(waits_.plan()),
+      machine(machine_),
+      waits(waits_),
+      sm(empty_sm(machine_)),
+      sms(machine_.sms),
+      in_order(machine_.dispatches_in_launch_order) {
+  auto const& stages = plan.pipeline.stages;
+  for (int s = 0; s < static_cast<int>(stages.size()); ++s) {
+    wait_kernel_of.push_back(-1);
+    if (s > 0 && plan.stages[at(s)].wait_kernel) {
+      wait_kernel_of.back() = static_cast<int>(kernels.size());
+      kernels.push_back({s, true, 1, 1, room_of(machine, wait_kernel_resources())});
+    }
+    kernel_of.push_back(static_cast<int>(kernels.size()));
+    kernels.push_back({s, false, stages[at(s)].blocks(), waits.waiting_blocks(s),
+                       room_of(machine, stages[at(s)].resources)});
+  }
+}
+
+bool Setting::is_forced_before(int a, int b) const {
+  // A wait kernel ends once the stage before has a block on an SM; that stage then became ready earlier.
+  if (!in_order || a >= b) return false;
+  for (int s = a + 1; s <= b; ++s)
+    if (wait_kernel_of[at(s)] < 0) return false;
+  return true;
+}
+
+std::vector<Stickable> stickable(Setting const& setting, int blocked_kernel) {
+  auto const& blocked = setting.kernels[at(blocked_kernel)];
+  auto const is_placed_before_blocked = [&](int stage) {
+    return !blocked.is_wait && setting.is_forced_before(stage, blocked.stage);
+  };
+  std::vector<Stickable> result;
+  for (int k = 0; k < static_cast<int>(setting.kernels.size()); ++k) {
+    auto const& kernel = setting.kernels[at(k)];
+    if (kernel.is_wait) {
+      // Stuck only while the stage before has no block on an SM.
+      if (k != blocked_kernel && !is_placed_before_blocked(kernel.stage - 1)) result.push_back({k, 1});
+      continue;
+    }
+    if (!blocked.is_wait && setting.is_forced_before(blocked.stage, kernel.stage)) continue;
+    bool can_wait = false;
+    for (int earlier = 0; earlier < kernel.stage && !can_wait; ++earlier)
+      can_wait = !setting.is_forced_before(earlier, kernel.stage) && !is_placed_before_blocked(earlier) &&
+                 reaches(setting.plan, kernel.stage, earlier);
+    auto const blocks = k == blocked_kernel ? std::min(kernel.waiting, kernel.blocks - 1) : kernel.waiting;
+    if (can_wait && blocks > 0) result.push_back({k, blocks});
+  }
+  return result;
+}
+
+std::int64_t blocks_to_keep_out(Setting const& setting, int blocked_kernel, int kernel) {
+  auto const& blocked = setting.kernels[at(blocked_kernel)].use;
+  auto const& use = setting.kernels[at(kernel)].use;
+  auto left = setting.sm;
+  std::int64_t count = 0;
+  while (left.holds(blocked)) {
+    if (!left.holds(use)) return 0;
+    left -= use;
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace tessera::progress

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of several streams that compete for SMs: Mechanism::wait_kernel, seen from the block scheduler.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "progress_waits.hpp"
+#include "sm_room.hpp"
+#include "tessera/measure/machine_profile.hpp"
+#include "tessera/plan/plan.hpp"
+
+namespace tessera::progress {
+
+/// A stage's kernel, or the one-thread wait kernel in front of it.
+struct Kernel {
+  int stage;
+  bool is_wait;
+  std::int64_t blocks;
+  std::int64_t waiting;  ///< blocks that wait for something
+  SmRoom use;            ///< of one block
+};
+
+struct Setting {
+  Setting(Waits const& waits, MachineProfile const& machine);
+
+  Plan const& plan;
+  MachineProfile const& machine;
+  Waits const& waits;
+  std::vector<Kernel> kernels;      ///< in launch order
+  std::vector<int> wait_kernel_of;  ///< by stage: index into kernels, or -1
+  std::vector<int> kernel_of;       ///< by stage
+  SmRoom sm;
+  int sms;
+  bool in_order;  ///< a kernel that became ready earlier is placed whole before any later one
+
+  /// In every schedule all blocks of stage a are placed before the first of stage b > a.
+  bool is_forced_before(int a, int b) const;
+};
+
+struct Held {
+  int sm;
+  int kernel;
+  std::int64_t block;
+};
+
+/// A state without a next step: `kernel`'s next block fits nowhere, and every resident block waits.
+struct Stuck {
+  int kernel;
+  std::int64_t next;
+  std::vector<Held> held;
+};
+
+/// Blocks of one kernel that may be stuck while another kernel lacks room.
+struct Stickable {
+  int kernel;
+  std::int64_t blocks;
+};
+std::vector<Stickable> stickable(Setting const& setting, int blocked_kernel);
+
+/// Can these blocks be placed so that no SM has room for one of `blocked_kernel`? False only if proved.
+bool may_cover(Setting const& setting, int blocked_kernel, std::vector<Stickable> const& blocks);
+
+/// Fewest blocks of `kernel` alone that keep `blocked_kernel` off one SM; 0: they cannot.
+std::int64_t blocks_to_keep_out(Setting const& setting, int blocked_kernel, int kernel);
+
+/// Tries schedules that put waiting kernels first. A result is a true deadlock; none proves nothing.
+std::optional<Stuck> attack(Setting const& setting);
+
+/// All schedules of a plan of at most `k_exact_blocks` blocks, by the placements alone.
+constexpr std::int64_t k_exact_blocks = 64;
+struct Verdict {
+  bool complete;
+  std::optional<Stuck> stuck;
+};
+Verdict search(Setting const& setting, std::int64_t max_states);
+
+/// The refusal (E0302) in the user's names.
+Diagnostic describe(Setting const& setting, Stuck const& stuck);
+
+}  // namespace tessera::progress
