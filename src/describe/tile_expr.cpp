@@ -53,7 +53,8 @@ std::int64_t TileExpr::evaluate(std::span<int const> at) const {
   return 0;
 }
 
-// Constants are folded and neutral elements dropped, so that equal descriptions compare equal and print short.
+// Constants are folded and neutral elements dropped, so that equal descriptions compare equal and print
+// short.
 
 TileExpr operator+(TileExpr a, TileExpr b) {
   if (is_constant(a)) std::swap(a, b);

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "describe/operator_check.hpp"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "diagnostic/nearest.hpp"
+
+namespace tessera {
+namespace {
+
+using Words = std::vector<std::string>;
+
+bool multiplies(Operator const& op) {
+  return op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
+}
+
+/// One size that a pattern asks for.
+struct Fit {
+  char const* what;
+  std::int64_t is, should;
+};
+
+/// Equalities that make the pattern's geometry true. The products cannot overflow: every factor is
+/// checked before, and attention's are at most 2^31 by problems_of_shapes.
+std::vector<Fit> fits_of(OperatorGraph const& graph, Operator const& op, Operator const& from,
+                         ReadPattern pattern) {
+  auto const& a = graph.attention;
+  auto const& c = graph.conv;
+  auto const qkv_columns = (a.query_heads + 2 * a.kv_heads) * a.head_dim;
+  auto const columns = output_columns(from);
+  auto const depth = multiplies(op) ? op.k : op.n;
+  switch (pattern) {
+    case ReadPattern::rows:
+    case ReadPattern::same_batch_rows:
+      return {{"rows", from.m, op.m}, {"columns", columns, depth}, {"batch entries", from.batch, op.batch}};
+    case ReadPattern::swiglu_pair:
+      return {
+          {"rows", from.m, op.m}, {"columns", columns, 2 * depth}, {"batch entries", from.batch, op.batch}};
+    case ReadPattern::same_tile:
+      return {{"rows", from.m, op.m}, {"columns", columns, op.n}, {"batch entries", from.batch, op.batch}};
+    case ReadPattern::query_heads:
+    case ReadPattern::key_heads:
+      return {
+          {"rows (sequences * tokens)", from.m, a.sequences * a.tokens},
+          {"columns ((query heads + 2 * kv heads) * head size)", columns, qkv_columns},
+          {"batch entries", from.batch, 1},
+          {"rows of the reader (tokens)", op.m, a.tokens},
+          {"columns of the reader (cached + tokens)", op.n, a.cached + a.tokens},
+          {"depth of the reader (head size)", op.k, a.head_dim},
+          {"batch entries of the reader (sequences * query heads)", op.batch, a.sequences * a.query_heads}};
+    case ReadPattern::value_heads:
+      return {
+          {"rows (sequences * tokens)", from.m, a.sequences * a.tokens},
+          {"columns ((query heads + 2 * kv heads) * head size)", columns, qkv_columns},
+          {"batch entries", from.batch, 1},
+          {"rows of the reader (tokens)", op.m, a.tokens},
+          {"columns of the reader (head size)", op.n, a.head_dim},
+          {"depth of the reader (cached + tokens)", op.k, a.cached + a.tokens},
+          {"batch entries of the reader (sequences * query heads)", op.batch, a.sequences * a.query_heads}};
+    case ReadPattern::heads_to_columns:
+      return {{"rows (tokens)", from.m, a.tokens},
+              {"columns (head size)", columns, a.head_dim},
+              {"batch entries (sequences * query heads)", from.batch, a.sequences * a.query_heads},
+              {"rows of the reader (sequences * tokens)", op.m, a.sequences * a.tokens},
+              {"depth of the reader (query heads * head size)", op.k, a.query_heads * a.head_dim},
+              {"batch entries of the reader", op.batch, 1}};
+    case ReadPattern::conv_halo:
+      return {{"rows (images * p * q)", from.m, c.images * c.p * c.q},
+              {"columns (channels)", columns, c.channels},
+              {"batch entries", from.batch, 1},
+              {"rows of the reader", op.m, from.m},
+              {"depth of the reader (channels * r * s)", op.k, c.channels * c.r * c.s},
+              {"batch entries of the reader", op.batch, 1}};
+  }
+  return {};
+}
+
+bool is_attention(ReadPattern pattern) {
+  return pattern == ReadPattern::query_heads || pattern == ReadPattern::key_heads ||
+         pattern == ReadPattern::value_heads || pattern == ReadPattern::heads_to_columns;
+}
+
+/// True if the product of the factors is at most k_largest_size.
+bool product_fits(std::vector<std::int64_t> const& factors) {
+  std::int64_t product = 1;
+  for (auto const factor : factors) {
+    if (factor < 1 || factor > k_largest_size || product > k_largest_size / factor) return false;
+    product *= factor;
+  }
+  return true;
+}
+
+/// Why the graph's attention or convolution shape cannot be used, or empty.
+std::string shape_problem(OperatorGraph const& graph, ReadPattern pattern) {
+  auto const& a = graph.attention;
+  auto const& c = graph.conv;
+  if (is_attention(pattern)) {
+    if (!product_fits({a.sequences, a.tokens}) || !product_fits({a.query_heads, 3, a.head_dim}) ||
+        !product_fits({a.sequences, a.query_heads}) || a.cached < 0 || a.cached > k_largest_size - a.tokens ||
+        a.kv_heads < 1)
+      return "the attention shape has a size that is zero, negative or too large";
+    if (a.query_heads % a.kv_heads != 0)
+      return fmt::format("{} query heads do not share {} kv heads evenly", a.query_heads, a.kv_heads);
+  }
+  if (pattern == ReadPattern::conv_halo) {
+    if (!product_fits({c.images, c.p, c.q}) || !product_fits({c.channels, c.r, c.s}))
+      return "the convolution shape has a size that is zero, negative or too large";
+    if (c.r % 2 == 0 || c.s % 2 == 0)
+      return fmt::format("the kernel is {} x {}: only odd sizes keep the image's size", c.r, c.s);
+  }
+  return {};
+}
+
+void check_input(OperatorGraph const& graph, Operator const& op, OperatorInput const& input,
+                 std::vector<Operator const*> const& earlier, Diagnostics& out) {
+  auto const report = [&](char const* code, std::string message, Words notes = {}, std::string hint = {}) {
+    out.push_back({code, Severity::error, op.where, std::move(message), std::move(notes), std::move(hint)});
+  };
+  if (auto const problem = shape_problem(graph, input.pattern); !problem.empty())
+    return report("E0152", fmt::format("{} reads \"{}\" as {}, but {}", op.name, input.name,
+                                       to_text(input.pattern), problem));
+  if (input.producer.empty()) return;
+
+  Operator const* from = nullptr;
+  Words names;
+  for (auto const* candidate : earlier) {
+    names.push_back(candidate->name);
+    if (candidate->name == input.producer) from = candidate;
+  }
+  if (from == nullptr)
+    return report("E0153",
+                  fmt::format("{} reads \"{}\" from {}, which is no earlier operator", op.name, input.name,
+                              input.producer),
+                  {"operators before it: " + (names.empty() ? "none" : list_of(names))},
+                  did_you_mean(input.producer, names));
+  if (input.buffer != output_of(*from))
+    return report("E0153", fmt::format("{} reads buffer \"{}\" from {}, which writes \"{}\"", op.name,
+                                       input.buffer, from->name, output_of(*from)));
+  for (auto const& fit : fits_of(graph, op, *from, input.pattern))
+    if (fit.is != fit.should)
+      return report("E0152",
+                    fmt::format("{} cannot read the output of {} as {}: {} must be {}, not {}", op.name,
+                                from->name, to_text(input.pattern), fit.what, fit.should, fit.is));
+}
+
+}  // namespace
+
+std::string const& output_of(Operator const& op) { return op.output.empty() ? op.name : op.output; }
+
+std::int64_t output_columns(Operator const& op) { return op.epilogue == Epilogue::swiglu ? op.n / 2 : op.n; }
+
+bool is_right_hand(Operator const&, OperatorInput const& input) {
+  return input.name == "b" || input.pattern == ReadPattern::key_heads ||
+         input.pattern == ReadPattern::value_heads;
+}
+
+char const* to_text(OperatorKind kind) {
+  switch (kind) {
+    case OperatorKind::gemm: return "gemm";
+    case OperatorKind::softmax_dropout: return "softmax_dropout";
+    case OperatorKind::conv2d: return "conv2d";
+    case OperatorKind::copy: return "copy";
+  }
+  return "";
+}
+
+char const* to_text(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::none: return "none";
+    case Epilogue::gelu: return "gelu";
+    case Epilogue::swiglu: return "swiglu";
+  }
+  return "";
+}
+
+char const* to_text(ReadPattern pattern) {
+  switch (pattern) {
+    case ReadPattern::rows: return "rows";
+    case ReadPattern::swiglu_pair: return "swiglu_pair";
+    case ReadPattern::query_heads: return "query_heads";
+    case ReadPattern::key_heads: return "key_heads";
+    case ReadPattern::value_heads: return "value_heads";
+    case ReadPattern::same_batch_rows: return "same_batch_rows";
+    case ReadPattern::heads_to_columns: return "heads_to_columns";
+    case ReadPattern::conv_halo: return "conv_halo";
+    case ReadPattern::same_tile: return "same_tile";
+  }
+  return "";
+}
+
+Diagnostics problems_of(OperatorGraph const& graph) {
+  Diagnostics out;
+  std::vector<Operator const*> earlier;
+  std::set<std::string> names;
+  if (graph.operators.empty())
+    out.push_back({"E0153", Severity::error, graph.where, "the operator graph is empty", {}, {}});
+  if (graph.element_bytes < 1 || graph.element_bytes > 16)
+    out.push_back({"E0153",
+                   Severity::error,
+                   graph.where,
+                   fmt::format("elements of {} bytes are not possible", graph.element_bytes),
+                   {},
+                   "use 2 for fp16 and bf16"});
+  for (auto const& op : graph.operators) {
+    auto const report = [&](std::string message) {
+      out.push_back({"E0153", Severity::error, op.where, std::move(message), {}, {}});
+    };
+    if (!names.insert(op.name).second) report(fmt::format("two operators are named {}", op.name));
+    for (auto const& [what, size] :
+         {std::pair{"m", op.m}, std::pair{"n", op.n}, std::pair{"k", op.k}, std::pair{"batch", op.batch}})
+      if (size < 1 || size > k_largest_size)
+        report(fmt::format("{}: {} must be between 1 and {}, not {}", op.name, what, k_largest_size, size));
+    if (op.epilogue == Epilogue::swiglu && (op.n % 2 != 0 || op.kind != OperatorKind::gemm))
+      report(fmt::format("{}: a SwiGLU epilogue needs a GEMM with an even number of columns", op.name));
+    if (out.empty())
+      for (auto const& input : op.inputs) check_input(graph, op, input, earlier, out);
+    earlier.push_back(&op);
+  }
+  return out;
+}
+
+Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> const& choices) {
+  if (choices.size() != graph.operators.size())
+    return {{"E0150",
+             Severity::error,
+             graph.where,
+             fmt::format("{} operators, but {} tile choices", graph.operators.size(), choices.size()),
+             {},
+             "give one choice for each operator, in order"}};
+  Diagnostics out;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    auto const& op = graph.operators[i];
+    auto const& [kernel, splits] = choices[i];
+    auto const report = [&](char const* code, std::string message, std::string hint = {}) {
+      out.push_back({code, Severity::error, op.where, std::move(message), {}, std::move(hint)});
+    };
+    if (kernel.kind != op.kind)
+      report("E0150", fmt::format("{} is a {}, but kernel {} is a {}", op.name, to_text(op.kind), kernel.name,
+                                  to_text(kernel.kind)));
+    if (kernel.tile_m < 1 || kernel.tile_n < 1 || kernel.tile_k < 1 || kernel.pipeline_stages < 1) {
+      report("E0151", fmt::format("kernel {} of {}: a tile of {} x {} x {} with {} stages is not possible",
+                                  kernel.name, op.name, kernel.tile_m, kernel.tile_n, kernel.tile_k,
+                                  kernel.pipeline_stages));
+      continue;
+    }
+    if (op.epilogue == Epilogue::swiglu && kernel.tile_n % 2 != 0)
+      report("E0151", fmt::format("kernel {} of {}: a SwiGLU epilogue needs an even tile width, not {}",
+                                  kernel.name, op.name, kernel.tile_n));
+    auto const slices = multiplies(op) ? (op.k + kernel.tile_k - 1) / kernel.tile_k : 1;
+    if (splits < 1 || splits > slices)
+      report("E0151", fmt::format("{} cannot be split {} ways along k", op.name, splits),
+             multiplies(op) ? fmt::format("k = {} is {} slices of {}: use 1 to {} splits", op.k, slices,
+                                          kernel.tile_k, slices)
+                            : fmt::format("a {} has nothing to split: use 1", to_text(op.kind)));
+  }
+  return out;
+}
+
+std::optional<Diagnostic> oversized(Stage const& stage) {
+  std::vector<std::int64_t> factors{stage.splits};
+  std::string grid;
+  for (auto const& dim : stage.grid) {
+    factors.push_back(dim.extent);
+    grid += (grid.empty() ? "" : " x ") + std::to_string(dim.extent);
+  }
+  if (product_fits(factors)) return std::nullopt;
+  return Diagnostic{"E0154",
+                    Severity::error,
+                    stage.where,
+                    fmt::format("{} would have {} tiles in {} splits, more than {} blocks", stage.name, grid,
+                                stage.splits, k_largest_size),
+                    {},
+                    "use larger tiles"};
+}
+
+}  // namespace tessera

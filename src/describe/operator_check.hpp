@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tile() asks of an operator graph and of the kernels chosen for it, before it computes anything.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/describe/workload.hpp"
+
+namespace tessera {
+
+/// Largest size of anything that is counted in elements or tiles.
+constexpr std::int64_t k_largest_size = (std::int64_t{1} << 31) - 1;
+
+/// The buffer that an operator writes, and how many columns that has.
+std::string const& output_of(Operator const& op);
+std::int64_t output_columns(Operator const& op);
+
+/// True for the second matrix of a multiplication (weights, keys, values): an operand named "b", or one
+/// whose pattern says so.
+bool is_right_hand(Operator const& op, OperatorInput const& input);
+
+char const* to_text(OperatorKind kind);
+char const* to_text(Epilogue epilogue);
+char const* to_text(ReadPattern pattern);
+
+/// E0152, E0153: sizes, names, order, and whether every input's sizes fit its read pattern.
+Diagnostics problems_of(OperatorGraph const& graph);
+/// E0150, E0151: number and kind of choices, tile sizes, splits. Precondition: the graph has no problems.
+Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> const& choices);
+/// E0154: more tiles or blocks than can be numbered.
+std::optional<Diagnostic> oversized(Stage const& stage);
+
+}  // namespace tessera

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which producer tiles does a tile of a consumer read? One function per family of read patterns.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "describe/affine.hpp"
+#include "tessera/describe/workload.hpp"
+
+namespace tessera {
+
+/// An operator's output, or the part of it that an operator computes, cut into tiles. Dimensions of the
+/// stage's grid: x (columns), y (rows), and z (batch entries) if there is more than one.
+struct Tiling {
+  std::int64_t rows = 1, columns = 1, batch = 1;  ///< elements, as stored
+  std::int64_t tile_rows = 1, tile_columns = 1;   ///< elements of one tile, as stored
+
+  std::int64_t grid_x() const { return (columns + tile_columns - 1) / tile_columns; }
+  std::int64_t grid_y() const { return (rows + tile_rows - 1) / tile_rows; }
+  std::vector<std::int64_t> extents() const;
+};
+
+/// Producer and consumer of one dependence. Precondition: their sizes fit the pattern (tile() checks).
+struct Edge {
+  Tiling consumer;
+  Tiling producer;
+  AttentionShape attention;
+  ConvShape conv;
+};
+
+std::vector<Access> read_rows(Edge const& edge);              ///< rows, same_batch_rows, swiglu_pair
+std::vector<Access> read_same_tile(Edge const& edge);         ///< same_tile
+std::vector<Access> read_query_heads(Edge const& edge);       ///< query_heads
+std::vector<Access> read_key_heads(Edge const& edge);         ///< key_heads
+std::vector<Access> read_value_heads(Edge const& edge);       ///< value_heads
+std::vector<Access> read_heads_to_columns(Edge const& edge);  ///< heads_to_columns
+std::vector<Access> read_conv_halo(Edge const& edge);         ///< conv_halo
+
+}  // namespace tessera

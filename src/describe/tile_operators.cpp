@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// tile(): from operators with sizes to stages with grids, costs and dependences.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "describe/operator_check.hpp"
+#include "describe/reads.hpp"
+
+namespace tessera {
+namespace {
+
+std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// How an operator's output is stored. A SwiGLU epilogue stores one column for each pair that it computes;
+/// a softmax tile holds whole rows.
+Tiling tiling_of(Operator const& op, KernelVariant const& kernel) {
+  Tiling tiling{op.m, op.n, op.batch, kernel.tile_m, kernel.tile_n};
+  if (op.kind == OperatorKind::softmax_dropout) tiling.tile_columns = op.n;
+  if (op.epilogue == Epilogue::swiglu) {
+    tiling.columns = op.n / 2;
+    tiling.tile_columns = std::max(kernel.tile_n / 2, 1);
+  }
+  return tiling;
+}
+
+std::vector<Access> accesses_of(ReadPattern pattern, Edge const& edge) {
+  switch (pattern) {
+    case ReadPattern::rows:
+    case ReadPattern::same_batch_rows:
+    case ReadPattern::swiglu_pair: return read_rows(edge);
+    case ReadPattern::query_heads: return read_query_heads(edge);
+    case ReadPattern::key_heads: return read_key_heads(edge);
+    case ReadPattern::value_heads: return read_value_heads(edge);
+    case ReadPattern::heads_to_columns: return read_heads_to_columns(edge);
+    case ReadPattern::conv_halo: return read_conv_halo(edge);
+    case ReadPattern::same_tile: return read_same_tile(edge);
+  }
+  return {};
+}
+
+/// Bytes of one operand, averaged over the blocks so that the grid's total is exact at ragged edges.
+Operand operand_of(OperatorGraph const& graph, Operator const& op, OperatorInput const& input,
+                   Tiling const& tiling, int splits) {
+  auto const bytes = static_cast<double>(graph.element_bytes);
+  auto const rows = static_cast<double>(op.m) / static_cast<double>(tiling.grid_y());
+  auto const columns = static_cast<double>(op.n) / static_cast<double>(tiling.grid_x());
+  auto const depth = static_cast<double>(op.k) / splits;
+  auto const all = static_cast<double>(op.batch);
+  auto const& shape = graph.attention;
+  Operand operand{input.name, input.buffer, 0, 0};
+
+  // The right-hand matrix of a GEMM, or the left-hand one?
+  bool const keys_or_values =
+      input.pattern == ReadPattern::key_heads || input.pattern == ReadPattern::value_heads;
+  bool const multiplies = op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
+  if (!multiplies) {
+    operand.bytes_per_block = rows * columns * bytes;
+    operand.unique_bytes = static_cast<double>(op.m) * static_cast<double>(op.n) * all * bytes;
+  } else if (keys_or_values) {
+    // K and V are shared by a group of query heads; of their rows, `cached` come from the cache.
+    auto const keys = static_cast<double>(shape.cached + shape.tokens);
+    auto const part = static_cast<double>(input.producer.empty() ? shape.cached : shape.tokens) / keys;
+    operand.bytes_per_block = columns * depth * bytes * part;
+    operand.unique_bytes =
+        static_cast<double>(shape.sequences * shape.kv_heads * shape.head_dim) * keys * bytes * part;
+  } else if (is_right_hand(op, input)) {
+    operand.bytes_per_block = columns * depth * bytes;
+    operand.unique_bytes = static_cast<double>(op.n) * static_cast<double>(op.k) * all * bytes;
+  } else {
+    auto const pair = input.pattern == ReadPattern::swiglu_pair ? 2.0 : 1.0;  // gate and up
+    operand.bytes_per_block = pair * rows * depth * bytes;
+    operand.unique_bytes = pair * static_cast<double>(op.m) * static_cast<double>(op.k) * all * bytes;
+    if (op.kind == OperatorKind::conv2d)  // every pixel is loaded r*s times, but is one pixel
+      operand.unique_bytes /= static_cast<double>(graph.conv.r * graph.conv.s);
+  }
+  return operand;
+}
+
+Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const& choice) {
+  auto const tiling = tiling_of(op, choice.kernel);
+  Stage stage;
+  stage.name = op.name;
+  stage.grid = {{"x", tiling.grid_x()}, {"y", tiling.grid_y()}};
+  if (op.batch > 1) stage.grid.push_back({"z", op.batch});
+  stage.splits = choice.splits;
+  stage.output = output_of(op);
+  stage.kernel = choice.kernel.name;
+  stage.resources = choice.kernel.resources;
+  stage.pipeline_stages = choice.kernel.pipeline_stages;
+  stage.where = op.where;
+  for (auto const& input : op.inputs)
+    stage.operands.push_back(operand_of(graph, op, input, tiling, choice.splits));
+
+  auto const bytes = static_cast<double>(graph.element_bytes);
+  stage.store_bytes_per_block = static_cast<double>(tiling.rows) / static_cast<double>(tiling.grid_y()) *
+                                static_cast<double>(tiling.columns) / static_cast<double>(tiling.grid_x()) *
+                                bytes;
+  if (op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d) {
+    // The matrix units work on whole tiles, also where a tile reaches over the edge.
+    auto const steps = ceil_of(ceil_of(op.k, choice.kernel.tile_k), choice.splits);
+    stage.k_steps = static_cast<int>(steps);
+    stage.flops_per_block =
+        2.0 * choice.kernel.tile_m * choice.kernel.tile_n * choice.kernel.tile_k * static_cast<double>(steps);
+  } else {
+    stage.k_steps = static_cast<int>(
+        ceil_of(std::min<std::int64_t>(op.n, tiling.tile_columns), std::max(choice.kernel.tile_n, 1)));
+  }
+  return stage;
+}
+
+}  // namespace
+
+Expected<Pipeline> tile(OperatorGraph const& graph, std::vector<TileChoice> const& choices) {
+  auto problems = problems_of(graph);
+  if (problems.empty()) problems = problems_of(graph, choices);
+  if (!problems.empty()) return tl::make_unexpected(std::move(problems));
+
+  Pipeline pipeline;
+  pipeline.name = graph.name;
+  pipeline.where = graph.where;
+  std::map<std::string, int> index_of;
+  for (std::size_t i = 0; i < graph.operators.size(); ++i) {
+    auto const& op = graph.operators[i];
+    auto stage = stage_of(graph, op, choices[i]);
+    if (auto problem = oversized(stage)) {
+      problems.push_back(std::move(*problem));
+      continue;
+    }
+    for (auto const& input : op.inputs) {
+      if (input.producer.empty()) continue;
+      auto const producer = index_of.at(input.producer);
+      auto const from = static_cast<std::size_t>(producer);
+      Edge const edge{tiling_of(op, choices[i].kernel),
+                      tiling_of(graph.operators[from], choices[from].kernel), graph.attention, graph.conv};
+      pipeline.dependences.push_back({static_cast<int>(i), producer, input.name,
+                                      accesses_of(input.pattern, edge), OnComplete::release_waiters,
+                                      op.where});
+    }
+    index_of[op.name] = static_cast<int>(i);
+    pipeline.stages.push_back(std::move(stage));
+  }
+  if (!problems.empty()) return tl::make_unexpected(std::move(problems));
+  return pipeline;
+}
+
+}  // namespace tessera
