@@ -34,9 +34,11 @@ std::string kernel_text(Pipeline const& pipeline) {
   bool named = false;
   for (auto const& stage : pipeline.stages) {
     named = named || !stage.kernel.empty();
-    // "gemm_128x256x64": the stage's name says what it is, so that the shape is enough.
-    auto const underscore = stage.kernel.rfind('_');
-    auto shape = underscore == std::string::npos ? stage.kernel : stage.kernel.substr(underscore + 1);
+    // "gemm_128x256x64_4": the stage's name says what it is, so that the shape is enough.
+    std::size_t from = 0;
+    for (std::size_t i = 1; i < stage.kernel.size() && from == 0; ++i)
+      if (stage.kernel[i - 1] == '_' && stage.kernel[i] >= '0' && stage.kernel[i] <= '9') from = i;
+    auto shape = stage.kernel.substr(from);
     if (stage.splits > 1) shape += "/" + std::to_string(stage.splits);
     text += (text.empty() ? "" : " -> ") + shape;
   }

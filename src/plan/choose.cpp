@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/plan/choose.hpp"
+
+#include "plan/search.hpp"
+
+namespace tessera {
+
+Expected<Plan> choose(CheckedPipeline const& checked, MachineProfile const& machine, Pricer const& price,
+                      PlanOptions const& options) {
+  Search search(machine, price, options);
+  if (auto stream = search.stream_order(checked.pipeline()); !stream)
+    return tl::make_unexpected(std::move(stream).error());
+  if (auto searched = search.early_starts(checked); !searched)
+    return tl::make_unexpected(std::move(searched).error());
+  search.ablate(checked);
+  return search.finish();
+}
+
+}  // namespace tessera

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// choose() for operators: tile shapes and synchronization together, in four steps. Shapes that cannot pay are
+// ruled out by what they load; the rest are priced one stage at a time; the best combinations are priced
+// whole in stream order; and the mechanisms are tried on those that promise most.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "plan/assemble.hpp"
+#include "plan/shapes.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr std::size_t k_kept_per_operator = 6;  ///< by time alone, and as many by time with filled waves
+constexpr std::size_t k_most_combinations = 50'000;
+constexpr std::size_t k_stream_combinations = 8;  ///< priced whole in stream order
+constexpr std::size_t k_early_by_time = 4;        ///< of those, with every mechanism
+constexpr std::size_t k_early_by_filled = 4;
+/// An option that needs more than this many times the least estimate of its operator is not priced.
+constexpr double k_hopeless = 2.5;
+
+struct Combination {
+  std::vector<std::size_t> pick;  ///< option of each operator
+  double stream_us = 0;           ///< sum of the stages alone
+  double filled_us = 0;           ///< the same if last waves are shared
+};
+
+class ShapeSearch {
+ public:
+  ShapeSearch(OperatorGraph const& graph, MachineProfile const& machine, Pricer const& price,
+              PlanOptions const& options, std::vector<std::vector<ShapeOption>> shapes)
+      : graph_(graph),
+        machine_(machine),
+        price_(price),
+        shapes_(std::move(shapes)),
+        search_(machine, price, options) {}
+
+  Expected<Plan> run() {
+    if (auto first = price_first_guess(); !first) return tl::make_unexpected(std::move(first).error());
+    rule_out_by_loads();
+    price_alone();
+    auto combinations = best_combinations();
+    for (std::size_t i = 0; i < std::min(k_stream_combinations, combinations.size()); ++i)
+      if (auto tiled = tile(graph_, choices_of(combinations[i]))) (void)search_.stream_order(*tiled);
+    if (auto tried = try_early_starts(combinations); !tried)
+      return tl::make_unexpected(std::move(tried).error());
+    return search_.finish();
+  }
+
+ private:
+  std::vector<TileChoice> choices_of(Combination const& combination) const {
+    std::vector<TileChoice> choices;
+    for (std::size_t i = 0; i < shapes_.size(); ++i)
+      choices.push_back(shapes_[i][combination.pick[i]].choice);
+    return choices;
+  }
+
+  /// A whole plan early on, so that there is something to rule out against.
+  Expected<void> price_first_guess() {
+    Combination guess;
+    for (auto const& options : shapes_) {
+      auto const least = std::min_element(options.begin(), options.end(), [](auto const& a, auto const& b) {
+        return a.estimate_us < b.estimate_us;
+      });
+      guess.pick.push_back(static_cast<std::size_t>(least - options.begin()));
+    }
+    auto tiled = tile(graph_, choices_of(guess));
+    if (!tiled) return tl::make_unexpected(std::move(tiled).error());
+    if (auto priced = search_.stream_order(*tiled); !priced)
+      return tl::make_unexpected(std::move(priced).error());
+    return {};
+  }
+
+  /// No plan with an option is faster than the sum, over the stages, of what it takes of any shared thing,
+  /// with the least that every other stage can take.
+  void rule_out_by_loads() {
+    std::vector<Loads> least(shapes_.size());
+    for (std::size_t i = 0; i < shapes_.size(); ++i)
+      for (std::size_t r = 0; r < least[i].size(); ++r) {
+        least[i][r] = shapes_[i].front().loads[r];
+        for (auto const& option : shapes_[i]) least[i][r] = std::min(least[i][r], option.loads[r]);
+      }
+    auto const bar = search_.best_stream_us();
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      auto const floor_of = [&](ShapeOption const& option) {
+        double most = 0;
+        for (std::size_t r = 0; r < option.loads.size(); ++r) {
+          double sum = option.loads[r];
+          for (std::size_t j = 0; j < shapes_.size(); ++j)
+            if (j != i) sum += least[j][r];
+          most = std::max(most, sum);
+        }
+        return most;
+      };
+      std::map<std::string, double> out;  // per kernel: its lowest floor
+      std::erase_if(shapes_[i], [&](ShapeOption const& option) {
+        auto const floor_us = floor_of(option);
+        if (floor_us <= bar) return false;
+        auto const [place, fresh] = out.try_emplace(option.choice.kernel.name, floor_us);
+        if (!fresh) place->second = std::min(place->second, floor_us);
+        return true;
+      });
+      for (auto const& [kernel, floor_us] : out)
+        search_.leave_out(fmt::format("{} as {}", graph_.operators[i].name, kernel),
+                          fmt::format("not priced: its floor of {:.1f} us is above the best plan's {:.1f} us",
+                                      floor_us, bar));
+    }
+  }
+
+  void price_alone() {
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      double least = shapes_[i].front().estimate_us;
+      for (auto const& option : shapes_[i]) least = std::min(least, option.estimate_us);
+      std::erase_if(shapes_[i], [&](ShapeOption& option) {
+        if (option.estimate_us > k_hopeless * least) {
+          search_.leave_out(
+              fmt::format("{} as {}", graph_.operators[i].name, option_text(option)),
+              fmt::format("not priced: estimated at {:.1f} us alone, when another shape takes {:.1f} us",
+                          option.estimate_us, least));
+          return true;
+        }
+        return !price_one(option);
+      });
+    }
+  }
+
+  bool price_one(ShapeOption& option) {
+    auto plan = assemble(option.alone, {}, machine_, Recipe{});
+    if (!plan) return false;
+    auto const timeline = price_(*plan);
+    if (!timeline) return false;
+    option.alone_us = static_cast<double>(timeline->end) * 1e-6;
+    return true;
+  }
+
+  /// Options worth combining: the fastest alone and the fastest with filled waves.
+  std::vector<std::vector<std::size_t>> kept() {
+    double const launch_us = machine_.launch_ns * 1e-3;
+    std::vector<std::vector<std::size_t>> result;
+    std::size_t each = k_kept_per_operator;
+    auto const product = [&] {
+      std::size_t n = 1;
+      for (std::size_t i = 0; i < shapes_.size() && n <= k_most_combinations; ++i)
+        n *= std::min(2 * each, shapes_[i].size());
+      return n;
+    };
+    while (each > 1 && product() > k_most_combinations) --each;
+    for (auto const& options : shapes_) {
+      std::vector<std::size_t> by_time(options.size());
+      std::iota(by_time.begin(), by_time.end(), std::size_t{0});
+      auto by_filled = by_time;
+      std::stable_sort(by_time.begin(), by_time.end(),
+                       [&](auto a, auto b) { return options[a].alone_us < options[b].alone_us; });
+      std::stable_sort(by_filled.begin(), by_filled.end(), [&](auto a, auto b) {
+        return options[a].filled_us(launch_us) < options[b].filled_us(launch_us);
+      });
+      by_time.resize(std::min(each, by_time.size()));
+      by_filled.resize(std::min(each, by_filled.size()));
+      for (auto const option : by_filled)
+        if (std::find(by_time.begin(), by_time.end(), option) == by_time.end()) by_time.push_back(option);
+      result.push_back(std::move(by_time));
+    }
+    return result;
+  }
+
+  /// By stream-order time.
+  std::vector<Combination> best_combinations() {
+    double const launch_us = machine_.launch_ns * 1e-3;
+    auto const lists = kept();
+    std::vector<Combination> combinations{{}};
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+      std::vector<Combination> longer;
+      for (auto const& shorter : combinations)
+        for (auto const option : lists[i]) {
+          auto next = shorter;
+          next.pick.push_back(option);
+          next.stream_us += shapes_[i][option].alone_us - launch_us;
+          next.filled_us += shapes_[i][option].filled_us(launch_us) - launch_us;
+          longer.push_back(std::move(next));
+        }
+      combinations = std::move(longer);
+    }
+    std::stable_sort(combinations.begin(), combinations.end(),
+                     [](auto const& a, auto const& b) { return a.stream_us < b.stream_us; });
+    return combinations;
+  }
+
+  Expected<void> try_early_starts(std::vector<Combination> const& combinations) {
+    if (shapes_.size() < 2) return {};
+    std::vector<std::size_t> by_filled(combinations.size());
+    std::iota(by_filled.begin(), by_filled.end(), std::size_t{0});
+    std::stable_sort(by_filled.begin(), by_filled.end(),
+                     [&](auto a, auto b) { return combinations[a].filled_us < combinations[b].filled_us; });
+    std::vector<std::size_t> chosen;
+    auto const add = [&](std::size_t combination) {
+      if (std::find(chosen.begin(), chosen.end(), combination) != chosen.end()) return false;
+      chosen.push_back(combination);
+      return true;
+    };
+    for (std::size_t i = 0; i < std::min(k_early_by_time, combinations.size()); ++i) add(i);
+    std::size_t filled = 0;
+    for (std::size_t i = 0; i < by_filled.size() && filled < k_early_by_filled; ++i)
+      filled += add(by_filled[i]);
+
+    std::optional<CheckedPipeline> best_checked;
+    for (auto const index : chosen) {
+      auto tiled = tile(graph_, choices_of(combinations[index]));
+      if (!tiled) continue;
+      auto checked = check(*tiled);
+      if (!checked) return tl::make_unexpected(std::move(checked).error());
+      auto const before = search_.best() ? search_.best()->outcome.us : 0;
+      if (index >= k_stream_combinations) (void)search_.stream_order(*tiled);
+      if (auto tried = search_.early_starts(*checked); !tried) return tried;
+      if (search_.best() && search_.best()->outcome.us != before) best_checked = std::move(*checked);
+    }
+    if (best_checked) search_.ablate(*best_checked);
+    if (auto const rest = combinations.size() - chosen.size(); rest > 0) {
+      double least = 0;
+      for (std::size_t i = 0; i < by_filled.size() && least == 0; ++i)
+        if (std::find(chosen.begin(), chosen.end(), by_filled[i]) == chosen.end())
+          least = combinations[by_filled[i]].filled_us + machine_.launch_ns * 1e-3;
+      search_.leave_out(
+          fmt::format("{} more combinations of tile shapes", rest),
+          fmt::format("not priced with every mechanism: from {:.1f} us estimated if all waves were filled",
+                      least));
+    }
+    return {};
+  }
+
+  OperatorGraph const& graph_;
+  MachineProfile const& machine_;
+  Pricer const& price_;
+  std::vector<std::vector<ShapeOption>> shapes_;
+  Search search_;
+};
+
+}  // namespace
+
+Expected<Plan> choose(OperatorGraph const& graph, MachineProfile const& machine, Pricer const& price,
+                      PlanOptions const& options) {
+  auto shapes = shape_options(graph, machine);
+  if (!shapes) return tl::make_unexpected(std::move(shapes).error());
+  return ShapeSearch(graph, machine, price, options, std::move(*shapes)).run();
+}
+
+}  // namespace tessera

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/outcome.hpp"
+
+#include <algorithm>
+
+#include "plan/assemble.hpp"
+#include "tessera/plan/waves.hpp"
+
+namespace tessera {
+
+Outcome outcome_of(Plan const& plan, Recipe const& recipe, Timeline const& timeline,
+                   MachineProfile const& machine) {
+  Outcome o;
+  o.description = describe(plan);
+  o.mechanism = plan.mechanism;
+  o.policies = policy_text(plan);
+  o.kernels = kernel_text(plan.pipeline);
+  o.optimizations = optimization_text(plan);
+  o.merged = !plan.tickets.empty();
+  o.workers = plan.workers;
+  std::vector<int> occupancies;
+  for (auto const& stage : plan.stages) {
+    o.as_needed = o.as_needed || !stage.order.table.empty();
+    o.wait_kernels = o.wait_kernels || stage.wait_kernel;
+    o.workers_per_sm = stage.occupancy;
+    occupancies.push_back(stage.occupancy);
+  }
+  if (uses_semaphores(plan.mechanism))
+    for (auto const& policy : recipe.policies) {
+      o.waits += policy.waits;
+      o.posts_per_value = std::max(o.posts_per_value, policy.posts_per_value);
+    }
+  auto const count = count_waves(plan.pipeline, occupancies, machine.sms);
+  o.stream_waves = count.stream_order;
+  o.filled_waves = count.filled_text;
+  for (auto const& stage : plan.pipeline.stages) {
+    o.stages.push_back(stage.name);
+    for (auto const& operand : stage.operands)
+      o.loaded_mb += operand.bytes_per_block * static_cast<double>(stage.blocks()) * 1e-6;
+  }
+  o.us = static_cast<double>(timeline.end) * 1e-6;
+  if (timeline.stages.size() == plan.stages.size())
+    for (auto const& span : timeline.stages)
+      o.starts_us.push_back(static_cast<double>(span.first_start) * 1e-6);
+  return o;
+}
+
+std::string bound_by(Plan const& plan, Timeline const& timeline, MachineProfile const& machine) {
+  double const ns = std::max(static_cast<double>(timeline.end) * 1e-3, 1e-9);
+  double flops = 0;
+  for (auto const& stage : plan.pipeline.stages)
+    flops += stage.flops_per_block * static_cast<double>(stage.blocks());
+  double const flops_per_ns =
+      machine.sms * machine.clock_ghz * machine.matrix_flops_per_clock_per_sm * machine.matrix_efficiency;
+  double const matrix = flops_per_ns > 0 ? flops / flops_per_ns / ns : 0;
+  double const transfer = machine.dram_gbps > 0 ? timeline.dram_bytes / machine.dram_gbps / ns : 0;
+  double const memory = std::max(timeline.dram_busy, transfer);
+  double gap = 0;
+  switch (plan.mechanism) {
+    case Mechanism::stream_order: gap = machine.stream_gap_ns; break;
+    case Mechanism::pdl:
+    case Mechanism::pdl_tiles: gap = machine.pdl_gap_ns; break;
+    case Mechanism::wait_kernel: gap = machine.stream_start_ns; break;
+    case Mechanism::fused: break;
+  }
+  double const launch = (machine.launch_ns + gap * static_cast<double>(plan.stages.size() - 1)) / ns;
+  double const waiting = timeline.busy > 0 ? std::max(0.0, 1 - timeline.busy - launch) : 0;
+  double const most = std::max(std::max(matrix, memory), std::max(launch, waiting));
+  if (most == memory) return "memory";
+  if (most == matrix) return "matrix units";
+  if (most == launch) return "launch latency";
+  return "waiting";
+}
+
+}  // namespace tessera

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/assemble.hpp"
+#include "tessera/plan/orders.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr Mechanism k_tile_mechanisms[] = {Mechanism::wait_kernel, Mechanism::pdl_tiles, Mechanism::fused};
+
+/// Merging looks at every (consumer tile, producer tile) pair; beyond this many it is not worth its time.
+constexpr std::int64_t k_most_pairs_to_merge = 2'000'000;
+
+Recipe recipe_for(Mechanism mechanism, bool optimized) {
+  Recipe recipe;
+  recipe.mechanism = mechanism;
+  recipe.avoid_wait_kernel = recipe.reorder_loads = recipe.avoid_custom_order = recipe.plain_store =
+      optimized;
+  return recipe;
+}
+
+std::string recipe_text(Recipe const& recipe, Pipeline const& pipeline) {
+  std::string text = to_text(recipe.mechanism);
+  std::vector<std::string> names;
+  for (auto const& policy : recipe.policies)
+    if (std::find(names.begin(), names.end(), policy.name) == names.end()) names.push_back(policy.name);
+  for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? ", " : " + ") + names[i];
+  if (auto const kernels = kernel_text(pipeline); !kernels.empty()) text += ", " + kernels;
+  if (recipe.as_needed_order) text += ", tiles as needed";
+  if (recipe.merged_tickets) text += ", merged tickets";
+  return text;
+}
+
+bool same_family(std::vector<Policy> const& a, std::vector<Policy> const& b) {
+  return std::equal(a.begin(), a.end(), b.begin(),
+                    [](Policy const& p, Policy const& q) { return same_map(p.map, q.map); });
+}
+
+}  // namespace
+
+bool Search::wants(Mechanism mechanism) const {
+  return options_.mechanisms.empty() || std::find(options_.mechanisms.begin(), options_.mechanisms.end(),
+                                                  mechanism) != options_.mechanisms.end();
+}
+
+void Search::leave_out(std::string description, std::string reason) {
+  left_out_.push_back({std::move(description), 0, std::move(reason)});
+}
+
+void Search::note_refusal(Recipe const& recipe, Pipeline const& pipeline, Diagnostics const& why) {
+  leave_out(recipe_text(recipe, pipeline), "refused: " + why.front().message);
+  refusals_.insert(refusals_.end(), why.begin(), why.end());
+}
+
+Search::Tried Search::price(Plan plan, Recipe const& recipe) {
+  if (options_.max_priced > 0 && priced_ >= options_.max_priced && best_stream_) {
+    leave_out(describe(plan),
+              fmt::format("not priced: {} candidates were, which is the limit asked for", priced_));
+    return Tried::refused;
+  }
+  auto timeline = price_(plan);
+  ++priced_;
+  if (!timeline) {
+    note_refusal(recipe, plan.pipeline, timeline.error());
+    return Tried::refused;
+  }
+  auto outcome = outcome_of(plan, recipe, *timeline, machine_);
+  plan.predicted_us = outcome.us;
+  bool const stream = plan.mechanism == Mechanism::stream_order;
+  if (stream && (!best_stream_ || outcome.us < best_stream_->us)) best_stream_ = outcome;
+  outcomes_.push_back(outcome);
+  // What was priced first is simpler, so that it wins a tie.
+  if ((stream && !wants(Mechanism::stream_order)) || (best_ && outcome.us >= best_->outcome.us))
+    return Tried::not_better;
+  timeline->tiles.clear();
+  best_ = Candidate{recipe, std::move(plan), std::move(*timeline), std::move(outcome)};
+  return Tried::better;
+}
+
+Search::Tried Search::try_recipe(CheckedPipeline const& checked, Recipe const& recipe) {
+  auto plan = build_plan(checked, machine_, recipe);
+  if (!plan) {
+    note_refusal(recipe, checked.pipeline(), plan.error());
+    return Tried::refused;
+  }
+  if (recipe.merged_tickets && plan->tickets.empty())
+    return Tried::not_better;  // stage by stage, known already
+  return price(std::move(*plan), recipe);
+}
+
+Expected<double> Search::stream_order(Pipeline const& pipeline) {
+  auto const recipe = recipe_for(Mechanism::stream_order, options_.all_optimizations);
+  auto plan = assemble(pipeline, {}, machine_, recipe);
+  if (!plan) return tl::make_unexpected(std::move(plan).error());
+  auto const before = outcomes_.size();
+  price(std::move(*plan), recipe);
+  if (outcomes_.size() == before) {
+    if (refusals_.empty()) return best_stream_us();  // the limit of priced candidates
+    return tl::make_unexpected(refusals_);
+  }
+  return outcomes_.back().us;
+}
+
+Expected<std::vector<std::vector<Policy>>> Search::allowed_policies(Pipeline const& pipeline) const {
+  std::vector<std::vector<Policy>> result;
+  for (std::size_t d = 0; d < pipeline.dependences.size(); ++d) {
+    auto policies = generate_policies(pipeline, static_cast<int>(d));
+    if (!options_.policies.empty()) {
+      std::string known;
+      for (auto const& policy : policies) known += (known.empty() ? "" : ", ") + policy.name;
+      std::erase_if(policies, [&](Policy const& policy) {
+        return std::find(options_.policies.begin(), options_.policies.end(), policy.name) ==
+               options_.policies.end();
+      });
+      if (policies.empty()) {
+        auto const& dependence = pipeline.dependences[d];
+        return refuse({"E0304",
+                       Severity::error,
+                       dependence.where,
+                       fmt::format("none of the policies asked for suits what {} reads of {}",
+                                   pipeline.stages[static_cast<std::size_t>(dependence.consumer)].name,
+                                   pipeline.stages[static_cast<std::size_t>(dependence.producer)].name),
+                       {},
+                       "policies of this dependence: " + known});
+      }
+    }
+    result.push_back(std::move(policies));
+  }
+  return result;
+}
+
+std::vector<std::vector<Policy>> policy_families(std::vector<std::vector<Policy>> const& per_dependence) {
+  std::vector<std::string> names;
+  for (auto const& policies : per_dependence)
+    for (auto const& policy : policies)
+      if (std::find(names.begin(), names.end(), policy.name) == names.end()) names.push_back(policy.name);
+  std::vector<std::vector<Policy>> families;
+  for (auto const& name : names) {
+    std::vector<Policy> family;
+    for (auto const& policies : per_dependence) {
+      auto const found = std::find_if(policies.begin(), policies.end(),
+                                      [&](Policy const& policy) { return policy.name == name; });
+      family.push_back(found != policies.end() ? *found : policies.front());
+    }
+    auto const same = [&](std::vector<Policy> const& other) { return same_family(family, other); };
+    if (std::none_of(families.begin(), families.end(), same)) families.push_back(std::move(family));
+  }
+  return families;
+}
+
+void Search::try_tiles(CheckedPipeline const& checked, Mechanism mechanism,
+                       std::vector<std::vector<Policy>> const& policies, bool has_order) {
+  auto recipe = recipe_for(mechanism, options_.all_optimizations);
+  std::optional<std::vector<Policy>> best_family;
+  double best_us = 0;
+  std::vector<std::vector<Policy>> known;
+  auto const try_family = [&](std::vector<Policy> const& family, bool as_needed) {
+    if (!as_needed) known.push_back(family);
+    recipe.policies = family;
+    recipe.as_needed_order = as_needed;
+    auto const tried = try_recipe(checked, recipe);
+    if (tried == Tried::refused) return;
+    if (!best_family || outcomes_.back().us < best_us) best_family = family, best_us = outcomes_.back().us;
+  };
+  for (auto const& family : policy_families(policies)) {
+    try_family(family, false);
+    if (has_order) try_family(family, true);
+  }
+  if (!best_family) return;
+
+  // A chain's dependences need not agree: from the best family, change one dependence after the other.
+  if (policies.size() > 1)
+    for (std::size_t d = 0; d < policies.size(); ++d)
+      for (auto const& policy : policies[d]) {
+        auto family = *best_family;
+        family[d] = policy;
+        auto const same = [&](std::vector<Policy> const& other) { return same_family(family, other); };
+        if (std::none_of(known.begin(), known.end(), same)) try_family(family, false);
+      }
+  std::int64_t pairs = 0;
+  for (auto const& facts : checked.facts()) pairs += facts.pairs;
+  if (mechanism == Mechanism::fused && pairs <= k_most_pairs_to_merge) {
+    recipe.policies = *best_family;
+    recipe.as_needed_order = false;
+    recipe.merged_tickets = true;
+    try_recipe(checked, recipe);
+  }
+}
+
+Expected<void> Search::early_starts(CheckedPipeline const& checked) {
+  auto const& pipeline = checked.pipeline();
+  if (pipeline.stages.size() < 2) return {};
+  auto const policies = allowed_policies(pipeline);
+  if (!policies) return tl::make_unexpected(policies.error());
+  if (wants(Mechanism::pdl)) try_recipe(checked, recipe_for(Mechanism::pdl, options_.all_optimizations));
+  auto const orders = dependence_orders(pipeline);
+  bool const has_order =
+      std::any_of(orders.begin(), orders.end(), [](TileOrder const& order) { return !order.table.empty(); });
+  for (auto const mechanism : k_tile_mechanisms) {
+    if (!wants(mechanism)) continue;
+    if (mechanism == Mechanism::pdl_tiles && !machine_.has_pdl) {
+      auto refused = build_plan(checked, machine_, recipe_for(mechanism, true));
+      if (!refused) note_refusal(recipe_for(mechanism, true), pipeline, refused.error());
+      continue;
+    }
+    try_tiles(checked, mechanism, *policies, has_order);
+  }
+  return {};
+}
+
+void Search::ablate(CheckedPipeline const& checked) {
+  if (!best_ || best_->plan.mechanism == Mechanism::stream_order || !options_.all_optimizations) return;
+  auto const full = best_->recipe;
+  auto const known = best_->plan.stages;
+  for (bool Recipe::*flag : {&Recipe::avoid_wait_kernel, &Recipe::reorder_loads, &Recipe::avoid_custom_order,
+                             &Recipe::plain_store}) {
+    auto recipe = full;
+    recipe.*flag = false;
+    auto plan = build_plan(checked, machine_, recipe);
+    if (plan && plan->stages != known) price(std::move(*plan), recipe);
+  }
+}
+
+Expected<Plan> Search::finish() {
+  if (!best_) {
+    if (!refusals_.empty()) return tl::make_unexpected(refusals_);
+    Diagnostic nothing;
+    nothing.code = "E0303";
+    nothing.message = "none of the mechanisms asked for applies to a single stage";
+    nothing.suggestion = "ask for stream order";
+    return refuse(std::move(nothing));
+  }
+  auto& winner = best_->outcome;
+  std::stable_sort(outcomes_.begin(), outcomes_.end(),
+                   [](auto const& a, auto const& b) { return a.us < b.us; });
+  Plan plan = std::move(best_->plan);
+  Outcome const* next = nullptr;
+  bool winner_seen = false;
+  for (auto const& outcome : outcomes_) {
+    if (!winner_seen && outcome.description == winner.description && outcome.us == winner.us) {
+      winner_seen = true;
+      continue;
+    }
+    if (next == nullptr) next = &outcome;
+    plan.alternatives.push_back({outcome.description, outcome.us, reason(outcome, winner)});
+  }
+  plan.alternatives.insert(plan.alternatives.end(), left_out_.begin(), left_out_.end());
+  plan.stream_order_us = best_stream_->us;
+  plan.bound_by = bound_by(plan, best_->timeline, machine_);
+  plan.why = choice_in_words(winner, *best_stream_, next, plan.bound_by);
+  return plan;
+}
+
+}  // namespace tessera

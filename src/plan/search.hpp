@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prices candidates and remembers the best, and what every other one came to.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/outcome.hpp"
+#include "tessera/plan/choose.hpp"
+
+namespace tessera {
+
+struct Candidate {
+  Recipe recipe;
+  Plan plan;
+  Timeline timeline;
+  Outcome outcome;
+};
+
+class Search {
+ public:
+  /// All three outlive the search.
+  Search(MachineProfile const& machine, Pricer const& price, PlanOptions const& options)
+      : machine_(machine), price_(price), options_(options) {}
+
+  /// Microseconds in stream order, or why it cannot run.
+  Expected<double> stream_order(Pipeline const& pipeline);
+
+  /// Every mechanism, policy and order for one pipeline, whose stream order has been priced.
+  Expected<void> early_starts(CheckedPipeline const& checked);
+
+  /// The best candidate again, without each of its optimizations.
+  void ablate(CheckedPipeline const& checked);
+
+  void leave_out(std::string description, std::string reason);
+
+  /// Precondition: at least one stream order was priced. Refuses if nothing that was asked for can run.
+  Expected<Plan> finish();
+
+  std::optional<Candidate> const& best() const { return best_; }
+  double best_stream_us() const { return best_stream_ ? best_stream_->us : 0; }
+  bool wants(Mechanism mechanism) const;
+
+ private:
+  enum class Tried { better, not_better, refused };
+  Tried try_recipe(CheckedPipeline const& checked, Recipe const& recipe);
+  Tried price(Plan plan, Recipe const& recipe);
+  void note_refusal(Recipe const& recipe, Pipeline const& pipeline, Diagnostics const& why);
+  Expected<std::vector<std::vector<Policy>>> allowed_policies(Pipeline const& pipeline) const;
+  void try_tiles(CheckedPipeline const& checked, Mechanism mechanism,
+                 std::vector<std::vector<Policy>> const& policies, bool has_order);
+
+  MachineProfile const& machine_;
+  Pricer const& price_;
+  PlanOptions const& options_;
+  std::optional<Candidate> best_;
+  std::optional<Outcome> best_stream_;
+  std::vector<Outcome> outcomes_;
+  std::vector<Alternative> left_out_;
+  Diagnostics refusals_;
+  int priced_ = 0;
+};
+
+/// One policy per dependence for every name that any dependence has: the dependences that have no policy of
+/// the name take their finest.
+std::vector<std::vector<Policy>> policy_families(std::vector<std::vector<Policy>> const& per_dependence);
+
+}  // namespace tessera

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/shapes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tessera/plan/waves.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr int k_most_splits = 8;
+
+bool can_split(OperatorKind kind) { return kind == OperatorKind::gemm || kind == OperatorKind::conv2d; }
+
+bool has_producer(Pipeline const& pipeline, std::size_t stage, std::string const& operand) {
+  return std::any_of(pipeline.dependences.begin(), pipeline.dependences.end(), [&](Dependence const& d) {
+    return d.consumer == static_cast<int>(stage) && d.operand == operand;
+  });
+}
+
+/// The stage without its chain. What another stage wrote is taken to be in L2, as it is in the chain.
+Pipeline isolated(Pipeline const& pipeline, std::size_t s) {
+  Pipeline alone;
+  alone.name = pipeline.name;
+  alone.stages.push_back(pipeline.stages[s]);
+  for (auto& operand : alone.stages.front().operands)
+    if (has_producer(pipeline, s, operand.name)) operand.unique_bytes = 0;
+  return alone;
+}
+
+/// A share that nothing is known of costs nothing: the bound stays a bound.
+double us(double amount, double per_ns) { return per_ns > 0 ? amount / per_ns * 1e-3 : 0; }
+
+}  // namespace
+
+std::string architecture_of(MachineProfile const& machine) {
+  if (!machine.architecture.empty()) return machine.architecture;
+  if (machine.has_pdl) return "sm_90";
+  // A Volta block can have 96 KiB of shared memory, an Ampere block 163 KiB (CUDA C++ Programming Guide,
+  // technical specifications per compute capability).
+  return machine.shared_bytes_per_block > 96 * 1024 ? "sm_80" : "sm_70";
+}
+
+std::string option_text(ShapeOption const& option) {
+  if (option.choice.splits == 1) return option.choice.kernel.name;
+  return fmt::format("{} / {}", option.choice.kernel.name, option.choice.splits);
+}
+
+Loads loads_of(Pipeline const& pipeline, std::size_t s, MachineProfile const& machine) {
+  auto const& stage = pipeline.stages[s];
+  auto const blocks = static_cast<double>(stage.blocks());
+  double through_l2 = 0, from_memory = 0;
+  for (auto const& operand : stage.operands) {
+    through_l2 += operand.bytes_per_block * blocks;
+    if (!has_producer(pipeline, s, operand.name))
+      from_memory += std::min(operand.unique_bytes, operand.bytes_per_block * blocks);
+  }
+  double const flops_per_ns =
+      machine.sms * machine.clock_ghz * machine.matrix_flops_per_clock_per_sm * machine.matrix_efficiency;
+  return {us(stage.flops_per_block * blocks, flops_per_ns), us(from_memory, machine.dram_gbps),
+          us(through_l2, machine.l2_gbps), us(through_l2, machine.sm_load_gbps * machine.sms)};
+}
+
+Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph const& graph,
+                                                              MachineProfile const& machine) {
+  auto const catalogue = kernel_catalogue(architecture_of(machine));
+  std::vector<TileChoice> base;
+  std::vector<std::vector<KernelVariant>> variants;
+  for (auto const& op : graph.operators) {
+    std::vector<KernelVariant> fitting;
+    for (auto const& kernel : catalogue)
+      if (kernel.kind == op.kind && occupancy(machine, kernel.resources) > 0) fitting.push_back(kernel);
+    if (fitting.empty())
+      return refuse({"E0305",
+                     Severity::error,
+                     op.where,
+                     fmt::format("no kernel of the catalogue for {} can run {} on {}",
+                                 architecture_of(machine), op.name, machine.name),
+                     {fmt::format("the catalogue has {} kernels", catalogue.size())},
+                     "give the machine profile its architecture, sm_70, sm_80 or sm_90"});
+    base.push_back({fitting.front(), 1});
+    variants.push_back(std::move(fitting));
+  }
+  // A workload that is wrong is wrong for every shape: refuse it in tile()'s words.
+  if (auto tiled = tile(graph, base); !tiled) return tl::make_unexpected(std::move(tiled).error());
+
+  std::vector<std::vector<ShapeOption>> options(graph.operators.size());
+  for (std::size_t i = 0; i < graph.operators.size(); ++i)
+    for (auto const& kernel : variants[i]) {
+      auto const slots = std::int64_t{occupancy(machine, kernel.resources)} * machine.sms;
+      for (int splits = 1; splits <= (can_split(graph.operators[i].kind) ? k_most_splits : 1); ++splits) {
+        auto choices = base;
+        choices[i] = {kernel, splits};
+        auto const tiled = tile(graph, choices);
+        if (!tiled) break;
+        auto const& stage = tiled->stages[i];
+        // Splitting fills slots that would stay empty; a grid that fills them has no use for it.
+        if (splits > 1 && stage.tiles() * (splits - 1) >= slots) break;
+        ShapeOption option{choices[i], isolated(*tiled, i), loads_of(*tiled, i, machine), 0, 0, 0, 0};
+        option.waves = waves(stage.blocks(), slots);
+        option.whole_waves = whole_waves(stage.blocks(), slots);
+        option.estimate_us = *std::max_element(option.loads.begin(), option.loads.end()) *
+                             static_cast<double>(option.whole_waves) / option.waves;
+        options[i].push_back(std::move(option));
+      }
+    }
+  return options;
+}
+
+}  // namespace tessera

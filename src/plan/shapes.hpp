@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tile shapes are worth trying for each operator of a workload.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "plan/search.hpp"
+#include "tessera/describe/workload.hpp"
+
+namespace tessera {
+
+/// What a stage takes of each thing that all blocks share, in microseconds if it had it alone: matrix
+/// units, device memory, L2, the SMs' load paths. No plan is faster than its stages' sum of any one.
+using Loads = std::array<double, 4>;
+Loads loads_of(Pipeline const& pipeline, std::size_t stage, MachineProfile const& machine);
+
+/// One operator with one kernel and one split factor.
+struct ShapeOption {
+  TileChoice choice;
+  Pipeline alone;  ///< the stage by itself
+  Loads loads{};
+  double waves = 0;
+  std::int64_t whole_waves = 0;
+  double estimate_us = 0;  ///< by loads and whole waves, before anything is priced
+  double alone_us = 0;     ///< priced by itself; 0 if it was not
+
+  /// What it would take if its last wave were shared with another stage's work.
+  double filled_us(double launch_us) const {
+    return (alone_us - launch_us) * waves / static_cast<double>(whole_waves) + launch_us;
+  }
+};
+
+/// All that fit the machine, per operator. Refuses an operator for which nothing does (E0305).
+Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph const& graph,
+                                                              MachineProfile const& machine);
+
+/// "sm_90": the profile's own word, or told from what only that generation has.
+std::string architecture_of(MachineProfile const& machine);
+
+/// "gemm_128x256x64_4 / 2".
+std::string option_text(ShapeOption const& option);
+
+}  // namespace tessera
