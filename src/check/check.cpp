@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/check/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "check/bounds.hpp"
+#include "check/count.hpp"
+#include "check/dependences.hpp"
+#include "check/launch_order.hpp"
+#include "check/limits.hpp"
+#include "check/names.hpp"
+#include "check/reuse.hpp"
+#include "check/stages.hpp"
+
+namespace tessera {
+namespace {
+
+using namespace check_detail;
+
+/// Counts every usable dependence; `read[s]` has a flag for each tile of stage s.
+std::vector<DependenceFacts> count_all(Pipeline const& pipeline, std::vector<bool> const& usable,
+                                       std::vector<std::vector<bool>>& read, Diagnostics& errors,
+                                       Diagnostics& warnings) {
+  std::vector<DependenceFacts> facts;
+  std::int64_t steps = 0;
+  for (std::size_t i = 0; i < pipeline.dependences.size(); ++i) {
+    if (!usable[i]) continue;
+    auto const& dependence = pipeline.dependences[i];
+    auto const producer = static_cast<std::size_t>(dependence.producer);
+    read[producer].resize(static_cast<std::size_t>(pipeline.stages[producer].tiles()));
+    auto const count = count_dependence(pipeline, dependence, steps, read[producer]);
+    if (!count) {
+      errors.push_back(
+          {"E0112",
+           Severity::error,
+           place_of(pipeline, dependence),
+           fmt::format("the tiles that {} reads of {} are too many to check exactly",
+                       name_of(pipeline, dependence.consumer), name_of(pipeline, dependence.producer)),
+           {fmt::format("{} consumer tiles x {} accesses; a pipeline can have {} such pairs",
+                        pipeline.stages[static_cast<std::size_t>(dependence.consumer)].tiles(),
+                        dependence.accesses.size(), k_max_evaluations)},
+           "use larger tiles, or describe the reads with fewer, larger ranges"});
+      break;
+    }
+    report_reads(pipeline, dependence, *count, errors, warnings);
+    facts.push_back(count->facts);
+  }
+  return facts;
+}
+
+/// A tile that nobody reads is computed in vain, unless it leaves the pipeline.
+void report_unread(Pipeline const& pipeline, std::vector<std::vector<bool>> const& read,
+                   Diagnostics& warnings) {
+  for (std::size_t s = 0; s + 1 < pipeline.stages.size(); ++s) {
+    auto const& stage = pipeline.stages[s];
+    auto const first = std::find(read[s].begin(), read[s].end(), false);
+    if (first == read[s].end()) continue;  // also when nobody depends on it: an output of the pipeline
+    auto const unread = std::count(read[s].begin(), read[s].end(), false);
+    warnings.push_back(
+        {"E0108",
+         Severity::warning,
+         place_of(pipeline, stage),
+         fmt::format("{} of {} {} never read", count_text(unread, "tile"), stage.name,
+                     unread == 1 ? "is" : "are"),
+         {fmt::format("first unread: {} ({} has {})", tile_name(stage, first - read[s].begin()), stage.name,
+                      grid_text(stage))},
+         "do the ranges of its consumers end too early?"});
+  }
+}
+
+}  // namespace
+
+Expected<CheckedPipeline> check(Pipeline const& pipeline) {
+  Diagnostics errors;
+  Diagnostics warnings;
+  auto const usable_stages = check_stages(pipeline, errors);
+  auto const usable = check_dependences(pipeline, usable_stages, errors);
+  check_launch_order(pipeline, errors);
+
+  std::vector<std::vector<bool>> read(pipeline.stages.size());
+  auto facts = count_all(pipeline, usable, read, errors, warnings);
+  if (!errors.empty()) {
+    errors.insert(errors.end(), warnings.begin(), warnings.end());
+    return tl::make_unexpected(std::move(errors));
+  }
+  report_unread(pipeline, read, warnings);
+
+  CheckedPipeline checked;
+  checked.pipeline_ = pipeline;
+  checked.facts_ = std::move(facts);
+  checked.reuses_ = find_reuses(pipeline);
+  ReuseEffort effort;
+  for (auto& reuse : checked.reuses_) decide_reuse(pipeline, reuse, effort);
+  checked.warnings_ = std::move(warnings);
+  return checked;
+}
+
+}  // namespace tessera

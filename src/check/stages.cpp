@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/stages.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <set>
+
+#include "check/limits.hpp"
+#include "check/names.hpp"
+
+namespace tessera::check_detail {
+namespace {
+
+void check_name(Pipeline const& pipeline, Stage const& stage, std::string const& what,
+                std::string const& name, Diagnostics& found) {
+  if (is_identifier(name)) return;
+  found.push_back({"E0102",
+                   Severity::error,
+                   place_of(pipeline, stage),
+                   name.empty() ? fmt::format("{} has no name", what)
+                                : fmt::format("\"{}\" cannot be the name of {}", name, what),
+                   {},
+                   "names become C++ identifiers: letters, digits and _, not starting with a digit, "
+                   "and no keyword"});
+}
+
+void check_names(Pipeline const& pipeline, int index, Diagnostics& found) {
+  auto const& stage = pipeline.stages[static_cast<std::size_t>(index)];
+  auto const name = name_of(pipeline, index);
+  check_name(pipeline, stage, fmt::format("stage {}", index), stage.name, found);
+
+  std::set<std::string> dimensions;
+  for (std::size_t d = 0; d < stage.grid.size(); ++d) {
+    auto const& dimension = stage.grid[d].name;
+    check_name(pipeline, stage, fmt::format("dimension {} of {}", d, name), dimension, found);
+    if (!dimensions.insert(dimension).second && !dimension.empty())
+      found.push_back({"E0102",
+                       Severity::error,
+                       place_of(pipeline, stage),
+                       fmt::format("{} has two dimensions named {}", name, dimension),
+                       {},
+                       "rename one of them"});
+  }
+
+  std::set<std::string> operands;
+  for (std::size_t o = 0; o < stage.operands.size(); ++o) {
+    auto const& operand = stage.operands[o].name;
+    check_name(pipeline, stage, fmt::format("operand {} of {}", o, name), operand, found);
+    if (!operands.insert(operand).second && !operand.empty())
+      found.push_back({"E0102",
+                       Severity::error,
+                       place_of(pipeline, stage),
+                       fmt::format("{} has two operands named {}", name, operand),
+                       {},
+                       "rename one of them"});
+    if (stage.operands[o].buffer.empty())
+      found.push_back({"E0106",
+                       Severity::error,
+                       place_of(pipeline, stage),
+                       fmt::format("operand {} of {} names no buffer", operand, name),
+                       {},
+                       "give it the output buffer of its producer, or the name of an outside tensor"});
+  }
+  if (stage.output.empty())
+    found.push_back({"E0106",
+                     Severity::error,
+                     place_of(pipeline, stage),
+                     fmt::format("{} names no output buffer", name),
+                     {},
+                     "the stage's own name is the usual choice"});
+}
+
+bool check_grid(Pipeline const& pipeline, int index, Diagnostics& found) {
+  auto const& stage = pipeline.stages[static_cast<std::size_t>(index)];
+  auto const name = name_of(pipeline, index);
+  auto const before = found.size();
+  auto const add = [&](std::string message, std::string suggestion) {
+    found.push_back(
+        {"E0101", Severity::error, place_of(pipeline, stage), std::move(message), {}, std::move(suggestion)});
+  };
+
+  if (stage.grid.empty()) add(fmt::format("{} has no grid", name), "give it at least one dimension");
+  if (stage.grid.size() > k_max_rank)
+    add(fmt::format("the grid of {} has {} dimensions; at most {} are possible", name, stage.grid.size(),
+                    k_max_rank),
+        "merge dimensions that are always used together");
+  for (auto const& dim : stage.grid) {
+    if (dim.extent < 1)
+      add(fmt::format("dimension {} of {} has {}", dim.name, name, count_text(dim.extent, "tile")),
+          "every dimension has at least one tile; was a size divided by a larger tile?");
+    if (dim.extent > k_max_tiles)
+      add(fmt::format("dimension {} of {} has {} tiles; a stage can have at most {}", dim.name, name,
+                      dim.extent, k_max_tiles),
+          "use larger tiles");
+  }
+  if (found.size() == before) {
+    // At most 4 extents of at most 2^24: multiplied step by step, stopping above the limit.
+    std::int64_t tiles = 1;
+    for (auto const& dim : stage.grid)
+      if (tiles <= k_max_tiles) tiles *= dim.extent;
+    if (tiles > k_max_tiles)
+      add(fmt::format("the grid of {} is {}; a stage can have at most {} tiles", name, grid_text(stage),
+                      k_max_tiles),
+          "use larger tiles");
+    else if (stage.splits > 0 && tiles * stage.splits > k_max_blocks)
+      add(fmt::format("{} has {} x {} splits = {} blocks; a launch can have at most {}", name,
+                      count_text(tiles, "tile"), stage.splits, tiles * stage.splits, k_max_blocks),
+          "use larger tiles or fewer splits");
+  }
+  auto const usable = found.size() == before;
+  if (stage.splits < 1)
+    add(fmt::format("{} has {}", name, count_text(stage.splits, "split")),
+        "1 means that a tile is computed by one block");
+  return usable;
+}
+
+void check_costs(Pipeline const& pipeline, int index, Diagnostics& found) {
+  auto const& stage = pipeline.stages[static_cast<std::size_t>(index)];
+  auto const name = name_of(pipeline, index);
+  auto const amount = [&](std::string const& what, double value) {
+    if (std::isfinite(value) && value >= 0) return;
+    found.push_back({"E0109",
+                     Severity::error,
+                     place_of(pipeline, stage),
+                     fmt::format("{} of {} is {}", what, name, value),
+                     {},
+                     "costs are finite and not negative; 0 means none"});
+  };
+  auto const number = [&](std::string const& what, int value, int low, int high) {
+    if (value >= low && value <= high) return;
+    found.push_back({"E0109",
+                     Severity::error,
+                     place_of(pipeline, stage),
+                     fmt::format("{} of {} is {}", what, name, value),
+                     {},
+                     high < (1 << 30) ? fmt::format("it must be from {} to {}", low, high)
+                                      : fmt::format("it must be at least {}", low)});
+  };
+
+  amount("flops_per_block", stage.flops_per_block);
+  amount("store_bytes_per_block", stage.store_bytes_per_block);
+  for (auto const& operand : stage.operands) {
+    amount(fmt::format("bytes_per_block of operand {}", operand.name), operand.bytes_per_block);
+    amount(fmt::format("unique_bytes of operand {}", operand.name), operand.unique_bytes);
+  }
+  // The upper ends hold for every CUDA GPU; what one machine can hold is the planner's question.
+  number("threads", stage.resources.threads, 1, 1024);
+  number("registers_per_thread", stage.resources.registers_per_thread, 0, 255);
+  number("shared_bytes", stage.resources.shared_bytes, 0, 1 << 30);
+  number("k_steps", stage.k_steps, 1, 1 << 30);
+  number("pipeline_stages", stage.pipeline_stages, 1, 1 << 30);
+}
+
+}  // namespace
+
+std::vector<bool> check_stages(Pipeline const& pipeline, Diagnostics& found) {
+  if (pipeline.stages.empty())
+    found.push_back({"E0101",
+                     Severity::error,
+                     pipeline.where,
+                     fmt::format("pipeline \"{}\" has no stages", pipeline.name),
+                     {},
+                     "add at least one stage"});
+
+  std::vector<bool> usable;
+  std::map<std::string, int> first_of;
+  std::int64_t total = 0;
+  for (int s = 0; s < static_cast<int>(pipeline.stages.size()); ++s) {
+    auto const& stage = pipeline.stages[static_cast<std::size_t>(s)];
+    check_names(pipeline, s, found);
+    if (auto const [earlier, is_new] = first_of.emplace(stage.name, s); !is_new && !stage.name.empty())
+      found.push_back({"E0102",
+                       Severity::error,
+                       place_of(pipeline, stage),
+                       fmt::format("two stages are named {}", stage.name),
+                       {fmt::format("stage {} and stage {}", earlier->second, s)},
+                       "rename one of them"});
+    usable.push_back(check_grid(pipeline, s, found));
+    if (usable.back()) total += stage.tiles();
+    check_costs(pipeline, s, found);
+  }
+  if (total > k_max_total_tiles) {
+    found.push_back({"E0112",
+                     Severity::error,
+                     pipeline.where,
+                     fmt::format("pipeline \"{}\" has {} tiles; at most {} can be checked exactly",
+                                 pipeline.name, total, k_max_total_tiles),
+                     {},
+                     "use larger tiles, or split the pipeline"});
+    usable.assign(usable.size(), false);
+  }
+  return usable;
+}
+
+}  // namespace tessera::check_detail
