@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine profiles: one table says what the fields are called, in which unit and range; reading, checking
+// and printing follow it.
+#include "tessera/measure/machine_json.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <variant>
+
+#include "json/json_text.hpp"
+#include "json/reader.hpp"
+#include "tessera/shipped.hpp"
+
+namespace tessera {
+namespace {
+
+using json::Document;
+using json::ObjectReader;
+
+constexpr char const* k_schema = "tessera.machine/1";
+constexpr json::Codes k_codes{"E0601", "E0603", "E0604", "E0605"};
+constexpr char const* k_unknown_machine = "E0602";
+constexpr char const* k_contradiction = "E0606";
+constexpr char const* k_other_version = "E0607";
+
+using Member = std::variant<int MachineProfile::*, double MachineProfile::*, bool MachineProfile::*>;
+
+struct Field {
+  char const* name;
+  char const* unit;
+  Member member;
+  double least;
+  double most;
+};
+
+using P = MachineProfile;
+// Ranges are wide: they keep out mistakes of unit and arithmetic overflow, not unusual machines.
+Field const k_fields[] = {
+    {"sms", "1", &P::sms, 1, 4096},
+    {"threads_per_sm", "1", &P::threads_per_sm, 32, 65536},
+    {"blocks_per_sm", "1", &P::blocks_per_sm, 1, 1024},
+    {"registers_per_sm", "1", &P::registers_per_sm, 1024, 1 << 24},
+    {"register_granularity", "1", &P::register_granularity, 1, 65536},
+    {"shared_bytes_per_sm", "byte", &P::shared_bytes_per_sm, 0, 1 << 28},
+    {"shared_bytes_per_block", "byte", &P::shared_bytes_per_block, 0, 1 << 28},
+    {"shared_granularity", "byte", &P::shared_granularity, 1, 1 << 20},
+    {"shared_reserved_per_block", "byte", &P::shared_reserved_per_block, 0, 1 << 20},
+    {"clock_ghz", "GHz", &P::clock_ghz, 0.01, 100},
+    {"matrix_flops_per_clock_per_sm", "flop/clock", &P::matrix_flops_per_clock_per_sm, 1, 1e7},
+    {"matrix_efficiency", "1", &P::matrix_efficiency, 0.01, 1},
+    {"dram_gbps", "1e9 byte/s", &P::dram_gbps, 1, 1e6},
+    {"l2_gbps", "1e9 byte/s", &P::l2_gbps, 1, 1e7},
+    {"l2_mib", "MiB", &P::l2_mib, 0, 1e6},
+    {"sm_load_gbps", "1e9 byte/s", &P::sm_load_gbps, 0.1, 1e6},
+    {"dram_latency_ns", "ns", &P::dram_latency_ns, 0, 1e6},
+    {"launch_ns", "ns", &P::launch_ns, 0, 1e9},
+    {"stream_gap_ns", "ns", &P::stream_gap_ns, 0, 1e9},
+    {"pdl_gap_ns", "ns", &P::pdl_gap_ns, 0, 1e9},
+    {"pdl_grid_wait_ns", "ns", &P::pdl_grid_wait_ns, 0, 1e9},
+    {"stream_start_ns", "ns", &P::stream_start_ns, 0, 1e9},
+    {"block_start_ns", "ns", &P::block_start_ns, 0, 1e9},
+    {"ticket_ns", "ns", &P::ticket_ns, 0, 1e9},
+    {"post_ns", "ns", &P::post_ns, 0, 1e9},
+    {"store_post_ns", "ns", &P::store_post_ns, 0, 1e9},
+    {"wait_ns", "ns", &P::wait_ns, 0, 1e9},
+    {"trigger_ns", "ns", &P::trigger_ns, 0, 1e9},
+    {"has_pdl", "1", &P::has_pdl, 0, 1},
+    {"dispatches_in_launch_order", "1", &P::dispatches_in_launch_order, 0, 1},
+};
+
+/// "value", "unit" and "source" of one field.
+void read_field(Document& document, json::Node const& node, Field const& field, MachineProfile& machine) {
+  ObjectReader reader(document, node, fmt::format("\"{}\"", field.name));
+  auto const unit = reader.string("unit");
+  if (!unit.empty() && unit != field.unit)
+    document.report(node, k_codes.value,
+                    fmt::format("\"{}\" is in \"{}\"; its unit is \"{}\"", field.name, unit, field.unit), {},
+                    "convert the value and write the unit above");
+  auto const source = reader.string("source");
+  if (source.empty() && reader.has("source"))
+    document.report(
+        node, k_codes.value, fmt::format("\"{}\" has an empty source", field.name), {},
+        "say where the value comes from: a document, a measurement, or an estimate and its reason");
+  if (auto const* whole = std::get_if<int MachineProfile::*>(&field.member))
+    machine.** whole = static_cast<int>(reader.integer("value", static_cast<std::int64_t>(field.least),
+                                                       static_cast<std::int64_t>(field.most)));
+  else if (auto const* real = std::get_if<double MachineProfile::*>(&field.member))
+    machine.** real = reader.number("value", field.least, field.most);
+  else if (!reader.has("value") || !reader.find("value")->is(json::Node::Kind::boolean))
+    document.report(node, reader.has("value") ? k_codes.value : k_codes.missing,
+                    fmt::format("\"{}\" needs a \"value\" of true or false", field.name));
+  else
+    machine.*std::get<bool MachineProfile::*>(field.member) = reader.boolean_or("value", false);
+  machine.sources[field.name] = source;
+  reader.finish();
+}
+
+/// What no single range can say.
+void check_together(Document& document, MachineProfile const& m) {
+  auto const report = [&](std::string message, std::string suggestion) {
+    document.report(document.root(), k_contradiction, std::move(message), {}, std::move(suggestion));
+  };
+  if (m.shared_bytes_per_block > m.shared_bytes_per_sm)
+    report(fmt::format("one block may take {} bytes of shared memory, but an SM has {}",
+                       m.shared_bytes_per_block, m.shared_bytes_per_sm),
+           "shared_bytes_per_block is the largest opt-in allocation; it is at most shared_bytes_per_sm");
+  if (m.l2_gbps < m.dram_gbps)
+    report(fmt::format("L2 ({:g} GB/s) is slower than DRAM ({:g} GB/s)", m.l2_gbps, m.dram_gbps),
+           "every load goes through L2: check the units");
+  if (m.store_post_ns > m.post_ns)
+    report(fmt::format("a post by plain store ({:g} ns) costs more than one by atomic add ({:g} ns)",
+                       m.store_post_ns, m.post_ns),
+           "store_post_ns is at most post_ns");
+}
+
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    auto diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      auto const above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+Expected<MachineProfile> parse_machine(std::string_view text, std::string const& file) {
+  auto document = Document::parse(text, file, k_codes);
+  if (!document) return tl::make_unexpected(document.error());
+  ObjectReader root(*document, document->root());
+  auto const schema = root.string("schema");
+  if (!schema.empty() && schema != k_schema)
+    document->report(document->root(), k_other_version,
+                     fmt::format("schema is \"{}\"; this is \"{}\"", schema, k_schema), {},
+                     "a machine profile begins with \"schema\": \"tessera.machine/1\"");
+  if (document->failed()) return document->refusal();
+  MachineProfile machine;
+  machine.name = root.string("name");
+  machine.gpu = root.string("gpu");
+  machine.architecture = root.string("architecture");
+  machine.provisional = root.boolean_or("provisional", false);
+  if (auto const* values = root.object("values")) {
+    ObjectReader reader(*document, *values, "\"values\"");
+    for (auto const& field : k_fields)
+      if (auto const* node = reader.object(field.name)) read_field(*document, *node, field, machine);
+    reader.finish();
+  }
+  root.finish();
+  if (!document->failed()) check_together(*document, machine);
+  if (document->failed()) return document->refusal();
+  return machine;
+}
+
+std::string print_machine(MachineProfile const& machine) {
+  nlohmann::ordered_json root;
+  root["schema"] = k_schema;
+  root["name"] = machine.name;
+  root["gpu"] = machine.gpu;
+  root["architecture"] = machine.architecture;
+  root["provisional"] = machine.provisional;
+  auto& values = root["values"];
+  for (auto const& field : k_fields) {
+    nlohmann::ordered_json entry;
+    std::visit([&](auto member) { entry["value"] = machine.*member; }, field.member);
+    entry["unit"] = field.unit;
+    auto const source = machine.sources.find(field.name);
+    entry["source"] =
+        source == machine.sources.end() || source->second.empty() ? "not given" : source->second;
+    values[field.name] = std::move(entry);
+  }
+  return json::pretty(root);
+}
+
+Expected<MachineProfile> machine(std::string const& name) {
+  for (auto const& file : shipped_machines())
+    if (file.name == name) return parse_machine(file.text, fmt::format("machines/{}.json", name));
+  Diagnostic d;
+  d.code = k_unknown_machine;
+  d.message = fmt::format("there is no machine \"{}\"", name);
+  std::string names;
+  std::string_view nearest;
+  std::size_t least = 3;  // further away, it is another word
+  for (auto const& file : shipped_machines()) {
+    if (!names.empty()) names += ", ";
+    names += file.name;
+    if (auto const far = distance(name, file.name); far < least) {
+      least = far;
+      nearest = file.name;
+    }
+  }
+  d.notes = {fmt::format("machines: {}", names)};
+  d.suggestion = nearest.empty()
+                     ? "give one of the machines above, or a profile file (machines/machine.schema.json)"
+                     : fmt::format("did you mean \"{}\"?", nearest);
+  return refuse(std::move(d));
+}
+
+}  // namespace tessera

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/measure/machine_json.hpp"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "tessera/shipped.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string replaced(std::string text, std::string const& from, std::string const& to) {
+  auto const at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+std::string v100() { return print_machine(machine("v100").value()); }
+
+TEST(MachineJson, EveryShippedProfileRoundTrips) {
+  ASSERT_EQ(shipped_machines().size(), 3U);
+  for (auto const& file : shipped_machines()) {
+    auto const read = parse_machine(file.text, std::string(file.name));
+    ASSERT_TRUE(read.has_value()) << to_text(read.error());
+    EXPECT_EQ(read->name, file.name);
+    EXPECT_EQ(read->sources.size(), 30U) << "every value has a source";
+    EXPECT_EQ(parse_machine(print_machine(*read), "again").value(), *read);
+  }
+}
+
+TEST(MachineJson, OccupancyOfKnownKernels) {
+  // 64x256x32 in two stages: 40 KiB, 128 threads at 255 registers: two blocks per SM on V100 (Table I).
+  EXPECT_EQ(occupancy(machine("v100").value(), {128, 255, 40960}), 2);
+  EXPECT_EQ(occupancy(machine("h200").value(), {384, 168, 221184}), 1);
+}
+
+TEST(MachineJson, UnknownNameIsAnsweredWithTheNearest) {
+  auto const refused = machine("h20");
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(to_text(refused.error()),
+            "error E0602: there is no machine \"h20\"\n"
+            "   machines: a100, h200, v100\n"
+            "   hint: did you mean \"h200\"?");
+  EXPECT_THAT(to_text(machine("mi300").error()), HasSubstr("give one of the machines above"));
+}
+
+TEST(MachineJson, RefusesOutOfRangeValuesUnitsAndContradictions) {
+  auto const codes = [](std::string const& text) {
+    std::vector<std::string> result;
+    auto const refused = parse_machine(text, "m.json");
+    if (!refused)
+      for (auto const& d : refused.error()) result.push_back(d.code);
+    return result;
+  };
+  EXPECT_THAT(codes(v100()), ElementsAre());
+  EXPECT_THAT(codes("{"), ElementsAre("E0601"));
+  EXPECT_THAT(codes(replaced(v100(), "\"value\": 80,", "\"value\": 0,")), ElementsAre("E0604"));
+  EXPECT_THAT(codes(replaced(v100(), "\"value\": 80,", "\"value\": 9223372036854775807,")),
+              ElementsAre("E0604"));
+  EXPECT_THAT(codes(replaced(v100(), "\"value\": 80,", "\"value\": 80.5,")), ElementsAre("E0604"));
+  EXPECT_THAT(codes(replaced(v100(), "\"value\": 865", "\"value\": -1")), ElementsAre("E0604"));
+  EXPECT_THAT(codes(replaced(v100(), "\"1e9 byte/s\"", "\"GB/s\"")), ElementsAre("E0604"));
+  EXPECT_THAT(codes(replaced(v100(), "\"sms\"", "\"sm_count\"")), ElementsAre("E0603", "E0605"));
+  EXPECT_THAT(codes(replaced(v100(), "tessera.machine/1", "tessera.machine/9")), ElementsAre("E0607"));
+  EXPECT_THAT(codes(replaced(v100(), "\"value\": 2155", "\"value\": 100")), ElementsAre("E0606"));
+}
+
+}  // namespace
+}  // namespace tessera
