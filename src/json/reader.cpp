@@ -90,6 +90,7 @@ Node const* ObjectReader::get(std::string_view name, Node::Kind kind, bool requi
       document_.report(node_, document_.codes().missing, fmt::format("\"{}\" is missing{}", name, in_what()));
     return nullptr;
   }
+  if (!required && member->is(Node::Kind::null)) return nullptr;
   bool const fits = member->is(kind) || (kind == Node::Kind::number && member->is(Node::Kind::integer));
   if (fits) return member;
   document_.report(

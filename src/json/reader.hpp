@@ -85,7 +85,8 @@ class Document {
 
 /// Reads one object's members. Each getter notes the name as known; finish() reports the others, except
 /// names that begin with '_' or '$' (comments, schema references). A getter that reports returns the
-/// fallback, 0, "" or an empty list, so that reading goes on and finds the next mistake.
+/// fallback, 0, "" or an empty list, so that reading goes on and finds the next mistake. An optional member
+/// that is null counts as missing.
 class ObjectReader {
  public:
   static constexpr std::int64_t k_no_limit = std::numeric_limits<std::int64_t>::max();

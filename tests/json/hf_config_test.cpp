@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tessera/describe/workload_json.hpp"
+
+namespace tessera {
+namespace {
+
+std::string shipped(std::string const& name) {
+  std::ifstream file(std::string(TESSERA_SOURCE_DIR) + "/workloads/" + name + ".json");
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+OperatorGraph import(std::string const& name, BlockOptions const& options) {
+  auto graph = import_hf_config(shipped(name), "workloads/" + name + ".json", options);
+  EXPECT_TRUE(graph) << to_text(graph.error());
+  return graph ? *graph : OperatorGraph{};
+}
+
+std::string sizes(Operator const& op) {
+  std::ostringstream text;
+  text << op.name << " " << op.m << "x" << op.n << "x" << op.k;
+  if (op.batch > 1) text << " *" << op.batch;
+  return text.str();
+}
+std::vector<std::string> sizes(OperatorGraph const& graph) {
+  std::vector<std::string> out;
+  for (auto const& op : graph.operators) out.push_back(sizes(op));
+  return out;
+}
+
+using testing::ElementsAre;
+
+TEST(HfConfig, gpt3_mlp_is_the_papers) {
+  auto const graph = import("gpt-3-145b", {"mlp", 512, 1, 0, 8, ""});
+  EXPECT_EQ(graph.name, "gpt-3-145b mlp, 512 tokens, tp 8");
+  EXPECT_THAT(sizes(graph), ElementsAre("up 512x6144x12288", "down 512x12288x6144"));
+  EXPECT_EQ(graph.operators[0].epilogue, Epilogue::gelu);
+  EXPECT_EQ(graph.operators[1].inputs[0].pattern, ReadPattern::rows);
+}
+
+TEST(HfConfig, llama_mlp_fuses_gate_and_up) {
+  auto const graph = import("llama-65b", {"mlp", 768, 1, 0, 8, ""});
+  EXPECT_THAT(sizes(graph), ElementsAre("gate_up 768x5504x8192", "down 768x8192x2752"));
+  EXPECT_EQ(graph.operators[1].inputs[0].pattern, ReadPattern::swiglu_pair);
+}
+
+TEST(HfConfig, inner_dimension_that_does_not_divide_is_padded) {
+  auto const graph = import("llama-65b", {"mlp", 1, 1, 0, 3, ""});  // 22016 / 3 = 7338.67 -> 7344
+  EXPECT_THAT(sizes(graph), ElementsAre("gate_up 1x14688x8192", "down 1x8192x7344"));
+}
+
+TEST(HfConfig, attention_of_a_prompt) {
+  auto const graph = import("gpt-3-145b", {"attention", 1024, 2, 0, 8, ""});
+  EXPECT_EQ(graph.name, "gpt-3-145b attention, 1024 tokens, 2 sequences, tp 8");
+  EXPECT_THAT(sizes(graph),
+              ElementsAre("qkv 2048x4608x12288", "scores 1024x1024x128 *24", "softmax 1024x1024x1 *24",
+                          "context 1024x128x1024 *24", "output 2048x12288x1536"));
+  for (auto const& op : graph.operators) EXPECT_LE(op.inputs.size(), 2u) << "no cache";
+}
+
+TEST(HfConfig, token_generation_reads_the_cache) {
+  auto const graph = import("llama-3-70b", {"attention", 1, 4, 1023, 8, ""});
+  EXPECT_THAT(sizes(graph), ElementsAre("qkv 4x1280x8192", "scores 1x1024x128 *32", "softmax 1x1024x1 *32",
+                                        "context 1x128x1024 *32", "output 4x8192x1024"));
+  EXPECT_EQ(graph.attention, (AttentionShape{4, 1, 1023, 8, 1, 128}));
+  ASSERT_EQ(graph.operators[1].inputs.size(), 3u);
+  EXPECT_EQ(graph.operators[1].inputs[2].buffer, "k_cache");
+  EXPECT_EQ(graph.operators[3].inputs[2].buffer, "v_cache");
+}
+
+TEST(HfConfig, kv_heads_are_repeated_beyond_their_number) {
+  auto const graph = import("llama-3.2-1b", {"attention", 16, 1, 0, 16, ""});
+  EXPECT_EQ(graph.attention.query_heads, 2);
+  EXPECT_EQ(graph.attention.kv_heads, 1);
+  EXPECT_EQ(graph.attention.head_dim, 64);
+}
+
+TEST(HfConfig, every_shipped_model_imports_both_blocks) {
+  for (auto const* name :
+       {"llama-65b", "gpt-3-145b", "llama-3-8b", "llama-3-70b", "llama-3.2-1b", "qwen2.5-72b"})
+    for (auto const* block : {"mlp", "attention"})
+      for (int const parallel : {1, 8})
+        EXPECT_FALSE(import(name, {block, 128, 1, 0, parallel, ""}).operators.empty());
+}
+
+TEST(HfConfig, families_keep_their_fields_in_different_places) {
+  BlockOptions const options{"attention", 8, 1, 0, 1, ""};
+  auto const neox = import_hf_config(R"({"model_type": "gpt_neox", "hidden_size": 4096, "hidden_act": "gelu",
+    "intermediate_size": 16384, "num_attention_heads": 32, "torch_dtype": "float16"})",
+                                     "m/config.json", options);
+  ASSERT_TRUE(neox) << to_text(neox.error());
+  EXPECT_EQ(neox->name, "m attention, 8 tokens, tp 1");
+  EXPECT_EQ(neox->attention.kv_heads, 32);
+  auto const qwen3 = import_hf_config(R"({"model_type": "qwen3", "hidden_size": 1024, "hidden_act": "silu",
+    "intermediate_size": 3072, "num_attention_heads": 16, "num_key_value_heads": 8})",
+                                      "config.json", options);
+  ASSERT_TRUE(qwen3) << to_text(qwen3.error());
+  EXPECT_EQ(qwen3->attention.head_dim, 128);  // not 1024 / 16
+  EXPECT_EQ(qwen3->operators[4].k, 2048);
+  auto const mistral =
+      import_hf_config(R"({"model_type": "mistral", "hidden_size": 4096, "hidden_act": "silu",
+    "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": null,
+    "sliding_window": 4096})",
+                       "config.json", options);
+  ASSERT_TRUE(mistral) << to_text(mistral.error());
+  auto const gpt2 = import_hf_config(R"({"model_type": "gpt2", "n_embd": 768, "n_head": 12})", "c.json",
+                                     {"mlp", 8, 1, 0, 1, ""});
+  ASSERT_TRUE(gpt2) << to_text(gpt2.error());
+  EXPECT_EQ(gpt2->operators[0].n, 3072);
+}
+
+TEST(ConvNetwork, layers_are_chains_of_convolutions) {
+  auto const graph = import_conv_network(shipped("vgg-19"), "workloads/vgg-19.json", {"14x14x256", 4});
+  ASSERT_TRUE(graph) << to_text(graph.error());
+  EXPECT_EQ(graph->name, "vgg-19 14x14x256, 4 images");
+  EXPECT_THAT(sizes(*graph), ElementsAre("conv1 784x256x2304", "conv2 784x256x2304", "conv3 784x256x2304",
+                                         "conv4 784x256x2304"));
+  EXPECT_EQ(graph->operators[1].inputs[0].producer, "conv1");
+  for (auto const* layer : {"56x56x64", "28x28x128", "14x14x256", "7x7x512"})
+    EXPECT_TRUE(import_conv_network(shipped("resnet-38"), "resnet-38.json", {layer, 1}));
+}
+
+}  // namespace
+}  // namespace tessera
