@@ -25,7 +25,7 @@ std::vector<BufferReuse> find_reuses(Pipeline const& pipeline);
 /// safe (the planner then orders the stages) but the pair is no counter-example.
 struct ReuseEffort {
   std::int64_t steps = std::int64_t{1} << 28;  ///< of decide_by_tiles; about a second
-  int set_questions = 50;                      ///< calls of decide_by_sets; about 0.1 s each at worst
+  int set_questions = 4;                       ///< calls of decide_by_sets; about 1 s each at worst
 };
 void decide_reuse(Pipeline const& pipeline, BufferReuse& reuse, ReuseEffort& effort);
 

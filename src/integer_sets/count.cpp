@@ -54,7 +54,7 @@ std::optional<std::int64_t> count_points(isl_set* set) {
     isl_set_free(set);
     return 0;
   }
-  set = isl_set_make_disjoint(isl_set_coalesce(isl_set_remove_redundancies(isl_set_compute_divs(set))));
+  set = isl_set_make_disjoint(isl_set_remove_redundancies(isl_set_compute_divs(set)));
   auto* total = isl_val_zero(isl_set_get_ctx(set));
   auto const status = isl_set_foreach_basic_set(set, add_basic_set, &total);
   isl_set_free(set);

@@ -101,7 +101,7 @@ TileMap TileMap::reads(Limit const& limit, TileGrid const& consumer, TileGrid co
 
 TileMap TileMap::then(TileMap const& next) const {
   auto* map = isl_map_apply_range(isl_map_copy(map_.get()), isl_map_copy(next.map_.get()));
-  return {context_, isl_map_coalesce(map), from_rank_, next.to_rank_};
+  return {context_, map, from_rank_, next.to_rank_};
 }
 
 TileMap TileMap::inverse() const {
@@ -110,7 +110,7 @@ TileMap TileMap::inverse() const {
 
 TileMap TileMap::united(TileMap const& other) const {
   auto* map = isl_map_union(isl_map_copy(map_.get()), isl_map_copy(other.map_.get()));
-  return {context_, isl_map_coalesce(map), from_rank_, to_rank_};
+  return {context_, map, from_rank_, to_rank_};
 }
 
 TileMap TileMap::without(TileMap const& other) const {
