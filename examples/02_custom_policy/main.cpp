@@ -4,22 +4,17 @@
 // any type with the same three functions will do. All of it runs on the CPU as well as in a kernel.
 #include <cstdio>
 
-#include "tessera/sync/policy.cuh"
+#include "tessera/sync.cuh"
 
-using tessera::DimensionMap;
-using tessera::Grouping;
-using tessera::SemaphoreMap;
+using tessera::ProductPolicy;
+using tessera::Stride;
 using tessera::Tile;
 using tessera::TileGrid;
 
 // Two matrices side by side, as in a SwiGLU layer: column c of the left half and column c of the right
-// half feed the same consumer tile, so they share a semaphore. In a product policy that is one
-// `stride` of half the width.
-SemaphoreMap swiglu_policy(TileGrid const& grid) {
-  SemaphoreMap map;
-  map.dimension[0] = DimensionMap{Grouping::stride, grid.extent[0] / 2};
-  return map;
-}
+// half feed the same consumer tile, so they share a semaphore. That is a product: a stride along x, each
+// row by itself.
+using SwigluSync = ProductPolicy<Stride<3>>;
 
 // Lower-triangular tiles of causal attention: tiles right of the diagonal are never computed, so row y has
 // y + 1 posts instead of all columns. No product of per-dimension maps can say that; this type can.
@@ -32,6 +27,9 @@ struct CausalRowSync {
     return semaphore + 1 < grid.extent[0] ? semaphore + 1 : grid.extent[0];
   }
 };
+
+// What the library checks when a stage is compiled with the policy: a sentence for each missing member.
+static_assert(tessera::RequirePolicy<CausalRowSync>::met);
 
 // The two maps must agree: posts counted tile by tile are the posts that a waiter expects.
 template <class Policy, class Computed>
@@ -58,14 +56,13 @@ void show(char const* name, Policy const& policy, TileGrid const& grid) {
 
 int main() {
   TileGrid const halves{2, {6, 2, 1, 1}};
-  auto const swiglu = swiglu_policy(halves);
-  show("swiglu", swiglu, halves);
+  show("swiglu", SwigluSync{}, halves);
 
   TileGrid const scores{2, {4, 4, 1, 1}};
   show("causal rows", CausalRowSync{}, scores);
 
   bool const fine =
-      consistent(swiglu, halves, [](Tile const&) { return true; }) &&
+      consistent(SwigluSync{}, halves, [](Tile const&) { return true; }) &&
       consistent(CausalRowSync{}, scores, [](Tile const& tile) { return tile.at[0] <= tile.at[1]; });
   std::printf("posts and expected counts %s\n", fine ? "agree" : "DISAGREE");
   return fine ? 0 : 1;
