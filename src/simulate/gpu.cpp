@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace tessera::simulation {
 namespace {
@@ -69,6 +70,8 @@ Gpu::Gpu(Plan const& plan, MachineProfile const& machine, bool record_tiles)
   dirty_.assign(servers_.size(), 0);
   first_block_ = static_cast<int>(servers_.size());
   sms_.resize(static_cast<std::size_t>(machine.sms));
+  all_sms_.resize(sms_.size());
+  std::iota(all_sms_.begin(), all_sms_.end(), 0);
   for (auto& sm : sms_)
     sm.free = {machine.threads_per_sm, machine.registers_per_sm, machine.shared_bytes_per_sm};
   blocks_.resize(sms_.size() * static_cast<std::size_t>(slots_));
@@ -99,6 +102,13 @@ bool Gpu::run() {
     if (queue_.empty()) break;
     now_ = queue_.next_time();
     while (queue_.next_time() == now_) handle(queue_.pop());
+    // Slots that came free together are filled together, so that a ragged last wave spreads over SMs.
+    if (new_launch_)
+      dispatch(&all_sms_);
+    else if (!freed_.empty())
+      dispatch(&freed_);
+    new_launch_ = false;
+    freed_.clear();
   }
   return std::all_of(stages_.begin(), stages_.end(), [](StageState const& s) { return s.complete; });
 }
@@ -106,7 +116,7 @@ bool Gpu::run() {
 void Gpu::handle(int component) {
   if (component >= first_launch_) {
     launches_[static_cast<std::size_t>(component - first_launch_)].eligible = true;
-    dispatch();
+    new_launch_ = true;
   } else if (component >= first_block_) {
     timer(component - first_block_);
   } else {

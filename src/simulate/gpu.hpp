@@ -124,8 +124,8 @@ class Gpu {
 
   void add_launches();
   void size_slots();
-  void dispatch();
-  void dispatch_to(int sm);
+  void dispatch(std::vector<std::int32_t> const* candidates);
+  int emptiest(Footprint const& need, std::vector<std::int32_t> const& candidates) const;
   bool fits(Sm const& sm, Footprint const& footprint) const;
   void place(int launch, int sm);
   void release(int block);
@@ -188,7 +188,10 @@ class Gpu {
   std::vector<Launch> launches_;
   std::vector<int> stage_launch_;  ///< launch of a stage
   std::vector<Sm> sms_;
-  std::vector<Block> blocks_;  ///< sm * slots + slot
+  std::vector<std::int32_t> all_sms_;  ///< 0, 1, 2, ...
+  std::vector<std::int32_t> freed_;    ///< SMs that a block left in the instant at hand
+  bool new_launch_ = false;            ///< ... or that a launch became eligible in
+  std::vector<Block> blocks_;          ///< sm * slots + slot
   std::vector<std::int32_t> slot_runs_;
   int slots_ = 1;
   int slots_seen_ = 1;

@@ -69,36 +69,35 @@ bool Gpu::fits(Sm const& sm, Footprint const& f) const {
 
 void Gpu::make_eligible(int launch, Picoseconds at) { queue_.wake(first_launch_ + launch, at); }
 
-void Gpu::dispatch() {
-  for (std::size_t l = 0; l < launches_.size(); ++l) {
-    auto& launch = launches_[l];
-    if (!launch.eligible) continue;
-    while (launch.placed < launch.blocks) {
-      // Breadth first: the emptiest SM, as the hardware spreads a grid.
-      int best = -1;
-      for (std::size_t i = 0; i < sms_.size(); ++i)
-        if ((best < 0 || sms_[i].resident < sms_[static_cast<std::size_t>(best)].resident) &&
-            fits(sms_[i], launch.footprint)) {
-          best = static_cast<int>(i);
-          if (sms_[i].resident == 0) break;
-        }
-      if (best < 0) break;
-      place(static_cast<int>(l), best);
-    }
-    if (launch.placed < launch.blocks && machine_.dispatches_in_launch_order) return;
+// Where `launch` puts its next block: the emptiest SM of those that could have room, as the hardware
+// spreads a grid. -1: none has.
+int Gpu::emptiest(Footprint const& need, std::vector<std::int32_t> const& candidates) const {
+  int best = -1;
+  for (auto const i : candidates) {
+    auto const& sm = sms_[static_cast<std::size_t>(i)];
+    if ((best >= 0 && sm.resident >= sms_[static_cast<std::size_t>(best)].resident) || !fits(sm, need))
+      continue;
+    best = i;
+    if (sm.resident == 0) break;
   }
+  return best;
 }
 
-// After a block left `sm`: no other SM has new room, unless a launch is now wholly placed and the next
-// one's turn comes.
-void Gpu::dispatch_to(int sm) {
+// Places what has room. `candidates` are the SMs that a block left since the last time: no other has new
+// room, unless a younger launch's turn comes only now.
+void Gpu::dispatch(std::vector<std::int32_t> const* candidates) {
   for (std::size_t l = 0; l < launches_.size(); ++l) {
     auto& launch = launches_[l];
     if (!launch.eligible || launch.placed == launch.blocks) continue;
-    while (launch.placed < launch.blocks && fits(sms_[static_cast<std::size_t>(sm)], launch.footprint))
+    while (launch.placed < launch.blocks) {
+      auto const sm = emptiest(launch.footprint, *candidates);
+      if (sm < 0) break;
       place(static_cast<int>(l), sm);
-    if (launch.placed == launch.blocks) return dispatch();
-    if (machine_.dispatches_in_launch_order) return;
+    }
+    if (launch.placed == launch.blocks)
+      candidates = &all_sms_;
+    else if (machine_.dispatches_in_launch_order)
+      return;
   }
 }
 
@@ -161,7 +160,7 @@ void Gpu::release(int b) {
   --sm.resident;
   if (launch.kind != Launch::Kind::wait_kernel) set_active(b, false);
   block.phase = Phase::vacant;
-  dispatch_to(sm_index);
+  freed_.push_back(sm_index);
 }
 
 void Gpu::stage_started(int s) {
