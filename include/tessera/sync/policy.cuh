@@ -52,6 +52,26 @@ struct DimensionMap {
     }
     return 0;
   }
+  /// Number of distinct indices of the coordinates [begin, end), begin < end.
+  TESSERA_HOST_DEVICE constexpr int count_in(int begin, int end) const {
+    switch (grouping) {
+      case Grouping::each: return end - begin;
+      case Grouping::all: return 1;
+      case Grouping::block: return (end - 1) / width - begin / width + 1;
+      case Grouping::stride: return end - begin < width ? end - begin : width;
+    }
+    return 0;
+  }
+  /// The i-th of them, 0 <= i < count_in(begin, end), in the order of first appearance.
+  TESSERA_HOST_DEVICE constexpr int index_in(int begin, int i) const {
+    switch (grouping) {
+      case Grouping::each: return begin + i;
+      case Grouping::all: return 0;
+      case Grouping::block: return begin / width + i;
+      case Grouping::stride: return (begin + i) % width;
+    }
+    return 0;
+  }
 };
 
 /// The table-free form of a policy over one producer grid. Trivially copyable, 32 bytes, usable on

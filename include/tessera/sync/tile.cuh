@@ -41,4 +41,59 @@ TESSERA_HOST_DEVICE constexpr Tile tile_of(TileGrid const& grid, long long linea
   return tile;
 }
 
+/// A half-open box of tiles, begin[d] <= coordinate < end[d]. Unused dimensions are [0, 1).
+struct TileBox {
+  int begin[k_max_rank] = {0, 0, 0, 0};
+  int end[k_max_rank] = {1, 1, 1, 1};
+
+  TESSERA_HOST_DEVICE constexpr bool empty() const {
+    for (int d = 0; d < k_max_rank; ++d)
+      if (begin[d] >= end[d]) return true;
+    return false;
+  }
+};
+
+/// A range of tile coordinates cut to [0, extent), whatever 64-bit numbers it comes from. Both results
+/// are inside [0, extent], and an empty range stays empty.
+struct CutRange {
+  int begin;
+  int end;
+};
+TESSERA_HOST_DEVICE constexpr CutRange cut(long long begin, long long end, int extent) {
+  if (begin < 0) begin = 0;
+  if (end > extent) end = extent;
+  if (begin >= end) return {0, 0};
+  return {static_cast<int>(begin), static_cast<int>(end)};
+}
+
+/// A range of 64-bit coordinates, half open.
+struct LongRange {
+  long long begin = 0;
+  long long end = 1;
+};
+
+/// The box of the ranges, cut to a grid.
+TESSERA_HOST_DEVICE constexpr TileBox cut_box(TileGrid const& grid, LongRange x, LongRange y = {0, 1},
+                                              LongRange z = {0, 1}, LongRange w = {0, 1}) {
+  LongRange const ranges[k_max_rank] = {x, y, z, w};
+  TileBox box;
+  for (int d = 0; d < k_max_rank; ++d) {
+    CutRange const range = cut(ranges[d].begin, ranges[d].end, grid.extent[d]);
+    box.begin[d] = range.begin;
+    box.end[d] = range.end;
+  }
+  return box;
+}
+
+/// Division and modulo that round towards minus infinity; divisor > 0.
+TESSERA_HOST_DEVICE constexpr long long floor_divide(long long a, long long divisor) {
+  return a / divisor - (a % divisor < 0 ? 1 : 0);
+}
+TESSERA_HOST_DEVICE constexpr long long floor_modulo(long long a, long long divisor) {
+  long long const rest = a % divisor;
+  return rest < 0 ? rest + divisor : rest;
+}
+TESSERA_HOST_DEVICE constexpr long long smaller(long long a, long long b) { return a < b ? a : b; }
+TESSERA_HOST_DEVICE constexpr long long larger(long long a, long long b) { return a < b ? b : a; }
+
 }  // namespace tessera

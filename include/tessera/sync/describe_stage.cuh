@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words in which a generated header (or a person) describes a plan's stages to StageView and Worker.
+#pragma once
+
+#include "order.cuh"
+#include "policies.cuh"
+
+namespace tessera {
+
+/// The version of these words. A generated header asks for the one that it was written for.
+constexpr int k_sync_version = 1;
+
+/// Where a block's work comes from.
+enum class Start {
+  block_index,  ///< the block's own index is its number (T)
+  ticket,       ///< blocks draw tickets: the planned order holds whatever the hardware's dispatch order
+  worker,       ///< a persistent worker draws for all stages (Worker)
+};
+
+/// Semaphores of one producer under one policy: where they are and what ready means.
+/// `Description` has: Policy; static constexpr grid(), splits, first, count.
+template <class Description>
+struct SetOf {
+  using Policy = typename Description::Policy;
+  static_assert(RequirePolicy<Policy>::met, "");
+  static_assert(Description::grid().tiles() * Description::splits < (1LL << 31),
+                "A semaphore counts less than 2^31 posts per launch: the producer's grid is too large.");
+
+  /// Index of a producer tile's semaphore in the plan's array.
+  TESSERA_HOST_DEVICE static constexpr long long index_of(Tile const& tile) {
+    return Description::first + Policy{}.semaphore_of(Description::grid(), tile);
+  }
+  /// Posts per launch that make it ready.
+  TESSERA_HOST_DEVICE static constexpr unsigned posts_of(long long index) {
+    return static_cast<unsigned>(Policy{}.tiles_of(Description::grid(), index - Description::first) *
+                                 Description::splits);
+  }
+
+  /// Semaphores that cover a box of producer tiles, which is not empty: how many waits, and the index of the
+  /// i-th. A product policy names each semaphore once; any other names one for each tile.
+  TESSERA_HOST_DEVICE static constexpr long long waits_in(TileBox const& box) {
+    long long waits = 1;
+    for (int d = 0; d < k_max_rank; ++d) waits *= waits_along(box, d);
+    return waits;
+  }
+  TESSERA_HOST_DEVICE static constexpr long long wait_in(TileBox const& box, long long i) {
+    TileGrid const grid = Description::grid();
+    if constexpr (is_product) {
+      SemaphoreMap const map = Policy::map();
+      long long index = 0;
+      long long scale = 1;
+      for (int d = 0; d < k_max_rank; ++d) {
+        int const along = waits_along(box, d);
+        index += scale * map.dimension[d].index_in(box.begin[d], static_cast<int>(i % along));
+        scale *= map.dimension[d].count(grid.extent[d]);
+        i /= along;
+      }
+      return Description::first + index;
+    } else {
+      Tile tile;
+      for (int d = 0; d < k_max_rank; ++d) {
+        int const along = waits_along(box, d);
+        tile.at[d] = box.begin[d] + static_cast<int>(i % along);
+        i /= along;
+      }
+      return index_of(tile);
+    }
+  }
+
+ private:
+  static constexpr bool is_product = detail::has_map<Policy>(0);
+  TESSERA_HOST_DEVICE static constexpr int waits_along(TileBox const& box, int d) {
+    if constexpr (is_product) return Policy::map().dimension[d].count_in(box.begin[d], box.end[d]);
+    return box.end[d] - box.begin[d];
+  }
+};
+
+template <class... Description>
+struct Sets {
+  static constexpr int size = sizeof...(Description);
+};
+
+/// An operand that no stage of the plan produces: waiting for it is nothing.
+struct External {
+  static constexpr bool produced = false;
+};
+
+/// An operand that one dependence, or several, of the plan describe. Each has: `Set` (a set's description, or
+/// NoSet); `accesses`; `box(access, consumer tile)`, the producer tiles that the consumer tile reads.
+template <class First, class... More>
+struct After {
+  static constexpr bool produced = true;
+  using FirstSet = typename First::Set;
+};
+
+/// The mechanism alone orders the dependence.
+struct NoSet {};
+
+template <class... Operand>
+struct Operands {
+  static constexpr int size = sizeof...(Operand);
+};
+
+/// Names an operand by its place in the stage, so that one kernel can be used for stages with and without
+/// a producer behind it.
+template <int Index>
+struct OperandIndex {};
+constexpr OperandIndex<0> operand_a{};
+constexpr OperandIndex<1> operand_b{};
+constexpr OperandIndex<2> operand_c{};
+constexpr OperandIndex<3> operand_d{};
+
+/// The plan's memory on the device, zeroed once when it is allocated and never again: all counters only count
+/// up, so that a launch can be repeated and a captured graph replayed. One launch at a time may use it.
+/// Trivially copyable; pass it to kernels by value.
+struct ChainMemory {
+  unsigned* semaphores = nullptr;
+  unsigned long long* counters = nullptr;
+};
+
+/// Counters of a stage are a cache line apart: they are the most contended words of a launch.
+constexpr int k_counter_spacing = 16;
+/// Length of ChainMemory::counters for so many stages.
+constexpr long long counters_for(int stages) { return 3LL * k_counter_spacing * (stages < 1 ? 1 : stages); }
+
+namespace detail {
+
+enum class Counter : int { started = 0, left = 1, wait_kernels = 2 };
+TESSERA_HOST_DEVICE inline unsigned long long* counter(ChainMemory const& memory, int stage, Counter which) {
+  return memory.counters + (3LL * stage + static_cast<int>(which)) * k_counter_spacing;
+}
+
+template <int Index, class List>
+struct OperandAt;
+template <int Index, class First, class... More>
+struct OperandAt<Index, Operands<First, More...>> {
+  using type = typename OperandAt<Index - 1, Operands<More...>>::type;
+};
+template <class First, class... More>
+struct OperandAt<0, Operands<First, More...>> {
+  using type = First;
+};
+/// Past the last operand: a kernel may name operands that this stage does not have.
+template <int Index>
+struct OperandAt<Index, Operands<>> {
+  using type = External;
+};
+
+template <class Set>
+constexpr bool is_set = true;
+template <>
+constexpr bool is_set<NoSet> = false;
+
+template <class Operand>
+constexpr bool has_sets = false;
+template <class First, class... More>
+constexpr bool has_sets<After<First, More...>> = (is_set<typename First::Set> || ... ||
+                                                  is_set<typename More::Set>);
+
+template <class List>
+constexpr bool any_sets = false;
+template <class... Operand>
+constexpr bool any_sets<Operands<Operand...>> = (has_sets<Operand> || ...);
+
+}  // namespace detail
+
+}  // namespace tessera

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stage as its kernel sees it: start, wait, post.
+#pragma once
+
+#include "describe_stage.cuh"
+#include "group.cuh"
+#include "launch.cuh"
+#include "wait.cuh"
+
+namespace tessera {
+
+/// Passed to a kernel by value; trivially copyable. `Description` comes from a generated header:
+///
+///     template <class Stage>
+///     __global__ void gemm(Args args, Stage stage) {
+///       Tile const tile = stage.start();
+///       for (int k = 0; k < args.slices; ++k) {
+///         stage.wait(operand_a, producer_tile(k, tile));   // nothing when operand a has no producer
+///         ...
+///       }
+///       stage.wait_before_store();
+///       ...
+///       stage.post();
+///     }
+///
+/// The rule that everything rests on: every block of every stage calls start() once and then post() once, the
+/// last stage's blocks too. A block that leaves without post() makes its consumers hang, and under T the
+/// stage's next launch read old data.
+///
+/// Launches that share a ChainMemory do not overlap: the next one begins when all stages of the one before
+/// are complete (one stream; or streams joined by events; the first kernel without the programmatic
+/// attribute).
+///
+/// Epochs: launch number e (from 0) waits for (e + 1) times the posts of one launch. A block learns e from
+/// memory when it starts: a ticket divided by the blocks of a launch; or, without tickets, the number of
+/// blocks that have left in all launches divided by the same number, where the quotient cannot change while
+/// the asking block is still there. Nobody resets anything and the host passes nothing.
+template <class Description, class Watch = NoWatch, Scope S = Scope::device>
+class StageView {
+ public:
+  static constexpr long long tiles = Description::grid().tiles();
+  static constexpr long long blocks = tiles * Description::splits;
+  /// The kernel may load operands without a producer before it waits (R).
+  static constexpr bool reorder_loads = Description::reorder_loads;
+  template <int I>
+  static constexpr bool has_producer = detail::OperandAt<I, typename Description::Operands>::type::produced;
+
+  StageView() = default;
+  explicit TESSERA_HOST_DEVICE StageView(ChainMemory const& memory, Watch const& watch = {})
+      : memory_(memory), watch_(watch) {}
+
+  /// Decides which tile this block computes. Called by all threads of the block, once, first of all. With
+  /// tickets it costs one atomic and a block barrier. `block` is the block's linear index.
+  TESSERA_HOST_DEVICE Tile start(long long block) {
+    if constexpr (Description::triggers_at_start) pdl_trigger();
+    unsigned epoch = 0;
+    if constexpr (Description::start == Start::ticket) {
+      unsigned long long const ticket = draw_for_block();
+      block = static_cast<long long>(ticket % blocks);
+      epoch = static_cast<unsigned>(ticket / blocks);
+    } else if constexpr (Description::start == Start::block_index) {
+      if constexpr (Description::announces_start)
+        if (is_leader<Group::block>())
+          count_one(detail::counter(memory_, Description::index, detail::Counter::started));
+      if constexpr (needs_epoch)
+        epoch = static_cast<unsigned>(
+            load_counter(detail::counter(memory_, Description::index, detail::Counter::left)) / blocks);
+    }
+    return begin(block, epoch);
+  }
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+  __device__ Tile start() {
+    return start(blockIdx.x + 1LL * gridDim.x * (blockIdx.y + 1LL * gridDim.y * blockIdx.z));
+  }
+#endif
+
+  /// For who draws by other means (Worker): this block computes block number `block` of launch `epoch`.
+  TESSERA_HOST_DEVICE Tile begin(long long block, unsigned epoch) {
+    static_assert(RequireOrder<typename Description::Order>::met, "");
+    epoch_ = epoch;
+    if constexpr (!Description::custom_order) {
+      split_ = static_cast<int>(block / tiles);
+      tile_ = tile_of(Description::grid(), block % tiles);
+    } else {
+      split_ = static_cast<int>(block % Description::splits);
+      tile_ = tile_of(Description::grid(), Description::Order::tile_at(block / Description::splits));
+    }
+    for (int i = 0; i < operand_slots; ++i) last_[i] = -1;
+    return tile_;
+  }
+
+  TESSERA_HOST_DEVICE Tile tile() const { return tile_; }
+  TESSERA_HOST_DEVICE int split() const { return split_; }
+  TESSERA_HOST_DEVICE unsigned epoch() const { return epoch_; }
+
+  /// Waits until `producer`, a tile of the stage that writes the operand, may be read by ordinary loads of
+  /// the group's threads. All threads of the group call it with the same arguments; one polls (acquire, at
+  /// scope S), the group's barrier follows. Compiled away for an operand without a producer; a repeated wait
+  /// for the same semaphore costs a comparison. Under PDL without tiles it is pdl_wait(). Returns false if a
+  /// watch gave up (then leave; the data is not there); without a watch always true.
+  template <Group G = Group::block, int I>
+  TESSERA_HOST_DEVICE bool wait(OperandIndex<I>, Tile const& producer) {
+    using Entry = typename detail::OperandAt<I, typename Description::Operands>::type;
+    if constexpr (!Entry::produced) {
+      return true;
+    } else if constexpr (Description::waits_for_grid) {
+      pdl_wait();
+      return true;
+    } else if constexpr (detail::is_set<typename Entry::FirstSet>) {
+      using Set = SetOf<typename Entry::FirstSet>;
+      long long const index = Set::index_of(producer);
+      if (index == last_[I]) return true;
+      bool ok = true;
+      if (is_leader<G>()) ok = wait_for<Set>(index);
+      if (!together<G>(ok)) return false;
+      last_[I] = index;
+      return true;
+    } else {
+      return true;
+    }
+  }
+
+  /// The same for all producer tiles that this block's tile reads through the operand, with one barrier at
+  /// the end. What a tile function's caller uses.
+  template <Group G = Group::block, int I>
+  TESSERA_HOST_DEVICE bool wait_all(OperandIndex<I>) {
+    using Entry = typename detail::OperandAt<I, typename Description::Operands>::type;
+    if constexpr (!Entry::produced) {
+      return true;
+    } else if constexpr (Description::waits_for_grid) {
+      pdl_wait();
+      return true;
+    } else if constexpr (detail::has_sets<Entry>) {
+      bool ok = true;
+      if (is_leader<G>()) ok = wait_for_entry(static_cast<Entry*>(nullptr));
+      return together<G>(ok);
+    } else {
+      return true;
+    }
+  }
+
+  /// As wait(), for one thread that then reads the tile through TMA: adds the proxy fence.
+  template <int I>
+  TESSERA_HOST_DEVICE bool wait_for_tma(OperandIndex<I> operand, Tile const& producer) {
+    bool const ok = wait<Group::thread>(operand, producer);
+    if constexpr (has_producer<I>) fence_proxy_async();
+    return ok;
+  }
+
+  /// Waits until nobody reads the old contents of a buffer that this stage overwrites. Called by the group
+  /// before the block's first store to it. Compiled away where the plan has no such buffer.
+  template <Group G = Group::block>
+  TESSERA_HOST_DEVICE bool wait_before_store() {
+    if constexpr (Description::waits_for_grid) {
+      pdl_wait();
+      return true;
+    } else if constexpr (Description::BeforeStore::size > 0) {
+      bool ok = true;
+      if (is_leader<G>()) ok = wait_for_sets(typename Description::BeforeStore{});
+      return together<G>(ok);
+    } else {
+      return true;
+    }
+  }
+
+  /// Says that this block's tile (or its split of it) is complete. Called by the group, once, after the
+  /// block's last store; with Group::thread the caller has seen to it that all other threads' stores, and
+  /// their start(), are before it. Release at scope S: one add, or a plain store, for each set of the stage.
+  /// The threads must not store to the tile afterwards.
+  template <Group G = Group::block>
+  TESSERA_HOST_DEVICE void post() {
+    if constexpr (Description::Posts::size > 0 || counts_leaving) group_barrier<G>();
+    if constexpr (Description::Posts::size > 0 || counts_leaving || Description::completes_after_previous ||
+                  Description::waits_for_grid) {
+      if (is_leader<G>()) {
+        post_to(typename Description::Posts{});
+        // Completion stays transitive: when this kernel is complete, so are all before it.
+        if constexpr (Description::completes_after_previous || Description::waits_for_grid) pdl_wait();
+        if constexpr (counts_leaving)
+          count_one(detail::counter(memory_, Description::index, detail::Counter::left));
+      }
+    }
+  }
+
+ private:
+  static constexpr bool needs_epoch = detail::any_sets<typename Description::Operands> ||
+                                      Description::BeforeStore::size > 0 || Description::plain_store;
+  static constexpr bool counts_leaving = Description::start == Start::block_index && needs_epoch;
+  static constexpr int operand_slots = Description::Operands::size > 0 ? Description::Operands::size : 1;
+
+  TESSERA_HOST_DEVICE unsigned long long draw_for_block() {
+    auto* const counter = detail::counter(memory_, Description::index, detail::Counter::started);
+#if defined(__CUDA_ARCH__)
+    __shared__ unsigned long long ticket;
+    if (is_leader<Group::block>()) ticket = draw_ticket(counter);
+    __syncthreads();
+    return ticket;
+#else
+    return draw_ticket(counter);
+#endif
+  }
+
+  template <Group G>
+  TESSERA_HOST_DEVICE bool together(bool ok) const {
+    if constexpr (Watch::may_stop) return group_all<G>(ok);
+    group_barrier<G>();
+    return true;
+  }
+
+  template <class Set>
+  TESSERA_HOST_DEVICE bool wait_for(long long index) const {
+    unsigned const target = (epoch_ + 1u) * Set::posts_of(index);
+    return wait_until<S>(memory_.semaphores + index, target, watch_,
+                         WaitPlace{Description::index, linear_of(Description::grid(), tile_), index});
+  }
+
+  template <class... Dependence>
+  TESSERA_HOST_DEVICE bool wait_for_entry(After<Dependence...>*) const {
+    return (wait_for_dependence<Dependence>() && ...);
+  }
+
+  template <class Dependence>
+  TESSERA_HOST_DEVICE bool wait_for_dependence() const {
+    if constexpr (detail::is_set<typename Dependence::Set>) {
+      for (int access = 0; access < Dependence::accesses; ++access)
+        if (!wait_for_box<SetOf<typename Dependence::Set>>(Dependence::box(access, tile_))) return false;
+    }
+    return true;
+  }
+
+  template <class Set>
+  TESSERA_HOST_DEVICE bool wait_for_box(TileBox const& box) const {
+    if (box.empty()) return true;
+    long long const waits = Set::waits_in(box);
+    long long before = -1;
+    for (long long i = 0; i < waits; ++i) {
+      long long const index = Set::wait_in(box, i);
+      if (index != before && !wait_for<Set>(index)) return false;
+      before = index;
+    }
+    return true;
+  }
+
+  template <class... Set>
+  TESSERA_HOST_DEVICE bool wait_for_sets(Sets<Set...>) const {
+    return (wait_for_set<Set>() && ...);
+  }
+  template <class Set>
+  TESSERA_HOST_DEVICE bool wait_for_set() const {
+    for (long long i = 0; i < Set::count; ++i)
+      if (!wait_for<SetOf<Set>>(Set::first + i)) return false;
+    return true;
+  }
+
+  template <class... Set>
+  TESSERA_HOST_DEVICE void post_to(Sets<Set...>) const {
+    (post_one<SetOf<Set>>(), ...);
+  }
+  template <class Set>
+  TESSERA_HOST_DEVICE void post_one() const {
+    long long const index = Set::index_of(tile_);
+    if constexpr (Description::plain_store) {
+      if (Set::posts_of(index) == 1) {
+        store_release<S>(memory_.semaphores + index, epoch_ + 1u);
+        return;
+      }
+    }
+    add_release<S>(memory_.semaphores + index, 1u);
+  }
+
+  ChainMemory memory_;
+  Watch watch_;
+  Tile tile_;
+  int split_ = 0;
+  unsigned epoch_ = 0;
+  long long last_[operand_slots] = {};
+};
+
+}  // namespace tessera

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting for a counter, with and without a deadline.
+#pragma once
+
+#include "memory.cuh"
+
+namespace tessera {
+
+/// Has a monotonic 32-bit counter reached `target`? Right across the wrap at 2^32, as long as the two are
+/// less than 2^31 apart (they differ by at most one launch's posts).
+TESSERA_HOST_DEVICE constexpr bool reached(unsigned seen, unsigned target) {
+  return static_cast<int>(seen - target) >= 0;
+}
+
+/// What a wait is about, for reports.
+struct WaitPlace {
+  int stage = 0;            ///< the consumer, index in the plan
+  long long tile = 0;       ///< its linear tile
+  long long semaphore = 0;  ///< index in the plan's array
+};
+
+/// The first wait that gave up. Zero it before use; in device memory, or in host memory that the GPU
+/// can do atomics on. Read it when the launch is over.
+struct StallRecord {
+  unsigned state = 0;  ///< 0: none; 1: being written, everyone leaves; 2: the fields below are complete
+  int stage = 0;
+  long long tile = 0;
+  long long semaphore = 0;
+  unsigned seen = 0;
+  unsigned expected = 0;
+  unsigned long long waited_ns = 0;
+};
+
+/// No deadline: the wait is the bare loop, the watch code is compiled away. Waits for ever if nobody posts.
+struct NoWatch {
+  struct Patience {};
+  TESSERA_HOST_DEVICE constexpr Patience begin() const { return {}; }
+  TESSERA_HOST_DEVICE constexpr bool go_on(Patience&, WaitPlace const&, unsigned, unsigned) const {
+    return true;
+  }
+  static constexpr bool may_stop = false;
+};
+
+/// Nanoseconds of the GPU's global timer (device code only).
+struct GlobalTimer {
+  TESSERA_HOST_DEVICE static unsigned long long now() {
+#if defined(__CUDA_ARCH__)
+    unsigned long long nanoseconds;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
+    return nanoseconds;
+#else
+    return 0;
+#endif
+  }
+};
+
+/// A wait that is longer than `nanoseconds` writes the record (the first one only) and makes every waiter
+/// that shares the record give up. `Clock::now()` is a static function that returns nanoseconds.
+///
+/// After a stall the semaphores and counters no longer agree: zero them before the next launch.
+template <class Clock = GlobalTimer>
+struct DeadlineWatch {
+  StallRecord* record = nullptr;
+  unsigned long long nanoseconds = 0;
+
+  struct Patience {
+    unsigned long long since = 0;
+  };
+  TESSERA_HOST_DEVICE Patience begin() const { return {Clock::now()}; }
+  TESSERA_HOST_DEVICE bool go_on(Patience& patience, WaitPlace const& place, unsigned seen,
+                                 unsigned expected) const {
+    if (load_acquire<Scope::device>(&record->state) != 0) return false;
+    unsigned long long const waited = Clock::now() - patience.since;
+    if (waited < nanoseconds) return true;
+    if (claim(&record->state, 0, 1)) {
+      record->stage = place.stage;
+      record->tile = place.tile;
+      record->semaphore = place.semaphore;
+      record->seen = seen;
+      record->expected = expected;
+      record->waited_ns = waited;
+      store_release<Scope::system>(&record->state, 2);
+    }
+    return false;
+  }
+  static constexpr bool may_stop = true;
+};
+
+/// Spins until the counter reaches `target`; false if the watch gave up. Called by one thread. The first
+/// poll already is an acquire, and so is every other: what was written before the posts in the scope is
+/// visible to the caller afterwards. Threads other than the caller need a barrier behind it, and reads by TMA
+/// a fence_proxy_async() in the thread that issues them.
+///
+/// Hangs (or meets its deadline) if a post is missing: a producer block that never runs because waiting
+/// blocks hold every SM, a block that leaves without post(), or memory that was zeroed in mid-launch.
+template <Scope S, class Watch>
+TESSERA_HOST_DEVICE inline bool wait_until(unsigned const* semaphore, unsigned target, Watch const& watch,
+                                           WaitPlace const& place) {
+  unsigned seen = load_acquire<S>(semaphore);
+  if (reached(seen, target)) return true;
+  auto patience = watch.begin();
+  do {
+    if (!watch.go_on(patience, place, seen, target)) return false;
+    seen = load_acquire<S>(semaphore);
+  } while (!reached(seen, target));
+  return true;
+}
+
+}  // namespace tessera
