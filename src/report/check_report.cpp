@@ -58,8 +58,8 @@ std::string check_text(CheckedPipeline const& checked) {
                   plural(static_cast<std::int64_t>(pipeline.dependences.size()), "dependence"));
   std::vector<std::vector<std::string>> stages{{"stage", "tiles", "blocks", "output", "kernel"}};
   for (auto const& stage : pipeline.stages)
-    stages.push_back({cut(stage.name, 24), grid_text(stage), std::to_string(stage.blocks()),
-                      cut(stage.output, 20), stage.kernel.empty() ? "-" : cut(stage.kernel, 24)});
+    stages.push_back({stage.name, grid_text(stage), std::to_string(stage.blocks()), stage.output,
+                      stage.kernel.empty() ? "-" : stage.kernel});
   text += table(stages, {2}, 2);
   if (!pipeline.dependences.empty()) {
     std::vector<std::vector<std::string>> edges{
@@ -67,10 +67,10 @@ std::string check_text(CheckedPipeline const& checked) {
     for (std::size_t d = 0; d < pipeline.dependences.size(); ++d) {
       auto const& edge = pipeline.dependences[d];
       auto const& facts = checked.facts()[d];
-      edges.push_back({cut(stage_at(pipeline, edge.producer).name, 18) + " -> " +
-                           cut(stage_at(pipeline, edge.consumer).name, 18),
-                       cut(edge.operand, 12), std::to_string(facts.pairs), producers(facts),
-                       std::to_string(facts.unread_producers)});
+      edges.push_back(
+          {stage_at(pipeline, edge.producer).name + " -> " + stage_at(pipeline, edge.consumer).name,
+           edge.operand, std::to_string(facts.pairs), producers(facts),
+           std::to_string(facts.unread_producers)});
     }
     text += '\n' + table(edges, {2, 3, 4}, 2);
   }

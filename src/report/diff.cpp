@@ -53,18 +53,18 @@ std::string diff(Timeline const& before, Timeline const& after) {
     auto const found =
         std::find_if(after.stages.begin(), after.stages.end(), [&](auto const& s) { return s.name == name; });
     if (found == after.stages.end()) {
-      rows.push_back({cut(name, 24), "only before"});
+      rows.push_back({name, "only before"});
       continue;
     }
     auto const then = totals(before, b);
     auto const now = totals(after, static_cast<std::size_t>(found - after.stages.begin()));
-    rows.push_back({cut(name, 24), delta(then.start, now.start), delta(then.end, now.end),
+    rows.push_back({name, delta(then.start, now.start), delta(then.end, now.end),
                     with_waits ? delta(then.waiting, now.waiting) : "not recorded"});
   }
   for (auto const& stage : after.stages)
     if (std::none_of(before.stages.begin(), before.stages.end(),
                      [&](auto const& s) { return s.name == stage.name; }))
-      rows.push_back({cut(stage.name, 24), "only after"});
+      rows.push_back({stage.name, "only after"});
   return text + table(rows, {1, 2, 3}, 2);
 }
 
@@ -80,11 +80,10 @@ std::string summary(Timeline const& timeline) {
   for (std::size_t s = 0; s < timeline.stages.size(); ++s) {
     auto const& span = timeline.stages[s];
     auto const sums = totals(timeline, s);
-    rows.push_back({cut(span.name, 24),
-                    std::to_string(span.tiles) + (span.splits > 1 ? fmt::format(" * {}", span.splits) : ""),
-                    us_number(static_cast<double>(sums.start) * 1e-6),
-                    us_number(static_cast<double>(sums.end) * 1e-6),
-                    timeline.tiles.empty() ? "-" : us_number(static_cast<double>(sums.waiting) * 1e-6)});
+    rows.push_back(
+        {span.name, std::to_string(span.tiles) + (span.splits > 1 ? fmt::format(" * {}", span.splits) : ""),
+         us_number(static_cast<double>(sums.start) * 1e-6), us_number(static_cast<double>(sums.end) * 1e-6),
+         timeline.tiles.empty() ? "-" : us_number(static_cast<double>(sums.waiting) * 1e-6)});
   }
   return text + '\n' + table(rows, {1, 2, 3, 4}, 2);
 }

@@ -26,10 +26,9 @@ std::string stage_table(Plan const& plan) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     auto const& stage = plan.pipeline.stages[s];
     auto const& chosen = plan.stages[s];
-    rows.push_back({cut(stage.name, 16), cut(grid_text(stage), 18), std::to_string(stage.blocks()),
+    rows.push_back({stage.name, grid_text(stage), std::to_string(stage.blocks()),
                     std::to_string(chosen.occupancy), waves_text(chosen.waves),
-                    stage.kernel.empty() ? "-" : cut(stage.kernel, 18), cut(chosen.order.name, 14),
-                    cut(options_text(plan, s), 14)});
+                    stage.kernel.empty() ? "-" : stage.kernel, chosen.order.name, options_text(plan, s)});
   }
   return table(rows, {2, 3, 4}, 2);
 }
@@ -43,9 +42,9 @@ std::string dependence_table(Plan const& plan) {
     auto const& stages = plan.pipeline.stages;
     auto const counted = traffic(plan, d);
     int const set = plan.dependences[d].semaphore_set;
-    rows.push_back({cut(stages[static_cast<std::size_t>(edge.producer)].name, 16) + " -> " +
-                        cut(stages[static_cast<std::size_t>(edge.consumer)].name, 16),
-                    cut(edge.operand, 10), cut(policy_of(plan, d), 22),
+    rows.push_back({stages[static_cast<std::size_t>(edge.producer)].name + " -> " +
+                        stages[static_cast<std::size_t>(edge.consumer)].name,
+                    edge.operand, policy_of(plan, d),
                     set < 0 ? "0" : std::to_string(plan.semaphores[static_cast<std::size_t>(set)].count),
                     counted ? std::to_string(counted->waits) : "many",
                     counted ? std::to_string(counted->posts) : "many"});
@@ -95,9 +94,9 @@ std::string reuse_text(Plan const& plan) {
 }  // namespace
 
 std::string explain(Plan const& plan, int max_alternatives) {
-  std::string text =
-      labelled(plan.pipeline.name + ",", fmt::format("{}: {}", plan.machine, summary_line(plan)), 0,
-               static_cast<int>(std::min<std::size_t>(display_width(plan.pipeline.name) + 1, 60)));
+  auto const name = cut(plan.pipeline.name, 60) + ",";
+  std::string text = labelled(name, fmt::format("{}: {}", plan.machine, summary_line(plan)), 0,
+                              static_cast<int>(display_width(name)));
   text += labelled("time", times(plan));
   text += '\n' + stage_table(plan) + '\n' + dependence_table(plan);
   if (!plan.pipeline.dependences.empty()) text += '\n';
@@ -128,11 +127,10 @@ std::string explain_table(std::vector<Plan> const& plans) {
       waves += plan.stages[s].waves;
     }
     bool const compared = plan.stream_order_us > 0 && plan.predicted_us > 0;
-    rows.push_back({cut(labels.own[p], 22), cut(blocks, 17), waves_text(waves), to_text(plan.mechanism),
-                    uses_semaphores(plan.mechanism) ? cut(policy_text(plan), 14) : "-",
-                    us_number(plan.predicted_us), compared ? us_number(plan.stream_order_us) : "-",
-                    compared ? percent(1 - plan.predicted_us / plan.stream_order_us) : "-",
-                    cut(plan.bound_by, 14)});
+    rows.push_back({labels.own[p], blocks, waves_text(waves), to_text(plan.mechanism),
+                    uses_semaphores(plan.mechanism) ? policy_text(plan) : "-", us_number(plan.predicted_us),
+                    compared ? us_number(plan.stream_order_us) : "-",
+                    compared ? percent(1 - plan.predicted_us / plan.stream_order_us) : "-", plan.bound_by});
   }
   auto const title = labels.common.empty() ? std::string() : labels.common + ", ";
   return fmt::format("{}{}\n\n", cut(title, 80), cut(plans.front().machine, 18)) +

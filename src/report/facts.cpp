@@ -19,13 +19,14 @@ SemaphoreSet const* set_of(Plan const& plan, std::size_t dependence) {
   return &plan.semaphores[static_cast<std::size_t>(set)];
 }
 
-std::vector<std::string> words(std::string const& text) {
+/// A name's parts between commas.
+std::vector<std::string> parts_of(std::string const& text) {
   std::vector<std::string> out;
   std::size_t at = 0;
   while (at < text.size()) {
-    auto const end = std::min(text.find(' ', at), text.size());
+    auto const end = std::min(text.find(", ", at), text.size());
     if (end > at) out.push_back(text.substr(at, end - at));
-    at = end + 1;
+    at = end + 2;
   }
   return out;
 }
@@ -121,7 +122,7 @@ std::optional<Traffic> traffic(Plan const& plan, std::size_t dependence) {
 
 Labels split_names(std::vector<std::string> const& names) {
   std::vector<std::vector<std::string>> split;
-  for (auto const& name : names) split.push_back(words(name));
+  for (auto const& name : names) split.push_back(parts_of(name));
   Labels labels;
   if (split.size() < 2) {
     labels.own = names;
@@ -143,9 +144,7 @@ Labels split_names(std::vector<std::string> const& names) {
   auto const part = [](std::vector<std::string> const& name, std::size_t from, std::size_t to) {
     std::vector<std::string> piece(name.begin() + static_cast<std::ptrdiff_t>(from),
                                    name.begin() + static_cast<std::ptrdiff_t>(to));
-    auto text = join(piece, " ");
-    while (!text.empty() && (text.back() == ',' || text.back() == ' ')) text.pop_back();
-    return text;
+    return join(piece, ", ");
   };
   auto const front = part(split[0], 0, head);
   auto const back = part(split[0], split[0].size() - tail, split[0].size());

@@ -42,20 +42,37 @@ std::string cut(std::string text, std::size_t width) {
 
 std::string table(std::vector<std::vector<std::string>> const& rows, std::vector<int> const& right,
                   int indent) {
+  auto const to_right = [&](std::size_t column) {
+    return std::find(right.begin(), right.end(), static_cast<int>(column)) != right.end();
+  };
   std::vector<std::size_t> widths;
   for (auto const& row : rows)
     for (std::size_t c = 0; c < row.size(); ++c) {
       if (c >= widths.size()) widths.push_back(0);
       widths[c] = std::max(widths[c], display_width(row[c]));
     }
+  // Names give way to numbers: the widest column of text shrinks first.
+  auto const total = [&] {
+    std::size_t sum = static_cast<std::size_t>(indent);
+    for (auto const width : widths) sum += width + 2;
+    return sum - 2;
+  };
+  while (!widths.empty() && total() > k_columns) {
+    std::size_t widest = widths.size();
+    for (std::size_t c = 0; c < widths.size(); ++c)
+      if (!to_right(c) && widths[c] > 8 && (widest == widths.size() || widths[c] > widths[widest]))
+        widest = c;
+    if (widest == widths.size()) break;
+    --widths[widest];
+  }
   std::string text;
   for (auto const& row : rows) {
     std::string line(static_cast<std::size_t>(indent), ' ');
     for (std::size_t c = 0; c < row.size(); ++c) {
       if (c > 0) line += "  ";
-      std::string const padding(widths[c] - display_width(row[c]), ' ');
-      bool const to_right = std::find(right.begin(), right.end(), static_cast<int>(c)) != right.end();
-      line += to_right ? padding + row[c] : row[c] + padding;
+      auto const cell = cut(row[c], widths[c]);
+      std::string const padding(widths[c] - display_width(cell), ' ');
+      line += to_right(c) ? padding + cell : cell + padding;
     }
     text += trimmed(line) + '\n';
   }

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/timeline_json.hpp"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "report/samples.hpp"
+
+namespace tessera {
+namespace {
+
+std::string refusal(std::string const& text) {
+  auto const parsed = parse_timeline(text, "run.json");
+  return parsed ? "accepted" : to_text(parsed.error());
+}
+
+/// The printed sample after a change of its value.
+std::string with(std::function<void(Timeline&)> const& change) {
+  auto timeline = sample_tiles();
+  change(timeline);
+  return print_timeline(timeline);
+}
+
+std::string replaced(std::string text, std::string const& from, std::string const& to) {
+  auto const at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+TEST(TimelineJson, RoundTrips) {
+  for (auto const& timeline : {sample_tiles(), sample_stream_order(), [] {
+                                 auto totals = sample_tiles();
+                                 totals.tiles.clear();
+                                 totals.busy = 1.0 / 3;
+                                 totals.measured = true;
+                                 return totals;
+                               }()}) {
+    auto const parsed = parse_timeline(print_timeline(timeline), "run.json");
+    ASSERT_TRUE(parsed) << to_text(parsed.error());
+    EXPECT_EQ(*parsed, timeline);
+    EXPECT_EQ(print_timeline(*parsed), print_timeline(timeline));
+  }
+}
+
+TEST(TimelineJson, RefusesOtherText) {
+  EXPECT_THAT(refusal("{"), testing::StartsWith("run.json:1: error E0701: this is not JSON"));
+  EXPECT_EQ(refusal("{}"), "run.json:1: error E0702: \"schema\" is missing");
+  EXPECT_EQ(refusal(R"({"schema": "tessera.timeline/2"})"),
+            "run.json:1: error E0705: schema \"tessera.timeline/2\" is not tessera.timeline/1");
+  EXPECT_THAT(refusal("[]"), testing::HasSubstr("E0703"));
+}
+
+TEST(TimelineJson, RefusesContradictions) {
+  auto const expect_contradiction = [](std::function<void(Timeline&)> const& change,
+                                       std::string const& said) {
+    auto const text = refusal(with(change));
+    EXPECT_THAT(text, testing::HasSubstr("E0706"));
+    EXPECT_THAT(text, testing::HasSubstr(said));
+  };
+  expect_contradiction([](auto& t) { t.tiles[0].stage = 2; }, "stage 2 of 2");
+  expect_contradiction([](auto& t) { t.tiles[0].tile = 6; }, "tile 6 of 6 in \"gemm1\"");
+  expect_contradiction([](auto& t) { t.tiles[0].split = 1; }, "split 1 of 1");
+  expect_contradiction([](auto& t) { t.tiles[0].sm = 4; }, "SM 4 of 4");
+  expect_contradiction([](auto& t) { t.tiles[0].gpu = 1; }, "GPU 1 of 1");
+  expect_contradiction([](auto& t) { t.tiles[0].slot = 1; }, "slot 1 of 1");
+  expect_contradiction([](auto& t) { t.tiles[0].ready = t.tiles[0].posted; }, "times out of order");
+  expect_contradiction([](auto& t) { t.end = 2'000'000; }, "times out of order");
+  expect_contradiction([](auto& t) { t.tiles[0].waiting = 900'000; }, "waits longer");
+  expect_contradiction([](auto& t) { t.stages[0].extent = {3, 3}; }, "says 6 tiles, but its extents make 9");
+  expect_contradiction([](auto& t) { t.stages[0].first_start = 9'000'000; }, "ends before it starts");
+}
+
+TEST(TimelineJson, RefusesWrongTypesAndRanges) {
+  auto const text = print_timeline(sample_tiles());
+  EXPECT_THAT(refusal(replaced(text, "\"sms\": 4", "\"sms\": 0")), testing::HasSubstr("E0703"));
+  EXPECT_THAT(refusal(replaced(text, "\"sms\": 4", "\"sms\": 99999999999")), testing::HasSubstr("E0703"));
+  EXPECT_THAT(refusal(replaced(text, "\"end_ps\": 3000000", "\"end_ps\": -1")), testing::HasSubstr("E0703"));
+  EXPECT_THAT(refusal(replaced(text, "\"end_ps\": 3000000", "\"end_ps\": 1e300")),
+              testing::HasSubstr("E0703"));
+  EXPECT_THAT(refusal(replaced(text, "\"busy\"", "\"bussy\"")), testing::HasSubstr("E0704"));
+  EXPECT_THAT(refusal(replaced(text, "\"loaded_ps\"", "\"loded_ps\"")),
+              testing::HasSubstr("\"tile_columns\" differ"));
+  EXPECT_THAT(refusal(replaced(text, "[0, 0, 0, 0, 0, 0, 0,", "[0, 0, 0, 0, 0, 0,")),
+              testing::HasSubstr("array of 12 whole numbers"));
+}
+
+}  // namespace
+}  // namespace tessera
