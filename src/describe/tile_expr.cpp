@@ -100,22 +100,30 @@ TileExpr maximum(TileExpr a, TileExpr b) {
   return node(TileExpr::Op::maximum, 0, pair_of(std::move(a), std::move(b)));
 }
 
+// Parentheses keep the tree: parse_tile_expr builds the same one again.
+
 std::string to_text(TileExpr const& e, std::span<std::string const> names) {
-  auto const argument = [&](int i) { return to_text(e.arguments[static_cast<std::size_t>(i)], names); };
+  using Op = TileExpr::Op;
+  auto const argument = [&](std::size_t i) { return to_text(e.arguments[i], names); };
+  auto const enclosed = [&](TileExpr const& a) {
+    bool const compound = a.op == Op::add || a.op == Op::multiply;
+    return compound ? "(" + to_text(a, names) + ")" : to_text(a, names);
+  };
   switch (e.op) {
-    case TileExpr::Op::constant: return std::to_string(e.value);
-    case TileExpr::Op::dimension: return names[static_cast<std::size_t>(e.value)];
-    case TileExpr::Op::add:
-      if (is_constant(e.arguments[1]) && e.arguments[1].value < 0)
-        return fmt::format("{} - {}", argument(0), -e.arguments[1].value);
-      return fmt::format("{} + {}", argument(0), argument(1));
-    case TileExpr::Op::multiply:
-      return e.arguments[0].op == TileExpr::Op::add ? fmt::format("{}*({})", e.value, argument(0))
-                                                    : fmt::format("{}*{}", e.value, argument(0));
-    case TileExpr::Op::floor_div: return fmt::format("floor(({})/{})", argument(0), e.value);
-    case TileExpr::Op::modulo: return fmt::format("(({}) mod {})", argument(0), e.value);
-    case TileExpr::Op::minimum: return fmt::format("min({}, {})", argument(0), argument(1));
-    case TileExpr::Op::maximum: return fmt::format("max({}, {})", argument(0), argument(1));
+    case Op::constant: return std::to_string(e.value);
+    case Op::dimension: return names[static_cast<std::size_t>(e.value)];
+    case Op::add: {
+      auto const& right = e.arguments[1];
+      if (is_constant(right) && right.value < 0) return fmt::format("{} - {}", argument(0), -right.value);
+      if (right.op == Op::multiply && right.value == -1)
+        return fmt::format("{} - {}", argument(0), enclosed(right.arguments[0]));
+      return fmt::format("{} + {}", argument(0), right.op == Op::add ? enclosed(right) : argument(1));
+    }
+    case Op::multiply: return fmt::format("{}*{}", e.value, enclosed(e.arguments[0]));
+    case Op::floor_div: return fmt::format("floor(({})/{})", argument(0), e.value);
+    case Op::modulo: return fmt::format("(({}) mod {})", argument(0), e.value);
+    case Op::minimum: return fmt::format("min({}, {})", argument(0), argument(1));
+    case Op::maximum: return fmt::format("max({}, {})", argument(0), argument(1));
   }
   return {};
 }

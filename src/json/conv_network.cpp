@@ -78,13 +78,12 @@ Expected<OperatorGraph> import_conv_network(std::string_view text, std::string c
                     did_you_mean(options.layer, names));
     return document.refusal();
   }
-  if (options.images < 1 || options.images > 1 << 20)
-    return refuse({"E0216",
-                   Severity::error,
-                   {},
-                   fmt::format("images must be between 1 and {}, not {}", 1 << 20, options.images),
-                   {},
-                   {}});
+  if (options.images < 1 || options.images > 1 << 20) {
+    Diagnostic problem;  // an option's fault, not the file's
+    problem.code = "E0216";
+    problem.message = fmt::format("images must be between 1 and {}, not {}", 1 << 20, options.images);
+    return refuse(std::move(problem));
+  }
 
   OperatorGraph graph;
   graph.name = fmt::format("{} {}, {} {}", name, chosen->name, options.images,
