@@ -50,7 +50,7 @@ std::string missing_text(Stage const& consumer, Stage const& producer, Dependenc
                                                     dependence.accesses, integer_sets::Keep::outside);
   auto const count = outside.gave_up() ? std::nullopt : outside.count_targets();
   if (!count) return {};
-  return fmt::format("; {} of the tiles asked for {} not exist", *count, *count == 1 ? "does" : "do");
+  return fmt::format("{} of the tiles asked for {} not exist; ", *count, *count == 1 ? "does" : "do");
 }
 
 std::string suggestion(Stage const& producer, Access const& access, std::size_t d, std::int64_t coordinate) {
@@ -85,10 +85,11 @@ void report_outside(Pipeline const& pipeline, Dependence const& dependence, Outs
                                       fmt::join(consumer.dimension_names(), ", "),
                                       access_text(consumer, producer, access), producer.name,
                                       count_text(producer.grid[d].extent, "tile"), producer.grid[d].name));
-  finding.notes.push_back(fmt::format(
-      "first bad pair: {} -> {}{} ({} has {}, {} has {})", tile_name(consumer, outside.consumer_tile),
-      point_text(producer, outside.producer), missing_text(consumer, producer, dependence), consumer.name,
-      grid_text(consumer), producer.name, grid_text(producer)));
+  finding.notes.push_back(fmt::format("first bad pair: {} -> {}", tile_name(consumer, outside.consumer_tile),
+                                      point_text(producer, outside.producer)));
+  finding.notes.push_back(fmt::format("{}{} has {} tiles, {} has {}",
+                                      missing_text(consumer, producer, dependence), consumer.name,
+                                      grid_text(consumer), producer.name, grid_text(producer)));
   errors.push_back(std::move(finding));
 }
 

@@ -57,9 +57,10 @@ void report_unread(Pipeline const& pipeline, std::vector<std::vector<bool>> cons
                    Diagnostics& warnings) {
   for (std::size_t s = 0; s + 1 < pipeline.stages.size(); ++s) {
     auto const& stage = pipeline.stages[s];
-    auto const first = std::find(read[s].begin(), read[s].end(), false);
-    if (first == read[s].end()) continue;  // also when nobody depends on it: an output of the pipeline
     auto const unread = std::count(read[s].begin(), read[s].end(), false);
+    // None is also what an output of the pipeline has; all is E0107's finding.
+    if (unread == 0 || unread == std::ssize(read[s])) continue;
+    auto const first = std::find(read[s].begin(), read[s].end(), false);
     warnings.push_back(
         {"E0108",
          Severity::warning,

@@ -17,6 +17,11 @@ bool is_stage(Pipeline const& pipeline, int index) {
   return index >= 0 && index < static_cast<int>(pipeline.stages.size());
 }
 
+bool has_operand(Stage const& stage, std::string const& name) {
+  return std::any_of(stage.operands.begin(), stage.operands.end(),
+                     [&](Operand const& o) { return o.name == name; });
+}
+
 bool check_stages_of(Pipeline const& pipeline, Dependence const& dependence, Diagnostics& found) {
   for (auto const& [role, index] :
        {std::pair{"consumer", dependence.consumer}, std::pair{"producer", dependence.producer}})
@@ -87,19 +92,19 @@ bool check_access(Pipeline const& pipeline, Dependence const& dependence, std::s
     return false;
   }
   bool sound = true;
-  for (std::size_t d = 0; d < access.ranges.size(); ++d)
-    for (auto const* expr : {&access.ranges[d].begin, &access.ranges[d].end})
-      if (auto const fault = fault_of(*expr, consumer)) {
-        found.push_back({fault->code,
-                         Severity::error,
-                         place_of(pipeline, dependence),
-                         fmt::format("in {}, the {} of {}'s {} {}", pair,
-                                     expr == &access.ranges[d].begin ? "begin" : "end", producer_name,
-                                     producer.grid[d].name, fault->message),
-                         {},
-                         ""});
-        sound = false;
-      }
+  for (std::size_t d = 0; d < access.ranges.size(); ++d) {
+    auto fault = fault_of(access.ranges[d].begin, consumer);
+    if (!fault) fault = fault_of(access.ranges[d].end, consumer);
+    if (!fault) continue;
+    found.push_back({fault->code,
+                     Severity::error,
+                     place_of(pipeline, dependence),
+                     fmt::format("in {}, the expression for {}'s {} {}", pair, producer_name,
+                                 producer.grid[d].name, fault->message),
+                     {},
+                     fault->suggestion});
+    sound = false;
+  }
   return sound;
 }
 
@@ -113,7 +118,14 @@ void check_operands_have_dependences(Pipeline const& pipeline, Diagnostics& foun
         --writer;
       if (writer < 0 || operand.buffer.empty()) continue;
       auto const through = [&](Dependence const& d) { return d.consumer == s && d.operand == operand.name; };
-      auto const awaited = [&](Dependence const& d) { return through(d) && d.producer == writer; };
+      // A dependence with a mistake of its own is not reported a second time.
+      auto const mistaken = [&](Dependence const& d) {
+        return (through(d) && !is_stage(pipeline, d.producer)) ||
+               (d.consumer == s && d.producer == writer && !has_operand(stage, d.operand));
+      };
+      auto const awaited = [&](Dependence const& d) {
+        return (through(d) && d.producer == writer) || mistaken(d);
+      };
       auto const& all = pipeline.dependences;
       if (std::any_of(all.begin(), all.end(), awaited)) continue;
       auto const writer_name = name_of(pipeline, writer);
@@ -146,11 +158,13 @@ std::vector<bool> check_dependences(Pipeline const& pipeline, std::vector<bool> 
     usable.push_back(false);
     if (!check_stages_of(pipeline, dependence, found)) continue;
     check_operand(pipeline, dependence, found);
+    if (!usable_stages[static_cast<std::size_t>(dependence.consumer)] ||
+        !usable_stages[static_cast<std::size_t>(dependence.producer)])
+      continue;
     bool sound = true;
     for (std::size_t a = 0; a < dependence.accesses.size(); ++a)
       sound = check_access(pipeline, dependence, a, found) && sound;
-    usable.back() = sound && usable_stages[static_cast<std::size_t>(dependence.consumer)] &&
-                    usable_stages[static_cast<std::size_t>(dependence.producer)];
+    usable.back() = sound;
   }
   check_operands_have_dependences(pipeline, found);
   return usable;

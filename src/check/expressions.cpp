@@ -44,7 +44,8 @@ class Examination {
     }
     auto const result = combine(expr, of);
     if (!fault && (result.low < -k_max_expression_value || result.high > k_max_expression_value))
-      blame("E0111", fmt::format("can reach a value beyond +-{} (2^61)", k_max_expression_value));
+      blame("E0111", "can reach a value beyond +-2^61",
+            "expressions count tiles, not elements or bytes; is a factor too large?");
     return result;
   }
 
@@ -69,8 +70,11 @@ class Examination {
       case TileExpr::Op::constant: return {value, value};
       case TileExpr::Op::dimension:
         if (value < 0 || value >= static_cast<Interval::Wide>(consumer_.grid.size())) {
-          blame("E0105", fmt::format("uses dimension {} of {}, which has {}", expr.value, consumer_.name,
-                                     consumer_.grid.size()));
+          blame("E0105",
+                fmt::format("uses dimension {} of {}, which has {}", expr.value, consumer_.name,
+                            consumer_.grid.size()),
+                fmt::format("expressions use the consumer's own dimensions, counted from 0: {}",
+                            fmt::join(consumer_.dimension_names(), ", ")));
           return {};
         }
         return {0, consumer_.grid[static_cast<std::size_t>(expr.value)].extent - 1};
@@ -81,7 +85,7 @@ class Examination {
       case TileExpr::Op::floor_div:
       case TileExpr::Op::modulo:
         if (value < 1) {
-          blame("E0111", fmt::format("divides by {}; divisors are positive constants", expr.value));
+          blame("E0111", fmt::format("divides by {}", expr.value), "divisors are positive constants");
           return {};
         }
         if (expr.op == TileExpr::Op::modulo) return {0, value - 1};
@@ -92,8 +96,8 @@ class Examination {
     return {};
   }
 
-  void blame(std::string code, std::string message) {
-    if (!fault) fault = ExpressionFault{std::move(code), std::move(message)};
+  void blame(std::string code, std::string message, std::string suggestion = {}) {
+    if (!fault) fault = ExpressionFault{std::move(code), std::move(message), std::move(suggestion)};
   }
 
   Stage const& consumer_;

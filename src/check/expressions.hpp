@@ -15,6 +15,7 @@ namespace tessera::check_detail {
 struct ExpressionFault {
   std::string code;
   std::string message;
+  std::string suggestion;
 };
 
 /// nullopt: evaluation is safe, and |value| <= k_max_expression_value everywhere in between.
