@@ -3,8 +3,8 @@
 
 #include <isl/aff.h>
 #include <isl/ctx.h>
-#include <isl/map.h>
 #include <isl/local_space.h>
+#include <isl/map.h>
 #include <isl/options.h>
 #include <isl/point.h>
 #include <isl/set.h>
@@ -108,6 +108,8 @@ TileMap TileMap::inverse() const {
   return {context_, isl_map_reverse(isl_map_copy(map_.get())), to_rank_, from_rank_};
 }
 
+// No isl_map_coalesce: isl 0.25 coalesces {[x] -> [y]: 0 <= x <= 2, 0 <= y <= x mod 2} and
+// {[x] -> [1]: 0 <= x <= 1} to a box that has (2, 1) in it, whatever its options.
 TileMap TileMap::united(TileMap const& other) const {
   auto* map = isl_map_union(isl_map_copy(map_.get()), isl_map_copy(other.map_.get()));
   return {context_, map, from_rank_, to_rank_};

@@ -61,7 +61,7 @@ class TileMap {
   TileMap without(TileMap const& other) const;
 
   bool gave_up() const { return map_ == nullptr; }
-  /// Precondition for these three: !gave_up(). nullopt: gave up now.
+  /// nullopt: gave up, now or before.
   std::optional<bool> empty() const;
   /// The first pair in launch order: smallest linear `from`, then smallest linear `to` (the last
   /// dimension counts most). Also nullopt if there is none.
