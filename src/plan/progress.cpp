@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "progress_kernels.hpp"
 #include "progress_waits.hpp"
@@ -14,7 +13,6 @@ namespace tessera {
 namespace {
 
 using progress::Block;
-using progress::Need;
 using progress::Setting;
 using progress::Waits;
 
@@ -29,6 +27,10 @@ Diagnostic refusal(char const* code, SourceLine where, std::string message, std:
   result.message = std::move(message);
   result.suggestion = std::move(suggestion);
   return result;
+}
+
+std::string count_of(std::int64_t count, char const* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::string block_name(Plan const& plan, Block block) {
@@ -60,35 +62,29 @@ std::string shortage(MachineProfile const& machine, Resources const& resources) 
   return fmt::format("an SM of {} has no block slot", machine.name);
 }
 
-/// A wait that no schedule can meet, whatever the room.
-Expected<void> prove_counts(Waits const& waits) {
-  auto const& plan = waits.plan();
-  Need lacking{-1, 0};
-  auto const block = progress::never_finishes(waits, lacking);
-  if (block.stage < 0) return {};
-  std::int64_t posts = 0;
-  std::set<int> posters;
-  for (int s = 0; s < static_cast<int>(plan.pipeline.stages.size()); ++s)
-    for (std::int64_t tile = 0; tile < plan.pipeline.stages[at(s)].tiles(); ++tile)
-      for (auto const semaphore : posted_by(plan, s, tile))
-        if (semaphore == lacking.semaphore) {
-          posts += plan.pipeline.stages[at(s)].splits;
-          posters.insert(s);
-        }
-  auto const& where = plan.pipeline.stages[at(block.stage)].where;
-  if (posts < lacking.value)
-    return refuse(
+/// Semaphores count every post of an earlier stage, so a wait can always be met once that stage is done;
+/// one on a stage that starts later may never be.
+Expected<void> prove_waits_go_back(Plan const& plan) {
+  Diagnostics problems;
+  auto const look = [&](int waiting, int set, SourceLine const& where) {
+    if (set < 0 || plan.semaphores[at(set)].producer < waiting) return;
+    auto const& stages = plan.pipeline.stages;
+    problems.push_back(
         refusal("E0302", where,
-                fmt::format("{} waits until semaphore {} counts {}, but only {} are ever posted to it",
-                            block_name(plan, block), lacking.semaphore, lacking.value, posts),
-                "the set's producer, grouping or count does not fit the dependence that waits on it"));
-  std::string names;
-  for (auto const s : posters) names += (names.empty() ? "" : ", ") + plan.pipeline.stages[at(s)].name;
-  return refuse(
-      refusal("E0302", where,
-              fmt::format("{} waits for semaphore {}, which counts tiles of {} that wait for it in turn",
-                          block_name(plan, block), lacking.semaphore, names),
-              "dependences must go from a later stage to an earlier one"));
+                fmt::format("{} waits for semaphores that {} posts to, which does not come before it",
+                            stages[at(waiting)].name, stages[at(plan.semaphores[at(set)].producer)].name),
+                "a stage can wait for earlier stages only"));
+  };
+  if (uses_semaphores(plan.mechanism)) {
+    for (auto const& planned : plan.dependences) {
+      auto const& dependence = plan.pipeline.dependences[at(planned.dependence)];
+      look(dependence.consumer, planned.semaphore_set, dependence.where);
+    }
+    for (auto const& edge : plan.reuse_edges)
+      look(edge.writer, edge.semaphore_set, plan.pipeline.stages[at(edge.writer)].where);
+  }
+  if (!problems.empty()) return tl::make_unexpected(std::move(problems));
+  return {};
 }
 
 Expected<std::string> prove_one_stream(Plan const& plan) {
@@ -99,15 +95,17 @@ Expected<std::string> prove_one_stream(Plan const& plan) {
         "holds an SM while another one waits for room");
   std::int64_t later = 0;
   for (std::size_t s = 1; s < stages.size(); ++s) later += stages[s].blocks();
-  auto const text = fmt::format(
-      "PDL: a block of {} starts only when all {} blocks of {} have started, so none of the {} blocks that "
-      "wait "
-      "can keep an earlier one off an SM",
-      stages.back().name, stages[stages.size() - 2].blocks(), stages[stages.size() - 2].name, later);
-  return text;
+  auto const& before = stages[stages.size() - 2];
+  return fmt::format(
+      "PDL: a block of {} starts only when {} of {} {} started, as along the whole chain, so none of the {} "
+      "that may "
+      "wait can keep an earlier one off an SM",
+      stages.back().name,
+      before.blocks() == 1 ? "the only block" : fmt::format("all {} blocks", before.blocks()), before.name,
+      before.blocks() == 1 ? "has" : "have", count_of(later, "block"));
 }
 
-Expected<std::string> prove_fused(Plan const& plan, MachineProfile const& machine, Waits const& waits) {
+Expected<std::string> prove_fused(Plan const& plan, MachineProfile const& machine) {
   auto const per_sm = occupancy(machine, fused_resources(plan.pipeline));
   auto const capacity = std::int64_t{per_sm} * machine.sms;
   auto const& where = plan.pipeline.where;
@@ -122,25 +120,19 @@ Expected<std::string> prove_fused(Plan const& plan, MachineProfile const& machin
                             plan.workers, machine.name, capacity, per_sm, machine.sms),
                 fmt::format("use at most {} workers", capacity)));
 
-  std::vector<Plan::Ticket> in_order;
-  auto const* tickets = &plan.tickets;
-  if (tickets->empty()) {
-    if (progress::is_well_formed(plan))
-      return fmt::format(
-          "fused: all {} workers are resident ({} fit), and tickets go stage by stage, so every "
-          "tile comes after those that it waits for",
-          plan.workers, capacity);
-    for (int s = 0; s < static_cast<int>(plan.pipeline.stages.size()); ++s)
-      for (std::int64_t b = 0; b < plan.pipeline.stages[at(s)].blocks(); ++b)
-        in_order.push_back({s, static_cast<std::int32_t>(b)});
-    tickets = &in_order;
-  }
+  auto const& tickets = plan.tickets;
+  if (tickets.empty())
+    return fmt::format(
+        "fused: {} resident at once ({} fit), and tickets go stage by stage, so every tile comes after "
+        "those that it waits for",
+        count_of(plan.workers, "worker"), capacity);
 
+  Waits const waits(plan);
   progress::Flow flow(waits);
   std::vector<Block> finished, stuck;
   std::int64_t most_waiting = 0, waiting = 0;
-  for (std::size_t t = 0; t < tickets->size(); ++t) {
-    auto const& ticket = (*tickets)[t];
+  for (std::size_t t = 0; t < tickets.size(); ++t) {
+    auto const& ticket = tickets[t];
     Block const block{ticket.stage, ticket.position};
     if (ticket.stage < 0 || at(ticket.stage) >= plan.pipeline.stages.size() || ticket.position < 0 ||
         ticket.position >= plan.pipeline.stages[at(ticket.stage)].blocks())
@@ -159,8 +151,8 @@ Expected<std::string> prove_fused(Plan const& plan, MachineProfile const& machin
     std::erase_if(stuck, [&](Block one) { return flow.is_finished(one); });
     auto const need = flow.unmet(stuck.front());
     std::string missing;
-    for (auto rest = t + 1; rest < tickets->size() && missing.empty(); ++rest) {
-      Block const other{(*tickets)[rest].stage, (*tickets)[rest].position};
+    for (auto rest = t + 1; rest < tickets.size() && missing.empty(); ++rest) {
+      Block const other{tickets[rest].stage, tickets[rest].position};
       auto const& stage = plan.pipeline.stages[at(other.stage)];
       auto const posts =
           posted_by(plan, other.stage, block_work(stage, plan.stages[at(other.stage)], other.index).tile);
@@ -168,10 +160,13 @@ Expected<std::string> prove_fused(Plan const& plan, MachineProfile const& machin
         missing = fmt::format("{}, which has the later ticket {}", block_name(plan, other), rest);
     }
     if (missing.empty()) missing = "tiles that wait themselves";
-    auto result = refusal("E0302", plan.pipeline.stages[at(stuck.front().stage)].where,
-                          fmt::format("all {} workers can be stuck after ticket {}: {} waits for {}",
-                                      plan.workers, t, block_name(plan, stuck.front()), missing),
-                          "put a tile's producers before it in the tickets, or use more workers");
+    auto result =
+        refusal("E0302", plan.pipeline.stages[at(stuck.front().stage)].where,
+                fmt::format("{} after ticket {}: {} waits for {}",
+                            plan.workers == 1 ? "the only worker is stuck"
+                                              : fmt::format("all {} workers are stuck", plan.workers),
+                            t, block_name(plan, stuck.front()), missing),
+                "put a tile's producers before it in the tickets, or use more workers");
     return refuse(std::move(result));
   }
   if (!flow.all_finished()) {
@@ -183,38 +178,43 @@ Expected<std::string> prove_fused(Plan const& plan, MachineProfile const& machin
   }
   if (most_waiting == 0)
     return fmt::format(
-        "fused: all {} workers are resident ({} fit), and every ticket comes after those that it "
-        "waits for",
-        plan.workers, capacity);
-  return fmt::format("fused: all {} workers are resident ({} fit), and at most {} of them wait at any time",
-                     plan.workers, capacity, most_waiting);
+        "fused: {} resident at once ({} fit), and every ticket comes after those that it waits for",
+        count_of(plan.workers, "worker"), capacity);
+  return fmt::format(
+      "fused: {} resident at once ({} fit), of which at most {} can wait at a time for later tickets",
+      count_of(plan.workers, "worker"), capacity, most_waiting);
 }
 
-/// The kernel that comes closest to being kept off all SMs, in words.
+/// Why no schedule keeps a kernel off all SMs, in numbers where one other kernel decides.
 std::string margin(Setting const& setting) {
+  std::int64_t waiting = 0;
   for (int k = 0; k < static_cast<int>(setting.kernels.size()); ++k) {
     auto const stuck = progress::stickable(setting, k);
-    if (stuck.size() != 1) continue;
+    auto const& kernel = setting.kernels[at(k)];
+    std::int64_t blocks = 0;
+    for (auto const& one : stuck) blocks += one.blocks;
+    waiting = std::max(waiting, blocks);
+    if (stuck.size() != 1 || kernel.is_wait || setting.kernels[at(stuck[0].kernel)].is_wait ||
+        stuck[0].kernel == k)
+      continue;
+    auto const& stages = setting.plan.pipeline.stages;
     auto const each = progress::blocks_to_keep_out(setting, k, stuck[0].kernel);
-    auto const& names = setting.plan.pipeline.stages;
-    auto const& waiting = names[at(setting.kernels[at(stuck[0].kernel)].stage)].name;
-    auto const& blocked = names[at(setting.kernels[at(k)].stage)].name;
-    if (setting.kernels[at(k)].is_wait || setting.kernels[at(stuck[0].kernel)].is_wait) continue;
-    if (waiting == blocked) continue;
+    auto const& later = stages[at(setting.kernels[at(stuck[0].kernel)].stage)].name;
+    auto const& kept_out = stages[at(kernel.stage)].name;
     if (each == 0)
-      return fmt::format("the {} blocks of {} that wait fit on the SMs beside {}", stuck[0].blocks, waiting,
-                         blocked);
-    return fmt::format("at most {} blocks of {} wait, and it takes {} ({} on each of {} SMs) to keep {} out",
-                       stuck[0].blocks, waiting, each * setting.sms, each, setting.sms, blocked);
+      return fmt::format("the {} that may wait fit on the SMs at once and leave room for {} on each",
+                         count_of(stuck[0].blocks, "block") + " of " + later, kept_out);
+    return fmt::format("at most {} of {} wait, and it takes {} ({} on each of {}) to keep {} out",
+                       count_of(stuck[0].blocks, "block"), later, each * setting.sms, each,
+                       count_of(setting.sms, "SM"), kept_out);
   }
-  std::int64_t waiting = 0;
-  for (auto const& kernel : setting.kernels) waiting += kernel.waiting;
-  return fmt::format("the {} blocks that can wait cannot keep any kernel off all {} SMs", waiting,
-                     setting.sms);
+  if (waiting == 0) return "no block ever waits for one that may not have started";
+  return fmt::format("the {} that may wait cannot keep a kernel off {}", count_of(waiting, "block"),
+                     setting.sms == 1 ? "the only SM" : fmt::format("all {} SMs", setting.sms));
 }
 
-Expected<std::string> prove_wait_kernels(Plan const& plan, MachineProfile const& machine,
-                                         Waits const& waits) {
+Expected<std::string> prove_wait_kernels(Plan const& plan, MachineProfile const& machine) {
+  Waits const waits(plan);
   Setting const setting(waits, machine);
   bool in_order = setting.in_order;
   for (std::size_t s = 1; s < setting.wait_kernel_of.size(); ++s)
@@ -225,10 +225,11 @@ Expected<std::string> prove_wait_kernels(Plan const& plan, MachineProfile const&
     room_for_all = !progress::may_cover(setting, k, progress::stickable(setting, k));
   if (room_for_all && in_order && setting.kernels.size() > 1)
     return fmt::format(
-        "wait kernels: {} places all blocks of an older kernel first, and {} becomes ready only when "
-        "{} has started, so no block waits for one that has no room",
-        machine.name, plan.pipeline.stages.back().name,
-        plan.pipeline.stages[plan.pipeline.stages.size() - 2].name);
+        "wait kernels: {} becomes ready only when {} has started, and {} places all blocks of the older "
+        "kernel "
+        "first, so no block waits for one that has no room",
+        plan.pipeline.stages.back().name, plan.pipeline.stages[plan.pipeline.stages.size() - 2].name,
+        machine.name);
   if (room_for_all) return "any order of the kernels: " + margin(setting);
 
   if (auto const stuck = progress::attack(setting)) return refuse(progress::describe(setting, *stuck));
@@ -284,21 +285,10 @@ Expected<std::string> prove_progress(Plan const& plan, MachineProfile const& mac
                           "the machine profile lacks \"sms\""));
   if (auto const resident = prove_residency(plan, machine); !resident)
     return tl::make_unexpected(resident.error());
-  bool const well_formed = progress::is_well_formed(plan);
-  bool const one_stream = plan.mechanism != Mechanism::wait_kernel && plan.mechanism != Mechanism::fused;
-  if (well_formed && one_stream) return prove_one_stream(plan);
-  if (well_formed && plan.mechanism == Mechanism::fused && plan.tickets.empty()) {
-    Plan bare;  // the tickets go stage by stage: no tile needs to be looked at
-    bare.mechanism = plan.mechanism;
-    return prove_fused(plan, machine, Waits(bare));
-  }
-
-  Waits const waits(plan);
-  if (!well_formed)
-    if (auto const counted = prove_counts(waits); !counted) return tl::make_unexpected(counted.error());
+  if (auto const back = prove_waits_go_back(plan); !back) return tl::make_unexpected(back.error());
   switch (plan.mechanism) {
-    case Mechanism::fused: return prove_fused(plan, machine, waits);
-    case Mechanism::wait_kernel: return prove_wait_kernels(plan, machine, waits);
+    case Mechanism::wait_kernel: return prove_wait_kernels(plan, machine);
+    case Mechanism::fused: return prove_fused(plan, machine);
     default: return prove_one_stream(plan);
   }
 }

@@ -10,19 +10,17 @@ namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-/// Does `from` wait, through any number of stages, for `to`?
+/// Does `from` wait, through any number of earlier stages, for `to`?
 bool reaches(Plan const& plan, int from, int to) {
-  if (from == to) return true;
-  for (auto const& planned : plan.dependences) {
-    auto const& dependence = plan.pipeline.dependences[at(planned.dependence)];
-    if (planned.semaphore_set >= 0 && dependence.consumer == from && dependence.producer < from &&
-        reaches(plan, dependence.producer, to))
+  if (from <= to) return from == to;
+  auto const waits_through = [&](int waiting, int set) {
+    return set >= 0 && waiting == from && reaches(plan, plan.semaphores[at(set)].producer, to);
+  };
+  for (auto const& planned : plan.dependences)
+    if (waits_through(plan.pipeline.dependences[at(planned.dependence)].consumer, planned.semaphore_set))
       return true;
-  }
   for (auto const& edge : plan.reuse_edges)
-    if (edge.semaphore_set >= 0 && edge.writer == from && edge.reader < from &&
-        reaches(plan, edge.reader, to))
-      return true;
+    if (waits_through(edge.writer, edge.semaphore_set)) return true;
   return false;
 }
 

@@ -11,6 +11,8 @@ namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
+constexpr int k_max_pairs = 16;  // the best example is looked for among so many waiting blocks
+
 std::string name_of(Plan const& plan, Block block) {
   auto const& stage = plan.pipeline.stages[at(block.stage)];
   auto const work = block_work(stage, plan.stages[at(block.stage)], block.index);
@@ -35,7 +37,6 @@ struct Pair {
 Pair waiting_pair(Setting const& setting, Stuck const& stuck, int stage) {
   auto const& plan = setting.plan;
   std::map<Block, bool> resident;
-  std::vector<std::int64_t> placed(setting.kernel_of.size(), 0);
   for (auto const& held : stuck.held)
     if (auto const& kernel = setting.kernels[at(held.kernel)]; !kernel.is_wait)
       resident[{kernel.stage, held.block}] = true;
@@ -43,7 +44,9 @@ Pair waiting_pair(Setting const& setting, Stuck const& stuck, int stage) {
   // Which blocks have run is not in the state's description; a resident one's missing producers are those
   // that cannot have finished: resident themselves, or of the kernel without room from its next block on.
   Pair found;
+  int tried = 0;
   for (auto const& [block, unused] : resident) {
+    if (++tried > k_max_pairs && found.waits.stage >= 0) break;
     auto const tile =
         block_work(plan.pipeline.stages[at(block.stage)], plan.stages[at(block.stage)], block.index).tile;
     std::vector<Need> needs;
@@ -97,13 +100,33 @@ std::vector<Holder> holders_of(Setting const& setting, Stuck const& stuck) {
   return holders;
 }
 
+std::string all_sms(int sms) { return sms == 1 ? "the only SM" : fmt::format("all {} SMs", sms); }
+
+/// Has the next block of a stage no room either, once the stuck blocks are where they are?
+bool fits_nowhere(Setting const& setting, Stuck const& stuck, int stage) {
+  std::vector<SmRoom> left(at(setting.sms), setting.sm);
+  for (auto const& held : stuck.held) left[at(held.sm)] -= setting.kernels[at(held.kernel)].use;
+  auto const& use = setting.kernels[at(setting.kernel_of[at(stage)])].use;
+  return std::none_of(left.begin(), left.end(), [&](SmRoom const& room) { return room.holds(use); });
+}
+
 std::string text_of(Setting const& setting, Holder const& holder) {
   auto const& kernel = setting.kernels[at(holder.kernel)];
   auto const& name = setting.plan.pipeline.stages[at(kernel.stage)].name;
   if (kernel.is_wait) return "the wait kernel of " + name;
   auto const share = holder.least == holder.most ? fmt::format("{} on each", holder.most)
                                                  : fmt::format("at most {} on one", holder.most);
+  if (holder.blocks == kernel.blocks)
+    return kernel.blocks == 1 ? fmt::format("the only block of {}", name)
+                              : fmt::format("all {} blocks of {} ({})", kernel.blocks, name, share);
   return fmt::format("{} of {}'s {} blocks ({})", holder.blocks, name, kernel.blocks, share);
+}
+
+/// The first stage after `before`, up to `stage`, that has no wait kernel; empty: all have.
+std::string first_without_wait_kernel(Setting const& setting, int before, int stage) {
+  for (int s = before + 1; s <= stage; ++s)
+    if (setting.wait_kernel_of[at(s)] < 0) return setting.plan.pipeline.stages[at(s)].name;
+  return {};
 }
 
 std::string why_first(Setting const& setting, int stage, int before) {
@@ -115,10 +138,9 @@ std::string why_first(Setting const& setting, int stage, int before) {
         "{} gives no guarantee that blocks of an older kernel go first, so blocks of {} may be "
         "placed before those of {}",
         setting.machine.name, later, earlier);
-  for (int s = before + 1; s <= stage; ++s)
-    if (setting.wait_kernel_of[at(s)] < 0)
-      return fmt::format("{} has no wait kernel, so blocks of {} may be placed before those of {}",
-                         stages[at(s)].name, later, earlier);
+  if (auto const open = first_without_wait_kernel(setting, before, stage); !open.empty())
+    return fmt::format("{} has no wait kernel, so blocks of {} may be placed before those of {}", open, later,
+                       earlier);
   return fmt::format("wait kernels hold block slots while {} has not started", earlier);
 }
 
@@ -126,6 +148,7 @@ std::string why_first(Setting const& setting, int stage, int before) {
 
 Diagnostic describe(Setting const& setting, Stuck const& stuck) {
   auto const& plan = setting.plan;
+  auto const& stages = plan.pipeline.stages;
   auto const& blocked = setting.kernels[at(stuck.kernel)];
   auto const pair = waiting_pair(setting, stuck, blocked.stage);
   auto const holders = holders_of(setting, stuck);
@@ -139,34 +162,44 @@ Diagnostic describe(Setting const& setting, Stuck const& stuck) {
 
   Diagnostic result;
   result.code = "E0302";
-  result.where = plan.pipeline.stages[at(last)].where;
-  result.message = fmt::format("{} can hold all {} SMs while {} has not started", list, setting.sms,
-                               name_of(setting, stuck.kernel, stuck.next));
-  if (pair.waits.stage >= 0 && pair.missing.stage == blocked.stage && !blocked.is_wait)
-    result.message += fmt::format(": {} waits for {}", name_of(plan, pair.waits),
-                                  pair.missing.index == stuck.next ? "it" : name_of(plan, pair.missing));
-  else if (pair.waits.stage >= 0)
-    result.message += fmt::format(": {} waits for {}, which has no room before that",
-                                  name_of(plan, pair.waits), name_of(plan, pair.missing));
+  result.where = stages[at(last)].where;
+  auto const next = name_of(setting, stuck.kernel, stuck.next);
+  auto const hold = fmt::format("{} can hold {} while ", list, all_sms(setting.sms));
+  if (pair.waits.stage < 0) {
+    result.message = hold + next + " has not started";
+  } else {
+    auto const waits = name_of(plan, pair.waits);
+    auto const missing = name_of(plan, pair.missing);
+    if (missing == next || fits_nowhere(setting, stuck, pair.missing.stage))
+      result.message = fmt::format("{}{} has not started: {} waits for it", hold, missing, waits);
+    else
+      result.message =
+          fmt::format("{}{} is next and has no room: {} waits for {}, which has to come after it", hold, next,
+                      waits, missing);
+  }
 
   int earliest = blocked.is_wait ? blocked.stage - 1 : blocked.stage;
   if (pair.missing.stage >= 0) earliest = std::min(earliest, pair.missing.stage);
   if (last > earliest) result.notes.push_back(why_first(setting, last, earliest));
-  auto const stage_of = [&](Holder const& holder) { return setting.kernels[at(holder.kernel)].stage; };
-  if (holders.size() == 1 && !setting.kernels[at(holders[0].kernel)].is_wait && last != blocked.stage) {
-    auto const each = blocks_to_keep_out(setting, stuck.kernel, holders[0].kernel);
-    auto const most = each * setting.sms - 1;
-    auto const waiting = setting.kernels[at(holders[0].kernel)].waiting;
-    if (each > 0 && waiting > most)
-      result.notes.push_back(fmt::format("{} of {}'s blocks wait for others; up to {} would be safe", waiting,
-                                         plan.pipeline.stages[at(stage_of(holders[0]))].name, most));
+  if (holders.size() == 1 && !setting.kernels[at(holders[0].kernel)].is_wait && pair.missing.stage >= 0) {
+    auto const& holder = setting.kernels[at(holders[0].kernel)];
+    auto const missing = setting.kernel_of[at(pair.missing.stage)];
+    auto const each = blocks_to_keep_out(setting, missing, holders[0].kernel);
+    auto const safe = each * setting.sms - 1;
+    if (each > 0 && holder.waiting > safe)
+      result.notes.push_back(fmt::format("{} of {}'s blocks wait for others; up to {} would leave room",
+                                         holder.waiting == holder.blocks
+                                             ? fmt::format("all {}", holder.blocks)
+                                             : fmt::format("{}", holder.waiting),
+                                         stages[at(holder.stage)].name, safe));
   }
-  auto const& later = plan.pipeline.stages[at(last)].name;
+  auto const& later = stages[at(last)].name;
   if (!setting.in_order)
     result.suggestion = fmt::format("use PDL or one fused launch, or fewer blocks in {}", later);
   else if (last > earliest && !setting.is_forced_before(earliest, last))
-    result.suggestion = fmt::format(
-        "give {} a wait kernel, use PDL or one fused launch, or fewer blocks in {}", later, later);
+    result.suggestion =
+        fmt::format("give {} a wait kernel, use PDL or one fused launch, or fewer blocks in {}",
+                    first_without_wait_kernel(setting, earliest, last), later);
   else
     result.suggestion = "use PDL or one fused launch";
   return result;

@@ -156,43 +156,4 @@ Need Flow::unmet(Block block) const {
   return need;
 }
 
-Block never_finishes(Waits const& waits, Need& lacking) {
-  Flow flow(waits);
-  std::vector<Block> finished;
-  auto const& stages = waits.plan().pipeline.stages;
-  for (int s = 0; s < static_cast<int>(stages.size()); ++s)
-    for (std::int64_t b = 0; b < stages[at(s)].blocks(); ++b) flow.start({s, b}, finished);
-  for (int s = 0; s < static_cast<int>(stages.size()); ++s)
-    for (std::int64_t b = 0; b < stages[at(s)].blocks(); ++b)
-      if (!flow.is_finished({s, b})) {
-        lacking = flow.unmet({s, b});
-        return {s, b};
-      }
-  return {-1, 0};
-}
-
-bool is_well_formed(Plan const& plan) {
-  if (!uses_semaphores(plan.mechanism)) return true;
-  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
-  for (auto const& set : plan.semaphores) {
-    if (set.count != set.map.count(plan.pipeline.stages[at(set.producer)].tile_grid())) return false;
-    ranges.push_back({set.first, set.first + set.count});
-  }
-  std::sort(ranges.begin(), ranges.end());
-  for (std::size_t i = 1; i < ranges.size(); ++i)
-    if (ranges[i].first < ranges[i - 1].second) return false;
-  for (auto const& planned : plan.dependences) {
-    if (planned.semaphore_set < 0) continue;
-    auto const& dependence = plan.pipeline.dependences[at(planned.dependence)];
-    if (dependence.producer >= dependence.consumer) return false;
-    if (plan.semaphores[at(planned.semaphore_set)].producer != dependence.producer) return false;
-  }
-  for (auto const& edge : plan.reuse_edges) {
-    if (edge.semaphore_set < 0) continue;
-    if (edge.reader >= edge.writer) return false;
-    if (plan.semaphores[at(edge.semaphore_set)].producer != edge.reader) return false;
-  }
-  return true;
-}
-
 }  // namespace tessera::progress

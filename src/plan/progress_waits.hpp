@@ -84,11 +84,4 @@ class Flow {
   std::int64_t left_ = 0;
 };
 
-/// A block that never finishes even if all are started, with what it lacks; {-1, 0} when there is none.
-Block never_finishes(Waits const& waits, Need& lacking);
-
-/// True when every set counts what its dependence's producer posts, sets do not overlap, and waits go to
-/// earlier stages: then never_finishes() need not look.
-bool is_well_formed(Plan const& plan);
-
 }  // namespace tessera::progress
