@@ -3,6 +3,7 @@
 #include "gpu.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -14,11 +15,10 @@ double or_unlimited(double rate) { return rate > 0 ? rate : std::numeric_limits<
 /// Closed queue of two stations (load, compute) with a bounded number of slices in flight: time over that of
 /// the slower station alone. rho = faster over slower, both for the same slices. 1 when one of them is free,
 /// (in_flight + 1) / in_flight when they are equal, 1 + rho with a single slice.
-double stretch(double rho, int in_flight) {
-  double sum = 1;
-  double power = 1;
-  for (int i = 1; i < in_flight; ++i) sum += power *= rho;
-  return 1 + power * rho / sum;
+double stretch(double rho, double in_flight) {
+  if (rho > 1 - 1e-6) return (in_flight + 1) / in_flight;
+  auto const power = std::pow(rho, in_flight);
+  return (1 - power * rho) / (1 - power);
 }
 
 }  // namespace
@@ -152,6 +152,13 @@ void Gpu::set_active(int b, bool active) {
   }
 }
 
+double Gpu::computing_time(int sm_index) {
+  auto& sm = sms_[static_cast<std::size_t>(sm_index)];
+  sm.computing_time += static_cast<double>(now_ - sm.computing_since) * sm.computing;
+  sm.computing_since = now_;
+  return sm.computing_time;
+}
+
 void Gpu::timer(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
   switch (block.phase) {
@@ -268,6 +275,7 @@ void Gpu::start_part(int b) {
   auto const share = block.target - block.done;
   block.phase = Phase::main_loop;
   block.part_start = block.memory_end = block.compute_end = now_;
+  block.part_computing = computing_time(block.sm);
   ++sms_[static_cast<std::size_t>(block.sm)].computing;
   join(k_dram, (c.dram_bytes - (c.loads_early ? c.early_dram_bytes : 0)) * share, b);
   join(k_l2, (c.l2_bytes - (c.loads_early ? c.early_l2_bytes : 0)) * share, b);
@@ -287,7 +295,10 @@ void Gpu::flow_done(int b, bool compute) {
 void Gpu::part_flows_done(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
   auto const& c = cost(block);
-  auto const co_resident = std::max(sms_[static_cast<std::size_t>(block.sm)].computing, 1);
+  // How many blocks of the SM were in their main loop, on average over this part.
+  auto const passed = static_cast<double>(now_ - block.part_start);
+  auto const co_resident =
+      passed > 0 ? std::max(1.0, (computing_time(block.sm) - block.part_computing) / passed) : 1.0;
   double const memory =
       std::max(static_cast<double>(block.memory_end - block.part_start),
                (block.target - block.done) * std::max(c.least_load_time, c.port_time * co_resident));
@@ -303,6 +314,7 @@ void Gpu::part_flows_done(int b) {
 
 void Gpu::part_done(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
+  computing_time(block.sm);
   --sms_[static_cast<std::size_t>(block.sm)].computing;
   block.done = block.target;
   if (block.wait_position < block.wait_count || block.done < 1) return next_part(b);

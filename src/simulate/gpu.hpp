@@ -39,7 +39,9 @@ struct Sm {
   Footprint free;
   std::int32_t resident = 0;
   std::int32_t computing = 0;  ///< blocks in their main loop, not waiting
-  std::int32_t active = 0;     ///< blocks not waiting
+  double computing_time = 0;   ///< integral of `computing` over time, up to computing_since
+  Picoseconds computing_since = 0;
+  std::int32_t active = 0;  ///< blocks not waiting
   Picoseconds active_since = 0;
 };
 
@@ -77,6 +79,7 @@ struct Block {
   std::int64_t waits_for = -1;  ///< semaphore
   double done = 0;              ///< share of the main loop that is finished
   double target = 0;            ///< ... that will be at the end of this part
+  double part_computing = 0;    ///< the SM's computing_time when the part began
   Picoseconds part_start = 0;
   Picoseconds memory_end = 0;
   Picoseconds compute_end = 0;
@@ -156,6 +159,7 @@ class Gpu {
   void wake(std::int32_t& list, Picoseconds at);
   void stop_waiting(int block);
   void set_active(int block, bool active);
+  double computing_time(int sm);
   void sleep_until(int block, Picoseconds at);
   void join(int server, double work, int block);
   void mark(int server);

@@ -68,9 +68,10 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
     cost.port_time = machine.sm_load_gbps > 0 ? cost.l2_bytes / machine.sm_load_gbps * 1000 : 0;
 
     cost.store_l2_bytes = stage.store_bytes_per_block;
-    bool const stays =
-        read_after(pipeline, s, output_of(stage)) && stage.store_bytes_per_block * blocks <= l2_bytes;
-    cost.store_dram_bytes = stays ? 0 : stage.store_bytes_per_block;
+    // The splits of a tile write the same output, one after the other in L2: it reaches DRAM once.
+    auto const output_bytes = stage.store_bytes_per_block * static_cast<double>(stage.tiles());
+    bool const stays = read_after(pipeline, s, output_of(stage)) && output_bytes <= l2_bytes;
+    cost.store_dram_bytes = stays ? 0 : stage.store_bytes_per_block / stage.splits;
 
     bool const waits = std::any_of(pipeline.dependences.begin(), pipeline.dependences.end(),
                                    [&](Dependence const& d) { return d.consumer == static_cast<int>(s); });
