@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "describe/names.hpp"
+#include "describe/operator_check.hpp"
+#include "json/workload_read.hpp"
+
+namespace tessera::json {
+namespace {
+
+OperatorInput read_input(Document& document, Node const& node, std::string const& owner) {
+  ObjectReader reader(document, node, "an input of " + owner);
+  OperatorInput input;
+  input.name = reader.string("name");
+  reader.rename(fmt::format("input \"{}\" of {}", input.name.substr(0, 60), owner));
+  input.producer = reader.string_or("producer", "");
+  // An operator's output buffer has the operator's name unless it is given another.
+  input.buffer =
+      input.producer.empty() ? reader.string("buffer") : reader.string_or("buffer", input.producer);
+  input.pattern =
+      reader.choice_or("pattern", ReadPattern::rows, read_patterns().words, read_patterns().values);
+  reader.finish();
+  if (!document.failed() && !is_identifier(input.name))
+    document.report(node, "E0207",
+                    fmt::format("\"{}\" cannot name an input of {}", input.name.substr(0, 60), owner), {},
+                    "use a C++ identifier");
+  return input;
+}
+
+Operator read_operator(Document& document, Node const& node) {
+  ObjectReader reader(document, node, "an operator");
+  Operator op;
+  op.where = document.at(node);
+  op.name = reader.string("name");
+  reader.rename(fmt::format("operator \"{}\"", op.name.substr(0, 60)));
+  op.kind = reader.choice("kind", operator_kinds().words, operator_kinds().values);
+  op.epilogue = reader.choice_or("epilogue", Epilogue::none, epilogues().words, epilogues().values);
+  op.m = reader.integer("m", 1, k_largest_size);
+  op.n = reader.integer("n", 1, k_largest_size);
+  bool const multiplies = op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
+  op.k = multiplies ? reader.integer("k", 1, k_largest_size) : reader.integer_or("k", 1, 1, k_largest_size);
+  op.batch = reader.integer_or("batch", 1, 1, k_largest_size);
+  op.output = reader.string_or("output", "");
+  for (auto const& input : reader.array_or("inputs"))
+    op.inputs.push_back(read_input(document, input, fmt::format("operator \"{}\"", op.name.substr(0, 60))));
+  reader.finish();
+  if (!document.failed() && !is_identifier(op.name))
+    document.report(node, "E0207", fmt::format("\"{}\" cannot name an operator", op.name.substr(0, 60)), {},
+                    "use a C++ identifier");
+  return op;
+}
+
+}  // namespace
+
+void read_operators(Document& document, ObjectReader& root, OperatorGraph& graph) {
+  graph.element_bytes = static_cast<int>(root.integer_or("element_bytes", 2, 1, 16));
+  if (auto const* node = root.object_or("attention"); node != nullptr) {
+    ObjectReader reader(document, *node, "\"attention\"");
+    auto& a = graph.attention;
+    a.sequences = reader.integer_or("sequences", 1, 1, k_largest_size);
+    a.tokens = reader.integer("tokens", 1, k_largest_size);
+    a.cached = reader.integer_or("cached", 0, 0, k_largest_size);
+    a.query_heads = reader.integer("query_heads", 1, k_largest_size);
+    a.kv_heads = reader.integer_or("kv_heads", a.query_heads, 1, k_largest_size);
+    a.head_dim = reader.integer("head_dim", 1, k_largest_size);
+    reader.finish();
+  }
+  if (auto const* node = root.object_or("conv"); node != nullptr) {
+    ObjectReader reader(document, *node, "\"conv\"");
+    auto& c = graph.conv;
+    c.images = reader.integer_or("images", 1, 1, k_largest_size);
+    c.p = reader.integer("p", 1, k_largest_size);
+    c.q = reader.integer("q", 1, k_largest_size);
+    c.channels = reader.integer("channels", 1, k_largest_size);
+    c.r = reader.integer_or("r", 3, 1, k_largest_size);
+    c.s = reader.integer_or("s", 3, 1, k_largest_size);
+    reader.finish();
+  }
+  for (auto const& node : root.array("operators")) graph.operators.push_back(read_operator(document, node));
+}
+
+}  // namespace tessera::json

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "describe/names.hpp"
+#include "describe/operator_check.hpp"
+#include "diagnostic/nearest.hpp"
+#include "json/workload_read.hpp"
+#include "tessera/describe/parse_tile_expr.hpp"
+
+namespace tessera::json {
+namespace {
+
+constexpr int k_most_int = std::numeric_limits<int>::max();
+
+std::string quoted(char const* what, std::string const& name) {
+  return fmt::format("{} \"{}\"", what, name.substr(0, 60));
+}
+
+void read_grid(Document& document, ObjectReader& reader, Stage& stage) {
+  auto const* grid = reader.object("grid");
+  if (grid == nullptr) return;
+  ObjectReader dimensions(document, *grid, "the grid of " + quoted("stage", stage.name));
+  for (auto const& name : grid->content->names) {
+    stage.grid.push_back({name, dimensions.integer(name, 1, k_largest_size)});
+    if (!is_dimension_name(name))
+      document.report(*grid, "E0207", fmt::format("\"{}\" cannot name a dimension", name.substr(0, 60)), {},
+                      "use a C++ identifier other than all, clamp, floor, max, min and mod");
+  }
+  if (stage.grid.empty() || stage.grid.size() > k_max_rank)
+    document.report(*grid, document.codes().value,
+                    fmt::format("the grid of {} has {} dimensions: 1 to {} are possible",
+                                quoted("stage", stage.name), stage.grid.size(), k_max_rank));
+}
+
+Operand read_operand(Document& document, Node const& node, Stage const& stage) {
+  ObjectReader reader(document, node, "an operand of " + quoted("stage", stage.name));
+  Operand operand;
+  operand.name = reader.string("name");
+  operand.buffer = reader.string("buffer");
+  operand.bytes_per_block = reader.number_or("bytes_per_block", 0, 0);
+  operand.unique_bytes = reader.number_or("unique_bytes", 0, 0);
+  reader.finish();
+  if (!document.failed() && !is_identifier(operand.name))
+    document.report(node, "E0207",
+                    fmt::format("\"{}\" cannot name an operand of {}", operand.name.substr(0, 60),
+                                quoted("stage", stage.name)),
+                    {}, "use a C++ identifier");
+  return operand;
+}
+
+Stage read_stage(Document& document, Node const& node) {
+  ObjectReader reader(document, node, "a stage");
+  Stage stage;
+  stage.where = document.at(node);
+  stage.name = reader.string("name");
+  reader.rename(quoted("stage", stage.name));
+  read_grid(document, reader, stage);
+  stage.splits = static_cast<int>(reader.integer_or("splits", 1, 1, k_most_int));
+  stage.output = reader.string_or("output", stage.name);
+  for (auto const& operand : reader.array_or("operands"))
+    stage.operands.push_back(read_operand(document, operand, stage));
+  stage.kernel = reader.string_or("kernel", "");
+  if (auto const* held = reader.object_or("resources"); held != nullptr) {
+    ObjectReader resources(document, *held, "the resources of " + quoted("stage", stage.name));
+    stage.resources.threads = static_cast<int>(resources.integer_or("threads", 256, 1, 1024));
+    stage.resources.registers_per_thread =
+        static_cast<int>(resources.integer_or("registers_per_thread", 64, 1, 255));
+    stage.resources.shared_bytes = static_cast<int>(resources.integer_or("shared_bytes", 0, 0, 1 << 24));
+    resources.finish();
+  }
+  stage.flops_per_block = reader.number_or("flops_per_block", 0, 0);
+  stage.store_bytes_per_block = reader.number_or("store_bytes_per_block", 0, 0);
+  stage.k_steps = static_cast<int>(reader.integer_or("k_steps", 1, 1, k_most_int));
+  stage.pipeline_stages = static_cast<int>(reader.integer_or("pipeline_stages", 2, 1, k_most_int));
+  reader.finish();
+  if (!document.failed() && !is_identifier(stage.name))
+    document.report(node, "E0207", fmt::format("\"{}\" cannot name a stage", stage.name.substr(0, 60)), {},
+                    "use a C++ identifier");
+  return stage;
+}
+
+/// Index of the stage that a member names, or -1 after a report.
+int stage_named(Document& document, ObjectReader& reader, char const* member, Pipeline const& pipeline) {
+  auto const name = reader.string(member);
+  auto const index = find_stage(pipeline, name);
+  if (index >= 0 || document.failed()) return index;
+  std::vector<std::string> names;
+  for (auto const& stage : pipeline.stages) names.push_back(stage.name);
+  document.report(*reader.find(member), "E0208",
+                  fmt::format("\"{}\" of a dependence names no stage: \"{}\"", member, name.substr(0, 60)),
+                  {"stages: " + (names.empty() ? "none" : list_of(names))}, did_you_mean(name, names));
+  return -1;
+}
+
+TileRange read_range(Document& document, Node const& node, Stage const& consumer, GridDim const& dim) {
+  if (node.is(Node::Kind::integer)) {
+    if (node.integer >= -k_largest_size && node.integer <= k_largest_size)
+      return {TileExpr::constant(node.integer), TileExpr::constant(node.integer + 1), false};
+  } else if (node.is(Node::Kind::string)) {
+    auto const names = consumer.dimension_names();
+    auto range = parse_tile_range(node.text(), names, dim.extent);
+    if (range) return *range;
+    auto const& problem = range.error().front();
+    document.report(node, "E0209", problem.message, problem.notes, problem.suggestion);
+    return {};
+  }
+  document.report(
+      node, document.codes().value,
+      "a coordinate must be a tile number or an expression such as \"x + 1\", \"0 : 4\" or \"all\"");
+  return {};
+}
+
+Access read_access(Document& document, Node const& node, Stage const& consumer, Stage const& producer) {
+  Access access;
+  if (!node.is(Node::Kind::array)) {
+    document.report(
+        node, document.codes().value,
+        fmt::format("an access must be an array with a coordinate for each dimension of {}", producer.name));
+    return access;
+  }
+  if (node.items().size() != producer.grid.size()) {
+    document.report(node, "E0208",
+                    fmt::format("{} has {} dimensions, but the access has {}", producer.name,
+                                producer.grid.size(), node.items().size()));
+    return access;
+  }
+  for (std::size_t i = 0; i < producer.grid.size(); ++i)
+    access.ranges.push_back(read_range(document, node.items()[i], consumer, producer.grid[i]));
+  return access;
+}
+
+Dependence read_dependence(Document& document, Node const& node, Pipeline const& pipeline) {
+  ObjectReader reader(document, node, "a dependence");
+  Dependence dependence;
+  dependence.where = document.at(node);
+  dependence.consumer = stage_named(document, reader, "consumer", pipeline);
+  dependence.producer = stage_named(document, reader, "producer", pipeline);
+  dependence.operand = reader.string("operand");
+  dependence.on_complete =
+      reader.choice_or("on_complete", OnComplete::release_waiters, completions().words, completions().values);
+  auto const& accesses = reader.array("accesses");
+  reader.finish();
+  if (dependence.consumer < 0 || dependence.producer < 0) return dependence;
+  for (auto const& access : accesses)
+    dependence.accesses.push_back(
+        read_access(document, access, pipeline.stages[static_cast<std::size_t>(dependence.consumer)],
+                    pipeline.stages[static_cast<std::size_t>(dependence.producer)]));
+  return dependence;
+}
+
+}  // namespace
+
+void read_stages(Document& document, ObjectReader& root, Pipeline& pipeline) {
+  for (auto const& node : root.array("stages")) {
+    auto stage = read_stage(document, node);
+    if (find_stage(pipeline, stage.name) >= 0)
+      document.report(node, "E0207", fmt::format("two stages are named \"{}\"", stage.name.substr(0, 60)));
+    pipeline.stages.push_back(std::move(stage));
+  }
+  auto const& dependences = root.array_or("dependences");
+  if (document.failed()) return;  // expressions need the grids
+  for (auto const& node : dependences)
+    pipeline.dependences.push_back(read_dependence(document, node, pipeline));
+}
+
+}  // namespace tessera::json

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "json/workload_read.hpp"
+
+namespace tessera::json {
+
+Words<OperatorKind> const& operator_kinds() {
+  static Words<OperatorKind> const words{
+      {"gemm", "softmax_dropout", "conv2d", "copy"},
+      {OperatorKind::gemm, OperatorKind::softmax_dropout, OperatorKind::conv2d, OperatorKind::copy}};
+  return words;
+}
+
+Words<Epilogue> const& epilogues() {
+  static Words<Epilogue> const words{{"none", "gelu", "swiglu"},
+                                     {Epilogue::none, Epilogue::gelu, Epilogue::swiglu}};
+  return words;
+}
+
+Words<ReadPattern> const& read_patterns() {
+  static Words<ReadPattern> const words{
+      {"rows", "swiglu_pair", "query_heads", "key_heads", "value_heads", "same_batch_rows",
+       "heads_to_columns", "conv_halo", "same_tile"},
+      {ReadPattern::rows, ReadPattern::swiglu_pair, ReadPattern::query_heads, ReadPattern::key_heads,
+       ReadPattern::value_heads, ReadPattern::same_batch_rows, ReadPattern::heads_to_columns,
+       ReadPattern::conv_halo, ReadPattern::same_tile}};
+  return words;
+}
+
+Words<OnComplete> const& completions() {
+  static Words<OnComplete> const words{
+      {"release_waiters", "start_peer_copy", "reduce_into_peer"},
+      {OnComplete::release_waiters, OnComplete::start_peer_copy, OnComplete::reduce_into_peer}};
+  return words;
+}
+
+}  // namespace tessera::json
