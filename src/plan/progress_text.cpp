@@ -167,6 +167,12 @@ Diagnostic describe(Setting const& setting, Stuck const& stuck) {
   auto const hold = fmt::format("{} can hold {} while ", list, all_sms(setting.sms));
   if (pair.waits.stage < 0) {
     result.message = hold + next + " has not started";
+    // Then only wait kernels are left to hold room, each for the stage before its own.
+    if (!holders.empty()) {
+      auto const waited = setting.kernels[at(holders.front().kernel)].stage - 1;
+      result.message += fmt::format(": {} waits for the first block of {}", text_of(setting, holders.front()),
+                                    stages[at(waited)].name);
+    }
   } else {
     auto const waits = name_of(plan, pair.waits);
     auto const missing = name_of(plan, pair.missing);

@@ -126,7 +126,7 @@ TEST(Progress, AWaitKernelHoldsASlotToo) {
   auto const machine = ideal_machine(1);
   EXPECT_EQ(outcome(make_plan(pair(3, 3, 2), machine, Mechanism::wait_kernel), machine),
             "pair.cpp:7: error E0302: the wait kernel of gemm2 can hold the only SM while gemm1(0, 0) has "
-            "not started\n"
+            "not started: the wait kernel of gemm2 waits for the first block of gemm1\n"
             "   wait kernels hold block slots while gemm1 has not started\n"
             "   hint: use PDL or one fused launch");
   EXPECT_TRUE(
