@@ -28,10 +28,10 @@ double share(std::int64_t ps, std::int64_t scale) {
   return scale > 0 ? 100.0 * static_cast<double>(ps) / static_cast<double>(scale) : 0;
 }
 
-/// 1, 2 or 5 times a power of ten, so that the axis has about five marks.
+/// 1, 2 or 5 times a power of ten, so that the axis has about six marks.
 double tick_step(double us) {
   if (us <= 0) return 1;
-  double const raw = us / 5;
+  double const raw = us / 7;
   double const power = std::pow(10, std::floor(std::log10(raw)));
   for (double const factor : {1.0, 2.0, 5.0})
     if (factor * power >= raw) return factor * power;
@@ -172,7 +172,7 @@ std::string aggregated(Timeline const& timeline, std::int64_t scale) {
   int const gap = 8;
   int const row = 12;
   int const height = whole + gap + row * groups;
-  std::string labels = fmt::format("<span style=\"height:{}px\">all {}</span>", whole + gap, sms);
+  std::string labels = fmt::format("<span style=\"height:{}px\">all {} SMs</span>", whole + gap, sms);
   std::string body;
   for (int g = 0; g <= groups; ++g) {
     double const y = g == 0 ? 0 : whole + gap + row * (g - 1);
@@ -181,7 +181,7 @@ std::string aggregated(Timeline const& timeline, std::int64_t scale) {
     int const first = (g - 1) * group;
     int const last = std::min(sms, first + group) - 1;
     append(labels, "<span style=\"height:{}px\">{}</span>", row,
-           last > first ? fmt::format("{}-{}", first, last) : std::to_string(first));
+           last > first ? fmt::format("SM {}-{}", first, last) : fmt::format("SM {}", first));
   }
   return fmt::format(
       "<div class=\"labels\">{}</div><div class=\"plot\"><svg height=\"{}\" role=\"img\"><svg viewBox=\"0 0 "
@@ -192,11 +192,14 @@ std::string aggregated(Timeline const& timeline, std::int64_t scale) {
 
 }  // namespace
 
+bool drawn_block_by_block(Timeline const& timeline) {
+  return timeline.tiles.size() <= k_exact_blocks && slots_of(timeline).size() <= k_exact_rows;
+}
+
 std::string chart(Timeline const& timeline, std::int64_t scale) {
-  auto const slots = slots_of(timeline);
-  bool const small = slots.size() <= k_exact_rows && timeline.tiles.size() <= k_exact_blocks;
-  return "<div class=\"chart\">" + (small ? exact(timeline, slots, scale) : aggregated(timeline, scale)) +
-         "</div>";
+  auto const rows = drawn_block_by_block(timeline) ? exact(timeline, slots_of(timeline), scale)
+                                                   : aggregated(timeline, scale);
+  return "<div class=\"chart\">" + rows + "</div>";
 }
 
 std::string chart_patterns() {

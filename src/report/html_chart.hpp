@@ -13,6 +13,9 @@ namespace tessera::report {
 /// Classes s0...s7 give the stages' colours, w0...w7 the hatched ones of waiting blocks.
 std::string chart(Timeline const& timeline, std::int64_t scale);
 
+/// True when chart() draws every block by itself, with set-up and store told apart.
+bool drawn_block_by_block(Timeline const& timeline);
+
 /// The hatch patterns that charts refer to; once per page.
 std::string chart_patterns();
 

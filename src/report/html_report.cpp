@@ -164,6 +164,10 @@ std::string legend(Timeline const& timeline) {
   for (std::size_t s = 0; s < timeline.stages.size(); ++s)
     entry(fmt::format("s{}", s % k_stage_colours), timeline.stages[s].name);
   entry("w7", "hatched: resident, but waiting");
+  if (drawn_block_by_block(timeline)) {
+    entry("s7 set", "pale: set-up");
+    entry("s7 store", "dark: store and post");
+  }
   return out + "</ul>\n";
 }
 

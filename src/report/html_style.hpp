@@ -22,11 +22,11 @@ section{background:var(--card);border:1px solid var(--line);border-radius:10px;p
 summary{cursor:pointer}section>details>summary h2{display:inline}section>details>summary .soft{margin-left:8px}
 .figures{display:flex;flex-wrap:wrap;gap:10px;margin:14px 0;padding:0;list-style:none}
 .figures li{flex:1 1 130px;border:1px solid var(--line);border-radius:8px;padding:8px 12px}
-.figures b{display:block;font-size:1.15rem;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}.figures span{color:var(--soft);font-size:.85rem}
+.figures b{display:block;font-size:1.15rem;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}.figures li>span{color:var(--soft);font-size:.85rem}
 .good{color:var(--good)}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:4px 16px;margin:10px 0}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 table{border-collapse:collapse;width:100%;font-size:.92rem}
-th,td{text-align:left;padding:5px 10px 5px 0;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}
+th,td{text-align:left;padding:5px 16px 5px 0;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}
 th{color:var(--soft);font-weight:600;overflow-wrap:normal}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .bar{display:block;height:6px;margin-top:5px;border-radius:3px;background:linear-gradient(90deg,var(--c0) var(--w),var(--line) var(--w))}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:10px 0;padding:0;list-style:none;font-size:.9rem}

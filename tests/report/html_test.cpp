@@ -85,7 +85,7 @@ TEST(Html, StaysSmallForAWholeGpu) {
   auto const page = html_report("large", {entry});
   expect_balanced(page);
   EXPECT_LT(page.size(), 600'000u);
-  EXPECT_THAT(page, HasSubstr(">0-3</span>"));
+  EXPECT_THAT(page, HasSubstr(">SM 0-3</span>"));
 }
 
 TEST(Html, AcceptsNothing) {

@@ -5,16 +5,30 @@
 
 #include "report/golden.hpp"
 #include "report/samples.hpp"
+#include "support/plans.hpp"
 #include "tessera/report/report.hpp"
+#include "tessera/simulate/simulate.hpp"
 
 namespace tessera {
 namespace {
 
 using testing::HasSubstr;
 
-TEST(Draw, ShowsFigureOne) {
-  expect_golden(draw(sample_stream_order()) + "\n" + draw(sample_tiles()), "tests/report/golden/figure1.txt");
+TEST(Draw, ShowsFigureOneOfThePaper) {
+  auto const machine = support::ideal_machine(4);
+  std::string text;
+  for (auto const mechanism : {Mechanism::stream_order, Mechanism::wait_kernel}) {
+    auto const plan =
+        support::make_plan(support::figure_one(), machine, mechanism, support::Policy::row_sync);
+    auto const timeline = simulate(plan, machine);
+    ASSERT_TRUE(timeline) << to_text(timeline.error());
+    EXPECT_EQ(timeline->waves, mechanism == Mechanism::stream_order ? 4 : 3);
+    text += (text.empty() ? "" : "\n") + draw(*timeline);
+  }
+  expect_golden(text, "tests/report/golden/figure1.txt");
 }
+
+TEST(Draw, ShowsWaits) { expect_golden(draw(sample_tiles()), "tests/report/golden/waits.txt"); }
 
 TEST(Draw, SurvivesAnEmptyTimelineAndOddWidths) {
   EXPECT_THAT(draw(Timeline{}), HasSubstr("0.00 us"));

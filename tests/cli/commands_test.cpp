@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every subcommand's good answers: what is on which stream, that JSON is JSON, and the exit code.
+#include <gmock/gmock.h>
+
+#include "cli/program.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+struct Commands : testing::Test {
+  Folder folder;
+
+  Said run(std::string const& arguments) { return tessera_says(arguments, folder.path()); }
+  Said good(std::string const& arguments) {
+    auto said = run(arguments);
+    EXPECT_EQ(said.exit, 0) << arguments << "\n" << said.err;
+    return said;
+  }
+  std::string text(std::string const& name) { return read_text(folder / name); }
+};
+
+TEST_F(Commands, PlanExplainsItself) {
+  auto const said = good(k_small_plan);
+  EXPECT_THAT(said.out, HasSubstr("predicted"));
+  EXPECT_THAT(said.out, HasSubstr("not taken"));
+}
+
+TEST_F(Commands, PlanWritesEveryKindOfFile) {
+  auto const said = good(std::string(k_small_plan) +
+                         " -o plan.json --header plan.cuh --html report.html --trace trace.json --csv run.csv"
+                         " --timeline run.json --dot stages.dot");
+  for (auto const* name :
+       {"plan.json", "plan.cuh", "report.html", "trace.json", "run.csv", "run.json", "stages.dot"})
+    EXPECT_THAT(said.err, HasSubstr(std::string("wrote ") + name + "\n"));
+  EXPECT_EQ(nlohmann::json::parse(text("plan.json"))["schema"], "tessera.plan/1");
+  EXPECT_EQ(nlohmann::json::parse(text("run.json"))["schema"], "tessera.timeline/1");
+  EXPECT_TRUE(nlohmann::json::parse(text("trace.json"))["traceEvents"].is_array());
+  EXPECT_THAT(text("plan.cuh"), HasSubstr("tessera/sync.cuh"));
+  EXPECT_THAT(text("report.html"), HasSubstr("</html>"));
+  EXPECT_THAT(text("run.csv"), HasSubstr("started_ns"));
+  EXPECT_THAT(text("stages.dot"), testing::StartsWith("digraph"));
+}
+
+TEST_F(Commands, PlanOfSeveralSizesIsATable) {
+  auto const said =
+      good("plan llama-3.2-1b --tokens 1,64 --tp 8 --machine v100 --mechanism stream_order -o plan.json");
+  EXPECT_THAT(said.out, HasSubstr("bound by"));
+  EXPECT_EQ(std::count(said.out.begin(), said.out.end(), '\n'), 5) << said.out;
+  EXPECT_THAT(said.err, HasSubstr("wrote plan-1.json\nwrote plan-64.json\n"));
+}
+
+TEST_F(Commands, JsonIsAllThatStandardOutputCarries) {
+  good(std::string(k_small_plan) + " -o plan.json --timeline run.json");
+  EXPECT_EQ(good(std::string(k_small_plan) + " --json").json()["schema"], "tessera.plan/1");
+  EXPECT_EQ(good("--json plan llama-3.2-1b --tokens 1,2 --tp 8 --machine v100 --mechanism stream_order")
+                .json()["plans"]
+                .size(),
+            2u);
+  EXPECT_EQ(good("check llama-3.2-1b --json").json()["schema"], "tessera.check/1");
+  EXPECT_EQ(good("simulate plan.json --json").json()["schema"], "tessera.timeline/1");
+  EXPECT_EQ(good("generate plan.json --json").json()["schema"], "tessera.generated/1");
+  EXPECT_EQ(good("explain plan.json --json").json()["schema"], "tessera.plan/1");
+  EXPECT_EQ(good("explain run.json --json").json()["schema"], "tessera.timeline/1");
+  EXPECT_EQ(good("explain E0901 --json").json()["code"], "E0901");
+  EXPECT_GT(good("explain --json").json()["codes"].size(), 20u);
+  EXPECT_EQ(good("diff plan.json run.json --json").json()["end_change_ps"], 0);
+  EXPECT_EQ(good("doctor --json").json()["can_plan"], true);
+  EXPECT_GE(good("workloads --json").json()["workloads"].size(), 8u);
+  EXPECT_GE(good("machines --json").json()["machines"].size(), 3u);
+}
+
+TEST_F(Commands, RefusalsAreJsonToo) {
+  auto const said = run("simulate nowhere.json --json");
+  EXPECT_EQ(said.exit, 3);
+  EXPECT_EQ(said.json()["diagnostics"][0]["code"], "E0901");
+  EXPECT_THAT(said.err, HasSubstr("error E0901"));
+}
+
+TEST_F(Commands, TheSameInputGivesTheSameBytes) {
+  EXPECT_EQ(good(std::string(k_small_plan) + " --json").out, good(std::string(k_small_plan) + " --json").out);
+}
+
+TEST_F(Commands, CheckCountsDependences) {
+  auto const said = good("check llama-65b --block attention --tokens 256 --tp 8");
+  EXPECT_THAT(said.out, HasSubstr("tile pairs"));
+  EXPECT_EQ(said.err, "");
+}
+
+TEST_F(Commands, SimulateDrawsAndExplores) {
+  good("plan llama-3.2-1b --tokens 1 --tp 16 --machine v100 --mechanism stream_order -o plan.json");
+  auto const said = good("simulate plan.json --draw --html page.html --csv run.csv -q");
+  EXPECT_THAT(said.out, HasSubstr("SM 0"));
+  EXPECT_EQ(said.err, "");
+  EXPECT_THAT(text("page.html"), HasSubstr("</html>"));
+  EXPECT_THAT(run("simulate plan.json --explore 10").out, HasSubstr("states"));
+}
+
+TEST_F(Commands, PlansGoThroughAPipe) {
+  auto const said = good(std::string(k_small_plan) + " --json | '" TESSERA_BINARY "' simulate - -q");
+  EXPECT_THAT(said.out, HasSubstr("simulated"));
+}
+
+TEST_F(Commands, GenerateWritesTheSameHeaderAsPlan) {
+  good(std::string(k_small_plan) + " -o plan.json --header a.cuh");
+  good("generate plan.json -o b.cuh");
+  EXPECT_EQ(text("a.cuh"), text("b.cuh"));
+  EXPECT_EQ(good("generate plan.json").out, text("a.cuh"));
+}
+
+TEST_F(Commands, ExplainPrintsThePageOfACode) {
+  auto const page = read_text(std::string(TESSERA_SOURCE_DIR) + "/docs/diagnostics/E0901.md");
+  EXPECT_EQ(good("explain E0901").out, page);
+  EXPECT_EQ(good("explain e0901").out, page);
+  EXPECT_THAT(good("explain").out, HasSubstr("E0901  a file cannot be read\n"));
+}
+
+TEST_F(Commands, DiffOfARunWithItselfIsNothing) {
+  good(std::string(k_small_plan) + " -o plan.json --timeline run.json");
+  EXPECT_THAT(good("diff run.json plan.json").out, HasSubstr("+0.00 us, +0.0 %"));
+}
+
+TEST_F(Commands, ListingsNameWhatIsShipped) {
+  auto const workloads = good("workloads").out;
+  for (auto const* name : {"gpt-3-145b", "llama-65b", "llama-3-8b", "llama-3-70b", "llama-3.2-1b",
+                           "qwen2.5-72b", "resnet-38", "vgg-19"})
+    EXPECT_THAT(workloads, HasSubstr(name));
+  auto const machines = good("machines").out;
+  for (auto const* name : {"v100", "a100", "h200"}) EXPECT_THAT(machines, HasSubstr(name));
+  EXPECT_EQ(good("workloads llama-65b").out,
+            read_text(std::string(TESSERA_SOURCE_DIR) + "/workloads/llama-65b.json"));
+}
+
+TEST_F(Commands, APrintedMachineCanBeUsedAsAFile) {
+  good("machines v100 > mine.json");
+  EXPECT_EQ(good("plan llama-3.2-1b --machine ./mine.json --mechanism stream_order --json").out,
+            good("plan llama-3.2-1b --machine v100 --mechanism stream_order --json").out);
+}
+
+TEST_F(Commands, DoctorIsContentWithoutCuda) {
+  auto const said = good("doctor");
+  EXPECT_THAT(said.out, HasSubstr("CUDA toolkit"));
+  EXPECT_THAT(said.out, HasSubstr("GPU"));
+  // Whether kernels can run here decides the exit code of --gpu, and nothing else.
+  bool const can_run = good("doctor --json").json()["can_run_on_gpu"];
+  EXPECT_EQ(run("doctor --gpu").exit, can_run ? 0 : 3);
+}
+
+TEST_F(Commands, VersionAndHelpAreData) {
+  EXPECT_THAT(good("--version").out, testing::MatchesRegex("tessera [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  auto const help = good("--help");
+  EXPECT_THAT(help.out, HasSubstr("Exit codes"));
+  EXPECT_EQ(help.err, "");
+}
+
+TEST_F(Commands, FilesAreWrittenWholeOrNotAtAll) {
+  good(std::string("workloads > before.json"));
+  auto const said = run(std::string(k_small_plan) + " -o plan.json --html missing/report.html");
+  EXPECT_EQ(said.exit, 3);
+  EXPECT_THAT(said.err, HasSubstr("mkdir -p missing"));
+  for (auto const& file : std::filesystem::directory_iterator(folder.path()))
+    EXPECT_THAT(file.path().string(), Not(HasSubstr(".tmp")));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The documentation says what the tool says: captured help, and a page for every diagnostic.
+#include <gmock/gmock.h>
+
+#include <regex>
+#include <set>
+
+#include "cli/program.hpp"
+
+namespace tessera {
+namespace {
+
+std::string const k_root = TESSERA_SOURCE_DIR;
+
+TEST(Documentation, ReferenceIsTheHelpOfEveryCommand) {
+  auto const help = [](std::string const& arguments) {
+    auto const said = tessera_says(arguments + " --help", k_root);
+    EXPECT_EQ(said.exit, 0);
+    return "```\n$ tessera " + (arguments.empty() ? "" : arguments + " ") + "--help\n" + said.out + "```\n";
+  };
+  std::string text =
+      "# The command line\n\nWhat `tessera --help` and the help of every command print, captured by a test; "
+      "nothing is said "
+      "here that the tool does not say itself.\n\n";
+  text += help("");
+  for (auto const* command :
+       {"plan", "check", "simulate", "generate", "explain", "diff", "doctor", "workloads", "machines"})
+    text += "\n## tessera " + std::string(command) + "\n\n" + help(command);
+  expect_golden(text, "docs/reference/cli.md");
+}
+
+/// Codes in the string literals of the sources, with one file for each.
+std::map<std::string, std::string> codes_in_sources() {
+  std::map<std::string, std::string> codes;
+  std::regex const literal("\"(E[0-9]{4})\"");
+  for (auto const* folder : {"/src", "/tools"})
+    for (auto const& file : std::filesystem::recursive_directory_iterator(k_root + folder)) {
+      auto const extension = file.path().extension();
+      if (extension != ".cpp" && extension != ".hpp") continue;
+      auto const text = read_text(file.path().string());
+      for (std::sregex_iterator it(text.begin(), text.end(), literal), end; it != end; ++it)
+        codes.emplace((*it)[1], file.path().filename().string());
+    }
+  return codes;
+}
+
+std::set<std::string> pages() {
+  std::set<std::string> found;
+  for (auto const& file : std::filesystem::directory_iterator(k_root + "/docs/diagnostics"))
+    if (std::regex_match(file.path().filename().string(), std::regex("E[0-9]{4}\\.md")))
+      found.insert(file.path().stem().string());
+  return found;
+}
+
+// That every code has a page is tests/docs/check's; this is the other way round.
+TEST(Documentation, EveryPageIsOfADiagnostic) {
+  auto const used = codes_in_sources();
+  for (auto const& code : pages())
+    EXPECT_EQ(used.count(code), 1u) << code << " has a page, but nothing says it";
+}
+
+TEST(Documentation, PagesHaveTitleAndFix) {
+  for (auto const& code : pages()) {
+    auto const text = read_text(k_root + "/docs/diagnostics/" + code + ".md");
+    EXPECT_THAT(text, testing::StartsWith("# " + code + ": "));
+    EXPECT_GE(std::count(text.begin(), text.end(), '\n'), 8) << code;
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mistakes on the command line, each with its exit code and exact text: tests/rejected/cli/<name>.txt.
+#include <gmock/gmock.h>
+
+#include "cli/program.hpp"
+
+namespace tessera {
+namespace {
+
+struct Mistake {
+  char const* name;
+  char const* arguments;
+  int exit;
+};
+
+std::string const k_inputs = std::string(TESSERA_SOURCE_DIR) + "/tests/rejected/cli/inputs";
+
+class Mistakes : public testing::TestWithParam<Mistake> {};
+
+TEST_P(Mistakes, AreAnsweredWithWhatWasMeant) {
+  auto const& mistake = GetParam();
+  auto const said = tessera_says(mistake.arguments, k_inputs);
+  EXPECT_EQ(said.exit, mistake.exit);
+  EXPECT_EQ(said.out, "");
+  expect_golden(std::string("$ tessera ") + mistake.arguments + "\n" + said.err + "exit code " +
+                    std::to_string(said.exit) + "\n",
+                std::string("tests/rejected/cli/") + mistake.name + ".txt");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cli, Mistakes,
+    testing::Values(
+        Mistake{"no_command", "", 2}, Mistake{"unknown_command", "simluate plan.json", 2},
+        Mistake{"unknown_option", "plan llama-65b --tokns 64", 2},
+        Mistake{"unknown_option_without_a_guess", "plan llama-65b --frobnicate", 2},
+        Mistake{"missing_argument", "plan", 2}, Mistake{"missing_value", "plan llama-65b --tokens", 2},
+        Mistake{"one_argument_too_many", "simulate plan.json other.json", 2},
+        Mistake{"wrong_type", "plan llama-65b --tp eight", 2},
+        Mistake{"out_of_range", "explain E0901 --alternatives -1", 2},
+        Mistake{"unknown_workload", "plan lama-65b", 2},
+        Mistake{"unknown_machine", "plan llama-65b --machine h20", 2},
+        Mistake{"unknown_mechanism", "plan llama-65b --mechanism fuse", 2},
+        Mistake{"unknown_architecture", "check llama-65b --arch sm_9", 2},
+        Mistake{"bad_size", "plan llama-65b --tokens 64,1k", 2},
+        Mistake{"zero_size", "plan llama-65b --tokens 0", 2},
+        Mistake{"empty_size", "plan llama-65b --tokens 1,,2", 2},
+        Mistake{"huge_size", "plan llama-65b --tokens 99999999999999999999", 2},
+        Mistake{"tokens_for_a_network", "plan resnet-38 --layer 7x7x512 --tokens 64", 2},
+        Mistake{"network_without_a_layer", "plan resnet-38", 2},
+        Mistake{"unknown_layer", "plan resnet-38 --layer 56x56", 2},
+        Mistake{"unknown_code", "explain E0999", 2}, Mistake{"missing_file", "simulate emty.json", 3},
+        Mistake{"folder_for_a_file", "simulate ../inputs", 3}, Mistake{"not_json", "explain notes.txt", 2},
+        Mistake{"workload_for_a_plan", "simulate config.json", 2},
+        Mistake{"plan_for_a_workload", "plan empty.json", 2},
+        Mistake{"missing_folder",
+                "plan llama-3.2-1b --machine v100 --mechanism stream_order -o nowhere/plan.json", 3},
+        Mistake{"unknown_model_family", "plan unknown_family.json", 1}),
+    [](auto const& info) { return std::string(info.param.name); });
+
+TEST(Mistakes, EveryGoldenFileIsOfATest) {
+  std::set<std::string> tested;
+  auto const* suite = testing::UnitTest::GetInstance();
+  for (int s = 0; s < suite->total_test_suite_count(); ++s)
+    for (int t = 0; t < suite->GetTestSuite(s)->total_test_count(); ++t) {
+      std::string const name = suite->GetTestSuite(s)->GetTestInfo(t)->name();
+      tested.insert(name.substr(name.find('/') + 1) + ".txt");
+    }
+  for (auto const& file : std::filesystem::directory_iterator(k_inputs + "/.."))
+    if (file.is_regular_file()) {
+      EXPECT_EQ(tested.count(file.path().filename().string()), 1u) << file.path();
+    }
+}
+
+}  // namespace
+}  // namespace tessera

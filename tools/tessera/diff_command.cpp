@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "commands.hpp"
+#include "tessera/report/json_text.hpp"
+#include "tessera/report/report.hpp"
+#include "tessera/simulate/simulate.hpp"
+
+namespace tessera::cli {
+namespace {
+
+struct DiffArguments {
+  std::string before, after;
+};
+
+Expected<Timeline> timeline_of(std::string const& path) {
+  auto loaded = load_plan_or_timeline(path);
+  if (!loaded) return tl::make_unexpected(loaded.error());
+  if (loaded->timeline) return std::move(*loaded->timeline);
+  auto const machine = load_machine(loaded->plan->machine);
+  if (!machine) return tl::make_unexpected(machine.error());
+  return simulate(*loaded->plan, *machine);
+}
+
+void write(JsonWriter& json, Timeline const& timeline) {
+  json.begin_object().member("pipeline", timeline.pipeline).member("machine", timeline.machine);
+  json.member("mechanism", timeline.mechanism).member("measured", timeline.measured);
+  json.member("end_ps", timeline.end).member("waves", timeline.waves).member("busy", timeline.busy);
+  json.key("stages").begin_array();
+  for (std::size_t s = 0; s < timeline.stages.size(); ++s) {
+    std::int64_t waiting = 0;
+    for (auto const& tile : timeline.tiles)
+      if (static_cast<std::size_t>(tile.stage) == s) waiting += tile.waiting;
+    auto const& stage = timeline.stages[s];
+    json.begin_object().member("name", stage.name).member("first_start_ps", stage.first_start);
+    json.member("last_end_ps", stage.last_end).member("waiting_ps", waiting).end_object();
+  }
+  json.end_array().end_object();
+}
+
+int run(Session const& session, DiffArguments const& arguments) {
+  auto const before = timeline_of(arguments.before);
+  if (!before) return session.fail(before.error());
+  auto const after = timeline_of(arguments.after);
+  if (!after) return session.fail(after.error());
+  if (!session.json) {
+    session.print(diff(*before, *after));
+    return k_ok;
+  }
+  JsonWriter json;
+  json.begin_object().member("schema", "tessera.diff/1").member("end_change_ps", after->end - before->end);
+  json.key("before");
+  write(json, *before);
+  json.key("after");
+  write(json, *after);
+  session.print(json.end_object().text() + '\n');
+  return k_ok;
+}
+
+}  // namespace
+
+void add_diff(CLI::App& app, Session const& session, Action& action) {
+  auto* command = app.add_subcommand(
+      "diff", "What moved between two runs: totals, and start, end and waiting of each stage");
+  auto arguments = std::make_shared<DiffArguments>();
+  command->add_option("before", arguments->before, "A timeline's JSON, or a plan's, which is then simulated")
+      ->required();
+  command->add_option("after", arguments->after, "The same")->required();
+  command->footer(
+      "Examples:\n"
+      "  tessera diff old-timeline.json new-timeline.json\n"
+      "  tessera diff row-sync-plan.json tile-sync-plan.json");
+  command->callback([arguments, &session, &action] {
+    action = [arguments, &session] { return run(session, *arguments); };
+  });
+}
+
+}  // namespace tessera::cli

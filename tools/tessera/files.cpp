@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "files.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "diagnostic/nearest.hpp"
+#include "session.hpp"
+
+namespace tessera::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t k_most_bytes = std::size_t{1} << 30;
+
+struct Closer {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, Closer>;
+
+tl::unexpected<Diagnostics> cannot(char const* code, char const* what, std::string const& path,
+                                   std::string const& why, std::string hint = {}) {
+  return tl::make_unexpected(
+      complaint(code, fmt::format("cannot {} {}: {}", what, path, why), std::move(hint)));
+}
+
+/// A file of the same folder whose name is a slip of the hand away.
+std::string near_name(std::string const& path) {
+  fs::path const wanted(path);
+  auto const folder = wanted.has_parent_path() ? wanted.parent_path() : fs::path(".");
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end && names.size() < 2000;
+       it.increment(error))
+    names.push_back(it->path().filename().string());
+  return did_you_mean(wanted.filename().string(), names);
+}
+
+Expected<std::string> read_all(std::FILE* file, std::string const& path) {
+  std::string text;
+  char buffer[1 << 16];
+  while (auto const count = std::fread(buffer, 1, sizeof buffer, file)) {
+    text.append(buffer, count);
+    if (text.size() > k_most_bytes) return cannot("E0901", "read", path, "it is larger than 1 GiB");
+  }
+  if (std::ferror(file)) return cannot("E0901", "read", path, std::strerror(errno));
+  return text;
+}
+
+}  // namespace
+
+Expected<std::string> read_file(std::string const& path) {
+  if (path == "-") return read_all(stdin, "standard input");
+  std::error_code error;
+  if (fs::is_directory(path, error)) return cannot("E0901", "read", path, "it is a folder");
+  File const file(std::fopen(path.c_str(), "rb"));
+  if (!file) {
+    int const reason = errno;
+    return cannot("E0901", "read", path, std::strerror(reason), reason == ENOENT ? near_name(path) : "");
+  }
+  return read_all(file.get(), path);
+}
+
+Expected<void> write_file(std::string const& path, std::string_view text) {
+  if (path == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return {};
+  }
+  std::error_code error;
+  if (fs::is_directory(path, error)) return cannot("E0902", "write", path, "it is a folder");
+  // A device or a pipe cannot be replaced by renaming; write through it.
+  bool const special = fs::exists(path, error) && !fs::is_regular_file(path, error);
+  auto const beside = special ? path : fmt::format("{}.{}.tmp", path, getpid());
+  File file(std::fopen(beside.c_str(), "wb"));
+  if (!file) {
+    int const reason = errno;
+    return cannot("E0902", "write", path, std::strerror(reason),
+                  reason == ENOENT ? fmt::format("make the folder first: mkdir -p {}",
+                                                 fs::path(path).parent_path().string())
+                                   : "");
+  }
+  bool ok = std::fwrite(text.data(), 1, text.size(), file.get()) == text.size();
+  ok = std::fflush(file.get()) == 0 && ok;
+  int reason = errno;
+  ok = std::fclose(file.release()) == 0 && ok;
+  if (ok && !special && std::rename(beside.c_str(), path.c_str()) != 0) {
+    ok = false;
+    reason = errno;
+  }
+  if (ok) return {};
+  if (!special) std::remove(beside.c_str());
+  return cannot("E0902", "write", path, std::strerror(reason));
+}
+
+std::string with_size(std::string const& path, std::string const& size) {
+  if (path == "-") return path;
+  fs::path const whole(path);
+  return (whole.parent_path() / (whole.stem().string() + "-" + size + whole.extension().string())).string();
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only place of the tool that touches files.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tessera/diagnostic.hpp"
+
+namespace tessera::cli {
+
+/// The file's bytes; "-" is standard input. E0901 with the system's reason, and with a name that is nearly
+/// the same where the folder has one.
+Expected<std::string> read_file(std::string const& path);
+
+/// Whole or not at all: written beside and renamed. "-" is standard output. E0902 with the system's reason.
+Expected<void> write_file(std::string const& path, std::string_view text);
+
+/// "out/plan.json", "64" -> "out/plan-64.json".
+std::string with_size(std::string const& path, std::string const& size);
+
+}  // namespace tessera::cli

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "diagnostic/nearest.hpp"
+#include "files.hpp"
+#include "session.hpp"
+#include "tessera/measure/machine_json.hpp"
+#include "tessera/plan/plan_json.hpp"
+#include "tessera/shipped.hpp"
+#include "tessera/timeline_json.hpp"
+
+namespace tessera::cli {
+namespace {
+
+bool looks_like_path(std::string const& text) {
+  return text == "-" || text.find('/') != std::string::npos ||
+         (text.size() > 5 && text.compare(text.size() - 5, 5, ".json") == 0);
+}
+
+std::vector<std::string> names_of(std::span<ShippedFile const> files) {
+  std::vector<std::string> names;
+  for (auto const& file : files) names.emplace_back(file.name);
+  return names;
+}
+
+char const* what_is(DocumentKind kind) {
+  switch (kind) {
+    case DocumentKind::workload: return "a workload with its own sizes";
+    case DocumentKind::hf_config: return "a model's config.json";
+    case DocumentKind::conv_network: return "a convolution network";
+    case DocumentKind::plan: return "a plan";
+    case DocumentKind::timeline: return "a timeline";
+    case DocumentKind::machine: return "a machine profile";
+    case DocumentKind::unknown: return "none of the files that tessera knows";
+  }
+  return "";
+}
+
+tl::unexpected<Diagnostics> wrong_kind(std::string const& file, DocumentKind kind, char const* wanted,
+                                       std::string hint) {
+  Diagnostics found =
+      complaint("E0905", fmt::format("this is {}, not {}", what_is(kind), wanted), std::move(hint));
+  found.front().where.file = file;
+  return tl::make_unexpected(found);
+}
+
+/// E0906 for the options that this kind of workload has no use for.
+Diagnostics unused(WorkloadOptions const& options, DocumentKind kind, std::string const& file) {
+  struct Given {
+    char const* option;
+    bool given;
+    DocumentKind kind;
+  };
+  Given const all[] = {{"--block", options.block.has_value(), DocumentKind::hf_config},
+                       {"--tokens", options.tokens.has_value(), DocumentKind::hf_config},
+                       {"--sequences", options.sequences.has_value(), DocumentKind::hf_config},
+                       {"--cached", options.cached.has_value(), DocumentKind::hf_config},
+                       {"--tp", options.tensor_parallel.has_value(), DocumentKind::hf_config},
+                       {"--dtype", options.data_type.has_value(), DocumentKind::hf_config},
+                       {"--layer", options.layer.has_value(), DocumentKind::conv_network},
+                       {"--images", options.images.has_value(), DocumentKind::conv_network}};
+  Diagnostics found;
+  for (auto const& [option, given, of] : all)
+    if (given && of != kind) {
+      auto one =
+          complaint("E0906", fmt::format("{} is for {}; {} is {}", option, what_is(of), file, what_is(kind)),
+                    fmt::format("leave {} out", option));
+      found.insert(found.end(), one.begin(), one.end());
+    }
+  return found;
+}
+
+Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, WorkloadOptions const& options) {
+  auto const sizes = parse_sizes(options.tokens.value_or("1"), "--tokens");
+  if (!sizes) return tl::make_unexpected(sizes.error());
+  std::vector<SizedWorkload> out;
+  for (auto const tokens : *sizes) {
+    BlockOptions block;
+    block.block = options.block.value_or("mlp");
+    block.tokens = tokens;
+    block.sequences = options.sequences.value_or(1);
+    block.cached = options.cached.value_or(0);
+    block.tensor_parallel = options.tensor_parallel.value_or(1);
+    block.data_type = options.data_type.value_or("");
+    auto graph = import_hf_config(source.text, source.file, block);
+    if (!graph) return tl::make_unexpected(graph.error());
+    out.push_back({std::to_string(tokens), std::move(*graph)});
+  }
+  return out;
+}
+
+Expected<std::vector<SizedWorkload>> network(SourceText const& source, WorkloadOptions const& options) {
+  if (!options.layer)
+    return tl::make_unexpected(complaint("E0906", fmt::format("{} needs --layer", source.file),
+                                         fmt::format("--layer {}", list_of(source.summary.layers, "or"))));
+  auto const sizes = parse_sizes(options.images.value_or("1"), "--images");
+  if (!sizes) return tl::make_unexpected(sizes.error());
+  std::vector<SizedWorkload> out;
+  for (auto const images : *sizes) {
+    auto graph = import_conv_network(source.text, source.file, {*options.layer, images});
+    if (!graph) return tl::make_unexpected(graph.error());
+    out.push_back({std::to_string(images), std::move(*graph)});
+  }
+  return out;
+}
+
+}  // namespace
+
+Expected<SourceText> load_workload_text(std::string const& name_or_path) {
+  SourceText source;
+  for (auto const& file : shipped_workloads())
+    if (file.name == name_or_path) {
+      source.text = file.text;
+      source.file = name_or_path;
+    }
+  if (source.text.empty()) {
+    std::error_code error;
+    if (!looks_like_path(name_or_path) && !read_file(name_or_path)) {
+      auto const names = names_of(shipped_workloads());
+      return tl::make_unexpected(
+          complaint("E0903", fmt::format("there is no workload or file \"{}\"", name_or_path),
+                    did_you_mean(name_or_path, names), {"shipped: " + list_of(names)}));
+    }
+    auto text = read_file(name_or_path);
+    if (!text) return tl::make_unexpected(text.error());
+    source.text = std::move(*text);
+    source.file = name_or_path == "-" ? "standard input" : name_or_path;
+  }
+  auto summary = summarize_document(source.text, source.file);
+  if (!summary) return tl::make_unexpected(summary.error());
+  source.summary = std::move(*summary);
+  return source;
+}
+
+Expected<std::vector<SizedWorkload>> load_workloads(WorkloadOptions const& options) {
+  auto const source = load_workload_text(options.workload);
+  if (!source) return tl::make_unexpected(source.error());
+  auto const kind = source->summary.kind;
+  bool const known =
+      kind == DocumentKind::hf_config || kind == DocumentKind::conv_network || kind == DocumentKind::workload;
+  if (!known)
+    return wrong_kind(source->file, kind, "a workload",
+                      "a workload is a model's config.json (has \"model_type\"), or has \"schema\": "
+                      "\"tessera.workload/1\" or "
+                      "\"tessera.conv_network/1\"");
+  if (auto const extra = unused(options, kind, source->file); !extra.empty())
+    return tl::make_unexpected(extra);
+  if (kind == DocumentKind::hf_config) return transformer(*source, options);
+  if (kind == DocumentKind::conv_network) return network(*source, options);
+  auto workload = parse_workload(source->text, source->file);
+  if (!workload) return tl::make_unexpected(workload.error());
+  std::vector<SizedWorkload> one;
+  one.push_back({"", std::move(*workload)});
+  return one;
+}
+
+Expected<MachineProfile> load_machine(std::string const& name_or_path) {
+  if (!looks_like_path(name_or_path)) return machine(name_or_path);
+  auto const text = read_file(name_or_path);
+  if (!text) return tl::make_unexpected(text.error());
+  return parse_machine(*text, name_or_path);
+}
+
+Expected<PlanOrTimeline> load_plan_or_timeline(std::string const& path) {
+  auto const text = read_file(path);
+  if (!text) return tl::make_unexpected(text.error());
+  auto const summary = summarize_document(*text, path);
+  if (!summary) return tl::make_unexpected(summary.error());
+  PlanOrTimeline out;
+  if (summary->kind == DocumentKind::timeline) {
+    auto timeline = parse_timeline(*text, path);
+    if (!timeline) return tl::make_unexpected(timeline.error());
+    out.timeline = std::move(*timeline);
+    return out;
+  }
+  if (summary->kind != DocumentKind::plan)
+    return wrong_kind(path, summary->kind, "a plan",
+                      summary->kind == DocumentKind::unknown
+                          ? ""
+                          : fmt::format("make a plan first: tessera plan {} -o plan.json", path));
+  auto plan = parse_plan(*text, path);
+  if (!plan) return tl::make_unexpected(plan.error());
+  out.plan = std::move(*plan);
+  return out;
+}
+
+Expected<Plan> load_plan(std::string const& path) {
+  auto loaded = load_plan_or_timeline(path);
+  if (!loaded) return tl::make_unexpected(loaded.error());
+  if (!loaded->plan) return wrong_kind(path, DocumentKind::timeline, "a plan", "");
+  return std::move(*loaded->plan);
+}
+
+Expected<std::vector<std::int64_t>> parse_sizes(std::string const& list, std::string const& option) {
+  std::vector<std::int64_t> sizes;
+  for (auto const& word : split_list(list)) {
+    std::int64_t size = 0;
+    auto const [end, error] = std::from_chars(word.data(), word.data() + word.size(), size);
+    if (error != std::errc{} || end != word.data() + word.size() || size < 1)
+      return tl::make_unexpected(
+          complaint("E0909", fmt::format("{}: \"{}\" is not a whole number of at least 1", option, word),
+                    fmt::format("{0} 768, or several: {0} 1,64,256", option)));
+    if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+std::vector<std::string> split_list(std::string const& list) {
+  std::vector<std::string> words;
+  std::size_t at = 0;
+  while (at <= list.size()) {
+    auto const end = std::min(list.find(',', at), list.size());
+    words.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return words;
+}
+
+}  // namespace tessera::cli

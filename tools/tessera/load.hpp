@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// From what stands on the command line to values: workloads, machines, plans, lists of sizes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/describe/workload_json.hpp"
+#include "tessera/document.hpp"
+#include "tessera/measure/machine_profile.hpp"
+#include "tessera/plan/plan.hpp"
+#include "tessera/timeline.hpp"
+
+namespace tessera::cli {
+
+/// A shipped workload by name, or a file.
+struct SourceText {
+  std::string text;
+  std::string file;  ///< for diagnostics
+  DocumentSummary summary;
+};
+Expected<SourceText> load_workload_text(std::string const& name_or_path);
+
+/// Sizes as they stand on the command line; unset ones were not given.
+struct WorkloadOptions {
+  std::string workload;
+  std::optional<std::string> block;
+  std::optional<std::string> tokens;  ///< "768" or "1,64,256"
+  std::optional<std::int64_t> sequences;
+  std::optional<std::int64_t> cached;
+  std::optional<int> tensor_parallel;
+  std::optional<std::string> data_type;
+  std::optional<std::string> layer;
+  std::optional<std::string> images;  ///< as tokens
+};
+
+/// One size to work on; `size` is what tells its files from the others' ("768").
+struct SizedWorkload {
+  std::string size;
+  Workload workload;
+};
+
+/// One entry per token (or image) count, in the order given. Refuses options that the kind of workload does
+/// not have (E0906) and lists that are none (E0909).
+Expected<std::vector<SizedWorkload>> load_workloads(WorkloadOptions const& options);
+
+/// A shipped profile by name, or a file (has a '/' or ends in .json).
+Expected<MachineProfile> load_machine(std::string const& name_or_path);
+
+Expected<Plan> load_plan(std::string const& path);
+
+/// A file that is a plan or a timeline.
+struct PlanOrTimeline {
+  std::optional<Plan> plan;
+  std::optional<Timeline> timeline;
+};
+Expected<PlanOrTimeline> load_plan_or_timeline(std::string const& path);
+
+/// "1,64,256" as numbers; each at least 1. `option` appears in the complaint.
+Expected<std::vector<std::int64_t>> parse_sizes(std::string const& list, std::string const& option);
+
+/// "a,b" as words.
+std::vector<std::string> split_list(std::string const& list);
+
+}  // namespace tessera::cli

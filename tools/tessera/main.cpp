@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// tessera: the command line. Data goes to standard output, everything else to standard error.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "commands.hpp"
+#include "diagnostic/nearest.hpp"
+#include "tessera/version.hpp"
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::cli;
+
+std::vector<std::string> command_names(CLI::App const& app) {
+  std::vector<std::string> names;
+  for (auto const* command : app.get_subcommands([](CLI::App const*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(CLI::App const& app) {
+  std::vector<std::string> names;
+  auto const add = [&](CLI::App const& of) {
+    for (auto const* option : of.get_options())
+      for (auto const& name : option->get_lnames()) names.push_back("--" + name);
+  };
+  add(app);
+  for (auto const* command : app.get_subcommands()) add(*command);
+  return names;
+}
+
+/// What is wrong with the command line, in our own words where CLI11's are no help.
+int usage_error(Session const& session, CLI::App const& app, CLI::ParseError const& error) {
+  auto const called = app.get_subcommands();
+  auto const help = fmt::format("tessera {}{}--help", called.empty() ? "" : called.front()->get_name(),
+                                called.empty() ? "" : " ");
+  auto const rest = app.remaining(true);
+  if (!rest.empty() && dynamic_cast<CLI::ExtrasError const*>(&error)) {
+    auto const& word = rest.front();
+    bool const option = word.size() > 1 && word[0] == '-';
+    auto const name = word.substr(0, word.find('='));
+    auto const hint = option ? did_you_mean(name, option_names(app)) : "";
+    return session.fail(complaint("E0908",
+                                  option ? fmt::format("there is no option {}", name)
+                                         : fmt::format("\"{}\" is one argument too many", word),
+                                  hint.empty() ? help + " shows what there is" : hint));
+  }
+  return session.fail(complaint("E0908", error.what(), help + " shows what there is"));
+}
+
+/// A first word that is no subcommand; CLI11 would only say that one is required.
+std::string unknown_command(CLI::App const& app, int count, char** words) {
+  for (int i = 1; i < count; ++i) {
+    std::string const word = words[i];
+    if (word.empty() || word[0] == '-') continue;
+    for (auto const& name : command_names(app))
+      if (name == word) return "";
+    return word;
+  }
+  return "";
+}
+
+int run(int count, char** words) {
+  Session session;
+  Action action;
+  CLI::App app("Plan, check and simulate fine-grained synchronization between dependent GPU kernels.",
+               "tessera");
+  app.get_formatter()->column_width(28);
+  app.set_version_flag("--version", std::string("tessera ") + k_version);
+  app.add_flag("--json", session.json, "Print JSON on standard output; refusals too");
+  app.add_flag("-q,--quiet", session.quiet, "Say nothing on standard error but refusals");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.footer(
+      "--json and --quiet may stand anywhere. Data goes to standard output, talk to standard error; NO_COLOR "
+      "turns\n"
+      "colours off.\n\n"
+      "Exit codes:\n"
+      "  0  fine\n"
+      "  1  the answer is no: a file, a workload or a plan was refused, or gets stuck\n"
+      "  2  the command line is wrong\n"
+      "  3  a file cannot be read or written, or this machine lacks something\n"
+      "  4  a defect of tessera\n\n"
+      "Every refusal has a code: tessera explain E0103 says what it means and how to mend it.\n\n"
+      "Examples:\n"
+      "  tessera plan llama-65b --block mlp --tokens 768 --tp 8 --machine h200 -o plan.json\n"
+      "  tessera simulate plan.json --trace trace.json\n"
+      "  tessera plan --help");
+  add_plan(app, session, action);
+  add_check(app, session, action);
+  add_simulate(app, session, action);
+  add_generate(app, session, action);
+  add_explain(app, session, action);
+  add_diff(app, session, action);
+  add_doctor(app, session, action);
+  add_workloads(app, session, action);
+  add_machines(app, session, action);
+
+  if (auto const word = unknown_command(app, count, words); !word.empty()) {
+    auto const hint = did_you_mean(word, command_names(app));
+    return session.fail(complaint("E0908", fmt::format("there is no command \"{}\"", word),
+                                  hint.empty() ? "tessera --help shows what there is" : hint,
+                                  {"commands: " + list_of(command_names(app))}));
+  }
+  try {
+    app.parse(count, words);
+  } catch (CLI::Success const& success) {
+    return app.exit(success);
+  } catch (CLI::ParseError const& error) {
+    return usage_error(session, app, error);
+  }
+  return action();
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  try {
+    return run(count, words);
+  } catch (std::exception const& error) {
+    std::fprintf(
+        stderr,
+        "error: a defect of tessera: %s\n   hint: please report it with the command line and the files\n",
+        error.what());
+    return k_internal;
+  }
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+
+#include "commands.hpp"
+#include "diagnostic/nearest.hpp"
+#include "files.hpp"
+#include "tessera/check/check.hpp"
+#include "tessera/generate/generate.hpp"
+#include "tessera/plan/choose.hpp"
+#include "tessera/plan/plan_json.hpp"
+#include "tessera/report/json_text.hpp"
+#include "tessera/report/report.hpp"
+#include "tessera/simulate/simulate.hpp"
+
+namespace tessera::cli {
+namespace {
+
+struct PlanArguments {
+  WorkloadOptions workload;
+  std::string machine = "h200";
+  std::string mechanisms;
+  std::string policies;
+  bool vanilla = false;
+  int alternatives = 8;
+  std::string output, header, html, trace, csv, timeline, dot;
+};
+
+struct Word {
+  char const* word;
+  Mechanism mechanism;
+};
+constexpr Word k_mechanisms[] = {{"stream_order", Mechanism::stream_order},
+                                 {"pdl", Mechanism::pdl},
+                                 {"wait_kernel", Mechanism::wait_kernel},
+                                 {"pdl_tiles", Mechanism::pdl_tiles},
+                                 {"fused", Mechanism::fused}};
+
+Expected<PlanOptions> plan_options(PlanArguments const& arguments) {
+  PlanOptions options;
+  options.all_optimizations = !arguments.vanilla;
+  if (!arguments.policies.empty()) options.policies = split_list(arguments.policies);
+  if (arguments.mechanisms.empty()) return options;
+  std::vector<std::string> known;
+  for (auto const& mechanism : k_mechanisms) known.emplace_back(mechanism.word);
+  for (auto const& word : split_list(arguments.mechanisms)) {
+    auto const count = options.mechanisms.size();
+    for (auto const& mechanism : k_mechanisms)
+      if (word == mechanism.word) options.mechanisms.push_back(mechanism.mechanism);
+    if (options.mechanisms.size() == count)
+      return tl::make_unexpected(complaint("E0910", fmt::format("there is no mechanism \"{}\"", word),
+                                           did_you_mean(word, known), {"known: " + list_of(known)}));
+  }
+  return options;
+}
+
+/// One size: the workload in, everything that the outputs need out.
+class Planner {
+ public:
+  Planner(Session const& session, MachineProfile const& machine, PlanOptions options)
+      : session_(session), machine_(machine), options_(std::move(options)) {}
+
+  Expected<Plan> plan(SizedWorkload const& sized, std::string const& heading) {
+    return choose_with(sized, options_, heading);
+  }
+
+  /// The best that one stream can do, for the picture beside the plan.
+  Expected<Timeline> stream_order(SizedWorkload const& sized) {
+    auto options = options_;
+    options.mechanisms = {Mechanism::stream_order};
+    options.policies.clear();
+    auto const plan = choose_with(sized, options, "stream order");
+    if (!plan) return tl::make_unexpected(plan.error());
+    return simulate(*plan, machine_);
+  }
+
+ private:
+  Expected<Plan> choose_with(SizedWorkload const& sized, PlanOptions const& options,
+                             std::string const& heading) {
+    int priced = 0;
+    double best = 0;
+    Pricer const price = [&](Plan const& candidate) {
+      auto timeline = simulate(candidate, machine_, {false});
+      ++priced;
+      if (timeline && (best == 0 || static_cast<double>(timeline->end) * 1e-6 < best))
+        best = static_cast<double>(timeline->end) * 1e-6;
+      if (priced % 16 == 0)
+        session_.progress(fmt::format("{}: {} candidates priced, best {:.2f} us", heading, priced, best));
+      return timeline;
+    };
+    auto plan = choose_any(sized.workload, options, price);
+    session_.progress("");
+    return plan;
+  }
+
+  Expected<Plan> choose_any(Workload const& workload, PlanOptions const& options, Pricer const& price) {
+    if (auto const* graph = std::get_if<OperatorGraph>(&workload))
+      return choose(*graph, machine_, price, options);
+    auto const checked = check(std::get<Pipeline>(workload));
+    if (!checked) return tl::make_unexpected(checked.error());
+    if (!warned_) session_.warn(checked->warnings());
+    warned_ = true;
+    return choose(*checked, machine_, price, options);
+  }
+
+  Session const& session_;
+  MachineProfile const& machine_;
+  PlanOptions options_;
+  bool warned_ = false;
+};
+
+std::string without_newline(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+std::string plans_json(std::vector<Plan> const& plans) {
+  if (plans.size() == 1) return print_plan(plans.front());
+  JsonWriter json;
+  json.begin_object().member("schema", "tessera.plans/1").key("plans").begin_array();
+  for (auto const& plan : plans) json.raw(without_newline(print_plan(plan)));
+  return json.end_array().end_object().text() + '\n';
+}
+
+/// Collects outputs first, so that nothing is written unless everything could be made.
+class Outputs {
+ public:
+  Outputs(Session const& session, bool several) : session_(session), several_(several) {}
+
+  void add(std::string const& path, std::string const& size, std::string text) {
+    files_.emplace_back(several_ && !size.empty() ? with_size(path, size) : path, std::move(text));
+  }
+  Expected<void> write() const {
+    for (auto const& [path, text] : files_) {
+      if (auto const written = write_file(path, text); !written) return written;
+      if (path != "-") session_.say("wrote " + path);
+    }
+    return {};
+  }
+
+ private:
+  Session const& session_;
+  bool several_;
+  std::vector<std::pair<std::string, std::string>> files_;
+};
+
+std::vector<std::string> assumptions(MachineProfile const& machine) {
+  std::vector<std::string> notes;
+  if (machine.provisional)
+    notes.push_back(
+        fmt::format("The machine profile {} is provisional: its figures come from publications, not from a "
+                    "measurement of this machine. Trust the order of candidates more than the times.",
+                    machine.name));
+  return notes;
+}
+
+Expected<void> add_files(PlanArguments const& arguments, SizedWorkload const& sized, Plan const& plan,
+                         Timeline const& timeline, Outputs& outputs) {
+  if (!arguments.output.empty()) outputs.add(arguments.output, sized.size, print_plan(plan));
+  if (!arguments.header.empty()) {
+    auto header = generate_header(plan);
+    if (!header) return tl::make_unexpected(header.error());
+    outputs.add(arguments.header, sized.size, std::move(*header));
+  }
+  if (!arguments.trace.empty()) outputs.add(arguments.trace, sized.size, perfetto_trace(timeline, &plan));
+  if (!arguments.csv.empty()) outputs.add(arguments.csv, sized.size, timeline_csv(timeline));
+  if (!arguments.timeline.empty()) outputs.add(arguments.timeline, sized.size, print_timeline(timeline));
+  if (!arguments.dot.empty()) outputs.add(arguments.dot, sized.size, dot(plan));
+  return {};
+}
+
+int run(Session const& session, PlanArguments const& arguments) {
+  auto const options = plan_options(arguments);
+  if (!options) return session.fail(options.error());
+  auto const machine = load_machine(arguments.machine);
+  if (!machine) return session.fail(machine.error());
+  auto const workloads = load_workloads(arguments.workload);
+  if (!workloads) return session.fail(workloads.error());
+
+  bool const draws = !arguments.html.empty() || !arguments.trace.empty() || !arguments.csv.empty() ||
+                     !arguments.timeline.empty();
+  Planner planner(session, *machine, *options);
+  Outputs outputs(session, workloads->size() > 1);
+  std::vector<Plan> plans;
+  std::vector<ReportEntry> entries;
+  for (std::size_t w = 0; w < workloads->size(); ++w) {
+    auto const& sized = (*workloads)[w];
+    auto plan =
+        planner.plan(sized, fmt::format("{}/{} {}", w + 1, workloads->size(), name_of(sized.workload)));
+    if (!plan) return session.fail(plan.error());
+    Expected<Timeline> timeline = Timeline{};
+    if (draws) timeline = simulate(*plan, *machine);
+    if (!timeline) return session.fail(timeline.error());
+    if (auto const added = add_files(arguments, sized, *plan, *timeline, outputs); !added)
+      return session.fail(added.error());
+    if (!arguments.html.empty()) {
+      auto stream = plan->mechanism == Mechanism::stream_order ? timeline : planner.stream_order(sized);
+      if (!stream) return session.fail(stream.error());
+      entries.push_back({*plan, std::move(*timeline), std::move(*stream)});
+    }
+    plans.push_back(std::move(*plan));
+  }
+  if (!arguments.html.empty()) {
+    auto const title = plans.size() == 1 ? plans.front().pipeline.name
+                                         : arguments.workload.workload + ", " + arguments.machine;
+    outputs.add(arguments.html, "", html_report(title, entries, assumptions(*machine)));
+  }
+  if (auto const written = outputs.write(); !written) return session.fail(written.error());
+  if (session.json)
+    session.print(plans_json(plans));
+  else
+    session.print(plans.size() == 1 ? explain(plans.front(), arguments.alternatives) : explain_table(plans));
+  if (machine->provisional && !session.json)
+    session.say(fmt::format("note: the profile {} is provisional (tessera machines {} shows its sources)",
+                            machine->name, machine->name));
+  return k_ok;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, Session const& session, Action& action) {
+  auto* command = app.add_subcommand("plan", "Choose how a workload's kernels are synchronized, and say why");
+  auto arguments = std::make_shared<PlanArguments>();
+  add_workload_options(*command, arguments->workload);
+  command
+      ->add_option("--machine", arguments->machine,
+                   "A shipped profile (see tessera machines) or a profile's file")
+      ->capture_default_str();
+  auto const search = "What is tried";
+  command
+      ->add_option("--mechanism", arguments->mechanisms,
+                   "Only these, separated by commas: stream_order, pdl, wait_kernel, pdl_tiles, fused")
+      ->group(search);
+  command
+      ->add_option("--policy", arguments->policies,
+                   "Only these policies: TileSync, RowSync, StridedSync, ...")
+      ->group(search);
+  command
+      ->add_flag("--vanilla", arguments->vanilla,
+                 "Without wait-kernel removal, load reordering, ticket removal and plain stores")
+      ->group(search);
+  auto const files = "What is written (with several sizes, the size is added to each file's name)";
+  command->add_option("-o,--output", arguments->output, "The plan as JSON")->group(files);
+  command->add_option("--header", arguments->header, "The plan as a CUDA header")->group(files);
+  command->add_option("--html", arguments->html, "A report page; all sizes on one page")->group(files);
+  command->add_option("--trace", arguments->trace, "The predicted timeline for Perfetto or chrome://tracing")
+      ->group(files);
+  command->add_option("--csv", arguments->csv, "The predicted timeline as a table")->group(files);
+  command->add_option("--timeline", arguments->timeline, "The predicted timeline as JSON, for tessera diff")
+      ->group(files);
+  command->add_option("--dot", arguments->dot, "Stages and dependences as a Graphviz graph")->group(files);
+  command
+      ->add_option("--alternatives", arguments->alternatives,
+                   "How many rejected candidates the explanation shows")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 100000))
+      ->type_name("N");
+  command->footer(
+      "Prints the explanation: one plan in full, several sizes as a table. With --json, the plan instead.\n\n"
+      "Examples:\n"
+      "  tessera plan llama-65b --block mlp --tokens 768 --tp 8 --machine h200\n"
+      "  tessera plan llama-65b --tokens 1,64,256,2048 --tp 8 --html report.html\n"
+      "  tessera plan my/config.json --block attention --tokens 1 --cached 4096 --sequences 8 -o plan.json\n"
+      "  tessera plan resnet-38 --layer 28x28x128 --images 8 --header conv.cuh --trace trace.json\n"
+      "  tessera plan pipeline.json --mechanism stream_order,wait_kernel --policy RowSync");
+  command->callback([arguments, &session, &action] {
+    action = [arguments, &session] { return run(session, *arguments); };
+  });
+}
+
+}  // namespace tessera::cli

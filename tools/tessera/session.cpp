@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "tessera/report/report.hpp"
+
+namespace tessera::cli {
+namespace {
+
+bool colour_wanted() {
+  auto const* no_colour = std::getenv("NO_COLOR");
+  auto const* terminal = std::getenv("TERM");
+  return isatty(STDERR_FILENO) && !(no_colour && *no_colour) &&
+         !(terminal && std::string_view(terminal) == "dumb");
+}
+
+int exit_code(std::string const& code) {
+  if (code == "E0901" || code == "E0902" || (code >= "E0930" && code <= "E0949")) return k_environment;
+  // Names and sizes that come from the command line, though the library is who finds them out.
+  bool const usage = code.rfind("E09", 0) == 0 || code == "E0602" || code == "E0216" || code == "E0220";
+  return usage ? k_usage : k_no;
+}
+
+void write(std::FILE* out, std::string_view text) { std::fwrite(text.data(), 1, text.size(), out); }
+
+/// The words "error E0103" and "warning E0104" in colour.
+std::string coloured(std::string text) {
+  for (auto const& [word, colour] : {std::pair{"error E", "31"}, std::pair{"warning E", "33"}})
+    for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+      auto const end = text.find(':', at);
+      if (end == std::string::npos) break;
+      text.insert(end, "\x1b[0m");
+      auto const start = fmt::format("\x1b[1;{}m", colour);
+      text.insert(at, start);
+      at += start.size();
+    }
+  return text;
+}
+
+}  // namespace
+
+void Session::print(std::string_view data) const { write(stdout, data); }
+
+void Session::say(std::string const& line) const {
+  if (!quiet) write(stderr, line + "\n");
+}
+
+void Session::progress(std::string const& line) const {
+  if (quiet || !isatty(STDERR_FILENO)) return;
+  write(stderr, "\r\x1b[K" + line.substr(0, 100));
+  std::fflush(stderr);
+}
+
+void Session::warn(Diagnostics const& warnings) const {
+  if (warnings.empty() || quiet) return;
+  auto const text = to_text(warnings) + "\n";
+  write(stderr, colour_wanted() ? coloured(text) : text);
+}
+
+int Session::fail(Diagnostics const& reasons) const {
+  progress("");
+  auto const text = to_text(reasons) + "\n";
+  write(stderr, colour_wanted() ? coloured(text) : text);
+  if (json) print(print_diagnostics(reasons));
+  return reasons.empty() ? static_cast<int>(k_internal) : exit_code(reasons.front().code);
+}
+
+Diagnostics complaint(std::string code, std::string message, std::string suggestion,
+                      std::vector<std::string> notes) {
+  Diagnostic diagnostic;
+  diagnostic.code = std::move(code);
+  diagnostic.message = std::move(message);
+  diagnostic.suggestion = std::move(suggestion);
+  diagnostic.notes = std::move(notes);
+  return {std::move(diagnostic)};
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "commands.hpp"
+#include "files.hpp"
+#include "tessera/report/json_text.hpp"
+#include "tessera/report/report.hpp"
+#include "tessera/simulate/explore.hpp"
+#include "tessera/simulate/simulate.hpp"
+
+namespace tessera::cli {
+namespace {
+
+struct SimulateArguments {
+  std::string plan, machine, trace, csv, output, html;
+  bool draw = false;
+  std::int64_t explore = 0;
+};
+
+std::string exploration_text(Exploration const& found) {
+  if (!found.deadlock.empty()) {
+    std::string text = fmt::format("a schedule gets stuck ({} states seen):\n", found.states);
+    for (auto const& step : found.deadlock) text += "  " + step + '\n';
+    return text;
+  }
+  if (found.complete) return fmt::format("every schedule finishes: {} states, all seen\n", found.states);
+  return fmt::format("no conclusion: {} states seen, none stuck, and there are more\n", found.states);
+}
+
+std::string exploration_json(Exploration const& found) {
+  JsonWriter json;
+  json.begin_object().member("schema", "tessera.exploration/1").member("complete", found.complete);
+  json.member("states", found.states).key("deadlock").begin_array();
+  for (auto const& step : found.deadlock) json.value(step);
+  return json.end_array().end_object().text() + '\n';
+}
+
+int run_explore(Session const& session, SimulateArguments const& arguments, Plan const& plan,
+                MachineProfile const& machine) {
+  auto const found = explore(plan, machine, arguments.explore);
+  session.print(session.json ? exploration_json(found) : exploration_text(found));
+  return found.complete && found.deadlock.empty() ? k_ok : k_no;
+}
+
+int run(Session const& session, SimulateArguments const& arguments) {
+  auto const plan = load_plan(arguments.plan);
+  if (!plan) return session.fail(plan.error());
+  auto const machine = load_machine(arguments.machine.empty() ? plan->machine : arguments.machine);
+  if (!machine) return session.fail(machine.error());
+  if (arguments.explore > 0) return run_explore(session, arguments, *plan, *machine);
+  auto const timeline = simulate(*plan, *machine);
+  if (!timeline) return session.fail(timeline.error());
+
+  std::vector<std::pair<std::string, std::string>> files;
+  if (!arguments.output.empty()) files.emplace_back(arguments.output, print_timeline(*timeline));
+  if (!arguments.trace.empty()) files.emplace_back(arguments.trace, perfetto_trace(*timeline, &*plan));
+  if (!arguments.csv.empty()) files.emplace_back(arguments.csv, timeline_csv(*timeline));
+  if (!arguments.html.empty())
+    files.emplace_back(arguments.html, html_report(plan->pipeline.name, {{*plan, *timeline, {}}}));
+  for (auto const& [path, text] : files) {
+    if (auto const written = write_file(path, text); !written) return session.fail(written.error());
+    if (path != "-") session.say("wrote " + path);
+  }
+  if (session.json)
+    session.print(print_timeline(*timeline));
+  else
+    session.print(summary(*timeline) + (arguments.draw ? "\n" + draw(*timeline) : ""));
+  return k_ok;
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, Session const& session, Action& action) {
+  auto* command = app.add_subcommand("simulate", "Run a plan on a machine profile, without the machine");
+  auto arguments = std::make_shared<SimulateArguments>();
+  command->add_option("plan", arguments->plan, "A plan's JSON (tessera plan -o); - reads standard input")
+      ->required();
+  command->add_option("--machine", arguments->machine,
+                      "Another machine than the plan's: a shipped profile or a file");
+  command->add_flag("--draw", arguments->draw, "Also draw the timeline as text, one row per block slot");
+  command
+      ->add_option("--explore", arguments->explore,
+                   "Instead: try every schedule of a small plan, up to so many states")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
+      ->type_name("N");
+  command->add_option("-o,--output", arguments->output, "The timeline as JSON, for tessera diff");
+  command->add_option("--trace", arguments->trace, "The timeline for Perfetto or chrome://tracing");
+  command->add_option("--csv", arguments->csv,
+                      "The timeline as a table, one row per block, times in nanoseconds");
+  command->add_option("--html", arguments->html, "A report page");
+  command->footer(
+      "Prints total time, waves and one row per stage. With --json, the whole timeline instead. A plan that "
+      "gets stuck\n"
+      "is shown with who waits for whom; then the exit code is 1.\n\n"
+      "Examples:\n"
+      "  tessera simulate plan.json\n"
+      "  tessera simulate plan.json --machine a100 --trace trace.json\n"
+      "  tessera plan resnet-38 --layer 7x7x512 --json | tessera simulate - --draw\n"
+      "  tessera simulate small.json --explore 1000000");
+  command->callback([arguments, &session, &action] {
+    action = [arguments, &session] { return run(session, *arguments); };
+  });
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "commands.hpp"
+
+namespace tessera::cli {
+
+void add_workload_options(CLI::App& command, WorkloadOptions& options) {
+  command
+      .add_option("workload", options.workload,
+                  "A shipped name (see tessera workloads), or a file: a model's config.json,\n"
+                  "a convolution network, or a tessera.workload/1 description; - is standard input")
+      ->required();
+  auto const models = "Sizes of a model";
+  command.add_option("--block", options.block, "mlp (default) or attention")->group(models);
+  command.add_option("--tokens", options.tokens, "New tokens per sequence, or several: 1,64,256 (default 1)")
+      ->group(models);
+  command.add_option("--sequences", options.sequences, "Sequences in the batch (default 1)")->group(models);
+  command.add_option("--cached", options.cached, "Tokens per sequence already in the KV cache (default 0)")
+      ->group(models);
+  command
+      .add_option("--tp", options.tensor_parallel,
+                  "Tensor-parallel degree; the plan is one GPU's share (default 1)")
+      ->group(models);
+  command.add_option("--dtype", options.data_type, "fp16 or bf16 (default: the config's own)")->group(models);
+  auto const networks = "Sizes of a convolution network";
+  command.add_option("--layer", options.layer, "Which layer, by name: 56x56x64")->group(networks);
+  command.add_option("--images", options.images, "Images in the batch, or several: 1,4,8 (default 1)")
+      ->group(networks);
+}
+
+}  // namespace tessera::cli
