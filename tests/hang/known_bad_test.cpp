@@ -55,12 +55,15 @@ TEST(Hang, ConsumerFirst) {
 }
 
 TEST(Hang, TheTwoWavesRuleIsNotEnough) {
-  // Section IV-C of the paper avoids the wait kernel where both kernels run in less than two waves. Here both
-  // run in exactly one, and the consumer can still take every SM.
+  // Section IV-C of the paper avoids the wait kernel where both kernels can run in less than two waves. Here
+  // they take half a wave and one wave, and the consumer can still take every SM.
   auto const machine = ideal_machine(6);
+  auto pipeline = figure_one();
+  pipeline.stages[0].grid = {{"x", 3}, {"y", 1}};
+  pipeline.stages[1].grid = {{"x", 6}, {"y", 1}};
   auto const plan =
-      make_plan(figure_one(), machine, Mechanism::wait_kernel, Policy::row_sync, {.avoid_wait_kernel = true});
-  EXPECT_EQ(plan.stages[0].waves, 1);
+      make_plan(pipeline, machine, Mechanism::wait_kernel, Policy::row_sync, {.avoid_wait_kernel = true});
+  EXPECT_EQ(plan.stages[0].waves, 0.5);
   EXPECT_EQ(plan.stages[1].waves, 1);
   EXPECT_EQ(refusal(plan, machine),
             "error E0302: all 6 blocks of gemm2 (1 on each) can hold all 6 SMs while gemm1(0, 0) has not "
