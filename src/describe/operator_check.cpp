@@ -16,70 +16,74 @@ bool multiplies(Operator const& op) {
   return op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
 }
 
+bool is_attention(ReadPattern pattern) {
+  return pattern == ReadPattern::query_heads || pattern == ReadPattern::key_heads ||
+         pattern == ReadPattern::value_heads || pattern == ReadPattern::heads_to_columns;
+}
+
 /// One size that a pattern asks for.
 struct Fit {
+  bool reader;  // of the reader, not of the producer
   char const* what;
   std::int64_t is, should;
 };
 
 /// Equalities that make the pattern's geometry true. The products cannot overflow: every factor is
-/// checked before, and attention's are at most 2^31 by problems_of_shapes.
+/// checked before, and shape_problem has bounded those that this pattern uses.
 std::vector<Fit> fits_of(OperatorGraph const& graph, Operator const& op, Operator const& from,
                          ReadPattern pattern) {
   auto const& a = graph.attention;
   auto const& c = graph.conv;
-  auto const qkv_columns = (a.query_heads + 2 * a.kv_heads) * a.head_dim;
+  auto const qkv_columns = is_attention(pattern) ? (a.query_heads + 2 * a.kv_heads) * a.head_dim : 0;
   auto const columns = output_columns(from);
   auto const depth = multiplies(op) ? op.k : op.n;
   switch (pattern) {
     case ReadPattern::rows:
     case ReadPattern::same_batch_rows:
-      return {{"rows", from.m, op.m}, {"columns", columns, depth}, {"batch entries", from.batch, op.batch}};
+      return {{false, "rows", from.m, op.m},
+              {false, "columns", columns, depth},
+              {false, "batch entries", from.batch, op.batch}};
     case ReadPattern::swiglu_pair:
-      return {
-          {"rows", from.m, op.m}, {"columns", columns, 2 * depth}, {"batch entries", from.batch, op.batch}};
+      return {{false, "rows", from.m, op.m},
+              {false, "columns", columns, 2 * depth},
+              {false, "batch entries", from.batch, op.batch}};
     case ReadPattern::same_tile:
-      return {{"rows", from.m, op.m}, {"columns", columns, op.n}, {"batch entries", from.batch, op.batch}};
+      return {{false, "rows", from.m, op.m},
+              {false, "columns", columns, op.n},
+              {false, "batch entries", from.batch, op.batch}};
     case ReadPattern::query_heads:
     case ReadPattern::key_heads:
-      return {
-          {"rows (sequences * tokens)", from.m, a.sequences * a.tokens},
-          {"columns ((query heads + 2 * kv heads) * head size)", columns, qkv_columns},
-          {"batch entries", from.batch, 1},
-          {"rows of the reader (tokens)", op.m, a.tokens},
-          {"columns of the reader (cached + tokens)", op.n, a.cached + a.tokens},
-          {"depth of the reader (head size)", op.k, a.head_dim},
-          {"batch entries of the reader (sequences * query heads)", op.batch, a.sequences * a.query_heads}};
+      return {{false, "rows (sequences * tokens)", from.m, a.sequences * a.tokens},
+              {false, "columns ((query heads + 2 * kv heads) * head size)", columns, qkv_columns},
+              {false, "batch entries", from.batch, 1},
+              {true, "rows (tokens)", op.m, a.tokens},
+              {true, "columns (cached + tokens)", op.n, a.cached + a.tokens},
+              {true, "depth (head size)", op.k, a.head_dim},
+              {true, "batch entries (sequences * query heads)", op.batch, a.sequences * a.query_heads}};
     case ReadPattern::value_heads:
-      return {
-          {"rows (sequences * tokens)", from.m, a.sequences * a.tokens},
-          {"columns ((query heads + 2 * kv heads) * head size)", columns, qkv_columns},
-          {"batch entries", from.batch, 1},
-          {"rows of the reader (tokens)", op.m, a.tokens},
-          {"columns of the reader (head size)", op.n, a.head_dim},
-          {"depth of the reader (cached + tokens)", op.k, a.cached + a.tokens},
-          {"batch entries of the reader (sequences * query heads)", op.batch, a.sequences * a.query_heads}};
+      return {{false, "rows (sequences * tokens)", from.m, a.sequences * a.tokens},
+              {false, "columns ((query heads + 2 * kv heads) * head size)", columns, qkv_columns},
+              {false, "batch entries", from.batch, 1},
+              {true, "rows (tokens)", op.m, a.tokens},
+              {true, "columns (head size)", op.n, a.head_dim},
+              {true, "depth (cached + tokens)", op.k, a.cached + a.tokens},
+              {true, "batch entries (sequences * query heads)", op.batch, a.sequences * a.query_heads}};
     case ReadPattern::heads_to_columns:
-      return {{"rows (tokens)", from.m, a.tokens},
-              {"columns (head size)", columns, a.head_dim},
-              {"batch entries (sequences * query heads)", from.batch, a.sequences * a.query_heads},
-              {"rows of the reader (sequences * tokens)", op.m, a.sequences * a.tokens},
-              {"depth of the reader (query heads * head size)", op.k, a.query_heads * a.head_dim},
-              {"batch entries of the reader", op.batch, 1}};
+      return {{false, "rows (tokens)", from.m, a.tokens},
+              {false, "columns (head size)", columns, a.head_dim},
+              {false, "batch entries (sequences * query heads)", from.batch, a.sequences * a.query_heads},
+              {true, "rows (sequences * tokens)", op.m, a.sequences * a.tokens},
+              {true, "depth (query heads * head size)", op.k, a.query_heads * a.head_dim},
+              {true, "batch entries", op.batch, 1}};
     case ReadPattern::conv_halo:
-      return {{"rows (images * p * q)", from.m, c.images * c.p * c.q},
-              {"columns (channels)", columns, c.channels},
-              {"batch entries", from.batch, 1},
-              {"rows of the reader", op.m, from.m},
-              {"depth of the reader (channels * r * s)", op.k, c.channels * c.r * c.s},
-              {"batch entries of the reader", op.batch, 1}};
+      return {{false, "rows (images * p * q)", from.m, c.images * c.p * c.q},
+              {false, "columns (channels)", columns, c.channels},
+              {false, "batch entries", from.batch, 1},
+              {true, "rows", op.m, from.m},
+              {true, "depth (channels * r * s)", op.k, c.channels * c.r * c.s},
+              {true, "batch entries", op.batch, 1}};
   }
   return {};
-}
-
-bool is_attention(ReadPattern pattern) {
-  return pattern == ReadPattern::query_heads || pattern == ReadPattern::key_heads ||
-         pattern == ReadPattern::value_heads || pattern == ReadPattern::heads_to_columns;
 }
 
 /// True if the product of the factors is at most k_largest_size.
@@ -140,9 +144,9 @@ void check_input(OperatorGraph const& graph, Operator const& op, OperatorInput c
                                        input.buffer, from->name, output_of(*from)));
   for (auto const& fit : fits_of(graph, op, *from, input.pattern))
     if (fit.is != fit.should)
-      return report("E0152",
-                    fmt::format("{} cannot read the output of {} as {}: {} must be {}, not {}", op.name,
-                                from->name, to_text(input.pattern), fit.what, fit.should, fit.is));
+      return report("E0152", fmt::format("{} cannot read the output of {} as {}: {} must have {} {}, not {}",
+                                         op.name, from->name, to_text(input.pattern),
+                                         fit.reader ? op.name : from->name, fit.should, fit.what, fit.is));
 }
 
 }  // namespace

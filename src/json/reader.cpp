@@ -93,9 +93,12 @@ Node const* ObjectReader::get(std::string_view name, Node::Kind kind, bool requi
   if (!required && member->is(Node::Kind::null)) return nullptr;
   bool const fits = member->is(kind) || (kind == Node::Kind::number && member->is(Node::Kind::integer));
   if (fits) return member;
-  document_.report(
-      *member, document_.codes().value,
-      fmt::format("\"{}\"{} must be {}, not {}", name, in_what(), to_text(kind), value_text(*member)));
+  // Digits beyond 64 bits have become a number with a fraction's type.
+  bool const too_long =
+      kind == Node::Kind::integer && member->is(Node::Kind::number) && std::abs(member->number) >= 0x1p63;
+  document_.report(*member, document_.codes().value,
+                   fmt::format("\"{}\"{} must be {}{}, not {}", name, in_what(), to_text(kind),
+                               too_long ? " of 64 bits" : "", value_text(*member)));
   return nullptr;
 }
 

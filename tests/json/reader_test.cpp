@@ -67,7 +67,7 @@ TEST(Reader, collects_every_mistake) {
   EXPECT_EQ(to_text(document->refusal().value()),
             R"(f.json:2: error VAL: "name" in the test must be a string, not 3
 f.json:3: error VAL: "splits" in the test must be between 1 and 8, not 0
-f.json:4: error VAL: "heads" in the test must be a whole number, not 1e+20
+f.json:4: error VAL: "heads" in the test must be a whole number of 64 bits, not 1e+20
 f.json:1: error MIS: "hidden" is missing in the test
 f.json:5: error VAL: "kind" in the test is not a known word: "gem"
    known: gemm and copy
