@@ -7,6 +7,30 @@
 #include <string_view>
 
 #include "tessera/plan/plan_json.hpp"
+#include "tessera/simulate/simulate.hpp"
+
+namespace {
+
+/// Two SMs and round numbers: enough for a plan to run at all.
+tessera::MachineProfile small_machine() {
+  tessera::MachineProfile machine;
+  machine.name = "small";
+  machine.sms = 2;
+  machine.shared_bytes_per_sm = 160 * 1024;
+  machine.shared_bytes_per_block = 128 * 1024;
+  machine.clock_ghz = 1;
+  machine.matrix_flops_per_clock_per_sm = 1024;
+  machine.dram_gbps = 1000;
+  machine.l2_gbps = 4000;
+  machine.l2_mib = 1;
+  machine.sm_load_gbps = 50;
+  machine.launch_ns = 1000;
+  machine.has_pdl = true;
+  machine.dispatches_in_launch_order = true;
+  return machine;
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
   auto const plan =
@@ -32,5 +56,17 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
         if (semaphore < 0 || semaphore >= semaphores) std::abort();
     }
   }
+  for (std::size_t d = 0; d < plan->dependences.size(); ++d) {
+    auto const consumer = static_cast<std::size_t>(plan->pipeline.dependences[d].consumer);
+    auto const tiles = std::min<std::int64_t>(plan->pipeline.stages[consumer].tiles(), 16);
+    for (std::int64_t tile = 0; tile < tiles; ++tile)
+      for (auto const& awaited : tessera::awaited_by(*plan, static_cast<int>(d), tile))
+        if (awaited.semaphore < 0 || awaited.semaphore >= semaphores || awaited.value < 1) std::abort();
+  }
+
+  // It runs, or is refused in words; large ones would only take long.
+  std::int64_t blocks = 0;
+  for (auto const& stage : plan->pipeline.stages) blocks += stage.blocks();
+  if (blocks <= 2000) (void)tessera::simulate(*plan, small_machine(), {false});
   return 0;
 }

@@ -42,9 +42,9 @@ class ShapeSearch {
     if (auto first = price_first_guess(); !first) return tl::make_unexpected(std::move(first).error());
     rule_out_by_loads();
     price_alone();
-    auto combinations = best_combinations();
+    auto const combinations = best_combinations();
     for (std::size_t i = 0; i < std::min(k_stream_combinations, combinations.size()); ++i)
-      if (auto tiled = tile(graph_, choices_of(combinations[i]))) (void)search_.stream_order(*tiled);
+      price_in_stream_order(choices_of(combinations[i]));
     if (auto tried = try_early_starts(combinations); !tried)
       return tl::make_unexpected(std::move(tried).error());
     return search_.finish();
@@ -71,24 +71,33 @@ class ShapeSearch {
     if (!tiled) return tl::make_unexpected(std::move(tiled).error());
     if (auto priced = search_.stream_order(*tiled); !priced)
       return tl::make_unexpected(std::move(priced).error());
+    priced_.push_back(choices_of(guess));
     return {};
+  }
+
+  void price_in_stream_order(std::vector<TileChoice> const& choices) {
+    if (std::find(priced_.begin(), priced_.end(), choices) != priced_.end()) return;
+    priced_.push_back(choices);
+    if (auto tiled = tile(graph_, choices)) (void)search_.stream_order(*tiled);
   }
 
   /// No plan with an option is faster than the sum, over the stages, of what it takes of any shared thing,
   /// with the least that every other stage can take.
   void rule_out_by_loads() {
-    std::vector<Loads> least(shapes_.size());
-    for (std::size_t i = 0; i < shapes_.size(); ++i)
-      for (std::size_t r = 0; r < least[i].size(); ++r) {
-        least[i][r] = shapes_[i].front().loads[r];
-        for (auto const& option : shapes_[i]) least[i][r] = std::min(least[i][r], option.loads[r]);
-      }
+    std::vector<std::array<double, 4>> least(shapes_.size());
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      least[i] = shapes_[i].front().loads.all();
+      for (auto const& option : shapes_[i])
+        for (std::size_t r = 0; r < least[i].size(); ++r)
+          least[i][r] = std::min(least[i][r], option.loads.all()[r]);
+    }
     auto const bar = search_.best_stream_us();
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
       auto const floor_of = [&](ShapeOption const& option) {
+        auto const loads = option.loads.all();
         double most = 0;
-        for (std::size_t r = 0; r < option.loads.size(); ++r) {
-          double sum = option.loads[r];
+        for (std::size_t r = 0; r < loads.size(); ++r) {
+          double sum = loads[r];
           for (std::size_t j = 0; j < shapes_.size(); ++j)
             if (j != i) sum += least[j][r];
           most = std::max(most, sum);
@@ -212,7 +221,7 @@ class ShapeSearch {
       auto checked = check(*tiled);
       if (!checked) return tl::make_unexpected(std::move(checked).error());
       auto const before = search_.best() ? search_.best()->outcome.us : 0;
-      if (index >= k_stream_combinations) (void)search_.stream_order(*tiled);
+      price_in_stream_order(choices_of(combinations[index]));
       if (auto tried = search_.early_starts(*checked); !tried) return tried;
       if (search_.best() && search_.best()->outcome.us != before) best_checked = std::move(*checked);
     }
@@ -235,6 +244,7 @@ class ShapeSearch {
   Pricer const& price_;
   std::vector<std::vector<ShapeOption>> shapes_;
   Search search_;
+  std::vector<std::vector<TileChoice>> priced_;  ///< in stream order
 };
 
 }  // namespace

@@ -38,15 +38,17 @@ std::string against_stream_order(Outcome const& winner) {
                      winner.stream_waves, winner.filled_waves);
 }
 
+/// Empty if neither waves nor bytes tell the shapes apart.
 std::string shapes_differ(Outcome const& loser, Outcome const& winner) {
-  std::string text = fmt::format("{} instead of {}: ", loser.kernels, winner.kernels);
-  if (loser.filled_waves != winner.filled_waves)
-    text += fmt::format("{} waves filled, {} in stream order, instead of {} and {}", loser.filled_waves,
-                        loser.stream_waves, winner.filled_waves, winner.stream_waves);
-  else
-    text += fmt::format("{} waves as well", loser.filled_waves);
-  return text +
-         fmt::format("; {:.0f} MB loaded through L2 instead of {:.0f}", loser.loaded_mb, winner.loaded_mb);
+  std::string text;
+  if (loser.filled_waves != winner.filled_waves || loser.stream_waves != winner.stream_waves)
+    text = fmt::format("{} waves filled and {} in stream order instead of {} and {}", loser.filled_waves,
+                       loser.stream_waves, winner.filled_waves, winner.stream_waves);
+  if (std::abs(loser.loaded_mb - winner.loaded_mb) >= 0.5)
+    text += fmt::format("{}{:.0f} MB loaded through L2{}", text.empty() ? "" : "; ", loser.loaded_mb,
+                        text.empty() ? fmt::format(" instead of {:.0f}", winner.loaded_mb)
+                                     : fmt::format(", not {:.0f}", winner.loaded_mb));
+  return text;
 }
 
 std::string policies_differ(Outcome const& loser, Outcome const& winner) {
@@ -106,7 +108,8 @@ std::string optimizations_differ(Outcome const& loser, Outcome const& winner) {
 }
 
 std::string difference(Outcome const& loser, Outcome const& winner) {
-  if (loser.kernels != winner.kernels) return shapes_differ(loser, winner);
+  if (loser.kernels != winner.kernels)
+    if (auto const text = shapes_differ(loser, winner); !text.empty()) return text;
   if (loser.mechanism != winner.mechanism) return mechanism_differs(loser, winner);
   if (loser.policies != winner.policies || loser.waits != winner.waits) return policies_differ(loser, winner);
   auto const shift = start_shift(loser, winner);
@@ -120,7 +123,11 @@ std::string difference(Outcome const& loser, Outcome const& winner) {
                          : "stage by stage leaves consumers to the end that could run before") +
            and_shift;
   auto const text = optimizations_differ(loser, winner);
-  return text.empty() ? "differs in nothing that costs time" : text + and_shift;
+  if (!text.empty()) return text + and_shift;
+  if (loser.kernels != winner.kernels)
+    return fmt::format("{} makes as many waves and loads as much as {}{}", loser.kernels, winner.kernels,
+                       and_shift);
+  return "differs in nothing that costs time";
 }
 
 }  // namespace

@@ -182,11 +182,16 @@ void Search::try_tiles(CheckedPipeline const& checked, Mechanism mechanism,
         auto const same = [&](std::vector<Policy> const& other) { return same_family(family, other); };
         if (std::none_of(known.begin(), known.end(), same)) try_family(family, false);
       }
+  recipe.policies = *best_family;
+  recipe.as_needed_order = false;
+  if (recipe.reorder_loads) {
+    recipe.reorder_loads = false;
+    try_recipe(checked, recipe);
+    recipe.reorder_loads = true;
+  }
   std::int64_t pairs = 0;
   for (auto const& facts : checked.facts()) pairs += facts.pairs;
   if (mechanism == Mechanism::fused && pairs <= k_most_pairs_to_merge) {
-    recipe.policies = *best_family;
-    recipe.as_needed_order = false;
     recipe.merged_tickets = true;
     try_recipe(checked, recipe);
   }
@@ -197,7 +202,14 @@ Expected<void> Search::early_starts(CheckedPipeline const& checked) {
   if (pipeline.stages.size() < 2) return {};
   auto const policies = allowed_policies(pipeline);
   if (!policies) return tl::make_unexpected(policies.error());
-  if (wants(Mechanism::pdl)) try_recipe(checked, recipe_for(Mechanism::pdl, options_.all_optimizations));
+  if (wants(Mechanism::pdl)) {
+    auto recipe = recipe_for(Mechanism::pdl, options_.all_optimizations);
+    // Early loads share the bandwidth of the stage that still runs: they need not pay.
+    if (try_recipe(checked, recipe) != Tried::refused && recipe.reorder_loads) {
+      recipe.reorder_loads = false;
+      try_recipe(checked, recipe);
+    }
+  }
   auto const orders = dependence_orders(pipeline);
   bool const has_order =
       std::any_of(orders.begin(), orders.end(), [](TileOrder const& order) { return !order.table.empty(); });
@@ -215,15 +227,20 @@ Expected<void> Search::early_starts(CheckedPipeline const& checked) {
 
 void Search::ablate(CheckedPipeline const& checked) {
   if (!best_ || best_->plan.mechanism == Mechanism::stream_order || !options_.all_optimizations) return;
-  auto const full = best_->recipe;
-  auto const known = best_->plan.stages;
   for (bool Recipe::*flag : {&Recipe::avoid_wait_kernel, &Recipe::reorder_loads, &Recipe::avoid_custom_order,
                              &Recipe::plain_store}) {
-    auto recipe = full;
+    auto recipe = best_->recipe;
+    if (!(recipe.*flag)) continue;
     recipe.*flag = false;
     auto plan = build_plan(checked, machine_, recipe);
-    if (plan && plan->stages != known) price(std::move(*plan), recipe);
+    if (plan && plan->stages != best_->plan.stages && !known(describe(*plan)))
+      price(std::move(*plan), recipe);
   }
+}
+
+bool Search::known(std::string const& description) const {
+  return std::any_of(outcomes_.begin(), outcomes_.end(),
+                     [&](Outcome const& outcome) { return outcome.description == description; });
 }
 
 Expected<Plan> Search::finish() {

@@ -46,6 +46,7 @@ class Search {
   enum class Tried { better, not_better, refused };
   Tried try_recipe(CheckedPipeline const& checked, Recipe const& recipe);
   Tried price(Plan plan, Recipe const& recipe);
+  bool known(std::string const& description) const;
   void note_refusal(Recipe const& recipe, Pipeline const& pipeline, Diagnostics const& why);
   Expected<std::vector<std::vector<Policy>>> allowed_policies(Pipeline const& pipeline) const;
   void try_tiles(CheckedPipeline const& checked, Mechanism mechanism,

@@ -59,8 +59,16 @@ Loads loads_of(Pipeline const& pipeline, std::size_t s, MachineProfile const& ma
   }
   double const flops_per_ns =
       machine.sms * machine.clock_ghz * machine.matrix_flops_per_clock_per_sm * machine.matrix_efficiency;
-  return {us(stage.flops_per_block * blocks, flops_per_ns), us(from_memory, machine.dram_gbps),
-          us(through_l2, machine.l2_gbps), us(through_l2, machine.sm_load_gbps * machine.sms)};
+  return {us(from_memory, machine.dram_gbps), us(through_l2, machine.l2_gbps),
+          us(stage.flops_per_block * blocks, flops_per_ns),
+          us(through_l2, machine.sm_load_gbps * machine.sms)};
+}
+
+double Loads::most() const { return std::max(std::max(memory, l2), std::max(matrix, port)); }
+
+double ShapeOption::filled_us(double launch_us) const {
+  double const share = waves / static_cast<double>(whole_waves);
+  return std::max((alone_us - launch_us) * share, loads.most()) + launch_us;
 }
 
 Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph const& graph,
@@ -101,8 +109,10 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
         ShapeOption option{choices[i], isolated(*tiled, i), loads_of(*tiled, i, machine), 0, 0, 0, 0};
         option.waves = waves(stage.blocks(), slots);
         option.whole_waves = whole_waves(stage.blocks(), slots);
-        option.estimate_us = *std::max_element(option.loads.begin(), option.loads.end()) *
-                             static_cast<double>(option.whole_waves) / option.waves;
+        // A last wave that is not full leaves SMs idle, but not the memory.
+        option.estimate_us = std::max(std::max(option.loads.memory, option.loads.l2),
+                                      std::max(option.loads.matrix, option.loads.port) *
+                                          static_cast<double>(option.whole_waves) / option.waves);
         options[i].push_back(std::move(option));
       }
     }

@@ -10,9 +10,15 @@
 
 namespace tessera {
 
-/// What a stage takes of each thing that all blocks share, in microseconds if it had it alone: matrix
-/// units, device memory, L2, the SMs' load paths. No plan is faster than its stages' sum of any one.
-using Loads = std::array<double, 4>;
+/// What a stage takes of each thing, in microseconds if it had all of it to itself: what the whole GPU shares
+/// (device memory, L2) and what each SM has (matrix units, load path). No plan is faster than its stages'
+/// sum of any one.
+struct Loads {
+  double memory = 0, l2 = 0, matrix = 0, port = 0;
+
+  std::array<double, 4> all() const { return {memory, l2, matrix, port}; }
+  double most() const;
+};
 Loads loads_of(Pipeline const& pipeline, std::size_t stage, MachineProfile const& machine);
 
 /// One operator with one kernel and one split factor.
@@ -26,9 +32,7 @@ struct ShapeOption {
   double alone_us = 0;     ///< priced by itself; 0 if it was not
 
   /// What it would take if its last wave were shared with another stage's work.
-  double filled_us(double launch_us) const {
-    return (alone_us - launch_us) * waves / static_cast<double>(whole_waves) + launch_us;
-  }
+  double filled_us(double launch_us) const;
 };
 
 /// All that fit the machine, per operator. Refuses an operator for which nothing does (E0305).

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads plans. What the text says is read first; then every part is held against the others, so that whoever
+// gets the plan may index with it.
+#include "tessera/plan/plan_json.hpp"
+
+#include <fmt/format.h>
+
+#include "json/plan_pipeline.hpp"
+#include "json/plan_validate.hpp"
+#include "json/plan_words.hpp"
+#include "json/reader.hpp"
+
+namespace tessera {
+namespace {
+
+using json::Document;
+using json::Node;
+using json::ObjectReader;
+
+constexpr char const* k_other_version = "E0254";
+constexpr std::int64_t k_int = std::numeric_limits<int>::max();
+/// Expressions may be 100 deep (check's limit), and a few levels lie around them.
+constexpr int k_depth = 128;
+/// Tickets are read from runs, so that a short text could ask for more than memory holds.
+constexpr std::int64_t k_most_tickets = 1 << 24;
+
+bool is_this_version(Document& document, ObjectReader& root) {
+  auto const schema = root.string("schema");
+  if (document.failed() || schema == json::k_plan_schema) return !document.failed();
+  bool const plan = schema.rfind("tessera.plan/", 0) == 0;
+  document.report(
+      *root.find("schema"), k_other_version,
+      plan ? fmt::format("this plan has version {}, and only version 1 is known", schema.substr(13))
+           : fmt::format("this is no plan: its schema is \"{}\"", schema),
+      {}, plan ? "make the plan again with this version" : "plans begin with \"schema\": \"tessera.plan/1\"");
+  return false;
+}
+
+StagePlan read_stage(Document& document, Node const& node, std::size_t index) {
+  ObjectReader reader(document, node, fmt::format("stage plan {}", index));
+  StagePlan stage;
+  if (auto const* item = reader.object("order")) {
+    ObjectReader order(document, *item, "an order");
+    stage.order.name = order.string("name");
+    for (auto const& tile : order.array_or("table"))
+      stage.order.table.push_back(static_cast<std::int32_t>(json::integer_item(document, tile, 0, k_int)));
+    order.finish();
+  }
+  stage.custom_order = reader.boolean_or("custom_order", true);
+  stage.wait_kernel = reader.boolean_or("wait_kernel", false);
+  stage.reorder_loads = reader.boolean_or("reorder_loads", false);
+  stage.plain_store = reader.boolean_or("plain_store", false);
+  stage.occupancy = static_cast<int>(reader.integer("occupancy", 1, 1 << 16));
+  stage.waves = reader.number("waves", 0);
+  reader.finish();
+  return stage;
+}
+
+DimensionMap read_dimension(Document& document, Node const& node) {
+  if (node.text() == "each") return {Grouping::each, 1};
+  if (node.text() == "all") return {Grouping::all, 1};
+  auto const width_of = [&](char const* word) {
+    ObjectReader reader(document, node, "a dimension of \"map\"");
+    auto const width = static_cast<int>(reader.integer(word, 1, k_int));
+    reader.finish();
+    return width;
+  };
+  if (node.find("block") != nullptr) return {Grouping::block, width_of("block")};
+  if (node.find("stride") != nullptr) return {Grouping::stride, width_of("stride")};
+  document.report(node, json::k_plan_codes.value,
+                  "a dimension of \"map\" is \"each\", \"all\", {\"block\": n} or {\"stride\": n}");
+  return {};
+}
+
+SemaphoreSet read_set(Document& document, Node const& node, Pipeline const& pipeline) {
+  ObjectReader reader(document, node, "a semaphore set");
+  SemaphoreSet set;
+  set.producer = find_stage(pipeline, reader.string("producer"));
+  set.policy = reader.string("policy");
+  auto const& dimensions = reader.array("map");
+  for (std::size_t d = 0; d < dimensions.size() && d < k_max_rank; ++d)
+    set.map.dimension[d] = read_dimension(document, dimensions[d]);
+  if (set.producer >= 0 &&
+      dimensions.size() != pipeline.stages[static_cast<std::size_t>(set.producer)].grid.size())
+    document.report(
+        node, json::k_plan_codes.value,
+        fmt::format("\"map\" has {} dimensions, and the grid of its producer {}", dimensions.size(),
+                    pipeline.stages[static_cast<std::size_t>(set.producer)].grid.size()));
+  set.first = reader.integer("first", 0);
+  set.count = reader.integer("count", 1);
+  reader.finish();
+  return set;
+}
+
+int read_set_index(Document& document, ObjectReader& reader, std::size_t sets) {
+  auto const* node = reader.find("semaphore_set");
+  if (node == nullptr || node->is(Node::Kind::null)) return -1;
+  if (sets == 0) {
+    document.report(*node, json::k_plan_codes.value,
+                    "\"semaphore_set\" must be null: the plan has no semaphores");
+    return -1;
+  }
+  return static_cast<int>(reader.integer("semaphore_set", 0, static_cast<std::int64_t>(sets) - 1));
+}
+
+void read_tickets(Document& document, ObjectReader& root, Plan& plan) {
+  for (auto const& run : root.array_or("tickets")) {
+    if (!run.is(Node::Kind::array) || run.items().size() != 3) {
+      document.report(run, json::k_plan_codes.value, "a run of tickets is [stage, first position, count]");
+      return;
+    }
+    auto const number = [&](std::size_t i, std::int64_t least, std::int64_t most) {
+      return json::integer_item(document, run.items()[i], least, most);
+    };
+    auto const stage = number(0, 0, static_cast<std::int64_t>(plan.stages.size()) - 1);
+    auto const first = number(1, 0, k_most_tickets);
+    auto const count = number(2, 1, k_most_tickets - static_cast<std::int64_t>(plan.tickets.size()));
+    if (document.failed()) return;
+    for (std::int64_t i = 0; i < count; ++i)
+      plan.tickets.push_back({static_cast<std::int32_t>(stage), static_cast<std::int32_t>(first + i)});
+  }
+}
+
+void read_edges(Document& document, ObjectReader& root, Plan& plan) {
+  for (auto const& item : root.array("reuse_edges")) {
+    ObjectReader reader(document, item, "a reuse edge");
+    ReuseEdge edge;
+    edge.writer = find_stage(plan.pipeline, reader.string("writer"));
+    edge.reader = find_stage(plan.pipeline, reader.string("reader"));
+    edge.buffer = reader.string("buffer");
+    edge.semaphore_set = read_set_index(document, reader, plan.semaphores.size());
+    reader.finish();
+    plan.reuse_edges.push_back(std::move(edge));
+  }
+}
+
+void read_choice(ObjectReader& root, Plan& plan) {
+  plan.machine = root.string("machine");
+  plan.mechanism = root.choice("mechanism", json::k_mechanism_words, json::k_mechanism_values);
+  plan.predicted_us = root.number("predicted_us", 0);
+  plan.stream_order_us = root.number("stream_order_us", 0);
+  plan.bound_by = root.string_or("bound_by", "");
+  plan.why = root.string_or("why", "");
+  plan.proof = root.string_or("proof", "");
+}
+
+void read_alternatives(Document& document, ObjectReader& root, Plan& plan) {
+  for (auto const& item : root.array_or("alternatives")) {
+    ObjectReader reader(document, item, "an alternative");
+    Alternative alternative;
+    alternative.description = reader.string("description");
+    alternative.predicted_us = reader.number_or("predicted_us", 0, 0);
+    alternative.reason = reader.string("reason");
+    reader.finish();
+    plan.alternatives.push_back(std::move(alternative));
+  }
+}
+
+}  // namespace
+
+Expected<Plan> parse_plan(std::string_view text, std::string const& file) {
+  auto parsed = Document::parse(text, file, json::k_plan_codes, k_depth);
+  if (!parsed) return tl::make_unexpected(std::move(parsed).error());
+  auto& document = *parsed;
+  ObjectReader root(document, document.root(), "the plan");
+  if (!is_this_version(document, root)) return document.refusal();
+
+  Plan plan;
+  read_choice(root, plan);
+  auto const* pipeline = root.object("pipeline");
+  if (pipeline == nullptr) return document.refusal();
+  plan.pipeline = json::read_pipeline(document, *pipeline);
+  if (document.failed()) return document.refusal();
+  auto const checked = json::check_pipeline(document, *pipeline, plan.pipeline);
+  if (!checked) return tl::make_unexpected(checked.error());
+
+  for (auto const& item : root.array("stages"))
+    plan.stages.push_back(read_stage(document, item, plan.stages.size()));
+  for (auto const& item : root.array("semaphores"))
+    plan.semaphores.push_back(read_set(document, item, plan.pipeline));
+  for (auto const& item : root.array("dependences")) {
+    ObjectReader reader(document, item, "a planned dependence");
+    auto const index = static_cast<int>(plan.dependences.size());
+    plan.dependences.push_back({index, read_set_index(document, reader, plan.semaphores.size())});
+    reader.finish();
+  }
+  read_edges(document, root, plan);
+  plan.workers = static_cast<int>(root.integer_or("workers", 0, 0, k_int));
+  read_tickets(document, root, plan);
+  read_alternatives(document, root, plan);
+  root.finish();
+  if (document.failed()) return document.refusal();
+
+  json::validate(document, plan, *checked);
+  if (document.failed()) return document.refusal();
+  return plan;
+}
+
+}  // namespace tessera

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Words of the plan format, for writer and reader.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/plan/plan.hpp"
+
+namespace tessera::json {
+
+inline constexpr char const* k_plan_schema = "tessera.plan/1";
+
+/// In the order of Mechanism.
+inline std::vector<std::string> const k_mechanism_words{"stream_order", "pdl", "wait_kernel", "pdl_tiles",
+                                                        "fused"};
+inline std::vector<Mechanism> const k_mechanism_values{
+    Mechanism::stream_order, Mechanism::pdl, Mechanism::wait_kernel, Mechanism::pdl_tiles, Mechanism::fused};
+
+}  // namespace tessera::json
