@@ -10,18 +10,22 @@ namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-/// Does `from` wait, through any number of earlier stages, for `to`?
-bool reaches(Plan const& plan, int from, int to) {
-  if (from <= to) return from == to;
-  auto const waits_through = [&](int waiting, int set) {
-    return set >= 0 && waiting == from && reaches(plan, plan.semaphores[at(set)].producer, to);
+/// [b][a]: stage b waits, through any number of stages, for the earlier stage a.
+std::vector<std::vector<bool>> transitive_waits(Plan const& plan) {
+  auto const stages = plan.pipeline.stages.size();
+  std::vector<std::vector<bool>> waits(stages, std::vector<bool>(stages, false));
+  auto const add = [&](int waiting, int set) {
+    if (set >= 0) waits[at(waiting)][at(plan.semaphores[at(set)].producer)] = true;
   };
   for (auto const& planned : plan.dependences)
-    if (waits_through(plan.pipeline.dependences[at(planned.dependence)].consumer, planned.semaphore_set))
-      return true;
-  for (auto const& edge : plan.reuse_edges)
-    if (waits_through(edge.writer, edge.semaphore_set)) return true;
-  return false;
+    add(plan.pipeline.dependences[at(planned.dependence)].consumer, planned.semaphore_set);
+  for (auto const& edge : plan.reuse_edges) add(edge.writer, edge.semaphore_set);
+  for (std::size_t b = 0; b < stages; ++b)
+    for (std::size_t between = 0; between < b; ++between)
+      if (waits[b][between])
+        for (std::size_t a = 0; a < between; ++a)
+          if (waits[between][a]) waits[b][a] = true;
+  return waits;
 }
 
 }  // namespace
@@ -32,7 +36,8 @@ Setting::Setting(Waits const& waits_, MachineProfile const& machine_)
       waits(waits_),
       sm(empty_sm(machine_)),
       sms(machine_.sms),
-      in_order(machine_.dispatches_in_launch_order) {
+      in_order(machine_.dispatches_in_launch_order),
+      waits_for_(transitive_waits(waits_.plan())) {
   auto const& stages = plan.pipeline.stages;
   for (int s = 0; s < static_cast<int>(stages.size()); ++s) {
     wait_kernel_of.push_back(-1);
@@ -71,7 +76,7 @@ std::vector<Stickable> stickable(Setting const& setting, int blocked_kernel) {
     bool can_wait = false;
     for (int earlier = 0; earlier < kernel.stage && !can_wait; ++earlier)
       can_wait = !setting.is_forced_before(earlier, kernel.stage) && !is_placed_before_blocked(earlier) &&
-                 reaches(setting.plan, kernel.stage, earlier);
+                 setting.waits_for(kernel.stage, earlier);
     auto const blocks = k == blocked_kernel ? std::min(kernel.waiting, kernel.blocks - 1) : kernel.waiting;
     if (can_wait && blocks > 0) result.push_back({k, blocks});
   }

@@ -38,6 +38,13 @@ struct Setting {
 
   /// In every schedule all blocks of stage a are placed before the first of stage b > a.
   bool is_forced_before(int a, int b) const;
+  /// Blocks of stage b wait, through any number of stages, for stage a.
+  bool waits_for(int b, int a) const {
+    return waits_for_[static_cast<std::size_t>(b)][static_cast<std::size_t>(a)];
+  }
+
+ private:
+  std::vector<std::vector<bool>> waits_for_;
 };
 
 struct Held {

@@ -11,7 +11,8 @@ namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-constexpr int k_max_pairs = 16;  // the best example is looked for among so many waiting blocks
+constexpr std::size_t k_max_holders = 3;  // kernels that a message lists
+constexpr int k_max_pairs = 16;           // the best example is looked for among so many waiting blocks
 
 std::string name_of(Plan const& plan, Block block) {
   auto const& stage = plan.pipeline.stages[at(block.stage)];
@@ -155,9 +156,12 @@ Diagnostic describe(Setting const& setting, Stuck const& stuck) {
   int last = blocked.stage;
   std::string list;
   for (std::size_t i = 0; i < holders.size(); ++i) {
-    if (i > 0) list += i + 1 == holders.size() ? " and " : ", ";
-    list += text_of(setting, holders[i]);
     last = std::max(last, setting.kernels[at(holders[i].kernel)].stage);
+    if (i > k_max_holders) continue;
+    if (i > 0) list += i + 1 == holders.size() || i == k_max_holders ? " and " : ", ";
+    list += i == k_max_holders && i + 1 < holders.size()
+                ? fmt::format("blocks of {} more kernels", holders.size() - k_max_holders)
+                : text_of(setting, holders[i]);
   }
 
   Diagnostic result;
