@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
+#include "diagnostic/nearest.hpp"
 #include "json/json_text.hpp"
 #include "json/reader.hpp"
 #include "tessera/shipped.hpp"
@@ -115,21 +116,6 @@ void check_together(Document& document, MachineProfile const& m) {
            "store_post_ns is at most post_ns");
 }
 
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    auto diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      auto const above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
 
 Expected<MachineProfile> parse_machine(std::string_view text, std::string const& file) {
@@ -185,21 +171,12 @@ Expected<MachineProfile> machine(std::string const& name) {
   Diagnostic d;
   d.code = k_unknown_machine;
   d.message = fmt::format("there is no machine \"{}\"", name);
-  std::string names;
-  std::string_view nearest;
-  std::size_t least = 3;  // further away, it is another word
-  for (auto const& file : shipped_machines()) {
-    if (!names.empty()) names += ", ";
-    names += file.name;
-    if (auto const far = distance(name, file.name); far < least) {
-      least = far;
-      nearest = file.name;
-    }
-  }
-  d.notes = {fmt::format("machines: {}", names)};
-  d.suggestion = nearest.empty()
-                     ? "give one of the machines above, or a profile file (machines/machine.schema.json)"
-                     : fmt::format("did you mean \"{}\"?", nearest);
+  std::vector<std::string> names;
+  for (auto const& file : shipped_machines()) names.emplace_back(file.name);
+  d.notes = {fmt::format("machines: {}", list_of(names))};
+  d.suggestion = did_you_mean(name, names);
+  if (d.suggestion.empty())
+    d.suggestion = "give one of the machines above, or a profile file (machines/machine.schema.json)";
   return refuse(std::move(d));
 }
 

@@ -128,7 +128,7 @@ class Gpu {
   void add_launches();
   void size_slots();
   void dispatch(std::vector<std::int32_t> const* candidates);
-  int emptiest(Footprint const& need, std::vector<std::int32_t> const& candidates) const;
+  void fill(int launch, std::vector<std::int32_t> const& candidates);
   bool fits(Sm const& sm, Footprint const& footprint) const;
   void place(int launch, int sm);
   void release(int block);

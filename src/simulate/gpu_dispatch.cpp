@@ -69,18 +69,19 @@ bool Gpu::fits(Sm const& sm, Footprint const& f) const {
 
 void Gpu::make_eligible(int launch, Picoseconds at) { queue_.wake(first_launch_ + launch, at); }
 
-// Where `launch` puts its next block: the emptiest SM of those that could have room, as the hardware
-// spreads a grid. -1: none has.
-int Gpu::emptiest(Footprint const& need, std::vector<std::int32_t> const& candidates) const {
-  int best = -1;
-  for (auto const i : candidates) {
-    auto const& sm = sms_[static_cast<std::size_t>(i)];
-    if ((best >= 0 && sm.resident >= sms_[static_cast<std::size_t>(best)].resident) || !fits(sm, need))
-      continue;
-    best = i;
-    if (sm.resident == 0) break;
+// Breadth first, as the hardware spreads a grid: the emptiest SMs get one block each, then the next emptiest.
+void Gpu::fill(int launch_index, std::vector<std::int32_t> const& candidates) {
+  auto& launch = launches_[static_cast<std::size_t>(launch_index)];
+  for (int level = 0; level < machine_.blocks_per_sm; ++level) {
+    bool fuller = false;
+    for (auto const i : candidates) {
+      if (launch.placed == launch.blocks) return;
+      auto const& sm = sms_[static_cast<std::size_t>(i)];
+      if (sm.resident == level && fits(sm, launch.footprint)) place(launch_index, i);
+      fuller = fuller || (sm.resident > level && fits(sm, launch.footprint));
+    }
+    if (!fuller) return;
   }
-  return best;
 }
 
 // Places what has room. `candidates` are the SMs that a block left since the last time: no other has new
@@ -89,11 +90,7 @@ void Gpu::dispatch(std::vector<std::int32_t> const* candidates) {
   for (std::size_t l = 0; l < launches_.size(); ++l) {
     auto& launch = launches_[l];
     if (!launch.eligible || launch.placed == launch.blocks) continue;
-    while (launch.placed < launch.blocks) {
-      auto const sm = emptiest(launch.footprint, *candidates);
-      if (sm < 0) break;
-      place(static_cast<int>(l), sm);
-    }
+    fill(static_cast<int>(l), *candidates);
     if (launch.placed == launch.blocks)
       candidates = &all_sms_;
     else if (machine_.dispatches_in_launch_order)

@@ -43,7 +43,7 @@ TEST(MachineJson, UnknownNameIsAnsweredWithTheNearest) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(to_text(refused.error()),
             "error E0602: there is no machine \"h20\"\n"
-            "   machines: a100, h200, v100\n"
+            "   machines: a100, h200 and v100\n"
             "   hint: did you mean \"h200\"?");
   EXPECT_THAT(to_text(machine("mi300").error()), HasSubstr("give one of the machines above"));
 }
