@@ -10,7 +10,8 @@ Expected<Plan> choose(CheckedPipeline const& checked, MachineProfile const& mach
   Search search(machine, price, options);
   if (auto stream = search.stream_order(checked.pipeline()); !stream)
     return tl::make_unexpected(std::move(stream).error());
-  if (auto searched = search.early_starts(checked); !searched)
+  search.grid_waits(checked);
+  if (auto searched = search.tile_waits(checked); !searched)
     return tl::make_unexpected(std::move(searched).error());
   search.ablate(checked);
   return search.finish();

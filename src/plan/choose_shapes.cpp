@@ -214,18 +214,35 @@ class ShapeSearch {
     for (std::size_t i = 0; i < by_filled.size() && filled < k_early_by_filled; ++i)
       filled += add(by_filled[i]);
 
-    std::optional<CheckedPipeline> best_checked;
+    std::vector<CheckedPipeline> pipelines;
+    std::size_t best_pipeline = 0;
+    auto const track = [&](std::size_t i, auto&& attempt) {
+      auto const before = search_.best() ? search_.best()->outcome.us : 0;
+      attempt();
+      if (search_.best() && search_.best()->outcome.us != before) best_pipeline = i;
+    };
     for (auto const index : chosen) {
       auto tiled = tile(graph_, choices_of(combinations[index]));
       if (!tiled) continue;
       auto checked = check(*tiled);
       if (!checked) return tl::make_unexpected(std::move(checked).error());
-      auto const before = search_.best() ? search_.best()->outcome.us : 0;
-      price_in_stream_order(choices_of(combinations[index]));
-      if (auto tried = search_.early_starts(*checked); !tried) return tried;
-      if (search_.best() && search_.best()->outcome.us != before) best_checked = std::move(*checked);
+      pipelines.push_back(std::move(*checked));
+      track(pipelines.size() - 1, [&] {
+        price_in_stream_order(choices_of(combinations[index]));
+        search_.grid_waits(pipelines.back());
+      });
     }
-    if (best_checked) search_.ablate(*best_checked);
+    // The one that is best so far goes first, while the budget lasts.
+    std::vector<std::size_t> sequence{best_pipeline};
+    for (std::size_t i = 0; i < pipelines.size(); ++i)
+      if (i != sequence.front()) sequence.push_back(i);
+    Expected<void> tried;
+    for (auto const i : sequence) {
+      if (i >= pipelines.size()) continue;
+      track(i, [&] { tried = search_.tile_waits(pipelines[i]); });
+      if (!tried) return tried;
+    }
+    if (best_pipeline < pipelines.size()) search_.ablate(pipelines[best_pipeline]);
     if (auto const rest = combinations.size() - chosen.size(); rest > 0) {
       double least = 0;
       for (std::size_t i = 0; i < by_filled.size() && least == 0; ++i)

@@ -139,7 +139,9 @@ std::vector<Policy> generate_policies(Pipeline const& pipeline, int dependence_i
   auto const& dependence = pipeline.dependences[static_cast<std::size_t>(dependence_index)];
   auto const grid = pipeline.stages[static_cast<std::size_t>(dependence.producer)].tile_grid();
   auto const choices = dimension_choices(pipeline, dependence);
-  bool const convolution = reads_like_convolution(dependence);
+  bool const convolution =
+      reads_like_convolution(dependence) ||
+      pipeline.stages[static_cast<std::size_t>(dependence.consumer)].kernel.rfind("conv2d", 0) == 0;
 
   std::vector<Policy> policies;
   for (auto const& d3 : choices[3])

@@ -53,12 +53,14 @@ std::string shapes_differ(Outcome const& loser, Outcome const& winner) {
 
 std::string policies_differ(Outcome const& loser, Outcome const& winner) {
   auto const shift = start_shift(loser, winner);
-  if (loser.waits >= winner.waits)
-    return fmt::format("{} instead of {}{}", waits(loser.waits), grouped(winner.waits),
-                       shift.empty() ? ", for no earlier start" : ", and " + shift);
-  return fmt::format("a value counts up to {} posts instead of {}, so that a tile waits for more{}",
-                     grouped(loser.posts_per_value), grouped(winner.posts_per_value),
-                     shift.empty() ? "" : ", and " + shift);
+  auto const and_shift = shift.empty() ? "" : ", and " + shift;
+  if (loser.waits < winner.waits && loser.posts_per_value > winner.posts_per_value)
+    return fmt::format("a value counts up to {} posts instead of {}, so that a tile waits for more{}",
+                       grouped(loser.posts_per_value), grouped(winner.posts_per_value), and_shift);
+  if (loser.waits == winner.waits)
+    return fmt::format("{} instead of {}, with as many waits{}", loser.policies, winner.policies, and_shift);
+  return fmt::format("{} instead of {}{}", waits(loser.waits), grouped(winner.waits),
+                     shift.empty() ? ", for no earlier start" : and_shift);
 }
 
 std::string mechanism_differs(Outcome const& loser, Outcome const& winner) {

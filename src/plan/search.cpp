@@ -16,6 +16,12 @@ constexpr Mechanism k_tile_mechanisms[] = {Mechanism::wait_kernel, Mechanism::pd
 /// Merging looks at every (consumer tile, producer tile) pair; beyond this many it is not worth its time.
 constexpr std::int64_t k_most_pairs_to_merge = 2'000'000;
 
+/// A simulated block takes a few microseconds of one core, so that this many keep a search below a second.
+/// Counted in blocks and not in time, because the same input must give the same plan.
+constexpr std::int64_t k_block_budget = 150'000;
+/// Priced whatever they take: stream order, PDL, and each other mechanism with two policies.
+constexpr int k_least_priced = 10;
+
 Recipe recipe_for(Mechanism mechanism, bool optimized) {
   Recipe recipe;
   recipe.mechanism = mechanism;
@@ -65,6 +71,7 @@ Search::Tried Search::price(Plan plan, Recipe const& recipe) {
   }
   auto timeline = price_(plan);
   ++priced_;
+  for (auto const& stage : plan.pipeline.stages) blocks_priced_ += stage.blocks();
   if (!timeline) {
     note_refusal(recipe, plan.pipeline, timeline.error());
     return Tried::refused;
@@ -82,7 +89,17 @@ Search::Tried Search::price(Plan plan, Recipe const& recipe) {
   return Tried::better;
 }
 
+bool Search::affordable(Pipeline const& pipeline) const {
+  std::int64_t blocks = 0;
+  for (auto const& stage : pipeline.stages) blocks += stage.blocks();
+  return priced_ < k_least_priced || blocks_priced_ + blocks <= k_block_budget;
+}
+
 Search::Tried Search::try_recipe(CheckedPipeline const& checked, Recipe const& recipe) {
+  if (!affordable(checked.pipeline())) {
+    ++beyond_budget_;
+    return Tried::refused;
+  }
   auto plan = build_plan(checked, machine_, recipe);
   if (!plan) {
     note_refusal(recipe, checked.pipeline(), plan.error());
@@ -153,75 +170,88 @@ std::vector<std::vector<Policy>> policy_families(std::vector<std::vector<Policy>
   return families;
 }
 
-void Search::try_tiles(CheckedPipeline const& checked, Mechanism mechanism,
-                       std::vector<std::vector<Policy>> const& policies, bool has_order) {
-  auto recipe = recipe_for(mechanism, options_.all_optimizations);
-  std::optional<std::vector<Policy>> best_family;
-  double best_us = 0;
-  std::vector<std::vector<Policy>> known;
-  auto const try_family = [&](std::vector<Policy> const& family, bool as_needed) {
-    if (!as_needed) known.push_back(family);
-    recipe.policies = family;
-    recipe.as_needed_order = as_needed;
-    auto const tried = try_recipe(checked, recipe);
-    if (tried == Tried::refused) return;
-    if (!best_family || outcomes_.back().us < best_us) best_family = family, best_us = outcomes_.back().us;
-  };
-  for (auto const& family : policy_families(policies)) {
-    try_family(family, false);
-    if (has_order) try_family(family, true);
-  }
-  if (!best_family) return;
-
-  // A chain's dependences need not agree: from the best family, change one dependence after the other.
-  if (policies.size() > 1)
-    for (std::size_t d = 0; d < policies.size(); ++d)
-      for (auto const& policy : policies[d]) {
-        auto family = *best_family;
-        family[d] = policy;
-        auto const same = [&](std::vector<Policy> const& other) { return same_family(family, other); };
-        if (std::none_of(known.begin(), known.end(), same)) try_family(family, false);
-      }
-  recipe.policies = *best_family;
-  recipe.as_needed_order = false;
-  if (recipe.reorder_loads) {
-    recipe.reorder_loads = false;
-    try_recipe(checked, recipe);
-    recipe.reorder_loads = true;
-  }
-  std::int64_t pairs = 0;
-  for (auto const& facts : checked.facts()) pairs += facts.pairs;
-  if (mechanism == Mechanism::fused && pairs <= k_most_pairs_to_merge) {
-    recipe.merged_tickets = true;
-    try_recipe(checked, recipe);
-  }
+void Search::grid_waits(CheckedPipeline const& checked) {
+  if (checked.pipeline().stages.size() < 2 || !wants(Mechanism::pdl)) return;
+  auto recipe = recipe_for(Mechanism::pdl, options_.all_optimizations);
+  // Early loads share the bandwidth of the stage that still runs: they need not pay.
+  if (try_recipe(checked, recipe) == Tried::refused || !recipe.reorder_loads) return;
+  recipe.reorder_loads = false;
+  try_recipe(checked, recipe);
 }
 
-Expected<void> Search::early_starts(CheckedPipeline const& checked) {
+Expected<void> Search::tile_waits(CheckedPipeline const& checked) {
   auto const& pipeline = checked.pipeline();
   if (pipeline.stages.size() < 2) return {};
   auto const policies = allowed_policies(pipeline);
   if (!policies) return tl::make_unexpected(policies.error());
-  if (wants(Mechanism::pdl)) {
-    auto recipe = recipe_for(Mechanism::pdl, options_.all_optimizations);
-    // Early loads share the bandwidth of the stage that still runs: they need not pay.
-    if (try_recipe(checked, recipe) != Tried::refused && recipe.reorder_loads) {
-      recipe.reorder_loads = false;
-      try_recipe(checked, recipe);
-    }
-  }
-  auto const orders = dependence_orders(pipeline);
-  bool const has_order =
-      std::any_of(orders.begin(), orders.end(), [](TileOrder const& order) { return !order.table.empty(); });
+
+  struct Best {
+    Recipe recipe;
+    double us = 0;
+    bool any = false;
+  };
+  std::vector<Best> bests;
   for (auto const mechanism : k_tile_mechanisms) {
     if (!wants(mechanism)) continue;
     if (mechanism == Mechanism::pdl_tiles && !machine_.has_pdl) {
-      auto refused = build_plan(checked, machine_, recipe_for(mechanism, true));
-      if (!refused) note_refusal(recipe_for(mechanism, true), pipeline, refused.error());
+      auto const recipe = recipe_for(mechanism, options_.all_optimizations);
+      if (auto refused = build_plan(checked, machine_, recipe); !refused)
+        note_refusal(recipe, pipeline, refused.error());
       continue;
     }
-    try_tiles(checked, mechanism, *policies, has_order);
+    bests.push_back({recipe_for(mechanism, options_.all_optimizations), 0, false});
   }
+  auto const attempt = [&](Best& best, Recipe const& recipe) {
+    auto const count = outcomes_.size();
+    try_recipe(checked, recipe);
+    if (outcomes_.size() == count) return;
+    if (!best.any || outcomes_.back().us < best.us) best = {recipe, outcomes_.back().us, true};
+  };
+
+  // Every mechanism with one family before any with the next, so that a short budget leaves none out.
+  auto const families = policy_families(*policies);
+  for (auto const& family : families)
+    for (auto& best : bests) {
+      auto recipe = best.recipe;
+      recipe.policies = family;
+      attempt(best, recipe);
+    }
+  std::erase_if(bests, [](Best const& best) { return !best.any; });
+  if (bests.empty()) return {};
+
+  auto const orders = dependence_orders(pipeline);
+  bool const has_order =
+      std::any_of(orders.begin(), orders.end(), [](TileOrder const& order) { return !order.table.empty(); });
+  std::int64_t pairs = 0;
+  for (auto const& facts : checked.facts()) pairs += facts.pairs;
+  for (auto& best : bests) {
+    auto const variant = [&](bool Recipe::*member, bool value) {
+      auto recipe = best.recipe;
+      if (recipe.*member == value) return;
+      recipe.*member = value;
+      attempt(best, recipe);
+    };
+    if (has_order) variant(&Recipe::as_needed_order, true);
+    variant(&Recipe::reorder_loads, false);
+    if (best.recipe.mechanism == Mechanism::fused && pairs <= k_most_pairs_to_merge)
+      variant(&Recipe::merged_tickets, true);
+  }
+
+  // A chain's dependences need not agree: change one after the other, under the best mechanism.
+  if (policies->size() < 2) return {};
+  auto& best =
+      *std::min_element(bests.begin(), bests.end(), [](auto const& a, auto const& b) { return a.us < b.us; });
+  auto known = families;
+  for (std::size_t d = 0; d < policies->size(); ++d)
+    for (auto const& policy : (*policies)[d]) {
+      auto recipe = best.recipe;
+      recipe.policies[d] = policy;
+      if (std::any_of(known.begin(), known.end(),
+                      [&](auto const& other) { return same_family(recipe.policies, other); }))
+        continue;
+      known.push_back(recipe.policies);
+      attempt(best, recipe);
+    }
   return {};
 }
 
@@ -267,6 +297,11 @@ Expected<Plan> Search::finish() {
     plan.alternatives.push_back({outcome.description, outcome.us, reason(outcome, winner)});
   }
   plan.alternatives.insert(plan.alternatives.end(), left_out_.begin(), left_out_.end());
+  if (beyond_budget_ > 0)
+    plan.alternatives.push_back(
+        {fmt::format("{} more candidates", beyond_budget_), 0,
+         fmt::format("not priced: a search prices {} blocks, and {} were spent on what looked better",
+                     k_block_budget, blocks_priced_)});
   plan.stream_order_us = best_stream_->us;
   plan.bound_by = bound_by(plan, best_->timeline, machine_);
   plan.why = choice_in_words(winner, *best_stream_, next, plan.bound_by);

@@ -27,8 +27,11 @@ class Search {
   /// Microseconds in stream order, or why it cannot run.
   Expected<double> stream_order(Pipeline const& pipeline);
 
-  /// Every mechanism, policy and order for one pipeline, whose stream order has been priced.
-  Expected<void> early_starts(CheckedPipeline const& checked);
+  /// PDL with its grid-wide wait, for a pipeline whose stream order has been priced.
+  void grid_waits(CheckedPipeline const& checked);
+
+  /// Every mechanism with semaphores, every policy and order, as far as the budget goes.
+  Expected<void> tile_waits(CheckedPipeline const& checked);
 
   /// The best candidate again, without each of its optimizations.
   void ablate(CheckedPipeline const& checked);
@@ -49,8 +52,7 @@ class Search {
   bool known(std::string const& description) const;
   void note_refusal(Recipe const& recipe, Pipeline const& pipeline, Diagnostics const& why);
   Expected<std::vector<std::vector<Policy>>> allowed_policies(Pipeline const& pipeline) const;
-  void try_tiles(CheckedPipeline const& checked, Mechanism mechanism,
-                 std::vector<std::vector<Policy>> const& policies, bool has_order);
+  bool affordable(Pipeline const& pipeline) const;
 
   MachineProfile const& machine_;
   Pricer const& price_;
@@ -61,6 +63,8 @@ class Search {
   std::vector<Alternative> left_out_;
   Diagnostics refusals_;
   int priced_ = 0;
+  std::int64_t blocks_priced_ = 0;
+  int beyond_budget_ = 0;
 };
 
 /// One policy per dependence for every name that any dependence has: the dependences that have no policy of
