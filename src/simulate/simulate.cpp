@@ -16,7 +16,7 @@ constexpr std::int64_t k_most_blocks = 5'000'000;
 
 Diagnostic mismatch(Plan const& plan, std::string what) {
   Diagnostic d;
-  d.code = "E0503";
+  d.code = "E0505";
   d.where = plan.pipeline.where;
   d.message = "the plan does not fit its pipeline: " + std::move(what);
   d.suggestion = "load plans with parse_plan(), which refuses such a plan, or let choose() make it";

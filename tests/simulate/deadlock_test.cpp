@@ -9,9 +9,8 @@ namespace {
 
 using support::Policy;
 
-/// Three stages on separate streams without wait kernels: the last one reads the first, the middle one only
-/// the first too, and the machine places any kernel's blocks.
-Plan stuck(MachineProfile const& machine) {
+/// Two dependent grids in one persistent launch on four workers; whether it gets stuck is up to the tickets.
+Plan two_grids(MachineProfile const& machine) {
   Pipeline p;
   p.name = "chain";
   p.stages = {support::make_stage("gemm1", 3, 2), support::make_stage("gemm2", 4, 2)};
@@ -22,7 +21,7 @@ Plan stuck(MachineProfile const& machine) {
 
 TEST(Deadlock, ConsumersFirstHoldAllWorkersAndTheChainSaysSo) {
   auto const machine = support::ideal_machine(4);
-  auto plan = stuck(machine);
+  auto plan = two_grids(machine);
   for (int i = 0; i < 4; ++i) plan.tickets.push_back({1, i});
   for (int i = 0; i < 6; ++i) plan.tickets.push_back({0, i});
   for (int i = 4; i < 8; ++i) plan.tickets.push_back({1, i});
@@ -39,7 +38,7 @@ TEST(Deadlock, ConsumersFirstHoldAllWorkersAndTheChainSaysSo) {
 
 TEST(Deadlock, ProducersFirstFinish) {
   auto const machine = support::ideal_machine(4);
-  EXPECT_TRUE(simulate(stuck(machine), machine).has_value());
+  EXPECT_TRUE(simulate(two_grids(machine), machine).has_value());
 }
 
 TEST(Deadlock, HeldSmsAreCountedByStage) {

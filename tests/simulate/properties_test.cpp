@@ -102,13 +102,13 @@ TEST(Properties, RefusesWhatItCannotSimulate) {
   EXPECT_EQ(code(plan), "");
   auto bad = plan;
   bad.stages.pop_back();
-  EXPECT_EQ(code(bad), "E0503");
+  EXPECT_EQ(code(bad), "E0505");
   bad = plan;
   bad.semaphores[0].count = 5;
-  EXPECT_EQ(code(bad), "E0503");
+  EXPECT_EQ(code(bad), "E0505");
   bad = plan;
   bad.pipeline.stages[0].grid[0].extent = -3;
-  EXPECT_EQ(code(bad), "E0503");
+  EXPECT_EQ(code(bad), "E0505");
   bad = plan;
   bad.pipeline.stages[0].grid[0].extent = 4'000'000;
   bad.pipeline.stages[0].grid[1].extent = 4'000'000;
