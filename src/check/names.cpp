@@ -3,40 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cstddef>
 
 namespace tessera::check_detail {
-namespace {
-
-constexpr std::string_view k_keywords[] = {
-    "alignas",     "alignof",  "and",        "and_eq",    "asm",       "auto",         "bitand",
-    "bitor",       "bool",     "break",      "case",      "catch",     "char",         "char16_t",
-    "char32_t",    "char8_t",  "class",      "co_await",  "co_return", "co_yield",     "compl",
-    "concept",     "const",    "const_cast", "consteval", "constexpr", "constinit",    "continue",
-    "decltype",    "default",  "delete",     "do",        "double",    "dynamic_cast", "else",
-    "enum",        "explicit", "export",     "extern",    "false",     "float",        "for",
-    "friend",      "goto",     "if",         "inline",    "int",       "long",         "mutable",
-    "namespace",   "new",      "noexcept",   "not",       "not_eq",    "nullptr",      "operator",
-    "or",          "or_eq",    "private",    "protected", "public",    "register",     "reinterpret_cast",
-    "requires",    "return",   "short",      "signed",    "sizeof",    "static",       "static_assert",
-    "static_cast", "struct",   "switch",     "template",  "this",      "thread_local", "throw",
-    "true",        "try",      "typedef",    "typeid",    "typename",  "union",        "unsigned",
-    "using",       "virtual",  "void",       "volatile",  "wchar_t",   "while",        "xor",
-    "xor_eq",
-};
-
-}  // namespace
-
-bool is_identifier(std::string_view name) {
-  auto const letter = [](unsigned char c) { return c == '_' || (c < 128 && std::isalpha(c)); };
-  auto const part = [&](unsigned char c) { return letter(c) || (c < 128 && std::isdigit(c)); };
-  return !name.empty() && letter(static_cast<unsigned char>(name[0])) &&
-         std::all_of(name.begin(), name.end(), part) &&
-         std::find(std::begin(k_keywords), std::end(k_keywords), name) == std::end(k_keywords);
-}
-
 SourceLine place_of(Pipeline const& pipeline, Stage const& stage) {
   return stage.where.file.empty() ? pipeline.where : stage.where;
 }

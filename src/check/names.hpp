@@ -9,9 +9,6 @@
 
 namespace tessera::check_detail {
 
-/// Usable as a name in generated C++: letters, digits, _, no leading digit, not a keyword.
-bool is_identifier(std::string_view name);
-
 /// The place itself, or the nearest one around it that is known.
 SourceLine place_of(Pipeline const& pipeline, Stage const& stage);
 SourceLine place_of(Pipeline const& pipeline, Dependence const& dependence);

@@ -10,6 +10,7 @@
 
 #include "check/limits.hpp"
 #include "check/names.hpp"
+#include "describe/names.hpp"
 
 namespace tessera::check_detail {
 namespace {
@@ -17,14 +18,14 @@ namespace {
 void check_name(Pipeline const& pipeline, Stage const& stage, std::string const& what,
                 std::string const& name, Diagnostics& found) {
   if (is_identifier(name)) return;
-  found.push_back({"E0102",
-                   Severity::error,
-                   place_of(pipeline, stage),
-                   name.empty() ? fmt::format("{} has no name", what)
-                                : fmt::format("\"{}\" cannot be the name of {}", name, what),
-                   {},
-                   "names become C++ identifiers: letters, digits and _, not starting with a digit, "
-                   "and no keyword"});
+  found.push_back(
+      {"E0102",
+       Severity::error,
+       place_of(pipeline, stage),
+       name.empty() ? fmt::format("{} has no name", what)
+                    : fmt::format("\"{}\" cannot be the name of {}", name, what),
+       {},
+       "names become C++ identifiers: letters, digits and _, at most 64, a letter first, and no keyword"});
 }
 
 void check_names(Pipeline const& pipeline, int index, Diagnostics& found) {

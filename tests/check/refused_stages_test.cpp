@@ -98,11 +98,11 @@ TEST(RefusedStages, NamesThatAreNoIdentifiers) {
   p.stages[0].name = "";
   EXPECT_EQ(findings(p),
             "mlp.cpp:11: error E0102: stage 0 has no name\n"
-            "   hint: names become C++ identifiers: letters, digits and _, not starting with a digit, and no "
-            "keyword\n"
+            "   hint: names become C++ identifiers: letters, digits and _, at most 64, a letter first, and "
+            "no keyword\n"
             "mlp.cpp:12: error E0102: \"2nd gemm\" cannot be the name of stage 1\n"
-            "   hint: names become C++ identifiers: letters, digits and _, not starting with a digit, and no "
-            "keyword");
+            "   hint: names become C++ identifiers: letters, digits and _, at most 64, a letter first, and "
+            "no keyword");
 }
 
 TEST(RefusedStages, KeywordAndTwoDimensionsOfOneName) {
@@ -113,8 +113,8 @@ TEST(RefusedStages, KeywordAndTwoDimensionsOfOneName) {
             "mlp.cpp:11: error E0102: gemm1 has two dimensions named x\n"
             "   hint: rename one of them\n"
             "mlp.cpp:12: error E0102: \"class\" cannot be the name of stage 1\n"
-            "   hint: names become C++ identifiers: letters, digits and _, not starting with a digit, and no "
-            "keyword");
+            "   hint: names become C++ identifiers: letters, digits and _, at most 64, a letter first, and "
+            "no keyword");
 }
 
 TEST(RefusedStages, NoBuffers) {

@@ -55,7 +55,12 @@ class CheckedPipeline {
 /// Refuses with every mistake found, not only the first: empty or oversized grids, unknown or
 /// duplicate names, wrong ranks, producer tiles outside their grid (with the first offending pair as
 /// counter-example, and how many there are), dependences that go in a circle or backwards in launch
-/// order, operands that name no buffer. Pure; <= 1 s for 10^6 tiles.
+/// order, operands that name no buffer or whose writer no dependence names, impossible costs. "First"
+/// is in launch order: smallest linear tile. Pure; <= 1 s for 10^6 tiles.
 Expected<CheckedPipeline> check(Pipeline const& pipeline);
+
+class PipelineBuilder;
+/// build() and check() in one: what either refuses.
+Expected<CheckedPipeline> check(PipelineBuilder const& builder);
 
 }  // namespace tessera
