@@ -121,7 +121,9 @@ struct ChainMemory {
 /// Counters of a stage are a cache line apart: they are the most contended words of a launch.
 constexpr int k_counter_spacing = 16;
 /// Length of ChainMemory::counters for so many stages.
-constexpr long long counters_for(int stages) { return 3LL * k_counter_spacing * (stages < 1 ? 1 : stages); }
+TESSERA_HOST_DEVICE constexpr long long counters_for(int stages) {
+  return 3LL * k_counter_spacing * (stages < 1 ? 1 : stages);
+}
 
 namespace detail {
 

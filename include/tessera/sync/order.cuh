@@ -43,11 +43,12 @@ struct TableOrder {
 namespace detail {
 
 template <class Order>
-constexpr auto has_tile_at(int) -> decltype(static_cast<long long>(Order::tile_at(0LL)), true) {
+TESSERA_HOST_DEVICE constexpr auto has_tile_at(int)
+    -> decltype(static_cast<long long>(Order::tile_at(0LL)), true) {
   return true;
 }
 template <class Order>
-constexpr bool has_tile_at(...) {
+TESSERA_HOST_DEVICE constexpr bool has_tile_at(...) {
   return false;
 }
 
@@ -58,7 +59,7 @@ template <class Order>
 struct RequireOrder {
   static_assert(
       detail::has_tile_at<Order>(0),
-      "A tile order must provide static `tile_at(long long position)`; it returns the linear tile that "
+      "A tile order must provide static tile_at(long long position); it returns the linear tile that "
       "is processed at that position, and is a permutation of the grid's tiles. See docs/sync.md.");
   static constexpr bool met = true;
 };

@@ -101,41 +101,41 @@ struct TablePolicy {
 namespace detail {
 
 template <class T>
-T made();
+TESSERA_HOST_DEVICE T made();
 template <class Policy>
-constexpr auto has_semaphore_of(int)
+TESSERA_HOST_DEVICE constexpr auto has_semaphore_of(int)
     -> decltype(static_cast<long long>(made<Policy const>().semaphore_of(made<TileGrid>(), made<Tile>())),
                 true) {
   return true;
 }
 template <class Policy>
-constexpr bool has_semaphore_of(...) {
+TESSERA_HOST_DEVICE constexpr bool has_semaphore_of(...) {
   return false;
 }
 template <class Policy>
-constexpr auto has_tiles_of(int)
+TESSERA_HOST_DEVICE constexpr auto has_tiles_of(int)
     -> decltype(static_cast<long long>(made<Policy const>().tiles_of(made<TileGrid>(), 0LL)), true) {
   return true;
 }
 template <class Policy>
-constexpr bool has_tiles_of(...) {
+TESSERA_HOST_DEVICE constexpr bool has_tiles_of(...) {
   return false;
 }
 template <class Policy>
-constexpr auto has_map(int) -> decltype(SemaphoreMap(Policy::map()), true) {
+TESSERA_HOST_DEVICE constexpr auto has_map(int) -> decltype(SemaphoreMap(Policy::map()), true) {
   return true;
 }
 template <class Policy>
-constexpr bool has_map(...) {
+TESSERA_HOST_DEVICE constexpr bool has_map(...) {
   return false;
 }
 template <class Policy>
-constexpr auto has_count(int)
+TESSERA_HOST_DEVICE constexpr auto has_count(int)
     -> decltype(static_cast<long long>(made<Policy const>().count(made<TileGrid>())), true) {
   return true;
 }
 template <class Policy>
-constexpr bool has_count(...) {
+TESSERA_HOST_DEVICE constexpr bool has_count(...) {
   return false;
 }
 
@@ -145,13 +145,13 @@ constexpr bool has_count(...) {
 template <class Policy>
 struct RequirePolicy {
   static_assert(detail::has_semaphore_of<Policy>(0),
-                "A sync policy must provide `semaphore_of(TileGrid, Tile)`; it returns the index of the "
+                "A sync policy must provide semaphore_of(TileGrid, Tile); it returns the index of the "
                 "semaphore that the producer tile posts to, from 0 to count(grid) - 1. See docs/sync.md.");
   static_assert(detail::has_tiles_of<Policy>(0),
-                "A sync policy must provide `tiles_of(TileGrid, long long semaphore)`; it returns how many "
+                "A sync policy must provide tiles_of(TileGrid, long long semaphore); it returns how many "
                 "producer tiles post to the semaphore. See docs/sync.md.");
   static_assert(detail::has_count<Policy>(0),
-                "A sync policy must provide `count(TileGrid)`; it returns the number of semaphores for the "
+                "A sync policy must provide count(TileGrid); it returns the number of semaphores for the "
                 "grid. See docs/sync.md.");
   static constexpr bool met = true;
 };

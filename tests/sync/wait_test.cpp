@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "tessera/sync.cuh"
+
+namespace tessera {
+namespace {
+
+TEST(Wait, TheComparisonHoldsAcrossTheWrap) {
+  static_assert(reached(5, 5) && reached(6, 5) && !reached(4, 5));
+  static_assert(reached(2, 0xFFFFFFFEu) && !reached(0xFFFFFFFEu, 2));
+}
+
+struct FakeClock {
+  static inline unsigned long long time = 0;
+  static unsigned long long now() { return time += 10; }
+};
+
+TEST(Wait, ADeadlineRecordsTheFirstStallOnly) {
+  unsigned semaphore = 7;
+  StallRecord record;
+  DeadlineWatch<FakeClock> const watch{&record, 100};
+  EXPECT_FALSE(wait_until<Scope::device>(&semaphore, 9u, watch, WaitPlace{2, 33, 4}));
+  EXPECT_EQ(record.state, 2u);
+  EXPECT_EQ(record.stage, 2);
+  EXPECT_EQ(record.tile, 33);
+  EXPECT_EQ(record.semaphore, 4);
+  EXPECT_EQ(record.seen, 7u);
+  EXPECT_EQ(record.expected, 9u);
+  EXPECT_GE(record.waited_ns, 100u);
+  EXPECT_FALSE(wait_until<Scope::device>(&semaphore, 8u, watch, WaitPlace{1, 1, 1}));
+  EXPECT_EQ(record.stage, 2);
+  // What is already there is there, stall or not.
+  EXPECT_TRUE(wait_until<Scope::device>(&semaphore, 7u, watch, WaitPlace{}));
+}
+
+template <Scope S>
+void expect_message_passing() {
+  // A thousand hand-overs of a plain integer in both directions.
+  unsigned to = 0;
+  unsigned from = 0xFFFFFE00u;  // wraps on the way
+  int value = 0;
+  unsigned const start = from;
+  std::thread other([&] {
+    for (unsigned round = 1; round <= 1000; ++round) {
+      wait_until<S>(&to, round, NoWatch{}, WaitPlace{});
+      value = value * 2 % 1009 + 1;
+      add_release<S>(&from, 1u);
+    }
+  });
+  int expected = 0;
+  for (unsigned round = 1; round <= 1000; ++round) {
+    value += 3;
+    store_release<S>(&to, round);
+    wait_until<S>(&from, start + round, NoWatch{}, WaitPlace{});
+    expected = (expected + 3) * 2 % 1009 + 1;
+    ASSERT_EQ(value, expected);
+  }
+  other.join();
+}
+
+TEST(Wait, WhatWasWrittenBeforeThePostIsThereAfterTheWait) {
+  expect_message_passing<Scope::block>();
+  expect_message_passing<Scope::device>();
+  expect_message_passing<Scope::system>();
+}
+
+TEST(Wait, TicketsAreDrawnOnce) {
+  unsigned long long counter = 0;
+  std::vector<unsigned long long> drawn(400);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) {
+        auto const ticket = draw_ticket(&counter);
+        ++drawn[ticket];
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(drawn, std::vector<unsigned long long>(400, 1));
+}
+
+TEST(Views, CanBePassedToKernels) {
+  static_assert(std::is_trivially_copyable_v<ChainMemory>);
+  static_assert(std::is_trivially_copyable_v<DeadlineWatch<>>);
+  static_assert(std::is_trivially_copyable_v<StallRecord>);
+}
+
+}  // namespace
+}  // namespace tessera
