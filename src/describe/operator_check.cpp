@@ -270,13 +270,14 @@ std::optional<Diagnostic> oversized(Stage const& stage) {
     grid += (grid.empty() ? "" : " x ") + std::to_string(dim.extent);
   }
   if (product_fits(factors)) return std::nullopt;
-  return Diagnostic{"E0154",
-                    Severity::error,
-                    stage.where,
-                    fmt::format("{} would have {} tiles in {} splits, more than {} blocks", stage.name, grid,
-                                stage.splits, k_largest_size),
-                    {},
-                    "use larger tiles"};
+  return Diagnostic{
+      "E0154",
+      Severity::error,
+      stage.where,
+      fmt::format("{} would have {} tiles, each in {}: more than {} blocks", stage.name, grid,
+                  stage.splits == 1 ? "one block" : fmt::format("{} splits", stage.splits), k_largest_size),
+      {},
+      "use larger tiles"};
 }
 
 }  // namespace tessera

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "describe/operator_check.hpp"
 #include "describe/reads.hpp"
@@ -120,17 +119,17 @@ Expected<Pipeline> tile(OperatorGraph const& graph, std::vector<TileChoice> cons
   Pipeline pipeline;
   pipeline.name = graph.name;
   pipeline.where = graph.where;
-  std::map<std::string, int> index_of;
+  for (std::size_t i = 0; i < graph.operators.size(); ++i) {
+    pipeline.stages.push_back(stage_of(graph, graph.operators[i], choices[i]));
+    if (auto problem = oversized(pipeline.stages.back())) problems.push_back(std::move(*problem));
+  }
+  if (!problems.empty()) return tl::make_unexpected(std::move(problems));
+
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
     auto const& op = graph.operators[i];
-    auto stage = stage_of(graph, op, choices[i]);
-    if (auto problem = oversized(stage)) {
-      problems.push_back(std::move(*problem));
-      continue;
-    }
     for (auto const& input : op.inputs) {
       if (input.producer.empty()) continue;
-      auto const producer = index_of.at(input.producer);
+      auto const producer = find_stage(pipeline, input.producer);  // problems_of has seen that it is there
       auto const from = static_cast<std::size_t>(producer);
       Edge const edge{tiling_of(op, choices[i].kernel),
                       tiling_of(graph.operators[from], choices[from].kernel), graph.attention, graph.conv};
@@ -138,10 +137,7 @@ Expected<Pipeline> tile(OperatorGraph const& graph, std::vector<TileChoice> cons
                                       accesses_of(input.pattern, edge), OnComplete::release_waiters,
                                       op.where});
     }
-    index_of[op.name] = static_cast<int>(i);
-    pipeline.stages.push_back(std::move(stage));
   }
-  if (!problems.empty()) return tl::make_unexpected(std::move(problems));
   return pipeline;
 }
 
