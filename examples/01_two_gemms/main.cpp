@@ -11,7 +11,7 @@
 
 namespace {
 
-// gemm1 writes 512 x 1536, gemm2 reads it row by row and writes 512 x 3072; tiles of 256 x 128.
+// gemm1 writes 7168 x 1536, gemm2 reads it row by row and writes 7168 x 3072; tiles of 256 x 128.
 tessera::Expected<tessera::CheckedPipeline> two_gemms(int columns_read) {
   tessera::PipelineBuilder mlp("two_gemms");
   auto [x, y] = mlp.dims("x", "y");
@@ -20,14 +20,14 @@ tessera::Expected<tessera::CheckedPipeline> two_gemms(int columns_read) {
     return tessera::StageCost{2.0 * 256 * 128 * k, 2.0 * 256 * 128, static_cast<int>(k) / 64, 2};
   };
 
-  auto gemm1 = mlp.stage("gemm1", {x = 12, y = 2});
+  auto gemm1 = mlp.stage("gemm1", {x = 12, y = 28});
   gemm1.resources(block).cost(cost(3072));
-  gemm1.reads("a", "input", 2.0 * 256 * 3072, 2.0 * 512 * 3072);
+  gemm1.reads("a", "input", 2.0 * 256 * 3072, 2.0 * 7168 * 3072);
   gemm1.reads("b", "w1", 2.0 * 3072 * 128, 2.0 * 3072 * 1536);
 
-  auto gemm2 = mlp.stage("gemm2", {x = 24, y = 2});
+  auto gemm2 = mlp.stage("gemm2", {x = 24, y = 28});
   gemm2.resources(block).cost(cost(1536));
-  gemm2.reads("a", "gemm1", 2.0 * 256 * 1536, 2.0 * 512 * 1536);
+  gemm2.reads("a", "gemm1", 2.0 * 256 * 1536, 2.0 * 7168 * 1536);
   gemm2.reads("b", "w2", 2.0 * 1536 * 128, 2.0 * 1536 * 3072);
 
   // A tile of gemm2 needs a whole row of gemm1's tiles.
