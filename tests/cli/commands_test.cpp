@@ -60,6 +60,7 @@ TEST_F(Commands, JsonIsAllThatStandardOutputCarries) {
                 .size(),
             2u);
   EXPECT_EQ(good("check llama-3.2-1b --json").json()["schema"], "tessera.check/1");
+  EXPECT_EQ(good("check llama-3.2-1b --tokens 1,2,3 --json").json()["checks"].size(), 3u);
   EXPECT_EQ(good("simulate plan.json --json").json()["schema"], "tessera.timeline/1");
   EXPECT_EQ(good("generate plan.json --json").json()["schema"], "tessera.generated/1");
   EXPECT_EQ(good("explain plan.json --json").json()["schema"], "tessera.plan/1");

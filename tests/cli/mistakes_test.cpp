@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"missing_folder",
                 "plan llama-3.2-1b --machine v100 --mechanism stream_order -o nowhere/plan.json", 3},
         Mistake{"unknown_model_family", "plan unknown_family.json", 1}),
-    [](auto const& info) { return std::string(info.param.name); });
+    [](auto const& test) { return std::string(test.param.name); });
 
 TEST(Mistakes, EveryGoldenFileIsOfATest) {
   std::set<std::string> tested;

@@ -43,8 +43,8 @@ struct Said {
 /// `arguments` as in a shell; the current folder is `folder`.
 inline Said tessera_says(std::string const& arguments, std::string const& folder) {
   Folder const outputs;
-  auto const command = "cd '" + folder + "' && '" TESSERA_BINARY "' " + arguments + " >'" + outputs / "out" +
-                       "' 2>'" + outputs / "err" + "' </dev/null";
+  auto const command = "cd '" + folder + "' && ('" TESSERA_BINARY "' " + arguments + ") >'" +
+                       outputs / "out" + "' 2>'" + outputs / "err" + "' </dev/null";
   int const status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128, read_text(outputs / "out"),
           read_text(outputs / "err")};

@@ -39,16 +39,16 @@ Expected<Pipeline> tiled(Workload const& workload, std::string const& architectu
 int run(Session const& session, CheckArguments const& arguments) {
   auto const workloads = load_workloads(arguments.workload);
   if (!workloads) return session.fail(workloads.error());
-  std::string text;
+  std::vector<std::string> found;
   for (auto const& sized : *workloads) {
     auto const pipeline = tiled(sized.workload, arguments.architecture);
     if (!pipeline) return session.fail(pipeline.error());
     auto const checked = check(*pipeline);
     if (!checked) return session.fail(checked.error());
-    text += (text.empty() || session.json ? "" : "\n") +
-            (session.json ? check_json(*checked) : check_text(*checked));
+    found.push_back(session.json ? check_json(*checked) : check_text(*checked));
   }
-  session.print(text);
+  session.print(session.json ? several_json("tessera.checks/1", "checks", found)
+                             : fmt::format("{}", fmt::join(found, "\n")));
   return k_ok;
 }
 

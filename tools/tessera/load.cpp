@@ -17,6 +17,8 @@
 namespace tessera::cli {
 namespace {
 
+constexpr std::int64_t k_largest_size = 1'000'000'000;
+
 bool looks_like_path(std::string const& text) {
   return text == "-" || text.find('/') != std::string::npos ||
          (text.size() > 5 && text.compare(text.size() - 5, 5, ".json") == 0);
@@ -166,6 +168,16 @@ Expected<MachineProfile> load_machine(std::string const& name_or_path) {
   return parse_machine(*text, name_or_path);
 }
 
+std::vector<std::string> assumptions(MachineProfile const& machine) {
+  std::vector<std::string> notes;
+  if (machine.provisional)
+    notes.push_back(
+        fmt::format("The machine profile {} is provisional: its figures come from publications, not from a "
+                    "measurement of this machine. Trust the order of candidates more than the times.",
+                    machine.name));
+  return notes;
+}
+
 Expected<PlanOrTimeline> load_plan_or_timeline(std::string const& path) {
   auto const text = read_file(path);
   if (!text) return tl::make_unexpected(text.error());
@@ -201,10 +213,10 @@ Expected<std::vector<std::int64_t>> parse_sizes(std::string const& list, std::st
   for (auto const& word : split_list(list)) {
     std::int64_t size = 0;
     auto const [end, error] = std::from_chars(word.data(), word.data() + word.size(), size);
-    if (error != std::errc{} || end != word.data() + word.size() || size < 1)
-      return tl::make_unexpected(
-          complaint("E0909", fmt::format("{}: \"{}\" is not a whole number of at least 1", option, word),
-                    fmt::format("{0} 768, or several: {0} 1,64,256", option)));
+    if (error != std::errc{} || end != word.data() + word.size() || size < 1 || size > k_largest_size)
+      return tl::make_unexpected(complaint(
+          "E0909", fmt::format("{}: \"{}\" is not a whole number from 1 to {}", option, word, k_largest_size),
+          fmt::format("{0} 768, or several: {0} 1,64,256", option)));
     if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
   }
   return sizes;

@@ -49,6 +49,9 @@ Expected<std::vector<SizedWorkload>> load_workloads(WorkloadOptions const& optio
 /// A shipped profile by name, or a file (has a '/' or ends in .json).
 Expected<MachineProfile> load_machine(std::string const& name_or_path);
 
+/// What a report must say beside times on this machine.
+std::vector<std::string> assumptions(MachineProfile const& machine);
+
 Expected<Plan> load_plan(std::string const& path);
 
 /// A file that is a plan or a timeline.
@@ -58,7 +61,7 @@ struct PlanOrTimeline {
 };
 Expected<PlanOrTimeline> load_plan_or_timeline(std::string const& path);
 
-/// "1,64,256" as numbers; each at least 1. `option` appears in the complaint.
+/// "1,64,256" as numbers from 1 to 10^9, without repetitions. `option` appears in the complaint.
 Expected<std::vector<std::int64_t>> parse_sizes(std::string const& list, std::string const& option);
 
 /// "a,b" as words.

@@ -32,6 +32,23 @@ std::vector<std::string> option_names(CLI::App const& app) {
   return names;
 }
 
+/// CLI11's own sentences where they say it well, ours where they are in its terms.
+std::string in_words(CLI::App const& app, CLI::ParseError const& error) {
+  std::string const text = error.what();
+  if (dynamic_cast<CLI::RequiredError const*>(&error))
+    return app.get_subcommands().empty() ? "no command is given"
+                                         : "an argument is missing: " + text.substr(0, text.find(' '));
+  if (dynamic_cast<CLI::ArgumentMismatch const*>(&error) && text.find(':') != std::string::npos)
+    return text.substr(0, text.find(':')) + " needs a value";
+  constexpr std::string_view k_conversion = "Could not convert: ";
+  auto const equals = text.find(" = ");
+  if (text.rfind(k_conversion, 0) == 0 && equals != std::string::npos)
+    return fmt::format("{} does not take \"{}\"",
+                       text.substr(k_conversion.size(), equals - k_conversion.size()),
+                       text.substr(equals + 3));
+  return text;
+}
+
 /// What is wrong with the command line, in our own words where CLI11's are no help.
 int usage_error(Session const& session, CLI::App const& app, CLI::ParseError const& error) {
   auto const called = app.get_subcommands();
@@ -48,7 +65,7 @@ int usage_error(Session const& session, CLI::App const& app, CLI::ParseError con
                                          : fmt::format("\"{}\" is one argument too many", word),
                                   hint.empty() ? help + " shows what there is" : hint));
   }
-  return session.fail(complaint("E0908", error.what(), help + " shows what there is"));
+  return session.fail(complaint("E0908", in_words(app, error), help + " shows what there is"));
 }
 
 /// A first word that is no subcommand; CLI11 would only say that one is required.

@@ -11,7 +11,6 @@
 #include "tessera/generate/generate.hpp"
 #include "tessera/plan/choose.hpp"
 #include "tessera/plan/plan_json.hpp"
-#include "tessera/report/json_text.hpp"
 #include "tessera/report/report.hpp"
 #include "tessera/simulate/simulate.hpp"
 
@@ -111,17 +110,10 @@ class Planner {
   bool warned_ = false;
 };
 
-std::string without_newline(std::string text) {
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text;
-}
-
 std::string plans_json(std::vector<Plan> const& plans) {
-  if (plans.size() == 1) return print_plan(plans.front());
-  JsonWriter json;
-  json.begin_object().member("schema", "tessera.plans/1").key("plans").begin_array();
-  for (auto const& plan : plans) json.raw(without_newline(print_plan(plan)));
-  return json.end_array().end_object().text() + '\n';
+  std::vector<std::string> printed;
+  for (auto const& plan : plans) printed.push_back(print_plan(plan));
+  return several_json("tessera.plans/1", "plans", printed);
 }
 
 /// Collects outputs first, so that nothing is written unless everything could be made.
@@ -145,16 +137,6 @@ class Outputs {
   bool several_;
   std::vector<std::pair<std::string, std::string>> files_;
 };
-
-std::vector<std::string> assumptions(MachineProfile const& machine) {
-  std::vector<std::string> notes;
-  if (machine.provisional)
-    notes.push_back(
-        fmt::format("The machine profile {} is provisional: its figures come from publications, not from a "
-                    "measurement of this machine. Trust the order of candidates more than the times.",
-                    machine.name));
-  return notes;
-}
 
 Expected<void> add_files(PlanArguments const& arguments, SizedWorkload const& sized, Plan const& plan,
                          Timeline const& timeline, Outputs& outputs) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tessera/report/json_text.hpp"
 #include "tessera/report/report.hpp"
 
 namespace tessera::cli {
@@ -20,7 +21,7 @@ bool colour_wanted() {
 }
 
 int exit_code(std::string const& code) {
-  if (code == "E0901" || code == "E0902" || (code >= "E0930" && code <= "E0949")) return k_environment;
+  if (code == "E0901" || code == "E0902" || code.rfind("E093", 0) == 0) return k_environment;
   // Names and sizes that come from the command line, though the library is who finds them out.
   bool const usage = code.rfind("E09", 0) == 0 || code == "E0602" || code == "E0216" || code == "E0220";
   return usage ? k_usage : k_no;
@@ -78,6 +79,15 @@ Diagnostics complaint(std::string code, std::string message, std::string suggest
   diagnostic.suggestion = std::move(suggestion);
   diagnostic.notes = std::move(notes);
   return {std::move(diagnostic)};
+}
+
+std::string several_json(std::string_view schema, std::string_view name,
+                         std::vector<std::string> const& texts) {
+  if (texts.size() == 1) return texts.front();
+  JsonWriter json;
+  json.begin_object().member("schema", schema).key(name).begin_array();
+  for (auto const& text : texts) json.raw(std::string_view(text).substr(0, text.find_last_not_of('\n') + 1));
+  return json.end_array().end_object().text() + '\n';
 }
 
 }  // namespace tessera::cli

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tessera/diagnostic.hpp"
 
@@ -37,5 +38,9 @@ struct Session {
 /// A finding about the command line or the environment: no file and line of the user's to point at.
 Diagnostics complaint(std::string code, std::string message, std::string suggestion = {},
                       std::vector<std::string> notes = {});
+
+/// One JSON text as it is; several as members of one object: {"schema": ..., "<name>": [...]}.
+std::string several_json(std::string_view schema, std::string_view name,
+                         std::vector<std::string> const& texts);
 
 }  // namespace tessera::cli

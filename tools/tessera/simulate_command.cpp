@@ -58,7 +58,8 @@ int run(Session const& session, SimulateArguments const& arguments) {
   if (!arguments.trace.empty()) files.emplace_back(arguments.trace, perfetto_trace(*timeline, &*plan));
   if (!arguments.csv.empty()) files.emplace_back(arguments.csv, timeline_csv(*timeline));
   if (!arguments.html.empty())
-    files.emplace_back(arguments.html, html_report(plan->pipeline.name, {{*plan, *timeline, {}}}));
+    files.emplace_back(arguments.html,
+                       html_report(plan->pipeline.name, {{*plan, *timeline, {}}}, assumptions(*machine)));
   for (auto const& [path, text] : files) {
     if (auto const written = write_file(path, text); !written) return session.fail(written.error());
     if (path != "-") session.say("wrote " + path);
