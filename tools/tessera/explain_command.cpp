@@ -91,7 +91,7 @@ void add_explain(CLI::App& app, Session const& session, Action& action) {
                    "How many rejected candidates of a plan are shown")
       ->capture_default_str()
       ->check(CLI::Range(0, 100000))
-      ->type_name("N");
+      ->option_text("N=8");
   command->footer(
       "Examples:\n"
       "  tessera explain E0103\n"

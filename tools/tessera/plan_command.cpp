@@ -238,7 +238,7 @@ void add_plan(CLI::App& app, Session const& session, Action& action) {
                    "How many rejected candidates the explanation shows")
       ->capture_default_str()
       ->check(CLI::Range(0, 100000))
-      ->type_name("N");
+      ->option_text("N=8");
   command->footer(
       "Prints the explanation: one plan in full, several sizes as a table. With --json, the plan instead.\n\n"
       "Examples:\n"

@@ -85,7 +85,7 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
       ->add_option("--explore", arguments->explore,
                    "Instead: try every schedule of a small plan, up to so many states")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
-      ->type_name("N");
+      ->option_text("STATES");
   command->add_option("-o,--output", arguments->output, "The timeline as JSON, for tessera diff");
   command->add_option("--trace", arguments->trace, "The timeline for Perfetto or chrome://tracing");
   command->add_option("--csv", arguments->csv,
