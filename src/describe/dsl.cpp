@@ -220,7 +220,7 @@ bool PipelineBuilder::to_access(ConsumerTile const& consumer, TileRef const& pro
   auto const& dims = stage_dims_[static_cast<std::size_t>(producer.stage)];
   for (std::size_t i = 0; i < producer.coordinates.size(); ++i) {
     TileRange range;
-    if (auto const* every = std::get_if<All>(&producer.coordinates[i])) {
+    if (auto const* every = std::get_if<WholeDimension>(&producer.coordinates[i])) {
       bool const matches = every->dim.owner_ == this && every->dim.expr_.op == TileExpr::Op::dimension &&
                            i < dims.size() && every->dim.expr_.value == dims[i];
       if (!matches) {

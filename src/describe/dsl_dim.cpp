@@ -24,7 +24,7 @@ DimExtent Dim::with_extent(std::int64_t extent) const {
 }
 
 void Dim::fail(char const* code, std::string message) {
-  if (!problem_) problem_ = std::make_shared<Problem const>(Problem{code, std::move(message)});
+  if (!problem_) problem_ = Problem{code, std::move(message)};
 }
 
 Dim Dim::combine(Dim const& a, Dim const& b, TileExpr (*operation)(TileExpr, TileExpr)) {

@@ -18,7 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -76,7 +76,7 @@ class Dim {
 
   void const* owner_ = nullptr;  // the builder's identity; null for constants
   TileExpr expr_;                // over the builder's dimensions
-  std::shared_ptr<Problem const> problem_;
+  std::optional<Problem> problem_;
 };
 
 /// Half-open range of tiles of one producer dimension.
@@ -90,13 +90,13 @@ inline Range clamp(Range inside) { return {std::move(inside.begin), std::move(in
 inline Range clamp(Dim const& tile) { return {tile, tile + 1, true}; }
 
 /// Every tile along the producer's dimension.
-struct All {
+struct WholeDimension {
   Dim dim;
 };
-inline All all(Dim dim) { return {std::move(dim)}; }
+inline WholeDimension all(Dim dim) { return {std::move(dim)}; }
 
 /// What can stand in gemm1(...).
-using Coordinate = std::variant<Dim, Range, All>;
+using Coordinate = std::variant<Dim, Range, WholeDimension>;
 
 /// A stage with coordinates.
 struct TileRef {
@@ -144,7 +144,7 @@ class StageHandle {
   static Dim coordinate(std::int64_t constant) { return Dim(constant); }
   static Dim const& coordinate(Dim const& dim) { return dim; }
   static Range const& coordinate(Range const& range) { return range; }
-  static All const& coordinate(All const& all) { return all; }
+  static WholeDimension const& coordinate(WholeDimension const& all) { return all; }
   Stage& stage() const;
 
   PipelineBuilder* builder_;
