@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "json/plan_pipeline.hpp"
 #include "json/plan_validate.hpp"
 #include "json/plan_words.hpp"
@@ -23,6 +25,24 @@ constexpr std::int64_t k_int = std::numeric_limits<int>::max();
 constexpr int k_depth = 128;
 /// Tickets are read from runs, so that a short text could ask for more than memory holds.
 constexpr std::int64_t k_most_tickets = 1 << 24;
+/// Every tile is looked at when a plan is read: four times the largest pipeline that plans are made for.
+constexpr std::int64_t k_most_tiles = 1 << 22;
+
+bool small_enough(Document& document, Node const& node, Pipeline const& pipeline) {
+  std::int64_t total = 0;
+  for (auto const& stage : pipeline.stages) {
+    std::int64_t tiles = 1;
+    for (auto const& dim : stage.grid)
+      tiles = std::min(tiles, k_most_tiles + 1) * std::min(dim.extent, k_most_tiles + 1);
+    total = std::min(total + std::min(tiles, k_most_tiles + 1), k_most_tiles + 1);
+  }
+  if (total <= k_most_tiles) return true;
+  document.report(
+      node, json::k_plan_codes.value,
+      fmt::format("the pipeline of a plan may have at most {} tiles, and this has more", k_most_tiles), {},
+      "choose larger tiles");
+  return false;
+}
 
 bool is_this_version(Document& document, ObjectReader& root) {
   auto const schema = root.string("schema");
@@ -170,7 +190,7 @@ Expected<Plan> parse_plan(std::string_view text, std::string const& file) {
   auto const* pipeline = root.object("pipeline");
   if (pipeline == nullptr) return document.refusal();
   plan.pipeline = json::read_pipeline(document, *pipeline);
-  if (document.failed()) return document.refusal();
+  if (document.failed() || !small_enough(document, *pipeline, plan.pipeline)) return document.refusal();
   auto const checked = json::check_pipeline(document, *pipeline, plan.pipeline);
   if (!checked) return tl::make_unexpected(checked.error());
 
