@@ -25,8 +25,10 @@ struct PlanOptions {
 /// the planner knows neither. Called with candidates whose progress is proved.
 using Pricer = std::function<Expected<Timeline>(Plan const&)>;
 
-/// Cheapest plan by `price`. Never one that is predicted slower than the best stream order; every
-/// alternative is in Plan::alternatives with its reason. Refuses what no mechanism can run.
+/// Cheapest plan by `price`. Never one that is predicted slower than the best stream order, unless
+/// PlanOptions::mechanisms leaves stream order out: then the best of those asked for, and Plan::why says so. Every
+/// alternative is in Plan::alternatives with its reason. Refuses what no mechanism can run, a stage that fits no
+/// SM (E0301), policies that suit no dependence (E0304), operators without a kernel (E0305).
 Expected<Plan> choose(CheckedPipeline const& checked, MachineProfile const& machine,
                       Pricer const& price, PlanOptions const& options = {});
 
