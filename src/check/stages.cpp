@@ -37,6 +37,13 @@ void check_names(Pipeline const& pipeline, int index, Diagnostics& found) {
   for (std::size_t d = 0; d < stage.grid.size(); ++d) {
     auto const& dimension = stage.grid[d].name;
     check_name(pipeline, stage, fmt::format("dimension {} of {}", d, name), dimension, found);
+    if (is_identifier(dimension) && !is_dimension_name(dimension))
+      found.push_back({"E0102",
+                       Severity::error,
+                       place_of(pipeline, stage),
+                       fmt::format("\"{}\" cannot be the name of dimension {} of {}", dimension, d, name),
+                       {},
+                       "all, clamp, floor, max, min and mod are words of the expression language"});
     if (!dimensions.insert(dimension).second && !dimension.empty())
       found.push_back({"E0102",
                        Severity::error,

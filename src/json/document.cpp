@@ -11,6 +11,8 @@
 namespace tessera::json {
 namespace {
 
+constexpr int k_depth = 64;
+
 /// What has been consumed so far; shared by the iterator's copies.
 struct Cursor {
   int line = 1;
@@ -153,12 +155,12 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
 }  // namespace
 
-Expected<Document> Document::parse(std::string_view text, std::string file, Codes codes, int depth) {
+Expected<Document> Document::parse(std::string_view text, std::string file, Codes codes) {
   Document document;
   document.file_ = std::move(file);
   document.codes_ = codes;
   Cursor cursor;
-  TreeBuilder builder(cursor, depth, document.root_);
+  TreeBuilder builder(cursor, k_depth, document.root_);
   CountingIterator const begin(text.data(), &cursor);
   CountingIterator const end(text.data() + text.size(), &cursor);
   if (nlohmann::json::sax_parse(begin, end, &builder)) return document;

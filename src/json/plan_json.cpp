@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "json/plan_pipeline.hpp"
+#include "json/pipeline_json.hpp"
 #include "json/plan_validate.hpp"
 #include "json/plan_words.hpp"
 #include "json/reader.hpp"
@@ -21,8 +21,6 @@ using json::ObjectReader;
 
 constexpr char const* k_other_version = "E0254";
 constexpr std::int64_t k_int = std::numeric_limits<int>::max();
-/// Expressions may be 100 deep (check's limit), and a few levels lie around them.
-constexpr int k_depth = 128;
 /// Tickets are read from runs, so that a short text could ask for more than memory holds.
 constexpr std::int64_t k_most_tickets = 1 << 24;
 /// Every tile is looked at when a plan is read: four times the largest pipeline that plans are made for.
@@ -179,7 +177,7 @@ void read_alternatives(Document& document, ObjectReader& root, Plan& plan) {
 }  // namespace
 
 Expected<Plan> parse_plan(std::string_view text, std::string const& file) {
-  auto parsed = Document::parse(text, file, json::k_plan_codes, k_depth);
+  auto parsed = Document::parse(text, file, json::k_plan_codes);
   if (!parsed) return tl::make_unexpected(std::move(parsed).error());
   auto& document = *parsed;
   ObjectReader root(document, document.root(), "the plan");
@@ -189,7 +187,8 @@ Expected<Plan> parse_plan(std::string_view text, std::string const& file) {
   read_choice(root, plan);
   auto const* pipeline = root.object("pipeline");
   if (pipeline == nullptr) return document.refusal();
-  plan.pipeline = json::read_pipeline(document, *pipeline);
+  ObjectReader pipeline_reader(document, *pipeline, "the pipeline");
+  plan.pipeline = json::read_pipeline(document, *pipeline, pipeline_reader);
   if (document.failed() || !small_enough(document, *pipeline, plan.pipeline)) return document.refusal();
   auto const checked = json::check_pipeline(document, *pipeline, plan.pipeline);
   if (!checked) return tl::make_unexpected(checked.error());

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "json/json_text.hpp"
-#include "json/plan_pipeline.hpp"
+#include "json/pipeline_json.hpp"
 #include "json/plan_words.hpp"
 #include "tessera/plan/plan_json.hpp"
 
@@ -63,7 +63,7 @@ std::string print_plan(Plan const& plan) {
   out["bound_by"] = plan.bound_by;
   out["why"] = plan.why;
   out["proof"] = plan.proof;
-  out["pipeline"] = json::to_json(plan.pipeline);
+  json::print_pipeline(plan.pipeline, out["pipeline"], true);
   out["stages"] = Ordered::array();
   for (auto const& stage : plan.stages) out["stages"].push_back(to_json(stage));
   out["semaphores"] = Ordered::array();

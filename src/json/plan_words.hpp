@@ -5,11 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "json/reader.hpp"
 #include "tessera/plan/plan.hpp"
 
 namespace tessera::json {
 
 inline constexpr char const* k_plan_schema = "tessera.plan/1";
+
+/// Codes of plan files; what stands in the pipeline has the codes of workloads.
+inline constexpr Codes k_plan_codes{"E0250", "E0251", "E0252", "E0253"};
 
 /// In the order of Mechanism.
 inline std::vector<std::string> const k_mechanism_words{"stream_order", "pdl", "wait_kernel", "pdl_tiles",

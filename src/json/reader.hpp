@@ -62,8 +62,8 @@ struct Codes {
 /// A parsed file and the mistakes found in it so far.
 class Document {
  public:
-  /// `depth` is the deepest nesting accepted.
-  static Expected<Document> parse(std::string_view text, std::string file, Codes codes, int depth = 64);
+  /// Nesting deeper than 64 levels is refused.
+  static Expected<Document> parse(std::string_view text, std::string file, Codes codes);
 
   Node const& root() const { return root_; }
   std::string const& file() const { return file_; }

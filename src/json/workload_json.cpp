@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "describe/operator_check.hpp"
+#include "json/pipeline_json.hpp"
 #include "json/workload_read.hpp"
 #include "tessera/describe/workload_json.hpp"
 
@@ -42,7 +43,6 @@ Expected<Workload> parse_workload(std::string_view text, std::string const& file
   check_schema(document, root);
   if (document.failed()) return document.refusal();
 
-  auto const name = root.string("name");
   bool const operators = root.has("operators");
   if (operators == root.has("stages")) {
     document.report(
@@ -55,7 +55,7 @@ Expected<Workload> parse_workload(std::string_view text, std::string const& file
   Workload workload;
   if (operators) {
     OperatorGraph graph;
-    graph.name = name;
+    graph.name = root.string("name");
     graph.where = document.at(document.root());
     read_operators(document, root, graph);
     root.finish();
@@ -64,12 +64,7 @@ Expected<Workload> parse_workload(std::string_view text, std::string const& file
       return tl::make_unexpected(std::move(problems));
     workload = std::move(graph);
   } else {
-    Pipeline pipeline;
-    pipeline.name = name;
-    pipeline.where = document.at(document.root());
-    read_stages(document, root, pipeline);
-    root.finish();
-    workload = std::move(pipeline);
+    workload = json::read_pipeline(document, document.root(), root);
   }
   if (document.failed()) return document.refusal();
   return workload;

@@ -27,8 +27,7 @@ Words<Epilogue> const& epilogues();
 Words<ReadPattern> const& read_patterns();
 Words<OnComplete> const& completions();
 
-/// Fill everything but the name. Mistakes go to the document.
+/// Fills everything but the name. Mistakes go to the document.
 void read_operators(Document& document, ObjectReader& root, OperatorGraph& graph);
-void read_stages(Document& document, ObjectReader& root, Pipeline& pipeline);
 
 }  // namespace tessera::json

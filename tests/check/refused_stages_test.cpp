@@ -32,6 +32,14 @@ TEST(RefusedStages, NegativeAndHugeDimension) {
             "   hint: use larger tiles");
 }
 
+TEST(RefusedStages, DimensionNamedAsAWordOfExpressions) {
+  auto p = mlp();
+  p.stages[1].grid[0].name = "mod";
+  EXPECT_EQ(findings(p),
+            "mlp.cpp:12: error E0102: \"mod\" cannot be the name of dimension 0 of gemm2\n"
+            "   hint: all, clamp, floor, max, min and mod are words of the expression language");
+}
+
 TEST(RefusedStages, TooManyTiles) {
   auto p = mlp();
   p.stages[1].grid = {{"x", 5000}, {"y", 5000}};

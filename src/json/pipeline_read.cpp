@@ -6,6 +6,7 @@
 #include "describe/names.hpp"
 #include "describe/operator_check.hpp"
 #include "diagnostic/nearest.hpp"
+#include "json/pipeline_json.hpp"
 #include "json/workload_read.hpp"
 #include "tessera/describe/parse_tile_expr.hpp"
 
@@ -16,6 +17,15 @@ constexpr int k_most_int = std::numeric_limits<int>::max();
 
 std::string quoted(char const* what, std::string const& name) {
   return fmt::format("{} \"{}\"", what, name.substr(0, 60));
+}
+
+SourceLine read_place(Document& document, Node const& node, ObjectReader& reader) {
+  auto const* place = reader.object_or("where");
+  if (place == nullptr) return document.at(node);
+  ObjectReader from(document, *place, "\"where\"");
+  SourceLine where{from.string("file"), static_cast<int>(from.integer("line", 0, k_most_int))};
+  from.finish();
+  return where;
 }
 
 void read_grid(Document& document, ObjectReader& reader, Stage& stage) {
@@ -53,7 +63,6 @@ Operand read_operand(Document& document, Node const& node, Stage const& stage) {
 Stage read_stage(Document& document, Node const& node) {
   ObjectReader reader(document, node, "a stage");
   Stage stage;
-  stage.where = document.at(node);
   stage.name = reader.string("name");
   reader.rename(quoted("stage", stage.name));
   read_grid(document, reader, stage);
@@ -74,6 +83,7 @@ Stage read_stage(Document& document, Node const& node) {
   stage.store_bytes_per_block = reader.number_or("store_bytes_per_block", 0, 0);
   stage.k_steps = static_cast<int>(reader.integer_or("k_steps", 1, 1, k_most_int));
   stage.pipeline_stages = static_cast<int>(reader.integer_or("pipeline_stages", 2, 1, k_most_int));
+  stage.where = read_place(document, node, reader);
   reader.finish();
   if (!document.failed() && !is_identifier(stage.name))
     document.report(node, "E0207", fmt::format("\"{}\" cannot name a stage", stage.name.substr(0, 60)), {},
@@ -134,13 +144,13 @@ Access read_access(Document& document, Node const& node, Stage const& consumer, 
 Dependence read_dependence(Document& document, Node const& node, Pipeline const& pipeline) {
   ObjectReader reader(document, node, "a dependence");
   Dependence dependence;
-  dependence.where = document.at(node);
   dependence.consumer = stage_named(document, reader, "consumer", pipeline);
   dependence.producer = stage_named(document, reader, "producer", pipeline);
   dependence.operand = reader.string("operand");
   dependence.on_complete =
       reader.choice_or("on_complete", OnComplete::release_waiters, completions().words, completions().values);
   auto const& accesses = reader.array("accesses");
+  dependence.where = read_place(document, node, reader);
   reader.finish();
   if (dependence.consumer < 0 || dependence.producer < 0) return dependence;
   for (auto const& access : accesses)
@@ -152,17 +162,22 @@ Dependence read_dependence(Document& document, Node const& node, Pipeline const&
 
 }  // namespace
 
-void read_stages(Document& document, ObjectReader& root, Pipeline& pipeline) {
-  for (auto const& node : root.array("stages")) {
-    auto stage = read_stage(document, node);
+Pipeline read_pipeline(Document& document, Node const& node, ObjectReader& reader) {
+  Pipeline pipeline;
+  pipeline.name = reader.string("name");
+  pipeline.where = read_place(document, node, reader);
+  for (auto const& item : reader.array("stages")) {
+    auto stage = read_stage(document, item);
     if (find_stage(pipeline, stage.name) >= 0)
-      document.report(node, "E0207", fmt::format("two stages are named \"{}\"", stage.name.substr(0, 60)));
+      document.report(item, "E0207", fmt::format("two stages are named \"{}\"", stage.name.substr(0, 60)));
     pipeline.stages.push_back(std::move(stage));
   }
-  auto const& dependences = root.array_or("dependences");
-  if (document.failed()) return;  // expressions need the grids
-  for (auto const& node : dependences)
-    pipeline.dependences.push_back(read_dependence(document, node, pipeline));
+  auto const& dependences = reader.array_or("dependences");
+  reader.finish();
+  if (document.failed()) return pipeline;  // expressions need the grids
+  for (auto const& item : dependences)
+    pipeline.dependences.push_back(read_dependence(document, item, pipeline));
+  return pipeline;
 }
 
 }  // namespace tessera::json

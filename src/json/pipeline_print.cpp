@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "json/pipeline_json.hpp"
+#include "json/workload_read.hpp"
+#include "tessera/describe/parse_tile_expr.hpp"
+
+namespace tessera::json {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void add_place(Json& out, SourceLine const& where) {
+  out["where"] = {{"file", where.file}, {"line", where.line}};
+}
+
+Json printed(Stage const& stage, bool places) {
+  Json out = {{"name", stage.name}, {"grid", Json::object()}};
+  for (auto const& dim : stage.grid) out["grid"][dim.name] = dim.extent;
+  if (stage.splits != 1) out["splits"] = stage.splits;
+  if (stage.output != stage.name) out["output"] = stage.output;
+  if (!stage.operands.empty()) out["operands"] = Json::array();
+  for (auto const& operand : stage.operands)
+    out["operands"].push_back({{"name", operand.name},
+                               {"buffer", operand.buffer},
+                               {"bytes_per_block", operand.bytes_per_block},
+                               {"unique_bytes", operand.unique_bytes}});
+  if (!stage.kernel.empty()) out["kernel"] = stage.kernel;
+  out["resources"] = {{"threads", stage.resources.threads},
+                      {"registers_per_thread", stage.resources.registers_per_thread},
+                      {"shared_bytes", stage.resources.shared_bytes}};
+  out["flops_per_block"] = stage.flops_per_block;
+  out["store_bytes_per_block"] = stage.store_bytes_per_block;
+  out["k_steps"] = stage.k_steps;
+  out["pipeline_stages"] = stage.pipeline_stages;
+  if (places) add_place(out, stage.where);
+  return out;
+}
+
+Json printed(Pipeline const& pipeline, Dependence const& dependence, bool places) {
+  auto const& consumer = pipeline.stages[static_cast<std::size_t>(dependence.consumer)];
+  auto const& producer = pipeline.stages[static_cast<std::size_t>(dependence.producer)];
+  Json out = {{"consumer", consumer.name}, {"producer", producer.name}, {"operand", dependence.operand}};
+  if (dependence.on_complete != OnComplete::release_waiters)
+    out["on_complete"] = completions().word_of(dependence.on_complete);
+  out["accesses"] = Json::array();
+  auto const names = consumer.dimension_names();
+  for (auto const& access : dependence.accesses) {
+    Json ranges = Json::array();
+    for (std::size_t i = 0; i < access.ranges.size(); ++i)
+      ranges.push_back(to_text(access.ranges[i], names, producer.grid[i].extent));
+    out["accesses"].push_back(std::move(ranges));
+  }
+  if (places) add_place(out, dependence.where);
+  return out;
+}
+
+}  // namespace
+
+void print_pipeline(Pipeline const& pipeline, Json& out, bool places) {
+  out["name"] = pipeline.name;
+  if (places) add_place(out, pipeline.where);
+  out["stages"] = Json::array();
+  for (auto const& stage : pipeline.stages) out["stages"].push_back(printed(stage, places));
+  out["dependences"] = Json::array();
+  for (auto const& dependence : pipeline.dependences)
+    out["dependences"].push_back(printed(pipeline, dependence, places));
+}
+
+}  // namespace tessera::json
