@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of machines/, workloads/ and docs/diagnostics/, built in, so that an installed tool needs no data folder.
+// Files of machines/, workloads/ and docs/diagnostics/, built in, so that an installed tool needs no data
+// folder.
 #pragma once
 
 #include <span>
@@ -8,7 +9,7 @@
 namespace tessera {
 
 struct ShippedFile {
-  std::string_view name;   ///< without folder and extension: "h200", "llama-65b", "E0103"
+  std::string_view name;  ///< without folder and extension: "h200", "llama-65b", "E0103"
   std::string_view text;
 };
 

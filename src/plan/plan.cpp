@@ -23,7 +23,8 @@ bool uses_semaphores(Mechanism mechanism) {
 }
 
 BlockWork block_work(Stage const& stage, StagePlan const& plan, std::int64_t block) {
-  if (plan.custom_order) return {plan.order.tile_at(block / stage.splits), static_cast<int>(block % stage.splits)};
+  if (plan.custom_order)
+    return {plan.order.tile_at(block / stage.splits), static_cast<int>(block % stage.splits)};
   auto const tiles = stage.tiles();
   return {block % tiles, static_cast<int>(block / tiles)};
 }

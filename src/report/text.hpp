@@ -12,8 +12,8 @@ namespace tessera::report {
 inline constexpr int k_columns = 100;  ///< no line of a text report is longer
 
 /// Rows of cells, padded to columns with two spaces between; the first row is the header. `right` names
-/// columns to align on the right. Lines start with `indent` spaces and have none at the end. Cells of the other
-/// columns are cut where the table would be wider than k_columns.
+/// columns to align on the right. Lines start with `indent` spaces and have none at the end. Cells of the
+/// other columns are cut where the table would be wider than k_columns.
 std::string table(std::vector<std::vector<std::string>> const& rows, std::vector<int> const& right,
                   int indent);
 

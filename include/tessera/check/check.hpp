@@ -12,10 +12,10 @@ namespace tessera {
 
 /// Exact facts about one dependence, by counting.
 struct DependenceFacts {
-  std::int64_t pairs = 0;              ///< (consumer tile, producer tile) pairs
-  std::int64_t min_producers = 0;      ///< producer tiles that one consumer tile reads
+  std::int64_t pairs = 0;          ///< (consumer tile, producer tile) pairs
+  std::int64_t min_producers = 0;  ///< producer tiles that one consumer tile reads
   std::int64_t max_producers = 0;
-  std::int64_t unread_producers = 0;   ///< producer tiles that no consumer tile of this dependence reads
+  std::int64_t unread_producers = 0;  ///< producer tiles that no consumer tile of this dependence reads
 
   bool operator==(DependenceFacts const&) const = default;
 };
@@ -23,11 +23,11 @@ struct DependenceFacts {
 /// A later stage overwrites a buffer that an earlier stage still reads or wrote. Under stream order
 /// nothing can happen; a mechanism that starts `writer` early must order these tiles (spec 3, hazards).
 struct BufferReuse {
-  int writer = 0;          ///< stage that overwrites the buffer
-  int reader = 0;          ///< earlier stage that reads (or wrote) the old contents
+  int writer = 0;  ///< stage that overwrites the buffer
+  int reader = 0;  ///< earlier stage that reads (or wrote) the old contents
   std::string buffer;
-  bool covered = false;    ///< every tile of `writer` already waits, through dependences, for all
-                           ///< tiles of `reader` that touch what it overwrites
+  bool covered = false;          ///< every tile of `writer` already waits, through dependences, for all
+                                 ///< tiles of `reader` that touch what it overwrites
   std::int64_t writer_tile = 0;  ///< if not covered: a tile of `writer` that may overwrite too early,
   std::int64_t reader_tile = 0;  ///< and a tile of `reader` that it does not wait for
 
@@ -38,7 +38,7 @@ struct BufferReuse {
 class CheckedPipeline {
  public:
   Pipeline const& pipeline() const { return pipeline_; }
-  std::vector<DependenceFacts> const& facts() const { return facts_; }   ///< one per dependence
+  std::vector<DependenceFacts> const& facts() const { return facts_; }  ///< one per dependence
   std::vector<BufferReuse> const& reuses() const { return reuses_; }
   Diagnostics const& warnings() const { return warnings_; }
 

@@ -23,9 +23,9 @@ struct GridDim {
 
 /// What one thread block holds while it is resident. Decides occupancy.
 struct Resources {
-  int threads = 256;               ///< per block
+  int threads = 256;  ///< per block
   int registers_per_thread = 64;
-  int shared_bytes = 0;            ///< static + dynamic, per block
+  int shared_bytes = 0;  ///< static + dynamic, per block
 
   bool operator==(Resources const&) const = default;
 };
@@ -33,10 +33,10 @@ struct Resources {
 /// A tensor that a stage reads. One whose buffer is another stage's output has a producer (through a
 /// Dependence); every other one comes from outside (activations, weights).
 struct Operand {
-  std::string name;             ///< unique in the stage: "a", "b"
-  std::string buffer;           ///< "x", "w1", or some stage's output buffer
-  double bytes_per_block = 0;   ///< bytes that one block loads, through L2
-  double unique_bytes = 0;      ///< distinct bytes over the whole grid
+  std::string name;            ///< unique in the stage: "a", "b"
+  std::string buffer;          ///< "x", "w1", or some stage's output buffer
+  double bytes_per_block = 0;  ///< bytes that one block loads, through L2
+  double unique_bytes = 0;     ///< distinct bytes over the whole grid
 
   bool operator==(Operand const&) const = default;
 };
@@ -44,17 +44,17 @@ struct Operand {
 /// One kernel of a chain. A block computes one split of one tile: blocks = tiles * splits; a tile is
 /// complete when all of its splits have posted (split-K).
 struct Stage {
-  std::string name;             ///< unique in the pipeline, a C++ identifier
-  std::vector<GridDim> grid;    ///< 1 to 4 dimensions, first fastest; x = columns, y = rows by custom
-  int splits = 1;               ///< split-K factor, >= 1
-  std::string output;           ///< buffer that the stage writes; the stage's name unless given
+  std::string name;           ///< unique in the pipeline, a C++ identifier
+  std::vector<GridDim> grid;  ///< 1 to 4 dimensions, first fastest; x = columns, y = rows by custom
+  int splits = 1;             ///< split-K factor, >= 1
+  std::string output;         ///< buffer that the stage writes; the stage's name unless given
   std::vector<Operand> operands;
-  std::string kernel;           ///< catalogue entry that the costs below come from, or empty
+  std::string kernel;  ///< catalogue entry that the costs below come from, or empty
   Resources resources;
-  double flops_per_block = 0;          ///< matrix-unit operations of one block
-  double store_bytes_per_block = 0;    ///< bytes that one block writes
-  int k_steps = 1;                     ///< main-loop slices of one block
-  int pipeline_stages = 2;             ///< slices in flight in one block (CUTLASS "stages")
+  double flops_per_block = 0;        ///< matrix-unit operations of one block
+  double store_bytes_per_block = 0;  ///< bytes that one block writes
+  int k_steps = 1;                   ///< main-loop slices of one block
+  int pipeline_stages = 2;           ///< slices in flight in one block (CUTLASS "stages")
   SourceLine where;
 
   std::int64_t tiles() const;

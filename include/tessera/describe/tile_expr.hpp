@@ -16,8 +16,8 @@ struct TileExpr {
   enum class Op { constant, dimension, add, multiply, floor_div, modulo, minimum, maximum };
 
   Op op = Op::constant;
-  std::int64_t value = 0;            ///< the constant, the dimension's index, the factor or the divisor
-  std::vector<TileExpr> arguments;   ///< two for add, minimum, maximum; one for multiply, floor_div, modulo
+  std::int64_t value = 0;           ///< the constant, the dimension's index, the factor or the divisor
+  std::vector<TileExpr> arguments;  ///< two for add, minimum, maximum; one for multiply, floor_div, modulo
 
   static TileExpr constant(std::int64_t value);
   static TileExpr dimension(int index);

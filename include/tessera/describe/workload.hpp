@@ -24,21 +24,21 @@ enum class Epilogue { none, gelu, swiglu };
 /// How an operator's input is cut out of the tensor that its producer wrote. Filled by the importers;
 /// tile() turns it into tile dependences for any tile shape.
 enum class ReadPattern {
-  rows,             ///< tile row y needs all columns of the producer's rows (GEMM after GEMM, softmax after scores)
-  swiglu_pair,      ///< as rows, where the producer wrote gate and up halves side by side
-  query_heads,      ///< scores: rows of one sequence, columns of one head, from the fused QKV output
-  key_heads,        ///< scores: the head's K columns (grouped-query: one K head serves several query heads)
-  value_heads,      ///< context: the head's V columns
-  same_batch_rows,  ///< batched GEMM after batched row operator: same batch entry, same rows
-  heads_to_columns, ///< output projection: all heads of the rows
-  conv_halo,        ///< 2-D convolution: pixel rows with halo, all channels
-  same_tile,        ///< element-wise
+  rows,  ///< tile row y needs all columns of the producer's rows (GEMM after GEMM, softmax after scores)
+  swiglu_pair,       ///< as rows, where the producer wrote gate and up halves side by side
+  query_heads,       ///< scores: rows of one sequence, columns of one head, from the fused QKV output
+  key_heads,         ///< scores: the head's K columns (grouped-query: one K head serves several query heads)
+  value_heads,       ///< context: the head's V columns
+  same_batch_rows,   ///< batched GEMM after batched row operator: same batch entry, same rows
+  heads_to_columns,  ///< output projection: all heads of the rows
+  conv_halo,         ///< 2-D convolution: pixel rows with halo, all channels
+  same_tile,         ///< element-wise
 };
 
 struct OperatorInput {
-  std::string name;         ///< operand name: "a", "b"
-  std::string buffer;       ///< external tensor, or the output of the operator named so
-  std::string producer;     ///< operator name; empty for an external tensor
+  std::string name;      ///< operand name: "a", "b"
+  std::string buffer;    ///< external tensor, or the output of the operator named so
+  std::string producer;  ///< operator name; empty for an external tensor
   ReadPattern pattern = ReadPattern::rows;
 
   bool operator==(OperatorInput const&) const = default;
@@ -48,10 +48,10 @@ struct Operator {
   std::string name;
   OperatorKind kind = OperatorKind::gemm;
   Epilogue epilogue = Epilogue::none;
-  std::int64_t m = 1, n = 1, k = 1;     ///< per batch entry, elements
-  std::int64_t batch = 1;               ///< attention: sequences * query heads
+  std::int64_t m = 1, n = 1, k = 1;  ///< per batch entry, elements
+  std::int64_t batch = 1;            ///< attention: sequences * query heads
   std::vector<OperatorInput> inputs;
-  std::string output;                   ///< buffer; the operator's name unless given
+  std::string output;  ///< buffer; the operator's name unless given
   SourceLine where;
 
   bool operator==(Operator const&) const = default;
@@ -59,7 +59,7 @@ struct Operator {
 
 /// Sizes that the attention and convolution patterns need.
 struct AttentionShape {
-  std::int64_t sequences = 1, tokens = 1, cached = 0;   ///< per sequence: new tokens, tokens in the cache
+  std::int64_t sequences = 1, tokens = 1, cached = 0;  ///< per sequence: new tokens, tokens in the cache
   std::int64_t query_heads = 1, kv_heads = 1, head_dim = 128;
 
   bool operator==(AttentionShape const&) const = default;
@@ -71,8 +71,8 @@ struct ConvShape {
 };
 
 struct OperatorGraph {
-  std::string name;                     ///< "llama-65b mlp, 768 tokens, tp 8"
-  std::vector<Operator> operators;      ///< in launch order
+  std::string name;                 ///< "llama-65b mlp, 768 tokens, tp 8"
+  std::vector<Operator> operators;  ///< in launch order
   AttentionShape attention;
   ConvShape conv;
   int element_bytes = 2;
@@ -87,7 +87,7 @@ std::string const& name_of(Workload const& workload);
 
 /// One kernel of the catalogue: a tile shape with what it costs to be resident.
 struct KernelVariant {
-  std::string name;          ///< "gemm_128x256x64"
+  std::string name;  ///< "gemm_128x256x64"
   OperatorKind kind = OperatorKind::gemm;
   int tile_m = 128, tile_n = 128, tile_k = 32;
   int pipeline_stages = 2;

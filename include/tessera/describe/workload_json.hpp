@@ -18,12 +18,12 @@ std::string print_workload(Workload const& workload);
 
 /// Which part of a decoder-only transformer, at which sizes, on one GPU of `tensor_parallel`.
 struct BlockOptions {
-  std::string block = "mlp";          ///< "mlp" or "attention"
-  std::int64_t tokens = 1;            ///< new tokens per sequence
+  std::string block = "mlp";  ///< "mlp" or "attention"
+  std::int64_t tokens = 1;    ///< new tokens per sequence
   std::int64_t sequences = 1;
-  std::int64_t cached = 0;            ///< tokens per sequence in the KV cache
+  std::int64_t cached = 0;  ///< tokens per sequence in the KV cache
   int tensor_parallel = 1;
-  std::string data_type;              ///< "fp16", "bf16" or "" (the config's own, else fp16)
+  std::string data_type;  ///< "fp16", "bf16" or "" (the config's own, else fp16)
 };
 
 /// A Hugging Face config.json of a llama, mistral, qwen2, qwen3, gpt2 or gpt_neox family model.
@@ -33,7 +33,7 @@ Expected<OperatorGraph> import_hf_config(std::string_view json, std::string cons
 
 /// A convolution network's JSON (workloads/resnet-38.json, vgg-19.json): `block` names one layer group.
 struct ConvOptions {
-  std::string layer;                  ///< "56x56x64"
+  std::string layer;  ///< "56x56x64"
   std::int64_t images = 1;
 };
 Expected<OperatorGraph> import_conv_network(std::string_view json, std::string const& file,

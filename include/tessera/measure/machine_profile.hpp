@@ -12,48 +12,48 @@ namespace tessera {
 
 /// Units are in the names. Every field's origin is in `sources` under the field's name.
 struct MachineProfile {
-  std::string name;             ///< "h200"
-  std::string gpu;              ///< "NVIDIA H200 SXM"
-  std::string architecture;     ///< "sm_90": which kernels of the catalogue it runs; "": told from what it has
-  bool provisional = false;     ///< true: not measured by `tessera probe`
+  std::string name;          ///< "h200"
+  std::string gpu;           ///< "NVIDIA H200 SXM"
+  std::string architecture;  ///< "sm_90": which kernels of the catalogue it runs; "": told from what it has
+  bool provisional = false;  ///< true: not measured by `tessera probe`
 
   // What an SM can hold.
   int sms = 0;
   int threads_per_sm = 2048;
   int blocks_per_sm = 32;
   int registers_per_sm = 65536;
-  int register_granularity = 256;      ///< registers are given out to a warp in multiples of this
+  int register_granularity = 256;  ///< registers are given out to a warp in multiples of this
   int shared_bytes_per_sm = 0;
-  int shared_bytes_per_block = 0;      ///< largest opt-in allocation of one block
+  int shared_bytes_per_block = 0;  ///< largest opt-in allocation of one block
   int shared_granularity = 128;
-  int shared_reserved_per_block = 0;   ///< taken by the system for each block
+  int shared_reserved_per_block = 0;  ///< taken by the system for each block
 
   // Rates.
   double clock_ghz = 0;
-  double matrix_flops_per_clock_per_sm = 0;   ///< dense fp16/bf16, fp32 accumulate
-  double matrix_efficiency = 1;               ///< share of that a full main loop reaches
-  double dram_gbps = 0;                       ///< measured or sustained read bandwidth, 1e9 bytes/s
+  double matrix_flops_per_clock_per_sm = 0;  ///< dense fp16/bf16, fp32 accumulate
+  double matrix_efficiency = 1;              ///< share of that a full main loop reaches
+  double dram_gbps = 0;                      ///< measured or sustained read bandwidth, 1e9 bytes/s
   double l2_gbps = 0;
   double l2_mib = 0;
-  double sm_load_gbps = 0;                    ///< most that one SM can load, 1e9 bytes/s
+  double sm_load_gbps = 0;  ///< most that one SM can load, 1e9 bytes/s
 
   // Latencies, nanoseconds.
   double dram_latency_ns = 0;
-  double launch_ns = 0;            ///< first kernel of a chain: from submission to its first block
-  double stream_gap_ns = 0;        ///< same stream: last block of A done -> first block of B starts
-  double pdl_gap_ns = 0;           ///< all blocks of A have triggered -> first block of B starts
-  double pdl_grid_wait_ns = 0;     ///< A complete -> a waiting block of B goes on
-  double stream_start_ns = 0;      ///< two streams: wait kernel done -> first block of B starts
-  double block_start_ns = 0;       ///< a block's prologue (set-up, barriers, descriptors)
-  double ticket_ns = 0;            ///< atomic ticket plus the order's look-up
-  double post_ns = 0;              ///< last store done -> semaphore visible (barrier, fence, atomic)
-  double store_post_ns = 0;        ///< the same with a plain release store
-  double wait_ns = 0;              ///< semaphore visible -> waiting block goes on; also a wait already met
-  double trigger_ns = 0;           ///< block start -> its PDL trigger counts
+  double launch_ns = 0;         ///< first kernel of a chain: from submission to its first block
+  double stream_gap_ns = 0;     ///< same stream: last block of A done -> first block of B starts
+  double pdl_gap_ns = 0;        ///< all blocks of A have triggered -> first block of B starts
+  double pdl_grid_wait_ns = 0;  ///< A complete -> a waiting block of B goes on
+  double stream_start_ns = 0;   ///< two streams: wait kernel done -> first block of B starts
+  double block_start_ns = 0;    ///< a block's prologue (set-up, barriers, descriptors)
+  double ticket_ns = 0;         ///< atomic ticket plus the order's look-up
+  double post_ns = 0;           ///< last store done -> semaphore visible (barrier, fence, atomic)
+  double store_post_ns = 0;     ///< the same with a plain release store
+  double wait_ns = 0;           ///< semaphore visible -> waiting block goes on; also a wait already met
+  double trigger_ns = 0;        ///< block start -> its PDL trigger counts
 
   // What the hardware was seen to do.
-  bool has_pdl = false;                    ///< sm_90 and later
-  bool dispatches_in_launch_order = false; ///< blocks of an older kernel go first, across streams
+  bool has_pdl = false;                     ///< sm_90 and later
+  bool dispatches_in_launch_order = false;  ///< blocks of an older kernel go first, across streams
 
   std::map<std::string, std::string> sources;
 

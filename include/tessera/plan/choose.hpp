@@ -15,10 +15,10 @@
 namespace tessera {
 
 struct PlanOptions {
-  std::vector<Mechanism> mechanisms;   ///< empty: all that the machine has
-  std::vector<std::string> policies;   ///< empty: all generated; else only these names
-  bool all_optimizations = true;       ///< false: neither W, R, T nor plain store (the paper's "vanilla")
-  int max_priced = 0;                  ///< 0: no limit
+  std::vector<Mechanism> mechanisms;  ///< empty: all that the machine has
+  std::vector<std::string> policies;  ///< empty: all generated; else only these names
+  bool all_optimizations = true;      ///< false: neither W, R, T nor plain store (the paper's "vanilla")
+  int max_priced = 0;                 ///< 0: no limit
 };
 
 /// What a candidate costs: Timeline::end and who limits it. simulate() is one, a measured run another;
@@ -26,14 +26,14 @@ struct PlanOptions {
 using Pricer = std::function<Expected<Timeline>(Plan const&)>;
 
 /// Cheapest plan by `price`. Never one that is predicted slower than the best stream order, unless
-/// PlanOptions::mechanisms leaves stream order out: then the best of those asked for, and Plan::why says so. Every
-/// alternative is in Plan::alternatives with its reason. Refuses what no mechanism can run, a stage that fits no
-/// SM (E0301), policies that suit no dependence (E0304), operators without a kernel (E0305).
-Expected<Plan> choose(CheckedPipeline const& checked, MachineProfile const& machine,
-                      Pricer const& price, PlanOptions const& options = {});
+/// PlanOptions::mechanisms leaves stream order out: then the best of those asked for, and Plan::why says so.
+/// Every alternative is in Plan::alternatives with its reason. Refuses what no mechanism can run, a stage
+/// that fits no SM (E0301), policies that suit no dependence (E0304), operators without a kernel (E0305).
+Expected<Plan> choose(CheckedPipeline const& checked, MachineProfile const& machine, Pricer const& price,
+                      PlanOptions const& options = {});
 
 /// The same over all tile shapes of the kernel catalogue.
-Expected<Plan> choose(OperatorGraph const& graph, MachineProfile const& machine,
-                      Pricer const& price, PlanOptions const& options = {});
+Expected<Plan> choose(OperatorGraph const& graph, MachineProfile const& machine, Pricer const& price,
+                      PlanOptions const& options = {});
 
 }  // namespace tessera

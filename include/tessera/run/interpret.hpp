@@ -14,10 +14,10 @@ namespace tessera {
 using TileFunction = std::function<void(std::int64_t tile, int split)>;
 
 struct InterpretOptions {
-  int workers = 4;                 ///< threads; each stands for a block slot
-  int launches = 1;                ///< repeats with the same semaphores (epochs), no reset in between
-  double deadline_seconds = 10;    ///< no progress for so long: stop and report
-  unsigned seed = 0;               ///< shuffles yields between steps, to vary interleavings
+  int workers = 4;               ///< threads; each stands for a block slot
+  int launches = 1;              ///< repeats with the same semaphores (epochs), no reset in between
+  double deadline_seconds = 10;  ///< no progress for so long: stop and report
+  unsigned seed = 0;             ///< shuffles yields between steps, to vary interleavings
 };
 
 /// One function per stage. Refuses (E0502) a run that stalls, naming tile, semaphore, seen and expected

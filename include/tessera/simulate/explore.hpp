@@ -13,9 +13,9 @@
 namespace tessera {
 
 struct Exploration {
-  bool complete = false;                ///< false: the state limit was reached; no conclusion
+  bool complete = false;  ///< false: the state limit was reached; no conclusion
   std::int64_t states = 0;
-  std::vector<std::string> deadlock;    ///< a schedule that gets stuck, step by step; empty: none exists
+  std::vector<std::string> deadlock;  ///< a schedule that gets stuck, step by step; empty: none exists
 };
 
 /// All interleavings of block dispatch, completion and posting that the plan's mechanism allows on this

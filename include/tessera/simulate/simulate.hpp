@@ -9,7 +9,7 @@
 namespace tessera {
 
 struct SimulateOptions {
-  bool record_tiles = true;   ///< false: totals only (pricing a candidate)
+  bool record_tiles = true;  ///< false: totals only (pricing a candidate)
 };
 
 /// Deterministic: same input, same bytes. Pure. Refuses a plan that makes no progress (E0501) with
