@@ -53,6 +53,7 @@ AwaitedLists::AwaitedLists(Plan const& plan, int stage) {
   if (!dependences_.empty()) {
     first_.assign(static_cast<std::size_t>(keys), -1);
     count_.assign(static_cast<std::size_t>(keys), 0);
+    met_.assign(static_cast<std::size_t>(keys), 0);
   }
 }
 
@@ -116,7 +117,7 @@ AwaitedLists::List AwaitedLists::of(std::int64_t tile) {
     count_[key] = static_cast<std::int32_t>(scratch_.size());
     waits_.insert(waits_.end(), scratch_.begin(), scratch_.end());
   }
-  return {first_[key], count_[key]};
+  return {static_cast<std::int64_t>(key), first_[key], count_[key]};
 }
 
 }  // namespace tessera::simulation

@@ -27,11 +27,14 @@ class AwaitedLists {
 
   /// Where a tile's list lies; at(begin + i) for i < count. Valid for good.
   struct List {
+    std::int64_t index = 0;
     std::int64_t begin = 0;
     std::int32_t count = 0;
   };
   List of(std::int64_t tile);
   Wait const& at(std::int64_t index) const { return waits_[static_cast<std::size_t>(index)]; }
+  /// For the user: how many of a list's waits, from its beginning, are known to be met.
+  std::int32_t& met(std::int64_t index) { return met_[static_cast<std::size_t>(index)]; }
 
  private:
   struct One {
@@ -48,6 +51,7 @@ class AwaitedLists {
   bool used_[k_max_rank] = {};
   std::vector<std::int64_t> first_;  ///< by key: begin in waits_, or -1
   std::vector<std::int32_t> count_;
+  std::vector<std::int32_t> met_;
   std::vector<Wait> waits_;
   std::vector<Wait> scratch_;
   std::vector<TileRelation::Box> boxes_;

@@ -2,9 +2,10 @@
 // The clock of the simulator: components that sleep until a time. It knows nothing of what they are.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <utility>
 #include <vector>
 
 namespace tessera::simulation {
@@ -15,107 +16,103 @@ constexpr Picoseconds k_never = std::numeric_limits<Picoseconds>::max();
 /// At most one wake-up per component; setting it again moves it. Order: (time, priority, sequence), where
 /// the sequence is the order in which components were added, not that in which they were set: events of
 /// the same time come out the same whatever code set them first.
+///
+/// A sorted array with room at its front. A few hundred components are awake at once and most wake-ups are
+/// later than all or many of them, so that moving entries costs less than the comparisons of a heap, and
+/// taking the first one costs nothing.
 class EventQueue {
  public:
   /// Registers a component; lower priority goes first at equal times. Returns its number: 0, 1, 2, ...
   int add(int priority) {
-    position_.push_back(k_asleep);
+    set_for_.push_back(k_never);
     rank_.push_back((static_cast<std::uint64_t>(static_cast<std::uint32_t>(priority)) << 32) |
-                    static_cast<std::uint64_t>(position_.size() - 1));
-    return static_cast<int>(position_.size()) - 1;
+                    static_cast<std::uint64_t>(rank_.size()));
+    return static_cast<int>(rank_.size()) - 1;
   }
 
+  /// Precondition: time < k_never.
   void wake(int component, Picoseconds time) {
-    Entry const entry{time, rank_[index(component)]};
-    auto at = position_[index(component)];
-    if (at == k_asleep) {
-      at = static_cast<std::int32_t>(heap_.size());
-      heap_.push_back(entry);
-      rise(at, entry);
-    } else if (entry < heap_[index(at)]) {
-      rise(at, entry);
-    } else {
-      sink(at, entry);
-    }
+    auto& set = set_for_[static_cast<std::size_t>(component)];
+    if (set == time) return;
+    Entry const entry{time, rank_[static_cast<std::size_t>(component)]};
+    if (set != k_never) erase(place_of({set, entry.rank}));
+    set = time;
+    insert(entry);
   }
 
   void sleep(int component) {
-    auto const at = position_[index(component)];
-    if (at != k_asleep) remove(at);
+    auto& set = set_for_[static_cast<std::size_t>(component)];
+    if (set == k_never) return;
+    erase(place_of({set, rank_[static_cast<std::size_t>(component)]}));
+    set = k_never;
   }
 
-  bool empty() const { return heap_.empty(); }
-  Picoseconds next_time() const { return heap_.empty() ? k_never : heap_[0].time; }
+  bool empty() const { return first_ == entries_.size(); }
+  Picoseconds next_time() const { return empty() ? k_never : entries_[first_].time; }
 
   /// The component whose turn it is, now asleep. Precondition: not empty.
   int pop() {
-    auto const component = heap_[0].component();
-    remove(0);
+    auto const component = static_cast<int>(entries_[first_++].rank & 0xffffffffU);
+    set_for_[static_cast<std::size_t>(component)] = k_never;
     return component;
   }
 
  private:
-  static constexpr std::int32_t k_asleep = -1;
-  static constexpr std::int32_t k_arity = 4;
-
   struct Entry {
     Picoseconds time;
     std::uint64_t rank;
-    int component() const { return static_cast<int>(rank & 0xffffffffU); }
+    // Without branches: which of two is earlier is a coin toss that no predictor guesses.
     bool operator<(Entry const& other) const {
-      return time != other.time ? time < other.time : rank < other.rank;
+      return (time < other.time) | ((time == other.time) & (rank < other.rank));
     }
   };
+  using Place = std::vector<Entry>::iterator;
 
-  template <class Integer>
-  static std::size_t index(Integer i) {
-    return static_cast<std::size_t>(i);
-  }
+  Place begin() { return entries_.begin() + static_cast<std::ptrdiff_t>(first_); }
 
-  void place(std::int32_t at, Entry const& entry) {
-    heap_[index(at)] = entry;
-    position_[index(entry.component())] = at;
-  }
-
-  void rise(std::int32_t at, Entry const entry) {
-    while (at > 0) {
-      auto const parent = (at - 1) / k_arity;
-      if (!(entry < heap_[index(parent)])) break;
-      place(at, heap_[index(parent)]);
-      at = parent;
+  /// Of the first entry that is not before this one.
+  Place place_of(Entry const& entry) {
+    auto from = begin();
+    auto left = entries_.end() - from;
+    while (left > 0) {
+      auto const half = left / 2;
+      bool const after = from[half] < entry;
+      from = after ? from + half + 1 : from;
+      left = after ? left - half - 1 : half;
     }
-    place(at, entry);
+    return from;
   }
 
-  void sink(std::int32_t at, Entry const entry) {
-    auto const size = static_cast<std::int32_t>(heap_.size());
-    for (;;) {
-      auto const first = at * k_arity + 1;
-      if (first >= size) break;
-      auto least = first;
-      auto const last = first + k_arity < size ? first + k_arity : size;
-      for (auto child = first + 1; child < last; ++child)
-        if (heap_[index(child)] < heap_[index(least)]) least = child;
-      if (!(heap_[index(least)] < entry)) break;
-      place(at, heap_[index(least)]);
-      at = least;
+  void insert(Entry const& entry) {
+    if (empty() || first_ > k_most_room) {
+      entries_.erase(entries_.begin(), begin());
+      first_ = 0;
     }
-    place(at, entry);
+    if (entries_.empty() || entries_.back() < entry) return entries_.push_back(entry);
+    auto const at = place_of(entry);
+    if (first_ == 0 || at - begin() > entries_.end() - at) {
+      entries_.insert(at, entry);
+    } else {
+      std::move(begin(), at, begin() - 1);
+      *(at - 1) = entry;
+      --first_;
+    }
   }
 
-  void remove(std::int32_t at) {
-    position_[index(heap_[index(at)].component())] = k_asleep;
-    auto const last = heap_.back();
-    heap_.pop_back();
-    if (at == static_cast<std::int32_t>(heap_.size())) return;
-    if (last < heap_[index(at)] || at == 0 || !(last < heap_[index((at - 1) / k_arity)]))
-      sink(at, last);
-    else
-      rise(at, last);
+  void erase(Place at) {
+    if (at - begin() > entries_.end() - at) {
+      entries_.erase(at);
+    } else {
+      std::move_backward(begin(), at, at + 1);
+      ++first_;
+    }
   }
 
-  std::vector<Entry> heap_;
-  std::vector<std::int32_t> position_;
+  static constexpr std::size_t k_most_room = 4096;
+
+  std::vector<Entry> entries_;
+  std::size_t first_ = 0;  ///< entries_[first_] is next; those before it are over
+  std::vector<Picoseconds> set_for_;
   std::vector<std::uint64_t> rank_;
 };
 

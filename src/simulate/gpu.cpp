@@ -37,6 +37,8 @@ Gpu::Gpu(Plan const& plan, MachineProfile const& machine, bool record_tiles)
     tickets_ += stages_[s].blocks;
     grids_.push_back(stages[s].tile_grid());
     awaited_.emplace_back(plan, static_cast<int>(s));
+    bool const waits_for_grid = plan.mechanism == Mechanism::pdl && s > 0;
+    starts_at_once_.push_back(awaited_[s].empty() && !costs_[s].loads_early && !waits_for_grid);
   }
   if (uses_semaphores(plan.mechanism)) {
     for (std::size_t i = 0; i < plan.semaphores.size(); ++i) {
@@ -216,15 +218,28 @@ void Gpu::draw_ticket(int b) {
   block.started = now_;
   block.ready = -1;
   block.waiting = 0;
-  block.phase = Phase::starting;
   ++slot_runs_[static_cast<std::size_t>(b)];
   stage_started(block.stage);
-  sleep_until(b, now_ + costs_[s].ticket);
+  start_prologue(b, costs_[s].ticket);
+}
+
+void Gpu::start_prologue(int b, Picoseconds time) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  block.phase = Phase::starting;
+  if (!starts_at_once_[static_cast<std::size_t>(block.stage)]) return sleep_until(b, now_ + time);
+  // Nothing to ask when the prologue is over: one wake-up for it and for the first slice's latency.
+  block.ready = now_ + time;
+  block.target = 1;
+  block.wait_position = block.wait_count = 0;
+  block.primed = true;
+  block.phase = Phase::resuming;
+  sleep_until(b, now_ + time + latency_);
 }
 
 void Gpu::after_prologue(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
   auto const list = awaited_[static_cast<std::size_t>(block.stage)].of(block.tile);
+  block.wait_list = list.index;
   block.wait_begin = list.begin;
   block.wait_count = list.count;
   block.wait_position = 0;
@@ -246,14 +261,19 @@ void Gpu::after_early_loads(int b) {
 
 void Gpu::next_part(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
-  auto const& list = awaited_[static_cast<std::size_t>(block.stage)];
+  auto& list = awaited_[static_cast<std::size_t>(block.stage)];
   auto const& c = cost(block);
-  int met = 0;
-  while (block.wait_position < block.wait_count &&
-         ready(list.at(block.wait_begin + block.wait_position).semaphore)) {
-    ++block.wait_position;
-    ++met;
+  auto met = -block.wait_position;
+  if (block.wait_position < block.wait_count) {
+    // What was met for another tile with this list is met for good.
+    auto& known = list.met(block.wait_list);
+    block.wait_position = std::max(block.wait_position, known);
+    while (block.wait_position < block.wait_count &&
+           ready(list.at(block.wait_begin + block.wait_position).semaphore))
+      ++block.wait_position;
+    known = block.wait_position;
   }
+  met += block.wait_position;
   bool const last = block.wait_position == block.wait_count;
   block.target = last ? 1 : list.at(block.wait_begin + block.wait_position).fraction;
   if (!last && block.target <= block.done) {

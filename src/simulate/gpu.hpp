@@ -74,6 +74,7 @@ struct Block {
   std::int32_t next = -1;  ///< in a wake-up list
   std::int32_t wait_position = 0;
   std::int32_t wait_count = 0;
+  std::int64_t wait_list = 0;
   std::int64_t wait_begin = 0;
   std::int64_t tile = 0;
   std::int64_t waits_for = -1;  ///< semaphore
@@ -137,6 +138,7 @@ class Gpu {
   void handle(int component);
   void timer(int block);
   void draw_ticket(int block);
+  void start_prologue(int block, Picoseconds time);
   void after_prologue(int block);
   void after_early_loads(int block);
   void next_part(int block);
@@ -184,6 +186,7 @@ class Gpu {
 
   std::vector<StageCost> costs_;
   std::vector<AwaitedLists> awaited_;
+  std::vector<char> starts_at_once_;        ///< by stage: nothing to load early or to wait for
   std::vector<std::vector<int>> posts_to_;  ///< by stage: indices into plan.semaphores
   std::vector<TileGrid> grids_;
   std::vector<std::vector<std::int64_t>> reuse_;  ///< by stage: semaphores to see before storing

@@ -142,7 +142,7 @@ void Gpu::place(int launch_index, int sm_index) {
   if (position == 0 && s + 1 < stages_.size() && plan_.mechanism == Mechanism::wait_kernel &&
       plan_.stages[s + 1].wait_kernel)
     delay += picoseconds(machine_.post_ns);
-  sleep_until(b, now_ + delay);
+  start_prologue(b, delay);
   stage_started(launch.stage);
 }
 
