@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reuse.hpp"
+
 namespace tessera::simulation {
 namespace {
 
@@ -49,12 +51,19 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
     int const slices = std::max(stage.k_steps, 1);
     cost.slices_in_flight = std::clamp(stage.pipeline_stages, 1, slices);
     early_share = static_cast<double>(cost.slices_in_flight) / slices;
-    for (auto const& operand : stage.operands) {
+    auto const wave = plan.mechanism == Mechanism::fused
+                          ? std::int64_t{plan.workers}
+                          : std::int64_t{occupancy(machine, stage.resources)} * machine.sms;
+    auto const reads = dram_reads(stage, planned, l2_bytes, wave);
+    for (std::size_t i = 0; i < stage.operands.size(); ++i) {
+      auto const& operand = stage.operands[i];
       bool const dependent = has_dependence(pipeline, s, operand.name);
       bool const inside = dependent || written_before(pipeline, s, operand.buffer);
-      double const dram = inside && operand.unique_bytes <= l2_bytes
-                              ? 0
-                              : std::min(operand.unique_bytes / blocks, operand.bytes_per_block);
+      // What an earlier stage wrote is still in L2 when it is read for the first time.
+      double const there = inside && operand.unique_bytes <= l2_bytes
+                               ? std::min(operand.unique_bytes, operand.bytes_per_block * blocks)
+                               : 0;
+      double const dram = (reads[i] - there) / blocks;
       cost.l2_bytes += operand.bytes_per_block;
       cost.dram_bytes += dram;
       if (dependent) continue;
