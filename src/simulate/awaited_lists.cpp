@@ -111,8 +111,9 @@ AwaitedLists::List AwaitedLists::of(std::int64_t tile) {
     scratch_.clear();
     for (auto const& one : dependences_) append(one, tile);
     if (dependences_.size() > 1)
-      std::stable_sort(scratch_.begin(), scratch_.end(),
-                       [](Wait const& a, Wait const& b) { return a.fraction < b.fraction; });
+      std::stable_sort(scratch_.begin(), scratch_.end(), [](Wait const& a, Wait const& b) {
+        return a.fraction != b.fraction ? a.fraction < b.fraction : a.dependence < b.dependence;
+      });
     first_[key] = static_cast<std::int64_t>(waits_.size());
     count_[key] = static_cast<std::int32_t>(scratch_.size());
     waits_.insert(waits_.end(), scratch_.begin(), scratch_.end());
