@@ -45,18 +45,12 @@ Setting::Setting(Waits const& waits_, MachineProfile const& machine_)
       wait_kernel_of.back() = static_cast<int>(kernels.size());
       kernels.push_back({s, true, 1, 1, room_of(machine, wait_kernel_resources())});
     }
+    // A wait kernel ends once the stage before has a block on an SM; that stage then became ready earlier.
+    forced_from_.push_back(wait_kernel_of.back() < 0 ? s : forced_from_.back());
     kernel_of.push_back(static_cast<int>(kernels.size()));
     kernels.push_back({s, false, stages[at(s)].blocks(), waits.waiting_blocks(s),
                        room_of(machine, stages[at(s)].resources)});
   }
-}
-
-bool Setting::is_forced_before(int a, int b) const {
-  // A wait kernel ends once the stage before has a block on an SM; that stage then became ready earlier.
-  if (!in_order || a >= b) return false;
-  for (int s = a + 1; s <= b; ++s)
-    if (wait_kernel_of[at(s)] < 0) return false;
-  return true;
 }
 
 std::vector<Stickable> stickable(Setting const& setting, int blocked_kernel) {

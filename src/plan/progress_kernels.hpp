@@ -37,7 +37,9 @@ struct Setting {
   bool in_order;  ///< a kernel that became ready earlier is placed whole before any later one
 
   /// In every schedule all blocks of stage a are placed before the first of stage b > a.
-  bool is_forced_before(int a, int b) const;
+  bool is_forced_before(int a, int b) const {
+    return in_order && a < b && forced_from_[static_cast<std::size_t>(b)] <= a;
+  }
   /// Blocks of stage b wait, through any number of stages, for stage a.
   bool waits_for(int b, int a) const {
     return waits_for_[static_cast<std::size_t>(b)][static_cast<std::size_t>(a)];
@@ -45,6 +47,8 @@ struct Setting {
 
  private:
   std::vector<std::vector<bool>> waits_for_;
+  /// By stage: the earliest stage from which on every stage, up to this one, has a wait kernel before it.
+  std::vector<int> forced_from_;
 };
 
 struct Held {

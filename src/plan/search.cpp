@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "plan/assemble.hpp"
 #include "tessera/plan/orders.hpp"
@@ -19,8 +20,28 @@ constexpr std::int64_t k_most_pairs_to_merge = 2'000'000;
 /// A simulated block takes a few microseconds of one core, so that this many keep a search below a second.
 /// Counted in blocks and not in time, because the same input must give the same plan.
 constexpr std::int64_t k_block_budget = 150'000;
-/// Priced whatever they take: stream order, PDL, and each other mechanism with two policies.
+/// Priced although the budget is spent: stream order, PDL, and each other mechanism with two policies ...
 constexpr int k_least_priced = 10;
+/// ... unless the pipeline is so large that they alone would take this many blocks, some ten seconds. Stream
+/// order and PDL, with and without early loads, are always priced.
+constexpr std::int64_t k_most_blocks = 3'000'000;
+constexpr int k_always_priced = 3;
+/// A simulated wait takes some 50 ns, so that a candidate with more waits takes longer than all its blocks.
+constexpr std::int64_t k_most_waits = 20'000'000;
+
+std::int64_t blocks_of(Pipeline const& pipeline) {
+  std::int64_t blocks = 0;
+  for (auto const& stage : pipeline.stages) blocks += stage.blocks();
+  return blocks;
+}
+
+/// Waits of all blocks of one launch, as far as the recipe's policies say; saturates.
+std::int64_t waits_of(Recipe const& recipe) {
+  std::int64_t waits = 0;
+  for (auto const& policy : recipe.policies)
+    waits += std::min(policy.waits, std::numeric_limits<std::int64_t>::max() - waits);
+  return waits;
+}
 
 Recipe recipe_for(Mechanism mechanism, bool optimized) {
   Recipe recipe;
@@ -71,7 +92,7 @@ Search::Tried Search::price(Plan plan, Recipe const& recipe) {
   }
   auto timeline = price_(plan);
   ++priced_;
-  for (auto const& stage : plan.pipeline.stages) blocks_priced_ += stage.blocks();
+  blocks_priced_ += blocks_of(plan.pipeline);
   if (!timeline) {
     note_refusal(recipe, plan.pipeline, timeline.error());
     return Tried::refused;
@@ -90,14 +111,25 @@ Search::Tried Search::price(Plan plan, Recipe const& recipe) {
 }
 
 bool Search::affordable(Pipeline const& pipeline) const {
-  std::int64_t blocks = 0;
-  for (auto const& stage : pipeline.stages) blocks += stage.blocks();
-  return priced_ < k_least_priced || blocks_priced_ + blocks <= k_block_budget;
+  auto const spent = blocks_priced_ + blocks_of(pipeline);
+  return priced_ < k_always_priced || spent <= k_block_budget ||
+         (priced_ < k_least_priced && spent <= k_most_blocks);
 }
 
 Search::Tried Search::try_recipe(CheckedPipeline const& checked, Recipe const& recipe) {
   if (!affordable(checked.pipeline())) {
     ++beyond_budget_;
+    return Tried::refused;
+  }
+  if (auto const waits = waits_of(recipe); waits > k_most_waits) {
+    note_refusal(
+        recipe, checked.pipeline(),
+        {{"E0504",
+          Severity::error,
+          checked.pipeline().where,
+          fmt::format("its blocks wait {} times, more than the {} that can be priced", waits, k_most_waits),
+          {},
+          "ask for a coarser policy, or larger tiles"}});
     return Tried::refused;
   }
   auto plan = build_plan(checked, machine_, recipe);
@@ -244,6 +276,11 @@ Expected<void> Search::tile_waits(CheckedPipeline const& checked) {
   auto known = families;
   for (std::size_t d = 0; d < policies->size(); ++d)
     for (auto const& policy : (*policies)[d]) {
+      if (same_map(policy.map, best.recipe.policies[d].map)) continue;
+      if (!affordable(pipeline)) {  // before the comparison with what is known, which is long for long chains
+        ++beyond_budget_;
+        continue;
+      }
       auto recipe = best.recipe;
       recipe.policies[d] = policy;
       if (std::any_of(known.begin(), known.end(),
@@ -260,7 +297,7 @@ void Search::ablate(CheckedPipeline const& checked) {
   for (bool Recipe::*flag : {&Recipe::avoid_wait_kernel, &Recipe::reorder_loads, &Recipe::avoid_custom_order,
                              &Recipe::plain_store}) {
     auto recipe = best_->recipe;
-    if (!(recipe.*flag)) continue;
+    if (!(recipe.*flag) || blocks_priced_ + blocks_of(checked.pipeline()) > k_most_blocks) continue;
     recipe.*flag = false;
     auto plan = build_plan(checked, machine_, recipe);
     if (plan && plan->stages != best_->plan.stages && !known(describe(*plan)))

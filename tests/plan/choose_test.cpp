@@ -116,6 +116,38 @@ TEST(Choose, keeps_to_the_mechanisms_asked_for) {
               HasSubstr("was asked for; it is predicted at 104.0 us, 4.0 us more than stream order"));
 }
 
+TEST(Choose, does_not_price_what_waits_too_often) {
+  auto const machine = examples::machine_of(4);
+  auto const pipeline = checked(examples::mlp(5000, 5000, 1));  // 5000 tiles that each wait for 5000
+  auto const plan = choose(pipeline, machine, priced(k_slow));
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->mechanism, Mechanism::stream_order);
+  Alternative const refused{
+      "fused, TileSync", 0,
+      "refused: its blocks wait 25000000 times, more than the 20000000 that can be priced"};
+  EXPECT_THAT(plan->alternatives, Contains(refused));
+  EXPECT_THAT(plan->alternatives, Contains(testing::Field(&Alternative::description, HasSubstr("RowSync"))));
+
+  PlanOptions options;
+  options.mechanisms = {Mechanism::fused};
+  options.policies = {"TileSync"};
+  auto const none = choose(pipeline, machine, priced(k_slow), options);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().front().code, "E0504");
+}
+
+TEST(Choose, prices_only_one_stream_of_a_pipeline_of_millions_of_blocks) {
+  int priced_plans = 0;
+  Pricer const price = [&](Plan const& plan) {
+    ++priced_plans;
+    return priced(k_slow)(plan);
+  };
+  auto const plan = choose(checked(examples::mlp(1000, 1000, 1000)), examples::machine_of(4), price);
+  ASSERT_TRUE(plan);
+  EXPECT_LE(priced_plans, 3);
+  EXPECT_THAT(plan->alternatives.back().reason, StartsWith("not priced: a search prices 150000 blocks"));
+}
+
 TEST(Choose, keeps_to_the_policies_asked_for) {
   auto const machine = examples::machine_of(4);
   PlanOptions options;
