@@ -35,7 +35,7 @@ class EventQueue {
     auto& set = set_for_[static_cast<std::size_t>(component)];
     if (set == time) return;
     Entry const entry{time, rank_[static_cast<std::size_t>(component)]};
-    if (set != k_never) erase(place_of({set, entry.rank}));
+    if (set != k_never) erase(place_of({set, entry.rank}, begin()));
     set = time;
     insert(entry);
   }
@@ -43,7 +43,7 @@ class EventQueue {
   void sleep(int component) {
     auto& set = set_for_[static_cast<std::size_t>(component)];
     if (set == k_never) return;
-    erase(place_of({set, rank_[static_cast<std::size_t>(component)]}));
+    erase(place_of({set, rank_[static_cast<std::size_t>(component)]}, begin()));
     set = k_never;
   }
 
@@ -70,9 +70,8 @@ class EventQueue {
 
   Place begin() { return entries_.begin() + static_cast<std::ptrdiff_t>(first_); }
 
-  /// Of the first entry that is not before this one.
-  Place place_of(Entry const& entry) {
-    auto from = begin();
+  /// Of the first entry from `from` on that is not before this one.
+  Place place_of(Entry const& entry, Place from) {
     auto left = entries_.end() - from;
     while (left > 0) {
       auto const half = left / 2;
@@ -89,13 +88,18 @@ class EventQueue {
       first_ = 0;
     }
     if (entries_.empty() || entries_.back() < entry) return entries_.push_back(entry);
-    auto const at = place_of(entry);
-    if (first_ == 0 || at - begin() > entries_.end() - at) {
-      entries_.insert(at, entry);
-    } else {
-      std::move(begin(), at, begin() - 1);
-      *(at - 1) = entry;
+    if (first_ > 0) {
+      // Many are near the front: look there first, and make room while looking.
+      auto hole = begin() - 1;
       --first_;
+      for (int i = 0; i < k_near && hole[1] < entry; ++i, ++hole) hole[0] = hole[1];
+      if (hole[1] < entry) {
+        auto const at = place_of(entry, hole + 1);
+        hole = std::move(hole + 1, at, hole);
+      }
+      *hole = entry;
+    } else {
+      entries_.insert(place_of(entry, begin()), entry);
     }
   }
 
@@ -109,6 +113,7 @@ class EventQueue {
   }
 
   static constexpr std::size_t k_most_room = 4096;
+  static constexpr int k_near = 12;
 
   std::vector<Entry> entries_;
   std::size_t first_ = 0;  ///< entries_[first_] is next; those before it are over

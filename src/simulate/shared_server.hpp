@@ -67,16 +67,16 @@ class SharedServer {
       first_ = 0;
     }
     if (flows_.empty() || !(flows_.back() > flow)) return flows_.push_back(flow);
-    auto const begin = flows_.begin() + static_cast<std::ptrdiff_t>(first_);
-    auto const at =
-        std::upper_bound(begin, flows_.end(), flow, [](Flow const& a, Flow const& b) { return b > a; });
-    if (first_ == 0 || at - begin > flows_.end() - at) {
-      flows_.insert(at, flow);
-      return;
+    auto const is_before = [](Flow const& a, Flow const& b) { return b > a; };
+    if (first_ > 0) {
+      auto hole = flows_.begin() + static_cast<std::ptrdiff_t>(--first_);
+      for (int i = 0; i < k_near && is_before(hole[1], flow); ++i, ++hole) hole[0] = hole[1];
+      if (is_before(hole[1], flow))
+        hole = std::move(hole + 1, std::upper_bound(hole + 1, flows_.end(), flow, is_before), hole);
+      *hole = flow;
+    } else {
+      flows_.insert(std::upper_bound(flows_.begin(), flows_.end(), flow, is_before), flow);
     }
-    std::move(begin, at, begin - 1);
-    *(at - 1) = flow;
-    --first_;
   }
 
   // Only where time passes: many join in one instant.
@@ -95,6 +95,8 @@ class SharedServer {
     virtual_now_ += static_cast<double>(passed) * share();
     if (is_limit_) limited_ += passed;
   }
+
+  static constexpr int k_near = 12;
 
   double rate_;
   double cap_;
