@@ -260,7 +260,8 @@ std::vector<Operator> attention_operators(Model const& model, AttentionShape con
 }
 
 std::string title(std::string const& file, BlockOptions const& options) {
-  auto text = fmt::format("{} {}, {} tokens", json::stem_of(file), options.block, options.tokens);
+  auto text = fmt::format("{} {}, {} token{}", json::stem_of(file), options.block, options.tokens,
+                          options.tokens == 1 ? "" : "s");
   if (options.sequences > 1) text += fmt::format(", {} sequences", options.sequences);
   if (options.cached > 0) text += fmt::format(", {} cached", options.cached);
   return text + fmt::format(", tp {}", options.tensor_parallel);
