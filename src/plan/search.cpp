@@ -81,7 +81,8 @@ void Search::leave_out(std::string description, std::string reason) {
 
 void Search::note_refusal(Recipe const& recipe, Pipeline const& pipeline, Diagnostics const& why) {
   leave_out(recipe_text(recipe, pipeline), "refused: " + why.front().message);
-  refusals_.insert(refusals_.end(), why.begin(), why.end());
+  for (auto const& reason : why)  // most are the same for every policy and every combination of shapes
+    if (std::find(refusals_.begin(), refusals_.end(), reason) == refusals_.end()) refusals_.push_back(reason);
 }
 
 Search::Tried Search::price(Plan plan, Recipe const& recipe) {
