@@ -44,6 +44,32 @@ TEST_F(Commands, PlanWritesEveryKindOfFile) {
   EXPECT_THAT(text("stages.dot"), testing::StartsWith("digraph"));
 }
 
+TEST_F(Commands, AFileOnStandardOutputIsAloneThere) {
+  EXPECT_EQ(good(std::string(k_small_plan) + " -o -").json()["schema"], "tessera.plan/1");
+  EXPECT_THAT(good(std::string(k_small_plan) + " --header -").out, testing::StartsWith("// SPDX"));
+  good(std::string(k_small_plan) + " -o plan.json");
+  EXPECT_EQ(good("simulate plan.json -o -").json()["schema"], "tessera.timeline/1");
+}
+
+TEST_F(Commands, JsonIsJsonWhenTheCommandLineIsWrongToo) {
+  for (auto const* wrong : {"plan --json --tokns 3", "--json", "plan --tokens --json"}) {
+    auto const said = run(wrong);
+    EXPECT_EQ(said.exit, 2) << wrong;
+    EXPECT_EQ(said.json()["diagnostics"][0]["code"], "E0908") << wrong;
+  }
+}
+
+TEST_F(Commands, AFullStandardOutputIsSaid) {
+  auto const said = run(std::string(k_small_plan) + " --json >/dev/full");
+  EXPECT_EQ(said.exit, 3);
+  EXPECT_THAT(said.err, HasSubstr("error E0902: cannot write standard output: No space left on device"));
+}
+
+TEST_F(Commands, AFileNeedsNoNameThatLooksLikeOne) {
+  good("workloads two-gemms >mine && '" TESSERA_BINARY "' machines v100 >gpu");
+  EXPECT_THAT(good("plan mine --machine gpu").out, HasSubstr("predicted"));
+}
+
 TEST_F(Commands, PlanOfSeveralSizesIsATable) {
   auto const said =
       good("plan llama-3.2-1b --tokens 1,64 --tp 8 --machine v100 --mechanism stream_order -o plan.json");

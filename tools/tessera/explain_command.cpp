@@ -20,9 +20,13 @@ struct ExplainArguments {
   int alternatives = 8;
 };
 
-bool is_code(std::string const& text) {
-  return text.size() >= 2 && text.size() <= 6 && (text[0] == 'E' || text[0] == 'e') &&
-         std::all_of(text.begin() + 1, text.end(), [](unsigned char c) { return std::isdigit(c); });
+/// "E0103" of "E0103", "e0103", "0103" and "103"; empty: not a code.
+std::string code_of(std::string const& text) {
+  auto const digits = text.substr(!text.empty() && (text[0] == 'E' || text[0] == 'e'));
+  bool const code =
+      !digits.empty() && digits.size() <= 5 &&
+      std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isdigit(c); });
+  return code ? fmt::format("E{:0>4}", digits) : "";
 }
 
 /// "# E0103: dependence reads ..." -> "dependence reads ..."
@@ -44,8 +48,7 @@ int list_codes(Session const& session) {
   return k_ok;
 }
 
-int explain_code(Session const& session, std::string code) {
-  code[0] = 'E';
+int explain_code(Session const& session, std::string const& code) {
   std::vector<std::string> codes;
   for (auto const& page : shipped_diagnostics()) {
     codes.emplace_back(page.name);
@@ -68,7 +71,7 @@ int explain_code(Session const& session, std::string code) {
 
 int run(Session const& session, ExplainArguments const& arguments) {
   if (arguments.what.empty()) return list_codes(session);
-  if (is_code(arguments.what)) return explain_code(session, arguments.what);
+  if (auto const code = code_of(arguments.what); !code.empty()) return explain_code(session, code);
   auto const loaded = load_plan_or_timeline(arguments.what);
   if (!loaded) return session.fail(loaded.error());
   if (loaded->plan)

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -12,7 +13,6 @@
 #include <vector>
 
 #include "diagnostic/nearest.hpp"
-#include "session.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -60,7 +60,11 @@ Expected<std::string> read_all(std::FILE* file, std::string const& path) {
 Expected<std::string> read_file(std::string const& path) {
   if (path == "-") return read_all(stdin, "standard input");
   std::error_code error;
-  if (fs::is_directory(path, error)) return cannot("E0901", "read", path, "it is a folder");
+  if (fs::is_directory(path, error)) {
+    auto const config = fs::path(path) / "config.json";
+    return cannot("E0901", "read", path, "it is a folder",
+                  fs::exists(config, error) ? "did you mean " + config.string() + "?" : "");
+  }
   File const file(std::fopen(path.c_str(), "rb"));
   if (!file) {
     int const reason = errno;
@@ -82,10 +86,10 @@ Expected<void> write_file(std::string const& path, std::string_view text) {
   File file(std::fopen(beside.c_str(), "wb"));
   if (!file) {
     int const reason = errno;
+    auto const folder = fs::path(path).parent_path();
+    bool const missing = reason == ENOENT && !folder.empty() && !fs::exists(folder, error);
     return cannot("E0902", "write", path, std::strerror(reason),
-                  reason == ENOENT ? fmt::format("make the folder first: mkdir -p {}",
-                                                 fs::path(path).parent_path().string())
-                                   : "");
+                  missing ? "make the folder first: mkdir -p " + folder.string() : "");
   }
   bool ok = std::fwrite(text.data(), 1, text.size(), file.get()) == text.size();
   ok = std::fflush(file.get()) == 0 && ok;
@@ -98,6 +102,25 @@ Expected<void> write_file(std::string const& path, std::string_view text) {
   if (ok) return {};
   if (!special) std::remove(beside.c_str());
   return cannot("E0902", "write", path, std::strerror(reason));
+}
+
+Expected<void> write_files(Session const& session, std::vector<OutputFile> const& files) {
+  for (std::size_t i = 0; i < files.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (files[i].path == files[j].path)
+        return tl::make_unexpected(complaint(
+            "E0912",
+            fmt::format("two outputs go to {}", files[i].path == "-" ? "standard output" : files[i].path),
+            "give each output a name of its own"));
+  for (auto const& file : files) {
+    if (auto const written = write_file(file.path, file.text); !written) return written;
+    if (file.path != "-") session.say("wrote " + file.path);
+  }
+  return {};
+}
+
+bool fill_standard_output(std::vector<OutputFile> const& files) {
+  return std::any_of(files.begin(), files.end(), [](OutputFile const& file) { return file.path == "-"; });
 }
 
 std::string with_size(std::string const& path, std::string const& size) {

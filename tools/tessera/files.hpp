@@ -4,7 +4,9 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "session.hpp"
 #include "tessera/diagnostic.hpp"
 
 namespace tessera::cli {
@@ -15,6 +17,17 @@ Expected<std::string> read_file(std::string const& path);
 
 /// Whole or not at all: written beside and renamed. "-" is standard output. E0902 with the system's reason.
 Expected<void> write_file(std::string const& path, std::string_view text);
+
+struct OutputFile {
+  std::string path;
+  std::string text;
+};
+
+/// Writes all and says so. E0912 before anything is written if two go to one place.
+Expected<void> write_files(Session const& session, std::vector<OutputFile> const& files);
+
+/// Does one of them go to standard output, which must then hold nothing else?
+bool fill_standard_output(std::vector<OutputFile> const& files);
 
 /// "out/plan.json", "64" -> "out/plan-64.json".
 std::string with_size(std::string const& path, std::string const& size);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 
 #include "diagnostic/nearest.hpp"
 #include "files.hpp"
@@ -19,9 +20,12 @@ namespace {
 
 constexpr std::int64_t k_largest_size = 1'000'000'000;
 
-bool looks_like_path(std::string const& text) {
+/// A file rather than a shipped name: it reads like one, or there is one.
+bool is_path(std::string const& text) {
+  std::error_code error;
   return text == "-" || text.find('/') != std::string::npos ||
-         (text.size() > 5 && text.compare(text.size() - 5, 5, ".json") == 0);
+         (text.size() > 5 && text.compare(text.size() - 5, 5, ".json") == 0) ||
+         std::filesystem::exists(text, error);
 }
 
 std::vector<std::string> names_of(std::span<ShippedFile const> files) {
@@ -121,8 +125,7 @@ Expected<SourceText> load_workload_text(std::string const& name_or_path) {
       source.file = name_or_path;
     }
   if (source.text.empty()) {
-    std::error_code error;
-    if (!looks_like_path(name_or_path) && !read_file(name_or_path)) {
+    if (!is_path(name_or_path)) {
       auto const names = names_of(shipped_workloads());
       return tl::make_unexpected(
           complaint("E0903", fmt::format("there is no workload or file \"{}\"", name_or_path),
@@ -162,7 +165,10 @@ Expected<std::vector<SizedWorkload>> load_workloads(WorkloadOptions const& optio
 }
 
 Expected<MachineProfile> load_machine(std::string const& name_or_path) {
-  if (!looks_like_path(name_or_path)) return machine(name_or_path);
+  auto const shipped = shipped_machines();
+  bool const known = std::any_of(shipped.begin(), shipped.end(),
+                                 [&](ShippedFile const& file) { return file.name == name_or_path; });
+  if (known || !is_path(name_or_path)) return machine(name_or_path);
   auto const text = read_file(name_or_path);
   if (!text) return tl::make_unexpected(text.error());
   return parse_machine(*text, name_or_path);

@@ -2,7 +2,10 @@
 // tessera: the command line. Data goes to standard output, everything else to standard error.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include "commands.hpp"
@@ -39,7 +42,8 @@ std::string in_words(CLI::App const& app, CLI::ParseError const& error) {
     return app.get_subcommands().empty() ? "no command is given"
                                          : "an argument is missing: " + text.substr(0, text.find(' '));
   if (dynamic_cast<CLI::ArgumentMismatch const*>(&error) && text.find(':') != std::string::npos)
-    return text.substr(0, text.find(':')) + " needs a value";
+    return text.substr(0, text.find(':')) +
+           (text.find(": At Most") != std::string::npos ? " is given more than once" : " needs a value");
   constexpr std::string_view k_conversion = "Could not convert: ";
   auto const equals = text.find(" = ");
   if (text.rfind(k_conversion, 0) == 0 && equals != std::string::npos)
@@ -82,6 +86,9 @@ std::string unknown_command(CLI::App const& app, int count, char** words) {
 
 int run(int count, char** words) {
   Session session;
+  // Known before parsing: a command line that does not parse is refused in JSON too.
+  session.json =
+      std::any_of(words + 1, words + count, [](std::string_view word) { return word == "--json"; });
   Action action;
   CLI::App app("Plan, check and simulate fine-grained synchronization between dependent GPU kernels.",
                "tessera");
@@ -129,7 +136,10 @@ int run(int count, char** words) {
   } catch (CLI::ParseError const& error) {
     return usage_error(session, app, error);
   }
-  return action();
+  int const answer = action();
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return answer;
+  return session.fail(
+      complaint("E0902", "cannot write standard output: " + std::string(std::strerror(errno))));
 }
 
 }  // namespace

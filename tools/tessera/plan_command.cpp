@@ -119,23 +119,16 @@ std::string plans_json(std::vector<Plan> const& plans) {
 /// Collects outputs first, so that nothing is written unless everything could be made.
 class Outputs {
  public:
-  Outputs(Session const& session, bool several) : session_(session), several_(several) {}
+  explicit Outputs(bool several) : several_(several) {}
 
   void add(std::string const& path, std::string const& size, std::string text) {
-    files_.emplace_back(several_ && !size.empty() ? with_size(path, size) : path, std::move(text));
+    files_.push_back({several_ && !size.empty() ? with_size(path, size) : path, std::move(text)});
   }
-  Expected<void> write() const {
-    for (auto const& [path, text] : files_) {
-      if (auto const written = write_file(path, text); !written) return written;
-      if (path != "-") session_.say("wrote " + path);
-    }
-    return {};
-  }
+  std::vector<OutputFile> const& files() const { return files_; }
 
  private:
-  Session const& session_;
   bool several_;
-  std::vector<std::pair<std::string, std::string>> files_;
+  std::vector<OutputFile> files_;
 };
 
 Expected<void> add_files(PlanArguments const& arguments, SizedWorkload const& sized, Plan const& plan,
@@ -164,7 +157,7 @@ int run(Session const& session, PlanArguments const& arguments) {
   bool const draws = !arguments.html.empty() || !arguments.trace.empty() || !arguments.csv.empty() ||
                      !arguments.timeline.empty();
   Planner planner(session, *machine, *options);
-  Outputs outputs(session, workloads->size() > 1);
+  Outputs outputs(workloads->size() > 1);
   std::vector<Plan> plans;
   std::vector<ReportEntry> entries;
   for (std::size_t w = 0; w < workloads->size(); ++w) {
@@ -189,8 +182,11 @@ int run(Session const& session, PlanArguments const& arguments) {
                                          : arguments.workload.workload + ", " + arguments.machine;
     outputs.add(arguments.html, "", html_report(title, entries, assumptions(*machine)));
   }
-  if (auto const written = outputs.write(); !written) return session.fail(written.error());
-  if (session.json)
+  if (auto const written = write_files(session, outputs.files()); !written)
+    return session.fail(written.error());
+  if (fill_standard_output(outputs.files()))
+    ;  // and with nothing else
+  else if (session.json)
     session.print(plans_json(plans));
   else
     session.print(plans.size() == 1 ? explain(plans.front(), arguments.alternatives) : explain_table(plans));
@@ -224,15 +220,15 @@ void add_plan(CLI::App& app, Session const& session, Action& action) {
                  "Without wait-kernel removal, load reordering, ticket removal and plain stores")
       ->group(search);
   auto const files = "What is written (with several sizes, the size is added to each file's name)";
-  command->add_option("-o,--output", arguments->output, "The plan as JSON")->group(files);
-  command->add_option("--header", arguments->header, "The plan as a CUDA header")->group(files);
-  command->add_option("--html", arguments->html, "A report page; all sizes on one page")->group(files);
-  command->add_option("--trace", arguments->trace, "The predicted timeline for Perfetto or chrome://tracing")
+  add_output(*command, "-o,--output", arguments->output, "The plan as JSON")->group(files);
+  add_output(*command, "--header", arguments->header, "The plan as a CUDA header")->group(files);
+  add_output(*command, "--html", arguments->html, "A report page; all sizes on one page")->group(files);
+  add_output(*command, "--trace", arguments->trace, "The predicted timeline for Perfetto or chrome://tracing")
       ->group(files);
-  command->add_option("--csv", arguments->csv, "The predicted timeline as a table")->group(files);
-  command->add_option("--timeline", arguments->timeline, "The predicted timeline as JSON, for tessera diff")
+  add_output(*command, "--csv", arguments->csv, "The predicted timeline as a table")->group(files);
+  add_output(*command, "--timeline", arguments->timeline, "The predicted timeline as JSON, for tessera diff")
       ->group(files);
-  command->add_option("--dot", arguments->dot, "Stages and dependences as a Graphviz graph")->group(files);
+  add_output(*command, "--dot", arguments->dot, "Stages and dependences as a Graphviz graph")->group(files);
   command
       ->add_option("--alternatives", arguments->alternatives,
                    "How many rejected candidates the explanation shows")

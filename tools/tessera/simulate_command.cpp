@@ -53,17 +53,15 @@ int run(Session const& session, SimulateArguments const& arguments) {
   auto const timeline = simulate(*plan, *machine);
   if (!timeline) return session.fail(timeline.error());
 
-  std::vector<std::pair<std::string, std::string>> files;
-  if (!arguments.output.empty()) files.emplace_back(arguments.output, print_timeline(*timeline));
-  if (!arguments.trace.empty()) files.emplace_back(arguments.trace, perfetto_trace(*timeline, &*plan));
-  if (!arguments.csv.empty()) files.emplace_back(arguments.csv, timeline_csv(*timeline));
+  std::vector<OutputFile> files;
+  if (!arguments.output.empty()) files.push_back({arguments.output, print_timeline(*timeline)});
+  if (!arguments.trace.empty()) files.push_back({arguments.trace, perfetto_trace(*timeline, &*plan)});
+  if (!arguments.csv.empty()) files.push_back({arguments.csv, timeline_csv(*timeline)});
   if (!arguments.html.empty())
-    files.emplace_back(arguments.html,
-                       html_report(plan->pipeline.name, {{*plan, *timeline, {}}}, assumptions(*machine)));
-  for (auto const& [path, text] : files) {
-    if (auto const written = write_file(path, text); !written) return session.fail(written.error());
-    if (path != "-") session.say("wrote " + path);
-  }
+    files.push_back(
+        {arguments.html, html_report(plan->pipeline.name, {{*plan, *timeline, {}}}, assumptions(*machine))});
+  if (auto const written = write_files(session, files); !written) return session.fail(written.error());
+  if (fill_standard_output(files)) return k_ok;
   if (session.json)
     session.print(print_timeline(*timeline));
   else
@@ -86,11 +84,11 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
                    "Instead: try every schedule of a small plan, up to so many states")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
       ->option_text("STATES");
-  command->add_option("-o,--output", arguments->output, "The timeline as JSON, for tessera diff");
-  command->add_option("--trace", arguments->trace, "The timeline for Perfetto or chrome://tracing");
-  command->add_option("--csv", arguments->csv,
-                      "The timeline as a table, one row per block, times in nanoseconds");
-  command->add_option("--html", arguments->html, "A report page");
+  add_output(*command, "-o,--output", arguments->output, "The timeline as JSON, for tessera diff");
+  add_output(*command, "--trace", arguments->trace, "The timeline for Perfetto or chrome://tracing");
+  add_output(*command, "--csv", arguments->csv,
+             "The timeline as a table, one row per block, times in nanoseconds");
+  add_output(*command, "--html", arguments->html, "A report page");
   command->footer(
       "Prints total time, waves and one row per stage. With --json, the whole timeline instead. A plan that "
       "gets stuck\n"
