@@ -27,17 +27,6 @@ Diagnostic does_not_fit(MachineProfile const& machine, std::string const& what, 
           "choose a smaller tile, or fewer slices in flight"};
 }
 
-/// What a block of any stage may need: a persistent launch has one size.
-Resources largest(Pipeline const& pipeline) {
-  Resources result{0, 0, 0};
-  for (auto const& stage : pipeline.stages) {
-    result.threads = std::max(result.threads, stage.resources.threads);
-    result.registers_per_thread = std::max(result.registers_per_thread, stage.resources.registers_per_thread);
-    result.shared_bytes = std::max(result.shared_bytes, stage.resources.shared_bytes);
-  }
-  return result;
-}
-
 /// True if the stage waits for something and loads something else that has no producer: what R needs.
 bool can_load_before_waiting(Pipeline const& pipeline, int s) {
   auto const& stage = pipeline.stages[static_cast<std::size_t>(s)];
@@ -178,7 +167,7 @@ Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const
   if (!misfits.empty()) return tl::make_unexpected(std::move(misfits));
 
   if (recipe.mechanism == Mechanism::fused) {
-    auto const resources = largest(pipeline);
+    auto const resources = fused_resources(pipeline);
     int const resident = occupancy(machine, resources);
     if (resident < 1)
       return refuse(does_not_fit(machine,

@@ -3,25 +3,14 @@
 #include <algorithm>
 
 #include "gpu.hpp"
+#include "tessera/plan/progress.hpp"
 
 namespace tessera::simulation {
 namespace {
 
 constexpr int k_warp = 32;
-// A wait kernel: one thread that polls; the least that a launch takes.
-constexpr Resources k_wait_kernel{1, 16, 0};
 
 std::int32_t round_up(std::int32_t value, std::int32_t step) { return (value + step - 1) / step * step; }
-
-Resources largest(Pipeline const& pipeline) {
-  Resources r{0, 0, 0};
-  for (auto const& stage : pipeline.stages) {
-    r.threads = std::max(r.threads, stage.resources.threads);
-    r.registers_per_thread = std::max(r.registers_per_thread, stage.resources.registers_per_thread);
-    r.shared_bytes = std::max(r.shared_bytes, stage.resources.shared_bytes);
-  }
-  return r;
-}
 
 }  // namespace
 
@@ -35,13 +24,15 @@ Footprint footprint(MachineProfile const& machine, Resources const& r) {
 void Gpu::add_launches() {
   auto const& pipeline = plan_.pipeline;
   if (plan_.mechanism == Mechanism::fused) {
-    launches_.push_back({Launch::Kind::workers, -1, footprint(machine_, largest(pipeline)), plan_.workers});
+    launches_.push_back(
+        {Launch::Kind::workers, -1, footprint(machine_, fused_resources(pipeline)), plan_.workers});
     stage_launch_.assign(pipeline.stages.size(), 0);
   } else {
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
       int const stage = static_cast<int>(s);
       if (plan_.mechanism == Mechanism::wait_kernel && s > 0 && plan_.stages[s].wait_kernel)
-        launches_.push_back({Launch::Kind::wait_kernel, stage, footprint(machine_, k_wait_kernel), 1});
+        launches_.push_back(
+            {Launch::Kind::wait_kernel, stage, footprint(machine_, wait_kernel_resources()), 1});
       stage_launch_.push_back(static_cast<int>(launches_.size()));
       launches_.push_back(
           {Launch::Kind::stage, stage, footprint(machine_, pipeline.stages[s].resources), stages_[s].blocks});

@@ -7,6 +7,7 @@
 
 #include "deadlock.hpp"
 #include "gpu.hpp"
+#include "tessera/plan/progress.hpp"
 
 namespace tessera {
 namespace {
@@ -25,12 +26,7 @@ Diagnostic mismatch(Plan const& plan, std::string what) {
 
 Expected<void> refuse_fused(Plan const& plan, MachineProfile const& machine) {
   if (plan.mechanism != Mechanism::fused) return {};
-  Resources most{0, 0, 0};
-  for (auto const& stage : plan.pipeline.stages) {
-    most.threads = std::max(most.threads, stage.resources.threads);
-    most.registers_per_thread = std::max(most.registers_per_thread, stage.resources.registers_per_thread);
-    most.shared_bytes = std::max(most.shared_bytes, stage.resources.shared_bytes);
-  }
+  auto const most = fused_resources(plan.pipeline);
   int const per_sm = occupancy(machine, most);
   if (per_sm == 0) {
     Diagnostic d;
