@@ -4,6 +4,7 @@
 
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "cli/program.hpp"
 
@@ -27,6 +28,23 @@ TEST(Documentation, ReferenceIsTheHelpOfEveryCommand) {
        {"plan", "check", "simulate", "generate", "explain", "diff", "doctor", "workloads", "machines"})
     text += "\n## tessera " + std::string(command) + "\n\n" + help(command);
   expect_golden(text, "docs/reference/cli.md");
+}
+
+// The README shows a part of an explanation; "..." stands for what it leaves out.
+TEST(Documentation, ReadmeShowsWhatPlanPrints) {
+  auto const readme = read_text(k_root + "/README.md");
+  std::string const prompt = "$ tessera plan ";
+  auto const start = readme.find(prompt);
+  ASSERT_NE(start, std::string::npos);
+  auto const block = readme.substr(start + 2, readme.find("```", start) - start - 2);
+  auto const line_end = block.find('\n');
+  auto const said = tessera_says(block.substr(std::string("tessera ").size(), line_end - 8), k_root);
+  EXPECT_EQ(said.exit, 0) << said.err;
+  std::istringstream lines(block.substr(line_end + 1));
+  for (std::string line; std::getline(lines, line);)
+    if (line != "  ...") {
+      EXPECT_THAT(said.out, testing::HasSubstr(line + "\n"));
+    }
 }
 
 /// Codes in the string literals of the sources, with one file for each.
