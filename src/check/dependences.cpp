@@ -48,6 +48,10 @@ void check_operand(Pipeline const& pipeline, Dependence const& dependence, Diagn
   if (operand == consumer.operands.end()) {
     std::vector<std::string> names;
     for (auto const& o : consumer.operands) names.push_back(o.name);
+    auto hint = did_you_mean(dependence.operand, names);
+    if (hint.empty())
+      hint = fmt::format("give {} an operand \"{}\" that reads {}", consumer_name, dependence.operand,
+                         producer.output.empty() ? producer_name : "buffer " + producer.output);
     found.push_back(
         {"E0106",
          Severity::error,
@@ -56,7 +60,7 @@ void check_operand(Pipeline const& pipeline, Dependence const& dependence, Diagn
                      consumer_name, producer_name, dependence.operand, consumer_name),
          {names.empty() ? fmt::format("{} has no operands", consumer_name)
                         : fmt::format("operands of {}: {}", consumer_name, list_of(names))},
-         did_you_mean(dependence.operand, names)});
+         std::move(hint)});
     return;
   }
   if (operand->buffer != producer.output && !operand->buffer.empty() && !producer.output.empty())
