@@ -59,6 +59,13 @@ TEST_F(Commands, JsonIsJsonWhenTheCommandLineIsWrongToo) {
   }
 }
 
+TEST_F(Commands, WhatComesFromStandardInputIsCalledSo) {
+  for (auto const* command : {"check", "simulate", "explain"})
+    EXPECT_THAT(run(std::string(command) + " - </dev/null").err,
+                testing::StartsWith("standard input:1: error E0904"))
+        << command;
+}
+
 TEST_F(Commands, AFullStandardOutputIsSaid) {
   auto const said = run(std::string(k_small_plan) + " --json >/dev/full");
   EXPECT_EQ(said.exit, 3);

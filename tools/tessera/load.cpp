@@ -184,9 +184,10 @@ std::vector<std::string> assumptions(MachineProfile const& machine) {
   return notes;
 }
 
-Expected<PlanOrTimeline> load_plan_or_timeline(std::string const& path) {
-  auto const text = read_file(path);
+Expected<PlanOrTimeline> load_plan_or_timeline(std::string const& name) {
+  auto const text = read_file(name);
   if (!text) return tl::make_unexpected(text.error());
+  std::string const path = name == "-" ? "standard input" : name;
   auto const summary = summarize_document(*text, path);
   if (!summary) return tl::make_unexpected(summary.error());
   PlanOrTimeline out;
