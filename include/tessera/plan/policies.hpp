@@ -19,8 +19,6 @@ struct Policy {
   std::int64_t waits = 0;            ///< waits of all consumer blocks together, in one launch
   std::int64_t posts_per_value = 0;  ///< most posts that one semaphore counts to, splits included
   std::int64_t tiles_awaited = 0;    ///< most producer tiles that one consumer tile waits for
-
-  bool single_post() const { return posts_per_value == 1; }
 };
 
 /// Per producer dimension: a semaphore for each tile, or one for the tiles that a consumer tile needs (all
