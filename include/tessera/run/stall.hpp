@@ -7,12 +7,10 @@
 #include <string>
 
 #include "../plan/plan.hpp"
+#include "../sync/runtime_stage.cuh"
 #include "../sync/wait.cuh"
 
 namespace tessera {
-
-/// StallRecord::semaphore of a wait kernel that waits for the first block of the stage before.
-constexpr long long k_no_semaphore = -1;
 
 /// Joins the record of a stalled launch with its plan and the semaphores as they were found afterwards:
 /// "gemm2 tile (5, 3) waits for row 3 of gemm1: 22 of 24 posted; missing gemm1(17, 3), gemm1(20, 3)" (E0520).

@@ -10,6 +10,9 @@
 
 namespace tessera {
 
+/// StallRecord::semaphore of a wait kernel, which waits for the first block of the stage before.
+constexpr long long k_no_semaphore = -1;
+
 constexpr int k_runtime_operands = 4;
 constexpr int k_runtime_sets = 4;
 
