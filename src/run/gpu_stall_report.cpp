@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::size_t k_shown_tiles = 8;
 
-Stage const& stage_at(Plan const& plan, int index) { return plan.pipeline.stages[static_cast<std::size_t>(index)]; }
+Stage const& stage_at(Plan const& plan, int index) {
+  return plan.pipeline.stages[static_cast<std::size_t>(index)];
+}
 
 std::string place_of(Stage const& stage, std::int64_t linear) {
   auto const tile = tile_of(stage.tile_grid(), linear);
@@ -82,9 +84,11 @@ int dependence_of(Plan const& plan, StallRecord const& record, std::vector<Await
 
 std::string advice(Plan const& plan) {
   if (plan.mechanism == Mechanism::fused)
-    return "see that every tile calls post() once, that all workers are resident, and that nothing else runs on "
+    return "see that every tile calls post() once, that all workers are resident, and that nothing else runs "
+           "on "
            "the GPU";
-  return "see that every block of the producer calls start() and post() once, the last stage's too; if blocks "
+  return "see that every block of the producer calls start() and post() once, the last stage's too; if "
+         "blocks "
          "are only slow, raise the deadline";
 }
 
@@ -133,16 +137,18 @@ Diagnostic stall_report(Plan const& plan, StallRecord const& record, std::span<u
   Diagnostic report{"E0520", Severity::error, consumer.where, {}, {}, advice(plan)};
   if (record.semaphore == k_no_semaphore) {
     auto const& before = stage_at(plan, std::max(0, record.stage - 1));
-    report.message = fmt::format("the wait kernel before {} waits for the first block of {}: {} blocks started, in "
-                                 "all launches, {} expected",
-                                 consumer.name, before.name, record.seen, record.expected);
+    report.message = fmt::format(
+        "the wait kernel before {} waits for the first block of {}: {} blocks started, in "
+        "all launches, {} expected",
+        consumer.name, before.name, record.seen, record.expected);
     report.notes = {fmt::format("after {:.3g} s", seconds)};
     return report;
   }
   auto const waiting = place_of(consumer, record.tile);
   auto const* const set = set_with(plan, record.semaphore);
   if (set == nullptr) {
-    report.message = fmt::format("{} waits for semaphore {}, which no stage posts to", waiting, record.semaphore);
+    report.message =
+        fmt::format("{} waits for semaphore {}, which no stage posts to", waiting, record.semaphore);
     return report;
   }
   auto const& producer = stage_at(plan, set->producer);
@@ -172,9 +178,9 @@ Diagnostic stall_report(Plan const& plan, StallRecord const& record, std::span<u
   Evidence const evidence(plan, set->producer, semaphores, epoch);
   for (std::int64_t tile = 0; tile < producer.tiles(); ++tile) {
     auto const semaphore = set->first + set->map.semaphore_of(grid, tile_of(grid, tile));
-    bool const concerned =
-        several ? std::any_of(awaited.begin(), awaited.end(), [&](auto const& a) { return a.semaphore == semaphore; })
-                : semaphore == record.semaphore;
+    bool const concerned = several ? std::any_of(awaited.begin(), awaited.end(),
+                                                 [&](auto const& a) { return a.semaphore == semaphore; })
+                                   : semaphore == record.semaphore;
     if (!concerned) continue;
     auto const answer = evidence.about(tile);
     if (answer == Evidence::Answer::unknown) ++unknown;
@@ -183,17 +189,17 @@ Diagnostic stall_report(Plan const& plan, StallRecord const& record, std::span<u
   }
   report.message = fmt::format("{} waits for {}: {} of {} posted", waiting, name, have, need);
   if (missing_count > 0)
-    report.message += fmt::format("; missing {}{}", fmt::join(missing, ", "),
-                                  missing_count > missing.size()
-                                      ? fmt::format(" and {} more", missing_count - missing.size())
-                                      : "");
+    report.message += fmt::format(
+        "; missing {}{}", fmt::join(missing, ", "),
+        missing_count > missing.size() ? fmt::format(" and {} more", missing_count - missing.size()) : "");
   if (unknown > 0 && have < need)
-    report.notes.push_back(fmt::format("{} counts {} tiles together: it does not say which are missing", set->policy,
-                                       set->map.tiles_of(grid, record.semaphore - set->first)));
+    report.notes.push_back(fmt::format("{} counts {} tiles together: it does not say which are missing",
+                                       set->policy, set->map.tiles_of(grid, record.semaphore - set->first)));
   if (have == need)
     report.notes.push_back("all posts came after the deadline: blocks are slow, or the deadline is short");
-  report.notes.push_back(fmt::format("semaphore {}: seen {}, expected {}, in launch {}; gave up after {:.3g} s",
-                                     record.semaphore, record.seen, record.expected, epoch + 1, seconds));
+  report.notes.push_back(
+      fmt::format("semaphore {}: seen {}, expected {}, in launch {}; gave up after {:.3g} s",
+                  record.semaphore, record.seen, record.expected, epoch + 1, seconds));
   if (dependence < 0) report.notes.push_back("the wait is for readers of a buffer that the tile overwrites");
   return report;
 }

@@ -38,7 +38,8 @@ std::pair<int, int> give_slots(std::vector<TileRecord>& tiles, int sms) {
   int longest = 0;
   for (auto& tile : tiles) {
     auto& here = slots[static_cast<std::size_t>(tile.sm)];
-    auto free = std::find_if(here.begin(), here.end(), [&](Slot const& s) { return s.free_at <= tile.started; });
+    auto free =
+        std::find_if(here.begin(), here.end(), [&](Slot const& s) { return s.free_at <= tile.started; });
     if (free == here.end()) free = here.insert(here.end(), Slot{});
     tile.slot = static_cast<std::int32_t>(free - here.begin());
     free->free_at = tile.posted;
@@ -100,14 +101,14 @@ Expected<Timeline> measured_timeline(Plan const& plan, std::span<BlockStamps con
       auto const tile = block % stage.tiles();
       if (next >= stamps.size() || stamps[next].started == 0 || stamps[next].posted == 0 ||
           stamps[next].sm < 0 || stamps[next].sm >= sms)
-        return refuse({"E0522",
-                       Severity::error,
-                       stage.where,
-                       fmt::format("{} of {} has no complete time stamps", tile_name(stage, tile),
-                                   plan.pipeline.name),
-                       {},
-                       "compile every kernel with a recording view, and ask for the timeline after a launch is "
-                       "complete"});
+        return refuse(
+            {"E0522",
+             Severity::error,
+             stage.where,
+             fmt::format("{} of {} has no complete time stamps", tile_name(stage, tile), plan.pipeline.name),
+             {},
+             "compile every kernel with a recording view, and ask for the timeline after a launch is "
+             "complete"});
       auto record = record_of(stamps[next], origin);
       record.stage = static_cast<std::int32_t>(s);
       record.tile = tile;

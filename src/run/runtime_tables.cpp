@@ -35,7 +35,10 @@ RuntimeSet runtime_set(Plan const& plan, SemaphoreSet const& set) {
 class StageTables {
  public:
   StageTables(Plan const& plan, int index, RuntimeTables& tables)
-      : plan_(plan), stage_(plan.pipeline.stages[static_cast<std::size_t>(index)]), index_(index), tables_(tables) {}
+      : plan_(plan),
+        stage_(plan.pipeline.stages[static_cast<std::size_t>(index)]),
+        index_(index),
+        tables_(tables) {}
 
   Expected<void> add() {
     if (stage_.tiles() >= k_most)
@@ -113,7 +116,8 @@ class StageTables {
       for (int const dependence : dependences)
         for (auto const& awaited : awaited_by(plan_, dependence, tile)) {
           if (awaited.semaphore >= k_most || awaited.value >= k_most)
-            return too_much(plan_, stage_.where, fmt::format("{} has {} semaphores or more", stage_.name, k_most));
+            return too_much(plan_, stage_.where,
+                            fmt::format("{} has {} semaphores or more", stage_.name, k_most));
           tables_.waits.push_back(
               {static_cast<int>(awaited.semaphore), static_cast<unsigned>(awaited.value)});
         }
@@ -163,7 +167,8 @@ class StageTables {
 
 }  // namespace
 
-RuntimeStage RuntimeTables::stage(int index, std::int32_t const* numbers_at, RuntimeWait const* waits_at) const {
+RuntimeStage RuntimeTables::stage(int index, std::int32_t const* numbers_at,
+                                  RuntimeWait const* waits_at) const {
   auto result = stages[static_cast<std::size_t>(index)];
   auto const& place = places[static_cast<std::size_t>(index)];
   if (place.order >= 0) result.order = numbers_at + place.order;

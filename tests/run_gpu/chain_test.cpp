@@ -25,8 +25,8 @@ enum class Order { block_index, row_major, columns_first, merged };
 Plan make(int stages, Mechanism mechanism, Policy policy, Order order, int columns = 24, int rows = 20,
           int splits = 1) {
   auto const h200 = machine("h200").value();
-  auto plan = support::make_plan(vector_chain::pipeline(stages, columns, rows, splits), h200, mechanism, policy,
-                                 {.avoid_custom_order = order == Order::block_index});
+  auto plan = support::make_plan(vector_chain::pipeline(stages, columns, rows, splits), h200, mechanism,
+                                 policy, {.avoid_custom_order = order == Order::block_index});
   for (auto& stage : plan.stages) {
     stage.plain_store = true;
     if (order != Order::columns_first || !stage.custom_order) continue;
@@ -46,8 +46,8 @@ Plan make(int stages, Mechanism mechanism, Policy policy, Order order, int colum
 std::string words(Plan const& plan, Policy policy, Order order, int stages, int splits) {
   char const* const orders[] = {"block index", "row major", "columns first", "merged"};
   return std::string(to_text(plan.mechanism)) + ", " + support::name_of(policy) + ", " +
-         orders[static_cast<int>(order)] + ", " + std::to_string(stages) + " stages, " + std::to_string(splits) +
-         " splits";
+         orders[static_cast<int>(order)] + ", " + std::to_string(stages) + " stages, " +
+         std::to_string(splits) + " splits";
 }
 
 ChainOptions options() {
@@ -57,16 +57,17 @@ ChainOptions options() {
   return o;
 }
 
-Chain chain_of(Plan const& plan, DeviceData const& data, Kind kind, ChainOptions const& o, long long unposted = -1) {
+Chain chain_of(Plan const& plan, DeviceData const& data, Kind kind, ChainOptions const& o,
+               long long unposted = -1) {
   auto chain = Chain::make(plan, vector_chain::kernels(plan, data.buffers(), kind, unposted), o);
   if (!chain) throw std::runtime_error(to_text(chain.error()));
   return std::move(*chain);
 }
 
-#define ASSERT_OK(expression)                                       \
-  do {                                                              \
-    auto const outcome = (expression);                              \
-    ASSERT_TRUE(outcome.has_value()) << to_text(outcome.error());   \
+#define ASSERT_OK(expression)                                     \
+  do {                                                            \
+    auto const outcome = (expression);                            \
+    ASSERT_TRUE(outcome.has_value()) << to_text(outcome.error()); \
   } while (false)
 
 struct Launches {
@@ -100,12 +101,17 @@ TEST(Chain, EveryMechanismPolicyAndOrderGivesTheReference) {
   int chains = 0;
   for (int const stages : {2, 3})
     for (int const splits : {1, 2}) {
-      DeviceData const data(vector_chain::pipeline(stages, 24, 20, splits), 7u + static_cast<unsigned>(splits));
+      DeviceData const data(vector_chain::pipeline(stages, 24, 20, splits),
+                            7u + static_cast<unsigned>(splits));
       for (auto const mechanism : k_mechanisms)
         for (auto const policy : {Policy::tile_sync, Policy::row_sync, Policy::whole_grid})
-          for (auto const order : {Order::block_index, Order::row_major, Order::columns_first, Order::merged}) {
-            if (!uses_semaphores(mechanism) && (policy != Policy::tile_sync || order != Order::block_index)) continue;
-            if (order == Order::merged && mechanism != Mechanism::fused) continue;
+          for (auto const order :
+               {Order::block_index, Order::row_major, Order::columns_first, Order::merged}) {
+            if (!uses_semaphores(mechanism) && (policy != Policy::tile_sync || order != Order::block_index))
+              continue;
+            // One semaphore for a whole stage leaves nothing to merge: the proof refuses such tickets.
+            if (order == Order::merged && (mechanism != Mechanism::fused || policy == Policy::whole_grid))
+              continue;
             auto const plan = make(stages, mechanism, policy, order, 24, 20, splits);
             SCOPED_TRACE(words(plan, policy, order, stages, splits));
             auto chain = chain_of(plan, data, Kind::watched, options());
@@ -121,14 +127,15 @@ TEST(Chain, ManyReplaysWithoutAWatchNeedNoReset) {
   DeviceData const data(vector_chain::pipeline(3, 24, 20, 1), 3);
   for (auto const mechanism : k_mechanisms) {
     SCOPED_TRACE(to_text(mechanism));
-    auto chain = chain_of(make(3, mechanism, Policy::row_sync, Order::row_major), data, Kind::bare, options());
+    auto chain =
+        chain_of(make(3, mechanism, Policy::row_sync, Order::row_major), data, Kind::bare, options());
     Stream stream;
     auto graph = chain.capture();
     ASSERT_TRUE(graph.has_value()) << to_text(graph.error());
-    for (int i = 0; i < 2000; ++i) {
-      if (i % 100 == 0) data.poison(stream);
+    for (int i = 0; i < 20'000; ++i) {
+      if (i % 20 == 0) data.poison(stream);
       ASSERT_OK(graph->launch(stream));
-      if (i % 100 == 99) data.compare(stream);
+      if (i % 20 == 19) data.compare(stream);
     }
     ASSERT_OK(chain.finish());
     EXPECT_EQ(data.mismatches(), 0u);
@@ -138,7 +145,8 @@ TEST(Chain, ManyReplaysWithoutAWatchNeedNoReset) {
 TEST(Chain, LaunchesOfOneChainOnTwoStreamsDoNotOverlap) {
   DeviceData const data(vector_chain::pipeline(3, 24, 20, 1), 4);
   for (auto const mechanism : {Mechanism::pdl_tiles, Mechanism::wait_kernel, Mechanism::fused}) {
-    auto chain = chain_of(make(3, mechanism, Policy::row_sync, Order::row_major), data, Kind::watched, options());
+    auto chain =
+        chain_of(make(3, mechanism, Policy::row_sync, Order::row_major), data, Kind::watched, options());
     Stream a, b;
     for (int i = 0; i < 50; ++i) ASSERT_OK(chain.launch(i % 2 == 0 ? a : b));
     ASSERT_OK(chain.finish());
@@ -151,7 +159,8 @@ TEST(Chain, SeveralAreInFlightAtOnce) {
   std::vector<std::unique_ptr<DeviceData>> data;
   std::vector<Chain> chains;
   std::vector<std::unique_ptr<Stream>> streams;
-  for (auto const mechanism : {Mechanism::pdl_tiles, Mechanism::fused, Mechanism::pdl_tiles, Mechanism::stream_order}) {
+  for (auto const mechanism :
+       {Mechanism::pdl_tiles, Mechanism::fused, Mechanism::pdl_tiles, Mechanism::stream_order}) {
     auto plan = make(3, mechanism, Policy::row_sync, Order::row_major);
     data.push_back(std::make_unique<DeviceData>(plan.pipeline, 10u + static_cast<unsigned>(data.size())));
     chains.push_back(chain_of(plan, *data.back(), Kind::watched, options()));

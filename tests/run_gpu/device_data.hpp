@@ -28,7 +28,8 @@ DeviceArray<T> device_array(std::size_t count) {
 template <class T>
 DeviceArray<T> device_copy(std::vector<T> const& values) {
   auto result = device_array<T>(values.size());
-  EXPECT_EQ(cudaMemcpy(result.get(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
+  EXPECT_EQ(cudaMemcpy(result.get(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
+            cudaSuccess);
   return result;
 }
 

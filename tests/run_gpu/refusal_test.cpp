@@ -20,7 +20,8 @@ Plan plan_of(Mechanism mechanism) {
 std::vector<StageKernel> kernels_of(Plan const& plan) {
   return vector_chain::kernels(plan, vector_chain::Buffers{}, Kind::watched);
 }
-std::string refusal(Plan const& plan, std::vector<StageKernel> const& kernels, ChainOptions const& options = {}) {
+std::string refusal(Plan const& plan, std::vector<StageKernel> const& kernels,
+                    ChainOptions const& options = {}) {
   auto const chain = Chain::make(plan, kernels, options);
   return chain ? "accepted" : to_text(chain.error());
 }
@@ -40,7 +41,8 @@ TEST(WithoutDevice, NoDevice) {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0) GTEST_SKIP() << "there is a device";
   auto const plan = plan_of(Mechanism::pdl);
-  EXPECT_THAT(refusal(plan, kernels_of(plan)), HasSubstr("error E0511: cudaGetDeviceCount failed: cudaError"));
+  EXPECT_THAT(refusal(plan, kernels_of(plan)),
+              HasSubstr("error E0511: cudaGetDeviceCount failed: cudaError"));
 }
 
 TEST(Refusal, StageWithoutAKernel) {
@@ -64,7 +66,8 @@ TEST(Refusal, AnotherGrid) {
   auto const plan = plan_of(Mechanism::stream_order);
   auto kernels = kernels_of(plan);
   kernels[0].grid = {24, 19, 1};
-  EXPECT_THAT(refusal(plan, kernels), HasSubstr("E0513: the grid (24, 19, 1) of first has 456 blocks, the plan 480"));
+  EXPECT_THAT(refusal(plan, kernels),
+              HasSubstr("E0513: the grid (24, 19, 1) of first has 456 blocks, the plan 480"));
 }
 
 TEST(Refusal, WorkersThatAreNotResident) {

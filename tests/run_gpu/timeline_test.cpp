@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measured timelines, and that kernels are loaded before the first of them spins.
-#include <cuda.h>
 #include <gmock/gmock.h>
+
+#include <chrono>
+#include <functional>
 
 #include "run_gpu/device_data.hpp"
 #include "support/plans.hpp"
@@ -56,8 +58,8 @@ void expect_producers_first(Plan const& plan, Timeline const& timeline) {
 }
 
 TEST(MeasuredTimeline, IsSaneForEveryMechanism) {
-  for (auto const mechanism : {Mechanism::stream_order, Mechanism::pdl, Mechanism::wait_kernel, Mechanism::pdl_tiles,
-                               Mechanism::fused}) {
+  for (auto const mechanism : {Mechanism::stream_order, Mechanism::pdl, Mechanism::wait_kernel,
+                               Mechanism::pdl_tiles, Mechanism::fused}) {
     SCOPED_TRACE(to_text(mechanism));
     auto const plan = plan_of(mechanism);
     DeviceData const data(plan.pipeline, 8);
@@ -103,33 +105,40 @@ TEST(MeasuredTimeline, IsRefusedWhereNothingWasRecorded) {
   EXPECT_EQ(timeline.error().front().code, "E0522");
 }
 
-/// 1: the driver has loaded the function; 0: it has not; -1: it cannot say.
-int is_loaded(void const* function) {
-  void* entry = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  if (cudaGetDriverEntryPointByVersion("cuFuncIsLoaded", &entry, 12040, cudaEnableDefault, &found) != cudaSuccess ||
-      found != cudaDriverEntryPointSuccess)
-    return -1;
-  cudaFunction_t handle{};
-  if (cudaGetFuncBySymbol(&handle, function) != cudaSuccess) return -1;
-  CUfunctionLoadingState state{};
-  auto const call = reinterpret_cast<CUresult (*)(CUfunctionLoadingState*, CUfunction)>(entry);
-  if (call(&state, reinterpret_cast<CUfunction>(handle)) != CUDA_SUCCESS) return -1;
-  return state == CU_FUNCTION_LOADING_STATE_LOADED ? 1 : 0;
+/// Ends when a kernel of that name would have, were it behind a kernel that spins for `milliseconds`.
+double finish_beside_a_spinning_kernel(int milliseconds, std::function<void(cudaStream_t)> const& launch,
+                                       std::function<void(cudaStream_t)> const& finish) {
+  Stream spinning, stream;
+  vector_chain::spin(milliseconds, spinning);
+  auto const start = std::chrono::steady_clock::now();
+  launch(stream);
+  finish(stream);
+  std::chrono::duration<double, std::milli> const took = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(cudaStreamSynchronize(spinning), cudaSuccess);
+  return took.count();
 }
 
-TEST(Preloading, EveryKernelIsLoadedBeforeTheFirstLaunch) {
+// In a process of its own (tests/run_gpu/CMakeLists.txt), in which nothing else has loaded the kernels.
+TEST(Preloading, AChainRunsBesideAKernelThatSpins) {
   auto const plan = plan_of(Mechanism::wait_kernel);
   DeviceData const data(plan.pipeline, 8);
-  auto const kernels = vector_chain::kernels(plan, data.buffers(), Kind::bare);
-  auto const before = is_loaded(vector_chain::empty_kernel());
-  if (before < 0) GTEST_SKIP() << "the driver has no cuFuncIsLoaded";
+  vector_chain::spin(1, nullptr);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   ChainOptions o;
   o.dispatches_in_launch_order = true;
-  auto const chain = Chain::make(plan, kernels, o);
+  auto chain = Chain::make(plan, vector_chain::kernels(plan, data.buffers(), Kind::bare), o);
   ASSERT_TRUE(chain.has_value()) << to_text(chain.error());
-  for (auto const& kernel : kernels) EXPECT_EQ(is_loaded(kernel.function), 1);
-  std::printf("a kernel that no chain has: loaded %d\n", is_loaded(vector_chain::empty_kernel()));
+  auto const took = finish_beside_a_spinning_kernel(
+      400, [&](cudaStream_t stream) { ASSERT_TRUE(chain->launch(stream).has_value()); },
+      [&](cudaStream_t) { ASSERT_TRUE(chain->finish().has_value()); });
+  EXPECT_LT(took, 200);
+  // The control: a kernel that nobody has loaded. What it takes is the driver's business.
+  auto const control = finish_beside_a_spinning_kernel(
+      400, [](cudaStream_t stream) { vector_chain::launch_empty(stream); },
+      [](cudaStream_t stream) { cudaStreamSynchronize(stream); });
+  std::printf(
+      "beside a kernel that spins for 400 ms: a chain took %.1f ms, a kernel not loaded before %.1f ms\n",
+      took, control);
 }
 
 }  // namespace

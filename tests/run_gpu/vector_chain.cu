@@ -98,6 +98,12 @@ __global__ void count_mismatches(std::uint32_t const* a, std::uint32_t const* b,
 
 __global__ void nothing() {}
 
+__global__ void spin_for(unsigned long long nanoseconds) {
+  auto const since = GlobalTimer::now();
+  while (GlobalTimer::now() - since < nanoseconds) {
+  }
+}
+
 Dependence reads_row(Pipeline const& p, int consumer, int producer) {
   Dependence d;
   d.consumer = consumer;
@@ -105,8 +111,8 @@ Dependence reads_row(Pipeline const& p, int consumer, int producer) {
   d.operand = "a";
   auto const columns = p.stages[static_cast<std::size_t>(producer)].grid[0].extent;
   auto const y = TileExpr::dimension(1);
-  d.accesses = {Access{{{TileExpr::constant(0), TileExpr::constant(columns), false},
-                        {y, y + TileExpr::constant(1), false}}}};
+  d.accesses = {Access{
+      {{TileExpr::constant(0), TileExpr::constant(columns), false}, {y, y + TileExpr::constant(1), false}}}};
   return d;
 }
 
@@ -163,19 +169,24 @@ std::vector<std::vector<std::uint32_t>> reference(Pipeline const& p, std::vector
       auto sum = s == 1 ? static_cast<std::uint32_t>(linear) : out[0][at];
       for (std::int64_t c = 0; c < columns; ++c) {
         auto const read =
-            out[s - 1][(row * static_cast<std::size_t>(columns) + static_cast<std::size_t>(c)) * k_width + at % k_width];
-        sum = s == 1 ? second_step(sum, read, static_cast<int>(c)) : third_step(sum, read, static_cast<int>(c));
+            out[s - 1][(row * static_cast<std::size_t>(columns) + static_cast<std::size_t>(c)) * k_width +
+                       at % k_width];
+        sum =
+            s == 1 ? second_step(sum, read, static_cast<int>(c)) : third_step(sum, read, static_cast<int>(c));
       }
       out[s][at] = sum;
     }
   return out;
 }
 
-void compare(std::uint32_t const* a, std::uint32_t const* b, std::size_t count, unsigned long long* mismatches,
-             GpuStream stream) {
+void compare(std::uint32_t const* a, std::uint32_t const* b, std::size_t count,
+             unsigned long long* mismatches, GpuStream stream) {
   count_mismatches<<<static_cast<unsigned>((count + 255) / 256), 256, 0, stream>>>(a, b, count, mismatches);
 }
 
-void const* empty_kernel() { return reinterpret_cast<void const*>(&nothing); }
+void spin(int milliseconds, GpuStream stream) {
+  spin_for<<<1, 1, 0, stream>>>(static_cast<unsigned long long>(milliseconds) * 1'000'000);
+}
+void launch_empty(GpuStream stream) { nothing<<<1, 1, 0, stream>>>(); }
 
 }  // namespace tessera::vector_chain

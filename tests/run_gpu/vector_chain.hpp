@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains of integer vector functions whose results depend on every element that they read, with a reference on
-// the CPU: a tile that is read too early, twice or not at all changes the result.
+// Chains of integer vector functions whose results depend on every element that they read, with a reference
+// on the CPU: a tile that is read too early, twice or not at all changes the result.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,26 @@ struct Buffers {
   std::uint32_t* out[3] = {};
 };
 
-/// first(x, y) = f(x tile); second(x, y) reads row y of first; third(x, y) reads row y of second, and first(x, y)
-/// as operand b. Grids (x, y); splits of the first stage compute parts of its tile.
+/// first(x, y) = f(x tile); second(x, y) reads row y of first; third(x, y) reads row y of second, and
+/// first(x, y) as operand b. Grids (x, y); splits of the first stage compute parts of its tile.
 Pipeline pipeline(int stages, int columns, int rows, int splits);
 
 enum class Kind { watched, bare, recording };
 /// The kernels of a plan over pipeline(). `bare` and `recording` exist for three stages only.
 /// `unposted`: a tile of `first` that is never posted, or -1.
-std::vector<StageKernel> kernels(Plan const& plan, Buffers const& buffers, Kind kind, long long unposted = -1);
+std::vector<StageKernel> kernels(Plan const& plan, Buffers const& buffers, Kind kind,
+                                 long long unposted = -1);
 
 /// All stages' outputs on the CPU.
-std::vector<std::vector<std::uint32_t>> reference(Pipeline const& pipeline, std::vector<std::uint32_t> const& x);
+std::vector<std::vector<std::uint32_t>> reference(Pipeline const& pipeline,
+                                                  std::vector<std::uint32_t> const& x);
 
 /// Enqueues a comparison; adds the number of differing elements to *mismatches.
-void compare(std::uint32_t const* a, std::uint32_t const* b, std::size_t count, unsigned long long* mismatches,
-             GpuStream stream);
+void compare(std::uint32_t const* a, std::uint32_t const* b, std::size_t count,
+             unsigned long long* mismatches, GpuStream stream);
 
-/// A kernel of the simplest kind, for kernels that the library did not make: does nothing.
-void const* empty_kernel();
+/// One block that is busy for so long; and a kernel that does nothing, and that nothing else uses.
+void spin(int milliseconds, GpuStream stream);
+void launch_empty(GpuStream stream);
 
 }  // namespace tessera::vector_chain

@@ -85,8 +85,8 @@ struct StageKernel {
 struct ChainOptions {
   double deadline_seconds = 2;  ///< how long one wait may take, in kernels with a DeadlineWatch
   bool record = false;          ///< allocate stamps; kernels must be compiled with recording views
-  /// Does the GPU place blocks of an older kernel first, across streams? MachineProfile has the same fact. Only
-  /// plans without a wait kernel in front of a stage (W) profit.
+  /// Does the GPU place blocks of an older kernel first, across streams? MachineProfile has the same fact.
+  /// Only plans without a wait kernel in front of a stage (W) profit.
   bool dispatches_in_launch_order = false;
 };
 
@@ -137,8 +137,8 @@ class Chain {
 
   Plan const& plan() const;
   ChainViews const& views() const;
-  std::string const& proof() const;        ///< why it cannot get stuck, with the numbers of the real kernels
-  Diagnostics const& warnings() const;     ///< where the kernels differ from the plan's assumptions
+  std::string const& proof() const;     ///< why it cannot get stuck, with the numbers of the real kernels
+  Diagnostics const& warnings() const;  ///< where the kernels differ from the plan's assumptions
   std::vector<int> const& occupancies() const;  ///< blocks per SM of each kernel, as CUDA says
 
  private:

@@ -27,8 +27,8 @@ template <bool Records, class Watch, class Function>
 StageKernel tile_kernel_of(Plan const& plan, int stage, Function const& function) {
   StageKernel kernel;
   kernel.function = reinterpret_cast<void const*>(&tile_kernel<Records, Watch, Function>);
-  kernel.block.x = static_cast<unsigned>(
-      threads_of<Function>(plan.pipeline.stages[static_cast<std::size_t>(stage)], 0));
+  kernel.block.x =
+      static_cast<unsigned>(threads_of<Function>(plan.pipeline.stages[static_cast<std::size_t>(stage)], 0));
   kernel.dynamic_shared_bytes = shared_bytes_of<Function>(0);
   kernel.pack = [stage, function](ChainViews const& views, KernelArguments& arguments) {
     auto const s = static_cast<std::size_t>(stage);
@@ -50,7 +50,8 @@ StageKernel fused_kernel_of(Plan const& plan, Function const&... functions) {
   kernel.function = reinterpret_cast<void const*>(&fused_tile_kernel<Records, Watch, Function...>);
   int threads = 1;
   int stage = 0;
-  ((threads = std::max(threads, threads_of<Function>(plan.pipeline.stages[static_cast<std::size_t>(stage++)], 0))),
+  ((threads =
+        std::max(threads, threads_of<Function>(plan.pipeline.stages[static_cast<std::size_t>(stage++)], 0))),
    ...);
   kernel.block.x = static_cast<unsigned>(threads);
   kernel.dynamic_shared_bytes = std::max({shared_bytes_of<Function>(0)...});

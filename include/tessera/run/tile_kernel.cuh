@@ -52,7 +52,8 @@ TESSERA_HOST_DEVICE constexpr bool waits_itself(...) {
   return false;
 }
 template <class Function>
-TESSERA_HOST_DEVICE constexpr auto shared_bytes_of(int) -> decltype(static_cast<int>(Function::shared_bytes)) {
+TESSERA_HOST_DEVICE constexpr auto shared_bytes_of(int)
+    -> decltype(static_cast<int>(Function::shared_bytes)) {
   return Function::shared_bytes;
 }
 template <class Function>
@@ -126,7 +127,8 @@ __device__ bool run_tile(View& view, RuntimeStage const& stage, Function const& 
 
 template <int Index, class Table, class First, class... Rest>
 __device__ bool run_stage(int wanted, Table const& table, Pack<First, Rest...> const& functions,
-                          RuntimeDraw const& draw, ChainMemory const& memory, typename Table::Watch const& watch) {
+                          RuntimeDraw const& draw, ChainMemory const& memory,
+                          typename Table::Watch const& watch) {
   if (wanted == Index) {
     auto view = Table::Views::make(table.stages.stage[Index], memory, watch, table.stages.record[Index]);
     view.begin(draw.block, draw.epoch);
@@ -163,8 +165,7 @@ __global__ void fused_tile_kernel(detail::StageTable<static_cast<int>(sizeof...(
   constexpr int count = static_cast<int>(sizeof...(Function));
   detail::FusedTable<count, Records, Watch> const table{stages};
   for (;;) {
-    auto const draw =
-        draw_next(tickets, memory, count, [&](int s) { return stages.stage[s].blocks(); });
+    auto const draw = draw_next(tickets, memory, count, [&](int s) { return stages.stage[s].blocks(); });
     if (draw.left) return;
     if (!detail::run_stage<0>(draw.stage, table, functions, draw, memory, watch)) return;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time stamps of every block, for a measured Timeline. A type around a stage's view: a kernel that is compiled
-// with the plain view pays nothing.
+// Time stamps of every block, for a measured Timeline. A type around a stage's view: a kernel that is
+// compiled with the plain view pays nothing.
 #pragma once
 
 #include "describe_stage.cuh"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stage whose plan is known only when the program runs: the same calls as StageView, over a plain value that
-// the host fills from a plan (run/describe.hpp). Costs a few table look-ups that StageView's types save.
+// A stage whose plan is known only when the program runs: the same calls as StageView, over a plain value
+// that the host fills from a plan (run/describe.hpp). Costs a few table look-ups that StageView's types save.
 #pragma once
 
 #include "describe_stage.cuh"

@@ -23,8 +23,9 @@ template <class T>
 Expected<void> copy_in(run::DeviceMemory& memory, std::vector<T> const& values, std::string const& what) {
   if (auto ok = memory.allocate(values.size() * sizeof(T), what); !ok) return ok;
   if (values.empty()) return {};
-  return check_call(cudaMemcpy(memory.as<void>(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
-                    "cudaMemcpy", "for " + what);
+  return check_call(
+      cudaMemcpy(memory.as<void>(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
+      "cudaMemcpy", "for " + what);
 }
 
 }  // namespace
@@ -74,19 +75,25 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
       next += views.stages[s].blocks();
     }
   }
-  if (auto ok = check_call(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"); !ok)
+  if (auto ok =
+          check_call(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+      !ok)
     return ok;
   for (auto* event : {&fork, &done})
-    if (auto ok = check_call(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreateWithFlags"); !ok)
+    if (auto ok =
+            check_call(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+        !ok)
       return ok;
   for (std::size_t s = 1; plan.mechanism == Mechanism::wait_kernel && s < plan.stages.size(); ++s) {
     cudaStream_t stream = nullptr;
     cudaEvent_t event = nullptr;
-    if (auto ok = check_call(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    if (auto ok = check_call(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                             "cudaStreamCreateWithFlags");
         !ok)
       return ok;
     side_streams.push_back(stream);
-    if (auto ok = check_call(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    if (auto ok =
+            check_call(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
         !ok)
       return ok;
     side_done.push_back(event);
@@ -97,7 +104,8 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
 Expected<void> Chain::State::zero() {
   for (auto* memory : {&semaphores, &counters, &stall, &stamps}) {
     if (memory->bytes() == 0) continue;
-    if (auto ok = check_call(cudaMemsetAsync(memory->as<void>(), 0, memory->bytes(), own), "cudaMemsetAsync"); !ok)
+    if (auto ok = check_call(cudaMemsetAsync(memory->as<void>(), 0, memory->bytes(), own), "cudaMemsetAsync");
+        !ok)
       return ok;
   }
   return check_call(cudaStreamSynchronize(own), "cudaStreamSynchronize", "after zeroing the chain's memory");
@@ -121,19 +129,20 @@ Expected<void> Chain::State::wait_until_done() {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   lost = true;
-  return refuse({"E0521",
-                 Severity::error,
-                 plan.pipeline.where,
-                 fmt::format("launches of {} have not ended for {:.3g} s", plan.pipeline.name,
-                             k_patience * options.deadline_seconds),
-                 {"no wait met its deadline, so a kernel computes for long, or waits without a watch"},
-                 "compile the kernels with DeadlineWatch to learn which tile waits for what; the process must end"});
+  return refuse(
+      {"E0521",
+       Severity::error,
+       plan.pipeline.where,
+       fmt::format("launches of {} have not ended for {:.3g} s", plan.pipeline.name,
+                   k_patience * options.deadline_seconds),
+       {"no wait met its deadline, so a kernel computes for long, or waits without a watch"},
+       "compile the kernels with DeadlineWatch to learn which tile waits for what; the process must end"});
 }
 
 Expected<void> Chain::State::report_stall() {
   StallRecord record;
-  if (auto ok = check_call(cudaMemcpy(&record, views.stall, sizeof record, cudaMemcpyDeviceToHost), "cudaMemcpy",
-                           "for the stall record");
+  if (auto ok = check_call(cudaMemcpy(&record, views.stall, sizeof record, cudaMemcpyDeviceToHost),
+                           "cudaMemcpy", "for the stall record");
       !ok)
     return ok;
   if (record.state == 0 && !broken) return {};
@@ -151,7 +160,8 @@ Expected<void> Chain::State::report_stall() {
   return refuse(stall_report(plan, record, seen));
 }
 
-Expected<Chain> Chain::make(Plan const& plan, std::vector<StageKernel> const& kernels, ChainOptions const& options) {
+Expected<Chain> Chain::make(Plan const& plan, std::vector<StageKernel> const& kernels,
+                            ChainOptions const& options) {
   auto validated = run::validate(plan, kernels, options);
   if (!validated) return tl::make_unexpected(validated.error());
   auto tables = describe_stages(plan);
@@ -177,8 +187,8 @@ Expected<Timeline> Chain::timeline() const {
     if (auto ok = check_call(cudaEventSynchronize(s.done), "cudaEventSynchronize"); !ok)
       return tl::make_unexpected(ok.error());
   if (!stamps.empty())
-    if (auto ok = check_call(cudaMemcpy(stamps.data(), s.stamps.as<void>(), stamps.size() * sizeof(BlockStamps),
-                                        cudaMemcpyDeviceToHost),
+    if (auto ok = check_call(cudaMemcpy(stamps.data(), s.stamps.as<void>(),
+                                        stamps.size() * sizeof(BlockStamps), cudaMemcpyDeviceToHost),
                              "cudaMemcpy", "for the time stamps");
         !ok)
       return tl::make_unexpected(ok.error());

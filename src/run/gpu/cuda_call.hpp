@@ -16,12 +16,10 @@ inline Expected<void> check_call(cudaError_t error, std::string const& call, std
                                  SourceLine const& where = {}) {
   if (error == cudaSuccess) return {};
   (void)cudaGetLastError();
-  Diagnostic d{"E0511",
-               Severity::error,
-               where,
-               fmt::format("{} failed: {} ({})", call, cudaGetErrorName(error), cudaGetErrorString(error)),
-               {},
-               "see whether the device works (nvidia-smi) and whether an earlier kernel failed"};
+  Diagnostic d{
+      "E0511", Severity::error,
+      where,   fmt::format("{} failed: {} ({})", call, cudaGetErrorName(error), cudaGetErrorString(error)),
+      {},      "see whether the device works (nvidia-smi) and whether an earlier kernel failed"};
   if (!state.empty()) d.notes.push_back(state);
   return refuse(std::move(d));
 }

@@ -17,9 +17,12 @@ Expected<void> Chain::State::kernel(std::size_t stage, cudaStream_t stream, bool
   arguments.clear();
   kernel.pack(views, arguments);
   if (arguments.overflow())
-    return refuse({"E0510", Severity::error, described.where,
+    return refuse({"E0510",
+                   Severity::error,
+                   described.where,
                    fmt::format("the arguments of {} are more than a kernel takes", name),
-                   {"64 arguments of 32,768 bytes together at most"}, "pass a pointer to device memory"});
+                   {"64 arguments of 32,768 bytes together at most"},
+                   "pass a pointer to device memory"});
   auto const blocks = fused ? static_cast<unsigned>(plan.workers) : static_cast<unsigned>(described.blocks());
   cudaLaunchAttribute attributes[2];
   cudaLaunchConfig_t config{};
@@ -38,11 +41,12 @@ Expected<void> Chain::State::kernel(std::size_t stage, cudaStream_t stream, bool
     attributes[config.numAttrs].val.clusterDim.y = kernel.cluster.y;
     attributes[config.numAttrs++].val.clusterDim.z = kernel.cluster.z;
   }
-  return check_call(cudaLaunchKernelExC(&config, kernel.function, arguments.pointers()), "cudaLaunchKernelExC",
+  return check_call(cudaLaunchKernelExC(&config, kernel.function, arguments.pointers()),
+                    "cudaLaunchKernelExC",
                     fmt::format("for {}: {} blocks of {} threads, {} bytes of dynamic shared memory{}", name,
                                 config.gridDim.x * config.gridDim.y * config.gridDim.z,
-                                config.blockDim.x * config.blockDim.y * config.blockDim.z, config.dynamicSmemBytes,
-                                programmatic ? ", programmatic" : ""),
+                                config.blockDim.x * config.blockDim.y * config.blockDim.z,
+                                config.dynamicSmemBytes, programmatic ? ", programmatic" : ""),
                     described.where);
 }
 
@@ -52,8 +56,9 @@ Expected<void> Chain::State::enqueue_side(std::size_t stage, cudaStream_t stream
                                   static_cast<unsigned long long>(plan.pipeline.stages[stage - 1].blocks()),
                                   views.watch()};
     void* pointers[] = {&wait};
-    auto ok = check_call(cudaLaunchKernel(run::wait_kernel_address(), dim3(1), dim3(1), pointers, 0, stream),
-                         "cudaLaunchKernel", "for the wait kernel before " + plan.pipeline.stages[stage].name);
+    auto ok =
+        check_call(cudaLaunchKernel(run::wait_kernel_address(), dim3(1), dim3(1), pointers, 0, stream),
+                   "cudaLaunchKernel", "for the wait kernel before " + plan.pipeline.stages[stage].name);
     if (!ok) return ok;
   }
   return kernel(stage, stream, false);
@@ -84,8 +89,11 @@ Expected<void> Chain::State::enqueue(cudaStream_t stream) {
 
 Expected<void> Chain::State::after_previous(cudaStream_t stream) {
   if (lost)
-    return refuse({"E0521", Severity::error, plan.pipeline.where,
-                   fmt::format("an earlier launch of {} never ended", plan.pipeline.name), {},
+    return refuse({"E0521",
+                   Severity::error,
+                   plan.pipeline.where,
+                   fmt::format("an earlier launch of {} never ended", plan.pipeline.name),
+                   {},
                    "end the process: its kernels still spin"});
   if (!launched) return {};
   return check_call(cudaStreamWaitEvent(stream, done, 0), "cudaStreamWaitEvent");

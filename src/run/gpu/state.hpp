@@ -23,11 +23,11 @@ struct Chain::State {
   std::vector<cudaStream_t> side_streams;  ///< wait kernel: one for each stage but the first
   std::vector<cudaEvent_t> side_done;
   cudaEvent_t fork = nullptr;
-  cudaEvent_t done = nullptr;   ///< the last launch
-  cudaStream_t own = nullptr;   ///< captures, copies
+  cudaEvent_t done = nullptr;  ///< the last launch
+  cudaStream_t own = nullptr;  ///< captures, copies
   bool launched = false;
-  bool broken = false;          ///< a launch was enqueued in part
-  bool lost = false;            ///< a launch never ended: its memory cannot be given back
+  bool broken = false;  ///< a launch was enqueued in part
+  bool lost = false;    ///< a launch never ended: its memory cannot be given back
   KernelArguments arguments;
 
   State() = default;

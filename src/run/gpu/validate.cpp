@@ -22,7 +22,8 @@ Expected<void> read_device(Validated& result, bool in_launch_order) {
   cudaDeviceProp properties{};
   if (auto ok = check_call(cudaGetDeviceCount(&count), "cudaGetDeviceCount"); !ok) return ok;
   if (auto ok = check_call(cudaGetDevice(&device), "cudaGetDevice"); !ok) return ok;
-  if (auto ok = check_call(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties"); !ok) return ok;
+  if (auto ok = check_call(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties"); !ok)
+    return ok;
   auto& m = result.device;
   m.name = properties.name;
   m.gpu = properties.name;
@@ -42,7 +43,8 @@ Expected<void> read_device(Validated& result, bool in_launch_order) {
 /// One kernel against its stage. `expected` is the number of blocks, `assumed` the occupancy.
 class KernelCheck {
  public:
-  KernelCheck(Plan const& plan, Stage const& stage, StageKernel const& kernel, std::string name, Validated& result)
+  KernelCheck(Plan const& plan, Stage const& stage, StageKernel const& kernel, std::string name,
+              Validated& result)
       : plan_(plan), stage_(stage), kernel_(kernel), name_(std::move(name)), result_(result) {}
 
   Expected<void> run(std::int64_t expected_blocks) {
@@ -55,9 +57,10 @@ class KernelCheck {
                                  volume(kernel_.grid), expected_blocks),
                      {}, "leave StageKernel::grid alone, or make the plan for this tile size");
     if (expected_blocks >= (std::int64_t{1} << 31))
-      return refused("E0513", stage_.where, fmt::format("{} has {} blocks; CUDA starts less than 2^31 along x", name_,
-                                                        expected_blocks),
-                     {}, "use larger tiles");
+      return refused(
+          "E0513", stage_.where,
+          fmt::format("{} has {} blocks; CUDA starts less than 2^31 along x", name_, expected_blocks), {},
+          "use larger tiles");
     // Loads the kernel too: with lazy loading, one that is first needed while another kernel spins waits for
     // that kernel to end.
     if (auto ok = check_call(cudaFuncGetAttributes(&attributes_, kernel_.function), "cudaFuncGetAttributes",
@@ -81,36 +84,36 @@ class KernelCheck {
     if (!pdl) return {};
     if (result_.compute_major < 9)
       return refused("E0516", stage_.where,
-                     fmt::format("the plan uses {}, and {} has no programmatic dependent launch", to_text(plan_.mechanism),
-                                 result_.device.name),
+                     fmt::format("the plan uses {}, and {} has no programmatic dependent launch",
+                                 to_text(plan_.mechanism), result_.device.name),
                      {fmt::format("compute capability {}.x; 9.0 is needed", result_.compute_major)},
                      "plan for this machine");
     if (attributes_.ptxVersion < 90 || attributes_.binaryVersion < 90)
-      return refused("E0517", stage_.where,
-                     fmt::format("{} was compiled without the instructions of {}", name_, to_text(plan_.mechanism)),
-                     {fmt::format("PTX version {}, binary version {}; both must be 90 or more",
-                                  attributes_.ptxVersion, attributes_.binaryVersion)},
-                     "compile it for sm_90 or later");
+      return refused(
+          "E0517", stage_.where,
+          fmt::format("{} was compiled without the instructions of {}", name_, to_text(plan_.mechanism)),
+          {fmt::format("PTX version {}, binary version {}; both must be 90 or more", attributes_.ptxVersion,
+                       attributes_.binaryVersion)},
+          "compile it for sm_90 or later");
     return {};
   }
 
   Expected<void> occupancy() {
     auto const threads = volume(kernel_.block);
     auto const shared = static_cast<std::int64_t>(attributes_.sharedSizeBytes) + kernel_.dynamic_shared_bytes;
-    std::vector<std::string> const numbers = {
-        fmt::format("{} threads of at most {}, {} registers per thread, {} bytes of shared memory of at most {}",
-                    threads, attributes_.maxThreadsPerBlock, attributes_.numRegs, shared,
-                    result_.device.shared_bytes_per_block)};
+    std::vector<std::string> const numbers = {fmt::format(
+        "{} threads of at most {}, {} registers per thread, {} bytes of shared memory of at most {}", threads,
+        attributes_.maxThreadsPerBlock, attributes_.numRegs, shared, result_.device.shared_bytes_per_block)};
     if (threads < 1 || threads > attributes_.maxThreadsPerBlock || kernel_.dynamic_shared_bytes < 0 ||
         shared > result_.device.shared_bytes_per_block)
       return refused("E0512", stage_.where,
-                     fmt::format("a block of {} does not fit on an SM of {}", name_, result_.device.name), numbers,
-                     "use a smaller block, less shared memory or __launch_bounds__");
-    if (auto ok = check_call(cudaFuncSetAttribute(kernel_.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  kernel_.dynamic_shared_bytes),
-                             fmt::format("cudaFuncSetAttribute(MaxDynamicSharedMemorySize, {})",
-                                         kernel_.dynamic_shared_bytes),
-                             "for " + name_, stage_.where);
+                     fmt::format("a block of {} does not fit on an SM of {}", name_, result_.device.name),
+                     numbers, "use a smaller block, less shared memory or __launch_bounds__");
+    if (auto ok = check_call(
+            cudaFuncSetAttribute(kernel_.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 kernel_.dynamic_shared_bytes),
+            fmt::format("cudaFuncSetAttribute(MaxDynamicSharedMemorySize, {})", kernel_.dynamic_shared_bytes),
+            "for " + name_, stage_.where);
         !ok)
       return ok;
     if (auto ok = check_call(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -132,9 +135,10 @@ class KernelCheck {
     if (c == Extent3{}) return {};
     auto const x = g.x != 0 ? g.x : static_cast<unsigned>(stage_.blocks());
     if (volume(c) < 1 || volume(c) > 16 || x % c.x != 0 || g.y % c.y != 0 || g.z % c.z != 0)
-      return refused("E0518", stage_.where,
-                     fmt::format("clusters {} do not divide the grid ({}, {}, {}) of {}", text(c), x, g.y, g.z, name_),
-                     {}, "use a cluster that divides the grid, of at most 16 blocks");
+      return refused(
+          "E0518", stage_.where,
+          fmt::format("clusters {} do not divide the grid ({}, {}, {}) of {}", text(c), x, g.y, g.z, name_),
+          {}, "use a cluster that divides the grid, of at most 16 blocks");
     return {};
   }
 
@@ -150,14 +154,15 @@ class KernelCheck {
 /// Resources with which the proof's own arithmetic arrives at the occupancy that CUDA says.
 Resources charged(MachineProfile const& machine, Resources resources, int blocks_per_sm) {
   if (occupancy(machine, resources) > blocks_per_sm)
-    resources.shared_bytes = machine.shared_bytes_per_sm / (blocks_per_sm + 1) - machine.shared_reserved_per_block +
-                             machine.shared_granularity;
+    resources.shared_bytes = machine.shared_bytes_per_sm / (blocks_per_sm + 1) -
+                             machine.shared_reserved_per_block + machine.shared_granularity;
   return resources;
 }
 
 }  // namespace
 
-Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& kernels, ChainOptions const& options) {
+Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& kernels,
+                             ChainOptions const& options) {
   Validated result;
   bool const fused = plan.mechanism == Mechanism::fused;
   auto const wanted = fused ? 1 : plan.stages.size();
@@ -165,7 +170,8 @@ Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& k
     return refused("E0510", plan.pipeline.where,
                    fmt::format("plan \"{}\" ({}) needs {} kernels, {} were given", plan.pipeline.name,
                                to_text(plan.mechanism), wanted, kernels.size()),
-                   {}, fused ? "a fused plan runs in one persistent kernel" : "give one kernel for each stage");
+                   {},
+                   fused ? "a fused plan runs in one persistent kernel" : "give one kernel for each stage");
   if (auto ok = read_device(result, options.dispatches_in_launch_order); !ok)
     return tl::make_unexpected(ok.error());
 
@@ -174,7 +180,8 @@ Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& k
     auto const& stage = plan.pipeline.stages[k];
     auto const name = fused ? fmt::format("the persistent kernel of {}", plan.pipeline.name) : stage.name;
     KernelCheck check(plan, stage, kernels[k], name, result);
-    if (auto ok = check.run(fused ? plan.workers : stage.blocks()); !ok) return tl::make_unexpected(ok.error());
+    if (auto ok = check.run(fused ? plan.workers : stage.blocks()); !ok)
+      return tl::make_unexpected(ok.error());
     int const blocks = check.blocks_per_sm();
     result.occupancies.push_back(blocks);
     auto const resources = charged(result.device, check.resources(), blocks);
@@ -191,33 +198,38 @@ Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& k
     }
     real.pipeline.stages[k].resources = resources;
     real.stages[k].occupancy = blocks;
-    real.stages[k].waves = static_cast<double>(stage.blocks()) / (static_cast<double>(blocks) * result.device.sms);
+    real.stages[k].waves =
+        static_cast<double>(stage.blocks()) / (static_cast<double>(blocks) * result.device.sms);
     if (blocks != plan.stages[k].occupancy)
       result.warnings.push_back(
           {"E0514",
            Severity::warning,
            stage.where,
-           fmt::format("{} blocks of {} fit on an SM, the plan assumed {}", blocks, name, plan.stages[k].occupancy),
+           fmt::format("{} blocks of {} fit on an SM, the plan assumed {}", blocks, name,
+                       plan.stages[k].occupancy),
            {fmt::format("{} threads, {} registers per thread, {} bytes of shared memory", resources.threads,
                         resources.registers_per_thread, resources.shared_bytes)},
            "give the stage these resources and plan again: the predicted time is for other ones"});
   }
   if (plan.mechanism == Mechanism::wait_kernel) {
     cudaFuncAttributes attributes{};
-    if (auto ok = check_call(cudaFuncGetAttributes(&attributes, wait_kernel_address()), "cudaFuncGetAttributes",
-                             "for the wait kernel");
+    if (auto ok = check_call(cudaFuncGetAttributes(&attributes, wait_kernel_address()),
+                             "cudaFuncGetAttributes", "for the wait kernel");
         !ok)
       return tl::make_unexpected(ok.error());
   }
   auto proof = prove_progress(real, result.device);
   if (!proof) {
     auto found = proof.error();
-    found.insert(found.begin(),
-                 {"E0514", Severity::error, plan.pipeline.where,
-                  fmt::format("with the compiled kernels on {}, plan \"{}\" ({}) could get stuck", result.device.name,
-                              plan.pipeline.name, to_text(plan.mechanism)),
-                  {fmt::format("{} SMs; blocks per SM: {}", result.device.sms, fmt::join(result.occupancies, ", "))},
-                  "plan again with these resources, or use PDL + tiles, which cannot get stuck this way"});
+    found.insert(
+        found.begin(),
+        {"E0514",
+         Severity::error,
+         plan.pipeline.where,
+         fmt::format("with the compiled kernels on {}, plan \"{}\" ({}) could get stuck", result.device.name,
+                     plan.pipeline.name, to_text(plan.mechanism)),
+         {fmt::format("{} SMs; blocks per SM: {}", result.device.sms, fmt::join(result.occupancies, ", "))},
+         "plan again with these resources, or use PDL + tiles, which cannot get stuck this way"});
     return tl::make_unexpected(found);
   }
   result.proof = *proof;

@@ -11,7 +11,7 @@
 namespace tessera::run {
 
 struct Validated {
-  MachineProfile device;         ///< what the current device's SMs can hold
+  MachineProfile device;  ///< what the current device's SMs can hold
   int compute_major = 0;
   std::vector<int> occupancies;  ///< one per kernel
   std::string proof;

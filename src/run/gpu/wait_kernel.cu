@@ -6,8 +6,8 @@ namespace {
 
 // Relaxed: it orders the start of kernels and no data.
 __global__ void wait_for_first_block(WaitKernelArguments arguments) {
-  auto const launch = draw_ticket(tessera::detail::counter(arguments.memory, arguments.stage,
-                                                           tessera::detail::Counter::wait_kernels));
+  auto const launch = draw_ticket(
+      tessera::detail::counter(arguments.memory, arguments.stage, tessera::detail::Counter::wait_kernels));
   auto const target = launch * arguments.producer_blocks + 1;
   auto const* const started =
       tessera::detail::counter(arguments.memory, arguments.stage - 1, tessera::detail::Counter::started);

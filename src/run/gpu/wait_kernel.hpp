@@ -8,8 +8,8 @@ namespace tessera::run {
 
 struct WaitKernelArguments {
   ChainMemory memory;
-  int stage;                            ///< the stage that may start when the kernel ends
-  unsigned long long producer_blocks;   ///< of the stage before, per launch
+  int stage;                           ///< the stage that may start when the kernel ends
+  unsigned long long producer_blocks;  ///< of the stage before, per launch
   DeadlineWatch<> watch;
 };
 
