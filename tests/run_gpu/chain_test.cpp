@@ -2,7 +2,7 @@
 // Chains of tile functions on the GPU, against the CPU reference.
 #include <gmock/gmock.h>
 
-#include <numeric>
+#include <memory>
 
 #include "run_gpu/device_data.hpp"
 #include "support/plans.hpp"

@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "../plan/plan.hpp"
@@ -93,16 +93,19 @@ struct ChainOptions {
 /// A captured launch. Replays need nothing from the host.
 class ChainGraph {
  public:
-  ChainGraph(ChainGraph&&) noexcept;
-  ChainGraph& operator=(ChainGraph&&) noexcept;
+  ChainGraph(ChainGraph&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  ChainGraph& operator=(ChainGraph&& other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
   ~ChainGraph();
   Expected<void> launch(GpuStream stream);
 
  private:
   friend class Chain;
   struct State;
-  explicit ChainGraph(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit ChainGraph(State* state) : state_(state) {}
+  State* state_;  // owned; a std::unique_ptr would cost 14,000 lines of <memory>
 };
 
 /// A plan with its kernels and its memory, ready to be launched any number of times. Launches of one chain do
@@ -116,8 +119,11 @@ class Chain {
   static Expected<Chain> make(Plan const& plan, std::vector<StageKernel> const& kernels,
                               ChainOptions const& options = {});
 
-  Chain(Chain&&) noexcept;
-  Chain& operator=(Chain&&) noexcept;
+  Chain(Chain&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  Chain& operator=(Chain&& other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
   ~Chain();  ///< waits for the chain's launches
 
   /// Enqueues one launch; what is enqueued on `stream` afterwards starts when the launch is complete. May be
@@ -144,8 +150,8 @@ class Chain {
  private:
   struct State;
   friend class ChainGraph;
-  explicit Chain(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit Chain(State* state) : state_(state) {}
+  State* state_;  // owned
 };
 
 }  // namespace tessera

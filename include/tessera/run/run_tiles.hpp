@@ -3,10 +3,12 @@
 // files that nvcc compiles (C++20); elsewhere this header only brings chain.hpp.
 #pragma once
 
-#include <algorithm>
-
 #include "chain.hpp"
 #include "tile_kernel.cuh"
+
+#if defined(__CUDACC__)
+#include <algorithm>
+#endif
 
 namespace tessera {
 

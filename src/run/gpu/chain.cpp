@@ -3,7 +3,7 @@
 #include "tessera/run/chain.hpp"
 
 #include <chrono>
-#include <cmath>
+#include <memory>
 #include <thread>
 
 #include "run/gpu/state.hpp"
@@ -172,7 +172,7 @@ Expected<Chain> Chain::make(Plan const& plan, std::vector<StageKernel> const& ke
   state->options = options;
   state->validated = std::move(*validated);
   if (auto ok = state->allocate(*tables); !ok) return tl::make_unexpected(ok.error());
-  return Chain(std::move(state));
+  return Chain(state.release());
 }
 
 Expected<void> Chain::finish() {
@@ -201,9 +201,6 @@ std::string const& Chain::proof() const { return state_->validated.proof; }
 Diagnostics const& Chain::warnings() const { return state_->validated.warnings; }
 std::vector<int> const& Chain::occupancies() const { return state_->validated.occupancies; }
 
-Chain::Chain(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Chain::Chain(Chain&&) noexcept = default;
-Chain& Chain::operator=(Chain&&) noexcept = default;
-Chain::~Chain() = default;
+Chain::~Chain() { delete state_; }
 
 }  // namespace tessera

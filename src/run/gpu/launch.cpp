@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One launch of a chain: which kernel goes to which stream, after what.
+#include <memory>
+
 #include "run/gpu/nvtx.hpp"
 #include "run/gpu/state.hpp"
 #include "run/gpu/wait_kernel.hpp"
@@ -118,7 +120,7 @@ Expected<void> Chain::launch(GpuStream stream) {
 
 Expected<ChainGraph> Chain::capture() {
   auto state = std::make_unique<ChainGraph::State>();
-  state->chain = state_.get();
+  state->chain = state_;
   // Thread local: other threads may go on calling CUDA.
   auto ok = check_call(cudaStreamBeginCapture(state_->own, cudaStreamCaptureModeThreadLocal),
                        "cudaStreamBeginCapture");
@@ -130,7 +132,7 @@ Expected<ChainGraph> Chain::capture() {
   ok = check_call(cudaGraphInstantiate(&state->executable, state->graph, 0), "cudaGraphInstantiate",
                   "for " + state_->plan.pipeline.name);
   if (!ok) return tl::make_unexpected(ok.error());
-  return ChainGraph(std::move(state));
+  return ChainGraph(state.release());
 }
 
 Expected<void> ChainGraph::launch(GpuStream stream) {
@@ -141,9 +143,6 @@ Expected<void> ChainGraph::launch(GpuStream stream) {
   return chain.mark_done(stream);
 }
 
-ChainGraph::ChainGraph(std::unique_ptr<State> state) : state_(std::move(state)) {}
-ChainGraph::ChainGraph(ChainGraph&&) noexcept = default;
-ChainGraph& ChainGraph::operator=(ChainGraph&&) noexcept = default;
-ChainGraph::~ChainGraph() = default;
+ChainGraph::~ChainGraph() { delete state_; }
 
 }  // namespace tessera
