@@ -3,6 +3,7 @@
 // a timeline.
 #include <gtest/gtest.h>
 
+#include "golden/mlp_row_sync.cuh"
 #include "support/plans.hpp"
 #include "tessera/run/measured.hpp"
 #include "tessera/run/runtime_tables.hpp"
@@ -144,6 +145,22 @@ TEST(MeasuredTimeline, PutsBlocksOnSlotsAndTimesInOrder) {
   auto const refused = measured_timeline(plan, stamps, 2);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().front().message, "first(1, 0) of two has no complete time stamps");
+}
+
+TEST(Recorded, AStageOfAGeneratedHeaderPostsAsItDoesWithoutStamps) {
+  namespace mlp = gpt_3_mlp_RowSync;
+  using Compiled = StageView<mlp::gemm1>;
+  std::vector<unsigned> semaphores(64);
+  std::vector<unsigned long long> counters(static_cast<std::size_t>(counters_for(2)));
+  ChainMemory const memory{semaphores.data(), counters.data()};
+  std::vector<BlockStamps> stamps(static_cast<std::size_t>(Compiled::blocks));
+  Recorded<Compiled> stage(Compiled(memory), RecordTarget{stamps.data(), mlp::gemm1::grid()});
+  auto const tile = stage.start(0);
+  EXPECT_TRUE(stage.wait_all(operand_a));
+  mark_loaded(stage);
+  stage.post();
+  auto const at = static_cast<std::size_t>(SetOf<mlp::sets::gemm1_0>::index_of(tile));
+  EXPECT_EQ(semaphores[at], 1u);
 }
 
 }  // namespace
