@@ -1,4 +1,4 @@
-# TESSERA_HAS_CUDA: the CUDA language is enabled and tests that need nvcc are built.
+# TESSERA_HAS_CUDA: the CUDA language is enabled; tessera_run_gpu and the tests that need nvcc are built.
 set(TESSERA_HAS_CUDA FALSE)
 if(NOT TESSERA_CUDA STREQUAL "OFF")
   include(CheckLanguage)
@@ -14,6 +14,12 @@ if(NOT TESSERA_CUDA STREQUAL "OFF")
       set(CMAKE_CUDA_ARCHITECTURES 90)
     endif()
     enable_language(CUDA)
+    find_package(CUDAToolkit REQUIRED)
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION AND CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA")
+      # A CMake that does not know how to ask this nvcc for C++20, which it has since CUDA 12.
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    endif()
     set(TESSERA_HAS_CUDA TRUE)
   elseif(TESSERA_CUDA STREQUAL "ON")
     message(FATAL_ERROR "TESSERA_CUDA is ON, but no CUDA compiler was found: put nvcc on PATH or set CUDACXX")

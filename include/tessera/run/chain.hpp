@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a plan's kernels on a GPU. Needs the library tessera_run_gpu, which is built where the CUDA toolkit is
+// found; this header needs no CUDA header.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "../plan/plan.hpp"
+#include "../sync/record.cuh"
+#include "../sync/runtime_stage.cuh"
+#include "../timeline.hpp"
+
+struct CUstream_st;
+
+namespace tessera {
+
+/// A cudaStream_t.
+using GpuStream = CUstream_st*;
+
+struct Extent3 {
+  unsigned x = 1, y = 1, z = 1;
+  bool operator==(Extent3 const&) const = default;
+};
+
+/// What a stage's kernel is given of the chain. Device views, trivially copyable; they stay valid, and the
+/// same, as long as the chain lives.
+struct ChainViews {
+  ChainMemory memory;
+  StallRecord* stall = nullptr;
+  unsigned long long deadline_ns = 0;
+  std::vector<RuntimeStage> stages;   ///< one per stage of the plan
+  std::vector<RecordTarget> records;  ///< one per stage; null stamps where the chain does not record
+  RuntimeTickets tickets;             ///< fused
+
+  DeadlineWatch<> watch() const { return {stall, deadline_ns}; }
+};
+
+/// Arguments of one kernel launch, in the order of its parameters.
+class KernelArguments {
+ public:
+  template <class T>
+  void add(T const& value) {
+    static_assert(std::is_trivially_copyable_v<T>, "a kernel's argument is copied byte by byte");
+    // cudaLaunchKernel reads each argument through its pointer: 128 is the largest alignment of a parameter.
+    offset_ = (offset_ + alignof(T) - 1) / alignof(T) * alignof(T);
+    if (offset_ + sizeof(T) > sizeof(bytes_) || count_ == k_most) {
+      overflow_ = true;
+      return;
+    }
+    std::memcpy(bytes_ + offset_, &value, sizeof(T));
+    pointers_[count_++] = bytes_ + offset_;
+    offset_ += sizeof(T);
+  }
+  void clear() { offset_ = 0, count_ = 0, overflow_ = false; }
+  void** pointers() { return pointers_; }
+  bool overflow() const { return overflow_; }  ///< more than a kernel can take
+
+ private:
+  static constexpr std::size_t k_most = 64;
+  alignas(128) std::byte bytes_[32768];  // the most that a kernel of sm_70 and later can take is 32,764
+  void* pointers_[k_most];
+  std::size_t offset_ = 0;
+  std::size_t count_ = 0;
+  bool overflow_ = false;
+};
+
+/// The kernel of one stage; of all stages, for a fused plan.
+struct StageKernel {
+  void const* function = nullptr;  ///< address of a __global__ function
+  Extent3 block;                   ///< threads
+  Extent3 grid = {0, 1, 1};        ///< x == 0: the plan's number of blocks along x
+  Extent3 cluster;                 ///< blocks
+  int dynamic_shared_bytes = 0;
+  /// Adds the arguments; called at every launch, so that they may change between launches (a captured graph
+  /// keeps those of its capture).
+  std::function<void(ChainViews const&, KernelArguments&)> pack;
+};
+
+struct ChainOptions {
+  double deadline_seconds = 2;  ///< how long one wait may take, in kernels with a DeadlineWatch
+  bool record = false;          ///< allocate stamps; kernels must be compiled with recording views
+  /// Does the GPU place blocks of an older kernel first, across streams? MachineProfile has the same fact.
+  /// Only plans without a wait kernel in front of a stage (W) profit.
+  bool dispatches_in_launch_order = false;
+};
+
+/// A captured launch. Replays need nothing from the host.
+class ChainGraph {
+ public:
+  ChainGraph(ChainGraph&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  ChainGraph& operator=(ChainGraph&& other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
+  ~ChainGraph();
+  Expected<void> launch(GpuStream stream);
+
+ private:
+  friend class Chain;
+  struct State;
+  explicit ChainGraph(State* state) : state_(state) {}
+  State* state_;  // owned; a std::unique_ptr would cost 14,000 lines of <memory>
+};
+
+/// A plan with its kernels and its memory, ready to be launched any number of times. Launches of one chain do
+/// not overlap each other, on whatever streams; several chains may be in flight at once. One thread at a time
+/// may call it. Belongs to the device that was current when it was made.
+class Chain {
+ public:
+  /// Loads every kernel (a kernel that is loaded behind a spinning one would never start), compares what the
+  /// compiled kernels take with what the plan assumed, proves progress again with the real numbers, and
+  /// allocates and zeroes the memory. Refuses with E0510 to E0519; each page says what was compared.
+  static Expected<Chain> make(Plan const& plan, std::vector<StageKernel> const& kernels,
+                              ChainOptions const& options = {});
+
+  Chain(Chain&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  Chain& operator=(Chain&& other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
+  ~Chain();  ///< waits for the chain's launches
+
+  /// Enqueues one launch; what is enqueued on `stream` afterwards starts when the launch is complete. May be
+  /// captured.
+  Expected<void> launch(GpuStream stream);
+
+  /// Captures one launch into a graph, which must not outlive the chain.
+  Expected<ChainGraph> capture();
+
+  /// Waits for all launches. Refuses (E0520) if a wait met its deadline, naming tile and semaphore; then the
+  /// results are not there, the memory has been zeroed again and the chain can be launched again. E0521: the
+  /// launches did not end for ten deadlines, which only kernels without a watch can do; the chain is lost.
+  Expected<void> finish();
+
+  /// What happened in the last complete launch. Refuses (E0522) if the chain or its kernels do not record.
+  Expected<Timeline> timeline() const;
+
+  Plan const& plan() const;
+  ChainViews const& views() const;
+  std::string const& proof() const;     ///< why it cannot get stuck, with the numbers of the real kernels
+  Diagnostics const& warnings() const;  ///< where the kernels differ from the plan's assumptions
+  std::vector<int> const& occupancies() const;  ///< blocks per SM of each kernel, as CUDA says
+
+ private:
+  struct State;
+  friend class ChainGraph;
+  explicit Chain(State* state) : state_(state) {}
+  State* state_;  // owned
+};
+
+}  // namespace tessera

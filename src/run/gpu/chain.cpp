@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// A chain's memory, its making and its end.
+#include "tessera/run/chain.hpp"
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "run/gpu/state.hpp"
+#include "tessera/run/measured.hpp"
+#include "tessera/run/stall.hpp"
+
+namespace tessera {
+
+using run::check_call;
+
+namespace {
+
+// How many deadlines finish() waits: each wait of a chain may use its own deadline up before it succeeds.
+constexpr double k_patience = 10;
+
+template <class T>
+Expected<void> copy_in(run::DeviceMemory& memory, std::vector<T> const& values, std::string const& what) {
+  if (auto ok = memory.allocate(values.size() * sizeof(T), what); !ok) return ok;
+  if (values.empty()) return {};
+  return check_call(
+      cudaMemcpy(memory.as<void>(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
+      "cudaMemcpy", "for " + what);
+}
+
+}  // namespace
+
+Chain::State::~State() {
+  if (launched && !lost) (void)cudaEventSynchronize(done);
+  // Destroying a stream with a spinning kernel on it would wait for ever.
+  if (lost) {
+    for (auto* memory : {&semaphores, &counters, &stall, &numbers, &waits, &stamps}) memory->leak();
+    return;
+  }
+  for (auto const stream : side_streams) cudaStreamDestroy(stream);
+  for (auto const event : side_done) cudaEventDestroy(event);
+  if (fork != nullptr) cudaEventDestroy(fork);
+  if (done != nullptr) cudaEventDestroy(done);
+  if (own != nullptr) cudaStreamDestroy(own);
+}
+
+Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
+  for (auto const& set : plan.semaphores)
+    semaphore_count = std::max(semaphore_count, static_cast<std::size_t>(set.first + set.count));
+  auto const stages = static_cast<int>(plan.stages.size());
+  if (auto ok = semaphores.allocate(semaphore_count * sizeof(unsigned), "semaphores"); !ok) return ok;
+  if (auto ok = counters.allocate(static_cast<std::size_t>(counters_for(stages)) * sizeof(unsigned long long),
+                                  "counters");
+      !ok)
+    return ok;
+  if (auto ok = stall.allocate(sizeof(StallRecord), "the stall record"); !ok) return ok;
+  if (auto ok = copy_in(numbers, tables.numbers, "orders and offsets"); !ok) return ok;
+  if (auto ok = copy_in(waits, tables.waits, "waits"); !ok) return ok;
+
+  views.memory = {semaphores.as<unsigned>(), counters.as<unsigned long long>()};
+  views.stall = stall.as<StallRecord>();
+  auto const seconds = options.deadline_seconds > 0 ? options.deadline_seconds : 1e9;
+  views.deadline_ns = static_cast<unsigned long long>(std::min(seconds, 1e9) * 1e9);
+  views.tickets = tables.tickets(numbers.as<std::int32_t>());
+  for (int s = 0; s < stages; ++s) {
+    views.stages.push_back(tables.stage(s, numbers.as<std::int32_t>(), waits.as<RuntimeWait>()));
+    views.records.push_back({nullptr, views.stages.back().grid});
+    stamp_count += static_cast<std::size_t>(views.stages.back().blocks());
+  }
+  if (options.record) {
+    if (auto ok = stamps.allocate(stamp_count * sizeof(BlockStamps), "time stamps"); !ok) return ok;
+    auto* next = stamps.as<BlockStamps>();
+    for (std::size_t s = 0; s < views.stages.size(); ++s) {
+      views.records[s].stamps = next;
+      next += views.stages[s].blocks();
+    }
+  }
+  if (auto ok =
+          check_call(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+      !ok)
+    return ok;
+  for (auto* event : {&fork, &done})
+    if (auto ok =
+            check_call(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+        !ok)
+      return ok;
+  for (std::size_t s = 1; plan.mechanism == Mechanism::wait_kernel && s < plan.stages.size(); ++s) {
+    cudaStream_t stream = nullptr;
+    cudaEvent_t event = nullptr;
+    if (auto ok = check_call(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                             "cudaStreamCreateWithFlags");
+        !ok)
+      return ok;
+    side_streams.push_back(stream);
+    if (auto ok =
+            check_call(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+        !ok)
+      return ok;
+    side_done.push_back(event);
+  }
+  return zero();
+}
+
+Expected<void> Chain::State::zero() {
+  for (auto* memory : {&semaphores, &counters, &stall, &stamps}) {
+    if (memory->bytes() == 0) continue;
+    if (auto ok = check_call(cudaMemsetAsync(memory->as<void>(), 0, memory->bytes(), own), "cudaMemsetAsync");
+        !ok)
+      return ok;
+  }
+  return check_call(cudaStreamSynchronize(own), "cudaStreamSynchronize", "after zeroing the chain's memory");
+}
+
+Expected<void> Chain::State::wait_until_done() {
+  if (!launched) return {};
+  if (options.deadline_seconds <= 0)
+    return check_call(cudaEventSynchronize(done), "cudaEventSynchronize", "for " + plan.pipeline.name);
+  auto const start = std::chrono::steady_clock::now();
+  for (;;) {
+    auto const error = cudaEventQuery(done);
+    if (error != cudaErrorNotReady)
+      return check_call(error, "a kernel of " + plan.pipeline.name, "seen by cudaEventQuery");
+    std::chrono::duration<double> const waited = std::chrono::steady_clock::now() - start;
+    if (waited.count() > k_patience * options.deadline_seconds) break;
+    // The first millisecond is for chains that are nearly done.
+    if (waited.count() < 1e-3)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  lost = true;
+  return refuse(
+      {"E0521",
+       Severity::error,
+       plan.pipeline.where,
+       fmt::format("launches of {} have not ended for {:.3g} s", plan.pipeline.name,
+                   k_patience * options.deadline_seconds),
+       {"no wait met its deadline, so a kernel computes for long, or waits without a watch"},
+       "compile the kernels with DeadlineWatch to learn which tile waits for what; the process must end"});
+}
+
+Expected<void> Chain::State::report_stall() {
+  StallRecord record;
+  if (auto ok = check_call(cudaMemcpy(&record, views.stall, sizeof record, cudaMemcpyDeviceToHost),
+                           "cudaMemcpy", "for the stall record");
+      !ok)
+    return ok;
+  if (record.state == 0 && !broken) return {};
+  std::vector<unsigned> seen(semaphore_count);
+  if (!seen.empty())
+    if (auto ok = check_call(cudaMemcpy(seen.data(), views.memory.semaphores, seen.size() * sizeof(unsigned),
+                                        cudaMemcpyDeviceToHost),
+                             "cudaMemcpy", "for the semaphores");
+        !ok)
+      return ok;
+  bool const stalled = record.state != 0;
+  broken = false;
+  if (auto ok = zero(); !ok) return ok;
+  if (!stalled) return {};
+  return refuse(stall_report(plan, record, seen));
+}
+
+Expected<Chain> Chain::make(Plan const& plan, std::vector<StageKernel> const& kernels,
+                            ChainOptions const& options) {
+  auto validated = run::validate(plan, kernels, options);
+  if (!validated) return tl::make_unexpected(validated.error());
+  auto tables = describe_stages(plan);
+  if (!tables) return tl::make_unexpected(tables.error());
+  auto state = std::make_unique<State>();
+  state->plan = plan;
+  state->kernels = kernels;
+  state->options = options;
+  state->validated = std::move(*validated);
+  if (auto ok = state->allocate(*tables); !ok) return tl::make_unexpected(ok.error());
+  return Chain(state.release());
+}
+
+Expected<void> Chain::finish() {
+  if (auto ok = state_->wait_until_done(); !ok) return ok;
+  return state_->report_stall();
+}
+
+Expected<Timeline> Chain::timeline() const {
+  auto const& s = *state_;
+  std::vector<BlockStamps> stamps(s.options.record ? s.stamp_count : 0);
+  if (s.launched)
+    if (auto ok = check_call(cudaEventSynchronize(s.done), "cudaEventSynchronize"); !ok)
+      return tl::make_unexpected(ok.error());
+  if (!stamps.empty())
+    if (auto ok = check_call(cudaMemcpy(stamps.data(), s.stamps.as<void>(),
+                                        stamps.size() * sizeof(BlockStamps), cudaMemcpyDeviceToHost),
+                             "cudaMemcpy", "for the time stamps");
+        !ok)
+      return tl::make_unexpected(ok.error());
+  return measured_timeline(s.plan, stamps, s.validated.device.sms);
+}
+
+Plan const& Chain::plan() const { return state_->plan; }
+ChainViews const& Chain::views() const { return state_->views; }
+std::string const& Chain::proof() const { return state_->validated.proof; }
+Diagnostics const& Chain::warnings() const { return state_->validated.warnings; }
+std::vector<int> const& Chain::occupancies() const { return state_->validated.occupancies; }
+
+Chain::~Chain() { delete state_; }
+
+}  // namespace tessera

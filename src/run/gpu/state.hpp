@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a chain owns.
+#pragma once
+
+#include <vector>
+
+#include "run/gpu/cuda_call.hpp"
+#include "run/gpu/validate.hpp"
+#include "tessera/run/chain.hpp"
+#include "tessera/run/runtime_tables.hpp"
+
+namespace tessera {
+
+struct Chain::State {
+  Plan plan;
+  std::vector<StageKernel> kernels;
+  ChainOptions options;
+  run::Validated validated;
+  ChainViews views;
+  run::DeviceMemory semaphores, counters, stall, numbers, waits, stamps;
+  std::size_t semaphore_count = 0;
+  std::size_t stamp_count = 0;
+  std::vector<cudaStream_t> side_streams;  ///< wait kernel: one for each stage but the first
+  std::vector<cudaEvent_t> side_done;
+  cudaEvent_t fork = nullptr;
+  cudaEvent_t done = nullptr;  ///< the last launch
+  cudaStream_t own = nullptr;  ///< captures, copies
+  bool launched = false;
+  bool broken = false;  ///< a launch was enqueued in part
+  bool lost = false;    ///< a launch never ended: its memory cannot be given back
+  KernelArguments arguments;
+
+  State() = default;
+  State(State const&) = delete;
+  State& operator=(State const&) = delete;
+  ~State();
+
+  Expected<void> allocate(RuntimeTables const& tables);
+  Expected<void> zero();
+
+  /// After the launch before, on whatever stream that was.
+  Expected<void> after_previous(cudaStream_t stream);
+  Expected<void> mark_done(cudaStream_t stream);
+  /// The kernels of one launch; nothing but what can be captured.
+  Expected<void> enqueue(cudaStream_t stream);
+  Expected<void> enqueue_side(std::size_t stage, cudaStream_t stream);
+  Expected<void> kernel(std::size_t stage, cudaStream_t stream, bool programmatic);
+
+  Expected<void> wait_until_done();
+  Expected<void> report_stall();
+};
+
+struct ChainGraph::State {
+  Chain::State* chain = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  ~State() {
+    if (executable != nullptr) cudaGraphExecDestroy(executable);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+  }
+};
+
+}  // namespace tessera

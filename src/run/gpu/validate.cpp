@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/gpu/validate.hpp"
+
+#include "run/gpu/cuda_call.hpp"
+#include "run/gpu/wait_kernel.hpp"
+#include "tessera/plan/progress.hpp"
+
+namespace tessera::run {
+namespace {
+
+tl::unexpected<Diagnostics> refused(char const* code, SourceLine const& where, std::string message,
+                                    std::vector<std::string> notes, std::string suggestion) {
+  return refuse({code, Severity::error, where, std::move(message), std::move(notes), std::move(suggestion)});
+}
+
+std::int64_t volume(Extent3 const& e) { return std::int64_t{e.x} * e.y * e.z; }
+std::string text(Extent3 const& e) { return fmt::format("({}, {}, {})", e.x, e.y, e.z); }
+
+Expected<void> read_device(Validated& result, bool in_launch_order) {
+  int count = 0;
+  int device = 0;
+  cudaDeviceProp properties{};
+  if (auto ok = check_call(cudaGetDeviceCount(&count), "cudaGetDeviceCount"); !ok) return ok;
+  if (auto ok = check_call(cudaGetDevice(&device), "cudaGetDevice"); !ok) return ok;
+  if (auto ok = check_call(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties"); !ok)
+    return ok;
+  auto& m = result.device;
+  m.name = properties.name;
+  m.gpu = properties.name;
+  m.sms = properties.multiProcessorCount;
+  m.threads_per_sm = properties.maxThreadsPerMultiProcessor;
+  m.blocks_per_sm = properties.maxBlocksPerMultiProcessor;
+  m.registers_per_sm = properties.regsPerMultiprocessor;
+  m.shared_bytes_per_sm = static_cast<int>(properties.sharedMemPerMultiprocessor);
+  m.shared_bytes_per_block = static_cast<int>(properties.sharedMemPerBlockOptin);
+  m.shared_reserved_per_block = static_cast<int>(properties.reservedSharedMemPerBlock);
+  m.has_pdl = properties.major >= 9;
+  m.dispatches_in_launch_order = in_launch_order;
+  result.compute_major = properties.major;
+  return {};
+}
+
+/// One kernel against its stage. `expected` is the number of blocks, `assumed` the occupancy.
+class KernelCheck {
+ public:
+  KernelCheck(Plan const& plan, Stage const& stage, StageKernel const& kernel, std::string name,
+              Validated& result)
+      : plan_(plan), stage_(stage), kernel_(kernel), name_(std::move(name)), result_(result) {}
+
+  Expected<void> run(std::int64_t expected_blocks) {
+    if (kernel_.function == nullptr || !kernel_.pack)
+      return refused("E0510", stage_.where, fmt::format("{} has no kernel", name_), {},
+                     "give StageKernel a function and a pack callback");
+    if (kernel_.grid.x != 0 && volume(kernel_.grid) != expected_blocks)
+      return refused("E0513", stage_.where,
+                     fmt::format("the grid {} of {} has {} blocks, the plan {}", text(kernel_.grid), name_,
+                                 volume(kernel_.grid), expected_blocks),
+                     {}, "leave StageKernel::grid alone, or make the plan for this tile size");
+    if (expected_blocks >= (std::int64_t{1} << 31))
+      return refused(
+          "E0513", stage_.where,
+          fmt::format("{} has {} blocks; CUDA starts less than 2^31 along x", name_, expected_blocks), {},
+          "use larger tiles");
+    // Loads the kernel too: with lazy loading, one that is first needed while another kernel spins waits for
+    // that kernel to end.
+    if (auto ok = check_call(cudaFuncGetAttributes(&attributes_, kernel_.function), "cudaFuncGetAttributes",
+                             "for " + name_, stage_.where);
+        !ok)
+      return ok;
+    if (auto ok = targets(); !ok) return ok;
+    return occupancy();
+  }
+  Resources resources() const {
+    return {static_cast<int>(volume(kernel_.block)), attributes_.numRegs,
+            static_cast<int>(attributes_.sharedSizeBytes) + kernel_.dynamic_shared_bytes};
+  }
+  int blocks_per_sm() const { return blocks_per_sm_; }
+
+ private:
+  /// PDL's instructions are compiled out below sm_90: the launch attribute alone would start a kernel early
+  /// that then does not wait.
+  Expected<void> targets() const {
+    bool const pdl = plan_.mechanism == Mechanism::pdl || plan_.mechanism == Mechanism::pdl_tiles;
+    if (!pdl) return {};
+    if (result_.compute_major < 9)
+      return refused("E0516", stage_.where,
+                     fmt::format("the plan uses {}, and {} has no programmatic dependent launch",
+                                 to_text(plan_.mechanism), result_.device.name),
+                     {fmt::format("compute capability {}.x; 9.0 is needed", result_.compute_major)},
+                     "plan for this machine");
+    if (attributes_.ptxVersion < 90 || attributes_.binaryVersion < 90)
+      return refused(
+          "E0517", stage_.where,
+          fmt::format("{} was compiled without the instructions of {}", name_, to_text(plan_.mechanism)),
+          {fmt::format("PTX version {}, binary version {}; both must be 90 or more", attributes_.ptxVersion,
+                       attributes_.binaryVersion)},
+          "compile it for sm_90 or later");
+    return {};
+  }
+
+  Expected<void> occupancy() {
+    auto const threads = volume(kernel_.block);
+    auto const shared = static_cast<std::int64_t>(attributes_.sharedSizeBytes) + kernel_.dynamic_shared_bytes;
+    std::vector<std::string> const numbers = {fmt::format(
+        "{} threads of at most {}, {} registers per thread, {} bytes of shared memory of at most {}", threads,
+        attributes_.maxThreadsPerBlock, attributes_.numRegs, shared, result_.device.shared_bytes_per_block)};
+    if (threads < 1 || threads > attributes_.maxThreadsPerBlock || kernel_.dynamic_shared_bytes < 0 ||
+        shared > result_.device.shared_bytes_per_block)
+      return refused("E0512", stage_.where,
+                     fmt::format("a block of {} does not fit on an SM of {}", name_, result_.device.name),
+                     numbers, "use a smaller block, less shared memory or __launch_bounds__");
+    if (auto ok = check_call(
+            cudaFuncSetAttribute(kernel_.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 kernel_.dynamic_shared_bytes),
+            fmt::format("cudaFuncSetAttribute(MaxDynamicSharedMemorySize, {})", kernel_.dynamic_shared_bytes),
+            "for " + name_, stage_.where);
+        !ok)
+      return ok;
+    if (auto ok = check_call(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                                 &blocks_per_sm_, kernel_.function, static_cast<int>(threads),
+                                 static_cast<std::size_t>(kernel_.dynamic_shared_bytes)),
+                             "cudaOccupancyMaxActiveBlocksPerMultiprocessor", "for " + name_, stage_.where);
+        !ok)
+      return ok;
+    if (blocks_per_sm_ < 1)
+      return refused("E0512", stage_.where,
+                     fmt::format("no block of {} fits on an SM of {}", name_, result_.device.name), numbers,
+                     "use a smaller block, less shared memory or __launch_bounds__");
+    return cluster();
+  }
+
+  Expected<void> cluster() const {
+    auto const& c = kernel_.cluster;
+    auto const& g = kernel_.grid;
+    if (c == Extent3{}) return {};
+    auto const x = g.x != 0 ? g.x : static_cast<unsigned>(stage_.blocks());
+    if (volume(c) < 1 || volume(c) > 16 || x % c.x != 0 || g.y % c.y != 0 || g.z % c.z != 0)
+      return refused(
+          "E0518", stage_.where,
+          fmt::format("clusters {} do not divide the grid ({}, {}, {}) of {}", text(c), x, g.y, g.z, name_),
+          {}, "use a cluster that divides the grid, of at most 16 blocks");
+    return {};
+  }
+
+  Plan const& plan_;
+  Stage const& stage_;
+  StageKernel const& kernel_;
+  std::string name_;
+  Validated& result_;
+  cudaFuncAttributes attributes_{};
+  int blocks_per_sm_ = 0;
+};
+
+/// Resources with which the proof's own arithmetic arrives at the occupancy that CUDA says.
+Resources charged(MachineProfile const& machine, Resources resources, int blocks_per_sm) {
+  if (occupancy(machine, resources) > blocks_per_sm)
+    resources.shared_bytes = machine.shared_bytes_per_sm / (blocks_per_sm + 1) -
+                             machine.shared_reserved_per_block + machine.shared_granularity;
+  return resources;
+}
+
+}  // namespace
+
+Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& kernels,
+                             ChainOptions const& options) {
+  Validated result;
+  bool const fused = plan.mechanism == Mechanism::fused;
+  auto const wanted = fused ? 1 : plan.stages.size();
+  if (kernels.size() != wanted || plan.stages.empty())
+    return refused("E0510", plan.pipeline.where,
+                   fmt::format("plan \"{}\" ({}) needs {} kernels, {} were given", plan.pipeline.name,
+                               to_text(plan.mechanism), wanted, kernels.size()),
+                   {},
+                   fused ? "a fused plan runs in one persistent kernel" : "give one kernel for each stage");
+  if (auto ok = read_device(result, options.dispatches_in_launch_order); !ok)
+    return tl::make_unexpected(ok.error());
+
+  auto real = plan;
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    auto const& stage = plan.pipeline.stages[k];
+    auto const name = fused ? fmt::format("the persistent kernel of {}", plan.pipeline.name) : stage.name;
+    KernelCheck check(plan, stage, kernels[k], name, result);
+    if (auto ok = check.run(fused ? plan.workers : stage.blocks()); !ok)
+      return tl::make_unexpected(ok.error());
+    int const blocks = check.blocks_per_sm();
+    result.occupancies.push_back(blocks);
+    auto const resources = charged(result.device, check.resources(), blocks);
+    if (fused) {
+      for (auto& each : real.pipeline.stages) each.resources = resources;
+      auto const capacity = std::int64_t{blocks} * result.device.sms;
+      if (plan.workers < 1 || plan.workers > capacity)
+        return refused("E0515", plan.pipeline.where,
+                       fmt::format("{} workers of {} cannot all be resident", plan.workers, name),
+                       {fmt::format("{} on each of the {} SMs of {}, {} in all", blocks, result.device.sms,
+                                    result.device.name, capacity)},
+                       fmt::format("use {} workers or fewer", capacity));
+      continue;
+    }
+    real.pipeline.stages[k].resources = resources;
+    real.stages[k].occupancy = blocks;
+    real.stages[k].waves =
+        static_cast<double>(stage.blocks()) / (static_cast<double>(blocks) * result.device.sms);
+    if (blocks != plan.stages[k].occupancy)
+      result.warnings.push_back(
+          {"E0514",
+           Severity::warning,
+           stage.where,
+           fmt::format("{} blocks of {} fit on an SM, the plan assumed {}", blocks, name,
+                       plan.stages[k].occupancy),
+           {fmt::format("{} threads, {} registers per thread, {} bytes of shared memory", resources.threads,
+                        resources.registers_per_thread, resources.shared_bytes)},
+           "give the stage these resources and plan again: the predicted time is for other ones"});
+  }
+  if (plan.mechanism == Mechanism::wait_kernel) {
+    cudaFuncAttributes attributes{};
+    if (auto ok = check_call(cudaFuncGetAttributes(&attributes, wait_kernel_address()),
+                             "cudaFuncGetAttributes", "for the wait kernel");
+        !ok)
+      return tl::make_unexpected(ok.error());
+  }
+  auto proof = prove_progress(real, result.device);
+  if (!proof) {
+    auto found = proof.error();
+    found.insert(
+        found.begin(),
+        {"E0514",
+         Severity::error,
+         plan.pipeline.where,
+         fmt::format("with the compiled kernels on {}, plan \"{}\" ({}) could get stuck", result.device.name,
+                     plan.pipeline.name, to_text(plan.mechanism)),
+         {fmt::format("{} SMs; blocks per SM: {}", result.device.sms, fmt::join(result.occupancies, ", "))},
+         "plan again with these resources, or use PDL + tiles, which cannot get stuck this way"});
+    return tl::make_unexpected(found);
+  }
+  result.proof = *proof;
+  return result;
+}
+
+}  // namespace tessera::run

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/run/runtime_tables.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace tessera {
+namespace {
+
+constexpr std::int64_t k_most = std::numeric_limits<std::int32_t>::max();
+
+tl::unexpected<Diagnostics> too_much(Plan const& plan, SourceLine const& where, std::string what) {
+  return refuse({"E0519",
+                 Severity::error,
+                 where,
+                 fmt::format("{} in plan \"{}\"", what, plan.pipeline.name),
+                 {},
+                 "compile the plan into the kernel: generate_header() has no such limit"});
+}
+
+int operand_index(Stage const& stage, std::string const& name) {
+  for (std::size_t i = 0; i < stage.operands.size(); ++i)
+    if (stage.operands[i].name == name) return static_cast<int>(i);
+  // A pipeline without costs names its operands by letter.
+  return name.size() == 1 && name[0] >= 'a' && name[0] < 'a' + k_runtime_operands ? name[0] - 'a' : -1;
+}
+
+RuntimeSet runtime_set(Plan const& plan, SemaphoreSet const& set) {
+  auto const& producer = plan.pipeline.stages[static_cast<std::size_t>(set.producer)];
+  return {set.map, producer.tile_grid(), producer.splits, set.first};
+}
+
+/// Tables of one stage; grows `tables`.
+class StageTables {
+ public:
+  StageTables(Plan const& plan, int index, RuntimeTables& tables)
+      : plan_(plan),
+        stage_(plan.pipeline.stages[static_cast<std::size_t>(index)]),
+        index_(index),
+        tables_(tables) {}
+
+  Expected<void> add() {
+    if (stage_.tiles() >= k_most)
+      return too_much(plan_, stage_.where, fmt::format("{} has {} tiles", stage_.name, stage_.tiles()));
+    switches();
+    order();
+    if (auto done = operands(); !done) return done;
+    if (auto done = posts(); !done) return done;
+    before_store();
+    result_.needs_epoch = needs_epoch_ || result_.plain_store;
+    tables_.stages.push_back(result_);
+    tables_.places.push_back(places_);
+    return {};
+  }
+
+ private:
+  void switches() {
+    auto const& planned = plan_.stages[static_cast<std::size_t>(index_)];
+    bool const last = static_cast<std::size_t>(index_) + 1 == plan_.stages.size();
+    auto const mechanism = plan_.mechanism;
+    bool const pdl = mechanism == Mechanism::pdl || mechanism == Mechanism::pdl_tiles;
+    result_.index = index_;
+    result_.grid = stage_.tile_grid();
+    result_.splits = stage_.splits;
+    result_.start = mechanism == Mechanism::fused ? Start::worker
+                    : planned.custom_order        ? Start::ticket
+                                                  : Start::block_index;
+    result_.custom_order = planned.custom_order;
+    result_.reorder_loads = planned.reorder_loads;
+    result_.plain_store = planned.plain_store;
+    result_.triggers_at_start = pdl && !last;
+    result_.waits_for_grid = mechanism == Mechanism::pdl && index_ > 0;
+    result_.completes_after_previous = mechanism == Mechanism::pdl_tiles && index_ > 0;
+    result_.announces_start = mechanism == Mechanism::wait_kernel && !last &&
+                              plan_.stages[static_cast<std::size_t>(index_) + 1].wait_kernel;
+  }
+
+  void order() {
+    auto const& table = plan_.stages[static_cast<std::size_t>(index_)].order.table;
+    if (table.empty()) return;
+    places_.order = static_cast<std::int64_t>(tables_.numbers.size());
+    tables_.numbers.insert(tables_.numbers.end(), table.begin(), table.end());
+  }
+
+  Expected<void> operands() {
+    std::vector<int> by_operand[k_runtime_operands];
+    for (std::size_t d = 0; d < plan_.pipeline.dependences.size(); ++d) {
+      auto const& dependence = plan_.pipeline.dependences[d];
+      if (dependence.consumer != index_) continue;
+      int const operand = operand_index(stage_, dependence.operand);
+      if (operand < 0 || operand >= k_runtime_operands)
+        return too_much(plan_, dependence.where,
+                        fmt::format("operand \"{}\" of {} is not among the first {}", dependence.operand,
+                                    stage_.name, k_runtime_operands));
+      auto& entry = result_.operand[operand];
+      int const set = plan_.dependences[d].semaphore_set;
+      if (!entry.produced && set >= 0) {
+        entry.has_set = true;
+        entry.set = runtime_set(plan_, plan_.semaphores[static_cast<std::size_t>(set)]);
+      }
+      entry.produced = true;
+      if (set >= 0) by_operand[operand].push_back(static_cast<int>(d));
+    }
+    for (int o = 0; o < k_runtime_operands; ++o)
+      if (!by_operand[o].empty())
+        if (auto done = waits_of(o, by_operand[o]); !done) return done;
+    return {};
+  }
+
+  Expected<void> waits_of(int operand, std::vector<int> const& dependences) {
+    needs_epoch_ = true;
+    auto const first = tables_.waits.size();
+    std::vector<std::int32_t> offsets{0};
+    for (std::int64_t tile = 0; tile < stage_.tiles(); ++tile) {
+      for (int const dependence : dependences)
+        for (auto const& awaited : awaited_by(plan_, dependence, tile)) {
+          if (awaited.semaphore >= k_most || awaited.value >= k_most)
+            return too_much(plan_, stage_.where,
+                            fmt::format("{} has {} semaphores or more", stage_.name, k_most));
+          tables_.waits.push_back(
+              {static_cast<int>(awaited.semaphore), static_cast<unsigned>(awaited.value)});
+        }
+      if (static_cast<std::int64_t>(tables_.waits.size() - first) >= k_most)
+        return too_much(plan_, stage_.where, fmt::format("{} has {} waits or more", stage_.name, k_most));
+      offsets.push_back(static_cast<std::int32_t>(tables_.waits.size() - first));
+    }
+    places_.offsets[operand] = static_cast<std::int64_t>(tables_.numbers.size());
+    places_.operand_waits[operand] = static_cast<std::int64_t>(first);
+    tables_.numbers.insert(tables_.numbers.end(), offsets.begin(), offsets.end());
+    return {};
+  }
+
+  Expected<void> posts() {
+    for (auto const& set : plan_.semaphores) {
+      if (set.producer != index_) continue;
+      if (result_.posts == k_runtime_sets)
+        return too_much(plan_, stage_.where,
+                        fmt::format("{} posts to more than {} semaphore sets", stage_.name, k_runtime_sets));
+      result_.post[result_.posts++] = runtime_set(plan_, set);
+    }
+    return {};
+  }
+
+  void before_store() {
+    for (auto const& edge : plan_.reuse_edges) {
+      if (edge.writer != index_ || edge.semaphore_set < 0) continue;
+      auto const& set = plan_.semaphores[static_cast<std::size_t>(edge.semaphore_set)];
+      auto const described = runtime_set(plan_, set);
+      if (places_.before_store < 0) places_.before_store = static_cast<std::int64_t>(tables_.waits.size());
+      for (std::int64_t i = 0; i < set.count; ++i) {
+        tables_.waits.push_back({static_cast<int>(set.first + i), described.posts_of(set.first + i)});
+        ++result_.before_stores;
+      }
+      needs_epoch_ = true;
+    }
+  }
+
+  Plan const& plan_;
+  Stage const& stage_;
+  int index_;
+  RuntimeTables& tables_;
+  RuntimeStage result_;
+  RuntimeTables::Places places_;
+  bool needs_epoch_ = false;
+};
+
+}  // namespace
+
+RuntimeStage RuntimeTables::stage(int index, std::int32_t const* numbers_at,
+                                  RuntimeWait const* waits_at) const {
+  auto result = stages[static_cast<std::size_t>(index)];
+  auto const& place = places[static_cast<std::size_t>(index)];
+  if (place.order >= 0) result.order = numbers_at + place.order;
+  for (int o = 0; o < k_runtime_operands; ++o) {
+    if (place.offsets[o] < 0) continue;
+    result.operand[o].offsets = numbers_at + place.offsets[o];
+    result.operand[o].waits = waits_at + place.operand_waits[o];
+  }
+  if (place.before_store >= 0) result.before_store = waits_at + place.before_store;
+  return result;
+}
+
+RuntimeTickets RuntimeTables::tickets(std::int32_t const* numbers_at) const {
+  auto result = ticket_counts;
+  if (ticket_table >= 0) result.table = numbers_at + ticket_table;
+  return result;
+}
+
+Expected<RuntimeTables> describe_stages(Plan const& plan) {
+  RuntimeTables tables;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    if (auto done = StageTables(plan, static_cast<int>(s), tables).add(); !done)
+      return tl::make_unexpected(done.error());
+    tables.ticket_counts.tickets += plan.pipeline.stages[s].blocks();
+  }
+  tables.ticket_counts.workers = plan.workers;
+  if (!plan.tickets.empty()) {
+    tables.ticket_table = static_cast<std::int64_t>(tables.numbers.size());
+    for (auto const& ticket : plan.tickets) {
+      tables.numbers.push_back(ticket.stage);
+      tables.numbers.push_back(ticket.position);
+    }
+  }
+  return tables;
+}
+
+}  // namespace tessera

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains of tile functions on the GPU, against the CPU reference.
+#include <gmock/gmock.h>
+
+#include <memory>
+
+#include "run_gpu/device_data.hpp"
+#include "support/plans.hpp"
+#include "tessera/measure/machine_json.hpp"
+#include "tessera/plan/orders.hpp"
+
+namespace tessera {
+namespace {
+
+using support::Policy;
+using vector_chain::DeviceData;
+using vector_chain::Kind;
+using vector_chain::Stream;
+
+constexpr Mechanism k_mechanisms[] = {Mechanism::stream_order, Mechanism::pdl, Mechanism::wait_kernel,
+                                      Mechanism::pdl_tiles, Mechanism::fused};
+
+enum class Order { block_index, row_major, columns_first, merged };
+
+Plan make(int stages, Mechanism mechanism, Policy policy, Order order, int columns = 24, int rows = 20,
+          int splits = 1) {
+  auto const h200 = machine("h200").value();
+  auto plan = support::make_plan(vector_chain::pipeline(stages, columns, rows, splits), h200, mechanism,
+                                 policy, {.avoid_custom_order = order == Order::block_index});
+  for (auto& stage : plan.stages) {
+    stage.plain_store = true;
+    if (order != Order::columns_first || !stage.custom_order) continue;
+    std::vector<std::int32_t> table;
+    for (int x = 0; x < columns; ++x)
+      for (int y = 0; y < rows; ++y) table.push_back(x + columns * y);
+    stage.order = make_order("columns first", table);
+  }
+  if (order == Order::merged && mechanism == Mechanism::fused) {
+    std::vector<TileOrder> orders;
+    for (auto const& stage : plan.stages) orders.push_back(stage.order);
+    plan.tickets = merged_tickets(plan.pipeline, orders, {}, 30);
+  }
+  return plan;
+}
+
+std::string words(Plan const& plan, Policy policy, Order order, int stages, int splits) {
+  char const* const orders[] = {"block index", "row major", "columns first", "merged"};
+  return std::string(to_text(plan.mechanism)) + ", " + support::name_of(policy) + ", " +
+         orders[static_cast<int>(order)] + ", " + std::to_string(stages) + " stages, " +
+         std::to_string(splits) + " splits";
+}
+
+ChainOptions options() {
+  ChainOptions o;
+  // As the machine profile says of this GPU.
+  o.dispatches_in_launch_order = true;
+  return o;
+}
+
+Chain chain_of(Plan const& plan, DeviceData const& data, Kind kind, ChainOptions const& o,
+               long long unposted = -1) {
+  auto chain = Chain::make(plan, vector_chain::kernels(plan, data.buffers(), kind, unposted), o);
+  if (!chain) throw std::runtime_error(to_text(chain.error()));
+  return std::move(*chain);
+}
+
+#define ASSERT_OK(expression)                                     \
+  do {                                                            \
+    auto const outcome = (expression);                            \
+    ASSERT_TRUE(outcome.has_value()) << to_text(outcome.error()); \
+  } while (false)
+
+struct Launches {
+  int direct;
+  int replays;
+};
+
+/// Launches and replays, each on poisoned outputs and compared.
+void expect_right(Chain& chain, DeviceData const& data, Launches launches) {
+  Stream stream;
+  for (int i = 0; i < launches.direct; ++i) {
+    data.poison(stream);
+    ASSERT_OK(chain.launch(stream));
+    data.compare(stream);
+  }
+  if (launches.replays > 0) {
+    auto graph = chain.capture();
+    ASSERT_TRUE(graph.has_value()) << to_text(graph.error());
+    for (int i = 0; i < launches.replays; ++i) {
+      data.poison(stream);
+      ASSERT_OK(graph->launch(stream));
+      data.compare(stream);
+    }
+    ASSERT_OK(chain.finish());
+  }
+  ASSERT_OK(chain.finish());
+  EXPECT_EQ(data.mismatches(), 0u);
+}
+
+TEST(Chain, EveryMechanismPolicyAndOrderGivesTheReference) {
+  int chains = 0;
+  for (int const stages : {2, 3})
+    for (int const splits : {1, 2}) {
+      DeviceData const data(vector_chain::pipeline(stages, 24, 20, splits),
+                            7u + static_cast<unsigned>(splits));
+      for (auto const mechanism : k_mechanisms)
+        for (auto const policy : {Policy::tile_sync, Policy::row_sync, Policy::whole_grid})
+          for (auto const order :
+               {Order::block_index, Order::row_major, Order::columns_first, Order::merged}) {
+            if (!uses_semaphores(mechanism) && (policy != Policy::tile_sync || order != Order::block_index))
+              continue;
+            // One semaphore for a whole stage leaves nothing to merge: the proof refuses such tickets.
+            if (order == Order::merged && (mechanism != Mechanism::fused || policy == Policy::whole_grid))
+              continue;
+            auto const plan = make(stages, mechanism, policy, order, 24, 20, splits);
+            SCOPED_TRACE(words(plan, policy, order, stages, splits));
+            auto chain = chain_of(plan, data, Kind::watched, options());
+            expect_right(chain, data, {3, 20});
+            if (testing::Test::HasFatalFailure() || testing::Test::HasNonfatalFailure()) return;
+            ++chains;
+          }
+    }
+  RecordProperty("chains", chains);
+}
+
+TEST(Chain, ManyReplaysWithoutAWatchNeedNoReset) {
+  DeviceData const data(vector_chain::pipeline(3, 24, 20, 1), 3);
+  for (auto const mechanism : k_mechanisms) {
+    SCOPED_TRACE(to_text(mechanism));
+    auto chain =
+        chain_of(make(3, mechanism, Policy::row_sync, Order::row_major), data, Kind::bare, options());
+    Stream stream;
+    auto graph = chain.capture();
+    ASSERT_TRUE(graph.has_value()) << to_text(graph.error());
+    for (int i = 0; i < 20'000; ++i) {
+      if (i % 20 == 0) data.poison(stream);
+      ASSERT_OK(graph->launch(stream));
+      if (i % 20 == 19) data.compare(stream);
+    }
+    ASSERT_OK(chain.finish());
+    EXPECT_EQ(data.mismatches(), 0u);
+  }
+}
+
+TEST(Chain, LaunchesOfOneChainOnTwoStreamsDoNotOverlap) {
+  DeviceData const data(vector_chain::pipeline(3, 24, 20, 1), 4);
+  for (auto const mechanism : {Mechanism::pdl_tiles, Mechanism::wait_kernel, Mechanism::fused}) {
+    auto chain =
+        chain_of(make(3, mechanism, Policy::row_sync, Order::row_major), data, Kind::watched, options());
+    Stream a, b;
+    for (int i = 0; i < 50; ++i) ASSERT_OK(chain.launch(i % 2 == 0 ? a : b));
+    ASSERT_OK(chain.finish());
+    data.compare(a);
+    EXPECT_EQ(data.mismatches(), 0u);
+  }
+}
+
+TEST(Chain, SeveralAreInFlightAtOnce) {
+  std::vector<std::unique_ptr<DeviceData>> data;
+  std::vector<Chain> chains;
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (auto const mechanism :
+       {Mechanism::pdl_tiles, Mechanism::fused, Mechanism::pdl_tiles, Mechanism::stream_order}) {
+    auto plan = make(3, mechanism, Policy::row_sync, Order::row_major);
+    data.push_back(std::make_unique<DeviceData>(plan.pipeline, 10u + static_cast<unsigned>(data.size())));
+    chains.push_back(chain_of(plan, *data.back(), Kind::watched, options()));
+    streams.push_back(std::make_unique<Stream>());
+  }
+  for (int i = 0; i < 50; ++i)
+    for (std::size_t c = 0; c < chains.size(); ++c) {
+      data[c]->poison(*streams[c]);
+      ASSERT_OK(chains[c].launch(*streams[c]));
+      data[c]->compare(*streams[c]);
+    }
+  for (std::size_t c = 0; c < chains.size(); ++c) {
+    ASSERT_OK(chains[c].finish());
+    EXPECT_EQ(data[c]->mismatches(), 0u);
+  }
+}
+
+TEST(Chain, AMissingPostIsNamedAndTheChainIsUsableAfterwards) {
+  for (auto const mechanism : {Mechanism::pdl_tiles, Mechanism::wait_kernel, Mechanism::fused})
+    for (auto const policy : {Policy::row_sync, Policy::tile_sync}) {
+      SCOPED_TRACE(std::string(to_text(mechanism)) + support::name_of(policy));
+      auto const plan = make(2, mechanism, policy, Order::row_major);
+      DeviceData const data(plan.pipeline, 5);
+      auto o = options();
+      o.deadline_seconds = 0.05;
+      auto stuck = chain_of(plan, data, Kind::watched, o, 17 + 24 * 3);
+      Stream stream;
+      for (int round = 0; round < 2; ++round) {
+        ASSERT_OK(stuck.launch(stream));
+        auto const outcome = stuck.finish();
+        ASSERT_FALSE(outcome.has_value());
+        auto const& report = outcome.error().front();
+        EXPECT_EQ(report.code, "E0520");
+        EXPECT_THAT(report.message, testing::StartsWith("second tile ("));
+        EXPECT_THAT(report.message, testing::HasSubstr(", 3) waits for "));
+        EXPECT_THAT(report.message, testing::HasSubstr("23 of 24 posted"));
+        if (policy == Policy::row_sync)
+          EXPECT_THAT(report.message, testing::HasSubstr("row 3 of first"));
+        else
+          EXPECT_THAT(report.message, testing::HasSubstr("missing first(17, 3)"));
+        if (round == 0) std::printf("%s\n", to_text(report).c_str());
+      }
+      // The GPU and other chains go on.
+      auto good = chain_of(plan, data, Kind::watched, o);
+      expect_right(good, data, {2, 2});
+      // A waiting stage that the record stopped has not posted: only the zeroed memory makes this right.
+      ASSERT_OK(stuck.finish());
+    }
+}
+
+TEST(Chain, IsUsableAfterAStallOfItsOwn) {
+  auto const plan = make(2, Mechanism::pdl_tiles, Policy::row_sync, Order::row_major);
+  DeviceData const data(plan.pipeline, 6);
+  auto o = options();
+  o.deadline_seconds = 0.05;
+  // The argument is read at every launch.
+  auto broken = vector_chain::kernels(plan, data.buffers(), Kind::watched, 5);
+  auto const whole = vector_chain::kernels(plan, data.buffers(), Kind::watched);
+  auto drop = std::make_shared<bool>(true);
+  auto const pack_broken = broken[0].pack;
+  auto const pack_whole = whole[0].pack;
+  broken[0].pack = [=](ChainViews const& views, KernelArguments& arguments) {
+    (*drop ? pack_broken : pack_whole)(views, arguments);
+  };
+  auto chain = Chain::make(plan, broken, o);
+  ASSERT_TRUE(chain.has_value()) << to_text(chain.error());
+  Stream stream;
+  ASSERT_OK(chain->launch(stream));
+  ASSERT_FALSE(chain->finish().has_value());
+  *drop = false;
+  expect_right(*chain, data, {3, 5});
+}
+
+}  // namespace
+}  // namespace tessera

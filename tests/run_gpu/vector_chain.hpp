@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains of integer vector functions whose results depend on every element that they read, with a reference
+// on the CPU: a tile that is read too early, twice or not at all changes the result.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tessera/run/chain.hpp"
+
+namespace tessera::vector_chain {
+
+/// Elements of one tile.
+constexpr int k_width = 256;
+
+/// Stage outputs and input on the device, row major in tiles.
+struct Buffers {
+  std::uint32_t const* x = nullptr;  ///< as long as the first stage's output
+  std::uint32_t* out[3] = {};
+};
+
+/// first(x, y) = f(x tile); second(x, y) reads row y of first; third(x, y) reads row y of second, and
+/// first(x, y) as operand b. Grids (x, y); splits of the first stage compute parts of its tile.
+Pipeline pipeline(int stages, int columns, int rows, int splits);
+
+enum class Kind { watched, bare, recording };
+/// The kernels of a plan over pipeline(). `bare` and `recording` exist for three stages only.
+/// `unposted`: a tile of `first` that is never posted, or -1.
+std::vector<StageKernel> kernels(Plan const& plan, Buffers const& buffers, Kind kind,
+                                 long long unposted = -1);
+
+/// All stages' outputs on the CPU.
+std::vector<std::vector<std::uint32_t>> reference(Pipeline const& pipeline,
+                                                  std::vector<std::uint32_t> const& x);
+
+/// Enqueues a comparison; adds the number of differing elements to *mismatches.
+void compare(std::uint32_t const* a, std::uint32_t const* b, std::size_t count,
+             unsigned long long* mismatches, GpuStream stream);
+
+/// One block that is busy for so long; and a kernel that does nothing, and that nothing else uses.
+void spin(int milliseconds, GpuStream stream);
+void launch_empty(GpuStream stream);
+
+}  // namespace tessera::vector_chain
