@@ -14,9 +14,9 @@ namespace {
 
 using namespace tessera::gemm_sm90;
 
-// Rounding the output to bf16 alone costs 1.7e-3 (2^-9 relative at most, root mean square over a mantissa's
-// range); h is compared after its own rounding, y against a reference that reads the rounded h.
-constexpr double allowed = 2.5e-3;
+// Rounding the output to bf16 costs 1.65e-3 alone (h is compared after its rounding, y against a reference
+// that reads the rounded h): little is left for the arithmetic.
+constexpr double allowed = 2e-3;
 
 int failures = 0;
 
