@@ -12,7 +12,6 @@ namespace {
 using gemm_sm90::Half;
 using gemm_sm90::Kernel;
 using gemm_sm90::Mechanism;
-using gemm_sm90::Order;
 using gemm_sm90::PairPlan;
 
 constexpr int whole_row = 1 << 20;
@@ -33,15 +32,18 @@ gemm_sm90::Call call_of(Arena const& arena, Half const& half, int gemm, int set)
                                                 buffers.w1, buffers.h, gemm_sm90::Activation::gelu}
                            : gemm_sm90::Problem{buffers.tokens, buffers.model, buffers.hidden, buffers.h,
                                                 buffers.w2, buffers.y, gemm_sm90::Activation::none};
-  call.order = half.order;
+  call.band = half.band;
   call.most_blocks = half.most_blocks;
   return call;
 }
 
 std::string text(Half const& half) {
-  return std::string(half.kernel->info.name) + (half.order == Order::row_by_row ? " rows" : " columns") +
+  return std::string(half.kernel->info.name) + (half.band == 0 ? std::string(" columns") : " bands of " + std::to_string(half.band)) +
          (half.most_blocks > 0 ? " persistent" : "");
 }
+
+// The same shape and grid with our kernel.
+Half own(Half const& stock) { return {gemm_sm90::find_kernel(stock.kernel->info.name), stock.band, stock.most_blocks}; }
 
 struct Ranked {
   Half half;
@@ -56,9 +58,9 @@ std::vector<Ranked> rank(Arena const& arena, Timer& timer, std::vector<Kernel> c
   for (Kernel const& kernel : kernels) {
     if (only != nullptr && std::strcmp(kernel.info.name, only) != 0) continue;
     if (kernel.info.tile_rows >= 2 * tokens) continue;
-    for (Order const order : {Order::row_by_row, Order::column_by_column})
+    for (int const band : {1, 0})
       for (int const blocks : {0, multiprocessors()}) {
-        Half const half{&kernel, order, blocks};
+        Half const half{&kernel, band, blocks};
         Variant variant{"", "", [&](cudaStream_t stream, int set) {
                           return kernel.launch(call_of(arena, half, gemm, set), stream);
                         }};
@@ -74,7 +76,7 @@ std::vector<Half> choose(std::vector<Ranked> const& ranked, std::size_t most) {
   std::vector<Half> result;
   auto add = [&](Half const& half) {
     for (Half const& old : result)
-      if (old.kernel == half.kernel && old.order == half.order && old.most_blocks == half.most_blocks) return;
+      if (old.kernel == half.kernel && old.band == half.band && old.most_blocks == half.most_blocks) return;
     result.push_back(half);
   };
   std::vector<Kernel const*> seen;
@@ -82,13 +84,12 @@ std::vector<Half> choose(std::vector<Ranked> const& ranked, std::size_t most) {
     if (std::find(seen.begin(), seen.end(), one.half.kernel) != seen.end()) continue;
     seen.push_back(one.half.kernel);
     add(one.half);
-    add({one.half.kernel, Order::row_by_row, 0});
+    add({one.half.kernel, 1, 0});
     if (result.size() >= most) break;
   }
   return result;
 }
 
-Half own(Half const& stock) { return {gemm_sm90::find_kernel(stock.kernel->info.name), stock.order, stock.most_blocks}; }
 
 Variant stock_variant(Arena const& arena, Half const& first, Half const& second, bool pdl) {
   return {pdl ? "cutlass+pdl" : "cutlass", text(first) + " > " + text(second),
@@ -137,6 +138,40 @@ void keep_best(std::vector<Timed>& all, std::size_t count) {
 
 constexpr std::size_t finalists_of_class = 2;
 
+// Our kernels in the three shapes that are fastest alone.
+std::vector<Kernel const*> fastest_kernels(std::vector<Ranked> const& ranked) {
+  std::vector<Kernel const*> result;
+  for (Ranked const& one : ranked) {
+    Kernel const* const kernel = own(one.half).kernel;
+    if (result.size() < 3 && std::find(result.begin(), result.end(), kernel) == result.end())
+      result.push_back(kernel);
+  }
+  return result;
+}
+
+// Bands and grids of the first GEMM with a usual second one, then of the second with the best first one.
+template <class Try>
+void descend(PairPlan plan, Try const& attempt) {
+  plan.first.band = 0;
+  plan.second.band = 4;
+  for (Half PairPlan::*half : {&PairPlan::first, &PairPlan::second}) {
+    double best = std::numeric_limits<double>::infinity();
+    Half chosen = plan.*half;
+    for (int const band : {1, 4, 6, 0})
+      for (int const blocks : {0, multiprocessors()}) {
+        PairPlan next = plan;
+        (next.*half).band = band;
+        (next.*half).most_blocks = blocks;
+        double const time = attempt(next);
+        if (time < best) {
+          best = time;
+          chosen = next.*half;
+        }
+      }
+    plan.*half = chosen;
+  }
+}
+
 void cublas_finalists(Arena const& arena, Timer& timer, Finalists& result) {
   auto const& shape = arena.set[0];
   std::shared_ptr<CublasGemm> const gemm[] = {
@@ -184,6 +219,9 @@ Finalists find_finalists(Arena& arena, Timer& timer) {
   auto const first = rank(arena, timer, stock_kernels(), 0);
   auto const second = rank(arena, timer, stock_kernels(), 1);
   result.tried += static_cast<int>(first.size() + second.size());
+  for (auto const* ranked : {&first, &second})
+    for (Ranked const& one : *ranked)
+      result.alone.push_back({ranked == &first ? 1 : 2, text(one.half), one.time});
   auto keep = [&](std::vector<Timed>& all) {
     result.tried += static_cast<int>(all.size());
     keep_best(all, finalists_of_class);
@@ -215,9 +253,15 @@ Finalists find_finalists(Arena& arena, Timer& timer) {
       Variant variant = own_variant(arena, one.name, plan);
       double const time = timer.quick(variant, 2);
       pairs.push_back({std::move(variant), plan, time});
+      return time;
     };
-    for (Half const& a : firsts)
-      for (Half const& b : seconds) add({own(a), own(b), one.mechanism, one.columns, true});
+    if (one.mechanism == Mechanism::pdl) {
+      for (Half const& a : firsts)
+        for (Half const& b : seconds) add({own(a), own(b), one.mechanism, one.columns, true});
+    } else {
+      for (Kernel const* a : fastest_kernels(first))
+        for (Kernel const* b : fastest_kernels(second)) descend({{a}, {b}, one.mechanism, one.columns, true}, add);
+    }
     result.tried += static_cast<int>(pairs.size());
     keep_best(pairs, 4);
     auto const best = pairs;
@@ -250,15 +294,22 @@ std::vector<Variant> same_tiles(Arena& arena, Timer& timer, char const* shape) {
           Variant variant = stock_variant(arena, a.half, b.half, false);
           double const time = timer.quick(variant, 3);
           stock.push_back({std::move(variant), {}, time});
-        }
-        for (int const columns : pdl ? std::vector<int>{1, whole_row} : std::vector<int>{1}) {
-          PairPlan const plan{own(a.half), own(b.half), pdl ? Mechanism::pdl_tiles : Mechanism::stream_order,
-                              columns, pdl};
-          Variant variant = own_variant(arena, pdl ? "tessera" : "tessera stream", plan);
-          double const time = timer.quick(variant, 3);
-          synchronized_pairs.push_back({std::move(variant), plan, time});
+          PairPlan const plan{own(a.half), own(b.half), Mechanism::stream_order, 1, false};
+          Variant mine = own_variant(arena, "tessera stream", plan);
+          double const my_time = timer.quick(mine, 3);
+          synchronized_pairs.push_back({std::move(mine), plan, my_time});
         }
       }
+    if (pdl) {
+      Kernel const* const kernel = gemm_sm90::find_kernel(shape);
+      for (int const columns : {1, whole_row})
+        descend({{kernel}, {kernel}, Mechanism::pdl_tiles, columns, true}, [&](PairPlan const& plan) {
+          Variant variant = own_variant(arena, "tessera", plan);
+          double const time = timer.quick(variant, 3);
+          synchronized_pairs.push_back({std::move(variant), plan, time});
+          return time;
+        });
+    }
     keep_best(stock, 1);
     keep_best(synchronized_pairs, pdl ? 2 : 1);
     for (Timed& one : stock) result.push_back(std::move(one.variant));

@@ -45,6 +45,12 @@ double verify(Arena const& arena, Variant const& variant, cudaStream_t stream);
 
 /// The finalists of every class, best first in each; captured by the caller.
 struct Finalists {
+  struct Alone {
+    int gemm;  ///< 1 or 2
+    std::string kernel;
+    double time;
+  };
+  std::vector<Alone> alone;  ///< CUTLASS's kernels one by one
   std::vector<Variant> variants;
   int tried = 0;
 };

@@ -30,7 +30,10 @@ cublasLtHandle_t handle() {
 void* workspace() {
   static void* const memory = [] {
     void* made = nullptr;
-    if (cudaMalloc(&made, workspace_bytes) != cudaSuccess) std::exit(1);
+    if (cudaError_t const error = cudaMalloc(&made, workspace_bytes); error != cudaSuccess) {
+      std::fprintf(stderr, "cublasLt's workspace: %s\n", cudaGetErrorString(error));
+      std::exit(1);
+    }
     return made;
   }();
   return memory;
@@ -46,6 +49,7 @@ struct CublasGemm::State {
 };
 
 CublasGemm::CublasGemm(int rows, int columns, int depth, bool gelu) : state_(new State) {
+  workspace();  // cannot be allocated while a graph is captured
   check(cublasLtMatmulDescCreate(&state_->product, CUBLAS_COMPUTE_32F, CUDA_R_32F));
   cublasOperation_t const transposed = CUBLAS_OP_T;
   check(cublasLtMatmulDescSetAttribute(state_->product, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,

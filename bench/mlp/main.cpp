@@ -149,7 +149,12 @@ int main(int count, char** arguments) {
     std::printf("%-6s %5d %7.1f | %8.1f %8.1f %8.1f | %8.1f %8.1f %8.1f | %6.3f %6.3f |", model->name, tokens[t], floor,
                 best_of(rows, "cublasLt"), best_of(rows, "cutlass"), best_of(rows, "cutlass+pdl"),
                 best_of(rows, "tessera pdl"), best_of(rows, "tessera row"), best_of(rows, "tessera tile"), hot, cool);
-    out << ",\n     \"same_tiles\": {";
+    out << ",\n     \"cutlass_alone\": [";
+    for (std::size_t i = 0; i < finalists.alone.size(); ++i) {
+      auto const& one = finalists.alone[i];
+      out << (i == 0 ? "" : ", ") << "[" << one.gemm << ", \"" << one.kernel << "\", " << one.time << "]";
+    }
+    out << "],\n     \"same_tiles\": {";
     bool first_shape = true;
     for (char const* shape : {"128x256x64_2x1", "128x192x64_2x1"}) {
       auto variants = same_tiles(arena, timer, shape);

@@ -12,9 +12,6 @@ namespace tessera::gemm_sm90 {
 
 enum class Activation { none, gelu };
 
-/// The order in which the output's tiles are started.
-enum class Order { row_by_row, column_by_column };
-
 /// d[rows][columns] = activation(a[rows][depth] * b[columns][depth]^T), all row-major bf16 in device memory,
 /// each row 16-byte aligned (columns and depth are multiples of 8).
 struct Problem {
@@ -49,9 +46,10 @@ struct Call {
   TileSemaphores posts;  ///< of this GEMM's own tiles; none: nothing is posted
   TileSemaphores waits;  ///< of the GEMM that makes `a`; none: waits for the kernels before it as a whole
   unsigned long long* left = nullptr;  ///< blocks of this kernel that have left; needed with `waits`
-  Order order = Order::row_by_row;
+  /// Tiles are started column by column within bands of so many rows of tiles: 1 is row by row (rounded up to
+  /// the cluster), 0 all rows at once.
+  int band = 1;
   int most_blocks = 0;         ///< a persistent grid of so many blocks; 0: one block for each tile
-  int swizzle = 1;             ///< tiles are grouped 1, 2, 4 or 8 wide for the sake of the L2
   bool programmatic = false;   ///< start when the kernel before has started (PDL) instead of when it is complete
   bool early_weights = true;   ///< load b's first slices before a is ready; b must not come from a kernel before
   DeadlineWatch<> watch;       ///< nanoseconds > 0 and a record: always set them when `waits` are

@@ -9,6 +9,7 @@
 #include <cutlass/gemm/kernel/gemm_universal.hpp>
 #include <cutlass/util/packed_stride.hpp>
 
+#include "band_scheduler.cuh"
 #include "gemm.hpp"
 #include "post_epilogue.cuh"
 #include "wait_mainloop.cuh"
@@ -57,7 +58,8 @@ struct Shape {
       cute::conditional_t<Synchronized, WaitMainloop<BaseMainloop, DeadlineWatch<>>, BaseMainloop>;
   using Epilogue = cute::conditional_t<Synchronized, PostEpilogue<BaseEpilogue>, BaseEpilogue>;
   using Kernel = cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int>, Mainloop, Epilogue,
-                                                      cutlass::gemm::PersistentScheduler>;
+                                                      cute::conditional_t<Synchronized, BandSchedulerTag,
+                                                                          cutlass::gemm::PersistentScheduler>>;
 };
 
 /// Lets the next kernel start at once: where there is nothing to overlap that costs next to nothing, and a
@@ -97,8 +99,12 @@ typename Shape::Kernel::Arguments arguments_of(Call const& call) {
   arguments.epilogue.ptr_D = static_cast<Element*>(problem.d);
   arguments.epilogue.dD = stride(typename Kernel::StrideD{}, problem.rows, problem.columns);
   using Raster = typename Kernel::TileScheduler::RasterOrderOptions;
-  arguments.scheduler.raster_order = call.order == Order::row_by_row ? Raster::AlongN : Raster::AlongM;
-  arguments.scheduler.max_swizzle_size = call.swizzle;
+  // Our own scheduler only takes the grid's layout from this; CUTLASS's has the two extremes.
+  arguments.scheduler.raster_order = Raster::AlongN;
+  if constexpr (cute::is_same_v<typename Kernel::TileScheduler, BandScheduler>)
+    arguments.scheduler.band = call.band;
+  else if (call.band != 1)
+    arguments.scheduler.raster_order = Raster::AlongM;
   arguments.hw_info.device_id = 0;
   arguments.hw_info.sm_count = call.most_blocks > 0 ? call.most_blocks : 1 << 20;
   return arguments;

@@ -21,7 +21,7 @@ Problem second_problem(PairBuffers const& buffers) {
 Call call_of(Half const& half, Problem const& problem) {
   Call call;
   call.problem = problem;
-  call.order = half.order;
+  call.band = half.band;
   call.most_blocks = half.most_blocks;
   return call;
 }

@@ -15,8 +15,8 @@ enum class Mechanism {
 /// How one of the two GEMMs runs.
 struct Half {
   Kernel const* kernel = nullptr;
-  Order order = Order::row_by_row;
-  int most_blocks = 0;  ///< as in Call
+  int band = 1;         ///< this and the next as in Call
+  int most_blocks = 0;
 };
 
 struct PairPlan {
