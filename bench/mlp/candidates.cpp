@@ -28,22 +28,35 @@ int multiprocessors() {
 gemm_sm90::Call call_of(Arena const& arena, Half const& half, int gemm, int set) {
   auto const& buffers = arena.set[set];
   gemm_sm90::Call call;
-  call.problem = gemm == 0 ? gemm_sm90::Problem{buffers.tokens, buffers.hidden, buffers.model, buffers.x,
-                                                buffers.w1, buffers.h, gemm_sm90::Activation::gelu}
-                           : gemm_sm90::Problem{buffers.tokens, buffers.model, buffers.hidden, buffers.h,
-                                                buffers.w2, buffers.y, gemm_sm90::Activation::none};
+  call.problem = gemm == 0 ? gemm_sm90::Problem{buffers.tokens,
+                                                buffers.hidden,
+                                                buffers.model,
+                                                buffers.x,
+                                                buffers.w1,
+                                                buffers.h,
+                                                gemm_sm90::Activation::gelu}
+                           : gemm_sm90::Problem{buffers.tokens,
+                                                buffers.model,
+                                                buffers.hidden,
+                                                buffers.h,
+                                                buffers.w2,
+                                                buffers.y,
+                                                gemm_sm90::Activation::none};
   call.band = half.band;
   call.most_blocks = half.most_blocks;
   return call;
 }
 
 std::string text(Half const& half) {
-  return std::string(half.kernel->info.name) + (half.band == 0 ? std::string(" columns") : " bands of " + std::to_string(half.band)) +
+  return std::string(half.kernel->info.name) +
+         (half.band == 0 ? std::string(" columns") : " bands of " + std::to_string(half.band)) +
          (half.most_blocks > 0 ? " persistent" : "");
 }
 
 // The same shape and grid with our kernel.
-Half own(Half const& stock) { return {gemm_sm90::find_kernel(stock.kernel->info.name), stock.band, stock.most_blocks}; }
+Half own(Half const& stock) {
+  return {gemm_sm90::find_kernel(stock.kernel->info.name), stock.band, stock.most_blocks};
+}
 
 struct Ranked {
   Half half;
@@ -89,7 +102,6 @@ std::vector<Half> choose(std::vector<Ranked> const& ranked, std::size_t most) {
   }
   return result;
 }
-
 
 Variant stock_variant(Arena const& arena, Half const& first, Half const& second, bool pdl) {
   return {pdl ? "cutlass+pdl" : "cutlass", text(first) + " > " + text(second),
@@ -195,13 +207,13 @@ void cublas_finalists(Arena const& arena, Timer& timer, Finalists& result) {
     for (std::size_t other = 0; other < std::min<std::size_t>(3, ranked[1].size()); ++other) {
       int const first = ranked[0][one].second;
       int const second = ranked[1][other].second;
-      Variant variant{"cublasLt", gemm[0]->describe(first) + " > " + gemm[1]->describe(second),
-                      [&arena, a = gemm[0], b = gemm[1], first, second](cudaStream_t stream, int set) {
-                        auto const& buffers = arena.set[set];
-                        cudaError_t const error = a->run(first, buffers.x, buffers.w1, buffers.h, stream);
-                        return error != cudaSuccess ? error
-                                                    : b->run(second, buffers.h, buffers.w2, buffers.y, stream);
-                      }};
+      Variant variant{
+          "cublasLt", gemm[0]->describe(first) + " > " + gemm[1]->describe(second),
+          [&arena, a = gemm[0], b = gemm[1], first, second](cudaStream_t stream, int set) {
+            auto const& buffers = arena.set[set];
+            cudaError_t const error = a->run(first, buffers.x, buffers.w1, buffers.h, stream);
+            return error != cudaSuccess ? error : b->run(second, buffers.h, buffers.w2, buffers.y, stream);
+          }};
       double const time = timer.quick(variant, 3);
       pairs.push_back({std::move(variant), {}, time});
       ++result.tried;
@@ -246,8 +258,9 @@ Finalists find_finalists(Arena& arena, Timer& timer) {
     Mechanism mechanism;
     int columns;
   };
-  for (Class const one : {Class{"tessera pdl", Mechanism::pdl, 1}, Class{"tessera row", Mechanism::pdl_tiles, whole_row},
-                          Class{"tessera tile", Mechanism::pdl_tiles, 1}}) {
+  for (Class const one :
+       {Class{"tessera pdl", Mechanism::pdl, 1}, Class{"tessera row", Mechanism::pdl_tiles, whole_row},
+        Class{"tessera tile", Mechanism::pdl_tiles, 1}}) {
     std::vector<Timed> pairs;
     auto add = [&](PairPlan const& plan) {
       Variant variant = own_variant(arena, one.name, plan);
@@ -260,7 +273,8 @@ Finalists find_finalists(Arena& arena, Timer& timer) {
         for (Half const& b : seconds) add({own(a), own(b), one.mechanism, one.columns, true});
     } else {
       for (Kernel const* a : fastest_kernels(first))
-        for (Kernel const* b : fastest_kernels(second)) descend({{a}, {b}, one.mechanism, one.columns, true}, add);
+        for (Kernel const* b : fastest_kernels(second))
+          descend({{a}, {b}, one.mechanism, one.columns, true}, add);
     }
     result.tried += static_cast<int>(pairs.size());
     keep_best(pairs, 4);

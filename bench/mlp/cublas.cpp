@@ -89,7 +89,8 @@ std::string CublasGemm::describe(int algorithm) const {
   int split = 0;
   std::size_t written = 0;
   cublasLtMatmulAlgoConfigGetAttribute(chosen, CUBLASLT_ALGO_CONFIG_TILE_ID, &tile, sizeof tile, &written);
-  cublasLtMatmulAlgoConfigGetAttribute(chosen, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &split, sizeof split, &written);
+  cublasLtMatmulAlgoConfigGetAttribute(chosen, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &split, sizeof split,
+                                       &written);
   return "algorithm " + std::to_string(algorithm) + " (tile id " + std::to_string(tile) + ", split " +
          std::to_string(split) + ")";
 }

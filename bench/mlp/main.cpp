@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_mlp <out.json> <about.json> <model> <tokens>...: the two GEMMs of an MLP with every mechanism and against
-// cuBLASLt and CUTLASS, in one run. <about.json> is an object that is copied into the record.
+// bench_mlp <out.json> <about.json> <model> <tokens>...: the two GEMMs of an MLP with every mechanism and
+// against cuBLASLt and CUTLASS, in one run. <about.json> is an object that is copied into the record.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -28,7 +28,8 @@ constexpr double peak_bytes = 4.3e12;
 
 double floor_us(Model const& model, int tokens) {
   double const flops = 2.0 * tokens * model.model * model.hidden;
-  double const bytes = 2.0 * (1.0 * tokens * model.model + 1.0 * model.model * model.hidden + 1.0 * tokens * model.hidden);
+  double const bytes =
+      2.0 * (1.0 * tokens * model.model + 1.0 * model.model * model.hidden + 1.0 * tokens * model.hidden);
   return 2e6 * std::max(flops / peak_flops, bytes / peak_bytes);
 }
 
@@ -44,7 +45,8 @@ struct Row {
 };
 
 // Checks, captures, measures and releases.
-std::vector<Row> measure(Arena const& arena, Timer& timer, std::vector<Variant>& variants, cudaStream_t stream) {
+std::vector<Row> measure(Arena const& arena, Timer& timer, std::vector<Variant>& variants,
+                         cudaStream_t stream) {
   std::vector<Row> rows;
   std::vector<Variant*> running;
   for (Variant& variant : variants) {
@@ -78,11 +80,12 @@ void write_rows(std::ostream& out, std::vector<Row> const& rows) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Row const& row = rows[i];
     char line[640];
-    std::snprintf(line, sizeof line,
-                  "%s\n      {\"variant\": \"%s\", \"kernels\": \"%s\", \"hot_us\": %.2f, \"hot_us_p10\": %.2f, "
-                  "\"hot_us_p90\": %.2f, \"cool_us\": %.2f, \"relative_error\": %.2e}",
-                  i == 0 ? "" : ",", row.name.c_str(), row.detail.c_str(), row.hot, row.low, row.high, row.cool,
-                  row.error);
+    std::snprintf(
+        line, sizeof line,
+        "%s\n      {\"variant\": \"%s\", \"kernels\": \"%s\", \"hot_us\": %.2f, \"hot_us_p10\": %.2f, "
+        "\"hot_us_p90\": %.2f, \"cool_us\": %.2f, \"relative_error\": %.2e}",
+        i == 0 ? "" : ",", row.name.c_str(), row.detail.c_str(), row.hot, row.low, row.high, row.cool,
+        row.error);
     out << line;
   }
   out << "]";
@@ -90,7 +93,7 @@ void write_rows(std::ostream& out, std::vector<Row> const& rows) {
 
 bool ours(Row const& row) { return row.name.rfind("tessera", 0) == 0; }
 
-double best(std::vector<Row> const& rows, bool tessera, double Row::* what, char const* name = nullptr) {
+double best(std::vector<Row> const& rows, bool tessera, double Row::*what, char const* name = nullptr) {
   double result = INFINITY;
   for (Row const& row : rows)
     if (ours(row) == tessera && (name == nullptr || row.name == name)) result = std::min(result, row.*what);
@@ -129,12 +132,14 @@ int main(int count, char** arguments) {
   std::stringstream about;
   about << std::ifstream(arguments[2]).rdbuf();
   std::ofstream out(arguments[1]);
-  out << "{\n  \"about\": " << (about.str().empty() ? "{}" : about.str()) << ",\n  \"model\": \"" << model->name
-      << "\", \"model_size\": " << model->model << ", \"hidden_size\": " << model->hidden
+  out << "{\n  \"about\": " << (about.str().empty() ? "{}" : about.str()) << ",\n  \"model\": \""
+      << model->name << "\", \"model_size\": " << model->model << ", \"hidden_size\": " << model->hidden
       << ",\n  \"unit\": \"microseconds for one MLP; medians\", \"hot_samples\": " << hot_rounds
-      << ", \"cool_samples\": " << cool_rounds << ", \"mlps_per_sample\": " << per_graph << ",\n  \"sizes\": [";
-  std::printf("%-6s %5s %7s | %8s %8s %8s | %8s %8s %8s | %6s %6s | same tiles, hot (cool): 256 wide, 192 wide\n", "model",
-              "T", "floor", "cublasLt", "cutlass", "c+pdl", "t pdl", "t row", "t tile", "hot", "cool");
+      << ", \"cool_samples\": " << cool_rounds << ", \"mlps_per_sample\": " << per_graph
+      << ",\n  \"sizes\": [";
+  std::printf(
+      "%-6s %5s %7s | %8s %8s %8s | %8s %8s %8s | %6s %6s | same tiles, hot (cool): 256 wide, 192 wide\n",
+      "model", "T", "floor", "cublasLt", "cutlass", "c+pdl", "t pdl", "t row", "t tile", "hot", "cool");
   for (std::size_t t = 0; t < tokens.size(); ++t) {
     start_size(arena, tokens[t], stream);
     Finalists finalists = find_finalists(arena, timer);
@@ -143,12 +148,14 @@ int main(int count, char** arguments) {
     double const hot = best(rows, false, &Row::hot) / best(rows, true, &Row::hot);
     double const cool = best(rows, false, &Row::cool) / best(rows, true, &Row::cool);
     out << (t == 0 ? "" : ",") << "\n    {\"tokens\": " << tokens[t] << ", \"floor_us\": " << floor
-        << ", \"variants_tried\": " << finalists.tried << ",\n     \"best_baseline_over_best_tessera_hot\": " << hot
+        << ", \"variants_tried\": " << finalists.tried
+        << ",\n     \"best_baseline_over_best_tessera_hot\": " << hot
         << ", \"best_baseline_over_best_tessera_cool\": " << cool << ",\n     \"variants\": ";
     write_rows(out, rows);
-    std::printf("%-6s %5d %7.1f | %8.1f %8.1f %8.1f | %8.1f %8.1f %8.1f | %6.3f %6.3f |", model->name, tokens[t], floor,
-                best_of(rows, "cublasLt"), best_of(rows, "cutlass"), best_of(rows, "cutlass+pdl"),
-                best_of(rows, "tessera pdl"), best_of(rows, "tessera row"), best_of(rows, "tessera tile"), hot, cool);
+    std::printf("%-6s %5d %7.1f | %8.1f %8.1f %8.1f | %8.1f %8.1f %8.1f | %6.3f %6.3f |", model->name,
+                tokens[t], floor, best_of(rows, "cublasLt"), best_of(rows, "cutlass"),
+                best_of(rows, "cutlass+pdl"), best_of(rows, "tessera pdl"), best_of(rows, "tessera row"),
+                best_of(rows, "tessera tile"), hot, cool);
     out << ",\n     \"cutlass_alone\": [";
     for (std::size_t i = 0; i < finalists.alone.size(); ++i) {
       auto const& one = finalists.alone[i];
@@ -162,7 +169,8 @@ int main(int count, char** arguments) {
       out << (first_shape ? "" : ", ") << "\"" << shape << "\": ";
       first_shape = false;
       write_rows(out, same);
-      std::printf(" %.1f/%.1f=%.3f (%.3f)", best(same, false, &Row::hot), best(same, true, &Row::hot, "tessera"),
+      std::printf(" %.1f/%.1f=%.3f (%.3f)", best(same, false, &Row::hot),
+                  best(same, true, &Row::hot, "tessera"),
                   best(same, false, &Row::hot) / best(same, true, &Row::hot, "tessera"),
                   best(same, false, &Row::cool) / best(same, true, &Row::cool, "tessera"));
     }

@@ -33,8 +33,8 @@ class Timer {
   bool capture(Variant& variant) const;
   void release(Variant& variant) const;
 
-  /// A graph to warm up, then one that is timed, for each variant in turn; so often. Samples are added. Hot: without
-  /// a pause. Cool: after each the GPU rests `rest` times as long as it worked.
+  /// A graph to warm up, then one that is timed, for each variant in turn; so often. Samples are added. Hot:
+  /// without a pause. Cool: after each the GPU rests `rest` times as long as it worked.
   void rounds(std::vector<Variant*> const& variants, int count, double rest = 0);
 
   /// Median of a few samples of this variant alone; captures and releases it. Infinite if it cannot run.

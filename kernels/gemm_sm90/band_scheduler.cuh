@@ -34,11 +34,13 @@ class BandScheduler : public cutlass::gemm::kernel::detail::PersistentTileSchedu
 
   template <class ProblemShape, class TileShape, class ClusterShape>
   static Params to_underlying_arguments(ProblemShape shape, TileShape tile, ClusterShape cluster,
-                                        cutlass::KernelHardwareInfo const& hardware, Arguments const& arguments,
-                                        void* workspace = nullptr, uint32_t subtiles = 1, uint32_t alignment = 1) {
+                                        cutlass::KernelHardwareInfo const& hardware,
+                                        Arguments const& arguments, void* workspace = nullptr,
+                                        uint32_t subtiles = 1, uint32_t alignment = 1) {
     Params params;
     BaseParams& base = params;
-    base = Base::to_underlying_arguments(shape, tile, cluster, hardware, arguments, workspace, subtiles, alignment);
+    base = Base::to_underlying_arguments(shape, tile, cluster, hardware, arguments, workspace, subtiles,
+                                         alignment);
     auto const up = [](int value, int unit) { return (value + unit - 1) / unit; };
     params.cluster_rows = cute::size<0>(cluster);
     params.cluster_columns = cute::size<1>(cluster);
@@ -71,7 +73,9 @@ class BandScheduler : public cutlass::gemm::kernel::detail::PersistentTileSchedu
     return get_current_work();
   }
 
-  CUTLASS_DEVICE void advance_to_next_work(uint32_t count = 1) { index_ += stride_ * static_cast<int>(count); }
+  CUTLASS_DEVICE void advance_to_next_work(uint32_t count = 1) {
+    index_ += stride_ * static_cast<int>(count);
+  }
 
   CUTLASS_DEVICE auto fetch_next_work(WorkTileInfo) {
     advance_to_next_work();
@@ -84,7 +88,7 @@ class BandScheduler : public cutlass::gemm::kernel::detail::PersistentTileSchedu
 
  private:
   Params const& params_;
-  int index_;   // of the cluster's tile in the order
+  int index_;  // of the cluster's tile in the order
   int stride_;
 };
 

@@ -23,7 +23,8 @@ __device__ unsigned hash(unsigned long long x) {
 template <class Function>
 __global__ void for_each(std::size_t count, Function function) {
   std::size_t const stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
-  for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < count; i += stride)
+  for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < count;
+       i += stride)
     function(i);
 }
 
@@ -61,7 +62,8 @@ __global__ void sum_errors(SquaredError input, std::size_t count) {
   double error = 0;
   double size = 0;
   std::size_t const stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
-  for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < count; i += stride) {
+  for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < count;
+       i += stride) {
     double const reference = input.reference[i];
     double const difference = __bfloat162float(input.got[i]) - reference;
     error += difference * difference;
@@ -123,14 +125,16 @@ __global__ void __launch_bounds__(256) plain_gemm(__nv_bfloat16 const* a, __nv_b
       int const c = column + x + 16 * j;
       if (r >= rows || c >= columns) continue;
       float value = sum[i][j];
-      if (gelu) value = 0.5f * value * (1 + tanhf(0.7978845608f * (value + 0.044715f * value * value * value)));
+      if (gelu)
+        value = 0.5f * value * (1 + tanhf(0.7978845608f * (value + 0.044715f * value * value * value)));
       d[static_cast<std::size_t>(r) * columns + c] = value;
     }
 }
 
 }  // namespace
 
-void fill_random(void* bf16, std::size_t count, unsigned long long seed, float deviation, cudaStream_t stream) {
+void fill_random(void* bf16, std::size_t count, unsigned long long seed, float deviation,
+                 cudaStream_t stream) {
   for_each<<<blocks, threads, 0, stream>>>(count, Random{static_cast<__nv_bfloat16*>(bf16), seed, deviation});
 }
 
@@ -141,8 +145,8 @@ void poison(void* bf16, std::size_t count, cudaStream_t stream) {
 void reference_gemm(void const* a, void const* b, float* d, int rows, int columns, int depth, bool gelu,
                     cudaStream_t stream) {
   dim3 const grid((columns + edge - 1) / edge, (rows + edge - 1) / edge);
-  plain_gemm<<<grid, 256, 0, stream>>>(static_cast<__nv_bfloat16 const*>(a), static_cast<__nv_bfloat16 const*>(b),
-                                       d, rows, columns, depth, gelu);
+  plain_gemm<<<grid, 256, 0, stream>>>(static_cast<__nv_bfloat16 const*>(a),
+                                       static_cast<__nv_bfloat16 const*>(b), d, rows, columns, depth, gelu);
 }
 
 void round_to_bf16(float const* from, void* bf16, std::size_t count, cudaStream_t stream) {
@@ -154,7 +158,8 @@ double relative_error(void const* bf16, float const* reference, std::size_t coun
   double host[2] = {std::numeric_limits<double>::quiet_NaN(), 1};
   if (cudaMallocAsync(&sums, sizeof host, stream) != cudaSuccess) return host[0];
   cudaMemsetAsync(sums, 0, sizeof host, stream);
-  sum_errors<<<blocks, threads, 0, stream>>>({static_cast<__nv_bfloat16 const*>(bf16), reference, sums}, count);
+  sum_errors<<<blocks, threads, 0, stream>>>({static_cast<__nv_bfloat16 const*>(bf16), reference, sums},
+                                             count);
   cudaMemcpyAsync(host, sums, sizeof host, cudaMemcpyDeviceToHost, stream);
   cudaFreeAsync(sums, stream);
   if (cudaStreamSynchronize(stream) != cudaSuccess) return std::numeric_limits<double>::quiet_NaN();

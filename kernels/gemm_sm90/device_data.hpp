@@ -9,7 +9,8 @@
 namespace tessera::gemm_sm90 {
 
 /// Fills with normal numbers of the given deviation, the same for the same seed.
-void fill_random(void* bf16, std::size_t count, unsigned long long seed, float deviation, cudaStream_t stream);
+void fill_random(void* bf16, std::size_t count, unsigned long long seed, float deviation,
+                 cudaStream_t stream);
 
 /// Fills with NaNs: what is not written shows.
 void poison(void* bf16, std::size_t count, cudaStream_t stream);

@@ -29,8 +29,8 @@ struct Problem {
 /// Without memory there are none.
 struct TileSemaphores {
   unsigned* memory = nullptr;
-  int rows = 0;     ///< tiles
-  int columns = 0;  ///< tiles
+  int rows = 0;          ///< tiles
+  int columns = 0;       ///< tiles
   int tile_rows = 0;     ///< elements
   int tile_columns = 0;  ///< elements
   int columns_per_semaphore = 1;
@@ -49,11 +49,13 @@ struct Call {
   /// Tiles are started column by column within bands of so many rows of tiles: 1 is row by row (rounded up to
   /// the cluster), 0 all rows at once.
   int band = 1;
-  int most_blocks = 0;         ///< a persistent grid of so many blocks; 0: one block for each tile
-  bool programmatic = false;   ///< start when the kernel before has started (PDL) instead of when it is complete
-  bool early_weights = true;   ///< load b's first slices before a is ready; b must not come from a kernel before
-  DeadlineWatch<> watch;       ///< nanoseconds > 0 and a record: always set them when `waits` are
-  int stage = 0;               ///< for the stall record
+  int most_blocks = 0;  ///< a persistent grid of so many blocks; 0: one block for each tile
+  bool programmatic =
+      false;  ///< start when the kernel before has started (PDL) instead of when it is complete
+  bool early_weights =
+      true;               ///< load b's first slices before a is ready; b must not come from a kernel before
+  DeadlineWatch<> watch;  ///< nanoseconds > 0 and a record: always set them when `waits` are
+  int stage = 0;          ///< for the stall record
 };
 
 /// What a planner has to know of a kernel. All true of the compiled code.
@@ -64,7 +66,7 @@ struct KernelInfo {
   bool pingpong = false;  ///< two tiles of a block alternate, one multiplied while the other is stored
   int stages = 0;         ///< slices of tile_depth in flight
   int threads = 0;
-  int registers = 0;      ///< per thread at launch; 0 where no GPU could be asked
+  int registers = 0;  ///< per thread at launch; 0 where no GPU could be asked
   int shared_bytes = 0;
 };
 

@@ -3,8 +3,8 @@
 // both, and our __global__ around that. Heavy to compile: one shape to a file (instances/).
 #pragma once
 
-#include <cutlass/epilogue/collective/collective_builder.hpp>
 #include <cutlass/epilogue/thread/activation.h>
+#include <cutlass/epilogue/collective/collective_builder.hpp>
 #include <cutlass/gemm/collective/collective_builder.hpp>
 #include <cutlass/gemm/kernel/gemm_universal.hpp>
 #include <cutlass/util/packed_stride.hpp>
@@ -45,9 +45,10 @@ struct Shape {
                                                cutlass::epilogue::TmaWarpSpecializedCooperative>;
   using BaseEpilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
-      cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, cutlass::layout::RowMajor, 8, Element,
-      cutlass::layout::RowMajor, 8, EpilogueSchedule,
-      cutlass::epilogue::fusion::LinCombEltAct<ActivationFunction, Element, float, Element, float>>::CollectiveOp;
+      cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, cutlass::layout::RowMajor, 8,
+      Element, cutlass::layout::RowMajor, 8, EpilogueSchedule,
+      cutlass::epilogue::fusion::LinCombEltAct<ActivationFunction, Element, float, Element,
+                                               float>>::CollectiveOp;
   using BaseMainloop = typename cutlass::gemm::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Element, cutlass::layout::RowMajor, 8, Element,
       cutlass::layout::ColumnMajor, 8, float, Tile, Cluster,
@@ -57,9 +58,9 @@ struct Shape {
   using Mainloop =
       cute::conditional_t<Synchronized, WaitMainloop<BaseMainloop, DeadlineWatch<>>, BaseMainloop>;
   using Epilogue = cute::conditional_t<Synchronized, PostEpilogue<BaseEpilogue>, BaseEpilogue>;
-  using Kernel = cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int>, Mainloop, Epilogue,
-                                                      cute::conditional_t<Synchronized, BandSchedulerTag,
-                                                                          cutlass::gemm::PersistentScheduler>>;
+  using Kernel = cutlass::gemm::kernel::GemmUniversal<
+      cute::Shape<int, int, int>, Mainloop, Epilogue,
+      cute::conditional_t<Synchronized, BandSchedulerTag, cutlass::gemm::PersistentScheduler>>;
 };
 
 /// Lets the next kernel start at once: where there is nothing to overlap that costs next to nothing, and a
@@ -128,8 +129,7 @@ void synchronize(typename Shape::Kernel::Arguments& arguments, Call const& call)
   wait.tile_rows = waits.tile_rows;
   wait.group_depth = waits.tile_columns * waits.columns_per_semaphore;
   wait.posts = static_cast<unsigned>(waits.columns_per_semaphore);
-  wait.last_posts =
-      static_cast<unsigned>(waits.columns - (waits.groups() - 1) * waits.columns_per_semaphore);
+  wait.last_posts = static_cast<unsigned>(waits.columns - (waits.groups() - 1) * waits.columns_per_semaphore);
   wait.stage = call.stage;
   wait.watch = call.watch;
 }

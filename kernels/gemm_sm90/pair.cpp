@@ -44,7 +44,8 @@ cudaError_t launch_pair(PairPlan const& plan, PairBuffers const& buffers, cudaSt
   first.early_weights = false;
   if (plan.mechanism == Mechanism::pdl_tiles) {
     auto* const semaphores = reinterpret_cast<unsigned*>(buffers.counters + words_before_semaphores);
-    first.posts = semaphores_of(plan.first.kernel->info, first.problem, plan.columns_per_semaphore, semaphores);
+    first.posts =
+        semaphores_of(plan.first.kernel->info, first.problem, plan.columns_per_semaphore, semaphores);
     second.waits = first.posts;
     second.left = buffers.counters;
     second.watch = {buffers.stall, deadline_ns};

@@ -15,7 +15,7 @@ enum class Mechanism {
 /// How one of the two GEMMs runs.
 struct Half {
   Kernel const* kernel = nullptr;
-  int band = 1;         ///< this and the next as in Call
+  int band = 1;  ///< this and the next as in Call
   int most_blocks = 0;
 };
 

@@ -2,8 +2,8 @@
 // Posting, in a class derived from a collective epilogue of CUTLASS that stores through TMA.
 #pragma once
 
-#include <cute/tensor.hpp>
 #include <cutlass/cutlass.h>
+#include <cute/tensor.hpp>
 #include <tessera/sync.cuh>
 
 namespace tessera::gemm_sm90 {
@@ -12,7 +12,7 @@ struct PostParams {
   unsigned* semaphores = nullptr;  ///< nullptr: nothing is posted
   int rows = 0;
   int columns = 0;
-  int groups = 0;                 ///< semaphores in a row
+  int groups = 0;  ///< semaphores in a row
   int columns_per_semaphore = 1;
 };
 
@@ -43,8 +43,10 @@ struct PostEpilogue : Base {
   };
 
   template <class ProblemShape>
-  static Params to_underlying_arguments(ProblemShape const& shape, Arguments const& arguments, void* workspace) {
-    return {Base::to_underlying_arguments(shape, static_cast<typename Base::Arguments const&>(arguments), workspace),
+  static Params to_underlying_arguments(ProblemShape const& shape, Arguments const& arguments,
+                                        void* workspace) {
+    return {Base::to_underlying_arguments(shape, static_cast<typename Base::Arguments const&>(arguments),
+                                          workspace),
             arguments.post};
   }
 
@@ -57,8 +59,8 @@ struct PostEpilogue : Base {
                             StoreState store_state, ProblemShape shape, TileShape tile_shape, Coord coord,
                             Accumulators accumulators, TiledMma tiled_mma, int thread, TensorStorage& storage,
                             int subtile = -1) {
-    auto states = Base::store(load_pipeline, load_state, store_pipeline, store_state, shape, tile_shape, coord,
-                              accumulators, tiled_mma, thread, storage, subtile);
+    auto states = Base::store(load_pipeline, load_state, store_pipeline, store_state, shape, tile_shape,
+                              coord, accumulators, tiled_mma, thread, storage, subtile);
     post_tile(post_, cute::get<0>(coord), cute::get<1>(coord), thread);
     return states;
   }

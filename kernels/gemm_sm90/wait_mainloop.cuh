@@ -3,8 +3,8 @@
 // would have called the base's, with the same arguments, in the one warp that fills shared memory.
 #pragma once
 
-#include <cute/tensor.hpp>
 #include <cutlass/cutlass.h>
+#include <cute/tensor.hpp>
 #include <tessera/sync.cuh>
 
 namespace tessera::gemm_sm90 {
@@ -50,8 +50,10 @@ struct WaitMainloop : Base {
   };
 
   template <class ProblemShape>
-  static Params to_underlying_arguments(ProblemShape const& shape, Arguments const& arguments, void* workspace) {
-    return {Base::to_underlying_arguments(shape, static_cast<typename Base::Arguments const&>(arguments), workspace),
+  static Params to_underlying_arguments(ProblemShape const& shape, Arguments const& arguments,
+                                        void* workspace) {
+    return {Base::to_underlying_arguments(shape, static_cast<typename Base::Arguments const&>(arguments),
+                                          workspace),
             arguments.wait};
   }
 
@@ -104,8 +106,8 @@ struct WaitMainloop : Base {
   /// its weights; its activations follow to the same barrier.
   template <Operand Which, class Inputs, class Coord, class Slices>
   CUTLASS_DEVICE void issue(Params const& params, MainloopPipeline& pipeline, PipelineState& state,
-                            Inputs const& inputs, Coord const& coord, Slices& slices, int count, uint32_t rank,
-                            TensorStorage& storage) {
+                            Inputs const& inputs, Coord const& coord, Slices& slices, int count,
+                            uint32_t rank, TensorStorage& storage) {
     using namespace cute;
     constexpr bool weights = Which == Operand::weights;
     using Cluster = typename DispatchPolicy::ClusterShape;
@@ -114,16 +116,19 @@ struct WaitMainloop : Base {
       uint32_t const cluster_row = rank % size<0>(Cluster{});
       uint32_t const cluster_column = rank / size<0>(Cluster{});
       auto const& copy_atom = [&]() -> auto const& {
-        if constexpr (weights) return params.tma_load_b;
-        else return params.tma_load_a;
-      }();
+        if constexpr (weights)
+          return params.tma_load_b;
+        else
+          return params.tma_load_a;
+      }
+      ();
       auto shared = [&] {
         if constexpr (weights)
           return make_tensor(make_smem_ptr(storage.smem_B.data()), typename Base::SmemLayoutB{});
         else
           return make_tensor(make_smem_ptr(storage.smem_A.data()), typename Base::SmemLayoutA{});
       }();
-      auto global = get<weights ? 1 : 0>(inputs)(_, _, get<weights ? 1 : 0>(coord), _, get<3>(coord));
+      auto global = get < weights ? 1 : 0 > (inputs)(_, _, get < weights ? 1 : 0 > (coord), _, get<3>(coord));
       auto slice = copy_atom.get_slice(weights ? cluster_row : cluster_column);
       auto from = slice.partition_S(global);
       auto to = slice.partition_D(shared);
@@ -182,9 +187,10 @@ struct WaitMainloop : Base {
                : ready_groups * wait.group_depth / static_cast<int>(cute::size<2>(TileShape{}));
   }
 
-  /// Waits until more than `done` slices may be loaded. Hangs, or meets its deadline, if a tile of the producer
-  /// is never posted.
-  CUTLASS_DEVICE int wait_beyond(WaitParams<Watch> const& wait, int row, int& ready_groups, int done, int count) {
+  /// Waits until more than `done` slices may be loaded. Hangs, or meets its deadline, if a tile of the
+  /// producer is never posted.
+  CUTLASS_DEVICE int wait_beyond(WaitParams<Watch> const& wait, int row, int& ready_groups, int done,
+                                 int count) {
     if (wait.groups == 0) {
       pdl_wait();
       waited_for_grid_ = true;
@@ -201,12 +207,12 @@ struct WaitMainloop : Base {
     }
   }
 
-  unsigned target_ = 0;        // launches whose posts are waited for; 0: not asked yet
-  int complete_row_ = -1;      // a row of tiles that is known to be ready as a whole
+  unsigned target_ = 0;    // launches whose posts are waited for; 0: not asked yet
+  int complete_row_ = -1;  // a row of tiles that is known to be ready as a whole
   bool waited_for_grid_ = false;
   int missing_lane_ = 0;
-  int missing_ = 0;            // the lane's last semaphore
-  unsigned seen_ = 0;          // and its value
+  int missing_ = 0;    // the lane's last semaphore
+  unsigned seen_ = 0;  // and its value
 };
 
 }  // namespace tessera::gemm_sm90

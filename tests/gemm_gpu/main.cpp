@@ -73,9 +73,7 @@ struct Memory {
   unsigned long long* counters = allocate<unsigned long long>(counter_words);
   tessera::StallRecord* stall = allocate<tessera::StallRecord>(1);
 
-  PairBuffers buffers(int tokens) const {
-    return {tokens, model, hidden, x, w1, h, w2, y, counters, stall};
-  }
+  PairBuffers buffers(int tokens) const { return {tokens, model, hidden, x, w1, h, w2, y, counters, stall}; }
 };
 
 bool no_stall(Memory const& memory) {
@@ -116,7 +114,8 @@ void replay(Memory const& memory, PairPlan const& plan, int tokens, int replays,
   PairBuffers const buffers = memory.buffers(tokens);
   reset(memory);
   CHECK(launch_pair(plan, buffers, stream));
-  CHECK(cudaMemcpyAsync(memory.kept, memory.y, std::size_t(tokens) * model * 2, cudaMemcpyDeviceToDevice, stream));
+  CHECK(cudaMemcpyAsync(memory.kept, memory.y, std::size_t(tokens) * model * 2, cudaMemcpyDeviceToDevice,
+                        stream));
   cudaGraph_t graph;
   cudaGraphExec_t executable;
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
@@ -151,8 +150,8 @@ int main(int count, char** arguments) {
   for (Kernel const& kernel : kernels()) {
     KernelInfo info;
     CHECK(prepare(kernel, &info));
-    std::printf("%-16s %d threads, %d registers, %d bytes, %d stages\n", info.name, info.threads, info.registers,
-                info.shared_bytes, info.stages);
+    std::printf("%-16s %d threads, %d registers, %d bytes, %d stages\n", info.name, info.threads,
+                info.registers, info.shared_bytes, info.stages);
   }
   int const tokens[] = {1, 7, 64, 100, 128, 129, 300, 512, 768, 1000};
   constexpr int shapes = 16;
@@ -162,7 +161,8 @@ int main(int count, char** arguments) {
     for (int const rows : tokens) {
       fill_random(memory.x, std::size_t(rows) * model, 10 * seed, 1, stream);
       fill_random(memory.w1, std::size_t(hidden) * model, 10 * seed + 1, 1 / std::sqrt(float(model)), stream);
-      fill_random(memory.w2, std::size_t(hidden) * model, 10 * seed + 2, 1 / std::sqrt(float(hidden)), stream);
+      fill_random(memory.w2, std::size_t(hidden) * model, 10 * seed + 2, 1 / std::sqrt(float(hidden)),
+                  stream);
       reference_gemm(memory.x, memory.w1, memory.h_reference, rows, hidden, model, true, stream);
       round_to_bf16(memory.h_reference, memory.h_rounded, std::size_t(rows) * hidden, stream);
       reference_gemm(memory.h_rounded, memory.w2, memory.y_reference, rows, model, hidden, false, stream);
@@ -174,7 +174,9 @@ int main(int count, char** arguments) {
           std::size_t const second = (first + seed - 1) % kernels().size();
           PairPlan const plan{{&kernels()[first], one.band, one.blocks},
                               {&kernels()[second], i % 2 == 0 ? one.band : 2, one.blocks},
-                              one.mechanism, one.columns_per_semaphore, one.early_weights};
+                              one.mechanism,
+                              one.columns_per_semaphore,
+                              one.early_weights};
           double const error = run(memory, plan, rows, stream);
           ++tried;
           if (!(error <= allowed)) {

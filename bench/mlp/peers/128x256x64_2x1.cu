@@ -2,5 +2,7 @@
 #include "stock.cuh"
 
 namespace tessera::bench {
-gemm_sm90::Kernel stock_128x256x64_2x1() { return Stock<128, 256, 64, 2, 1, false>::kernel("128x256x64_2x1"); }
+gemm_sm90::Kernel stock_128x256x64_2x1() {
+  return Stock<128, 256, 64, 2, 1, false>::kernel("128x256x64_2x1");
+}
 }  // namespace tessera::bench
