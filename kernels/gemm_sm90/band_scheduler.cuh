@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// An order of tiles that CUTLASS's scheduler lacks: column by column within bands of rows. A consumer that
+// goes row by row can start early but reads all weights for every row; one that goes column by column reads
+// them once but needs all rows at once. A band is between the two.
+#pragma once
+
+#include <cutlass/gemm/kernel/tile_scheduler.hpp>
+
+namespace tessera::gemm_sm90 {
+
+/// Selects the scheduler in cutlass::gemm::kernel::GemmUniversal.
+struct BandSchedulerTag {};
+
+/// A static persistent scheduler: block i takes tiles i, i + blocks, ... of the order.
+class BandScheduler : public cutlass::gemm::kernel::detail::PersistentTileSchedulerSm90 {
+ public:
+  using Base = cutlass::gemm::kernel::detail::PersistentTileSchedulerSm90;
+  using WorkTileInfo = typename Base::WorkTileInfo;
+
+  using BaseArguments = typename Base::Arguments;
+  using BaseParams = typename Base::Params;
+
+  struct Arguments : BaseArguments {
+    int band = 0;  ///< rows of tiles; 0: all
+  };
+  /// All but the cluster's size in clusters.
+  struct Params : BaseParams {
+    int cluster_rows = 1;
+    int cluster_columns = 1;
+    int rows = 0;
+    int columns = 0;
+    int band = 1;
+  };
+
+  template <class ProblemShape, class TileShape, class ClusterShape>
+  static Params to_underlying_arguments(ProblemShape shape, TileShape tile, ClusterShape cluster,
+                                        cutlass::KernelHardwareInfo const& hardware,
+                                        Arguments const& arguments, void* workspace = nullptr,
+                                        uint32_t subtiles = 1, uint32_t alignment = 1) {
+    Params params;
+    BaseParams& base = params;
+    base = Base::to_underlying_arguments(shape, tile, cluster, hardware, arguments, workspace, subtiles,
+                                         alignment);
+    auto const up = [](int value, int unit) { return (value + unit - 1) / unit; };
+    params.cluster_rows = cute::size<0>(cluster);
+    params.cluster_columns = cute::size<1>(cluster);
+    params.rows = up(up(cute::get<0>(shape), cute::size<0>(tile)), params.cluster_rows);
+    params.columns = up(up(cute::get<1>(shape), cute::size<1>(tile)), params.cluster_columns);
+    params.band = arguments.band <= 0 ? params.rows : up(arguments.band, params.cluster_rows);
+    if (params.band > params.rows) params.band = params.rows;
+    return params;
+  }
+
+  CUTLASS_DEVICE explicit BandScheduler(Params const& params)
+      : params_(params),
+        index_(static_cast<int>(blockIdx.x + blockIdx.y * gridDim.x) /
+               (params.cluster_rows * params.cluster_columns)),
+        stride_(static_cast<int>(gridDim.x * gridDim.y) / (params.cluster_rows * params.cluster_columns)) {}
+
+  CUTLASS_DEVICE WorkTileInfo get_current_work() const {
+    if (index_ >= params_.rows * params_.columns) return WorkTileInfo::invalid_work_tile();
+    int const in_band = params_.band * params_.columns;
+    int const first_row = index_ / in_band * params_.band;
+    int const rest = index_ % in_band;
+    int const height = min(params_.band, params_.rows - first_row);
+    auto const [row, column, unused] = cute::block_id_in_cluster();
+    return {static_cast<int>((first_row + rest % height) * params_.cluster_rows + row),
+            static_cast<int>(rest / height * params_.cluster_columns + column), 0, true};
+  }
+
+  template <class ClusterShape>
+  CUTLASS_DEVICE WorkTileInfo initial_work_tile_info(ClusterShape) {
+    return get_current_work();
+  }
+
+  CUTLASS_DEVICE void advance_to_next_work(uint32_t count = 1) {
+    index_ += stride_ * static_cast<int>(count);
+  }
+
+  CUTLASS_DEVICE auto fetch_next_work(WorkTileInfo) {
+    advance_to_next_work();
+    return cute::make_tuple(get_current_work(), true);
+  }
+  template <class Pipeline, class State>
+  CUTLASS_DEVICE auto fetch_next_work(WorkTileInfo work, Pipeline&, State) {
+    return fetch_next_work(work);
+  }
+
+ private:
+  Params const& params_;
+  int index_;  // of the cluster's tile in the order
+  int stride_;
+};
+
+}  // namespace tessera::gemm_sm90
+
+namespace cutlass::gemm::kernel::detail {
+
+template <class ArchTag, class TileShape, class ClusterShape, uint32_t Stages>
+struct TileSchedulerSelector<tessera::gemm_sm90::BandSchedulerTag, ArchTag, TileShape, ClusterShape, Stages> {
+  using Scheduler = tessera::gemm_sm90::BandScheduler;
+};
+
+}  // namespace cutlass::gemm::kernel::detail

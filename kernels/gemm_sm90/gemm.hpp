@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products for Hopper whose tiles are waited for and posted: d = activation(a * b^T), bf16 in and
+// out, fp32 inside. The mathematics is CUTLASS's, unmodified; no type of CUTLASS appears here.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <tessera/sync.cuh>
+#include <vector>
+
+namespace tessera::gemm_sm90 {
+
+enum class Activation { none, gelu };
+
+/// d[rows][columns] = activation(a[rows][depth] * b[columns][depth]^T), all row-major bf16 in device memory,
+/// each row 16-byte aligned (columns and depth are multiples of 8).
+struct Problem {
+  int rows = 0;
+  int columns = 0;
+  int depth = 0;
+  void const* a = nullptr;
+  void const* b = nullptr;
+  void* d = nullptr;
+  Activation activation = Activation::none;
+};
+
+/// Semaphores of one GEMM's output tiles: a row-major grid of `rows` x groups, where a group is
+/// `columns_per_semaphore` neighbouring tiles of a row. 1 is one semaphore a tile, `columns` one a row.
+/// Without memory there are none.
+struct TileSemaphores {
+  unsigned* memory = nullptr;
+  int rows = 0;          ///< tiles
+  int columns = 0;       ///< tiles
+  int tile_rows = 0;     ///< elements
+  int tile_columns = 0;  ///< elements
+  int columns_per_semaphore = 1;
+
+  int groups() const { return (columns + columns_per_semaphore - 1) / columns_per_semaphore; }
+  int count() const { return rows * groups(); }
+};
+
+/// What the semaphores and the count of leavers mean for one launch; both are zeroed once, before the first
+/// launch, and never again. They belong to one pair of kernels, sizes and grids.
+struct Call {
+  Problem problem;
+  TileSemaphores posts;  ///< of this GEMM's own tiles; none: nothing is posted
+  TileSemaphores waits;  ///< of the GEMM that makes `a`; none: waits for the kernels before it as a whole
+  unsigned long long* left = nullptr;  ///< blocks of this kernel that have left; needed with `waits`
+  /// Tiles are started column by column within bands of so many rows of tiles: 1 is row by row (rounded up to
+  /// the cluster), 0 all rows at once.
+  int band = 1;
+  int most_blocks = 0;  ///< a persistent grid of so many blocks; 0: one block for each tile
+  bool programmatic =
+      false;  ///< start when the kernel before has started (PDL) instead of when it is complete
+  bool early_weights =
+      true;               ///< load b's first slices before a is ready; b must not come from a kernel before
+  DeadlineWatch<> watch;  ///< nanoseconds > 0 and a record: always set them when `waits` are
+  int stage = 0;          ///< for the stall record
+};
+
+/// What a planner has to know of a kernel. All true of the compiled code.
+struct KernelInfo {
+  char const* name = "";
+  int tile_rows = 0, tile_columns = 0, tile_depth = 0;
+  int cluster_rows = 1, cluster_columns = 1;
+  bool pingpong = false;  ///< two tiles of a block alternate, one multiplied while the other is stored
+  int stages = 0;         ///< slices of tile_depth in flight
+  int threads = 0;
+  int registers = 0;  ///< per thread at launch; 0 where no GPU could be asked
+  int shared_bytes = 0;
+};
+
+/// One compiled tile shape. Values are copied freely; they point to static data.
+struct Kernel {
+  KernelInfo info;
+  void const* function = nullptr;
+  bool (*can_implement)(Call const&) = nullptr;
+  /// Blocks that launch() would start.
+  int (*blocks)(Call const&) = nullptr;
+  /// Starts the kernel. cudaErrorInvalidValue if can_implement() is false. Capturable.
+  cudaError_t (*launch)(Call const&, cudaStream_t) = nullptr;
+};
+
+/// All tile shapes, in a fixed order.
+std::vector<Kernel> const& kernels();
+
+/// By name ("128x256x64_2x1"); nullptr if there is none.
+Kernel const* find_kernel(char const* name);
+
+/// Lets the kernel use its shared memory, loads its code (a lazily loaded kernel behind one that spins would
+/// never start) and reads its registers. Call it once for each kernel before the first launch, per device.
+cudaError_t prepare(Kernel const& kernel, KernelInfo* info = nullptr);
+
+/// The output's tiles as semaphores; columns_per_semaphore is clamped to 1...columns.
+TileSemaphores semaphores_of(KernelInfo const& kernel, Problem const& problem, int columns_per_semaphore,
+                             unsigned* memory);
+
+}  // namespace tessera::gemm_sm90

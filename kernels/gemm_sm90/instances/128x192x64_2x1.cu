@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "../gemm_kernel.cuh"
+
+namespace tessera::gemm_sm90 {
+Kernel kernel_128x192x64_2x1() { return make_kernel<Shape<128, 192, 64, 2, 1, false>>("128x192x64_2x1"); }
+}  // namespace tessera::gemm_sm90

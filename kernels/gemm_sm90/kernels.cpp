@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+
+#include "gemm.hpp"
+
+namespace tessera::gemm_sm90 {
+
+// One file of instances/ each.
+Kernel kernel_64x128x64_1x1();
+Kernel kernel_128x128x64_2x1();
+Kernel kernel_128x160x64_2x1();
+Kernel kernel_128x192x64_2x1();
+Kernel kernel_128x256x64_2x1();
+Kernel kernel_256x128x64_1x2();
+
+std::vector<Kernel> const& kernels() {
+  static std::vector<Kernel> const all = {kernel_64x128x64_1x1(),  kernel_128x128x64_2x1(),
+                                          kernel_128x160x64_2x1(), kernel_128x192x64_2x1(),
+                                          kernel_128x256x64_2x1(), kernel_256x128x64_1x2()};
+  return all;
+}
+
+Kernel const* find_kernel(char const* name) {
+  for (Kernel const& kernel : kernels())
+    if (std::strcmp(kernel.info.name, name) == 0) return &kernel;
+  return nullptr;
+}
+
+cudaError_t prepare(Kernel const& kernel, KernelInfo* info) {
+  cudaError_t error = cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           kernel.info.shared_bytes);
+  if (error != cudaSuccess) return error;
+  cudaFuncAttributes attributes{};
+  error = cudaFuncGetAttributes(&attributes, kernel.function);
+  if (error != cudaSuccess || info == nullptr) return error;
+  *info = kernel.info;
+  info->registers = attributes.numRegs;
+  return cudaSuccess;
+}
+
+TileSemaphores semaphores_of(KernelInfo const& kernel, Problem const& problem, int columns_per_semaphore,
+                             unsigned* memory) {
+  TileSemaphores result;
+  result.memory = memory;
+  result.tile_rows = kernel.tile_rows;
+  result.tile_columns = kernel.tile_columns;
+  result.rows = (problem.rows + kernel.tile_rows - 1) / kernel.tile_rows;
+  result.columns = (problem.columns + kernel.tile_columns - 1) / kernel.tile_columns;
+  result.columns_per_semaphore = std::clamp(columns_per_semaphore, 1, std::max(1, result.columns));
+  return result;
+}
+
+}  // namespace tessera::gemm_sm90

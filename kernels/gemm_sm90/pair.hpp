@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two GEMMs, the second of which reads what the first one wrote: y = gelu(x * w1^T) * w2^T.
+#pragma once
+
+#include "gemm.hpp"
+
+namespace tessera::gemm_sm90 {
+
+enum class Mechanism {
+  stream_order,  ///< the second kernel starts when the first is complete
+  pdl,           ///< it starts early, loads weights, and waits for the first one as a whole
+  pdl_tiles,     ///< it starts early and waits tile by tile
+};
+
+/// How one of the two GEMMs runs.
+struct Half {
+  Kernel const* kernel = nullptr;
+  int band = 1;  ///< this and the next as in Call
+  int most_blocks = 0;
+};
+
+struct PairPlan {
+  Half first;
+  Half second;
+  Mechanism mechanism = Mechanism::stream_order;
+  int columns_per_semaphore = 1;  ///< pdl_tiles: 1 for a semaphore per tile; large for one per row
+  bool early_weights = true;
+};
+
+/// Device memory of one pair. x[tokens][model], w1[hidden][model], h[tokens][hidden], w2[model][hidden],
+/// y[tokens][model], all bf16 and row-major. `counters` are counters_of() words, zeroed once; a plan with
+/// other kernels, grids or sizes needs others (or zeros again). `stall` is read after the launch.
+struct PairBuffers {
+  int tokens = 0;
+  int model = 0;
+  int hidden = 0;
+  void const* x = nullptr;
+  void const* w1 = nullptr;
+  void* h = nullptr;
+  void const* w2 = nullptr;
+  void* y = nullptr;
+  unsigned long long* counters = nullptr;
+  StallRecord* stall = nullptr;
+};
+
+/// 64-bit words that launch_pair() counts in.
+long long counters_of(PairPlan const& plan, PairBuffers const& buffers);
+
+/// Starts both kernels. Capturable: a replayed graph needs nothing reset. A wait that is longer than a second
+/// ends with a stall record.
+cudaError_t launch_pair(PairPlan const& plan, PairBuffers const& buffers, cudaStream_t stream);
+
+}  // namespace tessera::gemm_sm90
