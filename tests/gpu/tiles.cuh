@@ -4,6 +4,7 @@
 // last stage's output of the launch before. One stale read, ever, changes all that follows.
 #pragma once
 
+#include <type_traits>
 #include <utility>
 
 #include "tessera/sync.cuh"
@@ -91,14 +92,22 @@ struct Reader {
   }
 };
 
+/// A word before anything of a producer went in.
+TESSERA_HOST_DEVICE inline unsigned first_value(Io const& io, int stage, long long block, int word) {
+  return mix(io.seed ^ mix(static_cast<unsigned>(block * k_words + word) + 0x10000u * static_cast<unsigned>(stage)));
+}
+TESSERA_HOST_DEVICE inline unsigned with_feedback(Io const& io, unsigned value, long long block, int word) {
+  return mix(value ^ io.feedback[block % io.feedback_blocks * k_words + (word * 5 + 2) % k_words]);
+}
+
 /// One word of a block's tile. False if a wait gave up. `Producer` is void for the first stage.
 template <class Stage, class Producer, class Waiter>
 TESSERA_HOST_DEVICE bool compute(Waiter& waiter, Io const& io, Tile const& tile, int split, int word,
                                  unsigned& value) {
   long long const block = linear_of(Stage::grid(), tile) * Stage::splits + split;
-  value = mix(io.seed ^ mix(static_cast<unsigned>(block * k_words + word) + 0x10000u * Stage::index));
+  value = first_value(io, Stage::index, block, word);
   if constexpr (std::is_void_v<Producer>) {
-    value = mix(value ^ io.feedback[block % io.feedback_blocks * k_words + (word * 5 + 2) % k_words]);
+    value = with_feedback(io, value, block, word);
     return true;
   } else {
     Reader<Producer, Waiter> reader{waiter, io.in, word, value};
@@ -108,15 +117,36 @@ TESSERA_HOST_DEVICE bool compute(Waiter& waiter, Io const& io, Tile const& tile,
   }
 }
 
+/// All words of a tile in step: several times faster on a CPU than one after the other.
+template <class Producer>
+struct WideReader {
+  unsigned const* in;
+  unsigned* values;
+  template <int I>
+  TESSERA_HOST_DEVICE bool operator()(OperandIndex<I>, Tile const& producer) {
+    unsigned const* from = in + linear_of(Producer::grid(), producer) * Producer::splits * k_words;
+    for (int split = 0; split < Producer::splits; ++split, from += k_words)
+      for (int word = 0; word < k_words; ++word)
+        values[word] = mix(values[word] ^ from[(word * 7 + 1 + split) % k_words]);
+    return true;
+  }
+};
+
 /// A whole stage, on the host.
 template <class Stage, class Producer>
 void reference_stage(Io const& io) {
-  Ready ready;
-  for (long long linear = 0; linear < Stage::grid().tiles(); ++linear)
-    for (int split = 0; split < Stage::splits; ++split)
-      for (int word = 0; word < k_words; ++word)
-        compute<Stage, Producer>(ready, io, tile_of(Stage::grid(), linear), split, word,
-                                 io.out[(linear * Stage::splits + split) * k_words + word]);
+  for (long long block = 0; block < Stage::grid().tiles() * Stage::splits; ++block) {
+    unsigned* const values = io.out + block * k_words;
+    unsigned fresh[k_words];  // the output may be the feedback
+    for (int word = 0; word < k_words; ++word) fresh[word] = first_value(io, Stage::index, block, word);
+    if constexpr (std::is_void_v<Producer>) {
+      for (int word = 0; word < k_words; ++word) fresh[word] = with_feedback(io, fresh[word], block, word);
+    } else {
+      WideReader<Producer> reader{io.in, fresh};
+      visit_producers<Stage>(tile_of(Stage::grid(), block / Stage::splits), reader);
+    }
+    for (int word = 0; word < k_words; ++word) values[word] = fresh[word];
+  }
 }
 
 #if defined(__CUDACC__)
