@@ -17,14 +17,17 @@ namespace {
 using namespace tessera::gpu;
 
 constexpr int k_chains = 20;   // in one graph
+constexpr int k_sets = 20;     // of buffers, one for each chain of a graph
 constexpr int k_rounds = 31;   // of all variants in turn
 constexpr int k_most_words = 32 * k_threads;
 constexpr int k_words[] = {64, 128, 256, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192};
 
 struct Buffers {
-  DeviceArray<uint4> a{static_cast<std::size_t>(k_blocks) * k_most_words};
-  DeviceArray<uint4> b{static_cast<std::size_t>(k_blocks) * k_most_words};
-  DeviceArray<uint4> c{static_cast<std::size_t>(k_blocks) * k_most_words};
+  /// One after the other: the chains of a graph use different parts, together far larger than the L2.
+  DeviceArray<uint4> a{static_cast<std::size_t>(k_blocks) * k_most_words * k_sets};
+  DeviceArray<uint4> b{static_cast<std::size_t>(k_blocks) * k_most_words * k_sets};
+  DeviceArray<uint4> c{static_cast<std::size_t>(k_blocks) * k_most_words * k_sets};
+  int set = 0;
   DeviceArray<StallRecord> stall{1, 0};
   DeviceArray<unsigned long long> wrong{1, 0};
   cudaStream_t stream = nullptr;
@@ -85,9 +88,18 @@ class Variants {
   void add_plain() {
     preload(copy_plain);
     add("plain kernels", [this](int words) {
-      auto const& [a, b, c] = pointers();
+      auto const& [a, b, c] = pointers(words);
       launch(copy_plain, buffers_.stream, false, static_cast<uint4 const*>(a), b, words);
       launch(copy_plain, buffers_.stream, false, static_cast<uint4 const*>(b), c, words);
+    });
+  }
+
+  void add_plain_pdl() {
+    preload(copy_plain_pdl);
+    add("PDL by hand", [this](int words) {
+      auto const& [a, b, c] = pointers(words);
+      launch(copy_plain_pdl, buffers_.stream, false, static_cast<uint4 const*>(a), b, words, false);
+      launch(copy_plain_pdl, buffers_.stream, true, static_cast<uint4 const*>(b), c, words, true);
     });
   }
 
@@ -104,7 +116,7 @@ class Variants {
     add(
         name,
         [this, first, second, memory, watch](int words) {
-          auto const& [a, b, c] = pointers();
+          auto const& [a, b, c] = pointers(words);
           constexpr bool two_streams = H == How::wait_kernel;
           cudaStream_t const stream = two_streams ? buffers_.second : buffers_.stream;
           if constexpr (two_streams) {
@@ -143,7 +155,7 @@ class Variants {
     add(
         name,
         [this, kernel, memory, watch](int words) {
-          auto const& [a, b, c] = pointers();
+          auto const& [a, b, c] = pointers(words);
           launch(kernel, buffers_.stream, false, memory, watch, static_cast<uint4 const*>(a), b, c, words);
         },
         timed);
@@ -157,7 +169,12 @@ class Variants {
     uint4* b;
     uint4* c;
   };
-  Pointers pointers() const { return {buffers_.a.get(), buffers_.b.get(), buffers_.c.get()}; }
+  /// Of this chain's set.
+  Pointers pointers(int words) const {
+    auto const offset = static_cast<std::size_t>(k_blocks) * static_cast<std::size_t>(words) *
+                        static_cast<std::size_t>(buffers_.set);
+    return {buffers_.a.get() + offset, buffers_.b.get() + offset, buffers_.c.get() + offset};
+  }
   void add(std::string name, std::function<void(int)> run, bool timed = true) {
     variants_.push_back({std::move(name), std::move(run), timed});
   }
@@ -176,9 +193,9 @@ class Variants {
 };
 
 /// Runs the graph on new data over poisoned buffers; throws unless all words arrive.
-void expect_copied(Buffers& buffers, std::string const& name, int words, unsigned seed,
+void expect_copied(Buffers& buffers, std::string const& name, int words, int sets, unsigned seed,
                    std::function<void()> const& run) {
-  long long const count = 4LL * k_blocks * words;
+  long long const count = 4LL * k_blocks * words * sets;
   fill_random<<<1056, 256, 0, buffers.stream>>>(reinterpret_cast<unsigned*>(buffers.a.get()), count, seed);
   ok(cudaMemsetAsync(buffers.b.get(), 0x5A, static_cast<std::size_t>(count) * 4, buffers.stream));
   ok(cudaMemsetAsync(buffers.c.get(), 0xA5, static_cast<std::size_t>(count) * 4, buffers.stream));
@@ -194,57 +211,33 @@ void expect_copied(Buffers& buffers, std::string const& name, int words, unsigne
   if (wrong != 0) throw std::runtime_error(name + ": " + std::to_string(wrong) + " words are wrong");
 }
 
-cudaGraphExec_t capture(Buffers& buffers, Variant const& variant, int words, int chains) {
+cudaGraphExec_t capture(Buffers& buffers, Variant const& variant, int words, int sets) {
   cudaGraph_t graph;
   cudaGraphExec_t executable;
   ok(cudaStreamBeginCapture(buffers.stream, cudaStreamCaptureModeThreadLocal));
-  for (int i = 0; i < chains; ++i) variant.run(words);
+  for (int i = 0; i < k_chains; ++i) {
+    buffers.set = i % sets;
+    variant.run(words);
+  }
   ok(cudaStreamEndCapture(buffers.stream, &graph));
   ok(cudaGraphInstantiate(&executable, graph, 0));
   ok(cudaGraphDestroy(graph));
   return executable;
 }
 
-int run(std::string const& json) {
-  cudaDeviceProp device;
-  ok(cudaGetDeviceProperties(&device, 0));
-  int per_sm = 0;
-  ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, copy_plain, k_threads, 0));
-  std::printf("%s: %d SMs, %d blocks of %d threads on each; %d blocks: %s\n", device.name,
-              device.multiProcessorCount, per_sm, k_threads, k_blocks,
-              per_sm * device.multiProcessorCount == k_blocks ? "one full wave" : "NOT one full wave");
-
-  Buffers buffers;
-  Variants variants(buffers);
-  NoWatch const off;
-  DeadlineWatch<> const on{buffers.stall.get(), 1'000'000'000};
-  // The watched twins go first: they would show a hang that the others cannot.
-  variants.add_stages<How::pdl_tiles, false>("PDL + tiles, T, deadline", on);
-  variants.add_stages<How::pdl_tiles, true>("watched", on, false);
-  variants.add_stages<How::wait_kernel, false>("watched", on, false);
-  variants.add_stages<How::wait_kernel, true>("watched", on, false);
-  variants.add_fused("fused, deadline", on);
-  variants.add_plain();
-  variants.add_stages<How::stream_order, false>("stream order", off);
-  variants.add_stages<How::pdl, false>("PDL", off);
-  variants.add_stages<How::pdl_tiles, false>("PDL + tiles, T", off);
-  variants.add_stages<How::pdl_tiles, true>("PDL + tiles, tickets", off);
-  variants.add_stages<How::wait_kernel, false>("wait kernel, T", off);
-  variants.add_stages<How::wait_kernel, true>("wait kernel, tickets", off);
-  variants.add_fused("fused", off);
-
+/// All sizes, with the chains of a graph on so many sets of buffers in turn.
+void measure(Buffers& buffers, Variants const& variants, int sets, std::vector<Value>& values) {
   cudaEvent_t begin, end;
   ok(cudaEventCreate(&begin));
   ok(cudaEventCreate(&end));
-  std::vector<Value> values;
   std::vector<std::vector<double>> table;
   for (int const words : k_words) {
     std::vector<cudaGraphExec_t> graphs;
     std::vector<Variant const*> timed;
     for (auto const& variant : variants.all()) {
-      auto* const graph = capture(buffers, variant, words, k_chains);
+      auto* const graph = capture(buffers, variant, words, sets);
       for (unsigned seed = 1; seed <= 3; ++seed)
-        expect_copied(buffers, variant.name, words, seed, [&] { ok(cudaGraphLaunch(graph, buffers.stream)); });
+        expect_copied(buffers, variant.name, words, sets, seed, [&] { ok(cudaGraphLaunch(graph, buffers.stream)); });
       if (!variant.timed) {
         ok(cudaGraphExecDestroy(graph));
         continue;
@@ -268,7 +261,7 @@ int run(std::string const& json) {
         if (round >= 0) us[v].push_back(milliseconds * 1000.0 / k_chains);
       }
     for (std::size_t v = 0; v < timed.size(); ++v)
-      expect_copied(buffers, timed[v]->name, words, 4, [&] { ok(cudaGraphLaunch(graphs[v], buffers.stream)); });
+      expect_copied(buffers, timed[v]->name, words, sets, 4, [&] { ok(cudaGraphLaunch(graphs[v], buffers.stream)); });
     for (auto* graph : graphs) ok(cudaGraphExecDestroy(graph));
 
     std::size_t base = 0;
@@ -282,7 +275,7 @@ int run(std::string const& json) {
       std::printf("\n");
     }
     double const base_us = median(us[base]);
-    std::string const size = std::to_string(words * 16 / 1024) + " KB/block";
+    std::string const size = std::to_string(words * 16 / 1024) + " KB/block" + (sets == 1 ? ", one buffer" : "");
     std::printf("%8d %8.2f %6.2f%%", words * 16 / 1024, base_us,
                 50 * (quantile(us[base], 0.75) - quantile(us[base], 0.25)) / base_us);
     for (std::size_t v = 0; v < timed.size(); ++v) {
@@ -295,6 +288,44 @@ int run(std::string const& json) {
     std::printf("\n");
     table.emplace_back();
   }
+  ok(cudaEventDestroy(begin));
+  ok(cudaEventDestroy(end));
+}
+
+int run(std::string const& json) {
+  cudaDeviceProp device;
+  ok(cudaGetDeviceProperties(&device, 0));
+  int per_sm = 0;
+  ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, copy_plain, k_threads, 0));
+  std::printf("%s: %d SMs, %d blocks of %d threads on each; %d blocks: %s\n", device.name,
+              device.multiProcessorCount, per_sm, k_threads, k_blocks,
+              per_sm * device.multiProcessorCount == k_blocks ? "one full wave" : "NOT one full wave");
+
+  Buffers buffers;
+  Variants variants(buffers);
+  NoWatch const off;
+  DeadlineWatch<> const on{buffers.stall.get(), 1'000'000'000};
+  // The watched twins go first: they would show a hang that the others cannot.
+  variants.add_stages<How::pdl_tiles, false>("PDL + tiles, T, deadline", on);
+  variants.add_stages<How::pdl_tiles, true>("watched", on, false);
+  variants.add_stages<How::wait_kernel, false>("watched", on, false);
+  variants.add_stages<How::wait_kernel, true>("watched", on, false);
+  variants.add_fused("fused, deadline", on);
+  variants.add_plain();
+  variants.add_plain_pdl();
+  variants.add_stages<How::stream_order, false>("stream order", off);
+  variants.add_stages<How::pdl, false>("PDL", off);
+  variants.add_stages<How::pdl_tiles, false>("PDL + tiles, T", off);
+  variants.add_stages<How::pdl_tiles, true>("PDL + tiles, tickets", off);
+  variants.add_stages<How::wait_kernel, false>("wait kernel, T", off);
+  variants.add_stages<How::wait_kernel, true>("wait kernel, tickets", off);
+  variants.add_fused("fused", off);
+
+  std::vector<Value> values;
+  std::printf("\nbuffers in turn, larger than the L2\n");
+  measure(buffers, variants, k_sets, values);
+  std::printf("\nthe same buffers each time: small ones stay in the L2\n");
+  measure(buffers, variants, 1, values);
   if (!json.empty() && !write_json(json, values)) {
     std::fprintf(stderr, "cannot write %s\n", json.c_str());
     return 1;

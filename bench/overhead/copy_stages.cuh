@@ -69,12 +69,29 @@ struct CopyChain {
 __device__ inline void copy_tile(uint4 const* in, uint4* out, long long tile, int words) {
   in += tile * words;
   out += tile * words;
-#pragma unroll 4
-  for (int i = static_cast<int>(threadIdx.x); i < words; i += k_threads) out[i] = in[i];
+  int i = static_cast<int>(threadIdx.x);
+  // Loads before stores by hand: the compiler cannot know that the buffers do not overlap.
+  for (; i + 3 * k_threads < words; i += 4 * k_threads) {
+    uint4 const w0 = in[i], w1 = in[i + k_threads], w2 = in[i + 2 * k_threads], w3 = in[i + 3 * k_threads];
+    out[i] = w0;
+    out[i + k_threads] = w1;
+    out[i + 2 * k_threads] = w2;
+    out[i + 3 * k_threads] = w3;
+  }
+  for (; i < words; i += k_threads) out[i] = in[i];
 }
 
 /// What stands in a program without Tessera.
 __global__ void __launch_bounds__(k_threads, 8) copy_plain(uint4 const* in, uint4* out, int words) {
+  copy_tile(in, out, blockIdx.x, words);
+}
+
+/// The second copy under programmatic launch without Tessera; the first triggers at its start.
+__global__ void __launch_bounds__(k_threads, 8) copy_plain_pdl(uint4 const* in, uint4* out, int words, bool waits) {
+  if (waits)
+    pdl_wait();
+  else
+    pdl_trigger();
   copy_tile(in, out, blockIdx.x, words);
 }
 
