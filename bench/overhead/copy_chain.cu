@@ -16,9 +16,9 @@ namespace {
 
 using namespace tessera::gpu;
 
-constexpr int k_chains = 20;   // in one graph
-constexpr int k_sets = 20;     // of buffers, one for each chain of a graph
-constexpr int k_rounds = 31;   // of all variants in turn
+constexpr int k_chains = 20;  // in one graph
+constexpr int k_sets = 20;    // of buffers, one for each chain of a graph
+constexpr int k_rounds = 31;  // of all variants in turn
 constexpr int k_most_words = 32 * k_threads;
 constexpr int k_words[] = {64, 128, 256, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192};
 
@@ -43,7 +43,8 @@ struct Buffers {
 };
 
 __global__ void fill_random(unsigned* words, long long count, unsigned seed) {
-  for (long long i = blockIdx.x * 1LL * blockDim.x + threadIdx.x; i < count; i += 1LL * gridDim.x * blockDim.x) {
+  for (long long i = blockIdx.x * 1LL * blockDim.x + threadIdx.x; i < count;
+       i += 1LL * gridDim.x * blockDim.x) {
     unsigned x = static_cast<unsigned>(i) * 0x9E3779B9u + seed;
     x = (x ^ (x >> 16)) * 0x7feb352du;
     words[i] = (x ^ (x >> 15)) * 0x846ca68bu;
@@ -52,7 +53,8 @@ __global__ void fill_random(unsigned* words, long long count, unsigned seed) {
 __global__ void count_differences(unsigned const* x, unsigned const* y, long long count,
                                   unsigned long long* wrong) {
   unsigned long long mine = 0;
-  for (long long i = blockIdx.x * 1LL * blockDim.x + threadIdx.x; i < count; i += 1LL * gridDim.x * blockDim.x)
+  for (long long i = blockIdx.x * 1LL * blockDim.x + threadIdx.x; i < count;
+       i += 1LL * gridDim.x * blockDim.x)
     mine += x[i] != y[i] ? 1 : 0;
   if (mine != 0) atomicAdd(wrong, mine);
 }
@@ -70,6 +72,18 @@ void launch(Kernel* kernel, cudaStream_t stream, bool programmatic, Args... args
   config.numAttrs = programmatic ? 1 : 0;
   ok(cudaLaunchKernelEx(&config, kernel, args...));
 }
+
+/// Sleeps between polls: how much do waiting blocks disturb those that they wait for?
+template <unsigned Nanoseconds>
+struct SleepWatch {
+  struct Patience {};
+  TESSERA_HOST_DEVICE constexpr Patience begin() const { return {}; }
+  __device__ bool go_on(Patience&, WaitPlace const&, unsigned, unsigned) const {
+    __nanosleep(Nanoseconds);
+    return true;
+  }
+  static constexpr bool may_stop = false;
+};
 
 /// One way to run the chain: launches it once, for so many words a block.
 struct Variant {
@@ -129,8 +143,8 @@ class Variants {
             wait_kernel<Second, First><<<1, 1, 0, stream>>>(memory);
             ok(cudaGetLastError());
           }
-          launch(second, stream, H == How::pdl || H == How::pdl_tiles, StageView<Second, Watch>(memory, watch),
-                 static_cast<uint4 const*>(b), c, words);
+          launch(second, stream, H == How::pdl || H == How::pdl_tiles,
+                 StageView<Second, Watch>(memory, watch), static_cast<uint4 const*>(b), c, words);
           if constexpr (two_streams) {
             ok(cudaEventRecord(buffers_.join, stream));
             ok(cudaStreamWaitEvent(buffers_.stream, buffers_.join));
@@ -237,7 +251,8 @@ void measure(Buffers& buffers, Variants const& variants, int sets, std::vector<V
     for (auto const& variant : variants.all()) {
       auto* const graph = capture(buffers, variant, words, sets);
       for (unsigned seed = 1; seed <= 3; ++seed)
-        expect_copied(buffers, variant.name, words, sets, seed, [&] { ok(cudaGraphLaunch(graph, buffers.stream)); });
+        expect_copied(buffers, variant.name, words, sets, seed,
+                      [&] { ok(cudaGraphLaunch(graph, buffers.stream)); });
       if (!variant.timed) {
         ok(cudaGraphExecDestroy(graph));
         continue;
@@ -261,21 +276,24 @@ void measure(Buffers& buffers, Variants const& variants, int sets, std::vector<V
         if (round >= 0) us[v].push_back(milliseconds * 1000.0 / k_chains);
       }
     for (std::size_t v = 0; v < timed.size(); ++v)
-      expect_copied(buffers, timed[v]->name, words, sets, 4, [&] { ok(cudaGraphLaunch(graphs[v], buffers.stream)); });
+      expect_copied(buffers, timed[v]->name, words, sets, 4,
+                    [&] { ok(cudaGraphLaunch(graphs[v], buffers.stream)); });
     for (auto* graph : graphs) ok(cudaGraphExecDestroy(graph));
 
     std::size_t base = 0;
     for (std::size_t v = 0; v < timed.size(); ++v)
       if (timed[v]->name == "plain kernels") base = v;
     if (table.empty()) {
-      std::printf("us per chain of plain kernels, and all variants against it (rounds' medians; +: slower)\n");
+      std::printf(
+          "us per chain of plain kernels, and all variants against it (rounds' medians; +: slower)\n");
       std::printf("%8s %8s %7s", "KB/block", "us", "spread");
       for (std::size_t v = 0; v < timed.size(); ++v)
         if (v != base) std::printf(" | %s", timed[v]->name.c_str());
       std::printf("\n");
     }
     double const base_us = median(us[base]);
-    std::string const size = std::to_string(words * 16 / 1024) + " KB/block" + (sets == 1 ? ", one buffer" : "");
+    std::string const size =
+        std::to_string(words * 16 / 1024) + " KB/block" + (sets == 1 ? ", one buffer" : "");
     std::printf("%8d %8.2f %6.2f%%", words * 16 / 1024, base_us,
                 50 * (quantile(us[base], 0.75) - quantile(us[base], 0.25)) / base_us);
     for (std::size_t v = 0; v < timed.size(); ++v) {
@@ -283,7 +301,9 @@ void measure(Buffers& buffers, Variants const& variants, int sets, std::vector<V
       values.push_back({timed[v]->name + ", " + size, here, "us"});
       values.push_back({timed[v]->name + ", " + size + ", quartile 1", quantile(us[v], 0.25), "us"});
       values.push_back({timed[v]->name + ", " + size + ", quartile 3", quantile(us[v], 0.75), "us"});
-      if (v != base) std::printf(" | %*s%+6.1f%%", static_cast<int>(timed[v]->name.size()) - 7, "", 100 * (here / base_us - 1));
+      if (v != base)
+        std::printf(" | %*s%+6.1f%%", static_cast<int>(timed[v]->name.size()) - 7, "",
+                    100 * (here / base_us - 1));
     }
     std::printf("\n");
     table.emplace_back();
@@ -316,7 +336,10 @@ int run(std::string const& json) {
   variants.add_stages<How::stream_order, false>("stream order", off);
   variants.add_stages<How::pdl, false>("PDL", off);
   variants.add_stages<How::pdl_tiles, false>("PDL + tiles, T", off);
+  variants.add_stages<How::pdl_tiles, false>("T, 50 ns between polls", SleepWatch<50>{});
+  variants.add_stages<How::pdl_tiles, false>("T, 500 ns between polls", SleepWatch<500>{});
   variants.add_stages<How::pdl_tiles, true>("PDL + tiles, tickets", off);
+  variants.add_stages<How::pdl_tiles, true>("tickets, 500 ns between polls", SleepWatch<500>{});
   variants.add_stages<How::wait_kernel, false>("wait kernel, T", off);
   variants.add_stages<How::wait_kernel, true>("wait kernel, tickets", off);
   variants.add_fused("fused", off);

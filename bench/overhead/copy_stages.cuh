@@ -43,9 +43,7 @@ struct CopyStage {
   static constexpr int splits = 1;
   static constexpr int threads = k_threads;
   using Order = RowMajor;
-  static constexpr Start start = H == How::fused ? Start::worker
-                                 : Drawn         ? Start::ticket
-                                                 : Start::block_index;
+  static constexpr Start start = H == How::fused ? Start::worker : Drawn ? Start::ticket : Start::block_index;
   static constexpr bool custom_order = Drawn;
   static constexpr bool plain_store = tiles;
   static constexpr bool reorder_loads = false;
@@ -87,7 +85,8 @@ __global__ void __launch_bounds__(k_threads, 8) copy_plain(uint4 const* in, uint
 }
 
 /// The second copy under programmatic launch without Tessera; the first triggers at its start.
-__global__ void __launch_bounds__(k_threads, 8) copy_plain_pdl(uint4 const* in, uint4* out, int words, bool waits) {
+__global__ void __launch_bounds__(k_threads, 8)
+    copy_plain_pdl(uint4 const* in, uint4* out, int words, bool waits) {
   if (waits)
     pdl_wait();
   else

@@ -70,8 +70,8 @@ __global__ void repeat(ChainMemory memory, Watch watch, unsigned* data, Span* sp
   });
 }
 
-/// Two blocks on two SMs take turns; a round is two hops. `Whole`: with the block's barriers, as stages do it;
-/// else one thread each.
+/// Two blocks on two SMs take turns; a round is two hops. `Whole`: with the block's barriers, as stages do
+/// it; else one thread each.
 template <bool Whole, class Watch>
 __global__ void ping_pong(ChainMemory memory, Watch watch, Span* spans) {
   using There = PairStage<1, 0>;
@@ -182,7 +182,8 @@ int run(std::string const& json) {
   costs.repeated<Op::post_add>("post, add", 1, false, off);
   costs.repeated<Op::post_store>("post, plain store", 1, false, off);
   costs.repeated<Op::post_add_after_stores>("post, add, after 4 KB of stores", 1, false, off);
-  costs.repeated<Op::post_add_after_stores>("post, add, after 4 KB of stores, a block on every SM", sms, false, off);
+  costs.repeated<Op::post_add_after_stores>("post, add, after 4 KB of stores, a block on every SM", sms,
+                                            false, off);
   costs.repeated<Op::post_add>("post, add, a block on every SM, own semaphores", sms, false, off);
   costs.repeated<Op::post_add>("post, add, a block on every SM, one semaphore", sms, true, off);
   costs.repeated<Op::wait_met>("wait that is met", 1, false, off);

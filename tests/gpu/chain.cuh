@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches the stages of a generated header by the plan's mechanism, directly and captured in a graph, without
-// a reset in between, and computes the reference on the host.
+// Launches the stages of a generated header by the plan's mechanism, directly and captured in a graph,
+// without a reset in between, and computes the reference on the host.
 #pragma once
 
 #include <array>
@@ -165,7 +165,8 @@ class ChainRun {
       if constexpr (is_fused<Chain>(0)) {
         Ios<stages> ios;
         for (int s = 0; s < stages; ++s) ios.of[s] = io_of(s, odd);
-        fused_kernel<Chain, All, Stage...><<<Chain::workers, k_words, 0, streams_[0]>>>(memory(), watch(), ios);
+        fused_kernel<Chain, All, Stage...>
+            <<<Chain::workers, k_words, 0, streams_[0]>>>(memory(), watch(), ios);
         ok(cudaGetLastError());
       }
       return;

@@ -23,7 +23,8 @@ constexpr unsigned k_seeds[] = {1, 20261121, 0xfeedbeef};
 
 using Words = std::vector<unsigned>;
 
-/// Plans of one pipeline compute the same: its reference is computed once in a process, beside the GPU's work.
+/// Plans of one pipeline compute the same: its reference is computed once in a process, beside the GPU's
+/// work.
 std::shared_future<Words> reference(std::string const& pipeline, unsigned seed, int launches,
                                     Words (*compute)(unsigned, int)) {
   static std::map<std::string, std::shared_future<Words>> known;

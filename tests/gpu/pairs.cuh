@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of two stages of so many tiles where tile i of one waits for tile i of the other: for tests and
-// benchmarks that play post against wait. The first is also awaited back: `there` posts set 0, `back` set 1.
+// Descriptions of two stages of so many tiles where tile i of one waits for tile i of the other: for tests
+// and benchmarks that play post against wait. The first is also awaited back: `there` posts set 0, `back`
+// set 1.
 #pragma once
 
 #include "tessera/sync.cuh"

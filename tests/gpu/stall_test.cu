@@ -88,9 +88,7 @@ TEST(GpuStall, MissingPostIsNamed) {
 
 /// Tickets that ask for two workers: the consumer's tile is drawn first.
 struct ConsumerFirst {
-  TESSERA_HOST_DEVICE static constexpr Ticket ticket_at(long long ticket) {
-    return {ticket == 0 ? 1 : 0, 0};
-  }
+  TESSERA_HOST_DEVICE static constexpr Ticket ticket_at(long long ticket) { return {ticket == 0 ? 1 : 0, 0}; }
 };
 struct TwoWorkers {
   static constexpr long long tickets = 2;

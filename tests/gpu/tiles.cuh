@@ -94,7 +94,8 @@ struct Reader {
 
 /// A word before anything of a producer went in.
 TESSERA_HOST_DEVICE inline unsigned first_value(Io const& io, int stage, long long block, int word) {
-  return mix(io.seed ^ mix(static_cast<unsigned>(block * k_words + word) + 0x10000u * static_cast<unsigned>(stage)));
+  return mix(io.seed ^
+             mix(static_cast<unsigned>(block * k_words + word) + 0x10000u * static_cast<unsigned>(stage)));
 }
 TESSERA_HOST_DEVICE inline unsigned with_feedback(Io const& io, unsigned value, long long block, int word) {
   return mix(value ^ io.feedback[block % io.feedback_blocks * k_words + (word * 5 + 2) % k_words]);

@@ -34,7 +34,8 @@ namespace tessera {
 /// Epochs: launch number e (from 0) waits for (e + 1) times the posts of one launch. A block learns e from
 /// memory when it starts: a ticket divided by the blocks of a launch; or, without tickets, the number of
 /// blocks of its lane (every 64th) that have left in all launches divided by the lane's blocks, where the
-/// quotient cannot change while the asking block is still there. Nobody resets anything and the host passes nothing.
+/// quotient cannot change while the asking block is still there. Nobody resets anything and the host passes
+/// nothing.
 template <class Description, class Watch = NoWatch, Scope S = Scope::device>
 class StageView {
  public:
@@ -186,8 +187,7 @@ class StageView {
         post_to(typename Description::Posts{});
         // Completion stays transitive: when this kernel is complete, so are all before it.
         if constexpr (Description::completes_after_previous || Description::waits_for_grid) pdl_wait();
-        if constexpr (counts_leaving)
-          count_one(left_counter());
+        if constexpr (counts_leaving) count_one(left_counter());
       }
     }
   }
