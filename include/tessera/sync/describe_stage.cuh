@@ -120,16 +120,21 @@ struct ChainMemory {
 
 /// Counters of a stage are a cache line apart: they are the most contended words of a launch.
 constexpr int k_counter_spacing = 16;
+/// Blocks that leave count themselves in this many words, so that a thousand of them do not queue for one.
+constexpr int k_left_lanes = 64;
 /// Length of ChainMemory::counters for so many stages.
 TESSERA_HOST_DEVICE constexpr long long counters_for(int stages) {
-  return 3LL * k_counter_spacing * (stages < 1 ? 1 : stages);
+  return (2LL + k_left_lanes) * k_counter_spacing * (stages < 1 ? 1 : stages);
 }
 
 namespace detail {
 
-enum class Counter : int { started = 0, left = 1, wait_kernels = 2 };
-TESSERA_HOST_DEVICE inline unsigned long long* counter(ChainMemory const& memory, int stage, Counter which) {
-  return memory.counters + (3LL * stage + static_cast<int>(which)) * k_counter_spacing;
+/// `left` is the first of k_left_lanes.
+enum class Counter : int { started = 0, wait_kernels = 1, left = 2 };
+TESSERA_HOST_DEVICE inline unsigned long long* counter(ChainMemory const& memory, int stage, Counter which,
+                                                       int lane = 0) {
+  return memory.counters +
+         ((2LL + k_left_lanes) * stage + static_cast<int>(which) + lane) * k_counter_spacing;
 }
 
 template <int Index, class List>

@@ -33,8 +33,9 @@ namespace tessera {
 ///
 /// Epochs: launch number e (from 0) waits for (e + 1) times the posts of one launch. A block learns e from
 /// memory when it starts: a ticket divided by the blocks of a launch; or, without tickets, the number of
-/// blocks that have left in all launches divided by the same number, where the quotient cannot change while
-/// the asking block is still there. Nobody resets anything and the host passes nothing.
+/// blocks of its lane (every 64th) that have left in all launches divided by the lane's blocks, where the
+/// quotient cannot change while the asking block is still there. Nobody resets anything and the host passes
+/// nothing.
 template <class Description, class Watch = NoWatch, Scope S = Scope::device>
 class StageView {
  public:
@@ -62,14 +63,21 @@ class StageView {
       if constexpr (Description::announces_start)
         if (is_leader<Group::block>())
           count_one(detail::counter(memory_, Description::index, detail::Counter::started));
-      if constexpr (needs_epoch)
-        epoch = static_cast<unsigned>(
-            load_counter(detail::counter(memory_, Description::index, detail::Counter::left)) / blocks);
+      if constexpr (needs_epoch) {
+        lane_ = static_cast<int>(static_cast<unsigned long long>(block) % lanes);
+        unsigned long long const left = load_counter(left_counter());
+        // Two divisions by constants instead of one by a variable.
+        epoch = static_cast<unsigned>(lane_ < blocks % lanes ? left / (blocks / lanes + 1)
+                                                             : left / (blocks / lanes));
+      }
     }
     return begin(block, epoch);
   }
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
   __device__ Tile start() {
+    // 64-bit arithmetic takes a short kernel a measurable part of its time.
+    if constexpr (blocks <= 0x7fffffff)
+      return start(static_cast<long long>(blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)));
     return start(blockIdx.x + 1LL * gridDim.x * (blockIdx.y + 1LL * gridDim.y * blockIdx.z));
   }
 #endif
@@ -78,7 +86,10 @@ class StageView {
   TESSERA_HOST_DEVICE Tile begin(long long block, unsigned epoch) {
     static_assert(RequireOrder<typename Description::Order>::met, "");
     epoch_ = epoch;
-    if constexpr (!Description::custom_order) {
+    if constexpr (!Description::custom_order && Description::splits == 1) {
+      split_ = 0;
+      tile_ = tile_of(Description::grid(), block);
+    } else if constexpr (!Description::custom_order) {
       split_ = static_cast<int>(block / tiles);
       tile_ = tile_of(Description::grid(), block % tiles);
     } else {
@@ -176,8 +187,7 @@ class StageView {
         post_to(typename Description::Posts{});
         // Completion stays transitive: when this kernel is complete, so are all before it.
         if constexpr (Description::completes_after_previous || Description::waits_for_grid) pdl_wait();
-        if constexpr (counts_leaving)
-          count_one(detail::counter(memory_, Description::index, detail::Counter::left));
+        if constexpr (counts_leaving) count_one(left_counter());
       }
     }
   }
@@ -187,6 +197,12 @@ class StageView {
                                       Description::BeforeStore::size > 0 || Description::plain_store;
   static constexpr bool counts_leaving = Description::start == Start::block_index && needs_epoch;
   static constexpr int operand_slots = Description::Operands::size > 0 ? Description::Operands::size : 1;
+
+  /// Block b counts in lane b % lanes when it leaves.
+  static constexpr int lanes = blocks < k_left_lanes ? static_cast<int>(blocks) : k_left_lanes;
+  TESSERA_HOST_DEVICE unsigned long long* left_counter() const {
+    return detail::counter(memory_, Description::index, detail::Counter::left, lane_);
+  }
 
   TESSERA_HOST_DEVICE unsigned long long draw_for_block() {
     auto* const counter = detail::counter(memory_, Description::index, detail::Counter::started);
@@ -272,6 +288,7 @@ class StageView {
   Watch watch_;
   Tile tile_;
   int split_ = 0;
+  int lane_ = 0;
   unsigned epoch_ = 0;
   long long last_[operand_slots] = {};
 };

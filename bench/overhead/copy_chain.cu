@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ordering costs where it can gain least (cuSync, section V): a copy, then a copy of the copy, each one
+// full wave of blocks at the highest occupancy, so that no block of the second finds room before blocks of
+// the first have left. All variants take turns, many times, as replays of graphs that keep the GPU busy.
+//
+//     copy_chain [--json <file>]
+#include <cstring>
+#include <functional>
+
+#include "copy_stages.cuh"
+#include "gpu/device.cuh"
+#include "report.cuh"
+
+namespace tessera::bench {
+namespace {
+
+using namespace tessera::gpu;
+
+constexpr int k_chains = 20;  // in one graph
+constexpr int k_sets = 20;    // of buffers, one for each chain of a graph
+constexpr int k_rounds = 31;  // of all variants in turn
+constexpr int k_most_words = 32 * k_threads;
+constexpr int k_words[] = {64, 128, 256, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192};
+
+struct Buffers {
+  /// One after the other: the chains of a graph use different parts, together far larger than the L2.
+  DeviceArray<uint4> a{static_cast<std::size_t>(k_blocks) * k_most_words * k_sets};
+  DeviceArray<uint4> b{static_cast<std::size_t>(k_blocks) * k_most_words * k_sets};
+  DeviceArray<uint4> c{static_cast<std::size_t>(k_blocks) * k_most_words * k_sets};
+  int set = 0;
+  DeviceArray<StallRecord> stall{1, 0};
+  DeviceArray<unsigned long long> wrong{1, 0};
+  cudaStream_t stream = nullptr;
+  cudaStream_t second = nullptr;
+  cudaEvent_t fork = nullptr;
+  cudaEvent_t join = nullptr;
+  Buffers() {
+    ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    ok(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+    ok(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+    ok(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
+  }
+};
+
+__global__ void fill_random(unsigned* words, long long count, unsigned seed) {
+  for (long long i = blockIdx.x * 1LL * blockDim.x + threadIdx.x; i < count;
+       i += 1LL * gridDim.x * blockDim.x) {
+    unsigned x = static_cast<unsigned>(i) * 0x9E3779B9u + seed;
+    x = (x ^ (x >> 16)) * 0x7feb352du;
+    words[i] = (x ^ (x >> 15)) * 0x846ca68bu;
+  }
+}
+__global__ void count_differences(unsigned const* x, unsigned const* y, long long count,
+                                  unsigned long long* wrong) {
+  unsigned long long mine = 0;
+  for (long long i = blockIdx.x * 1LL * blockDim.x + threadIdx.x; i < count;
+       i += 1LL * gridDim.x * blockDim.x)
+    mine += x[i] != y[i] ? 1 : 0;
+  if (mine != 0) atomicAdd(wrong, mine);
+}
+
+template <class Kernel, class... Args>
+void launch(Kernel* kernel, cudaStream_t stream, bool programmatic, Args... args) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = k_blocks;
+  config.blockDim = k_threads;
+  config.stream = stream;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = programmatic ? 1 : 0;
+  ok(cudaLaunchKernelEx(&config, kernel, args...));
+}
+
+/// Sleeps between polls: how much do waiting blocks disturb those that they wait for?
+template <unsigned Nanoseconds>
+struct SleepWatch {
+  struct Patience {};
+  TESSERA_HOST_DEVICE constexpr Patience begin() const { return {}; }
+  __device__ bool go_on(Patience&, WaitPlace const&, unsigned, unsigned) const {
+    __nanosleep(Nanoseconds);
+    return true;
+  }
+  static constexpr bool may_stop = false;
+};
+
+/// One way to run the chain: launches it once, for so many words a block.
+struct Variant {
+  std::string name;
+  std::function<void(int words)> run;
+  bool timed = true;
+};
+
+class Variants {
+ public:
+  explicit Variants(Buffers& buffers) : buffers_(buffers) {
+    preload(fill_random);
+    preload(count_differences);
+  }
+
+  void add_plain() {
+    preload(copy_plain);
+    add("plain kernels", [this](int words) {
+      auto const& [a, b, c] = pointers(words);
+      launch(copy_plain, buffers_.stream, false, static_cast<uint4 const*>(a), b, words);
+      launch(copy_plain, buffers_.stream, false, static_cast<uint4 const*>(b), c, words);
+    });
+  }
+
+  void add_plain_pdl() {
+    preload(copy_plain_pdl);
+    add("PDL by hand", [this](int words) {
+      auto const& [a, b, c] = pointers(words);
+      launch(copy_plain_pdl, buffers_.stream, false, static_cast<uint4 const*>(a), b, words, false);
+      launch(copy_plain_pdl, buffers_.stream, true, static_cast<uint4 const*>(b), c, words, true);
+    });
+  }
+
+  template <How H, bool Drawn, class Watch>
+  void add_stages(std::string const& name, Watch watch, bool timed = true) {
+    using First = CopyStage<0, H, Drawn>;
+    using Second = CopyStage<1, H, Drawn>;
+    auto* const first = copy<First, Watch>;
+    auto* const second = copy<Second, Watch>;
+    preload(first);
+    preload(second);
+    if constexpr (H == How::wait_kernel) preload(wait_kernel<Second, First>);
+    ChainMemory const memory = allocate();
+    add(
+        name,
+        [this, first, second, memory, watch](int words) {
+          auto const& [a, b, c] = pointers(words);
+          constexpr bool two_streams = H == How::wait_kernel;
+          cudaStream_t const stream = two_streams ? buffers_.second : buffers_.stream;
+          if constexpr (two_streams) {
+            ok(cudaEventRecord(buffers_.fork, buffers_.stream));
+            ok(cudaStreamWaitEvent(stream, buffers_.fork));
+          }
+          launch(first, buffers_.stream, false, StageView<First, Watch>(memory, watch),
+                 static_cast<uint4 const*>(a), b, words);
+          if constexpr (two_streams) {
+            wait_kernel<Second, First><<<1, 1, 0, stream>>>(memory);
+            ok(cudaGetLastError());
+          }
+          launch(second, stream, H == How::pdl || H == How::pdl_tiles,
+                 StageView<Second, Watch>(memory, watch), static_cast<uint4 const*>(b), c, words);
+          if constexpr (two_streams) {
+            ok(cudaEventRecord(buffers_.join, stream));
+            ok(cudaStreamWaitEvent(buffers_.stream, buffers_.join));
+          }
+        },
+        timed);
+  }
+
+  template <class Watch>
+  void add_fused(std::string const& name, Watch watch, bool timed = true) {
+    auto* const kernel = copy_fused<Watch>;
+    preload(kernel);
+    int blocks = 0;
+    cudaDeviceProp device;
+    ok(cudaGetDeviceProperties(&device, 0));
+    ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, k_threads, 0));
+    if (blocks * device.multiProcessorCount < k_blocks) {
+      std::printf("left out: %s (its %d workers are not resident at once)\n", name.c_str(), k_blocks);
+      return;
+    }
+    ChainMemory const memory = allocate();
+    add(
+        name,
+        [this, kernel, memory, watch](int words) {
+          auto const& [a, b, c] = pointers(words);
+          launch(kernel, buffers_.stream, false, memory, watch, static_cast<uint4 const*>(a), b, c, words);
+        },
+        timed);
+  }
+
+  std::vector<Variant> const& all() const { return variants_; }
+
+ private:
+  struct Pointers {
+    uint4* a;
+    uint4* b;
+    uint4* c;
+  };
+  /// Of this chain's set.
+  Pointers pointers(int words) const {
+    auto const offset = static_cast<std::size_t>(k_blocks) * static_cast<std::size_t>(words) *
+                        static_cast<std::size_t>(buffers_.set);
+    return {buffers_.a.get() + offset, buffers_.b.get() + offset, buffers_.c.get() + offset};
+  }
+  void add(std::string name, std::function<void(int)> run, bool timed = true) {
+    variants_.push_back({std::move(name), std::move(run), timed});
+  }
+  /// Zeroed once; freed with the process.
+  ChainMemory allocate() {
+    ChainMemory memory;
+    ok(cudaMalloc(&memory.semaphores, CopySet::count * sizeof(unsigned)));
+    ok(cudaMemset(memory.semaphores, 0, CopySet::count * sizeof(unsigned)));
+    auto const bytes = static_cast<std::size_t>(counters_for(2)) * sizeof(unsigned long long);
+    ok(cudaMalloc(&memory.counters, bytes));
+    ok(cudaMemset(memory.counters, 0, bytes));
+    return memory;
+  }
+  Buffers& buffers_;
+  std::vector<Variant> variants_;
+};
+
+/// Runs the graph on new data over poisoned buffers; throws unless all words arrive.
+void expect_copied(Buffers& buffers, std::string const& name, int words, int sets, unsigned seed,
+                   std::function<void()> const& run) {
+  long long const count = 4LL * k_blocks * words * sets;
+  fill_random<<<1056, 256, 0, buffers.stream>>>(reinterpret_cast<unsigned*>(buffers.a.get()), count, seed);
+  ok(cudaMemsetAsync(buffers.b.get(), 0x5A, static_cast<std::size_t>(count) * 4, buffers.stream));
+  ok(cudaMemsetAsync(buffers.c.get(), 0xA5, static_cast<std::size_t>(count) * 4, buffers.stream));
+  run();
+  ok(cudaMemsetAsync(buffers.wrong.get(), 0, sizeof(unsigned long long), buffers.stream));
+  count_differences<<<1056, 256, 0, buffers.stream>>>(reinterpret_cast<unsigned*>(buffers.a.get()),
+                                                      reinterpret_cast<unsigned*>(buffers.c.get()), count,
+                                                      buffers.wrong.get());
+  ok(cudaGetLastError());
+  ok(cudaStreamSynchronize(buffers.stream));
+  if (buffers.stall.download()[0].state != 0) throw std::runtime_error(name + ": a wait met its deadline");
+  auto const wrong = buffers.wrong.download()[0];
+  if (wrong != 0) throw std::runtime_error(name + ": " + std::to_string(wrong) + " words are wrong");
+}
+
+cudaGraphExec_t capture(Buffers& buffers, Variant const& variant, int words, int sets) {
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  ok(cudaStreamBeginCapture(buffers.stream, cudaStreamCaptureModeThreadLocal));
+  for (int i = 0; i < k_chains; ++i) {
+    buffers.set = i % sets;
+    variant.run(words);
+  }
+  ok(cudaStreamEndCapture(buffers.stream, &graph));
+  ok(cudaGraphInstantiate(&executable, graph, 0));
+  ok(cudaGraphDestroy(graph));
+  return executable;
+}
+
+/// All sizes, with the chains of a graph on so many sets of buffers in turn.
+void measure(Buffers& buffers, Variants const& variants, int sets, std::vector<Value>& values) {
+  cudaEvent_t begin, end;
+  ok(cudaEventCreate(&begin));
+  ok(cudaEventCreate(&end));
+  std::vector<std::vector<double>> table;
+  for (int const words : k_words) {
+    std::vector<cudaGraphExec_t> graphs;
+    std::vector<Variant const*> timed;
+    for (auto const& variant : variants.all()) {
+      auto* const graph = capture(buffers, variant, words, sets);
+      for (unsigned seed = 1; seed <= 3; ++seed)
+        expect_copied(buffers, variant.name, words, sets, seed,
+                      [&] { ok(cudaGraphLaunch(graph, buffers.stream)); });
+      if (!variant.timed) {
+        ok(cudaGraphExecDestroy(graph));
+        continue;
+      }
+      graphs.push_back(graph);
+      timed.push_back(&variant);
+    }
+    std::vector<std::vector<double>> us(timed.size());
+    for (int round = -3; round < k_rounds; ++round)
+      for (std::size_t k = 0; k < timed.size(); ++k) {
+        // Forth and back, from another start each round: no variant always follows the same one.
+        std::size_t const from = static_cast<std::size_t>(round + 3);
+        std::size_t const v = ((from % 2 == 0 ? k : timed.size() - 1 - k) + from) % timed.size();
+        ok(cudaGraphLaunch(graphs[v], buffers.stream));
+        ok(cudaEventRecord(begin, buffers.stream));
+        ok(cudaGraphLaunch(graphs[v], buffers.stream));
+        ok(cudaEventRecord(end, buffers.stream));
+        ok(cudaEventSynchronize(end));
+        float milliseconds = 0;
+        ok(cudaEventElapsedTime(&milliseconds, begin, end));
+        if (round >= 0) us[v].push_back(milliseconds * 1000.0 / k_chains);
+      }
+    for (std::size_t v = 0; v < timed.size(); ++v)
+      expect_copied(buffers, timed[v]->name, words, sets, 4,
+                    [&] { ok(cudaGraphLaunch(graphs[v], buffers.stream)); });
+    for (auto* graph : graphs) ok(cudaGraphExecDestroy(graph));
+
+    std::size_t base = 0;
+    for (std::size_t v = 0; v < timed.size(); ++v)
+      if (timed[v]->name == "plain kernels") base = v;
+    if (table.empty()) {
+      std::printf(
+          "us per chain of plain kernels, and all variants against it (rounds' medians; +: slower)\n");
+      std::printf("%8s %8s %7s", "KB/block", "us", "spread");
+      for (std::size_t v = 0; v < timed.size(); ++v)
+        if (v != base) std::printf(" | %s", timed[v]->name.c_str());
+      std::printf("\n");
+    }
+    double const base_us = median(us[base]);
+    std::string const size =
+        std::to_string(words * 16 / 1024) + " KB/block" + (sets == 1 ? ", one buffer" : "");
+    std::printf("%8d %8.2f %6.2f%%", words * 16 / 1024, base_us,
+                50 * (quantile(us[base], 0.75) - quantile(us[base], 0.25)) / base_us);
+    for (std::size_t v = 0; v < timed.size(); ++v) {
+      double const here = median(us[v]);
+      values.push_back({timed[v]->name + ", " + size, here, "us"});
+      values.push_back({timed[v]->name + ", " + size + ", quartile 1", quantile(us[v], 0.25), "us"});
+      values.push_back({timed[v]->name + ", " + size + ", quartile 3", quantile(us[v], 0.75), "us"});
+      if (v != base)
+        std::printf(" | %*s%+6.1f%%", static_cast<int>(timed[v]->name.size()) - 7, "",
+                    100 * (here / base_us - 1));
+    }
+    std::printf("\n");
+    table.emplace_back();
+  }
+  ok(cudaEventDestroy(begin));
+  ok(cudaEventDestroy(end));
+}
+
+int run(std::string const& json) {
+  cudaDeviceProp device;
+  ok(cudaGetDeviceProperties(&device, 0));
+  int per_sm = 0;
+  ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, copy_plain, k_threads, 0));
+  std::printf("%s: %d SMs, %d blocks of %d threads on each; %d blocks: %s\n", device.name,
+              device.multiProcessorCount, per_sm, k_threads, k_blocks,
+              per_sm * device.multiProcessorCount == k_blocks ? "one full wave" : "NOT one full wave");
+
+  Buffers buffers;
+  Variants variants(buffers);
+  NoWatch const off;
+  DeadlineWatch<> const on{buffers.stall.get(), 1'000'000'000};
+  // The watched twins go first: they would show a hang that the others cannot.
+  variants.add_stages<How::pdl_tiles, false>("PDL + tiles, T, deadline", on);
+  variants.add_stages<How::pdl_tiles, true>("watched", on, false);
+  variants.add_stages<How::wait_kernel, false>("watched", on, false);
+  variants.add_stages<How::wait_kernel, true>("watched", on, false);
+  variants.add_fused("fused, deadline", on);
+  variants.add_plain();
+  variants.add_plain_pdl();
+  variants.add_stages<How::stream_order, false>("stream order", off);
+  variants.add_stages<How::pdl, false>("PDL", off);
+  variants.add_stages<How::pdl_tiles, false>("PDL + tiles, T", off);
+  variants.add_stages<How::pdl_tiles, false>("T, 50 ns between polls", SleepWatch<50>{});
+  variants.add_stages<How::pdl_tiles, false>("T, 500 ns between polls", SleepWatch<500>{});
+  variants.add_stages<How::pdl_tiles, true>("PDL + tiles, tickets", off);
+  variants.add_stages<How::pdl_tiles, true>("tickets, 500 ns between polls", SleepWatch<500>{});
+  variants.add_stages<How::wait_kernel, false>("wait kernel, T", off);
+  variants.add_stages<How::wait_kernel, true>("wait kernel, tickets", off);
+  variants.add_fused("fused", off);
+
+  std::vector<Value> values;
+  std::printf("\nbuffers in turn, larger than the L2\n");
+  measure(buffers, variants, k_sets, values);
+  std::printf("\nthe same buffers each time: small ones stay in the L2\n");
+  measure(buffers, variants, 1, values);
+  if (!json.empty() && !write_json(json, values)) {
+    std::fprintf(stderr, "cannot write %s\n", json.c_str());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tessera::bench
+
+int main(int argc, char** argv) {
+  std::string json;
+  if (argc == 3 && std::strcmp(argv[1], "--json") == 0) json = argv[2];
+  if (argc != 1 && json.empty()) {
+    std::fprintf(stderr, "usage: copy_chain [--json <file>]\n");
+    return 2;
+  }
+  try {
+    return tessera::bench::run(json);
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names with values and units, as a table and as JSON.
+#pragma once
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace tessera::bench {
+
+struct Value {
+  std::string name;
+  double value;
+  std::string unit;
+};
+
+/// Writes [{"name": ..., "value": ..., "unit": ...}, ...]; false if the file cannot be written. Names hold no
+/// quotes.
+inline bool write_json(std::string const& path, std::vector<Value> const& values) {
+  std::FILE* const file = std::fopen(path.c_str(), "w");
+  if (file == nullptr) return false;
+  std::fprintf(file, "[\n");
+  for (std::size_t i = 0; i < values.size(); ++i)
+    std::fprintf(file, "  {\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"}%s\n", values[i].name.c_str(),
+                 values[i].value, values[i].unit.c_str(), i + 1 < values.size() ? "," : "");
+  std::fprintf(file, "]\n");
+  return std::fclose(file) == 0;
+}
+
+inline double quantile(std::vector<double> values, double part) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<std::size_t>(part * static_cast<double>(values.size() - 1) + 0.5)];
+}
+inline double median(std::vector<double> const& values) { return quantile(values, 0.5); }
+
+}  // namespace tessera::bench

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wait of the library and the same loop by hand: tests compare their machine code.
+#include "tessera/sync.cuh"
+
+extern "C" __global__ void wait_by_library(unsigned const* semaphore, unsigned target, int* done) {
+  tessera::wait_until<tessera::Scope::device>(semaphore, target, tessera::NoWatch{}, tessera::WaitPlace{});
+  *done = 1;
+}
+
+extern "C" __global__ void wait_by_hand(unsigned const* semaphore, unsigned target, int* done) {
+  unsigned seen;
+  asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(seen) : "l"(semaphore) : "memory");
+  while (static_cast<int>(seen - target) < 0)
+    asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(seen) : "l"(semaphore) : "memory");
+  *done = 1;
+}
