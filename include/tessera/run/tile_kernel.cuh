@@ -27,18 +27,13 @@ struct StageContext : Context {
   /// Everything that the tile reads through the operand. False: return at once.
   template <int I>
   TESSERA_HOST_DEVICE bool wait(OperandIndex<I> operand) {
-    if (!stopped && !view->wait_all(operand)) stopped = true;
-    return !stopped;
+    return !(stopped = stopped || !view->wait_all(operand));
   }
   template <int I>
   TESSERA_HOST_DEVICE bool wait(OperandIndex<I> operand, Tile const& producer) {
-    if (!stopped && !view->wait(operand, producer)) stopped = true;
-    return !stopped;
+    return !(stopped = stopped || !view->wait(operand, producer));
   }
-  TESSERA_HOST_DEVICE bool wait_before_store() {
-    if (!stopped && !view->wait_before_store()) stopped = true;
-    return !stopped;
-  }
+  TESSERA_HOST_DEVICE bool wait_before_store() { return !(stopped = stopped || !view->wait_before_store()); }
 };
 
 namespace detail {
@@ -52,8 +47,7 @@ TESSERA_HOST_DEVICE constexpr bool waits_itself(...) {
   return false;
 }
 template <class Function>
-TESSERA_HOST_DEVICE constexpr auto shared_bytes_of(int)
-    -> decltype(static_cast<int>(Function::shared_bytes)) {
+TESSERA_HOST_DEVICE constexpr auto shared_bytes_of(int) -> decltype(int(Function::shared_bytes)) {
   return Function::shared_bytes;
 }
 template <class Function>
