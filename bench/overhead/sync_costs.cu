@@ -33,19 +33,24 @@ __device__ void time_block(Span* spans, Body&& body) {
   if (threadIdx.x == 0) spans[blockIdx.x] = {begin, GlobalTimer::now(), clock64() - begin_cycles};
 }
 
-enum class Op { nothing, barrier, post_add, post_store, post_add_after_stores, wait_met, ticket };
+enum class Op { nothing, barrier, post_add, post_store, post_add_after_stores, wait_met, waits_met, ticket };
+
+/// Semaphores that one tile waits for in `waits_met`: a row of GPT-3's first GEMM in tiles of 256 columns.
+constexpr int k_row = 24;
 
 template <Op O, class Watch>
 __global__ void repeat(ChainMemory memory, Watch watch, unsigned* data, Span* spans, bool one_word) {
   using Adds = PairStage<k_most_blocks, 0>;
   using Stores = PairStage<k_most_blocks, 0, true>;
   using Waits = PairStage<k_most_blocks, 1>;
+  using Row = PairStage<k_most_blocks, 1, false, Start::worker, k_row>;
   using Draws = PairStage<k_most_blocks, 0, false, Start::ticket>;
   int const block = one_word ? 0 : static_cast<int>(blockIdx.x);
   Tile const tile{{block}};
   StageView<Adds, Watch> adds(memory, watch);
   StageView<Stores, Watch> stores(memory, watch);
   StageView<Waits, Watch> waits(memory, watch);
+  StageView<Row, Watch> row(memory, watch);
   StageView<Draws, Watch> draws(memory, watch);
   adds.begin(block, 0);
   time_block(spans, [&] {
@@ -64,6 +69,10 @@ __global__ void repeat(ChainMemory memory, Watch watch, unsigned* data, Span* sp
       if constexpr (O == Op::wait_met) {
         waits.begin(block, 0);
         waits.wait(operand_a, tile);
+      }
+      if constexpr (O == Op::waits_met) {
+        row.begin(block, 0);
+        row.wait_all(operand_a);
       }
       if constexpr (O == Op::ticket) draws.start();
     }
@@ -150,7 +159,7 @@ class Costs {
   }
   template <Op O, class Watch>
   void repeated(std::string const& name, int blocks, bool one_word, Watch watch) {
-    add(name, measure(memory_, blocks, 1, O == Op::wait_met ? 1 : 0, [&] {
+    add(name, measure(memory_, blocks, 1, O == Op::wait_met || O == Op::waits_met ? 1 : 0, [&] {
           repeat<O><<<blocks, k_threads>>>(memory_.chain(), watch, memory_.data.get(), memory_.spans.get(),
                                            one_word);
         }));
@@ -189,6 +198,8 @@ int run(std::string const& json) {
   costs.repeated<Op::wait_met>("wait that is met", 1, false, off);
   costs.repeated<Op::wait_met>("wait that is met, with deadline", 1, false, on);
   costs.repeated<Op::wait_met>("wait that is met, a block on every SM, one semaphore", sms, true, off);
+  costs.repeated<Op::waits_met>("wait for 24 semaphores that are met", 1, false, off);
+  costs.repeated<Op::waits_met>("wait for 24 semaphores that are met, with deadline", 1, false, on);
   costs.repeated<Op::ticket>("ticket", 1, false, off);
   costs.repeated<Op::ticket>("ticket, a block on every SM", sms, false, off);
   // First with a deadline: it would show that the pair hangs.

@@ -17,17 +17,18 @@ struct PairSet {
   static constexpr long long count = Tiles;
 };
 
-template <int Tiles, int First>
+/// Tile i reads `Reads` tiles from number i on.
+template <int Tiles, int First, int Reads>
 struct PairDependence {
   using Set = PairSet<Tiles, First>;
   static constexpr int accesses = 1;
   TESSERA_HOST_DEVICE static constexpr TileBox box(int, Tile const& tile) {
-    return cut_box(Set::grid(), {tile.at[0], tile.at[0] + 1});
+    return cut_box(Set::grid(), {tile.at[0], tile.at[0] + Reads});
   }
 };
 
 /// Stage `Index` posts to its own set and waits for the other's.
-template <int Tiles, int Index, bool PlainStore = false, Start How = Start::worker>
+template <int Tiles, int Index, bool PlainStore = false, Start How = Start::worker, int Reads = 1>
 struct PairStage {
   static constexpr int index = Index;
   TESSERA_HOST_DEVICE static constexpr TileGrid grid() { return {1, {Tiles, 1, 1, 1}}; }
@@ -43,7 +44,7 @@ struct PairStage {
   static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = false;
   static constexpr bool announces_start = false;
-  using Operands = tessera::Operands<After<PairDependence<Tiles, 1 - Index>>>;
+  using Operands = tessera::Operands<After<PairDependence<Tiles, 1 - Index, Reads>>>;
   using Posts = Sets<PairSet<Tiles, Index>>;
   using BeforeStore = Sets<>;
 };

@@ -2,23 +2,36 @@
 // Who acts together in a wait or a post. On the host every group is one thread.
 #pragma once
 
-#include "config.cuh"
+#include "memory.cuh"
 
 namespace tessera {
 
 /// `block`: every thread of the block calls; thread 0 acts. `warp`: all 32 lanes call; lane 0 acts.
-/// `thread`: the caller acts, alone.
+/// `thread`: the caller acts, alone. Waits for several semaphores are shared among the group.
 enum class Group { thread, warp, block };
 
-/// True for the thread that acts. x-linear over 1 to 3 block dimensions.
+/// Which of several semaphores a thread looks at when its group waits for all of them: number `first` and
+/// every `step`-th after it. Side by side, because one look takes a fifth of a microsecond.
+struct Share {
+  int first = 0;
+  int step = 1;
+};
+
+/// x-linear over 1 to 3 block dimensions.
+template <Group G>
+TESSERA_HOST_DEVICE inline Share share_of() {
+#if defined(__CUDA_ARCH__)
+  int const thread = static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+  if constexpr (G == Group::block) return {thread, static_cast<int>(blockDim.x * blockDim.y * blockDim.z)};
+  if constexpr (G == Group::warp) return {thread % 32, 32};
+#endif
+  return {};
+}
+
+/// True for the thread that acts.
 template <Group G>
 TESSERA_HOST_DEVICE inline bool is_leader() {
-#if defined(__CUDA_ARCH__)
-  unsigned const thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-  if constexpr (G == Group::block) return thread == 0;
-  if constexpr (G == Group::warp) return thread % 32 == 0;
-#endif
-  return true;
+  return share_of<G>().first == 0;
 }
 
 /// Barrier of the group: what any member wrote before is visible to all members after.
@@ -27,6 +40,21 @@ TESSERA_HOST_DEVICE inline void group_barrier() {
 #if defined(__CUDA_ARCH__)
   if constexpr (G == Group::block) __syncthreads();
   if constexpr (G == Group::warp) __syncwarp();
+#endif
+}
+
+/// Draws one ticket for the whole block: called by all its threads, thread 0 draws. `Again`: the block may
+/// have drawn here before, and a slow thread still has to read that ticket.
+template <bool Again>
+TESSERA_HOST_DEVICE inline unsigned long long draw_for_block(unsigned long long* counter) {
+#if defined(__CUDA_ARCH__)
+  __shared__ unsigned long long ticket;
+  if constexpr (Again) __syncthreads();
+  if (is_leader<Group::block>()) ticket = draw_ticket(counter);
+  __syncthreads();
+  return ticket;
+#else
+  return draw_ticket(counter);
 #endif
 }
 
@@ -42,6 +70,14 @@ TESSERA_HOST_DEVICE inline bool group_all(bool yes) {
   }
 #endif
   return yes;
+}
+
+/// The end of a group's wait: a barrier, and whether nobody's watch gave up.
+template <Group G, class Watch>
+TESSERA_HOST_DEVICE inline bool together(bool ok) {
+  if constexpr (Watch::may_stop) return group_all<G>(ok);
+  group_barrier<G>();
+  return true;
 }
 
 }  // namespace tessera

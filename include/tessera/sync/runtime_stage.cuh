@@ -86,7 +86,8 @@ class RuntimeStageView {
     unsigned epoch = 0;
     auto const blocks = static_cast<unsigned long long>(stage_.blocks());
     if (stage_.start == Start::ticket) {
-      unsigned long long const ticket = draw_for_block();
+      unsigned long long const ticket =
+          draw_for_block<false>(detail::counter(memory_, stage_.index, detail::Counter::started));
       block = static_cast<long long>(ticket % blocks);
       epoch = static_cast<unsigned>(ticket / blocks);
     } else {
@@ -136,12 +137,8 @@ class RuntimeStageView {
       return true;
     }
     if (!operand.has_set) return true;
-    bool ok = true;
-    if (is_leader<G>()) {
-      long long const index = operand.set.index_of(producer);
-      ok = wait_for(index, operand.set.posts_of(index));
-    }
-    return together<G>(ok);
+    long long const index = operand.set.index_of(producer);
+    return together<G, Watch>(!is_leader<G>() || wait_for(index, operand.set.posts_of(index)));
   }
 
   /// As StageView::wait_all: everything that this block's tile reads through the operand.
@@ -154,11 +151,8 @@ class RuntimeStageView {
       return true;
     }
     if (operand.offsets == nullptr) return true;
-    bool ok = true;
-    if (is_leader<G>())
-      ok = wait_for_each(operand.waits + operand.offsets[linear_],
-                         operand.offsets[linear_ + 1] - operand.offsets[linear_]);
-    return together<G>(ok);
+    return together<G, Watch>(wait_for_each<G>(operand.waits + operand.offsets[linear_],
+                                               operand.offsets[linear_ + 1] - operand.offsets[linear_]));
   }
 
   template <int I>
@@ -175,9 +169,7 @@ class RuntimeStageView {
       return true;
     }
     if (stage_.before_stores == 0) return true;
-    bool ok = true;
-    if (is_leader<G>()) ok = wait_for_each(stage_.before_store, stage_.before_stores);
-    return together<G>(ok);
+    return together<G, Watch>(wait_for_each<G>(stage_.before_store, stage_.before_stores));
   }
 
   template <Group G = Group::block>
@@ -200,31 +192,13 @@ class RuntimeStageView {
   }
 
  private:
-  TESSERA_HOST_DEVICE unsigned long long draw_for_block() {
-    auto* const counter = detail::counter(memory_, stage_.index, detail::Counter::started);
-#if defined(__CUDA_ARCH__)
-    __shared__ unsigned long long ticket;
-    if (is_leader<Group::block>()) ticket = draw_ticket(counter);
-    __syncthreads();
-    return ticket;
-#else
-    return draw_ticket(counter);
-#endif
-  }
-
-  template <Group G>
-  TESSERA_HOST_DEVICE bool together(bool ok) const {
-    if constexpr (Watch::may_stop) return group_all<G>(ok);
-    group_barrier<G>();
-    return true;
-  }
-
   TESSERA_HOST_DEVICE bool wait_for(long long index, unsigned posts) const {
     return wait_until<S>(memory_.semaphores + index, (epoch_ + 1u) * posts, watch_,
                          WaitPlace{stage_.index, linear_, index});
   }
+  template <Group G>
   TESSERA_HOST_DEVICE bool wait_for_each(RuntimeWait const* waits, int count) const {
-    for (int i = 0; i < count; ++i)
+    for (int i = share_of<G>().first; i < count; i += share_of<G>().step)
       if (!wait_for(waits[i].semaphore, waits[i].posts)) return false;
     return true;
   }
@@ -259,33 +233,17 @@ struct RuntimeDraw {
 template <class Blocks>
 TESSERA_HOST_DEVICE inline RuntimeDraw draw_next(RuntimeTickets const& tickets, ChainMemory const& memory,
                                                  int stages, Blocks const& blocks) {
-  auto* const counter = detail::counter(memory, 0, detail::Counter::started);
-#if defined(__CUDA_ARCH__)
-  __shared__ unsigned long long shared_ticket;
-  __syncthreads();
-  if (is_leader<Group::block>()) shared_ticket = draw_ticket(counter);
-  __syncthreads();
-  unsigned long long const ticket = shared_ticket;
-#else
-  unsigned long long const ticket = draw_ticket(counter);
-#endif
+  unsigned long long const ticket =
+      draw_for_block<true>(detail::counter(memory, 0, detail::Counter::started));
   auto const draws = static_cast<unsigned long long>(tickets.tickets + tickets.workers);
   RuntimeDraw result;
   result.epoch = static_cast<unsigned>(ticket / draws);
   auto mine = static_cast<long long>(ticket % draws);
   if (mine >= tickets.tickets) return result;
-  result.left = false;
-  if (tickets.table != nullptr) {
-    result.stage = tickets.table[2 * mine];
-    result.block = tickets.table[2 * mine + 1];
-    return result;
-  }
+  if (tickets.table != nullptr)
+    return {false, tickets.table[2 * mine], tickets.table[2 * mine + 1], result.epoch};
   for (int s = 0; s < stages; ++s) {
-    if (mine < blocks(s)) {
-      result.stage = s;
-      result.block = mine;
-      return result;
-    }
+    if (mine < blocks(s)) return {false, s, mine, result.epoch};
     mine -= blocks(s);
   }
   return result;

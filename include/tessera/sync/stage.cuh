@@ -56,7 +56,8 @@ class StageView {
     if constexpr (Description::triggers_at_start) pdl_trigger();
     unsigned epoch = 0;
     if constexpr (Description::start == Start::ticket) {
-      unsigned long long const ticket = draw_for_block();
+      unsigned long long const ticket =
+          draw_for_block<false>(detail::counter(memory_, Description::index, detail::Counter::started));
       block = static_cast<long long>(ticket % blocks);
       epoch = static_cast<unsigned>(ticket / blocks);
     } else if constexpr (Description::start == Start::block_index) {
@@ -123,7 +124,7 @@ class StageView {
       if (index == last_[I]) return true;
       bool ok = true;
       if (is_leader<G>()) ok = wait_for<Set>(index);
-      if (!together<G>(ok)) return false;
+      if (!together<G, Watch>(ok)) return false;
       last_[I] = index;
       return true;
     } else {
@@ -132,7 +133,7 @@ class StageView {
   }
 
   /// The same for all producer tiles that this block's tile reads through the operand, with one barrier at
-  /// the end. What a tile function's caller uses.
+  /// the end. The group's threads poll side by side. What a tile function's caller uses.
   template <Group G = Group::block, int I>
   TESSERA_HOST_DEVICE bool wait_all(OperandIndex<I>) {
     using Entry = typename detail::OperandAt<I, typename Description::Operands>::type;
@@ -142,9 +143,7 @@ class StageView {
       pdl_wait();
       return true;
     } else if constexpr (detail::has_sets<Entry>) {
-      bool ok = true;
-      if (is_leader<G>()) ok = wait_for_entry(static_cast<Entry*>(nullptr));
-      return together<G>(ok);
+      return together<G, Watch>(wait_for_entry(static_cast<Entry*>(nullptr), share_of<G>()));
     } else {
       return true;
     }
@@ -166,9 +165,7 @@ class StageView {
       pdl_wait();
       return true;
     } else if constexpr (Description::BeforeStore::size > 0) {
-      bool ok = true;
-      if (is_leader<G>()) ok = wait_for_sets(typename Description::BeforeStore{});
-      return together<G>(ok);
+      return together<G, Watch>(wait_for_sets(typename Description::BeforeStore{}, share_of<G>()));
     } else {
       return true;
     }
@@ -204,25 +201,6 @@ class StageView {
     return detail::counter(memory_, Description::index, detail::Counter::left, lane_);
   }
 
-  TESSERA_HOST_DEVICE unsigned long long draw_for_block() {
-    auto* const counter = detail::counter(memory_, Description::index, detail::Counter::started);
-#if defined(__CUDA_ARCH__)
-    __shared__ unsigned long long ticket;
-    if (is_leader<Group::block>()) ticket = draw_ticket(counter);
-    __syncthreads();
-    return ticket;
-#else
-    return draw_ticket(counter);
-#endif
-  }
-
-  template <Group G>
-  TESSERA_HOST_DEVICE bool together(bool ok) const {
-    if constexpr (Watch::may_stop) return group_all<G>(ok);
-    group_barrier<G>();
-    return true;
-  }
-
   template <class Set>
   TESSERA_HOST_DEVICE bool wait_for(long long index) const {
     unsigned const target = (epoch_ + 1u) * Set::posts_of(index);
@@ -231,39 +209,38 @@ class StageView {
   }
 
   template <class... Dependence>
-  TESSERA_HOST_DEVICE bool wait_for_entry(After<Dependence...>*) const {
-    return (wait_for_dependence<Dependence>() && ...);
+  TESSERA_HOST_DEVICE bool wait_for_entry(After<Dependence...>*, Share const& share) const {
+    long long taken = 0;
+    return (wait_for_dependence<Dependence>(share, taken) && ...);
   }
 
   template <class Dependence>
-  TESSERA_HOST_DEVICE bool wait_for_dependence() const {
+  TESSERA_HOST_DEVICE bool wait_for_dependence(Share const& share, long long& taken) const {
     if constexpr (detail::is_set<typename Dependence::Set>) {
       for (int access = 0; access < Dependence::accesses; ++access)
-        if (!wait_for_box<SetOf<typename Dependence::Set>>(Dependence::box(access, tile_))) return false;
+        if (!wait_for_box<SetOf<typename Dependence::Set>>(Dependence::box(access, tile_), share, taken))
+          return false;
     }
     return true;
   }
 
   template <class Set>
-  TESSERA_HOST_DEVICE bool wait_for_box(TileBox const& box) const {
+  TESSERA_HOST_DEVICE bool wait_for_box(TileBox const& box, Share const& share, long long& taken) const {
     if (box.empty()) return true;
     long long const waits = Set::waits_in(box);
-    long long before = -1;
-    for (long long i = 0; i < waits; ++i) {
-      long long const index = Set::wait_in(box, i);
-      if (index != before && !wait_for<Set>(index)) return false;
-      before = index;
-    }
+    for (long long i = share.first - taken; i < waits; i += share.step)
+      if (i >= 0 && !wait_for<Set>(Set::wait_in(box, i))) return false;
+    taken += waits;
     return true;
   }
 
   template <class... Set>
-  TESSERA_HOST_DEVICE bool wait_for_sets(Sets<Set...>) const {
-    return (wait_for_set<Set>() && ...);
+  TESSERA_HOST_DEVICE bool wait_for_sets(Sets<Set...>, Share const& share) const {
+    return (wait_for_set<Set>(share) && ...);
   }
   template <class Set>
-  TESSERA_HOST_DEVICE bool wait_for_set() const {
-    for (long long i = 0; i < Set::count; ++i)
+  TESSERA_HOST_DEVICE bool wait_for_set(Share const& share) const {
+    for (long long i = share.first; i < Set::count; i += share.step)
       if (!wait_for<SetOf<Set>>(Set::first + i)) return false;
     return true;
   }

@@ -55,17 +55,8 @@ class Worker {
 
   /// Draws the next block; false when there is none left. Called by all threads of the block.
   TESSERA_HOST_DEVICE bool next() {
-    auto* const counter = detail::counter(memory_, 0, detail::Counter::started);
-#if defined(__CUDA_ARCH__)
-    __shared__ unsigned long long shared_ticket;
-    // The barrier before keeps a slow thread's read of the last ticket ahead of this write.
-    __syncthreads();
-    if (is_leader<Group::block>()) shared_ticket = draw_ticket(counter);
-    __syncthreads();
-    unsigned long long const ticket = shared_ticket;
-#else
-    unsigned long long const ticket = draw_ticket(counter);
-#endif
+    unsigned long long const ticket =
+        draw_for_block<true>(detail::counter(memory_, 0, detail::Counter::started));
     epoch_ = static_cast<unsigned>(ticket / draws_);
     long long const mine = static_cast<long long>(ticket % draws_);
     if (mine >= Chain::tickets) return false;
