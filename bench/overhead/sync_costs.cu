@@ -3,10 +3,12 @@
 //
 //     sync_costs [--json <file>]
 #include <cstring>
+#include <type_traits>
 
 #include "gpu/device.cuh"
 #include "gpu/pairs.cuh"
 #include "report.cuh"
+#include "tessera/sync/data_token.cuh"
 
 namespace tessera::bench {
 namespace {
@@ -106,6 +108,81 @@ __global__ void ping_pong(ChainMemory memory, Watch watch, Span* spans) {
   if (threadIdx.x == 0) spans[blockIdx.x] = {begin, GlobalTimer::now(), clock64() - begin_cycles};
 }
 
+/// A hop with what hops are for: every thread of one block hands an item to a thread of the other, which has
+/// a block barrier behind its read, as a tile that is shared by the block needs it. `Counter`: stored,
+/// posted, waited for, loaded.
+struct Counter {
+  uint4 words;
+};
+template <class Item, class Watch>
+__global__ void ping_pong_data(ChainMemory memory, Watch watch, Item* there_items, Item* back_items,
+                               unsigned* sink, Span* spans) {
+  using There = PairStage<1, 0>;
+  using Back = PairStage<1, 1>;
+  constexpr bool by_counter = std::is_same_v<Item, Counter>;
+  int const thread = static_cast<int>(threadIdx.x);
+  int const other = (thread + 33) % k_threads;
+  bool const first = blockIdx.x == 0;
+  Item* const mine = first ? there_items : back_items;
+  Item* const others = first ? back_items : there_items;
+  Tile const tile{{0}};
+  StageView<There, Watch> there(memory, watch);
+  StageView<Back, Watch> back(memory, watch);
+  unsigned carried = static_cast<unsigned>(thread);
+  auto send = [&](unsigned round) {
+    if constexpr (by_counter) {
+      mine[thread].words = make_uint4(carried, round, carried, round);
+      if (first) {
+        there.begin(0, round);
+        there.post();
+      } else {
+        back.begin(0, round);
+        back.post();
+      }
+    } else {
+      Item item;
+      if constexpr (std::is_same_v<Item, MarkedWords>)
+        item.word[0] = item.word[3] = carried;
+      else
+        item.payload[0] = carried;
+      put(mine + thread, item, round);
+    }
+  };
+  auto receive = [&](unsigned round) {
+    if constexpr (by_counter) {
+      if (first) {
+        if (!there.wait(operand_a, tile)) return false;
+      } else {
+        back.begin(0, round);
+        if (!back.wait(operand_a, tile)) return false;
+      }
+      uint4 const words = others[other].words;
+      carried += words.x ^ words.y ^ words.w;
+      __syncthreads();
+      return true;
+    } else {
+      Item items[1];
+      bool const ok = take(others + other, 1, round, items, watch, WaitPlace{});
+      if constexpr (std::is_same_v<Item, MarkedWords>)
+        carried += items[0].word[3];
+      else
+        carried += items[0].payload[0];
+      if constexpr (Watch::may_stop) return __syncthreads_and(ok) != 0;
+      __syncthreads();
+      return true;
+    }
+  };
+  unsigned long long const begin = GlobalTimer::now();
+  long long const begin_cycles = clock64();
+  for (unsigned round = 0; round < k_repeats; ++round) {
+    if (first) send(round);
+    if (!receive(round)) return;
+    if (!first) send(round);
+  }
+  sink[blockIdx.x * k_threads + threadIdx.x] = carried;
+  if (threadIdx.x == 0) spans[blockIdx.x] = {begin, GlobalTimer::now(), clock64() - begin_cycles};
+}
+
 struct Memory {
   DeviceArray<unsigned> semaphores{2 * k_most_blocks, 0};
   DeviceArray<unsigned long long> counters{static_cast<std::size_t>(counters_for(2)), 0};
@@ -117,6 +194,7 @@ struct Memory {
   void zero() {
     semaphores.fill(0);
     counters.fill(0);
+    data.fill(0);
   }
 };
 
@@ -170,6 +248,14 @@ class Costs {
           ping_pong<Whole><<<2, Whole ? k_threads : 32>>>(memory_.chain(), watch, memory_.spans.get());
         }));
   }
+  template <class Item, class Watch>
+  void hop_with_data(std::string const& name, Watch watch) {
+    auto* const there = reinterpret_cast<Item*>(memory_.data.get());
+    add(name, measure(memory_, 2, 2, 0, [&] {
+          ping_pong_data<Item><<<2, k_threads>>>(memory_.chain(), watch, there, there + 4 * k_threads,
+                                                 memory_.data.get() + 64 * k_threads, memory_.spans.get());
+        }));
+  }
   Memory const& memory() const { return memory_; }
   std::vector<Value> const& values() const { return values_; }
 
@@ -195,6 +281,7 @@ int run(std::string const& json) {
                                             false, off);
   costs.repeated<Op::post_add>("post, add, a block on every SM, own semaphores", sms, false, off);
   costs.repeated<Op::post_add>("post, add, a block on every SM, one semaphore", sms, true, off);
+  costs.repeated<Op::post_add_after_stores>("post, add, after 4 KB of stores, with deadline", 1, false, on);
   costs.repeated<Op::wait_met>("wait that is met", 1, false, off);
   costs.repeated<Op::wait_met>("wait that is met, with deadline", 1, false, on);
   costs.repeated<Op::wait_met>("wait that is met, a block on every SM, one semaphore", sms, true, off);
@@ -207,6 +294,14 @@ int run(std::string const& json) {
   costs.hop<true>("hop between two SMs", off);
   costs.hop<false>("hop between two SMs, one thread each, with deadline", on);
   costs.hop<false>("hop between two SMs, one thread each", off);
+  costs.hop_with_data<Counter>("hop with 4 KB, semaphore, with deadline", on);
+  costs.hop_with_data<Counter>("hop with 4 KB, semaphore", off);
+  costs.hop_with_data<MarkedWords>("hop with 4 KB, token in each element, with deadline", on);
+  costs.hop_with_data<MarkedWords>("hop with 4 KB, token in each element", off);
+  costs.hop_with_data<Packet<3>>("hop with 3 KB in packets of 16 bytes, with deadline", on);
+  costs.hop_with_data<Packet<3>>("hop with 3 KB in packets of 16 bytes", off);
+  costs.hop_with_data<Packet<1>>("hop with 1 KB in packets of 8 bytes, with deadline", on);
+  costs.hop_with_data<Packet<1>>("hop with 1 KB in packets of 8 bytes", off);
   if (!json.empty() && !write_json(json, costs.values())) {
     std::fprintf(stderr, "cannot write %s\n", json.c_str());
     return 1;

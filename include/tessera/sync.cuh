@@ -3,6 +3,7 @@
 // works with nvcc, NVRTC, and as host code with g++ and clang++. docs/sync.md explains it.
 #pragma once
 
+#include "sync/chain_memory.cuh"
 #include "sync/describe_stage.cuh"
 #include "sync/group.cuh"
 #include "sync/launch.cuh"

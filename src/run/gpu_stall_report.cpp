@@ -5,6 +5,7 @@
 #include <map>
 
 #include "tessera/run/stall.hpp"
+#include "tessera/sync/data_token.cuh"
 
 namespace tessera {
 namespace {
@@ -145,6 +146,13 @@ Diagnostic stall_report(Plan const& plan, StallRecord const& record, std::span<u
     return report;
   }
   auto const waiting = place_of(consumer, record.tile);
+  if (record.semaphore == k_data_token) {
+    report.message = fmt::format("{} waits for data that a stage before it writes: token {}, expected {}",
+                                 waiting, record.seen, record.expected);
+    report.notes = {fmt::format("gave up after {:.3g} s", seconds)};
+    report.suggestion = "see that every item of the buffer is written with put() once in every launch";
+    return report;
+  }
   auto const* const set = set_with(plan, record.semaphore);
   if (set == nullptr) {
     report.message =

@@ -26,9 +26,9 @@ int operand_index(Stage const& stage, std::string const& name) {
   return name.size() == 1 && name[0] >= 'a' && name[0] < 'a' + k_runtime_operands ? name[0] - 'a' : -1;
 }
 
-RuntimeSet runtime_set(Plan const& plan, SemaphoreSet const& set) {
+RuntimeSet set_of(Plan const& plan, SemaphoreSet const& set) {
   auto const& producer = plan.pipeline.stages[static_cast<std::size_t>(set.producer)];
-  return {set.map, producer.tile_grid(), producer.splits, set.first};
+  return runtime_set(set.map, producer.tile_grid(), producer.splits, set.first);
 }
 
 /// Tables of one stage; grows `tables`.
@@ -43,6 +43,8 @@ class StageTables {
   Expected<void> add() {
     if (stage_.tiles() >= k_most)
       return too_much(plan_, stage_.where, fmt::format("{} has {} tiles", stage_.name, stage_.tiles()));
+    if (stage_.blocks() >= k_most)
+      return too_much(plan_, stage_.where, fmt::format("{} has {} blocks", stage_.name, stage_.blocks()));
     switches();
     order();
     if (auto done = operands(); !done) return done;
@@ -97,7 +99,7 @@ class StageTables {
       int const set = plan_.dependences[d].semaphore_set;
       if (!entry.produced && set >= 0) {
         entry.has_set = true;
-        entry.set = runtime_set(plan_, plan_.semaphores[static_cast<std::size_t>(set)]);
+        entry.set = set_of(plan_, plan_.semaphores[static_cast<std::size_t>(set)]);
       }
       entry.produced = true;
       if (set >= 0) by_operand[operand].push_back(static_cast<int>(d));
@@ -134,10 +136,12 @@ class StageTables {
   Expected<void> posts() {
     for (auto const& set : plan_.semaphores) {
       if (set.producer != index_) continue;
+      if (set.first + set.count >= k_most)
+        return too_much(plan_, stage_.where, fmt::format("{} semaphores", set.first + set.count));
       if (result_.posts == k_runtime_sets)
         return too_much(plan_, stage_.where,
                         fmt::format("{} posts to more than {} semaphore sets", stage_.name, k_runtime_sets));
-      result_.post[result_.posts++] = runtime_set(plan_, set);
+      result_.post[result_.posts++] = set_of(plan_, set);
     }
     return {};
   }
@@ -146,10 +150,11 @@ class StageTables {
     for (auto const& edge : plan_.reuse_edges) {
       if (edge.writer != index_ || edge.semaphore_set < 0) continue;
       auto const& set = plan_.semaphores[static_cast<std::size_t>(edge.semaphore_set)];
-      auto const described = runtime_set(plan_, set);
+      auto const& producer = plan_.pipeline.stages[static_cast<std::size_t>(set.producer)];
       if (places_.before_store < 0) places_.before_store = static_cast<std::int64_t>(tables_.waits.size());
       for (std::int64_t i = 0; i < set.count; ++i) {
-        tables_.waits.push_back({static_cast<int>(set.first + i), described.posts_of(set.first + i)});
+        auto const posts = set.map.tiles_of(producer.tile_grid(), i) * producer.splits;
+        tables_.waits.push_back({static_cast<int>(set.first + i), static_cast<unsigned>(posts)});
         ++result_.before_stores;
       }
       needs_epoch_ = true;

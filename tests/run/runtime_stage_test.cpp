@@ -163,5 +163,33 @@ TEST(Recorded, AStageOfAGeneratedHeaderPostsAsItDoesWithoutStamps) {
   EXPECT_EQ(semaphores[at], 1u);
 }
 
+TEST(RuntimeSet, AgreesWithThePolicysMapForEveryTile) {
+  Grouping const groupings[] = {Grouping::each, Grouping::all, Grouping::block, Grouping::stride};
+  TileGrid const grid{3, {7, 5, 4, 1}};
+  for (int trial = 0; trial < 4 * 4 * 4 * 4; ++trial) {
+    SemaphoreMap map;
+    // All groupings of two dimensions, with widths that do and do not divide the extents, and beyond them.
+    map.dimension[0] = {groupings[trial % 4], 1 + trial / 16 % 9};
+    map.dimension[1] = {groupings[trial / 4 % 4], 1 + trial % 6};
+    map.dimension[2] = {groupings[trial / 16 % 4], 3};
+    auto const set = runtime_set(map, grid, 2, 1000);
+    for (long long linear = 0; linear < grid.tiles(); ++linear) {
+      auto const tile = tile_of(grid, linear);
+      auto const semaphore = map.semaphore_of(grid, tile);
+      ASSERT_EQ(set.index_of(tile), 1000 + semaphore) << trial << ", tile " << linear;
+      ASSERT_EQ(set.posts_of(tile), 2 * map.tiles_of(grid, semaphore)) << trial << ", tile " << linear;
+    }
+  }
+  // Coordinates at the end of what 31 bits hold.
+  TileGrid const wide{1, {0x7ffffffe, 1, 1, 1}};
+  for (int const width : {3, 7, 641, 0x10001, 0x7ffffff}) {
+    SemaphoreMap map;
+    map.dimension[0] = {Grouping::block, width};
+    auto const set = runtime_set(map, wide, 1, 0);
+    for (int const at : {0, width - 1, width, 0x7ffffffd, 0x7ffffffd / width * width - 1})
+      EXPECT_EQ(set.index_of(Tile{{at}}), at / width);
+  }
+}
+
 }  // namespace
 }  // namespace tessera

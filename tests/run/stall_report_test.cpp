@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text of a hang report, from semaphore values as a GPU would leave them.
 #include "tessera/run/stall.hpp"
+#include "tessera/sync/data_token.cuh"
 
 #include <gtest/gtest.h>
 
@@ -100,6 +101,14 @@ TEST(StallReport, WaitKernelAndUnknownSemaphore) {
             "expected");
   EXPECT_EQ(stall_report(plan, record_of(1, 0, 77, 0, 1), {}).message,
             "gemm2 tile (0, 0) waits for semaphore 77, which no stage posts to");
+}
+
+TEST(StallReport, DataThatCarriesItsToken) {
+  auto const report = stall_report(plan_of(Policy::row_sync), record_of(1, 50, k_data_token, 2, 3), {});
+  EXPECT_EQ(report.message,
+            "gemm2 tile (2, 1) waits for data that a stage before it writes: token 2, expected 3");
+  EXPECT_EQ(report.suggestion,
+            "see that every item of the buffer is written with put() once in every launch");
 }
 
 TEST(SemaphoreName, SaysWhichTiles) {

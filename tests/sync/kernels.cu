@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every call of the device library in kernels: compiled by nvcc for sm_80 and sm_90a, and by NVRTC.
 #include "tessera/sync.cuh"
+#include "tessera/sync/data_token.cuh"
 
 #include "golden/attention.cuh"
 #include "golden/convolution.cuh"
@@ -48,6 +49,24 @@ __global__ void specialized(Stage stage, float* out) {
   __syncthreads();
   if (threadIdx.x == 0) stage.template post<Group::thread>();
 }
+
+/// The other kind of token, four items in flight for each thread.
+template <class Item, class Watch>
+__global__ void through_data(Item const* in, Item* out, unsigned* numbers, Watch watch) {
+  LaunchNumber const number{numbers + blockIdx.x};
+  unsigned const epoch = number.read();
+  Item items[4];
+  bool const ok = take(in + threadIdx.x, blockDim.x, epoch, items, watch, WaitPlace{});
+  for (int i = 0; i < 4; ++i) put(out + threadIdx.x + i * blockDim.x, items[i], epoch);
+  __syncthreads();
+  if (ok && threadIdx.x == 0) number.finish(epoch);
+}
+#define INSTANTIATE_DATA(item)                                                   \
+  template __global__ void through_data(item const*, item*, unsigned*, NoWatch); \
+  template __global__ void through_data(item const*, item*, unsigned*, DeadlineWatch<>);
+INSTANTIATE_DATA(Packet<1>)
+INSTANTIATE_DATA(Packet<3>)
+INSTANTIATE_DATA(MarkedWords)
 
 template <class Chain, class First, class Second>
 __global__ void persistent(ChainMemory memory, float* out) {

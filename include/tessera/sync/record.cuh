@@ -3,8 +3,9 @@
 // compiled with the plain view pays nothing.
 #pragma once
 
-#include "describe_stage.cuh"
+#include "chain_memory.cuh"
 #include "group.cuh"
+#include "tile.cuh"
 #include "wait.cuh"
 
 namespace tessera {

@@ -3,9 +3,10 @@
 // that the host fills from a plan (run/describe.hpp). Costs a few table look-ups that StageView's types save.
 #pragma once
 
-#include "describe_stage.cuh"
+#include "chain_memory.cuh"
 #include "group.cuh"
 #include "launch.cuh"
+#include "policy.cuh"
 #include "wait.cuh"
 
 namespace tessera {
@@ -16,20 +17,79 @@ constexpr long long k_no_semaphore = -1;
 constexpr int k_runtime_operands = 4;
 constexpr int k_runtime_sets = 4;
 
-/// Semaphores of one producer under one policy.
-struct RuntimeSet {
-  SemaphoreMap map;
-  TileGrid grid;        ///< the producer's
-  int splits = 1;       ///< the producer's
-  long long first = 0;  ///< index in the plan's array
+/// One dimension of a set: coordinate c is at `scale` times c / width, or times c % width under `rest`.
+struct RuntimeDimension {
+  int width = 1;
+  int scale = 0;  ///< 0: all coordinates share
+  int extent = 1;
+  int whole = 1;  ///< extent / width
+  bool rest = false;
+  unsigned long long reciprocal = 0;  ///< ceil(2^64 / width); a width of 1 is not divided by
 
-  TESSERA_HOST_DEVICE constexpr long long index_of(Tile const& tile) const {
-    return first + map.semaphore_of(grid, tile);
+  TESSERA_HOST_DEVICE constexpr int quotient(int at) const {
+    if (width == 1) return at;
+    // The upper 64 bits of a product of 32 and 64 bits.
+    unsigned long long const c = static_cast<unsigned>(at);
+    return static_cast<int>((c * (reciprocal >> 32) + (c * (reciprocal & 0xffffffffu) >> 32)) >> 32);
   }
-  TESSERA_HOST_DEVICE constexpr unsigned posts_of(long long index) const {
-    return static_cast<unsigned>(map.tiles_of(grid, index - first) * splits);
+  TESSERA_HOST_DEVICE constexpr int index(int at) const {
+    int const group = quotient(at);
+    return scale * (rest ? at - group * width : group);
+  }
+  /// How many coordinates share this one's semaphore.
+  TESSERA_HOST_DEVICE constexpr int members(int at) const {
+    if (scale == 0) return extent;
+    int const first = quotient(at) * width;
+    if (rest) return whole + (at - first < extent - whole * width ? 1 : 0);
+    return extent - first < width ? extent - first : width;
   }
 };
+
+/// Semaphores of one producer under one policy, in a form that costs a kernel little code: with a policy's
+/// own maps a stage had 5500 instructions, and blocks that live for microseconds waited for them to be
+/// fetched.
+struct RuntimeSet {
+  RuntimeDimension dimension[k_max_rank];
+  int first = 0;  ///< index in the plan's array
+  int splits = 1;
+
+  TESSERA_HOST_DEVICE constexpr int index_of(Tile const& tile) const {
+    int index = first;
+    for (int d = 0; d < k_max_rank; ++d) index += dimension[d].index(tile.at[d]);
+    return index;
+  }
+  /// Posts per launch to the tile's semaphore.
+  TESSERA_HOST_DEVICE constexpr unsigned posts_of(Tile const& tile) const {
+    int posts = splits;
+    for (int d = 0; d < k_max_rank; ++d) posts *= dimension[d].members(tile.at[d]);
+    return static_cast<unsigned>(posts);
+  }
+};
+
+/// A policy's map over a producer's grid, as a RuntimeSet. Precondition: fewer than 2^31 semaphores and
+/// tiles.
+TESSERA_HOST_DEVICE constexpr RuntimeSet runtime_set(SemaphoreMap const& map, TileGrid const& grid,
+                                                     int splits, long long first) {
+  RuntimeSet set;
+  set.first = static_cast<int>(first);
+  set.splits = splits;
+  int scale = 1;
+  for (int d = 0; d < k_max_rank; ++d) {
+    auto const& from = map.dimension[d];
+    auto& to = set.dimension[d];
+    bool const divides = from.grouping == Grouping::block || from.grouping == Grouping::stride;
+    to.extent = grid.extent[d];
+    to.width = divides ? from.width : 1;
+    to.rest = from.grouping == Grouping::stride;
+    to.whole = to.extent / to.width;
+    if (to.width > 1) to.reciprocal = ~0ULL / static_cast<unsigned>(to.width) + 1;
+    int const count = from.count(to.extent);
+    // One semaphore along the dimension, whatever the grouping says.
+    to.scale = count == 1 ? 0 : scale;
+    scale *= count;
+  }
+  return set;
+}
 
 /// One wait: the semaphore and its posts per launch.
 struct RuntimeWait {
@@ -107,16 +167,24 @@ class RuntimeStageView {
 
   TESSERA_HOST_DEVICE Tile begin(long long block, unsigned epoch) {
     epoch_ = epoch;
+    // In 32 bits, as RuntimeSet: describe_stages() refuses stages of 2^31 blocks.
+    auto const number = static_cast<unsigned>(block);
     if (!stage_.custom_order) {
-      long long const tiles = stage_.grid.tiles();
-      split_ = static_cast<int>(block / tiles);
-      linear_ = block % tiles;
+      auto const tiles = static_cast<unsigned>(stage_.grid.tiles());
+      split_ = static_cast<int>(number / tiles);
+      linear_ = static_cast<int>(number % tiles);
     } else {
-      split_ = static_cast<int>(block % stage_.splits);
-      long long const position = block / stage_.splits;
+      auto const splits = static_cast<unsigned>(stage_.splits);
+      split_ = static_cast<int>(number % splits);
+      auto const position = static_cast<int>(number / splits);
       linear_ = stage_.order != nullptr ? stage_.order[position] : position;
     }
-    tile_ = tile_of(stage_.grid, linear_);
+    auto rest = static_cast<unsigned>(linear_);
+    for (int d = 0; d < k_max_rank; ++d) {
+      auto const extent = static_cast<unsigned>(stage_.grid.extent[d]);
+      tile_.at[d] = static_cast<int>(rest % extent);
+      rest /= extent;
+    }
     return tile_;
   }
 
@@ -137,8 +205,8 @@ class RuntimeStageView {
       return true;
     }
     if (!operand.has_set) return true;
-    long long const index = operand.set.index_of(producer);
-    return together<G, Watch>(!is_leader<G>() || wait_for(index, operand.set.posts_of(index)));
+    return together<G, Watch>(!is_leader<G>() ||
+                              wait_for(operand.set.index_of(producer), operand.set.posts_of(producer)));
   }
 
   /// As StageView::wait_all: everything that this block's tile reads through the operand.
@@ -181,8 +249,8 @@ class RuntimeStageView {
     for (int i = 0; i < k_runtime_sets; ++i) {
       if (i >= stage_.posts) break;
       auto const& set = stage_.post[i];
-      long long const index = set.index_of(tile_);
-      if (stage_.plain_store && set.posts_of(index) == 1)
+      int const index = set.index_of(tile_);
+      if (stage_.plain_store && set.posts_of(tile_) == 1)
         store_release<S>(memory_.semaphores + index, epoch_ + 1u);
       else
         add_release<S>(memory_.semaphores + index, 1u);
@@ -207,7 +275,7 @@ class RuntimeStageView {
   ChainMemory memory_;
   Watch watch_;
   Tile tile_;
-  long long linear_ = 0;
+  int linear_ = 0;
   int split_ = 0;
   unsigned epoch_ = 0;
 };
