@@ -85,6 +85,24 @@ struct SleepWatch {
   static constexpr bool may_stop = false;
 };
 
+/// Polls without acquire, and acquires when the count is there.
+struct RelaxedWatch {
+  unsigned const* semaphores;
+  struct Patience {};
+  TESSERA_HOST_DEVICE constexpr Patience begin() const { return {}; }
+  __device__ bool go_on(Patience&, WaitPlace const& place, unsigned, unsigned expected) const {
+    unsigned seen;
+    do
+      asm volatile("ld.relaxed.gpu.u32 %0, [%1];"
+                   : "=r"(seen)
+                   : "l"(semaphores + place.semaphore)
+                   : "memory");
+    while (!reached(seen, expected));
+    return true;
+  }
+  static constexpr bool may_stop = false;
+};
+
 /// One way to run the chain: launches it once, for so many words a block.
 struct Variant {
   std::string name;
@@ -117,8 +135,42 @@ class Variants {
     });
   }
 
+  template <bool Whole>
+  void add_by_sm(std::string const& name, DeadlineWatch<> watch) {
+    auto* const first = copy_by_sm<0, Whole>;
+    auto* const second = copy_by_sm<1, Whole>;
+    preload(first);
+    preload(second);
+    BySm memory;
+    auto zeroed = [](auto*& pointer, std::size_t count) {
+      ok(cudaMalloc(&pointer, count * sizeof *pointer));
+      ok(cudaMemset(pointer, 0, count * sizeof *pointer));
+    };
+    zeroed(memory.started, 2 * BySm::sms * BySm::spacing);
+    zeroed(memory.drawn, 2 * BySm::sms * BySm::spacing);
+    zeroed(memory.list, static_cast<std::size_t>(BySm::sms) * BySm::list_of_sm);
+    zeroed(memory.launches, 2 * k_blocks);
+    add(name, [this, first, second, memory, watch](int words) {
+      auto const& [a, b, c] = pointers(words);
+      launch(first, buffers_.stream, false, memory, watch, static_cast<uint4 const*>(a), b, words);
+      launch(second, buffers_.stream, true, memory, watch, static_cast<uint4 const*>(b), c, words);
+    });
+  }
+
+  /// `relaxed`: the watch polls by itself, in this chain's memory.
+  template <How H, bool Drawn>
+  void add_relaxed(std::string const& name) {
+    ChainMemory const memory = allocate();
+    add_stages_in<H, Drawn>(name, memory, RelaxedWatch{memory.semaphores}, true);
+  }
+
   template <How H, bool Drawn, class Watch>
   void add_stages(std::string const& name, Watch watch, bool timed = true) {
+    add_stages_in<H, Drawn>(name, allocate(), watch, timed);
+  }
+
+  template <How H, bool Drawn, class Watch>
+  void add_stages_in(std::string const& name, ChainMemory const& memory, Watch watch, bool timed) {
     using First = CopyStage<0, H, Drawn>;
     using Second = CopyStage<1, H, Drawn>;
     auto* const first = copy<First, Watch>;
@@ -126,7 +178,6 @@ class Variants {
     preload(first);
     preload(second);
     if constexpr (H == How::wait_kernel) preload(wait_kernel<Second, First>);
-    ChainMemory const memory = allocate();
     add(
         name,
         [this, first, second, memory, watch](int words) {
@@ -337,9 +388,10 @@ int run(std::string const& json) {
   variants.add_stages<How::pdl, false>("PDL", off);
   variants.add_stages<How::pdl_tiles, false>("PDL + tiles, T", off);
   variants.add_stages<How::pdl_tiles, false>("T, 50 ns between polls", SleepWatch<50>{});
-  variants.add_stages<How::pdl_tiles, false>("T, 500 ns between polls", SleepWatch<500>{});
+  variants.add_relaxed<How::pdl_tiles, false>("T, relaxed polls");
   variants.add_stages<How::pdl_tiles, true>("PDL + tiles, tickets", off);
-  variants.add_stages<How::pdl_tiles, true>("tickets, 500 ns between polls", SleepWatch<500>{});
+  variants.add_by_sm<false>("PDL + tiles, by SM", on);
+  variants.add_by_sm<true>("PDL, by SM", on);
   variants.add_stages<How::wait_kernel, false>("wait kernel, T", off);
   variants.add_stages<How::wait_kernel, true>("wait kernel, tickets", off);
   variants.add_fused("fused", off);

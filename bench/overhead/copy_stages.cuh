@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tessera/sync.cuh"
+#include "tessera/sync/data_token.cuh"
 
 namespace tessera::bench {
 
@@ -120,6 +121,89 @@ __global__ void __launch_bounds__(k_threads, 8)
       copy_tile(b, c, stage.tile().at[0], words);
       stage.post();
     }
+  }
+}
+
+/// An order that is not in the library: a block of the second copy takes a tile that the first computed on
+/// the same SM. Two sets of counters take turns, so that each launch finds zeros that the one before has
+/// left.
+struct BySm {
+  static constexpr int sms = 132;
+  static constexpr int spacing = 32;           // a cache line of words
+  static constexpr int list_of_sm = k_blocks;  // all tiles may land on one SM
+  unsigned* started = nullptr;                 ///< [2][sms] lines: tiles that began on the SM
+  unsigned* drawn = nullptr;                   ///< [2][sms] lines: tiles of it that a consumer took
+  unsigned long long* list = nullptr;  ///< [sms][list_of_sm]: token, tile; written when the tile is complete
+  unsigned* launches = nullptr;        ///< [k_blocks]: see LaunchNumber
+};
+
+__device__ inline unsigned this_sm() {
+  unsigned sm;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+  return sm;
+}
+
+/// `Whole`: the second kernel waits for the whole first one (PDL), and only chooses its tile by SM.
+template <int Index, bool Whole>
+__global__ void __launch_bounds__(k_threads, 8)
+    copy_by_sm(BySm memory, DeadlineWatch<> watch, uint4 const* in, uint4* out, int words) {
+  __shared__ unsigned chosen;
+  bool const leader = threadIdx.x == 0;
+  LaunchNumber const number{memory.launches + Index * k_blocks + blockIdx.x};
+  unsigned const epoch = number.read();
+  auto line = [&](unsigned* counters, unsigned set, unsigned sm) {
+    return counters + ((set % 2) * BySm::sms + sm) * BySm::spacing;
+  };
+  unsigned const sm = this_sm();
+  if constexpr (Index == 0) {
+    unsigned slot = 0;
+    if (leader) slot = atomicAdd(line(memory.started, epoch, sm), 1u);
+    // One thread triggers for the block, after the atomic has answered: who starts then finds the tile counted.
+    if (leader && slot != ~0u) pdl_trigger();
+    copy_tile(in, out, blockIdx.x, words);
+    __syncthreads();
+    if (leader) {
+      auto* const entry = memory.list + sm * BySm::list_of_sm + slot;
+      unsigned long long const value = static_cast<unsigned long long>(token_of(epoch)) << 32 | blockIdx.x;
+      asm volatile("st.release.gpu.u64 [%0], %1;" ::"l"(entry), "l"(value) : "memory");
+      number.finish(epoch);
+    }
+    if (leader && blockIdx.x < BySm::sms) {
+      *line(memory.started, epoch + 1, blockIdx.x) = 0;
+      *line(memory.drawn, epoch + 1, blockIdx.x) = 0;
+    }
+  } else {
+    if (leader) {
+      chosen = ~0u;
+      for (unsigned i = 0; i < BySm::sms; ++i) {
+        unsigned const from = (sm + i) % BySm::sms;
+        unsigned const slot = atomicAdd(line(memory.drawn, epoch, from), 1u);
+        unsigned capacity;
+        asm volatile("ld.relaxed.gpu.u32 %0, [%1];"
+                     : "=r"(capacity)
+                     : "l"(line(memory.started, epoch, from))
+                     : "memory");
+        if (slot >= capacity) continue;
+        auto const* const entry = memory.list + from * BySm::list_of_sm + slot;
+        auto patience = watch.begin();
+        unsigned long long value;
+        for (;;) {
+          asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(value) : "l"(entry) : "memory");
+          if (value >> 32 == token_of(epoch)) break;
+          if (!watch.go_on(patience, WaitPlace{1, static_cast<long long>(blockIdx.x), k_data_token},
+                           static_cast<unsigned>(value >> 32), token_of(epoch)))
+            break;
+        }
+        if (value >> 32 == token_of(epoch)) chosen = static_cast<unsigned>(value);
+        break;
+      }
+      number.finish(epoch);
+    }
+    if constexpr (Whole) pdl_wait();
+    __syncthreads();
+    if (chosen != ~0u) copy_tile(in, out, chosen, words);
+    // Completion stays transitive.
+    if (leader) pdl_wait();
   }
 }
 
