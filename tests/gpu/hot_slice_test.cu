@@ -128,8 +128,9 @@ unsigned long long stale_words() {
 
 TEST(GpuHotSlice, PostPasses) { EXPECT_EQ(stale_words<Post::release>(), 0u); }
 TEST(GpuHotSlice, AwaitedBulkStorePasses) { EXPECT_EQ(stale_words<Post::bulk_store>(), 0u); }
-TEST(GpuHotSlice, RelaxedPostIsCounted) { stale_words<Post::relaxed>(); }
-TEST(GpuHotSlice, PostToItsOwnBlockIsCounted) { stale_words<Post::release_in_block>(); }
+TEST(GpuHotSlice, RelaxedPostFails) { EXPECT_GT(stale_words<Post::relaxed>(), 0u); }
+TEST(GpuHotSlice, PostToItsOwnBlockFails) { EXPECT_GT(stale_words<Post::release_in_block>(), 0u); }
+// Wrong by the rules, but an H200 was not seen to fail: counted, and not held to.
 TEST(GpuHotSlice, BulkStoreNotAwaitedIsCounted) { stale_words<Post::bulk_not_awaited>(); }
 TEST(GpuHotSlice, BulkStoreReadDoneIsCounted) { stale_words<Post::bulk_read_done>(); }
 
