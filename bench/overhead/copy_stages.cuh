@@ -158,7 +158,8 @@ __global__ void __launch_bounds__(k_threads, 8)
   if constexpr (Index == 0) {
     unsigned slot = 0;
     if (leader) slot = atomicAdd(line(memory.started, epoch, sm), 1u);
-    // One thread triggers for the block, after the atomic has answered: who starts then finds the tile counted.
+    // One thread triggers for the block, after the atomic has answered: who starts then finds the tile
+    // counted.
     if (leader && slot != ~0u) pdl_trigger();
     copy_tile(in, out, blockIdx.x, words);
     __syncthreads();
