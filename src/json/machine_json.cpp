@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <nlohmann/json.hpp>
 #include <variant>
 
@@ -26,19 +27,18 @@ constexpr char const* k_unknown_machine = "E0602";
 constexpr char const* k_contradiction = "E0606";
 constexpr char const* k_other_version = "E0607";
 
-using Member = std::variant<int MachineProfile::*, double MachineProfile::*, bool MachineProfile::*>;
-
+template <class Owner>
 struct Field {
   char const* name;
   char const* unit;
-  Member member;
+  std::variant<int Owner::*, double Owner::*, bool Owner::*> member;
   double least;
   double most;
 };
 
 using P = MachineProfile;
 // Ranges are wide: they keep out mistakes of unit and arithmetic overflow, not unusual machines.
-Field const k_fields[] = {
+Field<MachineProfile> const k_fields[] = {
     {"sms", "1", &P::sms, 1, 4096},
     {"threads_per_sm", "1", &P::threads_per_sm, 32, 65536},
     {"blocks_per_sm", "1", &P::blocks_per_sm, 1, 1024},
@@ -71,8 +71,54 @@ Field const k_fields[] = {
     {"dispatches_in_launch_order", "1", &P::dispatches_in_launch_order, 0, 1},
 };
 
-/// "value", "unit" and "source" of one field.
-void read_field(Document& document, json::Node const& node, Field const& field, MachineProfile& machine) {
+using H = OverlapHardware;
+Field<OverlapHardware> const k_overlap_fields[] = {
+    {"link_gbps", "1e9 byte/s", &H::link_gbps, 0.001, 1e6},
+    {"link_latency_ns", "ns", &H::link_latency_ns, 0, 1e9},
+    {"memory_request_ns", "ns", &H::memory_request_ns, 1, 1e6},
+    {"memory_return_ns", "ns", &H::memory_return_ns, 0, 1e6},
+    {"l2_hit_ns", "ns", &H::l2_hit_ns, 0, 1e6},
+    {"sm_store_bytes_per_clock", "byte/clock", &H::sm_store_bytes_per_clock, 0.1, 1e6},
+    {"channels", "1", &H::channels, 1, 1024},
+    {"dram_clock_ghz", "GHz", &H::dram_clock_ghz, 0.01, 100},
+    {"channel_interleave", "byte", &H::channel_interleave, 32, 65536},
+    {"banks", "1", &H::banks, 1, 64},
+    {"bank_groups", "1", &H::bank_groups, 1, 64},
+    {"row_bytes", "byte", &H::row_bytes, 32, 1 << 20},
+    {"bank_groups_lowest", "1", &H::bank_groups_lowest, 0, 1},
+    {"queue_entries", "1", &H::queue_entries, 1, 4096},
+    {"ccd", "clock", &H::ccd, 1, 1000},
+    {"ccdl", "clock", &H::ccdl, 1, 1000},
+    {"ccdwl", "clock", &H::ccdwl, 1, 1000},
+    {"rrd", "clock", &H::rrd, 1, 1000},
+    {"rcd", "clock", &H::rcd, 1, 1000},
+    {"ras", "clock", &H::ras, 1, 1000},
+    {"rp", "clock", &H::rp, 1, 1000},
+    {"rc", "clock", &H::rc, 1, 1000},
+    {"cl", "clock", &H::cl, 1, 1000},
+    {"wl", "clock", &H::wl, 1, 1000},
+    {"cdlr", "clock", &H::cdlr, 1, 1000},
+    {"wr", "clock", &H::wr, 1, 1000},
+    {"rtp", "clock", &H::rtp, 1, 1000},
+    {"tracker_sets", "1", &H::tracker_sets, 1, 1 << 20},
+    {"tracker_ways", "1", &H::tracker_ways, 1, 1 << 20},
+    {"dma_read_ahead_kib", "KiB", &H::dma_read_ahead_kib, 0, 1 << 20},
+    {"threshold_high", "1", &H::threshold_high, 1, 4096},
+    {"threshold_medium", "1", &H::threshold_medium, 1, 4096},
+    {"threshold_low", "1", &H::threshold_low, 1, 4096},
+    {"occupancy_high", "1", &H::occupancy_high, 0, 1},
+    {"occupancy_medium", "1", &H::occupancy_medium, 0, 1},
+    {"occupancy_low", "1", &H::occupancy_low, 0, 1},
+    {"starvation_cycles", "clock", &H::starvation_cycles, 0, 1e6},
+};
+
+/// Under which name the source of an overlap value is kept: some are called as the machine's own.
+std::string overlap_source(char const* name) { return std::string("overlap.") + name; }
+
+/// "value", "unit" and "source" of one field. Returns the source.
+template <class Owner>
+std::string read_field(Document& document, json::Node const& node, Field<Owner> const& field,
+                       Owner& machine) {
   ObjectReader reader(document, node, fmt::format("\"{}\"", field.name));
   auto const unit = reader.string("unit");
   if (!unit.empty() && unit != field.unit)
@@ -84,18 +130,29 @@ void read_field(Document& document, json::Node const& node, Field const& field, 
     document.report(
         node, k_codes.value, fmt::format("\"{}\" has an empty source", field.name), {},
         "say where the value comes from: a document, a measurement, or an estimate and its reason");
-  if (auto const* whole = std::get_if<int MachineProfile::*>(&field.member))
+  if (auto const* whole = std::get_if<int Owner::*>(&field.member))
     machine.** whole = static_cast<int>(reader.integer("value", static_cast<std::int64_t>(field.least),
                                                        static_cast<std::int64_t>(field.most)));
-  else if (auto const* real = std::get_if<double MachineProfile::*>(&field.member))
+  else if (auto const* real = std::get_if<double Owner::*>(&field.member))
     machine.** real = reader.number("value", field.least, field.most);
   else if (!reader.has("value") || !reader.find("value")->is(json::Node::Kind::boolean))
     document.report(node, reader.has("value") ? k_codes.value : k_codes.missing,
                     fmt::format("\"{}\" needs a \"value\" of true or false", field.name));
   else
-    machine.*std::get<bool MachineProfile::*>(field.member) = reader.boolean_or("value", false);
-  machine.sources[field.name] = source;
+    machine.*std::get<bool Owner::*>(field.member) = reader.boolean_or("value", false);
   reader.finish();
+  return source;
+}
+
+template <class Owner>
+nlohmann::ordered_json print_field(Owner const& owner, Field<Owner> const& field,
+                                   MachineProfile const& machine, std::string const& source_name) {
+  nlohmann::ordered_json entry;
+  std::visit([&](auto member) { entry["value"] = owner.*member; }, field.member);
+  entry["unit"] = field.unit;
+  auto const source = machine.sources.find(source_name);
+  entry["source"] = source == machine.sources.end() || source->second.empty() ? "not given" : source->second;
+  return entry;
 }
 
 /// What no single range can say.
@@ -114,6 +171,16 @@ void check_together(Document& document, MachineProfile const& m) {
     report(fmt::format("a post by plain store ({:g} ns) costs more than one by atomic add ({:g} ns)",
                        m.store_post_ns, m.post_ns),
            "store_post_ns is at most post_ns");
+  if (!m.overlap) return;
+  auto const& h = *m.overlap;
+  if (!std::has_single_bit(static_cast<unsigned>(h.banks)) || h.bank_groups > h.banks ||
+      !std::has_single_bit(static_cast<unsigned>(h.bank_groups)))
+    report(fmt::format("{} banks in {} groups", h.banks, h.bank_groups),
+           "banks and bank_groups are powers of two, and a group has at least one bank");
+  if (h.row_bytes % h.channel_interleave != 0 || h.channel_interleave % 32 != 0)
+    report(fmt::format("a row of {} bytes, {} bytes before the next channel's turn", h.row_bytes,
+                       h.channel_interleave),
+           "row_bytes is a multiple of channel_interleave, which is one of 32");
 }
 
 }  // namespace
@@ -136,7 +203,16 @@ Expected<MachineProfile> parse_machine(std::string_view text, std::string const&
   if (auto const* values = root.object("values")) {
     ObjectReader reader(*document, *values, "\"values\"");
     for (auto const& field : k_fields)
-      if (auto const* node = reader.object(field.name)) read_field(*document, *node, field, machine);
+      if (auto const* node = reader.object(field.name))
+        machine.sources[field.name] = read_field(*document, *node, field, machine);
+    reader.finish();
+  }
+  if (auto const* values = root.object_or("overlap")) {
+    ObjectReader reader(*document, *values, "\"overlap\"");
+    auto& hardware = machine.overlap.emplace();
+    for (auto const& field : k_overlap_fields)
+      if (auto const* node = reader.object(field.name))
+        machine.sources[overlap_source(field.name)] = read_field(*document, *node, field, hardware);
     reader.finish();
   }
   root.finish();
@@ -153,15 +229,10 @@ std::string print_machine(MachineProfile const& machine) {
   root["architecture"] = machine.architecture;
   root["provisional"] = machine.provisional;
   auto& values = root["values"];
-  for (auto const& field : k_fields) {
-    nlohmann::ordered_json entry;
-    std::visit([&](auto member) { entry["value"] = machine.*member; }, field.member);
-    entry["unit"] = field.unit;
-    auto const source = machine.sources.find(field.name);
-    entry["source"] =
-        source == machine.sources.end() || source->second.empty() ? "not given" : source->second;
-    values[field.name] = std::move(entry);
-  }
+  for (auto const& field : k_fields) values[field.name] = print_field(machine, field, machine, field.name);
+  if (machine.overlap)
+    for (auto const& field : k_overlap_fields)
+      root["overlap"][field.name] = print_field(*machine.overlap, field, machine, overlap_source(field.name));
   return json::pretty(root);
 }
 

@@ -5,6 +5,7 @@
 
 #include "commands.hpp"
 #include "files.hpp"
+#include "study_command.hpp"
 #include "tessera/report/json_text.hpp"
 #include "tessera/report/report.hpp"
 #include "tessera/simulate/explore.hpp"
@@ -14,7 +15,7 @@ namespace tessera::cli {
 namespace {
 
 struct SimulateArguments {
-  std::string plan, machine, trace, csv, output, html;
+  std::string plan, machine, trace, csv, output, html, study;
   bool draw = false;
   std::int64_t explore = 0;
 };
@@ -45,6 +46,14 @@ int run_explore(Session const& session, SimulateArguments const& arguments, Plan
 }
 
 int run(Session const& session, SimulateArguments const& arguments) {
+  if (!arguments.study.empty() && arguments.plan.empty())
+    return run_study(session,
+                     {arguments.study, arguments.machine, arguments.output, arguments.csv, arguments.html});
+  if (arguments.plan.empty() || !arguments.study.empty())
+    return session.fail(complaint("E0913",
+                                  arguments.plan.empty() ? "there is neither a plan nor a study to simulate"
+                                                         : "there are a plan and a study to simulate",
+                                  "give a plan's JSON (tessera plan -o), or --study t3"));
   auto const plan = load_plan(arguments.plan);
   if (!plan) return session.fail(plan.error());
   auto const machine = load_machine(arguments.machine.empty() ? plan->machine : arguments.machine);
@@ -74,8 +83,7 @@ int run(Session const& session, SimulateArguments const& arguments) {
 void add_simulate(CLI::App& app, Session const& session, Action& action) {
   auto* command = app.add_subcommand("simulate", "Run a plan on a machine profile, without the machine");
   auto arguments = std::make_shared<SimulateArguments>();
-  command->add_option("plan", arguments->plan, "A plan's JSON (tessera plan -o); - reads standard input")
-      ->required();
+  command->add_option("plan", arguments->plan, "A plan's JSON (tessera plan -o); - reads standard input");
   command->add_option("--machine", arguments->machine,
                       "Another machine than the plan's: a shipped profile or a file");
   command->add_flag("--draw", arguments->draw, "Also draw the timeline as text, one row per block slot");
@@ -84,6 +92,9 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
                    "Instead: try every schedule of a small plan, up to so many states")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
       ->option_text("STATES");
+  command->add_option("--study", arguments->study, "Instead: all runs of a paper's study, beside its numbers")
+      ->check(CLI::IsMember({"t3"}))
+      ->option_text("NAME");
   add_output(*command, "-o,--output", arguments->output, "The timeline as JSON, for tessera diff");
   add_output(*command, "--trace", arguments->trace, "The timeline for Perfetto or chrome://tracing");
   add_output(*command, "--csv", arguments->csv,
@@ -97,7 +108,8 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
       "  tessera simulate plan.json\n"
       "  tessera simulate plan.json --machine a100 --trace trace.json\n"
       "  tessera plan resnet-38 --layer 7x7x512 --json | tessera simulate - --draw\n"
-      "  tessera simulate small.json --explore 1000000");
+      "  tessera simulate small.json --explore 1000000\n"
+      "  tessera simulate --study t3 --machine h200");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] { return run(session, *arguments); };
   });

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "../describe/pipeline.hpp"
+#include "overlap_hardware.hpp"
 
 namespace tessera {
 
@@ -54,6 +56,8 @@ struct MachineProfile {
   // What the hardware was seen to do.
   bool has_pdl = false;                     ///< sm_90 and later
   bool dispatches_in_launch_order = false;  ///< blocks of an older kernel go first, across streams
+
+  std::optional<OverlapHardware> overlap;  ///< links and memory channels, for what runs on several GPUs
 
   std::map<std::string, std::string> sources;
 

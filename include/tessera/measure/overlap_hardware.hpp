@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the study of overlapped collectives needs to know of a machine beyond the SMs: links, the way to
+// memory, memory channels, and the hardware that T3 proposes.
+#pragma once
+
+namespace tessera {
+
+/// Units are in the names; the times of memory commands are in cycles of its clock and called as in JEDEC's
+/// standard of HBM. Every field's origin is in MachineProfile::sources under "overlap." and its name.
+struct OverlapHardware {
+  // Links between GPUs.
+  double link_gbps = 0;        ///< one link, one direction, 1e9 bytes/s
+  double link_latency_ns = 0;  ///< last byte sent to last byte received
+
+  // The way from an SM to memory and back.
+  double memory_request_ns = 0;         ///< SM to memory controller
+  double memory_return_ns = 0;          ///< data at the memory's pins to SM
+  double l2_hit_ns = 0;                 ///< SM to L2 and back
+  double sm_store_bytes_per_clock = 0;  ///< what one SM can store
+
+  // Memory channels.
+  int channels = 0;
+  double dram_clock_ghz = 0;        ///< one column command, 32 bytes, a cycle
+  int channel_interleave = 0;       ///< bytes of one channel before the next one's turn
+  int banks = 0;                    ///< a power of two
+  int bank_groups = 0;              ///< a power of two
+  int row_bytes = 0;                ///< of one bank
+  bool bank_groups_lowest = false;  ///< all bank group bits directly above the interleave, not only one
+  int queue_entries = 0;            ///< requests of 32 bytes that a controller chooses among
+  int ccd = 0;                      ///< column to column, any bank
+  int ccdl = 0;                     ///< column to column, same bank group
+  int ccdwl = 0;                    ///< after an op-and-store, same bank group
+  int rrd = 0;                      ///< activate to activate, any bank
+  int rcd = 0;                      ///< activate to column
+  int ras = 0;                      ///< activate to precharge
+  int rp = 0;                       ///< precharge to activate
+  int rc = 0;                       ///< activate to activate, same bank
+  int cl = 0;                       ///< read command to data
+  int wl = 0;                       ///< write command to data
+  int cdlr = 0;                     ///< end of written data to read command
+  int wr = 0;                       ///< end of written data to precharge
+  int rtp = 0;                      ///< read to precharge
+
+  // Tracker.
+  int tracker_sets = 0;
+  int tracker_ways = 0;
+
+  // Copy engine.
+  int dma_read_ahead_kib = 0;  ///< read but not yet sent; 0: no limit
+
+  // Memory-controller arbitration: a communication request waits while the queue holds as many requests as a
+  // threshold, which depends on how full of the queue the kernel alone keeps.
+  int threshold_high = 0;  ///< for a kernel of high memory intensity
+  int threshold_medium = 0;
+  int threshold_low = 0;
+  double occupancy_high = 0;  ///< share of the queue from which on the intensity is high
+  double occupancy_medium = 0;
+  double occupancy_low = 0;   ///< below: no threshold
+  int starvation_cycles = 0;  ///< since its last request communication goes first; 0: never
+
+  bool operator==(OverlapHardware const&) const = default;
+};
+
+}  // namespace tessera

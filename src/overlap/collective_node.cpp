@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/collective_node.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+namespace tessera {
+namespace overlap {
+namespace {
+
+std::vector<int> channel_components(System& system, int node, int channels) {
+  std::vector<int> components;
+  for (int c = 0; c < channels; ++c)
+    components.push_back(system.add_component(ComponentKind::channel, node, c, 1));
+  return components;
+}
+
+}  // namespace
+
+std::vector<CollectiveStep> collective_steps(CollectiveProblem const& problem) {
+  auto const hops = static_cast<std::size_t>(problem.gpus - 1);
+  std::vector<CollectiveStep> steps(hops);
+  if (problem.collective != Collective::reduce_scatter || problem.near_memory) return steps;
+  for (std::size_t s = 1; s < hops; ++s) steps[s].copies = 2;
+  steps.push_back({2, false});
+  return steps;
+}
+
+CollectiveNode::CollectiveNode(MachineProfile const& machine, CollectiveProblem const& problem,
+                               OverlapOptions const& options, System& system, int node)
+    : problem_(problem),
+      system_(system),
+      node_(node),
+      memory_(*machine.overlap, options, system.queue(),
+              channel_components(system, node, options.all_channels ? machine.overlap->channels : 1)),
+      steps_(collective_steps(problem)),
+      sms_(problem.sms > 0 ? std::min(problem.sms, machine.sms) : machine.sms),
+      received_(steps_.size() + 1, 0),
+      unit_of_(static_cast<std::size_t>(sms_), 0) {
+  // Both copies are under way at once, so that a unit is what the threads hold of one.
+  auto const chunk = problem.bytes / problem.gpus;
+  auto const wanted = static_cast<double>(machine.threads_per_sm) * problem.bytes_per_thread;
+  units_ = std::max<std::int64_t>(1, std::llround(chunk / wanted));
+  unit_bytes_ = chunk / static_cast<double>(units_);
+  for (int sm = 0; sm < sms_; ++sm) {
+    int const component = system.add_component(ComponentKind::kernel, node, sm, 0);
+    if (sm == 0) first_sm_component_ = component;
+  }
+}
+
+void CollectiveNode::start() { begin_step(0); }
+
+void CollectiveNode::begin_step(Picoseconds now) {
+  next_ = done_ = 0;
+  for (int sm = 0; sm < sms_; ++sm) next_unit(sm, now);
+}
+
+void CollectiveNode::next_unit(int sm, Picoseconds now) {
+  if (next_ == units_) return;
+  unit_of_[static_cast<std::size_t>(sm)] = next_++;
+  system_.queue().wake(first_sm_component_ + sm, now);
+}
+
+void CollectiveNode::wake(Component component, Picoseconds now) {
+  if (component.kind == ComponentKind::kernel) return read(component.index, now);
+  events_.clear();
+  memory_.advance(component.index, now, events_);
+  for (auto const& event : events_) memory_event(event);
+}
+
+void CollectiveNode::read(int sm, Picoseconds now) {
+  auto const& step = steps_[step_];
+  auto const bundle = memory_.open(BundleKind::kernel_read, Traffic::collective_read, sm);
+  // Chunk after chunk in one array, received copies in another one behind it.
+  auto const unit = static_cast<std::int64_t>(step_) * units_ + unit_of_[static_cast<std::size_t>(sm)];
+  for (int copy = 0; copy < step.copies; ++copy)
+    memory_.add_unit(bundle, Stream::compute, AccessKind::read, now, 0, unit + copy * units_ * problem_.gpus,
+                     unit_bytes_);
+  memory_.count(Traffic::collective_read, unit_bytes_ * step.copies);
+}
+
+void CollectiveNode::receive(Packet const& packet, Picoseconds now) {
+  auto const bundle = memory_.open(BundleKind::incoming, Traffic::collective_write, packet.unit);
+  memory_.count(Traffic::collective_write, unit_bytes_);
+  auto const update = problem_.near_memory && problem_.collective == Collective::reduce_scatter;
+  memory_.add_unit(bundle, Stream::compute, update ? AccessKind::update : AccessKind::write, now, 0,
+                   packet.unit + (update ? 0 : units_ * problem_.gpus), unit_bytes_);
+}
+
+void CollectiveNode::memory_event(MemoryEvent const& event) {
+  if (event.kind == MemoryEvent::Kind::queued) return;
+  auto const bundle = memory_.at(event.bundle);
+  memory_.close(event.bundle);
+  last_ = std::max(last_, event.time);
+  auto const& step = steps_[std::min(step_, steps_.size() - 1)];
+  if (bundle.kind == BundleKind::incoming) {
+    ++received_[static_cast<std::size_t>(bundle.owner / units_)];
+    ++received_total_;
+    return step_maybe_over(event.time);
+  }
+  if (bundle.kind == BundleKind::kernel_write) return wrote(event.time);
+  auto const sm = static_cast<int>(bundle.owner);
+  auto const unit = unit_of_[static_cast<std::size_t>(sm)];
+  auto const now = event.time + memory_.return_latency();
+  if (step.send) {
+    // What is sent in step s is the receiver's chunk of step s + 1.
+    system_.send(node_, (node_ + problem_.gpus - 1) % problem_.gpus,
+                 {0, static_cast<std::int64_t>(step_ + 1) * units_ + unit, problem_.near_memory, unit_bytes_},
+                 now);
+    next_unit(sm, now);
+    return wrote(now);
+  }
+  auto const write = memory_.open(BundleKind::kernel_write, Traffic::collective_write, unit);
+  memory_.count(Traffic::collective_write, unit_bytes_);
+  memory_.add_unit(write, Stream::compute, AccessKind::write, now, 0,
+                   static_cast<std::int64_t>(step_) * units_ + unit, unit_bytes_);
+  next_unit(sm, now);
+}
+
+void CollectiveNode::wrote(Picoseconds now) {
+  ++done_;
+  step_maybe_over(now);
+}
+
+void CollectiveNode::step_maybe_over(Picoseconds now) {
+  if (step_ >= steps_.size() || done_ < units_) return;
+  if (steps_[step_].send && received_[step_ + 1] < units_) return;
+  if (++step_ < steps_.size()) begin_step(now);
+}
+
+std::string CollectiveNode::unfinished() const {
+  return step_ == steps_.size()
+             ? ""
+             : fmt::format("GPU {}: step {} of {} is not over", node_, step_ + 1, steps_.size());
+}
+
+OverlapRun CollectiveNode::result() const {
+  OverlapRun run;
+  run.end = std::max(last_, memory_.last_served());
+  run.bytes = memory_.bytes();
+  run.events = memory_.commands();
+  run.queue_peak = memory_.channel(0).peak_occupancy();
+  run.series = memory_.series();
+  return run;
+}
+
+}  // namespace overlap
+
+Expected<OverlapRun> run_collective(MachineProfile const& machine, CollectiveProblem const& problem,
+                                    OverlapOptions const& options) {
+  Diagnostic d;
+  if (!machine.overlap) {
+    d.code = "E0541";
+    d.message = fmt::format("machine \"{}\" says nothing of links and memory channels", machine.name);
+    d.suggestion = "use one with an \"overlap\" section (t3, h200), or add it to the profile";
+    return refuse(std::move(d));
+  }
+  int const nodes = options.explicit_gpus ? problem.gpus : 1;
+  overlap::System system(machine, Topology::ring, problem.gpus, !options.explicit_gpus);
+  system.lose(options.lose_update);
+  std::vector<overlap::CollectiveNode*> made;
+  for (int node = 0; node < nodes; ++node) {
+    auto endpoint = std::make_unique<overlap::CollectiveNode>(machine, problem, options, system, node);
+    made.push_back(endpoint.get());
+    system.add(std::move(endpoint));
+  }
+  system.run();
+  OverlapRun all;
+  for (auto const* node : made) {
+    if (auto const missing = node->unfinished(); !missing.empty()) {
+      d.code = "E0542";
+      d.message = "the simulated GPUs are stuck: " + missing;
+      d.suggestion = "a packet was lost";
+      return refuse(std::move(d));
+    }
+    auto const run = node->result();
+    auto const end = std::max(all.end, run.end);
+    auto const events = all.events + run.events;
+    if (node == made.front()) all = run;
+    all.end = end;
+    all.events = events;
+  }
+  all.events += system.events();
+  all.link_bytes = system.link_bytes();
+  return all;
+}
+
+}  // namespace tessera

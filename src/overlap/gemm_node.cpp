@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/gemm_node.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tessera::overlap {
+namespace {
+
+std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+Picoseconds ps(double ns) { return static_cast<Picoseconds>(std::llround(ns * 1000)); }
+
+constexpr int k_channel_priority = 1;
+
+std::vector<int> channel_components(System& system, int node, int channels) {
+  std::vector<int> components;
+  for (int c = 0; c < channels; ++c)
+    components.push_back(system.add_component(ComponentKind::channel, node, c, k_channel_priority));
+  return components;
+}
+
+}  // namespace
+
+GemmNode::GemmNode(GemmSetup const& setup, System& system, int node, OutputConfiguration const& output,
+                   std::vector<std::vector<std::int64_t>> const* mirrored_tile)
+    : setup_(setup),
+      hardware_(*setup.machine.overlap),
+      system_(system),
+      node_(node),
+      gpu_(output.gpu),
+      output_(output),
+      mirrored_tile_(mirrored_tile),
+      a_(0, setup.problem.m, setup.problem.k, setup.kernel.tile_m, setup.kernel.tile_k, true),
+      b_(a_.end(), setup.problem.n, setup.problem.k, setup.kernel.tile_n, setup.kernel.tile_k,
+         setup.problem.b_contiguous_in_k),
+      columns_(divided_up(setup.problem.n, setup.kernel.tile_n)),
+      rows_(divided_up(setup.problem.m, setup.kernel.tile_m)),
+      memory_(hardware_, setup.options, system.queue(),
+              channel_components(system, node, setup.options.all_channels ? hardware_.channels : 1)),
+      cache_(setup.machine.l2_mib * (1 << 20), a_.panels() * a_.slices() + b_.panels() * b_.slices() +
+                                                   columns_ * rows_ * setup.kernel.wavefronts),
+      first_b_block_(a_.panels() * a_.slices()),
+      first_output_block_(first_b_block_ + b_.panels() * b_.slices()),
+      sms_(static_cast<std::size_t>(setup.machine.sms)),
+      groups_(static_cast<std::size_t>(setup.machine.sms * setup.kernel.groups_per_sm)),
+      next_waiter_(groups_.size() * static_cast<std::size_t>(setup.kernel.stages) * 2, -1),
+      tracker_(hardware_.tracker_sets, hardware_.tracker_ways, columns_ * rows_ * setup.kernel.wavefronts,
+               setup.kernel.wavefronts),
+      triggers_(output, setup.kernel.wavefronts),
+      copies_(hardware_.dma_read_ahead_kib * 1024.0),
+      arrived_(static_cast<std::size_t>(columns_ * rows_ * setup.kernel.wavefronts), 0) {
+  auto const& machine = setup.machine;
+  auto const& kernel = setup.kernel;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    int const component = system.add_component(ComponentKind::work_group, node, static_cast<int>(g), 0);
+    if (g == 0) first_group_component_ = component;
+    groups_[g].sm = static_cast<std::int32_t>(g % sms_.size());
+    groups_[g].slots.resize(static_cast<std::size_t>(kernel.stages));
+  }
+  // The driver's size of a wavefront's tile: output over wavefronts (section 4.2.1).
+  auto const regions = static_cast<double>(columns_ * rows_ * kernel.wavefronts);
+  region_bytes_ = static_cast<double>(setup.problem.m * setup.problem.n * k_element) / regions;
+  region_atoms_ = static_cast<std::int32_t>(std::ceil(region_bytes_ / hardware_.channels / k_atom_bytes)) *
+                  memory_.channels();
+  auto const operand_end = static_cast<std::uint64_t>(b_.end());
+  auto const rounds =
+      static_cast<std::uint64_t>(hardware_.row_bytes) * static_cast<std::uint64_t>(hardware_.banks);
+  output_base_ = (operand_end / static_cast<std::uint64_t>(hardware_.channels) / rounds + 1) * rounds;
+
+  double const speed = setup.options.slow_gpu == gpu_ && setup.options.explicit_gpus ? 0.5 : 1;
+  auto const flops = 2.0 * kernel.tile_m * kernel.tile_n * kernel.tile_k;
+  auto const rate =
+      machine.matrix_flops_per_clock_per_sm * machine.clock_ghz * machine.matrix_efficiency * speed;
+  slice_time_ = ps(flops / rate);
+  block_start_ = ps(machine.block_start_ns);
+  store_time_ = ps(region_bytes_ / (hardware_.sm_store_bytes_per_clock * machine.clock_ghz));
+  hit_ = ps(hardware_.l2_hit_ns);
+  ps_per_l2_byte_ = 1000 / machine.l2_gbps;
+  ps_per_port_byte_ = 1000 / machine.sm_load_gbps;
+  copy_component_ = system.add_component(ComponentKind::copy_engine, node, 0, 0);
+  make_routes();
+}
+
+void GemmNode::start() {
+  for (std::size_t g = 0; g < groups_.size(); ++g) next_tile(static_cast<int>(g), 0);
+}
+
+void GemmNode::wake(Component component, Picoseconds now) {
+  last_ = std::max(last_, now);
+  switch (component.kind) {
+    case ComponentKind::channel:
+      events_.clear();
+      memory_.advance(component.index, now, events_);
+      for (auto const& event : events_) memory_event(event);
+      break;
+    case ComponentKind::work_group: {
+      auto& group = groups_[static_cast<std::size_t>(component.index)];
+      if (group.phase == Phase::starting) {
+        for (int s = 0; s < std::max(1, setup_.kernel.stages - 1) && s < a_.slices(); ++s)
+          load(component.index, s, now);
+        group.phase = Phase::loading;
+        await_slice(component.index);
+      } else if (group.phase == Phase::computing) {
+        compute(component.index, now);
+      } else if (group.phase == Phase::storing) {
+        store(component.index, now);
+      }
+      break;
+    }
+    case ComponentKind::copy_engine: start_copies(now); break;
+    default: break;
+  }
+}
+
+void GemmNode::next_tile(int g, Picoseconds now) {
+  auto& group = groups_[static_cast<std::size_t>(g)];
+  if (next_position_ >= output_.produced) {
+    group.phase = Phase::idle;
+    if (tiles_done_ == output_.produced) {
+      gemm_end_ = now;
+      memory_.drain();
+    }
+    return;
+  }
+  group.tile = output_.order[static_cast<std::size_t>(next_position_++)];
+  group.phase = Phase::starting;
+  group.slice = 0;
+  group.wavefront = 0;
+  group.compute_end = now;
+  system_.queue().wake(first_group_component_ + g, now + block_start_);
+}
+
+void GemmNode::load(int g, std::int64_t slice, Picoseconds now) {
+  auto& group = groups_[static_cast<std::size_t>(g)];
+  auto const s = static_cast<int>(slice % setup_.kernel.stages);
+  auto& slot = group.slots[static_cast<std::size_t>(s)];
+  auto const of_a = a_.slice(tile_y(group.tile), slice);
+  auto const of_b = b_.slice(tile_x(group.tile), slice);
+  auto const bytes = of_a.bytes() + of_b.bytes();
+  // L2 and the SM's port serve one request after the other.
+  l2_free_ = std::max(l2_free_, static_cast<double>(now)) + bytes * ps_per_l2_byte_;
+  auto& port = sms_[static_cast<std::size_t>(group.sm)].port_free;
+  port = std::max(port, now) + static_cast<Picoseconds>(bytes * ps_per_port_byte_);
+  slot.pending = 0;
+  slot.ready = std::max(static_cast<Picoseconds>(l2_free_), port) + hit_;
+  load_panel(g, s, false, tile_y(group.tile), slice, now);
+  load_panel(g, s, true, tile_x(group.tile), slice, now);
+}
+
+bool GemmNode::load_panel(int g, int s, bool of_b, std::int64_t panel, std::int64_t slice, Picoseconds now) {
+  auto& slot = groups_[static_cast<std::size_t>(g)].slots[static_cast<std::size_t>(s)];
+  auto const& operand = of_b ? b_ : a_;
+  auto const number = (of_b ? first_b_block_ : 0) + panel * operand.slices() + slice;
+  auto& block = cache_[number];
+  if (block.present) {
+    cache_.touch(number);
+    if (!block.filling) {
+      slot.ready = std::max(slot.ready, block.ready);
+      return true;
+    }
+  } else {
+    auto const pieces = operand.slice(panel, slice);
+    block.filling = true;
+    cache_.insert(number, pieces.bytes(),
+                  [&](std::int64_t old, LastLevelCache::Block const& gone) { evict(old, gone, now); });
+    memory_.count(Traffic::gemm_read, pieces.bytes());
+    auto const bundle = memory_.open(BundleKind::fill, Traffic::gemm_read, number);
+    memory_.add_pieces(bundle, Stream::compute, AccessKind::read, now, pieces);
+    if (memory_.empty(bundle)) {
+      memory_.close(bundle);
+      block.filling = false;
+      block.ready = now + memory_.idle_latency() + memory_.return_latency();
+      slot.ready = std::max(slot.ready, block.ready);
+      return true;
+    }
+  }
+  ++slot.pending;
+  auto const waiter = (g * setup_.kernel.stages + s) * 2 + (of_b ? 1 : 0);
+  next_waiter_[static_cast<std::size_t>(waiter)] = block.waiters;
+  block.waiters = waiter;
+  return false;
+}
+
+void GemmNode::filled(std::int64_t number, Picoseconds time) {
+  auto& block = cache_[number];
+  block.filling = false;
+  block.ready = time;
+  for (auto waiter = block.waiters; waiter >= 0;) {
+    int const g = waiter / 2 / setup_.kernel.stages;
+    auto& group = groups_[static_cast<std::size_t>(g)];
+    auto& slot = group.slots[static_cast<std::size_t>(waiter / 2 % setup_.kernel.stages)];
+    slot.ready = std::max(slot.ready, time);
+    --slot.pending;
+    if (group.phase == Phase::loading) await_slice(g);
+    waiter = next_waiter_[static_cast<std::size_t>(waiter)];
+  }
+  block.waiters = -1;
+}
+
+/// Goes on to compute as soon as the slice is there, if it is already known when.
+void GemmNode::await_slice(int g) {
+  auto& group = groups_[static_cast<std::size_t>(g)];
+  auto const& slot = group.slots[static_cast<std::size_t>(group.slice % setup_.kernel.stages)];
+  if (slot.pending > 0) return;
+  group.phase = Phase::computing;
+  system_.queue().wake(first_group_component_ + g, std::max(slot.ready, group.compute_end));
+}
+
+void GemmNode::compute(int g, Picoseconds now) {
+  auto& group = groups_[static_cast<std::size_t>(g)];
+  auto& unit = sms_[static_cast<std::size_t>(group.sm)].matrix_free;
+  if (unit > now) {  // a work-group of the same SM computes
+    system_.queue().wake(first_group_component_ + g, unit);
+    return;
+  }
+  unit = group.compute_end = now + slice_time_;
+  auto const ahead = group.slice + std::max(1, setup_.kernel.stages - 1);
+  if (ahead < a_.slices() && setup_.kernel.stages > 1) load(g, ahead, now);
+  if (++group.slice == a_.slices()) {
+    group.phase = Phase::storing;
+    system_.queue().wake(first_group_component_ + g, group.compute_end);
+    return;
+  }
+  group.phase = Phase::loading;
+  await_slice(g);
+}
+
+void GemmNode::store(int g, Picoseconds now) {
+  auto& group = groups_[static_cast<std::size_t>(g)];
+  if (group.wavefront == setup_.kernel.wavefronts) {
+    ++tiles_done_;
+    next_tile(g, now);
+    return;
+  }
+  auto const region = group.tile * setup_.kernel.wavefronts + group.wavefront++;
+  bool const accepted = setup_.cached_output ? store_cached(g, region, now) : store_routed(g, region, now);
+  // Otherwise the store's place in a queue is awaited.
+  if (accepted) system_.queue().wake(first_group_component_ + g, now + store_time_);
+}
+
+void GemmNode::memory_event(MemoryEvent const& event) {
+  auto const bundle = memory_.at(event.bundle);
+  if (event.kind == MemoryEvent::Kind::queued) {
+    if (bundle.region >= 0) counted(bundle.region, bundle.atoms, event.time);
+    if (bundle.kind == BundleKind::store && bundle.owner >= 0)
+      system_.queue().wake(first_group_component_ + static_cast<int>(bundle.owner), event.time + store_time_);
+    return;
+  }
+  memory_.close(event.bundle);
+  last_ = std::max(last_, event.time);
+  if (bundle.kind == BundleKind::fill) filled(bundle.owner, event.time + memory_.return_latency());
+  if (bundle.kind == BundleKind::copy) copied(bundle.owner, event.time + memory_.return_latency());
+}
+
+}  // namespace tessera::overlap

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GPU that runs one GEMM and, as it goes, sends its output where the configuration says.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "overlap/copy_engine.hpp"
+#include "overlap/last_level_cache.hpp"
+#include "overlap/memory_system.hpp"
+#include "overlap/system.hpp"
+#include "overlap/tracker.hpp"
+#include "overlap/trigger_table.hpp"
+
+namespace tessera::overlap {
+
+/// What all GPUs of a run have in common.
+struct GemmSetup {
+  MachineProfile const& machine;
+  GemmProblem const& problem;
+  GemmKernel const& kernel;
+  OverlapOptions const& options;
+  bool cached_output;
+};
+
+/// Where one tile goes.
+struct TileRoute {
+  bool local = true;
+  bool tracked = false;
+  std::int32_t updates = 1;          ///< of each element of the local copy
+  std::vector<std::int32_t> remote;  ///< indices into OutputConfiguration::remote
+};
+
+class GemmNode : public Endpoint {
+ public:
+  /// `mirrored_tile` by peer and tile: where what is sent to a peer arrives here; null: it goes to the peer.
+  GemmNode(GemmSetup const& setup, System& system, int node, OutputConfiguration const& output,
+           std::vector<std::vector<std::int64_t>> const* mirrored_tile);
+
+  void start() override;
+  void wake(Component component, Picoseconds now) override;
+  void receive(Packet const& packet, Picoseconds now) override;
+
+  /// What did not happen that should have: nothing, if the run is whole.
+  std::string unfinished() const;
+  OverlapRun result() const;
+
+ private:
+  enum class Phase : std::uint8_t { idle, starting, loading, computing, storing };
+  struct Slot {  // a slice on its way to an SM
+    std::int32_t pending = 0;
+    Picoseconds ready = 0;
+  };
+  struct WorkGroup {
+    Phase phase = Phase::idle;
+    std::int32_t sm = 0;
+    std::int64_t tile = 0;
+    std::int64_t slice = 0;  ///< to be computed next
+    std::int32_t wavefront = 0;
+    Picoseconds compute_end = 0;
+    std::vector<Slot> slots;
+  };
+  struct Sm {
+    Picoseconds matrix_free = 0;
+    Picoseconds port_free = 0;
+  };
+
+  // Work-groups (gemm_node.cpp).
+  void next_tile(int group, Picoseconds now);
+  void load(int group, std::int64_t slice, Picoseconds now);
+  bool load_panel(int group, int slot, bool of_b, std::int64_t panel, std::int64_t slice, Picoseconds now);
+  void filled(std::int64_t block, Picoseconds time);
+  void compute(int group, Picoseconds now);
+  void await_slice(int group);
+  void store(int group, Picoseconds now);
+  void memory_event(MemoryEvent const& event);
+
+  // Routes (gemm_node_routes.cpp).
+  void make_routes();
+  bool store_cached(int group, std::int64_t region, Picoseconds now);
+  bool store_routed(int group, std::int64_t region, Picoseconds now);
+  void put(BundleKind kind, Traffic traffic, std::int64_t owner, std::int64_t region, bool update,
+           Picoseconds now);
+  void counted(std::int64_t region, std::int32_t atoms, Picoseconds now);
+  void copied(std::int64_t region, Picoseconds now);
+  void evict(std::int64_t block, LastLevelCache::Block const& old, Picoseconds now);
+  void start_copies(Picoseconds now);
+  void wake_copies(Picoseconds at);
+  Picoseconds send(int peer, std::int64_t region, bool update, Picoseconds now);
+
+  std::int64_t tile_x(std::int64_t tile) const { return tile % columns_; }
+  std::int64_t tile_y(std::int64_t tile) const { return tile / columns_; }
+  GemmSetup setup_;
+  OverlapHardware const& hardware_;
+  System& system_;
+  int node_;
+  int gpu_;
+  OutputConfiguration const& output_;
+  std::vector<std::vector<std::int64_t>> const* mirrored_tile_;
+  Operand a_, b_;
+  std::int64_t columns_, rows_;
+  MemorySystem memory_;
+  LastLevelCache cache_;
+  std::int64_t first_b_block_, first_output_block_;
+  double l2_free_ = 0;
+  std::vector<Sm> sms_;
+  std::vector<WorkGroup> groups_;
+  std::vector<std::int32_t> next_waiter_;  ///< by (group, slot, operand)
+  int first_group_component_ = 0;
+  int copy_component_ = 0;
+  Picoseconds copy_wake_ = simulation::k_never;
+  std::int64_t next_position_ = 0;
+  std::int64_t tiles_done_ = 0;
+  std::vector<TileRoute> routes_;
+  Tracker tracker_;
+  TriggerTable triggers_;
+  CopyEngine copies_;
+  std::vector<CopyCommand const*> copying_;  ///< by wavefront tile that is being read
+  std::int32_t last_write_back_ = -1;
+  std::vector<std::int32_t> arrived_;  ///< requests of 32 bytes, by wavefront tile, local and incoming
+  std::vector<MemoryEvent> events_;
+  double region_bytes_;
+  std::int32_t region_atoms_;
+  std::uint64_t output_base_;
+  Picoseconds slice_time_, block_start_, store_time_, hit_;
+  double ps_per_l2_byte_, ps_per_port_byte_;
+  Picoseconds gemm_end_ = 0;
+  Picoseconds last_ = 0;
+};
+
+}  // namespace tessera::overlap

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where stores go: L2, memory, a peer; and what their completion sets off.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "overlap/gemm_node.hpp"
+
+namespace tessera::overlap {
+
+void GemmNode::make_routes() {
+  copying_.resize(arrived_.size(), nullptr);
+  routes_.resize(static_cast<std::size_t>(output_.tiles));
+  for (std::size_t t = 0; t < routes_.size(); ++t)
+    routes_[t].updates = t < output_.updates.size() ? output_.updates[t] : 1;
+  for (std::size_t m = 0; m < output_.remote.size(); ++m)
+    for (auto const tile : output_.remote[m].tiles) {
+      auto& route = routes_[static_cast<std::size_t>(tile)];
+      route.remote.push_back(static_cast<std::int32_t>(m));
+      route.local = output_.remote[m].keep;
+    }
+  for (auto const& map : output_.dma)
+    for (auto const tile : map.tiles) {
+      auto& route = routes_[static_cast<std::size_t>(tile)];
+      route.tracked = true;
+      route.updates = map.updates_per_element;
+    }
+}
+
+/// Into L2, allocating; true if nothing had to be written back to make room.
+bool GemmNode::store_cached(int group, std::int64_t region, Picoseconds now) {
+  auto const number = first_output_block_ + region;
+  bool evicted = false;
+  l2_free_ = std::max(l2_free_, static_cast<double>(now)) + region_bytes_ * ps_per_l2_byte_;
+  cache_.insert(number, region_bytes_, [&](std::int64_t old, LastLevelCache::Block const& gone) {
+    evict(old, gone, now);
+    evicted = true;
+  });
+  cache_[number].dirty = true;
+  cache_[number].ready = now;
+  if (!evicted) return true;
+  memory_.at(last_write_back_).owner = group;
+  return false;
+}
+
+void GemmNode::evict(std::int64_t block, LastLevelCache::Block const& old, Picoseconds now) {
+  last_write_back_ = memory_.open(BundleKind::store, Traffic::gemm_write, -1);
+  memory_.count(Traffic::gemm_write, old.bytes);
+  memory_.add_unit(last_write_back_, Stream::compute, AccessKind::write, now, output_base_,
+                   block - first_output_block_, region_bytes_);
+}
+
+/// To the peers and to memory; false if the store waits for its place in a queue.
+bool GemmNode::store_routed(int group, std::int64_t region, Picoseconds now) {
+  auto const& route = routes_[static_cast<std::size_t>(region / setup_.kernel.wavefronts)];
+  for (auto const m : route.remote) {
+    auto const& map = output_.remote[static_cast<std::size_t>(m)];
+    send(map.peer, region, map.operation == MemoryOperation::update, now);
+  }
+  if (!route.local) return true;
+  put(BundleKind::store, Traffic::gemm_write, group, region, output_.local == MemoryOperation::update, now);
+  return false;
+}
+
+void GemmNode::put(BundleKind kind, Traffic traffic, std::int64_t owner, std::int64_t region, bool update,
+                   Picoseconds now) {
+  auto const bundle = memory_.open(kind, traffic, owner, region);
+  memory_.count(traffic, region_bytes_);
+  auto const access = update && setup_.options.near_memory ? AccessKind::update : AccessKind::write;
+  memory_.add_unit(bundle, kind == BundleKind::incoming ? Stream::communication : Stream::compute, access,
+                   now, output_base_, region, region_bytes_);
+}
+
+Picoseconds GemmNode::send(int peer, std::int64_t region, bool update, Picoseconds now) {
+  auto unit = region;
+  if (mirrored_tile_ != nullptr) {
+    auto const tile = static_cast<std::size_t>(region / setup_.kernel.wavefronts);
+    unit = (*mirrored_tile_)[static_cast<std::size_t>(peer)][tile] * setup_.kernel.wavefronts +
+           region % setup_.kernel.wavefronts;
+  }
+  auto const left = system_.send(gpu_, peer, {0, unit, update, region_bytes_}, now);
+  last_ = std::max(last_, left);
+  return left;
+}
+
+void GemmNode::receive(Packet const& packet, Picoseconds now) {
+  last_ = std::max(last_, now);
+  put(BundleKind::incoming, Traffic::collective_write, -1, packet.unit, packet.update, now);
+}
+
+/// Updates of a wavefront tile have gone into the queues: from here on nobody sees the old values.
+void GemmNode::counted(std::int64_t region, std::int32_t atoms, Picoseconds now) {
+  arrived_[static_cast<std::size_t>(region)] += atoms;
+  auto const& route = routes_[static_cast<std::size_t>(region / setup_.kernel.wavefronts)];
+  if (!route.tracked || !tracker_.update(region, atoms, route.updates * region_atoms_)) return;
+  if (auto const* command = triggers_.complete(region)) {
+    copies_.add(command, now);
+    wake_copies(now);
+  }
+}
+
+void GemmNode::wake_copies(Picoseconds at) {
+  if (at >= copy_wake_) return;
+  copy_wake_ = at;
+  system_.queue().wake(copy_component_, at);
+}
+
+void GemmNode::start_copies(Picoseconds now) {
+  copy_wake_ = simulation::k_never;
+  while (auto const* command =
+             copies_.next(now, region_bytes_ * static_cast<double>(setup_.kernel.wavefronts)))
+    for (auto const region : command->regions) {
+      auto const bundle = memory_.open(BundleKind::copy, Traffic::collective_read, region);
+      copying_[static_cast<std::size_t>(region)] = command;
+      memory_.count(Traffic::collective_read, region_bytes_);
+      memory_.add_unit(bundle, Stream::communication, AccessKind::read, now, output_base_, region,
+                       region_bytes_);
+    }
+  if (auto const at = copies_.resume_at(now); at != simulation::k_never) wake_copies(std::max(at, now + 1));
+}
+
+void GemmNode::copied(std::int64_t region, Picoseconds now) {
+  auto const& command = *copying_[static_cast<std::size_t>(region)];
+  auto const left = send(command.peer, region, command.update, now);
+  copies_.sent(left, region_bytes_);
+  wake_copies(left);
+}
+
+std::string GemmNode::unfinished() const {
+  if (tiles_done_ < output_.produced)
+    return fmt::format("GPU {}: {} of {} tiles are computed", gpu_, tiles_done_, output_.produced);
+  for (std::size_t r = 0; r < arrived_.size(); ++r) {
+    auto const tile = r / static_cast<std::size_t>(setup_.kernel.wavefronts);
+    auto const& route = routes_[tile];
+    if (setup_.cached_output || (!route.local && !route.tracked && route.updates == 0)) continue;
+    auto const expected = route.updates * region_atoms_;
+    if (arrived_[r] != expected)
+      return fmt::format("GPU {}: wavefront {} of tile {} received {} of {} updates per element", gpu_,
+                         r % static_cast<std::size_t>(setup_.kernel.wavefronts), tile,
+                         arrived_[r] / region_atoms_, route.updates);
+  }
+  if (auto const waiting = triggers_.waiting(); waiting > 0)
+    return fmt::format("GPU {}: {} copy commands were never triggered", gpu_, waiting);
+  return "";
+}
+
+OverlapRun GemmNode::result() const {
+  OverlapRun run;
+  run.end = std::max({last_, gemm_end_, memory_.last_served()});
+  run.gemm_end = gemm_end_;
+  run.bytes = memory_.bytes();
+  // What is still in L2 is written back behind the kernel's back, while a collective waits for its links.
+  run.bytes[static_cast<std::size_t>(Traffic::gemm_write)] += cache_.dirty_bytes();
+  run.compulsory_bytes =
+      static_cast<double>((setup_.problem.m * setup_.problem.k + setup_.problem.k * setup_.problem.n +
+                           setup_.problem.m * setup_.problem.n) *
+                          k_element);
+  run.tracker_peak = tracker_.peak();
+  run.tracker_most_in_set = tracker_.most_in_set();
+  run.tracker_overflows = tracker_.overflows();
+  run.events = memory_.commands();
+  auto const& first = memory_.channel(0);
+  run.threshold = first.arbiter().threshold();
+  run.intensity = first.arbiter().intensity();
+  run.queue_peak = first.peak_occupancy();
+  run.series = memory_.series();
+  return run;
+}
+
+}  // namespace tessera::overlap

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "overlap/gemm_node.hpp"
+
+namespace tessera {
+namespace {
+
+using namespace overlap;
+
+tl::unexpected<Diagnostics> refused(char const* code, std::string message, std::string suggestion) {
+  Diagnostic d;
+  d.code = code;
+  d.message = std::move(message);
+  d.suggestion = std::move(suggestion);
+  return refuse(std::move(d));
+}
+
+/// By peer and tile: where at GPU 0 that arrives which stands for what GPU 0 sends to the peer. All GPUs do
+/// the same, turned: what GPU 0 sends to GPU p, GPU -p sends to GPU 0.
+std::vector<std::vector<std::int64_t>> mirror(std::vector<OutputConfiguration> const& outputs) {
+  auto const gpus = outputs.size();
+  auto const tiles = outputs[0].order.size();
+  std::vector<std::vector<std::int64_t>> map(gpus, std::vector<std::int64_t>(tiles));
+  for (std::size_t peer = 0; peer < gpus; ++peer)
+    for (std::size_t i = 0; i < tiles; ++i)
+      map[peer][static_cast<std::size_t>(outputs[0].order[i])] = outputs[(gpus - peer) % gpus].order[i];
+  return map;
+}
+
+OverlapRun mean(std::vector<OverlapRun> const& runs) {
+  auto all = runs.front();
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    all.end = std::max(all.end, runs[i].end);
+    all.gemm_end = std::max(all.gemm_end, runs[i].gemm_end);
+    all.events += runs[i].events;
+    all.tracker_peak = std::max(all.tracker_peak, runs[i].tracker_peak);
+    all.tracker_overflows += runs[i].tracker_overflows;
+    for (std::size_t t = 0; t < k_traffics; ++t) all.bytes[t] += runs[i].bytes[t];
+  }
+  for (auto& bytes : all.bytes) bytes /= static_cast<double>(runs.size());
+  return all;
+}
+
+}  // namespace
+
+Expected<OverlapRun> run_gemm(MachineProfile const& machine, GemmProblem const& problem,
+                              GemmKernel const& kernel, std::vector<OutputConfiguration> const& outputs,
+                              bool cached_output, OverlapOptions const& options) {
+  if (!machine.overlap)
+    return refused("E0541",
+                   fmt::format("machine \"{}\" says nothing of links and memory channels", machine.name),
+                   "use one with an \"overlap\" section (t3, h200), or add it to the profile");
+  int const gpus = static_cast<int>(outputs.size());
+  bool const routed = gpus > 1 && !cached_output;
+  bool const mirrored = !options.explicit_gpus || !routed;
+  bool const ring = outputs[0].remote.size() <= 1;
+  System system(machine, ring ? Topology::ring : Topology::fully_connected, std::max(2, gpus), mirrored);
+  system.lose(options.lose_update);
+  auto const map = mirrored && routed ? mirror(outputs) : std::vector<std::vector<std::int64_t>>{};
+  GemmSetup const setup{machine, problem, kernel, options, cached_output};
+  std::vector<GemmNode*> nodes;
+  for (int node = 0; node < (mirrored ? 1 : gpus); ++node) {
+    auto made = std::make_unique<GemmNode>(setup, system, node, outputs[static_cast<std::size_t>(node)],
+                                           mirrored && routed ? &map : nullptr);
+    nodes.push_back(made.get());
+    system.add(std::move(made));
+  }
+  system.run();
+  std::vector<OverlapRun> runs;
+  for (auto const* node : nodes) {
+    if (auto const missing = node->unfinished(); !missing.empty())
+      return refused("E0542", "the simulated GPUs are stuck: " + missing,
+                     "an update was lost, or the configurations do not fit each other");
+    runs.push_back(node->result());
+  }
+  auto all = mean(runs);
+  all.events += system.events();
+  all.link_bytes = system.link_bytes();
+  auto const cycles = static_cast<double>(all.end) * machine.overlap->dram_clock_ghz / 1000;
+  if (cycles > 0)
+    all.dram_busy = static_cast<double>(all.events - system.events()) / cycles /
+                    (options.all_channels ? machine.overlap->channels : 1) /
+                    static_cast<double>(nodes.size());
+  return all;
+}
+
+}  // namespace tessera

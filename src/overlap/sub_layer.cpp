@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/overlap/sub_layer.hpp"
+
+#include <fmt/format.h>
+
+#include "tessera/describe/dsl.hpp"
+
+namespace tessera {
+
+// Pati et al., T3, ASPLOS 2024, Table 2; "12K", "18K" and "20K" read as multiples of 1024.
+std::vector<TransformerModel> t3_models() {
+  return {{"Mega-GPT-2", 3072, 74, 1024, 16, {8, 16}},
+          {"T-NLG", 4256, 78, 1024, 8, {8, 16}},
+          {"GPT-3", 12 * 1024, 96, 1024, 2, {32}},
+          {"PALM", 18 * 1024, 118, 1024, 2, {32}},
+          {"MT-NLG", 20 * 1024, 105, 1024, 2, {32}}};
+}
+
+char const* to_text(SubLayer layer) {
+  constexpr char const* names[] = {"OP", "FC-2", "FC-1", "IP"};
+  return names[static_cast<int>(layer)];
+}
+
+GemmProblem sub_layer_gemm(TransformerModel const& model, int tensor_parallel, SubLayer layer) {
+  // Widths of the sliced dimension in units of the hidden size: one for attention's output, four for the
+  // inner layer, three for queries, keys and values.
+  auto const factor = layer == SubLayer::output_projection ? 1 : layer == SubLayer::input_projection ? 3 : 4;
+  bool const forward = layer == SubLayer::output_projection || layer == SubLayer::fc2;
+  return {model.tokens(), model.hidden, (model.hidden * factor + tensor_parallel - 1) / tensor_parallel,
+          forward};
+}
+
+GemmKernel default_gemm_kernel(MachineProfile const& machine) {
+  // 256x128 with fp32 accumulators fills half of an SM's registers: one work-group. Two stages, because Volta
+  // has no asynchronous copies. sm_90: the shape of the shipped GEMM.
+  GemmKernel kernel;
+  if (machine.architecture == "sm_90") {
+    kernel.tile_m = 128;
+    kernel.tile_n = 256;
+    kernel.tile_k = 64;
+    kernel.stages = 4;
+  } else if (machine.architecture == "sm_80") {
+    kernel.stages = 3;
+  }
+  return kernel;
+}
+
+Expected<Pipeline> sub_layer_pipeline(GemmProblem const& problem, GemmKernel const& kernel, int gpus) {
+  auto const columns = (problem.n + kernel.tile_n - 1) / kernel.tile_n;
+  auto const rows = (problem.m + kernel.tile_m - 1) / kernel.tile_m;
+  PipelineBuilder p("gemm_reduce_scatter");
+  auto [x, y, chunk] = p.dims("x", "y", "chunk");
+  auto gemm = p.stage("gemm", {x = columns, y = rows});
+  auto scatter = p.stage("reduce_scatter", {chunk = gpus});
+  scatter.kernel("reduce_scatter");
+  bool const by_columns = kernel.raster == Raster::column;
+  auto const outer = by_columns ? columns : rows;
+  auto const inner = by_columns ? rows : columns;
+  auto const depends = [&](auto const& along, auto const& across) {
+    auto handle = by_columns ? p.depends(scatter(chunk), gemm(across, along))
+                             : p.depends(scatter(chunk), gemm(along, across));
+    handle.on_complete(OnComplete::reduce_into_peer);
+  };
+  if (outer % gpus == 0) {  // whole rows (or columns) of tiles
+    auto const each = outer / gpus;
+    depends(all(by_columns ? y : x), range(chunk * each, chunk * each + each));
+  } else if (gpus % outer == 0 && inner % (gpus / outer) == 0) {  // parts of one
+    auto const parts = gpus / outer;
+    auto const width = inner / parts;
+    depends(range((chunk % parts) * width, (chunk % parts) * width + width), chunk / parts);
+  } else {
+    Diagnostic d;
+    d.code = "E0543";
+    d.message = fmt::format("{} x {} tiles do not make {} equal chunks of whole rows or parts of one",
+                            columns, rows, gpus);
+    d.suggestion = "choose a tile shape that divides the output evenly among the GPUs";
+    return refuse(std::move(d));
+  }
+  return p.build();
+}
+
+Expected<SubLayerRuns> run_sub_layer(MachineProfile const& machine, TransformerModel const& model,
+                                     int tensor_parallel, SubLayer layer, SubLayerOptions const& options) {
+  SubLayerRuns out;
+  out.model = model.name;
+  out.tensor_parallel = tensor_parallel;
+  out.layer = layer;
+  out.problem = sub_layer_gemm(model, tensor_parallel, layer);
+  auto const& kernel = options.kernel;
+  Diagnostics failed;
+  auto const keep = [&](Expected<OverlapRun> run) {
+    if (!run) failed.insert(failed.end(), run.error().begin(), run.error().end());
+    return run.value_or(OverlapRun{});
+  };
+  auto const columns = (out.problem.n + kernel.tile_n - 1) / kernel.tile_n;
+  auto const rows = (out.problem.m + kernel.tile_m - 1) / kernel.tile_m;
+  out.gemm = keep(run_gemm(machine, out.problem, kernel, {local_output(columns, rows, kernel.raster)}, true,
+                           options.run));
+  CollectiveProblem collective;
+  collective.gpus = tensor_parallel;
+  collective.bytes = static_cast<double>(out.problem.m * out.problem.n * 2);
+  collective.bytes_per_thread = options.bytes_per_thread;
+  out.reduce_scatter = keep(run_collective(machine, collective, options.run));
+  collective.near_memory = true;
+  out.reduce_scatter_near_memory = keep(run_collective(machine, collective, options.run));
+  collective.near_memory = false;
+  collective.collective = Collective::all_gather;
+  out.all_gather = keep(run_collective(machine, collective, options.run));
+  if (options.fused) {
+    auto const pipeline = sub_layer_pipeline(out.problem, kernel, tensor_parallel);
+    if (!pipeline) return tl::make_unexpected(pipeline.error());
+    auto const outputs = configure(*pipeline, Topology::ring, kernel.raster);
+    if (!outputs) return tl::make_unexpected(outputs.error());
+    auto run = options.run;
+    run.arbitration = Arbitration::round_robin;
+    out.t3 = keep(run_gemm(machine, out.problem, kernel, *outputs, false, run));
+    run.arbitration = Arbitration::communication_aware;
+    out.t3_mca = keep(run_gemm(machine, out.problem, kernel, *outputs, false, run));
+  }
+  if (!failed.empty()) return tl::make_unexpected(failed);
+  return out;
+}
+
+}  // namespace tessera
