@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hopper's instructions that the kernel uses, one function each. Addresses of shared memory are 32-bit.
+#pragma once
+
+#include <cuda.h>
+
+namespace tessera::skinny_sm90 {
+
+__device__ inline unsigned shared_address(void const* pointer) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+// ---- barriers in shared memory
+
+__device__ inline void barrier_init(unsigned barrier, unsigned arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+/// Makes initialized barriers known to the cluster and to the copy engine.
+__device__ inline void fence_barrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ inline void barrier_arrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+/// Arrives, and lets the phase wait for so many more bytes.
+__device__ inline void barrier_expect(unsigned barrier, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+/// Arrives at the barrier of another block of the cluster; `barrier` is from in_block().
+__device__ inline void barrier_arrive_remote(unsigned barrier) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+/// Has the phase of this parity ended? May sleep for a moment before it says no. `Cluster`: what blocks of
+/// the cluster wrote before they arrived is visible after a yes.
+template <bool Cluster>
+__device__ inline bool barrier_try(unsigned barrier, unsigned parity) {
+  unsigned yes;
+  if constexpr (Cluster)
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; "
+        "selp.u32 %0, 1, 0, p; }"
+        : "=r"(yes)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  else
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+        : "=r"(yes)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  return yes != 0;
+}
+
+// ---- clusters
+
+/// The same place in block `rank` of the cluster.
+__device__ inline unsigned in_block(unsigned address, unsigned rank) {
+  unsigned mapped;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
+  return mapped;
+}
+__device__ inline void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+/// The same for threads that act alone.
+__device__ inline void cluster_arrive_alone() {
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+}
+__device__ inline void cluster_wait_alone() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
+/// Stores into another block's shared memory; the 16 bytes count at that block's barrier.
+__device__ inline void store_remote(unsigned address, unsigned barrier, float a, float b, float c, float d) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+          address),
+      "r"(__float_as_uint(a)), "r"(__float_as_uint(b)), "r"(__float_as_uint(c)), "r"(__float_as_uint(d)),
+      "r"(barrier)
+      : "memory");
+}
+__device__ inline float4 load_shared(unsigned address) {
+  float4 v;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
+}
+/// Between ordinary accesses to shared memory and those of the copy engine.
+__device__ inline void fence_proxy_async_shared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// ---- bulk loads
+
+__device__ inline void prefetch(CUtensorMap const& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+/// For what is read once: leaves the L2 first.
+__device__ inline unsigned long long streaming_policy() {
+  unsigned long long policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ inline void load_box(unsigned to, CUtensorMap const& map, int x, int y, unsigned barrier,
+                                unsigned long long policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1, {%2, %3}], [%4], %5;" ::"r"(to),
+      "l"(&map), "r"(x), "r"(y), "r"(barrier), "l"(policy)
+      : "memory");
+}
+__device__ inline void load_box(unsigned to, CUtensorMap const& map, int x, int y, int z, unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
+      "[%5];" ::"r"(to),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+      : "memory");
+}
+
+// ---- warpgroups
+
+/// Before the first matrix instruction, and after registers that it reads were written.
+__device__ inline void multiply_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+/// Waits until at most `Pending` committed groups are unfinished.
+template <int Pending>
+__device__ inline void multiply_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+}
+/// After multiply_wait(): keeps the compiler from reading the sums before it.
+template <int Count>
+__device__ inline void settle(float (&sums)[Count]) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+template <int Registers>
+__device__ inline void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+template <int Registers>
+__device__ inline void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+
+/// Describes an operand in shared memory: rows of 128 bytes, swizzled in patterns of 8 rows, 1024-byte
+/// aligned. The sum over k moves on by 32 bytes a step of 16.
+__device__ inline unsigned long long operand(unsigned address) {
+  constexpr unsigned long long pattern_stride = 1024 >> 4;
+  constexpr unsigned long long swizzle_128 = 1;
+  return static_cast<unsigned long long>((address & 0x3FFFF) >> 4) | 1ULL << 16 | pattern_stride << 32 |
+         swizzle_128 << 62;
+}
+
+}  // namespace tessera::skinny_sm90

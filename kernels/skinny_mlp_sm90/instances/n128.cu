@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/skinny_mlp_sm90/kernel.cuh"
+
+namespace tessera::skinny_sm90 {
+
+std::vector<Instance> instances_n128() { return {make_instance<128, 4, 3, 2>()}; }
+
+}  // namespace tessera::skinny_sm90

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/skinny_mlp_sm90/kernel.cuh"
+
+namespace tessera::skinny_sm90 {
+
+std::vector<Instance> instances_n64() { return {make_instance<64, 2, 2, 2>(), make_instance<64, 4, 3, 2>()}; }
+
+}  // namespace tessera::skinny_sm90

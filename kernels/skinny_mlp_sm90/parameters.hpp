@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a launch tells the kernel, and what a compiled kernel tells the host.
+#pragma once
+
+#include <cuda.h>
+
+#include <tessera/sync/wait.cuh>
+
+#include "cut.hpp"
+
+namespace tessera::skinny_sm90 {
+
+struct Parameters {
+  CUtensorMap first_weights;
+  CUtensorMap second_weights;
+  CUtensorMap input;
+  CUtensorMap hidden;
+  Cut first;
+  Cut second;
+  void* h = nullptr;
+  void* y = nullptr;
+  unsigned long long* launches = nullptr;  ///< complete ones of this workspace
+  unsigned* semaphores = nullptr;          ///< one for each k-block of the second GEMM
+  int tokens = 0;
+  int clusters = 0;
+  int slots = 0;
+  int slot_bytes = 0;
+  int activation_stages = 0;
+  int activation_bytes = 0;  ///< of one stage
+  bool first_whole = true;   ///< the depth is a multiple of 64: one load brings a stage of activations
+  bool second_whole = true;
+  bool gated = false;
+  bool rotate = false;
+  int stage = 0;
+  DeadlineWatch<> watch;
+};
+
+constexpr int most_slots = 40;
+constexpr int most_activation_stages = 16;
+constexpr int producer_warps = 4;  ///< three for weights, one for activations
+constexpr int barrier_bytes = 1024;
+
+/// Bytes of the rings' part in which a cluster's blocks exchange partial sums.
+constexpr int exchange_bytes(int token_tile, int cluster, int warpgroups, int tiles) {
+  return (cluster - 1) * tiles * warpgroups * 128 * (token_tile / 2 / cluster) * 4;
+}
+
+/// One compiled kernel.
+struct Instance {
+  int token_tile = 0;
+  int cluster = 0;
+  int warpgroups = 0;
+  int tiles = 0;
+  void const* bf16 = nullptr;
+  void const* fp16 = nullptr;
+};
+
+}  // namespace tessera::skinny_sm90

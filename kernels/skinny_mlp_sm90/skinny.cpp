@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "skinny.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "parameters.hpp"
+#include "tensor_maps.hpp"
+
+namespace tessera::skinny_sm90 {
+
+// One file of instances/ for each token tile.
+std::vector<Instance> instances_n8();
+std::vector<Instance> instances_n16();
+std::vector<Instance> instances_n32();
+std::vector<Instance> instances_n64();
+std::vector<Instance> instances_n128();
+
+namespace {
+
+constexpr int most_shared_bytes = 227 * 1024;
+constexpr int usual_processors = 132;  // of an H100 or H200, where no device was asked
+constexpr int launches_words = 32;     // the count of launches, on a cache line of its own
+
+std::vector<Instance> const& instances() {
+  static std::vector<Instance> const all = [] {
+    std::vector<Instance> list;
+    for (auto const& part :
+         {instances_n8(), instances_n16(), instances_n32(), instances_n64(), instances_n128()})
+      list.insert(list.end(), part.begin(), part.end());
+    return list;
+  }();
+  return all;
+}
+
+Instance const* find(Config const& config) {
+  for (Instance const& one : instances())
+    if (one.token_tile == config.token_tile && one.cluster == config.cluster &&
+        one.warpgroups == config.warpgroups && one.tiles == config.tiles)
+      return &one;
+  return nullptr;
+}
+
+int rows_per_feature(mlp::Shape const& shape) { return shape.form == mlp::Form::swiglu ? 2 : 1; }
+
+int most_rows(Config const& config) { return std::min(256, config.warpgroups * 64); }
+
+int fewest_waves(int features, int rows, int tiles, Config const& config) {
+  int const largest = std::max(1, most_rows(config) / rows);  // features of a unit
+  int const each = config.clusters * tiles * largest;
+  return (features + each - 1) / each;
+}
+
+/// Fills in what the configuration leaves open, but not the slots.
+Config complete(mlp::Shape const& shape, Config config) {
+  if (config.clusters == 0) config.clusters = usual_processors / config.cluster;
+  if (config.first_waves == 0)
+    config.first_waves = fewest_waves(shape.hidden, rows_per_feature(shape), config.first_tiles, config);
+  if (config.second_waves == 0)
+    config.second_waves = fewest_waves(shape.model, 1, config.second_tiles, config);
+  return config;
+}
+
+Cut first_cut(mlp::Shape const& shape, Config const& c) {
+  return make_cut(shape.hidden, rows_per_feature(shape), shape.model, c.first_waves, c.first_tiles,
+                  c.first_depth, c.clusters);
+}
+Cut second_cut(mlp::Shape const& shape, Config const& c) {
+  return make_cut(shape.model, 1, shape.hidden, c.second_waves, c.second_tiles, c.second_depth, c.clusters);
+}
+
+/// Bytes of shared memory.
+struct Layout {
+  int slot = 0;
+  int activation = 0;  // one stage
+  int slots = 0;
+  int total = 0;
+};
+
+Layout layout_of(mlp::Shape const& shape, Config const& c) {
+  Cut const first = first_cut(shape, c);
+  Cut const second = second_cut(shape, c);
+  Layout layout;
+  layout.slot = 128 * std::max(first.slot_rows * first.stage_depth, second.slot_rows * second.stage_depth);
+  layout.activation = 128 * c.token_tile * std::max(c.first_depth, c.second_depth);
+  int const fixed = barrier_bytes + 1024 + layout.activation * c.activation_stages;
+  int const room = std::max(0, most_shared_bytes - fixed) / layout.slot;
+  layout.slots = c.slots > 0 ? c.slots : std::min(room, most_slots);
+  layout.total = fixed + layout.slots * layout.slot;
+  return layout;
+}
+
+bool depth_is_compiled(int depth) { return depth == 1 || depth == 2 || depth == 4; }
+
+char const* refuse_shape(mlp::Shape const& shape) {
+  if (shape.tokens < 1 || shape.tokens > most_tokens) return "tokens must be 1...128";
+  if (shape.model <= 0 || shape.model % 8 != 0) return "model must be a positive multiple of 8";
+  if (shape.hidden <= 0 || shape.hidden % 8 != 0) return "hidden must be a positive multiple of 8";
+  if (shape.model > 1 << 20 || shape.hidden > 1 << 20) return "model and hidden may be 2^20 at most";
+  return nullptr;
+}
+
+char const* refuse_config(mlp::Shape const& shape, Config const& c) {
+  if (find(c) == nullptr) return "no kernel is compiled for this token_tile, cluster, warpgroups and tiles";
+  if (c.token_tile < shape.tokens) return "token_tile must hold all tokens";
+  if (c.first_tiles < 1 || c.second_tiles < 1 || c.first_tiles > c.tiles || c.second_tiles > c.tiles)
+    return "first_tiles and second_tiles must be 1...tiles";
+  // The kernel is compiled for one tile and for all of them.
+  if ((c.first_tiles != 1 && c.first_tiles != c.tiles) || (c.second_tiles != 1 && c.second_tiles != c.tiles))
+    return "first_tiles and second_tiles must be 1 or tiles";
+  if (!depth_is_compiled(c.first_depth) || !depth_is_compiled(c.second_depth))
+    return "first_depth and second_depth must be 1, 2 or 4";
+  if (c.first_waves < 1 || c.second_waves < 1 || c.first_waves > 1024 || c.second_waves > 1024)
+    return "first_waves and second_waves must be 0...1024";
+  if (c.activation_stages < 2 || c.activation_stages > most_activation_stages)
+    return "activation_stages must be 2...16";
+  if (c.clusters < 1 || c.clusters > 4096) return "clusters must be 0...4096";
+  return nullptr;
+}
+
+char const* refuse_memory(mlp::Shape const& shape, Config const& c) {
+  if (first_cut(shape, c).box_rows > most_rows(c) || second_cut(shape, c).box_rows > most_rows(c))
+    return "a block has more rows than its warpgroups multiply: more waves or tiles are needed";
+  Layout const layout = layout_of(shape, c);
+  if (layout.slots < 2 || layout.slots > most_slots || layout.total > most_shared_bytes)
+    return "the rings do not fit shared memory: fewer stages or slots, or less depth";
+  int const activations = layout.activation * c.activation_stages;
+  // Reads that run on behind the last slot.
+  if (activations < 56 * 128) return "the ring of activations is too small: more activation_stages";
+  auto const exchange = [&](int tiles) {
+    return exchange_bytes(c.token_tile, c.cluster, c.warpgroups, tiles);
+  };
+  if (activations < exchange(c.first_tiles) ||
+      (c.second_waves > 1 && activations < exchange(c.second_tiles)) ||
+      activations + layout.slots * layout.slot < exchange(c.second_tiles))
+    return "partial sums do not fit the ring of activations: more activation_stages or fewer tiles";
+  return nullptr;
+}
+
+void const* function_of(mlp::Shape const& shape, Config const& config) {
+  Instance const* const instance = find(config);
+  return shape.type == mlp::ElementType::bf16 ? instance->bf16 : instance->fp16;
+}
+
+struct Attributes {
+  cudaLaunchAttribute list[2];
+  cudaLaunchConfig_t config{};
+  Attributes(Plan const& plan, bool programmatic, cudaStream_t stream) {
+    config.gridDim = dim3(static_cast<unsigned>(plan.blocks));
+    config.blockDim = dim3(static_cast<unsigned>(plan.threads));
+    config.dynamicSmemBytes = static_cast<std::size_t>(plan.shared_bytes);
+    config.stream = stream;
+    config.attrs = list;
+    if (plan.config.cluster > 1) {
+      auto& attribute = list[config.numAttrs++];
+      attribute.id = cudaLaunchAttributeClusterDimension;
+      attribute.val.clusterDim = {static_cast<unsigned>(plan.config.cluster), 1, 1};
+    }
+    if (programmatic) {
+      auto& attribute = list[config.numAttrs++];
+      attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attribute.val.programmaticStreamSerializationAllowed = 1;
+    }
+  }
+};
+
+/// Clusters that are resident at once; 0 if none is.
+cudaError_t resident_clusters(void const* function, Plan const& plan, int* clusters) {
+  if (plan.config.cluster > 1) {
+    Attributes launch(plan, false, nullptr);
+    return cudaOccupancyMaxActiveClusters(clusters, function, &launch.config);
+  }
+  int device = 0;
+  int processors = 0;
+  int blocks = 0;
+  if (auto const e = cudaGetDevice(&device); e != cudaSuccess) return e;
+  if (auto const e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+      e != cudaSuccess)
+    return e;
+  auto const e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, plan.threads,
+                                                               static_cast<std::size_t>(plan.shared_bytes));
+  *clusters = std::min(blocks, 1) * processors;
+  return e;
+}
+
+}  // namespace
+
+char const* refusal(mlp::Shape const& shape, Config const& config) {
+  if (auto const why = refuse_shape(shape)) return why;
+  if (config.cluster < 1 || config.clusters < 0 || config.slots < 0) return "no field may be negative";
+  if (config.first_tiles < 1 || config.second_tiles < 1 || config.warpgroups < 1)
+    return "tiles and warpgroups must be positive";
+  Config const full = complete(shape, config);
+  if (auto const why = refuse_config(shape, full)) return why;
+  return refuse_memory(shape, full);
+}
+
+cudaError_t prepare(mlp::Shape const& shape, Config const& config, Plan* plan) {
+  if (plan == nullptr || refusal(shape, config) != nullptr) return cudaErrorInvalidValue;
+  void const* const function = function_of(shape, config);
+  auto fill = [&](Config const& c) {
+    Layout const layout = layout_of(shape, c);
+    *plan = {shape, c, c.clusters * c.cluster, c.warpgroups * 128 + producer_warps * 32, layout.total};
+    plan->config.slots = layout.slots;
+  };
+  if (auto const e =
+          cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared_bytes);
+      e != cudaSuccess)
+    return e;
+  cudaFuncAttributes attributes;  // asking loads the code
+  if (auto const e = cudaFuncGetAttributes(&attributes, function); e != cudaSuccess) return e;
+  fill(complete(shape, config));
+  int clusters = 0;
+  // With all the shared memory that a block may have: an answer that does not depend on the rings.
+  plan->shared_bytes = most_shared_bytes;
+  if (auto const e = resident_clusters(function, *plan, &clusters); e != cudaSuccess) return e;
+  if (clusters < 1 || clusters < config.clusters) return cudaErrorNotSupported;
+  Config real = config;
+  if (real.clusters == 0) real.clusters = clusters;
+  if (refusal(shape, real) != nullptr) return cudaErrorNotSupported;
+  fill(complete(shape, real));
+  return cudaSuccess;
+}
+
+std::size_t workspace_words(int hidden) {
+  return launches_words + static_cast<std::size_t>((hidden + depth_block - 1) / depth_block);
+}
+
+cudaError_t launch(Plan const& plan, Call const& call, cudaStream_t stream) {
+  auto const& shape = plan.shape;
+  auto const& config = plan.config;
+  auto const& buffers = call.buffers;
+  if (plan.blocks == 0 || call.watch.record == nullptr || call.watch.nanoseconds == 0)
+    return cudaErrorInvalidValue;
+  auto aligned = [](void const* pointer, std::uintptr_t to) {
+    return pointer != nullptr && reinterpret_cast<std::uintptr_t>(pointer) % to == 0;
+  };
+  for (void const* matrix : {buffers.x, buffers.w1, static_cast<void const*>(buffers.h), buffers.w2,
+                             static_cast<void const*>(buffers.y)})
+    if (!aligned(matrix, 16)) return cudaErrorInvalidValue;
+  if (!aligned(call.workspace, 128)) return cudaErrorInvalidValue;
+
+  Layout const layout = layout_of(shape, config);
+  Parameters p;
+  p.first = first_cut(shape, config);
+  p.second = second_cut(shape, config);
+  p.h = buffers.h;
+  p.y = buffers.y;
+  p.launches = reinterpret_cast<unsigned long long*>(call.workspace);
+  p.semaphores = call.workspace + launches_words;
+  p.tokens = shape.tokens;
+  p.clusters = config.clusters;
+  p.slots = layout.slots;
+  p.slot_bytes = layout.slot;
+  p.activation_stages = config.activation_stages;
+  p.activation_bytes = layout.activation;
+  p.first_whole = shape.model % depth_block == 0;
+  p.second_whole = shape.hidden % depth_block == 0;
+  p.gated = shape.form == mlp::Form::swiglu;
+  p.rotate = config.rotate;
+  p.stage = call.stage;
+  p.watch = call.watch;
+  bool const maps =
+      weights_map(&p.first_weights, shape.type, buffers.w1, shape.hidden * rows_per_feature(shape),
+                  shape.model, p.first.box_rows) &&
+      weights_map(&p.second_weights, shape.type, buffers.w2, shape.model, shape.hidden, p.second.box_rows) &&
+      activations_map(&p.input, shape.type, buffers.x, shape.tokens, shape.model, config.token_tile,
+                      config.first_depth) &&
+      activations_map(&p.hidden, shape.type, buffers.h, shape.tokens, shape.hidden, config.token_tile,
+                      config.second_depth);
+  if (!maps) return cudaErrorInvalidValue;
+  Attributes const attributes(plan, call.programmatic, stream);
+  void* parameters[] = {&p};
+  return cudaLaunchKernelExC(&attributes.config, function_of(shape, config), parameters);
+}
+
+std::string to_string(Config const& c) {
+  auto text = [](int value) { return std::to_string(value); };
+  std::string result = "n" + text(c.token_tile) + " c" + text(c.cluster) + " w" + text(c.warpgroups) + " t" +
+                       text(c.tiles) + ": " + text(c.first_tiles) + "+" + text(c.second_tiles) + " tiles, " +
+                       text(c.first_waves) + "+" + text(c.second_waves) + " waves, " + text(c.first_depth) +
+                       "+" + text(c.second_depth) + " deep, " + text(c.slots) + " slots, " +
+                       text(c.activation_stages) + " stages";
+  if (!c.rotate) result += ", not rotated";
+  if (c.clusters > 0) result += ", " + text(c.clusters) + " clusters";
+  return result;
+}
+
+std::string explain(StallRecord const& record, Plan const& plan) {
+  if (record.state == 0) return {};
+  int const begin = static_cast<int>(record.semaphore) * depth_block;
+  int const end = std::min(begin + depth_block, plan.shape.hidden);
+  unsigned const parts = static_cast<unsigned>((end - begin) * parts_of_feature);
+  unsigned const missing = record.expected - record.seen;
+  return "block " + std::to_string(record.tile) + " waits for hidden features " + std::to_string(begin) +
+         "..." + std::to_string(end - 1) + ": " + std::to_string(parts - missing) + " of " +
+         std::to_string(parts) + " parts posted; gave up after " +
+         std::to_string(record.waited_ns / 1000000) + " ms";
+}
+
+}  // namespace tessera::skinny_sm90

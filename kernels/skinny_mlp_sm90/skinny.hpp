@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// An MLP for up to 128 tokens on Hopper, both GEMMs in one persistent launch: what bounds it is reading the
+// weights, so they never stop being read, neither between the GEMMs nor between one MLP and the next.
+// docs/skinny-mlp.md explains it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <string>
+#include <tessera/sync.cuh>
+#include <vector>
+
+#include "kernels/mlp/problem.hpp"
+
+namespace tessera::skinny_sm90 {
+
+constexpr int most_tokens = 128;
+
+/// How the work is cut. A tuner tries those that configs() names; the first is the best guess.
+struct Config {
+  // Which compiled kernel.
+  int token_tile = 8;  ///< 8, 16, 32, 64 or 128 columns of the matrix instruction; at least the tokens
+  int cluster = 1;     ///< blocks with the same weight rows that split the sum over k: 1, 2 or 4
+  int warpgroups = 1;  ///< 64 rows of weights each
+  int tiles = 1;       ///< most units of rows that a block multiplies with one load of activations: 1 or 2
+  // The rest is read at run time.
+  int first_tiles = 1;  ///< of the first GEMM; at most `tiles`
+  int second_tiles = 1;
+  int first_waves = 0;  ///< parts of the features, one after the other, each of which streams the activations
+  int second_waves = 0;  ///< once more; 0: as few as the rows allow
+  int first_depth = 1;   ///< k-blocks of 64 to a stage of the ring: 1, 2 or 4
+  int second_depth = 1;
+  int slots = 0;              ///< of the ring of weights; 0: as many as there is room for
+  int activation_stages = 4;  ///< of the ring of activations
+  bool rotate = true;         ///< clusters start at different k
+  int clusters = 0;           ///< in the grid; 0: as many as are resident at once
+};
+
+/// "n16 c1 w1 t2: 1+2 tiles, 1+1 waves, 4+4 deep, 6 stages".
+std::string to_string(Config const& config);
+
+/// What a tuner may try for this shape, best guess first. Empty if no kernel here is for it.
+std::vector<Config> configs(mlp::Shape const& shape);
+
+/// Why not, as one sentence; nullptr if it can. Looks at sizes only, needs no GPU.
+char const* refusal(mlp::Shape const& shape, Config const& config);
+inline bool can_implement(mlp::Shape const& shape, Config const& config) {
+  return refusal(shape, config) == nullptr;
+}
+
+/// A shape and a configuration that this device can run.
+struct Plan {
+  mlp::Shape shape;
+  Config config;  ///< with `slots` and `clusters` filled in
+  int blocks = 0;
+  int threads = 0;
+  int shared_bytes = 0;
+};
+
+/// Loads the kernel's code, lets it use its shared memory and asks how many of its clusters are resident at
+/// once. Call it before the first launch, per device; not while a stream is being captured.
+/// cudaErrorInvalidValue if refusal() has a reason, cudaErrorNotSupported if the device is not sm_90 or has
+/// no room.
+cudaError_t prepare(mlp::Shape const& shape, Config const& config, Plan* plan);
+
+/// 32-bit words of device memory for the semaphores of launches with so many hidden features, whatever
+/// their tokens, configuration and type. Zero it once, and again after a stall.
+std::size_t workspace_words(int hidden);
+
+/// One launch.
+///
+/// The caller guarantees:
+///  - Launches that share `workspace` or `h` are in one stream (or ordered by events), programmatic or not.
+///  - With `programmatic`, the kernel before may still run when this one starts, and weights are read at
+///    once: w1 and w2 must have been complete before the kernel before began. x, h, y and the workspace are
+///    touched only when every earlier kernel is complete (griddepcontrol.wait in every block, so completion
+///    stays transitive: a kernel after this one that waits for it has waited for all before).
+///  - The kernel after, if it is launched programmatically, may start while this one runs: it must execute
+///    griddepcontrol.wait before it touches x, h, y or the workspace. Every launch of this library does.
+///  - All blocks must become resident: kernels in other streams must leave by themselves, without waiting
+///    for this launch. Two launches at once in two streams are safe as long as the GPU places the blocks of
+///    one launch before those of the next, as today's do; otherwise the deadline ends them.
+struct Call {
+  mlp::Buffers buffers;
+  unsigned* workspace = nullptr;  ///< 128-byte aligned
+  bool programmatic = false;
+  DeadlineWatch<> watch;  ///< both fields set: there is no launch without a deadline
+  int stage = 1;          ///< for the stall record: the consumer is the second GEMM
+};
+
+/// Capturable; a graph is replayed without a reset. cudaErrorInvalidValue if a pointer is missing or not
+/// aligned.
+cudaError_t launch(Plan const& plan, Call const& call, cudaStream_t stream);
+
+/// "block 17 waits for hidden features 128...191: 504 of 512 parts posted"; empty if there is no stall.
+std::string explain(StallRecord const& record, Plan const& plan);
+
+}  // namespace tessera::skinny_sm90

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// What needs no GPU: who multiplies which rows, what is offered and what is refused.
+#include <gtest/gtest.h>
+
+#include "kernels/skinny_mlp_sm90/cut.hpp"
+#include "kernels/skinny_mlp_sm90/skinny.hpp"
+
+namespace tessera::skinny_sm90 {
+namespace {
+
+using mlp::Form;
+
+TEST(SkinnyCuts, EveryRowBelongsToOneUnit) {
+  for (int const features : {1, 8, 131, 132, 2752, 6144, 28672})
+    for (int const clusters : {1, 32, 33, 132})
+      for (int const waves : {1, 2, 3})
+        for (int const tiles : {1, 2}) {
+          Cut const cut = make_cut(features, 2, 64, waves, tiles, 4, clusters);
+          int next = 0;
+          for (int wave = 0; wave < waves; ++wave)
+            for (int cluster = 0; cluster < clusters; ++cluster)
+              for (int tile = 0; tile < tiles; ++tile) {
+                Range const unit = cut.unit(wave, clusters, cluster, tile);
+                ASSERT_EQ(unit.begin, next);
+                ASSERT_LE(unit.size() * 2, cut.box_rows);
+                next = unit.end;
+              }
+          ASSERT_EQ(next, features);
+          ASSERT_EQ(cut.slot_rows % 8, 0);
+          ASSERT_GE(cut.slot_rows, cut.box_rows);
+        }
+}
+
+TEST(SkinnyCuts, StagesCoverTheDepth) {
+  for (int const depth : {8, 64, 72, 2752, 12288})
+    for (int const stage_depth : {1, 2, 4}) {
+      Cut const cut = make_cut(8, 1, depth, 1, 1, stage_depth, 1);
+      EXPECT_GE(cut.stages * stage_depth * depth_block, depth);
+      EXPECT_LT((cut.stages - 1) * stage_depth * depth_block, depth);
+    }
+}
+
+TEST(SkinnyConfigs, EveryTokenCountHasSome) {
+  for (Form const form : {Form::gelu, Form::swiglu})
+    for (auto const& [model, hidden] :
+         {std::pair{12288, 6144}, {8192, 2752}, {8, 8}, {1032, 712}, {4096, 14336}})
+      for (int tokens = 1; tokens <= most_tokens; ++tokens) {
+        mlp::Shape const shape{tokens, model, hidden, form};
+        auto const list = configs(shape);
+        EXPECT_FALSE(list.empty()) << tokens << " " << model << " " << hidden;
+        for (Config const& config : list) EXPECT_STREQ(refusal(shape, config), nullptr);
+      }
+}
+
+TEST(SkinnyConfigs, RefusesWithAReason) {
+  mlp::Shape const good{16, 8192, 2752, Form::swiglu};
+  Config const config = configs(good).front();
+  auto shape = good;
+  shape.tokens = 129;
+  EXPECT_STREQ(refusal(shape, config), "tokens must be 1...128");
+  EXPECT_TRUE(configs(shape).empty());
+  shape = good;
+  shape.model = 8190;
+  EXPECT_STREQ(refusal(shape, config), "model must be a positive multiple of 8");
+  shape = good;
+  shape.hidden = 0;
+  EXPECT_STREQ(refusal(shape, config), "hidden must be a positive multiple of 8");
+  shape = good;
+  shape.tokens = 17;
+  EXPECT_STREQ(refusal(shape, config), "token_tile must hold all tokens");
+  auto other = config;
+  other.cluster = 3;
+  EXPECT_STREQ(refusal(good, other),
+               "no kernel is compiled for this token_tile, cluster, warpgroups and tiles");
+  other = config;
+  other.first_depth = 3;
+  EXPECT_STREQ(refusal(good, other), "first_depth and second_depth must be 1, 2 or 4");
+  other = config;
+  other.slots = 1;
+  EXPECT_STREQ(refusal(good, other),
+               "the rings do not fit shared memory: fewer stages or slots, or less depth");
+  other = config;
+  other.clusters = 8;
+  other.first_waves = 1;
+  EXPECT_STREQ(refusal(good, other),
+               "a block has more rows than its warpgroups multiply: more waves or tiles are needed");
+  EXPECT_EQ(explain(StallRecord{}, Plan{}), "");
+}
+
+}  // namespace
+}  // namespace tessera::skinny_sm90

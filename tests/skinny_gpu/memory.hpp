@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device memory of MLPs for tests, with the reference beside it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "gpu/device.cuh"
+#include "kernels/skinny_mlp_sm90/device_data.hpp"
+#include "kernels/skinny_mlp_sm90/skinny.hpp"
+
+namespace tessera::skinny_sm90 {
+
+using gpu::DeviceArray;
+using gpu::ok;
+
+constexpr double allowed_error = 2e-3;
+
+/// Weights and inputs for up to 128 tokens. What two MLPs one after the other make: y = mlp(x), z = mlp(y).
+struct Memory {
+  mlp::Shape shape;
+  DeviceArray<unsigned short> x, w1, h, w2, y, z;
+  DeviceArray<float> sums, y_reference, z_reference;
+  DeviceArray<unsigned> workspace;
+  DeviceArray<StallRecord> stall;
+
+  Memory(mlp::Shape const& of, unsigned seed)
+      : shape(of),
+        x(size(of.tokens, of.model)),
+        w1(size(of.model, of.hidden) * (of.form == mlp::Form::swiglu ? 2 : 1)),
+        h(size(of.tokens, of.hidden)),
+        w2(size(of.model, of.hidden)),
+        y(size(of.tokens, of.model)),
+        z(size(of.tokens, of.model)),
+        sums(size(of.tokens, of.hidden) * 2),
+        y_reference(size(of.tokens, of.model)),
+        z_reference(size(of.tokens, of.model)),
+        workspace(workspace_words(of.hidden), 0),
+        stall(1, 0) {
+    auto fill = [&](DeviceArray<unsigned short>& array, unsigned number, double deviation) {
+      fill_random(of.type, array.get(), array.size(), 10 * seed + number, static_cast<float>(deviation),
+                  nullptr);
+    };
+    fill(x, 1, 1);
+    fill(w1, 2, 1 / std::sqrt(double(of.model)));
+    // What comes out is about as large as what goes in, so that MLPs can be chained.
+    fill(w2, 3, (of.form == mlp::Form::swiglu ? 2.8 : 1.7) / std::sqrt(double(of.hidden)));
+    reference_mlp(shape, buffers(x, y), sums.get(), y_reference.get(), nullptr);
+    ok(cudaDeviceSynchronize());
+  }
+
+  mlp::Buffers buffers(DeviceArray<unsigned short> const& from, DeviceArray<unsigned short> const& to) const {
+    return {from.get(), w1.get(), h.get(), w2.get(), to.get()};
+  }
+  Call call(mlp::Buffers const& of, bool programmatic, double deadline_seconds = 0.2) const {
+    Call one;
+    one.buffers = of;
+    one.workspace = workspace.get();
+    one.programmatic = programmatic;
+    one.watch = {stall.get(), static_cast<unsigned long long>(deadline_seconds * 1e9)};
+    return one;
+  }
+  StallRecord record() const { return stall.download()[0]; }
+
+ private:
+  static std::size_t size(int a, int b) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); }
+};
+
+}  // namespace tessera::skinny_sm90
