@@ -70,14 +70,12 @@ struct Block {
 static_assert(8 * (2 * most_slots + 2 * most_activation_stages + 3) <= barrier_bytes,
               "barriers overlap slots");
 
-/// Ends the calling thread. Loads that are on their way (microseconds) must land, and no block may go while
-/// another of its cluster may still reach into it; threads that have left count as arrived.
+/// Ends the calling thread, late: loads that are on their way must land in shared memory that still is there,
+/// and blocks of a cluster, which notice a stall within a millisecond of each other, may be reaching into it.
 __device__ inline void leave_after_stall() {
   unsigned long long const since = GlobalTimer::now();
-  while (GlobalTimer::now() - since < 1'000'000)
+  while (GlobalTimer::now() - since < 20'000'000)
     ;
-  cluster_arrive_alone();
-  cluster_wait_alone();
   asm volatile("exit;");
   __builtin_unreachable();
 }
@@ -87,7 +85,7 @@ __device__ inline void leave_after_stall() {
 template <bool Cluster = false>
 __device__ inline void wait_barrier(unsigned barrier, unsigned parity, StallRecord const* record) {
   for (unsigned tries = 1; !barrier_try<Cluster>(barrier, parity); ++tries)
-    if (tries % 64 == 0 && load_acquire<Scope::device>(&record->state) != 0) leave_after_stall();
+    if (tries % 16 == 0 && load_acquire<Scope::device>(&record->state) != 0) leave_after_stall();
 }
 
 }  // namespace tessera::skinny_sm90

@@ -51,8 +51,12 @@ class Computer {
       multiply<Used, 1>(cut, sums);
     else if (cut.stage_depth == 2)
       multiply<Used, 2>(cut, sums);
-    else
+    else if (cut.stage_depth == 3)
+      multiply<Used, 3>(cut, sums);
+    else if (cut.stage_depth == 4)
       multiply<Used, 4>(cut, sums);
+    else
+      multiply<Used, 6>(cut, sums);
     if (__any_sync(~0u, stalled_)) leave_after_stall();
     if constexpr (Cluster > 1) exchange<Used>(cut, sums, job, last);
     if (second)
@@ -119,8 +123,8 @@ class Computer {
 
   // As wait_barrier(), but comes back after a stall.
   __device__ void wait(unsigned barrier, unsigned parity) {
-    for (unsigned tries = 1; !barrier_try<false>(barrier, parity) && !stalled_; ++tries)
-      if (tries % 64 == 0) stalled_ = load_acquire<Scope::device>(&p_.watch.record->state) != 0;
+    for (unsigned tries = 1; !stalled_ && !barrier_try<false>(barrier, parity); ++tries)
+      if (tries % 16 == 0) stalled_ = load_acquire<Scope::device>(&p_.watch.record->state) != 0;
   }
 
   // After a stall nothing is released: the warps that load leave too.

@@ -40,29 +40,17 @@ std::vector<Config> configs(mlp::Shape const& shape) {
     if (!can_implement(shape, config)) config.second_tiles = 1;
     if (can_implement(shape, config)) list.push_back(config);
   };
-  auto add_with_variations = [&](Config config) {
-    add(config);
-    config.rotate = false;
-    add(config);
-    config.rotate = true;
-    config.first_waves = 2;
-    add(config);
-    config.rotate = false;
-    add(config);
-  };
-  if (tokens <= 8) add_with_variations(base(shape, 8, 1, 1, 4, 8));
-  if (tokens > 8 && tokens <= 16) add_with_variations(base(shape, 16, 1, 1, 4, 6));
+  if (tokens <= 8) add(base(shape, 8, 1, 1, 4, 8));
+  if (tokens > 8 && tokens <= 16) add(base(shape, 16, 1, 1, 4, 6));
   if (tokens > 16 && tokens <= 32) {
-    add_with_variations(base(shape, 32, 2, 2, 2, 6));
-    add_with_variations(base(shape, 32, 1, 1, 2, 6));
+    add(base(shape, 32, 2, 2, 2, 6));
+    add(base(shape, 32, 1, 1, 2, 6));
   }
-  if (tokens > 32 && tokens <= 64) {
-    add_with_variations(base(shape, 64, 4, 3, 1, 8));
-    add_with_variations(base(shape, 64, 2, 2, 2, 4));
-  }
+  if (tokens > 32 && tokens <= 64) add(base(shape, 64, 2, 2, 2, 4));
+  if (tokens > 32 && tokens <= 64) add(base(shape, 64, 4, 3, 1, 8));
   if (tokens > 64) {
-    add_with_variations(base(shape, 128, 4, 3, 1, 5));
-    add_with_variations(base(shape, 128, 4, 3, 1, 6));
+    add(base(shape, 128, 4, 3, 1, 5));
+    add(base(shape, 128, 4, 3, 1, 6));
   }
   return list;
 }

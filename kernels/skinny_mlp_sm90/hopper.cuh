@@ -31,21 +31,21 @@ __device__ inline void barrier_expect(unsigned barrier, unsigned bytes) {
 __device__ inline void barrier_arrive_remote(unsigned barrier) {
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-/// Has the phase of this parity ended? May sleep for a moment before it says no. `Cluster`: what blocks of
+/// Has the phase of this parity ended? May sleep for 20 us before it says no. `Cluster`: what blocks of
 /// the cluster wrote before they arrived is visible after a yes.
 template <bool Cluster>
 __device__ inline bool barrier_try(unsigned barrier, unsigned parity) {
   unsigned yes;
   if constexpr (Cluster)
     asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; "
+        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2, 20000; "
         "selp.u32 %0, 1, 0, p; }"
         : "=r"(yes)
         : "r"(barrier), "r"(parity)
         : "memory");
   else
     asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2, 20000; selp.u32 %0, 1, 0, p; }"
         : "=r"(yes)
         : "r"(barrier), "r"(parity)
         : "memory");
@@ -64,12 +64,6 @@ __device__ inline void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-/// The same for threads that act alone.
-__device__ inline void cluster_arrive_alone() {
-  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
-}
-__device__ inline void cluster_wait_alone() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
-
 /// Stores into another block's shared memory; the 16 bytes count at that block's barrier.
 __device__ inline void store_remote(unsigned address, unsigned barrier, float a, float b, float c, float d) {
   asm volatile(

@@ -90,7 +90,7 @@ Layout layout_of(mlp::Shape const& shape, Config const& c) {
   return layout;
 }
 
-bool depth_is_compiled(int depth) { return depth == 1 || depth == 2 || depth == 4; }
+bool depth_is_compiled(int depth) { return (depth >= 1 && depth <= 4) || depth == 6; }
 
 char const* refuse_shape(mlp::Shape const& shape) {
   if (shape.tokens < 1 || shape.tokens > most_tokens) return "tokens must be 1...128";
@@ -109,7 +109,7 @@ char const* refuse_config(mlp::Shape const& shape, Config const& c) {
   if ((c.first_tiles != 1 && c.first_tiles != c.tiles) || (c.second_tiles != 1 && c.second_tiles != c.tiles))
     return "first_tiles and second_tiles must be 1 or tiles";
   if (!depth_is_compiled(c.first_depth) || !depth_is_compiled(c.second_depth))
-    return "first_depth and second_depth must be 1, 2 or 4";
+    return "first_depth and second_depth must be 1, 2, 3, 4 or 6";
   if (c.first_waves < 1 || c.second_waves < 1 || c.first_waves > 1024 || c.second_waves > 1024)
     return "first_waves and second_waves must be 0...1024";
   if (c.activation_stages < 2 || c.activation_stages > most_activation_stages)

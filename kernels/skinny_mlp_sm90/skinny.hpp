@@ -29,11 +29,11 @@ struct Config {
   int second_tiles = 1;
   int first_waves = 0;  ///< parts of the features, one after the other, each of which streams the activations
   int second_waves = 0;  ///< once more; 0: as few as the rows allow
-  int first_depth = 1;   ///< k-blocks of 64 to a stage of the ring: 1, 2 or 4
+  int first_depth = 1;   ///< k-blocks of 64 to a stage of the ring: 1, 2, 3, 4 or 6
   int second_depth = 1;
   int slots = 0;              ///< of the ring of weights; 0: as many as there is room for
   int activation_stages = 4;  ///< of the ring of activations
-  bool rotate = true;         ///< clusters start at different k
+  bool rotate = false;        ///< clusters start at different k
   int clusters = 0;           ///< in the grid; 0: as many as are resident at once
 };
 

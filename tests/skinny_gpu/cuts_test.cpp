@@ -73,8 +73,8 @@ TEST(SkinnyConfigs, RefusesWithAReason) {
   EXPECT_STREQ(refusal(good, other),
                "no kernel is compiled for this token_tile, cluster, warpgroups and tiles");
   other = config;
-  other.first_depth = 3;
-  EXPECT_STREQ(refusal(good, other), "first_depth and second_depth must be 1, 2 or 4");
+  other.first_depth = 5;
+  EXPECT_STREQ(refusal(good, other), "first_depth and second_depth must be 1, 2, 3, 4 or 6");
   other = config;
   other.slots = 1;
   EXPECT_STREQ(refusal(good, other),
