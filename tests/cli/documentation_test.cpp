@@ -24,8 +24,8 @@ TEST(Documentation, ReferenceIsTheHelpOfEveryCommand) {
       "nothing is said "
       "here that the tool does not say itself.\n\n";
   text += help("");
-  for (auto const* command :
-       {"plan", "check", "simulate", "generate", "explain", "diff", "doctor", "workloads", "machines"})
+  for (auto const* command : {"plan", "check", "simulate", "generate", "explain", "diff", "tune", "run",
+                              "doctor", "workloads", "machines"})
     text += "\n## tessera " + std::string(command) + "\n\n" + help(command);
   expect_golden(text, "docs/reference/cli.md");
 }
@@ -51,7 +51,7 @@ TEST(Documentation, ReadmeShowsWhatPlanPrints) {
 std::map<std::string, std::string> codes_in_sources() {
   std::map<std::string, std::string> codes;
   std::regex const literal("\"(E[0-9]{4})\"");
-  for (auto const* folder : {"/src", "/tools"})
+  for (auto const* folder : {"/src", "/tools", "/kernels"})
     for (auto const& file : std::filesystem::recursive_directory_iterator(k_root + folder)) {
       auto const extension = file.path().extension();
       if (extension != ".cpp" && extension != ".hpp") continue;

@@ -38,6 +38,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"wrong_type", "plan llama-65b --tp eight", 2},
         Mistake{"out_of_range", "explain E0901 --alternatives -1", 2},
         Mistake{"unknown_workload", "plan lama-65b", 2},
+        Mistake{"tune_of_attention", "tune llama-65b --block attention", 2},
+        Mistake{"run_of_a_network", "run resnet-38", 2},
         Mistake{"unknown_machine", "plan llama-65b --machine h20", 2},
         Mistake{"unknown_mechanism", "plan llama-65b --mechanism fuse", 2},
         Mistake{"unknown_architecture", "check llama-65b --arch sm_9", 2},

@@ -119,6 +119,8 @@ int run(int count, char** words) {
   add_generate(app, session, action);
   add_explain(app, session, action);
   add_diff(app, session, action);
+  add_tune(app, session, action);
+  add_run(app, session, action);
   add_doctor(app, session, action);
   add_workloads(app, session, action);
   add_machines(app, session, action);

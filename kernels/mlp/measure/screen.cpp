@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "screen.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/mlp/candidates.hpp"
+#include "tessera/tune/choose.hpp"
+
+namespace tessera::mlp {
+namespace {
+
+using gemm_sm90::Mechanism;
+
+struct Ranked {
+  Half half;
+  double time;
+};
+
+// A half that is slower than this alone does not make a pair fast.
+constexpr double hopeless = 1.3;
+
+class Screening {
+ public:
+  Screening(Arena& arena, Timer& timer, Shape const& shape, int samples)
+      : arena_(arena), timer_(timer), shape_(shape), samples_(samples) {}
+
+  Expected<Screened> run() {
+    auto const first_lt = cublaslt_halves(shape_, Which::first);
+    if (!first_lt) return tl::make_unexpected(first_lt.error());
+    auto const second_lt = cublaslt_halves(shape_, Which::second);
+    if (!second_lt) return tl::make_unexpected(second_lt.error());
+    auto const lt1 = rank(*first_lt), lt2 = rank(*second_lt);
+    auto const own1 = rank(gemm_sm90_halves(shape_, Which::first));
+    auto const own2 = rank(gemm_sm90_halves(shape_, Which::second));
+    pairs(top(lt1, 4), top(lt2, 4));
+    pairs(top(lt1, 2), top(own2, 3));
+    pairs(top(own1, 3), top(lt2, 2));
+    pairs(top(own1, 3), top(own2, 3));
+    for (auto const& first : top(own1, 4))
+      for (auto const& second : top(own2, 4))
+        for (bool const early : {true, false})
+          attempt(overlapped_pair(shape_, first, second, {Mechanism::pdl, 1, early}));
+    for (auto const& first : fastest_shapes(own1, 2))
+      for (auto const& second : fastest_shapes(own2, 2))
+        for (int const tiles : {1, whole_row}) descend(own1, own2, first, second, tiles);
+    for (auto& one : single_launches(shape_)) attempt(std::move(one));
+    return std::move(result_);
+  }
+
+ private:
+  double attempt(Candidate candidate) {
+    ++result_.tried;
+    arena_.give_back_counters();
+    double const time = timer_.quick(arena_.work(candidate), samples_);
+    result_.candidates.push_back(std::move(candidate));
+    result_.times.push_back(time);
+    return time;
+  }
+
+  std::vector<Ranked> rank(std::vector<Half> const& halves) {
+    std::vector<Ranked> ranked;
+    for (auto const& half : halves) {
+      Candidate alone;
+      alone.launch = half.launch;
+      ++result_.tried;
+      double const time = timer_.quick(arena_.work(alone), samples_);
+      if (time < std::numeric_limits<double>::infinity()) ranked.push_back({half, time});
+    }
+    std::stable_sort(ranked.begin(), ranked.end(),
+                     [](Ranked const& a, Ranked const& b) { return a.time < b.time; });
+    return ranked;
+  }
+
+  static std::vector<Half> top(std::vector<Ranked> const& ranked, std::size_t count) {
+    std::vector<Half> best;
+    for (auto const& one : ranked)
+      if (best.size() < count && one.time <= hopeless * ranked.front().time) best.push_back(one.half);
+    return best;
+  }
+
+  static std::vector<gemm_sm90::Kernel const*> fastest_shapes(std::vector<Ranked> const& ranked,
+                                                              std::size_t count) {
+    std::vector<gemm_sm90::Kernel const*> shapes;
+    for (auto const& one : ranked)
+      if (shapes.size() < count &&
+          std::find(shapes.begin(), shapes.end(), one.half.tiles.kernel) == shapes.end())
+        shapes.push_back(one.half.tiles.kernel);
+    return shapes;
+  }
+
+  void pairs(std::vector<Half> const& firsts, std::vector<Half> const& seconds) {
+    for (auto const& first : firsts)
+      for (auto const& second : seconds) attempt(stream_pair(first, second));
+  }
+
+  /// Orders and grids of the first GEMM with the fastest of the second, then of the second with the best
+  /// first.
+  void descend(std::vector<Ranked> const& firsts, std::vector<Ranked> const& seconds,
+               gemm_sm90::Kernel const* first, gemm_sm90::Kernel const* second, int tiles) {
+    auto const of = [](std::vector<Ranked> const& ranked, gemm_sm90::Kernel const* kernel) {
+      std::vector<Half> halves;
+      for (auto const& one : ranked)
+        if (one.half.tiles.kernel == kernel) halves.push_back(one.half);
+      return halves;
+    };
+    auto const all1 = of(firsts, first), all2 = of(seconds, second);
+    if (all1.empty() || all2.empty()) return;
+    auto const best_of = [&](std::vector<Half> const& all, auto const& pair) {
+      Half best = all.front();
+      double least = std::numeric_limits<double>::infinity();
+      for (auto const& half : all)
+        if (double const time = attempt(pair(half)); time < least) {
+          least = time;
+          best = half;
+        }
+      return best;
+    };
+    Overlap overlap{Mechanism::pdl_tiles, tiles, true};
+    auto const best1 =
+        best_of(all1, [&](Half const& half) { return overlapped_pair(shape_, half, all2.front(), overlap); });
+    auto const best2 =
+        best_of(all2, [&](Half const& half) { return overlapped_pair(shape_, best1, half, overlap); });
+    overlap.early_weights = false;
+    attempt(overlapped_pair(shape_, best1, best2, overlap));
+    if (tiles != 1) return;
+    overlap.early_weights = true;
+    overlap.tiles_per_semaphore = 4;
+    attempt(overlapped_pair(shape_, best1, best2, overlap));
+  }
+
+  Arena& arena_;
+  Timer& timer_;
+  Shape shape_;
+  int samples_;
+  Screened result_;
+};
+
+}  // namespace
+
+Expected<Screened> screen(Arena& arena, Timer& timer, Shape const& shape, int samples) {
+  return Screening(arena, timer, shape, samples).run();
+}
+
+std::vector<Candidate> finalists(Screened const& screened, std::size_t keep) {
+  std::vector<bool> chosen(screened.candidates.size());
+  for (auto const source : {Source::cublaslt, Source::gemm_sm90, Source::mixed, Source::skinny}) {
+    std::vector<bool> of_source;
+    for (auto const& one : screened.candidates) of_source.push_back(one.source == source);
+    for (auto const i : survivors(screened.times, of_source, keep, 2)) chosen[i] = true;
+  }
+  std::vector<Candidate> result;
+  for (std::size_t i = 0; i < chosen.size(); ++i)
+    if (chosen[i]) result.push_back(screened.candidates[i]);
+  return result;
+}
+
+}  // namespace tessera::mlp

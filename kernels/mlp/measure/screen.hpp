@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// From all candidates for a shape to the few that are worth measuring well.
+#pragma once
+
+#include <vector>
+
+#include "arena.hpp"
+#include "kernels/mlp/candidate.hpp"
+#include "timer.hpp"
+
+namespace tessera::mlp {
+
+struct Screened {
+  std::vector<Candidate> candidates;
+  std::vector<double> times;  ///< microseconds, of a few samples alone
+  int tried = 0;              ///< halves and pairs
+};
+
+/// Ranks the halves alone, then tries pairs of the fastest in every way to overlap them, and all single
+/// launches. Never leaves out cuBLASLt's fastest. `samples` for each.
+Expected<Screened> screen(Arena& arena, Timer& timer, Shape const& shape, int samples);
+
+/// The candidates that go to the final: the `keep` fastest, never fewer than two of each source that is
+/// there.
+std::vector<Candidate> finalists(Screened const& screened, std::size_t keep);
+
+}  // namespace tessera::mlp

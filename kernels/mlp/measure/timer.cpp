@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "timer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <thread>
+
+namespace tessera::mlp {
+
+double quantile(std::vector<double> samples, double q) {
+  if (samples.empty()) return std::numeric_limits<double>::infinity();
+  auto const at =
+      samples.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(samples.size() - 1) + 0.5);
+  std::nth_element(samples.begin(), at, samples.end());
+  return *at;
+}
+
+Timer::Timer(cudaStream_t stream, int sets, int per_graph)
+    : stream_(stream), sets_(sets), per_graph_(per_graph) {}
+
+Timer::~Timer() {
+  for (auto const event : events_) cudaEventDestroy(event);
+}
+
+bool Timer::capture(Timed& timed) {
+  if (error_ != cudaSuccess) return false;
+  cudaGraph_t graph = nullptr;
+  keep(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+  if (error_ != cudaSuccess) return false;
+  bool right = true;
+  for (int i = 0; i < per_graph_ && right; ++i) right = timed.work(stream_, i % sets_) == cudaSuccess;
+  right = cudaStreamEndCapture(stream_, &graph) == cudaSuccess && right;
+  if (right) right = cudaGraphInstantiate(&timed.graph, graph, 0) == cudaSuccess;
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  if (!right) {
+    timed.graph = nullptr;
+    (void)cudaGetLastError();
+  }
+  return right;
+}
+
+void Timer::release(Timed& timed) {
+  if (timed.graph != nullptr) cudaGraphExecDestroy(timed.graph);
+  timed.graph = nullptr;
+}
+
+void Timer::enqueue(Timed const& timed, std::size_t place) {
+  while (error_ == cudaSuccess && events_.size() < 2 * place + 2) {
+    cudaEvent_t event = nullptr;
+    keep(cudaEventCreate(&event));
+    if (event != nullptr) events_.push_back(event);
+  }
+  if (error_ != cudaSuccess) return;
+  keep(cudaGraphLaunch(timed.graph, stream_));
+  keep(cudaEventRecord(events_[2 * place], stream_));
+  keep(cudaGraphLaunch(timed.graph, stream_));
+  keep(cudaEventRecord(events_[2 * place + 1], stream_));
+}
+
+double Timer::elapsed(std::size_t place) {
+  float milliseconds = 0;
+  if (error_ == cudaSuccess)
+    keep(cudaEventElapsedTime(&milliseconds, events_[2 * place], events_[2 * place + 1]));
+  return 1000.0 * milliseconds / per_graph_;
+}
+
+void Timer::hot_rounds(std::vector<Timed*> const& all, int count) {
+  for (int round = 0; round < count && error_ == cudaSuccess; ++round) {
+    auto const at = [&](std::size_t i) -> Timed& {
+      return *all[(i + static_cast<std::size_t>(round)) % all.size()];
+    };
+    for (std::size_t i = 0; i < all.size(); ++i) enqueue(at(i), i);
+    keep(cudaStreamSynchronize(stream_));
+    for (std::size_t i = 0; i < all.size(); ++i) at(i).hot.push_back(elapsed(i));
+  }
+}
+
+void Timer::cool_rounds(std::vector<Timed*> const& all, int count, double rest) {
+  for (int round = 0; round < count && error_ == cudaSuccess; ++round)
+    for (std::size_t i = 0; i < all.size() && error_ == cudaSuccess; ++i) {
+      Timed& timed = *all[(i + static_cast<std::size_t>(round)) % all.size()];
+      enqueue(timed, 0);
+      keep(cudaStreamSynchronize(stream_));
+      double const us = elapsed(0);
+      timed.cool.push_back(us);
+      std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(2 * rest * us * per_graph_));
+    }
+}
+
+double Timer::quick(std::function<cudaError_t(cudaStream_t, int set)> const& work, int samples) {
+  Timed timed{work};
+  if (!capture(timed)) return std::numeric_limits<double>::infinity();
+  hot_rounds({&timed}, samples);
+  release(timed);
+  return error_ == cudaSuccess ? quantile(timed.hot, 0.5) : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace tessera::mlp

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pieces of work as CUDA graphs, timed in turns by events.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tessera::mlp {
+
+/// Work that is repeated on rotating sets of operands.
+struct Timed {
+  std::function<cudaError_t(cudaStream_t, int set)> work;
+  std::vector<double> hot{};   ///< microseconds for one piece of work
+  std::vector<double> cool{};  ///< the same, after pauses
+  cudaGraphExec_t graph = nullptr;
+};
+
+/// q = 0.5: the median. Infinite without samples.
+double quantile(std::vector<double> samples, double q);
+
+/// The first CUDA error is kept in error(); what follows it does nothing.
+class Timer {
+ public:
+  Timer(cudaStream_t stream, int sets, int per_graph);
+  ~Timer();
+  Timer(Timer const&) = delete;
+  Timer& operator=(Timer const&) = delete;
+
+  cudaError_t error() const { return error_; }
+
+  /// A graph of `per_graph` pieces of work; false if the work cannot be captured.
+  bool capture(Timed& timed);
+  void release(Timed& timed);
+
+  /// In each round every graph once to warm up and once timed, back to back, each round beginning with
+  /// another.
+  void hot_rounds(std::vector<Timed*> const& all, int count);
+  /// The same, and after each the GPU rests `rest` times as long as it worked.
+  void cool_rounds(std::vector<Timed*> const& all, int count, double rest = 8);
+
+  /// Median of a few samples of this work alone; infinite if it cannot run.
+  double quick(std::function<cudaError_t(cudaStream_t, int set)> const& work, int samples);
+
+ private:
+  void keep(cudaError_t error) {
+    if (error_ == cudaSuccess) error_ = error;
+  }
+  void enqueue(Timed const& timed, std::size_t place);
+  double elapsed(std::size_t place);  ///< microseconds for one piece
+
+  cudaStream_t stream_;
+  int sets_;
+  int per_graph_;
+  cudaError_t error_ = cudaSuccess;
+  std::vector<cudaEvent_t> events_;  ///< begin and end of each place of a round
+};
+
+}  // namespace tessera::mlp

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measures which candidate computes an MLP of one size fastest.
+#pragma once
+
+#include <string>
+#include <tessera/tune/cache.hpp>
+#include <tessera/tune/choose.hpp>
+#include <vector>
+
+#include "arena.hpp"
+
+namespace tessera::mlp {
+
+struct TuneOptions {
+  bool quick = false;         ///< fewer samples and finalists
+  double least_gain = 0.003;  ///< over cuBLASLt, as a part of the time
+};
+
+/// One finalist.
+struct Finalist {
+  Measurement measurement;
+  double hot_low = 0, hot_high = 0;  ///< 10 and 90 per cent of the samples are below
+  double relative_error = 0;
+};
+
+struct TunedShape {
+  TunedSize size;
+  std::vector<Finalist> finalists;  ///< fastest first
+  std::string reason;
+  int tried = 0;
+};
+
+/// The arena was made for at least so many tokens and the same sizes. E0535 if no candidate is right.
+Expected<TunedShape> tune(Arena& arena, Shape const& shape, TuneOptions const& options);
+
+/// Checks and measures these in turns, hot and cool. Wrong ones have no times.
+Expected<std::vector<Finalist>> measure(Arena& arena, Shape const& shape,
+                                        std::vector<Candidate> const& candidates, int hot_rounds,
+                                        int cool_rounds);
+
+/// No MLP of this shape is faster: the operations at so many a second, or the bytes (weights, input and
+/// output once, h written and read) at so many a second.
+double floor_us(Shape const& shape, double flops_per_second, double bytes_per_second);
+
+}  // namespace tessera::mlp

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// tune and run where the program that launches kernels is missing, or is another one that says how it was
+// called.
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "cli/program.hpp"
+
+namespace tessera {
+namespace {
+
+/// The tool alone in a folder of its own.
+class AloneInAFolder : public testing::Test {
+ protected:
+  AloneInAFolder() { std::filesystem::copy_file(TESSERA_BINARY, folder / "tessera"); }
+
+  Said says(std::string const& arguments) const {
+    auto const command = "cd " + folder.path() + " && ./tessera " + arguments + " >out 2>err </dev/null";
+    int const status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128, read_text(folder / "out"),
+            read_text(folder / "err")};
+  }
+  void put_beside(std::string const& name, std::string const& script) const {
+    std::ofstream(folder / name) << "#!/bin/sh\n" << script;
+    std::filesystem::permissions(folder / name, std::filesystem::perms::owner_all);
+  }
+  Folder const folder;
+};
+
+TEST_F(AloneInAFolder, SaysWhatIsMissing) {
+  auto const said = says("tune llama-65b --tp 8");
+  EXPECT_EQ(said.exit, 3);
+  EXPECT_EQ(said.out, "");
+  EXPECT_THAT(said.err, testing::StartsWith(
+                            "error E0936: tessera tune needs tessera-gpu, which is not beside this program"));
+  EXPECT_THAT(says("run llama-65b").err, testing::HasSubstr("tessera run needs tessera-gpu"));
+}
+
+TEST_F(AloneInAFolder, HandsOverTheShapeOfTheModel) {
+  put_beside("tessera-gpu", "echo \"$@\"; exit 7\n");
+  auto const llama = says("tune llama-65b --tp 8 --tokens 64,1 --quick --cache here.json");
+  EXPECT_EQ(llama.exit, 7);
+  EXPECT_EQ(llama.out,
+            "tune --name llama-65b --tokens 64,1 --model 8192 --hidden 2752 --form swiglu --type bf16 "
+            "--cache here.json "
+            "--quick\n");
+  EXPECT_EQ(says("run gpt-3-145b --tp 8 --dtype fp16").out,
+            "check --name gpt-3-145b --tokens 1,16,64,128,256,512,768,1024,1536,2048,4096 --model 12288 "
+            "--hidden 6144 "
+            "--form gelu --type fp16\n");
+}
+
+}  // namespace
+}  // namespace tessera

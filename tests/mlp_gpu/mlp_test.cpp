@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// mlp() against an fp32 reference, from poisoned outputs, for every number of tokens; then what may go wrong
+// when sizes, graphs and streams mix.
+#include <random>
+
+#include "kernels/mlp/candidates.hpp"
+#include "kernels/mlp/gated.hpp"
+#include "kernels/mlp/mlp.hpp"
+#include "kernels/mlp/tune_key.hpp"
+#include "mlp_gpu/operands.hpp"
+
+namespace tessera::mlp {
+namespace {
+
+constexpr double allowed = 2e-3;
+// Neither a multiple of every tile nor a power of two.
+constexpr int model = 1544, hidden = 1032;
+
+struct Kind {
+  Form form;
+  ElementType type;
+};
+std::string name_of(testing::TestParamInfo<Kind> const& kind) {
+  return std::string(kind.param.form == Form::gelu ? "gelu" : "swiglu") +
+         (kind.param.type == ElementType::bf16 ? "_bf16" : "_fp16");
+}
+
+class MlpOnGpu : public testing::TestWithParam<Kind> {
+ protected:
+  Shape shape(int tokens) const { return {tokens, model, hidden, GetParam().form, GetParam().type}; }
+  Stream stream;
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, MlpOnGpu,
+                         testing::Values(Kind{Form::gelu, ElementType::bf16},
+                                         Kind{Form::gelu, ElementType::fp16},
+                                         Kind{Form::swiglu, ElementType::bf16},
+                                         Kind{Form::swiglu, ElementType::fp16}),
+                         name_of);
+
+void expect_right(Mlp& block, Operands const& operands, int tokens, cudaStream_t stream) {
+  operands.poison_result();
+  auto const launched = block.launch(operands.x, operands.w1, operands.w2, operands.y, tokens, stream);
+  ASSERT_TRUE(launched) << to_text(launched.error());
+  double const error = operands.error(tokens);
+  EXPECT_LE(error, allowed) << tokens << " tokens, " << block.choice(tokens).value_or("?");
+  if (tokens % 37 == 0) {
+    EXPECT_TRUE(operands.rest_is_untouched(tokens)) << tokens;
+  }
+}
+
+/// Names of candidates of all kinds that can do so many tokens, a few of each.
+std::vector<std::string> some_candidates(Shape const& shape) {
+  std::vector<std::string> names;
+  auto const lt1 = cublaslt_halves(shape, Which::first).value(),
+             lt2 = cublaslt_halves(shape, Which::second).value();
+  auto const own1 = gemm_sm90_halves(shape, Which::first), own2 = gemm_sm90_halves(shape, Which::second);
+  names.push_back(stream_pair(lt1.back(), lt2.back()).name);
+  for (std::size_t i = 0; i < own2.size(); i += 5) {
+    names.push_back(stream_pair(lt1.front(), own2[i]).name);
+    if (own1.empty()) continue;
+    auto const& first = own1[(7 * i) % own1.size()];
+    names.push_back(stream_pair(first, own2[i]).name);
+    names.push_back(overlapped_pair(shape, first, own2[i], {gemm_sm90::Mechanism::pdl, 1, true}).name);
+    names.push_back(
+        overlapped_pair(shape, first, own2[i], {gemm_sm90::Mechanism::pdl_tiles, 1, i % 2 == 0}).name);
+    names.push_back(
+        overlapped_pair(shape, first, own2[i], {gemm_sm90::Mechanism::pdl_tiles, whole_row, true}).name);
+  }
+  auto const single = single_launches(shape);
+  for (std::size_t i = 0; i < single.size(); i += single.size() / 4 + 1) names.push_back(single[i].name);
+  return names;
+}
+
+/// A cache that gives each size another candidate, of all kinds.
+TuneCache mixed_cache(Shape const& most) {
+  TuneCache cache;
+  cache.entries.push_back({tune_key(most).value(), {}});
+  std::size_t turn = 0;
+  for (int tokens = 1; tokens <= most.tokens; tokens += 1 + tokens / 8) {
+    Shape shape = most;
+    shape.tokens = tokens;
+    auto const names = some_candidates(shape);
+    cache.entries.front().sizes.push_back({tokens, names[turn++ % names.size()], 1, 1, "", 1, 1, ""});
+  }
+  return cache;
+}
+
+TEST_P(MlpOnGpu, IsRightForEveryNumberOfTokensWithoutACache) {
+  for (unsigned seed = 1; seed <= 3; ++seed) {
+    Operands const operands(shape(300), seed, stream);
+    MlpOptions options;
+    options.use_cache = false;
+    auto block = Mlp::make(shape(300), options);
+    ASSERT_TRUE(block) << to_text(block.error());
+    for (int tokens = 1; tokens <= 300; ++tokens) expect_right(*block, operands, tokens, stream);
+    EXPECT_TRUE(block->finish(stream));
+  }
+}
+
+TEST_P(MlpOnGpu, IsRightForEveryNumberOfTokensWithACacheOfAllKinds) {
+  auto const cache = mixed_cache(shape(300));
+  MlpOptions options;
+  options.cache = &cache;
+  for (unsigned seed = 4; seed <= 6; ++seed) {
+    Operands const operands(shape(300), seed, stream);
+    auto block = Mlp::make(shape(300), options);
+    ASSERT_TRUE(block) << to_text(block.error());
+    EXPECT_TRUE(block->notes().empty());
+    for (int tokens = 300; tokens >= 1; --tokens) expect_right(*block, operands, tokens, stream);
+    auto const finished = block->finish(stream);
+    EXPECT_TRUE(finished) << to_text(finished.error());
+  }
+}
+
+TEST_P(MlpOnGpu, IsRightForManyTokensWithEveryKindOfCandidate) {
+  for (int const tokens : {512, 768, 1024, 1536, 2048, 4096}) {
+    Operands const operands(shape(tokens), 7, stream);
+    for (auto const& name : some_candidates(shape(tokens))) {
+      if (tokens > 1024 && name.size() % 3 != 0) continue;
+      MlpOptions options;
+      options.only = name;
+      auto block = Mlp::make(shape(tokens), options);
+      ASSERT_TRUE(block) << to_text(block.error());
+      EXPECT_EQ(block->choice(tokens).value_or("?"), name);
+      expect_right(*block, operands, tokens, stream);
+      expect_right(*block, operands, tokens, stream);
+    }
+  }
+}
+
+TEST_P(MlpOnGpu, SizesInAnyOrderBetweenReplaysOfAGraph) {
+  auto const cache = mixed_cache(shape(300));
+  MlpOptions options;
+  options.cache = &cache;
+  Operands const operands(shape(300), 8, stream);
+  auto block = Mlp::make(shape(300), options);
+  ASSERT_TRUE(block);
+  // Sizes that come for the first time while the stream is captured.
+  std::vector<std::pair<int, cudaGraphExec_t>> graphs;
+  for (int const tokens : {1, 17, 100, 128, 200, 299}) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    auto const launched = block->launch(operands.x, operands.w1, operands.w2, operands.y, tokens, stream);
+    EXPECT_TRUE(launched) << to_text(launched.error());
+    ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    ASSERT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+    cudaGraphDestroy(graph);
+    graphs.push_back({tokens, executable});
+  }
+  std::mt19937 random(9);
+  for (int i = 0; i < 200; ++i) {
+    if (i % 2 == 0) {
+      expect_right(*block, operands, 1 + static_cast<int>(random() % 300), stream);
+    } else {
+      auto const& [tokens, graph] = graphs[random() % graphs.size()];
+      operands.poison_result();
+      ASSERT_EQ(cudaGraphLaunch(graph, stream), cudaSuccess);
+      EXPECT_LE(operands.error(tokens), allowed) << tokens << " tokens, replayed";
+    }
+  }
+  for (auto const& [tokens, graph] : graphs) cudaGraphExecDestroy(graph);
+  EXPECT_TRUE(block->finish(stream));
+}
+
+TEST_P(MlpOnGpu, TheOneCallInTwoStreamsAtOnce) {
+  Stream other;
+  Operands const a(shape(700), 10, stream);
+  Operands const b(shape(700), 11, other);
+  for (int const tokens : {5, 300, 128, 700, 64}) {
+    a.poison_result();
+    b.poison_result();
+    cudaDeviceSynchronize();
+    for (int i = 0; i < 5; ++i) {
+      auto const one = mlp(a.x, a.w1, a.w2, a.y, shape(tokens), stream);
+      ASSERT_TRUE(one) << to_text(one.error());
+      auto const two = mlp(b.x, b.w1, b.w2, b.y, shape(tokens), other);
+      ASSERT_TRUE(two) << to_text(two.error());
+    }
+    EXPECT_LE(a.error(tokens), allowed) << tokens;
+    EXPECT_LE(b.error(tokens), allowed) << tokens;
+  }
+}
+
+TEST(GatedWeights, AreInterleavedRowByRow) {
+  constexpr int rows = 24, columns = 40;
+  std::vector<unsigned short> gate(rows * columns), up(rows * columns), both(2 * rows * columns);
+  for (std::size_t i = 0; i < gate.size(); ++i) {
+    gate[i] = static_cast<unsigned short>(i);
+    up[i] = static_cast<unsigned short>(10000 + i);
+  }
+  void *g = nullptr, *u = nullptr, *w = nullptr;
+  for (void** one : {&g, &u}) ASSERT_EQ(cudaMalloc(one, gate.size() * 2), cudaSuccess);
+  ASSERT_EQ(cudaMalloc(&w, both.size() * 2), cudaSuccess);
+  cudaMemcpy(g, gate.data(), gate.size() * 2, cudaMemcpyHostToDevice);
+  cudaMemcpy(u, up.data(), up.size() * 2, cudaMemcpyHostToDevice);
+  ASSERT_EQ(interleave_gate_up(g, u, w, rows, columns, nullptr), cudaSuccess);
+  ASSERT_EQ(cudaMemcpy(both.data(), w, both.size() * 2, cudaMemcpyDeviceToHost), cudaSuccess);
+  for (int row = 0; row < rows; ++row)
+    for (int column = 0; column < columns; ++column) {
+      auto const at = [&](int r) { return both[static_cast<std::size_t>(r * columns + column)]; };
+      EXPECT_EQ(at(2 * row), gate[static_cast<std::size_t>(row * columns + column)]);
+      EXPECT_EQ(at(2 * row + 1), up[static_cast<std::size_t>(row * columns + column)]);
+    }
+  EXPECT_EQ(interleave_gate_up(g, u, w, rows, 12, nullptr), cudaErrorInvalidValue);
+  for (auto* one : {g, u, w}) cudaFree(one);
+}
+
+}  // namespace
+}  // namespace tessera::mlp

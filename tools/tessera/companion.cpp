@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "companion.hpp"
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+extern char** environ;
+
+namespace tessera::cli {
+
+int run_companion(Session const& session, std::string const& command, std::string const& name,
+                  std::vector<std::string> const& arguments) {
+  std::error_code error;
+  auto const path = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / name;
+  if (error || access(path.c_str(), X_OK) != 0)
+    return session.fail(complaint(
+        "E0936",
+        fmt::format("{} needs {}, which is not beside this program ({})", command, name, path.string()),
+        fmt::format("build it where there are nvcc, cuBLASLt and CUTLASS: cmake --build <build> --target {}",
+                    name)));
+  std::vector<std::string> words{path.string()};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  std::fflush(stdout);
+  pid_t child = 0;
+  int const spawned = posix_spawn(&child, path.c_str(), nullptr, nullptr, pointers.data(), environ);
+  if (spawned != 0)
+    return session.fail(complaint("E0936",
+                                  fmt::format("{} does not start: {}", path.string(), std::strerror(spawned)),
+                                  "see whether the libraries it needs are there: ldd " + path.string()));
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(k_internal);
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+namespace tessera::gpu {
+namespace {
+
+constexpr int largest = 1 << 20;
+
+bool read_number(std::string const& text, int& number) {
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() && number >= 1 && number <= largest;
+}
+
+bool read_numbers(std::string const& text, std::vector<int>& numbers) {
+  for (std::size_t at = 0; at <= text.size();) {
+    auto const end = std::min(text.find(',', at), text.size());
+    int number = 0;
+    if (!read_number(text.substr(at, end - at), number)) return false;
+    numbers.push_back(number);
+    at = end + 1;
+  }
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return true;
+}
+
+tl::unexpected<Diagnostics> wrong(std::string message) {
+  Diagnostics one(1);
+  one.front().code = "E0908";
+  one.front().message = std::move(message);
+  one.front().suggestion = "this program is run by tessera tune";
+  return tl::make_unexpected(std::move(one));
+}
+
+}  // namespace
+
+Expected<Arguments> read_arguments(std::vector<std::string> const& words) {
+  Arguments result;
+  if (words.empty()) return wrong("no verb is given");
+  result.verb = words.front();
+  if (result.verb != "tune" && result.verb != "check")
+    return wrong(fmt::format("there is no verb \"{}\"", result.verb));
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    auto const& option = words[i];
+    if (option == "--quick" || option == "--json") {
+      (option == "--quick" ? result.quick : result.json) = true;
+      continue;
+    }
+    if (i + 1 == words.size()) return wrong(fmt::format("{} needs a value", option));
+    auto const& value = words[++i];
+    bool right = true;
+    if (option == "--name")
+      result.name = value;
+    else if (option == "--cache")
+      result.cache = value;
+    else if (option == "--model")
+      right = read_number(value, result.shape.model);
+    else if (option == "--hidden")
+      right = read_number(value, result.shape.hidden);
+    else if (option == "--tokens")
+      right = read_numbers(value, result.tokens);
+    else if (option == "--form") {
+      right = value == "gelu" || value == "swiglu";
+      result.shape.form = value == "swiglu" ? mlp::Form::swiglu : mlp::Form::gelu;
+    } else if (option == "--type") {
+      right = value == "bf16" || value == "fp16";
+      result.shape.type = value == "fp16" ? mlp::ElementType::fp16 : mlp::ElementType::bf16;
+    } else {
+      return wrong(fmt::format("there is no option {}", option));
+    }
+    if (!right) return wrong(fmt::format("{} does not take \"{}\"", option, value));
+  }
+  if (result.shape.model == 0 || result.shape.hidden == 0 || result.tokens.empty())
+    return wrong("--model, --hidden and --tokens are needed");
+  return result;
+}
+
+int fail(Diagnostics const& reasons) {
+  std::fprintf(stderr, "%s\n", to_text(reasons).c_str());
+  auto const& code = reasons.front().code;
+  if (code == "E0908") return usage;
+  return code == "E0511" || code == "E0531" || code == "E0533" ? environment : answer_is_no;
+}
+
+}  // namespace tessera::gpu

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tessera-gpu is asked to do. `tessera` writes this command line; a person uses that tool instead.
+#pragma once
+
+#include <string>
+#include <tessera/diagnostic.hpp>
+#include <vector>
+
+#include "kernels/mlp/problem.hpp"
+
+namespace tessera::gpu {
+
+struct Arguments {
+  std::string verb;         ///< "tune" or "check"
+  std::string name;         ///< of the model, for tables
+  mlp::Shape shape;         ///< without tokens
+  std::vector<int> tokens;  ///< ascending, each once
+  std::string cache;        ///< empty: the default
+  bool quick = false;
+  bool json = false;
+};
+
+/// tune|check --name N --model M --hidden H --form gelu|swiglu --type bf16|fp16 --tokens 1,16 [--cache F]
+/// [--quick] [--json]. E0908.
+Expected<Arguments> read_arguments(std::vector<std::string> const& words);
+
+/// Each returns an exit code of `tessera`.
+int tune(Arguments const& arguments);
+int check(Arguments const& arguments);
+
+/// On standard error. Returns the exit code that `tessera` would give.
+int fail(Diagnostics const& reasons);
+
+constexpr int ok = 0, answer_is_no = 1, usage = 2, environment = 3;
+
+}  // namespace tessera::gpu

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// tessera-gpu: the part of the command line that launches kernels.
+#include <cstdio>
+#include <exception>
+
+#include "arguments.hpp"
+
+int main(int count, char** words) {
+  try {
+    using namespace tessera::gpu;
+    auto const arguments = read_arguments({words + 1, words + count});
+    if (!arguments) return fail(arguments.error());
+    return arguments->verb == "tune" ? tune(*arguments) : check(*arguments);
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "error: a defect of tessera-gpu: %s\n", error.what());
+    return 4;
+  }
+}
