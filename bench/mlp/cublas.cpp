@@ -48,7 +48,8 @@ struct CublasGemm::State {
   std::vector<cublasLtMatmulHeuristicResult_t> found;
 };
 
-CublasGemm::CublasGemm(int rows, int columns, int depth, bool gelu) : state_(new State) {
+CublasGemm::CublasGemm(int rows, int columns, int depth, bool gelu, gemm_sm90::ElementType type)
+    : state_(new State) {
   workspace();  // cannot be allocated while a graph is captured
   check(cublasLtMatmulDescCreate(&state_->product, CUBLAS_COMPUTE_32F, CUDA_R_32F));
   cublasOperation_t const transposed = CUBLAS_OP_T;
@@ -59,9 +60,10 @@ CublasGemm::CublasGemm(int rows, int columns, int depth, bool gelu) : state_(new
     check(cublasLtMatmulDescSetAttribute(state_->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
                                          sizeof epilogue));
   }
-  check(cublasLtMatrixLayoutCreate(&state_->b, CUDA_R_16BF, depth, columns, depth));
-  check(cublasLtMatrixLayoutCreate(&state_->a, CUDA_R_16BF, depth, rows, depth));
-  check(cublasLtMatrixLayoutCreate(&state_->d, CUDA_R_16BF, columns, rows, columns));
+  cudaDataType_t const data = type == gemm_sm90::ElementType::fp16 ? CUDA_R_16F : CUDA_R_16BF;
+  check(cublasLtMatrixLayoutCreate(&state_->b, data, depth, columns, depth));
+  check(cublasLtMatrixLayoutCreate(&state_->a, data, depth, rows, depth));
+  check(cublasLtMatrixLayoutCreate(&state_->d, data, columns, rows, columns));
   cublasLtMatmulPreference_t preference;
   check(cublasLtMatmulPreferenceCreate(&preference));
   check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,

@@ -13,10 +13,14 @@ namespace tessera::bench {
 /// CUTLASS without Tessera, in the same shapes.
 std::vector<gemm_sm90::Kernel> const& stock_kernels();
 
+/// to[i] = silu(sums[2i]) * sums[2i + 1] for `count` i (a multiple of 8), in 16-byte words, with PDL.
+cudaError_t gate(mlp::ElementType type, void const* sums, void* to, long long count, cudaStream_t stream);
+
 /// One GEMM in cuBLASLt with all the algorithms that its heuristics offer, the GeLU fused.
 class CublasGemm {
  public:
-  CublasGemm(int rows, int columns, int depth, bool gelu);
+  CublasGemm(int rows, int columns, int depth, bool gelu,
+             gemm_sm90::ElementType type = gemm_sm90::ElementType::bf16);
   ~CublasGemm();
   CublasGemm(CublasGemm const&) = delete;
   CublasGemm& operator=(CublasGemm const&) = delete;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "device_data.hpp"
 
@@ -28,8 +30,21 @@ __global__ void for_each(std::size_t count, Function function) {
     function(i);
 }
 
+__device__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
+__device__ float to_float(__half value) { return __half2float(value); }
+__device__ void assign(__nv_bfloat16& to, float value) { to = __float2bfloat16(value); }
+__device__ void assign(__half& to, float value) { to = __float2half(value); }
+
+// Calls the function with a null pointer of the type's elements.
+template <class Function>
+auto with_type(ElementType type, Function const& function) {
+  return type == ElementType::fp16 ? function(static_cast<__half*>(nullptr))
+                                   : function(static_cast<__nv_bfloat16*>(nullptr));
+}
+
+template <class Element>
 struct Random {
-  __nv_bfloat16* to;
+  Element* to;
   unsigned long long seed;
   float deviation;
   // Box and Muller.
@@ -37,7 +52,7 @@ struct Random {
     unsigned long long const key = seed * 0x100000001B3ULL + 2 * i;
     float const u = (static_cast<float>(hash(key)) + 1.0f) * 2.3283063e-10f;
     float const v = static_cast<float>(hash(key + 1)) * 2.3283063e-10f;
-    to[i] = __float2bfloat16(sqrtf(-2 * logf(fminf(u, 1.0f))) * cospif(2 * v) * deviation);
+    assign(to[i], sqrtf(-2 * logf(fminf(u, 1.0f))) * cospif(2 * v) * deviation);
   }
 };
 
@@ -46,26 +61,37 @@ struct Poison {
   __device__ void operator()(std::size_t i) const { to[i] = 0x7FFF; }
 };
 
+template <class Element>
 struct Round {
   float const* from;
-  __nv_bfloat16* to;
-  __device__ void operator()(std::size_t i) const { to[i] = __float2bfloat16(from[i]); }
+  Element* to;
+  __device__ void operator()(std::size_t i) const { assign(to[i], from[i]); }
 };
 
+struct Gate {
+  float const* sums;
+  float* to;
+  __device__ void operator()(std::size_t i) const {
+    to[i] = sums[2 * i] / (1 + expf(-sums[2 * i])) * sums[2 * i + 1];
+  }
+};
+
+template <class Element>
 struct SquaredError {
-  __nv_bfloat16 const* got;
+  Element const* got;
   float const* reference;
   double* sums;  // error, reference
 };
 
-__global__ void sum_errors(SquaredError input, std::size_t count) {
+template <class Element>
+__global__ void sum_errors(SquaredError<Element> input, std::size_t count) {
   double error = 0;
   double size = 0;
   std::size_t const stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
   for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < count;
        i += stride) {
     double const reference = input.reference[i];
-    double const difference = __bfloat162float(input.got[i]) - reference;
+    double const difference = to_float(input.got[i]) - reference;
     error += difference * difference;
     size += reference * reference;
   }
@@ -92,8 +118,9 @@ constexpr int edge = 64;   // of a block's tile
 constexpr int slice = 16;  // of the depth
 constexpr int each = 4;    // a thread's tile is each x each
 
-__global__ void __launch_bounds__(256) plain_gemm(__nv_bfloat16 const* a, __nv_bfloat16 const* b, float* d,
-                                                  int rows, int columns, int depth, bool gelu) {
+template <class Element>
+__global__ void __launch_bounds__(256)
+    plain_gemm(Element const* a, Element const* b, float* d, int rows, int columns, int depth, bool gelu) {
   __shared__ float a_slice[slice][edge + 1];
   __shared__ float b_slice[slice][edge + 1];
   int const row = blockIdx.y * edge;
@@ -106,11 +133,10 @@ __global__ void __launch_bounds__(256) plain_gemm(__nv_bfloat16 const* a, __nv_b
       int const r = i / slice;
       int const c = i % slice;
       bool const inside = k + c < depth;
-      a_slice[c][r] = inside && row + r < rows
-                          ? __bfloat162float(a[static_cast<std::size_t>(row + r) * depth + k + c])
-                          : 0.0f;
+      a_slice[c][r] =
+          inside && row + r < rows ? to_float(a[static_cast<std::size_t>(row + r) * depth + k + c]) : 0.0f;
       b_slice[c][r] = inside && column + r < columns
-                          ? __bfloat162float(b[static_cast<std::size_t>(column + r) * depth + k + c])
+                          ? to_float(b[static_cast<std::size_t>(column + r) * depth + k + c])
                           : 0.0f;
     }
     __syncthreads();
@@ -133,33 +159,51 @@ __global__ void __launch_bounds__(256) plain_gemm(__nv_bfloat16 const* a, __nv_b
 
 }  // namespace
 
-void fill_random(void* bf16, std::size_t count, unsigned long long seed, float deviation,
-                 cudaStream_t stream) {
-  for_each<<<blocks, threads, 0, stream>>>(count, Random{static_cast<__nv_bfloat16*>(bf16), seed, deviation});
+void fill_random(void* to, std::size_t count, unsigned long long seed, float deviation, cudaStream_t stream,
+                 ElementType type) {
+  with_type(type, [&](auto* element) {
+    using Element = std::remove_pointer_t<decltype(element)>;
+    for_each<<<blocks, threads, 0, stream>>>(count,
+                                             Random<Element>{static_cast<Element*>(to), seed, deviation});
+  });
 }
 
-void poison(void* bf16, std::size_t count, cudaStream_t stream) {
-  for_each<<<blocks, threads, 0, stream>>>(count, Poison{static_cast<unsigned short*>(bf16)});
+void poison(void* to, std::size_t count, cudaStream_t stream) {
+  for_each<<<blocks, threads, 0, stream>>>(count, Poison{static_cast<unsigned short*>(to)});
 }
 
 void reference_gemm(void const* a, void const* b, float* d, int rows, int columns, int depth, bool gelu,
-                    cudaStream_t stream) {
+                    cudaStream_t stream, ElementType type) {
   dim3 const grid((columns + edge - 1) / edge, (rows + edge - 1) / edge);
-  plain_gemm<<<grid, 256, 0, stream>>>(static_cast<__nv_bfloat16 const*>(a),
-                                       static_cast<__nv_bfloat16 const*>(b), d, rows, columns, depth, gelu);
+  with_type(type, [&](auto* element) {
+    using Element = std::remove_pointer_t<decltype(element)>;
+    plain_gemm<<<grid, 256, 0, stream>>>(static_cast<Element const*>(a), static_cast<Element const*>(b), d,
+                                         rows, columns, depth, gelu);
+  });
 }
 
-void round_to_bf16(float const* from, void* bf16, std::size_t count, cudaStream_t stream) {
-  for_each<<<blocks, threads, 0, stream>>>(count, Round{from, static_cast<__nv_bfloat16*>(bf16)});
+void reference_gate(float const* sums, float* to, std::size_t count, cudaStream_t stream) {
+  for_each<<<blocks, threads, 0, stream>>>(count, Gate{sums, to});
 }
 
-double relative_error(void const* bf16, float const* reference, std::size_t count, cudaStream_t stream) {
+void round_to(ElementType type, float const* from, void* to, std::size_t count, cudaStream_t stream) {
+  with_type(type, [&](auto* element) {
+    using Element = std::remove_pointer_t<decltype(element)>;
+    for_each<<<blocks, threads, 0, stream>>>(count, Round<Element>{from, static_cast<Element*>(to)});
+  });
+}
+
+double relative_error(void const* got, float const* reference, std::size_t count, cudaStream_t stream,
+                      ElementType type) {
   double* sums = nullptr;
   double host[2] = {std::numeric_limits<double>::quiet_NaN(), 1};
   if (cudaMallocAsync(&sums, sizeof host, stream) != cudaSuccess) return host[0];
   cudaMemsetAsync(sums, 0, sizeof host, stream);
-  sum_errors<<<blocks, threads, 0, stream>>>({static_cast<__nv_bfloat16 const*>(bf16), reference, sums},
-                                             count);
+  with_type(type, [&](auto* element) {
+    using Element = std::remove_pointer_t<decltype(element)>;
+    SquaredError<Element> const input{static_cast<Element const*>(got), reference, sums};
+    sum_errors<<<blocks, threads, 0, stream>>>(input, count);
+  });
   cudaMemcpyAsync(host, sums, sizeof host, cudaMemcpyDeviceToHost, stream);
   cudaFreeAsync(sums, stream);
   if (cudaStreamSynchronize(stream) != cudaSuccess) return std::numeric_limits<double>::quiet_NaN();

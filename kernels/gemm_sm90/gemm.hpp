@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products for Hopper whose tiles are waited for and posted: d = activation(a * b^T), bf16 in and
-// out, fp32 inside. The mathematics is CUTLASS's, unmodified; no type of CUTLASS appears here.
+// Matrix products for Hopper whose tiles are waited for and posted: d = activation(a * b^T), bf16 or fp16 in
+// and out, fp32 inside. The mathematics is CUTLASS's, unmodified; no type of CUTLASS appears here.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,20 +8,31 @@
 #include <tessera/sync.cuh>
 #include <vector>
 
+#include "kernels/mlp/problem.hpp"
+
 namespace tessera::gemm_sm90 {
 
-enum class Activation { none, gelu };
+using mlp::ElementType;
 
-/// d[rows][columns] = activation(a[rows][depth] * b[columns][depth]^T), all row-major bf16 in device memory,
-/// each row 16-byte aligned (columns and depth are multiples of 8).
+enum class Activation {
+  none,
+  gelu,    ///< tanh form
+  swiglu,  ///< of neighbouring columns: d has half of them. By kernels that are `gated`, and by no others
+};
+
+/// d[rows][columns] = activation(a[rows][depth] * b[columns][depth]^T), all row-major in device memory, each
+/// row 16-byte aligned (d's columns and depth are multiples of 8). swiglu: d[r][f] = silu(s[r][2f]) *
+/// s[r][2f + 1] with s = a * b^T.
 struct Problem {
   int rows = 0;
-  int columns = 0;
+  int columns = 0;  ///< rows of b
   int depth = 0;
   void const* a = nullptr;
   void const* b = nullptr;
   void* d = nullptr;
   Activation activation = Activation::none;
+
+  int output_columns() const { return activation == Activation::swiglu ? columns / 2 : columns; }
 };
 
 /// Semaphores of one GEMM's output tiles: a row-major grid of `rows` x groups, where a group is
@@ -32,7 +43,7 @@ struct TileSemaphores {
   int rows = 0;          ///< tiles
   int columns = 0;       ///< tiles
   int tile_rows = 0;     ///< elements
-  int tile_columns = 0;  ///< elements
+  int tile_columns = 0;  ///< elements of the output
   int columns_per_semaphore = 1;
 
   int groups() const { return (columns + columns_per_semaphore - 1) / columns_per_semaphore; }
@@ -58,10 +69,12 @@ struct Call {
   int stage = 0;          ///< for the stall record
 };
 
-/// What a planner has to know of a kernel. All true of the compiled code.
+/// What a planner has to know of a kernel. All true of the compiled code. Every kernel can post and wait.
 struct KernelInfo {
   char const* name = "";
-  int tile_rows = 0, tile_columns = 0, tile_depth = 0;
+  ElementType type = ElementType::bf16;
+  bool gated = false;                                   ///< computes swiglu only; otherwise none and gelu
+  int tile_rows = 0, tile_columns = 0, tile_depth = 0;  ///< of the product, before a gate halves the columns
   int cluster_rows = 1, cluster_columns = 1;
   bool pingpong = false;  ///< two tiles of a block alternate, one multiplied while the other is stored
   int stages = 0;         ///< slices of tile_depth in flight
@@ -81,10 +94,14 @@ struct Kernel {
   cudaError_t (*launch)(Call const&, cudaStream_t) = nullptr;
 };
 
-/// All tile shapes, in a fixed order.
+/// All kernels, in a fixed order.
 std::vector<Kernel> const& kernels();
 
-/// By name ("128x256x64_2x1"); nullptr if there is none.
+/// Those for one type, gated or not.
+std::vector<Kernel const*> kernels_for(ElementType type, bool gated);
+
+/// By name ("128x256x64_2x1", "128x256x64_2x1_gated", "..._fp16", "..._gated_fp16"); nullptr if there is
+/// none.
 Kernel const* find_kernel(char const* name);
 
 /// Lets the kernel use its shared memory, loads its code (a lazily loaded kernel behind one that spins would

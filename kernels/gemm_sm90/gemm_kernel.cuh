@@ -10,51 +10,115 @@
 #include <cutlass/util/packed_stride.hpp>
 
 #include "band_scheduler.cuh"
+#include "gated_epilogue.cuh"
+#include "gelu_epilogue.cuh"
 #include "gemm.hpp"
 #include "post_epilogue.cuh"
 #include "wait_mainloop.cuh"
 
 namespace tessera::gemm_sm90 {
 
-struct GeluSwitch {
-  bool on = false;
+template <class Type>
+struct Same {
+  using type = Type;
 };
 
-/// One kernel serves both GEMMs of an MLP: a test that is the same for all threads, a few hundred times in
-/// a tile, against twice the kernels to compile, load and keep in the instruction cache.
-template <class T>
-struct OptionalGelu {
-  static bool const kIsHeavy = true;
-  using Arguments = GeluSwitch;
-  CUTLASS_HOST_DEVICE T operator()(T const& value, Arguments const& gelu) const {
-    return gelu.on ? cutlass::epilogue::thread::GELU_taylor<T>{}(value) : value;
-  }
+/// CUTLASS's mainloop with another instruction.
+template <class Mainloop, class TiledMma>
+struct WithMma;
+template <class Policy, class Tile, class A, class StrideA, class B, class StrideB, class Old, class CopyA,
+          class LayoutA, class SmemCopyA, class TransformA, class CopyB, class LayoutB, class SmemCopyB,
+          class TransformB, class TiledMma>
+struct WithMma<
+    cutlass::gemm::collective::CollectiveMma<Policy, Tile, A, StrideA, B, StrideB, Old, CopyA, LayoutA,
+                                             SmemCopyA, TransformA, CopyB, LayoutB, SmemCopyB, TransformB>,
+    TiledMma> {
+  using type =
+      cutlass::gemm::collective::CollectiveMma<Policy, Tile, A, StrideA, B, StrideB, TiledMma, CopyA, LayoutA,
+                                               SmemCopyA, TransformA, CopyB, LayoutB, SmemCopyB, TransformB>;
 };
 
-/// The types of a tile shape. With `Synchronized` false it is CUTLASS alone, for comparison.
-template <int M, int N, int K, int ClusterM, int ClusterN, bool Pingpong, bool Synchronized = true,
-          template <class> class ActivationFunction = OptionalGelu>
-struct Shape {
-  static constexpr bool pingpong = Pingpong;
-  using Element = cutlass::bfloat16_t;
-  using Tile = cute::Shape<cute::Int<M>, cute::Int<N>, cute::Int<K>>;
-  using Cluster = cute::Shape<cute::Int<ClusterM>, cute::Int<ClusterN>, cute::_1>;
-  using MainloopSchedule = cute::conditional_t<Pingpong, cutlass::gemm::KernelTmaWarpSpecializedPingpong,
-                                               cutlass::gemm::KernelTmaWarpSpecializedCooperative>;
-  using EpilogueSchedule = cute::conditional_t<Pingpong, cutlass::epilogue::TmaWarpSpecialized,
-                                               cutlass::epilogue::TmaWarpSpecializedCooperative>;
-  using BaseEpilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
+/// Columns that are stored at a time where CUTLASS would take 8 or 16, with two barriers each time: an odd
+/// number of 16-byte words, which rows of shared memory without a swizzle need to lie in different banks.
+/// 0: CUTLASS's choice.
+constexpr int store_columns(int tile_columns) {
+  return tile_columns % 88 == 0 ? 88 : tile_columns % 72 == 0 ? 72 : 0;
+}
+
+/// CUTLASS's epilogue that stores tiles through TMA.
+template <class Tile, class Cluster, class Element, class Schedule, class Fusion, bool pingpong,
+          int columns = store_columns(cute::size<1>(Tile{}))>
+struct PlainStore {
+  static constexpr int rows = pingpong ? 64 : 128;
+  static constexpr int stores = cute::size<0>(Tile{}) / rows * (cute::size<1>(Tile{}) / columns);
+  using Part = cute::Shape<cute::Int<rows>, cute::Int<columns>>;
+  using Policy =
+      cutlass::epilogue::Sm90TmaWarpSpecialized<4, cute::min(stores, 2),
+                                                rows * columns / (pingpong ? 128 : 256), false, true>;
+  using Layout =
+      cute::Layout<cute::Shape<cute::_8, cute::Int<columns>>, cute::Stride<cute::Int<columns>, cute::_1>>;
+  using Stride = cutlass::detail::TagToStrideC_t<cutlass::layout::RowMajor>;
+  using type = cutlass::epilogue::collective::CollectiveEpilogue<
+      Policy, Tile, Part, void, Stride, Element, Stride,
+      cutlass::epilogue::fusion::FusionCallbacks<Policy, Fusion, Tile, Part>, cute::SM90_TMA_LOAD, Layout,
+      cute::SM75_U32x2_LDSM_N, cute::SM90_TMA_STORE, Layout, cute::SM90_U32x2_STSM_N,
+      cute::Copy_Atom<cute::SM90_U32x2_STSM_N, cutlass::half_t>, void>;
+};
+template <class Tile, class Cluster, class Element, class Schedule, class Fusion, bool pingpong>
+struct PlainStore<Tile, Cluster, Element, Schedule, Fusion, pingpong, 0> {
+  using type = typename cutlass::epilogue::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
       cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, cutlass::layout::RowMajor, 8,
-      Element, cutlass::layout::RowMajor, 8, EpilogueSchedule,
-      cutlass::epilogue::fusion::LinCombEltAct<ActivationFunction, Element, float, Element,
-                                               float>>::CollectiveOp;
-  using BaseMainloop = typename cutlass::gemm::collective::CollectiveBuilder<
+      Element, cutlass::layout::RowMajor, 8, Schedule, Fusion>::CollectiveOp;
+};
+
+/// What a kernel is compiled for.
+template <int M, int N, int K, int ClusterM, int ClusterN, bool Pingpong>
+struct TileOf {
+  static constexpr bool pingpong = Pingpong;
+  using Tile = cute::Shape<cute::Int<M>, cute::Int<N>, cute::Int<K>>;
+  using Cluster = cute::Shape<cute::Int<ClusterM>, cute::Int<ClusterN>, cute::_1>;
+};
+
+enum class Gate { none, swiglu };
+
+/// The types of a kernel. With `Synchronized` false it is CUTLASS alone, for comparison.
+template <class TileOf, class Element_ = cutlass::bfloat16_t, Gate gate = Gate::none,
+          bool Synchronized = true,
+          template <class> class ActivationFunction = cutlass::epilogue::thread::Identity>
+struct Shape {
+  static constexpr bool pingpong = TileOf::pingpong;
+  static constexpr bool gated = gate == Gate::swiglu;
+  using Element = Element_;
+  using Tile = typename TileOf::Tile;
+  using Cluster = typename TileOf::Cluster;
+  static constexpr int tile_columns = cute::size<1>(Tile{});
+  using OutputTile =
+      cute::Shape<decltype(cute::get<0>(Tile{})), cute::Int<gated ? tile_columns / 2 : tile_columns>,
+                  decltype(cute::get<2>(Tile{}))>;
+  using AtomLayout = cute::Layout<cute::Shape<cute::Int<pingpong ? 1 : 2>, cute::_1, cute::_1>>;
+  using MainloopSchedule = cute::conditional_t<pingpong, cutlass::gemm::KernelTmaWarpSpecializedPingpong,
+                                               cutlass::gemm::KernelTmaWarpSpecializedCooperative>;
+  using EpilogueSchedule = cute::conditional_t<pingpong, cutlass::epilogue::TmaWarpSpecialized,
+                                               cutlass::epilogue::TmaWarpSpecializedCooperative>;
+  using Fusion = cute::conditional_t<
+      Synchronized, cutlass::epilogue::fusion::ScaledAcc<Element, float>,
+      cutlass::epilogue::fusion::LinCombEltAct<ActivationFunction, Element, float, Element, float>>;
+  using PlainEpilogue =
+      typename PlainStore<OutputTile, Cluster, Element, EpilogueSchedule, Fusion, pingpong>::type;
+  using BaseEpilogue =
+      cute::conditional_t<gated, GatedEpilogue<PlainEpilogue, Tile, AtomLayout>,
+                          cute::conditional_t<Synchronized, GeluEpilogue<PlainEpilogue>, PlainEpilogue>>;
+  using BuiltMainloop = typename cutlass::gemm::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Element, cutlass::layout::RowMajor, 8, Element,
       cutlass::layout::ColumnMajor, 8, float, Tile, Cluster,
       cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(
           sizeof(typename BaseEpilogue::SharedStorage))>,
       MainloopSchedule>::CollectiveOp;
+  using WideMma = cute::TiledMMA<cute::MMA_Atom<WideWgmma<tile_columns, Element>>, AtomLayout>;
+  using BaseMainloop =
+      typename cute::conditional_t<needs_wide_wgmma(tile_columns), WithMma<BuiltMainloop, WideMma>,
+                                   Same<BuiltMainloop>>::type;
   using Mainloop =
       cute::conditional_t<Synchronized, WaitMainloop<BaseMainloop, DeadlineWatch<>>, BaseMainloop>;
   using Epilogue = cute::conditional_t<Synchronized, PostEpilogue<BaseEpilogue>, BaseEpilogue>;
@@ -64,12 +128,14 @@ struct Shape {
 };
 
 /// Lets the next kernel start at once: where there is nothing to overlap that costs next to nothing, and a
-/// consumer with waits is placed only when every block of this kernel is there or gone. At the end comes the
-/// wait for the kernels before, so that completion stays transitive, then the count that makes the epochs.
+/// consumer with waits is placed only when every block of this kernel is there or gone. A kernel that started
+/// early itself lets the next one start only when those before it are complete, for the epochs of the next
+/// one's waits are counts of blocks that have left. At the end comes the wait for the kernels before, so that
+/// completion stays transitive, then the count that makes the epochs.
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::MaxThreadsPerBlock, 1)
     synchronized_gemm(__grid_constant__ typename Kernel::Params const params) {
-  pdl_trigger();
+  if (!params.mainloop.wait.trigger_late) pdl_trigger();
   extern __shared__ char shared_memory[];
   Kernel{}(params, shared_memory);
   if (threadIdx.x == 0) {
@@ -98,7 +164,7 @@ typename Shape::Kernel::Arguments arguments_of(Call const& call) {
   arguments.mainloop.dB = stride(typename Kernel::StrideB{}, problem.columns, problem.depth);
   arguments.epilogue.ptr_C = nullptr;
   arguments.epilogue.ptr_D = static_cast<Element*>(problem.d);
-  arguments.epilogue.dD = stride(typename Kernel::StrideD{}, problem.rows, problem.columns);
+  arguments.epilogue.dD = stride(typename Kernel::StrideD{}, problem.rows, problem.output_columns());
   using Raster = typename Kernel::TileScheduler::RasterOrderOptions;
   // Our own scheduler only takes the grid's layout from this; CUTLASS's has the two extremes.
   arguments.scheduler.raster_order = Raster::AlongN;
@@ -113,13 +179,14 @@ typename Shape::Kernel::Arguments arguments_of(Call const& call) {
 
 template <class Shape>
 void synchronize(typename Shape::Kernel::Arguments& arguments, Call const& call) {
-  arguments.epilogue.thread.activation.on = call.problem.activation == Activation::gelu;
+  if constexpr (!Shape::gated) arguments.epilogue.gelu = call.problem.activation == Activation::gelu;
   TileSemaphores const& posts = call.posts;
   if (posts.memory != nullptr)
     arguments.epilogue.post = {posts.memory, posts.rows, posts.columns, posts.groups(),
                                posts.columns_per_semaphore};
   auto& wait = arguments.mainloop.wait;
-  wait.early_weights = call.early_weights;
+  wait.early_weights = call.early_weights && call.programmatic;
+  wait.trigger_late = call.programmatic && call.waits.memory == nullptr;
   TileSemaphores const& waits = call.waits;
   if (waits.memory == nullptr) return;
   wait.semaphores = waits.memory;
@@ -139,6 +206,7 @@ template <class Shape>
 bool can_implement(Call const& call) {
   Problem const& problem = call.problem;
   if (problem.rows <= 0 || problem.columns <= 0 || problem.depth <= 0) return false;
+  if ((problem.activation == Activation::swiglu) != Shape::gated || problem.columns % 2 != 0) return false;
   if (problem.a == nullptr || problem.b == nullptr || problem.d == nullptr) return false;
   TileSemaphores const& waits = call.waits;
   if (waits.memory != nullptr) {
@@ -205,6 +273,9 @@ Kernel make_kernel(char const* name) {
   using Gemm = typename Shape::Kernel;
   KernelInfo info;
   info.name = name;
+  info.type =
+      cute::is_same_v<typename Shape::Element, cutlass::half_t> ? ElementType::fp16 : ElementType::bf16;
+  info.gated = Shape::gated;
   info.tile_rows = cute::size<0>(typename Shape::Tile{});
   info.tile_columns = cute::size<1>(typename Shape::Tile{});
   info.tile_depth = cute::size<2>(typename Shape::Tile{});

@@ -7,18 +7,37 @@
 namespace tessera::gemm_sm90 {
 
 // One file of instances/ each.
-Kernel kernel_64x128x64_1x1();
-Kernel kernel_128x128x64_2x1();
-Kernel kernel_128x160x64_2x1();
-Kernel kernel_128x192x64_2x1();
-Kernel kernel_128x256x64_2x1();
-Kernel kernel_256x128x64_1x2();
+std::vector<Kernel> kernels_64x128x64_1x1();
+std::vector<Kernel> kernels_128x96x64_2x1();
+std::vector<Kernel> kernels_128x128x64_2x1();
+std::vector<Kernel> kernels_128x144x64_2x1();
+std::vector<Kernel> kernels_128x160x64_2x1();
+std::vector<Kernel> kernels_128x176x64_2x1();
+std::vector<Kernel> kernels_128x192x64_2x1();
+std::vector<Kernel> kernels_128x256x64_2x1();
+std::vector<Kernel> kernels_256x128x64_1x2();
+std::vector<Kernel> kernels_256x144x64_1x2();
+std::vector<Kernel> kernels_256x176x64_2x1();
+std::vector<Kernel> kernels_256x192x64_2x1();
 
 std::vector<Kernel> const& kernels() {
-  static std::vector<Kernel> const all = {kernel_64x128x64_1x1(),  kernel_128x128x64_2x1(),
-                                          kernel_128x160x64_2x1(), kernel_128x192x64_2x1(),
-                                          kernel_128x256x64_2x1(), kernel_256x128x64_1x2()};
+  static std::vector<Kernel> const all = [] {
+    std::vector<Kernel> result;
+    for (auto const shape :
+         {kernels_64x128x64_1x1, kernels_128x96x64_2x1, kernels_128x128x64_2x1, kernels_128x144x64_2x1,
+          kernels_128x160x64_2x1, kernels_128x176x64_2x1, kernels_128x192x64_2x1, kernels_128x256x64_2x1,
+          kernels_256x128x64_1x2, kernels_256x144x64_1x2, kernels_256x176x64_2x1, kernels_256x192x64_2x1})
+      for (Kernel const& kernel : shape()) result.push_back(kernel);
+    return result;
+  }();
   return all;
+}
+
+std::vector<Kernel const*> kernels_for(ElementType type, bool gated) {
+  std::vector<Kernel const*> result;
+  for (Kernel const& kernel : kernels())
+    if (kernel.info.type == type && kernel.info.gated == gated) result.push_back(&kernel);
+  return result;
 }
 
 Kernel const* find_kernel(char const* name) {
@@ -44,7 +63,7 @@ TileSemaphores semaphores_of(KernelInfo const& kernel, Problem const& problem, i
   TileSemaphores result;
   result.memory = memory;
   result.tile_rows = kernel.tile_rows;
-  result.tile_columns = kernel.tile_columns;
+  result.tile_columns = kernel.gated ? kernel.tile_columns / 2 : kernel.tile_columns;
   result.rows = (problem.rows + kernel.tile_rows - 1) / kernel.tile_rows;
   result.columns = (problem.columns + kernel.tile_columns - 1) / kernel.tile_columns;
   result.columns_per_semaphore = std::clamp(columns_per_semaphore, 1, std::max(1, result.columns));

@@ -10,12 +10,20 @@ constexpr unsigned long long deadline_ns = 1'000'000'000;
 // The count of leavers has a cache line of its own, apart from the semaphores that are polled.
 constexpr long long words_before_semaphores = 16;
 
-Problem first_problem(PairBuffers const& buffers) {
-  return {buffers.tokens, buffers.hidden, buffers.model, buffers.x, buffers.w1, buffers.h, Activation::gelu};
+bool gated(PairBuffers const& buffers) { return buffers.form == mlp::Form::swiglu; }
+
+Problem first_problem(PairBuffers const& b) {
+  return {b.tokens,
+          gated(b) ? 2 * b.hidden : b.hidden,
+          b.model,
+          b.x,
+          b.w1,
+          b.h,
+          gated(b) ? Activation::swiglu : Activation::gelu};
 }
 
-Problem second_problem(PairBuffers const& buffers) {
-  return {buffers.tokens, buffers.model, buffers.hidden, buffers.h, buffers.w2, buffers.y, Activation::none};
+Problem second_problem(PairBuffers const& b) {
+  return {b.tokens, b.model, b.hidden, b.h, b.w2, b.y, Activation::none};
 }
 
 Call call_of(Half const& half, Problem const& problem) {
@@ -23,36 +31,53 @@ Call call_of(Half const& half, Problem const& problem) {
   call.problem = problem;
   call.band = half.band;
   call.most_blocks = half.most_blocks;
+  call.early_weights = false;
   return call;
 }
+
+bool both(PairPlan const& plan) { return plan.first.kernel != nullptr && plan.second.kernel != nullptr; }
 
 }  // namespace
 
 long long counters_of(PairPlan const& plan, PairBuffers const& buffers) {
-  if (plan.mechanism != Mechanism::pdl_tiles) return 0;
+  if (plan.mechanism != Mechanism::pdl_tiles || !both(plan)) return 0;
   auto const semaphores =
       semaphores_of(plan.first.kernel->info, first_problem(buffers), plan.columns_per_semaphore, nullptr);
   return words_before_semaphores + (semaphores.count() + 1) / 2;
 }
 
-cudaError_t launch_pair(PairPlan const& plan, PairBuffers const& buffers, cudaStream_t stream) {
-  Call first = call_of(plan.first, first_problem(buffers));
-  Call second = call_of(plan.second, second_problem(buffers));
-  second.programmatic = plan.mechanism != Mechanism::stream_order;
-  second.early_weights = plan.early_weights && second.programmatic;
-  // The first one's input comes from kernels that are complete when it starts: nothing to load early.
-  first.early_weights = false;
+PairCalls calls_of(PairPlan const& plan, PairBuffers const& buffers) {
+  PairCalls calls{call_of(plan.first, first_problem(buffers)), call_of(plan.second, second_problem(buffers))};
+  if (!both(plan)) return calls;
+  calls.first.programmatic = plan.chained;
+  calls.first.early_weights = plan.early_weights && plan.chained;
+  calls.second.programmatic = plan.mechanism != Mechanism::stream_order;
+  calls.second.early_weights = plan.early_weights && calls.second.programmatic;
   if (plan.mechanism == Mechanism::pdl_tiles) {
     auto* const semaphores = reinterpret_cast<unsigned*>(buffers.counters + words_before_semaphores);
-    first.posts =
-        semaphores_of(plan.first.kernel->info, first.problem, plan.columns_per_semaphore, semaphores);
-    second.waits = first.posts;
-    second.left = buffers.counters;
-    second.watch = {buffers.stall, deadline_ns};
-    second.stage = 1;
+    calls.first.posts =
+        semaphores_of(plan.first.kernel->info, calls.first.problem, plan.columns_per_semaphore, semaphores);
+    calls.second.waits = calls.first.posts;
+    calls.second.left = buffers.counters;
+    calls.second.watch = {buffers.stall, deadline_ns};
+    calls.second.stage = 1;
   }
-  cudaError_t const error = plan.first.kernel->launch(first, stream);
-  return error != cudaSuccess ? error : plan.second.kernel->launch(second, stream);
+  return calls;
+}
+
+bool can_implement(PairPlan const& plan, PairBuffers const& buffers) {
+  if (!both(plan)) return false;
+  for (Half const* half : {&plan.first, &plan.second})
+    if (half->kernel->info.type != buffers.type) return false;
+  PairCalls const calls = calls_of(plan, buffers);
+  return plan.first.kernel->can_implement(calls.first) && plan.second.kernel->can_implement(calls.second);
+}
+
+cudaError_t launch_pair(PairPlan const& plan, PairBuffers const& buffers, cudaStream_t stream) {
+  if (!can_implement(plan, buffers)) return cudaErrorInvalidValue;
+  PairCalls const calls = calls_of(plan, buffers);
+  cudaError_t const error = plan.first.kernel->launch(calls.first, stream);
+  return error != cudaSuccess ? error : plan.second.kernel->launch(calls.second, stream);
 }
 
 }  // namespace tessera::gemm_sm90

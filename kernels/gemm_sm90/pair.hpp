@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two GEMMs, the second of which reads what the first one wrote: y = gelu(x * w1^T) * w2^T.
+// Two GEMMs, the second of which reads what the first one wrote: y = gelu(x * w1^T) * w2^T, or the same with
+// SwiGLU. Any kernel goes with any other.
 #pragma once
 
 #include "gemm.hpp"
@@ -14,8 +15,8 @@ enum class Mechanism {
 
 /// How one of the two GEMMs runs.
 struct Half {
-  Kernel const* kernel = nullptr;
-  int band = 1;  ///< this and the next as in Call
+  Kernel const* kernel = nullptr;  ///< nullptr: something else runs it; see calls_of()
+  int band = 1;                    ///< this and the next as in Call
   int most_blocks = 0;
 };
 
@@ -25,11 +26,16 @@ struct PairPlan {
   Mechanism mechanism = Mechanism::stream_order;
   int columns_per_semaphore = 1;  ///< pdl_tiles: 1 for a semaphore per tile; large for one per row
   bool early_weights = true;
+  /// The first kernel, too, starts when the one before it in the stream has started, if that allows it (as
+  /// the second one does): from one MLP to the next. With early_weights, w1 must not come from a kernel
+  /// before.
+  bool chained = false;
 };
 
-/// Device memory of one pair. x[tokens][model], w1[hidden][model], h[tokens][hidden], w2[model][hidden],
-/// y[tokens][model], all bf16 and row-major. `counters` are counters_of() words, zeroed once; a plan with
-/// other kernels, grids or sizes needs others (or zeros again). `stall` is read after the launch.
+/// Device memory of one pair. x[tokens][model], w1[hidden][model] (swiglu: [2 * hidden][model], see
+/// mlp::Buffers), h[tokens][hidden], w2[model][hidden], y[tokens][model], all row-major. `counters` are
+/// counters_of() words, zeroed once; a plan with other kernels, grids or sizes needs others (or zeros again).
+/// `stall` is read after the launch.
 struct PairBuffers {
   int tokens = 0;
   int model = 0;
@@ -41,13 +47,26 @@ struct PairBuffers {
   void* y = nullptr;
   unsigned long long* counters = nullptr;
   StallRecord* stall = nullptr;
+  mlp::Form form = mlp::Form::gelu;
+  ElementType type = ElementType::bf16;
 };
 
 /// 64-bit words that launch_pair() counts in.
 long long counters_of(PairPlan const& plan, PairBuffers const& buffers);
 
-/// Starts both kernels. Capturable: a replayed graph needs nothing reset. A wait that is longer than a second
-/// ends with a stall record.
+/// What the two kernels are called with. A half without a kernel has its problem and nothing else, and nobody
+/// posts to or waits for it: start the other with its kernel's launch(), before or after in stream order.
+struct PairCalls {
+  Call first;
+  Call second;
+};
+PairCalls calls_of(PairPlan const& plan, PairBuffers const& buffers);
+
+/// Both kernels are there, and are for this form, type and size.
+bool can_implement(PairPlan const& plan, PairBuffers const& buffers);
+
+/// Starts both kernels; cudaErrorInvalidValue unless can_implement(). Capturable: a replayed graph needs
+/// nothing reset. A wait that is longer than a second ends with a stall record.
 cudaError_t launch_pair(PairPlan const& plan, PairBuffers const& buffers, cudaStream_t stream);
 
 }  // namespace tessera::gemm_sm90

@@ -22,6 +22,7 @@ struct WaitParams {
   unsigned posts = 0;                        ///< to a semaphore in one launch
   unsigned last_posts = 0;                   ///< the same for the last of a row
   bool early_weights = false;
+  bool trigger_late = false;  ///< let the next kernel start when those before are complete, not at once
   int stage = 0;
   Watch watch{};
 };
@@ -167,7 +168,7 @@ struct WaitMainloop : Base {
       int const group = ready_groups + lane;
       bool ok = true;
       if (group < wait.groups) {
-        unsigned const target = target_ * (group + 1 == wait.groups ? wait.last_posts : wait.posts);
+        unsigned const target = target_of(wait, group);
         for (int r = first; r <= last && ok; ++r) {
           missing_ = r * wait.groups + group;
           seen_ = load_acquire<Scope::device>(wait.semaphores + missing_);
@@ -187,12 +188,18 @@ struct WaitMainloop : Base {
                : ready_groups * wait.group_depth / static_cast<int>(cute::size<2>(TileShape{}));
   }
 
+  /// Of a semaphore in column `group`.
+  CUTLASS_DEVICE unsigned target_of(WaitParams<Watch> const& wait, int group) const {
+    return target_ * (group + 1 == wait.groups ? wait.last_posts : wait.posts);
+  }
+
   /// Waits until more than `done` slices may be loaded. Hangs, or meets its deadline, if a tile of the
   /// producer is never posted.
   CUTLASS_DEVICE int wait_beyond(WaitParams<Watch> const& wait, int row, int& ready_groups, int done,
                                  int count) {
     if (wait.groups == 0) {
       pdl_wait();
+      if (wait.trigger_late) pdl_trigger();
       waited_for_grid_ = true;
       return count;
     }
@@ -202,7 +209,8 @@ struct WaitMainloop : Base {
       if (ready > done) return ready;
       bool go_on = true;
       if ((threadIdx.x & 31) == missing_lane_)
-        go_on = wait.watch.go_on(patience, WaitPlace{wait.stage, row, missing_}, seen_, target_);
+        go_on = wait.watch.go_on(patience, WaitPlace{wait.stage, row, missing_}, seen_,
+                                 target_of(wait, missing_ % wait.groups));
       if (!__all_sync(~0u, go_on)) return count;
     }
   }

@@ -13,7 +13,8 @@ namespace tessera::bench {
 template <int M, int N, int K, int ClusterM, int ClusterN, bool Pingpong>
 struct Stock {
   template <template <class> class Activation>
-  using Shape = gemm_sm90::Shape<M, N, K, ClusterM, ClusterN, Pingpong, false, Activation>;
+  using Shape = gemm_sm90::Shape<gemm_sm90::TileOf<M, N, K, ClusterM, ClusterN, Pingpong>,
+                                 cutlass::bfloat16_t, gemm_sm90::Gate::none, false, Activation>;
   using Gelu = Shape<cutlass::epilogue::thread::GELU_taylor>;
   using Plain = Shape<cutlass::epilogue::thread::Identity>;
 

@@ -2,5 +2,10 @@
 #include "../gemm_kernel.cuh"
 
 namespace tessera::gemm_sm90 {
-Kernel kernel_128x160x64_2x1() { return make_kernel<Shape<128, 160, 64, 2, 1, false>>("128x160x64_2x1"); }
+
+std::vector<Kernel> kernels_128x160x64_2x1() {
+  using Tile = TileOf<128, 160, 64, 2, 1, true>;
+  return {make_kernel<Shape<Tile>>("128x160x64_2x1")};
+}
+
 }  // namespace tessera::gemm_sm90

@@ -2,5 +2,11 @@
 #include "../gemm_kernel.cuh"
 
 namespace tessera::gemm_sm90 {
-Kernel kernel_128x192x64_2x1() { return make_kernel<Shape<128, 192, 64, 2, 1, false>>("128x192x64_2x1"); }
+
+std::vector<Kernel> kernels_128x192x64_2x1() {
+  using Tile = TileOf<128, 192, 64, 2, 1, true>;
+  return {make_kernel<Shape<Tile>>("128x192x64_2x1"),
+          make_kernel<Shape<Tile, cutlass::half_t>>("128x192x64_2x1_fp16")};
+}
+
 }  // namespace tessera::gemm_sm90

@@ -2,5 +2,13 @@
 #include "../gemm_kernel.cuh"
 
 namespace tessera::gemm_sm90 {
-Kernel kernel_128x256x64_2x1() { return make_kernel<Shape<128, 256, 64, 2, 1, false>>("128x256x64_2x1"); }
+
+std::vector<Kernel> kernels_128x256x64_2x1() {
+  using Tile = TileOf<128, 256, 64, 2, 1, false>;
+  return {make_kernel<Shape<Tile>>("128x256x64_2x1"),
+          make_kernel<Shape<Tile, cutlass::bfloat16_t, Gate::swiglu>>("128x256x64_2x1_gated"),
+          make_kernel<Shape<Tile, cutlass::half_t>>("128x256x64_2x1_fp16"),
+          make_kernel<Shape<Tile, cutlass::half_t, Gate::swiglu>>("128x256x64_2x1_gated_fp16")};
+}
+
 }  // namespace tessera::gemm_sm90

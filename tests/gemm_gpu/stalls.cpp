@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waits that can never be met end within two seconds, with a record that names tile and semaphore, and leave
+// a GPU that works.
+#include <chrono>
+#include <cmath>
+
+#include "workbench.hpp"
+
+namespace tessera::gemm_test {
+namespace {
+
+// What happens when the consumer runs after `start` has launched too little.
+template <class Start>
+int stall_once(char const* title, Workbench const& bench, PairPlan const& plan, long long row_below,
+               Start const& start, cudaStream_t stream) {
+  using clock = std::chrono::steady_clock;
+  bench.reset();
+  auto const began = clock::now();
+  auto const calls = calls_of(plan, bench.buffers());
+  start(calls);
+  CHECK(plan.second.kernel->launch(calls.second, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  double const seconds = std::chrono::duration<double>(clock::now() - began).count();
+  StallRecord const record = bench.stall();
+  // The record's semaphore is one of a row that was not posted.
+  bool const named = record.state != 0 && record.stage == 1 && record.semaphore >= row_below &&
+                     record.semaphore < calls.first.posts.count() && record.seen < record.expected;
+  double const after = bench.run(plan, 2, stream);
+  bool const ok = named && seconds < 2 && after <= allowed;
+  std::printf(
+      "%s %s: after %.2f s stage %lld, row of tiles %lld waits for semaphore %lld: %u of %u; then a pair "
+      "with "
+      "error %.2e\n",
+      ok ? "explained" : "FAILED", title, seconds, static_cast<long long>(record.stage), record.tile,
+      record.semaphore, record.seen, record.expected, after);
+  return ok ? 0 : 1;
+}
+
+}  // namespace
+
+int test_stalls(cudaStream_t stream) {
+  Workbench bench(1544, 2056, 500);
+  int failures = 0;
+  for (auto const form : {mlp::Form::gelu, mlp::Form::swiglu})
+    for (int const columns : {1, whole_row}) {
+      bench.fill(form, ElementType::bf16, 500, 5, stream);
+      Kernel const* const first =
+          find_kernel(form == mlp::Form::gelu ? "128x256x64_2x1" : "128x256x64_2x1_gated");
+      PairPlan const plan{
+          {first, 1}, {find_kernel("128x128x64_2x1"), 1}, Mechanism::pdl_tiles, columns, true};
+      CHECK(prepare(*plan.first.kernel));
+      CHECK(prepare(*plan.second.kernel));
+      failures += stall_once(
+          "no producer", bench, plan, 0, [](PairCalls const&) {}, stream);
+      auto const calls = calls_of(plan, bench.buffers());
+      long long const last_row = calls.first.posts.count() - calls.first.posts.groups();
+      failures += stall_once(
+          "last row not posted", bench, plan, last_row,
+          [&](PairCalls const& whole) {
+            Call less = whole.first;
+            --less.posts.rows;
+            CHECK(plan.first.kernel->launch(less, stream));
+          },
+          stream);
+    }
+  return failures;
+}
+
+}  // namespace tessera::gemm_test
