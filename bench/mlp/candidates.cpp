@@ -251,6 +251,15 @@ Finalists find_finalists(Arena& arena, Timer& timer) {
     keep(pairs);
   }
 
+  Kernel const stream_k = stock_stream_k();
+  Variant split = stock_variant(arena, {&stream_k, 1, 0}, {&stream_k, 1, 0}, false);
+  split.name = "stream-k";
+  split.work = [&arena, stream_k](cudaStream_t stream, int set) {
+    cudaError_t const error = stream_k.launch(call_of(arena, {&stream_k, 1, 0}, 0, set), stream);
+    return error != cudaSuccess ? error : stream_k.launch(call_of(arena, {&stream_k, 1, 0}, 1, set), stream);
+  };
+  result.variants.push_back(std::move(split));
+
   auto const firsts = choose(first, 6);
   auto const seconds = choose(second, 6);
   struct Class {

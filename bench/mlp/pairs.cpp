@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <sstream>
 
 #include "bench/mlp/peers.hpp"
 #include "bench/mlp/timing.hpp"
@@ -181,7 +183,7 @@ bool right(Arena const& arena, Variant const& variant, std::vector<float*> const
   return true;
 }
 
-void measure(Model const& model, int tokens, cudaStream_t stream) {
+void measure(Model const& model, int tokens, std::ostream& out, cudaStream_t stream) {
   Arena arena = make_arena(model, tokens, stream);
   mlp::Shape const shape{tokens, model.model, model.hidden, model.form, ElementType::bf16};
   Timer timer(stream, sets, tokens < 1024 ? 8 : 4);
@@ -245,20 +247,24 @@ void measure(Model const& model, int tokens, cudaStream_t stream) {
   }
   timer.rounds(finals, 5, 8);
   std::printf("%s %d tokens, %zu variants tried\n", model.name, tokens, all.size());
-  double library[2] = {1e9, 1e9};
-  double best[2] = {1e9, 1e9};
+  out << "    {\"tokens\": " << tokens << ", \"variants_tried\": " << all.size() << ", \"variants\": [";
+  Row library{1e9, 1e9};
+  Row best{1e9, 1e9};
   for (std::size_t i = 0; i < finals.size(); ++i) {
     rows[i].cool = median(finals[i]->samples);
-    bool const lib = finals[i]->name == "cublasLt";
-    double* const least = lib ? library : best;
-    least[0] = std::min(least[0], rows[i].hot);
-    least[1] = std::min(least[1], rows[i].cool);
+    Row& least = finals[i]->name == "cublasLt" ? library : best;
+    least.hot = std::min(least.hot, rows[i].hot);
+    least.cool = std::min(least.cool, rows[i].cool);
     std::printf("  %-15s hot %8.2f cool %8.2f  %s\n", finals[i]->name.c_str(), rows[i].hot, rows[i].cool,
                 finals[i]->detail.c_str());
+    out << (i == 0 ? "" : ",") << "\n      {\"variant\": \"" << finals[i]->name << "\", \"kernels\": \""
+        << finals[i]->detail << "\", \"hot_us\": " << rows[i].hot << ", \"cool_us\": " << rows[i].cool << "}";
     timer.release(*finals[i]);
   }
-  std::printf("  RATIO %s %d hot %.3f cool %.3f\n", model.name, tokens, library[0] / best[0],
-              library[1] / best[1]);
+  out << "],\n      \"cublaslt_over_best_hot\": " << library.hot / best.hot
+      << ", \"cublaslt_over_best_cool\": " << library.cool / best.cool << "}";
+  std::printf("  RATIO %s %d hot %.3f cool %.3f\n", model.name, tokens, library.hot / best.hot,
+              library.cool / best.cool);
   std::fflush(stdout);
   for (float* one : y) cudaFree(one);
   cudaFree(sums);
@@ -269,15 +275,23 @@ void measure(Model const& model, int tokens, cudaStream_t stream) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count < 3) {
-    std::fprintf(stderr, "usage: %s <gpt3|llama> <tokens>...\n", arguments[0]);
+  if (count < 5) {
+    std::fprintf(stderr, "usage: %s <out.json> <about.json> <gpt3|llama> <tokens>...\n", arguments[0]);
     return 2;
   }
   cudaStream_t stream;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   for (Kernel const& kernel : kernels()) check(prepare(kernel), kernel.info.name);
+  std::stringstream about;
+  about << std::ifstream(arguments[2]).rdbuf();
+  std::ofstream out(arguments[1]);
+  out << "{\n  \"about\": " << (about.str().empty() ? "{}" : about.str()) << ",\n  \"model\": \""
+      << arguments[3] << "\",\n  \"unit\": \"microseconds for one MLP; medians\",\n  \"sizes\": [\n";
   for (Model const& model : models)
-    for (int i = 2; i < count && std::strcmp(model.name, arguments[1]) == 0; ++i)
-      measure(model, std::atoi(arguments[i]), stream);
+    for (int i = 4; i < count && std::strcmp(model.name, arguments[3]) == 0; ++i) {
+      measure(model, std::atoi(arguments[i]), out, stream);
+      out << (i + 1 < count ? ",\n" : "\n");
+    }
+  out << "  ]\n}\n";
   return 0;
 }
