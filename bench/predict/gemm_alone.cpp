@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm_alone <out.json> <about.json>: every compiled GEMM by itself, over shapes that tell its parts from
+// each other: time, the SMs' mean clock and the GPU's power, cool and hot. What the simulator's constants are
+// made from; no two kernels that depend on each other run here, and no size of the MLP benchmark.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/predict/stamps.hpp"
+#include "kernels/gemm_sm90/device_data.hpp"
+#include "kernels/gemm_sm90/gemm.hpp"
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::gemm_sm90;
+using Clock = std::chrono::steady_clock;
+
+constexpr double hot_graph_us = 8000, cool_graph_us = 2000;
+constexpr double hot_us = 240e3;
+constexpr int cool_rounds = 5;
+constexpr double rest = 8;  // times as long as the work, when cool
+constexpr std::size_t arena_elements = std::size_t{1} << 30;
+
+void check(cudaError_t error, char const* what) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+  std::exit(1);
+}
+
+double median(std::vector<double> samples) {
+  if (samples.empty()) return 0;
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 2];
+}
+
+/// Power drawn at this moment, from the driver's library; 0 where it does not say.
+class PowerMeter {
+ public:
+  PowerMeter() {
+    void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    if (library == nullptr) return;
+    auto const find = [&](char const* name) { return dlsym(library, name); };
+    auto const init = reinterpret_cast<int (*)()>(find("nvmlInit_v2"));
+    auto const handle = reinterpret_cast<int (*)(unsigned, void**)>(find("nvmlDeviceGetHandleByIndex_v2"));
+    values_ = reinterpret_cast<int (*)(void*, int, void*)>(find("nvmlDeviceGetFieldValues"));
+    if (init == nullptr || handle == nullptr || init() != 0 || handle(0, &device_) != 0) values_ = nullptr;
+  }
+  double watts() const {
+    if (values_ == nullptr) return 0;
+    // nvmlFieldValue_t of NVML_FI_DEV_POWER_INSTANT, in milliwatts.
+    struct {
+      unsigned field = 186, scope = 0;
+      long long timestamp = 0, latency = 0;
+      unsigned type = 0;
+      int status = 0;
+      unsigned long long value = 0;
+    } field;
+    if (values_(device_, 1, &field) != 0 || field.status != 0) return 0;
+    return static_cast<double>(static_cast<unsigned>(field.value)) / 1000;
+  }
+
+ private:
+  void* device_ = nullptr;
+  int (*values_)(void*, int, void*) = nullptr;
+};
+
+struct Case {
+  char const* what;
+  Kernel const* kernel;
+  int rows, columns, depth;
+  int band;
+  bool persistent;
+  bool programmatic;
+};
+
+struct Result {
+  double us = 0, ghz = 0, watts = 0;
+};
+
+class Bench {
+ public:
+  Bench() {
+    check(cudaDeviceGetAttribute(&sms_, cudaDevAttrMultiProcessorCount, 0), "multiprocessors");
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
+    check(cudaMalloc(&arena_, arena_elements * 2), "cudaMalloc");
+    check(cudaMalloc(&output_, arena_elements), "cudaMalloc");
+    check(cudaMalloc(reinterpret_cast<void**>(&stamps_),
+                     2 * sizeof(bench::Stamp) * static_cast<std::size_t>(sms_)),
+          "cudaMalloc");
+    fill_random(arena_, arena_elements, 1, 0.5F, stream_);
+    for (auto const& kernel : kernels()) check(prepare(kernel), kernel.info.name);
+    check(cudaStreamSynchronize(stream_), "filling");
+  }
+  int sms() const { return sms_; }
+
+  Result cool(Case const& one) {
+    std::vector<double> us, ghz;
+    auto const [graph, count] = capture(one, cool_graph_us);
+    for (int i = 0; i < cool_rounds; ++i) {
+      check(cudaGraphLaunch(graph, stream_), "launch");
+      auto const sample = timed(graph, count);
+      us.push_back(sample.us);
+      ghz.push_back(sample.ghz);
+      std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(2 * rest * sample.us * count));
+    }
+    cudaGraphExecDestroy(graph);
+    return {median(us), median(ghz), 0};
+  }
+
+  Result hot(Case const& one) {
+    std::vector<double> us, ghz, watts;
+    auto const [graph, count] = capture(one, hot_graph_us);
+    auto const begin = Clock::now();
+    for (double passed = 0; passed < hot_us || us.size() < 5;) {
+      auto const sample = timed(graph, count);
+      passed = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+      if (passed < 0.4 * hot_us) continue;
+      us.push_back(sample.us);
+      ghz.push_back(sample.ghz);
+      watts.push_back(meter_.watts());
+    }
+    cudaGraphExecDestroy(graph);
+    return {median(us), median(ghz), median(watts)};
+  }
+
+ private:
+  Call call_of(Case const& one, int set) const {
+    auto const base = static_cast<char const*>(arena_);
+    auto const a = static_cast<std::size_t>(one.rows) * static_cast<std::size_t>(one.depth);
+    auto const b = static_cast<std::size_t>(one.columns) * static_cast<std::size_t>(one.depth);
+    // As many different operands as there is room for, eight at most.
+    auto const sets = std::clamp<std::size_t>(arena_elements / (a + b), 1, 8);
+    auto const first = static_cast<std::size_t>(set) % sets * (a + b);
+    Call call;
+    call.problem = {one.rows, one.columns,     one.depth, base + 2 * first, base + 2 * (first + a),
+                    output_,  Activation::none};
+    call.band = one.band;
+    call.most_blocks = one.persistent ? sms_ : 0;
+    call.programmatic = one.programmatic;
+    call.early_weights = one.programmatic;
+    return call;
+  }
+
+  std::pair<cudaGraphExec_t, int> capture(Case const& one, double wanted_us) {
+    auto const flops = 2.0 * one.rows * one.columns * one.depth;
+    int const count = static_cast<int>(std::clamp(wanted_us / (4 + flops / 500e6), 4.0, 400.0));
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
+    check(bench::stamp(stamps_, sms_, stream_), "stamp");
+    for (int i = 0; i < count; ++i)
+      check(one.kernel->launch(call_of(one, i), stream_), one.kernel->info.name);
+    check(bench::stamp(stamps_ + sms_, sms_, stream_), "stamp");
+    check(cudaStreamEndCapture(stream_, &graph), "capture");
+    check(cudaGraphInstantiate(&executable, graph, 0), "instantiate");
+    cudaGraphDestroy(graph);
+    return {executable, count};
+  }
+
+  Result timed(cudaGraphExec_t graph, int count) {
+    check(cudaGraphLaunch(graph, stream_), "launch");
+    check(cudaStreamSynchronize(stream_), "run");
+    std::vector<bench::Stamp> stamps(2 * static_cast<std::size_t>(sms_));
+    check(cudaMemcpy(stamps.data(), stamps_, stamps.size() * sizeof(bench::Stamp), cudaMemcpyDeviceToHost),
+          "copy");
+    std::vector<double> us, ghz;
+    for (int i = 0; i < sms_; ++i) {
+      auto const& from = stamps[static_cast<std::size_t>(i)];
+      auto const& to = stamps[static_cast<std::size_t>(i + sms_)];
+      auto const nanoseconds = static_cast<double>(to.nanoseconds - from.nanoseconds);
+      us.push_back(nanoseconds / 1000 / count);
+      ghz.push_back(static_cast<double>(to.cycles - from.cycles) / nanoseconds);
+    }
+    return {median(us), median(ghz), 0};
+  }
+
+  int sms_ = 0;
+  cudaStream_t stream_ = nullptr;
+  void* arena_ = nullptr;
+  void* output_ = nullptr;
+  bench::Stamp* stamps_ = nullptr;
+  PowerMeter meter_;
+};
+
+std::vector<Case> cases_of(Kernel const& kernel, int sms) {
+  auto const& info = kernel.info;
+  int const m = info.tile_rows, n = info.tile_columns;
+  // Whole clusters: two columns of tiles where the cluster is two wide, two rows where it is two high.
+  int const tall = info.cluster_columns > 1 ? 1 : 2;
+  int const wide = 2 / tall;
+  int const rows = 2 * tall * m, columns = wide * (sms / 4) * n;  // a whole wave
+  std::vector<Case> cases;
+  auto const add = [&](char const* what, int r, int c, int depth, int band = 0, bool persistent = false,
+                       bool programmatic = false) {
+    cases.push_back({what, &kernel, r, c, depth, band, persistent, programmatic});
+  };
+  add("tiny", tall * m, wide * n, 64);
+  add("tiny, PDL", tall * m, wide * n, 64, 0, false, true);
+  add("short, PDL", rows, columns, 1024, 0, false, true);
+  for (int const depth : {64, 1024, 4096, 10240}) add("a wave", rows, columns, depth);
+  add("a few tiles", tall * m, 6 * wide * n, 8192);
+  add("a third of a wave", tall * m, 20 * wide * n, 10240);
+  for (bool const persistent : {false, true}) {
+    add("two waves", rows, 2 * columns, 3072, 0, persistent);
+    for (int const band : {0, 1}) add("eight waves", 4 * rows, 2 * columns, 3072, band, persistent);
+    add("four waves, two rows", tall * m, 8 * columns, 4096, 0, persistent);
+  }
+  add("64 rows", 64, 4 * columns, 8192);
+  return cases;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 3) {
+    std::fprintf(stderr, "usage: %s <out.json> <about.json>\n", arguments[0]);
+    return 2;
+  }
+  Bench bench;
+  std::stringstream about;
+  about << std::ifstream(arguments[2]).rdbuf();
+  std::ofstream out(arguments[1]);
+  out << "{\n  \"about\": " << (about.str().empty() ? "{}" : about.str())
+      << ",\n  \"unit\": \"microseconds for one kernel, medians; GHz; watts\",\n  \"rows\": [";
+  bool first = true;
+  for (auto const& kernel : kernels()) {
+    KernelInfo info;
+    check(prepare(kernel, &info), info.name);
+    std::printf("%s: cluster %dx%d, %d stages, %d threads, %d registers, %d bytes\n", info.name,
+                info.cluster_rows, info.cluster_columns, info.stages, info.threads, info.registers,
+                info.shared_bytes);
+    for (auto const& one : cases_of(kernel, bench.sms())) {
+      if (1LL * one.columns * one.depth > 1LL << 29) continue;
+      auto const cool = bench.cool(one);
+      auto const hot = bench.hot(one);
+      char line[600];
+      std::snprintf(
+          line, sizeof line,
+          "%s\n    {\"kernel\": \"%s\", \"case\": \"%s\", \"rows\": %d, \"columns\": %d, \"depth\": %d, "
+          "\"band\": %d, \"persistent\": %s, \"pdl\": %s, \"cool_us\": %.3f, \"cool_ghz\": %.3f, "
+          "\"hot_us\": %.3f, \"hot_ghz\": %.3f, \"hot_watts\": %.0f}",
+          first ? "" : ",", one.kernel->info.name, one.what, one.rows, one.columns, one.depth, one.band,
+          one.persistent ? "true" : "false", one.programmatic ? "true" : "false", cool.us, cool.ghz, hot.us,
+          hot.ghz, hot.watts);
+      first = false;
+      out << line;
+      out.flush();
+      std::printf("%-20s %6d %6d %6d %d%s %8.2f %.3f %8.2f %.3f %4.0f\n", one.what, one.rows, one.columns,
+                  one.depth, one.band, one.persistent ? "p" : " ", cool.us, cool.ghz, hot.us, hot.ghz,
+                  hot.watts);
+    }
+  }
+  out << "\n  ]\n}\n";
+  return 0;
+}
