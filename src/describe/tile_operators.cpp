@@ -89,8 +89,12 @@ Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const&
   stage.resources = choice.kernel.resources;
   stage.pipeline_stages = choice.kernel.pipeline_stages;
   stage.where = op.where;
-  for (auto const& input : op.inputs)
+  for (auto const& input : op.inputs) {
     stage.operands.push_back(operand_of(graph, op, input, tiling, choice.splits));
+    // The blocks of a cluster that lie above each other read the same columns of the right-hand matrix.
+    stage.operands.back().multicast =
+        is_right_hand(op, input) ? choice.kernel.cluster_m : choice.kernel.cluster_n;
+  }
 
   auto const bytes = static_cast<double>(graph.element_bytes);
   stage.store_bytes_per_block = static_cast<double>(tiling.rows) / static_cast<double>(tiling.grid_y()) *

@@ -34,6 +34,7 @@ struct Field {
   std::variant<int Owner::*, double Owner::*, bool Owner::*> member;
   double least;
   double most;
+  bool optional = false;  ///< left out where the machine has no such thing: the member keeps its default
 };
 
 using P = MachineProfile;
@@ -69,6 +70,16 @@ Field<MachineProfile> const k_fields[] = {
     {"trigger_ns", "ns", &P::trigger_ns, 0, 1e9},
     {"has_pdl", "1", &P::has_pdl, 0, 1},
     {"dispatches_in_launch_order", "1", &P::dispatches_in_launch_order, 0, 1},
+    {"l2_parts", "1", &P::l2_parts, 1, 64, true},
+    {"asynchronous_loads", "1", &P::asynchronous_loads, 0, 1, true},
+    {"power_limit_w", "W", &P::power_limit_w, 0, 1e5, true},
+    {"power_burst_w", "W", &P::power_burst_w, 0, 1e5, true},
+    {"power_idle_w", "W", &P::power_idle_w, 0, 1e5, true},
+    {"power_w_per_ghz", "W/GHz", &P::power_w_per_ghz, 0, 1e5, true},
+    {"power_exponent", "1", &P::power_exponent, 0, 10, true},
+    {"pj_per_flop", "pJ/flop", &P::pj_per_flop, 0, 1e6, true},
+    {"pj_per_l2_byte", "pJ/byte", &P::pj_per_l2_byte, 0, 1e6, true},
+    {"pj_per_dram_byte", "pJ/byte", &P::pj_per_dram_byte, 0, 1e6, true},
 };
 
 using H = OverlapHardware;
@@ -155,6 +166,30 @@ nlohmann::ordered_json print_field(Owner const& owner, Field<Owner> const& field
   return entry;
 }
 
+void read_kernel(Document& document, json::Node const& node, MachineProfile& machine) {
+  ObjectReader reader(document, node, "a kernel");
+  auto const name = reader.string("name");
+  KernelTiming timing;
+  timing.slice_cycles = reader.number("slice_cycles", 1, 1e9);
+  timing.tile_end_cycles = reader.number("tile_end_cycles", 0, 1e9);
+  timing.next_tile_cycles = reader.number("next_tile_cycles", 0, 1e9);
+  timing.waits_per_poll = static_cast<int>(reader.integer_or("waits_per_poll", 1, 1, 1024));
+  timing.source = reader.string("source");
+  reader.finish();
+  if (!machine.kernels.emplace(name, std::move(timing)).second)
+    document.report(node, k_codes.value, fmt::format("\"{}\" is listed twice", name.substr(0, 60)));
+}
+
+nlohmann::ordered_json print_kernel(std::string const& name, KernelTiming const& timing) {
+  nlohmann::ordered_json entry = {{"name", name},
+                                  {"slice_cycles", timing.slice_cycles},
+                                  {"tile_end_cycles", timing.tile_end_cycles},
+                                  {"next_tile_cycles", timing.next_tile_cycles}};
+  if (timing.waits_per_poll != 1) entry["waits_per_poll"] = timing.waits_per_poll;
+  entry["source"] = timing.source;
+  return entry;
+}
+
 /// What no single range can say.
 void check_together(Document& document, MachineProfile const& m) {
   auto const report = [&](std::string message, std::string suggestion) {
@@ -171,6 +206,10 @@ void check_together(Document& document, MachineProfile const& m) {
     report(fmt::format("a post by plain store ({:g} ns) costs more than one by atomic add ({:g} ns)",
                        m.store_post_ns, m.post_ns),
            "store_post_ns is at most post_ns");
+  if (m.power_limit_w > 0 && m.power_idle_w >= m.power_limit_w)
+    report(fmt::format("the GPU draws {:g} W when idle, and its limit is {:g} W", m.power_idle_w,
+                       m.power_limit_w),
+           "power_limit_w is the limit under load; leave it out for a constant clock");
   if (!m.overlap) return;
   auto const& h = *m.overlap;
   if (!std::has_single_bit(static_cast<unsigned>(h.banks)) || h.bank_groups > h.banks ||
@@ -203,7 +242,7 @@ Expected<MachineProfile> parse_machine(std::string_view text, std::string const&
   if (auto const* values = root.object("values")) {
     ObjectReader reader(*document, *values, "\"values\"");
     for (auto const& field : k_fields)
-      if (auto const* node = reader.object(field.name))
+      if (auto const* node = field.optional ? reader.object_or(field.name) : reader.object(field.name))
         machine.sources[field.name] = read_field(*document, *node, field, machine);
     reader.finish();
   }
@@ -215,6 +254,7 @@ Expected<MachineProfile> parse_machine(std::string_view text, std::string const&
         machine.sources[overlap_source(field.name)] = read_field(*document, *node, field, hardware);
     reader.finish();
   }
+  for (auto const& kernel : root.array_or("kernels")) read_kernel(*document, kernel, machine);
   root.finish();
   if (!document->failed()) check_together(*document, machine);
   if (document->failed()) return document->refusal();
@@ -229,10 +269,16 @@ std::string print_machine(MachineProfile const& machine) {
   root["architecture"] = machine.architecture;
   root["provisional"] = machine.provisional;
   auto& values = root["values"];
-  for (auto const& field : k_fields) values[field.name] = print_field(machine, field, machine, field.name);
+  MachineProfile const none;
+  for (auto const& field : k_fields) {
+    auto const is_default = [&](auto member) { return machine.*member == none.*member; };
+    if (field.optional && std::visit(is_default, field.member)) continue;
+    values[field.name] = print_field(machine, field, machine, field.name);
+  }
   if (machine.overlap)
     for (auto const& field : k_overlap_fields)
       root["overlap"][field.name] = print_field(*machine.overlap, field, machine, overlap_source(field.name));
+  for (auto const& [name, timing] : machine.kernels) root["kernels"].push_back(print_kernel(name, timing));
   return json::pretty(root);
 }
 

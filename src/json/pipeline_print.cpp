@@ -18,11 +18,13 @@ Json printed(Stage const& stage, bool places) {
   if (stage.splits != 1) out["splits"] = stage.splits;
   if (stage.output != stage.name) out["output"] = stage.output;
   if (!stage.operands.empty()) out["operands"] = Json::array();
-  for (auto const& operand : stage.operands)
+  for (auto const& operand : stage.operands) {
     out["operands"].push_back({{"name", operand.name},
                                {"buffer", operand.buffer},
                                {"bytes_per_block", operand.bytes_per_block},
                                {"unique_bytes", operand.unique_bytes}});
+    if (operand.multicast != 1) out["operands"].back()["multicast"] = operand.multicast;
+  }
   if (!stage.kernel.empty()) out["kernel"] = stage.kernel;
   out["resources"] = {{"threads", stage.resources.threads},
                       {"registers_per_thread", stage.resources.registers_per_thread},

@@ -68,6 +68,7 @@ StagePlan read_stage(Document& document, Node const& node, std::size_t index) {
   stage.wait_kernel = reader.boolean_or("wait_kernel", false);
   stage.reorder_loads = reader.boolean_or("reorder_loads", false);
   stage.plain_store = reader.boolean_or("plain_store", false);
+  stage.persistent_blocks = static_cast<int>(reader.integer_or("persistent_blocks", 0, 0, k_int));
   stage.occupancy = static_cast<int>(reader.integer("occupancy", 1, 1 << 16));
   stage.waves = reader.number("waves", 0);
   reader.finish();

@@ -29,6 +29,7 @@ Ordered to_json(StagePlan const& stage) {
   out["wait_kernel"] = stage.wait_kernel;
   out["reorder_loads"] = stage.reorder_loads;
   out["plain_store"] = stage.plain_store;
+  if (stage.persistent_blocks != 0) out["persistent_blocks"] = stage.persistent_blocks;
   out["occupancy"] = stage.occupancy;
   out["waves"] = stage.waves;
   return out;

@@ -98,7 +98,8 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
   for (std::size_t i = 0; i < graph.operators.size(); ++i)
     for (auto const& kernel : variants[i]) {
       auto const slots = std::int64_t{occupancy(machine, kernel.resources)} * machine.sms;
-      for (int splits = 1; splits <= (can_split(graph.operators[i].kind) ? k_most_splits : 1); ++splits) {
+      for (int splits = 1;
+           splits <= (kernel.can_split && can_split(graph.operators[i].kind) ? k_most_splits : 1); ++splits) {
         auto choices = base;
         choices[i] = {kernel, splits};
         auto const tiled = tile(graph, choices);

@@ -185,9 +185,11 @@ void Gpu::timer(int b) {
       release(b);
       return make_eligible(launch, now_ + picoseconds(machine_.stream_start_ns));
     }
+    case Phase::storing:
+      if (--block.flows == 0) store_done(b);
+      return;
     case Phase::vacant:
-    case Phase::main_loop:
-    case Phase::storing: return;
+    case Phase::main_loop: return;
   }
 }
 
@@ -210,9 +212,15 @@ void Gpu::draw_ticket(int b) {
   ++next_ticket_;
   auto const s = static_cast<std::size_t>(block.stage);
   auto const work = block_work(plan_.pipeline.stages[s], plan_.stages[s], position);
+  begin_tile(b, work, false);
+  start_prologue(b, costs_[s].ticket);
+}
+
+void Gpu::begin_tile(int b, BlockWork const& work, bool primed) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
   block.tile = work.tile;
   block.split = work.split;
-  block.primed = false;
+  block.primed = primed;
   block.done = block.target = 0;
   block.wait_position = 0;
   block.started = now_;
@@ -220,7 +228,22 @@ void Gpu::draw_ticket(int b) {
   block.waiting = 0;
   ++slot_runs_[static_cast<std::size_t>(b)];
   stage_started(block.stage);
-  start_prologue(b, costs_[s].ticket);
+}
+
+bool Gpu::goes_on(Block const& block) const {
+  auto const s = static_cast<std::size_t>(block.stage);
+  auto const stride = plan_.stages[s].persistent_blocks;
+  return stride > 0 && plan_.mechanism != Mechanism::fused && block.position + stride < stages_[s].blocks;
+}
+
+void Gpu::next_tile(int b) {
+  auto& block = blocks_[static_cast<std::size_t>(b)];
+  auto const s = static_cast<std::size_t>(block.stage);
+  block.position += plan_.stages[s].persistent_blocks;
+  // Its first slices were loaded while the tile before was stored.
+  begin_tile(b, block_work(plan_.pipeline.stages[s], plan_.stages[s], block.position), true);
+  block.phase = Phase::starting;
+  after_prologue(b);
 }
 
 void Gpu::start_prologue(int b, Picoseconds time) {
@@ -244,7 +267,7 @@ void Gpu::after_prologue(int b) {
   block.wait_count = list.count;
   block.wait_position = 0;
   auto const& c = cost(block);
-  if (!c.loads_early) return after_early_loads(b);
+  if (!c.loads_early || is_continued(block)) return after_early_loads(b);
   block.phase = Phase::loading_early;
   block.primed = true;
   join(k_dram, c.early_dram_bytes, b);
@@ -282,7 +305,8 @@ void Gpu::next_part(int b) {
     return wait_for(b, list.at(block.wait_begin + block.wait_position).semaphore, Phase::waiting);
   }
   if (block.ready < 0) block.ready = now_;
-  auto const delay = (c.hides_waits ? 0 : met * wait_) + (block.primed ? 0 : latency_);
+  auto const polls = (met + c.waits_per_poll - 1) / c.waits_per_poll;
+  auto const delay = (c.hides_waits ? 0 : polls * wait_) + (block.primed ? 0 : latency_);
   block.primed = true;
   block.phase = Phase::resuming;
   if (delay == 0) return start_part(b);
@@ -297,8 +321,9 @@ void Gpu::start_part(int b) {
   block.part_start = block.memory_end = block.compute_end = now_;
   block.part_computing = computing_time(block.sm);
   ++sms_[static_cast<std::size_t>(block.sm)].computing;
-  join(k_dram, (c.dram_bytes - (c.loads_early ? c.early_dram_bytes : 0)) * share, b);
-  join(k_l2, (c.l2_bytes - (c.loads_early ? c.early_l2_bytes : 0)) * share, b);
+  bool const loaded_early = c.loads_early && !is_continued(block);
+  join(k_dram, (c.dram_bytes - (loaded_early ? c.early_dram_bytes : 0)) * share, b);
+  join(k_l2, (c.l2_bytes - (loaded_early ? c.early_l2_bytes : 0)) * share, b);
   join(k_first_sm + block.sm, c.flops * share, b);
   if (block.flows == 0) part_flows_done(b);
 }
@@ -325,8 +350,9 @@ void Gpu::part_flows_done(int b) {
   auto const compute = static_cast<double>(block.compute_end - block.part_start);
   auto const slower = std::max(memory, compute);
   auto const rho = slower > 0 ? std::min(memory, compute) / slower : 0;
-  auto const end =
-      block.part_start + static_cast<Picoseconds>(slower * stretch(rho, c.slices_in_flight * co_resident));
+  auto const stretched =
+      machine_.asynchronous_loads ? slower : slower * stretch(rho, c.slices_in_flight * co_resident);
+  auto const end = block.part_start + static_cast<Picoseconds>(stretched);
   block.phase = Phase::draining;
   if (end <= now_) return part_done(b);
   sleep_until(b, end);
@@ -359,6 +385,10 @@ void Gpu::start_store(int b) {
   block.phase = Phase::storing;
   join(k_l2, c.store_l2_bytes, b);
   join(k_dram, c.store_dram_bytes, b);
+  if (auto const least = goes_on(block) ? c.next : c.end; least > 0) {
+    ++block.flows;
+    sleep_until(b, now_ + least);
+  }
   if (block.flows == 0) store_done(b);
 }
 
@@ -395,7 +425,7 @@ void Gpu::record(int b) {
 
 void Gpu::leave(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
-  if (plan_.mechanism == Mechanism::pdl_tiles && block.stage > 0 &&
+  if (plan_.mechanism == Mechanism::pdl_tiles && block.stage > 0 && !goes_on(block) &&
       !stages_[static_cast<std::size_t>(block.stage - 1)].complete)
     return wait_for_stage(b, block.stage - 1, Phase::waiting_leave);
   finish(b);
@@ -409,6 +439,7 @@ void Gpu::finish(int b) {
     return draw_ticket(b);
   }
   stage_left(stage);
+  if (goes_on(block)) return next_tile(b);
   release(b);
 }
 

@@ -77,6 +77,7 @@ struct Block {
   std::int64_t wait_list = 0;
   std::int64_t wait_begin = 0;
   std::int64_t tile = 0;
+  std::int64_t position = 0;    ///< of the tile in the stage's order; needed by persistent blocks
   std::int64_t waits_for = -1;  ///< semaphore
   double done = 0;              ///< share of the main loop that is finished
   double target = 0;            ///< ... that will be at the end of this part
@@ -111,6 +112,7 @@ class Gpu {
   /// Until nothing is left to happen. True if every stage completed.
   bool run();
   Timeline timeline() const;
+  double l2_bytes() const { return servers_[k_l2].total(); }
 
   // For the explanation of a deadlock.
   Plan const& plan() const { return plan_; }
@@ -138,6 +140,14 @@ class Gpu {
   void handle(int component);
   void timer(int block);
   void draw_ticket(int block);
+  void begin_tile(int block, BlockWork const& work, bool primed);
+  void next_tile(int block);
+  bool goes_on(Block const& block) const;  ///< a persistent block with another tile after this one
+  /// A persistent block whose first tile is done.
+  bool is_continued(Block const& block) const {
+    auto const stride = plan_.stages[static_cast<std::size_t>(block.stage)].persistent_blocks;
+    return stride > 0 && block.position >= stride;
+  }
   void start_prologue(int block, Picoseconds time);
   void after_prologue(int block);
   void after_early_loads(int block);

@@ -34,8 +34,9 @@ void Gpu::add_launches() {
         launches_.push_back(
             {Launch::Kind::wait_kernel, stage, footprint(machine_, wait_kernel_resources()), 1});
       stage_launch_.push_back(static_cast<int>(launches_.size()));
-      launches_.push_back(
-          {Launch::Kind::stage, stage, footprint(machine_, pipeline.stages[s].resources), stages_[s].blocks});
+      auto const persistent = std::int64_t{plan_.stages[s].persistent_blocks};
+      launches_.push_back({Launch::Kind::stage, stage, footprint(machine_, pipeline.stages[s].resources),
+                           persistent > 0 ? std::min(persistent, stages_[s].blocks) : stages_[s].blocks});
     }
   }
 }
@@ -128,6 +129,7 @@ void Gpu::place(int launch_index, int sm_index) {
   block.stage = launch.stage;
   block.tile = work.tile;
   block.split = work.split;
+  block.position = position;
   auto delay = costs_[s].start + costs_[s].ticket;
   // cuSync's stage.start(): the first block of a producer releases the wait kernel behind it.
   if (position == 0 && s + 1 < stages_.size() && plan_.mechanism == Mechanism::wait_kernel &&
@@ -135,6 +137,10 @@ void Gpu::place(int launch_index, int sm_index) {
     delay += picoseconds(machine_.post_ns);
   start_prologue(b, delay);
   stage_started(launch.stage);
+  bool const pdl = plan_.mechanism == Mechanism::pdl || plan_.mechanism == Mechanism::pdl_tiles;
+  if (pdl && launch.placed == launch.blocks && s + 1 < stages_.size())
+    make_eligible(stage_launch_[s + 1],
+                  now_ + picoseconds(machine_.trigger_ns) + picoseconds(machine_.pdl_gap_ns));
 }
 
 void Gpu::release(int b) {
@@ -160,10 +166,6 @@ void Gpu::stage_started(int s) {
       if (blocks_[b].phase == Phase::wait_kernel && blocks_[b].stage == s + 1)
         sleep_until(static_cast<int>(b), now_);
   }
-  bool const pdl = plan_.mechanism == Mechanism::pdl || plan_.mechanism == Mechanism::pdl_tiles;
-  if (pdl && stage.started == stage.blocks && static_cast<std::size_t>(s) + 1 < stages_.size())
-    make_eligible(stage_launch_[static_cast<std::size_t>(s) + 1],
-                  now_ + picoseconds(machine_.trigger_ns) + picoseconds(machine_.pdl_gap_ns));
 }
 
 void Gpu::stage_left(int s) {

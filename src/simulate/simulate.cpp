@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "deadlock.hpp"
 #include "gpu.hpp"
+#include "power.hpp"
 #include "tessera/plan/progress.hpp"
 
 namespace tessera {
@@ -147,6 +149,24 @@ Expected<void> refuse_resources(Plan const& plan, MachineProfile const& machine)
   return {};
 }
 
+// Shares of the clock; how often a run is repeated until its clock and its power agree.
+constexpr double k_clock_tolerance = 0.004;
+constexpr int k_most_clocks = 4;
+constexpr double k_share_in_cycles = 0.9;  // of a run; only how fast the repetition converges depends on it
+
+/// The clock that the power limit allows for a run like this one, which went at `clock`.
+double clock_of_run(Plan const& plan, MachineProfile const& machine, simulation::Gpu const& gpu,
+                    Timeline const& timeline, double clock) {
+  if (machine.power_limit_w <= 0) return clock;
+  simulation::Work work{0, gpu.l2_bytes(), timeline.dram_bytes};
+  for (auto const& stage : plan.pipeline.stages)
+    work.flops += stage.flops_per_block * static_cast<double>(stage.blocks());
+  auto const nanoseconds = static_cast<double>(timeline.end) / 1000;
+  // Nearly all of it is the matrix units' where power matters.
+  auto const in_cycles = nanoseconds * k_share_in_cycles;
+  return simulation::settled_clock(machine, work, nanoseconds - in_cycles, in_cycles * clock);
+}
+
 }  // namespace
 
 Expected<Timeline> simulate(Plan const& plan, MachineProfile const& machine, SimulateOptions options) {
@@ -155,13 +175,22 @@ Expected<Timeline> simulate(Plan const& plan, MachineProfile const& machine, Sim
                   .and_then([&] { return refuse_resources(plan, machine); })
                   .and_then([&] { return refuse_fused(plan, machine); });
   if (!fine) return tl::make_unexpected(fine.error());
-  simulation::Gpu gpu(plan, machine, options.record_tiles);
-  if (gpu.run()) return gpu.timeline();
-  if (options.record_tiles) return refuse(simulation::explain_deadlock(gpu));
-  // The explanation needs to know which tiles were finished.
-  simulation::Gpu again(plan, machine, true);
-  again.run();
-  return refuse(simulation::explain_deadlock(again));
+  auto clock = machine.power_limit_w > 0 ? simulation::first_clock(plan, machine) : machine.clock_ghz;
+  for (int attempt = 0;; ++attempt) {
+    auto const clocked = simulation::at_clock(machine, clock);
+    simulation::Gpu gpu(plan, clocked, options.record_tiles);
+    if (!gpu.run()) {
+      if (options.record_tiles) return refuse(simulation::explain_deadlock(gpu));
+      // The explanation needs to know which tiles were finished.
+      simulation::Gpu again(plan, clocked, true);
+      again.run();
+      return refuse(simulation::explain_deadlock(again));
+    }
+    auto timeline = gpu.timeline();
+    auto const settled = clock_of_run(plan, machine, gpu, timeline, clock);
+    if (std::abs(settled - clock) <= k_clock_tolerance * clock || attempt == k_most_clocks) return timeline;
+    clock = settled;
+  }
 }
 
 }  // namespace tessera

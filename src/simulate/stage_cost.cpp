@@ -54,7 +54,8 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
     auto const wave = plan.mechanism == Mechanism::fused
                           ? std::int64_t{plan.workers}
                           : std::int64_t{occupancy(machine, stage.resources)} * machine.sms;
-    auto const reads = dram_reads(stage, planned, l2_bytes, wave);
+    double loaded = 0;
+    auto const reads = dram_reads(stage, planned, l2_bytes / std::max(machine.l2_parts, 1), wave);
     for (std::size_t i = 0; i < stage.operands.size(); ++i) {
       auto const& operand = stage.operands[i];
       bool const dependent = has_dependence(pipeline, s, operand.name);
@@ -64,17 +65,30 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
                                ? std::min(operand.unique_bytes, operand.bytes_per_block * blocks)
                                : 0;
       double const dram = (reads[i] - there) / blocks;
-      cost.l2_bytes += operand.bytes_per_block;
+      auto const l2 = operand.bytes_per_block / std::max(operand.multicast, 1);
+      loaded += operand.bytes_per_block;
+      cost.l2_bytes += l2;
       cost.dram_bytes += dram;
       if (dependent) continue;
-      cost.early_l2_bytes += operand.bytes_per_block * early_share;
+      cost.early_l2_bytes += l2 * early_share;
       cost.early_dram_bytes += dram * early_share;
     }
     cost.flops = stage.flops_per_block;
+    auto const timing = machine.kernels.find(stage.kernel);
+    bool const measured = timing != machine.kernels.end();
+    if (measured) {
+      auto const& kernel = timing->second;
+      // As many operations as the matrix unit would do in the measured cycles.
+      cost.flops =
+          slices * kernel.slice_cycles * machine.matrix_flops_per_clock_per_sm * machine.matrix_efficiency;
+      cost.end = picoseconds(kernel.tile_end_cycles / machine.clock_ghz);
+      cost.next = picoseconds(kernel.next_tile_cycles / machine.clock_ghz);
+      cost.waits_per_poll = kernel.waits_per_poll;
+    }
     // A block cannot load faster than what it keeps in flight arrives: one latency per round of slices.
     double const rounds = static_cast<double>(slices) / cost.slices_in_flight;
     cost.least_load_time = cost.l2_bytes > 0 ? rounds * machine.dram_latency_ns * 1000 : 0;
-    cost.port_time = machine.sm_load_gbps > 0 ? cost.l2_bytes / machine.sm_load_gbps * 1000 : 0;
+    cost.port_time = machine.sm_load_gbps > 0 ? loaded / machine.sm_load_gbps * 1000 : 0;
 
     cost.store_l2_bytes = stage.store_bytes_per_block;
     // The splits of a tile write the same output, one after the other in L2: it reaches DRAM once.
@@ -88,7 +102,9 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
     cost.loads_early = early;
     cost.hides_waits = early;
     cost.start = picoseconds(machine.block_start_ns);
-    bool const ticket = plan.mechanism == Mechanism::fused || (semaphores && planned.custom_order);
+    // The measured kernels find their tile from the number of their block.
+    bool const ticket =
+        plan.mechanism == Mechanism::fused || (semaphores && planned.custom_order && !measured);
     cost.ticket = ticket ? picoseconds(machine.ticket_ns) : 0;
     bool posts = false;
     for (auto const& set : plan.semaphores) posts |= set.producer == static_cast<int>(s);

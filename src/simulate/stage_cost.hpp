@@ -12,13 +12,14 @@
 namespace tessera::simulation {
 
 struct StageCost {
-  // Main loop, one block. Bytes of L2 count every load; bytes of DRAM a block's share of what is distinct.
+  // Main loop, one block. Bytes of L2 count every read of it, of which a cluster's blocks share some; bytes
+  // of DRAM a block's share of what is distinct.
   double l2_bytes = 0;
   double dram_bytes = 0;
   double flops = 0;
   int slices_in_flight = 1;    ///< pipeline stages, at most the number of main-loop slices
   double least_load_time = 0;  ///< ps: l2_bytes at the most that the block's slices in flight allow
-  double port_time = 0;        ///< ps: l2_bytes at the most that one SM can load
+  double port_time = 0;        ///< ps: all loaded bytes at the most that one SM can load
 
   // Early loads (R, or the prologue of a PDL kernel): the first slices of operands without a producer.
   double early_l2_bytes = 0;
@@ -29,6 +30,9 @@ struct StageCost {
   double store_dram_bytes = 0;
 
   // Fixed times.
+  Picoseconds end = 0;     ///< last slice done -> tile stored, at least; runs beside the stores
+  Picoseconds next = 0;    ///< the same where the block goes on to another tile
+  int waits_per_poll = 1;  ///< waits already met that one round trip covers
   Picoseconds start = 0;   ///< prologue
   Picoseconds ticket = 0;  ///< 0 if the block's own index is its position
   Picoseconds post = 0;

@@ -37,6 +37,7 @@ struct Operand {
   std::string buffer;          ///< "x", "w1", or some stage's output buffer
   double bytes_per_block = 0;  ///< bytes that one block loads, through L2
   double unique_bytes = 0;     ///< distinct bytes over the whole grid
+  int multicast = 1;           ///< blocks of a cluster that one read from L2 serves
 
   bool operator==(Operand const&) const = default;
 };

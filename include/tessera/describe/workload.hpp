@@ -92,6 +92,8 @@ struct KernelVariant {
   int tile_m = 128, tile_n = 128, tile_k = 32;
   int pipeline_stages = 2;
   Resources resources;
+  int cluster_m = 1, cluster_n = 1;  ///< blocks of a cluster, which share what they load
+  bool can_split = true;             ///< knows split-K
 
   bool operator==(KernelVariant const&) const = default;
 };

@@ -12,6 +12,18 @@
 
 namespace tessera {
 
+/// How long a compiled kernel takes inside an SM, measured by running it alone.
+struct KernelTiming {
+  double slice_cycles = 0;     ///< one slice of the main loop, with its data there
+  double tile_end_cycles = 0;  ///< last slice done -> tile stored, when the block has nothing else to do
+  double next_tile_cycles =
+      0;                   ///< ... -> first slice of a persistent block's next tile, whose loads went ahead
+  int waits_per_poll = 1;  ///< semaphores that one round trip asks for
+  std::string source;
+
+  bool operator==(KernelTiming const&) const = default;
+};
+
 /// Units are in the names. Every field's origin is in `sources` under the field's name.
 struct MachineProfile {
   std::string name;          ///< "h200"
@@ -37,7 +49,21 @@ struct MachineProfile {
   double dram_gbps = 0;                      ///< measured or sustained read bandwidth, 1e9 bytes/s
   double l2_gbps = 0;
   double l2_mib = 0;
-  double sm_load_gbps = 0;  ///< most that one SM can load, 1e9 bytes/s
+  double sm_load_gbps = 0;          ///< most that one SM can load, 1e9 bytes/s
+  int l2_parts = 1;                 ///< parts of L2 that each keep a copy of what their SMs read
+  bool asynchronous_loads = false;  ///< a copy engine fills shared memory: loads hide behind the main loop
+
+  // Power. With a limit, clock_ghz is only the highest clock, and what runs again and again goes at the clock
+  // at which idle + (clock / clock_ghz)^exponent * (clocks + operations + bytes through L2) + bytes of DRAM
+  // is the limit.
+  double power_limit_w = 0;  ///< 0: the clock is clock_ghz
+  double power_burst_w = 0;  ///< the same for a few milliseconds after a rest
+  double power_idle_w = 0;
+  double power_w_per_ghz = 0;
+  double power_exponent = 0;
+  double pj_per_flop = 0;
+  double pj_per_l2_byte = 0;
+  double pj_per_dram_byte = 0;
 
   // Latencies, nanoseconds.
   double dram_latency_ns = 0;
@@ -59,6 +85,7 @@ struct MachineProfile {
 
   std::optional<OverlapHardware> overlap;  ///< links and memory channels, for what runs on several GPUs
 
+  std::map<std::string, KernelTiming> kernels;  ///< by the catalogue's name
   std::map<std::string, std::string> sources;
 
   bool operator==(MachineProfile const&) const = default;

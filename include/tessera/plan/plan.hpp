@@ -67,6 +67,7 @@ struct StagePlan {
   bool wait_kernel = false;    ///< wait_kernel mechanism: false for the first stage and under W
   bool reorder_loads = false;  ///< R: operands without a producer load before the wait
   bool plain_store = false;    ///< post by release store where a single post makes the value
+  int persistent_blocks = 0;   ///< 0: a block for each tile; n: block i takes positions i, i + n, ...
   int occupancy = 1;           ///< blocks of this stage per SM
   double waves = 0;            ///< blocks / (occupancy * SMs)
 

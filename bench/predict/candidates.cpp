@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/predict/candidates.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "tessera/check/check.hpp"
+#include "tessera/plan/build.hpp"
+#include "tessera/simulate/simulate.hpp"
+
+namespace tessera::bench {
+namespace {
+
+KernelVariant const* find(std::vector<KernelVariant> const& catalogue, std::string const& name) {
+  for (auto const& kernel : catalogue)
+    if (kernel.name == "gemm_" + name) return &kernel;
+  return nullptr;
+}
+
+Diagnostics unknown(std::string const& name) {
+  Diagnostic d;
+  d.code = "E0305";
+  d.message = "the catalogue has no GEMM of shape " + name;
+  return {d};
+}
+
+/// Column by column within bands of rows, cluster by cluster, as BandScheduler takes them; without the tiles
+/// that only pad a cluster.
+TileOrder band_order(Stage const& stage, KernelVariant const& kernel, int band) {
+  auto const columns = static_cast<int>(stage.grid[0].extent), rows = static_cast<int>(stage.grid[1].extent);
+  auto const up = [](int value, int unit) { return (value + unit - 1) / unit; };
+  int const high = up(rows, kernel.cluster_m), wide = up(columns, kernel.cluster_n);
+  int const height = std::clamp(band <= 0 ? high : up(band, kernel.cluster_m), 1, high);
+  TileOrder order;
+  order.name = band <= 0 ? "columns" : "bands of " + std::to_string(band);
+  for (int first = 0; first < high; first += height) {
+    int const here = std::min(height, high - first);
+    for (int i = 0; i < here * wide; ++i)
+      for (int c = 0; c < kernel.cluster_m * kernel.cluster_n; ++c) {
+        int const row = (first + i % here) * kernel.cluster_m + c % kernel.cluster_m;
+        int const column = i / here * kernel.cluster_n + c / kernel.cluster_m;
+        if (row < rows && column < columns) order.table.push_back(row * columns + column);
+      }
+  }
+  return order;
+}
+
+void set_half(Plan& plan, std::size_t s, HalfChoice const& half, KernelVariant const& kernel,
+              MachineProfile const& machine) {
+  auto& planned = plan.stages[s];
+  planned.order = band_order(plan.pipeline.stages[s], kernel, half.band);
+  planned.custom_order = true;
+  planned.persistent_blocks = half.persistent ? machine.sms : 0;
+}
+
+Operator gemm(char const* name, std::int64_t m, std::int64_t n, std::int64_t k) {
+  Operator op;
+  op.name = name;
+  op.m = m;
+  op.n = n;
+  op.k = k;
+  return op;
+}
+
+double simulated(Expected<Plan> const& plan, MachineProfile const& machine) {
+  if (!plan) return std::numeric_limits<double>::infinity();
+  auto const timeline = simulate(*plan, machine, {false});
+  return timeline ? static_cast<double>(timeline->end) / 1e6 : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace
+
+std::string text(PairChoice const& choice) {
+  auto const half = [](HalfChoice const& one) {
+    return one.kernel + (one.band == 0 ? " columns" : " bands of " + std::to_string(one.band)) +
+           (one.persistent ? " persistent" : "");
+  };
+  bool const tiles = choice.mechanism == Mechanism::pdl_tiles;
+  auto const columns = choice.columns_per_semaphore;
+  std::string name = "tessera stream";
+  if (choice.mechanism == Mechanism::pdl) name = "tessera pdl";
+  if (tiles) name = columns == 0 ? "tessera row" : "tessera tile";
+  return name + " | " + half(choice.first) + " > " + half(choice.second) +
+         (tiles ? columns == 0 ? ", a row" : ", " + std::to_string(columns) + " tiles" : "") +
+         (choice.early_weights ? ", early weights" : "");
+}
+
+Expected<Plan> plan_of(MlpShape const& shape, PairChoice const& choice, MachineProfile const& machine) {
+  auto const catalogue = kernel_catalogue(machine.architecture);
+  auto const* first = find(catalogue, choice.first.kernel);
+  auto const* second = find(catalogue, choice.second.kernel);
+  if (first == nullptr) return tl::make_unexpected(unknown(choice.first.kernel));
+  if (second == nullptr) return tl::make_unexpected(unknown(choice.second.kernel));
+  OperatorGraph graph;
+  graph.name = "mlp";
+  graph.operators = {gemm("gemm1", shape.tokens, shape.hidden * (shape.swiglu ? 2 : 1), shape.model),
+                     gemm("gemm2", shape.tokens, shape.model, shape.hidden)};
+  graph.operators[0].epilogue = shape.swiglu ? Epilogue::swiglu : Epilogue::gelu;
+  graph.operators[0].inputs = {{"a", "x", "", ReadPattern::rows}, {"b", "w1", "", ReadPattern::rows}};
+  graph.operators[1].inputs = {{"a", "gemm1", "gemm1", ReadPattern::rows},
+                               {"b", "w2", "", ReadPattern::rows}};
+  auto const tiled = tile(graph, {{*first, 1}, {*second, 1}});
+  if (!tiled) return tl::make_unexpected(tiled.error());
+  auto const checked = check(*tiled);
+  if (!checked) return tl::make_unexpected(checked.error());
+  Recipe recipe;
+  recipe.mechanism = choice.mechanism;
+  recipe.reorder_loads = choice.early_weights;
+  recipe.avoid_custom_order = false;
+  if (choice.mechanism == Mechanism::pdl_tiles) {
+    Policy policy;
+    policy.name = choice.columns_per_semaphore == 0 ? "RowSync" : "TileSync";
+    auto& columns = policy.map.dimension[0];
+    if (choice.columns_per_semaphore == 0) columns.grouping = Grouping::all;
+    if (choice.columns_per_semaphore > 1) columns = {Grouping::block, choice.columns_per_semaphore};
+    recipe.policies = {policy};
+  }
+  auto plan = build_plan(*checked, machine, recipe);
+  if (!plan) return plan;
+  set_half(*plan, 0, choice.first, *first, machine);
+  set_half(*plan, 1, choice.second, *second, machine);
+  return plan;
+}
+
+Expected<Plan> plan_of(std::int64_t rows, std::int64_t columns, std::int64_t depth, HalfChoice const& half,
+                       MachineProfile const& machine) {
+  auto const catalogue = kernel_catalogue(machine.architecture);
+  auto const* kernel = find(catalogue, half.kernel);
+  if (kernel == nullptr) return tl::make_unexpected(unknown(half.kernel));
+  OperatorGraph graph;
+  graph.name = "gemm";
+  graph.operators = {gemm("gemm1", rows, columns, depth)};
+  graph.operators[0].inputs = {{"a", "x", "", ReadPattern::rows}, {"b", "w1", "", ReadPattern::rows}};
+  auto const tiled = tile(graph, {{*kernel, 1}});
+  if (!tiled) return tl::make_unexpected(tiled.error());
+  auto const checked = check(*tiled);
+  if (!checked) return tl::make_unexpected(checked.error());
+  auto plan = build_plan(*checked, machine, {});
+  if (plan) set_half(*plan, 0, half, *kernel, machine);
+  return plan;
+}
+
+std::vector<Priced> ranked(MlpShape const& shape, MachineProfile const& machine) {
+  struct Half {
+    HalfChoice choice;
+    double us;
+  };
+  constexpr std::size_t k_halves = 5, k_pairs = 6;
+  std::vector<Half> halves[2];
+  for (int i = 0; i < 2; ++i) {
+    auto const columns = i == 0 ? shape.hidden * (shape.swiglu ? 2 : 1) : shape.model;
+    for (auto const& kernel : kernel_catalogue(machine.architecture)) {
+      if (kernel.kind != OperatorKind::gemm || kernel.tile_m >= 2 * shape.tokens) continue;
+      for (int const band : {1, 0})
+        for (bool const persistent : {false, true}) {
+          HalfChoice const half{kernel.name.substr(5), band, persistent};
+          auto const depth = i == 0 ? shape.model : shape.hidden;
+          halves[i].push_back(
+              {half, simulated(plan_of(shape.tokens, columns, depth, half, machine), machine)});
+        }
+    }
+    std::stable_sort(halves[i].begin(), halves[i].end(),
+                     [](Half const& a, Half const& b) { return a.us < b.us; });
+  }
+  auto const by_time = [](Priced const& a, Priced const& b) { return a.us < b.us; };
+  std::vector<Priced> pairs;
+  auto const add = [&](PairChoice const& choice) {
+    pairs.push_back({choice, simulated(plan_of(shape, choice, machine), machine)});
+  };
+  for (std::size_t a = 0; a < std::min(k_halves, halves[0].size()); ++a)
+    for (std::size_t b = 0; b < std::min(k_halves, halves[1].size()); ++b)
+      add({Mechanism::stream_order, halves[0][a].choice, halves[1][b].choice, 1, false});
+  std::stable_sort(pairs.begin(), pairs.end(), by_time);
+  std::vector<PairChoice> bases;
+  for (std::size_t i = 0; i < std::min(k_pairs, pairs.size()); ++i) bases.push_back(pairs[i].choice);
+  // A pair that fits badly in stream order may fit well when its waves are shared: the same tiles twice.
+  for (char const* const kernel : {"128x256x64_2x1", "128x192x64_2x1", "128x128x64_2x1"})
+    if (shape.tokens >= 256)
+      bases.push_back({Mechanism::stream_order, {kernel, 0, true}, {kernel, 0, true}, 1, false});
+  for (auto base : bases)
+    for (bool const early : {false, true}) {
+      base.early_weights = early;
+      base.mechanism = Mechanism::pdl;
+      add(base);
+      base.mechanism = Mechanism::pdl_tiles;
+      for (int const columns : {0, 1})
+        for (int const band : {1, 4})
+          for (bool const persistent : {false, true}) {
+            auto choice = base;
+            choice.columns_per_semaphore = columns;
+            choice.first.band = choice.second.band = band;
+            choice.second.persistent = persistent;
+            if (early) add(choice);
+          }
+    }
+  std::stable_sort(pairs.begin(), pairs.end(), by_time);
+  return pairs;
+}
+
+}  // namespace tessera::bench

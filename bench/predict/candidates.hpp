@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pairs of GEMMs that bench/mlp measures, as plans that the simulator runs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/describe/workload.hpp"
+#include "tessera/measure/machine_profile.hpp"
+#include "tessera/plan/plan.hpp"
+
+namespace tessera::bench {
+
+struct MlpShape {
+  std::int64_t model = 0, hidden = 0, tokens = 0;
+  bool swiglu = false;
+};
+
+/// How one of the two GEMMs runs; the fields mean what they mean in kernels/gemm_sm90.
+struct HalfChoice {
+  std::string kernel;  ///< "128x256x64_2x1"
+  int band = 1;
+  bool persistent = false;
+
+  bool operator==(HalfChoice const&) const = default;
+};
+
+struct PairChoice {
+  Mechanism mechanism = Mechanism::stream_order;
+  HalfChoice first, second;
+  int columns_per_semaphore = 1;  ///< pdl_tiles; 0: a row
+  bool early_weights = false;
+};
+
+/// "tessera row | 128x256x64_2x1 columns persistent > ..., a row, early weights": as bench_mlp names it.
+std::string text(PairChoice const& choice);
+
+/// The plan of a pair, of one GEMM alone.
+Expected<Plan> plan_of(MlpShape const& shape, PairChoice const& choice, MachineProfile const& machine);
+Expected<Plan> plan_of(std::int64_t rows, std::int64_t columns, std::int64_t depth, HalfChoice const& half,
+                       MachineProfile const& machine);
+
+struct Priced {
+  PairChoice choice;
+  double us = 0;
+};
+
+/// What simulation alone would run, best first: every kernel of the catalogue, in both extreme orders and
+/// grids, alone first; then the best combinations under every mechanism.
+std::vector<Priced> ranked(MlpShape const& shape, MachineProfile const& machine);
+
+}  // namespace tessera::bench

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// predict_pairs [<machine>]: prices what its input lists, a line each, hot (at the power limit) and cool (at
+// what the limit is for a few milliseconds). Lines begin with an id that is repeated in the answer:
+//
+//   <id> pair <model> <hidden> <tokens> <gelu|swiglu> <stream|pdl|tiles> <kernel> <band> <persistent>
+//   <kernel>
+//        <band> <persistent> <columns per semaphore, 0: a row> <early weights>      answer: <id> <hot> <cool>
+//   <id> gemm <rows> <columns> <depth> <kernel> <band> <persistent>                answer: <id> <hot> <cool>
+//   <id> choose <model> <hidden> <tokens> <gelu|swiglu>       answers: <id> <hot> <name as in bench_mlp>,
+//   best first
+#include <cstdio>
+#include <iostream>
+#include <sstream>
+#include <string>
+
+#include "bench/predict/candidates.hpp"
+#include "tessera/measure/machine_json.hpp"
+#include "tessera/simulate/simulate.hpp"
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::bench;
+
+constexpr std::size_t k_chosen = 4;
+
+std::istream& operator>>(std::istream& in, HalfChoice& half) {
+  return in >> half.kernel >> half.band >> half.persistent;
+}
+
+std::istream& operator>>(std::istream& in, MlpShape& shape) {
+  std::string form;
+  in >> shape.model >> shape.hidden >> shape.tokens >> form;
+  shape.swiglu = form == "swiglu";
+  return in;
+}
+
+double price(Plan const& plan, MachineProfile const& machine) {
+  auto const timeline = simulate(plan, machine, {false});
+  return timeline ? static_cast<double>(timeline->end) / 1e6 : -1;
+}
+
+void answer(std::string const& id, Expected<Plan> const& plan, MachineProfile const& hot,
+            MachineProfile const& cool) {
+  if (!plan) {
+    std::fprintf(stderr, "%s: %s\n", id.c_str(), to_text(plan.error()).c_str());
+    return;
+  }
+  std::printf("%s %.3f %.3f\n", id.c_str(), price(*plan, hot), price(*plan, cool));
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  auto const found = machine(count > 1 ? arguments[1] : "h200");
+  if (!found) {
+    std::fprintf(stderr, "%s\n", to_text(found.error()).c_str());
+    return 1;
+  }
+  auto const& hot = *found;
+  auto cool = hot;
+  cool.power_limit_w = hot.power_burst_w;
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    std::istringstream in(line);
+    std::string id, what;
+    in >> id >> what;
+    MlpShape shape;
+    if (what == "gemm") {
+      std::int64_t rows = 0, columns = 0, depth = 0;
+      HalfChoice half;
+      in >> rows >> columns >> depth >> half;
+      if (in) answer(id, plan_of(rows, columns, depth, half, hot), hot, cool);
+    } else if (what == "pair") {
+      PairChoice choice;
+      std::string mechanism;
+      in >> shape >> mechanism >> choice.first >> choice.second >> choice.columns_per_semaphore >>
+          choice.early_weights;
+      if (mechanism == "pdl") choice.mechanism = Mechanism::pdl;
+      if (mechanism == "tiles") choice.mechanism = Mechanism::pdl_tiles;
+      if (in) answer(id, plan_of(shape, choice, hot), hot, cool);
+    } else if (what == "choose") {
+      in >> shape;
+      if (in) {
+        auto const best = ranked(shape, hot);
+        for (std::size_t i = 0; i < std::min(k_chosen, best.size()); ++i)
+          std::printf("%s %.3f %s\n", id.c_str(), best[i].us, text(best[i].choice).c_str());
+      }
+    }
+    if (!in) {
+      std::fprintf(stderr, "not understood: %s\n", line.c_str());
+      return 2;
+    }
+  }
+  return 0;
+}

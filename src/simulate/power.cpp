@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "power.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tessera::simulation {
+
+double watts(MachineProfile const& m, Work const& work, double nanoseconds, double clock_ghz) {
+  if (nanoseconds <= 0) return m.power_idle_w;
+  // pJ/ns is mW.
+  auto const mean = [&](double amount, double picojoule) { return amount * picojoule / nanoseconds / 1000; };
+  auto const in_chip =
+      m.power_w_per_ghz * clock_ghz + mean(work.flops, m.pj_per_flop) + mean(work.l2_bytes, m.pj_per_l2_byte);
+  return m.power_idle_w + std::pow(clock_ghz / m.clock_ghz, m.power_exponent) * in_chip +
+         mean(work.dram_bytes, m.pj_per_dram_byte);
+}
+
+double settled_clock(MachineProfile const& machine, Work const& work, double steady_ns, double cycles) {
+  if (machine.power_limit_w <= 0) return machine.clock_ghz;
+  auto const drawn = [&](double clock) { return watts(machine, work, steady_ns + cycles / clock, clock); };
+  if (drawn(machine.clock_ghz) <= machine.power_limit_w) return machine.clock_ghz;
+  // Drawn power grows with the clock. Below a fifth of it no GPU goes.
+  double low = machine.clock_ghz / 5, high = machine.clock_ghz;
+  for (int i = 0; i < 40; ++i) {
+    auto const middle = (low + high) / 2;
+    (drawn(middle) > machine.power_limit_w ? high : low) = middle;
+  }
+  return low;
+}
+
+MachineProfile at_clock(MachineProfile const& machine, double clock_ghz) {
+  auto result = machine;
+  result.clock_ghz = clock_ghz;
+  result.sm_load_gbps *= clock_ghz / machine.clock_ghz;
+  return result;
+}
+
+double first_clock(Plan const& plan, MachineProfile const& machine) {
+  Work work;
+  double steady = machine.launch_ns, cycles = 0;
+  for (std::size_t s = 0; s < plan.pipeline.stages.size(); ++s) {
+    auto const& stage = plan.pipeline.stages[s];
+    auto const blocks = static_cast<double>(stage.blocks());
+    auto const slots = static_cast<double>(machine.sms * std::max(occupancy(machine, stage.resources), 1));
+    double memory = 0;
+    for (auto const& operand : stage.operands) {
+      work.l2_bytes += operand.bytes_per_block * blocks / std::max(operand.multicast, 1);
+      memory += std::min(operand.unique_bytes, operand.bytes_per_block * blocks);
+    }
+    work.flops += stage.flops_per_block * blocks;
+    work.dram_bytes += memory;
+    auto const timing = machine.kernels.find(stage.kernel);
+    auto const of_block =
+        timing != machine.kernels.end()
+            ? stage.k_steps * timing->second.slice_cycles + timing->second.tile_end_cycles
+            : stage.flops_per_block / machine.matrix_flops_per_clock_per_sm / machine.matrix_efficiency;
+    cycles += std::ceil(blocks / slots) * slots / machine.sms * of_block;
+    steady += machine.block_start_ns + machine.stream_gap_ns;
+  }
+  return settled_clock(machine, work, steady, cycles);
+}
+
+}  // namespace tessera::simulation

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The clock at which a GPU runs a plan again and again without drawing more than its power limit.
+#pragma once
+
+#include "tessera/measure/machine_profile.hpp"
+#include "tessera/plan/plan.hpp"
+
+namespace tessera::simulation {
+
+/// What a run of a plan does, whatever the clock.
+struct Work {
+  double flops = 0;
+  double l2_bytes = 0;
+  double dram_bytes = 0;
+};
+
+/// Watts drawn while `work` is done again and again in `nanoseconds` each at a clock.
+double watts(MachineProfile const& machine, Work const& work, double nanoseconds, double clock_ghz);
+
+/// The highest clock, at most machine.clock_ghz, at which the limit is kept, if a run takes
+/// steady_ns + cycles / clock.
+double settled_clock(MachineProfile const& machine, Work const& work, double steady_ns, double cycles);
+
+/// The same machine at another clock: matrix units, load ports and measured kernels follow it; L2, DRAM and
+/// latencies do not.
+MachineProfile at_clock(MachineProfile const& machine, double clock_ghz);
+
+/// A guess of the clock before anything is simulated, from whole waves.
+double first_clock(Plan const& plan, MachineProfile const& machine);
+
+}  // namespace tessera::simulation
