@@ -112,7 +112,6 @@ class Gpu {
   /// Until nothing is left to happen. True if every stage completed.
   bool run();
   Timeline timeline() const;
-  double l2_bytes() const { return servers_[k_l2].total(); }
 
   // For the explanation of a deadlock.
   Plan const& plan() const { return plan_; }

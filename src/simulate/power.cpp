@@ -32,33 +32,36 @@ double settled_clock(MachineProfile const& machine, Work const& work, double ste
 MachineProfile at_clock(MachineProfile const& machine, double clock_ghz) {
   auto result = machine;
   result.clock_ghz = clock_ghz;
-  result.sm_load_gbps *= clock_ghz / machine.clock_ghz;
   return result;
 }
 
-double first_clock(Plan const& plan, MachineProfile const& machine) {
+Work work_of(Pipeline const& pipeline) {
   Work work;
-  double steady = machine.launch_ns, cycles = 0;
-  for (std::size_t s = 0; s < plan.pipeline.stages.size(); ++s) {
-    auto const& stage = plan.pipeline.stages[s];
+  for (auto const& stage : pipeline.stages) {
     auto const blocks = static_cast<double>(stage.blocks());
-    auto const slots = static_cast<double>(machine.sms * std::max(occupancy(machine, stage.resources), 1));
-    double memory = 0;
+    work.flops += stage.flops_per_block * blocks;
     for (auto const& operand : stage.operands) {
       work.l2_bytes += operand.bytes_per_block * blocks / std::max(operand.multicast, 1);
-      memory += std::min(operand.unique_bytes, operand.bytes_per_block * blocks);
+      work.dram_bytes += std::min(operand.unique_bytes, operand.bytes_per_block * blocks);
     }
-    work.flops += stage.flops_per_block * blocks;
-    work.dram_bytes += memory;
+  }
+  return work;
+}
+
+double first_clock(Plan const& plan, MachineProfile const& machine) {
+  double steady = machine.launch_ns, cycles = 0;
+  for (auto const& stage : plan.pipeline.stages) {
+    auto const slots = std::max(occupancy(machine, stage.resources), 1) * std::int64_t{machine.sms};
     auto const timing = machine.kernels.find(stage.kernel);
     auto const of_block =
         timing != machine.kernels.end()
             ? stage.k_steps * timing->second.slice_cycles + timing->second.tile_end_cycles
             : stage.flops_per_block / machine.matrix_flops_per_clock_per_sm / machine.matrix_efficiency;
-    cycles += std::ceil(blocks / slots) * slots / machine.sms * of_block;
+    auto const waves = (stage.blocks() + slots - 1) / slots;
+    cycles += static_cast<double>(waves * slots / machine.sms) * of_block;
     steady += machine.block_start_ns + machine.stream_gap_ns;
   }
-  return settled_clock(machine, work, steady, cycles);
+  return settled_clock(machine, work_of(plan.pipeline), steady, cycles);
 }
 
 }  // namespace tessera::simulation

@@ -14,6 +14,9 @@ struct Work {
   double dram_bytes = 0;
 };
 
+/// Operations and reads of all blocks; of DRAM's, what is distinct in each stage.
+Work work_of(Pipeline const& pipeline);
+
 /// Watts drawn while `work` is done again and again in `nanoseconds` each at a clock.
 double watts(MachineProfile const& machine, Work const& work, double nanoseconds, double clock_ghz);
 
@@ -21,8 +24,8 @@ double watts(MachineProfile const& machine, Work const& work, double nanoseconds
 /// steady_ns + cycles / clock.
 double settled_clock(MachineProfile const& machine, Work const& work, double steady_ns, double cycles);
 
-/// The same machine at another clock: matrix units, load ports and measured kernels follow it; L2, DRAM and
-/// latencies do not.
+/// The same machine at another clock: matrix units and measured kernels follow it; L2, the load ports, DRAM
+/// and latencies do not.
 MachineProfile at_clock(MachineProfile const& machine, double clock_ghz);
 
 /// A guess of the clock before anything is simulated, from whole waves.

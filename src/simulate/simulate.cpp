@@ -155,12 +155,10 @@ constexpr int k_most_clocks = 4;
 constexpr double k_share_in_cycles = 0.9;  // of a run; only how fast the repetition converges depends on it
 
 /// The clock that the power limit allows for a run like this one, which went at `clock`.
-double clock_of_run(Plan const& plan, MachineProfile const& machine, simulation::Gpu const& gpu,
-                    Timeline const& timeline, double clock) {
+double clock_of_run(Plan const& plan, MachineProfile const& machine, Timeline const& timeline, double clock) {
   if (machine.power_limit_w <= 0) return clock;
-  simulation::Work work{0, gpu.l2_bytes(), timeline.dram_bytes};
-  for (auto const& stage : plan.pipeline.stages)
-    work.flops += stage.flops_per_block * static_cast<double>(stage.blocks());
+  auto work = simulation::work_of(plan.pipeline);
+  work.dram_bytes = timeline.dram_bytes;
   auto const nanoseconds = static_cast<double>(timeline.end) / 1000;
   // Nearly all of it is the matrix units' where power matters.
   auto const in_cycles = nanoseconds * k_share_in_cycles;
@@ -187,7 +185,7 @@ Expected<Timeline> simulate(Plan const& plan, MachineProfile const& machine, Sim
       return refuse(simulation::explain_deadlock(again));
     }
     auto timeline = gpu.timeline();
-    auto const settled = clock_of_run(plan, machine, gpu, timeline, clock);
+    auto const settled = clock_of_run(plan, machine, timeline, clock);
     if (std::abs(settled - clock) <= k_clock_tolerance * clock || attempt == k_most_clocks) return timeline;
     clock = settled;
   }
