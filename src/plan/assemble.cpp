@@ -176,9 +176,17 @@ Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const
     for (auto& stage : plan.stages) stage.occupancy = resident;
     plan.workers = static_cast<int>(std::min(std::int64_t{resident} * machine.sms, blocks));
   }
-  for (std::size_t s = 0; s < pipeline.stages.size(); ++s)
-    plan.stages[s].waves =
-        waves(pipeline.stages[s].blocks(), std::int64_t{plan.stages[s].occupancy} * machine.sms);
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    auto& planned = plan.stages[s];
+    auto const& stage = pipeline.stages[s];
+    auto const slots = std::int64_t{planned.occupancy} * machine.sms;
+    planned.waves = waves(stage.blocks(), slots);
+    // A measured kernel has a persistent form, which loads the next tile while it stores one. It never waits
+    // for a tile in the mechanisms without semaphores, so that nothing changes in the proof.
+    bool const ordered = recipe.mechanism == Mechanism::stream_order || recipe.mechanism == Mechanism::pdl;
+    if (ordered && stage.splits == 1 && stage.blocks() > slots && machine.kernels.count(stage.kernel) != 0)
+      planned.persistent_blocks = static_cast<int>(slots);
+  }
 
   bool const tiles = uses_semaphores(recipe.mechanism);
   auto policies = recipe.policies;

@@ -52,9 +52,11 @@ std::string policy_of(Plan const& plan, std::size_t dependence) {
 }
 
 std::string options_text(Plan const& plan, std::size_t stage) {
-  if (!uses_semaphores(plan.mechanism) && plan.mechanism != Mechanism::pdl) return "-";
   auto const& chosen = plan.stages[stage];
   std::vector<std::string> names;
+  if (chosen.persistent_blocks > 0) names.push_back("persistent");
+  if (!uses_semaphores(plan.mechanism) && plan.mechanism != Mechanism::pdl)
+    return names.empty() ? "-" : names.front();
   if (plan.mechanism == Mechanism::wait_kernel && stage > 0 && !chosen.wait_kernel) names.push_back("W");
   if (chosen.reorder_loads) names.push_back("R");
   if (uses_semaphores(plan.mechanism) && plan.mechanism != Mechanism::fused && !chosen.custom_order)

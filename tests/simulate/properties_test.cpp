@@ -84,9 +84,9 @@ TEST(Properties, ABetterMachineIsNotSlower) {
     for (std::size_t i = 0; i < betters.size(); ++i) {
       auto better = base;
       betters[i](better);
-      // More SMs are more workers, whose last round of tickets may be more ragged: an anomaly that is real. So
-      // is this under PDL, where all blocks of the second stage then wait resident for the first: they load in
-      // step and store in step, and L2 is idle at neither end for the others.
+      // More SMs are more workers, whose last round of tickets may be more ragged: an anomaly that is real.
+      // So is this under PDL, where all blocks of the second stage then wait resident for the first: they
+      // load in step and store in step, and L2 is idle at neither end for the others.
       if (mechanism != Mechanism::stream_order && better.sms != base.sms) continue;
       auto const fast =
           simulate(support::make_plan(mlp(1024), better, mechanism), better, {false}).value().end;
