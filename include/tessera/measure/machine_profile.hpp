@@ -49,7 +49,7 @@ struct MachineProfile {
   double dram_gbps = 0;                      ///< measured or sustained read bandwidth, 1e9 bytes/s
   double l2_gbps = 0;
   double l2_mib = 0;
-  double sm_load_gbps = 0;  ///< most that one SM can load, 1e9 bytes/s
+  double sm_load_gbps = 0;          ///< most that one SM can load, 1e9 bytes/s
   int l2_parts = 1;                 ///< parts of L2 that each keep a copy of what their SMs read
   bool asynchronous_loads = false;  ///< a copy engine fills shared memory: loads hide behind the main loop
 
