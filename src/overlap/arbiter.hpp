@@ -26,11 +26,13 @@ class Arbiter {
   int choose(bool compute, bool communication, int occupancy, std::int64_t cycle) {
     if (policy_ == Arbitration::round_robin) return round_robin(compute, communication);
     if (policy_ == Arbitration::compute_first) return compute ? 0 : communication ? 1 : k_neither;
+    if (communication && !waiting_) since_ = cycle;
     waiting_ = communication;
     if (communication) {
+      auto const threshold = decide();
       bool const starved = hardware_->starvation_cycles > 0 && cycle >= starved_at();
-      if (starved || (!compute && (drained_ || occupancy < decide()))) {
-        last_ = cycle;
+      if (starved || (!compute && (drained_ || occupancy < threshold))) {
+        since_ = cycle;
         return 1;
       }
     }
@@ -43,7 +45,7 @@ class Arbiter {
   /// Cycle from which a waiting communication access goes first, for those who skip idle cycles.
   std::int64_t starved_at() const {
     bool const can = waiting_ && hardware_->starvation_cycles > 0;
-    return can ? last_ + hardware_->starvation_cycles : INT64_MAX;
+    return can ? since_ + hardware_->starvation_cycles : INT64_MAX;
   }
 
   /// The queue held `occupancy` requests for `cycles` cycles, all of them the kernel's.
@@ -90,7 +92,7 @@ class Arbiter {
   bool drained_ = false;
   int next_ = 0;
   bool waiting_ = false;
-  std::int64_t last_ = 0;  ///< communication's last request
+  std::int64_t since_ = 0;  ///< communication's last request, or when it began to wait for its first
   std::int64_t watched_ = 0;
   std::int64_t held_ = 0;
 };

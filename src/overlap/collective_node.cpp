@@ -158,6 +158,13 @@ Expected<OverlapRun> run_collective(MachineProfile const& machine, CollectivePro
     d.suggestion = "use one with an \"overlap\" section (t3, h200), or add it to the profile";
     return refuse(std::move(d));
   }
+  if (problem.gpus < 2 || problem.gpus > 1024 || !(problem.bytes > 0) || problem.bytes > 1e12 ||
+      problem.bytes_per_thread < 1 || problem.collective == Collective::all_to_all) {
+    d.code = "E0544";
+    d.message = fmt::format("a ring collective of {:g} bytes on {} GPUs", problem.bytes, problem.gpus);
+    d.suggestion = "a reduce-scatter or all-gather of 1 byte to 1 TB on 2 to 1024 GPUs";
+    return refuse(std::move(d));
+  }
   int const nodes = options.explicit_gpus ? problem.gpus : 1;
   overlap::System system(machine, Topology::ring, problem.gpus, !options.explicit_gpus);
   system.lose(options.lose_update);

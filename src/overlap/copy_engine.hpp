@@ -19,14 +19,15 @@ class CopyEngine {
   void add(CopyCommand const* command, simulation::Picoseconds at) { ready_.emplace_back(at, command); }
 
   /// The next command to read, or null: none is ready, or the buffer is full until resume_at().
-  CopyCommand const* next(simulation::Picoseconds now, double bytes) {
+  CopyCommand const* next(simulation::Picoseconds now, double region_bytes) {
     while (!sent_.empty() && sent_.front().first <= now) {
       ahead_ -= sent_.front().second;
       sent_.pop_front();
     }
-    if (ready_.empty() || ready_.front().first > now || (limit_ > 0 && ahead_ > 0 && ahead_ + bytes > limit_))
-      return nullptr;
+    if (ready_.empty() || ready_.front().first > now) return nullptr;
     auto const* command = ready_.front().second;
+    auto const bytes = region_bytes * static_cast<double>(command->regions.size());
+    if (limit_ > 0 && ahead_ > 0 && ahead_ + bytes > limit_) return nullptr;
     ready_.pop_front();
     ahead_ += bytes;
     return command;

@@ -2,6 +2,7 @@
 // Which bank and row of a channel a byte lies in, and which channel.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "tessera/measure/overlap_hardware.hpp"
@@ -21,36 +22,39 @@ struct DramPlace {
 class DramAddressMap {
  public:
   explicit DramAddressMap(OverlapHardware const& hardware)
-      : interleave_(static_cast<std::uint64_t>(hardware.channel_interleave)),
-        lines_in_row_(static_cast<std::uint64_t>(hardware.row_bytes / hardware.channel_interleave)),
-        banks_(static_cast<std::uint64_t>(hardware.banks)),
-        channels_(static_cast<std::uint64_t>(hardware.channels)),
-        low_banks_(hardware.bank_groups_lowest ? static_cast<std::uint64_t>(hardware.bank_groups) : 2) {}
+      : shift_(std::countr_zero(static_cast<unsigned>(hardware.channel_interleave))),
+        channels_(static_cast<std::uint32_t>(hardware.channels)),
+        lines_in_row_(static_cast<std::uint32_t>(hardware.row_bytes / hardware.channel_interleave)),
+        low_banks_(hardware.bank_groups_lowest ? static_cast<std::uint32_t>(hardware.bank_groups) : 2),
+        high_banks_(static_cast<std::uint32_t>(hardware.banks) / low_banks_) {}
 
   /// Of a byte address inside one channel.
   DramPlace place(std::uint64_t local) const {
-    auto line = local / interleave_;
+    auto line = static_cast<std::uint32_t>(local >> shift_);
     auto const low = line % low_banks_;
     line /= low_banks_ * lines_in_row_;
-    auto const high = line % (banks_ / low_banks_);
-    return {static_cast<std::uint32_t>(line / (banks_ / low_banks_)),
-            static_cast<std::uint8_t>(high * low_banks_ + low)};
+    return {line / high_banks_, static_cast<std::uint8_t>(line % high_banks_ * low_banks_ + low)};
   }
+
+  struct Line {
+    std::uint32_t channel;
+    std::uint64_t local;  ///< address of the line's first byte inside the channel
+  };
 
   /// Lines of `interleave` bytes go around the channels, each round turned by a hash of its number, as GPUs
-  /// do against strides that would always meet the same channel.
-  int channel_of(std::uint64_t address) const {
-    auto const line = address / interleave_;
-    auto const round = line / channels_;
-    return static_cast<int>((line + (round * 0x9E3779B97F4A7C15ULL >> 40)) % channels_);
+  /// do against strides that would always meet the same channel. 2^32 lines are a tebibyte.
+  Line line(std::uint32_t number) const {
+    auto const round = number / channels_;
+    auto const turn =
+        static_cast<std::uint32_t>((static_cast<std::uint64_t>(round * 0x9E3779B9U >> 16) * channels_) >> 16);
+    auto const channel = number - round * channels_ + turn;
+    return {channel < channels_ ? channel : channel - channels_, static_cast<std::uint64_t>(round) << shift_};
   }
-  std::uint64_t local_of(std::uint64_t address) const {
-    auto const line = address / interleave_;
-    return line / channels_ * interleave_ + address % interleave_;
-  }
+  int shift() const { return shift_; }  ///< interleave = 2^shift
 
  private:
-  std::uint64_t interleave_, lines_in_row_, banks_, channels_, low_banks_;
+  int shift_;
+  std::uint32_t channels_, lines_in_row_, low_banks_, high_banks_;
 };
 
 }  // namespace tessera::overlap

@@ -98,6 +98,7 @@ bool DramChannel::admit(std::vector<ChannelEvent>& events) {
 /// Picks what an idle bank serves next.
 void DramChannel::select(int b) {
   auto& bank = banks_[b];
+  next_column_ = next_row_ = 0;
   column_banks_ &= ~bit(b);
   row_banks_ &= ~bit(b);
   bank.current = bank.first;
@@ -132,10 +133,12 @@ void DramChannel::remove_current(int b) {
 
 bool DramChannel::issue_column(std::vector<ChannelEvent>& events) {
   if (column_banks_ == 0) return false;
-  if (command_at_ > cycle_) {
-    earliest_ = std::min(earliest_, command_at_);
+  auto const known = std::max(command_at_, next_column_);
+  if (known > cycle_) {
+    earliest_ = std::min(earliest_, known);
     return false;
   }
+  auto next = INT64_MAX;
   int const groups = hardware_.bank_groups;
   // From the bank whose turn it is upwards, then from bank 0.
   for (auto rest : {column_banks_ & (~std::uint64_t{0} << turn_), column_banks_ & (bit(turn_) - 1)})
@@ -147,7 +150,7 @@ bool DramChannel::issue_column(std::vector<ChannelEvent>& events) {
       bool const read = record.kind == AccessKind::read;
       auto const at = std::max({bank.column_at, group, read ? read_at_ : write_at_});
       if (at > cycle_) {
-        earliest_ = std::min(earliest_, at);
+        next = std::min(next, at);
         continue;
       }
       command_at_ = cycle_ + hardware_.ccd;
@@ -159,6 +162,7 @@ bool DramChannel::issue_column(std::vector<ChannelEvent>& events) {
         read_at_ = cycle_ + write_to_read_;
         bank.precharge_at = std::max(bank.precharge_at, cycle_ + write_to_precharge_);
       }
+      next_row_ = 0;  // a bank's precharge may have moved
       ++commands_;
       --occupancy_;
       turn_ = (b + 1) % hardware_.banks;
@@ -169,17 +173,25 @@ bool DramChannel::issue_column(std::vector<ChannelEvent>& events) {
       }
       return true;
     }
+  next_column_ = next;
+  earliest_ = std::min(earliest_, next);
   return false;
 }
 
 bool DramChannel::issue_row() {
+  if (row_banks_ == 0) return false;
+  if (next_row_ > cycle_) {
+    earliest_ = std::min(earliest_, next_row_);
+    return false;
+  }
+  auto next = INT64_MAX;
   for (auto rest = row_banks_; rest != 0; rest &= rest - 1) {
     int const b = std::countr_zero(rest);
     auto& bank = banks_[b];
     bool const open = bank.open_row >= 0;
     auto const at = open ? bank.precharge_at : std::max(bank.activate_at, activate_at_);
     if (at > cycle_) {
-      earliest_ = std::min(earliest_, at);
+      next = std::min(next, at);
       continue;
     }
     if (open) {
@@ -194,9 +206,12 @@ bool DramChannel::issue_row() {
       ++activations_;
       row_banks_ &= ~bit(b);
       column_banks_ |= bit(b);
+      next_column_ = 0;
     }
     return true;
   }
+  next_row_ = next;
+  earliest_ = std::min(earliest_, next);
   return false;
 }
 

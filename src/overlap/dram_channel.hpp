@@ -81,7 +81,8 @@ class DramChannel {
   std::uint64_t column_banks_ = 0;  ///< banks whose current access finds its row open
   std::uint64_t row_banks_ = 0;     ///< banks whose current access needs another row
   std::int64_t command_at_ = 0, read_at_ = 0, write_at_ = 0, activate_at_ = 0;
-  std::int64_t earliest_ = 0;  ///< where nothing could be issued: when something can
+  std::int64_t earliest_ = 0;                    ///< where nothing could be issued: when something can
+  std::int64_t next_column_ = 0, next_row_ = 0;  ///< nothing can be issued before; kept until a bank changes
   std::int64_t group_at_[k_most_banks] = {};
   Bank banks_[k_most_banks];
   std::vector<Record> records_;

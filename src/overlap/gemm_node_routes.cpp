@@ -107,8 +107,7 @@ void GemmNode::wake_copies(Picoseconds at) {
 
 void GemmNode::start_copies(Picoseconds now) {
   copy_wake_ = simulation::k_never;
-  while (auto const* command =
-             copies_.next(now, region_bytes_ * static_cast<double>(setup_.kernel.wavefronts)))
+  while (auto const* command = copies_.next(now, region_bytes_))
     for (auto const region : command->regions) {
       auto const bundle = memory_.open(BundleKind::copy, Traffic::collective_read, region);
       copying_[static_cast<std::size_t>(region)] = command;

@@ -56,16 +56,19 @@ void MemorySystem::push(int channel, std::int32_t bundle, Stream stream, AccessK
 
 void MemorySystem::add_pieces(std::int32_t bundle, Stream stream, AccessKind kind, Picoseconds now,
                               Pieces const& pieces) {
-  auto const line = static_cast<std::uint64_t>(hardware_.channel_interleave);
-  for (std::int64_t i = 0; i < pieces.count; ++i) {
-    auto at = static_cast<std::uint64_t>(pieces.first + i * pieces.stride);
-    auto const end = at + static_cast<std::uint64_t>(pieces.length);
-    while (at < end) {
-      auto const stop = std::min(end, (at / line + 1) * line);
-      auto const channel = map_.channel_of(at);
-      if (channel < channels())
-        push(channel, bundle, stream, kind, now, map_.local_of(at), static_cast<std::int64_t>(stop - at));
-      at = stop;
+  auto const interleave = std::uint64_t{1} << map_.shift();
+  auto const simulated = static_cast<std::uint32_t>(channels());
+  auto first = static_cast<std::uint64_t>(pieces.first);
+  for (std::int64_t i = 0; i < pieces.count; ++i, first += static_cast<std::uint64_t>(pieces.stride)) {
+    auto number = static_cast<std::uint32_t>(first >> map_.shift());
+    auto within = first & (interleave - 1);
+    for (auto left = static_cast<std::uint64_t>(pieces.length); left > 0; ++number, within = 0) {
+      auto const bytes = std::min(left, interleave - within);
+      auto const line = map_.line(number);
+      if (line.channel < simulated)
+        push(static_cast<int>(line.channel), bundle, stream, kind, now, line.local + within,
+             static_cast<std::int64_t>(bytes));
+      left -= bytes;
     }
   }
 }

@@ -30,6 +30,41 @@ std::vector<std::vector<std::int64_t>> mirror(std::vector<OutputConfiguration> c
   return map;
 }
 
+// Far beyond any GEMM of today, and far from overflow.
+constexpr std::int64_t k_most_elements = std::int64_t{1} << 36;
+constexpr std::int64_t k_most_tiles = 1 << 20;
+
+/// What cannot be simulated, or nothing.
+std::string unusable(GemmProblem const& p, GemmKernel const& k,
+                     std::vector<OutputConfiguration> const& outputs) {
+  constexpr std::int64_t k_most = 1 << 28;
+  for (auto const size : {p.m, p.n, p.k})
+    if (size < 1 || size > k_most) return fmt::format("a GEMM of {} x {} x {}", p.m, p.n, p.k);
+  if (p.m * p.k > k_most_elements || p.n * p.k > k_most_elements || p.m * p.n > k_most_elements)
+    return fmt::format("a GEMM of {} x {} x {}", p.m, p.n, p.k);
+  if (k.tile_m < 1 || k.tile_n < 1 || k.tile_k < 1 || k.stages < 2 || k.stages > 64 || k.groups_per_sm < 1 ||
+      k.groups_per_sm > 64 || k.wavefronts < 1 || k.wavefronts > 64)
+    return fmt::format("a tile of {} x {} x {} in {} stages, {} work-groups of {} wavefronts on an SM",
+                       k.tile_m, k.tile_n, k.tile_k, k.stages, k.groups_per_sm, k.wavefronts);
+  auto const columns = (p.n + k.tile_n - 1) / k.tile_n;
+  auto const rows = (p.m + k.tile_m - 1) / k.tile_m;
+  if (columns > k_most_tiles || rows > k_most_tiles / columns)
+    return fmt::format("{} x {} tiles", columns, rows);
+  if (outputs.empty()) return "no output is configured";
+  auto const tiles = columns * rows;
+  auto const in_range = [&](std::vector<std::int64_t> const& list) {
+    return std::all_of(list.begin(), list.end(), [&](std::int64_t t) { return t >= 0 && t < tiles; });
+  };
+  for (auto const& output : outputs) {
+    bool good = output.tiles == tiles && in_range(output.order) && output.produced >= 0 &&
+                output.produced <= static_cast<std::int64_t>(output.order.size());
+    for (auto const& map : output.remote) good = good && in_range(map.tiles);
+    for (auto const& map : output.dma) good = good && in_range(map.tiles) && map.granularity >= 1;
+    if (!good) return fmt::format("GPU {}'s output configuration is not one of {} tiles", output.gpu, tiles);
+  }
+  return "";
+}
+
 OverlapRun mean(std::vector<OverlapRun> const& runs) {
   auto all = runs.front();
   for (std::size_t i = 1; i < runs.size(); ++i) {
@@ -53,6 +88,10 @@ Expected<OverlapRun> run_gemm(MachineProfile const& machine, GemmProblem const& 
     return refused("E0541",
                    fmt::format("machine \"{}\" says nothing of links and memory channels", machine.name),
                    "use one with an \"overlap\" section (t3, h200), or add it to the profile");
+  if (auto const wrong = unusable(problem, kernel, outputs); !wrong.empty())
+    return refused(
+        "E0544", wrong,
+        "sizes are at least 1, an SM holds two slices or more, and every output has the GEMM's tiles");
   int const gpus = static_cast<int>(outputs.size());
   bool const routed = gpus > 1 && !cached_output;
   bool const mirrored = !options.explicit_gpus || !routed;

@@ -1,115 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tessera/overlap/study.hpp"
-
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
+#include "overlap/study_parts.hpp"
+
 namespace tessera {
-namespace {
+namespace overlap {
 
-double total(OverlapRun const& run) { return std::accumulate(run.bytes.begin(), run.bytes.end(), 0.0); }
+double bytes_of(OverlapRun const& run, Traffic traffic) {
+  return run.bytes[static_cast<std::size_t>(traffic)];
+}
 
-double of(OverlapRun const& run, Traffic traffic) { return run.bytes[static_cast<std::size_t>(traffic)]; }
+void for_all(Parallel const& parallel, std::size_t count, std::function<void(std::size_t)> const& job) {
+  if (parallel) return parallel(count, job);
+  for (std::size_t i = 0; i < count; ++i) job(i);
+}
 
-struct Case {
-  TransformerModel const* model;
-  int tensor_parallel;
-  SubLayer layer;
-};
+Expected<std::vector<SubLayerRuns>> run_sub_layers(MachineProfile const& machine,
+                                                   std::vector<TransformerModel> const& models,
+                                                   std::vector<SubLayer> const& wanted,
+                                                   SubLayerOptions const& options, Parallel const& parallel) {
+  struct Group {
+    TransformerModel const* model;
+    int tensor_parallel;
+  };
+  std::vector<Group> groups;
+  for (auto const& model : models)
+    for (int const tp : model.tensor_parallel) groups.push_back({&model, tp});
+  std::vector<Expected<CollectiveRuns>> collectives(groups.size(), CollectiveRuns{});
+  for_all(parallel, groups.size(), [&](std::size_t i) {
+    collectives[i] = run_collectives(machine, *groups[i].model, groups[i].tensor_parallel, options);
+  });
+  auto const shared = collected(collectives);
+  if (!shared) return tl::make_unexpected(shared.error());
+  std::vector<Expected<SubLayerRuns>> runs(groups.size() * wanted.size(), SubLayerRuns{});
+  for_all(parallel, runs.size(), [&](std::size_t i) {
+    auto const& group = groups[i / wanted.size()];
+    runs[i] = run_sub_layer(machine, *group.model, group.tensor_parallel, wanted[i % wanted.size()], options,
+                            (*shared)[i / wanted.size()]);
+  });
+  return collected(runs);
+}
 
-// The models with which the paper makes its main figures; the others are its "larger" ones.
+}  // namespace overlap
+
 bool is_main(SubLayerRuns const& runs) { return runs.tensor_parallel < 32; }
 
-}  // namespace
-
 double moved_sequential(SubLayerRuns const& runs) {
-  return total(runs.gemm) + total(runs.reduce_scatter) + total(runs.all_gather);
+  double sum = 0;
+  for (auto const* run : {&runs.gemm, &runs.collectives.reduce_scatter, &runs.collectives.all_gather})
+    sum = std::accumulate(run->bytes.begin(), run->bytes.end(), sum);
+  return sum;
 }
-double moved_fused(SubLayerRuns const& runs) { return total(runs.t3_mca) + total(runs.all_gather); }
 
-Spread spread_of(std::vector<double> const& values) {
-  Spread spread;
-  for (auto const value : values) {
-    spread.mean += std::log(value);
-    spread.most = std::max(spread.most, value);
-    ++spread.count;
-  }
-  if (spread.count > 0) spread.mean = std::exp(spread.mean / spread.count);
-  return spread;
+double moved_fused(SubLayerRuns const& runs) {
+  auto const& gather = runs.collectives.all_gather.bytes;
+  return std::accumulate(gather.begin(), gather.end(),
+                         std::accumulate(runs.t3_mca.bytes.begin(), runs.t3_mca.bytes.end(), 0.0));
 }
 
 Expected<OverlapStudy> study_overlap(OverlapStudySettings const& settings) {
-  OverlapStudy study{settings.machine, settings.models, settings.options, {}};
-  std::vector<Case> cases;
-  for (auto const& model : study.models)
-    for (int const tp : model.tensor_parallel)
-      for (auto const layer : k_sub_layers) cases.push_back({&model, tp, layer});
-  std::vector<Expected<SubLayerRuns>> runs(cases.size(), SubLayerRuns{});
-  auto const job = [&](std::size_t i) {
-    runs[i] = run_sub_layer(study.machine, *cases[i].model, cases[i].tensor_parallel, cases[i].layer,
-                            study.options);
+  using namespace overlap;
+  OverlapStudy study;
+  study.machine = settings.machine;
+  study.models = settings.models;
+  study.options = settings.options;
+  Diagnostics failed;
+  auto const keep = [&](auto& into, auto part) {
+    if (part)
+      into = std::move(*part);
+    else
+      failed.insert(failed.end(), part.error().begin(), part.error().end());
   };
-  if (settings.parallel)
-    settings.parallel(cases.size(), job);
-  else
-    for (std::size_t i = 0; i < cases.size(); ++i) job(i);
-  for (auto& run : runs) {
-    if (!run) return tl::make_unexpected(run.error());
-    study.sub_layers.push_back(std::move(*run));
-  }
+  keep(study.sub_layers,
+       run_sub_layers(settings.machine, settings.models, {k_sub_layers.begin(), k_sub_layers.end()},
+                      settings.options, settings.parallel));
+  if (!failed.empty()) return tl::make_unexpected(failed);
+  // Section 7.5: twice the SMs, the same memory and links.
+  auto twice = settings.machine;
+  twice.sms *= 2;
+  keep(study.twice_the_sms,
+       run_sub_layers(twice, settings.models, {SubLayer::output_projection, SubLayer::fc2}, settings.options,
+                      settings.parallel));
+  keep(study.sm_splits, split_sms(settings));
+  keep(study.ring, ring_times(settings));
+  keep(study.traffic, traffic_series(settings));
+  study.end_to_end = end_to_end(study.sub_layers);
+  if (settings.sweep) keep(study.sweep, sweep(settings));
+  if (!failed.empty()) return tl::make_unexpected(failed);
   return study;
-}
-
-std::vector<Headline> headlines(OverlapStudy const& study) {
-  std::vector<double> ideal, t3, mca, large, over_ideal, reads_rs, writes, reads_8, reads_16;
-  double moved = 0;
-  double moved_most = 0;
-  for (auto const& runs : study.sub_layers) {
-    if (!is_main(runs)) {
-      large.push_back(runs.speedup(runs.fused_mca()));
-      continue;
-    }
-    ideal.push_back(runs.speedup(runs.ideal()));
-    t3.push_back(runs.speedup(runs.fused()));
-    mca.push_back(runs.speedup(runs.fused_mca()));
-    over_ideal.push_back(static_cast<double>(runs.fused_mca()) / static_cast<double>(runs.ideal()));
-    auto const less = 1 - moved_fused(runs) / moved_sequential(runs);
-    moved += less;
-    moved_most = std::max(moved_most, less);
-    reads_rs.push_back(of(runs.reduce_scatter, Traffic::collective_read) /
-                       of(runs.t3_mca, Traffic::collective_read));
-    writes.push_back(
-        (of(runs.gemm, Traffic::gemm_write) + of(runs.reduce_scatter, Traffic::collective_write)) /
-        (of(runs.t3_mca, Traffic::gemm_write) + of(runs.t3_mca, Traffic::collective_write)));
-    (runs.tensor_parallel == 8 ? reads_8 : reads_16)
-        .push_back(of(runs.gemm, Traffic::gemm_read) / of(runs.t3_mca, Traffic::gemm_read));
-  }
-  std::vector<Headline> out;
-  auto const add = [&](char const* name, double value, double paper, double tolerance) {
-    out.push_back({name, value, paper, tolerance});
-  };
-  if (!ideal.empty()) {
-    auto const count = static_cast<double>(ideal.size());
-    add("ideal overlap, geometric mean", spread_of(ideal).mean, 1.35, 0.03 * 1.35);
-    add("ideal overlap, most", spread_of(ideal).most, 1.50, 0.03 * 1.50);
-    add("T3, geometric mean", spread_of(t3).mean, 1.20, 0.05 * 1.20);
-    add("T3, most", spread_of(t3).most, 1.39, 0.05 * 1.39);
-    add("T3-MCA, geometric mean", spread_of(mca).mean, 1.30, 0.05 * 1.30);
-    add("T3-MCA, most", spread_of(mca).most, 1.47, 0.05 * 1.47);
-    add("T3-MCA's time over ideal overlap's, geometric mean", spread_of(over_ideal).mean, 1.05, 0.05);
-    add("memory traffic saved, mean", moved / count, 0.22, 0.04);
-    add("memory traffic saved, most", moved_most, 0.36, 0.04);
-    add("reduce-scatter reads, times fewer", spread_of(reads_rs).mean, 2.4, 0.1);
-    add("GEMM and reduce-scatter writes, times fewer", spread_of(writes).mean, 1.10, 0.02);
-    if (!reads_8.empty()) add("GEMM reads, times fewer, 8 GPUs", spread_of(reads_8).mean, 1.2, 0.1);
-    if (!reads_16.empty()) add("GEMM reads, times fewer, 16 GPUs", spread_of(reads_16).mean, 2.0, 0.2);
-  }
-  if (!large.empty()) {
-    add("larger models, T3-MCA, geometric mean", spread_of(large).mean, 1.29, 0.05 * 1.29);
-    add("larger models, T3-MCA, most", spread_of(large).most, 1.35, 0.05 * 1.35);
-  }
-  return out;
 }
 
 }  // namespace tessera

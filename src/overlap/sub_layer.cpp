@@ -53,7 +53,8 @@ Expected<Pipeline> sub_layer_pipeline(GemmProblem const& problem, GemmKernel con
   auto gemm = p.stage("gemm", {x = columns, y = rows});
   auto scatter = p.stage("reduce_scatter", {chunk = gpus});
   scatter.kernel("reduce_scatter");
-  bool const by_columns = kernel.raster == Raster::column;
+  // Chunks in the order of production where they come out whole; rows of tiles otherwise.
+  bool const by_columns = kernel.raster == Raster::column && columns % gpus == 0;
   auto const outer = by_columns ? columns : rows;
   auto const inner = by_columns ? rows : columns;
   auto const depends = [&](auto const& along, auto const& across) {
@@ -79,45 +80,54 @@ Expected<Pipeline> sub_layer_pipeline(GemmProblem const& problem, GemmKernel con
   return p.build();
 }
 
+Expected<CollectiveRuns> run_collectives(MachineProfile const& machine, TransformerModel const& model,
+                                         int tensor_parallel, SubLayerOptions const& options) {
+  CollectiveProblem problem;
+  problem.gpus = tensor_parallel;
+  problem.bytes = static_cast<double>(model.tokens() * model.hidden * 2);
+  problem.bytes_per_thread = options.bytes_per_thread;
+  auto scatter = run_collective(machine, problem, options.run);
+  if (!scatter) return tl::make_unexpected(scatter.error());
+  problem.near_memory = true;
+  auto near = run_collective(machine, problem, options.run);
+  if (!near) return tl::make_unexpected(near.error());
+  problem.near_memory = false;
+  problem.collective = Collective::all_gather;
+  auto gather = run_collective(machine, problem, options.run);
+  if (!gather) return tl::make_unexpected(gather.error());
+  return CollectiveRuns{std::move(*scatter), std::move(*near), std::move(*gather)};
+}
+
 Expected<SubLayerRuns> run_sub_layer(MachineProfile const& machine, TransformerModel const& model,
-                                     int tensor_parallel, SubLayer layer, SubLayerOptions const& options) {
+                                     int tensor_parallel, SubLayer layer, SubLayerOptions const& options,
+                                     CollectiveRuns const& collectives) {
   SubLayerRuns out;
   out.model = model.name;
   out.tensor_parallel = tensor_parallel;
   out.layer = layer;
   out.problem = sub_layer_gemm(model, tensor_parallel, layer);
+  out.collectives = collectives;
   auto const& kernel = options.kernel;
-  Diagnostics failed;
-  auto const keep = [&](Expected<OverlapRun> run) {
-    if (!run) failed.insert(failed.end(), run.error().begin(), run.error().end());
-    return run.value_or(OverlapRun{});
-  };
-  auto const columns = (out.problem.n + kernel.tile_n - 1) / kernel.tile_n;
-  auto const rows = (out.problem.m + kernel.tile_m - 1) / kernel.tile_m;
-  out.gemm = keep(run_gemm(machine, out.problem, kernel, {local_output(columns, rows, kernel.raster)}, true,
-                           options.run));
-  CollectiveProblem collective;
-  collective.gpus = tensor_parallel;
-  collective.bytes = static_cast<double>(out.problem.m * out.problem.n * 2);
-  collective.bytes_per_thread = options.bytes_per_thread;
-  out.reduce_scatter = keep(run_collective(machine, collective, options.run));
-  collective.near_memory = true;
-  out.reduce_scatter_near_memory = keep(run_collective(machine, collective, options.run));
-  collective.near_memory = false;
-  collective.collective = Collective::all_gather;
-  out.all_gather = keep(run_collective(machine, collective, options.run));
-  if (options.fused) {
-    auto const pipeline = sub_layer_pipeline(out.problem, kernel, tensor_parallel);
-    if (!pipeline) return tl::make_unexpected(pipeline.error());
-    auto const outputs = configure(*pipeline, Topology::ring, kernel.raster);
-    if (!outputs) return tl::make_unexpected(outputs.error());
-    auto run = options.run;
-    run.arbitration = Arbitration::round_robin;
-    out.t3 = keep(run_gemm(machine, out.problem, kernel, *outputs, false, run));
-    run.arbitration = Arbitration::communication_aware;
-    out.t3_mca = keep(run_gemm(machine, out.problem, kernel, *outputs, false, run));
-  }
-  if (!failed.empty()) return tl::make_unexpected(failed);
+  auto const pipeline = sub_layer_pipeline(out.problem, kernel, tensor_parallel);
+  if (!pipeline) return tl::make_unexpected(pipeline.error());
+  auto outputs = configure(*pipeline, Topology::ring, kernel.raster);
+  if (!outputs) return tl::make_unexpected(outputs.error());
+  for (auto& output : *outputs)
+    for (auto& map : output.dma) map.granularity = options.granularity;
+  auto const& grid = pipeline->stages[0].grid;
+  auto gemm = run_gemm(machine, out.problem, kernel,
+                       {local_output(grid[0].extent, grid[1].extent, kernel.raster)}, true, options.run);
+  if (!gemm) return tl::make_unexpected(gemm.error());
+  auto run = options.run;
+  if (run.arbitration == Arbitration::communication_aware) run.arbitration = Arbitration::round_robin;
+  auto fused = run_gemm(machine, out.problem, kernel, *outputs, false, run);
+  if (!fused) return tl::make_unexpected(fused.error());
+  run.arbitration = Arbitration::communication_aware;
+  auto aware = run_gemm(machine, out.problem, kernel, *outputs, false, run);
+  if (!aware) return tl::make_unexpected(aware.error());
+  out.gemm = std::move(*gemm);
+  out.t3 = std::move(*fused);
+  out.t3_mca = std::move(*aware);
   return out;
 }
 

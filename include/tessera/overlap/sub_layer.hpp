@@ -44,27 +44,36 @@ Expected<Pipeline> sub_layer_pipeline(GemmProblem const& problem, GemmKernel con
 /// The kernel that the study takes on a machine, by what a block of it must hold.
 GemmKernel default_gemm_kernel(MachineProfile const& machine);
 
+/// The collectives of one model on so many GPUs, alone and on all SMs.
+struct CollectiveRuns {
+  OverlapRun reduce_scatter;
+  OverlapRun reduce_scatter_near_memory;
+  OverlapRun all_gather;
+};
+
 /// The isolated parts and the fused runs of one sub-layer.
 struct SubLayerRuns {
   std::string model;
   int tensor_parallel = 8;
   SubLayer layer = SubLayer::output_projection;
   GemmProblem problem;
-  OverlapRun gemm;            ///< alone, output through L2
-  OverlapRun reduce_scatter;  ///< alone, on all SMs
-  OverlapRun reduce_scatter_near_memory;
-  OverlapRun all_gather;
+  CollectiveRuns collectives;
+  OverlapRun gemm;    ///< alone, output through L2
   OverlapRun t3;      ///< GEMM and reduce-scatter fused
   OverlapRun t3_mca;  ///< the same with communication-aware arbitration
 
-  // Picoseconds of the five configurations, all-gather included.
-  std::int64_t sequential() const { return gemm.end + reduce_scatter.end + all_gather.end; }
-  std::int64_t ideal() const { return std::max(gemm.end, reduce_scatter.end) + all_gather.end; }
-  std::int64_t ideal_near_memory() const {
-    return std::max(gemm.end, reduce_scatter_near_memory.end) + all_gather.end;
+  // Picoseconds of the five configurations (section 5.3), all-gather included.
+  std::int64_t sequential() const {
+    return gemm.end + collectives.reduce_scatter.end + collectives.all_gather.end;
   }
-  std::int64_t fused() const { return t3.end + all_gather.end; }
-  std::int64_t fused_mca() const { return t3_mca.end + all_gather.end; }
+  std::int64_t ideal() const {
+    return std::max(gemm.end, collectives.reduce_scatter.end) + collectives.all_gather.end;
+  }
+  std::int64_t ideal_near_memory() const {
+    return std::max(gemm.end, collectives.reduce_scatter_near_memory.end) + collectives.all_gather.end;
+  }
+  std::int64_t fused() const { return t3.end + collectives.all_gather.end; }
+  std::int64_t fused_mca() const { return t3_mca.end + collectives.all_gather.end; }
   double speedup(std::int64_t time) const {
     return static_cast<double>(sequential()) / static_cast<double>(time);
   }
@@ -74,10 +83,14 @@ struct SubLayerOptions {
   GemmKernel kernel;
   OverlapOptions run;
   int bytes_per_thread = 4;  ///< of the collectives' kernels; see CollectiveProblem
-  bool fused = true;         ///< false: only the isolated parts
+  int granularity = 1;       ///< wavefront tiles in one copy command
 };
 
+Expected<CollectiveRuns> run_collectives(MachineProfile const& machine, TransformerModel const& model,
+                                         int tensor_parallel, SubLayerOptions const& options);
+
 Expected<SubLayerRuns> run_sub_layer(MachineProfile const& machine, TransformerModel const& model,
-                                     int tensor_parallel, SubLayer layer, SubLayerOptions const& options);
+                                     int tensor_parallel, SubLayer layer, SubLayerOptions const& options,
+                                     CollectiveRuns const& collectives);
 
 }  // namespace tessera

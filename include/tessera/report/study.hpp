@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// A study as tables, and the tables as text, JSON, CSV and one page with plots.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace tessera {
+
+struct OverlapStudy;
+
+using StudyCell = std::variant<std::string, double>;
+
+/// How a table is drawn; columns by index.
+struct StudyPlot {
+  enum class Kind { none, bars, lines } kind = Kind::none;
+  std::vector<int> labels;  ///< bars: what names a group; lines: the one column of x
+  std::vector<int> values;
+  double floor = 0;  ///< where the axis starts
+  std::string unit;
+};
+
+struct StudyTable {
+  std::string id;  ///< "figure-16"
+  std::string title;
+  std::string note;  ///< what the paper states, and what to make of the difference
+  std::vector<std::string> columns;
+  std::vector<std::vector<StudyCell>> rows;
+  StudyPlot plot;
+};
+
+struct StudyDocument {
+  std::string title;
+  std::vector<std::string> notes;
+  std::vector<StudyTable> tables;
+  std::string machine;  ///< the whole machine profile as JSON: nothing is left to guess
+};
+
+StudyDocument study_document(OverlapStudy const& study);
+
+std::string study_text(StudyDocument const& document,
+                       std::vector<std::string> const& ids = {});  ///< empty: all
+std::string study_json(StudyDocument const& document);             ///< "schema": "tessera.study/1"
+std::string study_csv(StudyDocument const& document);              ///< table,row,column,value
+std::string study_html(StudyDocument const& document);
+
+}  // namespace tessera

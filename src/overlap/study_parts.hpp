@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of study_overlap().
+#pragma once
+
+#include "tessera/overlap/study.hpp"
+
+namespace tessera::overlap {
+
+double bytes_of(OverlapRun const& run, Traffic traffic);
+
+/// Runs every sub-layer `wanted` of the models; collectives once for each model and number of GPUs.
+Expected<std::vector<SubLayerRuns>> run_sub_layers(MachineProfile const& machine,
+                                                   std::vector<TransformerModel> const& models,
+                                                   std::vector<SubLayer> const& wanted,
+                                                   SubLayerOptions const& options, Parallel const& parallel);
+
+Expected<std::vector<SmSplit>> split_sms(OverlapStudySettings const& settings);
+Expected<std::vector<RingPoint>> ring_times(OverlapStudySettings const& settings);
+Expected<std::vector<TrafficSeries>> traffic_series(OverlapStudySettings const& settings);
+std::vector<EndToEnd> end_to_end(std::vector<SubLayerRuns> const& runs);
+Expected<std::vector<SweepPoint>> sweep(OverlapStudySettings const& settings);
+
+void for_all(Parallel const& parallel, std::size_t count, std::function<void(std::size_t)> const& job);
+
+/// The values, or every reason against them.
+template <class T>
+Expected<std::vector<T>> collected(std::vector<Expected<T>>& parts) {
+  std::vector<T> all;
+  Diagnostics failed;
+  for (auto& part : parts) {
+    if (part)
+      all.push_back(std::move(*part));
+    else
+      failed.insert(failed.end(), part.error().begin(), part.error().end());
+  }
+  if (!failed.empty()) return tl::make_unexpected(std::move(failed));
+  return all;
+}
+
+}  // namespace tessera::overlap
