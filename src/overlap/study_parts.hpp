@@ -2,6 +2,8 @@
 // The parts of study_overlap().
 #pragma once
 
+#include <algorithm>
+
 #include "tessera/overlap/study.hpp"
 
 namespace tessera::overlap {
@@ -22,7 +24,7 @@ Expected<std::vector<SweepPoint>> sweep(OverlapStudySettings const& settings);
 
 void for_all(Parallel const& parallel, std::size_t count, std::function<void(std::size_t)> const& job);
 
-/// The values, or every reason against them.
+/// The values, or every reason against them, each once.
 template <class T>
 Expected<std::vector<T>> collected(std::vector<Expected<T>>& parts) {
   std::vector<T> all;
@@ -31,7 +33,8 @@ Expected<std::vector<T>> collected(std::vector<Expected<T>>& parts) {
     if (part)
       all.push_back(std::move(*part));
     else
-      failed.insert(failed.end(), part.error().begin(), part.error().end());
+      for (auto const& reason : part.error())
+        if (std::find(failed.begin(), failed.end(), reason) == failed.end()) failed.push_back(reason);
   }
   if (!failed.empty()) return tl::make_unexpected(std::move(failed));
   return all;

@@ -25,6 +25,7 @@ std::string cell_text(StudyCell const& cell) {
 std::string study_text(StudyDocument const& document, std::vector<std::string> const& ids) {
   std::string out;
   for (auto const& table : document.tables) {
+    if (table.rows.empty()) continue;
     if (!ids.empty() && std::find(ids.begin(), ids.end(), table.id) == ids.end()) continue;
     std::vector<std::vector<std::string>> rows{table.columns};
     std::vector<int> right;

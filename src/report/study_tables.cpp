@@ -30,7 +30,8 @@ StudyTable summary_table(OverlapStudy const& study) {
       {},
       {}};
   for (auto const& h : headlines(study))
-    t.rows.push_back({h.name, h.value, h.paper, h.reproduced() ? "reproduced" : "missed"});
+    t.rows.push_back({h.name, h.value, h.is_comparable() ? StudyCell(h.paper) : StudyCell("-"),
+                      h.is_comparable() ? h.reproduced() ? "reproduced" : "missed" : ""});
   return t;
 }
 

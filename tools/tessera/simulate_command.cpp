@@ -15,7 +15,8 @@ namespace tessera::cli {
 namespace {
 
 struct SimulateArguments {
-  std::string plan, machine, trace, csv, output, html, study;
+  std::string plan, machine, trace, csv, output, html;
+  StudyArguments study;
   bool draw = false;
   std::int64_t explore = 0;
 };
@@ -46,10 +47,15 @@ int run_explore(Session const& session, SimulateArguments const& arguments, Plan
 }
 
 int run(Session const& session, SimulateArguments const& arguments) {
-  if (!arguments.study.empty() && arguments.plan.empty())
-    return run_study(session,
-                     {arguments.study, arguments.machine, arguments.output, arguments.csv, arguments.html});
-  if (arguments.plan.empty() || !arguments.study.empty())
+  if (!arguments.study.study.empty() && arguments.plan.empty()) {
+    auto study = arguments.study;
+    study.machine = arguments.machine;
+    study.output = arguments.output;
+    study.csv = arguments.csv;
+    study.html = arguments.html;
+    return run_study(session, study);
+  }
+  if (arguments.plan.empty() || !arguments.study.study.empty())
     return session.fail(complaint("E0913",
                                   arguments.plan.empty() ? "there is neither a plan nor a study to simulate"
                                                          : "there are a plan and a study to simulate",
@@ -92,9 +98,23 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
                    "Instead: try every schedule of a small plan, up to so many states")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
       ->option_text("STATES");
-  command->add_option("--study", arguments->study, "Instead: all runs of a paper's study, beside its numbers")
-      ->check(CLI::IsMember({"t3"}))
+  command
+      ->add_option("--study", arguments->study.study,
+                   "Instead: all runs of a paper's study, beside its numbers")
+      ->check(CLI::IsMember({"t3", "cusync"}))
+      ->option_text("t3|cusync");
+  command
+      ->add_option(
+          "--model", arguments->study.models,
+          "t3: instead of the paper's models: one of them, or a model as in tessera plan; repeatable")
       ->option_text("NAME");
+  command->add_option("--tokens", arguments->study.tokens, "t3: tokens of every model, sequences together")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
+      ->option_text("N");
+  command->add_option("--tp", arguments->study.tensor_parallel, "t3: GPUs that every model is cut into")
+      ->check(CLI::Range(3, 256))
+      ->option_text("N");
+  command->add_flag("--quick", arguments->study.quick, "t3: without the sweep of free parameters");
   add_output(*command, "-o,--output", arguments->output, "The timeline as JSON, for tessera diff");
   add_output(*command, "--trace", arguments->trace, "The timeline for Perfetto or chrome://tracing");
   add_output(*command, "--csv", arguments->csv,
@@ -109,7 +129,8 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
       "  tessera simulate plan.json --machine a100 --trace trace.json\n"
       "  tessera plan resnet-38 --layer 7x7x512 --json | tessera simulate - --draw\n"
       "  tessera simulate small.json --explore 1000000\n"
-      "  tessera simulate --study t3 --machine h200");
+      "  tessera simulate --study t3 --html t3.html\n"
+      "  tessera simulate --study t3 --quick --machine h200 --model llama-65b --tokens 4096 --tp 8");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] { return run(session, *arguments); };
   });

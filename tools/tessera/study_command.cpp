@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "study_command.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <cctype>
+#include <cstdlib>
 #include <thread>
 
 #include "files.hpp"
 #include "load.hpp"
 #include "tessera/overlap/study.hpp"
 #include "tessera/report/study.hpp"
+#include "tessera/simulate/cusync_study.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -22,23 +26,73 @@ void on_all_cores(std::size_t count, std::function<void(std::size_t)> const& job
   work();
 }
 
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+/// One of the study's models, or one whose config.json says how wide it is.
+Expected<TransformerModel> model_of(std::string const& name, StudyArguments const& arguments) {
+  TransformerModel model;
+  for (auto const& known : t3_models())
+    if (lower(known.name) == lower(name)) model = known;
+  if (model.name.empty()) {
+    auto const source = load_workload_text(name);
+    if (!source) return tl::make_unexpected(source.error());
+    model = {name, 0, 1, 1024, 8, {8}};
+    for (auto const& [fact, value] : source->summary.facts) {
+      if (fact == "hidden") model.hidden = std::strtoll(value.c_str(), nullptr, 10);
+      if (fact == "layers") model.layers = static_cast<int>(std::strtol(value.c_str(), nullptr, 10));
+    }
+    if (model.hidden < 1)
+      return tl::make_unexpected(complaint("E0914", "\"" + name + "\" is no transformer with a hidden size",
+                                           "name a model of the study or a Hugging Face config.json"));
+  }
+  if (arguments.tokens) model.sequence = *arguments.tokens, model.batch = 1;
+  if (arguments.tensor_parallel) model.tensor_parallel = {*arguments.tensor_parallel};
+  return model;
+}
+
+Expected<StudyDocument> overlap(StudyArguments const& arguments, MachineProfile const& machine) {
+  OverlapStudySettings settings{machine, {}, {}, !arguments.quick, on_all_cores};
+  settings.options.kernel = default_gemm_kernel(machine);
+  std::vector<std::string> names = arguments.models;
+  if (names.empty())
+    for (auto const& known : t3_models()) names.push_back(known.name);
+  for (auto const& name : names) {
+    auto model = model_of(name, arguments);
+    if (!model) return tl::make_unexpected(model.error());
+    settings.models.push_back(std::move(*model));
+  }
+  auto const study = study_overlap(settings);
+  if (!study) return tl::make_unexpected(study.error());
+  return study_document(*study);
+}
+
+Expected<StudyDocument> cusync(MachineProfile const& machine) {
+  auto const study = study_cusync(machine);
+  if (!study) return tl::make_unexpected(study.error());
+  return study_document(*study);
+}
+
 }  // namespace
 
 int run_study(Session const& session, StudyArguments const& arguments) {
-  auto const machine = load_machine(arguments.machine.empty() ? arguments.study : arguments.machine);
+  bool const is_t3 = arguments.study == "t3";
+  auto const own = is_t3 ? "t3" : "v100";
+  auto const machine = load_machine(arguments.machine.empty() ? own : arguments.machine);
   if (!machine) return session.fail(machine.error());
-  OverlapStudySettings settings{*machine, t3_models(), {}, true, on_all_cores};
-  settings.options.kernel = default_gemm_kernel(*machine);
-  auto const study = study_overlap(settings);
-  if (!study) return session.fail(study.error());
-  auto const document = study_document(*study);
+  auto const document = is_t3 ? overlap(arguments, *machine) : cusync(*machine);
+  if (!document) return session.fail(document.error());
   std::vector<OutputFile> files;
-  if (!arguments.output.empty()) files.push_back({arguments.output, study_json(document)});
-  if (!arguments.csv.empty()) files.push_back({arguments.csv, study_csv(document)});
-  if (!arguments.html.empty()) files.push_back({arguments.html, study_html(document)});
+  if (!arguments.output.empty()) files.push_back({arguments.output, study_json(*document)});
+  if (!arguments.csv.empty()) files.push_back({arguments.csv, study_csv(*document)});
+  if (!arguments.html.empty()) files.push_back({arguments.html, study_html(*document)});
   if (auto const written = write_files(session, files); !written) return session.fail(written.error());
   if (fill_standard_output(files)) return k_ok;
-  session.print(session.json ? study_json(document) : study_text(document, {"headlines", "range"}));
+  std::vector<std::string> const shown =
+      is_t3 ? std::vector<std::string>{"headlines", "range"} : std::vector<std::string>{};
+  session.print(session.json ? study_json(*document) : study_text(*document, shown));
   return k_ok;
 }
 

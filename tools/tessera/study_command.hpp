@@ -2,15 +2,22 @@
 // The studies of tessera simulate --study.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "session.hpp"
 
 namespace tessera::cli {
 
 struct StudyArguments {
-  std::string study;    ///< "t3"
-  std::string machine;  ///< empty: the study's own
+  std::string study;                ///< "t3" or "cusync"
+  std::string machine;              ///< empty: the study's own
+  std::vector<std::string> models;  ///< empty: the study's own
+  std::optional<std::int64_t> tokens;
+  std::optional<int> tensor_parallel;
+  bool quick = false;  ///< without the sweep
   std::string output, csv, html;
 };
 

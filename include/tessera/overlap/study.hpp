@@ -106,8 +106,9 @@ Spread spread_of(std::vector<double> const& values);
 struct Headline {
   std::string name;
   double value = 0;
-  double paper = 0;
+  double paper = 0;      ///< 0: not the paper's machine and models, so that there is nothing to compare with
   double tolerance = 0;  ///< around `paper`: within it counts as reproduced
+  bool is_comparable() const { return paper > 0; }
   bool reproduced() const { return value >= paper - tolerance && value <= paper + tolerance; }
 };
 std::vector<Headline> headlines(OverlapStudy const& study);

@@ -8,6 +8,7 @@
 
 namespace tessera {
 
+struct CusyncStudy;
 struct OverlapStudy;
 
 using StudyCell = std::variant<std::string, double>;
@@ -38,6 +39,7 @@ struct StudyDocument {
 };
 
 StudyDocument study_document(OverlapStudy const& study);
+StudyDocument study_document(CusyncStudy const& study);
 
 std::string study_text(StudyDocument const& document,
                        std::vector<std::string> const& ids = {});  ///< empty: all

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuSync's MLP tables, simulated: GPT-3's two GEMMs in stream order and synchronized tile by tile.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "../measure/machine_profile.hpp"
+#include "../plan/plan.hpp"
+
+namespace tessera {
+
+/// One row of Table IV, simulated. Times in microseconds.
+struct CusyncRow {
+  std::int64_t tokens = 0;
+  std::array<std::int64_t, 3> grid1{}, grid2{};  ///< rows of tiles, columns of tiles, splits
+  double waves1 = 0, waves2 = 0;                 ///< of the two kernels alone
+  double paper_stream = 0, paper_best = 0;
+  double paper_tflops = 0;  ///< that the paper's stream time implies
+  double stream = 0;
+  double tile_sync = 0, row_sync = 0;  ///< the fastest of Table V's steps
+  double best() const { return tile_sync < row_sync ? tile_sync : row_sync; }
+};
+
+/// One step of Table V (64 tokens): without optimizations, +R, +WR, +WRT.
+struct CusyncStep {
+  std::string optimizations;
+  double paper = 0;
+  double simulated = 0;
+};
+
+struct CusyncStudy {
+  MachineProfile machine;
+  double peak_tflops = 0;
+  std::vector<CusyncRow> rows;
+  std::vector<CusyncStep> steps;
+};
+
+/// Grids, splits and blocks per SM as the paper prints them, on any machine. Refuses what does not fit it.
+Expected<CusyncStudy> study_cusync(MachineProfile const& machine);
+
+}  // namespace tessera

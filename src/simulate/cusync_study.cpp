@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/simulate/cusync_study.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tessera/check/check.hpp"
+#include "tessera/describe/dsl.hpp"
+#include "tessera/plan/build.hpp"
+#include "tessera/simulate/simulate.hpp"
+
+namespace tessera {
+namespace {
+
+// GPT-3's MLP cut eight ways: X[tokens, 12288] W1[12288, 6144] W2[6144, 12288] (Jangda et al., A Framework
+// for Fine-Grained Synchronization of Dependent GPU Kernels, CGO 2024, section V).
+constexpr std::int64_t k_hidden = 12288;
+constexpr std::int64_t k_inner = 6144;
+
+// Table IV: grids and times; tile shapes follow from the grids. Two blocks share an SM up to 256 tokens
+// (Table I).
+struct PrintedRow {
+  std::int64_t tokens;
+  int tile_m, tile_n, splits1, splits2;
+  bool two_per_sm;
+  double stream_us, best_us;
+};
+constexpr PrintedRow k_rows[] = {
+    {64, 64, 256, 4, 3, true, 378, 355},       {128, 128, 256, 3, 3, true, 530, 523},
+    {256, 256, 128, 4, 2, true, 862, 728},     {512, 256, 256, 2, 1, false, 1500, 1196},
+    {1024, 256, 256, 2, 1, false, 2111, 1901}, {2048, 256, 256, 1, 1, false, 3730, 3574}};
+constexpr double k_table_five[] = {378, 365, 360, 355};
+constexpr char const* k_step_names[] = {"none", "R", "WR", "WRT"};
+constexpr int k_slice = 32;
+
+Expected<CheckedPipeline> mlp(PrintedRow const& row) {
+  PipelineBuilder p("mlp");
+  auto [x, y] = p.dims("x", "y");
+  auto const rows = (row.tokens + row.tile_m - 1) / row.tile_m;
+  auto const loaded = static_cast<double>(std::min<std::int64_t>(row.tile_m, row.tokens));
+  auto const gemm = [&](char const* name, std::int64_t n, std::int64_t k, int splits, char const* weights,
+                        char const* input) {
+    auto stage = p.stage(name, {x = n / row.tile_n, y = rows});
+    auto const depth = static_cast<double>(k) / splits;
+    stage.splits(splits)
+        .resources({256, 128, row.two_per_sm ? 40960 : 65536})
+        .reads("b", weights, 2 * row.tile_n * depth, 2.0 * static_cast<double>(n * k))
+        .cost({2.0 * row.tile_m * row.tile_n * depth, 2 * loaded * row.tile_n,
+               static_cast<int>(std::ceil(depth / k_slice)), 2});
+    stage.reads("a", input, 2 * loaded * depth, 2.0 * static_cast<double>(row.tokens * k));
+    return stage;
+  };
+  auto gemm1 = gemm("gemm1", k_inner, k_hidden, row.splits1, "w1", "x");
+  auto gemm2 = gemm("gemm2", k_hidden, k_inner, row.splits2, "w2", "gemm1");
+  p.depends(gemm2(x, y), gemm1(all(x), y)).through("a");
+  return check(p);
+}
+
+Expected<double> simulated(CheckedPipeline const& checked, MachineProfile const& machine,
+                           Recipe const& recipe) {
+  auto const plan = build_plan(checked, machine, recipe);
+  if (!plan) return tl::make_unexpected(plan.error());
+  auto const timeline = simulate(*plan, machine, {false});
+  if (!timeline) return tl::make_unexpected(timeline.error());
+  return static_cast<double>(timeline->end) * 1e-6;
+}
+
+Recipe step(int number, std::vector<Policy> policies) {
+  Recipe recipe;
+  recipe.mechanism = Mechanism::wait_kernel;
+  recipe.policies = std::move(policies);
+  recipe.reorder_loads = number >= 1;
+  recipe.avoid_wait_kernel = number >= 2;
+  recipe.avoid_custom_order = number >= 3;
+  return recipe;
+}
+
+}  // namespace
+
+Expected<CusyncStudy> study_cusync(MachineProfile const& machine) {
+  CusyncStudy study;
+  study.machine = machine;
+  study.peak_tflops = machine.sms * machine.clock_ghz * machine.matrix_flops_per_clock_per_sm * 1e-3;
+  for (auto const& printed : k_rows) {
+    auto const checked = mlp(printed);
+    if (!checked) return tl::make_unexpected(checked.error());
+    CusyncRow row;
+    row.tokens = printed.tokens;
+    auto const rows = (printed.tokens + printed.tile_m - 1) / printed.tile_m;
+    row.grid1 = {rows, k_inner / printed.tile_n, printed.splits1};
+    row.grid2 = {rows, k_hidden / printed.tile_n, printed.splits2};
+    row.paper_stream = printed.stream_us;
+    row.paper_best = printed.best_us;
+    row.paper_tflops = 4e-6 * static_cast<double>(printed.tokens * k_hidden * k_inner) / printed.stream_us;
+    auto const stream = build_plan(*checked, machine, Recipe{});
+    if (!stream) return tl::make_unexpected(stream.error());
+    row.waves1 = stream->stages[0].waves;
+    row.waves2 = stream->stages[1].waves;
+    auto const in_order = simulated(*checked, machine, Recipe{});
+    if (!in_order) return tl::make_unexpected(in_order.error());
+    row.stream = *in_order;
+    row.tile_sync = row.row_sync = row.stream * 1e3;
+    for (auto const& policy : generate_policies(stream->pipeline, 0))
+      for (int number = 0; number < 4; ++number) {
+        bool const tile = policy.name == "TileSync";
+        if (!tile && policy.name != "RowSync") continue;
+        auto const time = simulated(*checked, machine, step(number, {policy}));
+        if (!time) return tl::make_unexpected(time.error());
+        auto& least = tile ? row.tile_sync : row.row_sync;
+        least = std::min(least, *time);
+        if (tile && study.rows.empty())
+          study.steps.push_back({k_step_names[number], k_table_five[number], *time});
+      }
+    study.rows.push_back(row);
+  }
+  return study;
+}
+
+}  // namespace tessera

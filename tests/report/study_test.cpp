@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// A study's tables as text, JSON, CSV and a page.
+#include "tessera/report/study.hpp"
+
+#include <gmock/gmock.h>
+
+#include "tessera/measure/machine_json.hpp"
+#include "tessera/simulate/cusync_study.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+
+StudyDocument sample() {
+  StudyTable table{"figure-1", "Two <rows>", "a note", {"name", "value", "other"}, {}, {}};
+  table.rows = {{"first, with comma", 1.25, 3.0}, {"second", 1234.5678, 0.001}};
+  table.plot = {StudyPlot::Kind::bars, {0}, {1, 2}, 0, " us"};
+  return {"A study", {"a warning"}, {table, {"empty", "Nothing", "", {"a"}, {}, {}}}, "{}"};
+}
+
+TEST(StudyReport, TextLinesUpAndLeavesOutWhatIsEmpty) {
+  EXPECT_EQ(study_text(sample()),
+            "Two <rows>\n"
+            "  name                value  other\n"
+            "  first, with comma   1.250      3\n"
+            "  second             1234.6  0.001\n");
+  EXPECT_EQ(study_text(sample(), {"empty"}), "");
+}
+
+TEST(StudyReport, CsvHasOneValuePerRow) {
+  EXPECT_EQ(study_csv(sample()),
+            "table,row,column,value\n"
+            "figure-1,0,name,\"first, with comma\"\nfigure-1,0,value,1.25\nfigure-1,0,other,3\n"
+            "figure-1,1,name,second\nfigure-1,1,value,1234.5678\nfigure-1,1,other,0.001\n");
+}
+
+TEST(StudyReport, JsonKeepsEveryDigit) {
+  auto const json = study_json(sample());
+  EXPECT_THAT(json, HasSubstr("\"schema\": \"tessera.study/1\""));
+  EXPECT_THAT(json, HasSubstr("1234.5678"));
+}
+
+TEST(StudyReport, PageEscapesAndDraws) {
+  auto const page = study_html(sample());
+  EXPECT_THAT(page, HasSubstr("Two &lt;rows&gt;"));
+  EXPECT_THAT(page, HasSubstr("<rect class=\"s1\""));
+  EXPECT_THAT(page, testing::Not(HasSubstr("http")));
+}
+
+TEST(CusyncStudy, RowsAreThoseOfTheCalibration) {
+  auto const study = study_cusync(machine("v100").value());
+  ASSERT_TRUE(study.has_value()) << to_text(study.error());
+  ASSERT_EQ(study->rows.size(), 6U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(study->rows[i].stream, study->rows[i].paper_stream, 0.1 * study->rows[i].paper_stream);
+    EXPECT_NEAR(study->rows[i].best(), study->rows[i].paper_best, 0.1 * study->rows[i].paper_best);
+  }
+  EXPECT_DOUBLE_EQ(study->rows[2].waves1, 1.2);
+  EXPECT_DOUBLE_EQ(study->rows[5].waves2, 4.8);
+  EXPECT_GT(study->rows[5].paper_tflops, study->peak_tflops) << "why these rows are no targets";
+  ASSERT_EQ(study->steps.size(), 4U);
+  for (std::size_t i = 1; i < 4; ++i) EXPECT_LT(study->steps[i].simulated, study->steps[i - 1].simulated);
+  EXPECT_THAT(study_text(study_document(*study)), HasSubstr("Table IV"));
+}
+
+}  // namespace
+}  // namespace tessera
