@@ -216,7 +216,8 @@ void check_together(Document& document, MachineProfile const& m) {
       !std::has_single_bit(static_cast<unsigned>(h.bank_groups)))
     report(fmt::format("{} banks in {} groups", h.banks, h.bank_groups),
            "banks and bank_groups are powers of two, and a group has at least one bank");
-  if (h.row_bytes % h.channel_interleave != 0 || !std::has_single_bit(static_cast<unsigned>(h.channel_interleave)))
+  if (h.row_bytes % h.channel_interleave != 0 ||
+      !std::has_single_bit(static_cast<unsigned>(h.channel_interleave)))
     report(fmt::format("a row of {} bytes, {} bytes before the next channel's turn", h.row_bytes,
                        h.channel_interleave),
            "row_bytes is a multiple of channel_interleave, which is a power of two");
