@@ -12,6 +12,7 @@ std::vector<Kernel> kernels_128x96x64_2x1();
 std::vector<Kernel> kernels_128x128x64_2x1();
 std::vector<Kernel> kernels_128x144x64_2x1();
 std::vector<Kernel> kernels_128x160x64_2x1();
+std::vector<Kernel> kernels_128x168x64_2x1();
 std::vector<Kernel> kernels_128x176x64_2x1();
 std::vector<Kernel> kernels_128x192x64_2x1();
 std::vector<Kernel> kernels_128x256x64_2x1();
@@ -25,8 +26,9 @@ std::vector<Kernel> const& kernels() {
     std::vector<Kernel> result;
     for (auto const shape :
          {kernels_64x128x64_1x1, kernels_128x96x64_2x1, kernels_128x128x64_2x1, kernels_128x144x64_2x1,
-          kernels_128x160x64_2x1, kernels_128x176x64_2x1, kernels_128x192x64_2x1, kernels_128x256x64_2x1,
-          kernels_256x128x64_1x2, kernels_256x144x64_1x2, kernels_256x176x64_2x1, kernels_256x192x64_2x1})
+          kernels_128x160x64_2x1, kernels_128x168x64_2x1, kernels_128x176x64_2x1, kernels_128x192x64_2x1,
+          kernels_128x256x64_2x1, kernels_256x128x64_1x2, kernels_256x144x64_1x2, kernels_256x176x64_2x1,
+          kernels_256x192x64_2x1})
       for (Kernel const& kernel : shape()) result.push_back(kernel);
     return result;
   }();
