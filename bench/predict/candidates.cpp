@@ -151,8 +151,10 @@ std::vector<Priced> ranked(MlpShape const& shape, MachineProfile const& machine)
     auto const columns = i == 0 ? shape.hidden * (shape.swiglu ? 2 : 1) : shape.model;
     for (auto const& kernel : kernel_catalogue(machine.architecture)) {
       if (kernel.kind != OperatorKind::gemm || kernel.tile_m >= 2 * shape.tokens) continue;
-      for (int const band : {1, 0})
-        for (bool const persistent : {false, true}) {
+      // Of what costs the same, the first: alone, no kernel is faster row by row
+      // (results/h200/gemm_alone.json).
+      for (int const band : {0, 1})
+        for (bool const persistent : {true, false}) {
           HalfChoice const half{kernel.name.substr(5), band, persistent};
           auto const depth = i == 0 ? shape.model : shape.hidden;
           halves[i].push_back(
