@@ -154,6 +154,18 @@ Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const
                    {},
                    "use the wait kernel or a fused launch there"});
 
+  // What was measured as a kernel of its own was compiled as one.
+  if (recipe.mechanism == Mechanism::fused)
+    for (auto const& stage : pipeline.stages)
+      if (machine.kernels.count(stage.kernel) != 0)
+        return refuse(
+            {"E0303",
+             Severity::error,
+             stage.where,
+             fmt::format("{} is compiled as a kernel of its own: no fused launch has it", stage.kernel),
+             {},
+             "keep the stages' kernels apart, or describe the tiles without naming a kernel"});
+
   std::int64_t blocks = 0;
   Diagnostics misfits;
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
