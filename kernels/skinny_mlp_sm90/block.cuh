@@ -27,48 +27,27 @@ struct Position {
 /// on into the activations; those rows of the result are never used.
 struct Block {
   unsigned base;  ///< 1024-byte aligned
-  int cluster;
-  int rank;  ///< in the cluster
-  int ranks;
+  int index = static_cast<int>(blockIdx.x);
+  int count = static_cast<int>(gridDim.x);
 
-  __device__ Block(void* shared, int ranks_) : ranks(ranks_) {
-    base = (shared_address(shared) + 1023) & ~1023u;
-    cluster = static_cast<int>(blockIdx.x) / ranks;
-    rank = static_cast<int>(blockIdx.x) % ranks;
-  }
+  __device__ explicit Block(void* shared) : base((shared_address(shared) + 1023) & ~1023u) {}
   __device__ unsigned full(int slot) const { return base + 8 * slot; }
   __device__ unsigned empty(int slot) const { return base + 8 * (most_slots + slot); }
   __device__ unsigned activations_full(int stage) const { return base + 8 * (2 * most_slots + stage); }
   __device__ unsigned activations_empty(int stage) const {
     return base + 8 * (2 * most_slots + most_activation_stages + stage);
   }
-  /// All warps of the cluster have done their multiplications: partial sums may overwrite the rings.
-  __device__ unsigned exchange_open() const {
-    return base + 8 * (2 * most_slots + 2 * most_activation_stages);
-  }
-  __device__ unsigned partials_full() const { return exchange_open() + 8; }
-  /// This block's warps have read the partial sums.
-  __device__ unsigned exchange_over() const { return exchange_open() + 16; }
-
-  __device__ unsigned slot(Parameters const& p, int index) const {
-    return base + barrier_bytes + index * p.slot_bytes;
+  __device__ unsigned slot(Parameters const& p, int i) const {
+    return base + barrier_bytes + i * p.slot_bytes;
   }
   __device__ unsigned activations(Parameters const& p, int stage) const {
     return slot(p, p.slots) + stage * p.activation_bytes;
   }
-
-  /// The stages of k that this block multiplies.
-  __device__ Range stages(Cut const& cut) const { return part(cut.stages, ranks, rank); }
-  /// The i-th of them. Clusters that start at different places spread their loads, and a late producer holds
-  /// up few of them at once.
-  __device__ int stage(Parameters const& p, Range range, int i) const {
-    if (!p.rotate) return range.begin + i;
-    int const turned = i + part(range.size(), p.clusters, cluster).begin;
-    return range.begin + (turned < range.size() ? turned : turned - range.size());
+  __device__ Range unit(Cut const& cut, int wave, int tile) const {
+    return cut.unit(wave, count, index, tile);
   }
 };
-static_assert(8 * (2 * most_slots + 2 * most_activation_stages + 3) <= barrier_bytes,
-              "barriers overlap slots");
+static_assert(8 * 2 * (most_slots + most_activation_stages) <= barrier_bytes, "barriers overlap slots");
 
 /// Ends the calling thread, late: loads that are on their way must land in shared memory that still is there,
 /// and blocks of a cluster, which notice a stall within a millisecond of each other, may be reaching into it.

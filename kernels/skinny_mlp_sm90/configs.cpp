@@ -9,23 +9,31 @@ namespace {
 
 constexpr int usual_processors = 132;
 
+struct Kernel {
+  int token_tile, share, warpgroups, tiles;
+};
+struct Rings {
+  int first_depth, second_depth, activation_depth, activation_stages;
+};
+
 /// Tiles of a GEMM so that a unit's rows fit the warpgroups, as few as can be.
-int tiles_for(int rows, Config const& config) {
-  int const each = rows / (usual_processors / config.cluster);
-  return std::min(config.tiles, each / (config.warpgroups * 64) + 1);
+int tiles_for(int rows, Kernel const& kernel) {
+  int const each = rows / (usual_processors / kernel.share * kernel.share);
+  return each >= kernel.warpgroups * 64 ? kernel.tiles : 1;
 }
 
-Config base(mlp::Shape const& shape, int token_tile, int cluster, int warpgroups, int depth, int stages) {
+Config config_of(mlp::Shape const& shape, Kernel const& kernel, Rings const& rings) {
   Config config;
-  config.token_tile = token_tile;
-  config.cluster = cluster;
-  config.warpgroups = warpgroups;
-  config.tiles = 2;
-  config.first_tiles = tiles_for(shape.hidden * (shape.form == mlp::Form::swiglu ? 2 : 1), config);
-  config.second_tiles = tiles_for(shape.model, config);
-  config.first_depth = depth;
-  config.second_depth = depth;
-  config.activation_stages = stages;
+  config.token_tile = kernel.token_tile;
+  config.share = kernel.share;
+  config.warpgroups = kernel.warpgroups;
+  config.tiles = kernel.tiles;
+  config.first_tiles = tiles_for(shape.hidden * (shape.form == mlp::Form::swiglu ? 2 : 1), kernel);
+  config.second_tiles = tiles_for(shape.model, kernel);
+  config.first_depth = rings.first_depth;
+  config.second_depth = rings.second_depth;
+  config.activation_depth = rings.activation_depth;
+  config.activation_stages = rings.activation_stages;
   return config;
 }
 
@@ -33,24 +41,25 @@ Config base(mlp::Shape const& shape, int token_tile, int cluster, int warpgroups
 
 std::vector<Config> configs(mlp::Shape const& shape) {
   std::vector<Config> list;
-  int const tokens = shape.tokens;
-  auto add = [&](Config config) {
-    // Many rows and a cluster: partial sums of two tiles may not fit before the last wave.
-    if (!can_implement(shape, config)) config.first_tiles = 1;
-    if (!can_implement(shape, config)) config.second_tiles = 1;
-    if (can_implement(shape, config)) list.push_back(config);
+  auto add = [&](Kernel const& kernel, std::initializer_list<Rings> rings) {
+    for (Rings const& one : rings)
+      if (auto const config = config_of(shape, kernel, one); can_implement(shape, config))
+        list.push_back(config);
   };
-  if (tokens <= 8) add(base(shape, 8, 1, 1, 4, 8));
-  if (tokens > 8 && tokens <= 16) add(base(shape, 16, 1, 1, 4, 6));
+  int const tokens = shape.tokens;
+  if (tokens <= 8) add({8, 1, 1, 2}, {{4, 4, 4, 8}, {6, 4, 2, 12}, {6, 6, 2, 12}});
+  if (tokens > 8 && tokens <= 16) add({16, 1, 1, 2}, {{4, 4, 4, 6}, {6, 4, 2, 8}, {6, 6, 2, 8}});
   if (tokens > 16 && tokens <= 32) {
-    add(base(shape, 32, 2, 2, 2, 6));
-    add(base(shape, 32, 1, 1, 2, 6));
+    add({32, 2, 1, 2}, {{4, 4, 2, 6}, {4, 4, 4, 4}});
+    add({32, 1, 1, 2}, {{4, 4, 2, 6}});
   }
-  if (tokens > 32 && tokens <= 64) add(base(shape, 64, 2, 2, 2, 4));
-  if (tokens > 32 && tokens <= 64) add(base(shape, 64, 4, 3, 1, 8));
+  if (tokens > 32 && tokens <= 64) {
+    add({64, 2, 1, 2}, {{4, 4, 1, 10}, {4, 4, 2, 5}, {4, 4, 1, 8}});
+    add({64, 4, 1, 2}, {{4, 4, 1, 10}});
+  }
   if (tokens > 64) {
-    add(base(shape, 128, 4, 3, 1, 5));
-    add(base(shape, 128, 4, 3, 1, 6));
+    add({128, 4, 1, 2}, {{4, 4, 1, 7}, {4, 4, 1, 6}, {2, 2, 1, 7}});
+    add({128, 2, 1, 2}, {{4, 4, 1, 6}, {2, 2, 1, 7}});
   }
   return list;
 }

@@ -64,28 +64,6 @@ __device__ inline void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-/// Stores into another block's shared memory; the 16 bytes count at that block's barrier.
-__device__ inline void store_remote(unsigned address, unsigned barrier, float a, float b, float c, float d) {
-  asm volatile(
-      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
-          address),
-      "r"(__float_as_uint(a)), "r"(__float_as_uint(b)), "r"(__float_as_uint(c)), "r"(__float_as_uint(d)),
-      "r"(barrier)
-      : "memory");
-}
-__device__ inline float4 load_shared(unsigned address) {
-  float4 v;
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-               : "r"(address)
-               : "memory");
-  return v;
-}
-/// Between ordinary accesses to shared memory and those of the copy engine.
-__device__ inline void fence_proxy_async_shared() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
 // ---- bulk loads
 
 __device__ inline void prefetch(CUtensorMap const& map) {
@@ -112,6 +90,15 @@ __device__ inline void load_box(unsigned to, CUtensorMap const& map, int x, int 
       "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
 }
+/// Into the same place of every block of the cluster whose bit is set in `blocks`, counted at their barriers.
+__device__ inline void load_box_to_many(unsigned to, CUtensorMap const& map, int x, int y, int z,
+                                        unsigned barrier, unsigned blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(static_cast<unsigned short>(blocks))
+      : "memory");
+}
 
 // ---- warpgroups
 
@@ -128,14 +115,6 @@ template <int Count>
 __device__ inline void settle(float (&sums)[Count]) {
 #pragma unroll
   for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(sums[i])::"memory");
-}
-template <int Registers>
-__device__ inline void take_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
-}
-template <int Registers>
-__device__ inline void give_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
 }
 
 /// Describes an operand in shared memory: rows of 128 bytes, swizzled in patterns of 8 rows, 1024-byte

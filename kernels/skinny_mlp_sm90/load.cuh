@@ -23,16 +23,14 @@ __device__ inline void load_weights(Parameters const& p, Block const& block, int
     Cut const& cut = second ? p.second : p.first;
     CUtensorMap const& map = second ? p.second_weights : p.first_weights;
     int const wave = second ? job - p.first.waves : job;
-    Range const range = block.stages(cut);
     int const depth = cut.stage_depth;
     unsigned const bytes = static_cast<unsigned>(depth * cut.box_rows * 128);
     unsigned const pitch = static_cast<unsigned>(cut.slot_rows * 128);
-    for (int i = 0; i < range.size(); ++i) {
-      int const k = block.stage(p, range, i) * depth;
+    for (int k = 0; k < cut.stages * depth; k += depth) {
       for (int tile = 0; tile < cut.tiles; ++tile) {
         if (turn == warp) {
           wait_barrier(block.empty(slot.index), slot.parity, p.watch.record);
-          int const row = cut.unit(wave, p.clusters, block.cluster, tile).begin * cut.rows_per_feature;
+          int const row = block.unit(cut, wave, tile).begin * cut.rows_per_feature;
           unsigned const barrier = block.full(slot.index);
           unsigned const to = block.slot(p, slot.index);
           barrier_expect(barrier, bytes);
@@ -46,70 +44,77 @@ __device__ inline void load_weights(Parameters const& p, Block const& block, int
   }
 }
 
-/// Waits for the k-blocks of stages of the second GEMM. All lanes of one warp call.
+/// Waits for the hidden features that the second GEMM sums over, in their order. All lanes of one warp call.
 class HiddenFeatures {
  public:
   __device__ HiddenFeatures(Parameters const& p, unsigned long long launches)
-      : p_(p), parts_(static_cast<unsigned>(launches + 1) * parts_of_feature) {}
+      : p_(p), posts_(static_cast<unsigned>(launches + 1)) {}
 
-  /// Comes back when the k-blocks of the stage are complete in memory.
-  __device__ void wait(int stage) const {
-    Cut const& cut = p_.second;
-    int const lane = static_cast<int>(threadIdx.x % 32);
-    int const end = min((stage + 1) * cut.stage_depth, cut.depth_blocks());
-    for (int k = stage * cut.stage_depth; k < end; k += 32) wait_block(k + lane < end ? k + lane : -1);
+  /// Comes back when the k-blocks before `end` are complete in memory. Looks at 32 at once, so that most
+  /// calls find that they are.
+  __device__ void wait(int end) {
+    end = min(end, p_.second.depth_blocks());
+    if (ready_ >= end) return;
+    auto patience = p_.watch.begin();
+    for (;;) {
+      int const k = ready_ + static_cast<int>(threadIdx.x % 32);
+      int const features = min(depth_block, p_.second.depth - k * depth_block);
+      unsigned const expected = posts_ * static_cast<unsigned>(features);
+      unsigned const seen = features > 0 ? load_acquire<Scope::device>(p_.semaphores + k) : expected;
+      unsigned const late = __ballot_sync(~0u, !reached(seen, expected));
+      ready_ += late == 0 ? 32 : __ffs(late) - 1;
+      if (ready_ >= end) break;
+      // The first that is late asks whether to go on.
+      bool const go_on = k != ready_ || p_.watch.go_on(patience, {p_.stage, static_cast<int>(blockIdx.x), k},
+                                                       seen, expected);
+      if (!__all_sync(~0u, go_on)) leave_after_stall();
+    }
     fence_proxy_async();
     __syncwarp();
   }
 
  private:
-  // -1: none.
-  __device__ void wait_block(int k) const {
-    unsigned const expected =
-        parts_ * static_cast<unsigned>(min(depth_block, p_.second.depth - k * depth_block));
-    auto patience = p_.watch.begin();
-    for (;;) {
-      unsigned const seen = k < 0 ? expected : load_acquire<Scope::device>(p_.semaphores + k);
-      bool const ready = reached(seen, expected);
-      if (__all_sync(~0u, ready)) return;
-      bool const go_on =
-          ready || p_.watch.go_on(patience, {p_.stage, static_cast<int>(blockIdx.x), k}, seen, expected);
-      if (__any_sync(~0u, !go_on)) leave_after_stall();
-    }
-  }
-
   Parameters const& p_;
-  unsigned parts_;
+  unsigned posts_;
+  int ready_ = 0;
 };
 
+/// The `Share` blocks of a cluster multiply the same activations: each loads a part of the tokens for all.
 /// All lanes of one warp call.
-__device__ inline void load_activations(Parameters const& p, Block const& block, int token_tile) {
+template <int TokenTile, int Share>
+__device__ void load_activations(Parameters const& p, Block const& block) {
+  constexpr int rows = TokenTile / Share;
+  constexpr unsigned block_bytes = TokenTile * 128;
+  int const rank = block.index % Share;
+  int const depth = p.activation_depth;
   bool const leader = threadIdx.x % 32 == 0;
   pdl_wait();
-  HiddenFeatures const hidden(p, load_counter(p.launches));
+  HiddenFeatures hidden(p, load_counter(p.launches));
   Position stage{0, 1};
   for (int job = 0; job < p.first.waves + p.second.waves; ++job) {
     bool const second = job >= p.first.waves;
     Cut const& cut = second ? p.second : p.first;
     CUtensorMap const& map = second ? p.hidden : p.input;
     bool const whole = second ? p.second_whole : p.first_whole;
-    Range const range = block.stages(cut);
-    unsigned const block_bytes = static_cast<unsigned>(token_tile * 128);
-    // The exchange of the job before lies over the ring of activations.
-    if (block.ranks > 1 && job > 0) wait_barrier(block.exchange_over(), (job - 1) & 1, p.watch.record);
-    for (int i = 0; i < range.size(); ++i) {
-      int const k = block.stage(p, range, i);
-      if (job == p.first.waves) hidden.wait(k);
+    for (int k = 0; k < cut.stages * cut.stage_depth; k += depth) {
+      if (second) hidden.wait(k + depth);
       if (leader) {
-        wait_barrier(block.activations_empty(stage.index), stage.parity, p.watch.record);
+        wait_barrier<(Share > 1)>(block.activations_empty(stage.index), stage.parity, p.watch.record);
         unsigned const barrier = block.activations_full(stage.index);
-        unsigned const to = block.activations(p, stage.index);
-        barrier_expect(barrier, cut.stage_depth * block_bytes);
-        if (whole)
-          load_box(to, map, 0, 0, k * cut.stage_depth, barrier);
-        else
-          for (int b = 0; b < cut.stage_depth; ++b)
-            load_box(to + b * block_bytes, map, (k * cut.stage_depth + b) * depth_block, 0, 0, barrier);
+        unsigned const to = block.activations(p, stage.index) + rank * rows * 128;
+        barrier_expect(barrier, depth * block_bytes);
+        if (Share == 1 && whole) {
+          load_box(to, map, 0, 0, k, barrier);
+        } else {
+          for (int b = 0; b < depth; ++b) {
+            int const x = whole ? 0 : (k + b) * depth_block;
+            int const z = whole ? k + b : 0;
+            if constexpr (Share > 1)
+              load_box_to_many(to + b * block_bytes, map, x, rank * rows, z, barrier, (1u << Share) - 1);
+            else
+              load_box(to + b * block_bytes, map, x, 0, z, barrier);
+          }
+        }
       }
       __syncwarp();
       stage.next(p.activation_stages);

@@ -22,15 +22,14 @@ struct Parameters {
   unsigned long long* launches = nullptr;  ///< complete ones of this workspace
   unsigned* semaphores = nullptr;          ///< one for each k-block of the second GEMM
   int tokens = 0;
-  int clusters = 0;
   int slots = 0;
   int slot_bytes = 0;
+  int activation_depth = 0;  ///< k-blocks to a stage of activations; divides both stage_depth
   int activation_stages = 0;
   int activation_bytes = 0;  ///< of one stage
-  bool first_whole = true;   ///< the depth is a multiple of 64: one load brings a stage of activations
+  bool first_whole = true;   ///< the depth is a multiple of 64
   bool second_whole = true;
   bool gated = false;
-  bool rotate = false;
   int stage = 0;
   DeadlineWatch<> watch;
 };
@@ -40,15 +39,10 @@ constexpr int most_activation_stages = 16;
 constexpr int producer_warps = 4;  ///< three for weights, one for activations
 constexpr int barrier_bytes = 1024;
 
-/// Bytes of the rings' part in which a cluster's blocks exchange partial sums.
-constexpr int exchange_bytes(int token_tile, int cluster, int warpgroups, int tiles) {
-  return (cluster - 1) * tiles * warpgroups * 128 * (token_tile / 2 / cluster) * 4;
-}
-
 /// One compiled kernel.
 struct Instance {
   int token_tile = 0;
-  int cluster = 0;
+  int share = 0;
   int warpgroups = 0;
   int tiles = 0;
   void const* bf16 = nullptr;

@@ -35,7 +35,7 @@ std::vector<Instance> const& instances() {
 
 Instance const* find(Config const& config) {
   for (Instance const& one : instances())
-    if (one.token_tile == config.token_tile && one.cluster == config.cluster &&
+    if (one.token_tile == config.token_tile && one.share == config.share &&
         one.warpgroups == config.warpgroups && one.tiles == config.tiles)
       return &one;
   return nullptr;
@@ -47,13 +47,17 @@ int most_rows(Config const& config) { return std::min(256, config.warpgroups * 6
 
 int fewest_waves(int features, int rows, int tiles, Config const& config) {
   int const largest = std::max(1, most_rows(config) / rows);  // features of a unit
-  int const each = config.clusters * tiles * largest;
+  int const each = config.blocks * tiles * largest;
   return (features + each - 1) / each;
 }
 
 /// Fills in what the configuration leaves open, but not the slots.
 Config complete(mlp::Shape const& shape, Config config) {
-  if (config.clusters == 0) config.clusters = usual_processors / config.cluster;
+  if (config.blocks == 0) config.blocks = usual_processors / config.share * config.share;
+  // Every block has to have hidden features: the last post shows that all have read the count of launches.
+  int const waves = std::max(config.first_waves, 1);
+  int const most = shape.hidden / (waves * config.first_tiles) / config.share * config.share;
+  config.blocks = std::max(config.share, std::min(config.blocks, most));
   if (config.first_waves == 0)
     config.first_waves = fewest_waves(shape.hidden, rows_per_feature(shape), config.first_tiles, config);
   if (config.second_waves == 0)
@@ -63,10 +67,10 @@ Config complete(mlp::Shape const& shape, Config config) {
 
 Cut first_cut(mlp::Shape const& shape, Config const& c) {
   return make_cut(shape.hidden, rows_per_feature(shape), shape.model, c.first_waves, c.first_tiles,
-                  c.first_depth, c.clusters);
+                  c.first_depth, c.blocks);
 }
 Cut second_cut(mlp::Shape const& shape, Config const& c) {
-  return make_cut(shape.model, 1, shape.hidden, c.second_waves, c.second_tiles, c.second_depth, c.clusters);
+  return make_cut(shape.model, 1, shape.hidden, c.second_waves, c.second_tiles, c.second_depth, c.blocks);
 }
 
 /// Bytes of shared memory.
@@ -82,15 +86,13 @@ Layout layout_of(mlp::Shape const& shape, Config const& c) {
   Cut const second = second_cut(shape, c);
   Layout layout;
   layout.slot = 128 * std::max(first.slot_rows * first.stage_depth, second.slot_rows * second.stage_depth);
-  layout.activation = 128 * c.token_tile * std::max(c.first_depth, c.second_depth);
+  layout.activation = 128 * c.token_tile * c.activation_depth;
   int const fixed = barrier_bytes + 1024 + layout.activation * c.activation_stages;
   int const room = std::max(0, most_shared_bytes - fixed) / layout.slot;
   layout.slots = c.slots > 0 ? c.slots : std::min(room, most_slots);
   layout.total = fixed + layout.slots * layout.slot;
   return layout;
 }
-
-bool depth_is_compiled(int depth) { return (depth >= 1 && depth <= 4) || depth == 6; }
 
 char const* refuse_shape(mlp::Shape const& shape) {
   if (shape.tokens < 1 || shape.tokens > most_tokens) return "tokens must be 1...128";
@@ -101,20 +103,24 @@ char const* refuse_shape(mlp::Shape const& shape) {
 }
 
 char const* refuse_config(mlp::Shape const& shape, Config const& c) {
-  if (find(c) == nullptr) return "no kernel is compiled for this token_tile, cluster, warpgroups and tiles";
+  if (find(c) == nullptr) return "no kernel is compiled for this token_tile, share, warpgroups and tiles";
   if (c.token_tile < shape.tokens) return "token_tile must hold all tokens";
-  if (c.first_tiles < 1 || c.second_tiles < 1 || c.first_tiles > c.tiles || c.second_tiles > c.tiles)
-    return "first_tiles and second_tiles must be 1...tiles";
   // The kernel is compiled for one tile and for all of them.
   if ((c.first_tiles != 1 && c.first_tiles != c.tiles) || (c.second_tiles != 1 && c.second_tiles != c.tiles))
     return "first_tiles and second_tiles must be 1 or tiles";
-  if (!depth_is_compiled(c.first_depth) || !depth_is_compiled(c.second_depth))
-    return "first_depth and second_depth must be 1, 2, 3, 4 or 6";
+  if (c.activation_depth != 1 && c.activation_depth != 2 && c.activation_depth != 4)
+    return "activation_depth must be 1, 2 or 4";
+  for (int const depth : {c.first_depth, c.second_depth})
+    if (depth < 1 || depth > 16 || depth % c.activation_depth != 0)
+      return "first_depth and second_depth must be 1...16 and multiples of activation_depth";
   if (c.first_waves < 1 || c.second_waves < 1 || c.first_waves > 1024 || c.second_waves > 1024)
     return "first_waves and second_waves must be 0...1024";
   if (c.activation_stages < 2 || c.activation_stages > most_activation_stages)
     return "activation_stages must be 2...16";
-  if (c.clusters < 1 || c.clusters > 4096) return "clusters must be 0...4096";
+  if (c.blocks < 1 || c.blocks > 4096 || c.blocks % c.share != 0)
+    return "blocks must be 0...4096 and a multiple of share";
+  if (c.blocks * c.first_waves * c.first_tiles > shape.hidden)
+    return "there are more blocks, waves and tiles than hidden features";
   return nullptr;
 }
 
@@ -122,18 +128,13 @@ char const* refuse_memory(mlp::Shape const& shape, Config const& c) {
   if (first_cut(shape, c).box_rows > most_rows(c) || second_cut(shape, c).box_rows > most_rows(c))
     return "a block has more rows than its warpgroups multiply: more waves or tiles are needed";
   Layout const layout = layout_of(shape, c);
-  if (layout.slots < 2 || layout.slots > most_slots || layout.total > most_shared_bytes)
+  // A block multiplies all tiles of a stage at once.
+  if (layout.slots < std::max({2, c.first_tiles, c.second_tiles}) || layout.slots > most_slots ||
+      layout.total > most_shared_bytes)
     return "the rings do not fit shared memory: fewer stages or slots, or less depth";
-  int const activations = layout.activation * c.activation_stages;
   // Reads that run on behind the last slot.
-  if (activations < 56 * 128) return "the ring of activations is too small: more activation_stages";
-  auto const exchange = [&](int tiles) {
-    return exchange_bytes(c.token_tile, c.cluster, c.warpgroups, tiles);
-  };
-  if (activations < exchange(c.first_tiles) ||
-      (c.second_waves > 1 && activations < exchange(c.second_tiles)) ||
-      activations + layout.slots * layout.slot < exchange(c.second_tiles))
-    return "partial sums do not fit the ring of activations: more activation_stages or fewer tiles";
+  if (layout.activation * c.activation_stages < 56 * 128)
+    return "the ring of activations is too small: more activation_stages";
   return nullptr;
 }
 
@@ -146,15 +147,15 @@ struct Attributes {
   cudaLaunchAttribute list[2];
   cudaLaunchConfig_t config{};
   Attributes(Plan const& plan, bool programmatic, cudaStream_t stream) {
-    config.gridDim = dim3(static_cast<unsigned>(plan.blocks));
+    config.gridDim = dim3(static_cast<unsigned>(plan.config.blocks));
     config.blockDim = dim3(static_cast<unsigned>(plan.threads));
     config.dynamicSmemBytes = static_cast<std::size_t>(plan.shared_bytes);
     config.stream = stream;
     config.attrs = list;
-    if (plan.config.cluster > 1) {
+    if (plan.config.share > 1) {
       auto& attribute = list[config.numAttrs++];
       attribute.id = cudaLaunchAttributeClusterDimension;
-      attribute.val.clusterDim = {static_cast<unsigned>(plan.config.cluster), 1, 1};
+      attribute.val.clusterDim = {static_cast<unsigned>(plan.config.share), 1, 1};
     }
     if (programmatic) {
       auto& attribute = list[config.numAttrs++];
@@ -164,22 +165,23 @@ struct Attributes {
   }
 };
 
-/// Clusters that are resident at once; 0 if none is.
-cudaError_t resident_clusters(void const* function, Plan const& plan, int* clusters) {
-  if (plan.config.cluster > 1) {
+/// Blocks that are resident at once; 0 if none is.
+cudaError_t resident_blocks(void const* function, Plan const& plan, int* blocks) {
+  if (plan.config.share > 1) {
     Attributes launch(plan, false, nullptr);
-    return cudaOccupancyMaxActiveClusters(clusters, function, &launch.config);
+    auto const e = cudaOccupancyMaxActiveClusters(blocks, function, &launch.config);
+    *blocks *= plan.config.share;
+    return e;
   }
   int device = 0;
   int processors = 0;
-  int blocks = 0;
   if (auto const e = cudaGetDevice(&device); e != cudaSuccess) return e;
   if (auto const e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
       e != cudaSuccess)
     return e;
-  auto const e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, plan.threads,
+  auto const e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, plan.threads,
                                                                static_cast<std::size_t>(plan.shared_bytes));
-  *clusters = std::min(blocks, 1) * processors;
+  *blocks = std::min(*blocks, 1) * processors;
   return e;
 }
 
@@ -187,9 +189,9 @@ cudaError_t resident_clusters(void const* function, Plan const& plan, int* clust
 
 char const* refusal(mlp::Shape const& shape, Config const& config) {
   if (auto const why = refuse_shape(shape)) return why;
-  if (config.cluster < 1 || config.clusters < 0 || config.slots < 0) return "no field may be negative";
-  if (config.first_tiles < 1 || config.second_tiles < 1 || config.warpgroups < 1)
-    return "tiles and warpgroups must be positive";
+  if (config.share < 1 || config.first_tiles < 1 || config.second_tiles < 1 || config.warpgroups < 1)
+    return "share, warpgroups and tiles must be positive";
+  if (config.blocks < 0 || config.slots < 0 || config.first_waves < 0) return "no field may be negative";
   Config const full = complete(shape, config);
   if (auto const why = refuse_config(shape, full)) return why;
   return refuse_memory(shape, full);
@@ -200,7 +202,7 @@ cudaError_t prepare(mlp::Shape const& shape, Config const& config, Plan* plan) {
   void const* const function = function_of(shape, config);
   auto fill = [&](Config const& c) {
     Layout const layout = layout_of(shape, c);
-    *plan = {shape, c, c.clusters * c.cluster, c.warpgroups * 128 + producer_warps * 32, layout.total};
+    *plan = {shape, c, c.warpgroups * 128 + producer_warps * 32, layout.total};
     plan->config.slots = layout.slots;
   };
   if (auto const e =
@@ -210,13 +212,13 @@ cudaError_t prepare(mlp::Shape const& shape, Config const& config, Plan* plan) {
   cudaFuncAttributes attributes;  // asking loads the code
   if (auto const e = cudaFuncGetAttributes(&attributes, function); e != cudaSuccess) return e;
   fill(complete(shape, config));
-  int clusters = 0;
+  int blocks = 0;
   // With all the shared memory that a block may have: an answer that does not depend on the rings.
   plan->shared_bytes = most_shared_bytes;
-  if (auto const e = resident_clusters(function, *plan, &clusters); e != cudaSuccess) return e;
-  if (clusters < 1 || clusters < config.clusters) return cudaErrorNotSupported;
+  if (auto const e = resident_blocks(function, *plan, &blocks); e != cudaSuccess) return e;
+  if (blocks < 1 || blocks < config.blocks) return cudaErrorNotSupported;
   Config real = config;
-  if (real.clusters == 0) real.clusters = clusters;
+  if (real.blocks == 0) real.blocks = blocks;
   if (refusal(shape, real) != nullptr) return cudaErrorNotSupported;
   fill(complete(shape, real));
   return cudaSuccess;
@@ -230,7 +232,7 @@ cudaError_t launch(Plan const& plan, Call const& call, cudaStream_t stream) {
   auto const& shape = plan.shape;
   auto const& config = plan.config;
   auto const& buffers = call.buffers;
-  if (plan.blocks == 0 || call.watch.record == nullptr || call.watch.nanoseconds == 0)
+  if (plan.config.blocks == 0 || call.watch.record == nullptr || call.watch.nanoseconds == 0)
     return cudaErrorInvalidValue;
   auto aligned = [](void const* pointer, std::uintptr_t to) {
     return pointer != nullptr && reinterpret_cast<std::uintptr_t>(pointer) % to == 0;
@@ -249,25 +251,22 @@ cudaError_t launch(Plan const& plan, Call const& call, cudaStream_t stream) {
   p.launches = reinterpret_cast<unsigned long long*>(call.workspace);
   p.semaphores = call.workspace + launches_words;
   p.tokens = shape.tokens;
-  p.clusters = config.clusters;
   p.slots = layout.slots;
   p.slot_bytes = layout.slot;
+  p.activation_depth = config.activation_depth;
   p.activation_stages = config.activation_stages;
   p.activation_bytes = layout.activation;
   p.first_whole = shape.model % depth_block == 0;
   p.second_whole = shape.hidden % depth_block == 0;
   p.gated = shape.form == mlp::Form::swiglu;
-  p.rotate = config.rotate;
   p.stage = call.stage;
   p.watch = call.watch;
   bool const maps =
       weights_map(&p.first_weights, shape.type, buffers.w1, shape.hidden * rows_per_feature(shape),
                   shape.model, p.first.box_rows) &&
       weights_map(&p.second_weights, shape.type, buffers.w2, shape.model, shape.hidden, p.second.box_rows) &&
-      activations_map(&p.input, shape.type, buffers.x, shape.tokens, shape.model, config.token_tile,
-                      config.first_depth) &&
-      activations_map(&p.hidden, shape.type, buffers.h, shape.tokens, shape.hidden, config.token_tile,
-                      config.second_depth);
+      activations_map(&p.input, shape.type, buffers.x, shape.tokens, shape.model, config) &&
+      activations_map(&p.hidden, shape.type, buffers.h, shape.tokens, shape.hidden, config);
   if (!maps) return cudaErrorInvalidValue;
   Attributes const attributes(plan, call.programmatic, stream);
   void* parameters[] = {&p};
@@ -276,25 +275,22 @@ cudaError_t launch(Plan const& plan, Call const& call, cudaStream_t stream) {
 
 std::string to_string(Config const& c) {
   auto text = [](int value) { return std::to_string(value); };
-  std::string result = "n" + text(c.token_tile) + " c" + text(c.cluster) + " w" + text(c.warpgroups) + " t" +
-                       text(c.tiles) + ": " + text(c.first_tiles) + "+" + text(c.second_tiles) + " tiles, " +
-                       text(c.first_waves) + "+" + text(c.second_waves) + " waves, " + text(c.first_depth) +
-                       "+" + text(c.second_depth) + " deep, " + text(c.slots) + " slots, " +
-                       text(c.activation_stages) + " stages";
-  if (!c.rotate) result += ", not rotated";
-  if (c.clusters > 0) result += ", " + text(c.clusters) + " clusters";
-  return result;
+  auto pair = [&](int first, int second) { return text(first) + "+" + text(second); };
+  return "n" + text(c.token_tile) + " s" + text(c.share) + " w" + text(c.warpgroups) + " t" + text(c.tiles) +
+         ": " + pair(c.first_tiles, c.second_tiles) + " tiles, " + pair(c.first_waves, c.second_waves) +
+         " waves, " + pair(c.first_depth, c.second_depth) + " deep, " + text(c.slots) + " slots, " +
+         text(c.activation_stages) + "x" + text(c.activation_depth) + " activations, " + text(c.blocks) +
+         " blocks";
 }
 
 std::string explain(StallRecord const& record, Plan const& plan) {
   if (record.state == 0) return {};
   int const begin = static_cast<int>(record.semaphore) * depth_block;
   int const end = std::min(begin + depth_block, plan.shape.hidden);
-  unsigned const parts = static_cast<unsigned>((end - begin) * parts_of_feature);
-  unsigned const missing = record.expected - record.seen;
+  unsigned const features = static_cast<unsigned>(end - begin);
   return "block " + std::to_string(record.tile) + " waits for hidden features " + std::to_string(begin) +
-         "..." + std::to_string(end - 1) + ": " + std::to_string(parts - missing) + " of " +
-         std::to_string(parts) + " parts posted; gave up after " +
+         "..." + std::to_string(end - 1) + ": " + std::to_string(features - (record.expected - record.seen)) +
+         " of " + std::to_string(features) + " posted; gave up after " +
          std::to_string(record.waited_ns / 1000000) + " ms";
 }
 

@@ -21,23 +21,23 @@ constexpr int most_tokens = 128;
 struct Config {
   // Which compiled kernel.
   int token_tile = 8;  ///< 8, 16, 32, 64 or 128 columns of the matrix instruction; at least the tokens
-  int cluster = 1;     ///< blocks with the same weight rows that split the sum over k: 1, 2 or 4
+  int share = 1;       ///< blocks of a cluster that load activations once for all of them: 1, 2 or 4
   int warpgroups = 1;  ///< 64 rows of weights each
-  int tiles = 1;       ///< most units of rows that a block multiplies with one load of activations: 1 or 2
+  int tiles = 2;       ///< most units of rows that a block multiplies with one load of activations
   // The rest is read at run time.
-  int first_tiles = 1;  ///< of the first GEMM; at most `tiles`
+  int first_tiles = 1;  ///< of the first GEMM; 1 or `tiles`
   int second_tiles = 1;
   int first_waves = 0;  ///< parts of the features, one after the other, each of which streams the activations
   int second_waves = 0;  ///< once more; 0: as few as the rows allow
-  int first_depth = 1;   ///< k-blocks of 64 to a stage of the ring: 1, 2, 3, 4 or 6
-  int second_depth = 1;
-  int slots = 0;              ///< of the ring of weights; 0: as many as there is room for
-  int activation_stages = 4;  ///< of the ring of activations
-  bool rotate = false;        ///< clusters start at different k
-  int clusters = 0;           ///< in the grid; 0: as many as are resident at once
+  int first_depth = 4;   ///< k-blocks of 64 to a slot of the ring of weights: neighbours in memory
+  int second_depth = 4;
+  int slots = 0;             ///< of the ring of weights; 0: as many as there is room for
+  int activation_depth = 4;  ///< k-blocks to a stage of the ring of activations: 1, 2 or 4
+  int activation_stages = 4;
+  int blocks = 0;  ///< in the grid; 0: as many as are resident at once
 };
 
-/// "n16 c1 w1 t2: 1+2 tiles, 1+1 waves, 4+4 deep, 6 stages".
+/// "n16 s1 w1 t2: 1+2 tiles, 1+1 waves, 4+4 deep, 7 slots, 6x4 activations, 132 blocks".
 std::string to_string(Config const& config);
 
 /// What a tuner may try for this shape, best guess first. Empty if no kernel here is for it.
@@ -52,13 +52,12 @@ inline bool can_implement(mlp::Shape const& shape, Config const& config) {
 /// A shape and a configuration that this device can run.
 struct Plan {
   mlp::Shape shape;
-  Config config;  ///< with `slots` and `clusters` filled in
-  int blocks = 0;
+  Config config;  ///< with everything filled in
   int threads = 0;
   int shared_bytes = 0;
 };
 
-/// Loads the kernel's code, lets it use its shared memory and asks how many of its clusters are resident at
+/// Loads the kernel's code, lets it use its shared memory and asks how many of its blocks are resident at
 /// once. Call it before the first launch, per device; not while a stream is being captured.
 /// cudaErrorInvalidValue if refusal() has a reason, cudaErrorNotSupported if the device is not sm_90 or has
 /// no room.
@@ -93,7 +92,8 @@ struct Call {
 /// aligned.
 cudaError_t launch(Plan const& plan, Call const& call, cudaStream_t stream);
 
-/// "block 17 waits for hidden features 128...191: 504 of 512 parts posted"; empty if there is no stall.
+/// "block 17 waits for hidden features 128...191: 63 of 64 posted; gave up after 200 ms"; empty if there is
+/// no stall.
 std::string explain(StallRecord const& record, Plan const& plan);
 
 }  // namespace tessera::skinny_sm90

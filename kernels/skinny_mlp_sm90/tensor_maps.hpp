@@ -4,7 +4,7 @@
 
 #include <cuda.h>
 
-#include "kernels/mlp/problem.hpp"
+#include "skinny.hpp"
 
 namespace tessera::skinny_sm90 {
 
@@ -12,9 +12,9 @@ namespace tessera::skinny_sm90 {
 bool weights_map(CUtensorMap* map, mlp::ElementType type, void const* matrix, int rows, int depth,
                  int box_rows);
 
-/// Boxes of `token_tile` rows by `blocks` times 64 columns where the depth is a multiple of 64, else by 64
-/// columns: what lies behind the depth must read as zeros.
+/// Boxes of 64 columns by one block's share of the tokens. Where one block loads them all and the depth is a
+/// multiple of 64, a box is a whole stage; what lies behind another depth must read as zeros.
 bool activations_map(CUtensorMap* map, mlp::ElementType type, void const* matrix, int tokens, int depth,
-                     int token_tile, int blocks);
+                     Config const& config);
 
 }  // namespace tessera::skinny_sm90

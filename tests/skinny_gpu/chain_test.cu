@@ -137,9 +137,9 @@ TEST(SkinnyStall, MissingPostIsNamed) {
     EXPECT_EQ(record.state, 2u);
     EXPECT_EQ(record.stage, 1);
     EXPECT_EQ(record.semaphore, static_cast<long long>(late));
-    EXPECT_EQ(record.expected, 512u);
-    EXPECT_EQ(record.seen, 511u);
-    EXPECT_NE(explain(record, plan).find("waits for hidden features 576...639: 511 of 512 parts posted"),
+    EXPECT_EQ(record.expected, 64u);
+    EXPECT_EQ(record.seen, 63u);
+    EXPECT_NE(explain(record, plan).find("waits for hidden features 576...639: 63 of 64 posted"),
               std::string::npos)
         << explain(record, plan);
     std::printf("  after %.2f s: %s\n", took.count(), explain(record, plan).c_str());
@@ -172,7 +172,7 @@ TEST(SkinnyLaunch, RefusesWhatItCannotDo) {
   EXPECT_EQ(launch(plan, call, nullptr), cudaErrorInvalidValue);
   EXPECT_EQ(launch(Plan{}, good, nullptr), cudaErrorInvalidValue);
   Config too_many = configs(shapes[0]).front();
-  too_many.clusters = 4000;
+  too_many.blocks = 1300;
   EXPECT_EQ(prepare(shapes[0], too_many, &plan), cudaErrorNotSupported);
 }
 

@@ -12,15 +12,15 @@ using mlp::Form;
 
 TEST(SkinnyCuts, EveryRowBelongsToOneUnit) {
   for (int const features : {1, 8, 131, 132, 2752, 6144, 28672})
-    for (int const clusters : {1, 32, 33, 132})
+    for (int const blocks : {1, 32, 33, 132})
       for (int const waves : {1, 2, 3})
         for (int const tiles : {1, 2}) {
-          Cut const cut = make_cut(features, 2, 64, waves, tiles, 4, clusters);
+          Cut const cut = make_cut(features, 2, 64, waves, tiles, 4, blocks);
           int next = 0;
           for (int wave = 0; wave < waves; ++wave)
-            for (int cluster = 0; cluster < clusters; ++cluster)
+            for (int block = 0; block < blocks; ++block)
               for (int tile = 0; tile < tiles; ++tile) {
-                Range const unit = cut.unit(wave, clusters, cluster, tile);
+                Range const unit = cut.unit(wave, blocks, block, tile);
                 ASSERT_EQ(unit.begin, next);
                 ASSERT_LE(unit.size() * 2, cut.box_rows);
                 next = unit.end;
@@ -69,18 +69,19 @@ TEST(SkinnyConfigs, RefusesWithAReason) {
   shape.tokens = 17;
   EXPECT_STREQ(refusal(shape, config), "token_tile must hold all tokens");
   auto other = config;
-  other.cluster = 3;
+  other.share = 3;
   EXPECT_STREQ(refusal(good, other),
-               "no kernel is compiled for this token_tile, cluster, warpgroups and tiles");
+               "no kernel is compiled for this token_tile, share, warpgroups and tiles");
   other = config;
   other.first_depth = 5;
-  EXPECT_STREQ(refusal(good, other), "first_depth and second_depth must be 1, 2, 3, 4 or 6");
+  EXPECT_STREQ(refusal(good, other),
+               "first_depth and second_depth must be 1...16 and multiples of activation_depth");
   other = config;
   other.slots = 1;
   EXPECT_STREQ(refusal(good, other),
                "the rings do not fit shared memory: fewer stages or slots, or less depth");
   other = config;
-  other.clusters = 8;
+  other.blocks = 8;
   other.first_waves = 1;
   EXPECT_STREQ(refusal(good, other),
                "a block has more rows than its warpgroups multiply: more waves or tiles are needed");
