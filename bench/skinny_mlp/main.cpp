@@ -236,7 +236,8 @@ void measure(Bench const& bench, bench::Timer& timer, std::vector<Row>& rows) {
   std::vector<Variant*> running;
   for (Row& row : rows) {
     if (row.computes) row.error = worst_error(bench, row.variant);
-    if (!(row.error <= 2e-3)) {
+    // The library rounds gate and up before they meet.
+    if (!(row.error <= (row.variant.name == "cublasLt" ? 5e-3 : 2e-3))) {
       std::printf("  WRONG %s, %s: error %g\n", row.variant.name.c_str(), row.variant.detail.c_str(),
                   row.error);
       continue;

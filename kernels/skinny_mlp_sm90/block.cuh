@@ -59,12 +59,22 @@ __device__ inline void leave_after_stall() {
   __builtin_unreachable();
 }
 
-/// Waits for a barrier in shared memory. Does not come back if some block of the launch has met its deadline,
-/// which is kept where semaphores are polled: whatever else is late is late because of them.
-template <bool Cluster = false>
-__device__ inline void wait_barrier(unsigned barrier, unsigned parity, StallRecord const* record) {
-  for (unsigned tries = 1; !barrier_try<Cluster>(barrier, parity); ++tries)
-    if (tries % 16 == 0 && load_acquire<Scope::device>(&record->state) != 0) leave_after_stall();
+/// Waits for a barrier in shared memory; false after a stall. Such a wait is late only because a semaphore
+/// is, so it lets the waits for semaphores meet their deadline first.
+__device__ inline bool wait_until_stall(unsigned barrier, unsigned parity, Parameters const& p) {
+  if (barrier_try(barrier, parity)) return true;
+  DeadlineWatch<> const watch{p.watch.record, 4 * p.watch.nanoseconds};
+  auto patience = watch.begin();
+  for (unsigned tries = 1; !barrier_try(barrier, parity); ++tries)
+    if (tries % 16 == 0 &&
+        !watch.go_on(patience, {p.stage, static_cast<int>(blockIdx.x), no_semaphore}, 0, 0))
+      return false;
+  return true;
+}
+
+/// The same, but does not come back after a stall.
+__device__ inline void wait_barrier(unsigned barrier, unsigned parity, Parameters const& p) {
+  if (!wait_until_stall(barrier, parity, p)) leave_after_stall();
 }
 
 }  // namespace tessera::skinny_sm90

@@ -66,8 +66,7 @@ class Computer {
   template <int Used, int Depth>
   __device__ void multiply(Cut const& cut, Sums& sums) {
     int const parts = cut.stage_depth / Depth;
-    unsigned const weight_step = static_cast<unsigned>(cut.slot_rows * 128) >> 4;
-    constexpr unsigned activation_step = N * 128 >> 4;
+    int const pitch = cut.slot_rows * 128;
     int done_slot[Used];
     int done_stage = -1;
 #pragma unroll
@@ -75,18 +74,25 @@ class Computer {
 #pragma unroll 1
     for (int i = 0; i < cut.stages; ++i) {
       int slot[Used];
-      unsigned long long a[Used];
+      unsigned weights[Used];
 #pragma unroll
       for (int t = 0; t < Used; ++t) {
         slot[t] = slot_.index;
-        a[t] = operand(block_.slot(p_, slot_.index) + warpgroup_ * 64 * 128);
+        weights[t] = block_.slot(p_, slot_.index) + warpgroup_ * 64 * 128;
         wait(block_.full(slot_.index), slot_.parity);
         slot_.next(p_.slots);
       }
 #pragma unroll 1
       for (int part = 0; part < parts; ++part) {
         wait(block_.activations_full(stage_.index), stage_.parity);
-        unsigned long long const b = operand(block_.activations(p_, stage_.index));
+        unsigned a[Used][Depth];
+        unsigned const b = operand_place(block_.activations(p_, stage_.index));
+#pragma unroll
+        for (int t = 0; t < Used; ++t) {
+#pragma unroll
+          for (int d = 0; d < Depth; ++d) a[t][d] = operand_place(weights[t] + d * pitch);
+          weights[t] += Depth * pitch;
+        }
         multiply_fence();
 #pragma unroll
         for (int t = 0; t < Used; ++t)
@@ -94,8 +100,8 @@ class Computer {
           for (int d = 0; d < Depth; ++d)
 #pragma unroll
             for (int step = 0; step < 4; ++step)
-              Multiply<Element, N>::run(sums[t], a[t] + d * weight_step + 2 * step,
-                                        b + d * activation_step + 2 * step);
+              Multiply<Element, N>::run(sums[t], operand(a[t][d] + 2 * step),
+                                        operand(b + (d * N * 128 >> 4) + 2 * step));
         multiply_commit();
         multiply_wait<1>();
         release_stage(done_stage);
@@ -104,7 +110,6 @@ class Computer {
 #pragma unroll
         for (int t = 0; t < Used; ++t) {
           if (part == 0) release_slot(done_slot[t]);
-          a[t] += Depth * weight_step;
         }
       }
 #pragma unroll
@@ -137,10 +142,8 @@ class Computer {
     }
   }
 
-  // As wait_barrier(), but comes back after a stall.
   __device__ void wait(unsigned barrier, unsigned parity) {
-    for (unsigned tries = 1; !stalled_ && !barrier_try<false>(barrier, parity); ++tries)
-      if (tries % 16 == 0) stalled_ = load_acquire<Scope::device>(&p_.watch.record->state) != 0;
+    if (!stalled_) stalled_ = !wait_until_stall(barrier, parity, p_);
   }
 
   // After a stall nothing is released: the warps that load leave too.

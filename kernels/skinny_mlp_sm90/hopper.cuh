@@ -27,28 +27,19 @@ __device__ inline void barrier_expect(unsigned barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
-/// Arrives at the barrier of another block of the cluster; `barrier` is from in_block().
+/// Arrives at the barrier of another block of the cluster; `barrier` is from in_block(). Orders nothing of
+/// other kinds than the waiting copy engine sees: what matrix instructions have read.
 __device__ inline void barrier_arrive_remote(unsigned barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-/// Has the phase of this parity ended? May sleep for 20 us before it says no. `Cluster`: what blocks of
-/// the cluster wrote before they arrived is visible after a yes.
-template <bool Cluster>
+/// Has the phase of this parity ended? May sleep for 20 us before it says no.
 __device__ inline bool barrier_try(unsigned barrier, unsigned parity) {
   unsigned yes;
-  if constexpr (Cluster)
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2, 20000; "
-        "selp.u32 %0, 1, 0, p; }"
-        : "=r"(yes)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-  else
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2, 20000; selp.u32 %0, 1, 0, p; }"
-        : "=r"(yes)
-        : "r"(barrier), "r"(parity)
-        : "memory");
+  asm volatile(
+      "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2, 20000; selp.u32 %0, 1, 0, p; }"
+      : "=r"(yes)
+      : "r"(barrier), "r"(parity)
+      : "memory");
   return yes != 0;
 }
 
@@ -118,12 +109,16 @@ __device__ inline void settle(float (&sums)[Count]) {
 }
 
 /// Describes an operand in shared memory: rows of 128 bytes, swizzled in patterns of 8 rows, 1024-byte
-/// aligned. The sum over k moves on by 32 bytes a step of 16.
-__device__ inline unsigned long long operand(unsigned address) {
+/// aligned. `place` is from operand_place(); the sum over k moves on by 2 of its units a step of 16.
+__device__ inline unsigned long long operand(unsigned place) {
   constexpr unsigned long long pattern_stride = 1024 >> 4;
   constexpr unsigned long long swizzle_128 = 1;
-  return static_cast<unsigned long long>((address & 0x3FFFF) >> 4) | 1ULL << 16 | pattern_stride << 32 |
-         swizzle_128 << 62;
+  return (pattern_stride << 32 | swizzle_128 << 62) | place;
+}
+/// An address in units of 16 bytes. A shuffle makes it the same in all lanes for the compiler too: where it
+/// knows that, it computes descriptors in uniform registers, from which matrix instructions take them.
+__device__ inline unsigned operand_place(unsigned address) {
+  return __shfl_sync(~0u, ((address & 0x3FFFF) >> 4) | 1u << 16, 0);
 }
 
 }  // namespace tessera::skinny_sm90

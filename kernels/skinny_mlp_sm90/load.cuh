@@ -29,7 +29,7 @@ __device__ inline void load_weights(Parameters const& p, Block const& block, int
     for (int k = 0; k < cut.stages * depth; k += depth) {
       for (int tile = 0; tile < cut.tiles; ++tile) {
         if (turn == warp) {
-          wait_barrier(block.empty(slot.index), slot.parity, p.watch.record);
+          wait_barrier(block.empty(slot.index), slot.parity, p);
           int const row = block.unit(cut, wave, tile).begin * cut.rows_per_feature;
           unsigned const barrier = block.full(slot.index);
           unsigned const to = block.slot(p, slot.index);
@@ -99,7 +99,7 @@ __device__ void load_activations(Parameters const& p, Block const& block) {
     for (int k = 0; k < cut.stages * cut.stage_depth; k += depth) {
       if (second) hidden.wait(k + depth);
       if (leader) {
-        wait_barrier<(Share > 1)>(block.activations_empty(stage.index), stage.parity, p.watch.record);
+        wait_barrier(block.activations_empty(stage.index), stage.parity, p);
         unsigned const barrier = block.activations_full(stage.index);
         unsigned const to = block.activations(p, stage.index) + rank * rows * 128;
         barrier_expect(barrier, depth * block_bytes);

@@ -34,6 +34,8 @@ struct Parameters {
   DeadlineWatch<> watch;
 };
 
+constexpr long long no_semaphore = -1;  ///< in a stall record: a block waits for itself or its cluster
+
 constexpr int most_slots = 40;
 constexpr int most_activation_stages = 16;
 constexpr int producer_warps = 4;  ///< three for weights, one for activations

@@ -128,8 +128,8 @@ char const* refuse_memory(mlp::Shape const& shape, Config const& c) {
   if (first_cut(shape, c).box_rows > most_rows(c) || second_cut(shape, c).box_rows > most_rows(c))
     return "a block has more rows than its warpgroups multiply: more waves or tiles are needed";
   Layout const layout = layout_of(shape, c);
-  // A block multiplies all tiles of a stage at once.
-  if (layout.slots < std::max({2, c.first_tiles, c.second_tiles}) || layout.slots > most_slots ||
+  // A block multiplies all tiles of a stage at once, and gives its slots back when it is in the next.
+  if (layout.slots < 2 * std::max(c.first_tiles, c.second_tiles) || layout.slots > most_slots ||
       layout.total > most_shared_bytes)
     return "the rings do not fit shared memory: fewer stages or slots, or less depth";
   // Reads that run on behind the last slot.
@@ -285,6 +285,10 @@ std::string to_string(Config const& c) {
 
 std::string explain(StallRecord const& record, Plan const& plan) {
   if (record.state == 0) return {};
+  if (record.semaphore == no_semaphore)
+    return "block " + std::to_string(record.tile) +
+           " waits for loads or for blocks of its cluster; gave up after " +
+           std::to_string(record.waited_ns / 1000000) + " ms";
   int const begin = static_cast<int>(record.semaphore) * depth_block;
   int const end = std::min(begin + depth_block, plan.shape.hidden);
   unsigned const features = static_cast<unsigned>(end - begin);
