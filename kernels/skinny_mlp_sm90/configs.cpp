@@ -14,6 +14,7 @@ struct Kernel {
 };
 struct Rings {
   int first_depth, second_depth, activation_depth, activation_stages;
+  int first_waves = 0;
 };
 
 /// Tiles of a GEMM so that a unit's rows fit the warpgroups, as few as can be.
@@ -30,6 +31,7 @@ Config config_of(mlp::Shape const& shape, Kernel const& kernel, Rings const& rin
   config.tiles = kernel.tiles;
   config.first_tiles = tiles_for(shape.hidden * (shape.form == mlp::Form::swiglu ? 2 : 1), kernel);
   config.second_tiles = tiles_for(shape.model, kernel);
+  config.first_waves = rings.first_waves;
   config.first_depth = rings.first_depth;
   config.second_depth = rings.second_depth;
   config.activation_depth = rings.activation_depth;
@@ -47,19 +49,21 @@ std::vector<Config> configs(mlp::Shape const& shape) {
         list.push_back(config);
   };
   int const tokens = shape.tokens;
-  if (tokens <= 8) add({8, 1, 1, 2}, {{4, 4, 4, 8}, {6, 4, 2, 12}, {6, 6, 2, 12}});
-  if (tokens > 8 && tokens <= 16) add({16, 1, 1, 2}, {{4, 4, 4, 6}, {6, 4, 2, 8}, {6, 6, 2, 8}});
+  if (tokens <= 8)
+    add({8, 1, 1, 2}, {{4, 4, 4, 8}, {4, 4, 2, 12}, {6, 4, 2, 12}, {6, 6, 2, 10}, {8, 4, 4, 6, 2}});
+  if (tokens > 8 && tokens <= 16)
+    add({16, 1, 1, 2}, {{4, 4, 4, 6}, {4, 4, 2, 10}, {6, 4, 2, 8}, {6, 6, 2, 8}, {8, 4, 4, 5, 2}});
   if (tokens > 16 && tokens <= 32) {
-    add({32, 2, 1, 2}, {{4, 4, 2, 6}, {4, 4, 4, 4}});
-    add({32, 1, 1, 2}, {{4, 4, 2, 6}});
+    add({32, 2, 1, 2}, {{4, 4, 4, 4}, {4, 4, 2, 6}, {4, 4, 2, 8}});
+    add({32, 1, 1, 2}, {{4, 4, 4, 4}, {4, 4, 2, 6}});
   }
   if (tokens > 32 && tokens <= 64) {
-    add({64, 2, 1, 2}, {{4, 4, 1, 10}, {4, 4, 2, 5}, {4, 4, 1, 8}});
-    add({64, 4, 1, 2}, {{4, 4, 1, 10}});
+    add({64, 2, 1, 2}, {{4, 4, 2, 5}, {4, 4, 4, 3}, {4, 4, 2, 4}, {4, 4, 1, 10}, {2, 2, 2, 6}});
+    add({64, 4, 1, 2}, {{4, 4, 2, 5}});
   }
   if (tokens > 64) {
-    add({128, 4, 1, 2}, {{4, 4, 1, 7}, {4, 4, 1, 6}, {2, 2, 1, 7}});
-    add({128, 2, 1, 2}, {{4, 4, 1, 6}, {2, 2, 1, 7}});
+    add({128, 2, 1, 2}, {{4, 4, 1, 6}, {4, 4, 2, 3}, {2, 2, 1, 7}, {3, 3, 1, 7}});
+    add({128, 4, 1, 2}, {{4, 4, 1, 6}, {4, 4, 2, 3}, {2, 2, 1, 7}});
   }
   return list;
 }

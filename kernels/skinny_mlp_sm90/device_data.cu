@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(32, 1) read_chunks(unsigned char const* memory
   int pending = 0;
   for (; pending < ring && next < chunks; ++pending, next += gridDim.x) start(next, pending);
   for (int slot = 0, parity = 0; pending > 0;) {
-    while (!barrier_try<false>(barrier + 8 * slot, parity))
+    while (!barrier_try(barrier + 8 * slot, parity))
       ;
     if (next < chunks) {
       start(next, slot);

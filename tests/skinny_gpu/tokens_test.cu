@@ -18,15 +18,15 @@ struct Case {
 };
 
 /// Launches y = mlp(x), then z = mlp(x) again into other memory, the second programmatically, from poison.
-/// The worse error; NaN where rows behind the tokens were touched.
+/// The worse error; -1 if the device cannot run it; NaN where rows behind the tokens were touched.
 double run(Memory& memory, int tokens, Config const& config) {
   mlp::Shape shape = memory.shape;
   shape.tokens = tokens;
   Plan plan;
-  if (auto const e = prepare(shape, config, &plan); e != cudaSuccess) {
-    ADD_FAILURE() << to_string(config) << ": " << cudaGetErrorString(e);
-    return NAN;
-  }
+  // A device may hold fewer blocks in clusters than configs() reckons with.
+  auto const prepared = prepare(shape, config, &plan);
+  if (prepared == cudaErrorNotSupported) return -1;
+  ok(prepared);
   for (auto* array : {&memory.h, &memory.y, &memory.z}) poison(array->get(), array->size(), nullptr);
   ok(launch(plan, memory.call(memory.buffers(memory.x, memory.y), false), nullptr));
   ok(launch(plan, memory.call(memory.buffers(memory.x, memory.z), true), nullptr));
@@ -52,13 +52,16 @@ void every_token_count(Case const& one, int step) {
       shape.tokens = tokens;
       auto const list = configs(shape);
       ASSERT_FALSE(list.empty());
+      int const before = runs;
       for (Config const& config : list) {
         double const error = run(memory, tokens, config);
+        if (error < 0) continue;
         ++runs;
         EXPECT_LE(error, allowed_error) << tokens << " tokens, seed " << seed << ", " << to_string(config);
         if (!(error <= allowed_error)) return;
         worst = std::fmax(worst, error);
       }
+      ASSERT_GT(runs, before) << "no configuration for " << tokens << " tokens runs on this device";
     }
   }
   std::printf("  %d pairs of launches, worst relative error %.2e\n", runs, worst);
