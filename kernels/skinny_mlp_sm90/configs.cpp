@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a tuner may try. The order is that of the measurements in docs/design/notes-skinny.md.
-#include <algorithm>
+#include <cstdio>
+#include <initializer_list>
 
 #include "skinny.hpp"
 
@@ -14,7 +15,6 @@ struct Kernel {
 };
 struct Rings {
   int first_depth, second_depth, activation_depth, activation_stages;
-  int first_waves = 0;
 };
 
 /// Tiles of a GEMM so that a unit's rows fit the warpgroups, as few as can be.
@@ -31,7 +31,6 @@ Config config_of(mlp::Shape const& shape, Kernel const& kernel, Rings const& rin
   config.tiles = kernel.tiles;
   config.first_tiles = tiles_for(shape.hidden * (shape.form == mlp::Form::swiglu ? 2 : 1), kernel);
   config.second_tiles = tiles_for(shape.model, kernel);
-  config.first_waves = rings.first_waves;
   config.first_depth = rings.first_depth;
   config.second_depth = rings.second_depth;
   config.activation_depth = rings.activation_depth;
@@ -49,23 +48,32 @@ std::vector<Config> configs(mlp::Shape const& shape) {
         list.push_back(config);
   };
   int const tokens = shape.tokens;
-  if (tokens <= 8)
-    add({8, 1, 1, 2}, {{4, 4, 4, 8}, {4, 4, 2, 12}, {6, 4, 2, 12}, {6, 6, 2, 10}, {8, 4, 4, 6, 2}});
-  if (tokens > 8 && tokens <= 16)
-    add({16, 1, 1, 2}, {{4, 4, 4, 6}, {4, 4, 2, 10}, {6, 4, 2, 8}, {6, 6, 2, 8}, {8, 4, 4, 5, 2}});
+  if (tokens <= 8) add({8, 1, 1, 2}, {{4, 4, 4, 8}, {4, 4, 2, 12}, {6, 4, 2, 12}});
+  if (tokens > 8 && tokens <= 16) add({16, 1, 1, 2}, {{4, 4, 4, 6}, {4, 4, 2, 10}, {6, 4, 2, 8}});
   if (tokens > 16 && tokens <= 32) {
-    add({32, 2, 1, 2}, {{4, 4, 4, 4}, {4, 4, 2, 6}, {4, 4, 2, 8}});
+    add({32, 2, 1, 2}, {{4, 4, 4, 4}, {4, 4, 2, 6}});
     add({32, 1, 1, 2}, {{4, 4, 4, 4}, {4, 4, 2, 6}});
   }
   if (tokens > 32 && tokens <= 64) {
-    add({64, 2, 1, 2}, {{4, 4, 2, 5}, {4, 4, 4, 3}, {4, 4, 2, 4}, {4, 4, 1, 10}, {2, 2, 2, 6}});
+    add({64, 2, 1, 2}, {{4, 4, 2, 5}, {4, 4, 4, 3}, {4, 4, 2, 4}});
     add({64, 4, 1, 2}, {{4, 4, 2, 5}});
   }
   if (tokens > 64) {
-    add({128, 2, 1, 2}, {{4, 4, 1, 6}, {4, 4, 2, 3}, {2, 2, 1, 7}, {3, 3, 1, 7}});
-    add({128, 4, 1, 2}, {{4, 4, 1, 6}, {4, 4, 2, 3}, {2, 2, 1, 7}});
+    add({128, 2, 1, 2}, {{4, 4, 2, 3}, {4, 4, 1, 6}});
+    add({128, 4, 1, 2}, {{4, 4, 2, 3}, {4, 4, 1, 6}});
   }
   return list;
+}
+
+std::optional<Config> parse_config(std::string const& text) {
+  Config c;
+  constexpr int fields = 14;
+  int const read = std::sscanf(
+      text.c_str(), "n%d s%d w%d t%d: %d+%d tiles, %d+%d waves, %d+%d deep, %d slots, %dx%d activations, %d",
+      &c.token_tile, &c.share, &c.warpgroups, &c.tiles, &c.first_tiles, &c.second_tiles, &c.first_waves,
+      &c.second_waves, &c.first_depth, &c.second_depth, &c.slots, &c.activation_stages, &c.activation_depth,
+      &c.blocks);
+  return read == fields && to_string(c) == text ? std::optional(c) : std::nullopt;
 }
 
 }  // namespace tessera::skinny_sm90

@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <tessera/sync.cuh>
 #include <vector>
@@ -39,6 +40,8 @@ struct Config {
 
 /// "n16 s1 w1 t2: 1+2 tiles, 1+1 waves, 4+4 deep, 7 slots, 6x4 activations, 132 blocks".
 std::string to_string(Config const& config);
+/// What to_string() wrote; none if it is anything else.
+std::optional<Config> parse_config(std::string const& text);
 
 /// What a tuner may try for this shape, best guess first. Empty if no kernel here is for it.
 std::vector<Config> configs(mlp::Shape const& shape);

@@ -48,8 +48,18 @@ TEST(SkinnyConfigs, EveryTokenCountHasSome) {
         mlp::Shape const shape{tokens, model, hidden, form};
         auto const list = configs(shape);
         EXPECT_FALSE(list.empty()) << tokens << " " << model << " " << hidden;
-        for (Config const& config : list) EXPECT_STREQ(refusal(shape, config), nullptr);
+        for (Config const& config : list) {
+          EXPECT_STREQ(refusal(shape, config), nullptr);
+          auto const again = parse_config(to_string(config));
+          ASSERT_TRUE(again.has_value()) << to_string(config);
+          EXPECT_EQ(to_string(*again), to_string(config));
+        }
       }
+}
+
+TEST(SkinnyConfigs, OnlyItsOwnTextIsRead) {
+  for (char const* text : {"", "n8", "skinny", "n8 c1 w1 t1: 1+1 tiles"}) EXPECT_FALSE(parse_config(text));
+  EXPECT_FALSE(parse_config(to_string(Config{}) + " "));
 }
 
 TEST(SkinnyConfigs, RefusesWithAReason) {
