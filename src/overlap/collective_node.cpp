@@ -159,7 +159,8 @@ Expected<OverlapRun> run_collective(MachineProfile const& machine, CollectivePro
     return refuse(std::move(d));
   }
   if (problem.gpus < 2 || problem.gpus > 1024 || !(problem.bytes > 0) || problem.bytes > 1e12 ||
-      problem.bytes_per_thread < 1 || problem.collective == Collective::all_to_all) {
+      problem.bytes_per_thread < 1 || problem.collective == Collective::all_to_all ||
+      problem.collective == Collective::all_reduce) {
     d.code = "E0544";
     d.message = fmt::format("a ring collective of {:g} bytes on {} GPUs", problem.bytes, problem.gpus);
     d.suggestion = "a reduce-scatter or all-gather of 1 byte to 1 TB on 2 to 1024 GPUs";

@@ -80,6 +80,30 @@ OutputConfiguration direct(Frame const& frame, int gpu, MemoryOperation operatio
   return out;
 }
 
+/// A ring reduce-scatter whose last chunk, once reduced, is stored at the neighbour and from there on: every
+/// chunk goes around twice, tile by tile.
+OutputConfiguration ring_all_reduce(Frame const& frame, int gpu) {
+  auto out = ring_reduce_scatter(frame, gpu);
+  auto const last = frame.gpus - 1;
+  out.dma_map(frame.chunk(gpu + last), frame.peer(gpu), MemoryOperation::store, 2);
+  for (int p = 0; p < last; ++p) {
+    frame.expect(out, gpu + p, p == 0 ? 1 : 3);
+    if (p + 1 < last)
+      out.dma_map(frame.chunk(gpu + p), frame.peer(gpu), MemoryOperation::store, 1, 1, p == 0 ? 0 : 1);
+  }
+  return out;
+}
+
+/// A direct reduce-scatter whose owner stores what is reduced at everyone.
+OutputConfiguration direct_all_reduce(Frame const& frame, int gpu) {
+  auto out = direct(frame, gpu, MemoryOperation::update);
+  for (int p = 1; p < frame.gpus; ++p) {
+    out.dma_map(frame.chunk(gpu), (gpu + p) % frame.gpus, MemoryOperation::store, frame.gpus);
+    frame.expect(out, gpu + p, 1);
+  }
+  return out;
+}
+
 OutputConfiguration all_gather(Frame const& frame, int gpu, Topology topology) {
   auto out = frame.configuration(gpu);
   out.produced = frame.chunk_tiles;
@@ -132,12 +156,16 @@ Expected<std::vector<OutputConfiguration>> configure(Pipeline const& pipeline, T
   auto const& producer = pipeline.stages[static_cast<std::size_t>(found->producer)];
   bool const reduces = found->on_complete == OnComplete::reduce_into_peer;
   auto const& kind = consumer.kernel;
-  if (reduces ? kind != "reduce_scatter" : kind != "all_gather" && kind != "all_to_all")
-    return refused(found->where,
-                   fmt::format("stage \"{}\" is {}, but its tiles are {}", consumer.name,
-                               kind.empty() ? "no collective" : "\"" + kind + "\"",
-                               reduces ? "reduced into a peer" : "copied to a peer"),
-                   "reduce_into_peer makes a reduce_scatter, start_peer_copy an all_gather or an all_to_all");
+  if (reduces ? kind != "reduce_scatter" && kind != "all_reduce"
+              : kind != "all_gather" && kind != "all_to_all")
+    return refused(
+        found->where,
+        fmt::format("stage \"{}\" is {}, but its tiles are {}", consumer.name,
+                    kind.empty() ? "no collective" : "\"" + kind + "\"",
+                    reduces ? "reduced into a peer" : "copied to a peer"),
+        "reduce_into_peer makes a reduce_scatter or all_reduce, start_peer_copy an all_gather or all_to_all");
+  if (kind == "all_to_all" && topology == Topology::ring)
+    return refused(found->where, "an all_to_all on a ring", "connect the GPUs fully");
   auto const gpus = consumer.tiles();
   auto const tiles = producer.tiles();
   if (gpus < 2 || gpus > 1024)
@@ -185,6 +213,8 @@ Expected<std::vector<OutputConfiguration>> configure(Pipeline const& pipeline, T
   for (int gpu = 0; gpu < frame.gpus; ++gpu) {
     if (kind == "all_gather")
       out.push_back(all_gather(frame, gpu, topology));
+    else if (kind == "all_reduce")
+      out.push_back(topology == Topology::ring ? ring_all_reduce(frame, gpu) : direct_all_reduce(frame, gpu));
     else if (reduces && topology == Topology::ring)
       out.push_back(ring_reduce_scatter(frame, gpu));
     else

@@ -26,8 +26,8 @@ struct GemmSetup {
 /// Where one tile goes.
 struct TileRoute {
   bool local = true;
-  bool tracked = false;
-  std::int32_t updates = 1;          ///< of each element of the local copy
+  std::int32_t updates = 1;          ///< of each element of the local copy, in all
+  std::vector<std::int32_t> phases;  ///< updates after which copies are triggered, phase by phase
   std::vector<std::int32_t> remote;  ///< indices into OutputConfiguration::remote
 };
 
@@ -82,7 +82,7 @@ class GemmNode : public Endpoint {
   void put(BundleKind kind, Traffic traffic, std::int64_t owner, std::int64_t region, bool update,
            Picoseconds now);
   void counted(std::int64_t region, std::int32_t atoms, Picoseconds now);
-  void copied(std::int64_t region, Picoseconds now);
+  void copied(std::int64_t owner, Picoseconds now);
   void evict(std::int64_t block, LastLevelCache::Block const& old, Picoseconds now);
   void start_copies(Picoseconds now);
   void wake_copies(Picoseconds at);
@@ -115,7 +115,7 @@ class GemmNode : public Endpoint {
   Tracker tracker_;
   TriggerTable triggers_;
   CopyEngine copies_;
-  std::vector<CopyCommand const*> copying_;  ///< by wavefront tile that is being read
+  std::vector<std::int8_t> phase_;  ///< by wavefront tile: triggered so often
   std::int32_t last_write_back_ = -1;
   std::vector<std::int32_t> arrived_;  ///< requests of 32 bytes, by wavefront tile, local and incoming
   std::vector<MemoryEvent> events_;

@@ -9,7 +9,7 @@
 namespace tessera::overlap {
 
 void GemmNode::make_routes() {
-  copying_.resize(arrived_.size(), nullptr);
+  phase_.resize(arrived_.size(), 0);
   routes_.resize(static_cast<std::size_t>(output_.tiles));
   for (std::size_t t = 0; t < routes_.size(); ++t)
     routes_[t].updates = t < output_.updates.size() ? output_.updates[t] : 1;
@@ -22,8 +22,9 @@ void GemmNode::make_routes() {
   for (auto const& map : output_.dma)
     for (auto const tile : map.tiles) {
       auto& route = routes_[static_cast<std::size_t>(tile)];
-      route.tracked = true;
-      route.updates = map.updates_per_element;
+      auto const phase = static_cast<std::size_t>(map.phase);
+      if (route.phases.size() <= phase) route.phases.resize(phase + 1, 0);
+      route.phases[phase] = map.updates_per_element;
     }
 }
 
@@ -92,11 +93,13 @@ void GemmNode::receive(Packet const& packet, Picoseconds now) {
 void GemmNode::counted(std::int64_t region, std::int32_t atoms, Picoseconds now) {
   arrived_[static_cast<std::size_t>(region)] += atoms;
   auto const& route = routes_[static_cast<std::size_t>(region / setup_.kernel.wavefronts)];
-  if (!route.tracked || !tracker_.update(region, atoms, route.updates * region_atoms_)) return;
-  if (auto const* command = triggers_.complete(region)) {
-    copies_.add(command, now);
+  auto& phase = phase_[static_cast<std::size_t>(region)];
+  if (static_cast<std::size_t>(phase) >= route.phases.size()) return;
+  if (!tracker_.update(region, atoms, route.phases[static_cast<std::size_t>(phase)] * region_atoms_)) return;
+  triggers_.complete(region, phase++, [&](CopyCommand const& command) {
+    copies_.add(&command, now);
     wake_copies(now);
-  }
+  });
 }
 
 void GemmNode::wake_copies(Picoseconds at) {
@@ -109,8 +112,8 @@ void GemmNode::start_copies(Picoseconds now) {
   copy_wake_ = simulation::k_never;
   while (auto const* command = copies_.next(now, region_bytes_))
     for (auto const region : command->regions) {
-      auto const bundle = memory_.open(BundleKind::copy, Traffic::collective_read, region);
-      copying_[static_cast<std::size_t>(region)] = command;
+      auto const owner = triggers_.index(*command) * static_cast<std::int64_t>(arrived_.size()) + region;
+      auto const bundle = memory_.open(BundleKind::copy, Traffic::collective_read, owner);
       memory_.count(Traffic::collective_read, region_bytes_);
       memory_.add_unit(bundle, Stream::communication, AccessKind::read, now, output_base_, region,
                        region_bytes_);
@@ -118,9 +121,11 @@ void GemmNode::start_copies(Picoseconds now) {
   if (auto const at = copies_.resume_at(now); at != simulation::k_never) wake_copies(std::max(at, now + 1));
 }
 
-void GemmNode::copied(std::int64_t region, Picoseconds now) {
-  auto const& command = *copying_[static_cast<std::size_t>(region)];
-  auto const left = send(command.peer, region, command.update, now);
+/// `owner`: a command and one of its wavefront tiles.
+void GemmNode::copied(std::int64_t owner, Picoseconds now) {
+  auto const regions = static_cast<std::int64_t>(arrived_.size());
+  auto const& command = triggers_.command(static_cast<std::int32_t>(owner / regions));
+  auto const left = send(command.peer, owner % regions, command.update, now);
   copies_.sent(left, region_bytes_);
   wake_copies(left);
 }
@@ -131,7 +136,7 @@ std::string GemmNode::unfinished() const {
   for (std::size_t r = 0; r < arrived_.size(); ++r) {
     auto const tile = r / static_cast<std::size_t>(setup_.kernel.wavefronts);
     auto const& route = routes_[tile];
-    if (setup_.cached_output || (!route.local && !route.tracked && route.updates == 0)) continue;
+    if (setup_.cached_output || (!route.local && route.updates == 0)) continue;
     auto const expected = route.updates * region_atoms_;
     if (arrived_[r] != expected)
       return fmt::format("GPU {}: wavefront {} of tile {} received {} of {} updates per element", gpu_,

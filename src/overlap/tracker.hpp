@@ -32,12 +32,12 @@ class Tracker {
     }
     count += updates;
     if (count < threshold) return false;
+    count = 0;  // the entry is free; a later phase takes a new one
     --used;
     --live_;
     return true;
   }
 
-  std::int32_t count(std::int64_t region) const { return counts_[static_cast<std::size_t>(region)]; }
   int peak() const { return peak_; }
   int most_in_set() const { return most_in_set_; }
   std::int64_t overflows() const { return overflows_; }

@@ -21,7 +21,7 @@ struct CopyCommand {
 class TriggerTable {
  public:
   TriggerTable(OutputConfiguration const& configuration, int wavefronts)
-      : command_of_(static_cast<std::size_t>(configuration.tiles * wavefronts), -1) {
+      : of_region_(static_cast<std::size_t>(configuration.tiles * wavefronts)) {
     for (auto const& map : configuration.dma) {
       std::int32_t open = -1;
       for (auto const tile : map.tiles)
@@ -33,29 +33,38 @@ class TriggerTable {
           auto& command = commands_[static_cast<std::size_t>(open)];
           ++command.missing;
           command.regions.push_back(tile * wavefronts + w);
-          command_of_[static_cast<std::size_t>(command.regions.back())] = open;
+          of_region_[static_cast<std::size_t>(command.regions.back())].push_back({map.phase, open});
         }
     }
   }
 
-  /// A wavefront tile is complete; the command that is now ready, or null.
-  CopyCommand const* complete(std::int64_t region) {
-    auto const index = command_of_[static_cast<std::size_t>(region)];
-    if (index < 0) return nullptr;
-    auto& command = commands_[static_cast<std::size_t>(index)];
-    return --command.missing == 0 ? &command : nullptr;
+  /// A wavefront tile is complete for a phase; calls ready(command) for each command that now is.
+  template <class Ready>
+  void complete(std::int64_t region, int phase, Ready&& ready) {
+    for (auto const& entry : of_region_[static_cast<std::size_t>(region)]) {
+      if (entry.phase != phase) continue;
+      auto& command = commands_[static_cast<std::size_t>(entry.command)];
+      if (--command.missing == 0) ready(command);
+    }
   }
+
+  std::int32_t index(CopyCommand const& command) const {
+    return static_cast<std::int32_t>(&command - commands_.data());
+  }
+  CopyCommand const& command(std::int32_t index) const { return commands_[static_cast<std::size_t>(index)]; }
 
   std::int64_t waiting() const {
     std::int64_t count = 0;
     for (auto const& command : commands_) count += command.missing > 0;
     return count;
   }
-  std::size_t commands() const { return commands_.size(); }
 
  private:
+  struct Entry {
+    std::int32_t phase, command;
+  };
   std::vector<CopyCommand> commands_;
-  std::vector<std::int32_t> command_of_;
+  std::vector<std::vector<Entry>> of_region_;
 };
 
 }  // namespace tessera::overlap

@@ -51,6 +51,7 @@ Shadow carry_out(std::vector<OutputConfiguration> const& outputs) {
   struct Message {
     std::size_t gpu, tile;
     std::vector<int> values;
+    MemoryOperation operation;
   };
   std::deque<Message> messages;
   for (std::size_t g = 0; g < gpus; ++g)
@@ -60,21 +61,34 @@ Shadow carry_out(std::vector<OutputConfiguration> const& outputs) {
       for (auto const& map : outputs[g].remote)
         if (std::count(map.tiles.begin(), map.tiles.end(), tile) > 0) {
           local = map.keep;
-          messages.push_back(
-              {static_cast<std::size_t>(map.peer), static_cast<std::size_t>(tile), {static_cast<int>(g)}});
+          messages.push_back({static_cast<std::size_t>(map.peer),
+                              static_cast<std::size_t>(tile),
+                              {static_cast<int>(g)},
+                              MemoryOperation::update});
         }
-      if (local) messages.push_back({g, static_cast<std::size_t>(tile), {static_cast<int>(g)}});
+      if (local)
+        messages.push_back(
+            {g, static_cast<std::size_t>(tile), {static_cast<int>(g)}, MemoryOperation::update});
     }
+  std::vector<std::vector<int>> phase(gpus, std::vector<int>(tiles, 0));
+  std::vector<std::vector<int>> since(gpus, std::vector<int>(tiles, 0));  // arrivals in the phase at hand
   while (!messages.empty()) {
     auto const m = messages.front();
     messages.pop_front();
     auto& values = s.from[m.gpu][m.tile];
+    // What is sent on reduced takes the place of what was there.
+    if (m.operation == MemoryOperation::store) values.clear();
     values.insert(values.end(), m.values.begin(), m.values.end());
     ++s.arrivals[m.gpu][m.tile];
+    ++since[m.gpu][m.tile];
+    bool fired = false;
     for (auto const& map : outputs[m.gpu].dma)
       if (std::count(map.tiles.begin(), map.tiles.end(), static_cast<std::int64_t>(m.tile)) > 0 &&
-          s.arrivals[m.gpu][m.tile] == map.updates_per_element)
-        messages.push_back({static_cast<std::size_t>(map.peer), m.tile, values});
+          map.phase == phase[m.gpu][m.tile] && since[m.gpu][m.tile] == map.updates_per_element) {
+        messages.push_back({static_cast<std::size_t>(map.peer), m.tile, values, map.operation});
+        fired = true;
+      }
+    if (fired) ++phase[m.gpu][m.tile], since[m.gpu][m.tile] = 0;
   }
   return s;
 }
@@ -109,6 +123,19 @@ TEST(Configure, DirectReduceScatterEndsWithTheSumOfAll) {
     for (std::size_t tile = g * 12; tile < g * 12 + 12; ++tile)
       EXPECT_THAT(shadow.from[g][tile], testing::UnorderedElementsAre(0, 1, 2, 3));
   }
+}
+
+TEST(Configure, AllReduceEndsWithTheSumOfAllEverywhere) {
+  for (auto const topology : {Topology::ring, Topology::fully_connected})
+    for (int const gpus : {2, 4, 8}) {
+      auto const outputs = configured("all_reduce", OnComplete::reduce_into_peer, topology, gpus);
+      auto const shadow = carry_out(outputs);
+      expect_declared_updates(outputs, shadow);
+      std::vector<int> everyone;
+      for (int g = 0; g < gpus; ++g) everyone.push_back(g);
+      for (auto const& memory : shadow.from)
+        for (auto const& tile : memory) EXPECT_THAT(tile, testing::UnorderedElementsAreArray(everyone));
+    }
 }
 
 TEST(Configure, AllGatherGivesEveryChunkToEverybody) {
@@ -148,6 +175,7 @@ TEST(Configure, RefusesWhatIsNoCollective) {
             "E0540: nothing in \"gemm_collective\" goes to a peer");
   EXPECT_EQ(said(described("all_gather", OnComplete::reduce_into_peer)),
             "E0540: stage \"collective\" is \"all_gather\", but its tiles are reduced into a peer");
+  EXPECT_EQ(said(described("all_to_all", OnComplete::start_peer_copy)), "E0540: an all_to_all on a ring");
   EXPECT_EQ(said(described("", OnComplete::start_peer_copy)),
             "E0540: stage \"collective\" is no collective, but its tiles are copied to a peer");
   PipelineBuilder p("overlapping");

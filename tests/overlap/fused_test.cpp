@@ -55,6 +55,44 @@ TEST(Fused, DirectReduceScatterNeedsNoReads) {
   EXPECT_NEAR(bytes_of(run, Traffic::collective_write), (small.gpus - 1) * chunk, 1);
 }
 
+/// Every collective of a pipeline like the small one's, simulated as one GPU and as all.
+TEST(Fused, EveryCollectiveRunsAndMovesItsBytes) {
+  Small const small;
+  auto const chunk = small.output() / small.gpus;
+  auto const n = small.gpus;
+  struct Case {
+    char const* kernel;
+    Topology topology;
+    double link_chunks, writes;  // sent, and written by incoming traffic, by one GPU
+  };
+  for (auto const& [kernel, topology, link_chunks, writes] :
+       std::initializer_list<Case>{{"reduce_scatter", Topology::ring, n - 1.0, n - 1.0},
+                                   {"reduce_scatter", Topology::fully_connected, n - 1.0, n - 1.0},
+                                   {"all_reduce", Topology::ring, 2.0 * (n - 1), 2.0 * (n - 1)},
+                                   {"all_reduce", Topology::fully_connected, 2.0 * (n - 1), 2.0 * (n - 1)},
+                                   {"all_gather", Topology::ring, n - 1.0, n - 1.0},
+                                   {"all_gather", Topology::fully_connected, n - 1.0, n - 1.0},
+                                   {"all_to_all", Topology::fully_connected, n - 1.0, n - 1.0}}) {
+    auto pipeline = sub_layer_pipeline(small.problem, small.kernel, n).value();
+    pipeline.stages[1].kernel = kernel;
+    if (kernel == std::string("all_gather") || kernel == std::string("all_to_all"))
+      pipeline.dependences[0].on_complete = OnComplete::start_peer_copy;
+    auto const outputs = configure(pipeline, topology, Raster::row);
+    ASSERT_TRUE(outputs.has_value()) << to_text(outputs.error());
+    OverlapOptions options;
+    auto const one = run_gemm(small.machine, small.problem, small.kernel, *outputs, false, options);
+    options.explicit_gpus = true;
+    auto const all = run_gemm(small.machine, small.problem, small.kernel, *outputs, false, options);
+    ASSERT_TRUE(one.has_value() && all.has_value()) << kernel << (one ? "" : to_text(one.error()));
+    EXPECT_NEAR(one->link_bytes, link_chunks * chunk, 1) << kernel;
+    EXPECT_NEAR(bytes_of(*one, Traffic::collective_write), writes * chunk, 1) << kernel;
+    EXPECT_NEAR(all->link_bytes, one->link_bytes, 1) << kernel;
+    EXPECT_NEAR(static_cast<double>(all->end), static_cast<double>(one->end),
+                0.02 * static_cast<double>(one->end))
+        << kernel;
+  }
+}
+
 TEST(Fused, NeverFasterThanItsLinksOrItsGemm) {
   Small const small;
   auto const run = small.run();

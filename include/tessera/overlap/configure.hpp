@@ -27,12 +27,15 @@ struct RemoteMap {
 };
 
 /// These tiles are copied from local memory to a peer's once every element of them has received its updates.
+/// A tile's maps of phase 1 count the updates that come after those of phase 0, and so on (all-reduce: a tile
+/// is sent on to be reduced, comes back reduced, and is sent on again).
 struct DmaMap {
   std::vector<std::int64_t> tiles;
   int peer = 0;
   MemoryOperation operation = MemoryOperation::store;
   int updates_per_element = 1;
   int granularity = 1;  ///< wavefront tiles in one copy command
+  int phase = 0;
 
   bool operator==(DmaMap const&) const = default;
 };
@@ -52,14 +55,14 @@ struct OutputConfiguration {
     remote.push_back({std::move(region), peer, operation, keep});
   }
   void dma_map(std::vector<std::int64_t> region, int peer, MemoryOperation operation, int updates_per_element,
-               int granularity = 1) {
-    dma.push_back({std::move(region), peer, operation, updates_per_element, granularity});
+               int granularity = 1, int phase = 0) {
+    dma.push_back({std::move(region), peer, operation, updates_per_element, granularity, phase});
   }
 
   bool operator==(OutputConfiguration const&) const = default;
 };
 
-enum class Collective : std::uint8_t { reduce_scatter, all_gather, all_to_all };
+enum class Collective : std::uint8_t { reduce_scatter, all_gather, all_to_all, all_reduce };
 
 /// Configurations of all GPUs for a pipeline's collective: a stage of as many tiles as there are GPUs, each a
 /// chunk, whose kernel is "reduce_scatter", "all_gather" or "all_to_all". Its one dependence says which of
