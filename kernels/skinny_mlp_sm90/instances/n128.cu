@@ -4,7 +4,7 @@
 namespace tessera::skinny_sm90 {
 
 std::vector<Instance> instances_n128() {
-  return {make_instance<128, 2, 1, 2>(), make_instance<128, 4, 1, 2>()};
+  return {make_instance<128, 2, 1, 2>()};
 }
 
 }  // namespace tessera::skinny_sm90

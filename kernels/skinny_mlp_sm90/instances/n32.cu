@@ -3,6 +3,6 @@
 
 namespace tessera::skinny_sm90 {
 
-std::vector<Instance> instances_n32() { return {make_instance<32, 1, 1, 2>(), make_instance<32, 2, 1, 2>()}; }
+std::vector<Instance> instances_n32() { return {make_instance<32, 1, 1, 2>()}; }
 
 }  // namespace tessera::skinny_sm90
