@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUTLASS's Stream-K scheduler with its usual tile: the library's own answer to waves that fit badly.
+// CUTLASS's Stream-K scheduler with its usual tile: the library's own answer to waves that fit badly. In
+// stream order: with its waiting for the kernel before, CUTLASS 4.2's Stream-K does not compile.
+#undef CUTLASS_ENABLE_GDC_FOR_SM90
+
 #include <map>
 #include <tuple>
 
@@ -47,8 +50,7 @@ struct StreamK {
     void* const workspace = workspace_of(arguments, call.problem, stream);
     if (workspace == nullptr) return cudaErrorMemoryAllocation;
     auto params = Kernel::to_underlying_arguments(arguments, workspace);
-    return gemm_sm90::detail::start<Kernel>(function, Kernel::get_grid_shape(params), &params,
-                                            call.programmatic, stream);
+    return gemm_sm90::detail::start<Kernel>(function, Kernel::get_grid_shape(params), &params, false, stream);
   }
 };
 
