@@ -2,7 +2,7 @@
 // What the run stage costs, on the chain of vector functions that the tests run: host time of a launch and of
 // a replay, GPU time per replay with kernels that are bare, watched, and recording; all interleaved.
 //
-//   run_bench [--json FILE] [--commit HASH] [--date DATE]
+//   run_bench [--json FILE] [--commit HASH] [--date DATE] [--driver VERSION]
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -72,11 +72,14 @@ struct Case {
 }  // namespace
 
 int main(int count, char** arguments) {
-  std::string file, commit, date;
+  std::string file, commit, date, driver_version;
   std::string command = "run_bench";
   for (int i = 1; i + 1 < count; i += 2) {
     std::string const name = arguments[i];
-    (name == "--json" ? file : name == "--commit" ? commit : date) = arguments[i + 1];
+    (name == "--json"     ? file
+     : name == "--commit" ? commit
+     : name == "--date"   ? date
+                          : driver_version) = arguments[i + 1];
     command += fmt::format(" {} {}", name, arguments[i + 1]);
   }
   auto const pipeline = vector_chain::pipeline(3, 24, 20, 1);
@@ -138,7 +141,8 @@ int main(int count, char** arguments) {
   out["commit"] = commit;
   out["date"] = date;
   out["machine"] = properties.name;
-  out["driver"] = fmt::format("CUDA {}.{}", driver / 1000, driver % 1000 / 10);
+  auto const cuda = fmt::format("CUDA {}.{}", driver / 1000, driver % 1000 / 10);
+  out["driver"] = driver_version.empty() ? cuda : driver_version + ", " + cuda;
   out["clocks"] = fmt::format("not locked; {} MHz at most", clock_khz / 1000);
   out["command"] = command;
   out["what"] =

@@ -2,7 +2,9 @@
 // What a chain refuses before anything is launched.
 #include <gmock/gmock.h>
 
+#include "run/gpu/validate.hpp"
 #include "run_gpu/device_data.hpp"
+#include "run_gpu/edges.hpp"
 #include "support/plans.hpp"
 #include "tessera/measure/machine_json.hpp"
 
@@ -43,6 +45,38 @@ TEST(WithoutDevice, NoDevice) {
   auto const plan = plan_of(Mechanism::pdl);
   EXPECT_THAT(refusal(plan, kernels_of(plan)),
               HasSubstr("error E0511: cudaGetDeviceCount failed: cudaError"));
+}
+
+TEST(WithoutDevice, GpusAndKernelsWithoutProgrammaticLaunch) {
+  auto said = [](Mechanism mechanism, run::Target const& target) {
+    auto const outcome = run::check_target(mechanism, target, {});
+    return outcome ? "accepted" : to_text(outcome.error());
+  };
+  run::Target const fits{"NVIDIA H200", 9, "second", 90, 90};
+  EXPECT_EQ(said(Mechanism::pdl_tiles, fits), "accepted");
+  auto older = fits;
+  older.device = "NVIDIA A100";
+  older.compute_major = 8;
+  EXPECT_EQ(said(Mechanism::fused, older), "accepted");
+  EXPECT_EQ(said(Mechanism::pdl, older),
+            "error E0516: the plan uses PDL, and NVIDIA A100 has no programmatic dependent launch\n"
+            "   compute capability 8.x; 9.0 is needed\n"
+            "   hint: plan for this machine");
+  auto ptx = fits;
+  ptx.ptx_version = 80;
+  EXPECT_EQ(said(Mechanism::pdl_tiles, ptx),
+            "error E0517: second was compiled without the instructions of PDL + tiles\n"
+            "   PTX version 80, binary version 90; both must be 90 or more\n"
+            "   hint: compile it for sm_90 or later");
+}
+
+TEST(Refusal, KernelCompiledForAnOlderArchitecture) {
+  auto const plan = plan_of(Mechanism::pdl_tiles);
+  auto kernels = kernels_of(plan);
+  kernels[1].function = edges::old_kernel();
+  kernels[1].dynamic_shared_bytes = 0;
+  EXPECT_THAT(refusal(plan, kernels),
+              HasSubstr("E0517: second was compiled without the instructions of PDL + tiles"));
 }
 
 TEST(Refusal, StageWithoutAKernel) {

@@ -77,25 +77,11 @@ class KernelCheck {
   int blocks_per_sm() const { return blocks_per_sm_; }
 
  private:
-  /// PDL's instructions are compiled out below sm_90: the launch attribute alone would start a kernel early
-  /// that then does not wait.
   Expected<void> targets() const {
-    bool const pdl = plan_.mechanism == Mechanism::pdl || plan_.mechanism == Mechanism::pdl_tiles;
-    if (!pdl) return {};
-    if (result_.compute_major < 9)
-      return refused("E0516", stage_.where,
-                     fmt::format("the plan uses {}, and {} has no programmatic dependent launch",
-                                 to_text(plan_.mechanism), result_.device.name),
-                     {fmt::format("compute capability {}.x; 9.0 is needed", result_.compute_major)},
-                     "plan for this machine");
-    if (attributes_.ptxVersion < 90 || attributes_.binaryVersion < 90)
-      return refused(
-          "E0517", stage_.where,
-          fmt::format("{} was compiled without the instructions of {}", name_, to_text(plan_.mechanism)),
-          {fmt::format("PTX version {}, binary version {}; both must be 90 or more", attributes_.ptxVersion,
-                       attributes_.binaryVersion)},
-          "compile it for sm_90 or later");
-    return {};
+    return check_target(plan_.mechanism,
+                        {result_.device.name, result_.compute_major, name_, attributes_.ptxVersion,
+                         attributes_.binaryVersion},
+                        stage_.where);
   }
 
   Expected<void> occupancy() {
@@ -160,6 +146,24 @@ Resources charged(MachineProfile const& machine, Resources resources, int blocks
 }
 
 }  // namespace
+
+Expected<void> check_target(Mechanism mechanism, Target const& target, SourceLine const& where) {
+  if (mechanism != Mechanism::pdl && mechanism != Mechanism::pdl_tiles) return {};
+  if (target.compute_major < 9)
+    return refused("E0516", where,
+                   fmt::format("the plan uses {}, and {} has no programmatic dependent launch",
+                               to_text(mechanism), target.device),
+                   {fmt::format("compute capability {}.x; 9.0 is needed", target.compute_major)},
+                   "plan for this machine");
+  if (target.ptx_version < 90 || target.binary_version < 90)
+    return refused(
+        "E0517", where,
+        fmt::format("{} was compiled without the instructions of {}", target.kernel, to_text(mechanism)),
+        {fmt::format("PTX version {}, binary version {}; both must be 90 or more", target.ptx_version,
+                     target.binary_version)},
+        "compile it for sm_90 or later");
+  return {};
+}
 
 Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& kernels,
                              ChainOptions const& options) {

@@ -18,6 +18,19 @@ struct Validated {
   Diagnostics warnings;
 };
 
+/// What a kernel was compiled for, as cudaFuncAttributes say, and where it would run.
+struct Target {
+  std::string device;
+  int compute_major = 0;
+  std::string kernel;
+  int ptx_version = 0;
+  int binary_version = 0;
+};
+
+/// Refuses what would start early and then not wait (E0516, E0517): PDL's instructions are compiled out below
+/// sm_90, and the launch attribute is not.
+Expected<void> check_target(Mechanism mechanism, Target const& target, SourceLine const& where);
+
 /// Also loads the kernels, and lets them use as much dynamic shared memory as they ask for.
 Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& kernels,
                              ChainOptions const& options);
