@@ -26,8 +26,10 @@ struct Variant {
   std::function<void()> run;
 };
 
+template <int High>
 class Ablation {
  public:
+  static constexpr int k_gemm_rows = High * k_tile;
   Ablation() {
     ok(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     ok(cudaStreamCreateWithFlags(&second_, cudaStreamNonBlocking));
@@ -35,10 +37,11 @@ class Ablation {
     ok(cudaEventCreateWithFlags(&join_, cudaEventDisableTiming));
   }
 
-  template <How H, bool W, bool R, bool T, bool S>
+  template <class Policy, How H, bool W, bool R, bool T, bool S>
   void add(std::string name) {
-    using First = GemmStage<0, H, W, R, T, S>;
-    using Second = GemmStage<1, H, W, R, T, S>;
+    using Set = GemmSet<High, Policy>;
+    using First = GemmStage<0, Set, H, W, R, T, S>;
+    using Second = GemmStage<1, Set, H, W, R, T, S>;
     auto* const first = switched_gemm<StageView<First, Watch>>;
     auto* const second = switched_gemm<StageView<Second, Watch>>;
     preload(first);
@@ -46,8 +49,8 @@ class Ablation {
     if constexpr (Second::wait_kernel) preload(wait_kernel<Second, First>);
     ChainMemory memory;
     auto const bytes = static_cast<std::size_t>(counters_for(2)) * sizeof(unsigned long long);
-    ok(cudaMalloc(&memory.semaphores, GemmSet::count * sizeof(unsigned)));
-    ok(cudaMemset(memory.semaphores, 0, GemmSet::count * sizeof(unsigned)));
+    ok(cudaMalloc(&memory.semaphores, Set::count * sizeof(unsigned)));
+    ok(cudaMemset(memory.semaphores, 0, Set::count * sizeof(unsigned)));
     ok(cudaMalloc(&memory.counters, bytes));
     ok(cudaMemset(memory.counters, 0, bytes));
     variants_.push_back({std::move(name), [this, first, second, memory] {
@@ -73,7 +76,7 @@ class Ablation {
                          }});
   }
 
-  int run(std::string const& json) {
+  void run(std::vector<Value>& values) {
     std::vector<cudaGraphExec_t> graphs;
     for (auto const& variant : variants_) graphs.push_back(capture(variant));
     for (unsigned seed = 1; seed <= 3; ++seed) {
@@ -111,20 +114,15 @@ class Ablation {
         ok(cudaEventElapsedTime(&milliseconds, begin, end));
         if (round >= 0) us[v].push_back(milliseconds * 1000.0 / k_chains);
       }
-    std::vector<Value> values;
     double const base = median(us[0]);
     for (std::size_t v = 0; v < us.size(); ++v) {
       double const here = median(us[v]);
-      std::printf("%-34s %8.2f us  %+6.1f %%\n", variants_[v].name.c_str(), here, 100 * (here / base - 1));
-      values.push_back({variants_[v].name, here, "us"});
-      values.push_back({variants_[v].name + ", quartile 1", quantile(us[v], 0.25), "us"});
-      values.push_back({variants_[v].name + ", quartile 3", quantile(us[v], 0.75), "us"});
+      auto const name = variants_[v].name + ", T = " + std::to_string(k_gemm_rows);
+      std::printf("%-44s %8.2f us  %+6.1f %%\n", name.c_str(), here, 100 * (here / base - 1));
+      values.push_back({name, here, "us"});
+      values.push_back({name + ", quartile 1", quantile(us[v], 0.25), "us"});
+      values.push_back({name + ", quartile 3", quantile(us[v], 0.75), "us"});
     }
-    if (!json.empty() && !write_json(json, values)) {
-      std::fprintf(stderr, "cannot write %s\n", json.c_str());
-      return 1;
-    }
-    return 0;
   }
 
  private:
@@ -134,7 +132,7 @@ class Ablation {
   static void launch(Kernel* kernel, cudaStream_t stream, bool programmatic, GemmArguments const& arguments,
                      View const& view) {
     cudaLaunchConfig_t config{};
-    config.gridDim = k_tiles_wide * k_tiles_high;
+    config.gridDim = k_tiles_wide * High;
     config.blockDim = k_gemm_threads;
     config.stream = stream;
     cudaLaunchAttribute attribute{};
@@ -184,25 +182,43 @@ class Ablation {
   std::vector<Variant> variants_;
 };
 
+/// `Fits`: all blocks of both GEMMs at once, so that no wait kernel is needed.
+template <int High, bool Fits>
+void ablate(std::vector<Value>& values) {
+  Ablation<High> all;
+  //               policy    mechanism        W      R      T      S
+  all.template add<RowSync, How::stream_order, true, false, true, false>("stream order");
+  all.template add<RowSync, How::pdl, true, false, true, false>("PDL");
+  all.template add<RowSync, How::wait_kernel, false, false, false, false>("wait kernel, RowSync, vanilla");
+  all.template add<RowSync, How::wait_kernel, false, true, false, false>("wait kernel, RowSync +R");
+  if constexpr (Fits) {
+    all.template add<RowSync, How::wait_kernel, true, true, false, false>("wait kernel, RowSync +WR");
+    all.template add<RowSync, How::wait_kernel, true, true, true, false>("wait kernel, RowSync +WRT");
+    all.template add<TileSync, How::wait_kernel, true, true, true, true>("wait kernel, TileSync +WRTS");
+  } else {
+    all.template add<RowSync, How::wait_kernel, false, true, true, false>("wait kernel, RowSync +RT");
+  }
+  all.template add<RowSync, How::pdl_tiles, true, false, false, false>("PDL + tiles, RowSync, vanilla");
+  all.template add<RowSync, How::pdl_tiles, true, true, false, false>("PDL + tiles, RowSync +R");
+  all.template add<RowSync, How::pdl_tiles, true, false, true, false>("PDL + tiles, RowSync +T");
+  all.template add<RowSync, How::pdl_tiles, true, true, true, false>("PDL + tiles, RowSync +RT");
+  all.template add<TileSync, How::pdl_tiles, true, false, false, false>("PDL + tiles, TileSync, vanilla");
+  all.template add<TileSync, How::pdl_tiles, true, true, true, false>("PDL + tiles, TileSync +RT");
+  all.template add<TileSync, How::pdl_tiles, true, true, false, true>("PDL + tiles, TileSync +RS");
+  all.template add<TileSync, How::pdl_tiles, true, false, true, true>("PDL + tiles, TileSync +TS");
+  all.template add<TileSync, How::pdl_tiles, true, true, true, true>("PDL + tiles, TileSync +RTS");
+  all.run(values);
+}
+
 int run(std::string const& json) {
-  Ablation ablation;
-  //           mechanism           W      R      T      S
-  ablation.add<How::stream_order, true, false, true, false>("stream order");
-  ablation.add<How::pdl, true, false, true, false>("PDL");
-  ablation.add<How::wait_kernel, false, false, false, false>("wait kernel, vanilla");
-  ablation.add<How::wait_kernel, false, true, false, false>("wait kernel +R");
-  ablation.add<How::wait_kernel, true, true, false, false>("wait kernel +WR");
-  ablation.add<How::wait_kernel, true, true, true, false>("wait kernel +WRT");
-  ablation.add<How::wait_kernel, true, true, true, true>("wait kernel +WRTS");
-  ablation.add<How::pdl_tiles, true, false, false, false>("PDL + tiles, vanilla");
-  ablation.add<How::pdl_tiles, true, true, false, false>("PDL + tiles +R");
-  ablation.add<How::pdl_tiles, true, false, true, false>("PDL + tiles +T");
-  ablation.add<How::pdl_tiles, true, false, false, true>("PDL + tiles +S");
-  ablation.add<How::pdl_tiles, true, true, true, false>("PDL + tiles +RT");
-  ablation.add<How::pdl_tiles, true, true, false, true>("PDL + tiles +RS");
-  ablation.add<How::pdl_tiles, true, false, true, true>("PDL + tiles +TS");
-  ablation.add<How::pdl_tiles, true, true, true, true>("PDL + tiles +RTS");
-  return ablation.run(json);
+  std::vector<Value> values;
+  ablate<16, true>(values);
+  ablate<72, false>(values);
+  if (!json.empty() && !write_json(json, values)) {
+    std::fprintf(stderr, "cannot write %s\n", json.c_str());
+    return 1;
+  }
+  return 0;
 }
 
 }  // namespace

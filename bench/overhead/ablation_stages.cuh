@@ -8,32 +8,32 @@
 
 namespace tessera::bench {
 
-constexpr int k_gemm_rows = 1024, k_gemm_depth = 512, k_gemm_columns = 1024;
+constexpr int k_gemm_depth = 512, k_gemm_columns = 1024;
 constexpr int k_tiles_wide = k_gemm_columns / k_tile;
-constexpr int k_tiles_high = k_gemm_rows / k_tile;
 
 enum class How { stream_order, pdl, pdl_tiles, wait_kernel };
 
+template <int High, class APolicy>
 struct GemmSet {
-  using Policy = TileSync;
-  TESSERA_HOST_DEVICE static constexpr TileGrid grid() { return {2, {k_tiles_wide, k_tiles_high, 1, 1}}; }
+  using Policy = APolicy;
+  TESSERA_HOST_DEVICE static constexpr TileGrid grid() { return {2, {k_tiles_wide, High, 1, 1}}; }
   static constexpr int splits = 1;
   static constexpr long long first = 0;
-  static constexpr long long count = k_tiles_wide * k_tiles_high;
+  static constexpr long long count = Policy{}.count(TileGrid{2, {k_tiles_wide, High, 1, 1}});
 };
 
-template <bool Tiles>
+template <bool Tiles, class ASet>
 struct GemmDependence {
-  using Set = std::conditional_t<Tiles, GemmSet, NoSet>;
+  using Set = std::conditional_t<Tiles, ASet, NoSet>;
   static constexpr int accesses = 1;
   TESSERA_HOST_DEVICE static constexpr TileBox box(int, Tile const& tile) {
-    return cut_box(GemmSet::grid(), {0, k_tiles_wide}, {tile.at[1], tile.at[1] + 1});
+    return cut_box(ASet::grid(), {0, k_tiles_wide}, {tile.at[1], tile.at[1] + 1});
   }
 };
 
 /// W: no wait kernel. R: loads without a producer before the wait. T: no tickets. S: a plain store where one
 /// post makes the value.
-template <int Index, How H, bool W, bool R, bool T, bool S>
+template <int Index, class GemmSet, How H, bool W, bool R, bool T, bool S>
 struct GemmStage {
   static constexpr bool tiles = H == How::pdl_tiles || H == How::wait_kernel;
   static constexpr int index = Index;
@@ -50,8 +50,9 @@ struct GemmStage {
   static constexpr bool waits_for_grid = H == How::pdl && Index == 1;
   static constexpr bool completes_after_previous = H == How::pdl_tiles && Index == 1;
   static constexpr bool announces_start = H == How::wait_kernel && !W && Index == 0;
-  using Operands = std::conditional_t<Index == 1, tessera::Operands<After<GemmDependence<tiles>>, External>,
-                                      tessera::Operands<External, External>>;
+  using Operands =
+      std::conditional_t<Index == 1, tessera::Operands<After<GemmDependence<tiles, GemmSet>>, External>,
+                         tessera::Operands<External, External>>;
   using Posts = std::conditional_t<Index == 0 && tiles, Sets<GemmSet>, Sets<>>;
   using BeforeStore = Sets<>;
 };

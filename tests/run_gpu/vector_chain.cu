@@ -36,6 +36,7 @@ struct First {
   std::uint32_t const* x;
   std::uint32_t* out;
   long long unposted;
+  long long slow;
 
   template <class C>
   __device__ void operator()(Tile tile, C& context) const {
@@ -45,6 +46,11 @@ struct First {
       return;
     }
     dawdle(static_cast<std::uint32_t>(linear));
+    if (linear == slow) {
+      auto const since = GlobalTimer::now();
+      while (GlobalTimer::now() - since < 200'000) {
+      }
+    }
     int const part = k_width / context.splits;
     for (int i = threadIdx.x; i < part; i += blockDim.x) {
       long long const at = linear * k_width + context.split * part + i;
@@ -149,7 +155,7 @@ Pipeline pipeline(int stages, int columns, int rows, int splits) {
 
 std::vector<StageKernel> kernels(Plan const& plan, Buffers const& b, Kind kind, long long unposted) {
   auto const columns = static_cast<int>(plan.pipeline.stages[0].grid[0].extent);
-  First const first{b.x, b.out[0], unposted};
+  First const first{b.x, b.out[0], unposted, b.slow_tile};
   Second const second{b.out[0], b.out[1], columns};
   Third const third{b.out[1], b.out[0], b.out[2], columns};
   if (plan.stages.size() == 2) return tile_kernels(plan, first, second);

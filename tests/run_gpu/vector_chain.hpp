@@ -17,6 +17,7 @@ constexpr int k_width = 256;
 struct Buffers {
   std::uint32_t const* x = nullptr;  ///< as long as the first stage's output
   std::uint32_t* out[3] = {};
+  long long slow_tile = -1;  ///< of first: reads its input 200 us late
 };
 
 /// first(x, y) = f(x tile); second(x, y) reads row y of first; third(x, y) reads row y of second, and

@@ -55,6 +55,23 @@ TESSERA_HOST_DEVICE constexpr int shared_bytes_of(...) {
   return 0;
 }
 
+/// The most threads that a block of the kernel has. Told to the compiler, which otherwise plans for 1024 and
+/// keeps fewer loads in flight to save registers.
+template <class Function>
+TESSERA_HOST_DEVICE constexpr auto most_threads(int) -> decltype(int(Function::threads)) {
+  return Function::threads;
+}
+template <class Function>
+TESSERA_HOST_DEVICE constexpr int most_threads(...) {
+  return 1024;
+}
+template <class... Function>
+TESSERA_HOST_DEVICE constexpr int most_threads_of_all() {
+  int most = 1;
+  ((most = most_threads<Function>(0) > most ? most_threads<Function>(0) : most), ...);
+  return most;
+}
+
 /// A tuple for kernel arguments: std::tuple is not for device code.
 template <class... T>
 struct Pack {};
@@ -144,8 +161,8 @@ struct FusedTable {
 
 /// A stage as a kernel of its own: one block for each split of each tile.
 template <bool Records, class Watch, class Function>
-__global__ void tile_kernel(RuntimeStage stage, ChainMemory memory, Watch watch, RecordTarget record,
-                            Function function) {
+__global__ void __launch_bounds__(detail::most_threads<Function>(0), 1)
+    tile_kernel(RuntimeStage stage, ChainMemory memory, Watch watch, RecordTarget record, Function function) {
   auto view = detail::ViewOf<Records, Watch>::make(stage, memory, watch, record);
   view.start();
   detail::run_tile(view, stage, function);
@@ -153,9 +170,10 @@ __global__ void tile_kernel(RuntimeStage stage, ChainMemory memory, Watch watch,
 
 /// All stages in one persistent launch.
 template <bool Records, class Watch, class... Function>
-__global__ void fused_tile_kernel(detail::StageTable<static_cast<int>(sizeof...(Function))> stages,
-                                  RuntimeTickets tickets, ChainMemory memory, Watch watch,
-                                  detail::Pack<Function...> functions) {
+__global__ void __launch_bounds__(detail::most_threads_of_all<Function...>(), 1)
+    fused_tile_kernel(detail::StageTable<static_cast<int>(sizeof...(Function))> stages,
+                      RuntimeTickets tickets, ChainMemory memory, Watch watch,
+                      detail::Pack<Function...> functions) {
   constexpr int count = static_cast<int>(sizeof...(Function));
   detail::FusedTable<count, Records, Watch> const table{stages};
   for (;;) {
