@@ -38,6 +38,8 @@ std::shared_future<Words> reference(std::string const& pipeline, unsigned seed, 
 template <class Chain, bool All, class... Stage>
 void expect_same(char const* pipeline, Mechanism mechanism, bool in_place, int direct, int replays) {
   using Run = ChainRun<Chain, All, Stage...>;
+  direct = gpu::launches(direct);
+  replays = gpu::launches(replays);
   for (unsigned const seed : k_seeds)
     for (int const share : {1, 10}) reference(pipeline, seed, (direct + replays) / share, &Run::reference);
   for (unsigned const seed : k_seeds) {

@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -45,6 +47,13 @@ class DeviceArray {
   T* data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+/// So many launches, or fewer where TESSERA_GPU_LAUNCHES says so: under compute-sanitizer a launch takes a
+/// thousand times as long.
+inline int launches(int wanted) {
+  char const* const most = std::getenv("TESSERA_GPU_LAUNCHES");
+  return most == nullptr ? wanted : std::min(wanted, std::atoi(most));
+}
 
 /// Loads a kernel now: with lazy loading the first launch would have to wait for a kernel that spins.
 template <class Kernel>

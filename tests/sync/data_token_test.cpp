@@ -76,14 +76,14 @@ bool holds(MarkedWords const& item, unsigned value) {
   return true;
 }
 
-/// A thousand launches of a buffer each way; a side may start a launch when it has read the other's last one.
+/// Two hundred launches of a buffer each way; a side may start a launch when it has read the other's last one.
 template <class Item>
 void expect_hand_overs() {
   constexpr int k_items = 6;
   std::vector<Item> there(k_items), back(k_items);
   int wrong = 0;
   std::thread other([&] {
-    for (unsigned epoch = 0; epoch < 1000; ++epoch) {
+    for (unsigned epoch = 0; epoch < 200; ++epoch) {
       Item read[3];
       for (int first = 0; first < 2; ++first) {
         take(there.data() + first, 2, epoch, read, NoWatch{}, WaitPlace{});
@@ -98,7 +98,7 @@ void expect_hand_overs() {
     }
   });
   int wrong_back = 0;
-  for (unsigned epoch = 0; epoch < 1000; ++epoch) {
+  for (unsigned epoch = 0; epoch < 200; ++epoch) {
     for (unsigned i = 0; i < k_items; ++i) {
       Item item;
       fill(item, epoch * 100 + i);
