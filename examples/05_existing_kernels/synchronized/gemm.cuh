@@ -51,9 +51,9 @@ __global__ void __launch_bounds__(k_gemm_threads) gemm(GemmArguments const args,
 
   for (int k = 0; k < args.depth; k += k_slice) {
     __syncthreads();
-    load_box<k_slice, k_tile>(b, args.b + 1LL * k * args.columns + column * k_tile, args.columns);
     if (!stage.wait(tessera::operand_a, {{k / k_tile, row}})) return;
     load_box<k_tile, k_slice>(a, args.a + 1LL * row * k_tile * args.depth + k, args.depth);
+    load_box<k_slice, k_tile>(b, args.b + 1LL * k * args.columns + column * k_tile, args.columns);
     __syncthreads();
     for (int step = 0; step < k_slice; step += 16) {
       wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> left[2];
