@@ -76,7 +76,7 @@ bool holds(MarkedWords const& item, unsigned value) {
   return true;
 }
 
-/// Two hundred launches of a buffer each way; a side may start a launch when it has read the other's last one.
+/// Two hundred launches each way; a side may start one when it has read the other's last one.
 template <class Item>
 void expect_hand_overs() {
   constexpr int k_items = 6;
