@@ -2,6 +2,7 @@
 // Which bank and row of a channel a byte lies in, and which channel.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -25,7 +26,8 @@ class DramAddressMap {
       : shift_(std::countr_zero(static_cast<unsigned>(hardware.channel_interleave))),
         channels_(static_cast<std::uint32_t>(hardware.channels)),
         lines_in_row_(static_cast<std::uint32_t>(hardware.row_bytes / hardware.channel_interleave)),
-        low_banks_(hardware.bank_groups_lowest ? static_cast<std::uint32_t>(hardware.bank_groups) : 2),
+        low_banks_(static_cast<std::uint32_t>(hardware.bank_groups_lowest ? hardware.bank_groups
+                                                                          : std::min(2, hardware.banks))),
         high_banks_(static_cast<std::uint32_t>(hardware.banks) / low_banks_) {}
 
   /// Of a byte address inside one channel.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The figures that are not sub-layers: splits of the SMs, the ring's times, traffic over time, whole models.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -91,6 +92,40 @@ Expected<std::vector<TrafficSeries>> traffic_series(OverlapStudySettings const& 
   return std::vector<TrafficSeries>{{title + "GEMM alone", k_bin * 1e-6, std::move(runs->gemm)},
                                     {title + "T3", k_bin * 1e-6, std::move(runs->t3)},
                                     {title + "T3-MCA", k_bin * 1e-6, std::move(runs->t3_mca)}};
+}
+
+// One sub-layer of the model that figure 17 shows, on as many GPUs.
+Expected<std::vector<AgreementPoint>> agreement(OverlapStudySettings const& settings) {
+  if (settings.models.empty()) return std::vector<AgreementPoint>{};
+  auto model = settings.models.front();
+  for (auto const& other : settings.models)
+    if (other.name == "T-NLG") model = other;
+  struct Mode {
+    char const* name;
+    bool explicit_gpus, all_channels;
+  };
+  constexpr Mode modes[] = {{"one GPU for all, one channel for all", false, false},
+                            {"all GPUs, one channel for all", true, false},
+                            {"one GPU for all, all channels", false, true}};
+  std::vector<Expected<AgreementPoint>> points(std::size(modes), AgreementPoint{});
+  for_all(settings.parallel, points.size(), [&](std::size_t i) {
+    auto options = settings.options;
+    options.run.explicit_gpus = modes[i].explicit_gpus;
+    options.run.all_channels = modes[i].all_channels;
+    auto const runs = run_sub_layer(settings.machine, model, model.tensor_parallel.front(),
+                                    SubLayer::input_projection, options, {});
+    if (!runs) {
+      points[i] = tl::make_unexpected(runs.error());
+      return;
+    }
+    points[i] = AgreementPoint{modes[i].name,
+                               runs->gemm.end,
+                               runs->t3.end,
+                               runs->t3_mca.end,
+                               bytes_of(runs->t3, Traffic::gemm_read),
+                               runs->gemm.events + runs->t3.events + runs->t3_mca.events};
+  });
+  return collected(points);
 }
 
 // The paper's breakdown of whole models is measured and not tabulated; it states that communication takes up

@@ -33,6 +33,7 @@ std::vector<std::vector<std::int64_t>> mirror(std::vector<OutputConfiguration> c
 // Far beyond any GEMM of today, and far from overflow.
 constexpr std::int64_t k_most_elements = std::int64_t{1} << 36;
 constexpr std::int64_t k_most_tiles = 1 << 20;
+constexpr std::int64_t k_most_slices = 1 << 24;
 
 /// What cannot be simulated, or nothing.
 std::string unusable(GemmProblem const& p, GemmKernel const& k,
@@ -50,6 +51,9 @@ std::string unusable(GemmProblem const& p, GemmKernel const& k,
   auto const rows = (p.m + k.tile_m - 1) / k.tile_m;
   if (columns > k_most_tiles || rows > k_most_tiles / columns)
     return fmt::format("{} x {} tiles", columns, rows);
+  auto const slices = (p.k + k.tile_k - 1) / k.tile_k;
+  if ((columns + rows) * slices > k_most_slices)
+    return fmt::format("{} slices of {} panels", slices, columns + rows);
   if (outputs.empty()) return "no output is configured";
   auto const tiles = columns * rows;
   auto const in_range = [&](std::vector<std::int64_t> const& list) {

@@ -86,7 +86,10 @@ Expected<OverlapStudy> study_overlap(OverlapStudySettings const& settings) {
   keep(study.ring, ring_times(settings));
   keep(study.traffic, traffic_series(settings));
   study.end_to_end = end_to_end(study.sub_layers);
-  if (settings.sweep) keep(study.sweep, sweep(settings));
+  if (settings.sweep) {
+    keep(study.agreement, agreement(settings));
+    keep(study.sweep, sweep(settings));
+  }
   if (!failed.empty()) return tl::make_unexpected(failed);
   return study;
 }

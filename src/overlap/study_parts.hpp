@@ -20,6 +20,7 @@ Expected<std::vector<SmSplit>> split_sms(OverlapStudySettings const& settings);
 Expected<std::vector<RingPoint>> ring_times(OverlapStudySettings const& settings);
 Expected<std::vector<TrafficSeries>> traffic_series(OverlapStudySettings const& settings);
 std::vector<EndToEnd> end_to_end(std::vector<SubLayerRuns> const& runs);
+Expected<std::vector<AgreementPoint>> agreement(OverlapStudySettings const& settings);
 Expected<std::vector<SweepPoint>> sweep(OverlapStudySettings const& settings);
 
 void for_all(Parallel const& parallel, std::size_t count, std::function<void(std::size_t)> const& job);

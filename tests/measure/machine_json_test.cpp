@@ -76,6 +76,14 @@ TEST(MachineJson, RefusesOutOfRangeValuesUnitsAndContradictions) {
   auto const printed = print_machine(machine("h200").value());
   EXPECT_THAT(codes(replaced(printed, "gemm_128x96x64_2x1", "gemm_128x128x64_2x1")), ElementsAre("E0604"));
   EXPECT_THAT(codes(replaced(printed, "\"slice_cycles\": 386", "\"slice_cycles\": 0")), ElementsAre("E0604"));
+  auto const t3 = print_machine(machine("t3").value());
+  EXPECT_THAT(codes(t3), ElementsAre());
+  EXPECT_THAT(codes(replaced(t3, "\"banks\": {\n      \"value\": 16", "\"banks\": {\n      \"value\": 15")),
+              ElementsAre("E0606"));
+  EXPECT_THAT(codes(replaced(t3, "\"row_bytes\": {\n      \"value\": 2048",
+                             "\"row_bytes\": {\n      \"value\": 2000")),
+              ElementsAre("E0606"));
+  EXPECT_THAT(codes(replaced(t3, "\"link_gbps\"", "\"link_gbit\"")), ElementsAre("E0603", "E0605"));
 }
 
 }  // namespace

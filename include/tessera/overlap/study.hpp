@@ -64,6 +64,14 @@ struct EndToEnd {
   double t3_low = 0, t3_high = 0;
 };
 
+/// The same fused run as one GPU or all, with one memory channel or all. Times in picoseconds.
+struct AgreementPoint {
+  std::string mode;
+  std::int64_t gemm = 0, t3 = 0, t3_mca = 0;
+  double gemm_reads = 0;  ///< bytes of one GPU, in T3
+  std::int64_t events = 0;
+};
+
 /// What changes with one parameter; speed-ups are geometric means over the main models' sub-layers.
 struct SweepPoint {
   std::string parameter;
@@ -85,6 +93,7 @@ struct OverlapStudy {
   std::vector<RingPoint> ring;
   std::vector<TrafficSeries> traffic;
   std::vector<EndToEnd> end_to_end;
+  std::vector<AgreementPoint> agreement;  ///< with the sweep only
   std::vector<SweepPoint> sweep;
 };
 
