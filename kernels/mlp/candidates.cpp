@@ -10,30 +10,38 @@
 namespace tessera::mlp {
 namespace {
 
+using gemm_sm90::Mechanism;
+
 constexpr char const* between_halves = " > ";
 constexpr char const* before_overlap = "; ";
 
-std::string to_text(Overlap const& overlap) {
-  std::string const weights = overlap.early_weights ? ", early weights" : "";
-  if (overlap.mechanism == gemm_sm90::Mechanism::pdl) return "pdl" + weights;
-  if (overlap.tiles_per_semaphore == whole_row) return "row" + weights;
-  return fmt::format("{} tiles", overlap.tiles_per_semaphore) + weights;
+/// How the second kernel may start before the first is complete; empty for stream order.
+std::string overlap_text(gemm_sm90::PairPlan const& plan) {
+  if (plan.mechanism == Mechanism::stream_order) return "";
+  std::string text = before_overlap;
+  if (plan.mechanism == Mechanism::pdl)
+    text += "pdl";
+  else if (plan.columns_per_semaphore >= whole_row)
+    text += "row";
+  else
+    text += fmt::format("{} tiles", plan.columns_per_semaphore);
+  if (plan.early_weights) text += ", early weights";
+  if (plan.chained) text += ", chained";
+  return text;
 }
 
-std::optional<Overlap> overlap_of(std::string text) {
-  Overlap overlap;
-  auto const comma = text.find(',');
-  overlap.early_weights = comma != std::string::npos;
-  std::string const mechanism = text.substr(0, comma);
-  if (mechanism != "pdl") {
-    overlap.mechanism = gemm_sm90::Mechanism::pdl_tiles;
-    overlap.tiles_per_semaphore = whole_row;
-    if (mechanism != "row" &&
-        (std::sscanf(mechanism.c_str(), "%d tiles", &overlap.tiles_per_semaphore) != 1 ||
-         overlap.tiles_per_semaphore < 1))
-      return {};
-  }
-  return to_text(overlap) == text ? std::optional(overlap) : std::nullopt;
+bool read_overlap(std::string const& text, gemm_sm90::PairPlan& plan) {
+  plan.early_weights = text.find(", early weights") != std::string::npos;
+  plan.chained = text.find(", chained") != std::string::npos;
+  std::string const mechanism = text.substr(2, text.find(',') - 2);
+  plan.mechanism = mechanism == "pdl" ? Mechanism::pdl : Mechanism::pdl_tiles;
+  if (mechanism == "row")
+    plan.columns_per_semaphore = whole_row;
+  else if (mechanism != "pdl" &&
+           (std::sscanf(mechanism.c_str(), "%d tiles", &plan.columns_per_semaphore) != 1 ||
+            plan.columns_per_semaphore < 1))
+    return false;
+  return overlap_text(plan) == text;
 }
 
 Expected<Candidate> unknown(Shape const& shape, std::string const& name) {
@@ -72,11 +80,12 @@ Candidate stream_pair(Half const& first, Half const& second) {
   return result;
 }
 
-Candidate overlapped_pair(Shape const& shape, Half const& first, Half const& second, Overlap const& overlap) {
-  gemm_sm90::PairPlan const plan{first.tiles, second.tiles, overlap.mechanism, overlap.tiles_per_semaphore,
-                                 overlap.early_weights};
+std::optional<Candidate> tiled_pair(Shape const& shape, gemm_sm90::PairPlan const& plan) {
+  auto const first = tiled_half(shape, Which::first, plan.first);
+  auto const second = tiled_half(shape, Which::second, plan.second);
+  if (!first || !second) return {};
   Candidate result;
-  result.name = first.name + between_halves + second.name + before_overlap + to_text(overlap);
+  result.name = first->name + between_halves + second->name + overlap_text(plan);
   result.source = Source::gemm_sm90;
   result.counter_words = gemm_sm90::counters_of(plan, pair_buffers(shape, {}, {}));
   result.launch = [shape, plan](Buffers const& b, Workspace const& workspace, cudaStream_t stream) {
@@ -89,8 +98,7 @@ Expected<Candidate> find_candidate(Shape const& shape, std::string const& name) 
   if (auto const right = check(shape); !right) return tl::make_unexpected(right.error());
   auto const between = name.find(between_halves);
   if (between == std::string::npos) {
-    for (auto& one : single_launches(shape))
-      if (one.name == name) return std::move(one);
+    if (auto one = find_single_launch(shape, name)) return std::move(*one);
     return unknown(shape, name);
   }
   auto const after_first = between + 3;
@@ -98,10 +106,13 @@ Expected<Candidate> find_candidate(Shape const& shape, std::string const& name) 
   auto const first = find_half(shape, Which::first, name.substr(0, between));
   auto const second = find_half(shape, Which::second, name.substr(after_first, overlap_at - after_first));
   if (!first || !second) return unknown(shape, name);
-  if (overlap_at == std::string::npos) return stream_pair(*first, *second);
-  auto const overlap = overlap_of(name.substr(overlap_at + 2));
-  if (!overlap || first->is_cublaslt() || second->is_cublaslt()) return unknown(shape, name);
-  return overlapped_pair(shape, *first, *second, *overlap);
+  if (first->is_cublaslt() || second->is_cublaslt())
+    return overlap_at == std::string::npos ? stream_pair(*first, *second) : unknown(shape, name);
+  gemm_sm90::PairPlan plan{first->tiles, second->tiles, Mechanism::stream_order, 1, false, false};
+  if (overlap_at != std::string::npos && !read_overlap(name.substr(overlap_at), plan))
+    return unknown(shape, name);
+  if (auto pair = tiled_pair(shape, plan)) return std::move(*pair);
+  return unknown(shape, name);
 }
 
 Expected<Candidate> default_candidate(Shape const& shape) {

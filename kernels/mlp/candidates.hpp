@@ -11,22 +11,21 @@ namespace tessera::mlp {
 /// Sizes that no kernel here can do: E0530.
 Expected<void> check(Shape const& shape);
 
-/// The second GEMM after the first: "<first> > <second>".
+/// The second GEMM after the first, by any libraries: "<first> > <second>".
 Candidate stream_pair(Half const& first, Half const& second);
 
-/// How the second GEMM of two by gemm_sm90 may start before the first is complete.
-struct Overlap {
-  gemm_sm90::Mechanism mechanism = gemm_sm90::Mechanism::pdl;
-  int tiles_per_semaphore = 1;  ///< whole_row: a semaphore per row
-  bool early_weights = true;
-};
-constexpr int whole_row = 1 << 20;
+/// Two GEMMs by gemm_sm90: "<first> > <second>" in stream order, "...; 1 tiles, early weights, chained" where
+/// the second may start before the first is complete. Nothing if it cannot do this shape.
+std::optional<Candidate> tiled_pair(Shape const& shape, gemm_sm90::PairPlan const& plan);
 
-/// "<first> > <second>; tile, early weights". Both halves are gemm_sm90's.
-Candidate overlapped_pair(Shape const& shape, Half const& first, Half const& second, Overlap const& overlap);
+/// For PairPlan::columns_per_semaphore: a semaphore per row of tiles.
+constexpr int whole_row = 1 << 20;
 
 /// Both GEMMs in one launch; none where the kernel is not for this shape.
 std::vector<Candidate> single_launches(Shape const& shape);
+/// By name, also what single_launches() would name for other numbers of tokens; nothing if it cannot do
+/// these.
+std::optional<Candidate> find_single_launch(Shape const& shape, std::string const& name);
 
 /// By name, for this shape. E0532 if there is none of that name, or it cannot do this shape.
 Expected<Candidate> find_candidate(Shape const& shape, std::string const& name);

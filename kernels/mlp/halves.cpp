@@ -10,11 +10,10 @@
 
 #include "cublaslt.hpp"
 #include "gated.hpp"
+#include "kernels/gemm_sm90/candidates.hpp"
 
 namespace tessera::mlp {
 namespace {
-
-using gemm_sm90::Activation;
 
 // ------------------------------------------------------------------------------------------------ cuBLASLt
 
@@ -52,15 +51,6 @@ Half lt_half(Shape const& shape, Which which, std::shared_ptr<LtGemm const> cons
 
 // ----------------------------------------------------------------------------------------------- gemm_sm90
 
-int multiprocessors() {
-  int device = 0;
-  int count = 0;
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
-    return 1;
-  return count;
-}
-
 /// Once per kernel and device: a kernel that is first loaded behind one that spins would never start.
 bool prepared(gemm_sm90::Kernel const& kernel) {
   static std::mutex mutex;
@@ -78,20 +68,37 @@ bool prepared(gemm_sm90::Kernel const& kernel) {
   return true;
 }
 
-bool gemm_sm90_has(Shape const& shape) { return shape.form == Form::gelu && shape.type == ElementType::bf16; }
-
 gemm_sm90::Call call_of(Shape const& shape, Which which, gemm_sm90::Half const& tiles, Buffers const& b) {
-  gemm_sm90::Call call;
-  call.problem =
-      which == Which::first
-          ? gemm_sm90::Problem{shape.tokens, shape.hidden, shape.model, b.x, b.w1, b.h, Activation::gelu}
-          : gemm_sm90::Problem{shape.tokens, shape.model, shape.hidden, b.h, b.w2, b.y, Activation::none};
-  call.band = tiles.band;
-  call.most_blocks = tiles.most_blocks;
-  return call;
+  gemm_sm90::PairPlan plan;
+  plan.early_weights = false;
+  (which == Which::first ? plan.first : plan.second) = tiles;
+  auto const calls = gemm_sm90::calls_of(plan, pair_buffers(shape, b, {}));
+  return which == Which::first ? calls.first : calls.second;
+}
+
+}  // namespace
+
+Expected<std::vector<Half>> cublaslt_halves(Shape const& shape, Which which) {
+  auto const gemm = LtGemm::make(lt_problem(shape, which));
+  if (!gemm) return tl::make_unexpected(gemm.error());
+  std::vector<Half> result;
+  for (auto const& algorithm : (*gemm)->algorithms())
+    result.push_back(lt_half(shape, which, *gemm, algorithm));
+  return result;
+}
+
+int multiprocessors() {
+  int device = 0;
+  int count = 0;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+    return 1;
+  return count;
 }
 
 std::optional<Half> tiled_half(Shape const& shape, Which which, gemm_sm90::Half const& tiles) {
+  if (tiles.kernel == nullptr || tiles.kernel->info.type != shape.type) return {};
+  if (tiles.kernel->info.gated != (which == Which::first && shape.form == Form::swiglu)) return {};
   // Operands of any aligned address will do to ask.
   alignas(16) static std::array<char, 16> const place{};
   auto* const any = const_cast<char*>(place.data());
@@ -106,27 +113,10 @@ std::optional<Half> tiled_half(Shape const& shape, Which which, gemm_sm90::Half 
   return half;
 }
 
-}  // namespace
-
-Expected<std::vector<Half>> cublaslt_halves(Shape const& shape, Which which) {
-  auto const gemm = LtGemm::make(lt_problem(shape, which));
-  if (!gemm) return tl::make_unexpected(gemm.error());
-  std::vector<Half> result;
-  for (auto const& algorithm : (*gemm)->algorithms())
-    result.push_back(lt_half(shape, which, *gemm, algorithm));
-  return result;
-}
-
 std::vector<Half> gemm_sm90_halves(Shape const& shape, Which which) {
   std::vector<Half> result;
-  if (!gemm_sm90_has(shape)) return result;
-  int const processors = multiprocessors();
-  for (auto const& kernel : gemm_sm90::kernels()) {
-    if (kernel.info.tile_rows >= 2 * shape.tokens && kernel.info.tile_rows > 64) continue;
-    for (int const band : {1, 4, 6, 0})
-      for (int const blocks : {0, processors})
-        if (auto half = tiled_half(shape, which, {&kernel, band, blocks})) result.push_back(std::move(*half));
-  }
+  for (auto const& tiles : gemm_sm90::half_candidates(shape, which == Which::first, multiprocessors()))
+    if (auto half = tiled_half(shape, which, tiles)) result.push_back(std::move(*half));
   return result;
 }
 
@@ -136,20 +126,22 @@ std::optional<Half> find_half(Shape const& shape, Which which, std::string const
     if (!gemm || !(*gemm)->supports(*algorithm)) return {};
     return lt_half(shape, which, *gemm, *algorithm);
   }
-  if (!gemm_sm90_has(shape)) return {};
   char kernel[64];
   gemm_sm90::Half tiles;
   if (std::sscanf(name.c_str(), "%63s band %d blocks %d", kernel, &tiles.band, &tiles.most_blocks) != 3)
     return {};
   tiles.kernel = gemm_sm90::find_kernel(kernel);
-  if (tiles.kernel == nullptr || tiles.band < 0 || tiles.most_blocks < 0) return {};
+  if (tiles.band < 0 || tiles.most_blocks < 0) return {};
   auto half = tiled_half(shape, which, tiles);
   return half && half->name == name ? half : std::nullopt;
 }
 
 gemm_sm90::PairBuffers pair_buffers(Shape const& shape, Buffers const& b, Workspace const& workspace) {
-  return {shape.tokens, shape.model,        shape.hidden,   b.x, b.w1, b.h, b.w2,
-          b.y,          workspace.counters, workspace.stall};
+  gemm_sm90::PairBuffers result{shape.tokens, shape.model,        shape.hidden,   b.x, b.w1, b.h, b.w2,
+                                b.y,          workspace.counters, workspace.stall};
+  result.form = shape.form;
+  result.type = shape.type;
+  return result;
 }
 
 }  // namespace tessera::mlp

@@ -30,12 +30,17 @@ struct Half {
 /// All that cuBLASLt offers, its best guess first. E0533.
 Expected<std::vector<Half>> cublaslt_halves(Shape const& shape, Which which);
 
-/// Every tile shape of gemm_sm90 in several orders of tiles, one block a tile and persistent. None for forms
-/// and types that it has not.
+/// Tile shapes of gemm_sm90 that may be fast for this shape, in several orders of tiles, one block a tile and
+/// persistent; the most promising first. None for forms and types that it has not.
 std::vector<Half> gemm_sm90_halves(Shape const& shape, Which which);
+
+/// One of gemm_sm90's kernels; nothing if it cannot do this shape.
+std::optional<Half> tiled_half(Shape const& shape, Which which, gemm_sm90::Half const& tiles);
 
 /// By name; nothing if there is no such half or it cannot do this shape.
 std::optional<Half> find_half(Shape const& shape, Which which, std::string const& name);
+
+int multiprocessors();  ///< of the current device
 
 /// What gemm_sm90 calls these operands.
 gemm_sm90::PairBuffers pair_buffers(Shape const& shape, Buffers const& buffers, Workspace const& workspace);

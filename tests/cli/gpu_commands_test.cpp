@@ -51,5 +51,20 @@ TEST_F(AloneInAFolder, HandsOverTheShapeOfTheModel) {
             "--form gelu --type fp16\n");
 }
 
+TEST_F(AloneInAFolder, BenchesHandOverWhatTheyAreAskedFor) {
+  EXPECT_THAT(says("bench mlp gpt-3-145b").err, testing::HasSubstr("tessera bench mlp needs tessera-bench"));
+  EXPECT_THAT(says("bench overhead").err, testing::HasSubstr("tessera bench overhead needs copy_chain"));
+  put_beside("tessera-bench", "echo \"$@\"\n");
+  put_beside("copy_chain", "echo chain \"$@\"; exit 1\n");
+  put_beside("sync_costs", "echo costs \"$@\"\n");
+  EXPECT_EQ(says("bench mlp gpt-3-145b --tp 8 --tokens 768 -o r.json --quick").out,
+            "bench --name gpt-3-145b --tokens 768 --model 12288 --hidden 6144 --form gelu --type bf16 "
+            "--output r.json "
+            "--quick\n");
+  auto const overhead = says("bench overhead -o r.json");
+  EXPECT_EQ(overhead.out, "chain --json r-copy_chain.json\ncosts --json r-sync_costs.json\n");
+  EXPECT_EQ(overhead.exit, 1);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -60,11 +60,17 @@ std::vector<std::string> some_candidates(Shape const& shape) {
     if (own1.empty()) continue;
     auto const& first = own1[(7 * i) % own1.size()];
     names.push_back(stream_pair(first, own2[i]).name);
-    names.push_back(overlapped_pair(shape, first, own2[i], {gemm_sm90::Mechanism::pdl, 1, true}).name);
-    names.push_back(
-        overlapped_pair(shape, first, own2[i], {gemm_sm90::Mechanism::pdl_tiles, 1, i % 2 == 0}).name);
-    names.push_back(
-        overlapped_pair(shape, first, own2[i], {gemm_sm90::Mechanism::pdl_tiles, whole_row, true}).name);
+    for (bool const early : {true, false}) {
+      using gemm_sm90::Mechanism;
+      auto const add = [&](Mechanism mechanism, int tiles) {
+        auto const pair = tiled_pair(shape, {first.tiles, own2[i].tiles, mechanism, tiles, early, early});
+        ASSERT_TRUE(pair);
+        names.push_back(pair->name);
+      };
+      add(Mechanism::pdl, 1);
+      add(Mechanism::pdl_tiles, 1);
+      add(Mechanism::pdl_tiles, whole_row);
+    }
   }
   auto const single = single_launches(shape);
   for (std::size_t i = 0; i < single.size(); i += single.size() / 4 + 1) names.push_back(single[i].name);

@@ -53,8 +53,8 @@ TEST(Refusals, Arguments) {
 
 TEST(Refusals, CandidatesThatAreNone) {
   for (char const* name :
-       {"", "x", "a > b", "cublaslt(tile 1 split 1 #zz) > cublaslt(#1)", "128x128x64_2x1 band 1 blocks 0",
-        "128x128x64_2x1 band -1 blocks 0 > 128x128x64_2x1 band 1 blocks 0",
+       {"", "x", "skinny", "skinny n8 c1", "a > b", "cublaslt(tile 1 split 1 #zz) > cublaslt(#1)",
+        "128x128x64_2x1 band 1 blocks 0", "128x128x64_2x1 band -1 blocks 0 > 128x128x64_2x1 band 1 blocks 0",
         "128x128x64_2x1 band 1 blocks 0 > 128x128x64_2x1 band 1 blocks 0; sometimes"})
     EXPECT_THAT(said(find_candidate(small, name)), HasSubstr("E0532")) << name;
 }
@@ -69,6 +69,21 @@ TEST(Names, AreReadBack) {
   }
   for (auto const& half : gemm_sm90_halves(small, Which::second))
     EXPECT_TRUE(find_half(small, Which::second, half.name)) << half.name;
+  for (int const tokens : {1, 16, 64, 128}) {
+    Shape shape = small;
+    shape.tokens = tokens;
+    auto const singles = single_launches(shape);
+    EXPECT_FALSE(singles.empty()) << tokens;
+    for (auto const& one : singles) {
+      auto const read = find_candidate(shape, one.name);
+      ASSERT_TRUE(read) << said(read);
+      EXPECT_EQ(read->name, one.name);
+    }
+  }
+  // A kernel for sixteen tokens does five as well, but not seventeen.
+  auto const sixteen = single_launches({16, 512, 256}).front().name;
+  EXPECT_TRUE(find_candidate({5, 512, 256}, sixteen));
+  EXPECT_FALSE(find_candidate({17, 512, 256}, sixteen));
 }
 
 /// A file in a folder of its own, removed at the end.

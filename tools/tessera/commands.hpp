@@ -21,6 +21,7 @@ void add_explain(CLI::App& app, Session const& session, Action& action);
 void add_diff(CLI::App& app, Session const& session, Action& action);
 void add_tune(CLI::App& app, Session const& session, Action& action);
 void add_run(CLI::App& app, Session const& session, Action& action);
+void add_bench(CLI::App& app, Session const& session, Action& action);
 void add_doctor(CLI::App& app, Session const& session, Action& action);
 void add_workloads(CLI::App& app, Session const& session, Action& action);
 void add_machines(CLI::App& app, Session const& session, Action& action);

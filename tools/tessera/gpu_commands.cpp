@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // tune and run: what a model's block takes on this machine's GPU. The work is tessera-gpu's.
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "commands.hpp"
 #include "companion.hpp"
+#include "gpu_shape.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -16,60 +15,20 @@ struct GpuArguments {
   bool quick = false;
 };
 
-constexpr char const* k_usual_tokens = "1,16,64,128,256,512,768,1024,1536,2048,4096";
-
 /// The options that both commands have.
 void add_options(CLI::App& command, GpuArguments& arguments) {
-  command
-      .add_option("model", arguments.workload.workload,
-                  "A shipped model (see tessera workloads) or its config.json; - is standard input")
-      ->required();
-  command.add_option("--block", arguments.workload.block,
-                     "mlp (default): the only block with kernels so far");
-  command.add_option("--tokens", arguments.workload.tokens,
-                     std::string("Numbers of tokens (default ") + k_usual_tokens + ")");
-  command.add_option("--tp", arguments.workload.tensor_parallel,
-                     "Tensor-parallel degree: one GPU's share (default 1)");
-  command.add_option("--dtype", arguments.workload.data_type,
-                     "bf16 (default) or fp16, whatever the config says");
+  add_gpu_options(command, arguments.workload);
   add_output(
       command, "--cache", arguments.cache,
       "The tuning cache (default: TESSERA_TUNE_CACHE, else tessera/tune.json in XDG_CACHE_HOME or ~/.cache)");
 }
 
-/// What the two GEMMs are, as options of tessera-gpu.
-Expected<std::vector<std::string>> shape_of(WorkloadOptions const& options) {
-  auto const block = options.block.value_or("mlp");
-  auto const unfit = [&](std::string const& what) {
-    return tl::make_unexpected(complaint("E0906", fmt::format("there are no kernels for {}", what),
-                                         "--block mlp of a model is what there is"));
-  };
-  if (block != "mlp") return unfit("--block " + block);
-  auto const source = load_workload_text(options.workload);
-  if (!source) return tl::make_unexpected(source.error());
-  if (source->summary.kind != DocumentKind::hf_config) return unfit(options.workload);
-  auto const sized = load_workloads(options);
-  if (!sized) return tl::make_unexpected(sized.error());
-  auto const* graph = std::get_if<OperatorGraph>(&sized->front().workload);
-  if (graph == nullptr || graph->operators.size() != 2) return unfit(options.workload);
-  auto const& up = graph->operators.front();
-  bool const gelu = up.epilogue == Epilogue::gelu;
-  return std::vector<std::string>{
-      "--model", std::to_string(up.k),     "--hidden", std::to_string(gelu ? up.n : up.n / 2),
-      "--form",  gelu ? "gelu" : "swiglu", "--type",   options.data_type.value_or("bf16")};
-}
-
 int run(Session const& session, std::string const& command, std::string const& verb, GpuArguments arguments) {
-  auto& workload = arguments.workload;
-  if (!workload.tokens) workload.tokens = k_usual_tokens;
-  if (!workload.data_type) workload.data_type = "bf16";
-  auto const shape = shape_of(workload);
-  if (!shape) return session.fail(shape.error());
-  std::vector<std::string> words{verb, "--name", workload.workload, "--tokens", *workload.tokens};
-  words.insert(words.end(), shape->begin(), shape->end());
-  if (!arguments.cache.empty()) words.insert(words.end(), {"--cache", arguments.cache});
-  if (arguments.quick) words.push_back("--quick");
-  return run_companion(session, command, "tessera-gpu", words);
+  auto words = gpu_words(verb, arguments.workload);
+  if (!words) return session.fail(words.error());
+  if (!arguments.cache.empty()) words->insert(words->end(), {"--cache", arguments.cache});
+  if (arguments.quick) words->push_back("--quick");
+  return run_companion(session, command, "tessera-gpu", *words);
 }
 
 }  // namespace

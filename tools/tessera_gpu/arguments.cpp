@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <ctime>
 
 namespace tessera::gpu {
 namespace {
@@ -34,7 +35,7 @@ tl::unexpected<Diagnostics> wrong(std::string message) {
   Diagnostics one(1);
   one.front().code = "E0908";
   one.front().message = std::move(message);
-  one.front().suggestion = "this program is run by tessera tune";
+  one.front().suggestion = "this program is run by tessera";
   return tl::make_unexpected(std::move(one));
 }
 
@@ -44,12 +45,12 @@ Expected<Arguments> read_arguments(std::vector<std::string> const& words) {
   Arguments result;
   if (words.empty()) return wrong("no verb is given");
   result.verb = words.front();
-  if (result.verb != "tune" && result.verb != "check")
+  if (result.verb != "tune" && result.verb != "check" && result.verb != "bench")
     return wrong(fmt::format("there is no verb \"{}\"", result.verb));
   for (std::size_t i = 1; i < words.size(); ++i) {
     auto const& option = words[i];
-    if (option == "--quick" || option == "--json") {
-      (option == "--quick" ? result.quick : result.json) = true;
+    if (option == "--quick") {
+      result.quick = true;
       continue;
     }
     if (i + 1 == words.size()) return wrong(fmt::format("{} needs a value", option));
@@ -59,6 +60,8 @@ Expected<Arguments> read_arguments(std::vector<std::string> const& words) {
       result.name = value;
     else if (option == "--cache")
       result.cache = value;
+    else if (option == "--output")
+      result.output = value;
     else if (option == "--model")
       right = read_number(value, result.shape.model);
     else if (option == "--hidden")
@@ -79,6 +82,19 @@ Expected<Arguments> read_arguments(std::vector<std::string> const& words) {
   if (result.shape.model == 0 || result.shape.hidden == 0 || result.tokens.empty())
     return wrong("--model, --hidden and --tokens are needed");
   return result;
+}
+
+std::string today() {
+  char text[16];
+  std::time_t const now = std::time(nullptr);
+  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
+  return text;
+}
+
+std::string shown(std::string name) {
+  for (auto at = name.find(" #"); at != std::string::npos; at = name.find(" #"))
+    name.erase(at, name.find(')', at) - at);
+  return name;
 }
 
 int fail(Diagnostics const& reasons) {

@@ -11,17 +11,18 @@
 namespace tessera::gpu {
 
 struct Arguments {
-  std::string verb;         ///< "tune" or "check"
+  std::string verb;         ///< "tune", "check" or "bench"
   std::string name;         ///< of the model, for tables
   mlp::Shape shape;         ///< without tokens
   std::vector<int> tokens;  ///< ascending, each once
-  std::string cache;        ///< empty: the default
+  std::string cache;        ///< empty: the default; bench: none
+  std::string output;       ///< bench: the record's values as JSON; empty: none
   bool quick = false;
-  bool json = false;
 };
 
-/// tune|check --name N --model M --hidden H --form gelu|swiglu --type bf16|fp16 --tokens 1,16 [--cache F]
-/// [--quick] [--json]. E0908.
+/// tune|check|bench --name N --model M --hidden H --form gelu|swiglu --type bf16|fp16 --tokens 1,16 [--cache
+/// F]
+/// [--output F] [--quick]. E0908.
 Expected<Arguments> read_arguments(std::vector<std::string> const& words);
 
 /// Each returns an exit code of `tessera`.
@@ -30,6 +31,11 @@ int check(Arguments const& arguments);
 
 /// On standard error. Returns the exit code that `tessera` would give.
 int fail(Diagnostics const& reasons);
+
+/// Names of kernels without the bits that only cuBLASLt reads.
+std::string shown(std::string name);
+/// "2026-11-21", UTC.
+std::string today();
 
 constexpr int ok = 0, answer_is_no = 1, usage = 2, environment = 3;
 

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <ctime>
-#include <tessera/report/json_text.hpp>
 
 #include "arguments.hpp"
 #include "kernels/mlp/cache_file.hpp"
@@ -14,20 +12,6 @@ namespace tessera::gpu {
 namespace {
 
 constexpr double peak_flops = 790e12;  // the fastest bf16 product seen on an H200
-
-std::string today() {
-  char text[16];
-  std::time_t const now = std::time(nullptr);
-  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
-  return text;
-}
-
-/// Names of kernels without the bits that only cuBLASLt reads.
-std::string shown(std::string name) {
-  for (auto at = name.find(" #"); at != std::string::npos; at = name.find(" #"))
-    name.erase(at, name.find(')', at) - at);
-  return name;
-}
 
 void print_header(Arguments const& arguments, TuneKey const& key, double bandwidth) {
   std::printf("%s, %s %s, %d x %d, on %s (driver %s; %s); weights read at %.2f TB/s\n",

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/gemm_sm90/candidates.hpp"
 #include "kernels/mlp/candidates.hpp"
 #include "tessera/tune/choose.hpp"
 
@@ -19,6 +20,8 @@ struct Ranked {
 
 // A half that is slower than this alone does not make a pair fast.
 constexpr double hopeless = 1.3;
+// Of the pairs that gemm_sm90 itself proposes.
+constexpr std::size_t promising = 120;
 
 class Screening {
  public:
@@ -40,7 +43,8 @@ class Screening {
     for (auto const& first : top(own1, 4))
       for (auto const& second : top(own2, 4))
         for (bool const early : {true, false})
-          attempt(overlapped_pair(shape_, first, second, {Mechanism::pdl, 1, early}));
+          attempt_tiled({first.tiles, second.tiles, Mechanism::pdl, 1, early, early});
+    for (auto const& plan : gemm_sm90::candidates(shape_, multiprocessors(), promising)) attempt_tiled(plan);
     for (auto const& first : fastest_shapes(own1, 2))
       for (auto const& second : fastest_shapes(own2, 2))
         for (int const tiles : {1, whole_row}) descend(own1, own2, first, second, tiles);
@@ -56,6 +60,11 @@ class Screening {
     result_.candidates.push_back(std::move(candidate));
     result_.times.push_back(time);
     return time;
+  }
+
+  double attempt_tiled(gemm_sm90::PairPlan const& plan) {
+    auto candidate = tiled_pair(shape_, plan);
+    return candidate ? attempt(std::move(*candidate)) : std::numeric_limits<double>::infinity();
   }
 
   std::vector<Ranked> rank(std::vector<Half> const& halves) {
@@ -106,27 +115,27 @@ class Screening {
     };
     auto const all1 = of(firsts, first), all2 = of(seconds, second);
     if (all1.empty() || all2.empty()) return;
-    auto const best_of = [&](std::vector<Half> const& all, auto const& pair) {
-      Half best = all.front();
+    gemm_sm90::PairPlan plan{all1.front().tiles, all2.front().tiles, Mechanism::pdl_tiles, tiles, true, true};
+    auto const improve = [&](gemm_sm90::Half& half, std::vector<Half> const& all) {
+      auto best = half;
       double least = std::numeric_limits<double>::infinity();
-      for (auto const& half : all)
-        if (double const time = attempt(pair(half)); time < least) {
+      for (auto const& one : all) {
+        half = one.tiles;
+        if (double const time = attempt_tiled(plan); time < least) {
           least = time;
           best = half;
         }
-      return best;
+      }
+      half = best;
     };
-    Overlap overlap{Mechanism::pdl_tiles, tiles, true};
-    auto const best1 =
-        best_of(all1, [&](Half const& half) { return overlapped_pair(shape_, half, all2.front(), overlap); });
-    auto const best2 =
-        best_of(all2, [&](Half const& half) { return overlapped_pair(shape_, best1, half, overlap); });
-    overlap.early_weights = false;
-    attempt(overlapped_pair(shape_, best1, best2, overlap));
+    improve(plan.first, all1);
+    improve(plan.second, all2);
+    plan.early_weights = plan.chained = false;
+    attempt_tiled(plan);
     if (tiles != 1) return;
-    overlap.early_weights = true;
-    overlap.tiles_per_semaphore = 4;
-    attempt(overlapped_pair(shape_, best1, best2, overlap));
+    plan.early_weights = plan.chained = true;
+    plan.columns_per_semaphore = 4;
+    attempt_tiled(plan);
   }
 
   Arena& arena_;

@@ -19,12 +19,6 @@ constexpr double allowed_error = 2e-3;
 constexpr double usual_flops = 790e12, usual_bytes = 4.2e12;
 constexpr double sample_us = 600;
 
-int pieces_of_a_sample(Shape const& shape, int sets) {
-  double const one = floor_us(shape, usual_flops, usual_bytes);
-  int const rounds = static_cast<int>(sample_us / (one * sets)) + 1;
-  return rounds * sets;
-}
-
 /// Of the median of so many samples, from their 10 and 90 per cent quantiles (2.56 deviations of a normal
 /// distribution apart; the median's own deviation is 1.25 times that of a mean).
 double noise_of(double low, double median, double high, std::size_t samples) {
@@ -32,6 +26,12 @@ double noise_of(double low, double median, double high, std::size_t samples) {
 }
 
 }  // namespace
+
+int pieces_of_a_sample(Shape const& shape, int sets) {
+  double const one = floor_us(shape, usual_flops, usual_bytes);
+  int const rounds = static_cast<int>(sample_us / (one * sets)) + 1;
+  return rounds * sets;
+}
 
 double floor_us(Shape const& shape, double flops_per_second, double bytes_per_second) {
   double const tokens = shape.tokens, model = shape.model, hidden = shape.hidden;

@@ -38,6 +38,9 @@ Expected<std::vector<Finalist>> measure(Arena& arena, Shape const& shape,
                                         std::vector<Candidate> const& candidates, int hot_rounds,
                                         int cool_rounds);
 
+/// Launches of one sample: enough that its start and end do not count, and a multiple of `sets`.
+int pieces_of_a_sample(Shape const& shape, int sets);
+
 /// No MLP of this shape is faster: the operations at so many a second, or the bytes (weights, input and
 /// output once, h written and read) at so many a second.
 double floor_us(Shape const& shape, double flops_per_second, double bytes_per_second);

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mlp_bench.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/mlp/candidates.hpp"
+#include "kernels/mlp/measure/timer.hpp"
+#include "peer_candidates.hpp"
+
+namespace tessera::bench {
+namespace {
+
+constexpr char const* chosen_group = "Tessera";
+
+/// What of Tessera a candidate shows, from its name.
+std::string group_of(mlp::Candidate const& candidate) {
+  auto const has = [&](char const* word) { return candidate.name.find(word) != std::string::npos; };
+  switch (candidate.source) {
+    case mlp::Source::cublaslt: return "cuBLASLt";
+    case mlp::Source::mixed: return "Tessera with cuBLASLt";
+    case mlp::Source::skinny: return "Tessera one launch";
+    case mlp::Source::gemm_sm90: break;
+  }
+  return has("; pdl")    ? "Tessera pdl"
+         : has("; row")  ? "Tessera row"
+         : has(" tiles") ? "Tessera tile"
+                         : "Tessera stream";
+}
+
+}  // namespace
+
+double SizeResult::best_peer(double Measurement::*time) const {
+  double best = std::numeric_limits<double>::infinity();
+  for (auto const& row : rows)
+    if (!row.tessera && row.result.measurement.right) best = std::min(best, row.result.measurement.*time);
+  return best;
+}
+
+double SizeResult::chosen(double Measurement::*time) const {
+  for (auto const& row : rows)
+    if (row.group == chosen_group) return row.result.measurement.*time;
+  return std::numeric_limits<double>::infinity();
+}
+
+Expected<SizeResult> bench_size(mlp::Arena& arena, mlp::Shape const& shape, bool quick) {
+  SizeResult result;
+  result.shape = shape;
+  mlp::TuneOptions options;
+  options.quick = quick;
+  auto tuned = mlp::tune(arena, shape, options);
+  if (!tuned) return tl::make_unexpected(tuned.error());
+  result.tuned = std::move(*tuned);
+
+  mlp::Timer timer(arena.stream(), arena.sets(), mlp::pieces_of_a_sample(shape, arena.sets()));
+  std::vector<Contender> all;
+  auto const add = [&](std::string const& group, bool tessera, std::string const& name) {
+    if (auto candidate = mlp::find_candidate(shape, name))
+      all.push_back({group, tessera, std::move(*candidate)});
+  };
+  add(chosen_group, true, result.tuned.size.candidate);
+  // The two best of cuBLASLt's pairs, and Tessera's best with each mechanism.
+  for (auto const& one : result.tuned.finalists) {
+    auto const candidate = mlp::find_candidate(shape, one.measurement.candidate);
+    if (!candidate) continue;
+    auto const group = group_of(*candidate);
+    auto const seen =
+        std::count_if(all.begin(), all.end(), [&](Contender const& c) { return c.group == group; });
+    if (seen < (candidate->is_baseline() ? 2 : 1)) add(group, !candidate->is_baseline(), candidate->name);
+  }
+  auto peers = peer_candidates(arena, timer, shape);
+  std::move(peers.begin(), peers.end(), std::back_inserter(all));
+
+  std::vector<mlp::Candidate> candidates;
+  for (auto const& one : all) candidates.push_back(one.candidate);
+  auto measured = mlp::measure(arena, shape, candidates, quick ? 9 : 25, quick ? 3 : 9);
+  if (!measured) return tl::make_unexpected(measured.error());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    result.rows.push_back({all[i].group, all[i].tessera, std::move((*measured)[i])});
+  return result;
+}
+
+}  // namespace tessera::bench

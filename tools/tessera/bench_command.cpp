@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench: measures on this machine's GPU what the documentation's figures are made from.
+#include <memory>
+
+#include "commands.hpp"
+#include "companion.hpp"
+#include "files.hpp"
+#include "gpu_shape.hpp"
+
+namespace tessera::cli {
+namespace {
+
+/// What a model's block is benchmarked as.
+struct MlpArguments {
+  WorkloadOptions workload;
+  std::string output, cache;
+  bool quick = false;
+};
+
+int run_mlp(Session const& session, MlpArguments arguments) {
+  auto words = gpu_words("bench", arguments.workload);
+  if (!words) return session.fail(words.error());
+  if (!arguments.output.empty()) words->insert(words->end(), {"--output", arguments.output});
+  if (!arguments.cache.empty()) words->insert(words->end(), {"--cache", arguments.cache});
+  if (arguments.quick) words->push_back("--quick");
+  return run_companion(session, "tessera bench mlp", "tessera-bench", *words);
+}
+
+void add_mlp(CLI::App& bench, Session const& session, Action& action) {
+  auto* command = bench.add_subcommand("mlp", "A model's MLP, tuned, beside cuBLASLt and CUTLASS");
+  auto arguments = std::make_shared<MlpArguments>();
+  add_gpu_options(*command, arguments->workload);
+  add_output(*command, "-o,--output", arguments->output, "The measurements as JSON");
+  add_output(*command, "--cache", arguments->cache, "Also keep the winners in this tuning cache");
+  command->add_flag("--quick", arguments->quick, "Fewer samples and finalists");
+  command->footer(
+      "Tunes each size, then measures in turns, in one run: the tuned choice, Tessera's best with every "
+      "mechanism,\n"
+      "cuBLASLt's two best pairs, and CUTLASS's in stream order, with programmatic launch and with "
+      "Stream-K.\n\n"
+      "Examples:\n"
+      "  tessera bench mlp gpt-3-145b --tp 8 -o mlp.json\n"
+      "  tessera bench mlp llama-65b --tp 8 --tokens 1,768 --quick");
+  command->callback([arguments, &session, &action] {
+    action = [arguments, &session] { return run_mlp(session, *arguments); };
+  });
+}
+
+/// A program that takes only a file to write.
+void add_program(CLI::App& bench, Session const& session, Action& action, std::string const& name,
+                 std::string const& help, std::string const& footer,
+                 std::vector<std::string> const& programs) {
+  auto* command = bench.add_subcommand(name, help);
+  auto output = std::make_shared<std::string>();
+  add_output(*command, "-o,--output", *output,
+             "The measurements as JSON; each program's name is added to the file's");
+  command->footer(footer);
+  command->callback([=, &session, &action] {
+    action = [=, &session] {
+      int answer = k_ok;
+      for (auto const& program : programs) {
+        std::vector<std::string> words;
+        if (!output->empty())
+          words = {"--json", programs.size() == 1 ? *output : with_size(*output, program)};
+        int const one = run_companion(session, "tessera bench " + name, program, words);
+        if (answer == k_ok) answer = one;
+      }
+      return answer;
+    };
+  });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Session const& session, Action& action) {
+  auto* command = app.add_subcommand("bench", "Measure on this GPU: mlp, overhead");
+  command->require_subcommand(1);
+  command->footer(
+      "Needs a Hopper GPU, and programs that are built by name beside this one:\n"
+      "  cmake --build <build> --target tessera-bench copy_chain sync_costs");
+  add_mlp(*command, session, action);
+  add_program(*command, session, action, "overhead", "What synchronization costs where it can gain least",
+              "A copy and a copy of the copy, one full wave of blocks each, with every way to order them; "
+              "and each call of\n"
+              "the device library alone.\n\n"
+              "Examples:\n"
+              "  tessera bench overhead -o overhead.json",
+              {"copy_chain", "sync_costs"});
+}
+
+}  // namespace tessera::cli
