@@ -198,5 +198,18 @@ TEST_F(Commands, FilesAreWrittenWholeOrNotAtAll) {
     EXPECT_THAT(file.path().string(), Not(HasSubstr(".tmp")));
 }
 
+TEST_F(Commands, StudiesAreSimulatedAndNamedWrongAreRefused) {
+  auto const cusync = run("simulate --study cusync --csv tables.csv");
+  EXPECT_EQ(cusync.exit, 0) << cusync.err;
+  EXPECT_THAT(cusync.out, HasSubstr("Table IV"));
+  auto const t3 = run("simulate --study t3 --quick --model llama-3.2-1b --tokens 2048 --tp 8 --html t3.html");
+  EXPECT_EQ(t3.exit, 0) << t3.err;
+  EXPECT_THAT(t3.out, HasSubstr("T3-MCA, geometric mean"));
+  EXPECT_EQ(run("simulate").exit, 2);
+  EXPECT_THAT(run("simulate").err, HasSubstr("E0913"));
+  EXPECT_THAT(run("simulate --study t3 --model resnet-38").err, HasSubstr("E0914"));
+  EXPECT_THAT(run("simulate --study t3 --machine a100").err, HasSubstr("E0541"));
+}
+
 }  // namespace
 }  // namespace tessera
