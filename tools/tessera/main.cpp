@@ -118,6 +118,7 @@ int run(int count, char** words) {
   add_simulate(app, session, action);
   add_generate(app, session, action);
   add_explain(app, session, action);
+  add_why_not(app, session, action);
   add_diff(app, session, action);
   add_tune(app, session, action);
   add_run(app, session, action);

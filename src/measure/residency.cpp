@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/measure/residency.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tessera {
+namespace {
+
+constexpr long long k_warp = 32;
+
+long long round_up(long long value, long long step) { return (value + step - 1) / step * step; }
+
+/// What one block takes, in the order of ResourceUse: threads, registers, shared memory, slots.
+struct Taken {
+  long long threads, registers, shared, slots;
+};
+Taken taken(MachineProfile const& m, Resources const& r) {
+  long long const warps = round_up(std::max(r.threads, 1), k_warp) / k_warp;
+  return {
+      warps * k_warp, warps * round_up(std::max(r.registers_per_thread, 1) * k_warp, m.register_granularity),
+      round_up(static_cast<long long>(r.shared_bytes) + m.shared_reserved_per_block, m.shared_granularity),
+      1};
+}
+
+ResourceUse use(std::string name, long long capacity, long long first, long long second, int resident) {
+  ResourceUse u{std::move(name), capacity, first * resident, capacity - first * resident, first, second, 0};
+  u.room_for = second > 0 ? std::max(0LL, u.free) / second : capacity;
+  return u;
+}
+
+std::string remedy(ResourceUse const& u, int resident) {
+  long long const missing = u.one_second - u.free;
+  if (u.one_second > u.capacity) return "";
+  if (u.resource == "block slots") return "fewer, larger blocks of the first kernel";
+  long long const each = (missing + resident - 1) / std::max(resident, 1);
+  auto const unit = u.resource == "shared memory" ? "bytes of shared memory" : u.resource.c_str();
+  return fmt::format("take {} {} from each block of the first kernel ({} of {}), or {} from the second", each,
+                     unit, std::max(0LL, u.one_first - each), u.one_first, missing);
+}
+
+}  // namespace
+
+CoResidency why_not(MachineProfile const& machine, Resources const& first, Resources const& second,
+                    int first_resident) {
+  CoResidency answer;
+  answer.first_alone = occupancy(machine, first);
+  answer.second_alone = occupancy(machine, second);
+  answer.first_resident =
+      first_resident <= 0 ? answer.first_alone : std::min(first_resident, answer.first_alone);
+  auto const a = taken(machine, first);
+  auto const b = taken(machine, second);
+  int const n = answer.first_resident;
+  answer.uses = {use("shared memory", machine.shared_bytes_per_sm, a.shared, b.shared, n),
+                 use("registers", machine.registers_per_sm, a.registers, b.registers, n),
+                 use("threads", machine.threads_per_sm, a.threads, b.threads, n),
+                 use("block slots", machine.blocks_per_sm, a.slots, b.slots, n)};
+  long long least = answer.second_alone;
+  for (auto const& u : answer.uses) least = std::min(least, u.room_for);
+  answer.second_beside = static_cast<int>(least);
+  if (least > 0) return answer;
+  if (answer.second_alone == 0) {
+    answer.stopped_by = occupancy_limiter(machine, second);
+    answer.remedies = {
+        fmt::format("no SM of this machine holds even one block of the second kernel: it needs less {}",
+                    answer.stopped_by)};
+    return answer;
+  }
+  for (auto const& u : answer.uses)
+    if (u.room_for == 0) {
+      if (answer.stopped_by.empty()) answer.stopped_by = u.resource;
+      if (auto text = remedy(u, n); !text.empty()) answer.remedies.push_back(std::move(text));
+    }
+  if (n > 1)
+    answer.remedies.push_back(
+        fmt::format("launch fewer blocks of the first kernel: at most {} on an SM", n - 1));
+  return answer;
+}
+
+std::string to_text(CoResidency const& answer, std::string const& first, std::string const& second) {
+  std::string text;
+  if (answer.second_beside > 0)
+    text = fmt::format("{} block{} of {} fit{} on an SM beside {} of {}.\n", answer.second_beside,
+                       answer.second_beside == 1 ? "" : "s", second, answer.second_beside == 1 ? "s" : "",
+                       answer.first_resident, first);
+  else
+    text = fmt::format("No block of {} fits on an SM beside {} of {}: {} stops it.\n", second,
+                       answer.first_resident, first, answer.stopped_by);
+  text += fmt::format("Alone an SM holds {} of {}, and {} of {}.\n\n", answer.first_alone, first,
+                      answer.second_alone, second);
+  text += fmt::format("{:<14}{:>10}{:>10}{:>10}{:>16}{:>16}{:>10}\n", "resource", "capacity", "taken", "free",
+                      "a first block", "a second block", "room for");
+  for (auto const& u : answer.uses)
+    text += fmt::format("{:<14}{:>10}{:>10}{:>10}{:>16}{:>16}{:>10}\n", u.resource, u.capacity, u.resident,
+                        u.free, u.one_first, u.one_second, u.room_for);
+  if (!answer.remedies.empty()) text += "\nWhat would make room:\n";
+  for (auto const& remedy_text : answer.remedies) text += "  - " + remedy_text + "\n";
+  return text;
+}
+
+}  // namespace tessera

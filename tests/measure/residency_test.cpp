@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/measure/residency.hpp"
+
+#include <gmock/gmock.h>
+
+#include "tessera/measure/machine_json.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+MachineProfile h200() { return machine("h200").value(); }
+
+TEST(WhyNot, AGemmFillsTheSharedMemory) {
+  // Two GEMM blocks of 384 threads and 216 KiB: one per SM, and no second one beside it.
+  auto const answer = why_not(h200(), {384, 168, 221184}, {384, 168, 221184});
+  EXPECT_EQ(answer.first_alone, 1);
+  EXPECT_EQ(answer.second_beside, 0);
+  EXPECT_EQ(answer.stopped_by, "shared memory");
+  auto const text = to_text(answer, "gemm1", "gemm2");
+  EXPECT_THAT(text, HasSubstr("No block of gemm2 fits on an SM beside 1 of gemm1: shared memory stops it."));
+  // 2 (221184 + 1024) - 233472 = 210944 bytes are missing; so are 384 * 168 registers beside as many.
+  EXPECT_THAT(text, HasSubstr("take 210944 bytes of shared memory from each block of the first kernel"));
+  EXPECT_THAT(text, HasSubstr("registers from each block"));
+}
+
+TEST(WhyNot, ASmallKernelFitsBesideIt) {
+  auto const answer = why_not(h200(), {256, 96, 200000}, {128, 32, 4096});
+  EXPECT_GT(answer.second_beside, 0);
+  EXPECT_THAT(answer.stopped_by, IsEmpty());
+  // Nothing is taken twice: the combination is within every capacity, and one block more is not.
+  int over = 0;
+  for (auto const& u : answer.uses) {
+    EXPECT_LE(u.resident + answer.second_beside * u.one_second, u.capacity) << u.resource;
+    over += u.resident + (answer.second_beside + 1) * u.one_second > u.capacity;
+  }
+  EXPECT_GT(over, 0);
+}
+
+TEST(WhyNot, NamesEachResource) {
+  auto const stop = [](Resources a, Resources b) { return why_not(h200(), a, b).stopped_by; };
+  EXPECT_EQ(stop({1024, 16, 0}, {32, 16, 0}), "threads");
+  EXPECT_EQ(stop({256, 255, 0}, {256, 64, 0}), "registers") << "one block of 65280 registers, 256 left";
+  EXPECT_EQ(stop({32, 16, 0}, {32, 16, 0}), "block slots");
+  EXPECT_EQ(stop({32, 16, 0}, {32, 16, 300000}), "shared memory") << "never fits, alone either";
+}
+
+TEST(WhyNot, FewerResidentBlocksLeaveRoom) {
+  EXPECT_EQ(why_not(h200(), {1024, 32, 0}, {1024, 32, 0}, 1).second_beside, 1);
+  EXPECT_EQ(why_not(h200(), {1024, 32, 0}, {1024, 32, 0}, 2).second_beside, 0);
+  EXPECT_EQ(why_not(h200(), {1024, 32, 0}, {1024, 32, 0}, 9).first_resident, 2);
+  EXPECT_THAT(to_text(why_not(h200(), {1024, 32, 0}, {1024, 32, 0}), "a", "b"),
+              HasSubstr("at most 1 on an SM"));
+}
+
+}  // namespace
+}  // namespace tessera

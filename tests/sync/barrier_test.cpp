@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The barriers on CPU threads, each of which is a block of one thread.
+#include "tessera/sync/barrier.cuh"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace tessera {
+namespace {
+
+struct RealClock {
+  static unsigned long long now() {
+    return static_cast<unsigned long long>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+};
+using Watch = DeadlineWatch<RealClock>;
+
+template <class Body>
+void on_threads(unsigned count, Body body) {
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < count; ++t) threads.emplace_back([&body, t] { body(t); });
+  for (auto& thread : threads) thread.join();
+}
+
+class Barrier : public testing::Test {
+ protected:
+  Watch watch() { return {&record, 20'000'000'000ULL}; }
+  StallRecord record;
+};
+
+// Every thread writes its cell, meets the others, and reads all cells: plain memory, so that ThreadSanitizer
+// sees a barrier that orders too little.
+void count_rounds(std::vector<unsigned>& words, unsigned parties, unsigned rounds, Watch const& watch) {
+  std::vector<unsigned> cells(parties, 0);
+  std::atomic<unsigned> wrong{0};
+  on_threads(parties, [&](unsigned party) {
+    GridBarrier<Watch> barrier({words.data(), parties}, party, watch);
+    for (unsigned round = 1; round <= rounds; ++round) {
+      cells[party] = round;
+      if (!barrier.sync()) ++wrong;
+      for (unsigned other = 0; other < parties; ++other) wrong += cells[other] != round;
+      if (!barrier.sync()) ++wrong;
+    }
+  });
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST_F(Barrier, EveryoneSeesWhatEveryoneWroteBefore) {
+  std::vector<unsigned> words(4, 0);
+  count_rounds(words, 4, 300, watch());
+  EXPECT_EQ(words, std::vector<unsigned>(4, 600u));
+}
+
+TEST_F(Barrier, TheNextLaunchGoesOnWithoutAReset) {
+  std::vector<unsigned> words(3, 0);
+  for (int launch = 0; launch < 5; ++launch) count_rounds(words, 3, 7, watch());
+  EXPECT_EQ(words, std::vector<unsigned>(3, 70u));
+}
+
+TEST_F(Barrier, EpochsWrap) {
+  std::vector<unsigned> words(3, 0xFFFFFFFAu);
+  count_rounds(words, 3, 10, watch());
+  EXPECT_EQ(words, std::vector<unsigned>(3, 14u));
+}
+
+TEST_F(Barrier, ArriveLetsTheOthersGoOnAlone) {
+  unsigned words[2] = {0, 0};
+  GridBarrier<Watch> first({words, 2}, 0, watch());
+  GridBarrier<Watch> second({words, 2}, 1, watch());
+  first.arrive();
+  second.arrive();
+  // One thread plays both parties: no wait can be for the other's wait.
+  EXPECT_TRUE(first.wait());
+  first.arrive();
+  EXPECT_TRUE(second.wait()) << "one that is ahead disturbs nobody";
+  EXPECT_EQ(first.epoch(), 2u);
+}
+
+TEST_F(Barrier, NeighboursWaitForNobodyElse) {
+  // A line of cells, each the larger of itself and its neighbours: after `parties` steps all hold the
+  // largest. Two buffers by turns, as neighbours may be one step ahead.
+  unsigned const parties = 5;
+  std::vector<unsigned> words(parties, 0);
+  std::vector<unsigned> cells[2];
+  cells[0] = {3, 9, 1, 4, 2};
+  cells[1].assign(parties, 0);
+  on_threads(parties, [&](unsigned party) {
+    EpochBarrier<Watch> barrier({words.data(), parties}, party, watch());
+    unsigned const first = party == 0 ? 1 : party - 1;
+    unsigned const count = party == 0 || party + 1 == parties ? 1 : 2;
+    for (unsigned step = 0; step < parties; ++step) {
+      auto const& from = cells[step % 2];
+      unsigned best = from[party];
+      for (unsigned i = 0; i < count; ++i) best = std::max(best, from[first + 2 * i]);
+      cells[(step + 1) % 2][party] = best;
+      barrier.arrive();
+      EXPECT_TRUE(barrier.wait_for(count, [&](unsigned i) { return first + 2 * i; }));
+    }
+  });
+  EXPECT_EQ(cells[parties % 2], std::vector<unsigned>(parties, 9u));
+}
+
+TEST_F(Barrier, AMissingPartyMeetsTheDeadline) {
+  std::vector<unsigned> words(3, 0);
+  Watch const soon{&record, 20'000'000};
+  std::atomic<int> gave_up{0};
+  on_threads(2, [&](unsigned party) {
+    GridBarrier<Watch> barrier({words.data(), 3}, party, soon);
+    gave_up += !barrier.sync();
+  });
+  EXPECT_EQ(gave_up, 2);
+  EXPECT_EQ(record.state, 2u);
+  EXPECT_EQ(record.semaphore, 2) << "the third party's word";
+  EXPECT_EQ(record.expected, 1u);
+}
+
+}  // namespace
+}  // namespace tessera

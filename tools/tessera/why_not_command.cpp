@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <charconv>
+#include <memory>
+
+#include "commands.hpp"
+#include "diagnostic/nearest.hpp"
+#include "tessera/measure/residency.hpp"
+#include "tessera/report/json_text.hpp"
+
+namespace tessera::cli {
+namespace {
+
+struct WhyNotArguments {
+  std::string plan;
+  std::string first;
+  std::string second;
+  std::string machine = "h200";
+  int resident = 0;
+};
+
+struct NamedKernel {
+  std::string name;
+  Resources resources;
+};
+
+/// "384,168,221184": threads of a block, registers of a thread, bytes of shared memory of a block.
+Expected<NamedKernel> parse_resources(std::string const& text, std::string const& name) {
+  auto const words = split_list(text);
+  int values[3] = {};
+  bool fine = words.size() == 3;
+  for (std::size_t i = 0; fine && i < 3; ++i) {
+    auto const* const end = words[i].data() + words[i].size();
+    auto const [stop, error] = std::from_chars(words[i].data(), end, values[i]);
+    fine = error == std::errc() && stop == end && values[i] >= (i < 2 ? 1 : 0);
+  }
+  // An SM of any known GPU has less of each than 2^24; larger numbers are typing errors.
+  for (int const value : values) fine = fine && value <= (1 << 24);
+  if (!fine)
+    return tl::make_unexpected(
+        complaint("E0909", fmt::format("--{} does not take \"{}\"", name, text),
+                  "give threads per block, registers per thread and bytes of shared memory: 384,168,221184"));
+  return NamedKernel{fmt::format("the {} kernel", name), {values[0], values[1], values[2]}};
+}
+
+Expected<NamedKernel> stage_of(Plan const& plan, std::string const& name) {
+  std::vector<std::string> names;
+  for (auto const& stage : plan.pipeline.stages) {
+    if (stage.name == name) return NamedKernel{name, stage.resources};
+    names.push_back(stage.name);
+  }
+  return tl::make_unexpected(complaint("E0906", fmt::format("the plan has no stage \"{}\"", name),
+                                       did_you_mean(name, names),
+                                       {fmt::format("its stages: {}", fmt::join(names, ", "))}));
+}
+
+Expected<std::pair<NamedKernel, NamedKernel>> both_kernels(WhyNotArguments const& arguments) {
+  if (arguments.plan.empty()) {
+    auto first = parse_resources(arguments.first, "first");
+    if (!first) return tl::make_unexpected(first.error());
+    auto second = parse_resources(arguments.second, "second");
+    if (!second) return tl::make_unexpected(second.error());
+    return std::pair{*first, *second};
+  }
+  auto const plan = load_plan(arguments.plan);
+  if (!plan) return tl::make_unexpected(plan.error());
+  auto first = stage_of(*plan, arguments.first);
+  if (!first) return tl::make_unexpected(first.error());
+  auto second = stage_of(*plan, arguments.second);
+  if (!second) return tl::make_unexpected(second.error());
+  return std::pair{*first, *second};
+}
+
+std::string as_json(CoResidency const& answer, NamedKernel const& first, NamedKernel const& second,
+                    MachineProfile const& machine) {
+  JsonWriter json;
+  json.begin_object().member("schema", "tessera.why_not/1").member("machine", machine.name);
+  json.member("first", first.name).member("second", second.name);
+  json.member("first_alone", answer.first_alone).member("second_alone", answer.second_alone);
+  json.member("first_resident", answer.first_resident).member("second_beside", answer.second_beside);
+  json.member("stopped_by", answer.stopped_by).key("resources").begin_array();
+  for (auto const& use : answer.uses)
+    json.begin_object()
+        .member("resource", use.resource)
+        .member("capacity", use.capacity)
+        .member("taken", use.resident)
+        .member("free", use.free)
+        .member("one_first", use.one_first)
+        .member("one_second", use.one_second)
+        .member("room_for", use.room_for)
+        .end_object();
+  json.end_array().key("remedies").begin_array();
+  for (auto const& remedy : answer.remedies) json.value(remedy);
+  return json.end_array().end_object().text() + '\n';
+}
+
+int run(Session const& session, WhyNotArguments const& arguments) {
+  auto const kernels = both_kernels(arguments);
+  if (!kernels) return session.fail(kernels.error());
+  auto const machine = load_machine(arguments.machine);
+  if (!machine) return session.fail(machine.error());
+  auto const& [first, second] = *kernels;
+  auto const answer = why_not(*machine, first.resources, second.resources, arguments.resident);
+  session.print(session.json ? as_json(answer, first, second, *machine)
+                             : to_text(answer, first.name, second.name));
+  return k_ok;
+}
+
+}  // namespace
+
+void add_why_not(CLI::App& app, Session const& session, Action& action) {
+  auto* command = app.add_subcommand(
+      "why-not", "Can blocks of two kernels be on an SM together, and if not, which resource stops them?");
+  auto arguments = std::make_shared<WhyNotArguments>();
+  command->add_option("plan", arguments->plan, "A plan's JSON, whose stages --first and --second name");
+  command
+      ->add_option("--first", arguments->first,
+                   "The kernel that is there: a stage, or THREADS,REGISTERS,SHARED")
+      ->required();
+  command->add_option("--second", arguments->second, "The kernel that is to join it, likewise")->required();
+  command
+      ->add_option("--machine", arguments->machine,
+                   "A shipped profile (see tessera machines) or a profile's file")
+      ->capture_default_str();
+  command
+      ->add_option("--resident", arguments->resident,
+                   "Blocks of the first kernel on the SM; 0: as many as fit, as in a full wave")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1024))
+      ->option_text("N=0");
+  command->footer(
+      "A consumer that is launched early gains nothing where no block of it has room beside the "
+      "producer's.\n\n"
+      "Examples:\n"
+      "  tessera why-not --first 384,168,221184 --second 384,168,221184\n"
+      "  tessera why-not plan.json --first gemm1 --second gemm2 --machine a100\n"
+      "  tessera why-not plan.json --first gemm1 --second gemm2 --resident 1");
+  command->callback([arguments, &session, &action] {
+    action = [arguments, &session] { return run(session, *arguments); };
+  });
+}
+
+}  // namespace tessera::cli
