@@ -44,6 +44,25 @@ TEST_F(Commands, PlanWritesEveryKindOfFile) {
   EXPECT_THAT(text("stages.dot"), testing::StartsWith("digraph"));
 }
 
+TEST_F(Commands, WhyNotNamesWhatStopsTheSecondKernel) {
+  auto const answer = good("why-not --first 384,168,221184 --second 384,168,221184 --json").json();
+  EXPECT_EQ(answer["schema"], "tessera.why_not/1");
+  EXPECT_EQ(answer["second_beside"], 0);
+  EXPECT_EQ(answer["stopped_by"], "shared memory");
+}
+
+TEST_F(Commands, WhyNotTakesStagesOfAPlan) {
+  good(std::string(k_small_plan) + " -o plan.json");
+  auto const stages = nlohmann::json::parse(text("plan.json"))["pipeline"]["stages"];
+  std::string const first = stages[0]["name"];
+  std::string const second = stages[1]["name"];
+  auto const said = good("why-not plan.json --first " + first + " --second " + second + " --machine v100");
+  EXPECT_THAT(said.out, HasSubstr("of " + first + ", and "));
+  auto const wrong = run("why-not plan.json --first " + first + " --second nobody");
+  EXPECT_EQ(wrong.exit, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("the plan has no stage \"nobody\""));
+}
+
 TEST_F(Commands, AFileOnStandardOutputIsAloneThere) {
   EXPECT_EQ(good(std::string(k_small_plan) + " -o -").json()["schema"], "tessera.plan/1");
   EXPECT_THAT(good(std::string(k_small_plan) + " --header -").out, testing::StartsWith("// SPDX"));

@@ -50,6 +50,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"tokens_for_a_network", "plan resnet-38 --layer 7x7x512 --tokens 64", 2},
         Mistake{"network_without_a_layer", "plan resnet-38", 2},
         Mistake{"unknown_layer", "plan resnet-38 --layer 56x56", 2},
+        Mistake{"why_not_without_shared_memory", "why-not --first 384,168 --second 384,168,0", 2},
+        Mistake{"why_not_with_huge_numbers", "why-not --first 384,168,99999999999 --second 384,168,0", 2},
         Mistake{"unknown_code", "explain E0999", 2}, Mistake{"missing_file", "simulate emty.json", 3},
         Mistake{"folder_for_a_file", "simulate ../inputs", 3}, Mistake{"not_json", "explain notes.txt", 1},
         Mistake{"option_given_twice", "plan llama-65b --tokens 64 --tokens 128", 2},

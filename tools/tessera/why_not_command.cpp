@@ -39,7 +39,7 @@ Expected<NamedKernel> parse_resources(std::string const& text, std::string const
   for (int const value : values) fine = fine && value <= (1 << 24);
   if (!fine)
     return tl::make_unexpected(
-        complaint("E0909", fmt::format("--{} does not take \"{}\"", name, text),
+        complaint("E0908", fmt::format("--{} does not take \"{}\"", name, text),
                   "give threads per block, registers per thread and bytes of shared memory: 384,168,221184"));
   return NamedKernel{fmt::format("the {} kernel", name), {values[0], values[1], values[2]}};
 }
@@ -50,7 +50,7 @@ Expected<NamedKernel> stage_of(Plan const& plan, std::string const& name) {
     if (stage.name == name) return NamedKernel{name, stage.resources};
     names.push_back(stage.name);
   }
-  return tl::make_unexpected(complaint("E0906", fmt::format("the plan has no stage \"{}\"", name),
+  return tl::make_unexpected(complaint("E0908", fmt::format("the plan has no stage \"{}\"", name),
                                        did_you_mean(name, names),
                                        {fmt::format("its stages: {}", fmt::join(names, ", "))}));
 }
@@ -110,8 +110,8 @@ int run(Session const& session, WhyNotArguments const& arguments) {
 }  // namespace
 
 void add_why_not(CLI::App& app, Session const& session, Action& action) {
-  auto* command = app.add_subcommand(
-      "why-not", "Can blocks of two kernels be on an SM together, and if not, which resource stops them?");
+  auto* command =
+      app.add_subcommand("why-not", "Can two kernels share an SM, and if not, which resource stops them?");
   auto arguments = std::make_shared<WhyNotArguments>();
   command->add_option("plan", arguments->plan, "A plan's JSON, whose stages --first and --second name");
   command
