@@ -60,11 +60,16 @@ int run(gpu::Arguments const& arguments) {
               key->gpu.c_str(), key->driver.c_str(), *bandwidth * 1e-12);
   std::printf("%6s %8s | %8s %8s %8s %8s | %8s x floor | peer/Tessera hot cool | %s\n", "tokens", "floor",
               "cuBLASLt", "CUTLASS", "+PDL", "Stream-K", "Tessera", "chosen");
+  std::fflush(stdout);
   Means few, many;
   for (int const tokens : arguments.tokens) {
     mlp::Shape shape = most;
     shape.tokens = tokens;
-    auto size = bench_size(**arena, shape, arguments.quick);
+    mlp::TuneOptions options;
+    options.quick = arguments.quick;
+    options.progress = [&](std::string const& name) { gpu::show_progress(name, arguments.verbose); };
+    auto size = bench_size(**arena, shape, options);
+    gpu::show_progress("", arguments.verbose);
     if (!size) return gpu::fail(size.error());
     double const floor = mlp::floor_us(shape, peak_flops, *bandwidth);
     double const ours = size->chosen(&Measurement::hot_us);

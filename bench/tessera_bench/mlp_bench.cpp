@@ -43,11 +43,9 @@ double SizeResult::chosen(double Measurement::*time) const {
   return std::numeric_limits<double>::infinity();
 }
 
-Expected<SizeResult> bench_size(mlp::Arena& arena, mlp::Shape const& shape, bool quick) {
+Expected<SizeResult> bench_size(mlp::Arena& arena, mlp::Shape const& shape, mlp::TuneOptions const& options) {
   SizeResult result;
   result.shape = shape;
-  mlp::TuneOptions options;
-  options.quick = quick;
   auto tuned = mlp::tune(arena, shape, options);
   if (!tuned) return tl::make_unexpected(tuned.error());
   result.tuned = std::move(*tuned);
@@ -68,12 +66,13 @@ Expected<SizeResult> bench_size(mlp::Arena& arena, mlp::Shape const& shape, bool
         std::count_if(all.begin(), all.end(), [&](Contender const& c) { return c.group == group; });
     if (seen < (candidate->is_baseline() ? 2 : 1)) add(group, !candidate->is_baseline(), candidate->name);
   }
-  auto peers = peer_candidates(arena, timer, shape);
+  auto peers = peer_candidates(arena, timer, shape, options.progress);
   std::move(peers.begin(), peers.end(), std::back_inserter(all));
 
   std::vector<mlp::Candidate> candidates;
   for (auto const& one : all) candidates.push_back(one.candidate);
-  auto measured = mlp::measure(arena, shape, candidates, quick ? 9 : 25, quick ? 3 : 9);
+  if (options.progress) options.progress("all of them in turns");
+  auto measured = mlp::measure(arena, shape, candidates, options.quick ? 9 : 25, options.quick ? 3 : 9);
   if (!measured) return tl::make_unexpected(measured.error());
   for (std::size_t i = 0; i < all.size(); ++i)
     result.rows.push_back({all[i].group, all[i].tessera, std::move((*measured)[i])});

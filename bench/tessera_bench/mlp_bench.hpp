@@ -26,6 +26,6 @@ struct SizeResult {
   double chosen(double Measurement::*time) const;
 };
 
-Expected<SizeResult> bench_size(mlp::Arena& arena, mlp::Shape const& shape, bool quick);
+Expected<SizeResult> bench_size(mlp::Arena& arena, mlp::Shape const& shape, mlp::TuneOptions const& options);
 
 }  // namespace tessera::bench

@@ -57,7 +57,8 @@ cudaError_t launch_second(Shape const& shape, Half const& half, Buffers const& b
 }
 
 template <class Launch>
-std::vector<Half> fastest(mlp::Arena& arena, mlp::Timer& timer, std::size_t count, Launch const& launch) {
+std::vector<Half> fastest(mlp::Arena& arena, mlp::Timer& timer, std::size_t count,
+                          mlp::Progress const& progress, Launch const& launch) {
   std::vector<Half> all;
   for (auto const& kernel : stock_kernels())
     for (int const band : {1, 0})
@@ -67,6 +68,7 @@ std::vector<Half> fastest(mlp::Arena& arena, mlp::Timer& timer, std::size_t coun
         alone.launch = [&](Buffers const& b, Workspace const& workspace, cudaStream_t stream) {
           return launch(half, b, workspace, stream);
         };
+        if (progress) progress("CUTLASS " + half.name());
         half.time = timer.quick(arena.work(alone), 2);
         all.push_back(half);
       }
@@ -89,23 +91,25 @@ Candidate pair(Shape const& shape, Half const& first, Half const& second, bool p
 
 }  // namespace
 
-std::vector<Contender> peer_candidates(mlp::Arena& arena, mlp::Timer& timer, Shape const& shape) {
+std::vector<Contender> peer_candidates(mlp::Arena& arena, mlp::Timer& timer, Shape const& shape,
+                                       mlp::Progress const& progress) {
   std::vector<Contender> result;
   if (shape.type != mlp::ElementType::bf16) return result;
   constexpr std::size_t tops = 4, kept = 2;
-  auto const firsts = fastest(arena, timer, tops,
+  auto const firsts = fastest(arena, timer, tops, progress,
                               [&](Half const& half, Buffers const& b, Workspace const& w, cudaStream_t s) {
                                 return launch_first(shape, half, b, w, s);
                               });
-  auto const seconds =
-      fastest(arena, timer, tops, [&](Half const& half, Buffers const& b, Workspace const&, cudaStream_t s) {
-        return launch_second(shape, half, b, false, s);
-      });
+  auto const seconds = fastest(arena, timer, tops, progress,
+                               [&](Half const& half, Buffers const& b, Workspace const&, cudaStream_t s) {
+                                 return launch_second(shape, half, b, false, s);
+                               });
   for (bool const pdl : {false, true}) {
     std::vector<std::pair<double, Candidate>> pairs;
     for (auto const& first : firsts)
       for (auto const& second : seconds) {
         auto candidate = pair(shape, first, second, pdl);
+        if (progress) progress("CUTLASS " + candidate.name);
         double const time = timer.quick(arena.work(candidate), 2);
         pairs.push_back({time, std::move(candidate)});
       }
@@ -120,6 +124,7 @@ std::vector<Contender> peer_candidates(mlp::Arena& arena, mlp::Timer& timer, Sha
   auto candidate = pair(shape, whole, whole, false);
   candidate.name = "Stream-K > Stream-K";
   bool right = true;
+  if (progress) progress("CUTLASS " + candidate.name);
   auto const work = arena.work(candidate);
   for (int set = 0; set < arena.sets(); ++set) right = right && work(arena.stream(), set) == cudaSuccess;
   if (cudaStreamSynchronize(arena.stream()) == cudaSuccess && right)

@@ -7,6 +7,7 @@
 
 #include "kernels/mlp/candidate.hpp"
 #include "kernels/mlp/measure/arena.hpp"
+#include "kernels/mlp/measure/screen.hpp"
 #include "kernels/mlp/measure/timer.hpp"
 
 namespace tessera::bench {
@@ -21,6 +22,7 @@ struct Contender {
 
 /// The two best pairs of each way to run CUTLASS's kernels, found by trying: every shape, order and grid
 /// alone, then pairs of the fastest. SwiGLU is a GEMM of twice the columns and an element-wise kernel.
-std::vector<Contender> peer_candidates(mlp::Arena& arena, mlp::Timer& timer, mlp::Shape const& shape);
+std::vector<Contender> peer_candidates(mlp::Arena& arena, mlp::Timer& timer, mlp::Shape const& shape,
+                                       mlp::Progress const& progress);
 
 }  // namespace tessera::bench

@@ -15,6 +15,7 @@ struct MlpArguments {
   WorkloadOptions workload;
   std::string output, cache;
   bool quick = false;
+  bool verbose = false;
 };
 
 int run_mlp(Session const& session, MlpArguments arguments) {
@@ -23,6 +24,7 @@ int run_mlp(Session const& session, MlpArguments arguments) {
   if (!arguments.output.empty()) words->insert(words->end(), {"--output", arguments.output});
   if (!arguments.cache.empty()) words->insert(words->end(), {"--cache", arguments.cache});
   if (arguments.quick) words->push_back("--quick");
+  if (arguments.verbose) words->push_back("--verbose");
   return run_companion(session, "tessera bench mlp", "tessera-bench", *words);
 }
 
@@ -33,6 +35,7 @@ void add_mlp(CLI::App& bench, Session const& session, Action& action) {
   add_output(*command, "-o,--output", arguments->output, "The measurements as JSON");
   add_output(*command, "--cache", arguments->cache, "Also keep the winners in this tuning cache");
   command->add_flag("--quick", arguments->quick, "Fewer samples and finalists");
+  command->add_flag("--verbose", arguments->verbose, "Say on standard error what is tried, a line each");
   command->footer(
       "Tunes each size, then measures in turns, in one run: the tuned choice, Tessera's best with every "
       "mechanism,\n"

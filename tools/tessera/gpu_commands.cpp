@@ -13,6 +13,7 @@ struct GpuArguments {
   WorkloadOptions workload;
   std::string cache;
   bool quick = false;
+  bool verbose = false;
 };
 
 /// The options that both commands have.
@@ -28,6 +29,7 @@ int run(Session const& session, std::string const& command, std::string const& v
   if (!words) return session.fail(words.error());
   if (!arguments.cache.empty()) words->insert(words->end(), {"--cache", arguments.cache});
   if (arguments.quick) words->push_back("--quick");
+  if (arguments.verbose) words->push_back("--verbose");
   return run_companion(session, command, "tessera-gpu", *words);
 }
 
@@ -39,6 +41,7 @@ void add_tune(CLI::App& app, Session const& session, Action& action) {
   auto arguments = std::make_shared<GpuArguments>();
   add_options(*command, *arguments);
   command->add_flag("--quick", arguments->quick, "Fewer samples and finalists: seconds instead of a minute");
+  command->add_flag("--verbose", arguments->verbose, "Say on standard error what is tried, a line each");
   command->footer(
       "For each number of tokens: tries all kernels, alone and in pairs, compares the finalists' results "
       "with\n"

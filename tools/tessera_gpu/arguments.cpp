@@ -2,6 +2,7 @@
 #include "arguments.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -49,8 +50,8 @@ Expected<Arguments> read_arguments(std::vector<std::string> const& words) {
     return wrong(fmt::format("there is no verb \"{}\"", result.verb));
   for (std::size_t i = 1; i < words.size(); ++i) {
     auto const& option = words[i];
-    if (option == "--quick") {
-      result.quick = true;
+    if (option == "--quick" || option == "--verbose") {
+      (option == "--quick" ? result.quick : result.verbose) = true;
       continue;
     }
     if (i + 1 == words.size()) return wrong(fmt::format("{} needs a value", option));
@@ -95,6 +96,13 @@ std::string shown(std::string name) {
   for (auto at = name.find(" #"); at != std::string::npos; at = name.find(" #"))
     name.erase(at, name.find(')', at) - at);
   return name;
+}
+
+void show_progress(std::string const& name, bool verbose) {
+  if (verbose && !name.empty())
+    std::fprintf(stderr, "trying %s\n", shown(name).c_str());
+  else if (!verbose && isatty(fileno(stderr)) != 0)
+    std::fprintf(stderr, "\r\033[K%.100s", shown(name).c_str());
 }
 
 int fail(Diagnostics const& reasons) {

@@ -18,11 +18,12 @@ struct Arguments {
   std::string cache;        ///< empty: the default; bench: none
   std::string output;       ///< bench: the record's values as JSON; empty: none
   bool quick = false;
+  bool verbose = false;  ///< a line on standard error before each try
 };
 
 /// tune|check|bench --name N --model M --hidden H --form gelu|swiglu --type bf16|fp16 --tokens 1,16 [--cache
 /// F]
-/// [--output F] [--quick]. E0908.
+/// [--output F] [--quick] [--verbose]. E0908.
 Expected<Arguments> read_arguments(std::vector<std::string> const& words);
 
 /// Each returns an exit code of `tessera`.
@@ -31,6 +32,10 @@ int check(Arguments const& arguments);
 
 /// On standard error. Returns the exit code that `tessera` would give.
 int fail(Diagnostics const& reasons);
+
+/// Shows a name on standard error: each on a line of its own if `verbose`, else redrawn where that is a
+/// terminal. "" wipes it.
+void show_progress(std::string const& name, bool verbose);
 
 /// Names of kernels without the bits that only cuBLASLt reads.
 std::string shown(std::string name);

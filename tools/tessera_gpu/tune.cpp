@@ -20,6 +20,7 @@ void print_header(Arguments const& arguments, TuneKey const& key, double bandwid
               bandwidth * 1e-12);
   std::printf("%6s %8s | %8s %8s | %8s %8s | %6s | %s\n", "tokens", "floor us", "cuBLASLt", "(cool)",
               "chosen", "(cool)", "tried", "");
+  std::fflush(stdout);
 }
 
 void print_size(mlp::TunedShape const& tuned, double floor) {
@@ -59,7 +60,9 @@ int tune(Arguments const& arguments) {
     shape.tokens = tokens;
     mlp::TuneOptions options;
     options.quick = arguments.quick;
+    options.progress = [&](std::string const& name) { show_progress(name, arguments.verbose); };
     auto tuned = mlp::tune(**arena, shape, options);
+    show_progress("", arguments.verbose);
     if (!tuned) return fail(tuned.error());
     tuned->size.date = today();
     print_size(*tuned, mlp::floor_us(shape, peak_flops, *bandwidth));

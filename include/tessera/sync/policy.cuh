@@ -25,7 +25,7 @@ struct DimensionMap {
     switch (grouping) {
       case Grouping::each: return e;
       case Grouping::all: return 1;
-      case Grouping::block: return (e + width - 1) / width;
+      case Grouping::block: return (e - 1) / width + 1;
       case Grouping::stride: return width < e ? width : e;
     }
     return 0;
@@ -48,7 +48,7 @@ struct DimensionMap {
         int const left = e - i * width;
         return left < width ? left : width;
       }
-      case Grouping::stride: return (e - i + width - 1) / width;
+      case Grouping::stride: return (e - i - 1) / width + 1;
     }
     return 0;
   }

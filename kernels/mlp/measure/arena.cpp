@@ -111,6 +111,16 @@ void Arena::give_back_counters() {
   counters_used_ = 0;
 }
 
+bool Arena::gave_up() {
+  StallRecord stall;
+  if (cudaStreamSynchronize(stream_) != cudaSuccess ||
+      cudaMemcpy(&stall, workspace_.stall, sizeof stall, cudaMemcpyDeviceToHost) != cudaSuccess)
+    return true;
+  if (stall.state == 0) return false;
+  cudaMemset(workspace_.stall, 0, sizeof stall);
+  return true;
+}
+
 double Arena::verify(Candidate const& candidate) {
   constexpr double wrong = std::numeric_limits<double>::quiet_NaN();
   auto const launch = work(candidate);
@@ -125,11 +135,7 @@ double Arena::verify(Candidate const& candidate) {
     if (launch(stream_, i) != cudaSuccess) return wrong;
     double const h = relative_error(h_, reference.h, h_size, shape_.type, stream_);
     double const y = relative_error(set.y, reference.y, y_size, shape_.type, stream_);
-    StallRecord stall;
-    if (cudaMemcpy(&stall, workspace_.stall, sizeof stall, cudaMemcpyDeviceToHost) != cudaSuccess)
-      return wrong;
-    if (stall.state != 0) cudaMemset(workspace_.stall, 0, sizeof stall);
-    if (std::isnan(h) || std::isnan(y) || stall.state != 0) return wrong;
+    if (gave_up() || std::isnan(h) || std::isnan(y)) return wrong;
     worst = std::max({worst, h, y});
   }
   return worst;

@@ -29,6 +29,10 @@ class Arena {
   std::function<cudaError_t(cudaStream_t, int set)> work(Candidate const& candidate);
   void give_back_counters();
 
+  /// Whether a wait of what was launched gave up; forgets it. What ran after the first such wait did not wait
+  /// at all, so that its times say nothing. Waits for the stream.
+  bool gave_up();
+
   /// Runs it on poisoned outputs of each set that has a reference: the worst relative error of h and y, NaN
   /// if it cannot run, left something unwritten or a wait gave up.
   double verify(Candidate const& candidate);

@@ -25,8 +25,8 @@ constexpr std::size_t promising = 120;
 
 class Screening {
  public:
-  Screening(Arena& arena, Timer& timer, Shape const& shape, int samples)
-      : arena_(arena), timer_(timer), shape_(shape), samples_(samples) {}
+  Screening(Arena& arena, Timer& timer, Shape const& shape, int samples, Progress const& progress)
+      : arena_(arena), timer_(timer), shape_(shape), samples_(samples), progress_(progress) {}
 
   Expected<Screened> run() {
     auto const first_lt = cublaslt_halves(shape_, Which::first);
@@ -54,12 +54,18 @@ class Screening {
 
  private:
   double attempt(Candidate candidate) {
-    ++result_.tried;
-    arena_.give_back_counters();
-    double const time = timer_.quick(arena_.work(candidate), samples_);
+    double const time = time_of(candidate);
     result_.candidates.push_back(std::move(candidate));
     result_.times.push_back(time);
     return time;
+  }
+
+  double time_of(Candidate const& candidate) {
+    ++result_.tried;
+    if (progress_) progress_(candidate.name);
+    arena_.give_back_counters();
+    double const time = timer_.quick(arena_.work(candidate), samples_);
+    return arena_.gave_up() ? std::numeric_limits<double>::infinity() : time;
   }
 
   double attempt_tiled(gemm_sm90::PairPlan const& plan) {
@@ -72,8 +78,8 @@ class Screening {
     for (auto const& half : halves) {
       Candidate alone;
       alone.launch = half.launch;
-      ++result_.tried;
-      double const time = timer_.quick(arena_.work(alone), samples_);
+      alone.name = half.name;
+      double const time = time_of(alone);
       if (time < std::numeric_limits<double>::infinity()) ranked.push_back({half, time});
     }
     std::stable_sort(ranked.begin(), ranked.end(),
@@ -142,13 +148,15 @@ class Screening {
   Timer& timer_;
   Shape shape_;
   int samples_;
+  Progress const& progress_;
   Screened result_;
 };
 
 }  // namespace
 
-Expected<Screened> screen(Arena& arena, Timer& timer, Shape const& shape, int samples) {
-  return Screening(arena, timer, shape, samples).run();
+Expected<Screened> screen(Arena& arena, Timer& timer, Shape const& shape, int samples,
+                          Progress const& progress) {
+  return Screening(arena, timer, shape, samples, progress).run();
 }
 
 std::vector<Candidate> finalists(Screened const& screened, std::size_t keep) {

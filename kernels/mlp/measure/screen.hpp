@@ -2,6 +2,8 @@
 // From all candidates for a shape to the few that are worth measuring well.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "arena.hpp"
@@ -16,9 +18,13 @@ struct Screened {
   int tried = 0;              ///< halves and pairs
 };
 
+/// Told the name of what is about to run: whoever watches sees what a GPU that does not answer is busy with.
+using Progress = std::function<void(std::string const& name)>;
+
 /// Ranks the halves alone, then tries pairs of the fastest in every way to overlap them, and all single
-/// launches. Never leaves out cuBLASLt's fastest. `samples` for each.
-Expected<Screened> screen(Arena& arena, Timer& timer, Shape const& shape, int samples);
+/// launches. Never leaves out cuBLASLt's fastest. `samples` for each. Whose wait gave up is infinitely slow.
+Expected<Screened> screen(Arena& arena, Timer& timer, Shape const& shape, int samples,
+                          Progress const& progress);
 
 /// The candidates that go to the final: the `keep` fastest, never fewer than two of each source that is
 /// there.

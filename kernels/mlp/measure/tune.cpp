@@ -87,7 +87,7 @@ Expected<TunedShape> tune(Arena& arena, Shape const& shape, TuneOptions const& o
   if (auto const right = check(shape); !right) return tl::make_unexpected(right.error());
   if (auto const started = arena.start(shape.tokens); !started) return tl::make_unexpected(started.error());
   Timer timer(arena.stream(), arena.sets(), pieces_of_a_sample(shape, arena.sets()));
-  auto const screened = screen(arena, timer, shape, options.quick ? 1 : 2);
+  auto const screened = screen(arena, timer, shape, options.quick ? 1 : 2, options.progress);
   if (!screened) return tl::make_unexpected(screened.error());
   if (timer.error() != cudaSuccess) return cuda_failed(timer.error(), "trying the candidates");
 

@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "arena.hpp"
+#include "screen.hpp"
 
 namespace tessera::mlp {
 
 struct TuneOptions {
   bool quick = false;         ///< fewer samples and finalists
   double least_gain = 0.003;  ///< over cuBLASLt, as a part of the time
+  Progress progress;          ///< may be empty
 };
 
 /// One finalist.
