@@ -26,7 +26,7 @@ TEST(Documentation, ReferenceIsTheHelpOfEveryCommand) {
   text += help("");
   for (auto const* command :
        {"plan", "check", "simulate", "generate", "explain", "why-not", "diff", "tune", "run", "bench",
-        "bench mlp", "bench overhead", "doctor", "workloads", "machines"})
+        "bench mlp", "bench overhead", "bench ablation", "doctor", "workloads", "machines"})
     text += "\n## tessera " + std::string(command) + "\n\n" + help(command);
   expect_golden(text, "docs/reference/cli.md");
 }

@@ -54,6 +54,9 @@ TEST_F(AloneInAFolder, HandsOverTheShapeOfTheModel) {
 TEST_F(AloneInAFolder, BenchesHandOverWhatTheyAreAskedFor) {
   EXPECT_THAT(says("bench mlp gpt-3-145b").err, testing::HasSubstr("tessera bench mlp needs tessera-bench"));
   EXPECT_THAT(says("bench overhead").err, testing::HasSubstr("tessera bench overhead needs copy_chain"));
+  EXPECT_THAT(says("bench ablation").err, testing::HasSubstr("tessera bench ablation needs ablation"));
+  put_beside("ablation", "echo ablation \"$@\"\n");
+  EXPECT_EQ(says("bench ablation -o a.json").out, "ablation --json a.json\n");
   put_beside("tessera-bench", "echo \"$@\"\n");
   put_beside("copy_chain", "echo chain \"$@\"; exit 1\n");
   put_beside("sync_costs", "echo costs \"$@\"\n");

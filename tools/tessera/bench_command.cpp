@@ -76,11 +76,11 @@ void add_program(CLI::App& bench, Session const& session, Action& action, std::s
 }  // namespace
 
 void add_bench(CLI::App& app, Session const& session, Action& action) {
-  auto* command = app.add_subcommand("bench", "Measure on this GPU: mlp, overhead");
+  auto* command = app.add_subcommand("bench", "Measure on this GPU: mlp, overhead, ablation");
   command->require_subcommand(1);
   command->footer(
       "Needs a Hopper GPU, and programs that are built by name beside this one:\n"
-      "  cmake --build <build> --target tessera-bench copy_chain sync_costs");
+      "  cmake --build <build> --target tessera-bench copy_chain sync_costs ablation");
   add_mlp(*command, session, action);
   add_program(*command, session, action, "overhead", "What synchronization costs where it can gain least",
               "A copy and a copy of the copy, one full wave of blocks each, with every way to order them; "
@@ -89,6 +89,16 @@ void add_bench(CLI::App& app, Session const& session, Action& action) {
               "Examples:\n"
               "  tessera bench overhead -o overhead.json",
               {"copy_chain", "sync_costs"});
+  add_program(*command, session, action, "ablation",
+              "What each optimization of synchronization is worth alone",
+              "Two dependent GEMMs by tile functions, in two sizes, with a semaphore per tile and per row: "
+              "without the wait\n"
+              "kernel (W), with loads before the wait (R), without tickets (T), with a plain store for a "
+              "post (S), and all\n"
+              "of them.\n\n"
+              "Examples:\n"
+              "  tessera bench ablation -o ablation.json",
+              {"ablation"});
 }
 
 }  // namespace tessera::cli
