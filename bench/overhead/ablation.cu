@@ -4,7 +4,6 @@
 // replays of graphs; every result is compared bit for bit with the kernels' in stream order.
 //
 //     ablation [--json <file>]
-#include <cstring>
 #include <functional>
 #include <type_traits>
 
@@ -210,31 +209,16 @@ void ablate(std::vector<Value>& values) {
   all.run(values);
 }
 
-int run(std::string const& json) {
+std::vector<Value> run() {
   std::vector<Value> values;
   ablate<16, true>(values);
   ablate<72, false>(values);
-  if (!json.empty() && !write_json(json, values)) {
-    std::fprintf(stderr, "cannot write %s\n", json.c_str());
-    return 1;
-  }
-  return 0;
+  return values;
 }
 
 }  // namespace
 }  // namespace tessera::bench
 
 int main(int argc, char** argv) {
-  std::string json;
-  if (argc == 3 && std::strcmp(argv[1], "--json") == 0) json = argv[2];
-  if (argc != 1 && json.empty()) {
-    std::fprintf(stderr, "usage: ablation [--json <file>]\n");
-    return 2;
-  }
-  try {
-    return tessera::bench::run(json);
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return tessera::bench::report_main(argc, argv, "ablation", tessera::bench::run);
 }

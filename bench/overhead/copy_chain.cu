@@ -4,7 +4,6 @@
 // the first have left. All variants take turns, many times, as replays of graphs that keep the GPU busy.
 //
 //     copy_chain [--json <file>]
-#include <cstring>
 #include <functional>
 
 #include "copy_stages.cuh"
@@ -363,7 +362,7 @@ void measure(Buffers& buffers, Variants const& variants, int sets, std::vector<V
   ok(cudaEventDestroy(end));
 }
 
-int run(std::string const& json) {
+std::vector<Value> run() {
   cudaDeviceProp device;
   ok(cudaGetDeviceProperties(&device, 0));
   int per_sm = 0;
@@ -401,27 +400,12 @@ int run(std::string const& json) {
   measure(buffers, variants, k_sets, values);
   std::printf("\nthe same buffers each time: small ones stay in the L2\n");
   measure(buffers, variants, 1, values);
-  if (!json.empty() && !write_json(json, values)) {
-    std::fprintf(stderr, "cannot write %s\n", json.c_str());
-    return 1;
-  }
-  return 0;
+  return values;
 }
 
 }  // namespace
 }  // namespace tessera::bench
 
 int main(int argc, char** argv) {
-  std::string json;
-  if (argc == 3 && std::strcmp(argv[1], "--json") == 0) json = argv[2];
-  if (argc != 1 && json.empty()) {
-    std::fprintf(stderr, "usage: copy_chain [--json <file>]\n");
-    return 2;
-  }
-  try {
-    return tessera::bench::run(json);
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return tessera::bench::report_main(argc, argv, "copy_chain", tessera::bench::run);
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -33,5 +35,25 @@ inline double quantile(std::vector<double> values, double part) {
   return values[static_cast<std::size_t>(part * static_cast<double>(values.size() - 1) + 0.5)];
 }
 inline double median(std::vector<double> const& values) { return quantile(values, 0.5); }
+
+/// A program's main(): measures, and writes what was measured where `--json <file>` asks for it. Exit status
+/// 2 for another command line, 1 for a file that cannot be written or an exception.
+template <class Measure>
+int report_main(int argc, char** argv, char const* program, Measure const& measure) {
+  std::string json;
+  if (argc == 3 && std::strcmp(argv[1], "--json") == 0) json = argv[2];
+  if (argc != 1 && json.empty()) {
+    std::fprintf(stderr, "usage: %s [--json <file>]\n", program);
+    return 2;
+  }
+  try {
+    std::vector<Value> const values = measure();
+    if (json.empty() || write_json(json, values)) return 0;
+    std::fprintf(stderr, "cannot write %s\n", json.c_str());
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  }
+  return 1;
+}
 
 }  // namespace tessera::bench

@@ -2,7 +2,6 @@
 // What the calls of tessera/sync.cuh cost on this GPU, timed inside kernels over many repetitions:
 //
 //     sync_costs [--json <file>]
-#include <cstring>
 #include <type_traits>
 
 #include "gpu/device.cuh"
@@ -264,7 +263,7 @@ class Costs {
   std::vector<Value> values_;
 };
 
-int run(std::string const& json) {
+std::vector<Value> run() {
   Costs costs;
   NoWatch const off;
   DeadlineWatch<> const on = costs.memory().watch();
@@ -302,27 +301,12 @@ int run(std::string const& json) {
   costs.hop_with_data<Packet<3>>("hop with 3 KB in packets of 16 bytes", off);
   costs.hop_with_data<Packet<1>>("hop with 1 KB in packets of 8 bytes, with deadline", on);
   costs.hop_with_data<Packet<1>>("hop with 1 KB in packets of 8 bytes", off);
-  if (!json.empty() && !write_json(json, costs.values())) {
-    std::fprintf(stderr, "cannot write %s\n", json.c_str());
-    return 1;
-  }
-  return 0;
+  return costs.values();
 }
 
 }  // namespace
 }  // namespace tessera::bench
 
 int main(int argc, char** argv) {
-  std::string json;
-  if (argc == 3 && std::strcmp(argv[1], "--json") == 0) json = argv[2];
-  if (argc != 1 && json.empty()) {
-    std::fprintf(stderr, "usage: sync_costs [--json <file>]\n");
-    return 2;
-  }
-  try {
-    return tessera::bench::run(json);
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return tessera::bench::report_main(argc, argv, "sync_costs", tessera::bench::run);
 }
