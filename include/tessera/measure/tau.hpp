@@ -16,6 +16,8 @@ struct TauSample {
   double work = 0;        ///< M, units of work an iteration
   double syncs = 0;       ///< K, synchronizations an iteration
   double ns = 0;          ///< T
+
+  bool operator==(TauSample const&) const = default;
 };
 
 /// Least squares with relative weights. `*_error` are standard errors of the fit; residuals are relative to
