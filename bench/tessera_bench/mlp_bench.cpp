@@ -7,11 +7,13 @@
 #include "kernels/mlp/candidates.hpp"
 #include "kernels/mlp/measure/timer.hpp"
 #include "peer_candidates.hpp"
+#include "planned.hpp"
 
 namespace tessera::bench {
 namespace {
 
 constexpr char const* chosen_group = "Tessera";
+constexpr char const* profiled_machine = "h200";  // whose kernels the catalogue of sm_90 knows
 
 /// What of Tessera a candidate shows, from its name.
 std::string group_of(mlp::Candidate const& candidate) {
@@ -66,6 +68,8 @@ Expected<SizeResult> bench_size(mlp::Arena& arena, mlp::Shape const& shape, mlp:
         std::count_if(all.begin(), all.end(), [&](Contender const& c) { return c.group == group; });
     if (seen < (candidate->is_baseline() ? 2 : 1)) add(group, !candidate->is_baseline(), candidate->name);
   }
+  if (auto planned = planned_candidate(shape, profiled_machine))
+    all.push_back({"Tessera as planned", true, std::move(*planned)});
   auto peers = peer_candidates(arena, timer, shape, options.progress);
   std::move(peers.begin(), peers.end(), std::back_inserter(all));
 
