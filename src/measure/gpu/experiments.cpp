@@ -7,7 +7,12 @@ namespace tessera::probe {
 
 std::vector<Experiment> const& experiments() {
   static std::vector<Experiment> const all = {
+      {"identity", "GPU, driver, clocks", measure_identity},
+      {"timers", "steps and offsets of clocks, cost of reading them", measure_timers},
+      {"add", "one cost by two methods", measure_add},
       {"warp", "sync and shuffle of groups of 1 to 32 threads", measure_warp},
+      {"block", "barriers of 32 to 1024 threads", measure_block},
+      {"memory", "bandwidth and latency of DRAM and L2", measure_memory},
   };
   return all;
 }

@@ -6,7 +6,10 @@
 
 namespace tessera::probe {
 
+/// Fills Probe::identity but for the commit.
+void measure_identity(Context const& context, Probe& probe);
 void measure_timers(Context const& context, Probe& probe);
+void measure_add(Context const& context, Probe& probe);
 void measure_warp(Context const& context, Probe& probe);
 void measure_block(Context const& context, Probe& probe);
 void measure_memory(Context const& context, Probe& probe);

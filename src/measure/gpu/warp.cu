@@ -23,11 +23,18 @@ struct TileSyncStep {
 template <int Size>
 struct TileShuffleStep {
   cg::thread_block_tile<Size> tile = cg::tiled_partition<Size>(cg::this_thread_block());
-  __device__ unsigned operator()(unsigned value) { return tile.shfl(value, value % Size); }
+  unsigned source = (tile.thread_rank() + 1) % Size;
+  __device__ unsigned operator()(unsigned value) { return tile.shfl(value, source); }
 };
 
+/// Not inlined, so that the compiler does not know which lanes these are: where it does, and they have
+/// converged, it leaves the barrier out.
+__device__ __noinline__ cg::coalesced_group active_lanes() { return cg::coalesced_threads(); }
+__device__ __noinline__ unsigned active_mask() { return __activemask(); }
+
 struct CoalescedSyncStep {
-  cg::coalesced_group group = cg::coalesced_threads();
+  cg::coalesced_group group;
+  __device__ CoalescedSyncStep() : group(active_lanes()) {}
   __device__ unsigned operator()(unsigned value) {
     group.sync();
     return value;
@@ -35,8 +42,20 @@ struct CoalescedSyncStep {
 };
 
 struct CoalescedShuffleStep {
-  cg::coalesced_group group = cg::coalesced_threads();
-  __device__ unsigned operator()(unsigned value) { return group.shfl(value, value % group.size()); }
+  cg::coalesced_group group;
+  unsigned source;
+  __device__ CoalescedShuffleStep()
+      : group(active_lanes()), source((group.thread_rank() + 1) % group.size()) {}
+  __device__ unsigned operator()(unsigned value) { return group.shfl(value, source); }
+};
+
+struct MaskSyncStep {
+  unsigned mask;
+  __device__ MaskSyncStep() : mask(active_mask()) {}
+  __device__ unsigned operator()(unsigned value) {
+    __syncwarp(mask);
+    return value;
+  }
 };
 
 /// Latency with one warp, throughput with as many as two full blocks an SM.
@@ -53,16 +72,17 @@ void measure_step(Context const& context, Probe& probe, std::string const& id, s
                                      {{"threads", d_size}},
                                      "one warp on an SM, all of the group arriving together"},
                                     latency));
-  int const blocks = 2 * context.device.multiProcessorCount;
-  auto const loaded =
-      chain_cycles<Step, Lanes, Unroll>(context, blocks, 1024, 256, 1280, context.quick ? 3 : 9);
+  int const per_sm = chain_blocks_per_sm<Step, Lanes, Unroll>(1024);
+  auto const loaded = chain_cycles<Step, Lanes, Unroll>(context, per_sm * context.device.multiProcessorCount,
+                                                        1024, 256, 1280, context.quick ? 3 : 9);
+  double const warps = 32.0 * per_sm;
   probe.figures.push_back(rate_of({id + ".throughput",
                                    what + ": warp instructions per cycle of an SM",
                                    "1/cycle",
                                    "dependent chain",
-                                   {{"threads", d_size}, {"warps_per_sm", 64}},
-                                   "64 warps on every SM"},
-                                  loaded, 64));
+                                   {{"threads", d_size}, {"warps_per_sm", warps}},
+                                   "every SM as full as it can be"},
+                                  loaded, warps));
 }
 
 template <int Size>
@@ -78,6 +98,7 @@ void measure_coalesced(Context const& context, Probe& probe) {
                                            Size);
   measure_step<CoalescedShuffleStep, Size, 4>(context, probe, "warp.shuffle.coalesced",
                                               "shuffle in a coalesced group", Size);
+  measure_step<MaskSyncStep, Size>(context, probe, "warp.sync.mask", "__syncwarp of a mask", Size);
 }
 
 /// Each lane writes, the group syncs, each reads its neighbour's: how many were wrong.

@@ -51,4 +51,12 @@ Cost chain_cycles(Context const& context, int blocks, int threads, int few, int 
   });
 }
 
+/// Blocks of the chain's kernel that an SM holds.
+template <class Step, int Lanes = 32, int Unroll = 16>
+int chain_blocks_per_sm(int threads) {
+  int blocks = 0;
+  ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, chain_kernel<Step, Lanes, Unroll>, threads, 0));
+  return blocks;
+}
+
 }  // namespace tessera::probe
