@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// The barriers among GPUs on CPU threads: each thread is a block of one thread, an array of words a GPU.
+#include "tessera/sync/peer_barrier.cuh"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace tessera {
+namespace {
+
+struct RealClock {
+  static unsigned long long now() {
+    return static_cast<unsigned long long>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+};
+using Watch = DeadlineWatch<RealClock>;
+
+/// Words of some GPUs' blocks, and one record of stalls.
+struct Host {
+  Host(unsigned gpu_count, unsigned parties, unsigned block_count)
+      : gpus(gpu_count),
+        blocks(block_count),
+        copies(gpu_count, std::vector<unsigned>(parties, 0)),
+        local(gpu_count, std::vector<unsigned>(block_count, 0)) {
+    memory.gpus = gpu_count;
+    memory.parties = parties;
+    for (unsigned gpu = 0; gpu < gpu_count; ++gpu) memory.at[gpu] = copies[gpu].data();
+  }
+  Watch watch(unsigned long long ns = 20'000'000'000ULL) { return {&record, ns}; }
+
+  unsigned gpus, blocks;
+  std::vector<std::vector<unsigned>> copies, local;
+  PeerWords memory;
+  StallRecord record;
+};
+
+template <class Body>
+void on_blocks(Host const& host, Body body) {
+  std::vector<std::thread> threads;
+  for (unsigned gpu = 0; gpu < host.gpus; ++gpu)
+    for (unsigned block = 0; block < host.blocks; ++block)
+      threads.emplace_back([&body, gpu, block] { body(gpu, block); });
+  for (auto& thread : threads) thread.join();
+}
+
+// Every block writes its cell, meets the others, and reads all cells: plain memory, so that ThreadSanitizer
+// sees a barrier that orders too little.
+template <class MakeBarrier>
+void count_rounds(Host const& host, unsigned rounds, MakeBarrier make) {
+  std::vector<unsigned> cells(host.gpus * host.blocks, 0);
+  std::atomic<unsigned> wrong{0};
+  on_blocks(host, [&](unsigned gpu, unsigned block) {
+    auto barrier = make(gpu, block);
+    for (unsigned round = 1; round <= rounds; ++round) {
+      cells[gpu * host.blocks + block] = round;
+      if (!barrier.sync()) ++wrong;
+      for (unsigned const cell : cells) wrong += cell != round;
+      if (!barrier.sync()) ++wrong;
+    }
+  });
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST(PeerBarrier, EveryBlockOfEveryGpuIsAParty) {
+  Host host(2, 4, 2);
+  for (int launch = 0; launch < 3; ++launch)
+    count_rounds(host, 15, [&](unsigned gpu, unsigned block) {
+      return PeerBarrier<Watch>(host.memory, gpu, gpu * 2 + block, host.watch());
+    });
+  for (auto const& copy : host.copies) EXPECT_EQ(copy, std::vector<unsigned>(4, 90u));
+  EXPECT_EQ(host.record.state, 0u);
+}
+
+TEST(PeerBarrier, AGpuIsAParty) {
+  Host host(3, 3, 2);
+  for (int launch = 0; launch < 3; ++launch)
+    count_rounds(host, 15, [&](unsigned gpu, unsigned block) {
+      return PeerGridBarrier<Watch>(host.memory, {host.local[gpu].data(), 2}, gpu, block, host.watch());
+    });
+  for (auto const& copy : host.copies) EXPECT_EQ(copy, std::vector<unsigned>(3, 90u));
+  for (auto const& words : host.local) EXPECT_EQ(words, std::vector<unsigned>(2, 90u));
+}
+
+TEST(PeerBarrier, EpochsWrap) {
+  Host host(2, 2, 1);
+  for (auto& copy : host.copies) copy = {0xFFFFFFFAu, 0xFFFFFFFAu};
+  count_rounds(host, 10, [&](unsigned gpu, unsigned) {
+    return PeerBarrier<Watch>(host.memory, gpu, gpu, host.watch());
+  });
+  EXPECT_EQ(host.copies[1], std::vector<unsigned>(2, 14u));
+}
+
+TEST(PeerBarrier, NamesTheGpuThatIsMissing) {
+  Host host(2, 2, 1);
+  PeerBarrier<Watch> barrier(host.memory, 0, 0, host.watch(2'000'000));
+  EXPECT_FALSE(barrier.sync());
+  EXPECT_EQ(host.record.state, 2u);
+  EXPECT_EQ(host.record.tile, 0);
+  EXPECT_EQ(host.record.semaphore, 1);
+  EXPECT_EQ(host.record.seen, 0u);
+  EXPECT_EQ(host.record.expected, 1u);
+  EXPECT_GE(host.record.waited_ns, 2'000'000u);
+}
+
+TEST(PeerBarrier, NamesTheBlockThatKeepsAGpuFromTheOthers) {
+  Host host(2, 2, 2);
+  PeerGridBarrier<Watch> barrier(host.memory, {host.local[0].data(), 2}, 0, 0, host.watch(2'000'000));
+  EXPECT_FALSE(barrier.sync());
+  EXPECT_EQ(host.record.state, 2u);
+  EXPECT_EQ(host.record.semaphore, 1);
+  // It has not told its peer.
+  EXPECT_EQ(host.copies[1], std::vector<unsigned>(2, 0u));
+}
+
+}  // namespace
+}  // namespace tessera
