@@ -13,6 +13,11 @@ std::vector<Experiment> const& experiments() {
       {"warp", "sync and shuffle of groups of 1 to 32 threads", measure_warp},
       {"block", "barriers of 32 to 1024 threads", measure_block},
       {"memory", "bandwidth and latency of DRAM and L2", measure_memory},
+      {"launch", "what a launch costs: ordinary, cooperative, programmatic, across streams, in graphs",
+       measure_launch},
+      {"gap", "what lies between two kernels, by stamps in every block", measure_gap},
+      {"residency", "how many blocks, clusters and kernels are on the GPU together", measure_residency},
+      {"order", "in which order blocks start; a million programmatic launches", measure_early_start},
   };
   return all;
 }

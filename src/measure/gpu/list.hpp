@@ -13,5 +13,9 @@ void measure_add(Context const& context, Probe& probe);
 void measure_warp(Context const& context, Probe& probe);
 void measure_block(Context const& context, Probe& probe);
 void measure_memory(Context const& context, Probe& probe);
+void measure_launch(Context const& context, Probe& probe);
+void measure_gap(Context const& context, Probe& probe);
+void measure_residency(Context const& context, Probe& probe);
+void measure_early_start(Context const& context, Probe& probe);
 
 }  // namespace tessera::probe

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lies between two kernels, by stamps of the global timer in every block: from the last block of one to
+// the first block of the next, for every way in which the next may follow.
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "measure/gpu/list.hpp"
+#include "measure/gpu/methods/deadline.cuh"
+#include "measure/gpu/methods/device_buffer.hpp"
+#include "measure/gpu/methods/device_clock.cuh"
+#include "measure/gpu/methods/figures.hpp"
+#include "measure/gpu/methods/graph.hpp"
+#include "measure/gpu/methods/launch.hpp"
+#include "measure/gpu/methods/stream.hpp"
+#include "tessera/sync/launch.cuh"
+#include "tessera/sync/memory.cuh"
+
+namespace tessera::probe {
+namespace {
+
+using Time = unsigned long long;
+constexpr unsigned k_threads = 128;
+constexpr Time k_absent = ~0ull;  // no trigger
+constexpr Time k_deadline_ns = 50'000'000;
+
+/// One block of one launch.
+struct Stamps {
+  Time start, triggered, released, end;
+};
+
+struct Plan {
+  Time body_ns = 10'000;
+  Time trigger_ns = k_absent;  ///< after the block's start
+  bool waits = false;          ///< for the kernel before, by griddepcontrol.wait
+};
+
+/// `in` is what the kernel before wrote, a word a block, null for none; whoever reads a word that is not
+/// there counts it in `wrong`. `flag` is raised by the first block that starts.
+struct Place {
+  Stamps* stamps;
+  unsigned* out;
+  unsigned const* in;
+  unsigned in_blocks;
+  unsigned* wrong;
+  unsigned* flag;
+};
+
+__global__ void stamped(Plan plan, Place place) {
+  if (threadIdx.x != 0) return;
+  Stamps s{};
+  s.start = global_ns();
+  if (plan.trigger_ns == 0) {
+    pdl_trigger();
+    s.triggered = global_ns();
+  }
+  if (place.flag != nullptr && blockIdx.x == 0) store_release<Scope::device>(place.flag, 1);
+  if (plan.waits) pdl_wait();
+  s.released = global_ns();
+  if (place.in != nullptr && __ldcg(place.in + (blockIdx.x + 1) % place.in_blocks) != 1)
+    atomicAdd(place.wrong, 1);
+  if (plan.trigger_ns != 0 && plan.trigger_ns != k_absent) {
+    spin_until_ns(s.start + plan.trigger_ns);
+    pdl_trigger();
+    s.triggered = global_ns();
+  }
+  spin_until_ns(s.released + plan.body_ns);
+  place.out[blockIdx.x] = 1;
+  s.end = global_ns();
+  place.stamps[blockIdx.x] = s;
+}
+
+/// cuSync's wait kernel: over when the flag is up.
+__global__ void wait_for_flag(unsigned const* flag, Stamps* stamps, unsigned* wrong) {
+  Stamps s{};
+  s.start = global_ns();
+  if (!wait_until([&] { return load_acquire<Scope::device>(flag) == 1; }, k_deadline_ns)) atomicAdd(wrong, 1);
+  s.end = global_ns();
+  *stamps = s;
+}
+
+/// The memory of a chain of launches.
+class Chain {
+ public:
+  Chain(int launches, unsigned blocks)
+      : launches_(launches),
+        blocks_(blocks),
+        stamps_(static_cast<std::size_t>(launches) * blocks),
+        words_(static_cast<std::size_t>(launches) * blocks),
+        flags_(static_cast<std::size_t>(launches)),
+        wrong_(1) {}
+
+  int launches() const { return launches_; }
+  Place place(int launch, bool reads = true) {
+    auto const at = static_cast<std::size_t>(launch) * blocks_;
+    return {stamps_.get() + at,
+            words_.get() + at,
+            reads && launch > 0 ? words_.get() + at - blocks_ : nullptr,
+            blocks_,
+            wrong_.get(),
+            flags_.get() + launch};
+  }
+  void clear(cudaStream_t stream) {
+    words_.fill(stream, 0);
+    flags_.fill(stream, 0);
+    ok(cudaStreamSynchronize(stream));
+  }
+  /// By launch.
+  std::vector<std::vector<Stamps>> read() const {
+    auto const all = stamps_.download();
+    std::vector<std::vector<Stamps>> by_launch;
+    for (int i = 0; i < launches_; ++i)
+      by_launch.emplace_back(all.begin() + static_cast<long>(i) * blocks_,
+                             all.begin() + static_cast<long>(i + 1) * blocks_);
+    return by_launch;
+  }
+  bool right() const { return wrong_.download().front() == 0; }
+
+ private:
+  int launches_;
+  unsigned blocks_;
+  DeviceBuffer<Stamps> stamps_;
+  DeviceBuffer<unsigned> words_, flags_, wrong_;
+};
+
+Time first(std::vector<Stamps> const& blocks, Time Stamps::*what) {
+  return (*std::min_element(blocks.begin(), blocks.end(),
+                            [&](auto const& a, auto const& b) { return a.*what < b.*what; })).*
+         what;
+}
+Time last(std::vector<Stamps> const& blocks, Time Stamps::*what) {
+  return (*std::max_element(blocks.begin(), blocks.end(),
+                            [&](auto const& a, auto const& b) { return a.*what < b.*what; })).*
+         what;
+}
+double from_to(Time from, Time to) { return static_cast<double>(static_cast<long long>(to - from)); }
+
+using ByLaunch = std::vector<std::vector<Stamps>>;
+using Gap = std::function<double(ByLaunch const&, int)>;
+
+/// What a chain tells, and for which launches.
+struct Wanted {
+  Subject subject;
+  Gap gap;
+  int first = 2, step = 1;
+};
+
+/// Runs `submit` so many times; one sample is the mean of a run's gaps, so that the timer's steps average
+/// out.
+void sample(Context const& context, Probe& probe, Chain& chain, std::vector<Wanted> const& wanted,
+            std::function<void()> const& submit) {
+  std::vector<std::vector<double>> samples(wanted.size());
+  for (int i = -2; i < (context.quick ? 5 : 25); ++i) {
+    chain.clear(context.stream);
+    submit();
+    ok(cudaStreamSynchronize(context.stream));
+    if (i < 0) continue;
+    auto const stamps = chain.read();
+    for (std::size_t w = 0; w < wanted.size(); ++w) {
+      double sum = 0;
+      int count = 0;
+      for (int k = wanted[w].first; k < chain.launches(); k += wanted[w].step, ++count)
+        sum += wanted[w].gap(stamps, k);
+      samples[w].push_back(sum / count);
+    }
+  }
+  bool const right = chain.right();
+  for (std::size_t w = 0; w < wanted.size(); ++w) {
+    auto figure = figure_of(wanted[w].subject, std::move(samples[w]));
+    figure.verified = right;
+    probe.figures.push_back(std::move(figure));
+  }
+}
+
+double end_to_start(ByLaunch const& s, int k) {
+  return from_to(last(s[k - 1], &Stamps::end), first(s[k], &Stamps::start));
+}
+
+Subject subject(std::string const& id, std::string const& what, unsigned blocks, std::string const& valid,
+                std::map<std::string, double> at = {}) {
+  at["blocks"] = blocks;
+  at["threads"] = k_threads;
+  return {id, what, "ns", "stamps", std::move(at), valid};
+}
+
+/// The first kernel is long, so that the host gets ahead of the GPU.
+Plan body(int launch) { return {launch == 0 ? 400'000ull : 10'000ull, k_absent, false}; }
+
+void in_order(Context const& context, Probe& probe, unsigned blocks) {
+  Chain chain(40, blocks);
+  auto const submit = [&] {
+    for (int i = 0; i < chain.launches(); ++i)
+      launch({blocks, k_threads}, context.stream, stamped, body(i), chain.place(i));
+  };
+  char const* const valid = "kernels of 10 us, launched ahead of time";
+  sample(context, probe, chain,
+         {{subject("kernel.gap.stream", "stream order: last block done -> first block of the next kernel",
+                   blocks, valid),
+           end_to_start}},
+         submit);
+  Graph const graph(context.stream, submit);
+  sample(context, probe, chain,
+         {{subject("kernel.gap.graph", "the same in a captured graph", blocks, valid), end_to_start}},
+         [&] { graph.replay(context.stream); });
+  Stream second;
+  Edge edge;
+  auto const by_turns = [&] {
+    for (int i = 0; i < chain.launches(); ++i) {
+      auto const here = i % 2 == 0 ? context.stream : second.get();
+      launch({blocks, k_threads}, here, stamped, body(i), chain.place(i));
+      edge.put(here, i % 2 == 0 ? second.get() : context.stream);
+    }
+  };
+  sample(context, probe, chain,
+         {{subject("kernel.gap.event",
+                   "two streams by turns, an event between: last block done -> first block", blocks, valid),
+           end_to_start}},
+         by_turns);
+}
+
+/// Pairs of an ordinary kernel and one that is launched programmatically behind it.
+void programmatic(Context const& context, Probe& probe, unsigned blocks, Time trigger_ns, bool in_graph) {
+  Chain chain(40, blocks);
+  auto const submit = [&] {
+    for (int i = 0; i < chain.launches(); ++i) {
+      Shape shape{blocks, k_threads};
+      auto plan = body(i);
+      shape.programmatic = i % 2 == 1;
+      if (shape.programmatic)
+        plan.waits = true;
+      else
+        plan.trigger_ns = trigger_ns;
+      launch(shape, context.stream, stamped, plan, chain.place(i));
+    }
+  };
+  auto const triggered = trigger_ns == k_absent ? &Stamps::end : &Stamps::triggered;
+  std::map<std::string, double> at;
+  if (trigger_ns != k_absent) at["trigger_ns"] = static_cast<double>(trigger_ns);
+  std::string const kind = trigger_ns == k_absent ? ".absent" : "";
+  std::string const graph_kind = in_graph ? "_graph" : "";
+  char const* const valid =
+      "a kernel of 10 us, launched ahead of time; both kernels fit on every SM together";
+  std::vector<Wanted> wanted{
+      {subject("kernel.gap.pdl" + graph_kind + kind,
+               trigger_ns == k_absent
+                   ? "programmatic, no trigger: last block done -> first block of the next kernel"
+                   : "programmatic: all blocks have triggered -> first block of the next kernel",
+               blocks, valid, at),
+       [=](ByLaunch const& s, int k) {
+         return from_to(last(s[k - 1], triggered), first(s[k], &Stamps::start));
+       },
+       3, 2},
+      {subject("kernel.grid_wait" + graph_kind + kind,
+               "the grid-wide wait: last block done -> first waiting block of the next kernel goes on",
+               blocks, valid, at),
+       [](ByLaunch const& s, int k) {
+         return from_to(last(s[k - 1], &Stamps::end), first(s[k], &Stamps::released));
+       },
+       3, 2},
+      {subject("kernel.grid_wait_last" + graph_kind + kind, "the same, until the last waiting block goes on",
+               blocks, valid, at),
+       [](ByLaunch const& s, int k) {
+         return from_to(last(s[k - 1], &Stamps::end), last(s[k], &Stamps::released));
+       },
+       3, 2}};
+  if (trigger_ns == 0)
+    wanted.push_back({subject("kernel.trigger" + graph_kind,
+                              "last block of a kernel starts -> its trigger, its first instruction, is done",
+                              blocks, valid),
+                      [](ByLaunch const& s, int k) {
+                        return from_to(last(s[k - 1], &Stamps::start), last(s[k - 1], &Stamps::triggered));
+                      },
+                      3, 2});
+  if (!in_graph) return sample(context, probe, chain, wanted, submit);
+  Graph const graph(context.stream, submit);
+  sample(context, probe, chain, wanted, [&] { graph.replay(context.stream); });
+}
+
+/// Producer on one stream; a wait kernel and the consumer on another (cuSync). Launches by threes: the wait
+/// kernel has a place of its own.
+void behind_wait_kernel(Context const& context, Probe& probe, unsigned blocks, bool in_graph) {
+  Chain chain(30, blocks);
+  Stream second;
+  Edge fork, join;
+  auto const submit = [&] {
+    for (int i = 0; i < chain.launches(); i += 3) {
+      auto const producer = chain.place(i, false), consumer = chain.place(i + 2, false);
+      fork.put(context.stream, second.get());
+      launch({blocks, k_threads}, context.stream, stamped, Plan{40'000, k_absent, false}, producer);
+      launch({}, second.get(), wait_for_flag, producer.flag, chain.place(i + 1).stamps, producer.wrong);
+      launch({blocks, k_threads}, second.get(), stamped, Plan{10'000, k_absent, false}, consumer);
+      join.put(second.get(), context.stream);
+    }
+  };
+  std::string const kind = in_graph ? "_graph" : "";
+  char const* const valid = "producer of 40 us; both kernels fit on every SM together";
+  std::vector<Wanted> const wanted{
+      {subject("kernel.stream_start" + kind,
+               "two streams: wait kernel done -> first block of the kernel behind it", blocks, valid),
+       [](ByLaunch const& s, int k) { return from_to(s[k - 1][0].end, first(s[k], &Stamps::start)); }, 5, 3},
+      {subject("kernel.gap.wait_kernel" + kind,
+               "two streams: first block of the producer starts -> first block of the consumer starts",
+               blocks, valid),
+       [](ByLaunch const& s, int k) {
+         return from_to(first(s[k - 2], &Stamps::start), first(s[k], &Stamps::start));
+       },
+       5, 3}};
+  if (!in_graph) return sample(context, probe, chain, wanted, submit);
+  Graph const graph(context.stream, submit);
+  sample(context, probe, chain, wanted, [&] { graph.replay(context.stream); });
+}
+
+/// Graphs of three kernels behind each other: what a chain that is launched again and again pays.
+void between_graphs(Context const& context, Probe& probe, unsigned blocks) {
+  constexpr int k_nodes = 3, k_graphs = 12;
+  Chain chain(k_nodes * k_graphs, blocks);
+  std::vector<std::unique_ptr<Graph>> graphs;
+  for (int g = 0; g < k_graphs; ++g)
+    graphs.push_back(std::make_unique<Graph>(context.stream, [&] {
+      for (int i = g * k_nodes; i < (g + 1) * k_nodes; ++i)
+        launch({blocks, k_threads}, context.stream, stamped, body(i), chain.place(i));
+    }));
+  sample(context, probe, chain,
+         {{subject("kernel.first_block",
+                   "last block of a graph's last kernel done -> first block of the next graph's first kernel",
+                   blocks, "graphs of three kernels of 10 us, launched ahead of time"),
+           end_to_start, 2 * k_nodes, k_nodes}},
+         [&] {
+           for (auto const& graph : graphs) graph->replay(context.stream);
+         });
+}
+
+__global__ void raise(unsigned volatile* flag, unsigned value) { *flag = value; }
+
+/// From the host's call to the first instruction of the kernel, as the host sees it.
+void from_host(Context const& context, Probe& probe) {
+  unsigned* flag = nullptr;
+  ok(cudaHostAlloc(&flag, sizeof(unsigned), cudaHostAllocMapped));
+  std::unique_ptr<unsigned, cudaError_t (*)(void*)> const owner(flag, cudaFreeHost);
+  auto volatile* const seen = static_cast<unsigned volatile*>(flag);
+  *seen = 0;
+  load(raise);
+  std::vector<double> ns;
+  for (int i = -10; i < (context.quick ? 50 : 500); ++i) {
+    ok(cudaStreamSynchronize(context.stream));
+    auto const value = static_cast<unsigned>(i + 11);
+    double const begin = host_now_ns();
+    launch({}, context.stream, raise, seen, value);
+    double now = host_now_ns();
+    while (*seen != value && now - begin < 1e9) now = host_now_ns();
+    if (*seen != value) throw std::runtime_error("a kernel of one thread did not start within a second");
+    if (i >= 0) ns.push_back(now - begin);
+  }
+  auto figure =
+      figure_of({"kernel.first_block.host",
+                 "from the host's call until the host sees what the kernel's first instruction wrote",
+                 "ns",
+                 "stamps",
+                 {{"blocks", 1}},
+                 "idle GPU; a write to the host's memory is part of it"},
+                std::move(ns));
+  figure.verified = true;
+  probe.figures.push_back(std::move(figure));
+}
+
+struct Turn {
+  Time start, end;
+  unsigned sm;
+};
+__global__ void take_turns(Time body_ns, Turn* turns) {
+  if (threadIdx.x != 0) return;
+  Turn t{global_ns(), 0, sm_index()};
+  spin_until_ns(t.start + body_ns);
+  t.end = global_ns();
+  turns[blockIdx.x] = t;
+}
+
+/// A block leaves an SM that has room for one only, and the next one starts there.
+void between_blocks(Context const& context, Probe& probe) {
+  auto const sms = static_cast<unsigned>(context.device.multiProcessorCount);
+  std::size_t const shared = context.device.sharedMemPerBlockOptin;
+  allow_shared(take_turns, shared);
+  unsigned const blocks = sms * 16;
+  DeviceBuffer<Turn> turns(blocks);
+  std::vector<double> means;
+  for (int i = -1; i < (context.quick ? 3 : 15); ++i) {
+    launch({blocks, k_threads, shared}, context.stream, take_turns, Time{3'000}, turns.get());
+    auto all = turns.download();
+    if (i < 0) continue;
+    std::sort(all.begin(), all.end(),
+              [](Turn const& a, Turn const& b) { return a.sm != b.sm ? a.sm < b.sm : a.start < b.start; });
+    double sum = 0;
+    int count = 0;
+    for (std::size_t k = 1; k < all.size(); ++k)
+      if (all[k].sm == all[k - 1].sm) sum += from_to(all[k - 1].end, all[k].start), ++count;
+    means.push_back(sum / count);
+  }
+  probe.figures.push_back(
+      figure_of(subject("kernel.block_turnover",
+                        "a block is done -> the next one starts in its place, which held one block only",
+                        blocks, "bare: without what a kernel sets up at its start",
+                        {{"shared_bytes", static_cast<double>(shared)}}),
+                std::move(means)));
+}
+
+}  // namespace
+
+void measure_gap(Context const& context, Probe& probe) {
+  load(stamped);
+  load(wait_for_flag);
+  auto const sms = static_cast<unsigned>(context.device.multiProcessorCount);
+  std::vector<unsigned> sizes{sms};
+  if (!context.quick) sizes = {1, sms, 8 * sms};
+  for (unsigned const blocks : sizes) {
+    in_order(context, probe, blocks);
+    between_graphs(context, probe, blocks);
+    if (context.device.major < 9) continue;
+    for (bool const in_graph : {false, true}) programmatic(context, probe, blocks, 0, in_graph);
+  }
+  if (context.device.major >= 9)
+    for (Time const trigger_ns : {Time{5'000}, k_absent})
+      for (bool const in_graph : {false, true}) programmatic(context, probe, sms, trigger_ns, in_graph);
+  for (bool const in_graph : {false, true}) behind_wait_kernel(context, probe, sms, in_graph);
+  from_host(context, probe);
+  between_blocks(context, probe);
+}
+
+}  // namespace tessera::probe

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stream and an event that free themselves.
+#pragma once
+
+#include "check.hpp"
+
+namespace tessera::probe {
+
+class Stream {
+ public:
+  /// Lower numbers go first; 0 is the ordinary priority.
+  explicit Stream(int priority = 0) {
+    ok(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority));
+  }
+  ~Stream() { cudaStreamDestroy(stream_); }
+  Stream(Stream const&) = delete;
+  Stream& operator=(Stream const&) = delete;
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// Without timing: the cheapest edge between two streams.
+class Edge {
+ public:
+  Edge() { ok(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
+  ~Edge() { cudaEventDestroy(event_); }
+  Edge(Edge const&) = delete;
+  Edge& operator=(Edge const&) = delete;
+
+  /// What is put on `to` from now on waits for what is on `from`.
+  void put(cudaStream_t from, cudaStream_t to) const {
+    ok(cudaEventRecord(event_, from));
+    ok(cudaStreamWaitEvent(to, event_, 0));
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace tessera::probe
