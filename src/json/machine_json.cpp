@@ -12,6 +12,7 @@
 
 #include "diagnostic/nearest.hpp"
 #include "json/json_text.hpp"
+#include "json/probe_json.hpp"
 #include "json/reader.hpp"
 #include "tessera/shipped.hpp"
 
@@ -256,6 +257,7 @@ Expected<MachineProfile> parse_machine(std::string_view text, std::string const&
     reader.finish();
   }
   for (auto const& kernel : root.array_or("kernels")) read_kernel(*document, kernel, machine);
+  if (auto const* probe = root.object_or("probe")) machine.probe = json::read_probe(*document, *probe);
   root.finish();
   if (!document->failed()) check_together(*document, machine);
   if (document->failed()) return document->refusal();
@@ -280,6 +282,7 @@ std::string print_machine(MachineProfile const& machine) {
     for (auto const& field : k_overlap_fields)
       root["overlap"][field.name] = print_field(*machine.overlap, field, machine, overlap_source(field.name));
   for (auto const& [name, timing] : machine.kernels) root["kernels"].push_back(print_kernel(name, timing));
+  if (machine.probe) root["probe"] = json::probe_value(*machine.probe);
   return json::pretty(root);
 }
 

@@ -9,6 +9,7 @@
 
 #include "../describe/pipeline.hpp"
 #include "overlap_hardware.hpp"
+#include "probe.hpp"
 
 namespace tessera {
 
@@ -84,6 +85,8 @@ struct MachineProfile {
   bool dispatches_in_launch_order = false;  ///< blocks of an older kernel go first, across streams
 
   std::optional<OverlapHardware> overlap;  ///< links and memory channels, for what runs on several GPUs
+
+  std::optional<Probe> probe;  ///< what the values come from, where the machine was measured
 
   std::map<std::string, KernelTiming> kernels;  ///< by the catalogue's name
   std::map<std::string, std::string> sources;

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of a file that is a probe.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "json/reader.hpp"
+#include "tessera/measure/probe.hpp"
+
+namespace tessera::json {
+
+/// Findings go to `document`, under its codes.
+Probe read_probe(Document& document, Node const& node);
+nlohmann::ordered_json probe_value(Probe const& probe);
+
+}  // namespace tessera::json
