@@ -18,6 +18,13 @@ std::vector<Experiment> const& experiments() {
       {"gap", "what lies between two kernels, by stamps in every block", measure_gap},
       {"residency", "how many blocks, clusters and kernels are on the GPU together", measure_residency},
       {"order", "in which order blocks start; a million programmatic launches", measure_early_start},
+      {"peer_access", "which GPUs reach each other", measure_peer_access},
+      {"peer_hop", "flags and data from GPU to GPU", measure_peer_hop},
+      {"peer_barrier", "barriers of GPUs inside kernels", measure_peer_barrier},
+      {"peer_host", "barrier of GPUs by host threads", measure_peer_host},
+      {"peer_bandwidth", "bytes between two GPUs", measure_peer_bandwidth},
+      {"peer_nccl", "barrier of GPUs by NCCL", measure_peer_nccl},
+      {"peer_reduce", "sum of an array on several GPUs", measure_peer_reduce},
   };
   return all;
 }

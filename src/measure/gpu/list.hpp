@@ -17,5 +17,12 @@ void measure_launch(Context const& context, Probe& probe);
 void measure_gap(Context const& context, Probe& probe);
 void measure_residency(Context const& context, Probe& probe);
 void measure_early_start(Context const& context, Probe& probe);
+void measure_peer_access(Context const& context, Probe& probe);
+void measure_peer_hop(Context const& context, Probe& probe);
+void measure_peer_barrier(Context const& context, Probe& probe);
+void measure_peer_host(Context const& context, Probe& probe);
+void measure_peer_bandwidth(Context const& context, Probe& probe);
+void measure_peer_nccl(Context const& context, Probe& probe);
+void measure_peer_reduce(Context const& context, Probe& probe);
 
 }  // namespace tessera::probe
