@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // tessera-probe: the part of the command line that measures a GPU.
 //
-//     tessera-probe [--quick] [--only <experiment>]...
+//     tessera-probe [--quick] [--only <experiment>]... [--output <file>]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "measure/gpu/experiments.hpp"
+#include "tessera/measure/probe_json.hpp"
 
 int main(int count, char** words) {
   using namespace tessera;
   std::vector<std::string> only;
+  std::string output;
   probe::Context context;
   for (int i = 1; i < count; ++i) {
     std::string const word = words[i];
@@ -21,8 +24,12 @@ int main(int count, char** words) {
       context.quick = true;
     else if (word == "--only" && i + 1 < count)
       only.emplace_back(words[++i]);
+    else if (word == "--output" && i + 1 < count)
+      output = words[++i];
     else
-      return std::fprintf(stderr, "usage: tessera-probe [--quick] [--only <experiment>]...\n"), 2;
+      return std::fprintf(stderr,
+                          "usage: tessera-probe [--quick] [--only <experiment>]... [--output <file>]\n"),
+             2;
   }
   if (cudaGetDeviceProperties(&context.device, 0) != cudaSuccess ||
       cudaStreamCreateWithFlags(&context.stream, cudaStreamNonBlocking) != cudaSuccess)
@@ -49,6 +56,9 @@ int main(int count, char** words) {
       for (std::size_t i = verdicts; i < result.verdicts.size(); ++i)
         std::printf("%-36s %s: %s\n", result.verdicts[i].id.c_str(), result.verdicts[i].answer.c_str(),
                     result.verdicts[i].note.c_str());
+      // After each: what an experiment that fails leaves behind is not lost.
+      if (!output.empty()) std::ofstream(output) << print_probe(result);
+      std::fflush(stdout);
     }
   } catch (std::exception const& error) {
     return std::fprintf(stderr, "%s\n", error.what()), 1;

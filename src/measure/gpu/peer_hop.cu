@@ -89,7 +89,7 @@ __device__ bool receive(Side const& side, unsigned round, unsigned& wrong) {
 }
 
 template <Post How>
-__global__ void ping_pong(Side side) {
+__global__ void __launch_bounds__(1024) ping_pong(Side side) {
   __shared__ unsigned stamps[k_most_rounds];
   unsigned wrong = 0;
   unsigned long long begin_ns = 0;
