@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Probes' figures put in order: sections by level, curves by id, points with one cell for each probe.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tessera/report/probe.hpp"
+
+namespace tessera::report {
+
+struct ProbePoint {
+  std::map<std::string, double> at;   ///< of the first probe that has it
+  std::vector<Figure const*> values;  ///< one for each probe; null: not measured there
+};
+
+/// All figures of one id. `varying` are the conditions that tell its points apart, with more than one value.
+struct ProbeCurve {
+  Figure const* figure = nullptr;  ///< says what, unit, method, validity
+  std::map<std::string, double> fixed;
+  std::vector<std::string> varying;
+  std::vector<ProbePoint> points;
+};
+
+struct ProbeSection {
+  std::string title, about;
+  std::vector<ProbeCurve> curves;
+};
+
+std::vector<ProbeSection> probe_sections(std::vector<NamedProbe> const& probes);
+
+/// Four digits that matter; whole numbers whole.
+std::string number_text(double value);
+/// The same; bytes as KiB, MiB, GiB.
+std::string condition_value(std::string const& name, double value);
+
+/// "threads 256, blocks_per_sm 2"; underscores become spaces.
+std::string conditions_text(std::map<std::string, double> const& at);
+std::string condition_name(std::string name);
+
+/// "14.6 ± 0.2"; the deviation is left out where it would show as nothing.
+std::string value_text(Figure const& figure);
+
+struct IdentityRow {
+  std::string name;
+  std::vector<std::string> values;
+};
+std::vector<IdentityRow> identity_rows(std::vector<NamedProbe> const& probes);
+
+struct VerdictRow {
+  std::string id, what;
+  std::vector<Verdict const*> values;
+};
+std::vector<VerdictRow> verdict_rows(std::vector<NamedProbe> const& probes);
+
+}  // namespace tessera::report
