@@ -67,9 +67,11 @@ int run(gpu::Arguments const& arguments) {
     shape.tokens = tokens;
     mlp::TuneOptions options;
     options.quick = arguments.quick;
-    options.progress = [&](std::string const& name) { gpu::show_progress(name, arguments.verbose); };
+    options.progress = [&](std::string const& name, std::optional<double> us) {
+      gpu::show_progress(name, us, arguments.verbose);
+    };
     auto size = bench_size(**arena, shape, options);
-    gpu::show_progress("", arguments.verbose);
+    gpu::show_progress("", {}, arguments.verbose);
     if (!size) return gpu::fail(size.error());
     double const floor = mlp::floor_us(shape, peak_flops, *bandwidth);
     double const ours = size->chosen(&Measurement::hot_us);

@@ -75,7 +75,7 @@ Expected<SizeResult> bench_size(mlp::Arena& arena, mlp::Shape const& shape, mlp:
 
   std::vector<mlp::Candidate> candidates;
   for (auto const& one : all) candidates.push_back(one.candidate);
-  if (options.progress) options.progress("all of them in turns");
+  if (options.progress) options.progress("all of them in turns", {});
   auto measured = mlp::measure(arena, shape, candidates, options.quick ? 9 : 25, options.quick ? 3 : 9);
   if (!measured) return tl::make_unexpected(measured.error());
   for (std::size_t i = 0; i < all.size(); ++i)

@@ -68,8 +68,9 @@ std::vector<Half> fastest(mlp::Arena& arena, mlp::Timer& timer, std::size_t coun
         alone.launch = [&](Buffers const& b, Workspace const& workspace, cudaStream_t stream) {
           return launch(half, b, workspace, stream);
         };
-        if (progress) progress("CUTLASS " + half.name());
+        if (progress) progress("CUTLASS " + half.name(), {});
         half.time = timer.quick(arena.work(alone), 2);
+        if (progress) progress("CUTLASS " + half.name(), half.time);
         all.push_back(half);
       }
   std::stable_sort(all.begin(), all.end(), [](Half const& a, Half const& b) { return a.time < b.time; });
@@ -109,8 +110,9 @@ std::vector<Contender> peer_candidates(mlp::Arena& arena, mlp::Timer& timer, Sha
     for (auto const& first : firsts)
       for (auto const& second : seconds) {
         auto candidate = pair(shape, first, second, pdl);
-        if (progress) progress("CUTLASS " + candidate.name);
+        if (progress) progress("CUTLASS " + candidate.name, {});
         double const time = timer.quick(arena.work(candidate), 2);
+        if (progress) progress("CUTLASS " + candidate.name, time);
         pairs.push_back({time, std::move(candidate)});
       }
     std::stable_sort(pairs.begin(), pairs.end(),
@@ -124,7 +126,7 @@ std::vector<Contender> peer_candidates(mlp::Arena& arena, mlp::Timer& timer, Sha
   auto candidate = pair(shape, whole, whole, false);
   candidate.name = "Stream-K > Stream-K";
   bool right = true;
-  if (progress) progress("CUTLASS " + candidate.name);
+  if (progress) progress("CUTLASS " + candidate.name, {});
   auto const work = arena.work(candidate);
   for (int set = 0; set < arena.sets(); ++set) right = right && work(arena.stream(), set) == cudaSuccess;
   if (cudaStreamSynchronize(arena.stream()) == cudaSuccess && right)

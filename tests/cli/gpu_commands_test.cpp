@@ -51,6 +51,16 @@ TEST_F(AloneInAFolder, HandsOverTheShapeOfTheModel) {
             "--form gelu --type fp16\n");
 }
 
+TEST_F(AloneInAFolder, RunsWhatIsPlanned) {
+  put_beside("tessera-gpu", "echo \"$@\"; case $7 in 768) exit 1;; esac\n");
+  auto const said = says("run llama-65b --tp 8 --tokens 768,2048 --planned");
+  EXPECT_EQ(said.exit, 1) << said.err;
+  EXPECT_EQ(said.out, "");
+  EXPECT_EQ(says("run gpt-3-145b --tp 8 --tokens 768 --planned --dtype fp16").out, "");
+  // It says no kernel's name twice, and takes no machine that is none.
+  EXPECT_EQ(says("run llama-65b --tokens 768 --planned --machine nowhere").exit, 2);
+}
+
 TEST_F(AloneInAFolder, BenchesHandOverWhatTheyAreAskedFor) {
   EXPECT_THAT(says("bench mlp gpt-3-145b").err, testing::HasSubstr("tessera bench mlp needs tessera-bench"));
   EXPECT_THAT(says("bench overhead").err, testing::HasSubstr("tessera bench overhead needs copy_chain"));

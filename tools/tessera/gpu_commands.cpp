@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // tune and run: what a model's block takes on this machine's GPU. The work is tessera-gpu's.
+#include <algorithm>
 #include <memory>
 
 #include "commands.hpp"
 #include "companion.hpp"
 #include "gpu_shape.hpp"
+#include "planned_kernels.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -14,6 +16,8 @@ struct GpuArguments {
   std::string cache;
   bool quick = false;
   bool verbose = false;
+  bool planned = false;
+  std::string machine = "h200";
 };
 
 /// The options that both commands have.
@@ -31,6 +35,35 @@ int run(Session const& session, std::string const& command, std::string const& v
   if (arguments.quick) words->push_back("--quick");
   if (arguments.verbose) words->push_back("--verbose");
   return run_companion(session, command, "tessera-gpu", *words);
+}
+
+/// Each size by the kernels that its plan asks for.
+int run_planned(Session const& session, GpuArguments const& arguments) {
+  auto const machine = load_machine(arguments.machine);
+  if (!machine) return session.fail(machine.error());
+  auto const shape = gpu_words("check", arguments.workload);  // refuses what has no kernels
+  if (!shape) return session.fail(shape.error());
+  auto options = arguments.workload;
+  if (!options.tokens) options.tokens = usual_tokens();
+  if (!options.data_type) options.data_type = "bf16";
+  auto const sizes = load_workloads(options);
+  if (!sizes) return session.fail(sizes.error());
+  int answer = k_ok;
+  for (auto const& size : *sizes) {
+    auto const& graph = std::get<OperatorGraph>(size.workload);
+    auto const plan = plan_for_kernels(graph, *machine);
+    if (!plan) return session.fail(plan.error());
+    auto const kernels = kernels_of(*plan, graph, *options.data_type);
+    if (!kernels) return session.fail(kernels.error());
+    options.tokens = size.size;
+    auto words = gpu_words("check", options);
+    if (!words) return session.fail(words.error());
+    words->insert(words->end(), {"--only", *kernels});
+    int const one = run_companion(session, "tessera run", "tessera-gpu", *words);
+    if (one > k_no) return one;
+    answer = std::max(answer, one);
+  }
+  return answer;
 }
 
 }  // namespace
@@ -62,15 +95,25 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
   auto* command = app.add_subcommand("run", "Run a model's block on this GPU and check what it computes");
   auto arguments = std::make_shared<GpuArguments>();
   add_options(*command, *arguments);
+  command->add_flag("--planned", arguments->planned,
+                    "Take what the plan of each size says, not what was tuned");
+  command
+      ->add_option("--machine", arguments->machine,
+                   "With --planned: a shipped profile (see tessera machines) or a profile's file")
+      ->capture_default_str();
   command->footer(
       "Takes what tessera tune has stored, or cuBLASLt where nothing is, runs it on random operands with "
       "poisoned\n"
       "outputs and compares the result with plain fp32 arithmetic. Exit code 1 if one is wrong. Needs a "
       "Hopper GPU.\n\n"
       "Examples:\n"
-      "  tessera run llama-65b --block mlp --tp 8 --tokens 1,768");
+      "  tessera run llama-65b --block mlp --tp 8 --tokens 1,768\n"
+      "  tessera run gpt-3-145b --tp 8 --tokens 768 --planned");
   command->callback([arguments, &session, &action] {
-    action = [arguments, &session] { return run(session, "tessera run", "check", *arguments); };
+    action = [arguments, &session] {
+      return arguments->planned ? run_planned(session, *arguments)
+                                : run(session, "tessera run", "check", *arguments);
+    };
   });
 }
 

@@ -12,6 +12,8 @@ constexpr char const* k_usual_tokens = "1,16,64,128,256,512,768,1024,1536,2048,4
 
 }  // namespace
 
+char const* usual_tokens() { return k_usual_tokens; }
+
 void add_gpu_options(CLI::App& command, WorkloadOptions& options) {
   command
       .add_option("model", options.workload,

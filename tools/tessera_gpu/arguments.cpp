@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 
@@ -30,6 +31,14 @@ bool read_numbers(std::string const& text, std::vector<int>& numbers) {
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return true;
+}
+
+/// "07:31:05.250", UTC.
+std::string time_of_day() {
+  using namespace std::chrono;
+  auto const since = duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count() % 86'400'000;
+  return fmt::format("{:02}:{:02}:{:02}.{:03}", since / 3'600'000, since / 60'000 % 60, since / 1000 % 60,
+                     since % 1000);
 }
 
 tl::unexpected<Diagnostics> wrong(std::string message) {
@@ -61,6 +70,8 @@ Expected<Arguments> read_arguments(std::vector<std::string> const& words) {
       result.name = value;
     else if (option == "--cache")
       result.cache = value;
+    else if (option == "--only")
+      result.only = value;
     else if (option == "--output")
       result.output = value;
     else if (option == "--model")
@@ -98,10 +109,11 @@ std::string shown(std::string name) {
   return name;
 }
 
-void show_progress(std::string const& name, bool verbose) {
+void show_progress(std::string const& name, std::optional<double> us, bool verbose) {
   if (verbose && !name.empty())
-    std::fprintf(stderr, "trying %s\n", shown(name).c_str());
-  else if (!verbose && isatty(fileno(stderr)) != 0)
+    std::fprintf(stderr, "%s %s%s\n", time_of_day().c_str(), shown(name).c_str(),
+                 us ? fmt::format(": {:.1f} us", *us).c_str() : "");
+  else if (!verbose && !us && isatty(fileno(stderr)) != 0)
     std::fprintf(stderr, "\r\033[K%.100s", shown(name).c_str());
 }
 

@@ -2,6 +2,7 @@
 // What tessera-gpu is asked to do. `tessera` writes this command line; a person uses that tool instead.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <tessera/diagnostic.hpp>
 #include <vector>
@@ -16,14 +17,14 @@ struct Arguments {
   mlp::Shape shape;         ///< without tokens
   std::vector<int> tokens;  ///< ascending, each once
   std::string cache;        ///< empty: the default; bench: none
+  std::string only;         ///< check: the candidate to take, whatever the cache says
   std::string output;       ///< bench: the record's values as JSON; empty: none
   bool quick = false;
   bool verbose = false;  ///< a line on standard error before each try
 };
 
-/// tune|check|bench --name N --model M --hidden H --form gelu|swiglu --type bf16|fp16 --tokens 1,16 [--cache
-/// F]
-/// [--output F] [--quick] [--verbose]. E0908.
+/// tune|check|bench --name N --model M --hidden H --form gelu|swiglu --type bf16|fp16 --tokens 1,16
+/// [--cache F] [--only CANDIDATE] [--output F] [--quick] [--verbose]. E0908.
 Expected<Arguments> read_arguments(std::vector<std::string> const& words);
 
 /// Each returns an exit code of `tessera`.
@@ -33,9 +34,9 @@ int check(Arguments const& arguments);
 /// On standard error. Returns the exit code that `tessera` would give.
 int fail(Diagnostics const& reasons);
 
-/// Shows a name on standard error: each on a line of its own if `verbose`, else redrawn where that is a
-/// terminal. "" wipes it.
-void show_progress(std::string const& name, bool verbose);
+/// Shows on standard error what is tried: with the time of day before it and its time after it if `verbose`,
+/// else redrawn where that is a terminal. "" wipes it.
+void show_progress(std::string const& name, std::optional<double> us, bool verbose);
 
 /// Names of kernels without the bits that only cuBLASLt reads.
 std::string shown(std::string name);

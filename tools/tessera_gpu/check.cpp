@@ -18,6 +18,8 @@ int check(Arguments const& arguments) {
   most.tokens = arguments.tokens.back();
   mlp::MlpOptions options;
   options.cache_file = arguments.cache;
+  options.only = arguments.only;
+  options.use_cache = arguments.only.empty();
   auto block = mlp::Mlp::make(most, options);
   if (!block) return fail(block.error());
   if (!block->notes().empty()) std::fprintf(stderr, "%s\n", to_text(block->notes()).c_str());

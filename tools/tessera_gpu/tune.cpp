@@ -60,9 +60,11 @@ int tune(Arguments const& arguments) {
     shape.tokens = tokens;
     mlp::TuneOptions options;
     options.quick = arguments.quick;
-    options.progress = [&](std::string const& name) { show_progress(name, arguments.verbose); };
+    options.progress = [&](std::string const& name, std::optional<double> us) {
+      show_progress(name, us, arguments.verbose);
+    };
     auto tuned = mlp::tune(**arena, shape, options);
-    show_progress("", arguments.verbose);
+    show_progress("", {}, arguments.verbose);
     if (!tuned) return fail(tuned.error());
     tuned->size.date = today();
     print_size(*tuned, mlp::floor_us(shape, peak_flops, *bandwidth));

@@ -20,15 +20,17 @@ struct StreamK {
       cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int>, typename Shape::BaseMainloop,
                                            typename Shape::BaseEpilogue, cutlass::gemm::StreamKScheduler>;
 
-  /// Allocated and cleared at the first launch of a size; the kernel leaves it as it found it.
+  /// Allocated at the first launch of a size. Its counters must be zero when a launch begins: blocks wait
+  /// until one equals a number of slices, and the kernel leaves it at their total. CUTLASS's own run() clears
+  /// them, too; without that the second launch spins for ever.
   static void* workspace_of(typename Kernel::Arguments const& arguments, gemm_sm90::Problem const& problem,
                             cudaStream_t stream) {
     static std::map<std::tuple<int, int, int>, void*> all;
     void*& memory = all[{problem.rows, problem.columns, problem.depth}];
-    if (memory != nullptr) return memory;
-    if (cudaMalloc(&memory, Kernel::get_workspace_size(arguments) + 1) != cudaSuccess) return nullptr;
-    if (Kernel::initialize_workspace(arguments, memory, stream) != cutlass::Status::kSuccess) return nullptr;
-    return memory;
+    if (memory == nullptr && cudaMalloc(&memory, Kernel::get_workspace_size(arguments) + 1) != cudaSuccess)
+      return nullptr;
+    bool const cleared = Kernel::initialize_workspace(arguments, memory, stream) == cutlass::Status::kSuccess;
+    return cleared ? memory : nullptr;
   }
 
   static cudaError_t launch(gemm_sm90::Call const& call, cudaStream_t stream) {

@@ -62,10 +62,12 @@ class Screening {
 
   double time_of(Candidate const& candidate) {
     ++result_.tried;
-    if (progress_) progress_(candidate.name);
+    if (progress_) progress_(candidate.name, {});
     arena_.give_back_counters();
-    double const time = timer_.quick(arena_.work(candidate), samples_);
-    return arena_.gave_up() ? std::numeric_limits<double>::infinity() : time;
+    double time = timer_.quick(arena_.work(candidate), samples_);
+    if (arena_.gave_up()) time = std::numeric_limits<double>::infinity();
+    if (progress_) progress_(candidate.name, time);
+    return time;
   }
 
   double attempt_tiled(gemm_sm90::PairPlan const& plan) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,9 @@ struct Screened {
   int tried = 0;              ///< halves and pairs
 };
 
-/// Told the name of what is about to run: whoever watches sees what a GPU that does not answer is busy with.
-using Progress = std::function<void(std::string const& name)>;
+/// Told the name of what is about to run, so that whoever watches sees what a GPU that does not answer is
+/// busy with; and then again with its time in microseconds, infinite where it cannot run or a wait gave up.
+using Progress = std::function<void(std::string const& name, std::optional<double> us)>;
 
 /// Ranks the halves alone, then tries pairs of the fastest in every way to overlap them, and all single
 /// launches. Never leaves out cuBLASLt's fastest. `samples` for each. Whose wait gave up is infinitely slow.
