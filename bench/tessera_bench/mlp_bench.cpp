@@ -2,12 +2,14 @@
 #include "mlp_bench.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 
 #include "kernels/mlp/candidates.hpp"
 #include "kernels/mlp/measure/timer.hpp"
 #include "peer_candidates.hpp"
 #include "planned.hpp"
+#include "same_tiles.hpp"
 
 namespace tessera::bench {
 namespace {
@@ -46,6 +48,7 @@ double SizeResult::chosen(double Measurement::*time) const {
 }
 
 Expected<SizeResult> bench_size(mlp::Arena& arena, mlp::Shape const& shape, mlp::TuneOptions const& options) {
+  auto const begin = std::chrono::steady_clock::now();
   SizeResult result;
   result.shape = shape;
   auto tuned = mlp::tune(arena, shape, options);
@@ -70,6 +73,8 @@ Expected<SizeResult> bench_size(mlp::Arena& arena, mlp::Shape const& shape, mlp:
   }
   if (auto planned = planned_candidate(shape, profiled_machine))
     all.push_back({"Tessera as planned", true, std::move(*planned)});
+  auto same = same_tiles(arena, timer, shape, options.progress);
+  std::move(same.begin(), same.end(), std::back_inserter(all));
   auto peers = peer_candidates(arena, timer, shape, options.progress);
   std::move(peers.begin(), peers.end(), std::back_inserter(all));
 
@@ -80,6 +85,7 @@ Expected<SizeResult> bench_size(mlp::Arena& arena, mlp::Shape const& shape, mlp:
   if (!measured) return tl::make_unexpected(measured.error());
   for (std::size_t i = 0; i < all.size(); ++i)
     result.rows.push_back({all[i].group, all[i].tessera, std::move((*measured)[i])});
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
 }
 

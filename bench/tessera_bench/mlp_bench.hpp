@@ -20,6 +20,7 @@ struct SizeResult {
   mlp::Shape shape;
   mlp::TunedShape tuned;
   std::vector<Row> rows;
+  double seconds = 0;  ///< that it took, with tuning
 
   /// The fastest right row of the peers, or of the tuned choice alone, by this time.
   double best_peer(double Measurement::*time) const;

@@ -21,7 +21,7 @@ std::string to_json(Run const& run) {
     json.member("type", shape.type == mlp::ElementType::bf16 ? "bf16" : "fp16");
     json.member("floor_us", rounded(mlp::floor_us(shape, run.flops, run.read_bandwidth)));
     json.member("chosen", size.tuned.size.candidate).member("reason", size.tuned.reason);
-    json.member("tried", size.tuned.tried).key("rows").begin_array();
+    json.member("tried", size.tuned.tried).member("seconds", rounded(size.seconds)).key("rows").begin_array();
     for (auto const& row : size.rows) {
       auto const& m = row.result.measurement;
       json.begin_object().member("group", row.group).member("tessera", row.tessera);
@@ -29,6 +29,7 @@ std::string to_json(Run const& run) {
       if (m.right) {
         json.member("hot_us", rounded(m.hot_us)).member("hot_us_p10", rounded(row.result.hot_low));
         json.member("hot_us_p90", rounded(row.result.hot_high)).member("cool_us", rounded(m.cool_us));
+        json.member("noise", m.noise);
       }
       json.member("relative_error", row.result.relative_error).end_object();
     }

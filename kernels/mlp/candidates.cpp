@@ -14,6 +14,7 @@ using gemm_sm90::Mechanism;
 
 constexpr char const* between_halves = " > ";
 constexpr char const* before_overlap = "; ";
+constexpr char const* second_early = "; pdl, early weights";
 
 /// How the second kernel may start before the first is complete; empty for stream order.
 std::string overlap_text(gemm_sm90::PairPlan const& plan) {
@@ -80,6 +81,15 @@ Candidate stream_pair(Half const& first, Half const& second) {
   return result;
 }
 
+std::optional<Candidate> mixed_pair(Shape const& shape, Half const& first, Half const& second) {
+  if (!first.is_cublaslt() || second.is_cublaslt()) return {};
+  auto const early = tiled_half(shape, Which::second, second.tiles, true);
+  if (!early) return {};
+  auto result = stream_pair(first, *early);
+  result.name += second_early;
+  return result;
+}
+
 std::optional<Candidate> tiled_pair(Shape const& shape, gemm_sm90::PairPlan const& plan) {
   auto const first = tiled_half(shape, Which::first, plan.first);
   auto const second = tiled_half(shape, Which::second, plan.second);
@@ -106,8 +116,12 @@ Expected<Candidate> find_candidate(Shape const& shape, std::string const& name) 
   auto const first = find_half(shape, Which::first, name.substr(0, between));
   auto const second = find_half(shape, Which::second, name.substr(after_first, overlap_at - after_first));
   if (!first || !second) return unknown(shape, name);
-  if (first->is_cublaslt() || second->is_cublaslt())
-    return overlap_at == std::string::npos ? stream_pair(*first, *second) : unknown(shape, name);
+  if (first->is_cublaslt() || second->is_cublaslt()) {
+    if (overlap_at == std::string::npos) return stream_pair(*first, *second);
+    auto mixed = mixed_pair(shape, *first, *second);
+    if (mixed && mixed->name == name) return std::move(*mixed);
+    return unknown(shape, name);
+  }
   gemm_sm90::PairPlan plan{first->tiles, second->tiles, Mechanism::stream_order, 1, false, false};
   if (overlap_at != std::string::npos && !read_overlap(name.substr(overlap_at), plan))
     return unknown(shape, name);

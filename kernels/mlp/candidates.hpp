@@ -14,6 +14,10 @@ Expected<void> check(Shape const& shape);
 /// The second GEMM after the first, by any libraries: "<first> > <second>".
 Candidate stream_pair(Half const& first, Half const& second);
 
+/// The same, and the second one, gemm_sm90's, loads its weights early: "...; pdl, early weights". Nothing if
+/// the first is gemm_sm90's as well (see tiled_pair()) or the second is not.
+std::optional<Candidate> mixed_pair(Shape const& shape, Half const& first, Half const& second);
+
 /// Two GEMMs by gemm_sm90: "<first> > <second>" in stream order, "...; 1 tiles, early weights, chained" where
 /// the second may start before the first is complete. Nothing if it cannot do this shape.
 std::optional<Candidate> tiled_pair(Shape const& shape, gemm_sm90::PairPlan const& plan);

@@ -2,6 +2,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <tessera/sync.cuh>
+
 #include "gated.hpp"
 
 namespace tessera::mlp {
@@ -38,6 +40,9 @@ __device__ float gated(float2 gate_and_up) {
 template <class Type>
 __global__ void swiglu_kernel(uint4 const* gate_up, uint4* h, long long pieces) {
   using Pair = typename Type::Pair;
+  // The next kernel may load its weights meanwhile; this one has nothing to do before its input is complete.
+  pdl_trigger();
+  pdl_wait();
   long long const i = blockIdx.x * static_cast<long long>(threads) + threadIdx.x;
   if (i >= pieces) return;
   uint4 const in[2] = {gate_up[2 * i], gate_up[2 * i + 1]};
@@ -70,11 +75,17 @@ cudaError_t swiglu(void const* gate_up, void* h, int tokens, int hidden, Element
   long long const pieces = static_cast<long long>(tokens) * (hidden / 8);
   auto const* const in = static_cast<uint4 const*>(gate_up);
   auto* const out = static_cast<uint4*>(h);
-  if (type == ElementType::bf16)
-    swiglu_kernel<Bf16><<<blocks_for(pieces), threads, 0, stream>>>(in, out, pieces);
-  else
-    swiglu_kernel<Fp16><<<blocks_for(pieces), threads, 0, stream>>>(in, out, pieces);
-  return cudaGetLastError();
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks_for(pieces));
+  config.blockDim = dim3(threads);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  return type == ElementType::bf16 ? cudaLaunchKernelEx(&config, swiglu_kernel<Bf16>, in, out, pieces)
+                                   : cudaLaunchKernelEx(&config, swiglu_kernel<Fp16>, in, out, pieces);
 }
 
 }  // namespace tessera::mlp

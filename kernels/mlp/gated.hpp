@@ -14,6 +14,7 @@ cudaError_t interleave_gate_up(void const* gate, void const* up, void* w1, int h
                                cudaStream_t stream);
 
 /// h[tokens][hidden] = silu(gate) . up from gate_up[tokens][2 * hidden], gate and up alternating.
+/// Its launch is programmatic, whatever the kernel before.
 cudaError_t swiglu(void const* gate_up, void* h, int tokens, int hidden, ElementType type,
                    cudaStream_t stream);
 

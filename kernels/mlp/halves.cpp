@@ -96,7 +96,7 @@ int multiprocessors() {
   return count;
 }
 
-std::optional<Half> tiled_half(Shape const& shape, Which which, gemm_sm90::Half const& tiles) {
+std::optional<Half> tiled_half(Shape const& shape, Which which, gemm_sm90::Half const& tiles, bool early) {
   if (tiles.kernel == nullptr || tiles.kernel->info.type != shape.type) return {};
   if (tiles.kernel->info.gated != (which == Which::first && shape.form == Form::swiglu)) return {};
   // Operands of any aligned address will do to ask.
@@ -107,8 +107,10 @@ std::optional<Half> tiled_half(Shape const& shape, Which which, gemm_sm90::Half 
   Half half;
   half.tiles = tiles;
   half.name = fmt::format("{} band {} blocks {}", tiles.kernel->info.name, tiles.band, tiles.most_blocks);
-  half.launch = [shape, which, tiles](Buffers const& b, Workspace const&, cudaStream_t stream) {
-    return tiles.kernel->launch(call_of(shape, which, tiles, b), stream);
+  half.launch = [shape, which, tiles, early](Buffers const& b, Workspace const&, cudaStream_t stream) {
+    auto call = call_of(shape, which, tiles, b);
+    call.programmatic = call.early_weights = early;
+    return tiles.kernel->launch(call, stream);
   };
   return half;
 }

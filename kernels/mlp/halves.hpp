@@ -34,8 +34,10 @@ Expected<std::vector<Half>> cublaslt_halves(Shape const& shape, Which which);
 /// persistent; the most promising first. None for forms and types that it has not.
 std::vector<Half> gemm_sm90_halves(Shape const& shape, Which which);
 
-/// One of gemm_sm90's kernels; nothing if it cannot do this shape.
-std::optional<Half> tiled_half(Shape const& shape, Which which, gemm_sm90::Half const& tiles);
+/// One of gemm_sm90's kernels; nothing if it cannot do this shape. `early`: it may start when the kernel
+/// before it has (as far as that allows it), loads its weights and waits for that kernel as a whole.
+std::optional<Half> tiled_half(Shape const& shape, Which which, gemm_sm90::Half const& tiles,
+                               bool early = false);
 
 /// By name; nothing if there is no such half or it cannot do this shape.
 std::optional<Half> find_half(Shape const& shape, Which which, std::string const& name);

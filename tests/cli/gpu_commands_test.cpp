@@ -52,13 +52,21 @@ TEST_F(AloneInAFolder, HandsOverTheShapeOfTheModel) {
 }
 
 TEST_F(AloneInAFolder, RunsWhatIsPlanned) {
-  put_beside("tessera-gpu", "echo \"$@\"; case $7 in 768) exit 1;; esac\n");
+  put_beside("tessera-gpu", "echo \"$@\"; case $5 in 768) exit 1;; esac\n");
   auto const said = says("run llama-65b --tp 8 --tokens 768,2048 --planned");
   EXPECT_EQ(said.exit, 1) << said.err;
-  EXPECT_EQ(said.out, "");
-  EXPECT_EQ(says("run gpt-3-145b --tp 8 --tokens 768 --planned --dtype fp16").out, "");
-  // It says no kernel's name twice, and takes no machine that is none.
-  EXPECT_EQ(says("run llama-65b --tokens 768 --planned --machine nowhere").exit, 2);
+  // A size after another, each with kernels that gate, although the first is wrong.
+  EXPECT_THAT(said.out,
+              testing::MatchesRegex(
+                  "check --name llama-65b --tokens 768 --model 8192 --hidden 2752 --form swiglu --type bf16 "
+                  "--only [0-9x_]*_gated band 1 blocks [0-9]* > [0-9x_]* band 1 blocks [0-9]*; pdl[^\n]*\n"
+                  "check --name llama-65b --tokens 2048 [^\n]* --only [^\n]*\n"));
+  EXPECT_THAT(says("run gpt-3-145b --tp 8 --tokens 768 --planned --dtype fp16").out,
+              testing::MatchesRegex("check [^\n]* --type fp16 --only [0-9x_]*_fp16 band [^\n]*_fp16 band "
+                                    "[^\n]*\n"));
+  auto const nowhere = says("run llama-65b --tokens 768 --planned --machine nowhere");
+  EXPECT_THAT(nowhere.err, testing::HasSubstr("error E0602"));
+  EXPECT_EQ(nowhere.out, "");
 }
 
 TEST_F(AloneInAFolder, BenchesHandOverWhatTheyAreAskedFor) {

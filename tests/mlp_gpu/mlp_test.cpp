@@ -57,6 +57,7 @@ std::vector<std::string> some_candidates(Shape const& shape) {
   names.push_back(stream_pair(lt1.back(), lt2.back()).name);
   for (std::size_t i = 0; i < own2.size(); i += 5) {
     names.push_back(stream_pair(lt1.front(), own2[i]).name);
+    if (auto const mixed = mixed_pair(shape, lt1.front(), own2[i])) names.push_back(mixed->name);
     if (own1.empty()) continue;
     auto const& first = own1[(7 * i) % own1.size()];
     names.push_back(stream_pair(first, own2[i]).name);

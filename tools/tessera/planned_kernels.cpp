@@ -56,7 +56,7 @@ Expected<Plan> plan_for_kernels(OperatorGraph const& graph, MachineProfile const
 Expected<std::string> kernels_of(Plan const& plan, OperatorGraph const& graph, std::string const& data_type) {
   if (plan.pipeline.stages.size() != 2) return unfit(plan.pipeline.name);
   std::string const type = data_type == "fp16" ? "_fp16" : "";
-  std::string const gate = graph.operators.front().epilogue == Epilogue::swiglu ? "_gated" : "";
+  std::string const gate = graph.operators.front().epilogue == Epilogue::gelu ? "" : "_gated";
   for (auto const& stage : plan.pipeline.stages)
     if (stage.splits != 1 || stage.kernel.rfind(k_kind, 0) != 0)
       return unfit(fmt::format("{} in {} splits", stage.kernel, stage.splits));

@@ -147,7 +147,7 @@ Expected<double> Arena::read_bandwidth() {
   void* memory = nullptr;
   if (auto const error = cudaMalloc(&memory, bytes); error != cudaSuccess)
     return cuda_failed(error, "cudaMalloc for measuring the read bandwidth");
-  poison(memory, bytes / 2, stream_);
+  fill_random(memory, bytes / 2, most_.type, 1, 1, stream_);
   cudaEvent_t begin = nullptr, end = nullptr;
   cudaEventCreate(&begin);
   cudaEventCreate(&end);

@@ -38,6 +38,9 @@ class Screening {
     auto const own2 = rank(gemm_sm90_halves(shape_, Which::second));
     pairs(top(lt1, 4), top(lt2, 4));
     pairs(top(lt1, 2), top(own2, 3));
+    for (auto const& first : top(lt1, 2))
+      for (auto const& second : top(own2, 3))
+        if (auto candidate = mixed_pair(shape_, first, second)) attempt(std::move(*candidate));
     pairs(top(own1, 3), top(lt2, 2));
     pairs(top(own1, 3), top(own2, 3));
     for (auto const& first : top(own1, 4))

@@ -18,6 +18,10 @@ constexpr double allowed_error = 2e-3;
 // Seen on an H200; here they only say how much work fills a sample.
 constexpr double usual_flops = 790e12, usual_bytes = 4.2e12;
 constexpr double sample_us = 600;
+// A cool sample's time in graphs: two of them, and the pause after each (Timer::cool_rounds).
+constexpr double cool_time = 2 + 2 * 8;
+constexpr double longest_cool_us = 6e6;
+constexpr int least_cool_rounds = 5;
 
 /// Of the median of so many samples, from their 10 and 90 per cent quantiles (2.56 deviations of a normal
 /// distribution apart; the median's own deviation is 1.25 times that of a mean).
@@ -69,7 +73,12 @@ Expected<std::vector<Finalist>> measure(Arena& arena, Shape const& shape,
   timer.hot_rounds(all, 2);
   for (auto* const work : all) work->hot.clear();
   timer.hot_rounds(all, hot_rounds);
-  timer.cool_rounds(all, cool_rounds);
+  // Fewer pauses for long work, of which a few samples say as much.
+  double round_us = 0;
+  int const pieces = pieces_of_a_sample(shape, arena.sets());
+  for (auto const* const work : all) round_us += cool_time * pieces * quantile(work->hot, 0.5);
+  int const affordable = std::max(least_cool_rounds, static_cast<int>(longest_cool_us / (round_us + 1)));
+  timer.cool_rounds(all, std::min(cool_rounds, affordable));
   for (auto* const work : all) timer.release(*work);
   if (timer.error() != cudaSuccess) return cuda_failed(timer.error(), "measuring");
   for (auto const& [work, one] : running) {
