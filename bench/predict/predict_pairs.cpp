@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// predict_pairs [<machine>]: prices what its input lists, a line each, hot (at the power limit) and cool (at
-// what the limit is for a few milliseconds). Lines begin with an id that is repeated in the answer:
+// predict_pairs [<machine or profile.json>]: prices what its input lists, a line each, hot (at the power
+// limit) and cool (at what the limit is for a few milliseconds). Lines begin with an id that is repeated in
+// the answer:
 //
 //   <id> pair <model> <hidden> <tokens> <gelu|swiglu> <stream|pdl|tiles> <kernel> <band> <persistent>
 //   <kernel>
@@ -9,7 +10,9 @@
 //   <id> choose <model> <hidden> <tokens> <gelu|swiglu>       answers: <id> <hot> <name as in bench_mlp>,
 //   best first
 #include <cstdio>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <sstream>
 #include <string>
 
@@ -49,10 +52,17 @@ void answer(std::string const& id, Expected<Plan> const& plan, MachineProfile co
   std::printf("%s %.3f %.3f\n", id.c_str(), price(*plan, hot), price(*plan, cool));
 }
 
+/// A shipped profile by name, or a file.
+Expected<MachineProfile> load(std::string const& name) {
+  std::ifstream file(name);
+  if (!file) return machine(name);
+  return parse_machine(std::string(std::istreambuf_iterator<char>(file), {}), name);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
-  auto const found = machine(count > 1 ? arguments[1] : "h200");
+  auto const found = load(count > 1 ? arguments[1] : "h200");
   if (!found) {
     std::fprintf(stderr, "%s\n", to_text(found.error()).c_str());
     return 1;

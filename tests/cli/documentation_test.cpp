@@ -25,8 +25,8 @@ TEST(Documentation, ReferenceIsTheHelpOfEveryCommand) {
       "here that the tool does not say itself.\n\n";
   text += help("");
   for (auto const* command :
-       {"plan", "check", "simulate", "generate", "explain", "why-not", "diff", "tune", "run", "bench",
-        "bench mlp", "bench overhead", "bench ablation", "doctor", "workloads", "machines"})
+       {"plan", "check", "simulate", "generate", "explain", "why-not", "diff", "tune", "run", "probe",
+        "bench", "bench mlp", "bench overhead", "bench ablation", "doctor", "workloads", "machines"})
     text += "\n## tessera " + std::string(command) + "\n\n" + help(command);
   expect_golden(text, "docs/reference/cli.md");
 }

@@ -22,6 +22,7 @@ void add_why_not(CLI::App& app, Session const& session, Action& action);
 void add_diff(CLI::App& app, Session const& session, Action& action);
 void add_tune(CLI::App& app, Session const& session, Action& action);
 void add_run(CLI::App& app, Session const& session, Action& action);
+void add_probe(CLI::App& app, Session const& session, Action& action);
 void add_bench(CLI::App& app, Session const& session, Action& action);
 void add_doctor(CLI::App& app, Session const& session, Action& action);
 void add_workloads(CLI::App& app, Session const& session, Action& action);

@@ -122,6 +122,7 @@ int run(int count, char** words) {
   add_diff(app, session, action);
   add_tune(app, session, action);
   add_run(app, session, action);
+  add_probe(app, session, action);
   add_bench(app, session, action);
   add_doctor(app, session, action);
   add_workloads(app, session, action);
