@@ -22,7 +22,7 @@ std::string replaced(std::string text, std::string const& from, std::string cons
 std::string v100() { return print_machine(machine("v100").value()); }
 
 TEST(MachineJson, EveryShippedProfileRoundTrips) {
-  ASSERT_EQ(shipped_machines().size(), 4U);
+  ASSERT_EQ(shipped_machines().size(), 5U);
   for (auto const& file : shipped_machines()) {
     auto const read = parse_machine(file.text, std::string(file.name));
     ASSERT_TRUE(read.has_value()) << to_text(read.error());
@@ -46,7 +46,7 @@ TEST(MachineJson, UnknownNameIsAnsweredWithTheNearest) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(to_text(refused.error()),
             "error E0602: there is no machine \"h20\"\n"
-            "   machines: a100, h200, t3 and v100\n"
+            "   machines: a100, h200, p100, t3 and v100\n"
             "   hint: did you mean \"h200\"?");
   EXPECT_THAT(to_text(machine("mi300").error()), HasSubstr("give one of the machines above"));
 }
