@@ -22,9 +22,11 @@ constexpr int k_warm_up = 32;  // rounds: the second launch comes a few microsec
 constexpr int k_payload = 12;  // bytes of payload in a packet of 16
 
 enum class Post {
-  store,  ///< release store of the round's number
-  add,    ///< release add of one
-  token   ///< no flag: each packet of 16 bytes carries the round's number
+  store,         ///< release store of the round's number
+  add,           ///< release add of one
+  token,         ///< no flag: each packet of 16 bytes carries the round's number
+  relaxed,       ///< relaxed store, relaxed polls: orders nothing
+  relaxed_store  ///< relaxed store, acquire polls: orders nothing
 };
 
 /// One side of the exchange. Data and flag lie at the receiver, or (pulled) at the sender.
@@ -36,6 +38,7 @@ struct Side {
   int vectors = 0;  ///< of 16 bytes
   int rounds = 0;
   bool starts = false;
+  unsigned* posts = nullptr;           ///< cycles of sending, one of each round; only of the side that starts
   unsigned* round_trips = nullptr;     ///< cycles, one of each round; only of the side that starts
   unsigned long long* span = nullptr;  ///< ns and cycles of all rounds behind the warm-up
   unsigned* wrong = nullptr;           ///< vectors that did not hold what the round's sender wrote
@@ -58,7 +61,20 @@ __device__ void send(Side const& side, unsigned round) {
     if (threadIdx.x == 0) {
       if constexpr (How == Post::store) store_release<Scope::system>(side.posted, round);
       if constexpr (How == Post::add) add_release<Scope::system>(side.posted, 1);
+      if constexpr (How == Post::relaxed || How == Post::relaxed_store)
+        asm volatile("st.relaxed.sys.u32 [%0], %1;" ::"l"(side.posted), "r"(round) : "memory");
     }
+  }
+}
+
+__device__ inline bool wait_relaxed(unsigned const* flag, unsigned round, DeadlineWatch<> const& watch,
+                                    WaitPlace const& place) {
+  auto patience = watch.begin();
+  for (;;) {
+    unsigned seen;
+    asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
+    if (reached(seen, round)) return true;
+    if (!watch.go_on(patience, place, seen, round)) return false;
   }
 }
 
@@ -67,8 +83,10 @@ template <Post How>
 __device__ bool receive(Side const& side, unsigned round, unsigned& wrong) {
   bool ok = true;
   if constexpr (How != Post::token) {
+    WaitPlace const place{side.starts ? 0 : 1, round, 0};
     if (threadIdx.x == 0)
-      ok = wait_until<Scope::system>(side.awaited, round, side.watch, {side.starts ? 0 : 1, round, 0});
+      ok = How == Post::relaxed ? wait_relaxed(side.awaited, round, side.watch, place)
+                                : wait_until<Scope::system>(side.awaited, round, side.watch, place);
     if (!group_all<Group::block>(ok)) return false;
     for (unsigned i = threadIdx.x; i < static_cast<unsigned>(side.vectors); i += blockDim.x) {
       unsigned const word = word_of(round, i);
@@ -90,7 +108,7 @@ __device__ bool receive(Side const& side, unsigned round, unsigned& wrong) {
 
 template <Post How>
 __global__ void __launch_bounds__(1024) ping_pong(Side side) {
-  __shared__ unsigned stamps[k_most_rounds];
+  __shared__ unsigned stamps[k_most_rounds], posts[k_most_rounds];
   unsigned wrong = 0;
   unsigned long long begin_ns = 0;
   long long begin = 0;
@@ -103,6 +121,7 @@ __global__ void __launch_bounds__(1024) ping_pong(Side side) {
       begin = before;
     }
     if (side.starts) send<How>(side, round);
+    if (threadIdx.x == 0 && side.starts) posts[i] = static_cast<unsigned>(cycles() - before);
     if (!receive<How>(side, round, wrong)) return;
     if (!side.starts) send<How>(side, round);
     if (threadIdx.x == 0 && side.starts) stamps[i] = static_cast<unsigned>(cycles() - before);
@@ -111,7 +130,10 @@ __global__ void __launch_bounds__(1024) ping_pong(Side side) {
   if (threadIdx.x != 0 || !side.starts) return;
   side.span[0] = global_ns() - begin_ns;
   side.span[1] = static_cast<unsigned long long>(cycles() - begin);
-  for (int i = 0; i < side.rounds; ++i) side.round_trips[i] = stamps[i];
+  for (int i = 0; i < side.rounds; ++i) {
+    side.round_trips[i] = stamps[i];
+    side.posts[i] = posts[i];
+  }
 }
 
 /// Everything that two ranks of a team need to play.
@@ -122,12 +144,15 @@ class Game {
         flags_(team, 2 * k_flag_stride),
         data_(team, std::max<std::size_t>(vectors, 1)),
         trips_(team, k_most_rounds),
+        posts_(team, k_most_rounds),
         span_(team, 2),
         wrong_(team, 1),
         stalls_(team, 1) {
     team.preload(ping_pong<Post::store>);
     team.preload(ping_pong<Post::add>);
     team.preload(ping_pong<Post::token>);
+    team.preload(ping_pong<Post::relaxed>);
+    team.preload(ping_pong<Post::relaxed_store>);
   }
 
   struct Play {
@@ -159,20 +184,25 @@ class Game {
   }
 
   /// Half the round trips of the last game, ns.
-  std::vector<double> hops(Play const& p) const {
-    auto const span = span_.download(p.first);
-    auto const cycles = trips_.download(p.first);
-    double const ns_per_cycle = static_cast<double>(span[0]) / static_cast<double>(std::max(1ULL, span[1]));
-    std::vector<double> result;
-    for (int i = k_warm_up; i < p.rounds; ++i)
-      result.push_back(cycles[static_cast<std::size_t>(i)] * ns_per_cycle / 2);
-    return result;
-  }
+  std::vector<double> hops(Play const& p) const { return behind_warm_up(p, trips_, 0.5); }
+
+  /// What sending cost the first, ns: its stores and the release, not their way.
+  std::vector<double> posts(Play const& p) const { return behind_warm_up(p, posts_, 1); }
 
   /// Since the last call: every vector held what it should, and no wait met its deadline.
   bool right() { return std::exchange(right_, true); }
 
  private:
+  std::vector<double> behind_warm_up(Play const& p, TeamBuffer<unsigned> const& stamps, double part) const {
+    auto const span = span_.download(p.first);
+    auto const cycles = stamps.download(p.first);
+    double const ns_per_cycle = static_cast<double>(span[0]) / static_cast<double>(std::max(1ULL, span[1]));
+    std::vector<double> result;
+    for (int i = k_warm_up; i < p.rounds; ++i)
+      result.push_back(cycles[static_cast<std::size_t>(i)] * ns_per_cycle * part);
+    return result;
+  }
+
   void launch(Play const& p, int rank, int other, bool starts) {
     Side side;
     // Flag 0 is the starter's post, flag 1 the answer; pushed flags and data lie at the receiver.
@@ -184,13 +214,16 @@ class Game {
     side.rounds = p.rounds;
     side.starts = starts;
     side.round_trips = trips_.at(rank);
+    side.posts = posts_.at(rank);
     side.span = span_.at(rank);
     side.wrong = wrong_.at(rank);
     side.watch = {stalls_.at(rank), k_deadline_ns};
     team_.select(rank);
-    auto const kernel = p.how == Post::store ? ping_pong<Post::store>
-                        : p.how == Post::add ? ping_pong<Post::add>
-                                             : ping_pong<Post::token>;
+    auto const kernel = p.how == Post::store     ? ping_pong<Post::store>
+                        : p.how == Post::add     ? ping_pong<Post::add>
+                        : p.how == Post::token   ? ping_pong<Post::token>
+                        : p.how == Post::relaxed ? ping_pong<Post::relaxed>
+                                                 : ping_pong<Post::relaxed_store>;
     kernel<<<1, p.threads, 0, team_.stream(rank)>>>(side);
     launched();
   }
@@ -198,7 +231,7 @@ class Game {
   Team const& team_;
   TeamBuffer<unsigned> flags_;
   TeamBuffer<uint4> data_;
-  TeamBuffer<unsigned> trips_;
+  TeamBuffer<unsigned> trips_, posts_;
   TeamBuffer<unsigned long long> span_;
   TeamBuffer<unsigned> wrong_;
   TeamBuffer<StallRecord> stalls_;
@@ -221,6 +254,11 @@ constexpr Variant k_variants[] = {
      "system scope; data stored in own memory, and read over the link", Post::store, true},
     {"peer.hop.data_token", "packets of 16 bytes that carry their token, into the peer's memory",
      "no flag and no fence: 12 of 16 bytes are data; orders nothing else", Post::token, false},
+    {"peer.hop.relaxed", "relaxed store into the peer's memory, who polls its own relaxedly",
+     "the link alone: orders no data, so it is not to be used as a semaphore", Post::relaxed, false},
+    {"peer.hop.relaxed_store", "relaxed store into the peer's memory, who polls its own by acquire loads",
+     "the release left out: orders no data, so it is not to be used as a semaphore", Post::relaxed_store,
+     false},
 };
 struct Size {
   int bytes, threads;
@@ -252,7 +290,9 @@ void measure_peer_hop(Context const& context, Probe& probe) {
   for (auto const& variant : k_variants) {
     std::size_t const first = probe.figures.size();
     game.right();
+    bool const orders = variant.how != Post::relaxed && variant.how != Post::relaxed_store;
     for (auto const& size : k_sizes) {
+      if (!orders && size.bytes > 0) continue;
       Game::Play const p{variant.how,  variant.pull, 0, 1, vectors_for(variant, size.bytes),
                          size.threads, rounds};
       probe.figures.push_back(figure_of({variant.id,
@@ -264,8 +304,24 @@ void measure_peer_hop(Context const& context, Probe& probe) {
                                         many(p)));
     }
     // The flag of 0 bytes is the same instruction as that behind data: checked with them.
-    bool const right = game.right();
+    bool const right = game.right() && orders;
     for (std::size_t i = first; i < probe.figures.size(); ++i) probe.figures[i].verified = right;
+  }
+
+  for (auto const& size : k_sizes) {
+    Game::Play const p{Post::store,  false, 0, 1, vectors_for(k_variants[0], size.bytes),
+                       size.threads, rounds};
+    game.play(p);
+    probe.figures.push_back(
+        figure_of({"peer.post",
+                   "what the poster pays: its stores into the peer's memory and the release",
+                   "ns",
+                   "stamps",
+                   {{"bytes", size.bytes}, {"threads", size.threads}, {"gpus", 2}},
+                   "until the flag's store is issued: the release waits until the data has "
+                   "arrived"},
+                  game.posts(p)));
+    probe.figures.back().verified = game.right();
   }
 
   // The same hop by the host's clock.

@@ -3,6 +3,7 @@
 // carry their own token to every peer, one launch a GPU; partial sums behind a host barrier; NCCL's
 // all-reduce of them; and one GPU alone with all of it.
 #include <algorithm>
+#include <cmath>
 
 #include "measure/gpu/list.hpp"
 #include "measure/gpu/methods/device_clock.cuh"
@@ -11,6 +12,7 @@
 #include "measure/gpu/methods/nccl.hpp"
 #include "measure/gpu/methods/peer_pointers.cuh"
 #include "measure/gpu/methods/repeat.hpp"
+#include "tessera/measure/switch_point.hpp"
 #include "tessera/sync/data_token.cuh"
 #include "tessera/sync/group.cuh"
 
@@ -243,6 +245,52 @@ constexpr Named k_ways[] = {
     {How::one, "reduce.gpus.one", "all of it on one GPU, one launch"},
 };
 
+/// Times by input size.
+struct Curve {
+  std::vector<double> bytes, ns;
+  bool right = true;
+  void add(Figure const& figure) {
+    bytes.push_back(figure.at.at("bytes"));
+    ns.push_back(figure.median);
+    right = right && figure.verified;
+  }
+};
+
+/// From which size on several GPUs pay: by Little's law (Eq. 1 to 5) from one GPU's curve and what it costs
+/// to put together the smallest input's parts; and where the measured curves cross.
+void add_switch_point(Probe& probe, int gpus, Curve const& one, Curve const& all) {
+  Level const few = fit_level(one.bytes, one.ns);
+  // Each GPU does its part as one alone does.
+  Level const many{few.latency, few.throughput * gpus};
+  double const sync = all.ns.front() - few.latency;
+  double const predicted = switch_point(few, many, sync).bytes;
+  double const measured = crossing(one.bytes, one.ns, all.ns);
+  auto const add = [&](char const* id, char const* what, char const* unit, double value) {
+    Figure figure;
+    figure.id = std::string("switch.gpu_to_gpus.") + id;
+    figure.what = what;
+    figure.unit = unit;
+    figure.method = "slope";
+    figure.median = figure.p05 = figure.p95 = value;
+    figure.samples = static_cast<int>(one.bytes.size());
+    figure.at = {{"gpus", gpus}};
+    figure.valid = "floats; sums exchanged as packets with tokens";
+    figure.verified = one.right && all.right;
+    probe.figures.push_back(std::move(figure));
+  };
+  add("few.latency", "time of the smallest input, one GPU", "ns", few.latency);
+  add("few.throughput", "bytes added up in a unit of time, one GPU", "1e9 byte/s", few.throughput);
+  add("sync", "what putting it together costs, several GPUs", "ns", sync);
+  add("predicted", "input size from which several GPUs are faster than one", "byte", predicted);
+  if (!std::isfinite(measured)) return;
+  add("measured", "the same, where the measured curves cross", "byte", measured);
+  add("error", "(predicted - measured) / measured", "1", (predicted - measured) / measured);
+}
+
+/// All for one GPU and for tokens; those of 1, 16, 256 and 4096 MiB for every way.
+constexpr std::size_t k_sizes_kib[] = {1024,  2048,  4096,   8192,   12288,  16384,   24576,
+                                       32768, 65536, 131072, 262144, 524288, 1048576, 4194304};
+
 }  // namespace
 
 void measure_peer_reduce(Context const& context, Probe& probe) {
@@ -251,13 +299,15 @@ void measure_peer_reduce(Context const& context, Probe& probe) {
   for (int gpus = 2; gpus <= static_cast<int>(devices.size()); ++gpus) {
     Team const team({devices.begin(), devices.begin() + gpus});
     Reduction reduction(team, most, 2 * context.device.multiProcessorCount);
+    Curve one, all;
     for (auto const& way : k_ways) {
       if (!reduction.can(way.how)) continue;
-      for (std::size_t const mib : {1, 16, 256, 4096}) {
-        std::size_t const bytes = mib << 20;
-        if (bytes > most) continue;
+      for (std::size_t const kib : k_sizes_kib) {
+        std::size_t const bytes = kib << 10;
+        bool const in_table = kib == 1024 || kib == 16384 || kib == 262144 || kib == 4194304;
+        if (bytes > most || (!in_table && way.how != How::token && way.how != How::one)) continue;
         bool const right = reduction.right(way.how, bytes);
-        int const few = 2, many = mib >= 4096 ? 6 : 22;
+        int const few = 2, many = bytes >= std::size_t{1} << 30 ? 6 : 22;
         auto figure = figure_of(
             {way.id,
              way.what,
@@ -269,9 +319,12 @@ void measure_peer_reduce(Context const& context, Probe& probe) {
             repeat_difference_of(few, many, context.quick ? 5 : 11,
                                  [&](int repeats) { return reduction.ns(way.how, bytes, repeats); }));
         figure.verified = right;
+        if (way.how == How::one) one.add(figure);
+        if (way.how == How::token) all.add(figure);
         probe.figures.push_back(std::move(figure));
       }
     }
+    add_switch_point(probe, gpus, one, all);
     if (!reduction.can(How::nccl))
       probe.verdicts.push_back(
           {"reduce.gpus.nccl.present", "look for NCCL", "did not hold", reduction.why()});
