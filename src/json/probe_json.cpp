@@ -250,6 +250,7 @@ namespace {
 
 constexpr char const* k_schema = "tessera.probe/1";
 constexpr char const* k_machine_schema = "tessera.machine/1";
+constexpr char const* k_record_schema = "tessera-record/1";  // of scripts/gpu_check: command, clocks, values
 
 }  // namespace
 
@@ -259,6 +260,17 @@ Expected<Probe> parse_probe(std::string_view text, std::string const& file) {
   if (!document) return tl::make_unexpected(document.error());
   json::ObjectReader root(*document, document->root());
   auto const schema = root.string("schema");
+  if (schema == k_record_schema) {
+    auto const* const values = root.object("values");
+    Probe probe;
+    if (values != nullptr) {
+      json::ObjectReader inside(*document, *values, "\"values\"");
+      inside.choice("schema", std::vector<std::string>{k_schema}, std::vector<std::string>{k_schema});
+      json::read_parts(*document, inside, probe);
+    }
+    if (document->failed()) return document->refusal();
+    return probe;
+  }
   if (schema == k_machine_schema) {
     auto machine = parse_machine(text, file);
     if (!machine) return tl::make_unexpected(machine.error());

@@ -80,6 +80,17 @@ TEST(ProbeJson, MistakesAreShownAtTheirLines) {
             "   hint: did you mean \"gpu\"?");
 }
 
+TEST(ProbeJson, ReadsTheProbeInARecord) {
+  auto const probe = print_probe(made_up_probe());
+  auto const record = [](std::string const& values) {
+    return "{\"schema\": \"tessera-record/1\", \"command\": \"tessera-probe\", \"values\": " + values + "}";
+  };
+  EXPECT_EQ(parse_probe(record(probe), "r.json").value(), made_up_probe());
+  EXPECT_EQ(refusal(record("{\"schema\": \"tessera.machine/1\"}")).substr(0, 31),
+            "p.json:1: error E0604: \"schema\"");
+  EXPECT_EQ(refusal(record("[]")).substr(0, 22), "p.json:1: error E0604:");
+}
+
 TEST(ProbeJson, TheSchemaHasEveryMember) {
   std::ifstream file(TESSERA_SOURCE_DIR "/machines/machine.schema.json");
   std::string const schema(std::istreambuf_iterator<char>(file), {});

@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-/// Takes either kind of file. E0601 and E0603 to E0607 as for machine profiles; E0608 for a profile that has
-/// no probe.
+/// Takes either kind of file, and a record of scripts/gpu_check whose values are a probe. E0601 and E0603 to
+/// E0607 as for machine profiles; E0608 for a profile that has no probe.
 Expected<Probe> parse_probe(std::string_view json, std::string const& file);
 std::string print_probe(Probe const& probe);
 

@@ -22,6 +22,8 @@ constexpr int k_threads = 256;
 enum class How {
   party_is_gpu,       ///< PeerGridBarrier; PeerBarrier where the grid is one block
   party_is_block,     ///< PeerBarrier of all blocks of all GPUs
+  counter,            ///< each block adds to a counter on every GPU, and looks at its own GPU's
+  last_block,         ///< as party_is_gpu, but the block that comes last tells the others
   between_grid_syncs  ///< the grid's cooperative sync, block 0's PeerBarrier, the grid's sync
 };
 
@@ -52,6 +54,47 @@ struct AnyBarrier<How::party_is_block> {
   __device__ explicit AnyBarrier(OneGpu const& a)
       : barrier(a.words, a.gpu, a.gpu * gridDim.x + blockIdx.x, a.watch) {}
   __device__ bool sync() { return barrier.sync(); }
+};
+template <>
+struct AnyBarrier<How::counter> {
+  OneGpu const& a;
+  unsigned epoch = 0;
+  __device__ explicit AnyBarrier(OneGpu const& all) : a(all) {}
+  __device__ bool sync() {
+    auto const gpus = static_cast<unsigned>(a.cells.count);
+    ++epoch;
+    __syncthreads();
+    if (threadIdx.x < gpus) add_release<Scope::system>(a.words.at[threadIdx.x], 1);
+    bool ok = true;
+    if (threadIdx.x == 0)
+      ok = wait_until<Scope::system>(a.words.at[a.gpu], epoch * gpus * gridDim.x, a.watch, {0, a.gpu, 0});
+    return group_all<Group::block>(ok);
+  }
+};
+template <>
+struct AnyBarrier<How::last_block> {
+  OneGpu const& a;
+  unsigned epoch = 0;
+  __device__ explicit AnyBarrier(OneGpu const& all) : a(all) {}
+  __device__ bool sync() {
+    auto const gpus = static_cast<unsigned>(a.cells.count);
+    ++epoch;
+    __syncthreads();
+    bool ok = true;
+    if (threadIdx.x < 32) {
+      unsigned before = 0;
+      if (threadIdx.x == 0)
+        asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(a.blocks.words) : "memory");
+      before = __shfl_sync(0xffffffffu, before, 0);
+      __syncwarp();
+      if (before + 1 == epoch * gridDim.x && threadIdx.x < gpus)
+        store_release<Scope::system>(a.words.at[threadIdx.x] + a.gpu, epoch);
+      if (threadIdx.x < gpus)
+        ok = wait_until<Scope::system>(a.words.at[a.gpu] + threadIdx.x, epoch, a.watch,
+                                       {0, a.gpu, threadIdx.x});
+    }
+    return group_all<Group::block>(ok);
+  }
 };
 template <>
 struct AnyBarrier<How::between_grid_syncs> {
@@ -122,6 +165,10 @@ constexpr Variant k_variants[] = {
      How::party_is_gpu, true, false},
     {"peer.barrier.grid.every_block", "whole grids, each block tells all GPUs", How::party_is_block, true,
      false},
+    {"peer.barrier.grid.counter", "whole grids, each block adds to a counter on every GPU", How::counter,
+     true, false},
+    {"peer.barrier.grid.last_block", "whole grids, the last block of a GPU tells the others", How::last_block,
+     true, false},
     {"peer.barrier.grid.cooperative", "whole grids, grid sync before and after block 0's barrier",
      How::between_grid_syncs, true, false},
     {"peer.barrier.grid.host_memory", "the same with words in the host's memory, as in NVIDIA's samples",
@@ -162,6 +209,8 @@ class Field {
         host_words_(PeerWords::most_gpus) {
     team.preload(meet<How::party_is_gpu>);
     team.preload(meet<How::party_is_block>);
+    team.preload(meet<How::counter>);
+    team.preload(meet<How::last_block>);
     team.preload(meet<How::between_grid_syncs>);
   }
 
@@ -212,9 +261,15 @@ class Field {
     a.wrong = wrong_.at(rank);
     a.watch = {stalls_.at(rank), k_deadline_ns};
     void* arguments[] = {&a};
-    auto const kernel = variant.how == How::party_is_gpu     ? meet<How::party_is_gpu>
-                        : variant.how == How::party_is_block ? meet<How::party_is_block>
-                                                             : meet<How::between_grid_syncs>;
+    auto const kernel = [&] {
+      switch (variant.how) {
+        case How::party_is_gpu: return meet<How::party_is_gpu>;
+        case How::party_is_block: return meet<How::party_is_block>;
+        case How::counter: return meet<How::counter>;
+        case How::last_block: return meet<How::last_block>;
+        default: return meet<How::between_grid_syncs>;
+      }
+    }();
     ok(cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(kernel), dim3(static_cast<unsigned>(blocks)),
                                    dim3(static_cast<unsigned>(threads)), arguments, 0, team_.stream(rank)));
   }
