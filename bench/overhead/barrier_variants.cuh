@@ -10,7 +10,8 @@
 namespace tessera::bench {
 
 struct Arena {
-  unsigned* words;  ///< zeroed before each launch
+  unsigned* words;    ///< zeroed before each launch
+  unsigned flip = 0;  ///< words[i] and words[i ^ flip] are in different halves of the L2
 };
 
 __device__ inline unsigned load_relaxed(unsigned const* address) {
@@ -195,6 +196,250 @@ struct CounterSplitBlock {
       }
     } else {
       asm volatile("bar.arrive 1, %0;" ::"r"(blockDim.x) : "memory");
+    }
+    __syncthreads();
+  }
+};
+
+/// One counter; thread 0 first looks `Cycles` after it has arrived, so that fewer polls meet the adds.
+/// `Ordered` = false: no barrier at all, only what one without order would take.
+template <int Cycles, bool Ordered = true>
+struct DelayedCounter {
+  unsigned* words;
+  unsigned rounds = 0;
+  __device__ explicit DelayedCounter(Arena arena) : words(arena.words) {}
+  __device__ void sync() {
+    ++rounds;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      if constexpr (Ordered)
+        add_release<Scope::device>(words, 1);
+      else
+        add_relaxed(words, 1);
+      long long const begin = clock64();
+      while (clock64() - begin < Cycles) {
+      }
+      if constexpr (Ordered)
+        spin([&] { return reached(load_acquire<Scope::device>(words), rounds * gridDim.x); });
+      else
+        spin([&] { return reached(load_relaxed(words), rounds * gridDim.x); });
+    }
+    __syncthreads();
+  }
+};
+
+/// Every block counts in each of `Replicas` words, in slices of their own, and looks at one of them, first
+/// `Cycles` after it has arrived.
+template <int Replicas, int Cycles, int Spacing = 1056>
+struct Replicated {
+  unsigned* words;
+  unsigned rounds = 0;
+  __device__ explicit Replicated(Arena arena) : words(arena.words) {}
+  __device__ void sync() {
+    ++rounds;
+    __syncthreads();
+    if (threadIdx.x < Replicas) add_release<Scope::device>(words + threadIdx.x * Spacing, 1);
+    if (threadIdx.x == 0) {
+      if constexpr (Cycles > 0) {
+        long long const begin = clock64();
+        while (clock64() - begin < Cycles) {
+        }
+      }
+      unsigned const* const word = words + blockIdx.x % Replicas * Spacing;
+      spin([&] { return reached(load_acquire<Scope::device>(word), rounds * gridDim.x); });
+    }
+    __syncthreads();
+  }
+};
+
+/// `Counters` counters, each in `Replicas` words: a block counts in the words of one, and looks at one word
+/// of each.
+template <int Replicas, int Counters, int Cycles, int Spacing = 1056>
+struct Split {
+  unsigned* words;
+  unsigned rounds = 0;
+  __device__ explicit Split(Arena arena) : words(arena.words) {}
+  __device__ void sync() {
+    ++rounds;
+    __syncthreads();
+    unsigned const mine = blockIdx.x % Counters;
+    if (threadIdx.x < Replicas)
+      add_release<Scope::device>(words + (threadIdx.x * Counters + mine) * Spacing, 1);
+    if (threadIdx.x < Counters) {
+      if constexpr (Cycles > 0) {
+        long long const begin = clock64();
+        while (clock64() - begin < Cycles) {
+        }
+      }
+      unsigned const replica = blockIdx.x / Counters % Replicas;
+      unsigned const* const word = words + (replica * Counters + threadIdx.x) * Spacing;
+      unsigned const wanted = rounds * ((gridDim.x + Counters - 1 - threadIdx.x) / Counters);
+      spin([&] { return reached(load_acquire<Scope::device>(word), wanted); });
+    }
+    __syncthreads();
+  }
+};
+
+/// Two neighbours, looked at by another warp than the one that arrives; without order: no barrier.
+template <bool Ordered>
+struct NeighboursOtherWarp {
+  unsigned* words;
+  unsigned epoch = 0;
+  __device__ explicit NeighboursOtherWarp(Arena arena) : words(arena.words) {}
+  __device__ void sync() {
+    ++epoch;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      if constexpr (Ordered)
+        store_release<Scope::device>(words + blockIdx.x * 32, epoch);
+      else
+        asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(words + blockIdx.x * 32), "r"(epoch) : "memory");
+    }
+    if (threadIdx.x / 2 == 16) {
+      unsigned const other = (blockIdx.x + (threadIdx.x % 2 == 0 ? 1 : gridDim.x - 1)) % gridDim.x;
+      spin([&] {
+        unsigned const seen =
+            Ordered ? load_acquire<Scope::device>(words + other * 32) : load_relaxed(words + other * 32);
+        return reached(seen, epoch);
+      });
+    }
+    __syncthreads();
+  }
+};
+
+/// Two neighbours, with a word for each, `Spacing` words apart.
+template <int Spacing, bool Add = false>
+struct NeighbourPairs {
+  unsigned* words;
+  unsigned epoch = 0;
+  __device__ explicit NeighbourPairs(Arena arena) : words(arena.words) {}
+  __device__ void sync() {
+    ++epoch;
+    __syncthreads();
+    if (threadIdx.x < 2) {
+      unsigned const other = (blockIdx.x + (threadIdx.x == 0 ? 1 : gridDim.x - 1)) % gridDim.x;
+      unsigned* const mine = words + (2 * blockIdx.x + threadIdx.x) * Spacing;
+      if constexpr (Add)
+        add_release<Scope::device>(mine, 1);
+      else
+        store_release<Scope::device>(mine, epoch);
+      unsigned const* const word = words + (2 * other + 1 - threadIdx.x) * Spacing;
+      spin([&] { return reached(load_acquire<Scope::device>(word), epoch); });
+    }
+    __syncthreads();
+  }
+};
+
+/// Cycles of an answered add: less where the word is in the SM's half of the L2.
+__device__ inline int cycles_to(unsigned* word) {
+  int best = 1 << 30;
+  for (int i = 0; i < 4; ++i) {
+    unsigned seen;
+    long long const begin = clock64();
+    asm volatile("atom.relaxed.gpu.add.u32 %0, [%1], 0;" : "=r"(seen) : "l"(word) : "memory");
+    int const cycles = static_cast<int>(clock64() - begin + (seen & 0x80000000u));
+    best = cycles < best ? cycles : best;
+  }
+  return best;
+}
+
+/// A counter in two words, one in each half of the L2; every block counts in both and looks at the nearer.
+template <int Cycles>
+struct NearCounter {
+  unsigned* words;
+  unsigned const* near;
+  unsigned flip;
+  unsigned rounds = 0;
+  __device__ explicit NearCounter(Arena arena) : words(arena.words), flip(arena.flip) {
+    near = cycles_to(words) < cycles_to(words + flip) ? words : words + flip;
+  }
+  __device__ void sync() {
+    ++rounds;
+    __syncthreads();
+    if (threadIdx.x < 2) add_release<Scope::device>(words + threadIdx.x * flip, 1);
+    if (threadIdx.x == 0) {
+      if constexpr (Cycles > 0) {
+        long long const begin = clock64();
+        while (clock64() - begin < Cycles) {
+        }
+      }
+      spin([&] { return reached(load_acquire<Scope::device>(near), rounds * gridDim.x); });
+    }
+    __syncthreads();
+  }
+};
+
+/// Two neighbours, each block's word in both halves of the L2; looked at in the nearer. What it costs without
+/// a release, without an acquire.
+template <bool Release = true, bool Acquire = true, bool OtherWarp = false>
+struct NearNeighbours {
+  unsigned* words;
+  unsigned const* near;
+  unsigned flip;
+  unsigned epoch = 0;
+  __device__ explicit NearNeighbours(Arena arena) : words(arena.words), flip(arena.flip) {
+    unsigned const poller = threadIdx.x - (OtherWarp ? 32 : 0);
+    unsigned const other = (blockIdx.x + (poller == 0 ? 1 : gridDim.x - 1)) % gridDim.x;
+    unsigned* const word = words + other * 32;
+    near = poller < 2 && cycles_to(word) < cycles_to(word + flip) ? word : word + flip;
+  }
+  __device__ void sync() {
+    ++epoch;
+    __syncthreads();
+    if (threadIdx.x < 2) {
+      unsigned* const mine = words + blockIdx.x * 32 + threadIdx.x * flip;
+      if constexpr (Release)
+        store_release<Scope::device>(mine, epoch);
+      else
+        asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(mine), "r"(epoch) : "memory");
+    }
+    if (threadIdx.x / 2 == (OtherWarp ? 16 : 0))
+      spin([&] {
+        unsigned const seen = Acquire ? load_acquire<Scope::device>(near) : load_relaxed(near);
+        return reached(seen, epoch);
+      });
+    __syncthreads();
+  }
+};
+
+/// One counter, at which only one thread looks; then it writes the word that the others look at.
+struct GatheredCounter {
+  unsigned* words;
+  unsigned rounds = 0;
+  __device__ explicit GatheredCounter(Arena arena) : words(arena.words) {}
+  __device__ void sync() {
+    unsigned* const go = words + 4096;
+    ++rounds;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      add_release<Scope::device>(words, 1);
+      if (blockIdx.x == 0) {
+        spin([&] { return reached(load_acquire<Scope::device>(words), rounds * gridDim.x); });
+        store_release<Scope::device>(go, rounds);
+      } else {
+        spin([&] { return reached(load_acquire<Scope::device>(go), rounds); });
+      }
+    }
+    __syncthreads();
+  }
+};
+
+/// One counter, whose last add writes the word that the others look at.
+struct LastReleases {
+  unsigned* words;
+  unsigned rounds = 0;
+  __device__ explicit LastReleases(Arena arena) : words(arena.words) {}
+  __device__ void sync() {
+    unsigned* const go = words + 4096;
+    ++rounds;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      unsigned old;
+      asm volatile("atom.add.acq_rel.gpu.u32 %0, [%1], 1;" : "=r"(old) : "l"(words) : "memory");
+      if (old + 1 == rounds * gridDim.x)
+        store_release<Scope::device>(go, rounds);
+      else
+        spin([&] { return reached(load_acquire<Scope::device>(go), rounds); });
     }
     __syncthreads();
   }

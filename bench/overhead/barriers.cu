@@ -46,6 +46,32 @@ __global__ void rounds(Arena arena, uint4* data, unsigned away, unsigned count, 
   barrier.sync();
 }
 
+/// Lowest bit of a word's number, from 2^16 on, that takes it to the other half of the L2; 0 if none does.
+/// Seen from one SM, the answered add takes a third more cycles to the far half.
+__global__ void cycles_to_words(unsigned* words, int* cycles) {
+  for (unsigned i = 0; i < 8; ++i)
+    for (int bit = 15; bit <= 19; ++bit) {
+      unsigned const first = i * 1056;
+      unsigned const second = bit == 15 ? first : first ^ (1u << bit);
+      for (int repeat = 0; repeat < 4; ++repeat) cycles[(bit - 15) * 8 + i] = cycles_to(words + second);
+    }
+}
+unsigned find_flip(DeviceArray<unsigned> const& words) {
+  DeviceArray<int> cycles(40);
+  cycles_to_words<<<1, 1>>>(words.get(), cycles.get());
+  auto const seen = cycles.download();
+  for (int bit = 16; bit <= 19; ++bit) {
+    int flips = 0;
+    for (std::size_t i = 0; i < 8; ++i) {
+      int const difference = seen[static_cast<std::size_t>(bit - 15) * 8 + i] - seen[i];
+      flips += difference > 100 || difference < -100 ? 1 : 0;
+    }
+    std::printf("bit %d of a word's number: %d of 8 words change the half\n", bit, flips);
+    if (flips == 8) return 1u << bit;
+  }
+  return 0;
+}
+
 struct Case {
   std::string name;
   int blocks, threads, cluster;
@@ -100,8 +126,8 @@ class Barriers {
     attributes[1].val.clusterDim = {static_cast<unsigned>(one.cluster), 1, 1};
     config.attrs = attributes;
     config.numAttrs = one.cluster > 1 ? 2 : 1;
-    cudaError_t const status = cudaLaunchKernelEx(&config, one.kernel, Arena{words_.get()}, data_.get(),
-                                                  one.away, k_rounds, result_.get());
+    cudaError_t const status = cudaLaunchKernelEx(&config, one.kernel, Arena{words_.get(), flip_},
+                                                  data_.get(), one.away, k_rounds, result_.get());
     if (status == cudaErrorCooperativeLaunchTooLarge || status == cudaErrorInvalidClusterSize) {
       cudaGetLastError();
       one.fits = false;
@@ -116,7 +142,8 @@ class Barriers {
 
   int sms_;
   std::vector<Case> cases_;
-  DeviceArray<unsigned> words_{128 * 4096, 0};
+  DeviceArray<unsigned> words_{1 << 21, 0};
+  unsigned flip_ = find_flip(words_);
   DeviceArray<uint4> data_{2 * 2048 * 1024, 0};
   DeviceArray<Result> result_{1, 0};
 };
@@ -188,6 +215,33 @@ std::vector<Value> run() {
     barriers.add<Counter<Poll::acquire, Arrive::release_add, 4>>("4 counters", blocks, threads);
     barriers.add<Counter<Poll::acquire, Arrive::release_add, 16>>("16 counters", blocks, threads);
     barriers.add<CounterSplitBlock>("counter, block barrier split", blocks, threads);
+    barriers.add<DelayedCounter<300>>("counter, first poll after 300 cycles", blocks, threads);
+    barriers.add<DelayedCounter<500>>("counter, first poll after 500 cycles", blocks, threads);
+    barriers.add<DelayedCounter<700>>("counter, first poll after 700 cycles", blocks, threads);
+    barriers.add<DelayedCounter<900>>("counter, first poll after 900 cycles", blocks, threads);
+    barriers.add<DelayedCounter<0, false>>("counter, without order (no barrier)", blocks, threads);
+    barriers.add<DelayedCounter<500, false>>("counter, after 500 cycles, without order (no barrier)", blocks,
+                                             threads);
+    barriers.add<GatheredCounter>("counter, gathered by one block", blocks, threads);
+    barriers.add<LastReleases>("counter, its last add releases", blocks, threads);
+    barriers.add<Replicated<2, 0>>("counter in 2 words", blocks, threads);
+    barriers.add<Replicated<4, 0>>("counter in 4 words", blocks, threads);
+    barriers.add<Replicated<8, 0>>("counter in 8 words", blocks, threads);
+    barriers.add<Replicated<16, 0>>("counter in 16 words", blocks, threads);
+    barriers.add<Replicated<2, 300>>("counter in 2 words, first poll after 300 cycles", blocks, threads);
+    barriers.add<Replicated<4, 300>>("counter in 4 words, first poll after 300 cycles", blocks, threads);
+    barriers.add<Replicated<8, 300>>("counter in 8 words, first poll after 300 cycles", blocks, threads);
+    barriers.add<Replicated<4, 200>>("counter in 4 words, first poll after 200 cycles", blocks, threads);
+    barriers.add<Replicated<8, 200>>("counter in 8 words, first poll after 200 cycles", blocks, threads);
+    barriers.add<Split<2, 4, 0>>("4 counters in 2 words", blocks, threads);
+    barriers.add<Split<4, 4, 0>>("4 counters in 4 words", blocks, threads);
+    barriers.add<Split<8, 4, 0>>("4 counters in 8 words", blocks, threads);
+    barriers.add<Split<4, 16, 0>>("16 counters in 4 words", blocks, threads);
+    barriers.add<Split<8, 8, 300>>("8 counters in 8 words, first poll after 300 cycles", blocks, threads);
+    barriers.add<NearCounter<0>>("counter in both halves", blocks, threads);
+    barriers.add<NearCounter<200>>("counter in both halves, first poll after 200 cycles", blocks, threads);
+    barriers.add<NearCounter<300>>("counter in both halves, first poll after 300 cycles", blocks, threads);
+    barriers.add<NearCounter<400>>("counter in both halves, first poll after 400 cycles", blocks, threads);
     for (int const size : {2, 4}) {
       auto const name = "clusters of " + std::to_string(size);
       barriers.add<Clustered<true>>((name + ", first block polls").c_str(), blocks, threads, size);
@@ -196,6 +250,20 @@ std::vector<Value> run() {
     barriers.add<Neighbours<1>>("2 neighbours, words", blocks, threads, 1, 1);
     barriers.add<Neighbours<8>>("2 neighbours, words 32 bytes apart", blocks, threads, 1, 1);
     barriers.add<Neighbours<32>>("2 neighbours, words 128 bytes apart", blocks, threads, 1, 1);
+    barriers.add<NeighboursOtherWarp<true>>("2 neighbours, another warp polls", blocks, threads, 1, 1);
+    barriers.add<NeighboursOtherWarp<false>>("2 neighbours, another warp polls, without order", blocks,
+                                             threads, 1, 1);
+    barriers.add<NeighbourPairs<32>>("2 neighbours, a word for each", blocks, threads, 1, 1);
+    barriers.add<NeighbourPairs<32, true>>("2 neighbours, a counter for each", blocks, threads, 1, 1);
+    barriers.add<NearNeighbours<>>("2 neighbours, words in both halves", blocks, threads, 1, 1);
+    barriers.add<NearNeighbours<true, true, true>>("2 neighbours, words in both halves, another warp polls",
+                                                   blocks, threads, 1, 1);
+    barriers.add<NearNeighbours<false, true>>("2 neighbours, words in both halves, no release", blocks,
+                                              threads, 1, 1);
+    barriers.add<NearNeighbours<true, false>>("2 neighbours, words in both halves, no acquire", blocks,
+                                              threads, 1, 1);
+    barriers.add<NearNeighbours<false, false>>("2 neighbours, words in both halves, no order", blocks,
+                                               threads, 1, 1);
     barriers.add<Neighbours<1, 3>>("6 neighbours, words", blocks, threads, 1, 3);
     barriers.add<Neighbours<32, 3>>("6 neighbours, words 128 bytes apart", blocks, threads, 1, 3);
   }
