@@ -330,17 +330,17 @@ struct NeighbourPairs {
   }
 };
 
-/// Cycles of an answered add: less where the word is in the SM's half of the L2.
+/// Cycles of an answered add: less where the word is in the SM's half of the L2. One add waits for the other,
+/// so that the clock is not read too early.
 __device__ inline int cycles_to(unsigned* word) {
-  int best = 1 << 30;
-  for (int i = 0; i < 4; ++i) {
-    unsigned seen;
-    long long const begin = clock64();
-    asm volatile("atom.relaxed.gpu.add.u32 %0, [%1], 0;" : "=r"(seen) : "l"(word) : "memory");
-    int const cycles = static_cast<int>(clock64() - begin + (seen & 0x80000000u));
-    best = cycles < best ? cycles : best;
-  }
-  return best;
+  unsigned none = 0;
+  long long const begin = clock64();
+  for (int i = 0; i < 5; ++i)
+    asm volatile("atom.relaxed.gpu.and.b32 %0, [%1], 0xffffffff;"
+                 : "=r"(none)
+                 : "l"(word + (none >> 31))
+                 : "memory");
+  return static_cast<int>(clock64() - begin) / 4;
 }
 
 /// A counter in two words, one in each half of the L2; every block counts in both and looks at the nearer.
@@ -493,6 +493,20 @@ struct Library {
   GridBarrier<> barrier;
   __device__ explicit Library(Arena arena) : barrier({arena.words, gridDim.x}, blockIdx.x) {}
   __device__ void sync() { barrier.sync(); }
+};
+struct LibraryClusters {
+  GridBarrier<NoWatch, Party::cluster> barrier;
+  __device__ explicit LibraryClusters(Arena arena)
+      : barrier({arena.words, gridDim.x / cluster_size()}, blockIdx.x / cluster_size()) {}
+  __device__ void sync() { barrier.sync(); }
+};
+struct LibraryNeighbours {
+  EpochBarrier<> barrier;
+  __device__ explicit LibraryNeighbours(Arena arena) : barrier({arena.words, gridDim.x}, blockIdx.x) {}
+  __device__ void sync() {
+    barrier.arrive();
+    barrier.wait_for(2, [](unsigned i) { return (blockIdx.x + (i == 0 ? 1 : gridDim.x - 1)) % gridDim.x; });
+  }
 };
 
 }  // namespace tessera::bench

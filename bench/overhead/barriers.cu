@@ -64,7 +64,7 @@ unsigned find_flip(DeviceArray<unsigned> const& words) {
     int flips = 0;
     for (std::size_t i = 0; i < 8; ++i) {
       int const difference = seen[static_cast<std::size_t>(bit - 15) * 8 + i] - seen[i];
-      flips += difference > 100 || difference < -100 ? 1 : 0;
+      flips += difference > 70 || difference < -70 ? 1 : 0;
     }
     std::printf("bit %d of a word's number: %d of 8 words change the half\n", bit, flips);
     if (flips == 8) return 1u << bit;
@@ -199,6 +199,8 @@ std::vector<Value> run() {
     int const blocks = per_sm * sms;
     barriers.add<Cooperative>("cooperative groups", blocks, threads);
     barriers.add<Library>("library", blocks, threads);
+    barriers.add<LibraryClusters>("library, clusters of 2", blocks, threads, 2);
+    barriers.add<LibraryNeighbours>("library, 2 neighbours", blocks, threads, 1, 1);
     barriers.add<Words<1>>("words", blocks, threads);
     barriers.add<Words<8>>("words, 32 bytes apart", blocks, threads);
     barriers.add<Words<32>>("words, 128 bytes apart", blocks, threads);
@@ -229,6 +231,9 @@ std::vector<Value> run() {
     barriers.add<Replicated<8, 0>>("counter in 8 words", blocks, threads);
     barriers.add<Replicated<16, 0>>("counter in 16 words", blocks, threads);
     barriers.add<Replicated<2, 300>>("counter in 2 words, first poll after 300 cycles", blocks, threads);
+    barriers.add<Replicated<2, 240>>("counter in 2 words, first poll after 240 cycles", blocks, threads);
+    barriers.add<Replicated<2, 270>>("counter in 2 words, first poll after 270 cycles", blocks, threads);
+    barriers.add<Replicated<2, 330>>("counter in 2 words, first poll after 330 cycles", blocks, threads);
     barriers.add<Replicated<4, 300>>("counter in 4 words, first poll after 300 cycles", blocks, threads);
     barriers.add<Replicated<8, 300>>("counter in 8 words, first poll after 300 cycles", blocks, threads);
     barriers.add<Replicated<4, 200>>("counter in 4 words, first poll after 200 cycles", blocks, threads);

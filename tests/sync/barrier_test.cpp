@@ -34,11 +34,12 @@ class Barrier : public testing::Test {
 
 // Every thread writes its cell, meets the others, and reads all cells: plain memory, so that ThreadSanitizer
 // sees a barrier that orders too little.
+template <class Kind>
 void count_rounds(std::vector<unsigned>& words, unsigned parties, unsigned rounds, Watch const& watch) {
   std::vector<unsigned> cells(parties, 0);
   std::atomic<unsigned> wrong{0};
   on_threads(parties, [&](unsigned party) {
-    GridBarrier<Watch> barrier({words.data(), parties}, party, watch);
+    Kind barrier({words.data(), parties}, party, watch);
     for (unsigned round = 1; round <= rounds; ++round) {
       cells[party] = round;
       if (!barrier.sync()) ++wrong;
@@ -50,27 +51,68 @@ void count_rounds(std::vector<unsigned>& words, unsigned parties, unsigned round
 }
 
 TEST_F(Barrier, EveryoneSeesWhatEveryoneWroteBefore) {
-  std::vector<unsigned> words(4, 0);
-  count_rounds(words, 4, 300, watch());
-  EXPECT_EQ(words, std::vector<unsigned>(4, 600u));
+  std::vector<unsigned> words(grid_barrier_words(4), 0);
+  count_rounds<GridBarrier<Watch>>(words, 4, 60, watch());
+  std::vector<unsigned> epochs(epoch_barrier_words(4), 0);
+  count_rounds<EpochBarrier<Watch>>(epochs, 4, 60, watch());
+  for (unsigned party = 0; party < 4; ++party) EXPECT_EQ(epochs[party * k_epoch_apart], 120u);
 }
 
 TEST_F(Barrier, TheNextLaunchGoesOnWithoutAReset) {
-  std::vector<unsigned> words(3, 0);
-  for (int launch = 0; launch < 5; ++launch) count_rounds(words, 3, 7, watch());
-  EXPECT_EQ(words, std::vector<unsigned>(3, 70u));
+  std::vector<unsigned> words(grid_barrier_words(3), 0);
+  std::vector<unsigned> epochs(epoch_barrier_words(3), 0);
+  for (int launch = 0; launch < 5; ++launch) {
+    // An odd number of barriers in some: the counter is left on either side.
+    count_rounds<GridBarrier<Watch>>(words, 3, 7, watch());
+    on_threads(3, [&](unsigned party) { GridBarrier<>({words.data(), 3}, party).sync(); });
+    count_rounds<EpochBarrier<Watch>>(epochs, 3, 7, watch());
+  }
+  EXPECT_EQ(epochs[0], 70u);
 }
 
 TEST_F(Barrier, EpochsWrap) {
-  std::vector<unsigned> words(3, 0xFFFFFFFAu);
-  count_rounds(words, 3, 10, watch());
-  EXPECT_EQ(words, std::vector<unsigned>(3, 14u));
+  std::vector<unsigned> words(epoch_barrier_words(3), 0xFFFFFFFAu);
+  count_rounds<EpochBarrier<Watch>>(words, 3, 10, watch());
+  EXPECT_EQ(words[k_epoch_apart], 14u);
+}
+
+// One thread plays all parties: nobody can wait before all have arrived.
+TEST_F(Barrier, ManyPartiesShareSeveralCounters) {
+  unsigned const parties = 1056;
+  std::vector<unsigned> words(grid_barrier_words(parties), 0);
+  for (int launch = 0; launch < 3; ++launch) {
+    std::vector<GridBarrier<Watch>> all;
+    for (unsigned party = 0; party < parties; ++party)
+      all.emplace_back(BarrierWords{words.data(), parties}, party, Watch{&record, 1});
+    for (int round = 0; round < 3; ++round) {
+      for (unsigned party = 0; party < parties; ++party) all[(party * 5) % parties].arrive();
+      for (auto const& one : all) ASSERT_TRUE(one.wait());
+    }
+    EXPECT_EQ(record.state, 0u);
+  }
+}
+
+TEST_F(Barrier, OneThatIsMissingAmongManyIsNamed) {
+  unsigned const parties = 1056, missing = 777;
+  std::vector<unsigned> words(grid_barrier_words(parties), 0);
+  Watch const soon{&record, 1'000'000};
+  std::vector<GridBarrier<Watch>> all;
+  for (unsigned party = 0; party < parties; ++party)
+    all.emplace_back(BarrierWords{words.data(), parties}, party, soon);
+  for (unsigned party = 0; party < parties; ++party)
+    if (party != missing) all[party].arrive();
+  EXPECT_FALSE(all[3].wait());
+  EXPECT_EQ(record.state, 2u);
+  EXPECT_EQ(record.tile, 3);
+  EXPECT_EQ(record.semaphore, missing);
+  EXPECT_EQ(record.seen, 131u) << "of the 132 that share its counter";
+  EXPECT_EQ(record.expected, 132u);
 }
 
 TEST_F(Barrier, ArriveLetsTheOthersGoOnAlone) {
-  unsigned words[2] = {0, 0};
-  GridBarrier<Watch> first({words, 2}, 0, watch());
-  GridBarrier<Watch> second({words, 2}, 1, watch());
+  std::vector<unsigned> words(epoch_barrier_words(2), 0);
+  EpochBarrier<Watch> first({words.data(), 2}, 0, watch());
+  EpochBarrier<Watch> second({words.data(), 2}, 1, watch());
   first.arrive();
   second.arrive();
   // One thread plays both parties: no wait can be for the other's wait.
@@ -84,7 +126,7 @@ TEST_F(Barrier, NeighboursWaitForNobodyElse) {
   // A line of cells, each the larger of itself and its neighbours: after `parties` steps all hold the
   // largest. Two buffers by turns, as neighbours may be one step ahead.
   unsigned const parties = 5;
-  std::vector<unsigned> words(parties, 0);
+  std::vector<unsigned> words(epoch_barrier_words(parties), 0);
   std::vector<unsigned> cells[2];
   cells[0] = {3, 9, 1, 4, 2};
   cells[1].assign(parties, 0);
@@ -104,18 +146,28 @@ TEST_F(Barrier, NeighboursWaitForNobodyElse) {
   EXPECT_EQ(cells[parties % 2], std::vector<unsigned>(parties, 9u));
 }
 
-TEST_F(Barrier, AMissingPartyMeetsTheDeadline) {
-  std::vector<unsigned> words(3, 0);
+template <class Kind>
+void two_of_three(StallRecord& record, std::vector<unsigned> words) {
   Watch const soon{&record, 20'000'000};
   std::atomic<int> gave_up{0};
   on_threads(2, [&](unsigned party) {
-    GridBarrier<Watch> barrier({words.data(), 3}, party, soon);
+    Kind barrier({words.data(), 3}, party, soon);
     gave_up += !barrier.sync();
   });
   EXPECT_EQ(gave_up, 2);
   EXPECT_EQ(record.state, 2u);
   EXPECT_EQ(record.semaphore, 2) << "the third party's word";
+}
+
+TEST_F(Barrier, AMissingPartyMeetsTheDeadline) {
+  two_of_three<EpochBarrier<Watch>>(record, std::vector<unsigned>(epoch_barrier_words(3), 0));
   EXPECT_EQ(record.expected, 1u);
+}
+
+TEST_F(Barrier, AMissingBlockOfAGridMeetsTheDeadline) {
+  two_of_three<GridBarrier<Watch>>(record, std::vector<unsigned>(grid_barrier_words(3), 0));
+  EXPECT_EQ(record.seen, 2u);
+  EXPECT_EQ(record.expected, 3u);
 }
 
 }  // namespace
