@@ -17,20 +17,20 @@ using namespace report;
 
 struct Head {
   std::string name;
-  bool number = false;
+  bool number = false, unit = false;
 };
+
+char const* css(Head const& head) { return head.number ? " class=\"n\"" : head.unit ? " class=\"u\"" : ""; }
 
 /// Cells are HTML already.
 std::string table(std::vector<Head> const& heads, std::vector<std::vector<std::string>> const& rows) {
   std::string out = "<table><thead><tr>";
-  for (auto const& head : heads)
-    out += fmt::format("<th{}>{}</th>", head.number ? " class=\"n\"" : "", head.name);
+  for (auto const& head : heads) out += fmt::format("<th{}>{}</th>", css(head), head.name);
   out += "</tr></thead><tbody>\n";
   for (auto const& row : rows) {
     out += "<tr>";
     for (std::size_t c = 0; c < row.size(); ++c)
-      out += fmt::format("<td{} data-label=\"{}\">{}</td>", heads[c].number ? " class=\"n\"" : "",
-                         heads[c].name, row[c]);
+      out += fmt::format("<td{} data-label=\"{}\">{}</td>", css(heads[c]), heads[c].name, row[c]);
     out += "</tr>\n";
   }
   return out + "</tbody></table>\n";
@@ -56,7 +56,7 @@ std::string about(ProbeCurve const& curve) {
 }
 
 std::string single_values(ProbeSection const& section, std::vector<NamedProbe> const& probes) {
-  std::vector<Head> heads{{"figure"}, {"unit"}};
+  std::vector<Head> heads{{"figure"}, {"unit", false, true}};
   add_heads(heads, probes, true);
   std::vector<std::vector<std::string>> rows;
   for (auto const& curve : section.curves) {
@@ -68,7 +68,7 @@ std::string single_values(ProbeSection const& section, std::vector<NamedProbe> c
 }
 
 std::string curve_part(ProbeCurve const& curve, std::vector<NamedProbe> const& probes) {
-  auto out = fmt::format("<h3><code>{}</code>, {}</h3>\n<p>{}</p>\n", html(curve.figure->id),
+  auto out = fmt::format("<div><h3><code>{}</code>, {}</h3>\n<p>{}</p>\n", html(curve.figure->id),
                          html(curve.figure->unit), about(curve));
   auto picture = curve_plot(curve, probes);
   if (picture.empty()) picture = heat_map(curve);
@@ -89,7 +89,8 @@ std::string curve_part(ProbeCurve const& curve, std::vector<NamedProbe> const& p
     for (auto const* figure : point.values) cells.push_back(value(figure));
     rows.push_back(std::move(cells));
   }
-  return out + fmt::format("<details{}><summary>{}</summary>\n{}</details>\n", picture.empty() ? " open" : "",
+  return out + fmt::format("<details{}><summary>{}</summary>\n{}</details></div>\n",
+                           picture.empty() || rows.size() <= 8 ? " open" : "",
                            plural(static_cast<std::int64_t>(rows.size()), "value"), table(heads, rows));
 }
 
@@ -158,9 +159,10 @@ std::string probe_html(std::vector<NamedProbe> const& probes) {
   for (auto const& section : probe_sections(probes)) {
     out += fmt::format("<section><h2>{}</h2>\n<p>{}</p>\n", html(section.title), html(section.about));
     out += single_values(section, probes);
+    out += "<div class=\"curves\">\n";
     for (auto const& curve : section.curves)
       if (curve.points.size() > 1) out += curve_part(curve, probes);
-    out += "</section>\n";
+    out += "</div></section>\n";
   }
   out += models(probes) + verdicts(probes);
   return out + fmt::format("<footer>tessera {}</footer>\n</main></body></html>\n", k_version);

@@ -13,6 +13,8 @@
 namespace tessera::report {
 
 char const* const k_probe_style = R"css(
+.curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(420px,100%),1fr));gap:4px 36px}.curves>div{min-width:0}
+td.u,th.u{white-space:nowrap}
 .small{max-width:640px;display:block;width:100%;height:auto}
 .small text{font-size:11px;fill:var(--soft)}.small .end{text-anchor:end}.small .mid{text-anchor:middle}
 .l0,.l1,.l2,.l3,.l4,.l5,.l6,.l7{fill:none;stroke-width:2}
@@ -24,7 +26,7 @@ table.heat{width:auto}table.heat td{text-align:right;padding:4px 10px;font-varia
 
 namespace {
 
-constexpr double k_width = 640, k_height = 240, k_left = 62, k_right = 12, k_top = 14, k_bottom = 34;
+constexpr double k_width = 520, k_height = 220, k_left = 62, k_right = 12, k_top = 14, k_bottom = 34;
 constexpr std::size_t k_colours = 8;
 
 template <class... Arguments>
@@ -50,9 +52,13 @@ struct Axis {
   std::vector<double> marks() const {
     std::vector<double> result;
     if (logarithmic) {
+      // One, two, five where the axis is short.
       double const step = high > 1e5 * low ? 100 : 10;
-      for (double v = std::pow(10, std::ceil(std::log10(low) - 1e-9)); v <= high * 1.0001; v *= step)
-        result.push_back(v);
+      for (double power = std::pow(10, std::floor(std::log10(low))); power <= high; power *= step)
+        for (double factor : {1.0, 2.0, 5.0})
+          if ((factor == 1 || high < 1000 * low) && factor * power >= low * 0.9999 &&
+              factor * power <= high * 1.0001)
+            result.push_back(factor * power);
       if (result.size() < 2) result = {low, high};
       return result;
     }
@@ -65,7 +71,9 @@ struct Axis {
   }
 };
 
-std::string frame(Axis const& x, Axis const& y, std::string const& x_name, std::string const& y_name) {
+/// Without `x_marks` the axis chooses.
+std::string frame(Axis const& x, Axis const& y, std::string const& x_name, std::string const& y_name,
+                  std::vector<double> const& x_marks = {}) {
   std::string out;
   for (double v : y.marks()) {
     append(out, "<line class=\"grid\" x1=\"{:.0f}\" x2=\"{:.0f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", k_left,
@@ -73,12 +81,12 @@ std::string frame(Axis const& x, Axis const& y, std::string const& x_name, std::
     append(out, "<text class=\"end\" x=\"{:.0f}\" y=\"{:.1f}\">{}</text>", k_left - 5, y.at(v) + 4,
            number_text(v));
   }
-  for (double v : x.marks())
+  for (double v : x_marks.empty() ? x.marks() : x_marks)
     append(out, "<text class=\"mid\" x=\"{:.1f}\" y=\"{:.0f}\">{}</text>", x.at(v), k_height - k_bottom + 15,
            html(x_name.find("bytes") != std::string::npos ? condition_value("bytes", v) : number_text(v)));
   append(out, "<text class=\"end\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>", k_width - k_right, k_height - 4,
          html(x_name));
-  append(out, "<text x=\"2\" y=\"10\">{}</text>", html(y_name));
+  append(out, "<text x=\"{:.0f}\" y=\"10\">{}</text>", k_left + 4, html(y_name));
   return out;
 }
 
@@ -126,7 +134,14 @@ std::string curve_plot(ProbeCurve const& curve, std::vector<NamedProbe> const& p
   if (!(xs.least < xs.most)) return "";
   Axis const x(xs.least, xs.most, k_left, k_width - k_right),
       y(ys.least, ys.most, k_height - k_bottom, k_top);
-  auto body = frame(x, y, condition_name(name), curve.figure->unit);
+  std::set<double> measured;
+  for (auto const& line : lines)
+    for (auto const& [a, b] : line) measured.insert(a);
+  std::vector<double> marks;
+  if (measured.size() <= 9)
+    for (double v : measured)
+      if (marks.empty() || x.at(v) - x.at(marks.back()) > 30) marks.push_back(v);
+  auto body = frame(x, y, condition_name(name), curve.figure->unit, marks);
   std::vector<std::string> names;
   for (std::size_t p = 0; p < probes.size(); ++p) {
     std::sort(lines[p].begin(), lines[p].end());

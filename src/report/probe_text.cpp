@@ -18,13 +18,11 @@ std::string probe_text(Probe const& probe) {
   for (auto const& row : identity_rows(one))
     if (!row.values.front().empty()) out += labelled(row.name, row.values.front(), 0, 28);
   for (auto const& section : probe_sections(one)) {
-    std::vector<std::vector<std::string>> rows{{section.title, "", "unit", "5 % to 95 %", "at"}};
+    std::vector<std::vector<std::string>> rows{{section.title, "", "unit", "at"}};
     for (auto const& curve : section.curves)
       for (auto const& point : curve.points) {
         auto const& figure = *point.values.front();
-        rows.push_back({figure.id, value_text(figure), figure.unit,
-                        fmt::format("{} to {}", number_text(figure.p05), number_text(figure.p95)),
-                        conditions_text(figure.at)});
+        rows.push_back({figure.id, value_text(figure), figure.unit, conditions_text(figure.at)});
       }
     out += "\n" + table(rows, {1}, 0);
   }
@@ -53,8 +51,7 @@ std::string comparison_text(std::vector<FigureChange> const& changes, double tol
     ++count[static_cast<int>(change.agreement)];
     bool const both = change.agreement != Agreement::only_before && change.agreement != Agreement::only_after;
     if (both && std::isfinite(change.change)) worst = std::max(worst, std::fabs(change.change));
-    if (!all && (change.agreement == Agreement::agrees || change.agreement == Agreement::within_noise))
-      continue;
+    if (!all && change.agreement != Agreement::differs) continue;
     rows.push_back({change.id, change.agreement == Agreement::only_after ? "" : number_text(change.before),
                     change.agreement == Agreement::only_before ? "" : number_text(change.after), change.unit,
                     both ? fmt::format("{:+.1f} %", change.change * 100) : "", percent(change.spread),

@@ -23,7 +23,7 @@ std::string probe_text(Probe const& probe);
 std::string probe_markdown(std::vector<NamedProbe> const& probes);
 std::string probe_html(std::vector<NamedProbe> const& probes);
 
-/// What differs, what repeats within the tolerance and how many of each; all rows if `all`.
+/// How many figures repeat within the tolerance, and a row for each that differs; all rows if `all`.
 std::string comparison_text(std::vector<FigureChange> const& changes, double tolerance, bool all = false);
 
 }  // namespace tessera

@@ -93,6 +93,38 @@ __global__ void chase(unsigned const* lines, unsigned stride_words, int hops, lo
   *at = where;
 }
 
+/// Block 0 chases; the others read `from` again and again until it is done, and no longer than a second.
+__global__ void __launch_bounds__(k_threads)
+    chase_under_load(unsigned const* lines, unsigned stride_words, int hops, long long* spent, unsigned* at,
+                     uint4 const* from, std::size_t count, unsigned volatile* done, unsigned* sink) {
+  if (blockIdx.x == 0) {
+    if (threadIdx.x != 0) return;
+    unsigned where = *at;
+    spin_cycles(200'000);  // until the others are under way
+    long long const begin = cycles();
+    for (int i = 0; i < hops; ++i) where = __ldcg(lines + static_cast<std::size_t>(where) * stride_words);
+    *spent = cycles() - begin;
+    *at = where;
+    *done = 1;
+    return;
+  }
+  uint4 sum{};
+  auto const end = global_ns() + 1'000'000'000;
+  std::size_t const span = static_cast<std::size_t>(gridDim.x - 1) * k_threads;
+  std::size_t i = static_cast<std::size_t>(blockIdx.x - 1) * k_threads + threadIdx.x;
+  while (*done == 0 && global_ns() < end) {
+    uint4 value[k_loads];
+#pragma unroll
+    for (int j = 0; j < k_loads; ++j) {
+      value[j] = __ldcs(from + i);
+      i = i + span < count ? i + span : i + span - count;
+    }
+#pragma unroll
+    for (int j = 0; j < k_loads; ++j) take(sum, value[j]);
+  }
+  if ((sum.x ^ sum.y ^ sum.z ^ sum.w) == 0x9e3779b9u) *sink = sum.x;
+}
+
 enum class Access { load, atomic };
 
 /// Every SM alone with each of `count` lines in turn: `hops` dependent accesses that hit L2. Cycles of one.
@@ -237,26 +269,37 @@ void dram_latency(Context const& context, Probe& probe, double ghz) {
   constexpr unsigned lines = 1u << 20, stride = 256;  // words: a line of every KiB of 1 GiB
   DeviceBuffer<unsigned> ring(std::size_t{lines} * stride);
   DeviceBuffer<long long> spent(1);
-  DeviceBuffer<unsigned> at(1);
+  DeviceBuffer<unsigned> at(1), done(1), sink(1);
   make_ring<<<1024, 256, 0, context.stream>>>(ring.get(), lines, stride);
   launched();
-  // Out of L2 with what was just written: half a GiB of something else.
-  DeviceBuffer<unsigned> other(std::size_t{128} << 20, 1);
-  std::vector<double> ns;
+  // Out of L2 with what was just written: a GiB of something else, which is also what the load reads.
+  Buffers other(context, 1024 * k_mib);
+  std::vector<double> idle, loaded;
   constexpr int hops = 2000;
   for (int i = -1; i < (context.quick ? 5 : 25); ++i) {
     chase<<<1, 1, 0, context.stream>>>(ring.get(), stride, hops, spent.get(), at.get());
     launched();
     double const one = static_cast<double>(spent.download().front()) / hops / ghz;
-    if (i >= 0) ns.push_back(one);
+    done.fill(context.stream, 0);
+    chase_under_load<<<context.device.multiProcessorCount, k_threads, 0, context.stream>>>(
+        ring.get(), stride, hops, spent.get(), at.get(), other.data.get(), other.data.size(), done.get(),
+        sink.get());
+    launched();
+    double const two = static_cast<double>(spent.download().front()) / hops / ghz;
+    if (i < 0) continue;
+    idle.push_back(one);
+    loaded.push_back(two);
   }
-  probe.figures.push_back(figure_of({"memory.dram.latency",
-                                     "a load that comes from DRAM",
-                                     "ns",
-                                     "dependent chain",
-                                     {{"bytes", 1024.0 * 1024 * 1024}},
-                                     "idle memory; one line of every KiB, in random order"},
-                                    ns));
+  Subject subject{"memory.dram.latency",
+                  "a load that comes from DRAM",
+                  "ns",
+                  "dependent chain",
+                  {{"bytes", 1024.0 * 1024 * 1024}},
+                  "idle memory; one line of every KiB, in random order"};
+  probe.figures.push_back(figure_of(subject, idle));
+  subject.id += ".loaded";
+  subject.valid = "while all other SMs read as fast as they can";
+  probe.figures.push_back(figure_of(subject, loaded));
 }
 
 template <Access How>

@@ -94,8 +94,8 @@ void measure_tile(Context const& context, Probe& probe) {
 
 template <int Size>
 void measure_coalesced(Context const& context, Probe& probe) {
-  measure_step<CoalescedSyncStep, Size, 4>(context, probe, "warp.sync.coalesced", "sync of a coalesced group",
-                                           Size);
+  measure_step<CoalescedSyncStep, Size>(context, probe, "warp.sync.coalesced", "sync of a coalesced group",
+                                        Size);
   measure_step<CoalescedShuffleStep, Size, 4>(context, probe, "warp.shuffle.coalesced",
                                               "shuffle in a coalesced group", Size);
   measure_step<MaskSyncStep, Size>(context, probe, "warp.sync.mask", "__syncwarp of a mask", Size);
