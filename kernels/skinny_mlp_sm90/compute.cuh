@@ -60,68 +60,68 @@ class Computer {
       store_hidden<Used>(cut, wave, sums);
   }
 
-  // The sums over k, `Depth` k-blocks of activations at a time. No way out of its loops: matrix instructions
-  // in flight where threads may part would be made to wait for each other. After a stall it goes through the
-  // motions.
+  // The sums over k, `Depth` k-blocks of activations at a time. What has been read is given back as soon as
+  // the matrix instructions are done, not when the next stage is there: a stage held longer is not on its
+  // way. No way out of its loops: matrix instructions in flight where threads may part would be made to wait
+  // for each other. After a stall it goes through the motions.
   template <int Used, int Depth>
   __device__ void multiply(Cut const& cut, Sums& sums) {
     int const parts = cut.stage_depth / Depth;
     int const pitch = cut.slot_rows * 128;
-    int done_slot[Used];
+    int done_slot = -1;
     int done_stage = -1;
-#pragma unroll
-    for (int t = 0; t < Used; ++t) done_slot[t] = -1;
 #pragma unroll 1
     for (int i = 0; i < cut.stages; ++i) {
-      int slot[Used];
+      Position slot[Used];
       unsigned weights[Used];
 #pragma unroll
       for (int t = 0; t < Used; ++t) {
-        slot[t] = slot_.index;
+        slot[t] = slot_;
         weights[t] = block_.slot(p_, slot_.index) + warpgroup_ * 64 * 128;
-        wait(block_.full(slot_.index), slot_.parity);
         slot_.next(p_.slots);
       }
 #pragma unroll 1
       for (int part = 0; part < parts; ++part) {
         wait(block_.activations_full(stage_.index), stage_.parity);
-        unsigned a[Used][Depth];
         unsigned const b = operand_place(block_.activations(p_, stage_.index));
 #pragma unroll
         for (int t = 0; t < Used; ++t) {
+          if (part == 0) wait(block_.full(slot[t].index), slot[t].parity);
+          unsigned a[Depth];
 #pragma unroll
-          for (int d = 0; d < Depth; ++d) a[t][d] = operand_place(weights[t] + d * pitch);
+          for (int d = 0; d < Depth; ++d) a[d] = operand_place(weights[t] + d * pitch);
           weights[t] += Depth * pitch;
-        }
-        multiply_fence();
-#pragma unroll
-        for (int t = 0; t < Used; ++t)
+          multiply_fence();
 #pragma unroll
           for (int d = 0; d < Depth; ++d)
 #pragma unroll
             for (int step = 0; step < 4; ++step)
-              Multiply<Element, N>::run(sums[t], operand(a[t][d] + 2 * step),
+              Multiply<Element, N>::run(sums[t], operand(a[d] + 2 * step),
                                         operand(b + (d * N * 128 >> 4) + 2 * step));
-        multiply_commit();
-        multiply_wait<1>();
-        release_stage(done_stage);
-        done_stage = stage_.index;
-        stage_.next(p_.activation_stages);
-#pragma unroll
-        for (int t = 0; t < Used; ++t) {
-          if (part == 0) release_slot(done_slot[t]);
+          multiply_commit();
+          // With 128 tokens the matrix instructions themselves take so long that the next have to follow.
+          multiply_wait<N <= 64 ? 0 : 1>();
+          if (N > 64) {
+            release_slot(done_slot);
+            release_stage(done_stage);
+          }
+          done_slot = part + 1 == parts ? slot[t].index : -1;
+          done_stage = t + 1 == Used ? stage_.index : -1;
+          if (N <= 64) {
+            release_slot(done_slot);
+            release_stage(done_stage);
+          }
         }
+        stage_.next(p_.activation_stages);
       }
-#pragma unroll
-      for (int t = 0; t < Used; ++t) done_slot[t] = slot[t];
     }
     multiply_wait<0>();
 #pragma unroll
-    for (int t = 0; t < Used; ++t) {
-      settle(sums[t]);
-      release_slot(done_slot[t]);
+    for (int t = 0; t < Used; ++t) settle(sums[t]);
+    if (N > 64) {
+      release_slot(done_slot);
+      release_stage(done_stage);
     }
-    release_stage(done_stage);
   }
 
   // A warpgroup without rows keeps step with the rings.

@@ -48,10 +48,10 @@ std::vector<Config> configs(mlp::Shape const& shape) {
         list.push_back(config);
   };
   int const tokens = shape.tokens;
-  if (tokens <= 8) add({8, 1, 1, 2}, {{4, 4, 4, 8}, {4, 4, 2, 12}, {6, 4, 2, 12}});
-  if (tokens > 8 && tokens <= 16) add({16, 1, 1, 2}, {{4, 4, 4, 6}, {4, 4, 2, 10}, {6, 4, 2, 8}});
-  if (tokens > 16 && tokens <= 32) add({32, 1, 1, 2}, {{4, 4, 4, 4}, {4, 4, 2, 6}});
-  if (tokens > 32 && tokens <= 64) add({64, 2, 1, 2}, {{4, 4, 2, 5}, {4, 4, 4, 3}, {4, 4, 2, 4}});
+  if (tokens <= 8) add({8, 1, 1, 2}, {{4, 4, 4, 4}, {4, 4, 4, 8}});
+  if (tokens > 8 && tokens <= 16) add({16, 1, 1, 2}, {{4, 4, 4, 6}, {4, 4, 4, 4}});
+  if (tokens > 16 && tokens <= 32) add({32, 1, 1, 2}, {{4, 4, 4, 4}, {4, 4, 4, 3}});
+  if (tokens > 32 && tokens <= 64) add({64, 1, 1, 2}, {{4, 4, 4, 3}, {4, 4, 4, 4}});
   if (tokens > 64) add({128, 2, 1, 2}, {{4, 4, 2, 3}, {4, 4, 1, 6}});
   return list;
 }

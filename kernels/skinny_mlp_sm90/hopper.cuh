@@ -32,17 +32,16 @@ __device__ inline void barrier_expect(unsigned barrier, unsigned bytes) {
 __device__ inline void barrier_arrive_remote(unsigned barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-/// Has the phase of this parity ended? May sleep for 20 us before it says no.
+/// Has the phase of this parity ended? Sleeps a while before it says no. (With a time limit of its own the
+/// compiler makes it a longer sleep that wakes late.)
 __device__ inline bool barrier_try(unsigned barrier, unsigned parity) {
   unsigned yes;
-  asm volatile(
-      "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2, 20000; selp.u32 %0, 1, 0, p; }"
-      : "=r"(yes)
-      : "r"(barrier), "r"(parity)
-      : "memory");
+  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+               : "=r"(yes)
+               : "r"(barrier), "r"(parity)
+               : "memory");
   return yes != 0;
 }
-
 // ---- clusters
 
 /// The same place in block `rank` of the cluster.

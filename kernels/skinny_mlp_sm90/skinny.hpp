@@ -22,7 +22,7 @@ constexpr int most_tokens = 128;
 struct Config {
   // Which compiled kernel.
   int token_tile = 8;  ///< 8, 16, 32, 64 or 128 columns of the matrix instruction; at least the tokens
-  int share = 1;  ///< blocks of a cluster that load activations once for all of them: 1; above 32 tokens 2
+  int share = 1;  ///< blocks of a cluster that load activations once for all of them: 1; above 64 tokens 2
   int warpgroups = 1;  ///< 64 rows of weights each
   int tiles = 2;       ///< most units of rows that a block multiplies with one load of activations
   // The rest is read at run time.
