@@ -67,6 +67,7 @@ int run(gpu::Arguments const& arguments) {
     shape.tokens = tokens;
     mlp::TuneOptions options;
     options.quick = arguments.quick;
+    options.load = arguments.load;
     options.progress = [&](std::string const& name, std::optional<double> us) {
       gpu::show_progress(name, us, arguments.verbose);
     };

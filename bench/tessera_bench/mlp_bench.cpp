@@ -15,6 +15,8 @@ namespace tessera::bench {
 namespace {
 
 constexpr char const* chosen_group = "Tessera";
+constexpr char const* steady_group = "Tessera for steady load";
+constexpr char const* bursts_group = "Tessera for bursts";
 constexpr char const* profiled_machine = "h200";  // whose kernels the catalogue of sm_90 knows
 
 /// What of Tessera a candidate shows, from its name.
@@ -62,14 +64,20 @@ Expected<SizeResult> bench_size(mlp::Arena& arena, mlp::Shape const& shape, mlp:
       all.push_back({group, tessera, std::move(*candidate)});
   };
   add(chosen_group, true, result.tuned.size.candidate);
-  // The two best of cuBLASLt's pairs, and Tessera's best with each mechanism.
+  // What would be taken if the load were known.
+  std::vector<Measurement> finals;
+  for (auto const& one : result.tuned.finalists) finals.push_back(one.measurement);
+  for (auto const load : {Load::steady, Load::bursts})
+    if (auto const decision = decide(finals, options.least_gain, load); decision.chosen != Decision::none)
+      add(load == Load::steady ? steady_group : bursts_group, true, finals[decision.chosen].candidate);
+  // The three best of cuBLASLt's pairs, and Tessera's best with each mechanism.
   for (auto const& one : result.tuned.finalists) {
     auto const candidate = mlp::find_candidate(shape, one.measurement.candidate);
     if (!candidate) continue;
     auto const group = group_of(*candidate);
     auto const seen =
         std::count_if(all.begin(), all.end(), [&](Contender const& c) { return c.group == group; });
-    if (seen < (candidate->is_baseline() ? 2 : 1)) add(group, !candidate->is_baseline(), candidate->name);
+    if (seen < (candidate->is_baseline() ? 3 : 1)) add(group, !candidate->is_baseline(), candidate->name);
   }
   if (auto planned = planned_candidate(shape, profiled_machine))
     all.push_back({"Tessera as planned", true, std::move(*planned)});

@@ -96,7 +96,7 @@ std::vector<Contender> peer_candidates(mlp::Arena& arena, mlp::Timer& timer, Sha
                                        mlp::Progress const& progress) {
   std::vector<Contender> result;
   if (shape.type != mlp::ElementType::bf16) return result;
-  constexpr std::size_t tops = 4, kept = 2;
+  constexpr std::size_t tops = 4, kept = 3;
   auto const firsts = fastest(arena, timer, tops, progress,
                               [&](Half const& half, Buffers const& b, Workspace const& w, cudaStream_t s) {
                                 return launch_first(shape, half, b, w, s);

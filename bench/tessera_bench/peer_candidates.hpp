@@ -20,7 +20,7 @@ struct Contender {
   mlp::Candidate candidate;
 };
 
-/// The two best pairs of each way to run CUTLASS's kernels, found by trying: every shape, order and grid
+/// The three best pairs of each way to run CUTLASS's kernels, found by trying: every shape, order and grid
 /// alone, then pairs of the fastest. SwiGLU is a GEMM of twice the columns and an element-wise kernel.
 std::vector<Contender> peer_candidates(mlp::Arena& arena, mlp::Timer& timer, mlp::Shape const& shape,
                                        mlp::Progress const& progress);

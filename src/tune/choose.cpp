@@ -16,11 +16,11 @@ bool usable(Measurement const& one) { return one.right && is_time(one.hot_us) &&
 
 /// The best score among those that `may` admits.
 template <class May>
-std::size_t best_of(std::vector<Measurement> const& measured, May const& may) {
+std::size_t best_of(std::vector<Measurement> const& measured, Load load, May const& may) {
   std::size_t best = Decision::none;
   for (std::size_t i = 0; i < measured.size(); ++i)
     if (usable(measured[i]) && may(measured[i]) &&
-        (best == Decision::none || score(measured[i]) < score(measured[best])))
+        (best == Decision::none || score(measured[i], load) < score(measured[best], load)))
       best = i;
   return best;
 }
@@ -29,11 +29,15 @@ std::size_t best_of(std::vector<Measurement> const& measured, May const& may) {
 
 double score(Measurement const& one) { return std::sqrt(one.hot_us * one.cool_us); }
 
-Decision decide(std::vector<Measurement> const& measured, double least_gain) {
+double score(Measurement const& one, Load load) {
+  return load == Load::any ? score(one) : load == Load::steady ? one.hot_us : one.cool_us;
+}
+
+Decision decide(std::vector<Measurement> const& measured, double least_gain, Load load) {
   Decision decision;
-  decision.baseline = best_of(measured, [](Measurement const& one) { return one.baseline; });
+  decision.baseline = best_of(measured, load, [](Measurement const& one) { return one.baseline; });
   if (decision.baseline == Decision::none) {
-    decision.chosen = best_of(measured, [](Measurement const&) { return true; });
+    decision.chosen = best_of(measured, load, [](Measurement const&) { return true; });
     decision.reason = decision.chosen == Decision::none ? "no candidate gave a right result"
                                                         : "the fastest; no baseline gave a right result";
     return decision;
@@ -41,21 +45,21 @@ Decision decide(std::vector<Measurement> const& measured, double least_gain) {
   auto const& base = measured[decision.baseline];
   auto const wins = [&](Measurement const& one) {
     double const doubt = std::max({least_gain, one.noise, base.noise});
-    return !one.baseline && one.hot_us <= base.hot_us && one.cool_us <= base.cool_us &&
-           score(one) * (1 + doubt) < score(base);
+    bool const loses = load == Load::any && (one.hot_us > base.hot_us || one.cool_us > base.cool_us);
+    return !one.baseline && !loses && score(one, load) * (1 + doubt) < score(base, load);
   };
-  decision.chosen = best_of(measured, wins);
+  decision.chosen = best_of(measured, load, wins);
   if (decision.chosen != Decision::none) {
     decision.reason = fmt::format("{:.1f} % faster than the best baseline",
-                                  100 * (score(base) / score(measured[decision.chosen]) - 1));
+                                  100 * (score(base, load) / score(measured[decision.chosen], load) - 1));
     return decision;
   }
   decision.chosen = decision.baseline;
-  auto const other = best_of(measured, [](Measurement const& one) { return !one.baseline; });
+  auto const other = best_of(measured, load, [](Measurement const& one) { return !one.baseline; });
   decision.reason = other == Decision::none
                         ? "nothing else gave a right result"
                         : fmt::format("the best of the others is {:+.1f} % in time: not faster beyond doubt",
-                                      100 * (score(measured[other]) / score(base) - 1));
+                                      100 * (score(measured[other], load) / score(base, load) - 1));
   return decision;
 }
 

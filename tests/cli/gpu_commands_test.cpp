@@ -17,11 +17,11 @@ TEST_F(AloneInAFolder, SaysWhatIsMissing) {
 
 TEST_F(AloneInAFolder, HandsOverTheShapeOfTheModel) {
   put_beside("tessera-gpu", "echo \"$@\"; exit 7\n");
-  auto const llama = says("tune llama-65b --tp 8 --tokens 64,1 --quick --cache here.json");
+  auto const llama = says("tune llama-65b --tp 8 --tokens 64,1 --quick --cache here.json --for steady");
   EXPECT_EQ(llama.exit, 7);
   EXPECT_EQ(llama.out,
             "tune --name llama-65b --tokens 64,1 --model 8192 --hidden 2752 --form swiglu --type bf16 "
-            "--cache here.json "
+            "--cache here.json --for steady "
             "--quick\n");
   EXPECT_EQ(says("run gpt-3-145b --tp 8 --dtype fp16").out,
             "check --name gpt-3-145b --tokens 1,16,64,128,256,512,768,1024,1536,2048,4096 --model 12288 "

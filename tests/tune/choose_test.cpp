@@ -39,6 +39,20 @@ TEST(Choice, NeverTakesWhatLosesHotOrCool) {
   EXPECT_EQ(decide({baseline(100, 100), other(101, 50)}, least_gain).chosen, 0u);
 }
 
+TEST(Choice, CountsOnlyTheLoadThatItIsFor) {
+  // The first baseline is better hot, the second cool, the third in both together.
+  std::vector<Measurement> const measured = {baseline(96, 105), baseline(106, 95), baseline(99, 99),
+                                             other(95, 200),    other(200, 94),    other(98.5, 98.5)};
+  EXPECT_EQ(decide(measured, least_gain, Load::steady).chosen, 3u);
+  EXPECT_EQ(decide(measured, least_gain, Load::steady).baseline, 0u);
+  EXPECT_EQ(decide(measured, least_gain, Load::bursts).chosen, 4u);
+  EXPECT_EQ(decide(measured, least_gain, Load::bursts).baseline, 1u);
+  EXPECT_EQ(decide(measured, least_gain, Load::any).chosen, 5u);
+  EXPECT_EQ(decide(measured, 0.02, Load::steady).chosen, 0u);
+  EXPECT_EQ(decide(measured, 0.02, Load::steady).reason,
+            "the best of the others is -1.0 % in time: not faster beyond doubt");
+}
+
 TEST(Choice, ComparesWithTheFastestBaseline) {
   EXPECT_EQ(decide({baseline(100, 100), other(95, 95), baseline(90, 90)}, least_gain).chosen, 2u);
 }

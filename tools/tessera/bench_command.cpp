@@ -39,7 +39,7 @@ void add_mlp(CLI::App& bench, Session const& session, Action& action) {
   command->footer(
       "Tunes each size, then measures in turns, in one run: the tuned choice, Tessera's best with every "
       "mechanism,\n"
-      "cuBLASLt's two best pairs, and CUTLASS's in stream order, with programmatic launch and with "
+      "cuBLASLt's three best pairs, and CUTLASS's in stream order, with programmatic launch and with "
       "Stream-K.\n\n"
       "Examples:\n"
       "  tessera bench mlp gpt-3-145b --tp 8 -o mlp.json\n"

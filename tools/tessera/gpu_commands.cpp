@@ -14,6 +14,7 @@ namespace {
 struct GpuArguments {
   WorkloadOptions workload;
   std::string cache;
+  std::string load;
   bool quick = false;
   bool verbose = false;
   bool planned = false;
@@ -32,6 +33,7 @@ int run(Session const& session, std::string const& command, std::string const& v
   auto words = gpu_words(verb, arguments.workload);
   if (!words) return session.fail(words.error());
   if (!arguments.cache.empty()) words->insert(words->end(), {"--cache", arguments.cache});
+  if (!arguments.load.empty()) words->insert(words->end(), {"--for", arguments.load});
   if (arguments.quick) words->push_back("--quick");
   if (arguments.verbose) words->push_back("--verbose");
   return run_companion(session, command, "tessera-gpu", *words);
@@ -73,6 +75,12 @@ void add_tune(CLI::App& app, Session const& session, Action& action) {
       app.add_subcommand("tune", "Measure which kernels are fastest on this GPU, and remember it");
   auto arguments = std::make_shared<GpuArguments>();
   add_options(*command, *arguments);
+  command
+      ->add_option("--for", arguments->load,
+                   "steady: work comes back to back, hot times count; bursts: with pauses, cool times count; "
+                   "any (default): both")
+      ->check(CLI::IsMember({"any", "steady", "bursts"}))
+      ->option_text("any|steady|bursts");
   command->add_flag("--quick", arguments->quick, "Fewer samples and finalists: seconds instead of a minute");
   command->add_flag("--verbose", arguments->verbose, "Say on standard error what is tried, a line each");
   command->footer(

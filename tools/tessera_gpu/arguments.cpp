@@ -72,7 +72,10 @@ Expected<Arguments> read_arguments(std::vector<std::string> const& words) {
       result.cache = value;
     else if (option == "--only")
       result.only = value;
-    else if (option == "--output")
+    else if (option == "--for") {
+      right = value == "any" || value == "steady" || value == "bursts";
+      result.load = value == "steady" ? Load::steady : value == "bursts" ? Load::bursts : Load::any;
+    } else if (option == "--output")
       result.output = value;
     else if (option == "--model")
       right = read_number(value, result.shape.model);

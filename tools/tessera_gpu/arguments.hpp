@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <tessera/diagnostic.hpp>
+#include <tessera/tune/choose.hpp>
 #include <vector>
 
 #include "kernels/mlp/problem.hpp"
@@ -19,12 +20,13 @@ struct Arguments {
   std::string cache;        ///< empty: the default; bench: none
   std::string only;         ///< check: the candidate to take, whatever the cache says
   std::string output;       ///< bench: the record's values as JSON; empty: none
+  Load load = Load::any;
   bool quick = false;
   bool verbose = false;  ///< a line on standard error before each try
 };
 
 /// tune|check|bench --name N --model M --hidden H --form gelu|swiglu --type bf16|fp16 --tokens 1,16
-/// [--cache F] [--only CANDIDATE] [--output F] [--quick] [--verbose]. E0908.
+/// [--cache F] [--only CANDIDATE] [--for any|steady|bursts] [--output F] [--quick] [--verbose]. E0908.
 Expected<Arguments> read_arguments(std::vector<std::string> const& words);
 
 /// Each returns an exit code of `tessera`.

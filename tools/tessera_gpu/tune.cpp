@@ -60,6 +60,7 @@ int tune(Arguments const& arguments) {
     shape.tokens = tokens;
     mlp::TuneOptions options;
     options.quick = arguments.quick;
+    options.load = arguments.load;
     options.progress = [&](std::string const& name, std::optional<double> us) {
       show_progress(name, us, arguments.verbose);
     };

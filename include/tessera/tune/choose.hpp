@@ -18,8 +18,18 @@ struct Measurement {
   double noise = 0;  ///< how far the same candidate may be off when measured again, as a part of its time
 };
 
+/// What the GPU is like when the work comes, which decides among kernels: at the power limit those that cost
+/// little energy are fast, at full clock those that cost few cycles.
+enum class Load {
+  any,     ///< not known: both count
+  steady,  ///< back to back: hot
+  bursts,  ///< with pauses: cool
+};
+
 /// Both conditions at once: the geometric mean of hot and cool.
 double score(Measurement const& one);
+/// The time that counts for this load.
+double score(Measurement const& one, Load load);
 
 struct Decision {
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -28,11 +38,11 @@ struct Decision {
   std::string reason;           ///< one sentence
 };
 
-/// The right candidate with the best score among those that, against the fastest right baseline, are not
-/// slower when hot, not slower when cool, and in score faster by more than `least_gain` and more than both
-/// noises. If there is none: that baseline. Without a baseline: the best score. Times that are not positive
-/// and finite count as wrong. Ties go to the first.
-Decision decide(std::vector<Measurement> const& measured, double least_gain);
+/// The right candidate with the best score for this load among those that, against the right baseline of the
+/// best score, are faster in score by more than `least_gain` and more than both noises, and for Load::any
+/// neither slower when hot nor when cool. If there is none: that baseline. Without a baseline: the best
+/// score. Times that are not positive and finite count as wrong. Ties go to the first.
+Decision decide(std::vector<Measurement> const& measured, double least_gain, Load load = Load::any);
 
 /// Successive halving: indices of the `keep` best times, best first, and the best `baselines` of those that
 /// are baselines whatever their place. Times that are not positive and finite never survive.

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <numeric>
+#include <regex>
 
 #include "kernels/gemm_sm90/candidates.hpp"
 #include "kernels/mlp/candidates.hpp"
@@ -22,6 +25,15 @@ struct Ranked {
 constexpr double hopeless = 1.3;
 // Of the pairs that gemm_sm90 itself proposes.
 constexpr std::size_t promising = 120;
+constexpr std::size_t most_shapes = 5;
+// Pairs of shapes whose orders of tiles are tried, in stream order or PDL.
+constexpr std::size_t refined = 4;
+
+/// Without what it says of orders and grids: the same for the same kernels overlapped the same way.
+std::string kind_of(std::string const& name) {
+  static std::regex const order(" band [0-9]+ blocks [0-9]+");
+  return std::regex_replace(name, order, "");
+}
 
 class Screening {
  public:
@@ -47,10 +59,16 @@ class Screening {
       for (auto const& second : top(own2, 4))
         for (bool const early : {true, false})
           attempt_tiled({first.tiles, second.tiles, Mechanism::pdl, 1, early, early});
+    // Other shapes than those of the fastest halves, which may be one shape in many orders.
+    for (auto const* first : fastest_shapes(own1, most_shapes))
+      for (auto const* second : fastest_shapes(own2, most_shapes))
+        for (auto const mechanism : {Mechanism::pdl, Mechanism::stream_order})
+          attempt_shapes(own1, own2, first, second, mechanism);
     for (auto const& plan : gemm_sm90::candidates(shape_, multiprocessors(), promising)) attempt_tiled(plan);
     for (auto const& first : fastest_shapes(own1, 2))
       for (auto const& second : fastest_shapes(own2, 2))
         for (int const tiles : {1, whole_row}) descend(own1, own2, first, second, tiles);
+    refine();
     for (auto& one : single_launches(shape_)) attempt(std::move(one));
     return std::move(result_);
   }
@@ -75,7 +93,43 @@ class Screening {
 
   double attempt_tiled(gemm_sm90::PairPlan const& plan) {
     auto candidate = tiled_pair(shape_, plan);
-    return candidate ? attempt(std::move(*candidate)) : std::numeric_limits<double>::infinity();
+    if (!candidate) return std::numeric_limits<double>::infinity();
+    double const time = attempt(std::move(*candidate));
+    if (plan.mechanism != Mechanism::pdl_tiles) whole_.push_back({plan, time});
+    return time;
+  }
+
+  /// Both in the order that was fastest alone.
+  void attempt_shapes(std::vector<Ranked> const& firsts, std::vector<Ranked> const& seconds,
+                      gemm_sm90::Kernel const* first, gemm_sm90::Kernel const* second, Mechanism mechanism) {
+    auto const of = [](std::vector<Ranked> const& ranked, gemm_sm90::Kernel const* kernel) {
+      return std::find_if(ranked.begin(), ranked.end(),
+                          [&](Ranked const& one) { return one.half.tiles.kernel == kernel; });
+    };
+    bool const early = mechanism == Mechanism::pdl;
+    attempt_tiled(
+        {of(firsts, first)->half.tiles, of(seconds, second)->half.tiles, mechanism, 1, early, early});
+  }
+
+  /// Other orders for the fastest pairs of shapes.
+  void refine() {
+    std::stable_sort(whole_.begin(), whole_.end(),
+                     [](Whole const& a, Whole const& b) { return a.time < b.time; });
+    std::vector<gemm_sm90::PairPlan> bases;
+    for (auto const& one : whole_) {
+      bool const known = std::any_of(bases.begin(), bases.end(), [&](gemm_sm90::PairPlan const& base) {
+        return base.first.kernel == one.plan.first.kernel && base.second.kernel == one.plan.second.kernel;
+      });
+      if (!known && bases.size() < refined) bases.push_back(one.plan);
+    }
+    for (auto plan : bases)
+      for (int const first : {0, 1, 8})
+        for (int const second : {0, 1, 8}) {
+          plan.first.band = first;
+          plan.second.band = second;
+          plan.first.most_blocks = plan.second.most_blocks = multiprocessors();
+          attempt_tiled(plan);
+        }
   }
 
   std::vector<Ranked> rank(std::vector<Half> const& halves) {
@@ -155,6 +209,11 @@ class Screening {
   int samples_;
   Progress const& progress_;
   Screened result_;
+  struct Whole {
+    gemm_sm90::PairPlan plan;
+    double time;
+  };
+  std::vector<Whole> whole_;  ///< tried without semaphores
 };
 
 }  // namespace
@@ -165,11 +224,23 @@ Expected<Screened> screen(Arena& arena, Timer& timer, Shape const& shape, int sa
 }
 
 std::vector<Candidate> finalists(Screened const& screened, std::size_t keep) {
+  std::vector<std::size_t> order(screened.times.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return screened.times[a] < screened.times[b]; });
+  auto times = screened.times;
+  std::map<std::string, int> seen;
+  for (auto const i : order) {
+    auto const& name = screened.candidates[i].name;
+    auto const kind = kind_of(name);
+    bool const again = kind != name && ++seen[name] > 1;  // tried twice
+    if (again || ++seen[kind] > 2) times[i] = std::numeric_limits<double>::infinity();
+  }
   std::vector<bool> chosen(screened.candidates.size());
   for (auto const source : {Source::cublaslt, Source::gemm_sm90, Source::mixed, Source::skinny}) {
     std::vector<bool> of_source;
     for (auto const& one : screened.candidates) of_source.push_back(one.source == source);
-    for (auto const i : survivors(screened.times, of_source, keep, 2)) chosen[i] = true;
+    for (auto const i : survivors(times, of_source, keep, 2)) chosen[i] = true;
   }
   std::vector<Candidate> result;
   for (std::size_t i = 0; i < chosen.size(); ++i)

@@ -23,13 +23,14 @@ struct Screened {
 /// busy with; and then again with its time in microseconds, infinite where it cannot run or a wait gave up.
 using Progress = std::function<void(std::string const& name, std::optional<double> us)>;
 
-/// Ranks the halves alone, then tries pairs of the fastest in every way to overlap them, and all single
-/// launches. Never leaves out cuBLASLt's fastest. `samples` for each. Whose wait gave up is infinitely slow.
+/// Ranks the halves alone, then tries pairs of the fastest in every way to overlap them, orders of tiles for
+/// the fastest of these, and all single launches. Never leaves out cuBLASLt's fastest. `samples` for each.
+/// Whose wait gave up is infinitely slow.
 Expected<Screened> screen(Arena& arena, Timer& timer, Shape const& shape, int samples,
                           Progress const& progress);
 
-/// The candidates that go to the final: the `keep` fastest, never fewer than two of each source that is
-/// there.
+/// The candidates that are measured better: the `keep` fastest, of each two kernels and way to overlap them
+/// no more than two, and never fewer than two of each source that is there.
 std::vector<Candidate> finalists(Screened const& screened, std::size_t keep);
 
 }  // namespace tessera::mlp

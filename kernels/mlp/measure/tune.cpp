@@ -23,6 +23,19 @@ constexpr double cool_time = 2 + 2 * 8;
 constexpr double longest_cool_us = 6e6;
 constexpr int least_cool_rounds = 5;
 
+/// Divides each round's samples by how much slower than usual that round was, in the median over all.
+void level(std::vector<Timed*> const& all, std::vector<double> Timed::*samples) {
+  std::size_t const rounds = all.empty() ? 0 : (all.front()->*samples).size();
+  std::vector<double> usual;
+  for (auto const* const one : all) usual.push_back(quantile(one->*samples, 0.5));
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::vector<double> slower;
+    for (std::size_t i = 0; i < all.size(); ++i) slower.push_back((all[i]->*samples)[round] / usual[i]);
+    double const factor = quantile(slower, 0.5);
+    for (auto* const one : all) (one->*samples)[round] /= factor;
+  }
+}
+
 /// Of the median of so many samples, from their 10 and 90 per cent quantiles (2.56 deviations of a normal
 /// distribution apart; the median's own deviation is 1.25 times that of a mean).
 double noise_of(double low, double median, double high, std::size_t samples) {
@@ -77,9 +90,12 @@ Expected<std::vector<Finalist>> measure(Arena& arena, Shape const& shape,
   double round_us = 0;
   int const pieces = pieces_of_a_sample(shape, arena.sets());
   for (auto const* const work : all) round_us += cool_time * pieces * quantile(work->hot, 0.5);
-  int const affordable = std::max(least_cool_rounds, static_cast<int>(longest_cool_us / (round_us + 1)));
+  int const affordable =
+      std::max(std::min(least_cool_rounds, cool_rounds), static_cast<int>(longest_cool_us / (round_us + 1)));
   timer.cool_rounds(all, std::min(cool_rounds, affordable));
   for (auto* const work : all) timer.release(*work);
+  level(all, &Timed::hot);
+  level(all, &Timed::cool);
   if (timer.error() != cudaSuccess) return cuda_failed(timer.error(), "measuring");
   for (auto const& [work, one] : running) {
     auto& m = one->measurement;
@@ -100,23 +116,31 @@ Expected<TunedShape> tune(Arena& arena, Shape const& shape, TuneOptions const& o
   if (!screened) return tl::make_unexpected(screened.error());
   if (timer.error() != cudaSuccess) return cuda_failed(timer.error(), "trying the candidates");
 
-  // Twice: more samples for fewer.
-  auto const some = finalists(*screened, options.quick ? 6 : 12);
-  auto semifinal = measure(arena, shape, some, options.quick ? 3 : 7, 0);
+  // Twice: more samples for fewer. What is fast hot need not be cool.
+  auto const some = finalists(*screened, options.quick ? 8 : 28);
+  auto semifinal = measure(arena, shape, some, options.quick ? 3 : 5, options.quick ? 1 : 2);
   if (!semifinal) return tl::make_unexpected(semifinal.error());
   Screened left;
-  for (std::size_t i = 0; i < some.size(); ++i) {
-    if (!(*semifinal)[i].measurement.right) continue;
-    left.candidates.push_back(some[i]);
-    left.times.push_back((*semifinal)[i].measurement.hot_us);
+  std::vector<std::string> last_names;
+  for (auto const load : {Load::steady, Load::bursts, Load::any}) {
+    left = {};
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      if (!(*semifinal)[i].measurement.right) continue;
+      left.candidates.push_back(some[i]);
+      left.times.push_back(score((*semifinal)[i].measurement, load));
+    }
+    for (auto const& one : finalists(left, options.quick ? 2 : 4)) last_names.push_back(one.name);
   }
-  auto const last = finalists(left, options.quick ? 2 : 4);
+  std::vector<Candidate> last;
+  for (auto const& one : left.candidates)
+    if (std::find(last_names.begin(), last_names.end(), one.name) != last_names.end()) last.push_back(one);
+  if (options.progress) options.progress("the fastest in turns", {});
   auto measured = measure(arena, shape, last, options.quick ? 9 : 25, options.quick ? 3 : 9);
   if (!measured) return tl::make_unexpected(measured.error());
 
   std::vector<Measurement> measurements;
   for (auto const& one : *measured) measurements.push_back(one.measurement);
-  auto const decision = decide(measurements, options.least_gain);
+  auto const decision = decide(measurements, options.least_gain, options.load);
   if (decision.chosen == Decision::none)
     return refusal("E0535",
                    fmt::format("no candidate computes {} tokens of {} x {} right", shape.tokens, shape.model,

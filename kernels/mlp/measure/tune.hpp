@@ -15,7 +15,8 @@ namespace tessera::mlp {
 struct TuneOptions {
   bool quick = false;         ///< fewer samples and finalists
   double least_gain = 0.003;  ///< over cuBLASLt, as a part of the time
-  Progress progress;          ///< may be empty
+  Load load = Load::any;
+  Progress progress;  ///< may be empty
 };
 
 /// One finalist.
@@ -27,7 +28,7 @@ struct Finalist {
 
 struct TunedShape {
   TunedSize size;
-  std::vector<Finalist> finalists;  ///< fastest first
+  std::vector<Finalist> finalists;  ///< fastest first, for any load
   std::string reason;
   int tried = 0;
 };
@@ -35,7 +36,8 @@ struct TunedShape {
 /// The arena was made for at least so many tokens and the same sizes. E0535 if no candidate is right.
 Expected<TunedShape> tune(Arena& arena, Shape const& shape, TuneOptions const& options);
 
-/// Checks and measures these in turns, hot and cool. Wrong ones have no times.
+/// Checks and measures these in turns, hot and cool. Wrong ones have no times. Before medians are taken a
+/// round counts by how long it took all of them: the clock drifts, and in a round it is the same for all.
 Expected<std::vector<Finalist>> measure(Arena& arena, Shape const& shape,
                                         std::vector<Candidate> const& candidates, int hot_rounds,
                                         int cool_rounds);
