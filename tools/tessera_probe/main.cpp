@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "measure/gpu/experiments.hpp"
+#include "measure/gpu/pitfalls.hpp"
 #include "tessera/measure/probe_json.hpp"
 
 namespace {
@@ -77,6 +78,8 @@ void show(Probe const& probe, std::size_t figures, std::size_t verdicts) {
 }  // namespace
 
 int main(int count, char** words) {
+  // How measure_pitfalls runs what may never end.
+  if (count == 3 && std::string(words[1]) == "--pitfall") return probe::run_pitfall(words[2]);
   Arguments arguments;
   for (int i = 1; i < count; ++i) {
     std::string const word = words[i];

@@ -25,6 +25,10 @@ std::vector<Experiment> const& experiments() {
       {"peer_bandwidth", "bytes between two GPUs", measure_peer_bandwidth},
       {"peer_nccl", "barrier of GPUs by NCCL", measure_peer_nccl},
       {"peer_reduce", "sum of an array on several GPUs", measure_peer_reduce},
+      {"placement", "where a kernel should let the next one start", measure_placement},
+      // Last: some of it ends only because its process is killed.
+      {"pitfalls", "what happens when the rules are broken, each case in a process of its own",
+       measure_pitfalls},
   };
   return all;
 }

@@ -135,6 +135,7 @@ void by_fusion(Context const& context, Probe& probe, Launcher const& launcher, d
            "on the plateau, where longer kernels change nothing; shorter ones measure "
            "how fast the host launches"},
           cost);
+      figure.verified = right;
       probe.figures.push_back(figure);
       if (us == 20. && std::string(way.name) == "ordinary") {
         figure.id = "kernel.launch";

@@ -24,5 +24,8 @@ void measure_peer_host(Context const& context, Probe& probe);
 void measure_peer_bandwidth(Context const& context, Probe& probe);
 void measure_peer_nccl(Context const& context, Probe& probe);
 void measure_peer_reduce(Context const& context, Probe& probe);
+void measure_placement(Context const& context, Probe& probe);
+/// Runs this program again for each case, so it works in tessera-probe only.
+void measure_pitfalls(Context const& context, Probe& probe);
 
 }  // namespace tessera::probe
