@@ -73,14 +73,42 @@ void add_program(CLI::App& bench, Session const& session, Action& action, std::s
   });
 }
 
+void add_pdl(CLI::App& bench, Session const& session, Action& action) {
+  struct Arguments {
+    std::string output, trace;
+  };
+  auto* command = bench.add_subcommand("pdl", "Where a kernel should let the next one start");
+  auto arguments = std::make_shared<Arguments>();
+  add_output(*command, "-o,--output", arguments->output, "The measurements as JSON");
+  add_output(*command, "--trace", arguments->trace,
+             "Write PREFIX.html, and for every place PREFIX-<place>.json (a timeline) and "
+             "PREFIX-<place>.trace.json (opens in Perfetto)");
+  command->footer(
+      "Two dependent layers, FC1 then FC2, launched programmatically, with FC1's trigger at the start, in "
+      "the\n"
+      "middle, at the end or nowhere, and where an SM has no room for both: times, overlap and a drawing "
+      "of each.\n\n"
+      "Examples:\n"
+      "  tessera bench pdl\n"
+      "  tessera bench pdl -o pdl.json --trace pdl");
+  command->callback([arguments, &session, &action] {
+    action = [arguments, &session] {
+      std::vector<std::string> words;
+      if (!arguments->output.empty()) words.insert(words.end(), {"--json", arguments->output});
+      if (!arguments->trace.empty()) words.insert(words.end(), {"--trace", arguments->trace});
+      return run_companion(session, "tessera bench pdl", "pdl_placement", words);
+    };
+  });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, Session const& session, Action& action) {
-  auto* command = app.add_subcommand("bench", "Measure on this GPU: mlp, overhead, ablation");
+  auto* command = app.add_subcommand("bench", "Measure on this GPU: mlp, overhead, ablation, pdl");
   command->require_subcommand(1);
   command->footer(
       "Needs a Hopper GPU, and programs that are built by name beside this one:\n"
-      "  cmake --build <build> --target tessera-bench copy_chain sync_costs ablation");
+      "  cmake --build <build> --target tessera-bench copy_chain sync_costs ablation pdl_placement");
   add_mlp(*command, session, action);
   add_program(*command, session, action, "overhead", "What synchronization costs where it can gain least",
               "A copy and a copy of the copy, one full wave of blocks each, with every way to order them; "
@@ -99,6 +127,7 @@ void add_bench(CLI::App& app, Session const& session, Action& action) {
               "Examples:\n"
               "  tessera bench ablation -o ablation.json",
               {"ablation"});
+  add_pdl(*command, session, action);
 }
 
 }  // namespace tessera::cli
