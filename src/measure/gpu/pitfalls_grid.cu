@@ -118,9 +118,9 @@ Outcome consumer_first(unsigned blocks) {
 }
 
 /// Writes a word a block after some work.
-__global__ void write_late(unsigned* words, bool triggers, unsigned value) {
+__global__ void write_late(unsigned* words, bool triggers, unsigned value, long long cycles) {
   if (triggers) pdl_trigger();
-  spin_cycles(20'000);
+  spin_cycles(cycles);
   if (threadIdx.x == 0) words[blockIdx.x] = value;
 }
 __global__ void read_early(unsigned const* words, bool waits, unsigned value, Report* report) {
@@ -138,7 +138,7 @@ Outcome programmatic(bool triggers, bool waits) {
   load(write_late);
   load(read_early);
   for (unsigned i = 1; i <= k_launches; ++i) {
-    launch({k_blocks, 128}, nullptr, write_late, words.get(), triggers, i);
+    launch({k_blocks, 128}, nullptr, write_late, words.get(), triggers, i, 20'000);
     Shape shape{k_blocks, 128};
     shape.programmatic = true;
     launch(shape, nullptr, read_early, words.get(), waits, i, report.get());
@@ -147,6 +147,67 @@ Outcome programmatic(bool triggers, bool waits) {
   auto const note = of(seen.gave_up, k_blocks * k_launches) + " blocks read what was not there yet, in " +
                     std::to_string(k_launches) + " launches";
   return {seen.gave_up == 0 ? (waits ? "completed" : "held") : "did not hold", note};
+}
+
+/// Kernel B of A, B, C: programmatic, lets C start at once, and does nothing.
+__global__ void pass_on(bool waits) {
+  pdl_trigger();
+  if (waits) pdl_wait();
+}
+
+/// A, B, C: does C, which waits for B, see what A wrote?
+Outcome three_kernels(bool middle_waits) {
+  constexpr unsigned k_blocks = 132, k_launches = 1000;
+  DeviceBuffer<unsigned> words(k_blocks);
+  DeviceBuffer<Report> report(1);
+  load(write_late);
+  load(pass_on);
+  load(read_early);
+  Shape const plain{k_blocks, 128};
+  auto programmatic = plain;
+  programmatic.programmatic = true;
+  for (unsigned i = 1; i <= k_launches; ++i) {
+    launch(plain, nullptr, write_late, words.get(), true, i, 150'000);
+    launch(programmatic, nullptr, pass_on, middle_waits);
+    launch(programmatic, nullptr, read_early, words.get(), true, i, report.get());
+    // The next A comes after C, and C waited for B only.
+    ok(cudaDeviceSynchronize());
+  }
+  auto const seen = report.download().front();
+  return {seen.gave_up == 0 ? "held" : "did not hold",
+          of(seen.gave_up, k_blocks * k_launches) +
+              " blocks of the third kernel did not see what the first wrote"};
+}
+
+/// Reads its word at its end, long after it let the next kernel start.
+__global__ void read_late(unsigned const* words, unsigned value, Report* report) {
+  pdl_trigger();
+  spin_cycles(20'000);
+  if (threadIdx.x == 0)
+    atomicAdd(__ldcg(words + blockIdx.x) == value ? &report->passed : &report->gave_up, 1u);
+}
+__global__ void overwrite(unsigned* words, bool waits, unsigned value) {
+  if (waits) pdl_wait();
+  if (threadIdx.x == 0) words[blockIdx.x] = value;
+  if (!waits) pdl_wait();
+}
+
+/// The next kernel overwrites what the one before still reads.
+Outcome write_after_read(bool waits) {
+  constexpr unsigned k_blocks = 132, k_launches = 1000;
+  DeviceBuffer<unsigned> words(k_blocks);
+  DeviceBuffer<Report> report(1);
+  load(read_late);
+  load(overwrite);
+  for (unsigned i = 0; i < k_launches; ++i) {
+    launch({k_blocks, 128}, nullptr, read_late, words.get(), i, report.get());
+    Shape shape{k_blocks, 128};
+    shape.programmatic = true;
+    launch(shape, nullptr, overwrite, words.get(), waits, i + 1);
+  }
+  auto const seen = report.download().front();
+  return {seen.gave_up == 0 ? "held" : "did not hold",
+          of(seen.gave_up, k_blocks * k_launches) + " blocks read what the next kernel wrote"};
 }
 
 /// A word in this GPU's memory that another GPU should post and never does.
@@ -181,8 +242,18 @@ std::vector<Pitfall> between_blocks() {
        [] { return programmatic(false, true); }},
       {"pdl.no_wait", "a programmatic launch whose consumer reads before it waits",
        [] { return programmatic(true, false); }},
-      {"pdl.no_trigger.no_wait", "neither trigger nor wait before the read",
+      {"pdl.no_trigger.no_wait", "neither trigger nor wait before the read; nothing promises that this holds",
        [] { return programmatic(false, false); }},
+      {"pdl.three_kernels.late_wait",
+       "the third of three kernels reads what the first wrote; the second waits "
+       "before it leaves",
+       [] { return three_kernels(true); }},
+      {"pdl.three_kernels.no_wait", "the same, the second never waits; nothing promises that this holds",
+       [] { return three_kernels(false); }},
+      {"pdl.write_after_read.wait",
+       "a programmatic launch overwrites, after its wait, what the kernel before reads",
+       [] { return write_after_read(true); }},
+      {"pdl.write_after_read.no_wait", "the same before its wait", [] { return write_after_read(false); }},
       {"gpus.subset", "a barrier among GPUs that one of them does not reach", part_of_gpus},
       {"grid.subset.cooperative",
        "grid_group::sync() of cooperative groups that one of 16 blocks does not reach", grid_subset_for_ever,

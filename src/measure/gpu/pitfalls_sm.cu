@@ -166,7 +166,7 @@ std::vector<Pitfall> inside_an_sm() {
       {"block.two_branches", "two __syncthreads(), each reached by half of a block's warps",
        [] { return passes(in_two_branches<WholeBlock>, 256); }},
       {"block.branches", "32 __syncthreads() in 32 branches, each reached by one lane of a block of 32",
-       [] { return passes(in_branches<WholeBlock>, 32); }},
+       [] { return passes(in_branches<WholeBlock>, 32); }, false},
       {"block.exited", "__syncthreads() by half of a block's warps, the others have left",
        [] {
          return with_part(part_of_block, Others::exit, {1, 256});

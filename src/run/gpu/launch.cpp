@@ -5,6 +5,7 @@
 #include "run/gpu/nvtx.hpp"
 #include "run/gpu/state.hpp"
 #include "run/gpu/wait_kernel.hpp"
+#include "tessera/run/launch.hpp"
 
 namespace tessera {
 
@@ -18,38 +19,17 @@ Expected<void> Chain::State::kernel(std::size_t stage, cudaStream_t stream, bool
   run::ProfilerRange const range(name);
   arguments.clear();
   kernel.pack(views, arguments);
-  if (arguments.overflow())
-    return refuse({"E0510",
-                   Severity::error,
-                   described.where,
-                   fmt::format("the arguments of {} are more than a kernel takes", name),
-                   {"64 arguments of 32,768 bytes together at most"},
-                   "pass a pointer to device memory"});
   auto const blocks = fused ? static_cast<unsigned>(plan.workers) : static_cast<unsigned>(described.blocks());
-  cudaLaunchAttribute attributes[2];
-  cudaLaunchConfig_t config{};
-  config.gridDim = kernel.grid.x == 0 ? dim3(blocks) : dim3(kernel.grid.x, kernel.grid.y, kernel.grid.z);
-  config.blockDim = dim3(kernel.block.x, kernel.block.y, kernel.block.z);
-  config.dynamicSmemBytes = static_cast<std::size_t>(kernel.dynamic_shared_bytes);
-  config.stream = stream;
-  config.attrs = attributes;
-  if (programmatic) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (!(kernel.cluster == Extent3{})) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-    attributes[config.numAttrs].val.clusterDim.x = kernel.cluster.x;
-    attributes[config.numAttrs].val.clusterDim.y = kernel.cluster.y;
-    attributes[config.numAttrs++].val.clusterDim.z = kernel.cluster.z;
-  }
-  return check_call(cudaLaunchKernelExC(&config, kernel.function, arguments.pointers()),
-                    "cudaLaunchKernelExC",
-                    fmt::format("for {}: {} blocks of {} threads, {} bytes of dynamic shared memory{}", name,
-                                config.gridDim.x * config.gridDim.y * config.gridDim.z,
-                                config.blockDim.x * config.blockDim.y * config.blockDim.z,
-                                config.dynamicSmemBytes, programmatic ? ", programmatic" : ""),
-                    described.where);
+  LaunchShape shape;
+  shape.blocks = kernel.grid.x == 0 ? Extent3{blocks, 1, 1} : kernel.grid;
+  shape.threads = kernel.block;
+  shape.cluster = kernel.cluster;
+  shape.dynamic_shared_bytes = kernel.dynamic_shared_bytes;
+  shape.programmatic = programmatic;
+  auto outcome = launch_kernel(kernel.function, shape, stream, arguments, name);
+  if (!outcome)
+    for (auto& diagnostic : outcome.error()) diagnostic.where = described.where;
+  return outcome;
 }
 
 Expected<void> Chain::State::enqueue_side(std::size_t stage, cudaStream_t stream) {
