@@ -94,6 +94,20 @@ std::string curve_part(ProbeCurve const& curve, std::vector<NamedProbe> const& p
                            plural(static_cast<std::int64_t>(rows.size()), "value"), table(heads, rows));
 }
 
+std::string side_by_side(std::vector<ProbeSection> const& sections, std::vector<NamedProbe> const& probes) {
+  std::vector<Head> heads{{"what"}, {"at"}, {"unit", false, true}};
+  add_heads(heads, probes, true);
+  std::vector<std::vector<std::string>> rows;
+  for (auto const& one : shared_rows(sections)) {
+    rows.push_back(
+        {html(one.curve->figure->what), html(conditions_text(one.point->at)), html(one.curve->figure->unit)});
+    for (auto const* figure : one.point->values) rows.back().push_back(value(figure));
+  }
+  if (rows.empty()) return "";
+  return "<section><h2>Side by side</h2>\n<p>What the others have too.</p>\n" + table(heads, rows) +
+         "</section>\n";
+}
+
 std::string models(std::vector<NamedProbe> const& probes) {
   std::string out;
   for (auto const& one : probes) {
@@ -156,7 +170,9 @@ std::string probe_html(std::vector<NamedProbe> const& probes) {
       "<section>" + table(heads, rows) +
       "<p class=\"about\">Values are medians ± the deviation of one cost (Eq. 8 of Zhang et al., IPDPS 2020, "
       "where it is a difference). Point at a value for its 5th and 95th percentile.</p></section>\n";
-  for (auto const& section : probe_sections(probes)) {
+  auto const sections = probe_sections(probes);
+  out += side_by_side(sections, probes);
+  for (auto const& section : sections) {
     out += fmt::format("<section><h2>{}</h2>\n<p>{}</p>\n", html(section.title), html(section.about));
     out += single_values(section, probes);
     out += "<div class=\"curves\">\n";

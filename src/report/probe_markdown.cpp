@@ -83,6 +83,21 @@ std::string curve_table(ProbeCurve const& curve, std::vector<NamedProbe> const& 
   return out + "\n";
 }
 
+std::string side_by_side(std::vector<ProbeSection> const& sections, std::vector<NamedProbe> const& probes) {
+  auto const rows = shared_rows(sections);
+  if (rows.empty()) return "";
+  std::vector<std::string> heads{"what", "at", "unit"};
+  for (auto const& probe : probes) heads.push_back(probe.name);
+  auto out = "## Side by side\n\nWhat the others have too.\n\n" + row(heads) + rule(3, probes.size());
+  for (auto const& one : rows) {
+    std::vector<std::string> cells{one.curve->figure->what, conditions_text(one.point->at),
+                                   one.curve->figure->unit};
+    for (auto const* figure : one.point->values) cells.push_back(value(figure));
+    out += row(cells);
+  }
+  return out + "\n";
+}
+
 std::string models(std::vector<NamedProbe> const& probes) {
   std::string out;
   for (auto const& one : probes)
@@ -138,7 +153,9 @@ std::string probe_markdown(std::vector<NamedProbe> const& probes) {
   out +=
       "\nValues are medians ± the deviation of one cost (Eq. 8 of Zhang et al., IPDPS 2020, where it is a "
       "difference).\n\n";
-  for (auto const& section : probe_sections(probes)) {
+  auto const sections = probe_sections(probes);
+  out += side_by_side(sections, probes);
+  for (auto const& section : sections) {
     out += "## " + section.title + "\n\n";
     if (!section.about.empty()) out += section.about + "\n\n";
     out += single_values(section, probes);

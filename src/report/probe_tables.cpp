@@ -108,6 +108,17 @@ std::string condition_name(std::string name) {
   return name;
 }
 
+std::vector<SharedRow> shared_rows(std::vector<ProbeSection> const& sections) {
+  std::vector<SharedRow> rows;
+  for (auto const& section : sections)
+    for (auto const& curve : section.curves)
+      for (auto const& point : curve.points)
+        if (point.values.front() != nullptr && std::any_of(point.values.begin() + 1, point.values.end(),
+                                                           [](auto const* f) { return f != nullptr; }))
+          rows.push_back({&curve, &point});
+  return rows;
+}
+
 std::string number_text(double value) {
   double const size = std::fabs(value);
   if ((value == std::floor(value) && size < 1e12) || size >= 1000) return fmt::format("{:.0f}", value);

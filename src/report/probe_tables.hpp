@@ -30,6 +30,13 @@ struct ProbeSection {
 
 std::vector<ProbeSection> probe_sections(std::vector<NamedProbe> const& probes);
 
+/// Rows of the first probe that another has too, as (curve, point) into `sections`.
+struct SharedRow {
+  ProbeCurve const* curve = nullptr;
+  ProbePoint const* point = nullptr;
+};
+std::vector<SharedRow> shared_rows(std::vector<ProbeSection> const& sections);
+
 /// Four digits that matter; whole numbers whole.
 std::string number_text(double value);
 /// The same; bytes as KiB, MiB, GiB.

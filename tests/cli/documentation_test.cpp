@@ -2,6 +2,7 @@
 // The documentation says what the tool says: captured help, and a page for every diagnostic.
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -42,8 +43,18 @@ TEST(Documentation, ReadmeShowsWhatPlanPrints) {
   auto const said = tessera_says(block.substr(std::string("tessera ").size(), line_end - 8), k_root);
   EXPECT_EQ(said.exit, 0) << said.err;
   std::istringstream lines(block.substr(line_end + 1));
+  auto renewed = readme;
   for (std::string line; std::getline(lines, line);)
     if (line != "  ...") {
+      // A new machine profile changes the times: the line that begins alike takes its place.
+      auto const like = said.out.find('\n' + line.substr(0, 14));
+      if (std::getenv("TESSERA_UPDATE_GOLDEN") && line.size() > 14 && like != std::string::npos &&
+          said.out.find(line + "\n") == std::string::npos) {
+        auto const now = said.out.substr(like + 1, said.out.find('\n', like + 1) - like - 1);
+        renewed.replace(renewed.find(line), line.size(), now);
+        std::ofstream(k_root + "/README.md") << renewed;
+        line = now;
+      }
       EXPECT_THAT(said.out, testing::HasSubstr(line + "\n"));
     }
 }

@@ -65,13 +65,14 @@ void measure_step(Context const& context, Probe& probe, std::string const& id, s
   int const samples = context.quick ? 5 : 25;
   double const d_size = size;
   auto const latency = chain_cycles<Step, Lanes, Unroll>(context, 1, 32, 256, 2816, samples);
-  probe.figures.push_back(figure_of({id,
-                                     what,
-                                     "cycle",
-                                     "dependent chain",
-                                     {{"threads", d_size}},
-                                     "one warp on an SM, all of the group arriving together"},
-                                    latency));
+  probe.figures.push_back(
+      figure_of({id,
+                 what,
+                 "cycle",
+                 "dependent chain",
+                 {{"threads", d_size}},
+                 "one warp on an SM, its lanes converged: where the compiler sees that, no barrier is left"},
+                latency));
   int const per_sm = chain_blocks_per_sm<Step, Lanes, Unroll>(1024);
   auto const loaded = chain_cycles<Step, Lanes, Unroll>(context, per_sm * context.device.multiProcessorCount,
                                                         1024, 256, 1280, context.quick ? 3 : 9);
