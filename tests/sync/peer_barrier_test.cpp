@@ -25,7 +25,7 @@ struct Host {
       : gpus(gpu_count),
         blocks(block_count),
         copies(gpu_count, std::vector<unsigned>(parties, 0)),
-        local(gpu_count, std::vector<unsigned>(block_count, 0)) {
+        arrived(gpu_count, 0) {
     memory.gpus = gpu_count;
     memory.parties = parties;
     for (unsigned gpu = 0; gpu < gpu_count; ++gpu) memory.at[gpu] = copies[gpu].data();
@@ -33,7 +33,8 @@ struct Host {
   Watch watch(unsigned long long ns = 20'000'000'000ULL) { return {&record, ns}; }
 
   unsigned gpus, blocks;
-  std::vector<std::vector<unsigned>> copies, local;
+  std::vector<std::vector<unsigned>> copies;
+  std::vector<unsigned> arrived;
   PeerWords memory;
   StallRecord record;
 };
@@ -78,11 +79,11 @@ TEST(PeerBarrier, EveryBlockOfEveryGpuIsAParty) {
 TEST(PeerBarrier, AGpuIsAParty) {
   Host host(3, 3, 2);
   for (int launch = 0; launch < 3; ++launch)
-    count_rounds(host, 15, [&](unsigned gpu, unsigned block) {
-      return PeerGridBarrier<Watch>(host.memory, {host.local[gpu].data(), 2}, gpu, block, host.watch());
+    count_rounds(host, 15, [&](unsigned gpu, unsigned) {
+      return PeerGridBarrier<Watch>(host.memory, {&host.arrived[gpu], 2}, gpu, host.watch());
     });
   for (auto const& copy : host.copies) EXPECT_EQ(copy, std::vector<unsigned>(3, 90u));
-  for (auto const& words : host.local) EXPECT_EQ(words, std::vector<unsigned>(2, 90u));
+  EXPECT_EQ(host.arrived, std::vector<unsigned>(3, 180u));
 }
 
 TEST(PeerBarrier, EpochsWrap) {
@@ -92,6 +93,17 @@ TEST(PeerBarrier, EpochsWrap) {
     return PeerBarrier<Watch>(host.memory, gpu, gpu, host.watch());
   });
   EXPECT_EQ(host.copies[1], std::vector<unsigned>(2, 14u));
+}
+
+TEST(PeerBarrier, EpochsOfGpusWrapWithTheirCounters) {
+  Host host(2, 2, 3);
+  for (auto& copy : host.copies) copy = {0xFFFFFFFAu, 0xFFFFFFFAu};
+  host.arrived = {3 * 0xFFFFFFFAu, 3 * 0xFFFFFFFAu};
+  count_rounds(host, 10, [&](unsigned gpu, unsigned) {
+    return PeerGridBarrier<Watch>(host.memory, {&host.arrived[gpu], 3}, gpu, host.watch());
+  });
+  EXPECT_EQ(host.copies[1], std::vector<unsigned>(2, 14u));
+  EXPECT_EQ(host.arrived, std::vector<unsigned>(2, 42u));
 }
 
 TEST(PeerBarrier, NamesTheGpuThatIsMissing) {
@@ -106,14 +118,26 @@ TEST(PeerBarrier, NamesTheGpuThatIsMissing) {
   EXPECT_GE(host.record.waited_ns, 2'000'000u);
 }
 
-TEST(PeerBarrier, NamesTheBlockThatKeepsAGpuFromTheOthers) {
+TEST(PeerBarrier, AMissingBlockKeepsItsGpuFromTheOthers) {
   Host host(2, 2, 2);
-  PeerGridBarrier<Watch> barrier(host.memory, {host.local[0].data(), 2}, 0, 0, host.watch(2'000'000));
+  PeerGridBarrier<Watch> barrier(host.memory, {&host.arrived[0], 2}, 0, host.watch(2'000'000));
   EXPECT_FALSE(barrier.sync());
   EXPECT_EQ(host.record.state, 2u);
-  EXPECT_EQ(host.record.semaphore, 1);
-  // It has not told its peer.
+  EXPECT_EQ(host.record.semaphore, 0) << "its own GPU has not come";
   EXPECT_EQ(host.copies[1], std::vector<unsigned>(2, 0u));
+}
+
+TEST(PeerBarrier, ArrivingDoesNotWait) {
+  Host host(2, 2, 2);
+  PeerGridBarrier<Watch> first(host.memory, {&host.arrived[0], 2}, 0, host.watch());
+  PeerGridBarrier<Watch> second(host.memory, {&host.arrived[0], 2}, 0, host.watch());
+  PeerGridBarrier<Watch> peer(host.memory, {&host.arrived[1], 1}, 1, host.watch());
+  first.arrive();
+  EXPECT_EQ(host.copies[1][0], 0u) << "not before the GPU's last block";
+  second.arrive();
+  EXPECT_EQ(host.copies[1][0], 1u);
+  peer.arrive();
+  for (auto* barrier : {&first, &second, &peer}) EXPECT_TRUE(barrier->wait());
 }
 
 }  // namespace

@@ -83,38 +83,66 @@ class PeerBarrier {
   unsigned epoch_;
 };
 
-/// Barrier of whole grids, a party a GPU: blocks arrive at words of their own GPU, its block 0 tells all GPUs
-/// when the last has, and every block looks at its GPU's copies of that. A hop on the GPU and one over the
-/// link, but only one store a GPU pair.
+namespace detail {
+
+/// Adds one and returns the value before; acquire and release, device scope.
+TESSERA_HOST_DEVICE inline unsigned count_arrival(unsigned* counter) {
+#if defined(__CUDA_ARCH__)
+  unsigned before;
+  asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
+#else
+  return __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL);
+#endif
+}
+
+/// The first lane's value, for the whole warp, which knows afterwards what the first lane knew.
+TESSERA_HOST_DEVICE inline unsigned from_first_lane(unsigned value) {
+#if defined(__CUDA_ARCH__)
+  value = __shfl_sync(0xffffffffu, value, 0);
+  __syncwarp();
+#endif
+  return value;
+}
+
+}  // namespace detail
+
+/// Barrier of whole grids, a party a GPU: blocks count themselves on their own GPU, the last one tells all
+/// GPUs, and every block looks at its GPU's copies of that. Faster than a party a block where there are many:
+/// one store crosses the link for each pair of GPUs. Blocks of at least 32 threads.
 template <class Watch = NoWatch>
 class PeerGridBarrier {
  public:
-  /// `blocks`: words of this GPU's blocks (parties: their number); `memory`: a party for each GPU.
+  /// `memory`: a party for each GPU; `blocks`: one word on this GPU, zeroed once, and the number of its
+  /// blocks.
   TESSERA_HOST_DEVICE PeerGridBarrier(PeerWords const& memory, BarrierWords blocks, unsigned gpu,
-                                      unsigned block, Watch watch = {})
+                                      Watch watch = {})
       : memory_(memory),
         blocks_(blocks),
         gpu_(gpu),
-        block_(block),
         watch_(watch),
-        epoch_(load_acquire<Scope::device>(blocks.words + block)) {
+        // This GPU's own word cannot go on before this block has arrived.
+        epoch_(load_acquire<Scope::device>(memory.at[gpu] + gpu)) {
     group_barrier<Group::block>();
   }
 
+  /// What this block's threads wrote before, in any GPU's memory, is visible afterwards to those who wait.
   TESSERA_HOST_DEVICE void arrive() {
     ++epoch_;
     group_barrier<Group::block>();
-    if (is_leader<Group::block>()) store_release<Scope::device>(blocks_.words + block_, epoch_);
+    int const thread = share_of<Group::block>().first;
+    if (thread >= 32) return;
+    unsigned before = 0;
+    if (thread == 0) before = detail::count_arrival(blocks_.words);
+    before = detail::from_first_lane(before);
+    // Both sides wrap together.
+    if (before + 1 == epoch_ * blocks_.parties) PeerBarrier<Watch, Group::warp>::tell(memory_, gpu_, epoch_);
   }
 
-  /// Peers wait until this GPU's block 0 is here. False, for all threads, if the watch gave up.
+  /// Waits until all blocks of all GPUs have arrived. False, for all threads, if the watch gave up: its
+  /// record then names a GPU that has not come as the semaphore, this one if it is one of its own blocks that
+  /// has not.
   TESSERA_HOST_DEVICE bool wait() const {
-    if (block_ == 0) {
-      if (!wait_for_epochs<Scope::device, Group::block>(blocks_.words, blocks_.parties, EveryParty{}, epoch_,
-                                                        gpu_, watch_))
-        return false;
-      PeerBarrier<Watch>::tell(memory_, gpu_, epoch_);
-    }
     return wait_for_epochs<Scope::system, Group::block>(memory_.at[gpu_], memory_.gpus, EveryParty{}, epoch_,
                                                         gpu_, watch_);
   }
@@ -128,7 +156,6 @@ class PeerGridBarrier {
   PeerWords const& memory_;
   BarrierWords blocks_;
   unsigned gpu_;
-  unsigned block_;
   Watch watch_;
   unsigned epoch_;
 };

@@ -20,10 +20,10 @@ constexpr int k_warm_up = 32;
 constexpr int k_threads = 256;
 
 enum class How {
-  party_is_gpu,       ///< PeerGridBarrier; PeerBarrier where the grid is one block
   party_is_block,     ///< PeerBarrier of all blocks of all GPUs
+  first_block,        ///< a GPU's block 0 waits for its blocks' words, and tells the others
+  last_block,         ///< PeerGridBarrier
   counter,            ///< each block adds to a counter on every GPU, and looks at its own GPU's
-  last_block,         ///< as party_is_gpu, but the block that comes last tells the others
   between_grid_syncs  ///< the grid's cooperative sync, block 0's PeerBarrier, the grid's sync
 };
 
@@ -43,10 +43,24 @@ struct OneGpu {
 template <How H>
 struct AnyBarrier;
 template <>
-struct AnyBarrier<How::party_is_gpu> {
-  PeerGridBarrier<DeadlineWatch<>> barrier;
-  __device__ explicit AnyBarrier(OneGpu const& a) : barrier(a.words, a.blocks, a.gpu, blockIdx.x, a.watch) {}
-  __device__ bool sync() { return barrier.sync(); }
+struct AnyBarrier<How::first_block> {
+  OneGpu const& a;
+  unsigned epoch = 0;
+  __device__ explicit AnyBarrier(OneGpu const& all) : a(all) {}
+  __device__ bool sync() {
+    ++epoch;
+    __syncthreads();
+    if (threadIdx.x == 0) store_release<Scope::device>(a.blocks.words + blockIdx.x, epoch);
+    if (blockIdx.x == 0) {
+      if (!wait_for_epochs<Scope::device, Group::block>(a.blocks.words, gridDim.x, EveryParty{}, epoch, a.gpu,
+                                                        a.watch))
+        return false;
+      if (threadIdx.x < static_cast<unsigned>(a.cells.count))
+        store_release<Scope::system>(a.words.at[threadIdx.x] + a.gpu, epoch);
+    }
+    return wait_for_epochs<Scope::system, Group::block>(a.words.at[a.gpu], a.words.gpus, EveryParty{}, epoch,
+                                                        a.gpu, a.watch);
+  }
 };
 template <>
 struct AnyBarrier<How::party_is_block> {
@@ -73,28 +87,9 @@ struct AnyBarrier<How::counter> {
 };
 template <>
 struct AnyBarrier<How::last_block> {
-  OneGpu const& a;
-  unsigned epoch = 0;
-  __device__ explicit AnyBarrier(OneGpu const& all) : a(all) {}
-  __device__ bool sync() {
-    auto const gpus = static_cast<unsigned>(a.cells.count);
-    ++epoch;
-    __syncthreads();
-    bool ok = true;
-    if (threadIdx.x < 32) {
-      unsigned before = 0;
-      if (threadIdx.x == 0)
-        asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(a.blocks.words) : "memory");
-      before = __shfl_sync(0xffffffffu, before, 0);
-      __syncwarp();
-      if (before + 1 == epoch * gridDim.x && threadIdx.x < gpus)
-        store_release<Scope::system>(a.words.at[threadIdx.x] + a.gpu, epoch);
-      if (threadIdx.x < gpus)
-        ok = wait_until<Scope::system>(a.words.at[a.gpu] + threadIdx.x, epoch, a.watch,
-                                       {0, a.gpu, threadIdx.x});
-    }
-    return group_all<Group::block>(ok);
-  }
+  PeerGridBarrier<DeadlineWatch<>> barrier;
+  __device__ explicit AnyBarrier(OneGpu const& a) : barrier(a.words, a.blocks, a.gpu, a.watch) {}
+  __device__ bool sync() { return barrier.sync(); }
 };
 template <>
 struct AnyBarrier<How::between_grid_syncs> {
@@ -161,14 +156,14 @@ struct Variant {
 };
 constexpr Variant k_variants[] = {
     {"peer.barrier", "one block a GPU: words in every GPU's memory", How::party_is_block, false, false},
-    {"peer.barrier.grid", "whole grids, blocks meet on their GPU, and its block 0 tells the others",
-     How::party_is_gpu, true, false},
+    {"peer.barrier.grid", "whole grids, block 0 waits for its GPU's blocks and tells the other GPUs",
+     How::first_block, true, false},
     {"peer.barrier.grid.every_block", "whole grids, each block tells all GPUs", How::party_is_block, true,
      false},
     {"peer.barrier.grid.counter", "whole grids, each block adds to a counter on every GPU", How::counter,
      true, false},
-    {"peer.barrier.grid.last_block", "whole grids, the last block of a GPU tells the others", How::last_block,
-     true, false},
+    {"peer.barrier.grid.last_block",
+     "whole grids, the last block of a GPU tells the others (PeerGridBarrier)", How::last_block, true, false},
     {"peer.barrier.grid.cooperative", "whole grids, grid sync before and after block 0's barrier",
      How::between_grid_syncs, true, false},
     {"peer.barrier.grid.host_memory", "the same with words in the host's memory, as in NVIDIA's samples",
@@ -207,7 +202,7 @@ class Field {
         wrong_(team, 1),
         stalls_(team, 1),
         host_words_(PeerWords::most_gpus) {
-    team.preload(meet<How::party_is_gpu>);
+    team.preload(meet<How::first_block>);
     team.preload(meet<How::party_is_block>);
     team.preload(meet<How::counter>);
     team.preload(meet<How::last_block>);
@@ -263,7 +258,7 @@ class Field {
     void* arguments[] = {&a};
     auto const kernel = [&] {
       switch (variant.how) {
-        case How::party_is_gpu: return meet<How::party_is_gpu>;
+        case How::first_block: return meet<How::first_block>;
         case How::party_is_block: return meet<How::party_is_block>;
         case How::counter: return meet<How::counter>;
         case How::last_block: return meet<How::last_block>;
