@@ -57,7 +57,8 @@ TEST_F(ProbeCommand, MakesAProfileAndReportsOfAStoredProbe) {
       "probe --from run.json -o profile.json --name mine --report r.html --report r.md --beside run.json");
   EXPECT_EQ(said.exit, 0) << said.err;
   EXPECT_EQ(said.out, "");
-  EXPECT_THAT(said.err, HasSubstr("kept from the base, because not measured: dram_gbps: memory.dram.read.whole"));
+  EXPECT_THAT(said.err,
+              HasSubstr("kept from the base, because not measured: dram_gbps: memory.dram.read.whole"));
   auto const profile = parse_machine(read_text(folder / "profile.json"), "p").value();
   EXPECT_EQ(profile.name, "mine");
   EXPECT_EQ(profile.stream_gap_ns, 1234);
