@@ -80,7 +80,8 @@ std::vector<Half> fastest(mlp::Arena& arena, mlp::Timer& timer, std::size_t coun
 
 Candidate pair(Shape const& shape, Half const& first, Half const& second, bool programmatic) {
   Candidate result;
-  result.name = first.name() + " > " + second.name();
+  result.name =
+      "CUTLASS " + first.name() + " > CUTLASS " + second.name() + (programmatic ? "; with PDL" : "");
   result.source = mlp::Source::mixed;
   result.rounds_gate_up = shape.form == Form::swiglu;
   result.launch = [=](Buffers const& b, Workspace const& workspace, cudaStream_t stream) {
@@ -110,9 +111,9 @@ std::vector<Contender> peer_candidates(mlp::Arena& arena, mlp::Timer& timer, Sha
     for (auto const& first : firsts)
       for (auto const& second : seconds) {
         auto candidate = pair(shape, first, second, pdl);
-        if (progress) progress("CUTLASS " + candidate.name, {});
+        if (progress) progress(candidate.name, {});
         double const time = timer.quick(arena.work(candidate), 2);
-        if (progress) progress("CUTLASS " + candidate.name, time);
+        if (progress) progress(candidate.name, time);
         pairs.push_back({time, std::move(candidate)});
       }
     std::stable_sort(pairs.begin(), pairs.end(),
@@ -124,9 +125,9 @@ std::vector<Contender> peer_candidates(mlp::Arena& arena, mlp::Timer& timer, Sha
   static gemm_sm90::Kernel const stream_k = stock_stream_k();
   Half const whole{&stream_k, 1, 0, 0};
   auto candidate = pair(shape, whole, whole, false);
-  candidate.name = "Stream-K > Stream-K";
+  candidate.name = "CUTLASS Stream-K > CUTLASS Stream-K";
   bool right = true;
-  if (progress) progress("CUTLASS " + candidate.name, {});
+  if (progress) progress(candidate.name, {});
   auto const work = arena.work(candidate);
   for (int set = 0; set < arena.sets(); ++set) right = right && work(arena.stream(), set) == cudaSuccess;
   if (cudaStreamSynchronize(arena.stream()) == cudaSuccess && right)

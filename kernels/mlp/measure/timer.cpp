@@ -3,10 +3,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <thread>
 
 namespace tessera::mlp {
+namespace {
+
+constexpr int most_warm_ups = 16;
+
+}  // namespace
 
 double quantile(std::vector<double> samples, double q) {
   if (samples.empty()) return std::numeric_limits<double>::infinity();
@@ -45,14 +51,21 @@ void Timer::release(Timed& timed) {
   timed.graph = nullptr;
 }
 
-void Timer::enqueue(Timed const& timed, std::size_t place) {
+std::vector<Timed*> Timer::shuffled(std::vector<Timed*> all) {
+  std::shuffle(all.begin(), all.end(), random_);
+  return all;
+}
+
+void Timer::enqueue(Timed const& timed, std::size_t place, double warm_us) {
   while (error_ == cudaSuccess && events_.size() < 2 * place + 2) {
     cudaEvent_t event = nullptr;
     keep(cudaEventCreate(&event));
     if (event != nullptr) events_.push_back(event);
   }
   if (error_ != cudaSuccess) return;
-  keep(cudaGraphLaunch(timed.graph, stream_));
+  double const one = timed.hot.empty() ? warm_us : timed.hot.back() * per_graph_;
+  int const warm = std::clamp(static_cast<int>(std::ceil(warm_us / (one + 1))), 1, most_warm_ups);
+  for (int i = 0; i < warm; ++i) keep(cudaGraphLaunch(timed.graph, stream_));
   keep(cudaEventRecord(events_[2 * place], stream_));
   keep(cudaGraphLaunch(timed.graph, stream_));
   keep(cudaEventRecord(events_[2 * place + 1], stream_));
@@ -65,25 +78,23 @@ double Timer::elapsed(std::size_t place) {
   return 1000.0 * milliseconds / per_graph_;
 }
 
-void Timer::hot_rounds(std::vector<Timed*> const& all, int count) {
+void Timer::hot_rounds(std::vector<Timed*> const& all, int count, double warm_us) {
   for (int round = 0; round < count && error_ == cudaSuccess; ++round) {
-    auto const at = [&](std::size_t i) -> Timed& {
-      return *all[(i + static_cast<std::size_t>(round)) % all.size()];
-    };
-    for (std::size_t i = 0; i < all.size(); ++i) enqueue(at(i), i);
+    auto const order = shuffled(all);
+    for (std::size_t i = 0; i < order.size(); ++i) enqueue(*order[i], i, warm_us);
     keep(cudaStreamSynchronize(stream_));
-    for (std::size_t i = 0; i < all.size(); ++i) at(i).hot.push_back(elapsed(i));
+    for (std::size_t i = 0; i < order.size(); ++i) order[i]->hot.push_back(elapsed(i));
   }
 }
 
 void Timer::cool_rounds(std::vector<Timed*> const& all, int count, double rest) {
   for (int round = 0; round < count && error_ == cudaSuccess; ++round)
-    for (std::size_t i = 0; i < all.size() && error_ == cudaSuccess; ++i) {
-      Timed& timed = *all[(i + static_cast<std::size_t>(round)) % all.size()];
-      enqueue(timed, 0);
+    for (auto* const timed : shuffled(all)) {
+      if (error_ != cudaSuccess) return;
+      enqueue(*timed, 0);
       keep(cudaStreamSynchronize(stream_));
       double const us = elapsed(0);
-      timed.cool.push_back(us);
+      timed->cool.push_back(us);
       std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(2 * rest * us * per_graph_));
     }
 }

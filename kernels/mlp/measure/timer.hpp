@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -35,10 +36,11 @@ class Timer {
   bool capture(Timed& timed);
   void release(Timed& timed);
 
-  /// In each round every graph once to warm up and once timed, back to back, each round beginning with
-  /// another.
-  void hot_rounds(std::vector<Timed*> const& all, int count);
-  /// The same, and after each the GPU rests `rest` times as long as it worked.
+  /// In each round every graph once to warm up (or again and again for `warm_us`, once its time is known) and
+  /// once timed, back to back. Each round is in another order, drawn at random: at the power limit a kernel's
+  /// clock depends on what ran before it, which must not always be the same.
+  void hot_rounds(std::vector<Timed*> const& all, int count, double warm_us = 0);
+  /// The same with one graph to warm up, and after each the GPU rests `rest` times as long as it worked.
   void cool_rounds(std::vector<Timed*> const& all, int count, double rest = 8);
 
   /// Median of a few samples of this work alone; infinite if it cannot run.
@@ -48,13 +50,15 @@ class Timer {
   void keep(cudaError_t error) {
     if (error_ == cudaSuccess) error_ = error;
   }
-  void enqueue(Timed const& timed, std::size_t place);
+  void enqueue(Timed const& timed, std::size_t place, double warm_us = 0);
+  std::vector<Timed*> shuffled(std::vector<Timed*> all);
   double elapsed(std::size_t place);  ///< microseconds for one piece
 
   cudaStream_t stream_;
   int sets_;
   int per_graph_;
   cudaError_t error_ = cudaSuccess;
+  std::mt19937 random_{1};           ///< the same orders in each run
   std::vector<cudaEvent_t> events_;  ///< begin and end of each place of a round
 };
 

@@ -18,6 +18,8 @@ constexpr double allowed_error = 2e-3;
 // Seen on an H200; here they only say how much work fills a sample.
 constexpr double usual_flops = 790e12, usual_bytes = 4.2e12;
 constexpr double sample_us = 600;
+// Before a hot sample: the power limit is felt after milliseconds.
+constexpr double warm_us = 5000;
 // A cool sample's time in graphs: two of them, and the pause after each (Timer::cool_rounds).
 constexpr double cool_time = 2 + 2 * 8;
 constexpr double longest_cool_us = 6e6;
@@ -85,7 +87,7 @@ Expected<std::vector<Finalist>> measure(Arena& arena, Shape const& shape,
   for (auto const& [work, one] : running) all.push_back(work);
   timer.hot_rounds(all, 2);
   for (auto* const work : all) work->hot.clear();
-  timer.hot_rounds(all, hot_rounds);
+  timer.hot_rounds(all, hot_rounds, warm_us);
   // Fewer pauses for long work, of which a few samples say as much.
   double round_us = 0;
   int const pieces = pieces_of_a_sample(shape, arena.sets());
@@ -135,7 +137,7 @@ Expected<TunedShape> tune(Arena& arena, Shape const& shape, TuneOptions const& o
   for (auto const& one : left.candidates)
     if (std::find(last_names.begin(), last_names.end(), one.name) != last_names.end()) last.push_back(one);
   if (options.progress) options.progress("the fastest in turns", {});
-  auto measured = measure(arena, shape, last, options.quick ? 9 : 25, options.quick ? 3 : 9);
+  auto measured = measure(arena, shape, last, options.quick ? 7 : 17, options.quick ? 3 : 9);
   if (!measured) return tl::make_unexpected(measured.error());
 
   std::vector<Measurement> measurements;
