@@ -170,6 +170,12 @@ std::string probe_html(std::vector<NamedProbe> const& probes) {
       "<section>" + table(heads, rows) +
       "<p class=\"about\">Values are medians ± the deviation of one cost (Eq. 8 of Zhang et al., IPDPS 2020, "
       "where it is a difference). Point at a value for its 5th and 95th percentile.</p></section>\n";
+  if (auto const first = headlines(probes.front().probe); !first.empty()) {
+    out += "<ul class=\"figures\">";
+    for (auto const& one : first)
+      out += fmt::format("<li><b>{}</b><span>{}</span></li>", html(one.value), html(one.what));
+    out += "</ul>\n";
+  }
   auto const sections = probe_sections(probes);
   out += side_by_side(sections, probes);
   for (auto const& section : sections) {

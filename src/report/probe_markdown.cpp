@@ -153,6 +153,11 @@ std::string probe_markdown(std::vector<NamedProbe> const& probes) {
   out +=
       "\nValues are medians ± the deviation of one cost (Eq. 8 of Zhang et al., IPDPS 2020, where it is a "
       "difference).\n\n";
+  if (auto const first = headlines(probes.front().probe); !first.empty()) {
+    out += row({probes.front().name, ""}) + rule(1, 1);
+    for (auto const& one : first) out += row({one.what, one.value});
+    out += "\n";
+  }
   auto const sections = probe_sections(probes);
   out += side_by_side(sections, probes);
   for (auto const& section : sections) {

@@ -13,7 +13,7 @@
 namespace tessera::report {
 
 char const* const k_probe_style = R"css(
-.curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(420px,100%),1fr));gap:4px 36px}.curves>div{min-width:0}
+.curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(420px,100%),1fr));gap:4px 36px}.curves>div{min-width:0;overflow-x:auto}
 td.u,th.u{white-space:nowrap}
 .small{max-width:640px;display:block;width:100%;height:auto}
 .small text{font-size:11px;fill:var(--soft)}.small .end{text-anchor:end}.small .mid{text-anchor:middle}

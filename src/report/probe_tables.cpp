@@ -7,6 +7,8 @@
 #include <cmath>
 #include <set>
 
+#include "tessera/measure/measured.hpp"
+
 namespace tessera::report {
 namespace {
 
@@ -108,6 +110,33 @@ std::string condition_name(std::string name) {
   return name;
 }
 
+std::vector<Headline> headlines(Probe const& probe) {
+  double const sms = probe.identity.sms;
+  struct Wanted {
+    char const *what, *id;
+    std::map<std::string, double> at;
+  };
+  Wanted const all[] = {
+      {"__syncthreads, 256 threads", "block.syncthreads", {{"threads", 256}}},
+      {"hop between two SMs, release add", "pair.hop.add", {}},
+      {"hop, release store", "pair.hop.store", {}},
+      {"grid barrier, cooperative groups", "grid.barrier.cooperative", {{"blocks", sms}}},
+      {"grid barrier, Tessera's", "grid.barrier.own", {{"blocks", sms}}},
+      {"next kernel, stream order", "kernel.gap.stream", {{"blocks", sms}}},
+      {"next kernel, graph", "kernel.gap.graph", {{"blocks", sms}}},
+      {"grid-wide wait, programmatic launch", "kernel.grid_wait", {{"blocks", sms}}},
+      {"hop to another GPU", "peer.hop.store", {}},
+      {"DRAM, read", "memory.dram.read.whole", {}},
+      {"L2, read", "memory.l2.read", {}},
+  };
+  std::vector<Headline> found;
+  for (auto const& wanted : all)
+    if (auto const* figure = find_figure(probe, wanted.id, wanted.at))
+      found.push_back({wanted.what, number_text(figure->median) + " " +
+                                        (figure->unit == "1e9 byte/s" ? "GB/s" : figure->unit)});
+  return found;
+}
+
 std::vector<SharedRow> shared_rows(std::vector<ProbeSection> const& sections) {
   std::vector<SharedRow> rows;
   for (auto const& section : sections)
@@ -144,7 +173,8 @@ std::string conditions_text(std::map<std::string, double> const& at) {
 std::string value_text(Figure const& figure) {
   auto text = number_text(figure.median);
   if (figure.deviation > std::fabs(figure.median) * 0.0005)
-    text += fmt::format(" ± {:.2g}", figure.deviation);
+    text += figure.deviation >= 100 ? fmt::format(" ± {:.0f}", figure.deviation)
+                                    : fmt::format(" ± {:.2g}", figure.deviation);
   return text;
 }
 

@@ -30,6 +30,12 @@ struct ProbeSection {
 
 std::vector<ProbeSection> probe_sections(std::vector<NamedProbe> const& probes);
 
+/// What a reader looks for first, of those that the first probe has: ("hop between two SMs", "612 ns").
+struct Headline {
+  std::string what, value;
+};
+std::vector<Headline> headlines(Probe const& probe);
+
 /// Rows of the first probe that another has too, as (curve, point) into `sections`.
 struct SharedRow {
   ProbeCurve const* curve = nullptr;
