@@ -4,13 +4,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "measure/gpu/methods/peer_pointers.cuh"
+
 namespace tessera::probe {
 
 std::vector<int> reachable_gpus() {
   int count = 0;
   ok(cudaGetDeviceCount(&count));
   std::vector<int> found = {0};
-  for (int device = 1; device < count; ++device) {
+  for (int device = 1; device < count && static_cast<int>(found.size()) < k_most_gpus; ++device) {
     bool const all = std::all_of(found.begin(), found.end(), [&](int other) {
       int there = 0, back = 0;
       ok(cudaDeviceCanAccessPeer(&there, device, other));

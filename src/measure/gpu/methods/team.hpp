@@ -9,7 +9,8 @@
 
 namespace tessera::probe {
 
-/// Device numbers of GPUs that all reach each other, device 0 among them: {0} where there is only one.
+/// Device numbers of at most k_most_gpus GPUs that all reach each other, device 0 among them: {0} where there
+/// is only one.
 std::vector<int> reachable_gpus();
 
 /// GPUs numbered by rank, each with a stream, with access to each other's memory switched on. Leaves device 0
