@@ -3,6 +3,7 @@
 // multi-grid groups of Zhang et al. (Fig. 8 and 9), which CUDA 13 no longer has.
 #include <cooperative_groups.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "measure/gpu/list.hpp"
@@ -18,11 +19,14 @@ constexpr unsigned long long k_deadline_ns = 1'000'000'000;
 constexpr int k_most_rounds = 4096;
 constexpr int k_warm_up = 32;
 constexpr int k_threads = 256;
+constexpr unsigned k_line = 32,
+                   k_copies_apart = 1024;  // words: 128 bytes; 4 KB, the other half of an H200's L2
 
 enum class How {
   party_is_block,     ///< PeerBarrier of all blocks of all GPUs
   first_block,        ///< a GPU's block 0 waits for its blocks' words, and tells the others
   last_block,         ///< PeerGridBarrier
+  apart,              ///< the same, with a line for each word, and two copies of them
   counter,            ///< each block adds to a counter on every GPU, and looks at its own GPU's
   between_grid_syncs  ///< the grid's cooperative sync, block 0's PeerBarrier, the grid's sync
 };
@@ -90,6 +94,32 @@ struct AnyBarrier<How::last_block> {
   PeerGridBarrier<DeadlineWatch<>> barrier;
   __device__ explicit AnyBarrier(OneGpu const& a) : barrier(a.words, a.blocks, a.gpu, a.watch) {}
   __device__ bool sync() { return barrier.sync(); }
+};
+template <>
+struct AnyBarrier<How::apart> {
+  OneGpu const& a;
+  unsigned epoch = 0;
+  __device__ explicit AnyBarrier(OneGpu const& all) : a(all) {}
+  __device__ static unsigned* word(unsigned* words, unsigned copy, unsigned gpu) {
+    return words + copy * k_copies_apart + gpu * k_line;
+  }
+  __device__ bool sync() {
+    auto const gpus = static_cast<unsigned>(a.cells.count);
+    unsigned const lane = threadIdx.x;
+    ++epoch;
+    __syncthreads();
+    bool ok = true;
+    if (lane < 32) {
+      unsigned before = lane == 0 ? detail::count_arrival(a.blocks.words) : 0;
+      before = detail::from_first_lane(before);
+      if (before + 1 == epoch * gridDim.x && lane < 2 * gpus)
+        store_release<Scope::system>(word(a.words.at[lane / 2], lane % 2, a.gpu), epoch);
+      if (lane < gpus)
+        ok = wait_until<Scope::system>(word(a.words.at[a.gpu], blockIdx.x % 2, lane), epoch, a.watch,
+                                       {0, a.gpu, lane});
+    }
+    return group_all<Group::block>(ok);
+  }
 };
 template <>
 struct AnyBarrier<How::between_grid_syncs> {
@@ -164,6 +194,8 @@ constexpr Variant k_variants[] = {
      true, false},
     {"peer.barrier.grid.last_block",
      "whole grids, the last block of a GPU tells the others (PeerGridBarrier)", How::last_block, true, false},
+    {"peer.barrier.grid.apart", "the same, with words in lines of their own, and in two copies", How::apart,
+     true, false},
     {"peer.barrier.grid.cooperative", "whole grids, grid sync before and after block 0's barrier",
      How::between_grid_syncs, true, false},
     {"peer.barrier.grid.host_memory", "the same with words in the host's memory, as in NVIDIA's samples",
@@ -194,7 +226,8 @@ class Field {
  public:
   Field(Team const& team, int most_blocks)
       : team_(team),
-        words_(team, static_cast<std::size_t>(team.size() * most_blocks)),
+        words_(team, std::max<std::size_t>(static_cast<std::size_t>(team.size() * most_blocks),
+                                           k_copies_apart + k_most_gpus * k_line)),
         block_words_(team, static_cast<std::size_t>(most_blocks)),
         cells_(team, static_cast<std::size_t>(2 * team.size() * most_blocks * k_threads)),
         stamps_(team, k_most_rounds),
@@ -206,6 +239,7 @@ class Field {
     team.preload(meet<How::party_is_block>);
     team.preload(meet<How::counter>);
     team.preload(meet<How::last_block>);
+    team.preload(meet<How::apart>);
     team.preload(meet<How::between_grid_syncs>);
   }
 
@@ -262,6 +296,7 @@ class Field {
         case How::party_is_block: return meet<How::party_is_block>;
         case How::counter: return meet<How::counter>;
         case How::last_block: return meet<How::last_block>;
+        case How::apart: return meet<How::apart>;
         default: return meet<How::between_grid_syncs>;
       }
     }();
