@@ -77,7 +77,8 @@ std::string curve_part(ProbeCurve const& curve, std::vector<NamedProbe> const& p
   for (auto const& name : curve.varying) heads.push_back({html(condition_name(name)), true});
   if (heads.empty()) heads.push_back({""});
   auto const left = heads.size();
-  add_heads(heads, probes, true);
+  auto const shown = measured_by(curve);
+  for (auto p : shown) heads.push_back({html(probes[p].name), true});
   std::vector<std::vector<std::string>> rows;
   for (auto const& point : curve.points) {
     std::vector<std::string> cells;
@@ -86,7 +87,7 @@ std::string curve_part(ProbeCurve const& curve, std::vector<NamedProbe> const& p
       cells.push_back(at == point.at.end() ? "" : html(condition_value(name, at->second)));
     }
     cells.resize(left);
-    for (auto const* figure : point.values) cells.push_back(value(figure));
+    for (auto p : shown) cells.push_back(value(point.values[p]));
     rows.push_back(std::move(cells));
   }
   return out + fmt::format("<details{}><summary>{}</summary>\n{}</details></div>\n",

@@ -68,8 +68,9 @@ std::string curve_table(ProbeCurve const& curve, std::vector<NamedProbe> const& 
   for (auto const& name : curve.varying) heads.push_back(condition_name(name));
   if (heads.empty()) heads.emplace_back("");
   auto const left = heads.size();
-  for (auto const& probe : probes) heads.push_back(probe.name);
-  out += row(heads) + rule(left, probes.size());
+  auto const shown = measured_by(curve);
+  for (auto p : shown) heads.push_back(probes[p].name);
+  out += row(heads) + rule(left, shown.size());
   for (auto const& point : curve.points) {
     std::vector<std::string> cells;
     for (auto const& name : curve.varying) {
@@ -77,7 +78,7 @@ std::string curve_table(ProbeCurve const& curve, std::vector<NamedProbe> const& 
       cells.push_back(at == point.at.end() ? "" : condition_value(name, at->second));
     }
     cells.resize(left);
-    for (auto const* figure : point.values) cells.push_back(value(figure));
+    for (auto p : shown) cells.push_back(value(point.values[p]));
     out += row(cells);
   }
   return out + "\n";

@@ -96,13 +96,15 @@ std::string svg(std::string const& body, std::string const& label) {
       k_height, html(label), body);
 }
 
+/// Names that are empty keep their colour and are not shown.
 std::string legend(std::vector<std::string> const& names) {
   std::string out = "<ul class=\"legend\">";
   for (std::size_t i = 0; i < names.size(); ++i)
-    append(
-        out,
-        "<li><svg width=\"12\" height=\"12\"><rect class=\"s{}\" width=\"12\" height=\"12\"/></svg>{}</li>",
-        i % k_colours, html(names[i]));
+    if (!names[i].empty())
+      append(
+          out,
+          "<li><svg width=\"12\" height=\"12\"><rect class=\"s{}\" width=\"12\" height=\"12\"/></svg>{}</li>",
+          i % k_colours, html(names[i]));
   return out + "</ul>";
 }
 
@@ -144,6 +146,7 @@ std::string curve_plot(ProbeCurve const& curve, std::vector<NamedProbe> const& p
   auto body = frame(x, y, condition_name(name), curve.figure->unit, marks);
   std::vector<std::string> names;
   for (std::size_t p = 0; p < probes.size(); ++p) {
+    names.push_back(lines[p].empty() ? "" : probes[p].name);
     std::sort(lines[p].begin(), lines[p].end());
     append(body, "<polyline class=\"l{}\" points=\"", p % k_colours);
     for (auto const& [a, b] : lines[p]) append(body, "{:.1f},{:.1f} ", x.at(a), y.at(b));
@@ -151,9 +154,8 @@ std::string curve_plot(ProbeCurve const& curve, std::vector<NamedProbe> const& p
     for (auto const& [a, b] : lines[p])
       append(body, "<circle class=\"s{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"><title>{}: {}</title></circle>",
              p % k_colours, x.at(a), y.at(b), html(condition_value(name, a)), number_text(b));
-    names.push_back(probes[p].name);
   }
-  return (probes.size() > 1 ? legend(names) : "") + svg(body, curve.figure->what);
+  return (measured_by(curve).size() > 1 ? legend(names) : "") + svg(body, curve.figure->what);
 }
 
 std::string heat_map(ProbeCurve const& curve) {

@@ -105,6 +105,15 @@ std::vector<ProbeSection> probe_sections(std::vector<NamedProbe> const& probes) 
   return sections;
 }
 
+std::vector<std::size_t> measured_by(ProbeCurve const& curve) {
+  std::vector<std::size_t> result;
+  for (std::size_t p = 0; p < curve.points.front().values.size(); ++p)
+    if (std::any_of(curve.points.begin(), curve.points.end(),
+                    [&](auto const& point) { return point.values[p] != nullptr; }))
+      result.push_back(p);
+  return result;
+}
+
 std::string condition_name(std::string name) {
   std::replace(name.begin(), name.end(), '_', ' ');
   return name;

@@ -28,6 +28,9 @@ struct ProbeSection {
   std::vector<ProbeCurve> curves;
 };
 
+/// Which probes have something of a curve.
+std::vector<std::size_t> measured_by(ProbeCurve const& curve);
+
 std::vector<ProbeSection> probe_sections(std::vector<NamedProbe> const& probes);
 
 /// What a reader looks for first, of those that the first probe has: ("hop between two SMs", "612 ns").
