@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "gpu/device.cuh"
-#include "gpu/pairs.cuh"
+#include "measure/gpu/methods/pairs.cuh"
 #include "report.cuh"
 #include "tessera/sync/data_token.cuh"
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "device.cuh"
-#include "pairs.cuh"
+#include "measure/gpu/methods/pairs.cuh"
 
 namespace tessera::gpu {
 namespace {

@@ -8,7 +8,7 @@
 #include "chain.cuh"
 #include "golden/fused_in_order.cuh"
 #include "golden/mlp_row_sync.cuh"
-#include "pairs.cuh"
+#include "measure/gpu/methods/pairs.cuh"
 
 namespace tessera::gpu {
 namespace {

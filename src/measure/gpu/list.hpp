@@ -28,4 +28,12 @@ void measure_placement(Context const& context, Probe& probe);
 /// Runs this program again for each case, so it works in tessera-probe only.
 void measure_pitfalls(Context const& context, Probe& probe);
 
+void measure_cluster(Context const& context, Probe& probe);
+void measure_grid(Context const& context, Probe& probe);
+/// The planner's wait, post and ticket.
+void measure_pair_calls(Context const& context, Probe& probe);
+void measure_pair_hop(Context const& context, Probe& probe);
+/// Appends to Probe::tau.
+void measure_tau(Context const& context, Probe& probe);
+
 }  // namespace tessera::probe

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Barriers of a whole grid: cooperative groups' and the library's, whole and split, by blocks on an SM and
+// threads in a block; with data handed over; and when blocks do not arrive together.
+#include <cooperative_groups.h>
+
+#include "measure/gpu/list.hpp"
+#include "measure/gpu/methods/device_buffer.hpp"
+#include "measure/gpu/methods/device_clock.cuh"
+#include "measure/gpu/methods/figures.hpp"
+#include "measure/gpu/methods/launch.hpp"
+#include "measure/gpu/methods/repeat.hpp"
+#include "measure/gpu/methods/sm_clock.hpp"
+#include "tessera/sync/barrier.cuh"
+
+namespace tessera::probe {
+namespace {
+
+constexpr unsigned long long k_deadline_ns = 500'000'000;
+
+struct Cooperative {
+  cooperative_groups::grid_group grid = cooperative_groups::this_grid();
+  cooperative_groups::grid_group::arrival_token token{};
+  __device__ Cooperative(BarrierWords, StallRecord*) {}
+  __device__ void arrive() { token = grid.barrier_arrive(); }
+  __device__ bool wait() {
+    grid.barrier_wait(std::move(token));
+    return true;
+  }
+  __device__ bool sync() {
+    grid.sync();
+    return true;
+  }
+};
+struct Own : GridBarrier<> {
+  __device__ Own(BarrierWords memory, StallRecord*) : GridBarrier<>(memory, blockIdx.x) {}
+};
+struct OwnWatched : GridBarrier<DeadlineWatch<>> {
+  __device__ OwnWatched(BarrierWords memory, StallRecord* stall)
+      : GridBarrier<DeadlineWatch<>>(memory, blockIdx.x, {stall, k_deadline_ns}) {}
+};
+struct OwnClusters : GridBarrier<NoWatch, Party::cluster> {
+  __device__ OwnClusters(BarrierWords memory, StallRecord*)
+      : GridBarrier<NoWatch, Party::cluster>({memory.words, memory.parties / 2}, blockIdx.x / 2) {}
+};
+
+/// Who is late: cycles that a block works before its arrival.
+enum class Late { nobody, one, all };
+__device__ long long lateness(Late late, int cycles_late, int round) {
+  unsigned const turn = static_cast<unsigned>(round) * 2654435761u + blockIdx.x * 40503u;
+  if (late == Late::one)
+    return (static_cast<unsigned>(round) * 61u) % gridDim.x == blockIdx.x ? cycles_late : 0;
+  if (late == Late::all) return static_cast<long long>((turn >> 8) % 1024) * cycles_late / 1024;
+  return 0;
+}
+
+/// `Data`: every thread stores 16 bytes before each barrier and loads another block's after. `interior`:
+/// cycles of work between arriving and waiting; negative: not split.
+template <class Barrier, bool Data>
+__global__ void __launch_bounds__(1024)
+    rounds(BarrierWords memory, StallRecord* stall, int count, uint4* data, unsigned* wrong, int interior,
+           Late late, int cycles_late) {
+  Barrier barrier(memory, stall);
+  unsigned const block = blockIdx.x, blocks = gridDim.x, thread = threadIdx.x, threads = blockDim.x;
+  unsigned const other = (block + 37) % blocks;
+  unsigned bad = 0;
+  bool ok = true;
+  for (int i = 0; i < count && ok; ++i) {
+    auto const round = static_cast<unsigned>(i);
+    uint4* const now = data + round % 2 * blocks * threads;
+    if constexpr (Data) now[block * threads + thread] = make_uint4(round, block, thread, round);
+    if (late != Late::nobody) spin_cycles(lateness(late, cycles_late, i));
+    if (interior >= 0) {
+      barrier.arrive();
+      spin_cycles(interior);
+      ok = barrier.wait();
+    } else {
+      ok = barrier.sync();
+    }
+    if constexpr (Data) {
+      unsigned const from = (thread + 33) % threads;
+      uint4 const seen = now[other * threads + from];
+      bad += seen.x != round || seen.y != other || seen.z != from || seen.w != round;
+    }
+  }
+  if (bad != 0 || !ok) atomicAdd(wrong, 1u);
+}
+
+struct Kind {
+  std::string id, what;
+  void (*bare)(BarrierWords, StallRecord*, int, uint4*, unsigned*, int, Late, int);
+  void (*with_data)(BarrierWords, StallRecord*, int, uint4*, unsigned*, int, Late, int);
+  unsigned cluster = 1;
+};
+template <class Barrier>
+Kind kind(std::string const& id, std::string const& what, unsigned cluster = 1) {
+  return {id, what, rounds<Barrier, false>, rounds<Barrier, true>, cluster};
+}
+
+class Grid {
+ public:
+  Grid(Context const& context, Probe& probe)
+      : context_(context),
+        probe_(probe),
+        sms_(static_cast<unsigned>(context.device.multiProcessorCount)),
+        words_(grid_barrier_words(sms_ * 32)),
+        data_(std::size_t{2} * sms_ * 2048),
+        wrong_(1),
+        stall_(1) {}
+
+  /// ns of one round; zeros where so many blocks do not fit.
+  Cost cost(Kind const& kind, unsigned per_sm, unsigned threads, bool data = false, int interior = -1,
+            Late late = Late::nobody, int cycles_late = 0) {
+    Shape shape{per_sm * sms_, threads, 0, kind.cluster};
+    shape.cooperative = true;
+    int fits = 0;
+    auto* const kernel = data ? kind.with_data : kind.bare;
+    ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fits, kernel, static_cast<int>(threads), 0));
+    if (static_cast<unsigned>(fits) < per_sm) return {};
+    // Another number of blocks than before.
+    words_.fill(context_.stream, 0);
+    return event_repeat_difference(
+        context_.stream, 50, context_.quick ? 250 : 550, context_.quick ? 3 : 9, [&](int count) {
+          launch(shape, context_.stream, kernel, BarrierWords{words_.get(), shape.blocks}, stall_.get(),
+                 count, data_.get(), wrong_.get(), interior, late, cycles_late);
+        });
+  }
+
+  /// Whether the data were all right so far.
+  bool right() const { return wrong_.download()[0] == 0 && stall_.download()[0].state == 0; }
+
+  void add(Subject const& subject, Cost const& cost, bool verified, double less = 0) {
+    if (cost.samples == 0) return;
+    auto figure = figure_of(subject, cost);
+    figure.median -= less;
+    figure.p05 -= less;
+    figure.p95 -= less;
+    figure.verified = verified;
+    probe_.figures.push_back(figure);
+  }
+
+  std::map<std::string, double> at(unsigned per_sm, unsigned threads) const {
+    return {{"blocks", per_sm * sms_}, {"blocks_per_sm", per_sm}, {"threads", threads}};
+  }
+
+ private:
+  Context const& context_;
+  Probe& probe_;
+  unsigned sms_;
+  DeviceBuffer<unsigned> words_;
+  DeviceBuffer<uint4> data_;
+  DeviceBuffer<unsigned> wrong_;
+  DeviceBuffer<StallRecord> stall_;
+};
+
+}  // namespace
+
+void measure_grid(Context const& context, Probe& probe) {
+  Grid grid(context, probe);
+  auto const cooperative =
+      kind<Cooperative>("grid.barrier.cooperative", "cooperative groups' barrier of the grid");
+  auto const watched =
+      kind<OwnWatched>("grid.barrier.own.deadline", "the library's barrier of the grid, with deadline");
+  auto const own = kind<Own>("grid.barrier.own", "the library's barrier of the grid");
+  auto const clusters =
+      kind<OwnClusters>("grid.barrier.own.clusters", "the library's barrier of a grid in clusters of two", 2);
+  std::string const together = "all blocks arrive together";
+
+  // First with deadlines: it would show that the barrier hangs.
+  for (auto const* const kind : {&watched, &own, &cooperative, &clusters}) {
+    for (unsigned const per_sm : {1u, 2u, 4u}) {
+      auto const at = grid.at(per_sm, 256);
+      auto const with_data = grid.cost(*kind, per_sm, 256, true);
+      bool const right = grid.right();
+      grid.add({kind->id + ".data", kind->what + ", behind 16 bytes a thread, which others then load", "ns",
+                "repeat difference", at, together},
+               with_data, right);
+      if (kind == &watched || kind == &clusters)
+        grid.add({kind->id, kind->what, "ns", "repeat difference", at, together},
+                 grid.cost(*kind, per_sm, 256), right);
+    }
+  }
+  bool const right = grid.right();
+  // The heat map.
+  for (unsigned const threads : {32u, 64u, 128u, 256u, 512u, 1024u})
+    for (unsigned const per_sm : {1u, 2u, 4u, 8u, 16u, 32u}) {
+      if (threads * per_sm > 2048 || (context.quick && per_sm > 2)) continue;
+      for (auto const* const kind : {&cooperative, &own})
+        grid.add({kind->id, kind->what, "ns", "repeat difference", grid.at(per_sm, threads), together},
+                 grid.cost(*kind, per_sm, threads), right);
+    }
+  double const ghz = sm_clock_ghz(context);
+  // Split: what is left of the barrier beside work between arriving and waiting.
+  for (int const interior_ns : {0, 250, 500, 1000, 2000})
+    for (auto const* const kind : {&cooperative, &own}) {
+      auto at = grid.at(1, 256);
+      at["interior_ns"] = interior_ns;
+      auto const cost = grid.cost(*kind, 1, 256, false, static_cast<int>(interior_ns * ghz));
+      grid.add({kind->id + ".split", kind->what + ": what it adds to work between arriving and waiting", "ns",
+                "repeat difference", at, together},
+               cost, right, interior_ns);
+    }
+  // Skew: from the last arrival on.
+  for (int const late_ns : {1000, 4000})
+    for (auto const* const kind : {&cooperative, &own}) {
+      auto at = grid.at(1, 256);
+      at["late_ns"] = late_ns;
+      auto const one = grid.cost(*kind, 1, 256, false, -1, Late::one, static_cast<int>(late_ns * ghz));
+      grid.add(
+          {kind->id + ".one_late", kind->what + ", after the arrival of one late block", "ns",
+           "repeat difference", at, "one block, another one each time, comes so much later than the others"},
+          one, right, late_ns);
+      auto const all = grid.cost(*kind, 1, 256, false, -1, Late::all, static_cast<int>(late_ns * ghz));
+      grid.add({kind->id + ".all_late", kind->what + ", more than the greatest lateness there can be", "ns",
+                "repeat difference", at, "every block late by anything from nothing to so much"},
+               all, right, late_ns);
+    }
+}
+
+}  // namespace tessera::probe
