@@ -23,7 +23,6 @@ struct Mapping {
 std::vector<Mapping> const& mappings() {
   static std::vector<Mapping> const all = {
       {"dram_gbps", &P::dram_gbps, "memory.dram.read.whole"},
-      {"l2_gbps", &P::l2_gbps, "memory.l2.read", {{"bytes", 16 << 20}}},
       {"launch_ns", &P::launch_ns, "kernel.first_block", {}, true},
       {"stream_gap_ns", &P::stream_gap_ns, "kernel.gap.stream", {}, true},
       {"pdl_gap_ns", &P::pdl_gap_ns, "kernel.gap.pdl", {{"trigger_ns", 0}}, true},
