@@ -121,7 +121,8 @@ std::string models(std::vector<NamedProbe> const& probes) {
            fmt::format("{} ± {:.2g}", number_text(fit.work_ns), fit.work_error), percent(fit.rms_residual),
            percent(fit.worst_residual), percent(model.hold_out), fmt::format("{:.2f}", fit.overlap)});
     }
-    out += fmt::format("<h3>{}</h3>\n<figure>{}</figure>\n", html(one.name), tau_plot(one.probe.tau));
+    out += fmt::format("<h3>{}</h3>\n<figure class=\"wide\">{}</figure>\n", html(one.name),
+                       tau_plot(one.probe.tau));
     out += table({{"mechanism"},
                   {"λ, ns", true},
                   {"τ, ns", true},

@@ -16,10 +16,11 @@ char const* const k_probe_style = R"css(
 .curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(420px,100%),1fr));gap:4px 36px}.curves>div{min-width:0;overflow-x:auto}
 td.u,th.u{white-space:nowrap}
 .small{max-width:640px;display:block;width:100%;height:auto}
+.wide .small{max-width:900px}
 .small text{font-size:11px;fill:var(--soft)}.small .end{text-anchor:end}.small .mid{text-anchor:middle}
 .l0,.l1,.l2,.l3,.l4,.l5,.l6,.l7{fill:none;stroke-width:2}
 .l0{stroke:var(--c0)}.l1{stroke:var(--c1)}.l2{stroke:var(--c2)}.l3{stroke:var(--c3)}.l4{stroke:var(--c4)}.l5{stroke:var(--c5)}.l6{stroke:var(--c6)}.l7{stroke:var(--c7)}
-table.heat{width:auto}table.heat td{text-align:right;padding:4px 10px;font-variant-numeric:tabular-nums}
+table.heat{width:auto}table.heat td{text-align:right;padding:4px 7px;white-space:nowrap;font-size:.85rem;font-variant-numeric:tabular-nums}
 .about{color:var(--soft);font-size:.9rem}code{font-size:.9em}
 @media(max-width:680px){table.heat,table.heat tbody{display:table}table.heat tr{display:table-row}table.heat td,table.heat th{display:table-cell}}
 )css";

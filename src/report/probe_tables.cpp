@@ -65,6 +65,19 @@ ProbePoint& point_for(ProbeCurve& curve, Figure const& figure, std::size_t probe
   return curve.points.back();
 }
 
+/// Does each value of `a` go with one of `b` only, and the other way round? Blocks of a grid and blocks of an
+/// SM do.
+bool say_the_same(ProbeCurve const& curve, std::string const& a, std::string const& b) {
+  std::map<double, double> forth, back;
+  for (auto const& point : curve.points) {
+    auto const x = point.at.find(a), y = point.at.find(b);
+    if (x == point.at.end() || y == point.at.end()) return false;
+    if (forth.emplace(x->second, y->second).first->second != y->second) return false;
+    if (back.emplace(y->second, x->second).first->second != x->second) return false;
+  }
+  return true;
+}
+
 void find_varying(ProbeCurve& curve) {
   std::map<std::string, std::set<double>> seen;
   std::map<std::string, std::size_t> times;
@@ -78,6 +91,13 @@ void find_varying(ProbeCurve& curve) {
       curve.varying.push_back(name);
     else
       curve.fixed[name] = *values.begin();
+  auto& varying = curve.varying;
+  for (std::size_t i = 0; i < varying.size(); ++i)
+    for (std::size_t j = i + 1; j < varying.size(); ++j)
+      if (say_the_same(curve, varying[i], varying[j])) {
+        varying.erase(varying.begin() + static_cast<std::ptrdiff_t>(i--));
+        break;
+      }
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ struct ProbePoint {
   std::vector<Figure const*> values;  ///< one for each probe; null: not measured there
 };
 
-/// All figures of one id. `varying` are the conditions that tell its points apart, with more than one value.
+/// All figures of one id. `varying` are the conditions that tell its points apart, without
+/// those that follow from another.
 struct ProbeCurve {
   Figure const* figure = nullptr;  ///< says what, unit, method, validity
   std::map<std::string, double> fixed;

@@ -17,8 +17,9 @@ std::vector<NamedProbe> two() {
   auto mine = made_up_probe();
   for (double threads : {32, 256, 1024})
     for (double per_sm : {1, 2})
-      mine.figures.push_back(made_up("grid.barrier.cooperative", 900 + threads / 10 + 100 * per_sm,
-                                     {{"threads", threads}, {"blocks_per_sm", per_sm}}));
+      mine.figures.push_back(
+          made_up("grid.barrier.cooperative", 900 + threads / 10 + 100 * per_sm,
+                  {{"threads", threads}, {"blocks_per_sm", per_sm}, {"blocks", 7 * per_sm}}));
   for (double size : {1, 8, 32})
     mine.figures.push_back(made_up("warp.sync.tile", size, {{"threads", size}}, "cycle"));
   mine.figures.push_back(made_up("memory.dram.read", 4321.5, {{"bytes", 1 << 30}}, "1e9 byte/s"));
