@@ -22,6 +22,18 @@ double quantile(std::vector<double> samples, double q) {
   return *at;
 }
 
+void level(std::vector<Timed*> const& all, std::vector<double> Timed::*samples) {
+  std::size_t const rounds = all.empty() ? 0 : (all.front()->*samples).size();
+  std::vector<double> usual;
+  for (auto const* const one : all) usual.push_back(quantile(one->*samples, 0.5));
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::vector<double> slower;
+    for (std::size_t i = 0; i < all.size(); ++i) slower.push_back((all[i]->*samples)[round] / usual[i]);
+    double const factor = quantile(slower, 0.5);
+    for (auto* const one : all) (one->*samples)[round] /= factor;
+  }
+}
+
 Timer::Timer(cudaStream_t stream, int sets, int per_graph)
     : stream_(stream), sets_(sets), per_graph_(per_graph) {}
 
@@ -63,7 +75,7 @@ void Timer::enqueue(Timed const& timed, std::size_t place, double warm_us) {
     if (event != nullptr) events_.push_back(event);
   }
   if (error_ != cudaSuccess) return;
-  double const one = timed.hot.empty() ? warm_us : timed.hot.back() * per_graph_;
+  double const one = timed.last_us > 0 ? timed.last_us * per_graph_ : warm_us;
   int const warm = std::clamp(static_cast<int>(std::ceil(warm_us / (one + 1))), 1, most_warm_ups);
   for (int i = 0; i < warm; ++i) keep(cudaGraphLaunch(timed.graph, stream_));
   keep(cudaEventRecord(events_[2 * place], stream_));
@@ -83,7 +95,7 @@ void Timer::hot_rounds(std::vector<Timed*> const& all, int count, double warm_us
     auto const order = shuffled(all);
     for (std::size_t i = 0; i < order.size(); ++i) enqueue(*order[i], i, warm_us);
     keep(cudaStreamSynchronize(stream_));
-    for (std::size_t i = 0; i < order.size(); ++i) order[i]->hot.push_back(elapsed(i));
+    for (std::size_t i = 0; i < order.size(); ++i) order[i]->hot.push_back(order[i]->last_us = elapsed(i));
   }
 }
 

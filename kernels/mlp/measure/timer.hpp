@@ -17,10 +17,15 @@ struct Timed {
   std::vector<double> hot{};   ///< microseconds for one piece of work
   std::vector<double> cool{};  ///< the same, after pauses
   cudaGraphExec_t graph = nullptr;
+  double last_us = 0;  ///< the last sample taken; 0: none yet
 };
 
 /// q = 0.5: the median. Infinite without samples.
 double quantile(std::vector<double> samples, double q);
+
+/// Divides each round's samples by how much slower than usual that round was, in the median over all, who
+/// have a sample of each round: what the clock did to all of them says nothing about one.
+void level(std::vector<Timed*> const& all, std::vector<double> Timed::*samples);
 
 /// The first CUDA error is kept in error(); what follows it does nothing.
 class Timer {

@@ -25,19 +25,6 @@ constexpr double cool_time = 2 + 2 * 8;
 constexpr double longest_cool_us = 6e6;
 constexpr int least_cool_rounds = 5;
 
-/// Divides each round's samples by how much slower than usual that round was, in the median over all.
-void level(std::vector<Timed*> const& all, std::vector<double> Timed::*samples) {
-  std::size_t const rounds = all.empty() ? 0 : (all.front()->*samples).size();
-  std::vector<double> usual;
-  for (auto const* const one : all) usual.push_back(quantile(one->*samples, 0.5));
-  for (std::size_t round = 0; round < rounds; ++round) {
-    std::vector<double> slower;
-    for (std::size_t i = 0; i < all.size(); ++i) slower.push_back((all[i]->*samples)[round] / usual[i]);
-    double const factor = quantile(slower, 0.5);
-    for (auto* const one : all) (one->*samples)[round] /= factor;
-  }
-}
-
 /// Of the median of so many samples, from their 10 and 90 per cent quantiles (2.56 deviations of a normal
 /// distribution apart; the median's own deviation is 1.25 times that of a mean).
 double noise_of(double low, double median, double high, std::size_t samples) {

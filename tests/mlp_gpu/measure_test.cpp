@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of the measuring needs no GPU: who goes to the final, and what is done to samples.
+#include <gmock/gmock.h>
+
+#include "kernels/mlp/measure/screen.hpp"
+#include "kernels/mlp/measure/timer.hpp"
+
+namespace tessera::mlp {
+namespace {
+
+using testing::DoubleNear;
+using testing::ElementsAre;
+using testing::Pointwise;
+
+std::vector<std::string> final_names(std::vector<std::tuple<char const*, Source, double>> const& tried,
+                                     std::size_t keep) {
+  Screened screened;
+  for (auto const& [name, source, time] : tried) {
+    Candidate one;
+    one.name = name;
+    one.source = source;
+    screened.candidates.push_back(one);
+    screened.times.push_back(time);
+  }
+  std::vector<std::string> names;
+  for (auto const& one : finalists(screened, keep)) names.push_back(one.name);
+  return names;
+}
+
+TEST(Finalists, AreTheFastestAndTwoOfEachSource) {
+  EXPECT_THAT(final_names({{"lt 1", Source::cublaslt, 9},
+                           {"lt 2", Source::cublaslt, 8},
+                           {"lt 3", Source::cublaslt, 7},
+                           {"a", Source::gemm_sm90, 1},
+                           {"b", Source::gemm_sm90, 2},
+                           {"c", Source::gemm_sm90, 3},
+                           {"one launch", Source::skinny, 20}},
+                          1),
+              ElementsAre("lt 2", "lt 3", "a", "b", "one launch"));
+}
+
+TEST(Finalists, AreNotOneKindInManyOrders) {
+  // The third order of a kind stays out although it is faster than the other kind; so does what came twice.
+  EXPECT_THAT(final_names({{"x band 1 blocks 0 > y band 8 blocks 132; pdl", Source::gemm_sm90, 1},
+                           {"x band 4 blocks 0 > y band 8 blocks 132; pdl", Source::gemm_sm90, 2},
+                           {"x band 4 blocks 0 > y band 8 blocks 132; pdl", Source::gemm_sm90, 2.5},
+                           {"x band 8 blocks 0 > y band 8 blocks 132; pdl", Source::gemm_sm90, 3},
+                           {"x band 1 blocks 0 > y band 8 blocks 132; row", Source::gemm_sm90, 4},
+                           {"x band 1 blocks 0 > z band 8 blocks 132; pdl", Source::gemm_sm90, 5}},
+                          4),
+              ElementsAre("x band 1 blocks 0 > y band 8 blocks 132; pdl",
+                          "x band 4 blocks 0 > y band 8 blocks 132; pdl",
+                          "x band 1 blocks 0 > y band 8 blocks 132; row",
+                          "x band 1 blocks 0 > z band 8 blocks 132; pdl"));
+}
+
+TEST(Level, TakesOutWhatARoundDidToAll) {
+  // The second of three rounds was ten per cent slower for all, and the third sample of the last is its own.
+  Timed a{{}, {100, 110, 100}}, b{{}, {200, 220, 200}}, c{{}, {50, 55, 60}};
+  level({&a, &b, &c}, &Timed::hot);
+  EXPECT_THAT(a.hot, Pointwise(DoubleNear(1e-9), {100.0, 100.0, 100.0}));
+  EXPECT_THAT(b.hot, Pointwise(DoubleNear(1e-9), {200.0, 200.0, 200.0}));
+  EXPECT_NEAR(c.hot[2] / c.hot[1], 60.0 / 50, 1e-9);
+  level({}, &Timed::hot);
+}
+
+TEST(Quantile, IsASample) {
+  EXPECT_EQ(quantile({3, 1, 2}, 0.5), 2);
+  EXPECT_EQ(quantile({3, 1, 2}, 1), 3);
+  EXPECT_TRUE(std::isinf(quantile({}, 0.5)));
+}
+
+}  // namespace
+}  // namespace tessera::mlp
