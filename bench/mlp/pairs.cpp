@@ -15,6 +15,7 @@
 #include "bench/mlp/timing.hpp"
 #include "kernels/gemm_sm90/candidates.hpp"
 #include "kernels/gemm_sm90/device_data.hpp"
+#include "kernels/mlp/gated.hpp"
 
 namespace {
 
@@ -141,7 +142,7 @@ std::vector<Part> library_parts(Arena& arena, bool first) {
                         if (!first) return gemm->run(i, s.h, s.w2, s.y, on);
                         cudaError_t const error = gemm->run(i, s.x, s.w1, gated ? arena.wide[set] : s.h, on);
                         if (error != cudaSuccess || !gated) return error;
-                        return gate(s.type, arena.wide[set], s.h, 1LL * s.tokens * s.hidden, on);
+                        return mlp::swiglu(arena.wide[set], s.h, s.tokens, s.hidden, s.type, on);
                       },
                       true});
   return result;

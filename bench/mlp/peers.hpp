@@ -16,9 +16,6 @@ std::vector<gemm_sm90::Kernel> const& stock_kernels();
 /// CUTLASS's Stream-K. A size must have run once before it can be captured: its workspace is allocated then.
 gemm_sm90::Kernel stock_stream_k();
 
-/// to[i] = silu(sums[2i]) * sums[2i + 1] for `count` i (a multiple of 8), in 16-byte words, with PDL.
-cudaError_t gate(mlp::ElementType type, void const* sums, void* to, long long count, cudaStream_t stream);
-
 /// One GEMM in cuBLASLt with all the algorithms that its heuristics offer, the GeLU fused.
 class CublasGemm {
  public:

@@ -12,6 +12,7 @@
 #include "bench/mlp/peers.hpp"
 #include "bench/mlp/timing.hpp"
 #include "kernels/gemm_sm90/device_data.hpp"
+#include "kernels/mlp/gated.hpp"
 
 namespace {
 
@@ -142,7 +143,7 @@ void measure(Gemm const& gemm, int tokens, std::vector<Kernel const*> const& ker
            void* const d = gated ? memory.wide : memory.d[set];
            cudaError_t const error = cublas.run(i, memory.a[set], memory.b[set], d, on);
            if (error != cudaSuccess || !gated) return error;
-           return gate(mlp::ElementType::bf16, d, memory.d[set], 1LL * tokens * gemm.columns / 2, on);
+           return mlp::swiglu(d, memory.d[set], tokens, gemm.columns / 2, mlp::ElementType::bf16, on);
          }});
   }
   std::sort(all.begin(), all.end(), [](auto const& a, auto const& b) { return a.first < b.first; });

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/mlp/timing.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <limits>
-#include <thread>
 
 namespace tessera::bench {
 
@@ -16,77 +12,43 @@ void check(cudaError_t error, char const* what) {
   std::exit(1);
 }
 
-double median(std::vector<double> samples) {
-  if (samples.empty()) return std::numeric_limits<double>::infinity();
-  auto const middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
+double median(std::vector<double> samples) { return mlp::quantile(std::move(samples), 0.5); }
+
+bool Timer::capture(Variant& variant) {
+  mlp::Timed timed{variant.work};
+  bool const right = timer_.capture(timed);
+  check(timer_.error(), "capturing");
+  variant.graph = timed.graph;
+  return right;
 }
 
-Timer::Timer(cudaStream_t stream, int sets, int per_graph)
-    : stream_(stream), sets_(sets), per_graph_(per_graph), events_(512) {
-  for (auto& event : events_) check(cudaEventCreate(&event), "cudaEventCreate");
-}
-
-Timer::~Timer() {
-  for (auto const event : events_) cudaEventDestroy(event);
-}
-
-bool Timer::capture(Variant& variant) const {
-  cudaGraph_t graph = nullptr;
-  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-  bool ok = true;
-  for (int i = 0; i < per_graph_ && ok; ++i) ok = variant.work(stream_, i % sets_) == cudaSuccess;
-  ok = cudaStreamEndCapture(stream_, &graph) == cudaSuccess && ok;
-  if (ok) ok = cudaGraphInstantiate(&variant.graph, graph, 0) == cudaSuccess;
-  if (graph != nullptr) cudaGraphDestroy(graph);
-  if (!ok) {
-    variant.graph = nullptr;
-    cudaGetLastError();
-  }
-  return ok;
-}
-
-void Timer::release(Variant& variant) const {
+void Timer::release(Variant& variant) {
   if (variant.graph != nullptr) cudaGraphExecDestroy(variant.graph);
   variant.graph = nullptr;
 }
 
 void Timer::rounds(std::vector<Variant*> const& variants, int count, double rest) {
-  for (int round = 0; round < count; ++round) {
-    for (std::size_t i = 0; i < variants.size(); ++i) {
-      // Each round begins with another variant, so that none always follows the same one.
-      Variant& variant = *variants[(i + static_cast<std::size_t>(round)) % variants.size()];
-      cudaEvent_t const begin = events_[2 * i];
-      cudaEvent_t const end = events_[2 * i + 1];
-      check(cudaGraphLaunch(variant.graph, stream_), "cudaGraphLaunch");
-      check(cudaEventRecord(begin, stream_), "cudaEventRecord");
-      check(cudaGraphLaunch(variant.graph, stream_), "cudaGraphLaunch");
-      check(cudaEventRecord(end, stream_), "cudaEventRecord");
-      if (rest > 0) {
-        check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-        float milliseconds = 0;
-        check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
-        std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(2 * rest * milliseconds));
-      }
-    }
-    check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-    for (std::size_t i = 0; i < variants.size(); ++i) {
-      float milliseconds = 0;
-      check(cudaEventElapsedTime(&milliseconds, events_[2 * i], events_[2 * i + 1]), "cudaEventElapsedTime");
-      variants[(i + static_cast<std::size_t>(round)) % variants.size()]->samples.push_back(
-          1000.0 * milliseconds / per_graph_);
-    }
+  std::vector<mlp::Timed> timed(variants.size());
+  std::vector<mlp::Timed*> all;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    timed[i].graph = variants[i]->graph;
+    all.push_back(&timed[i]);
+  }
+  if (rest > 0)
+    timer_.cool_rounds(all, count, rest);
+  else
+    timer_.hot_rounds(all, count);
+  check(timer_.error(), "measuring");
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    auto const& taken = rest > 0 ? timed[i].cool : timed[i].hot;
+    variants[i]->samples.insert(variants[i]->samples.end(), taken.begin(), taken.end());
   }
 }
 
 double Timer::quick(Variant& variant, int samples) {
-  if (!capture(variant)) return std::numeric_limits<double>::infinity();
-  rounds({&variant}, samples);
-  release(variant);
-  double const result = median(variant.samples);
-  variant.samples.clear();
-  return result;
+  double const time = timer_.quick(variant.work, samples);
+  check(timer_.error(), "measuring");
+  return time;
 }
 
 }  // namespace tessera::bench

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variants of one piece of work as CUDA graphs over rotating buffers, timed by events.
+// Variants of one piece of work, timed as kernels/mlp times its candidates, for programs that leave at the
+// first CUDA error.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,6 +8,8 @@
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "kernels/mlp/measure/timer.hpp"
 
 namespace tessera::bench {
 
@@ -26,12 +29,11 @@ double median(std::vector<double> samples);
 class Timer {
  public:
   /// `per_graph` pieces of work to a graph, on `sets` sets of buffers in turn.
-  Timer(cudaStream_t stream, int sets, int per_graph);
-  ~Timer();
+  Timer(cudaStream_t stream, int sets, int per_graph) : timer_(stream, sets, per_graph) {}
 
   /// Captures the work; false if it cannot run.
-  bool capture(Variant& variant) const;
-  void release(Variant& variant) const;
+  bool capture(Variant& variant);
+  static void release(Variant& variant);
 
   /// A graph to warm up, then one that is timed, for each variant in turn; so often. Samples are added. Hot:
   /// without a pause. Cool: after each the GPU rests `rest` times as long as it worked.
@@ -41,10 +43,7 @@ class Timer {
   double quick(Variant& variant, int samples);
 
  private:
-  cudaStream_t stream_;
-  int sets_;
-  int per_graph_;
-  std::vector<cudaEvent_t> events_;
+  mlp::Timer timer_;
 };
 
 }  // namespace tessera::bench
