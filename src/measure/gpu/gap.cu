@@ -192,7 +192,9 @@ void in_order(Context const& context, Probe& probe, unsigned blocks) {
     for (int i = 0; i < chain.launches(); ++i)
       launch({blocks, k_threads}, context.stream, stamped, body(i), chain.place(i));
   };
-  char const* const valid = "kernels of 10 us, launched ahead of time";
+  std::string const valid =
+      std::string("kernels of 10 us, launched ahead of time") +
+      (blocks == 1 ? "; one block: by some 40 % longer or shorter with the SM that it is given" : "");
   sample(context, probe, chain,
          {{subject("kernel.gap.stream", "stream order: last block done -> first block of the next kernel",
                    blocks, valid),
@@ -310,6 +312,37 @@ void behind_wait_kernel(Context const& context, Probe& probe, unsigned blocks, b
   sample(context, probe, chain, wanted, [&] { graph.replay(context.stream); });
 }
 
+/// The event that CUDA records once all blocks of a kernel have begun, in place of a wait kernel. CUDA
+/// promises no order by it (a consumer of higher priority may come first), so plans do not rely on it.
+void behind_launch_completion(Context const& context, Probe& probe, unsigned blocks) {
+  Chain chain(20, blocks);
+  Stream second;
+  Edge fork, join, begun;
+  auto const submit = [&] {
+    for (int i = 0; i < chain.launches(); i += 2) {
+      fork.put(context.stream, second.get());
+      Shape shape{blocks, k_threads};
+      shape.launch_completion = begun.get();
+      launch(shape, context.stream, stamped, Plan{40'000, k_absent, false}, chain.place(i, false));
+      begun.wait(second.get());
+      launch({blocks, k_threads}, second.get(), stamped, Plan{10'000, k_absent, false},
+             chain.place(i + 1, false));
+      join.put(second.get(), context.stream);
+    }
+  };
+  sample(
+      context, probe, chain,
+      {{subject("kernel.gap.launch_completion",
+                "two streams, launch-completion event: last block of the producer starts -> first block of "
+                "the consumer starts",
+                blocks, "producer of 40 us; both kernels fit on every SM together; CUDA promises no order"),
+        [](ByLaunch const& s, int k) {
+          return from_to(last(s[k - 1], &Stamps::start), first(s[k], &Stamps::start));
+        },
+        3, 2}},
+      submit);
+}
+
 /// Graphs of three kernels behind each other: what a chain that is launched again and again pays.
 void between_graphs(Context const& context, Probe& probe, unsigned blocks) {
   constexpr int k_nodes = 3, k_graphs = 12;
@@ -421,6 +454,7 @@ void measure_gap(Context const& context, Probe& probe) {
     for (Time const trigger_ns : {Time{5'000}, k_absent})
       for (bool const in_graph : {false, true}) programmatic(context, probe, sms, trigger_ns, in_graph);
   for (bool const in_graph : {false, true}) behind_wait_kernel(context, probe, sms, in_graph);
+  if (context.device.major >= 9) behind_launch_completion(context, probe, sms);
   from_host(context, probe);
   between_blocks(context, probe);
 }

@@ -11,7 +11,6 @@
 #include "measure/gpu/methods/graph.hpp"
 #include "measure/gpu/methods/launch.hpp"
 #include "measure/gpu/methods/repeat.hpp"
-#include "measure/gpu/methods/sm_clock.hpp"
 #include "measure/gpu/methods/stream.hpp"
 #include "tessera/sync/launch.cuh"
 
@@ -39,14 +38,17 @@ struct Check {
   }
 };
 
-__global__ void work(Trigger trigger, bool waits, long long cycles, Check check) {
+/// Works for a time, not for a number of cycles: the clock drifts by some 0.1 %, which at 33 x 40 us is more
+/// than a launch's spread.
+__global__ void work(Trigger trigger, bool waits, unsigned long long ns, Check check) {
   if (trigger == Trigger::first) pdl_trigger();
   if (waits) pdl_wait();
   check.read();
   if (trigger == Trigger::early) pdl_trigger();
-  spin_cycles(cycles / 2);
+  auto const begin = ns > 0 ? global_ns() : 0;
+  if (ns > 0) spin_until_ns(begin + ns / 2);
   if (trigger == Trigger::middle) pdl_trigger();
-  spin_cycles(cycles - cycles / 2);
+  if (ns > 0) spin_until_ns(begin + ns);
   check.write();
   if (trigger == Trigger::late) pdl_trigger();
 }
@@ -80,15 +82,15 @@ class Launcher {
     load(work);
   }
 
-  /// So many kernels of so many cycles, the first in stream order.
-  void operator()(Way const& way, int launches, long long cycles, Check check = {}) const {
+  /// So many kernels of so many ns, the first in stream order.
+  void operator()(Way const& way, int launches, unsigned long long ns, Check check = {}) const {
     Shape shape{blocks_, threads_};
     shape.cooperative = way.cooperative;
     cudaStream_t at = stream_;
     for (int i = 0; i < launches; ++i) {
       shape.programmatic = way.programmatic && i > 0;
       ++check.next;
-      launch(shape, at, work, way.trigger, shape.programmatic, cycles, check);
+      launch(shape, at, work, way.trigger, shape.programmatic, ns, check);
       if (!way.two_streams || i + 1 == launches) continue;
       cudaStream_t const next = at == stream_ ? second_.get() : stream_;
       edge_.put(at, next);
@@ -116,16 +118,17 @@ class Launcher {
 
 constexpr unsigned k_threads = 128;
 
-void by_fusion(Context const& context, Probe& probe, Launcher const& launcher, double ghz) {
+void by_fusion(Context const& context, Probe& probe, Launcher const& launcher) {
   constexpr int k_launches = 33;
   for (auto const& way : k_ways) {
     bool const right = launcher.in_order(way);
     for (double const us : {1., 2., 5., 10., 20., 40.}) {
       if (context.quick && us != 5. && us != 20.) continue;
-      auto const unit = static_cast<long long>(us * 1e3 * ghz);
-      auto const cost =
-          kernel_fusion_of(context.stream, k_launches, 1, context.quick ? 5 : 31,
-                           [&](int launches, int units) { launcher(way, launches, unit * units); });
+      auto const unit = static_cast<unsigned long long>(us * 1e3);
+      auto const cost = kernel_fusion_of(
+          context.stream, k_launches, 1, context.quick ? 5 : 31, [&](int launches, int units) {
+            launcher(way, launches, unit * static_cast<unsigned long long>(units));
+          });
       auto figure = figure_of(
           {std::string("kernel.launch.") + way.name,
            std::string("one more launch: ") + way.what,
@@ -212,8 +215,7 @@ void of_nothing(Context const& context, Probe& probe, Launcher const& launcher) 
 void measure_launch(Context const& context, Probe& probe) {
   Launcher const launcher(context.stream, static_cast<unsigned>(context.device.multiProcessorCount),
                           k_threads);
-  double const ghz = sm_clock_ghz(context);
-  by_fusion(context, probe, launcher, ghz);
+  by_fusion(context, probe, launcher);
   by_nodes(context, probe, launcher);
   of_nothing(context, probe, launcher);
 }

@@ -214,7 +214,6 @@ Outcome write_after_read(bool waits) {
 Outcome part_of_gpus() {
   int count = 0;
   ok(cudaGetDeviceCount(&count));
-  if (count < 2) return {"refused", "not run: there is one GPU only"};
   ok(cudaSetDevice(0));
   DeviceBuffer<unsigned> word(1);
   DeviceBuffer<Report> report(1);
@@ -228,7 +227,7 @@ Outcome part_of_gpus() {
 }  // namespace
 
 std::vector<Pitfall> between_blocks() {
-  return {
+  std::vector<Pitfall> list{
       {"grid.subset", "a grid barrier that one of 132 blocks does not reach", [] { return grid(132, 1); }},
       {"grid.oversubscribed", "a grid barrier of one block more than is resident, launched ordinarily",
        [] { return grid(resident() + 1, 0); }},
@@ -254,10 +253,13 @@ std::vector<Pitfall> between_blocks() {
        "a programmatic launch overwrites, after its wait, what the kernel before reads",
        [] { return write_after_read(true); }},
       {"pdl.write_after_read.no_wait", "the same before its wait", [] { return write_after_read(false); }},
-      {"gpus.subset", "a barrier among GPUs that one of them does not reach", part_of_gpus},
       {"grid.subset.cooperative",
        "grid_group::sync() of cooperative groups that one of 16 blocks does not reach", grid_subset_for_ever,
        false}};
+  int gpus = 0;
+  if (cudaGetDeviceCount(&gpus) == cudaSuccess && gpus > 1)
+    list.push_back({"gpus.subset", "a barrier among GPUs that one of them does not reach", part_of_gpus});
+  return list;
 }
 
 }  // namespace tessera::probe

@@ -13,12 +13,13 @@ struct Shape {
   unsigned cluster = 1;       ///< blocks
   bool programmatic = false;  ///< may start once the kernel before has triggered
   bool cooperative = false;
+  cudaEvent_t launch_completion = nullptr;  ///< recorded when all blocks have begun
 };
 
 template <class... Parameters, class... Arguments>
 cudaError_t try_launch(Shape const& shape, cudaStream_t stream, void (*kernel)(Parameters...),
                        Arguments... arguments) {
-  cudaLaunchAttribute attributes[3];
+  cudaLaunchAttribute attributes[4];
   cudaLaunchConfig_t config{};
   config.gridDim = shape.blocks;
   config.blockDim = shape.threads;
@@ -32,6 +33,11 @@ cudaError_t try_launch(Shape const& shape, cudaStream_t stream, void (*kernel)(P
   if (shape.cooperative) {
     attributes[config.numAttrs].id = cudaLaunchAttributeCooperative;
     attributes[config.numAttrs++].val.cooperative = 1;
+  }
+  if (shape.launch_completion != nullptr) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeLaunchCompletionEvent;
+    attributes[config.numAttrs].val.launchCompletionEvent.event = shape.launch_completion;
+    attributes[config.numAttrs++].val.launchCompletionEvent.flags = 0;
   }
   if (shape.cluster > 1) {
     attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;

@@ -32,8 +32,10 @@ class Edge {
   /// What is put on `to` from now on waits for what is on `from`.
   void put(cudaStream_t from, cudaStream_t to) const {
     ok(cudaEventRecord(event_, from));
-    ok(cudaStreamWaitEvent(to, event_, 0));
+    wait(to);
   }
+  void wait(cudaStream_t stream) const { ok(cudaStreamWaitEvent(stream, event_, 0)); }
+  cudaEvent_t get() const { return event_; }
 
  private:
   cudaEvent_t event_ = nullptr;
