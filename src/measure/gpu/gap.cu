@@ -148,12 +148,14 @@ struct Wanted {
 /// Runs `submit` so many times; one sample is the mean of a run's gaps, so that the timer's steps average
 /// out.
 void sample(Context const& context, Probe& probe, Chain& chain, std::vector<Wanted> const& wanted,
-            std::function<void()> const& submit) {
+            std::function<void(cudaStream_t)> const& submit) {
   std::vector<std::vector<double>> samples(wanted.size());
-  for (int i = -2; i < (context.quick ? 5 : 25); ++i) {
-    chain.clear(context.stream);
-    submit();
-    ok(cudaStreamSynchronize(context.stream));
+  Streams const streams;
+  for (int i = -2; i < (context.quick ? 8 : 32); ++i) {
+    cudaStream_t const stream = streams.of_sample(i);
+    chain.clear(stream);
+    submit(stream);
+    ok(cudaStreamSynchronize(stream));
     if (i < 0) continue;
     auto const stamps = chain.read();
     for (std::size_t w = 0; w < wanted.size(); ++w) {
@@ -188,9 +190,9 @@ Plan body(int launch) { return {launch == 0 ? 400'000ull : 10'000ull, k_absent, 
 
 void in_order(Context const& context, Probe& probe, unsigned blocks) {
   Chain chain(40, blocks);
-  auto const submit = [&] {
+  auto const submit = [&](cudaStream_t stream) {
     for (int i = 0; i < chain.launches(); ++i)
-      launch({blocks, k_threads}, context.stream, stamped, body(i), chain.place(i));
+      launch({blocks, k_threads}, stream, stamped, body(i), chain.place(i));
   };
   std::string const valid =
       std::string("kernels of 10 us, launched ahead of time") +
@@ -200,17 +202,17 @@ void in_order(Context const& context, Probe& probe, unsigned blocks) {
                    blocks, valid),
            end_to_start}},
          submit);
-  Graph const graph(context.stream, submit);
+  Graph const graph(context.stream, [&] { submit(context.stream); });
   sample(context, probe, chain,
          {{subject("kernel.gap.graph", "the same in a captured graph", blocks, valid), end_to_start}},
-         [&] { graph.replay(context.stream); });
+         [&](cudaStream_t stream) { graph.replay(stream); });
   Stream second;
   Edge edge;
-  auto const by_turns = [&] {
+  auto const by_turns = [&](cudaStream_t stream) {
     for (int i = 0; i < chain.launches(); ++i) {
-      auto const here = i % 2 == 0 ? context.stream : second.get();
+      auto const here = i % 2 == 0 ? stream : second.get();
       launch({blocks, k_threads}, here, stamped, body(i), chain.place(i));
-      edge.put(here, i % 2 == 0 ? second.get() : context.stream);
+      edge.put(here, i % 2 == 0 ? second.get() : stream);
     }
   };
   sample(context, probe, chain,
@@ -223,7 +225,7 @@ void in_order(Context const& context, Probe& probe, unsigned blocks) {
 /// Pairs of an ordinary kernel and one that is launched programmatically behind it.
 void programmatic(Context const& context, Probe& probe, unsigned blocks, Time trigger_ns, bool in_graph) {
   Chain chain(40, blocks);
-  auto const submit = [&] {
+  auto const submit = [&](cudaStream_t stream) {
     for (int i = 0; i < chain.launches(); ++i) {
       Shape shape{blocks, k_threads};
       auto plan = body(i);
@@ -232,7 +234,7 @@ void programmatic(Context const& context, Probe& probe, unsigned blocks, Time tr
         plan.waits = true;
       else
         plan.trigger_ns = trigger_ns;
-      launch(shape, context.stream, stamped, plan, chain.place(i));
+      launch(shape, stream, stamped, plan, chain.place(i));
     }
   };
   auto const triggered = trigger_ns == k_absent ? &Stamps::end : &Stamps::triggered;
@@ -274,8 +276,8 @@ void programmatic(Context const& context, Probe& probe, unsigned blocks, Time tr
                       },
                       3, 2});
   if (!in_graph) return sample(context, probe, chain, wanted, submit);
-  Graph const graph(context.stream, submit);
-  sample(context, probe, chain, wanted, [&] { graph.replay(context.stream); });
+  Graph const graph(context.stream, [&] { submit(context.stream); });
+  sample(context, probe, chain, wanted, [&](cudaStream_t stream) { graph.replay(stream); });
 }
 
 /// Producer on one stream; a wait kernel and the consumer on another (cuSync). Launches by threes: the wait
@@ -284,14 +286,14 @@ void behind_wait_kernel(Context const& context, Probe& probe, unsigned blocks, b
   Chain chain(30, blocks);
   Stream second;
   Edge fork, join;
-  auto const submit = [&] {
+  auto const submit = [&](cudaStream_t stream) {
     for (int i = 0; i < chain.launches(); i += 3) {
       auto const producer = chain.place(i, false), consumer = chain.place(i + 2, false);
-      fork.put(context.stream, second.get());
-      launch({blocks, k_threads}, context.stream, stamped, Plan{40'000, k_absent, false}, producer);
+      fork.put(stream, second.get());
+      launch({blocks, k_threads}, stream, stamped, Plan{40'000, k_absent, false}, producer);
       launch({}, second.get(), wait_for_flag, producer.flag, chain.place(i + 1).stamps, producer.wrong);
       launch({blocks, k_threads}, second.get(), stamped, Plan{10'000, k_absent, false}, consumer);
-      join.put(second.get(), context.stream);
+      join.put(second.get(), stream);
     }
   };
   std::string const kind = in_graph ? "_graph" : "";
@@ -308,8 +310,8 @@ void behind_wait_kernel(Context const& context, Probe& probe, unsigned blocks, b
        },
        5, 3}};
   if (!in_graph) return sample(context, probe, chain, wanted, submit);
-  Graph const graph(context.stream, submit);
-  sample(context, probe, chain, wanted, [&] { graph.replay(context.stream); });
+  Graph const graph(context.stream, [&] { submit(context.stream); });
+  sample(context, probe, chain, wanted, [&](cudaStream_t stream) { graph.replay(stream); });
 }
 
 /// The event that CUDA records once all blocks of a kernel have begun, in place of a wait kernel. CUDA
@@ -318,16 +320,16 @@ void behind_launch_completion(Context const& context, Probe& probe, unsigned blo
   Chain chain(20, blocks);
   Stream second;
   Edge fork, join, begun;
-  auto const submit = [&] {
+  auto const submit = [&](cudaStream_t stream) {
     for (int i = 0; i < chain.launches(); i += 2) {
-      fork.put(context.stream, second.get());
+      fork.put(stream, second.get());
       Shape shape{blocks, k_threads};
       shape.launch_completion = begun.get();
-      launch(shape, context.stream, stamped, Plan{40'000, k_absent, false}, chain.place(i, false));
+      launch(shape, stream, stamped, Plan{40'000, k_absent, false}, chain.place(i, false));
       begun.wait(second.get());
       launch({blocks, k_threads}, second.get(), stamped, Plan{10'000, k_absent, false},
              chain.place(i + 1, false));
-      join.put(second.get(), context.stream);
+      join.put(second.get(), stream);
     }
   };
   sample(
@@ -358,8 +360,8 @@ void between_graphs(Context const& context, Probe& probe, unsigned blocks) {
                    "last block of a graph's last kernel done -> first block of the next graph's first kernel",
                    blocks, "graphs of three kernels of 10 us, launched ahead of time"),
            end_to_start, 2 * k_nodes, k_nodes}},
-         [&] {
-           for (auto const& graph : graphs) graph->replay(context.stream);
+         [&](cudaStream_t stream) {
+           for (auto const& graph : graphs) graph->replay(stream);
          });
 }
 

@@ -2,6 +2,8 @@
 // A stream and an event that free themselves.
 #pragma once
 
+#include <array>
+
 #include "check.hpp"
 
 namespace tessera::probe {
@@ -19,6 +21,18 @@ class Stream {
 
  private:
   cudaStream_t stream_ = nullptr;
+};
+
+/// What a launch takes differs by a tenth and more from stream to stream, and from process to process: take
+/// samples on several.
+class Streams {
+ public:
+  cudaStream_t of_sample(int sample) const {
+    return streams_[static_cast<std::size_t>(sample < 0 ? 0 : sample) % streams_.size()].get();
+  }
+
+ private:
+  std::array<Stream, 8> streams_;
 };
 
 /// Without timing: the cheapest edge between two streams.
