@@ -16,6 +16,7 @@
 
 #include "measure/gpu/experiments.hpp"
 #include "measure/gpu/pitfalls.hpp"
+#include "measure/gpu/processes.hpp"
 #include "tessera/measure/probe_json.hpp"
 
 namespace {
@@ -78,7 +79,8 @@ void show(Probe const& probe, std::size_t figures, std::size_t verdicts) {
 }  // namespace
 
 int main(int count, char** words) {
-  // How measure_pitfalls runs what may never end.
+  // How measure_processes and measure_pitfalls run this program again.
+  if (count == 2 && std::string(words[1]) == "--launches") return probe::print_launches();
   if (count == 3 && std::string(words[1]) == "--pitfall") return probe::run_pitfall(words[2]);
   Arguments arguments;
   for (int i = 1; i < count; ++i) {

@@ -21,6 +21,7 @@ std::vector<Experiment> const& experiments() {
       {"launch", "what a launch costs: ordinary, cooperative, programmatic, across streams, in graphs",
        measure_launch},
       {"gap", "what lies between two kernels, by stamps in every block", measure_gap},
+      {"processes", "the same from several processes, which differ", measure_processes},
       {"residency", "how many blocks, clusters and kernels are on the GPU together", measure_residency},
       {"order", "in which order blocks start; a million programmatic launches", measure_early_start},
       {"peer_access", "which GPUs reach each other", measure_peer_access},

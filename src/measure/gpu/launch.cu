@@ -84,22 +84,19 @@ class Launcher {
 
   /// So many kernels of so many ns, the first in stream order.
   void operator()(Way const& way, int launches, unsigned long long ns, Check check = {}) const {
-    on(stream_, way, launches, ns, check);
-  }
-  void on(cudaStream_t stream, Way const& way, int launches, unsigned long long ns, Check check = {}) const {
     Shape shape{blocks_, threads_};
     shape.cooperative = way.cooperative;
-    cudaStream_t at = stream;
+    cudaStream_t at = stream_;
     for (int i = 0; i < launches; ++i) {
       shape.programmatic = way.programmatic && i > 0;
       ++check.next;
       launch(shape, at, work, way.trigger, shape.programmatic, ns, check);
       if (!way.two_streams || i + 1 == launches) continue;
-      cudaStream_t const next = at == stream ? second_.get() : stream;
+      cudaStream_t const next = at == stream_ ? second_.get() : stream_;
       edge_.put(at, next);
       at = next;
     }
-    if (at != stream) edge_.put(at, stream);
+    if (at != stream_) edge_.put(at, stream_);
   }
 
   /// Does every kernel see all that the one before wrote?
@@ -123,15 +120,14 @@ constexpr unsigned k_threads = 128;
 
 void by_fusion(Context const& context, Probe& probe, Launcher const& launcher) {
   constexpr int k_launches = 33;
-  Streams const streams;
   for (auto const& way : k_ways) {
     bool const right = launcher.in_order(way);
     for (double const us : {1., 2., 5., 10., 20., 40.}) {
       if (context.quick && us != 5. && us != 20.) continue;
       auto const unit = static_cast<unsigned long long>(us * 1e3);
       auto const cost = kernel_fusion_of(
-          streams, k_launches, 1, context.quick ? 8 : 32, [&](cudaStream_t stream, int launches, int units) {
-            launcher.on(stream, way, launches, unit * static_cast<unsigned long long>(units));
+          context.stream, k_launches, 1, context.quick ? 8 : 32, [&](int launches, int units) {
+            launcher(way, launches, unit * static_cast<unsigned long long>(units));
           });
       auto figure = figure_of(
           {std::string("kernel.launch.") + way.name,

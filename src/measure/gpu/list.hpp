@@ -15,6 +15,9 @@ void measure_block(Context const& context, Probe& probe);
 void measure_memory(Context const& context, Probe& probe);
 void measure_launch(Context const& context, Probe& probe);
 void measure_gap(Context const& context, Probe& probe);
+/// Takes the figures of measure_launch and measure_gap that differ from process to process in others as well,
+/// and gives them the median and the spread over all. Works in tessera-probe only, as measure_pitfalls.
+void measure_processes(Context const& context, Probe& probe);
 void measure_residency(Context const& context, Probe& probe);
 void measure_early_start(Context const& context, Probe& probe);
 void measure_peer_access(Context const& context, Probe& probe);

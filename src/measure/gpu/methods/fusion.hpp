@@ -6,25 +6,22 @@
 #include <vector>
 
 #include "host_timer.hpp"
-#include "stream.hpp"
 #include "tessera/measure/statistics.hpp"
 
 namespace tessera::probe {
 
-/// `launch(stream, launches, units)` puts that many kernels on the stream, each with so many units of work.
-/// In ns per launch, by the host's clock. Interleaved as in repeat_difference_of, on several streams by
-/// turns.
+/// `launch(launches, units)` puts that many kernels on the stream, each with so many units of work. In ns per
+/// launch, by the host's clock. Interleaved as in repeat_difference_of.
 template <class Launch>
-Cost kernel_fusion_of(Streams const& streams, int i, int j, int samples, Launch launch) {
+Cost kernel_fusion_of(cudaStream_t stream, int i, int j, int samples, Launch launch) {
   std::vector<double> many, few;
+  auto const time = [&](int launches, int units) {
+    return host_ns(stream, [&] {
+      launch(launches, units);
+      launched();
+    });
+  };
   for (int n = -2; n < samples; ++n) {
-    auto const stream = streams.of_sample(n);
-    auto const time = [&](int launches, int units) {
-      return host_ns(stream, [&] {
-        launch(stream, launches, units);
-        launched();
-      });
-    };
     double const a = time(i, j), b = time(j, i);
     if (n < 0) continue;
     many.push_back(a);

@@ -23,8 +23,7 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// What a launch takes differs by a tenth and more from stream to stream, and from process to process: take
-/// samples on several.
+/// Several, to be used by turns.
 class Streams {
  public:
   cudaStream_t of_sample(int sample) const {
