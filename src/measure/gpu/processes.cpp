@@ -17,10 +17,11 @@ namespace tessera::probe {
 namespace {
 
 /// Those in which the stream's own machinery, not a graph's, starts a kernel.
-constexpr char const* k_ids[] = {"kernel.launch",      "kernel.gap.stream",   "kernel.gap.event",
-                                 "kernel.first_block", "kernel.stream_start", "kernel.gap.wait_kernel"};
+constexpr char const* k_ids[] = {"kernel.launch",      "kernel.gap.stream",    "kernel.gap.event",
+                                 "kernel.first_block", "kernel.stream_start",  "kernel.gap.wait_kernel",
+                                 "kernel.gap.pdl",     "kernel.grid_wait_last"};
 
-/// One block on every SM, or whatever it is measured with.
+/// The first one with a block on every SM: with the trigger at the start, where there is a trigger.
 Figure* find(Probe& probe, char const* id, int sms) {
   auto const found = std::find_if(probe.figures.begin(), probe.figures.end(), [&](Figure const& f) {
     auto const blocks = f.at.find("blocks");
