@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each thread's share of the input: vectors of 16 bytes, dealt to all threads of the grid in turn, so that
+// any size is spread evenly over the SMs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tessera::reduction {
+
+/// The input as vectors, with what is before and behind them.
+template <class T>
+struct Cut {
+  static constexpr unsigned per = 16 / sizeof(T);  ///< elements of a vector
+  uint4 const* vectors;
+  std::size_t count;  ///< of vectors
+  T const* first;     ///< elements before the vectors
+  unsigned before;
+  T const* last;  ///< elements behind them
+  unsigned behind;
+
+  __device__ __forceinline__ Cut(T const* x, std::size_t n) {
+    auto const misaligned = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(x) % 16 / sizeof(T));
+    std::size_t const head = misaligned == 0 ? 0 : per - misaligned;
+    before = static_cast<unsigned>(head < n ? head : n);
+    first = x;
+    vectors = reinterpret_cast<uint4 const*>(x + before);
+    count = (n - before) / per;
+    last = x + before + count * per;
+    behind = static_cast<unsigned>(n - before - count * per);
+  }
+
+  /// What is before and behind, one element each for a few threads of block 0; zero for all others.
+  __device__ __forceinline__ T edge() const {
+    if (blockIdx.x != 0) return T(0);
+    unsigned const i = threadIdx.x;
+    if (i < before) return first[i];
+    return i - before < behind ? last[i - before] : T(0);
+  }
+};
+
+/// Not kept in L1: nothing is read twice.
+__device__ __forceinline__ uint4 load_vector(uint4 const* from) {
+  uint4 v;
+  asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from));
+  return v;
+}
+
+/// Sums of the vectors' elements by their place in the vector: as many independent additions.
+template <class T>
+struct Lanes {
+  T value[16 / sizeof(T)] = {};
+
+  __device__ __forceinline__ void add(uint4 const& v) {
+    if constexpr (sizeof(T) == 8) {
+      value[0] += __hiloint2double(static_cast<int>(v.y), static_cast<int>(v.x));
+      value[1] += __hiloint2double(static_cast<int>(v.w), static_cast<int>(v.z));
+    } else if constexpr (T(0.5) != T(0)) {
+      value[0] += __uint_as_float(v.x);
+      value[1] += __uint_as_float(v.y);
+      value[2] += __uint_as_float(v.z);
+      value[3] += __uint_as_float(v.w);
+    } else {
+      value[0] += v.x;
+      value[1] += v.y;
+      value[2] += v.z;
+      value[3] += v.w;
+    }
+  }
+  __device__ __forceinline__ T sum() const {
+    if constexpr (sizeof(T) == 8) return value[0] + value[1];
+    return (value[0] + value[1]) + (value[2] + value[3]);
+  }
+};
+
+/// The sum of the calling thread's share: vectors g, g + G, g + 2G, ... for thread g of G in the grid,
+/// `Unroll` of them in flight.
+template <class T, int Threads, int Unroll>
+__device__ __forceinline__ T share_by_vectors(T const* x, std::size_t n) {
+  Cut<T> const cut(x, n);
+  T const edge = cut.edge();
+  Lanes<T> lanes;
+  std::size_t const step = static_cast<std::size_t>(gridDim.x) * Threads;
+  std::size_t i = blockIdx.x * static_cast<std::size_t>(Threads) + threadIdx.x;
+  for (; i + (Unroll - 1) * step < cut.count; i += Unroll * step) {
+    uint4 v[Unroll];
+#pragma unroll
+    for (int k = 0; k < Unroll; ++k) v[k] = load_vector(cut.vectors + i + k * step);
+#pragma unroll
+    for (int k = 0; k < Unroll; ++k) lanes.add(v[k]);
+  }
+  // What is left, all in flight as well. Zeros add nothing: -0 is no matter, since an empty sum is +0.
+  uint4 v[Unroll];
+#pragma unroll
+  for (int k = 0; k < Unroll - 1; ++k)
+    v[k] = i + k * step < cut.count ? load_vector(cut.vectors + i + k * step) : uint4{};
+#pragma unroll
+  for (int k = 0; k < Unroll - 1; ++k) lanes.add(v[k]);
+  return lanes.sum() + edge;
+}
+
+}  // namespace tessera::reduction

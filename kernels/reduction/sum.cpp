@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sum.hpp"
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "kernels/mlp/refusal.hpp"
+#include "table.hpp"
+
+namespace tessera::reduction {
+namespace {
+
+using mlp::cuda_failed;
+using mlp::refusal;
+
+// Far beyond what a time-sliced GPU makes a block wait, short enough for a person.
+constexpr unsigned long long deadline_ns = 10'000'000'000;
+
+constexpr Element elements[] = {Element::fp32, Element::fp64, Element::int32};
+
+/// Allocations are no stream's work: they are allowed while this thread captures one.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(RelaxedCapture const&) = delete;
+  RelaxedCapture& operator=(RelaxedCapture const&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+/// On a stream of its own: the legacy stream would wait for others, or spoil their capture.
+cudaError_t zero(void* memory, std::size_t bytes) {
+  cudaStream_t stream = nullptr;
+  auto error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  if (error != cudaSuccess) return error;
+  error = cudaMemsetAsync(memory, 0, bytes, stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  auto const destroyed = cudaStreamDestroy(stream);
+  return error != cudaSuccess ? error : destroyed;
+}
+
+/// Lets every kernel use its shared memory, and loads it.
+cudaError_t prepare_all() {
+  for (Element const element : elements)
+    for (Kernel const& kernel : kernels_of(element).first) {
+      auto const error = cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              kernel.shared_bytes);
+      if (error != cudaSuccess) return error;
+    }
+  return cudaSuccess;
+}
+
+tl::unexpected<Diagnostics> bad_argument(std::string message, std::string hint) {
+  return refusal("E0550", std::move(message), std::move(hint));
+}
+
+cudaError_t launch_one(void const* function, unsigned blocks, unsigned threads, std::size_t shared,
+                       cudaStream_t stream, void** arguments, bool programmatic, bool cooperative,
+                       unsigned cluster) {
+  cudaLaunchAttribute attributes[3];
+  unsigned count = 0;
+  if (programmatic) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (cooperative) {
+    attributes[count].id = cudaLaunchAttributeCooperative;
+    attributes[count++].val.cooperative = 1;
+  }
+  if (cluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count++].val.clusterDim = {cluster, 1, 1};
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = {blocks, 1, 1};
+  config.blockDim = {threads, 1, 1};
+  config.dynamicSmemBytes = shared;
+  config.stream = stream;
+  config.attrs = attributes;
+  config.numAttrs = count;
+  return cudaLaunchKernelExC(&config, function, arguments);
+}
+
+}  // namespace
+
+struct Sum::State {
+  Workspace* workspace = nullptr;
+  int device = 0;
+  int sms = 0;
+
+  ~State() {
+    if (workspace != nullptr) cudaFree(workspace);
+  }
+};
+
+Sum::Sum(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Sum::Sum(Sum&&) noexcept = default;
+Sum& Sum::operator=(Sum&&) noexcept = default;
+Sum::~Sum() = default;
+int Sum::sms() const { return state_->sms; }
+
+Expected<Sum> Sum::make() {
+  RelaxedCapture const relaxed;
+  auto state = std::make_unique<State>();
+  if (auto const error = cudaGetDevice(&state->device); error != cudaSuccess)
+    return cuda_failed(error, "cudaGetDevice");
+  if (auto const error = cudaDeviceGetAttribute(&state->sms, cudaDevAttrMultiProcessorCount, state->device);
+      error != cudaSuccess)
+    return cuda_failed(error, "cudaDeviceGetAttribute");
+  if (auto const error = prepare_all(); error != cudaSuccess)
+    return cuda_failed(error, "loading the kernels of kernels/reduction (compiled for sm_90)");
+  if (auto const error = cudaMalloc(&state->workspace, sizeof(Workspace)); error != cudaSuccess)
+    return cuda_failed(error, "cudaMalloc of the words of a sum");
+  if (auto const error = zero(state->workspace, sizeof(Workspace)); error != cudaSuccess)
+    return cuda_failed(error, "zeroing the words of a sum");
+  return Sum(std::move(state));
+}
+
+Expected<void> Sum::launch(Element element, void const* x, std::size_t count, void* out, cudaStream_t stream,
+                           Config const& config, bool programmatic) {
+  std::size_t const size = size_of(element);
+  if (count > 0 && x == nullptr) return bad_argument("x is null", "pass the address of device memory");
+  if (out == nullptr) return bad_argument("out is null", "pass the address of device memory");
+  if (reinterpret_cast<std::uintptr_t>(x) % size != 0 || reinterpret_cast<std::uintptr_t>(out) % size != 0)
+    return bad_argument(std::string(reinterpret_cast<std::uintptr_t>(x) % size != 0 ? "x" : "out") +
+                            " is not a multiple of " + std::to_string(size) + " bytes",
+                        "an element lies at a multiple of its size");
+  if (count > ~std::size_t{0} / size)
+    return bad_argument(std::to_string(count) + " elements are more than there are addresses",
+                        "was a negative count converted?");
+  Kernel const* const kernel = find_kernel(element, config);
+  int resident = config.blocks;
+  if (kernel != nullptr &&
+      (config.variant == Variant::grid_barrier || config.variant == Variant::cooperative)) {
+    int in_sm = 0;
+    if (auto const error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+            &in_sm, kernel->function, config.threads, static_cast<std::size_t>(kernel->shared_bytes));
+        error != cudaSuccess)
+      return cuda_failed(error, "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    resident = in_sm * state_->sms;
+  }
+  if (char const* const why = reduction::refusal(config, resident); why != nullptr || kernel == nullptr)
+    return refusal("E0551", to_string(config) + ": " + (why != nullptr ? why : "no such kernel"),
+                   "leave the configuration to choose()");
+  Arguments arguments{x, count, out, state_->workspace, deadline_ns};
+  void* first[] = {&arguments};
+  auto error = launch_one(kernel->function, static_cast<unsigned>(config.blocks),
+                          static_cast<unsigned>(config.threads),
+                          static_cast<std::size_t>(kernel->shared_bytes), stream, first, programmatic,
+                          config.variant == Variant::cooperative, static_cast<unsigned>(config.cluster));
+  bool const pdl = config.variant == Variant::two_launches_pdl;
+  if (error == cudaSuccess && (pdl || config.variant == Variant::two_launches)) {
+    auto const& both = kernels_of(element);
+    unsigned blocks = static_cast<unsigned>(config.blocks);
+    void* second[] = {&arguments, &blocks};
+    error = launch_one(both.second, 1, static_cast<unsigned>(both.second_threads), 0, stream, second, pdl,
+                       false, 1);
+  }
+  if (error != cudaSuccess) return cuda_failed(error, "the launch of a sum, " + to_string(config) + ",");
+  return {};
+}
+
+Expected<void> Sum::launch(float const* x, std::size_t count, float* out, cudaStream_t stream) {
+  return launch(Element::fp32, x, count, out, stream, choose(Element::fp32, count, state_->sms));
+}
+Expected<void> Sum::launch(double const* x, std::size_t count, double* out, cudaStream_t stream) {
+  return launch(Element::fp64, x, count, out, stream, choose(Element::fp64, count, state_->sms));
+}
+Expected<void> Sum::launch(int const* x, std::size_t count, int* out, cudaStream_t stream) {
+  return launch(Element::int32, x, count, out, stream, choose(Element::int32, count, state_->sms));
+}
+
+Expected<void> Sum::finish(cudaStream_t stream) {
+  if (auto const error = cudaStreamSynchronize(stream); error != cudaSuccess)
+    return cuda_failed(error, "cudaStreamSynchronize after sums");
+  StallRecord record;
+  if (auto const error =
+          cudaMemcpy(&record, &state_->workspace->stall, sizeof record, cudaMemcpyDeviceToHost);
+      error != cudaSuccess)
+    return cuda_failed(error, "reading the stall record of a sum");
+  if (record.state == 0) return {};
+  if (auto const error = zero(state_->workspace, sizeof(Workspace)); error != cudaSuccess)
+    return cuda_failed(error, "zeroing the words of a sum");
+  return refusal(
+      "E0552",
+      "a block waited " + std::to_string(record.waited_ns / 1'000'000) + " ms for the sums of other blocks",
+      "do launches that share this Sum overlap? Use one Sum per stream");
+}
+
+namespace {
+
+/// Streams by their number, which is never used again, unlike their handle.
+Expected<Sum*> sum_of(cudaStream_t stream) {
+  static auto& kept = *new std::map<std::pair<int, unsigned long long>, Sum>;  // outlives the driver
+  static std::mutex mutex;
+  int device = 0;
+  unsigned long long id = 0;
+  if (auto const error = cudaGetDevice(&device); error != cudaSuccess)
+    return cuda_failed(error, "cudaGetDevice");
+  if (auto const error = cudaStreamGetId(stream, &id); error != cudaSuccess)
+    return cuda_failed(error, "cudaStreamGetId");
+  std::lock_guard const lock(mutex);
+  auto const found = kept.find({device, id});
+  if (found != kept.end()) return &found->second;
+  auto made = Sum::make();
+  if (!made) return tl::make_unexpected(made.error());
+  return &kept.emplace(std::pair{device, id}, std::move(*made)).first->second;
+}
+
+template <class T>
+Expected<void> sum_in(T const* x, std::size_t count, T* out, cudaStream_t stream) {
+  auto const one = sum_of(stream);
+  if (!one) return tl::make_unexpected(one.error());
+  return (*one)->launch(x, count, out, stream);
+}
+
+}  // namespace
+
+Expected<void> sum(float const* x, std::size_t count, float* out, cudaStream_t stream) {
+  return sum_in(x, count, out, stream);
+}
+Expected<void> sum(double const* x, std::size_t count, double* out, cudaStream_t stream) {
+  return sum_in(x, count, out, stream);
+}
+Expected<void> sum(int const* x, std::size_t count, int* out, cudaStream_t stream) {
+  return sum_in(x, count, out, stream);
+}
+
+}  // namespace tessera::reduction

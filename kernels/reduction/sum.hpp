@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of arrays in device memory, of any size, in one launch. docs/reduction.md shows how to use it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+#include <tessera/diagnostic.hpp>
+
+#include "config.hpp"
+
+namespace tessera::reduction {
+
+/// Owns the words that launches leave to each other (200 KiB). Launches of one Sum share them: they must be
+/// in one stream, or ordered by events; use one Sum per stream otherwise. Belongs to the device that was
+/// current in make().
+class Sum {
+ public:
+  /// Loads the kernels' code and allocates; also while a stream is being captured. E0511.
+  static Expected<Sum> make();
+
+  Sum(Sum&&) noexcept;
+  Sum& operator=(Sum&&) noexcept;
+  ~Sum();  ///< the launches must be complete
+
+  /// *out = x[0] + ... + x[count - 1] (int32: modulo 2^32; 0 for count 0). Both in device memory, aligned to
+  /// their element. Does not wait; may be captured in a graph, which can then be replayed without resets.
+  ///
+  /// The same bits in every call with the same elements, count, alignment of x to 16 bytes and GPU: the
+  /// additions' order is fixed. E0550 for arguments that are out of range or not aligned, E0511.
+  Expected<void> launch(float const* x, std::size_t count, float* out, cudaStream_t stream);
+  Expected<void> launch(double const* x, std::size_t count, double* out, cudaStream_t stream);
+  Expected<void> launch(int const* x, std::size_t count, int* out, cudaStream_t stream);
+
+  /// For measurements: with this configuration instead of choose()'s. E0551 where it cannot run.
+  ///
+  /// `programmatic`: starts while the kernel before still runs, if that triggered, and waits for it before it
+  /// touches x, out or its own words.
+  Expected<void> launch(Element element, void const* x, std::size_t count, void* out, cudaStream_t stream,
+                        Config const& config, bool programmatic = false);
+
+  /// Waits for the stream. E0552 if a block waited for another for longer than ten seconds since the last
+  /// call, so that some result is not a number; the words are zeroed then. E0511.
+  Expected<void> finish(cudaStream_t stream);
+
+  int sms() const;
+
+ private:
+  struct State;
+  explicit Sum(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// The same in one call: the Sum is made when a device and stream come for the first time, and kept to the
+/// end of the process. A captured graph counts as work of the stream that it was captured in: do not replay
+/// it while other sums of that stream run.
+Expected<void> sum(float const* x, std::size_t count, float* out, cudaStream_t stream);
+Expected<void> sum(double const* x, std::size_t count, double* out, cudaStream_t stream);
+Expected<void> sum(int const* x, std::size_t count, int* out, cudaStream_t stream);
+
+}  // namespace tessera::reduction
