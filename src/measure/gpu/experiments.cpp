@@ -35,6 +35,8 @@ std::vector<Experiment> const& experiments() {
       // Last: some of it ends only because its process is killed.
       {"pitfalls", "what happens when the rules are broken, each case in a process of its own",
        measure_pitfalls},
+      {"reduce", "sums by a warp, a block and the GPU", measure_reduce},
+      {"switch", "from which size on more threads pay", measure_switch},
   };
   return all;
 }
