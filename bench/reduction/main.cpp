@@ -192,7 +192,7 @@ class Bench {
 
   std::vector<Value> sweep() {
     for (bool const cold : {true, false})
-      for (std::size_t bytes = KiB; bytes <= (cold ? GiB : 32 * MiB); bytes *= 2) {
+      for (std::size_t bytes = KiB; bytes <= (cold ? 4 * GiB : 32 * MiB); bytes *= 2) {
         std::vector<Way> ways = {cub(bytes, cold)};
         auto const try_one = [&](Config const& config) {
           ways.push_back(ours(to_string(config), bytes, cold, config, false));
@@ -219,6 +219,15 @@ class Bench {
             config.blocks = b;
             try_one(config);
           }
+          for (int const c : {2, 4, 8})
+            for (int const b : {c, 2 * c, 64, 128, 2 * sum_.sms() / 8 * 8})
+              if (b <= full && b >= c && bytes <= 16 * MiB && !bulk && (b <= 2 * c || c == 8)) {
+                Config clusters = config;
+                clusters.variant = Variant::clusters;
+                clusters.blocks = b;
+                clusters.cluster = c;
+                try_one(clusters);
+              }
         }
         auto turns = turns_for(bytes, cold);
         turns.rounds = 5;
@@ -231,7 +240,7 @@ class Bench {
         std::printf("%8s %s CUB %.2f of %zu;", shown(bytes).c_str(), cold ? "cold" : "warm", times[0].median,
                     ways.size());
         for (std::size_t i = 0; i < order.size(); ++i) {
-          if (i < 7) std::printf(" %.2f %s;", times[order[i]].median, ways[order[i]].name.c_str());
+          if (i < 9) std::printf(" %.2f %s;", times[order[i]].median, ways[order[i]].name.c_str());
           add(std::to_string(bytes) + (cold ? ".cold." : ".warm.") + ways[order[i]].name,
               times[order[i]].median, "us");
         }

@@ -56,8 +56,7 @@ Config with_variant(Config config, Variant variant, int sms) {
   } else if (variant == Variant::cooperative) {
     config.blocks = std::min(config.blocks, together);
   } else if (variant == Variant::clusters) {
-    config.cluster = config.blocks >= sms ? 4 : 1;
-    config.blocks = config.blocks / config.cluster * config.cluster;
+    config.cluster = config.blocks % 8 == 0 ? 8 : config.blocks % 4 == 0 ? 4 : 1;
   }
   return config;
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "block_sum.cuh"
+#include "bulk.cuh"
 #include "workspace.cuh"
 
 namespace tessera::reduction {
@@ -50,7 +51,57 @@ struct Scratch {
   T warps_again[Threads / 32];
   unsigned long long base;
   int last;
+  unsigned long long arrived;       ///< clusters: the first block's barrier, for the sums of the others
+  unsigned long long of_others[8];  ///< clusters: an element each
 };
+
+/// clusters: readies the first block's barrier. What the others need is that it is ready; they wait for that
+/// when their loads are done.
+template <int Threads, class T>
+__device__ __forceinline__ void open_cluster(Scratch<Threads, T>& scratch) {
+  auto const cluster = cooperative_groups::this_cluster();
+  if (cluster.num_blocks() == 1) return;
+  if (cluster.block_rank() == 0 && threadIdx.x == 0) {
+    unsigned const barrier = detail::shared_address(&scratch.arrived);
+    detail::barrier_init(barrier, 1);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+                 "r"(8 * (cluster.num_blocks() - 1))
+                 : "memory");
+  }
+  cluster.barrier_arrive();
+}
+
+/// The cluster's sum, in thread 0 of its first block. The others send theirs to it, each with its arrival,
+/// and may leave.
+template <int Threads, class T>
+__device__ __forceinline__ T cluster_sum(T sum, Scratch<Threads, T>& scratch) {
+  auto const cluster = cooperative_groups::this_cluster();
+  unsigned const size = cluster.num_blocks(), rank = cluster.block_rank();
+  if (size == 1) return sum;
+  cluster.barrier_wait();
+  if (threadIdx.x >= 32) return sum;
+  if (rank != 0) {
+    if (threadIdx.x == 0) {
+      unsigned to, barrier;
+      asm("mapa.shared::cluster.u32 %0, %1, 0;"
+          : "=r"(to)
+          : "r"(detail::shared_address(scratch.of_others + rank)));
+      asm("mapa.shared::cluster.u32 %0, %1, 0;"
+          : "=r"(barrier)
+          : "r"(detail::shared_address(&scratch.arrived)));
+      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(to),
+                   "l"(bits_of(sum)), "r"(barrier)
+                   : "memory");
+    }
+    return sum;
+  }
+  detail::barrier_wait(detail::shared_address(&scratch.arrived), 0);
+  if (threadIdx.x == 0) {
+    for (unsigned i = 1; i < size; ++i) sum += value_of<T>(scratch.of_others[i]);
+  }
+  return sum;
+}
 
 /// Adds up what is in sums[0 ... count - 1]: thread t takes t, t + Threads, ...
 template <int Threads, class T>
@@ -75,7 +126,6 @@ __device__ __forceinline__ void by_token(Arguments const& a, T sum, unsigned par
                                          bool collect, unsigned long long base,
                                          Scratch<Threads, T>& scratch) {
   Workspace& w = *a.workspace;
-  // The launch's number in 64 bits: its lower half is the token, its upper half part of the payload.
   if (threadIdx.x == 0) {
     unsigned long long const bits = bits_of(sum);
     put(w.tokens + party,
@@ -92,9 +142,12 @@ __device__ __forceinline__ void by_token(Arguments const& a, T sum, unsigned par
   bool ok = true;
   for (unsigned i = threadIdx.x; i < parties && ok; i += Threads) {
     Packet<3> item[1];
-    // A sum from 2^32 launches ago has the token, but not the upper half.
+    // A sum from 2^32 launches ago has the token, but not the upper half. Every word is looked at: ptxas 13.0
+    // makes two loads of a 128-bit one if a word in its middle is not used, and then the token can be newer
+    // than the sum.
     do ok = take(w.tokens + i, 1, static_cast<unsigned>(base), item, watch, {0, party, 0});
-    while (ok && item[0].payload[2] != static_cast<unsigned>(base >> 32));
+    while (ok && (item[0].payload[2] != static_cast<unsigned>(base >> 32) ||
+                  (sizeof(T) == 4 && item[0].payload[1] != 0)));
     mine += value_of<T>(item[0].payload[0] | static_cast<unsigned long long>(item[0].payload[1]) << 32);
   }
   ok = __syncthreads_and(ok) != 0;
@@ -116,16 +169,13 @@ __device__ __forceinline__ void combine(Arguments const& a, T sum, unsigned long
     by_token<Threads>(a, sum, blockIdx.x, gridDim.x, is_collector(), base, scratch);
   } else if constexpr (V == Variant::clusters) {
     auto const cluster = cooperative_groups::this_cluster();
-    __shared__ T of_cluster[16];
-    unsigned const size = cluster.num_blocks(), rank = cluster.block_rank();
-    if (threadIdx.x == 0) *cluster.map_shared_rank(of_cluster + rank, 0) = sum;
-    cluster.barrier_arrive();
-    if (rank != 0) return cluster.barrier_wait();
-    cluster.barrier_wait();
-    if (threadIdx.x == 0)
-      for (unsigned i = 1; i < size; ++i) sum += of_cluster[i];
-    unsigned const clusters = gridDim.x / size, mine = blockIdx.x / size;
-    by_token<Threads>(a, sum, mine, clusters, mine == clusters - 1, base, scratch);
+    sum = cluster_sum(sum, scratch);
+    if (cluster.block_rank() != 0) return;
+    unsigned const size = cluster.num_blocks(), clusters = gridDim.x / size, mine = blockIdx.x / size;
+    if (clusters > 1)
+      by_token<Threads>(a, sum, mine, clusters, mine == clusters - 1, base, scratch);
+    else if (threadIdx.x == 0)
+      *out = sum;
   } else if constexpr (V == Variant::last_block) {
     if (threadIdx.x == 0) {
       w.sums[blockIdx.x] = bits_of(sum);

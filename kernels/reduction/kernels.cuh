@@ -14,15 +14,20 @@ namespace tessera::reduction {
 template <Loads L, int Threads>
 constexpr int k_blocks_per_sm = L == Loads::bulk || Threads < 128 ? 1 : 1024 / Threads;
 
-/// Launched programmatically or not. The next kernel of the stream may start as soon as there is room: its
-/// griddepcontrol.wait keeps it from x, out and the workspace.
+/// The next kernel of the stream may start as soon as there is room, if it is launched programmatically: its
+/// griddepcontrol.wait keeps it from x, out and the workspace. Meanwhile it fetches into the L2 what it will
+/// read first.
 template <class T, Variant V, Loads L, int Threads, int Unroll>
 __global__ __launch_bounds__(Threads, k_blocks_per_sm<L, Threads>) void sum_kernel(Arguments const a) {
   __shared__ Scratch<Threads, T> scratch;
-  pdl_wait();
-  pdl_trigger();
-  unsigned long long const base = base_of<V>(*a.workspace);
   T const* const x = static_cast<T const*>(a.x);
+  pdl_trigger();
+  if (a.programmatic) {
+    if constexpr (L == Loads::vector) prefetch_share<T, Threads, Unroll>(x, a.count);
+    pdl_wait();
+  }
+  if constexpr (V == Variant::clusters) open_cluster(scratch);
+  unsigned long long const base = base_of<V>(*a.workspace);
   T share;
   if constexpr (L == Loads::bulk)
     share = share_by_bulk<T, Threads, Unroll>(x, a.count);

@@ -75,29 +75,59 @@ struct Lanes {
   }
 };
 
-/// The sum of the calling thread's share: vectors g, g + G, g + 2G, ... for thread g of G in the grid,
-/// `Unroll` of them in flight.
+/// Where the calling thread's vectors are: g, g + G, g + 2G, ... for thread g of G in the grid.
+template <int Threads>
+struct Turn {
+  std::size_t const step = static_cast<std::size_t>(gridDim.x) * Threads;
+  std::size_t const first = blockIdx.x * static_cast<std::size_t>(Threads) + threadIdx.x;
+};
+
+/// Brings the first `Unroll` vectors of every thread into the L2. Reads nothing, so it may be called while
+/// the kernel before still writes them.
+template <class T, int Threads, int Unroll>
+__device__ __forceinline__ void prefetch_share(T const* x, std::size_t n) {
+  constexpr unsigned line = 128 / 16;  // vectors of a line
+  if (threadIdx.x % line != 0) return;
+  Cut<T> const cut(x, n);
+  Turn<Threads> const turn;
+#pragma unroll
+  for (int k = 0; k < Unroll; ++k) {
+    std::size_t const i = turn.first + k * turn.step;
+    if (i < cut.count) asm volatile("prefetch.global.L2 [%0];" ::"l"(cut.vectors + i));
+  }
+}
+
+/// The sum of the calling thread's share, `Unroll` vectors in flight. What fits into the first batch goes
+/// without a loop: small sums are all latency.
 template <class T, int Threads, int Unroll>
 __device__ __forceinline__ T share_by_vectors(T const* x, std::size_t n) {
   Cut<T> const cut(x, n);
   T const edge = cut.edge();
   Lanes<T> lanes;
-  std::size_t const step = static_cast<std::size_t>(gridDim.x) * Threads;
-  std::size_t i = blockIdx.x * static_cast<std::size_t>(Threads) + threadIdx.x;
-  for (; i + (Unroll - 1) * step < cut.count; i += Unroll * step) {
+  Turn<Threads> const turn;
+  std::size_t const step = turn.step;
+  std::size_t i = turn.first;
+  // Zeros add nothing: -0 is no matter, since an empty sum is +0.
+  auto const batch = [&] {
     uint4 v[Unroll];
 #pragma unroll
-    for (int k = 0; k < Unroll; ++k) v[k] = load_vector(cut.vectors + i + k * step);
+    for (int k = 0; k < Unroll; ++k)
+      v[k] = i + k * step < cut.count ? load_vector(cut.vectors + i + k * step) : uint4{};
 #pragma unroll
     for (int k = 0; k < Unroll; ++k) lanes.add(v[k]);
+    i += Unroll * step;
+  };
+  batch();
+  if (i < cut.count) {
+    for (; i + (Unroll - 1) * step < cut.count; i += Unroll * step) {
+      uint4 v[Unroll];
+#pragma unroll
+      for (int k = 0; k < Unroll; ++k) v[k] = load_vector(cut.vectors + i + k * step);
+#pragma unroll
+      for (int k = 0; k < Unroll; ++k) lanes.add(v[k]);
+    }
+    batch();
   }
-  // What is left, all in flight as well. Zeros add nothing: -0 is no matter, since an empty sum is +0.
-  uint4 v[Unroll];
-#pragma unroll
-  for (int k = 0; k < Unroll - 1; ++k)
-    v[k] = i + k * step < cut.count ? load_vector(cut.vectors + i + k * step) : uint4{};
-#pragma unroll
-  for (int k = 0; k < Unroll - 1; ++k) lanes.add(v[k]);
   return lanes.sum() + edge;
 }
 

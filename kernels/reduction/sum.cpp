@@ -148,7 +148,7 @@ Expected<void> Sum::launch(Element element, void const* x, std::size_t count, vo
   if (char const* const why = reduction::refusal(config, resident); why != nullptr || kernel == nullptr)
     return refusal("E0551", to_string(config) + ": " + (why != nullptr ? why : "no such kernel"),
                    "leave the configuration to choose()");
-  Arguments arguments{x, count, out, state_->workspace, deadline_ns};
+  Arguments arguments{x, count, out, state_->workspace, deadline_ns, programmatic};
   void* first[] = {&arguments};
   auto error = launch_one(kernel->function, static_cast<unsigned>(config.blocks),
                           static_cast<unsigned>(config.threads),
@@ -195,22 +195,19 @@ Expected<void> Sum::finish(cudaStream_t stream) {
 
 namespace {
 
-/// Streams by their number, which is never used again, unlike their handle.
+/// By the stream's handle: its number cannot be asked for while it is captured.
 Expected<Sum*> sum_of(cudaStream_t stream) {
-  static auto& kept = *new std::map<std::pair<int, unsigned long long>, Sum>;  // outlives the driver
+  static auto& kept = *new std::map<std::pair<int, cudaStream_t>, Sum>;  // outlives the driver
   static std::mutex mutex;
   int device = 0;
-  unsigned long long id = 0;
   if (auto const error = cudaGetDevice(&device); error != cudaSuccess)
     return cuda_failed(error, "cudaGetDevice");
-  if (auto const error = cudaStreamGetId(stream, &id); error != cudaSuccess)
-    return cuda_failed(error, "cudaStreamGetId");
   std::lock_guard const lock(mutex);
-  auto const found = kept.find({device, id});
+  auto const found = kept.find({device, stream});
   if (found != kept.end()) return &found->second;
   auto made = Sum::make();
   if (!made) return tl::make_unexpected(made.error());
-  return &kept.emplace(std::pair{device, id}, std::move(*made)).first->second;
+  return &kept.emplace(std::pair{device, stream}, std::move(*made)).first->second;
 }
 
 template <class T>

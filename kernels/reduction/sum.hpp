@@ -35,8 +35,8 @@ class Sum {
 
   /// For measurements: with this configuration instead of choose()'s. E0551 where it cannot run.
   ///
-  /// `programmatic`: starts while the kernel before still runs, if that triggered, and waits for it before it
-  /// touches x, out or its own words.
+  /// `programmatic`: starts while the kernel before still runs, if that triggered, fetches its first elements
+  /// into the L2, and waits before it reads x or touches out.
   Expected<void> launch(Element element, void const* x, std::size_t count, void* out, cudaStream_t stream,
                         Config const& config, bool programmatic = false);
 

@@ -20,6 +20,8 @@ struct Workspace {
   alignas(128) unsigned long long finished;
   alignas(128) unsigned long long finished_before;
   alignas(128) StallRecord stall;
+  /// Payload: the sum's 64 bits (of an element of 4 bytes, the upper ones are zero), and the upper half of
+  /// the launch's number, whose lower half is the token.
   alignas(128) Packet<3> tokens[most_blocks];
   alignas(128) unsigned long long sums[most_blocks];  ///< an element each, in the lower bytes
   /// grid_barrier: a row for 128, 256, 512 and 1024 threads, each always of the same number of blocks.
@@ -32,6 +34,7 @@ struct Arguments {
   void* out = nullptr;
   Workspace* workspace = nullptr;
   unsigned long long deadline_ns = 0;
+  bool programmatic = false;  ///< the kernel before may still run
 };
 
 /// A compiled kernel.

@@ -40,8 +40,8 @@ struct Replays {
   explicit Replays(unsigned seed) {
     ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     x.upload(random_array<float>(most, seed));
-    ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
   }
+  void begin() { ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal)); }
   void end() {
     compare<<<1, 64, 0, stream>>>(reinterpret_cast<unsigned*>(out.get()), first.get(), wrong.get(), results);
     ok(cudaGetLastError());
@@ -70,6 +70,7 @@ void expect_right(Replays& replays, unsigned seed) {
 // What sum() makes for a new stream, it makes while that stream is captured.
 TEST(Replay, AHundredThousandSumsHaveTheSameBits) {
   Replays replays(11);
+  replays.begin();
   for (std::size_t const size : sizes) {
     auto const done = sum(replays.x.get(), size, replays.out.get() + replays.results++, replays.stream);
     ASSERT_TRUE(done) << done.error().front().message;
@@ -85,6 +86,7 @@ TEST(Replay, EveryVariantProgrammaticToo) {
   auto made = Sum::make();
   ASSERT_TRUE(made);
   Replays replays(12);
+  replays.begin();
   Variant const others[] = {Variant::data_token, Variant::last_block,  Variant::grid_barrier,
                             Variant::clusters,   Variant::cooperative, Variant::two_launches_pdl};
   int which = 0;
@@ -108,6 +110,7 @@ TEST(Replay, EveryVariantProgrammaticToo) {
 TEST(Replay, TwoStreamsAtOnce) {
   Replays a(13), b(14);
   for (auto* one : {&a, &b}) {
+    one->begin();
     for (std::size_t const size : sizes)
       ASSERT_TRUE(sum(one->x.get(), size, one->out.get() + one->results++, one->stream));
     one->end();

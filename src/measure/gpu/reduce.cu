@@ -138,7 +138,8 @@ void measure_device(Context const& context, Probe& probe) {
     for (auto const& one : ways) {
       load(one.kernel);
       auto const submit = [&](int i) {
-        red::Arguments const arguments{part(i), bytes / 4, out.get() + i, workspace.get(), 1'000'000'000};
+        red::Arguments const arguments{part(i),         bytes / 4,     out.get() + i,
+                                       workspace.get(), 1'000'000'000, one.first.programmatic};
         launch(one.first, context.stream, one.kernel, arguments);
         Shape second;
         second.threads = red::k_second_threads;

@@ -143,8 +143,8 @@ std::vector<double> launch_curve(Context const& context, DeviceBuffer<float> con
   EventTimer timer;
   std::vector<double> times;
   for (double const bytes : sizes) {
-    red::Arguments const arguments{x.get(), static_cast<std::size_t>(bytes / 4), out, workspace,
-                                   1'000'000'000};
+    red::Arguments const arguments{
+        x.get(), static_cast<std::size_t>(bytes / 4), out, workspace, 1'000'000'000, false};
     Shape shape;
     shape.blocks = blocks;
     shape.threads = 1024;

@@ -58,12 +58,16 @@ OnChipCost on_chip_cycles(Context const& context, DeviceBuffer<double> const& da
   double expected = 0;
   for (int i = 0; i < elements; ++i) expected += host[static_cast<std::size_t>(i)];
   DeviceBuffer<OnChipResult> result(1);
+  launched();
   OnChipCost cost;
   cost.right = true;
   cost.cycles = repeat_difference_of(few, many, samples, [&](int repeats) {
     result.fill(context.stream, 0);
     on_chip_kernel<Sum><<<1, threads, shared, context.stream>>>(data.get(), elements, repeats, result.get());
-    launched();
+    auto const started = cudaGetLastError();
+    if (started != cudaSuccess)
+      throw std::runtime_error("on-chip sum of " + std::to_string(elements) + " by " +
+                               std::to_string(threads) + ": " + cudaGetErrorString(started));
     auto const got = result.download().front();
     cost.right = cost.right && got.total == expected;
     return static_cast<double>(got.cycles);

@@ -24,18 +24,23 @@ __device__ inline double sum_in_warp(double value) {
   return value;
 }
 
-/// A warp, or a block with one barrier; all threads have the sum. Two sets of partial sums by turns: nobody
-/// writes what a slow warp still reads.
+/// A warp, or a block: its first warp puts the warps' sums together, and a second barrier lets all threads
+/// know, which only a next sum that waits for this one needs.
 template <int Threads>
 struct SharedOut {
   __device__ double operator()(double const* box, int elements, int zero, int repeat) {
     double const mine = sum_in_warp(OwnShares<Threads>()(box, elements, zero, repeat));
     if constexpr (Threads == 32) return mine;
-    __shared__ double partial[2][32];
+    __shared__ double partial[32], total;
     int const lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-    if (lane == 0) partial[repeat % 2][warp] = mine;
+    if (lane == 0) partial[warp] = mine;
     __syncthreads();
-    return sum_in_warp(lane < Threads / 32 ? partial[repeat % 2][lane] : 0.0);
+    if (warp == 0) {
+      double const all = sum_in_warp(lane < Threads / 32 ? partial[lane] : 0.0);
+      if (lane == 0) total = all;
+    }
+    __syncthreads();
+    return total;
   }
 };
 
@@ -92,7 +97,7 @@ struct SerialSum {
   __device__ double operator()(double const* box, int elements, int zero, int) {
     double sum = 0;
     if (threadIdx.x == 0)
-#pragma unroll 8
+#pragma unroll 32
       for (int i = zero; i < elements; ++i) sum += box[i];
     return sum;
   }
