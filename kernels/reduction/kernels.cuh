@@ -14,16 +14,20 @@ namespace tessera::reduction {
 template <Loads L, int Threads>
 constexpr int k_blocks_per_sm = L == Loads::bulk || Threads < 128 ? 1 : 1024 / Threads;
 
-/// The next kernel of the stream may start as soon as there is room, if it is launched programmatically: its
-/// griddepcontrol.wait keeps it from x, out and the workspace. Meanwhile it fetches into the L2 what it will
-/// read first.
+/// How many batches a programmatic launch fetches ahead: together some 24 MiB with two blocks of 256 threads
+/// on each of 132 SMs, less than half of the L2.
+constexpr int k_batches_ahead = 3;
+
+/// Launched programmatically, it lets the next kernel start as soon as there is room, fetches into the L2
+/// what it will read first, and only then waits for the kernels before.
 template <class T, Variant V, Loads L, int Threads, int Unroll>
 __global__ __launch_bounds__(Threads, k_blocks_per_sm<L, Threads>) void sum_kernel(Arguments const a) {
   __shared__ Scratch<Threads, T> scratch;
   T const* const x = static_cast<T const*>(a.x);
-  pdl_trigger();
+  constexpr int blocks = V == Variant::one_block ? 1 : 0;
   if (a.programmatic) {
-    if constexpr (L == Loads::vector) prefetch_share<T, Threads, Unroll>(x, a.count);
+    pdl_trigger();
+    if constexpr (L == Loads::vector) prefetch_share<T, Threads, Unroll, blocks, k_batches_ahead>(x, a.count);
     pdl_wait();
   }
   if constexpr (V == Variant::clusters) open_cluster(scratch);
@@ -32,7 +36,7 @@ __global__ __launch_bounds__(Threads, k_blocks_per_sm<L, Threads>) void sum_kern
   if constexpr (L == Loads::bulk)
     share = share_by_bulk<T, Threads, Unroll>(x, a.count);
   else
-    share = share_by_vectors<T, Threads, Unroll>(x, a.count);
+    share = share_by_vectors<T, Threads, Unroll, blocks>(x, a.count);
   combine<V, Threads>(a, block_sum<Threads>(share, scratch.warps), base, scratch);
 }
 
@@ -41,7 +45,6 @@ template <class T, int Threads>
 __global__ __launch_bounds__(Threads) void second_kernel(Arguments const a, unsigned const count) {
   __shared__ T scratch[Threads / 32];
   pdl_wait();
-  pdl_trigger();
   T const total = sum_of_sums<Threads, T>(a.workspace->sums, count, scratch);
   if (threadIdx.x == 0) *static_cast<T*>(a.out) = total;
 }

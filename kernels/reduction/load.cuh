@@ -75,54 +75,67 @@ struct Lanes {
   }
 };
 
-/// Where the calling thread's vectors are: g, g + G, g + 2G, ... for thread g of G in the grid.
-template <int Threads>
+/// Where the calling thread's vectors are: g, g + G, g + 2G, ... for thread g of G in the grid. `Blocks` is 1
+/// or, for as many as there are, 0.
+template <int Threads, int Blocks>
 struct Turn {
-  std::size_t const step = static_cast<std::size_t>(gridDim.x) * Threads;
-  std::size_t const first = blockIdx.x * static_cast<std::size_t>(Threads) + threadIdx.x;
+  __device__ __forceinline__ static unsigned step() { return Blocks == 1 ? Threads : gridDim.x * Threads; }
+  __device__ __forceinline__ static unsigned first() {
+    return Blocks == 1 ? threadIdx.x : blockIdx.x * Threads + threadIdx.x;
+  }
+  /// How far behind vector `i` the last one is, cut off at what 32 bits hold: a batch asks for no more.
+  __device__ __forceinline__ static unsigned left(std::size_t i, std::size_t count) {
+    std::size_t const all = i < count ? count - i : 0;
+    return all < 0x40000000u ? static_cast<unsigned>(all) : 0x40000000u;
+  }
 };
 
-/// Brings the first `Unroll` vectors of every thread into the L2. Reads nothing, so it may be called while
-/// the kernel before still writes them.
-template <class T, int Threads, int Unroll>
+/// Brings the first `Batches` times `Unroll` vectors of every thread into the L2. Reads nothing, so it may be
+/// called while the kernel before still writes them.
+template <class T, int Threads, int Unroll, int Blocks, int Batches>
 __device__ __forceinline__ void prefetch_share(T const* x, std::size_t n) {
+  using At = Turn<Threads, Blocks>;
   constexpr unsigned line = 128 / 16;  // vectors of a line
   if (threadIdx.x % line != 0) return;
   Cut<T> const cut(x, n);
-  Turn<Threads> const turn;
-#pragma unroll
-  for (int k = 0; k < Unroll; ++k) {
-    std::size_t const i = turn.first + k * turn.step;
-    if (i < cut.count) asm volatile("prefetch.global.L2 [%0];" ::"l"(cut.vectors + i));
+  unsigned const left = At::left(At::first(), cut.count), step = At::step();
+  uint4 const* const from = cut.vectors + At::first();
+#pragma unroll Unroll
+  for (unsigned k = 0; k < Batches * Unroll; ++k) {
+    if (k * step >= left) return;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from + k * step));
   }
 }
 
 /// The sum of the calling thread's share, `Unroll` vectors in flight. What fits into the first batch goes
 /// without a loop: small sums are all latency.
-template <class T, int Threads, int Unroll>
+template <class T, int Threads, int Unroll, int Blocks = 0>
 __device__ __forceinline__ T share_by_vectors(T const* x, std::size_t n) {
+  using At = Turn<Threads, Blocks>;
   Cut<T> const cut(x, n);
   T const edge = cut.edge();
   Lanes<T> lanes;
-  Turn<Threads> const turn;
-  std::size_t const step = turn.step;
-  std::size_t i = turn.first;
+  unsigned const step = At::step();
+  std::size_t i = At::first();
   // Zeros add nothing: -0 is no matter, since an empty sum is +0.
   auto const batch = [&] {
+    unsigned const left = At::left(i, cut.count);
+    uint4 const* const from = cut.vectors + i;
     uint4 v[Unroll];
 #pragma unroll
-    for (int k = 0; k < Unroll; ++k)
-      v[k] = i + k * step < cut.count ? load_vector(cut.vectors + i + k * step) : uint4{};
+    for (unsigned k = 0; k < Unroll; ++k) v[k] = k * step < left ? load_vector(from + k * step) : uint4{};
 #pragma unroll
     for (int k = 0; k < Unroll; ++k) lanes.add(v[k]);
-    i += Unroll * step;
+    i += static_cast<std::size_t>(Unroll) * step;
   };
   batch();
   if (i < cut.count) {
-    for (; i + (Unroll - 1) * step < cut.count; i += Unroll * step) {
+    std::size_t const last = static_cast<std::size_t>(Unroll - 1) * step;
+    for (; i + last < cut.count; i += static_cast<std::size_t>(Unroll) * step) {
+      uint4 const* const from = cut.vectors + i;
       uint4 v[Unroll];
 #pragma unroll
-      for (int k = 0; k < Unroll; ++k) v[k] = load_vector(cut.vectors + i + k * step);
+      for (unsigned k = 0; k < Unroll; ++k) v[k] = load_vector(from + static_cast<std::size_t>(k * step));
 #pragma unroll
       for (int k = 0; k < Unroll; ++k) lanes.add(v[k]);
     }
