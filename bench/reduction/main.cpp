@@ -26,6 +26,7 @@ namespace {
 using namespace tessera::reduction;
 using gpu::ok;
 
+constexpr unsigned k_fetch = 24u << 20;  // less than half of the L2
 constexpr std::size_t KiB = 1024, MiB = 1024 * KiB, GiB = 1024 * MiB;
 
 struct Options {
@@ -57,9 +58,9 @@ class Bench {
                 cub_version().c_str());
     read_bandwidth();
     for (bool const cold : {true, false}) {
-      std::printf("%s L2\n%8s | %8s %8s | %8s | %8s %8s %8s %8s %8s %8s | %5s %5s | %8s %8s | %s\n",
-                  cold ? "cold" : "warm", "bytes", "Tessera", "+PDL", "CUB", "last", "barrier", "cluster",
-                  "coop.", "two", "two PDL", "CUB/T", "GB/s", "calls: T", "CUB", "taken");
+      std::printf("%s L2\n%8s | %8s %8s | %8s %8s | %8s %8s %8s %8s %8s %8s | %5s %5s | %8s %8s | %s\n",
+                  cold ? "cold" : "warm", "bytes", "Tessera", "CUB", "PDL", "+ahead", "last", "barrier",
+                  "cluster", "coop.", "two", "two PDL", "CUB/T", "GB/s", "calls: T", "CUB", "taken");
       for (std::size_t bytes = KiB; bytes <= 4 * GiB; bytes *= options_.quick ? 16 : 2) one_size(bytes, cold);
     }
     if (wrong_ > 0) throw std::runtime_error(std::to_string(wrong_) + " sums are wrong");
@@ -89,10 +90,10 @@ class Bench {
     return turns;
   }
 
-  Way ours(std::string const& name, std::size_t bytes, bool cold, Config const& config, bool programmatic) {
+  Way ours(std::string const& name, std::size_t bytes, bool cold, Config const& config, Early const& early) {
     return {name, [=, this](int i, cudaStream_t stream) {
               must(sum_.launch(Element::fp32, part(bytes, i, cold), bytes / 4, out_.get() + i, stream, config,
-                               programmatic));
+                               early));
             }};
   }
   Way cub(std::size_t bytes, bool cold) {
@@ -151,13 +152,14 @@ class Bench {
 
   void one_size(std::size_t bytes, bool cold) {
     Config const chosen = choose(Element::fp32, bytes / 4, sum_.sms());
-    std::vector<Way> ways = {ours("Tessera", bytes, cold, chosen, false),
-                             ours("Tessera, programmatic", bytes, cold, chosen, true), cub(bytes, cold)};
+    std::vector<Way> ways = {
+        ours("Tessera", bytes, cold, chosen, {}), cub(bytes, cold),
+        ours("Tessera, programmatic", bytes, cold, chosen, {true, 0}),
+        ours("Tessera, programmatic, fetching ahead", bytes, cold, chosen, {true, k_fetch})};
     if (chosen.variant != Variant::one_block)
       for (int v = static_cast<int>(Variant::last_block); v < variants; ++v) {
         auto const variant = static_cast<Variant>(v);
-        ways.push_back(
-            ours(to_string(variant), bytes, cold, with_variant(chosen, variant, sum_.sms()), false));
+        ways.push_back(ours(to_string(variant), bytes, cold, with_variant(chosen, variant, sum_.sms()), {}));
       }
     check(ways, bytes, cold);
     auto const turns = turns_for(bytes, cold);
@@ -166,7 +168,7 @@ class Bench {
     if (bytes <= 64 * MiB) {
       auto plain = turns;
       plain.calls = 64;
-      calls = time_calls(arena_, {ways[0], ways[2]}, plain);
+      calls = time_calls(arena_, {ways[0], ways[1]}, plain);
     }
     std::string const prefix = std::to_string(bytes) + (cold ? ".cold." : ".warm.");
     for (std::size_t w = 0; w < ways.size(); ++w) {
@@ -178,11 +180,11 @@ class Bench {
       add(prefix + "calls.Tessera", calls[0].median, "us");
       add(prefix + "calls.CUB", calls[1].median, "us");
     }
-    std::printf("%8s | %8.2f %8.2f | %8.2f |", shown(bytes).c_str(), times[0].median, times[1].median,
-                times[2].median);
-    for (std::size_t w = 3; w < 9; ++w)
+    std::printf("%8s | %8.2f %8.2f | %8.2f %8.2f |", shown(bytes).c_str(), times[0].median, times[1].median,
+                times[2].median, times[3].median);
+    for (std::size_t w = 4; w < 10; ++w)
       w < ways.size() ? std::printf(" %8.2f", times[w].median) : std::printf(" %8s", "");
-    std::printf(" | %5.2f %5.0f |", times[2].median / times[0].median,
+    std::printf(" | %5.2f %5.0f |", times[1].median / times[0].median,
                 static_cast<double>(bytes) / times[0].median * 1e-3);
     calls.empty() ? std::printf(" %8s %8s", "", "")
                   : std::printf(" %8.2f %8.2f", calls[0].median, calls[1].median);
@@ -195,7 +197,7 @@ class Bench {
       for (std::size_t bytes = KiB; bytes <= (cold ? 4 * GiB : 32 * MiB); bytes *= 2) {
         std::vector<Way> ways = {cub(bytes, cold)};
         auto const try_one = [&](Config const& config) {
-          ways.push_back(ours(to_string(config), bytes, cold, config, false));
+          ways.push_back(ours(to_string(config), bytes, cold, config, {}));
         };
         for (auto const& shape : shapes()) {
           Config config{Variant::one_block, shape.loads, shape.threads, shape.unroll, 1, 1};

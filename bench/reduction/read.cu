@@ -15,12 +15,12 @@ __device__ void pretend(unsigned value, unsigned* out) {
 
 template <int Threads, int Unroll>
 __global__ __launch_bounds__(Threads) void read_in_turn(float const* x, std::size_t count, unsigned* out) {
-  pretend(share_by_vectors<unsigned, Threads, Unroll>(reinterpret_cast<unsigned const*>(x), count), out);
+  pretend(share_by_vectors<unsigned, Threads, Unroll>(Cut(x, count, 4)), out);
 }
 
 template <int Threads, int Unroll>
 __global__ __launch_bounds__(Threads) void read_bulk(float const* x, std::size_t count, unsigned* out) {
-  pretend(share_by_bulk<unsigned, Threads, Unroll>(reinterpret_cast<unsigned const*>(x), count), out);
+  pretend(share_by_bulk<unsigned, Threads, Unroll>(Cut(x, count, 4)), out);
 }
 
 /// Each block reads one piece of the array from end to end.

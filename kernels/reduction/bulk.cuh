@@ -46,13 +46,12 @@ __device__ __forceinline__ void copy_in(unsigned to, void const* from, unsigned 
 /// Pieces of at most Threads * Unroll vectors, dealt to the blocks in turn; smaller ones where that gives
 /// every block one. Called by all threads, once in a kernel; k_ring_bytes of dynamic shared memory.
 template <class T, int Threads, int Unroll>
-__device__ __forceinline__ T share_by_bulk(T const* x, std::size_t n) {
+__device__ __forceinline__ T share_by_bulk(Cut const& cut) {
   constexpr unsigned stage_vectors = Threads * Unroll;
   constexpr unsigned stages = k_ring_bytes / (stage_vectors * 16);
   extern __shared__ __align__(128) uint4 ring[];
   __shared__ __align__(8) unsigned long long full[stages], empty[stages];
-  Cut<T> const cut(x, n);
-  T const edge = cut.edge();
+  T const edge = edge_of<T>(cut);
   unsigned piece = stage_vectors;
   if (cut.count < static_cast<std::size_t>(gridDim.x) * stage_vectors)
     piece = static_cast<unsigned>((cut.count + gridDim.x - 1) / gridDim.x);

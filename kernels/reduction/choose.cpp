@@ -51,8 +51,10 @@ Config with_variant(Config config, Variant variant, int sms) {
   // With up to 64 registers a thread; bulk loads take an SM's shared memory.
   int const together = config.loads == Loads::bulk ? sms : sms * std::max(1, 1024 / config.threads);
   if (variant == Variant::grid_barrier) {
-    // Its words count arrivals: always the same number of blocks.
-    config.blocks = together;
+    // Its words count arrivals: one of a few numbers of blocks.
+    int blocks = sms;
+    while (2 * blocks <= std::min({config.blocks, together, 8 * sms})) blocks *= 2;
+    config.blocks = blocks;
   } else if (variant == Variant::cooperative) {
     config.blocks = std::min(config.blocks, together);
   } else if (variant == Variant::clusters) {

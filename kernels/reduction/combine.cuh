@@ -193,8 +193,7 @@ __device__ __forceinline__ void combine(Arguments const& a, T sum, unsigned long
     }
   } else if constexpr (V == Variant::grid_barrier) {
     if (threadIdx.x == 0) w.sums[blockIdx.x] = bits_of(sum);
-    constexpr int row = Threads == 128 ? 0 : Threads == 256 ? 1 : Threads == 512 ? 2 : 3;
-    GridBarrier<DeadlineWatch<>> barrier({w.arrived[row], gridDim.x}, blockIdx.x, {&w.stall, a.deadline_ns});
+    GridBarrier<DeadlineWatch<>> barrier({a.barrier, gridDim.x}, blockIdx.x, {&w.stall, a.deadline_ns});
     barrier.arrive();
     if (!is_collector()) return;
     bool const ok = barrier.wait();

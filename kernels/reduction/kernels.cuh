@@ -14,35 +14,32 @@ namespace tessera::reduction {
 template <Loads L, int Threads>
 constexpr int k_blocks_per_sm = L == Loads::bulk || Threads < 128 ? 1 : 1024 / Threads;
 
-/// How many batches a programmatic launch fetches ahead: together some 24 MiB with two blocks of 256 threads
-/// on each of 132 SMs, less than half of the L2.
-constexpr int k_batches_ahead = 3;
-
 /// Launched programmatically, it lets the next kernel start as soon as there is room, fetches into the L2
 /// what it will read first, and only then waits for the kernels before.
 template <class T, Variant V, Loads L, int Threads, int Unroll>
-__global__ __launch_bounds__(Threads, k_blocks_per_sm<L, Threads>) void sum_kernel(Arguments const a) {
+__global__ __launch_bounds__(Threads, k_blocks_per_sm<L, Threads>) void sum_kernel(
+    __grid_constant__ Arguments const a) {
   __shared__ Scratch<Threads, T> scratch;
-  T const* const x = static_cast<T const*>(a.x);
   constexpr int blocks = V == Variant::one_block ? 1 : 0;
   if (a.programmatic) {
     pdl_trigger();
-    if constexpr (L == Loads::vector) prefetch_share<T, Threads, Unroll, blocks, k_batches_ahead>(x, a.count);
+    if (a.fetch_bytes > 0) fetch_share<Threads, blocks>(a.x, a.fetch_bytes);
     pdl_wait();
   }
   if constexpr (V == Variant::clusters) open_cluster(scratch);
   unsigned long long const base = base_of<V>(*a.workspace);
   T share;
   if constexpr (L == Loads::bulk)
-    share = share_by_bulk<T, Threads, Unroll>(x, a.count);
+    share = share_by_bulk<T, Threads, Unroll>(a.x);
   else
-    share = share_by_vectors<T, Threads, Unroll, blocks>(x, a.count);
+    share = share_by_vectors<T, Threads, Unroll, blocks>(a.x);
   combine<V, Threads>(a, block_sum<Threads>(share, scratch.warps), base, scratch);
 }
 
 /// The second of two launches: `count` sums of blocks.
 template <class T, int Threads>
-__global__ __launch_bounds__(Threads) void second_kernel(Arguments const a, unsigned const count) {
+__global__ __launch_bounds__(Threads) void second_kernel(__grid_constant__ Arguments const a,
+                                                         unsigned const count) {
   __shared__ T scratch[Threads / 32];
   pdl_wait();
   T const total = sum_of_sums<Threads, T>(a.workspace->sums, count, scratch);

@@ -6,38 +6,18 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cut.hpp"
+
 namespace tessera::reduction {
 
-/// The input as vectors, with what is before and behind them.
+/// What is before and behind the vectors: one element each for a few threads of block 0; zero for all others.
 template <class T>
-struct Cut {
-  static constexpr unsigned per = 16 / sizeof(T);  ///< elements of a vector
-  uint4 const* vectors;
-  std::size_t count;  ///< of vectors
-  T const* first;     ///< elements before the vectors
-  unsigned before;
-  T const* last;  ///< elements behind them
-  unsigned behind;
-
-  __device__ __forceinline__ Cut(T const* x, std::size_t n) {
-    auto const misaligned = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(x) % 16 / sizeof(T));
-    std::size_t const head = misaligned == 0 ? 0 : per - misaligned;
-    before = static_cast<unsigned>(head < n ? head : n);
-    first = x;
-    vectors = reinterpret_cast<uint4 const*>(x + before);
-    count = (n - before) / per;
-    last = x + before + count * per;
-    behind = static_cast<unsigned>(n - before - count * per);
-  }
-
-  /// What is before and behind, one element each for a few threads of block 0; zero for all others.
-  __device__ __forceinline__ T edge() const {
-    if (blockIdx.x != 0) return T(0);
-    unsigned const i = threadIdx.x;
-    if (i < before) return first[i];
-    return i - before < behind ? last[i - before] : T(0);
-  }
-};
+__device__ __forceinline__ T edge_of(Cut const& cut) {
+  unsigned const i = threadIdx.x;
+  if (blockIdx.x != 0 || i >= cut.edges) return T(0);
+  return i < cut.before ? static_cast<T const*>(cut.first)[i]
+                        : static_cast<T const*>(cut.last)[i - cut.before];
+}
 
 /// Not kept in L1: nothing is read twice.
 __device__ __forceinline__ uint4 load_vector(uint4 const* from) {
@@ -83,63 +63,61 @@ struct Turn {
   __device__ __forceinline__ static unsigned first() {
     return Blocks == 1 ? threadIdx.x : blockIdx.x * Threads + threadIdx.x;
   }
-  /// How far behind vector `i` the last one is, cut off at what 32 bits hold: a batch asks for no more.
-  __device__ __forceinline__ static unsigned left(std::size_t i, std::size_t count) {
-    std::size_t const all = i < count ? count - i : 0;
-    return all < 0x40000000u ? static_cast<unsigned>(all) : 0x40000000u;
-  }
 };
 
-/// Brings the first `Batches` times `Unroll` vectors of every thread into the L2. Reads nothing, so it may be
-/// called while the kernel before still writes them.
-template <class T, int Threads, int Unroll, int Blocks, int Batches>
-__device__ __forceinline__ void prefetch_share(T const* x, std::size_t n) {
+/// Brings the first `bytes` of the vectors, or a little more, into the L2, each block what it will read
+/// itself. Reads nothing, so it may be called while the kernel before still writes them. Not inlined: out of
+/// the way of those who do not call it.
+template <int Threads, int Blocks>
+__device__ __noinline__ void fetch_share(Cut const& cut, unsigned bytes) {
   using At = Turn<Threads, Blocks>;
-  constexpr unsigned line = 128 / 16;  // vectors of a line
-  if (threadIdx.x % line != 0) return;
-  Cut<T> const cut(x, n);
-  unsigned const left = At::left(At::first(), cut.count), step = At::step();
-  uint4 const* const from = cut.vectors + At::first();
-#pragma unroll Unroll
-  for (unsigned k = 0; k < Batches * Unroll; ++k) {
-    if (k * step >= left) return;
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(from + k * step));
+  // A thread for each of the block's pieces, one to a row of the grid.
+  std::size_t const row = 16 * static_cast<std::size_t>(At::step());
+  for (unsigned k = threadIdx.x; k * row < bytes; k += Threads) {
+    std::size_t const i = At::first() - threadIdx.x + static_cast<std::size_t>(k) * At::step();
+    if (i >= cut.count) return;
+    std::size_t const left = cut.count - i;
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(cut.vectors + i),
+                 "r"(16 * static_cast<unsigned>(left < Threads ? left : Threads)));
   }
 }
 
 /// The sum of the calling thread's share, `Unroll` vectors in flight. What fits into the first batch goes
 /// without a loop: small sums are all latency.
 template <class T, int Threads, int Unroll, int Blocks = 0>
-__device__ __forceinline__ T share_by_vectors(T const* x, std::size_t n) {
+__device__ __forceinline__ T share_by_vectors(Cut const& cut) {
   using At = Turn<Threads, Blocks>;
-  Cut<T> const cut(x, n);
-  T const edge = cut.edge();
   Lanes<T> lanes;
-  unsigned const step = At::step();
-  std::size_t i = At::first();
+  unsigned const step = At::step(), first = At::first();
   // Zeros add nothing: -0 is no matter, since an empty sum is +0.
-  auto const batch = [&] {
-    unsigned const left = At::left(i, cut.count);
-    uint4 const* const from = cut.vectors + i;
+  auto const batch = [&](uint4 const* from, unsigned left) {
     uint4 v[Unroll];
 #pragma unroll
     for (unsigned k = 0; k < Unroll; ++k) v[k] = k * step < left ? load_vector(from + k * step) : uint4{};
 #pragma unroll
     for (int k = 0; k < Unroll; ++k) lanes.add(v[k]);
-    i += static_cast<std::size_t>(Unroll) * step;
   };
-  batch();
-  if (i < cut.count) {
-    std::size_t const last = static_cast<std::size_t>(Unroll - 1) * step;
-    for (; i + last < cut.count; i += static_cast<std::size_t>(Unroll) * step) {
-      uint4 const* const from = cut.vectors + i;
-      uint4 v[Unroll];
+  batch(cut.vectors + first, first < cut.count_cut_off ? cut.count_cut_off - first : 0);
+  T const edge = edge_of<T>(cut);
+  if (Unroll * step < cut.count_cut_off) {
+    std::size_t i = first + static_cast<std::size_t>(Unroll) * step;
+    if constexpr (Blocks == 1) {
+      // Never for the sizes that one block is chosen for: short rather than fast.
+#pragma unroll 1
+      for (; i < cut.count; i += step) lanes.add(load_vector(cut.vectors + i));
+    } else {
+      std::size_t const last = static_cast<std::size_t>(Unroll - 1) * step;
+      for (; i + last < cut.count; i += static_cast<std::size_t>(Unroll) * step) {
+        uint4 const* const from = cut.vectors + i;
+        uint4 v[Unroll];
 #pragma unroll
-      for (unsigned k = 0; k < Unroll; ++k) v[k] = load_vector(from + static_cast<std::size_t>(k * step));
+        for (unsigned k = 0; k < Unroll; ++k) v[k] = load_vector(from + static_cast<std::size_t>(k * step));
 #pragma unroll
-      for (int k = 0; k < Unroll; ++k) lanes.add(v[k]);
+        for (int k = 0; k < Unroll; ++k) lanes.add(v[k]);
+      }
+      std::size_t const left = i < cut.count ? cut.count - i : 0;
+      batch(cut.vectors + i, static_cast<unsigned>(left < Cut::k_many ? left : Cut::k_many));
     }
-    batch();
   }
   return lanes.sum() + edge;
 }

@@ -56,6 +56,13 @@ cudaError_t prepare_all() {
   return cudaSuccess;
 }
 
+/// Which of the workspace's barriers; -1 if there is none for so many blocks.
+int barrier_row(Config const& config, int sms) {
+  for (int row = 0; row < 4; ++row)
+    if (config.blocks == sms << row && config.blocks <= 2048) return row;
+  return -1;
+}
+
 tl::unexpected<Diagnostics> bad_argument(std::string message, std::string hint) {
   return refusal("E0550", std::move(message), std::move(hint));
 }
@@ -123,7 +130,7 @@ Expected<Sum> Sum::make() {
 }
 
 Expected<void> Sum::launch(Element element, void const* x, std::size_t count, void* out, cudaStream_t stream,
-                           Config const& config, bool programmatic) {
+                           Config const& config, Early const& early) {
   std::size_t const size = size_of(element);
   if (count > 0 && x == nullptr) return bad_argument("x is null", "pass the address of device memory");
   if (out == nullptr) return bad_argument("out is null", "pass the address of device memory");
@@ -148,11 +155,25 @@ Expected<void> Sum::launch(Element element, void const* x, std::size_t count, vo
   if (char const* const why = reduction::refusal(config, resident); why != nullptr || kernel == nullptr)
     return refusal("E0551", to_string(config) + ": " + (why != nullptr ? why : "no such kernel"),
                    "leave the configuration to choose()");
-  Arguments arguments{x, count, out, state_->workspace, deadline_ns, programmatic};
+  unsigned* barrier = nullptr;
+  if (config.variant == Variant::grid_barrier) {
+    int const row = barrier_row(config, state_->sms);
+    if (row < 0)
+      return refusal("E0551", to_string(config) + ": a grid barrier has 1, 2, 4 or 8 blocks for each SM",
+                     "take the configuration from with_variant()");
+    barrier = state_->workspace->barriers[row];
+  }
+  Arguments arguments{Cut(x, count, static_cast<unsigned>(size)),
+                      out,
+                      state_->workspace,
+                      deadline_ns,
+                      barrier,
+                      early.programmatic,
+                      early.fetch_bytes};
   void* first[] = {&arguments};
   auto error = launch_one(kernel->function, static_cast<unsigned>(config.blocks),
                           static_cast<unsigned>(config.threads),
-                          static_cast<std::size_t>(kernel->shared_bytes), stream, first, programmatic,
+                          static_cast<std::size_t>(kernel->shared_bytes), stream, first, early.programmatic,
                           config.variant == Variant::cooperative, static_cast<unsigned>(config.cluster));
   bool const pdl = config.variant == Variant::two_launches_pdl;
   if (error == cudaSuccess && (pdl || config.variant == Variant::two_launches)) {

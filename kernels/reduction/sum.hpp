@@ -12,7 +12,15 @@
 
 namespace tessera::reduction {
 
-/// Owns the words that launches leave to each other (200 KiB). Launches of one Sum share them: they must be
+/// Starts while the kernel before still runs, if that triggered its dependents, and waits for it before it
+/// reads x or touches out.
+struct Early {
+  bool programmatic = false;
+  /// So many bytes of x go into the L2 meanwhile.
+  unsigned fetch_bytes = 0;
+};
+
+/// Owns the words that launches leave to each other (300 KiB). Launches of one Sum share them: they must be
 /// in one stream, or ordered by events; use one Sum per stream otherwise. Belongs to the device that was
 /// current in make().
 class Sum {
@@ -33,12 +41,9 @@ class Sum {
   Expected<void> launch(double const* x, std::size_t count, double* out, cudaStream_t stream);
   Expected<void> launch(int const* x, std::size_t count, int* out, cudaStream_t stream);
 
-  /// For measurements: with this configuration instead of choose()'s. E0551 where it cannot run.
-  ///
-  /// `programmatic`: starts while the kernel before still runs, if that triggered, fetches its first elements
-  /// into the L2, and waits before it reads x or touches out.
+  /// With this configuration instead of choose()'s, for measurements, and early. E0551 where it cannot run.
   Expected<void> launch(Element element, void const* x, std::size_t count, void* out, cudaStream_t stream,
-                        Config const& config, bool programmatic = false);
+                        Config const& config, Early const& early = {});
 
   /// Waits for the stream. E0552 if a block waited for another for longer than ten seconds since the last
   /// call, so that some result is not a number; the words are zeroed then. E0511.

@@ -7,6 +7,7 @@
 #include <tessera/sync/data_token.cuh>
 
 #include "config.hpp"
+#include "cut.hpp"
 
 namespace tessera::reduction {
 
@@ -24,17 +25,18 @@ struct Workspace {
   /// the launch's number, whose lower half is the token.
   alignas(128) Packet<3> tokens[most_blocks];
   alignas(128) unsigned long long sums[most_blocks];  ///< an element each, in the lower bytes
-  /// grid_barrier: a row for 128, 256, 512 and 1024 threads, each always of the same number of blocks.
-  alignas(128) unsigned arrived[4][most_blocks];
+  /// grid_barrier: a barrier for 1, 2, 4 and 8 blocks an SM, each always of the same number of blocks.
+  alignas(128) unsigned barriers[4][grid_barrier_words(1024 * 2)];
 };
 
 struct Arguments {
-  void const* x = nullptr;
-  std::size_t count = 0;
+  Cut x;
   void* out = nullptr;
   Workspace* workspace = nullptr;
   unsigned long long deadline_ns = 0;
-  bool programmatic = false;  ///< the kernel before may still run
+  unsigned* barrier = nullptr;  ///< grid_barrier: which of the workspace's
+  bool programmatic = false;    ///< the kernel before may still run
+  unsigned fetch_bytes = 0;     ///< programmatic: so much goes into the L2 while it waits
 };
 
 /// A compiled kernel.

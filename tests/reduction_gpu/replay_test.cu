@@ -95,7 +95,8 @@ TEST(Replay, EveryVariantProgrammaticToo) {
       auto const config =
           with_variant(choose(Element::fp32, size, made->sms()), others[which++ % 6], made->sms());
       // A cooperative launch is not programmatic as well.
-      bool const early = programmatic && config.variant != Variant::cooperative;
+      bool const can = programmatic && config.variant != Variant::cooperative;
+      Early const early{can, can ? 1u << 20 : 0};
       auto const done = made->launch(Element::fp32, replays.x.get(), size,
                                      replays.out.get() + replays.results++, replays.stream, config, early);
       ASSERT_TRUE(done) << done.error().front().message;

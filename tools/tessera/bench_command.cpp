@@ -104,11 +104,12 @@ void add_pdl(CLI::App& bench, Session const& session, Action& action) {
 }  // namespace
 
 void add_bench(CLI::App& app, Session const& session, Action& action) {
-  auto* command = app.add_subcommand("bench", "Measure on this GPU: mlp, overhead, ablation, pdl");
+  auto* command = app.add_subcommand("bench", "Measure on this GPU: mlp, overhead, ablation, pdl, reduce");
   command->require_subcommand(1);
   command->footer(
       "Needs a Hopper GPU, and programs that are built by name beside this one:\n"
-      "  cmake --build <build> --target tessera-bench copy_chain sync_costs ablation pdl_placement");
+      "  cmake --build <build> --target tessera-bench copy_chain sync_costs ablation pdl_placement "
+      "reduction");
   add_mlp(*command, session, action);
   add_program(*command, session, action, "overhead", "What synchronization costs where it can gain least",
               "A copy and a copy of the copy, one full wave of blocks each, with every way to order them; "
@@ -128,6 +129,14 @@ void add_bench(CLI::App& app, Session const& session, Action& action) {
               "  tessera bench ablation -o ablation.json",
               {"ablation"});
   add_pdl(*command, session, action);
+  add_program(
+      *command, session, action, "reduce", "Sums of 1 KiB to 4 GiB, beside CUB",
+      "Sums of floats from device memory, in graphs and as calls, with a cold and a warm L2: the library's "
+      "choice,\n"
+      "every other way to put the blocks' sums together, and cub::DeviceReduce::Sum, in turns in one run.\n\n"
+      "Examples:\n"
+      "  tessera bench reduce -o reduction.json",
+      {"reduction"});
 }
 
 }  // namespace tessera::cli

@@ -138,8 +138,9 @@ void measure_device(Context const& context, Probe& probe) {
     for (auto const& one : ways) {
       load(one.kernel);
       auto const submit = [&](int i) {
-        red::Arguments const arguments{part(i),         bytes / 4,     out.get() + i,
-                                       workspace.get(), 1'000'000'000, one.first.programmatic};
+        red::Arguments arguments{red::Cut(part(i), bytes / 4, 4), out.get() + i, workspace.get(),
+                                 1'000'000'000};
+        arguments.barrier = workspace.get()->barriers[0];
         launch(one.first, context.stream, one.kernel, arguments);
         Shape second;
         second.threads = red::k_second_threads;

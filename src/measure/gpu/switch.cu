@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From which size on do more threads pay, though they must wait for each other? Predicted by Little's law
 // from each level's latency and throughput (Zhang et al., Eq. 1 to 5), then looked for.
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -43,14 +44,25 @@ struct Comparison {
   std::string valid;
 };
 
-/// `few` works without others (few.alone), or puts its own together already (few.together) and so does
-/// `many`.
+/// From the smallest size, where there is nothing else to do.
+double sync_of(Curve const& curve) { return curve.together.front() - curve.alone.front(); }
+
+/// What stays of a curve's times when the bytes go to zero: what every input pays (the loop's start, a
+/// launch).
+double fixed_part(std::vector<double> const& bytes, std::vector<double> const& times, Level const& level) {
+  return level.throughput > 0 ? times.back() - bytes.back() / level.throughput : 0;
+}
+
+/// Eq. 4 and 5 know latency and throughput, and no fixed part: it is taken off, and so is what the few pay
+/// themselves for putting together what they have.
 void compare(Probe& probe, Comparison const& c, Curve const& few, Curve const& many,
              std::vector<double> const& measured_few, std::vector<double> const& measured_many,
-             std::vector<double> const& measured_bytes, double sync) {
-  // What the few need to put theirs together is part of how they work.
-  Level const level_few = fit_level(few.bytes, few.together);
-  Level const level_many = fit_level(many.bytes, many.alone);
+             std::vector<double> const& measured_bytes) {
+  double const sync = sync_of(many) - sync_of(few);
+  Level level_few = fit_level(few.bytes, few.alone), level_many = fit_level(many.bytes, many.alone);
+  double const fixed = fixed_part(few.bytes, few.alone, level_few);
+  level_few.latency = std::max(0.0, level_few.latency - fixed);
+  level_many.latency = std::max(0.0, level_many.latency - fixed);
   auto const predicted = switch_point(level_few, level_many, sync);
   double const measured = crossing(measured_bytes, measured_few, measured_many);
   auto const add = [&](std::string const& id, std::string const& what, std::string const& unit,
@@ -66,14 +78,15 @@ void compare(Probe& probe, Comparison const& c, Curve const& few, Curve const& m
     f.verified = few.right && many.right;
     probe.figures.push_back(f);
   };
-  add("few.latency", "time of the smallest input, " + c.few, c.unit, level_few.latency);
+  add("fixed", "what every input pays and the model does not know, " + c.few, c.unit, fixed);
+  add("few.latency", "time of the smallest input beyond the fixed part, " + c.few, c.unit, level_few.latency);
   add("few.throughput", "bytes added up in a unit of time, " + c.few, c.throughput_unit,
       level_few.throughput * c.bytes_per_unit);
-  add("many.latency", "time of the smallest input, " + c.many + ", nothing put together", c.unit,
+  add("many.latency", "time of the smallest input beyond the fixed part, " + c.many, c.unit,
       level_many.latency);
   add("many.throughput", "bytes added up in a unit of time, " + c.many, c.throughput_unit,
       level_many.throughput * c.bytes_per_unit);
-  add("sync", "what putting it together costs, " + c.many, c.unit, sync);
+  add("sync", "what putting it together costs more, " + c.many, c.unit, sync);
   add("predicted", "input size from which " + c.many + " is faster than " + c.few, "byte", predicted.bytes);
   add("measured", "the same, where the measured curves cross", "byte", measured);
   add("error", "(predicted - measured) / measured", "1", (predicted.bytes - measured) / measured);
@@ -105,9 +118,6 @@ Curve on_chip_curve(Context const& context, DeviceBuffer<double> const& data, st
   return curve;
 }
 
-/// From the smallest size, where there is nothing else to do.
-double sync_of(Curve const& curve) { return curve.together.front() - curve.alone.front(); }
-
 void measure_in_sm(Context const& context, Probe& probe) {
   std::vector<double> host(24 * 1024);
   for (std::size_t i = 0; i < host.size(); ++i) host[i] = static_cast<double>(i * 7 % 1000);
@@ -121,7 +131,7 @@ void measure_in_sm(Context const& context, Probe& probe) {
     auto const many = on_chip_curve<32>(context, data, host, sizes_between(256, 65536, fine / 2), true);
     auto const at = on_chip_curve<32>(context, data, host, sizes, false);
     compare(probe, {"thread_to_warp", "one thread", "a warp", "cycle", 1, "byte/cycle", valid}, few, many,
-            few.together, at.together, sizes, sync_of(many));
+            few.together, at.together, sizes);
   }
   {
     auto const sizes = sizes_between(256, 65536, fine);
@@ -130,7 +140,7 @@ void measure_in_sm(Context const& context, Probe& probe) {
         on_chip_curve<1024>(context, data, host, sizes_between(8192, 24 * 8192, fine / 2), true);
     auto const at = on_chip_curve<1024>(context, data, host, sizes, false);
     compare(probe, {"warp_to_block", "a warp", "a block of 1024 threads", "cycle", 1, "byte/cycle", valid},
-            few, many, few.together, at.together, sizes, sync_of(many));
+            few, many, few.together, at.together, sizes);
   }
 }
 
@@ -143,8 +153,8 @@ std::vector<double> launch_curve(Context const& context, DeviceBuffer<float> con
   EventTimer timer;
   std::vector<double> times;
   for (double const bytes : sizes) {
-    red::Arguments const arguments{
-        x.get(), static_cast<std::size_t>(bytes / 4), out, workspace, 1'000'000'000, false};
+    red::Arguments const arguments{red::Cut(x.get(), static_cast<std::size_t>(bytes / 4), 4), out, workspace,
+                                   1'000'000'000};
     Shape shape;
     shape.blocks = blocks;
     shape.threads = 1024;
@@ -194,11 +204,10 @@ void measure_in_gpu(Context const& context, Probe& probe) {
   many.together = curve(many.bytes, sms, token);
   many.right = out.download().front() == static_cast<float>(many.bytes.back() / 4);
   auto const at = curve(few.bytes, sms, token);
-  double const sync = many.together.front() - many.alone.front();
   compare(probe,
           {"block_to_gpu", "a block of 1024 threads", "a block on every SM", "ns", 1, "1e9 byte/s",
            "floats in the L2, a launch each, in a graph; sums taken by the last block as data tokens"},
-          few, many, few.together, at, few.bytes, sync);
+          few, many, few.together, at, few.bytes);
 }
 
 }  // namespace
