@@ -47,8 +47,8 @@ __device__ __forceinline__ T no_sum() {
 
 template <int Threads, class T>
 struct Scratch {
-  T warps[Threads / 32];
-  T warps_again[Threads / 32];
+  alignas(16) T warps[Threads / 32];
+  alignas(16) T warps_again[Threads / 32];
   unsigned long long base;
   int last;
   unsigned long long arrived;       ///< clusters: the first block's barrier, for the sums of the others

@@ -40,7 +40,7 @@ __global__ __launch_bounds__(Threads, k_blocks_per_sm<L, Threads>) void sum_kern
 template <class T, int Threads>
 __global__ __launch_bounds__(Threads) void second_kernel(__grid_constant__ Arguments const a,
                                                          unsigned const count) {
-  __shared__ T scratch[Threads / 32];
+  __shared__ __align__(16) T scratch[Threads / 32];
   pdl_wait();
   T const total = sum_of_sums<Threads, T>(a.workspace->sums, count, scratch);
   if (threadIdx.x == 0) *static_cast<T*>(a.out) = total;

@@ -102,8 +102,8 @@ __device__ __forceinline__ T share_by_vectors(Cut const& cut) {
   if (Unroll * step < cut.count_cut_off) {
     std::size_t i = first + static_cast<std::size_t>(Unroll) * step;
     if constexpr (Blocks == 1) {
-      // Never for the sizes that one block is chosen for: short rather than fast.
-#pragma unroll 1
+      // Never for the sizes that one block is chosen for.
+#pragma unroll 4
       for (; i < cut.count; i += step) lanes.add(load_vector(cut.vectors + i));
     } else {
       std::size_t const last = static_cast<std::size_t>(Unroll - 1) * step;
