@@ -189,9 +189,9 @@ TESSERA_HOST_DEVICE inline void put(MarkedWords* to, MarkedWords item, unsigned 
 /// read. All loads are in flight at once, and only those that came too early are repeated. Relaxed: nothing
 /// but the items themselves may be read on the strength of it. `place.semaphore` is not used.
 ///
-/// Use every payload word of a Packet<3>: where a word's value is not used, ptxas 13.0 makes two loads of the
-/// 128-bit one (payload first), and the token can then be newer than the payload. Compare a spare word with what
-/// the writer puts there.
+/// Use every payload word of a Packet<3>: where a word is not used, ptxas 13.0 makes two loads of the 128-bit
+/// one, payload first, and the token can then be newer than the payload. Compare a spare word with what the
+/// writer puts there.
 ///
 /// Hangs (or meets its deadline) if an item is not written in this launch: see wait_until().
 template <Scope S = Scope::device, int N, class Item, class Watch>
