@@ -102,8 +102,12 @@ class GridBarrier {
         watch_(watch),
         counters_(memory.parties < detail::k_many_parties ? 1 : 8),
         copies_(memory.parties < detail::k_many_parties ? 2 : 8),
+        own_(memory.words + party % counters_ * detail::k_counters_apart),
+        polled_(memory.words + party / counters_ % copies_ * detail::k_copies_apart),
+        // The first party of a counter makes the sum 2^31.
+        amount_(party < counters_ ? detail::k_flip - (parties_of(party) - 1) : 1u),
         // Its own counter cannot change sides before it has arrived.
-        phase_(load_acquire<Scope::device>(word(0, party % counters_)) & detail::k_flip) {
+        phase_(load_acquire<Scope::device>(own_) & detail::k_flip) {
     // Nobody may arrive before every thread of the party has looked.
     detail::party_barrier<P>();
     if constexpr (Watch::may_stop)
@@ -116,12 +120,9 @@ class GridBarrier {
     detail::party_barrier<P>();
     if (detail::speaks<P>()) {
       Share const share = share_of<Group::block>();
-      unsigned const mine = party_ % counters_;
-      // The first party of a counter makes the sum 2^31.
-      unsigned const amount = party_ == mine ? detail::k_flip - (parties_of(mine) - 1) : 1u;
       for (auto copy = static_cast<unsigned>(share.first); copy < copies_;
            copy += static_cast<unsigned>(share.step))
-        add_release<Scope::device>(word(copy, mine), amount);
+        add_release<Scope::device>(own_ + copy * detail::k_copies_apart, amount_);
       if constexpr (Watch::may_stop)
         if (is_leader<Group::block>()) detail::store_relaxed(name(party_), phase_);
     }
@@ -146,9 +147,6 @@ class GridBarrier {
   }
 
  private:
-  TESSERA_HOST_DEVICE unsigned* word(unsigned copy, unsigned counter) const {
-    return memory_.words + copy * detail::k_copies_apart + counter * detail::k_counters_apart;
-  }
   /// Where a party says that it has arrived, for reports only.
   TESSERA_HOST_DEVICE unsigned* name(unsigned party) const {
     return memory_.words + detail::k_most_copies * detail::k_copies_apart + party;
@@ -158,7 +156,7 @@ class GridBarrier {
   }
 
   TESSERA_HOST_DEVICE bool wait_for(unsigned counter) const {
-    unsigned const* const from = word(party_ / counters_ % copies_, counter);
+    unsigned const* const from = polled_ + counter * detail::k_counters_apart;
 #if defined(__CUDA_ARCH__)
     while (detail::Clock::now() - arrived_ < detail::k_first_poll_cycles) {
     }
@@ -195,6 +193,9 @@ class GridBarrier {
   Watch watch_;
   unsigned counters_;
   unsigned copies_;
+  unsigned* own_;           ///< its counter's first copy
+  unsigned const* polled_;  ///< first counter of the copy that it looks at
+  unsigned amount_;         ///< what it adds
   unsigned phase_;
   long long arrived_ = 0;
 };

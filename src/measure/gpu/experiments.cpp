@@ -17,7 +17,7 @@ std::vector<Experiment> const& experiments() {
       {"grid", "barriers of a grid: cooperative groups' and the library's", measure_grid},
       {"pair_calls", "post, wait and ticket, as kernels call them", measure_pair_calls},
       {"pair_hop", "from block to block, by place, data and pollers", measure_pair_hop},
-      {"tau", "the tau model of nine ways to synchronize", measure_tau},
+      {"tau", "the tau model of thirteen ways to synchronize", measure_tau},
       {"launch", "what a launch costs: ordinary, cooperative, programmatic, across streams, in graphs",
        measure_launch},
       {"gap", "what lies between two kernels, by stamps in every block", measure_gap},

@@ -53,13 +53,19 @@ __device__ long long lateness(Late late, int cycles_late, int round) {
   return 0;
 }
 
+/// Cycles that a block's first thread spends in the two calls of a split barrier.
+struct Parts {
+  long long arrive = 0, wait = 0;
+};
+
 /// `Data`: every thread stores 16 bytes before each barrier and loads another block's after. `interior`:
 /// cycles of work between arriving and waiting; negative: not split.
 template <class Barrier, bool Data>
 __global__ void __launch_bounds__(1024)
     rounds(BarrierWords memory, StallRecord* stall, int count, uint4* data, unsigned* wrong, int interior,
-           Late late, int cycles_late) {
+           Late late, int cycles_late, Parts* parts) {
   Barrier barrier(memory, stall);
+  Parts spent;
   unsigned const block = blockIdx.x, blocks = gridDim.x, thread = threadIdx.x, threads = blockDim.x;
   unsigned const other = (block + 37) % blocks;
   unsigned bad = 0;
@@ -70,9 +76,14 @@ __global__ void __launch_bounds__(1024)
     if constexpr (Data) now[block * threads + thread] = make_uint4(round, block, thread, round);
     if (late != Late::nobody) spin_cycles(lateness(late, cycles_late, i));
     if (interior >= 0) {
+      long long const begin = cycles();
       barrier.arrive();
+      long long const arrived = cycles();
       spin_cycles(interior);
+      long long const waits = cycles();
       ok = barrier.wait();
+      spent.arrive += arrived - begin;
+      spent.wait += cycles() - waits;
     } else {
       ok = barrier.sync();
     }
@@ -83,12 +94,13 @@ __global__ void __launch_bounds__(1024)
     }
   }
   if (bad != 0 || !ok) atomicAdd(wrong, 1u);
+  if (interior >= 0 && thread == 0) parts[block] = spent;
 }
 
 struct Kind {
   std::string id, what;
-  void (*bare)(BarrierWords, StallRecord*, int, uint4*, unsigned*, int, Late, int);
-  void (*with_data)(BarrierWords, StallRecord*, int, uint4*, unsigned*, int, Late, int);
+  void (*bare)(BarrierWords, StallRecord*, int, uint4*, unsigned*, int, Late, int, Parts*);
+  void (*with_data)(BarrierWords, StallRecord*, int, uint4*, unsigned*, int, Late, int, Parts*);
   unsigned cluster = 1;
 };
 template <class Barrier>
@@ -105,7 +117,8 @@ class Grid {
         words_(grid_barrier_words(sms_ * 32)),
         data_(std::size_t{2} * sms_ * 2048),
         wrong_(1),
-        stall_(1) {}
+        stall_(1),
+        parts_(std::size_t{sms_} * 32) {}
 
   /// ns of one round; zeros where so many blocks do not fit.
   Cost cost(Kind const& kind, unsigned per_sm, unsigned threads, bool data = false, int interior = -1,
@@ -119,9 +132,11 @@ class Grid {
     // Another number of blocks than before.
     words_.fill(context_.stream, 0);
     return event_repeat_difference(
-        context_.stream, 50, context_.quick ? 250 : 550, context_.quick ? 3 : 9, [&](int count) {
+        context_.stream, context_.quick ? 50 : 500, context_.quick ? 250 : 2500, context_.quick ? 3 : 9,
+        [&](int count) {
+          last_count_ = count;
           launch(shape, context_.stream, kernel, BarrierWords{words_.get(), shape.blocks}, stall_.get(),
-                 count, data_.get(), wrong_.get(), interior, late, cycles_late);
+                 count, data_.get(), wrong_.get(), interior, late, cycles_late, parts_.get());
         });
   }
 
@@ -138,6 +153,24 @@ class Grid {
     probe_.figures.push_back(figure);
   }
 
+  /// After a cost() that was split: both calls' ns, of each block.
+  void add_parts(Kind const& kind, std::map<std::string, double> const& at, double ghz, bool verified) {
+    auto const parts = parts_.download();
+    std::vector<double> arrive, wait;
+    // The last launch of a repeat difference is one of the longer or shorter ones; which one does not matter.
+    for (std::size_t b = 0; b < static_cast<std::size_t>(at.at("blocks")); ++b) {
+      arrive.push_back(static_cast<double>(parts[b].arrive) / ghz / last_count_);
+      wait.push_back(static_cast<double>(parts[b].wait) / ghz / last_count_);
+    }
+    std::string const valid = "one figure a block; all others have arrived when it waits";
+    for (auto const& [name, samples] : {std::pair{".arrive", arrive}, {".wait_met", wait}}) {
+      auto figure = figure_of(
+          {kind.id + name, kind.what + ": what the call takes a block", "ns", "stamps", at, valid}, samples);
+      figure.verified = verified;
+      probe_.figures.push_back(figure);
+    }
+  }
+
   std::map<std::string, double> at(unsigned per_sm, unsigned threads) const {
     return {{"blocks", per_sm * sms_}, {"blocks_per_sm", per_sm}, {"threads", threads}};
   }
@@ -150,6 +183,8 @@ class Grid {
   DeviceBuffer<uint4> data_;
   DeviceBuffer<unsigned> wrong_;
   DeviceBuffer<StallRecord> stall_;
+  DeviceBuffer<Parts> parts_;
+  int last_count_ = 1;
 };
 
 }  // namespace
@@ -198,6 +233,7 @@ void measure_grid(Context const& context, Probe& probe) {
       grid.add({kind->id + ".split", kind->what + ": what it adds to work between arriving and waiting", "ns",
                 "repeat difference", at, together},
                cost, right, interior_ns);
+      if (interior_ns == 2000) grid.add_parts(*kind, at, ghz, right);
     }
   // Skew: from the last arrival on.
   for (int const late_ns : {1000, 4000})

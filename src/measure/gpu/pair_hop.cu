@@ -126,7 +126,7 @@ class Pairs {
                std::function<bool(Place const&)> const& wanted, std::string const& valid,
                unsigned pollers = 0, bool both = false) {
     wrong_ = 0;
-    int const pairs = context_.quick ? 6 : 40, rounds = bytes > 4096 ? 100 : 300;
+    int const pairs = context_.quick ? 8 : 100, rounds = bytes > 4096 ? 100 : 300;
     std::vector<double> hops, with_deadline;
     for (int i = 0; i < pairs; ++i) {
       auto const place = draw(wanted);

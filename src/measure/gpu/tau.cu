@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tau model: iterations of M units of work and K synchronizations, by every mechanism, fitted and held
 // against samples that the fit has not seen. And what jitter does to barriers and to neighbours.
-#include <cooperative_groups.h>
-
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -14,17 +12,15 @@
 #include "measure/gpu/methods/figures.hpp"
 #include "measure/gpu/methods/graph.hpp"
 #include "measure/gpu/methods/launch.hpp"
-#include "tessera/sync/barrier.cuh"
-#include "tessera/sync/data_token.cuh"
+#include "measure/gpu/methods/segments.cuh"
 #include "tessera/sync/launch.cuh"
 
 namespace tessera::probe {
 namespace {
 
-constexpr unsigned k_threads = 256;
+constexpr unsigned k_threads = k_segment_threads;
 /// Multiply-adds of a unit of work, each of which waits for the one before.
 constexpr int k_unit = 32;
-constexpr unsigned long long k_deadline_ns = 500'000'000;
 
 __device__ inline float work(float value, int units) {
 #pragma unroll 1
@@ -35,89 +31,10 @@ __device__ inline float work(float value, int units) {
   return value;
 }
 
-struct Memory {
-  unsigned* words;
-  Packet<1>* tokens;  ///< two for each block, by turns
-  StallRecord* stall;
-  float* sink;
-};
-
-// Each waits with a deadline in the first run, without in those that count.
-template <class Watch>
-Watch watch_of(Memory const&);
-template <>
-__device__ NoWatch watch_of<NoWatch>(Memory const&) {
-  return {};
-}
-template <>
-__device__ DeadlineWatch<> watch_of<DeadlineWatch<>>(Memory const& memory) {
-  return {memory.stall, k_deadline_ns};
-}
-
-__device__ inline unsigned neighbour(unsigned i) {
-  return (blockIdx.x + (i == 0 ? 1 : gridDim.x - 1)) % gridDim.x;
-}
-
-template <class Watch>
-struct CooperativeSync {
-  __device__ explicit CooperativeSync(Memory const&) {}
-  __device__ bool operator()(unsigned) {
-    cooperative_groups::this_grid().sync();
-    return true;
-  }
-};
-template <class Watch>
-struct GridSync {
-  GridBarrier<Watch> barrier;
-  __device__ explicit GridSync(Memory const& m)
-      : barrier({m.words, gridDim.x}, blockIdx.x, watch_of<Watch>(m)) {}
-  __device__ bool operator()(unsigned) { return barrier.sync(); }
-};
-template <class Watch>
-struct PairwiseSync {
-  EpochBarrier<Watch> barrier;
-  __device__ explicit PairwiseSync(Memory const& m)
-      : barrier({m.words, gridDim.x}, blockIdx.x, watch_of<Watch>(m)) {}
-  __device__ bool operator()(unsigned) {
-    barrier.arrive();
-    return barrier.wait_for(2, [](unsigned i) { return neighbour(i); });
-  }
-};
-/// Neighbours hand each other 4 bytes that carry their token: orders those and nothing else.
-template <class Watch>
-struct TokenSync {
-  Memory memory;
-  Watch watch;
-  __device__ explicit TokenSync(Memory const& m) : memory(m), watch(watch_of<Watch>(m)) {}
-  __device__ bool operator()(unsigned round) {
-    bool ok = true;
-    __syncthreads();
-    if (threadIdx.x < 2) {
-      Packet<1> item, items[1];
-      item.payload[0] = blockIdx.x;
-      unsigned const turn = round % 2 * gridDim.x;
-      // 128 bytes for each block, in which only it writes.
-      if (threadIdx.x == 0) put(memory.tokens + (turn + blockIdx.x) * 16, item, round);
-      ok = take(memory.tokens + (turn + neighbour(threadIdx.x)) * 16, 1, round, items, watch, WaitPlace{});
-      ok = ok && items[0].payload[0] == neighbour(threadIdx.x);
-    }
-    return __syncthreads_and(ok) != 0;
-  }
-};
-template <class Watch>
-struct ClusterSync {
-  __device__ explicit ClusterSync(Memory const&) {}
-  __device__ bool operator()(unsigned) {
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-    return true;
-  }
-};
-
 /// All iterations in one launch. `jitter`: up to so many units more for each block in each segment.
 template <class Sync>
 __global__ void __launch_bounds__(k_threads)
-    persistent(Memory memory, int iterations, int segments, int units, int jitter) {
+    persistent(SegmentMemory memory, int iterations, int segments, int units, int jitter) {
   Sync sync(memory);
   float value = static_cast<float>(threadIdx.x);
   unsigned round = 0;
@@ -135,7 +52,7 @@ __global__ void __launch_bounds__(k_threads)
 
 /// One segment in one launch.
 template <bool Programmatic>
-__global__ void __launch_bounds__(k_threads) step(Memory memory, int units) {
+__global__ void __launch_bounds__(k_threads) step(SegmentMemory memory, int units) {
   if constexpr (Programmatic) {
     pdl_trigger();
     pdl_wait();
@@ -154,7 +71,9 @@ class Harness {
         blocks_(static_cast<unsigned>(context.device.multiProcessorCount)),
         words_(std::max(grid_barrier_words(blocks_), epoch_barrier_words(blocks_))),
         tokens_(std::size_t{2} * blocks_ * 16),
+        data_(std::size_t{2} * blocks_ * k_threads),
         stall_(1),
+        wrong_(1),
         sink_(1) {}
 
   /// One launch; by events. Zeroes the memory before.
@@ -226,19 +145,25 @@ class Harness {
   }
 
   unsigned blocks() const { return blocks_; }
+  bool right() const { return wrong_.download()[0] == 0; }
 
  private:
-  Memory memory() { return {words_.get(), tokens_.get(), stall_.get(), sink_.get()}; }
+  SegmentMemory memory() {
+    return {words_.get(), tokens_.get(), data_.get(), stall_.get(), wrong_.get(), sink_.get()};
+  }
   void zero() {
     words_.fill(context_.stream, 0);
     tokens_.fill(context_.stream, 0);
+    data_.fill(context_.stream, 0);
   }
 
   Context const& context_;
   unsigned blocks_;
   DeviceBuffer<unsigned> words_;
   DeviceBuffer<Packet<1>> tokens_;
+  DeviceBuffer<uint4> data_;
   DeviceBuffer<StallRecord> stall_;
+  DeviceBuffer<unsigned> wrong_;
   DeviceBuffer<float> sink_;
   EventTimer timer_;
   std::unique_ptr<Graph> graph_;
@@ -252,7 +177,8 @@ void measure_tau(Context const& context, Probe& probe) {
   std::map<std::string, double> const at{{"blocks", harness.blocks()}, {"threads", k_threads}};
   double cooperative = 0;
   auto const add = [&](std::string const& id, std::string const& mechanism, Run const& run,
-                       std::vector<int> counts, std::string const& valid) {
+                       std::vector<int> counts, std::string const& valid, bool inside = false,
+                       bool data = false) {
     if (context.quick) counts = {counts.back() / 2};
     auto const model = harness.fit(mechanism, run, counts);
     probe.tau.push_back(model);
@@ -260,6 +186,7 @@ void measure_tau(Context const& context, Probe& probe) {
         {"tau." + id, "lambda of the tau model: a synchronization by " + mechanism, "ns", "slope", at, valid},
         Cost{model.fit.sync_ns, model.fit.sync_error, model.fit.sync_ns - 2 * model.fit.sync_error,
              model.fit.sync_ns + 2 * model.fit.sync_error, model.fit.samples});
+    figure.verified = data && harness.right();
     probe.figures.push_back(figure);
     auto unit = figure;
     unit.id += ".work";
@@ -270,8 +197,9 @@ void measure_tau(Context const& context, Probe& probe) {
     unit.p05 = model.fit.work_ns - 2 * model.fit.work_error;
     unit.p95 = model.fit.work_ns + 2 * model.fit.work_error;
     probe.figures.push_back(unit);
-    if (id == "cooperative") cooperative = model.fit.sync_ns;
-    if (cooperative > 0 && (id == "grid" || id == "pairwise" || id == "tokens")) {
+    if (id == "cooperative" || id == "cooperative.data")
+      cooperative = model.fit.sync_ns;
+    else if (inside && id != "cluster") {
       auto ratio = figure;
       ratio.id += ".gain";
       ratio.what = "how much less a synchronization by " + mechanism + " takes than by cooperative groups";
@@ -285,13 +213,26 @@ void measure_tau(Context const& context, Probe& probe) {
   };
   std::string const equal = "equal work in all blocks";
   std::vector<int> const many{50, 100, 200}, few{10, 20, 40};
-  add("cooperative", "cooperative groups' barrier", harness.launched_once<CooperativeSync>(), many, equal);
-  add("grid", "grid barrier", harness.launched_once<GridSync>(), many, equal);
+  add("cooperative", "cooperative groups' barrier", harness.launched_once<CooperativeSync>(), many, equal,
+      true);
+  add("grid", "grid barrier", harness.launched_once<GridSync>(), many, equal, true);
   add("pairwise", "pairwise semaphores", harness.launched_once<PairwiseSync>(), many,
-      equal + "; each block waits for two neighbours");
+      equal + "; each block waits for two neighbours", true);
   add("tokens", "pairwise tokens", harness.launched_once<TokenSync>(), many,
-      equal + "; each block takes 4 bytes from two neighbours, and nothing else is ordered");
-  add("cluster", "cluster barrier", harness.launched_once<ClusterSync>(8), many, equal + "; clusters of 8");
+      equal + "; each block takes 4 bytes from two neighbours, and nothing else is ordered", true);
+  add("cluster", "cluster barrier", harness.launched_once<ClusterSync>(8), many, equal + "; clusters of 8",
+      true);
+  std::string const handed = equal +
+                             "; each thread hands 16 bytes to the same thread of two neighbours: storing and "
+                             "loading them is in it";
+  add("cooperative.data", "cooperative groups' barrier, with data",
+      harness.launched_once<WithData<CooperativeSync>::Type>(), many, handed, true, true);
+  add("grid.data", "grid barrier, with data", harness.launched_once<WithData<GridSync>::Type>(), many, handed,
+      true, true);
+  add("pairwise.data", "pairwise semaphores, with data",
+      harness.launched_once<WithData<PairwiseSync>::Type>(), many, handed, true, true);
+  add("tokens.data", "pairwise tokens, with data", harness.launched_once<TokensWithData>(), many,
+      handed + "; 12 of the 16 are payload", true, true);
   add("kernel", "kernel per step", harness.stream_of_launches<false>(), few, equal + "; the host submits");
   add("graph", "kernel per step in a graph", harness.graph_of_launches<false>(), few, equal);
   add("pdl", "programmatic launch per step", harness.stream_of_launches<true>(), few,

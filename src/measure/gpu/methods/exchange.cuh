@@ -41,12 +41,15 @@ __global__ void exchange(Exchange x, Watch watch) {
       wait_until<Scope::device>(x.to[0], static_cast<unsigned>(x.rounds), watch, WaitPlace{});
     return;
   }
-  unsigned* const mine = x.to[side];
-  unsigned const* const others = x.to[1 - side];
+  // Not by an index: arrays in local memory would be read again after each wait.
+  unsigned* const mine = side == 0 ? x.to[0] : x.to[1];
+  unsigned const* const others = side == 0 ? x.to[1] : x.to[0];
+  uint4* const outbox = side == 0 ? x.data[0] : x.data[1];
+  uint4 const* const inbox = side == 0 ? x.data[1] : x.data[0];
   unsigned wrong = 0;
   auto const send = [&](unsigned round) {
     for (int i = static_cast<int>(threadIdx.x); i < x.vectors; i += static_cast<int>(blockDim.x))
-      x.data[side][i] = vector_of(round, static_cast<unsigned>(i));
+      outbox[i] = vector_of(round, static_cast<unsigned>(i));
     if constexpr (Whole) __syncthreads();
     if (threadIdx.x == 0) {
       if constexpr (P == Post::store)
@@ -63,7 +66,7 @@ __global__ void exchange(Exchange x, Watch watch) {
     for (int i = static_cast<int>(threadIdx.x); i < x.vectors; i += static_cast<int>(blockDim.x)) {
       // Written by another thread.
       unsigned const at = static_cast<unsigned>(x.vectors - 1 - i);
-      uint4 const seen = x.data[1 - side][at];
+      uint4 const seen = inbox[at];
       uint4 const wanted = vector_of(round, at);
       wrong += seen.x != wanted.x || seen.y != wanted.y || seen.z != wanted.z || seen.w != wanted.w;
     }
@@ -91,8 +94,8 @@ __global__ void exchange_tokens(Exchange x, Watch watch) {
   unsigned const sm = sm_index();
   int const side = sm == x.sm[0] ? 0 : sm == x.sm[1] ? 1 : -1;
   if (side < 0) return;
-  auto* const mine = reinterpret_cast<Item*>(x.data[side]);
-  auto const* const others = reinterpret_cast<Item const*>(x.data[1 - side]);
+  auto* const mine = reinterpret_cast<Item*>(side == 0 ? x.data[0] : x.data[1]);
+  auto const* const others = reinterpret_cast<Item const*>(side == 0 ? x.data[1] : x.data[0]);
   unsigned const from = (threadIdx.x + 33) % blockDim.x;
   unsigned wrong = 0;
   auto const word = [](unsigned round, unsigned thread) {
