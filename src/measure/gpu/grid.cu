@@ -58,54 +58,83 @@ struct Parts {
   long long arrive = 0, wait = 0;
 };
 
-/// `Data`: every thread stores 16 bytes before each barrier and loads another block's after. `interior`:
-/// cycles of work between arriving and waiting; negative: not split.
-template <class Barrier, bool Data>
-__global__ void __launch_bounds__(1024)
-    rounds(BarrierWords memory, StallRecord* stall, int count, uint4* data, unsigned* wrong, int interior,
-           Late late, int cycles_late, Parts* parts) {
-  Barrier barrier(memory, stall);
-  Parts spent;
+/// What the loop does besides. At compile time: a few instructions more between two barriers let the polls
+/// meet the adds at another moment, and change the figure by 5 %.
+enum class Loop {
+  bare,
+  data,   ///< every thread stores 16 bytes before each barrier and loads another block's after
+  split,  ///< cycles of work between arriving and waiting
+  late    ///< blocks work before they arrive
+};
+
+struct Setting {
+  int count = 0;
+  int interior = 0;
+  Late late = Late::nobody;
+  int cycles_late = 0;
+};
+
+struct Buffers {
+  uint4* data;
+  unsigned* wrong;
+  Parts* parts;
+  StallRecord* stall;
+};
+
+template <class Barrier, Loop L>
+__global__ void __launch_bounds__(1024) rounds(BarrierWords memory, Setting setting, Buffers buffers) {
+  Barrier barrier(memory, buffers.stall);
   unsigned const block = blockIdx.x, blocks = gridDim.x, thread = threadIdx.x, threads = blockDim.x;
-  unsigned const other = (block + 37) % blocks;
-  unsigned bad = 0;
   bool ok = true;
-  for (int i = 0; i < count && ok; ++i) {
-    auto const round = static_cast<unsigned>(i);
-    uint4* const now = data + round % 2 * blocks * threads;
-    if constexpr (Data) now[block * threads + thread] = make_uint4(round, block, thread, round);
-    if (late != Late::nobody) spin_cycles(lateness(late, cycles_late, i));
-    if (interior >= 0) {
+  if constexpr (L == Loop::bare)
+    for (int i = 0; i < setting.count && ok; ++i) ok = barrier.sync();
+  if constexpr (L == Loop::data) {
+    unsigned const other = (block + 37) % blocks, from = (thread + 33) % threads;
+    unsigned bad = 0;
+    for (int i = 0; i < setting.count && ok; ++i) {
+      auto const round = static_cast<unsigned>(i);
+      uint4* const now = buffers.data + round % 2 * blocks * threads;
+      now[block * threads + thread] = make_uint4(round, block, thread, round);
+      ok = barrier.sync();
+      uint4 const seen = now[other * threads + from];
+      bad += seen.x != round || seen.y != other || seen.z != from || seen.w != round;
+    }
+    ok = ok && bad == 0;
+  }
+  if constexpr (L == Loop::split) {
+    Parts spent;
+    for (int i = 0; i < setting.count && ok; ++i) {
       long long const begin = cycles();
       barrier.arrive();
       long long const arrived = cycles();
-      spin_cycles(interior);
+      spin_cycles(setting.interior);
       long long const waits = cycles();
       ok = barrier.wait();
       spent.arrive += arrived - begin;
       spent.wait += cycles() - waits;
-    } else {
+    }
+    if (thread == 0) buffers.parts[block] = spent;
+  }
+  if constexpr (L == Loop::late)
+    for (int i = 0; i < setting.count && ok; ++i) {
+      spin_cycles(lateness(setting.late, setting.cycles_late, i));
       ok = barrier.sync();
     }
-    if constexpr (Data) {
-      unsigned const from = (thread + 33) % threads;
-      uint4 const seen = now[other * threads + from];
-      bad += seen.x != round || seen.y != other || seen.z != from || seen.w != round;
-    }
-  }
-  if (bad != 0 || !ok) atomicAdd(wrong, 1u);
-  if (interior >= 0 && thread == 0) parts[block] = spent;
+  if (!ok) atomicAdd(buffers.wrong, 1u);
 }
 
 struct Kind {
   std::string id, what;
-  void (*bare)(BarrierWords, StallRecord*, int, uint4*, unsigned*, int, Late, int, Parts*);
-  void (*with_data)(BarrierWords, StallRecord*, int, uint4*, unsigned*, int, Late, int, Parts*);
+  void (*loops[4])(BarrierWords, Setting, Buffers);
   unsigned cluster = 1;
 };
 template <class Barrier>
 Kind kind(std::string const& id, std::string const& what, unsigned cluster = 1) {
-  return {id, what, rounds<Barrier, false>, rounds<Barrier, true>, cluster};
+  return {id,
+          what,
+          {rounds<Barrier, Loop::bare>, rounds<Barrier, Loop::data>, rounds<Barrier, Loop::split>,
+           rounds<Barrier, Loop::late>},
+          cluster};
 }
 
 class Grid {
@@ -121,22 +150,22 @@ class Grid {
         parts_(std::size_t{sms_} * 32) {}
 
   /// ns of one round; zeros where so many blocks do not fit.
-  Cost cost(Kind const& kind, unsigned per_sm, unsigned threads, bool data = false, int interior = -1,
-            Late late = Late::nobody, int cycles_late = 0) {
+  Cost cost(Kind const& kind, unsigned per_sm, unsigned threads, Loop loop = Loop::bare,
+            Setting setting = {}) {
     Shape shape{per_sm * sms_, threads, 0, kind.cluster};
     shape.cooperative = true;
     int fits = 0;
-    auto* const kernel = data ? kind.with_data : kind.bare;
+    auto* const kernel = kind.loops[static_cast<int>(loop)];
     ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fits, kernel, static_cast<int>(threads), 0));
     if (static_cast<unsigned>(fits) < per_sm) return {};
     // Another number of blocks than before.
     words_.fill(context_.stream, 0);
+    Buffers const buffers{data_.get(), wrong_.get(), parts_.get(), stall_.get()};
     return event_repeat_difference(
-        context_.stream, context_.quick ? 50 : 500, context_.quick ? 250 : 2500, context_.quick ? 3 : 9,
+        context_.stream, context_.quick ? 50 : 300, context_.quick ? 250 : 1800, context_.quick ? 3 : 9,
         [&](int count) {
-          last_count_ = count;
-          launch(shape, context_.stream, kernel, BarrierWords{words_.get(), shape.blocks}, stall_.get(),
-                 count, data_.get(), wrong_.get(), interior, late, cycles_late, parts_.get());
+          setting.count = last_count_ = count;
+          launch(shape, context_.stream, kernel, BarrierWords{words_.get(), shape.blocks}, setting, buffers);
         });
   }
 
@@ -204,7 +233,7 @@ void measure_grid(Context const& context, Probe& probe) {
   for (auto const* const kind : {&watched, &own, &cooperative, &clusters}) {
     for (unsigned const per_sm : {1u, 2u, 4u}) {
       auto const at = grid.at(per_sm, 256);
-      auto const with_data = grid.cost(*kind, per_sm, 256, true);
+      auto const with_data = grid.cost(*kind, per_sm, 256, Loop::data);
       bool const right = grid.right();
       grid.add({kind->id + ".data", kind->what + ", behind 16 bytes a thread, which others then load", "ns",
                 "repeat difference", at, together},
@@ -229,7 +258,7 @@ void measure_grid(Context const& context, Probe& probe) {
     for (auto const* const kind : {&cooperative, &own}) {
       auto at = grid.at(1, 256);
       at["interior_ns"] = interior_ns;
-      auto const cost = grid.cost(*kind, 1, 256, false, static_cast<int>(interior_ns * ghz));
+      auto const cost = grid.cost(*kind, 1, 256, Loop::split, {0, static_cast<int>(interior_ns * ghz)});
       grid.add({kind->id + ".split", kind->what + ": what it adds to work between arriving and waiting", "ns",
                 "repeat difference", at, together},
                cost, right, interior_ns);
@@ -240,12 +269,14 @@ void measure_grid(Context const& context, Probe& probe) {
     for (auto const* const kind : {&cooperative, &own}) {
       auto at = grid.at(1, 256);
       at["late_ns"] = late_ns;
-      auto const one = grid.cost(*kind, 1, 256, false, -1, Late::one, static_cast<int>(late_ns * ghz));
+      auto const one =
+          grid.cost(*kind, 1, 256, Loop::late, {0, 0, Late::one, static_cast<int>(late_ns * ghz)});
       grid.add(
           {kind->id + ".one_late", kind->what + ", after the arrival of one late block", "ns",
            "repeat difference", at, "one block, another one each time, comes so much later than the others"},
           one, right, late_ns);
-      auto const all = grid.cost(*kind, 1, 256, false, -1, Late::all, static_cast<int>(late_ns * ghz));
+      auto const all =
+          grid.cost(*kind, 1, 256, Loop::late, {0, 0, Late::all, static_cast<int>(late_ns * ghz)});
       grid.add({kind->id + ".all_late", kind->what + ", more than the greatest lateness there can be", "ns",
                 "repeat difference", at, "every block late by anything from nothing to so much"},
                all, right, late_ns);
