@@ -282,8 +282,9 @@ std::string print_machine(MachineProfile const& machine) {
     for (auto const& field : k_overlap_fields)
       root["overlap"][field.name] = print_field(*machine.overlap, field, machine, overlap_source(field.name));
   for (auto const& [name, timing] : machine.kernels) root["kernels"].push_back(print_kernel(name, timing));
-  if (machine.probe) root["probe"] = json::probe_value(*machine.probe);
-  return json::pretty(root);
+  if (!machine.probe) return json::pretty(root);
+  root["probe"] = json::probe_value(*machine.probe);
+  return json::pretty(root, json::k_probe_width);
 }
 
 Expected<MachineProfile> machine(std::string const& name) {

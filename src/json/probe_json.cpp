@@ -296,7 +296,7 @@ std::string print_probe(Probe const& probe) {
   nlohmann::ordered_json root;
   root["schema"] = k_schema;
   root.update(json::probe_value(probe));
-  return json::pretty(root);
+  return json::pretty(root, json::k_probe_width);
 }
 
 }  // namespace tessera

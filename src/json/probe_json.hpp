@@ -2,12 +2,16 @@
 // The part of a file that is a probe.
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 
 #include "json/reader.hpp"
 #include "tessera/measure/probe.hpp"
 
 namespace tessera::json {
+
+/// Columns of files with a probe: a figure's value is one line.
+inline constexpr std::size_t k_probe_width = 200;
 
 /// Findings go to `document`, under its codes.
 Probe read_probe(Document& document, Node const& node);

@@ -46,7 +46,7 @@ Figure const* figure_for(Mapping const& mapping, Probe const& probe) {
 std::string conditions(Figure const& figure) {
   std::string text;
   for (auto const& [name, value] : figure.at)
-    text += fmt::format("{}{} {:g}", text.empty() ? "" : ", ", name, value);
+    text += fmt::format("{}{} {:.10g}", text.empty() ? "" : ", ", name, value);
   return text;
 }
 

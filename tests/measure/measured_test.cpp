@@ -24,7 +24,8 @@ TEST(Measured, FiguresAreFoundByIdAndConditions) {
 }
 
 TEST(Measured, OnlyWhatWasMeasuredChanges) {
-  auto const base = machine("h200").value();
+  auto base = machine("h200").value();
+  base.probe.reset();
   auto probe = made_up_probe();
   probe.identity.sms = 132;
   // One block is not what the planner prices: the figure of a block on every SM is.
