@@ -21,6 +21,8 @@ __global__ __launch_bounds__(Threads, k_blocks_per_sm<L, Threads>) void sum_kern
     __grid_constant__ Arguments const a) {
   __shared__ Scratch<Threads, T> scratch;
   constexpr int blocks = V == Variant::one_block ? 1 : 0;
+  // For the second of two launches, which may be programmatic where this one is not.
+  if constexpr (V == Variant::two_launches) pdl_trigger();
   if (a.programmatic) {
     pdl_trigger();
     if (a.fetch_bytes > 0) fetch_share<Threads, blocks>(a.x, a.fetch_bytes);
