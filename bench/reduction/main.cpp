@@ -14,9 +14,9 @@
 #include <exception>
 
 #include "bench/overhead/report.cuh"
-#include "cub_sum.hpp"
 #include "gpu/device.cuh"
 #include "kernels/reduction/sum.hpp"
+#include "measure/gpu/methods/cub_sum.hpp"
 #include "read.hpp"
 #include "turns.hpp"
 
@@ -25,6 +25,9 @@ namespace {
 
 using namespace tessera::reduction;
 using gpu::ok;
+using probe::cub_sum;
+using probe::cub_version;
+using probe::cub_workspace;
 
 constexpr unsigned k_fetch = 24u << 20;  // less than half of the L2
 constexpr std::size_t KiB = 1024, MiB = 1024 * KiB, GiB = 1024 * MiB;

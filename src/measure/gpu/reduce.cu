@@ -5,6 +5,7 @@
 
 #include "kernels/reduction/kernels.cuh"
 #include "measure/gpu/list.hpp"
+#include "measure/gpu/methods/cub_sum.hpp"
 #include "measure/gpu/methods/figures.hpp"
 #include "measure/gpu/methods/graph.hpp"
 #include "measure/gpu/methods/launch.hpp"
@@ -71,7 +72,7 @@ void measure_on_chip(Context const& context, Probe& probe) {
 struct DeviceWay {
   std::string name, what;
   Shape first;
-  void (*kernel)(red::Arguments);
+  void (*kernel)(red::Arguments) = nullptr;  ///< null: CUB, which chooses for itself
   bool second = false, second_programmatic = false;
 };
 
@@ -98,6 +99,10 @@ std::vector<DeviceWay> device_ways(unsigned sms) {
                                2 * sms)};
   all[0].second = all[1].second = all[1].second_programmatic = true;
   all[2].first.cooperative = true;
+  DeviceWay cub;
+  cub.name = "cub";
+  cub.what = "CUB " + cub_version();
+  all.push_back(cub);
   return all;
 }
 
@@ -121,6 +126,7 @@ void measure_device(Context const& context, Probe& probe) {
   DeviceBuffer<float> x(most / 4), out(16);
   DeviceBuffer<red::Workspace> workspace(1);
   DeviceBuffer<unsigned long long> ones(1);
+  DeviceBuffer<char> for_cub(cub_workspace(static_cast<unsigned>(most / 4)));
   fill_floats<<<1024, 256, 0, context.stream>>>(x.get(), most / 4);
   launched();
   EventTimer timer;
@@ -136,8 +142,11 @@ void measure_device(Context const& context, Probe& probe) {
     std::vector<std::unique_ptr<Graph>> graphs;
     std::vector<bool> right;
     for (auto const& one : ways) {
-      load(one.kernel);
+      if (one.kernel != nullptr) load(one.kernel);
       auto const submit = [&](int i) {
+        if (one.kernel == nullptr)
+          return ok(cub_sum(for_cub.get(), for_cub.size(), part(i), static_cast<unsigned>(bytes / 4),
+                            out.get() + i, context.stream));
         red::Arguments arguments{red::Cut(part(i), bytes / 4, 4), out.get() + i, workspace.get(),
                                  1'000'000'000};
         arguments.barrier = workspace.get()->barriers[0];
@@ -165,15 +174,19 @@ void measure_device(Context const& context, Probe& probe) {
         if (round >= 0) ns[w].push_back(static_cast<double>(bytes) / one);
       }
     for (std::size_t w = 0; w < ways.size(); ++w) {
-      auto figure = figure_of(
-          {"reduce.device." + ways[w].name,
-           "sum of floats, " + ways[w].what,
-           "1e9 byte/s",
-           "slope",
-           {{"bytes", static_cast<double>(bytes)}, {"blocks", ways[w].first.blocks}, {"threads", 512}},
-           "replays of a graph; other data each time, 256 MiB and more in turn: from DRAM"},
-          ns[w]);
+      auto figure =
+          figure_of({"reduce.device." + ways[w].name,
+                     "sum of floats, " + ways[w].what,
+                     "1e9 byte/s",
+                     "slope",
+                     {{"bytes", static_cast<double>(bytes)}},
+                     "replays of a graph; other data each time, 256 MiB and more in turn: from DRAM"},
+                    ns[w]);
       figure.verified = right[w];
+      if (ways[w].kernel != nullptr) {
+        figure.at["blocks"] = ways[w].first.blocks;
+        figure.at["threads"] = 512;
+      }
       // The paper's Table 6 gives no size: its figures share this row.
       if (bytes == most) figure.at["large_input"] = 1;
       probe.figures.push_back(figure);

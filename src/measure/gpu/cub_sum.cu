@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cub/device/device_reduce.cuh>
 
-#include "cub_sum.hpp"
+#include "measure/gpu/methods/cub_sum.hpp"
 
-namespace tessera::bench {
+namespace tessera::probe {
 
 std::string cub_version() {
   return std::to_string(CUB_MAJOR_VERSION) + "." + std::to_string(CUB_MINOR_VERSION) + "." +
@@ -22,4 +22,4 @@ cudaError_t cub_sum(void* workspace, std::size_t bytes, float const* x, unsigned
   return cub::DeviceReduce::Sum(workspace, bytes, x, out, count, stream);
 }
 
-}  // namespace tessera::bench
+}  // namespace tessera::probe

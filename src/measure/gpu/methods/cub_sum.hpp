@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <string>
 
-namespace tessera::bench {
+namespace tessera::probe {
 
 /// "3.0.1". Its DeviceReduce::Sum is deterministic from run to run; this version has no other mode.
 std::string cub_version();
@@ -16,4 +16,4 @@ std::size_t cub_workspace(unsigned count);
 cudaError_t cub_sum(void* workspace, std::size_t bytes, float const* x, unsigned count, float* out,
                     cudaStream_t stream);
 
-}  // namespace tessera::bench
+}  // namespace tessera::probe
