@@ -23,31 +23,43 @@ struct Position {
 };
 
 /// The block's place in the work, and its shared memory: barriers, then the ring of weights, then the ring of
-/// activations. A matrix instruction reads 64 rows where a slot may have fewer, so the last slot's reads run
-/// on into the activations; those rows of the result are never used.
+/// activations, then, where two blocks split the depth, room for partial sums. A matrix instruction reads 64
+/// rows where a slot may have fewer, so the last slot's reads run on into the activations; those rows of the
+/// result are never used.
 struct Block {
   unsigned base;  ///< 1024-byte aligned
-  int index = static_cast<int>(blockIdx.x);
-  int count = static_cast<int>(gridDim.x);
+  int group;      ///< of `groups`
+  int groups;
+  int rank;  ///< in the group
 
-  __device__ explicit Block(void* shared) : base((shared_address(shared) + 1023) & ~1023u) {}
+  __device__ Block(void* shared, int split)
+      : base((shared_address(shared) + 1023) & ~1023u),
+        group(static_cast<int>(blockIdx.x) / split),
+        groups(static_cast<int>(gridDim.x) / split),
+        rank(static_cast<int>(blockIdx.x) % split) {}
   __device__ unsigned full(int slot) const { return base + 8 * slot; }
   __device__ unsigned empty(int slot) const { return base + 8 * (most_slots + slot); }
   __device__ unsigned activations_full(int stage) const { return base + 8 * (2 * most_slots + stage); }
   __device__ unsigned activations_empty(int stage) const {
     return base + 8 * (2 * most_slots + most_activation_stages + stage);
   }
+  __device__ unsigned partials_full() const { return base + first_pair_barrier; }
+  __device__ unsigned partials_open() const { return base + first_pair_barrier + 8; }
+  __device__ unsigned stored() const { return base + first_pair_barrier + 16; }
   __device__ unsigned slot(Parameters const& p, int i) const {
     return base + barrier_bytes + i * p.slot_bytes;
   }
   __device__ unsigned activations(Parameters const& p, int stage) const {
     return slot(p, p.slots) + stage * p.activation_bytes;
   }
+  __device__ unsigned partials(Parameters const& p) const { return activations(p, p.activation_stages); }
   __device__ Range unit(Cut const& cut, int wave, int tile) const {
-    return cut.unit(wave, count, index, tile);
+    return cut.unit(wave, groups, group, tile);
   }
+
+  static constexpr unsigned first_pair_barrier = 8 * 2 * (most_slots + most_activation_stages);
 };
-static_assert(8 * 2 * (most_slots + most_activation_stages) <= barrier_bytes, "barriers overlap slots");
+static_assert(Block::first_pair_barrier + 24 <= barrier_bytes, "barriers overlap slots");
 
 /// Ends the calling thread, late: loads that are on their way must land in shared memory that still is there,
 /// and blocks of a cluster, which notice a stall within a millisecond of each other, may be reaching into it.
@@ -61,11 +73,13 @@ __device__ inline void leave_after_stall() {
 
 /// Waits for a barrier in shared memory; false after a stall. Such a wait is late only because a semaphore
 /// is, so it lets the waits for semaphores meet their deadline first.
+template <bool Cluster = false>
 __device__ inline bool wait_until_stall(unsigned barrier, unsigned parity, Parameters const& p) {
-  if (barrier_try(barrier, parity)) return true;
+  auto met = [&] { return Cluster ? barrier_try_cluster(barrier, parity) : barrier_try(barrier, parity); };
+  if (met()) return true;
   DeadlineWatch<> const watch{p.watch.record, 4 * p.watch.nanoseconds};
   auto patience = watch.begin();
-  for (unsigned tries = 1; !barrier_try(barrier, parity); ++tries)
+  for (unsigned tries = 1; !met(); ++tries)
     if (tries % 16 == 0 &&
         !watch.go_on(patience, {p.stage, static_cast<int>(blockIdx.x), no_semaphore}, 0, 0))
       return false;
@@ -73,8 +87,9 @@ __device__ inline bool wait_until_stall(unsigned barrier, unsigned parity, Param
 }
 
 /// The same, but does not come back after a stall.
+template <bool Cluster = false>
 __device__ inline void wait_barrier(unsigned barrier, unsigned parity, Parameters const& p) {
-  if (!wait_until_stall(barrier, parity, p)) leave_after_stall();
+  if (!wait_until_stall<Cluster>(barrier, parity, p)) leave_after_stall();
 }
 
 }  // namespace tessera::skinny_sm90

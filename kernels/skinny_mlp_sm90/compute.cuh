@@ -1,29 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The warpgroups that multiply: 64 rows of weights each, all tokens as columns.
+// The warpgroup that multiplies for up to 32 tokens: 64 rows of weights, the tokens as columns.
 #pragma once
 
 #include <tessera/sync/launch.cuh>
 
+#include "activation.cuh"
 #include "block.cuh"
 #include "multiply.cuh"
 
 namespace tessera::skinny_sm90 {
 
-template <class Element, int N, int Share, int Warpgroups, int Tiles>
+template <class Element, int N, int Tiles>
 class Computer {
  public:
+  static constexpr int warps = 4;
+  static constexpr int split = 1;
   using Sums = float[Tiles][N / 2];
 
   __device__ Computer(Parameters const& p, Block const& block)
       : p_(p),
         block_(block),
         thread_(static_cast<int>(threadIdx.x)),
-        lane_(static_cast<int>(threadIdx.x % 32)),
-        warpgroup_(__shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0)),
-        releases_((p.first.waves * p.first.stages * p.first.stage_depth +
-                   p.second.waves * p.second.stages * p.second.stage_depth) /
-                      p.activation_depth -
-                  p.activation_stages) {}
+        lane_(static_cast<int>(threadIdx.x % 32)) {}
 
   __device__ void run() {
     for (int job = 0; job < p_.first.waves + p_.second.waves; ++job) {
@@ -45,9 +43,7 @@ class Computer {
     for (int t = 0; t < Used; ++t)
 #pragma unroll
       for (int i = 0; i < N / 2; ++i) sums[t][i] = 0;
-    if (warpgroup_ * 64 >= cut.slot_rows)
-      skip<Used>(cut);
-    else if (p_.activation_depth == 1)
+    if (p_.activation_depth == 1)
       multiply<Used, 1>(cut, sums);
     else if (p_.activation_depth == 2)
       multiply<Used, 2>(cut, sums);
@@ -68,8 +64,6 @@ class Computer {
   __device__ void multiply(Cut const& cut, Sums& sums) {
     int const parts = cut.stage_depth / Depth;
     int const pitch = cut.slot_rows * 128;
-    int done_slot = -1;
-    int done_stage = -1;
 #pragma unroll 1
     for (int i = 0; i < cut.stages; ++i) {
       Position slot[Used];
@@ -77,7 +71,7 @@ class Computer {
 #pragma unroll
       for (int t = 0; t < Used; ++t) {
         slot[t] = slot_;
-        weights[t] = block_.slot(p_, slot_.index) + warpgroup_ * 64 * 128;
+        weights[t] = block_.slot(p_, slot_.index);
         slot_.next(p_.slots);
       }
 #pragma unroll 1
@@ -99,47 +93,15 @@ class Computer {
               Multiply<Element, N>::run(sums[t], operand(a[d] + 2 * step),
                                         operand(b + (d * N * 128 >> 4) + 2 * step));
           multiply_commit();
-          // With 128 tokens the matrix instructions themselves take so long that the next have to follow.
-          multiply_wait<N <= 64 ? 0 : 1>();
-          if (N > 64) {
-            release_slot(done_slot);
-            release_stage(done_stage);
-          }
-          done_slot = part + 1 == parts ? slot[t].index : -1;
-          done_stage = t + 1 == Used ? stage_.index : -1;
-          if (N <= 64) {
-            release_slot(done_slot);
-            release_stage(done_stage);
-          }
+          multiply_wait<0>();
+          if (part + 1 == parts) release(block_.empty(slot[t].index));
         }
+        release(block_.activations_empty(stage_.index));
         stage_.next(p_.activation_stages);
       }
     }
-    multiply_wait<0>();
 #pragma unroll
     for (int t = 0; t < Used; ++t) settle(sums[t]);
-    if (N > 64) {
-      release_slot(done_slot);
-      release_stage(done_stage);
-    }
-  }
-
-  // A warpgroup without rows keeps step with the rings.
-  template <int Used>
-  __device__ void skip(Cut const& cut) {
-    int const parts = cut.stage_depth / p_.activation_depth;
-    for (int i = 0; i < cut.stages; ++i) {
-      for (int t = 0; t < Used; ++t) {
-        wait(block_.full(slot_.index), slot_.parity);
-        release_slot(slot_.index);
-        slot_.next(p_.slots);
-      }
-      for (int part = 0; part < parts; ++part) {
-        wait(block_.activations_full(stage_.index), stage_.parity);
-        release_stage(stage_.index);
-        stage_.next(p_.activation_stages);
-      }
-    }
   }
 
   __device__ void wait(unsigned barrier, unsigned parity) {
@@ -147,21 +109,12 @@ class Computer {
   }
 
   // After a stall nothing is released: the warps that load leave too.
-  __device__ void release_slot(int slot) const {
-    if (slot >= 0 && lane_ == 0 && !stalled_) barrier_arrive(block_.empty(slot));
-  }
-  // To each block that loads a part of it. Nobody waits for the last ones, and who would may have left.
-  __device__ void release_stage(int stage) {
-    if (stage < 0 || releases_-- <= 0 || stalled_) return;
-    if constexpr (Share > 1) {
-      if (lane_ < Share) barrier_arrive_remote(in_block(block_.activations_empty(stage), lane_));
-    } else {
-      if (lane_ == 0) barrier_arrive(block_.activations_empty(stage));
-    }
+  __device__ void release(unsigned empty) const {
+    if (lane_ == 0 && !stalled_) barrier_arrive(empty);
   }
 
   /// Of the first of the thread's two rows within a unit; the second is 8 below.
-  __device__ int own_row() const { return warpgroup_ * 64 + thread_ / 32 % 4 * 16 + lane_ / 4; }
+  __device__ int own_row() const { return thread_ / 32 % 4 * 16 + lane_ / 4; }
 
   template <int Used>
   __device__ void store_output(Cut const& cut, int wave, Sums const& sums) const {
@@ -200,13 +153,6 @@ class Computer {
 #pragma unroll
     for (int t = 0; t < Used; ++t) post(block_.unit(cut, wave, t), cut.rows_per_feature);
   }
-
-  /// tanh form: 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2u)).
-  __device__ static float gelu(float x) {
-    float const u = 0.7978845608f * (x + 0.044715f * x * x * x);
-    return x / (1 + __expf(-2 * u));
-  }
-  __device__ static float silu(float x) { return x / (1 + __expf(-x)); }
 
   __device__ void store_plain(Cut const& cut, Range unit, float const (&sums)[N / 2]) const {
     Element* const h = static_cast<Element*>(p_.h);
@@ -247,7 +193,7 @@ class Computer {
 
   // This warp's features of the unit, for each k-block of the second GEMM that they lie in.
   __device__ void post(Range unit, int rows_per_feature) const {
-    int const begin = unit.begin + (warpgroup_ * 64 + thread_ / 32 % 4 * 16) / rows_per_feature;
+    int const begin = unit.begin + (thread_ / 32 % 4 * 16) / rows_per_feature;
     int const end = min(begin + 16 / rows_per_feature, unit.end);
     int const k = begin / depth_block + lane_;
     int const count = min(end, (k + 1) * depth_block) - max(begin, k * depth_block);
@@ -258,8 +204,6 @@ class Computer {
   Block const& block_;
   int thread_;
   int lane_;
-  int warpgroup_;
-  int releases_;  // of activations that are waited for
   Position slot_;
   Position stage_;
   bool stalled_ = false;

@@ -11,23 +11,19 @@ namespace {
 constexpr int usual_processors = 132;
 
 struct Kernel {
-  int token_tile, share, warpgroups, tiles;
+  int token_tile, split, tiles;
 };
 struct Rings {
   int first_depth, second_depth, activation_depth, activation_stages;
 };
 
-/// Tiles of a GEMM so that a unit's rows fit the warpgroups, as few as can be.
-int tiles_for(int rows, Kernel const& kernel) {
-  int const each = rows / (usual_processors / kernel.share * kernel.share);
-  return each >= kernel.warpgroups * 64 ? kernel.tiles : 1;
-}
+/// Tiles of a GEMM so that a unit's rows fit the warpgroup, as few as can be.
+int tiles_for(int rows, Kernel const& kernel) { return rows / usual_processors >= 64 ? kernel.tiles : 1; }
 
 Config config_of(mlp::Shape const& shape, Kernel const& kernel, Rings const& rings) {
   Config config;
   config.token_tile = kernel.token_tile;
-  config.share = kernel.share;
-  config.warpgroups = kernel.warpgroups;
+  config.split = kernel.split;
   config.tiles = kernel.tiles;
   config.first_tiles = tiles_for(shape.hidden * (shape.form == mlp::Form::swiglu ? 2 : 1), kernel);
   config.second_tiles = tiles_for(shape.model, kernel);
@@ -48,22 +44,22 @@ std::vector<Config> configs(mlp::Shape const& shape) {
         list.push_back(config);
   };
   int const tokens = shape.tokens;
-  if (tokens <= 8) add({8, 1, 1, 2}, {{4, 4, 4, 4}, {4, 4, 4, 8}});
-  if (tokens > 8 && tokens <= 16) add({16, 1, 1, 2}, {{4, 4, 4, 6}, {4, 4, 4, 4}});
-  if (tokens > 16 && tokens <= 32) add({32, 1, 1, 2}, {{4, 4, 4, 4}, {4, 4, 4, 3}});
-  if (tokens > 32 && tokens <= 64) add({64, 1, 1, 2}, {{4, 4, 4, 3}, {4, 4, 4, 4}});
-  if (tokens > 64) add({128, 2, 1, 2}, {{4, 4, 2, 3}, {4, 4, 1, 6}});
+  if (tokens <= 8) add({8, 1, 2}, {{4, 4, 4, 4}, {4, 4, 4, 8}});
+  if (tokens > 8 && tokens <= 16) add({16, 1, 2}, {{4, 4, 4, 6}, {4, 4, 4, 4}});
+  if (tokens > 16 && tokens <= 32) add({32, 1, 2}, {{4, 4, 4, 4}, {4, 4, 4, 3}});
+  if (tokens > 32 && tokens <= 64)
+    add({64, 2, 1}, {{4, 2, 2, 3}, {4, 2, 2, 4}, {2, 2, 2, 3}, {2, 1, 2, 3}, {1, 1, 1, 4}});
+  if (tokens > 64) add({128, 2, 1}, {{2, 1, 2, 3}, {2, 2, 2, 3}, {2, 2, 2, 2}, {2, 1, 1, 4}, {1, 1, 1, 2}});
   return list;
 }
 
 std::optional<Config> parse_config(std::string const& text) {
   Config c;
-  constexpr int fields = 14;
+  constexpr int fields = 13;
   int const read = std::sscanf(
-      text.c_str(), "n%d s%d w%d t%d: %d+%d tiles, %d+%d waves, %d+%d deep, %d slots, %dx%d activations, %d",
-      &c.token_tile, &c.share, &c.warpgroups, &c.tiles, &c.first_tiles, &c.second_tiles, &c.first_waves,
-      &c.second_waves, &c.first_depth, &c.second_depth, &c.slots, &c.activation_stages, &c.activation_depth,
-      &c.blocks);
+      text.c_str(), "n%d s%d t%d: %d+%d tiles, %d+%d waves, %d+%d deep, %d slots, %dx%d activations, %d",
+      &c.token_tile, &c.split, &c.tiles, &c.first_tiles, &c.second_tiles, &c.first_waves, &c.second_waves,
+      &c.first_depth, &c.second_depth, &c.slots, &c.activation_stages, &c.activation_depth, &c.blocks);
   return read == fields && to_string(c) == text ? std::optional(c) : std::nullopt;
 }
 

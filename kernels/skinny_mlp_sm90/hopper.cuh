@@ -27,11 +27,6 @@ __device__ inline void barrier_expect(unsigned barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
-/// Arrives at the barrier of another block of the cluster; `barrier` is from in_block(). Orders nothing of
-/// other kinds than the waiting copy engine sees: what matrix instructions have read.
-__device__ inline void barrier_arrive_remote(unsigned barrier) {
-  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
 /// Has the phase of this parity ended? Sleeps a while before it says no. (With a time limit of its own the
 /// compiler makes it a longer sleep that wakes late.)
 __device__ inline bool barrier_try(unsigned barrier, unsigned parity) {
@@ -42,6 +37,17 @@ __device__ inline bool barrier_try(unsigned barrier, unsigned parity) {
                : "memory");
   return yes != 0;
 }
+/// The same, but never sleeps.
+__device__ inline bool barrier_test(unsigned barrier, unsigned parity) {
+  unsigned yes;
+  asm volatile(
+      "{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+      : "=r"(yes)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return yes != 0;
+}
+
 // ---- clusters
 
 /// The same place in block `rank` of the cluster.
@@ -54,6 +60,37 @@ __device__ inline void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+/// Arrives at a barrier of another block of the cluster; `barrier` is from in_block().
+__device__ inline void barrier_arrive_remote(unsigned barrier) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+/// barrier_try() of a barrier at which another block arrives or counts bytes.
+__device__ inline bool barrier_try_cluster(unsigned barrier, unsigned parity) {
+  unsigned yes;
+  asm volatile(
+      "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; "
+      "selp.u32 %0, 1, 0, p; }"
+      : "=r"(yes)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return yes != 0;
+}
+/// Stores 16 bytes in another block of the cluster and counts them at a barrier there.
+__device__ inline void store_remote(unsigned to, unsigned barrier, float a, float b, float c, float d) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+      "f"(a), "f"(b), "f"(c), "f"(d), "r"(barrier)
+      : "memory");
+}
+__device__ inline float4 load_shared(unsigned from) {
+  float4 value;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+               : "r"(from)
+               : "memory");
+  return value;
+}
+
 // ---- bulk loads
 
 __device__ inline void prefetch(CUtensorMap const& map) {
@@ -80,16 +117,6 @@ __device__ inline void load_box(unsigned to, CUtensorMap const& map, int x, int 
       "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
 }
-/// Into the same place of every block of the cluster whose bit is set in `blocks`, counted at their barriers.
-__device__ inline void load_box_to_many(unsigned to, CUtensorMap const& map, int x, int y, int z,
-                                        unsigned barrier, unsigned blocks) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
-      "[%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
-      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(static_cast<unsigned short>(blocks))
-      : "memory");
-}
-
 // ---- warpgroups
 
 /// Before the first matrix instruction, and after registers that it reads were written.

@@ -6,66 +6,85 @@
 
 #include "compute.cuh"
 #include "load.cuh"
+#include "pair.cuh"
 
 namespace tessera::skinny_sm90 {
 
-__device__ inline void init_barriers(Block const& block, int slots, int stages, int warps, int share) {
+__device__ inline void init_barriers(Block const& block, int slots, int stages, int warps) {
   for (int i = 0; i < slots; ++i) {
     barrier_init(block.full(i), 1);
     barrier_init(block.empty(i), warps);
   }
   for (int i = 0; i < stages; ++i) {
     barrier_init(block.activations_full(i), 1);
-    barrier_init(block.activations_empty(i), warps * share);
+    barrier_init(block.activations_empty(i), warps);
   }
+  barrier_init(block.partials_full(), 1);
+  barrier_init(block.partials_open(), warps);
+  barrier_init(block.stored(), warps);
   fence_barrier_init();
 }
 
-template <class Element, int N, int Share, int Warpgroups, int Tiles>
-__global__ void __launch_bounds__(Warpgroups * 128 + producer_warps * 32, 1)
+template <class Multiplier>
+constexpr int threads_of = (Multiplier::warps + producer_warps) * 32;
+
+template <class Multiplier>
+__global__ void __launch_bounds__(threads_of<Multiplier>, 1)
     skinny_mlp(__grid_constant__ Parameters const p) {
   extern __shared__ unsigned char shared[];
-  constexpr int warps = Warpgroups * 4;
-  constexpr int threads = (warps + producer_warps) * 32;
-  Block const block(shared);
+  constexpr int warps = Multiplier::warps;
+  constexpr bool pairs = Multiplier::split > 1;
+  Block const block(shared, Multiplier::split);
   int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 32), 0);
   // Early: what follows either waits for this launch or must not depend on it.
   if (threadIdx.x == 0) pdl_trigger();
   // This warp's first loads of weights do not wait until the others are there.
   bool const first = warp == warps;
   if (first) {
-    if (threadIdx.x % 32 == 0) init_barriers(block, p.slots, p.activation_stages, warps, Share);
+    if (threadIdx.x % 32 == 0) init_barriers(block, p.slots, p.activation_stages, warps);
     __syncwarp();
   }
-  if constexpr (Share > 1) {
+  if constexpr (pairs) {
     cluster_arrive();
     if (!first) cluster_wait();
   } else if (first) {
-    asm volatile("barrier.cta.arrive 1, %0;" ::"n"(threads) : "memory");
+    asm volatile("barrier.cta.arrive 1, %0;" ::"n"(threads_of<Multiplier>) : "memory");
   } else {
-    asm volatile("barrier.cta.sync 1, %0;" ::"n"(threads) : "memory");
+    asm volatile("barrier.cta.sync 1, %0;" ::"n"(threads_of<Multiplier>) : "memory");
   }
   if (warp < warps) {
-    Computer<Element, N, Share, Warpgroups, Tiles>(p, block).run();
-    if (block.index == 0 && threadIdx.x == 0) count_one(p.launches);
+    Multiplier(p, block).run();
+    if (blockIdx.x == 0 && threadIdx.x == 0) count_one(p.launches);
   } else if (warp == warps + weight_warps) {
-    load_activations<N, Share>(p, block);
+    load_activations(p, block);
   } else {
     if (threadIdx.x % 32 == 0) load_weights(p, block, warp - warps);
     __syncwarp();
-    if constexpr (Share > 1)
+    if constexpr (pairs)
       if (first) cluster_wait();
   }
 }
 
-template <int N, int Share, int Warpgroups, int Tiles>
-Instance make_instance() {
-  return {N,
-          Share,
-          Warpgroups,
-          Tiles,
-          reinterpret_cast<void const*>(&skinny_mlp<__nv_bfloat16, N, Share, Warpgroups, Tiles>),
-          reinterpret_cast<void const*>(&skinny_mlp<__half, N, Share, Warpgroups, Tiles>)};
+template <template <class Element> class Multiplier>
+Instance make_instance(int token_tile, int tiles) {
+  using Bf16 = Multiplier<__nv_bfloat16>;
+  return {token_tile,
+          Bf16::split,
+          tiles,
+          threads_of<Bf16>,
+          reinterpret_cast<void const*>(&skinny_mlp<Bf16>),
+          reinterpret_cast<void const*>(&skinny_mlp<Multiplier<__half>>)};
 }
+
+template <int N, int Tiles>
+struct Single {
+  template <class Element>
+  using Multiplier = Computer<Element, N, Tiles>;
+};
+template <int Warpgroups>
+struct Pair {
+  template <class Element>
+  using Multiplier = PairComputer<Element, Warpgroups>;
+};
 
 }  // namespace tessera::skinny_sm90

@@ -10,8 +10,6 @@
 
 namespace tessera::skinny_sm90 {
 
-constexpr int weight_warps = producer_warps - 1;
-
 /// Slots are dealt to the warps in turns. One thread of each of `weight_warps` warps calls. False after a
 /// stall.
 __device__ inline void load_weights(Parameters const& p, Block const& block, int warp) {
@@ -26,7 +24,8 @@ __device__ inline void load_weights(Parameters const& p, Block const& block, int
     int const depth = cut.stage_depth;
     unsigned const bytes = static_cast<unsigned>(depth * cut.box_rows * 128);
     unsigned const pitch = static_cast<unsigned>(cut.slot_rows * 128);
-    for (int k = 0; k < cut.stages * depth; k += depth) {
+    int const begin = block.rank * cut.part_blocks;
+    for (int k = 0; k < cut.part_blocks; k += depth) {
       for (int tile = 0; tile < cut.tiles; ++tile) {
         if (turn == warp) {
           wait_barrier(block.empty(slot.index), slot.parity, p);
@@ -35,7 +34,7 @@ __device__ inline void load_weights(Parameters const& p, Block const& block, int
           unsigned const to = block.slot(p, slot.index);
           barrier_expect(barrier, bytes);
           for (int b = 0; b < depth; ++b)
-            load_box(to + b * pitch, map, (k + b) * depth_block, row, barrier, policy);
+            load_box(to + b * pitch, map, (begin + k + b) * depth_block, row, barrier, policy);
         }
         slot.next(p.slots);
         if (++turn == weight_warps) turn = 0;
@@ -47,11 +46,11 @@ __device__ inline void load_weights(Parameters const& p, Block const& block, int
 /// Waits for the hidden features that the second GEMM sums over, in their order. All lanes of one warp call.
 class HiddenFeatures {
  public:
-  __device__ HiddenFeatures(Parameters const& p, unsigned long long launches)
-      : p_(p), posts_(static_cast<unsigned>(launches + 1)) {}
+  __device__ HiddenFeatures(Parameters const& p, unsigned long long launches, int begin)
+      : p_(p), posts_(static_cast<unsigned>(launches + 1)), ready_(begin) {}
 
-  /// Comes back when the k-blocks before `end` are complete in memory. Looks at 32 at once, so that most
-  /// calls find that they are.
+  /// Comes back when the k-blocks of `begin` to `end` are complete in memory. Looks at 32 at once, so that
+  /// most calls find that they are.
   __device__ void wait(int end) {
     end = min(end, p_.second.depth_blocks());
     if (ready_ >= end) return;
@@ -76,45 +75,38 @@ class HiddenFeatures {
  private:
   Parameters const& p_;
   unsigned posts_;
-  int ready_ = 0;
+  int ready_;
 };
 
-/// The `Share` blocks of a cluster multiply the same activations: each loads a part of the tokens for all.
-/// All lanes of one warp call.
-template <int TokenTile, int Share>
-__device__ void load_activations(Parameters const& p, Block const& block) {
-  constexpr int rows = TokenTile / Share;
-  constexpr unsigned block_bytes = TokenTile * 128;
-  int const rank = block.index % Share;
+/// All tokens, this block's part of the depth. All lanes of `activation_warps` warps call; stages are dealt
+/// to them in turns.
+__device__ inline void load_activations(Parameters const& p, Block const& block) {
   int const depth = p.activation_depth;
+  unsigned const block_bytes = static_cast<unsigned>(p.activation_bytes / depth);
   bool const leader = threadIdx.x % 32 == 0;
   pdl_wait();
-  HiddenFeatures hidden(p, load_counter(p.launches));
+  HiddenFeatures hidden(p, load_counter(p.launches), block.rank * p.second.part_blocks);
   Position stage{0, 1};
   for (int job = 0; job < p.first.waves + p.second.waves; ++job) {
     bool const second = job >= p.first.waves;
     Cut const& cut = second ? p.second : p.first;
     CUtensorMap const& map = second ? p.hidden : p.input;
     bool const whole = second ? p.second_whole : p.first_whole;
-    for (int k = 0; k < cut.stages * cut.stage_depth; k += depth) {
-      if (second) hidden.wait(k + depth);
+    int const begin = block.rank * cut.part_blocks;
+    int const end = begin + cut.part_blocks;
+    for (int k = begin; k < end; k += depth) {
+      if (second) hidden.wait(min(k + depth, end));
       if (leader) {
         wait_barrier(block.activations_empty(stage.index), stage.parity, p);
         unsigned const barrier = block.activations_full(stage.index);
-        unsigned const to = block.activations(p, stage.index) + rank * rows * 128;
-        barrier_expect(barrier, depth * block_bytes);
-        if (Share == 1 && whole) {
+        unsigned const to = block.activations(p, stage.index);
+        barrier_expect(barrier, static_cast<unsigned>(p.activation_bytes));
+        // One load for all where that can be: a thread issues one every 300 cycles or more.
+        if (whole)
           load_box(to, map, 0, 0, k, barrier);
-        } else {
-          for (int b = 0; b < depth; ++b) {
-            int const x = whole ? 0 : (k + b) * depth_block;
-            int const z = whole ? k + b : 0;
-            if constexpr (Share > 1)
-              load_box_to_many(to + b * block_bytes, map, x, rank * rows, z, barrier, (1u << Share) - 1);
-            else
-              load_box(to + b * block_bytes, map, x, 0, z, barrier);
-          }
-        }
+        else
+          for (int b = 0; b < depth; ++b)
+            load_box(to + b * block_bytes, map, (k + b) * depth_block, 0, 0, barrier);
       }
       __syncwarp();
       stage.next(p.activation_stages);

@@ -38,15 +38,16 @@ constexpr long long no_semaphore = -1;  ///< in a stall record: a block waits fo
 
 constexpr int most_slots = 40;
 constexpr int most_activation_stages = 16;
-constexpr int producer_warps = 4;  ///< three for weights, one for activations
+constexpr int weight_warps = 3;
+constexpr int producer_warps = weight_warps + 1;  ///< one for activations
 constexpr int barrier_bytes = 1024;
 
 /// One compiled kernel.
 struct Instance {
   int token_tile = 0;
-  int share = 0;
-  int warpgroups = 0;
+  int split = 0;
   int tiles = 0;
+  int threads = 0;
   void const* bf16 = nullptr;
   void const* fp16 = nullptr;
 };

@@ -35,29 +35,34 @@ std::vector<Instance> const& instances() {
 
 Instance const* find(Config const& config) {
   for (Instance const& one : instances())
-    if (one.token_tile == config.token_tile && one.share == config.share &&
-        one.warpgroups == config.warpgroups && one.tiles == config.tiles)
+    if (one.token_tile == config.token_tile && one.split == config.split && one.tiles == config.tiles)
       return &one;
   return nullptr;
 }
 
 int rows_per_feature(mlp::Shape const& shape) { return shape.form == mlp::Form::swiglu ? 2 : 1; }
 
-int most_rows(Config const& config) { return std::min(256, config.warpgroups * 64); }
+/// The first GEMM's and the second's. Pairs of blocks store neighbours together.
+int first_granule(mlp::Shape const& shape, Config const& c) {
+  return c.split > 1 && rows_per_feature(shape) == 1 ? 2 : 1;
+}
+int second_granule(Config const& c) { return c.split > 1 ? 2 : 1; }
+
+int most_rows(Config const& config) { return config.split > 1 ? most_pair_rows : 64; }
 
 int fewest_waves(int features, int rows, int tiles, Config const& config) {
   int const largest = std::max(1, most_rows(config) / rows);  // features of a unit
-  int const each = config.blocks * tiles * largest;
+  int const each = config.blocks / config.split * tiles * largest;
   return (features + each - 1) / each;
 }
 
 /// Fills in what the configuration leaves open, but not the slots.
 Config complete(mlp::Shape const& shape, Config config) {
-  if (config.blocks == 0) config.blocks = usual_processors / config.share * config.share;
-  // Every block has to have hidden features: the last post shows that all have read the count of launches.
+  if (config.blocks == 0) config.blocks = usual_processors / config.split * config.split;
+  // Every group has to have hidden features: the last post shows that all have read the count of launches.
   int const waves = std::max(config.first_waves, 1);
-  int const most = shape.hidden / (waves * config.first_tiles) / config.share * config.share;
-  config.blocks = std::max(config.share, std::min(config.blocks, most));
+  int const most = shape.hidden / first_granule(shape, config) / (waves * config.first_tiles) * config.split;
+  config.blocks = std::max(config.split, std::min(config.blocks, most));
   if (config.first_waves == 0)
     config.first_waves = fewest_waves(shape.hidden, rows_per_feature(shape), config.first_tiles, config);
   if (config.second_waves == 0)
@@ -67,10 +72,11 @@ Config complete(mlp::Shape const& shape, Config config) {
 
 Cut first_cut(mlp::Shape const& shape, Config const& c) {
   return make_cut(shape.hidden, rows_per_feature(shape), shape.model, c.first_waves, c.first_tiles,
-                  c.first_depth, c.blocks);
+                  c.first_depth, c.blocks / c.split, c.split, first_granule(shape, c), c.activation_depth);
 }
 Cut second_cut(mlp::Shape const& shape, Config const& c) {
-  return make_cut(shape.model, 1, shape.hidden, c.second_waves, c.second_tiles, c.second_depth, c.blocks);
+  return make_cut(shape.model, 1, shape.hidden, c.second_waves, c.second_tiles, c.second_depth,
+                  c.blocks / c.split, c.split, second_granule(c), c.activation_depth);
 }
 
 /// Bytes of shared memory.
@@ -78,6 +84,7 @@ struct Layout {
   int slot = 0;
   int activation = 0;  // one stage
   int slots = 0;
+  int last_partials = 0;  // in the slots, behind the last job
   int total = 0;
 };
 
@@ -87,7 +94,16 @@ Layout layout_of(mlp::Shape const& shape, Config const& c) {
   Layout layout;
   layout.slot = 128 * std::max(first.slot_rows * first.stage_depth, second.slot_rows * second.stage_depth);
   layout.activation = 128 * c.token_tile * c.activation_depth;
-  int const fixed = barrier_bytes + 1024 + layout.activation * c.activation_stages;
+  int partials = 0;
+  if (c.split > 1) {
+    int const threads = find(c)->threads - producer_warps * 32;
+    int const last = pair_columns(second.box_rows) * threads;
+    bool const in_ring = c.token_tile > 64;
+    partials = pair_columns(first.box_rows) * threads;
+    if (!in_ring || c.second_waves > 1) partials = std::max(partials, last);
+    if (in_ring) layout.last_partials = last;
+  }
+  int const fixed = barrier_bytes + 1024 + layout.activation * c.activation_stages + partials;
   int const room = std::max(0, most_shared_bytes - fixed) / layout.slot;
   layout.slots = c.slots > 0 ? c.slots : std::min(room, most_slots);
   layout.total = fixed + layout.slots * layout.slot;
@@ -103,37 +119,41 @@ char const* refuse_shape(mlp::Shape const& shape) {
 }
 
 char const* refuse_config(mlp::Shape const& shape, Config const& c) {
-  if (find(c) == nullptr) return "no kernel is compiled for this token_tile, share, warpgroups and tiles";
+  if (find(c) == nullptr) return "no kernel is compiled for this token_tile, split and tiles";
   if (c.token_tile < shape.tokens) return "token_tile must hold all tokens";
   // The kernel is compiled for one tile and for all of them.
   if ((c.first_tiles != 1 && c.first_tiles != c.tiles) || (c.second_tiles != 1 && c.second_tiles != c.tiles))
     return "first_tiles and second_tiles must be 1 or tiles";
   if (c.activation_depth != 1 && c.activation_depth != 2 && c.activation_depth != 4)
     return "activation_depth must be 1, 2 or 4";
-  for (int const depth : {c.first_depth, c.second_depth})
-    if (depth < 1 || depth > 16 || depth % c.activation_depth != 0)
+  for (int const depth : {c.first_depth, c.second_depth}) {
+    if (depth < 1 || depth > 16 || (c.split == 1 && depth % c.activation_depth != 0))
       return "first_depth and second_depth must be 1...16 and multiples of activation_depth";
+    if (c.split > 1 && depth != 1 && depth != 2 && depth != 4)
+      return "where blocks split the depth, first_depth and second_depth must be 1, 2 or 4";
+  }
   if (c.first_waves < 1 || c.second_waves < 1 || c.first_waves > 1024 || c.second_waves > 1024)
     return "first_waves and second_waves must be 0...1024";
   if (c.activation_stages < 2 || c.activation_stages > most_activation_stages)
     return "activation_stages must be 2...16";
-  if (c.blocks < 1 || c.blocks > 4096 || c.blocks % c.share != 0)
-    return "blocks must be 0...4096 and a multiple of share";
-  if (c.blocks * c.first_waves * c.first_tiles > shape.hidden)
+  if (c.blocks < 1 || c.blocks > 4096 || c.blocks % c.split != 0)
+    return "blocks must be 0...4096 and a multiple of split";
+  if (c.blocks / c.split * c.first_waves * c.first_tiles * first_granule(shape, c) > shape.hidden)
     return "there are more blocks, waves and tiles than hidden features";
   return nullptr;
 }
 
 char const* refuse_memory(mlp::Shape const& shape, Config const& c) {
   if (first_cut(shape, c).box_rows > most_rows(c) || second_cut(shape, c).box_rows > most_rows(c))
-    return "a block has more rows than its warpgroups multiply: more waves or tiles are needed";
+    return "a block has more rows than it multiplies at once: more waves or tiles are needed";
   Layout const layout = layout_of(shape, c);
-  // A block multiplies all tiles of a stage at once, and gives its slots back when it is in the next.
-  if (layout.slots < 2 * std::max(c.first_tiles, c.second_tiles) || layout.slots > most_slots ||
-      layout.total > most_shared_bytes)
+  // A loading warp must not come round to a slot that another has not yet filled.
+  if (layout.slots < std::max(weight_warps, 2 * std::max(c.first_tiles, c.second_tiles)) ||
+      layout.slots > most_slots || layout.total > most_shared_bytes ||
+      layout.last_partials > layout.slots * layout.slot)
     return "the rings do not fit shared memory: fewer stages or slots, or less depth";
   // Reads that run on behind the last slot.
-  if (layout.activation * c.activation_stages < 56 * 128)
+  if (layout.activation * c.activation_stages < 64 * 128)
     return "the ring of activations is too small: more activation_stages";
   return nullptr;
 }
@@ -152,10 +172,10 @@ struct Attributes {
     config.dynamicSmemBytes = static_cast<std::size_t>(plan.shared_bytes);
     config.stream = stream;
     config.attrs = list;
-    if (plan.config.share > 1) {
+    if (plan.config.split > 1) {
       auto& attribute = list[config.numAttrs++];
       attribute.id = cudaLaunchAttributeClusterDimension;
-      attribute.val.clusterDim = {static_cast<unsigned>(plan.config.share), 1, 1};
+      attribute.val.clusterDim = {static_cast<unsigned>(plan.config.split), 1, 1};
     }
     if (programmatic) {
       auto& attribute = list[config.numAttrs++];
@@ -167,10 +187,10 @@ struct Attributes {
 
 /// Blocks that are resident at once; 0 if none is.
 cudaError_t resident_blocks(void const* function, Plan const& plan, int* blocks) {
-  if (plan.config.share > 1) {
+  if (plan.config.split > 1) {
     Attributes launch(plan, false, nullptr);
     auto const e = cudaOccupancyMaxActiveClusters(blocks, function, &launch.config);
-    *blocks *= plan.config.share;
+    *blocks *= plan.config.split;
     return e;
   }
   int device = 0;
@@ -189,8 +209,8 @@ cudaError_t resident_blocks(void const* function, Plan const& plan, int* blocks)
 
 char const* refusal(mlp::Shape const& shape, Config const& config) {
   if (auto const why = refuse_shape(shape)) return why;
-  if (config.share < 1 || config.first_tiles < 1 || config.second_tiles < 1 || config.warpgroups < 1)
-    return "share, warpgroups and tiles must be positive";
+  if (config.split < 1 || config.first_tiles < 1 || config.second_tiles < 1)
+    return "split and tiles must be positive";
   if (config.blocks < 0 || config.slots < 0 || config.first_waves < 0) return "no field may be negative";
   Config const full = complete(shape, config);
   if (auto const why = refuse_config(shape, full)) return why;
@@ -202,7 +222,7 @@ cudaError_t prepare(mlp::Shape const& shape, Config const& config, Plan* plan) {
   void const* const function = function_of(shape, config);
   auto fill = [&](Config const& c) {
     Layout const layout = layout_of(shape, c);
-    *plan = {shape, c, c.warpgroups * 128 + producer_warps * 32, layout.total};
+    *plan = {shape, c, find(c)->threads, layout.total};
     plan->config.slots = layout.slots;
   };
   if (auto const e =
@@ -276,9 +296,9 @@ cudaError_t launch(Plan const& plan, Call const& call, cudaStream_t stream) {
 std::string to_string(Config const& c) {
   auto text = [](int value) { return std::to_string(value); };
   auto pair = [&](int first, int second) { return text(first) + "+" + text(second); };
-  return "n" + text(c.token_tile) + " s" + text(c.share) + " w" + text(c.warpgroups) + " t" + text(c.tiles) +
-         ": " + pair(c.first_tiles, c.second_tiles) + " tiles, " + pair(c.first_waves, c.second_waves) +
-         " waves, " + pair(c.first_depth, c.second_depth) + " deep, " + text(c.slots) + " slots, " +
+  return "n" + text(c.token_tile) + " s" + text(c.split) + " t" + text(c.tiles) + ": " +
+         pair(c.first_tiles, c.second_tiles) + " tiles, " + pair(c.first_waves, c.second_waves) + " waves, " +
+         pair(c.first_depth, c.second_depth) + " deep, " + text(c.slots) + " slots, " +
          text(c.activation_stages) + "x" + text(c.activation_depth) + " activations, " + text(c.blocks) +
          " blocks";
 }

@@ -22,9 +22,8 @@ constexpr int most_tokens = 128;
 struct Config {
   // Which compiled kernel.
   int token_tile = 8;  ///< 8, 16, 32, 64 or 128 columns of the matrix instruction; at least the tokens
-  int share = 1;  ///< blocks of a cluster that load activations once for all of them: 1; above 64 tokens 2
-  int warpgroups = 1;  ///< 64 rows of weights each
-  int tiles = 2;       ///< most units of rows that a block multiplies with one load of activations
+  int split = 1;       ///< blocks that multiply parts of the same rows' depth: 1; above 32 tokens 2
+  int tiles = 2;       ///< most units of 64 rows that a block multiplies with one load of activations
   // The rest is read at run time.
   int first_tiles = 1;  ///< of the first GEMM; 1 or `tiles`
   int second_tiles = 1;
@@ -38,7 +37,7 @@ struct Config {
   int blocks = 0;  ///< in the grid; 0: as many as are resident at once
 };
 
-/// "n16 s1 w1 t2: 1+2 tiles, 1+1 waves, 4+4 deep, 7 slots, 6x4 activations, 132 blocks".
+/// "n16 s1 t2: 1+2 tiles, 1+1 waves, 4+4 deep, 7 slots, 6x4 activations, 132 blocks".
 std::string to_string(Config const& config);
 /// What to_string() wrote; none if it is anything else.
 std::optional<Config> parse_config(std::string const& text);

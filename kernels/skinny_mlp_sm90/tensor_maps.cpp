@@ -58,8 +58,8 @@ bool activations_map(CUtensorMap* map, mlp::ElementType type, void const* matrix
   cuuint64_t const sizes[] = {whole ? wide(depth_block) : wide(depth), wide(tokens),
                               whole ? wide(depth / depth_block) : 1};
   cuuint64_t const strides[] = {wide(depth) * 2, whole ? depth_block * 2 : wide(depth) * 2 * wide(tokens)};
-  int const blocks = whole && config.share == 1 ? config.activation_depth : 1;
-  cuuint32_t const box[] = {depth_block, narrow(config.token_tile / config.share), narrow(blocks)};
+  int const blocks = whole ? config.activation_depth : 1;
+  cuuint32_t const box[] = {depth_block, narrow(config.token_tile), narrow(blocks)};
   return encode(map, type, matrix, 3, sizes, strides, box, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
 }
 

@@ -79,9 +79,9 @@ TEST(SkinnyConfigs, RefusesWithAReason) {
   shape.tokens = 17;
   EXPECT_STREQ(refusal(shape, config), "token_tile must hold all tokens");
   auto other = config;
-  other.share = 3;
+  other.split = 3;
   EXPECT_STREQ(refusal(good, other),
-               "no kernel is compiled for this token_tile, share, warpgroups and tiles");
+               "no kernel is compiled for this token_tile, split and tiles");
   other = config;
   other.first_depth = 5;
   EXPECT_STREQ(refusal(good, other),
@@ -94,7 +94,7 @@ TEST(SkinnyConfigs, RefusesWithAReason) {
   other.blocks = 8;
   other.first_waves = 1;
   EXPECT_STREQ(refusal(good, other),
-               "a block has more rows than its warpgroups multiply: more waves or tiles are needed");
+               "a block has more rows than it multiplies at once: more waves or tiles are needed");
   EXPECT_EQ(explain(StallRecord{}, Plan{}), "");
 }
 

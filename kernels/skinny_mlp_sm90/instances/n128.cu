@@ -3,6 +3,6 @@
 
 namespace tessera::skinny_sm90 {
 
-std::vector<Instance> instances_n128() { return {make_instance<128, 2, 1, 2>()}; }
+std::vector<Instance> instances_n128() { return {make_instance<Pair<2>::Multiplier>(128, 1)}; }
 
 }  // namespace tessera::skinny_sm90

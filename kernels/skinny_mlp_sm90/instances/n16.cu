@@ -3,6 +3,6 @@
 
 namespace tessera::skinny_sm90 {
 
-std::vector<Instance> instances_n16() { return {make_instance<16, 1, 1, 2>()}; }
+std::vector<Instance> instances_n16() { return {make_instance<Single<16, 2>::Multiplier>(16, 2)}; }
 
 }  // namespace tessera::skinny_sm90

@@ -3,6 +3,6 @@
 
 namespace tessera::skinny_sm90 {
 
-std::vector<Instance> instances_n32() { return {make_instance<32, 1, 1, 2>()}; }
+std::vector<Instance> instances_n32() { return {make_instance<Single<32, 2>::Multiplier>(32, 2)}; }
 
 }  // namespace tessera::skinny_sm90

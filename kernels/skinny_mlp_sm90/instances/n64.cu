@@ -3,6 +3,6 @@
 
 namespace tessera::skinny_sm90 {
 
-std::vector<Instance> instances_n64() { return {make_instance<64, 1, 1, 2>()}; }
+std::vector<Instance> instances_n64() { return {make_instance<Pair<1>::Multiplier>(64, 1)}; }
 
 }  // namespace tessera::skinny_sm90

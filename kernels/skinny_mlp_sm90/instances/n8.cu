@@ -3,6 +3,6 @@
 
 namespace tessera::skinny_sm90 {
 
-std::vector<Instance> instances_n8() { return {make_instance<8, 1, 1, 2>()}; }
+std::vector<Instance> instances_n8() { return {make_instance<Single<8, 2>::Multiplier>(8, 2)}; }
 
 }  // namespace tessera::skinny_sm90
