@@ -31,6 +31,29 @@ TEST(SkinnyCuts, EveryRowBelongsToOneUnit) {
         }
 }
 
+TEST(SkinnyCuts, PairsHaveWholeGranulesAndEqualParts) {
+  for (int const features : {8, 712, 2752, 6144, 12288})
+    for (int const groups : {1, 4, 66})
+      for (int const granule : {1, 2})
+        for (int const depth : {8, 72, 2752, 12288}) {
+          Cut const cut = make_cut(features, 2, depth, 2, 1, 2, groups, 2, granule, 4);
+          int next = 0;
+          for (int wave = 0; wave < 2; ++wave)
+            for (int group = 0; group < groups; ++group) {
+              Range const unit = cut.unit(wave, groups, group, 0);
+              ASSERT_EQ(unit.begin, next);
+              ASSERT_EQ(unit.size() % granule, 0);
+              ASSERT_LE(unit.size() * 2, cut.box_rows);
+              next = unit.end;
+            }
+          ASSERT_EQ(next, features);
+          ASSERT_EQ(cut.part_blocks % 4, 0);
+          ASSERT_GE(2 * cut.part_blocks, cut.depth_blocks());
+          ASSERT_LT(2 * (cut.part_blocks - 4), cut.depth_blocks());
+        }
+  for (int rows = 1; rows <= most_pair_rows; ++rows) ASSERT_GE(pair_columns(rows), rows);
+}
+
 TEST(SkinnyCuts, StagesCoverTheDepth) {
   for (int const depth : {8, 64, 72, 2752, 12288})
     for (int const stage_depth : {1, 2, 4}) {
@@ -80,12 +103,16 @@ TEST(SkinnyConfigs, RefusesWithAReason) {
   EXPECT_STREQ(refusal(shape, config), "token_tile must hold all tokens");
   auto other = config;
   other.split = 3;
-  EXPECT_STREQ(refusal(good, other),
-               "no kernel is compiled for this token_tile, split and tiles");
+  EXPECT_STREQ(refusal(good, other), "no kernel is compiled for this token_tile, split and tiles");
   other = config;
   other.first_depth = 5;
   EXPECT_STREQ(refusal(good, other),
                "first_depth and second_depth must be 1...16 and multiples of activation_depth");
+  mlp::Shape const many{64, 8192, 2752, Form::swiglu};
+  other = configs(many).front();
+  other.second_depth = 3;
+  EXPECT_STREQ(refusal(many, other),
+               "where blocks split the depth, first_depth and second_depth must be 1, 2 or 4");
   other = config;
   other.slots = 1;
   EXPECT_STREQ(refusal(good, other),
