@@ -103,8 +103,9 @@ class Chain {
     auto const& stage = plan_.pipeline.stages[static_cast<std::size_t>(block.stage)];
     auto const* set = set_of(plan_, block.waits_for);
     if (set == nullptr) {
-      lines.push_back(fmt::format("{} tile {} waits for the completion of the stage before", stage.name,
-                                  coordinates(stage, block.tile)));
+      auto const who = block.tile < 0 ? fmt::format("a block that pads a cluster of {}", stage.name)
+                                      : fmt::format("{} tile {}", stage.name, coordinates(stage, block.tile));
+      lines.push_back(who + " waits for the completion of the stage before");
       return k_end;
     }
     auto const index = block.waits_for - set->first;

@@ -33,8 +33,9 @@ Gpu::Gpu(Plan const& plan, MachineProfile const& machine, bool record_tiles)
   posts_to_.resize(stages.size());
   reuse_.resize(stages.size());
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    stages_[s].blocks = stages[s].blocks();
+    stages_[s].blocks = stages[s].blocks() + costs_[s].padding;
     tickets_ += stages_[s].blocks;
+    padding_costs_.push_back(padding_cost(costs_[s]));
     grids_.push_back(stages[s].tile_grid());
     awaited_.emplace_back(plan, static_cast<int>(s));
     bool const waits_for_grid = plan.mechanism == Mechanism::pdl && s > 0;
@@ -230,6 +231,14 @@ void Gpu::begin_tile(int b, BlockWork const& work, bool primed) {
   stage_started(block.stage);
 }
 
+// Tiles that pad come last. In a real grid they lie among the others, one beside each cluster's last; the
+// number of waves is the same.
+BlockWork Gpu::work_at(std::size_t s, std::int64_t position) const {
+  auto const& stage = plan_.pipeline.stages[s];
+  if (position >= stage.blocks()) return {k_padding, 0};
+  return block_work(stage, plan_.stages[s], position);
+}
+
 bool Gpu::goes_on(Block const& block) const {
   auto const s = static_cast<std::size_t>(block.stage);
   auto const stride = plan_.stages[s].persistent_blocks;
@@ -241,7 +250,7 @@ void Gpu::next_tile(int b) {
   auto const s = static_cast<std::size_t>(block.stage);
   block.position += plan_.stages[s].persistent_blocks;
   // Its first slices were loaded while the tile before was stored.
-  begin_tile(b, block_work(plan_.pipeline.stages[s], plan_.stages[s], block.position), true);
+  begin_tile(b, work_at(s, block.position), true);
   block.phase = Phase::starting;
   after_prologue(b);
 }
@@ -261,7 +270,8 @@ void Gpu::start_prologue(int b, Picoseconds time) {
 
 void Gpu::after_prologue(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
-  auto const list = awaited_[static_cast<std::size_t>(block.stage)].of(block.tile);
+  AwaitedLists::List const none;
+  auto const list = pads(block) ? none : awaited_[static_cast<std::size_t>(block.stage)].of(block.tile);
   block.wait_list = list.index;
   block.wait_begin = list.begin;
   block.wait_count = list.count;
@@ -372,7 +382,8 @@ void Gpu::part_done(int b) {
 void Gpu::reuse_or_store(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
   auto const& reuse = reuse_[static_cast<std::size_t>(block.stage)];
-  for (; static_cast<std::size_t>(block.wait_position) < reuse.size(); ++block.wait_position) {
+  for (; !pads(block) && static_cast<std::size_t>(block.wait_position) < reuse.size();
+       ++block.wait_position) {
     auto const semaphore = reuse[static_cast<std::size_t>(block.wait_position)];
     if (!ready(semaphore)) return wait_for(b, semaphore, Phase::waiting_reuse);
   }
@@ -404,6 +415,7 @@ void Gpu::store_done(int b) {
 void Gpu::post(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
   auto const s = static_cast<std::size_t>(block.stage);
+  if (pads(block)) return leave(b);
   if (record_tiles_) record(b);
   if (!posts_to_[s].empty()) {
     auto const tile = tile_of(grids_[s], block.tile);

@@ -126,6 +126,7 @@ class Gpu {
   static constexpr int k_dram = 0;
   static constexpr int k_l2 = 1;
   static constexpr int k_first_sm = 2;
+  static constexpr std::int64_t k_padding = -1;  ///< a block's tile that only fills a cluster up
 
   void add_launches();
   void size_slots();
@@ -179,7 +180,12 @@ class Gpu {
     auto const& s = semaphores_[static_cast<std::size_t>(semaphore)];
     return s.count >= s.value;
   }
-  StageCost const& cost(Block const& block) const { return costs_[static_cast<std::size_t>(block.stage)]; }
+  StageCost const& cost(Block const& block) const {
+    return (pads(block) ? padding_costs_ : costs_)[static_cast<std::size_t>(block.stage)];
+  }
+  static bool pads(Block const& block) { return block.tile == k_padding; }
+  /// What the stage's block number `position` works on.
+  BlockWork work_at(std::size_t stage, std::int64_t position) const;
 
   Plan const& plan_;
   MachineProfile const& machine_;
@@ -193,7 +199,7 @@ class Gpu {
   int first_block_ = 0;              ///< component of block slot 0
   int first_launch_ = 0;             ///< component of launch 0
 
-  std::vector<StageCost> costs_;
+  std::vector<StageCost> costs_, padding_costs_;  ///< by stage
   std::vector<AwaitedLists> awaited_;
   std::vector<char> starts_at_once_;        ///< by stage: nothing to load early or to wait for
   std::vector<std::vector<int>> posts_to_;  ///< by stage: indices into plan.semaphores

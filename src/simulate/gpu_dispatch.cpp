@@ -125,7 +125,7 @@ void Gpu::place(int launch_index, int sm_index) {
   }
   ++slot_runs_[static_cast<std::size_t>(b)];
   auto const s = static_cast<std::size_t>(launch.stage);
-  auto const work = block_work(plan_.pipeline.stages[s], plan_.stages[s], position);
+  auto const work = work_at(s, position);
   block.stage = launch.stage;
   block.tile = work.tile;
   block.split = work.split;

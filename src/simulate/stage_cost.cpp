@@ -30,7 +30,27 @@ bool has_dependence(Pipeline const& pipeline, std::size_t stage, std::string con
   return false;
 }
 
+/// In grids of columns and rows, as GEMMs have them.
+std::int64_t tiles_that_pad(Stage const& stage, KernelTiming const& kernel) {
+  if (stage.grid.size() < 2) return 0;
+  auto const up = [](std::int64_t tiles, int unit) { return (tiles + unit - 1) / unit * unit; };
+  auto const columns = stage.grid[0].extent, rows = stage.grid[1].extent;
+  return (up(columns, kernel.cluster_columns) * up(rows, kernel.cluster_rows) - columns * rows) *
+         (stage.blocks() / (columns * rows));
+}
+
 }  // namespace
+
+StageCost padding_cost(StageCost const& cost) {
+  StageCost result;
+  result.flops = cost.flops;
+  result.slices_in_flight = cost.slices_in_flight;
+  result.end = cost.end;
+  result.next = cost.next;
+  result.start = cost.start;
+  result.ticket = cost.ticket;
+  return result;
+}
 
 Picoseconds picoseconds(double nanoseconds) {
   return static_cast<Picoseconds>(std::llround(nanoseconds * 1000));
@@ -84,6 +104,8 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
       cost.end = picoseconds(kernel.tile_end_cycles / machine.clock_ghz);
       cost.next = picoseconds(kernel.next_tile_cycles / machine.clock_ghz);
       cost.waits_per_poll = kernel.waits_per_poll;
+      // A fused launch has workers of its own, which take no tiles but those there are.
+      if (plan.mechanism != Mechanism::fused) cost.padding = tiles_that_pad(stage, kernel);
     }
     // A block cannot load faster than what it keeps in flight arrives: one latency per round of slices.
     double const rounds = static_cast<double>(slices) / cost.slices_in_flight;

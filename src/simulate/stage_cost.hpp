@@ -38,7 +38,12 @@ struct StageCost {
   Picoseconds post = 0;
   bool loads_early = false;  ///< something to load before the first wait
   bool hides_waits = false;  ///< the round trip of a wait already met overlaps with other loads
+  /// Blocks behind the stage's own that only fill clusters up: they compute, and neither load nor store.
+  std::int64_t padding = 0;
 };
+
+/// What a block that only pads costs: `cost` without loads, stores and posts.
+StageCost padding_cost(StageCost const& cost);
 
 /// One per stage. An operand that another stage writes costs no DRAM traffic when it fits in L2.
 std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machine);

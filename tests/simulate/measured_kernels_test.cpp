@@ -115,5 +115,32 @@ TEST(MeasuredKernels, PersistentBlocksTakePositionsAtAStride) {
   for (auto const& tile : t.tiles) EXPECT_EQ(tile.sm, tile.tile % 2) << tile.tile;
 }
 
+// Two columns and three rows of tiles on six SMs: one wave, but with clusters two high eight tiles, two of
+// which only pad.
+TEST(MeasuredKernels, TilesThatPadClustersTakeSmsAndNothingElse) {
+  auto machine = support::ideal_machine(6);
+  machine.kernels["known"] = {10000, 0, 0, 1, "test"};
+  Pipeline p;
+  p.name = "p";
+  p.stages = {support::make_stage("one", 2, 3), support::make_stage("two", 2, 3)};
+  for (auto& stage : p.stages) stage.kernel = "known";
+  for (auto const mechanism : {Mechanism::stream_order, Mechanism::pdl, Mechanism::pdl_tiles})
+    for (int const persistent : {0, 6}) {
+      auto plan = support::make_plan(p, machine, mechanism);
+      for (auto& stage : plan.stages) stage.persistent_blocks = persistent;
+      machine.kernels["known"].cluster_rows = 1;
+      auto const fits = simulate(plan, machine).value();
+      machine.kernels["known"].cluster_rows = 2;
+      auto const padded = simulate(plan, machine).value();
+      EXPECT_EQ(fits.end, 20'000'000) << to_text(mechanism) << persistent;
+      // The second kernel's first four tiles share the wave of the first one's padding where they need not
+      // wait.
+      EXPECT_EQ(padded.end, mechanism == Mechanism::pdl_tiles ? 30'000'000 : 40'000'000)
+          << to_text(mechanism) << persistent;
+      EXPECT_EQ(padded.tiles.size(), 12U);
+      EXPECT_DOUBLE_EQ(padded.dram_bytes, fits.dram_bytes);
+    }
+}
+
 }  // namespace
 }  // namespace tessera
