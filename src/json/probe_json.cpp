@@ -212,6 +212,7 @@ Json print_tau(TauModel const& model) {
 
 void read_parts(Document& document, ObjectReader& reader, Probe& probe) {
   if (auto const* identity = reader.object("identity")) probe.identity = read_identity(document, *identity);
+  for (auto const& other : reader.array_or("also")) probe.also.push_back(read_identity(document, other));
   probe.quick = reader.boolean_or("quick", false);
   probe.seconds = reader.number_or("seconds", 0, 0, 1e9);
   for (auto const& curve : reader.array("figures")) read_curve(document, curve, probe.figures);
@@ -233,6 +234,7 @@ Probe read_probe(Document& document, Node const& node) {
 Json probe_value(Probe const& probe) {
   Json value;
   value["identity"] = print_identity(probe.identity);
+  for (auto const& other : probe.also) value["also"].push_back(print_identity(other));
   if (probe.quick) value["quick"] = true;
   value["seconds"] = probe.seconds;
   value["figures"] = print_curves(probe.figures);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace tessera {
 namespace {
@@ -31,6 +32,28 @@ FigureChange of_both(Figure const& a, Figure const& b, double tolerance) {
 }
 
 }  // namespace
+
+Probe joined(Probe whole, Probe const& part) {
+  auto const level = [](auto const& one) { return one.id.substr(0, one.id.find('.')); };
+  std::set<std::string> levels;
+  for (auto const& figure : part.figures) levels.insert(level(figure));
+  for (auto const& verdict : part.verdicts) levels.insert(level(verdict));
+  auto const replace = [&](auto& list, auto const& by) {
+    list.erase(std::remove_if(list.begin(), list.end(),
+                              [&](auto const& one) { return levels.count(level(one)) != 0; }),
+               list.end());
+    list.insert(list.end(), by.begin(), by.end());
+  };
+  replace(whole.figures, part.figures);
+  replace(whole.verdicts, part.verdicts);
+  if (!part.tau.empty()) whole.tau = part.tau;
+  whole.seconds += part.seconds;
+  whole.quick = whole.quick || part.quick;
+  whole.identity.gpus = std::max(whole.identity.gpus, part.identity.gpus);
+  whole.also.push_back(part.identity);
+  whole.also.insert(whole.also.end(), part.also.begin(), part.also.end());
+  return whole;
+}
 
 std::vector<FigureChange> compare(Probe const& before, Probe const& after, double tolerance) {
   std::vector<FigureChange> changes;

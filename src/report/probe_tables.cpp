@@ -24,6 +24,7 @@ Level const k_levels[] = {
     {"cluster.", "Cluster", "Blocks of one cluster, which reach each other's shared memory."},
     {"grid.", "Grid", "All blocks of a kernel, which are all resident."},
     {"pair.", "Pair of blocks", "One block posts, another waits: semaphores through L2."},
+    {"tau.", "A step of work and a synchronization", "What the model below is fitted to says of each way."},
     {"kernel.", "Kernel boundary", "What it takes to go from one kernel to the next, and to launch one."},
     {"pdl.", "Programmatic dependent launch",
      "When blocks of the next kernel start, by where the trigger stands."},
@@ -231,6 +232,14 @@ std::vector<IdentityRow> identity_rows(std::vector<NamedProbe> const& probes) {
   add("memory clock", [&](Probe const& p) { return number(p.identity.memory_clock_ghz, "GHz"); });
   add("power limit", [&](Probe const& p) { return number(p.identity.power_limit_w, "W"); });
   add("GPUs that reach each other", [](Probe const& p) { return fmt::format("{}", p.identity.gpus); });
+  add("figures also from", [](Probe const& p) {
+    std::string text;
+    for (auto const& one : p.also)
+      text += fmt::format("{}{}{}, {}", text.empty() ? "" : "; ", one.date,
+                          one.commit.empty() ? "" : ", " + one.commit.substr(0, 12),
+                          one.gpus == 1 ? "one GPU" : fmt::format("{} GPUs", one.gpus));
+    return text;
+  });
   add("took", [&](Probe const& p) { return number(p.seconds, p.quick ? "s, quick" : "s"); });
   return rows;
 }

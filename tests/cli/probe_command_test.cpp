@@ -2,6 +2,7 @@
 // tessera probe where there is no GPU: what it hands over, and all it makes of what was measured elsewhere.
 #include "cli/alone.hpp"
 #include "measure/probe_samples.hpp"
+#include "tessera/measure/compare_probes.hpp"
 #include "tessera/measure/machine_json.hpp"
 #include "tessera/measure/probe_json.hpp"
 
@@ -68,6 +69,17 @@ TEST_F(ProbeCommand, MakesAProfileAndReportsOfAStoredProbe) {
   // And again from the profile.
   EXPECT_EQ(says("probe --from profile.json --json").out, print_probe(h200()));
   EXPECT_THAT(says("plan llama-3.2-1b --tokens 64 --tp 8 --machine ./profile.json").out, HasSubstr("mine"));
+}
+
+TEST_F(ProbeCommand, JoinsRuns) {
+  write("run.json", h200());
+  Probe part;
+  part.identity = {"NVIDIA H200", "", "", "", 132, 0, 0, 0, 0, 2, "", "later"};
+  part.figures = {made_up("grid.barrier.new", 5), made_up("peer.hop.store", 6)};
+  write("part.json", part);
+  auto const both = parse_probe(says("probe --from run.json --join part.json --json").out, "out").value();
+  EXPECT_EQ(both, joined(h200(), part));
+  EXPECT_THAT(says("probe --from run.json --join none.json").err, StartsWith("error E0901"));
 }
 
 TEST_F(ProbeCommand, ComparesTwoRuns) {

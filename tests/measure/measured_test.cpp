@@ -63,6 +63,27 @@ TEST(Measured, AWholeProbeMakesAProfileThatIsNotProvisionalAndCanBeReadAgain) {
   EXPECT_EQ(*again, measured);
 }
 
+TEST(JoinProbes, LevelsOfThePartReplaceThoseOfTheWhole) {
+  auto whole = made_up_probe();
+  whole.also.clear();
+  whole.verdicts.push_back({"peer.present", "look", "did not hold", "one GPU"});
+  Probe part;
+  part.identity.gpus = 4;
+  part.identity.date = "later";
+  part.figures = {made_up("grid.barrier.new", 1), made_up("peer.hop", 2)};
+  auto const both = joined(whole, part);
+  ASSERT_EQ(both.figures.size(), 3U);
+  EXPECT_EQ(both.figures[0].id, "pair.hop.store");
+  EXPECT_EQ(both.figures[1].id, "grid.barrier.new");
+  EXPECT_EQ(both.figures[2].id, "peer.hop");
+  EXPECT_EQ(both.verdicts.size(), 1U);
+  EXPECT_EQ(both.tau, whole.tau);
+  EXPECT_EQ(both.identity.gpus, 4);
+  EXPECT_EQ(both.identity.date, whole.identity.date);
+  ASSERT_EQ(both.also.size(), 1U);
+  EXPECT_EQ(both.also[0].date, "later");
+}
+
 TEST(CompareProbes, SaysWhatRepeats) {
   auto const before = made_up_probe();
   auto after = before;

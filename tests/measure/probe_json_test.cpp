@@ -61,18 +61,18 @@ TEST(ProbeJson, MistakesAreShownAtTheirLines) {
       "   hint: a probe begins with \"schema\": \"tessera.probe/1\", a machine profile that has one with "
       "\"schema\": \"tessera.machine/1\"");
   EXPECT_EQ(refusal(replaced(text, "\"blocks_per_sm\": 1.0", "\"blocks_per_sm\": \"one\"")),
-            "p.json:27: error E0604: the condition \"blocks_per_sm\" is a string, not a number");
+            "p.json:43: error E0604: the condition \"blocks_per_sm\" is a string, not a number");
   EXPECT_EQ(refusal(replaced(text, "\"samples\": 21", "\"sample\": 21")),
-            "p.json:27: error E0603: \"samples\" is missing in a value of figure \"grid.barrier.own\"\n"
-            "p.json:27: error E0605: unknown member \"sample\" in a value of figure \"grid.barrier.own\"\n"
+            "p.json:43: error E0603: \"samples\" is missing in a value of figure \"grid.barrier.own\"\n"
+            "p.json:43: error E0605: unknown member \"sample\" in a value of figure \"grid.barrier.own\"\n"
             "   hint: did you mean \"samples\"?");
   EXPECT_EQ(refusal(replaced(text, "\"hung\"", "\"hanged\"")),
-            "p.json:33: error E0604: \"answer\" in a verdict is not a known word: \"hanged\"\n"
+            "p.json:49: error E0604: \"answer\" in a verdict is not a known word: \"hanged\"\n"
             "   known: held, did not hold, hung, refused and completed");
   EXPECT_EQ(refusal(replaced(text, "\"p05\": -4.0", "\"p05\": 4")),
-            "p.json:31: error E0604: \"p05\" of figure \"pair.hop.store\" is above its \"p95\"");
+            "p.json:47: error E0604: \"p05\" of figure \"pair.hop.store\" is above its \"p95\"");
   EXPECT_EQ(refusal(replaced(text, "[100.0, 8.0, 1.0, 76700.0]", "[100.0, 8.0]")),
-            "p.json:50: error E0604: a sample is not four numbers\n"
+            "p.json:66: error E0604: a sample is not four numbers\n"
             "   hint: [iterations, work, synchronizations, ns]");
   EXPECT_EQ(refusal(replaced(text, "\"gpu\": ", "\"cpu\": ")),
             "p.json:3: error E0603: \"gpu\" of \"identity\" is missing\n"

@@ -28,6 +28,8 @@ inline Probe made_up_probe() {
   Probe probe;
   probe.identity = {"Made-up GPU", "1.2, CUDA 13.0", "CUDA 13.0", "0.1.0", 7, 1.5, 2, 2.5, 300, 2,
                     "abc",         "2026-01-01"};
+  probe.also = {probe.identity};
+  probe.also[0].date = "2026-01-02";
   probe.quick = true;
   probe.seconds = 12.5;
   probe.figures = {made_up("grid.barrier.own", 700, {{"blocks_per_sm", 1}, {"threads", 128}}),

@@ -23,7 +23,7 @@ namespace {
 
 struct ProbeArguments {
   bool quick = false, all = false;
-  std::vector<std::string> only, beside, reports;
+  std::vector<std::string> only, beside, reports, joins;
   std::string output, base, from, against, commit, name;
 };
 
@@ -107,6 +107,12 @@ int run(Session const& session, ProbeArguments const& arguments) {
     if (!other) return session.fail(other.error());
     shown.push_back(std::move(*other));
   }
+  std::vector<NamedProbe> parts;
+  for (auto const& name : arguments.joins) {
+    auto part = load_probe(name);
+    if (!part) return session.fail(part.error());
+    parts.push_back(std::move(*part));
+  }
   NamedProbe before;
   if (!arguments.against.empty()) {
     auto other = load_probe(arguments.against);
@@ -118,6 +124,7 @@ int run(Session const& session, ProbeArguments const& arguments) {
   if (!found) return session.fail(found.error());
   if (status != k_ok && found->probe.figures.empty()) return status;
   if (!arguments.name.empty()) found->name = arguments.name;
+  for (auto const& part : parts) found->probe = joined(std::move(found->probe), part.probe);
   shown.front() = std::move(*found);
   auto const& probe = shown.front().probe;
 
@@ -172,6 +179,11 @@ void add_probe(CLI::App& app, Session const& session, Action& action) {
       ->expected(1);
   command->add_option("--from", arguments->from,
                       "Measure nothing: take this probe (a machine or a file). Needs no GPU");
+  command
+      ->add_option("--join", arguments->joins,
+                   "Take the levels (grid, peer, ...) that this probe has from it; may be given again")
+      ->take_all()
+      ->expected(1);
   command->add_option("--against", arguments->against, "Say what differs from this probe by more than 5 %");
   command->add_flag("--all", arguments->all, "With --against: also what repeats");
   command->add_option("--commit", arguments->commit, "What to note as the commit that was built");

@@ -27,6 +27,11 @@ struct FigureChange {
   Agreement agreement = Agreement::agrees;
 };
 
+/// Two runs as one, of experiments that do not fit one machine or one time: the levels ("grid", "peer") that
+/// `part` has figures or verdicts of are its own, the others `whole`'s. Keeps `whole`'s identity and notes
+/// `part`'s.
+Probe joined(Probe whole, Probe const& part);
+
 /// In the order of `before`, then what is only in `after`. Figures are the same if id and conditions are; a
 /// curve whose points repeat a condition is paired in order.
 std::vector<FigureChange> compare(Probe const& before, Probe const& after, double tolerance = 0.05);

@@ -65,6 +65,7 @@ struct ProbeIdentity {
 
 struct Probe {
   ProbeIdentity identity;
+  std::vector<ProbeIdentity> also;  ///< other runs that figures were taken from
   bool quick = false;
   double seconds = 0;
   std::vector<Figure> figures;
