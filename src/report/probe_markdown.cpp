@@ -84,6 +84,12 @@ std::string curve_table(ProbeCurve const& curve, std::vector<NamedProbe> const& 
   return out + "\n";
 }
 
+/// What, and what must be known to compare it.
+std::string about_shared(SharedRow const& row) {
+  auto const& valid = row.point->values.front()->valid;
+  return row.curve->figure->what + (valid.empty() ? "" : " (" + valid + ")");
+}
+
 std::string side_by_side(std::vector<ProbeSection> const& sections, std::vector<NamedProbe> const& probes) {
   auto const rows = shared_rows(sections);
   if (rows.empty()) return "";
@@ -91,7 +97,7 @@ std::string side_by_side(std::vector<ProbeSection> const& sections, std::vector<
   for (auto const& probe : probes) heads.push_back(probe.name);
   auto out = "## Side by side\n\nWhat the others have too.\n\n" + row(heads) + rule(3, probes.size());
   for (auto const& one : rows) {
-    std::vector<std::string> cells{one.curve->figure->what, conditions_text(one.point->at),
+    std::vector<std::string> cells{about_shared(one), conditions_text(one.point->at),
                                    one.curve->figure->unit};
     for (auto const* figure : one.point->values) cells.push_back(value(figure));
     out += row(cells);
