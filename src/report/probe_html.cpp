@@ -100,8 +100,10 @@ std::string side_by_side(std::vector<ProbeSection> const& sections, std::vector<
   add_heads(heads, probes, true);
   std::vector<std::vector<std::string>> rows;
   for (auto const& one : shared_rows(sections)) {
-    rows.push_back(
-        {html(one.curve->figure->what), html(conditions_text(one.point->at)), html(one.curve->figure->unit)});
+    auto const& valid = one.point->values.front()->valid;
+    auto const note = valid.empty() ? "" : " <span class=\"about\">(" + html(valid) + ")</span>";
+    rows.push_back({html(one.curve->figure->what) + note, html(conditions_text(one.point->at)),
+                    html(one.curve->figure->unit)});
     for (auto const* figure : one.point->values) rows.back().push_back(value(figure));
   }
   if (rows.empty()) return "";
