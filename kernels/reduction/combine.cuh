@@ -142,12 +142,9 @@ __device__ __forceinline__ void by_token(Arguments const& a, T sum, unsigned par
   bool ok = true;
   for (unsigned i = threadIdx.x; i < parties && ok; i += Threads) {
     Packet<3> item[1];
-    // A sum from 2^32 launches ago has the token, but not the upper half. Every word is looked at: ptxas 13.0
-    // makes two loads of a 128-bit one if a word in its middle is not used, and then the token can be newer
-    // than the sum.
+    // A sum from 2^32 launches ago has the token, but not the upper half.
     do ok = take(w.tokens + i, 1, static_cast<unsigned>(base), item, watch, {0, party, 0});
-    while (ok && (item[0].payload[2] != static_cast<unsigned>(base >> 32) ||
-                  (sizeof(T) == 4 && item[0].payload[1] != 0)));
+    while (ok && item[0].payload[2] != static_cast<unsigned>(base >> 32));
     mine += value_of<T>(item[0].payload[0] | static_cast<unsigned long long>(item[0].payload[1]) << 32);
   }
   ok = __syncthreads_and(ok) != 0;

@@ -82,17 +82,13 @@ TESSERA_HOST_DEVICE inline void store_item(Packet<1>* to, Packet<1> const& item)
 template <Scope S>
 TESSERA_HOST_DEVICE inline void load_item(Packet<3>& item, Packet<3> const* from) {
 #if defined(__CUDA_ARCH__)
+  // Volatile, which is relaxed at system scope and one access for good: of a relaxed or acquire load whose
+  // words are not all used, ptxas 13.0 makes two, payload first, and the token can be newer than the payload.
   unsigned long long low, high;
-  if constexpr (S == Scope::system)
-    asm volatile("{ .reg .b128 w; ld.relaxed.sys.b128 w, [%2]; mov.b128 {%0, %1}, w; }"
-                 : "=l"(low), "=l"(high)
-                 : "l"(from)
-                 : "memory");
-  else
-    asm volatile("{ .reg .b128 w; ld.relaxed.gpu.b128 w, [%2]; mov.b128 {%0, %1}, w; }"
-                 : "=l"(low), "=l"(high)
-                 : "l"(from)
-                 : "memory");
+  asm volatile("{ .reg .b128 w; ld.volatile.b128 w, [%2]; mov.b128 {%0, %1}, w; }"
+               : "=l"(low), "=l"(high)
+               : "l"(from)
+               : "memory");
   item.payload[0] = static_cast<unsigned>(low);
   item.payload[1] = static_cast<unsigned>(low >> 32);
   item.payload[2] = static_cast<unsigned>(high);
@@ -188,10 +184,6 @@ TESSERA_HOST_DEVICE inline void put(MarkedWords* to, MarkedWords item, unsigned 
 /// Called by one thread for itself: a block needs a barrier afterwards only to share what its threads have
 /// read. All loads are in flight at once, and only those that came too early are repeated. Relaxed: nothing
 /// but the items themselves may be read on the strength of it. `place.semaphore` is not used.
-///
-/// Use every payload word of a Packet<3>: where a word is not used, ptxas 13.0 makes two loads of the 128-bit
-/// one, payload first, and the token can then be newer than the payload. Compare a spare word with what the
-/// writer puts there.
 ///
 /// Hangs (or meets its deadline) if an item is not written in this launch: see wait_until().
 template <Scope S = Scope::device, int N, class Item, class Watch>
