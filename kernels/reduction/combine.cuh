@@ -143,8 +143,15 @@ __device__ __forceinline__ void by_token(Arguments const& a, T sum, unsigned par
   for (unsigned i = threadIdx.x; i < parties && ok; i += Threads) {
     Packet<3> item[1];
     // A sum from 2^32 launches ago has the token, but not the upper half.
-    do ok = take(w.tokens + i, 1, static_cast<unsigned>(base), item, watch, {0, party, 0});
-    while (ok && item[0].payload[2] != static_cast<unsigned>(base >> 32));
+    auto const upper = static_cast<unsigned>(base >> 32);
+    auto patience = watch.begin();
+    for (;;) {
+      ok = take(w.tokens + i, 1, static_cast<unsigned>(base), item, watch, {0, party, 0});
+      if (!ok || item[0].payload[2] == upper) break;
+      // take() returns at once for an old sum's token, so its deadline does not count here.
+      ok = watch.go_on(patience, {0, party, k_data_token}, item[0].payload[2], upper);
+      if (!ok) break;
+    }
     mine += value_of<T>(item[0].payload[0] | static_cast<unsigned long long>(item[0].payload[1]) << 32);
   }
   ok = __syncthreads_and(ok) != 0;
