@@ -29,12 +29,14 @@ TEST(Meeting, NobodyGoesOnBeforeAllHaveCome) {
 
 TEST(Meeting, WhoLeavesForGoodLetsTheOthersGoOn) {
   Meeting meeting(2);
+  int met = 0;
   std::thread waits([&] {
-    for (int i = 0; i < 10; ++i) meeting.meet();
+    for (; met < 10; ++met) meeting.meet();
   });
   meeting.meet();
   meeting.leave();
   waits.join();
+  EXPECT_EQ(met, 10);
 }
 
 }  // namespace
