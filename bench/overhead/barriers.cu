@@ -4,6 +4,7 @@
 //     barriers [--json <file>]
 #include "barrier_variants.cuh"
 #include "gpu/device.cuh"
+#include "neighbour_variants.cuh"
 #include "report.cuh"
 
 namespace tessera::bench {
