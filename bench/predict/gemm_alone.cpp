@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm_alone <out.json> <about.json>: every compiled GEMM by itself, over shapes that tell its parts from
-// each other: time, the SMs' mean clock and the GPU's power, cool and hot. What the simulator's constants are
-// made from; no two kernels that depend on each other run here, and no size of the MLP benchmark.
+// gemm_alone <out.json> <about.json> [<kernel>...]: every compiled bf16 GEMM by itself (or those named), over
+// shapes that tell its parts from each other: time, the SMs' mean clock and the GPU's power, cool and hot.
+// What the simulator's constants are made from (bench/predict/calibrate); no two kernels that depend on each
+// other run here, and no size of the MLP benchmark.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -25,8 +26,9 @@ using namespace tessera::gemm_sm90;
 using Clock = std::chrono::steady_clock;
 
 constexpr double hot_graph_us = 8000, cool_graph_us = 2000;
-constexpr double hot_us = 240e3;
-constexpr int cool_rounds = 5;
+// Longer than the clock takes to settle (bench/predict/clock_in_turns).
+constexpr double hot_us = 120e3;
+constexpr int cool_rounds = 3;
 constexpr double rest = 8;  // times as long as the work, when cool
 constexpr std::size_t arena_elements = std::size_t{1} << 30;
 
@@ -80,6 +82,7 @@ struct Case {
   int band;
   bool persistent;
   bool programmatic;
+  Activation activation;
 };
 
 struct Result {
@@ -141,8 +144,8 @@ class Bench {
     auto const sets = std::clamp<std::size_t>(arena_elements / (a + b), 1, 8);
     auto const first = static_cast<std::size_t>(set) % sets * (a + b);
     Call call;
-    call.problem = {one.rows, one.columns,     one.depth, base + 2 * first, base + 2 * (first + a),
-                    output_,  Activation::none};
+    call.problem = {one.rows, one.columns,   one.depth, base + 2 * first, base + 2 * (first + a),
+                    output_,  one.activation};
     call.band = one.band;
     call.most_blocks = one.persistent ? sms_ : 0;
     call.programmatic = one.programmatic;
@@ -198,31 +201,38 @@ std::vector<Case> cases_of(Kernel const& kernel, int sms) {
   int const tall = info.cluster_columns > 1 ? 1 : 2;
   int const wide = 2 / tall;
   int const rows = 2 * tall * m, columns = wide * (sms / 4) * n;  // a whole wave
+  auto const plain = info.gated ? Activation::swiglu : Activation::none;
   std::vector<Case> cases;
-  auto const add = [&](char const* what, int r, int c, int depth, int band = 0, bool persistent = false,
-                       bool programmatic = false) {
-    cases.push_back({what, &kernel, r, c, depth, band, persistent, programmatic});
+  auto const add = [&](char const* what, int r, int c, int depth, int band, bool persistent,
+                       Activation activation) {
+    cases.push_back({what, &kernel, r, c, depth, band, persistent, false, activation});
   };
-  add("tiny", tall * m, wide * n, 64);
-  add("tiny, PDL", tall * m, wide * n, 64, 0, false, true);
-  add("short, PDL", rows, columns, 1024, 0, false, true);
-  for (int const depth : {64, 1024, 4096, 10240}) add("a wave", rows, columns, depth);
-  add("a few tiles", tall * m, 6 * wide * n, 8192);
-  add("a third of a wave", tall * m, 20 * wide * n, 10240);
+  add("tiny", tall * m, wide * n, 64, 0, false, plain);
+  for (int const depth : {64, 1024, 4096, 10240}) add("a wave", rows, columns, depth, 0, false, plain);
+  add("a third of a wave", tall * m, 20 * wide * n, 10240, 0, false, plain);
   for (bool const persistent : {false, true}) {
-    add("two waves", rows, 2 * columns, 3072, 0, persistent);
-    for (int const band : {0, 1}) add("eight waves", 4 * rows, 2 * columns, 3072, band, persistent);
-    add("four waves, two rows", tall * m, 8 * columns, 4096, 0, persistent);
+    add("two waves", rows, 2 * columns, 3072, 0, persistent, plain);
+    add("eight waves", 4 * rows, 2 * columns, 3072, 0, persistent, plain);
   }
-  add("64 rows", 64, 4 * columns, 8192);
+  add("eight waves", 4 * rows, 2 * columns, 3072, 1, true, plain);
+  // The activation is work between two tiles, or behind the last.
+  if (!info.gated) {
+    add("a wave", rows, columns, 1024, 0, false, Activation::gelu);
+    add("two waves", rows, 2 * columns, 3072, 0, true, Activation::gelu);
+    add("eight waves", 4 * rows, 2 * columns, 3072, 0, true, Activation::gelu);
+  }
   return cases;
+}
+
+char const* name_of(Activation activation) {
+  return activation == Activation::gelu ? "gelu" : activation == Activation::swiglu ? "swiglu" : "none";
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 3) {
-    std::fprintf(stderr, "usage: %s <out.json> <about.json>\n", arguments[0]);
+  if (count < 3) {
+    std::fprintf(stderr, "usage: %s <out.json> <about.json> [<kernel>...]\n", arguments[0]);
     return 2;
   }
   Bench bench;
@@ -232,7 +242,12 @@ int main(int count, char** arguments) {
   out << "{\n  \"about\": " << (about.str().empty() ? "{}" : about.str())
       << ",\n  \"unit\": \"microseconds for one kernel, medians; GHz; watts\",\n  \"rows\": [";
   bool first = true;
+  std::vector<std::string> const named(arguments + 3, arguments + count);
   for (auto const& kernel : kernels()) {
+    bool const wanted = named.empty()
+                            ? kernel.info.type == ElementType::bf16
+                            : std::find(named.begin(), named.end(), kernel.info.name) != named.end();
+    if (!wanted) continue;
     KernelInfo info;
     check(prepare(kernel, &info), info.name);
     std::printf("%s: cluster %dx%d, %d stages, %d threads, %d registers, %d bytes\n", info.name,
@@ -246,11 +261,12 @@ int main(int count, char** arguments) {
       std::snprintf(
           line, sizeof line,
           "%s\n    {\"kernel\": \"%s\", \"case\": \"%s\", \"rows\": %d, \"columns\": %d, \"depth\": %d, "
-          "\"band\": %d, \"persistent\": %s, \"pdl\": %s, \"cool_us\": %.3f, \"cool_ghz\": %.3f, "
+          "\"band\": %d, \"persistent\": %s, \"pdl\": %s, \"activation\": \"%s\", \"cool_us\": %.3f, "
+          "\"cool_ghz\": %.3f, "
           "\"hot_us\": %.3f, \"hot_ghz\": %.3f, \"hot_watts\": %.0f}",
           first ? "" : ",", one.kernel->info.name, one.what, one.rows, one.columns, one.depth, one.band,
-          one.persistent ? "true" : "false", one.programmatic ? "true" : "false", cool.us, cool.ghz, hot.us,
-          hot.ghz, hot.watts);
+          one.persistent ? "true" : "false", one.programmatic ? "true" : "false", name_of(one.activation),
+          cool.us, cool.ghz, hot.us, hot.ghz, hot.watts);
       first = false;
       out << line;
       out.flush();

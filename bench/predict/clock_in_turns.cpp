@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// clock_in_turns <out.json> <about.json>: how soon the clock follows what runs. Two GEMMs that settle at
+// different clocks alone, one that fills the GPU and one that fills a third of it: in turns of several
+// lengths (the clock of each at the end of its turns), one behind the other for long (the clock over time),
+// and behind a rest. Which clock kernels share that are measured in turns follows from it.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/predict/stamps.hpp"
+#include "kernels/gemm_sm90/device_data.hpp"
+#include "kernels/gemm_sm90/gemm.hpp"
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::gemm_sm90;
+
+constexpr char const* kernel_name = "128x256x64_2x1";
+constexpr double sample_us = 600;  // as the benchmark of the MLP samples
+constexpr double long_ms = 120, trace_ms = 60, rest_ms = 30, after_rest_ms = 20;
+constexpr int repeats = 8;
+
+void check(cudaError_t error, char const* what) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+  std::exit(1);
+}
+
+double median(std::vector<double> samples) {
+  if (samples.empty()) return 0;
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 2];
+}
+
+/// A graph of about sample_us with a stamp before and behind it.
+struct Work {
+  char const* what;
+  cudaGraphExec_t graph = nullptr;
+  double us = 0;  ///< at the last run
+};
+
+class Bench {
+ public:
+  Bench() {
+    check(cudaDeviceGetAttribute(&sms_, cudaDevAttrMultiProcessorCount, 0), "multiprocessors");
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
+    check(cudaMalloc(&operands_, elements * 2), "cudaMalloc");
+    check(cudaMalloc(&output_, std::size_t{1} << 30), "cudaMalloc");
+    check(cudaMalloc(reinterpret_cast<void**>(&stamps_),
+                     2 * sizeof(bench::Stamp) * static_cast<std::size_t>(sms_)),
+          "cudaMalloc");
+    fill_random(operands_, elements, 1, 0.5F, stream_);
+    kernel_ = find_kernel(kernel_name);
+    if (kernel_ == nullptr) check(cudaErrorInvalidValue, kernel_name);
+    check(prepare(*kernel_), kernel_name);
+  }
+
+  Work work(char const* what, int rows, int columns, int depth) {
+    Call call;
+    auto const* const base = static_cast<char const*>(operands_);
+    call.problem = {rows,    columns,         depth, base, base + 2 * static_cast<std::size_t>(rows) * depth,
+                    output_, Activation::none};
+    call.band = 0;
+    call.most_blocks = sms_;
+    auto const once_us = 8 + 2.0 * rows * columns * depth / 600e6;
+    int const count = std::max(1, static_cast<int>(sample_us / once_us));
+    Work result{what};
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
+    check(bench::stamp(stamps_, sms_, stream_), "stamp");
+    for (int i = 0; i < count; ++i) check(kernel_->launch(call, stream_), kernel_name);
+    check(bench::stamp(stamps_ + sms_, sms_, stream_), "stamp");
+    check(cudaStreamEndCapture(stream_, &graph), "capture");
+    check(cudaGraphInstantiate(&result.graph, graph, 0), "instantiate");
+    cudaGraphDestroy(graph);
+    run(result);
+    return result;
+  }
+
+  /// The clock (GHz) while it ran, behind so many more of it.
+  double run(Work& work, int before = 0) {
+    for (int i = 0; i <= before; ++i) check(cudaGraphLaunch(work.graph, stream_), "launch");
+    check(cudaStreamSynchronize(stream_), "run");
+    std::vector<bench::Stamp> stamps(2 * static_cast<std::size_t>(sms_));
+    check(cudaMemcpy(stamps.data(), stamps_, stamps.size() * sizeof(bench::Stamp), cudaMemcpyDeviceToHost),
+          "copy");
+    std::vector<double> us, ghz;
+    for (std::size_t i = 0; i < stamps.size() / 2; ++i) {
+      auto const nanoseconds =
+          static_cast<double>(stamps[i + stamps.size() / 2].nanoseconds - stamps[i].nanoseconds);
+      us.push_back(nanoseconds / 1000);
+      ghz.push_back(static_cast<double>(stamps[i + stamps.size() / 2].cycles - stamps[i].cycles) /
+                    nanoseconds);
+    }
+    work.us = median(us);
+    return median(ghz);
+  }
+
+ private:
+  static constexpr std::size_t elements = std::size_t{1} << 29;
+  int sms_ = 0;
+  cudaStream_t stream_ = nullptr;
+  void* operands_ = nullptr;
+  void* output_ = nullptr;
+  bench::Stamp* stamps_ = nullptr;
+  Kernel const* kernel_ = nullptr;
+};
+
+/// For so long; the clock of each sample.
+std::vector<std::pair<double, double>> trace(Bench& bench, Work& work, double milliseconds) {
+  std::vector<std::pair<double, double>> result;
+  auto const begin = std::chrono::steady_clock::now();
+  for (double passed = 0; passed < milliseconds;) {
+    auto const ghz = bench.run(work);
+    passed = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    result.emplace_back(passed, ghz);
+  }
+  return result;
+}
+
+using Traces = std::vector<std::vector<std::pair<double, double>>>;
+
+/// Medians over the repeats, sample by sample.
+void write(std::ofstream& out, char const* name, Traces const& traces) {
+  auto length = traces.front().size();
+  for (auto const& one : traces) length = std::min(length, one.size());
+  out << ",\n  \"" << name << "\": [";
+  for (std::size_t i = 0; i < length; ++i) {
+    std::vector<double> at, ghz;
+    for (auto const& one : traces) {
+      at.push_back(one[i].first);
+      ghz.push_back(one[i].second);
+    }
+    char text[80];
+    std::snprintf(text, sizeof text, "%s{\"ms\": %.2f, \"ghz\": %.3f}", i == 0 ? "" : ", ", median(at),
+                  median(ghz));
+    out << text;
+    if (i < 4 || i % 8 == 0) std::printf("%s %7.2f ms %.3f GHz\n", name, median(at), median(ghz));
+  }
+  out << "]";
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 3) {
+    std::fprintf(stderr, "usage: %s <out.json> <about.json>\n", arguments[0]);
+    return 2;
+  }
+  Bench bench;
+  auto full = bench.work("eight waves", 2048, 16896, 3072);
+  auto third = bench.work("a third of a wave", 256, 5120, 10240);
+  std::stringstream about;
+  about << std::ifstream(arguments[2]).rdbuf();
+  std::ofstream out(arguments[1]);
+  out << "{\n  \"about\": " << (about.str().empty() ? "{}" : about.str())
+      << ",\n  \"unit\": \"GHz, medians\", \"kernel\": \"" << kernel_name << "\",\n  \"turns\": [";
+  bool first = true;
+  for (double const turn_ms : {1.2, 2.4, 5.6, 12.0, 24.0, 48.0, 96.0}) {
+    std::vector<double> ghz[2];
+    int const rounds = std::max(4, static_cast<int>(long_ms / turn_ms));
+    for (int round = 0; round < 2 * rounds; ++round)
+      for (auto* const work : {&full, &third}) {
+        auto const before = std::max(1, static_cast<int>(turn_ms * 1000 / work->us)) - 1;
+        auto const clock = bench.run(*work, before);
+        if (round >= rounds / 2) ghz[work == &third].push_back(clock);
+      }
+    char text[120];
+    std::snprintf(text, sizeof text, "%s\n    {\"ms\": %.1f, \"full_ghz\": %.3f, \"third_ghz\": %.3f}",
+                  first ? "" : ",", turn_ms, median(ghz[0]), median(ghz[1]));
+    first = false;
+    out << text;
+    std::printf("turns of %5.1f ms: %.3f and %.3f GHz\n", turn_ms, median(ghz[0]), median(ghz[1]));
+  }
+  out << "\n  ]";
+  Traces heavy, light, rested;
+  for (int i = 0; i < repeats; ++i) {
+    heavy.push_back(trace(bench, full, trace_ms));
+    light.push_back(trace(bench, third, trace_ms));
+  }
+  for (int i = 0; i < repeats; ++i) {
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(rest_ms));
+    rested.push_back(trace(bench, full, after_rest_ms));
+  }
+  write(out, "full behind a third", heavy);
+  write(out, "a third behind full", light);
+  write(out, "full behind a rest", rested);
+  out << "\n}\n";
+  return 0;
+}
