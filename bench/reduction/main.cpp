@@ -197,7 +197,7 @@ class Bench {
 
   std::vector<Value> sweep() {
     for (bool const cold : {true, false})
-      for (std::size_t bytes = KiB; bytes <= (cold ? 4 * GiB : 32 * MiB); bytes *= 2) {
+      for (std::size_t bytes = KiB; bytes <= 4 * GiB; bytes *= 2) {
         std::vector<Way> ways = {cub(bytes, cold)};
         auto const try_one = [&](Config const& config) {
           ways.push_back(ours(to_string(config), bytes, cold, config, {}));
@@ -214,7 +214,7 @@ class Bench {
                                     4096));
           bool const bulk = shape.loads == Loads::bulk;
           for (int const b : {full, full / 2, full / 4, sum_.sms(), 2 * sum_.sms(), 4 * sum_.sms(),
-                              8 * sum_.sms(), 16 * sum_.sms(), 30 * sum_.sms()})
+                              8 * sum_.sms(), 12 * sum_.sms(), 16 * sum_.sms(), 30 * sum_.sms()})
             if (b >= 2 && b <= std::min(full, most_blocks) && (b >= 16 || bytes <= 64 * KiB) &&
                 (!bulk || b <= sum_.sms()) && (bytes < 256 * MiB || b >= sum_.sms()))
               blocks.push_back(b);

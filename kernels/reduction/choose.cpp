@@ -13,7 +13,7 @@ struct Step {
   int blocks_per_sm = 0;  ///< 0: config.blocks
 };
 
-constexpr std::size_t KiB = 1024, MiB = 1024 * KiB, GiB = 1024 * MiB;
+constexpr std::size_t KiB = 1024, MiB = 1024 * KiB;
 
 // The fastest of `reduction --sweep`, cold and warm together, where one is; between neighbours that differ by
 // less than a hundredth the one that leaves more room for a kernel launched programmatically.
@@ -27,8 +27,7 @@ Step const steps[] = {
     {4 * MiB, {Variant::data_token, Loads::vector, 256, 8, 256, 1}},
     {64 * MiB, {Variant::data_token, Loads::vector, 256, 8, 0, 1}, 2},
     {256 * MiB, {Variant::data_token, Loads::vector, 512, 8, 0, 1}, 2},
-    {1 * GiB, {Variant::data_token, Loads::vector, 512, 8, 0, 1}, 16},
-    {~std::size_t{0}, {Variant::data_token, Loads::vector, 1024, 8, 0, 1}, 16},
+    {~std::size_t{0}, {Variant::data_token, Loads::vector, 256, 8, 0, 1}, 12},
 };
 
 }  // namespace
