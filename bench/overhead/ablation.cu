@@ -8,7 +8,8 @@
 #include <type_traits>
 
 #include "ablation_stages.cuh"
-#include "gpu/device.cuh"
+#include "gpu/device_buffer.hpp"
+#include "gpu/launch.hpp"
 #include "report.cuh"
 
 namespace tessera::bench {
@@ -43,9 +44,9 @@ class Ablation {
     using Second = GemmStage<1, Set, H, W, R, T, S>;
     auto* const first = switched_gemm<StageView<First, Watch>>;
     auto* const second = switched_gemm<StageView<Second, Watch>>;
-    preload(first);
-    preload(second);
-    if constexpr (Second::wait_kernel) preload(wait_kernel<Second, First>);
+    load(first);
+    load(second);
+    if constexpr (Second::wait_kernel) load(wait_kernel<Second, First>);
     ChainMemory memory;
     auto const bytes = static_cast<std::size_t>(counters_for(2)) * sizeof(unsigned long long);
     ok(cudaMalloc(&memory.semaphores, Set::count * sizeof(unsigned)));
@@ -130,16 +131,9 @@ class Ablation {
   template <class Kernel, class View>
   static void launch(Kernel* kernel, cudaStream_t stream, bool programmatic, GemmArguments const& arguments,
                      View const& view) {
-    cudaLaunchConfig_t config{};
-    config.gridDim = k_tiles_wide * High;
-    config.blockDim = k_gemm_threads;
-    config.stream = stream;
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &attribute;
-    config.numAttrs = programmatic ? 1 : 0;
-    ok(cudaLaunchKernelEx(&config, kernel, arguments, view));
+    Shape shape{k_tiles_wide * High, k_gemm_threads};
+    shape.programmatic = programmatic;
+    gpu::launch(shape, stream, kernel, arguments, view);
   }
 
   cudaGraphExec_t capture(Variant const& variant) {
@@ -153,7 +147,7 @@ class Ablation {
     return executable;
   }
 
-  static void fill(DeviceArray<half>& array, unsigned seed) {
+  static void fill(DeviceBuffer<half>& array, unsigned seed) {
     std::vector<half> values(array.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
       unsigned x = (static_cast<unsigned>(i) * 0x9E3779B9u) ^ seed;
@@ -168,12 +162,12 @@ class Ablation {
     fill(w2_, seed + 20);
   }
 
-  DeviceArray<half> x_{k_gemm_rows * k_gemm_depth};
-  DeviceArray<half> w1_{k_gemm_depth * k_gemm_columns};
-  DeviceArray<half> w2_{k_gemm_columns * k_gemm_columns};
-  DeviceArray<half> h_{k_gemm_rows * k_gemm_columns};
-  DeviceArray<half> out_{k_gemm_rows * k_gemm_columns};
-  DeviceArray<StallRecord> stall_{1, 0};
+  DeviceBuffer<half> x_{k_gemm_rows * k_gemm_depth, k_poison};
+  DeviceBuffer<half> w1_{k_gemm_depth * k_gemm_columns, k_poison};
+  DeviceBuffer<half> w2_{k_gemm_columns * k_gemm_columns, k_poison};
+  DeviceBuffer<half> h_{k_gemm_rows * k_gemm_columns, k_poison};
+  DeviceBuffer<half> out_{k_gemm_rows * k_gemm_columns, k_poison};
+  DeviceBuffer<StallRecord> stall_{1, 0};
   cudaStream_t stream_ = nullptr;
   cudaStream_t second_ = nullptr;
   cudaEvent_t fork_ = nullptr;

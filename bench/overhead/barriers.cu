@@ -3,7 +3,8 @@
 //
 //     barriers [--json <file>]
 #include "barrier_variants.cuh"
-#include "gpu/device.cuh"
+#include "gpu/device_buffer.hpp"
+#include "gpu/launch.hpp"
 #include "neighbour_variants.cuh"
 #include "report.cuh"
 
@@ -57,8 +58,8 @@ __global__ void cycles_to_words(unsigned* words, int* cycles) {
       for (int repeat = 0; repeat < 4; ++repeat) cycles[(bit - 15) * 8 + i] = cycles_to(words + second);
     }
 }
-unsigned find_flip(DeviceArray<unsigned> const& words) {
-  DeviceArray<int> cycles(40);
+unsigned find_flip(DeviceBuffer<unsigned> const& words) {
+  DeviceBuffer<int> cycles(40, k_poison);
   cycles_to_words<<<1, 1>>>(words.get(), cycles.get());
   auto const seen = cycles.download();
   for (int bit = 16; bit <= 19; ++bit) {
@@ -117,18 +118,11 @@ class Barriers {
     if (!one.fits) return;
     words_.fill(0);
     result_.fill(0);
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(one.blocks));
-    config.blockDim = dim3(static_cast<unsigned>(one.threads));
-    cudaLaunchAttribute attributes[2];
-    attributes[0].id = cudaLaunchAttributeCooperative;
-    attributes[0].val.cooperative = 1;
-    attributes[1].id = cudaLaunchAttributeClusterDimension;
-    attributes[1].val.clusterDim = {static_cast<unsigned>(one.cluster), 1, 1};
-    config.attrs = attributes;
-    config.numAttrs = one.cluster > 1 ? 2 : 1;
-    cudaError_t const status = cudaLaunchKernelEx(&config, one.kernel, Arena{words_.get(), flip_},
-                                                  data_.get(), one.away, k_rounds, result_.get());
+    Shape shape{static_cast<unsigned>(one.blocks), static_cast<unsigned>(one.threads), 0,
+                static_cast<unsigned>(one.cluster)};
+    shape.cooperative = true;
+    cudaError_t const status = try_launch(shape, nullptr, one.kernel, Arena{words_.get(), flip_}, data_.get(),
+                                          one.away, k_rounds, result_.get());
     if (status == cudaErrorCooperativeLaunchTooLarge || status == cudaErrorInvalidClusterSize) {
       cudaGetLastError();
       one.fits = false;
@@ -143,10 +137,10 @@ class Barriers {
 
   int sms_;
   std::vector<Case> cases_;
-  DeviceArray<unsigned> words_{1 << 21, 0};
+  DeviceBuffer<unsigned> words_{1 << 21, 0};
   unsigned flip_ = find_flip(words_);
-  DeviceArray<uint4> data_{2 * 2048 * 1024, 0};
-  DeviceArray<Result> result_{1, 0};
+  DeviceBuffer<uint4> data_{2 * 2048 * 1024, 0};
+  DeviceBuffer<Result> result_{1, 0};
 };
 
 /// One thread, one operation after the other.
@@ -178,8 +172,8 @@ __global__ void repeat(unsigned* words, unsigned long long* ns) {
 
 template <Alone A>
 Value alone(char const* name) {
-  DeviceArray<unsigned> words(65536, 0);
-  DeviceArray<unsigned long long> ns(1, 0);
+  DeviceBuffer<unsigned> words(65536, 0);
+  DeviceBuffer<unsigned long long> ns(1, 0);
   std::vector<double> all;
   // Words far apart: the slices of the L2 are not equally near.
   for (std::size_t i = 0; i < 32; ++i) {

@@ -7,7 +7,8 @@
 #include <functional>
 
 #include "copy_stages.cuh"
-#include "gpu/device.cuh"
+#include "gpu/device_buffer.hpp"
+#include "gpu/launch.hpp"
 #include "report.cuh"
 
 namespace tessera::bench {
@@ -23,12 +24,12 @@ constexpr int k_words[] = {64, 128, 256, 512, 768, 1024, 1536, 2048, 3072, 4096,
 
 struct Buffers {
   /// One after the other: the chains of a graph use different parts, together far larger than the L2.
-  DeviceArray<uint4> a{static_cast<std::size_t>(k_blocks) * k_most_words * k_sets};
-  DeviceArray<uint4> b{static_cast<std::size_t>(k_blocks) * k_most_words * k_sets};
-  DeviceArray<uint4> c{static_cast<std::size_t>(k_blocks) * k_most_words * k_sets};
+  DeviceBuffer<uint4> a{static_cast<std::size_t>(k_blocks) * k_most_words * k_sets, k_poison};
+  DeviceBuffer<uint4> b{static_cast<std::size_t>(k_blocks) * k_most_words * k_sets, k_poison};
+  DeviceBuffer<uint4> c{static_cast<std::size_t>(k_blocks) * k_most_words * k_sets, k_poison};
   int set = 0;
-  DeviceArray<StallRecord> stall{1, 0};
-  DeviceArray<unsigned long long> wrong{1, 0};
+  DeviceBuffer<StallRecord> stall{1, 0};
+  DeviceBuffer<unsigned long long> wrong{1, 0};
   cudaStream_t stream = nullptr;
   cudaStream_t second = nullptr;
   cudaEvent_t fork = nullptr;
@@ -60,16 +61,9 @@ __global__ void count_differences(unsigned const* x, unsigned const* y, long lon
 
 template <class Kernel, class... Args>
 void launch(Kernel* kernel, cudaStream_t stream, bool programmatic, Args... args) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = k_blocks;
-  config.blockDim = k_threads;
-  config.stream = stream;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = programmatic ? 1 : 0;
-  ok(cudaLaunchKernelEx(&config, kernel, args...));
+  Shape shape{k_blocks, k_threads};
+  shape.programmatic = programmatic;
+  gpu::launch(shape, stream, kernel, args...);
 }
 
 /// Sleeps between polls: how much do waiting blocks disturb those that they wait for?
@@ -112,12 +106,12 @@ struct Variant {
 class Variants {
  public:
   explicit Variants(Buffers& buffers) : buffers_(buffers) {
-    preload(fill_random);
-    preload(count_differences);
+    load(fill_random);
+    load(count_differences);
   }
 
   void add_plain() {
-    preload(copy_plain);
+    load(copy_plain);
     add("plain kernels", [this](int words) {
       auto const& [a, b, c] = pointers(words);
       launch(copy_plain, buffers_.stream, false, static_cast<uint4 const*>(a), b, words);
@@ -126,7 +120,7 @@ class Variants {
   }
 
   void add_plain_pdl() {
-    preload(copy_plain_pdl);
+    load(copy_plain_pdl);
     add("PDL by hand", [this](int words) {
       auto const& [a, b, c] = pointers(words);
       launch(copy_plain_pdl, buffers_.stream, false, static_cast<uint4 const*>(a), b, words, false);
@@ -138,8 +132,8 @@ class Variants {
   void add_by_sm(std::string const& name, DeadlineWatch<> watch) {
     auto* const first = copy_by_sm<0, Whole>;
     auto* const second = copy_by_sm<1, Whole>;
-    preload(first);
-    preload(second);
+    load(first);
+    load(second);
     BySm memory;
     auto zeroed = [](auto*& pointer, std::size_t count) {
       ok(cudaMalloc(&pointer, count * sizeof *pointer));
@@ -174,9 +168,9 @@ class Variants {
     using Second = CopyStage<1, H, Drawn>;
     auto* const first = copy<First, Watch>;
     auto* const second = copy<Second, Watch>;
-    preload(first);
-    preload(second);
-    if constexpr (H == How::wait_kernel) preload(wait_kernel<Second, First>);
+    load(first);
+    load(second);
+    if constexpr (H == How::wait_kernel) load(wait_kernel<Second, First>);
     add(
         name,
         [this, first, second, memory, watch](int words) {
@@ -206,7 +200,7 @@ class Variants {
   template <class Watch>
   void add_fused(std::string const& name, Watch watch, bool timed = true) {
     auto* const kernel = copy_fused<Watch>;
-    preload(kernel);
+    load(kernel);
     int blocks = 0;
     cudaDeviceProp device;
     ok(cudaGetDeviceProperties(&device, 0));

@@ -4,7 +4,7 @@
 //     sync_costs [--json <file>]
 #include <type_traits>
 
-#include "gpu/device.cuh"
+#include "gpu/device_buffer.hpp"
 #include "measure/gpu/methods/pairs.cuh"
 #include "report.cuh"
 #include "tessera/sync/data_token.cuh"
@@ -183,11 +183,11 @@ __global__ void ping_pong_data(ChainMemory memory, Watch watch, Item* there_item
 }
 
 struct Memory {
-  DeviceArray<unsigned> semaphores{2 * k_most_blocks, 0};
-  DeviceArray<unsigned long long> counters{static_cast<std::size_t>(counters_for(2)), 0};
-  DeviceArray<StallRecord> stall{1, 0};
-  DeviceArray<unsigned> data{k_most_blocks * k_threads * 4};
-  DeviceArray<Span> spans{k_most_blocks, 0};
+  DeviceBuffer<unsigned> semaphores{2 * k_most_blocks, 0};
+  DeviceBuffer<unsigned long long> counters{static_cast<std::size_t>(counters_for(2)), 0};
+  DeviceBuffer<StallRecord> stall{1, 0};
+  DeviceBuffer<unsigned> data{k_most_blocks * k_threads * 4, k_poison};
+  DeviceBuffer<Span> spans{k_most_blocks, 0};
   ChainMemory chain() const { return {semaphores.get(), counters.get()}; }
   DeadlineWatch<> watch() const { return {stall.get(), 2'000'000'000}; }
   void zero() {

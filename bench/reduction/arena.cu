@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "gpu/device.cuh"
+#include "gpu/check.hpp"
 
 namespace tessera::bench {
 namespace {

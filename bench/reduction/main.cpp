@@ -14,7 +14,7 @@
 #include <exception>
 
 #include "bench/overhead/report.cuh"
-#include "gpu/device.cuh"
+#include "gpu/device_buffer.hpp"
 #include "kernels/reduction/sum.hpp"
 #include "measure/gpu/methods/cub_sum.hpp"
 #include "read.hpp"
@@ -50,7 +50,7 @@ void must(Expected<void> const& done) {
 class Bench {
  public:
   explicit Bench(Options const& options)
-      : options_(options), arena_((8 * GiB + 64 * MiB) / 4), sum_(make()), out_(64) {
+      : options_(options), arena_((8 * GiB + 64 * MiB) / 4), sum_(make()), out_(64, gpu::k_poison) {
     cub_bytes_ = cub_workspace(1u << 30);
     ok(cudaMalloc(&cub_memory_, cub_bytes_));
   }
@@ -258,7 +258,7 @@ class Bench {
   Options options_;
   Arena arena_;
   Sum sum_;
-  gpu::DeviceArray<float> out_;
+  gpu::DeviceBuffer<float> out_;
   void* cub_memory_ = nullptr;
   std::size_t cub_bytes_ = 0;
   double best_read_ = 0;

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "gpu/device.cuh"
+#include "gpu/check.hpp"
 #include "tessera/measure/statistics.hpp"
 
 namespace tessera::bench {

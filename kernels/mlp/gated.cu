@@ -5,6 +5,7 @@
 #include <tessera/sync.cuh>
 
 #include "gated.hpp"
+#include "src/gpu/launch.hpp"
 
 namespace tessera::mlp {
 namespace {
@@ -75,17 +76,10 @@ cudaError_t swiglu(void const* gate_up, void* h, int tokens, int hidden, Element
   long long const pieces = static_cast<long long>(tokens) * (hidden / 8);
   auto const* const in = static_cast<uint4 const*>(gate_up);
   auto* const out = static_cast<uint4*>(h);
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks_for(pieces));
-  config.blockDim = dim3(threads);
-  config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  return type == ElementType::bf16 ? cudaLaunchKernelEx(&config, swiglu_kernel<Bf16>, in, out, pieces)
-                                   : cudaLaunchKernelEx(&config, swiglu_kernel<Fp16>, in, out, pieces);
+  gpu::Shape early{blocks_for(pieces), threads};
+  early.programmatic = true;
+  auto* const kernel = type == ElementType::bf16 ? swiglu_kernel<Bf16> : swiglu_kernel<Fp16>;
+  return gpu::try_launch(early, stream, kernel, in, out, pieces);
 }
 
 }  // namespace tessera::mlp

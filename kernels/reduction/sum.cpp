@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kernels/mlp/refusal.hpp"
+#include "src/gpu/launch.hpp"
 #include "table.hpp"
 
 namespace tessera::reduction {
@@ -65,33 +66,6 @@ int barrier_row(Config const& config, int sms) {
 
 tl::unexpected<Diagnostics> bad_argument(std::string message, std::string hint) {
   return refusal("E0550", std::move(message), std::move(hint));
-}
-
-cudaError_t launch_one(void const* function, unsigned blocks, unsigned threads, std::size_t shared,
-                       cudaStream_t stream, void** arguments, bool programmatic, bool cooperative,
-                       unsigned cluster) {
-  cudaLaunchAttribute attributes[3];
-  unsigned count = 0;
-  if (programmatic) {
-    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (cooperative) {
-    attributes[count].id = cudaLaunchAttributeCooperative;
-    attributes[count++].val.cooperative = 1;
-  }
-  if (cluster > 1) {
-    attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count++].val.clusterDim = {cluster, 1, 1};
-  }
-  cudaLaunchConfig_t config{};
-  config.gridDim = {blocks, 1, 1};
-  config.blockDim = {threads, 1, 1};
-  config.dynamicSmemBytes = shared;
-  config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = count;
-  return cudaLaunchKernelExC(&config, function, arguments);
 }
 
 }  // namespace
@@ -171,17 +145,19 @@ Expected<void> Sum::launch(Element element, void const* x, std::size_t count, vo
                       early.programmatic,
                       early.fetch_bytes};
   void* first[] = {&arguments};
-  auto error = launch_one(kernel->function, static_cast<unsigned>(config.blocks),
-                          static_cast<unsigned>(config.threads),
-                          static_cast<std::size_t>(kernel->shared_bytes), stream, first, early.programmatic,
-                          config.variant == Variant::cooperative, static_cast<unsigned>(config.cluster));
+  gpu::Shape shape{static_cast<unsigned>(config.blocks), static_cast<unsigned>(config.threads),
+                   static_cast<std::size_t>(kernel->shared_bytes), static_cast<unsigned>(config.cluster)};
+  shape.programmatic = early.programmatic;
+  shape.cooperative = config.variant == Variant::cooperative;
+  auto error = cudaLaunchKernelExC(gpu::LaunchConfiguration(shape, stream).get(), kernel->function, first);
   bool const pdl = config.variant == Variant::two_launches_pdl;
   if (error == cudaSuccess && (pdl || config.variant == Variant::two_launches)) {
     auto const& both = kernels_of(element);
     unsigned blocks = static_cast<unsigned>(config.blocks);
     void* second[] = {&arguments, &blocks};
-    error = launch_one(both.second, 1, static_cast<unsigned>(both.second_threads), 0, stream, second, pdl,
-                       false, 1);
+    gpu::Shape last{1, static_cast<unsigned>(both.second_threads)};
+    last.programmatic = pdl;
+    error = cudaLaunchKernelExC(gpu::LaunchConfiguration(last, stream).get(), both.second, second);
   }
   if (error != cudaSuccess) return cuda_failed(error, "the launch of a sum, " + to_string(config) + ",");
   return {};

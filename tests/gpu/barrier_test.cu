@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "device.cuh"
+#include "gpu/device_buffer.hpp"
+#include "gpu/launch.hpp"
+#include "launches.hpp"
 
 namespace tessera::gpu {
 namespace {
@@ -71,7 +73,7 @@ class Grid {
   explicit Grid(unsigned blocks)
       : blocks_(blocks),
         words_(std::max(grid_barrier_words(blocks), epoch_barrier_words(blocks)), 0),
-        data_(2 * blocks * k_threads),
+        data_(2 * blocks * k_threads, k_poison),
         counts_(2, 0),
         stall_(1, 0) {}
 
@@ -83,19 +85,10 @@ class Grid {
 
   Outcome run(unsigned count, unsigned missing = k_nobody, unsigned long long deadline_ns = 3'000'000'000) {
     constexpr unsigned size = K == Kind::clusters ? 2 : 1;
-    cudaLaunchAttribute attributes[2];
-    attributes[0].id = cudaLaunchAttributeCooperative;
-    attributes[0].val.cooperative = 1;
-    attributes[1].id = cudaLaunchAttributeClusterDimension;
-    attributes[1].val.clusterDim = {size, 1, 1};
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(blocks_);
-    config.blockDim = dim3(k_threads);
-    config.attrs = attributes;
-    config.numAttrs = size > 1 ? 2 : 1;
-    ok(cudaLaunchKernelEx(&config, rounds<K>, BarrierWords{words_.get(), blocks_ / size},
-                          Watch{stall_.get(), deadline_ns}, data_.get(), count, missing, counts_.get(),
-                          counts_.get() + 1));
+    Shape shape{blocks_, k_threads, 0, size};
+    shape.cooperative = true;
+    launch(shape, nullptr, rounds<K>, BarrierWords{words_.get(), blocks_ / size},
+           Watch{stall_.get(), deadline_ns}, data_.get(), count, missing, counts_.get(), counts_.get() + 1);
     ok(cudaDeviceSynchronize());
     auto const counts = counts_.download();
     return {counts[0], counts[1], stall_.download()[0]};
@@ -103,8 +96,8 @@ class Grid {
 
  private:
   unsigned blocks_;
-  DeviceArray<unsigned> words_, data_, counts_;
-  DeviceArray<StallRecord> stall_;
+  DeviceBuffer<unsigned> words_, data_, counts_;
+  DeviceBuffer<StallRecord> stall_;
 };
 
 unsigned sms() {

@@ -7,7 +7,8 @@
 #include <functional>
 #include <vector>
 
-#include "device.cuh"
+#include "gpu/device_buffer.hpp"
+#include "gpu/launch.hpp"
 #include "tiles.cuh"
 
 namespace tessera::gpu {
@@ -62,8 +63,8 @@ class ChainRun {
         semaphores_(Chain::semaphores, 0),
         counters_(Chain::counters, 0),
         stall_(1, 0) {
-    for (int s = 0; s < stages; ++s) outputs_[s] = new DeviceArray<unsigned>(words(s));
-    before_ = new DeviceArray<unsigned>(words(stages - 1));
+    for (int s = 0; s < stages; ++s) outputs_[s] = new DeviceBuffer<unsigned>(words(s), k_poison);
+    before_ = new DeviceBuffer<unsigned>(words(stages - 1), k_poison);
     auto const first = initial(seed);
     (in_place_ ? outputs_[stages - 1] : before_)->upload(first);
     for (auto& stream : streams_) ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -193,26 +194,19 @@ class ChainRun {
         ok(cudaGetLastError());
       }
     }
-    cudaLaunchConfig_t config{};
-    config.gridDim = static_cast<unsigned>(StageView<First>::blocks);
-    config.blockDim = k_words;
-    config.stream = stream;
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &attribute;
-    config.numAttrs = mechanism_ == Mechanism::pdl && s > 0 ? 1 : 0;
-    ok(cudaLaunchKernelEx(&config, stage_kernel<First, Producer, All>,
-                          StageView<First, Watch>(memory(), watch()), io_of(s, odd)));
+    Shape shape{static_cast<unsigned>(StageView<First>::blocks), k_words};
+    shape.programmatic = mechanism_ == Mechanism::pdl && s > 0;
+    gpu::launch(shape, stream, stage_kernel<First, Producer, All>, StageView<First, Watch>(memory(), watch()),
+                io_of(s, odd));
     if constexpr (sizeof...(Rest) > 0) launch_from<First, Rest...>(odd);
   }
 
   template <class Producer, class First, class... Rest>
   void preload_all() {
-    if constexpr (is_fused<Chain>(0)) preload(fused_kernel<Chain, All, Stage...>);
+    if constexpr (is_fused<Chain>(0)) load(fused_kernel<Chain, All, Stage...>);
     if constexpr (!is_fused<Chain>(0)) {
-      preload(stage_kernel<First, Producer, All>);
-      if constexpr (!std::is_void_v<Producer> && First::wait_kernel) preload(wait_kernel<First, Producer>);
+      load(stage_kernel<First, Producer, All>);
+      if constexpr (!std::is_void_v<Producer> && First::wait_kernel) load(wait_kernel<First, Producer>);
       if constexpr (sizeof...(Rest) > 0) preload_all<First, Rest...>();
     }
   }
@@ -229,11 +223,11 @@ class ChainRun {
   bool in_place_;
   unsigned seed_;
   unsigned jitter_ns_;
-  DeviceArray<unsigned> semaphores_;
-  DeviceArray<unsigned long long> counters_;
-  DeviceArray<StallRecord> stall_;
-  DeviceArray<unsigned>* outputs_[stages] = {};
-  DeviceArray<unsigned>* before_ = nullptr;
+  DeviceBuffer<unsigned> semaphores_;
+  DeviceBuffer<unsigned long long> counters_;
+  DeviceBuffer<StallRecord> stall_;
+  DeviceBuffer<unsigned>* outputs_[stages] = {};
+  DeviceBuffer<unsigned>* before_ = nullptr;
   cudaStream_t streams_[stages] = {};
   cudaEvent_t events_[stages] = {};
 };

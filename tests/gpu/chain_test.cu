@@ -15,6 +15,7 @@
 #include "golden/mlp_row_sync.cuh"
 #include "golden/mlp_stream_order.cuh"
 #include "golden/mlp_tile_sync.cuh"
+#include "launches.hpp"
 
 namespace tessera::gpu {
 namespace {

@@ -5,7 +5,8 @@
 
 #include <chrono>
 
-#include "device.cuh"
+#include "gpu/device_buffer.hpp"
+#include "gpu/launch.hpp"
 #include "tessera/sync.cuh"
 #include "tessera/sync/data_token.cuh"
 #include "tiles.cuh"
@@ -140,9 +141,9 @@ __global__ void ping_pong(Item* there, Item* back, DeadlineWatch<> watch, Counts
 
 template <Weak W, class Item>
 Counts run() {
-  DeviceArray<Item> there(k_pairs * k_threads, 0), back(k_pairs * k_threads, 0);
-  DeviceArray<StallRecord> stall(1, 0);
-  DeviceArray<Counts> counts(1, 0);
+  DeviceBuffer<Item> there(k_pairs * k_threads, 0), back(k_pairs * k_threads, 0);
+  DeviceBuffer<StallRecord> stall(1, 0);
+  DeviceBuffer<Counts> counts(1, 0);
   constexpr int k_shared = 120 * 1024;  // each block alone on its SM
   ok(cudaFuncSetAttribute(ping_pong<W, Item>, cudaFuncAttributeMaxDynamicSharedMemorySize, k_shared));
   ping_pong<W, Item><<<2 * k_pairs, k_threads, k_shared>>>(there.get(), back.get(), {stall.get(), k_patience},
@@ -204,30 +205,23 @@ __global__ void consume(Packet<1> const* data, unsigned* numbers, unsigned* sums
 }
 
 struct Chain {
-  DeviceArray<Packet<1>> data{k_words, 0};
-  DeviceArray<unsigned> numbers{2 * k_blocks, 0};
-  DeviceArray<unsigned> sums{k_words, 0};
-  DeviceArray<StallRecord> stall{1, 0};
+  DeviceBuffer<Packet<1>> data{k_words, 0};
+  DeviceBuffer<unsigned> numbers{2 * k_blocks, 0};
+  DeviceBuffer<unsigned> sums{k_words, 0};
+  DeviceBuffer<StallRecord> stall{1, 0};
   cudaStream_t stream = nullptr;
   Chain() {
     ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    preload(produce);
-    preload(consume);
+    load(produce);
+    load(consume);
   }
   ~Chain() { cudaStreamDestroy(stream); }
   void launch(unsigned missing = ~0u, unsigned long long patience = k_patience) {
     produce<<<k_blocks, k_block_threads, 0, stream>>>(data.get(), numbers.get(), missing);
-    cudaLaunchConfig_t config{};
-    config.gridDim = k_blocks;
-    config.blockDim = k_block_threads;
-    config.stream = stream;
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    ok(cudaLaunchKernelEx(&config, consume, static_cast<Packet<1> const*>(data.get()), numbers.get(),
-                          sums.get(), DeadlineWatch<>{stall.get(), patience}));
+    Shape shape{k_blocks, k_block_threads};
+    shape.programmatic = true;
+    gpu::launch(shape, stream, consume, data.get(), numbers.get(), sums.get(),
+                DeadlineWatch<>{stall.get(), patience});
   }
 };
 

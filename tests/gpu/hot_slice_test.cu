@@ -4,7 +4,7 @@
 // wait for the stores overtakes them.
 #include <gtest/gtest.h>
 
-#include "device.cuh"
+#include "gpu/device_buffer.hpp"
 #include "measure/gpu/methods/pairs.cuh"
 
 namespace tessera::gpu {
@@ -105,11 +105,11 @@ __global__ void pass_messages(ChainMemory memory, DeadlineWatch<> watch, unsigne
 
 template <Post P>
 unsigned long long stale_words() {
-  DeviceArray<unsigned> semaphores(2 * 1024, 0);
-  DeviceArray<unsigned long long> counters(static_cast<std::size_t>(counters_for(2)), 0);
-  DeviceArray<StallRecord> stall(1, 0);
-  DeviceArray<unsigned> line(32, 0);
-  DeviceArray<Counts> counts(1, 0);
+  DeviceBuffer<unsigned> semaphores(2 * 1024, 0);
+  DeviceBuffer<unsigned long long> counters(static_cast<std::size_t>(counters_for(2)), 0);
+  DeviceBuffer<StallRecord> stall(1, 0);
+  DeviceBuffer<unsigned> line(32, 0);
+  DeviceBuffer<Counts> counts(1, 0);
   cudaDeviceProp device;
   ok(cudaGetDeviceProperties(&device, 0));
   constexpr int k_shared = 120 * 1024;  // each block alone on its SM

@@ -4,7 +4,7 @@
 // the first one a test.
 #include <gtest/gtest.h>
 
-#include "device.cuh"
+#include "gpu/device_buffer.hpp"
 #include "measure/gpu/methods/pairs.cuh"
 
 namespace tessera::gpu {
@@ -215,12 +215,12 @@ __global__ void pass_messages(ChainMemory memory, DeadlineWatch<> watch, unsigne
 
 template <Weak W>
 Counts run() {
-  DeviceArray<unsigned> semaphores(2 * k_pairs, 0);
-  DeviceArray<unsigned long long> counters(static_cast<std::size_t>(counters_for(2)), 0);
-  DeviceArray<StallRecord> stall(1, 0);
-  DeviceArray<unsigned> payload(static_cast<std::size_t>(k_pairs) * k_payload);
-  DeviceArray<unsigned> sms(2 * k_pairs + 4);
-  DeviceArray<Counts> counts(1, 0);
+  DeviceBuffer<unsigned> semaphores(2 * k_pairs, 0);
+  DeviceBuffer<unsigned long long> counters(static_cast<std::size_t>(counters_for(2)), 0);
+  DeviceBuffer<StallRecord> stall(1, 0);
+  DeviceBuffer<unsigned> payload(static_cast<std::size_t>(k_pairs) * k_payload, k_poison);
+  DeviceBuffer<unsigned> sms(2 * k_pairs + 4, k_poison);
+  DeviceBuffer<Counts> counts(1, 0);
   constexpr int k_shared = 120 * 1024;
   ok(cudaFuncSetAttribute(pass_messages<W>, cudaFuncAttributeMaxDynamicSharedMemorySize, k_shared));
   int const blocks = 2 * k_pairs + (W == Weak::post_relaxed_under_traffic ? 4 : 0);

@@ -36,9 +36,9 @@ class Stall {
   }
 
  private:
-  DeviceArray<unsigned> semaphores_;
-  DeviceArray<unsigned long long> counters_;
-  DeviceArray<StallRecord> record_;
+  DeviceBuffer<unsigned> semaphores_;
+  DeviceBuffer<unsigned long long> counters_;
+  DeviceBuffer<StallRecord> record_;
 };
 
 /// A kernel of this process does what it should after a stall.
@@ -68,8 +68,8 @@ __global__ void wait_and_post(StageView<Stage, Watch> stage) {
 TEST(GpuStall, MissingPostIsNamed) {
   using namespace gpt_3_mlp_RowSync;
   Stall stall(chain::semaphores, chain::stages);
-  preload(post_all_but<gemm1>);
-  preload(wait_and_post<gemm2>);
+  load(post_all_but<gemm1>);
+  load(wait_and_post<gemm2>);
   // Tile (5, 2): row 2 gets 47 of its 48 posts.
   StageView<gemm1, Watch> const first(stall.memory(), stall.watch());
   StageView<gemm2, Watch> const second(stall.memory(), stall.watch());
@@ -112,7 +112,7 @@ __global__ void work(ChainMemory memory, Watch watch, int* done) {
 }
 
 TEST(GpuStall, TooFewWorkersAreNamed) {
-  DeviceArray<int> done(1, 0);
+  DeviceBuffer<int> done(1, 0);
   {
     Stall stall(2, 2);
     work<<<1, 64>>>(stall.memory(), stall.watch(), done.get());
@@ -143,8 +143,8 @@ __global__ void post_only(StageView<Many, Watch> stage) {
 
 TEST(GpuStall, ConsumersThatHoldEverySmAreNamed) {
   Stall stall(2 * k_many, 2);
-  preload(post_only);
-  preload(wait_and_post<ManyWait>);
+  load(post_only);
+  load(wait_and_post<ManyWait>);
   constexpr int k_shared = 200 * 1024;
   ok(cudaFuncSetAttribute(wait_and_post<ManyWait>, cudaFuncAttributeMaxDynamicSharedMemorySize, k_shared));
   ok(cudaFuncSetAttribute(post_only, cudaFuncAttributeMaxDynamicSharedMemorySize, k_shared));

@@ -5,13 +5,14 @@
 #include <cstring>
 
 #include "data.hpp"
-#include "gpu/device.cuh"
+#include "gpu/device_buffer.hpp"
+#include "gpu/launches.hpp"
 #include "kernels/reduction/sum.hpp"
 
 namespace tessera::reduction {
 namespace {
 
-using gpu::DeviceArray;
+using gpu::DeviceBuffer;
 using gpu::ok;
 
 constexpr std::size_t sizes[] = {7, 300, 5000, 20000, 70001, 262144, 300007, 1048576, 1500001, 2500000};
@@ -31,9 +32,9 @@ __global__ void compare(unsigned* out, unsigned* first, unsigned long long* wron
 
 struct Replays {
   cudaStream_t stream = nullptr;
-  DeviceArray<float> x{most}, out{4 * count, 0xFF};
-  DeviceArray<unsigned> first{4 * count, 0xFF};
-  DeviceArray<unsigned long long> wrong{1, 0};
+  DeviceBuffer<float> x{most, gpu::k_poison}, out{4 * count, 0xFF};
+  DeviceBuffer<unsigned> first{4 * count, 0xFF};
+  DeviceBuffer<unsigned long long> wrong{1, 0};
   cudaGraphExec_t ready = nullptr;
   int results = 0;
 

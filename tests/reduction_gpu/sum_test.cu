@@ -3,13 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "data.hpp"
-#include "gpu/device.cuh"
+#include "gpu/device_buffer.hpp"
 #include "kernels/reduction/sum.hpp"
 
 namespace tessera::reduction {
 namespace {
 
-using gpu::DeviceArray;
+using gpu::DeviceBuffer;
+using gpu::k_poison;
 using gpu::ok;
 
 template <class T>
@@ -36,7 +37,7 @@ TYPED_TEST_SUITE(SumTest, Types);
 TYPED_TEST(SumTest, IsRightForEverySizeAlignmentAndSeed) {
   using T = TypeParam;
   Sum sum = made();
-  DeviceArray<T> device(most), out(1);
+  DeviceBuffer<T> device(most, k_poison), out(1, k_poison);
   for (unsigned const seed : {1u, 2u, 3u}) {
     auto const x = random_array<T>(most, seed);
     device.upload(x);
@@ -57,7 +58,7 @@ TYPED_TEST(SumTest, IsRightWithEveryVariantAndShape) {
   using T = TypeParam;
   Sum sum = made();
   auto const x = random_array<T>(most, 4);
-  DeviceArray<T> device(most), out(1);
+  DeviceBuffer<T> device(most, k_poison), out(1, k_poison);
   device.upload(x);
   for (std::size_t const size : {std::size_t{5}, std::size_t{4097}, std::size_t{99991}, std::size_t{5000011}})
     for (std::size_t const start : {0, 3}) {
@@ -86,14 +87,14 @@ TYPED_TEST(SumTest, IsRightWithEveryVariantAndShape) {
 }
 
 TYPED_TEST(SumTest, OfNothingIsZero) {
-  DeviceArray<TypeParam> out(1);
+  DeviceBuffer<TypeParam> out(1, k_poison);
   ASSERT_TRUE(sum(static_cast<TypeParam const*>(nullptr), 0, out.get(), nullptr));
   EXPECT_EQ(out.download().front(), TypeParam(0));
 }
 
 TEST(Sum, TouchesNothingBesideItsResult) {
   Sum sum = made();
-  DeviceArray<float> x(most, 0), out(3, 0x7B);
+  DeviceBuffer<float> x(most, 0), out(3, 0x7B);
   ASSERT_TRUE(sum.launch(x.get(), most, out.get() + 1, nullptr));
   auto const got = out.download();
   EXPECT_EQ(got[1], 0.0f);
@@ -105,7 +106,7 @@ TEST(Sum, KeepsInfinitiesAndNotANumber) {
   Sum sum = made();
   auto x = random_array<float>(most, 5);
   x[most - 1] = INFINITY;
-  DeviceArray<float> device(most), out(1);
+  DeviceBuffer<float> device(most, k_poison), out(1, k_poison);
   device.upload(x);
   ASSERT_TRUE(sum.launch(device.get(), most, out.get(), nullptr));
   EXPECT_EQ(out.download().front(), INFINITY);
@@ -117,7 +118,7 @@ TEST(Sum, KeepsInfinitiesAndNotANumber) {
 
 TEST(Sum, RefusesWhatItCannotDo) {
   Sum sum = made();
-  DeviceArray<float> x(64), out(1);
+  DeviceBuffer<float> x(64, k_poison), out(1, k_poison);
   auto const message = [](Expected<void> const& refused) {
     return refused ? "accepted" : refused.error().front().code + ": " + refused.error().front().message;
   };

@@ -33,7 +33,7 @@ TEST(SkinnyChain, ReplaysOfAGraphHaveTheSameBits) {
       Plan plan;
       ok(prepare(shape, config, &plan));
       // One by one first: what the chain must come to.
-      DeviceArray<unsigned short> expected(memory.z.size());
+      DeviceBuffer<unsigned short> expected(memory.z.size(), k_poison);
       for (int i = 0; i < 8; ++i) {
         auto const& from = i == 0 ? memory.x : i % 2 == 0 ? expected : memory.y;
         ok(launch(plan, memory.call(memory.buffers(from, i % 2 == 0 ? memory.y : expected), false), stream));
@@ -83,16 +83,9 @@ __global__ void take_output(unsigned short* y, unsigned short* to, std::size_t c
 
 template <class... Arguments, class... Given>
 void launch_programmatically(void (*kernel)(Arguments...), cudaStream_t stream, Given... given) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(16);
-  config.blockDim = dim3(128);
-  config.stream = stream;
-  cudaLaunchAttribute attribute;
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  ok(cudaLaunchKernelEx(&config, kernel, static_cast<Arguments>(given)...));
+  gpu::Shape shape{16, 128};
+  shape.programmatic = true;
+  gpu::launch(shape, stream, kernel, given...);
 }
 
 TEST(SkinnyChain, BetweenForeignKernels) {
@@ -102,7 +95,7 @@ TEST(SkinnyChain, BetweenForeignKernels) {
     Memory memory(shape, 11);
     Plan plan;
     ok(prepare(shape, configs(shape).front(), &plan));
-    DeviceArray<unsigned short> x(memory.x.size());
+    DeviceBuffer<unsigned short> x(memory.x.size(), k_poison);
     for (int round = 0; round < 50; ++round) {
       poison(x.get(), x.size(), stream);
       launch_programmatically(make_input, stream, memory.x.get(), x.get(), x.size());

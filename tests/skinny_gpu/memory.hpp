@@ -4,13 +4,15 @@
 
 #include <gtest/gtest.h>
 
-#include "gpu/device.cuh"
+#include "gpu/device_buffer.hpp"
+#include "gpu/launch.hpp"
 #include "kernels/skinny_mlp_sm90/device_data.hpp"
 #include "kernels/skinny_mlp_sm90/skinny.hpp"
 
 namespace tessera::skinny_sm90 {
 
-using gpu::DeviceArray;
+using gpu::DeviceBuffer;
+using gpu::k_poison;
 using gpu::ok;
 
 constexpr double allowed_error = 2e-3;
@@ -18,25 +20,25 @@ constexpr double allowed_error = 2e-3;
 /// Weights and inputs for up to 128 tokens. What two MLPs one after the other make: y = mlp(x), z = mlp(y).
 struct Memory {
   mlp::Shape shape;
-  DeviceArray<unsigned short> x, w1, h, w2, y, z;
-  DeviceArray<float> sums, y_reference, z_reference;
-  DeviceArray<unsigned> workspace;
-  DeviceArray<StallRecord> stall;
+  DeviceBuffer<unsigned short> x, w1, h, w2, y, z;
+  DeviceBuffer<float> sums, y_reference, z_reference;
+  DeviceBuffer<unsigned> workspace;
+  DeviceBuffer<StallRecord> stall;
 
   Memory(mlp::Shape const& of, unsigned seed)
       : shape(of),
-        x(size(of.tokens, of.model)),
-        w1(size(of.model, of.hidden) * (of.form == mlp::Form::swiglu ? 2 : 1)),
-        h(size(of.tokens, of.hidden)),
-        w2(size(of.model, of.hidden)),
-        y(size(of.tokens, of.model)),
-        z(size(of.tokens, of.model)),
-        sums(size(of.tokens, of.hidden) * 2),
-        y_reference(size(of.tokens, of.model)),
-        z_reference(size(of.tokens, of.model)),
+        x(size(of.tokens, of.model), k_poison),
+        w1(size(of.model, of.hidden) * (of.form == mlp::Form::swiglu ? 2 : 1), k_poison),
+        h(size(of.tokens, of.hidden), k_poison),
+        w2(size(of.model, of.hidden), k_poison),
+        y(size(of.tokens, of.model), k_poison),
+        z(size(of.tokens, of.model), k_poison),
+        sums(size(of.tokens, of.hidden) * 2, k_poison),
+        y_reference(size(of.tokens, of.model), k_poison),
+        z_reference(size(of.tokens, of.model), k_poison),
         workspace(workspace_words(of.hidden), 0),
         stall(1, 0) {
-    auto fill = [&](DeviceArray<unsigned short>& array, unsigned number, double deviation) {
+    auto fill = [&](DeviceBuffer<unsigned short>& array, unsigned number, double deviation) {
       fill_random(of.type, array.get(), array.size(), 10 * seed + number, static_cast<float>(deviation),
                   nullptr);
     };
@@ -48,7 +50,8 @@ struct Memory {
     ok(cudaDeviceSynchronize());
   }
 
-  mlp::Buffers buffers(DeviceArray<unsigned short> const& from, DeviceArray<unsigned short> const& to) const {
+  mlp::Buffers buffers(DeviceBuffer<unsigned short> const& from,
+                       DeviceBuffer<unsigned short> const& to) const {
     return {from.get(), w1.get(), h.get(), w2.get(), to.get()};
   }
   Call call(mlp::Buffers const& of, bool programmatic, double deadline_seconds = 0.2) const {

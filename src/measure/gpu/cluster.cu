@@ -2,10 +2,9 @@
 // Inside a cluster: its barrier in several spellings, an arrival at another block's mbarrier, and a load from
 // another block's shared memory. How many clusters fit is residency.clusters.
 #include "measure/gpu/list.hpp"
-#include "measure/gpu/methods/device_buffer.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/device_clock.cuh"
 #include "measure/gpu/methods/figures.hpp"
-#include "measure/gpu/methods/launch.hpp"
 #include "measure/gpu/methods/repeat.hpp"
 
 namespace tessera::probe {

@@ -7,11 +7,10 @@
 
 #include "measure/gpu/list.hpp"
 #include "measure/gpu/methods/deadline.cuh"
-#include "measure/gpu/methods/device_buffer.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/device_clock.cuh"
 #include "measure/gpu/methods/figures.hpp"
 #include "measure/gpu/methods/graph.hpp"
-#include "measure/gpu/methods/launch.hpp"
 #include "measure/gpu/methods/stamped_chain.cuh"
 #include "measure/gpu/methods/stream.hpp"
 #include "tessera/sync/launch.cuh"

@@ -4,10 +4,9 @@
 #include <cooperative_groups.h>
 
 #include "measure/gpu/list.hpp"
-#include "measure/gpu/methods/device_buffer.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/device_clock.cuh"
 #include "measure/gpu/methods/figures.hpp"
-#include "measure/gpu/methods/launch.hpp"
 #include "measure/gpu/methods/repeat.hpp"
 #include "measure/gpu/methods/sm_clock.hpp"
 #include "tessera/sync/barrier.cuh"
@@ -174,7 +173,7 @@ class Grid {
           // Two launches make a sample. Which slices of the L2 serve the barrier makes 5 %.
           unsigned* const words =
               words_.get() + static_cast<unsigned>(launches++) / 2 % k_places * place_words();
-          launch(shape, context_.stream, kernel, BarrierWords{words, shape.blocks}, setting, buffers);
+          launch(shape, context_.stream, kernel, BarrierWords{words, shape.blocks.x}, setting, buffers);
         });
   }
 

@@ -7,7 +7,7 @@
 #include <ctime>
 
 #include "measure/gpu/list.hpp"
-#include "measure/gpu/methods/check.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/sm_clock.hpp"
 #include "tessera/version.hpp"
 

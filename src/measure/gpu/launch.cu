@@ -4,12 +4,11 @@
 #include <array>
 
 #include "measure/gpu/list.hpp"
-#include "measure/gpu/methods/device_buffer.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/device_clock.cuh"
 #include "measure/gpu/methods/figures.hpp"
 #include "measure/gpu/methods/fusion.hpp"
 #include "measure/gpu/methods/graph.hpp"
-#include "measure/gpu/methods/launch.hpp"
 #include "measure/gpu/methods/repeat.hpp"
 #include "measure/gpu/methods/stream.hpp"
 #include "tessera/sync/launch.cuh"

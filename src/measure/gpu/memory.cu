@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "measure/gpu/list.hpp"
-#include "measure/gpu/methods/device_buffer.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/device_clock.cuh"
 #include "measure/gpu/methods/figures.hpp"
 #include "measure/gpu/methods/repeat.hpp"

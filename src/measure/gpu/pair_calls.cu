@@ -2,10 +2,9 @@
 // What the calls of tessera/sync.cuh cost the block that makes them: post, a wait that is met, a ticket. The
 // planner reads post_ns, store_post_ns, wait_ns and ticket_ns from here.
 #include "measure/gpu/list.hpp"
-#include "measure/gpu/methods/device_buffer.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/device_clock.cuh"
 #include "measure/gpu/methods/figures.hpp"
-#include "measure/gpu/methods/launch.hpp"
 #include "measure/gpu/methods/pairs.cuh"
 #include "measure/gpu/methods/repeat.hpp"
 

@@ -5,11 +5,10 @@
 #include <functional>
 
 #include "measure/gpu/list.hpp"
-#include "measure/gpu/methods/device_buffer.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/exchange.cuh"
 #include "measure/gpu/methods/figures.hpp"
 #include "measure/gpu/methods/halves.cuh"
-#include "measure/gpu/methods/launch.hpp"
 
 namespace tessera::probe {
 namespace {

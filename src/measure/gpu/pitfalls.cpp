@@ -9,7 +9,7 @@
 
 #include "measure/gpu/list.hpp"
 #include "measure/gpu/methods/child.hpp"
-#include "measure/gpu/methods/device_buffer.hpp"
+#include "measure/gpu/methods/device.hpp"
 
 namespace tessera::probe {
 namespace {

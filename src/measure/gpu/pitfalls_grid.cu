@@ -4,8 +4,7 @@
 #include <cooperative_groups.h>
 
 #include "measure/gpu/methods/deadline.cuh"
-#include "measure/gpu/methods/device_buffer.hpp"
-#include "measure/gpu/methods/launch.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/stream.hpp"
 #include "measure/gpu/pitfalls.hpp"
 #include "tessera/sync/launch.cuh"

@@ -5,8 +5,7 @@
 #include <algorithm>
 
 #include "measure/gpu/methods/deadline.cuh"
-#include "measure/gpu/methods/device_buffer.hpp"
-#include "measure/gpu/methods/launch.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/pitfalls.hpp"
 #include "tessera/sync/memory.cuh"
 

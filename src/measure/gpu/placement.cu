@@ -6,10 +6,9 @@
 #include <memory>
 
 #include "measure/gpu/list.hpp"
-#include "measure/gpu/methods/device_buffer.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/figures.hpp"
 #include "measure/gpu/methods/graph.hpp"
-#include "measure/gpu/methods/launch.hpp"
 #include "measure/gpu/placement_layer.cuh"
 
 namespace tessera::probe {

@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "measure/gpu/list.hpp"
-#include "measure/gpu/methods/check.hpp"
 #include "measure/gpu/methods/child.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "tessera/measure/statistics.hpp"
 
 namespace tessera::probe {

@@ -6,9 +6,9 @@
 #include "kernels/reduction/kernels.cuh"
 #include "measure/gpu/list.hpp"
 #include "measure/gpu/methods/cub_sum.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/figures.hpp"
 #include "measure/gpu/methods/graph.hpp"
-#include "measure/gpu/methods/launch.hpp"
 #include "measure/gpu/methods/on_chip_sum.cuh"
 #include "measure/gpu/methods/on_chip_ways.cuh"
 
@@ -156,7 +156,7 @@ void measure_device(Context const& context, Probe& probe) {
         second.programmatic = one.second_programmatic;
         if (one.second)
           launch(second, context.stream, red::second_kernel<float, red::k_second_threads>, arguments,
-                 one.first.blocks);
+                 one.first.blocks.x);
       };
       out.fill(context.stream, 0xFF);
       submit(0);
@@ -184,7 +184,7 @@ void measure_device(Context const& context, Probe& probe) {
                     ns[w]);
       figure.verified = right[w];
       if (ways[w].kernel != nullptr) {
-        figure.at["blocks"] = ways[w].first.blocks;
+        figure.at["blocks"] = ways[w].first.blocks.x;
         figure.at["threads"] = 512;
       }
       // The paper's Table 6 gives no size: its figures share this row.

@@ -5,9 +5,8 @@
 #include <array>
 
 #include "measure/gpu/list.hpp"
-#include "measure/gpu/methods/device_buffer.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/device_profile.hpp"
-#include "measure/gpu/methods/launch.hpp"
 #include "measure/gpu/methods/roll_call.cuh"
 #include "tessera/measure/residency.hpp"
 #include "tessera/sync/launch.cuh"
@@ -175,17 +174,9 @@ void of_clusters(Context const& context, Probe& probe, Caller& caller) {
   ok(cudaFuncSetAttribute(c.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
   auto const resources = resources_of(load(c.kernel), c.threads, c.shared);
   for (unsigned const cluster : {2u, 4u, 8u, 16u}) {
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {cluster, 1, 1};
-    cudaLaunchConfig_t config{};
-    config.gridDim = cluster * 200;
-    config.blockDim = static_cast<unsigned>(c.threads);
-    config.dynamicSmemBytes = c.shared;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
+    Shape const shape{cluster * 200, static_cast<unsigned>(c.threads), c.shared, cluster};
     int query = 0;
-    ok(cudaOccupancyMaxActiveClusters(&query, c.kernel, &config));
+    ok(cudaOccupancyMaxActiveClusters(&query, c.kernel, gpu::LaunchConfiguration(shape, nullptr).get()));
     auto const seen = caller.one(c, cluster * 200, cluster);
     auto at = conditions(resources);
     at["cluster"] = cluster;

@@ -7,11 +7,10 @@
 #include <memory>
 
 #include "measure/gpu/list.hpp"
-#include "measure/gpu/methods/device_buffer.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/device_clock.cuh"
 #include "measure/gpu/methods/figures.hpp"
 #include "measure/gpu/methods/graph.hpp"
-#include "measure/gpu/methods/launch.hpp"
 #include "measure/gpu/methods/segments.cuh"
 #include "tessera/sync/launch.cuh"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "gpu/launch.hpp"
 #include "run/gpu/cuda_call.hpp"
 #include "tessera/run/launch.hpp"
 
@@ -23,28 +24,13 @@ Expected<void> launch_kernel(void const* kernel, LaunchShape const& shape, GpuSt
     d.suggestion = "pass a pointer to device memory";
     return refuse(std::move(d));
   }
-  cudaLaunchAttribute attributes[3];
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3_of(shape.blocks);
-  config.blockDim = dim3_of(shape.threads);
-  config.dynamicSmemBytes = static_cast<std::size_t>(shape.dynamic_shared_bytes);
-  config.stream = stream;
-  config.attrs = attributes;
-  if (shape.programmatic) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (shape.cooperative) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeCooperative;
-    attributes[config.numAttrs++].val.cooperative = 1;
-  }
-  if (!(shape.cluster == Extent3{})) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-    attributes[config.numAttrs].val.clusterDim.x = shape.cluster.x;
-    attributes[config.numAttrs].val.clusterDim.y = shape.cluster.y;
-    attributes[config.numAttrs++].val.clusterDim.z = shape.cluster.z;
-  }
-  auto const status = cudaLaunchKernelExC(&config, kernel, arguments.pointers());
+  gpu::Shape launched{dim3_of(shape.blocks), dim3_of(shape.threads)};
+  launched.shared = static_cast<std::size_t>(shape.dynamic_shared_bytes);
+  launched.cluster = dim3_of(shape.cluster);
+  launched.programmatic = shape.programmatic;
+  launched.cooperative = shape.cooperative;
+  auto const status =
+      cudaLaunchKernelExC(gpu::LaunchConfiguration(launched, stream).get(), kernel, arguments.pointers());
   if (status == cudaSuccess) return {};
   return check_call(
       status, "cudaLaunchKernelExC",

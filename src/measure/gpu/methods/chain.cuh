@@ -3,7 +3,7 @@
 // two numbers of repetitions, so that the readings and the loop's start drop out.
 #pragma once
 
-#include "device_buffer.hpp"
+#include "device.hpp"
 #include "device_clock.cuh"
 #include "measure/gpu/experiments.hpp"
 #include "repeat.hpp"

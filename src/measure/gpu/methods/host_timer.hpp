@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "check.hpp"
+#include "device.hpp"
 
 namespace tessera::probe {
 

@@ -3,9 +3,8 @@
 // result of the one before is known.
 #pragma once
 
-#include "device_buffer.hpp"
+#include "device.hpp"
 #include "device_clock.cuh"
-#include "launch.hpp"
 #include "measure/gpu/experiments.hpp"
 #include "repeat.hpp"
 

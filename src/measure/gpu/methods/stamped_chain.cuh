@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "check.hpp"
 #include "deadline.cuh"
-#include "device_buffer.hpp"
+#include "device.hpp"
 #include "device_clock.cuh"
 #include "figures.hpp"
 #include "measure/gpu/experiments.hpp"

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "check.hpp"
+#include "device.hpp"
 
 namespace tessera::probe {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "device_buffer.hpp"
+#include "device.hpp"
 
 namespace tessera::probe {
 

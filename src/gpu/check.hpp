@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CUDA call that fails ends the experiment with the line where it stands.
+// A CUDA call that fails throws, with the line where it stands.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace tessera::probe {
+namespace tessera::gpu {
 
 inline void ok(cudaError_t status, int line = __builtin_LINE(), char const* file = __builtin_FILE()) {
   if (status != cudaSuccess)
@@ -20,4 +20,4 @@ inline void launched(int line = __builtin_LINE(), char const* file = __builtin_F
   ok(cudaGetLastError(), line, file);
 }
 
-}  // namespace tessera::probe
+}  // namespace tessera::gpu

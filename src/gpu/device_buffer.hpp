@@ -6,7 +6,10 @@
 
 #include "check.hpp"
 
-namespace tessera::probe {
+namespace tessera::gpu {
+
+/// For memory that should not look right before it is written.
+inline constexpr int k_poison = 0xA5;
 
 /// Owns `size` elements on the current device. A byte pattern stands in them from the start.
 template <class T>
@@ -14,7 +17,7 @@ class DeviceBuffer {
  public:
   explicit DeviceBuffer(std::size_t size, int byte = 0) : size_(size) {
     ok(cudaMalloc(&data_, (size > 0 ? size : 1) * sizeof(T)));
-    ok(cudaMemset(data_, byte, size * sizeof(T)));
+    fill(byte);
     ok(cudaDeviceSynchronize());
   }
   ~DeviceBuffer() { cudaFree(data_); }
@@ -23,6 +26,8 @@ class DeviceBuffer {
 
   T* get() const { return data_; }
   std::size_t size() const { return size_; }
+  /// On the legacy default stream.
+  void fill(int byte) { ok(cudaMemset(data_, byte, size_ * sizeof(T))); }
   void fill(cudaStream_t stream, int byte) { ok(cudaMemsetAsync(data_, byte, size_ * sizeof(T), stream)); }
   void upload(std::vector<T> const& from) {
     ok(cudaMemcpy(data_, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice));
@@ -40,4 +45,4 @@ class DeviceBuffer {
   std::size_t size_ = 0;
 };
 
-}  // namespace tessera::probe
+}  // namespace tessera::gpu
