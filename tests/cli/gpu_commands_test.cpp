@@ -55,13 +55,12 @@ TEST_F(AloneInAFolder, BenchesHandOverWhatTheyAreAskedFor) {
   EXPECT_EQ(says("bench ablation -o a.json").out, "ablation --json a.json\n");
   put_beside("tessera-bench", "echo \"$@\"\n");
   put_beside("copy_chain", "echo chain \"$@\"; exit 1\n");
-  put_beside("sync_costs", "echo costs \"$@\"\n");
   EXPECT_EQ(says("bench mlp gpt-3-145b --tp 8 --tokens 768 -o r.json --quick").out,
             "bench --name gpt-3-145b --tokens 768 --model 12288 --hidden 6144 --form gelu --type bf16 "
             "--output r.json "
             "--quick\n");
   auto const overhead = says("bench overhead -o r.json");
-  EXPECT_EQ(overhead.out, "chain --json r-copy_chain.json\ncosts --json r-sync_costs.json\n");
+  EXPECT_EQ(overhead.out, "chain --json r.json\n");
   EXPECT_EQ(overhead.exit, 1);
 }
 

@@ -51,24 +51,16 @@ void add_mlp(CLI::App& bench, Session const& session, Action& action) {
 
 /// A program that takes only a file to write.
 void add_program(CLI::App& bench, Session const& session, Action& action, std::string const& name,
-                 std::string const& help, std::string const& footer,
-                 std::vector<std::string> const& programs) {
+                 std::string const& help, std::string const& footer, std::string const& program) {
   auto* command = bench.add_subcommand(name, help);
   auto output = std::make_shared<std::string>();
-  add_output(*command, "-o,--output", *output,
-             "The measurements as JSON; each program's name is added to the file's");
+  add_output(*command, "-o,--output", *output, "The measurements as JSON");
   command->footer(footer);
   command->callback([=, &session, &action] {
     action = [=, &session] {
-      int answer = k_ok;
-      for (auto const& program : programs) {
-        std::vector<std::string> words;
-        if (!output->empty())
-          words = {"--json", programs.size() == 1 ? *output : with_size(*output, program)};
-        int const one = run_companion(session, "tessera bench " + name, program, words);
-        if (answer == k_ok) answer = one;
-      }
-      return answer;
+      std::vector<std::string> words;
+      if (!output->empty()) words = {"--json", *output};
+      return run_companion(session, "tessera bench " + name, program, words);
     };
   });
 }
@@ -108,16 +100,15 @@ void add_bench(CLI::App& app, Session const& session, Action& action) {
   command->require_subcommand(1);
   command->footer(
       "Needs a Hopper GPU, and programs that are built by name beside this one:\n"
-      "  cmake --build <build> --target tessera-bench copy_chain sync_costs ablation pdl_placement "
-      "reduction");
+      "  cmake --build <build> --target tessera-bench copy_chain ablation pdl_placement reduction");
   add_mlp(*command, session, action);
-  add_program(*command, session, action, "overhead", "What synchronization costs where it can gain least",
-              "A copy and a copy of the copy, one full wave of blocks each, with every way to order them; "
-              "and each call of\n"
-              "the device library alone.\n\n"
-              "Examples:\n"
-              "  tessera bench overhead -o overhead.json",
-              {"copy_chain", "sync_costs"});
+  add_program(
+      *command, session, action, "overhead", "What synchronization costs where it can gain least",
+      "A copy and a copy of the copy, one full wave of blocks each, with every way to order them.\n"
+      "What each call of the device library costs alone: tessera probe --only pair_calls --only pair_hop.\n\n"
+      "Examples:\n"
+      "  tessera bench overhead -o overhead.json",
+      "copy_chain");
   add_program(*command, session, action, "ablation",
               "What each optimization of synchronization is worth alone",
               "Two dependent GEMMs by tile functions, in two sizes, with a semaphore per tile and per row: "
@@ -127,7 +118,7 @@ void add_bench(CLI::App& app, Session const& session, Action& action) {
               "of them.\n\n"
               "Examples:\n"
               "  tessera bench ablation -o ablation.json",
-              {"ablation"});
+              "ablation");
   add_pdl(*command, session, action);
   add_program(
       *command, session, action, "reduce", "Sums of 1 KiB to 4 GiB, beside CUB",
@@ -136,7 +127,7 @@ void add_bench(CLI::App& app, Session const& session, Action& action) {
       "every other way to put the blocks' sums together, and cub::DeviceReduce::Sum, in turns in one run.\n\n"
       "Examples:\n"
       "  tessera bench reduce -o reduction.json",
-      {"reduction"});
+      "reduction");
 }
 
 }  // namespace tessera::cli

@@ -174,6 +174,9 @@ void measure_pair_calls(Context const& context, Probe& probe) {
                                 "a semaphore for each block");
   calls.measure<Call::waits_met>("pair.wait_met.row", "wait for 24 semaphores that are met", 1, 0, off,
                                  "the block's threads look at them side by side", 1, {{"semaphores", k_row}});
+  calls.measure<Call::waits_met>("pair.wait_met.row.deadline",
+                                 "wait for 24 semaphores that are met, with deadline", 1, 0, on,
+                                 "the block's threads look at them side by side", 1, {{"semaphores", k_row}});
   for (int const blocks : {1, sms})
     calls.measure<Call::ticket>("pair.ticket", "ticket, with its block barrier", blocks, 0, off,
                                 "all blocks draw from one counter");

@@ -183,14 +183,15 @@ void of_semaphores(Probe& probe, Pairs& pairs, std::string const& id, std::strin
   for (int const bytes : {0, 128, 4096, 32768})
     pairs.measure(probe, id, "whole blocks hand over data through a semaphore, " + how,
                   exchange<P, true, NoWatch>, exchange<P, true, DeadlineWatch<>>, 256, bytes, anywhere, valid,
-                  0, bytes == 4096);
+                  0, bytes == 0 || bytes == 4096);
 }
 
 template <class Item>
 void of_tokens(Probe& probe, Pairs& pairs, std::string const& how) {
   pairs.measure(probe, "pair.hop.token", "whole blocks hand over data that carry their token, " + how,
                 exchange_tokens<Item, NoWatch>, exchange_tokens<Item, DeadlineWatch<>>, 256,
-                static_cast<int>(256 * sizeof(Item)), anywhere, "one item a thread, tokens included");
+                static_cast<int>(256 * sizeof(Item)), anywhere, "one item a thread, tokens included", 0,
+                true);
 }
 
 }  // namespace
