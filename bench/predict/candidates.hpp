@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pairs of GEMMs that bench/mlp measures, as plans that the simulator runs.
+// The pairs of GEMMs of the records of measured pairs, as plans that the simulator runs.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct PairChoice {
   bool early_weights = false;
 };
 
-/// "tessera row | 128x256x64_2x1 columns persistent > ..., a row, early weights": as bench_mlp names it.
+/// "tessera row | 128x256x64_2x1 columns persistent > ..., a row, early weights": as results/h200/mlp.json names it.
 std::string text(PairChoice const& choice);
 
 /// The plan of a pair, of one GEMM alone.

@@ -16,7 +16,8 @@
 #include <sstream>
 #include <thread>
 
-#include "bench/mlp/candidates.hpp"
+#include "bench/mlp/peers.hpp"
+#include "bench/predict/arena.hpp"
 
 namespace {
 

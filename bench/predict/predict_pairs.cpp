@@ -7,7 +7,7 @@
 //   <kernel>
 //        <band> <persistent> <columns per semaphore, 0: a row> <early weights>      answer: <id> <hot> <cool>
 //   <id> gemm <rows> <columns> <depth> <kernel> <band> <persistent>                answer: <id> <hot> <cool>
-//   <id> choose <model> <hidden> <tokens> <gelu|swiglu>       answers: <id> <hot> <name as in bench_mlp>,
+//   <id> choose <model> <hidden> <tokens> <gelu|swiglu>       answers: <id> <hot> <name as in mlp.json>,
 //   best first
 #include <cstdio>
 #include <fstream>

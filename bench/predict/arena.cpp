@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "bench/mlp/candidates.hpp"
+#include "bench/predict/arena.hpp"
 #include "kernels/gemm_sm90/device_data.hpp"
 
 namespace tessera::bench {

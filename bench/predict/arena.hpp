@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The variants of an MLP that are tried for a size, and how each class's best is found.
+// The operands of an MLP's two GEMMs, with references.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "bench/mlp/peers.hpp"
 #include "bench/mlp/timing.hpp"
 #include "kernels/gemm_sm90/pair.hpp"
 
@@ -42,22 +37,5 @@ void start_size(Arena& arena, int tokens, cudaStream_t stream);
 /// Runs the variant on all sets from poisoned outputs: the worst relative error of h and y, NaN if a part was
 /// not written or a wait gave up.
 double verify(Arena const& arena, Variant const& variant, cudaStream_t stream);
-
-/// The finalists of every class, best first in each; captured by the caller.
-struct Finalists {
-  struct Alone {
-    int gemm;  ///< 1 or 2
-    std::string kernel;
-    double time;
-  };
-  std::vector<Alone> alone;  ///< CUTLASS's kernels one by one
-  std::vector<Variant> variants;
-  int tried = 0;
-};
-
-Finalists find_finalists(Arena& arena, Timer& timer);
-
-/// The same tile shapes for both GEMMs: stream order against the best of Tessera.
-std::vector<Variant> same_tiles(Arena& arena, Timer& timer, char const* shape);
 
 }  // namespace tessera::bench
