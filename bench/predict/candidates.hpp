@@ -33,7 +33,8 @@ struct PairChoice {
   bool early_weights = false;
 };
 
-/// "tessera row | 128x256x64_2x1 columns persistent > ..., a row, early weights": as results/h200/mlp.json names it.
+/// "tessera row | 128x256x64_2x1 columns persistent > ..., a row, early weights": as results/h200/mlp.json
+/// names it.
 std::string text(PairChoice const& choice);
 
 /// The plan of a pair, of one GEMM alone.
