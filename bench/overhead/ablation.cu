@@ -10,7 +10,9 @@
 #include "ablation_stages.cuh"
 #include "gpu/device_buffer.hpp"
 #include "gpu/launch.hpp"
+#include "gpu/stream.hpp"
 #include "report.cuh"
+#include "turns.cuh"
 
 namespace tessera::bench {
 namespace {
@@ -30,12 +32,6 @@ template <int High>
 class Ablation {
  public:
   static constexpr int k_gemm_rows = High * k_tile;
-  Ablation() {
-    ok(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    ok(cudaStreamCreateWithFlags(&second_, cudaStreamNonBlocking));
-    ok(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming));
-    ok(cudaEventCreateWithFlags(&join_, cudaEventDisableTiming));
-  }
 
   template <class Policy, How H, bool W, bool R, bool T, bool S>
   void add(std::string name) {
@@ -47,45 +43,37 @@ class Ablation {
     load(first);
     load(second);
     if constexpr (Second::wait_kernel) load(wait_kernel<Second, First>);
-    ChainMemory memory;
-    auto const bytes = static_cast<std::size_t>(counters_for(2)) * sizeof(unsigned long long);
-    ok(cudaMalloc(&memory.semaphores, Set::count * sizeof(unsigned)));
-    ok(cudaMemset(memory.semaphores, 0, Set::count * sizeof(unsigned)));
-    ok(cudaMalloc(&memory.counters, bytes));
-    ok(cudaMemset(memory.counters, 0, bytes));
-    variants_.push_back({std::move(name), [this, first, second, memory] {
-                           constexpr bool forks = H == How::wait_kernel;
-                           if constexpr (forks) {
-                             ok(cudaEventRecord(fork_, stream_));
-                             ok(cudaStreamWaitEvent(second_, fork_));
-                           }
-                           launch(first, stream_, false,
-                                  {x_.get(), w1_.get(), h_.get(), k_gemm_columns, k_gemm_depth},
-                                  StageView<First, Watch>(memory, watch()));
-                           if constexpr (Second::wait_kernel) {
-                             wait_kernel<Second, First><<<1, 1, 0, second_>>>(memory);
-                             ok(cudaGetLastError());
-                           }
-                           launch(second, forks ? second_ : stream_, H == How::pdl || H == How::pdl_tiles,
-                                  {h_.get(), w2_.get(), out_.get(), k_gemm_columns, k_gemm_columns},
-                                  StageView<Second, Watch>(memory, watch()));
-                           if constexpr (forks) {
-                             ok(cudaEventRecord(join_, second_));
-                             ok(cudaStreamWaitEvent(stream_, join_));
-                           }
-                         }});
+    ChainMemory const memory = chain_memory(Set::count);
+    variants_.push_back(
+        {std::move(name), [this, first, second, memory] {
+           constexpr bool forks = H == How::wait_kernel;
+           if constexpr (forks) fork_.put(stream_, beside_.get());
+           launch(first, stream_, false, {x_.get(), w1_.get(), h_.get(), k_gemm_columns, k_gemm_depth},
+                  StageView<First, Watch>(memory, watch()));
+           if constexpr (Second::wait_kernel) {
+             wait_kernel<Second, First><<<1, 1, 0, beside_.get()>>>(memory);
+             ok(cudaGetLastError());
+           }
+           launch(second, forks ? beside_.get() : stream_, H == How::pdl || H == How::pdl_tiles,
+                  {h_.get(), w2_.get(), out_.get(), k_gemm_columns, k_gemm_columns},
+                  StageView<Second, Watch>(memory, watch()));
+           if constexpr (forks) join_.put(beside_.get(), stream_);
+         }});
   }
 
   void run(std::vector<Value>& values) {
-    std::vector<cudaGraphExec_t> graphs;
-    for (auto const& variant : variants_) graphs.push_back(capture(variant));
+    std::deque<Graph> graphs;
+    for (auto const& variant : variants_)
+      graphs.emplace_back(stream_, [&] {
+        for (int i = 0; i < k_chains; ++i) variant.run();
+      });
     for (unsigned seed = 1; seed <= 3; ++seed) {
       fill(seed);
       std::vector<unsigned short> wanted;
       for (std::size_t v = 0; v < variants_.size(); ++v) {
         h_.fill(0xFF);
         out_.fill(0xFF);
-        ok(cudaGraphLaunch(graphs[v], stream_));
+        graphs[v].replay(stream_);
         ok(cudaStreamSynchronize(stream_));
         if (stall_.download()[0].state != 0)
           throw std::runtime_error(variants_[v].name + ": a wait met its deadline");
@@ -96,24 +84,7 @@ class Ablation {
           throw std::runtime_error(variants_[v].name + ": another result than in stream order");
       }
     }
-    std::vector<std::vector<double>> us(variants_.size());
-    cudaEvent_t begin, end;
-    ok(cudaEventCreate(&begin));
-    ok(cudaEventCreate(&end));
-    for (int round = -3; round < k_rounds; ++round)
-      for (std::size_t k = 0; k < graphs.size(); ++k) {
-        // Forth and back, from another start each round: no variant always follows the same one.
-        auto const from = static_cast<std::size_t>(round + 3);
-        std::size_t const v = ((from % 2 == 0 ? k : graphs.size() - 1 - k) + from) % graphs.size();
-        ok(cudaGraphLaunch(graphs[v], stream_));
-        ok(cudaEventRecord(begin, stream_));
-        ok(cudaGraphLaunch(graphs[v], stream_));
-        ok(cudaEventRecord(end, stream_));
-        ok(cudaEventSynchronize(end));
-        float milliseconds = 0;
-        ok(cudaEventElapsedTime(&milliseconds, begin, end));
-        if (round >= 0) us[v].push_back(milliseconds * 1000.0 / k_chains);
-      }
+    auto const us = take_turns(graphs, stream_, k_rounds, k_chains);
     double const base = median(us[0]);
     for (std::size_t v = 0; v < us.size(); ++v) {
       double const here = median(us[v]);
@@ -134,17 +105,6 @@ class Ablation {
     Shape shape{k_tiles_wide * High, k_gemm_threads};
     shape.programmatic = programmatic;
     gpu::launch(shape, stream, kernel, arguments, view);
-  }
-
-  cudaGraphExec_t capture(Variant const& variant) {
-    cudaGraph_t graph;
-    cudaGraphExec_t executable;
-    ok(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < k_chains; ++i) variant.run();
-    ok(cudaStreamEndCapture(stream_, &graph));
-    ok(cudaGraphInstantiate(&executable, graph, 0));
-    ok(cudaGraphDestroy(graph));
-    return executable;
   }
 
   static void fill(DeviceBuffer<half>& array, unsigned seed) {
@@ -168,10 +128,9 @@ class Ablation {
   DeviceBuffer<half> h_{k_gemm_rows * k_gemm_columns, k_poison};
   DeviceBuffer<half> out_{k_gemm_rows * k_gemm_columns, k_poison};
   DeviceBuffer<StallRecord> stall_{1, 0};
-  cudaStream_t stream_ = nullptr;
-  cudaStream_t second_ = nullptr;
-  cudaEvent_t fork_ = nullptr;
-  cudaEvent_t join_ = nullptr;
+  Stream main_, beside_;
+  Edge fork_, join_;
+  cudaStream_t stream_ = main_.get();
   std::vector<Variant> variants_;
 };
 

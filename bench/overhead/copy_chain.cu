@@ -9,7 +9,9 @@
 #include "copy_stages.cuh"
 #include "gpu/device_buffer.hpp"
 #include "gpu/launch.hpp"
+#include "gpu/stream.hpp"
 #include "report.cuh"
+#include "turns.cuh"
 
 namespace tessera::bench {
 namespace {
@@ -30,16 +32,9 @@ struct Buffers {
   int set = 0;
   DeviceBuffer<StallRecord> stall{1, 0};
   DeviceBuffer<unsigned long long> wrong{1, 0};
-  cudaStream_t stream = nullptr;
-  cudaStream_t second = nullptr;
-  cudaEvent_t fork = nullptr;
-  cudaEvent_t join = nullptr;
-  Buffers() {
-    ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    ok(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
-    ok(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
-    ok(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
-  }
+  Stream main, beside;
+  Edge fork, join;
+  cudaStream_t stream = main.get();
 };
 
 __global__ void fill_random(unsigned* words, long long count, unsigned seed) {
@@ -135,14 +130,10 @@ class Variants {
     load(first);
     load(second);
     BySm memory;
-    auto zeroed = [](auto*& pointer, std::size_t count) {
-      ok(cudaMalloc(&pointer, count * sizeof *pointer));
-      ok(cudaMemset(pointer, 0, count * sizeof *pointer));
-    };
-    zeroed(memory.started, 2 * BySm::sms * BySm::spacing);
-    zeroed(memory.drawn, 2 * BySm::sms * BySm::spacing);
-    zeroed(memory.list, static_cast<std::size_t>(BySm::sms) * BySm::list_of_sm);
-    zeroed(memory.launches, 2 * k_blocks);
+    memory.started = zeroed<unsigned>(2 * BySm::sms * BySm::spacing);
+    memory.drawn = zeroed<unsigned>(2 * BySm::sms * BySm::spacing);
+    memory.list = zeroed<unsigned long long>(static_cast<std::size_t>(BySm::sms) * BySm::list_of_sm);
+    memory.launches = zeroed<unsigned>(2 * k_blocks);
     add(name, [this, first, second, memory, watch](int words) {
       auto const& [a, b, c] = pointers(words);
       launch(first, buffers_.stream, false, memory, watch, static_cast<uint4 const*>(a), b, words);
@@ -153,13 +144,13 @@ class Variants {
   /// `relaxed`: the watch polls by itself, in this chain's memory.
   template <How H, bool Drawn>
   void add_relaxed(std::string const& name) {
-    ChainMemory const memory = allocate();
+    ChainMemory const memory = chain_memory(CopySet::count);
     add_stages_in<H, Drawn>(name, memory, RelaxedWatch{memory.semaphores}, true);
   }
 
   template <How H, bool Drawn, class Watch>
   void add_stages(std::string const& name, Watch watch, bool timed = true) {
-    add_stages_in<H, Drawn>(name, allocate(), watch, timed);
+    add_stages_in<H, Drawn>(name, chain_memory(CopySet::count), watch, timed);
   }
 
   template <How H, bool Drawn, class Watch>
@@ -176,11 +167,8 @@ class Variants {
         [this, first, second, memory, watch](int words) {
           auto const& [a, b, c] = pointers(words);
           constexpr bool two_streams = H == How::wait_kernel;
-          cudaStream_t const stream = two_streams ? buffers_.second : buffers_.stream;
-          if constexpr (two_streams) {
-            ok(cudaEventRecord(buffers_.fork, buffers_.stream));
-            ok(cudaStreamWaitEvent(stream, buffers_.fork));
-          }
+          cudaStream_t const stream = two_streams ? buffers_.beside.get() : buffers_.stream;
+          if constexpr (two_streams) buffers_.fork.put(buffers_.stream, stream);
           launch(first, buffers_.stream, false, StageView<First, Watch>(memory, watch),
                  static_cast<uint4 const*>(a), b, words);
           if constexpr (two_streams) {
@@ -189,10 +177,7 @@ class Variants {
           }
           launch(second, stream, H == How::pdl || H == How::pdl_tiles,
                  StageView<Second, Watch>(memory, watch), static_cast<uint4 const*>(b), c, words);
-          if constexpr (two_streams) {
-            ok(cudaEventRecord(buffers_.join, stream));
-            ok(cudaStreamWaitEvent(buffers_.stream, buffers_.join));
-          }
+          if constexpr (two_streams) buffers_.join.put(stream, buffers_.stream);
         },
         timed);
   }
@@ -209,7 +194,7 @@ class Variants {
       std::printf("left out: %s (its %d workers are not resident at once)\n", name.c_str(), k_blocks);
       return;
     }
-    ChainMemory const memory = allocate();
+    ChainMemory const memory = chain_memory(CopySet::count);
     add(
         name,
         [this, kernel, memory, watch](int words) {
@@ -236,16 +221,6 @@ class Variants {
   void add(std::string name, std::function<void(int)> run, bool timed = true) {
     variants_.push_back({std::move(name), std::move(run), timed});
   }
-  /// Zeroed once; freed with the process.
-  ChainMemory allocate() {
-    ChainMemory memory;
-    ok(cudaMalloc(&memory.semaphores, CopySet::count * sizeof(unsigned)));
-    ok(cudaMemset(memory.semaphores, 0, CopySet::count * sizeof(unsigned)));
-    auto const bytes = static_cast<std::size_t>(counters_for(2)) * sizeof(unsigned long long);
-    ok(cudaMalloc(&memory.counters, bytes));
-    ok(cudaMemset(memory.counters, 0, bytes));
-    return memory;
-  }
   Buffers& buffers_;
   std::vector<Variant> variants_;
 };
@@ -269,65 +244,34 @@ void expect_copied(Buffers& buffers, std::string const& name, int words, int set
   if (wrong != 0) throw std::runtime_error(name + ": " + std::to_string(wrong) + " words are wrong");
 }
 
-cudaGraphExec_t capture(Buffers& buffers, Variant const& variant, int words, int sets) {
-  cudaGraph_t graph;
-  cudaGraphExec_t executable;
-  ok(cudaStreamBeginCapture(buffers.stream, cudaStreamCaptureModeThreadLocal));
-  for (int i = 0; i < k_chains; ++i) {
-    buffers.set = i % sets;
-    variant.run(words);
-  }
-  ok(cudaStreamEndCapture(buffers.stream, &graph));
-  ok(cudaGraphInstantiate(&executable, graph, 0));
-  ok(cudaGraphDestroy(graph));
-  return executable;
-}
-
 /// All sizes, with the chains of a graph on so many sets of buffers in turn.
 void measure(Buffers& buffers, Variants const& variants, int sets, std::vector<Value>& values) {
-  cudaEvent_t begin, end;
-  ok(cudaEventCreate(&begin));
-  ok(cudaEventCreate(&end));
-  std::vector<std::vector<double>> table;
+  bool first = true;
   for (int const words : k_words) {
-    std::vector<cudaGraphExec_t> graphs;
+    std::deque<Graph> graphs;
     std::vector<Variant const*> timed;
     for (auto const& variant : variants.all()) {
-      auto* const graph = capture(buffers, variant, words, sets);
+      auto const& graph = graphs.emplace_back(buffers.stream, [&] {
+        for (int i = 0; i < k_chains; ++i) {
+          buffers.set = i % sets;
+          variant.run(words);
+        }
+      });
       for (unsigned seed = 1; seed <= 3; ++seed)
-        expect_copied(buffers, variant.name, words, sets, seed,
-                      [&] { ok(cudaGraphLaunch(graph, buffers.stream)); });
-      if (!variant.timed) {
-        ok(cudaGraphExecDestroy(graph));
-        continue;
-      }
-      graphs.push_back(graph);
-      timed.push_back(&variant);
+        expect_copied(buffers, variant.name, words, sets, seed, [&] { graph.replay(buffers.stream); });
+      if (variant.timed)
+        timed.push_back(&variant);
+      else
+        graphs.pop_back();
     }
-    std::vector<std::vector<double>> us(timed.size());
-    for (int round = -3; round < k_rounds; ++round)
-      for (std::size_t k = 0; k < timed.size(); ++k) {
-        // Forth and back, from another start each round: no variant always follows the same one.
-        std::size_t const from = static_cast<std::size_t>(round + 3);
-        std::size_t const v = ((from % 2 == 0 ? k : timed.size() - 1 - k) + from) % timed.size();
-        ok(cudaGraphLaunch(graphs[v], buffers.stream));
-        ok(cudaEventRecord(begin, buffers.stream));
-        ok(cudaGraphLaunch(graphs[v], buffers.stream));
-        ok(cudaEventRecord(end, buffers.stream));
-        ok(cudaEventSynchronize(end));
-        float milliseconds = 0;
-        ok(cudaEventElapsedTime(&milliseconds, begin, end));
-        if (round >= 0) us[v].push_back(milliseconds * 1000.0 / k_chains);
-      }
+    auto const us = take_turns(graphs, buffers.stream, k_rounds, k_chains);
     for (std::size_t v = 0; v < timed.size(); ++v)
-      expect_copied(buffers, timed[v]->name, words, sets, 4,
-                    [&] { ok(cudaGraphLaunch(graphs[v], buffers.stream)); });
-    for (auto* graph : graphs) ok(cudaGraphExecDestroy(graph));
+      expect_copied(buffers, timed[v]->name, words, sets, 4, [&] { graphs[v].replay(buffers.stream); });
 
     std::size_t base = 0;
     for (std::size_t v = 0; v < timed.size(); ++v)
       if (timed[v]->name == "plain kernels") base = v;
-    if (table.empty()) {
+    if (first) {
       std::printf(
           "us per chain of plain kernels, and all variants against it (rounds' medians; +: slower)\n");
       std::printf("%8s %8s %7s", "KB/block", "us", "spread");
@@ -350,10 +294,8 @@ void measure(Buffers& buffers, Variants const& variants, int sets, std::vector<V
                     100 * (here / base_us - 1));
     }
     std::printf("\n");
-    table.emplace_back();
+    first = false;
   }
-  ok(cudaEventDestroy(begin));
-  ok(cudaEventDestroy(end));
 }
 
 std::vector<Value> run() {

@@ -4,8 +4,9 @@
 #include <cuda_runtime.h>
 
 #include <chrono>
+#include <deque>
 
-#include "gpu/check.hpp"
+#include "gpu/graph.hpp"
 #include "tessera/measure/statistics.hpp"
 
 namespace tessera::bench {
@@ -22,26 +23,15 @@ std::vector<Timing> timings(std::vector<std::vector<double>> samples) {
   return all;
 }
 
-cudaGraphExec_t capture(Arena const& arena, Way const& way, int calls) {
-  cudaGraph_t graph = nullptr;
-  ok(cudaStreamBeginCapture(arena.stream, cudaStreamCaptureModeThreadLocal));
-  for (int i = 0; i < calls; ++i) way.call(i, arena.stream);
-  ok(cudaStreamEndCapture(arena.stream, &graph));
-  cudaGraphExec_t ready = nullptr;
-  ok(cudaGraphInstantiate(&ready, graph, 0));
-  ok(cudaGraphDestroy(graph));
-  ok(cudaGraphUpload(ready, arena.stream));
-  return ready;
-}
-
 }  // namespace
 
 std::vector<Timing> time_graphs(Arena const& arena, std::vector<Way> const& ways, Turns const& turns) {
-  cudaEvent_t before = nullptr, after = nullptr;
-  ok(cudaEventCreate(&before));
-  ok(cudaEventCreate(&after));
-  std::vector<cudaGraphExec_t> graphs;
-  for (auto const& way : ways) graphs.push_back(capture(arena, way, turns.calls));
+  std::deque<gpu::Graph> graphs;
+  for (auto const& way : ways)
+    graphs.emplace_back(arena.stream, [&] {
+      for (int i = 0; i < turns.calls; ++i) way.call(i, arena.stream);
+    });
+  gpu::EventTimer timer;
   std::vector<std::vector<double>> samples(ways.size());
   for (int round = -1; round < turns.rounds; ++round)
     for (std::size_t w = 0; w < ways.size(); ++w) {
@@ -49,18 +39,10 @@ std::vector<Timing> time_graphs(Arena const& arena, std::vector<Way> const& ways
       if (turns.cold)
         arena.flush();
       else
-        ok(cudaGraphLaunch(graphs[w], arena.stream));
-      ok(cudaEventRecord(before, arena.stream));
-      ok(cudaGraphLaunch(graphs[w], arena.stream));
-      ok(cudaEventRecord(after, arena.stream));
-      ok(cudaStreamSynchronize(arena.stream));
-      float ms = 0;
-      ok(cudaEventElapsedTime(&ms, before, after));
-      if (round >= 0) samples[w].push_back(1e3 * ms / turns.calls);
+        graphs[w].replay(arena.stream);
+      double const ns = graphs[w].ns(arena.stream, timer);
+      if (round >= 0) samples[w].push_back(ns / 1e3 / turns.calls);
     }
-  for (auto const graph : graphs) ok(cudaGraphExecDestroy(graph));
-  ok(cudaEventDestroy(before));
-  ok(cudaEventDestroy(after));
   return timings(std::move(samples));
 }
 

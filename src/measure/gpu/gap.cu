@@ -10,9 +10,8 @@
 #include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/device_clock.cuh"
 #include "measure/gpu/methods/figures.hpp"
-#include "measure/gpu/methods/graph.hpp"
+#include "measure/gpu/methods/host_timer.hpp"
 #include "measure/gpu/methods/stamped_chain.cuh"
-#include "measure/gpu/methods/stream.hpp"
 #include "tessera/sync/launch.cuh"
 #include "tessera/sync/memory.cuh"
 

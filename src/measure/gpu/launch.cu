@@ -8,9 +8,7 @@
 #include "measure/gpu/methods/device_clock.cuh"
 #include "measure/gpu/methods/figures.hpp"
 #include "measure/gpu/methods/fusion.hpp"
-#include "measure/gpu/methods/graph.hpp"
 #include "measure/gpu/methods/repeat.hpp"
-#include "measure/gpu/methods/stream.hpp"
 #include "tessera/sync/launch.cuh"
 
 namespace tessera::probe {

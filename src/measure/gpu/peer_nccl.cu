@@ -2,9 +2,9 @@
 // A collectives library as a barrier of GPUs: the all-reduce of one number, in stream order. From the stream,
 // and from a graph.
 #include "measure/gpu/list.hpp"
+#include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/figures.hpp"
 #include "measure/gpu/methods/gang.hpp"
-#include "measure/gpu/methods/graph.hpp"
 #include "measure/gpu/methods/nccl.hpp"
 #include "measure/gpu/methods/repeat.hpp"
 

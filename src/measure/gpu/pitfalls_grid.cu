@@ -5,7 +5,6 @@
 
 #include "measure/gpu/methods/deadline.cuh"
 #include "measure/gpu/methods/device.hpp"
-#include "measure/gpu/methods/stream.hpp"
 #include "measure/gpu/pitfalls.hpp"
 #include "tessera/sync/launch.cuh"
 #include "tessera/sync/memory.cuh"

@@ -8,7 +8,6 @@
 #include "measure/gpu/list.hpp"
 #include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/figures.hpp"
-#include "measure/gpu/methods/graph.hpp"
 #include "measure/gpu/placement_layer.cuh"
 
 namespace tessera::probe {

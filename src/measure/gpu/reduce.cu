@@ -8,7 +8,6 @@
 #include "measure/gpu/methods/cub_sum.hpp"
 #include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/figures.hpp"
-#include "measure/gpu/methods/graph.hpp"
 #include "measure/gpu/methods/on_chip_sum.cuh"
 #include "measure/gpu/methods/on_chip_ways.cuh"
 

@@ -9,7 +9,6 @@
 #include "measure/gpu/list.hpp"
 #include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/figures.hpp"
-#include "measure/gpu/methods/graph.hpp"
 #include "measure/gpu/methods/on_chip_sum.cuh"
 #include "measure/gpu/methods/on_chip_ways.cuh"
 #include "tessera/measure/switch_point.hpp"

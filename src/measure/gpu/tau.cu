@@ -10,7 +10,6 @@
 #include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/device_clock.cuh"
 #include "measure/gpu/methods/figures.hpp"
-#include "measure/gpu/methods/graph.hpp"
 #include "measure/gpu/methods/segments.cuh"
 #include "tessera/sync/launch.cuh"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long work on a stream takes, by the host's clock or by the GPU's events.
+// How long work on a stream takes, by the host's clock; gpu/event_timer.hpp has the GPU's.
 #pragma once
 
 #include <chrono>
@@ -22,34 +22,5 @@ double host_ns(cudaStream_t stream, Submit submit) {
   ok(cudaStreamSynchronize(stream));
   return host_now_ns() - begin;
 }
-
-/// Two events around `submit()`. Resolution: timer.event.resolution.
-class EventTimer {
- public:
-  EventTimer() {
-    ok(cudaEventCreate(&begin_));
-    ok(cudaEventCreate(&end_));
-  }
-  ~EventTimer() {
-    cudaEventDestroy(begin_);
-    cudaEventDestroy(end_);
-  }
-  EventTimer(EventTimer const&) = delete;
-  EventTimer& operator=(EventTimer const&) = delete;
-
-  template <class Submit>
-  double ns(cudaStream_t stream, Submit submit) {
-    ok(cudaEventRecord(begin_, stream));
-    submit();
-    ok(cudaEventRecord(end_, stream));
-    ok(cudaEventSynchronize(end_));
-    float ms = 0;
-    ok(cudaEventElapsedTime(&ms, begin_, end_));
-    return ms * 1e6;
-  }
-
- private:
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
-};
 
 }  // namespace tessera::probe

@@ -13,7 +13,6 @@
 #include "device_clock.cuh"
 #include "figures.hpp"
 #include "measure/gpu/experiments.hpp"
-#include "stream.hpp"
 #include "tessera/sync/launch.cuh"
 #include "tessera/sync/memory.cuh"
 

@@ -2,9 +2,9 @@
 // Work captured once and replayed: no host in the way.
 #pragma once
 
-#include "host_timer.hpp"
+#include "event_timer.hpp"
 
-namespace tessera::probe {
+namespace tessera::gpu {
 
 /// Captures what `submit()` puts on `stream`. Replays on the stream that is given.
 class Graph {
@@ -36,4 +36,4 @@ class Graph {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-}  // namespace tessera::probe
+}  // namespace tessera::gpu

@@ -4,9 +4,9 @@
 
 #include <array>
 
-#include "device.hpp"
+#include "check.hpp"
 
-namespace tessera::probe {
+namespace tessera::gpu {
 
 class Stream {
  public:
@@ -54,4 +54,4 @@ class Edge {
   cudaEvent_t event_ = nullptr;
 };
 
-}  // namespace tessera::probe
+}  // namespace tessera::gpu
