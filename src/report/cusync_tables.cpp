@@ -2,7 +2,7 @@
 // cuSync's MLP tables, simulated, beside what the paper prints.
 #include <fmt/format.h>
 
-#include "tessera/measure/machine_json.hpp"
+#include "report/study_machine.hpp"
 #include "tessera/report/study.hpp"
 #include "tessera/simulate/cusync_study.hpp"
 
@@ -40,8 +40,7 @@ StudyDocument study_document(CusyncStudy const& study) {
                   {StudyPlot::Kind::bars, {0}, {1, 2}, 0, " us"}};
   for (auto const& s : study.steps) five.rows.push_back({s.optimizations, s.simulated, s.paper});
   document.tables = {four, five};
-  document.machine = print_machine(study.machine);
-  while (!document.machine.empty() && document.machine.back() == '\n') document.machine.pop_back();
+  document.machine = report::study_machine(study.machine);
   return document;
 }
 

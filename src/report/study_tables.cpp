@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tessera/measure/machine_json.hpp"
+#include "report/study_machine.hpp"
 #include "tessera/overlap/study.hpp"
 #include "tessera/report/study.hpp"
 
@@ -307,8 +307,7 @@ StudyDocument study_document(OverlapStudy const& study) {
   document.tables.push_back(agreement_table(study));
   document.tables.push_back(range_table(study));
   document.tables.push_back(sweep_table(study));
-  document.machine = print_machine(study.machine);
-  while (!document.machine.empty() && document.machine.back() == '\n') document.machine.pop_back();
+  document.machine = report::study_machine(study.machine);
   return document;
 }
 

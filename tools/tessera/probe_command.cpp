@@ -160,7 +160,9 @@ void add_probe(CLI::App& app, Session const& session, Action& action) {
   auto arguments = std::make_shared<ProbeArguments>();
   command->add_flag("--quick", arguments->quick,
                     "Half a minute instead of up to five: fewer samples and points");
-  command->add_option("--only", arguments->only, "Only this experiment; may be given again")
+  command
+      ->add_option("--only", arguments->only,
+                   "Only this experiment (any other word lists them); may be given again")
       ->take_all()
       ->expected(1);
   add_output(*command, "-o,--output", arguments->output,

@@ -35,7 +35,7 @@ struct StudyDocument {
   std::string title;
   std::vector<std::string> notes;
   std::vector<StudyTable> tables;
-  std::string machine;  ///< the whole machine profile as JSON: nothing is left to guess
+  std::string machine;  ///< the machine profile as JSON, without what a probe found: nothing is left to guess
 };
 
 StudyDocument study_document(OverlapStudy const& study);
