@@ -7,6 +7,7 @@
 #include "gpu/launch.hpp"
 #include "neighbour_variants.cuh"
 #include "report.cuh"
+#include "token_variants.cuh"
 
 namespace tessera::bench {
 namespace {
@@ -264,6 +265,16 @@ std::vector<Value> run() {
                                               threads, 1, 1);
     barriers.add<NearNeighbours<false, false>>("2 neighbours, words in both halves, no order", blocks,
                                                threads, 1, 1);
+    barriers.add<TokenNeighbours<1, 0>>("2 neighbours, tokens", blocks, threads, 1, 1);
+    barriers.add<TokenNeighbours<1, 180>>("2 neighbours, tokens, first poll after 180 cycles", blocks,
+                                          threads, 1, 1);
+    barriers.add<TokenNeighbours<2, 0>>("2 neighbours, tokens in both halves", blocks, threads, 1, 1);
+    barriers.add<TokenNeighbours<2, 180>>("2 neighbours, tokens in both halves, first poll after 180 cycles",
+                                          blocks, threads, 1, 1);
+    barriers.add<PlacedNeighbours<8, false>>("2 neighbours, tokens placed among 8", blocks, threads, 1, 1);
+    barriers.add<PlacedNeighbours<32, false>>("2 neighbours, tokens placed among 32", blocks, threads, 1, 1);
+    barriers.add<PlacedNeighbours<8, true>>("2 neighbours, words placed among 8", blocks, threads, 1, 1);
+    barriers.add<PlacedNeighbours<32, true>>("2 neighbours, words placed among 32", blocks, threads, 1, 1);
     barriers.add<Neighbours<1, 3>>("6 neighbours, words", blocks, threads, 1, 3);
     barriers.add<Neighbours<32, 3>>("6 neighbours, words 128 bytes apart", blocks, threads, 1, 3);
   }
