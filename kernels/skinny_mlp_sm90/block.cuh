@@ -23,9 +23,9 @@ struct Position {
 };
 
 /// The block's place in the work, and its shared memory: barriers, then the ring of weights, then the ring of
-/// activations, then, where two blocks split the depth, room for partial sums. A matrix instruction reads 64
-/// rows where a slot may have fewer, so the last slot's reads run on into the activations; those rows of the
-/// result are never used.
+/// activations, then, where two blocks split the depth for up to 64 tokens, room for partial sums. A matrix
+/// instruction reads 64 rows where a slot may have fewer, so the last slot's reads run on into the
+/// activations; those rows of the result are never used.
 struct Block {
   unsigned base;  ///< 1024-byte aligned
   int group;      ///< of `groups`
@@ -33,7 +33,7 @@ struct Block {
   int rank;  ///< in the group
 
   __device__ Block(void* shared, int split)
-      : base((shared_address(shared) + 1023) & ~1023u),
+      : base(shared_address(shared)),
         group(static_cast<int>(blockIdx.x) / split),
         groups(static_cast<int>(gridDim.x) / split),
         rank(static_cast<int>(blockIdx.x) % split) {}
@@ -46,6 +46,7 @@ struct Block {
   __device__ unsigned partials_full() const { return base + first_pair_barrier; }
   __device__ unsigned partials_open() const { return base + first_pair_barrier + 8; }
   __device__ unsigned stored() const { return base + first_pair_barrier + 16; }
+  __device__ unsigned partials_read() const { return base + first_pair_barrier + 24; }
   __device__ unsigned slot(Parameters const& p, int i) const {
     return base + barrier_bytes + i * p.slot_bytes;
   }
@@ -59,7 +60,7 @@ struct Block {
 
   static constexpr unsigned first_pair_barrier = 8 * 2 * (most_slots + most_activation_stages);
 };
-static_assert(Block::first_pair_barrier + 24 <= barrier_bytes, "barriers overlap slots");
+static_assert(Block::first_pair_barrier + 32 <= barrier_bytes, "barriers overlap slots");
 
 /// Ends the calling thread, late: loads that are on their way must land in shared memory that still is there,
 /// and blocks of a cluster, which notice a stall within a millisecond of each other, may be reaching into it.

@@ -15,6 +15,8 @@ class Computer {
  public:
   static constexpr int warps = 4;
   static constexpr int split = 1;
+
+  static constexpr bool partials_in_rings = false;
   using Sums = float[Tiles][N / 2];
 
   __device__ Computer(Parameters const& p, Block const& block)

@@ -24,6 +24,7 @@ Config config_of(mlp::Shape const& shape, Kernel const& kernel, Rings const& rin
   Config config;
   config.token_tile = kernel.token_tile;
   config.split = kernel.split;
+
   config.tiles = kernel.tiles;
   config.first_tiles = tiles_for(shape.hidden * (shape.form == mlp::Form::swiglu ? 2 : 1), kernel);
   config.second_tiles = tiles_for(shape.model, kernel);
@@ -49,7 +50,7 @@ std::vector<Config> configs(mlp::Shape const& shape) {
   if (tokens > 16 && tokens <= 32) add({32, 1, 2}, {{4, 4, 4, 4}, {4, 4, 4, 3}});
   if (tokens > 32 && tokens <= 64)
     add({64, 2, 1}, {{4, 2, 2, 3}, {4, 2, 2, 4}, {2, 2, 2, 3}, {2, 1, 2, 3}, {1, 1, 1, 4}});
-  if (tokens > 64) add({128, 2, 1}, {{2, 1, 2, 3}, {2, 2, 2, 3}, {2, 2, 2, 2}, {2, 1, 1, 4}, {1, 1, 1, 2}});
+  if (tokens > 64) add({128, 2, 1}, {{2, 1, 2, 3}, {2, 2, 2, 3}, {2, 1, 2, 4}, {2, 2, 2, 2}, {2, 1, 1, 6}});
   return list;
 }
 

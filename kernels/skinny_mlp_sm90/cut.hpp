@@ -66,8 +66,8 @@ constexpr Cut make_cut(int features, int rows_per_feature, int depth, int waves,
   return cut;
 }
 
-/// Rows of weights that a pair of blocks multiplies at once are the columns of one or two matrix
-/// instructions of 64 or 96.
+/// Rows of weights that a pair of blocks multiplies at once are the columns of a matrix instruction.
+/// Multiples of 16, since each block of a pair finishes half of them.
 constexpr int most_pair_rows = 192;
 TESSERA_HOST_DEVICE constexpr int pair_columns(int rows) {
   return rows <= 64 ? 64 : rows <= 96 ? 96 : rows <= 128 ? 128 : most_pair_rows;

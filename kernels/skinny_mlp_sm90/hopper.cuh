@@ -64,6 +64,10 @@ __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acqui
 __device__ inline void barrier_arrive_remote(unsigned barrier) {
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
+/// The same, where nothing that this thread read or wrote by itself is given away: without a fence.
+__device__ inline void barrier_arrive_remote_relaxed(unsigned barrier) {
+  asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
 /// barrier_try() of a barrier at which another block arrives or counts bytes.
 __device__ inline bool barrier_try_cluster(unsigned barrier, unsigned parity) {
   unsigned yes;
@@ -117,6 +121,7 @@ __device__ inline void load_box(unsigned to, CUtensorMap const& map, int x, int 
       "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
 }
+
 // ---- warpgroups
 
 /// Before the first matrix instruction, and after registers that it reads were written.

@@ -22,6 +22,7 @@ __device__ inline void init_barriers(Block const& block, int slots, int stages, 
   barrier_init(block.partials_full(), 1);
   barrier_init(block.partials_open(), warps);
   barrier_init(block.stored(), warps);
+  barrier_init(block.partials_read(), warps);
   fence_barrier_init();
 }
 
@@ -31,7 +32,7 @@ constexpr int threads_of = (Multiplier::warps + producer_warps) * 32;
 template <class Multiplier>
 __global__ void __launch_bounds__(threads_of<Multiplier>, 1)
     skinny_mlp(__grid_constant__ Parameters const p) {
-  extern __shared__ unsigned char shared[];
+  extern __shared__ __align__(1024) unsigned char shared[];
   constexpr int warps = Multiplier::warps;
   constexpr bool pairs = Multiplier::split > 1;
   Block const block(shared, Multiplier::split);
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(threads_of<Multiplier>, 1)
     Multiplier(p, block).run();
     if (blockIdx.x == 0 && threadIdx.x == 0) count_one(p.launches);
   } else if (warp == warps + weight_warps) {
-    load_activations(p, block);
+    load_activations<Multiplier::partials_in_rings>(p, block);
   } else {
     if (threadIdx.x % 32 == 0) load_weights(p, block, warp - warps);
     __syncwarp();
@@ -70,6 +71,7 @@ Instance make_instance(int token_tile, int tiles) {
   using Bf16 = Multiplier<__nv_bfloat16>;
   return {token_tile,
           Bf16::split,
+
           tiles,
           threads_of<Bf16>,
           reinterpret_cast<void const*>(&skinny_mlp<Bf16>),

@@ -78,11 +78,12 @@ class HiddenFeatures {
   int ready_;
 };
 
-/// All tokens, this block's part of the depth. All lanes of `activation_warps` warps call; stages are dealt
-/// to them in turns.
-__device__ inline void load_activations(Parameters const& p, Block const& block) {
+/// All tokens, this block's part of the depth. All lanes of one warp call. Between two products partial sums
+/// may lie in the ring.
+template <bool Partials>
+__device__ void load_activations(Parameters const& p, Block const& block) {
   int const depth = p.activation_depth;
-  unsigned const block_bytes = static_cast<unsigned>(p.activation_bytes / depth);
+  unsigned const block_bytes = static_cast<unsigned>(p.activation_rows * 128);
   bool const leader = threadIdx.x % 32 == 0;
   pdl_wait();
   HiddenFeatures hidden(p, load_counter(p.launches), block.rank * p.second.part_blocks);
@@ -94,6 +95,8 @@ __device__ inline void load_activations(Parameters const& p, Block const& block)
     bool const whole = second ? p.second_whole : p.first_whole;
     int const begin = block.rank * cut.part_blocks;
     int const end = begin + cut.part_blocks;
+    if (Partials && job > 0 && leader) wait_barrier(block.partials_read(), (job - 1) & 1, p);
+    __syncwarp();
     for (int k = begin; k < end; k += depth) {
       if (second) hidden.wait(min(k + depth, end));
       if (leader) {

@@ -9,7 +9,7 @@
 
 #include "activation.cuh"
 #include "block.cuh"
-#include "multiply.cuh"
+#include "multiply_wide.cuh"
 
 namespace tessera::skinny_sm90 {
 
@@ -18,33 +18,25 @@ class PairComputer {
  public:
   static constexpr int warps = 4 * Warpgroups;
   static constexpr int split = 2;
+  /// For want of room: in that of activations, which has nothing on its way while hidden features are made,
+  /// and behind the last job in that of weights.
+  static constexpr bool partials_in_rings = Warpgroups > 1;
 
   __device__ PairComputer(Parameters const& p, Block const& block)
       : p_(p),
         block_(block),
         thread_(static_cast<int>(threadIdx.x)),
         lane_(static_cast<int>(threadIdx.x % 32)),
-        warpgroup_(__shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0)) {}
+        warpgroup_(__shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0)),
+        other_(static_cast<unsigned>(1 - block.rank)) {}
 
   __device__ void run() {
     int const jobs = p_.first.waves + p_.second.waves;
     for (int job = 0; job < jobs; ++job) {
       bool const second = job >= p_.first.waves;
-      Job const one{second ? p_.second : p_.first,
-                    second,
-                    second ? job - p_.first.waves : job,
-                    job,
-                    job == jobs - 2,
+      Job const one{second ? p_.second : p_.first, second, second ? job - p_.first.waves : job, job,
                     job == jobs - 1};
-      int const columns = pair_columns(one.cut.box_rows);
-      if (columns == 64)
-        do_job<1, 64>(one);
-      else if (columns == 96)
-        do_job<1, 96>(one);
-      else if (columns == 128)
-        do_job<2, 64>(one);
-      else
-        do_job<2, 96>(one);
+      do_job<64>(one, pair_columns(one.cut.box_rows));
     }
   }
 
@@ -54,30 +46,39 @@ class PairComputer {
     bool second;
     int wave;
     int number;
-    bool before_last;
     bool last;
   };
 
-  template <int Used, int Columns>
+  /// With the columns that there are, from `Columns` on.
+  template <int Columns>
+  __device__ void do_job(Job const& job, int columns) {
+    if constexpr (Columns < most_pair_rows) {
+      if (columns > Columns) {
+        do_job<pair_columns(Columns + 1)>(job, columns);
+        return;
+      }
+    }
+    do_job<Columns>(job);
+  }
+
+  template <int Columns>
   __device__ void do_job(Job const& job) {
-    constexpr int own_sums = Used * Columns / 4;
+    constexpr int own_sums = Columns / 4;
     float own[own_sums];
     {
-      float sums[Used][Columns / 2];
+      float sums[Columns / 2];
 #pragma unroll
-      for (int t = 0; t < Used; ++t)
-#pragma unroll
-        for (int i = 0; i < Columns / 2; ++i) sums[t][i] = 0;
+      for (int i = 0; i < Columns / 2; ++i) sums[i] = 0;
       if (job.cut.stage_depth == 1 || p_.activation_depth == 1)
-        multiply<Used, Columns, 1>(job.cut, sums);
+        multiply<Columns, 1>(job.cut, sums);
       else
-        multiply<Used, Columns, 2>(job.cut, sums);
+        multiply<Columns, 2>(job.cut, sums);
       if (__any_sync(~0u, stalled_)) leave_after_stall();
-      exchange<Used, Columns>(job, sums, own);
+      exchange<Columns>(job, sums, own);
     }
     Range const unit = block_.unit(job.cut, job.wave, 0);
     int const rows = job.cut.rows_per_feature;
-    Range const own_rows{unit.begin * rows + block_.rank * (Used * Columns / 2), unit.end * rows};
+    Range const own_rows{unit.begin * rows + block_.rank * (Columns / 2), unit.end * rows};
     if (job.second) {
       store<own_sums>(p_.y, job.cut.features, own_rows, own, [](float x) { return x; });
     } else {
@@ -88,24 +89,22 @@ class PairComputer {
       // The next reader is the copy engine.
       fence_proxy_async();
       __syncwarp();
-      post({own_rows.begin / rows, min(own_rows.begin / rows + Used * Columns / 2 / rows, unit.end)},
-           job.number);
+      post({own_rows.begin / rows, min(own_rows.begin / rows + Columns / 2 / rows, unit.end)}, job.number);
     }
+    if (!job.last) give_back_partials();
   }
-
-  // Behind the last job of 128 tokens the partial sums lie in the ring of weights, for want of room.
-  static constexpr bool last_in_ring = Warpgroups > 1;
 
   // The sums over this block's part of k, `Depth` k-blocks at a time. What the next needs is worked out, and
   // looked whether it is there, while the tensor cores are busy. No way out of the loop: matrix instructions
   // in flight where threads may part would be made to wait for each other. After a stall it goes through the
   // motions.
-  template <int Used, int Columns, int Depth>
-  __device__ void multiply(Cut const& cut, float (&sums)[Used][Columns / 2]) {
+  template <int Columns, int Depth>
+  __device__ void multiply(Cut const& cut, float (&sums)[Columns / 2]) {
     int const weights_pitch = kept(cut.slot_rows * 128);
     int const part_blocks = kept(cut.part_blocks);
     int const stage_depth = kept(cut.stage_depth);
-    constexpr int activations_pitch = Warpgroups * 64 * 128;
+    int const activations_pitch = kept(p_.activation_rows * 128);
+    int const warpgroup_place = kept(warpgroup_ * p_.warpgroup_tokens * 128);
     int in_slot = 0;  // k-blocks of it that are done
     int in_stage = 0;
     unsigned slot = 0;
@@ -113,7 +112,7 @@ class PairComputer {
     bool there = false;
     auto look = [&] {
       slot = block_.slot(p_, slot_.index) + in_slot * weights_pitch;
-      stage = block_.activations(p_, stage_.index) + in_stage * activations_pitch + warpgroup_ * 64 * 128;
+      stage = block_.activations(p_, stage_.index) + in_stage * activations_pitch + warpgroup_place;
       bool const slot_full = barrier_test(block_.full(slot_.index), slot_.parity);
       bool const stage_full = barrier_test(block_.activations_full(stage_.index), stage_.parity);
       there = __all_sync(~0u, slot_full && stage_full);
@@ -128,17 +127,16 @@ class PairComputer {
       unsigned weights[Depth];
 #pragma unroll
       for (int d = 0; d < Depth; ++d) weights[d] = operand_place(slot + d * weights_pitch);
-      unsigned const activations = operand_place(stage);
+      unsigned activations[Depth];
+#pragma unroll
+      for (int d = 0; d < Depth; ++d) activations[d] = operand_place(stage + d * activations_pitch);
       multiply_fence();
 #pragma unroll
       for (int d = 0; d < Depth; ++d)
 #pragma unroll
         for (int step = 0; step < 4; ++step)
-#pragma unroll
-          for (int t = 0; t < Used; ++t)
-            Multiply<Element, Columns>::run(sums[t],
-                                            operand(activations + (d * activations_pitch >> 4) + 2 * step),
-                                            operand(weights[d] + (t * Columns * 128 >> 4) + 2 * step));
+          Multiply<Element, Columns>::run(sums, operand(activations[d] + 2 * step),
+                                          operand(weights[d] + 2 * step));
       multiply_commit();
       unsigned const read_slot = block_.empty(slot_.index);
       unsigned const read_stage = block_.activations_empty(stage_.index);
@@ -159,37 +157,35 @@ class PairComputer {
       if (slot_done) release(read_slot);
       if (stage_done) release(read_stage);
     }
-#pragma unroll
-    for (int t = 0; t < Used; ++t) settle(sums[t]);
+    settle(sums);
   }
 
   // Sends the other block its half of the columns, thread to thread, and adds what it sends to this block's
-  // half. The other may send when this one has read what it got before; into the ring when this one has
-  // multiplied, for behind the last job nothing is on its way there.
-  template <int Used, int Columns>
-  __device__ void exchange(Job const& job, float (&sums)[Used][Columns / 2],
-                           float (&own)[Used * Columns / 4]) {
-    constexpr int half = Used * Columns / 4;
-    constexpr auto at = [](auto& all, int i) -> float& { return all[i / (Columns / 2)][i % (Columns / 2)]; };
+  // half. The other may send when this one has read what it got before; into a ring when this one has
+  // multiplied.
+  template <int Columns>
+  __device__ void exchange(Job const& job, float const (&sums)[Columns / 2], float (&own)[Columns / 4]) {
+    constexpr int half = Columns / 4;
     constexpr unsigned threads = warps * 32;
-    unsigned const area =
-        (last_in_ring && job.last ? block_.slot(p_, 0) : block_.partials(p_)) + thread_ * 16;
-    unsigned const other = 1 - block_.rank;
+    unsigned const area = (!partials_in_rings ? block_.partials(p_)
+                           : job.last         ? block_.slot(p_, 0)
+                                              : block_.activations(p_, 0)) +
+                          thread_ * 16;
     if (thread_ == 0) barrier_expect(block_.partials_full(), half * 4 * threads);
-    if (job.number > 0) {
-      if (last_in_ring && job.last) open(other);
-      wait_barrier<true>(block_.partials_open(), (job.number - 1) & 1, p_);
-    }
-    unsigned const to = in_block(area, other);
-    unsigned const barrier = in_block(block_.partials_full(), other);
+    if (partials_in_rings && lane_ == 0)
+      barrier_arrive_remote_relaxed(in_block(block_.partials_open(), other_));
+    int const opened = partials_in_rings ? job.number : job.number - 1;
+    if (opened >= 0) wait_barrier<true>(block_.partials_open(), opened & 1, p_);
+    unsigned const to = in_block(area, other_);
+    unsigned const barrier = in_block(block_.partials_full(), other_);
     bool const front = block_.rank == 0;
 #pragma unroll
     for (int i = 0; i < half; i += 4) {
       float sent[4];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        sent[j] = front ? at(sums, half + i + j) : at(sums, i + j);
-        own[i + j] = front ? at(sums, i + j) : at(sums, half + i + j);
+        sent[j] = front ? sums[half + i + j] : sums[i + j];
+        own[i + j] = front ? sums[i + j] : sums[half + i + j];
       }
       store_remote(to + i / 4 * threads * 16, barrier, sent[0], sent[1], sent[2], sent[3]);
     }
@@ -202,13 +198,19 @@ class PairComputer {
       own[i + 2] += part.z;
       own[i + 3] += part.w;
     }
-    if (!job.last && !(last_in_ring && job.before_last)) open(other);
   }
 
-  /// Tells the other block that this warp has done with its room for partial sums.
-  __device__ void open(unsigned other) const {
-    __syncwarp();
-    if (lane_ == 0) barrier_arrive_remote(in_block(block_.partials_open(), other));
+  /// This warp has done with the room for partial sums. Only what comes behind the next product needs it, so
+  /// it is told when features are stored and posted: the fence takes a while.
+  __device__ void give_back_partials() const {
+    if constexpr (partials_in_rings) {
+      fence_proxy_async();  // the copy engine writes there next
+      __syncwarp();
+      if (lane_ == 0) barrier_arrive(block_.partials_read());
+    } else {
+      __syncwarp();
+      if (lane_ == 0) barrier_arrive_remote(in_block(block_.partials_open(), other_));
+    }
   }
 
   /// In a register: the compiler would load it again for each step.
@@ -225,8 +227,12 @@ class PairComputer {
     if (lane_ == 0 && !stalled_) barrier_arrive(empty);
   }
 
-  /// Of the first of the thread's two tokens; the second is 8 behind.
-  __device__ int own_token() const { return warpgroup_ * 64 + thread_ / 32 % 4 * 16 + lane_ / 4; }
+  /// Of the operand's 64 rows only the warpgroup's tokens count.
+  __device__ bool has_token(int row) const {
+    return row < p_.warpgroup_tokens && warpgroup_ * p_.warpgroup_tokens + row < p_.tokens;
+  }
+  /// The first of the thread's two; the second is 8 below.
+  __device__ int own_row() const { return thread_ / 32 % 4 * 16 + lane_ / 4; }
 
   // Pairs of neighbours; units begin and end at even features.
   template <int Count, class Function>
@@ -237,8 +243,9 @@ class PairComputer {
     };
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      int const token = own_token() + 8 * half;
-      if (token >= p_.tokens) continue;
+      int const row = own_row() + 8 * half;
+      if (!has_token(row)) continue;
+      int const token = warpgroup_ * p_.warpgroup_tokens + row;
       Element* const to = static_cast<Element*>(matrix) + static_cast<long long>(token) * features;
 #pragma unroll
       for (int j = 0; j < Count / 4; ++j) {
@@ -255,14 +262,15 @@ class PairComputer {
   __device__ void store_gated(int features, Range rows, float const (&sums)[Count]) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      int const token = own_token() + 8 * half;
-      if (token >= p_.tokens) continue;
+      int const row = own_row() + 8 * half;
+      if (!has_token(row)) continue;
+      int const token = warpgroup_ * p_.warpgroup_tokens + row;
       Element* const to = static_cast<Element*>(p_.h) + static_cast<long long>(token) * features;
 #pragma unroll
       for (int j = 0; j < Count / 4; ++j) {
-        int const row = rows.begin + 8 * j + lane_ % 4 * 2;
-        if (row < rows.end)
-          to[row / 2] = static_cast<Element>(silu(sums[4 * j + 2 * half]) * sums[4 * j + 2 * half + 1]);
+        int const weight = rows.begin + 8 * j + lane_ % 4 * 2;
+        if (weight < rows.end)
+          to[weight / 2] = static_cast<Element>(silu(sums[4 * j + 2 * half]) * sums[4 * j + 2 * half + 1]);
       }
     }
   }
@@ -283,6 +291,7 @@ class PairComputer {
   int thread_;
   int lane_;
   int warpgroup_;
+  unsigned other_;  ///< block of the pair, in the cluster
   Position slot_;
   Position stage_;
   bool stalled_ = false;

@@ -27,6 +27,8 @@ struct Parameters {
   int activation_depth = 0;  ///< k-blocks to a stage of activations; divides both stage_depth
   int activation_stages = 0;
   int activation_bytes = 0;  ///< of one stage
+  int activation_rows = 0;   ///< of a k-block in a stage: all tokens, and what rounds them up
+  int warpgroup_tokens = 0;  ///< of pairs: a warpgroup's, a multiple of 8
   bool first_whole = true;   ///< the depth is a multiple of 64
   bool second_whole = true;
   bool gated = false;
@@ -46,6 +48,7 @@ constexpr int barrier_bytes = 1024;
 struct Instance {
   int token_tile = 0;
   int split = 0;
+
   int tiles = 0;
   int threads = 0;
   void const* bf16 = nullptr;

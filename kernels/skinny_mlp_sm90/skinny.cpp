@@ -79,11 +79,26 @@ Cut second_cut(mlp::Shape const& shape, Config const& c) {
                   c.blocks / c.split, c.split, second_granule(c), c.activation_depth);
 }
 
+/// How many are loaded and by whom they are multiplied. Those that are not there cost time too, since the
+/// copy engine writes zeros for them; but a few make too small a ring for the partial sums.
+struct Tokens {
+  int warpgroup = 0;  // rows of the matrix instruction that count
+  int stage = 0;
+};
+Tokens tokens_of(mlp::Shape const& shape, Config const& c) {
+  if (c.split == 1) return {c.token_tile, c.token_tile};
+  int const warpgroups = c.token_tile / 64;
+  int const each = ((shape.tokens + warpgroups - 1) / warpgroups + 7) / 8 * 8;
+  int const loaded = std::max(each, 32);
+  return {loaded, loaded * warpgroups};
+}
+
 /// Bytes of shared memory.
 struct Layout {
   int slot = 0;
   int activation = 0;  // one stage
   int slots = 0;
+  int partials = 0;       // in the activations
   int last_partials = 0;  // in the slots, behind the last job
   int total = 0;
 };
@@ -93,17 +108,24 @@ Layout layout_of(mlp::Shape const& shape, Config const& c) {
   Cut const second = second_cut(shape, c);
   Layout layout;
   layout.slot = 128 * std::max(first.slot_rows * first.stage_depth, second.slot_rows * second.stage_depth);
-  layout.activation = 128 * c.token_tile * c.activation_depth;
-  int partials = 0;
+  layout.activation = 128 * tokens_of(shape, c).stage * c.activation_depth;
+  int behind = 0;
   if (c.split > 1) {
     int const threads = find(c)->threads - producer_warps * 32;
     int const last = pair_columns(second.box_rows) * threads;
-    bool const in_ring = c.token_tile > 64;
-    partials = pair_columns(first.box_rows) * threads;
-    if (!in_ring || c.second_waves > 1) partials = std::max(partials, last);
-    if (in_ring) layout.last_partials = last;
+    bool const in_rings = c.token_tile > 64;
+    int partials = pair_columns(first.box_rows) * threads;
+    if (!in_rings || c.second_waves > 1) partials = std::max(partials, last);
+    if (in_rings) {
+      layout.partials = partials;
+      layout.last_partials = last;
+      // A matrix instruction reads 64 tokens where a warpgroup may have fewer.
+      behind = (64 - tokens_of(shape, c).warpgroup) * 128;
+    } else {
+      behind = partials;
+    }
   }
-  int const fixed = barrier_bytes + 1024 + layout.activation * c.activation_stages + partials;
+  int const fixed = barrier_bytes + layout.activation * c.activation_stages + behind;
   int const room = std::max(0, most_shared_bytes - fixed) / layout.slot;
   layout.slots = c.slots > 0 ? c.slots : std::min(room, most_slots);
   layout.total = fixed + layout.slots * layout.slot;
@@ -150,7 +172,8 @@ char const* refuse_memory(mlp::Shape const& shape, Config const& c) {
   // A loading warp must not come round to a slot that another has not yet filled.
   if (layout.slots < std::max(weight_warps, 2 * std::max(c.first_tiles, c.second_tiles)) ||
       layout.slots > most_slots || layout.total > most_shared_bytes ||
-      layout.last_partials > layout.slots * layout.slot)
+      layout.last_partials > layout.slots * layout.slot ||
+      layout.partials > layout.activation * c.activation_stages)
     return "the rings do not fit shared memory: fewer stages or slots, or less depth";
   // Reads that run on behind the last slot.
   if (layout.activation * c.activation_stages < 64 * 128)
@@ -276,6 +299,8 @@ cudaError_t launch(Plan const& plan, Call const& call, cudaStream_t stream) {
   p.activation_depth = config.activation_depth;
   p.activation_stages = config.activation_stages;
   p.activation_bytes = layout.activation;
+  p.activation_rows = tokens_of(shape, config).stage;
+  p.warpgroup_tokens = tokens_of(shape, config).warpgroup;
   p.first_whole = shape.model % depth_block == 0;
   p.second_whole = shape.hidden % depth_block == 0;
   p.gated = shape.form == mlp::Form::swiglu;
@@ -285,8 +310,10 @@ cudaError_t launch(Plan const& plan, Call const& call, cudaStream_t stream) {
       weights_map(&p.first_weights, shape.type, buffers.w1, shape.hidden * rows_per_feature(shape),
                   shape.model, p.first.box_rows) &&
       weights_map(&p.second_weights, shape.type, buffers.w2, shape.model, shape.hidden, p.second.box_rows) &&
-      activations_map(&p.input, shape.type, buffers.x, shape.tokens, shape.model, config) &&
-      activations_map(&p.hidden, shape.type, buffers.h, shape.tokens, shape.hidden, config);
+      activations_map(&p.input, shape.type, buffers.x, shape.tokens, shape.model, p.activation_rows,
+                      config.activation_depth) &&
+      activations_map(&p.hidden, shape.type, buffers.h, shape.tokens, shape.hidden, p.activation_rows,
+                      config.activation_depth);
   if (!maps) return cudaErrorInvalidValue;
   Attributes const attributes(plan, call.programmatic, stream);
   void* parameters[] = {&p};

@@ -23,7 +23,8 @@ struct Config {
   // Which compiled kernel.
   int token_tile = 8;  ///< 8, 16, 32, 64 or 128 columns of the matrix instruction; at least the tokens
   int split = 1;       ///< blocks that multiply parts of the same rows' depth: 1; above 32 tokens 2
-  int tiles = 2;       ///< most units of 64 rows that a block multiplies with one load of activations
+
+  int tiles = 2;  ///< most units of 64 rows that a block multiplies with one load of activations
   // The rest is read at run time.
   int first_tiles = 1;  ///< of the first GEMM; 1 or `tiles`
   int second_tiles = 1;

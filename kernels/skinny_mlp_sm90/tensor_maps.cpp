@@ -53,13 +53,13 @@ bool weights_map(CUtensorMap* map, mlp::ElementType type, void const* matrix, in
 }
 
 bool activations_map(CUtensorMap* map, mlp::ElementType type, void const* matrix, int tokens, int depth,
-                     Config const& config) {
+                     int box_rows, int stage_depth) {
   bool const whole = depth % depth_block == 0;
   cuuint64_t const sizes[] = {whole ? wide(depth_block) : wide(depth), wide(tokens),
                               whole ? wide(depth / depth_block) : 1};
   cuuint64_t const strides[] = {wide(depth) * 2, whole ? depth_block * 2 : wide(depth) * 2 * wide(tokens)};
-  int const blocks = whole ? config.activation_depth : 1;
-  cuuint32_t const box[] = {depth_block, narrow(config.token_tile), narrow(blocks)};
+  int const blocks = whole ? stage_depth : 1;
+  cuuint32_t const box[] = {depth_block, narrow(box_rows), narrow(blocks)};
   return encode(map, type, matrix, 3, sizes, strides, box, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
 }
 

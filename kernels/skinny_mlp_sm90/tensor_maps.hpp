@@ -12,9 +12,9 @@ namespace tessera::skinny_sm90 {
 bool weights_map(CUtensorMap* map, mlp::ElementType type, void const* matrix, int rows, int depth,
                  int box_rows);
 
-/// Boxes of 64 columns by all tokens. Where the depth is a multiple of 64, a box is a whole stage; what lies
-/// behind another depth must read as zeros.
+/// Boxes of 64 columns by `box_rows` tokens. Where the depth is a multiple of 64, a box is a whole stage;
+/// what lies behind another depth must read as zeros.
 bool activations_map(CUtensorMap* map, mlp::ElementType type, void const* matrix, int tokens, int depth,
-                     Config const& config);
+                     int box_rows, int stage_depth);
 
 }  // namespace tessera::skinny_sm90

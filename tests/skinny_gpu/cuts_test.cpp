@@ -51,7 +51,10 @@ TEST(SkinnyCuts, PairsHaveWholeGranulesAndEqualParts) {
           ASSERT_GE(2 * cut.part_blocks, cut.depth_blocks());
           ASSERT_LT(2 * (cut.part_blocks - 4), cut.depth_blocks());
         }
-  for (int rows = 1; rows <= most_pair_rows; ++rows) ASSERT_GE(pair_columns(rows), rows);
+  for (int rows = 1; rows <= most_pair_rows; ++rows) {
+    ASSERT_GE(pair_columns(rows), rows);
+    ASSERT_EQ(pair_columns(rows) % 16, 0);
+  }
 }
 
 TEST(SkinnyCuts, StagesCoverTheDepth) {
