@@ -2,7 +2,8 @@
 // clock_in_turns <out.json> <about.json>: how soon the clock follows what runs. Two GEMMs that settle at
 // different clocks alone, one that fills the GPU and one that fills a third of it: in turns of several
 // lengths (the clock of each at the end of its turns), one behind the other for long (the clock over time),
-// and behind a rest. Which clock kernels share that are measured in turns follows from it.
+// behind a rest, and for seconds, with power and temperature. Which clock kernels share that are measured in
+// turns follows from it.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/predict/power_meter.hpp"
 #include "bench/predict/stamps.hpp"
 #include "kernels/gemm_sm90/device_data.hpp"
 #include "kernels/gemm_sm90/gemm.hpp"
@@ -25,6 +27,7 @@ using namespace tessera::gemm_sm90;
 constexpr char const* kernel_name = "128x256x64_2x1";
 constexpr double sample_us = 600;  // as the benchmark of the MLP samples
 constexpr double long_ms = 120, trace_ms = 60, rest_ms = 30, after_rest_ms = 20;
+constexpr double step_s = 0.25;
 constexpr int repeats = 8;
 
 void check(cudaError_t error, char const* what) {
@@ -163,21 +166,27 @@ int main(int count, char** arguments) {
   out << "{\n  \"about\": " << (about.str().empty() ? "{}" : about.str())
       << ",\n  \"unit\": \"GHz, medians\", \"kernel\": \"" << kernel_name << "\",\n  \"turns\": [";
   bool first = true;
-  for (double const turn_ms : {1.2, 2.4, 5.6, 12.0, 24.0, 48.0, 96.0}) {
+  struct Turns {
+    double full_ms, third_ms;
+  };
+  for (Turns const& turn : {Turns{1.2, 1.2}, Turns{5.6, 5.6}, Turns{12, 12}, Turns{24, 24}, Turns{48, 48},
+                            Turns{96, 96}, Turns{3.6, 1.2}, Turns{10.8, 1.2}}) {
     std::vector<double> ghz[2];
-    int const rounds = std::max(4, static_cast<int>(long_ms / turn_ms));
+    int const rounds = std::max(4, static_cast<int>(long_ms / turn.third_ms));
     for (int round = 0; round < 2 * rounds; ++round)
       for (auto* const work : {&full, &third}) {
-        auto const before = std::max(1, static_cast<int>(turn_ms * 1000 / work->us)) - 1;
-        auto const clock = bench.run(*work, before);
+        auto const us = 1000 * (work == &third ? turn.third_ms : turn.full_ms);
+        auto const clock = bench.run(*work, std::max(1, static_cast<int>(us / work->us)) - 1);
         if (round >= rounds / 2) ghz[work == &third].push_back(clock);
       }
-    char text[120];
-    std::snprintf(text, sizeof text, "%s\n    {\"ms\": %.1f, \"full_ghz\": %.3f, \"third_ghz\": %.3f}",
-                  first ? "" : ",", turn_ms, median(ghz[0]), median(ghz[1]));
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "%s\n    {\"full_ms\": %.1f, \"third_ms\": %.1f, \"full_ghz\": %.3f, \"third_ghz\": %.3f}",
+                  first ? "" : ",", turn.full_ms, turn.third_ms, median(ghz[0]), median(ghz[1]));
     first = false;
     out << text;
-    std::printf("turns of %5.1f ms: %.3f and %.3f GHz\n", turn_ms, median(ghz[0]), median(ghz[1]));
+    std::printf("turns of %5.1f and %5.1f ms: %.3f and %.3f GHz\n", turn.full_ms, turn.third_ms,
+                median(ghz[0]), median(ghz[1]));
   }
   out << "\n  ]";
   Traces heavy, light, rested;
@@ -192,6 +201,39 @@ int main(int count, char** arguments) {
   write(out, "full behind a third", heavy);
   write(out, "a third behind full", light);
   write(out, "full behind a rest", rested);
-  out << "\n}\n";
+  // For seconds: the chip warms up, and draws more for the same work.
+  bench::PowerMeter const meter;
+  struct Phase {
+    char const* what;
+    Work* work;
+    double seconds;
+  };
+  out << ",\n  \"for seconds\": [";
+  auto const begin = std::chrono::steady_clock::now();
+  auto const seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  first = true;
+  for (Phase const& phase :
+       {Phase{"rest", nullptr, 1}, Phase{"a third of a wave", &third, 1.5}, Phase{"eight waves", &full, 6},
+        Phase{"a third of a wave", &third, 1.5}, Phase{"eight waves", &full, 1}, Phase{"rest", nullptr, 1}})
+    for (double const end = seconds() + phase.seconds; seconds() < end;) {
+      std::vector<double> ghz;
+      for (double const step = seconds() + step_s; seconds() < step;)
+        if (phase.work != nullptr)
+          ghz.push_back(bench.run(*phase.work, 8));
+        else
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      char text[160];
+      std::snprintf(
+          text, sizeof text,
+          "%s\n    {\"what\": \"%s\", \"s\": %.2f, \"ghz\": %.3f, \"watts\": %.0f, \"celsius\": %.0f}",
+          first ? "" : ",", phase.what, seconds(), median(ghz), meter.watts(), meter.celsius());
+      first = false;
+      out << text;
+      std::printf("%s %6.2f s %.3f GHz %4.0f W %3.0f C\n", phase.what, seconds(), median(ghz), meter.watts(),
+                  meter.celsius());
+    }
+  out << "\n  ]\n}\n";
   return 0;
 }

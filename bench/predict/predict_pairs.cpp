@@ -6,6 +6,8 @@
 //   <id> pair <model> <hidden> <tokens> <gelu|swiglu> <stream|pdl|tiles> <kernel> <band> <persistent>
 //   <kernel>
 //        <band> <persistent> <columns per semaphore, 0: a row> <early weights>      answer: <id> <hot> <cool>
+//   <id> turns                        from here on, pairs run in turns: hot is at the clock that they share
+//   <id> alone                        ... each by itself again, at its own clock
 //   <id> gemm <rows> <columns> <depth> <kernel> <band> <persistent>                answer: <id> <hot> <cool>
 //   <id> choose <model> <hidden> <tokens> <gelu|swiglu>       answers: <id> <hot> <name as in mlp.json>,
 //   best first
@@ -15,10 +17,11 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "bench/predict/candidates.hpp"
 #include "tessera/measure/machine_json.hpp"
-#include "tessera/simulate/simulate.hpp"
+#include "tessera/simulate/in_turns.hpp"
 
 namespace {
 
@@ -52,6 +55,28 @@ void answer(std::string const& id, Expected<Plan> const& plan, MachineProfile co
   std::printf("%s %.3f %.3f\n", id.c_str(), price(*plan, hot), price(*plan, cool));
 }
 
+int not_understood(std::string const& line) {
+  std::fprintf(stderr, "not understood: %s\n", line.c_str());
+  return 2;
+}
+
+/// Pairs of a group, priced when it is complete.
+struct Group {
+  bool in_turns = false;
+  std::vector<std::string> ids;
+  std::vector<Plan> plans;
+
+  void answer_all(MachineProfile const& hot, MachineProfile const& cool) {
+    auto const turns = simulate_in_turns(plans, hot, {false});
+    if (!turns) std::fprintf(stderr, "%s\n", to_text(turns.error()).c_str());
+    for (std::size_t i = 0; turns && i < plans.size(); ++i)
+      std::printf("%s %.3f %.3f\n", ids[i].c_str(), static_cast<double>((*turns)[i].timeline.end) / 1e6,
+                  price(plans[i], cool));
+    ids.clear();
+    plans.clear();
+  }
+};
+
 /// A shipped profile by name, or a file.
 Expected<MachineProfile> load(std::string const& name) {
   std::ifstream file(name);
@@ -71,6 +96,7 @@ int main(int count, char** arguments) {
   auto cool = hot;
   cool.power_limit_w = hot.power_burst_w;
   std::string line;
+  Group group;
   while (std::getline(std::cin, line)) {
     std::istringstream in(line);
     std::string id, what;
@@ -88,7 +114,17 @@ int main(int count, char** arguments) {
           choice.early_weights;
       if (mechanism == "pdl") choice.mechanism = Mechanism::pdl;
       if (mechanism == "tiles") choice.mechanism = Mechanism::pdl_tiles;
-      if (in) answer(id, plan_of(shape, choice, hot), hot, cool);
+      if (!in) return not_understood(line);
+      auto plan = plan_of(shape, choice, hot);
+      if (group.in_turns && plan) {
+        group.ids.push_back(id);
+        group.plans.push_back(std::move(*plan));
+      } else {
+        answer(id, plan, hot, cool);
+      }
+    } else if (what == "turns" || what == "alone") {
+      group.answer_all(hot, cool);
+      group.in_turns = what == "turns";
     } else if (what == "choose") {
       in >> shape;
       if (in) {
@@ -97,10 +133,8 @@ int main(int count, char** arguments) {
           std::printf("%s %.3f %s\n", id.c_str(), best[i].us, text(best[i].choice).c_str());
       }
     }
-    if (!in) {
-      std::fprintf(stderr, "not understood: %s\n", line.c_str());
-      return 2;
-    }
+    if (!in) return not_understood(line);
   }
+  group.answer_all(hot, cool);
   return 0;
 }

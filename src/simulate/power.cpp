@@ -29,6 +29,19 @@ double settled_clock(MachineProfile const& machine, Work const& work, double ste
   return low;
 }
 
+Load load_of(Plan const& plan, Timeline const& timeline, double clock_ghz) {
+  // Nearly all of it is the matrix units' where power matters. Only how fast a repetition converges depends
+  // on the share.
+  constexpr double k_share_in_cycles = 0.9;
+  Load load;
+  load.work = work_of(plan.pipeline);
+  load.work.dram_bytes = timeline.dram_bytes;
+  auto const nanoseconds = static_cast<double>(timeline.end) / 1000;
+  load.cycles = nanoseconds * k_share_in_cycles * clock_ghz;
+  load.steady_ns = nanoseconds * (1 - k_share_in_cycles);
+  return load;
+}
+
 MachineProfile at_clock(MachineProfile const& machine, double clock_ghz) {
   auto result = machine;
   result.clock_ghz = clock_ghz;

@@ -4,6 +4,7 @@
 
 #include "tessera/measure/machine_profile.hpp"
 #include "tessera/plan/plan.hpp"
+#include "tessera/timeline.hpp"
 
 namespace tessera::simulation {
 
@@ -19,6 +20,18 @@ Work work_of(Pipeline const& pipeline);
 
 /// Watts drawn while `work` is done again and again in `nanoseconds` each at a clock.
 double watts(MachineProfile const& machine, Work const& work, double nanoseconds, double clock_ghz);
+
+/// A run as power sees it: it takes steady_ns + cycles / clock.
+struct Load {
+  Work work;
+  double steady_ns = 0;
+  double cycles = 0;
+
+  double nanoseconds(double clock_ghz) const { return steady_ns + cycles / clock_ghz; }
+};
+
+/// That of a run of the plan that went at `clock_ghz`.
+Load load_of(Plan const& plan, Timeline const& timeline, double clock_ghz);
 
 /// The highest clock, at most machine.clock_ghz, at which the limit is kept, if a run takes
 /// steady_ns + cycles / clock.

@@ -9,6 +9,7 @@
 #include "deadlock.hpp"
 #include "gpu.hpp"
 #include "power.hpp"
+#include "run_at.hpp"
 #include "tessera/plan/progress.hpp"
 
 namespace tessera {
@@ -152,40 +153,46 @@ Expected<void> refuse_resources(Plan const& plan, MachineProfile const& machine)
 // Shares of the clock; how often a run is repeated until its clock and its power agree.
 constexpr double k_clock_tolerance = 0.004;
 constexpr int k_most_clocks = 4;
-constexpr double k_share_in_cycles = 0.9;  // of a run; only how fast the repetition converges depends on it
 
 /// The clock that the power limit allows for a run like this one, which went at `clock`.
 double clock_of_run(Plan const& plan, MachineProfile const& machine, Timeline const& timeline, double clock) {
   if (machine.power_limit_w <= 0) return clock;
-  auto work = simulation::work_of(plan.pipeline);
-  work.dram_bytes = timeline.dram_bytes;
-  auto const nanoseconds = static_cast<double>(timeline.end) / 1000;
-  // Nearly all of it is the matrix units' where power matters.
-  auto const in_cycles = nanoseconds * k_share_in_cycles;
-  return simulation::settled_clock(machine, work, nanoseconds - in_cycles, in_cycles * clock);
+  auto const load = simulation::load_of(plan, timeline, clock);
+  return simulation::settled_clock(machine, load.work, load.steady_ns, load.cycles);
 }
 
 }  // namespace
 
+namespace simulation {
+
+Expected<void> refuse_plan(Plan const& plan, MachineProfile const& machine) {
+  return refuse_shape(plan)
+      .and_then([&] { return refuse_semaphores(plan); })
+      .and_then([&] { return refuse_resources(plan, machine); })
+      .and_then([&] { return refuse_fused(plan, machine); });
+}
+
+Expected<Timeline> run_at(Plan const& plan, MachineProfile const& machine, double clock_ghz,
+                          SimulateOptions options) {
+  auto const clocked = at_clock(machine, clock_ghz);
+  Gpu gpu(plan, clocked, options.record_tiles);
+  if (gpu.run()) return gpu.timeline();
+  if (options.record_tiles) return refuse(explain_deadlock(gpu));
+  // The explanation needs to know which tiles were finished.
+  Gpu again(plan, clocked, true);
+  again.run();
+  return refuse(explain_deadlock(again));
+}
+
+}  // namespace simulation
+
 Expected<Timeline> simulate(Plan const& plan, MachineProfile const& machine, SimulateOptions options) {
-  auto fine = refuse_shape(plan)
-                  .and_then([&] { return refuse_semaphores(plan); })
-                  .and_then([&] { return refuse_resources(plan, machine); })
-                  .and_then([&] { return refuse_fused(plan, machine); });
-  if (!fine) return tl::make_unexpected(fine.error());
+  if (auto fine = simulation::refuse_plan(plan, machine); !fine) return tl::make_unexpected(fine.error());
   auto clock = machine.power_limit_w > 0 ? simulation::first_clock(plan, machine) : machine.clock_ghz;
   for (int attempt = 0;; ++attempt) {
-    auto const clocked = simulation::at_clock(machine, clock);
-    simulation::Gpu gpu(plan, clocked, options.record_tiles);
-    if (!gpu.run()) {
-      if (options.record_tiles) return refuse(simulation::explain_deadlock(gpu));
-      // The explanation needs to know which tiles were finished.
-      simulation::Gpu again(plan, clocked, true);
-      again.run();
-      return refuse(simulation::explain_deadlock(again));
-    }
-    auto timeline = gpu.timeline();
-    auto const settled = clock_of_run(plan, machine, timeline, clock);
+    auto timeline = simulation::run_at(plan, machine, clock, options);
+    if (!timeline) return timeline;
+    auto const settled = clock_of_run(plan, machine, *timeline, clock);
     if (std::abs(settled - clock) <= k_clock_tolerance * clock || attempt == k_most_clocks) return timeline;
     clock = settled;
   }
