@@ -6,7 +6,7 @@
 
 #include "tessera/check/check.hpp"
 #include "tessera/plan/build.hpp"
-#include "tessera/simulate/simulate.hpp"
+#include "tessera/simulate/in_turns.hpp"
 
 namespace tessera::bench {
 namespace {
@@ -140,44 +140,83 @@ Expected<Plan> plan_of(std::int64_t rows, std::int64_t columns, std::int64_t dep
   return plan;
 }
 
-std::vector<Priced> ranked(MlpShape const& shape, MachineProfile const& machine) {
+namespace {
+
+constexpr std::size_t k_halves = 6, k_pairs = 8;
+
+bool by_time(Priced const& a, Priced const& b) { return a.us < b.us; }
+
+/// The fastest way to run each kernel alone as one of the two GEMMs; fastest kernel first, k_halves at most.
+std::vector<HalfChoice> best_halves(MlpShape const& shape, bool first, MachineProfile const& machine,
+                                    Runs const& runs) {
   struct Half {
     HalfChoice choice;
     double us;
   };
-  constexpr std::size_t k_halves = 5, k_pairs = 6;
-  std::vector<Half> halves[2];
-  for (int i = 0; i < 2; ++i) {
-    auto const columns = i == 0 ? shape.hidden * (shape.swiglu ? 2 : 1) : shape.model;
-    for (auto const& kernel : kernel_catalogue(machine.architecture)) {
-      if (kernel.kind != OperatorKind::gemm || kernel.tile_m >= 2 * shape.tokens) continue;
-      // Of what costs the same, the first: alone, no kernel is faster row by row
-      // (results/h200/gemm_alone.json).
-      for (int const band : {0, 1})
-        for (bool const persistent : {true, false}) {
-          HalfChoice const half{kernel.name.substr(5), band, persistent};
-          auto const depth = i == 0 ? shape.model : shape.hidden;
-          halves[i].push_back(
-              {half, simulated(plan_of(shape.tokens, columns, depth, half, machine), machine)});
-        }
-    }
-    std::stable_sort(halves[i].begin(), halves[i].end(),
-                     [](Half const& a, Half const& b) { return a.us < b.us; });
+  auto const columns = first ? shape.hidden * (shape.swiglu ? 2 : 1) : shape.model;
+  auto const depth = first ? shape.model : shape.hidden;
+  std::vector<Half> halves;
+  for (auto const& kernel : kernel_catalogue(machine.architecture)) {
+    if (kernel.kind != OperatorKind::gemm || kernel.tile_m >= 2 * shape.tokens) continue;
+    auto const name = kernel.name.substr(5);
+    if (runs && !runs(name, first && shape.swiglu)) continue;
+    Half best{{}, std::numeric_limits<double>::infinity()};
+    // Of what costs the same, the first: alone, no kernel is faster row by row
+    // (results/h200/gemm_alone.json).
+    for (int const band : {0, 1})
+      for (bool const persistent : {true, false}) {
+        HalfChoice const half{name, band, persistent};
+        auto const us = simulated(plan_of(shape.tokens, columns, depth, half, machine), machine);
+        if (us < best.us) best = {half, us};
+      }
+    halves.push_back(best);
   }
-  auto const by_time = [](Priced const& a, Priced const& b) { return a.us < b.us; };
+  std::stable_sort(halves.begin(), halves.end(), [](Half const& a, Half const& b) { return a.us < b.us; });
+  std::vector<HalfChoice> result;
+  for (std::size_t i = 0; i < std::min(k_halves, halves.size()); ++i) result.push_back(halves[i].choice);
+  return result;
+}
+
+/// Pairs of the best halves in stream order.
+std::vector<Priced> stream_pairs(MlpShape const& shape, MachineProfile const& machine, Runs const& runs) {
   std::vector<Priced> pairs;
+  for (auto const& first : best_halves(shape, true, machine, runs))
+    for (auto const& second : best_halves(shape, false, machine, runs)) {
+      PairChoice const choice{Mechanism::stream_order, first, second, 1, false};
+      pairs.push_back({choice, simulated(plan_of(shape, choice, machine), machine)});
+    }
+  std::stable_sort(pairs.begin(), pairs.end(), by_time);
+  return pairs;
+}
+
+/// The machine at the clock that the best pairs share when they run in turns.
+MachineProfile at_shared_clock(MlpShape const& shape, std::vector<Priced> const& pairs,
+                               MachineProfile const& machine) {
+  std::vector<Plan> plans;
+  for (std::size_t i = 0; i < std::min(k_pairs, pairs.size()); ++i)
+    if (auto plan = plan_of(shape, pairs[i].choice, machine)) plans.push_back(std::move(*plan));
+  auto const turns = simulate_in_turns(plans, machine, {false});
+  if (!turns || turns->empty()) return machine;
+  auto result = machine;
+  result.power_limit_w = 0;
+  result.clock_ghz = 0;
+  for (auto const& turn : *turns) result.clock_ghz = std::max(result.clock_ghz, turn.clock_ghz);
+  return result;
+}
+
+}  // namespace
+
+std::vector<Priced> ranked(MlpShape const& shape, MachineProfile const& limited, Runs const& runs) {
+  auto const machine = at_shared_clock(shape, stream_pairs(shape, limited, runs), limited);
+  auto pairs = stream_pairs(shape, machine, runs);
   auto const add = [&](PairChoice const& choice) {
     pairs.push_back({choice, simulated(plan_of(shape, choice, machine), machine)});
   };
-  for (std::size_t a = 0; a < std::min(k_halves, halves[0].size()); ++a)
-    for (std::size_t b = 0; b < std::min(k_halves, halves[1].size()); ++b)
-      add({Mechanism::stream_order, halves[0][a].choice, halves[1][b].choice, 1, false});
-  std::stable_sort(pairs.begin(), pairs.end(), by_time);
   std::vector<PairChoice> bases;
   for (std::size_t i = 0; i < std::min(k_pairs, pairs.size()); ++i) bases.push_back(pairs[i].choice);
   // A pair that fits badly in stream order may fit well when its waves are shared: the same tiles twice.
   for (char const* const kernel : {"128x256x64_2x1", "128x192x64_2x1", "128x128x64_2x1"})
-    if (shape.tokens >= 256)
+    if (shape.tokens >= 256 && (!runs || runs(kernel, shape.swiglu)))
       bases.push_back({Mechanism::stream_order, {kernel, 0, true}, {kernel, 0, true}, 1, false});
   for (auto base : bases)
     for (bool const early : {false, true}) {

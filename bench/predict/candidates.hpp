@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -47,8 +48,13 @@ struct Priced {
   double us = 0;
 };
 
-/// What simulation alone would run, best first: every kernel of the catalogue, in both extreme orders and
-/// grids, alone first; then the best combinations under every mechanism.
-std::vector<Priced> ranked(MlpShape const& shape, MachineProfile const& machine);
+/// Whether a kernel of the catalogue is compiled, with a gate or without.
+using Runs = std::function<bool(std::string const& kernel, bool gated)>;
+
+/// What simulation alone would run, best first: every kernel of the catalogue that `runs` (all where it is
+/// empty), in both extreme orders and grids, alone first; then the best combinations under every mechanism.
+/// Priced at one clock for all, that of the best pairs in turns: a tuning compares candidates in turns, and a
+/// model runs an MLP in turns with everything else, so that a pair's own power hardly sets its own clock.
+std::vector<Priced> ranked(MlpShape const& shape, MachineProfile const& machine, Runs const& runs = {});
 
 }  // namespace tessera::bench

@@ -6,7 +6,8 @@
 //   <id> pair <model> <hidden> <tokens> <gelu|swiglu> <stream|pdl|tiles> <kernel> <band> <persistent>
 //   <kernel>
 //        <band> <persistent> <columns per semaphore, 0: a row> <early weights>      answer: <id> <hot> <cool>
-//   <id> turns                        from here on, pairs run in turns: hot is at the clock that they share
+//   <id> turns <others>               from here on, pairs run in turns: hot is at the clock that they share
+//                                     with so many others, each taken to draw what the fastest of them draws
 //   <id> alone                        ... each by itself again, at its own clock
 //   <id> gemm <rows> <columns> <depth> <kernel> <band> <persistent>                answer: <id> <hot> <cool>
 //   <id> choose <model> <hidden> <tokens> <gelu|swiglu>       answers: <id> <hot> <name as in mlp.json>,
@@ -55,6 +56,15 @@ void answer(std::string const& id, Expected<Plan> const& plan, MachineProfile co
   std::printf("%s %.3f %.3f\n", id.c_str(), price(*plan, hot), price(*plan, cool));
 }
 
+/// As kernels/gemm_sm90 compiles them, which is not needed here: without a gate all of the catalogue.
+bool is_compiled(std::string const& kernel, bool gated) {
+  if (!gated) return true;
+  for (char const* const name : {"128x96x64_2x1", "128x128x64_2x1", "128x168x64_2x1", "128x176x64_2x1",
+                                 "128x256x64_2x1", "256x128x64_1x2"})
+    if (kernel == name) return true;
+  return false;
+}
+
 int not_understood(std::string const& line) {
   std::fprintf(stderr, "not understood: %s\n", line.c_str());
   return 2;
@@ -63,11 +73,17 @@ int not_understood(std::string const& line) {
 /// Pairs of a group, priced when it is complete.
 struct Group {
   bool in_turns = false;
+  std::size_t others = 0;
   std::vector<std::string> ids;
   std::vector<Plan> plans;
 
   void answer_all(MachineProfile const& hot, MachineProfile const& cool) {
-    auto const turns = simulate_in_turns(plans, hot, {false});
+    auto all = plans;
+    std::size_t fastest = 0;
+    for (std::size_t i = 1; others > 0 && i < plans.size(); ++i)
+      if (price(plans[i], hot) < price(plans[fastest], hot)) fastest = i;
+    if (!plans.empty()) all.resize(plans.size() + others, plans[fastest]);
+    auto const turns = simulate_in_turns(all, hot, {false});
     if (!turns) std::fprintf(stderr, "%s\n", to_text(turns.error()).c_str());
     for (std::size_t i = 0; turns && i < plans.size(); ++i)
       std::printf("%s %.3f %.3f\n", ids[i].c_str(), static_cast<double>((*turns)[i].timeline.end) / 1e6,
@@ -125,10 +141,11 @@ int main(int count, char** arguments) {
     } else if (what == "turns" || what == "alone") {
       group.answer_all(hot, cool);
       group.in_turns = what == "turns";
+      if (group.in_turns) in >> group.others;
     } else if (what == "choose") {
       in >> shape;
       if (in) {
-        auto const best = ranked(shape, hot);
+        auto const best = ranked(shape, hot, is_compiled);
         for (std::size_t i = 0; i < std::min(k_chosen, best.size()); ++i)
           std::printf("%s %.3f %s\n", id.c_str(), best[i].us, text(best[i].choice).c_str());
       }

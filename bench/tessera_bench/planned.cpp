@@ -31,7 +31,10 @@ std::optional<mlp::Candidate> planned_candidate(mlp::Shape const& shape, std::st
   auto const profile = machine(machine_name);
   if (!profile || shape.type != mlp::ElementType::bf16 || shape.tokens < least_tokens) return {};
   bool const gated = shape.form == mlp::Form::swiglu;
-  for (auto const& [choice, us] : ranked({shape.model, shape.hidden, shape.tokens, gated}, *profile)) {
+  auto const runs = [](std::string const& kernel, bool with_gate) {
+    return gemm_sm90::find_kernel((kernel + (with_gate ? "_gated" : "")).c_str()) != nullptr;
+  };
+  for (auto const& [choice, us] : ranked({shape.model, shape.hidden, shape.tokens, gated}, *profile, runs)) {
     auto const first = compiled(choice.first, gated), second = compiled(choice.second, false);
     if (!first || !second) continue;
     gemm_sm90::PairPlan plan{
