@@ -82,7 +82,13 @@ std::string text(PairChoice const& choice) {
   if (tiles) name = columns == 0 ? "tessera row" : "tessera tile";
   return name + " | " + half(choice.first) + " > " + half(choice.second) +
          (tiles ? columns == 0 ? ", a row" : ", " + std::to_string(columns) + " tiles" : "") +
-         (choice.early_weights ? ", early weights" : "");
+         (choice.early_weights ? ", early weights" : "") + (choice.chained ? ", chained" : "");
+}
+
+MachineProfile machine_for(PairChoice const& choice, MachineProfile const& machine) {
+  auto result = machine;
+  if (choice.chained) result.launch_ns = std::min(machine.launch_ns, machine.pdl_grid_wait_ns);
+  return result;
 }
 
 Expected<Plan> plan_of(MlpShape const& shape, PairChoice const& choice, MachineProfile const& machine) {
@@ -210,7 +216,7 @@ std::vector<Priced> ranked(MlpShape const& shape, MachineProfile const& limited,
   auto const machine = at_shared_clock(shape, stream_pairs(shape, limited, runs), limited);
   auto pairs = stream_pairs(shape, machine, runs);
   auto const add = [&](PairChoice const& choice) {
-    pairs.push_back({choice, simulated(plan_of(shape, choice, machine), machine)});
+    pairs.push_back({choice, simulated(plan_of(shape, choice, machine), machine_for(choice, machine))});
   };
   std::vector<PairChoice> bases;
   for (std::size_t i = 0; i < std::min(k_pairs, pairs.size()); ++i) bases.push_back(pairs[i].choice);
@@ -220,7 +226,7 @@ std::vector<Priced> ranked(MlpShape const& shape, MachineProfile const& limited,
       bases.push_back({Mechanism::stream_order, {kernel, 0, true}, {kernel, 0, true}, 1, false});
   for (auto base : bases)
     for (bool const early : {false, true}) {
-      base.early_weights = early;
+      base.early_weights = base.chained = early;
       base.mechanism = Mechanism::pdl;
       add(base);
       base.mechanism = Mechanism::pdl_tiles;

@@ -32,6 +32,7 @@ struct PairChoice {
   HalfChoice first, second;
   int columns_per_semaphore = 1;  ///< pdl_tiles; 0: a row
   bool early_weights = false;
+  bool chained = false;  ///< from one MLP to the next as from the first GEMM to the second
 };
 
 /// "tessera row | 128x256x64_2x1 columns persistent > ..., a row, early weights": as results/h200/mlp.json
@@ -40,6 +41,8 @@ std::string text(PairChoice const& choice);
 
 /// The plan of a pair, of one GEMM alone.
 Expected<Plan> plan_of(MlpShape const& shape, PairChoice const& choice, MachineProfile const& machine);
+/// The machine as a pair meets it: behind another MLP that lets it start early if it is chained.
+MachineProfile machine_for(PairChoice const& choice, MachineProfile const& machine);
 Expected<Plan> plan_of(std::int64_t rows, std::int64_t columns, std::int64_t depth, HalfChoice const& half,
                        MachineProfile const& machine);
 

@@ -3,7 +3,7 @@
 // size in turns:
 //
 //   <gpt3|llama> <tokens> <class> <stock|own> <stream|pdl|tiles> <kernel> <band> <persistent> <kernel> <band>
-//        <persistent> <columns per semaphore, 0: a row> <early weights>
+//        <persistent> <columns per semaphore, 0: a row> <early weights> <chained>
 //
 // <class> is copied into the record. Each visit of a pair runs it alone until the clock has settled, so that
 // hot means at its own power, not at that of the pairs beside it.
@@ -63,16 +63,19 @@ bool read(std::string const& line, Pair& pair, int sms) {
   pair.stock = who == "stock";
   if (!read(in, pair.stock, pair.plan.first, sms) || !read(in, pair.stock, pair.plan.second, sms))
     return false;
-  if (!(in >> columns >> early)) return false;
+  int chained = 0;
+  if (!(in >> columns >> early >> chained)) return false;
   pair.plan.mechanism = mechanism == "pdl"     ? gemm_sm90::Mechanism::pdl
                         : mechanism == "tiles" ? gemm_sm90::Mechanism::pdl_tiles
                                                : gemm_sm90::Mechanism::stream_order;
   pair.plan.columns_per_semaphore = columns == 0 ? whole_row : columns;
   pair.plan.early_weights = early != 0;
+  pair.plan.chained = chained != 0;
   pair.kernels = text(pair.plan.first) + " > " + text(pair.plan.second);
   if (mechanism == "tiles")
     pair.kernels += columns == 0 ? ", a row" : ", " + std::to_string(columns) + " tiles";
   if (early != 0 && !pair.stock) pair.kernels += ", early weights";
+  if (chained != 0) pair.kernels += ", chained";
   return true;
 }
 

@@ -5,7 +5,8 @@
 //
 //   <id> pair <model> <hidden> <tokens> <gelu|swiglu> <stream|pdl|tiles> <kernel> <band> <persistent>
 //   <kernel>
-//        <band> <persistent> <columns per semaphore, 0: a row> <early weights>      answer: <id> <hot> <cool>
+//        <band> <persistent> <columns per semaphore, 0: a row> <early weights>
+//        <chained>                                                               answer: <id> <hot> <cool>
 //   <id> turns <others>               from here on, pairs run in turns: hot is at the clock that they share
 //                                     with so many others, each taken to draw what the fastest of them draws
 //   <id> alone                        ... each by itself again, at its own clock
@@ -75,6 +76,7 @@ struct Group {
   bool in_turns = false;
   std::size_t others = 0;
   std::vector<std::string> ids;
+  std::vector<PairChoice> choices;
   std::vector<Plan> plans;
 
   void answer_all(MachineProfile const& hot, MachineProfile const& cool) {
@@ -85,10 +87,15 @@ struct Group {
     if (!plans.empty()) all.resize(plans.size() + others, plans[fastest]);
     auto const turns = simulate_in_turns(all, hot, {false});
     if (!turns) std::fprintf(stderr, "%s\n", to_text(turns.error()).c_str());
-    for (std::size_t i = 0; turns && i < plans.size(); ++i)
-      std::printf("%s %.3f %.3f\n", ids[i].c_str(), static_cast<double>((*turns)[i].timeline.end) / 1e6,
-                  price(plans[i], cool));
+    for (std::size_t i = 0; turns && i < plans.size(); ++i) {
+      auto shared = machine_for(choices[i], hot);
+      shared.power_limit_w = 0;
+      shared.clock_ghz = (*turns)[i].clock_ghz;
+      std::printf("%s %.3f %.3f\n", ids[i].c_str(), price(plans[i], shared),
+                  price(plans[i], machine_for(choices[i], cool)));
+    }
     ids.clear();
+    choices.clear();
     plans.clear();
   }
 };
@@ -127,16 +134,17 @@ int main(int count, char** arguments) {
       PairChoice choice;
       std::string mechanism;
       in >> shape >> mechanism >> choice.first >> choice.second >> choice.columns_per_semaphore >>
-          choice.early_weights;
+          choice.early_weights >> choice.chained;
       if (mechanism == "pdl") choice.mechanism = Mechanism::pdl;
       if (mechanism == "tiles") choice.mechanism = Mechanism::pdl_tiles;
       if (!in) return not_understood(line);
       auto plan = plan_of(shape, choice, hot);
       if (group.in_turns && plan) {
         group.ids.push_back(id);
+        group.choices.push_back(choice);
         group.plans.push_back(std::move(*plan));
       } else {
-        answer(id, plan, hot, cool);
+        answer(id, plan, machine_for(choice, hot), machine_for(choice, cool));
       }
     } else if (what == "turns" || what == "alone") {
       group.answer_all(hot, cool);

@@ -37,8 +37,8 @@ std::optional<mlp::Candidate> planned_candidate(mlp::Shape const& shape, std::st
   for (auto const& [choice, us] : ranked({shape.model, shape.hidden, shape.tokens, gated}, *profile, runs)) {
     auto const first = compiled(choice.first, gated), second = compiled(choice.second, false);
     if (!first || !second) continue;
-    gemm_sm90::PairPlan plan{
-        *first, *second, mechanism_of(choice.mechanism), 1, choice.early_weights, choice.early_weights};
+    gemm_sm90::PairPlan plan{*first,        *second, mechanism_of(choice.mechanism), 1, choice.early_weights,
+                             choice.chained};
     if (choice.columns_per_semaphore != 1)
       plan.columns_per_semaphore =
           choice.columns_per_semaphore == 0 ? whole_row : choice.columns_per_semaphore;

@@ -165,11 +165,21 @@ void Gpu::after_prologue(int b) {
   block.wait_count = list.count;
   block.wait_position = 0;
   auto const& c = cost(block);
-  if (!c.loads_early || is_continued(block)) return after_early_loads(b);
+  block.loaded_early = c.loads_early && !is_continued(block) && has_to_wait(block);
+  if (!block.loaded_early) return after_early_loads(b);
   block.phase = Phase::loading_early;
   block.primed = true;
   join(k_dram, c.early_dram_bytes, b);
   join(k_l2, c.early_l2_bytes, b);
+}
+
+// Where everything is there already, nothing is to be had from loading some of it first.
+bool Gpu::has_to_wait(Block const& block) {
+  if (plan_.mechanism == Mechanism::pdl && block.stage > 0)
+    return !stages_[static_cast<std::size_t>(block.stage - 1)].complete;
+  if (block.wait_count == 0) return false;
+  auto& list = awaited_[static_cast<std::size_t>(block.stage)];
+  return !ready(list.at(block.wait_begin).semaphore);
 }
 
 void Gpu::after_early_loads(int b) {
@@ -219,9 +229,8 @@ void Gpu::start_part(int b) {
   block.part_start = block.memory_end = block.compute_end = now_;
   block.part_computing = computing_time(block.sm);
   ++sms_[static_cast<std::size_t>(block.sm)].computing;
-  bool const loaded_early = c.loads_early && !is_continued(block);
-  join(k_dram, (c.dram_bytes - (loaded_early ? c.early_dram_bytes : 0)) * share, b);
-  join(k_l2, (c.l2_bytes - (loaded_early ? c.early_l2_bytes : 0)) * share, b);
+  join(k_dram, (c.dram_bytes - (block.loaded_early ? c.early_dram_bytes : 0)) * share, b);
+  join(k_l2, (c.l2_bytes - (block.loaded_early ? c.early_l2_bytes : 0)) * share, b);
   join(k_first_sm + block.sm, c.flops * share, b);
   if (block.flows == 0) part_flows_done(b);
 }

@@ -64,8 +64,9 @@ enum class Phase : std::uint8_t {
 /// A block slot's contents.
 struct Block {
   Phase phase = Phase::vacant;
-  bool primed = false;     ///< slices in flight: the next loads cost no latency of their own
-  std::int16_t flows = 0;  ///< shares that it still uses in this phase
+  bool primed = false;        ///< slices in flight: the next loads cost no latency of their own
+  bool loaded_early = false;  ///< its share of the early loads is done
+  std::int16_t flows = 0;     ///< shares that it still uses in this phase
   std::int32_t launch = 0;
   std::int32_t stage = 0;
   std::int32_t split = 0;
@@ -148,6 +149,7 @@ class Gpu {
     auto const stride = plan_.stages[static_cast<std::size_t>(block.stage)].persistent_blocks;
     return stride > 0 && block.position >= stride;
   }
+  bool has_to_wait(Block const& block);  ///< for what its first slices read
   void start_prologue(int block, Picoseconds time);
   void after_prologue(int block);
   void after_early_loads(int block);
