@@ -114,11 +114,6 @@ struct Row {
   double low = 0, median = 0, high = 0, cool = 0;
 };
 
-double quantile(std::vector<double> samples, double q) {
-  std::sort(samples.begin(), samples.end());
-  return samples[static_cast<std::size_t>(q * static_cast<double>(samples.size() - 1) + 0.5)];
-}
-
 double worst_error(Bench const& bench, Variant const& variant) {
   double worst = 0;
   for (int i = 0; i < bench.model.sets; ++i) {
@@ -260,9 +255,9 @@ void measure(Bench const& bench, bench::Timer& timer, std::vector<Row>& rows) {
   for (std::size_t i = 0; i < running.size(); ++i) running[i]->samples = hot[i];
   for (Row& row : rows) {
     if (row.variant.samples.empty()) continue;
-    row.low = quantile(row.variant.samples, 0.1);
+    row.low = mlp::quantile(row.variant.samples, 0.1);
     row.median = bench::median(row.variant.samples);
-    row.high = quantile(row.variant.samples, 0.9);
+    row.high = mlp::quantile(row.variant.samples, 0.9);
     timer.release(row.variant);
   }
 }

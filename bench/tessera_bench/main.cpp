@@ -17,8 +17,6 @@ namespace {
 using namespace tessera;
 using namespace tessera::bench;
 
-constexpr double peak_flops = 790e12;  // the fastest bf16 product seen on an H200
-
 /// The fastest row of a group, hot; infinite if it has none.
 double best_of(SizeResult const& size, std::string const& group) {
   double best = INFINITY;
@@ -54,7 +52,7 @@ int run(gpu::Arguments const& arguments) {
   if (!arena) return gpu::fail(arena.error());
   auto const bandwidth = (*arena)->read_bandwidth();
   if (!bandwidth) return gpu::fail(bandwidth.error());
-  Run record{arguments.name, *bandwidth, peak_flops, {}};
+  Run record{arguments.name, *bandwidth, mlp::peak_flops, {}};
   std::printf("%s, %s %s, %d x %d, on %s (driver %s); weights read at %.2f TB/s; us, hot\n",
               arguments.name.c_str(), key->form.c_str(), key->type.c_str(), most.model, most.hidden,
               key->gpu.c_str(), key->driver.c_str(), *bandwidth * 1e-12);
@@ -74,7 +72,7 @@ int run(gpu::Arguments const& arguments) {
     auto size = bench_size(**arena, shape, options);
     gpu::show_progress("", {}, arguments.verbose);
     if (!size) return gpu::fail(size.error());
-    double const floor = mlp::floor_us(shape, peak_flops, *bandwidth);
+    double const floor = mlp::floor_us(shape, mlp::peak_flops, *bandwidth);
     double const ours = size->chosen(&Measurement::hot_us);
     double const hot = size->best_peer(&Measurement::hot_us) / ours;
     double const cool = size->best_peer(&Measurement::cool_us) / size->chosen(&Measurement::cool_us);

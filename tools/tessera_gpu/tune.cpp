@@ -11,8 +11,6 @@
 namespace tessera::gpu {
 namespace {
 
-constexpr double peak_flops = 790e12;  // the fastest bf16 product seen on an H200
-
 void print_header(Arguments const& arguments, TuneKey const& key, double bandwidth) {
   std::printf("%s, %s %s, %d x %d, on %s (driver %s; %s); weights read at %.2f TB/s\n",
               arguments.name.c_str(), key.form.c_str(), key.type.c_str(), arguments.shape.model,
@@ -68,7 +66,7 @@ int tune(Arguments const& arguments) {
     show_progress("", {}, arguments.verbose);
     if (!tuned) return fail(tuned.error());
     tuned->size.date = today();
-    print_size(*tuned, mlp::floor_us(shape, peak_flops, *bandwidth));
+    print_size(*tuned, mlp::floor_us(shape, mlp::peak_flops, *bandwidth));
     found.entries.front().sizes.push_back(tuned->size);
     // After each size: what was measured is not lost if something stops the rest.
     if (auto const kept = mlp::add_to_cache(file, found); !kept) return fail(kept.error());

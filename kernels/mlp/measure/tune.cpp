@@ -15,8 +15,8 @@ namespace tessera::mlp {
 namespace {
 
 constexpr double allowed_error = 2e-3;
-// Seen on an H200; here they only say how much work fills a sample.
-constexpr double usual_flops = 790e12, usual_bytes = 4.2e12;
+// Seen on an H200; here it only says how much work fills a sample.
+constexpr double usual_bytes = 4.2e12;
 constexpr double sample_us = 600;
 // Before a hot sample: the power limit is felt after milliseconds.
 constexpr double warm_us = 5000;
@@ -34,7 +34,7 @@ double noise_of(double low, double median, double high, std::size_t samples) {
 }  // namespace
 
 int pieces_of_a_sample(Shape const& shape, int sets) {
-  double const one = floor_us(shape, usual_flops, usual_bytes);
+  double const one = floor_us(shape, peak_flops, usual_bytes);
   int const rounds = static_cast<int>(sample_us / (one * sets)) + 1;
   return rounds * sets;
 }

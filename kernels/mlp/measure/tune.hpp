@@ -45,6 +45,9 @@ Expected<std::vector<Finalist>> measure(Arena& arena, Shape const& shape,
 /// Launches of one sample: enough that its start and end do not count, and a multiple of `sets`.
 int pieces_of_a_sample(Shape const& shape, int sets);
 
+/// Operations a second of the fastest bf16 product seen on an H200.
+inline constexpr double peak_flops = 790e12;
+
 /// No MLP of this shape is faster: the operations at so many a second, or the bytes (weights, input and
 /// output once, h written and read) at so many a second.
 double floor_us(Shape const& shape, double flops_per_second, double bytes_per_second);
