@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "gpu/hopper.hpp"
+
 namespace tessera::bench {
 
 struct Value {
@@ -36,15 +38,13 @@ inline double quantile(std::vector<double> values, double part) {
 }
 inline double median(std::vector<double> const& values) { return quantile(values, 0.5); }
 
-/// A program's main(): measures, and writes what was measured where `--json <file>` asks for it. Exit status
-/// 2 for another command line, 1 for a file that cannot be written or an exception.
+/// Measures, and writes what was measured to the file, if one is named. An exit status: 3 without a GPU to
+/// run on, 1 for a file that cannot be written or an exception.
 template <class Measure>
-int report_main(int argc, char** argv, char const* program, Measure const& measure) {
-  std::string json;
-  if (argc == 3 && std::strcmp(argv[1], "--json") == 0) json = argv[2];
-  if (argc != 1 && json.empty()) {
-    std::fprintf(stderr, "usage: %s [--json <file>]\n", program);
-    return 2;
+int measure_and_write(std::string const& json, Measure const& measure) {
+  if (auto const why = gpu::why_no_hopper(); !why.empty()) {
+    std::fputs(gpu::refusal_text(why).c_str(), stderr);
+    return 3;
   }
   try {
     std::vector<Value> const values = measure();
@@ -54,6 +54,16 @@ int report_main(int argc, char** argv, char const* program, Measure const& measu
     std::fprintf(stderr, "%s\n", error.what());
   }
   return 1;
+}
+
+/// The same as a program's main(), with `--json <file>`. Exit status 2 for another command line.
+template <class Measure>
+int report_main(int argc, char** argv, char const* program, Measure const& measure) {
+  std::string json;
+  if (argc == 3 && std::strcmp(argv[1], "--json") == 0) json = argv[2];
+  if (argc == 1 || !json.empty()) return measure_and_write(json, measure);
+  std::fprintf(stderr, "usage: %s [--json <file>]\n", program);
+  return 2;
 }
 
 }  // namespace tessera::bench

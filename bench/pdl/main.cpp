@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "gpu/check.hpp"
+#include "gpu/hopper.hpp"
 #include "measure/gpu/placement.hpp"
 #include "tessera/check/check.hpp"
 #include "tessera/describe/dsl.hpp"
@@ -75,10 +77,10 @@ double figure(PlacementStudy const& study, std::string const& id) {
 
 int run(std::string const& json, std::string const& trace) {
   probe::Context context;
-  if (cudaGetDeviceProperties(&context.device, 0) != cudaSuccess ||
-      cudaStreamCreateWithFlags(&context.stream, cudaStreamNonBlocking) != cudaSuccess)
-    return std::fprintf(stderr, "no CUDA device\n"), 3;
-  if (context.device.major < 9) return std::fprintf(stderr, "this GPU has no programmatic launch\n"), 3;
+  if (auto const why = gpu::why_no_hopper(); !why.empty())
+    return std::fputs(gpu::refusal_text(why).c_str(), stderr), 3;
+  gpu::ok(cudaGetDeviceProperties(&context.device, 0));
+  gpu::ok(cudaStreamCreateWithFlags(&context.stream, cudaStreamNonBlocking));
   auto const study = probe::study_placement(context);
   auto const machine = value_of(tessera::machine("h200"));
 

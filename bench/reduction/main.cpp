@@ -282,12 +282,5 @@ int main(int count, char** words) {
     else
       return std::fprintf(stderr, "usage: reduction [--json <file>] [--quick] [--sweep]\n"), 2;
   }
-  try {
-    auto const values = Bench(options).measure();
-    if (options.json.empty() || write_json(options.json, values)) return 0;
-    std::fprintf(stderr, "cannot write %s\n", options.json.c_str());
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-  }
-  return 1;
+  return measure_and_write(options.json, [&] { return Bench(options).measure(); });
 }

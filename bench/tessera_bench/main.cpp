@@ -108,7 +108,9 @@ int run(gpu::Arguments const& arguments) {
 int main(int count, char** words) {
   try {
     auto const arguments = gpu::read_arguments({words + 1, words + count});
-    return arguments ? run(*arguments) : gpu::fail(arguments.error());
+    if (!arguments) return gpu::fail(arguments.error());
+    if (auto const fine = gpu::needs_hopper(); !fine) return gpu::fail(fine.error());
+    return run(*arguments);
   } catch (std::exception const& error) {
     std::fprintf(stderr, "error: a defect of tessera-bench: %s\n", error.what());
     return 4;

@@ -9,6 +9,9 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <utility>
+
+#include "src/gpu/hopper.hpp"
 
 namespace tessera::gpu {
 namespace {
@@ -120,11 +123,22 @@ void show_progress(std::string const& name, std::optional<double> us, bool verbo
     std::fprintf(stderr, "\r\033[K%.100s", shown(name).c_str());
 }
 
+Expected<void> needs_hopper() {
+  auto why = why_no_hopper();
+  if (why.empty()) return {};
+  Diagnostic d;
+  d.code = "E0933";
+  d.message = std::move(why);
+  d.suggestion = "plan and simulate here, and measure on a machine with a Hopper GPU";
+  return refuse(std::move(d));
+}
+
 int fail(Diagnostics const& reasons) {
   std::fprintf(stderr, "%s\n", to_text(reasons).c_str());
   auto const& code = reasons.front().code;
   if (code == "E0908") return usage;
-  return code == "E0511" || code == "E0531" || code == "E0533" ? environment : answer_is_no;
+  return code == "E0511" || code == "E0933" || code == "E0531" || code == "E0533" ? environment
+                                                                                  : answer_is_no;
 }
 
 }  // namespace tessera::gpu

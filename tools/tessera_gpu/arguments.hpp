@@ -29,6 +29,9 @@ struct Arguments {
 /// [--cache F] [--only CANDIDATE] [--for any|steady|bursts] [--output F] [--quick] [--verbose]. E0908.
 Expected<Arguments> read_arguments(std::vector<std::string> const& words);
 
+/// E0933 where there is no GPU that can run the kernels.
+Expected<void> needs_hopper();
+
 /// Each returns an exit code of `tessera`.
 int tune(Arguments const& arguments);
 int check(Arguments const& arguments);

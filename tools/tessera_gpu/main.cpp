@@ -10,6 +10,7 @@ int main(int count, char** words) {
     using namespace tessera::gpu;
     auto const arguments = read_arguments({words + 1, words + count});
     if (!arguments) return fail(arguments.error());
+    if (auto const fine = needs_hopper(); !fine) return fail(fine.error());
     return arguments->verb == "tune" ? tune(*arguments) : check(*arguments);
   } catch (std::exception const& error) {
     std::fprintf(stderr, "error: a defect of tessera-gpu: %s\n", error.what());

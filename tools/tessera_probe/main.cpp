@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/hopper.hpp"
 #include "measure/gpu/experiments.hpp"
 #include "measure/gpu/pitfalls.hpp"
 #include "measure/gpu/processes.hpp"
@@ -112,13 +113,8 @@ int main(int count, char** words) {
     }
   probe::Context context;
   context.quick = arguments.quick;
-  if (auto const status = cudaGetDeviceProperties(&context.device, 0); status != cudaSuccess)
-    return refuse("E0933", std::string("no GPU can be used: ") + cudaGetErrorString(status), environment);
-  if (context.device.major != 9)
-    return refuse(
-        "E0933",
-        std::string(context.device.name) + " is no Hopper GPU: the probe's kernels are built for those",
-        environment);
+  if (auto const why = gpu::why_no_hopper(); !why.empty()) return refuse("E0933", why, environment);
+  cudaGetDeviceProperties(&context.device, 0);
   if (cudaStreamCreateWithFlags(&context.stream, cudaStreamNonBlocking) != cudaSuccess)
     return refuse("E0933", "the GPU gives no stream", environment);
   Probe result;
