@@ -43,6 +43,7 @@ struct Memory {
   void* wide;  // cuBLAS's sums before the gate
   float* reference;
   float* sums;
+  SplitBuffers split;
 };
 
 void* allocate(std::size_t bytes) {
@@ -65,13 +66,24 @@ Memory make_memory(Gemm const& gemm, int tokens, cudaStream_t stream) {
   memory.wide = allocate(rows * gemm.columns * 2);
   memory.reference = static_cast<float*>(allocate(rows * gemm.columns * 4));
   memory.sums = static_cast<float*>(allocate(rows * gemm.columns * 4));
+  SplitSizes most;
+  for (Kernel const& kernel : kernels()) {
+    SplitSizes const sizes = split_sizes(kernel.info, {tokens, gemm.columns, gemm.depth});
+    most = {std::max(most.sum_bytes, sizes.sum_bytes), std::max(most.arrivals, sizes.arrivals)};
+  }
+  std::size_t const counts = sizeof(unsigned) * static_cast<std::size_t>(most.arrivals + 1);
+  memory.split = {static_cast<float*>(allocate(most.sum_bytes + 16)),
+                  static_cast<unsigned*>(allocate(counts))};
+  // Shared by all kernels: each launch leaves them even.
+  check(cudaMemsetAsync(memory.split.arrivals, 0, counts, stream), "zeroing");
   return memory;
 }
 
 void release(Memory& memory) {
   for (int i = 0; i < sets; ++i)
     for (void* one : {memory.a[i], memory.b[i], memory.d[i]}) cudaFree(one);
-  for (void* one : {memory.wide, static_cast<void*>(memory.reference), static_cast<void*>(memory.sums)})
+  for (void* one : {memory.wide, static_cast<void*>(memory.reference), static_cast<void*>(memory.sums),
+                    static_cast<void*>(memory.split.sums), static_cast<void*>(memory.split.arrivals)})
     cudaFree(one);
 }
 
@@ -79,6 +91,7 @@ Call call_of(Gemm const& gemm, Memory const& memory, int tokens, int set) {
   Call call;
   call.problem = {tokens,        gemm.columns,  gemm.depth,     memory.a[set],
                   memory.b[set], memory.d[set], gemm.activation};
+  call.split = memory.split;
   return call;
 }
 

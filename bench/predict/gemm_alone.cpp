@@ -219,6 +219,7 @@ int main(int count, char** arguments) {
                             ? kernel.info.type == ElementType::bf16
                             : std::find(named.begin(), named.end(), kernel.info.name) != named.end();
     if (!wanted) continue;
+    if (kernel.info.splits > 1) continue;  // whose blocks meet: another cost than these tell apart
     KernelInfo info;
     check(prepare(kernel, &info), info.name);
     std::printf("%s: cluster %dx%d, %d stages, %d threads, %d registers, %d bytes\n", info.name,

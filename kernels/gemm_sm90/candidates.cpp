@@ -16,6 +16,9 @@ constexpr double bytes_per_us = 4.16e6;
 constexpr double overhead_us = 6;
 // Between two tiles of a block, unless the other warp group multiplies meanwhile.
 constexpr double store_us = 1.2;
+// Between the last multiplication of two blocks that share a tile and its store: both write their sums, one
+// reads the other's.
+constexpr double meet_us = 3;
 
 constexpr int whole_row = 1 << 20;
 
@@ -61,25 +64,27 @@ Estimate estimate(KernelInfo const& kernel, Problem const& problem, int multipro
   int const rows = up(up(problem.rows, kernel.tile_rows), kernel.cluster_rows) * kernel.cluster_rows;
   int const columns =
       up(up(problem.columns, kernel.tile_columns), kernel.cluster_columns) * kernel.cluster_columns;
-  result.tiles = rows * columns;
+  result.tiles = rows * columns * kernel.splits;
   result.waves = up(result.tiles, multiprocessors);
-  double const tile = 1.0 * kernel.tile_rows * kernel.tile_columns;
+  double const tile = 1.0 * kernel.tile_rows * kernel.tile_columns / kernel.splits;
   double const asked = 1.0 * problem.rows * problem.columns;
   result.useful = asked / (tile * result.waves * multiprocessors);
-  // An instruction N columns wide takes N / 4 cycles, and reads 64 rows of a in 16 and N columns of b in N
-  // / 8.
-  double const wide = std::max(1.0, (16 + kernel.tile_columns / 8.0) / (kernel.tile_columns / 4.0));
+  // An instruction N columns wide takes N / 4 cycles, and reads 64 rows of one operand in 16 and N of the
+  // other in N / 8.
+  double const columns_at_once = kernel.swapped ? kernel.tile_rows : kernel.tile_columns;
+  double const wide = std::max(1.0, (16 + columns_at_once / 8) / (columns_at_once / 4));
   double const tensor = tile * problem.depth / products_per_cycle * wide / cycles_per_us;
   double const stores = kernel.pingpong ? 0 : store_us * (result.waves - 1);
   double const bytes = 2.0 * (1.0 * problem.columns * problem.depth + 1.0 * problem.rows * problem.depth +
                               1.0 * problem.rows * problem.output_columns());
-  result.microseconds = std::max(tensor * result.waves + stores, bytes / bytes_per_us) + overhead_us;
+  double const meet = kernel.splits > 1 ? meet_us : 0;
+  result.microseconds = std::max(tensor * result.waves + stores, bytes / bytes_per_us) + overhead_us + meet;
   return result;
 }
 
 std::vector<Half> half_candidates(mlp::Shape const& shape, bool first, int multiprocessors, double slack) {
   std::vector<Half> result;
-  for (Ranked const& one : best(rank(shape, first, multiprocessors), slack, 4, 8))
+  for (Ranked const& one : best(rank(shape, first, multiprocessors), slack, 4, 10))
     for (int const band : {1, 8, 4, 0})
       for (int const blocks : {multiprocessors, 0}) {
         // One block a tile in one wave is the same as persistent.

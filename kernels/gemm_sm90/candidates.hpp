@@ -9,7 +9,7 @@ namespace tessera::gemm_sm90 {
 
 /// The time of one GEMM in a kernel, from its grid alone: good for ordering kernels, not for promising times.
 struct Estimate {
-  int tiles = 0;      ///< with those that pad a cluster
+  int tiles = 0;      ///< with those that pad a cluster; twice where two blocks share one
   int waves = 0;      ///< of one tile for each multiprocessor
   double useful = 0;  ///< part of the waves' work that is asked for, in 0...1
   double microseconds = 0;

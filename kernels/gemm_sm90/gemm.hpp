@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <tessera/sync.cuh>
 #include <vector>
 
@@ -50,6 +51,12 @@ struct TileSemaphores {
   int count() const { return rows * groups(); }
 };
 
+/// Where the blocks that share a tile's depth meet; see split_sizes().
+struct SplitBuffers {
+  float* sums = nullptr;         ///< anything; nobody else's during the launch
+  unsigned* arrivals = nullptr;  ///< zeroed once, before the first launch, for one kernel and size
+};
+
 /// What the semaphores and the count of leavers mean for one launch; both are zeroed once, before the first
 /// launch, and never again. They belong to one pair of kernels, sizes and grids.
 struct Call {
@@ -67,13 +74,18 @@ struct Call {
       true;               ///< load b's first slices before a is ready; b must not come from a kernel before
   DeadlineWatch<> watch;  ///< nanoseconds > 0 and a record: always set them when `waits` are
   int stage = 0;          ///< for the stall record
+  SplitBuffers split;     ///< of kernels with `splits` > 1
 };
 
 /// What a planner has to know of a kernel. All true of the compiled code. Every kernel can post and wait.
 struct KernelInfo {
   char const* name = "";
   ElementType type = ElementType::bf16;
-  bool gated = false;                                   ///< computes swiglu only; otherwise none and gelu
+  bool gated = false;  ///< computes swiglu only; otherwise none and gelu
+  /// Computes d^T = b * a^T: d's columns are multiplied 64 at a time and its rows any multiple of 16, which
+  /// tile_rows is then. Never with `gated`.
+  bool swapped = false;
+  int splits = 1;  ///< blocks that share a tile's depth; they need Call::split
   int tile_rows = 0, tile_columns = 0, tile_depth = 0;  ///< of the product, before a gate halves the columns
   int cluster_rows = 1, cluster_columns = 1;
   bool pingpong = false;  ///< two tiles of a block alternate, one multiplied while the other is stored
@@ -100,13 +112,21 @@ std::vector<Kernel> const& kernels();
 /// Those for one type, gated or not.
 std::vector<Kernel const*> kernels_for(ElementType type, bool gated);
 
-/// By name ("128x256x64_2x1", "128x256x64_2x1_gated", "..._fp16", "..._gated_fp16"); nullptr if there is
+/// By name, tile and cluster in rows x columns of d ("128x256x64_2x1", "128x256x64_2x1_gated", "..._fp16",
+/// "..._gated_fp16", "96x192x64_2x1_swapped", "..._swapped_fp16", "..._swapped_split2"); nullptr if there is
 /// none.
 Kernel const* find_kernel(char const* name);
 
 /// Lets the kernel use its shared memory, loads its code (a lazily loaded kernel behind one that spins would
 /// never start) and reads its registers. Call it once for each kernel before the first launch, per device.
 cudaError_t prepare(Kernel const& kernel, KernelInfo* info = nullptr);
+
+/// What a kernel's SplitBuffers have to hold for a problem; nothing for most kernels.
+struct SplitSizes {
+  std::size_t sum_bytes = 0;  ///< a multiple of 256
+  int arrivals = 0;
+};
+SplitSizes split_sizes(KernelInfo const& kernel, Problem const& problem);
 
 /// The output's tiles as semaphores; columns_per_semaphore is clamped to 1...columns.
 TileSemaphores semaphores_of(KernelInfo const& kernel, Problem const& problem, int columns_per_semaphore,

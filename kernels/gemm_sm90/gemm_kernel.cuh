@@ -64,20 +64,45 @@ struct PlainStore {
       cute::SM75_U32x2_LDSM_N, cute::SM90_TMA_STORE, Layout, cute::SM90_U32x2_STSM_N,
       cute::Copy_Atom<cute::SM90_U32x2_STSM_N, cutlass::half_t>, void>;
 };
+/// The same as CUTLASS builds it; `Layout` is d's as CUTLASS sees it.
+template <class Tile, class Cluster, class Element, class Schedule, class Fusion, class Layout>
+using BuiltStore = typename cutlass::epilogue::collective::CollectiveBuilder<
+    cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
+    cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, Layout, 8, Element, Layout, 8,
+    Schedule, Fusion>::CollectiveOp;
 template <class Tile, class Cluster, class Element, class Schedule, class Fusion, bool pingpong>
 struct PlainStore<Tile, Cluster, Element, Schedule, Fusion, pingpong, 0> {
-  using type = typename cutlass::epilogue::collective::CollectiveBuilder<
-      cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
-      cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, cutlass::layout::RowMajor, 8,
-      Element, cutlass::layout::RowMajor, 8, Schedule, Fusion>::CollectiveOp;
+  using type = BuiltStore<Tile, Cluster, Element, Schedule, Fusion, cutlass::layout::RowMajor>;
 };
 
 /// What a kernel is compiled for.
 template <int M, int N, int K, int ClusterM, int ClusterN, bool Pingpong>
 struct TileOf {
   static constexpr bool pingpong = Pingpong;
+  static constexpr bool swapped = false;
+  static constexpr int splits = 1;
   using Tile = cute::Shape<cute::Int<M>, cute::Int<N>, cute::Int<K>>;
   using Cluster = cute::Shape<cute::Int<ClusterM>, cute::Int<ClusterN>, cute::_1>;
+};
+
+/// d^T = b * a^T: CUTLASS's M are d's columns and its N the rows, for which the tile is given first here as
+/// everywhere outside. Rows come in any multiple of 8 then, where M has to be one of 64.
+template <int Rows, int Columns, int K, int ClusterRows, int ClusterColumns, bool Pingpong>
+struct SwappedTileOf : TileOf<Columns, Rows, K, ClusterColumns, ClusterRows, Pingpong> {
+  static constexpr bool swapped = true;
+};
+
+// In split_k.cuh, which instances include that need it.
+template <class Base, int splits>
+struct SplitMainloop;
+template <class Base, int splits>
+struct SplitEpilogue;
+
+/// Two blocks to a tile, each with half of its depth.
+template <class TileOf>
+struct SplitInTwo : TileOf {
+  static_assert(TileOf::pingpong, "CUTLASS's other kernels take the depth from the problem");
+  static constexpr int splits = 2;
 };
 
 enum class Gate { none, swiglu };
@@ -89,6 +114,10 @@ template <class TileOf, class Element_ = cutlass::bfloat16_t, Gate gate = Gate::
 struct Shape {
   static constexpr bool pingpong = TileOf::pingpong;
   static constexpr bool gated = gate == Gate::swiglu;
+  /// CUTLASS's mode of d's rows: 0 is M, 1 is N.
+  static constexpr int row_mode = TileOf::swapped ? 1 : 0;
+  static constexpr int splits = TileOf::splits;
+  static_assert(!(gated && TileOf::swapped), "a pair of columns would be one of rows of the sums");
   using Element = Element_;
   using Tile = typename TileOf::Tile;
   using Cluster = typename TileOf::Cluster;
@@ -104,8 +133,10 @@ struct Shape {
   using Fusion = cute::conditional_t<
       Synchronized, cutlass::epilogue::fusion::ScaledAcc<Element, float>,
       cutlass::epilogue::fusion::LinCombEltAct<ActivationFunction, Element, float, Element, float>>;
-  using PlainEpilogue =
-      typename PlainStore<OutputTile, Cluster, Element, EpilogueSchedule, Fusion, pingpong>::type;
+  using PlainEpilogue = typename cute::conditional_t<
+      TileOf::swapped,
+      Same<BuiltStore<Tile, Cluster, Element, EpilogueSchedule, Fusion, cutlass::layout::ColumnMajor>>,
+      PlainStore<OutputTile, Cluster, Element, EpilogueSchedule, Fusion, pingpong>>::type;
   using BaseEpilogue =
       cute::conditional_t<gated, GatedEpilogue<PlainEpilogue, Tile, AtomLayout>,
                           cute::conditional_t<Synchronized, GeluEpilogue<PlainEpilogue>, PlainEpilogue>>;
@@ -119,12 +150,16 @@ struct Shape {
   using BaseMainloop =
       typename cute::conditional_t<needs_wide_wgmma(tile_columns), WithMma<BuiltMainloop, WideMma>,
                                    Same<BuiltMainloop>>::type;
-  using Mainloop =
-      cute::conditional_t<Synchronized, WaitMainloop<BaseMainloop, DeadlineWatch<>>, BaseMainloop>;
-  using Epilogue = cute::conditional_t<Synchronized, PostEpilogue<BaseEpilogue>, BaseEpilogue>;
-  using Kernel = cutlass::gemm::kernel::GemmUniversal<
-      cute::Shape<int, int, int>, Mainloop, Epilogue,
-      cute::conditional_t<Synchronized, BandSchedulerTag, cutlass::gemm::PersistentScheduler>>;
+  using Waiting = WaitMainloop<BaseMainloop, DeadlineWatch<>, row_mode>;
+  using Posting = PostEpilogue<BaseEpilogue, row_mode>;
+  using Mainloop = cute::conditional_t<
+      Synchronized, cute::conditional_t<splits == 1, Waiting, SplitMainloop<Waiting, splits>>, BaseMainloop>;
+  using Epilogue = cute::conditional_t<
+      Synchronized, cute::conditional_t<splits == 1, Posting, SplitEpilogue<Posting, splits>>, BaseEpilogue>;
+  using Scheduler = cute::conditional_t<Synchronized, BandSchedulerTag<row_mode, splits>,
+                                        cutlass::gemm::PersistentScheduler>;
+  using Kernel =
+      cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int>, Mainloop, Epilogue, Scheduler>;
 };
 
 /// Lets the next kernel start at once: where there is nothing to overlap that costs next to nothing, and a
@@ -154,27 +189,49 @@ typename Shape::Kernel::Arguments arguments_of(Call const& call) {
   Problem const& problem = call.problem;
   typename Kernel::Arguments arguments{};
   arguments.mode = cutlass::gemm::GemmUniversalMode::kGemm;
-  arguments.problem_shape = {problem.rows, problem.columns, problem.depth};
+  constexpr bool swapped = Shape::row_mode == 1;
+  int const m = swapped ? problem.columns : problem.rows;
+  int const n = swapped ? problem.rows : problem.columns;
+  arguments.problem_shape = {m, n, problem.depth};
   auto stride = [](auto type, int rows, int columns) {
     return cutlass::make_cute_packed_stride(type, cute::make_shape(rows, columns, 1));
   };
-  arguments.mainloop.ptr_A = static_cast<Element const*>(problem.a);
-  arguments.mainloop.dA = stride(typename Kernel::StrideA{}, problem.rows, problem.depth);
-  arguments.mainloop.ptr_B = static_cast<Element const*>(problem.b);
-  arguments.mainloop.dB = stride(typename Kernel::StrideB{}, problem.columns, problem.depth);
+  arguments.mainloop.ptr_A = static_cast<Element const*>(swapped ? problem.b : problem.a);
+  arguments.mainloop.dA = stride(typename Kernel::StrideA{}, m, problem.depth);
+  arguments.mainloop.ptr_B = static_cast<Element const*>(swapped ? problem.a : problem.b);
+  arguments.mainloop.dB = stride(typename Kernel::StrideB{}, n, problem.depth);
   arguments.epilogue.ptr_C = nullptr;
   arguments.epilogue.ptr_D = static_cast<Element*>(problem.d);
-  arguments.epilogue.dD = stride(typename Kernel::StrideD{}, problem.rows, problem.output_columns());
-  using Raster = typename Kernel::TileScheduler::RasterOrderOptions;
+  arguments.epilogue.dD = swapped ? stride(typename Kernel::StrideD{}, m, n)
+                                  : stride(typename Kernel::StrideD{}, m, problem.output_columns());
+  using Scheduler = typename Kernel::TileScheduler;
+  using Raster = typename Scheduler::RasterOrderOptions;
   // Our own scheduler only takes the grid's layout from this; CUTLASS's has the two extremes.
   arguments.scheduler.raster_order = Raster::AlongN;
-  if constexpr (cute::is_same_v<typename Kernel::TileScheduler, BandScheduler>)
+  if constexpr (cute::is_same_v<Scheduler, BandSchedulerOf<Shape::row_mode, Shape::splits>>)
     arguments.scheduler.band = call.band;
   else if (call.band != 1)
     arguments.scheduler.raster_order = Raster::AlongM;
   arguments.hw_info.device_id = 0;
   arguments.hw_info.sm_count = call.most_blocks > 0 ? call.most_blocks : 1 << 20;
   return arguments;
+}
+
+/// Tiles as CUTLASS counts them, with those that pad a cluster.
+struct TileGrid {
+  int m = 0, n = 0;
+};
+template <class Shape>
+TileGrid split_grid(Problem const& problem) {
+  auto const up = [](int value, int unit) { return (value + unit - 1) / unit; };
+  auto const tiles = [&](int extent, int tile, int cluster) {
+    return up(up(extent, tile), cluster) * cluster;
+  };
+  using Tile = typename Shape::Tile;
+  using Cluster = typename Shape::Cluster;
+  bool const swapped = Shape::row_mode == 1;
+  return {tiles(swapped ? problem.columns : problem.rows, cute::size<0>(Tile{}), cute::size<0>(Cluster{})),
+          tiles(swapped ? problem.rows : problem.columns, cute::size<1>(Tile{}), cute::size<1>(Cluster{}))};
 }
 
 template <class Shape>
@@ -184,6 +241,8 @@ void synchronize(typename Shape::Kernel::Arguments& arguments, Call const& call)
   if (posts.memory != nullptr)
     arguments.epilogue.post = {posts.memory, posts.rows, posts.columns, posts.groups(),
                                posts.columns_per_semaphore};
+  if constexpr (Shape::splits > 1)
+    arguments.epilogue.split = {call.split.sums, call.split.arrivals, split_grid<Shape>(call.problem).n};
   auto& wait = arguments.mainloop.wait;
   wait.early_weights = call.early_weights && call.programmatic;
   wait.trigger_late = call.programmatic && call.waits.memory == nullptr;
@@ -208,6 +267,7 @@ bool can_implement(Call const& call) {
   if (problem.rows <= 0 || problem.columns <= 0 || problem.depth <= 0) return false;
   if ((problem.activation == Activation::swiglu) != Shape::gated || problem.columns % 2 != 0) return false;
   if (problem.a == nullptr || problem.b == nullptr || problem.d == nullptr) return false;
+  if (Shape::splits > 1 && (call.split.sums == nullptr || call.split.arrivals == nullptr)) return false;
   TileSemaphores const& waits = call.waits;
   if (waits.memory != nullptr) {
     bool const whole = waits.tile_rows > 0 && waits.tile_columns > 0 && waits.columns_per_semaphore > 0 &&
@@ -276,11 +336,14 @@ Kernel make_kernel(char const* name) {
   info.type =
       cute::is_same_v<typename Shape::Element, cutlass::half_t> ? ElementType::fp16 : ElementType::bf16;
   info.gated = Shape::gated;
-  info.tile_rows = cute::size<0>(typename Shape::Tile{});
-  info.tile_columns = cute::size<1>(typename Shape::Tile{});
+  constexpr int rows = Shape::row_mode;
+  info.swapped = rows == 1;
+  info.tile_rows = cute::size<rows>(typename Shape::Tile{});
+  info.tile_columns = cute::size<1 - rows>(typename Shape::Tile{});
   info.tile_depth = cute::size<2>(typename Shape::Tile{});
-  info.cluster_rows = cute::size<0>(typename Shape::Cluster{});
-  info.cluster_columns = cute::size<1>(typename Shape::Cluster{});
+  info.cluster_rows = cute::size<rows>(typename Shape::Cluster{});
+  info.cluster_columns = cute::size<1 - rows>(typename Shape::Cluster{});
+  info.splits = Shape::splits;
   info.pingpong = Shape::pingpong;
   info.stages = Gemm::DispatchPolicy::Stages;
   info.threads = Gemm::MaxThreadsPerBlock;

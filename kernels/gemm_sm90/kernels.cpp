@@ -20,6 +20,10 @@ std::vector<Kernel> kernels_256x128x64_1x2();
 std::vector<Kernel> kernels_256x144x64_1x2();
 std::vector<Kernel> kernels_256x176x64_2x1();
 std::vector<Kernel> kernels_256x192x64_2x1();
+std::vector<Kernel> kernels_80x192x64_2x1_swapped();
+std::vector<Kernel> kernels_96x192x64_2x1_swapped();
+std::vector<Kernel> kernels_112x192x64_2x1_swapped();
+std::vector<Kernel> kernels_160x128x64_2x1_swapped();
 
 std::vector<Kernel> const& kernels() {
   static std::vector<Kernel> const all = [] {
@@ -28,7 +32,8 @@ std::vector<Kernel> const& kernels() {
          {kernels_64x128x64_1x1, kernels_128x96x64_2x1, kernels_128x128x64_2x1, kernels_128x144x64_2x1,
           kernels_128x160x64_2x1, kernels_128x168x64_2x1, kernels_128x176x64_2x1, kernels_128x192x64_2x1,
           kernels_128x256x64_2x1, kernels_256x128x64_1x2, kernels_256x144x64_1x2, kernels_256x176x64_2x1,
-          kernels_256x192x64_2x1})
+          kernels_256x192x64_2x1, kernels_80x192x64_2x1_swapped, kernels_96x192x64_2x1_swapped,
+          kernels_112x192x64_2x1_swapped, kernels_160x128x64_2x1_swapped})
       for (Kernel const& kernel : shape()) result.push_back(kernel);
     return result;
   }();
@@ -70,6 +75,18 @@ TileSemaphores semaphores_of(KernelInfo const& kernel, Problem const& problem, i
   result.columns = (problem.columns + kernel.tile_columns - 1) / kernel.tile_columns;
   result.columns_per_semaphore = std::clamp(columns_per_semaphore, 1, std::max(1, result.columns));
   return result;
+}
+
+SplitSizes split_sizes(KernelInfo const& kernel, Problem const& problem) {
+  if (kernel.splits == 1) return {};
+  auto const up = [](int value, int unit) { return (value + unit - 1) / unit; };
+  int const rows = up(up(problem.rows, kernel.tile_rows), kernel.cluster_rows) * kernel.cluster_rows;
+  int const columns =
+      up(up(problem.columns, kernel.tile_columns), kernel.cluster_columns) * kernel.cluster_columns;
+  std::size_t const tiles = static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
+  std::size_t const elements = static_cast<std::size_t>(kernel.tile_rows * kernel.tile_columns);
+  return {tiles * elements * sizeof(float) * static_cast<std::size_t>(kernel.splits),
+          static_cast<int>(tiles)};
 }
 
 }  // namespace tessera::gemm_sm90

@@ -212,6 +212,8 @@ struct NarrowShape {
   using Loaded = Shape<TileOf<128, loaded_columns, 64, 2, 1, Pingpong>, Element_, gate>;
   static constexpr bool pingpong = Pingpong;
   static constexpr bool gated = gate == Gate::swiglu;
+  static constexpr int row_mode = 0;
+  static constexpr int splits = 1;
   using Element = Element_;
   using Tile = cute::Shape<cute::_128, cute::Int<narrow_columns>, cute::_64>;
   using Cluster = typename Loaded::Cluster;

@@ -37,17 +37,39 @@ Call call_of(Half const& half, Problem const& problem) {
 
 bool both(PairPlan const& plan) { return plan.first.kernel != nullptr && plan.second.kernel != nullptr; }
 
-}  // namespace
-
-long long counters_of(PairPlan const& plan, PairBuffers const& buffers) {
+long long semaphore_words(PairPlan const& plan, PairBuffers const& buffers) {
   if (plan.mechanism != Mechanism::pdl_tiles || !both(plan)) return 0;
   auto const semaphores =
       semaphores_of(plan.first.kernel->info, first_problem(buffers), plan.columns_per_semaphore, nullptr);
   return words_before_semaphores + (semaphores.count() + 1) / 2;
 }
 
+SplitSizes split_of(Half const& half, Problem const& problem) {
+  return half.kernel == nullptr ? SplitSizes{} : split_sizes(half.kernel->info, problem);
+}
+
+}  // namespace
+
+long long counters_of(PairPlan const& plan, PairBuffers const& buffers) {
+  return semaphore_words(plan, buffers) + (split_of(plan.first, first_problem(buffers)).arrivals + 1) / 2 +
+         (split_of(plan.second, second_problem(buffers)).arrivals + 1) / 2;
+}
+
+std::size_t sum_bytes_of(PairPlan const& plan, PairBuffers const& buffers) {
+  // Not in the same place: the first kernel may still add where the second one is there already.
+  return split_of(plan.first, first_problem(buffers)).sum_bytes +
+         split_of(plan.second, second_problem(buffers)).sum_bytes;
+}
+
 PairCalls calls_of(PairPlan const& plan, PairBuffers const& buffers) {
   PairCalls calls{call_of(plan.first, first_problem(buffers)), call_of(plan.second, second_problem(buffers))};
+  if (buffers.counters != nullptr && buffers.sums != nullptr) {
+    auto const sizes = split_of(plan.first, calls.first.problem);
+    auto* const arrivals = reinterpret_cast<unsigned*>(buffers.counters + semaphore_words(plan, buffers));
+    calls.first.split = {buffers.sums, arrivals};
+    calls.second.split = {buffers.sums + sizes.sum_bytes / sizeof(float),
+                          arrivals + (sizes.arrivals + 1) / 2 * 2};
+  }
   if (!both(plan)) return calls;
   calls.first.programmatic = plan.chained;
   calls.first.early_weights = plan.early_weights && plan.chained;

@@ -49,13 +49,18 @@ struct PairBuffers {
   StallRecord* stall = nullptr;
   mlp::Form form = mlp::Form::gelu;
   ElementType type = ElementType::bf16;
+  float* sums = nullptr;  ///< sum_bytes_of(), of this pair alone during the launch
 };
 
 /// 64-bit words that launch_pair() counts in.
 long long counters_of(PairPlan const& plan, PairBuffers const& buffers);
 
+/// Bytes where the blocks of kernels with `splits` leave their sums; nothing for others.
+std::size_t sum_bytes_of(PairPlan const& plan, PairBuffers const& buffers);
+
 /// What the two kernels are called with. A half without a kernel has its problem and nothing else, and nobody
 /// posts to or waits for it: start the other with its kernel's launch(), before or after in stream order.
+/// That one counts in the same words.
 struct PairCalls {
   Call first;
   Call second;

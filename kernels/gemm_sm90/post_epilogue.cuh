@@ -31,7 +31,8 @@ CUTLASS_DEVICE void post_tile(PostParams const& post, int row, int column, int t
 
 /// The kernel calls this store() where it would have called the base's, with the same arguments: cooperative
 /// kernels with the threads of both warp groups, ping-pong kernels with those of the one that has the tile.
-template <class Base>
+/// `rows` says which of CUTLASS's coordinates counts the output's rows of tiles: 0 is M, 1 is N.
+template <class Base, int rows = 0>
 struct PostEpilogue : Base {
   using typename Base::TensorStorage;
 
@@ -61,7 +62,7 @@ struct PostEpilogue : Base {
                             int subtile = -1) {
     auto states = Base::store(load_pipeline, load_state, store_pipeline, store_state, shape, tile_shape,
                               coord, accumulators, tiled_mma, thread, storage, subtile);
-    post_tile(post_, cute::get<0>(coord), cute::get<1>(coord), thread);
+    post_tile(post_, cute::get<rows>(coord), cute::get<1 - rows>(coord), thread);
     return states;
   }
 

@@ -9,7 +9,7 @@
 
 namespace tessera::gemm_sm90 {
 
-/// What a block waits for before it loads rows of `a`.
+/// What a block waits for before it loads rows of activations.
 template <class Watch>
 struct WaitParams {
   unsigned const* semaphores = nullptr;
@@ -18,7 +18,7 @@ struct WaitParams {
   int rows = 0;                              ///< of the producer's tiles
   int groups = 0;                            ///< semaphores in a row; 0: wait for the kernels before instead
   int tile_rows = 1;                         ///< elements
-  int group_depth = 1;                       ///< elements of `a`'s row behind one semaphore
+  int group_depth = 1;                       ///< elements of an activation's row behind one semaphore
   unsigned posts = 0;                        ///< to a semaphore in one launch
   unsigned last_posts = 0;                   ///< the same for the last of a row
   bool early_weights = false;
@@ -35,7 +35,8 @@ __device__ inline unsigned launch_number(WaitParams<Watch> const& wait) {
   return static_cast<unsigned>(wait.reciprocal == 0 ? left : __umul64hi(left, wait.reciprocal));
 }
 
-template <class Base, class Watch>
+/// `activations` says which of CUTLASS's operands is waited for: 0 is A, whose tiles are M, 1 is B.
+template <class Base, class Watch, int activations = 0>
 struct WaitMainloop : Base {
   using typename Base::DispatchPolicy;
   using typename Base::MainloopPipeline;
@@ -58,25 +59,37 @@ struct WaitMainloop : Base {
             arguments.wait};
   }
 
-  /// Called by the whole producer warp, once for each tile. Loads as much of the depth as is ready, waits for
-  /// more, and so on. After a stall it loads what is there, so that the block can leave.
+  /// Called by the whole producer warp, once for each tile.
   template <class Inputs, class Coord, class Slices>
   CUTLASS_DEVICE void load(Params const& params, MainloopPipeline pipeline, PipelineState state,
                            Inputs const& inputs, Coord const& coord, Slices slices, int count, int thread,
                            uint32_t rank, TensorStorage& storage) {
-    int const row = cute::get<0>(coord);
+    int const row = cute::get<activations>(coord);
+    load_part(params, pipeline, state, inputs, coord, slices, 0, count, row == complete_row_, thread, rank,
+              storage);
+    complete_row_ = row;
+  }
+
+ protected:
+  /// Loads `count` slices, of which `slices` is the first and `begin` its number: as much of the depth as is
+  /// ready, waits for more, and so on. After a stall it loads what is there, so that the block can leave.
+  template <class Inputs, class Coord, class Slices>
+  CUTLASS_DEVICE void load_part(Params const& params, MainloopPipeline pipeline, PipelineState state,
+                                Inputs const& inputs, Coord const& coord, Slices slices, int begin, int count,
+                                bool complete, int thread, uint32_t rank, TensorStorage& storage) {
+    int const row = cute::get<activations>(coord);
     int ready_groups = 0;
-    int ready = row == complete_row_ ? count : poll(params.wait, row, ready_groups, count);
+    int ready = complete ? count : poll(params.wait, row, ready_groups, begin, count);
     PipelineState weights_state = state;
     Slices weights_slices = slices;
     int early = 0;
     if (ready == 0) {
       if (params.wait.early_weights) {
         early = min(count, static_cast<int>(DispatchPolicy::Stages));
-        issue<Operand::weights>(params, pipeline, weights_state, inputs, coord, weights_slices, early, rank,
-                                storage);
+        issue<1 - activations>(params, pipeline, weights_state, inputs, coord, weights_slices, early, rank,
+                               storage);
       }
-      ready = wait_beyond(params.wait, row, ready_groups, 0, count);
+      ready = wait_beyond(params.wait, row, ready_groups, begin, 0, count);
     }
     int done = 0;
     while (true) {
@@ -85,7 +98,7 @@ struct WaitMainloop : Base {
       fence_proxy_async();
       if (done < early) {
         int const now = min(ready, early) - done;
-        issue<Operand::activations>(params, pipeline, state, inputs, coord, slices, now, rank, storage);
+        issue<activations>(params, pipeline, state, inputs, coord, slices, now, rank, storage);
         done += now;
       }
       if (done < ready) {
@@ -95,53 +108,50 @@ struct WaitMainloop : Base {
         for (; done < ready; ++done) ++slices;
       }
       if (done >= count) break;
-      ready = wait_beyond(params.wait, row, ready_groups, done, count);
+      ready = wait_beyond(params.wait, row, ready_groups, begin, done, count);
     }
-    complete_row_ = row;
   }
 
  private:
-  enum class Operand { activations, weights };
-
   /// The base's loop for one operand. A slice's barrier is acquired, and told how many bytes will come, with
   /// its weights; its activations follow to the same barrier.
-  template <Operand Which, class Inputs, class Coord, class Slices>
+  template <int operand, class Inputs, class Coord, class Slices>
   CUTLASS_DEVICE void issue(Params const& params, MainloopPipeline& pipeline, PipelineState& state,
                             Inputs const& inputs, Coord const& coord, Slices& slices, int count,
                             uint32_t rank, TensorStorage& storage) {
     using namespace cute;
-    constexpr bool weights = Which == Operand::weights;
+    constexpr bool b = operand == 1;
     using Cluster = typename DispatchPolicy::ClusterShape;
-    using Copy = conditional_t<weights, typename Base::GmemTiledCopyB, typename Base::GmemTiledCopyA>;
+    using Copy = conditional_t<b, typename Base::GmemTiledCopyB, typename Base::GmemTiledCopyA>;
     if (elect_one_sync()) {
       uint32_t const cluster_row = rank % size<0>(Cluster{});
       uint32_t const cluster_column = rank / size<0>(Cluster{});
       auto const& copy_atom = [&]() -> auto const& {
-        if constexpr (weights)
+        if constexpr (b)
           return params.tma_load_b;
         else
           return params.tma_load_a;
       }
       ();
       auto shared = [&] {
-        if constexpr (weights)
+        if constexpr (b)
           return make_tensor(make_smem_ptr(storage.smem_B.data()), typename Base::SmemLayoutB{});
         else
           return make_tensor(make_smem_ptr(storage.smem_A.data()), typename Base::SmemLayoutA{});
       }();
-      auto global = get < weights ? 1 : 0 > (inputs)(_, _, get < weights ? 1 : 0 > (coord), _, get<3>(coord));
-      auto slice = copy_atom.get_slice(weights ? cluster_row : cluster_column);
+      auto global = get<operand>(inputs)(_, _, get<operand>(coord), _, get<3>(coord));
+      auto slice = copy_atom.get_slice(b ? cluster_row : cluster_column);
       auto from = slice.partition_S(global);
       auto to = slice.partition_D(shared);
       uint16_t mask = 0;
       if constexpr (is_same_v<Copy, SM90_TMA_LOAD_MULTICAST>) {
         Layout<Cluster> const blocks{};
-        for (int i = 0; i < (weights ? size<0>(Cluster{}) : size<1>(Cluster{})); ++i)
-          mask |= uint16_t(1) << (weights ? blocks(i, cluster_column, 0) : blocks(cluster_row, i, 0));
+        for (int i = 0; i < (b ? size<0>(Cluster{}) : size<1>(Cluster{})); ++i)
+          mask |= uint16_t(1) << (b ? blocks(i, cluster_column, 0) : blocks(cluster_row, i, 0));
       }
       CUTLASS_PRAGMA_NO_UNROLL
       for (int i = 0; i < count; ++i) {
-        if constexpr (weights) pipeline.producer_acquire(state);
+        if constexpr (operand != activations) pipeline.producer_acquire(state);
         copy(copy_atom.with(*pipeline.producer_get_barrier(state), mask), from(_, _, _, *slices),
              to(_, _, _, state.index()));
         ++slices;
@@ -154,12 +164,13 @@ struct WaitMainloop : Base {
     __syncwarp();
   }
 
-  /// One look at the semaphores, 32 at a time: how many slices of the depth may be loaded. Counts the ready
-  /// groups on from `ready_groups`, and leaves in `missing_lane` and `seen_` what the first missing one is.
-  CUTLASS_DEVICE int poll(WaitParams<Watch> const& wait, int row, int& ready_groups, int count) {
+  /// One look at the semaphores, 32 at a time: how many of `count` slices from `begin` on may be loaded.
+  /// Counts the ready groups on from `ready_groups`, and leaves in `missing_lane` and `seen_` what the first
+  /// missing one is.
+  CUTLASS_DEVICE int poll(WaitParams<Watch> const& wait, int row, int& ready_groups, int begin, int count) {
     if (wait.groups == 0) return waited_for_grid_ ? count : 0;
     if (target_ == 0) target_ = launch_number(wait) + 1;
-    constexpr int rows_of_tile = cute::size<0>(TileShape{});
+    constexpr int rows_of_tile = cute::size<activations>(TileShape{});
     // Tiles that only pad a cluster lie below the last row.
     int const first = min(row * rows_of_tile / wait.tile_rows, wait.rows - 1);
     int const last = min((row * rows_of_tile + rows_of_tile - 1) / wait.tile_rows, wait.rows - 1);
@@ -183,9 +194,8 @@ struct WaitMainloop : Base {
         break;
       }
     }
-    return ready_groups == wait.groups
-               ? count
-               : ready_groups * wait.group_depth / static_cast<int>(cute::size<2>(TileShape{}));
+    int const slices = ready_groups * wait.group_depth / static_cast<int>(cute::size<2>(TileShape{}));
+    return ready_groups == wait.groups ? count : max(0, min(slices - begin, count));
   }
 
   /// Of a semaphore in column `group`.
@@ -195,8 +205,8 @@ struct WaitMainloop : Base {
 
   /// Waits until more than `done` slices may be loaded. Hangs, or meets its deadline, if a tile of the
   /// producer is never posted.
-  CUTLASS_DEVICE int wait_beyond(WaitParams<Watch> const& wait, int row, int& ready_groups, int done,
-                                 int count) {
+  CUTLASS_DEVICE int wait_beyond(WaitParams<Watch> const& wait, int row, int& ready_groups, int begin,
+                                 int done, int count) {
     if (wait.groups == 0) {
       pdl_wait();
       if (wait.trigger_late) pdl_trigger();
@@ -205,7 +215,7 @@ struct WaitMainloop : Base {
     }
     auto patience = wait.watch.begin();
     while (true) {
-      int const ready = poll(wait, row, ready_groups, count);
+      int const ready = poll(wait, row, ready_groups, begin, count);
       if (ready > done) return ready;
       bool go_on = true;
       if ((threadIdx.x & 31) == missing_lane_)

@@ -16,7 +16,7 @@ namespace tessera::mlp {
 /// Device memory that a launch uses beside its operands. One launch at a time.
 struct Workspace {
   void* gate_up = nullptr;                 ///< [tokens][2 * hidden], for candidates that need it
-  void* library = nullptr;                 ///< cuBLASLt's, library_bytes of it
+  void* library = nullptr;                 ///< cuBLASLt's or partial sums, library_bytes of it
   unsigned long long* counters = nullptr;  ///< the candidate's counter_words for this shape, zeroed once
   StallRecord* stall = nullptr;            ///< zeroed once; says which wait gave up
 };

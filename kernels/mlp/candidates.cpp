@@ -73,10 +73,14 @@ Candidate stream_pair(Half const& first, Half const& second) {
   result.source = !same ? Source::mixed : first.is_cublaslt() ? Source::cublaslt : Source::gemm_sm90;
   result.needs_gate_up = first.needs_gate_up;
   result.rounds_gate_up = first.rounds_gate_up;
-  result.launch = [one = first.launch, other = second.launch](Buffers const& b, Workspace const& workspace,
-                                                              cudaStream_t stream) {
+  result.counter_words = first.counter_words + second.counter_words;
+  result.launch = [one = first.launch, other = second.launch, words = first.counter_words](
+                      Buffers const& b, Workspace const& workspace, cudaStream_t stream) {
     cudaError_t const error = one(b, workspace, stream);
-    return error != cudaSuccess ? error : other(b, workspace, stream);
+    if (error != cudaSuccess) return error;
+    Workspace rest = workspace;
+    rest.counters += words;
+    return other(b, rest, stream);
   };
   return result;
 }
@@ -94,6 +98,7 @@ std::optional<Candidate> tiled_pair(Shape const& shape, gemm_sm90::PairPlan cons
   auto const first = tiled_half(shape, Which::first, plan.first);
   auto const second = tiled_half(shape, Which::second, plan.second);
   if (!first || !second) return {};
+  if (gemm_sm90::sum_bytes_of(plan, pair_buffers(shape, {}, {})) > library_bytes) return {};
   Candidate result;
   result.name = first->name + between_halves + second->name + overlap_text(plan);
   result.source = Source::gemm_sm90;

@@ -68,11 +68,16 @@ bool prepared(gemm_sm90::Kernel const& kernel) {
   return true;
 }
 
-gemm_sm90::Call call_of(Shape const& shape, Which which, gemm_sm90::Half const& tiles, Buffers const& b) {
+gemm_sm90::PairPlan plan_of(Which which, gemm_sm90::Half const& tiles) {
   gemm_sm90::PairPlan plan;
   plan.early_weights = false;
   (which == Which::first ? plan.first : plan.second) = tiles;
-  auto const calls = gemm_sm90::calls_of(plan, pair_buffers(shape, b, {}));
+  return plan;
+}
+
+gemm_sm90::Call call_of(Shape const& shape, Which which, gemm_sm90::Half const& tiles, Buffers const& b,
+                        Workspace const& workspace) {
+  auto const calls = gemm_sm90::calls_of(plan_of(which, tiles), pair_buffers(shape, b, workspace));
   return which == Which::first ? calls.first : calls.second;
 }
 
@@ -102,13 +107,20 @@ std::optional<Half> tiled_half(Shape const& shape, Which which, gemm_sm90::Half 
   // Operands of any aligned address will do to ask.
   alignas(16) static std::array<char, 16> const place{};
   auto* const any = const_cast<char*>(place.data());
-  if (!tiles.kernel->can_implement(call_of(shape, which, tiles, {any, any, any, any, any}))) return {};
+  Workspace const somewhere{any, any, reinterpret_cast<unsigned long long*>(any), nullptr};
+  if (!tiles.kernel->can_implement(call_of(shape, which, tiles, {any, any, any, any, any}, somewhere)))
+    return {};
+  auto const plan = plan_of(which, tiles);
+  auto const buffers = pair_buffers(shape, {}, {});
+  if (gemm_sm90::sum_bytes_of(plan, buffers) > library_bytes) return {};
   if (!prepared(*tiles.kernel)) return {};
   Half half;
+  half.counter_words = gemm_sm90::counters_of(plan, buffers);
   half.tiles = tiles;
   half.name = fmt::format("{} band {} blocks {}", tiles.kernel->info.name, tiles.band, tiles.most_blocks);
-  half.launch = [shape, which, tiles, early](Buffers const& b, Workspace const&, cudaStream_t stream) {
-    auto call = call_of(shape, which, tiles, b);
+  half.launch = [shape, which, tiles, early](Buffers const& b, Workspace const& workspace,
+                                             cudaStream_t stream) {
+    auto call = call_of(shape, which, tiles, b, workspace);
     call.programmatic = call.early_weights = early;
     return tiles.kernel->launch(call, stream);
   };
@@ -143,6 +155,7 @@ gemm_sm90::PairBuffers pair_buffers(Shape const& shape, Buffers const& b, Worksp
                                 b.y,          workspace.counters, workspace.stall};
   result.form = shape.form;
   result.type = shape.type;
+  result.sums = static_cast<float*>(workspace.library);
   return result;
 }
 

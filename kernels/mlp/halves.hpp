@@ -21,7 +21,8 @@ struct Half {
   std::string name;
   bool needs_gate_up = false;
   bool rounds_gate_up = false;
-  gemm_sm90::Half tiles;  ///< without a kernel: cuBLASLt
+  long long counter_words = 0;  ///< as a Candidate's
+  gemm_sm90::Half tiles;        ///< without a kernel: cuBLASLt
   std::function<cudaError_t(Buffers const&, Workspace const&, cudaStream_t)> launch;
 
   bool is_cublaslt() const { return tiles.kernel == nullptr; }

@@ -7,6 +7,8 @@ namespace tessera::gemm_test {
 namespace {
 
 constexpr long long counter_words = 1 << 18;
+// fp32 sums of both GEMMs' padded outputs, twice.
+constexpr std::size_t sum_bytes = 256u << 20;
 
 void* allocate(std::size_t bytes) {
   void* memory = nullptr;
@@ -38,6 +40,7 @@ Workbench::Workbench(int model, int hidden, int most_tokens) : most_tokens_(most
   buffers_.y = allocate(tokens * model * 2);
   buffers_.counters = static_cast<unsigned long long*>(allocate(counter_words * 8));
   buffers_.stall = static_cast<StallRecord*>(allocate(sizeof(StallRecord)));
+  buffers_.sums = static_cast<float*>(allocate(sum_bytes));
   h_rounded_ = allocate(tokens * hidden * 2);
   sums_ = static_cast<float*>(allocate(tokens * hidden * 2 * 4));
   h_reference_ = static_cast<float*>(allocate(tokens * hidden * 4));
@@ -48,9 +51,9 @@ Workbench::~Workbench() {
   for (void const* memory :
        {buffers_.x, buffers_.w1, static_cast<void const*>(buffers_.h), buffers_.w2,
         static_cast<void const*>(buffers_.y), static_cast<void const*>(buffers_.counters),
-        static_cast<void const*>(buffers_.stall), static_cast<void const*>(h_rounded_),
-        static_cast<void const*>(sums_), static_cast<void const*>(h_reference_),
-        static_cast<void const*>(y_reference_)})
+        static_cast<void const*>(buffers_.stall), static_cast<void const*>(buffers_.sums),
+        static_cast<void const*>(h_rounded_), static_cast<void const*>(sums_),
+        static_cast<void const*>(h_reference_), static_cast<void const*>(y_reference_)})
     cudaFree(const_cast<void*>(memory));
 }
 
@@ -107,7 +110,7 @@ double Workbench::error(cudaStream_t stream) const {
 }
 
 double Workbench::run(PairPlan const& plan, int launches, cudaStream_t stream) const {
-  if (counters_of(plan, buffers_) > counter_words) return NAN;
+  if (counters_of(plan, buffers_) > counter_words || sum_bytes_of(plan, buffers_) > sum_bytes) return NAN;
   reset();
   double worst = 0;
   for (int launch = 0; launch < launches; ++launch) {

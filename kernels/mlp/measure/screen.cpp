@@ -138,6 +138,7 @@ class Screening {
       Candidate alone;
       alone.launch = half.launch;
       alone.name = half.name;
+      alone.counter_words = half.counter_words;
       double const time = time_of(alone);
       if (time < std::numeric_limits<double>::infinity()) ranked.push_back({half, time});
     }
