@@ -69,16 +69,15 @@ Estimate estimate(KernelInfo const& kernel, Problem const& problem, int multipro
   double const tile = 1.0 * kernel.tile_rows * kernel.tile_columns / kernel.splits;
   double const asked = 1.0 * problem.rows * problem.columns;
   result.useful = asked / (tile * result.waves * multiprocessors);
-  // An instruction N columns wide takes N / 4 cycles, and reads 64 rows of one operand in 16 and N of the
-  // other in N / 8.
-  double const columns_at_once = kernel.swapped ? kernel.tile_rows : kernel.tile_columns;
-  double const wide = std::max(1.0, (16 + columns_at_once / 8) / (columns_at_once / 4));
-  double const tensor = tile * problem.depth / products_per_cycle * wide / cycles_per_us;
+  // Operands come into shared memory at 64 bytes a cycle: what bounds tiles smaller than 128 x 128.
+  double const tensor = tile * problem.depth / products_per_cycle;
+  double const loads = 2.0 * (kernel.tile_rows + kernel.tile_columns) / kernel.splits * problem.depth / 64;
+  double const wave = std::max(tensor, loads) / cycles_per_us;
   double const stores = kernel.pingpong ? 0 : store_us * (result.waves - 1);
   double const bytes = 2.0 * (1.0 * problem.columns * problem.depth + 1.0 * problem.rows * problem.depth +
                               1.0 * problem.rows * problem.output_columns());
   double const meet = kernel.splits > 1 ? meet_us : 0;
-  result.microseconds = std::max(tensor * result.waves + stores, bytes / bytes_per_us) + overhead_us + meet;
+  result.microseconds = std::max(wave * result.waves + stores, bytes / bytes_per_us) + overhead_us + meet;
   return result;
 }
 

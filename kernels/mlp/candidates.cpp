@@ -98,7 +98,6 @@ std::optional<Candidate> tiled_pair(Shape const& shape, gemm_sm90::PairPlan cons
   auto const first = tiled_half(shape, Which::first, plan.first);
   auto const second = tiled_half(shape, Which::second, plan.second);
   if (!first || !second) return {};
-  if (gemm_sm90::sum_bytes_of(plan, pair_buffers(shape, {}, {})) > library_bytes) return {};
   Candidate result;
   result.name = first->name + between_halves + second->name + overlap_text(plan);
   result.source = Source::gemm_sm90;

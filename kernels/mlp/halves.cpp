@@ -112,7 +112,8 @@ std::optional<Half> tiled_half(Shape const& shape, Which which, gemm_sm90::Half 
     return {};
   auto const plan = plan_of(which, tiles);
   auto const buffers = pair_buffers(shape, {}, {});
-  if (gemm_sm90::sum_bytes_of(plan, buffers) > library_bytes) return {};
+  // Both halves of a pair may need as much.
+  if (gemm_sm90::sum_bytes_of(plan, buffers) > library_bytes / 2) return {};
   if (!prepared(*tiles.kernel)) return {};
   Half half;
   half.counter_words = gemm_sm90::counters_of(plan, buffers);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replayed graphs, and two pairs at once.
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "workbench.hpp"
 
@@ -27,9 +29,13 @@ int test_replays(int replays, cudaStream_t stream) {
   for (auto const form : {mlp::Form::gelu, mlp::Form::swiglu}) {
     bench.fill(form, ElementType::bf16, 300, 7, stream);
     auto const firsts = kernels_for(ElementType::bf16, form == mlp::Form::swiglu);
-    for (Kernel const* first : {firsts.front(), firsts.back()})
+    auto const usual = find_kernel("128x128x64_2x1"), swapped = find_kernel("112x192x64_2x1_swapped"),
+               split = find_kernel("80x192x64_2x1_swapped_split2");
+    std::vector<std::pair<Kernel const*, Kernel const*>> kinds{
+        {firsts.front(), usual}, {firsts.back(), usual}, {firsts.front(), swapped}, {firsts.back(), split}};
+    if (form == mlp::Form::gelu) kinds.push_back({split, split});
+    for (auto const& [first, second] : kinds)
       for (int const columns : {1, whole_row}) {
-        Kernel const* const second = find_kernel("128x128x64_2x1");
         // Every other one starts before the pair before it is complete.
         bool const chained = columns == 1;
         PairPlan const plan{{first, 1}, {second, 1}, Mechanism::pdl_tiles, columns, true, chained};

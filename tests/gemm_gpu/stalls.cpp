@@ -41,13 +41,21 @@ int stall_once(char const* title, Workbench const& bench, PairPlan const& plan, 
 int test_stalls(cudaStream_t stream) {
   Workbench bench(1544, 2056, 500);
   int failures = 0;
-  for (auto const form : {mlp::Form::gelu, mlp::Form::swiglu})
+  struct {
+    mlp::Form form;
+    char const* first;
+    char const* second;
+  } const kinds[] = {
+      {mlp::Form::gelu, "128x256x64_2x1", "128x128x64_2x1"},
+      {mlp::Form::gelu, "112x192x64_2x1_swapped", "96x192x64_2x1_swapped"},
+      {mlp::Form::gelu, "80x192x64_2x1_swapped_split2", "80x192x64_2x1_swapped_split2"},
+      {mlp::Form::swiglu, "128x256x64_2x1_gated", "128x128x64_2x1"},
+  };
+  for (auto const& kind : kinds)
     for (int const columns : {1, whole_row}) {
-      bench.fill(form, ElementType::bf16, 500, 5, stream);
-      Kernel const* const first =
-          find_kernel(form == mlp::Form::gelu ? "128x256x64_2x1" : "128x256x64_2x1_gated");
+      bench.fill(kind.form, ElementType::bf16, 500, 5, stream);
       PairPlan const plan{
-          {first, 1}, {find_kernel("128x128x64_2x1"), 1}, Mechanism::pdl_tiles, columns, true};
+          {find_kernel(kind.first), 1}, {find_kernel(kind.second), 1}, Mechanism::pdl_tiles, columns, true};
       CHECK(prepare(*plan.first.kernel));
       CHECK(prepare(*plan.second.kernel));
       failures += stall_once(
