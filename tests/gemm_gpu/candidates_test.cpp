@@ -159,6 +159,7 @@ TEST(HalfCandidates, HaveSwappedTilesWhereTokensPad) {
   };
   EXPECT_EQ(first_of(300), "80x192x64_2x1_swapped");
   EXPECT_EQ(first_of(150), "80x192x64_2x1_swapped_split2");
+  EXPECT_EQ(first_of(220), "112x192x64_2x1_swapped_split2");
   EXPECT_EQ(first_of(512).find("_swapped"), std::string::npos);
 }
 

@@ -17,7 +17,8 @@ std::vector<Kernel> kernels_80x192x64_2x1_swapped() {
 std::vector<Kernel> kernels_112x192x64_2x1_swapped() {
   using Tile = SwappedTileOf<112, 192, 64, 2, 1, true>;
   return {make_kernel<Shape<Tile>>("112x192x64_2x1_swapped"),
-          make_kernel<Shape<Tile, cutlass::half_t>>("112x192x64_2x1_swapped_fp16")};
+          make_kernel<Shape<Tile, cutlass::half_t>>("112x192x64_2x1_swapped_fp16"),
+          make_kernel<Shape<SplitInTwo<Tile>>>("112x192x64_2x1_swapped_split2")};
 }
 
 }  // namespace tessera::gemm_sm90
