@@ -41,17 +41,17 @@ struct Means {
   }
 };
 
-int run(gpu::Arguments const& arguments) {
+int run(command::Arguments const& arguments) {
   mlp::Shape most = arguments.shape;
   most.tokens = arguments.tokens.back();
   auto const key = mlp::tune_key(most);
-  if (!key) return gpu::fail(key.error());
+  if (!key) return command::fail(key.error());
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   auto const arena = mlp::Arena::make(most, stream);
-  if (!arena) return gpu::fail(arena.error());
+  if (!arena) return command::fail(arena.error());
   auto const bandwidth = (*arena)->read_bandwidth();
-  if (!bandwidth) return gpu::fail(bandwidth.error());
+  if (!bandwidth) return command::fail(bandwidth.error());
   Run record{arguments.name, *bandwidth, mlp::peak_flops, {}};
   std::printf("%s, %s %s, %d x %d, on %s (driver %s); weights read at %.2f TB/s; us, hot\n",
               arguments.name.c_str(), key->form.c_str(), key->type.c_str(), most.model, most.hidden,
@@ -67,11 +67,11 @@ int run(gpu::Arguments const& arguments) {
     options.quick = arguments.quick;
     options.load = arguments.load;
     options.progress = [&](std::string const& name, std::optional<double> us) {
-      gpu::show_progress(name, us, arguments.verbose);
+      command::show_progress(name, us, arguments.verbose);
     };
     auto size = bench_size(**arena, shape, options);
-    gpu::show_progress("", {}, arguments.verbose);
-    if (!size) return gpu::fail(size.error());
+    command::show_progress("", {}, arguments.verbose);
+    if (!size) return command::fail(size.error());
     double const floor = mlp::floor_us(shape, mlp::peak_flops, *bandwidth);
     double const ours = size->chosen(&Measurement::hot_us);
     double const hot = size->best_peer(&Measurement::hot_us) / ours;
@@ -80,12 +80,12 @@ int run(gpu::Arguments const& arguments) {
     std::printf("%6d %8.1f | %8.1f %8.1f %8.1f %8.1f | %8.1f %7.2f | %14.3f %6.3f | %s\n", tokens, floor,
                 best_of(*size, "cuBLASLt"), best_of(*size, "CUTLASS"), best_of(*size, "CUTLASS + PDL"),
                 best_of(*size, "CUTLASS Stream-K"), ours, ours / floor, hot, cool,
-                gpu::shown(size->tuned.size.candidate).c_str());
+                command::shown(size->tuned.size.candidate).c_str());
     std::fflush(stdout);
     if (!arguments.cache.empty()) {
-      size->tuned.size.date = gpu::today();
+      size->tuned.size.date = command::today();
       if (auto const kept = mlp::add_to_cache(arguments.cache, {{{*key, {size->tuned.size}}}}); !kept)
-        return gpu::fail(kept.error());
+        return command::fail(kept.error());
     }
     record.sizes.push_back(std::move(*size));
     // After each size: what was measured is not lost if something stops the rest.
@@ -94,22 +94,22 @@ int run(gpu::Arguments const& arguments) {
       file << to_json(record);
       if (!file.flush()) {
         std::fprintf(stderr, "cannot write %s\n", arguments.output.c_str());
-        return gpu::environment;
+        return command::environment;
       }
     }
   }
   few.print("up to 128");
   many.print("more than 128");
-  return gpu::ok;
+  return command::ok;
 }
 
 }  // namespace
 
 int main(int count, char** words) {
   try {
-    auto const arguments = gpu::read_arguments({words + 1, words + count});
-    if (!arguments) return gpu::fail(arguments.error());
-    if (auto const fine = gpu::needs_hopper(); !fine) return gpu::fail(fine.error());
+    auto const arguments = command::read_arguments({words + 1, words + count});
+    if (!arguments) return command::fail(arguments.error());
+    if (auto const fine = command::needs_hopper(); !fine) return command::fail(fine.error());
     return run(*arguments);
   } catch (std::exception const& error) {
     std::fprintf(stderr, "error: a defect of tessera-bench: %s\n", error.what());

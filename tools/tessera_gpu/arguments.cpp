@@ -13,7 +13,7 @@
 
 #include "src/gpu/hopper.hpp"
 
-namespace tessera::gpu {
+namespace tessera::command {
 namespace {
 
 constexpr int largest = 1 << 20;
@@ -124,7 +124,7 @@ void show_progress(std::string const& name, std::optional<double> us, bool verbo
 }
 
 Expected<void> needs_hopper() {
-  auto why = why_no_hopper();
+  auto why = gpu::why_no_hopper();
   if (why.empty()) return {};
   Diagnostic d;
   d.code = "E0933";
@@ -141,4 +141,4 @@ int fail(Diagnostics const& reasons) {
                                                                                   : answer_is_no;
 }
 
-}  // namespace tessera::gpu
+}  // namespace tessera::command

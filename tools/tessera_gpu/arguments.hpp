@@ -10,7 +10,7 @@
 
 #include "kernels/mlp/problem.hpp"
 
-namespace tessera::gpu {
+namespace tessera::command {
 
 struct Arguments {
   std::string verb;         ///< "tune", "check" or "bench"
@@ -50,4 +50,4 @@ std::string today();
 
 constexpr int ok = 0, answer_is_no = 1, usage = 2, environment = 3;
 
-}  // namespace tessera::gpu
+}  // namespace tessera::command

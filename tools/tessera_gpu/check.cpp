@@ -6,7 +6,7 @@
 #include "kernels/mlp/measure/arena.hpp"
 #include "kernels/mlp/mlp.hpp"
 
-namespace tessera::gpu {
+namespace tessera::command {
 namespace {
 
 constexpr double allowed_error = 2e-3;
@@ -45,4 +45,4 @@ int check(Arguments const& arguments) {
   return wrong == 0 ? ok : answer_is_no;
 }
 
-}  // namespace tessera::gpu
+}  // namespace tessera::command

@@ -7,7 +7,7 @@
 
 int main(int count, char** words) {
   try {
-    using namespace tessera::gpu;
+    using namespace tessera::command;
     auto const arguments = read_arguments({words + 1, words + count});
     if (!arguments) return fail(arguments.error());
     if (auto const fine = needs_hopper(); !fine) return fail(fine.error());

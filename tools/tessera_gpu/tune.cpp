@@ -8,7 +8,7 @@
 #include "kernels/mlp/measure/tune.hpp"
 #include "kernels/mlp/tune_key.hpp"
 
-namespace tessera::gpu {
+namespace tessera::command {
 namespace {
 
 void print_header(Arguments const& arguments, TuneKey const& key, double bandwidth) {
@@ -75,4 +75,4 @@ int tune(Arguments const& arguments) {
   return ok;
 }
 
-}  // namespace tessera::gpu
+}  // namespace tessera::command
