@@ -234,43 +234,72 @@ class PairComputer {
   /// The first of the thread's two; the second is 8 below.
   __device__ int own_row() const { return thread_ / 32 % 4 * 16 + lane_ / 4; }
 
-  // Pairs of neighbours; units begin and end at even features.
+  static __device__ unsigned pack(float first, float second) {
+    struct alignas(4) Two {
+      Element first, second;
+    } const two{static_cast<Element>(first), static_cast<Element>(second)};
+    unsigned bits;
+    memcpy(&bits, &two, sizeof bits);
+    return bits;
+  }
+
+  // A thread has two neighbours of every 8 columns. Of two times 8 each takes four of its and the next
+  // lane's: stores of pieces of sectors are as long on their way as stores of whole ones. Units begin and end
+  // at even features.
   template <int Count, class Function>
   __device__ void store(void* matrix, int features, Range rows, float const (&sums)[Count],
                         Function finish) const {
-    struct alignas(4) Two {
-      Element a, b;
-    };
+    bool const fours = rows.begin % 4 == 0;
+    int const odd = lane_ % 2;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       int const row = own_row() + 8 * half;
-      if (!has_token(row)) continue;
+      bool const there = has_token(row);
       int const token = warpgroup_ * p_.warpgroup_tokens + row;
       Element* const to = static_cast<Element*>(matrix) + static_cast<long long>(token) * features;
 #pragma unroll
-      for (int j = 0; j < Count / 4; ++j) {
-        int const feature = rows.begin + 8 * j + lane_ % 4 * 2;
-        Two const two{static_cast<Element>(finish(sums[4 * j + 2 * half])),
-                      static_cast<Element>(finish(sums[4 * j + 2 * half + 1]))};
-        if (feature < rows.end) *reinterpret_cast<Two*>(to + feature) = two;
+      for (int j = 0; j < Count / 4; j += 2) {
+        unsigned twos[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          twos[i] = pack(finish(sums[4 * (j + i) + 2 * half]), finish(sums[4 * (j + i) + 2 * half + 1]));
+        if (fours) {
+          unsigned const got = __shfl_xor_sync(~0u, odd != 0 ? twos[0] : twos[1], 1);
+          uint2 const four{odd != 0 ? got : twos[0], odd != 0 ? twos[1] : got};
+          int const feature = rows.begin + 8 * (j + odd) + lane_ % 4 / 2 * 4;
+          if (there && feature + 4 <= rows.end)
+            *reinterpret_cast<uint2*>(to + feature) = four;
+          else if (there && feature < rows.end)
+            *reinterpret_cast<unsigned*>(to + feature) = four.x;
+        } else {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            int const feature = rows.begin + 8 * (j + i) + lane_ % 4 * 2;
+            if (there && feature < rows.end) *reinterpret_cast<unsigned*>(to + feature) = twos[i];
+          }
+        }
       }
     }
   }
 
-  // Gate and up are neighbours.
+  // Gate and up are neighbours, so a thread has one feature of every 8 columns, and stores two.
   template <int Count>
   __device__ void store_gated(int features, Range rows, float const (&sums)[Count]) const {
+    int const odd = lane_ % 2;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       int const row = own_row() + 8 * half;
-      if (!has_token(row)) continue;
+      bool const there = has_token(row);
       int const token = warpgroup_ * p_.warpgroup_tokens + row;
       Element* const to = static_cast<Element*>(p_.h) + static_cast<long long>(token) * features;
+      auto gated = [&](int i) { return silu(sums[4 * i + 2 * half]) * sums[4 * i + 2 * half + 1]; };
 #pragma unroll
-      for (int j = 0; j < Count / 4; ++j) {
-        int const weight = rows.begin + 8 * j + lane_ % 4 * 2;
-        if (weight < rows.end)
-          to[weight / 2] = static_cast<Element>(silu(sums[4 * j + 2 * half]) * sums[4 * j + 2 * half + 1]);
+      for (int j = 0; j < Count / 4; j += 2) {
+        unsigned const own = pack(gated(j), gated(j + 1));
+        unsigned const got = __shfl_xor_sync(~0u, own, 1);
+        unsigned const two = odd != 0 ? __byte_perm(got, own, 0x7632) : __byte_perm(own, got, 0x5410);
+        int const feature = rows.begin / 2 + 4 * (j + odd) + lane_ % 4 / 2 * 2;
+        if (there && 2 * feature < rows.end) *reinterpret_cast<unsigned*>(to + feature) = two;
       }
     }
   }

@@ -43,10 +43,8 @@ Instance const* find(Config const& config) {
 int rows_per_feature(mlp::Shape const& shape) { return shape.form == mlp::Form::swiglu ? 2 : 1; }
 
 /// The first GEMM's and the second's. Pairs of blocks store neighbours together.
-int first_granule(mlp::Shape const& shape, Config const& c) {
-  return c.split > 1 && rows_per_feature(shape) == 1 ? 2 : 1;
-}
-int second_granule(Config const& c) { return c.split > 1 ? 2 : 1; }
+int first_granule(Config const& c) { return c.split > 1 ? 2 : 1; }
+int second_granule(Config const& c) { return c.split > 1 ? 4 : 1; }
 
 int most_rows(Config const& config) { return config.split > 1 ? most_pair_rows : 64; }
 
@@ -61,7 +59,7 @@ Config complete(mlp::Shape const& shape, Config config) {
   if (config.blocks == 0) config.blocks = usual_processors / config.split * config.split;
   // Every group has to have hidden features: the last post shows that all have read the count of launches.
   int const waves = std::max(config.first_waves, 1);
-  int const most = shape.hidden / first_granule(shape, config) / (waves * config.first_tiles) * config.split;
+  int const most = shape.hidden / first_granule(config) / (waves * config.first_tiles) * config.split;
   config.blocks = std::max(config.split, std::min(config.blocks, most));
   if (config.first_waves == 0)
     config.first_waves = fewest_waves(shape.hidden, rows_per_feature(shape), config.first_tiles, config);
@@ -72,7 +70,7 @@ Config complete(mlp::Shape const& shape, Config config) {
 
 Cut first_cut(mlp::Shape const& shape, Config const& c) {
   return make_cut(shape.hidden, rows_per_feature(shape), shape.model, c.first_waves, c.first_tiles,
-                  c.first_depth, c.blocks / c.split, c.split, first_granule(shape, c), c.activation_depth);
+                  c.first_depth, c.blocks / c.split, c.split, first_granule(c), c.activation_depth);
 }
 Cut second_cut(mlp::Shape const& shape, Config const& c) {
   return make_cut(shape.model, 1, shape.hidden, c.second_waves, c.second_tiles, c.second_depth,
@@ -160,7 +158,7 @@ char const* refuse_config(mlp::Shape const& shape, Config const& c) {
     return "activation_stages must be 2...16";
   if (c.blocks < 1 || c.blocks > 4096 || c.blocks % c.split != 0)
     return "blocks must be 0...4096 and a multiple of split";
-  if (c.blocks / c.split * c.first_waves * c.first_tiles * first_granule(shape, c) > shape.hidden)
+  if (c.blocks / c.split * c.first_waves * c.first_tiles * first_granule(c) > shape.hidden)
     return "there are more blocks, waves and tiles than hidden features";
   return nullptr;
 }

@@ -34,7 +34,7 @@ TEST(SkinnyCuts, EveryRowBelongsToOneUnit) {
 TEST(SkinnyCuts, PairsHaveWholeGranulesAndEqualParts) {
   for (int const features : {8, 712, 2752, 6144, 12288})
     for (int const groups : {1, 4, 66})
-      for (int const granule : {1, 2})
+      for (int const granule : {1, 2, 4})
         for (int const depth : {8, 72, 2752, 12288}) {
           Cut const cut = make_cut(features, 2, depth, 2, 1, 2, groups, 2, granule, 4);
           int next = 0;
