@@ -175,6 +175,7 @@ void read_kernel(Document& document, json::Node const& node, MachineProfile& mac
   timing.tile_end_cycles = reader.number("tile_end_cycles", 0, 1e9);
   timing.next_tile_cycles = reader.number("next_tile_cycles", 0, 1e9);
   timing.waits_per_poll = static_cast<int>(reader.integer_or("waits_per_poll", 1, 1, 1024));
+  timing.gelu_cycles = reader.number_or("gelu_cycles", 0, 0);
   timing.cluster_rows = static_cast<int>(reader.integer_or("cluster_rows", 1, 1, 16));
   timing.cluster_columns = static_cast<int>(reader.integer_or("cluster_columns", 1, 1, 16));
   timing.source = reader.string("source");
@@ -191,6 +192,7 @@ nlohmann::ordered_json print_kernel(std::string const& name, KernelTiming const&
   if (timing.waits_per_poll != 1) entry["waits_per_poll"] = timing.waits_per_poll;
   if (timing.cluster_rows != 1) entry["cluster_rows"] = timing.cluster_rows;
   if (timing.cluster_columns != 1) entry["cluster_columns"] = timing.cluster_columns;
+  if (timing.gelu_cycles != 0) entry["gelu_cycles"] = timing.gelu_cycles;
   entry["source"] = timing.source;
   return entry;
 }

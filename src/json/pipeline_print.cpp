@@ -26,6 +26,7 @@ Json printed(Stage const& stage, bool places) {
     if (operand.multicast != 1) out["operands"].back()["multicast"] = operand.multicast;
   }
   if (!stage.kernel.empty()) out["kernel"] = stage.kernel;
+  if (!stage.activation.empty()) out["activation"] = stage.activation;
   out["resources"] = {{"threads", stage.resources.threads},
                       {"registers_per_thread", stage.resources.registers_per_thread},
                       {"shared_bytes", stage.resources.shared_bytes}};

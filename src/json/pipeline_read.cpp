@@ -72,6 +72,7 @@ Stage read_stage(Document& document, Node const& node) {
   for (auto const& operand : reader.array_or("operands"))
     stage.operands.push_back(read_operand(document, operand, stage));
   stage.kernel = reader.string_or("kernel", "");
+  stage.activation = reader.string_or("activation", "");
   if (auto const* held = reader.object_or("resources"); held != nullptr) {
     ObjectReader resources(document, *held, "the resources of " + quoted("stage", stage.name));
     stage.resources.threads = static_cast<int>(resources.integer_or("threads", 256, 1, 1024));

@@ -101,8 +101,9 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
       // As many operations as the matrix unit would do in the measured cycles.
       cost.flops =
           slices * kernel.slice_cycles * machine.matrix_flops_per_clock_per_sm * machine.matrix_efficiency;
-      cost.end = picoseconds(kernel.tile_end_cycles / machine.clock_ghz);
-      cost.next = picoseconds(kernel.next_tile_cycles / machine.clock_ghz);
+      auto const activation = stage.activation == "gelu" ? kernel.gelu_cycles : 0;
+      cost.end = picoseconds((kernel.tile_end_cycles + activation) / machine.clock_ghz);
+      cost.next = picoseconds((kernel.next_tile_cycles + activation) / machine.clock_ghz);
       cost.waits_per_poll = kernel.waits_per_poll;
       // A fused launch has workers of its own, which take no tiles but those there are.
       if (plan.mechanism != Mechanism::fused) cost.padding = tiles_that_pad(stage, kernel);

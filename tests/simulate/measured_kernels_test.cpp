@@ -101,6 +101,22 @@ TEST(MeasuredKernels, APersistentBlockStartsOnceAndStoresBesideItsNextLoads) {
   EXPECT_DOUBLE_EQ(microseconds(plan, machine), 3 + 3 * (10 + 1) + 10 + 2);
 }
 
+TEST(MeasuredKernels, GeluTakesTimeBehindEachTile) {
+  auto machine = support::ideal_machine(1);
+  machine.kernels["known"] = {10000, 2000, 1000, 1, "test", 500};
+  Pipeline p;
+  p.name = "p";
+  p.stages = {support::make_stage("one", 4, 1)};
+  p.stages[0].kernel = "known";
+  p.stages[0].activation = "gelu";
+  auto plan = support::make_plan(p, machine, Mechanism::stream_order);
+  EXPECT_DOUBLE_EQ(microseconds(plan, machine), 4 * (10 + 2.5));
+  plan.stages[0].persistent_blocks = 1;
+  EXPECT_DOUBLE_EQ(microseconds(plan, machine), 3 * (10 + 1.5) + 10 + 2.5);
+  plan.pipeline.stages[0].activation = "relu";
+  EXPECT_DOUBLE_EQ(microseconds(plan, machine), 3 * (10 + 1) + 10 + 2);
+}
+
 TEST(MeasuredKernels, PersistentBlocksTakePositionsAtAStride) {
   auto machine = support::ideal_machine(2);
   machine.kernels["known"] = {1000, 0, 0, 1, "test"};

@@ -50,7 +50,8 @@ struct Stage {
   int splits = 1;             ///< split-K factor, >= 1
   std::string output;         ///< buffer that the stage writes; the stage's name unless given
   std::vector<Operand> operands;
-  std::string kernel;  ///< catalogue entry that the costs below come from, or empty
+  std::string kernel;      ///< catalogue entry that the costs below come from, or empty
+  std::string activation;  ///< in the epilogue, where it is known to cost something: "gelu"; or empty
   Resources resources;
   double flops_per_block = 0;        ///< matrix-unit operations of one block
   double store_bytes_per_block = 0;  ///< bytes that one block writes

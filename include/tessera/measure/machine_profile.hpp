@@ -21,6 +21,8 @@ struct KernelTiming {
       0;                   ///< ... -> first slice of a persistent block's next tile, whose loads went ahead
   int waits_per_poll = 1;  ///< semaphores that one round trip asks for
   std::string source;
+  double gelu_cycles =
+      0;  ///< more between two tiles, and behind the last, where a stage's activation is GeLU
   /// Tiles of a cluster, down (rows) and across: a grid that they do not divide runs tiles that only pad.
   int cluster_rows = 1, cluster_columns = 1;
 
