@@ -28,15 +28,10 @@ struct Position {
 /// activations; those rows of the result are never used.
 struct Block {
   unsigned base;  ///< 1024-byte aligned
-  int group;      ///< of `groups`
-  int groups;
-  int rank;  ///< in the group
+  int rank;       ///< in the cluster
 
   __device__ Block(void* shared, int split)
-      : base(shared_address(shared)),
-        group(static_cast<int>(blockIdx.x) / split),
-        groups(static_cast<int>(gridDim.x) / split),
-        rank(static_cast<int>(blockIdx.x) % split) {}
+      : base(shared_address(shared)), rank(static_cast<int>(blockIdx.x) % split) {}
   __device__ unsigned full(int slot) const { return base + 8 * slot; }
   __device__ unsigned empty(int slot) const { return base + 8 * (most_slots + slot); }
   __device__ unsigned activations_full(int stage) const { return base + 8 * (2 * most_slots + stage); }
@@ -55,7 +50,12 @@ struct Block {
   }
   __device__ unsigned partials(Parameters const& p) const { return activations(p, p.activation_stages); }
   __device__ Range unit(Cut const& cut, int wave, int tile) const {
-    return cut.unit(wave, groups, group, tile);
+    return cut.unit(wave, static_cast<int>(gridDim.x) / cut.split, static_cast<int>(blockIdx.x) / cut.split,
+                    tile);
+  }
+  /// The first k-block of this block's part of the depth.
+  __device__ int first_depth_block(Cut const& cut) const {
+    return cut.split > 1 ? rank * cut.part_blocks : 0;
   }
 
   static constexpr unsigned first_pair_barrier = 8 * 2 * (most_slots + most_activation_stages);

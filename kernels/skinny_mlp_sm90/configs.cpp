@@ -15,6 +15,7 @@ struct Kernel {
 };
 struct Rings {
   int first_depth, second_depth, activation_depth, activation_stages;
+  int second_split = 0;
 };
 
 /// Tiles of a GEMM so that a unit's rows fit the warpgroup, as few as can be.
@@ -32,6 +33,7 @@ Config config_of(mlp::Shape const& shape, Kernel const& kernel, Rings const& rin
   config.second_depth = rings.second_depth;
   config.activation_depth = rings.activation_depth;
   config.activation_stages = rings.activation_stages;
+  config.second_split = rings.second_split;
   return config;
 }
 
@@ -48,20 +50,32 @@ std::vector<Config> configs(mlp::Shape const& shape) {
   if (tokens <= 8) add({8, 1, 2}, {{4, 4, 4, 4}, {4, 4, 4, 8}});
   if (tokens > 8 && tokens <= 16) add({16, 1, 2}, {{4, 4, 4, 6}, {4, 4, 4, 4}});
   if (tokens > 16 && tokens <= 32) add({32, 1, 2}, {{4, 4, 4, 4}, {4, 4, 4, 3}});
+  // From here on only the first GEMM is split, or both.
   if (tokens > 32 && tokens <= 64)
-    add({64, 2, 1}, {{4, 2, 2, 3}, {4, 2, 2, 4}, {2, 2, 2, 3}, {2, 1, 2, 3}, {1, 1, 1, 4}});
-  if (tokens > 64) add({128, 2, 1}, {{2, 1, 2, 3}, {2, 2, 2, 3}, {2, 1, 2, 4}, {2, 2, 2, 2}, {2, 1, 1, 6}});
+    add({64, 2, 1},
+        {{2, 2, 2, 4, 1}, {2, 2, 2, 3, 1}, {4, 4, 2, 3, 1}, {4, 2, 2, 3}, {2, 2, 2, 3}, {2, 1, 2, 3}});
+  if (tokens > 64)
+    add({128, 2, 1},
+        {{2, 2, 2, 3, 1}, {2, 2, 2, 4, 1}, {2, 1, 2, 3}, {2, 2, 2, 3}, {1, 2, 2, 3, 1}, {2, 2, 2, 2}});
   return list;
 }
 
 std::optional<Config> parse_config(std::string const& text) {
   Config c;
-  constexpr int fields = 13;
-  int const read = std::sscanf(
-      text.c_str(), "n%d s%d t%d: %d+%d tiles, %d+%d waves, %d+%d deep, %d slots, %dx%d activations, %d",
-      &c.token_tile, &c.split, &c.tiles, &c.first_tiles, &c.second_tiles, &c.first_waves, &c.second_waves,
-      &c.first_depth, &c.second_depth, &c.slots, &c.activation_stages, &c.activation_depth, &c.blocks);
-  return read == fields && to_string(c) == text ? std::optional(c) : std::nullopt;
+  int read = 0;
+  // "s2+1" where only the first GEMM is split.
+  if (std::sscanf(text.c_str(), "n%d s%d+%d t%d:%n", &c.token_tile, &c.split, &c.second_split, &c.tiles,
+                  &read) != 4) {
+    c.second_split = 0;
+    read = 0;
+    if (std::sscanf(text.c_str(), "n%d s%d t%d:%n", &c.token_tile, &c.split, &c.tiles, &read) != 3) return {};
+  }
+  constexpr int fields = 10;
+  int const rest = std::sscanf(
+      text.c_str() + read, " %d+%d tiles, %d+%d waves, %d+%d deep, %d slots, %dx%d activations, %d",
+      &c.first_tiles, &c.second_tiles, &c.first_waves, &c.second_waves, &c.first_depth, &c.second_depth,
+      &c.slots, &c.activation_stages, &c.activation_depth, &c.blocks);
+  return rest == fields && to_string(c) == text ? std::optional(c) : std::nullopt;
 }
 
 }  // namespace tessera::skinny_sm90

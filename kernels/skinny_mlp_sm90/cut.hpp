@@ -32,6 +32,7 @@ struct Cut {
   int units = 1;        ///< waves * groups * tiles
   int box_rows = 1;     ///< rows of a load: the largest unit's
   int slot_rows = 8;    ///< rounded up to the 8 rows of a swizzle pattern
+  int split = 1;        ///< blocks of a group, each of which multiplies a part of the depth
   int depth = 0;        ///< elements
   int stage_depth = 1;  ///< k-blocks to a slot
   int stages = 1;       ///< slots of one unit
@@ -57,6 +58,7 @@ constexpr Cut make_cut(int features, int rows_per_feature, int depth, int waves,
   cut.units = waves * groups * tiles;
   cut.box_rows = (features / granule + cut.units - 1) / cut.units * granule * rows_per_feature;
   cut.slot_rows = (cut.box_rows + 7) / 8 * 8;
+  cut.split = split;
   cut.depth = depth;
   cut.stage_depth = stage_depth;
   whole = stage_depth > whole ? stage_depth : whole;

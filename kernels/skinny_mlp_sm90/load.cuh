@@ -24,7 +24,7 @@ __device__ inline void load_weights(Parameters const& p, Block const& block, int
     int const depth = cut.stage_depth;
     unsigned const bytes = static_cast<unsigned>(depth * cut.box_rows * 128);
     unsigned const pitch = static_cast<unsigned>(cut.slot_rows * 128);
-    int const begin = block.rank * cut.part_blocks;
+    int const begin = block.first_depth_block(cut);
     for (int k = 0; k < cut.part_blocks; k += depth) {
       for (int tile = 0; tile < cut.tiles; ++tile) {
         if (turn == warp) {
@@ -86,16 +86,17 @@ __device__ void load_activations(Parameters const& p, Block const& block) {
   unsigned const block_bytes = static_cast<unsigned>(p.activation_rows * 128);
   bool const leader = threadIdx.x % 32 == 0;
   pdl_wait();
-  HiddenFeatures hidden(p, load_counter(p.launches), block.rank * p.second.part_blocks);
+  HiddenFeatures hidden(p, load_counter(p.launches), block.first_depth_block(p.second));
   Position stage{0, 1};
   for (int job = 0; job < p.first.waves + p.second.waves; ++job) {
     bool const second = job >= p.first.waves;
     Cut const& cut = second ? p.second : p.first;
     CUtensorMap const& map = second ? p.hidden : p.input;
     bool const whole = second ? p.second_whole : p.first_whole;
-    int const begin = block.rank * cut.part_blocks;
+    int const begin = block.first_depth_block(cut);
     int const end = begin + cut.part_blocks;
-    if (Partials && job > 0 && leader) wait_barrier(block.partials_read(), (job - 1) & 1, p);
+    bool const exchanged = job > 0 && (job > p.first.waves ? p.second.split : p.first.split) > 1;
+    if (Partials && exchanged && leader) wait_barrier(block.partials_read(), (job - 1) & 1, p);
     __syncwarp();
     for (int k = begin; k < end; k += depth) {
       if (second) hidden.wait(min(k + depth, end));

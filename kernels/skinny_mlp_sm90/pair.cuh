@@ -2,7 +2,8 @@
 // The warpgroups that multiply for 33 to 128 tokens, in pairs of blocks: each block multiplies twice the rows
 // over half of the depth, so that half as many bytes of activations enter it. A warpgroup has 64 tokens as
 // rows; the rows of weights are the columns. Then the blocks exchange partial sums through distributed shared
-// memory, and each finishes half of the columns.
+// memory, and each finishes half of the columns. The second GEMM may go without: each block with rows of its
+// own over all of the depth, and nothing to exchange when there is nothing left to do meanwhile.
 #pragma once
 
 #include <tessera/sync/launch.cuh>
@@ -34,8 +35,12 @@ class PairComputer {
     int const jobs = p_.first.waves + p_.second.waves;
     for (int job = 0; job < jobs; ++job) {
       bool const second = job >= p_.first.waves;
-      Job const one{second ? p_.second : p_.first, second, second ? job - p_.first.waves : job, job,
-                    job == jobs - 1};
+      Job const one{second ? p_.second : p_.first,
+                    second,
+                    second ? job - p_.first.waves : job,
+                    job,
+                    job == jobs - 1,
+                    job == (p_.second.split > 1 ? jobs : p_.first.waves) - 1};
       do_job<64>(one, pair_columns(one.cut.box_rows));
     }
   }
@@ -47,6 +52,7 @@ class PairComputer {
     int wave;
     int number;
     bool last;
+    bool last_exchange;
   };
 
   /// With the columns that there are, from `Columns` on.
@@ -65,6 +71,7 @@ class PairComputer {
   __device__ void do_job(Job const& job) {
     constexpr int own_sums = Columns / 4;
     float own[own_sums];
+    Range const unit = block_.unit(job.cut, job.wave, 0);
     {
       float sums[Columns / 2];
 #pragma unroll
@@ -74,9 +81,12 @@ class PairComputer {
       else
         multiply<Columns, 2>(job.cut, sums);
       if (__any_sync(~0u, stalled_)) leave_after_stall();
+      if (job.cut.split == 1) {  // only the second GEMM
+        store<Columns / 2>(p_.y, job.cut.features, unit, sums, [](float x) { return x; });
+        return;
+      }
       exchange<Columns>(job, sums, own);
     }
-    Range const unit = block_.unit(job.cut, job.wave, 0);
     int const rows = job.cut.rows_per_feature;
     Range const own_rows{unit.begin * rows + block_.rank * (Columns / 2), unit.end * rows};
     if (job.second) {
@@ -91,7 +101,7 @@ class PairComputer {
       __syncwarp();
       post({own_rows.begin / rows, min(own_rows.begin / rows + Columns / 2 / rows, unit.end)}, job.number);
     }
-    if (!job.last) give_back_partials();
+    if (!job.last_exchange || (partials_in_rings && !job.last)) give_back_partials();
   }
 
   // The sums over this block's part of k, `Depth` k-blocks at a time. What the next needs is worked out, and

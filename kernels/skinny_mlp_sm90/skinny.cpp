@@ -48,23 +48,25 @@ int second_granule(Config const& c) { return c.split > 1 ? 4 : 1; }
 
 int most_rows(Config const& config) { return config.split > 1 ? most_pair_rows : 64; }
 
-int fewest_waves(int features, int rows, int tiles, Config const& config) {
+int fewest_waves(int features, int rows, int tiles, int split, Config const& config) {
   int const largest = std::max(1, most_rows(config) / rows);  // features of a unit
-  int const each = config.blocks / config.split * tiles * largest;
+  int const each = config.blocks / split * tiles * largest;
   return (features + each - 1) / each;
 }
 
 /// Fills in what the configuration leaves open, but not the slots.
 Config complete(mlp::Shape const& shape, Config config) {
+  if (config.second_split == 0) config.second_split = config.split;
   if (config.blocks == 0) config.blocks = usual_processors / config.split * config.split;
   // Every group has to have hidden features: the last post shows that all have read the count of launches.
   int const waves = std::max(config.first_waves, 1);
   int const most = shape.hidden / first_granule(config) / (waves * config.first_tiles) * config.split;
   config.blocks = std::max(config.split, std::min(config.blocks, most));
   if (config.first_waves == 0)
-    config.first_waves = fewest_waves(shape.hidden, rows_per_feature(shape), config.first_tiles, config);
+    config.first_waves =
+        fewest_waves(shape.hidden, rows_per_feature(shape), config.first_tiles, config.split, config);
   if (config.second_waves == 0)
-    config.second_waves = fewest_waves(shape.model, 1, config.second_tiles, config);
+    config.second_waves = fewest_waves(shape.model, 1, config.second_tiles, config.second_split, config);
   return config;
 }
 
@@ -74,7 +76,7 @@ Cut first_cut(mlp::Shape const& shape, Config const& c) {
 }
 Cut second_cut(mlp::Shape const& shape, Config const& c) {
   return make_cut(shape.model, 1, shape.hidden, c.second_waves, c.second_tiles, c.second_depth,
-                  c.blocks / c.split, c.split, second_granule(c), c.activation_depth);
+                  c.blocks / c.second_split, c.second_split, second_granule(c), c.activation_depth);
 }
 
 /// How many are loaded and by whom they are multiplied. Those that are not there cost time too, since the
@@ -110,7 +112,7 @@ Layout layout_of(mlp::Shape const& shape, Config const& c) {
   int behind = 0;
   if (c.split > 1) {
     int const threads = find(c)->threads - producer_warps * 32;
-    int const last = pair_columns(second.box_rows) * threads;
+    int const last = c.second_split > 1 ? pair_columns(second.box_rows) * threads : 0;
     bool const in_rings = c.token_tile > 64;
     int partials = pair_columns(first.box_rows) * threads;
     if (!in_rings || c.second_waves > 1) partials = std::max(partials, last);
@@ -233,6 +235,8 @@ char const* refusal(mlp::Shape const& shape, Config const& config) {
   if (config.split < 1 || config.first_tiles < 1 || config.second_tiles < 1)
     return "split and tiles must be positive";
   if (config.blocks < 0 || config.slots < 0 || config.first_waves < 0) return "no field may be negative";
+  if (config.second_split != 0 && config.second_split != 1 && config.second_split != config.split)
+    return "second_split must be 0, 1 or split";
   Config const full = complete(shape, config);
   if (auto const why = refuse_config(shape, full)) return why;
   return refuse_memory(shape, full);
@@ -321,11 +325,12 @@ cudaError_t launch(Plan const& plan, Call const& call, cudaStream_t stream) {
 std::string to_string(Config const& c) {
   auto text = [](int value) { return std::to_string(value); };
   auto pair = [&](int first, int second) { return text(first) + "+" + text(second); };
-  return "n" + text(c.token_tile) + " s" + text(c.split) + " t" + text(c.tiles) + ": " +
-         pair(c.first_tiles, c.second_tiles) + " tiles, " + pair(c.first_waves, c.second_waves) + " waves, " +
-         pair(c.first_depth, c.second_depth) + " deep, " + text(c.slots) + " slots, " +
-         text(c.activation_stages) + "x" + text(c.activation_depth) + " activations, " + text(c.blocks) +
-         " blocks";
+  return "n" + text(c.token_tile) + " s" +
+         (c.second_split == 0 || c.second_split == c.split ? text(c.split) : pair(c.split, c.second_split)) +
+         " t" + text(c.tiles) + ": " + pair(c.first_tiles, c.second_tiles) + " tiles, " +
+         pair(c.first_waves, c.second_waves) + " waves, " + pair(c.first_depth, c.second_depth) + " deep, " +
+         text(c.slots) + " slots, " + text(c.activation_stages) + "x" + text(c.activation_depth) +
+         " activations, " + text(c.blocks) + " blocks";
 }
 
 std::string explain(StallRecord const& record, Plan const& plan) {

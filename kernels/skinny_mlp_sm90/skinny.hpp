@@ -24,7 +24,8 @@ struct Config {
   int token_tile = 8;  ///< 8, 16, 32, 64 or 128 columns of the matrix instruction; at least the tokens
   int split = 1;       ///< blocks that multiply parts of the same rows' depth: 1; above 32 tokens 2
 
-  int tiles = 2;  ///< most units of 64 rows that a block multiplies with one load of activations
+  int second_split = 0;  ///< of the second GEMM: 1 or `split`; 0: `split`
+  int tiles = 2;         ///< most units of 64 rows that a block multiplies with one load of activations
   // The rest is read at run time.
   int first_tiles = 1;  ///< of the first GEMM; 1 or `tiles`
   int second_tiles = 1;
@@ -38,7 +39,8 @@ struct Config {
   int blocks = 0;  ///< in the grid; 0: as many as are resident at once
 };
 
-/// "n16 s1 t2: 1+2 tiles, 1+1 waves, 4+4 deep, 7 slots, 6x4 activations, 132 blocks".
+/// "n16 s1 t2: 1+2 tiles, 1+1 waves, 4+4 deep, 7 slots, 6x4 activations, 132 blocks"; "s2+1" where only the
+/// first GEMM is split.
 std::string to_string(Config const& config);
 /// What to_string() wrote; none if it is anything else.
 std::optional<Config> parse_config(std::string const& text);

@@ -111,6 +111,9 @@ TEST(SkinnyConfigs, RefusesWithAReason) {
   other.first_depth = 5;
   EXPECT_STREQ(refusal(good, other),
                "first_depth and second_depth must be 1...16 and multiples of activation_depth");
+  other = config;
+  other.second_split = 2;
+  EXPECT_STREQ(refusal(good, other), "second_split must be 0, 1 or split");
   mlp::Shape const many{64, 8192, 2752, Form::swiglu};
   other = configs(many).front();
   other.second_depth = 3;
