@@ -239,7 +239,8 @@ void expect_copied(Buffers& buffers, std::string const& name, int words, int set
                                                       buffers.wrong.get());
   ok(cudaGetLastError());
   ok(cudaStreamSynchronize(buffers.stream));
-  if (buffers.stall.download()[0].state != 0) throw std::runtime_error(name + ": a wait met its deadline");
+  if (auto const stall = buffers.stall.download()[0]; stall.state != 0)
+    throw std::runtime_error(met_deadline(name, stall));
   auto const wrong = buffers.wrong.download()[0];
   if (wrong != 0) throw std::runtime_error(name + ": " + std::to_string(wrong) + " words are wrong");
 }

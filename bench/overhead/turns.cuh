@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "gpu/event_timer.hpp"
@@ -22,6 +23,14 @@ T* zeroed(std::size_t count) {
 inline ChainMemory chain_memory(long long semaphores) {
   return {zeroed<unsigned>(static_cast<std::size_t>(semaphores)),
           zeroed<unsigned long long>(static_cast<std::size_t>(counters_for(2)))};
+}
+
+/// Which wait gave up, as what an exception says.
+inline std::string met_deadline(std::string const& name, StallRecord const& stall) {
+  return name + ": tile " + std::to_string(stall.tile) + " of stage " + std::to_string(stall.stage) +
+         " waited for semaphore " + std::to_string(stall.semaphore) + ", which was " +
+         std::to_string(stall.seen) + " instead of " + std::to_string(stall.expected) + ", for " +
+         std::to_string(stall.waited_ns / 1000000) + " ms";
 }
 
 /// Microseconds of a piece of work, by graph and round; a graph has `pieces` of them. Each sample follows a

@@ -62,13 +62,20 @@ void launch(Shape const& shape, cudaStream_t stream, void (*kernel)(Parameters..
   ok(try_launch(shape, stream, kernel, arguments...));
 }
 
+/// Has the SM keep as much shared memory as there is. Kernels that ask for different divisions of an SM's
+/// memory into L1 and shared memory do not share one, however much room there is.
+template <class... Parameters>
+void prefer_shared(void (*kernel)(Parameters...)) {
+  ok(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                          cudaSharedmemCarveoutMaxShared));
+}
+
 /// Lets a kernel's blocks take so much dynamic shared memory, and the SM keep as much of it as they can use;
 /// loads the kernel as well.
 template <class... Parameters>
 void allow_shared(void (*kernel)(Parameters...), std::size_t bytes) {
   ok(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-  ok(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                          cudaSharedmemCarveoutMaxShared));
+  prefer_shared(kernel);
 }
 
 /// Loads a kernel now: with lazy loading its first launch would wait for kernels that run.

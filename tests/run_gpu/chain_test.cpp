@@ -234,5 +234,23 @@ TEST(Chain, IsUsableAfterAStallOfItsOwn) {
   expect_right(*chain, data, {3, 5});
 }
 
+// Or they would never share an SM: see divide_alike().
+TEST(GpuChain, AllKernelsDivideAnSmsMemoryAlike) {
+  auto const plan = make(3, Mechanism::wait_kernel, Policy::row_sync, Order::row_major);
+  DeviceData const data(plan.pipeline, 1);
+  auto kernels = vector_chain::kernels(plan, data.buffers(), Kind::watched);
+  kernels[1].dynamic_shared_bytes = 48 * 1024;
+  ASSERT_OK(Chain::make(plan, kernels, options()));
+  std::vector<int> percent;
+  for (auto const& kernel : kernels) {
+    cudaFuncAttributes attributes;
+    ASSERT_EQ(cudaFuncGetAttributes(&attributes, kernel.function), cudaSuccess);
+    percent.push_back(attributes.preferredShmemCarveout);
+  }
+  // Four blocks of 49 KB of 228: four fifths and more.
+  EXPECT_GE(percent[0], 80);
+  EXPECT_THAT(percent, testing::Each(percent[0]));
+}
+
 }  // namespace
 }  // namespace tessera

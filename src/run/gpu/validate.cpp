@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/gpu/validate.hpp"
 
+#include <algorithm>
+
 #include "run/gpu/cuda_call.hpp"
 #include "run/gpu/wait_kernel.hpp"
 #include "tessera/plan/progress.hpp"
@@ -145,6 +147,25 @@ Resources charged(MachineProfile const& machine, Resources resources, int blocks
   return resources;
 }
 
+/// An SM divides its memory into L1 and shared memory for one kernel at a time, by default as that kernel's
+/// occupancy asks for, and takes blocks of another kernel only under a division that suits both. Two kernels
+/// with different ones never share an SM: nothing overlaps, and blocks that wait on all SMs for a kernel that
+/// asks for more shared memory keep it out for ever. So all kernels of a chain ask for the same: what the one
+/// with the most needs.
+Expected<void> divide_alike(std::vector<void const*> const& functions, MachineProfile const& device,
+                            long long most_shared_bytes, SourceLine const& where) {
+  auto const percent = std::min(100LL, (100 * most_shared_bytes + device.shared_bytes_per_sm - 1) /
+                                           std::max(1, device.shared_bytes_per_sm));
+  for (auto const* function : functions)
+    if (auto ok = check_call(cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                                  static_cast<int>(percent)),
+                             fmt::format("cudaFuncSetAttribute(PreferredSharedMemoryCarveout, {})", percent),
+                             "for a chain's kernel", where);
+        !ok)
+      return ok;
+  return {};
+}
+
 }  // namespace
 
 Expected<void> check_target(Mechanism mechanism, Target const& target, SourceLine const& where) {
@@ -180,6 +201,8 @@ Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& k
     return tl::make_unexpected(ok.error());
 
   auto real = plan;
+  std::vector<void const*> functions;
+  long long most_shared_bytes = 0;  // of an SM's blocks
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     auto const& stage = plan.pipeline.stages[k];
     auto const name = fused ? fmt::format("the persistent kernel of {}", plan.pipeline.name) : stage.name;
@@ -188,6 +211,10 @@ Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& k
       return tl::make_unexpected(ok.error());
     int const blocks = check.blocks_per_sm();
     result.occupancies.push_back(blocks);
+    functions.push_back(kernels[k].function);
+    most_shared_bytes =
+        std::max(most_shared_bytes,
+                 1LL * blocks * (check.resources().shared_bytes + result.device.shared_reserved_per_block));
     auto const resources = charged(result.device, check.resources(), blocks);
     if (fused) {
       for (auto& each : real.pipeline.stages) each.resources = resources;
@@ -221,7 +248,11 @@ Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& k
                              "cudaFuncGetAttributes", "for the wait kernel");
         !ok)
       return tl::make_unexpected(ok.error());
+    functions.push_back(wait_kernel_address());
   }
+  if (functions.size() > 1)
+    if (auto ok = divide_alike(functions, result.device, most_shared_bytes, plan.pipeline.where); !ok)
+      return tl::make_unexpected(ok.error());
   auto proof = prove_progress(real, result.device);
   if (!proof) {
     auto found = proof.error();
