@@ -30,6 +30,14 @@ ResourceUse use(std::string name, long long capacity, long long first, long long
   return u;
 }
 
+/// Of up to 228 KiB; a smaller SM ends with what it has.
+long long division(MachineProfile const& m, Taken const& one, int blocks) {
+  constexpr long long k_steps[] = {0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
+  for (long long const step : k_steps)
+    if (step * 1024 >= one.shared * blocks) return std::min<long long>(step * 1024, m.shared_bytes_per_sm);
+  return m.shared_bytes_per_sm;
+}
+
 std::string remedy(ResourceUse const& u, int resident) {
   long long const missing = u.one_second - u.free;
   if (u.one_second > u.capacity) return "";
@@ -51,6 +59,8 @@ CoResidency why_not(MachineProfile const& machine, Resources const& first, Resou
       first_resident <= 0 ? answer.first_alone : std::min(first_resident, answer.first_alone);
   auto const a = taken(machine, first);
   auto const b = taken(machine, second);
+  answer.first_division = division(machine, a, answer.first_alone);
+  answer.second_division = division(machine, b, answer.second_alone);
   int const n = answer.first_resident;
   answer.uses = {use("shared memory", machine.shared_bytes_per_sm, a.shared, b.shared, n),
                  use("registers", machine.registers_per_sm, a.registers, b.registers, n),
@@ -96,6 +106,13 @@ std::string to_text(CoResidency const& answer, std::string const& first, std::st
                         u.free, u.one_first, u.one_second, u.room_for);
   if (!answer.remedies.empty()) text += "\nWhat would make room:\n";
   for (auto const& remedy_text : answer.remedies) text += "  - " + remedy_text + "\n";
+  if (answer.second_beside > 0 && answer.first_division != answer.second_division)
+    text += fmt::format(
+        "\nBut by default an SM's memory is divided into L1 and shared memory as a kernel asks:\n"
+        "  - {} KiB of shared memory for {}\n  - {} KiB for {}\n"
+        "and blocks that ask for different divisions do not share an SM. Give both kernels the same\n"
+        "cudaFuncAttributePreferredSharedMemoryCarveout (a plan's chain does).\n",
+        answer.first_division / 1024, first, answer.second_division / 1024, second);
   return text;
 }
 

@@ -10,6 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 MachineProfile h200() { return machine("h200").value(); }
 
@@ -45,6 +46,24 @@ TEST(WhyNot, NamesEachResource) {
   EXPECT_EQ(stop({256, 255, 0}, {256, 64, 0}), "registers") << "one block of 65280 registers, 256 left";
   EXPECT_EQ(stop({32, 16, 0}, {32, 16, 0}), "block slots");
   EXPECT_EQ(stop({32, 16, 0}, {32, 16, 300000}), "shared memory") << "never fits, alone either";
+}
+
+// Two GEMMs of docs/design/notes-overhead.md that hung: room for both, and an SM took only one of them.
+TEST(WhyNot, SaysThatMemoryIsDividedDifferently) {
+  auto const answer = why_not(h200(), {128, 95, 28160}, {128, 80, 28160}, 2);
+  EXPECT_GT(answer.second_beside, 0);
+  EXPECT_EQ(answer.first_alone, 5);
+  EXPECT_EQ(answer.second_alone, 6);
+  // 5 and 6 times 29184 bytes, in the hardware's steps.
+  EXPECT_EQ(answer.first_division, 164 * 1024);
+  EXPECT_EQ(answer.second_division, 196 * 1024);
+  auto const text = to_text(answer, "consumer", "producer");
+  EXPECT_THAT(text, HasSubstr("164 KiB of shared memory for consumer\n  - 196 KiB for producer"));
+  EXPECT_THAT(text, HasSubstr("cudaFuncAttributePreferredSharedMemoryCarveout"));
+  auto const alike = why_not(h200(), {128, 95, 28160}, {128, 94, 28160}, 2);
+  EXPECT_THAT(to_text(alike, "consumer", "producer"), Not(HasSubstr("divided")));
+  // An SM with less ends with what it has.
+  EXPECT_EQ(why_not(machine("v100").value(), {128, 32, 40000}, {128, 32, 40000}).first_division, 96 * 1024);
 }
 
 TEST(WhyNot, FewerResidentBlocksLeaveRoom) {

@@ -79,6 +79,7 @@ std::string as_json(CoResidency const& answer, NamedKernel const& first, NamedKe
   json.member("first", first.name).member("second", second.name);
   json.member("first_alone", answer.first_alone).member("second_alone", answer.second_alone);
   json.member("first_resident", answer.first_resident).member("second_beside", answer.second_beside);
+  json.member("first_division", answer.first_division).member("second_division", answer.second_division);
   json.member("stopped_by", answer.stopped_by).key("resources").begin_array();
   for (auto const& use : answer.uses)
     json.begin_object()

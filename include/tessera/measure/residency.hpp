@@ -30,6 +30,11 @@ struct CoResidency {
   int second_beside = 0;   ///< blocks of the second kernel beside them
   std::string stopped_by;  ///< resource of the least room; "" if second_beside > 0
   std::vector<ResourceUse> uses;
+  /// How much of an SM's memory is shared memory, the rest L1, where a kernel is alone: what its blocks need,
+  /// as many as fit, in the steps of the hardware (CUDA C++ Programming Guide, "Compute Capabilities": shared
+  /// memory). An SM that has one division takes no block of a kernel that asks for another, however much is
+  /// free.
+  long long first_division = 0, second_division = 0;  ///< bytes
   /// What would make room for one block of the second kernel; empty when there is room or nothing helps.
   std::vector<std::string> remedies;
 };
