@@ -12,28 +12,17 @@ namespace {
 
 using simulation::Load;
 
-// As in simulate(): until clocks and power agree.
-constexpr double k_clock_tolerance = 0.004;
-constexpr int k_most_clocks = 4;
-
 /// The clock at which the loads' mean power is the limit, each at most at its own highest.
 double common_clock(MachineProfile const& machine, std::vector<Load> const& loads,
                     std::vector<double> const& highest) {
-  auto const drawn = [&](double clock) {
+  return simulation::clock_within_limit(machine, [&](double clock) {
     double sum = 0;
     for (std::size_t i = 0; i < loads.size(); ++i) {
       auto const own = std::min(clock, highest[i]);
       sum += simulation::watts(machine, loads[i].work, loads[i].nanoseconds(own), own);
     }
     return sum / static_cast<double>(loads.size());
-  };
-  if (drawn(machine.clock_ghz) <= machine.power_limit_w) return machine.clock_ghz;
-  double low = machine.clock_ghz / 5, high = machine.clock_ghz;
-  for (int i = 0; i < 40; ++i) {
-    auto const middle = (low + high) / 2;
-    (drawn(middle) > machine.power_limit_w ? high : low) = middle;
-  }
-  return low;
+  });
 }
 
 }  // namespace
@@ -58,13 +47,13 @@ Expected<std::vector<Turn>> simulate_in_turns(std::vector<Plan> const& plans, Ma
       loads[i] = simulation::load_of(plans[i], turns[i].timeline, turns[i].clock_ghz);
       highest[i] = simulation::settled_clock(burst, loads[i].work, loads[i].steady_ns, loads[i].cycles);
     }
-    if (machine.power_limit_w <= 0 || attempt == k_most_clocks) return turns;
+    if (machine.power_limit_w <= 0 || attempt == simulation::k_most_clocks) return turns;
     auto const common = common_clock(machine, loads, highest);
     std::vector<double> clocks;
     bool settled = true;
     for (std::size_t i = 0; i < plans.size(); ++i) {
       clocks.push_back(std::min(common, highest[i]));
-      settled &= std::abs(clocks[i] - turns[i].clock_ghz) <= k_clock_tolerance * clocks[i];
+      settled &= std::abs(clocks[i] - turns[i].clock_ghz) <= simulation::k_clock_tolerance * clocks[i];
     }
     if (settled) return turns;
     for (std::size_t i = 0; i < plans.size(); ++i) turns[i].clock_ghz = clocks[i];

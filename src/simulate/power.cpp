@@ -16,17 +16,21 @@ double watts(MachineProfile const& m, Work const& work, double nanoseconds, doub
          mean(work.dram_bytes, m.pj_per_dram_byte);
 }
 
-double settled_clock(MachineProfile const& machine, Work const& work, double steady_ns, double cycles) {
-  if (machine.power_limit_w <= 0) return machine.clock_ghz;
-  auto const drawn = [&](double clock) { return watts(machine, work, steady_ns + cycles / clock, clock); };
+double clock_within_limit(MachineProfile const& machine, std::function<double(double)> const& drawn) {
   if (drawn(machine.clock_ghz) <= machine.power_limit_w) return machine.clock_ghz;
-  // Drawn power grows with the clock. Below a fifth of it no GPU goes.
+  // Below a fifth of it no GPU goes.
   double low = machine.clock_ghz / 5, high = machine.clock_ghz;
   for (int i = 0; i < 40; ++i) {
     auto const middle = (low + high) / 2;
     (drawn(middle) > machine.power_limit_w ? high : low) = middle;
   }
   return low;
+}
+
+double settled_clock(MachineProfile const& machine, Work const& work, double steady_ns, double cycles) {
+  if (machine.power_limit_w <= 0) return machine.clock_ghz;
+  return clock_within_limit(
+      machine, [&](double clock) { return watts(machine, work, steady_ns + cycles / clock, clock); });
 }
 
 Load load_of(Plan const& plan, Timeline const& timeline, double clock_ghz) {

@@ -150,10 +150,6 @@ Expected<void> refuse_resources(Plan const& plan, MachineProfile const& machine)
   return {};
 }
 
-// Shares of the clock; how often a run is repeated until its clock and its power agree.
-constexpr double k_clock_tolerance = 0.004;
-constexpr int k_most_clocks = 4;
-
 /// The clock that the power limit allows for a run like this one, which went at `clock`.
 double clock_of_run(Plan const& plan, MachineProfile const& machine, Timeline const& timeline, double clock) {
   if (machine.power_limit_w <= 0) return clock;
@@ -193,7 +189,9 @@ Expected<Timeline> simulate(Plan const& plan, MachineProfile const& machine, Sim
     auto timeline = simulation::run_at(plan, machine, clock, options);
     if (!timeline) return timeline;
     auto const settled = clock_of_run(plan, machine, *timeline, clock);
-    if (std::abs(settled - clock) <= k_clock_tolerance * clock || attempt == k_most_clocks) return timeline;
+    if (std::abs(settled - clock) <= simulation::k_clock_tolerance * clock ||
+        attempt == simulation::k_most_clocks)
+      return timeline;
     clock = settled;
   }
 }
