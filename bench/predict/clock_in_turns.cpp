@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "bench/predict/power_meter.hpp"
+#include "bench/predict/samples.hpp"
 #include "bench/predict/stamps.hpp"
 #include "kernels/gemm_sm90/device_data.hpp"
 #include "kernels/gemm_sm90/gemm.hpp"
@@ -23,24 +24,14 @@ namespace {
 
 using namespace tessera;
 using namespace tessera::gemm_sm90;
+using bench::check;
+using bench::median;
 
 constexpr char const* kernel_name = "128x256x64_2x1";
 constexpr double sample_us = 600;  // as the benchmark of the MLP samples
 constexpr double long_ms = 120, trace_ms = 60, rest_ms = 30, after_rest_ms = 20;
 constexpr double step_s = 0.25;
 constexpr int repeats = 8;
-
-void check(cudaError_t error, char const* what) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
-  std::exit(1);
-}
-
-double median(std::vector<double> samples) {
-  if (samples.empty()) return 0;
-  std::sort(samples.begin(), samples.end());
-  return samples[samples.size() / 2];
-}
 
 /// A graph of about sample_us with a stamp before and behind it.
 struct Work {

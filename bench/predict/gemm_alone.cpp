@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bench/predict/power_meter.hpp"
+#include "bench/predict/samples.hpp"
 #include "bench/predict/stamps.hpp"
 #include "kernels/gemm_sm90/device_data.hpp"
 #include "kernels/gemm_sm90/gemm.hpp"
@@ -22,6 +23,8 @@ namespace {
 
 using namespace tessera;
 using namespace tessera::gemm_sm90;
+using bench::check;
+using bench::median;
 using Clock = std::chrono::steady_clock;
 
 constexpr double hot_graph_us = 8000, cool_graph_us = 2000;
@@ -30,18 +33,6 @@ constexpr double hot_us = 100e3;
 constexpr int cool_rounds = 3;
 constexpr double rest = 8;  // times as long as the work, when cool
 constexpr std::size_t arena_elements = std::size_t{1} << 30;
-
-void check(cudaError_t error, char const* what) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
-  std::exit(1);
-}
-
-double median(std::vector<double> samples) {
-  if (samples.empty()) return 0;
-  std::sort(samples.begin(), samples.end());
-  return samples[samples.size() / 2];
-}
 
 struct Case {
   char const* what;
