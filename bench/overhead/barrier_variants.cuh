@@ -39,6 +39,11 @@ __device__ inline unsigned cluster_size() {
   return size;
 }
 
+/// The next block (0) and the one before, in a ring.
+__device__ inline unsigned ring_neighbour(unsigned i) {
+  return (blockIdx.x + (i == 0 ? 1 : gridDim.x - 1)) % gridDim.x;
+}
+
 template <class Done>
 __device__ inline void spin(Done done) {
   for (unsigned polls = 0; !done(); ++polls)

@@ -42,7 +42,7 @@ struct NeighboursOtherWarp {
         asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(words + blockIdx.x * 32), "r"(epoch) : "memory");
     }
     if (threadIdx.x / 2 == 16) {
-      unsigned const other = (blockIdx.x + (threadIdx.x % 2 == 0 ? 1 : gridDim.x - 1)) % gridDim.x;
+      unsigned const other = ring_neighbour(threadIdx.x % 2);
       spin([&] {
         unsigned const seen =
             Ordered ? load_acquire<Scope::device>(words + other * 32) : load_relaxed(words + other * 32);
@@ -63,7 +63,7 @@ struct NeighbourPairs {
     ++epoch;
     __syncthreads();
     if (threadIdx.x < 2) {
-      unsigned const other = (blockIdx.x + (threadIdx.x == 0 ? 1 : gridDim.x - 1)) % gridDim.x;
+      unsigned const other = ring_neighbour(threadIdx.x);
       unsigned* const mine = words + (2 * blockIdx.x + threadIdx.x) * Spacing;
       if constexpr (Add)
         add_release<Scope::device>(mine, 1);
@@ -86,7 +86,7 @@ struct NearNeighbours {
   unsigned epoch = 0;
   __device__ explicit NearNeighbours(Arena arena) : words(arena.words), flip(arena.flip) {
     unsigned const poller = threadIdx.x - (OtherWarp ? 32 : 0);
-    unsigned const other = (blockIdx.x + (poller == 0 ? 1 : gridDim.x - 1)) % gridDim.x;
+    unsigned const other = ring_neighbour(poller);
     unsigned* const word = words + other * 32;
     near = poller < 2 && cycles_to(word) < cycles_to(word + flip) ? word : word + flip;
   }
@@ -115,7 +115,7 @@ struct LibraryNeighbours {
   __device__ explicit LibraryNeighbours(Arena arena) : barrier({arena.words, gridDim.x}, blockIdx.x) {}
   __device__ void sync() {
     barrier.arrive();
-    barrier.wait_for(2, [](unsigned i) { return (blockIdx.x + (i == 0 ? 1 : gridDim.x - 1)) % gridDim.x; });
+    barrier.wait_for(2, [](unsigned i) { return ring_neighbour(i); });
   }
 };
 

@@ -20,11 +20,6 @@ struct BoundedPolls {
   static constexpr bool may_stop = false;
 };
 
-/// The next block and the one before, in a ring.
-__device__ inline unsigned ring_neighbour(unsigned i) {
-  return (blockIdx.x + (i == 0 ? 1 : gridDim.x - 1)) % gridDim.x;
-}
-
 /// `Copies`: 2 has one in each half of the L2, and looks at the nearer. The first look comes `Delay` cycles
 /// after the block's own store.
 template <int Copies, int Delay>
