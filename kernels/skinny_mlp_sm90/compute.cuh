@@ -15,7 +15,6 @@ class Computer {
  public:
   static constexpr int warps = 4;
   static constexpr int split = 1;
-
   static constexpr bool partials_in_rings = false;
   using Sums = float[Tiles][N / 2];
 

@@ -25,7 +25,6 @@ Config config_of(mlp::Shape const& shape, Kernel const& kernel, Rings const& rin
   Config config;
   config.token_tile = kernel.token_tile;
   config.split = kernel.split;
-
   config.tiles = kernel.tiles;
   config.first_tiles = tiles_for(shape.hidden * (shape.form == mlp::Form::swiglu ? 2 : 1), kernel);
   config.second_tiles = tiles_for(shape.model, kernel);

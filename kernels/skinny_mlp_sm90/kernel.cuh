@@ -71,7 +71,6 @@ Instance make_instance(int token_tile, int tiles) {
   using Bf16 = Multiplier<__nv_bfloat16>;
   return {token_tile,
           Bf16::split,
-
           tiles,
           threads_of<Bf16>,
           reinterpret_cast<void const*>(&skinny_mlp<Bf16>),

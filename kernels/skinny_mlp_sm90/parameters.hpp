@@ -48,7 +48,6 @@ constexpr int barrier_bytes = 1024;
 struct Instance {
   int token_tile = 0;
   int split = 0;
-
   int tiles = 0;
   int threads = 0;
   void const* bf16 = nullptr;

@@ -23,11 +23,10 @@ struct Config {
   // Which compiled kernel.
   int token_tile = 8;  ///< 8, 16, 32, 64 or 128 columns of the matrix instruction; at least the tokens
   int split = 1;       ///< blocks that multiply parts of the same rows' depth: 1; above 32 tokens 2
-
-  int second_split = 0;  ///< of the second GEMM: 1 or `split`; 0: `split`
-  int tiles = 2;         ///< most units of 64 rows that a block multiplies with one load of activations
+  int tiles = 2;       ///< most units of 64 rows that a block multiplies with one load of activations
   // The rest is read at run time.
-  int first_tiles = 1;  ///< of the first GEMM; 1 or `tiles`
+  int second_split = 0;  ///< of the second GEMM: 1 or `split`; 0: `split`
+  int first_tiles = 1;   ///< of the first GEMM; 1 or `tiles`
   int second_tiles = 1;
   int first_waves = 0;  ///< parts of the features, one after the other, each of which streams the activations
   int second_waves = 0;  ///< once more; 0: as few as the rows allow
