@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 
 namespace tessera {
 namespace {
@@ -14,13 +15,21 @@ bool is_time(double us) { return std::isfinite(us) && us > 0; }
 
 bool usable(Measurement const& one) { return one.right && is_time(one.hot_us) && is_time(one.cool_us); }
 
+/// By score, and where two are alike by what else a decision looks at: it must not depend on their order.
+bool better(Measurement const& a, Measurement const& b, Load load) {
+  auto const key = [&](Measurement const& one) {
+    return std::tuple(score(one, load), one.hot_us, one.cool_us, one.noise);
+  };
+  return key(a) < key(b);
+}
+
 /// The best score among those that `may` admits.
 template <class May>
 std::size_t best_of(std::vector<Measurement> const& measured, Load load, May const& may) {
   std::size_t best = Decision::none;
   for (std::size_t i = 0; i < measured.size(); ++i)
     if (usable(measured[i]) && may(measured[i]) &&
-        (best == Decision::none || score(measured[i], load) < score(measured[best], load)))
+        (best == Decision::none || better(measured[i], measured[best], load)))
       best = i;
   return best;
 }
