@@ -16,6 +16,7 @@
 #include "run_gpu/vector_chain.hpp"
 #include "support/plans.hpp"
 #include "tessera/measure/machine_json.hpp"
+#include "tessera/measure/statistics.hpp"
 
 namespace {
 
@@ -29,10 +30,6 @@ constexpr char const* k_kinds[] = {"watched", "bare", "recording"};
 struct Times {
   std::vector<double> launch_us, replay_us, gpu_us;
 };
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
 nlohmann::ordered_json summary(std::vector<double> const& v) {
   return {{"median", median(v)},
           {"min", *std::min_element(v.begin(), v.end())},

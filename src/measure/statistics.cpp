@@ -3,15 +3,29 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 namespace tessera {
 
-double quantile(std::vector<double> const& sorted, double part) {
+namespace {
+
+double quantile_of_sorted(std::vector<double> const& sorted, double part) {
+  if (sorted.empty()) return std::numeric_limits<double>::quiet_NaN();
   double const at = part * static_cast<double>(sorted.size() - 1);
   auto const below = static_cast<std::size_t>(at);
   auto const above = std::min(below + 1, sorted.size() - 1);
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
+
+}  // namespace
+
+double quantile(std::vector<double> samples, double part) {
+  std::sort(samples.begin(), samples.end());
+  return quantile_of_sorted(samples, part);
+}
+
+double median(std::vector<double> samples) { return quantile(std::move(samples), 0.5); }
 
 Summary summarize(std::vector<double> samples) {
   Summary result;
@@ -22,9 +36,9 @@ Summary summarize(std::vector<double> samples) {
   double squares = 0;
   for (double const x : samples) squares += (x - result.mean) * (x - result.mean);
   result.deviation = samples.size() > 1 ? std::sqrt(squares / (n - 1)) : 0;
-  result.median = quantile(samples, 0.5);
-  result.p05 = quantile(samples, 0.05);
-  result.p95 = quantile(samples, 0.95);
+  result.median = quantile_of_sorted(samples, 0.5);
+  result.p05 = quantile_of_sorted(samples, 0.05);
+  result.p95 = quantile_of_sorted(samples, 0.95);
   result.samples = static_cast<int>(samples.size());
   return result;
 }

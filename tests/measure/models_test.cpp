@@ -23,6 +23,14 @@ TEST(Statistics, QuantilesAndDeviationOfKnownSamples) {
   EXPECT_DOUBLE_EQ(summarize({7}).deviation, 0);
 }
 
+TEST(Statistics, AQuantileLiesBetweenTheNearestRanksInAnyOrder) {
+  EXPECT_DOUBLE_EQ(quantile({3, 1, 2}, 1), 3);
+  EXPECT_DOUBLE_EQ(quantile({4, 1, 3, 2}, 0.25), 1.75);
+  EXPECT_DOUBLE_EQ(median({4, 1, 3, 2}), 2.5);
+  EXPECT_DOUBLE_EQ(median({9}), 9);
+  EXPECT_TRUE(std::isnan(quantile({}, 0.5)));
+}
+
 TEST(Statistics, RepeatDifferenceTakesTheFixedPartAway) {
   // 1000 of fixed cost, 2.5 a repetition, and noise of a known spread in both.
   auto const cost = repeat_difference({1000 + 2816 * 2.5, 1004 + 2816 * 2.5}, 2816,

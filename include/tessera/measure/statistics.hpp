@@ -15,8 +15,11 @@ struct Summary {
 };
 Summary summarize(std::vector<double> samples);
 
-/// Linear between the two nearest ranks; `part` in [0, 1]. Precondition: not empty.
-double quantile(std::vector<double> const& sorted, double part);
+/// The one rule of the whole tree: linear between the two nearest ranks of the sorted samples; `part` in [0,
+/// 1]. Not a number of none.
+double quantile(std::vector<double> samples, double part);
+/// quantile() of 0.5: of an even number of samples the mean of the two in the middle.
+double median(std::vector<double> samples);
 
 /// One repetition's cost. `deviation` is Eq. 8's: that of the difference over the number of repetitions.
 struct Cost {

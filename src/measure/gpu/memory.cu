@@ -321,10 +321,9 @@ void l2_latency(Context const& context, Probe& probe, double ghz, std::string co
     std::vector<double> one;
     for (int i = 0; i < lines; ++i) one.push_back(found[static_cast<std::size_t>(sm * lines + i)] / ghz);
     all.insert(all.end(), one.begin(), one.end());
-    std::sort(one.begin(), one.end());
     nearest.push_back(quantile(one, 0.25));
     farthest.push_back(quantile(one, 0.75));
-    by_sm.push_back(quantile(one, 0.5));
+    by_sm.push_back(median(one));
   }
   double const n = lines;
   probe.figures.push_back(
