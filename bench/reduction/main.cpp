@@ -15,8 +15,8 @@
 
 #include "bench/overhead/report.cuh"
 #include "gpu/device_buffer.hpp"
+#include "kernels/reduction/probe/cub_sum.hpp"
 #include "kernels/reduction/sum.hpp"
-#include "measure/gpu/methods/cub_sum.hpp"
 #include "read.hpp"
 #include "turns.hpp"
 

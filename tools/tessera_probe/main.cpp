@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "gpu/hopper.hpp"
+#include "kernels/reduction/probe/experiments.hpp"
 #include "measure/gpu/experiments.hpp"
 #include "measure/gpu/pitfalls.hpp"
 #include "measure/gpu/processes.hpp"
@@ -104,7 +105,7 @@ int main(int count, char** words) {
           "[--silent]",
           usage);
   }
-  auto const& all = probe::experiments();
+  auto const all = probe::experiments(probe::reduction_experiments());
   for (auto const& name : arguments.only)
     if (std::none_of(all.begin(), all.end(), [&](auto const& one) { return one.name == name; })) {
       std::string names;

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "tessera/measure/probe.hpp"
 
@@ -25,7 +26,8 @@ struct Experiment {
   void (*measure)(Context const&, Probe&);
 };
 
-/// In the order in which they run. Throws std::runtime_error with the failed call where CUDA fails.
-std::vector<Experiment> const& experiments();
+/// In the order in which they run, with those of other libraries (`more`) before the last of these. Each
+/// throws std::runtime_error with the failed call where CUDA fails.
+std::vector<Experiment> experiments(std::vector<Experiment> const& more = {});
 
 }  // namespace tessera::probe

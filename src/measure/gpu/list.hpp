@@ -38,7 +38,5 @@ void measure_pair_calls(Context const& context, Probe& probe);
 void measure_pair_hop(Context const& context, Probe& probe);
 /// Appends to Probe::tau.
 void measure_tau(Context const& context, Probe& probe);
-void measure_reduce(Context const& context, Probe& probe);
-void measure_switch(Context const& context, Probe& probe);
 
 }  // namespace tessera::probe

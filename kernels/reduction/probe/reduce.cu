@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "kernels/reduction/kernels.cuh"
-#include "measure/gpu/list.hpp"
-#include "measure/gpu/methods/cub_sum.hpp"
+#include "kernels/reduction/probe/cub_sum.hpp"
+#include "kernels/reduction/probe/experiments.hpp"
 #include "measure/gpu/methods/device.hpp"
 #include "measure/gpu/methods/figures.hpp"
 #include "measure/gpu/methods/on_chip_sum.cuh"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cub/device/device_reduce.cuh>
+#include "cub_sum.hpp"
 
-#include "measure/gpu/methods/cub_sum.hpp"
+#include <cub/device/device_reduce.cuh>
 
 namespace tessera::probe {
 
