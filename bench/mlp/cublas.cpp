@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "bench/common/program.hpp"
 #include "bench/mlp/peers.hpp"
-#include "bench/mlp/timing.hpp"
 #include "kernels/mlp/candidate.hpp"
 #include "kernels/mlp/cublaslt.hpp"
 

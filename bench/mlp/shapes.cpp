@@ -6,13 +6,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
-#include <memory>
 
+#include "bench/common/program.hpp"
 #include "bench/mlp/peers.hpp"
-#include "bench/mlp/timing.hpp"
-#include "kernels/gemm_sm90/device_data.hpp"
 #include "kernels/mlp/gated.hpp"
+#include "src/bench/operand_sets.hpp"
+#include "src/bench/timer.hpp"
+#include "tessera/measure/statistics.hpp"
 
 namespace {
 
@@ -37,60 +39,47 @@ constexpr Gemm gemms[] = {{"gpt3", 1, 6144, 12288, Activation::gelu},
                           {"llama", 2, 8192, 2752, Activation::none}};
 
 struct Memory {
-  void* a[sets];
-  void* b[sets];
-  void* d[sets];
-  void* wide;  // cuBLAS's sums before the gate
-  float* reference;
-  float* sums;
+  OperandSets rotating;  // a, b, d
+  OperandSets shared;    // wide (cuBLAS's sums before the gate), reference, sums
   SplitBuffers split;
+
+  Memory(Gemm const& gemm, int tokens, cudaStream_t stream) {
+    std::size_t const rows = static_cast<std::size_t>(tokens);
+    std::size_t const results = rows * gemm.columns, weights = std::size_t(gemm.columns) * gemm.depth;
+    auto const random = [&](unsigned long long seed, double deviation) {
+      return random_numbers(ElementType::bf16, seed, deviation);
+    };
+    SplitSizes most;
+    for (Kernel const& kernel : kernels()) {
+      SplitSizes const sizes = split_sizes(kernel.info, {tokens, gemm.columns, gemm.depth});
+      most = {std::max(most.sum_bytes, sizes.sum_bytes), std::max(most.arrivals, sizes.arrivals)};
+    }
+    check(rotating.make({{"a", rows * gemm.depth * 2, random(10, 1)},
+                         {"b", weights * 2, random(20, 1 / std::sqrt(gemm.depth))},
+                         {"d", results * 2}},
+                        sets, stream),
+          "operands");
+    // The counts are shared by all kernels: each launch leaves them even.
+    check(shared.make({{"wide", results * 2},
+                       {"reference", results * 4},
+                       {"sums", results * 4},
+                       {"split sums", most.sum_bytes + 16},
+                       {"arrivals", sizeof(unsigned) * static_cast<std::size_t>(most.arrivals + 1), zeros()}},
+                      1, stream),
+          "memory");
+    split = {shared.as<float>("split sums"), shared.as<unsigned>("arrivals")};
+  }
+  void* a(int set) const { return rotating.at("a", set); }
+  void* b(int set) const { return rotating.at("b", set); }
+  void* d(int set) const { return rotating.at("d", set); }
+  void* wide() const { return shared.at("wide"); }
+  float* reference() const { return shared.as<float>("reference"); }
 };
-
-void* allocate(std::size_t bytes) {
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, bytes), "cudaMalloc");
-  return memory;
-}
-
-Memory make_memory(Gemm const& gemm, int tokens, cudaStream_t stream) {
-  Memory memory{};
-  std::size_t const rows = static_cast<std::size_t>(tokens);
-  for (int i = 0; i < sets; ++i) {
-    memory.a[i] = allocate(rows * gemm.depth * 2);
-    memory.b[i] = allocate(std::size_t(gemm.columns) * gemm.depth * 2);
-    memory.d[i] = allocate(rows * gemm.columns * 2);
-    fill_random(memory.a[i], rows * gemm.depth, 10 + i, 1, stream);
-    fill_random(memory.b[i], std::size_t(gemm.columns) * gemm.depth, 20 + i, 1 / std::sqrt(float(gemm.depth)),
-                stream);
-  }
-  memory.wide = allocate(rows * gemm.columns * 2);
-  memory.reference = static_cast<float*>(allocate(rows * gemm.columns * 4));
-  memory.sums = static_cast<float*>(allocate(rows * gemm.columns * 4));
-  SplitSizes most;
-  for (Kernel const& kernel : kernels()) {
-    SplitSizes const sizes = split_sizes(kernel.info, {tokens, gemm.columns, gemm.depth});
-    most = {std::max(most.sum_bytes, sizes.sum_bytes), std::max(most.arrivals, sizes.arrivals)};
-  }
-  std::size_t const counts = sizeof(unsigned) * static_cast<std::size_t>(most.arrivals + 1);
-  memory.split = {static_cast<float*>(allocate(most.sum_bytes + 16)),
-                  static_cast<unsigned*>(allocate(counts))};
-  // Shared by all kernels: each launch leaves them even.
-  check(cudaMemsetAsync(memory.split.arrivals, 0, counts, stream), "zeroing");
-  return memory;
-}
-
-void release(Memory& memory) {
-  for (int i = 0; i < sets; ++i)
-    for (void* one : {memory.a[i], memory.b[i], memory.d[i]}) cudaFree(one);
-  for (void* one : {memory.wide, static_cast<void*>(memory.reference), static_cast<void*>(memory.sums),
-                    static_cast<void*>(memory.split.sums), static_cast<void*>(memory.split.arrivals)})
-    cudaFree(one);
-}
 
 Call call_of(Gemm const& gemm, Memory const& memory, int tokens, int set) {
   Call call;
-  call.problem = {tokens,        gemm.columns,  gemm.depth,     memory.a[set],
-                  memory.b[set], memory.d[set], gemm.activation};
+  call.problem = {tokens,        gemm.columns,  gemm.depth,     memory.a(set),
+                  memory.b(set), memory.d(set), gemm.activation};
   call.split = memory.split;
   return call;
 }
@@ -98,9 +87,9 @@ Call call_of(Gemm const& gemm, Memory const& memory, int tokens, int set) {
 bool right(Kernel const& kernel, Gemm const& gemm, Memory const& memory, int tokens, cudaStream_t stream) {
   auto const call = call_of(gemm, memory, tokens, 0);
   std::size_t const count = std::size_t(tokens) * call.problem.output_columns();
-  poison(memory.d[0], count, stream);
+  poison(memory.d(0), count, stream);
   cudaError_t const error = kernel.launch(call, stream);
-  double const difference = relative_error(memory.d[0], memory.reference, count, stream);
+  double const difference = relative_error(memory.d(0), memory.reference(), count, ElementType::bf16, stream);
   bool const ok = error == cudaSuccess && difference <= 2e-3;
   if (!ok || tokens < 200)
     std::printf("%s %s gemm %d, %d tokens: %s, error %.3g%s\n", kernel.info.name, gemm.model, gemm.number,
@@ -108,10 +97,14 @@ bool right(Kernel const& kernel, Gemm const& gemm, Memory const& memory, int tok
   return ok;
 }
 
+struct Variant {
+  std::string name, detail;
+  Timed timed;
+};
+
 // For a profiler: each kernel, and each of cuBLASLt's, once.
 void once(Gemm const& gemm, int tokens, std::vector<Kernel const*> const& kernels, cudaStream_t stream) {
-  Memory memory = make_memory(gemm, tokens, stream);
-  check(cudaStreamSynchronize(stream), "filling");
+  Memory const memory(gemm, tokens, stream);
   CublasGemm const cublas(tokens, gemm.columns, gemm.depth, gemm.activation == Activation::gelu);
   for (Kernel const* kernel : kernels)
     for (int const blocks : {0, multiprocessors}) {
@@ -121,43 +114,43 @@ void once(Gemm const& gemm, int tokens, std::vector<Kernel const*> const& kernel
       check(kernel->launch(call, stream), kernel->info.name);
     }
   for (int i = 0; i < std::min(6, cublas.algorithms()); ++i)
-    cublas.run(i, memory.a[0], memory.b[0], memory.wide, stream);
+    cublas.run(i, memory.a(0), memory.b(0), memory.wide(), stream);
   check(cudaStreamSynchronize(stream), "running");
-  release(memory);
 }
 
 void measure(Gemm const& gemm, int tokens, std::vector<Kernel const*> const& kernels, cudaStream_t stream) {
-  Memory memory = make_memory(gemm, tokens, stream);
+  Memory const memory(gemm, tokens, stream);
   Timer timer(stream, sets, 8);
   std::vector<std::pair<double, Variant>> all;
-  auto add = [&](Variant variant) {
-    double const time = timer.quick(variant, 2);
-    all.emplace_back(time, std::move(variant));
+  auto add = [&](std::string const& name, std::string const& detail,
+                 std::function<cudaError_t(cudaStream_t, int)> const& work) {
+    all.emplace_back(timer.quick(work, 2), Variant{name, detail, {work}});
+    check(timer.error(), "measuring");
   };
   for (Kernel const* kernel : kernels) {
     for (int const band : {1, 0, 4, 8})
       for (int const blocks : {0, multiprocessors}) {
         if (blocks == 0 && band > 1) continue;
-        add({kernel->info.name,
-             (band == 0 ? std::string("columns") : "bands of " + std::to_string(band)) +
-                 (blocks != 0 ? " persistent" : ""),
-             [&, kernel, band, blocks](cudaStream_t on, int set) {
-               auto call = call_of(gemm, memory, tokens, set);
-               call.band = band;
-               call.most_blocks = blocks;
-               return kernel->launch(call, on);
-             }});
+        add(kernel->info.name,
+            (band == 0 ? std::string("columns") : "bands of " + std::to_string(band)) +
+                (blocks != 0 ? " persistent" : ""),
+            [&, kernel, band, blocks](cudaStream_t on, int set) {
+              auto call = call_of(gemm, memory, tokens, set);
+              call.band = band;
+              call.most_blocks = blocks;
+              return kernel->launch(call, on);
+            });
       }
   }
   bool const gated = gemm.activation == Activation::swiglu;
   CublasGemm const cublas(tokens, gemm.columns, gemm.depth, gemm.activation == Activation::gelu);
   for (int i = 0; i < cublas.algorithms(); ++i) {
-    add({"cublasLt", cublas.describe(i), [&, i](cudaStream_t on, int set) {
-           void* const d = gated ? memory.wide : memory.d[set];
-           cudaError_t const error = cublas.run(i, memory.a[set], memory.b[set], d, on);
-           if (error != cudaSuccess || !gated) return error;
-           return mlp::swiglu(d, memory.d[set], tokens, gemm.columns / 2, mlp::ElementType::bf16, on);
-         }});
+    add("cublasLt", cublas.describe(i), [&, i](cudaStream_t on, int set) {
+      void* const d = gated ? memory.wide() : memory.d(set);
+      cudaError_t const error = cublas.run(i, memory.a(set), memory.b(set), d, on);
+      if (error != cudaSuccess || !gated) return error;
+      return mlp::swiglu(d, memory.d(set), tokens, gemm.columns / 2, ElementType::bf16, on);
+    });
   }
   std::sort(all.begin(), all.end(), [](auto const& a, auto const& b) { return a.first < b.first; });
   // The best of each kernel, then the best eight and cuBLASLt against each other.
@@ -167,25 +160,22 @@ void measure(Gemm const& gemm, int tokens, std::vector<Kernel const*> const& ker
     int& count = seen[one.second.name];
     if (++count > 1 && !(one.second.name == "cublasLt" && count == 2)) continue;
     if (finals.size() >= 10 && one.second.name != "cublasLt") continue;
-    if (timer.capture(one.second)) finals.push_back(&one.second);
+    if (timer.capture(one.second.timed)) finals.push_back(&one.second);
   }
-  timer.rounds(finals, 12);
-  std::vector<double> hot;
-  for (Variant* one : finals) {
-    hot.push_back(median(one->samples));
-    one->samples.clear();
-  }
-  timer.rounds(finals, 3, 8);
+  std::vector<Timed*> timed;
+  for (Variant* one : finals) timed.push_back(&one->timed);
+  timer.hot_rounds(timed, 12);
+  timer.cool_rounds(timed, 3);
+  check(timer.error(), "measuring");
   double const flops = 2.0 * tokens * gemm.columns * gemm.depth;
   std::printf("%s gemm %d, %d tokens\n", gemm.model, gemm.number, tokens);
-  for (std::size_t i = 0; i < finals.size(); ++i) {
-    double const cool = median(finals[i]->samples);
-    std::printf("  %-26s %-28s hot %7.2f (%4.0f TF) cool %7.2f (%4.0f TF)\n", finals[i]->name.c_str(),
-                finals[i]->detail.c_str(), hot[i], flops / hot[i] * 1e-6, cool, flops / cool * 1e-6);
-    timer.release(*finals[i]);
+  for (Variant* one : finals) {
+    double const hot = median(one->timed.hot), cool = median(one->timed.cool);
+    std::printf("  %-26s %-28s hot %7.2f (%4.0f TF) cool %7.2f (%4.0f TF)\n", one->name.c_str(),
+                one->detail.c_str(), hot, flops / hot * 1e-6, cool, flops / cool * 1e-6);
+    timer.release(one->timed);
   }
   std::fflush(stdout);
-  release(memory);
 }
 
 }  // namespace
@@ -208,11 +198,16 @@ int main(int count, char** arguments) {
     }
     std::vector<Kernel const*> kernels;
     for (int const tokens : {150, 700}) {
-      Memory memory = make_memory(gemm, tokens, stream);
-      float* const sums = gated ? memory.sums : memory.reference;
-      reference_gemm(memory.a[0], memory.b[0], sums, tokens, gemm.columns, gemm.depth,
-                     gemm.activation == Activation::gelu, stream);
-      if (gated) reference_gate(sums, memory.reference, std::size_t(tokens) * gemm.columns / 2, stream);
+      Memory const memory(gemm, tokens, stream);
+      // Without an activation the sums are the reference.
+      auto* const sums =
+          gemm.activation == Activation::none ? memory.reference() : memory.shared.as<float>("sums");
+      reference_gemm(memory.a(0), memory.b(0), sums, tokens, gemm.columns, gemm.depth, ElementType::bf16,
+                     stream);
+      if (gemm.activation != Activation::none)
+        reference_activation(sums, gated ? ReferenceActivation::swiglu : ReferenceActivation::gelu,
+                             std::size_t(tokens) * gemm.columns / (gated ? 2 : 1), memory.reference(),
+                             nullptr, ElementType::bf16, stream);
       std::vector<Kernel const*> good;
       for (Kernel const* kernel : tokens == 150 ? kernels_for(ElementType::bf16, gated) : kernels) {
         KernelInfo info;
@@ -223,7 +218,6 @@ int main(int count, char** arguments) {
                       info.registers);
       }
       kernels = good;
-      release(memory);
     }
     for (int i = 2; i < count; ++i) measure(gemm, std::atoi(arguments[i]), kernels, stream);
   }

@@ -8,10 +8,11 @@
 #include <type_traits>
 
 #include "ablation_stages.cuh"
+#include "bench/common/program.hpp"
 #include "gpu/device_buffer.hpp"
 #include "gpu/launch.hpp"
 #include "gpu/stream.hpp"
-#include "report.cuh"
+#include "tessera/measure/statistics.hpp"
 #include "turns.cuh"
 
 namespace tessera::bench {

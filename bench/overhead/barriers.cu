@@ -3,10 +3,11 @@
 //
 //     barriers [--json <file>]
 #include "barrier_variants.cuh"
+#include "bench/common/program.hpp"
 #include "gpu/device_buffer.hpp"
 #include "gpu/launch.hpp"
 #include "neighbour_variants.cuh"
-#include "report.cuh"
+#include "tessera/measure/statistics.hpp"
 #include "token_variants.cuh"
 
 namespace tessera::bench {

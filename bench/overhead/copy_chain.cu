@@ -6,11 +6,12 @@
 //     copy_chain [--json <file>]
 #include <functional>
 
+#include "bench/common/program.hpp"
 #include "copy_stages.cuh"
 #include "gpu/device_buffer.hpp"
 #include "gpu/launch.hpp"
 #include "gpu/stream.hpp"
-#include "report.cuh"
+#include "tessera/measure/statistics.hpp"
 #include "turns.cuh"
 
 namespace tessera::bench {

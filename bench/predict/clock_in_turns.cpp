@@ -7,25 +7,21 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
-#include <string>
+#include <tessera/report/json_text.hpp>
 #include <thread>
 #include <vector>
 
+#include "bench/common/program.hpp"
 #include "bench/predict/power_meter.hpp"
-#include "bench/predict/samples.hpp"
-#include "bench/predict/stamps.hpp"
-#include "kernels/gemm_sm90/device_data.hpp"
-#include "kernels/gemm_sm90/gemm.hpp"
+#include "bench/predict/stamped.hpp"
+#include "tessera/measure/statistics.hpp"
 
 namespace {
 
 using namespace tessera;
 using namespace tessera::gemm_sm90;
 using bench::check;
-using bench::median;
+using bench::with_decimals;
 
 constexpr char const* kernel_name = "128x256x64_2x1";
 constexpr double sample_us = 600;  // as the benchmark of the MLP samples
@@ -42,68 +38,39 @@ struct Work {
 
 class Bench {
  public:
-  Bench() {
-    check(cudaDeviceGetAttribute(&sms_, cudaDevAttrMultiProcessorCount, 0), "multiprocessors");
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
-    check(cudaMalloc(&operands_, elements * 2), "cudaMalloc");
-    check(cudaMalloc(&output_, std::size_t{1} << 30), "cudaMalloc");
-    check(cudaMalloc(reinterpret_cast<void**>(&stamps_),
-                     2 * sizeof(bench::Stamp) * static_cast<std::size_t>(sms_)),
-          "cudaMalloc");
-    fill_random(operands_, elements, 1, 0.5F, stream_);
-    kernel_ = find_kernel(kernel_name);
+  Bench() : kernel_(find_kernel(kernel_name)) {
     if (kernel_ == nullptr) check(cudaErrorInvalidValue, kernel_name);
     check(prepare(*kernel_), kernel_name);
   }
 
   Work work(char const* what, int rows, int columns, int depth) {
     Call call;
-    auto const* const base = static_cast<char const*>(operands_);
-    call.problem = {rows,    columns,         depth, base, base + 2 * static_cast<std::size_t>(rows) * depth,
-                    output_, Activation::none};
+    auto const* const base = gemms_.operands();
+    call.problem = {rows,
+                    columns,
+                    depth,
+                    base,
+                    base + 2 * static_cast<std::size_t>(rows) * static_cast<std::size_t>(depth),
+                    gemms_.output(),
+                    Activation::none};
     call.band = 0;
-    call.most_blocks = sms_;
+    call.most_blocks = gemms_.sms();
     auto const once_us = 8 + 2.0 * rows * columns * depth / 600e6;
     int const count = std::max(1, static_cast<int>(sample_us / once_us));
-    Work result{what};
-    cudaGraph_t graph = nullptr;
-    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
-    check(bench::stamp(stamps_, sms_, stream_), "stamp");
-    for (int i = 0; i < count; ++i) check(kernel_->launch(call, stream_), kernel_name);
-    check(bench::stamp(stamps_ + sms_, sms_, stream_), "stamp");
-    check(cudaStreamEndCapture(stream_, &graph), "capture");
-    check(cudaGraphInstantiate(&result.graph, graph, 0), "instantiate");
-    cudaGraphDestroy(graph);
+    Work result{what, gemms_.capture(*kernel_, count, [&](int) { return call; })};
     run(result);
     return result;
   }
 
   /// The clock (GHz) while it ran, behind so many more of it.
   double run(Work& work, int before = 0) {
-    for (int i = 0; i <= before; ++i) check(cudaGraphLaunch(work.graph, stream_), "launch");
-    check(cudaStreamSynchronize(stream_), "run");
-    std::vector<bench::Stamp> stamps(2 * static_cast<std::size_t>(sms_));
-    check(cudaMemcpy(stamps.data(), stamps_, stamps.size() * sizeof(bench::Stamp), cudaMemcpyDeviceToHost),
-          "copy");
-    std::vector<double> us, ghz;
-    for (std::size_t i = 0; i < stamps.size() / 2; ++i) {
-      auto const nanoseconds =
-          static_cast<double>(stamps[i + stamps.size() / 2].nanoseconds - stamps[i].nanoseconds);
-      us.push_back(nanoseconds / 1000);
-      ghz.push_back(static_cast<double>(stamps[i + stamps.size() / 2].cycles - stamps[i].cycles) /
-                    nanoseconds);
-    }
-    work.us = median(us);
-    return median(ghz);
+    auto const sample = gemms_.run(work.graph, before + 1);
+    work.us = sample.us;
+    return sample.ghz;
   }
 
  private:
-  static constexpr std::size_t elements = std::size_t{1} << 29;
-  int sms_ = 0;
-  cudaStream_t stream_ = nullptr;
-  void* operands_ = nullptr;
-  void* output_ = nullptr;
-  bench::Stamp* stamps_ = nullptr;
+  bench::StampedGemms gemms_{std::size_t{1} << 29, std::size_t{1} << 30};
   Kernel const* kernel_ = nullptr;
 };
 
@@ -122,23 +89,21 @@ std::vector<std::pair<double, double>> trace(Bench& bench, Work& work, double mi
 using Traces = std::vector<std::vector<std::pair<double, double>>>;
 
 /// Medians over the repeats, sample by sample.
-void write(std::ofstream& out, char const* name, Traces const& traces) {
+void write(JsonWriter& json, char const* name, Traces const& traces) {
   auto length = traces.front().size();
   for (auto const& one : traces) length = std::min(length, one.size());
-  out << ",\n  \"" << name << "\": [";
+  json.key(name).begin_array();
   for (std::size_t i = 0; i < length; ++i) {
     std::vector<double> at, ghz;
     for (auto const& one : traces) {
       at.push_back(one[i].first);
       ghz.push_back(one[i].second);
     }
-    char text[80];
-    std::snprintf(text, sizeof text, "%s{\"ms\": %.2f, \"ghz\": %.3f}", i == 0 ? "" : ", ", median(at),
-                  median(ghz));
-    out << text;
+    json.begin_object().member("ms", with_decimals(median(at), 2));
+    json.member("ghz", with_decimals(median(ghz), 3)).end_object();
     if (i < 4 || i % 8 == 0) std::printf("%s %7.2f ms %.3f GHz\n", name, median(at), median(ghz));
   }
-  out << "]";
+  json.end_array();
 }
 
 }  // namespace
@@ -151,12 +116,9 @@ int main(int count, char** arguments) {
   Bench bench;
   auto full = bench.work("eight waves", 2048, 16896, 3072);
   auto third = bench.work("a third of a wave", 256, 5120, 10240);
-  std::stringstream about;
-  about << std::ifstream(arguments[2]).rdbuf();
-  std::ofstream out(arguments[1]);
-  out << "{\n  \"about\": " << (about.str().empty() ? "{}" : about.str())
-      << ",\n  \"unit\": \"GHz, medians\", \"kernel\": \"" << kernel_name << "\",\n  \"turns\": [";
-  bool first = true;
+  JsonWriter json;
+  json.begin_object().key("about").raw(bench::about(arguments[2]));
+  json.member("unit", "GHz, medians").member("kernel", kernel_name).key("turns").begin_array();
   struct Turns {
     double full_ms, third_ms;
   };
@@ -170,16 +132,13 @@ int main(int count, char** arguments) {
         auto const clock = bench.run(*work, std::max(1, static_cast<int>(us / work->us)) - 1);
         if (round >= rounds / 2) ghz[work == &third].push_back(clock);
       }
-    char text[160];
-    std::snprintf(text, sizeof text,
-                  "%s\n    {\"full_ms\": %.1f, \"third_ms\": %.1f, \"full_ghz\": %.3f, \"third_ghz\": %.3f}",
-                  first ? "" : ",", turn.full_ms, turn.third_ms, median(ghz[0]), median(ghz[1]));
-    first = false;
-    out << text;
+    json.begin_object().member("full_ms", turn.full_ms).member("third_ms", turn.third_ms);
+    json.member("full_ghz", with_decimals(median(ghz[0]), 3));
+    json.member("third_ghz", with_decimals(median(ghz[1]), 3)).end_object();
     std::printf("turns of %5.1f and %5.1f ms: %.3f and %.3f GHz\n", turn.full_ms, turn.third_ms,
                 median(ghz[0]), median(ghz[1]));
   }
-  out << "\n  ]";
+  json.end_array();
   Traces heavy, light, rested;
   for (int i = 0; i < repeats; ++i) {
     heavy.push_back(trace(bench, full, trace_ms));
@@ -189,9 +148,9 @@ int main(int count, char** arguments) {
     std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(rest_ms));
     rested.push_back(trace(bench, full, after_rest_ms));
   }
-  write(out, "full behind a third", heavy);
-  write(out, "a third behind full", light);
-  write(out, "full behind a rest", rested);
+  write(json, "full behind a third", heavy);
+  write(json, "a third behind full", light);
+  write(json, "full behind a rest", rested);
   // For seconds: the chip warms up, and draws more for the same work.
   bench::PowerMeter const meter;
   struct Phase {
@@ -199,12 +158,11 @@ int main(int count, char** arguments) {
     Work* work;
     double seconds;
   };
-  out << ",\n  \"for seconds\": [";
+  json.key("for seconds").begin_array();
   auto const begin = std::chrono::steady_clock::now();
   auto const seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
-  first = true;
   for (Phase const& phase :
        {Phase{"rest", nullptr, 1}, Phase{"a third of a wave", &third, 1.5}, Phase{"eight waves", &full, 6},
         Phase{"a third of a wave", &third, 1.5}, Phase{"eight waves", &full, 1}, Phase{"rest", nullptr, 1}})
@@ -215,16 +173,11 @@ int main(int count, char** arguments) {
           ghz.push_back(bench.run(*phase.work, 8));
         else
           std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      char text[160];
-      std::snprintf(
-          text, sizeof text,
-          "%s\n    {\"what\": \"%s\", \"s\": %.2f, \"ghz\": %.3f, \"watts\": %.0f, \"celsius\": %.0f}",
-          first ? "" : ",", phase.what, seconds(), median(ghz), meter.watts(), meter.celsius());
-      first = false;
-      out << text;
-      std::printf("%s %6.2f s %.3f GHz %4.0f W %3.0f C\n", phase.what, seconds(), median(ghz), meter.watts(),
-                  meter.celsius());
+      double const clock = ghz.empty() ? 0 : median(ghz), watts = meter.watts(), celsius = meter.celsius();
+      json.begin_object().member("what", phase.what).member("s", with_decimals(seconds(), 2));
+      json.member("ghz", with_decimals(clock, 3)).member("watts", with_decimals(watts, 0));
+      json.member("celsius", celsius).end_object();
+      std::printf("%s %6.2f s %.3f GHz %4.0f W %3.0f C\n", phase.what, seconds(), clock, watts, celsius);
     }
-  out << "\n  ]\n}\n";
-  return 0;
+  return bench::write_file(arguments[1], json.end_array().end_object().text() + '\n') ? 0 : 1;
 }

@@ -6,25 +6,22 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <string>
+#include <tessera/report/json_text.hpp>
 #include <thread>
 #include <vector>
 
+#include "bench/common/program.hpp"
 #include "bench/predict/power_meter.hpp"
-#include "bench/predict/samples.hpp"
-#include "bench/predict/stamps.hpp"
-#include "kernels/gemm_sm90/device_data.hpp"
-#include "kernels/gemm_sm90/gemm.hpp"
+#include "bench/predict/stamped.hpp"
+#include "tessera/measure/statistics.hpp"
 
 namespace {
 
 using namespace tessera;
 using namespace tessera::gemm_sm90;
 using bench::check;
-using bench::median;
+using bench::with_decimals;
 using Clock = std::chrono::steady_clock;
 
 constexpr double hot_graph_us = 8000, cool_graph_us = 2000;
@@ -52,18 +49,9 @@ struct Result {
 class Bench {
  public:
   Bench() {
-    check(cudaDeviceGetAttribute(&sms_, cudaDevAttrMultiProcessorCount, 0), "multiprocessors");
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
-    check(cudaMalloc(&arena_, arena_elements * 2), "cudaMalloc");
-    check(cudaMalloc(&output_, arena_elements), "cudaMalloc");
-    check(cudaMalloc(reinterpret_cast<void**>(&stamps_),
-                     2 * sizeof(bench::Stamp) * static_cast<std::size_t>(sms_)),
-          "cudaMalloc");
-    fill_random(arena_, arena_elements, 1, 0.5F, stream_);
     for (auto const& kernel : kernels()) check(prepare(kernel), kernel.info.name);
-    check(cudaStreamSynchronize(stream_), "filling");
   }
-  int sms() const { return sms_; }
+  int sms() const { return gemms_.sms(); }
 
   bool can_run(Case const& one) const { return one.kernel->can_implement(call_of(one, 0)); }
 
@@ -72,8 +60,7 @@ class Bench {
     std::vector<double> us, ghz, cycles;
     auto const [graph, count] = capture(one, cool_graph_us);
     for (int i = 0; i < cool_rounds; ++i) {
-      check(cudaGraphLaunch(graph, stream_), "launch");
-      auto const sample = timed(graph, count);
+      auto const sample = timed(graph, count, 2);
       us.push_back(sample.us);
       ghz.push_back(sample.ghz);
       cycles.push_back(sample.cycles);
@@ -102,17 +89,17 @@ class Bench {
 
  private:
   Call call_of(Case const& one, int set) const {
-    auto const base = static_cast<char const*>(arena_);
+    auto const* const base = gemms_.operands();
     auto const a = static_cast<std::size_t>(one.rows) * static_cast<std::size_t>(one.depth);
     auto const b = static_cast<std::size_t>(one.columns) * static_cast<std::size_t>(one.depth);
     // As many different operands as there is room for, eight at most.
     auto const sets = std::clamp<std::size_t>(arena_elements / (a + b), 1, 8);
     auto const first = static_cast<std::size_t>(set) % sets * (a + b);
     Call call;
-    call.problem = {one.rows, one.columns,   one.depth, base + 2 * first, base + 2 * (first + a),
-                    output_,  one.activation};
+    call.problem = {one.rows,        one.columns,   one.depth, base + 2 * first, base + 2 * (first + a),
+                    gemms_.output(), one.activation};
     call.band = one.band;
-    call.most_blocks = one.persistent ? sms_ : 0;
+    call.most_blocks = one.persistent ? sms() : 0;
     call.programmatic = one.programmatic;
     call.early_weights = one.programmatic;
     return call;
@@ -121,41 +108,16 @@ class Bench {
   std::pair<cudaGraphExec_t, int> capture(Case const& one, double wanted_us) {
     auto const flops = 2.0 * one.rows * one.columns * one.depth;
     int const count = static_cast<int>(std::clamp(wanted_us / (4 + flops / 500e6), 4.0, 400.0));
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t executable = nullptr;
-    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
-    check(bench::stamp(stamps_, sms_, stream_), "stamp");
-    for (int i = 0; i < count; ++i)
-      check(one.kernel->launch(call_of(one, i), stream_), one.kernel->info.name);
-    check(bench::stamp(stamps_ + sms_, sms_, stream_), "stamp");
-    check(cudaStreamEndCapture(stream_, &graph), "capture");
-    check(cudaGraphInstantiate(&executable, graph, 0), "instantiate");
-    cudaGraphDestroy(graph);
-    return {executable, count};
+    return {gemms_.capture(*one.kernel, count, [&](int i) { return call_of(one, i); }), count};
   }
 
-  Result timed(cudaGraphExec_t graph, int count) {
-    check(cudaGraphLaunch(graph, stream_), "launch");
-    check(cudaStreamSynchronize(stream_), "run");
-    std::vector<bench::Stamp> stamps(2 * static_cast<std::size_t>(sms_));
-    check(cudaMemcpy(stamps.data(), stamps_, stamps.size() * sizeof(bench::Stamp), cudaMemcpyDeviceToHost),
-          "copy");
-    std::vector<double> us, ghz;
-    for (int i = 0; i < sms_; ++i) {
-      auto const& from = stamps[static_cast<std::size_t>(i)];
-      auto const& to = stamps[static_cast<std::size_t>(i + sms_)];
-      auto const nanoseconds = static_cast<double>(to.nanoseconds - from.nanoseconds);
-      us.push_back(nanoseconds / 1000 / count);
-      ghz.push_back(static_cast<double>(to.cycles - from.cycles) / nanoseconds);
-    }
-    return {median(us), median(ghz), 0, 1000 * median(us) * median(ghz)};
+  /// One kernel of the last of so many runs.
+  Result timed(cudaGraphExec_t graph, int count, int runs = 1) {
+    auto const [us, ghz] = gemms_.run(graph, runs);
+    return {us / count, ghz, 0, 1000 * us / count * ghz};
   }
 
-  int sms_ = 0;
-  cudaStream_t stream_ = nullptr;
-  void* arena_ = nullptr;
-  void* output_ = nullptr;
-  bench::Stamp* stamps_ = nullptr;
+  bench::StampedGemms gemms_{arena_elements, arena_elements};
   bench::PowerMeter meter_;
 };
 
@@ -198,12 +160,14 @@ int main(int count, char** arguments) {
     return 2;
   }
   Bench bench;
-  std::stringstream about;
-  about << std::ifstream(arguments[2]).rdbuf();
-  std::ofstream out(arguments[1]);
-  out << "{\n  \"about\": " << (about.str().empty() ? "{}" : about.str())
-      << ",\n  \"unit\": \"microseconds for one kernel, medians; GHz; watts\",\n  \"rows\": [";
-  bool first = true;
+  JsonWriter json;
+  json.begin_object().key("about").raw(bench::about(arguments[2]));
+  json.member("unit", "microseconds for one kernel, medians; GHz; watts").key("rows").begin_array();
+  // After each row: what was measured is not lost if something stops the rest.
+  auto const keep = [&] {
+    auto whole = json;
+    return bench::write_file(arguments[1], whole.end_array().end_object().text() + '\n');
+  };
   std::vector<std::string> const named(arguments + 3, arguments + count);
   for (auto const& kernel : kernels()) {
     bool const wanted = named.empty()
@@ -220,25 +184,19 @@ int main(int count, char** arguments) {
       if (1LL * one.columns * one.depth > 1LL << 29 || !bench.can_run(one)) continue;
       auto const cool = bench.cool(one);
       auto const hot = bench.hot(one);
-      char line[600];
-      std::snprintf(
-          line, sizeof line,
-          "%s\n    {\"kernel\": \"%s\", \"case\": \"%s\", \"rows\": %d, \"columns\": %d, \"depth\": %d, "
-          "\"band\": %d, \"persistent\": %s, \"pdl\": %s, \"activation\": \"%s\", \"cool_us\": %.3f, "
-          "\"cool_ghz\": %.3f, "
-          "\"cool_cycles\": %.0f, "
-          "\"hot_us\": %.3f, \"hot_ghz\": %.3f, \"hot_watts\": %.0f, \"hot_cycles\": %.0f}",
-          first ? "" : ",", one.kernel->info.name, one.what, one.rows, one.columns, one.depth, one.band,
-          one.persistent ? "true" : "false", one.programmatic ? "true" : "false", name_of(one.activation),
-          cool.us, cool.ghz, cool.cycles, hot.us, hot.ghz, hot.watts, hot.cycles);
-      first = false;
-      out << line;
-      out.flush();
+      json.begin_object().member("kernel", one.kernel->info.name).member("case", one.what);
+      json.member("rows", one.rows).member("columns", one.columns).member("depth", one.depth);
+      json.member("band", one.band).member("persistent", one.persistent).member("pdl", one.programmatic);
+      json.member("activation", name_of(one.activation));
+      json.member("cool_us", with_decimals(cool.us, 3)).member("cool_ghz", with_decimals(cool.ghz, 3));
+      json.member("cool_cycles", with_decimals(cool.cycles, 0)).member("hot_us", with_decimals(hot.us, 3));
+      json.member("hot_ghz", with_decimals(hot.ghz, 3)).member("hot_watts", with_decimals(hot.watts, 0));
+      json.member("hot_cycles", with_decimals(hot.cycles, 0)).end_object();
+      keep();
       std::printf("%-20s %6d %6d %6d %d%s %8.2f %.3f %8.2f %.3f %4.0f\n", one.what, one.rows, one.columns,
                   one.depth, one.band, one.persistent ? "p" : " ", cool.us, cool.ghz, hot.us, hot.ghz,
                   hot.watts);
     }
   }
-  out << "\n  ]\n}\n";
-  return 0;
+  return keep() ? 0 : 1;
 }

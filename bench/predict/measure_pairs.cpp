@@ -8,16 +8,20 @@
 // <class> is copied into the record. Each visit of a pair runs it alone until the clock has settled, so that
 // hot means at its own power, not at that of the pairs beside it.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <sstream>
+#include <tessera/report/json_text.hpp>
 #include <thread>
 
+#include "bench/common/program.hpp"
 #include "bench/mlp/peers.hpp"
-#include "bench/predict/arena.hpp"
+#include "gpu/event_timer.hpp"
+#include "kernels/mlp/candidates.hpp"
+#include "kernels/mlp/measure/arena.hpp"
+#include "src/bench/timer.hpp"
+#include "tessera/measure/statistics.hpp"
 
 namespace {
 
@@ -26,8 +30,11 @@ using namespace tessera::bench;
 using gemm_sm90::Half;
 using gemm_sm90::PairPlan;
 
+struct Model {
+  char const* name;
+  int model, hidden;
+};
 constexpr Model models[] = {{"gpt3", 12288, 6144}, {"llama", 8192, 2752}};
-constexpr int whole_row = 1 << 20;
 constexpr int visits = 3;
 constexpr double settle_us = 35e3, measure_us = 20e3;
 constexpr double rest = 8;  // times as long as the work, when cool
@@ -68,7 +75,7 @@ bool read(std::string const& line, Pair& pair, int sms) {
   pair.plan.mechanism = mechanism == "pdl"     ? gemm_sm90::Mechanism::pdl
                         : mechanism == "tiles" ? gemm_sm90::Mechanism::pdl_tiles
                                                : gemm_sm90::Mechanism::stream_order;
-  pair.plan.columns_per_semaphore = columns == 0 ? whole_row : columns;
+  pair.plan.columns_per_semaphore = columns == 0 ? mlp::whole_row : columns;
   pair.plan.early_weights = early != 0;
   pair.plan.chained = chained != 0;
   pair.kernels = text(pair.plan.first) + " > " + text(pair.plan.second);
@@ -79,46 +86,86 @@ bool read(std::string const& line, Pair& pair, int sms) {
   return true;
 }
 
-Variant variant_of(Arena& arena, Pair const& pair) {
-  auto const plan = pair.plan;
-  if (pair.stock)
-    return {
-        pair.klass, pair.kernels, [&arena, plan](cudaStream_t stream, int set) {
-          auto const& b = arena.set[set];
-          auto const call = [&](Half const& half, gemm_sm90::Problem const& problem) {
-            gemm_sm90::Call one;
-            one.problem = problem;
-            one.band = half.band;
-            one.most_blocks = half.most_blocks;
-            return one;
-          };
-          using gemm_sm90::Activation;
-          auto const first =
-              call(plan.first, {b.tokens, b.hidden, b.model, b.x, b.w1, b.h, Activation::gelu});
-          auto second = call(plan.second, {b.tokens, b.model, b.hidden, b.h, b.w2, b.y, Activation::none});
-          second.programmatic = plan.mechanism == gemm_sm90::Mechanism::pdl;
-          auto const error = plan.first.kernel->launch(first, stream);
-          return error != cudaSuccess ? error : plan.second.kernel->launch(second, stream);
-        }};
-  long long const words = (gemm_sm90::counters_of(plan, arena.set[0]) + 15) / 16 * 16;
-  if (arena.counters_used + words * sets > arena.counter_words) check(cudaErrorMemoryAllocation, "counters");
-  auto* const counters = arena.counters + arena.counters_used;
-  arena.counters_used += words * sets;
-  return {pair.klass, pair.kernels, [&arena, plan, counters, words](cudaStream_t stream, int set) {
-            auto buffers = arena.set[set];
-            buffers.counters = counters + words * set;
-            return gemm_sm90::launch_pair(plan, buffers, stream);
-          }};
+mlp::Candidate stock_pair(mlp::Shape const& shape, PairPlan const& plan) {
+  mlp::Candidate result;
+  result.launch = [=](mlp::Buffers const& b, mlp::Workspace const&, cudaStream_t stream) {
+    auto const call = [](Half const& half, gemm_sm90::Problem const& problem) {
+      gemm_sm90::Call one;
+      one.problem = problem;
+      one.band = half.band;
+      one.most_blocks = half.most_blocks;
+      return one;
+    };
+    using gemm_sm90::Activation;
+    auto const first =
+        call(plan.first, {shape.tokens, shape.hidden, shape.model, b.x, b.w1, b.h, Activation::gelu});
+    auto second =
+        call(plan.second, {shape.tokens, shape.model, shape.hidden, b.h, b.w2, b.y, Activation::none});
+    second.programmatic = plan.mechanism == gemm_sm90::Mechanism::pdl;
+    auto const error = plan.first.kernel->launch(first, stream);
+    return error != cudaSuccess ? error : plan.second.kernel->launch(second, stream);
+  };
+  return result;
 }
 
-double once(Variant const& variant, cudaStream_t stream, cudaEvent_t const (&events)[2], int per_graph) {
-  check(cudaEventRecord(events[0], stream), "record");
-  check(cudaGraphLaunch(variant.graph, stream), "launch");
-  check(cudaEventRecord(events[1], stream), "record");
-  check(cudaStreamSynchronize(stream), "run");
-  float milliseconds = 0;
-  check(cudaEventElapsedTime(&milliseconds, events[0], events[1]), "elapsed");
-  return 1000.0 * milliseconds / per_graph;
+template <class T>
+T or_stop(Expected<T> value) {
+  if (value) return std::move(*value);
+  std::fprintf(stderr, "%s\n", to_text(value.error()).c_str());
+  std::exit(1);
+}
+
+/// What was measured of a pair.
+struct Measured {
+  Timed timed;
+  double error = 0;
+  bool right = false;
+};
+
+/// All pairs of a size in turns.
+std::vector<Measured> measure(mlp::Arena& arena, mlp::Shape const& shape, std::vector<Pair> const& pairs) {
+  if (auto const started = arena.start(shape.tokens); !started) {
+    std::fprintf(stderr, "%s\n", to_text(started.error()).c_str());
+    std::exit(1);
+  }
+  int const per_graph = arena.sets();
+  Timer timer(arena.stream(), arena.sets(), per_graph);
+  gpu::EventTimer events;
+  std::vector<Measured> all(pairs.size());
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    auto const candidate =
+        pairs[i].stock ? stock_pair(shape, pairs[i].plan) : mlp::tiled_pair(shape, pairs[i].plan);
+    if (candidate) {
+      all[i].timed.work = arena.work(*candidate);
+      all[i].error = arena.verify(*candidate);
+      all[i].right = all[i].error <= 2e-3 && timer.capture(all[i].timed);
+    }
+    if (!all[i].right) std::printf("WRONG %s: %g\n", pairs[i].kernels.c_str(), all[i].error);
+  }
+  auto const once = [&](Timed const& timed) {
+    return events.ns(arena.stream(), [&] { check(cudaGraphLaunch(timed.graph, arena.stream()), "launch"); }) /
+           1e3 / per_graph;
+  };
+  for (int visit = 0; visit < visits; ++visit)
+    for (std::size_t j = 0; j < all.size(); ++j) {
+      auto& [timed, error, right] = all[visit % 2 == 0 ? j : all.size() - 1 - j];
+      if (!right) continue;
+      for (double passed = 0; passed < settle_us + measure_us;) {
+        auto const us = once(timed);
+        passed += us * per_graph;
+        if (passed > settle_us) timed.hot.push_back(us);
+      }
+    }
+  for (int round = 0; round < visits; ++round)
+    for (auto& [timed, error, right] : all) {
+      if (!right) continue;
+      once(timed);
+      auto const us = once(timed);
+      timed.cool.push_back(us);
+      std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(2 * rest * us * per_graph));
+    }
+  for (auto& one : all) timer.release(one.timed);
+  return all;
 }
 
 }  // namespace
@@ -138,82 +185,39 @@ int main(int count, char** arguments) {
   }
   cudaStream_t stream;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-  cudaEvent_t events[2];
-  for (auto& event : events) check(cudaEventCreate(&event), "event");
   for (auto const& kernel : gemm_sm90::kernels()) check(gemm_sm90::prepare(kernel), kernel.info.name);
-  std::stringstream about;
-  about << std::ifstream(arguments[2]).rdbuf();
-  std::ofstream out(arguments[1]);
-  out << "{\"about\": " << (about.str().empty() ? "{}" : about.str());
+  JsonWriter json;
+  json.begin_object().key("about").raw(about(arguments[2]));
   for (auto const& model : models) {
     if (all.count(model.name) == 0) continue;
     auto& sizes = all[model.name];
-    out << ",\n\"" << model.name << "\": {\"model_size\": " << model.model
-        << ", \"hidden_size\": " << model.hidden << ", \"sizes\": [";
-    int const per_graph = model.hidden > 4096 ? 4 : 8;
-    Timer timer(stream, sets, per_graph);
-    Arena arena = make_arena(model, sizes.rbegin()->first, stream);
-    bool first_size = true;
+    json.key(model.name).begin_object().member("model_size", model.model).member("hidden_size", model.hidden);
+    json.key("sizes").begin_array();
+    mlp::Shape shape{sizes.rbegin()->first, model.model, model.hidden};
+    auto const arena = or_stop(mlp::Arena::make(shape, stream));
     for (auto const& [tokens, pairs] : sizes) {
-      start_size(arena, tokens, stream);
-      std::vector<Variant> variants;
-      std::vector<double> cool(pairs.size()), error(pairs.size());
-      for (auto const& pair : pairs) variants.push_back(variant_of(arena, pair));
-      std::vector<bool> right(pairs.size());
-      for (std::size_t i = 0; i < variants.size(); ++i) {
-        error[i] = verify(arena, variants[i], stream);
-        right[i] = error[i] <= 2e-3 && timer.capture(variants[i]);
-        if (!right[i]) std::printf("WRONG %s: %g\n", variants[i].detail.c_str(), error[i]);
-      }
-      for (int visit = 0; visit < visits; ++visit)
-        for (std::size_t j = 0; j < variants.size(); ++j) {
-          auto const i = visit % 2 == 0 ? j : variants.size() - 1 - j;
-          if (!right[i]) continue;
-          for (double passed = 0; passed < settle_us + measure_us;) {
-            auto const us = once(variants[i], stream, events, per_graph);
-            passed += us * per_graph;
-            if (passed > settle_us) variants[i].samples.push_back(us);
-          }
-        }
-      std::vector<double> hot;
-      for (auto& variant : variants) {
-        hot.push_back(median(variant.samples));
-        variant.samples.clear();
-      }
-      for (int round = 0; round < visits; ++round)
-        for (std::size_t i = 0; i < variants.size(); ++i) {
-          if (!right[i]) continue;
-          once(variants[i], stream, events, per_graph);
-          auto const us = once(variants[i], stream, events, per_graph);
-          variants[i].samples.push_back(us);
-          std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(2 * rest * us * per_graph));
-        }
-      out << (first_size ? "" : ",") << "\n {\"tokens\": " << tokens << ", \"variants\": [";
-      first_size = false;
+      shape.tokens = tokens;
+      auto const measured = measure(*arena, shape, pairs);
+      json.begin_object().member("tokens", tokens).key("variants").begin_array();
       double best = 1e9, chosen = 1e9;
-      bool first = true;
-      for (std::size_t i = 0; i < variants.size(); ++i) {
-        if (!right[i]) continue;
-        char line[500];
-        std::snprintf(line, sizeof line,
-                      "%s\n  {\"variant\": \"%s\", \"stock\": %s, \"kernels\": \"%s\", \"hot_us\": %.2f, "
-                      "\"cool_us\": %.2f, \"relative_error\": %.2e}",
-                      first ? "" : ",", pairs[i].klass.c_str(), pairs[i].stock ? "true" : "false",
-                      pairs[i].kernels.c_str(), hot[i], median(variants[i].samples), error[i]);
-        out << line;
-        first = false;
-        best = std::min(best, hot[i]);
-        if (pairs[i].klass == "chosen") chosen = std::min(chosen, hot[i]);
-        timer.release(variants[i]);
+      for (std::size_t i = 0; i < pairs.size(); ++i) {
+        if (!measured[i].right) continue;
+        double const hot = median(measured[i].timed.hot);
+        json.begin_object().member("variant", pairs[i].klass).member("stock", pairs[i].stock);
+        json.member("kernels", pairs[i].kernels).member("hot_us", with_decimals(hot, 2));
+        json.member("cool_us", with_decimals(median(measured[i].timed.cool), 2));
+        json.member("relative_error", with_digits(measured[i].error, 3)).end_object();
+        best = std::min(best, hot);
+        if (pairs[i].klass == "chosen") chosen = std::min(chosen, hot);
       }
-      out << "]}";
-      out.flush();
+      json.end_array().end_object();
+      // After each size: what was measured is not lost if something stops the rest.
+      auto whole = json;
+      write_file(arguments[1], whole.end_array().end_object().end_object().text() + '\n');
       std::printf("%s %d: %zu pairs, best %.2f, chosen %.2f, %.3f\n", model.name, tokens, pairs.size(), best,
                   chosen, chosen / best);
     }
-    out << "]}";
-    release(arena);
+    json.end_array().end_object();
   }
-  out << "}\n";
-  return 0;
+  return write_file(arguments[1], json.end_object().text() + '\n') ? 0 : 1;
 }

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <exception>
 
-#include "bench/overhead/report.cuh"
+#include "bench/common/program.hpp"
 #include "gpu/device_buffer.hpp"
 #include "kernels/reduction/probe/cub_sum.hpp"
 #include "kernels/reduction/sum.hpp"

@@ -7,21 +7,26 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <memory>
-#include <sstream>
+#include <tessera/report/json_text.hpp>
 
+#include "bench/common/program.hpp"
 #include "bench/mlp/peers.hpp"
-#include "bench/mlp/timing.hpp"
-#include "kernels/skinny_mlp_sm90/device_data.hpp"
+#include "bench/skinny_mlp/floor.hpp"
+#include "kernels/common/mlp_reference.hpp"
+#include "kernels/mlp/gated.hpp"
 #include "kernels/skinny_mlp_sm90/skinny.hpp"
+#include "src/bench/operand_sets.hpp"
+#include "src/bench/timer.hpp"
+#include "tessera/measure/statistics.hpp"
 
 namespace {
 
 using namespace tessera;
 using namespace tessera::skinny_sm90;
 using bench::check;
-using bench::Variant;
+using bench::OperandSets;
+using bench::with_decimals;
 
 struct Model {
   char const* name;
@@ -38,95 +43,76 @@ constexpr double rest = 8;  // as long as the work
 
 std::size_t area(int a, int b) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); }
 
-void* allocate(std::size_t bytes) {
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, bytes), "cudaMalloc");
-  return memory;
-}
-
-/// Weights one after the other in one allocation, so that the floor reads the same bytes.
-struct Set {
-  char* weights;
-  char* w2;
-  void* y;
-  float* reference;
-};
-
 struct Bench {
   Model model;
   mlp::Shape shape;
-  int most;
-  std::vector<Set> sets;
-  void* x;
-  void* h;
-  void* pairs;
-  float* sums;
-  unsigned* workspace;
-  StallRecord* stall;
+  OperandSets sets;    ///< weights (w2 behind w1, so that the floor reads the same bytes), y, its reference
+  OperandSets shared;  ///< x, h, pairs of gate and up, sums, and what a launch counts in
   cudaStream_t stream;
+
+  Bench(Model const& of, int most_tokens, cudaStream_t on)
+      : model(of), shape{most_tokens, of.model, of.hidden, of.form}, stream(on) {
+    auto const fill_weights = [this](void* memory, std::size_t, int set, cudaStream_t) {
+      auto const seed = static_cast<unsigned long long>(10 * set);
+      auto* const w2 = static_cast<char*>(memory) + first_bytes();
+      bench::fill_random(memory, first_bytes() / 2, shape.type, seed + 1, 1 / std::sqrt(float(model.model)),
+                         stream);
+      bench::fill_random(w2, area(model.hidden, model.model), shape.type, seed + 2,
+                         1 / std::sqrt(float(model.hidden)), stream);
+    };
+    std::size_t const y = area(most_tokens, model.model), wide = area(most_tokens, first_rows());
+    check(sets.make({{"weights", bytes(), fill_weights}, {"y", 2 * y}, {"reference", 4 * y}}, model.sets,
+                    stream),
+          "weights");
+    check(shared.make({{"x", 2 * y, bench::random_numbers(shape.type, 3, 1)},
+                       {"h", 2 * area(most_tokens, model.hidden)},
+                       {"pairs", 2 * wide},
+                       {"sums", 4 * wide},
+                       {"workspace", 4 * workspace_words(model.hidden), bench::zeros()},
+                       {"stall", sizeof(StallRecord), bench::zeros()}},
+                      1, stream),
+          "memory");
+    for (int i = 0; i < model.sets; ++i)
+      reference_mlp(shape, buffers(i), shared.as<float>("sums"), nullptr, sets.as<float>("reference", i),
+                    false, stream);
+    check(cudaStreamSynchronize(stream), "filling");
+  }
 
   int first_rows() const { return model.hidden * (model.form == mlp::Form::swiglu ? 2 : 1); }
   std::size_t first_bytes() const { return 2 * area(first_rows(), model.model); }
   std::size_t bytes() const { return first_bytes() + 2 * area(model.hidden, model.model); }
   mlp::Buffers buffers(int set) const {
-    Set const& one = sets[static_cast<std::size_t>(set)];
-    return {x, one.weights, h, one.w2, one.y};
+    auto* const weights = sets.as<char>("weights", set);
+    return {shared.at("x"), weights, shared.at("h"), weights + first_bytes(), sets.at("y", set)};
   }
+  /// Where a library without a gated epilogue leaves its first product.
+  void* first_result() const { return shared.at(model.form == mlp::Form::swiglu ? "pairs" : "h"); }
 };
 
-Bench make_bench(Model const& model, int most_tokens, cudaStream_t stream) {
-  Bench bench{
-      model, {most_tokens, model.model, model.hidden, model.form}, most_tokens, {}, {}, {}, {}, {}, {}, {},
-      stream};
-  auto const type = bench.shape.type;
-  for (int i = 0; i < model.sets; ++i) {
-    Set set{};
-    set.weights = static_cast<char*>(allocate(bench.bytes()));
-    set.w2 = set.weights + bench.first_bytes();
-    set.y = allocate(2 * area(most_tokens, model.model));
-    set.reference = static_cast<float*>(allocate(4 * area(most_tokens, model.model)));
-    fill_random(type, set.weights, bench.first_bytes() / 2, 10 * i + 1,
-                static_cast<float>(1 / std::sqrt(model.model)), stream);
-    fill_random(type, set.w2, area(model.hidden, model.model), 10 * i + 2,
-                static_cast<float>(1 / std::sqrt(model.hidden)), stream);
-    bench.sets.push_back(set);
-  }
-  bench.x = allocate(2 * area(most_tokens, model.model));
-  fill_random(type, bench.x, area(most_tokens, model.model), 3, 1, stream);
-  bench.h = allocate(2 * area(most_tokens, model.hidden));
-  bench.pairs = allocate(2 * area(most_tokens, bench.first_rows()));
-  bench.sums = static_cast<float*>(allocate(4 * area(most_tokens, bench.first_rows())));
-  bench.workspace = static_cast<unsigned*>(allocate(4 * workspace_words(model.hidden)));
-  check(cudaMemset(bench.workspace, 0, 4 * workspace_words(model.hidden)), "cudaMemset");
-  bench.stall = static_cast<StallRecord*>(allocate(sizeof(StallRecord)));
-  check(cudaMemset(bench.stall, 0, sizeof(StallRecord)), "cudaMemset");
-  for (int i = 0; i < model.sets; ++i)
-    reference_mlp(bench.shape, bench.buffers(i), bench.sums,
-                  bench.sets[static_cast<std::size_t>(i)].reference, stream);
-  check(cudaStreamSynchronize(stream), "filling");
-  return bench;
-}
-
 struct Row {
-  Variant variant;
+  std::string name, detail;
+  bench::Timed timed;
   bool computes = true;
   double error = 0;
   double low = 0, median = 0, high = 0, cool = 0;
 };
 
-double worst_error(Bench const& bench, Variant const& variant) {
+double worst_error(Bench const& bench, Row const& row) {
+  auto const& shape = bench.shape;
+  std::size_t const y_size = area(shape.tokens, shape.model);
   double worst = 0;
   for (int i = 0; i < bench.model.sets; ++i) {
-    Set const& set = bench.sets[static_cast<std::size_t>(i)];
-    poison(bench.h, area(bench.shape.tokens, bench.model.hidden), bench.stream);
-    poison(set.y, area(bench.shape.tokens, bench.model.model), bench.stream);
-    check(variant.work(bench.stream, i), variant.name.c_str());
-    double const error = relative_error(bench.shape.type, set.y, set.reference,
-                                        area(bench.shape.tokens, bench.model.model), bench.stream);
+    auto const buffers = bench.buffers(i);
+    bench::poison(buffers.h, area(shape.tokens, shape.hidden), bench.stream);
+    bench::poison(buffers.y, y_size, bench.stream);
+    check(row.timed.work(bench.stream, i), row.name.c_str());
+    double const error = bench::relative_error(buffers.y, bench.sets.as<float>("reference", i), y_size,
+                                               shape.type, bench.stream);
     if (!(error <= worst)) worst = error;
   }
   StallRecord record;
-  check(cudaMemcpy(&record, bench.stall, sizeof record, cudaMemcpyDeviceToHost), "reading the stall record");
+  check(cudaMemcpy(&record, bench.shared.at("stall"), sizeof record, cudaMemcpyDeviceToHost),
+        "reading the stall record");
   return record.state == 0 ? worst : NAN;
 }
 
@@ -146,13 +132,12 @@ Library tune_library(Bench const& bench, bench::Timer& timer) {
     int choice = 0;
     double least = INFINITY;
     for (int a = 0; a < gemm.algorithms(); ++a) {
-      Variant variant;
-      variant.work = [&, a](cudaStream_t stream, int set) {
-        Set const& one = bench.sets[static_cast<std::size_t>(set)];
-        return is_first ? gemm.run(a, bench.x, one.weights, gated ? bench.pairs : bench.h, stream)
-                        : gemm.run(a, bench.h, one.w2, one.y, stream);
+      auto const work = [&, a](cudaStream_t stream, int set) {
+        auto const b = bench.buffers(set);
+        return is_first ? gemm.run(a, b.x, b.w1, bench.first_result(), stream)
+                        : gemm.run(a, b.h, b.w2, b.y, stream);
       };
-      double const time = timer.quick(variant, 7);
+      double const time = timer.quick(work, 7);
       if (time < least) least = time, choice = a;
     }
     return choice;
@@ -164,30 +149,25 @@ Library tune_library(Bench const& bench, bench::Timer& timer) {
 
 std::vector<Row> rows_of(Bench const& bench, Library const& library, bool all, bench::Timer& timer) {
   std::vector<Row> rows;
-  for (int const blocks : {128, 132}) {
-    Row floor;
-    floor.variant.name = "floor";
-    floor.variant.detail = "reads the weights with " + std::to_string(blocks) + " blocks";
-    floor.variant.work = [&, blocks](cudaStream_t stream, int set) {
-      return stream_through(bench.sets[static_cast<std::size_t>(set)].weights, bench.bytes(), blocks, stream);
-    };
-    floor.computes = false;
-    rows.push_back(floor);
-  }
-  Row peer;
-  peer.variant.name = "cublasLt";
-  peer.variant.detail = "fastest of its candidates for each product";
-  bool const gated = bench.model.form == mlp::Form::swiglu;
-  peer.variant.work = [&, gated](cudaStream_t stream, int set) {
-    Set const& one = bench.sets[static_cast<std::size_t>(set)];
-    auto e =
-        library.first->run(library.best_first, bench.x, one.weights, gated ? bench.pairs : bench.h, stream);
-    if (gated)
-      gate(bench.shape.type, bench.pairs, bench.h, area(bench.shape.tokens, bench.model.hidden), stream);
-    if (e == cudaSuccess) e = library.second->run(library.best_second, bench.h, one.w2, one.y, stream);
-    return e;
+  auto const add = [&](std::string name, std::string detail,
+                       std::function<cudaError_t(cudaStream_t, int)> work) -> Row& {
+    return rows.emplace_back(Row{std::move(name), std::move(detail), {std::move(work)}});
   };
-  rows.push_back(peer);
+  for (int const blocks : {128, 132})
+    add("floor", "reads the weights with " + std::to_string(blocks) + " blocks",
+        [&, blocks](cudaStream_t stream, int set) {
+          return bench::stream_through(bench.sets.at("weights", set), bench.bytes(), blocks, stream);
+        })
+        .computes = false;
+  bool const gated = bench.model.form == mlp::Form::swiglu;
+  add("cublasLt", "fastest of its candidates for each product", [&, gated](cudaStream_t stream, int set) {
+    auto const b = bench.buffers(set);
+    auto const& shape = bench.shape;
+    auto error = library.first->run(library.best_first, b.x, b.w1, bench.first_result(), stream);
+    if (gated && error == cudaSuccess)
+      error = mlp::swiglu(bench.first_result(), b.h, shape.tokens, shape.hidden, shape.type, stream);
+    return error != cudaSuccess ? error : library.second->run(library.best_second, b.h, b.w2, b.y, stream);
+  });
   // The best of the configurations by a few samples, then both of its ways to start.
   struct Found {
     Plan plan;
@@ -198,9 +178,9 @@ std::vector<Row> rows_of(Bench const& bench, Library const& library, bool all, b
     return [&bench, plan, programmatic](cudaStream_t stream, int set) {
       Call call;
       call.buffers = bench.buffers(set);
-      call.workspace = bench.workspace;
+      call.workspace = bench.shared.as<unsigned>("workspace");
       call.programmatic = programmatic;
-      call.watch = {bench.stall, 200'000'000};
+      call.watch = {bench.shared.as<StallRecord>("stall"), 200'000'000};
       return launch(plan, call, stream);
     };
   };
@@ -211,76 +191,58 @@ std::vector<Row> rows_of(Bench const& bench, Library const& library, bool all, b
       cudaGetLastError();
       continue;
     }
-    Variant variant;
-    variant.work = work_of(plan, true);
-    found.push_back({plan, timer.quick(variant, 7)});
+    found.push_back({plan, timer.quick(work_of(plan, true), 7)});
   }
   std::sort(found.begin(), found.end(), [](Found const& a, Found const& b) { return a.time < b.time; });
   if (!all && found.size() > 1) found.resize(1);
   for (bool const programmatic : {true, false})
     for (Found const& one : found) {
       if (!programmatic && &one != &found.front()) continue;
-      Row row;
-      row.variant.name = programmatic ? "tessera pdl" : "tessera";
-      row.variant.detail = to_string(one.plan.config);
-      row.variant.work = work_of(one.plan, programmatic);
-      rows.push_back(row);
+      add(programmatic ? "tessera pdl" : "tessera", to_string(one.plan.config),
+          work_of(one.plan, programmatic));
     }
   return rows;
 }
 
 void measure(Bench const& bench, bench::Timer& timer, std::vector<Row>& rows) {
-  std::vector<Variant*> running;
+  std::vector<bench::Timed*> running;
   for (Row& row : rows) {
-    if (row.computes) row.error = worst_error(bench, row.variant);
+    if (row.computes) row.error = worst_error(bench, row);
     // The library rounds gate and up before they meet.
-    if (!(row.error <= (row.variant.name == "cublasLt" ? 5e-3 : 2e-3))) {
-      std::printf("  WRONG %s, %s: error %g\n", row.variant.name.c_str(), row.variant.detail.c_str(),
-                  row.error);
+    if (!(row.error <= (row.name == "cublasLt" ? 5e-3 : 2e-3))) {
+      std::printf("  WRONG %s, %s: error %g\n", row.name.c_str(), row.detail.c_str(), row.error);
       continue;
     }
-    if (timer.capture(row.variant)) running.push_back(&row.variant);
+    if (timer.capture(row.timed)) running.push_back(&row.timed);
   }
-  timer.rounds(running, 3);
-  for (Variant* variant : running) variant->samples.clear();
-  timer.rounds(running, rounds);
-  std::vector<std::vector<double>> hot;
-  for (Variant* variant : running) {
-    hot.push_back(variant->samples);
-    variant->samples.clear();
-  }
-  timer.rounds(running, cool_rounds, rest);
-  for (Row& row : rows)
-    if (!row.variant.samples.empty()) row.cool = bench::median(row.variant.samples);
-  for (std::size_t i = 0; i < running.size(); ++i) running[i]->samples = hot[i];
+  timer.hot_rounds(running, 3);
+  for (auto* const one : running) one->hot.clear();
+  timer.hot_rounds(running, rounds);
+  timer.cool_rounds(running, cool_rounds, rest);
+  check(timer.error(), "measuring");
   for (Row& row : rows) {
-    if (row.variant.samples.empty()) continue;
-    row.low = mlp::quantile(row.variant.samples, 0.1);
-    row.median = bench::median(row.variant.samples);
-    row.high = mlp::quantile(row.variant.samples, 0.9);
-    timer.release(row.variant);
+    if (row.timed.hot.empty()) continue;
+    row.low = quantile(row.timed.hot, 0.1);
+    row.median = median(row.timed.hot);
+    row.high = quantile(row.timed.hot, 0.9);
+    row.cool = median(row.timed.cool);
+    timer.release(row.timed);
   }
 }
 
 double best(std::vector<Row> const& rows, char const* name) {
   double result = INFINITY;
   for (Row const& row : rows)
-    if (row.median > 0 && row.variant.name.rfind(name, 0) == 0) result = std::min(result, row.median);
+    if (row.median > 0 && row.name.rfind(name, 0) == 0) result = std::min(result, row.median);
   return result;
 }
 
-void write(std::ostream& out, std::vector<Row> const& rows) {
-  bool first = true;
+void write(JsonWriter& json, std::vector<Row> const& rows) {
   for (Row const& row : rows) {
-    char line[512];
-    std::snprintf(
-        line, sizeof line,
-        "%s\n      {\"variant\": \"%s\", \"detail\": \"%s\", \"us\": %.2f, \"us_p10\": %.2f, \"us_p90\": "
-        "%.2f, \"us_cool\": %.2f, \"relative_error\": %.2e}",
-        first ? "" : ",", row.variant.name.c_str(), row.variant.detail.c_str(), row.median, row.low, row.high,
-        row.cool, row.error);
-    out << line;
-    first = false;
+    json.begin_object().member("variant", row.name).member("detail", row.detail);
+    json.member("us", with_decimals(row.median, 2)).member("us_p10", with_decimals(row.low, 2));
+    json.member("us_p90", with_decimals(row.high, 2)).member("us_cool", with_decimals(row.cool, 2));
+    json.member("relative_error", bench::with_digits(row.error, 3)).end_object();
   }
 }
 
@@ -305,17 +267,13 @@ int main(int count, char** arguments) {
   cudaStream_t stream;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   bench::Timer timer(stream, model->sets, model->sets);
-  Bench bench = make_bench(*model, *std::max_element(tokens.begin(), tokens.end()), stream);
-  std::stringstream about;
-  about << std::ifstream(arguments[2]).rdbuf();
-  std::ofstream out(arguments[1]);
-  out << "{\n  \"about\": " << (about.str().empty() ? "{}" : about.str()) << ",\n  \"model\": \""
-      << model->name << "\", \"model_size\": " << model->model << ", \"hidden_size\": " << model->hidden
-      << ", \"weight_bytes\": " << bench.bytes()
-      << ",\n  \"unit\": \"microseconds for one MLP; medians; cool: after rests of 8 times the work\", "
-         "\"samples\": "
-      << rounds << ", \"mlps_per_sample\": " << model->sets << ",\n  \"sizes\": [";
-  bool first = true;
+  Bench bench(*model, *std::max_element(tokens.begin(), tokens.end()), stream);
+  JsonWriter json;
+  json.begin_object().key("about").raw(bench::about(arguments[2])).member("model", model->name);
+  json.member("model_size", model->model).member("hidden_size", model->hidden);
+  json.member("weight_bytes", bench.bytes());
+  json.member("unit", "microseconds for one MLP; medians; cool: after rests of 8 times the work");
+  json.member("samples", rounds).member("mlps_per_sample", model->sets).key("sizes").begin_array();
   for (int const one : tokens) {
     bench.shape.tokens = one;
     Library const library = tune_library(bench, timer);
@@ -329,19 +287,18 @@ int main(int count, char** arguments) {
         model->name, one, floor, static_cast<double>(bench.bytes()) / floor * 1e-6, peer, peer / floor, ours,
         ours / floor, peer / ours);
     for (Row const& row : rows)
-      std::printf("  %-12s %7.2f (%.2f...%.2f) %.3f  cool %.2f  err %.1e  %s\n", row.variant.name.c_str(),
-                  row.median, row.low, row.high, row.median / floor, row.cool, row.error,
-                  row.variant.detail.c_str());
+      std::printf("  %-12s %7.2f (%.2f...%.2f) %.3f  cool %.2f  err %.1e  %s\n", row.name.c_str(), row.median,
+                  row.low, row.high, row.median / floor, row.cool, row.error, row.detail.c_str());
     std::fflush(stdout);
-    out << (first ? "" : ",") << "\n    {\"tokens\": " << one << ", \"floor_us\": " << floor
-        << ", \"floor_tb_per_s\": " << static_cast<double>(bench.bytes()) / floor * 1e-6
-        << ", \"tessera_over_floor\": " << ours / floor << ", \"cublasLt_over_tessera\": " << peer / ours
-        << ",\n     \"variants\": [";
-    write(out, rows);
-    out << "]}";
-    out.flush();
-    first = false;
+    json.begin_object().member("tokens", one).member("floor_us", bench::with_digits(floor, 6));
+    json.member("floor_tb_per_s", bench::with_digits(static_cast<double>(bench.bytes()) / floor * 1e-6, 6));
+    json.member("tessera_over_floor", bench::with_digits(ours / floor, 6));
+    json.member("cublasLt_over_tessera", bench::with_digits(peer / ours, 6)).key("variants").begin_array();
+    write(json, rows);
+    json.end_array().end_object();
+    // After each size: what was measured is not lost if something stops the rest.
+    auto whole = json;
+    if (!bench::write_file(arguments[1], whole.end_array().end_object().text() + '\n')) return 1;
   }
-  out << "\n  ]\n}\n";
   return 0;
 }

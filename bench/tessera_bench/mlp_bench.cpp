@@ -6,10 +6,10 @@
 #include <limits>
 
 #include "kernels/mlp/candidates.hpp"
-#include "kernels/mlp/measure/timer.hpp"
 #include "peer_candidates.hpp"
 #include "planned.hpp"
 #include "same_tiles.hpp"
+#include "src/bench/timer.hpp"
 
 namespace tessera::bench {
 namespace {
@@ -57,7 +57,7 @@ Expected<SizeResult> bench_size(mlp::Arena& arena, mlp::Shape const& shape, mlp:
   if (!tuned) return tl::make_unexpected(tuned.error());
   result.tuned = std::move(*tuned);
 
-  mlp::Timer timer(arena.stream(), arena.sets(), mlp::pieces_of_a_sample(shape, arena.sets()));
+  Timer timer(arena.stream(), arena.sets(), mlp::pieces_of_a_sample(shape, arena.sets()));
   std::vector<Contender> all;
   auto const add = [&](std::string const& group, bool tessera, std::string const& name) {
     if (auto candidate = mlp::find_candidate(shape, name))

@@ -57,8 +57,8 @@ cudaError_t launch_second(Shape const& shape, Half const& half, Buffers const& b
 }
 
 template <class Launch>
-std::vector<Half> fastest(mlp::Arena& arena, mlp::Timer& timer, std::size_t count,
-                          mlp::Progress const& progress, Launch const& launch) {
+std::vector<Half> fastest(mlp::Arena& arena, Timer& timer, std::size_t count, mlp::Progress const& progress,
+                          Launch const& launch) {
   std::vector<Half> all;
   for (auto const& kernel : stock_kernels())
     for (int const band : {1, 0})
@@ -93,7 +93,7 @@ Candidate pair(Shape const& shape, Half const& first, Half const& second, bool p
 
 }  // namespace
 
-std::vector<Contender> peer_candidates(mlp::Arena& arena, mlp::Timer& timer, Shape const& shape,
+std::vector<Contender> peer_candidates(mlp::Arena& arena, Timer& timer, Shape const& shape,
                                        mlp::Progress const& progress) {
   std::vector<Contender> result;
   if (shape.type != mlp::ElementType::bf16) return result;

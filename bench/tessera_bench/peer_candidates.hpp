@@ -8,7 +8,7 @@
 #include "kernels/mlp/candidate.hpp"
 #include "kernels/mlp/measure/arena.hpp"
 #include "kernels/mlp/measure/screen.hpp"
-#include "kernels/mlp/measure/timer.hpp"
+#include "src/bench/timer.hpp"
 
 namespace tessera::bench {
 
@@ -22,7 +22,7 @@ struct Contender {
 
 /// The three best pairs of each way to run CUTLASS's kernels, found by trying: every shape, order and grid
 /// alone, then pairs of the fastest. SwiGLU is a GEMM of twice the columns and an element-wise kernel.
-std::vector<Contender> peer_candidates(mlp::Arena& arena, mlp::Timer& timer, mlp::Shape const& shape,
+std::vector<Contender> peer_candidates(mlp::Arena& arena, Timer& timer, mlp::Shape const& shape,
                                        mlp::Progress const& progress);
 
 }  // namespace tessera::bench

@@ -3,13 +3,13 @@
 
 #include <tessera/report/json_text.hpp>
 
+#include "src/bench/record.hpp"
+
 namespace tessera::bench {
 
 std::string to_json(Run const& run) {
   JsonWriter json;
-  auto const rounded = [](double us) {
-    return static_cast<double>(static_cast<long long>(us * 100 + 0.5)) / 100;
-  };
+  auto const rounded = [](double us) { return with_decimals(us, 2); };
   json.begin_object().member("model", run.model).member("unit", "microseconds for one MLP, medians");
   json.member("read_bytes_per_second", run.read_bandwidth).member("floor_flops_per_second", run.flops);
   json.key("sizes").begin_array();

@@ -43,7 +43,7 @@ std::vector<PairPlan> plans(gemm_sm90::Kernel const* first, gemm_sm90::Kernel co
 
 }  // namespace
 
-std::vector<Contender> same_tiles(mlp::Arena& arena, mlp::Timer& timer, mlp::Shape const& shape,
+std::vector<Contender> same_tiles(mlp::Arena& arena, Timer& timer, mlp::Shape const& shape,
                                   mlp::Progress const& progress) {
   std::vector<Contender> result;
   if (shape.type != mlp::ElementType::bf16 || shape.tokens <= 128) return result;

@@ -9,11 +9,11 @@
 #include <tessera/sync.cuh>
 #include <vector>
 
-#include "kernels/mlp/problem.hpp"
+#include "src/gpu/element_type.hpp"
 
 namespace tessera::gemm_sm90 {
 
-using mlp::ElementType;
+using gpu::ElementType;
 
 enum class Activation {
   none,

@@ -14,6 +14,7 @@
 #include "gelu_epilogue.cuh"
 #include "gemm.hpp"
 #include "post_epilogue.cuh"
+#include "src/gpu/launch.hpp"
 #include "wait_mainloop.cuh"
 
 namespace tessera::gemm_sm90 {
@@ -296,21 +297,14 @@ int blocks(Call const& call) {
 /// Starts `function` with the cluster and, where asked for, the programmatic attribute.
 template <class Kernel>
 cudaError_t start(void const* function, dim3 grid, void* params, bool programmatic, cudaStream_t stream) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = Kernel::get_block_shape();
-  config.dynamicSmemBytes = Kernel::SharedStorageSize;
-  config.stream = stream;
-  cudaLaunchAttribute attributes[2];
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim = {cute::size<0>(typename Kernel::ClusterShape{}),
-                                  cute::size<1>(typename Kernel::ClusterShape{}), 1};
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = attributes;
-  config.numAttrs = programmatic ? 2 : 1;
-  void* parameters[] = {params};
-  return cudaLaunchKernelExC(&config, function, parameters);
+  using Cluster = typename Kernel::ClusterShape;
+  gpu::Shape shape;
+  shape.blocks = grid;
+  shape.threads = Kernel::get_block_shape();
+  shape.shared = Kernel::SharedStorageSize;
+  shape.cluster = dim3(cute::size<0>(Cluster{}), cute::size<1>(Cluster{}));
+  shape.programmatic = programmatic;
+  return gpu::try_launch(shape, stream, function, &params);
 }
 
 template <class Shape>

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gemm.hpp"
+#include "kernels/common/mlp_problem.hpp"
 
 namespace tessera::gemm_sm90 {
 

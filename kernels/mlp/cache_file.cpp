@@ -11,10 +11,12 @@
 #include <sstream>
 #include <tessera/tune/cache_json.hpp>
 
-#include "refusal.hpp"
+#include "kernels/common/refusal.hpp"
 
 namespace tessera::mlp {
 namespace {
+
+using kernels::refusal;
 
 namespace fs = std::filesystem;
 

@@ -5,11 +5,13 @@
 #include <tuple>
 #include <vector>
 
+#include "kernels/common/refusal.hpp"
 #include "mlp.hpp"
-#include "refusal.hpp"
 
 namespace tessera::mlp {
 namespace {
+
+using kernels::cuda_failed;
 
 using Key = std::tuple<int, cudaStream_t, int, int, Form, ElementType>;
 

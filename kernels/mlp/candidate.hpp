@@ -9,7 +9,7 @@
 #include <string>
 #include <tessera/sync.cuh>
 
-#include "problem.hpp"
+#include "kernels/common/mlp_problem.hpp"
 
 namespace tessera::mlp {
 

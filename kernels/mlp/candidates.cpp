@@ -5,10 +5,12 @@
 
 #include <cstdio>
 
-#include "refusal.hpp"
+#include "kernels/common/refusal.hpp"
 
 namespace tessera::mlp {
 namespace {
+
+using kernels::refusal;
 
 using gemm_sm90::Mechanism;
 

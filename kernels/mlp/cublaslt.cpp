@@ -8,10 +8,12 @@
 #include <cstring>
 
 #include "candidate.hpp"
-#include "refusal.hpp"
+#include "kernels/common/refusal.hpp"
 
 namespace tessera::mlp {
 namespace {
+
+using kernels::refusal;
 
 constexpr int most_algorithms = 32;
 static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(LtAlgorithm));

@@ -12,7 +12,7 @@
 #include <tessera/diagnostic.hpp>
 #include <vector>
 
-#include "problem.hpp"
+#include "kernels/common/mlp_problem.hpp"
 
 namespace tessera::mlp {
 

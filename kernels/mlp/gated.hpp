@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "problem.hpp"
+#include "kernels/common/mlp_problem.hpp"
 
 namespace tessera::mlp {
 

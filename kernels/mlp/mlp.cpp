@@ -9,12 +9,17 @@
 
 #include "cache_file.hpp"
 #include "candidates.hpp"
-#include "capture.hpp"
-#include "refusal.hpp"
+#include "kernels/common/capture.hpp"
+#include "kernels/common/refusal.hpp"
 #include "tune_key.hpp"
 
 namespace tessera::mlp {
 namespace {
+
+using kernels::cuda_failed;
+using kernels::refusal;
+using kernels::RelaxedCapture;
+using kernels::zero;
 
 // Of all sizes that were ever launched; one takes a few kilobytes. A size that finds none left is done by
 // cuBLASLt, which needs none.

@@ -10,7 +10,7 @@
 #include <tessera/diagnostic.hpp>
 #include <tessera/tune/cache.hpp>
 
-#include "problem.hpp"
+#include "kernels/common/mlp_problem.hpp"
 
 namespace tessera::mlp {
 

@@ -7,10 +7,12 @@
 #include <tessera/version.hpp>
 
 #include "cublaslt.hpp"
-#include "refusal.hpp"
+#include "kernels/common/refusal.hpp"
 
 namespace tessera::mlp {
 namespace {
+
+using kernels::cuda_failed;
 
 /// "580.159.04", from the management library that comes with the driver; empty without it.
 std::string driver_version() {

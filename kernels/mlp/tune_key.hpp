@@ -4,7 +4,7 @@
 
 #include <tessera/tune/cache.hpp>
 
-#include "problem.hpp"
+#include "kernels/common/mlp_problem.hpp"
 
 namespace tessera::mlp {
 

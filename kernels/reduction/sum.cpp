@@ -8,43 +8,23 @@
 #include <mutex>
 #include <utility>
 
-#include "kernels/mlp/refusal.hpp"
+#include "kernels/common/capture.hpp"
+#include "kernels/common/refusal.hpp"
 #include "src/gpu/launch.hpp"
 #include "table.hpp"
 
 namespace tessera::reduction {
 namespace {
 
-using mlp::cuda_failed;
-using mlp::refusal;
+using kernels::cuda_failed;
+using kernels::refusal;
+using kernels::RelaxedCapture;
+using kernels::zero;
 
 // Far beyond what a time-sliced GPU makes a block wait, short enough for a person.
 constexpr unsigned long long deadline_ns = 10'000'000'000;
 
 constexpr Element elements[] = {Element::fp32, Element::fp64, Element::int32};
-
-/// Allocations are no stream's work: they are allowed while this thread captures one.
-class RelaxedCapture {
- public:
-  RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  RelaxedCapture(RelaxedCapture const&) = delete;
-  RelaxedCapture& operator=(RelaxedCapture const&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
-/// On a stream of its own: the legacy stream would wait for others, or spoil their capture.
-cudaError_t zero(void* memory, std::size_t bytes) {
-  cudaStream_t stream = nullptr;
-  auto error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  if (error != cudaSuccess) return error;
-  error = cudaMemsetAsync(memory, 0, bytes, stream);
-  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-  auto const destroyed = cudaStreamDestroy(stream);
-  return error != cudaSuccess ? error : destroyed;
-}
 
 /// Lets every kernel use its shared memory, and loads it.
 cudaError_t prepare_all() {

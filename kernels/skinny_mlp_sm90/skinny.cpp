@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "parameters.hpp"
+#include "src/gpu/launch.hpp"
 #include "tensor_maps.hpp"
 
 namespace tessera::skinny_sm90 {
@@ -186,33 +187,21 @@ void const* function_of(mlp::Shape const& shape, Config const& config) {
   return shape.type == mlp::ElementType::bf16 ? instance->bf16 : instance->fp16;
 }
 
-struct Attributes {
-  cudaLaunchAttribute list[2];
-  cudaLaunchConfig_t config{};
-  Attributes(Plan const& plan, bool programmatic, cudaStream_t stream) {
-    config.gridDim = dim3(static_cast<unsigned>(plan.config.blocks));
-    config.blockDim = dim3(static_cast<unsigned>(plan.threads));
-    config.dynamicSmemBytes = static_cast<std::size_t>(plan.shared_bytes);
-    config.stream = stream;
-    config.attrs = list;
-    if (plan.config.split > 1) {
-      auto& attribute = list[config.numAttrs++];
-      attribute.id = cudaLaunchAttributeClusterDimension;
-      attribute.val.clusterDim = {static_cast<unsigned>(plan.config.split), 1, 1};
-    }
-    if (programmatic) {
-      auto& attribute = list[config.numAttrs++];
-      attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-      attribute.val.programmaticStreamSerializationAllowed = 1;
-    }
-  }
-};
+gpu::Shape launch_shape(Plan const& plan, bool programmatic) {
+  gpu::Shape shape;
+  shape.blocks = static_cast<unsigned>(plan.config.blocks);
+  shape.threads = static_cast<unsigned>(plan.threads);
+  shape.shared = static_cast<std::size_t>(plan.shared_bytes);
+  shape.cluster = static_cast<unsigned>(plan.config.split);
+  shape.programmatic = programmatic;
+  return shape;
+}
 
 /// Blocks that are resident at once; 0 if none is.
 cudaError_t resident_blocks(void const* function, Plan const& plan, int* blocks) {
   if (plan.config.split > 1) {
-    Attributes launch(plan, false, nullptr);
-    auto const e = cudaOccupancyMaxActiveClusters(blocks, function, &launch.config);
+    gpu::LaunchConfiguration const launch(launch_shape(plan, false), nullptr);
+    auto const e = cudaOccupancyMaxActiveClusters(blocks, function, launch.get());
     *blocks *= plan.config.split;
     return e;
   }
@@ -317,9 +306,9 @@ cudaError_t launch(Plan const& plan, Call const& call, cudaStream_t stream) {
       activations_map(&p.hidden, shape.type, buffers.h, shape.tokens, shape.hidden, p.activation_rows,
                       config.activation_depth);
   if (!maps) return cudaErrorInvalidValue;
-  Attributes const attributes(plan, call.programmatic, stream);
   void* parameters[] = {&p};
-  return cudaLaunchKernelExC(&attributes.config, function_of(shape, config), parameters);
+  return gpu::try_launch(launch_shape(plan, call.programmatic), stream, function_of(shape, config),
+                         parameters);
 }
 
 std::string to_string(Config const& c) {

@@ -12,7 +12,7 @@
 #include <tessera/sync.cuh>
 #include <vector>
 
-#include "kernels/mlp/problem.hpp"
+#include "kernels/common/mlp_problem.hpp"
 
 namespace tessera::skinny_sm90 {
 

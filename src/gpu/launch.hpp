@@ -57,6 +57,12 @@ cudaError_t try_launch(Shape const& shape, cudaStream_t stream, void (*kernel)(P
                             static_cast<Parameters>(arguments)...);
 }
 
+/// A kernel by its address, with the addresses of its parameters.
+inline cudaError_t try_launch(Shape const& shape, cudaStream_t stream, void const* kernel,
+                              void** parameters) {
+  return cudaLaunchKernelExC(LaunchConfiguration(shape, stream).get(), kernel, parameters);
+}
+
 template <class... Parameters, class... Arguments>
 void launch(Shape const& shape, cudaStream_t stream, void (*kernel)(Parameters...), Arguments... arguments) {
   ok(try_launch(shape, stream, kernel, arguments...));

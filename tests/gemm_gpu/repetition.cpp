@@ -50,9 +50,9 @@ int test_replays(int replays, cudaStream_t stream) {
           // The pairs between are free to run into each other; now and then the outputs are poisoned.
           if (i % 50 == 0) bench.poison_outputs(stream);
           CHECK(cudaGraphLaunch(graph, stream));
-          if (i % 50 == 49) different += differing(bench.buffers().y, kept, bench.y_count(), stream);
+          if (i % 50 == 49) different += bench::differing(bench.buffers().y, kept, bench.y_count(), stream);
         }
-        different += differing(bench.buffers().y, kept, bench.y_count(), stream);
+        different += bench::differing(bench.buffers().y, kept, bench.y_count(), stream);
         bool const ok = error <= allowed && different == 0 && bench.stall().state == 0;
         failures += ok ? 0 : 1;
         std::printf("%s %s then %s: %d pairs in replayed graphs, %llu elements differ\n",

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "kernels/common/mlp_reference.hpp"
+
 namespace tessera::gemm_test {
 namespace {
 
@@ -42,7 +44,7 @@ Workbench::Workbench(int model, int hidden, int most_tokens) : most_tokens_(most
   buffers_.stall = static_cast<StallRecord*>(allocate(sizeof(StallRecord)));
   buffers_.sums = static_cast<float*>(allocate(sum_bytes));
   h_rounded_ = allocate(tokens * hidden * 2);
-  sums_ = static_cast<float*>(allocate(tokens * hidden * 2 * 4));
+  wide_ = static_cast<float*>(allocate(tokens * hidden * 2 * 4));
   h_reference_ = static_cast<float*>(allocate(tokens * hidden * 4));
   y_reference_ = static_cast<float*>(allocate(tokens * model * 4));
 }
@@ -52,7 +54,7 @@ Workbench::~Workbench() {
        {buffers_.x, buffers_.w1, static_cast<void const*>(buffers_.h), buffers_.w2,
         static_cast<void const*>(buffers_.y), static_cast<void const*>(buffers_.counters),
         static_cast<void const*>(buffers_.stall), static_cast<void const*>(buffers_.sums),
-        static_cast<void const*>(h_rounded_), static_cast<void const*>(sums_),
+        static_cast<void const*>(h_rounded_), static_cast<void const*>(wide_),
         static_cast<void const*>(h_reference_), static_cast<void const*>(y_reference_)})
     cudaFree(const_cast<void*>(memory));
 }
@@ -66,25 +68,20 @@ void Workbench::fill(mlp::Form form, ElementType type, int tokens, unsigned seed
   int const model = buffers_.model;
   int const hidden = buffers_.hidden;
   auto random = [&](void const* to, std::size_t count, unsigned which, double deviation) {
-    fill_random(const_cast<void*>(to), count, 10 * seed + which, static_cast<float>(deviation), stream, type);
+    bench::fill_random(const_cast<void*>(to), count, type, 10 * seed + which, static_cast<float>(deviation),
+                       stream);
   };
   random(buffers_.x, std::size_t(tokens) * model, 0, 1);
   random(buffers_.w1, std::size_t(hidden) * model * (gated ? 2 : 1), 1, 1 / std::sqrt(model));
   random(buffers_.w2, std::size_t(hidden) * model, 2, 1 / std::sqrt(hidden));
-  if (gated) {
-    reference_gemm(buffers_.x, buffers_.w1, sums_, tokens, 2 * hidden, model, false, stream, type);
-    reference_gate(sums_, h_reference_, h_count(), stream);
-  } else {
-    reference_gemm(buffers_.x, buffers_.w1, h_reference_, tokens, hidden, model, true, stream, type);
-  }
-  round_to(type, h_reference_, h_rounded_, h_count(), stream);
-  reference_gemm(h_rounded_, buffers_.w2, y_reference_, tokens, model, hidden, false, stream, type);
+  mlp::reference_mlp({tokens, model, hidden, form, type}, {buffers_.x, buffers_.w1, h_rounded_, buffers_.w2},
+                     wide_, h_reference_, y_reference_, false, stream);
   CHECK(cudaStreamSynchronize(stream));
 }
 
 void Workbench::poison_outputs(cudaStream_t stream) const {
-  poison(buffers_.h, h_count(), stream);
-  poison(buffers_.y, y_count(), stream);
+  bench::poison(buffers_.h, h_count(), stream);
+  bench::poison(buffers_.y, y_count(), stream);
 }
 
 void Workbench::reset() const {
@@ -99,8 +96,8 @@ StallRecord Workbench::stall() const {
 }
 
 double Workbench::error(cudaStream_t stream) const {
-  double const h = relative_error(buffers_.h, h_reference_, h_count(), stream, buffers_.type);
-  double const y = relative_error(buffers_.y, y_reference_, y_count(), stream, buffers_.type);
+  double const h = bench::relative_error(buffers_.h, h_reference_, h_count(), buffers_.type, stream);
+  double const y = bench::relative_error(buffers_.y, y_reference_, y_count(), buffers_.type, stream);
   if (StallRecord const record = stall(); record.state != 0) {
     std::printf("stall: tile row %lld waits for semaphore %lld: %u of %u after %llu ns\n", record.tile,
                 record.semaphore, record.seen, record.expected, record.waited_ns);

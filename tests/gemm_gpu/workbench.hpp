@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "kernels/gemm_sm90/device_data.hpp"
 #include "kernels/gemm_sm90/pair.hpp"
+#include "src/bench/matrices.hpp"
 
 namespace tessera::gemm_test {
 
@@ -84,7 +84,7 @@ class Workbench {
   int most_tokens_;
   PairBuffers buffers_;
   void* h_rounded_;
-  float* sums_;
+  float* wide_;
   float* h_reference_;
   float* y_reference_;
 };

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the measuring needs no GPU: who goes to the final, and what is done to samples.
+// What of the measuring needs no GPU: who goes to the final.
 #include <gmock/gmock.h>
 
 #include "kernels/mlp/measure/screen.hpp"
-#include "kernels/mlp/measure/timer.hpp"
 
 namespace tessera::mlp {
 namespace {
 
-using testing::DoubleNear;
 using testing::ElementsAre;
-using testing::Pointwise;
 
 std::vector<std::string> final_names(std::vector<std::tuple<char const*, Source, double>> const& tried,
                                      std::size_t keep) {
@@ -52,22 +49,6 @@ TEST(Finalists, AreNotOneKindInManyOrders) {
                           "x band 4 blocks 0 > y band 8 blocks 132; pdl",
                           "x band 1 blocks 0 > y band 8 blocks 132; row",
                           "x band 1 blocks 0 > z band 8 blocks 132; pdl"));
-}
-
-TEST(Level, TakesOutWhatARoundDidToAll) {
-  // The second of three rounds was ten per cent slower for all, and the third sample of the last is its own.
-  Timed a{{}, {100, 110, 100}}, b{{}, {200, 220, 200}}, c{{}, {50, 55, 60}};
-  level({&a, &b, &c}, &Timed::hot);
-  EXPECT_THAT(a.hot, Pointwise(DoubleNear(1e-9), {100.0, 100.0, 100.0}));
-  EXPECT_THAT(b.hot, Pointwise(DoubleNear(1e-9), {200.0, 200.0, 200.0}));
-  EXPECT_NEAR(c.hot[2] / c.hot[1], 60.0 / 50, 1e-9);
-  level({}, &Timed::hot);
-}
-
-TEST(Quantile, IsASample) {
-  EXPECT_EQ(quantile({3, 1, 2}, 0.5), 2);
-  EXPECT_EQ(quantile({3, 1, 2}, 1), 3);
-  EXPECT_TRUE(std::isinf(quantile({}, 0.5)));
 }
 
 }  // namespace

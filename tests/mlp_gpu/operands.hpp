@@ -7,8 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/mlp/measure/reference.hpp"
-#include "kernels/mlp/problem.hpp"
+#include "kernels/common/mlp_reference.hpp"
 
 namespace tessera::mlp {
 
@@ -24,17 +23,12 @@ class Operands {
     w1 = random(up * hidden * model, 10 * seed + 1, 1 / std::sqrt(static_cast<float>(model)));
     w2 = random(hidden * model, 10 * seed + 2, 1 / std::sqrt(static_cast<float>(hidden)));
     y = allocate(tokens * model * 2);
-    auto* const wide = static_cast<float*>(allocate(up * tokens * hidden * 4));
-    auto* const h = static_cast<float*>(allocate(tokens * hidden * 4));
-    auto* const rounded = allocate(tokens * hidden * 2);
-    reference_gemm(x, w1, wide, shape.tokens, static_cast<int>(up) * shape.hidden, shape.model, shape.type,
-                   stream);
+    auto* const sums = static_cast<float*>(allocate(up * tokens * hidden * 4));
+    auto* const h = allocate(tokens * hidden * 2);
     for (bool const rounds : {false, true}) {
       auto*& reference = references_[rounds ? 1 : 0];
       reference = static_cast<float*>(allocate(tokens * model * 4));
-      reference_activation(wide, h, shape.tokens, shape.hidden, shape.form, shape.type, rounds, stream);
-      round_to(h, rounded, tokens * hidden, shape.type, stream);
-      reference_gemm(rounded, w2, reference, shape.tokens, shape.model, shape.hidden, shape.type, stream);
+      reference_mlp(shape, {x, w1, h, w2}, sums, nullptr, reference, rounds, stream);
     }
     EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
   }
@@ -44,23 +38,19 @@ class Operands {
   Operands(Operands const&) = delete;
   Operands& operator=(Operands const&) = delete;
 
-  void poison_result() const { poison(y, size(shape_.tokens), stream_); }
+  void poison_result() const { bench::poison(y, size(shape_.tokens), stream_); }
   /// Of the first tokens' results. Some ways to compute SwiGLU round gate and up first: the nearer reference.
   double error(int tokens) const {
-    double const exact = relative_error(y, references_[0], size(tokens), shape_.type, stream_);
-    return shape_.form == Form::gelu
-               ? exact
-               : std::fmin(exact, relative_error(y, references_[1], size(tokens), shape_.type, stream_));
+    double const exact = bench::relative_error(y, references_[0], size(tokens), shape_.type, stream_);
+    return shape_.form == Form::gelu ? exact
+                                     : std::fmin(exact, bench::relative_error(y, references_[1], size(tokens),
+                                                                              shape_.type, stream_));
   }
   /// Was anything written after the first tokens' results?
   bool rest_is_untouched(int tokens) const {
-    std::vector<unsigned short> rest(size(shape_.tokens) - size(tokens));
-    EXPECT_EQ(cudaMemcpy(rest.data(), static_cast<unsigned short const*>(y) + size(tokens), rest.size() * 2,
-                         cudaMemcpyDeviceToHost),
-              cudaSuccess);
-    for (auto const one : rest)
-      if (one != 0xffff) return false;
-    return true;
+    std::size_t const written = size(tokens);
+    return bench::not_poisoned(static_cast<unsigned short const*>(y) + written, size(shape_.tokens) - written,
+                               stream_) == 0;
   }
 
   void* x = nullptr;
@@ -80,7 +70,7 @@ class Operands {
   }
   void* random(std::size_t count, unsigned long long seed, float deviation) {
     void* const made = allocate(count * 2);
-    fill_random(made, count, shape_.type, seed, deviation, stream_);
+    bench::fill_random(made, count, shape_.type, seed, deviation, stream_);
     return made;
   }
 

@@ -102,7 +102,7 @@ TEST(SkinnyChain, BetweenForeignKernels) {
       ok(launch(plan, memory.call(memory.buffers(x, memory.y), true), stream));
       launch_programmatically(take_output, stream, memory.y.get(), memory.z.get(), memory.y.size());
     }
-    EXPECT_LE(relative_error(shape.type, memory.z.get(), memory.y_reference.get(), memory.z.size(), stream),
+    EXPECT_LE(relative_error(memory.z.get(), memory.y_reference.get(), memory.z.size(), shape.type, stream),
               allowed_error);
     EXPECT_EQ(memory.record().state, 0u);
   }
@@ -141,7 +141,7 @@ TEST(SkinnyStall, MissingPostIsNamed) {
     memory.stall.fill(0);
     poison(memory.y.get(), memory.y.size(), nullptr);
     ok(launch(plan, memory.call(memory.buffers(memory.x, memory.y), true), nullptr));
-    EXPECT_LE(relative_error(shape.type, memory.y.get(), memory.y_reference.get(), memory.y.size(), nullptr),
+    EXPECT_LE(relative_error(memory.y.get(), memory.y_reference.get(), memory.y.size(), shape.type, nullptr),
               allowed_error);
   }
 }

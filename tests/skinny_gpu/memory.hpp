@@ -6,11 +6,15 @@
 
 #include "gpu/device_buffer.hpp"
 #include "gpu/launch.hpp"
-#include "kernels/skinny_mlp_sm90/device_data.hpp"
+#include "kernels/common/mlp_reference.hpp"
 #include "kernels/skinny_mlp_sm90/skinny.hpp"
 
 namespace tessera::skinny_sm90 {
 
+using bench::differing;
+using bench::not_poisoned;
+using bench::poison;
+using bench::relative_error;
 using gpu::DeviceBuffer;
 using gpu::k_poison;
 using gpu::ok;
@@ -39,14 +43,14 @@ struct Memory {
         workspace(workspace_words(of.hidden), 0),
         stall(1, 0) {
     auto fill = [&](DeviceBuffer<unsigned short>& array, unsigned number, double deviation) {
-      fill_random(of.type, array.get(), array.size(), 10 * seed + number, static_cast<float>(deviation),
-                  nullptr);
+      bench::fill_random(array.get(), array.size(), of.type, 10 * seed + number,
+                         static_cast<float>(deviation), nullptr);
     };
     fill(x, 1, 1);
     fill(w1, 2, 1 / std::sqrt(double(of.model)));
     // What comes out is about as large as what goes in, so that MLPs can be chained.
     fill(w2, 3, (of.form == mlp::Form::swiglu ? 2.8 : 1.7) / std::sqrt(double(of.hidden)));
-    reference_mlp(shape, buffers(x, y), sums.get(), y_reference.get(), nullptr);
+    mlp::reference_mlp(shape, buffers(x, y), sums.get(), nullptr, y_reference.get(), false, nullptr);
     ok(cudaDeviceSynchronize());
   }
 

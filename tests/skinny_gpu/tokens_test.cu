@@ -33,7 +33,7 @@ double run(Memory& memory, int tokens, Config const& config) {
   double worst = 0;
   std::size_t const count = static_cast<std::size_t>(tokens) * static_cast<std::size_t>(shape.model);
   for (auto* array : {&memory.y, &memory.z}) {
-    double const error = relative_error(shape.type, array->get(), memory.y_reference.get(), count, nullptr);
+    double const error = relative_error(array->get(), memory.y_reference.get(), count, shape.type, nullptr);
     if (not_poisoned(array->get() + count, array->size() - count, nullptr) != 0) return NAN;
     worst = std::isnan(error) ? NAN : std::fmax(worst, error);
     if (std::isnan(worst)) break;

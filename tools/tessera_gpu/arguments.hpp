@@ -8,7 +8,7 @@
 #include <tessera/tune/choose.hpp>
 #include <vector>
 
-#include "kernels/mlp/problem.hpp"
+#include "kernels/common/mlp_problem.hpp"
 
 namespace tessera::command {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/mlp/candidate.hpp"
+#include "src/bench/operand_sets.hpp"
 
 namespace tessera::mlp {
 
@@ -14,11 +15,8 @@ class Arena {
  public:
   /// Memory and random operands for up to `most.tokens`. E0511.
   static Expected<std::unique_ptr<Arena>> make(Shape const& most, cudaStream_t stream);
-  ~Arena();
-  Arena(Arena const&) = delete;
-  Arena& operator=(Arena const&) = delete;
 
-  int sets() const { return static_cast<int>(operands_.size()); }
+  int sets() const { return sets_.count(); }
   cudaStream_t stream() const { return stream_; }
 
   /// Computes the references for so many tokens of the first three sets.
@@ -38,38 +36,23 @@ class Arena {
   double verify(Candidate const& candidate);
 
   /// Bytes per second that one kernel reads at, the best of a few.
-  Expected<double> read_bandwidth();
+  Expected<double> read_bandwidth() const;
 
  private:
-  struct Operands {
-    void* x = nullptr;
-    void* w1 = nullptr;
-    void* w2 = nullptr;
-    void* y = nullptr;
-  };
-  struct Reference {
-    float* h = nullptr;
-    float* y = nullptr;
-  };
-
-  Arena(Shape const& most, cudaStream_t stream) : most_(most), shape_(most), stream_(stream) {}
-  Expected<void> allocate_all();
-  template <class T>
-  bool allocate(T*& memory, std::size_t bytes);
+  Arena(Shape const& most, cudaStream_t stream) : shape_(most), stream_(stream) {}
+  Expected<void> allocate();
   Buffers buffers(int set) const {
-    return {operands_[set].x, operands_[set].w1, h_, operands_[set].w2, operands_[set].y};
+    return {sets_.at("x", set), sets_.at("w1", set), shared_.at("h"), sets_.at("w2", set),
+            sets_.at("y", set)};
   }
 
-  Shape most_;
   Shape shape_;
   cudaStream_t stream_;
-  std::vector<Operands> operands_;
-  std::vector<Reference> references_[2];  ///< with fp32 gate and up; with rounded ones (swiglu only)
-  void* h_ = nullptr;
-  float* wide_ = nullptr;
+  bench::OperandSets sets_;        ///< x, w1, w2, y
+  bench::OperandSets shared_;      ///< what is used by one launch at a time
+  bench::OperandSets references_;  ///< of the first sets: h, y, and those of rounded gate and up
   Workspace workspace_;
   long long counters_used_ = 0;
-  std::vector<void*> memory_;
 };
 
 }  // namespace tessera::mlp

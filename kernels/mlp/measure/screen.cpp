@@ -37,7 +37,7 @@ std::string kind_of(std::string const& name) {
 
 class Screening {
  public:
-  Screening(Arena& arena, Timer& timer, Shape const& shape, int samples, Progress const& progress)
+  Screening(Arena& arena, bench::Timer& timer, Shape const& shape, int samples, Progress const& progress)
       : arena_(arena), timer_(timer), shape_(shape), samples_(samples), progress_(progress) {}
 
   Expected<Screened> run() {
@@ -205,7 +205,7 @@ class Screening {
   }
 
   Arena& arena_;
-  Timer& timer_;
+  bench::Timer& timer_;
   Shape shape_;
   int samples_;
   Progress const& progress_;
@@ -219,7 +219,7 @@ class Screening {
 
 }  // namespace
 
-Expected<Screened> screen(Arena& arena, Timer& timer, Shape const& shape, int samples,
+Expected<Screened> screen(Arena& arena, bench::Timer& timer, Shape const& shape, int samples,
                           Progress const& progress) {
   return Screening(arena, timer, shape, samples, progress).run();
 }

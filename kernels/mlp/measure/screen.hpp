@@ -9,7 +9,7 @@
 
 #include "arena.hpp"
 #include "kernels/mlp/candidate.hpp"
-#include "timer.hpp"
+#include "src/bench/timer.hpp"
 
 namespace tessera::mlp {
 
@@ -26,7 +26,7 @@ using Progress = std::function<void(std::string const& name, std::optional<doubl
 /// Ranks the halves alone, then tries pairs of the fastest in every way to overlap them, orders of tiles for
 /// the fastest of these, and all single launches. Never leaves out cuBLASLt's fastest. `samples` for each.
 /// Whose wait gave up is infinitely slow.
-Expected<Screened> screen(Arena& arena, Timer& timer, Shape const& shape, int samples,
+Expected<Screened> screen(Arena& arena, bench::Timer& timer, Shape const& shape, int samples,
                           Progress const& progress);
 
 /// The candidates that are measured better: the `keep` fastest, of each two kernels and way to overlap them

@@ -6,13 +6,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/common/refusal.hpp"
 #include "kernels/mlp/candidates.hpp"
-#include "kernels/mlp/refusal.hpp"
 #include "screen.hpp"
-#include "timer.hpp"
+#include "src/bench/timer.hpp"
+#include "tessera/measure/statistics.hpp"
 
 namespace tessera::mlp {
 namespace {
+
+using kernels::cuda_failed;
+using kernels::refusal;
 
 constexpr double allowed_error = 2e-3;
 // Seen on an H200; here it only says how much work fills a sample.
@@ -53,12 +57,12 @@ double floor_us(Shape const& shape, double flops_per_second, double bytes_per_se
 Expected<std::vector<Finalist>> measure(Arena& arena, Shape const& shape,
                                         std::vector<Candidate> const& candidates, int hot_rounds,
                                         int cool_rounds) {
-  Timer timer(arena.stream(), arena.sets(), pieces_of_a_sample(shape, arena.sets()));
+  bench::Timer timer(arena.stream(), arena.sets(), pieces_of_a_sample(shape, arena.sets()));
   std::vector<Finalist> finalists;
-  std::vector<Timed> timed;
+  std::vector<bench::Timed> timed;
   timed.reserve(candidates.size());
   finalists.reserve(candidates.size());
-  std::vector<std::pair<Timed*, Finalist*>> running;
+  std::vector<std::pair<bench::Timed*, Finalist*>> running;
   arena.give_back_counters();
   for (auto const& candidate : candidates) {
     auto& one = finalists.emplace_back();
@@ -67,10 +71,10 @@ Expected<std::vector<Finalist>> measure(Arena& arena, Shape const& shape,
     one.relative_error = arena.verify(candidate);
     one.measurement.right = one.relative_error <= allowed_error;
     if (!one.measurement.right) continue;
-    auto& work = timed.emplace_back(Timed{arena.work(candidate)});
+    auto& work = timed.emplace_back(bench::Timed{arena.work(candidate)});
     if (timer.capture(work)) running.push_back({&work, &one});
   }
-  std::vector<Timed*> all;
+  std::vector<bench::Timed*> all;
   for (auto const& [work, one] : running) all.push_back(work);
   timer.hot_rounds(all, 2);
   for (auto* const work : all) work->hot.clear();
@@ -78,18 +82,18 @@ Expected<std::vector<Finalist>> measure(Arena& arena, Shape const& shape,
   // Fewer pauses for long work, of which a few samples say as much.
   double round_us = 0;
   int const pieces = pieces_of_a_sample(shape, arena.sets());
-  for (auto const* const work : all) round_us += cool_time * pieces * quantile(work->hot, 0.5);
+  for (auto const* const work : all) round_us += cool_time * pieces * median(work->hot);
   int const affordable =
       std::max(std::min(least_cool_rounds, cool_rounds), static_cast<int>(longest_cool_us / (round_us + 1)));
   timer.cool_rounds(all, std::min(cool_rounds, affordable));
   for (auto* const work : all) timer.release(*work);
-  level(all, &Timed::hot);
-  level(all, &Timed::cool);
   if (timer.error() != cudaSuccess) return cuda_failed(timer.error(), "measuring");
+  bench::level(all, &bench::Timed::hot);
+  bench::level(all, &bench::Timed::cool);
   for (auto const& [work, one] : running) {
     auto& m = one->measurement;
-    m.hot_us = quantile(work->hot, 0.5);
-    m.cool_us = quantile(work->cool, 0.5);
+    m.hot_us = median(work->hot);
+    m.cool_us = median(work->cool);
     one->hot_low = quantile(work->hot, 0.1);
     one->hot_high = quantile(work->hot, 0.9);
     m.noise = noise_of(one->hot_low, m.hot_us, one->hot_high, work->hot.size());
@@ -100,7 +104,7 @@ Expected<std::vector<Finalist>> measure(Arena& arena, Shape const& shape,
 Expected<TunedShape> tune(Arena& arena, Shape const& shape, TuneOptions const& options) {
   if (auto const right = check(shape); !right) return tl::make_unexpected(right.error());
   if (auto const started = arena.start(shape.tokens); !started) return tl::make_unexpected(started.error());
-  Timer timer(arena.stream(), arena.sets(), pieces_of_a_sample(shape, arena.sets()));
+  bench::Timer timer(arena.stream(), arena.sets(), pieces_of_a_sample(shape, arena.sets()));
   auto const screened = screen(arena, timer, shape, options.quick ? 1 : 2, options.progress);
   if (!screened) return tl::make_unexpected(screened.error());
   if (timer.error() != cudaSuccess) return cuda_failed(timer.error(), "trying the candidates");

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-namespace tessera::mlp {
+namespace tessera::kernels {
 
 /// While it lives, this thread may allocate and load kernels although a capture is under way: they are no
 /// part of the graph.
@@ -33,4 +33,4 @@ inline cudaError_t zero(void* memory, std::size_t bytes) {
   return error;
 }
 
-}  // namespace tessera::mlp
+}  // namespace tessera::kernels

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Refusals of this library, and CUDA's errors as such.
+// Refusals of kernels, and CUDA's errors as such.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,7 +7,7 @@
 #include <string>
 #include <tessera/diagnostic.hpp>
 
-namespace tessera::mlp {
+namespace tessera::kernels {
 
 inline tl::unexpected<Diagnostics> refusal(char const* code, std::string message, std::string hint,
                                            std::vector<std::string> notes = {}) {
@@ -27,4 +27,4 @@ inline tl::unexpected<Diagnostics> cuda_failed(cudaError_t error, std::string co
                  "see whether the device works (nvidia-smi) and whether an earlier kernel failed");
 }
 
-}  // namespace tessera::mlp
+}  // namespace tessera::kernels

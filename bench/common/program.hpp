@@ -1,42 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names with values and units, as a table and as JSON.
+// What programs that measure have around their measuring: CUDA calls that must succeed, the machine's part of
+// a record, files, command lines and exit statuses.
 #pragma once
 
-#include <algorithm>
+#include <cuda_runtime_api.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
-#include "gpu/hopper.hpp"
+#include "src/bench/record.hpp"
+#include "src/gpu/hopper.hpp"
 
 namespace tessera::bench {
 
-struct Value {
-  std::string name;
-  double value;
-  std::string unit;
-};
-
-/// Writes [{"name": ..., "value": ..., "unit": ...}, ...]; false if the file cannot be written. Names hold no
-/// quotes.
-inline bool write_json(std::string const& path, std::vector<Value> const& values) {
-  std::FILE* const file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) return false;
-  std::fprintf(file, "[\n");
-  for (std::size_t i = 0; i < values.size(); ++i)
-    std::fprintf(file, "  {\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"}%s\n", values[i].name.c_str(),
-                 values[i].value, values[i].unit.c_str(), i + 1 < values.size() ? "," : "");
-  std::fprintf(file, "]\n");
-  return std::fclose(file) == 0;
+/// Ends the program with 1 unless the call was right; says `what` failed.
+inline void check(cudaError_t error, char const* what) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+  std::exit(1);
 }
 
-inline double quantile(std::vector<double> values, double part) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(part * static_cast<double>(values.size() - 1) + 0.5)];
+/// JSON that a record begins with, from a file; {} without one.
+inline std::string about(char const* path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str().empty() ? "{}" : text.str();
 }
-inline double median(std::vector<double> const& values) { return quantile(values, 0.5); }
+
+/// False if it cannot be written.
+inline bool write_file(std::string const& path, std::string const& text) {
+  std::ofstream file(path);
+  file << text;
+  return static_cast<bool>(file.flush());
+}
 
 /// Measures, and writes what was measured to the file, if one is named. An exit status: 3 without a GPU to
 /// run on, 1 for a file that cannot be written or an exception.
@@ -48,7 +50,7 @@ int measure_and_write(std::string const& json, Measure const& measure) {
   }
   try {
     std::vector<Value> const values = measure();
-    if (json.empty() || write_json(json, values)) return 0;
+    if (json.empty() || write_file(json, values_as_json(values))) return 0;
     std::fprintf(stderr, "cannot write %s\n", json.c_str());
   } catch (std::exception const& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -2,9 +2,11 @@
 // The MLP that several kernels compute, each for the sizes it is good at: what they agree on.
 #pragma once
 
+#include "src/gpu/element_type.hpp"
+
 namespace tessera::mlp {
 
-enum class ElementType { bf16, fp16 };  ///< of all matrices; sums are fp32
+using gpu::ElementType;
 
 enum class Form {
   gelu,    ///< h = gelu(x * w1^T)

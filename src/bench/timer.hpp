@@ -6,10 +6,9 @@
 
 #include <functional>
 #include <random>
-#include <string>
 #include <vector>
 
-namespace tessera::mlp {
+namespace tessera::bench {
 
 /// Work that is repeated on rotating sets of operands.
 struct Timed {
@@ -20,11 +19,8 @@ struct Timed {
   double last_us = 0;  ///< the last sample taken; 0: none yet
 };
 
-/// q = 0.5: the median. Infinite without samples.
-double quantile(std::vector<double> samples, double q);
-
-/// Divides each round's samples by how much slower than usual that round was, in the median over all, who
-/// have a sample of each round: what the clock did to all of them says nothing about one.
+/// Takes out how the clock drifts: divides the samples of each round by how much slower than usual that round
+/// was, in the median over all. Precondition: each has a sample of each round.
 void level(std::vector<Timed*> const& all, std::vector<double> Timed::*samples);
 
 /// The first CUDA error is kept in error(); what follows it does nothing.
@@ -67,4 +63,4 @@ class Timer {
   std::vector<cudaEvent_t> events_;  ///< begin and end of each place of a round
 };
 
-}  // namespace tessera::mlp
+}  // namespace tessera::bench

@@ -7,9 +7,9 @@
 #include <exception>
 #include <fstream>
 
+#include "bench/tessera_bench/record.hpp"
 #include "kernels/mlp/cache_file.hpp"
 #include "kernels/mlp/tune_key.hpp"
-#include "record.hpp"
 #include "tools/tessera_gpu/arguments.hpp"
 
 namespace {

@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "matrices.hpp"
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
-#include "reference.hpp"
+#include "gpu/device_buffer.hpp"
+#include "gpu/event_timer.hpp"
 
-namespace tessera::mlp {
+namespace tessera::bench {
 namespace {
 
 constexpr int threads = 256;
 
 unsigned grid(std::size_t count) {
   std::size_t const blocks = (count + threads - 1) / threads;
-  return static_cast<unsigned>(blocks < 8192 ? blocks : 8192);
+  return static_cast<unsigned>(std::clamp<std::size_t>(blocks, 1, 8192));
 }
 
 __device__ float wide(__nv_bfloat16 value) { return __bfloat162float(value); }
@@ -76,25 +81,23 @@ __device__ float rounded(float value) {
 }
 
 template <class T>
-__global__ void activation_kernel(float const* in, float* h, std::size_t count, bool gated, bool rounds) {
+__global__ void activation_kernel(float const* sums, ReferenceActivation activation, std::size_t count,
+                                  float* h, T* narrowed) {
+  bool const rounds = activation == ReferenceActivation::rounded_swiglu;
   for (std::size_t i = blockIdx.x * std::size_t(threads) + threadIdx.x; i < count;
        i += std::size_t(gridDim.x) * threads) {
-    if (gated) {
-      float const gate = rounds ? rounded<T>(in[2 * i]) : in[2 * i];
-      float const up = rounds ? rounded<T>(in[2 * i + 1]) : in[2 * i + 1];
-      h[i] = gate / (1.0f + expf(-gate)) * up;
+    float result;
+    if (activation == ReferenceActivation::gelu) {
+      float const v = sums[i];
+      result = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
     } else {
-      float const v = in[i];
-      h[i] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
+      float const gate = rounds ? rounded<T>(sums[2 * i]) : sums[2 * i];
+      float const up = rounds ? rounded<T>(sums[2 * i + 1]) : sums[2 * i + 1];
+      result = gate / (1.0f + expf(-gate)) * up;
     }
+    if (h != nullptr) h[i] = result;
+    if (narrowed != nullptr) narrow(result, narrowed[i]);
   }
-}
-
-template <class T>
-__global__ void round_kernel(float const* from, T* to, std::size_t count) {
-  for (std::size_t i = blockIdx.x * std::size_t(threads) + threadIdx.x; i < count;
-       i += std::size_t(gridDim.x) * threads)
-    narrow(from[i], to[i]);
 }
 
 template <class T>
@@ -117,6 +120,13 @@ __global__ void error_kernel(T const* got, float const* reference, std::size_t c
   }
 }
 
+__global__ void differing_kernel(unsigned short const* one, unsigned short const* other, std::size_t count,
+                                 unsigned long long* sum) {
+  for (std::size_t i = blockIdx.x * std::size_t(threads) + threadIdx.x; i < count;
+       i += std::size_t(gridDim.x) * threads)
+    if (one[i] != (other == nullptr ? 0xffff : other[i])) atomicAdd(sum, 1ull);
+}
+
 __global__ void read_kernel(uint4 const* from, std::size_t pieces, unsigned* sink) {
   unsigned sum = 0;
   std::size_t const step = std::size_t(gridDim.x) * blockDim.x;
@@ -129,17 +139,23 @@ __global__ void read_kernel(uint4 const* from, std::size_t pieces, unsigned* sin
   if (sum == 0x12345678u) *sink = sum;
 }
 
-using Bf16 = __nv_bfloat16;
-using Fp16 = __half;
+/// Calls the function with null pointers of the type's elements.
+template <class Function>
+void with_type(ElementType type, Function const& function) {
+  if (type == ElementType::bf16)
+    function(static_cast<__nv_bfloat16*>(nullptr));
+  else
+    function(static_cast<__half*>(nullptr));
+}
 
 }  // namespace
 
 void fill_random(void* matrix, std::size_t count, ElementType type, unsigned long long seed, float deviation,
                  cudaStream_t stream) {
-  if (type == ElementType::bf16)
-    fill_kernel<<<grid(count), threads, 0, stream>>>(static_cast<Bf16*>(matrix), count, seed, deviation);
-  else
-    fill_kernel<<<grid(count), threads, 0, stream>>>(static_cast<Fp16*>(matrix), count, seed, deviation);
+  with_type(type, [&](auto* to) {
+    to = static_cast<decltype(to)>(matrix);
+    fill_kernel<<<grid(count), threads, 0, stream>>>(to, count, seed, deviation);
+  });
 }
 
 // All ones is a NaN in both types.
@@ -150,29 +166,19 @@ void poison(void* matrix, std::size_t count, cudaStream_t stream) {
 void reference_gemm(void const* a, void const* b, float* d, int rows, int columns, int depth,
                     ElementType type, cudaStream_t stream) {
   dim3 const blocks(static_cast<unsigned>((columns + 63) / 64), static_cast<unsigned>((rows + 63) / 64));
-  if (type == ElementType::bf16)
-    gemm_kernel<<<blocks, threads, 0, stream>>>(static_cast<Bf16 const*>(a), static_cast<Bf16 const*>(b), d,
-                                                rows, columns, depth);
-  else
-    gemm_kernel<<<blocks, threads, 0, stream>>>(static_cast<Fp16 const*>(a), static_cast<Fp16 const*>(b), d,
-                                                rows, columns, depth);
+  with_type(type, [&](auto const* from) {
+    using From = decltype(from);
+    gemm_kernel<<<blocks, threads, 0, stream>>>(static_cast<From>(a), static_cast<From>(b), d, rows, columns,
+                                                depth);
+  });
 }
 
-void reference_activation(float const* in, float* h, int tokens, int hidden, Form form, ElementType type,
-                          bool rounds, cudaStream_t stream) {
-  std::size_t const count = std::size_t(tokens) * hidden;
-  bool const gated = form == Form::swiglu;
-  if (type == ElementType::bf16)
-    activation_kernel<Bf16><<<grid(count), threads, 0, stream>>>(in, h, count, gated, rounds);
-  else
-    activation_kernel<Fp16><<<grid(count), threads, 0, stream>>>(in, h, count, gated, rounds);
-}
-
-void round_to(float const* from, void* matrix, std::size_t count, ElementType type, cudaStream_t stream) {
-  if (type == ElementType::bf16)
-    round_kernel<<<grid(count), threads, 0, stream>>>(from, static_cast<Bf16*>(matrix), count);
-  else
-    round_kernel<<<grid(count), threads, 0, stream>>>(from, static_cast<Fp16*>(matrix), count);
+void reference_activation(float const* sums, ReferenceActivation activation, std::size_t count, float* h,
+                          void* rounded, ElementType type, cudaStream_t stream) {
+  with_type(type, [&](auto* to) {
+    to = static_cast<decltype(to)>(rounded);
+    activation_kernel<<<grid(count), threads, 0, stream>>>(sums, activation, count, h, to);
+  });
 }
 
 double relative_error(void const* got, float const* reference, std::size_t count, ElementType type,
@@ -181,18 +187,51 @@ double relative_error(void const* got, float const* reference, std::size_t count
   double result[2] = {NAN, 1};
   if (cudaMallocAsync(reinterpret_cast<void**>(&sums), sizeof result, stream) != cudaSuccess) return NAN;
   cudaMemsetAsync(sums, 0, sizeof result, stream);
-  if (type == ElementType::bf16)
-    error_kernel<<<grid(count), threads, 0, stream>>>(static_cast<Bf16 const*>(got), reference, count, sums);
-  else
-    error_kernel<<<grid(count), threads, 0, stream>>>(static_cast<Fp16 const*>(got), reference, count, sums);
+  with_type(type, [&](auto const* from) {
+    from = static_cast<decltype(from)>(got);
+    error_kernel<<<grid(count), threads, 0, stream>>>(from, reference, count, sums);
+  });
   cudaMemcpyAsync(result, sums, sizeof result, cudaMemcpyDeviceToHost, stream);
   cudaFreeAsync(sums, stream);
   if (cudaStreamSynchronize(stream) != cudaSuccess) return NAN;
   return std::sqrt(result[0] / result[1]);
 }
 
-void read_all(void const* memory, std::size_t bytes, unsigned* sink, cudaStream_t stream) {
-  read_kernel<<<132 * 8, 256, 0, stream>>>(static_cast<uint4 const*>(memory), bytes / 16, sink);
+unsigned long long differing(void const* one, void const* other, std::size_t count, cudaStream_t stream) {
+  unsigned long long* sum = nullptr;
+  unsigned long long result = count;
+  if (cudaMallocAsync(reinterpret_cast<void**>(&sum), sizeof result, stream) != cudaSuccess) return count;
+  cudaMemsetAsync(sum, 0, sizeof result, stream);
+  differing_kernel<<<grid(count), threads, 0, stream>>>(
+      static_cast<unsigned short const*>(one), static_cast<unsigned short const*>(other), count, sum);
+  cudaMemcpyAsync(&result, sum, sizeof result, cudaMemcpyDeviceToHost, stream);
+  cudaFreeAsync(sum, stream);
+  return cudaStreamSynchronize(stream) == cudaSuccess ? result : count;
 }
 
-}  // namespace tessera::mlp
+unsigned long long not_poisoned(void const* matrix, std::size_t count, cudaStream_t stream) {
+  return differing(matrix, nullptr, count, stream);
+}
+
+double read_bandwidth(cudaStream_t stream) {
+  // Enough that the kernel's start and end do not count.
+  constexpr std::size_t bytes = 2ull << 30;
+  double best = 0;
+  try {
+    gpu::DeviceBuffer<char> const memory(bytes), sink(sizeof(unsigned));
+    gpu::EventTimer timer;
+    fill_random(memory.get(), bytes / 2, ElementType::bf16, 1, 1, stream);
+    for (int round = 0; round < 10; ++round) {
+      double const ns = timer.ns(stream, [&] {
+        read_kernel<<<132 * 8, 256, 0, stream>>>(reinterpret_cast<uint4 const*>(memory.get()), bytes / 16,
+                                                 reinterpret_cast<unsigned*>(sink.get()));
+      });
+      if (ns > 0) best = std::max(best, static_cast<double>(bytes) / ns * 1e9);
+    }
+  } catch (std::runtime_error const&) {
+    return 0;
+  }
+  return best;
+}
+
+}  // namespace tessera::bench

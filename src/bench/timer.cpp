@@ -7,29 +7,23 @@
 #include <limits>
 #include <thread>
 
-namespace tessera::mlp {
+#include "tessera/measure/statistics.hpp"
+
+namespace tessera::bench {
 namespace {
 
 constexpr int most_warm_ups = 16;
 
 }  // namespace
 
-double quantile(std::vector<double> samples, double q) {
-  if (samples.empty()) return std::numeric_limits<double>::infinity();
-  auto const at =
-      samples.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(samples.size() - 1) + 0.5);
-  std::nth_element(samples.begin(), at, samples.end());
-  return *at;
-}
-
 void level(std::vector<Timed*> const& all, std::vector<double> Timed::*samples) {
   std::size_t const rounds = all.empty() ? 0 : (all.front()->*samples).size();
   std::vector<double> usual;
-  for (auto const* const one : all) usual.push_back(quantile(one->*samples, 0.5));
+  for (auto const* const one : all) usual.push_back(median(one->*samples));
   for (std::size_t round = 0; round < rounds; ++round) {
     std::vector<double> slower;
     for (std::size_t i = 0; i < all.size(); ++i) slower.push_back((all[i]->*samples)[round] / usual[i]);
-    double const factor = quantile(slower, 0.5);
+    double const factor = median(slower);
     for (auto* const one : all) (one->*samples)[round] /= factor;
   }
 }
@@ -116,7 +110,7 @@ double Timer::quick(std::function<cudaError_t(cudaStream_t, int set)> const& wor
   if (!capture(timed)) return std::numeric_limits<double>::infinity();
   hot_rounds({&timed}, samples);
   release(timed);
-  return error_ == cudaSuccess ? quantile(timed.hot, 0.5) : std::numeric_limits<double>::infinity();
+  return error_ == cudaSuccess ? median(timed.hot) : std::numeric_limits<double>::infinity();
 }
 
-}  // namespace tessera::mlp
+}  // namespace tessera::bench
