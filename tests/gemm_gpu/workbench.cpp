@@ -12,13 +12,6 @@ constexpr long long counter_words = 1 << 18;
 // fp32 sums of both GEMMs' padded outputs, twice.
 constexpr std::size_t sum_bytes = 256u << 20;
 
-void* allocate(std::size_t bytes) {
-  void* memory = nullptr;
-  CHECK(cudaMalloc(&memory, bytes));
-  CHECK(cudaMemset(memory, 0, bytes));
-  return memory;
-}
-
 }  // namespace
 
 PairPlan plan_of(Case const& one, Kernel const& first, Kernel const& second, int second_band) {
@@ -32,31 +25,32 @@ PairPlan plan_of(Case const& one, Kernel const& first, Kernel const& second, int
 
 Workbench::Workbench(int model, int hidden, int most_tokens) : most_tokens_(most_tokens) {
   std::size_t const tokens = std::size_t(most_tokens);
-  std::size_t const weights = std::size_t(model) * hidden;
-  buffers_.model = model;
-  buffers_.hidden = hidden;
-  buffers_.x = allocate(tokens * model * 2);
-  buffers_.w1 = allocate(2 * weights * 2);
-  buffers_.h = allocate(tokens * hidden * 2);
-  buffers_.w2 = allocate(weights * 2);
-  buffers_.y = allocate(tokens * model * 2);
-  buffers_.counters = static_cast<unsigned long long*>(allocate(counter_words * 8));
-  buffers_.stall = static_cast<StallRecord*>(allocate(sizeof(StallRecord)));
-  buffers_.sums = static_cast<float*>(allocate(sum_bytes));
-  h_rounded_ = allocate(tokens * hidden * 2);
-  wide_ = static_cast<float*>(allocate(tokens * hidden * 2 * 4));
-  h_reference_ = static_cast<float*>(allocate(tokens * hidden * 4));
-  y_reference_ = static_cast<float*>(allocate(tokens * model * 4));
-}
-
-Workbench::~Workbench() {
-  for (void const* memory :
-       {buffers_.x, buffers_.w1, static_cast<void const*>(buffers_.h), buffers_.w2,
-        static_cast<void const*>(buffers_.y), static_cast<void const*>(buffers_.counters),
-        static_cast<void const*>(buffers_.stall), static_cast<void const*>(buffers_.sums),
-        static_cast<void const*>(h_rounded_), static_cast<void const*>(wide_),
-        static_cast<void const*>(h_reference_), static_cast<void const*>(y_reference_)})
-    cudaFree(const_cast<void*>(memory));
+  std::size_t const weights = std::size_t(model) * hidden, h = tokens * hidden, y = tokens * model;
+  CHECK(memory_.make({{"x", y * 2},
+                      {"w1", 2 * weights * 2},
+                      {"h", h * 2},
+                      {"w2", weights * 2},
+                      {"y", y * 2},
+                      {"counters", counter_words * 8},
+                      {"stall", sizeof(StallRecord)},
+                      {"split sums", sum_bytes},
+                      {"h rounded", h * 2},
+                      {"sums", 2 * h * 4},
+                      {"h reference", h * 4},
+                      {"y reference", y * 4}},
+                     1, nullptr));
+  buffers_ = {0,
+              model,
+              hidden,
+              memory_.at("x"),
+              memory_.at("w1"),
+              memory_.at("h"),
+              memory_.at("w2"),
+              memory_.at("y"),
+              memory_.as<unsigned long long>("counters"),
+              memory_.as<StallRecord>("stall")};
+  buffers_.sums = memory_.as<float>("split sums");
+  reset();
 }
 
 void Workbench::fill(mlp::Form form, ElementType type, int tokens, unsigned seed, cudaStream_t stream) {
@@ -74,8 +68,10 @@ void Workbench::fill(mlp::Form form, ElementType type, int tokens, unsigned seed
   random(buffers_.x, std::size_t(tokens) * model, 0, 1);
   random(buffers_.w1, std::size_t(hidden) * model * (gated ? 2 : 1), 1, 1 / std::sqrt(model));
   random(buffers_.w2, std::size_t(hidden) * model, 2, 1 / std::sqrt(hidden));
-  mlp::reference_mlp({tokens, model, hidden, form, type}, {buffers_.x, buffers_.w1, h_rounded_, buffers_.w2},
-                     wide_, h_reference_, y_reference_, false, stream);
+  mlp::reference_mlp({tokens, model, hidden, form, type},
+                     {buffers_.x, buffers_.w1, memory_.at("h rounded"), buffers_.w2},
+                     memory_.as<float>("sums"), memory_.as<float>("h reference"),
+                     memory_.as<float>("y reference"), false, stream);
   CHECK(cudaStreamSynchronize(stream));
 }
 
@@ -96,8 +92,10 @@ StallRecord Workbench::stall() const {
 }
 
 double Workbench::error(cudaStream_t stream) const {
-  double const h = bench::relative_error(buffers_.h, h_reference_, h_count(), buffers_.type, stream);
-  double const y = bench::relative_error(buffers_.y, y_reference_, y_count(), buffers_.type, stream);
+  double const h =
+      bench::relative_error(buffers_.h, memory_.as<float>("h reference"), h_count(), buffers_.type, stream);
+  double const y =
+      bench::relative_error(buffers_.y, memory_.as<float>("y reference"), y_count(), buffers_.type, stream);
   if (StallRecord const record = stall(); record.state != 0) {
     std::printf("stall: tile row %lld waits for semaphore %lld: %u of %u after %llu ns\n", record.tile,
                 record.semaphore, record.seen, record.expected, record.waited_ns);

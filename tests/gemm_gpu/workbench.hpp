@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/gemm_sm90/pair.hpp"
-#include "src/bench/matrices.hpp"
+#include "src/bench/operand_sets.hpp"
 
 namespace tessera::gemm_test {
 
@@ -57,9 +57,6 @@ PairPlan plan_of(Case const& one, Kernel const& first, Kernel const& second, int
 class Workbench {
  public:
   Workbench(int model, int hidden, int most_tokens);
-  ~Workbench();
-  Workbench(Workbench const&) = delete;
-  Workbench& operator=(Workbench const&) = delete;
 
   /// Fills with random numbers and makes the references.
   void fill(mlp::Form form, ElementType type, int tokens, unsigned seed, cudaStream_t stream);
@@ -83,10 +80,7 @@ class Workbench {
  private:
   int most_tokens_;
   PairBuffers buffers_;
-  void* h_rounded_;
-  float* wide_;
-  float* h_reference_;
-  float* y_reference_;
+  bench::OperandSets memory_;
 };
 
 /// Parts of the test; each prints what it did and returns the number of failures.

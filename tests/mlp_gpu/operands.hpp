@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <vector>
 
 #include "kernels/common/mlp_reference.hpp"
+#include "src/bench/operand_sets.hpp"
 
 namespace tessera::mlp {
 
@@ -16,35 +16,40 @@ namespace tessera::mlp {
 class Operands {
  public:
   Operands(Shape const& shape, unsigned seed, cudaStream_t stream) : shape_(shape), stream_(stream) {
-    auto const tokens = static_cast<std::size_t>(shape.tokens);
     auto const model = static_cast<std::size_t>(shape.model), hidden = static_cast<std::size_t>(shape.hidden);
+    std::size_t const h_size = static_cast<std::size_t>(shape.tokens) * hidden, y_size = size(shape.tokens);
     std::size_t const up = shape.form == Form::swiglu ? 2 : 1;
-    x = random(tokens * model, 10 * seed, 1);
-    w1 = random(up * hidden * model, 10 * seed + 1, 1 / std::sqrt(static_cast<float>(model)));
-    w2 = random(hidden * model, 10 * seed + 2, 1 / std::sqrt(static_cast<float>(hidden)));
-    y = allocate(tokens * model * 2);
-    auto* const sums = static_cast<float*>(allocate(up * tokens * hidden * 4));
-    auto* const h = allocate(tokens * hidden * 2);
-    for (bool const rounds : {false, true}) {
-      auto*& reference = references_[rounds ? 1 : 0];
-      reference = static_cast<float*>(allocate(tokens * model * 4));
-      reference_mlp(shape, {x, w1, h, w2}, sums, nullptr, reference, rounds, stream);
-    }
+    auto const random = [&](unsigned number, std::size_t summands) {
+      return bench::random_numbers(shape.type, 10 * seed + number, 1 / std::sqrt(double(summands)));
+    };
+    EXPECT_EQ(memory_.make({{"x", y_size * 2, random(0, 1)},
+                            {"w1", up * hidden * model * 2, random(1, model)},
+                            {"w2", hidden * model * 2, random(2, hidden)},
+                            {"y", y_size * 2},
+                            {"h", h_size * 2},
+                            {"sums", up * h_size * 4},
+                            {"reference", y_size * 4},
+                            {"reference of rounded", y_size * 4}},
+                           1, stream),
+              cudaSuccess);
+    x = memory_.at("x");
+    w1 = memory_.at("w1");
+    w2 = memory_.at("w2");
+    y = memory_.at("y");
+    for (bool const rounds : {false, true})
+      reference_mlp(shape, {x, w1, memory_.at("h"), w2}, memory_.as<float>("sums"), nullptr,
+                    reference(rounds), rounds, stream);
     EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
   }
-  ~Operands() {
-    for (auto* const one : memory_) cudaFree(one);
-  }
-  Operands(Operands const&) = delete;
-  Operands& operator=(Operands const&) = delete;
 
   void poison_result() const { bench::poison(y, size(shape_.tokens), stream_); }
   /// Of the first tokens' results. Some ways to compute SwiGLU round gate and up first: the nearer reference.
   double error(int tokens) const {
-    double const exact = bench::relative_error(y, references_[0], size(tokens), shape_.type, stream_);
-    return shape_.form == Form::gelu ? exact
-                                     : std::fmin(exact, bench::relative_error(y, references_[1], size(tokens),
-                                                                              shape_.type, stream_));
+    double const exact = bench::relative_error(y, reference(false), size(tokens), shape_.type, stream_);
+    return shape_.form == Form::gelu
+               ? exact
+               : std::fmin(exact,
+                           bench::relative_error(y, reference(true), size(tokens), shape_.type, stream_));
   }
   /// Was anything written after the first tokens' results?
   bool rest_is_untouched(int tokens) const {
@@ -62,22 +67,13 @@ class Operands {
   std::size_t size(int tokens) const {
     return static_cast<std::size_t>(tokens) * static_cast<std::size_t>(shape_.model);
   }
-  void* allocate(std::size_t bytes) {
-    void* made = nullptr;
-    EXPECT_EQ(cudaMalloc(&made, bytes), cudaSuccess);
-    memory_.push_back(made);
-    return made;
-  }
-  void* random(std::size_t count, unsigned long long seed, float deviation) {
-    void* const made = allocate(count * 2);
-    bench::fill_random(made, count, shape_.type, seed, deviation, stream_);
-    return made;
+  float* reference(bool rounds) const {
+    return memory_.as<float>(rounds ? "reference of rounded" : "reference");
   }
 
   Shape shape_;
   cudaStream_t stream_;
-  float* references_[2] = {};
-  std::vector<void*> memory_;
+  bench::OperandSets memory_;
 };
 
 struct Stream {
