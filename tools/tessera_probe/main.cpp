@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <string>
@@ -19,6 +18,7 @@
 #include "measure/gpu/experiments.hpp"
 #include "measure/gpu/pitfalls.hpp"
 #include "measure/gpu/processes.hpp"
+#include "src/bench/record.hpp"
 #include "tessera/measure/probe_json.hpp"
 
 namespace {
@@ -45,11 +45,7 @@ bool wanted(Arguments const& arguments, std::string const& name) {
 }
 
 /// More digits than a measurement has only make files long.
-double rounded(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return std::strtod(text, nullptr);
-}
+double rounded(double value) { return bench::with_digits(value, 6); }
 
 void round(Probe& probe) {
   for (auto& f : probe.figures)
