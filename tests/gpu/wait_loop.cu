@@ -8,9 +8,10 @@ extern "C" __global__ void wait_by_library(unsigned const* semaphore, unsigned t
 }
 
 extern "C" __global__ void wait_by_hand(unsigned const* semaphore, unsigned target, int* done) {
+  unsigned long long const at = __cvta_generic_to_global(semaphore);
   unsigned seen;
-  asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(seen) : "l"(semaphore) : "memory");
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(at) : "memory");
   while (static_cast<int>(seen - target) < 0)
-    asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(seen) : "l"(semaphore) : "memory");
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(at) : "memory");
   *done = 1;
 }

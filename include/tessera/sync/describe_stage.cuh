@@ -31,38 +31,59 @@ struct SetOf {
   }
 
   /// Semaphores that cover a box of producer tiles, which is not empty: how many waits, and the index of the
-  /// i-th. A product policy names each semaphore once; any other names one for each tile.
-  TESSERA_HOST_DEVICE static constexpr long long waits_in(TileBox const& box) {
-    long long waits = 1;
+  /// i-th. A product policy names each semaphore once; any other names one for each tile. In 32 bits, which a
+  /// short kernel notices: the static_assert above keeps everything that is counted here below 2^31.
+  TESSERA_HOST_DEVICE static constexpr int waits_in(TileBox const& box) {
+    int waits = 1;
     for (int d = 0; d < k_max_rank; ++d) waits *= waits_along(box, d);
     return waits;
   }
-  TESSERA_HOST_DEVICE static constexpr long long wait_in(TileBox const& box, long long i) {
+  TESSERA_HOST_DEVICE static constexpr long long wait_in(TileBox const& box, int i) {
     TileGrid const grid = Description::grid();
+    // The last dimension with more than one tile takes what is left: one division fewer.
+    auto rest = static_cast<unsigned>(i);
     if constexpr (is_product) {
       SemaphoreMap const map = Policy::map();
-      long long index = 0;
-      long long scale = 1;
+      int index = 0;
+      int scale = 1;
       for (int d = 0; d < k_max_rank; ++d) {
-        int const along = waits_along(box, d);
-        index += scale * map.dimension[d].index_in(box.begin[d], static_cast<int>(i % along));
+        index += scale * map.dimension[d].index_in(box.begin[d], take(rest, box, d));
         scale *= map.dimension[d].count(grid.extent[d]);
-        i /= along;
       }
       return Description::first + index;
     } else {
       Tile tile;
-      for (int d = 0; d < k_max_rank; ++d) {
-        int const along = waits_along(box, d);
-        tile.at[d] = box.begin[d] + static_cast<int>(i % along);
-        i /= along;
-      }
+      for (int d = 0; d < k_max_rank; ++d) tile.at[d] = box.begin[d] + take(rest, box, d);
       return index_of(tile);
     }
   }
 
  private:
   static constexpr bool is_product = detail::has_map<Policy>(0);
+  /// The digit of dimension d in a number of a wait; leaves the digits above it in `rest`.
+  TESSERA_HOST_DEVICE static constexpr int take(unsigned& rest, TileBox const& box, int d) {
+    if (waits_above(d) == 1) {
+      int const all = static_cast<int>(rest);
+      rest = 0;
+      return all;
+    }
+    auto const along = static_cast<unsigned>(waits_along(box, d));
+    int const digit = static_cast<int>(rest % along);
+    rest /= along;
+    return digit;
+  }
+  /// The most waits that the dimensions above d can have, known to the compiler.
+  TESSERA_HOST_DEVICE static constexpr int waits_above(int d) {
+    TileGrid const grid = Description::grid();
+    int most = 1;
+    for (++d; d < k_max_rank; ++d) {
+      if constexpr (is_product)
+        most *= Policy::map().dimension[d].count(grid.extent[d]);
+      else
+        most *= grid.extent[d];
+    }
+    return most;
+  }
   TESSERA_HOST_DEVICE static constexpr int waits_along(TileBox const& box, int d) {
     if constexpr (is_product) return Policy::map().dimension[d].count_in(box.begin[d], box.end[d]);
     return box.end[d] - box.begin[d];

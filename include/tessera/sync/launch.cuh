@@ -30,10 +30,19 @@ TESSERA_HOST_DEVICE inline void pdl_wait() {
 ///  - by every thread that wrote a tile with ordinary stores, before the barrier of the post, when the
 ///  consumer
 ///    reads the tile through TMA.
-/// A tile that was written by TMA needs `cp.async.bulk.wait_group 0` (not `.read`) in the issuing thread
-/// before the post instead.
+/// A tile that was written by TMA needs wait_for_tma_stores() in the issuing thread before the post instead.
 TESSERA_HOST_DEVICE inline void fence_proxy_async() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.global;" ::: "memory");
+#endif
+}
+
+/// Waits until the bulk stores that this thread has issued and committed are complete: not `.read`, which is
+/// enough to use the shared memory again, but the writes themselves. Returns at once in a thread that issued
+/// none.
+TESSERA_HOST_DEVICE inline void wait_for_tma_stores() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
   asm volatile("fence.proxy.async.global;" ::: "memory");
 #endif
 }

@@ -36,6 +36,14 @@ struct RuntimeDimension {
     int const group = quotient(at);
     return scale * (rest ? at - group * width : group);
   }
+  /// Coordinates come in runs that share a semaphore: where the n-th run after that of `at` begins, n > 0.
+  /// The extent, where there is none.
+  TESSERA_HOST_DEVICE constexpr int run_after(int at, int n) const {
+    if (scale == 0) return extent;
+    if (rest) return n < extent - at ? at + n : extent;
+    int const group = quotient(at);
+    return n <= whole - group ? (group + n) * width : extent;
+  }
   /// How many coordinates share this one's semaphore.
   TESSERA_HOST_DEVICE constexpr int members(int at) const {
     if (scale == 0) return extent;
@@ -131,6 +139,27 @@ struct RuntimeStage {
 
   TESSERA_HOST_DEVICE constexpr long long blocks() const { return grid.tiles() * splits; }
 };
+
+namespace detail {
+
+/// One thread posts a tile to every set of its stage: one fence, then an add, or a plain store, for each.
+template <Scope S>
+TESSERA_HOST_DEVICE inline void post_to_sets(RuntimeStage const& stage, ChainMemory const& memory,
+                                             Tile const& tile, unsigned epoch) {
+  if (stage.posts > 0) fence_release<S>();
+  // A constant bound: unrolled, so that the stage stays in registers and constant memory.
+  for (int i = 0; i < k_runtime_sets; ++i) {
+    if (i >= stage.posts) break;
+    auto const& set = stage.post[i];
+    int const index = set.index_of(tile);
+    if (stage.plain_store && set.posts_of(tile) == 1)
+      store_after_fence<S>(memory.semaphores + index, epoch + 1u);
+    else
+      add_after_fence<S>(memory.semaphores + index, 1u);
+  }
+}
+
+}  // namespace detail
 
 /// As StageView, for a RuntimeStage. The same rule holds: every block calls start() once and post() once.
 template <class Watch = NoWatch, Scope S = Scope::device>
@@ -245,16 +274,7 @@ class RuntimeStageView {
     bool const counts_leaving = stage_.start == Start::block_index && stage_.needs_epoch;
     group_barrier<G>();
     if (!is_leader<G>()) return;
-    // A constant bound: unrolled, so that the stage stays in registers and constant memory.
-    for (int i = 0; i < k_runtime_sets; ++i) {
-      if (i >= stage_.posts) break;
-      auto const& set = stage_.post[i];
-      int const index = set.index_of(tile_);
-      if (stage_.plain_store && set.posts_of(tile_) == 1)
-        store_release<S>(memory_.semaphores + index, epoch_ + 1u);
-      else
-        add_release<S>(memory_.semaphores + index, 1u);
-    }
+    detail::post_to_sets<S>(stage_, memory_, tile_, epoch_);
     if (stage_.completes_after_previous || stage_.waits_for_grid) pdl_wait();
     if (counts_leaving) count_one(detail::counter(memory_, stage_.index, detail::Counter::left));
   }

@@ -174,8 +174,8 @@ class StageView {
 
   /// Says that this block's tile (or its split of it) is complete. Called by the group, once, after the
   /// block's last store; with Group::thread the caller has seen to it that all other threads' stores, and
-  /// their start(), are before it. Release at scope S: one add, or a plain store, for each set of the stage.
-  /// The threads must not store to the tile afterwards.
+  /// their start(), are before it. Release at scope S: one fence, then an add, or a plain store, for each
+  /// set. The threads must not store to the tile afterwards.
   template <Group G = Group::block>
   TESSERA_HOST_DEVICE void post() {
     if constexpr (Description::Posts::size > 0 || counts_leaving) group_barrier<G>();
@@ -211,12 +211,12 @@ class StageView {
 
   template <class... Dependence>
   TESSERA_HOST_DEVICE bool wait_for_entry(After<Dependence...>*, Share const& share) const {
-    long long taken = 0;
+    int taken = 0;
     return (wait_for_dependence<Dependence>(share, taken) && ...);
   }
 
   template <class Dependence>
-  TESSERA_HOST_DEVICE bool wait_for_dependence(Share const& share, long long& taken) const {
+  TESSERA_HOST_DEVICE bool wait_for_dependence(Share const& share, int& taken) const {
     if constexpr (detail::is_set<typename Dependence::Set>) {
       for (int access = 0; access < Dependence::accesses; ++access)
         if (!wait_for_box<SetOf<typename Dependence::Set>>(Dependence::box(access, tile_), share, taken))
@@ -226,10 +226,10 @@ class StageView {
   }
 
   template <class Set>
-  TESSERA_HOST_DEVICE bool wait_for_box(TileBox const& box, Share const& share, long long& taken) const {
+  TESSERA_HOST_DEVICE bool wait_for_box(TileBox const& box, Share const& share, int& taken) const {
     if (box.empty()) return true;
-    long long const waits = Set::waits_in(box);
-    for (long long i = share.first - taken; i < waits; i += share.step)
+    int const waits = Set::waits_in(box);
+    for (int i = share.first - taken; i < waits; i += share.step)
       if (i >= 0 && !wait_for<Set>(Set::wait_in(box, i))) return false;
     taken += waits;
     return true;
@@ -248,6 +248,7 @@ class StageView {
 
   template <class... Set>
   TESSERA_HOST_DEVICE void post_to(Sets<Set...>) const {
+    if constexpr (sizeof...(Set) > 0) fence_release<S>();
     (post_one<SetOf<Set>>(), ...);
   }
   template <class Set>
@@ -255,11 +256,11 @@ class StageView {
     long long const index = Set::index_of(tile_);
     if constexpr (Description::plain_store) {
       if (Set::posts_of(index) == 1) {
-        store_release<S>(memory_.semaphores + index, epoch_ + 1u);
+        store_after_fence<S>(memory_.semaphores + index, epoch_ + 1u);
         return;
       }
     }
-    add_release<S>(memory_.semaphores + index, 1u);
+    add_after_fence<S>(memory_.semaphores + index, 1u);
   }
 
   ChainMemory memory_;
