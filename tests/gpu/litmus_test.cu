@@ -4,6 +4,7 @@
 // the first one a test.
 #include <gtest/gtest.h>
 
+#include "bulk.cuh"
 #include "gpu/device_buffer.hpp"
 #include "measure/gpu/methods/pairs.cuh"
 
@@ -67,34 +68,10 @@ struct Counts {
   unsigned long long finished;
 };
 
-__device__ void bulk_copy(unsigned* shared, unsigned const* global, unsigned long long* barrier,
-                          unsigned phase) {
-  unsigned const to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-  unsigned const bar = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-  unsigned const bytes = k_payload * sizeof(unsigned);
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-      "l"(global), "r"(bytes), "r"(bar)
-      : "memory");
-  unsigned done = 0;
-  while (done == 0)
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-        : "=r"(done)
-        : "r"(bar), "r"(phase)
-        : "memory");
-}
-
 /// Sends a block's words in shared memory to the payload; called by one thread.
 template <Weak W>
 __device__ void bulk_store(unsigned* global, unsigned const* shared) {
-  unsigned const from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-  unsigned const bytes = k_payload * sizeof(unsigned);
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(from),
-               "r"(bytes)
-               : "memory");
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+  start_bulk_store(global, shared, k_payload * sizeof(unsigned));
   if constexpr (W == Weak::bulk_store) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
   if constexpr (W == Weak::bulk_store_read_done)
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
@@ -125,9 +102,7 @@ __global__ void pass_messages(ChainMemory memory, DeadlineWatch<> watch, unsigne
   Tile const other{{pair}};
   if (thread == 0) {
     sms[blockIdx.x] = sm_id();
-    unsigned const bar = static_cast<unsigned>(__cvta_generic_to_shared(&barrier));
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(bar) : "memory");
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    make_barrier(&barrier);
   }
   __syncthreads();
 
@@ -186,7 +161,8 @@ __global__ void pass_messages(ChainMemory memory, DeadlineWatch<> watch, unsigne
           ok = back.wait_for_tma(operand_a, other);
         else
           ok = back.wait<Group::thread>(operand_a, other);
-        if (ok) bulk_copy(copied, mine, &barrier, static_cast<unsigned>(round) % 2);
+        if (ok)
+          bulk_copy(copied, mine, k_payload * sizeof(unsigned), &barrier, static_cast<unsigned>(round) % 2);
       }
       ok = __syncthreads_and(ok) != 0;
     } else {

@@ -2,6 +2,7 @@
 // Every call of the device library in kernels: compiled by nvcc for sm_80 and sm_90a, and by NVRTC.
 #include "tessera/sync.cuh"
 #include "tessera/sync/data_token.cuh"
+#include "tessera/sync/persistent_stage.cuh"
 
 #include "golden/attention.cuh"
 #include "golden/convolution.cuh"
@@ -84,6 +85,39 @@ __global__ void persistent(ChainMemory memory, float* out) {
     }
   }
 }
+
+/// Many tiles a block, whose plan comes at run time: one warp waits, another posts.
+struct ManyTiles {
+  RuntimeStage stage;
+  ChainMemory memory;
+  int tiles;
+};
+template <class Watch, Scope S>
+__global__ void many_tiles(__grid_constant__ ManyTiles const args, Watch watch, float* out) {
+  PersistentStageView<Watch, S> stage(args.stage, args.memory, launched_blocks(), watch);
+  unsigned const warp = threadIdx.x / 32;
+  for (int i = static_cast<int>(blockIdx.x); i < args.tiles; i += static_cast<int>(gridDim.x)) {
+    Tile const tile = tile_of(args.stage.grid, i);
+    if (warp == 0) {
+      stage.take(tile);
+      if (!stage.test_all(operand_b)) stage.wait_all_for_tma(operand_b);
+      if (!stage.test(operand_c, tile)) stage.wait_for_tma(operand_c, tile);
+      TileBox box;
+      box.end[0] = 32;
+      for (int at = stage.template ready<0>(operand_a, box, 0); at < 32;)
+        at = stage.template wait_beyond_for_tma<0>(operand_a, box, at);
+    } else if (warp == 1) {
+      out[i] = 1;
+      stage.post_after_tma_store(tile);
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x == 0 && !stage.stopped()) stage.leave();
+}
+template __global__ void many_tiles<NoWatch, Scope::device>(__grid_constant__ ManyTiles const, NoWatch,
+                                                            float*);
+template __global__ void many_tiles<DeadlineWatch<>, Scope::system>(__grid_constant__ ManyTiles const,
+                                                                    DeadlineWatch<>, float*);
 
 template <class Stage, class Watch, Scope S>
 using View = StageView<Stage, Watch, S>;

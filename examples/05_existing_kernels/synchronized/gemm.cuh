@@ -5,7 +5,7 @@
 #include <cuda_fp16.h>
 #include <mma.h>
 
-#include "chain.cuh"
+#include <tessera/sync.cuh>
 
 constexpr int k_tile = 64;
 constexpr int k_slice = 32;

@@ -4,7 +4,7 @@
 
 #include <cuda_fp16.h>
 
-#include "chain.cuh"
+#include <tessera/sync.cuh>
 
 constexpr int k_softmax_threads = 128;
 

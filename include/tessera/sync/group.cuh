@@ -72,6 +72,20 @@ TESSERA_HOST_DEVICE inline bool group_all(bool yes) {
   return yes;
 }
 
+/// How many members of a warp said yes, from the first one on without a gap. A thread, or the host, is a
+/// group of one.
+template <Group G>
+TESSERA_HOST_DEVICE inline int leading_members(bool yes) {
+  static_assert(G != Group::block, "a block's answers are not one word");
+#if defined(__CUDA_ARCH__)
+  if constexpr (G == Group::warp) {
+    unsigned const all = __ballot_sync(0xffffffffu, yes);
+    return all == 0xffffffffu ? 32 : __ffs(static_cast<int>(~all)) - 1;
+  }
+#endif
+  return yes ? 1 : 0;
+}
+
 /// The end of a group's wait: a barrier, and whether nobody's watch gave up.
 template <Group G, class Watch>
 TESSERA_HOST_DEVICE inline bool together(bool ok) {

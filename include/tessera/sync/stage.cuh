@@ -98,7 +98,7 @@ class StageView {
       split_ = static_cast<int>(block % Description::splits);
       tile_ = tile_of(Description::grid(), Description::Order::tile_at(block / Description::splits));
     }
-    for (int i = 0; i < operand_slots; ++i) last_[i] = -1;
+    for (int i = 0; i < operand_slots; ++i) last_[i] = nothing_yet;
     return tile_;
   }
 
@@ -109,8 +109,10 @@ class StageView {
   /// Waits until `producer`, a tile of the stage that writes the operand, may be read by ordinary loads of
   /// the group's threads. All threads of the group call it with the same arguments; one polls (acquire, at
   /// scope S), the group's barrier follows. Compiled away for an operand without a producer; a repeated wait
-  /// for the same semaphore costs a comparison. Under PDL without tiles it is pdl_wait(). Returns false if a
-  /// watch gave up (then leave; the data is not there); without a watch always true.
+  /// for the same semaphore costs a comparison. While one thread polls, the block's other warps look whether
+  /// all that its tile reads through the operand is there; if so, every later wait costs a comparison, too.
+  /// Under PDL without tiles it is pdl_wait(). Returns false if a watch gave up (then leave; the data is not
+  /// there); without a watch always true.
   template <Group G = Group::block, int I>
   TESSERA_HOST_DEVICE bool wait(OperandIndex<I>, Tile const& producer) {
     using Entry = typename detail::OperandAt<I, typename Description::Operands>::type;
@@ -121,11 +123,27 @@ class StageView {
       return true;
     } else if constexpr (detail::is_set<typename Entry::FirstSet>) {
       using Set = SetOf<typename Entry::FirstSet>;
+      if (last_[I] == all_there) return true;
       long long const index = Set::index_of(producer);
       if (index == last_[I]) return true;
+      Share const share = share_of<G>();
       bool ok = true;
-      if (is_leader<G>()) ok = wait_for<Set>(index);
-      if (!together<G, Watch>(ok)) return false;
+      if (share.step > 32 && last_[I] != nothing_yet) {
+        // The second wait of many. Not by the first warp: its threads would look one after the other.
+        bool all = true;
+        if (share.first >= 32)
+          all = wait_for_entry<false>(static_cast<Entry*>(nullptr), {share.first - 32, share.step - 32});
+        else if (share.first == 0)
+          all = ok = wait_for<true, Set>(index);
+        if (group_all<G>(all)) {
+          last_[I] = all_there;
+          return true;
+        }
+        if (Watch::may_stop && !group_all<G>(ok)) return false;
+      } else {
+        if (share.first == 0) ok = wait_for<true, Set>(index);
+        if (!together<G, Watch>(ok)) return false;
+      }
       last_[I] = index;
       return true;
     } else {
@@ -144,7 +162,7 @@ class StageView {
       pdl_wait();
       return true;
     } else if constexpr (detail::has_sets<Entry>) {
-      return together<G, Watch>(wait_for_entry(static_cast<Entry*>(nullptr), share_of<G>()));
+      return together<G, Watch>(wait_for_entry<true>(static_cast<Entry*>(nullptr), share_of<G>()));
     } else {
       return true;
     }
@@ -202,35 +220,42 @@ class StageView {
     return detail::counter(memory_, Description::index, detail::Counter::left, lane_);
   }
 
-  template <class Set>
+  /// last_ of an operand before the first wait, and once it has been found complete.
+  static constexpr long long nothing_yet = -1;
+  static constexpr long long all_there = -2;
+
+  /// `Wait` false: one look.
+  template <bool Wait, class Set>
   TESSERA_HOST_DEVICE bool wait_for(long long index) const {
     unsigned const target = (epoch_ + 1u) * Set::posts_of(index);
+    if constexpr (!Wait) return reached(load_acquire<S>(memory_.semaphores + index), target);
     return wait_until<S>(memory_.semaphores + index, target, watch_,
                          WaitPlace{Description::index, linear_of(Description::grid(), tile_), index});
   }
 
-  template <class... Dependence>
+  template <bool Wait, class... Dependence>
   TESSERA_HOST_DEVICE bool wait_for_entry(After<Dependence...>*, Share const& share) const {
     int taken = 0;
-    return (wait_for_dependence<Dependence>(share, taken) && ...);
+    return (wait_for_dependence<Wait, Dependence>(share, taken) && ...);
   }
 
-  template <class Dependence>
+  template <bool Wait, class Dependence>
   TESSERA_HOST_DEVICE bool wait_for_dependence(Share const& share, int& taken) const {
     if constexpr (detail::is_set<typename Dependence::Set>) {
       for (int access = 0; access < Dependence::accesses; ++access)
-        if (!wait_for_box<SetOf<typename Dependence::Set>>(Dependence::box(access, tile_), share, taken))
+        if (!wait_for_box<Wait, SetOf<typename Dependence::Set>>(Dependence::box(access, tile_), share,
+                                                                 taken))
           return false;
     }
     return true;
   }
 
-  template <class Set>
+  template <bool Wait, class Set>
   TESSERA_HOST_DEVICE bool wait_for_box(TileBox const& box, Share const& share, int& taken) const {
     if (box.empty()) return true;
     int const waits = Set::waits_in(box);
     for (int i = share.first - taken; i < waits; i += share.step)
-      if (i >= 0 && !wait_for<Set>(Set::wait_in(box, i))) return false;
+      if (i >= 0 && !wait_for<Wait, Set>(Set::wait_in(box, i))) return false;
     taken += waits;
     return true;
   }
@@ -242,7 +267,7 @@ class StageView {
   template <class Set>
   TESSERA_HOST_DEVICE bool wait_for_set(Share const& share) const {
     for (long long i = share.first; i < Set::count; i += share.step)
-      if (!wait_for<SetOf<Set>>(Set::first + i)) return false;
+      if (!wait_for<true, SetOf<Set>>(Set::first + i)) return false;
     return true;
   }
 
