@@ -84,6 +84,62 @@ TEST(Wait, TicketsAreDrawnOnce) {
   EXPECT_EQ(drawn, std::vector<unsigned long long>(400, 1));
 }
 
+/// A tile of the second stage reads a row of four tiles of the first.
+template <class APolicy>
+struct RowOfFour {
+  struct Set {
+    using Policy = APolicy;
+    static constexpr TileGrid grid() { return {2, {4, 2, 1, 1}}; }
+    static constexpr int splits = 1;
+    static constexpr long long first = 0;
+  };
+  struct Reads {
+    using Set = RowOfFour::Set;
+    static constexpr int accesses = 1;
+    static constexpr TileBox box(int, Tile const& tile) {
+      return cut_box(Set::grid(), {0, 4}, {tile.at[1], tile.at[1] + 1});
+    }
+  };
+  static constexpr int index = 1;
+  static constexpr TileGrid grid() { return Set::grid(); }
+  static constexpr int splits = 1;
+  using Order = RowMajor;
+  static constexpr Start start = Start::worker;
+  static constexpr bool custom_order = false;
+  static constexpr bool reorder_loads = false;
+  static constexpr bool plain_store = false;
+  static constexpr bool triggers_at_start = false;
+  static constexpr bool waits_for_grid = false;
+  static constexpr bool completes_after_previous = false;
+  static constexpr bool announces_start = false;
+  using Operands = tessera::Operands<After<Reads>>;
+  using Posts = Sets<>;
+  using BeforeStore = Sets<>;
+};
+template <class Policy>
+using Impatient = StageView<RowOfFour<Policy>, DeadlineWatch<FakeClock>>;
+
+TEST(Wait, ATileWithOneSemaphoreLooksOnce) {
+  unsigned semaphores[8] = {0, 4};
+  StallRecord record;
+  Impatient<RowSync> stage({semaphores, nullptr}, {&record, 100});
+  stage.begin(5, 0);
+  EXPECT_TRUE(stage.wait(operand_a, Tile{{0, 1}}));
+  semaphores[1] = 0;
+  EXPECT_TRUE(stage.wait(operand_a, Tile{{3, 1}}));
+  // The next tile looks again.
+  stage.begin(6, 0);
+  EXPECT_FALSE(stage.wait(operand_a, Tile{{0, 1}}));
+}
+TEST(Wait, ATileWithASemaphoreForEachOfItsTilesLooksAtEach) {
+  unsigned semaphores[8] = {0, 0, 0, 0, 1, 1, 1, 0};
+  StallRecord record;
+  Impatient<TileSync> stage({semaphores, nullptr}, {&record, 100});
+  stage.begin(5, 0);
+  for (int x = 0; x < 3; ++x) EXPECT_TRUE(stage.wait(operand_a, Tile{{x, 1}}));
+  EXPECT_FALSE(stage.wait(operand_a, Tile{{3, 1}}));
+}
+
 TEST(Views, CanBePassedToKernels) {
   static_assert(std::is_trivially_copyable_v<ChainMemory>);
   static_assert(std::is_trivially_copyable_v<DeadlineWatch<>>);

@@ -4,6 +4,8 @@
 // them.
 #pragma once
 
+#include <type_traits>
+
 #include "tessera/sync.cuh"
 
 namespace candidates {

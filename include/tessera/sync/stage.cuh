@@ -109,10 +109,11 @@ class StageView {
   /// Waits until `producer`, a tile of the stage that writes the operand, may be read by ordinary loads of
   /// the group's threads. All threads of the group call it with the same arguments; one polls (acquire, at
   /// scope S), the group's barrier follows. Compiled away for an operand without a producer; a repeated wait
-  /// for the same semaphore costs a comparison. While one thread polls, the block's other warps look whether
-  /// all that its tile reads through the operand is there; if so, every later wait costs a comparison, too.
-  /// Under PDL without tiles it is pdl_wait(). Returns false if a watch gave up (then leave; the data is not
-  /// there); without a watch always true.
+  /// for the same semaphore costs a comparison. From the second wait on, the block's other warps look
+  /// meanwhile whether all that its tile reads through the operand is there; if so, every later wait costs a
+  /// comparison. So `producer` is a tile of which the plan says that this tile reads it. Under PDL without
+  /// tiles it is pdl_wait(). Returns false if a watch gave up (then leave; the data is not there); without a
+  /// watch always true.
   template <Group G = Group::block, int I>
   TESSERA_HOST_DEVICE bool wait(OperandIndex<I>, Tile const& producer) {
     using Entry = typename detail::OperandAt<I, typename Description::Operands>::type;
@@ -127,24 +128,20 @@ class StageView {
       long long const index = Set::index_of(producer);
       if (index == last_[I]) return true;
       Share const share = share_of<G>();
+      // The second wait of many. Not by the first warp: its threads would look one after the other.
+      bool const looks = share.step > 32 && last_[I] != nothing_yet;
       bool ok = true;
-      if (share.step > 32 && last_[I] != nothing_yet) {
-        // The second wait of many. Not by the first warp: its threads would look one after the other.
-        bool all = true;
-        if (share.first >= 32)
-          all = wait_for_entry<false>(static_cast<Entry*>(nullptr), {share.first - 32, share.step - 32});
-        else if (share.first == 0)
-          all = ok = wait_for<true, Set>(index);
-        if (group_all<G>(all)) {
-          last_[I] = all_there;
-          return true;
-        }
-        if (Watch::may_stop && !group_all<G>(ok)) return false;
-      } else {
-        if (share.first == 0) ok = wait_for<true, Set>(index);
-        if (!together<G, Watch>(ok)) return false;
+      bool all = looks;
+      if (share.first == 0)
+        ok = wait_for<true, Set>(index);
+      else if (looks && share.first >= 32)
+        all = wait_for_entry<false>(static_cast<Entry*>(nullptr), {share.first - 32, share.step - 32});
+      if (looks && group_all<G>(ok && all)) {
+        last_[I] = all_there;
+        return true;
       }
-      last_[I] = index;
+      if (!together<G, Watch>(ok)) return false;
+      last_[I] = waits_for(static_cast<Entry*>(nullptr)) == 1 ? all_there : index;
       return true;
     } else {
       return true;
@@ -231,6 +228,23 @@ class StageView {
     if constexpr (!Wait) return reached(load_acquire<S>(memory_.semaphores + index), target);
     return wait_until<S>(memory_.semaphores + index, target, watch_,
                          WaitPlace{Description::index, linear_of(Description::grid(), tile_), index});
+  }
+
+  /// How many semaphores this block's tile awaits for an operand.
+  template <class... Dependence>
+  TESSERA_HOST_DEVICE int waits_for(After<Dependence...>*) const {
+    return (waits_for_dependence<Dependence>() + ...);
+  }
+  template <class Dependence>
+  TESSERA_HOST_DEVICE int waits_for_dependence() const {
+    int waits = 0;
+    if constexpr (detail::is_set<typename Dependence::Set>) {
+      for (int access = 0; access < Dependence::accesses; ++access) {
+        TileBox const box = Dependence::box(access, tile_);
+        if (!box.empty()) waits += SetOf<typename Dependence::Set>::waits_in(box);
+      }
+    }
+    return waits;
   }
 
   template <bool Wait, class... Dependence>
