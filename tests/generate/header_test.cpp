@@ -58,7 +58,7 @@ void expect_waits(Plan const& plan, int index) {
     for (int access = 0; access < Dependence::accesses; ++access) {
       auto const box = Dependence::box(access, tile_of(grid, tile));
       if (box.empty()) continue;
-      for (long long i = 0; i < Set::waits_in(box); ++i)
+      for (int i = 0; i < Set::waits_in(box); ++i)
         waits.emplace_back(Set::wait_in(box, i), Set::posts_of(Set::wait_in(box, i)));
     }
     std::sort(expected.begin(), expected.end());
