@@ -22,9 +22,10 @@ struct GemmSet {
   static constexpr long long count = Policy{}.count(TileGrid{2, {k_tiles_wide, High, 1, 1}});
 };
 
-template <bool Tiles, class ASet>
+template <How H, class ASet>
 struct GemmDependence {
-  using Set = std::conditional_t<Tiles, ASet, NoSet>;
+  static constexpr bool tiles = H == How::pdl_tiles || H == How::wait_kernel;
+  using Set = std::conditional_t<tiles, ASet, std::conditional_t<H == How::pdl, WholeGrid, NoSet>>;
   static constexpr int accesses = 1;
   TESSERA_HOST_DEVICE static constexpr TileBox box(int, Tile const& tile) {
     return cut_box(ASet::grid(), {0, k_tiles_wide}, {tile.at[1], tile.at[1] + 1});
@@ -47,11 +48,10 @@ struct GemmStage {
   static constexpr bool reorder_loads = R;
   static constexpr bool wait_kernel = H == How::wait_kernel && !W && Index == 1;
   static constexpr bool triggers_at_start = (H == How::pdl || H == How::pdl_tiles) && Index == 0;
-  static constexpr bool waits_for_grid = H == How::pdl && Index == 1;
-  static constexpr bool completes_after_previous = H == How::pdl_tiles && Index == 1;
+  static constexpr bool completes_after_previous = (H == How::pdl || H == How::pdl_tiles) && Index == 1;
   static constexpr bool announces_start = H == How::wait_kernel && !W && Index == 0;
   using Operands =
-      std::conditional_t<Index == 1, tessera::Operands<After<GemmDependence<tiles, GemmSet>>, External>,
+      std::conditional_t<Index == 1, tessera::Operands<After<GemmDependence<H, GemmSet>>, External>,
                          tessera::Operands<External, External>>;
   using Posts = std::conditional_t<Index == 0 && tiles, Sets<GemmSet>, Sets<>>;
   using BeforeStore = Sets<>;

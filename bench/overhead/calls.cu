@@ -46,7 +46,6 @@ struct AStage {
   static constexpr bool wait_kernel = false;
   static constexpr bool plain_store = false;
   static constexpr bool triggers_at_start = false;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = false;
   static constexpr bool announces_start = false;
   using Operands = tessera::Operands<After<ARow<ASet<0, Policy>>>>;

@@ -22,23 +22,21 @@ struct CopySet {
   static constexpr long long count = k_blocks;
 };
 
-template <bool Tiles>
+/// `Set`: CopySet, WholeGrid or NoSet.
+template <class ASet>
 struct CopyDependence {
-  using Set = NoSet;
+  using Set = ASet;
   static constexpr int accesses = 1;
   TESSERA_HOST_DEVICE static constexpr TileBox box(int, Tile const& tile) {
     return cut_box(CopySet::grid(), {tile.at[0], tile.at[0] + 1});
   }
-};
-template <>
-struct CopyDependence<true> : CopyDependence<false> {
-  using Set = CopySet;
 };
 
 /// `Drawn`: the order is kept by tickets; else block index is tile (T), and the post is a plain store.
 template <int Index, How H, bool Drawn>
 struct CopyStage {
   static constexpr bool tiles = H == How::pdl_tiles || H == How::wait_kernel || H == How::fused;
+  using Awaited = std::conditional_t<tiles, CopySet, std::conditional_t<H == How::pdl, WholeGrid, NoSet>>;
   static constexpr int index = Index;
   TESSERA_HOST_DEVICE static constexpr TileGrid grid() { return CopySet::grid(); }
   static constexpr int splits = 1;
@@ -50,16 +48,18 @@ struct CopyStage {
   static constexpr bool reorder_loads = false;
   static constexpr bool wait_kernel = H == How::wait_kernel && Index == 1;
   static constexpr bool triggers_at_start = (H == How::pdl || H == How::pdl_tiles) && Index == 0;
-  static constexpr bool waits_for_grid = H == How::pdl && Index == 1;
-  static constexpr bool completes_after_previous = H == How::pdl_tiles && Index == 1;
+  static constexpr bool completes_after_previous = (H == How::pdl || H == How::pdl_tiles) && Index == 1;
   static constexpr bool announces_start = H == How::wait_kernel && Index == 0;
-  using Operands = std::conditional_t<Index == 1, tessera::Operands<After<CopyDependence<tiles>>>,
+  using Operands = std::conditional_t<Index == 1, tessera::Operands<After<CopyDependence<Awaited>>>,
                                       tessera::Operands<External>>;
   using Posts = std::conditional_t<Index == 0 && tiles, Sets<CopySet>, Sets<>>;
   using BeforeStore = Sets<>;
 };
 
 struct CopyChain {
+  static constexpr int first_stage = 0;
+  static constexpr bool triggers_at_start = false;
+  static constexpr bool completes_after_previous = false;
   static constexpr int workers = k_blocks;
   static constexpr long long tickets = 2 * k_blocks;
   using Tickets = StageByStage<CopyStage<0, How::fused, true>, CopyStage<1, How::fused, true>>;

@@ -15,7 +15,7 @@ enum class DocumentKind { workload, hf_config, conv_network, plan, timeline, mac
 
 struct DocumentSummary {
   DocumentKind kind = DocumentKind::unknown;
-  std::string schema;                                      ///< "tessera.plan/1", or a config's model_type
+  std::string schema;                                      ///< "tessera.plan/2", or a config's model_type
   std::vector<std::string> layers;                         ///< conv_network: names of its layers
   std::vector<std::pair<std::string, std::string>> facts;  ///< ("hidden", "8192"), for listings
 };

@@ -112,6 +112,22 @@ bool check_access(Pipeline const& pipeline, Dependence const& dependence, std::s
   return sound;
 }
 
+void check_policy(Pipeline const& pipeline, Dependence const& dependence, Diagnostics& found) {
+  if (!dependence.policy) return;
+  auto const& producer = pipeline.stages[static_cast<std::size_t>(dependence.producer)];
+  auto const problem = problem_of(dependence.policy->map, producer.tile_grid());
+  if (problem.empty()) return;
+  found.push_back(
+      {"E0113",
+       Severity::error,
+       place_of(pipeline, dependence),
+       fmt::format("the policy {}for what {} reads of {} cannot be used: {}",
+                   dependence.policy->name.empty() ? "" : dependence.policy->name + " ",
+                   name_of(pipeline, dependence.consumer), producer.name, problem),
+       {},
+       fmt::format("give each tile of {} a semaphore, counted from 0 without gaps", producer.name)});
+}
+
 /// A stage that reads what an earlier stage wrote, without saying which tiles, would not wait for it.
 void check_operands_have_dependences(Pipeline const& pipeline, Diagnostics& found) {
   for (int s = 0; s < static_cast<int>(pipeline.stages.size()); ++s) {
@@ -169,6 +185,7 @@ std::vector<bool> check_dependences(Pipeline const& pipeline, std::vector<bool> 
     for (std::size_t a = 0; a < dependence.accesses.size(); ++a)
       sound = check_access(pipeline, dependence, a, found) && sound;
     usable.back() = sound;
+    check_policy(pipeline, dependence, found);
   }
   check_operands_have_dependences(pipeline, found);
   return usable;

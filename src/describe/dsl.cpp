@@ -77,6 +77,21 @@ DependenceHandle& DependenceHandle::through(std::string operand) {
   for (std::size_t i = first_; i < first_ + count_; ++i) builder_->pipeline_.dependences[i].operand = operand;
   return *this;
 }
+DependenceHandle& DependenceHandle::policy(NamedPolicy const& wanted) {
+  for (std::size_t i = first_; i < first_ + count_; ++i) builder_->pipeline_.dependences[i].policy = wanted;
+  return *this;
+}
+
+DependenceHandle& DependenceHandle::policy(std::string name,
+                                           std::function<long long(Tile const&)> const& semaphore_of) {
+  for (std::size_t i = first_; i < first_ + count_; ++i) {
+    auto& dependence = builder_->pipeline_.dependences[i];
+    auto const grid = builder_->pipeline_.stages[static_cast<std::size_t>(dependence.producer)].tile_grid();
+    dependence.policy = NamedPolicy{name, table_map(grid, semaphore_of)};
+  }
+  return *this;
+}
+
 DependenceHandle& DependenceHandle::on_complete(OnComplete action) {
   for (std::size_t i = first_; i < first_ + count_; ++i)
     builder_->pipeline_.dependences[i].on_complete = action;
@@ -279,7 +294,7 @@ DependenceHandle PipelineBuilder::add_dependence(ConsumerTile const& consumer,
                              [&](Dependence const& d) { return d.producer == producer.stage; });
     if (same == pipeline_.dependences.end()) {
       pipeline_.dependences.push_back(
-          {consumer.tile.stage, producer.stage, "", {}, OnComplete::release_waiters, consumer.where});
+          {consumer.tile.stage, producer.stage, "", {}, OnComplete::release_waiters, consumer.where, {}});
       same = pipeline_.dependences.end() - 1;
     }
     same->accesses.push_back(std::move(access));

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "generate/forms.hpp"
+#include "generate/edges.hpp"
 #include "generate/names.hpp"
+#include "generate/stages.hpp"
 #include "generate/validate.hpp"
 #include "generate/writer.hpp"
 #include "tessera/generate/generate.hpp"
@@ -15,23 +14,37 @@ namespace tessera {
 namespace generate {
 namespace {
 
-std::string grid_text(Stage const& stage) {
-  std::string text;
-  for (auto const& dim : stage.grid) text += fmt::format("{}{}", text.empty() ? "" : " x ", dim.extent);
-  text += " tiles";
-  if (stage.splits > 1) text += fmt::format(" x {} splits", stage.splits);
+std::string switches(Plan const& plan, int stage) {
+  auto const& planned = plan.stages[static_cast<std::size_t>(stage)];
+  auto const& launch = plan.launches[static_cast<std::size_t>(launch_of(plan, stage))];
+  std::string text = launch.workers > 0 ? "worker" : planned.custom_order ? "tickets" : "block index (T)";
+  if (launch.start == LaunchStart::beside)
+    text += launch.wait_kernel ? ", wait kernel" : ", no wait kernel (W)";
+  if (planned.reorder_loads) text += ", early loads (R)";
+  if (planned.plain_store) text += ", plain store";
   return text;
 }
 
-std::string switches(StagePlan const& plan, Plan const& whole) {
-  std::string text = whole.mechanism == Mechanism::fused ? "worker"
-                     : plan.custom_order                 ? "tickets"
-                                                         : "block index (T)";
-  if (whole.mechanism == Mechanism::wait_kernel)
-    text += plan.wait_kernel ? ", wait kernel" : ", no wait kernel (W)";
-  if (plan.reorder_loads) text += ", early loads (R)";
-  if (plan.plain_store) text += ", plain store";
-  return text;
+/// A mixed plan's launches, a line each; of any other plan a persistent launch.
+void write_launches(Writer& out, Plan const& plan) {
+  bool const mixed = !mechanism_of(plan).has_value();
+  bool first = true;
+  for (std::size_t l = 0; l < plan.launches.size(); ++l) {
+    auto const& launch = plan.launches[l];
+    if (!mixed && launch.workers == 0) continue;
+    std::string names;
+    for (int s = launch.first; s < launch.end(); ++s)
+      names += (names.empty() ? "" : ", ") + plan.pipeline.stages[static_cast<std::size_t>(s)].name;
+    std::string text = mixed ? fmt::format("{}. {} {}; ", l + 1, names,
+                                           launch.start == LaunchStart::in_order ? "in order"
+                                           : launch.start == LaunchStart::early  ? "early"
+                                                                                 : "beside")
+                             : "";
+    text += launch.workers > 0 ? fmt::format("one kernel of {} blocks, all resident at once", launch.workers)
+                               : "one kernel";
+    out.field(first ? (mixed ? "launches" : "launch") : "", text);
+    first = false;
+  }
 }
 
 void write_summary(Writer& out, Plan const& plan) {
@@ -39,291 +52,20 @@ void write_summary(Writer& out, Plan const& plan) {
                           plan.pipeline.name, k_version));
   out.comment("");
   out.field("machine", plan.machine);
-  out.field("mechanism", to_text(plan.mechanism));
+  out.field("mechanism", mechanism_text(plan));
   if (plan.predicted_us > 0)
     out.field("predicted",
               fmt::format("{:.1f} us; best stream order {:.1f} us", plan.predicted_us, plan.stream_order_us));
   if (!plan.bound_by.empty()) out.field("bound by", plan.bound_by);
   if (!plan.why.empty()) out.field("why", plan.why);
   if (!plan.proof.empty()) out.field("progress", plan.proof);
-  if (plan.mechanism == Mechanism::fused)
-    out.field("launch", fmt::format("one kernel of {} blocks, all resident at once", plan.workers));
+  write_launches(out, plan);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     auto const& stage = plan.pipeline.stages[s];
     out.field(s == 0 ? "stages" : "",
               fmt::format("{}. {}: {}, {} blocks of {} threads; {}", s + 1, stage.name, grid_text(stage),
-                          stage.blocks(), stage.resources.threads, switches(plan.stages[s], plan)));
+                          stage.blocks(), stage.resources.threads, switches(plan, static_cast<int>(s))));
   }
-}
-
-void write_grids(Writer& out, Pipeline const& pipeline) {
-  out.open_namespace("grids");
-  for (auto const& stage : pipeline.stages) {
-    std::string dims, extents;
-    for (auto const& dim : stage.grid) {
-      dims += (dims.empty() ? "" : ", ") + as_comment(dim.name);
-      extents += fmt::format("{}{}", extents.empty() ? "" : ", ", dim.extent);
-    }
-    for (auto d = stage.grid.size(); d < k_max_rank; ++d) extents += ", 1";
-    out.line(fmt::format(
-        "TESSERA_HOST_DEVICE constexpr tessera::TileGrid {}() {{ return {{{}, {{{}}}}}; }}  // {}",
-        stage.name, stage.grid.size(), extents, dims));
-  }
-  out.close_namespace("grids");
-}
-
-// "plan mlp, stage gemm1 (mlp.cpp:12): "
-std::string place(Plan const& plan, Stage const& stage) {
-  std::string text = fmt::format("plan {}, stage {}", plan.pipeline.name, stage.name);
-  if (!stage.where.file.empty()) text += fmt::format(" ({}:{})", stage.where.file, stage.where.line);
-  return as_string(text) + ": ";
-}
-
-std::string set_name(Plan const& plan, int set) {
-  auto const producer = static_cast<std::size_t>(plan.semaphores[static_cast<std::size_t>(set)].producer);
-  return fmt::format("{}_{}", plan.pipeline.stages[producer].name, set);
-}
-std::string dependence_name(Plan const& plan, std::size_t index) {
-  auto const& dependence = plan.pipeline.dependences[index];
-  return fmt::format("{}_{}_{}", plan.pipeline.stages[static_cast<std::size_t>(dependence.consumer)].name,
-                     dependence.operand, index);
-}
-
-void write_sets(Writer& out, Plan const& plan) {
-  if (plan.semaphores.empty()) return;
-  out.open_namespace("sets");
-  for (std::size_t i = 0; i < plan.semaphores.size(); ++i) {
-    auto const& set = plan.semaphores[i];
-    auto const& producer = plan.pipeline.stages[static_cast<std::size_t>(set.producer)];
-    auto const name = set_name(plan, static_cast<int>(i));
-    out.line(fmt::format("// posted by {}: {}", producer.name, as_comment(set.policy)));
-    out.line(fmt::format("struct {} {{", name));
-    out.line(fmt::format("  using Policy = {};", policy_type(set.map, producer.tile_grid(), set.policy)));
-    out.line(fmt::format(
-        "  TESSERA_HOST_DEVICE static constexpr tessera::TileGrid grid() {{ return grids::{}(); }}",
-        producer.name));
-    out.line(fmt::format("  static constexpr int splits = {};", producer.splits));
-    out.line(fmt::format("  static constexpr long long first = {};", set.first));
-    out.line(fmt::format("  static constexpr long long count = {};", set.count));
-    out.line("};");
-    out.static_assertion(
-        fmt::format("{0}::Policy{{}}.count(grids::{1}()) == {0}::count", name, producer.name),
-        place(plan, producer) + "the policy's number of semaphores is not the plan's");
-  }
-  out.close_namespace("sets");
-}
-
-void write_box(Writer& out, Plan const& plan, Dependence const& dependence) {
-  auto const& consumer = plan.pipeline.stages[static_cast<std::size_t>(dependence.consumer)];
-  auto const& producer = plan.pipeline.stages[static_cast<std::size_t>(dependence.producer)];
-  std::vector<bool> used(consumer.grid.size());
-  for (auto const& access : dependence.accesses)
-    for (auto const& range : access.ranges) {
-      mark_dimensions(range.begin, used);
-      mark_dimensions(range.end, used);
-    }
-  std::vector<std::string> names;
-  for (std::size_t d = 0; d < consumer.grid.size(); ++d) {
-    auto const& name = consumer.grid[d].name;
-    bool const clear = is_identifier(name) && name != "tile" && name != "access" && name != "grids" &&
-                       name != "tessera" && std::find(names.begin(), names.end(), name) == names.end();
-    names.push_back(clear ? name : fmt::format("tile_at_{}", d));
-  }
-  bool const any = std::find(used.begin(), used.end(), true) != used.end();
-  bool const several = dependence.accesses.size() > 1;
-  out.line(fmt::format(
-      "  TESSERA_HOST_DEVICE static constexpr tessera::TileBox box(int{}, tessera::Tile const&{}) {{",
-      several ? " access" : "", any ? " tile" : ""));
-  for (std::size_t d = 0; d < used.size(); ++d)
-    if (used[d]) out.line(fmt::format("    long long const {} = tile.at[{}];", names[d], d));
-  for (std::size_t a = 0; a < dependence.accesses.size(); ++a) {
-    bool const last = a + 1 == dependence.accesses.size();
-    std::string const head = last ? "    return " : fmt::format("    if (access == {}) return ", a);
-    std::string one_line = head + fmt::format("tessera::cut_box(grids::{}()", producer.name);
-    std::string lines = one_line;
-    for (auto const& range : dependence.accesses[a].ranges) {
-      auto const text =
-          fmt::format("{{{}, {}}}", expression(range.begin, names), expression(range.end, names));
-      one_line += ", " + text;
-      lines += ",\n        " + text;
-    }
-    out.line((one_line.size() <= 98 ? one_line : lines) + ");");
-  }
-  if (dependence.accesses.empty()) out.line("    return {};");
-  out.line("  }");
-}
-
-void write_dependences(Writer& out, Plan const& plan) {
-  if (plan.pipeline.dependences.empty()) return;
-  out.open_namespace("dependences");
-  for (std::size_t i = 0; i < plan.pipeline.dependences.size(); ++i) {
-    auto const& dependence = plan.pipeline.dependences[i];
-    auto const set = plan.dependences[i].semaphore_set;
-    auto const& producer = plan.pipeline.stages[static_cast<std::size_t>(dependence.producer)];
-    out.line(fmt::format("// {} of {} <- {}", dependence.operand,
-                         plan.pipeline.stages[static_cast<std::size_t>(dependence.consumer)].name,
-                         producer.name));
-    out.line(fmt::format("struct {} {{", dependence_name(plan, i)));
-    out.line(fmt::format("  using Set = {};", set < 0 ? "tessera::NoSet" : "sets::" + set_name(plan, set)));
-    out.line(fmt::format("  static constexpr int accesses = {};", dependence.accesses.size()));
-    write_box(out, plan, dependence);
-    out.line("};");
-  }
-  out.close_namespace("dependences");
-}
-
-/// The stage's order as a type; writes a table first where there is no closed form.
-std::string write_order(Writer& out, Stage const& stage, StagePlan const& plan) {
-  auto const& table = plan.order.table;
-  bool straight = true;
-  for (std::size_t i = 0; i < table.size(); ++i)
-    straight = straight && table[i] == static_cast<std::int32_t>(i);
-  if (straight || !plan.custom_order) return "tessera::RowMajor";
-  if (auto const digits = closed_form(table)) {
-    std::string type = "tessera::DigitOrder<";
-    for (std::size_t d = 0; d < digits->size(); ++d)
-      type +=
-          fmt::format("{}tessera::Digit<{}, {}>", d > 0 ? ", " : "", (*digits)[d].radix, (*digits)[d].weight);
-    return type + ">";
-  }
-  out.open_namespace("orders");
-  out.line(fmt::format("// position -> linear tile: {}", as_comment(plan.order.name)));
-  out.table(stage.name, table);
-  out.close_namespace("orders");
-  return fmt::format("tessera::TableOrder<orders::{}>", stage.name);
-}
-
-/// Operands in the stage's order, then those that only dependences name.
-std::string operand_types(Plan const& plan, int stage_index) {
-  auto const& stage = plan.pipeline.stages[static_cast<std::size_t>(stage_index)];
-  std::vector<std::string> names;
-  for (auto const& operand : stage.operands) names.push_back(operand.name);
-  for (auto const& dependence : plan.pipeline.dependences)
-    if (dependence.consumer == stage_index &&
-        std::find(names.begin(), names.end(), dependence.operand) == names.end())
-      names.push_back(dependence.operand);
-  std::string types;
-  for (auto const& name : names) {
-    std::string produced;
-    for (std::size_t i = 0; i < plan.pipeline.dependences.size(); ++i) {
-      auto const& dependence = plan.pipeline.dependences[i];
-      if (dependence.consumer == stage_index && dependence.operand == name)
-        produced += (produced.empty() ? "" : ", ") + ("dependences::" + dependence_name(plan, i));
-    }
-    types += (types.empty() ? "" : ", ") +
-             (produced.empty() ? std::string("tessera::External") : "tessera::After<" + produced + ">");
-  }
-  return "tessera::Operands<" + types + ">";
-}
-
-std::string operand_names(Plan const& plan, Stage const& stage) {
-  std::string text;
-  for (auto const& operand : stage.operands) text += (text.empty() ? "" : ", ") + operand.name;
-  if (!text.empty()) return text;
-  auto const index = find_stage(plan.pipeline, stage.name);
-  for (auto const& dependence : plan.pipeline.dependences)
-    if (dependence.consumer == index) text += (text.empty() ? "" : ", ") + dependence.operand;
-  return text;
-}
-
-void write_stage(Writer& out, Plan const& plan, int index) {
-  auto const s = static_cast<std::size_t>(index);
-  auto const& stage = plan.pipeline.stages[s];
-  auto const& planned = plan.stages[s];
-  auto const mechanism = plan.mechanism;
-  bool const last = s + 1 == plan.stages.size();
-  auto const boolean = [](bool yes) { return yes ? "true" : "false"; };
-
-  std::string posts, before_store;
-  for (std::size_t i = 0; i < plan.semaphores.size(); ++i)
-    if (plan.semaphores[i].producer == index)
-      posts += (posts.empty() ? "" : ", ") + ("sets::" + set_name(plan, static_cast<int>(i)));
-  for (auto const& edge : plan.reuse_edges)
-    if (edge.writer == index && edge.semaphore_set >= 0)
-      before_store += (before_store.empty() ? "" : ", ") + ("sets::" + set_name(plan, edge.semaphore_set));
-
-  auto const order = write_order(out, stage, planned);
-  out.line("");
-  std::string title = fmt::format("{}: {}", stage.name, grid_text(stage));
-  if (!stage.where.file.empty()) title += fmt::format(" ({}:{})", stage.where.file, stage.where.line);
-  out.line("/// " + as_comment(title));
-  out.line(fmt::format("struct {} {{", stage.name));
-  out.line(fmt::format("  static constexpr int index = {};", index));
-  out.line(
-      fmt::format("  TESSERA_HOST_DEVICE static constexpr tessera::TileGrid grid() {{ return grids::{}(); }}",
-                  stage.name));
-  out.line(fmt::format("  static constexpr int splits = {};", stage.splits));
-  out.line(fmt::format("  static constexpr int threads = {};", stage.resources.threads));
-  out.line(fmt::format("  using Order = {};", order));
-  out.line(fmt::format("  static constexpr tessera::Start start = tessera::Start::{};",
-                       mechanism == Mechanism::fused ? "worker"
-                       : planned.custom_order        ? "ticket"
-                                                     : "block_index"));
-  out.line(fmt::format("  static constexpr bool custom_order = {};", boolean(planned.custom_order)));
-  out.line(fmt::format("  static constexpr bool wait_kernel = {};",
-                       boolean(mechanism == Mechanism::wait_kernel && planned.wait_kernel)));
-  out.line(fmt::format("  static constexpr bool reorder_loads = {};", boolean(planned.reorder_loads)));
-  out.line(fmt::format("  static constexpr bool plain_store = {};", boolean(planned.plain_store)));
-  bool const pdl = mechanism == Mechanism::pdl || mechanism == Mechanism::pdl_tiles;
-  out.line(fmt::format("  static constexpr bool triggers_at_start = {};", boolean(pdl && !last)));
-  out.line(fmt::format("  static constexpr bool waits_for_grid = {};",
-                       boolean(mechanism == Mechanism::pdl && index > 0)));
-  out.line(fmt::format("  static constexpr bool completes_after_previous = {};",
-                       boolean(mechanism == Mechanism::pdl_tiles && index > 0)));
-  out.line(
-      fmt::format("  static constexpr bool announces_start = {};",
-                  boolean(mechanism == Mechanism::wait_kernel && !last && plan.stages[s + 1].wait_kernel)));
-  if (auto const names = operand_names(plan, stage); !names.empty()) out.line("  // " + names);
-  out.line(fmt::format("  using Operands = {};", operand_types(plan, index)));
-  out.line(fmt::format("  using Posts = tessera::Sets<{}>;", posts));
-  out.line(fmt::format("  using BeforeStore = tessera::Sets<{}>;", before_store));
-  out.line("};");
-  out.static_assertion(fmt::format("tessera::StageView<{}>::blocks == {}", stage.name, stage.blocks()),
-                       place(plan, stage) + "the number of blocks is not the plan's");
-  if (order.starts_with("tessera::TableOrder"))
-    out.static_assertion(fmt::format("orders::{0}::table().size == grids::{0}().tiles()", stage.name),
-                         place(plan, stage) + "the tile order's length is not the number of tiles");
-  if (order.starts_with("tessera::DigitOrder"))
-    out.static_assertion(fmt::format("{0}::Order::tile_at(grids::{0}().tiles() - 1) == {1}", stage.name,
-                                     planned.order.table.back()),
-                         place(plan, stage) + "the tile order is not the plan's");
-}
-
-void write_chain(Writer& out, Plan const& plan) {
-  std::int64_t semaphores = 0;
-  for (auto const& set : plan.semaphores) semaphores = std::max(semaphores, set.first + set.count);
-  std::int64_t blocks = 0;
-  std::string names;
-  for (auto const& stage : plan.pipeline.stages) {
-    blocks += stage.blocks();
-    names += (names.empty() ? "" : ", ") + stage.name;
-  }
-  bool const table = plan.mechanism == Mechanism::fused && !plan.tickets.empty();
-  if (table) {
-    std::vector<std::int32_t> pairs;
-    for (auto const& ticket : plan.tickets) {
-      pairs.push_back(ticket.stage);
-      pairs.push_back(ticket.position);
-    }
-    out.open_namespace("orders");
-    out.line("// ticket -> stage, block number");
-    out.table("chain", pairs);
-    out.close_namespace("orders");
-  }
-  out.line(
-      "/// The whole chain. Allocate and zero `semaphores` words and `counters` 64-bit words once: "
-      "ChainMemory.");
-  out.line("struct chain {");
-  out.line(fmt::format("  static constexpr int stages = {};", plan.stages.size()));
-  out.line(fmt::format("  static constexpr long long semaphores = {};", semaphores));
-  out.line("  static constexpr long long counters = tessera::counters_for(stages);");
-  if (plan.mechanism == Mechanism::fused) {
-    out.line(fmt::format("  static constexpr int workers = {};", plan.workers));
-    out.line(fmt::format("  static constexpr long long tickets = {};", blocks));
-    out.line(table ? std::string("  using Tickets = tessera::TicketTable<orders::chain>;")
-                   : fmt::format("  using Tickets = tessera::StageByStage<{}>;", names));
-  }
-  out.line("};");
 }
 
 }  // namespace
@@ -353,6 +95,7 @@ Expected<std::string> generate_header(Plan const& plan) {
   write_sets(out, plan);
   write_dependences(out, plan);
   for (int s = 0; s < static_cast<int>(plan.stages.size()); ++s) write_stage(out, plan, s);
+  write_workers(out, plan);
   write_chain(out, plan);
   out.line("");
   out.line(fmt::format("}}  // namespace {}", name));

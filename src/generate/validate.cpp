@@ -8,12 +8,13 @@
 #include <map>
 
 #include "generate/names.hpp"
+#include "tessera/plan/launch_faults.hpp"
 
 namespace tessera::generate {
 namespace {
 
-constexpr auto k_header_names =
-    std::to_array<std::string_view>({"grids", "sets", "dependences", "orders", "chain", "tessera"});
+constexpr auto k_header_names = std::to_array<std::string_view>(
+    {"grids", "sets", "dependences", "orders", "workers", "chain", "tessera"});
 
 void check_name(Diagnostics& found, SourceLine const& where, std::string_view what, std::string_view name) {
   if (is_identifier(name)) return;
@@ -96,10 +97,10 @@ void check_sets(Diagnostics& found, Plan const& plan) {
   for (std::size_t i = 0; i < plan.semaphores.size(); ++i) {
     auto const& set = plan.semaphores[i];
     bool sound = is_stage(plan, set.producer) && set.first >= 0 && set.count >= 0;
-    for (auto const& map : set.map.dimension) sound = sound && map.width >= 1;
     if (sound) {
       auto const& producer = plan.pipeline.stages[static_cast<std::size_t>(set.producer)];
-      sound = fits_grid(producer) && set.count == set.map.count(producer.tile_grid()) &&
+      sound = fits_grid(producer) && problem_of(set.map, producer.tile_grid()).empty() &&
+              set.count == set.map.count(producer.tile_grid()) &&
               set.first <= std::numeric_limits<std::int32_t>::max() - set.count;
     }
     if (!sound)
@@ -148,30 +149,8 @@ void check_dependences(Diagnostics& found, Plan const& plan) {
           fmt::format("the reuse of buffer \"{}\" does not fit the plan's stages", as_comment(edge.buffer)));
 }
 
-void check_tickets(Diagnostics& found, Plan const& plan) {
-  if (plan.mechanism != Mechanism::fused) return;
-  if (plan.workers < 1) contradiction(found, plan.pipeline.where, "a fused plan needs at least one worker");
-  if (plan.tickets.empty()) return;
-  std::vector<std::vector<bool>> used;
-  std::size_t blocks = 0;
-  for (auto const& stage : plan.pipeline.stages) {
-    used.emplace_back(static_cast<std::size_t>(stage.blocks()));
-    blocks += used.back().size();
-  }
-  bool sound = plan.tickets.size() == blocks;
-  for (auto const& ticket : plan.tickets) {
-    if (!sound) break;
-    sound = is_stage(plan, ticket.stage) && ticket.position >= 0 &&
-            ticket.position < static_cast<std::int64_t>(used[static_cast<std::size_t>(ticket.stage)].size());
-    if (!sound) break;
-    auto&& mark = used[static_cast<std::size_t>(ticket.stage)][static_cast<std::size_t>(ticket.position)];
-    sound = !mark;
-    mark = true;
-  }
-  if (!sound)
-    contradiction(
-        found, plan.pipeline.where,
-        fmt::format("the {} tickets do not name each of the {} blocks once", plan.tickets.size(), blocks));
+void check_launches(Diagnostics& found, Plan const& plan) {
+  for (auto const& fault : launch_faults(plan)) contradiction(found, plan.pipeline.where, fault.message);
 }
 
 }  // namespace
@@ -189,7 +168,7 @@ Diagnostics find_obstacles(Plan const& plan) {
   check_stages(found, plan);
   check_sets(found, plan);
   check_dependences(found, plan);
-  if (found.empty()) check_tickets(found, plan);
+  if (found.empty()) check_launches(found, plan);
   return found;
 }
 

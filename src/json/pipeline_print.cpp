@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "json/pipeline_json.hpp"
+#include "json/policy_json.hpp"
 #include "json/workload_read.hpp"
 #include "tessera/describe/parse_tile_expr.hpp"
 
@@ -44,6 +45,10 @@ Json printed(Pipeline const& pipeline, Dependence const& dependence, bool places
   Json out = {{"consumer", consumer.name}, {"producer", producer.name}, {"operand", dependence.operand}};
   if (dependence.on_complete != OnComplete::release_waiters)
     out["on_complete"] = completions().word_of(dependence.on_complete);
+  if (dependence.policy) {
+    if (!dependence.policy->name.empty()) out["policy"]["name"] = dependence.policy->name;
+    out["policy"]["map"] = to_json(dependence.policy->map, producer.grid.size());
+  }
   out["accesses"] = Json::array();
   auto const names = consumer.dimension_names();
   for (auto const& access : dependence.accesses) {

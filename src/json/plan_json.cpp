@@ -8,8 +8,10 @@
 #include <algorithm>
 
 #include "json/pipeline_json.hpp"
+#include "json/plan_launches.hpp"
 #include "json/plan_validate.hpp"
 #include "json/plan_words.hpp"
+#include "json/policy_json.hpp"
 #include "json/reader.hpp"
 
 namespace tessera {
@@ -21,8 +23,6 @@ using json::ObjectReader;
 
 constexpr char const* k_other_version = "E0254";
 constexpr std::int64_t k_int = std::numeric_limits<int>::max();
-/// Tickets are read from runs, so that a short text could ask for more than memory holds.
-constexpr std::int64_t k_most_tickets = 1 << 24;
 /// Every tile is looked at when a plan is read: four times the largest pipeline that plans are made for.
 constexpr std::int64_t k_most_tiles = 1 << 22;
 
@@ -42,19 +42,23 @@ bool small_enough(Document& document, Node const& node, Pipeline const& pipeline
   return false;
 }
 
-bool is_this_version(Document& document, ObjectReader& root) {
+/// 1 or 2, or 0 after a report.
+int version_of(Document& document, ObjectReader& root) {
   auto const schema = root.string("schema");
-  if (document.failed() || schema == json::k_plan_schema) return !document.failed();
+  if (document.failed()) return 0;
+  if (schema == json::k_plan_schema) return 2;
+  if (schema == json::k_plan_schema_1) return 1;
   bool const plan = schema.rfind("tessera.plan/", 0) == 0;
   document.report(
       *root.find("schema"), k_other_version,
-      plan ? fmt::format("this plan has version {}, and only version 1 is known", schema.substr(13))
+      plan ? fmt::format("this plan has version {}, and only versions 1 and 2 are known", schema.substr(13))
            : fmt::format("this is no plan: its schema is \"{}\"", schema),
-      {}, plan ? "make the plan again with this version" : "plans begin with \"schema\": \"tessera.plan/1\"");
-  return false;
+      {}, plan ? "make the plan again with this version" : "plans begin with \"schema\": \"tessera.plan/2\"");
+  return 0;
 }
 
-StagePlan read_stage(Document& document, Node const& node, std::size_t index) {
+/// `first_version`: null, or where the stage's part of a launch goes in a file of version 1.
+StagePlan read_stage(Document& document, Node const& node, std::size_t index, json::Stage1* first_version) {
   ObjectReader reader(document, node, fmt::format("stage plan {}", index));
   StagePlan stage;
   if (auto const* item = reader.object("order")) {
@@ -65,7 +69,7 @@ StagePlan read_stage(Document& document, Node const& node, std::size_t index) {
     order.finish();
   }
   stage.custom_order = reader.boolean_or("custom_order", true);
-  stage.wait_kernel = reader.boolean_or("wait_kernel", false);
+  if (first_version != nullptr) *first_version = {&node, reader.boolean_or("wait_kernel", false)};
   stage.reorder_loads = reader.boolean_or("reorder_loads", false);
   stage.plain_store = reader.boolean_or("plain_store", false);
   stage.persistent_blocks = static_cast<int>(reader.integer_or("persistent_blocks", 0, 0, k_int));
@@ -75,36 +79,17 @@ StagePlan read_stage(Document& document, Node const& node, std::size_t index) {
   return stage;
 }
 
-DimensionMap read_dimension(Document& document, Node const& node) {
-  if (node.text() == "each") return {Grouping::each, 1};
-  if (node.text() == "all") return {Grouping::all, 1};
-  auto const width_of = [&](char const* word) {
-    ObjectReader reader(document, node, "a dimension of \"map\"");
-    auto const width = static_cast<int>(reader.integer(word, 1, k_int));
-    reader.finish();
-    return width;
-  };
-  if (node.find("block") != nullptr) return {Grouping::block, width_of("block")};
-  if (node.find("stride") != nullptr) return {Grouping::stride, width_of("stride")};
-  document.report(node, json::k_plan_codes.value,
-                  "a dimension of \"map\" is \"each\", \"all\", {\"block\": n} or {\"stride\": n}");
-  return {};
-}
-
 SemaphoreSet read_set(Document& document, Node const& node, Pipeline const& pipeline) {
   ObjectReader reader(document, node, "a semaphore set");
   SemaphoreSet set;
   set.producer = find_stage(pipeline, reader.string("producer"));
   set.policy = reader.string("policy");
-  auto const& dimensions = reader.array("map");
-  for (std::size_t d = 0; d < dimensions.size() && d < k_max_rank; ++d)
-    set.map.dimension[d] = read_dimension(document, dimensions[d]);
-  if (set.producer >= 0 &&
-      dimensions.size() != pipeline.stages[static_cast<std::size_t>(set.producer)].grid.size())
-    document.report(
-        node, json::k_plan_codes.value,
-        fmt::format("\"map\" has {} dimensions, and the grid of its producer {}", dimensions.size(),
-                    pipeline.stages[static_cast<std::size_t>(set.producer)].grid.size()));
+  auto const* map = reader.find("map");
+  if (map == nullptr)
+    document.report(node, json::k_plan_codes.missing, "a semaphore set needs \"map\"");
+  else if (set.producer >= 0)
+    set.map =
+        json::read_map(document, *map, pipeline.stages[static_cast<std::size_t>(set.producer)].grid.size());
   set.first = reader.integer("first", 0);
   set.count = reader.integer("count", 1);
   reader.finish();
@@ -122,24 +107,6 @@ int read_set_index(Document& document, ObjectReader& reader, std::size_t sets) {
   return static_cast<int>(reader.integer("semaphore_set", 0, static_cast<std::int64_t>(sets) - 1));
 }
 
-void read_tickets(Document& document, ObjectReader& root, Plan& plan) {
-  for (auto const& run : root.array_or("tickets")) {
-    if (!run.is(Node::Kind::array) || run.items().size() != 3) {
-      document.report(run, json::k_plan_codes.value, "a run of tickets is [stage, first position, count]");
-      return;
-    }
-    auto const number = [&](std::size_t i, std::int64_t least, std::int64_t most) {
-      return json::integer_item(document, run.items()[i], least, most);
-    };
-    auto const stage = number(0, 0, static_cast<std::int64_t>(plan.stages.size()) - 1);
-    auto const first = number(1, 0, k_most_tickets);
-    auto const count = number(2, 1, k_most_tickets - static_cast<std::int64_t>(plan.tickets.size()));
-    if (document.failed()) return;
-    for (std::int64_t i = 0; i < count; ++i)
-      plan.tickets.push_back({static_cast<std::int32_t>(stage), static_cast<std::int32_t>(first + i)});
-  }
-}
-
 void read_edges(Document& document, ObjectReader& root, Plan& plan) {
   for (auto const& item : root.array("reuse_edges")) {
     ObjectReader reader(document, item, "a reuse edge");
@@ -155,7 +122,6 @@ void read_edges(Document& document, ObjectReader& root, Plan& plan) {
 
 void read_choice(ObjectReader& root, Plan& plan) {
   plan.machine = root.string("machine");
-  plan.mechanism = root.choice("mechanism", json::k_mechanism_words, json::k_mechanism_values);
   plan.predicted_us = root.number("predicted_us", 0);
   plan.stream_order_us = root.number("stream_order_us", 0);
   plan.bound_by = root.string_or("bound_by", "");
@@ -182,7 +148,8 @@ Expected<Plan> parse_plan(std::string_view text, std::string const& file) {
   if (!parsed) return tl::make_unexpected(std::move(parsed).error());
   auto& document = *parsed;
   ObjectReader root(document, document.root(), "the plan");
-  if (!is_this_version(document, root)) return document.refusal();
+  int const version = version_of(document, root);
+  if (version == 0) return document.refusal();
 
   Plan plan;
   read_choice(root, plan);
@@ -194,8 +161,10 @@ Expected<Plan> parse_plan(std::string_view text, std::string const& file) {
   auto const checked = json::check_pipeline(document, *pipeline, plan.pipeline);
   if (!checked) return tl::make_unexpected(checked.error());
 
+  std::vector<json::Stage1> stages_1;
   for (auto const& item : root.array("stages"))
-    plan.stages.push_back(read_stage(document, item, plan.stages.size()));
+    plan.stages.push_back(
+        read_stage(document, item, plan.stages.size(), version == 1 ? &stages_1.emplace_back() : nullptr));
   for (auto const& item : root.array("semaphores"))
     plan.semaphores.push_back(read_set(document, item, plan.pipeline));
   for (auto const& item : root.array("dependences")) {
@@ -205,8 +174,13 @@ Expected<Plan> parse_plan(std::string_view text, std::string const& file) {
     reader.finish();
   }
   read_edges(document, root, plan);
-  plan.workers = static_cast<int>(root.integer_or("workers", 0, 0, k_int));
-  read_tickets(document, root, plan);
+  if (version == 1) {
+    stages_1.resize(plan.pipeline.stages.size());
+    json::read_launches_1(document, root, stages_1, checked->reuses(), plan);
+  } else {
+    (void)root.string_or("mechanism", "");  // for people: it follows from the launches
+    json::read_launches(document, root, plan);
+  }
   read_alternatives(document, root, plan);
   root.finish();
   if (document.failed()) return document.refusal();

@@ -4,6 +4,7 @@
 #include "json/json_text.hpp"
 #include "json/pipeline_json.hpp"
 #include "json/plan_words.hpp"
+#include "json/policy_json.hpp"
 #include "tessera/plan/plan_json.hpp"
 
 namespace tessera {
@@ -11,22 +12,11 @@ namespace {
 
 using Ordered = nlohmann::ordered_json;
 
-Ordered to_json(DimensionMap const& map) {
-  switch (map.grouping) {
-    case Grouping::each: return "each";
-    case Grouping::all: return "all";
-    case Grouping::block: return {{"block", map.width}};
-    case Grouping::stride: return {{"stride", map.width}};
-  }
-  return nullptr;
-}
-
 Ordered to_json(StagePlan const& stage) {
   Ordered out;
   out["order"] = {{"name", stage.order.name}};
   if (!stage.order.table.empty()) out["order"]["table"] = stage.order.table;
   out["custom_order"] = stage.custom_order;
-  out["wait_kernel"] = stage.wait_kernel;
   out["reorder_loads"] = stage.reorder_loads;
   out["plain_store"] = stage.plain_store;
   if (stage.persistent_blocks != 0) out["persistent_blocks"] = stage.persistent_blocks;
@@ -38,7 +28,7 @@ Ordered to_json(StagePlan const& stage) {
 Ordered set_index(int set) { return set < 0 ? Ordered(nullptr) : Ordered(set); }
 
 /// Runs of neighbouring positions: [stage, first position, count].
-Ordered to_json(std::vector<Plan::Ticket> const& tickets) {
+Ordered to_json(std::vector<Launch::Ticket> const& tickets) {
   Ordered out = Ordered::array();
   for (std::size_t i = 0; i < tickets.size();) {
     std::size_t end = i + 1;
@@ -51,6 +41,17 @@ Ordered to_json(std::vector<Plan::Ticket> const& tickets) {
   return out;
 }
 
+Ordered to_json(Pipeline const& pipeline, Launch const& launch) {
+  Ordered out{{"stages", Ordered::array()}};
+  for (int s = launch.first; s < launch.end(); ++s)
+    out["stages"].push_back(pipeline.stages[static_cast<std::size_t>(s)].name);
+  out["start"] = json::k_start_words[static_cast<std::size_t>(launch.start)];
+  if (launch.wait_kernel) out["wait_kernel"] = true;
+  if (launch.workers != 0) out["workers"] = launch.workers;
+  if (!launch.tickets.empty()) out["tickets"] = to_json(launch.tickets);
+  return out;
+}
+
 }  // namespace
 
 std::string print_plan(Plan const& plan) {
@@ -58,20 +59,22 @@ std::string print_plan(Plan const& plan) {
   Ordered out;
   out["schema"] = json::k_plan_schema;
   out["machine"] = plan.machine;
-  out["mechanism"] = json::k_mechanism_words[static_cast<std::size_t>(plan.mechanism)];
+  out["mechanism"] = mechanism_text(plan);
   out["predicted_us"] = plan.predicted_us;
   out["stream_order_us"] = plan.stream_order_us;
   out["bound_by"] = plan.bound_by;
   out["why"] = plan.why;
   out["proof"] = plan.proof;
   json::print_pipeline(plan.pipeline, out["pipeline"], true);
+  out["launches"] = Ordered::array();
+  for (auto const& launch : plan.launches) out["launches"].push_back(to_json(plan.pipeline, launch));
   out["stages"] = Ordered::array();
   for (auto const& stage : plan.stages) out["stages"].push_back(to_json(stage));
   out["semaphores"] = Ordered::array();
   for (auto const& set : plan.semaphores) {
-    Ordered item{{"producer", stage_name(set.producer)}, {"policy", set.policy}, {"map", Ordered::array()}};
-    auto const rank = plan.pipeline.stages[static_cast<std::size_t>(set.producer)].grid.size();
-    for (std::size_t d = 0; d < rank; ++d) item["map"].push_back(to_json(set.map.dimension[d]));
+    Ordered item{{"producer", stage_name(set.producer)}, {"policy", set.policy}};
+    item["map"] =
+        json::to_json(set.map, plan.pipeline.stages[static_cast<std::size_t>(set.producer)].grid.size());
     item["first"] = set.first;
     item["count"] = set.count;
     out["semaphores"].push_back(std::move(item));
@@ -85,8 +88,6 @@ std::string print_plan(Plan const& plan) {
                                   {"reader", stage_name(edge.reader)},
                                   {"buffer", edge.buffer},
                                   {"semaphore_set", set_index(edge.semaphore_set)}});
-  if (plan.workers != 0) out["workers"] = plan.workers;
-  if (!plan.tickets.empty()) out["tickets"] = to_json(plan.tickets);
   out["alternatives"] = Ordered::array();
   for (auto const& alternative : plan.alternatives)
     out["alternatives"].push_back({{"description", alternative.description},

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tessera/plan/launch_faults.hpp"
 #include "tessera/plan/orders.hpp"
 
 namespace tessera::json {
@@ -17,6 +18,7 @@ constexpr char const* k_dependence = "E0259";
 constexpr char const* k_reuse = "E0260";
 constexpr char const* k_stage = "E0261";
 constexpr char const* k_tickets = "E0262";
+constexpr char const* k_launches = "E0263";
 
 class Validation {
  public:
@@ -25,26 +27,30 @@ class Validation {
 
   void run() {
     if (!counts_agree()) return;
-    stages();
     semaphores();
     if (document_.failed()) return;
     dependences();
     reuse_edges();
+    if (document_.failed()) return;
+    launches();
+    if (document_.failed()) return;
+    stages();
+    unawaited_sets();
     uncovered_reuses();
-    workers_and_tickets();
   }
 
  private:
-  /// The node of entry `i` of a member that is an array, for its line.
-  Node const& entry(char const* member, std::size_t i) const {
-    return document_.root().find(member)->items()[i];
+  /// The node of entry `i` of a member that is an array, for its line. What a file of version 1 does not say
+  /// has the line of the whole.
+  Node const& entry(char const* name, std::size_t i) const {
+    auto const* node = document_.root().find(name);
+    return node != nullptr && i < node->items().size() ? node->items()[i] : member(name);
   }
   Node const& member(char const* name) const {
     auto const* node = document_.root().find(name);
     return node != nullptr ? *node : document_.root();
   }
   Stage const& stage(std::size_t s) const { return plan_.pipeline.stages[s]; }
-  bool tiles() const { return uses_semaphores(plan_.mechanism); }
 
   bool counts_agree() {
     auto const same = [&](char const* name, std::size_t have, std::size_t want, char const* code) {
@@ -72,23 +78,20 @@ class Validation {
             node, k_stage,
             fmt::format("{} has a table of its order, but \"custom_order\" is false", stage(s).name), {},
             "a block that draws no ticket takes the tile of its own index");
-      if (planned.wait_kernel && (plan_.mechanism != Mechanism::wait_kernel || s == 0))
+      if (plan_.launches[static_cast<std::size_t>(launch_of(plan_, static_cast<int>(s)))].workers == 0)
+        continue;
+      if (!planned.custom_order)
         document_.report(
             node, k_stage,
-            fmt::format("{} has a wait kernel, {}", stage(s).name,
-                        s == 0 ? "but no stage comes before it"
-                               : "but the mechanism is " + std::string(to_text(plan_.mechanism))));
-      if (!planned.custom_order && plan_.mechanism == Mechanism::fused)
-        document_.report(node, k_stage,
-                         fmt::format("{} draws no tickets, but a fused launch needs them", stage(s).name));
+            fmt::format("{} draws no tickets, but a persistent launch needs them", stage(s).name));
+      if (planned.persistent_blocks > 0)
+        document_.report(
+            node, k_stage,
+            fmt::format("{} has a persistent grid of its own, and is in a launch of workers", stage(s).name));
     }
   }
 
   void semaphores() {
-    if (!tiles() && !plan_.semaphores.empty())
-      document_.report(member("semaphores"), k_semaphores,
-                       fmt::format("{} uses no semaphores, but the plan has {} sets",
-                                   to_text(plan_.mechanism), plan_.semaphores.size()));
     std::int64_t next = 0;
     for (std::size_t i = 0; i < plan_.semaphores.size(); ++i) {
       auto const& set = plan_.semaphores[i];
@@ -105,6 +108,11 @@ class Validation {
                                        i, set.map.dimension[d].width, grid.extent[d]));
           return;
         }
+      if (auto const problem = problem_of(set.map, grid); !problem.empty()) {
+        document_.report(node, k_semaphores,
+                         fmt::format("semaphore set {} has a map that cannot be used: {}", i, problem));
+        return;
+      }
       auto const count = set.map.count(grid);
       if (set.count != count)
         document_.report(
@@ -118,6 +126,20 @@ class Validation {
     }
   }
 
+  void unawaited_sets() {
+    for (std::size_t i = 0; i < plan_.semaphores.size(); ++i)
+      if (!is_awaited(static_cast<int>(i)))
+        document_.report(entry("semaphores", i), k_semaphores,
+                         fmt::format("nothing waits for semaphore set {} of {}", i,
+                                     stage(static_cast<std::size_t>(plan_.semaphores[i].producer)).name));
+  }
+
+  bool is_awaited(int set) const {
+    auto const names = [&](auto const& edge) { return edge.semaphore_set == set; };
+    return std::any_of(plan_.dependences.begin(), plan_.dependences.end(), names) ||
+           std::any_of(plan_.reuse_edges.begin(), plan_.reuse_edges.end(), names);
+  }
+
   void dependences() {
     for (std::size_t d = 0; d < plan_.dependences.size(); ++d) {
       auto const set = plan_.dependences[d].semaphore_set;
@@ -125,10 +147,6 @@ class Validation {
       auto const& consumer = stage(static_cast<std::size_t>(dependence.consumer)).name;
       auto const& producer = stage(static_cast<std::size_t>(dependence.producer)).name;
       auto const& node = entry("dependences", d);
-      if (set < 0 && tiles())
-        document_.report(node, k_dependence,
-                         fmt::format("{} waits for {} without semaphores, which {} does not order", consumer,
-                                     producer, to_text(plan_.mechanism)));
       if (set >= 0 && plan_.semaphores[static_cast<std::size_t>(set)].producer != dependence.producer)
         document_.report(
             node, k_dependence,
@@ -147,13 +165,7 @@ class Validation {
         document_.report(node, k_reuse, "the writer of a reuse edge must be a later stage than its reader");
         continue;
       }
-      if (edge.semaphore_set < 0) {
-        if (tiles())
-          document_.report(node, k_reuse,
-                           fmt::format("a reuse edge without semaphores, which {} does not order",
-                                       to_text(plan_.mechanism)));
-        continue;
-      }
+      if (edge.semaphore_set < 0) continue;
       auto const& set = plan_.semaphores[static_cast<std::size_t>(edge.semaphore_set)];
       if (set.producer != edge.reader || set.count != 1)
         document_.report(
@@ -165,9 +177,8 @@ class Validation {
 
   /// What check() found must be ordered: an early start may not overwrite what is still read.
   void uncovered_reuses() {
-    if (!tiles()) return;
     for (auto const& reuse : reuses_) {
-      if (reuse.covered ||
+      if (reuse.covered || kept_by(plan_, reuse.writer, reuse.reader, -1) == KeptBy::completion ||
           std::any_of(plan_.reuse_edges.begin(), plan_.reuse_edges.end(), [&](ReuseEdge const& edge) {
             return edge.writer == reuse.writer && edge.reader == reuse.reader && edge.buffer == reuse.buffer;
           }))
@@ -180,46 +191,25 @@ class Validation {
     }
   }
 
-  void workers_and_tickets() {
-    bool const fused = plan_.mechanism == Mechanism::fused;
-    if (fused != (plan_.workers > 0))
-      document_.report(
-          member("workers"), k_tickets,
-          fused ? "a fused launch needs at least one worker"
-                : fmt::format("only a fused launch has workers, and this is {}", to_text(plan_.mechanism)));
-    if (plan_.tickets.empty()) return;
-    auto const& node = member("tickets");
-    if (!fused) {
-      document_.report(
-          node, k_tickets,
-          fmt::format("only a fused launch has tickets, and this is {}", to_text(plan_.mechanism)));
-      return;
-    }
-    std::vector<std::vector<bool>> seen;
-    std::int64_t blocks = 0;
-    for (auto const& s : plan_.pipeline.stages) {
-      blocks += s.blocks();
-      seen.emplace_back();
-    }
-    if (blocks != static_cast<std::int64_t>(plan_.tickets.size())) {
-      document_.report(node, k_tickets,
-                       fmt::format("there are {} tickets for {} blocks", plan_.tickets.size(), blocks));
-      return;
-    }
-    for (std::size_t s = 0; s < seen.size(); ++s) seen[s].resize(static_cast<std::size_t>(stage(s).blocks()));
-    for (auto const& ticket : plan_.tickets) {
-      auto& blocks_seen = seen[static_cast<std::size_t>(ticket.stage)];
-      auto const position = static_cast<std::size_t>(ticket.position);
-      if (position < blocks_seen.size() && !blocks_seen[position]) {
-        blocks_seen[position] = true;
-        continue;
+  void launches() {
+    for (auto const& fault : launch_faults(plan_)) {
+      using About = LaunchFault::About;
+      auto const index = static_cast<std::size_t>(fault.index);
+      // A file of version 1 has one mechanism instead, and one list of tickets.
+      bool const written = document_.root().find("launches") != nullptr;
+      auto const& launch = written                         ? entry("launches", index)
+                           : fault.about == About::tickets ? member("tickets")
+                                                           : member("mechanism");
+      switch (fault.about) {
+        case About::launch: document_.report(launch, k_launches, fault.message, {}, fault.way_out); break;
+        case About::tickets: document_.report(launch, k_tickets, fault.message, {}, fault.way_out); break;
+        case About::dependence:
+          document_.report(entry("dependences", index), k_dependence, fault.message, {}, fault.way_out);
+          break;
+        case About::reuse_edge:
+          document_.report(entry("reuse_edges", index), k_reuse, fault.message, {}, fault.way_out);
+          break;
       }
-      document_.report(
-          node, k_tickets,
-          fmt::format("position {} of {} {}", ticket.position,
-                      stage(static_cast<std::size_t>(ticket.stage)).name,
-                      position < blocks_seen.size() ? "has two tickets" : "is not one of its blocks"));
-      return;
     }
   }
 

@@ -12,8 +12,8 @@ namespace tessera::json {
 Expected<CheckedPipeline> check_pipeline(Document const& document, Node const& node,
                                          Pipeline const& pipeline);
 
-/// Reports E0257 to E0262 for orders, semaphores, dependences, reuse edges, stage plans and tickets that
-/// contradict the pipeline or the mechanism.
+/// Reports E0257 to E0263 for orders, semaphores, dependences, reuse edges, stage plans, tickets and launches
+/// that contradict the pipeline or each other.
 void validate(Document& document, Plan const& plan, CheckedPipeline const& checked);
 
 }  // namespace tessera::json

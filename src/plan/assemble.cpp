@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tessera/plan/orders.hpp"
 #include "tessera/plan/progress.hpp"
@@ -43,7 +44,7 @@ bool can_load_before_waiting(Pipeline const& pipeline, int s) {
 }
 
 /// Index of the set with this producer and map, added if it is new.
-int semaphore_set(Plan& plan, int producer, SemaphoreMap const& map, std::string const& name) {
+int semaphore_set(Plan& plan, int producer, PolicyMap const& map, std::string const& name) {
   for (std::size_t i = 0; i < plan.semaphores.size(); ++i)
     if (plan.semaphores[i].producer == producer && same_map(plan.semaphores[i].map, map))
       return static_cast<int>(i);
@@ -55,15 +56,15 @@ int semaphore_set(Plan& plan, int producer, SemaphoreMap const& map, std::string
 }
 
 void lay_out_semaphores(Plan& plan, std::vector<Policy> const& policies,
-                        std::vector<BufferReuse> const& reuses) {
-  bool const tiles = uses_semaphores(plan.mechanism);
+                        std::vector<BufferReuse> const& reuses, Mechanism mechanism) {
+  bool const tiles = uses_semaphores(mechanism);
   for (std::size_t d = 0; d < plan.pipeline.dependences.size(); ++d) {
     PlannedDependence planned{static_cast<int>(d), -1};
     auto const producer = plan.pipeline.dependences[d].producer;
     if (tiles) planned.semaphore_set = semaphore_set(plan, producer, policies[d].map, policies[d].name);
     plan.dependences.push_back(planned);
   }
-  if (plan.mechanism == Mechanism::stream_order) return;
+  if (mechanism == Mechanism::stream_order) return;
   for (auto const& reuse : reuses) {
     if (reuse.covered) continue;
     ReuseEdge edge{reuse.writer, reuse.reader, reuse.buffer, -1};
@@ -93,17 +94,18 @@ bool has_single_posts(Plan const& plan, int s) {
 }
 
 void set_optimizations(Plan& plan, Recipe const& recipe) {
-  bool const tiles = uses_semaphores(plan.mechanism);
+  bool const tiles = uses_semaphores(recipe.mechanism);
+  for (auto& launch : plan.launches)
+    launch.wait_kernel = launch.start == LaunchStart::beside &&
+                         !(recipe.avoid_wait_kernel && waves_with_partners(plan, launch.first) < 2);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     auto& stage = plan.stages[i];
     int const s = static_cast<int>(i);
     double const partners = waves_with_partners(plan, s);
-    bool const starts_early = plan.mechanism != Mechanism::stream_order;
-    stage.wait_kernel =
-        plan.mechanism == Mechanism::wait_kernel && s > 0 && !(recipe.avoid_wait_kernel && partners < 2);
+    bool const starts_early = recipe.mechanism != Mechanism::stream_order;
     stage.reorder_loads = recipe.reorder_loads && starts_early && can_load_before_waiting(plan.pipeline, s);
     stage.custom_order =
-        plan.mechanism == Mechanism::fused ||
+        recipe.mechanism == Mechanism::fused ||
         (tiles && !(recipe.avoid_custom_order && stage.order.table.empty() && partners <= 2));
     stage.plain_store = recipe.plain_store && has_single_posts(plan, s);
   }
@@ -112,23 +114,20 @@ void set_optimizations(Plan& plan, Recipe const& recipe) {
 /// Takes back T, then W, until progress can be proved.
 Expected<void> prove(Plan& plan, MachineProfile const& machine) {
   auto proof = prove_progress(plan, machine);
-  if (!proof && plan.mechanism == Mechanism::wait_kernel) {
-    auto const retry = [&](auto&& change) {
-      if (proof) return;
-      auto safer = plan;
-      for (std::size_t s = 0; s < safer.stages.size(); ++s) change(safer.stages[s], s);
-      if (safer.stages == plan.stages) return;
-      if (auto again = prove_progress(safer, machine)) {
-        plan = std::move(safer);
-        proof = std::move(again);
-      }
-    };
-    retry([](StagePlan& stage, std::size_t) { stage.custom_order = true; });
-    retry([](StagePlan& stage, std::size_t s) { stage.wait_kernel = s > 0; });
-    retry([](StagePlan& stage, std::size_t s) {
-      stage.custom_order = true;
-      stage.wait_kernel = s > 0;
-    });
+  bool const streams = plan.launches.back().start == LaunchStart::beside;
+  // Tickets, wait kernels, both.
+  for (auto const& [tickets, wait_kernels] : {std::pair{true, false}, {false, true}, {true, true}}) {
+    if (proof || !streams) break;
+    auto safer = plan;
+    if (tickets)
+      for (auto& stage : safer.stages) stage.custom_order = true;
+    if (wait_kernels)
+      for (auto& launch : safer.launches) launch.wait_kernel = launch.start == LaunchStart::beside;
+    if (safer.stages == plan.stages && safer.launches == plan.launches) continue;
+    if (auto again = prove_progress(safer, machine)) {
+      plan = std::move(safer);
+      proof = std::move(again);
+    }
   }
   if (!proof) return tl::make_unexpected(std::move(proof).error());
   plan.proof = std::move(*proof);
@@ -142,7 +141,7 @@ Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const
   Plan plan;
   plan.pipeline = pipeline;
   plan.machine = machine.name;
-  plan.mechanism = recipe.mechanism;
+  plan.launches = launches_for(recipe.mechanism, static_cast<int>(pipeline.stages.size()));
   plan.stages.resize(pipeline.stages.size());
 
   bool const pdl = recipe.mechanism == Mechanism::pdl || recipe.mechanism == Mechanism::pdl_tiles;
@@ -179,14 +178,15 @@ Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const
   if (!misfits.empty()) return tl::make_unexpected(std::move(misfits));
 
   if (recipe.mechanism == Mechanism::fused) {
-    auto const resources = fused_resources(pipeline);
+    auto& launch = plan.launches.front();
+    auto const resources = worker_resources(pipeline, launch);
     int const resident = occupancy(machine, resources);
     if (resident < 1)
       return refuse(does_not_fit(machine,
                                  "a block of the persistent launch, which holds the most of all stages,",
                                  resources, pipeline.where));
     for (auto& stage : plan.stages) stage.occupancy = resident;
-    plan.workers = static_cast<int>(std::min(std::int64_t{resident} * machine.sms, blocks));
+    launch.workers = static_cast<int>(std::min(std::int64_t{resident} * machine.sms, blocks));
   }
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
     auto& planned = plan.stages[s];
@@ -205,7 +205,7 @@ Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const
   if (tiles && policies.empty())
     for (std::size_t d = 0; d < pipeline.dependences.size(); ++d)
       policies.push_back(generate_policies(pipeline, static_cast<int>(d)).front());
-  lay_out_semaphores(plan, policies, reuses);
+  lay_out_semaphores(plan, policies, reuses, recipe.mechanism);
 
   if (tiles && recipe.as_needed_order) {
     auto orders = dependence_orders(pipeline);
@@ -215,10 +215,18 @@ Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const
   if (recipe.mechanism == Mechanism::fused && recipe.merged_tickets) {
     std::vector<TileOrder> orders;
     for (auto const& stage : plan.stages) orders.push_back(stage.order);
-    plan.tickets = merged_tickets(pipeline, orders, plan.reuse_edges, plan.workers);
+    auto& launch = plan.launches.front();
+    launch.tickets = merged_tickets(pipeline, orders, plan.reuse_edges, launch.workers);
   }
   if (auto proved = prove(plan, machine); !proved) return tl::make_unexpected(std::move(proved).error());
   return plan;
+}
+
+void load_early_where_possible(Plan& plan) {
+  for (auto const& launch : plan.launches)
+    for (int s = launch.first; s < launch.end() && launch.start == LaunchStart::early; ++s)
+      if (can_load_before_waiting(plan.pipeline, s))
+        plan.stages[static_cast<std::size_t>(s)].reorder_loads = true;
 }
 
 Expected<Plan> build_plan(CheckedPipeline const& checked, MachineProfile const& machine,

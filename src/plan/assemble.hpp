@@ -10,6 +10,9 @@ namespace tessera {
 Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const& reuses,
                         MachineProfile const& machine, Recipe const& recipe);
 
+/// R where a stage waits while it could load an operand that has no producer, wherever it starts early.
+void load_early_where_possible(Plan& plan);
+
 /// Which optimizations a plan ended up with: "+WRT", "+R", "" .
 std::string optimization_text(Plan const& plan);
 /// Policies of the dependences, each name once: "StridedSync + TileSync".

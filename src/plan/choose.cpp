@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/plan/choose.hpp"
 
+#include "plan/cuts.hpp"
 #include "plan/search.hpp"
 
 namespace tessera {
@@ -13,6 +14,7 @@ Expected<Plan> choose(CheckedPipeline const& checked, MachineProfile const& mach
   search.grid_waits(checked);
   if (auto searched = search.tile_waits(checked); !searched)
     return tl::make_unexpected(std::move(searched).error());
+  Cuts(checked, machine, price, options, search).run();
   search.ablate(checked);
   return search.finish();
 }

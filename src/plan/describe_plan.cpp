@@ -8,11 +8,14 @@ namespace tessera {
 std::string optimization_text(Plan const& plan) {
   auto const any = [&](auto&& test) { return std::any_of(plan.stages.begin(), plan.stages.end(), test); };
   std::string text;
-  if (plan.mechanism == Mechanism::wait_kernel && plan.stages.size() > 1 &&
-      !any([](StagePlan const& s) { return s.wait_kernel; }))
+  auto const launch = [&](auto&& test) {
+    return std::any_of(plan.launches.begin(), plan.launches.end(), test);
+  };
+  if (launch([](Launch const& l) { return l.start == LaunchStart::beside; }) &&
+      !launch([](Launch const& l) { return l.wait_kernel; }))
     text += 'W';
   if (any([](StagePlan const& s) { return s.reorder_loads; })) text += 'R';
-  if (uses_semaphores(plan.mechanism) && any([](StagePlan const& s) { return !s.custom_order; })) text += 'T';
+  if (!plan.semaphores.empty() && any([](StagePlan const& s) { return !s.custom_order; })) text += 'T';
   if (any([](StagePlan const& s) { return s.plain_store; })) text += 'S';
   return text.empty() ? text : "+" + text;
 }
@@ -46,13 +49,15 @@ std::string kernel_text(Pipeline const& pipeline) {
 }
 
 std::string describe(Plan const& plan) {
-  std::string text = to_text(plan.mechanism);
+  std::string text = mechanism_text(plan);
   for (auto const& part : {policy_text(plan), kernel_text(plan.pipeline)})
     if (!part.empty()) text += ", " + part;
   if (std::any_of(plan.stages.begin(), plan.stages.end(),
                   [](StagePlan const& s) { return !s.order.table.empty(); }))
     text += ", tiles as needed";
-  if (!plan.tickets.empty()) text += ", merged tickets";
+  if (std::any_of(plan.launches.begin(), plan.launches.end(),
+                  [](Launch const& launch) { return !launch.tickets.empty(); }))
+    text += ", merged tickets";
   if (auto const optimizations = optimization_text(plan); !optimizations.empty())
     text += ", " + optimizations;
   return text;

@@ -12,20 +12,22 @@ Outcome outcome_of(Plan const& plan, Recipe const& recipe, Timeline const& timel
                    MachineProfile const& machine) {
   Outcome o;
   o.description = describe(plan);
-  o.mechanism = plan.mechanism;
+  o.mechanism = mechanism_of(plan);
   o.policies = policy_text(plan);
   o.kernels = kernel_text(plan.pipeline);
   o.optimizations = optimization_text(plan);
-  o.merged = !plan.tickets.empty();
-  o.workers = plan.workers;
+  for (auto const& launch : plan.launches) {
+    o.merged = o.merged || !launch.tickets.empty();
+    o.workers = std::max(o.workers, launch.workers);
+    o.wait_kernels = o.wait_kernels || launch.wait_kernel;
+  }
   std::vector<int> occupancies;
   for (auto const& stage : plan.stages) {
     o.as_needed = o.as_needed || !stage.order.table.empty();
-    o.wait_kernels = o.wait_kernels || stage.wait_kernel;
     o.workers_per_sm = stage.occupancy;
     occupancies.push_back(stage.occupancy);
   }
-  if (uses_semaphores(plan.mechanism))
+  if (!plan.semaphores.empty())
     for (auto const& policy : recipe.policies) {
       o.waits += policy.waits;
       o.posts_per_value = std::max(o.posts_per_value, policy.posts_per_value);
@@ -55,15 +57,15 @@ std::string bound_by(Plan const& plan, Timeline const& timeline, MachineProfile 
   double const matrix = flops_per_ns > 0 ? flops / flops_per_ns / ns : 0;
   double const transfer = machine.dram_gbps > 0 ? timeline.dram_bytes / machine.dram_gbps / ns : 0;
   double const memory = std::max(timeline.dram_busy, transfer);
-  double gap = 0;
-  switch (plan.mechanism) {
-    case Mechanism::stream_order: gap = machine.stream_gap_ns; break;
-    case Mechanism::pdl:
-    case Mechanism::pdl_tiles: gap = machine.pdl_gap_ns; break;
-    case Mechanism::wait_kernel: gap = machine.stream_start_ns; break;
-    case Mechanism::fused: break;
+  double gaps = 0;
+  for (std::size_t l = 1; l < plan.launches.size(); ++l) {
+    switch (plan.launches[l].start) {
+      case LaunchStart::in_order: gaps += machine.stream_gap_ns; break;
+      case LaunchStart::early: gaps += machine.pdl_gap_ns; break;
+      case LaunchStart::beside: gaps += machine.stream_start_ns; break;
+    }
   }
-  double const launch = (machine.launch_ns + gap * static_cast<double>(plan.stages.size() - 1)) / ns;
+  double const launch = (machine.launch_ns + gaps) / ns;
   double const waiting = timeline.busy > 0 ? std::max(0.0, 1 - timeline.busy - launch) : 0;
   double const most = std::max(std::max(matrix, memory), std::max(launch, waiting));
   if (most == memory) return "memory";

@@ -3,6 +3,7 @@
 // that every one can say why it is not the plan.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace tessera {
 
 struct Outcome {
   std::string description;
-  Mechanism mechanism = Mechanism::stream_order;
+  std::optional<Mechanism> mechanism;  ///< nothing: mixed
   std::string policies, kernels, optimizations;
   bool as_needed = false;
   bool merged = false;

@@ -7,21 +7,6 @@
 
 namespace tessera {
 
-char const* to_text(Mechanism mechanism) {
-  switch (mechanism) {
-    case Mechanism::stream_order: return "stream order";
-    case Mechanism::pdl: return "PDL";
-    case Mechanism::wait_kernel: return "wait kernel";
-    case Mechanism::pdl_tiles: return "PDL + tiles";
-    case Mechanism::fused: return "fused";
-  }
-  return "";
-}
-
-bool uses_semaphores(Mechanism mechanism) {
-  return mechanism != Mechanism::stream_order && mechanism != Mechanism::pdl;
-}
-
 BlockWork block_work(Stage const& stage, StagePlan const& plan, std::int64_t block) {
   if (plan.custom_order)
     return {plan.order.tile_at(block / stage.splits), static_cast<int>(block % stage.splits)};

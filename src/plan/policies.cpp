@@ -26,7 +26,7 @@ struct Wait {
   std::int64_t tiles = 0;
 };
 
-Wait wait_of(SemaphoreMap const& map, TileGrid const& grid, std::vector<std::int64_t> const& tiles,
+Wait wait_of(PolicyMap const& map, TileGrid const& grid, std::vector<std::int64_t> const& tiles,
              std::vector<std::int64_t>& scratch) {
   scratch.clear();
   for (auto const tile : tiles) {
@@ -71,6 +71,8 @@ void count_costs(Pipeline const& pipeline, Dependence const& dependence, std::ve
     policy.semaphores = policy.map.count(grid);
     // Members fall with the index in every dimension, so that semaphore 0 has the most.
     policy.posts_per_value = policy.map.tiles_of(grid, 0) * producer_splits;
+    for (std::int64_t const tiles_of_one : policy.map.members)
+      policy.posts_per_value = std::max(policy.posts_per_value, tiles_of_one * producer_splits);
   }
 }
 
@@ -83,19 +85,20 @@ bool is_odd_square(std::int64_t n) {
 
 }  // namespace
 
-SemaphoreMap normalized(SemaphoreMap map, TileGrid const& producer) {
+PolicyMap normalized(PolicyMap map, TileGrid const& producer) {
   for (int d = 0; d < k_max_rank; ++d) map.dimension[d] = normalized(map.dimension[d], producer.extent[d]);
   return map;
 }
 
-bool same_map(SemaphoreMap const& a, SemaphoreMap const& b) {
+bool same_map(PolicyMap const& a, PolicyMap const& b) {
+  if (a.is_table() || b.is_table()) return a.table == b.table;
   for (int d = 0; d < k_max_rank; ++d)
     if (!same(a.dimension[d], b.dimension[d])) return false;
   return true;
 }
 
-SemaphoreMap whole_grid(TileGrid const& producer) {
-  SemaphoreMap map;
+PolicyMap whole_grid(TileGrid const& producer) {
+  PolicyMap map;
   for (auto& dimension : map.dimension) dimension = {Grouping::all, 1};
   return normalized(map, producer);
 }
@@ -113,7 +116,8 @@ bool reads_like_convolution(Dependence const& dependence) {
   return false;
 }
 
-std::string policy_name(SemaphoreMap const& given, TileGrid const& producer, bool convolution) {
+std::string policy_name(PolicyMap const& given, TileGrid const& producer, bool convolution) {
+  if (given.is_table()) return "TableSync";
   auto const map = normalized(given, producer);
   // A dimension of one tile is neither each nor all: it fits both.
   auto const is = [&](int d, Grouping grouping) {
@@ -144,6 +148,15 @@ std::vector<Policy> generate_policies(Pipeline const& pipeline, int dependence_i
       pipeline.stages[static_cast<std::size_t>(dependence.consumer)].kernel.rfind("conv2d", 0) == 0;
 
   std::vector<Policy> policies;
+  if (dependence.policy) {
+    Policy wanted;
+    wanted.name = dependence.policy->name;
+    wanted.map = normalized(dependence.policy->map, grid);
+    if (wanted.name.empty()) wanted.name = policy_name(wanted.map, grid, convolution);
+    policies.push_back(std::move(wanted));
+    count_costs(pipeline, dependence, policies);
+    return policies;
+  }
   for (auto const& d3 : choices[3])
     for (auto const& d2 : choices[2])
       for (auto const& d1 : choices[1])

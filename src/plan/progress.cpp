@@ -7,39 +7,23 @@
 
 #include "progress_kernels.hpp"
 #include "progress_waits.hpp"
+#include "progress_words.hpp"
+#include "progress_workers.hpp"
 #include "sm_room.hpp"
+#include "tessera/plan/launch_faults.hpp"
+#include "tessera/plan/parts.hpp"
 
 namespace tessera {
 namespace {
 
-using progress::Block;
+using progress::count_of;
+using progress::refusal;
 using progress::Setting;
 using progress::Waits;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-constexpr std::int64_t k_max_states = 50'000;
-
-Diagnostic refusal(char const* code, SourceLine where, std::string message, std::string suggestion) {
-  Diagnostic result;
-  result.code = code;
-  result.where = std::move(where);
-  result.message = std::move(message);
-  result.suggestion = std::move(suggestion);
-  return result;
-}
-
-std::string count_of(std::int64_t count, char const* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
-std::string block_name(Plan const& plan, Block block) {
-  auto const& stage = plan.pipeline.stages[at(block.stage)];
-  auto const work = block_work(stage, plan.stages[at(block.stage)], block.index);
-  auto text = tile_name(stage, work.tile);
-  if (stage.splits > 1) text += fmt::format(" split {}", work.split);
-  return text;
-}
+constexpr std::int64_t k_max_states = 200'000;
 
 /// What one block asks of the resource that runs out first.
 std::string shortage(MachineProfile const& machine, Resources const& resources) {
@@ -75,114 +59,56 @@ Expected<void> prove_waits_go_back(Plan const& plan) {
                             stages[at(waiting)].name, stages[at(plan.semaphores[at(set)].producer)].name),
                 "a stage can wait for earlier stages only"));
   };
-  if (uses_semaphores(plan.mechanism)) {
-    for (auto const& planned : plan.dependences) {
-      auto const& dependence = plan.pipeline.dependences[at(planned.dependence)];
-      look(dependence.consumer, planned.semaphore_set, dependence.where);
-    }
-    for (auto const& edge : plan.reuse_edges)
-      look(edge.writer, edge.semaphore_set, plan.pipeline.stages[at(edge.writer)].where);
+  for (auto const& planned : plan.dependences) {
+    auto const& dependence = plan.pipeline.dependences[at(planned.dependence)];
+    look(dependence.consumer, planned.semaphore_set, dependence.where);
   }
+  for (auto const& edge : plan.reuse_edges)
+    look(edge.writer, edge.semaphore_set, plan.pipeline.stages[at(edge.writer)].where);
   if (!problems.empty()) return tl::make_unexpected(std::move(problems));
   return {};
 }
 
-Expected<std::string> prove_one_stream(Plan const& plan) {
-  auto const& stages = plan.pipeline.stages;
-  if (plan.mechanism == Mechanism::stream_order || stages.size() < 2)
-    return std::string(
-        "stream order: a kernel starts only when the one before it is complete, so no block "
-        "holds an SM while another one waits for room");
-  std::int64_t later = 0;
-  for (std::size_t s = 1; s < stages.size(); ++s) later += stages[s].blocks();
-  auto const& before = stages[stages.size() - 2];
-  return fmt::format(
-      "PDL: a block of {} starts only when {} of {} {} started, as along the whole chain, so none of the {} "
-      "that may "
-      "wait can keep an earlier one off an SM",
-      stages.back().name,
-      before.blocks() == 1 ? "the only block" : fmt::format("all {} blocks", before.blocks()), before.name,
-      before.blocks() == 1 ? "has" : "have", count_of(later, "block"));
+char const* const k_stream_order =
+    "stream order: a kernel starts only when the one before it is complete, so no block holds an SM while "
+    "another one "
+    "waits for room";
+
+std::int64_t blocks_of(Plan const& plan, Launch const& launch) {
+  if (launch.workers > 0) return launch.workers;
+  return plan.pipeline.stages[at(launch.first)].blocks();
+}
+std::string name_of(Plan const& plan, Launch const& launch) {
+  if (launch.workers == 0 || launch.stages == 1) return plan.pipeline.stages[at(launch.first)].name;
+  return fmt::format("the persistent launch of {} to {}", plan.pipeline.stages[at(launch.first)].name,
+                     plan.pipeline.stages[at(launch.end() - 1)].name);
 }
 
-Expected<std::string> prove_fused(Plan const& plan, MachineProfile const& machine) {
-  auto const per_sm = occupancy(machine, fused_resources(plan.pipeline));
-  auto const capacity = std::int64_t{per_sm} * machine.sms;
-  auto const& where = plan.pipeline.where;
-  if (plan.workers < 1)
-    return refuse(refusal("E0302", where, fmt::format("the persistent launch has {} workers", plan.workers),
-                          fmt::format("use 1 to {} workers", capacity)));
-  if (plan.workers > capacity)
-    return refuse(
-        refusal("E0302", where,
-                fmt::format("{} workers of the persistent launch cannot be resident at once: {} holds {} "
-                            "({} on each of {} SMs)",
-                            plan.workers, machine.name, capacity, per_sm, machine.sms),
-                fmt::format("use at most {} workers", capacity)));
-
-  auto const& tickets = plan.tickets;
-  if (tickets.empty())
-    return fmt::format(
-        "fused: {} resident at once ({} fit), and tickets go stage by stage, so every tile comes after "
-        "those that it waits for",
-        count_of(plan.workers, "worker"), capacity);
-
-  Waits const waits(plan);
-  progress::Flow flow(waits);
-  std::vector<Block> finished, stuck;
-  std::int64_t most_waiting = 0, waiting = 0;
-  for (std::size_t t = 0; t < tickets.size(); ++t) {
-    auto const& ticket = tickets[t];
-    Block const block{ticket.stage, ticket.position};
-    if (ticket.stage < 0 || at(ticket.stage) >= plan.pipeline.stages.size() || ticket.position < 0 ||
-        ticket.position >= plan.pipeline.stages[at(ticket.stage)].blocks())
-      return refuse(refusal("E0302", where, fmt::format("ticket {} names no block", t),
-                            "a ticket is a stage and a block number of that stage"));
-    if (flow.is_started(block))
-      return refuse(refusal("E0302", where, fmt::format("ticket {} repeats {}", t, block_name(plan, block)),
-                            "every block has one ticket"));
-    finished.clear();
-    flow.start(block, finished);
-    waiting += 1 - static_cast<std::int64_t>(finished.size());
-    stuck.push_back(block);
-    most_waiting = std::max(most_waiting, waiting);
-    if (waiting < plan.workers) continue;
-
-    std::erase_if(stuck, [&](Block one) { return flow.is_finished(one); });
-    auto const need = flow.unmet(stuck.front());
-    std::string missing;
-    for (auto rest = t + 1; rest < tickets.size() && missing.empty(); ++rest) {
-      Block const other{tickets[rest].stage, tickets[rest].position};
-      auto const& stage = plan.pipeline.stages[at(other.stage)];
-      auto const posts =
-          posted_by(plan, other.stage, block_work(stage, plan.stages[at(other.stage)], other.index).tile);
-      if (std::find(posts.begin(), posts.end(), need.semaphore) != posts.end())
-        missing = fmt::format("{}, which has the later ticket {}", block_name(plan, other), rest);
-    }
-    if (missing.empty()) missing = "tiles that wait themselves";
-    auto result =
-        refusal("E0302", plan.pipeline.stages[at(stuck.front().stage)].where,
-                fmt::format("{} after ticket {}: {} waits for {}",
-                            plan.workers == 1 ? "the only worker is stuck"
-                                              : fmt::format("all {} workers are stuck", plan.workers),
-                            t, block_name(plan, stuck.front()), missing),
-                "put a tile's producers before it in the tickets, or use more workers");
-    return refuse(std::move(result));
+/// Launches that start early one after the other, persistent ones among them. What a persistent launch waits
+/// for is itself or has started; and what comes after it starts only when all of its workers are there, so
+/// that they are resident at once as if they were alone.
+Expected<std::string> prove_chain(Plan const& plan, MachineProfile const& machine) {
+  std::string text;
+  if (plan.launches.size() > 1) {
+    std::int64_t later = 0;
+    for (std::size_t l = 1; l < plan.launches.size(); ++l) later += blocks_of(plan, plan.launches[l]);
+    auto const& before = plan.launches[plan.launches.size() - 2];
+    auto const blocks = blocks_of(plan, before);
+    text = fmt::format(
+        "PDL: a block of {} starts only when {} of {} {} started, as along the whole chain, so none of the "
+        "{} that "
+        "may wait can keep an earlier one off an SM",
+        name_of(plan, plan.launches.back()),
+        blocks == 1 ? "the only block" : fmt::format("all {} blocks", blocks), name_of(plan, before),
+        blocks == 1 ? "has" : "have", count_of(later, "block"));
   }
-  if (!flow.all_finished()) {
-    for (int s = 0; s < static_cast<int>(plan.pipeline.stages.size()); ++s)
-      for (std::int64_t b = 0; b < plan.pipeline.stages[at(s)].blocks(); ++b)
-        if (!flow.is_started({s, b}))
-          return refuse(refusal("E0302", where, fmt::format("no ticket names {}", block_name(plan, {s, b})),
-                                "every block has one ticket"));
+  for (auto const& launch : plan.launches) {
+    if (launch.workers == 0) continue;
+    auto proof = progress::prove_workers(part_of(plan, launch.first, launch.end()), machine);
+    if (!proof) return proof;
+    text += (text.empty() ? "" : "; ") + *proof;
   }
-  if (most_waiting == 0)
-    return fmt::format(
-        "fused: {} resident at once ({} fit), and every ticket comes after those that it waits for",
-        count_of(plan.workers, "worker"), capacity);
-  return fmt::format(
-      "fused: {} resident at once ({} fit), of which at most {} can wait at a time for later tickets",
-      count_of(plan.workers, "worker"), capacity, most_waiting);
+  return text.empty() ? k_stream_order : text;
 }
 
 /// Why no schedule keeps a kernel off all SMs, in numbers where one other kernel decides.
@@ -246,14 +172,43 @@ Expected<std::string> prove_wait_kernels(Plan const& plan, MachineProfile const&
   return refuse(std::move(result));
 }
 
+/// Launches that agree with the pipeline, and something that keeps every edge.
+Expected<void> prove_kept(Plan const& plan) {
+  Diagnostics problems;
+  auto const& pipeline = plan.pipeline;
+  for (auto const& fault : launch_faults(plan)) {
+    SourceLine where = pipeline.where;
+    if (fault.about == LaunchFault::About::dependence) where = pipeline.dependences[at(fault.index)].where;
+    if (fault.about == LaunchFault::About::reuse_edge)
+      where = pipeline.stages[at(plan.reuse_edges[at(fault.index)].writer)].where;
+    problems.push_back(refusal("E0302", where, fault.message, fault.way_out));
+  }
+  if (!problems.empty()) return tl::make_unexpected(std::move(problems));
+  return {};
+}
+
+Expected<std::string> prove_group(Plan const& plan, MachineProfile const& machine) {
+  if (plan.launches.size() > 1 && plan.launches.back().start == LaunchStart::beside)
+    return prove_wait_kernels(plan, machine);
+  return prove_chain(plan, machine);
+}
+
+/// "gemm1 to gemm3".
+std::string stages_text(Plan const& plan) {
+  auto const& stages = plan.pipeline.stages;
+  if (stages.size() == 1) return stages.front().name;
+  return fmt::format("{} to {}", stages.front().name, stages.back().name);
+}
+
 }  // namespace
 
-Resources fused_resources(Pipeline const& pipeline) {
+Resources worker_resources(Pipeline const& pipeline, Launch const& launch) {
   Resources result{1, 1, 0};
-  for (auto const& stage : pipeline.stages) {
-    result.threads = std::max(result.threads, stage.resources.threads);
-    result.registers_per_thread = std::max(result.registers_per_thread, stage.resources.registers_per_thread);
-    result.shared_bytes = std::max(result.shared_bytes, stage.resources.shared_bytes);
+  for (int s = launch.first; s < launch.end(); ++s) {
+    auto const& resources = pipeline.stages[at(s)].resources;
+    result.threads = std::max(result.threads, resources.threads);
+    result.registers_per_thread = std::max(result.registers_per_thread, resources.registers_per_thread);
+    result.shared_bytes = std::max(result.shared_bytes, resources.shared_bytes);
   }
   return result;
 }
@@ -266,8 +221,10 @@ Expected<void> prove_residency(Plan const& plan, MachineProfile const& machine) 
           refusal("E0301", stage.where,
                   fmt::format("{} does not fit on an SM: {}", stage.name, shortage(machine, stage.resources)),
                   "choose a smaller tile or fewer pipeline stages for this kernel"));
-  auto const most = fused_resources(plan.pipeline);
-  if (problems.empty() && plan.mechanism == Mechanism::fused && occupancy(machine, most) < 1)
+  if (!problems.empty()) return tl::make_unexpected(std::move(problems));
+  for (auto const& launch : plan.launches) {
+    auto const most = worker_resources(plan.pipeline, launch);
+    if (launch.workers == 0 || occupancy(machine, most) > 0) continue;
     problems.push_back(refusal(
         "E0301", plan.pipeline.where,
         fmt::format(
@@ -275,6 +232,7 @@ Expected<void> prove_residency(Plan const& plan, MachineProfile const& machine) 
             "needs: {}",
             shortage(machine, most)),
         "choose smaller tiles, or a mechanism with a kernel for each stage"));
+  }
   if (!problems.empty()) return tl::make_unexpected(std::move(problems));
   return {};
 }
@@ -283,14 +241,22 @@ Expected<std::string> prove_progress(Plan const& plan, MachineProfile const& mac
   if (machine.sms < 1)
     return refuse(refusal("E0301", plan.pipeline.where, fmt::format("{} has no SMs", machine.name),
                           "the machine profile lacks \"sms\""));
+  if (auto const kept = prove_kept(plan); !kept) return tl::make_unexpected(kept.error());
   if (auto const resident = prove_residency(plan, machine); !resident)
     return tl::make_unexpected(resident.error());
   if (auto const back = prove_waits_go_back(plan); !back) return tl::make_unexpected(back.error());
-  switch (plan.mechanism) {
-    case Mechanism::wait_kernel: return prove_wait_kernels(plan, machine);
-    case Mechanism::fused: return prove_fused(plan, machine);
-    default: return prove_one_stream(plan);
+  auto const groups = groups_of(plan);
+  if (groups.size() == 1) return prove_group(plan, machine);
+  std::string text;
+  for (auto const& group : groups) {
+    auto const part =
+        part_of(plan, plan.launches[at(group.first)].first, plan.launches[at(group.end - 1)].end());
+    auto proof = prove_group(part, machine);
+    if (!proof) return proof;
+    if (*proof != k_stream_order) text += fmt::format("; {}: {}", stages_text(part), *proof);
   }
+  if (text.empty()) return std::string(k_stream_order);
+  return fmt::format("{} groups of launches, each complete before the next starts{}", groups.size(), text);
 }
 
 }  // namespace tessera

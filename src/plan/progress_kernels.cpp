@@ -41,7 +41,7 @@ Setting::Setting(Waits const& waits_, MachineProfile const& machine_)
   auto const& stages = plan.pipeline.stages;
   for (int s = 0; s < static_cast<int>(stages.size()); ++s) {
     wait_kernel_of.push_back(-1);
-    if (s > 0 && plan.stages[at(s)].wait_kernel) {
+    if (s > 0 && plan.launches[at(s)].wait_kernel) {
       wait_kernel_of.back() = static_cast<int>(kernels.size());
       kernels.push_back({s, true, 1, 1, room_of(machine, wait_kernel_resources())});
     }

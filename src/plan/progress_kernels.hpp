@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of several streams that compete for SMs: Mechanism::wait_kernel, seen from the block scheduler.
+// Kernels of several streams that compete for SMs, seen from the block scheduler: one group of launches that
+// start beside each other, a stage each.
 #pragma once
 
 #include <cstdint>

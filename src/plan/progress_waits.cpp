@@ -21,7 +21,6 @@ Waits::Waits(Plan const& plan) : plan_(plan), stages_(plan.pipeline.stages.size(
     auto const grid = plan.pipeline.stages[at(set.producer)].tile_grid();
     semaphores_ = std::max(semaphores_, set.first + std::max<std::int64_t>(set.count, set.map.count(grid)));
   }
-  if (!uses_semaphores(plan.mechanism)) return;
   for (auto const& planned : plan.dependences) add_dependence(planned);
   for (auto const& edge : plan.reuse_edges) add_reuse(edge);
 }
@@ -117,7 +116,6 @@ void Flow::start(Block block, std::vector<Block>& finished) {
   state = State::started;
   ready_.assign(1, block);
   auto const& plan = waits_.plan();
-  bool const posts = uses_semaphores(plan.mechanism);
   while (!ready_.empty()) {
     auto const one = ready_.back();
     ready_.pop_back();
@@ -128,7 +126,6 @@ void Flow::start(Block block, std::vector<Block>& finished) {
     states_[at(one.stage)][at(one.index)] = State::finished;
     --left_;
     finished.push_back(one);
-    if (!posts) continue;
     auto const& stage = plan.pipeline.stages[at(one.stage)];
     auto const grid = stage.tile_grid();
     auto const tile = tile_of(grid, block_work(stage, plan.stages[at(one.stage)], one.index).tile);

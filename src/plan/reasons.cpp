@@ -66,7 +66,8 @@ std::string policies_differ(Outcome const& loser, Outcome const& winner) {
 std::string mechanism_differs(Outcome const& loser, Outcome const& winner) {
   auto const shift = start_shift(loser, winner);
   auto const and_shift = shift.empty() ? "" : "; " + shift;
-  switch (loser.mechanism) {
+  if (!loser.mechanism) return "its launches are cut elsewhere" + and_shift;
+  switch (*loser.mechanism) {
     case Mechanism::stream_order: return against_stream_order(loser) + and_shift;
     case Mechanism::pdl:
       return "every block waits for the whole stage before it, not for its tiles" + and_shift;

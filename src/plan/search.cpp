@@ -8,6 +8,7 @@
 
 #include "plan/assemble.hpp"
 #include "tessera/plan/orders.hpp"
+#include "tessera/plan/progress.hpp"
 
 namespace tessera {
 namespace {
@@ -43,14 +44,6 @@ std::int64_t waits_of(Recipe const& recipe) {
   return waits;
 }
 
-Recipe recipe_for(Mechanism mechanism, bool optimized) {
-  Recipe recipe;
-  recipe.mechanism = mechanism;
-  recipe.avoid_wait_kernel = recipe.reorder_loads = recipe.avoid_custom_order = recipe.plain_store =
-      optimized;
-  return recipe;
-}
-
 std::string recipe_text(Recipe const& recipe, Pipeline const& pipeline) {
   std::string text = to_text(recipe.mechanism);
   std::vector<std::string> names;
@@ -69,6 +62,14 @@ bool same_family(std::vector<Policy> const& a, std::vector<Policy> const& b) {
 }
 
 }  // namespace
+
+Recipe recipe_for(Mechanism mechanism, bool optimized) {
+  Recipe recipe;
+  recipe.mechanism = mechanism;
+  recipe.avoid_wait_kernel = recipe.reorder_loads = recipe.avoid_custom_order = recipe.plain_store =
+      optimized;
+  return recipe;
+}
 
 bool Search::wants(Mechanism mechanism) const {
   return options_.mechanisms.empty() || std::find(options_.mechanisms.begin(), options_.mechanisms.end(),
@@ -100,7 +101,7 @@ Search::Tried Search::price(Plan plan, Recipe const& recipe) {
   }
   auto outcome = outcome_of(plan, recipe, *timeline, machine_);
   plan.predicted_us = outcome.us;
-  bool const stream = plan.mechanism == Mechanism::stream_order;
+  bool const stream = outcome.mechanism == Mechanism::stream_order;
   if (stream && (!best_stream_ || outcome.us < best_stream_->us)) best_stream_ = outcome;
   outcomes_.push_back(outcome);
   // What was priced first is simpler, so that it wins a tie.
@@ -115,6 +116,18 @@ bool Search::affordable(Pipeline const& pipeline) const {
   auto const spent = blocks_priced_ + blocks_of(pipeline);
   return priced_ < k_always_priced || spent <= k_block_budget ||
          (priced_ < k_least_priced && spent <= k_most_blocks);
+}
+
+void Search::offer(Plan plan, Recipe const& recipe) {
+  if (known(describe(plan))) return;
+  if (!affordable(plan.pipeline)) {
+    ++beyond_budget_;
+    return;
+  }
+  auto proof = prove_progress(plan, machine_);
+  if (!proof) return leave_out(describe(plan), "refused: " + proof.error().front().message);
+  plan.proof = std::move(*proof);
+  price(std::move(plan), recipe);
 }
 
 Search::Tried Search::try_recipe(CheckedPipeline const& checked, Recipe const& recipe) {
@@ -138,7 +151,7 @@ Search::Tried Search::try_recipe(CheckedPipeline const& checked, Recipe const& r
     note_refusal(recipe, checked.pipeline(), plan.error());
     return Tried::refused;
   }
-  if (recipe.merged_tickets && plan->tickets.empty())
+  if (recipe.merged_tickets && plan->launches.front().tickets.empty())
     return Tried::not_better;  // stage by stage, known already
   return price(std::move(*plan), recipe);
 }
@@ -294,14 +307,15 @@ Expected<void> Search::tile_waits(CheckedPipeline const& checked) {
 }
 
 void Search::ablate(CheckedPipeline const& checked) {
-  if (!best_ || best_->plan.mechanism == Mechanism::stream_order || !options_.all_optimizations) return;
+  if (!best_ || best_->outcome.mechanism == Mechanism::stream_order || !options_.all_optimizations) return;
   for (bool Recipe::*flag : {&Recipe::avoid_wait_kernel, &Recipe::reorder_loads, &Recipe::avoid_custom_order,
                              &Recipe::plain_store}) {
     auto recipe = best_->recipe;
     if (!(recipe.*flag) || blocks_priced_ + blocks_of(checked.pipeline()) > k_most_blocks) continue;
     recipe.*flag = false;
     auto plan = build_plan(checked, machine_, recipe);
-    if (plan && plan->stages != best_->plan.stages && !known(describe(*plan)))
+    if (plan && (plan->stages != best_->plan.stages || plan->launches != best_->plan.launches) &&
+        !known(describe(*plan)))
       price(std::move(*plan), recipe);
   }
 }

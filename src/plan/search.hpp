@@ -36,7 +36,13 @@ class Search {
   /// The best candidate again, without each of its optimizations.
   void ablate(CheckedPipeline const& checked);
 
+  /// Prices a plan that was put together elsewhere, if it can be proved and is not known.
+  void offer(Plan plan, Recipe const& recipe);
+
   void leave_out(std::string description, std::string reason);
+
+  /// By dependence: all that are generated, of those that were asked for. E0304 if none suits one.
+  Expected<std::vector<std::vector<Policy>>> allowed_policies(Pipeline const& pipeline) const;
 
   /// Precondition: at least one stream order was priced. Refuses if nothing that was asked for can run.
   Expected<Plan> finish();
@@ -51,7 +57,6 @@ class Search {
   Tried price(Plan plan, Recipe const& recipe);
   bool known(std::string const& description) const;
   void note_refusal(Recipe const& recipe, Pipeline const& pipeline, Diagnostics const& why);
-  Expected<std::vector<std::vector<Policy>>> allowed_policies(Pipeline const& pipeline) const;
   bool affordable(Pipeline const& pipeline) const;
 
   MachineProfile const& machine_;
@@ -66,6 +71,9 @@ class Search {
   std::int64_t blocks_priced_ = 0;
   int beyond_budget_ = 0;
 };
+
+/// With all of the paper's optimizations, or with none ("vanilla").
+Recipe recipe_for(Mechanism mechanism, bool optimized);
 
 /// One policy per dependence for every name that any dependence has: the dependences that have no policy of
 /// the name take their finest.

@@ -32,7 +32,7 @@ class Merge {
     }
   }
 
-  std::vector<Plan::Ticket> run() {
+  std::vector<Launch::Ticket> run() {
     tickets_.reserve(static_cast<std::size_t>(blocks_));
     while (static_cast<std::int64_t>(tickets_.size()) < blocks_) hand_out(choose_stage());
     return std::move(tickets_);
@@ -106,14 +106,14 @@ class Merge {
   std::int64_t lag_;
   std::vector<Progress> stages_;
   std::vector<TileRelation> relations_;
-  std::vector<Plan::Ticket> tickets_;
+  std::vector<Launch::Ticket> tickets_;
   std::int64_t blocks_ = 0;
 };
 
 }  // namespace
 
-std::vector<Plan::Ticket> merged_tickets(Pipeline const& pipeline, std::vector<TileOrder> const& orders,
-                                         std::vector<ReuseEdge> const& reuse_edges, std::int64_t lag) {
+std::vector<Launch::Ticket> merged_tickets(Pipeline const& pipeline, std::vector<TileOrder> const& orders,
+                                           std::vector<ReuseEdge> const& reuse_edges, std::int64_t lag) {
   auto tickets = Merge(pipeline, orders, reuse_edges, lag).run();
   bool const by_stage = std::is_sorted(tickets.begin(), tickets.end(),
                                        [](auto const& a, auto const& b) { return a.stage < b.stage; });

@@ -82,11 +82,11 @@ std::string reuse_text(Plan const& plan) {
   std::string text;
   for (auto const& edge : plan.reuse_edges) {
     auto const& stages = plan.pipeline.stages;
-    text += fmt::format("{}{} overwrites {} after {} is done with it ({})", text.empty() ? "" : "; ",
-                        stages[static_cast<std::size_t>(edge.writer)].name, edge.buffer,
-                        stages[static_cast<std::size_t>(edge.reader)].name,
-                        edge.semaphore_set < 0 ? std::string("ordered by ") + to_text(plan.mechanism)
-                                               : "waits before its stores");
+    text += fmt::format(
+        "{}{} overwrites {} after {} is done with it ({})", text.empty() ? "" : "; ",
+        stages[static_cast<std::size_t>(edge.writer)].name, edge.buffer,
+        stages[static_cast<std::size_t>(edge.reader)].name,
+        edge.semaphore_set < 0 ? "ordered by " + kept_text(kept_by(plan, edge)) : "waits before its stores");
   }
   return text;
 }
@@ -101,9 +101,7 @@ std::string explain(Plan const& plan, int max_alternatives) {
   text += '\n' + stage_table(plan) + '\n' + dependence_table(plan);
   if (!plan.pipeline.dependences.empty()) text += '\n';
   if (!plan.why.empty()) text += labelled("why", plan.why);
-  if (plan.workers > 0)
-    text +=
-        labelled("launch", fmt::format("{} persistent blocks draw the tickets of all stages", plan.workers));
+  for (auto const& line : launch_lines(plan)) text += labelled("launch", line);
   if (!plan.bound_by.empty()) text += labelled("bound by", plan.bound_by);
   if (auto const lead = margin(plan); !lead.empty()) text += labelled("margin", lead);
   if (auto const reuse = reuse_text(plan); !reuse.empty()) text += labelled("reuse", reuse);
@@ -127,8 +125,8 @@ std::string explain_table(std::vector<Plan> const& plans) {
       waves += plan.stages[s].waves;
     }
     bool const compared = plan.stream_order_us > 0 && plan.predicted_us > 0;
-    rows.push_back({labels.own[p], blocks, waves_text(waves), to_text(plan.mechanism),
-                    uses_semaphores(plan.mechanism) ? policy_text(plan) : "-", us_number(plan.predicted_us),
+    rows.push_back({labels.own[p], blocks, waves_text(waves), mechanism_text(plan),
+                    plan.semaphores.empty() ? "-" : policy_text(plan), us_number(plan.predicted_us),
                     compared ? us_number(plan.stream_order_us) : "-",
                     compared ? percent(1 - plan.predicted_us / plan.stream_order_us) : "-", plan.bound_by});
   }

@@ -46,21 +46,60 @@ std::string policy_text(Plan const& plan) {
   return names.empty() ? "none" : join(names, " + ");
 }
 
+std::string kept_text(KeptBy kept) {
+  switch (kept) {
+    case KeptBy::completion: return "stream order";
+    case KeptBy::grid_wait: return "PDL";
+    case KeptBy::semaphores: return "semaphores";
+    case KeptBy::nothing: return "nothing";
+  }
+  return "";
+}
+
+std::vector<std::string> launch_lines(Plan const& plan) {
+  bool const mixed = !mechanism_of(plan);
+  std::vector<std::string> lines;
+  for (std::size_t l = 0; l < plan.launches.size(); ++l) {
+    auto const& launch = plan.launches[l];
+    if (!mixed && launch.workers == 0) continue;
+    std::string text;
+    for (int s = launch.first; s < launch.end(); ++s)
+      text += (text.empty() ? "" : ", ") + plan.pipeline.stages[static_cast<std::size_t>(s)].name;
+    if (!mixed) text = "all stages";
+    if (launch.workers > 0)
+      text = fmt::format("{} persistent blocks draw the tickets of {}", launch.workers, text);
+    if (mixed) {
+      switch (launch.start) {
+        case LaunchStart::in_order: text += l == 0 ? "" : "; when all before is complete"; break;
+        case LaunchStart::early: text += "; early"; break;
+        case LaunchStart::beside:
+          text += launch.wait_kernel ? "; beside, behind a wait kernel" : "; beside, at once";
+          break;
+      }
+    }
+    lines.push_back(text);
+  }
+  return lines;
+}
+
 std::string policy_of(Plan const& plan, std::size_t dependence) {
   if (auto const* set = set_of(plan, dependence)) return set->policy;
-  return std::string("by ") + to_text(plan.mechanism);
+  return "by " + kept_text(kept_by(plan, plan.dependences[dependence]));
 }
 
 std::string options_text(Plan const& plan, std::size_t stage) {
   auto const& chosen = plan.stages[stage];
   std::vector<std::string> names;
   if (chosen.persistent_blocks > 0) names.push_back("persistent");
-  if (!uses_semaphores(plan.mechanism) && plan.mechanism != Mechanism::pdl)
-    return names.empty() ? "-" : names.front();
-  if (plan.mechanism == Mechanism::wait_kernel && stage > 0 && !chosen.wait_kernel) names.push_back("W");
+  // What a switch changes nothing about is not named: loads before a wait where nothing is awaited.
+  auto const launch = launch_of(plan, static_cast<int>(stage));
+  auto const& own = plan.launches[static_cast<std::size_t>(launch)];
+  auto const group = group_of(plan, launch);
+  bool const alone = group.end - group.first == 1 && own.workers == 0;
+  if (alone) return names.empty() ? "-" : names.front();
+  if (own.start == LaunchStart::beside && !own.wait_kernel) names.push_back("W");
   if (chosen.reorder_loads) names.push_back("R");
-  if (uses_semaphores(plan.mechanism) && plan.mechanism != Mechanism::fused && !chosen.custom_order)
-    names.push_back("T");
+  if (!plan.semaphores.empty() && own.workers == 0 && !chosen.custom_order) names.push_back("T");
   if (chosen.plain_store) names.push_back("plain store");
   return names.empty() ? "-" : join(names, ", ");
 }
@@ -75,15 +114,15 @@ std::string grid_text(Stage const& stage) {
 std::string waves_text(double waves) { return fmt::format("{:.2f}", waves); }
 
 std::string summary_line(Plan const& plan) {
-  std::string text = to_text(plan.mechanism);
-  if (uses_semaphores(plan.mechanism)) text += ", " + policy_text(plan);
+  std::string text = mechanism_text(plan);
+  if (!plan.semaphores.empty()) text += ", " + policy_text(plan);
   return text;
 }
 
 std::string gain_text(Plan const& plan) {
   if (plan.predicted_us <= 0 || plan.stream_order_us <= 0) return "";
   double const gain = plan.stream_order_us - plan.predicted_us;
-  if (plan.mechanism == Mechanism::stream_order || gain <= 0) return "nothing beats stream order here";
+  if (is_stream_order(plan) || gain <= 0) return "nothing beats stream order here";
   return fmt::format("{} ({}) faster", us(gain), percent(gain / plan.stream_order_us));
 }
 

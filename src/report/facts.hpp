@@ -14,6 +14,10 @@ namespace tessera::report {
 std::string policy_text(Plan const& plan);  ///< "RowSync", "RowSync + TileSync", "none"
 std::string policy_of(Plan const& plan,
                       std::size_t dependence);  ///< "RowSync"; "by stream order" without semaphores
+std::string kept_text(KeptBy kept);             ///< "stream order", "PDL", "semaphores"
+/// Of a mixed plan: each launch's stages and when it starts. Of any other: its persistent launch, if it is
+/// one.
+std::vector<std::string> launch_lines(Plan const& plan);
 std::string options_text(Plan const& plan, std::size_t stage);  ///< "W, R, plain store"; "-" for none
 std::string grid_text(Stage const& stage);                      ///< "24 x 4", " * 2 splits" added
 std::string waves_text(double waves);                           ///< "1.45"

@@ -59,8 +59,7 @@ std::string overview(std::vector<ReportEntry> const& entries, Labels const& labe
     double const width =
         compared(plan) ? std::clamp(100 * plan.predicted_us / plan.stream_order_us, 0.0, 100.0) : 0;
     rows.push_back({fmt::format("<a href=\"#size{}\">{}</a>", e, html(labels.own[e])), waves_text(waves),
-                    html(to_text(plan.mechanism)),
-                    uses_semaphores(plan.mechanism) ? html(policy_text(plan)) : "-",
+                    html(mechanism_text(plan)), plan.semaphores.empty() ? "-" : html(policy_text(plan)),
                     us_number(plan.predicted_us), compared(plan) ? us_number(plan.stream_order_us) : "-",
                     fmt::format("<span class=\"bar\" style=\"--w:{:.1f}%\"></span>", width), gain(plan),
                     html(plan.bound_by)});
@@ -87,8 +86,8 @@ std::string figures(Plan const& plan) {
   figure(plan.predicted_us > 0 ? us(plan.predicted_us) : "", "predicted");
   figure(plan.stream_order_us > 0 ? us(plan.stream_order_us) : "", "best stream order");
   figure(compared(plan) ? gain(plan) : "", "less time");
-  figure(html(to_text(plan.mechanism)), "mechanism");
-  figure(uses_semaphores(plan.mechanism) ? html(policy_text(plan)) : "", "policy");
+  figure(html(mechanism_text(plan)), "mechanism");
+  figure(plan.semaphores.empty() ? "" : html(policy_text(plan)), "policy");
   figure(html(plan.bound_by), "bound by");
   return out + "</ul>\n";
 }
@@ -102,8 +101,7 @@ std::string reasons(Plan const& plan) {
   if (auto const next = runner_up(plan); next && plan.predicted_us > 0)
     entry("Margin",
           fmt::format("{} to the next: {}", us(next->predicted_us - plan.predicted_us), next->description));
-  if (plan.workers > 0)
-    entry("Launch", fmt::format("{} persistent blocks draw the tickets of all stages", plan.workers));
+  for (auto const& line : launch_lines(plan)) entry("Launch", line);
   entry("Cannot hang", plan.proof);
   return out + "</dl>\n";
 }
@@ -184,7 +182,7 @@ std::string drawings(ReportEntry const& entry) {
   auto const scale =
       std::max(entry.timeline.end, entry.stream_order.tiles.empty() ? 0 : entry.stream_order.end);
   auto out = "<h3>Timeline</h3>\n" + legend(entry.timeline);
-  bool const is_stream = entry.plan.mechanism == Mechanism::stream_order;
+  bool const is_stream = is_stream_order(entry.plan);
   out +=
       drawing(is_stream ? "Plan: stream order" : "Plan: " + summary_line(entry.plan), entry.timeline, scale);
   if (!entry.stream_order.tiles.empty() && !is_stream)

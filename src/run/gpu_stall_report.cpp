@@ -83,8 +83,8 @@ int dependence_of(Plan const& plan, StallRecord const& record, std::vector<Await
   return -1;
 }
 
-std::string advice(Plan const& plan) {
-  if (plan.mechanism == Mechanism::fused)
+std::string advice(Plan const& plan, int waiting_stage) {
+  if (plan.launches[static_cast<std::size_t>(launch_of(plan, waiting_stage))].workers > 0)
     return "see that every tile calls post() once, that all workers are resident, and that nothing else runs "
            "on "
            "the GPU";
@@ -98,6 +98,8 @@ std::string advice(Plan const& plan) {
 std::string semaphore_name(Plan const& plan, SemaphoreSet const& set, std::int64_t index) {
   auto const& producer = stage_at(plan, set.producer);
   auto const grid = producer.tile_grid();
+  if (set.map.is_table())
+    return fmt::format("{} {} of {}", set.policy.empty() ? "semaphore" : set.policy, index, producer.name);
   std::string inside;
   bool row = producer.grid.size() == 2;
   int row_index = 0;
@@ -135,7 +137,7 @@ std::string semaphore_name(Plan const& plan, SemaphoreSet const& set, std::int64
 Diagnostic stall_report(Plan const& plan, StallRecord const& record, std::span<unsigned const> semaphores) {
   auto const& consumer = stage_at(plan, record.stage);
   auto const seconds = static_cast<double>(record.waited_ns) * 1e-9;
-  Diagnostic report{"E0520", Severity::error, consumer.where, {}, {}, advice(plan)};
+  Diagnostic report{"E0520", Severity::error, consumer.where, {}, {}, advice(plan, record.stage)};
   if (record.semaphore == k_no_semaphore) {
     auto const& before = stage_at(plan, std::max(0, record.stage - 1));
     report.message = fmt::format(

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "run/interpreter.hpp"
+#include "tessera/plan/launch_faults.hpp"
 
 namespace tessera {
 namespace {
@@ -39,10 +40,8 @@ bool is_sound(Plan const& plan) {
   }
   for (auto const& set : plan.semaphores) {
     if (set.producer < 0 || set.producer >= stages || set.first < 0) return false;
-    for (auto const& map : set.map.dimension)
-      if (map.width < 1) return false;
-    if (set.count != set.map.count(plan.pipeline.stages[static_cast<std::size_t>(set.producer)].tile_grid()))
-      return false;
+    auto const grid = plan.pipeline.stages[static_cast<std::size_t>(set.producer)].tile_grid();
+    if (!problem_of(set.map, grid).empty() || set.count != set.map.count(grid)) return false;
   }
   for (std::size_t d = 0; d < plan.dependences.size(); ++d) {
     auto const& dependence = plan.pipeline.dependences[d];
@@ -51,16 +50,10 @@ bool is_sound(Plan const& plan) {
       return false;
   }
   for (auto const& edge : plan.reuse_edges)
-    if (edge.writer < 0 || edge.writer >= stages || edge.semaphore_set >= sets) return false;
-  for (auto const& ticket : plan.tickets)
-    if (ticket.stage < 0 || ticket.stage >= stages || ticket.position < 0 ||
-        ticket.position >= plan.pipeline.stages[static_cast<std::size_t>(ticket.stage)].blocks())
+    if (edge.writer < 0 || edge.writer >= stages || edge.reader < 0 || edge.reader >= stages ||
+        edge.semaphore_set >= sets)
       return false;
-  std::int64_t blocks = 0;
-  for (auto const& stage : plan.pipeline.stages) blocks += stage.blocks();
-  if (plan.mechanism != Mechanism::fused) return true;
-  return plan.workers >= 1 &&
-         (plan.tickets.empty() || static_cast<std::int64_t>(plan.tickets.size()) == blocks);
+  return launch_faults(plan).empty();
 }
 
 }  // namespace

@@ -22,9 +22,9 @@ Interpreter::Interpreter(Plan const& plan, std::vector<TileFunction> const& func
     : plan_(plan), functions_(functions), options_(options) {
   progress_.patience =
       std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(options.deadline_seconds, 1e9) * 1e9));
-  for (auto const& stage : plan.pipeline.stages) {
-    states_.push_back(std::make_unique<StageState>(stage.blocks()));
-    tickets_ += stage.blocks();
+  for (int s = 0; s < static_cast<int>(plan.pipeline.stages.size()); ++s) {
+    states_.push_back(std::make_unique<StageState>(plan.pipeline.stages[at(s)].blocks()));
+    states_.back()->duties = duties_of(plan, s);
   }
   std::int64_t semaphores = 0;
   for (auto const& set : plan.semaphores) semaphores = std::max(semaphores, set.first + set.count);
@@ -57,35 +57,42 @@ void Interpreter::collect_waits() {
 }
 
 void Interpreter::collect_kernels() {
-  if (plan_.mechanism == Mechanism::fused) {
-    kernels_.push_back(std::make_unique<Kernel>(Kernel::Kind::workers, 0, plan_.workers));
-    return;
+  auto const add = [&](Kernel::Kind kind, int launch, std::int64_t blocks) {
+    kernels_.push_back(std::make_unique<Kernel>(kind, launch, blocks));
+    blocks_ += blocks;
+    return kernels_.back().get();
+  };
+  for (int l = 0; l < static_cast<int>(plan_.launches.size()); ++l) {
+    auto const& launch = plan_.launches[at(l)];
+    wait_kernels_.push_back(launch.wait_kernel ? add(Kernel::Kind::wait_kernel, l, 1) : nullptr);
+    if (launch.workers > 0)
+      launches_.push_back(add(Kernel::Kind::workers, l, launch.workers));
+    else
+      launches_.push_back(add(Kernel::Kind::stage, l, launched_blocks(launch.first)));
   }
-  for (int s = 0; s < static_cast<int>(states_.size()); ++s) {
-    if (s > 0 && plan_.mechanism == Mechanism::wait_kernel && plan_.stages[at(s)].wait_kernel)
-      kernels_.push_back(std::make_unique<Kernel>(Kernel::Kind::wait_kernel, s, 1));
-    kernels_.push_back(
-        std::make_unique<Kernel>(Kernel::Kind::stage, s, plan_.pipeline.stages[at(s)].blocks()));
-  }
+}
+
+std::int64_t Interpreter::launched_blocks(int stage) const {
+  auto const blocks = plan_.pipeline.stages[at(stage)].blocks();
+  auto const persistent = plan_.stages[at(stage)].persistent_blocks;
+  return persistent > 0 ? std::min<std::int64_t>(persistent, blocks) : blocks;
 }
 
 bool Interpreter::run() {
-  for (int number = 0; number < options_.launches && !progress_.stopped(); ++number) launch(number);
+  for (int number = 0; number < options_.launches && !progress_.stopped(); ++number) run_once(number);
   return !progress_.stopped();
 }
 
-void Interpreter::launch(int number) {
-  launch_ = number;
-  for (auto& stage : states_) {
+void Interpreter::run_once(int number) {
+  run_ = number;
+  for (auto& stage : states_)
     for (auto& block : stage->blocks) block.store(BlockState::not_started, std::memory_order_relaxed);
-    stage->started = 0;
-    stage->left = 0;
-  }
   for (auto& kernel : kernels_) {
     kernel->placed = 0;
-    kernel->complete = false;
+    kernel->started = 0;
+    kernel->left = 0;
   }
-  // Threads start after the launch before and are joined before the next: the stream order of whole launches.
+  // Threads start after the run before and are joined before the next: the stream order of whole plans.
   std::vector<std::thread> slots;
   for (int i = 0; i < options_.workers; ++i)
     slots.emplace_back([this, seed = options_.seed * 7919u + static_cast<unsigned>(number * 131 + i + 1)] {
@@ -106,32 +113,26 @@ bool Interpreter::all_placed() const {
   });
 }
 
+bool Interpreter::all_complete_before(int launch) const {
+  return std::all_of(launches_.begin(), launches_.begin() + launch,
+                     [](Kernel const* kernel) { return kernel->complete(); });
+}
+
 bool Interpreter::eligible(Kernel const& kernel) const {
-  if (kernel.kind != Kernel::Kind::stage || kernel.stage == 0) return true;
-  auto const& before = state(kernel.stage - 1);
-  auto const all = plan_.pipeline.stages[at(kernel.stage - 1)].blocks();
-  switch (plan_.mechanism) {
-    case Mechanism::stream_order: return before.left.load(std::memory_order_acquire) == all;
-    case Mechanism::pdl:
-    case Mechanism::pdl_tiles: return before.started.load(std::memory_order_relaxed) == all;
-    case Mechanism::wait_kernel:
-      if (!plan_.stages[at(kernel.stage)].wait_kernel) return true;
-      for (auto const& other : kernels_)
-        if (other->kind == Kernel::Kind::wait_kernel && other->stage == kernel.stage)
-          return other->complete.load(std::memory_order_relaxed);
-      return true;
-    case Mechanism::fused: return true;
+  int const first = group_of(plan_, kernel.launch).first;
+  if (kernel.launch > first && plan_.launches[at(kernel.launch)].start == LaunchStart::early) {
+    auto const& before = *launches_[at(kernel.launch) - 1];
+    return before.started.load(std::memory_order_relaxed) == before.blocks;
   }
-  return true;
+  if (!all_complete_before(first)) return false;
+  auto const* const wait_kernel = wait_kernels_[at(kernel.launch)];
+  return kernel.kind == Kernel::Kind::wait_kernel || wait_kernel == nullptr || wait_kernel->complete();
 }
 
 // The oldest kernel that may start goes first, as on machines that dispatch in launch order. Where all blocks
-// of all kernels find a slot at once, streams are independent and any of them may go first.
+// of all kernels find a slot at once, any of them may go first: streams are independent.
 Kernel* Interpreter::next_kernel(Jitter& jitter) {
-  std::size_t first = 0;
-  if (plan_.mechanism == Mechanism::wait_kernel &&
-      tickets_ + static_cast<std::int64_t>(kernels_.size()) <= options_.workers)
-    first = jitter.next() % kernels_.size();
+  std::size_t const first = blocks_ <= options_.workers ? jitter.next() % kernels_.size() : 0;
   for (std::size_t i = 0; i < kernels_.size(); ++i) {
     auto& kernel = *kernels_[(first + i) % kernels_.size()];
     if (kernel.placed.load(std::memory_order_relaxed) < kernel.blocks && eligible(kernel)) return &kernel;
@@ -151,62 +152,75 @@ void Interpreter::slot(unsigned seed) {
     auto const index = kernel->placed.fetch_add(1, std::memory_order_relaxed);
     if (index >= kernel->blocks) continue;
     progress_.step();
+    kernel->started.fetch_add(1, std::memory_order_relaxed);
+    auto const& launch = plan_.launches[at(kernel->launch)];
+    bool done = false;
     switch (kernel->kind) {
-      case Kernel::Kind::stage: run_stage_block(kernel->stage, index, jitter); break;
-      case Kernel::Kind::wait_kernel: run_wait_kernel(*kernel); break;
-      case Kernel::Kind::workers: run_worker(jitter); break;
+      case Kernel::Kind::stage: done = run_stage_block(launch, index, jitter); break;
+      case Kernel::Kind::wait_kernel: done = run_wait_kernel(*kernel); break;
+      case Kernel::Kind::workers: done = run_worker(launch, jitter); break;
     }
+    if (done) kernel->left.fetch_add(1, std::memory_order_acq_rel);
     progress_.step();
   }
 }
 
-void Interpreter::run_wait_kernel(Kernel& kernel) {
+bool Interpreter::run_wait_kernel(Kernel& kernel) {
   ProgressWatch const watch{&progress_};
   auto patience = watch.begin();
-  while (state(kernel.stage - 1).started.load(std::memory_order_relaxed) == 0) {
-    if (!watch.still_moving(patience)) return;
+  while (launches_[at(kernel.launch) - 1]->started.load(std::memory_order_relaxed) == 0) {
+    if (!watch.still_moving(patience)) return false;
     std::this_thread::yield();
   }
-  kernel.complete.store(true, std::memory_order_relaxed);
+  return true;
 }
 
-void Interpreter::run_stage_block(int stage, std::int64_t index, Jitter& jitter) {
-  auto const blocks = static_cast<unsigned long long>(plan_.pipeline.stages[at(stage)].blocks());
-  state(stage).started.fetch_add(1, std::memory_order_relaxed);
-  // The epoch protocol of StageView::start().
+// The protocol of RuntimeStageView: start(), then a tile and post(), and next() in a persistent grid.
+bool Interpreter::run_stage_block(Launch const& launch, std::int64_t index, Jitter& jitter) {
+  int const stage = launch.first;
+  auto const& duties = state(stage).duties;
+  auto const blocks = plan_.pipeline.stages[at(stage)].blocks();
+  auto const launched = launched_blocks(stage);
   unsigned epoch = 0;
-  if (plan_.stages[at(stage)].custom_order) {
+  if (duties.start == Start::ticket) {
     auto const ticket = draw_ticket(counter(counters_, stage, detail::Counter::started));
-    index = static_cast<std::int64_t>(ticket % blocks);
-    epoch = static_cast<unsigned>(ticket / blocks);
+    index = static_cast<std::int64_t>(ticket % static_cast<unsigned long long>(launched));
+    epoch = static_cast<unsigned>(ticket / static_cast<unsigned long long>(launched));
   } else {
-    epoch = static_cast<unsigned>(load_counter(counter(counters_, stage, detail::Counter::left)) / blocks);
+    epoch = static_cast<unsigned>(load_counter(counter(counters_, stage, detail::Counter::left)) /
+                                  static_cast<unsigned long long>(blocks));
   }
-  if (plan_.mechanism == Mechanism::pdl && stage > 0 && !wait_until_left(stage - 1)) return;
-  if (!compute(stage, index, epoch, jitter)) return;
-  if (plan_.mechanism == Mechanism::pdl_tiles && stage > 0 && !wait_until_left(stage - 1)) return;
-  if (!plan_.stages[at(stage)].custom_order) count_one(counter(counters_, stage, detail::Counter::left));
-  state(stage).left.fetch_add(1, std::memory_order_acq_rel);
+  for (; index < blocks; index += launched) {
+    if (!compute(stage, index, epoch, jitter)) return false;
+    bool const last = index + launched >= blocks;
+    if (last && duties.completes_after && !wait_for_launches_before(launch_of(plan_, stage))) return false;
+    if (duties.start == Start::block_index) count_one(counter(counters_, stage, detail::Counter::left));
+  }
+  return true;
 }
 
 // The protocol of Worker::next().
-void Interpreter::run_worker(Jitter& jitter) {
-  auto const draws = static_cast<unsigned long long>(tickets_ + plan_.workers);
+bool Interpreter::run_worker(Launch const& launch, Jitter& jitter) {
+  std::int64_t tickets = 0;
+  for (int s = launch.first; s < launch.end(); ++s) tickets += plan_.pipeline.stages[at(s)].blocks();
+  auto const draws = static_cast<unsigned long long>(tickets + launch.workers);
   while (!progress_.stopped()) {
-    auto const ticket = draw_ticket(counter(counters_, 0, detail::Counter::started));
+    auto const ticket = draw_ticket(counter(counters_, launch.first, detail::Counter::started));
     auto const epoch = static_cast<unsigned>(ticket / draws);
     auto mine = static_cast<std::int64_t>(ticket % draws);
-    if (mine >= tickets_) return;
-    int stage = 0;
-    if (!plan_.tickets.empty()) {
-      stage = plan_.tickets[at(mine)].stage;
-      mine = plan_.tickets[at(mine)].position;
+    if (mine >= tickets)
+      return launch.start != LaunchStart::early || wait_for_launches_before(launch_of(plan_, launch.first));
+    int stage = launch.first;
+    if (!launch.tickets.empty()) {
+      stage = launch.tickets[at(mine)].stage;
+      mine = launch.tickets[at(mine)].position;
     } else {
       while (mine >= plan_.pipeline.stages[at(stage)].blocks())
         mine -= plan_.pipeline.stages[at(stage++)].blocks();
     }
-    if (!compute(stage, mine, epoch, jitter)) return;
+    if (!compute(stage, mine, epoch, jitter)) return false;
   }
+  return false;
 }
 
 bool Interpreter::compute(int stage, std::int64_t block, unsigned epoch, Jitter& jitter) {
@@ -214,6 +228,8 @@ bool Interpreter::compute(int stage, std::int64_t block, unsigned epoch, Jitter&
   auto const work = block_work(description, plan_.stages[at(stage)], block);
   auto& mark = state(stage).blocks[at(work.split * description.tiles() + work.tile)];
   mark.store(BlockState::started, std::memory_order_relaxed);
+  // A tile function loads and stores in one piece: what any of its edges asks for comes before it.
+  if (state(stage).duties.waits_for_grid && !wait_for_launches_before(launch_of(plan_, stage))) return false;
   if (!wait_for_tile(stage, work.tile, epoch, jitter)) return false;
   jitter.pause();
 
@@ -229,15 +245,16 @@ bool Interpreter::compute(int stage, std::int64_t block, unsigned epoch, Jitter&
   return true;
 }
 
-bool Interpreter::wait_until_left(int stage) {
-  auto const all = plan_.pipeline.stages[at(stage)].blocks();
+bool Interpreter::wait_for_launches_before(int launch) {
+  if (launch == 0) return true;
+  auto const& before = *launches_[at(launch) - 1];
   ProgressWatch const watch{&progress_};
   auto patience = watch.begin();
-  while (state(stage).left.load(std::memory_order_acquire) != all) {
+  while (!before.complete()) {
     if (!watch.still_moving(patience)) return false;
     std::this_thread::yield();
   }
-  // Complete means all stages before too: under PDL each of their blocks waited for the one before.
+  // Complete means all launches before too: each block that started early has left after the one before.
   return true;
 }
 

@@ -20,30 +20,30 @@ using Waits = std::vector<Awaited>;
 struct StageState {
   std::vector<Waits> waits;                     ///< by tile; all dependences and reuse edges
   std::vector<std::atomic<BlockState>> blocks;  ///< by split * tiles + tile, for reports
-  std::atomic<std::int64_t> started{0};         ///< blocks, this launch
-  std::atomic<std::int64_t> left{
-      0};  ///< blocks, this launch; release: a kernel's end makes its writes visible
+  StageDuties duties;
 
   explicit StageState(std::int64_t block_count) : blocks(static_cast<std::size_t>(block_count)) {}
 };
 
-/// What the dispatcher sees: a stage's kernel, a wait kernel, or the persistent launch.
+/// What the dispatcher sees: one of the plan's launches, or the wait kernel before one.
 struct Kernel {
   enum class Kind { stage, wait_kernel, workers };
   Kind kind;
-  int stage;  ///< the wait kernel's is the stage that it lets start
+  int launch;  ///< the wait kernel's is the one that it lets start
   std::int64_t blocks;
   std::atomic<std::int64_t> placed{0};
-  std::atomic<bool> complete{false};  ///< wait kernels only
+  std::atomic<std::int64_t> started{0};  ///< blocks, in this run of the plan
+  std::atomic<std::int64_t> left{0};     ///< release: a kernel's end makes its writes visible
 
-  Kernel(Kind kind_, int stage_, std::int64_t blocks_) : kind(kind_), stage(stage_), blocks(blocks_) {}
+  Kernel(Kind kind_, int launch_, std::int64_t blocks_) : kind(kind_), launch(launch_), blocks(blocks_) {}
+  bool complete() const { return left.load(std::memory_order_acquire) == blocks; }
 };
 
 class Interpreter {
  public:
   Interpreter(Plan const& plan, std::vector<TileFunction> const& functions, InterpretOptions const& options);
 
-  /// All launches, one after the other; false if one stopped early.
+  /// The plan as often as asked, one run after the other; false if one stopped early.
   bool run();
   Diagnostic stall_report() const;
   std::exception_ptr thrown() const { return thrown_; }
@@ -51,18 +51,22 @@ class Interpreter {
  private:
   void collect_waits();
   void collect_kernels();
-  void launch(int number);
+  std::int64_t launched_blocks(int stage) const;
+  void run_once(int number);
   void slot(unsigned seed);
   Kernel* next_kernel(Jitter& jitter);
   bool eligible(Kernel const& kernel) const;
+  bool all_complete_before(int launch) const;
   bool all_placed() const;
 
-  void run_stage_block(int stage, std::int64_t index, Jitter& jitter);
-  void run_wait_kernel(Kernel& kernel);
-  void run_worker(Jitter& jitter);
+  /// Each false if it gave up.
+  bool run_stage_block(Launch const& launch, std::int64_t index, Jitter& jitter);
+  bool run_wait_kernel(Kernel& kernel);
+  bool run_worker(Launch const& launch, Jitter& jitter);
   /// The block's life between its start and its post. False if it gave up.
   bool compute(int stage, std::int64_t block, unsigned epoch, Jitter& jitter);
-  bool wait_until_left(int stage);
+  /// As pdl_wait() in a block of the launch.
+  bool wait_for_launches_before(int launch);
   bool wait_for_tile(int stage, std::int64_t tile, unsigned epoch, Jitter& jitter);
   void post(int stage, std::int64_t tile, unsigned epoch, Jitter& jitter);
   StageState& state(int stage) { return *states_[static_cast<std::size_t>(stage)]; }
@@ -74,10 +78,12 @@ class Interpreter {
   Progress progress_;
   std::vector<std::unique_ptr<StageState>> states_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::vector<Kernel*> launches_;             ///< those of kernels_ that are the plan's launches
+  std::vector<Kernel*> wait_kernels_;         ///< by launch; null: none
   std::vector<unsigned> semaphores_;          ///< never reset between launches
   std::vector<unsigned long long> counters_;  ///< as ChainMemory::counters
-  std::int64_t tickets_ = 0;
-  int launch_ = 0;
+  std::int64_t blocks_ = 0;                   ///< of all kernels
+  int run_ = 0;                               ///< number of this run of the plan
   std::mutex thrown_mutex_;
   std::exception_ptr thrown_;
 };

@@ -84,7 +84,7 @@ Expected<Timeline> measured_timeline(Plan const& plan, std::span<BlockStamps con
   Timeline timeline;
   timeline.pipeline = plan.pipeline.name;
   timeline.machine = plan.machine;
-  timeline.mechanism = to_text(plan.mechanism);
+  timeline.mechanism = mechanism_text(plan);
   timeline.measured = true;
   timeline.sms = sms;
 

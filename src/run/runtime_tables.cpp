@@ -31,6 +31,23 @@ RuntimeSet set_of(Plan const& plan, SemaphoreSet const& set) {
   return runtime_set(set.map, producer.tile_grid(), producer.splits, set.first);
 }
 
+/// Where a set's table lies in `numbers`, its members behind it; -1 for a product.
+std::int64_t add_map(RuntimeTables& tables, PolicyMap const& map) {
+  if (!map.is_table()) return -1;
+  auto const place = static_cast<std::int64_t>(tables.numbers.size());
+  tables.numbers.insert(tables.numbers.end(), map.table.begin(), map.table.end());
+  tables.numbers.insert(tables.numbers.end(), map.members.begin(), map.members.end());
+  return place;
+}
+
+void place_map(RuntimeSet& set, std::int64_t place, std::int32_t const* numbers_at) {
+  if (place < 0) return;
+  long long tiles = 1;
+  for (auto const& dimension : set.dimension) tiles *= dimension.extent;
+  set.table = numbers_at + place;
+  set.members = set.table + tiles;
+}
+
 /// Tables of one stage; grows `tables`.
 class StageTables {
  public:
@@ -50,7 +67,6 @@ class StageTables {
     if (auto done = operands(); !done) return done;
     if (auto done = posts(); !done) return done;
     before_store();
-    result_.needs_epoch = needs_epoch_ || result_.plain_store;
     tables_.stages.push_back(result_);
     tables_.places.push_back(places_);
     return {};
@@ -59,23 +75,21 @@ class StageTables {
  private:
   void switches() {
     auto const& planned = plan_.stages[static_cast<std::size_t>(index_)];
-    bool const last = static_cast<std::size_t>(index_) + 1 == plan_.stages.size();
-    auto const mechanism = plan_.mechanism;
-    bool const pdl = mechanism == Mechanism::pdl || mechanism == Mechanism::pdl_tiles;
+    auto const duties = duties_of(plan_, index_);
+    bool const worker = duties.start == Start::worker;
     result_.index = index_;
     result_.grid = stage_.tile_grid();
     result_.splits = stage_.splits;
-    result_.start = mechanism == Mechanism::fused ? Start::worker
-                    : planned.custom_order        ? Start::ticket
-                                                  : Start::block_index;
+    result_.start = duties.start;
     result_.custom_order = planned.custom_order;
     result_.reorder_loads = planned.reorder_loads;
     result_.plain_store = planned.plain_store;
-    result_.triggers_at_start = pdl && !last;
-    result_.waits_for_grid = mechanism == Mechanism::pdl && index_ > 0;
-    result_.completes_after_previous = mechanism == Mechanism::pdl_tiles && index_ > 0;
-    result_.announces_start = mechanism == Mechanism::wait_kernel && !last &&
-                              plan_.stages[static_cast<std::size_t>(index_) + 1].wait_kernel;
+    result_.persistent_blocks = worker ? 0 : planned.persistent_blocks;
+    // What a worker does at its start and at its end belongs to its launch.
+    result_.triggers_at_start = duties.triggers && !worker;
+    result_.completes_after_previous = duties.completes_after && !worker;
+    result_.announces_start = duties.announces_start;
+    result_.needs_epoch = duties.needs_epoch;
   }
 
   void order() {
@@ -100,8 +114,11 @@ class StageTables {
       if (!entry.produced && set >= 0) {
         entry.has_set = true;
         entry.set = set_of(plan_, plan_.semaphores[static_cast<std::size_t>(set)]);
+        places_.operand_maps[operand] = add_map(tables_, plan_.semaphores[static_cast<std::size_t>(set)].map);
       }
       entry.produced = true;
+      entry.waits_for_grid =
+          entry.waits_for_grid || kept_by(plan_, plan_.dependences[d]) == KeptBy::grid_wait;
       if (set >= 0) by_operand[operand].push_back(static_cast<int>(d));
     }
     for (int o = 0; o < k_runtime_operands; ++o)
@@ -111,7 +128,6 @@ class StageTables {
   }
 
   Expected<void> waits_of(int operand, std::vector<int> const& dependences) {
-    needs_epoch_ = true;
     auto const first = tables_.waits.size();
     std::vector<std::int32_t> offsets{0};
     for (std::int64_t tile = 0; tile < stage_.tiles(); ++tile) {
@@ -141,6 +157,7 @@ class StageTables {
       if (result_.posts == k_runtime_sets)
         return too_much(plan_, stage_.where,
                         fmt::format("{} posts to more than {} semaphore sets", stage_.name, k_runtime_sets));
+      places_.post_maps[result_.posts] = add_map(tables_, set.map);
       result_.post[result_.posts++] = set_of(plan_, set);
     }
     return {};
@@ -148,7 +165,10 @@ class StageTables {
 
   void before_store() {
     for (auto const& edge : plan_.reuse_edges) {
-      if (edge.writer != index_ || edge.semaphore_set < 0) continue;
+      if (edge.writer != index_) continue;
+      auto const kept = kept_by(plan_, edge);
+      result_.stores_after_grid = result_.stores_after_grid || kept == KeptBy::grid_wait;
+      if (kept != KeptBy::semaphores) continue;
       auto const& set = plan_.semaphores[static_cast<std::size_t>(edge.semaphore_set)];
       auto const& producer = plan_.pipeline.stages[static_cast<std::size_t>(set.producer)];
       if (places_.before_store < 0) places_.before_store = static_cast<std::int64_t>(tables_.waits.size());
@@ -157,7 +177,6 @@ class StageTables {
         tables_.waits.push_back({static_cast<int>(set.first + i), static_cast<unsigned>(posts)});
         ++result_.before_stores;
       }
-      needs_epoch_ = true;
     }
   }
 
@@ -167,7 +186,6 @@ class StageTables {
   RuntimeTables& tables_;
   RuntimeStage result_;
   RuntimeTables::Places places_;
-  bool needs_epoch_ = false;
 };
 
 }  // namespace
@@ -177,7 +195,9 @@ RuntimeStage RuntimeTables::stage(int index, std::int32_t const* numbers_at,
   auto result = stages[static_cast<std::size_t>(index)];
   auto const& place = places[static_cast<std::size_t>(index)];
   if (place.order >= 0) result.order = numbers_at + place.order;
+  for (int p = 0; p < k_runtime_sets; ++p) place_map(result.post[p], place.post_maps[p], numbers_at);
   for (int o = 0; o < k_runtime_operands; ++o) {
+    place_map(result.operand[o].set, place.operand_maps[o], numbers_at);
     if (place.offsets[o] < 0) continue;
     result.operand[o].offsets = numbers_at + place.offsets[o];
     result.operand[o].waits = waits_at + place.operand_waits[o];
@@ -186,23 +206,27 @@ RuntimeStage RuntimeTables::stage(int index, std::int32_t const* numbers_at,
   return result;
 }
 
-RuntimeTickets RuntimeTables::tickets(std::int32_t const* numbers_at) const {
-  auto result = ticket_counts;
-  if (ticket_table >= 0) result.table = numbers_at + ticket_table;
+RuntimeTickets RuntimeTables::tickets(int index, std::int32_t const* numbers_at) const {
+  auto result = launches[static_cast<std::size_t>(index)];
+  auto const table = ticket_tables[static_cast<std::size_t>(index)];
+  if (table >= 0) result.table = numbers_at + table;
   return result;
 }
 
 Expected<RuntimeTables> describe_stages(Plan const& plan) {
   RuntimeTables tables;
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    if (auto done = StageTables(plan, static_cast<int>(s), tables).add(); !done)
-      return tl::make_unexpected(done.error());
-    tables.ticket_counts.tickets += plan.pipeline.stages[s].blocks();
-  }
-  tables.ticket_counts.workers = plan.workers;
-  if (!plan.tickets.empty()) {
-    tables.ticket_table = static_cast<std::int64_t>(tables.numbers.size());
-    for (auto const& ticket : plan.tickets) {
+  for (int s = 0; s < static_cast<int>(plan.stages.size()); ++s)
+    if (auto done = StageTables(plan, s, tables).add(); !done) return tl::make_unexpected(done.error());
+  for (auto const& launch : plan.launches) {
+    auto const duties = duties_of(plan, launch.first);
+    RuntimeTickets described{launch.first,    launch.stages,          0,      launch.workers,
+                             duties.triggers, duties.completes_after, nullptr};
+    for (int s = launch.first; s < launch.end(); ++s)
+      described.tickets += plan.pipeline.stages[static_cast<std::size_t>(s)].blocks();
+    tables.launches.push_back(described);
+    tables.ticket_tables.push_back(launch.tickets.empty() ? -1
+                                                          : static_cast<std::int64_t>(tables.numbers.size()));
+    for (auto const& ticket : launch.tickets) {
       tables.numbers.push_back(ticket.stage);
       tables.numbers.push_back(ticket.position);
     }

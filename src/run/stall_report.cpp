@@ -8,18 +8,12 @@ namespace {
 
 constexpr std::size_t k_shown_tiles = 8;
 
-std::string advice(Plan const& plan) {
-  switch (plan.mechanism) {
-    case Mechanism::fused:
-      return "order the tickets so that every block comes after the blocks that it waits for, or use more "
-             "workers";
-    case Mechanism::wait_kernel:
-    case Mechanism::pdl_tiles:
-      return "see that every producer tile posts to the semaphore that its consumers wait for; "
-             "prove_progress() "
-             "checks a plan before it runs";
-    default: return "prove_progress() checks a plan before it runs";
-  }
+std::string advice(Plan const& plan, int waiting_stage) {
+  if (plan.launches[static_cast<std::size_t>(launch_of(plan, waiting_stage))].workers > 0)
+    return "order the tickets so that every block comes after the blocks that it waits for, or use more "
+           "workers";
+  return "see that every producer tile posts to the semaphore that its consumers wait for; "
+         "prove_progress() checks a plan before it runs";
 }
 
 }  // namespace
@@ -38,7 +32,7 @@ Diagnostic Interpreter::stall_report() const {
             consumer.where,
             fmt::format("{} waits for semaphore {}, which no stage posts to", waiting, record.semaphore),
             {},
-            advice(plan_)};
+            advice(plan_, record.stage)};
 
   auto const& producer = plan_.pipeline.stages[static_cast<std::size_t>(awaited->producer)];
   auto const grid = producer.tile_grid();
@@ -68,9 +62,9 @@ Diagnostic Interpreter::stall_report() const {
       fmt::format("{} waits for semaphore {} of {} ({}): {} of {} posts", waiting, local, producer.name,
                   awaited->policy, record.seen - before, value),
       {fmt::format("seen {}, expected {}, in launch {} of {}; no progress for {:.3g} s with {} block slots",
-                   record.seen, record.expected, launch_ + 1, options_.launches, options_.deadline_seconds,
+                   record.seen, record.expected, run_ + 1, options_.launches, options_.deadline_seconds,
                    options_.workers)},
-      advice(plan_)};
+      advice(plan_, record.stage)};
   if (count > 0)
     report.notes.push_back(
         fmt::format("missing: {}{}", fmt::join(missing, ", "),

@@ -76,7 +76,7 @@ void AwaitedLists::append(One const& one, std::int64_t tile) {
     scratch_.push_back({one.set->first + semaphore, 0, one.dependence});
   };
   one.relation.boxes_of(tile, boxes_);
-  if (boxes_.size() == 1) {
+  if (boxes_.size() == 1 && !one.set->map.is_table()) {
     // The first tile of each group grows with the group's index, so the nested order is that of first need.
     std::vector<int> indices[k_max_rank];
     int extent[k_max_rank];

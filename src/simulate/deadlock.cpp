@@ -25,8 +25,8 @@ SemaphoreSet const* set_of(Plan const& plan, std::int64_t semaphore) {
 std::string group_name(Plan const& plan, SemaphoreSet const& set, std::int64_t index) {
   auto const& producer = plan.pipeline.stages[static_cast<std::size_t>(set.producer)];
   auto const grid = producer.tile_grid();
-  bool all_each = true;
-  bool all_all = true;
+  bool all_each = !set.map.is_table();
+  bool all_all = all_each;
   for (int d = 0; d < grid.rank; ++d) {
     all_each = all_each && set.map.dimension[d].grouping == Grouping::each;
     all_all = all_all && set.map.dimension[d].grouping == Grouping::all;
@@ -35,9 +35,10 @@ std::string group_name(Plan const& plan, SemaphoreSet const& set, std::int64_t i
   if (all_all) return fmt::format("all of {}", producer.name);
   auto const x = set.map.dimension[0].grouping;
   auto const y = set.map.dimension[1].grouping;
-  if (grid.rank == 2 && x == Grouping::all && y == Grouping::each)
+  bool const rows_and_columns = grid.rank == 2 && !set.map.is_table();
+  if (rows_and_columns && x == Grouping::all && y == Grouping::each)
     return fmt::format("row {} of {}", index, producer.name);
-  if (grid.rank == 2 && x == Grouping::each && y == Grouping::all)
+  if (rows_and_columns && x == Grouping::each && y == Grouping::all)
     return fmt::format("column {} of {}", index, producer.name);
   return fmt::format("{} group {} of {}", set.policy.empty() ? "policy" : set.policy, index, producer.name);
 }
@@ -45,11 +46,10 @@ std::string group_name(Plan const& plan, SemaphoreSet const& set, std::int64_t i
 /// Why a block of `stage` that nobody placed has no place.
 std::string holders(Gpu const& gpu, int stage) {
   auto const& plan = gpu.plan();
-  if (plan.mechanism == Mechanism::fused)
-    return fmt::format("its ticket comes later and all {} workers wait", plan.workers);
-  for (auto const& launch : gpu.launches())
-    if (launch.kind == Launch::Kind::stage && launch.stage == stage && !launch.eligible)
-      return "its kernel has not been released to the GPU";
+  auto const& kernel = gpu.kernel_of(stage);
+  if (!kernel.eligible) return "its kernel has not been released to the GPU";
+  if (kernel.kind == Kernel::Kind::workers && kernel.placed == kernel.blocks)
+    return fmt::format("its ticket comes later and all {} workers wait", kernel.blocks);
   std::map<int, int> sms_by_stage;
   std::set<int> held;
   auto const slots = static_cast<int>(gpu.blocks().size()) / gpu.sms();
@@ -65,7 +65,7 @@ std::string holders(Gpu const& gpu, int stage) {
   std::string names;
   for (auto const& [s, count] : sms_by_stage) {
     if (!names.empty()) names += " and ";
-    names += plan.pipeline.stages[static_cast<std::size_t>(s)].name;
+    names += s < 0 ? "idle workers" : plan.pipeline.stages[static_cast<std::size_t>(s)].name;
     if (sms_by_stage.size() > 1) names += fmt::format(" ({})", count);
   }
   return fmt::format("{} of {} SMs are held by {}", held.size(), gpu.sms(), names);
@@ -156,7 +156,7 @@ Diagnostic explain_deadlock(Gpu const& gpu) {
   d.code = "E0501";
   d.where = plan.pipeline.where;
   d.message = fmt::format("{} under {} stops: {} of {} blocks are unfinished and nothing can happen any more",
-                          plan.pipeline.name, to_text(plan.mechanism), left, blocks);
+                          plan.pipeline.name, mechanism_text(plan), left, blocks);
   Chain chain(gpu);
   for (std::size_t b = 0; b < gpu.blocks().size(); ++b) {
     auto const& block = gpu.blocks()[b];
@@ -166,7 +166,7 @@ Diagnostic explain_deadlock(Gpu const& gpu) {
   }
   if (d.notes.empty())
     for (std::size_t s = 0; s < gpu.stages().size(); ++s)
-      if (!gpu.stages()[s].complete) {
+      if (!gpu.stages()[s].complete()) {
         d.notes.push_back(fmt::format("{}: {} of {} blocks started; {}", plan.pipeline.stages[s].name,
                                       gpu.stages()[s].started, gpu.stages()[s].blocks,
                                       holders(gpu, static_cast<int>(s))));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan as kernels of blocks that take room, wait and post: what a scheduler sees, without times.
+// Launches that may run at the same time, as kernels of blocks that take room, wait and post: what a
+// scheduler sees, without times.
 #pragma once
 
 #include <cstdint>
@@ -12,51 +13,60 @@
 
 namespace tessera::exploration {
 
-/// One block, one wait kernel, or one ticket of a persistent launch.
+/// What a block does between two moments at which a scheduler could notice: one tile, one ticket of a worker,
+/// the wait of a wait kernel; or nothing, as a worker without a ticket and a block that may not leave yet.
 struct Unit {
   int kernel;
   std::string name;
   std::vector<Awaited> awaited;
   std::vector<std::int64_t> posts;
-  int complete_before = 0;  ///< stages [0, complete_before) must be complete before it ends (PDL)
-  int kind = 0;             ///< units of one kind can be exchanged while they are resident
+  bool waits_for_kernels = false;  ///< ends only when the kernels before its own are complete
+  int kind = 0;                    ///< units of one kind can be exchanged while they are resident
+};
+
+/// Who may start when. The first kernel of a group may at once.
+enum class Gate {
+  none,         ///< at once
+  all_started,  ///< all blocks of the kernel before have started
+  wait_kernel,  ///< the kernel before is its wait kernel, and has finished
 };
 
 struct KernelModel {
-  int stage;
-  bool is_wait;
-  int first;  ///< its units are [first, first + count), placed in this order
-  int count;
+  std::string stage;  ///< name of its (first) stage
+  Gate gate = Gate::none;
+  bool is_wait = false;
+  bool has_workers = false;
+  bool is_early = false;    ///< its blocks leave only when the kernels before are complete
+  int producer = -1;        ///< of a wait kernel: the kernel whose first block it waits for
+  std::int64_t blocks = 0;  ///< placed in this order
+  /// Its units are [first, first + count): one for each block, or the tickets that its workers draw.
+  int first = 0;
+  int count = 0;
+  int idle = -1;  ///< unit: resident, and nothing to compute; -1: no block ever is
   SmRoom use;
 };
 
-/// Who may start when.
-enum class Gate {
-  all_complete,  ///< all units of earlier stages have finished (stream order)
-  all_started,   ///< all units of the stage before have started (PDL)
-  wait_kernel,   ///< the stage's wait kernel, if it has one, has finished
-};
-
+/// A group of launches (see LaunchGroup). Everything before it is complete.
 struct Model {
-  Model(Plan const& plan, MachineProfile const& machine, bool kinds_by_posts);
+  Model(Plan const& plan, MachineProfile const& machine, LaunchGroup const& group, bool kinds_by_posts);
 
   std::vector<Unit> units;
   std::vector<KernelModel> kernels;
-  std::vector<int> wait_kernel_of;  ///< by stage: kernel, or -1
-  std::vector<int> kernel_of;       ///< by stage; all the same in a persistent launch
-  std::int64_t semaphores = 0;
+  std::vector<std::int64_t> counts;  ///< by semaphore, when the group begins
   int kinds = 0;
-  Gate gate = Gate::all_complete;
-  bool in_order = true;  ///< a kernel that became ready earlier is placed whole before any later one
-  bool is_fused = false;
+  bool in_order = true;        ///< a kernel that became ready earlier is placed whole before any later one
+  bool starts_placed = false;  ///< a persistent launch by itself: where its workers are changes nothing
   SmRoom sm;
   int sms = 0;
   std::string refusal;  ///< not empty: cannot even be launched
 
  private:
-  void add_kernel(Plan const& plan, int stage, bool is_wait, SmRoom const& use);
-  void add_unit(Plan const& plan, int kernel, int stage, std::int64_t block);
-  void add_persistent_launch(Plan const& plan, MachineProfile const& machine);
+  void add_launch(Plan const& plan, MachineProfile const& machine, LaunchGroup const& group, int index);
+  void add_workers(Plan const& plan, MachineProfile const& machine, Launch const& launch,
+                   KernelModel& kernel);
+  void add_unit(Plan const& plan, int stage, std::int64_t block);
+  void add_idle(Plan const& plan, Launch const& launch, KernelModel& kernel);
+  void count_posts(Plan const& plan, LaunchGroup const& group);
   void find_kinds(bool by_posts);
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of a block: prologue, early loads, waits and parts of the main loop, store, post.
+// The life of a block: prologue, early loads, parts of the main loop, store, post.
 #include "gpu.hpp"
 
 #include <algorithm>
@@ -32,17 +32,6 @@ void Gpu::join(int server, double work, int b) {
   ++blocks_[static_cast<std::size_t>(b)].flows;
 }
 
-void Gpu::sleep_until(int b, Picoseconds at) { queue_.wake(first_block_ + b, at); }
-
-void Gpu::set_active(int b, bool active) {
-  auto& sm = sms_[static_cast<std::size_t>(blocks_[static_cast<std::size_t>(b)].sm)];
-  if (active) {
-    if (sm.active++ == 0) sm.active_since = now_;
-  } else if (--sm.active == 0) {
-    active_time_ += now_ - sm.active_since;
-  }
-}
-
 double Gpu::computing_time(int sm_index) {
   auto& sm = sms_[static_cast<std::size_t>(sm_index)];
   sm.computing_time += static_cast<double>(now_ - sm.computing_since) * sm.computing;
@@ -68,11 +57,11 @@ void Gpu::timer(int b) {
       ++block.wait_position;
       return reuse_or_store(b);
     case Phase::posting: return post(b);
-    case Phase::waiting_leave: set_active(b, true); return finish(b);
+    case Phase::waiting_leave: set_active(b, true); return block.stage < 0 ? release(b) : finish(b);
     case Phase::wait_kernel: {
-      auto const launch = stage_launch_[static_cast<std::size_t>(block.stage)];
+      auto const kernel = kernel_of_stage_[static_cast<std::size_t>(block.stage)];
       release(b);
-      return make_eligible(launch, now_ + picoseconds(machine_.stream_start_ns));
+      return make_eligible(kernel, now_ + picoseconds(machine_.stream_start_ns));
     }
     case Phase::storing:
       if (--block.flows == 0) store_done(b);
@@ -80,67 +69,6 @@ void Gpu::timer(int b) {
     case Phase::vacant:
     case Phase::main_loop: return;
   }
-}
-
-void Gpu::draw_ticket(int b) {
-  auto& block = blocks_[static_cast<std::size_t>(b)];
-  if (next_ticket_ == tickets_) return release(b);
-  std::int64_t position;
-  if (plan_.tickets.empty()) {
-    while (implicit_position_ == stages_[implicit_stage_].blocks) {
-      implicit_position_ = 0;
-      ++implicit_stage_;
-    }
-    block.stage = static_cast<std::int32_t>(implicit_stage_);
-    position = implicit_position_++;
-  } else {
-    auto const& ticket = plan_.tickets[static_cast<std::size_t>(next_ticket_)];
-    block.stage = ticket.stage;
-    position = ticket.position;
-  }
-  ++next_ticket_;
-  auto const s = static_cast<std::size_t>(block.stage);
-  auto const work = block_work(plan_.pipeline.stages[s], plan_.stages[s], position);
-  begin_tile(b, work, false);
-  start_prologue(b, costs_[s].ticket);
-}
-
-void Gpu::begin_tile(int b, BlockWork const& work, bool primed) {
-  auto& block = blocks_[static_cast<std::size_t>(b)];
-  block.tile = work.tile;
-  block.split = work.split;
-  block.primed = primed;
-  block.done = block.target = 0;
-  block.wait_position = 0;
-  block.started = now_;
-  block.ready = -1;
-  block.waiting = 0;
-  ++slot_runs_[static_cast<std::size_t>(b)];
-  stage_started(block.stage);
-}
-
-// Tiles that pad come last. In a real grid they lie among the others, one beside each cluster's last; the
-// number of waves is the same.
-BlockWork Gpu::work_at(std::size_t s, std::int64_t position) const {
-  auto const& stage = plan_.pipeline.stages[s];
-  if (position >= stage.blocks()) return {k_padding, 0};
-  return block_work(stage, plan_.stages[s], position);
-}
-
-bool Gpu::goes_on(Block const& block) const {
-  auto const s = static_cast<std::size_t>(block.stage);
-  auto const stride = plan_.stages[s].persistent_blocks;
-  return stride > 0 && plan_.mechanism != Mechanism::fused && block.position + stride < stages_[s].blocks;
-}
-
-void Gpu::next_tile(int b) {
-  auto& block = blocks_[static_cast<std::size_t>(b)];
-  auto const s = static_cast<std::size_t>(block.stage);
-  block.position += plan_.stages[s].persistent_blocks;
-  // Its first slices were loaded while the tile before was stored.
-  begin_tile(b, work_at(s, block.position), true);
-  block.phase = Phase::starting;
-  after_prologue(b);
 }
 
 void Gpu::start_prologue(int b, Picoseconds time) {
@@ -173,20 +101,10 @@ void Gpu::after_prologue(int b) {
   join(k_l2, c.early_l2_bytes, b);
 }
 
-// Where everything is there already, nothing is to be had from loading some of it first.
-bool Gpu::has_to_wait(Block const& block) {
-  if (plan_.mechanism == Mechanism::pdl && block.stage > 0)
-    return !stages_[static_cast<std::size_t>(block.stage - 1)].complete;
-  if (block.wait_count == 0) return false;
-  auto& list = awaited_[static_cast<std::size_t>(block.stage)];
-  return !ready(list.at(block.wait_begin).semaphore);
-}
-
 void Gpu::after_early_loads(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
-  if (plan_.mechanism == Mechanism::pdl && block.stage > 0 &&
-      !stages_[static_cast<std::size_t>(block.stage - 1)].complete)
-    return wait_for_stage(b, block.stage - 1, Phase::waiting_grid);
+  if (waits_[static_cast<std::size_t>(block.stage)].grid_first && !launches_before_complete(block))
+    return wait_for_launches_before(b, Phase::waiting_grid);
   next_part(b);
 }
 
@@ -278,12 +196,14 @@ void Gpu::part_done(int b) {
 
 void Gpu::reuse_or_store(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
-  auto const& reuse = reuse_[static_cast<std::size_t>(block.stage)];
-  for (; !pads(block) && static_cast<std::size_t>(block.wait_position) < reuse.size();
-       ++block.wait_position) {
-    auto const semaphore = reuse[static_cast<std::size_t>(block.wait_position)];
+  if (pads(block)) return start_store(b);
+  auto const& waits = waits_[static_cast<std::size_t>(block.stage)];
+  for (; static_cast<std::size_t>(block.wait_position) < waits.reuse.size(); ++block.wait_position) {
+    auto const semaphore = waits.reuse[static_cast<std::size_t>(block.wait_position)];
     if (!ready(semaphore)) return wait_for(b, semaphore, Phase::waiting_reuse);
   }
+  if (waits.grid_before_store && !launches_before_complete(block))
+    return wait_for_launches_before(b, Phase::waiting_reuse);
   start_store(b);
 }
 
@@ -332,57 +252,22 @@ void Gpu::record(int b) {
                       std::max(block.ready, block.started), block.loaded, block.stored, now_, block.waiting});
 }
 
+// An early launch completes after the launches before it: its blocks see to that. A worker draws on until no
+// ticket is left.
 void Gpu::leave(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
-  if (plan_.mechanism == Mechanism::pdl_tiles && block.stage > 0 && !goes_on(block) &&
-      !stages_[static_cast<std::size_t>(block.stage - 1)].complete)
-    return wait_for_stage(b, block.stage - 1, Phase::waiting_leave);
+  bool const is_worker = kernels_[static_cast<std::size_t>(block.kernel)].kind == Kernel::Kind::workers;
+  if (!is_worker && !goes_on(block) && !launches_before_complete(block))
+    return wait_for_launches_before(b, Phase::waiting_leave);
   finish(b);
 }
 
 void Gpu::finish(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
-  auto const stage = block.stage;
-  if (plan_.mechanism == Mechanism::fused) {
-    stage_left(stage);
-    return draw_ticket(b);
-  }
-  stage_left(stage);
+  stage_left(block.stage);
+  if (kernels_[static_cast<std::size_t>(block.kernel)].kind == Kernel::Kind::workers) return draw_ticket(b);
   if (goes_on(block)) return next_tile(b);
   release(b);
-}
-
-void Gpu::wait_for(int b, std::int64_t semaphore, Phase phase) {
-  auto& block = blocks_[static_cast<std::size_t>(b)];
-  auto& waiters = semaphores_[static_cast<std::size_t>(semaphore)].waiters;
-  block.phase = phase;
-  block.waits_for = semaphore;
-  block.waiting_since = now_;
-  block.next = waiters;
-  waiters = b;
-  set_active(b, false);
-}
-
-void Gpu::wait_for_stage(int b, int stage, Phase phase) {
-  auto& block = blocks_[static_cast<std::size_t>(b)];
-  auto& waiters = stages_[static_cast<std::size_t>(stage)].grid_waiters;
-  block.phase = phase;
-  block.waiting_since = now_;
-  block.next = waiters;
-  waiters = b;
-  set_active(b, false);
-}
-
-void Gpu::wake(std::int32_t& list, Picoseconds at) {
-  for (auto b = list; b >= 0; b = blocks_[static_cast<std::size_t>(b)].next) sleep_until(b, at);
-  list = -1;
-}
-
-void Gpu::stop_waiting(int b) {
-  auto& block = blocks_[static_cast<std::size_t>(b)];
-  if (block.phase != Phase::waiting_reuse) block.waiting += now_ - block.waiting_since;
-  block.waits_for = -1;
-  set_active(b, true);
 }
 
 }  // namespace tessera::simulation

@@ -23,16 +23,26 @@ struct Footprint {
 };
 Footprint footprint(MachineProfile const& machine, Resources const& resources);
 
-/// Something that was handed to the GPU: a stage's kernel, a wait kernel in front of one, or the persistent
-/// workers of a fused launch.
-struct Launch {
+/// Something that was handed to the GPU: the blocks of a launch, or the wait kernel in front of one.
+struct Kernel {
   enum class Kind : std::uint8_t { stage, wait_kernel, workers };
   Kind kind = Kind::stage;
-  int stage = 0;  ///< of a wait kernel: the stage behind it
+  int launch = 0;  ///< of the plan; of a wait kernel: the launch behind it
+  int stage = 0;   ///< the launch's first
   Footprint footprint;
   std::int64_t blocks = 0;
   std::int64_t placed = 0;
+  std::int64_t left = 0;
   bool eligible = false;
+  bool complete = false;
+  int after = -1;  ///< early: the kernel that has to be complete before a block leaves; -1: none
+  std::int32_t completion_waiters = -1;
+
+  // Workers.
+  std::int64_t tickets = 0;
+  std::int64_t next_ticket = 0;
+  int ticket_stage = 0;  ///< without a list of tickets: stage by stage
+  std::int64_t ticket_position = 0;
 };
 
 struct Sm {
@@ -49,15 +59,15 @@ enum class Phase : std::uint8_t {
   vacant,
   starting,  ///< prologue and ticket
   loading_early,
-  waiting_grid,  ///< PDL: for the completion of the stage before
+  waiting_grid,  ///< early: for the completion of the launches before, before the main loop
   waiting,       ///< for a semaphore, before a part of the main loop
   resuming,      ///< a wait's round trip, first latency
   main_loop,
   draining,       ///< what load and compute did not overlap
-  waiting_reuse,  ///< for the readers of a buffer that the block overwrites
+  waiting_reuse,  ///< for the readers of a buffer that the block overwrites: a semaphore or completion
   storing,
   posting,
-  waiting_leave,  ///< PDL with tiles: for the completion of the stage before
+  waiting_leave,  ///< early: for the completion of the launches before, with nothing left to do
   wait_kernel,
 };
 
@@ -67,8 +77,8 @@ struct Block {
   bool primed = false;        ///< slices in flight: the next loads cost no latency of their own
   bool loaded_early = false;  ///< its share of the early loads is done
   std::int16_t flows = 0;     ///< shares that it still uses in this phase
-  std::int32_t launch = 0;
-  std::int32_t stage = 0;
+  std::int32_t kernel = 0;
+  std::int32_t stage = 0;  ///< -1: a worker without a ticket
   std::int32_t split = 0;
   std::int32_t sm = 0;
   std::int32_t slot = 0;
@@ -94,10 +104,17 @@ struct StageState {
   std::int64_t blocks = 0;
   std::int64_t started = 0;
   std::int64_t left = 0;
-  std::int32_t grid_waiters = -1;
-  bool complete = false;
   Picoseconds first_start = -1;
   Picoseconds last_end = 0;
+
+  bool complete() const { return left == blocks; }
+};
+
+/// What a stage's tiles wait for beside semaphores in their main loop.
+struct StageWaits {
+  bool grid_first = false;          ///< for the launches before, before the main loop
+  bool grid_before_store = false;   ///< ... before they overwrite a buffer that an earlier stage read
+  std::vector<std::int64_t> reuse;  ///< semaphores to see before storing
 };
 
 struct Semaphore {
@@ -117,7 +134,10 @@ class Gpu {
   // For the explanation of a deadlock.
   Plan const& plan() const { return plan_; }
   std::vector<Block> const& blocks() const { return blocks_; }
-  std::vector<Launch> const& launches() const { return launches_; }
+  /// That of a stage's launch.
+  Kernel const& kernel_of(int stage) const {
+    return kernels_[static_cast<std::size_t>(kernel_of_stage_[static_cast<std::size_t>(stage)])];
+  }
   std::vector<StageState> const& stages() const { return stages_; }
   std::vector<Semaphore> const& semaphores() const { return semaphores_; }
   int sms() const { return static_cast<int>(sms_.size()); }
@@ -129,17 +149,30 @@ class Gpu {
   static constexpr int k_first_sm = 2;
   static constexpr std::int64_t k_padding = -1;  ///< a block's tile that only fills a cluster up
 
-  void add_launches();
+  // gpu_events.cpp, which starts and runs everything
+  void add_stages();
+  void add_semaphores();
+  void add_machine();
+  void handle(int component);
+
+  // gpu_launches.cpp: when kernels may start, and when they are complete
+  void add_kernels();
+  void start_group(std::size_t group, Picoseconds at);
+  void make_eligible(int kernel, Picoseconds at);
+  void all_placed(Kernel const& kernel);
+  void block_left(int kernel);
+  void stage_started(int stage);
+  void stage_left(int stage);
+
+  // gpu_dispatch.cpp
   void size_slots();
   void dispatch(std::vector<std::int32_t> const* candidates);
-  void fill(int launch, std::vector<std::int32_t> const& candidates);
+  void fill(int kernel, std::vector<std::int32_t> const& candidates);
   bool fits(Sm const& sm, Footprint const& footprint) const;
-  void place(int launch, int sm);
+  void place(int kernel, int sm);
   void release(int block);
-  void make_eligible(int launch, Picoseconds at);
 
-  void handle(int component);
-  void timer(int block);
+  // gpu_tiles.cpp: which tile a block computes next
   void draw_ticket(int block);
   void begin_tile(int block, BlockWork const& work, bool primed);
   void next_tile(int block);
@@ -149,7 +182,11 @@ class Gpu {
     auto const stride = plan_.stages[static_cast<std::size_t>(block.stage)].persistent_blocks;
     return stride > 0 && block.position >= stride;
   }
-  bool has_to_wait(Block const& block);  ///< for what its first slices read
+  /// What the stage's block number `position` works on.
+  BlockWork work_at(std::size_t stage, std::int64_t position) const;
+
+  // gpu.cpp: the life of a block
+  void timer(int block);
   void start_prologue(int block, Picoseconds time);
   void after_prologue(int block);
   void after_early_loads(int block);
@@ -165,18 +202,20 @@ class Gpu {
   void leave(int block);
   void finish(int block);
   void record(int block);
-  void stage_started(int stage);
-  void stage_left(int stage);
+  double computing_time(int sm);
+  void join(int server, double work, int block);
+  void mark(int server);
 
+  // gpu_waits.cpp
+  bool has_to_wait(Block const& block);  ///< for what its first slices read
+  bool launches_before_complete(Block const& block) const;
   void wait_for(int block, std::int64_t semaphore, Phase phase);
-  void wait_for_stage(int block, int stage, Phase phase);
+  void wait_for_launches_before(int block, Phase phase);
+  void start_waiting(int block, std::int32_t& waiters, Phase phase);
   void wake(std::int32_t& list, Picoseconds at);
   void stop_waiting(int block);
   void set_active(int block, bool active);
-  double computing_time(int sm);
   void sleep_until(int block, Picoseconds at);
-  void join(int server, double work, int block);
-  void mark(int server);
 
   bool ready(std::int64_t semaphore) const {
     auto const& s = semaphores_[static_cast<std::size_t>(semaphore)];
@@ -186,8 +225,6 @@ class Gpu {
     return (pads(block) ? padding_costs_ : costs_)[static_cast<std::size_t>(block.stage)];
   }
   static bool pads(Block const& block) { return block.tile == k_padding; }
-  /// What the stage's block number `position` works on.
-  BlockWork work_at(std::size_t stage, std::int64_t position) const;
 
   Plan const& plan_;
   MachineProfile const& machine_;
@@ -199,30 +236,29 @@ class Gpu {
   std::vector<int> dirty_list_;
   std::vector<std::int32_t> ended_;  ///< flows that ended in the event at hand
   int first_block_ = 0;              ///< component of block slot 0
-  int first_launch_ = 0;             ///< component of launch 0
+  int first_kernel_ = 0;             ///< component of kernel 0
 
   std::vector<StageCost> costs_, padding_costs_;  ///< by stage
   std::vector<AwaitedLists> awaited_;
   std::vector<char> starts_at_once_;        ///< by stage: nothing to load early or to wait for
   std::vector<std::vector<int>> posts_to_;  ///< by stage: indices into plan.semaphores
   std::vector<TileGrid> grids_;
-  std::vector<std::vector<std::int64_t>> reuse_;  ///< by stage: semaphores to see before storing
+  std::vector<StageWaits> waits_;
   std::vector<StageState> stages_;
   std::vector<Semaphore> semaphores_;
-  std::vector<Launch> launches_;
-  std::vector<int> stage_launch_;  ///< launch of a stage
+  std::vector<Kernel> kernels_;
+  std::vector<int> kernel_of_launch_;
+  std::vector<int> kernel_of_stage_;
+  std::vector<LaunchGroup> groups_;
+  std::vector<int> running_;  ///< by group: launches that are not complete
   std::vector<Sm> sms_;
   std::vector<std::int32_t> all_sms_;  ///< 0, 1, 2, ...
   std::vector<std::int32_t> freed_;    ///< SMs that a block left in the instant at hand
-  bool new_launch_ = false;            ///< ... or that a launch became eligible in
+  bool new_kernel_ = false;            ///< ... or that a kernel became eligible in
   std::vector<Block> blocks_;          ///< sm * slots + slot
   std::vector<std::int32_t> slot_runs_;
   int slots_ = 1;
   int slots_seen_ = 1;
-  std::int64_t next_ticket_ = 0;
-  std::int64_t tickets_ = 0;
-  std::size_t implicit_stage_ = 0;  ///< fused, no ticket list: stage by stage
-  std::int64_t implicit_position_ = 0;
   Picoseconds active_time_ = 0;
   Picoseconds end_ = 0;
   Picoseconds wait_, latency_, grid_wait_, trigger_;

@@ -15,75 +15,82 @@ double or_unlimited(double rate) { return rate > 0 ? rate : std::numeric_limits<
 
 Gpu::Gpu(Plan const& plan, MachineProfile const& machine, bool record_tiles)
     : plan_(plan), machine_(machine), record_tiles_(record_tiles), costs_(stage_costs(plan, machine)) {
-  auto const& stages = plan.pipeline.stages;
   wait_ = picoseconds(machine.wait_ns);
   latency_ = picoseconds(machine.dram_latency_ns);
   grid_wait_ = picoseconds(machine.pdl_grid_wait_ns);
+  add_stages();
+  add_semaphores();
+  add_kernels();
+  size_slots();
+  add_machine();
+}
+
+void Gpu::add_stages() {
+  auto const& stages = plan_.pipeline.stages;
   stages_.resize(stages.size());
-  posts_to_.resize(stages.size());
-  reuse_.resize(stages.size());
+  waits_.resize(stages.size());
+  std::int64_t blocks = 0;
+  for (auto const& planned : plan_.dependences)
+    if (kept_by(plan_, planned) == KeptBy::grid_wait) {
+      auto const& dependence = plan_.pipeline.dependences[static_cast<std::size_t>(planned.dependence)];
+      waits_[static_cast<std::size_t>(dependence.consumer)].grid_first = true;
+    }
+  for (auto const& edge : plan_.reuse_edges) {
+    auto& waits = waits_[static_cast<std::size_t>(edge.writer)];
+    waits.grid_before_store |= kept_by(plan_, edge) == KeptBy::grid_wait;
+    if (edge.semaphore_set < 0) continue;
+    auto const& set = plan_.semaphores[static_cast<std::size_t>(edge.semaphore_set)];
+    for (std::int64_t k = 0; k < set.count; ++k) waits.reuse.push_back(set.first + k);
+  }
   for (std::size_t s = 0; s < stages.size(); ++s) {
     stages_[s].blocks = stages[s].blocks() + costs_[s].padding;
-    tickets_ += stages_[s].blocks;
+    blocks += stages_[s].blocks;
     padding_costs_.push_back(padding_cost(costs_[s]));
     grids_.push_back(stages[s].tile_grid());
-    awaited_.emplace_back(plan, static_cast<int>(s));
-    bool const waits_for_grid = plan.mechanism == Mechanism::pdl && s > 0;
-    starts_at_once_.push_back(awaited_[s].empty() && !costs_[s].loads_early && !waits_for_grid);
+    awaited_.emplace_back(plan_, static_cast<int>(s));
+    starts_at_once_.push_back(awaited_[s].empty() && !costs_[s].loads_early && !waits_[s].grid_first);
   }
-  if (uses_semaphores(plan.mechanism)) {
-    for (std::size_t i = 0; i < plan.semaphores.size(); ++i) {
-      auto const& set = plan.semaphores[i];
-      auto const producer = static_cast<std::size_t>(set.producer);
-      posts_to_[producer].push_back(static_cast<int>(i));
-      if (static_cast<std::size_t>(set.first + set.count) > semaphores_.size())
-        semaphores_.resize(static_cast<std::size_t>(set.first + set.count));
-      for (std::int64_t k = 0; k < set.count; ++k)
-        semaphores_[static_cast<std::size_t>(set.first + k)].value =
-            set.map.tiles_of(grids_[producer], k) * stages[producer].splits;
-    }
-    for (auto const& edge : plan.reuse_edges) {
-      if (edge.semaphore_set < 0) continue;
-      auto const& set = plan.semaphores[static_cast<std::size_t>(edge.semaphore_set)];
-      for (std::int64_t k = 0; k < set.count; ++k)
-        reuse_[static_cast<std::size_t>(edge.writer)].push_back(set.first + k);
-    }
-  }
-  if (!plan.tickets.empty()) tickets_ = static_cast<std::int64_t>(plan.tickets.size());
+  if (record_tiles_) records_.reserve(static_cast<std::size_t>(blocks));
+}
 
-  add_launches();
-  size_slots();
+void Gpu::add_semaphores() {
+  posts_to_.resize(stages_.size());
+  for (std::size_t i = 0; i < plan_.semaphores.size(); ++i) {
+    auto const& set = plan_.semaphores[i];
+    auto const producer = static_cast<std::size_t>(set.producer);
+    posts_to_[producer].push_back(static_cast<int>(i));
+    if (static_cast<std::size_t>(set.first + set.count) > semaphores_.size())
+      semaphores_.resize(static_cast<std::size_t>(set.first + set.count));
+    for (std::int64_t k = 0; k < set.count; ++k)
+      semaphores_[static_cast<std::size_t>(set.first + k)].value =
+          set.map.tiles_of(grids_[producer], k) * plan_.pipeline.stages[producer].splits;
+  }
+}
+
+void Gpu::add_machine() {
   // Bytes and operations per picosecond.
-  servers_.emplace_back(or_unlimited(machine.dram_gbps / 1000), machine.sm_load_gbps / 1000);
-  servers_.emplace_back(or_unlimited(machine.l2_gbps / 1000), machine.sm_load_gbps / 1000);
+  servers_.emplace_back(or_unlimited(machine_.dram_gbps / 1000), machine_.sm_load_gbps / 1000);
+  servers_.emplace_back(or_unlimited(machine_.l2_gbps / 1000), machine_.sm_load_gbps / 1000);
   double const matrix =
-      machine.clock_ghz * machine.matrix_flops_per_clock_per_sm * machine.matrix_efficiency / 1000;
-  for (int i = 0; i < machine.sms; ++i) servers_.emplace_back(or_unlimited(matrix));
+      machine_.clock_ghz * machine_.matrix_flops_per_clock_per_sm * machine_.matrix_efficiency / 1000;
+  for (int i = 0; i < machine_.sms; ++i) servers_.emplace_back(or_unlimited(matrix));
   for (std::size_t i = 0; i < servers_.size(); ++i) queue_.add(0);
   dirty_.assign(servers_.size(), 0);
   first_block_ = static_cast<int>(servers_.size());
-  sms_.resize(static_cast<std::size_t>(machine.sms));
+  sms_.resize(static_cast<std::size_t>(machine_.sms));
   all_sms_.resize(sms_.size());
   std::iota(all_sms_.begin(), all_sms_.end(), 0);
   for (auto& sm : sms_)
-    sm.free = {machine.threads_per_sm, machine.registers_per_sm, machine.shared_bytes_per_sm};
+    sm.free = {machine_.threads_per_sm, machine_.registers_per_sm, machine_.shared_bytes_per_sm};
   blocks_.resize(sms_.size() * static_cast<std::size_t>(slots_));
   slot_runs_.assign(blocks_.size(), 0);
   for (std::size_t i = 0; i < blocks_.size(); ++i) queue_.add(1);
-  first_launch_ = first_block_ + static_cast<int>(blocks_.size());
-  for (std::size_t i = 0; i < launches_.size(); ++i) queue_.add(2);
-  if (record_tiles_) records_.reserve(static_cast<std::size_t>(tickets_));
+  first_kernel_ = first_block_ + static_cast<int>(blocks_.size());
+  for (std::size_t i = 0; i < kernels_.size(); ++i) queue_.add(2);
 }
 
 bool Gpu::run() {
-  auto const first = picoseconds(machine_.launch_ns);
-  for (std::size_t l = 0; l < launches_.size(); ++l) {
-    auto const& launch = launches_[l];
-    bool const own_stream = plan_.mechanism == Mechanism::wait_kernel;
-    bool const behind_wait_kernel = own_stream && launch.kind == Launch::Kind::stage && launch.stage > 0 &&
-                                    plan_.stages[static_cast<std::size_t>(launch.stage)].wait_kernel;
-    if (l == 0 || (own_stream && !behind_wait_kernel)) make_eligible(static_cast<int>(l), first);
-  }
+  start_group(0, picoseconds(first_launch_ns(plan_, machine_)));
   for (;;) {
     // Servers are asked for their next end once per instant, not once per flow that joins.
     for (auto const server : dirty_list_) {
@@ -96,20 +103,20 @@ bool Gpu::run() {
     now_ = queue_.next_time();
     while (queue_.next_time() == now_) handle(queue_.pop());
     // Slots that came free together are filled together, so that a ragged last wave spreads over SMs.
-    if (new_launch_)
+    if (new_kernel_)
       dispatch(&all_sms_);
     else if (!freed_.empty())
       dispatch(&freed_);
-    new_launch_ = false;
+    new_kernel_ = false;
     freed_.clear();
   }
-  return std::all_of(stages_.begin(), stages_.end(), [](StageState const& s) { return s.complete; });
+  return std::all_of(stages_.begin(), stages_.end(), [](StageState const& s) { return s.complete(); });
 }
 
 void Gpu::handle(int component) {
-  if (component >= first_launch_) {
-    launches_[static_cast<std::size_t>(component - first_launch_)].eligible = true;
-    new_launch_ = true;
+  if (component >= first_kernel_) {
+    kernels_[static_cast<std::size_t>(component - first_kernel_)].eligible = true;
+    new_kernel_ = true;
   } else if (component >= first_block_) {
     timer(component - first_block_);
   } else {

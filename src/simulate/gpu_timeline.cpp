@@ -10,7 +10,7 @@ Timeline Gpu::timeline() const {
   Timeline t;
   t.pipeline = plan_.pipeline.name;
   t.machine = machine_.name;
-  t.mechanism = to_text(plan_.mechanism);
+  t.mechanism = mechanism_text(plan_);
   t.end = end_;
   t.sms = machine_.sms;
   t.slots_per_sm = slots_seen_;

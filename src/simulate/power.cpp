@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "stage_cost.hpp"
+
 namespace tessera::simulation {
 
 double watts(MachineProfile const& m, Work const& work, double nanoseconds, double clock_ghz) {
@@ -66,7 +68,7 @@ Work work_of(Pipeline const& pipeline) {
 }
 
 double first_clock(Plan const& plan, MachineProfile const& machine) {
-  double steady = machine.launch_ns, cycles = 0;
+  double steady = first_launch_ns(plan, machine), cycles = 0;
   for (auto const& stage : plan.pipeline.stages) {
     auto const slots = std::max(occupancy(machine, stage.resources), 1) * std::int64_t{machine.sms};
     auto const timing = machine.kernels.find(stage.kernel);

@@ -30,6 +30,14 @@ bool has_dependence(Pipeline const& pipeline, std::size_t stage, std::string con
   return false;
 }
 
+/// By dependence of the pipeline: does a consumer's block have to wait for it itself?
+std::vector<char> awaited_by_blocks(Plan const& plan) {
+  std::vector<char> result(plan.pipeline.dependences.size(), 0);
+  for (auto const& planned : plan.dependences)
+    result[static_cast<std::size_t>(planned.dependence)] = kept_by(plan, planned) != KeptBy::completion;
+  return result;
+}
+
 /// In grids of columns and rows, as GEMMs have them.
 std::int64_t tiles_that_pad(Stage const& stage, KernelTiming const& kernel) {
   if (stage.grid.size() < 2) return 0;
@@ -52,6 +60,11 @@ StageCost padding_cost(StageCost const& cost) {
   return result;
 }
 
+double first_launch_ns(Plan const& plan, MachineProfile const& machine) {
+  bool const chained = plan.launches.front().start == LaunchStart::early;
+  return chained ? std::min(machine.launch_ns, machine.pdl_grid_wait_ns) : machine.launch_ns;
+}
+
 Picoseconds picoseconds(double nanoseconds) {
   return static_cast<Picoseconds>(std::llround(nanoseconds * 1000));
 }
@@ -59,27 +72,36 @@ Picoseconds picoseconds(double nanoseconds) {
 std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machine) {
   auto const& pipeline = plan.pipeline;
   double const l2_bytes = machine.l2_mib * 1024 * 1024;
-  bool const semaphores = uses_semaphores(plan.mechanism);
-  bool const pdl = plan.mechanism == Mechanism::pdl || plan.mechanism == Mechanism::pdl_tiles;
+  auto const awaited = awaited_by_blocks(plan);
   std::vector<StageCost> costs(pipeline.stages.size());
   for (std::size_t s = 0; s < costs.size(); ++s) {
     auto const& stage = pipeline.stages[s];
     auto const& planned = plan.stages[s];
+    auto const& launch = plan.launches[static_cast<std::size_t>(launch_of(plan, static_cast<int>(s)))];
+    bool const by_workers = launch.workers > 0;
+    auto const waits_through = [&](std::string const* operand) {
+      for (std::size_t d = 0; d < awaited.size(); ++d) {
+        auto const& dependence = pipeline.dependences[d];
+        if (awaited[d] && dependence.consumer == static_cast<int>(s) &&
+            (operand == nullptr || dependence.operand == *operand))
+          return true;
+      }
+      return false;
+    };
     auto const blocks = static_cast<double>(stage.blocks());
     auto& cost = costs[s];
     double early_share = 0;
     int const slices = std::max(stage.k_steps, 1);
     cost.slices_in_flight = std::clamp(stage.pipeline_stages, 1, slices);
     early_share = static_cast<double>(cost.slices_in_flight) / slices;
-    auto const wave = plan.mechanism == Mechanism::fused
-                          ? std::int64_t{plan.workers}
-                          : std::int64_t{occupancy(machine, stage.resources)} * machine.sms;
+    auto const wave = by_workers ? std::int64_t{launch.workers}
+                                 : std::int64_t{occupancy(machine, stage.resources)} * machine.sms;
     double loaded = 0;
     auto const reads = dram_reads(stage, planned, l2_bytes / std::max(machine.l2_parts, 1), wave);
     for (std::size_t i = 0; i < stage.operands.size(); ++i) {
       auto const& operand = stage.operands[i];
-      bool const dependent = has_dependence(pipeline, s, operand.name);
-      bool const inside = dependent || written_before(pipeline, s, operand.buffer);
+      bool const inside =
+          has_dependence(pipeline, s, operand.name) || written_before(pipeline, s, operand.buffer);
       // What an earlier stage wrote is still in L2 when it is read for the first time.
       double const there = inside && operand.unique_bytes <= l2_bytes
                                ? std::min(operand.unique_bytes, operand.bytes_per_block * blocks)
@@ -89,7 +111,7 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
       loaded += operand.bytes_per_block;
       cost.l2_bytes += l2;
       cost.dram_bytes += dram;
-      if (dependent) continue;
+      if (waits_through(&operand.name)) continue;
       cost.early_l2_bytes += l2 * early_share;
       cost.early_dram_bytes += dram * early_share;
     }
@@ -105,8 +127,8 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
       cost.end = picoseconds((kernel.tile_end_cycles + activation) / machine.clock_ghz);
       cost.next = picoseconds((kernel.next_tile_cycles + activation) / machine.clock_ghz);
       cost.waits_per_poll = kernel.waits_per_poll;
-      // A fused launch has workers of its own, which take no tiles but those there are.
-      if (plan.mechanism != Mechanism::fused) cost.padding = tiles_that_pad(stage, kernel);
+      // Workers take no tiles but those there are.
+      if (!by_workers) cost.padding = tiles_that_pad(stage, kernel);
     }
     // A block cannot load faster than what it keeps in flight arrives: one latency per round of slices.
     double const rounds = static_cast<double>(slices) / cost.slices_in_flight;
@@ -119,20 +141,16 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
     bool const stays = read_after(pipeline, s, output_of(stage)) && output_bytes <= l2_bytes;
     cost.store_dram_bytes = stays ? 0 : stage.store_bytes_per_block / stage.splits;
 
-    bool const waits = std::any_of(pipeline.dependences.begin(), pipeline.dependences.end(),
-                                   [&](Dependence const& d) { return d.consumer == static_cast<int>(s); });
-    bool const early = waits && cost.early_l2_bytes > 0 && planned.reorder_loads && (semaphores || pdl);
+    bool const early = planned.reorder_loads && cost.early_l2_bytes > 0 && waits_through(nullptr);
     cost.loads_early = early;
     cost.hides_waits = early;
     cost.start = picoseconds(machine.block_start_ns);
     // The measured kernels find their tile from the number of their block.
-    bool const ticket =
-        plan.mechanism == Mechanism::fused || (semaphores && planned.custom_order && !measured);
+    bool const ticket = by_workers || (planned.custom_order && !measured);
     cost.ticket = ticket ? picoseconds(machine.ticket_ns) : 0;
     bool posts = false;
     for (auto const& set : plan.semaphores) posts |= set.producer == static_cast<int>(s);
-    if (semaphores && posts)
-      cost.post = picoseconds(planned.plain_store ? machine.store_post_ns : machine.post_ns);
+    if (posts) cost.post = picoseconds(planned.plain_store ? machine.store_post_ns : machine.post_ns);
   }
   return costs;
 }

@@ -48,6 +48,10 @@ StageCost padding_cost(StageCost const& cost);
 /// One per stage. An operand that another stage writes costs no DRAM traffic when it fits in L2.
 std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machine);
 
+/// From submission to the first block. Less where the plan is chained to whatever runs before it: its launch
+/// is then hidden, up to what a wait for the grid before costs.
+double first_launch_ns(Plan const& plan, MachineProfile const& machine);
+
 Picoseconds picoseconds(double nanoseconds);
 
 }  // namespace tessera::simulation

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 
+#include "support/plans.hpp"
 #include "support/property.hpp"
 #include "support/random_plan.hpp"
 #include "tessera/plan/progress.hpp"
@@ -48,7 +49,7 @@ TEST(Agree, AcceptedPlansFinishInTheInterpreter) {
       functions.push_back([count = runs.back().get()](std::int64_t, int) { ++*count; });
     }
     InterpretOptions options;
-    options.workers = std::max(plan.workers, 8);
+    options.workers = std::max(support::most_workers(plan), 8);
     options.launches = 2;
     auto const done = interpret(plan, functions, options);
     if (!done) RC_LOG() << to_text(done.error()) << '\n';

@@ -50,6 +50,37 @@ TEST(RefusedDependences, OperandIsNotTheProducersOutput) {
             "   hint: let the operand read gemm1_out, or depend on the stage that writes hidden");
 }
 
+TEST(RefusedDependences, PolicyThatDoesNotFitItsProducer) {
+  auto p = mlp();
+  p.dependences[0].policy = NamedPolicy{"halves", table_map({0, 1, 2})};
+  EXPECT_EQ(findings(p),
+            "mlp.cpp:23: error E0113: the policy halves for what gemm2 reads of gemm1 cannot be used: its "
+            "table has 3 "
+            "entries, and the producer 96 tiles\n"
+            "   hint: give each tile of gemm1 a semaphore, counted from 0 without gaps");
+  std::vector<std::int32_t> gap(96, 0);
+  gap[5] = 2;
+  p.dependences[0].policy = NamedPolicy{"", table_map(gap)};
+  EXPECT_EQ(findings(p),
+            "mlp.cpp:23: error E0113: the policy for what gemm2 reads of gemm1 cannot be used: no tile has "
+            "semaphore "
+            "1, though one has 2\n"
+            "   hint: give each tile of gemm1 a semaphore, counted from 0 without gaps");
+  gap[5] = -4;
+  p.dependences[0].policy->map = table_map(gap);
+  EXPECT_EQ(findings(p),
+            "mlp.cpp:23: error E0113: the policy for what gemm2 reads of gemm1 cannot be used: tile 5 has "
+            "semaphore "
+            "-4; they count from 0 to at most 95\n"
+            "   hint: give each tile of gemm1 a semaphore, counted from 0 without gaps");
+  p.dependences[0].policy = product({{Grouping::block, 0}});
+  EXPECT_EQ(
+      findings(p),
+      "mlp.cpp:23: error E0113: the policy for what gemm2 reads of gemm1 cannot be used: dimension 0 has a "
+      "width of 0; 1 is the least\n"
+      "   hint: give each tile of gemm1 a semaphore, counted from 0 without gaps");
+}
+
 TEST(RefusedDependences, ReadWithoutDependence) {
   auto p = mlp();
   p.dependences.clear();

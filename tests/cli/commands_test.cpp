@@ -35,7 +35,7 @@ TEST_F(Commands, PlanWritesEveryKindOfFile) {
   for (auto const* name :
        {"plan.json", "plan.cuh", "report.html", "trace.json", "run.csv", "run.json", "stages.dot"})
     EXPECT_THAT(said.err, HasSubstr(std::string("wrote ") + name + "\n"));
-  EXPECT_EQ(nlohmann::json::parse(text("plan.json"))["schema"], "tessera.plan/1");
+  EXPECT_EQ(nlohmann::json::parse(text("plan.json"))["schema"], "tessera.plan/2");
   EXPECT_EQ(nlohmann::json::parse(text("run.json"))["schema"], "tessera.timeline/1");
   EXPECT_TRUE(nlohmann::json::parse(text("trace.json"))["traceEvents"].is_array());
   EXPECT_THAT(text("plan.cuh"), HasSubstr("tessera/sync.cuh"));
@@ -64,7 +64,7 @@ TEST_F(Commands, WhyNotTakesStagesOfAPlan) {
 }
 
 TEST_F(Commands, AFileOnStandardOutputIsAloneThere) {
-  EXPECT_EQ(good(std::string(k_small_plan) + " -o -").json()["schema"], "tessera.plan/1");
+  EXPECT_EQ(good(std::string(k_small_plan) + " -o -").json()["schema"], "tessera.plan/2");
   EXPECT_THAT(good(std::string(k_small_plan) + " --header -").out, testing::StartsWith("// SPDX"));
   good(std::string(k_small_plan) + " -o plan.json");
   EXPECT_EQ(good("simulate plan.json -o -").json()["schema"], "tessera.timeline/1");
@@ -106,7 +106,7 @@ TEST_F(Commands, PlanOfSeveralSizesIsATable) {
 
 TEST_F(Commands, JsonIsAllThatStandardOutputCarries) {
   good(std::string(k_small_plan) + " -o plan.json --timeline run.json");
-  EXPECT_EQ(good(std::string(k_small_plan) + " --json").json()["schema"], "tessera.plan/1");
+  EXPECT_EQ(good(std::string(k_small_plan) + " --json").json()["schema"], "tessera.plan/2");
   EXPECT_EQ(good("--json plan llama-3.2-1b --tokens 1,2 --tp 8 --machine v100 --mechanism stream_order")
                 .json()["plans"]
                 .size(),
@@ -115,7 +115,7 @@ TEST_F(Commands, JsonIsAllThatStandardOutputCarries) {
   EXPECT_EQ(good("check llama-3.2-1b --tokens 1,2,3 --json").json()["checks"].size(), 3u);
   EXPECT_EQ(good("simulate plan.json --json").json()["schema"], "tessera.timeline/1");
   EXPECT_EQ(good("generate plan.json --json").json()["schema"], "tessera.generated/1");
-  EXPECT_EQ(good("explain plan.json --json").json()["schema"], "tessera.plan/1");
+  EXPECT_EQ(good("explain plan.json --json").json()["schema"], "tessera.plan/2");
   EXPECT_EQ(good("explain run.json --json").json()["schema"], "tessera.timeline/1");
   EXPECT_EQ(good("explain E0901 --json").json()["code"], "E0901");
   EXPECT_GT(good("explain --json").json()["codes"].size(), 20u);

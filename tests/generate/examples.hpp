@@ -66,9 +66,9 @@ inline Plan mlp(std::string policy, Mechanism mechanism) {
   plan.pipeline.stages = {stage("gemm1", {24, 4}, 2, 10, {"a", "b"}),
                           stage("gemm2", {48, 4}, 1, 11, {"a", "b"})};
   plan.machine = "v100";
-  plan.mechanism = mechanism;
+  plan.launches = launches_for(mechanism, 2);
+  plan.launches[1].wait_kernel = mechanism == Mechanism::wait_kernel;
   plan.stages.resize(2);
-  plan.stages[1].wait_kernel = mechanism == Mechanism::wait_kernel;
   plan.stages[1].reorder_loads = true;
   int set = -1;
   if (uses_semaphores(mechanism))
@@ -92,7 +92,7 @@ inline Plan attention() {
                           stage("scores", {4, 6, 4}, 1, 11, {"q", "k"}),
                           stage("softmax", {6, 4}, 1, 12, {"s"})};
   plan.machine = "a100";
-  plan.mechanism = Mechanism::pdl_tiles;
+  plan.launches = launches_for(Mechanism::pdl_tiles, 3);
   plan.stages.resize(3);
   // Tiles of one head next to each other: (head, third, row).
   for (int row = 0; row < 4; ++row)
@@ -123,13 +123,13 @@ inline Plan convolution() {
   plan.pipeline.stages = {stage("conv1", {2, 25}, 1, 10, {"image", "filter"}),
                           stage("conv2", {2, 25}, 1, 11, {"image", "filter"})};
   plan.machine = "v100";
-  plan.mechanism = Mechanism::wait_kernel;
+  plan.launches = launches_for(Mechanism::wait_kernel, 2);
+  plan.launches[1].wait_kernel = true;
   plan.stages.resize(2);
   for (auto& planned : plan.stages) {
     planned.custom_order = false;
     planned.plain_store = true;
   }
-  plan.stages[1].wait_kernel = true;
   int const tiles = add_set(plan, 0, map_of(k_each), "Conv2DTileSync");
   int const whole = add_set(plan, 0, map_of(k_all, k_all, k_all, k_all), "GridSync");
   TileExpr const first = floor_div(dim(1) * 2 - number(1), 2);
@@ -147,8 +147,7 @@ inline Plan fused(bool with_tickets) {
   plan.pipeline.stages = {stage("gate_up", {8, 3}, 2, 10, {"a", "b"}),
                           stage("down", {5, 3}, 3, 11, {"a", "b"})};
   plan.machine = "h200";
-  plan.mechanism = Mechanism::fused;
-  plan.workers = 6;
+  plan.launches = launches_for(Mechanism::fused, 2, 6);
   plan.stages.resize(2);
   // Columns first: a closed form.
   for (int x = 0; x < 8; ++x)
@@ -160,12 +159,46 @@ inline Plan fused(bool with_tickets) {
                  {{{{number(0), number(4), false}, rows}}, {{{number(4), number(8), false}, rows}}}, set);
   if (with_tickets) {
     // Two rows of gate_up ahead, then in turns.
+    auto& tickets = plan.launches.front().tickets;
     for (std::int32_t i = 0; i < 48 || i < 45; ++i) {
-      if (i < 48) plan.tickets.push_back({0, i});
+      if (i < 48) tickets.push_back({0, i});
       if (i >= 47)
-        for (std::int32_t k = 0; k < 45; ++k) plan.tickets.push_back({1, k});
+        for (std::int32_t k = 0; k < 45; ++k) tickets.push_back({1, k});
     }
   }
+  return plan;
+}
+
+/// Five stages under four mechanisms: a kernel; behind it, early, two stages in a persistent launch; in order
+/// a kernel, and beside it one more behind a wait kernel. `mix` writes over what `embed` reads.
+inline Plan mixed() {
+  Plan plan;
+  plan.pipeline.name = "mixed";
+  plan.pipeline.where = {"example.cpp", 9};
+  plan.pipeline.stages = {stage("embed", {4, 2}, 1, 10, {"x"}), stage("project", {4, 2}, 1, 11, {"a"}),
+                          stage("mix", {3, 2}, 1, 12, {"a"}), stage("norm", {1, 2}, 1, 13, {"a"}),
+                          stage("head", {6, 2}, 1, 14, {"a"})};
+  plan.machine = "h200";
+  plan.launches = {{0, 1, LaunchStart::in_order, false, 0, {}},
+                   {1, 2, LaunchStart::early, false, 4, {}},
+                   {3, 1, LaunchStart::in_order, false, 0, {}},
+                   {4, 1, LaunchStart::beside, true, 0, {}}};
+  plan.stages.resize(5);
+  for (std::int32_t row = 0; row < 2; ++row) {
+    for (std::int32_t x = 0; x < 4; ++x) plan.launches[1].tickets.push_back({1, row * 4 + x});
+    for (std::int32_t x = 0; x < 3; ++x) plan.launches[1].tickets.push_back({2, row * 3 + x});
+  }
+  int const project = add_set(plan, 1, map_of(k_all), "RowSync");
+  int const norm = add_set(plan, 3, map_of(k_each), "TileSync");
+  auto const row_of = [](std::int64_t columns) {
+    return std::vector<Access>{{{{number(0), number(columns), false}, one(dim(1))}}};
+  };
+  add_dependence(plan, 1, 0, "a", row_of(4), -1);
+  add_dependence(plan, 2, 1, "a", row_of(4), project);
+  add_dependence(plan, 3, 2, "a", row_of(3), -1);
+  add_dependence(plan, 4, 3, "a", row_of(1), norm);
+  plan.reuse_edges.push_back({2, 0, "x", -1});
+  plan.reuse_edges.push_back({3, 0, "x", -1});
   return plan;
 }
 

@@ -40,6 +40,8 @@ TEST(Golden, Convolution) { expect_golden("convolution", examples::convolution()
 TEST(Golden, FusedWithTickets) { expect_golden("fused", examples::fused(true)); }
 TEST(Golden, FusedStageByStage) { expect_golden("fused_in_order", examples::fused(false)); }
 
+TEST(Golden, Mixed) { expect_golden("mixed", examples::mixed()); }
+
 TEST(GenerateHeader, SamePlanSameBytes) {
   EXPECT_EQ(*generate_header(examples::attention()), *generate_header(examples::attention()));
 }

@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "generate/examples.hpp"
 #include "golden/attention.cuh"
 #include "golden/convolution.cuh"
 #include "golden/fused.cuh"
 #include "golden/fused_in_order.cuh"
+#include "golden/mixed.cuh"
 #include "golden/mlp_pdl.cuh"
 #include "golden/mlp_row_sync.cuh"
 #include "golden/mlp_stream_order.cuh"
@@ -58,7 +60,7 @@ void expect_waits(Plan const& plan, int index) {
     for (int access = 0; access < Dependence::accesses; ++access) {
       auto const box = Dependence::box(access, tile_of(grid, tile));
       if (box.empty()) continue;
-      for (int i = 0; i < Set::waits_in(box); ++i)
+      for (long long i = 0; i < Set::waits_in(box); ++i)
         waits.emplace_back(Set::wait_in(box, i), Set::posts_of(Set::wait_in(box, i)));
     }
     std::sort(expected.begin(), expected.end());
@@ -85,7 +87,8 @@ TEST(GeneratedHeader, MlpComputesThePlan) {
   EXPECT_TRUE(gpt_3_mlp_RowSync::gemm1::triggers_at_start);
   EXPECT_FALSE(gpt_3_mlp_RowSync::gemm2::triggers_at_start);
   EXPECT_TRUE(gpt_3_mlp_RowSync::gemm2::completes_after_previous);
-  EXPECT_TRUE(gpt_3_mlp_PDL::gemm2::waits_for_grid);
+  EXPECT_TRUE((std::is_same_v<gpt_3_mlp_PDL::dependences::gemm2_a_0::Set, WholeGrid>));
+  EXPECT_TRUE((std::is_same_v<gpt_3_mlp_stream_order::dependences::gemm2_a_0::Set, NoSet>));
   EXPECT_EQ(gpt_3_mlp_stream_order::chain::semaphores, 0);
 }
 
@@ -110,21 +113,26 @@ TEST(GeneratedHeader, ConvolutionComputesThePlan) {
   EXPECT_EQ(plan_3x3_convolutions::conv2::BeforeStore::size, 1);
 }
 
-template <class Chain>
-void expect_tickets(Plan const& plan) {
+template <class Described>
+void expect_tickets(Plan const& plan, Launch const& launch) {
   std::int64_t ticket = 0;
   auto const expect = [&](std::int64_t stage, std::int64_t block) {
-    auto const drawn = Chain::Tickets::ticket_at(ticket++);
+    auto const drawn = Described::Tickets::ticket_at(ticket++);
     EXPECT_EQ(drawn.stage, stage);
     EXPECT_EQ(drawn.block, block);
   };
-  for (auto const& entry : plan.tickets) expect(entry.stage, entry.position);
-  if (plan.tickets.empty())
-    for (std::size_t s = 0; s < plan.stages.size(); ++s)
-      for (std::int64_t block = 0; block < plan.pipeline.stages[s].blocks(); ++block)
-        expect(static_cast<std::int64_t>(s), block);
-  EXPECT_EQ(ticket, Chain::tickets);
-  EXPECT_EQ(Chain::workers, plan.workers);
+  for (auto const& entry : launch.tickets) expect(entry.stage, entry.position);
+  if (launch.tickets.empty())
+    for (int s = launch.first; s < launch.end(); ++s)
+      for (std::int64_t block = 0; block < plan.pipeline.stages[static_cast<std::size_t>(s)].blocks();
+           ++block)
+        expect(s, block);
+  EXPECT_EQ(ticket, Described::tickets);
+  EXPECT_EQ(Described::workers, launch.workers);
+  EXPECT_EQ(Described::first_stage, launch.first);
+  auto const duties = duties_of(plan, launch.first);
+  EXPECT_EQ(Described::triggers_at_start, duties.triggers);
+  EXPECT_EQ(Described::completes_after_previous, duties.completes_after);
 }
 
 TEST(GeneratedHeader, FusedComputesThePlan) {
@@ -133,8 +141,34 @@ TEST(GeneratedHeader, FusedComputesThePlan) {
   expect_order<fused_swiglu::down>(plan);
   expect_posts<fused_swiglu::gate_up>(plan);
   expect_waits<fused_swiglu::dependences::down_a_0>(plan, 0);
-  expect_tickets<fused_swiglu::chain>(plan);
-  expect_tickets<fused_in_order::chain>(examples::fused(false));
+  expect_tickets<fused_swiglu::chain>(plan, plan.launches.front());
+  auto const in_order = examples::fused(false);
+  expect_tickets<fused_in_order::chain>(in_order, in_order.launches.front());
+}
+
+template <class Description>
+void expect_duties(Plan const& plan) {
+  auto const duties = duties_of(plan, Description::index);
+  EXPECT_EQ(Description::start, duties.start);
+  EXPECT_EQ(Description::triggers_at_start, duties.triggers);
+  EXPECT_EQ(Description::completes_after_previous, duties.completes_after);
+  EXPECT_EQ(Description::announces_start, duties.announces_start);
+}
+
+TEST(GeneratedHeader, AMixedPlanComputesThePlan) {
+  auto const plan = examples::mixed();
+  expect_duties<mixed::embed>(plan);
+  expect_duties<mixed::project>(plan);
+  expect_duties<mixed::mix>(plan);
+  expect_duties<mixed::norm>(plan);
+  expect_duties<mixed::head>(plan);
+  expect_waits<mixed::dependences::mix_a_1>(plan, 1);
+  expect_tickets<mixed::workers::project>(plan, plan.launches[1]);
+  EXPECT_TRUE((std::is_same_v<mixed::dependences::project_a_0::Set, WholeGrid>));
+  EXPECT_TRUE((std::is_same_v<mixed::dependences::norm_a_2::Set, NoSet>));
+  EXPECT_TRUE(mixed::head::wait_kernel);
+  EXPECT_TRUE((std::is_same_v<mixed::norm::BeforeStore, Sets<>>));
+  EXPECT_TRUE((std::is_same_v<mixed::mix::BeforeStore, Sets<WholeGrid>>));
 }
 
 }  // namespace

@@ -63,9 +63,8 @@ TEST(GenerateHeader, RefusesPlansThatContradictThemselves) {
   EXPECT_NE(refusal(plan).find("stage scores needs 1 to 4 dimensions and 1 to 2^31 - 1 blocks"),
             std::string::npos);
   plan = examples::fused(true);
-  plan.tickets[1] = plan.tickets[0];
-  EXPECT_EQ(refusal(plan),
-            "example.cpp:9: error E0403: the 93 tickets do not name each of the 93 blocks once" + hint);
+  plan.launches[0].tickets[1] = plan.launches[0].tickets[0];
+  EXPECT_EQ(refusal(plan), "example.cpp:9: error E0403: position 0 of gate_up has two tickets" + hint);
 }
 
 TEST(GenerateHeader, TextOfTheUserCannotLeaveItsPlace) {

@@ -10,7 +10,7 @@
 
 #include "tessera/sync.cuh"
 
-static_assert(tessera::k_sync_version == 1,
+static_assert(tessera::k_sync_version == 2,
               "this header of plan attention was generated for another version of tessera/sync.cuh; generate it again");
 
 namespace attention {
@@ -90,7 +90,6 @@ struct qkv {
   static constexpr bool reorder_loads = false;
   static constexpr bool plain_store = false;
   static constexpr bool triggers_at_start = true;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = false;
   static constexpr bool announces_start = false;
   // x, w
@@ -116,7 +115,6 @@ struct scores {
   static constexpr bool reorder_loads = false;
   static constexpr bool plain_store = false;
   static constexpr bool triggers_at_start = true;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = true;
   static constexpr bool announces_start = false;
   // q, k
@@ -151,7 +149,6 @@ struct softmax {
   static constexpr bool reorder_loads = false;
   static constexpr bool plain_store = false;
   static constexpr bool triggers_at_start = false;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = true;
   static constexpr bool announces_start = false;
   // s

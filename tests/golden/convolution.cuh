@@ -3,15 +3,14 @@
 //
 // machine    v100
 // mechanism  wait kernel
-// stages     1. conv1: 2 x 25 tiles, 50 blocks of 256 threads; block index (T), no wait kernel (W),
-//            plain store
+// stages     1. conv1: 2 x 25 tiles, 50 blocks of 256 threads; block index (T), plain store
 //            2. conv2: 2 x 25 tiles, 50 blocks of 256 threads; block index (T), wait kernel, plain
 //            store
 #pragma once
 
 #include "tessera/sync.cuh"
 
-static_assert(tessera::k_sync_version == 1,
+static_assert(tessera::k_sync_version == 2,
               "this header of plan 3x3 convolutions was generated for another version of tessera/sync.cuh; generate it again");
 
 namespace plan_3x3_convolutions {
@@ -72,7 +71,6 @@ struct conv1 {
   static constexpr bool reorder_loads = false;
   static constexpr bool plain_store = true;
   static constexpr bool triggers_at_start = false;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = false;
   static constexpr bool announces_start = true;
   // image, filter
@@ -96,7 +94,6 @@ struct conv2 {
   static constexpr bool reorder_loads = false;
   static constexpr bool plain_store = true;
   static constexpr bool triggers_at_start = false;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = false;
   static constexpr bool announces_start = false;
   // image, filter

@@ -10,7 +10,7 @@
 
 #include "tessera/sync.cuh"
 
-static_assert(tessera::k_sync_version == 1,
+static_assert(tessera::k_sync_version == 2,
               "this header of plan fused in order was generated for another version of tessera/sync.cuh; generate it again");
 
 namespace fused_in_order {
@@ -59,7 +59,6 @@ struct gate_up {
   static constexpr bool reorder_loads = false;
   static constexpr bool plain_store = false;
   static constexpr bool triggers_at_start = false;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = false;
   static constexpr bool announces_start = false;
   // a, b
@@ -85,7 +84,6 @@ struct down {
   static constexpr bool reorder_loads = false;
   static constexpr bool plain_store = false;
   static constexpr bool triggers_at_start = false;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = false;
   static constexpr bool announces_start = false;
   // a, b
@@ -100,9 +98,12 @@ struct chain {
   static constexpr int stages = 2;
   static constexpr long long semaphores = 4;
   static constexpr long long counters = tessera::counters_for(stages);
+  static constexpr int first_stage = 0;
   static constexpr int workers = 6;
   static constexpr long long tickets = 93;
-  using Tickets = tessera::StageByStage<gate_up, down>;
+  using Tickets = tessera::StageByStage<::fused_in_order::gate_up, ::fused_in_order::down>;
+  static constexpr bool triggers_at_start = false;
+  static constexpr bool completes_after_previous = false;
 };
 
 }  // namespace fused_in_order

@@ -13,7 +13,7 @@
 
 #include "tessera/sync.cuh"
 
-static_assert(tessera::k_sync_version == 1,
+static_assert(tessera::k_sync_version == 2,
               "this header of plan gpt-3 mlp, PDL was generated for another version of tessera/sync.cuh; generate it again");
 
 namespace gpt_3_mlp_PDL {
@@ -26,7 +26,7 @@ TESSERA_HOST_DEVICE constexpr tessera::TileGrid gemm2() { return {2, {48, 4, 1, 
 namespace dependences {
 // a of gemm2 <- gemm1
 struct gemm2_a_0 {
-  using Set = tessera::NoSet;
+  using Set = tessera::WholeGrid;
   static constexpr int accesses = 1;
   TESSERA_HOST_DEVICE static constexpr tessera::TileBox box(int, tessera::Tile const& tile) {
     long long const y = tile.at[1];
@@ -48,7 +48,6 @@ struct gemm1 {
   static constexpr bool reorder_loads = false;
   static constexpr bool plain_store = false;
   static constexpr bool triggers_at_start = true;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = false;
   static constexpr bool announces_start = false;
   // a, b
@@ -72,8 +71,7 @@ struct gemm2 {
   static constexpr bool reorder_loads = true;
   static constexpr bool plain_store = false;
   static constexpr bool triggers_at_start = false;
-  static constexpr bool waits_for_grid = true;
-  static constexpr bool completes_after_previous = false;
+  static constexpr bool completes_after_previous = true;
   static constexpr bool announces_start = false;
   // a, b
   using Operands = tessera::Operands<tessera::After<dependences::gemm2_a_0>, tessera::External>;

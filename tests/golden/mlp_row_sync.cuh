@@ -13,7 +13,7 @@
 
 #include "tessera/sync.cuh"
 
-static_assert(tessera::k_sync_version == 1,
+static_assert(tessera::k_sync_version == 2,
               "this header of plan gpt-3 mlp, RowSync was generated for another version of tessera/sync.cuh; generate it again");
 
 namespace gpt_3_mlp_RowSync {
@@ -61,7 +61,6 @@ struct gemm1 {
   static constexpr bool reorder_loads = false;
   static constexpr bool plain_store = false;
   static constexpr bool triggers_at_start = true;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = false;
   static constexpr bool announces_start = false;
   // a, b
@@ -85,7 +84,6 @@ struct gemm2 {
   static constexpr bool reorder_loads = true;
   static constexpr bool plain_store = false;
   static constexpr bool triggers_at_start = false;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = true;
   static constexpr bool announces_start = false;
   // a, b

@@ -7,15 +7,14 @@
 // bound by   matrix units
 // progress   the wait kernel lets gemm2 start only after gemm1 has started, and blocks are placed
 //            in launch order
-// stages     1. gemm1: 24 x 4 tiles x 2 splits, 192 blocks of 256 threads; tickets, no wait kernel
-//            (W)
+// stages     1. gemm1: 24 x 4 tiles x 2 splits, 192 blocks of 256 threads; tickets
 //            2. gemm2: 48 x 4 tiles, 192 blocks of 256 threads; tickets, wait kernel, early loads
 //            (R)
 #pragma once
 
 #include "tessera/sync.cuh"
 
-static_assert(tessera::k_sync_version == 1,
+static_assert(tessera::k_sync_version == 2,
               "this header of plan gpt-3 mlp, TileSync was generated for another version of tessera/sync.cuh; generate it again");
 
 namespace gpt_3_mlp_TileSync {
@@ -63,7 +62,6 @@ struct gemm1 {
   static constexpr bool reorder_loads = false;
   static constexpr bool plain_store = false;
   static constexpr bool triggers_at_start = false;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = false;
   static constexpr bool announces_start = true;
   // a, b
@@ -87,7 +85,6 @@ struct gemm2 {
   static constexpr bool reorder_loads = true;
   static constexpr bool plain_store = false;
   static constexpr bool triggers_at_start = false;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = false;
   static constexpr bool announces_start = false;
   // a, b

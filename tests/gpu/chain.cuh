@@ -13,7 +13,7 @@
 
 namespace tessera::gpu {
 
-enum class Mechanism { stream_order, pdl, wait_kernel, fused };
+enum class How { stream_order, pdl, wait_kernel, fused };
 
 using Watch = DeadlineWatch<>;
 constexpr unsigned long long k_patience_ns = 1'000'000'000;
@@ -55,8 +55,8 @@ class ChainRun {
   using Blocks = std::array<long long, stages>;
   static constexpr Blocks blocks() { return {StageView<Stage>::blocks...}; }
 
-  ChainRun(Mechanism mechanism, bool in_place, unsigned seed, unsigned jitter_ns)
-      : mechanism_(mechanism),
+  ChainRun(How how, bool in_place, unsigned seed, unsigned jitter_ns)
+      : how_(how),
         in_place_(in_place),
         seed_(seed),
         jitter_ns_(jitter_ns),
@@ -162,7 +162,7 @@ class ChainRun {
   Watch watch() const { return {stall_.get(), k_patience_ns}; }
 
   void launch_once(bool odd) {
-    if (mechanism_ == Mechanism::fused) {
+    if (how_ == How::fused) {
       if constexpr (is_fused<Chain>(0)) {
         Ios<stages> ios;
         for (int s = 0; s < stages; ++s) ios.of[s] = io_of(s, odd);
@@ -172,12 +172,12 @@ class ChainRun {
       }
       return;
     }
-    if (mechanism_ == Mechanism::wait_kernel) {
+    if (how_ == How::wait_kernel) {
       ok(cudaEventRecord(events_[0], streams_[0]));
       for (int s = 1; s < stages; ++s) ok(cudaStreamWaitEvent(streams_[s], events_[0]));
     }
     launch_from<void, Stage...>(odd);
-    if (mechanism_ == Mechanism::wait_kernel)
+    if (how_ == How::wait_kernel)
       for (int s = 1; s < stages; ++s) {
         ok(cudaEventRecord(events_[s], streams_[s]));
         ok(cudaStreamWaitEvent(streams_[0], events_[s]));
@@ -187,15 +187,15 @@ class ChainRun {
   template <class Producer, class First, class... Rest>
   void launch_from(bool odd) {
     constexpr int s = First::index;
-    cudaStream_t const stream = streams_[mechanism_ == Mechanism::wait_kernel ? s : 0];
+    cudaStream_t const stream = streams_[how_ == How::wait_kernel ? s : 0];
     if constexpr (!std::is_void_v<Producer> && First::wait_kernel) {
-      if (mechanism_ == Mechanism::wait_kernel) {
+      if (how_ == How::wait_kernel) {
         wait_kernel<First, Producer><<<1, 1, 0, stream>>>(memory());
         ok(cudaGetLastError());
       }
     }
     Shape shape{static_cast<unsigned>(StageView<First>::blocks), k_words};
-    shape.programmatic = mechanism_ == Mechanism::pdl && s > 0;
+    shape.programmatic = how_ == How::pdl && s > 0;
     gpu::launch(shape, stream, stage_kernel<First, Producer, All>, StageView<First, Watch>(memory(), watch()),
                 io_of(s, odd));
     if constexpr (sizeof...(Rest) > 0) launch_from<First, Rest...>(odd);
@@ -219,7 +219,7 @@ class ChainRun {
     return false;
   }
 
-  Mechanism mechanism_;
+  How how_;
   bool in_place_;
   unsigned seed_;
   unsigned jitter_ns_;

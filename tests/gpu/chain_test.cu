@@ -37,7 +37,7 @@ std::shared_future<Words> reference(std::string const& pipeline, unsigned seed, 
 }
 
 template <class Chain, bool All, class... Stage>
-void expect_same(char const* pipeline, Mechanism mechanism, bool in_place, int direct, int replays) {
+void expect_same(char const* pipeline, How how, bool in_place, int direct, int replays) {
   using Run = ChainRun<Chain, All, Stage...>;
   direct = gpu::launches(direct);
   replays = gpu::launches(replays);
@@ -49,7 +49,7 @@ void expect_same(char const* pipeline, Mechanism mechanism, bool in_place, int d
       int const share = jitter_ns == 0 ? 1 : 10;
       int const launches = direct / share;
       int const graph_launches = replays / share;
-      Run run(mechanism, in_place, seed, jitter_ns);
+      Run run(how, in_place, seed, jitter_ns);
       run.launch(launches);
       run.finish();
       ASSERT_EQ(run.stall().state, 0u) << "seed " << seed << ", stage " << run.stall().stage;
@@ -62,67 +62,67 @@ void expect_same(char const* pipeline, Mechanism mechanism, bool in_place, int d
 }
 
 template <class Chain, class... Stage>
-void expect_both(char const* pipeline, Mechanism mechanism, bool in_place, int direct, int replays) {
-  expect_same<Chain, true, Stage...>(pipeline, mechanism, in_place, direct, replays);
+void expect_both(char const* pipeline, How how, bool in_place, int direct, int replays) {
+  expect_same<Chain, true, Stage...>(pipeline, how, in_place, direct, replays);
   if (!testing::Test::HasFatalFailure())
-    expect_same<Chain, false, Stage...>(pipeline, mechanism, in_place, direct, replays);
+    expect_same<Chain, false, Stage...>(pipeline, how, in_place, direct, replays);
 }
 
 TEST(GpuChain, MlpStreamOrder) {
   using namespace gpt_3_mlp_stream_order;
-  expect_both<chain, gemm1, gemm2>("mlp", Mechanism::stream_order, false, 1000, 1000);
+  expect_both<chain, gemm1, gemm2>("mlp", How::stream_order, false, 1000, 1000);
 }
 TEST(GpuChain, MlpPdl) {
   using namespace gpt_3_mlp_PDL;
-  expect_both<chain, gemm1, gemm2>("mlp", Mechanism::pdl, false, 1000, 1000);
+  expect_both<chain, gemm1, gemm2>("mlp", How::pdl, false, 1000, 1000);
 }
 TEST(GpuChain, MlpRowSyncPdlTiles) {
   using namespace gpt_3_mlp_RowSync;
-  expect_both<chain, gemm1, gemm2>("mlp", Mechanism::pdl, false, 1000, 1000);
+  expect_both<chain, gemm1, gemm2>("mlp", How::pdl, false, 1000, 1000);
 }
 TEST(GpuChain, MlpTileSyncWaitKernel) {
   using namespace gpt_3_mlp_TileSync;
-  expect_both<chain, gemm1, gemm2>("mlp", Mechanism::wait_kernel, false, 1000, 1000);
+  expect_both<chain, gemm1, gemm2>("mlp", How::wait_kernel, false, 1000, 1000);
 }
 TEST(GpuChain, AttentionPdlTiles) {
   using namespace attention;
-  expect_both<chain, qkv, scores, softmax>("attention", Mechanism::pdl, false, 1000, 3000);
+  expect_both<chain, qkv, scores, softmax>("attention", How::pdl, false, 1000, 3000);
 }
 TEST(GpuChain, ConvolutionInPlaceWaitKernel) {
   using namespace plan_3x3_convolutions;
-  expect_both<chain, conv1, conv2>("convolution", Mechanism::wait_kernel, true, 1000, 3000);
+  expect_both<chain, conv1, conv2>("convolution", How::wait_kernel, true, 1000, 3000);
 }
 TEST(GpuChain, FusedWithTickets) {
   using namespace fused_swiglu;
-  expect_both<chain, gate_up, down>("swiglu", Mechanism::fused, false, 1000, 2000);
+  expect_both<chain, gate_up, down>("swiglu", How::fused, false, 1000, 2000);
 }
 TEST(GpuChain, FusedStageByStage) {
   using namespace fused_in_order;
-  expect_both<chain, gate_up, down>("swiglu", Mechanism::fused, false, 1000, 2000);
+  expect_both<chain, gate_up, down>("swiglu", How::fused, false, 1000, 2000);
 }
 
 /// A hundred thousand launches on one memory.
 template <class Chain, class... Stage>
-void expect_same_for_long(Mechanism mechanism, bool in_place) {
+void expect_same_for_long(How how, bool in_place) {
   using Run = ChainRun<Chain, true, Stage...>;
   constexpr int k_launches = 100000;
   auto expected = std::async(std::launch::async, [] { return Run::reference(7, k_launches); });
-  Run run(mechanism, in_place, 7, 0);
+  Run run(how, in_place, 7, 0);
   run.replay(k_launches, 20);
   ASSERT_EQ(run.stall().state, 0u);
   EXPECT_EQ(run.result(), expected.get());
 }
 TEST(GpuChain, AttentionHundredThousandReplays) {
   using namespace attention;
-  expect_same_for_long<chain, qkv, scores, softmax>(Mechanism::pdl, false);
+  expect_same_for_long<chain, qkv, scores, softmax>(How::pdl, false);
 }
 TEST(GpuChain, ConvolutionHundredThousandReplays) {
   using namespace plan_3x3_convolutions;
-  expect_same_for_long<chain, conv1, conv2>(Mechanism::wait_kernel, true);
+  expect_same_for_long<chain, conv1, conv2>(How::wait_kernel, true);
 }
 TEST(GpuChain, FusedHundredThousandReplays) {
   using namespace fused_swiglu;
-  expect_same_for_long<chain, gate_up, down>(Mechanism::fused, false);
+  expect_same_for_long<chain, gate_up, down>(How::fused, false);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ class Stall {
 void expect_usable() {
   using namespace gpt_3_mlp_RowSync;
   using Run = ChainRun<chain, true, gemm1, gemm2>;
-  Run run(Mechanism::pdl, false, 3, 0);
+  Run run(How::pdl, false, 3, 0);
   run.launch(10);
   run.finish();
   EXPECT_EQ(run.stall().state, 0u);
@@ -91,6 +91,9 @@ struct ConsumerFirst {
   TESSERA_HOST_DEVICE static constexpr Ticket ticket_at(long long ticket) { return {ticket == 0 ? 1 : 0, 0}; }
 };
 struct TwoWorkers {
+  static constexpr int first_stage = 0;
+  static constexpr bool triggers_at_start = false;
+  static constexpr bool completes_after_previous = false;
   static constexpr long long tickets = 2;
   using Tickets = ConsumerFirst;
 };

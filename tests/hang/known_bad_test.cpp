@@ -104,7 +104,7 @@ TEST(Hang, TicketsInTheWrongOrder) {
   auto const machine = ideal_machine(4);
   auto plan = make_plan(figure_one(), machine, Mechanism::fused, Policy::row_sync);
   for (int const stage : {1, 0})
-    for (std::int32_t block = 0; block < 6; ++block) plan.tickets.push_back({stage, block});
+    for (std::int32_t block = 0; block < 6; ++block) plan.launches.front().tickets.push_back({stage, block});
   EXPECT_EQ(refusal(plan, machine),
             "error E0302: all 4 workers are stuck after ticket 3: gemm2(0, 0) waits for gemm1(0, 0), which "
             "has the later ticket 6\n"
@@ -117,12 +117,12 @@ TEST(Hang, TicketsInTheWrongOrder) {
 TEST(Hang, TooFewWorkersForTheTickets) {
   auto const machine = ideal_machine(4);
   auto plan = make_plan(figure_one(), machine, Mechanism::fused, Policy::row_sync);
-  plan.tickets = {{1, 0}, {1, 1}, {0, 0}, {0, 1}, {0, 2}, {1, 2},
-                  {0, 3}, {0, 4}, {0, 5}, {1, 3}, {1, 4}, {1, 5}};
-  plan.workers = 3;
+  plan.launches.front().tickets = {{1, 0}, {1, 1}, {0, 0}, {0, 1}, {0, 2}, {1, 2},
+                                   {0, 3}, {0, 4}, {0, 5}, {1, 3}, {1, 4}, {1, 5}};
+  plan.launches.front().workers = 3;
   EXPECT_TRUE(prove_progress(plan, machine));
   EXPECT_EQ(simulation_code(plan, machine), "finished");
-  plan.workers = 2;
+  plan.launches.front().workers = 2;
   EXPECT_EQ(refusal(plan, machine),
             "error E0302: all 2 workers are stuck after ticket 1: gemm2(0, 0) waits for gemm1(0, 0), which "
             "has the later ticket 2\n"
@@ -135,7 +135,7 @@ TEST(Hang, TooFewWorkersForTheTickets) {
 TEST(Hang, MoreWorkersThanCanBeResident) {
   auto const machine = ideal_machine(4);
   auto plan = make_plan(figure_one(), machine, Mechanism::fused, Policy::row_sync);
-  plan.workers = 5;
+  plan.launches.front().workers = 5;
   EXPECT_EQ(refusal(plan, machine),
             "error E0302: 5 workers of the persistent launch cannot be resident at once: ideal holds 4 (1 on "
             "each of 4 SMs)\n"

@@ -63,13 +63,13 @@ TEST(Build, wait_kernel_is_avoided_below_two_waves) {
   auto const small = examples::mlp(4, 4, 1);  // 8 blocks on 8 slots: one wave
   auto const large = examples::mlp(16, 16, 2);
   auto const machine = machine_of(4);
-  EXPECT_FALSE(built(small, recipe_for(small, Mechanism::wait_kernel), machine).stages[1].wait_kernel);
-  EXPECT_TRUE(built(large, recipe_for(large, Mechanism::wait_kernel), machine).stages[1].wait_kernel);
+  EXPECT_FALSE(built(small, recipe_for(small, Mechanism::wait_kernel), machine).launches[1].wait_kernel);
+  EXPECT_TRUE(built(large, recipe_for(large, Mechanism::wait_kernel), machine).launches[1].wait_kernel);
   auto vanilla = recipe_for(small, Mechanism::wait_kernel);
   vanilla.avoid_wait_kernel = vanilla.avoid_custom_order = false;
   auto const plan = built(small, vanilla, machine);
-  EXPECT_TRUE(plan.stages[1].wait_kernel);
-  EXPECT_FALSE(plan.stages[0].wait_kernel);
+  EXPECT_TRUE(plan.launches[1].wait_kernel);
+  EXPECT_FALSE(plan.launches[0].wait_kernel);
   EXPECT_TRUE(plan.stages[1].custom_order);
 }
 
@@ -110,12 +110,12 @@ TEST(Build, fused_launch_takes_the_most_of_all_stages) {
   auto pipeline = examples::mlp(8, 8, 4);
   pipeline.stages[1].resources.shared_bytes = 100 * 1024;  // one per SM instead of two
   auto const plan = built(pipeline, recipe_for(pipeline, Mechanism::fused), machine_of(4));
-  EXPECT_EQ(plan.workers, 4);
+  EXPECT_EQ(plan.launches.front().workers, 4);
   EXPECT_EQ(plan.stages[0].occupancy, 1);
   EXPECT_DOUBLE_EQ(plan.stages[0].waves, 8);
   auto const few =
       built(examples::mlp(1, 1, 1), recipe_for(examples::mlp(1, 1, 1), Mechanism::fused), machine_of(4));
-  EXPECT_EQ(few.workers, 2);
+  EXPECT_EQ(few.launches.front().workers, 2);
 }
 
 TEST(Build, an_uncovered_reuse_becomes_an_edge_with_one_semaphore) {

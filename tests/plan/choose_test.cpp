@@ -35,7 +35,7 @@ Pricer simulated(MachineProfile const& machine) {
 Pricer priced(std::map<Mechanism, double> const& us) {
   return [us](Plan const& plan) -> Expected<Timeline> {
     Timeline timeline;
-    timeline.end = static_cast<std::int64_t>(us.at(plan.mechanism) * 1e6);
+    timeline.end = static_cast<std::int64_t>(us.at(mechanism_of(plan).value()) * 1e6);
     return timeline;
   };
 }
@@ -50,7 +50,7 @@ TEST(Choose, is_stream_order_when_everything_else_is_slower) {
   auto const machine = examples::machine_of(4);
   auto const plan = choose(checked(examples::mlp(8, 8, 4)), machine, priced(k_slow));
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->mechanism, Mechanism::stream_order);
+  EXPECT_EQ(mechanism_of(*plan), Mechanism::stream_order);
   EXPECT_DOUBLE_EQ(plan->predicted_us, 100);
   EXPECT_DOUBLE_EQ(plan->stream_order_us, 100);
   std::set<std::string> mechanisms;
@@ -68,7 +68,7 @@ TEST(Choose, is_stream_order_when_nothing_is_faster) {
   auto const machine = examples::machine_of(4);
   auto const plan = choose(checked(examples::mlp(8, 8, 4)), machine, priced(equal));
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->mechanism, Mechanism::stream_order);
+  EXPECT_EQ(mechanism_of(*plan), Mechanism::stream_order);
   EXPECT_THAT(plan->alternatives.front().reason, StartsWith("no faster: "));
 }
 
@@ -78,7 +78,7 @@ TEST(Choose, is_the_cheapest_and_says_why) {
   auto const machine = examples::machine_of(4);
   auto const plan = choose(checked(examples::mlp(8, 8, 4)), machine, priced(prices));
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->mechanism, Mechanism::fused);
+  EXPECT_EQ(mechanism_of(*plan), Mechanism::fused);
   EXPECT_THAT(plan->why,
               StartsWith("fused, TileSync, +RS is predicted at 90.0 us, 10.0 us (10.0 %) less than stream "
                          "order at its best (100.0 us). Its stages take 8 waves one after another, 8.0 if "
@@ -110,7 +110,7 @@ TEST(Choose, keeps_to_the_mechanisms_asked_for) {
   options.mechanisms = {Mechanism::fused};
   auto const plan = choose(checked(examples::mlp(8, 8, 4)), machine, priced(k_slow), options);
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->mechanism, Mechanism::fused);
+  EXPECT_EQ(mechanism_of(*plan), Mechanism::fused);
   EXPECT_DOUBLE_EQ(plan->stream_order_us, 100);
   EXPECT_THAT(plan->why,
               HasSubstr("was asked for; it is predicted at 104.0 us, 4.0 us more than stream order"));
@@ -121,7 +121,7 @@ TEST(Choose, does_not_price_what_waits_too_often) {
   auto const pipeline = checked(examples::mlp(5000, 5000, 1));  // 5000 tiles that each wait for 5000
   auto const plan = choose(pipeline, machine, priced(k_slow));
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->mechanism, Mechanism::stream_order);
+  EXPECT_EQ(mechanism_of(*plan), Mechanism::stream_order);
   Alternative const refused{
       "fused, TileSync", 0,
       "refused: its blocks wait 25000000 times, more than the 20000000 that can be priced"};
@@ -171,7 +171,7 @@ TEST(Choose, plain_means_without_optimizations) {
   options.mechanisms = {Mechanism::wait_kernel};
   auto const plan = choose(checked(examples::mlp(8, 8, 1)), machine, priced(k_slow), options);
   ASSERT_TRUE(plan);
-  EXPECT_TRUE(plan->stages[1].wait_kernel);
+  EXPECT_TRUE(plan->launches[1].wait_kernel);
   EXPECT_TRUE(plan->stages[1].custom_order);
   EXPECT_FALSE(plan->stages[1].reorder_loads);
   EXPECT_FALSE(plan->stages[0].plain_store);
@@ -212,7 +212,7 @@ TEST(Choose, a_single_stage_is_stream_order) {
   auto const machine = examples::machine_of(4);
   auto const plan = choose(checked(pipeline), machine, simulated(machine));
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->mechanism, Mechanism::stream_order);
+  EXPECT_EQ(mechanism_of(*plan), Mechanism::stream_order);
   EXPECT_TRUE(plan->alternatives.empty());
 }
 

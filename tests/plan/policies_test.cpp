@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 
 #include "plan/examples.hpp"
+#include "support/plans.hpp"
+#include "tessera/check/check.hpp"
+#include "tessera/plan/build.hpp"
+#include "tessera/plan/plan_json.hpp"
 
 namespace tessera {
 namespace {
@@ -93,6 +97,42 @@ TEST(Policies, names_of_other_products) {
   map.dimension[2] = {Grouping::all, 1};
   EXPECT_EQ(policy_name(map, grid, false), "Block4EachAll");
   EXPECT_EQ(policy_name(whole_grid(grid), grid, false), "GridSync");
+}
+
+TEST(Policies, one_that_was_asked_for_is_the_only_one) {
+  auto pipeline = support::figure_one();
+  EXPECT_GT(generate_policies(pipeline, 0).size(), 1u);
+  pipeline.dependences[0].policy = rows(2);
+  auto const two_rows = generate_policies(pipeline, 0);
+  ASSERT_EQ(two_rows.size(), 1u);
+  EXPECT_EQ(two_rows[0].name, "GridSync");  // both of its two rows
+  EXPECT_EQ(two_rows[0].semaphores, 1);
+  auto const grid = pipeline.stages[0].tile_grid();
+  pipeline.dependences[0].policy =
+      NamedPolicy{"by corners", table_map(grid, [](Tile const& tile) { return tile.at[0] == 1 ? 1 : 0; })};
+  auto const table = generate_policies(pipeline, 0);
+  ASSERT_EQ(table.size(), 1u);
+  EXPECT_EQ(table[0].name, "by corners");
+  EXPECT_EQ(table[0].semaphores, 2);
+  EXPECT_EQ(table[0].posts_per_value, 4);
+  EXPECT_EQ(table[0].waits, 2 * 6);
+}
+
+TEST(Policies, a_plan_has_the_policy_that_was_asked_for) {
+  auto pipeline = support::figure_one();
+  auto const grid = pipeline.stages[0].tile_grid();
+  pipeline.dependences[0].policy =
+      NamedPolicy{"by corners", table_map(grid, [](Tile const& tile) { return tile.at[0] == 1 ? 1 : 0; })};
+  Recipe recipe;
+  recipe.mechanism = Mechanism::pdl_tiles;
+  auto const plan = build_plan(check(pipeline).value(), support::ideal_machine(4), recipe);
+  ASSERT_TRUE(plan) << to_text(plan.error());
+  ASSERT_EQ(plan->semaphores.size(), 1u);
+  EXPECT_EQ(plan->semaphores[0].policy, "by corners");
+  auto const again = parse_plan(print_plan(*plan), "plan.json");
+  ASSERT_TRUE(again) << to_text(again.error());
+  EXPECT_EQ(again->semaphores[0].map, plan->semaphores[0].map);
+  EXPECT_EQ(again->pipeline.dependences[0].policy, plan->pipeline.dependences[0].policy);
 }
 
 }  // namespace

@@ -140,39 +140,42 @@ TEST(Progress, FusedLaunchMustBeResident) {
       outcome(plan, machine),
       "fused: 4 workers resident at once (4 fit), and tickets go stage by stage, so every tile comes after "
       "those that it waits for");
-  plan.workers = 5;
+  plan.launches.front().workers = 5;
   EXPECT_EQ(outcome(plan, machine),
             "error E0302: 5 workers of the persistent launch cannot be resident at once: ideal holds 4 (1 on "
             "each of "
             "4 SMs)\n   hint: use at most 4 workers");
-  plan.workers = 0;
+  plan.launches.front().workers = 0;
   EXPECT_EQ(outcome(plan, machine),
-            "error E0302: the persistent launch has 0 workers\n   hint: use 1 to 4 workers");
+            "error E0302: gemm1 + gemm2 are in one launch, which has no workers\n"
+            "   hint: give it workers, or a launch to each stage");
 }
 
 TEST(Progress, FusedTicketsInAWrongOrderNeedEnoughWorkers) {
   auto const machine = ideal_machine(4);
   auto plan = make_plan(pair(3, 3, 1), machine, Mechanism::fused, Policy::row_sync);
-  plan.tickets = {{1, 0}, {1, 1}, {0, 0}, {0, 1}, {0, 2}, {1, 2}};
+  plan.launches.front().tickets = {{1, 0}, {1, 1}, {0, 0}, {0, 1}, {0, 2}, {1, 2}};
   EXPECT_EQ(
       outcome(plan, machine),
       "fused: 4 workers resident at once (4 fit), of which at most 2 can wait at a time for later tickets");
-  plan.workers = 2;
+  plan.launches.front().workers = 2;
   EXPECT_EQ(outcome(plan, machine),
             "pair.cpp:7: error E0302: all 2 workers are stuck after ticket 1: gemm2(0, 0) waits for "
             "gemm1(0, 0), which has the later ticket 2\n"
             "   hint: put a tile's producers before it in the tickets, or use more workers");
-  plan.tickets.pop_back();
-  plan.workers = 3;
+  plan.launches.front().tickets.pop_back();
+  plan.launches.front().workers = 3;
   EXPECT_EQ(outcome(plan, machine),
-            "error E0302: no ticket names gemm2(2, 0)\n   hint: every block has one ticket");
-  plan.tickets.push_back({1, 0});
+            "error E0302: there are 5 tickets for 6 blocks\n"
+            "   hint: leave the tickets out to go stage by stage, or name every block once");
+  plan.launches.front().tickets.push_back({1, 0});
   EXPECT_EQ(outcome(plan, machine),
-            "error E0302: ticket 5 repeats gemm2(0, 0)\n   hint: every block has one ticket");
-  plan.tickets.back() = {1, 3};
-  EXPECT_EQ(
-      outcome(plan, machine),
-      "error E0302: ticket 5 names no block\n   hint: a ticket is a stage and a block number of that stage");
+            "error E0302: position 0 of gemm2 has two tickets\n"
+            "   hint: leave the tickets out to go stage by stage, or name every block once");
+  plan.launches.front().tickets.back() = {1, 3};
+  EXPECT_EQ(outcome(plan, machine),
+            "error E0302: position 3 of gemm2 is not one of its blocks\n"
+            "   hint: leave the tickets out to go stage by stage, or name every block once");
 }
 
 TEST(Progress, StageThatFitsNoSm) {
@@ -193,8 +196,8 @@ TEST(Progress, StageThatFitsNoSm) {
             "pair.cpp:7: error E0301: gemm2 does not fit on an SM: a block needs 2000000 bytes of shared "
             "memory; ideal gives one block at most 1048576\n"
             "   hint: choose a smaller tile or fewer pipeline stages for this kernel");
-  plan.mechanism = Mechanism::fused;
-  plan.workers = 1;
+  plan = make_plan(pair(3, 3, 2), machine, Mechanism::fused);
+  plan.launches.front().workers = 1;
   plan.pipeline.stages[0].resources = {512, 64, 0};
   plan.pipeline.stages[1].resources = {256, 200, 0};
   EXPECT_EQ(outcome(plan, machine),
@@ -249,7 +252,7 @@ TEST(Progress, IsCheap) {
         if (mechanism == Mechanism::fused && w)
           for (int s = 0; s < 2; ++s)
             for (std::int32_t b = 0; b < plan.pipeline.stages[static_cast<std::size_t>(s)].blocks(); ++b)
-              plan.tickets.push_back({s, b});
+              plan.launches.front().tickets.push_back({s, b});
         auto best = 1e9;
         for (int i = 0; i < 5; ++i) {
           auto const begin = clock::now();

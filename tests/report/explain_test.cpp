@@ -56,6 +56,18 @@ TEST(Explain, KeepsLinesShortWhateverTheNamesAre) {
   expect_no_long_lines(explain_table({plan, plan}));
 }
 
+TEST(Explain, SaysEachLaunchOfAMixedPlan) {
+  auto plan = sample_plan();
+  plan.pipeline.stages.push_back(sample_stage("gemm3"));
+  plan.stages.resize(3);
+  plan.launches = {{0, 2, LaunchStart::in_order, false, 4, {}}, {2, 1, LaunchStart::early, false, 0, {}}};
+  auto const text = explain(plan);
+  EXPECT_THAT(text, HasSubstr("four-sms: mixed: [gemm1 gemm2] > gemm3, RowSync"));
+  EXPECT_THAT(text, HasSubstr("4 persistent blocks draw the tickets of gemm1, gemm2"));
+  EXPECT_THAT(text, HasSubstr("gemm3; early"));
+  expect_no_long_lines(text);
+}
+
 TEST(Explain, CountsWaitsAndPosts) {
   // 6 tiles of gemm2 wait for one row each; 6 tiles of gemm1 post once each.
   EXPECT_THAT(explain(sample_plan()), testing::ContainsRegex("gemm1 -> gemm2 +a +RowSync +2 +6 +6"));
@@ -63,7 +75,7 @@ TEST(Explain, CountsWaitsAndPosts) {
 
 TEST(Explain, SaysWhenNothingBeatsStreamOrder) {
   auto plan = sample_plan();
-  plan.mechanism = Mechanism::stream_order;
+  plan.launches = launches_for(Mechanism::stream_order, 2);
   plan.dependences[0].semaphore_set = -1;
   plan.semaphores.clear();
   plan.predicted_us = plan.stream_order_us;
@@ -76,7 +88,9 @@ TEST(ExplainTable, HasARowForEverySizeNamedByWhatDiffers) {
   small.pipeline.name = "llama-65b mlp, 64 tokens, tp 8";
   auto large = sample_plan();
   large.pipeline.name = "llama-65b mlp, 2048 tokens, tp 8";
-  large.mechanism = Mechanism::stream_order;
+  large.launches = launches_for(Mechanism::stream_order, 2);
+  large.dependences[0].semaphore_set = -1;
+  large.semaphores.clear();
   large.predicted_us = large.stream_order_us = 1234.5;
   auto const text = explain_table({small, large});
   expect_golden(text, "tests/report/golden/explain_table.txt");

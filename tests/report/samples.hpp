@@ -32,10 +32,10 @@ inline Plan sample_plan() {
                      {TileExpr::dimension(1), TileExpr::dimension(1) + TileExpr::constant(1)}}}};
   plan.pipeline.dependences = {edge};
   plan.machine = "four-sms";
-  plan.mechanism = Mechanism::wait_kernel;
+  plan.launches = launches_for(Mechanism::wait_kernel, 2);
+  plan.launches[1].wait_kernel = true;
   plan.stages.resize(2);
   plan.stages[0].waves = plan.stages[1].waves = 1.5;
-  plan.stages[1].wait_kernel = true;
   plan.stages[1].reorder_loads = true;
   SemaphoreSet rows;
   rows.map.dimension[0].grouping = Grouping::all;

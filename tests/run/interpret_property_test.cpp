@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/stamps.hpp"
+#include "support/plans.hpp"
 #include "support/property.hpp"
 #include "support/random_plan.hpp"
 
@@ -12,7 +13,7 @@ TEST(InterpretProperty, EveryAcceptedPlanFinishesWithTheReferenceResult) {
     if (!prove_progress(plan, machine)) return;
     Stamps stamps(plan.pipeline);
     InterpretOptions options;
-    options.workers = std::max(plan.workers, *rc::gen::inRange(1, 9));
+    options.workers = std::max(support::most_workers(plan), *rc::gen::inRange(1, 9));
     options.launches = 2;
     options.seed = static_cast<unsigned>(*rc::gen::inRange(0, 1000));
     auto const result = interpret(plan, stamps.functions(), options);

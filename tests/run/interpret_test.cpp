@@ -153,13 +153,13 @@ TEST(Interpret, ComparingCatchesADependenceWithoutItsWait) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a data race on purpose, which ThreadSanitizer reports";
 #endif
-  // The same chain without the semaphores of one dependence; its producer is slow.
+  // The same chain with a dependence that waits for nothing; its producer is slow.
   for (auto const mechanism : {Mechanism::wait_kernel, Mechanism::pdl_tiles, Mechanism::fused}) {
     auto plan =
         support::make_plan(support::figure_one(), support::ideal_machine(2), mechanism, Policy::row_sync);
-    plan.dependences[0].semaphore_set = -1;
-    if (mechanism == Mechanism::fused) plan.workers = 12;
+    if (mechanism == Mechanism::fused) plan.launches.front().workers = 12;
     Stamps stamps(plan.pipeline);
+    plan.pipeline.dependences[0].accesses.clear();
     InterpretOptions options;
     options.workers = 12;
     ASSERT_TRUE(interpret(plan, stamps.functions(0), options).has_value());
@@ -171,9 +171,9 @@ TEST(Interpret, AStallNamesTheWaitAndTheMissingTiles) {
   // Tickets in which a consumer comes before its producers: one worker can never go on.
   auto plan = support::make_plan(support::figure_one(), support::ideal_machine(1), Mechanism::fused,
                                  Policy::row_sync);
-  plan.workers = 1;
-  plan.tickets = {{0, 0}, {0, 1}, {1, 0}, {0, 2}, {0, 3}, {0, 4},
-                  {0, 5}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}};
+  plan.launches.front().workers = 1;
+  plan.launches.front().tickets = {{0, 0}, {0, 1}, {1, 0}, {0, 2}, {0, 3}, {0, 4},
+                                   {0, 5}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}};
   plan.pipeline.stages[1].where = {"mlp.cpp", 23};
   Stamps stamps(plan.pipeline);
   InterpretOptions options;
@@ -188,7 +188,7 @@ TEST(Interpret, AStallNamesTheWaitAndTheMissingTiles) {
             "more workers");
 
   // With a second worker the same tickets are fine.
-  plan.workers = 2;
+  plan.launches.front().workers = 2;
   Stamps again(plan.pipeline);
   options.deadline_seconds = 10;
   ASSERT_TRUE(interpret(plan, again.functions(), options).has_value());

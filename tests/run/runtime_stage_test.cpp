@@ -82,13 +82,13 @@ TEST(RuntimeStage, TicketsOfAPersistentLaunchAreThoseOfThePlan) {
   auto plan = support::make_plan(chain(), support::ideal_machine(2), Mechanism::fused);
   auto const draw_all = [&] {
     auto const tables = describe_stages(plan).value();
-    auto const tickets = tables.tickets(tables.numbers.data());
+    auto const tickets = tables.tickets(0, tables.numbers.data());
     std::vector<unsigned long long> counters(static_cast<std::size_t>(counters_for(3)));
     ChainMemory const memory{nullptr, counters.data()};
     std::vector<std::pair<int, long long>> drawn;
     for (unsigned launch = 0; launch < 2; ++launch)
-      for (int left = 0; left < plan.workers;) {
-        auto const draw = draw_next(tickets, memory, 3, [&](int s) {
+      for (int left = 0; left < plan.launches.front().workers;) {
+        auto const draw = draw_next(tickets, memory, [&](int s) {
           return static_cast<long long>(plan.pipeline.stages[static_cast<std::size_t>(s)].blocks());
         });
         EXPECT_EQ(draw.epoch, launch);
@@ -103,7 +103,7 @@ TEST(RuntimeStage, TicketsOfAPersistentLaunchAreThoseOfThePlan) {
   EXPECT_EQ(in_order[24], (std::pair<int, long long>(1, 0)));
   for (std::int32_t s : {2, 1, 0})
     for (std::int32_t b = 0; b < plan.pipeline.stages[static_cast<std::size_t>(s)].blocks(); ++b)
-      plan.tickets.push_back({s, b});
+      plan.launches.front().tickets.push_back({s, b});
   EXPECT_EQ(draw_all()[0], (std::pair<int, long long>(2, 0)));
 }
 

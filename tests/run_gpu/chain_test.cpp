@@ -38,16 +38,15 @@ Plan make(int stages, Mechanism mechanism, Policy policy, Order order, int colum
   if (order == Order::merged && mechanism == Mechanism::fused) {
     std::vector<TileOrder> orders;
     for (auto const& stage : plan.stages) orders.push_back(stage.order);
-    plan.tickets = merged_tickets(plan.pipeline, orders, {}, 30);
+    plan.launches.front().tickets = merged_tickets(plan.pipeline, orders, {}, 30);
   }
   return plan;
 }
 
 std::string words(Plan const& plan, Policy policy, Order order, int stages, int splits) {
   char const* const orders[] = {"block index", "row major", "columns first", "merged"};
-  return std::string(to_text(plan.mechanism)) + ", " + support::name_of(policy) + ", " +
-         orders[static_cast<int>(order)] + ", " + std::to_string(stages) + " stages, " +
-         std::to_string(splits) + " splits";
+  return mechanism_text(plan) + ", " + support::name_of(policy) + ", " + orders[static_cast<int>(order)] +
+         ", " + std::to_string(stages) + " stages, " + std::to_string(splits) + " splits";
 }
 
 ChainOptions options() {
@@ -140,6 +139,69 @@ TEST(Chain, ManyReplaysWithoutAWatchNeedNoReset) {
     ASSERT_OK(chain.finish());
     EXPECT_EQ(data.mismatches(), 0u);
   }
+}
+
+/// Five stages: a kernel; early, two more in one persistent launch, by tiles inside it and behind a grid-wide
+/// wait; in order a fourth kernel, and the last beside it behind a wait kernel or early behind tiles.
+Plan mixed(LaunchStart last, bool merged) {
+  auto const h200 = machine("h200").value();
+  auto const pipeline = vector_chain::pipeline(5, 24, 20, 2);
+  bool const beside = last == LaunchStart::beside;
+  std::vector<Launch> launches = {{0, 1, LaunchStart::in_order, false, 0, {}},
+                                  {1, 2, LaunchStart::early, false, 132, {}},
+                                  {3, 1, LaunchStart::in_order, false, 0, {}},
+                                  {4, 1, last, beside, 0, {}}};
+  if (merged)
+    for (std::int32_t row = 0; row < 20; ++row)
+      for (std::int32_t stage = 1; stage < 3; ++stage)
+        for (std::int32_t x = 0; x < 24; ++x) launches[1].tickets.push_back({stage, row * 24 + x});
+  // The last dependence is that of fifth on fourth.
+  return support::make_plan(pipeline, h200, launches, Policy::row_sync,
+                            {static_cast<int>(pipeline.dependences.size()) - 1});
+}
+
+TEST(Chain, MixedPlansGiveTheReference) {
+  DeviceData const data(vector_chain::pipeline(5, 24, 20, 2), 21);
+  for (auto const last : {LaunchStart::in_order, LaunchStart::early, LaunchStart::beside})
+    for (bool const merged : {false, true}) {
+      auto const plan = mixed(last, merged);
+      SCOPED_TRACE(mechanism_text(plan) + (merged ? ", merged" : ""));
+      auto chain = chain_of(plan, data, Kind::watched, options());
+      expect_right(chain, data, {20, 200});
+    }
+}
+
+TEST(Chain, WorkersThatLetTheNextLaunchStartEarlyGiveTheReference) {
+  DeviceData const data(vector_chain::pipeline(5, 24, 20, 1), 22);
+  auto const h200 = machine("h200").value();
+  // All in one group: two persistent launches, each with a kernel behind it; each dependence by tiles or by
+  // a grid-wide wait.
+  for (int by_tiles = 0; by_tiles < 2; ++by_tiles) {
+    auto const pipeline = vector_chain::pipeline(5, 24, 20, 1);
+    std::vector<int> tiles(by_tiles == 0 ? 0 : pipeline.dependences.size());
+    for (std::size_t d = 0; d < tiles.size(); ++d) tiles[d] = static_cast<int>(d);
+    auto const plan = support::make_plan(pipeline, h200,
+                                         {{0, 2, LaunchStart::in_order, false, 132, {}},
+                                          {2, 1, LaunchStart::early, false, 0, {}},
+                                          {3, 1, LaunchStart::early, false, 66, {}},
+                                          {4, 1, LaunchStart::early, false, 0, {}}},
+                                         Policy::row_sync, tiles);
+    SCOPED_TRACE(mechanism_text(plan));
+    auto chain = chain_of(plan, data, Kind::watched, options());
+    expect_right(chain, data, {20, 200});
+  }
+}
+
+TEST(Chain, PersistentGridsGiveTheReference) {
+  DeviceData const data(vector_chain::pipeline(3, 24, 20, 2), 23);
+  for (auto const mechanism : {Mechanism::stream_order, Mechanism::pdl, Mechanism::pdl_tiles})
+    for (auto const order : {Order::block_index, Order::row_major}) {
+      auto plan = make(3, mechanism, Policy::row_sync, order, 24, 20, 2);
+      for (auto& stage : plan.stages) stage.persistent_blocks = 100;
+      SCOPED_TRACE(words(plan, Policy::row_sync, order, 3, 2));
+      auto chain = chain_of(plan, data, Kind::watched, options());
+      expect_right(chain, data, {3, 20});
+    }
 }
 
 TEST(Chain, LaunchesOfOneChainOnTwoStreamsDoNotOverlap) {

@@ -34,9 +34,28 @@ TEST(WithoutDevice, NumberOfKernels) {
   kernels.pop_back();
   EXPECT_EQ(refusal(plan, kernels),
             "error E0510: plan \"vectors\" (PDL) needs 3 kernels, 2 were given\n"
-            "   hint: give one kernel for each stage");
+            "   hint: give one kernel for each launch");
   EXPECT_THAT(refusal(plan_of(Mechanism::fused), kernels_of(plan)),
               HasSubstr("plan \"vectors\" (fused) needs 1 kernels, 3 were given"));
+}
+
+TEST(WithoutDevice, AFirstLaunchThatStartsEarly) {
+  auto plan = plan_of(Mechanism::pdl);
+  plan.launches.front().start = LaunchStart::early;
+  EXPECT_EQ(refusal(plan, kernels_of(plan)),
+            "error E0537: the first launch of plan \"vectors\" starts early, before the launch before it is "
+            "complete\n"
+            "   a chain's launches share semaphores, so that they may not overlap\n"
+            "   hint: start the first launch in order");
+}
+
+TEST(WithoutDevice, LaunchesThatContradictEachOther) {
+  auto plan = plan_of(Mechanism::pdl);
+  plan.launches.pop_back();
+  EXPECT_EQ(refusal(plan, kernels_of(plan_of(Mechanism::pdl))),
+            "error E0510: the launches of plan \"vectors\" contradict each other\n"
+            "   no launch holds third\n"
+            "   hint: take plans from choose() or parse_plan()");
 }
 
 TEST(WithoutDevice, NoDevice) {
@@ -48,24 +67,24 @@ TEST(WithoutDevice, NoDevice) {
 }
 
 TEST(WithoutDevice, GpusAndKernelsWithoutProgrammaticLaunch) {
-  auto said = [](Mechanism mechanism, run::Target const& target) {
-    auto const outcome = run::check_target(mechanism, target, {});
+  auto said = [](run::Target const& target) {
+    auto const outcome = run::check_target(target, {});
     return outcome ? "accepted" : to_text(outcome.error());
   };
   run::Target const fits{"NVIDIA H200", 9, "second", 90, 90};
-  EXPECT_EQ(said(Mechanism::pdl_tiles, fits), "accepted");
+  EXPECT_EQ(said(fits), "accepted");
   auto older = fits;
   older.device = "NVIDIA A100";
   older.compute_major = 8;
-  EXPECT_EQ(said(Mechanism::fused, older), "accepted");
-  EXPECT_EQ(said(Mechanism::pdl, older),
-            "error E0516: the plan uses PDL, and NVIDIA A100 has no programmatic dependent launch\n"
-            "   compute capability 8.x; 9.0 is needed\n"
-            "   hint: plan for this machine");
+  EXPECT_EQ(
+      said(older),
+      "error E0516: the plan starts kernels early, and NVIDIA A100 has no programmatic dependent launch\n"
+      "   compute capability 8.x; 9.0 is needed\n"
+      "   hint: plan for this machine");
   auto ptx = fits;
   ptx.ptx_version = 80;
-  EXPECT_EQ(said(Mechanism::pdl_tiles, ptx),
-            "error E0517: second was compiled without the instructions of PDL + tiles\n"
+  EXPECT_EQ(said(ptx),
+            "error E0517: second was compiled without the instructions of programmatic dependent launch\n"
             "   PTX version 80, binary version 90; both must be 90 or more\n"
             "   hint: compile it for sm_90 or later");
 }
@@ -75,8 +94,9 @@ TEST(Refusal, KernelCompiledForAnOlderArchitecture) {
   auto kernels = kernels_of(plan);
   kernels[1].function = edges::old_kernel();
   kernels[1].dynamic_shared_bytes = 0;
-  EXPECT_THAT(refusal(plan, kernels),
-              HasSubstr("E0517: second was compiled without the instructions of PDL + tiles"));
+  EXPECT_THAT(
+      refusal(plan, kernels),
+      HasSubstr("E0517: second was compiled without the instructions of programmatic dependent launch"));
 }
 
 TEST(Refusal, StageWithoutAKernel) {
@@ -106,14 +126,15 @@ TEST(Refusal, AnotherGrid) {
 
 TEST(Refusal, WorkersThatAreNotResident) {
   auto plan = plan_of(Mechanism::fused);
-  plan.workers = 100000;
+  plan.launches.front().workers = 100000;
   EXPECT_THAT(refusal(plan, kernels_of(plan)),
-              HasSubstr("E0515: 100000 workers of the persistent kernel of vectors cannot all be resident"));
+              HasSubstr("E0515: 100000 workers of the persistent kernel of first + second + third "
+                        "cannot all be resident"));
 }
 
 TEST(Refusal, ConsumersThatCouldHoldEverySm) {
   auto plan = plan_of(Mechanism::wait_kernel);
-  for (auto& stage : plan.stages) stage.wait_kernel = false;
+  for (auto& launch : plan.launches) launch.wait_kernel = false;
   auto const text = refusal(plan, kernels_of(plan));
   EXPECT_THAT(text, HasSubstr("E0514: with the compiled kernels on "));
   EXPECT_THAT(text, HasSubstr("E0302"));

@@ -127,7 +127,7 @@ Dependence reads_row(Pipeline const& p, int consumer, int producer) {
 Pipeline pipeline(int stages, int columns, int rows, int splits) {
   Pipeline p;
   p.name = "vectors";
-  char const* const names[] = {"first", "second", "third"};
+  char const* const names[] = {"first", "second", "third", "fourth", "fifth"};
   for (int s = 0; s < stages; ++s) {
     Stage stage;
     stage.name = names[s];
@@ -150,6 +150,7 @@ Pipeline pipeline(int stages, int columns, int rows, int splits) {
         Access{{{x, x + TileExpr::constant(1), false}, {y, y + TileExpr::constant(1), false}}}};
     p.dependences.push_back(beside);
   }
+  for (int s = 3; s < stages; ++s) p.dependences.push_back(reads_row(p, s, s - 1));
   return p;
 }
 
@@ -159,6 +160,11 @@ std::vector<StageKernel> kernels(Plan const& plan, Buffers const& b, Kind kind, 
   Second const second{b.out[0], b.out[1], columns};
   Third const third{b.out[1], b.out[0], b.out[2], columns};
   if (plan.stages.size() == 2) return tile_kernels(plan, first, second);
+  if (plan.stages.size() == 5) {
+    Second const fourth{b.out[2], b.out[3], columns};
+    Second const fifth{b.out[3], b.out[4], columns};
+    return tile_kernels(plan, first, second, third, fourth, fifth);
+  }
   if (kind == Kind::bare) return tile_kernels<false, NoWatch>(plan, first, second, third);
   if (kind == Kind::recording) return tile_kernels<true>(plan, first, second, third);
   return tile_kernels(plan, first, second, third);
@@ -172,13 +178,13 @@ std::vector<std::vector<std::uint32_t>> reference(Pipeline const& p, std::vector
     for (std::size_t at = 0; at < x.size(); ++at) {
       auto const linear = at / k_width;
       auto const row = linear / static_cast<std::size_t>(columns);
-      auto sum = s == 1 ? static_cast<std::uint32_t>(linear) : out[0][at];
+      auto sum = s == 2 ? out[0][at] : static_cast<std::uint32_t>(linear);
       for (std::int64_t c = 0; c < columns; ++c) {
         auto const read =
             out[s - 1][(row * static_cast<std::size_t>(columns) + static_cast<std::size_t>(c)) * k_width +
                        at % k_width];
         sum =
-            s == 1 ? second_step(sum, read, static_cast<int>(c)) : third_step(sum, read, static_cast<int>(c));
+            s == 2 ? third_step(sum, read, static_cast<int>(c)) : second_step(sum, read, static_cast<int>(c));
       }
       out[s][at] = sum;
     }

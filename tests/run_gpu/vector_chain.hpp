@@ -16,12 +16,13 @@ constexpr int k_width = 256;
 /// Stage outputs and input on the device, row major in tiles.
 struct Buffers {
   std::uint32_t const* x = nullptr;  ///< as long as the first stage's output
-  std::uint32_t* out[3] = {};
+  std::uint32_t* out[5] = {};
   long long slow_tile = -1;  ///< of first: reads its input 200 us late
 };
 
 /// first(x, y) = f(x tile); second(x, y) reads row y of first; third(x, y) reads row y of second, and
-/// first(x, y) as operand b. Grids (x, y); splits of the first stage compute parts of its tile.
+/// first(x, y) as operand b; a fourth and a fifth read a row of the stage before, as the second does. Grids
+/// (x, y); splits of the first stage compute parts of its tile. 2, 3 or 5 stages.
 Pipeline pipeline(int stages, int columns, int rows, int splits);
 
 enum class Kind { watched, bare, recording };

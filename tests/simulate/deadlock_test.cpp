@@ -22,9 +22,10 @@ Plan two_grids(MachineProfile const& machine) {
 TEST(Deadlock, ConsumersFirstHoldAllWorkersAndTheChainSaysSo) {
   auto const machine = support::ideal_machine(4);
   auto plan = two_grids(machine);
-  for (int i = 0; i < 4; ++i) plan.tickets.push_back({1, i});
-  for (int i = 0; i < 6; ++i) plan.tickets.push_back({0, i});
-  for (int i = 4; i < 8; ++i) plan.tickets.push_back({1, i});
+  auto& tickets = plan.launches[0].tickets;
+  for (int i = 0; i < 4; ++i) tickets.push_back({1, i});
+  for (int i = 0; i < 6; ++i) tickets.push_back({0, i});
+  for (int i = 4; i < 8; ++i) tickets.push_back({1, i});
   auto const refused = simulate(plan, machine);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(

@@ -54,15 +54,15 @@ TEST(Explore, ConsumerFirstHoldsAllSms) {
 TEST(Explore, TicketsThatPutTheConsumerFirst) {
   auto const machine = ideal_machine(1);
   auto plan = make_plan(two_tiles_each(), machine, Mechanism::fused, Policy::row_sync);
-  plan.tickets = {{0, 0}, {1, 0}, {0, 1}, {1, 1}};
+  plan.launches[0].tickets = {{0, 0}, {1, 0}, {0, 1}, {1, 1}};
   EXPECT_THAT(explore(plan, machine).deadlock,
               ElementsAre("a worker draws gemm1(0, 0)", "gemm1(0, 0) finishes", "a worker draws gemm2(0, 0)",
                           "gemm2(0, 0) waits for semaphore 0: 1 of 2, gemm1(1, 0) has not started",
                           "gemm1(1, 0) has no free worker"));
-  plan.tickets.pop_back();
+  plan.launches[0].tickets.pop_back();
   EXPECT_THAT(explore(plan, machine).deadlock, ElementsAre("3 tickets for 4 blocks"));
-  plan.tickets.clear();
-  plan.workers = 2;
+  plan.launches[0].tickets.clear();
+  plan.launches[0].workers = 2;
   EXPECT_THAT(explore(plan, machine).deadlock, ElementsAre("2 workers, of which 1 can be resident at once"));
 }
 

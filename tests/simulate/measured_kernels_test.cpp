@@ -142,6 +142,9 @@ TEST(MeasuredKernels, TilesThatPadClustersTakeSmsAndNothingElse) {
   for (auto& stage : p.stages) stage.kernel = "known";
   for (auto const mechanism : {Mechanism::stream_order, Mechanism::pdl, Mechanism::pdl_tiles})
     for (int const persistent : {0, 6}) {
+      // Under PDL alone it is a dependence that makes blocks wait for the grid.
+      if (mechanism == Mechanism::pdl) p.dependences = {support::tile_dependence(1, 0)};
+      if (mechanism == Mechanism::pdl_tiles) p.dependences.clear();
       auto plan = support::make_plan(p, machine, mechanism);
       for (auto& stage : plan.stages) stage.persistent_blocks = persistent;
       machine.kernels["known"].cluster_rows = 1;

@@ -120,7 +120,7 @@ TEST(Properties, RefusesWhatItCannotSimulate) {
   bad.pipeline.stages[0].resources.threads = 4096;
   EXPECT_EQ(code(bad), "E0301");
   bad = support::make_plan(support::figure_one(), machine, Mechanism::fused);
-  bad.workers = 5;
+  bad.launches[0].workers = 5;
   EXPECT_EQ(code(bad), "E0302");
 }
 

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tessera/measure/machine_profile.hpp"
 #include "tessera/plan/plan.hpp"
+#include "tessera/plan/progress.hpp"
 
 namespace tessera::support {
 
@@ -114,19 +116,17 @@ struct Switches {
   bool avoid_custom_order = false;  ///< T
 };
 
-/// A plan for a pipeline: every dependence under one policy, a semaphore set per producer.
-inline Plan make_plan(Pipeline pipeline, MachineProfile const& machine, Mechanism mechanism,
-                      Policy policy = Policy::tile_sync, Switches switches = {}) {
+/// A plan of any launches. Every dependence that their order does not keep, and those that `by_tiles` names,
+/// under one policy, a semaphore set per producer.
+inline Plan make_plan(Pipeline pipeline, MachineProfile const& machine, std::vector<Launch> launches,
+                      Policy policy, std::vector<int> const& by_tiles, bool custom_order = true) {
   Plan plan;
   plan.pipeline = std::move(pipeline);
   plan.machine = machine.name;
-  plan.mechanism = mechanism;
-  for (std::size_t s = 0; s < plan.pipeline.stages.size(); ++s) {
-    auto const& stage = plan.pipeline.stages[s];
+  plan.launches = std::move(launches);
+  for (auto const& stage : plan.pipeline.stages) {
     StagePlan planned;
-    planned.custom_order = uses_semaphores(mechanism) && !switches.avoid_custom_order;
-    planned.wait_kernel = mechanism == Mechanism::wait_kernel && s > 0 && !switches.avoid_wait_kernel;
-    planned.reorder_loads = switches.reorder_loads;
+    planned.custom_order = custom_order;
     planned.occupancy = occupancy(machine, stage.resources);
     planned.waves =
         planned.occupancy > 0 ? static_cast<double>(stage.blocks()) / (planned.occupancy * machine.sms) : 0;
@@ -134,10 +134,12 @@ inline Plan make_plan(Pipeline pipeline, MachineProfile const& machine, Mechanis
   }
   std::vector<int> set_of(plan.pipeline.stages.size(), -1);
   std::int64_t first = 0;
-  for (std::size_t d = 0; d < plan.pipeline.dependences.size(); ++d) {
+  for (int d = 0; d < static_cast<int>(plan.pipeline.dependences.size()); ++d) {
     int set = -1;
-    if (uses_semaphores(mechanism)) {
-      auto const producer = plan.pipeline.dependences[d].producer;
+    auto const& dependence = plan.pipeline.dependences[static_cast<std::size_t>(d)];
+    auto const producer = dependence.producer;
+    if (std::find(by_tiles.begin(), by_tiles.end(), d) != by_tiles.end() ||
+        kept_by(plan, dependence.consumer, producer, -1) == KeptBy::nothing) {
       auto& known = set_of[static_cast<std::size_t>(producer)];
       if (known < 0) {
         known = static_cast<int>(plan.semaphores.size());
@@ -148,17 +150,24 @@ inline Plan make_plan(Pipeline pipeline, MachineProfile const& machine, Mechanis
       }
       set = known;
     }
-    plan.dependences.push_back({static_cast<int>(d), set});
+    plan.dependences.push_back({d, set});
   }
-  if (mechanism == Mechanism::fused) {
-    Resources most{0, 0, 0};
-    for (auto const& stage : plan.pipeline.stages) {
-      most.threads = std::max(most.threads, stage.resources.threads);
-      most.registers_per_thread = std::max(most.registers_per_thread, stage.resources.registers_per_thread);
-      most.shared_bytes = std::max(most.shared_bytes, stage.resources.shared_bytes);
-    }
-    plan.workers = occupancy(machine, most) * machine.sms;
-  }
+  return plan;
+}
+
+/// A plan of one mechanism for all stages.
+inline Plan make_plan(Pipeline pipeline, MachineProfile const& machine, Mechanism mechanism,
+                      Policy policy = Policy::tile_sync, Switches switches = {}) {
+  auto launches = launches_for(mechanism, static_cast<int>(pipeline.stages.size()));
+  for (auto& launch : launches)
+    launch.wait_kernel = launch.start == LaunchStart::beside && !switches.avoid_wait_kernel;
+  if (mechanism == Mechanism::fused)
+    launches.front().workers = occupancy(machine, worker_resources(pipeline, launches.front())) * machine.sms;
+  std::vector<int> by_tiles(uses_semaphores(mechanism) ? pipeline.dependences.size() : 0);
+  std::iota(by_tiles.begin(), by_tiles.end(), 0);
+  auto plan = make_plan(std::move(pipeline), machine, std::move(launches), policy, by_tiles,
+                        uses_semaphores(mechanism) && !switches.avoid_custom_order);
+  for (auto& stage : plan.stages) stage.reorder_loads = switches.reorder_loads;
   return plan;
 }
 
@@ -184,6 +193,13 @@ inline Pipeline figure_one() {
   p.stages[1].operands = {{"a", "gemm1", 0, 0}};
   p.dependences = {row_dependence(p, 1, 0)};
   return p;
+}
+
+/// Of the plan's largest persistent launch.
+inline int most_workers(Plan const& plan) {
+  int most = 0;
+  for (auto const& launch : plan.launches) most = std::max(most, launch.workers);
+  return most;
 }
 
 }  // namespace tessera::support

@@ -25,20 +25,28 @@ struct PlanOnMachine {
   MachineProfile machine;
 };
 
-/// Readable on one screen: machine, mechanism, then one line per stage, set, edge, and the tickets.
+/// Readable on one screen: machine, launches, then one line per stage, set and edge.
 inline void showValue(PlanOnMachine const& value, std::ostream& out) {
   auto const& [plan, machine] = value;
   static char const* const groupings[] = {"each", "all", "block", "stride"};
   out << machine.sms << " SMs of " << machine.blocks_per_sm << " slots, " << machine.threads_per_sm
       << " threads, " << machine.registers_per_sm << " registers, " << machine.shared_bytes_per_sm
       << " shared; " << (machine.dispatches_in_launch_order ? "in launch order" : "in any order") << '\n';
-  out << to_text(plan.mechanism) << ", " << plan.workers << " workers\n";
+  out << mechanism_text(plan) << '\n';
+  for (auto const& launch : plan.launches) {
+    static char const* const starts[] = {"in order", "early", "beside"};
+    out << "  launch of stages " << launch.first << " to " << launch.end() - 1 << ", "
+        << starts[static_cast<int>(launch.start)] << (launch.wait_kernel ? ", wait kernel" : "") << ", "
+        << launch.workers << " workers";
+    if (!launch.tickets.empty()) out << ", tickets";
+    for (auto const& ticket : launch.tickets) out << ' ' << ticket.stage << ':' << ticket.position;
+    out << '\n';
+  }
   showValue(plan.pipeline, out);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     auto const& r = plan.pipeline.stages[s].resources;
     out << "  " << plan.pipeline.stages[s].name << ": " << r.threads << " threads, " << r.registers_per_thread
         << " registers, " << r.shared_bytes << " shared"
-        << (plan.stages[s].wait_kernel ? ", wait kernel" : "")
         << (plan.stages[s].custom_order ? ", custom order" : "") << ", order";
     for (auto const tile : plan.stages[s].order.table) out << ' ' << tile;
     out << '\n';
@@ -46,6 +54,7 @@ inline void showValue(PlanOnMachine const& value, std::ostream& out) {
   for (auto const& set : plan.semaphores) {
     out << "  set of " << plan.pipeline.stages[static_cast<std::size_t>(set.producer)].name << " from "
         << set.first << ", " << set.count << ':';
+    for (auto const semaphore : set.map.table) out << ' ' << semaphore;
     for (auto const& dimension : set.map.dimension)
       out << ' ' << groupings[static_cast<int>(dimension.grouping)] << dimension.width;
     out << '\n';
@@ -55,9 +64,6 @@ inline void showValue(PlanOnMachine const& value, std::ostream& out) {
   for (auto const& edge : plan.reuse_edges)
     out << "  reuse: " << edge.writer << " overwrites what " << edge.reader << " used, set "
         << edge.semaphore_set << '\n';
-  if (!plan.tickets.empty()) out << "  tickets";
-  for (auto const& ticket : plan.tickets) out << ' ' << ticket.stage << ':' << ticket.position;
-  out << '\n';
 }
 
 }  // namespace tessera
@@ -98,8 +104,24 @@ inline Resources small_resources() {
   return {threads[pick(0, 3)], registers[pick(0, 3)], shared[pick(0, 4)]};
 }
 
-inline SemaphoreMap semaphore_map(Stage const& producer) {
-  SemaphoreMap map;
+template <class T>
+void shuffle(std::vector<T>& values) {
+  for (auto i = values.size(); i > 1; --i)
+    std::swap(values[i - 1], values[static_cast<std::size_t>(pick(0, static_cast<int>(i) - 1))]);
+}
+
+/// A product, or now and then a table that is none.
+inline PolicyMap semaphore_map(Stage const& producer) {
+  if (chance(15)) {
+    auto const tiles = static_cast<int>(producer.tiles());
+    auto const semaphores = pick(1, tiles);
+    std::vector<std::int32_t> table;
+    for (int tile = 0; tile < tiles; ++tile)
+      table.push_back(tile < semaphores ? tile : pick(0, semaphores - 1));
+    shuffle(table);
+    return table_map(std::move(table));
+  }
+  PolicyMap map;
   for (std::size_t d = 0; d < producer.grid.size(); ++d) {
     map.dimension[d].grouping = static_cast<Grouping>(pick(0, 3));
     map.dimension[d].width = pick(1, 3);
@@ -107,7 +129,7 @@ inline SemaphoreMap semaphore_map(Stage const& producer) {
   return map;
 }
 
-inline int add_set(Plan& plan, int producer, SemaphoreMap const& map) {
+inline int add_set(Plan& plan, int producer, PolicyMap const& map) {
   SemaphoreSet set;
   set.producer = producer;
   set.map = map;
@@ -118,18 +140,12 @@ inline int add_set(Plan& plan, int producer, SemaphoreMap const& map) {
   return static_cast<int>(plan.semaphores.size()) - 1;
 }
 
-template <class T>
-void shuffle(std::vector<T>& values) {
-  for (auto i = values.size(); i > 1; --i)
-    std::swap(values[i - 1], values[static_cast<std::size_t>(pick(0, static_cast<int>(i) - 1))]);
-}
-
-/// All blocks once: stage by stage, shuffled whole, or with a few pairs exchanged.
-inline std::vector<Plan::Ticket> tickets(Pipeline const& pipeline) {
-  std::vector<Plan::Ticket> result;
-  for (std::size_t s = 0; s < pipeline.stages.size(); ++s)
-    for (std::int64_t b = 0; b < pipeline.stages[s].blocks(); ++b)
-      result.push_back({static_cast<std::int32_t>(s), static_cast<std::int32_t>(b)});
+/// All blocks of a launch once: stage by stage, shuffled whole, or with a few pairs exchanged.
+inline std::vector<Launch::Ticket> tickets(Pipeline const& pipeline, Launch const& launch) {
+  std::vector<Launch::Ticket> result;
+  for (int s = launch.first; s < launch.end(); ++s)
+    for (std::int64_t b = 0; b < pipeline.stages[static_cast<std::size_t>(s)].blocks(); ++b)
+      result.push_back({s, static_cast<std::int32_t>(b)});
   if (chance(40)) {
     shuffle(result);
   } else {
@@ -141,13 +157,47 @@ inline std::vector<Plan::Ticket> tickets(Pipeline const& pipeline) {
   return result;
 }
 
+/// Workers of a launch, now and then one too many, and an order of tickets.
+inline void add_workers(Launch& launch, Pipeline const& pipeline, MachineProfile const& machine) {
+  auto const capacity = std::max(1, occupancy(machine, worker_resources(pipeline, launch)) * machine.sms);
+  launch.workers = chance(10) ? capacity + 1 : pick(1, capacity);
+  if (chance(80)) launch.tickets = tickets(pipeline, launch);
+}
+
+/// Launches of any kinds: groups of kernels beside each other, PDL chains that persistent launches are part
+/// of, kernels in order.
+inline std::vector<Launch> mixed_launches(Pipeline const& pipeline, MachineProfile const& machine) {
+  std::vector<Launch> launches;
+  int const stages = static_cast<int>(pipeline.stages.size());
+  bool may_be_beside = false;  // what is beside has a plain kernel, or another one beside, before it
+  bool may_be_early = false;
+  for (int s = 0; s < stages;) {
+    Launch launch{s, 1, LaunchStart::in_order, false, 0, {}};
+    if (may_be_beside && chance(35)) {
+      launch.start = LaunchStart::beside;
+      launch.wait_kernel = chance(50);
+      may_be_early = false;
+    } else {
+      if (may_be_early && chance(50)) launch.start = LaunchStart::early;
+      if (chance(40)) {
+        launch.stages = pick(1, std::min(3, stages - s));
+        add_workers(launch, pipeline, machine);
+      }
+      may_be_beside = launch.workers == 0 && launch.start == LaunchStart::in_order;
+      may_be_early = true;
+    }
+    s = launch.end();
+    launches.push_back(std::move(launch));
+  }
+  return launches;
+}
+
 /// Any plan for the pipeline, whether it can make progress or not. Each of its parts is consistent: it would
-/// pass parse_plan().
-inline Plan build_plan(Pipeline pipeline, MachineProfile const& machine, Mechanism mechanism) {
+/// pass parse_plan(). Without a mechanism (null) its launches are mixed.
+inline Plan build_plan(Pipeline pipeline, MachineProfile const& machine, Mechanism const* mechanism) {
   Plan plan;
   plan.pipeline = std::move(pipeline);
   plan.machine = machine.name;
-  plan.mechanism = mechanism;
   auto const all_wait = chance(25);
   auto const same_resources = chance(30);
   for (std::size_t s = 0; s < plan.pipeline.stages.size(); ++s) {
@@ -163,30 +213,38 @@ inline Plan build_plan(Pipeline pipeline, MachineProfile const& machine, Mechani
       std::iota(planned.order.table.begin(), planned.order.table.end(), 0);
       shuffle(planned.order.table);
     }
-    planned.wait_kernel = mechanism == Mechanism::wait_kernel && s > 0 && (all_wait || chance(40));
     planned.reorder_loads = chance(30);
     if (planned.occupancy > 0)
       planned.waves = static_cast<double>(stage.blocks()) / (planned.occupancy * machine.sms);
     plan.stages.push_back(std::move(planned));
   }
-  for (std::size_t d = 0; d < plan.pipeline.dependences.size(); ++d) {
-    auto const producer = plan.pipeline.dependences[d].producer;
-    auto const& stage = plan.pipeline.stages[static_cast<std::size_t>(producer)];
-    plan.dependences.push_back({static_cast<int>(d), uses_semaphores(mechanism)
-                                                         ? add_set(plan, producer, semaphore_map(stage))
-                                                         : -1});
+  if (mechanism) {
+    plan.launches = launches_for(*mechanism, static_cast<int>(plan.pipeline.stages.size()));
+    for (auto& launch : plan.launches)
+      launch.wait_kernel = launch.start == LaunchStart::beside && (all_wait || chance(40));
+    if (*mechanism == Mechanism::fused) add_workers(plan.launches.front(), plan.pipeline, machine);
+  } else {
+    plan.launches = mixed_launches(plan.pipeline, machine);
   }
-  if (uses_semaphores(mechanism) && chance(20)) {
+  auto const set_for = [&](int consumer, int producer, PolicyMap const& map, bool wanted) {
+    if (!wanted && kept_by(plan, consumer, producer, -1) != KeptBy::nothing) return -1;
+    return add_set(plan, producer, map);
+  };
+  bool const semaphores = mechanism != nullptr && uses_semaphores(*mechanism);
+  for (std::size_t d = 0; d < plan.pipeline.dependences.size(); ++d) {
+    auto const& dependence = plan.pipeline.dependences[d];
+    auto const& stage = plan.pipeline.stages[static_cast<std::size_t>(dependence.producer)];
+    bool const wanted = semaphores || (!mechanism && chance(60));
+    plan.dependences.push_back({static_cast<int>(d), set_for(dependence.consumer, dependence.producer,
+                                                             semaphore_map(stage), wanted)});
+  }
+  if ((semaphores || !mechanism) && chance(20)) {
     auto const writer = pick(1, static_cast<int>(plan.pipeline.stages.size()) - 1);
     auto const reader = pick(0, writer - 1);
-    SemaphoreMap whole;
+    PolicyMap whole;
     for (auto& dimension : whole.dimension) dimension.grouping = Grouping::all;
-    plan.reuse_edges.push_back({writer, reader, "shared", add_set(plan, reader, whole)});
-  }
-  if (mechanism == Mechanism::fused) {
-    auto const capacity = std::max(1, occupancy(machine, fused_resources(plan.pipeline)) * machine.sms);
-    plan.workers = chance(10) ? capacity + 1 : pick(1, capacity);
-    if (chance(80)) plan.tickets = tickets(plan.pipeline);
+    plan.reuse_edges.push_back(
+        {writer, reader, "shared", set_for(writer, reader, whole, semaphores || chance(50))});
   }
   return plan;
 }
@@ -194,7 +252,7 @@ inline Plan build_plan(Pipeline pipeline, MachineProfile const& machine, Mechani
 struct PlanLimits {
   int max_tiles = 5;                       ///< per stage
   int max_blocks = 20;                     ///< of the plan
-  std::vector<Mechanism> mechanisms = {};  ///< empty: all, those with semaphores more often
+  std::vector<Mechanism> mechanisms = {};  ///< empty: all and mixed ones, those with semaphores more often
 };
 
 inline rc::Gen<PlanOnMachine> plans(PlanLimits limits = {}) {
@@ -213,16 +271,19 @@ inline rc::Gen<PlanOnMachine> plans(PlanLimits limits = {}) {
     }
     auto const machine = small_machine();
     Mechanism mechanism = Mechanism::wait_kernel;
+    bool mixed = false;
     if (!limits.mechanisms.empty()) {
       mechanism =
           limits
               .mechanisms[static_cast<std::size_t>(pick(0, static_cast<int>(limits.mechanisms.size()) - 1))];
+    } else if (chance(35)) {
+      mixed = true;
     } else if (chance(40)) {
       static constexpr Mechanism others[] = {Mechanism::fused, Mechanism::fused, Mechanism::pdl_tiles,
                                              Mechanism::pdl, Mechanism::stream_order};
       mechanism = others[pick(0, 4)];
     }
-    return PlanOnMachine{build_plan(std::move(pipeline), machine, mechanism), machine};
+    return PlanOnMachine{build_plan(std::move(pipeline), machine, mixed ? nullptr : &mechanism), machine};
   });
 }
 

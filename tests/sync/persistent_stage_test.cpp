@@ -160,7 +160,8 @@ TEST(PersistentStage, TheEpochHoldsUntilTheLastBlockHasLeft) {
 
 TEST(PersistentStage, AnOperandOfTheKernelsBeforeIsReadyOnceItWasWaitedFor) {
   Chain chain(SemaphoreMap{}, TileGrid{1, {5, 1, 1, 1}});
-  chain.consumer.waits_for_grid = true;
+  chain.consumer.operand[0].waits_for_grid = true;
+  chain.consumer.operand[0].has_set = false;
   PersistentStageView<> stage(chain.consumer, chain.memory(), 1);
   TileBox box;
   box.end[0] = 5;

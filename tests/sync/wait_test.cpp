@@ -109,7 +109,6 @@ struct RowOfFour {
   static constexpr bool reorder_loads = false;
   static constexpr bool plain_store = false;
   static constexpr bool triggers_at_start = false;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = false;
   static constexpr bool announces_start = false;
   using Operands = tessera::Operands<After<Reads>>;

@@ -171,7 +171,7 @@ int run(Session const& session, PlanArguments const& arguments) {
     if (auto const added = add_files(arguments, sized, *plan, *timeline, outputs); !added)
       return session.fail(added.error());
     if (!arguments.html.empty()) {
-      auto stream = plan->mechanism == Mechanism::stream_order ? timeline : planner.stream_order(sized);
+      auto stream = is_stream_order(*plan) ? timeline : planner.stream_order(sized);
       if (!stream) return session.fail(stream.error());
       entries.push_back({*plan, std::move(*timeline), std::move(*stream)});
     }

@@ -27,10 +27,11 @@ std::string half(Stage const& stage, StagePlan const& planned, std::string const
 /// How the second kernel may start early; empty in stream order.
 Expected<std::string> overlap(Plan const& plan) {
   std::string const early = plan.stages[1].reorder_loads ? ", early weights" : "";
-  if (plan.mechanism == Mechanism::stream_order) return "";
-  if (plan.mechanism == Mechanism::pdl) return "; pdl" + early;
-  if (plan.mechanism != Mechanism::pdl_tiles || plan.semaphores.size() != 1)
-    return unfit(fmt::format("{} between two GEMMs", to_text(plan.mechanism)));
+  if (is_stream_order(plan)) return "";
+  bool const starts_early = plan.launches.back().start == LaunchStart::early;
+  if (starts_early && plan.semaphores.empty()) return "; pdl" + early;
+  if (!starts_early || plan.semaphores.size() != 1)
+    return unfit(fmt::format("{} between two GEMMs", mechanism_text(plan)));
   auto const& map = plan.semaphores.front().map;
   if (map.dimension[1].grouping != Grouping::each)
     return unfit("the policy " + plan.semaphores.front().policy);

@@ -46,8 +46,9 @@ struct Chain {
   };
   template <int Consumer>
   struct Reads {
-    using Set =
-        std::conditional_t<waits_for_tiles(edges[Consumer]), Chain::Set<Consumer - 1>, tessera::NoSet>;
+    using Set = std::conditional_t<
+        waits_for_tiles(edges[Consumer]), Chain::Set<Consumer - 1>,
+        std::conditional_t<is_programmatic(edges[Consumer]), tessera::WholeGrid, tessera::NoSet>>;
     static constexpr int accesses = 1;
     TESSERA_HOST_DEVICE static constexpr tessera::TileBox box(int, tessera::Tile const& tile) {
       long long const row = Consumer == 2 ? tile.at[0] / k_tile : tile.at[1];
@@ -68,8 +69,7 @@ struct Chain {
     static constexpr bool plain_store = false;
     static constexpr bool wait_kernel = before == Edge::wait_kernel;
     static constexpr bool triggers_at_start = after == Edge::early || after == Edge::tiles;
-    static constexpr bool waits_for_grid = before == Edge::early || before == Edge::late;
-    static constexpr bool completes_after_previous = before == Edge::tiles;
+    static constexpr bool completes_after_previous = is_programmatic(before);
     static constexpr bool announces_start = after == Edge::wait_kernel;
     using Operands = std::conditional_t<before == Edge::stream_order, tessera::Operands<>,
                                         tessera::Operands<tessera::After<Reads<Index == 0 ? 1 : Index>>>>;

@@ -20,7 +20,7 @@
 
 #include "tessera/sync.cuh"
 
-static_assert(tessera::k_sync_version == 1,
+static_assert(tessera::k_sync_version == 2,
               "this header of plan existing_kernels was generated for another version of tessera/sync.cuh; generate it again");
 
 namespace existing_kernels {
@@ -90,7 +90,6 @@ struct gemm1 {
   static constexpr bool reorder_loads = false;
   static constexpr bool plain_store = true;
   static constexpr bool triggers_at_start = true;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = false;
   static constexpr bool announces_start = false;
   // a, b
@@ -114,7 +113,6 @@ struct gemm2 {
   static constexpr bool reorder_loads = true;
   static constexpr bool plain_store = false;
   static constexpr bool triggers_at_start = true;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = true;
   static constexpr bool announces_start = false;
   // a, b
@@ -138,7 +136,6 @@ struct softmax {
   static constexpr bool reorder_loads = false;
   static constexpr bool plain_store = false;
   static constexpr bool triggers_at_start = false;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = true;
   static constexpr bool announces_start = false;
   // a

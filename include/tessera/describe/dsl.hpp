@@ -17,6 +17,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <source_location>
@@ -157,6 +158,13 @@ class DependenceHandle {
   /// The operand that the tiles are read through; the producer's output buffer's name unless given.
   DependenceHandle& through(std::string operand);
   DependenceHandle& on_complete(OnComplete action);
+  /// Which of the producer's tiles share a semaphore, where the planner shall not choose: each_tile(),
+  /// rows(2), strided(12), product({...}). Plans that keep the dependence by the order of launches need none
+  /// and ignore it.
+  DependenceHandle& policy(NamedPolicy const& wanted);
+  /// Any other: `semaphore_of(tile)` is called for each of the producer's tiles and answers from 0 up without
+  /// gaps.
+  DependenceHandle& policy(std::string name, std::function<long long(Tile const&)> const& semaphore_of);
 
  private:
   friend class PipelineBuilder;

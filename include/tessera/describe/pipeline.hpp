@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "../diagnostic.hpp"
 #include "../sync/tile.cuh"
+#include "policy_map.hpp"
 #include "tile_expr.hpp"
 
 namespace tessera {
@@ -100,6 +102,8 @@ struct Dependence {
   std::vector<Access> accesses;
   OnComplete on_complete = OnComplete::release_waiters;
   SourceLine where;
+  /// Which producer tiles share a semaphore; nothing: the planner's choice.
+  std::optional<NamedPolicy> policy = {};
 
   bool operator==(Dependence const&) const = default;
 };

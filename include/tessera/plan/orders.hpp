@@ -23,7 +23,7 @@ bool is_permutation_of(TileOrder const& order, std::int64_t tiles);
 /// Tickets of one persistent launch in which a tile follows `lag` tickets after the last tile that it needs,
 /// rather than after the whole stage before: all blocks of all stages once, each tile's producers before it.
 /// Empty where that is stage by stage. `custom_order` holds for every stage; lag >= 0.
-std::vector<Plan::Ticket> merged_tickets(Pipeline const& pipeline, std::vector<TileOrder> const& orders,
-                                         std::vector<ReuseEdge> const& reuse_edges, std::int64_t lag);
+std::vector<Launch::Ticket> merged_tickets(Pipeline const& pipeline, std::vector<TileOrder> const& orders,
+                                           std::vector<ReuseEdge> const& reuse_edges, std::int64_t lag);
 
 }  // namespace tessera

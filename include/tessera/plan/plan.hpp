@@ -4,25 +4,45 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "../describe/pipeline.hpp"
+#include "../sync/chain_memory.cuh"
 #include "../sync/policy.cuh"
 
 namespace tessera {
 
-/// How the kernels of a chain are ordered.
-enum class Mechanism {
-  stream_order,  ///< one stream; a kernel starts when the one before it is complete
-  pdl,           ///< one stream, programmatic dependent launch, grid-wide wait before the dependent operand
-  wait_kernel,   ///< a stream per stage, tile semaphores, one-thread wait kernel (cuSync, III-B)
-  pdl_tiles,     ///< one stream, PDL triggered at block start, tile semaphores instead of the grid-wide wait
-  fused,         ///< one persistent launch over all tiles, tile semaphores
+/// When a launch may start, seen from the launches before it.
+enum class LaunchStart {
+  in_order,  ///< when everything before it is complete. Opens a group; the first launch of a plan does, too
+  early,     ///< programmatic dependent launch: when every block of the launch before has started or left; as
+             ///< the first of a plan: of whatever kernel was enqueued before the plan (chained launches)
+  beside,    ///< in a stream of its own, when its group's first launch may; see Launch::wait_kernel
 };
-char const* to_text(Mechanism mechanism);  ///< "stream order", "PDL", ...
-/// True for the mechanisms that use tile semaphores.
-bool uses_semaphores(Mechanism mechanism);
+
+/// One kernel launch: one stage as a kernel of its own, or several stages in one persistent launch.
+struct Launch {
+  int first = 0;   ///< its stages are first, first + 1, ..., first + stages - 1
+  int stages = 1;  ///< more than one only with `workers`
+  LaunchStart start = LaunchStart::in_order;
+  bool wait_kernel = false;  ///< beside: behind a one-thread kernel that waits for the first block of the
+                             ///< launch before (cuSync, III-B)
+  int workers =
+      0;  ///< blocks of a persistent launch that draw tickets, all resident at once; 0: no such launch
+  /// The workers' tickets in order: stage and position in that stage's order. Empty: stage by stage.
+  struct Ticket {
+    std::int32_t stage;
+    std::int32_t position;
+    bool operator==(Ticket const&) const = default;
+  };
+  std::vector<Ticket> tickets;
+
+  int end() const { return first + stages; }
+  bool holds(int stage) const { return first <= stage && stage < end(); }
+  bool operator==(Launch const&) const = default;
+};
 
 /// Position -> tile. Row major (empty table) or any permutation.
 struct TileOrder {
@@ -38,7 +58,7 @@ struct TileOrder {
 /// The semaphores that a producer stage posts to under one policy. Several dependences may share a set.
 struct SemaphoreSet {
   int producer = 0;
-  SemaphoreMap map;
+  PolicyMap map;
   std::string policy;      ///< "TileSync", "RowSync", "StridedSync", "Conv2DTileSync", "BatchedRowSync", ...
   std::int64_t first = 0;  ///< index of its first semaphore in the plan's array
   std::int64_t count = 0;
@@ -47,7 +67,7 @@ struct SemaphoreSet {
 /// How a dependence is synchronized.
 struct PlannedDependence {
   int dependence = 0;      ///< index into pipeline.dependences
-  int semaphore_set = -1;  ///< index into Plan::semaphores; -1: the mechanism alone orders it
+  int semaphore_set = -1;  ///< index into Plan::semaphores; -1: the order of launches keeps it, see kept_by()
 };
 
 /// Every block of `writer` must also wait for all tiles of `reader` before it stores, because it
@@ -56,7 +76,7 @@ struct ReuseEdge {
   int writer = 0;
   int reader = 0;
   std::string buffer;
-  int semaphore_set = -1;  ///< -1: the mechanism alone orders it
+  int semaphore_set = -1;  ///< as PlannedDependence's
 
   bool operator==(ReuseEdge const&) const = default;
 };
@@ -64,7 +84,6 @@ struct ReuseEdge {
 struct StagePlan {
   TileOrder order;
   bool custom_order = true;    ///< blocks draw tickets; false (T): the block's own index is its position
-  bool wait_kernel = false;    ///< wait_kernel mechanism: false for the first stage and under W
   bool reorder_loads = false;  ///< R: operands without a producer load before the wait
   bool plain_store = false;    ///< post by release store where a single post makes the value
   int persistent_blocks = 0;   ///< 0: a block for each tile; n: block i takes positions i, i + n, ...
@@ -85,20 +104,12 @@ struct Alternative {
 
 struct Plan {
   Pipeline pipeline;
-  std::string machine;  ///< MachineProfile::name
-  Mechanism mechanism = Mechanism::stream_order;
+  std::string machine;            ///< MachineProfile::name
+  std::vector<Launch> launches;   ///< every stage in exactly one, in the order of stages
   std::vector<StagePlan> stages;  ///< one per pipeline stage
   std::vector<SemaphoreSet> semaphores;
   std::vector<PlannedDependence> dependences;  ///< one per pipeline dependence
   std::vector<ReuseEdge> reuse_edges;
-  int workers = 0;  ///< fused: blocks of the persistent launch, all resident at once
-  /// fused: tickets in order. Each entry is stage and position in that stage's order. Empty: stage by stage.
-  struct Ticket {
-    std::int32_t stage;
-    std::int32_t position;
-    bool operator==(Ticket const&) const = default;
-  };
-  std::vector<Ticket> tickets;
 
   std::string proof;  ///< why it cannot deadlock, with the numbers
   double predicted_us = 0;
@@ -107,6 +118,65 @@ struct Plan {
   std::string why;             ///< the choice, in sentences
   std::vector<Alternative> alternatives;
 };
+
+/// Index of the launch that holds a stage. Precondition: one does.
+int launch_of(Plan const& plan, int stage);
+
+/// Launches that may run at the same time: one that starts in order, and all that follow it early or beside.
+/// Between two groups everything is complete, so that nothing waits across.
+struct LaunchGroup {
+  int first = 0;  ///< launches
+  int end = 0;
+};
+LaunchGroup group_of(Plan const& plan, int launch);
+std::vector<LaunchGroup> groups_of(Plan const& plan);
+
+/// Every launch in order, none persistent.
+bool is_stream_order(Plan const& plan);
+
+/// How a consumer's blocks know that a producer, or an earlier reader of a buffer, is far enough.
+enum class KeptBy {
+  completion,  ///< it is complete before any of them starts
+  grid_wait,   ///< they wait until the launches before theirs are complete: pdl_wait()
+  semaphores,  ///< they wait for tiles
+  nothing,     ///< they cannot know: such a plan is refused
+};
+KeptBy kept_by(Plan const& plan, int consumer, int producer, int semaphore_set);
+KeptBy kept_by(Plan const& plan, PlannedDependence const& planned);
+KeptBy kept_by(Plan const& plan, ReuseEdge const& edge);
+
+/// What a stage's kernel does beside computing tiles, from launches and edges.
+struct StageDuties {
+  Start start = Start::block_index;
+  bool triggers = false;        ///< lets the next launch start early, at its own start
+  bool waits_for_grid = false;  ///< some of its edges are kept by a grid_wait
+  bool completes_after =
+      false;  ///< started early: its blocks leave only when the launches before are complete
+  bool announces_start = false;  ///< a wait kernel waits for its first block
+  bool needs_epoch = false;      ///< it waits for semaphores or stores into them
+};
+StageDuties duties_of(Plan const& plan, int stage);
+
+/// Names for plans whose launches are all alike: the mechanisms of the literature.
+enum class Mechanism {
+  stream_order,  ///< every launch in order
+  pdl,           ///< early launches, no semaphores
+  wait_kernel,   ///< launches beside each other, semaphores (cuSync)
+  pdl_tiles,     ///< early launches, semaphores
+  fused,         ///< one persistent launch, semaphores
+};
+char const* to_text(Mechanism mechanism);  ///< "stream order", "PDL", ...
+/// True for the mechanisms that use tile semaphores.
+bool uses_semaphores(Mechanism mechanism);
+/// The launches of `stages` stages under one mechanism; `workers` for the fused one.
+std::vector<Launch> launches_for(Mechanism mechanism, int stages, int workers = 0);
+/// Of the launches [first, end) of a plan; nothing if they are not all alike. A single launch is in stream
+/// order unless it has workers.
+std::optional<Mechanism> mechanism_of(Plan const& plan, LaunchGroup const& launches);
+std::optional<Mechanism> mechanism_of(Plan const& plan);
+/// "PDL + tiles"; of a mixed plan its launches: "mixed: a > [b c] | d" (| in order, > early, & beside, [] one
+/// launch).
+std::string mechanism_text(Plan const& plan);
 
 /// Ticket or block number -> what it computes. With a custom order the splits of a tile are
 /// neighbours; without, the split index is slowest (CUDA's z).

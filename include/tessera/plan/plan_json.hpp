@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan as versioned JSON ("schema": "tessera.plan/1"), whole: what the runtime loads without recompiling.
+// A plan as versioned JSON ("schema": "tessera.plan/2"), whole: what the runtime loads without recompiling.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ namespace tessera {
 
 std::string print_plan(Plan const& plan);
 
-/// Refuses text that is not a plan, a newer version, and any plan whose parts contradict each other
+/// Reads versions 1 and 2. Refuses text that is not a plan, a newer version, and any plan whose parts
+/// contradict each other
 /// (indices, counts, permutations, semaphore layout): a plan that this returns is safe to index with.
 Expected<Plan> parse_plan(std::string_view json, std::string const& file);
 

@@ -14,7 +14,7 @@ namespace tessera {
 /// value counts every tile that maps to it; what differs is how much is waited for and how often.
 struct Policy {
   std::string name;
-  SemaphoreMap map;
+  PolicyMap map;
   std::int64_t semaphores = 0;
   std::int64_t waits = 0;            ///< waits of all consumer blocks together, in one launch
   std::int64_t posts_per_value = 0;  ///< most posts that one semaphore counts to, splits included
@@ -24,22 +24,24 @@ struct Policy {
 /// Per producer dimension: a semaphore for each tile, or one for the tiles that a consumer tile needs (all
 /// of the dimension, runs of neighbours, or tiles at a stride); all combinations, finest first, none twice.
 /// Precondition: `dependence` is an index into the dependences of a pipeline that check() accepted.
+/// Where the dependence asks for a policy: that one, and no other.
 std::vector<Policy> generate_policies(Pipeline const& pipeline, int dependence);
 
 /// "TileSync", "RowSync", "StridedSync", "BatchedRowSync", "Conv2DTileSync", "GridSync" where the product
 /// is one of the known, else one word per dimension: "EachAll", "Block4EachAll". A C++ identifier.
 /// `convolution`: the dependence is between convolutions (reads a halo, or x/(R*S)).
-std::string policy_name(SemaphoreMap const& map, TileGrid const& producer, bool convolution);
+/// Of a table "TableSync".
+std::string policy_name(PolicyMap const& map, TileGrid const& producer, bool convolution);
 
 /// True when a dependence reads as a convolution does: a halo over the grid's border, or column x/(R*S).
 bool reads_like_convolution(Dependence const& dependence);
 
 /// The same map with one spelling per meaning (a block of everything is `all`, a run of one is `each`), so
 /// that maps can be compared.
-SemaphoreMap normalized(SemaphoreMap map, TileGrid const& producer);
-bool same_map(SemaphoreMap const& a, SemaphoreMap const& b);
+PolicyMap normalized(PolicyMap map, TileGrid const& producer);
+bool same_map(PolicyMap const& a, PolicyMap const& b);
 
 /// One semaphore for the whole grid.
-SemaphoreMap whole_grid(TileGrid const& producer);
+PolicyMap whole_grid(TileGrid const& producer);
 
 }  // namespace tessera

@@ -29,10 +29,10 @@ Expected<void> prove_residency(Plan const& plan, MachineProfile const& machine);
 /// the argument.
 Expected<std::string> prove_progress(Plan const& plan, MachineProfile const& machine);
 
-/// What the one-thread kernel of Mechanism::wait_kernel holds while it waits.
+/// What a one-thread wait kernel (Launch::wait_kernel) holds while it waits.
 constexpr Resources wait_kernel_resources() { return {1, 16, 0}; }
 
-/// What one block of a fused launch holds: the most that any stage needs, resource by resource.
-Resources fused_resources(Pipeline const& pipeline);
+/// What one worker of a persistent launch holds: the most that any of its stages needs, resource by resource.
+Resources worker_resources(Pipeline const& pipeline, Launch const& launch);
 
 }  // namespace tessera

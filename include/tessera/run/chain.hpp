@@ -34,9 +34,9 @@ struct ChainViews {
   ChainMemory memory;
   StallRecord* stall = nullptr;
   unsigned long long deadline_ns = 0;
-  std::vector<RuntimeStage> stages;   ///< one per stage of the plan
-  std::vector<RecordTarget> records;  ///< one per stage; null stamps where the chain does not record
-  RuntimeTickets tickets;             ///< fused
+  std::vector<RuntimeStage> stages;     ///< one per stage of the plan
+  std::vector<RecordTarget> records;    ///< one per stage; null stamps where the chain does not record
+  std::vector<RuntimeTickets> tickets;  ///< one per launch of the plan; no workers: of a stage's own kernel
 
   DeadlineWatch<> watch() const { return {stall, deadline_ns}; }
 };
@@ -70,7 +70,7 @@ class KernelArguments {
   bool overflow_ = false;
 };
 
-/// The kernel of one stage; of all stages, for a fused plan.
+/// The kernel of one of the plan's launches.
 struct StageKernel {
   void const* function = nullptr;  ///< address of a __global__ function
   Extent3 block;                   ///< threads
@@ -86,7 +86,7 @@ struct ChainOptions {
   double deadline_seconds = 2;  ///< how long one wait may take, in kernels with a DeadlineWatch
   bool record = false;          ///< allocate stamps; kernels must be compiled with recording views
   /// Does the GPU place blocks of an older kernel first, across streams? MachineProfile has the same fact.
-  /// Only plans without a wait kernel in front of a stage (W) profit.
+  /// Only plans with launches beside each other without a wait kernel (W) profit.
   bool dispatches_in_launch_order = false;
 };
 
@@ -115,7 +115,8 @@ class Chain {
  public:
   /// Loads every kernel (a kernel that is loaded behind a spinning one would never start), compares what the
   /// compiled kernels take with what the plan assumed, proves progress again with the real numbers, and
-  /// allocates and zeroes the memory. Refuses with E0510 to E0519; each page says what was compared.
+  /// allocates and zeroes the memory. One kernel for each launch of the plan. Refuses with E0510 to E0519 and
+  /// E0537; each page says what was compared.
   static Expected<Chain> make(Plan const& plan, std::vector<StageKernel> const& kernels,
                               ChainOptions const& options = {});
 

@@ -46,26 +46,34 @@ StageKernel tile_kernel_of(Plan const& plan, int stage, Function const& function
   return kernel;
 }
 
+/// The persistent kernel of one launch: its block and its shared memory are the largest of its own stages.
 template <bool Records, class Watch, class... Function>
-StageKernel fused_kernel_of(Plan const& plan, Function const&... functions) {
+StageKernel worker_kernel_of(Plan const& plan, std::size_t index, Function const&... functions) {
+  auto const& launch = plan.launches[index];
   StageKernel kernel;
   kernel.function = reinterpret_cast<void const*>(&fused_tile_kernel<Records, Watch, Function...>);
   int threads = 1;
   int stage = 0;
-  ((threads =
-        std::max(threads, threads_of<Function>(plan.pipeline.stages[static_cast<std::size_t>(stage++)], 0))),
+  auto const add = [&](int own_threads, int shared_bytes) {
+    if (launch.holds(stage)) {
+      threads = std::max(threads, own_threads);
+      kernel.dynamic_shared_bytes = std::max(kernel.dynamic_shared_bytes, shared_bytes);
+    }
+    ++stage;
+  };
+  (add(threads_of<Function>(plan.pipeline.stages[static_cast<std::size_t>(stage)], 0),
+       shared_bytes_of<Function>(0)),
    ...);
   kernel.block.x = static_cast<unsigned>(threads);
-  kernel.dynamic_shared_bytes = std::max({shared_bytes_of<Function>(0)...});
   auto const packed = pack_of(functions...);
-  kernel.pack = [packed](ChainViews const& views, KernelArguments& arguments) {
+  kernel.pack = [packed, index](ChainViews const& views, KernelArguments& arguments) {
     StageTable<static_cast<int>(sizeof...(Function))> table;
     for (std::size_t s = 0; s < sizeof...(Function); ++s) {
       table.stage[s] = views.stages[s];
       table.record[s] = views.records[s];
     }
     arguments.add(table);
-    arguments.add(views.tickets);
+    arguments.add(views.tickets[index]);
     arguments.add(views.memory);
     if constexpr (Watch::may_stop)
       arguments.add(views.watch());
@@ -78,8 +86,8 @@ StageKernel fused_kernel_of(Plan const& plan, Function const&... functions) {
 
 }  // namespace detail
 
-/// The kernels of a plan whose stages are tile functions, in the plan's order: one each, or one persistent
-/// kernel. A tile function is a trivially copyable type with
+/// The kernels of a plan whose stages are tile functions: one for each of its launches. A tile function is a
+/// trivially copyable type with
 ///   __device__ void operator()(Tile, Context&) const
 /// called by all threads of the block, after everything that the tile reads is there; or, with
 /// `static constexpr bool waits = true`, template <class C> __device__ void operator()(Tile, C&) const, which
@@ -87,18 +95,20 @@ StageKernel fused_kernel_of(Plan const& plan, Function const&... functions) {
 /// Resources::threads, and no dynamic shared memory). With Watch = NoWatch a hang is for ever.
 template <bool Records = false, class Watch = DeadlineWatch<>, class... Function>
 std::vector<StageKernel> tile_kernels(Plan const& plan, Function const&... functions) {
-  std::vector<StageKernel> kernels;
-  // Too few or too many functions: Chain::make() says so.
-  if (plan.stages.size() != sizeof...(Function)) {
-    kernels.resize(plan.mechanism == Mechanism::fused ? plan.stages.size() + 1 : sizeof...(Function));
-    return kernels;
-  }
-  if (plan.mechanism == Mechanism::fused) {
-    kernels.push_back(detail::fused_kernel_of<Records, Watch>(plan, functions...));
-    return kernels;
-  }
+  // Too few or too many functions: Chain::make() refuses another number of kernels than launches.
+  if (plan.stages.size() != sizeof...(Function)) return {};
+  std::vector<StageKernel> kernels(plan.launches.size());
+  for (std::size_t l = 0; l < kernels.size(); ++l)
+    if (plan.launches[l].workers > 0)
+      kernels[l] = detail::worker_kernel_of<Records, Watch>(plan, l, functions...);
   int stage = 0;
-  (kernels.push_back(detail::tile_kernel_of<Records, Watch>(plan, stage++, functions)), ...);
+  auto const add = [&](auto const& function) {
+    auto const launch = static_cast<std::size_t>(launch_of(plan, stage));
+    if (plan.launches[launch].workers == 0)
+      kernels[launch] = detail::tile_kernel_of<Records, Watch>(plan, stage, function);
+    ++stage;
+  };
+  (add(functions), ...);
   return kernels;
 }
 

@@ -13,23 +13,26 @@ namespace tessera {
 /// A plan's stages for kernels that learn their plan at run time. Make with describe_stages(), copy `numbers`
 /// and `waits` to where the kernels run, then call stage() with the addresses of the copies.
 struct RuntimeTables {
-  std::vector<std::int32_t> numbers;  ///< tile orders, offsets into waits, tickets
+  std::vector<std::int32_t> numbers;  ///< tile orders, policies' tables, offsets into waits, tickets
   std::vector<RuntimeWait> waits;
 
   /// Stage `index`, with pointers into the copies.
   RuntimeStage stage(int index, std::int32_t const* numbers_at, RuntimeWait const* waits_at) const;
-  RuntimeTickets tickets(std::int32_t const* numbers_at) const;
+  /// Of launch `index`; no workers where it is a stage's own kernel.
+  RuntimeTickets tickets(int index, std::int32_t const* numbers_at) const;
 
   struct Places {
     std::int64_t order = -1;
     std::int64_t offsets[k_runtime_operands] = {-1, -1, -1, -1};
     std::int64_t operand_waits[k_runtime_operands] = {};
     std::int64_t before_store = -1;
+    std::int64_t operand_maps[k_runtime_operands] = {-1, -1, -1, -1};
+    std::int64_t post_maps[k_runtime_sets] = {-1, -1, -1, -1};
   };
-  std::vector<RuntimeStage> stages;  ///< pointers null
-  std::vector<Places> places;        ///< -1: a null pointer
-  RuntimeTickets ticket_counts;
-  std::int64_t ticket_table = -1;
+  std::vector<RuntimeStage> stages;         ///< pointers null
+  std::vector<Places> places;               ///< -1: a null pointer
+  std::vector<RuntimeTickets> launches;     ///< pointers null
+  std::vector<std::int64_t> ticket_tables;  ///< of launches; -1: a null pointer
 };
 
 /// Refuses (E0519) a plan that the tables cannot hold: a stage of which more than k_runtime_operands operands

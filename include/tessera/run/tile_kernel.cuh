@@ -27,13 +27,21 @@ struct StageContext : Context {
   /// Everything that the tile reads through the operand. False: return at once.
   template <int I>
   TESSERA_HOST_DEVICE bool wait(OperandIndex<I> operand) {
-    return !(stopped = stopped || !view->wait_all(operand));
+    stopped = stopped || !view->wait_all(operand);
+    fence_proxy_async();
+    return !stopped;
   }
   template <int I>
   TESSERA_HOST_DEVICE bool wait(OperandIndex<I> operand, Tile const& producer) {
-    return !(stopped = stopped || !view->wait(operand, producer));
+    stopped = stopped || !view->wait(operand, producer);
+    fence_proxy_async();
+    return !stopped;
   }
-  TESSERA_HOST_DEVICE bool wait_before_store() { return !(stopped = stopped || !view->wait_before_store()); }
+  TESSERA_HOST_DEVICE bool wait_before_store() {
+    stopped = stopped || !view->wait_before_store();
+    fence_proxy_async();
+    return !stopped;
+  }
 };
 
 namespace detail {
@@ -115,7 +123,9 @@ struct ViewOf<true, Watch> {
   }
 };
 
-/// One tile, from its waits to its post. False: a wait met its deadline, nothing was posted.
+/// One tile, from its waits to its post. False: a wait met its deadline, nothing was posted. The function may
+/// read through TMA what other functions wrote with ordinary stores, and the other way round: hence the proxy
+/// fences, which only the thread that made an access can order.
 template <class View, class Function>
 __device__ bool run_tile(View& view, RuntimeStage const& stage, Function const& function) {
   extern __shared__ __align__(128) unsigned char tessera_dynamic_shared[];
@@ -126,12 +136,14 @@ __device__ bool run_tile(View& view, RuntimeStage const& stage, Function const& 
   context.shared = tessera_dynamic_shared;
   context.view = &view;
   if constexpr (!waits_itself<Function>(0)) {
-    if (!context.wait(operand_a) || !context.wait(operand_b) || !context.wait(operand_c) ||
-        !context.wait(operand_d) || !context.wait_before_store())
+    if (!view.wait_all(operand_a) || !view.wait_all(operand_b) || !view.wait_all(operand_c) ||
+        !view.wait_all(operand_d) || !view.wait_before_store())
       return false;
+    fence_proxy_async();
   }
   function(view.tile(), context);
   if (context.stopped) return false;
+  fence_proxy_async();
   view.post();
   return true;
 }
@@ -159,25 +171,30 @@ struct FusedTable {
 
 }  // namespace detail
 
-/// A stage as a kernel of its own: one block for each split of each tile.
+/// A stage as a kernel of its own: a block for each split of each tile, or a persistent grid. The function is
+/// read where it was passed: a descriptor for TMA in it may not be copied.
 template <bool Records, class Watch, class Function>
 __global__ void __launch_bounds__(detail::most_threads<Function>(0), 1)
-    tile_kernel(RuntimeStage stage, ChainMemory memory, Watch watch, RecordTarget record, Function function) {
+    tile_kernel(RuntimeStage const __grid_constant__ stage, ChainMemory memory, Watch watch,
+                RecordTarget record, Function const __grid_constant__ function) {
   auto view = detail::ViewOf<Records, Watch>::make(stage, memory, watch, record);
   view.start();
-  detail::run_tile(view, stage, function);
+  do {
+    if (!detail::run_tile(view, stage, function)) return;
+  } while (view.next());
 }
 
-/// All stages in one persistent launch.
+/// Several stages in one persistent launch: which of the plan's, `tickets` says. Compiled once for all stages
+/// of the plan, since the plan groups them at run time.
 template <bool Records, class Watch, class... Function>
-__global__ void __launch_bounds__(detail::most_threads_of_all<Function...>(), 1)
-    fused_tile_kernel(detail::StageTable<static_cast<int>(sizeof...(Function))> stages,
-                      RuntimeTickets tickets, ChainMemory memory, Watch watch,
-                      detail::Pack<Function...> functions) {
-  constexpr int count = static_cast<int>(sizeof...(Function));
-  detail::FusedTable<count, Records, Watch> const table{stages};
+__global__ void __launch_bounds__(detail::most_threads_of_all<Function...>(), 1) fused_tile_kernel(
+    detail::StageTable<static_cast<int>(sizeof...(Function))> const __grid_constant__ stages,
+    RuntimeTickets tickets, ChainMemory memory, Watch watch,
+    detail::Pack<Function...> const __grid_constant__ functions) {
+  detail::FusedTable<static_cast<int>(sizeof...(Function)), Records, Watch> const table{stages};
+  begin_worker(tickets);
   for (;;) {
-    auto const draw = draw_next(tickets, memory, count, [&](int s) { return stages.stage[s].blocks(); });
+    auto const draw = draw_next(tickets, memory, [&](int s) { return stages.stage[s].blocks(); });
     if (draw.left) return;
     if (!detail::run_stage<0>(draw.stage, table, functions, draw, memory, watch)) return;
   }

@@ -18,7 +18,7 @@ struct Exploration {
   std::vector<std::string> deadlock;  ///< a schedule that gets stuck, step by step; empty: none exists
 };
 
-/// All interleavings of block dispatch, completion and posting that the plan's mechanism allows on this
+/// All interleavings of block dispatch, completion and posting that the plan's launches allow on this
 /// machine, without times. Same assumptions on the hardware as prove_progress.
 Exploration explore(Plan const& plan, MachineProfile const& machine, std::int64_t max_states = 1'000'000);
 

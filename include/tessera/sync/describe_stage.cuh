@@ -9,7 +9,7 @@
 namespace tessera {
 
 /// The version of these words. A generated header asks for the one that it was written for.
-constexpr int k_sync_version = 1;
+constexpr int k_sync_version = 2;
 
 /// Semaphores of one producer under one policy: where they are and what ready means.
 /// `Description` has: Policy; static constexpr grid(), splits, first, count.
@@ -101,15 +101,35 @@ struct External {
 };
 
 /// An operand that one dependence, or several, of the plan describe. Each has: `Set` (a set's description, or
-/// NoSet); `accesses`; `box(access, consumer tile)`, the producer tiles that the consumer tile reads.
+/// NoSet, or WholeGrid); `accesses`; `box(access, consumer tile)`, the producer tiles that the consumer tile
+/// reads.
 template <class First, class... More>
 struct After {
   static constexpr bool produced = true;
   using FirstSet = typename First::Set;
 };
 
-/// The mechanism alone orders the dependence.
+/// The producer is complete before the consumer starts.
 struct NoSet {};
+
+/// The consumer started early, and waits until the launches before it are complete: pdl_wait(). Also one of
+/// the sets in `BeforeStore`.
+struct WholeGrid {};
+
+namespace detail {
+
+/// Blocks of a persistent grid; 0 where the description does not speak of one.
+template <class Description>
+TESSERA_HOST_DEVICE constexpr auto persistent_blocks_of(int)
+    -> decltype(int(Description::persistent_blocks)) {
+  return Description::persistent_blocks;
+}
+template <class Description>
+TESSERA_HOST_DEVICE constexpr int persistent_blocks_of(...) {
+  return 0;
+}
+
+}  // namespace detail
 
 template <class... Operand>
 struct Operands {
@@ -138,12 +158,29 @@ template <class Set>
 constexpr bool is_set = true;
 template <>
 constexpr bool is_set<NoSet> = false;
+template <>
+constexpr bool is_set<WholeGrid> = false;
+
+template <class Set>
+constexpr bool is_whole_grid = false;
+template <>
+constexpr bool is_whole_grid<WholeGrid> = true;
 
 template <class Operand>
 constexpr bool has_sets = false;
 template <class First, class... More>
 constexpr bool has_sets<After<First, More...>> = (is_set<typename First::Set> || ... ||
                                                   is_set<typename More::Set>);
+
+template <class Operand>
+constexpr bool has_whole_grid = false;
+template <class First, class... More>
+constexpr bool has_whole_grid<After<First, More...>> = (is_whole_grid<typename First::Set> || ... ||
+                                                        is_whole_grid<typename More::Set>);
+template <class... Set>
+constexpr bool has_whole_grid<Sets<Set...>> = (is_whole_grid<Set> || ...);
+template <class... Set>
+constexpr bool has_sets<Sets<Set...>> = (is_set<Set> || ...);
 
 template <class List>
 constexpr bool any_sets = false;

@@ -68,11 +68,12 @@ class PersistentStageView {
   TESSERA_HOST_DEVICE bool stopped() const { return stopped_; }
 
   /// May the producer's tile be read? One look (acquire), no waiting; true for an operand without a
-  /// producer. Where the mechanism alone orders the operand, true once a wait has been called.
+  /// producer. Where the launches before must be complete, true once a wait has been called.
   template <Group G = Group::warp, int I>
   TESSERA_HOST_DEVICE bool test(OperandIndex<I>, Tile const& producer) {
     auto const& operand = stage_.operand[I];
-    if (ordered_by_launch(operand)) return ordered_already(operand);
+    if (!ordered_already(operand)) return false;
+    if (!operand.has_set) return true;
     Look look = first_look(operand.set, producer);
     bool ok = true;
     if (is_leader<G>()) ok = see(look);
@@ -84,7 +85,8 @@ class PersistentStageView {
   template <Group G = Group::warp, int I>
   TESSERA_HOST_DEVICE bool wait(OperandIndex<I>, Tile const& producer) {
     auto const& operand = stage_.operand[I];
-    if (ordered_by_launch(operand)) return wait_for_launch(operand);
+    wait_for_launch(operand);
+    if (!operand.has_set) return true;
     Look look = first_look(operand.set, producer);
     return conclude<G>(!is_leader<G>() || wait_until<S>(memory_.semaphores + look.semaphore, look.target,
                                                         watch_, place(look.semaphore)));
@@ -95,7 +97,8 @@ class PersistentStageView {
   template <Group G = Group::warp, int I>
   TESSERA_HOST_DEVICE bool test_all(OperandIndex<I>) {
     auto const& operand = stage_.operand[I];
-    if (operand.offsets == nullptr || waits_for_grid(operand)) return ordered_already(operand);
+    if (!ordered_already(operand)) return false;
+    if (operand.offsets == nullptr) return true;
     return group_all<G>(for_each_wait<G>(operand, [&](RuntimeWait const& wait) {
       return reached(load_acquire<S>(memory_.semaphores + wait.semaphore), target_of(wait.posts));
     }));
@@ -103,7 +106,8 @@ class PersistentStageView {
   template <Group G = Group::warp, int I>
   TESSERA_HOST_DEVICE bool wait_all(OperandIndex<I>) {
     auto const& operand = stage_.operand[I];
-    if (operand.offsets == nullptr || waits_for_grid(operand)) return wait_for_launch(operand);
+    wait_for_launch(operand);
+    if (operand.offsets == nullptr) return true;
     return conclude<G>(for_each_wait<G>(operand, [&](RuntimeWait const& wait) {
       return wait_until<S>(memory_.semaphores + wait.semaphore, target_of(wait.posts), watch_,
                            place(wait.semaphore));
@@ -116,7 +120,8 @@ class PersistentStageView {
   template <int Along, Group G = Group::warp, int I>
   TESSERA_HOST_DEVICE int ready(OperandIndex<I>, TileBox const& box, int from) {
     auto const& operand = stage_.operand[I];
-    if (ordered_by_launch(operand)) return ordered_already(operand) ? box.end[Along] : from;
+    if (!ordered_already(operand)) return from;
+    if (!operand.has_set) return box.end[Along];
     return look_along<Along, G, false>(operand.set, box, from);
   }
 
@@ -124,10 +129,8 @@ class PersistentStageView {
   template <int Along, Group G = Group::warp, int I>
   TESSERA_HOST_DEVICE int wait_beyond(OperandIndex<I>, TileBox const& box, int from) {
     auto const& operand = stage_.operand[I];
-    if (ordered_by_launch(operand)) {
-      wait_for_launch(operand);
-      return box.end[Along];
-    }
+    wait_for_launch(operand);
+    if (!operand.has_set) return box.end[Along];
     return look_along<Along, G, true>(operand.set, box, from);
   }
 
@@ -173,7 +176,7 @@ class PersistentStageView {
   /// The block's last call, by one thread, behind the waits and posts of all its threads.
   TESSERA_HOST_DEVICE void leave() {
     // Completion stays transitive: when this kernel is complete, so are all before it.
-    if (stage_.completes_after_previous || stage_.waits_for_grid) pdl_wait();
+    if (stage_.completes_after_previous) pdl_wait();
     if (stage_.start == Start::block_index && stage_.needs_epoch) count_one(left());
   }
 
@@ -197,20 +200,13 @@ class PersistentStageView {
     return true;
   }
 
-  // Operands without semaphores: nothing to wait for, or the kernels before.
-  TESSERA_HOST_DEVICE bool waits_for_grid(RuntimeOperand const& operand) const {
-    return operand.produced && stage_.waits_for_grid;
-  }
-  TESSERA_HOST_DEVICE bool ordered_by_launch(RuntimeOperand const& operand) const {
-    return !operand.has_set || waits_for_grid(operand);
-  }
+  // Operands of which a producer is known to be complete only by the end of the launches before.
   TESSERA_HOST_DEVICE bool ordered_already(RuntimeOperand const& operand) const {
-    return !waits_for_grid(operand) || waited_for_grid_;
+    return !operand.waits_for_grid || waited_for_grid_;
   }
-  TESSERA_HOST_DEVICE bool wait_for_launch(RuntimeOperand const& operand) {
+  TESSERA_HOST_DEVICE void wait_for_launch(RuntimeOperand const& operand) {
     if (!ordered_already(operand)) pdl_wait();
-    waited_for_grid_ = waited_for_grid_ || waits_for_grid(operand);
-    return true;
+    waited_for_grid_ = waited_for_grid_ || operand.waits_for_grid;
   }
 
   template <Group G>

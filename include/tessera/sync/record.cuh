@@ -78,6 +78,14 @@ class Recorded {
     return open(now);
   }
 
+  /// For views of persistent grids.
+  TESSERA_HOST_DEVICE bool next() {
+    auto const now = GlobalTimer::now();
+    if (!view_.next()) return false;
+    open(now);
+    return true;
+  }
+
   TESSERA_HOST_DEVICE Tile tile() const { return view_.tile(); }
   TESSERA_HOST_DEVICE int split() const { return view_.split(); }
   TESSERA_HOST_DEVICE unsigned epoch() const { return view_.epoch(); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stage whose plan is known only when the program runs: the same calls as StageView, over a plain value
-// that the host fills from a plan (run/describe.hpp). Costs a few table look-ups that StageView's types save.
+// that the host fills from a plan (run/runtime_tables.hpp). Costs a few table look-ups that StageView's types
+// save.
 #pragma once
 
 #include "chain_memory.cuh"
@@ -60,14 +61,23 @@ struct RuntimeSet {
   RuntimeDimension dimension[k_max_rank];
   int first = 0;  ///< index in the plan's array
   int splits = 1;
+  int const* table = nullptr;  ///< semaphore of each linear tile, from 0; null: the product of the dimensions
+  int const* members = nullptr;  ///< of a table: tiles of each semaphore
 
+  TESSERA_HOST_DEVICE constexpr int linear_of(Tile const& tile) const {
+    int linear = 0;
+    for (int d = k_max_rank - 1; d >= 0; --d) linear = linear * dimension[d].extent + tile.at[d];
+    return linear;
+  }
   TESSERA_HOST_DEVICE constexpr int index_of(Tile const& tile) const {
+    if (table != nullptr) return first + table[linear_of(tile)];
     int index = first;
     for (int d = 0; d < k_max_rank; ++d) index += dimension[d].index(tile.at[d]);
     return index;
   }
   /// Posts per launch to the tile's semaphore.
   TESSERA_HOST_DEVICE constexpr unsigned posts_of(Tile const& tile) const {
+    if (table != nullptr) return static_cast<unsigned>(splits * members[table[linear_of(tile)]]);
     int posts = splits;
     for (int d = 0; d < k_max_rank; ++d) posts *= dimension[d].members(tile.at[d]);
     return static_cast<unsigned>(posts);
@@ -106,9 +116,10 @@ struct RuntimeWait {
 };
 
 /// What reading an operand waits for. Tile t's waits are `waits[offsets[t]]` to `waits[offsets[t + 1]]`; both
-/// null where the mechanism alone orders the operand.
+/// null where no semaphores say when the operand is there.
 struct RuntimeOperand {
   bool produced = false;
+  bool waits_for_grid = false;  ///< some producer is known to be complete only by pdl_wait()
   bool has_set = false;
   RuntimeSet set;  ///< of the operand's first dependence, for wait(operand, tile)
   int const* offsets = nullptr;
@@ -125,9 +136,10 @@ struct RuntimeStage {
   bool custom_order = false;
   bool reorder_loads = false;
   bool plain_store = false;
+  int persistent_blocks = 0;  ///< 0: a block for each tile and split; n: block i has numbers i, i + n, ...
   bool triggers_at_start = false;
-  bool waits_for_grid = false;
-  bool completes_after_previous = false;
+  bool stores_after_grid = false;         ///< wait_before_store() waits for the launches before
+  bool completes_after_previous = false;  ///< its blocks leave after them; workers do so in draw_next()
   bool announces_start = false;
   bool needs_epoch = false;
   int const* order = nullptr;  ///< tile at each position; null: row major
@@ -137,7 +149,12 @@ struct RuntimeStage {
   int before_stores = 0;
   RuntimeWait const* before_store = nullptr;
 
+  /// Numbers to compute: tiles times splits.
   TESSERA_HOST_DEVICE constexpr long long blocks() const { return grid.tiles() * splits; }
+  /// Blocks that are launched.
+  TESSERA_HOST_DEVICE constexpr long long launched() const {
+    return persistent_blocks > 0 && persistent_blocks < blocks() ? persistent_blocks : blocks();
+  }
 };
 
 namespace detail {
@@ -161,7 +178,8 @@ TESSERA_HOST_DEVICE inline void post_to_sets(RuntimeStage const& stage, ChainMem
 
 }  // namespace detail
 
-/// As StageView, for a RuntimeStage. The same rule holds: every block calls start() once and post() once.
+/// As StageView, for a RuntimeStage. The same rule holds: every block calls start() once and post() once; a
+/// block of a persistent grid goes on with next() after each post().
 template <class Watch = NoWatch, Scope S = Scope::device>
 class RuntimeStageView {
  public:
@@ -175,10 +193,11 @@ class RuntimeStageView {
     unsigned epoch = 0;
     auto const blocks = static_cast<unsigned long long>(stage_.blocks());
     if (stage_.start == Start::ticket) {
+      auto const launched = static_cast<unsigned long long>(stage_.launched());
       unsigned long long const ticket =
           draw_for_block<false>(detail::counter(memory_, stage_.index, detail::Counter::started));
-      block = static_cast<long long>(ticket % blocks);
-      epoch = static_cast<unsigned>(ticket / blocks);
+      block = static_cast<long long>(ticket % launched);
+      epoch = static_cast<unsigned>(ticket / launched);
     } else {
       if (stage_.announces_start && is_leader<Group::block>())
         count_one(detail::counter(memory_, stage_.index, detail::Counter::started));
@@ -194,8 +213,17 @@ class RuntimeStageView {
   }
 #endif
 
+  /// The next of a persistent block's numbers, already started; false: there is none, leave. Any other block
+  /// has one number.
+  TESSERA_HOST_DEVICE bool next() {
+    if (stage_.persistent_blocks == 0 || is_last()) return false;
+    begin(number_ + stage_.launched(), epoch_);
+    return true;
+  }
+
   TESSERA_HOST_DEVICE Tile begin(long long block, unsigned epoch) {
     epoch_ = epoch;
+    number_ = static_cast<int>(block);
     // In 32 bits, as RuntimeSet: describe_stages() refuses stages of 2^31 blocks.
     auto const number = static_cast<unsigned>(block);
     if (!stage_.custom_order) {
@@ -228,11 +256,7 @@ class RuntimeStageView {
   template <Group G = Group::block, int I>
   TESSERA_HOST_DEVICE bool wait(OperandIndex<I>, Tile const& producer) {
     auto const& operand = stage_.operand[I];
-    if (!operand.produced) return true;
-    if (stage_.waits_for_grid) {
-      pdl_wait();
-      return true;
-    }
+    if (operand.waits_for_grid) pdl_wait();
     if (!operand.has_set) return true;
     return together<G, Watch>(!is_leader<G>() ||
                               wait_for(operand.set.index_of(producer), operand.set.posts_of(producer)));
@@ -242,11 +266,7 @@ class RuntimeStageView {
   template <Group G = Group::block, int I>
   TESSERA_HOST_DEVICE bool wait_all(OperandIndex<I>) {
     auto const& operand = stage_.operand[I];
-    if (!operand.produced) return true;
-    if (stage_.waits_for_grid) {
-      pdl_wait();
-      return true;
-    }
+    if (operand.waits_for_grid) pdl_wait();
     if (operand.offsets == nullptr) return true;
     return together<G, Watch>(wait_for_each<G>(operand.waits + operand.offsets[linear_],
                                                operand.offsets[linear_ + 1] - operand.offsets[linear_]));
@@ -261,10 +281,7 @@ class RuntimeStageView {
 
   template <Group G = Group::block>
   TESSERA_HOST_DEVICE bool wait_before_store() {
-    if (stage_.waits_for_grid) {
-      pdl_wait();
-      return true;
-    }
+    if (stage_.stores_after_grid) pdl_wait();
     if (stage_.before_stores == 0) return true;
     return together<G, Watch>(wait_for_each<G>(stage_.before_store, stage_.before_stores));
   }
@@ -275,11 +292,12 @@ class RuntimeStageView {
     group_barrier<G>();
     if (!is_leader<G>()) return;
     detail::post_to_sets<S>(stage_, memory_, tile_, epoch_);
-    if (stage_.completes_after_previous || stage_.waits_for_grid) pdl_wait();
+    if (stage_.completes_after_previous && is_last()) pdl_wait();
     if (counts_leaving) count_one(detail::counter(memory_, stage_.index, detail::Counter::left));
   }
 
  private:
+  TESSERA_HOST_DEVICE bool is_last() const { return number_ + stage_.launched() >= stage_.blocks(); }
   TESSERA_HOST_DEVICE bool wait_for(long long index, unsigned posts) const {
     return wait_until<S>(memory_.semaphores + index, (epoch_ + 1u) * posts, watch_,
                          WaitPlace{stage_.index, linear_, index});
@@ -295,16 +313,21 @@ class RuntimeStageView {
   ChainMemory memory_;
   Watch watch_;
   Tile tile_;
+  int number_ = 0;
   int linear_ = 0;
   int split_ = 0;
   unsigned epoch_ = 0;
 };
 
-/// The tickets of one persistent launch. `table` holds pairs (stage, block number) in device memory; null:
-/// stage by stage.
+/// One persistent launch: its stages, from `first_stage` on, and its tickets. `table` holds pairs (stage,
+/// block number) in device memory; null: stage by stage.
 struct RuntimeTickets {
+  int first_stage = 0;
+  int stages = 0;
   long long tickets = 0;
   int workers = 0;
+  bool triggers_at_start = false;
+  bool completes_after_previous = false;
   int const* table = nullptr;
 };
 
@@ -316,21 +339,29 @@ struct RuntimeDraw {
   unsigned epoch = 0;
 };
 
+/// First of all in a worker: lets the launch after this one start, where the plan says so.
+TESSERA_HOST_DEVICE inline void begin_worker(RuntimeTickets const& tickets) {
+  if (tickets.triggers_at_start) pdl_trigger();
+}
+
 /// Draws the next block for a persistent worker, as Worker::next() does. Called by all threads of the block.
 /// `blocks(stage)` is asked only where there is no table.
 template <class Blocks>
 TESSERA_HOST_DEVICE inline RuntimeDraw draw_next(RuntimeTickets const& tickets, ChainMemory const& memory,
-                                                 int stages, Blocks const& blocks) {
+                                                 Blocks const& blocks) {
   unsigned long long const ticket =
-      draw_for_block<true>(detail::counter(memory, 0, detail::Counter::started));
+      draw_for_block<true>(detail::counter(memory, tickets.first_stage, detail::Counter::started));
   auto const draws = static_cast<unsigned long long>(tickets.tickets + tickets.workers);
   RuntimeDraw result;
   result.epoch = static_cast<unsigned>(ticket / draws);
   auto mine = static_cast<long long>(ticket % draws);
-  if (mine >= tickets.tickets) return result;
+  if (mine >= tickets.tickets) {
+    if (tickets.completes_after_previous) pdl_wait();
+    return result;
+  }
   if (tickets.table != nullptr)
     return {false, tickets.table[2 * mine], tickets.table[2 * mine + 1], result.epoch};
-  for (int s = 0; s < stages; ++s) {
+  for (int s = tickets.first_stage; s < tickets.first_stage + tickets.stages; ++s) {
     if (mine < blocks(s)) return {false, s, mine, result.epoch};
     mine -= blocks(s);
   }

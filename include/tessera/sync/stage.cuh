@@ -53,6 +53,10 @@ class StageView {
   /// Decides which tile this block computes. Called by all threads of the block, once, first of all. With
   /// tickets it costs one atomic and a block barrier. `block` is the block's linear index.
   TESSERA_HOST_DEVICE Tile start(long long block) {
+    static_assert(
+        detail::persistent_blocks_of<Description>(0) == 0,
+        "The plan gives this stage a persistent grid, and a StageView computes one tile a block: take "
+        "RuntimeStageView, whose next() goes on, or plan with a block for each tile.");
     if constexpr (Description::triggers_at_start) pdl_trigger();
     unsigned epoch = 0;
     if constexpr (Description::start == Start::ticket) {
@@ -111,19 +115,20 @@ class StageView {
   /// scope S), the group's barrier follows. Compiled away for an operand without a producer; a repeated wait
   /// for the same semaphore costs a comparison. From the second wait on, the block's other warps look
   /// meanwhile whether all that its tile reads through the operand is there; if so, every later wait costs a
-  /// comparison. So `producer` is a tile of which the plan says that this tile reads it. Under PDL without
-  /// tiles it is pdl_wait(). Returns false if a watch gave up (then leave; the data is not there); without a
-  /// watch always true.
+  /// comparison. So `producer` is a tile of which the plan says that this tile reads it. Where the plan
+  /// waits for whole launches it is pdl_wait(). Returns false if a watch gave up (then leave; the data is not
+  /// there); without a watch always true.
   template <Group G = Group::block, int I>
   TESSERA_HOST_DEVICE bool wait(OperandIndex<I>, Tile const& producer) {
     using Entry = typename detail::OperandAt<I, typename Description::Operands>::type;
     if constexpr (!Entry::produced) {
       return true;
-    } else if constexpr (Description::waits_for_grid) {
+    } else if constexpr (detail::is_whole_grid<typename Entry::FirstSet>) {
       pdl_wait();
       return true;
     } else if constexpr (detail::is_set<typename Entry::FirstSet>) {
       using Set = SetOf<typename Entry::FirstSet>;
+      if constexpr (detail::has_whole_grid<Entry>) pdl_wait();
       if (last_[I] == all_there) return true;
       long long const index = Set::index_of(producer);
       if (index == last_[I]) return true;
@@ -155,12 +160,10 @@ class StageView {
     using Entry = typename detail::OperandAt<I, typename Description::Operands>::type;
     if constexpr (!Entry::produced) {
       return true;
-    } else if constexpr (Description::waits_for_grid) {
-      pdl_wait();
-      return true;
-    } else if constexpr (detail::has_sets<Entry>) {
-      return together<G, Watch>(wait_for_entry<true>(static_cast<Entry*>(nullptr), share_of<G>()));
     } else {
+      if constexpr (detail::has_whole_grid<Entry>) pdl_wait();
+      if constexpr (detail::has_sets<Entry>)
+        return together<G, Watch>(wait_for_entry<true>(static_cast<Entry*>(nullptr), share_of<G>()));
       return true;
     }
   }
@@ -177,14 +180,10 @@ class StageView {
   /// before the block's first store to it. Compiled away where the plan has no such buffer.
   template <Group G = Group::block>
   TESSERA_HOST_DEVICE bool wait_before_store() {
-    if constexpr (Description::waits_for_grid) {
-      pdl_wait();
-      return true;
-    } else if constexpr (Description::BeforeStore::size > 0) {
+    if constexpr (detail::has_whole_grid<typename Description::BeforeStore>) pdl_wait();
+    if constexpr (detail::has_sets<typename Description::BeforeStore>)
       return together<G, Watch>(wait_for_sets(typename Description::BeforeStore{}, share_of<G>()));
-    } else {
-      return true;
-    }
+    return true;
   }
 
   /// Says that this block's tile (or its split of it) is complete. Called by the group, once, after the
@@ -194,12 +193,11 @@ class StageView {
   template <Group G = Group::block>
   TESSERA_HOST_DEVICE void post() {
     if constexpr (Description::Posts::size > 0 || counts_leaving) group_barrier<G>();
-    if constexpr (Description::Posts::size > 0 || counts_leaving || Description::completes_after_previous ||
-                  Description::waits_for_grid) {
+    if constexpr (Description::Posts::size > 0 || counts_leaving || leaves_after_previous) {
       if (is_leader<G>()) {
         post_to(typename Description::Posts{});
         // Completion stays transitive: when this kernel is complete, so are all before it.
-        if constexpr (Description::completes_after_previous || Description::waits_for_grid) pdl_wait();
+        if constexpr (leaves_after_previous) pdl_wait();
         if constexpr (counts_leaving) count_one(left_counter());
       }
     }
@@ -207,7 +205,11 @@ class StageView {
 
  private:
   static constexpr bool needs_epoch = detail::any_sets<typename Description::Operands> ||
-                                      Description::BeforeStore::size > 0 || Description::plain_store;
+                                      detail::has_sets<typename Description::BeforeStore> ||
+                                      Description::plain_store;
+  /// A worker has other blocks to compute: it waits when it leaves, in Worker::next().
+  static constexpr bool leaves_after_previous =
+      Description::completes_after_previous && Description::start != Start::worker;
   static constexpr bool counts_leaving = Description::start == Start::block_index && needs_epoch;
   static constexpr int operand_slots = Description::Operands::size > 0 ? Description::Operands::size : 1;
 
@@ -280,8 +282,10 @@ class StageView {
   }
   template <class Set>
   TESSERA_HOST_DEVICE bool wait_for_set(Share const& share) const {
-    for (long long i = share.first; i < Set::count; i += share.step)
-      if (!wait_for<true, SetOf<Set>>(Set::first + i)) return false;
+    if constexpr (detail::is_set<Set>) {
+      for (long long i = share.first; i < Set::count; i += share.step)
+        if (!wait_for<true, SetOf<Set>>(Set::first + i)) return false;
+    }
     return true;
   }
 

@@ -21,7 +21,7 @@ struct TicketTable {
   }
 };
 
-/// All blocks of the first stage, then all of the second, and so on.
+/// All blocks of the first of these stages, then all of the second, and so on.
 template <class... Description>
 struct StageByStage {
   TESSERA_HOST_DEVICE static constexpr Ticket ticket_at(long long ticket) {
@@ -35,7 +35,9 @@ struct StageByStage {
   }
 };
 
-/// One block of a persistent launch. `Chain` comes from a generated header (its `chain`).
+/// One block of a persistent launch. `Launch` comes from a generated header: its `chain` where the plan has
+/// no other launch, else one of `workers`. It has: workers, tickets, Tickets, first_stage, triggers_at_start,
+/// completes_after_previous.
 ///
 ///     Worker<mlp::chain> worker(memory);
 ///     while (worker.next()) {
@@ -45,22 +47,29 @@ struct StageByStage {
 ///
 /// Every launch must have the same number of workers, all of them resident at once; the launch's host code
 /// sees to that. Epochs: each launch draws exactly `tickets + workers` tickets (every worker's last draw
-/// finds nothing left), so ticket number and launch number are quotient and rest of one counter.
-template <class Chain, class Watch = NoWatch, Scope S = Scope::device>
+/// finds nothing left), so ticket number and launch number are quotient and rest of one counter: that of the
+/// launch's first stage.
+template <class Launch, class Watch = NoWatch, Scope S = Scope::device>
 class Worker {
  public:
   explicit TESSERA_HOST_DEVICE Worker(ChainMemory const& memory, Watch const& watch = {},
-                                      long long workers = Chain::workers)
-      : memory_(memory), watch_(watch), draws_(static_cast<unsigned long long>(Chain::tickets + workers)) {}
+                                      long long workers = Launch::workers)
+      : memory_(memory), watch_(watch), draws_(static_cast<unsigned long long>(Launch::tickets + workers)) {
+    if constexpr (Launch::triggers_at_start) pdl_trigger();
+  }
 
-  /// Draws the next block; false when there is none left. Called by all threads of the block.
+  /// Draws the next block; false when there is none left, and where the launch started early when also the
+  /// launches before are complete: then leave. Called by all threads of the block.
   TESSERA_HOST_DEVICE bool next() {
     unsigned long long const ticket =
-        draw_for_block<true>(detail::counter(memory_, 0, detail::Counter::started));
+        draw_for_block<true>(detail::counter(memory_, Launch::first_stage, detail::Counter::started));
     epoch_ = static_cast<unsigned>(ticket / draws_);
     long long const mine = static_cast<long long>(ticket % draws_);
-    if (mine >= Chain::tickets) return false;
-    ticket_ = Chain::Tickets::ticket_at(mine);
+    if (mine >= Launch::tickets) {
+      if constexpr (Launch::completes_after_previous) pdl_wait();
+      return false;
+    }
+    ticket_ = Launch::Tickets::ticket_at(mine);
     return true;
   }
 

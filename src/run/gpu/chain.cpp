@@ -37,8 +37,10 @@ Chain::State::~State() {
     for (auto* memory : {&semaphores, &counters, &stall, &numbers, &waits, &stamps}) memory->leak();
     return;
   }
-  for (auto const stream : side_streams) cudaStreamDestroy(stream);
-  for (auto const event : side_done) cudaEventDestroy(event);
+  for (auto const& side : sides) {
+    if (side.stream != nullptr) cudaStreamDestroy(side.stream);
+    if (side.done != nullptr) cudaEventDestroy(side.done);
+  }
   if (fork != nullptr) cudaEventDestroy(fork);
   if (done != nullptr) cudaEventDestroy(done);
   if (own != nullptr) cudaStreamDestroy(own);
@@ -61,7 +63,8 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
   views.stall = stall.as<StallRecord>();
   auto const seconds = options.deadline_seconds > 0 ? options.deadline_seconds : 1e9;
   views.deadline_ns = static_cast<unsigned long long>(std::min(seconds, 1e9) * 1e9);
-  views.tickets = tables.tickets(numbers.as<std::int32_t>());
+  for (int l = 0; l < static_cast<int>(plan.launches.size()); ++l)
+    views.tickets.push_back(tables.tickets(l, numbers.as<std::int32_t>()));
   for (int s = 0; s < stages; ++s) {
     views.stages.push_back(tables.stage(s, numbers.as<std::int32_t>(), waits.as<RuntimeWait>()));
     views.records.push_back({nullptr, views.stages.back().grid});
@@ -84,21 +87,25 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
             check_call(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
         !ok)
       return ok;
-  for (std::size_t s = 1; plan.mechanism == Mechanism::wait_kernel && s < plan.stages.size(); ++s) {
-    cudaStream_t stream = nullptr;
-    cudaEvent_t event = nullptr;
-    if (auto ok = check_call(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+  if (auto ok = make_sides(); !ok) return ok;
+  return zero();
+}
+
+Expected<void> Chain::State::make_sides() {
+  for (std::size_t l = 0; l < plan.launches.size(); ++l) {
+    if (plan.launches[l].start != LaunchStart::beside) continue;
+    auto& side = sides.emplace_back();
+    side.launch = l;
+    if (auto ok = check_call(cudaStreamCreateWithFlags(&side.stream, cudaStreamNonBlocking),
                              "cudaStreamCreateWithFlags");
         !ok)
       return ok;
-    side_streams.push_back(stream);
-    if (auto ok =
-            check_call(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    if (auto ok = check_call(cudaEventCreateWithFlags(&side.done, cudaEventDisableTiming),
+                             "cudaEventCreateWithFlags");
         !ok)
       return ok;
-    side_done.push_back(event);
   }
-  return zero();
+  return {};
 }
 
 Expected<void> Chain::State::zero() {

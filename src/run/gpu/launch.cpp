@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One launch of a chain: which kernel goes to which stream, after what.
+#include <algorithm>
 #include <memory>
 
 #include "run/gpu/nvtx.hpp"
@@ -11,61 +12,75 @@ namespace tessera {
 
 using run::check_call;
 
-Expected<void> Chain::State::kernel(std::size_t stage, cudaStream_t stream, bool programmatic) {
-  auto const& kernel = kernels[stage];
-  bool const fused = plan.mechanism == Mechanism::fused;
-  auto const& described = plan.pipeline.stages[stage];
-  auto const name = fused ? plan.pipeline.name : described.name;
+Expected<void> Chain::State::kernel(std::size_t launch, cudaStream_t stream) {
+  auto const& kernel = kernels[launch];
+  auto const& described = plan.pipeline.stages[static_cast<std::size_t>(plan.launches[launch].first)];
+  auto const name = run::launch_name(plan, plan.launches[launch]);
   run::ProfilerRange const range(name);
   arguments.clear();
   kernel.pack(views, arguments);
-  auto const blocks = fused ? static_cast<unsigned>(plan.workers) : static_cast<unsigned>(described.blocks());
   LaunchShape shape;
-  shape.blocks = kernel.grid.x == 0 ? Extent3{blocks, 1, 1} : kernel.grid;
+  shape.blocks = kernel.grid.x == 0
+                     ? Extent3{static_cast<unsigned>(run::launched_blocks(plan, plan.launches[launch])), 1, 1}
+                     : kernel.grid;
   shape.threads = kernel.block;
   shape.cluster = kernel.cluster;
   shape.dynamic_shared_bytes = kernel.dynamic_shared_bytes;
-  shape.programmatic = programmatic;
+  shape.programmatic = plan.launches[launch].start == LaunchStart::early;
   auto outcome = launch_kernel(kernel.function, shape, stream, arguments, name);
   if (!outcome)
     for (auto& diagnostic : outcome.error()) diagnostic.where = described.where;
   return outcome;
 }
 
-Expected<void> Chain::State::enqueue_side(std::size_t stage, cudaStream_t stream) {
-  if (plan.stages[stage].wait_kernel) {
-    run::WaitKernelArguments wait{views.memory, static_cast<int>(stage),
-                                  static_cast<unsigned long long>(plan.pipeline.stages[stage - 1].blocks()),
-                                  views.watch()};
+Expected<void> Chain::State::enqueue_side(Side const& side) {
+  auto const& launch = plan.launches[side.launch];
+  if (launch.wait_kernel) {
+    auto const stage = static_cast<std::size_t>(launch.first);
+    run::WaitKernelArguments wait{
+        views.memory, launch.first,
+        static_cast<unsigned long long>(run::launched_blocks(plan, plan.launches[side.launch - 1])),
+        views.watch()};
     void* pointers[] = {&wait};
     auto ok =
-        check_call(cudaLaunchKernel(run::wait_kernel_address(), dim3(1), dim3(1), pointers, 0, stream),
+        check_call(cudaLaunchKernel(run::wait_kernel_address(), dim3(1), dim3(1), pointers, 0, side.stream),
                    "cudaLaunchKernel", "for the wait kernel before " + plan.pipeline.stages[stage].name);
     if (!ok) return ok;
   }
-  return kernel(stage, stream, false);
+  if (auto ok = kernel(side.launch, side.stream); !ok) return ok;
+  return check_call(cudaEventRecord(side.done, side.stream), "cudaEventRecord");
 }
 
+// What starts beside the group's first launch goes to streams of its own, which begin where the group begins
+// and are joined where it ends.
+Expected<void> Chain::State::enqueue_group(LaunchGroup const& group, cudaStream_t stream) {
+  auto const first = static_cast<std::size_t>(group.first);
+  auto const end = static_cast<std::size_t>(group.end);
+  auto const in_group = [&](Side const& side) { return first <= side.launch && side.launch < end; };
+  if (std::any_of(sides.begin(), sides.end(), in_group))
+    if (auto ok = check_call(cudaEventRecord(fork, stream), "cudaEventRecord"); !ok) return ok;
+  for (auto l = first; l < end; ++l)
+    if (plan.launches[l].start != LaunchStart::beside)
+      if (auto ok = kernel(l, stream); !ok) return ok;
+  for (auto const& side : sides) {
+    if (!in_group(side)) continue;
+    if (auto ok = check_call(cudaStreamWaitEvent(side.stream, fork, 0), "cudaStreamWaitEvent"); !ok)
+      return ok;
+    if (auto ok = enqueue_side(side); !ok) return ok;
+  }
+  for (auto const& side : sides)
+    if (in_group(side))
+      if (auto ok = check_call(cudaStreamWaitEvent(stream, side.done, 0), "cudaStreamWaitEvent"); !ok)
+        return ok;
+  return {};
+}
+
+// The first kernel waits for everything before it, since a plan's first launch is in order: it may not
+// overlap the launch before, which uses the same semaphores.
 Expected<void> Chain::State::enqueue(cudaStream_t stream) {
   run::ProfilerRange const range(plan.pipeline.name);
-  bool const pdl = plan.mechanism == Mechanism::pdl || plan.mechanism == Mechanism::pdl_tiles;
-  if (plan.mechanism != Mechanism::wait_kernel) {
-    // The first kernel of a launch waits for everything before it: it may not overlap the launch before,
-    // which uses the same semaphores.
-    for (std::size_t k = 0; k < kernels.size(); ++k)
-      if (auto ok = kernel(k, stream, pdl && k > 0); !ok) return ok;
-    return {};
-  }
-  if (auto ok = check_call(cudaEventRecord(fork, stream), "cudaEventRecord"); !ok) return ok;
-  if (auto ok = kernel(0, stream, false); !ok) return ok;
-  for (std::size_t s = 1; s < kernels.size(); ++s) {
-    auto const side = side_streams[s - 1];
-    if (auto ok = check_call(cudaStreamWaitEvent(side, fork, 0), "cudaStreamWaitEvent"); !ok) return ok;
-    if (auto ok = enqueue_side(s, side); !ok) return ok;
-    if (auto ok = check_call(cudaEventRecord(side_done[s - 1], side), "cudaEventRecord"); !ok) return ok;
-  }
-  for (auto const event : side_done)
-    if (auto ok = check_call(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent"); !ok) return ok;
+  for (auto const& group : groups_of(plan))
+    if (auto ok = enqueue_group(group, stream); !ok) return ok;
   return {};
 }
 

@@ -20,8 +20,13 @@ struct Chain::State {
   run::DeviceMemory semaphores, counters, stall, numbers, waits, stamps;
   std::size_t semaphore_count = 0;
   std::size_t stamp_count = 0;
-  std::vector<cudaStream_t> side_streams;  ///< wait kernel: one for each stage but the first
-  std::vector<cudaEvent_t> side_done;
+  /// Where a launch beside others goes.
+  struct Side {
+    std::size_t launch = 0;
+    cudaStream_t stream = nullptr;
+    cudaEvent_t done = nullptr;
+  };
+  std::vector<Side> sides;
   cudaEvent_t fork = nullptr;
   cudaEvent_t done = nullptr;  ///< the last launch
   cudaStream_t own = nullptr;  ///< captures, copies
@@ -36,6 +41,7 @@ struct Chain::State {
   ~State();
 
   Expected<void> allocate(RuntimeTables const& tables);
+  Expected<void> make_sides();
   Expected<void> zero();
 
   /// After the launch before, on whatever stream that was.
@@ -43,8 +49,9 @@ struct Chain::State {
   Expected<void> mark_done(cudaStream_t stream);
   /// The kernels of one launch; nothing but what can be captured.
   Expected<void> enqueue(cudaStream_t stream);
-  Expected<void> enqueue_side(std::size_t stage, cudaStream_t stream);
-  Expected<void> kernel(std::size_t stage, cudaStream_t stream, bool programmatic);
+  Expected<void> enqueue_group(LaunchGroup const& group, cudaStream_t stream);
+  Expected<void> enqueue_side(Side const& side);
+  Expected<void> kernel(std::size_t launch, cudaStream_t stream);
 
   Expected<void> wait_until_done();
   Expected<void> report_stall();

@@ -5,6 +5,7 @@
 
 #include "run/gpu/cuda_call.hpp"
 #include "run/gpu/wait_kernel.hpp"
+#include "tessera/plan/launch_faults.hpp"
 #include "tessera/plan/progress.hpp"
 
 namespace tessera::run {
@@ -42,14 +43,21 @@ Expected<void> read_device(Validated& result, bool in_launch_order) {
   return {};
 }
 
-/// One kernel against its stage. `expected` is the number of blocks, `assumed` the occupancy.
+/// One kernel against its launch.
 class KernelCheck {
  public:
-  KernelCheck(Plan const& plan, Stage const& stage, StageKernel const& kernel, std::string name,
-              Validated& result)
-      : plan_(plan), stage_(stage), kernel_(kernel), name_(std::move(name)), result_(result) {}
+  KernelCheck(Plan const& plan, Launch const& launch, StageKernel const& kernel, Validated& result)
+      : plan_(plan),
+        launch_(launch),
+        stage_(plan.pipeline.stages[static_cast<std::size_t>(launch.first)]),
+        kernel_(kernel),
+        name_((launch.workers > 0 ? "the persistent kernel of " : "") + launch_name(plan, launch)),
+        result_(result) {}
 
-  Expected<void> run(std::int64_t expected_blocks) {
+  std::string const& name() const { return name_; }
+
+  Expected<void> run() {
+    auto const expected_blocks = launched_blocks(plan_, launch_);
     if (kernel_.function == nullptr || !kernel_.pack)
       return refused("E0510", stage_.where, fmt::format("{} has no kernel", name_), {},
                      "give StageKernel a function and a pack callback");
@@ -80,8 +88,9 @@ class KernelCheck {
 
  private:
   Expected<void> targets() const {
-    return check_target(plan_.mechanism,
-                        {result_.device.name, result_.compute_major, name_, attributes_.ptxVersion,
+    auto const duties = duties_of(plan_, launch_.first);
+    if (!duties.triggers && launch_.start != LaunchStart::early) return {};
+    return check_target({result_.device.name, result_.compute_major, name_, attributes_.ptxVersion,
                          attributes_.binaryVersion},
                         stage_.where);
   }
@@ -121,7 +130,7 @@ class KernelCheck {
     auto const& c = kernel_.cluster;
     auto const& g = kernel_.grid;
     if (c == Extent3{}) return {};
-    auto const x = g.x != 0 ? g.x : static_cast<unsigned>(stage_.blocks());
+    auto const x = g.x != 0 ? g.x : static_cast<unsigned>(launched_blocks(plan_, launch_));
     if (volume(c) < 1 || volume(c) > 16 || x % c.x != 0 || g.y % c.y != 0 || g.z % c.z != 0)
       return refused(
           "E0518", stage_.where,
@@ -131,6 +140,7 @@ class KernelCheck {
   }
 
   Plan const& plan_;
+  Launch const& launch_;
   Stage const& stage_;
   StageKernel const& kernel_;
   std::string name_;
@@ -166,83 +176,115 @@ Expected<void> divide_alike(std::vector<void const*> const& functions, MachinePr
   return {};
 }
 
+Expected<void> check_parts(Plan const& plan, std::vector<StageKernel> const& kernels) {
+  if (auto const faults = launch_faults(plan); plan.stages.empty() || !faults.empty())
+    return refused("E0510", plan.pipeline.where,
+                   fmt::format("the launches of plan \"{}\" contradict each other", plan.pipeline.name),
+                   faults.empty() ? std::vector<std::string>{} : std::vector{faults.front().message},
+                   "take plans from choose() or parse_plan()");
+  if (kernels.size() != plan.launches.size())
+    return refused("E0510", plan.pipeline.where,
+                   fmt::format("plan \"{}\" ({}) needs {} kernels, {} were given", plan.pipeline.name,
+                               mechanism_text(plan), plan.launches.size(), kernels.size()),
+                   {}, "give one kernel for each launch");
+  if (plan.launches.front().start == LaunchStart::early)
+    return refused(
+        "E0537", plan.pipeline.where,
+        fmt::format("the first launch of plan \"{}\" starts early, before the launch before it is complete",
+                    plan.pipeline.name),
+        {"a chain's launches share semaphores, so that they may not overlap"},
+        "start the first launch in order");
+  return {};
+}
+
+/// The launch with its compiled kernel's numbers in place of those that the plan assumed.
+Expected<void> take_real_numbers(Plan const& plan, Launch const& launch, KernelCheck const& check,
+                                 Validated& result, Plan& real) {
+  int const blocks = check.blocks_per_sm();
+  auto const resources = charged(result.device, check.resources(), blocks);
+  for (int s = launch.first; s < launch.end(); ++s)
+    real.pipeline.stages[static_cast<std::size_t>(s)].resources = resources;
+  auto const capacity = std::int64_t{blocks} * result.device.sms;
+  if (launch.workers > capacity)
+    return refused("E0515", plan.pipeline.where,
+                   fmt::format("{} workers of {} cannot all be resident", launch.workers, check.name()),
+                   {fmt::format("{} on each of the {} SMs of {}, {} in all", blocks, result.device.sms,
+                                result.device.name, capacity)},
+                   fmt::format("use {} workers or fewer", capacity));
+  if (launch.workers > 0) return {};
+  auto const s = static_cast<std::size_t>(launch.first);
+  real.stages[s].occupancy = blocks;
+  real.stages[s].waves = static_cast<double>(launched_blocks(plan, launch)) / static_cast<double>(capacity);
+  if (blocks != plan.stages[s].occupancy)
+    result.warnings.push_back(
+        {"E0514",
+         Severity::warning,
+         plan.pipeline.stages[s].where,
+         fmt::format("{} blocks of {} fit on an SM, the plan assumed {}", blocks, check.name(),
+                     plan.stages[s].occupancy),
+         {fmt::format("{} threads, {} registers per thread, {} bytes of shared memory", resources.threads,
+                      resources.registers_per_thread, resources.shared_bytes)},
+         "give the stage these resources and plan again: the predicted time is for other ones"});
+  return {};
+}
+
 }  // namespace
 
-Expected<void> check_target(Mechanism mechanism, Target const& target, SourceLine const& where) {
-  if (mechanism != Mechanism::pdl && mechanism != Mechanism::pdl_tiles) return {};
+std::string launch_name(Plan const& plan, Launch const& launch) {
+  std::string name;
+  for (int s = launch.first; s < launch.end(); ++s)
+    name += (name.empty() ? "" : " + ") + plan.pipeline.stages[static_cast<std::size_t>(s)].name;
+  return name;
+}
+
+std::int64_t launched_blocks(Plan const& plan, Launch const& launch) {
+  if (launch.workers > 0) return launch.workers;
+  auto const blocks = plan.pipeline.stages[static_cast<std::size_t>(launch.first)].blocks();
+  std::int64_t const persistent = plan.stages[static_cast<std::size_t>(launch.first)].persistent_blocks;
+  return persistent > 0 ? std::min(persistent, blocks) : blocks;
+}
+
+Expected<void> check_target(Target const& target, SourceLine const& where) {
   if (target.compute_major < 9)
     return refused("E0516", where,
-                   fmt::format("the plan uses {}, and {} has no programmatic dependent launch",
-                               to_text(mechanism), target.device),
+                   fmt::format("the plan starts kernels early, and {} has no programmatic dependent launch",
+                               target.device),
                    {fmt::format("compute capability {}.x; 9.0 is needed", target.compute_major)},
                    "plan for this machine");
   if (target.ptx_version < 90 || target.binary_version < 90)
-    return refused(
-        "E0517", where,
-        fmt::format("{} was compiled without the instructions of {}", target.kernel, to_text(mechanism)),
-        {fmt::format("PTX version {}, binary version {}; both must be 90 or more", target.ptx_version,
-                     target.binary_version)},
-        "compile it for sm_90 or later");
+    return refused("E0517", where,
+                   fmt::format("{} was compiled without the instructions of programmatic dependent launch",
+                               target.kernel),
+                   {fmt::format("PTX version {}, binary version {}; both must be 90 or more",
+                                target.ptx_version, target.binary_version)},
+                   "compile it for sm_90 or later");
   return {};
 }
 
 Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& kernels,
                              ChainOptions const& options) {
   Validated result;
-  bool const fused = plan.mechanism == Mechanism::fused;
-  auto const wanted = fused ? 1 : plan.stages.size();
-  if (kernels.size() != wanted || plan.stages.empty())
-    return refused("E0510", plan.pipeline.where,
-                   fmt::format("plan \"{}\" ({}) needs {} kernels, {} were given", plan.pipeline.name,
-                               to_text(plan.mechanism), wanted, kernels.size()),
-                   {},
-                   fused ? "a fused plan runs in one persistent kernel" : "give one kernel for each stage");
+  if (auto ok = check_parts(plan, kernels); !ok) return tl::make_unexpected(ok.error());
   if (auto ok = read_device(result, options.dispatches_in_launch_order); !ok)
     return tl::make_unexpected(ok.error());
 
   auto real = plan;
   std::vector<void const*> functions;
   long long most_shared_bytes = 0;  // of an SM's blocks
-  for (std::size_t k = 0; k < kernels.size(); ++k) {
-    auto const& stage = plan.pipeline.stages[k];
-    auto const name = fused ? fmt::format("the persistent kernel of {}", plan.pipeline.name) : stage.name;
-    KernelCheck check(plan, stage, kernels[k], name, result);
-    if (auto ok = check.run(fused ? plan.workers : stage.blocks()); !ok)
-      return tl::make_unexpected(ok.error());
+  for (std::size_t l = 0; l < kernels.size(); ++l) {
+    KernelCheck check(plan, plan.launches[l], kernels[l], result);
+    if (auto ok = check.run(); !ok) return tl::make_unexpected(ok.error());
     int const blocks = check.blocks_per_sm();
     result.occupancies.push_back(blocks);
-    functions.push_back(kernels[k].function);
+    functions.push_back(kernels[l].function);
     most_shared_bytes =
         std::max(most_shared_bytes,
                  1LL * blocks * (check.resources().shared_bytes + result.device.shared_reserved_per_block));
-    auto const resources = charged(result.device, check.resources(), blocks);
-    if (fused) {
-      for (auto& each : real.pipeline.stages) each.resources = resources;
-      auto const capacity = std::int64_t{blocks} * result.device.sms;
-      if (plan.workers < 1 || plan.workers > capacity)
-        return refused("E0515", plan.pipeline.where,
-                       fmt::format("{} workers of {} cannot all be resident", plan.workers, name),
-                       {fmt::format("{} on each of the {} SMs of {}, {} in all", blocks, result.device.sms,
-                                    result.device.name, capacity)},
-                       fmt::format("use {} workers or fewer", capacity));
-      continue;
-    }
-    real.pipeline.stages[k].resources = resources;
-    real.stages[k].occupancy = blocks;
-    real.stages[k].waves =
-        static_cast<double>(stage.blocks()) / (static_cast<double>(blocks) * result.device.sms);
-    if (blocks != plan.stages[k].occupancy)
-      result.warnings.push_back(
-          {"E0514",
-           Severity::warning,
-           stage.where,
-           fmt::format("{} blocks of {} fit on an SM, the plan assumed {}", blocks, name,
-                       plan.stages[k].occupancy),
-           {fmt::format("{} threads, {} registers per thread, {} bytes of shared memory", resources.threads,
-                        resources.registers_per_thread, resources.shared_bytes)},
-           "give the stage these resources and plan again: the predicted time is for other ones"});
+    if (auto ok = take_real_numbers(plan, plan.launches[l], check, result, real); !ok)
+      return tl::make_unexpected(ok.error());
   }
-  if (plan.mechanism == Mechanism::wait_kernel) {
+  if (std::any_of(plan.launches.begin(), plan.launches.end(),
+                  [](Launch const& launch) { return launch.wait_kernel; })) {
     cudaFuncAttributes attributes{};
     if (auto ok = check_call(cudaFuncGetAttributes(&attributes, wait_kernel_address()),
                              "cudaFuncGetAttributes", "for the wait kernel");
@@ -262,7 +304,7 @@ Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& k
          Severity::error,
          plan.pipeline.where,
          fmt::format("with the compiled kernels on {}, plan \"{}\" ({}) could get stuck", result.device.name,
-                     plan.pipeline.name, to_text(plan.mechanism)),
+                     plan.pipeline.name, mechanism_text(plan)),
          {fmt::format("{} SMs; blocks per SM: {}", result.device.sms, fmt::join(result.occupancies, ", "))},
          "plan again with these resources, or use PDL + tiles, which cannot get stuck this way"});
     return tl::make_unexpected(found);

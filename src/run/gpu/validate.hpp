@@ -27,9 +27,14 @@ struct Target {
   int binary_version = 0;
 };
 
-/// Refuses what would start early and then not wait (E0516, E0517): PDL's instructions are compiled out below
-/// sm_90, and the launch attribute is not.
-Expected<void> check_target(Mechanism mechanism, Target const& target, SourceLine const& where);
+/// For a kernel that starts early or lets the next one do so: refuses what would start early and then not
+/// wait (E0516, E0517). PDL's instructions are compiled out below sm_90, and the launch attribute is not.
+Expected<void> check_target(Target const& target, SourceLine const& where);
+
+/// "gemm1", "gemm1 + gemm2": the stages of a launch.
+std::string launch_name(Plan const& plan, Launch const& launch);
+/// Blocks of its grid: workers, a persistent grid's, or one for each split of each tile.
+std::int64_t launched_blocks(Plan const& plan, Launch const& launch);
 
 /// Also loads the kernels, and lets them use as much dynamic shared memory as they ask for.
 Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& kernels,

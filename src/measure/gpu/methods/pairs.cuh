@@ -41,7 +41,6 @@ struct PairStage {
   static constexpr bool reorder_loads = false;
   static constexpr bool plain_store = PlainStore;
   static constexpr bool triggers_at_start = false;
-  static constexpr bool waits_for_grid = false;
   static constexpr bool completes_after_previous = false;
   static constexpr bool announces_start = false;
   using Operands = tessera::Operands<After<PairDependence<Tiles, 1 - Index, Reads>>>;
