@@ -7,15 +7,16 @@
 
 #include "tessera/describe/tile_relation.hpp"
 #include "tessera/describe/workload_json.hpp"
+#include "tessera/shipped_kernels.hpp"
 
 namespace {
 
 void tile_it(tessera::OperatorGraph const& graph) {
-  static auto const catalogue = tessera::kernel_catalogue("sm_90");
+  static auto const catalogue = tessera::shipped_kernels().for_architecture("sm_90");
   std::vector<tessera::TileChoice> choices;
   for (auto const& op : graph.operators)
     for (auto const& kernel : catalogue)
-      if (kernel.kind == op.kind) {
+      if (kernel.kind == op.kind && tessera::find_form(kernel, op.epilogue, graph.type) != nullptr) {
         choices.push_back({kernel, 1});
         break;
       }

@@ -12,6 +12,7 @@
 #include "tessera/plan/choose.hpp"
 #include "tessera/plan/plan_json.hpp"
 #include "tessera/shipped.hpp"
+#include "tessera/shipped_kernels.hpp"
 #include "tessera/simulate/simulate.hpp"
 
 namespace {
@@ -37,7 +38,7 @@ OperatorGraph llama_mlp(std::int64_t tokens) {
 
 Plan llama_plan(std::int64_t tokens, MachineProfile const& machine) {
   auto const price = [&](Plan const& plan) { return simulate(plan, machine, {.record_tiles = false}); };
-  return required(choose(llama_mlp(tokens), machine, price));
+  return required(choose(llama_mlp(tokens), shipped_kernels(), machine, price));
 }
 
 // Two grids of side x side tiles; a tile of the second reads a row of the first.

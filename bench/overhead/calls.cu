@@ -4,12 +4,13 @@
 // themselves when they leave.
 //
 //     calls [--json <file>]
+#include "bench/common/program.hpp"
 #include "gpu/device_buffer.hpp"
 #include "gpu/event_timer.hpp"
 #include "gpu/graph.hpp"
 #include "gpu/launch.hpp"
 #include "gpu/stream.hpp"
-#include "report.cuh"
+#include "tessera/measure/statistics.hpp"
 #include "tessera/sync.cuh"
 #include "tessera/sync/runtime_stage.cuh"
 #include "turns.cuh"

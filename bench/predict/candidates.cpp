@@ -6,16 +6,13 @@
 
 #include "tessera/check/check.hpp"
 #include "tessera/plan/build.hpp"
+#include "tessera/shipped_kernels.hpp"
 #include "tessera/simulate/in_turns.hpp"
 
 namespace tessera::bench {
 namespace {
 
-KernelVariant const* find(std::vector<KernelVariant> const& catalogue, std::string const& name) {
-  for (auto const& kernel : catalogue)
-    if (kernel.name == "gemm_" + name) return &kernel;
-  return nullptr;
-}
+KernelEntry const* find(std::string const& name) { return shipped_kernels().find("gemm_" + name); }
 
 Diagnostics unknown(std::string const& name) {
   Diagnostic d;
@@ -26,7 +23,7 @@ Diagnostics unknown(std::string const& name) {
 
 /// Column by column within bands of rows, cluster by cluster, as BandScheduler takes them; without the tiles
 /// that only pad a cluster.
-TileOrder band_order(Stage const& stage, KernelVariant const& kernel, int band) {
+TileOrder band_order(Stage const& stage, KernelEntry const& kernel, int band) {
   auto const columns = static_cast<int>(stage.grid[0].extent), rows = static_cast<int>(stage.grid[1].extent);
   auto const up = [](int value, int unit) { return (value + unit - 1) / unit; };
   int const high = up(rows, kernel.cluster_m), wide = up(columns, kernel.cluster_n);
@@ -45,7 +42,7 @@ TileOrder band_order(Stage const& stage, KernelVariant const& kernel, int band) 
   return order;
 }
 
-void set_half(Plan& plan, std::size_t s, HalfChoice const& half, KernelVariant const& kernel,
+void set_half(Plan& plan, std::size_t s, HalfChoice const& half, KernelEntry const& kernel,
               MachineProfile const& machine) {
   auto& planned = plan.stages[s];
   planned.order = band_order(plan.pipeline.stages[s], kernel, half.band);
@@ -92,9 +89,8 @@ MachineProfile machine_for(PairChoice const& choice, MachineProfile const& machi
 }
 
 Expected<Plan> plan_of(MlpShape const& shape, PairChoice const& choice, MachineProfile const& machine) {
-  auto const catalogue = kernel_catalogue(machine.architecture);
-  auto const* first = find(catalogue, choice.first.kernel);
-  auto const* second = find(catalogue, choice.second.kernel);
+  auto const* first = find(choice.first.kernel);
+  auto const* second = find(choice.second.kernel);
   if (first == nullptr) return tl::make_unexpected(unknown(choice.first.kernel));
   if (second == nullptr) return tl::make_unexpected(unknown(choice.second.kernel));
   OperatorGraph graph;
@@ -130,8 +126,7 @@ Expected<Plan> plan_of(MlpShape const& shape, PairChoice const& choice, MachineP
 
 Expected<Plan> plan_of(std::int64_t rows, std::int64_t columns, std::int64_t depth, HalfChoice const& half,
                        MachineProfile const& machine) {
-  auto const catalogue = kernel_catalogue(machine.architecture);
-  auto const* kernel = find(catalogue, half.kernel);
+  auto const* kernel = find(half.kernel);
   if (kernel == nullptr) return tl::make_unexpected(unknown(half.kernel));
   OperatorGraph graph;
   graph.name = "gemm";
@@ -162,8 +157,10 @@ std::vector<HalfChoice> best_halves(MlpShape const& shape, bool first, MachinePr
   auto const columns = first ? shape.hidden * (shape.swiglu ? 2 : 1) : shape.model;
   auto const depth = first ? shape.model : shape.hidden;
   std::vector<Half> halves;
-  for (auto const& kernel : kernel_catalogue(machine.architecture)) {
-    if (kernel.kind != OperatorKind::gemm || kernel.tile_m >= 2 * shape.tokens) continue;
+  auto const epilogue = !first ? Epilogue::none : shape.swiglu ? Epilogue::swiglu : Epilogue::gelu;
+  for (auto const& kernel : shipped_kernels().for_architecture(machine.architecture)) {
+    if (kernel.family != "gemm_sm90" || kernel.splits != 1 || kernel.tile_m >= 2 * shape.tokens) continue;
+    if (find_form(kernel, epilogue, ElementType::bf16) == nullptr) continue;
     auto const name = kernel.name.substr(5);
     if (runs && !runs(name, first && shape.swiglu)) continue;
     Half best{{}, std::numeric_limits<double>::infinity()};

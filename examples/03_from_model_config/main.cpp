@@ -10,6 +10,7 @@
 #include "tessera/measure/machine_json.hpp"
 #include "tessera/plan/choose.hpp"
 #include "tessera/shipped.hpp"
+#include "tessera/shipped_kernels.hpp"
 #include "tessera/simulate/simulate.hpp"
 
 namespace {
@@ -54,7 +55,7 @@ int main(int argc, char** argv) {
     auto const graph = tessera::import_hf_config(config, file, options);
     if (!graph) return complain(graph.error());
 
-    auto const plan = choose(*graph, *machine, price);
+    auto const plan = choose(*graph, tessera::shipped_kernels(), *machine, price);
     if (!plan) return complain(plan.error());
 
     std::string sizes;

@@ -8,6 +8,7 @@
 #include "tessera/measure/machine_json.hpp"
 #include "tessera/plan/choose.hpp"
 #include "tessera/shipped.hpp"
+#include "tessera/shipped_kernels.hpp"
 #include "tessera/simulate/simulate.hpp"
 
 namespace {
@@ -26,7 +27,7 @@ double best_us(int tokens, tessera::MachineProfile const& machine) {
   auto const price = [&](tessera::Plan const& plan) {
     return tessera::simulate(plan, machine, {.record_tiles = false});
   };
-  auto const plan = choose(llama_mlp(tokens).value(), machine, price);
+  auto const plan = choose(llama_mlp(tokens).value(), tessera::shipped_kernels(), machine, price);
   return plan.value().predicted_us;  // .value() throws if there is none
 }
 

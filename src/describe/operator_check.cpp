@@ -35,20 +35,21 @@ std::vector<Fit> fits_of(OperatorGraph const& graph, Operator const& op, Operato
   auto const& a = graph.attention;
   auto const& c = graph.conv;
   auto const qkv_columns = is_attention(pattern) ? (a.query_heads + 2 * a.kv_heads) * a.head_dim : 0;
+  auto const rows = output_rows(from);
   auto const columns = output_columns(from);
   auto const depth = multiplies(op) ? op.k : op.n;
   switch (pattern) {
     case ReadPattern::rows:
     case ReadPattern::same_batch_rows:
-      return {{false, "rows", from.m, op.m},
+      return {{false, "rows", rows, op.m},
               {false, "columns", columns, depth},
               {false, "batch entries", from.batch, op.batch}};
     case ReadPattern::swiglu_pair:
-      return {{false, "rows", from.m, op.m},
+      return {{false, "rows", rows, op.m},
               {false, "columns", columns, 2 * depth},
               {false, "batch entries", from.batch, op.batch}};
     case ReadPattern::same_tile:
-      return {{false, "rows", from.m, op.m},
+      return {{false, "rows", rows, op.m},
               {false, "columns", columns, op.n},
               {false, "batch entries", from.batch, op.batch}};
     case ReadPattern::query_heads:
@@ -153,30 +154,16 @@ void check_input(OperatorGraph const& graph, Operator const& op, OperatorInput c
 
 std::string const& output_of(Operator const& op) { return op.output.empty() ? op.name : op.output; }
 
-std::int64_t output_columns(Operator const& op) { return op.epilogue == Epilogue::swiglu ? op.n / 2 : op.n; }
+std::int64_t output_rows(Operator const& op) { return op.kind == OperatorKind::sum ? 1 : op.m; }
+
+std::int64_t output_columns(Operator const& op) {
+  if (op.kind == OperatorKind::sum) return 1;
+  return op.epilogue == Epilogue::swiglu ? op.n / 2 : op.n;
+}
 
 bool is_right_hand(Operator const&, OperatorInput const& input) {
   return input.name == "b" || input.pattern == ReadPattern::key_heads ||
          input.pattern == ReadPattern::value_heads;
-}
-
-char const* to_text(OperatorKind kind) {
-  switch (kind) {
-    case OperatorKind::gemm: return "gemm";
-    case OperatorKind::softmax_dropout: return "softmax_dropout";
-    case OperatorKind::conv2d: return "conv2d";
-    case OperatorKind::copy: return "copy";
-  }
-  return "";
-}
-
-char const* to_text(Epilogue epilogue) {
-  switch (epilogue) {
-    case Epilogue::none: return "none";
-    case Epilogue::gelu: return "gelu";
-    case Epilogue::swiglu: return "swiglu";
-  }
-  return "";
 }
 
 char const* to_text(ReadPattern pattern) {
@@ -243,12 +230,14 @@ Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> cons
     if (kernel.kind != op.kind)
       report("E0150", fmt::format("{} is a {}, but kernel {} is a {}", op.name, to_text(op.kind), kernel.name,
                                   to_text(kernel.kind)));
-    if (kernel.tile_m < 1 || kernel.tile_n < 1 || kernel.tile_k < 1 || kernel.pipeline_stages < 1) {
-      report("E0151", fmt::format("kernel {} of {}: a tile of {} x {} x {} with {} stages is not possible",
-                                  kernel.name, op.name, kernel.tile_m, kernel.tile_n, kernel.tile_k,
-                                  kernel.pipeline_stages));
+    if (kernel.tile_m < 1 || kernel.tile_n < 1 || kernel.tile_k < 1) {
+      report("E0151", fmt::format("kernel {} of {}: a tile of {} x {} x {} is not possible", kernel.name,
+                                  op.name, kernel.tile_m, kernel.tile_n, kernel.tile_k));
       continue;
     }
+    if (kernel.kind == op.kind && find_form(kernel, op.epilogue, graph.type) == nullptr)
+      report("E0151", fmt::format("kernel {} of {} is not compiled for {} with epilogue {}", kernel.name,
+                                  op.name, to_text(graph.type), to_text(op.epilogue)));
     if (op.epilogue == Epilogue::swiglu && kernel.tile_n % 2 != 0)
       report("E0151", fmt::format("kernel {} of {}: a SwiGLU epilogue needs an even tile width, not {}",
                                   kernel.name, op.name, kernel.tile_n));
@@ -258,6 +247,12 @@ Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> cons
              multiplies(op) ? fmt::format("k = {} is {} slices of {}: use 1 to {} splits", op.k, slices,
                                           kernel.tile_k, slices)
                             : fmt::format("a {} has nothing to split: use 1", to_text(op.kind)));
+    else if (kernel.splits != k_any_splits && splits != kernel.splits)
+      report("E0151", fmt::format("kernel {} of {} is compiled for {} split{}, not {}", kernel.name, op.name,
+                                  kernel.splits, kernel.splits == 1 ? "" : "s", splits));
+    if (kernel.whole && op.batch > 1)
+      report("E0151", fmt::format("kernel {} of {} computes one matrix, not a batch of {}", kernel.name,
+                                  op.name, op.batch));
   }
   return out;
 }

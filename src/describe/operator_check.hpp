@@ -13,16 +13,15 @@ namespace tessera {
 /// Largest size of anything that is counted in elements or tiles.
 constexpr std::int64_t k_largest_size = (std::int64_t{1} << 31) - 1;
 
-/// The buffer that an operator writes, and how many columns that has.
+/// The buffer that an operator writes, and its size for one batch entry.
 std::string const& output_of(Operator const& op);
+std::int64_t output_rows(Operator const& op);
 std::int64_t output_columns(Operator const& op);
 
 /// True for the second matrix of a multiplication (weights, keys, values): an operand named "b", or one
 /// whose pattern says so.
 bool is_right_hand(Operator const& op, OperatorInput const& input);
 
-char const* to_text(OperatorKind kind);
-char const* to_text(Epilogue epilogue);
 char const* to_text(ReadPattern pattern);
 
 /// E0152, E0153: sizes, names, order, and whether every input's sizes fit its read pattern.

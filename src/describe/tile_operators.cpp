@@ -12,15 +12,20 @@ namespace {
 
 std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// How an operator's output is stored. A SwiGLU epilogue stores one column for each pair that it computes;
-/// a softmax tile holds whole rows.
-Tiling tiling_of(Operator const& op, KernelVariant const& kernel) {
+bool multiplies(Operator const& op) {
+  return op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
+}
+
+/// How an operator's output is cut. A SwiGLU epilogue stores one column for each pair that it computes; a
+/// softmax tile holds whole rows; a sum's tile is what it reads.
+Tiling tiling_of(Operator const& op, KernelEntry const& kernel) {
   Tiling tiling{op.m, op.n, op.batch, kernel.tile_m, kernel.tile_n};
-  if (op.kind == OperatorKind::softmax_dropout) tiling.tile_columns = op.n;
   if (op.epilogue == Epilogue::swiglu) {
     tiling.columns = op.n / 2;
     tiling.tile_columns = std::max(kernel.tile_n / 2, 1);
   }
+  if (op.kind == OperatorKind::softmax_dropout || kernel.whole) tiling.tile_columns = tiling.columns;
+  if (kernel.whole) tiling.tile_rows = tiling.rows;
   return tiling;
 }
 
@@ -53,8 +58,7 @@ Operand operand_of(OperatorGraph const& graph, Operator const& op, OperatorInput
   // The right-hand matrix of a GEMM, or the left-hand one?
   bool const keys_or_values =
       input.pattern == ReadPattern::key_heads || input.pattern == ReadPattern::value_heads;
-  bool const multiplies = op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
-  if (!multiplies) {
+  if (!multiplies(op)) {
     operand.bytes_per_block = rows * columns * bytes;
     operand.unique_bytes = static_cast<double>(op.m) * static_cast<double>(op.n) * all * bytes;
   } else if (keys_or_values) {
@@ -77,6 +81,25 @@ Operand operand_of(OperatorGraph const& graph, Operator const& op, OperatorInput
   return operand;
 }
 
+/// What the buffers hold, where it is a plain matrix: all but parts of a fused tensor and caches.
+void add_buffers(OperatorGraph const& graph, Operator const& op, std::vector<Buffer>& buffers) {
+  auto const add = [&](std::string const& name, std::int64_t rows, std::int64_t columns) {
+    auto const same = [&](Buffer const& buffer) { return buffer.name == name; };
+    if (std::none_of(buffers.begin(), buffers.end(), same))
+      buffers.push_back({name, rows, columns, op.batch, to_text(graph.type)});
+  };
+  for (auto const& input : op.inputs) {
+    if (!input.producer.empty() || input.pattern != ReadPattern::rows) continue;
+    if (!multiplies(op))
+      add(input.buffer, op.m, op.n);
+    else if (is_right_hand(op, input))
+      add(input.buffer, op.n, op.k);
+    else if (op.kind == OperatorKind::gemm)
+      add(input.buffer, op.m, op.k);
+  }
+  add(output_of(op), output_rows(op), output_columns(op));
+}
+
 Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const& choice) {
   auto const tiling = tiling_of(op, choice.kernel);
   Stage stage;
@@ -86,10 +109,15 @@ Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const&
   stage.splits = choice.splits;
   stage.output = output_of(op);
   stage.kernel = choice.kernel.name;
-  // A gate halves what is stored, and was measured to cost nothing.
-  if (op.epilogue == Epilogue::gelu) stage.activation = "gelu";
-  stage.resources = choice.kernel.resources;
-  stage.pipeline_stages = choice.kernel.pipeline_stages;
+  if (op.epilogue != Epilogue::none) stage.activation = to_text(op.epilogue);
+  stage.last_split_posts = choice.kernel.last_split_posts && choice.splits > 1;
+  if (choice.kernel.whole) stage.efficiency = choice.kernel.efficiency;
+  stage.can = choice.kernel.can;
+  stage.cluster_rows = choice.kernel.cluster_m;
+  stage.cluster_columns = choice.kernel.cluster_n;
+  auto const& form = *find_form(choice.kernel, op.epilogue, graph.type);  // problems_of has seen it
+  stage.resources = form.resources;
+  stage.pipeline_stages = form.pipeline_stages;
   stage.where = op.where;
   for (auto const& input : op.inputs) {
     stage.operands.push_back(operand_of(graph, op, input, tiling, choice.splits));
@@ -99,10 +127,17 @@ Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const&
   }
 
   auto const bytes = static_cast<double>(graph.element_bytes);
+  if (op.kind == OperatorKind::sum) {
+    stage.store_bytes_per_block = bytes;
+    return stage;
+  }
   stage.store_bytes_per_block = static_cast<double>(tiling.rows) / static_cast<double>(tiling.grid_y()) *
                                 static_cast<double>(tiling.columns) / static_cast<double>(tiling.grid_x()) *
                                 bytes;
-  if (op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d) {
+  if (multiplies(op) && choice.kernel.whole) {
+    stage.flops_per_block =
+        2.0 * static_cast<double>(op.m) * static_cast<double>(op.n) * static_cast<double>(op.k);
+  } else if (multiplies(op)) {
     // The matrix units work on whole tiles, also where a tile reaches over the edge.
     auto const steps = ceil_of(ceil_of(op.k, choice.kernel.tile_k), choice.splits);
     stage.k_steps = static_cast<int>(steps);
@@ -127,6 +162,7 @@ Expected<Pipeline> tile(OperatorGraph const& graph, std::vector<TileChoice> cons
   pipeline.where = graph.where;
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
     pipeline.stages.push_back(stage_of(graph, graph.operators[i], choices[i]));
+    add_buffers(graph, graph.operators[i], pipeline.buffers);
     if (auto problem = oversized(pipeline.stages.back())) problems.push_back(std::move(*problem));
   }
   if (!problems.empty()) return tl::make_unexpected(std::move(problems));

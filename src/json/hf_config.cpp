@@ -201,16 +201,19 @@ Operator gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k, 
   return {std::move(name), OperatorKind::gemm, Epilogue::none, m, n, k, batch, std::move(inputs), "", {}};
 }
 
-/// GPT: up projection with GeLU, down projection. Gated: gate and up as one GEMM of twice the width, and the
-/// SwiGLU fused into the down projection's loads, as cuSync (II-B1) has it.
+/// GPT: up projection with GeLU, down projection. Gated: gate and up as one GEMM of twice the width, each
+/// gate beside its up, with SwiGLU in its epilogue, which is how the compiled kernels have it (cuSync, II-B1,
+/// has it in the down projection's loads).
 std::vector<Operator> mlp_operators(Model const& model, BlockOptions const& options) {
   auto const rows = options.sequences * options.tokens;
   auto const inner = share_of(model.intermediate, options.tensor_parallel);
-  if (model.gated)
-    return {
-        gemm("gate_up", rows, 2 * inner, model.hidden, 1, {external("a", "x"), external("b", "w_gate_up")}),
-        gemm("down", rows, model.hidden, inner, 1,
-             {from("a", "gate_up", ReadPattern::swiglu_pair), external("b", "w_down")})};
+  if (model.gated) {
+    auto gate_up =
+        gemm("gate_up", rows, 2 * inner, model.hidden, 1, {external("a", "x"), external("b", "w_gate_up")});
+    gate_up.epilogue = Epilogue::swiglu;
+    return {gate_up, gemm("down", rows, model.hidden, inner, 1,
+                          {from("a", "gate_up", ReadPattern::rows), external("b", "w_down")})};
+  }
   auto up = gemm("up", rows, inner, model.hidden, 1, {external("a", "x"), external("b", "w_up")});
   up.epilogue = Epilogue::gelu;
   return {up, gemm("down", rows, model.hidden, inner, 1,
@@ -326,6 +329,8 @@ Expected<OperatorGraph> import_hf_config(std::string_view text, std::string cons
   graph.where = document.at(document.root());
   // fp16 and bf16 are equally wide; weights stored as float32 are taken to run in half precision.
   graph.element_bytes = 2;
+  auto const type = options.data_type.empty() ? root.string_or("torch_dtype", "float16") : options.data_type;
+  graph.type = type == "bf16" || type == "bfloat16" ? ElementType::bf16 : ElementType::fp16;
   if (options.block == "attention") {
     graph.attention = attention_shape(model, options);
     graph.operators = attention_operators(model, graph.attention);

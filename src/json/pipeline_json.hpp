@@ -9,6 +9,13 @@
 
 namespace tessera::json {
 
+/// "wait": &Abilities::wait, ...
+struct Ability {
+  char const* word;
+  bool Abilities::*member;
+};
+std::vector<Ability> const& abilities();
+
 /// Adds the members to an object; with `places` also the source lines, whole or empty as they are.
 void print_pipeline(Pipeline const& pipeline, nlohmann::ordered_json& out, bool places);
 

@@ -28,6 +28,12 @@ Json printed(Stage const& stage, bool places) {
   }
   if (!stage.kernel.empty()) out["kernel"] = stage.kernel;
   if (!stage.activation.empty()) out["activation"] = stage.activation;
+  if (stage.last_split_posts) out["last_split_posts"] = true;
+  if (stage.efficiency != 0) out["efficiency"] = stage.efficiency;
+  if (stage.cluster_rows != 1) out["cluster_rows"] = stage.cluster_rows;
+  if (stage.cluster_columns != 1) out["cluster_columns"] = stage.cluster_columns;
+  for (auto const& [word, member] : abilities())
+    if (!(stage.can.*member)) out["cannot"].push_back(word);
   out["resources"] = {{"threads", stage.resources.threads},
                       {"registers_per_thread", stage.resources.registers_per_thread},
                       {"shared_bytes", stage.resources.shared_bytes}};
@@ -68,6 +74,12 @@ void print_pipeline(Pipeline const& pipeline, Json& out, bool places) {
   if (places) add_place(out, pipeline.where);
   out["stages"] = Json::array();
   for (auto const& stage : pipeline.stages) out["stages"].push_back(printed(stage, places));
+  for (auto const& buffer : pipeline.buffers) {
+    auto& printed_buffer = out["buffers"][buffer.name];
+    printed_buffer = {{"rows", buffer.rows}, {"columns", buffer.columns}};
+    if (buffer.batch != 1) printed_buffer["batch"] = buffer.batch;
+    if (!buffer.type.empty()) printed_buffer["type"] = buffer.type;
+  }
   out["dependences"] = Json::array();
   for (auto const& dependence : pipeline.dependences)
     out["dependences"].push_back(printed(pipeline, dependence, places));

@@ -62,6 +62,21 @@ Operand read_operand(Document& document, Node const& node, Stage const& stage) {
   return operand;
 }
 
+void read_inability(Document& document, Node const& node, Stage& stage) {
+  std::vector<std::string> words;
+  for (auto const& [word, member] : abilities()) {
+    if (node.text() == word) {
+      stage.can.*member = false;
+      return;
+    }
+    words.emplace_back(word);
+  }
+  document.report(node, document.codes().value,
+                  fmt::format("\"{}\" is nothing that {} could do", node.text().substr(0, 60),
+                              quoted("stage", stage.name)),
+                  {"known: " + list_of(words)}, did_you_mean(node.text(), words));
+}
+
 Stage read_stage(Document& document, Node const& node) {
   ObjectReader reader(document, node, "a stage");
   Stage stage;
@@ -74,6 +89,11 @@ Stage read_stage(Document& document, Node const& node) {
     stage.operands.push_back(read_operand(document, operand, stage));
   stage.kernel = reader.string_or("kernel", "");
   stage.activation = reader.string_or("activation", "");
+  stage.last_split_posts = reader.boolean_or("last_split_posts", false);
+  stage.efficiency = reader.number_or("efficiency", 0, 0, 1);
+  stage.cluster_rows = static_cast<int>(reader.integer_or("cluster_rows", 1, 1, 16));
+  stage.cluster_columns = static_cast<int>(reader.integer_or("cluster_columns", 1, 1, 16));
+  for (auto const& item : reader.array_or("cannot")) read_inability(document, item, stage);
   if (auto const* held = reader.object_or("resources"); held != nullptr) {
     ObjectReader resources(document, *held, "the resources of " + quoted("stage", stage.name));
     stage.resources.threads = static_cast<int>(resources.integer_or("threads", 256, 1, 1024));
@@ -92,6 +112,24 @@ Stage read_stage(Document& document, Node const& node) {
     document.report(node, "E0207", fmt::format("\"{}\" cannot name a stage", stage.name.substr(0, 60)), {},
                     "use a C++ identifier");
   return stage;
+}
+
+void read_buffers(Document& document, ObjectReader& reader, Pipeline& pipeline) {
+  auto const* buffers = reader.object_or("buffers");
+  if (buffers == nullptr) return;
+  for (auto const& name : buffers->content->names) {
+    auto const& node = *buffers->find(name);
+    ObjectReader of(document, node, quoted("buffer", name));
+    Buffer buffer{name,
+                  of.integer("rows", 1, k_largest_size),
+                  of.integer("columns", 1, k_largest_size),
+                  of.integer_or("batch", 1, 1, k_largest_size),
+                  {}};
+    auto const type = of.choice_or("type", -1, element_types().words, std::vector<int>{0, 1, 2, 3, 4});
+    if (type >= 0) buffer.type = element_types().words[static_cast<std::size_t>(type)];
+    of.finish();
+    pipeline.buffers.push_back(std::move(buffer));
+  }
 }
 
 /// Index of the stage that a member names, or -1 after a report.
@@ -192,6 +230,7 @@ Pipeline read_pipeline(Document& document, Node const& node, ObjectReader& reade
       document.report(item, "E0207", fmt::format("two stages are named \"{}\"", stage.name.substr(0, 60)));
     pipeline.stages.push_back(std::move(stage));
   }
+  read_buffers(document, reader, pipeline);
   auto const& dependences = reader.array_or("dependences");
   reader.finish();
   if (document.failed()) return pipeline;  // expressions need the grids

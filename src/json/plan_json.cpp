@@ -3,6 +3,8 @@
 // gets the plan may index with it.
 #include "tessera/plan/plan_json.hpp"
 
+#include "tessera/plan/orders.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -58,7 +60,8 @@ int version_of(Document& document, ObjectReader& root) {
 }
 
 /// `first_version`: null, or where the stage's part of a launch goes in a file of version 1.
-StagePlan read_stage(Document& document, Node const& node, std::size_t index, json::Stage1* first_version) {
+StagePlan read_stage(Document& document, Node const& node, std::size_t index, Pipeline const& pipeline,
+                     json::Stage1* first_version) {
   ObjectReader reader(document, node, fmt::format("stage plan {}", index));
   StagePlan stage;
   if (auto const* item = reader.object("order")) {
@@ -66,6 +69,18 @@ StagePlan read_stage(Document& document, Node const& node, std::size_t index, js
     stage.order.name = order.string("name");
     for (auto const& tile : order.array_or("table"))
       stage.order.table.push_back(static_cast<std::int32_t>(json::integer_item(document, tile, 0, k_int)));
+    if (auto const* item_bands = order.object_or("bands")) {
+      ObjectReader of(document, *item_bands, "\"bands\"");
+      Bands bands;
+      bands.rows = static_cast<int>(of.integer("rows", 0, k_int));
+      bands.cluster_rows = static_cast<int>(of.integer_or("cluster_rows", 1, 1, 16));
+      bands.cluster_columns = static_cast<int>(of.integer_or("cluster_columns", 1, 1, 16));
+      of.finish();
+      if (!stage.order.table.empty())
+        document.report(*item_bands, json::k_plan_codes.value, "an order has a table or bands, not both");
+      else if (!document.failed() && index < pipeline.stages.size())
+        stage.order = make_band_order(pipeline.stages[index], bands);
+    }
     order.finish();
   }
   stage.custom_order = reader.boolean_or("custom_order", true);
@@ -163,8 +178,8 @@ Expected<Plan> parse_plan(std::string_view text, std::string const& file) {
 
   std::vector<json::Stage1> stages_1;
   for (auto const& item : root.array("stages"))
-    plan.stages.push_back(
-        read_stage(document, item, plan.stages.size(), version == 1 ? &stages_1.emplace_back() : nullptr));
+    plan.stages.push_back(read_stage(document, item, plan.stages.size(), plan.pipeline,
+                                     version == 1 ? &stages_1.emplace_back() : nullptr));
   for (auto const& item : root.array("semaphores"))
     plan.semaphores.push_back(read_set(document, item, plan.pipeline));
   for (auto const& item : root.array("dependences")) {

@@ -15,7 +15,13 @@ using Ordered = nlohmann::ordered_json;
 Ordered to_json(StagePlan const& stage) {
   Ordered out;
   out["order"] = {{"name", stage.order.name}};
-  if (!stage.order.table.empty()) out["order"]["table"] = stage.order.table;
+  if (auto const& bands = stage.order.bands) {
+    auto& printed = out["order"]["bands"] = {{"rows", bands->rows}};
+    if (bands->cluster_rows != 1) printed["cluster_rows"] = bands->cluster_rows;
+    if (bands->cluster_columns != 1) printed["cluster_columns"] = bands->cluster_columns;
+  } else if (!stage.order.table.empty()) {
+    out["order"]["table"] = stage.order.table;
+  }
   out["custom_order"] = stage.custom_order;
   out["reorder_loads"] = stage.reorder_loads;
   out["plain_store"] = stage.plain_store;

@@ -54,6 +54,7 @@ Operator read_operator(Document& document, Node const& node) {
 
 void read_operators(Document& document, ObjectReader& root, OperatorGraph& graph) {
   graph.element_bytes = static_cast<int>(root.integer_or("element_bytes", 2, 1, 16));
+  graph.type = root.choice_or("type", ElementType::bf16, element_types().words, element_types().values);
   if (auto const* node = root.object_or("attention"); node != nullptr) {
     ObjectReader reader(document, *node, "\"attention\"");
     auto& a = graph.attention;

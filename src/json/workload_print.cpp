@@ -33,6 +33,7 @@ Json printed(Operator const& op) {
 
 Json printed(OperatorGraph const& graph) {
   Json out = {{"schema", "tessera.workload/1"}, {"name", graph.name}, {"element_bytes", graph.element_bytes}};
+  if (graph.type != ElementType::bf16) out["type"] = element_types().word_of(graph.type);
   auto const& a = graph.attention;
   if (a != AttentionShape{})
     out["attention"] = {{"sequences", a.sequences},     {"tokens", a.tokens},     {"cached", a.cached},

@@ -23,6 +23,7 @@ struct Words {
   }
 };
 Words<OperatorKind> const& operator_kinds();
+Words<ElementType> const& element_types();
 Words<Epilogue> const& epilogues();
 Words<ReadPattern> const& read_patterns();
 Words<OnComplete> const& completions();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "tessera/plan/orders.hpp"
@@ -41,6 +42,45 @@ bool can_load_before_waiting(Pipeline const& pipeline, int s) {
   return waits && std::any_of(stage.operands.begin(), stage.operands.end(), [&](Operand const& operand) {
            return std::find(produced.begin(), produced.end(), operand.name) == produced.end();
          });
+}
+
+/// Kernels that know no order but that of bands, for clusters of which row major is none.
+bool takes_bands_only(Stage const& stage) {
+  return stage.can.bands && !stage.can.any_order && stage.grid.size() >= 2 &&
+         (stage.cluster_rows > 1 || stage.cluster_columns > 1);
+}
+
+/// What the mechanism asks of a stage's kernel that it cannot do (E0303).
+std::optional<Diagnostic> lacking_ability(Pipeline const& pipeline, Mechanism mechanism) {
+  auto const lacks = [&](std::size_t s, char const* what) {
+    auto const& stage = pipeline.stages[s];
+    Diagnostic d;
+    d.code = "E0303";
+    d.where = stage.where;
+    d.message = fmt::format("{} cannot {}, as {} has it", stage.kernel.empty() ? stage.name : stage.kernel,
+                            what, to_text(mechanism));
+    d.suggestion = "take another mechanism or another kernel";
+    return d;
+  };
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    auto const& can = pipeline.stages[s].can;
+    bool const early = mechanism == Mechanism::pdl || mechanism == Mechanism::pdl_tiles;
+    if (mechanism == Mechanism::fused && !can.fuse) return lacks(s, "be part of a fused launch");
+    if (mechanism != Mechanism::fused && !can.run_alone) return lacks(s, "be a launch of its own");
+    if (early && s > 0 && !can.start_early) return lacks(s, "start before the kernel before it is complete");
+    if (mechanism == Mechanism::wait_kernel && !can.run_beside)
+      return lacks(s, "say that its blocks have started");
+  }
+  if (!uses_semaphores(mechanism)) return std::nullopt;
+  for (auto const& dependence : pipeline.dependences) {
+    auto const producer = static_cast<std::size_t>(dependence.producer);
+    auto const consumer = static_cast<std::size_t>(dependence.consumer);
+    if (!pipeline.stages[producer].can.post) return lacks(producer, "post its tiles");
+    // Nobody else counts the posts of a tile that way yet.
+    if (pipeline.stages[producer].last_split_posts) return lacks(producer, "post every split of a tile");
+    if (!pipeline.stages[consumer].can.wait) return lacks(consumer, "wait for tiles");
+  }
+  return std::nullopt;
 }
 
 /// Index of the set with this producer and map, added if it is new.
@@ -107,6 +147,8 @@ void set_optimizations(Plan& plan, Recipe const& recipe) {
     stage.custom_order =
         recipe.mechanism == Mechanism::fused ||
         (tiles && !(recipe.avoid_custom_order && stage.order.table.empty() && partners <= 2));
+    // A kernel of bands finds its tile from the number of its block.
+    if (stage.order.bands) stage.custom_order = !stage.order.table.empty();
     stage.plain_store = recipe.plain_store && has_single_posts(plan, s);
   }
 }
@@ -153,17 +195,7 @@ Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const
                    {},
                    "use the wait kernel or a fused launch there"});
 
-  // What was measured as a kernel of its own was compiled as one.
-  if (recipe.mechanism == Mechanism::fused)
-    for (auto const& stage : pipeline.stages)
-      if (machine.kernels.count(stage.kernel) != 0)
-        return refuse(
-            {"E0303",
-             Severity::error,
-             stage.where,
-             fmt::format("{} is compiled as a kernel of its own: no fused launch has it", stage.kernel),
-             {},
-             "keep the stages' kernels apart, or describe the tiles without naming a kernel"});
+  if (auto lacking = lacking_ability(pipeline, recipe.mechanism)) return refuse(std::move(*lacking));
 
   std::int64_t blocks = 0;
   Diagnostics misfits;
@@ -196,7 +228,8 @@ Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const
     // A measured kernel has a persistent form, which loads the next tile while it stores one. It never waits
     // for a tile in the mechanisms without semaphores, so that nothing changes in the proof.
     bool const ordered = recipe.mechanism == Mechanism::stream_order || recipe.mechanism == Mechanism::pdl;
-    if (ordered && stage.splits == 1 && stage.blocks() > slots && machine.kernels.count(stage.kernel) != 0)
+    if (ordered && stage.can.persist && stage.splits == 1 && stage.blocks() > slots &&
+        machine.kernels.count(stage.kernel) != 0)
       planned.persistent_blocks = static_cast<int>(slots);
   }
 
@@ -209,8 +242,13 @@ Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const
 
   if (tiles && recipe.as_needed_order) {
     auto orders = dependence_orders(pipeline);
-    for (std::size_t s = 0; s < orders.size(); ++s) plan.stages[s].order = std::move(orders[s]);
+    for (std::size_t s = 0; s < orders.size(); ++s)
+      if (pipeline.stages[s].can.any_order) plan.stages[s].order = std::move(orders[s]);
   }
+  for (std::size_t s = 0; s < plan.stages.size(); ++s)
+    if (takes_bands_only(pipeline.stages[s]))
+      plan.stages[s].order = make_band_order(
+          pipeline.stages[s], {1, pipeline.stages[s].cluster_rows, pipeline.stages[s].cluster_columns});
   set_optimizations(plan, recipe);
   if (recipe.mechanism == Mechanism::fused && recipe.merged_tickets) {
     std::vector<TileOrder> orders;

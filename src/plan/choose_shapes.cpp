@@ -266,9 +266,9 @@ class ShapeSearch {
 
 }  // namespace
 
-Expected<Plan> choose(OperatorGraph const& graph, MachineProfile const& machine, Pricer const& price,
-                      PlanOptions const& options) {
-  auto shapes = shape_options(graph, machine);
+Expected<Plan> choose(OperatorGraph const& graph, Registry const& kernels, MachineProfile const& machine,
+                      Pricer const& price, PlanOptions const& options) {
+  auto shapes = shape_options(graph, kernels, machine);
   if (!shapes) return tl::make_unexpected(std::move(shapes).error());
   return ShapeSearch(graph, machine, price, options, std::move(*shapes)).run();
 }

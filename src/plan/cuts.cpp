@@ -68,7 +68,12 @@ std::string identity_of(Pipeline const& part, std::vector<BufferReuse> const& re
                         stage.activation, number_of(stage.output), stage.flops_per_block,
                         stage.store_bytes_per_block, stage.k_steps, stage.pipeline_stages,
                         stage.resources.threads, stage.resources.registers_per_thread);
-    text += fmt::format(" {}", stage.resources.shared_bytes);
+    auto const& can = stage.can;
+    text += fmt::format(" {} {} {:.17g} {} {}", stage.resources.shared_bytes, stage.last_split_posts,
+                        stage.efficiency, stage.cluster_rows, stage.cluster_columns);
+    for (bool const ability : {can.wait, can.post, can.run_beside, can.start_early, can.persist, can.bands,
+                               can.any_order, can.load_early, can.fuse, can.run_alone})
+      text += ability ? '1' : '0';
     for (auto const& dim : stage.grid) text += fmt::format(" {}", dim.extent);
     for (auto const& operand : stage.operands)
       text += fmt::format(" {}={} {:.17g} {:.17g} {}", operand.name, number_of(operand.buffer),
@@ -199,6 +204,7 @@ void Cuts::extend(int end, int first, PricedPart const& part, bool streams) {
       bool const early = start == LaunchStart::early;
       if (first == 0 ? early : !search_.wants(early ? Mechanism::pdl : Mechanism::stream_order)) continue;
       if (early && (!machine_.has_pdl || streams || before.streams)) continue;
+      if (early && !checked_.pipeline().stages[at(first)].can.start_early) continue;
       auto const us = first == 0 ? choice.us : before.us + choice.us + boundary_us(start);
       ways.push_back({us, first, static_cast<int>(previous), start, streams});
     }

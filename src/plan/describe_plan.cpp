@@ -53,7 +53,7 @@ std::string describe(Plan const& plan) {
   for (auto const& part : {policy_text(plan), kernel_text(plan.pipeline)})
     if (!part.empty()) text += ", " + part;
   if (std::any_of(plan.stages.begin(), plan.stages.end(),
-                  [](StagePlan const& s) { return !s.order.table.empty(); }))
+                  [](StagePlan const& s) { return !s.order.table.empty() && !s.order.bands; }))
     text += ", tiles as needed";
   if (std::any_of(plan.launches.begin(), plan.launches.end(),
                   [](Launch const& launch) { return !launch.tickets.empty(); }))

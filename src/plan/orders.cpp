@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/plan/orders.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <unordered_set>
@@ -48,8 +50,36 @@ void list_as_needed(Pipeline const& pipeline, Dependence const& dependence, Tile
 
 TileOrder make_order(std::string name, std::vector<std::int32_t> table) {
   for (std::size_t i = 0; i < table.size(); ++i)
-    if (table[i] != static_cast<std::int32_t>(i)) return {std::move(name), std::move(table)};
+    if (table[i] != static_cast<std::int32_t>(i)) return {std::move(name), std::move(table), std::nullopt};
   return {};
+}
+
+TileOrder make_band_order(Stage const& stage, Bands const& bands) {
+  auto const extent = [&](std::size_t d) {
+    return d < stage.grid.size() ? static_cast<int>(stage.grid[d].extent) : 1;
+  };
+  int const columns = extent(0), rows = extent(1);
+  auto const up = [](int value, int unit) { return (value + unit - 1) / unit; };
+  int const high = up(rows, bands.cluster_rows), wide = up(columns, bands.cluster_columns);
+  int const height = std::clamp(bands.rows <= 0 ? high : up(bands.rows, bands.cluster_rows), 1, high);
+  std::vector<std::int32_t> table;
+  auto const plane = std::int64_t{columns} * rows;
+  for (std::int64_t base = 0; base < stage.tiles(); base += plane)
+    for (int first = 0; first < high; first += height) {
+      int const here = std::min(height, high - first);
+      for (int i = 0; i < here * wide; ++i)
+        for (int c = 0; c < bands.cluster_rows * bands.cluster_columns; ++c) {
+          int const row = (first + i % here) * bands.cluster_rows + c % bands.cluster_rows;
+          int const column = i / here * bands.cluster_columns + c / bands.cluster_rows;
+          if (row < rows && column < columns)
+            table.push_back(static_cast<std::int32_t>(base + std::int64_t{row} * columns + column));
+        }
+    }
+  auto const name = bands.rows <= 0 ? "columns" : fmt::format("bands of {}", bands.rows);
+  auto order = make_order(name, std::move(table));
+  order.name = name;
+  order.bands = bands;
+  return order;
 }
 
 bool is_permutation_of(TileOrder const& order, std::int64_t tiles) {

@@ -23,7 +23,7 @@ Outcome outcome_of(Plan const& plan, Recipe const& recipe, Timeline const& timel
   }
   std::vector<int> occupancies;
   for (auto const& stage : plan.stages) {
-    o.as_needed = o.as_needed || !stage.order.table.empty();
+    o.as_needed = o.as_needed || (!stage.order.table.empty() && !stage.order.bands);
     o.workers_per_sm = stage.occupancy;
     occupancies.push_back(stage.occupancy);
   }

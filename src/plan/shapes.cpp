@@ -12,7 +12,15 @@ namespace {
 
 constexpr int k_most_splits = 8;
 
-bool can_split(OperatorKind kind) { return kind == OperatorKind::gemm || kind == OperatorKind::conv2d; }
+/// Split factors to try: those that a kernel is compiled for.
+struct Splits {
+  int least, most;
+};
+Splits splits_of(KernelEntry const& kernel) {
+  if (kernel.splits != k_any_splits) return {kernel.splits, kernel.splits};
+  bool const deep = kernel.kind == OperatorKind::gemm || kernel.kind == OperatorKind::conv2d;
+  return {1, deep ? k_most_splits : 1};
+}
 
 bool has_producer(Pipeline const& pipeline, std::size_t stage, std::string const& operand) {
   return std::any_of(pipeline.dependences.begin(), pipeline.dependences.end(), [&](Dependence const& d) {
@@ -28,6 +36,13 @@ Pipeline isolated(Pipeline const& pipeline, std::size_t s) {
   for (auto& operand : alone.stages.front().operands)
     if (has_producer(pipeline, s, operand.name)) operand.unique_bytes = 0;
   return alone;
+}
+
+/// As a launch of its own, with blocks that fit an SM.
+bool can_run(KernelEntry const& kernel, Operator const& op, ElementType type, MachineProfile const& machine) {
+  if (kernel.kind != op.kind || !kernel.can.run_alone) return false;
+  auto const* form = find_form(kernel, op.epilogue, type);
+  return form != nullptr && occupancy(machine, form->resources) > 0;
 }
 
 /// A share that nothing is known of costs nothing: the bound stays a bound.
@@ -72,23 +87,29 @@ double ShapeOption::filled_us(double launch_us) const {
 }
 
 Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph const& graph,
+                                                              Registry const& kernels,
                                                               MachineProfile const& machine) {
-  auto const catalogue = kernel_catalogue(architecture_of(machine));
+  auto const catalogue = kernels.for_architecture(architecture_of(machine));
   std::vector<TileChoice> base;
-  std::vector<std::vector<KernelVariant>> variants;
+  std::vector<std::vector<KernelEntry>> variants;
   for (auto const& op : graph.operators) {
-    std::vector<KernelVariant> fitting;
-    for (auto const& kernel : catalogue)
-      if (kernel.kind == op.kind && occupancy(machine, kernel.resources) > 0) fitting.push_back(kernel);
+    std::vector<KernelEntry> fitting;
+    // Kernels of libraries where no other is: what they take is a guess beside what is known of the others.
+    for (bool const whole : {false, true})
+      for (auto const& kernel : catalogue)
+        if (kernel.whole == whole && (!whole || fitting.empty()) && can_run(kernel, op, graph.type, machine))
+          fitting.push_back(kernel);
     if (fitting.empty())
-      return refuse({"E0305",
-                     Severity::error,
-                     op.where,
-                     fmt::format("no kernel of the catalogue for {} can run {} on {}",
-                                 architecture_of(machine), op.name, machine.name),
-                     {fmt::format("the catalogue has {} kernels", catalogue.size())},
-                     "give the machine profile its architecture, sm_70, sm_80 or sm_90"});
-    base.push_back({fitting.front(), 1});
+      return refuse(
+          {"E0305",
+           Severity::error,
+           op.where,
+           fmt::format("no kernel of the catalogue for {} can run {} on {}", architecture_of(machine),
+                       op.name, machine.name),
+           {fmt::format("the catalogue has {} kernels; {} is a {} of {} with epilogue {}", catalogue.size(),
+                        op.name, to_text(op.kind), to_text(graph.type), to_text(op.epilogue))},
+           "give the machine profile its architecture, sm_70, sm_80 or sm_90"});
+    base.push_back({fitting.front(), splits_of(fitting.front()).least});
     variants.push_back(std::move(fitting));
   }
   // A workload that is wrong is wrong for every shape: refuse it in tile()'s words.
@@ -97,9 +118,12 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
   std::vector<std::vector<ShapeOption>> options(graph.operators.size());
   for (std::size_t i = 0; i < graph.operators.size(); ++i)
     for (auto const& kernel : variants[i]) {
-      auto const slots = std::int64_t{occupancy(machine, kernel.resources)} * machine.sms;
-      for (int splits = 1;
-           splits <= (kernel.can_split && can_split(graph.operators[i].kind) ? k_most_splits : 1); ++splits) {
+      auto const& op = graph.operators[i];
+      auto const slots =
+          std::int64_t{occupancy(machine, find_form(kernel, op.epilogue, graph.type)->resources)} *
+          machine.sms;
+      auto const [least, most] = splits_of(kernel);
+      for (int splits = least; splits <= most; ++splits) {
         auto choices = base;
         choices[i] = {kernel, splits};
         auto const tiled = tile(graph, choices);
@@ -110,6 +134,12 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
         ShapeOption option{choices[i], isolated(*tiled, i), loads_of(*tiled, i, machine), 0, 0, 0, 0};
         option.waves = waves(stage.blocks(), slots);
         option.whole_waves = whole_waves(stage.blocks(), slots);
+        if (kernel.whole) {
+          for (auto* load :
+               {&option.loads.memory, &option.loads.l2, &option.loads.matrix, &option.loads.port})
+            *load /= kernel.efficiency;
+          option.waves = 1;
+        }
         // A last wave that is not full leaves SMs idle, but not the memory.
         option.estimate_us = std::max(std::max(option.loads.memory, option.loads.l2),
                                       std::max(option.loads.matrix, option.loads.port) *

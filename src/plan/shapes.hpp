@@ -37,6 +37,7 @@ struct ShapeOption {
 
 /// All that fit the machine, per operator. Refuses an operator for which nothing does (E0305).
 Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph const& graph,
+                                                              Registry const& kernels,
                                                               MachineProfile const& machine);
 
 /// "sm_90": the profile's own word, or told from what only that generation has.

@@ -47,6 +47,20 @@ std::int64_t tiles_that_pad(Stage const& stage, KernelTiming const& kernel) {
          (stage.blocks() / (columns * rows));
 }
 
+/// A launch that cuts its work in its own way: it takes what the busiest of the GPU's parts takes, at its
+/// share of that part's rate, and is not looked into.
+void spread_over_gpu(StageCost& cost, double efficiency, MachineProfile const& machine) {
+  double const matrix = cost.flops / (machine.sms * machine.clock_ghz *
+                                      machine.matrix_flops_per_clock_per_sm * machine.matrix_efficiency);
+  double const l2 = machine.l2_gbps > 0 ? (cost.l2_bytes + cost.store_l2_bytes) / machine.l2_gbps : 0;
+  double const memory =
+      machine.dram_gbps > 0 ? (cost.dram_bytes + cost.store_dram_bytes) / machine.dram_gbps : 0;
+  StageCost whole;
+  whole.start = cost.start;
+  whole.end = whole.next = picoseconds(std::max(matrix, std::max(l2, memory)) / efficiency);
+  cost = whole;
+}
+
 }  // namespace
 
 StageCost padding_cost(StageCost const& cost) {
@@ -151,6 +165,7 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
     bool posts = false;
     for (auto const& set : plan.semaphores) posts |= set.producer == static_cast<int>(s);
     if (posts) cost.post = picoseconds(planned.plain_store ? machine.store_post_ns : machine.post_ns);
+    if (stage.efficiency > 0) spread_over_gpu(cost, stage.efficiency, machine);
   }
   return costs;
 }

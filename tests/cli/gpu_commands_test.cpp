@@ -30,21 +30,29 @@ TEST_F(AloneInAFolder, HandsOverTheShapeOfTheModel) {
 }
 
 TEST_F(AloneInAFolder, RunsWhatIsPlanned) {
-  put_beside("tessera-gpu", "echo \"$@\"; case $5 in 768) exit 1;; esac\n");
+  // The companion gets a plan's file and nothing else; the first is wrong.
+  put_beside("tessera-gpu",
+             "echo \"$1\"; grep -m2 -E '\"(schema|name)\"' \"$2\"; grep -q ' 768 tokens' \"$2\" && exit 1; "
+             "exit 0\n");
   auto const said = says("run llama-65b --tp 8 --tokens 768,2048 --planned");
   EXPECT_EQ(said.exit, 1) << said.err;
-  // A size after another, each with kernels that gate, although the first is wrong.
   EXPECT_THAT(said.out,
-              testing::MatchesRegex(
-                  "check --name llama-65b --tokens 768 --model 8192 --hidden 2752 --form swiglu --type bf16 "
-                  "--only [0-9x_]*_gated band 1 blocks [0-9]* > [0-9x_]* band 1 blocks [0-9]*; pdl[^\n]*\n"
-                  "check --name llama-65b --tokens 2048 [^\n]* --only [^\n]*\n"));
-  EXPECT_THAT(says("run gpt-3-145b --tp 8 --tokens 768 --planned --dtype fp16").out,
-              testing::MatchesRegex("check [^\n]* --type fp16 --only [0-9x_]*_fp16 band [^\n]*_fp16 band "
-                                    "[^\n]*\n"));
+              testing::MatchesRegex("run-plan\n[^\n]*tessera.plan/2[^\n]*\n[^\n]*768 tokens[^\n]*\n"
+                                    "run-plan\n[^\n]*tessera.plan/2[^\n]*\n[^\n]*2048 tokens[^\n]*\n"));
+  // Every kernel of such a plan is compiled: a gate is in an epilogue, and swapped tiles have their clusters.
+  put_beside("tessera-gpu", "grep -o '\"kernel\": \"[a-z_0-9]*\"' \"$2\"\n");
+  EXPECT_THAT(says("run gpt-3-145b --tp 8 --tokens 300 --planned").out, testing::Not(testing::IsEmpty()));
   auto const nowhere = says("run llama-65b --tokens 768 --planned --machine nowhere");
   EXPECT_THAT(nowhere.err, testing::HasSubstr("error E0602"));
   EXPECT_EQ(nowhere.out, "");
+}
+
+TEST_F(AloneInAFolder, RunsAPlansFile) {
+  put_beside("tessera-gpu", "echo \"$@\"; exit 7\n");
+  ASSERT_EQ(says("plan llama-65b --tp 8 --tokens 64 -o plan.json").exit, 0);
+  auto const said = says("run plan.json");
+  EXPECT_EQ(said.exit, 7);
+  EXPECT_EQ(said.out, "run-plan plan.json\n");
 }
 
 TEST_F(AloneInAFolder, BenchesHandOverWhatTheyAreAskedFor) {

@@ -5,12 +5,13 @@
 #include "tessera/describe/parse_tile_expr.hpp"
 #include "tessera/describe/workload.hpp"
 #include "tessera/describe/workload_json.hpp"
+#include "tessera/shipped_kernels.hpp"
 
 namespace tessera {
 namespace {
 
-KernelVariant kernel(std::string const& architecture, OperatorKind kind, int m, int n) {
-  for (auto const& variant : kernel_catalogue(architecture))
+KernelEntry kernel(std::string const& architecture, OperatorKind kind, int m, int n) {
+  for (auto const& variant : shipped_kernels().for_architecture(architecture))
     if (variant.kind == kind && variant.tile_m == m && variant.tile_n == n) return variant;
   ADD_FAILURE() << architecture << " has no " << m << " x " << n;
   return {};
@@ -70,7 +71,8 @@ TEST(TileCosts, grids_of_the_papers_table_iv) {
 }
 
 TEST(TileCosts, bytes_and_operations_add_up_over_the_grid) {
-  auto const shape = kernel("sm_90", OperatorKind::gemm, 128, 256);
+  auto shape = kernel("sm_90", OperatorKind::gemm, 128, 256);
+  shape.splits = k_any_splits;
   auto const pipeline = tile(mlp(300), {{shape, 2}, {shape, 1}});
   ASSERT_TRUE(pipeline);
   auto const& up = pipeline->stages[0];
@@ -114,26 +116,28 @@ TEST(KernelCatalogue, kernels_fit_their_architecture) {
   // CUDA C++ programming guide, technical specifications: opt-in shared memory of one block.
   for (auto const& [architecture, shared] :
        {Limit{"sm_70", 96 * 1024}, Limit{"sm_80", 163 * 1024}, Limit{"sm_90", 227 * 1024}}) {
-    auto const catalogue = kernel_catalogue(architecture);
+    auto const catalogue = shipped_kernels().for_architecture(architecture);
     EXPECT_GE(catalogue.size(), 10u);
     std::vector<std::string> names;
     for (auto const& k : catalogue) {
-      EXPECT_LE(k.resources.shared_bytes, shared) << architecture << " " << k.name;
-      EXPECT_LE(k.resources.threads * k.resources.registers_per_thread, 65536)
-          << architecture << " " << k.name;
-      EXPECT_LE(k.resources.registers_per_thread, 255);
+      for (auto const& form : k.forms) {
+        auto const& held = form.resources;
+        EXPECT_LE(held.shared_bytes, shared) << architecture << " " << k.name;
+        EXPECT_LE(held.threads * held.registers_per_thread, 65536) << architecture << " " << k.name;
+        EXPECT_LE(held.registers_per_thread, 255);
+      }
       EXPECT_THAT(names, testing::Not(testing::Contains(k.name)));
       names.push_back(k.name);
     }
   }
-  EXPECT_TRUE(kernel_catalogue("sm_42").empty());
+  EXPECT_TRUE(shipped_kernels().for_architecture("sm_42").empty());
 }
 
 /// Table I: two blocks per V100 SM up to 256 rows, one above. An SM has 96 KiB and 65536 registers.
 TEST(KernelCatalogue, occupancy_on_v100_is_the_papers) {
-  auto const blocks = [](KernelVariant const& k) {
-    return std::min(96 * 1024 / k.resources.shared_bytes,
-                    65536 / (k.resources.threads * k.resources.registers_per_thread));
+  auto const blocks = [](KernelEntry const& k) {
+    auto const& held = k.forms.front().resources;
+    return std::min(96 * 1024 / held.shared_bytes, 65536 / (held.threads * held.registers_per_thread));
   };
   for (auto const& [m, n] :
        {std::pair{32, 256}, std::pair{64, 256}, std::pair{128, 256}, std::pair{256, 128}})
@@ -162,10 +166,9 @@ TEST(TileMistakes, have_exact_texts) {
             "   hint: k = 6144 is 192 slices of 32: use 1 to 192 splits");
   auto broken = gemm;
   broken.tile_n = 0;
-  EXPECT_EQ(
-      refusal(graph, {{broken, 1}, {gemm, 1}}),
-      "m.json:1: error E0151: kernel gemm_64x64x32_10 of up: a tile of 64 x 0 x 32 with 10 stages is not "
-      "possible");
+  EXPECT_EQ(refusal(graph, {{broken, 1}, {gemm, 1}}),
+            "m.json:1: error E0151: kernel gemm_64x64x32_10 of up: a tile of 64 x 0 x 32 is not "
+            "possible");
   auto wide = gemm;
   wide.tile_m = wide.tile_n = 1 << 20;
   auto tiny = gemm;

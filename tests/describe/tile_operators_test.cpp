@@ -71,7 +71,7 @@ std::vector<Element> needed(OperatorGraph const& graph, Operator const& op, Oper
 }
 
 /// Tile width as stored.
-std::int64_t stored_width(Operator const& op, KernelVariant const& kernel) {
+std::int64_t stored_width(Operator const& op, KernelEntry const& kernel) {
   if (op.kind == OperatorKind::softmax_dropout) return op.n;
   return op.epilogue == Epilogue::swiglu ? kernel.tile_n / 2 : kernel.tile_n;
 }
@@ -152,7 +152,12 @@ class Dice {
 
 TileChoice choice(OperatorKind kind, std::int64_t m, std::int64_t n) {
   TileChoice result;
-  result.kernel = {"k", kind, static_cast<int>(m), static_cast<int>(n), 4, 2, {}};
+  result.kernel.name = "k";
+  result.kernel.kind = kind;
+  result.kernel.tile_m = static_cast<int>(m);
+  result.kernel.tile_n = static_cast<int>(n);
+  result.kernel.tile_k = 4;
+  result.kernel.forms = {{{ElementType::bf16}, {Epilogue::none, Epilogue::gelu, Epilogue::swiglu}, 2, {}}};
   return result;
 }
 

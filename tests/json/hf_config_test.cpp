@@ -47,7 +47,11 @@ TEST(HfConfig, gpt3_mlp_is_the_papers) {
 TEST(HfConfig, llama_mlp_fuses_gate_and_up) {
   auto const graph = import("llama-65b", {"mlp", 768, 1, 0, 8, ""});
   EXPECT_THAT(sizes(graph), ElementsAre("gate_up 768x5504x8192", "down 768x8192x2752"));
-  EXPECT_EQ(graph.operators[1].inputs[0].pattern, ReadPattern::swiglu_pair);
+  EXPECT_EQ(graph.operators[0].epilogue, Epilogue::swiglu);
+  EXPECT_EQ(graph.operators[1].inputs[0].pattern, ReadPattern::rows);
+  EXPECT_EQ(graph.type, ElementType::fp16);
+  EXPECT_EQ(import("llama-65b", {"mlp", 1, 1, 0, 8, "bf16"}).type, ElementType::bf16);
+  EXPECT_EQ(import("llama-3-8b", {"mlp", 1, 1, 0, 8, ""}).type, ElementType::bf16);
 }
 
 TEST(HfConfig, inner_dimension_that_does_not_divide_is_padded) {

@@ -7,6 +7,7 @@
 #include "tessera/describe/dsl.hpp"
 #include "tessera/describe/workload_json.hpp"
 #include "tessera/shipped.hpp"
+#include "tessera/shipped_kernels.hpp"
 
 namespace tessera {
 namespace {
@@ -65,7 +66,7 @@ TEST(WorkloadJson, every_imported_graph_survives_the_round_trip) {
 
 TEST(WorkloadJson, every_tiled_pipeline_survives_the_round_trip) {
   for (auto const* architecture : {"sm_70", "sm_80", "sm_90"}) {
-    auto const catalogue = kernel_catalogue(architecture);
+    auto const catalogue = shipped_kernels().for_architecture(architecture);
     auto const first = [&](OperatorKind kind) {
       for (auto const& kernel : catalogue)
         if (kernel.kind == kind) return TileChoice{kernel, 1};

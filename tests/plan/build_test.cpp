@@ -239,5 +239,46 @@ RC_GTEST_PROP(Build, policy_costs_equal_a_count, ()) {
     }
 }
 
+/// Why a plan cannot be built where a stage's kernel lacks an ability.
+std::string lacking(int stage, bool Abilities::*ability, Mechanism mechanism) {
+  auto pipeline = examples::mlp(8, 8, 4);
+  auto& kernel = pipeline.stages[static_cast<std::size_t>(stage)];
+  kernel.kernel = "mine";
+  kernel.can.*ability = false;
+  auto const plan = build_plan(checked(pipeline), machine_of(4), recipe_for(pipeline, mechanism));
+  return plan ? "built" : to_text(plan.error());
+}
+
+TEST(Build, asks_of_no_kernel_what_it_cannot_do) {
+  std::string const hint = "\n   hint: take another mechanism or another kernel";
+  EXPECT_EQ(lacking(0, &Abilities::post, Mechanism::pdl_tiles),
+            "error E0303: mine cannot post its tiles, as PDL + tiles has it" + hint);
+  EXPECT_EQ(lacking(1, &Abilities::wait, Mechanism::fused),
+            "error E0303: mine cannot wait for tiles, as fused has it" + hint);
+  EXPECT_EQ(lacking(1, &Abilities::start_early, Mechanism::pdl),
+            "error E0303: mine cannot start before the kernel before it is complete, as PDL has it" + hint);
+  EXPECT_EQ(lacking(0, &Abilities::run_beside, Mechanism::wait_kernel),
+            "error E0303: mine cannot say that its blocks have started, as wait kernel has it" + hint);
+  EXPECT_EQ(lacking(1, &Abilities::fuse, Mechanism::fused),
+            "error E0303: mine cannot be part of a fused launch, as fused has it" + hint);
+  EXPECT_EQ(lacking(1, &Abilities::run_alone, Mechanism::stream_order),
+            "error E0303: mine cannot be a launch of its own, as stream order has it" + hint);
+  EXPECT_EQ(lacking(0, &Abilities::start_early, Mechanism::pdl), "built");  // the first starts in order
+  EXPECT_EQ(lacking(0, &Abilities::wait, Mechanism::pdl_tiles), "built");
+  EXPECT_EQ(lacking(1, &Abilities::post, Mechanism::pdl_tiles), "built");
+}
+
+TEST(Build, gives_clusters_the_order_that_they_have) {
+  auto pipeline = examples::mlp(8, 8, 4);
+  auto& first = pipeline.stages[0];
+  first.can.any_order = false;
+  first.cluster_rows = 2;
+  auto recipe = recipe_for(pipeline, Mechanism::pdl_tiles);
+  recipe.as_needed_order = true;
+  auto const plan = built(pipeline, recipe, machine_of(4));
+  EXPECT_EQ(plan.stages[0].order, make_band_order(first, {1, 2, 1}));
+  EXPECT_TRUE(plan.stages[0].custom_order);
+}
+
 }  // namespace
 }  // namespace tessera

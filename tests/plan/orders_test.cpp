@@ -108,5 +108,35 @@ RC_GTEST_PROP(Tickets, every_block_once_and_after_what_it_needs, ()) {
   }
 }
 
+TEST(Bands, go_column_by_column_within_a_band) {
+  auto const stage = examples::stage("s", {{"x", 3}, {"y", 4}});
+  auto const order = make_band_order(stage, {2, 1, 1});
+  EXPECT_EQ(order.table, (std::vector<std::int32_t>{0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11}));
+  EXPECT_EQ(order.name, "bands of 2");
+  EXPECT_EQ(order.bands, (Bands{2, 1, 1}));
+  auto const columns = make_band_order(stage, {0, 1, 1});
+  EXPECT_EQ(columns.table, (std::vector<std::int32_t>{0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11}));
+  EXPECT_EQ(columns.name, "columns");
+  auto const rows = make_band_order(stage, {1, 1, 1});
+  EXPECT_TRUE(rows.table.empty());  // row major
+  EXPECT_EQ(rows.bands, (Bands{1, 1, 1}));
+}
+
+TEST(Bands, take_clusters_whole_and_leave_out_what_pads) {
+  auto const stage = examples::stage("s", {{"x", 2}, {"y", 3}});
+  // A cluster is two rows high: the last holds one row of tiles.
+  EXPECT_EQ(make_band_order(stage, {1, 2, 1}).table, (std::vector<std::int32_t>{0, 2, 1, 3, 4, 5}));
+  // Two columns wide.
+  EXPECT_EQ(make_band_order(examples::stage("s", {{"x", 3}, {"y", 2}}), {0, 1, 2}).table,
+            (std::vector<std::int32_t>{0, 1, 3, 4, 2, 5}));
+}
+
+RC_GTEST_PROP(Bands, are_permutations, ()) {
+  auto const number = [](int least, int most) { return *rc::gen::inRange(least, most + 1); };
+  auto const stage = examples::stage("s", {{"x", number(1, 9)}, {"y", number(1, 9)}, {"z", number(1, 3)}});
+  auto const order = make_band_order(stage, {number(0, 10), number(1, 3), number(1, 3)});
+  RC_ASSERT(is_permutation_of(order, stage.tiles()));
+}
+
 }  // namespace
 }  // namespace tessera

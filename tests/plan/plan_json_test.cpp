@@ -12,6 +12,7 @@
 #include "support/random_pipeline.hpp"
 #include "tessera/plan/build.hpp"
 #include "tessera/plan/choose.hpp"
+#include "tessera/plan/orders.hpp"
 #include "tessera/simulate/simulate.hpp"
 
 namespace tessera {
@@ -57,6 +58,19 @@ Expected<Plan> built(Pipeline const& pipeline, Recipe const& recipe, MachineProf
   auto const checked = check(pipeline);
   if (!checked) return tl::make_unexpected(checked.error());
   return build_plan(*checked, machine, recipe);
+}
+
+TEST(PlanJson, bands_are_stored_and_their_table_is_not) {
+  auto const pipeline = examples::mlp(8, 8, 4);
+  auto plan = built(pipeline, {}, examples::machine_of(4));
+  ASSERT_TRUE(plan) << to_text(plan.error());
+  plan->stages[0].order = make_band_order(pipeline.stages[0], {2, 2, 1});
+  plan->stages[0].custom_order = true;
+  auto const text = print_plan(*plan);
+  EXPECT_EQ(text.find("\"table\""), std::string::npos);
+  auto const again = parse_plan(text, "plan.json");
+  ASSERT_TRUE(again) << to_text(again.error());
+  expect_same(*plan, *again);
 }
 
 TEST(PlanJson, a_chosen_plan_reads_back_the_same) {

@@ -37,7 +37,7 @@ TEST(RuntimeStage, EveryTileWaitsForAndPostsWhatThePlanSays) {
     for (bool const plain_store : {false, true}) {
       auto plan = support::make_plan(chain(), support::ideal_machine(2), Mechanism::pdl_tiles, policy);
       for (auto& stage : plan.stages) stage.plain_store = plain_store;
-      plan.stages[0].order = {"backwards", {11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0}};
+      plan.stages[0].order = {"backwards", {11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, {}};
       auto const tables = describe_stages(plan).value();
       std::vector<unsigned> semaphores(64);
       std::vector<unsigned long long> counters(static_cast<std::size_t>(counters_for(3)));

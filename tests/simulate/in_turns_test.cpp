@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans in turns share the clock at which their mean power is the limit.
 #include "tessera/simulate/in_turns.hpp"
+#include "tessera/shipped_kernels.hpp"
 
 #include <gmock/gmock.h>
 
@@ -24,7 +25,7 @@ Plan gemm(std::int64_t rows, std::int64_t columns, std::int64_t depth, MachinePr
   one.k = depth;
   one.inputs = {{"a", "x", "", ReadPattern::rows}, {"b", "w", "", ReadPattern::rows}};
   std::vector<TileChoice> choice(1);
-  for (auto const& kernel : kernel_catalogue("sm_90"))
+  for (auto const& kernel : shipped_kernels().for_architecture("sm_90"))
     if (kernel.name == "gemm_128x256x64_2x1") choice[0].kernel = kernel;
   auto plan = build_plan(check(tile(graph, choice).value()).value(), machine, {}).value();
   auto& planned = plan.stages[0];

@@ -11,6 +11,7 @@
 #include "tessera/describe/workload.hpp"
 #include "tessera/measure/machine_json.hpp"
 #include "tessera/plan/build.hpp"
+#include "tessera/shipped_kernels.hpp"
 #include "tessera/simulate/simulate.hpp"
 
 namespace tessera {
@@ -37,7 +38,7 @@ Plan mlp(std::int64_t tokens, std::int64_t model, std::int64_t hidden, std::stri
   down.name = "down";
   down.inputs = {{"a", "up", "up", ReadPattern::rows}, {"b", "w2", "", ReadPattern::rows}};
   std::vector<TileChoice> choices(2);
-  for (auto const& kernel : kernel_catalogue("sm_90")) {
+  for (auto const& kernel : shipped_kernels().for_architecture("sm_90")) {
     if (kernel.name == first) choices[0].kernel = kernel;
     if (kernel.name == second) choices[1].kernel = kernel;
   }

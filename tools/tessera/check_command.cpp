@@ -7,6 +7,7 @@
 #include "diagnostic/nearest.hpp"
 #include "tessera/check/check.hpp"
 #include "tessera/report/report.hpp"
+#include "tessera/shipped_kernels.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -21,7 +22,7 @@ struct CheckArguments {
 Expected<Pipeline> tiled(Workload const& workload, std::string const& architecture) {
   if (auto const* pipeline = std::get_if<Pipeline>(&workload)) return *pipeline;
   auto const& graph = std::get<OperatorGraph>(workload);
-  auto const catalogue = kernel_catalogue(architecture);
+  auto const catalogue = shipped_kernels().for_architecture(architecture);
   if (catalogue.empty())
     return tl::make_unexpected(complaint(
         "E0911", fmt::format("there are no kernels for architecture \"{}\"", architecture),
@@ -29,7 +30,7 @@ Expected<Pipeline> tiled(Workload const& workload, std::string const& architectu
   std::vector<TileChoice> choices;
   for (auto const& op : graph.operators)
     for (auto const& kernel : catalogue)
-      if (kernel.kind == op.kind) {
+      if (kernel.kind == op.kind && find_form(kernel, op.epilogue, graph.type) != nullptr) {
         choices.push_back({kernel, 1});
         break;
       }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // tune and run: what a model's block takes on this machine's GPU. The work is tessera-gpu's.
-#include <algorithm>
 #include <memory>
 
 #include "commands.hpp"
 #include "companion.hpp"
 #include "gpu_shape.hpp"
-#include "planned_kernels.hpp"
+#include "planned_run.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -37,35 +36,6 @@ int run(Session const& session, std::string const& command, std::string const& v
   if (arguments.quick) words->push_back("--quick");
   if (arguments.verbose) words->push_back("--verbose");
   return run_companion(session, command, "tessera-gpu", *words);
-}
-
-/// Each size by the kernels that its plan asks for.
-int run_planned(Session const& session, GpuArguments const& arguments) {
-  auto const machine = load_machine(arguments.machine);
-  if (!machine) return session.fail(machine.error());
-  auto const shape = gpu_words("check", arguments.workload);  // refuses what has no kernels
-  if (!shape) return session.fail(shape.error());
-  auto options = arguments.workload;
-  if (!options.tokens) options.tokens = usual_tokens();
-  if (!options.data_type) options.data_type = "bf16";
-  auto const sizes = load_workloads(options);
-  if (!sizes) return session.fail(sizes.error());
-  int answer = k_ok;
-  for (auto const& size : *sizes) {
-    auto const& graph = std::get<OperatorGraph>(size.workload);
-    auto const plan = plan_for_kernels(graph, *machine);
-    if (!plan) return session.fail(plan.error());
-    auto const kernels = kernels_of(*plan, graph, *options.data_type);
-    if (!kernels) return session.fail(kernels.error());
-    options.tokens = size.size;
-    auto words = gpu_words("check", options);
-    if (!words) return session.fail(words.error());
-    words->insert(words->end(), {"--only", *kernels});
-    int const one = run_companion(session, "tessera run", "tessera-gpu", *words);
-    if (one > k_no) return one;
-    answer = std::max(answer, one);
-  }
-  return answer;
 }
 
 }  // namespace
@@ -100,7 +70,8 @@ void add_tune(CLI::App& app, Session const& session, Action& action) {
 }
 
 void add_run(CLI::App& app, Session const& session, Action& action) {
-  auto* command = app.add_subcommand("run", "Run a model's block on this GPU and check what it computes");
+  auto* command =
+      app.add_subcommand("run", "Run a plan or a model's block on this GPU and check what it computes");
   auto arguments = std::make_shared<GpuArguments>();
   add_options(*command, *arguments);
   command->add_flag("--planned", arguments->planned,
@@ -114,12 +85,17 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       "poisoned\n"
       "outputs and compares the result with plain fp32 arithmetic. Exit code 1 if one is wrong. Needs a "
       "Hopper GPU.\n\n"
+      "Given a plan (tessera plan -o) instead of a model, runs that plan of registered kernels in the same "
+      "way; what\n"
+      "a kernel cannot do of what the plan says is refused.\n\n"
       "Examples:\n"
       "  tessera run llama-65b --block mlp --tp 8 --tokens 1,768\n"
-      "  tessera run gpt-3-145b --tp 8 --tokens 768 --planned");
+      "  tessera run gpt-3-145b --tp 8 --tokens 768 --planned\n"
+      "  tessera run plan.json");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] {
-      return arguments->planned ? run_planned(session, *arguments)
+      if (is_plan(arguments->workload.workload)) return run_plan(session, arguments->workload.workload);
+      return arguments->planned ? run_planned(session, arguments->workload, arguments->machine)
                                 : run(session, "tessera run", "check", *arguments);
     };
   });

@@ -12,6 +12,7 @@
 #include "tessera/plan/choose.hpp"
 #include "tessera/plan/plan_json.hpp"
 #include "tessera/report/report.hpp"
+#include "tessera/shipped_kernels.hpp"
 #include "tessera/simulate/simulate.hpp"
 
 namespace tessera::cli {
@@ -96,7 +97,7 @@ class Planner {
 
   Expected<Plan> choose_any(Workload const& workload, PlanOptions const& options, Pricer const& price) {
     if (auto const* graph = std::get_if<OperatorGraph>(&workload))
-      return choose(*graph, machine_, price, options);
+      return choose(*graph, shipped_kernels(), machine_, price, options);
     auto const checked = check(std::get<Pipeline>(workload));
     if (!checked) return tl::make_unexpected(checked.error());
     if (!warned_) session_.warn(checked->warnings());

@@ -35,6 +35,8 @@ Expected<void> needs_hopper();
 /// Each returns an exit code of `tessera`.
 int tune(Arguments const& arguments);
 int check(Arguments const& arguments);
+/// Of a plan in a file: runs it and compares every stage with plain arithmetic.
+int run_plan(std::string const& path);
 
 /// On standard error. Returns the exit code that `tessera` would give.
 int fail(Diagnostics const& reasons);

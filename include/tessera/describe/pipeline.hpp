@@ -32,6 +32,23 @@ struct Resources {
   bool operator==(Resources const&) const = default;
 };
 
+/// What a stage's kernel can do beside computing its tiles. A plan that asks for more is refused. A kernel
+/// that is not said to lack something can do it.
+struct Abilities {
+  bool wait = true;         ///< for tiles of a producer
+  bool post = true;         ///< its own tiles
+  bool run_beside = true;   ///< run in a stream of its own, and say when its first block has started
+  bool start_early = true;  ///< be launched before the kernels before are complete (PDL), and wait for them
+  bool persist = true;      ///< run with fewer blocks than tiles
+  bool bands = true;        ///< process tiles column by column within bands of rows
+  bool any_order = true;    ///< process tiles in the order of a table
+  bool load_early = true;   ///< load operands without a producer before it waits
+  bool fuse = true;         ///< be one of several stages of a persistent launch
+  bool run_alone = true;    ///< be a launch by itself
+
+  bool operator==(Abilities const&) const = default;
+};
+
 /// A tensor that a stage reads. One whose buffer is another stage's output has a producer (through a
 /// Dependence); every other one comes from outside (activations, weights).
 struct Operand {
@@ -53,7 +70,15 @@ struct Stage {
   std::string output;         ///< buffer that the stage writes; the stage's name unless given
   std::vector<Operand> operands;
   std::string kernel;      ///< catalogue entry that the costs below come from, or empty
-  std::string activation;  ///< in the epilogue, where it is known to cost something: "gelu"; or empty
+  std::string activation;  ///< in the epilogue: "gelu", "swiglu", or empty
+  /// The last split of a tile to arrive stores it and posts, and the others do not post.
+  bool last_split_posts = false;
+  /// 0: a grid of blocks. Else the stage is one tile, a launch that spreads itself over the GPU and reaches
+  /// this share of the machine's rates.
+  double efficiency = 0;
+  Abilities can;  ///< its kernel
+  /// Tiles of a cluster, above and beside each other; a grid that they do not divide runs blocks that pad.
+  int cluster_rows = 1, cluster_columns = 1;
   Resources resources;
   double flops_per_block = 0;        ///< matrix-unit operations of one block
   double store_bytes_per_block = 0;  ///< bytes that one block writes
@@ -108,12 +133,23 @@ struct Dependence {
   bool operator==(Dependence const&) const = default;
 };
 
+/// What a buffer holds: matrices, row-major. The right-hand operand of a product is the transposed one: a row
+/// for each column of the output.
+struct Buffer {
+  std::string name;
+  std::int64_t rows = 1, columns = 1, batch = 1;
+  std::string type;  ///< "bf16"
+
+  bool operator==(Buffer const&) const = default;
+};
+
 /// Stages in launch order. A valid pipeline's dependences go from later stages to earlier ones;
 /// check() decides.
 struct Pipeline {
   std::string name;
   std::vector<Stage> stages;
   std::vector<Dependence> dependences;
+  std::vector<Buffer> buffers;  ///< those whose size is known; each at most once
   SourceLine where;
 
   bool operator==(Pipeline const&) const = default;

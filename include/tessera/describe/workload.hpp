@@ -8,18 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include "pipeline.hpp"
+#include "kernel.hpp"
 
 namespace tessera {
-
-enum class OperatorKind {
-  gemm,             ///< C[batch][m, n] = A[batch][m, k] * B[batch][k, n], epilogue fused
-  softmax_dropout,  ///< rows of [batch][m, n]
-  conv2d,           ///< implicit GEMM, NHWC: m = images*p*q, n = output channels, k = channels*r*s
-  copy,             ///< element-wise, m*n elements
-};
-
-enum class Epilogue { none, gelu, swiglu };
 
 /// How an operator's input is cut out of the tensor that its producer wrote. Filled by the importers;
 /// tile() turns it into tile dependences for any tile shape.
@@ -76,6 +67,7 @@ struct OperatorGraph {
   AttentionShape attention;
   ConvShape conv;
   int element_bytes = 2;
+  ElementType type = ElementType::bf16;  ///< decides which forms of the kernels can run it
   SourceLine where;
 
   bool operator==(OperatorGraph const&) const = default;
@@ -85,34 +77,18 @@ struct OperatorGraph {
 using Workload = std::variant<OperatorGraph, Pipeline>;
 std::string const& name_of(Workload const& workload);
 
-/// One kernel of the catalogue: a tile shape with what it costs to be resident.
-struct KernelVariant {
-  std::string name;  ///< "gemm_128x256x64"
-  OperatorKind kind = OperatorKind::gemm;
-  int tile_m = 128, tile_n = 128, tile_k = 32;
-  int pipeline_stages = 2;
-  Resources resources;
-  int cluster_m = 1, cluster_n = 1;  ///< blocks of a cluster, which share what they load
-  bool can_split = true;             ///< knows split-K
-
-  bool operator==(KernelVariant const&) const = default;
-};
-
 /// What tile() needs for each operator.
 struct TileChoice {
-  KernelVariant kernel;
+  KernelEntry kernel;
   int splits = 1;
 
   bool operator==(TileChoice const&) const = default;
 };
 
 /// Cuts every operator into tiles: one choice per operator, in order. The result's stages carry grids,
-/// costs, resources and exact dependences. Refuses a choice of the wrong kind or count.
+/// costs, resources and exact dependences. Refuses a choice of the wrong kind or count (E0150), splits or a
+/// form that the kernel does not have (E0151).
 /// `prefetch` of weights and halves are costed as operand bytes.
 Expected<Pipeline> tile(OperatorGraph const& graph, std::vector<TileChoice> const& choices);
-
-/// The shipped kernels for an architecture ("sm_70", "sm_80", "sm_90"), each with the resources of a
-/// real kernel of that shape. Order: preferred first.
-std::vector<KernelVariant> kernel_catalogue(std::string const& architecture);
 
 }  // namespace tessera

@@ -32,8 +32,8 @@ using Pricer = std::function<Expected<Timeline>(Plan const&)>;
 Expected<Plan> choose(CheckedPipeline const& checked, MachineProfile const& machine, Pricer const& price,
                       PlanOptions const& options = {});
 
-/// The same over all tile shapes of the kernel catalogue.
-Expected<Plan> choose(OperatorGraph const& graph, MachineProfile const& machine, Pricer const& price,
-                      PlanOptions const& options = {});
+/// The same over all kernels that can run the operators; shipped_kernels() are those of Tessera.
+Expected<Plan> choose(OperatorGraph const& graph, Registry const& kernels, MachineProfile const& machine,
+                      Pricer const& price, PlanOptions const& options = {});
 
 }  // namespace tessera

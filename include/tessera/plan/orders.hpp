@@ -17,6 +17,10 @@ std::vector<TileOrder> dependence_orders(Pipeline const& pipeline);
 /// The order with this table; the identity becomes row major, with an empty table.
 TileOrder make_order(std::string name, std::vector<std::int32_t> table);
 
+/// The order of these bands over the first two dimensions of a stage's grid, "bands of 4 rows" or "columns".
+/// Tiles that would only pad a cluster are left out. Further dimensions come one after the other.
+TileOrder make_band_order(Stage const& stage, Bands const& bands);
+
 /// True if every tile 0 ... tiles-1 is there exactly once (or the table is empty).
 bool is_permutation_of(TileOrder const& order, std::int64_t tiles);
 

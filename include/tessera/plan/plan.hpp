@@ -44,10 +44,20 @@ struct Launch {
   bool operator==(Launch const&) const = default;
 };
 
+/// Tiles column by column within bands of so many rows of tiles, cluster by cluster: the tiles of a cluster,
+/// `cluster_rows` above each other and `cluster_columns` beside each other, have neighbouring positions.
+struct Bands {
+  int rows = 0;  ///< of tiles, rounded up to whole clusters; 0: all
+  int cluster_rows = 1, cluster_columns = 1;
+
+  bool operator==(Bands const&) const = default;
+};
+
 /// Position -> tile. Row major (empty table) or any permutation.
 struct TileOrder {
   std::string name = "row major";
-  std::vector<std::int32_t> table;  ///< table[position] = linear tile; empty: position itself
+  std::vector<std::int32_t> table;            ///< table[position] = linear tile; empty: position itself
+  std::optional<Bands> bands = std::nullopt;  ///< what the table lists; make_band_order() sets both
 
   std::int64_t tile_at(std::int64_t position) const {
     return table.empty() ? position : table[static_cast<std::size_t>(position)];

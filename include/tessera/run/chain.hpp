@@ -80,6 +80,10 @@ struct StageKernel {
   /// Adds the arguments; called at every launch, so that they may change between launches (a captured graph
   /// keeps those of its capture).
   std::function<void(ChainViews const&, KernelArguments&)> pack;
+  /// In place of pack: enqueues the launch by itself, `early` as its plan says, and returns CUDA's error. The
+  /// grid, the cluster and the attributes are its own affair; `function` may be null, for a library's
+  /// kernels, which are not held to the plan's numbers.
+  std::function<int(ChainViews const&, GpuStream, bool early)> enqueue;
 };
 
 struct ChainOptions {

@@ -17,6 +17,10 @@ Expected<void> Chain::State::kernel(std::size_t launch, cudaStream_t stream) {
   auto const& described = plan.pipeline.stages[static_cast<std::size_t>(plan.launches[launch].first)];
   auto const name = run::launch_name(plan, plan.launches[launch]);
   run::ProfilerRange const range(name);
+  bool const early = plan.launches[launch].start == LaunchStart::early;
+  if (kernel.enqueue)
+    return check_call(static_cast<cudaError_t>(kernel.enqueue(views, stream, early)), "launch", "of " + name,
+                      described.where);
   arguments.clear();
   kernel.pack(views, arguments);
   LaunchShape shape;
@@ -26,7 +30,7 @@ Expected<void> Chain::State::kernel(std::size_t launch, cudaStream_t stream) {
   shape.threads = kernel.block;
   shape.cluster = kernel.cluster;
   shape.dynamic_shared_bytes = kernel.dynamic_shared_bytes;
-  shape.programmatic = plan.launches[launch].start == LaunchStart::early;
+  shape.programmatic = early;
   auto outcome = launch_kernel(kernel.function, shape, stream, arguments, name);
   if (!outcome)
     for (auto& diagnostic : outcome.error()) diagnostic.where = described.where;

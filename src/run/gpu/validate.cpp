@@ -58,7 +58,7 @@ class KernelCheck {
 
   Expected<void> run() {
     auto const expected_blocks = launched_blocks(plan_, launch_);
-    if (kernel_.function == nullptr || !kernel_.pack)
+    if (!kernel_.enqueue && (kernel_.function == nullptr || !kernel_.pack))
       return refused("E0510", stage_.where, fmt::format("{} has no kernel", name_), {},
                      "give StageKernel a function and a pack callback");
     if (kernel_.grid.x != 0 && volume(kernel_.grid) != expected_blocks)
@@ -272,6 +272,10 @@ Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& k
   std::vector<void const*> functions;
   long long most_shared_bytes = 0;  // of an SM's blocks
   for (std::size_t l = 0; l < kernels.size(); ++l) {
+    if (kernels[l].function == nullptr && kernels[l].enqueue) {
+      result.occupancies.push_back(plan.stages[static_cast<std::size_t>(plan.launches[l].first)].occupancy);
+      continue;
+    }
     KernelCheck check(plan, plan.launches[l], kernels[l], result);
     if (auto ok = check.run(); !ok) return tl::make_unexpected(ok.error());
     int const blocks = check.blocks_per_sm();

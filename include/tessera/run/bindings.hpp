@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a plan's launches to kernels that can be launched: each family of kernels has a binding. Executable
+// needs the library tessera_run_gpu; this header needs no CUDA header.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "../describe/kernel.hpp"
+#include "chain.hpp"
+
+namespace tessera {
+
+/// A buffer of a pipeline in device memory: `batch` matrices, one after the other, rows `row_stride` elements
+/// apart.
+struct Tensor {
+  void* data = nullptr;
+  std::int64_t rows = 1, columns = 1, batch = 1;
+  std::int64_t row_stride = 0;  ///< 0: columns
+  ElementType type = ElementType::bf16;
+
+  std::int64_t stride() const { return row_stride == 0 ? columns : row_stride; }
+};
+
+/// By the name of the buffer.
+using Tensors = std::map<std::string, Tensor>;
+
+/// What a binding makes a kernel of: one launch of a plan.
+struct BindRequest {
+  Plan const& plan;
+  int launch = 0;
+  Registry const& kernels;
+  Tensors const& tensors;
+
+  Launch const& planned() const { return plan.launches[static_cast<std::size_t>(launch)]; }
+  /// `index` counts the launch's stages.
+  int stage_index(int index = 0) const { return planned().first + index; }
+  Stage const& stage(int index = 0) const {
+    return plan.pipeline.stages[static_cast<std::size_t>(stage_index(index))];
+  }
+  StagePlan const& stage_plan(int index = 0) const {
+    return plan.stages[static_cast<std::size_t>(stage_index(index))];
+  }
+  KernelEntry const& kernel(int index = 0) const { return *kernels.find(stage(index).kernel); }
+};
+
+/// E0560: what the plan asks for and the kernel cannot do. `field` is the plan's word for it.
+Expected<StageKernel> cannot_bind(BindRequest const& request, int index, std::string const& field,
+                                  std::string const& why, std::string const& way_out);
+
+/// The tensor of an operand or the output ("") of a stage. E0561 if there is none, or if it is not what the
+/// plan says of the buffer.
+Expected<Tensor> tensor_of(BindRequest const& request, int index, std::string const& operand);
+
+/// Makes the kernel of a launch. What it captures lives as long as the chain that launches it. Refuses what
+/// the kernel cannot honour.
+using Bind = std::function<Expected<StageKernel>(BindRequest const&)>;
+
+/// Bindings by family.
+class Bindings {
+ public:
+  /// Replaces the family's binding, if there is one.
+  void add(std::string family, Bind bind) { by_family_[std::move(family)] = std::move(bind); }
+  Bind const* find(std::string const& family) const {
+    auto const found = by_family_.find(family);
+    return found == by_family_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  std::map<std::string, Bind> by_family_;
+};
+
+/// A kernel of the user's own: its data for planning and its binding for running, in one place.
+Expected<void> add_kernel(Registry& kernels, Bindings& bindings, KernelEntry kernel, Bind bind);
+
+/// A kernel for each launch of the plan. E0562 where a stage names no registered kernel, a family has no
+/// binding, or a launch joins kernels of different families.
+Expected<std::vector<StageKernel>> bind_kernels(Plan const& plan, Registry const& kernels,
+                                                Bindings const& bindings, Tensors const& tensors);
+
+/// A plan of registered kernels with its tensors, ready to be launched any number of times: a Chain whose
+/// kernels come from their bindings.
+class Executable {
+ public:
+  static Expected<Executable> make(Plan const& plan, Registry const& kernels, Bindings const& bindings,
+                                   Tensors const& tensors, ChainOptions const& options = {});
+
+  Expected<void> launch(GpuStream stream) { return chain_.launch(stream); }
+  Expected<ChainGraph> capture() { return chain_.capture(); }
+  Expected<void> finish() { return chain_.finish(); }
+  Expected<Timeline> timeline() const { return chain_.timeline(); }
+  Chain const& chain() const { return chain_; }
+
+ private:
+  explicit Executable(Chain chain) : chain_(std::move(chain)) {}
+  Chain chain_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bindings of Tessera's own families of kernels.
+#pragma once
+
+#include "tessera/run/bindings.hpp"
+
+namespace tessera {
+
+Expected<StageKernel> bind_gemm_sm90(BindRequest const& request);
+Expected<StageKernel> bind_cublaslt(BindRequest const& request);
+Expected<StageKernel> bind_few_tokens(BindRequest const& request);
+Expected<StageKernel> bind_reduction(BindRequest const& request);
+
+/// All of them. The registry is shipped_kernels().
+Bindings shipped_bindings();
+
+}  // namespace tessera

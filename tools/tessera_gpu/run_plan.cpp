@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a plan of registered kernels on random operands with poisoned outputs, and compares what each stage
+// wrote with plain fp32 arithmetic on what it read.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "arguments.hpp"
+#include "kernels/bindings/families.hpp"
+#include "kernels/common/refusal.hpp"
+#include "src/bench/matrices.hpp"
+#include "tessera/plan/plan_json.hpp"
+#include "tessera/shipped_kernels.hpp"
+
+namespace tessera::command {
+namespace {
+
+constexpr double k_allowed_error = 2e-3;
+constexpr int k_replays = 20;
+
+/// Device memory that frees itself.
+struct Free {
+  void operator()(void* memory) const { (void)cudaFree(memory); }
+};
+using Memory = std::unique_ptr<void, Free>;
+
+Expected<Memory> allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  if (auto const error = cudaMalloc(&memory, bytes); error != cudaSuccess)
+    return kernels::cuda_failed(error, fmt::format("allocating {} bytes", bytes));
+  return Memory(memory);
+}
+
+bench::ElementType type_of(Tensor const& tensor) {
+  return tensor.type == ElementType::fp16 ? bench::ElementType::fp16 : bench::ElementType::bf16;
+}
+std::size_t elements(Tensor const& tensor) {
+  return static_cast<std::size_t>(tensor.rows * tensor.columns * tensor.batch);
+}
+
+/// The buffers of a plan on the device.
+class Buffers {
+ public:
+  /// Random where nothing writes, poison elsewhere.
+  Expected<void> make(Plan const& plan, cudaStream_t stream) {
+    unsigned long long seed = 1;
+    for (auto const& buffer : plan.pipeline.buffers) {
+      Tensor tensor;
+      tensor.rows = buffer.rows;
+      tensor.columns = buffer.columns;
+      tensor.batch = buffer.batch;
+      if (buffer.type == "fp16")
+        tensor.type = ElementType::fp16;
+      else if (buffer.type != "bf16")
+        return kernels::refusal(
+            "E0563",
+            fmt::format("buffer \"{}\" is of {}: there is no reference for it", buffer.name, buffer.type),
+            "run plans of bf16 or fp16 products");
+      auto memory = allocate(elements(tensor) * 2);
+      if (!memory) return tl::make_unexpected(memory.error());
+      tensor.data = memory->get();
+      memory_.push_back(std::move(*memory));
+      tensors[buffer.name] = tensor;
+      bool const written =
+          std::any_of(plan.pipeline.stages.begin(), plan.pipeline.stages.end(), [&](Stage const& stage) {
+            return (stage.output.empty() ? stage.name : stage.output) == buffer.name;
+          });
+      if (written)
+        outputs_.push_back(tensor);
+      else
+        // A sum of products of two such matrices is about as large as its factors.
+        bench::fill_random(tensor.data, elements(tensor), type_of(tensor), seed++,
+                           1 / std::pow(static_cast<float>(buffer.columns), 0.25f), stream);
+    }
+    return {};
+  }
+  void poison(cudaStream_t stream) const {
+    for (auto const& tensor : outputs_) bench::poison(tensor.data, elements(tensor), stream);
+  }
+
+  Tensors tensors;
+
+ private:
+  std::vector<Memory> memory_;
+  std::vector<Tensor> outputs_;
+};
+
+/// |got - reference| / |reference| of one product.
+Expected<double> error_of(Plan const& plan, int launch, int index, Buffers const& buffers,
+                          cudaStream_t stream) {
+  BindRequest const request{plan, launch, shipped_kernels(), buffers.tensors};
+  auto const& stage = request.stage(index);
+  if (request.kernel(index).kind != OperatorKind::gemm)
+    return kernels::refusal(
+        "E0563",
+        fmt::format("there is no reference for {}, a {}", stage.name, to_text(request.kernel(index).kind)),
+        "run plans of bf16 or fp16 products");
+  auto const a = tensor_of(request, index, "a"), b = tensor_of(request, index, "b"),
+             d = tensor_of(request, index, "");
+  for (auto const* tensor : {&a, &b, &d})
+    if (!*tensor) return tl::make_unexpected(tensor->error());
+  auto const count = static_cast<std::size_t>(a->rows * b->rows);
+  auto sums = allocate(count * sizeof(float)), results = allocate(count * sizeof(float));
+  if (!sums) return tl::make_unexpected(sums.error());
+  if (!results) return tl::make_unexpected(results.error());
+  auto* expected = static_cast<float*>(sums->get());
+  bench::reference_gemm(a->data, b->data, expected, static_cast<int>(a->rows), static_cast<int>(b->rows),
+                        static_cast<int>(a->columns), type_of(*a), stream);
+  if (!stage.activation.empty()) {
+    auto* activated = static_cast<float*>(results->get());
+    auto const activation =
+        stage.activation == "gelu" ? bench::ReferenceActivation::gelu : bench::ReferenceActivation::swiglu;
+    bench::reference_activation(expected, activation, elements(*d), activated, nullptr, type_of(*d), stream);
+    expected = activated;
+  }
+  return bench::relative_error(d->data, expected, elements(*d), type_of(*d), stream);
+}
+
+/// One line for each stage; how many are wrong.
+Expected<int> compare(Plan const& plan, char const* when, Buffers const& buffers, cudaStream_t stream) {
+  int wrong = 0;
+  for (int l = 0; l < static_cast<int>(plan.launches.size()); ++l)
+    for (int i = 0; i < plan.launches[static_cast<std::size_t>(l)].stages; ++i) {
+      auto const error = error_of(plan, l, i, buffers, stream);
+      if (!error) return tl::make_unexpected(error.error());
+      bool const right = *error <= k_allowed_error;
+      wrong += right ? 0 : 1;
+      auto const& stage =
+          plan.pipeline
+              .stages[static_cast<std::size_t>(plan.launches[static_cast<std::size_t>(l)].first + i)];
+      std::printf("%-14s %s: relative error %.2e %s, %s\n", stage.name.c_str(), when, *error,
+                  right ? "right" : "WRONG", stage.kernel.c_str());
+    }
+  return wrong;
+}
+
+/// Microseconds of a launch in replayed graphs.
+Expected<double> replay(Executable& executable, cudaStream_t stream) {
+  auto graph = executable.capture();
+  if (!graph) return tl::make_unexpected(graph.error());
+  cudaEvent_t begin = nullptr, end = nullptr;
+  cudaEventCreate(&begin);
+  cudaEventCreate(&end);
+  float milliseconds = 0;
+  Expected<void> launched;
+  for (int i = 0; i < k_replays + 1 && launched; ++i) {
+    if (i == 1) cudaEventRecord(begin, stream);  // the first warms up
+    launched = graph->launch(stream);
+  }
+  cudaEventRecord(end, stream);
+  auto const finished = executable.finish();
+  cudaEventElapsedTime(&milliseconds, begin, end);
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  if (!launched) return tl::make_unexpected(launched.error());
+  if (!finished) return tl::make_unexpected(finished.error());
+  return milliseconds * 1e3 / k_replays;
+}
+
+Expected<int> run(std::string const& path) {
+  std::ifstream file(path);
+  std::string const text{std::istreambuf_iterator<char>(file), {}};
+  if (!file)
+    return kernels::refusal("E0901", fmt::format("cannot read {}", path), "give the path of a plan's file");
+  auto const plan = parse_plan(text, path);
+  if (!plan) return tl::make_unexpected(plan.error());
+  cudaStream_t stream = nullptr;
+  if (auto const error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); error != cudaSuccess)
+    return kernels::cuda_failed(error, "cudaStreamCreateWithFlags");
+  Buffers buffers;
+  if (auto made = buffers.make(*plan, stream); !made) return tl::make_unexpected(made.error());
+  auto executable = Executable::make(*plan, shipped_kernels(), shipped_bindings(), buffers.tensors);
+  if (!executable) return tl::make_unexpected(executable.error());
+  buffers.poison(stream);
+  if (auto launched = executable->launch(stream); !launched) return tl::make_unexpected(launched.error());
+  if (auto finished = executable->finish(); !finished) return tl::make_unexpected(finished.error());
+  auto wrong = compare(*plan, "launched", buffers, stream);
+  if (!wrong) return wrong;
+  buffers.poison(stream);
+  auto const us = replay(*executable, stream);
+  if (!us) return tl::make_unexpected(us.error());
+  auto const again = compare(*plan, "replayed", buffers, stream);
+  if (!again) return again;
+  std::printf("%s (%s): %.1f us measured hot, %.1f us predicted\n", plan->pipeline.name.c_str(),
+              mechanism_text(*plan).c_str(), *us, plan->predicted_us);
+  return *wrong + *again;
+}
+
+}  // namespace
+
+int run_plan(std::string const& path) {
+  auto const wrong = run(path);
+  if (!wrong) return fail(wrong.error());
+  return *wrong == 0 ? ok : answer_is_no;
+}
+
+}  // namespace tessera::command
