@@ -38,6 +38,7 @@ Expected<Plan> planned(Workload const& workload, MachineProfile const& machine) 
 }  // namespace
 
 bool is_plan(std::string const& path) {
+  if (path == "-") return false;  // can be read once
   auto const text = load_workload_text(path);
   return text && text->summary.kind == DocumentKind::plan;
 }
