@@ -120,11 +120,13 @@ bool Interpreter::all_complete_before(int launch) const {
 
 bool Interpreter::eligible(Kernel const& kernel) const {
   int const first = group_of(plan_, kernel.launch).first;
+  // Also for an early launch, which starts later anyway: what earlier groups wrote must be visible to its
+  // blocks.
+  if (!all_complete_before(first)) return false;
   if (kernel.launch > first && plan_.launches[at(kernel.launch)].start == LaunchStart::early) {
     auto const& before = *launches_[at(kernel.launch) - 1];
     return before.started.load(std::memory_order_relaxed) == before.blocks;
   }
-  if (!all_complete_before(first)) return false;
   auto const* const wait_kernel = wait_kernels_[at(kernel.launch)];
   return kernel.kind == Kernel::Kind::wait_kernel || wait_kernel == nullptr || wait_kernel->complete();
 }
