@@ -55,7 +55,6 @@ class Cuts {
   double boundary_us(LaunchStart start) const;
   void extend(int end, int first, PricedPart const& part, bool streams);
   void offer(Way const& last);
-  std::vector<Policy> finest(int first, int end) const;
 
   CheckedPipeline const& checked_;
   MachineProfile const& machine_;
