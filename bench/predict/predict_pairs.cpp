@@ -11,8 +11,8 @@
 //                                     with so many others, each taken to draw what the fastest of them draws
 //   <id> alone                        ... each by itself again, at its own clock
 //   <id> gemm <rows> <columns> <depth> <kernel> <band> <persistent>                answer: <id> <hot> <cool>
-//   <id> choose <model> <hidden> <tokens> <gelu|swiglu>       answers: <id> <hot> <name as in mlp.json>,
-//   best first
+//   <id> choose <model> <hidden> <tokens> <gelu|swiglu>        answers: <id> <hot> <pair> | <its plan in
+//   words>, best first: as the planner ranks them, launched back to back
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -21,20 +21,18 @@
 #include <string>
 #include <vector>
 
-#include "bench/predict/candidates.hpp"
+#include "bench/predict/recipes.hpp"
 #include "tessera/measure/machine_json.hpp"
+#include "tessera/shipped_kernels.hpp"
 #include "tessera/simulate/in_turns.hpp"
+#include "tessera/simulate/rank.hpp"
 
 namespace {
 
 using namespace tessera;
 using namespace tessera::bench;
 
-constexpr std::size_t k_chosen = 4;
-
-std::istream& operator>>(std::istream& in, HalfChoice& half) {
-  return in >> half.kernel >> half.band >> half.persistent;
-}
+constexpr int k_chosen = 4;
 
 std::istream& operator>>(std::istream& in, MlpShape& shape) {
   std::string form;
@@ -57,13 +55,17 @@ void answer(std::string const& id, Expected<Plan> const& plan, MachineProfile co
   std::printf("%s %.3f %.3f\n", id.c_str(), price(*plan, hot), price(*plan, cool));
 }
 
-/// As kernels/gemm_sm90 compiles them, which is not needed here: without a gate all of the catalogue.
-bool is_compiled(std::string const& kernel, bool gated) {
-  if (!gated) return true;
-  for (char const* const name : {"128x96x64_2x1", "128x128x64_2x1", "128x168x64_2x1", "128x176x64_2x1",
-                                 "128x256x64_2x1", "256x128x64_1x2"})
-    if (kernel == name) return true;
-  return false;
+/// Answers with the best plans.
+Expected<void> choose(std::string const& id, MlpShape const& shape, MachineProfile const& machine) {
+  PlanOptions options;
+  options.chained = true;
+  options.keep = k_chosen;
+  auto const plans = rank_by_simulation(mlp_graph(shape), shipped_kernels(), machine, options);
+  if (!plans) return tl::make_unexpected(plans.error());
+  for (auto const& plan : *plans)
+    std::printf("%s %.3f %s | %s\n", id.c_str(), plan.predicted_us, words_of(plan).c_str(),
+                describe(plan).c_str());
+  return {};
 }
 
 int not_understood(std::string const& line) {
@@ -76,7 +78,6 @@ struct Group {
   bool in_turns = false;
   std::size_t others = 0;
   std::vector<std::string> ids;
-  std::vector<PairChoice> choices;
   std::vector<Plan> plans;
 
   void answer_all(MachineProfile const& hot, MachineProfile const& cool) {
@@ -88,14 +89,12 @@ struct Group {
     auto const turns = simulate_in_turns(all, hot, {false});
     if (!turns) std::fprintf(stderr, "%s\n", to_text(turns.error()).c_str());
     for (std::size_t i = 0; turns && i < plans.size(); ++i) {
-      auto shared = machine_for(choices[i], hot);
+      auto shared = hot;
       shared.power_limit_w = 0;
       shared.clock_ghz = (*turns)[i].clock_ghz;
-      std::printf("%s %.3f %.3f\n", ids[i].c_str(), price(plans[i], shared),
-                  price(plans[i], machine_for(choices[i], cool)));
+      std::printf("%s %.3f %.3f\n", ids[i].c_str(), price(plans[i], shared), price(plans[i], cool));
     }
     ids.clear();
-    choices.clear();
     plans.clear();
   }
 };
@@ -127,24 +126,19 @@ int main(int count, char** arguments) {
     MlpShape shape;
     if (what == "gemm") {
       std::int64_t rows = 0, columns = 0, depth = 0;
-      HalfChoice half;
+      Half half;
       in >> rows >> columns >> depth >> half;
       if (in) answer(id, plan_of(rows, columns, depth, half, hot), hot, cool);
     } else if (what == "pair") {
-      PairChoice choice;
-      std::string mechanism;
-      in >> shape >> mechanism >> choice.first >> choice.second >> choice.columns_per_semaphore >>
-          choice.early_weights >> choice.chained;
-      if (mechanism == "pdl") choice.mechanism = Mechanism::pdl;
-      if (mechanism == "tiles") choice.mechanism = Mechanism::pdl_tiles;
+      Pair pair;
+      in >> shape >> pair;
       if (!in) return not_understood(line);
-      auto plan = plan_of(shape, choice, hot);
+      auto plan = plan_of(shape, pair, hot);
       if (group.in_turns && plan) {
         group.ids.push_back(id);
-        group.choices.push_back(choice);
         group.plans.push_back(std::move(*plan));
       } else {
-        answer(id, plan, machine_for(choice, hot), machine_for(choice, cool));
+        answer(id, plan, hot, cool);
       }
     } else if (what == "turns" || what == "alone") {
       group.answer_all(hot, cool);
@@ -152,11 +146,9 @@ int main(int count, char** arguments) {
       if (group.in_turns) in >> group.others;
     } else if (what == "choose") {
       in >> shape;
-      if (in) {
-        auto const best = ranked(shape, hot, is_compiled);
-        for (std::size_t i = 0; i < std::min(k_chosen, best.size()); ++i)
-          std::printf("%s %.3f %s\n", id.c_str(), best[i].us, text(best[i].choice).c_str());
-      }
+      if (!in) return not_understood(line);
+      if (auto const chosen = choose(id, shape, hot); !chosen)
+        std::fprintf(stderr, "%s: %s\n", id.c_str(), to_text(chosen.error()).c_str());
     }
     if (!in) return not_understood(line);
   }

@@ -14,6 +14,7 @@
 #include "families.hpp"
 #include "kernels/gemm_sm90/catalogue.hpp"
 #include "memory.hpp"
+#include "tessera/plan/orders.hpp"
 
 namespace tessera::gemm_sm90 {
 namespace {
@@ -132,24 +133,14 @@ class Binding {
                       kernel.cluster_n, bands.cluster_rows, bands.cluster_columns),
           "plan with make_band_order() for the kernel's clusters");
     call_.band = bands.rows;
-    if (!takes_band(bands))
+    auto stage = request_.stage();
+    stage.can.heights = kernel.can.heights;
+    if (!knows_band(stage, bands.rows))
       return refused("order",
                      fmt::format("it is compiled for bands of 1 and of 8 rows, not of {}", bands.rows),
                      "plan with bands of 1 or 8 rows");
     call_.most_blocks = planned.persistent_blocks;
     return {};
-  }
-
-  /// The kernel whose tiles are 168 wide rounds a band to one row of clusters or to eight rows.
-  bool takes_band(Bands const& bands) const {
-    if (compiled_->info.tile_columns != 168) return true;
-    auto const up = [](int value, int unit) { return (value + unit - 1) / unit; };
-    int const rows = static_cast<int>(request_.stage().grid[1].extent);
-    int const high = up(rows, bands.cluster_rows);
-    auto const height = [&](int band) {
-      return band <= 0 ? high : std::min(high, up(band, bands.cluster_rows));
-    };
-    return height(bands.rows) == height(bands.rows == 1 ? 1 : 8);
   }
 
   Expected<void> read_posts() {

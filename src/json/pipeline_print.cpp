@@ -34,6 +34,7 @@ Json printed(Stage const& stage, bool places) {
   if (stage.cluster_columns != 1) out["cluster_columns"] = stage.cluster_columns;
   for (auto const& [word, member] : abilities())
     if (!(stage.can.*member)) out["cannot"].push_back(word);
+  if (!stage.can.heights.empty()) out["band_heights"] = stage.can.heights;
   out["resources"] = {{"threads", stage.resources.threads},
                       {"registers_per_thread", stage.resources.registers_per_thread},
                       {"shared_bytes", stage.resources.shared_bytes}};

@@ -94,6 +94,8 @@ Stage read_stage(Document& document, Node const& node) {
   stage.cluster_rows = static_cast<int>(reader.integer_or("cluster_rows", 1, 1, 16));
   stage.cluster_columns = static_cast<int>(reader.integer_or("cluster_columns", 1, 1, 16));
   for (auto const& item : reader.array_or("cannot")) read_inability(document, item, stage);
+  for (auto const& item : reader.array_or("band_heights"))
+    stage.can.heights.push_back(static_cast<int>(integer_item(document, item, 0, k_most_int)));
   if (auto const* held = reader.object_or("resources"); held != nullptr) {
     ObjectReader resources(document, *held, "the resources of " + quoted("stage", stage.name));
     stage.resources.threads = static_cast<int>(resources.integer_or("threads", 256, 1, 1024));

@@ -2,6 +2,7 @@
 #include "plan/assemble.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -39,7 +40,8 @@ bool can_load_before_waiting(Pipeline const& pipeline, int s) {
       waits = true;
       produced.push_back(dependence.operand);
     }
-  return waits && std::any_of(stage.operands.begin(), stage.operands.end(), [&](Operand const& operand) {
+  return waits && stage.can.load_early &&
+         std::any_of(stage.operands.begin(), stage.operands.end(), [&](Operand const& operand) {
            return std::find(produced.begin(), produced.end(), operand.name) == produced.end();
          });
 }
@@ -50,17 +52,20 @@ bool takes_bands_only(Stage const& stage) {
          (stage.cluster_rows > 1 || stage.cluster_columns > 1);
 }
 
+Diagnostic cannot(Stage const& stage, std::string const& what, std::string way_out) {
+  Diagnostic d;
+  d.code = "E0303";
+  d.where = stage.where;
+  d.message = fmt::format("{} cannot {}", stage.kernel.empty() ? stage.name : stage.kernel, what);
+  d.suggestion = std::move(way_out);
+  return d;
+}
+
 /// What the mechanism asks of a stage's kernel that it cannot do (E0303).
 std::optional<Diagnostic> lacking_ability(Pipeline const& pipeline, Mechanism mechanism) {
   auto const lacks = [&](std::size_t s, char const* what) {
-    auto const& stage = pipeline.stages[s];
-    Diagnostic d;
-    d.code = "E0303";
-    d.where = stage.where;
-    d.message = fmt::format("{} cannot {}, as {} has it", stage.kernel.empty() ? stage.name : stage.kernel,
-                            what, to_text(mechanism));
-    d.suggestion = "take another mechanism or another kernel";
-    return d;
+    return cannot(pipeline.stages[s], fmt::format("{}, as {} has it", what, to_text(mechanism)),
+                  "take another mechanism or another kernel");
   };
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
     auto const& can = pipeline.stages[s].can;
@@ -79,6 +84,41 @@ std::optional<Diagnostic> lacking_ability(Pipeline const& pipeline, Mechanism me
     // Nobody else counts the posts of a tile that way yet.
     if (pipeline.stages[producer].last_split_posts) return lacks(producer, "post every split of a tile");
     if (!pipeline.stages[consumer].can.wait) return lacks(consumer, "wait for tiles");
+  }
+  return std::nullopt;
+}
+
+/// What the recipe asks of single stages, and of the first launch, that their kernels cannot do (E0303).
+std::optional<Diagnostic> lacking_form(Pipeline const& pipeline, Recipe const& recipe) {
+  auto const& stages = pipeline.stages;
+  if (recipe.chained && !stages.front().can.start_early)
+    return cannot(stages.front(), "start before the kernel before it is complete, as a chained plan has it",
+                  "take a plan that is not chained, or another kernel");
+  if (recipe.chained && recipe.mechanism == Mechanism::wait_kernel)
+    return cannot(stages.front(), "start early while others start beside it",
+                  "take a plan that is not chained, or another mechanism");
+  for (std::size_t s = 0; s < recipe.stages.size(); ++s) {
+    auto const& [band, blocks] = recipe.stages[s];
+    bool const in_bands = stages[s].can.bands && stages[s].grid.size() >= 2;
+    if (band && in_bands && *band >= 0 && !knows_band(stages[s], *band))
+      return cannot(stages[s], fmt::format("take its tiles in bands of {} rows", *band),
+                    fmt::format("take bands of {} rows", fmt::join(stages[s].can.heights, " or ")));
+    if (band && (!in_bands || *band < 0))
+      return cannot(
+          stages[s], fmt::format("take its tiles in bands of {} rows", *band),
+          in_bands ? "give 1 row or more, or 0 for all" : "leave the band out, or take another kernel");
+    if (!blocks || *blocks == 0) continue;
+    if (!stages[s].can.persist || *blocks < 0)
+      return cannot(stages[s], fmt::format("run as a persistent grid of {} blocks", *blocks),
+                    "give one block to each tile, or take another kernel");
+    if (recipe.mechanism == Mechanism::fused || recipe.mechanism == Mechanism::wait_kernel)
+      return cannot(
+          stages[s],
+          fmt::format("run as a persistent grid of {} blocks, as {} has it", *blocks,
+                      to_text(recipe.mechanism)),
+          recipe.mechanism == Mechanism::fused
+              ? "leave it out: the workers of a fused launch draw tickets"
+              : "give one block to each tile: that others beside it leave room is proved of such only");
   }
   return std::nullopt;
 }
@@ -144,11 +184,11 @@ void set_optimizations(Plan& plan, Recipe const& recipe) {
     double const partners = waves_with_partners(plan, s);
     bool const starts_early = recipe.mechanism != Mechanism::stream_order;
     stage.reorder_loads = recipe.reorder_loads && starts_early && can_load_before_waiting(plan.pipeline, s);
-    stage.custom_order =
-        recipe.mechanism == Mechanism::fused ||
-        (tiles && !(recipe.avoid_custom_order && stage.order.table.empty() && partners <= 2));
+    stage.custom_order = recipe.mechanism == Mechanism::fused || !stage.order.table.empty() ||
+                         (tiles && !(recipe.avoid_custom_order && partners <= 2));
     // A kernel of bands finds its tile from the number of its block.
-    if (stage.order.bands) stage.custom_order = !stage.order.table.empty();
+    if (stage.order.bands && !plan.pipeline.stages[i].can.any_order)
+      stage.custom_order = !stage.order.table.empty();
     stage.plain_store = recipe.plain_store && has_single_posts(plan, s);
   }
 }
@@ -178,6 +218,19 @@ Expected<void> prove(Plan& plan, MachineProfile const& machine) {
 
 }  // namespace
 
+std::optional<Diagnostic> cannot_run(Pipeline const& pipeline, MachineProfile const& machine,
+                                     Recipe const& recipe) {
+  bool const pdl = recipe.mechanism == Mechanism::pdl || recipe.mechanism == Mechanism::pdl_tiles;
+  if ((pdl || recipe.chained) && !machine.has_pdl)
+    return Diagnostic{"E0303",
+                      Severity::error,
+                      pipeline.where,
+                      fmt::format("{} has no programmatic dependent launch", machine.name),
+                      {},
+                      "use the wait kernel or a fused launch there"};
+  return lacking_ability(pipeline, recipe.mechanism);
+}
+
 Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const& reuses,
                         MachineProfile const& machine, Recipe const& recipe) {
   Plan plan;
@@ -186,16 +239,10 @@ Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const
   plan.launches = launches_for(recipe.mechanism, static_cast<int>(pipeline.stages.size()));
   plan.stages.resize(pipeline.stages.size());
 
-  bool const pdl = recipe.mechanism == Mechanism::pdl || recipe.mechanism == Mechanism::pdl_tiles;
-  if (pdl && !machine.has_pdl)
-    return refuse({"E0303",
-                   Severity::error,
-                   pipeline.where,
-                   fmt::format("{} has no programmatic dependent launch", machine.name),
-                   {},
-                   "use the wait kernel or a fused launch there"});
+  if (recipe.chained) plan.launches.front().start = LaunchStart::early;
 
-  if (auto lacking = lacking_ability(pipeline, recipe.mechanism)) return refuse(std::move(*lacking));
+  if (auto lacking = cannot_run(pipeline, machine, recipe)) return refuse(std::move(*lacking));
+  if (auto lacking = lacking_form(pipeline, recipe)) return refuse(std::move(*lacking));
 
   std::int64_t blocks = 0;
   Diagnostics misfits;
@@ -225,6 +272,10 @@ Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const
     auto const& stage = pipeline.stages[s];
     auto const slots = std::int64_t{planned.occupancy} * machine.sms;
     planned.waves = waves(stage.blocks(), slots);
+    if (s < recipe.stages.size() && recipe.stages[s].persistent_blocks) {
+      planned.persistent_blocks = *recipe.stages[s].persistent_blocks;
+      continue;
+    }
     // A measured kernel has a persistent form, which loads the next tile while it stores one. It never waits
     // for a tile in the mechanisms without semaphores, so that nothing changes in the proof.
     bool const ordered = recipe.mechanism == Mechanism::stream_order || recipe.mechanism == Mechanism::pdl;
@@ -245,10 +296,13 @@ Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const
     for (std::size_t s = 0; s < orders.size(); ++s)
       if (pipeline.stages[s].can.any_order) plan.stages[s].order = std::move(orders[s]);
   }
-  for (std::size_t s = 0; s < plan.stages.size(); ++s)
-    if (takes_bands_only(pipeline.stages[s]))
-      plan.stages[s].order = make_band_order(
-          pipeline.stages[s], {1, pipeline.stages[s].cluster_rows, pipeline.stages[s].cluster_columns});
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    auto const& stage = pipeline.stages[s];
+    auto band = s < recipe.stages.size() ? recipe.stages[s].band : std::nullopt;
+    if (!band && takes_bands_only(stage)) band = 1;
+    if (band)
+      plan.stages[s].order = make_band_order(stage, {*band, stage.cluster_rows, stage.cluster_columns});
+  }
   set_optimizations(plan, recipe);
   if (recipe.mechanism == Mechanism::fused && recipe.merged_tickets) {
     std::vector<TileOrder> orders;

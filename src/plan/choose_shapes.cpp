@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// choose() for operators: tile shapes and synchronization together, in four steps. Shapes that cannot pay are
-// ruled out by what they load; the rest are priced one stage at a time; the best combinations are priced
-// whole in stream order; and the mechanisms are tried on those that promise most.
+// rank() for operators: tile shapes and synchronization together. Shapes that cannot pay are ruled out by
+// what they load; the rest are priced one stage at a time, in the extreme orders and grids; the best
+// combinations are priced whole in stream order; the mechanisms are tried on those that promise most; and the
+// best is cut, as any chain, and refined.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <tuple>
 
 #include "plan/assemble.hpp"
+#include "plan/cuts.hpp"
+#include "plan/forms.hpp"
 #include "plan/shapes.hpp"
 
 namespace tessera {
@@ -19,6 +24,10 @@ constexpr std::size_t k_most_combinations = 50'000;
 constexpr std::size_t k_stream_combinations = 8;  ///< priced whole in stream order
 constexpr std::size_t k_early_by_time = 4;        ///< of those, with every mechanism
 constexpr std::size_t k_early_by_filled = 4;
+constexpr std::size_t k_early_alike = 3;  ///< and of those with one kernel for all operators
+/// Blocks that pricing stages alone may simulate beside the first form of each: what is estimated best goes
+/// first.
+constexpr std::int64_t k_form_budget = 60'000;
 /// An option that needs more than this many times the least estimate of its operator is not priced.
 constexpr double k_hopeless = 2.5;
 
@@ -28,25 +37,38 @@ struct Combination {
   double filled_us = 0;           ///< the same if last waves are shared
 };
 
+/// A product with an activation, and a product of what comes out that is as wide as what went in.
+bool is_mlp(OperatorGraph const& graph) {
+  if (graph.operators.size() != 2) return false;
+  auto const& [first, second] = std::tie(graph.operators[0], graph.operators[1]);
+  bool const reads = !second.inputs.empty() && second.inputs.front().producer == first.name;
+  return first.kind == OperatorKind::gemm && second.kind == OperatorKind::gemm && reads &&
+         first.epilogue != Epilogue::none && second.epilogue == Epilogue::none && first.batch == 1 &&
+         second.batch == 1 && first.k == second.n;
+}
+
 class ShapeSearch {
  public:
-  ShapeSearch(OperatorGraph const& graph, MachineProfile const& machine, Pricer const& price,
-              PlanOptions const& options, std::vector<std::vector<ShapeOption>> shapes)
+  ShapeSearch(OperatorGraph const& graph, Registry const& kernels, MachineProfile const& machine,
+              Pricer const& price, PlanOptions const& options, std::vector<std::vector<ShapeOption>> shapes)
       : graph_(graph),
+        kernels_(kernels),
         machine_(machine),
         price_(price),
+        options_(options),
         shapes_(std::move(shapes)),
         search_(machine, price, options) {}
 
-  Expected<Plan> run() {
+  Expected<std::vector<Plan>> run() {
     if (auto first = price_first_guess(); !first) return tl::make_unexpected(std::move(first).error());
     rule_out_by_loads();
     price_alone();
     auto const combinations = best_combinations();
     for (std::size_t i = 0; i < std::min(k_stream_combinations, combinations.size()); ++i)
-      price_in_stream_order(choices_of(combinations[i]));
+      price_in_stream_order(combinations[i]);
     if (auto tried = try_early_starts(combinations); !tried)
       return tl::make_unexpected(std::move(tried).error());
+    if (auto tried = try_single_launch(); !tried) return tl::make_unexpected(std::move(tried).error());
     return search_.finish();
   }
 
@@ -56,6 +78,12 @@ class ShapeSearch {
     for (std::size_t i = 0; i < shapes_.size(); ++i)
       choices.push_back(shapes_[i][combination.pick[i]].choice);
     return choices;
+  }
+
+  std::vector<StageRecipe> forms_of(Combination const& combination) const {
+    std::vector<StageRecipe> forms;
+    for (std::size_t i = 0; i < shapes_.size(); ++i) forms.push_back(shapes_[i][combination.pick[i]].form);
+    return forms;
   }
 
   /// A whole plan early on, so that there is something to rule out against.
@@ -71,14 +99,14 @@ class ShapeSearch {
     if (!tiled) return tl::make_unexpected(std::move(tiled).error());
     if (auto priced = search_.stream_order(*tiled); !priced)
       return tl::make_unexpected(std::move(priced).error());
-    priced_.push_back(choices_of(guess));
     return {};
   }
 
-  void price_in_stream_order(std::vector<TileChoice> const& choices) {
-    if (std::find(priced_.begin(), priced_.end(), choices) != priced_.end()) return;
-    priced_.push_back(choices);
-    if (auto tiled = tile(graph_, choices)) (void)search_.stream_order(*tiled);
+  void price_in_stream_order(Combination const& combination) {
+    if (std::find(priced_.begin(), priced_.end(), combination.pick) != priced_.end()) return;
+    priced_.push_back(combination.pick);
+    if (auto tiled = tile(graph_, choices_of(combination)))
+      (void)search_.stream_order(*tiled, forms_of(combination));
   }
 
   /// No plan with an option is faster than the sum, over the stages, of what it takes of any shared thing,
@@ -131,18 +159,22 @@ class ShapeSearch {
                           option.estimate_us, least));
           return true;
         }
-        return !price_one(option);
+        return false;
+      });
+      std::stable_sort(shapes_[i].begin(), shapes_[i].end(),
+                       [](auto const& a, auto const& b) { return a.estimate_us < b.estimate_us; });
+      std::int64_t blocks = 0;
+      std::erase_if(shapes_[i], [&](ShapeOption& option) {
+        auto const more = 3 * option.alone.stages.front().blocks();
+        bool const all = blocks + more <= k_form_budget;
+        if (all) blocks += more;
+        auto const best = fastest_alone(option.alone, machine_, price_, {}, all ? 4 : 1);
+        if (!best) return true;
+        option.alone_us = best->us;
+        option.form = best->recipe.stages.front();
+        return false;
       });
     }
-  }
-
-  bool price_one(ShapeOption& option) {
-    auto plan = assemble(option.alone, {}, machine_, Recipe{});
-    if (!plan) return false;
-    auto const timeline = price_(*plan);
-    if (!timeline) return false;
-    option.alone_us = static_cast<double>(timeline->end) * 1e-6;
-    return true;
   }
 
   /// Options worth combining: the fastest alone and the fastest with filled waves.
@@ -197,8 +229,42 @@ class ShapeSearch {
     return combinations;
   }
 
+  /// Kernels that are no launches of their own and compute both products of an MLP in one: of those that hold
+  /// all rows the smallest.
+  Expected<void> try_single_launch() {
+    if (!is_mlp(graph_) || !search_.wants(Mechanism::fused)) return {};
+    std::optional<KernelEntry> best;
+    for (auto const& kernel : kernels_.for_architecture(architecture_of(machine_))) {
+      bool const fits =
+          std::all_of(graph_.operators.begin(), graph_.operators.end(), [&](Operator const& op) {
+            return op.kind == kernel.kind && op.m <= kernel.tile_m &&
+                   find_form(kernel, op.epilogue, graph_.type) != nullptr;
+          });
+      if (kernel.can.run_alone || !kernel.can.fuse || !fits) continue;
+      if (!best || kernel.tile_m < best->tile_m) best = kernel;
+    }
+    if (!best) return {};
+    auto tiled = tile(graph_, {{*best, best->splits}, {*best, best->splits}});
+    if (!tiled) return tl::make_unexpected(std::move(tiled).error());
+    auto const checked = check(*tiled);
+    if (!checked) return tl::make_unexpected(checked.error());
+    return search_.tile_waits(*checked);
+  }
+
+  /// One operator: nothing to overlap with but the plan before.
+  Expected<void> try_single(std::vector<Combination> const& combinations) {
+    for (std::size_t i = 0; i < std::min(k_early_by_time, combinations.size()); ++i) {
+      auto tiled = tile(graph_, choices_of(combinations[i]));
+      if (!tiled) continue;
+      auto const checked = check(*tiled);
+      if (!checked) return tl::make_unexpected(checked.error());
+      search_.grid_waits(*checked, forms_of(combinations[i]));
+    }
+    return {};
+  }
+
   Expected<void> try_early_starts(std::vector<Combination> const& combinations) {
-    if (shapes_.size() < 2) return {};
+    if (shapes_.size() < 2) return try_single(combinations);
     std::vector<std::size_t> by_filled(combinations.size());
     std::iota(by_filled.begin(), by_filled.end(), std::size_t{0});
     std::stable_sort(by_filled.begin(), by_filled.end(),
@@ -214,6 +280,13 @@ class ShapeSearch {
     for (std::size_t i = 0; i < by_filled.size() && filled < k_early_by_filled; ++i)
       filled += add(by_filled[i]);
 
+    std::size_t alike = 0;
+    for (std::size_t i = 0; i < by_filled.size() && alike < k_early_alike; ++i) {
+      auto const choices = choices_of(combinations[by_filled[i]]);
+      if (std::all_of(choices.begin(), choices.end(), [&](auto const& c) { return c == choices.front(); }))
+        ++alike, add(by_filled[i]);
+    }
+
     std::vector<CheckedPipeline> pipelines;
     std::size_t best_pipeline = 0;
     auto const track = [&](std::size_t i, auto&& attempt) {
@@ -228,8 +301,8 @@ class ShapeSearch {
       if (!checked) return tl::make_unexpected(std::move(checked).error());
       pipelines.push_back(std::move(*checked));
       track(pipelines.size() - 1, [&] {
-        price_in_stream_order(choices_of(combinations[index]));
-        search_.grid_waits(pipelines.back());
+        price_in_stream_order(combinations[index]);
+        search_.grid_waits(pipelines.back(), forms_of(combinations[index]));
       });
     }
     // The one that is best so far goes first, while the budget lasts.
@@ -242,7 +315,11 @@ class ShapeSearch {
       track(i, [&] { tried = search_.tile_waits(pipelines[i]); });
       if (!tried) return tried;
     }
-    if (best_pipeline < pipelines.size()) search_.ablate(pipelines[best_pipeline]);
+    if (best_pipeline < pipelines.size()) {
+      Cuts(pipelines[best_pipeline], machine_, price_, options_, search_).run();
+      search_.refine(pipelines[best_pipeline]);
+      search_.ablate(pipelines[best_pipeline]);
+    }
     if (auto const rest = combinations.size() - chosen.size(); rest > 0) {
       double least = 0;
       for (std::size_t i = 0; i < by_filled.size() && least == 0; ++i)
@@ -257,20 +334,23 @@ class ShapeSearch {
   }
 
   OperatorGraph const& graph_;
+  Registry const& kernels_;
   MachineProfile const& machine_;
   Pricer const& price_;
+  PlanOptions const& options_;
   std::vector<std::vector<ShapeOption>> shapes_;
   Search search_;
-  std::vector<std::vector<TileChoice>> priced_;  ///< in stream order
+  std::vector<std::vector<std::size_t>> priced_;  ///< combinations in stream order
 };
 
 }  // namespace
 
-Expected<Plan> choose(OperatorGraph const& graph, Registry const& kernels, MachineProfile const& machine,
-                      Pricer const& price, PlanOptions const& options) {
+Expected<std::vector<Plan>> rank(OperatorGraph const& graph, Registry const& kernels,
+                                 MachineProfile const& machine, Pricer const& price,
+                                 PlanOptions const& options) {
   auto shapes = shape_options(graph, kernels, machine);
   if (!shapes) return tl::make_unexpected(std::move(shapes).error());
-  return ShapeSearch(graph, machine, price, options, std::move(*shapes)).run();
+  return ShapeSearch(graph, kernels, machine, price, options, std::move(*shapes)).run();
 }
 
 }  // namespace tessera

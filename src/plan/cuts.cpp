@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "plan/assemble.hpp"
+#include "plan/forms.hpp"
 #include "plan/shapes.hpp"
 
 namespace tessera {
@@ -71,6 +72,7 @@ std::string identity_of(Pipeline const& part, std::vector<BufferReuse> const& re
     auto const& can = stage.can;
     text += fmt::format(" {} {} {:.17g} {} {}", stage.resources.shared_bytes, stage.last_split_posts,
                         stage.efficiency, stage.cluster_rows, stage.cluster_columns);
+    for (int const height : can.heights) text += fmt::format(" {}", height);
     for (bool const ability : {can.wait, can.post, can.run_beside, can.start_early, can.persist, can.bands,
                                can.any_order, can.load_early, can.fuse, can.run_alone})
       text += ability ? '1' : '0';
@@ -130,7 +132,11 @@ PricedPart Cuts::price_part(int first, int end) {
   }
   result.floor_us = sum.most() + machine_.launch_ns * 1e-3;
   if (end - first == 1) {
-    try_recipe(result, pipeline, reuses, recipe_for(Mechanism::stream_order, options_.all_optimizations));
+    auto recipe = recipe_for(Mechanism::stream_order, options_.all_optimizations);
+    for (auto const& form : forms_of(pipeline.stages.front(), machine_)) {
+      recipe.stages = {form};
+      try_recipe(result, pipeline, reuses, recipe);
+    }
     return result;
   }
   std::vector<std::vector<Policy>> per_dependence;
@@ -142,6 +148,7 @@ PricedPart Cuts::price_part(int first, int end) {
     families.erase(families.begin() + static_cast<std::ptrdiff_t>(most) - 1, families.end() - 1);
   for (auto const mechanism : {Mechanism::pdl_tiles, Mechanism::fused, Mechanism::wait_kernel}) {
     if (!search_.wants(mechanism)) continue;
+    if (cannot_run(pipeline, machine_, recipe_for(mechanism, true))) continue;
     auto best = recipe_for(mechanism, options_.all_optimizations);
     double best_us = 0;
     auto const attempt = [&](Recipe const& recipe) {
@@ -154,13 +161,20 @@ PricedPart Cuts::price_part(int first, int end) {
         if (!theirs->any || mine->us < theirs->us) *theirs = std::move(*mine);
       }
     };
+    auto const forms = forms_behind_tiles(pipeline, machine_, mechanism);
     for (auto const& family : families) {
       auto recipe = recipe_for(mechanism, options_.all_optimizations);
       recipe.policies = family;
+      recipe.stages = forms.front();
       attempt(recipe);
     }
     if (best_us == 0) continue;
     auto variant = best;
+    for (std::size_t form = 1; form < forms.size() && blocks_priced_ <= k_part_budget; ++form) {
+      variant.stages = forms[form];
+      attempt(variant);
+    }
+    variant = best;
     variant.as_needed_order = true;
     attempt(variant);
     if (mechanism != Mechanism::fused) continue;
@@ -226,6 +240,11 @@ void Cuts::offer(Way const& last) {
   auto plan = join(checked_.pipeline(), checked_.reuses(), parts);
   // R at the boundaries: what has no producer may be loaded while the launch before still runs.
   if (options_.all_optimizations) load_early_where_possible(plan);
+  auto const first = group_of(plan, 0);
+  bool const streams = std::any_of(plan.launches.begin(), plan.launches.begin() + first.end,
+                                   [](Launch const& l) { return l.start == LaunchStart::beside; });
+  if (!streams && may_chain(options_, machine_, plan.pipeline))
+    plan.launches.front().start = LaunchStart::early;
   search_.offer(std::move(plan), recipe);
 }
 

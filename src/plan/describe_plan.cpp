@@ -48,9 +48,25 @@ std::string kernel_text(Pipeline const& pipeline) {
   return named ? text : "";
 }
 
+std::string form_text(Plan const& plan) {
+  std::vector<std::string> forms;
+  for (auto const& stage : plan.stages) {
+    std::string form;
+    // Clusters have no plainer order than bands of one row.
+    if (stage.order.bands && stage.order.bands->rows != 1) form = stage.order.name;
+    if (stage.persistent_blocks > 0) form += form.empty() ? "persistent" : " persistent";
+    forms.push_back(std::move(form));
+  }
+  auto const same = [&](std::string const& form) { return form == forms.front(); };
+  if (std::all_of(forms.begin(), forms.end(), same)) return forms.empty() ? "" : forms.front();
+  std::string text;
+  for (auto const& form : forms) text += (text.empty() ? "" : " -> ") + (form.empty() ? "rows" : form);
+  return text;
+}
+
 std::string describe(Plan const& plan) {
   std::string text = mechanism_text(plan);
-  for (auto const& part : {policy_text(plan), kernel_text(plan.pipeline)})
+  for (auto const& part : {policy_text(plan), kernel_text(plan.pipeline), form_text(plan)})
     if (!part.empty()) text += ", " + part;
   if (std::any_of(plan.stages.begin(), plan.stages.end(),
                   [](StagePlan const& s) { return !s.order.table.empty() && !s.order.bands; }))
@@ -58,6 +74,7 @@ std::string describe(Plan const& plan) {
   if (std::any_of(plan.launches.begin(), plan.launches.end(),
                   [](Launch const& launch) { return !launch.tickets.empty(); }))
     text += ", merged tickets";
+  if (plan.launches.front().start == LaunchStart::early) text += ", chained";
   if (auto const optimizations = optimization_text(plan); !optimizations.empty())
     text += ", " + optimizations;
   return text;

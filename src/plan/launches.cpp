@@ -146,7 +146,7 @@ std::optional<Mechanism> mechanism_of(Plan const& plan, LaunchGroup const& launc
   };
   if (std::any_of(first, end, [](Launch const& launch) { return launch.workers > 0; })) return {};
   bool const semaphores = waits_for_semaphores(plan, launches);
-  if (all(first, LaunchStart::in_order))
+  if (all(first + 1, LaunchStart::in_order))
     return semaphores ? std::nullopt : std::optional(Mechanism::stream_order);
   if (all(first + 1, LaunchStart::beside)) return Mechanism::wait_kernel;
   if (!all(first + 1, LaunchStart::early)) return {};

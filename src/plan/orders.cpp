@@ -46,7 +46,24 @@ void list_as_needed(Pipeline const& pipeline, Dependence const& dependence, Tile
   }
 }
 
+int clusters(std::int64_t tiles, int of_cluster) {
+  return static_cast<int>((tiles + of_cluster - 1) / of_cluster);
+}
+
+/// Height of a band in rows of clusters.
+int band_height(Stage const& stage, int rows, int cluster_rows) {
+  int const high = clusters(stage.grid.size() > 1 ? stage.grid[1].extent : 1, cluster_rows);
+  return std::clamp(rows <= 0 ? high : clusters(rows, cluster_rows), 1, high);
+}
+
 }  // namespace
+
+bool knows_band(Stage const& stage, int rows) {
+  auto const& known = stage.can.heights;
+  auto const height = [&](int of) { return band_height(stage, of, stage.cluster_rows); };
+  return known.empty() ||
+         std::any_of(known.begin(), known.end(), [&](int one) { return height(one) == height(rows); });
+}
 
 TileOrder make_order(std::string name, std::vector<std::int32_t> table) {
   for (std::size_t i = 0; i < table.size(); ++i)
@@ -59,9 +76,8 @@ TileOrder make_band_order(Stage const& stage, Bands const& bands) {
     return d < stage.grid.size() ? static_cast<int>(stage.grid[d].extent) : 1;
   };
   int const columns = extent(0), rows = extent(1);
-  auto const up = [](int value, int unit) { return (value + unit - 1) / unit; };
-  int const high = up(rows, bands.cluster_rows), wide = up(columns, bands.cluster_columns);
-  int const height = std::clamp(bands.rows <= 0 ? high : up(bands.rows, bands.cluster_rows), 1, high);
+  int const high = clusters(rows, bands.cluster_rows), wide = clusters(columns, bands.cluster_columns);
+  int const height = band_height(stage, bands.rows, bands.cluster_rows);
   std::vector<std::int32_t> table;
   auto const plane = std::int64_t{columns} * rows;
   for (std::int64_t base = 0; base < stage.tiles(); base += plane)

@@ -15,6 +15,7 @@ Outcome outcome_of(Plan const& plan, Recipe const& recipe, Timeline const& timel
   o.mechanism = mechanism_of(plan);
   o.policies = policy_text(plan);
   o.kernels = kernel_text(plan.pipeline);
+  o.forms = form_text(plan);
   o.optimizations = optimization_text(plan);
   for (auto const& launch : plan.launches) {
     o.merged = o.merged || !launch.tickets.empty();

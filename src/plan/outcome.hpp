@@ -16,7 +16,7 @@ namespace tessera {
 struct Outcome {
   std::string description;
   std::optional<Mechanism> mechanism;  ///< nothing: mixed
-  std::string policies, kernels, optimizations;
+  std::string policies, kernels, forms, optimizations;
   bool as_needed = false;
   bool merged = false;
   bool wait_kernels = false;

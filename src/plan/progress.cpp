@@ -76,7 +76,9 @@ char const* const k_stream_order =
 
 std::int64_t blocks_of(Plan const& plan, Launch const& launch) {
   if (launch.workers > 0) return launch.workers;
-  return plan.pipeline.stages[at(launch.first)].blocks();
+  auto const blocks = plan.pipeline.stages[at(launch.first)].blocks();
+  auto const persistent = plan.stages[at(launch.first)].persistent_blocks;
+  return persistent > 0 ? std::min<std::int64_t>(persistent, blocks) : blocks;
 }
 std::string name_of(Plan const& plan, Launch const& launch) {
   if (launch.workers == 0 || launch.stages == 1) return plan.pipeline.stages[at(launch.first)].name;
@@ -139,7 +141,23 @@ std::string margin(Setting const& setting) {
                      setting.sms == 1 ? "the only SM" : fmt::format("all {} SMs", setting.sms));
 }
 
+/// A persistent block holds its place from tile to tile, which the count of blocks that may wait leaves out.
+Expected<void> prove_one_tile_each(Plan const& plan) {
+  for (auto const& launch : plan.launches) {
+    auto const& stage = plan.pipeline.stages[at(launch.first)];
+    if (blocks_of(plan, launch) == stage.blocks()) continue;
+    return refuse(
+        refusal("E0302", stage.where,
+                fmt::format("{} runs as a persistent grid of {} blocks beside other launches, and that "
+                            "those find room could not be proved",
+                            stage.name, blocks_of(plan, launch)),
+                "give one block to each tile, or start the launches early"));
+  }
+  return {};
+}
+
 Expected<std::string> prove_wait_kernels(Plan const& plan, MachineProfile const& machine) {
+  if (auto const fine = prove_one_tile_each(plan); !fine) return tl::make_unexpected(fine.error());
   Waits const waits(plan);
   Setting const setting(waits, machine);
   bool in_order = setting.in_order;

@@ -125,6 +125,13 @@ std::string difference(Outcome const& loser, Outcome const& winner) {
     return (loser.merged ? "merged tickets hand out tiles whose producers still run"
                          : "stage by stage leaves consumers to the end that could run before") +
            and_shift;
+  if (loser.forms != winner.forms) {
+    auto const words = [](std::string const& forms) {
+      return forms.empty() ? "row by row, a block a tile" : forms;
+    };
+    return fmt::format("tiles and grids {} instead of {}", words(loser.forms), words(winner.forms)) +
+           and_shift;
+  }
   auto const text = optimizations_differ(loser, winner);
   if (!text.empty()) return text + and_shift;
   if (loser.kernels != winner.kernels)

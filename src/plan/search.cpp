@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "plan/assemble.hpp"
+#include "plan/forms.hpp"
 #include "tessera/plan/orders.hpp"
 #include "tessera/plan/progress.hpp"
 
@@ -56,6 +57,24 @@ std::string recipe_text(Recipe const& recipe, Pipeline const& pipeline) {
   return text;
 }
 
+bool same_kernels(Pipeline const& a, Pipeline const& b) {
+  return std::equal(
+      a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(),
+      [](Stage const& p, Stage const& q) { return p.kernel == q.kernel && p.splits == q.splits; });
+}
+
+/// The same but for texts and predictions.
+bool same_plan(Plan const& a, Plan const& b) {
+  auto const same_sets = std::equal(a.semaphores.begin(), a.semaphores.end(), b.semaphores.begin(),
+                                    b.semaphores.end(), [](SemaphoreSet const& p, SemaphoreSet const& q) {
+                                      return p.producer == q.producer && same_map(p.map, q.map);
+                                    });
+  return same_sets && a.stages == b.stages && a.launches == b.launches && a.reuse_edges == b.reuse_edges &&
+         std::equal(a.dependences.begin(), a.dependences.end(), b.dependences.begin(), b.dependences.end(),
+                    [](auto const& p, auto const& q) { return p.semaphore_set == q.semaphore_set; }) &&
+         same_kernels(a.pipeline, b.pipeline);
+}
+
 bool same_family(std::vector<Policy> const& a, std::vector<Policy> const& b) {
   return std::equal(a.begin(), a.end(), b.begin(),
                     [](Policy const& p, Policy const& q) { return same_map(p.map, q.map); });
@@ -63,11 +82,21 @@ bool same_family(std::vector<Policy> const& a, std::vector<Policy> const& b) {
 
 }  // namespace
 
+bool may_chain(PlanOptions const& options, MachineProfile const& machine, Pipeline const& pipeline) {
+  return options.chained && machine.has_pdl && pipeline.stages.front().can.start_early;
+}
+
 Recipe recipe_for(Mechanism mechanism, bool optimized) {
   Recipe recipe;
   recipe.mechanism = mechanism;
   recipe.avoid_wait_kernel = recipe.reorder_loads = recipe.avoid_custom_order = recipe.plain_store =
       optimized;
+  return recipe;
+}
+
+Recipe Search::recipe(Mechanism mechanism, Pipeline const& pipeline) const {
+  auto recipe = recipe_for(mechanism, options_.all_optimizations);
+  recipe.chained = may_chain(options_, machine_, pipeline) && mechanism != Mechanism::wait_kernel;
   return recipe;
 }
 
@@ -102,14 +131,26 @@ Search::Tried Search::price(Plan plan, Recipe const& recipe) {
   auto outcome = outcome_of(plan, recipe, *timeline, machine_);
   plan.predicted_us = outcome.us;
   bool const stream = outcome.mechanism == Mechanism::stream_order;
-  if (stream && (!best_stream_ || outcome.us < best_stream_->us)) best_stream_ = outcome;
+  if (is_stream_order(plan) && (!best_stream_ || outcome.us < best_stream_->us)) best_stream_ = outcome;
   outcomes_.push_back(outcome);
-  // What was priced first is simpler, so that it wins a tie.
-  if ((stream && !wants(Mechanism::stream_order)) || (best_ && outcome.us >= best_->outcome.us))
-    return Tried::not_better;
+  if (stream && !wants(Mechanism::stream_order)) return Tried::not_better;
+  bool const better = kept_.empty() || outcome.us < kept_.front().outcome.us;
   timeline->tiles.clear();
-  best_ = Candidate{recipe, std::move(plan), std::move(*timeline), std::move(outcome)};
-  return Tried::better;
+  keep({recipe, std::move(plan), std::move(*timeline), std::move(outcome)});
+  return better ? Tried::better : Tried::not_better;
+}
+
+void Search::keep(Candidate candidate) {
+  auto const most = static_cast<std::size_t>(std::max(1, options_.keep));
+  // What was priced first is simpler, so that it wins a tie.
+  auto const place =
+      std::upper_bound(kept_.begin(), kept_.end(), candidate,
+                       [](Candidate const& a, Candidate const& b) { return a.outcome.us < b.outcome.us; });
+  if (place == kept_.end() && kept_.size() >= most) return;
+  auto const same = [&](Candidate const& other) { return same_plan(other.plan, candidate.plan); };
+  if (std::any_of(kept_.begin(), kept_.end(), same)) return;
+  kept_.insert(place, std::move(candidate));
+  if (kept_.size() > most) kept_.pop_back();
 }
 
 bool Search::affordable(Pipeline const& pipeline) const {
@@ -156,8 +197,9 @@ Search::Tried Search::try_recipe(CheckedPipeline const& checked, Recipe const& r
   return price(std::move(*plan), recipe);
 }
 
-Expected<double> Search::stream_order(Pipeline const& pipeline) {
-  auto const recipe = recipe_for(Mechanism::stream_order, options_.all_optimizations);
+Expected<double> Search::stream_order(Pipeline const& pipeline, std::vector<StageRecipe> const& forms) {
+  auto recipe = recipe_for(Mechanism::stream_order, options_.all_optimizations);
+  recipe.stages = forms;
   auto plan = assemble(pipeline, {}, machine_, recipe);
   if (!plan) return tl::make_unexpected(std::move(plan).error());
   auto const before = outcomes_.size();
@@ -216,11 +258,14 @@ std::vector<std::vector<Policy>> policy_families(std::vector<std::vector<Policy>
   return families;
 }
 
-void Search::grid_waits(CheckedPipeline const& checked) {
-  if (checked.pipeline().stages.size() < 2 || !wants(Mechanism::pdl)) return;
-  auto recipe = recipe_for(Mechanism::pdl, options_.all_optimizations);
+void Search::grid_waits(CheckedPipeline const& checked, std::vector<StageRecipe> const& forms) {
+  bool const single = checked.pipeline().stages.size() < 2;
+  auto const mechanism = single ? Mechanism::stream_order : Mechanism::pdl;
+  auto recipe = this->recipe(mechanism, checked.pipeline());
+  if (!wants(mechanism) || (single && !recipe.chained)) return;
+  recipe.stages = forms;
   // Early loads share the bandwidth of the stage that still runs: they need not pay.
-  if (try_recipe(checked, recipe) == Tried::refused || !recipe.reorder_loads) return;
+  if (try_recipe(checked, recipe) == Tried::refused || !recipe.reorder_loads || single) return;
   recipe.reorder_loads = false;
   try_recipe(checked, recipe);
 }
@@ -233,35 +278,46 @@ Expected<void> Search::tile_waits(CheckedPipeline const& checked) {
 
   struct Best {
     Recipe recipe;
+    std::vector<std::vector<StageRecipe>> forms;
     double us = 0;
     bool any = false;
   };
   std::vector<Best> bests;
   for (auto const mechanism : k_tile_mechanisms) {
     if (!wants(mechanism)) continue;
-    if (mechanism == Mechanism::pdl_tiles && !machine_.has_pdl) {
-      auto const recipe = recipe_for(mechanism, options_.all_optimizations);
-      if (auto refused = build_plan(checked, machine_, recipe); !refused)
-        note_refusal(recipe, pipeline, refused.error());
+    auto recipe = this->recipe(mechanism, pipeline);
+    if (auto lacking = cannot_run(pipeline, machine_, recipe)) {
+      note_refusal(recipe, pipeline, {std::move(*lacking)});
       continue;
     }
-    bests.push_back({recipe_for(mechanism, options_.all_optimizations), 0, false});
+    bests.push_back({std::move(recipe), forms_behind_tiles(pipeline, machine_, mechanism), 0, false});
   }
   auto const attempt = [&](Best& best, Recipe const& recipe) {
     auto const count = outcomes_.size();
     try_recipe(checked, recipe);
     if (outcomes_.size() == count) return;
-    if (!best.any || outcomes_.back().us < best.us) best = {recipe, outcomes_.back().us, true};
+    if (!best.any || outcomes_.back().us < best.us) {
+      best.recipe = recipe;
+      best.us = outcomes_.back().us;
+      best.any = true;
+    }
   };
 
   // Every mechanism with one family before any with the next, so that a short budget leaves none out.
   auto const families = policy_families(*policies);
-  for (auto const& family : families)
-    for (auto& best : bests) {
-      auto recipe = best.recipe;
-      recipe.policies = family;
-      attempt(best, recipe);
-    }
+  auto const most_forms =
+      bests.empty() ? 0 : std::max_element(bests.begin(), bests.end(), [](auto& a, auto& b) {
+                            return a.forms.size() < b.forms.size();
+                          })->forms.size();
+  for (std::size_t form = 0; form < most_forms; ++form)
+    for (auto const& family : families)
+      for (auto& best : bests) {
+        if (form >= best.forms.size()) continue;
+        auto recipe = best.recipe;
+        recipe.policies = family;
+        recipe.stages = best.forms[form];
+        attempt(best, recipe);
+      }
   std::erase_if(bests, [](Best const& best) { return !best.any; });
   if (bests.empty()) return {};
 
@@ -306,15 +362,36 @@ Expected<void> Search::tile_waits(CheckedPipeline const& checked) {
   return {};
 }
 
+void Search::refine(CheckedPipeline const& checked) {
+  if (!best() || !best()->outcome.mechanism || !same_kernels(best()->plan.pipeline, checked.pipeline()))
+    return;
+  auto const stages = checked.pipeline().stages.size();
+  for (std::size_t s = 0; s < stages; ++s)
+    for (auto const& form :
+         all_forms_of(checked.pipeline().stages[s], machine_, *best()->outcome.mechanism)) {
+      auto recipe = best()->recipe;
+      if (form == StageRecipe{}) break;  // there is no choice
+      recipe.stages.resize(stages);
+      recipe.stages[s] = form;
+      auto plan = build_plan(checked, machine_, recipe);
+      if (!plan || known(describe(*plan))) continue;
+      if (!affordable(checked.pipeline())) {
+        ++beyond_budget_;
+        continue;
+      }
+      price(std::move(*plan), recipe);
+    }
+}
+
 void Search::ablate(CheckedPipeline const& checked) {
-  if (!best_ || best_->outcome.mechanism == Mechanism::stream_order || !options_.all_optimizations) return;
+  if (!best() || best()->outcome.mechanism == Mechanism::stream_order || !options_.all_optimizations) return;
   for (bool Recipe::*flag : {&Recipe::avoid_wait_kernel, &Recipe::reorder_loads, &Recipe::avoid_custom_order,
                              &Recipe::plain_store}) {
-    auto recipe = best_->recipe;
+    auto recipe = best()->recipe;
     if (!(recipe.*flag) || blocks_priced_ + blocks_of(checked.pipeline()) > k_most_blocks) continue;
     recipe.*flag = false;
     auto plan = build_plan(checked, machine_, recipe);
-    if (plan && (plan->stages != best_->plan.stages || plan->launches != best_->plan.launches) &&
+    if (plan && (plan->stages != best()->plan.stages || plan->launches != best()->plan.launches) &&
         !known(describe(*plan)))
       price(std::move(*plan), recipe);
   }
@@ -325,8 +402,8 @@ bool Search::known(std::string const& description) const {
                      [&](Outcome const& outcome) { return outcome.description == description; });
 }
 
-Expected<Plan> Search::finish() {
-  if (!best_) {
+Expected<std::vector<Plan>> Search::finish() {
+  if (!best()) {
     if (!refusals_.empty()) return tl::make_unexpected(refusals_);
     Diagnostic nothing;
     nothing.code = "E0303";
@@ -334,10 +411,16 @@ Expected<Plan> Search::finish() {
     nothing.suggestion = "ask for stream order";
     return refuse(std::move(nothing));
   }
-  auto& winner = best_->outcome;
+  auto const& winner = best()->outcome;
   std::stable_sort(outcomes_.begin(), outcomes_.end(),
                    [](auto const& a, auto const& b) { return a.us < b.us; });
-  Plan plan = std::move(best_->plan);
+  std::vector<Plan> plans;
+  for (auto& candidate : kept_) {
+    plans.push_back(std::move(candidate.plan));
+    plans.back().stream_order_us = best_stream_->us;
+    plans.back().bound_by = bound_by(plans.back(), candidate.timeline, machine_);
+  }
+  auto& plan = plans.front();
   Outcome const* next = nullptr;
   bool winner_seen = false;
   for (auto const& outcome : outcomes_) {
@@ -354,10 +437,8 @@ Expected<Plan> Search::finish() {
         {fmt::format("{} more candidates", beyond_budget_), 0,
          fmt::format("not priced: a search prices {} blocks, and {} were spent on what looked better",
                      k_block_budget, blocks_priced_)});
-  plan.stream_order_us = best_stream_->us;
-  plan.bound_by = bound_by(plan, best_->timeline, machine_);
   plan.why = choice_in_words(winner, *best_stream_, next, plan.bound_by);
-  return plan;
+  return plans;
 }
 
 }  // namespace tessera

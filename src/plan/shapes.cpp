@@ -28,16 +28,6 @@ bool has_producer(Pipeline const& pipeline, std::size_t stage, std::string const
   });
 }
 
-/// The stage without its chain. What another stage wrote is taken to be in L2, as it is in the chain.
-Pipeline isolated(Pipeline const& pipeline, std::size_t s) {
-  Pipeline alone;
-  alone.name = pipeline.name;
-  alone.stages.push_back(pipeline.stages[s]);
-  for (auto& operand : alone.stages.front().operands)
-    if (has_producer(pipeline, s, operand.name)) operand.unique_bytes = 0;
-  return alone;
-}
-
 /// As a launch of its own, with blocks that fit an SM.
 bool can_run(KernelEntry const& kernel, Operator const& op, ElementType type, MachineProfile const& machine) {
   if (kernel.kind != op.kind || !kernel.can.run_alone) return false;
@@ -94,11 +84,13 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
   std::vector<std::vector<KernelEntry>> variants;
   for (auto const& op : graph.operators) {
     std::vector<KernelEntry> fitting;
-    // Kernels of libraries where no other is: what they take is a guess beside what is known of the others.
+    // Kernels of libraries where they were measured, or no other is: what else they take is a guess.
     for (bool const whole : {false, true})
-      for (auto const& kernel : catalogue)
-        if (kernel.whole == whole && (!whole || fitting.empty()) && can_run(kernel, op, graph.type, machine))
+      for (auto const& kernel : catalogue) {
+        bool const known = !kernel.whole || fitting.empty() || machine.kernels.count(kernel.name) != 0;
+        if (kernel.whole == whole && known && can_run(kernel, op, graph.type, machine))
           fitting.push_back(kernel);
+      }
     if (fitting.empty())
       return refuse(
           {"E0305",
@@ -131,7 +123,10 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
         auto const& stage = tiled->stages[i];
         // Splitting fills slots that would stay empty; a grid that fills them has no use for it.
         if (splits > 1 && stage.tiles() * (splits - 1) >= slots) break;
-        ShapeOption option{choices[i], isolated(*tiled, i), loads_of(*tiled, i, machine), 0, 0, 0, 0};
+        ShapeOption option;
+        option.choice = choices[i];
+        option.alone = isolated(*tiled, i);
+        option.loads = loads_of(*tiled, i, machine);
         option.waves = waves(stage.blocks(), slots);
         option.whole_waves = whole_waves(stage.blocks(), slots);
         if (kernel.whole) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "plan/forms.hpp"
 #include "plan/search.hpp"
 #include "tessera/describe/workload.hpp"
 
@@ -29,7 +30,8 @@ struct ShapeOption {
   double waves = 0;
   std::int64_t whole_waves = 0;
   double estimate_us = 0;  ///< by loads and whole waves, before anything is priced
-  double alone_us = 0;     ///< priced by itself; 0 if it was not
+  double alone_us = 0;     ///< priced by itself in its fastest form; 0 if it was not
+  StageRecipe form;        ///< that form
 
   /// What it would take if its last wave were shared with another stage's work.
   double filled_us(double launch_us) const;

@@ -60,4 +60,15 @@ Expected<std::vector<Turn>> simulate_in_turns(std::vector<Plan> const& plans, Ma
   }
 }
 
+MachineProfile at_shared_clock(std::vector<Plan> const& plans, MachineProfile const& machine) {
+  if (machine.power_limit_w <= 0) return machine;
+  auto const turns = simulate_in_turns(plans, machine, {false});
+  if (!turns || turns->empty()) return machine;
+  auto result = machine;
+  result.power_limit_w = 0;
+  result.clock_ghz = 0;
+  for (auto const& turn : *turns) result.clock_ghz = std::max(result.clock_ghz, turn.clock_ghz);
+  return result;
+}
+
 }  // namespace tessera

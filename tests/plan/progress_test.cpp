@@ -242,6 +242,25 @@ TEST(Progress, ThreeStagesCountTogether) {
             "any order of the kernels: the 7 blocks that may wait cannot keep a kernel off all 8 SMs");
 }
 
+TEST(Progress, CountsTheBlocksOfAPersistentGrid) {
+  auto const machine = ideal_machine(8);
+  auto plan = make_plan(pair(6, 8, 2), machine, Mechanism::pdl_tiles, Policy::row_sync);
+  for (auto& stage : plan.stages) stage.persistent_blocks = 8;
+  EXPECT_EQ(
+      outcome(plan, machine),
+      "PDL: a block of gemm2 starts only when all 8 blocks of gemm1 have started, as along the whole chain, "
+      "so none of the 8 blocks that may wait can keep an earlier one off an SM");
+  auto streams = make_plan(pair(6, 8, 2), machine, Mechanism::wait_kernel, Policy::row_sync);
+  streams.stages[1].persistent_blocks = 8;
+  EXPECT_EQ(outcome(streams, machine),
+            "pair.cpp:7: error E0302: gemm2 runs as a persistent grid of 8 blocks beside other launches, and "
+            "that those find "
+            "room could not be proved\n"
+            "   hint: give one block to each tile, or start the launches early");
+  streams.stages[1].persistent_blocks = 16;  // as many as tiles
+  EXPECT_EQ(outcome(streams, machine).substr(0, 13), "wait kernels:");
+}
+
 TEST(Progress, IsCheap) {
   auto const machine = ideal_machine(132);
   using clock = std::chrono::steady_clock;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 
 #include "commands.hpp"
 #include "diagnostic/nearest.hpp"
 #include "files.hpp"
+#include "plan_workload.hpp"
 #include "tessera/check/check.hpp"
 #include "tessera/generate/generate.hpp"
-#include "tessera/plan/choose.hpp"
 #include "tessera/plan/plan_json.hpp"
 #include "tessera/report/report.hpp"
-#include "tessera/shipped_kernels.hpp"
 #include "tessera/simulate/simulate.hpp"
 
 namespace tessera::cli {
@@ -24,6 +24,7 @@ struct PlanArguments {
   std::string mechanisms;
   std::string policies;
   bool vanilla = false;
+  bool chained = false;
   int alternatives = 8;
   std::string output, header, html, trace, csv, timeline, dot;
 };
@@ -41,6 +42,7 @@ constexpr Word k_mechanisms[] = {{"stream_order", Mechanism::stream_order},
 Expected<PlanOptions> plan_options(PlanArguments const& arguments) {
   PlanOptions options;
   options.all_optimizations = !arguments.vanilla;
+  options.chained = arguments.chained;
   if (!arguments.policies.empty()) options.policies = split_list(arguments.policies);
   if (arguments.mechanisms.empty()) return options;
   std::vector<std::string> known;
@@ -81,28 +83,21 @@ class Planner {
                              std::string const& heading) {
     int priced = 0;
     double best = 0;
-    Pricer const price = [&](Plan const& candidate) {
-      auto timeline = simulate(candidate, machine_, {false});
-      ++priced;
-      if (timeline && (best == 0 || static_cast<double>(timeline->end) * 1e-6 < best))
-        best = static_cast<double>(timeline->end) * 1e-6;
-      if (priced % 16 == 0)
+    PriceObserver const observer = [&](double us) {
+      best = priced == 0 ? us : std::min(best, us);
+      if (++priced % 16 == 0)
         session_.progress(fmt::format("{}: {} candidates priced, best {:.2f} us", heading, priced, best));
-      return timeline;
     };
-    auto plan = choose_any(sized.workload, options, price);
+    auto plan = choose_any(sized.workload, options, observer);
     session_.progress("");
     return plan;
   }
 
-  Expected<Plan> choose_any(Workload const& workload, PlanOptions const& options, Pricer const& price) {
-    if (auto const* graph = std::get_if<OperatorGraph>(&workload))
-      return choose(*graph, shipped_kernels(), machine_, price, options);
-    auto const checked = check(std::get<Pipeline>(workload));
-    if (!checked) return tl::make_unexpected(checked.error());
-    if (!warned_) session_.warn(checked->warnings());
-    warned_ = true;
-    return choose(*checked, machine_, price, options);
+  Expected<Plan> choose_any(Workload const& workload, PlanOptions const& options,
+                            PriceObserver const& observer) {
+    if (auto const* pipeline = std::get_if<Pipeline>(&workload); pipeline != nullptr && !warned_)
+      if (auto const checked = check(*pipeline)) session_.warn(checked->warnings()), warned_ = true;
+    return plan_workload(workload, machine_, options, observer);
   }
 
   Session const& session_;
@@ -219,6 +214,10 @@ void add_plan(CLI::App& app, Session const& session, Action& action) {
   command
       ->add_flag("--vanilla", arguments->vanilla,
                  "Without wait-kernel removal, load reordering, ticket removal and plain stores")
+      ->group(search);
+  command
+      ->add_flag("--chained", arguments->chained,
+                 "For work that is launched back to back: the first launch may start early, too")
       ->group(search);
   auto const files = "What is written (with several sizes, the size is added to each file's name)";
   add_output(*command, "-o,--output", arguments->output, "The plan as JSON")->group(files);

@@ -10,32 +10,10 @@
 #include "companion.hpp"
 #include "files.hpp"
 #include "gpu_shape.hpp"
-#include "tessera/plan/choose.hpp"
+#include "plan_workload.hpp"
 #include "tessera/plan/plan_json.hpp"
-#include "tessera/shipped_kernels.hpp"
-#include "tessera/simulate/simulate.hpp"
 
 namespace tessera::cli {
-namespace {
-
-/// What can be launched; tile shapes that are only published cannot.
-Registry compiled_kernels() {
-  Registry compiled;
-  for (auto const& kernel : shipped_kernels().kernels())
-    if (kernel.family != "published") (void)compiled.add(kernel);
-  return compiled;
-}
-
-Expected<Plan> planned(Workload const& workload, MachineProfile const& machine) {
-  Pricer const price = [&](Plan const& candidate) { return simulate(candidate, machine, {false}); };
-  if (auto const* graph = std::get_if<OperatorGraph>(&workload))
-    return choose(*graph, compiled_kernels(), machine, price);
-  auto const checked = check(std::get<Pipeline>(workload));
-  if (!checked) return tl::make_unexpected(checked.error());
-  return choose(*checked, machine, price);
-}
-
-}  // namespace
 
 bool is_plan(std::string const& path) {
   if (path == "-") return false;  // can be read once
@@ -56,7 +34,7 @@ int run_planned(Session const& session, WorkloadOptions options, std::string con
   if (!sizes) return session.fail(sizes.error());
   int answer = k_ok;
   for (auto const& size : *sizes) {
-    auto const plan = planned(size.workload, *machine);
+    auto const plan = plan_workload(size.workload, *machine);
     if (!plan) return session.fail(plan.error());
     auto const path =
         (std::filesystem::temp_directory_path() / fmt::format("tessera-{}.json", getpid())).string();

@@ -35,16 +35,17 @@ struct Resources {
 /// What a stage's kernel can do beside computing its tiles. A plan that asks for more is refused. A kernel
 /// that is not said to lack something can do it.
 struct Abilities {
-  bool wait = true;         ///< for tiles of a producer
-  bool post = true;         ///< its own tiles
-  bool run_beside = true;   ///< run in a stream of its own, and say when its first block has started
-  bool start_early = true;  ///< be launched before the kernels before are complete (PDL), and wait for them
-  bool persist = true;      ///< run with fewer blocks than tiles
-  bool bands = true;        ///< process tiles column by column within bands of rows
-  bool any_order = true;    ///< process tiles in the order of a table
-  bool load_early = true;   ///< load operands without a producer before it waits
-  bool fuse = true;         ///< be one of several stages of a persistent launch
-  bool run_alone = true;    ///< be a launch by itself
+  bool wait = true;          ///< for tiles of a producer
+  bool post = true;          ///< its own tiles
+  bool run_beside = true;    ///< run in a stream of its own, and say when its first block has started
+  bool start_early = true;   ///< be launched before the kernels before are complete (PDL), and wait for them
+  bool persist = true;       ///< run with fewer blocks than tiles
+  bool bands = true;         ///< process tiles column by column within bands of rows
+  bool any_order = true;     ///< process tiles in the order of a table
+  bool load_early = true;    ///< load operands without a producer before it waits
+  bool fuse = true;          ///< be one of several stages of a persistent launch
+  bool run_alone = true;     ///< be a launch by itself
+  std::vector<int> heights;  ///< of its bands, in rows of tiles, as it is compiled for; empty: any
 
   bool operator==(Abilities const&) const = default;
 };

@@ -19,11 +19,23 @@ struct PlanOptions {
   std::vector<std::string> policies;  ///< empty: all generated; else only these names
   bool all_optimizations = true;      ///< false: neither W, R, T nor plain store (the paper's "vanilla")
   int max_priced = 0;                 ///< 0: no limit
+  /// The work is launched back to back, time and again, so that a plan's first launch may start early too
+  /// (LaunchStart::early): every candidate whose first kernel can does.
+  bool chained = false;
+  int keep = 1;  ///< how many plans rank() returns at most
 };
 
 /// What a candidate costs: Timeline::end and who limits it. simulate() is one, a measured run another;
 /// the planner knows neither. Called with candidates whose progress is proved.
 using Pricer = std::function<Expected<Timeline>(Plan const&)>;
+
+/// The `keep` cheapest plans by `price`, cheapest first, none twice, each complete and proved and with its
+/// predicted_us; the first is choose()'s, and has the alternatives and reasons. Refuses as choose() does.
+Expected<std::vector<Plan>> rank(CheckedPipeline const& checked, MachineProfile const& machine,
+                                 Pricer const& price, PlanOptions const& options = {});
+Expected<std::vector<Plan>> rank(OperatorGraph const& graph, Registry const& kernels,
+                                 MachineProfile const& machine, Pricer const& price,
+                                 PlanOptions const& options = {});
 
 /// Cheapest plan by `price`. Never one that is predicted slower than the best stream order, unless
 /// PlanOptions::mechanisms leaves stream order out: then the best of those asked for, and Plan::why says so.

@@ -21,6 +21,9 @@ TileOrder make_order(std::string name, std::vector<std::int32_t> table);
 /// Tiles that would only pad a cluster are left out. Further dimensions come one after the other.
 TileOrder make_band_order(Stage const& stage, Bands const& bands);
 
+/// Whether the stage's kernel knows bands of so many rows (0: all): that height comes out as one of its own.
+bool knows_band(Stage const& stage, int rows);
+
 /// True if every tile 0 ... tiles-1 is there exactly once (or the table is empty).
 bool is_permutation_of(TileOrder const& order, std::int64_t tiles);
 
