@@ -100,8 +100,8 @@ class Bench {
                     gemms_.output(), one.activation};
     call.band = one.band;
     call.most_blocks = one.persistent ? sms() : 0;
-    call.programmatic = one.programmatic;
-    call.early_weights = one.programmatic;
+    call.stage.triggers_at_start = true;
+    if (one.programmatic) gemm_sm90::start_early(call, true);
     return call;
   }
 

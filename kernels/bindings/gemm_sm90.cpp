@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm_sm90: one stage, as a launch of its own. It waits for operand a, tile by tile or as a whole, and posts
-// to one set of semaphores, each of which is a run of neighbouring tiles of a row. Blocks take the positions
-// of the order by their number.
+// gemm_sm90: one stage, as a launch of its own, under any policy. It waits for operand a tile by tile where a
+// registered kernel makes it, and for all else that a tile reads, and buffers that it overwrites, before it
+// loads the tile. Blocks take the positions of the order by their number.
 #include "kernels/gemm_sm90/gemm.hpp"
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 
 #include "families.hpp"
 #include "kernels/gemm_sm90/catalogue.hpp"
@@ -19,22 +18,6 @@
 namespace tessera::gemm_sm90 {
 namespace {
 
-/// Tiles of a row that share a semaphore, as the kernels' TileSemaphores has them; none for other maps.
-std::optional<int> columns_per_semaphore(PolicyMap const& map, TileGrid const& grid) {
-  if (map.is_table()) return std::nullopt;
-  auto const& rows = map.dimension[1];
-  bool const each_row = rows.grouping == Grouping::each || rows.count(grid.extent[1]) == grid.extent[1];
-  if (!each_row) return std::nullopt;
-  auto const& columns = map.dimension[0];
-  switch (columns.grouping) {
-    case Grouping::each: return 1;
-    case Grouping::all: return grid.extent[0];
-    case Grouping::block: return columns.width;
-    case Grouping::stride: return columns.width >= grid.extent[0] ? std::optional(1) : std::nullopt;
-  }
-  return std::nullopt;
-}
-
 /// One GEMM of a plan: what can be said of it before it runs.
 class Binding {
  public:
@@ -42,7 +25,7 @@ class Binding {
 
   Expected<StageKernel> make() {
     for (auto const step : {&Binding::read_kernel, &Binding::read_operands, &Binding::read_start,
-                            &Binding::read_order, &Binding::read_posts, &Binding::read_waits})
+                            &Binding::read_order, &Binding::read_waits})
       if (auto fine = (this->*step)(); !fine) return tl::make_unexpected(fine.error());
     return kernel();
   }
@@ -108,11 +91,9 @@ class Binding {
     if (launch.start == LaunchStart::beside)
       return refused("a launch beside others", "its blocks do not announce that they have started",
                      "let the launch start early or in order");
-    call_.early_weights = request_.stage_plan().reorder_loads;
-    for (auto const& edge : request_.plan.reuse_edges)
-      if (edge.writer == request_.stage_index() && edge.semaphore_set >= 0)
-        return refused("a reuse edge", "it does not wait before it stores",
-                       "give the buffer another place, or keep the edge by the order of launches");
+    if (duties_of(request_.plan, request_.stage_index()).announces_start)
+      return refused("a launch beside this one", "its blocks do not announce that they have started",
+                     "let the next launch start early or in order");
     return {};
   }
 
@@ -143,64 +124,29 @@ class Binding {
     return {};
   }
 
-  Expected<void> read_posts() {
-    int const s = request_.stage_index();
-    for (auto const& set : request_.plan.semaphores) {
-      if (set.producer != s) continue;
-      if (post_first_ >= 0)
-        return refused("semaphores", "it posts to one set", "let the stages that read it share a policy");
-      auto const columns = columns_per_semaphore(set.map, request_.stage().tile_grid());
-      if (!columns)
-        return refused(
-            "semaphores",
-            fmt::format("a semaphore of it is a run of tiles of one row, which {} is not", set.policy),
-            "plan with TileSync or RowSync");
-      post_first_ = set.first;
-      call_.posts = semaphores_of(compiled_->info, call_.problem, *columns, nullptr);
-    }
-    return {};
-  }
-
   Expected<void> read_waits() {
-    int const s = request_.stage_index();
     auto const& pipeline = request_.plan.pipeline;
-    for (auto const& planned : request_.plan.dependences) {
-      auto const& dependence = pipeline.dependences[static_cast<std::size_t>(planned.dependence)];
-      if (dependence.consumer != s || planned.semaphore_set < 0) continue;
-      if (dependence.operand != "a" || wait_first_ >= 0)
-        return refused("waits", "it waits for one producer, that of operand a",
-                       "keep the other dependences by the order of launches");
-      auto const& set = request_.plan.semaphores[static_cast<std::size_t>(planned.semaphore_set)];
-      auto const& producer = pipeline.stages[static_cast<std::size_t>(set.producer)];
-      auto const columns = columns_per_semaphore(set.map, producer.tile_grid());
-      if (!columns)
-        return refused("waits",
-                       fmt::format("it waits for runs of tiles of one row, which {} is not", set.policy),
-                       "plan with TileSync or RowSync");
-      if (auto fine = check_producer(dependence.producer); !fine) return fine;
-      auto const& grid = producer.grid;
-      auto const* of = request_.kernels.find(producer.kernel);
-      call_.waits.rows = static_cast<int>(grid[1].extent);
-      call_.waits.columns = static_cast<int>(grid[0].extent);
-      call_.waits.tile_rows = of->tile_m;
-      call_.waits.tile_columns = producer.activation == "swiglu" ? of->tile_n / 2 : of->tile_n;
-      call_.waits.columns_per_semaphore = std::clamp(*columns, 1, std::max(1, call_.waits.columns));
-      wait_first_ = set.first;
+    int makes_a = -1, dependences_of_a = 0;
+    for (auto const& dependence : pipeline.dependences) {
+      if (dependence.consumer != request_.stage_index()) continue;
+      if (dependence.operand != "a" && dependence.operand != "b")
+        return refused("waits", fmt::format("it reads no operand \"{}\"", dependence.operand),
+                       "let others make operands a and b only");
+      if (dependence.operand != "a") continue;
+      makes_a = dependence.producer;
+      ++dependences_of_a;
     }
+    if (dependences_of_a == 1) call_.producer = tile_of(makes_a);
     return {};
   }
 
-  /// What waits for a tile knows how large it is, and how often it is posted.
-  Expected<void> check_producer(int producer) const {
+  /// Of what one registered product makes; none of others.
+  ProducerTile tile_of(int producer) const {
     auto const& stage = request_.plan.pipeline.stages[static_cast<std::size_t>(producer)];
     auto const* kernel = request_.kernels.find(stage.kernel);
-    if (kernel == nullptr || stage.grid.size() != 2)
-      return refused("waits", fmt::format("the tiles of {} are not those of a registered kernel", stage.name),
-                     "let the producer be a registered kernel with rows and columns of tiles");
-    if (stage.splits > 1 && !stage.last_split_posts)
-      return refused("waits", fmt::format("each of the {} splits of {} posts", stage.splits, stage.name),
-                     "take a kernel whose last split posts");
-    return {};
+    if (kernel == nullptr || kernel->kind != OperatorKind::gemm || kernel->whole || stage.grid.size() != 2)
+      return {};
+    return {kernel->tile_m, stage.activation == "swiglu" ? kernel->tile_n / 2 : kernel->tile_n};
   }
 
   Expected<StageKernel> kernel() const {
@@ -222,17 +168,13 @@ class Binding {
       call.split = {reinterpret_cast<float*>(sums.get()),
                     reinterpret_cast<unsigned*>(sums.get() + sizes.sum_bytes)};
     }
-    call.stage = request_.stage_index();
-    auto const post_first = post_first_, wait_first = wait_first_;
     auto const* compiled = compiled_;
-    result.enqueue = [call, post_first, wait_first, compiled, sums](ChainViews const& views, GpuStream stream,
-                                                                    bool early) mutable {
-      if (post_first >= 0) call.posts.memory = views.memory.semaphores + post_first;
-      if (wait_first >= 0) {
-        call.waits.memory = views.memory.semaphores + wait_first;
-        call.left = tessera::detail::counter(views.memory, call.stage, tessera::detail::Counter::left);
-        call.watch = views.watch();
-      }
+    auto const stage = static_cast<std::size_t>(request_.stage_index());
+    result.enqueue = [call, stage, compiled, sums](ChainViews const& views, GpuStream stream,
+                                                   bool early) mutable {
+      call.stage = views.stages[stage];
+      call.memory = views.memory;
+      call.watch = views.watch();
       call.programmatic = early;
       return static_cast<int>(compiled->launch(call, stream));
     };
@@ -242,7 +184,6 @@ class Binding {
   BindRequest const& request_;
   Kernel const* compiled_ = nullptr;
   Call call_;
-  std::int64_t post_first_ = -1, wait_first_ = -1;
 };
 
 }  // namespace

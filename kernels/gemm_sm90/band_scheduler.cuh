@@ -77,7 +77,8 @@ class BandSchedulerOf : public cutlass::gemm::kernel::detail::PersistentTileSche
         stride_(static_cast<int>(gridDim.x * gridDim.y) / (params.cluster_rows * params.cluster_columns)) {}
 
   CUTLASS_DEVICE WorkTileInfo get_current_work() const {
-    if (index_ >= params_.rows * params_.columns * splits) return WorkTileInfo::invalid_work_tile();
+    // A part 0 in any case saves a register where tiles have one part.
+    if (index_ >= params_.rows * params_.columns * splits) return {-1, -1, 0, false};
     int const tile = index_ / splits;
     int const in_band = params_.band * params_.columns;
     int const first_row = tile / in_band * params_.band;

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <tessera/sync.cuh>
+#include <tessera/sync/runtime_stage.cuh>
 #include <vector>
 
 #include "src/gpu/element_type.hpp"
@@ -36,46 +37,42 @@ struct Problem {
   int output_columns() const { return activation == Activation::swiglu ? columns / 2 : columns; }
 };
 
-/// Semaphores of one GEMM's output tiles: a row-major grid of `rows` x groups, where a group is
-/// `columns_per_semaphore` neighbouring tiles of a row. 1 is one semaphore a tile, `columns` one a row.
-/// Without memory there are none.
-struct TileSemaphores {
-  unsigned* memory = nullptr;
-  int rows = 0;          ///< tiles
-  int columns = 0;       ///< tiles
-  int tile_rows = 0;     ///< elements
-  int tile_columns = 0;  ///< elements of the output
-  int columns_per_semaphore = 1;
-
-  int groups() const { return (columns + columns_per_semaphore - 1) / columns_per_semaphore; }
-  int count() const { return rows * groups(); }
-};
-
 /// Where the blocks that share a tile's depth meet; see split_sizes().
 struct SplitBuffers {
   float* sums = nullptr;         ///< anything; nobody else's during the launch
   unsigned* arrivals = nullptr;  ///< zeroed once, before the first launch, for one kernel and size
 };
 
-/// What the semaphores and the count of leavers mean for one launch; both are zeroed once, before the first
-/// launch, and never again. They belong to one pair of kernels, sizes and grids.
+/// Tiles of the stage that makes `a`, in elements; its columns are depth here.
+struct ProducerTile {
+  int rows = 0;
+  int columns = 0;
+};
+
+/// One launch. What it waits for and posts is a stage of a plan, under any of its policies: operand a of the
+/// stage is `a`, operand b is `b`. A default stage neither waits nor posts.
 struct Call {
   Problem problem;
-  TileSemaphores posts;  ///< of this GEMM's own tiles; none: nothing is posted
-  TileSemaphores waits;  ///< of the GEMM that makes `a`; none: waits for the kernels before it as a whole
-  unsigned long long* left = nullptr;  ///< blocks of this kernel that have left; needed with `waits`
+  /// Its grid is d's tiles, columns first. Blocks take tiles by their own numbers, whatever `start` says, and
+  /// never store what they can add.
+  RuntimeStage stage;
+  ChainMemory memory;     ///< of the plan; needed with waits and posts
+  DeadlineWatch<> watch;  ///< nanoseconds > 0 and a record: needed with waits
+  /// `a` is loaded as its depth gets ready, in tiles of this size, whose grid is that of operand a's set. 0:
+  /// when all is there that a tile of d reads.
+  ProducerTile producer;
   /// Tiles are started column by column within bands of so many rows of tiles: 1 is row by row (rounded up to
   /// the cluster), 0 all rows at once.
   int band = 1;
   int most_blocks = 0;  ///< a persistent grid of so many blocks; 0: one block for each tile
   bool programmatic =
-      false;  ///< start when the kernel before has started (PDL) instead of when it is complete
-  bool early_weights =
-      true;               ///< load b's first slices before a is ready; b must not come from a kernel before
-  DeadlineWatch<> watch;  ///< nanoseconds > 0 and a record: always set them when `waits` are
-  int stage = 0;          ///< for the stall record
-  SplitBuffers split;     ///< of kernels with `splits` > 1
+      false;           ///< start when the kernel before has started (PDL) instead of when it is complete
+  SplitBuffers split;  ///< of kernels with `splits` > 1
 };
+
+/// For a call that is in no plan: starts early, and waits for the kernels before as a whole before it reads
+/// a. `early_weights`: b's first slices are loaded before that; b must not come from a kernel before.
+void start_early(Call& call, bool early_weights);
 
 /// What a planner has to know of a kernel. All true of the compiled code. Every kernel can post and wait.
 struct KernelInfo {
@@ -85,7 +82,8 @@ struct KernelInfo {
   /// Computes d^T = b * a^T: d's columns are multiplied 64 at a time and its rows any multiple of 16, which
   /// tile_rows is then. Never with `gated`.
   bool swapped = false;
-  int splits = 1;  ///< blocks that share a tile's depth; they need Call::split
+  int splits =
+      1;  ///< blocks that share a tile's depth; they need Call::split, and the last one posts for all
   int tile_rows = 0, tile_columns = 0, tile_depth = 0;  ///< of the product, before a gate halves the columns
   int cluster_rows = 1, cluster_columns = 1;
   bool pingpong = false;  ///< two tiles of a block alternate, one multiplied while the other is stored
@@ -128,8 +126,10 @@ struct SplitSizes {
 };
 SplitSizes split_sizes(KernelInfo const& kernel, Problem const& problem);
 
-/// The output's tiles as semaphores; columns_per_semaphore is clamped to 1...columns.
-TileSemaphores semaphores_of(KernelInfo const& kernel, Problem const& problem, int columns_per_semaphore,
-                             unsigned* memory);
+/// The output's tiles: columns, rows.
+TileGrid tiles_of(KernelInfo const& kernel, Problem const& problem);
+
+/// One of them in elements, as the stage that reads the output sees it.
+ProducerTile output_tile(KernelInfo const& kernel);
 
 }  // namespace tessera::gemm_sm90

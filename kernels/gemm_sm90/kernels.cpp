@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cstring>
 
 #include "gemm.hpp"
@@ -65,16 +64,23 @@ cudaError_t prepare(Kernel const& kernel, KernelInfo* info) {
   return cudaSuccess;
 }
 
-TileSemaphores semaphores_of(KernelInfo const& kernel, Problem const& problem, int columns_per_semaphore,
-                             unsigned* memory) {
-  TileSemaphores result;
-  result.memory = memory;
-  result.tile_rows = kernel.tile_rows;
-  result.tile_columns = kernel.gated ? kernel.tile_columns / 2 : kernel.tile_columns;
-  result.rows = (problem.rows + kernel.tile_rows - 1) / kernel.tile_rows;
-  result.columns = (problem.columns + kernel.tile_columns - 1) / kernel.tile_columns;
-  result.columns_per_semaphore = std::clamp(columns_per_semaphore, 1, std::max(1, result.columns));
-  return result;
+void start_early(Call& call, bool early_weights) {
+  call.programmatic = true;
+  call.stage.completes_after_previous = true;
+  call.stage.operand[0].waits_for_grid = true;
+  call.stage.reorder_loads = early_weights;
+}
+
+TileGrid tiles_of(KernelInfo const& kernel, Problem const& problem) {
+  TileGrid grid;
+  grid.rank = 2;
+  grid.extent[0] = (problem.columns + kernel.tile_columns - 1) / kernel.tile_columns;
+  grid.extent[1] = (problem.rows + kernel.tile_rows - 1) / kernel.tile_rows;
+  return grid;
+}
+
+ProducerTile output_tile(KernelInfo const& kernel) {
+  return {kernel.tile_rows, kernel.gated ? kernel.tile_columns / 2 : kernel.tile_columns};
 }
 
 SplitSizes split_sizes(KernelInfo const& kernel, Problem const& problem) {

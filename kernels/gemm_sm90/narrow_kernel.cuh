@@ -224,8 +224,8 @@ struct NarrowShape {
                                            GeluEpilogue<NarrowEpilogue<Store, AtomLayout>>>;
   using Mma = cute::TiledMMA<cute::MMA_Atom<NarrowWgmma<Element>>, AtomLayout>;
   using BaseMainloop = typename WithMma<typename Loaded::BuiltMainloop, Mma>::type;
-  using Mainloop = NarrowMainloop<WaitMainloop<BaseMainloop, DeadlineWatch<>>>;
-  using Epilogue = PostEpilogue<BaseEpilogue>;
+  using Mainloop = NarrowMainloop<WaitMainloop<BaseMainloop>>;
+  using Epilogue = PostEpilogue<BaseEpilogue, NarrowShape>;
   using Kernel = cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int>, Mainloop, Epilogue,
                                                       NarrowSchedulerTag>;
 };

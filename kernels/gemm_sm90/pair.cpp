@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pair.hpp"
 
+#include <algorithm>
+
 namespace tessera::gemm_sm90 {
 namespace {
 
 // Far above any pair's time, far below a driver's watchdog.
 constexpr unsigned long long deadline_ns = 1'000'000'000;
-
-// The count of leavers has a cache line of its own, apart from the semaphores that are polled.
-constexpr long long words_before_semaphores = 16;
 
 bool gated(PairBuffers const& buffers) { return buffers.form == mlp::Form::swiglu; }
 
@@ -31,17 +30,53 @@ Call call_of(Half const& half, Problem const& problem) {
   call.problem = problem;
   call.band = half.band;
   call.most_blocks = half.most_blocks;
-  call.early_weights = false;
+  call.stage.triggers_at_start = true;
   return call;
 }
 
 bool both(PairPlan const& plan) { return plan.first.kernel != nullptr && plan.second.kernel != nullptr; }
 
+/// The first GEMM's tiles: so many neighbours of a row share a semaphore.
+struct Semaphores {
+  TileGrid grid;
+  SemaphoreMap map;
+};
+Semaphores semaphores_of(PairPlan const& plan, Problem const& problem) {
+  Semaphores result;
+  result.grid = tiles_of(plan.first.kernel->info, problem);
+  result.map.dimension[0] = {Grouping::block,
+                             std::clamp(plan.columns_per_semaphore, 1, std::max(1, result.grid.extent[0]))};
+  return result;
+}
+
+constexpr long long counter_words = counters_for(2);
+
 long long semaphore_words(PairPlan const& plan, PairBuffers const& buffers) {
   if (plan.mechanism != Mechanism::pdl_tiles || !both(plan)) return 0;
-  auto const semaphores =
-      semaphores_of(plan.first.kernel->info, first_problem(buffers), plan.columns_per_semaphore, nullptr);
-  return words_before_semaphores + (semaphores.count() + 1) / 2;
+  auto const [grid, map] = semaphores_of(plan, first_problem(buffers));
+  return counter_words + (map.count(grid) + 1) / 2;
+}
+
+/// What describe_stages() would make of a plan of the two.
+void wait_by_tiles(PairPlan const& plan, PairBuffers const& buffers, PairCalls& calls) {
+  auto const& producer = plan.first.kernel->info;
+  auto const [grid, map] = semaphores_of(plan, calls.first.problem);
+  ChainMemory const memory{reinterpret_cast<unsigned*>(buffers.counters + counter_words), buffers.counters};
+  auto& post = calls.first.stage;
+  post.grid = grid;
+  post.splits = producer.splits;
+  post.posts = 1;
+  post.post[0] = runtime_set(map, grid, producer.splits, 0);
+  auto& wait = calls.second.stage;
+  wait.index = 1;
+  wait.grid = tiles_of(plan.second.kernel->info, calls.second.problem);
+  wait.needs_epoch = true;
+  wait.operand[0].produced = wait.operand[0].has_set = true;
+  wait.operand[0].waits_for_grid = false;
+  wait.operand[0].set = post.post[0];
+  calls.second.producer = output_tile(producer);
+  calls.second.watch = {buffers.stall, deadline_ns};
+  calls.first.memory = calls.second.memory = memory;
 }
 
 SplitSizes split_of(Half const& half, Problem const& problem) {
@@ -71,19 +106,9 @@ PairCalls calls_of(PairPlan const& plan, PairBuffers const& buffers) {
                           arrivals + (sizes.arrivals + 1) / 2 * 2};
   }
   if (!both(plan)) return calls;
-  calls.first.programmatic = plan.chained;
-  calls.first.early_weights = plan.early_weights && plan.chained;
-  calls.second.programmatic = plan.mechanism != Mechanism::stream_order;
-  calls.second.early_weights = plan.early_weights && calls.second.programmatic;
-  if (plan.mechanism == Mechanism::pdl_tiles) {
-    auto* const semaphores = reinterpret_cast<unsigned*>(buffers.counters + words_before_semaphores);
-    calls.first.posts =
-        semaphores_of(plan.first.kernel->info, calls.first.problem, plan.columns_per_semaphore, semaphores);
-    calls.second.waits = calls.first.posts;
-    calls.second.left = buffers.counters;
-    calls.second.watch = {buffers.stall, deadline_ns};
-    calls.second.stage = 1;
-  }
+  if (plan.chained) start_early(calls.first, plan.early_weights);
+  if (plan.mechanism != Mechanism::stream_order) start_early(calls.second, plan.early_weights);
+  if (plan.mechanism == Mechanism::pdl_tiles) wait_by_tiles(plan, buffers, calls);
   return calls;
 }
 

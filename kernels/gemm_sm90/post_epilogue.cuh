@@ -4,55 +4,23 @@
 
 #include <cutlass/cutlass.h>
 #include <cute/tensor.hpp>
-#include <tessera/sync.cuh>
+
+#include "synchronization.cuh"
 
 namespace tessera::gemm_sm90 {
 
-struct PostParams {
-  unsigned* semaphores = nullptr;  ///< nullptr: nothing is posted
-  int rows = 0;
-  int columns = 0;
-  int groups = 0;  ///< semaphores in a row
-  int columns_per_semaphore = 1;
-};
-
-/// Says that a tile is complete. Called by the threads that stored it, numbered from 0, after the last store;
-/// the first warp issued all of them. Release, device scope.
-CUTLASS_DEVICE void post_tile(PostParams const& post, int row, int column, int thread) {
-  if (post.semaphores == nullptr || thread >= 32) return;
-  // Not `.read`, which is enough to use the shared memory again: the writes themselves must be done.
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-  fence_proxy_async();
-  __syncwarp();
-  // Tiles that only pad a cluster or a swizzle are nobody's.
-  if (thread == 0 && row < post.rows && column < post.columns)
-    add_release<Scope::device>(post.semaphores + row * post.groups + column / post.columns_per_semaphore, 1u);
-}
-
 /// The kernel calls this store() where it would have called the base's, with the same arguments: cooperative
 /// kernels with the threads of both warp groups, ping-pong kernels with those of the one that has the tile.
-/// `rows` says which of CUTLASS's coordinates counts the output's rows of tiles: 0 is M, 1 is N.
-template <class Base, int rows = 0>
+/// The first warp of them issues all stores, or comes behind a barrier of all. `Owner::Kernel` is the kernel,
+/// `Owner::row_mode` says which of CUTLASS's coordinates counts the output's rows of tiles: 0 is M, 1 is N.
+template <class Base, class Owner>
 struct PostEpilogue : Base {
+  using typename Base::Params;
   using typename Base::TensorStorage;
-
-  struct Arguments : Base::Arguments {
-    PostParams post;
-  };
-  struct Params : Base::Params {
-    PostParams post;
-  };
-
-  template <class ProblemShape>
-  static Params to_underlying_arguments(ProblemShape const& shape, Arguments const& arguments,
-                                        void* workspace) {
-    return {Base::to_underlying_arguments(shape, static_cast<typename Base::Arguments const&>(arguments),
-                                          workspace),
-            arguments.post};
-  }
+  static constexpr int rows = Owner::row_mode;
 
   CUTLASS_HOST_DEVICE PostEpilogue(Params const& params, TensorStorage& storage)
-      : Base(params, storage), post_(params.post) {}
+      : Base(params, storage), params_(params) {}
 
   template <class LoadPipeline, class LoadState, class StorePipeline, class StoreState, class ProblemShape,
             class TileShape, class Coord, class Accumulators, class TiledMma>
@@ -62,12 +30,21 @@ struct PostEpilogue : Base {
                             int subtile = -1) {
     auto states = Base::store(load_pipeline, load_state, store_pipeline, store_state, shape, tile_shape,
                               coord, accumulators, tiled_mma, thread, storage, subtile);
-    post_tile(post_, cute::get<rows>(coord), cute::get<1 - rows>(coord), thread);
+    if (thread < 32) post(cute::get<rows>(coord), cute::get<1 - rows>(coord));
     return states;
   }
 
  private:
-  PostParams const& post_;
+  CUTLASS_DEVICE void post(int row, int column) const {
+    using Kernel = typename Owner::Kernel;
+    auto const& plan =
+        synchronization_of<Kernel>(static_cast<typename Kernel::EpilogueParams const&>(params_));
+    if (!plan.posts) return;
+    // Of the blocks that share a tile, one has stored it.
+    view_of(plan).post_after_tma_store({{column, row}}, Owner::splits);
+  }
+
+  Params const& params_;
 };
 
 }  // namespace tessera::gemm_sm90

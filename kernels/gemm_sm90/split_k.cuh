@@ -39,8 +39,8 @@ struct SplitMainloop : Base {
     int const begin = static_cast<int>(cute::get<3>(coord)) * count;
     for (int i = 0; i < begin; ++i) ++slices;
     // What lies behind the depth is read as zeros.
-    this->load_part(params, pipeline, state, inputs, cute::replace<3>(coord, 0), slices, begin, count, false,
-                    thread, rank, storage);
+    this->template load_part<true>(params, pipeline, state, inputs, cute::replace<3>(coord, 0), slices, begin,
+                                   count, false, thread, rank, storage);
   }
 };
 

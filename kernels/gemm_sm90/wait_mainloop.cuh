@@ -5,38 +5,14 @@
 
 #include <cutlass/cutlass.h>
 #include <cute/tensor.hpp>
-#include <tessera/sync.cuh>
+
+#include "synchronization.cuh"
 
 namespace tessera::gemm_sm90 {
 
-/// What a block waits for before it loads rows of activations.
-template <class Watch>
-struct WaitParams {
-  unsigned const* semaphores = nullptr;
-  unsigned long long const* left = nullptr;  ///< blocks that have left, in all launches
-  unsigned long long reciprocal = 0;         ///< ceil(2^64 / blocks of a launch); 0: one block
-  int rows = 0;                              ///< of the producer's tiles
-  int groups = 0;                            ///< semaphores in a row; 0: wait for the kernels before instead
-  int tile_rows = 1;                         ///< elements
-  int group_depth = 1;                       ///< elements of an activation's row behind one semaphore
-  unsigned posts = 0;                        ///< to a semaphore in one launch
-  unsigned last_posts = 0;                   ///< the same for the last of a row
-  bool early_weights = false;
-  bool trigger_late = false;  ///< let the next kernel start when those before are complete, not at once
-  int stage = 0;
-  Watch watch{};
-};
-
-/// The number of this launch, from 0. It cannot change while the asking block is there, because that block
-/// has not been counted yet. Exact below 2^64 / blocks.
-template <class Watch>
-__device__ inline unsigned launch_number(WaitParams<Watch> const& wait) {
-  unsigned long long const left = load_counter(wait.left);
-  return static_cast<unsigned>(wait.reciprocal == 0 ? left : __umul64hi(left, wait.reciprocal));
-}
-
-/// `activations` says which of CUTLASS's operands is waited for: 0 is A, whose tiles are M, 1 is B.
-template <class Base, class Watch, int activations = 0>
+/// `activations` says which of CUTLASS's operands is a of the plan, which is waited for as its depth gets
+/// ready: 0 is A, whose tiles are M, 1 is B. The other one is b.
+template <class Base, int activations = 0>
 struct WaitMainloop : Base {
   using typename Base::DispatchPolicy;
   using typename Base::MainloopPipeline;
@@ -45,10 +21,10 @@ struct WaitMainloop : Base {
   using typename Base::TileShape;
 
   struct Arguments : Base::Arguments {
-    WaitParams<Watch> wait;
+    Synchronization synchronization;
   };
   struct Params : Base::Params {
-    WaitParams<Watch> wait;
+    Synchronization synchronization;
   };
 
   template <class ProblemShape>
@@ -56,7 +32,7 @@ struct WaitMainloop : Base {
                                         void* workspace) {
     return {Base::to_underlying_arguments(shape, static_cast<typename Base::Arguments const&>(arguments),
                                           workspace),
-            arguments.wait};
+            arguments.synchronization};
   }
 
   /// Called by the whole producer warp, once for each tile.
@@ -65,34 +41,47 @@ struct WaitMainloop : Base {
                            Inputs const& inputs, Coord const& coord, Slices slices, int count, int thread,
                            uint32_t rank, TensorStorage& storage) {
     int const row = cute::get<activations>(coord);
-    load_part(params, pipeline, state, inputs, coord, slices, 0, count, row == complete_row_, thread, rank,
-              storage);
+    load_part<false>(params, pipeline, state, inputs, coord, slices, 0, count, row == complete_row_, thread,
+                     rank, storage);
     complete_row_ = row;
   }
 
  protected:
   /// Loads `count` slices, of which `slices` is the first and `begin` its number: as much of the depth as is
   /// ready, waits for more, and so on. After a stall it loads what is there, so that the block can leave.
-  template <class Inputs, class Coord, class Slices>
+  /// `is_part`: of the depth; else it is all, and `begin` 0.
+  template <bool is_part, class Inputs, class Coord, class Slices>
   CUTLASS_DEVICE void load_part(Params const& params, MainloopPipeline pipeline, PipelineState state,
                                 Inputs const& inputs, Coord const& coord, Slices slices, int begin, int count,
                                 bool complete, int thread, uint32_t rank, TensorStorage& storage) {
+    auto const& plan = params.synchronization;
     int const row = cute::get<activations>(coord);
-    int ready_groups = 0;
-    int ready = complete ? count : poll(params.wait, row, ready_groups, begin, count);
-    PipelineState weights_state = state;
-    Slices weights_slices = slices;
-    int early = 0;
-    if (ready == 0) {
-      if (params.wait.early_weights) {
-        early = min(count, static_cast<int>(DispatchPolicy::Stages));
-        issue<1 - activations>(params, pipeline, weights_state, inputs, coord, weights_slices, early, rank,
-                               storage);
-      }
-      ready = wait_beyond(params.wait, row, ready_groups, begin, 0, count);
-    }
+    auto view = view_of(plan, progress_);
+    begin_tile(plan, view, row, cute::get<1 - activations>(coord));
+    int ready = complete || !plan.waits_for_a ? count : 0;
+    TileBox box;
+    if (ready == 0) box = box_of<is_part>(plan, row, begin, count);
+    int tiles = box.begin[0];  // below, the box is ready
+    int early = -1;            // slices of weights that are under way; not looked yet
     int done = 0;
-    while (true) {
+    while (done < count) {
+      while (ready <= done) {
+        bool const waits = early >= 0;
+        tiles = view.template ready_or_wait<0>(operand_a, box, tiles, waits);
+        ready = slices_in(plan, box, tiles, begin, count);
+        if (waits) {
+          if (plan.triggers_late) pdl_trigger();
+          continue;
+        }
+        early = 0;
+        if (ready == 0 && plan.early_weights) {
+          PipelineState weights_state = state;
+          Slices weights_slices = slices;
+          early = min(count, static_cast<int>(DispatchPolicy::Stages));
+          issue<1 - activations>(params, pipeline, weights_state, inputs, coord, weights_slices, early, rank,
+                                 storage);
+        }
+      }
       // What any lane has acquired is ordered before the loads of the one lane that issues them.
       __syncwarp();
       fence_proxy_async();
@@ -107,9 +96,8 @@ struct WaitMainloop : Base {
         state.advance(ready - done);
         for (; done < ready; ++done) ++slices;
       }
-      if (done >= count) break;
-      ready = wait_beyond(params.wait, row, ready_groups, begin, done, count);
     }
+    progress_ = view.progress();
   }
 
  private:
@@ -164,73 +152,42 @@ struct WaitMainloop : Base {
     __syncwarp();
   }
 
-  /// One look at the semaphores, 32 at a time: how many of `count` slices from `begin` on may be loaded.
-  /// Counts the ready groups on from `ready_groups`, and leaves in `missing_lane` and `seen_` what the first
-  /// missing one is.
-  CUTLASS_DEVICE int poll(WaitParams<Watch> const& wait, int row, int& ready_groups, int begin, int count) {
-    if (wait.groups == 0) return waited_for_grid_ ? count : 0;
-    if (target_ == 0) target_ = launch_number(wait) + 1;
-    constexpr int rows_of_tile = cute::size<activations>(TileShape{});
-    // Tiles that only pad a cluster lie below the last row.
-    int const first = min(row * rows_of_tile / wait.tile_rows, wait.rows - 1);
-    int const last = min((row * rows_of_tile + rows_of_tile - 1) / wait.tile_rows, wait.rows - 1);
-    int const lane = threadIdx.x & 31;
-    while (ready_groups < wait.groups) {
-      int const group = ready_groups + lane;
-      bool ok = true;
-      if (group < wait.groups) {
-        unsigned const target = target_of(wait, group);
-        for (int r = first; r <= last && ok; ++r) {
-          missing_ = r * wait.groups + group;
-          seen_ = load_acquire<Scope::device>(wait.semaphores + missing_);
-          ok = reached(seen_, target);
-        }
-      }
-      unsigned const all = __ballot_sync(~0u, ok);
-      int const ready = all == ~0u ? 32 : __ffs(~all) - 1;
-      ready_groups = min(ready_groups + ready, wait.groups);
-      if (ready < 32) {
-        missing_lane_ = ready;
-        break;
-      }
-    }
-    int const slices = ready_groups * wait.group_depth / static_cast<int>(cute::size<2>(TileShape{}));
-    return ready_groups == wait.groups ? count : max(0, min(slices - begin, count));
-  }
-
-  /// Of a semaphore in column `group`.
-  CUTLASS_DEVICE unsigned target_of(WaitParams<Watch> const& wait, int group) const {
-    return target_ * (group + 1 == wait.groups ? wait.last_posts : wait.posts);
-  }
-
-  /// Waits until more than `done` slices may be loaded. Hangs, or meets its deadline, if a tile of the
-  /// producer is never posted.
-  CUTLASS_DEVICE int wait_beyond(WaitParams<Watch> const& wait, int row, int& ready_groups, int begin,
-                                 int done, int count) {
-    if (wait.groups == 0) {
-      pdl_wait();
-      if (wait.trigger_late) pdl_trigger();
-      waited_for_grid_ = true;
-      return count;
-    }
-    auto patience = wait.watch.begin();
-    while (true) {
-      int const ready = poll(wait, row, ready_groups, begin, count);
-      if (ready > done) return ready;
-      bool go_on = true;
-      if ((threadIdx.x & 31) == missing_lane_)
-        go_on = wait.watch.go_on(patience, WaitPlace{wait.stage, row, missing_}, seen_,
-                                 target_of(wait, missing_ % wait.groups));
-      if (!__all_sync(~0u, go_on)) return count;
+  /// Waits for what is waited for as a whole.
+  CUTLASS_DEVICE static void begin_tile(Synchronization const& plan, StageView& view, int row, int column) {
+    view.take({{column, row}});
+    // Before the loads, which what other warps store comes behind.
+    if (plan.waits_whole) {
+      view.wait_whole(plan.whole);
+      fence_proxy_async();
     }
   }
 
-  unsigned target_ = 0;    // launches whose posts are waited for; 0: not asked yet
+  /// The tiles of a's producer that hold the slices.
+  template <bool is_part>
+  CUTLASS_DEVICE static TileBox box_of(Synchronization const& plan, int row, int begin, int count) {
+    constexpr int rows = cute::size<activations>(TileShape{}), depth = cute::size<2>(TileShape{});
+    int const last_row = plan.producer_rows - 1;
+    TileBox box;
+    box.begin[1] = min(row * rows / plan.producer.rows, last_row);
+    box.end[1] = min((row * rows + rows - 1) / plan.producer.rows, last_row) + 1;
+    box.end[0] = plan.producer_columns;
+    if (is_part) {
+      box.begin[0] = min(begin * depth / plan.producer.columns, plan.producer_columns - 1);
+      box.end[0] = min(((begin + count) * depth - 1) / plan.producer.columns + 1, plan.producer_columns);
+    }
+    return box;
+  }
+
+  /// How many of `count` slices from `begin` on lie in tiles of the box below `tiles`.
+  CUTLASS_DEVICE static int slices_in(Synchronization const& plan, TileBox const& box, int tiles, int begin,
+                                      int count) {
+    if (tiles == box.end[0]) return count;
+    int const slices = tiles * plan.producer.columns / static_cast<int>(cute::size<2>(TileShape{}));
+    return max(0, min(slices - begin, count));
+  }
+
+  PersistentProgress progress_;
   int complete_row_ = -1;  // a row of tiles that is known to be ready as a whole
-  bool waited_for_grid_ = false;
-  int missing_lane_ = 0;
-  int missing_ = 0;    // the lane's last semaphore
-  unsigned seen_ = 0;  // and its value
 };
 
 }  // namespace tessera::gemm_sm90

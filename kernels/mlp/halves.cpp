@@ -122,7 +122,7 @@ std::optional<Half> tiled_half(Shape const& shape, Which which, gemm_sm90::Half 
   half.launch = [shape, which, tiles, early](Buffers const& b, Workspace const& workspace,
                                              cudaStream_t stream) {
     auto call = call_of(shape, which, tiles, b, workspace);
-    call.programmatic = call.early_weights = early;
+    if (early) start_early(call, true);
     return tiles.kernel->launch(call, stream);
   };
   return half;

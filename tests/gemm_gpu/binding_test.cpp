@@ -77,17 +77,25 @@ TEST_F(GemmBinding, RefusesOrdersThatAreNoBandsOfItsClusters) {
       "those of the order 1 x 2\n   hint: plan with make_band_order() for the kernel's clusters");
 }
 
-TEST_F(GemmBinding, RefusesSemaphoresThatAreNoRunsOfARow) {
-  plan.semaphores[0].map.dimension[0] = {Grouping::stride, 2};
-  plan.semaphores[0].policy = "StridedSync";
-  EXPECT_EQ(
-      refusal(0),
-      "error E0560: semaphores of up cannot run in kernel gemm_128x128x64_2x1: a semaphore of it is a run of "
-      "tiles of one row, which StridedSync is not\n   hint: plan with TileSync or RowSync");
+TEST_F(GemmBinding, TakesAnyPolicy) {
+  auto const grid = plan.pipeline.stages[0].tile_grid();
+  auto const policies = {rows(2), strided(3), whole_grid(),
+                         NamedPolicy{"Diagonal", table_map(grid, [](Tile const& tile) -> long long {
+                                       return (tile.at[0] + tile.at[1]) % 5;
+                                     })}};
+  for (auto const& policy : policies) {
+    plan.semaphores[0].map = policy.map;
+    plan.semaphores[0].count = policy.map.count(grid);
+    for (int const launch : {0, 1})
+      EXPECT_THAT(refusal(launch), testing::AnyOf("accepted", testing::HasSubstr("E0511"))) << policy.name;
+  }
+}
+
+TEST_F(GemmBinding, RefusesOperandsThatItDoesNotRead) {
+  plan.pipeline.dependences[0].operand = "c";
   EXPECT_EQ(refusal(1),
-            "error E0560: waits of down cannot run in kernel gemm_128x128x64_2x1: it waits for runs of tiles "
-            "of one "
-            "row, which StridedSync is not\n   hint: plan with TileSync or RowSync");
+            "error E0560: waits of down cannot run in kernel gemm_128x128x64_2x1: it reads no operand \"c\"\n"
+            "   hint: let others make operands a and b only");
 }
 
 TEST_F(GemmBinding, RefusesLaunchesAndSplitsThatItHasNot) {
@@ -96,6 +104,11 @@ TEST_F(GemmBinding, RefusesLaunchesAndSplitsThatItHasNot) {
             "error E0560: a launch beside others of down cannot run in kernel gemm_128x128x64_2x1: its "
             "blocks do not "
             "announce that they have started\n   hint: let the launch start early or in order");
+  plan.launches[1].wait_kernel = true;
+  EXPECT_EQ(
+      refusal(0),
+      "error E0560: a launch beside this one of up cannot run in kernel gemm_128x128x64_2x1: its blocks "
+      "do not announce that they have started\n   hint: let the next launch start early or in order");
   plan.pipeline.stages[1].splits = 2;
   EXPECT_EQ(
       refusal(1),

@@ -73,11 +73,11 @@ TEST(Kernels, OfSwappedTilesSayWhatTheyAre) {
   EXPECT_EQ(info.cluster_rows, 2);
   EXPECT_EQ(info.cluster_columns, 1);
   EXPECT_EQ(info.splits, 1);
-  auto const semaphores = semaphores_of(info, {300, 6144, 12288}, 1, nullptr);
-  EXPECT_EQ(semaphores.rows, 4);
-  EXPECT_EQ(semaphores.columns, 32);
-  EXPECT_EQ(semaphores.tile_rows, 80);
-  EXPECT_EQ(semaphores.tile_columns, 192);
+  auto const tiles = tiles_of(info, {300, 6144, 12288});
+  EXPECT_EQ(tiles.extent[1], 4);
+  EXPECT_EQ(tiles.extent[0], 32);
+  EXPECT_EQ(output_tile(info).rows, 80);
+  EXPECT_EQ(output_tile(info).columns, 192);
   for (Kernel const& one : kernels()) {
     std::string const name = one.info.name;
     EXPECT_EQ(one.info.swapped, name.find("_swapped") != std::string::npos) << name;
@@ -141,7 +141,7 @@ TEST(Pairs, GiveEachHalfItsOwnPlaceToMeet) {
   buffers.hidden = 1150;
   buffers.sums = sums;
   buffers.counters = counters;
-  constexpr long long semaphores = 16 + 6;
+  constexpr long long semaphores = counters_for(2) + 6;
   EXPECT_EQ(counters_of(plan, buffers), semaphores + 6 + 7);
   EXPECT_EQ(sum_bytes_of(plan, buffers), (12u + 14u) * 2 * 80 * 192 * 4);
   PairCalls const calls = calls_of(plan, buffers);
@@ -228,8 +228,8 @@ TEST(Calls, LeaveAHalfWithoutAKernelAlone) {
   EXPECT_EQ(counters_of(plan, buffers), 0);
   EXPECT_FALSE(can_implement(plan, buffers));
   PairCalls const calls = calls_of(plan, buffers);
-  EXPECT_EQ(calls.first.posts.memory, nullptr);
-  EXPECT_EQ(calls.second.waits.memory, nullptr);
+  EXPECT_EQ(calls.first.stage.posts, 0);
+  EXPECT_FALSE(calls.second.stage.operand[0].has_set);
   EXPECT_FALSE(calls.second.programmatic);
 }
 

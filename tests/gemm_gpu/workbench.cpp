@@ -97,7 +97,7 @@ double Workbench::error(cudaStream_t stream) const {
   double const y =
       bench::relative_error(buffers_.y, memory_.as<float>("y reference"), y_count(), buffers_.type, stream);
   if (StallRecord const record = stall(); record.state != 0) {
-    std::printf("stall: tile row %lld waits for semaphore %lld: %u of %u after %llu ns\n", record.tile,
+    std::printf("stall: tile %lld waits for semaphore %lld: %u of %u after %llu ns\n", record.tile,
                 record.semaphore, record.seen, record.expected, record.waited_ns);
     return NAN;
   }

@@ -130,6 +130,72 @@ TEST(PersistentStage, WhatIsReadyOfABoxIsReadyTileByTile) {
   EXPECT_GT(partly, 300);
 }
 
+TEST(PersistentStage, OneSplitMayPostForAll) {
+  Chain chain(SemaphoreMap{}, TileGrid{2, {3, 2, 1, 1}}, 2);
+  PersistentStageView<> producer(chain.producer, chain.memory(), 1);
+  PersistentStageView<> consumer(chain.consumer, chain.memory(), 1);
+  producer.post(Tile{{1, 0}});
+  producer.post(Tile{{2, 0}}, 2);
+  EXPECT_FALSE(consumer.test(operand_a, Tile{{1, 0}}));
+  EXPECT_TRUE(consumer.test(operand_a, Tile{{2, 0}}));
+  EXPECT_EQ(chain.semaphores, (std::vector<unsigned>{0, 1, 2, 0, 0, 0}));
+}
+
+TEST(PersistentStage, ATileAsAWholeWaitsForOperandsAndForWhatIsOverwritten) {
+  // Tile t reads all tiles up to t through operand b, of which every semaphore is in a list; nobody may store
+  // before tile 3 is there.
+  TileGrid const grid{1, {4, 1, 1, 1}};
+  Chain chain(SemaphoreMap{}, grid);
+  std::vector<int> const offsets{0, 1, 3, 6, 10};
+  std::vector<RuntimeWait> waits;
+  for (int t = 0; t < 4; ++t)
+    for (int read = 0; read <= t; ++read) waits.push_back({read, 1});
+  RuntimeWait const overwritten{3, 1};
+  auto& stage = chain.consumer;
+  stage.operand[1].produced = stage.operand[1].has_set = true;
+  stage.operand[1].offsets = offsets.data();
+  stage.operand[1].waits = waits.data();
+  PersistentStageView<> producer(chain.producer, chain.memory(), 1);
+  WaitPlace last;
+  auto const waits_in_vain = [&](int tile, unsigned operands) {
+    PersistentStageView<Impatient> view(stage, chain.memory(), 1, Impatient{&last});
+    view.take(Tile{{tile}});
+    bool const ok = view.wait_whole(operands);
+    EXPECT_EQ(view.stopped(), !ok);
+    return !ok;
+  };
+  producer.post(Tile{{0}});
+  producer.post(Tile{{1}});
+  EXPECT_FALSE(waits_in_vain(1, 2u));
+  EXPECT_TRUE(waits_in_vain(2, 2u));
+  EXPECT_EQ(last.semaphore, 2);
+  EXPECT_EQ(last.tile, 2);
+  EXPECT_FALSE(waits_in_vain(2, 0u));
+  EXPECT_FALSE(waits_in_vain(2, 1u)) << "operand a has no list";
+  // Outside of the grid: the last tile.
+  EXPECT_TRUE(waits_in_vain(9, 2u));
+  EXPECT_EQ(last.tile, 3);
+  stage.before_stores = 1;
+  stage.before_store = &overwritten;
+  EXPECT_TRUE(waits_in_vain(0, 2u));
+  EXPECT_EQ(last.semaphore, 3);
+  producer.post(Tile{{3}});
+  EXPECT_FALSE(waits_in_vain(0, 2u));
+}
+
+TEST(PersistentStage, CountsLaunchesWithoutADivision) {
+  std::mt19937_64 random(20261122);
+  for (unsigned const blocks : {1u, 2u, 3u, 7u, 64u, 131u, 132u, 1000u, 65535u, 0x7fffffffu}) {
+    LaunchedBlocks const launched(blocks);
+    for (int i = 0; i < 1000; ++i) {
+      unsigned long long const most = ~0ULL / 2 / blocks;
+      unsigned long long const launches = i == 0 ? most - 1 : (random() % most) >> (i % 63);
+      EXPECT_EQ(launched.launches(launches * blocks), static_cast<unsigned>(launches));
+      EXPECT_EQ(launched.launches(launches * blocks + blocks - 1), static_cast<unsigned>(launches));
+    }
+  }
+}
+
 TEST(PersistentStage, ATileOutsideOfTheGridIsNobodys) {
   Chain chain(SemaphoreMap{}, TileGrid{2, {3, 2, 1, 1}});
   PersistentStageView<> producer(chain.producer, chain.memory(), 1);

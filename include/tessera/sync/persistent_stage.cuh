@@ -12,6 +12,37 @@ namespace tessera {
 __device__ inline unsigned launched_blocks() { return gridDim.x * gridDim.y * gridDim.z; }
 #endif
 
+/// How many blocks a launch has, as what to multiply by instead of dividing by that number: a division of 64
+/// bits is a page of code before a block's first wait. Made on the host where it lies in a kernel's
+/// parameters.
+struct LaunchedBlocks {
+  unsigned blocks;
+  unsigned long long reciprocal;  ///< ceil(2^63 / blocks)
+
+  TESSERA_HOST_DEVICE constexpr LaunchedBlocks(unsigned launched)  // NOLINT: is a number
+      : blocks(launched), reciprocal(((1ULL << 63) - 1) / launched + 1) {}
+
+  /// Launches that so many blocks make; exact below 2^63.
+  TESSERA_HOST_DEVICE constexpr unsigned launches(unsigned long long all) const {
+    // The upper 64 bits of the product with twice the number: the quotient, or one more.
+    constexpr unsigned long long k_low = 0xffffffffULL;
+    unsigned long long const low = 2 * all & k_low, high = 2 * all >> 32;
+    unsigned long long const by_low = reciprocal & k_low, by_high = reciprocal >> 32;
+    unsigned long long const middle = high * by_low + (low * by_low >> 32);
+    unsigned long long const quotient =
+        high * by_high + (middle >> 32) + ((low * by_high + (middle & k_low)) >> 32);
+    return static_cast<unsigned>(quotient) - (quotient * blocks > all ? 1u : 0u);
+  }
+};
+
+/// What a view knows of its launch and remembers from tile to tile: for kernels that cannot keep the view.
+struct PersistentProgress {
+  unsigned launches = 0;  ///< with this one; 0: not asked yet
+  Tile tile;
+  bool waited_for_grid = false;
+  bool stopped = false;
+};
+
 /// One warp's view, or one thread's, of a stage with a persistent grid. Which tiles a block computes is the
 /// kernel's affair. Each warp that waits or posts makes a view of its own:
 ///
@@ -31,41 +62,46 @@ __device__ inline unsigned launched_blocks() { return gridDim.x * gridDim.y * gr
 ///     __syncthreads();
 ///     if (threadIdx.x == 0) stage.leave();
 ///
-/// The rules: in every launch each tile is posted once, by each of its splits; every block calls leave()
-/// once, after all its waits and posts; all launches have the same number of blocks. Launches that share a
-/// ChainMemory do not overlap. G is Group::warp (all 32 lanes call, with the same arguments) or
-/// Group::thread.
+/// The rules: in every launch each tile is posted once by each of its splits, or by one of them for all;
+/// every block calls leave() once, after all its waits and posts; all launches have the same number of
+/// blocks. Launches that share a ChainMemory do not overlap. G is Group::warp (all 32 lanes call, with the
+/// same arguments) or Group::thread.
 ///
 /// Epoch: blocks that have left in all launches, divided by the blocks of one. It cannot change while the
 /// asking block has not left.
-template <class Watch = NoWatch, Scope S = Scope::device>
+///
+/// Rank: dimensions that the grids of the stage and of its producers have at most. Less code and fewer
+/// parameters to fetch before a block's first wait, where the kernel knows it.
+template <class Watch = NoWatch, Scope S = Scope::device, int Rank = k_max_rank>
 class PersistentStageView {
  public:
   /// `stage` is not copied: it lies in the kernel's __grid_constant__ parameters or in global memory.
   TESSERA_HOST_DEVICE PersistentStageView(RuntimeStage const& stage, ChainMemory const& memory,
-                                          unsigned launched, Watch const& watch = {})
-      : stage_(stage), memory_(memory), watch_(watch), launched_(launched) {}
+                                          LaunchedBlocks launched, Watch const& watch = {},
+                                          PersistentProgress const& progress = {})
+      : stage_(stage), memory_(memory), watch_(watch), launched_(launched), progress_(progress) {}
+
+  /// To go on with in another view of the same warp.
+  TESSERA_HOST_DEVICE PersistentProgress const& progress() const { return progress_; }
 
   /// For who learns the epoch by other means: a worker's ticket (draw_next).
-  TESSERA_HOST_DEVICE void begin(unsigned epoch) {
-    epoch_ = epoch;
-    knows_epoch_ = true;
-  }
+  TESSERA_HOST_DEVICE void begin(unsigned epoch) { progress_.launches = epoch + 1; }
 
   /// Number of this launch, from 0. The first call of a view is a load from the L2, which later ones
   /// remember. Called by any thread before its block's leave(); waits and plain-store posts call it by
   /// themselves.
   TESSERA_HOST_DEVICE unsigned block_epoch() {
-    if (!knows_epoch_) begin(static_cast<unsigned>(load_counter(left()) / launched_));
-    return epoch_;
+    if (progress_.launches == 0) begin(launched_.launches(load_counter(left())));
+    return progress_.launches - 1;
   }
 
-  /// The tile that the next waits are for: what wait_all() looks up and reports name.
-  TESSERA_HOST_DEVICE void take(Tile const& tile) { linear_ = linear_of(stage_.grid, tile); }
+  /// The tile that the next waits are for: what wait_all() looks up and reports name. One outside of the grid
+  /// stands for the last one inside.
+  TESSERA_HOST_DEVICE void take(Tile const& tile) { progress_.tile = tile; }
 
   /// A watch gave up: what the last wait was for is not there. Leave, or go through the motions so that
   /// other warps of the block can leave; the host learns it from the record.
-  TESSERA_HOST_DEVICE bool stopped() const { return stopped_; }
+  TESSERA_HOST_DEVICE bool stopped() const { return progress_.stopped; }
 
   /// May the producer's tile be read? One look (acquire), no waiting; true for an operand without a
   /// producer. Where the launches before must be complete, true once a wait has been called.
@@ -74,7 +110,8 @@ class PersistentStageView {
     auto const& operand = stage_.operand[I];
     if (!ordered_already(operand)) return false;
     if (!operand.has_set) return true;
-    Look look = first_look(operand.set, producer);
+    Look look{producer};
+    locate(operand.set, look);
     bool ok = true;
     if (is_leader<G>()) ok = see(look);
     return group_all<G>(ok);
@@ -87,7 +124,8 @@ class PersistentStageView {
     auto const& operand = stage_.operand[I];
     wait_for_launch(operand);
     if (!operand.has_set) return true;
-    Look look = first_look(operand.set, producer);
+    Look look{producer};
+    locate(operand.set, look);
     return conclude<G>(!is_leader<G>() || wait_until<S>(memory_.semaphores + look.semaphore, look.target,
                                                         watch_, place(look.semaphore)));
   }
@@ -108,30 +146,60 @@ class PersistentStageView {
     auto const& operand = stage_.operand[I];
     wait_for_launch(operand);
     if (operand.offsets == nullptr) return true;
-    return conclude<G>(for_each_wait<G>(operand, [&](RuntimeWait const& wait) {
-      return wait_until<S>(memory_.semaphores + wait.semaphore, target_of(wait.posts), watch_,
-                           place(wait.semaphore));
-    }));
+    return conclude<G>(
+        for_each_wait<G>(operand, [&](RuntimeWait const& wait) { return wait_until_met(wait); }));
+  }
+
+  /// Waits until the tile of the last take() may be computed as a whole: what it reads through operand i is
+  /// there, for each bit i of `operands`, and nobody reads any more what the stage overwrites. Less code than
+  /// a wait for each.
+  template <Group G = Group::warp>
+  TESSERA_HOST_DEVICE bool wait_whole(unsigned operands) {
+    if (stage_.stores_after_grid && !progress_.waited_for_grid) wait_for_grid();
+    bool ok = true;
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1
+#endif
+    for (int o = 0; o <= k_runtime_operands && ok; ++o) {
+      RuntimeWait const* waits = stage_.before_store;
+      int count = stage_.before_stores;
+      if (o < k_runtime_operands) {
+        if ((operands >> o & 1u) == 0) continue;
+        auto const& operand = stage_.operand[o];
+        wait_for_launch(operand);
+        if (operand.offsets == nullptr) continue;
+        int const* const offsets = operand.offsets + linear();
+        waits = operand.waits + offsets[0];
+        count = offsets[1] - offsets[0];
+      }
+      for (int i = share_of<G>().first; i < count && ok; i += share_of<G>().step)
+        ok = wait_until_met(waits[i]);
+    }
+    return conclude<G>(ok);
   }
 
   /// A box of producer tiles that is read along one dimension, such as the depth of a GEMM: up to which
   /// coordinate it is ready, where it is known to be ready below `from`. One look, no waiting; 32 runs of
   /// tiles that share a semaphore at a time. For operands of one dependence, box inside the producer's grid.
   template <int Along, Group G = Group::warp, int I>
-  TESSERA_HOST_DEVICE int ready(OperandIndex<I>, TileBox const& box, int from) {
-    auto const& operand = stage_.operand[I];
-    if (!ordered_already(operand)) return from;
-    if (!operand.has_set) return box.end[Along];
-    return look_along<Along, G, false>(operand.set, box, from);
+  TESSERA_HOST_DEVICE int ready(OperandIndex<I> operand, TileBox const& box, int from) {
+    return ready_or_wait<Along, G>(operand, box, from, false);
   }
 
   /// The same, but waits until the box is ready beyond `from`. All of it, if a watch gave up: see stopped().
   template <int Along, Group G = Group::warp, int I>
-  TESSERA_HOST_DEVICE int wait_beyond(OperandIndex<I>, TileBox const& box, int from) {
+  TESSERA_HOST_DEVICE int wait_beyond(OperandIndex<I> operand, TileBox const& box, int from) {
+    return ready_or_wait<Along, G>(operand, box, from, true);
+  }
+
+  /// One of the two, as `waits` says: in less code than both.
+  template <int Along, Group G = Group::warp, int I>
+  TESSERA_HOST_DEVICE int ready_or_wait(OperandIndex<I>, TileBox const& box, int from, bool waits) {
     auto const& operand = stage_.operand[I];
+    if (!waits && !ordered_already(operand)) return from;
     wait_for_launch(operand);
     if (!operand.has_set) return box.end[Along];
-    return look_along<Along, G, true>(operand.set, box, from);
+    return look_along<Along, G>(operand.set, box, from, waits);
   }
 
   /// As wait(), wait_all() and wait_beyond(), for threads that then read through TMA: with the proxy fence,
@@ -156,21 +224,27 @@ class PersistentStageView {
   }
 
   /// Says that a tile is complete: release at scope S. Called by the group after its last store, and after
-  /// the stores of all other threads that it has synchronized with. Tiles outside of the grid, which pad a
-  /// cluster, are nobody's.
+  /// the stores of all other threads that it has synchronized with. `splits`: for so many splits of the tile
+  /// at once, by the one that adds their sums. Tiles outside of the grid, which pad a cluster, are nobody's.
   template <Group G = Group::warp>
-  TESSERA_HOST_DEVICE void post(Tile const& tile) {
+  TESSERA_HOST_DEVICE void post(Tile const& tile, unsigned splits = 1) {
     group_barrier<G>();
-    if (is_leader<G>() && inside(tile))
-      detail::post_to_sets<S>(stage_, memory_, tile, stage_.plain_store ? block_epoch() : 0);
+    if (!is_leader<G>() || !inside(tile) || stage_.posts == 0) return;
+    unsigned const epoch = stage_.plain_store ? block_epoch() : 0;
+    fence_release<S>();
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1
+#endif
+    for (int i = 0; i < stage_.posts; ++i)
+      detail::post_to_set<S, Rank>(stage_.post[i], stage_.plain_store, memory_, tile, epoch, splits);
   }
 
   /// The same for tiles that the group's own threads stored through TMA. Returns when these stores are
   /// complete.
   template <Group G = Group::warp>
-  TESSERA_HOST_DEVICE void post_after_tma_store(Tile const& tile) {
+  TESSERA_HOST_DEVICE void post_after_tma_store(Tile const& tile, unsigned splits = 1) {
     wait_for_tma_stores();
-    post<G>(tile);
+    post<G>(tile, splits);
   }
 
   /// The block's last call, by one thread, behind the waits and posts of all its threads.
@@ -184,7 +258,7 @@ class PersistentStageView {
   /// What a thread looks at: a semaphore of the producer's tile `tile`, and what it saw.
   struct Look {
     Tile tile;
-    int semaphore = 0;
+    int semaphore = -1;  ///< not located yet
     unsigned target = 0;
     unsigned seen = 0;
   };
@@ -193,43 +267,59 @@ class PersistentStageView {
     return detail::counter(memory_, stage_.index, detail::Counter::left);
   }
   TESSERA_HOST_DEVICE unsigned target_of(unsigned posts) { return (block_epoch() + 1u) * posts; }
-  TESSERA_HOST_DEVICE WaitPlace place(int semaphore) const { return {stage_.index, linear_, semaphore}; }
+  /// Computed where it is needed: a number to keep through all waits would be a register.
+  TESSERA_HOST_DEVICE int linear() const {
+    int linear = 0;
+    for (int d = Rank - 1; d >= 0; --d) {
+      int const extent = stage_.grid.extent[d];
+      linear = linear * extent + smaller_of(progress_.tile.at[d], extent - 1);
+    }
+    return linear;
+  }
+  TESSERA_HOST_DEVICE WaitPlace place(int semaphore) const { return {stage_.index, linear(), semaphore}; }
   TESSERA_HOST_DEVICE bool inside(Tile const& tile) const {
-    for (int d = 0; d < k_max_rank; ++d)
+    for (int d = 0; d < Rank; ++d)
       if (tile.at[d] < 0 || tile.at[d] >= stage_.grid.extent[d]) return false;
     return true;
   }
 
   // Operands of which a producer is known to be complete only by the end of the launches before.
   TESSERA_HOST_DEVICE bool ordered_already(RuntimeOperand const& operand) const {
-    return !operand.waits_for_grid || waited_for_grid_;
+    return !operand.waits_for_grid || progress_.waited_for_grid;
   }
   TESSERA_HOST_DEVICE void wait_for_launch(RuntimeOperand const& operand) {
-    if (!ordered_already(operand)) pdl_wait();
-    waited_for_grid_ = waited_for_grid_ || operand.waits_for_grid;
+    if (!ordered_already(operand)) wait_for_grid();
+  }
+
+  TESSERA_HOST_DEVICE void wait_for_grid() {
+    pdl_wait();
+    progress_.waited_for_grid = true;
   }
 
   template <Group G>
   TESSERA_HOST_DEVICE bool conclude(bool ok) {
     ok = together<G, Watch>(ok);
-    stopped_ = stopped_ || !ok;
+    progress_.stopped = progress_.stopped || !ok;
     return ok;
+  }
+
+  TESSERA_HOST_DEVICE bool wait_until_met(RuntimeWait const& wait) {
+    return wait_until<S>(memory_.semaphores + wait.semaphore, target_of(wait.posts), watch_,
+                         place(wait.semaphore));
   }
 
   template <Group G, class Met>
   TESSERA_HOST_DEVICE bool for_each_wait(RuntimeOperand const& operand, Met const& met) const {
-    int const last = operand.offsets[linear_ + 1];
-    for (int i = operand.offsets[linear_] + share_of<G>().first; i < last; i += share_of<G>().step)
+    int const* const offsets = operand.offsets + linear();
+    int const last = offsets[1];
+    for (int i = offsets[0] + share_of<G>().first; i < last; i += share_of<G>().step)
       if (!met(operand.waits[i])) return false;
     return true;
   }
 
-  TESSERA_HOST_DEVICE Look first_look(RuntimeSet const& set, Tile const& tile) {
-    Look look;
-    look.tile = tile;
-    look.semaphore = set.index_of(tile);
-    look.target = target_of(set.posts_of(tile));
-    return look;
+  TESSERA_HOST_DEVICE void locate(RuntimeSet const& set, Look& look) {
+    look.semaphore = set.template index_of<Rank>(look.tile);
+    look.target = target_of(set.template posts_of<Rank>(look.tile));
   }
   TESSERA_HOST_DEVICE bool see(Look& look) const {
     look.seen = load_acquire<S>(memory_.semaphores + look.semaphore);
@@ -240,48 +330,44 @@ class PersistentStageView {
   /// where the last call stopped; true if all are ready.
   template <int Along>
   TESSERA_HOST_DEVICE bool see_across(RuntimeSet const& set, TileBox const& box, Look& look) {
-    while (see(look)) {
+    while (true) {
+      if (look.semaphore < 0) locate(set, look);
+      if (!see(look)) return false;
       bool more = false;
-      for (int d = 0; d < k_max_rank && !more; ++d) {
+      for (int d = 0; d < Rank && !more; ++d) {
         if (d == Along) continue;
         int const next = set.dimension[d].run_after(look.tile.at[d], 1);
         more = next < box.end[d];
         look.tile.at[d] = more ? next : box.begin[d];
       }
       if (!more) return true;
-      look = first_look(set, look.tile);
+      look.semaphore = -1;
     }
-    return false;
   }
 
-  template <int Along, Group G, bool Wait>
-  TESSERA_HOST_DEVICE int look_along(RuntimeSet const& set, TileBox const& box, int from) {
+  template <int Along, Group G>
+  TESSERA_HOST_DEVICE int look_along(RuntimeSet const& set, TileBox const& box, int from, bool waits) {
     auto const& dimension = set.dimension[Along];
     int const end = box.end[Along];
     int const mine = share_of<G>().first;
-    bool waits = Wait;
     while (from < end) {
-      int const at = mine == 0 ? from : dimension.run_after(from, mine);
-      bool ok = at >= end;
       Look look;
-      if (!ok) {
-        Tile tile;
-        for (int d = 0; d < k_max_rank; ++d) tile.at[d] = d == Along ? at : box.begin[d];
-        look = first_look(set, tile);
-        ok = see_across<Along>(set, box, look);
-      }
-      int members = leading_members<G>(ok);
+      for (int d = 0; d < Rank; ++d) look.tile.at[d] = box.begin[d];
+      look.tile.at[Along] = mine == 0 ? from : dimension.run_after(from, mine);
+      bool ok = look.tile.at[Along] >= end;
+      int members = 0;
       auto patience = watch_.begin();
-      while (waits && members == 0) {
+      while (true) {
         if (!ok) ok = see_across<Along>(set, box, look);
+        members = leading_members<G>(ok);
+        if (!waits || members > 0) break;
         if constexpr (Watch::may_stop) {
           if (!group_all<G>(mine != 0 || ok ||
                             watch_.go_on(patience, place(look.semaphore), look.seen, look.target))) {
-            stopped_ = true;
+            progress_.stopped = true;
             return end;
           }
         }
-        members = leading_members<G>(ok);
       }
       if (members > 0) from = smaller_of(dimension.run_after(from, members), end);
       // More than this is a bonus: it is not waited for.
@@ -296,12 +382,8 @@ class PersistentStageView {
   RuntimeStage const& stage_;
   ChainMemory memory_;
   Watch watch_;
-  unsigned launched_;
-  unsigned epoch_ = 0;
-  long long linear_ = 0;
-  bool knows_epoch_ = false;
-  bool waited_for_grid_ = false;
-  bool stopped_ = false;
+  LaunchedBlocks launched_;
+  PersistentProgress progress_;
 };
 
 }  // namespace tessera

@@ -64,22 +64,26 @@ struct RuntimeSet {
   int const* table = nullptr;  ///< semaphore of each linear tile, from 0; null: the product of the dimensions
   int const* members = nullptr;  ///< of a table: tiles of each semaphore
 
+  // Of a grid of Rank dimensions; what is behind them is not looked at.
+  template <int Rank = k_max_rank>
   TESSERA_HOST_DEVICE constexpr int linear_of(Tile const& tile) const {
     int linear = 0;
-    for (int d = k_max_rank - 1; d >= 0; --d) linear = linear * dimension[d].extent + tile.at[d];
+    for (int d = Rank - 1; d >= 0; --d) linear = linear * dimension[d].extent + tile.at[d];
     return linear;
   }
+  template <int Rank = k_max_rank>
   TESSERA_HOST_DEVICE constexpr int index_of(Tile const& tile) const {
-    if (table != nullptr) return first + table[linear_of(tile)];
+    if (table != nullptr) return first + table[linear_of<Rank>(tile)];
     int index = first;
-    for (int d = 0; d < k_max_rank; ++d) index += dimension[d].index(tile.at[d]);
+    for (int d = 0; d < Rank; ++d) index += dimension[d].index(tile.at[d]);
     return index;
   }
   /// Posts per launch to the tile's semaphore.
+  template <int Rank = k_max_rank>
   TESSERA_HOST_DEVICE constexpr unsigned posts_of(Tile const& tile) const {
-    if (table != nullptr) return static_cast<unsigned>(splits * members[table[linear_of(tile)]]);
+    if (table != nullptr) return static_cast<unsigned>(splits * members[table[linear_of<Rank>(tile)]]);
     int posts = splits;
-    for (int d = 0; d < k_max_rank; ++d) posts *= dimension[d].members(tile.at[d]);
+    for (int d = 0; d < Rank; ++d) posts *= dimension[d].members(tile.at[d]);
     return static_cast<unsigned>(posts);
   }
 };
@@ -159,21 +163,16 @@ struct RuntimeStage {
 
 namespace detail {
 
-/// One thread posts a tile to every set of its stage: one fence, then an add, or a plain store, for each.
-template <Scope S>
-TESSERA_HOST_DEVICE inline void post_to_sets(RuntimeStage const& stage, ChainMemory const& memory,
-                                             Tile const& tile, unsigned epoch) {
-  if (stage.posts > 0) fence_release<S>();
-  // A constant bound: unrolled, so that the stage stays in registers and constant memory.
-  for (int i = 0; i < k_runtime_sets; ++i) {
-    if (i >= stage.posts) break;
-    auto const& set = stage.post[i];
-    int const index = set.index_of(tile);
-    if (stage.plain_store && set.posts_of(tile) == 1)
-      store_after_fence<S>(memory.semaphores + index, epoch + 1u);
-    else
-      add_after_fence<S>(memory.semaphores + index, 1u);
-  }
+/// One thread posts a tile, for so many of its splits, to one set, behind a fence.
+template <Scope S, int Rank = k_max_rank>
+TESSERA_HOST_DEVICE inline void post_to_set(RuntimeSet const& set, bool plain_store,
+                                            ChainMemory const& memory, Tile const& tile, unsigned epoch,
+                                            unsigned splits) {
+  unsigned* const semaphore = memory.semaphores + set.template index_of<Rank>(tile);
+  if (plain_store && set.template posts_of<Rank>(tile) == 1)
+    store_after_fence<S>(semaphore, epoch + 1u);
+  else
+    add_after_fence<S>(semaphore, splits);
 }
 
 }  // namespace detail
@@ -291,7 +290,12 @@ class RuntimeStageView {
     bool const counts_leaving = stage_.start == Start::block_index && stage_.needs_epoch;
     group_barrier<G>();
     if (!is_leader<G>()) return;
-    detail::post_to_sets<S>(stage_, memory_, tile_, epoch_);
+    if (stage_.posts > 0) fence_release<S>();
+    // A constant bound: unrolled, so that the stage stays in registers and constant memory.
+    for (int i = 0; i < k_runtime_sets; ++i) {
+      if (i >= stage_.posts) break;
+      detail::post_to_set<S>(stage_.post[i], stage_.plain_store, memory_, tile_, epoch_, 1u);
+    }
     if (stage_.completes_after_previous && is_last()) pdl_wait();
     if (counts_leaving) count_one(detail::counter(memory_, stage_.index, detail::Counter::left));
   }
