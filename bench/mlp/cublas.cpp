@@ -4,25 +4,24 @@
 
 #include "bench/common/program.hpp"
 #include "bench/mlp/peers.hpp"
-#include "kernels/mlp/candidate.hpp"
-#include "kernels/mlp/cublaslt.hpp"
+#include "kernels/cublaslt/gemm.hpp"
 
 namespace tessera::bench {
 
 struct CublasGemm::State {
-  std::shared_ptr<mlp::LtGemm const> gemm;
+  std::shared_ptr<cublaslt::LtGemm const> gemm;
   void* workspace = nullptr;
 };
 
 CublasGemm::CublasGemm(int rows, int columns, int depth, bool gelu, gemm_sm90::ElementType type)
     : state_(new State) {
-  auto const made = mlp::LtGemm::make({rows, columns, depth, type, gelu});
+  auto const made = cublaslt::LtGemm::make({rows, columns, depth, type, gelu});
   if (!made) {
     std::fprintf(stderr, "%s\n", to_text(made.error()).c_str());
     std::exit(1);
   }
   state_->gemm = *made;
-  check(cudaMalloc(&state_->workspace, mlp::library_bytes), "cudaMalloc");
+  check(cudaMalloc(&state_->workspace, cublaslt::workspace_bytes), "cudaMalloc");
 }
 
 CublasGemm::~CublasGemm() { cudaFree(state_->workspace); }
@@ -30,7 +29,7 @@ CublasGemm::~CublasGemm() { cudaFree(state_->workspace); }
 int CublasGemm::algorithms() const { return static_cast<int>(state_->gemm->algorithms().size()); }
 
 std::string CublasGemm::describe(int algorithm) const {
-  return mlp::lt_name(state_->gemm->algorithms()[static_cast<std::size_t>(algorithm)]);
+  return cublaslt::lt_name(state_->gemm->algorithms()[static_cast<std::size_t>(algorithm)]);
 }
 
 cudaError_t CublasGemm::run(int algorithm, void const* a, void const* b, void* d, cudaStream_t stream) const {

@@ -11,7 +11,7 @@
 
 #include "bench/common/program.hpp"
 #include "bench/mlp/peers.hpp"
-#include "kernels/mlp/gated.hpp"
+#include "kernels/swiglu/swiglu.hpp"
 #include "src/bench/operand_sets.hpp"
 #include "src/bench/timer.hpp"
 #include "tessera/measure/statistics.hpp"
@@ -50,7 +50,7 @@ struct Memory {
       return random_numbers(ElementType::bf16, seed, deviation);
     };
     SplitSizes most;
-    for (Kernel const& kernel : kernels()) {
+    for (Kernel const& kernel : gemm_sm90::kernels()) {
       SplitSizes const sizes = split_sizes(kernel.info, {tokens, gemm.columns, gemm.depth});
       most = {std::max(most.sum_bytes, sizes.sum_bytes), std::max(most.arrivals, sizes.arrivals)};
     }
@@ -149,7 +149,7 @@ void measure(Gemm const& gemm, int tokens, std::vector<Kernel const*> const& ker
       void* const d = gated ? memory.wide() : memory.d(set);
       cudaError_t const error = cublas.run(i, memory.a(set), memory.b(set), d, on);
       if (error != cudaSuccess || !gated) return error;
-      return mlp::swiglu(d, memory.d(set), tokens, gemm.columns / 2, ElementType::bf16, on);
+      return kernels::swiglu(d, memory.d(set), tokens, gemm.columns / 2, ElementType::bf16, on);
     });
   }
   std::sort(all.begin(), all.end(), [](auto const& a, auto const& b) { return a.first < b.first; });

@@ -16,19 +16,20 @@
 #include <thread>
 
 #include "bench/common/program.hpp"
-#include "bench/mlp/peers.hpp"
-#include "gpu/event_timer.hpp"
-#include "kernels/mlp/candidates.hpp"
-#include "kernels/mlp/measure/arena.hpp"
+#include "bench/predict/recipes.hpp"
+#include "bench/tessera_bench/cutlass.hpp"
+#include "kernels/bindings/families.hpp"
 #include "src/bench/timer.hpp"
+#include "src/gpu/event_timer.hpp"
 #include "tessera/measure/statistics.hpp"
+#include "tessera/run/device.hpp"
+#include "tessera/shipped_kernels.hpp"
+#include "tessera/tune/workbench.hpp"
 
 namespace {
 
 using namespace tessera;
 using namespace tessera::bench;
-using gemm_sm90::Half;
-using gemm_sm90::PairPlan;
 
 struct Model {
   char const* name;
@@ -39,73 +40,59 @@ constexpr int visits = 3;
 constexpr double settle_us = 35e3, measure_us = 20e3;
 constexpr double rest = 8;  // times as long as the work, when cool
 
-struct Pair {
+struct Listed {
   std::string model, klass, kernels;
   int tokens = 0;
   bool stock = false;
-  PairPlan plan;
+  Pair pair;
 };
 
 std::string text(Half const& half) {
-  return std::string(half.kernel->info.name) +
-         (half.band == 0 ? std::string(" columns") : " bands of " + std::to_string(half.band)) +
-         (half.most_blocks > 0 ? " persistent" : "");
+  return half.kernel + (half.band == 0 ? std::string(" columns") : " bands of " + std::to_string(half.band)) +
+         (half.persistent ? " persistent" : "");
 }
 
-bool read(std::istream& in, bool stock, Half& half, int sms) {
-  std::string name;
-  int persistent = 0;
-  in >> name >> half.band >> persistent;
-  half.most_blocks = persistent != 0 ? sms : 0;
-  for (auto const& kernel : stock ? stock_kernels() : gemm_sm90::kernels())
-    if (name == kernel.info.name) half.kernel = &kernel;
-  return half.kernel != nullptr;
-}
-
-bool read(std::string const& line, Pair& pair, int sms) {
+bool read(std::string const& line, Listed& one) {
   std::istringstream in(line);
-  std::string who, mechanism;
-  int columns = 1, early = 0;
-  in >> pair.model >> pair.tokens >> pair.klass >> who >> mechanism;
-  pair.stock = who == "stock";
-  if (!read(in, pair.stock, pair.plan.first, sms) || !read(in, pair.stock, pair.plan.second, sms))
-    return false;
-  int chained = 0;
-  if (!(in >> columns >> early >> chained)) return false;
-  pair.plan.mechanism = mechanism == "pdl"     ? gemm_sm90::Mechanism::pdl
-                        : mechanism == "tiles" ? gemm_sm90::Mechanism::pdl_tiles
-                                               : gemm_sm90::Mechanism::stream_order;
-  pair.plan.columns_per_semaphore = columns == 0 ? mlp::whole_row : columns;
-  pair.plan.early_weights = early != 0;
-  pair.plan.chained = chained != 0;
-  pair.kernels = text(pair.plan.first) + " > " + text(pair.plan.second);
-  if (mechanism == "tiles")
-    pair.kernels += columns == 0 ? ", a row" : ", " + std::to_string(columns) + " tiles";
-  if (early != 0 && !pair.stock) pair.kernels += ", early weights";
-  if (chained != 0) pair.kernels += ", chained";
+  std::string who;
+  in >> one.model >> one.tokens >> one.klass >> who >> one.pair;
+  if (!in) return false;
+  one.stock = who == "stock";
+  auto const& pair = one.pair;
+  one.kernels = text(pair.first) + " > " + text(pair.second);
+  if (pair.mechanism == Mechanism::pdl_tiles)
+    one.kernels += pair.columns_per_semaphore == 0
+                       ? ", a row"
+                       : ", " + std::to_string(pair.columns_per_semaphore) + " tiles";
+  if (pair.early_weights && !one.stock) one.kernels += ", early weights";
+  if (pair.chained) one.kernels += ", chained";
   return true;
 }
 
-mlp::Candidate stock_pair(mlp::Shape const& shape, PairPlan const& plan) {
-  mlp::Candidate result;
-  result.launch = [=](mlp::Buffers const& b, mlp::Workspace const&, cudaStream_t stream) {
-    auto const call = [](Half const& half, gemm_sm90::Problem const& problem) {
-      gemm_sm90::Call one;
-      one.problem = problem;
-      one.band = half.band;
-      one.most_blocks = half.most_blocks;
-      return one;
-    };
-    using gemm_sm90::Activation;
-    auto const first =
-        call(plan.first, {shape.tokens, shape.hidden, shape.model, b.x, b.w1, b.h, Activation::gelu});
-    auto second =
-        call(plan.second, {shape.tokens, shape.model, shape.hidden, b.h, b.w2, b.y, Activation::none});
-    second.programmatic = plan.mechanism == gemm_sm90::Mechanism::pdl;
-    auto const error = plan.first.kernel->launch(first, stream);
-    return error != cudaSuccess ? error : plan.second.kernel->launch(second, stream);
-  };
-  return result;
+/// CUTLASS's kernels as they are, in stream order or with programmatic launch.
+Expected<Plan> stock_plan(OperatorGraph const& graph, Pair const& pair, Registry const& kernels,
+                          MachineProfile const& machine) {
+  std::vector<TileChoice> tiles;
+  for (auto const* half : {&pair.first, &pair.second}) {
+    auto const* kernel = kernels.find("cutlass_" + half->kernel);
+    if (kernel == nullptr)
+      return refuse(
+          {"E0305", Severity::error, {}, "there is no peer cutlass_" + half->kernel, {}, "list its tiles"});
+    tiles.push_back({*kernel, 1});
+  }
+  auto const tiled = tile(graph, tiles);
+  if (!tiled) return tl::make_unexpected(tiled.error());
+  auto const checked = check(*tiled);
+  if (!checked) return tl::make_unexpected(checked.error());
+  Recipe recipe;
+  if (pair.mechanism == Mechanism::pdl) recipe.mechanism = Mechanism::pdl;
+  recipe.reorder_loads = false;
+  auto plan = build_plan(*checked, machine, recipe);
+  if (!plan) return plan;
+  for (auto const* half : {&pair.first, &pair.second})
+    plan->stages[half == &pair.first ? 0 : 1].variant = "band " + std::to_string(half->band) + " blocks " +
+                                                        std::to_string(half->persistent ? machine.sms : 0);
+  return plan;
 }
 
 template <class T>
@@ -117,38 +104,45 @@ T or_stop(Expected<T> value) {
 
 /// What was measured of a pair.
 struct Measured {
+  Launchable launchable;
   Timed timed;
   double error = 0;
   bool right = false;
 };
 
 /// All pairs of a size in turns.
-std::vector<Measured> measure(mlp::Arena& arena, mlp::Shape const& shape, std::vector<Pair> const& pairs) {
-  if (auto const started = arena.start(shape.tokens); !started) {
-    std::fprintf(stderr, "%s\n", to_text(started.error()).c_str());
-    std::exit(1);
-  }
-  int const per_graph = arena.sets();
-  Timer timer(arena.stream(), arena.sets(), per_graph);
+std::vector<Measured> measure(MlpShape const& shape, std::vector<Listed> const& pairs,
+                              Registry const& kernels, Bindings const& bindings, cudaStream_t stream) {
+  auto const machine = or_stop(with_device());
+  auto const graph = mlp_graph(shape);
+  auto const bench = or_stop(Workbench::make(graph, kernels, bindings, stream));
+  auto const subject = bench.subject(1);
+  int const per_graph = bench.sets();
+  Timer timer(stream, bench.sets(), per_graph);
   gpu::EventTimer events;
   std::vector<Measured> all(pairs.size());
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    auto const candidate =
-        pairs[i].stock ? stock_pair(shape, pairs[i].plan) : mlp::tiled_pair(shape, pairs[i].plan);
-    if (candidate) {
-      all[i].timed.work = arena.work(*candidate);
-      all[i].error = arena.verify(*candidate);
+    auto const plan = pairs[i].stock ? stock_plan(graph, pairs[i].pair, kernels, machine)
+                                     : plan_of(shape, pairs[i].pair, machine);
+    if (auto made = plan ? subject.make(*plan) : tl::make_unexpected(plan.error())) {
+      all[i].launchable = std::move(*made);
+      all[i].timed.work = [&one = all[i].launchable](cudaStream_t on, int set) {
+        return static_cast<cudaError_t>(one.launch(on, set));
+      };
+      all[i].error = all[i].launchable.error();
       all[i].right = all[i].error <= 2e-3 && timer.capture(all[i].timed);
+    } else {
+      std::printf("%s\n", to_text(made.error()).c_str());
     }
     if (!all[i].right) std::printf("WRONG %s: %g\n", pairs[i].kernels.c_str(), all[i].error);
   }
   auto const once = [&](Timed const& timed) {
-    return events.ns(arena.stream(), [&] { check(cudaGraphLaunch(timed.graph, arena.stream()), "launch"); }) /
-           1e3 / per_graph;
+    return events.ns(stream, [&] { check(cudaGraphLaunch(timed.graph, stream), "launch"); }) / 1e3 /
+           per_graph;
   };
   for (int visit = 0; visit < visits; ++visit)
     for (std::size_t j = 0; j < all.size(); ++j) {
-      auto& [timed, error, right] = all[visit % 2 == 0 ? j : all.size() - 1 - j];
+      auto& [launchable, timed, error, right] = all[visit % 2 == 0 ? j : all.size() - 1 - j];
       if (!right) continue;
       for (double passed = 0; passed < settle_us + measure_us;) {
         auto const us = once(timed);
@@ -157,7 +151,7 @@ std::vector<Measured> measure(mlp::Arena& arena, mlp::Shape const& shape, std::v
       }
     }
   for (int round = 0; round < visits; ++round)
-    for (auto& [timed, error, right] : all) {
+    for (auto& [launchable, timed, error, right] : all) {
       if (!right) continue;
       once(timed);
       auto const us = once(timed);
@@ -172,20 +166,23 @@ std::vector<Measured> measure(mlp::Arena& arena, mlp::Shape const& shape, std::v
 
 int main(int count, char** arguments) {
   if (count != 3) return 2;
-  int sms = 0;
-  check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0), "multiprocessors");
-  std::map<std::string, std::map<int, std::vector<Pair>>> all;
+  std::map<std::string, std::map<int, std::vector<Listed>>> all;
   for (std::string line; std::getline(std::cin, line);) {
-    Pair pair;
-    if (!read(line, pair, sms)) {
+    Listed one;
+    if (!read(line, one)) {
       std::fprintf(stderr, "not understood: %s\n", line.c_str());
       return 2;
     }
-    all[pair.model][pair.tokens].push_back(pair);
+    all[one.model][one.tokens].push_back(one);
   }
   cudaStream_t stream;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-  for (auto const& kernel : gemm_sm90::kernels()) check(gemm_sm90::prepare(kernel), kernel.info.name);
+  auto kernels = shipped_kernels();
+  auto bindings = shipped_bindings();
+  if (auto const added = add_cutlass(kernels, bindings); !added) {
+    std::fprintf(stderr, "%s\n", to_text(added.error()).c_str());
+    return 1;
+  }
   JsonWriter json;
   json.begin_object().key("about").raw(about(arguments[2]));
   for (auto const& model : models) {
@@ -193,11 +190,9 @@ int main(int count, char** arguments) {
     auto& sizes = all[model.name];
     json.key(model.name).begin_object().member("model_size", model.model).member("hidden_size", model.hidden);
     json.key("sizes").begin_array();
-    mlp::Shape shape{sizes.rbegin()->first, model.model, model.hidden};
-    auto const arena = or_stop(mlp::Arena::make(shape, stream));
     for (auto const& [tokens, pairs] : sizes) {
-      shape.tokens = tokens;
-      auto const measured = measure(*arena, shape, pairs);
+      auto const measured =
+          measure({model.model, model.hidden, tokens, false}, pairs, kernels, bindings, stream);
       json.begin_object().member("tokens", tokens).key("variants").begin_array();
       double best = 1e9, chosen = 1e9;
       for (std::size_t i = 0; i < pairs.size(); ++i) {

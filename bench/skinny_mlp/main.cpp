@@ -14,8 +14,8 @@
 #include "bench/mlp/peers.hpp"
 #include "bench/skinny_mlp/floor.hpp"
 #include "kernels/common/mlp_reference.hpp"
-#include "kernels/mlp/gated.hpp"
 #include "kernels/skinny_mlp_sm90/skinny.hpp"
+#include "kernels/swiglu/swiglu.hpp"
 #include "src/bench/operand_sets.hpp"
 #include "src/bench/timer.hpp"
 #include "tessera/measure/statistics.hpp"
@@ -165,7 +165,7 @@ std::vector<Row> rows_of(Bench const& bench, Library const& library, bool all, b
     auto const& shape = bench.shape;
     auto error = library.first->run(library.best_first, b.x, b.w1, bench.first_result(), stream);
     if (gated && error == cudaSuccess)
-      error = mlp::swiglu(bench.first_result(), b.h, shape.tokens, shape.hidden, shape.type, stream);
+      error = kernels::swiglu(bench.first_result(), b.h, shape.tokens, shape.hidden, shape.type, stream);
     return error != cudaSuccess ? error : library.second->run(library.best_second, b.h, b.w2, b.y, stream);
   });
   // The best of the configurations by a few samples, then both of its ways to start.

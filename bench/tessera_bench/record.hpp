@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "mlp_bench.hpp"
+#include "size_bench.hpp"
 
 namespace tessera::bench {
 

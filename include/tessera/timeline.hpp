@@ -35,6 +35,7 @@ struct StageSpan {
   std::int64_t tiles = 0;
   int splits = 1;
   std::vector<std::int64_t> extent;  ///< grid, to name tiles by coordinates
+  std::string variant = {};          ///< StagePlan::variant
 
   bool operator==(StageSpan const&) const = default;
 };

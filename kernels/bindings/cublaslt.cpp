@@ -1,57 +1,123 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLASLt: a product as one stage of one tile, in stream order, by the algorithm that the library's
-// heuristic puts first.
-#include "kernels/mlp/cublaslt.hpp"
-
+// cuBLASLt: a product as one stage of one tile, in stream order. A variant is one of the library's
+// algorithms; without one, what its heuristic puts first. A gate is a kernel of its own behind the product.
 #include <fmt/format.h>
 
 #include <memory>
 
 #include "families.hpp"
-#include "kernels/mlp/candidate.hpp"
-#include "memory.hpp"
+#include "kernels/common/refusal.hpp"
+#include "kernels/cublaslt/gemm.hpp"
+#include "kernels/swiglu/swiglu.hpp"
 
 namespace tessera {
+namespace {
 
-Expected<StageKernel> bind_cublaslt(BindRequest const& request) {
+using cublaslt::LtGemm;
+
+gpu::ElementType type_of(Tensor const& tensor) {
+  return tensor.type == ElementType::fp16 ? gpu::ElementType::fp16 : gpu::ElementType::bf16;
+}
+
+/// A stage's product and where its operands are.
+struct Product {
+  cublaslt::LtProblem problem;
+  Tensor a, b, d;
+  bool gated = false;
+};
+
+Expected<Product> product_of(BindRequest const& request) {
+  auto const refused = [&](char const* field, std::string const& why, char const* way_out) {
+    return tl::make_unexpected(cannot_bind(request, 0, field, why, way_out).error());
+  };
   auto const& stage = request.stage();
   if (request.planned().start != LaunchStart::in_order || request.planned().workers > 0)
-    return cannot_bind(request, 0, "the launch",
-                       "the library's kernels start when all before them is complete",
-                       "let the launch start in order");
+    return refused("the launch", "the library's kernels start when all before them is complete",
+                   "let the launch start in order");
   if (stage.blocks() != 1)
-    return cannot_bind(request, 0, "the grid", "it cuts its output itself", "plan its stage as one tile");
-  if (!stage.activation.empty() && stage.activation != "gelu")
-    return cannot_bind(request, 0, "the epilogue", fmt::format("it has no {}", stage.activation),
-                       "take another kernel");
+    return refused("the grid", "it cuts its output itself", "plan its stage as one tile");
+  if (!stage.activation.empty() && stage.activation != "gelu" && stage.activation != "swiglu")
+    return refused("the epilogue", fmt::format("it has no {}", stage.activation), "take another kernel");
   auto const a = tensor_of(request, 0, "a"), b = tensor_of(request, 0, "b"), d = tensor_of(request, 0, "");
   for (auto const* tensor : {&a, &b, &d}) {
     if (!*tensor) return tl::make_unexpected(tensor->error());
     if ((*tensor)->batch != 1 || (*tensor)->stride() != (*tensor)->columns)
-      return cannot_bind(request, 0, "operands", "it takes one matrix without gaps between its rows",
-                         "give the kernel matrices of their own");
+      return refused("operands", "it takes one matrix without gaps between its rows",
+                     "give the kernel matrices of their own");
   }
-  if (a->rows != d->rows || a->columns != b->columns || d->columns != b->rows)
-    return cannot_bind(request, 0, "operands",
-                       fmt::format("{} x {} times the transpose of {} x {} is not {} x {}", a->rows,
-                                   a->columns, b->rows, b->columns, d->rows, d->columns),
-                       "let b have a row for each column of the product");
-  mlp::LtProblem problem;
-  problem.rows = static_cast<int>(d->rows);
-  problem.columns = static_cast<int>(d->columns);
-  problem.depth = static_cast<int>(a->columns);
-  problem.type = d->type == ElementType::fp16 ? mlp::ElementType::fp16 : mlp::ElementType::bf16;
-  problem.gelu = stage.activation == "gelu";
-  auto product = mlp::LtGemm::make(problem);
+  Product product{{}, *a, *b, *d, stage.activation == "swiglu"};
+  auto const columns = product.gated ? 2 * d->columns : d->columns;
+  if (a->rows != d->rows || a->columns != b->columns || columns != b->rows)
+    return refused("operands",
+                   fmt::format("{} x {} times the transpose of {} x {} is not {} x {}", a->rows, a->columns,
+                               b->rows, b->columns, d->rows, columns),
+                   "let b have a row for each column of the product");
+  product.problem.rows = static_cast<int>(d->rows);
+  product.problem.columns = static_cast<int>(columns);
+  product.problem.depth = static_cast<int>(a->columns);
+  product.problem.type = type_of(*d);
+  product.problem.gelu = stage.activation == "gelu";
+  return product;
+}
+
+Expected<cublaslt::LtAlgorithm> algorithm_of(BindRequest const& request, LtGemm const& gemm) {
+  auto const& variant = request.stage_plan().variant;
+  if (variant.empty()) return gemm.algorithms().front();
+  auto const algorithm = cublaslt::lt_algorithm(variant);
+  if (!algorithm || !gemm.supports(*algorithm))
+    return tl::make_unexpected(
+        cannot_bind(
+            request, 0, "variant",
+            fmt::format("\"{}\" is no algorithm of this version of the library for these sizes", variant),
+            "leave the variant out, or tune again")
+            .error());
+  return *algorithm;
+}
+
+}  // namespace
+
+Expected<StageKernel> bind_cublaslt(BindRequest const& request) {
+  auto const product = product_of(request);
   if (!product) return tl::make_unexpected(product.error());
-  auto workspace = kernels::zeroed(mlp::library_bytes);
+  auto const gemm = LtGemm::make(product->problem);
+  if (!gemm) return tl::make_unexpected(gemm.error());
+  auto const algorithm = algorithm_of(request, **gemm);
+  if (!algorithm) return tl::make_unexpected(algorithm.error());
+  auto workspace = request.scratch.get("cublaslt", cublaslt::workspace_bytes);
   if (!workspace) return tl::make_unexpected(workspace.error());
   StageKernel kernel;
-  kernel.enqueue = [product = *product, workspace = *workspace, a = a->data, b = b->data, d = d->data](
-                       ChainViews const&, GpuStream stream, bool) {
-    return static_cast<int>(product->run(product->algorithms().front(), a, b, d, workspace.get(), stream));
+  auto const multiply = [gemm = *gemm, algorithm = *algorithm, workspace = *workspace, a = product->a.data,
+                         b = product->b.data](void* d, GpuStream stream) {
+    return static_cast<int>(gemm->run(algorithm, a, b, d, workspace.get(), stream));
+  };
+  if (!product->gated) {
+    kernel.enqueue = [multiply, d = product->d.data](ChainViews const&, GpuStream stream, bool) {
+      return multiply(d, stream);
+    };
+    return kernel;
+  }
+  auto const& problem = product->problem;
+  auto gate_up = request.scratch.get(
+      "gate_up", 2 * static_cast<std::size_t>(problem.rows) * static_cast<std::size_t>(problem.columns));
+  if (!gate_up) return tl::make_unexpected(gate_up.error());
+  kernel.enqueue = [multiply, problem, gate_up = *gate_up, d = product->d.data](ChainViews const&,
+                                                                                GpuStream stream, bool) {
+    int const error = multiply(gate_up.get(), stream);
+    return error != 0 ? error
+                      : static_cast<int>(kernels::swiglu(gate_up.get(), d, problem.rows, problem.columns / 2,
+                                                         problem.type, stream));
   };
   return kernel;
+}
+
+std::vector<std::string> variants_of_cublaslt(BindRequest const& request) {
+  std::vector<std::string> words;
+  auto const product = product_of(request);
+  if (!product) return words;
+  auto const gemm = LtGemm::make(product->problem);
+  if (!gemm) return words;
+  for (auto const& algorithm : (*gemm)->algorithms()) words.push_back(cublaslt::lt_name(algorithm));
+  return words;
 }
 
 }  // namespace tessera

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "families.hpp"
 
+#include <fmt/format.h>
+
+#include "kernels/cublaslt/gemm.hpp"
+
 namespace tessera {
 
 Bindings shipped_bindings() {
   Bindings bindings;
   bindings.add("gemm_sm90", bind_gemm_sm90);
-  bindings.add("cublaslt", bind_cublaslt);
-  bindings.add("few_tokens", bind_few_tokens);
+  bindings.add("cublaslt", bind_cublaslt, variants_of_cublaslt);
+  bindings.add("few_tokens", bind_few_tokens, variants_of_few_tokens);
   bindings.add("reduction", bind_reduction);
+  bindings.uses(fmt::format("cublasLt {}", cublaslt::lt_version()));
   return bindings;
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with few rows: both of an MLP, in one persistent launch. The order of its units of work and its
-// semaphores are the kernel's own; of the plan it takes the stages and the number of workers.
+// semaphores are the kernel's own; of the plan it takes the stages and the number of workers. A variant is a
+// way to cut the work, skinny_sm90::Config.
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 
 #include "families.hpp"
+#include "kernels/common/refusal.hpp"
 #include "kernels/skinny_mlp_sm90/skinny.hpp"
-#include "memory.hpp"
 
 namespace tessera {
 namespace {
@@ -53,38 +55,72 @@ Expected<mlp::Shape> shape_of(BindRequest const& request, mlp::Buffers& buffers)
   return shape;
 }
 
+/// Ways to cut the work for the entry's number of tokens that do so few as well, the best guess first.
+std::vector<skinny_sm90::Config> configs_of(BindRequest const& request, mlp::Shape const& shape) {
+  auto full = shape;
+  full.tokens = request.kernel().tile_m;
+  std::vector<skinny_sm90::Config> result;
+  if (shape.tokens > full.tokens) return result;
+  for (auto const& config : skinny_sm90::configs(full))
+    if (config.token_tile == full.tokens && skinny_sm90::can_implement(shape, config))
+      result.push_back(config);
+  return result;
+}
+
 }  // namespace
 
 Expected<StageKernel> bind_few_tokens(BindRequest const& request) {
   mlp::Buffers buffers;
   auto const shape = shape_of(request, buffers);
   if (!shape) return tl::make_unexpected(shape.error());
-  for (auto config : skinny_sm90::configs(*shape)) {
-    if (config.token_tile != request.kernel().tile_m) continue;
-    config.blocks = request.planned().workers;
-    skinny_sm90::Plan prepared;
-    if (auto const error = skinny_sm90::prepare(*shape, config, &prepared); error != cudaSuccess)
-      return kernels::cuda_failed(error, "loading " + to_string(config));
-    auto workspace = kernels::zeroed(skinny_sm90::workspace_words(shape->hidden) * sizeof(unsigned));
-    if (!workspace) return tl::make_unexpected(workspace.error());
-    int const stage = request.stage_index(1);
-    StageKernel kernel;
-    kernel.enqueue = [prepared, buffers, workspace = *workspace, stage](ChainViews const& views,
-                                                                        GpuStream stream, bool early) {
-      skinny_sm90::Call call;
-      call.buffers = buffers;
-      call.workspace = reinterpret_cast<unsigned*>(workspace.get());
-      call.programmatic = early;
-      call.watch = views.watch();
-      call.stage = stage;
-      return static_cast<int>(skinny_sm90::launch(prepared, call, stream));
-    };
-    return kernel;
-  }
-  return cannot_bind(request, 0, "the size",
-                     fmt::format("it is not compiled for {} rows of {} and {} columns", shape->tokens,
-                                 shape->model, shape->hidden),
-                     "take the few_tokens kernel of the next larger number of rows");
+  auto const& variant = request.stage_plan().variant;
+  auto const configs = configs_of(request, *shape);
+  auto config = configs.empty() ? std::nullopt : std::optional(configs.front());
+  if (!variant.empty()) config = skinny_sm90::parse_config(variant);
+  if (!config || !skinny_sm90::can_implement(*shape, *config))
+    return cannot_bind(
+        request, 0, variant.empty() ? "the size" : "variant",
+        fmt::format("it is not compiled for {} rows of {} and {} columns{}", shape->tokens, shape->model,
+                    shape->hidden, variant.empty() ? "" : fmt::format(" cut as \"{}\"", variant)),
+        "take the few_tokens kernel of the next larger number of rows, without a variant");
+  if (config->blocks != 0 && config->blocks != request.planned().workers)
+    return cannot_bind(request, 0, "variant",
+                       fmt::format("it is for {} blocks, the launch has {} workers", config->blocks,
+                                   request.planned().workers),
+                       "leave the variant out, or tune again");
+  config->blocks = request.planned().workers;
+  skinny_sm90::Plan prepared;
+  if (auto const error = skinny_sm90::prepare(*shape, *config, &prepared); error != cudaSuccess)
+    return kernels::cuda_failed(error, "loading " + to_string(*config));
+  auto const bytes = skinny_sm90::workspace_words(shape->hidden) * sizeof(unsigned);
+  auto workspace = request.scratch.get(fmt::format("few_tokens, {} features", shape->hidden), bytes, true);
+  if (!workspace) return tl::make_unexpected(workspace.error());
+  int const stage = request.stage_index(1);
+  StageKernel kernel;
+  kernel.chains = true;
+  kernel.reset = [workspace = *workspace, bytes](GpuStream stream) {
+    return static_cast<int>(cudaMemsetAsync(workspace.get(), 0, bytes, stream));
+  };
+  kernel.enqueue = [prepared, buffers, workspace = *workspace, stage](ChainViews const& views,
+                                                                      GpuStream stream, bool early) {
+    skinny_sm90::Call call;
+    call.buffers = buffers;
+    call.workspace = static_cast<unsigned*>(workspace.get());
+    call.programmatic = early;
+    call.watch = views.watch();
+    call.stage = stage;
+    return static_cast<int>(skinny_sm90::launch(prepared, call, stream));
+  };
+  return kernel;
+}
+
+std::vector<std::string> variants_of_few_tokens(BindRequest const& request) {
+  mlp::Buffers buffers;
+  std::vector<std::string> words;
+  auto const shape = shape_of(request, buffers);
+  if (!shape) return words;
+  for (auto config : configs_of(request, *shape)) words.push_back(skinny_sm90::to_string(config));
+  return words;
 }
 
 }  // namespace tessera

@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "families.hpp"
+#include "kernels/common/refusal.hpp"
 #include "kernels/gemm_sm90/catalogue.hpp"
-#include "memory.hpp"
 #include "tessera/plan/orders.hpp"
 
 namespace tessera::gemm_sm90 {
@@ -149,29 +149,22 @@ class Binding {
     return {kernel->tile_m, stage.activation == "swiglu" ? kernel->tile_n / 2 : kernel->tile_n};
   }
 
-  Expected<StageKernel> kernel() const {
+  Expected<StageKernel> kernel() {
     auto const& info = compiled_->info;
     StageKernel result;
+    result.chains = true;
     result.function = compiled_->function;
     result.block.x = static_cast<unsigned>(info.threads);
     result.dynamic_shared_bytes = info.shared_bytes;
     if (auto const error = prepare(*compiled_); error != cudaSuccess)
       return kernels::cuda_failed(error, "loading " + std::string(info.name));
     auto call = call_;
-    auto const sizes = split_sizes(info, call.problem);
-    std::shared_ptr<unsigned char> sums;
-    if (info.splits > 1) {
-      auto memory =
-          kernels::zeroed(sizes.sum_bytes + sizeof(unsigned) * static_cast<std::size_t>(sizes.arrivals));
-      if (!memory) return tl::make_unexpected(memory.error());
-      sums = std::move(*memory);
-      call.split = {reinterpret_cast<float*>(sums.get()),
-                    reinterpret_cast<unsigned*>(sums.get() + sizes.sum_bytes)};
-    }
+    if (info.splits > 1)
+      if (auto given = meeting_place(result, call); !given) return tl::make_unexpected(given.error());
     auto const* compiled = compiled_;
     auto const stage = static_cast<std::size_t>(request_.stage_index());
-    result.enqueue = [call, stage, compiled, sums](ChainViews const& views, GpuStream stream,
-                                                   bool early) mutable {
+    result.enqueue = [call, stage, compiled, sums = sums_, arrivals = arrivals_](
+                         ChainViews const& views, GpuStream stream, bool early) mutable {
       call.stage = views.stages[stage];
       call.memory = views.memory;
       call.watch = views.watch();
@@ -181,9 +174,33 @@ class Binding {
     return result;
   }
 
+  /// Where the blocks of a tile meet. Their counts come out even in every launch, and are this kernel's, for
+  /// these sizes; the sums are anybody's between launches, but another stage may still add its own.
+  Expected<void> meeting_place(StageKernel& kernel, Call& call) {
+    auto const& problem = call.problem;
+    auto const sizes = split_sizes(compiled_->info, problem);
+    auto const bytes = sizeof(unsigned) * static_cast<std::size_t>(sizes.arrivals);
+    auto sums =
+        request_.scratch.get(fmt::format("sums of stage {}", request_.stage_index()), sizes.sum_bytes);
+    if (!sums) return tl::make_unexpected(sums.error());
+    auto arrivals =
+        request_.scratch.get(fmt::format("arrivals of stage {}, {}, {} x {} x {}", request_.stage_index(),
+                                         compiled_->info.name, problem.rows, problem.columns, problem.depth),
+                             bytes, true);
+    if (!arrivals) return tl::make_unexpected(arrivals.error());
+    sums_ = *sums;
+    arrivals_ = *arrivals;
+    call.split = {static_cast<float*>(sums_.get()), static_cast<unsigned*>(arrivals_.get())};
+    kernel.reset = [arrivals = arrivals_, bytes](GpuStream stream) {
+      return static_cast<int>(cudaMemsetAsync(arrivals.get(), 0, bytes, stream));
+    };
+    return {};
+  }
+
   BindRequest const& request_;
   Kernel const* compiled_ = nullptr;
   Call call_;
+  std::shared_ptr<void> sums_, arrivals_;
 };
 
 }  // namespace

@@ -17,6 +17,10 @@ std::vector<KernelEntry> catalogue() {
   form.types = {ElementType::bf16, ElementType::fp16};
   form.epilogues = {Epilogue::none, Epilogue::gelu};
   kernel.forms = {form};
+  // A product, then a kernel for the gate.
+  form.epilogues = {Epilogue::swiglu};
+  form.rounds_sums = true;
+  kernel.forms.push_back(form);
   kernel.can.wait = kernel.can.post = kernel.can.run_beside = kernel.can.start_early = kernel.can.persist =
       false;
   kernel.can.bands = kernel.can.any_order = kernel.can.load_early = kernel.can.fuse = false;

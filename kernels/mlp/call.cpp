@@ -30,6 +30,7 @@ int with_room_to_grow(int tokens) {
 
 Expected<void> mlp(void const* x, void const* w1, void const* w2, void* y, Shape const& shape,
                    cudaStream_t stream) {
+  if (auto const right = check(shape); !right) return right;
   // Never destroyed: when statics are, the driver may be gone.
   static auto& kept = *new std::map<Key, Kept>;
   static std::mutex mutex;

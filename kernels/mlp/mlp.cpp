@@ -3,15 +3,22 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <tessera/plan/resize.hpp>
+#include <tessera/run/bindings.hpp>
+#include <tessera/run/device.hpp>
+#include <tessera/shipped_kernels.hpp>
+#include <tessera/tune/cache_file.hpp>
+#include <tessera/tune/key.hpp>
+#include <tessera/tune/plans.hpp>
 
-#include "cache_file.hpp"
-#include "candidates.hpp"
+#include "graph.hpp"
+#include "kernels/bindings/families.hpp"
 #include "kernels/common/capture.hpp"
 #include "kernels/common/refusal.hpp"
-#include "tune_key.hpp"
 
 namespace tessera::mlp {
 namespace {
@@ -19,11 +26,10 @@ namespace {
 using kernels::cuda_failed;
 using kernels::refusal;
 using kernels::RelaxedCapture;
-using kernels::zero;
 
-// Of all sizes that were ever launched; one takes a few kilobytes. A size that finds none left is done by
-// cuBLASLt, which needs none.
-constexpr long long counter_words = (16 << 20) / 8;
+// Far above any launch's time, far below a driver's watchdog.
+constexpr double deadline_seconds = 1;
+constexpr std::size_t most_sets = 64;
 
 bool aligned(void const* pointer) {
   return pointer != nullptr && reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
@@ -33,21 +39,49 @@ tl::unexpected<Diagnostics> bad_argument(std::string const& message, std::string
   return refusal("E0536", message, hint);
 }
 
+Bindings const& bindings() {
+  static auto const& shipped = *new Bindings(shipped_bindings());
+  return shipped;
+}
+
 }  // namespace
 
+Expected<void> check(Shape const& shape) {
+  bool const right = shape.tokens >= 1 && shape.model >= 8 && shape.hidden >= 8 && shape.model % 8 == 0 &&
+                     shape.hidden % 8 == 0 && shape.tokens <= 1 << 20 && shape.model <= 1 << 20 &&
+                     shape.hidden <= 1 << 20;
+  if (right) return {};
+  return refusal("E0530",
+                 fmt::format("an MLP of {} tokens, {} x {} is not for these kernels", shape.tokens,
+                             shape.model, shape.hidden),
+                 "pad the weights with zeros to a multiple of 8",
+                 {"tokens are from 1 to 1048576; model and hidden sizes are multiples of 8 up to 1048576"});
+}
+
+Expected<Plan> default_plan(Shape const& shape) {
+  auto const machine = with_device();
+  if (!machine) return tl::make_unexpected(machine.error());
+  return library_plan(graph_of(shape), shipped_kernels(), *machine);
+}
+
 struct Mlp::State {
+  using Addresses = std::array<void const*, 4>;  // x, w1, w2, y
   struct Prepared {
-    Candidate candidate;
-    Workspace workspace;
+    Plan plan;
+    std::unique_ptr<Executable> executable;  ///< none before the first launch
+    std::map<Addresses, int> sets;
+    std::vector<Addresses> in_order;  ///< of their binding; the oldest gives its place away
+    std::size_t oldest = 0;
   };
 
   Shape most;
-  std::string only;
-  TuneEntry tuned;
+  MachineProfile machine;
+  std::optional<Plan> only;
+  TuneCache tuned;  ///< of this shape, any number of tokens
+  TuneKey key;
   Diagnostics notes;
   void* h = nullptr;
-  Workspace workspace;
-  long long counters_used = 0;
+  std::shared_ptr<Scratch> scratch = std::make_shared<Scratch>();
   std::mutex mutex;
   std::map<int, Prepared> prepared;
 
@@ -55,9 +89,8 @@ struct Mlp::State {
   State(State const&) = delete;
   State& operator=(State const&) = delete;
   ~State() {
-    for (void* const memory : {h, workspace.gate_up, workspace.library,
-                               static_cast<void*>(workspace.counters), static_cast<void*>(workspace.stall)})
-      cudaFree(memory);
+    prepared.clear();  // waits for the launches
+    cudaFree(h);
   }
 
   Shape shape(int tokens) const {
@@ -67,59 +100,93 @@ struct Mlp::State {
   }
 
   void read(MlpOptions const& options) {
-    if (!options.use_cache) return;
-    auto const key = tune_key(most);
+    if (!options.use_cache || only) return;
+    auto const mine = tune_key(graph_of(most), bindings());
     auto const file = options.cache_file.empty() ? default_cache_file() : options.cache_file;
     auto const cache = options.cache != nullptr ? Expected<TuneCache>(*options.cache)
                        : file.empty()           ? Expected<TuneCache>(TuneCache{})
                                                 : read_cache(file);
-    if (!key || !cache) {
-      notes = key ? cache.error() : key.error();
-    } else if (auto const* const entry = find(*cache, *key); entry != nullptr) {
-      tuned = *entry;
-    } else {
-      notes = say_if_foreign(*cache, *key, file);
+    if (!mine || !cache) {
+      notes = mine ? cache.error() : mine.error();
+      return;
     }
+    key = *mine;
+    for (auto const* const entry : nearest(*cache, key)) tuned.entries.push_back(*entry);
+    if (tuned.entries.empty()) notes = say_if_foreign(*cache, key, file);
   }
 
-  Expected<void> allocate() {
-    std::size_t const rows =
-        static_cast<std::size_t>(most.tokens) * static_cast<std::size_t>(most.hidden) * 2;
-    auto const take = [](auto*& memory, std::size_t bytes) {
-      return cudaMalloc(reinterpret_cast<void**>(&memory), bytes) == cudaSuccess;
+  /// The plan that was tuned for this size or near it, else cuBLASLt's.
+  Expected<Plan> choose(int tokens) const {
+    auto const graph = graph_of(shape(tokens));
+    if (only) return resize(*only, graph, shipped_kernels(), machine);
+    auto here = key;
+    here.workload = workload_key(graph);
+    auto const runs = [&](Plan const& plan) { return can_run(plan, tokens); };
+    if (auto plan = tuned_plan(tuned, here, graph, shipped_kernels(), machine, runs)) return *plan;
+    return default_plan(shape(tokens));
+  }
+
+  /// Whether it can be launched, at addresses that any matrix may have.
+  bool can_run(Plan const& plan, int tokens) const {
+    return Executable::make(plan, shipped_kernels(), bindings(), tensors({h, h, h, h}, tokens), {}, scratch)
+        .has_value();
+  }
+
+  Tensors tensors(Addresses const& at, int tokens) const {
+    auto const type =
+        most.type == ElementType::fp16 ? tessera::ElementType::fp16 : tessera::ElementType::bf16;
+    int const up = most.form == Form::swiglu ? 2 : 1;
+    auto const matrix = [&](void const* data, std::int64_t rows, std::int64_t columns) {
+      return Tensor{const_cast<void*>(data), rows, columns, 1, 0, type};
     };
-    bool const right = take(h, rows) && (most.form == Form::gelu || take(workspace.gate_up, 2 * rows)) &&
-                       take(workspace.library, library_bytes) &&
-                       take(workspace.counters, counter_words * 8) &&
-                       take(workspace.stall, sizeof(StallRecord));
-    if (!right) return cuda_failed(cudaGetLastError(), fmt::format("memory for {} tokens", most.tokens));
-    if (auto const error = zero(workspace.counters, counter_words * 8); error != cudaSuccess)
-      return cuda_failed(error, "zeroing the counters");
-    if (auto const error = zero(workspace.stall, sizeof(StallRecord)); error != cudaSuccess)
-      return cuda_failed(error, "zeroing the stall record");
-    return {};
-  }
-
-  /// The tuned candidate for this size or near it, else cuBLASLt.
-  Expected<Candidate> choose(int tokens) const {
-    if (!only.empty()) return find_candidate(shape(tokens), only);
-    for (auto const* const size : nearest(tuned, tokens))
-      if (auto found = find_candidate(shape(tokens), size->candidate);
-          found && counters_used + found->counter_words <= counter_words)
-        return found;
-    return default_candidate(shape(tokens));
+    return {{"x", matrix(at[0], tokens, most.model)},
+            {"w1", matrix(at[1], up * most.hidden, most.model)},
+            {"h", matrix(h, tokens, most.hidden)},
+            {"w2", matrix(at[2], most.model, most.hidden)},
+            {"y", matrix(at[3], tokens, most.model)}};
   }
 
   Expected<Prepared*> prepare(int tokens) {
-    std::lock_guard const lock(mutex);
     if (auto const known = prepared.find(tokens); known != prepared.end()) return &known->second;
     RelaxedCapture const relaxed;
-    auto candidate = choose(tokens);
-    if (!candidate) return tl::make_unexpected(candidate.error());
-    Prepared one{std::move(*candidate), workspace};
-    one.workspace.counters += counters_used;
-    counters_used += (one.candidate.counter_words + 15) / 16 * 16;
-    return &prepared.emplace(tokens, std::move(one)).first->second;
+    auto plan = choose(tokens);
+    if (!plan) return tl::make_unexpected(plan.error());
+    return &prepared.emplace(tokens, Prepared{std::move(*plan), nullptr, {}, {}, 0}).first->second;
+  }
+
+  /// The set of operands at these addresses.
+  Expected<int> bind(Prepared& one, Addresses const& at, int tokens) {
+    if (auto const known = one.sets.find(at); known != one.sets.end()) return known->second;
+    RelaxedCapture const relaxed;
+    int set = 0;
+    if (one.executable == nullptr) {
+      ChainOptions options;
+      options.deadline_seconds = deadline_seconds;
+      auto made =
+          Executable::make(one.plan, shipped_kernels(), bindings(), tensors(at, tokens), options, scratch);
+      if (!made) return tl::make_unexpected(made.error());
+      one.executable = std::make_unique<Executable>(std::move(*made));
+    } else {
+      bool const full = one.in_order.size() == most_sets;
+      auto const added = one.executable->add_set(shipped_kernels(), bindings(), tensors(at, tokens),
+                                                 full ? one.sets.at(one.in_order[one.oldest]) : -1);
+      if (!added) return tl::make_unexpected(added.error());
+      set = *added;
+      if (full) {
+        one.sets.erase(one.in_order[one.oldest]);
+        one.in_order[one.oldest] = at;
+        one.oldest = (one.oldest + 1) % most_sets;
+        return one.sets[at] = set;
+      }
+    }
+    one.in_order.push_back(at);
+    return one.sets[at] = set;
+  }
+
+  Expected<void> in_range(int tokens) const {
+    if (tokens >= 1 && tokens <= most.tokens) return {};
+    return bad_argument(fmt::format("{} tokens, but this Mlp was made for 1 to {}", tokens, most.tokens),
+                        "make it for the largest number of tokens");
   }
 };
 
@@ -131,46 +198,46 @@ Mlp::~Mlp() = default;
 Expected<Mlp> Mlp::make(Shape const& most, MlpOptions const& options) {
   if (auto const right = check(most); !right) return tl::make_unexpected(right.error());
   RelaxedCapture const relaxed;
+  auto machine = with_device();
+  if (!machine) return tl::make_unexpected(machine.error());
   auto state = std::make_unique<State>();
   state->most = most;
+  state->machine = std::move(*machine);
   state->only = options.only;
   state->read(options);
-  if (auto const made = state->allocate(); !made) return tl::make_unexpected(made.error());
+  auto const bytes = 2 * static_cast<std::size_t>(most.tokens) * static_cast<std::size_t>(most.hidden);
+  if (auto const error = cudaMalloc(&state->h, bytes); error != cudaSuccess)
+    return cuda_failed(error, fmt::format("allocating {} bytes for {} tokens", bytes, most.tokens));
   // Loads the kernels, so that none is loaded behind one that spins.
-  for (auto const& size : state->tuned.sizes)
-    if (size.tokens <= most.tokens)
-      (void)find_candidate(state->shape(static_cast<int>(size.tokens)), size.candidate);
-  if (auto const first = state->prepare(most.tokens); !first && options.only.empty())
-    return tl::make_unexpected(first.error());
+  for (auto const& entry : state->tuned.entries)
+    if (auto const tokens = static_cast<int>(entry.key.workload.sizes.front().front()); tokens <= most.tokens)
+      if (auto const plan =
+              resize(entry.plan, graph_of(state->shape(tokens)), shipped_kernels(), state->machine))
+        (void)state->can_run(*plan, tokens);
+  if (auto const first = state->prepare(most.tokens); !first) return tl::make_unexpected(first.error());
   return Mlp(std::move(state));
 }
 
 Expected<void> Mlp::launch(void const* x, void const* w1, void const* w2, void* y, int tokens,
                            cudaStream_t stream) {
-  if (tokens < 1 || tokens > state_->most.tokens)
-    return bad_argument(
-        fmt::format("{} tokens, but this Mlp was made for 1 to {}", tokens, state_->most.tokens),
-        "make it for the largest number of tokens");
+  if (auto const right = state_->in_range(tokens); !right) return right;
   if (!aligned(x) || !aligned(w1) || !aligned(w2) || !aligned(y))
     return bad_argument("an operand's address is null or no multiple of 16 bytes",
                         "x, w1, w2 and y are device memory, each matrix 16-byte aligned");
+  std::lock_guard const lock(state_->mutex);
   auto const prepared = state_->prepare(tokens);
   if (!prepared) return tl::make_unexpected(prepared.error());
-  Buffers const buffers{x, w1, state_->h, w2, y};
-  auto const& [candidate, workspace] = **prepared;
-  if (auto const error = candidate.launch(buffers, workspace, stream); error != cudaSuccess)
-    return cuda_failed(error, fmt::format("launching \"{}\" for {} tokens", candidate.name, tokens));
-  return {};
+  auto const set = state_->bind(**prepared, {x, w1, w2, y}, tokens);
+  if (!set) return tl::make_unexpected(set.error());
+  return (*prepared)->executable->launch(stream, *set);
 }
 
-Expected<std::string> Mlp::choice(int tokens) {
-  if (tokens < 1 || tokens > state_->most.tokens)
-    return bad_argument(
-        fmt::format("{} tokens, but this Mlp was made for 1 to {}", tokens, state_->most.tokens),
-        "make it for the largest number of tokens");
+Expected<Plan> Mlp::choice(int tokens) {
+  if (auto const right = state_->in_range(tokens); !right) return tl::make_unexpected(right.error());
+  std::lock_guard const lock(state_->mutex);
   auto const prepared = state_->prepare(tokens);
   if (!prepared) return tl::make_unexpected(prepared.error());
-  return (*prepared)->candidate.name;
+  return (*prepared)->plan;
 }
 
 Diagnostics const& Mlp::notes() const { return state_->notes; }
@@ -178,23 +245,12 @@ Diagnostics const& Mlp::notes() const { return state_->notes; }
 Expected<void> Mlp::finish(cudaStream_t stream) {
   if (auto const error = cudaStreamSynchronize(stream); error != cudaSuccess)
     return cuda_failed(error, "a launch, or what came before it,");
-  StallRecord stall;
-  if (auto const error = cudaMemcpy(&stall, state_->workspace.stall, sizeof stall, cudaMemcpyDeviceToHost);
-      error != cudaSuccess)
-    return cuda_failed(error, "reading the stall record");
-  if (stall.state == 0) return {};
-  // Counters of a launch that gave up do not fit the next one's.
   std::lock_guard const lock(state_->mutex);
-  for (auto const error :
-       {zero(state_->workspace.stall, sizeof stall), zero(state_->workspace.counters, counter_words * 8)})
-    if (error != cudaSuccess) return cuda_failed(error, "zeroing the counters");
-  return refusal("E0534",
-                 fmt::format("a wait in the second GEMM gave up after {:.2f} s: y is wrong",
-                             static_cast<double>(stall.waited_ns) * 1e-9),
-                 "see that launches of one Mlp are in one stream, and that no other kernel keeps the GPU for "
-                 "a second",
-                 {fmt::format("tile row {} waited for semaphore {}: {} posts of {}", stall.tile,
-                              stall.semaphore, stall.seen, stall.expected)});
+  Expected<void> result;
+  for (auto const& [tokens, one] : state_->prepared)
+    if (one.executable != nullptr)
+      if (auto finished = one.executable->finish(); !finished && result) result = std::move(finished);
+  return result;
 }
 
 }  // namespace tessera::mlp

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// An MLP for any number of tokens, each by the kernels that were measured to be fastest for it on this GPU.
+// An MLP for any number of tokens, each by the plan that was measured to be fastest for it on this GPU.
 // docs/mlp.md shows how to use it.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <tessera/diagnostic.hpp>
 #include <tessera/tune/cache.hpp>
@@ -15,44 +16,46 @@
 namespace tessera::mlp {
 
 struct MlpOptions {
-  /// Where `tessera tune` has written; empty: default_cache_file() (cache_file.hpp).
+  /// Where `tessera tune` has written; empty: default_cache_file() (tessera/tune/cache_file.hpp).
   std::string cache_file;
   bool use_cache = true;
   /// Take this instead of reading a file.
   TuneCache const* cache = nullptr;
-  /// Every launch by the candidate of this name, which is then refused where it cannot do the size: for tests
-  /// and measurements.
-  std::string only;
+  /// Every launch by this plan of an MLP, resized; refused where it cannot do the size: for tests and
+  /// measurements.
+  std::optional<Plan> only;
 };
 
 /// Owns what launches need beside their operands. Launches of one Mlp share it: they must be in one stream,
 /// or ordered by events. Use one Mlp per stream otherwise. Belongs to the device that was current in make().
 class Mlp {
  public:
-  /// For up to `most.tokens`. Reads the cache once, loads the kernels that it names, and allocates:
-  /// hidden (gated: 3 * hidden) elements per token and 80 MiB. A cache that is corrupted or was made
-  /// elsewhere is no error: see notes(). E0530 for sizes that are no multiple of 8, E0511, E0533.
+  /// For up to `most.tokens`. Reads the cache once, loads the kernels that it names, and allocates `hidden`
+  /// elements per token and what the plans need. A cache that is corrupted or was made elsewhere is no error:
+  /// see notes(). E0530 for sizes that are no multiple of 8, E0511, E0533.
   static Expected<Mlp> make(Shape const& most, MlpOptions const& options = {});
 
   Mlp(Mlp&&) noexcept;
   Mlp& operator=(Mlp&&) noexcept;
-  ~Mlp();  ///< the launches must be complete
+  ~Mlp();  ///< waits for the launches
 
-  /// y = mlp(x) for 1...most.tokens tokens; layouts as in problem.hpp. Does not wait; may be captured in a
-  /// graph, which can then be replayed without resets. E0536 for arguments that are out of range or not
-  /// aligned. The weights must have been complete before the kernel that was enqueued before this call began.
+  /// y = mlp(x) for 1...most.tokens tokens; layouts as in Buffers. Does not wait; may be captured in a graph,
+  /// which can then be replayed without resets. The first launch with other addresses binds the kernels to
+  /// them, which takes tens of microseconds of the host; the last 64 sets of addresses are kept. E0536 for
+  /// arguments that are out of range or not aligned. The weights must have been complete before the kernel
+  /// that was enqueued before this call began.
   Expected<void> launch(void const* x, void const* w1, void const* w2, void* y, int tokens,
                         cudaStream_t stream);
 
-  /// The name of the candidate that launch() takes for so many tokens.
-  Expected<std::string> choice(int tokens);
+  /// The plan that launch() takes for so many tokens.
+  Expected<Plan> choice(int tokens);
 
   /// What was wrong with the cache, or that it has nothing for this shape. Warnings and refusals alike: all
   /// were answered by taking cuBLASLt.
   Diagnostics const& notes() const;
 
-  /// Waits for the stream. E0534 if a wait between two kernels gave up since the last call, so that some y is
-  /// wrong; E0511.
+  /// Waits for the stream. E0520 if a wait between two kernels gave up since the last call, so that some y is
+  /// wrong, with the tile that waited; E0511.
   Expected<void> finish(cudaStream_t stream);
 
  private:
@@ -65,5 +68,11 @@ class Mlp {
 /// more tokens than before, and kept to the end of the process.
 Expected<void> mlp(void const* x, void const* w1, void const* w2, void* y, Shape const& shape,
                    cudaStream_t stream);
+
+/// Sizes that no kernel here can do: E0530.
+Expected<void> check(Shape const& shape);
+
+/// Both products by cuBLASLt's first choice, one after the other: what is taken without a measurement.
+Expected<Plan> default_plan(Shape const& shape);
 
 }  // namespace tessera::mlp

@@ -87,7 +87,9 @@ __global__ void activation_kernel(float const* sums, ReferenceActivation activat
   for (std::size_t i = blockIdx.x * std::size_t(threads) + threadIdx.x; i < count;
        i += std::size_t(gridDim.x) * threads) {
     float result;
-    if (activation == ReferenceActivation::gelu) {
+    if (activation == ReferenceActivation::none) {
+      result = sums[i];
+    } else if (activation == ReferenceActivation::gelu) {
       float const v = sums[i];
       result = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
     } else {

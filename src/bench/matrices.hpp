@@ -24,6 +24,7 @@ void reference_gemm(void const* a, void const* b, float* d, int rows, int column
                     ElementType type, cudaStream_t stream);
 
 enum class ReferenceActivation {
+  none,
   gelu,            ///< of each sum, tanh form
   swiglu,          ///< silu(gate) * up of two sums side by side
   rounded_swiglu,  ///< the same of sums that are first rounded to the type

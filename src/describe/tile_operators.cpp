@@ -176,8 +176,8 @@ Expected<Pipeline> tile(OperatorGraph const& graph, std::vector<TileChoice> cons
       Edge const edge{tiling_of(op, choices[i].kernel),
                       tiling_of(graph.operators[from], choices[from].kernel), graph.attention, graph.conv};
       pipeline.dependences.push_back({static_cast<int>(i), producer, input.name,
-                                      accesses_of(input.pattern, edge), OnComplete::release_waiters,
-                                      op.where});
+                                      accesses_of(input.pattern, edge), OnComplete::release_waiters, op.where,
+                                      input.policy});
     }
   }
   return pipeline;

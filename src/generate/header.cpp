@@ -22,6 +22,7 @@ std::string switches(Plan const& plan, int stage) {
     text += launch.wait_kernel ? ", wait kernel" : ", no wait kernel (W)";
   if (planned.reorder_loads) text += ", early loads (R)";
   if (planned.plain_store) text += ", plain store";
+  if (!planned.variant.empty()) text += ", by " + as_comment(planned.variant);
   return text;
 }
 

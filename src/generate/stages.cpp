@@ -155,6 +155,8 @@ void write_stage(Writer& out, Plan const& plan, int index) {
   out.line(fmt::format("  static constexpr bool custom_order = {};", boolean(planned.custom_order)));
   if (planned.persistent_blocks > 0 && launch.workers == 0)
     out.line(fmt::format("  static constexpr int persistent_blocks = {};", planned.persistent_blocks));
+  if (!planned.variant.empty())
+    out.line(fmt::format("  static constexpr char const* variant = \"{}\";", as_string(planned.variant)));
   out.line(fmt::format("  static constexpr bool wait_kernel = {};", boolean(launch.wait_kernel)));
   out.line(fmt::format("  static constexpr bool reorder_loads = {};", boolean(planned.reorder_loads)));
   out.line(fmt::format("  static constexpr bool plain_store = {};", boolean(planned.plain_store)));

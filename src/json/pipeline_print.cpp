@@ -52,10 +52,7 @@ Json printed(Pipeline const& pipeline, Dependence const& dependence, bool places
   Json out = {{"consumer", consumer.name}, {"producer", producer.name}, {"operand", dependence.operand}};
   if (dependence.on_complete != OnComplete::release_waiters)
     out["on_complete"] = completions().word_of(dependence.on_complete);
-  if (dependence.policy) {
-    if (!dependence.policy->name.empty()) out["policy"]["name"] = dependence.policy->name;
-    out["policy"]["map"] = to_json(dependence.policy->map, producer.grid.size());
-  }
+  if (dependence.policy) out["policy"] = to_json(*dependence.policy, producer.grid.size());
   out["accesses"] = Json::array();
   auto const names = consumer.dimension_names();
   for (auto const& access : dependence.accesses) {

@@ -184,19 +184,6 @@ Access read_access(Document& document, Node const& node, Stage const& consumer, 
   return access;
 }
 
-/// The map and, for people, its name.
-NamedPolicy read_policy(Document& document, Node const& node, std::size_t rank) {
-  ObjectReader reader(document, node, "a policy");
-  NamedPolicy policy;
-  policy.name = reader.string_or("name", "");
-  if (auto const* map = reader.find("map"); map != nullptr)
-    policy.map = read_map(document, *map, rank);
-  else
-    document.report(node, document.codes().missing, "a policy needs \"map\"");
-  reader.finish();
-  return policy;
-}
-
 Dependence read_dependence(Document& document, Node const& node, Pipeline const& pipeline) {
   ObjectReader reader(document, node, "a dependence");
   Dependence dependence;
@@ -209,9 +196,10 @@ Dependence read_dependence(Document& document, Node const& node, Pipeline const&
   auto const* policy = reader.object_or("policy");
   dependence.where = read_place(document, node, reader);
   reader.finish();
-  if (policy != nullptr && dependence.producer >= 0)
-    dependence.policy = read_policy(
-        document, *policy, pipeline.stages[static_cast<std::size_t>(dependence.producer)].grid.size());
+  if (policy != nullptr && dependence.producer >= 0) {
+    auto const& producer = pipeline.stages[static_cast<std::size_t>(dependence.producer)];
+    dependence.policy = read_policy(document, *policy, producer.grid.size(), producer.name);
+  }
   if (dependence.consumer < 0 || dependence.producer < 0) return dependence;
   for (auto const& access : accesses)
     dependence.accesses.push_back(

@@ -11,6 +11,7 @@
 
 #include "json/pipeline_json.hpp"
 #include "json/plan_launches.hpp"
+#include "json/plan_object.hpp"
 #include "json/plan_validate.hpp"
 #include "json/plan_words.hpp"
 #include "json/policy_json.hpp"
@@ -88,6 +89,7 @@ StagePlan read_stage(Document& document, Node const& node, std::size_t index, Pi
   stage.reorder_loads = reader.boolean_or("reorder_loads", false);
   stage.plain_store = reader.boolean_or("plain_store", false);
   stage.persistent_blocks = static_cast<int>(reader.integer_or("persistent_blocks", 0, 0, k_int));
+  stage.variant = reader.string_or("variant", "");
   stage.occupancy = static_cast<int>(reader.integer("occupancy", 1, 1 << 16));
   stage.waves = reader.number("waves", 0);
   reader.finish();
@@ -102,9 +104,10 @@ SemaphoreSet read_set(Document& document, Node const& node, Pipeline const& pipe
   auto const* map = reader.find("map");
   if (map == nullptr)
     document.report(node, json::k_plan_codes.missing, "a semaphore set needs \"map\"");
-  else if (set.producer >= 0)
-    set.map =
-        json::read_map(document, *map, pipeline.stages[static_cast<std::size_t>(set.producer)].grid.size());
+  else if (set.producer >= 0) {
+    auto const& producer = pipeline.stages[static_cast<std::size_t>(set.producer)];
+    set.map = json::read_map(document, *map, producer.grid.size(), producer.name);
+  }
   set.first = reader.integer("first", 0);
   set.count = reader.integer("count", 1);
   reader.finish();
@@ -158,11 +161,8 @@ void read_alternatives(Document& document, ObjectReader& root, Plan& plan) {
 
 }  // namespace
 
-Expected<Plan> parse_plan(std::string_view text, std::string const& file) {
-  auto parsed = Document::parse(text, file, json::k_plan_codes);
-  if (!parsed) return tl::make_unexpected(std::move(parsed).error());
-  auto& document = *parsed;
-  ObjectReader root(document, document.root(), "the plan");
+Expected<Plan> json::read_plan(Document& document, Node const& node) {
+  ObjectReader root(document, node, "the plan");
   int const version = version_of(document, root);
   if (version == 0) return document.refusal();
 
@@ -200,9 +200,15 @@ Expected<Plan> parse_plan(std::string_view text, std::string const& file) {
   root.finish();
   if (document.failed()) return document.refusal();
 
-  json::validate(document, plan, *checked);
+  json::validate(document, node, plan, *checked);
   if (document.failed()) return document.refusal();
   return plan;
+}
+
+Expected<Plan> parse_plan(std::string_view text, std::string const& file) {
+  auto document = Document::parse(text, file, json::k_plan_codes);
+  if (!document) return tl::make_unexpected(std::move(document).error());
+  return json::read_plan(*document, document->root());
 }
 
 }  // namespace tessera

@@ -84,7 +84,7 @@ void read_launches_1(Document& document, ObjectReader& root, std::vector<Stage1>
   if (document.failed()) return;
   bool const fused = mechanism == Mechanism::fused;
   if (fused != (workers > 0))
-    document.report(workers > 0 ? *root.find("workers") : document.root(), k_tickets,
+    document.report(workers > 0 ? *root.find("workers") : root.node(), k_tickets,
                     fused
                         ? "a fused launch needs at least one worker"
                         : fmt::format("only a fused launch has workers, and this is {}", to_text(mechanism)));

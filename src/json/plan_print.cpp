@@ -3,6 +3,7 @@
 
 #include "json/json_text.hpp"
 #include "json/pipeline_json.hpp"
+#include "json/plan_object.hpp"
 #include "json/plan_words.hpp"
 #include "json/policy_json.hpp"
 #include "tessera/plan/plan_json.hpp"
@@ -26,6 +27,7 @@ Ordered to_json(StagePlan const& stage) {
   out["reorder_loads"] = stage.reorder_loads;
   out["plain_store"] = stage.plain_store;
   if (stage.persistent_blocks != 0) out["persistent_blocks"] = stage.persistent_blocks;
+  if (!stage.variant.empty()) out["variant"] = stage.variant;
   out["occupancy"] = stage.occupancy;
   out["waves"] = stage.waves;
   return out;
@@ -60,7 +62,7 @@ Ordered to_json(Pipeline const& pipeline, Launch const& launch) {
 
 }  // namespace
 
-std::string print_plan(Plan const& plan) {
+nlohmann::ordered_json json::to_json(Plan const& plan, PlanText text) {
   auto const stage_name = [&](int s) { return plan.pipeline.stages[static_cast<std::size_t>(s)].name; };
   Ordered out;
   out["schema"] = json::k_plan_schema;
@@ -71,11 +73,11 @@ std::string print_plan(Plan const& plan) {
   out["bound_by"] = plan.bound_by;
   out["why"] = plan.why;
   out["proof"] = plan.proof;
-  json::print_pipeline(plan.pipeline, out["pipeline"], true);
+  json::print_pipeline(plan.pipeline, out["pipeline"], text == PlanText::whole);
   out["launches"] = Ordered::array();
-  for (auto const& launch : plan.launches) out["launches"].push_back(to_json(plan.pipeline, launch));
+  for (auto const& launch : plan.launches) out["launches"].push_back(tessera::to_json(plan.pipeline, launch));
   out["stages"] = Ordered::array();
-  for (auto const& stage : plan.stages) out["stages"].push_back(to_json(stage));
+  for (auto const& stage : plan.stages) out["stages"].push_back(tessera::to_json(stage));
   out["semaphores"] = Ordered::array();
   for (auto const& set : plan.semaphores) {
     Ordered item{{"producer", stage_name(set.producer)}, {"policy", set.policy}};
@@ -94,12 +96,15 @@ std::string print_plan(Plan const& plan) {
                                   {"reader", stage_name(edge.reader)},
                                   {"buffer", edge.buffer},
                                   {"semaphore_set", set_index(edge.semaphore_set)}});
+  if (text == PlanText::to_run) return out;
   out["alternatives"] = Ordered::array();
   for (auto const& alternative : plan.alternatives)
     out["alternatives"].push_back({{"description", alternative.description},
                                    {"predicted_us", alternative.predicted_us},
                                    {"reason", alternative.reason}});
-  return json::pretty(out);
+  return out;
 }
+
+std::string print_plan(Plan const& plan) { return json::pretty(json::to_json(plan, json::PlanText::whole)); }
 
 }  // namespace tessera

@@ -22,8 +22,8 @@ constexpr char const* k_launches = "E0263";
 
 class Validation {
  public:
-  Validation(Document& document, Plan const& plan, std::vector<BufferReuse> const& reuses)
-      : document_(document), plan_(plan), reuses_(reuses) {}
+  Validation(Document& document, Node const& root, Plan const& plan, std::vector<BufferReuse> const& reuses)
+      : document_(document), root_(root), plan_(plan), reuses_(reuses) {}
 
   void run() {
     if (!counts_agree()) return;
@@ -43,12 +43,12 @@ class Validation {
   /// The node of entry `i` of a member that is an array, for its line. What a file of version 1 does not say
   /// has the line of the whole.
   Node const& entry(char const* name, std::size_t i) const {
-    auto const* node = document_.root().find(name);
+    auto const* node = root_.find(name);
     return node != nullptr && i < node->items().size() ? node->items()[i] : member(name);
   }
   Node const& member(char const* name) const {
-    auto const* node = document_.root().find(name);
-    return node != nullptr ? *node : document_.root();
+    auto const* node = root_.find(name);
+    return node != nullptr ? *node : root_;
   }
   Stage const& stage(std::size_t s) const { return plan_.pipeline.stages[s]; }
 
@@ -196,7 +196,7 @@ class Validation {
       using About = LaunchFault::About;
       auto const index = static_cast<std::size_t>(fault.index);
       // A file of version 1 has one mechanism instead, and one list of tickets.
-      bool const written = document_.root().find("launches") != nullptr;
+      bool const written = root_.find("launches") != nullptr;
       auto const& launch = written                         ? entry("launches", index)
                            : fault.about == About::tickets ? member("tickets")
                                                            : member("mechanism");
@@ -214,6 +214,7 @@ class Validation {
   }
 
   Document& document_;
+  Node const& root_;
   Plan const& plan_;
   std::vector<BufferReuse> const& reuses_;
 };
@@ -234,8 +235,8 @@ Expected<CheckedPipeline> check_pipeline(Document const& document, Node const& n
   return tl::make_unexpected(std::move(problems));
 }
 
-void validate(Document& document, Plan const& plan, CheckedPipeline const& checked) {
-  Validation(document, plan, checked.reuses()).run();
+void validate(Document& document, Node const& root, Plan const& plan, CheckedPipeline const& checked) {
+  Validation(document, root, plan, checked.reuses()).run();
 }
 
 }  // namespace tessera::json

@@ -13,7 +13,7 @@ Expected<CheckedPipeline> check_pipeline(Document const& document, Node const& n
                                          Pipeline const& pipeline);
 
 /// Reports E0257 to E0263 for orders, semaphores, dependences, reuse edges, stage plans, tickets and launches
-/// that contradict the pipeline or each other.
-void validate(Document& document, Plan const& plan, CheckedPipeline const& checked);
+/// that contradict the pipeline or each other. `root`: the plan's object.
+void validate(Document& document, Node const& root, Plan const& plan, CheckedPipeline const& checked);
 
 }  // namespace tessera::json

@@ -45,7 +45,14 @@ Json to_json(PolicyMap const& map, std::size_t rank) {
   return out;
 }
 
-PolicyMap read_map(Document& document, Node const& node, std::size_t rank) {
+Json to_json(NamedPolicy const& policy, std::size_t rank) {
+  Json out;
+  if (!policy.name.empty()) out["name"] = policy.name;
+  out["map"] = to_json(policy.map, rank);
+  return out;
+}
+
+PolicyMap read_map(Document& document, Node const& node, std::size_t rank, std::string const& producer) {
   if (node.is(Node::Kind::object)) {
     ObjectReader reader(document, node, "\"map\"");
     std::vector<std::int32_t> table;
@@ -56,14 +63,30 @@ PolicyMap read_map(Document& document, Node const& node, std::size_t rank) {
   }
   PolicyMap map;
   if (!node.is(Node::Kind::array) || node.items().size() != rank) {
-    document.report(
-        node, document.codes().value,
-        fmt::format("\"map\" has {} dimensions, and the grid of its producer {}", node.items().size(), rank));
+    auto const given = node.items().size();
+    document.report(node, document.codes().value,
+                    fmt::format("\"map\" has {} dimension{}, and the grid of its producer {} has {}", given,
+                                given == 1 ? "" : "s", producer, rank),
+                    {},
+                    rank == 2 ? R"(columns, then rows: ["all", {"block": 2}])"
+                              : "a word for each dimension of the grid, the fastest first");
     return map;
   }
   for (std::size_t d = 0; d < rank && d < k_max_rank; ++d)
     map.dimension[d] = read_dimension(document, node.items()[d]);
   return map;
+}
+
+NamedPolicy read_policy(Document& document, Node const& node, std::size_t rank, std::string const& producer) {
+  ObjectReader reader(document, node, "a policy");
+  NamedPolicy policy;
+  policy.name = reader.string_or("name", "");
+  if (auto const* map = reader.find("map"); map != nullptr)
+    policy.map = read_map(document, *map, rank, producer);
+  else
+    document.report(node, document.codes().missing, "a policy needs \"map\"");
+  reader.finish();
+  return policy;
 }
 
 }  // namespace tessera::json

@@ -45,6 +45,7 @@ StageSpan read_stage(Document& document, Node const& node) {
   stage.last_end = reader.integer("last_end_ps", 0, k_longest_ps);
   stage.tiles = reader.integer("tiles", 1, k_most_blocks);
   stage.splits = static_cast<int>(reader.integer_or("splits", 1, 1, 1 << 16));
+  stage.variant = reader.string_or("variant", "");
   std::int64_t volume = 1;
   for (auto const& item : reader.array("extent")) {
     stage.extent.push_back(json::integer_item(document, item, 1, k_most_blocks));
@@ -142,13 +143,16 @@ std::string print_timeline(Timeline const& timeline) {
   out["dram_bytes"] = timeline.dram_bytes;
   out["dram_busy"] = timeline.dram_busy;
   out["stages"] = nlohmann::ordered_json::array();
-  for (auto const& stage : timeline.stages)
-    out["stages"].push_back({{"name", stage.name},
-                             {"first_start_ps", stage.first_start},
-                             {"last_end_ps", stage.last_end},
-                             {"tiles", stage.tiles},
-                             {"splits", stage.splits},
-                             {"extent", stage.extent}});
+  for (auto const& stage : timeline.stages) {
+    nlohmann::ordered_json one{{"name", stage.name},
+                               {"first_start_ps", stage.first_start},
+                               {"last_end_ps", stage.last_end},
+                               {"tiles", stage.tiles},
+                               {"splits", stage.splits},
+                               {"extent", stage.extent}};
+    if (!stage.variant.empty()) one["variant"] = stage.variant;
+    out["stages"].push_back(std::move(one));
+  }
   out["tile_columns"] = k_columns;
   out["tiles"] = nlohmann::ordered_json::array();
   for (auto const& tile : timeline.tiles) out["tiles"].push_back(row_of(tile));

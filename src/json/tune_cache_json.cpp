@@ -3,11 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "json/json_text.hpp"
+#include "json/plan_object.hpp"
 #include "json/reader.hpp"
+#include "tessera/tune/choose.hpp"
 
 namespace tessera {
 namespace {
@@ -16,50 +17,71 @@ using json::Document;
 using json::Node;
 using json::ObjectReader;
 
-constexpr char const* k_schema = "tessera.tune/1";
+constexpr char const* k_schema = "tessera.tune/2";
 constexpr json::Codes k_codes{"E0523", "E0524", "E0525", "E0526"};
 constexpr char const* k_other_version = "E0527";
 constexpr char const* k_contradiction = "E0528";
-constexpr std::int64_t k_largest = 1 << 30;
+constexpr std::int64_t k_largest = std::int64_t{1} << 40;
 constexpr double k_longest_us = 1e9;
 
-TunedSize read_size(Document& document, Node const& node) {
-  ObjectReader reader(document, node, "a size");
-  TunedSize size;
-  size.tokens = reader.integer("tokens", 1, k_largest);
-  reader.rename(fmt::format("the size of {} tokens", size.tokens));
-  size.candidate = reader.string("candidate");
-  size.hot_us = reader.number("hot_us", 0, k_longest_us);
-  size.cool_us = reader.number("cool_us", 0, k_longest_us);
-  size.baseline = reader.string("baseline");
-  size.baseline_hot_us = reader.number("baseline_hot_us", 0, k_longest_us);
-  size.baseline_cool_us = reader.number("baseline_cool_us", 0, k_longest_us);
-  size.date = reader.string_or("date", "");
-  reader.finish();
-  return size;
-}
-
-TuneEntry read_entry(Document& document, Node const& node) {
-  ObjectReader reader(document, node, "an entry");
-  TuneEntry entry;
-  entry.key.gpu = reader.string("gpu");
-  entry.key.driver = reader.string("driver");
-  entry.key.library = reader.string("library");
-  entry.key.form = reader.choice<std::string>("form", {"gelu", "swiglu"}, {"gelu", "swiglu"});
-  entry.key.type = reader.choice<std::string>("type", {"bf16", "fp16"}, {"bf16", "fp16"});
-  entry.key.model = reader.integer("model", 8, k_largest);
-  entry.key.hidden = reader.integer("hidden", 8, k_largest);
+WorkloadKey read_workload(Document& document, Node const& node) {
+  ObjectReader reader(document, node, "\"workload\"");
+  WorkloadKey key;
+  key.structure = reader.string("structure");
   for (auto const& item : reader.array("sizes")) {
-    auto size = read_size(document, item);
-    if (!document.failed() && !entry.sizes.empty() && size.tokens <= entry.sizes.back().tokens)
-      document.report(
-          item, k_contradiction,
-          fmt::format("the size of {} tokens follows that of {}", size.tokens, entry.sizes.back().tokens), {},
-          "sizes ascend, each once");
-    entry.sizes.push_back(std::move(size));
+    if (!item.is(Node::Kind::array)) {
+      document.report(item, k_codes.value, "sizes of a workload are arrays of whole numbers");
+      break;
+    }
+    auto& sizes = key.sizes.emplace_back();
+    for (auto const& size : item.items()) sizes.push_back(json::integer_item(document, size, 0, k_largest));
   }
   reader.finish();
+  return key;
+}
+
+Expected<TuneEntry> read_entry(Document& document, Node const& node) {
+  ObjectReader reader(document, node, "an entry");
+  TuneEntry entry;
+  entry.workload_name = reader.string_or("name", "");
+  if (!entry.workload_name.empty()) reader.rename(fmt::format("the entry of \"{}\"", entry.workload_name));
+  entry.key.gpu = reader.string("gpu");
+  entry.key.driver = reader.string("driver");
+  entry.key.libraries = reader.string("libraries");
+  if (auto const* item = reader.object("workload")) entry.key.workload = read_workload(document, *item);
+  std::vector<std::string> const loads{to_text(Load::any), to_text(Load::steady), to_text(Load::bursts)};
+  entry.load = reader.choice_or<std::string>("load", loads.front(), loads, loads);
+  entry.hot_us = reader.number("hot_us", 0, k_longest_us);
+  entry.cool_us = reader.number("cool_us", 0, k_longest_us);
+  entry.baseline = reader.string("baseline");
+  entry.baseline_hot_us = reader.number("baseline_hot_us", 0, k_longest_us);
+  entry.baseline_cool_us = reader.number("baseline_cool_us", 0, k_longest_us);
+  entry.date = reader.string_or("date", "");
+  auto const* plan = reader.object("plan");
+  reader.finish();
+  if (document.failed()) return document.refusal();
+  auto read = json::read_plan(document, *plan);
+  if (!read) return tl::make_unexpected(std::move(read).error());
+  entry.plan = std::move(*read);
   return entry;
+}
+
+nlohmann::ordered_json to_json(TuneEntry const& entry) {
+  nlohmann::ordered_json one;
+  one["name"] = entry.workload_name;
+  one["gpu"] = entry.key.gpu;
+  one["driver"] = entry.key.driver;
+  one["libraries"] = entry.key.libraries;
+  one["workload"] = {{"structure", entry.key.workload.structure}, {"sizes", entry.key.workload.sizes}};
+  one["load"] = entry.load;
+  one["hot_us"] = entry.hot_us;
+  one["cool_us"] = entry.cool_us;
+  one["baseline"] = entry.baseline;
+  one["baseline_hot_us"] = entry.baseline_hot_us;
+  one["baseline_cool_us"] = entry.baseline_cool_us;
+  one["date"] = entry.date;
+  one["plan"] = json::to_json(entry.plan, json::PlanText::to_run);
+  return one;
 }
 
 }  // namespace
@@ -68,27 +90,7 @@ std::string print_tune_cache(TuneCache const& cache) {
   nlohmann::ordered_json root;
   root["schema"] = k_schema;
   auto& entries = root["entries"] = nlohmann::ordered_json::array();
-  for (auto const& entry : cache.entries) {
-    nlohmann::ordered_json one;
-    one["gpu"] = entry.key.gpu;
-    one["driver"] = entry.key.driver;
-    one["library"] = entry.key.library;
-    one["form"] = entry.key.form;
-    one["type"] = entry.key.type;
-    one["model"] = entry.key.model;
-    one["hidden"] = entry.key.hidden;
-    auto& sizes = one["sizes"] = nlohmann::ordered_json::array();
-    for (auto const& size : entry.sizes)
-      sizes.push_back({{"tokens", size.tokens},
-                       {"candidate", size.candidate},
-                       {"hot_us", size.hot_us},
-                       {"cool_us", size.cool_us},
-                       {"baseline", size.baseline},
-                       {"baseline_hot_us", size.baseline_hot_us},
-                       {"baseline_cool_us", size.baseline_cool_us},
-                       {"date", size.date}});
-    entries.push_back(std::move(one));
-  }
+  for (auto const& entry : cache.entries) entries.push_back(to_json(entry));
   return json::pretty(root);
 }
 
@@ -105,10 +107,12 @@ Expected<TuneCache> parse_tune_cache(std::string_view text, std::string const& f
   TuneCache cache;
   for (auto const& item : root.array("entries")) {
     auto entry = read_entry(*document, item);
-    if (!document->failed() && find(cache, entry.key) != nullptr)
-      document->report(item, k_contradiction, "this GPU, driver, library and shape has an entry already", {},
+    if (!entry) return tl::make_unexpected(std::move(entry).error());
+    if (find(cache, entry->key) != nullptr)
+      document->report(item, k_contradiction,
+                       "this GPU, driver, libraries and workload have an entry already", {},
                        "delete one of the two");
-    cache.entries.push_back(std::move(entry));
+    cache.entries.push_back(std::move(*entry));
   }
   root.finish();
   if (document->failed()) return document->refusal();

@@ -3,12 +3,33 @@
 
 #include "describe/names.hpp"
 #include "describe/operator_check.hpp"
+#include "json/policy_json.hpp"
 #include "json/workload_read.hpp"
 
 namespace tessera::json {
 namespace {
 
-OperatorInput read_input(Document& document, Node const& node, std::string const& owner) {
+/// A product: a table names tiles, and how an operator is cut is the planner's choice.
+NamedPolicy read_product(Document& document, Node const& node, std::vector<Operator> const& before,
+                         std::string const& producer) {
+  std::size_t rank = 2;
+  for (auto const& op : before)
+    if (op.name == producer && op.batch > 1) rank = 3;
+  auto policy = read_policy(document, node, rank, producer);
+  if (producer.empty())
+    document.report(
+        node, document.codes().value,
+        "a policy says which tiles of a producer share a semaphore, and this input has no producer", {},
+        "leave the policy out, or name the producer");
+  if (policy.map.is_table())
+    document.report(node, document.codes().value,
+                    "a table of tiles cannot be the policy of an operator's input", {},
+                    "say what neighbours share along rows and columns, or describe the tiles (\"stages\")");
+  return policy;
+}
+
+OperatorInput read_input(Document& document, Node const& node, std::string const& owner,
+                         std::vector<Operator> const& before) {
   ObjectReader reader(document, node, "an input of " + owner);
   OperatorInput input;
   input.name = reader.string("name");
@@ -19,6 +40,8 @@ OperatorInput read_input(Document& document, Node const& node, std::string const
       input.producer.empty() ? reader.string("buffer") : reader.string_or("buffer", input.producer);
   input.pattern =
       reader.choice_or("pattern", ReadPattern::rows, read_patterns().words, read_patterns().values);
+  if (auto const* policy = reader.object_or("policy"); policy != nullptr)
+    input.policy = read_product(document, *policy, before, input.producer);
   reader.finish();
   if (!document.failed() && !is_identifier(input.name))
     document.report(node, "E0207",
@@ -27,7 +50,7 @@ OperatorInput read_input(Document& document, Node const& node, std::string const
   return input;
 }
 
-Operator read_operator(Document& document, Node const& node) {
+Operator read_operator(Document& document, Node const& node, std::vector<Operator> const& before) {
   ObjectReader reader(document, node, "an operator");
   Operator op;
   op.where = document.at(node);
@@ -42,7 +65,8 @@ Operator read_operator(Document& document, Node const& node) {
   op.batch = reader.integer_or("batch", 1, 1, k_largest_size);
   op.output = reader.string_or("output", "");
   for (auto const& input : reader.array_or("inputs"))
-    op.inputs.push_back(read_input(document, input, fmt::format("operator \"{}\"", op.name.substr(0, 60))));
+    op.inputs.push_back(
+        read_input(document, input, fmt::format("operator \"{}\"", op.name.substr(0, 60)), before));
   reader.finish();
   if (!document.failed() && !is_identifier(op.name))
     document.report(node, "E0207", fmt::format("\"{}\" cannot name an operator", op.name.substr(0, 60)), {},
@@ -77,7 +101,8 @@ void read_operators(Document& document, ObjectReader& root, OperatorGraph& graph
     c.s = reader.integer_or("s", 3, 1, k_largest_size);
     reader.finish();
   }
-  for (auto const& node : root.array("operators")) graph.operators.push_back(read_operator(document, node));
+  for (auto const& node : root.array("operators"))
+    graph.operators.push_back(read_operator(document, node, graph.operators));
 }
 
 }  // namespace tessera::json

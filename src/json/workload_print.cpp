@@ -3,6 +3,7 @@
 
 #include "json/json_text.hpp"
 #include "json/pipeline_json.hpp"
+#include "json/policy_json.hpp"
 #include "json/workload_read.hpp"
 #include "tessera/describe/workload_json.hpp"
 
@@ -12,7 +13,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace json;
 
-Json printed(Operator const& op) {
+/// Of the grid of tiles that the operator's output is cut into.
+std::size_t rank_of(OperatorGraph const& graph, std::string const& name) {
+  for (auto const& op : graph.operators)
+    if (op.name == name) return op.batch > 1 ? 3 : 2;
+  return 2;
+}
+
+Json printed(OperatorGraph const& graph, Operator const& op) {
   Json out = {{"name", op.name}, {"kind", operator_kinds().word_of(op.kind)}};
   if (op.epilogue != Epilogue::none) out["epilogue"] = epilogues().word_of(op.epilogue);
   out["m"] = op.m;
@@ -26,6 +34,7 @@ Json printed(Operator const& op) {
     if (!input.producer.empty()) item["producer"] = input.producer;
     if (input.buffer != input.producer || input.producer.empty()) item["buffer"] = input.buffer;
     if (input.pattern != ReadPattern::rows) item["pattern"] = read_patterns().word_of(input.pattern);
+    if (input.policy) item["policy"] = to_json(*input.policy, rank_of(graph, input.producer));
     out["inputs"].push_back(std::move(item));
   }
   return out;
@@ -43,7 +52,7 @@ Json printed(OperatorGraph const& graph) {
     out["conv"] = {{"images", c.images},     {"p", c.p}, {"q", c.q},
                    {"channels", c.channels}, {"r", c.r}, {"s", c.s}};
   out["operators"] = Json::array();
-  for (auto const& op : graph.operators) out["operators"].push_back(printed(op));
+  for (auto const& op : graph.operators) out["operators"].push_back(printed(graph, op));
   return out;
 }
 

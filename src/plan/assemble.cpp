@@ -166,12 +166,16 @@ double waves_with_partners(Plan const& plan, int s) {
   return most;
 }
 
+}  // namespace
+
 bool has_single_posts(Plan const& plan, int s) {
   auto const& stage = plan.pipeline.stages[static_cast<std::size_t>(s)];
   return std::any_of(plan.semaphores.begin(), plan.semaphores.end(), [&](SemaphoreSet const& set) {
     return set.producer == s && set.map.tiles_of(stage.tile_grid(), 0) * stage.splits == 1;
   });
 }
+
+namespace {
 
 void set_optimizations(Plan& plan, Recipe const& recipe) {
   bool const tiles = uses_semaphores(recipe.mechanism);

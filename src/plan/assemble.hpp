@@ -10,6 +10,9 @@ namespace tessera {
 Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const& reuses,
                         MachineProfile const& machine, Recipe const& recipe);
 
+/// True if a single post makes a value of one of the stage's sets: what a plain store needs.
+bool has_single_posts(Plan const& plan, int stage);
+
 /// What the recipe's mechanism needs and the machine or a kernel does not have (E0303).
 std::optional<Diagnostic> cannot_run(Pipeline const& pipeline, MachineProfile const& machine,
                                      Recipe const& recipe);

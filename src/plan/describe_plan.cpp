@@ -68,6 +68,9 @@ std::string describe(Plan const& plan) {
   std::string text = mechanism_text(plan);
   for (auto const& part : {policy_text(plan), kernel_text(plan.pipeline), form_text(plan)})
     if (!part.empty()) text += ", " + part;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s)
+    if (!plan.stages[s].variant.empty())
+      text += ", " + plan.pipeline.stages[s].name + " by " + plan.stages[s].variant;
   if (std::any_of(plan.stages.begin(), plan.stages.end(),
                   [](StagePlan const& s) { return !s.order.table.empty() && !s.order.bands; }))
     text += ", tiles as needed";

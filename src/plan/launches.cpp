@@ -120,6 +120,9 @@ StageDuties duties_of(Plan const& plan, int stage) {
     auto const& next = plan.launches[at(index) + 1];
     duties.triggers = next.start == LaunchStart::early;
     duties.announces_start = next.wait_kernel;
+  } else {
+    // Chained launches: what follows the last launch is the first one again.
+    duties.triggers = plan.launches.front().start == LaunchStart::early;
   }
   duties.completes_after = launch.start == LaunchStart::early;
   bool waits = false;

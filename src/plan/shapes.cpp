@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "diagnostic/nearest.hpp"
 #include "tessera/plan/waves.hpp"
 
 namespace tessera {
@@ -33,6 +34,24 @@ bool can_run(KernelEntry const& kernel, Operator const& op, ElementType type, Ma
   if (kernel.kind != op.kind || !kernel.can.run_alone) return false;
   auto const* form = find_form(kernel, op.epilogue, type);
   return form != nullptr && occupancy(machine, form->resources) > 0;
+}
+
+/// What to change where no kernel of the catalogue can run an operator.
+std::string way_out(Operator const& op, ElementType type, std::vector<KernelEntry> const& catalogue,
+                    MachineProfile const& machine) {
+  if (machine.architecture.empty()) return "give the machine profile its architecture, sm_70, sm_80 or sm_90";
+  std::vector<std::string> types;
+  bool known = false;
+  for (auto const& kernel : catalogue)
+    for (auto const& form : kernel.forms)
+      for (auto const one : form.types) {
+        if (kernel.kind != op.kind) continue;
+        known = known || one == type;
+        if (std::find(types.begin(), types.end(), to_text(one)) == types.end())
+          types.emplace_back(to_text(one));
+      }
+  if (types.empty() || known) return "register a kernel (docs/extending.md), or choose another type or size";
+  return fmt::format("kernels of kind {} exist in {}: change \"type\"", to_text(op.kind), list_of(types));
 }
 
 /// A share that nothing is known of costs nothing: the bound stays a bound.
@@ -100,7 +119,7 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
                        op.name, machine.name),
            {fmt::format("the catalogue has {} kernels; {} is a {} of {} with epilogue {}", catalogue.size(),
                         op.name, to_text(op.kind), to_text(graph.type), to_text(op.epilogue))},
-           "give the machine profile its architecture, sm_70, sm_80 or sm_90"});
+           way_out(op, graph.type, catalogue, machine)});
     base.push_back({fitting.front(), splits_of(fitting.front()).least});
     variants.push_back(std::move(fitting));
   }

@@ -33,6 +33,8 @@ std::string delta(std::int64_t before, std::int64_t after) {
   return fmt::format("{} ({})", us_of(after), signed_us(static_cast<double>(after - before) * 1e-6));
 }
 
+std::string variant_text(std::string const& variant) { return variant.empty() ? "first choice" : variant; }
+
 }  // namespace
 
 std::string diff(Timeline const& before, Timeline const& after) {
@@ -47,6 +49,7 @@ std::string diff(Timeline const& before, Timeline const& after) {
   text += labelled("busy", fmt::format("{} -> {}", percent(before.busy), percent(after.busy))) + '\n';
 
   std::vector<std::vector<std::string>> rows{{"stage", "start", "end", "waiting, all blocks"}};
+  std::string variants;
   bool const with_waits = !before.tiles.empty() && !after.tiles.empty();
   for (std::size_t b = 0; b < before.stages.size(); ++b) {
     auto const& name = before.stages[b].name;
@@ -56,6 +59,9 @@ std::string diff(Timeline const& before, Timeline const& after) {
       rows.push_back({name, "only before"});
       continue;
     }
+    if (auto const& then = before.stages[b].variant, &now = found->variant; then != now)
+      variants +=
+          labelled("variant", fmt::format("{}: {} -> {}", name, variant_text(then), variant_text(now)));
     auto const then = totals(before, b);
     auto const now = totals(after, static_cast<std::size_t>(found - after.stages.begin()));
     rows.push_back({name, delta(then.start, now.start), delta(then.end, now.end),
@@ -65,7 +71,7 @@ std::string diff(Timeline const& before, Timeline const& after) {
     if (std::none_of(before.stages.begin(), before.stages.end(),
                      [&](auto const& s) { return s.name == stage.name; }))
       rows.push_back({stage.name, "only after"});
-  return text + table(rows, {1, 2, 3}, 2);
+  return text + table(rows, {1, 2, 3}, 2) + variants;
 }
 
 std::string summary(Timeline const& timeline) {

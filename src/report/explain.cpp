@@ -27,8 +27,8 @@ std::string stage_table(Plan const& plan) {
     auto const& stage = plan.pipeline.stages[s];
     auto const& chosen = plan.stages[s];
     rows.push_back({stage.name, grid_text(stage), std::to_string(stage.blocks()),
-                    std::to_string(chosen.occupancy), waves_text(chosen.waves),
-                    stage.kernel.empty() ? "-" : stage.kernel, chosen.order.name, options_text(plan, s)});
+                    std::to_string(chosen.occupancy), waves_text(chosen.waves), kernel_text(plan, s),
+                    chosen.order.name, options_text(plan, s)});
   }
   return table(rows, {2, 3, 4}, 2);
 }

@@ -87,6 +87,13 @@ std::string policy_of(Plan const& plan, std::size_t dependence) {
   return "by " + kept_text(kept_by(plan, plan.dependences[dependence]));
 }
 
+std::string kernel_text(Plan const& plan, std::size_t stage) {
+  auto const& kernel = plan.pipeline.stages[stage].kernel;
+  auto const& variant = plan.stages[stage].variant;
+  auto const text = kernel.empty() ? "-" : kernel;
+  return variant.empty() ? text : fmt::format("{} ({})", text, variant);
+}
+
 std::string options_text(Plan const& plan, std::size_t stage) {
   auto const& chosen = plan.stages[stage];
   std::vector<std::string> names;

@@ -18,6 +18,8 @@ std::string kept_text(KeptBy kept);             ///< "stream order", "PDL", "sem
 /// Of a mixed plan: each launch's stages and when it starts. Of any other: its persistent launch, if it is
 /// one.
 std::vector<std::string> launch_lines(Plan const& plan);
+std::string kernel_text(Plan const& plan,
+                        std::size_t stage);  ///< "gemm_128x256x64 (algorithm 7)"; "-" for none
 std::string options_text(Plan const& plan, std::size_t stage);  ///< "W, R, plain store"; "-" for none
 std::string grid_text(Stage const& stage);                      ///< "24 x 4", " * 2 splits" added
 std::string waves_text(double waves);                           ///< "1.45"

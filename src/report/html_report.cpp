@@ -112,9 +112,8 @@ std::string stages(Plan const& plan) {
     auto const& stage = plan.pipeline.stages[s];
     auto const& chosen = plan.stages[s];
     rows.push_back({html(stage.name), html(grid_text(stage)), std::to_string(stage.blocks()),
-                    std::to_string(chosen.occupancy), waves_text(chosen.waves),
-                    stage.kernel.empty() ? "-" : html(stage.kernel), html(chosen.order.name),
-                    html(options_text(plan, s))});
+                    std::to_string(chosen.occupancy), waves_text(chosen.waves), html(kernel_text(plan, s)),
+                    html(chosen.order.name), html(options_text(plan, s))});
   }
   return "<h3>Stages</h3>\n" + html_table({{"stage"},
                                            {"tiles"},

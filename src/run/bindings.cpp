@@ -100,27 +100,56 @@ Expected<void> add_kernel(Registry& kernels, Bindings& bindings, KernelEntry ker
   return {};
 }
 
+namespace {
+
+/// The family's binding, for a launch whose stages it can read.
+Expected<Bindings::Family const*> binding_of(BindRequest const& request, Bindings const& bindings) {
+  auto const family = family_of(request);
+  if (!family) return tl::make_unexpected(family.error());
+  auto const* binding = bindings.find(*family);
+  if (binding == nullptr)
+    return refuse(finding("E0562", request.stage(),
+                          fmt::format("kernel {} of {} cannot be launched: family {} has no binding",
+                                      request.stage().kernel, request.stage().name, *family),
+                          *family == "published"
+                              ? "its tiles are there to be planned and simulated: plan for a "
+                                "machine whose kernels are compiled"
+                              : "add the family's binding to the Bindings"));
+  for (int i = 0; i < request.planned().stages; ++i)
+    if (auto const& variant = request.stage_plan(i).variant;
+        !variant.empty() && (i > 0 || !binding->variants))
+      return tl::make_unexpected(
+          cannot_bind(request, i, "variant",
+                      i > 0 ? "the first stage of a launch carries the variant of all"
+                            : fmt::format("it has none, and the plan says \"{}\"", variant),
+                      "leave the variant out")
+              .error());
+  return binding;
+}
+
+}  // namespace
+
 Expected<std::vector<StageKernel>> bind_kernels(Plan const& plan, Registry const& kernels,
-                                                Bindings const& bindings, Tensors const& tensors) {
+                                                Bindings const& bindings, Tensors const& tensors,
+                                                Scratch& scratch) {
   std::vector<StageKernel> bound;
   for (int l = 0; l < static_cast<int>(plan.launches.size()); ++l) {
-    BindRequest const request{plan, l, kernels, tensors};
-    auto const family = family_of(request);
-    if (!family) return tl::make_unexpected(family.error());
-    auto const* binding = bindings.find(*family);
-    if (binding == nullptr)
-      return refuse(finding("E0562", request.stage(),
-                            fmt::format("kernel {} of {} cannot be launched: family {} has no binding",
-                                        request.stage().kernel, request.stage().name, *family),
-                            *family == "published"
-                                ? "its tiles are there to be planned and simulated: plan for a "
-                                  "machine whose kernels are compiled"
-                                : "add the family's binding to the Bindings"));
-    auto kernel = (*binding)(request);
+    BindRequest const request{plan, l, kernels, tensors, scratch};
+    auto const binding = binding_of(request, bindings);
+    if (!binding) return tl::make_unexpected(binding.error());
+    auto kernel = (*binding)->bind(request);
     if (!kernel) return tl::make_unexpected(kernel.error());
     bound.push_back(std::move(*kernel));
   }
   return bound;
+}
+
+std::vector<std::string> variants_of(Plan const& plan, int launch, Registry const& kernels,
+                                     Bindings const& bindings, Tensors const& tensors, Scratch& scratch) {
+  BindRequest const request{plan, launch, kernels, tensors, scratch};
+  auto const binding = binding_of(request, bindings);
+  if (!binding || !(*binding)->variants) return {};
+  return (*binding)->variants(request);
 }
 
 }  // namespace tessera

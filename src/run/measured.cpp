@@ -95,7 +95,7 @@ Expected<Timeline> measured_timeline(Plan const& plan, std::span<BlockStamps con
   std::size_t next = 0;
   for (std::size_t s = 0; s < plan.pipeline.stages.size(); ++s) {
     auto const& stage = plan.pipeline.stages[s];
-    StageSpan span{stage.name, -1, 0, stage.tiles(), stage.splits, {}};
+    StageSpan span{stage.name, -1, 0, stage.tiles(), stage.splits, {}, plan.stages[s].variant};
     for (auto const& dim : stage.grid) span.extent.push_back(dim.extent);
     for (std::int64_t block = 0; block < stage.blocks(); ++block, ++next) {
       auto const tile = block % stage.tiles();

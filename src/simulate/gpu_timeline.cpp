@@ -22,7 +22,8 @@ Timeline Gpu::timeline() const {
   t.dram_busy = std::min(1.0, static_cast<double>(servers_[k_dram].limited()) / end);
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     auto const& stage = plan_.pipeline.stages[s];
-    StageSpan span{stage.name, stages_[s].first_start, stages_[s].last_end, stage.tiles(), stage.splits, {}};
+    StageSpan span{stage.name, stages_[s].first_start, stages_[s].last_end, stage.tiles(), stage.splits,
+                   {},         plan_.stages[s].variant};
     for (auto const& dim : stage.grid) span.extent.push_back(dim.extent);
     t.stages.push_back(std::move(span));
   }

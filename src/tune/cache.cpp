@@ -4,21 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 namespace tessera {
 namespace {
 
-void insert(std::vector<TunedSize>& sizes, TunedSize const& one) {
-  auto const at = std::lower_bound(sizes.begin(), sizes.end(), one.tokens,
-                                   [](TunedSize const& a, std::int64_t tokens) { return a.tokens < tokens; });
-  if (at != sizes.end() && at->tokens == one.tokens)
-    *at = one;
-  else
-    sizes.insert(at, one);
-}
-
-bool same_shape(TuneKey const& a, TuneKey const& b) {
-  return a.model == b.model && a.hidden == b.hidden && a.form == b.form && a.type == b.type;
+bool same_machine(TuneKey const& a, TuneKey const& b) {
+  return a.gpu == b.gpu && a.driver == b.driver && a.libraries == b.libraries;
 }
 
 }  // namespace
@@ -32,38 +24,48 @@ TuneEntry const* find(TuneCache const& cache, TuneKey const& key) {
 void merge(TuneCache& cache, TuneCache const& newer) {
   for (auto const& entry : newer.entries) {
     auto const same = [&](TuneEntry const& old) { return old.key == entry.key; };
-    auto at = std::find_if(cache.entries.begin(), cache.entries.end(), same);
-    if (at == cache.entries.end()) at = cache.entries.insert(at, TuneEntry{entry.key, {}});
-    for (auto const& size : entry.sizes) insert(at->sizes, size);
+    auto const at = std::find_if(cache.entries.begin(), cache.entries.end(), same);
+    if (at == cache.entries.end())
+      cache.entries.push_back(entry);
+    else
+      *at = entry;
   }
 }
 
-std::vector<TunedSize const*> nearest(TuneEntry const& entry, std::int64_t tokens) {
-  std::vector<TunedSize const*> order;
-  for (auto const& size : entry.sizes)
-    if (size.tokens >= tokens) order.push_back(&size);
-  for (auto size = entry.sizes.rbegin(); size != entry.sizes.rend(); ++size)
-    if (size->tokens < tokens) order.push_back(&*size);
+std::vector<TuneEntry const*> nearest(TuneCache const& cache, TuneKey const& key) {
+  std::vector<TuneEntry const*> order;
+  for (auto const& entry : cache.entries)
+    if (same_machine(entry.key, key) && same_but_rows(entry.key.workload, key.workload))
+      order.push_back(&entry);
+  auto const rows = rows_of(key.workload);
+  auto const rank = [&](TuneEntry const* entry) {
+    auto const of = rows_of(entry->key.workload);
+    return std::tuple(entry->key.workload != key.workload, of < rows, of < rows ? -of : of);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](TuneEntry const* a, TuneEntry const* b) { return rank(a) < rank(b); });
   return order;
 }
 
 Diagnostics say_if_foreign(TuneCache const& cache, TuneKey const& key, std::string const& file) {
-  if (find(cache, key) != nullptr) return {};
   Diagnostic found{"E0529", Severity::warning, {file, 0}, "", {}, ""};
   for (auto const& entry : cache.entries) {
-    if (!same_shape(entry.key, key)) continue;
+    if (!same_but_rows(entry.key.workload, key.workload)) continue;
+    if (same_machine(entry.key, key)) return {};
+    if (found.message.empty())
+      found.message = fmt::format("what was tuned for {} was measured elsewhere and is not used",
+                                  entry.workload_name.empty() ? "this workload" : entry.workload_name);
     auto const differ = [&](char const* what, std::string const& tuned, std::string const& here) {
-      if (tuned != here)
-        found.notes.push_back(fmt::format("{}: tuned on \"{}\", here \"{}\"", what, tuned, here));
+      auto note = fmt::format("{}: tuned on \"{}\", here \"{}\"", what, tuned, here);
+      if (tuned != here && std::find(found.notes.begin(), found.notes.end(), note) == found.notes.end())
+        found.notes.push_back(std::move(note));
     };
     differ("GPU", entry.key.gpu, key.gpu);
     differ("driver", entry.key.driver, key.driver);
-    differ("library", entry.key.library, key.library);
+    differ("libraries", entry.key.libraries, key.libraries);
   }
   if (found.notes.empty()) return {};
-  found.message = fmt::format("what was tuned for this {} of {} x {} was measured elsewhere and is not used",
-                              key.form, key.model, key.hidden);
-  found.suggestion = "tune again here: tessera tune; until then cuBLASLt's first choice is taken";
+  found.suggestion = "tune again here: tessera tune";
   return {found};
 }
 

@@ -36,6 +36,10 @@ std::size_t best_of(std::vector<Measurement> const& measured, Load load, May con
 
 }  // namespace
 
+char const* to_text(Load load) {
+  return load == Load::any ? "any" : load == Load::steady ? "steady" : "bursts";
+}
+
 double score(Measurement const& one) { return std::sqrt(one.hot_us * one.cool_us); }
 
 double score(Measurement const& one, Load load) {

@@ -15,18 +15,21 @@ TEST_F(AloneInAFolder, SaysWhatIsMissing) {
   EXPECT_THAT(says("run llama-65b").err, testing::HasSubstr("tessera run needs tessera-gpu"));
 }
 
-TEST_F(AloneInAFolder, HandsOverTheShapeOfTheModel) {
-  put_beside("tessera-gpu", "echo \"$@\"; exit 7\n");
+TEST_F(AloneInAFolder, HandsOverAFileForEachSize) {
+  put_beside("tessera-gpu", "echo \"$@\"; grep -h '\"name\": \"llama' \"$4\" \"$5\"; exit 7\n");
   auto const llama = says("tune llama-65b --tp 8 --tokens 64,1 --quick --cache here.json --for steady");
   EXPECT_EQ(llama.exit, 7);
-  EXPECT_EQ(llama.out,
-            "tune --name llama-65b --tokens 64,1 --model 8192 --hidden 2752 --form swiglu --type bf16 "
-            "--cache here.json --for steady "
-            "--quick\n");
-  EXPECT_EQ(says("run gpt-3-145b --tp 8 --dtype fp16").out,
-            "check --name gpt-3-145b --tokens 1,16,64,128,256,512,768,1024,1536,2048,4096 --model 12288 "
-            "--hidden 6144 "
-            "--form gelu --type fp16\n");
+  EXPECT_THAT(llama.out,
+              testing::MatchesRegex("tune --name llama-65b [^ ]+-0.json [^ ]+-1.json --cache here.json "
+                                    "--for steady --quick\n"
+                                    " *\"name\": \"llama-65b mlp, 64 tokens, tp 8\",\n"
+                                    " *\"name\": \"llama-65b mlp, 1 token, tp 8\",\n"));
+  // Eleven usual numbers of tokens.
+  put_beside("tessera-gpu", "shift 3; echo $#; grep -h type \"$1\"\n");
+  EXPECT_THAT(says("run gpt-3-145b --tp 8 --dtype fp16").out,
+              testing::MatchesRegex("11\n *\"type\": \"fp16\",\n"));
+  put_beside("tessera-gpu", "grep -h '\"name\": \"[a-z]*\",$' \"$4\"\n");
+  EXPECT_THAT(says("tune lora").out, testing::MatchesRegex(" *\"name\": \"lora\",\n(.*\n)*"));
 }
 
 TEST_F(AloneInAFolder, RunsWhatIsPlanned) {
@@ -36,12 +39,13 @@ TEST_F(AloneInAFolder, RunsWhatIsPlanned) {
              "exit 0\n");
   auto const said = says("run llama-65b --tp 8 --tokens 768,2048 --planned");
   EXPECT_EQ(said.exit, 1) << said.err;
-  EXPECT_THAT(said.out,
-              testing::MatchesRegex("run-plan\n[^\n]*tessera.plan/2[^\n]*\n[^\n]*768 tokens[^\n]*\n"
-                                    "run-plan\n[^\n]*tessera.plan/2[^\n]*\n[^\n]*2048 tokens[^\n]*\n"));
+  EXPECT_THAT(said.out, testing::MatchesRegex("run\n[^\n]*tessera.plan/2[^\n]*\n[^\n]*768 tokens[^\n]*\n"
+                                              "run\n[^\n]*tessera.plan/2[^\n]*\n[^\n]*2048 tokens[^\n]*\n"));
   // Every kernel of such a plan is compiled: a gate is in an epilogue, and swapped tiles have their clusters.
   put_beside("tessera-gpu", "grep -o '\"kernel\": \"[a-z_0-9]*\"' \"$2\"\n");
   EXPECT_THAT(says("run gpt-3-145b --tp 8 --tokens 300 --planned").out, testing::Not(testing::IsEmpty()));
+  put_beside("tessera-gpu", "echo \"$1 $3\"\n");
+  EXPECT_EQ(says("run llama-65b --tp 8 --tokens 768 --planned --quick").out, "run --quick\n");
   auto const nowhere = says("run llama-65b --tokens 768 --planned --machine nowhere");
   EXPECT_THAT(nowhere.err, testing::HasSubstr("error E0602"));
   EXPECT_EQ(nowhere.out, "");
@@ -52,7 +56,8 @@ TEST_F(AloneInAFolder, RunsAPlansFile) {
   ASSERT_EQ(says("plan llama-65b --tp 8 --tokens 64 -o plan.json").exit, 0);
   auto const said = says("run plan.json");
   EXPECT_EQ(said.exit, 7);
-  EXPECT_EQ(said.out, "run-plan plan.json\n");
+  EXPECT_EQ(said.out, "run plan.json\n");
+  EXPECT_EQ(says("run plan.json --quick").out, "run plan.json --quick\n");
 }
 
 TEST_F(AloneInAFolder, BenchesHandOverWhatTheyAreAskedFor) {
@@ -63,10 +68,9 @@ TEST_F(AloneInAFolder, BenchesHandOverWhatTheyAreAskedFor) {
   EXPECT_EQ(says("bench ablation -o a.json").out, "ablation --json a.json\n");
   put_beside("tessera-bench", "echo \"$@\"\n");
   put_beside("copy_chain", "echo chain \"$@\"; exit 1\n");
-  EXPECT_EQ(says("bench mlp gpt-3-145b --tp 8 --tokens 768 -o r.json --quick").out,
-            "bench --name gpt-3-145b --tokens 768 --model 12288 --hidden 6144 --form gelu --type bf16 "
-            "--output r.json "
-            "--quick\n");
+  EXPECT_THAT(says("bench mlp gpt-3-145b --tp 8 --tokens 768 -o r.json --quick").out,
+              testing::MatchesRegex("bench --name gpt-3-145b [^ ]+-0.json --output r.json --quick\n"));
+  EXPECT_THAT(says("bench workload lora").out, testing::MatchesRegex("bench --name lora [^ ]+-0.json\n"));
   auto const overhead = says("bench overhead -o r.json");
   EXPECT_EQ(overhead.out, "chain --json r.json\n");
   EXPECT_EQ(overhead.exit, 1);

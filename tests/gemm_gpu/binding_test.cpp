@@ -47,13 +47,14 @@ class GemmBinding : public testing::Test {
 
   /// The second launch waits, the first posts.
   std::string refusal(int launch) {
-    auto const bound = bind_gemm_sm90({plan, launch, shipped_kernels(), tensors});
+    auto const bound = bind_gemm_sm90({plan, launch, shipped_kernels(), tensors, scratch});
     return bound ? "accepted" : to_text(bound.error());
   }
 
   alignas(16) unsigned char memory[16] = {};
   Plan plan;
   Tensors tensors;
+  Scratch scratch;
 };
 
 TEST_F(GemmBinding, TakesWhatThePlannerMakes) {

@@ -178,7 +178,8 @@ TEST(GemmPolicies, AWaitThatIsNeverMetNamesItsTile) {
   for (auto const& policy : {each_tile(), rows(2)}) {
     auto const plan = plan_of(k_kernels[0], policy);
     Buffers const buffers(plan.pipeline);
-    auto kernels = bind_kernels(plan, shipped_kernels(), shipped_bindings(), buffers.tensors);
+    Scratch scratch;
+    auto kernels = bind_kernels(plan, shipped_kernels(), shipped_bindings(), buffers.tensors, scratch);
     ASSERT_TRUE(kernels) << to_text(kernels.error());
     // The first GEMM never runs.
     (*kernels)[0].enqueue = [](ChainViews const&, GpuStream, bool) { return 0; };

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "kernels/gemm_sm90/pair.hpp"
+#include "gemm_gpu/pair.hpp"
 #include "src/bench/operand_sets.hpp"
 
 namespace tessera::gemm_test {

@@ -52,6 +52,24 @@ TEST(WorkloadJson, shipped_two_gemms) {
   expect_round_trip(*workload);
 }
 
+TEST(WorkloadJson, an_operators_policy_is_that_of_its_tiles_however_they_are_cut) {
+  auto workload = parse_workload(shipped("lora"), "lora.json");
+  ASSERT_TRUE(workload) << to_text(workload.error());
+  expect_round_trip(*workload);
+  auto& graph = std::get<OperatorGraph>(*workload);
+  graph.operators[1].inputs[0].policy = rows(2);
+  expect_round_trip(*workload);
+  for (auto const& kernel : shipped_kernels().for_architecture("sm_90")) {
+    if (kernel.kind != OperatorKind::gemm || find_form(kernel, Epilogue::none, graph.type) == nullptr)
+      continue;
+    TileChoice const choice{kernel, kernel.splits == k_any_splits ? 1 : kernel.splits};
+    auto const tiled = tile(graph, {choice, choice});
+    if (kernel.tile_k > 64 || choice.splits > 1) continue;  // up is 64 deep
+    ASSERT_TRUE(tiled) << to_text(tiled.error());
+    EXPECT_EQ(tiled->dependences.front().policy, rows(2)) << kernel.name;
+  }
+}
+
 TEST(WorkloadJson, every_imported_graph_survives_the_round_trip) {
   for (auto const* name : {"llama-65b", "gpt-3-145b", "llama-3-8b", "llama-3.2-1b", "qwen2.5-72b"})
     for (auto const* block : {"mlp", "attention"}) {

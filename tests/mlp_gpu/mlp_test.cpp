@@ -3,11 +3,13 @@
 // when sizes, graphs and streams mix.
 #include <random>
 
-#include "kernels/mlp/candidates.hpp"
-#include "kernels/mlp/gated.hpp"
+#include "kernels/bindings/families.hpp"
 #include "kernels/mlp/mlp.hpp"
-#include "kernels/mlp/tune_key.hpp"
+#include "kernels/swiglu/swiglu.hpp"
 #include "mlp_gpu/operands.hpp"
+#include "mlp_gpu/plans.hpp"
+#include "tessera/tune/key.hpp"
+#include "tessera/tune/tune.hpp"
 
 namespace tessera::mlp {
 namespace {
@@ -42,52 +44,25 @@ void expect_right(Mlp& block, Operands const& operands, int tokens, cudaStream_t
   auto const launched = block.launch(operands.x, operands.w1, operands.w2, operands.y, tokens, stream);
   ASSERT_TRUE(launched) << to_text(launched.error());
   double const error = operands.error(tokens);
-  EXPECT_LE(error, allowed) << tokens << " tokens, " << block.choice(tokens).value_or("?");
+  EXPECT_LE(error, allowed) << tokens << " tokens, " << plan_name(block.choice(tokens).value());
   if (tokens % 37 == 0) {
     EXPECT_TRUE(operands.rest_is_untouched(tokens)) << tokens;
   }
 }
 
-/// Names of candidates of all kinds that can do so many tokens, a few of each.
-std::vector<std::string> some_candidates(Shape const& shape) {
-  std::vector<std::string> names;
-  auto const lt1 = cublaslt_halves(shape, Which::first).value(),
-             lt2 = cublaslt_halves(shape, Which::second).value();
-  auto const own1 = gemm_sm90_halves(shape, Which::first), own2 = gemm_sm90_halves(shape, Which::second);
-  names.push_back(stream_pair(lt1.back(), lt2.back()).name);
-  for (std::size_t i = 0; i < own2.size(); i += 5) {
-    names.push_back(stream_pair(lt1.front(), own2[i]).name);
-    if (auto const mixed = mixed_pair(shape, lt1.front(), own2[i])) names.push_back(mixed->name);
-    if (own1.empty()) continue;
-    auto const& first = own1[(7 * i) % own1.size()];
-    names.push_back(stream_pair(first, own2[i]).name);
-    for (bool const early : {true, false}) {
-      using gemm_sm90::Mechanism;
-      auto const add = [&](Mechanism mechanism, int tiles) {
-        auto const pair = tiled_pair(shape, {first.tiles, own2[i].tiles, mechanism, tiles, early, early});
-        ASSERT_TRUE(pair);
-        names.push_back(pair->name);
-      };
-      add(Mechanism::pdl, 1);
-      add(Mechanism::pdl_tiles, 1);
-      add(Mechanism::pdl_tiles, whole_row);
-    }
-  }
-  auto const single = single_launches(shape);
-  for (std::size_t i = 0; i < single.size(); i += single.size() / 4 + 1) names.push_back(single[i].name);
-  return names;
-}
-
-/// A cache that gives each size another candidate, of all kinds.
+/// A cache that gives each size another plan, of all kinds.
 TuneCache mixed_cache(Shape const& most) {
   TuneCache cache;
-  cache.entries.push_back({tune_key(most).value(), {}});
+  auto const bindings = shipped_bindings();
   std::size_t turn = 0;
   for (int tokens = 1; tokens <= most.tokens; tokens += 1 + tokens / 8) {
     Shape shape = most;
     shape.tokens = tokens;
-    auto const names = some_candidates(shape);
-    cache.entries.front().sizes.push_back({tokens, names[turn++ % names.size()], 1, 1, "", 1, 1, ""});
+    auto const plans = some_plans(shape);
+    TuneEntry entry;
+    entry.key = tune_key(graph_of(shape), bindings).value();
+    entry.plan = plans[turn++ % plans.size()];
+    cache.entries.push_back(std::move(entry));
   }
   return cache;
 }
@@ -113,22 +88,26 @@ TEST_P(MlpOnGpu, IsRightForEveryNumberOfTokensWithACacheOfAllKinds) {
     auto block = Mlp::make(shape(300), options);
     ASSERT_TRUE(block) << to_text(block.error());
     EXPECT_TRUE(block->notes().empty());
+    for (auto const& entry : cache.entries)
+      EXPECT_EQ(plan_name(block->choice(static_cast<int>(rows_of(entry.key.workload))).value()),
+                plan_name(entry.plan));
     for (int tokens = 300; tokens >= 1; --tokens) expect_right(*block, operands, tokens, stream);
     auto const finished = block->finish(stream);
     EXPECT_TRUE(finished) << to_text(finished.error());
   }
 }
 
-TEST_P(MlpOnGpu, IsRightForManyTokensWithEveryKindOfCandidate) {
+TEST_P(MlpOnGpu, IsRightForManyTokensWithEveryKindOfPlan) {
   for (int const tokens : {512, 768, 1024, 1536, 2048, 4096}) {
     Operands const operands(shape(tokens), 7, stream);
-    for (auto const& name : some_candidates(shape(tokens))) {
-      if (tokens > 1024 && name.size() % 3 != 0) continue;
+    std::size_t turn = 0;
+    for (auto const& plan : some_plans(shape(tokens))) {
+      if (tokens > 1024 && turn++ % 3 != 0) continue;
       MlpOptions options;
-      options.only = name;
+      options.only = plan;
       auto block = Mlp::make(shape(tokens), options);
       ASSERT_TRUE(block) << to_text(block.error());
-      EXPECT_EQ(block->choice(tokens).value_or("?"), name);
+      EXPECT_EQ(plan_name(block->choice(tokens).value()), plan_name(plan));
       expect_right(*block, operands, tokens, stream);
       expect_right(*block, operands, tokens, stream);
     }
@@ -201,7 +180,7 @@ TEST(GatedWeights, AreInterleavedRowByRow) {
   ASSERT_EQ(cudaMalloc(&w, both.size() * 2), cudaSuccess);
   cudaMemcpy(g, gate.data(), gate.size() * 2, cudaMemcpyHostToDevice);
   cudaMemcpy(u, up.data(), up.size() * 2, cudaMemcpyHostToDevice);
-  ASSERT_EQ(interleave_gate_up(g, u, w, rows, columns, nullptr), cudaSuccess);
+  ASSERT_EQ(kernels::interleave_gate_up(g, u, w, rows, columns, nullptr), cudaSuccess);
   ASSERT_EQ(cudaMemcpy(both.data(), w, both.size() * 2, cudaMemcpyDeviceToHost), cudaSuccess);
   for (int row = 0; row < rows; ++row)
     for (int column = 0; column < columns; ++column) {
@@ -209,7 +188,7 @@ TEST(GatedWeights, AreInterleavedRowByRow) {
       EXPECT_EQ(at(2 * row), gate[static_cast<std::size_t>(row * columns + column)]);
       EXPECT_EQ(at(2 * row + 1), up[static_cast<std::size_t>(row * columns + column)]);
     }
-  EXPECT_EQ(interleave_gate_up(g, u, w, rows, 12, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(kernels::interleave_gate_up(g, u, w, rows, 12, nullptr), cudaErrorInvalidValue);
   for (auto* one : {g, u, w}) cudaFree(one);
 }
 

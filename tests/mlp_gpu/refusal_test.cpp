@@ -2,16 +2,17 @@
 // What mlp() refuses, in exactly these words, and what it takes instead of a bad cache.
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
-#include "kernels/mlp/cache_file.hpp"
-#include "kernels/mlp/candidates.hpp"
-#include "kernels/mlp/cublaslt.hpp"
+#include "kernels/bindings/families.hpp"
+#include "kernels/cublaslt/gemm.hpp"
 #include "kernels/mlp/mlp.hpp"
-#include "kernels/mlp/tune_key.hpp"
 #include "mlp_gpu/operands.hpp"
+#include "mlp_gpu/plans.hpp"
+#include "tessera/tune/cache_file.hpp"
+#include "tessera/tune/key.hpp"
+#include "tessera/tune/tune.hpp"
 
 namespace tessera::mlp {
 namespace {
@@ -51,39 +52,32 @@ TEST(Refusals, Arguments) {
   EXPECT_EQ(launch(operands.x, 64), "accepted");
 }
 
-TEST(Refusals, CandidatesThatAreNone) {
-  for (char const* name :
-       {"", "x", "skinny", "skinny n8 c1", "a > b", "cublaslt(tile 1 split 1 #zz) > cublaslt(#1)",
-        "128x128x64_2x1 band 1 blocks 0", "128x128x64_2x1 band -1 blocks 0 > 128x128x64_2x1 band 1 blocks 0",
-        "128x128x64_2x1 band 1 blocks 0 > 128x128x64_2x1 band 1 blocks 0; sometimes"})
-    EXPECT_THAT(said(find_candidate(small, name)), HasSubstr("E0532")) << name;
+TEST(Algorithms, AreReadBack) {
+  cublaslt::LtProblem const problem{64, 256, 512, gpu::ElementType::bf16, true};
+  auto const gemm = cublaslt::LtGemm::make(problem);
+  ASSERT_TRUE(gemm) << said(gemm);
+  for (auto const& algorithm : (*gemm)->algorithms()) {
+    auto const name = cublaslt::lt_name(algorithm);
+    auto const read = cublaslt::lt_algorithm(name);
+    ASSERT_TRUE(read) << name;
+    EXPECT_EQ(cublaslt::lt_name(*read), name);
+    EXPECT_TRUE((*gemm)->supports(*read)) << name;
+  }
 }
 
-TEST(Names, AreReadBack) {
-  auto const offered = cublaslt_halves(small, Which::first).value();
-  for (auto const& half : offered) {
-    auto const read = lt_algorithm(half.name);
-    ASSERT_TRUE(read) << half.name;
-    EXPECT_EQ(lt_name(*read), half.name);
-    EXPECT_TRUE(find_half(small, Which::first, half.name));
+TEST(Refusals, VariantsThatAreNone) {
+  for (char const* word : {"x", "cublaslt(tile 1 split 1 #zz)", "n8 s1"}) {
+    auto plan = default_plan(small).value();
+    plan.stages.front().variant = word;
+    MlpOptions options;
+    options.only = plan;
+    auto block = Mlp::make(small, options);
+    ASSERT_TRUE(block) << said(block);
+    Stream const stream;
+    Operands const operands(small, 1, stream);
+    EXPECT_THAT(said(block->launch(operands.x, operands.w1, operands.w2, operands.y, 64, stream)),
+                HasSubstr("error E0560: variant of h cannot run in kernel cublaslt"));
   }
-  for (auto const& half : gemm_sm90_halves(small, Which::second))
-    EXPECT_TRUE(find_half(small, Which::second, half.name)) << half.name;
-  for (int const tokens : {1, 16, 64, 128}) {
-    Shape shape = small;
-    shape.tokens = tokens;
-    auto const singles = single_launches(shape);
-    EXPECT_FALSE(singles.empty()) << tokens;
-    for (auto const& one : singles) {
-      auto const read = find_candidate(shape, one.name);
-      ASSERT_TRUE(read) << said(read);
-      EXPECT_EQ(read->name, one.name);
-    }
-  }
-  // A kernel for sixteen tokens does five as well, but not seventeen.
-  auto const sixteen = single_launches({16, 512, 256}).front().name;
-  EXPECT_TRUE(find_candidate({5, 512, 256}, sixteen));
-  EXPECT_FALSE(find_candidate({17, 512, 256}, sixteen));
 }
 
 /// A file in a folder of its own, removed at the end.
@@ -91,17 +85,22 @@ class CacheFile : public testing::Test {
  protected:
   CacheFile() { std::filesystem::create_directories(folder); }
   ~CacheFile() override { std::filesystem::remove_all(folder); }
-  std::string write(std::string const& text) const {
-    auto const path = (folder / "tune.json").string();
-    std::ofstream(path) << text;
-    return path;
+  std::string path() const { return (folder / "tune.json").string(); }
+  TuneEntry entry(int tokens, Plan plan) const {
+    auto shape = small;
+    shape.tokens = tokens;
+    TuneEntry result;
+    result.key = tune_key(graph_of(shape), shipped_bindings()).value();
+    result.plan = std::move(plan);
+    return result;
   }
   std::filesystem::path const folder = std::filesystem::temp_directory_path() / "tessera_mlp_refusals";
 };
 
 TEST_F(CacheFile, CorruptedIsSaidAndPassedOver) {
+  std::ofstream(path()) << "{\"schema\": \"tessera.tune/2\",\n \"entries\": [7]}";
   MlpOptions options;
-  options.cache_file = write("{\"schema\": \"tessera.tune/1\",\n \"entries\": [7]}");
+  options.cache_file = path();
   auto const block = Mlp::make(small, options);
   ASSERT_TRUE(block);
   EXPECT_THAT(to_text(block->notes()),
@@ -109,40 +108,39 @@ TEST_F(CacheFile, CorruptedIsSaidAndPassedOver) {
 }
 
 TEST_F(CacheFile, ForeignIsSaidAndPassedOver) {
-  auto key = tune_key(small).value();
-  key.driver = "1.2.3";
-  ASSERT_TRUE(add_to_cache((folder / "tune.json").string(), {{{key, {{8, "skinny", 1, 1, "", 1, 1, ""}}}}}));
+  auto foreign = entry(64, some_plans(small)[3]);
+  foreign.key.driver = "1.2.3";
+  ASSERT_TRUE(add_to_cache(path(), {{foreign}}));
   MlpOptions options;
-  options.cache_file = (folder / "tune.json").string();
+  options.cache_file = path();
   auto block = Mlp::make(small, options);
   ASSERT_TRUE(block);
   EXPECT_THAT(to_text(block->notes()), HasSubstr("warning E0529"));
   EXPECT_THAT(to_text(block->notes()), HasSubstr("driver: tuned on \"1.2.3\""));
-  EXPECT_EQ(block->choice(8).value(), default_candidate({8, 512, 256}).value().name);
+  EXPECT_EQ(plan_name(block->choice(64).value()), plan_name(default_plan(small).value()));
 }
 
-TEST_F(CacheFile, AnUnknownCandidateFallsBack) {
-  auto const key = tune_key(small).value();
-  TuneCache const cache{{{key, {{8, "a kernel of tomorrow", 1, 1, "", 1, 1, ""}}}}};
+TEST_F(CacheFile, APlanIsReadBackAndTakenForOtherTokens) {
+  auto const plan = some_plans(small)[3];
+  ASSERT_TRUE(add_to_cache(path(), {{entry(64, plan)}}));
+  MlpOptions options;
+  options.cache_file = path();
+  auto block = Mlp::make(small, options);
+  ASSERT_TRUE(block) << said(block);
+  EXPECT_EQ(to_text(block->notes()), "");
+  for (int const tokens : {64, 40})
+    EXPECT_EQ(plan_name(block->choice(tokens).value()), plan_name(plan)) << tokens;
+}
+
+TEST_F(CacheFile, AKernelOfTomorrowFallsBack) {
+  auto plan = some_plans(small)[3];
+  plan.pipeline.stages.front().kernel = "a kernel of tomorrow";
+  TuneCache const cache{{entry(64, plan)}};
   MlpOptions options;
   options.cache = &cache;
   auto block = Mlp::make(small, options);
   ASSERT_TRUE(block);
-  EXPECT_EQ(block->choice(8).value(), default_candidate({8, 512, 256}).value().name);
-}
-
-TEST_F(CacheFile, MergesAndIsNotReplacedWhenItIsNoCache) {
-  auto const path = (folder / "deeper/tune.json").string();
-  auto const key = tune_key(small).value();
-  ASSERT_TRUE(add_to_cache(path, {{{key, {{8, "a", 1, 1, "b", 2, 2, ""}}}}}));
-  ASSERT_TRUE(add_to_cache(path, {{{key, {{4, "c", 1, 1, "d", 2, 2, ""}}}}}));
-  auto const both = read_cache(path);
-  ASSERT_TRUE(both);
-  ASSERT_EQ(both->entries.size(), 1u);
-  EXPECT_EQ(both->entries.front().sizes.size(), 2u);
-  auto const other = write("not JSON");
-  EXPECT_THAT(said(add_to_cache(other, *both)), HasSubstr("E0523"));
-  EXPECT_THAT(said(read_cache(folder.string())), HasSubstr("E0531"));
+  EXPECT_EQ(plan_name(block->choice(64).value()), plan_name(default_plan(small).value()));
 }
 
 }  // namespace

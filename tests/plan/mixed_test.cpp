@@ -53,6 +53,20 @@ std::string outcome(Plan const& plan, MachineProfile const& machine) {
   return proof ? *proof : to_text(proof.error());
 }
 
+TEST(Mixed, PartsKeepTheirVariants) {
+  auto const machine = ideal_machine(4);
+  auto const whole = chain();
+  auto first = part(whole, 0, 2, Mechanism::pdl_tiles, machine);
+  first.stages[1].variant = "algorithm 7";
+  auto const joined = join(whole, {},
+                           {{first, LaunchStart::in_order},
+                            {part(whole, 2, 5, Mechanism::stream_order, machine), LaunchStart::in_order}});
+  EXPECT_EQ(joined.stages[1].variant, "algorithm 7");
+  EXPECT_EQ(joined.stages[2].variant, "");
+  EXPECT_EQ(part_of(joined, 1, 3).stages[0].variant, "algorithm 7");
+  EXPECT_NE(describe(joined).find(", b by algorithm 7"), std::string::npos) << describe(joined);
+}
+
 TEST(Mixed, JoinedPartsSayHowEachEdgeIsKept) {
   auto const plan = mixed(ideal_machine(4));
   EXPECT_EQ(mechanism_text(plan), "mixed: a > b > [c d] | e");

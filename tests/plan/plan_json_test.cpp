@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "plan/examples.hpp"
+#include "support/plans.hpp"
 #include "support/random_pipeline.hpp"
 #include "tessera/plan/build.hpp"
 #include "tessera/plan/choose.hpp"
@@ -71,6 +72,15 @@ TEST(PlanJson, bands_are_stored_and_their_table_is_not) {
   auto const again = parse_plan(text, "plan.json");
   ASSERT_TRUE(again) << to_text(again.error());
   expect_same(*plan, *again);
+}
+
+TEST(PlanJson, a_variant_is_printed_where_there_is_one) {
+  auto plan = support::make_plan(support::figure_one(), support::ideal_machine(4), Mechanism::pdl_tiles);
+  EXPECT_EQ(print_plan(plan).find("variant"), std::string::npos);
+  plan.stages[1].variant = "algorithm 7";
+  auto const again = parse_plan(print_plan(plan), "plan.json");
+  ASSERT_TRUE(again) << to_text(again.error());
+  EXPECT_EQ(again->stages, plan.stages);
 }
 
 TEST(PlanJson, a_chosen_plan_reads_back_the_same) {

@@ -56,6 +56,12 @@ TEST(Explain, KeepsLinesShortWhateverTheNamesAre) {
   expect_no_long_lines(explain_table({plan, plan}));
 }
 
+TEST(Explain, SaysWhichVariantOfAKernel) {
+  auto plan = sample_plan();
+  plan.stages[1].variant = "algorithm 7";
+  EXPECT_THAT(explain(plan), HasSubstr("gemm_128x128x32 (algorithm 7)"));
+}
+
 TEST(Explain, SaysEachLaunchOfAMixedPlan) {
   auto plan = sample_plan();
   plan.pipeline.stages.push_back(sample_stage("gemm3"));

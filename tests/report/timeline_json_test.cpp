@@ -34,6 +34,7 @@ TEST(TimelineJson, RoundTrips) {
                                  totals.tiles.clear();
                                  totals.busy = 1.0 / 3;
                                  totals.measured = true;
+                                 totals.stages[1].variant = "algorithm 7";
                                  return totals;
                                }()}) {
     auto const parsed = parse_timeline(print_timeline(timeline), "run.json");

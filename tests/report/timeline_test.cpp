@@ -73,6 +73,15 @@ TEST(Diff, NamesStagesThatOnlyOneSideHas) {
   EXPECT_THAT(text, testing::ContainsRegex("other +only after"));
 }
 
+TEST(Diff, NamesVariantsThatDiffer) {
+  auto before = sample_tiles(), after = before;
+  EXPECT_THAT(diff(before, after), testing::Not(HasSubstr("variant")));
+  after.stages[0].variant = "algorithm 7";
+  EXPECT_THAT(diff(before, after), HasSubstr("gemm1: first choice -> algorithm 7\n"));
+  before.stages[0].variant = "algorithm 3";
+  EXPECT_THAT(diff(before, after), HasSubstr("gemm1: algorithm 3 -> algorithm 7\n"));
+}
+
 TEST(Summary, GivesTotalsAndStages) {
   expect_golden(summary(sample_tiles()), "tests/report/golden/summary.txt");
 }

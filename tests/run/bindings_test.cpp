@@ -39,8 +39,9 @@ class BindingsTest : public testing::Test {
   }
 
   std::string refusal() {
-    auto const plan = support::make_plan(pipeline, support::ideal_machine(4), Mechanism::stream_order);
-    auto const bound = bind_kernels(plan, kernels, bindings, tensors);
+    auto plan = support::make_plan(pipeline, support::ideal_machine(4), Mechanism::stream_order);
+    plan.stages.front().variant = variant;
+    auto const bound = bind_kernels(plan, kernels, bindings, tensors, scratch);
     return bound ? "accepted" : to_text(bound.error());
   }
 
@@ -49,8 +50,34 @@ class BindingsTest : public testing::Test {
   Registry kernels;
   Bindings bindings;
   Tensors tensors;
+  Scratch scratch;
+  std::string variant;  ///< of the first stage
   std::vector<std::string> asked;
 };
+
+TEST_F(BindingsTest, a_variant_is_for_families_that_have_some) {
+  variant = "fast";
+  EXPECT_EQ(
+      refusal(),
+      "chain.json:3: error E0560: variant of one cannot run in kernel mine: it has none, and the plan says "
+      "\"fast\"\n"
+      "   hint: leave the variant out");
+  EXPECT_THAT(asked, testing::IsEmpty());
+  bindings.add(
+      "mine",
+      [this](BindRequest const& request) {
+        asked.push_back(request.stage_plan().variant);
+        return Expected<StageKernel>(StageKernel{});
+      },
+      [](BindRequest const&) {
+        return std::vector<std::string>{"fast", "small"};
+      });
+  EXPECT_EQ(refusal(), "accepted");
+  EXPECT_THAT(asked, testing::ElementsAre("fast", ""));
+  auto const plan = support::make_plan(pipeline, support::ideal_machine(4), Mechanism::stream_order);
+  EXPECT_THAT(variants_of(plan, 1, kernels, bindings, tensors, scratch),
+              testing::ElementsAre("fast", "small"));
+}
 
 TEST_F(BindingsTest, every_launch_gets_the_kernel_of_its_family) {
   EXPECT_EQ(refusal(), "accepted");

@@ -46,6 +46,7 @@ TEST(WithoutDevice, AFirstLaunchThatStartsEarly) {
             "error E0537: the first launch of plan \"vectors\" starts early, before the launch before it is "
             "complete\n"
             "   a chain's launches share semaphores, so that they may not overlap\n"
+            "   its kernel does not say that it leaves them alone until then (StageKernel::chains)\n"
             "   hint: start the first launch in order");
 }
 

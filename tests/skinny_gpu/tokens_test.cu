@@ -42,6 +42,12 @@ double run(Memory& memory, int tokens, Config const& config) {
   return worst;
 }
 
+/// A rounding to bf16 is off by up to 2^-8 of an element. Over a thousand elements that is 1.65e-3 in the
+/// mean square; over fewer the largest decide.
+double allowed_for(Case const& one, int tokens) {
+  return tokens * one.model < 1000 ? 1.0 / 256 : allowed_error;
+}
+
 void every_token_count(Case const& one, int step) {
   double worst = 0;
   int runs = 0;
@@ -57,8 +63,9 @@ void every_token_count(Case const& one, int step) {
         double const error = run(memory, tokens, config);
         if (error < 0) continue;
         ++runs;
-        EXPECT_LE(error, allowed_error) << tokens << " tokens, seed " << seed << ", " << to_string(config);
-        if (!(error <= allowed_error)) return;
+        double const allowed = allowed_for(one, tokens);
+        EXPECT_LE(error, allowed) << tokens << " tokens, seed " << seed << ", " << to_string(config);
+        if (!(error <= allowed)) return;
         worst = std::fmax(worst, error);
       }
       ASSERT_GT(runs, before) << "no configuration for " << tokens << " tokens runs on this device";

@@ -1,113 +1,191 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tessera/tune/cache_json.hpp"
+
 #include <gmock/gmock.h>
 
-#include "tessera/tune/cache_json.hpp"
+#include <algorithm>
+
+#include "plan/llama.hpp"
+#include "support/plans.hpp"
+#include "tessera/plan/orders.hpp"
 
 namespace tessera {
 namespace {
 
 using testing::HasSubstr;
 
-TuneKey key(std::string driver = "580.1", std::int64_t model = 512) {
-  return {"NVIDIA H200", std::move(driver), "tessera 0.1.0, cublasLt 130100", "swiglu", "bf16", model, 256};
+TuneKey key(std::int64_t tokens, std::string driver = "580.1", Epilogue epilogue = Epilogue::swiglu) {
+  auto graph = examples::llama_mlp(tokens);
+  graph.operators[0].epilogue = epilogue;
+  return {"NVIDIA H200", std::move(driver), "tessera 0.1.0, cublasLt 130100", workload_key(graph)};
 }
-TunedSize size(std::int64_t tokens, std::string candidate = "a > b") {
-  return {tokens, std::move(candidate), 10.5, 9.25, "base", 11, 10.125, "2026-11-21"};
+
+/// A plan of figure 1; `variant` tells one from another.
+Plan plan(std::string variant = "") {
+  auto result = support::make_plan(support::figure_one(), support::ideal_machine(4), Mechanism::pdl_tiles);
+  result.stages[0].variant = std::move(variant);
+  result.stages[0].order = make_band_order(result.pipeline.stages[0], {2, 2, 1});
+  result.pipeline.stages[0].where = {"/home/me/mlp.cpp", 7};
+  result.alternatives = {{"another", 11, "slower"}};
+  return result;
 }
-std::vector<std::int64_t> tokens_of(std::vector<TunedSize const*> const& sizes) {
-  std::vector<std::int64_t> tokens;
-  for (auto const* one : sizes) tokens.push_back(one->tokens);
-  return tokens;
+
+TuneEntry entry(TuneKey of, std::string variant = "") {
+  auto const tokens = rows_of(of.workload);
+  return {std::move(of),
+          "llama-65b mlp, " + std::to_string(tokens) + " tokens",
+          plan(std::move(variant)),
+          10.5,
+          9.25,
+          "stream order",
+          11,
+          10.125,
+          "any",
+          "2026-11-21"};
+}
+
+std::vector<std::int64_t> rows_of(std::vector<TuneEntry const*> const& entries) {
+  std::vector<std::int64_t> result;
+  for (auto const* one : entries) result.push_back(rows_of(one->key.workload));
+  return result;
+}
+
+TuneCache cache_of(std::vector<TuneKey> const& keys) {
+  TuneCache cache;
+  for (auto const& one : keys) cache.entries.push_back(entry(one));
+  return cache;
 }
 
 TEST(Cache, IsFoundByTheWholeKey) {
-  TuneCache const cache{{{key(), {size(1)}}}};
-  EXPECT_NE(find(cache, key()), nullptr);
-  for (auto const change :
-       {&TuneKey::gpu, &TuneKey::driver, &TuneKey::library, &TuneKey::form, &TuneKey::type}) {
-    auto other = key();
+  auto const cache = cache_of({key(768)});
+  EXPECT_EQ(find(cache, key(768)), &cache.entries.front());
+  for (auto const change : {&TuneKey::gpu, &TuneKey::driver, &TuneKey::libraries}) {
+    auto other = key(768);
     other.*change = "other";
     EXPECT_EQ(find(cache, other), nullptr);
+    EXPECT_TRUE(nearest(cache, other).empty());
   }
-  EXPECT_EQ(find(cache, key("580.1", 520)), nullptr);
+  EXPECT_EQ(find(cache, key(769)), nullptr);
+  EXPECT_EQ(find(cache, key(768, "580.1", Epilogue::gelu)), nullptr);
 }
 
-TEST(Cache, MergeReplacesSizesAndKeepsOthers) {
-  TuneCache cache{{{key(), {size(1, "old"), size(64, "old")}}, {key("other"), {size(1)}}}};
-  merge(cache, {{{key(), {size(64, "new"), size(8, "new")}}, {key("third"), {size(2)}}}});
-  ASSERT_EQ(cache.entries.size(), 3u);
-  auto const& sizes = find(cache, key())->sizes;
-  ASSERT_EQ(sizes.size(), 3u);
-  EXPECT_EQ(sizes[0], size(1, "old"));
-  EXPECT_EQ(sizes[1], size(8, "new"));
-  EXPECT_EQ(sizes[2], size(64, "new"));
-  auto const once = cache;
-  merge(cache, {{{key(), {size(64, "new")}}}});
-  EXPECT_EQ(cache, once);
+TEST(Cache, MergeReplacesEntriesAndKeepsOthers) {
+  auto cache = cache_of({key(1), key(64), key(64, "other")});
+  TuneCache newer;
+  newer.entries = {entry(key(64), "new"), entry(key(8), "new")};
+  merge(cache, newer);
+  ASSERT_EQ(cache.entries.size(), 4u);
+  EXPECT_EQ(find(cache, key(1))->plan.stages[0].variant, "");
+  EXPECT_EQ(find(cache, key(8))->plan.stages[0].variant, "new");
+  EXPECT_EQ(find(cache, key(64))->plan.stages[0].variant, "new");
+  EXPECT_EQ(find(cache, key(64, "other"))->plan.stages[0].variant, "");
+  auto const once = print_tune_cache(cache);
+  merge(cache, newer);
+  EXPECT_EQ(print_tune_cache(cache), once);
 }
 
 TEST(Cache, NearestIsTheSizeItselfThenLargerThenSmaller) {
-  TuneEntry const entry{key(), {size(1), size(16), size(64), size(256)}};
-  EXPECT_EQ(tokens_of(nearest(entry, 16)), (std::vector<std::int64_t>{16, 64, 256, 1}));
-  EXPECT_EQ(tokens_of(nearest(entry, 17)), (std::vector<std::int64_t>{64, 256, 16, 1}));
-  EXPECT_EQ(tokens_of(nearest(entry, 300)), (std::vector<std::int64_t>{256, 64, 16, 1}));
-  EXPECT_TRUE(nearest({}, 5).empty());
+  auto const cache =
+      cache_of({key(64), key(1), key(256), key(16), key(20, "other"), key(20, "580.1", Epilogue::gelu)});
+  EXPECT_EQ(rows_of(nearest(cache, key(16))), (std::vector<std::int64_t>{16, 64, 256, 1}));
+  EXPECT_EQ(rows_of(nearest(cache, key(17))), (std::vector<std::int64_t>{64, 256, 16, 1}));
+  EXPECT_EQ(rows_of(nearest(cache, key(300))), (std::vector<std::int64_t>{256, 64, 16, 1}));
+  EXPECT_TRUE(nearest({}, key(5)).empty());
+}
+
+TEST(Cache, APipelineIsNearToItselfOnly) {
+  auto pipeline = support::figure_one();
+  TuneKey const small{"gpu", "driver", "libraries", workload_key(pipeline)};
+  pipeline.stages[0].grid[1].extent = 3;
+  TuneKey const large{"gpu", "driver", "libraries", workload_key(pipeline)};
+  auto const cache = cache_of({small, large});
+  ASSERT_EQ(nearest(cache, large).size(), 1u);
+  EXPECT_EQ(nearest(cache, large).front(), find(cache, large));
 }
 
 TEST(Cache, SaysWhatIsForeign) {
-  TuneCache const cache{{{key("1.2"), {size(1)}}}};
-  EXPECT_TRUE(say_if_foreign(cache, key("1.2"), "f").empty());
-  EXPECT_TRUE(say_if_foreign(cache, key("1.2", 520), "f").empty());
-  EXPECT_EQ(to_text(say_if_foreign(cache, key(), "tune.json")),
-            "tune.json: warning E0529: what was tuned for this swiglu of 512 x 256 was measured elsewhere "
-            "and is not "
-            "used\n"
-            "   driver: tuned on \"1.2\", here \"580.1\"\n"
-            "   hint: tune again here: tessera tune; until then cuBLASLt's first choice is taken");
+  auto const cache = cache_of({key(64, "1.2"), key(128, "1.2")});
+  EXPECT_TRUE(say_if_foreign(cache, key(1, "1.2"), "f").empty());
+  EXPECT_TRUE(say_if_foreign(cache, key(64, "580.1", Epilogue::gelu), "f").empty());
+  EXPECT_EQ(
+      to_text(say_if_foreign(cache, key(1), "tune.json")),
+      "tune.json: warning E0529: what was tuned for llama-65b mlp, 64 tokens was measured elsewhere and "
+      "is not used\n"
+      "   driver: tuned on \"1.2\", here \"580.1\"\n"
+      "   hint: tune again here: tessera tune");
 }
 
 TEST(CacheJson, ReadsWhatItPrints) {
-  TuneCache const cache{{{key(), {size(1), size(64, "quoted \"name\"")}}, {key("other"), {}}}};
+  auto cache = cache_of({key(1), key(64)});
+  cache.entries[1].plan.stages[1].variant = "quoted \"name\"";
+  cache.entries[1].load = "steady";
+  cache.entries.push_back(entry({"gpu", "driver", "libraries", workload_key(support::figure_one())}));
   auto const text = print_tune_cache(cache);
   auto const read = parse_tune_cache(text, "tune.json");
   ASSERT_TRUE(read) << to_text(read.error());
-  EXPECT_EQ(*read, cache);
   EXPECT_EQ(print_tune_cache(*read), text);
+  ASSERT_EQ(read->entries.size(), cache.entries.size());
+  for (std::size_t i = 0; i < cache.entries.size(); ++i) {
+    auto const &a = cache.entries[i], &b = read->entries[i];
+    EXPECT_EQ(a.key, b.key);
+    EXPECT_EQ(a.workload_name, b.workload_name);
+    EXPECT_EQ(a.hot_us, b.hot_us);
+    EXPECT_EQ(a.cool_us, b.cool_us);
+    EXPECT_EQ(a.baseline, b.baseline);
+    EXPECT_EQ(a.baseline_hot_us, b.baseline_hot_us);
+    EXPECT_EQ(a.baseline_cool_us, b.baseline_cool_us);
+    EXPECT_EQ(a.load, b.load);
+    EXPECT_EQ(a.date, b.date);
+    EXPECT_EQ(a.plan.launches, b.plan.launches);
+    EXPECT_EQ(a.plan.stages, b.plan.stages);
+    EXPECT_EQ(a.plan.proof, b.plan.proof);
+    EXPECT_TRUE(b.plan.alternatives.empty());
+  }
 }
 
 TEST(CacheJson, IsMadeToBeRead) {
-  EXPECT_EQ(print_tune_cache({{{key(), {size(64)}}}}),
-            R"({
-  "schema": "tessera.tune/1",
+  auto const text = print_tune_cache(cache_of({key(64)}));
+  EXPECT_THAT(text, testing::StartsWith(R"json({
+  "schema": "tessera.tune/2",
   "entries": [
     {
+      "name": "llama-65b mlp, 64 tokens",
       "gpu": "NVIDIA H200",
       "driver": "580.1",
-      "library": "tessera 0.1.0, cublasLt 130100",
-      "form": "swiglu",
-      "type": "bf16",
-      "model": 512,
-      "hidden": 256,
-      "sizes": [
-        {
-          "tokens": 64,
-          "candidate": "a > b",
-          "hot_us": 10.5,
-          "cool_us": 9.25,
-          "baseline": "base",
-          "baseline_hot_us": 11.0,
-          "baseline_cool_us": 10.125,
-          "date": "2026-11-21"
-        }
-      ]
-    }
-  ]
+      "libraries": "tessera 0.1.0, cublasLt 130100",
+      "workload": {
+        "structure": "gemm+swiglu bf16 (a: in0 rows, b: in1 rows) > gemm bf16 (a: 0 rows, b: in2 rows)",
+        "sizes": [[64, 5504, 8192, 1], [64, 8192, 2752, 1]]
+      },
+      "load": "any",
+      "hot_us": 10.5,
+      "cool_us": 9.25,
+      "baseline": "stream order",
+      "baseline_hot_us": 11.0,
+      "baseline_cool_us": 10.125,
+      "date": "2026-11-21",
+      "plan": {
+        "schema": "tessera.plan/2",
+)json"));
+  // A cache may be given to others: it says nothing of the machine's files.
+  EXPECT_THAT(text, testing::Not(HasSubstr("/home/me")));
 }
-)");
+
+/// What cache_json.hpp says an entry takes.
+TEST(CacheJson, AnEntryIsSmallWhateverItsGridsAre) {
+  Pipeline mlp = support::make_gemm_pair({65536, 8192, 5504}, {128, 256, 64}, {128, 256, 64});
+  auto large = entry(key(65536));
+  large.plan = support::make_plan(mlp, support::ideal_machine(132), Mechanism::pdl_tiles);
+  for (std::size_t s = 0; s < 2; ++s)
+    large.plan.stages[s].order = make_band_order(large.plan.pipeline.stages[s], {8, 2, 1});
+  TuneCache cache;
+  auto const none = print_tune_cache(cache).size();
+  cache.entries.push_back(large);
+  EXPECT_LT(print_tune_cache(cache).size() - none, 4096u);
 }
 
 std::string with(std::string const& from, std::string const& to) {
-  auto text = print_tune_cache({{{key(), {size(1), size(64)}}}});
+  auto text = print_tune_cache(cache_of({key(1), key(64)}));
   auto const at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   text.replace(at, from.size(), to);
@@ -117,30 +195,50 @@ std::string with(std::string const& from, std::string const& to) {
 
 TEST(CacheJson, RefusesWithLineAndReason) {
   EXPECT_THAT(with("\"entries\"", "entries"), HasSubstr("tune.json:3: error E0523: "));
-  EXPECT_EQ(with("\"form\": \"swiglu\",", ""), "tune.json:4: error E0524: \"form\" is missing in an entry");
-  EXPECT_EQ(with("\"model\": 512", "\"model\": 4"),
-            "tune.json:10: error E0525: \"model\" in an entry must be between 8 and 1073741824, not 4");
-  EXPECT_THAT(with("\"hot_us\": 10.5", "\"hot_us\": -1"), HasSubstr("tune.json:16: error E0525: "));
-  EXPECT_THAT(with("\"hot_us\": 10.5", "\"hot_us\": \"fast\""), HasSubstr("E0525"));
+  EXPECT_EQ(with("\"gpu\": \"NVIDIA H200\",", ""),
+            "tune.json:4: error E0524: \"gpu\" is missing in the entry of \"llama-65b mlp, 1 tokens\"");
   EXPECT_EQ(
-      with("\"driver\"", "\"river\": \"Rhine\", \"driver\""),
-      "tune.json:6: error E0526: unknown member \"river\" in an entry\n   hint: did you mean \"driver\"?");
-  EXPECT_THAT(with("tune/1", "tune/9"), HasSubstr("tune.json:1: error E0527: schema is \"tessera.tune/9\""));
-  EXPECT_THAT(with("\"tokens\": 64", "\"tokens\": 1"),
-              HasSubstr("error E0528: the size of 1 tokens follows that of 1"));
+      with("\"hot_us\": 10.5", "\"hot_us\": -1"),
+      "tune.json:14: error E0525: \"hot_us\" in the entry of \"llama-65b mlp, 1 tokens\" must be between "
+      "0 and 1e+09, not -1");
+  EXPECT_THAT(with("\"hot_us\": 10.5", "\"hot_us\": \"fast\""), HasSubstr("E0525"));
+  EXPECT_THAT(with("\"load\": \"any\"", "\"load\": \"some\""), HasSubstr("E0525"));
+  EXPECT_THAT(with("[[1, 5504, 8192, 1]", "[7"), HasSubstr("E0525: sizes of a workload are arrays"));
+  EXPECT_EQ(with("\"driver\"", "\"river\": \"Rhine\", \"driver\""),
+            "tune.json:7: error E0526: unknown member \"river\" in the entry of \"llama-65b mlp, 1 tokens\"\n"
+            "   hint: did you mean \"driver\"?");
+  EXPECT_EQ(with("tune/2", "tune/1"),
+            "tune.json:1: error E0527: schema is \"tessera.tune/1\"; this is \"tessera.tune/2\"\n"
+            "   hint: delete the file and tune again: tessera tune");
+  EXPECT_THAT(with("[[1, 5504, 8192, 1], [1,", "[[64, 5504, 8192, 1], [64,"),
+              HasSubstr("error E0528: this GPU, driver, libraries and workload have an entry already\n"
+                        "   hint: delete one of the two"));
 }
 
-TEST(CacheJson, RefusesAKeyTwice) {
-  auto const read = parse_tune_cache(print_tune_cache({{{key(), {}}, {key(), {}}}}), "tune.json");
+TEST(CacheJson, RefusesAPlanInItsOwnWordsAndLine) {
+  EXPECT_THAT(with("\"semaphores\"", "\"semafores\""),
+              HasSubstr("error E0524: \"semaphores\" is missing in the plan"));
+  EXPECT_THAT(with("plan/2", "plan/7"),
+              testing::AllOf(HasSubstr("tune.json:21: error E0254: "), HasSubstr("version 7")));
+  // Of the entry's own plan, not of the file's first member of that name.
+  auto text = print_tune_cache(cache_of({key(1), key(64)}));
+  auto const second = text.find("\"name\": \"llama-65b mlp, 64");
+  auto const at = text.find("\"first\": 0", second);
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 10, "\"first\": 1");
+  auto const line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+  auto const read = parse_tune_cache(text, "tune.json");
   ASSERT_FALSE(read);
-  EXPECT_EQ(read.error().front().code, "E0528");
+  EXPECT_EQ(read.error().front().code, "E0258");
+  EXPECT_NEAR(read.error().front().where.line, line, 6);
 }
 
 TEST(CacheJson, RefusesWhatIsNoCacheWithoutCrashing) {
   for (char const* text :
        {"", "[]", "7", "null", "{}", "{\"schema\": 1}", "{\"schema\": \"tessera.plan/1\"}",
-        "{\"schema\": \"tessera.tune/1\"}", "{\"schema\": \"tessera.tune/1\", \"entries\": {}}",
-        "{\"schema\": \"tessera.tune/1\", \"entries\": [null]}"})
+        "{\"schema\": \"tessera.tune/2\"}", "{\"schema\": \"tessera.tune/2\", \"entries\": {}}",
+        "{\"schema\": \"tessera.tune/2\", \"entries\": [null]}",
+        "{\"schema\": \"tessera.tune/2\", \"entries\": [{\"plan\": {}}]}"})
     EXPECT_FALSE(parse_tune_cache(text, "f")) << text;
 }
 

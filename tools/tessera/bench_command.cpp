@@ -5,47 +5,54 @@
 #include "commands.hpp"
 #include "companion.hpp"
 #include "files.hpp"
-#include "gpu_shape.hpp"
+#include "gpu_files.hpp"
 
 namespace tessera::cli {
 namespace {
 
-/// What a model's block is benchmarked as.
-struct MlpArguments {
+struct WorkloadArguments {
   WorkloadOptions workload;
   std::string output, cache;
   bool quick = false;
   bool verbose = false;
 };
 
-int run_mlp(Session const& session, MlpArguments arguments) {
-  auto words = gpu_words("bench", arguments.workload);
-  if (!words) return session.fail(words.error());
-  if (!arguments.output.empty()) words->insert(words->end(), {"--output", arguments.output});
-  if (!arguments.cache.empty()) words->insert(words->end(), {"--cache", arguments.cache});
-  if (arguments.quick) words->push_back("--quick");
-  if (arguments.verbose) words->push_back("--verbose");
-  return run_companion(session, "tessera bench mlp", "tessera-bench", *words);
+int run_workload(Session const& session, std::string const& command, WorkloadArguments const& arguments) {
+  auto const sized = gpu_workloads(arguments.workload);
+  if (!sized) return session.fail(sized.error());
+  TemporaryFiles files;
+  for (auto const& one : *sized)
+    if (auto const written = files.add(print_workload(one.workload)); !written)
+      return session.fail(written.error());
+  std::vector<std::string> words{"bench", "--name", arguments.workload.workload};
+  words.insert(words.end(), files.paths().begin(), files.paths().end());
+  if (!arguments.output.empty()) words.insert(words.end(), {"--output", arguments.output});
+  if (!arguments.cache.empty()) words.insert(words.end(), {"--cache", arguments.cache});
+  if (arguments.quick) words.push_back("--quick");
+  if (arguments.verbose) words.push_back("--verbose");
+  return run_companion(session, command, "tessera-bench", words);
 }
 
-void add_mlp(CLI::App& bench, Session const& session, Action& action) {
-  auto* command = bench.add_subcommand("mlp", "A model's MLP, tuned, beside cuBLASLt and CUTLASS");
-  auto arguments = std::make_shared<MlpArguments>();
+/// `mlp` is the same for a model's MLP, and the name that records have.
+void add_workload(CLI::App& bench, Session const& session, Action& action, std::string const& name,
+                  std::string const& help, std::string const& examples) {
+  auto* command = bench.add_subcommand(name, help);
+  auto arguments = std::make_shared<WorkloadArguments>();
   add_gpu_options(*command, arguments->workload);
   add_output(*command, "-o,--output", arguments->output, "The measurements as JSON");
   add_output(*command, "--cache", arguments->cache, "Also keep the winners in this tuning cache");
   command->add_flag("--quick", arguments->quick, "Fewer samples and finalists");
   command->add_flag("--verbose", arguments->verbose, "Say on standard error what is tried, a line each");
   command->footer(
-      "Tunes each size, then measures in turns, in one run: the tuned choice, Tessera's best with every "
+      "Tunes each size, then measures in turns, in one run: the tuned plan, Tessera's best with every "
       "mechanism,\n"
-      "cuBLASLt's three best pairs, and CUTLASS's in stream order, with programmatic launch and with "
-      "Stream-K.\n\n"
-      "Examples:\n"
-      "  tessera bench mlp gpt-3-145b --tp 8 -o mlp.json\n"
-      "  tessera bench mlp llama-65b --tp 8 --tokens 1,768 --quick");
-  command->callback([arguments, &session, &action] {
-    action = [arguments, &session] { return run_mlp(session, *arguments); };
+      "the planner's choice, cuBLASLt's three best plans, and CUTLASS's in stream order, with programmatic "
+      "launch and\n"
+      "with Stream-K.\n\n"
+      "Examples:\n" +
+      examples);
+  command->callback([=, &session, &action] {
+    action = [=, &session] { return run_workload(session, "tessera bench " + name, *arguments); };
   });
 }
 
@@ -96,12 +103,18 @@ void add_pdl(CLI::App& bench, Session const& session, Action& action) {
 }  // namespace
 
 void add_bench(CLI::App& app, Session const& session, Action& action) {
-  auto* command = app.add_subcommand("bench", "Measure on this GPU: mlp, overhead, ablation, pdl, reduce");
+  auto* command =
+      app.add_subcommand("bench", "Measure on this GPU: mlp, workload, overhead, ablation, pdl, reduce");
   command->require_subcommand(1);
   command->footer(
       "Needs a Hopper GPU, and programs that are built by name beside this one:\n"
       "  cmake --build <build> --target tessera-bench copy_chain ablation pdl_placement reduction");
-  add_mlp(*command, session, action);
+  add_workload(*command, session, action, "mlp", "A model's MLP, tuned, beside cuBLASLt and CUTLASS",
+               "  tessera bench mlp gpt-3-145b --tp 8 -o mlp.json\n"
+               "  tessera bench mlp llama-65b --tp 8 --tokens 1,768 --quick");
+  add_workload(*command, session, action, "workload",
+               "Any workload of operators, tuned, beside the libraries",
+               "  tessera bench workload my_chain.json -o my_chain.record.json");
   add_program(
       *command, session, action, "overhead", "What synchronization costs where it can gain least",
       "A copy and a copy of the copy, one full wave of blocks each, with every way to order them.\n"

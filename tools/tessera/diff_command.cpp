@@ -35,7 +35,9 @@ void write(JsonWriter& json, Timeline const& timeline) {
       if (static_cast<std::size_t>(tile.stage) == s) waiting += tile.waiting;
     auto const& stage = timeline.stages[s];
     json.begin_object().member("name", stage.name).member("first_start_ps", stage.first_start);
-    json.member("last_end_ps", stage.last_end).member("waiting_ps", waiting).end_object();
+    json.member("last_end_ps", stage.last_end).member("waiting_ps", waiting);
+    if (!stage.variant.empty()) json.member("variant", stage.variant);
+    json.end_object();
   }
   json.end_array().end_object();
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// tune and run: what a model's block takes on this machine's GPU. The work is tessera-gpu's.
+// tune and run: what a workload takes on this machine's GPU. The work is tessera-gpu's.
 #include <memory>
+#include <optional>
 
 #include "commands.hpp"
 #include "companion.hpp"
-#include "gpu_shape.hpp"
+#include "gpu_files.hpp"
 #include "planned_run.hpp"
 
 namespace tessera::cli {
@@ -17,7 +18,7 @@ struct GpuArguments {
   bool quick = false;
   bool verbose = false;
   bool planned = false;
-  std::string machine = "h200";
+  std::optional<std::string> machine;
 };
 
 /// The options that both commands have.
@@ -28,21 +29,55 @@ void add_options(CLI::App& command, GpuArguments& arguments) {
       "The tuning cache (default: TESSERA_TUNE_CACHE, else tessera/tune.json in XDG_CACHE_HOME or ~/.cache)");
 }
 
-int run(Session const& session, std::string const& command, std::string const& verb, GpuArguments arguments) {
-  auto words = gpu_words(verb, arguments.workload);
-  if (!words) return session.fail(words.error());
-  if (!arguments.cache.empty()) words->insert(words->end(), {"--cache", arguments.cache});
-  if (!arguments.load.empty()) words->insert(words->end(), {"--for", arguments.load});
-  if (arguments.quick) words->push_back("--quick");
-  if (arguments.verbose) words->push_back("--verbose");
-  return run_companion(session, command, "tessera-gpu", *words);
+int run(Session const& session, std::string const& command, std::string const& verb,
+        GpuArguments const& arguments) {
+  auto const sized = gpu_workloads(arguments.workload);
+  if (!sized) return session.fail(sized.error());
+  TemporaryFiles files;
+  for (auto const& one : *sized)
+    if (auto const written = files.add(print_workload(one.workload)); !written)
+      return session.fail(written.error());
+  std::vector<std::string> words{verb, "--name", arguments.workload.workload};
+  words.insert(words.end(), files.paths().begin(), files.paths().end());
+  if (!arguments.cache.empty()) words.insert(words.end(), {"--cache", arguments.cache});
+  if (!arguments.load.empty()) words.insert(words.end(), {"--for", arguments.load});
+  if (arguments.quick) words.push_back("--quick");
+  if (arguments.verbose) words.push_back("--verbose");
+  return run_companion(session, command, "tessera-gpu", words);
+}
+
+/// E0906 for options of tessera run that what is run has no use for.
+Diagnostics unused_by_run(GpuArguments const& arguments, bool plan) {
+  auto const& name = arguments.workload.workload;
+  Diagnostics found;
+  if (plan) found = unused_options(arguments.workload, DocumentKind::plan, name);
+  auto const refuse = [&](std::string const& option, std::string const& why, std::string const& hint) {
+    auto one = complaint("E0906", option + why, hint);
+    found.insert(found.end(), one.begin(), one.end());
+  };
+  auto const leave_out = [](std::string const& option) { return "leave " + option + " out"; };
+  bool const cache = !arguments.cache.empty(), machine = arguments.machine.has_value();
+  if (plan) {
+    auto const why = " is for a workload; " + name + " is a plan";
+    if (arguments.planned) refuse("--planned", why, leave_out("--planned"));
+    if (machine) refuse("--machine", why, leave_out("--machine"));
+    if (cache) refuse("--cache", why, leave_out("--cache"));
+    return found;
+  }
+  if (machine && !arguments.planned)
+    refuse("--machine", " is for --planned; what was tuned needs no profile",
+           "add --planned, or leave --machine out");
+  if (cache && arguments.planned)
+    refuse("--cache", " is for what was tuned; --planned does not look at it",
+           "leave --cache or --planned out");
+  return found;
 }
 
 }  // namespace
 
 void add_tune(CLI::App& app, Session const& session, Action& action) {
   auto* command =
-      app.add_subcommand("tune", "Measure which kernels are fastest on this GPU, and remember it");
+      app.add_subcommand("tune", "Measure which plan of a workload is fastest on this GPU, and remember it");
   auto arguments = std::make_shared<GpuArguments>();
   add_options(*command, *arguments);
   command
@@ -54,16 +89,18 @@ void add_tune(CLI::App& app, Session const& session, Action& action) {
   command->add_flag("--quick", arguments->quick, "Fewer samples and finalists: seconds instead of a minute");
   command->add_flag("--verbose", arguments->verbose, "Say on standard error what is tried, a line each");
   command->footer(
-      "For each number of tokens: tries all kernels, alone and in pairs, compares the finalists' results "
-      "with\n"
-      "plain fp32 arithmetic and measures them in turns, back to back (hot) and with pauses (cool). cuBLASLt "
-      "in\n"
-      "stream order is always among them; what does not beat it beyond the noise is not taken. The "
-      "library's\n"
-      "mlp() reads the result. Needs a Hopper GPU.\n\n"
+      "For each size: tries the registered kernels, alone and together in every way to overlap them, "
+      "compares "
+      "the\n"
+      "finalists' results with plain fp32 arithmetic and measures them in turns, back to back (hot) and with "
+      "pauses\n"
+      "(cool). cuBLASLt in stream order is always among them; what does not beat it beyond the noise is not "
+      "taken.\n"
+      "The cache keeps the plans: tessera run and the library's mlp() take them. Needs a Hopper GPU.\n\n"
       "Examples:\n"
       "  tessera tune llama-65b --block mlp --tp 8\n"
-      "  tessera tune gpt-3-145b --tp 8 --tokens 1,768 --quick --cache tune.json");
+      "  tessera tune gpt-3-145b --tp 8 --tokens 1,768 --quick --cache tune.json\n"
+      "  tessera tune my_chain.json");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] { return run(session, "tessera tune", "tune", *arguments); };
   });
@@ -71,15 +108,19 @@ void add_tune(CLI::App& app, Session const& session, Action& action) {
 
 void add_run(CLI::App& app, Session const& session, Action& action) {
   auto* command =
-      app.add_subcommand("run", "Run a plan or a model's block on this GPU and check what it computes");
+      app.add_subcommand("run", "Run a plan or a workload on this GPU and check what it computes");
   auto arguments = std::make_shared<GpuArguments>();
   add_options(*command, *arguments);
+  command->get_option("workload")
+      ->description(
+          "A plan (tessera plan -o), or a workload: a shipped name (see tessera workloads), a model's\n"
+          "config.json, or a tessera.workload/1 description");
+  command->add_flag("--quick", arguments->quick, "Few replays: for a profiler, or for many sizes");
   command->add_flag("--planned", arguments->planned,
                     "Take what the plan of each size says, not what was tuned");
-  command
-      ->add_option("--machine", arguments->machine,
-                   "With --planned: a shipped profile (see tessera machines) or a profile's file")
-      ->capture_default_str();
+  command->add_option(
+      "--machine", arguments->machine,
+      "With --planned: a shipped profile (see tessera machines) or a profile's file (default h200)");
   command->footer(
       "Takes what tessera tune has stored, or cuBLASLt where nothing is, runs it on random operands with "
       "poisoned\n"
@@ -94,9 +135,13 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       "  tessera run plan.json");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] {
-      if (is_plan(arguments->workload.workload)) return run_plan(session, arguments->workload.workload);
-      return arguments->planned ? run_planned(session, arguments->workload, arguments->machine)
-                                : run(session, "tessera run", "check", *arguments);
+      auto const& name = arguments->workload.workload;
+      bool const plan = is_plan(name);
+      if (auto const unused = unused_by_run(*arguments, plan); !unused.empty()) return session.fail(unused);
+      if (plan) return run_plan(session, name, arguments->quick);
+      return arguments->planned ? run_planned(session, arguments->workload,
+                                              arguments->machine.value_or("h200"), arguments->quick)
+                                : run(session, "tessera run", "run", *arguments);
     };
   });
 }

@@ -55,32 +55,6 @@ tl::unexpected<Diagnostics> wrong_kind(std::string const& file, DocumentKind kin
   return tl::make_unexpected(found);
 }
 
-/// E0906 for the options that this kind of workload has no use for.
-Diagnostics unused(WorkloadOptions const& options, DocumentKind kind, std::string const& file) {
-  struct Given {
-    char const* option;
-    bool given;
-    DocumentKind kind;
-  };
-  Given const all[] = {{"--block", options.block.has_value(), DocumentKind::hf_config},
-                       {"--tokens", options.tokens.has_value(), DocumentKind::hf_config},
-                       {"--sequences", options.sequences.has_value(), DocumentKind::hf_config},
-                       {"--cached", options.cached.has_value(), DocumentKind::hf_config},
-                       {"--tp", options.tensor_parallel.has_value(), DocumentKind::hf_config},
-                       {"--dtype", options.data_type.has_value(), DocumentKind::hf_config},
-                       {"--layer", options.layer.has_value(), DocumentKind::conv_network},
-                       {"--images", options.images.has_value(), DocumentKind::conv_network}};
-  Diagnostics found;
-  for (auto const& [option, given, of] : all)
-    if (given && of != kind) {
-      auto one =
-          complaint("E0906", fmt::format("{} is for {}; {} is {}", option, what_is(of), file, what_is(kind)),
-                    fmt::format("leave {} out", option));
-      found.insert(found.end(), one.begin(), one.end());
-    }
-  return found;
-}
-
 Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, WorkloadOptions const& options) {
   auto const sizes = parse_sizes(options.tokens.value_or("1"), "--tokens");
   if (!sizes) return tl::make_unexpected(sizes.error());
@@ -142,6 +116,32 @@ Expected<SourceText> load_workload_text(std::string const& name_or_path) {
   return source;
 }
 
+Diagnostics unused_options(WorkloadOptions const& options, DocumentKind kind, std::string const& file) {
+  struct Given {
+    char const* option;
+    bool given;
+    DocumentKind kind;
+  };
+  Given const all[] = {{"--block", options.block.has_value(), DocumentKind::hf_config},
+                       {"--tokens", options.tokens.has_value(), DocumentKind::hf_config},
+                       {"--sequences", options.sequences.has_value(), DocumentKind::hf_config},
+                       {"--cached", options.cached.has_value(), DocumentKind::hf_config},
+                       {"--tp", options.tensor_parallel.has_value(), DocumentKind::hf_config},
+                       {"--dtype", options.data_type.has_value(), DocumentKind::hf_config},
+                       {"--layer", options.layer.has_value(), DocumentKind::conv_network},
+                       {"--images", options.images.has_value(), DocumentKind::conv_network}};
+  Diagnostics found;
+  for (auto const& [option, given, of] : all)
+    if (given && of != kind) {
+      auto one =
+          complaint("E0906", fmt::format("{} is for {}; {} is {}", option, what_is(of), file, what_is(kind)),
+                    fmt::format("{}leave {} out",
+                                kind == DocumentKind::plan ? "a plan has its sizes inside; " : "", option));
+      found.insert(found.end(), one.begin(), one.end());
+    }
+  return found;
+}
+
 Expected<std::vector<SizedWorkload>> load_workloads(WorkloadOptions const& options) {
   auto const source = load_workload_text(options.workload);
   if (!source) return tl::make_unexpected(source.error());
@@ -149,11 +149,14 @@ Expected<std::vector<SizedWorkload>> load_workloads(WorkloadOptions const& optio
   bool const known =
       kind == DocumentKind::hf_config || kind == DocumentKind::conv_network || kind == DocumentKind::workload;
   if (!known)
-    return wrong_kind(source->file, kind, "a workload",
-                      "a workload is a model's config.json (has \"model_type\"), or has \"schema\": "
-                      "\"tessera.workload/1\" or "
-                      "\"tessera.conv_network/1\"");
-  if (auto const extra = unused(options, kind, source->file); !extra.empty())
+    return wrong_kind(
+        source->file, kind, "a workload",
+        kind == DocumentKind::plan
+            ? fmt::format("run it: tessera run {}; or plan or tune the workload that it was made from",
+                          source->file)
+            : "a workload is a model's config.json (has \"model_type\"), or has \"schema\": "
+              "\"tessera.workload/1\" or \"tessera.conv_network/1\"");
+  if (auto const extra = unused_options(options, kind, source->file); !extra.empty())
     return tl::make_unexpected(extra);
   if (kind == DocumentKind::hf_config) return transformer(*source, options);
   if (kind == DocumentKind::conv_network) return network(*source, options);

@@ -46,6 +46,9 @@ struct SizedWorkload {
 /// not have (E0906) and lists that are none (E0909).
 Expected<std::vector<SizedWorkload>> load_workloads(WorkloadOptions const& options);
 
+/// E0906 for the options that this kind of file has no use for.
+Diagnostics unused_options(WorkloadOptions const& options, DocumentKind kind, std::string const& file);
+
 /// A shipped profile by name, or a file (has a '/' or ends in .json).
 Expected<MachineProfile> load_machine(std::string const& name_or_path);
 

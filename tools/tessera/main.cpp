@@ -53,6 +53,14 @@ std::string in_words(CLI::App const& app, CLI::ParseError const& error) {
   return text;
 }
 
+/// `word` is what stands where one should, or empty.
+Diagnostics no_benchmark(CLI::App const& app, std::string const& what, std::string const& word) {
+  auto const known = command_names(*app.get_subcommand("bench"));
+  auto const hint = did_you_mean(word, known);
+  return complaint("E0908", what, hint.empty() ? "tessera bench --help shows what there is" : hint,
+                   {"benchmarks: " + list_of(known)});
+}
+
 /// What is wrong with the command line, in our own words where CLI11's are no help.
 int usage_error(Session const& session, CLI::App const& app, CLI::ParseError const& error) {
   auto const called = app.get_subcommands();
@@ -69,6 +77,9 @@ int usage_error(Session const& session, CLI::App const& app, CLI::ParseError con
                                          : fmt::format("\"{}\" is one argument too many", word),
                                   hint.empty() ? help + " shows what there is" : hint));
   }
+  if (dynamic_cast<CLI::RequiredError const*>(&error) && help == "tessera bench --help" &&
+      called.front()->get_subcommands().empty())
+    return session.fail(no_benchmark(app, "no benchmark is given", ""));
   return session.fail(complaint("E0908", in_words(app, error), help + " shows what there is"));
 }
 
@@ -80,6 +91,20 @@ std::string unknown_command(CLI::App const& app, int count, char** words) {
     for (auto const& name : command_names(app))
       if (name == word) return "";
     return word;
+  }
+  return "";
+}
+
+/// A second word after bench that is no benchmark.
+std::string unknown_benchmark(CLI::App const& app, int count, char** words) {
+  auto const known = command_names(*app.get_subcommand("bench"));
+  bool bench = false;
+  for (int i = 1; i < count; ++i) {
+    std::string const word = words[i];
+    if (word.empty() || word[0] == '-') continue;
+    if (bench) return std::find(known.begin(), known.end(), word) == known.end() ? word : "";
+    if (word != "bench") return "";
+    bench = true;
   }
   return "";
 }
@@ -134,6 +159,8 @@ int run(int count, char** words) {
                                   hint.empty() ? "tessera --help shows what there is" : hint,
                                   {"commands: " + list_of(command_names(app))}));
   }
+  if (auto const word = unknown_benchmark(app, count, words); !word.empty())
+    return session.fail(no_benchmark(app, fmt::format("there is no benchmark \"{}\"", word), word));
   try {
     app.parse(count, words);
   } catch (CLI::Success const& success) {

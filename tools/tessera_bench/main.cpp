@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tessera-bench: an MLP's tuned kernels beside cuBLASLt and CUTLASS. `tessera bench mlp` runs it.
+// tessera-bench: a workload's tuned plans beside cuBLASLt and CUTLASS. `tessera bench mlp` runs it.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -8,9 +8,13 @@
 #include <fstream>
 
 #include "bench/tessera_bench/record.hpp"
-#include "kernels/mlp/cache_file.hpp"
-#include "kernels/mlp/tune_key.hpp"
+#include "kernels/bindings/families.hpp"
+#include "src/bench/matrices.hpp"
+#include "tessera/tune/cache_file.hpp"
+#include "tessera/tune/floor.hpp"
+#include "tessera/tune/key.hpp"
 #include "tools/tessera_gpu/arguments.hpp"
+#include "tools/tessera_gpu/entry.hpp"
 
 namespace {
 
@@ -36,71 +40,76 @@ struct Means {
   }
   void print(char const* which) const {
     if (count > 0)
-      std::printf("geometric mean of peer / Tessera at %s tokens: %.3f hot, %.3f cool\n", which,
+      std::printf("geometric mean of peer / Tessera at %s rows: %.3f hot, %.3f cool\n", which,
                   std::exp(hot / count), std::exp(cool / count));
   }
 };
 
-int run(command::Arguments const& arguments) {
-  mlp::Shape most = arguments.shape;
-  most.tokens = arguments.tokens.back();
-  auto const key = mlp::tune_key(most);
-  if (!key) return command::fail(key.error());
+Expected<void> write(std::string const& path, std::string const& text) {
+  std::ofstream file(path);
+  file << text;
+  if (file.flush()) return {};
+  Diagnostic d;
+  d.code = "E0902";
+  d.message = "cannot write " + path;
+  d.suggestion = "name another file";
+  return refuse(std::move(d));
+}
+
+Expected<void> run_sizes(command::Arguments const& arguments) {
+  auto const here = command::machine_here();
+  if (!here) return tl::make_unexpected(here.error());
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  auto const arena = mlp::Arena::make(most, stream);
-  if (!arena) return command::fail(arena.error());
-  auto const bandwidth = (*arena)->read_bandwidth();
-  if (!bandwidth) return command::fail(bandwidth.error());
-  Run record{arguments.name, *bandwidth, mlp::peak_flops, {}};
-  std::printf("%s, %s %s, %d x %d, on %s (driver %s); weights read at %.2f TB/s; us, hot\n",
-              arguments.name.c_str(), key->form.c_str(), key->type.c_str(), most.model, most.hidden,
-              key->gpu.c_str(), key->driver.c_str(), *bandwidth * 1e-12);
-  std::printf("%6s %8s | %8s %8s %8s %8s | %8s x floor | peer/Tessera hot cool | %s\n", "tokens", "floor",
-              "cuBLASLt", "CUTLASS", "+PDL", "Stream-K", "Tessera", "chosen");
-  std::fflush(stdout);
+  auto const bindings = shipped_bindings();
+  Run record{arguments.name, read_bandwidth(stream), command::peak_flops, {}};
   Means few, many;
-  for (int const tokens : arguments.tokens) {
-    mlp::Shape shape = most;
-    shape.tokens = tokens;
-    mlp::TuneOptions options;
+  for (auto const& path : arguments.files) {
+    auto const graph = command::read_operators(path);
+    if (!graph) return tl::make_unexpected(graph.error());
+    auto const key = tune_key(*graph, bindings);
+    if (!key) return tl::make_unexpected(key.error());
+    if (record.sizes.empty()) {
+      std::printf("%s: %s, on %s (driver %s); memory read at %.2f TB/s; us, hot\n", arguments.name.c_str(),
+                  key->workload.structure.c_str(), key->gpu.c_str(), key->driver.c_str(),
+                  record.read_bandwidth * 1e-12);
+      std::printf("%6s %8s | %8s %8s %8s %8s | %8s x floor | peer/Tessera hot cool | %s\n", "rows", "floor",
+                  "cuBLASLt", "CUTLASS", "+PDL", "Stream-K", "Tessera", "chosen");
+      std::fflush(stdout);
+    }
+    TuneOptions options;
     options.quick = arguments.quick;
     options.load = arguments.load;
     options.progress = [&](std::string const& name, std::optional<double> us) {
       command::show_progress(name, us, arguments.verbose);
     };
-    auto size = bench_size(**arena, shape, options);
+    double const floor = floor_us(*graph, command::peak_flops, record.read_bandwidth);
+    auto size = bench_size(*graph, *here, floor, stream, options);
     command::show_progress("", {}, arguments.verbose);
-    if (!size) return command::fail(size.error());
-    double const floor = mlp::floor_us(shape, mlp::peak_flops, *bandwidth);
+    if (!size) return tl::make_unexpected(size.error());
     double const ours = size->chosen(&Measurement::hot_us);
     double const hot = size->best_peer(&Measurement::hot_us) / ours;
     double const cool = size->best_peer(&Measurement::cool_us) / size->chosen(&Measurement::cool_us);
-    (tokens <= 128 ? few : many).add(hot, cool);
-    std::printf("%6d %8.1f | %8.1f %8.1f %8.1f %8.1f | %8.1f %7.2f | %14.3f %6.3f | %s\n", tokens, floor,
-                best_of(*size, "cuBLASLt"), best_of(*size, "CUTLASS"), best_of(*size, "CUTLASS + PDL"),
+    (graph->operators.front().m <= 128 ? few : many).add(hot, cool);
+    std::printf("%6s %8.1f | %8.1f %8.1f %8.1f %8.1f | %8.1f %7.2f | %14.3f %6.3f | %s\n",
+                command::size_text(*graph).c_str(), floor, best_of(*size, "cuBLASLt"),
+                best_of(*size, "CUTLASS"), best_of(*size, "CUTLASS + PDL"),
                 best_of(*size, "CUTLASS Stream-K"), ours, ours / floor, hot, cool,
-                command::shown(size->tuned.size.candidate).c_str());
+                command::shown(size->tuned.winner().candidate.name).c_str());
     std::fflush(stdout);
-    if (!arguments.cache.empty()) {
-      size->tuned.size.date = command::today();
-      if (auto const kept = mlp::add_to_cache(arguments.cache, {{{*key, {size->tuned.size}}}}); !kept)
-        return command::fail(kept.error());
-    }
+    if (!arguments.cache.empty())
+      if (auto const kept = add_to_cache(
+              arguments.cache, {{command::entry_of(*key, graph->name, size->tuned, arguments.load)}});
+          !kept)
+        return kept;
     record.sizes.push_back(std::move(*size));
     // After each size: what was measured is not lost if something stops the rest.
-    if (!arguments.output.empty()) {
-      std::ofstream file(arguments.output);
-      file << to_json(record);
-      if (!file.flush()) {
-        std::fprintf(stderr, "cannot write %s\n", arguments.output.c_str());
-        return command::environment;
-      }
-    }
+    if (!arguments.output.empty())
+      if (auto const written = write(arguments.output, to_json(record)); !written) return written;
   }
   few.print("up to 128");
   many.print("more than 128");
-  return command::ok;
+  return {};
 }
 
 }  // namespace
@@ -110,7 +119,8 @@ int main(int count, char** words) {
     auto const arguments = command::read_arguments({words + 1, words + count});
     if (!arguments) return command::fail(arguments.error());
     if (auto const fine = command::needs_hopper(); !fine) return command::fail(fine.error());
-    return run(*arguments);
+    auto const done = run_sizes(*arguments);
+    return done ? command::ok : command::fail(done.error());
   } catch (std::exception const& error) {
     std::fprintf(stderr, "error: a defect of tessera-bench: %s\n", error.what());
     return 4;

@@ -5,36 +5,21 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <fstream>
+#include <iterator>
+#include <tessera/describe/workload_json.hpp>
+#include <tessera/measure/machine_json.hpp>
+#include <tessera/run/device.hpp>
 #include <utility>
 
 #include "src/gpu/hopper.hpp"
 
 namespace tessera::command {
 namespace {
-
-constexpr int largest = 1 << 20;
-
-bool read_number(std::string const& text, int& number) {
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size() && number >= 1 && number <= largest;
-}
-
-bool read_numbers(std::string const& text, std::vector<int>& numbers) {
-  for (std::size_t at = 0; at <= text.size();) {
-    auto const end = std::min(text.find(',', at), text.size());
-    int number = 0;
-    if (!read_number(text.substr(at, end - at), number)) return false;
-    numbers.push_back(number);
-    at = end + 1;
-  }
-  std::sort(numbers.begin(), numbers.end());
-  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-  return true;
-}
 
 /// "07:31:05.250", UTC.
 std::string time_of_day() {
@@ -58,49 +43,73 @@ Expected<Arguments> read_arguments(std::vector<std::string> const& words) {
   Arguments result;
   if (words.empty()) return wrong("no verb is given");
   result.verb = words.front();
-  if (result.verb != "tune" && result.verb != "check" && result.verb != "bench")
+  if (result.verb != "tune" && result.verb != "run" && result.verb != "bench")
     return wrong(fmt::format("there is no verb \"{}\"", result.verb));
   for (std::size_t i = 1; i < words.size(); ++i) {
     auto const& option = words[i];
+    if (option.rfind("--", 0) != 0) {
+      result.files.push_back(option);
+      continue;
+    }
     if (option == "--quick" || option == "--verbose") {
       (option == "--quick" ? result.quick : result.verbose) = true;
       continue;
     }
     if (i + 1 == words.size()) return wrong(fmt::format("{} needs a value", option));
     auto const& value = words[++i];
-    bool right = true;
     if (option == "--name")
       result.name = value;
     else if (option == "--cache")
       result.cache = value;
-    else if (option == "--only")
-      result.only = value;
-    else if (option == "--for") {
-      right = value == "any" || value == "steady" || value == "bursts";
-      result.load = value == "steady" ? Load::steady : value == "bursts" ? Load::bursts : Load::any;
-    } else if (option == "--output")
+    else if (option == "--output")
       result.output = value;
-    else if (option == "--model")
-      right = read_number(value, result.shape.model);
-    else if (option == "--hidden")
-      right = read_number(value, result.shape.hidden);
-    else if (option == "--tokens")
-      right = read_numbers(value, result.tokens);
-    else if (option == "--form") {
-      right = value == "gelu" || value == "swiglu";
-      result.shape.form = value == "swiglu" ? mlp::Form::swiglu : mlp::Form::gelu;
-    } else if (option == "--type") {
-      right = value == "bf16" || value == "fp16";
-      result.shape.type = value == "fp16" ? mlp::ElementType::fp16 : mlp::ElementType::bf16;
-    } else {
-      return wrong(fmt::format("there is no option {}", option));
-    }
-    if (!right) return wrong(fmt::format("{} does not take \"{}\"", option, value));
+    else if (option == "--for" && (value == "any" || value == "steady" || value == "bursts"))
+      result.load = value == "steady" ? Load::steady : value == "bursts" ? Load::bursts : Load::any;
+    else
+      return wrong(option == "--for" ? fmt::format("{} does not take \"{}\"", option, value)
+                                     : fmt::format("there is no option {}", option));
   }
-  if (result.shape.model == 0 || result.shape.hidden == 0 || result.tokens.empty())
-    return wrong("--model, --hidden and --tokens are needed");
+  if (result.files.empty()) return wrong("no file is given");
   return result;
 }
+
+Expected<std::string> read_file(std::string const& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (file) return text;
+  Diagnostic d;
+  d.code = "E0901";
+  d.message = fmt::format("cannot read {}", path);
+  d.suggestion = "give the path of a workload's or a plan's file";
+  return refuse(std::move(d));
+}
+
+Expected<OperatorGraph> read_operators(std::string const& path) {
+  auto const text = read_file(path);
+  if (!text) return tl::make_unexpected(text.error());
+  auto workload = parse_workload(*text, path);
+  if (!workload) return tl::make_unexpected(workload.error());
+  if (auto* graph = std::get_if<OperatorGraph>(&*workload)) return std::move(*graph);
+  Diagnostic d;
+  d.code = "E0906";
+  d.where.file = path;
+  d.message = fmt::format("\"{}\" says which tiles there are, and not which operators", name_of(*workload));
+  d.suggestion =
+      "describe it by operators, or run its kernels by run/chain.hpp and tune them by tune/tune.hpp";
+  return refuse(std::move(d));
+}
+
+Expected<MachineProfile> machine_here() {
+  auto const here = with_device();
+  if (!here) return tl::make_unexpected(here.error());
+  auto name = here->gpu.substr(here->gpu.rfind(' ') + 1);
+  for (auto& letter : name) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  auto profile = machine(name);
+  if (!profile) profile = machine("h200");
+  return with_device(*profile);
+}
+
+std::string size_text(OperatorGraph const& graph) { return std::to_string(graph.operators.front().m); }
 
 std::string today() {
   char text[16];

@@ -4,29 +4,28 @@
 
 #include <optional>
 #include <string>
+#include <tessera/describe/workload.hpp>
 #include <tessera/diagnostic.hpp>
+#include <tessera/measure/machine_profile.hpp>
+#include <tessera/plan/plan.hpp>
 #include <tessera/tune/choose.hpp>
 #include <vector>
-
-#include "kernels/common/mlp_problem.hpp"
 
 namespace tessera::command {
 
 struct Arguments {
-  std::string verb;         ///< "tune", "check" or "bench"
-  std::string name;         ///< of the model, for tables
-  mlp::Shape shape;         ///< without tokens
-  std::vector<int> tokens;  ///< ascending, each once
-  std::string cache;        ///< empty: the default; bench: none
-  std::string only;         ///< check: the candidate to take, whatever the cache says
-  std::string output;       ///< bench: the record's values as JSON; empty: none
+  std::string verb;                ///< "tune", "run" or "bench"
+  std::vector<std::string> files;  ///< workloads; run: plans too
+  std::string name;                ///< for tables
+  std::string cache;               ///< empty: the default; bench: none
+  std::string output;              ///< bench: the record's values as JSON; empty: none
   Load load = Load::any;
   bool quick = false;
   bool verbose = false;  ///< a line on standard error before each try
 };
 
-/// tune|check|bench --name N --model M --hidden H --form gelu|swiglu --type bf16|fp16 --tokens 1,16
-/// [--cache F] [--only CANDIDATE] [--for any|steady|bursts] [--output F] [--quick] [--verbose]. E0908.
+/// tune|run|bench FILE... [--name N] [--cache F] [--for any|steady|bursts] [--output F] [--quick]
+/// [--verbose]. E0908.
 Expected<Arguments> read_arguments(std::vector<std::string> const& words);
 
 /// E0933 where there is no GPU that can run the kernels.
@@ -34,9 +33,22 @@ Expected<void> needs_hopper();
 
 /// Each returns an exit code of `tessera`.
 int tune(Arguments const& arguments);
-int check(Arguments const& arguments);
-/// Of a plan in a file: runs it and compares every stage with plain arithmetic.
-int run_plan(std::string const& path);
+int run(Arguments const& arguments);
+
+/// Runs a plan of registered kernels on random operands, and prints for each stage how it compares with plain
+/// arithmetic: of a launch, and of the last of some replays of a graph. Whether all are right.
+Expected<bool> run_plan(Plan const& plan, int replays);
+
+/// Whether every kernel of the plan can be bound and launched here.
+bool can_launch(Plan const& plan);
+
+/// E0901.
+Expected<std::string> read_file(std::string const& path);
+/// Operators; E0906 for a pipeline whose tiles are given, which has no registered kernels.
+Expected<OperatorGraph> read_operators(std::string const& path);
+
+/// The current device by the shipped profile of its name, or by that of the H200, with what it can hold.
+Expected<MachineProfile> machine_here();
 
 /// On standard error. Returns the exit code that `tessera` would give.
 int fail(Diagnostics const& reasons);
@@ -49,6 +61,11 @@ void show_progress(std::string const& name, std::optional<double> us, bool verbo
 std::string shown(std::string name);
 /// "2026-11-21", UTC.
 std::string today();
+/// "768" for 768 rows of the first operator.
+std::string size_text(OperatorGraph const& graph);
+
+/// Operations a second of the fastest bf16 product seen on an H200.
+constexpr double peak_flops = 790e12;
 
 constexpr int ok = 0, answer_is_no = 1, usage = 2, environment = 3;
 

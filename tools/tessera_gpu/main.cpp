@@ -2,21 +2,16 @@
 // tessera-gpu: the part of the command line that launches kernels.
 #include <cstdio>
 #include <exception>
-#include <string_view>
 
 #include "arguments.hpp"
 
 int main(int count, char** words) {
   try {
     using namespace tessera::command;
-    if (count == 3 && std::string_view(words[1]) == "run-plan") {
-      if (auto const fine = needs_hopper(); !fine) return fail(fine.error());
-      return run_plan(words[2]);
-    }
     auto const arguments = read_arguments({words + 1, words + count});
     if (!arguments) return fail(arguments.error());
     if (auto const fine = needs_hopper(); !fine) return fail(fine.error());
-    return arguments->verb == "tune" ? tune(*arguments) : check(*arguments);
+    return arguments->verb == "tune" ? tune(*arguments) : run(*arguments);
   } catch (std::exception const& error) {
     std::fprintf(stderr, "error: a defect of tessera-gpu: %s\n", error.what());
     return 4;

@@ -7,22 +7,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 #include "arguments.hpp"
 #include "kernels/bindings/families.hpp"
 #include "kernels/common/refusal.hpp"
 #include "src/bench/matrices.hpp"
-#include "tessera/plan/plan_json.hpp"
 #include "tessera/shipped_kernels.hpp"
+#include "tessera/tune/tune.hpp"
 
 namespace tessera::command {
 namespace {
 
 constexpr double k_allowed_error = 2e-3;
-constexpr int k_replays = 20;
 
 /// Device memory that frees itself.
 struct Free {
@@ -94,7 +91,8 @@ class Buffers {
 /// |got - reference| / |reference| of one product.
 Expected<double> error_of(Plan const& plan, int launch, int index, Buffers const& buffers,
                           cudaStream_t stream) {
-  BindRequest const request{plan, launch, shipped_kernels(), buffers.tensors};
+  Scratch none;
+  BindRequest const request{plan, launch, shipped_kernels(), buffers.tensors, none};
   auto const& stage = request.stage(index);
   if (request.kernel(index).kind != OperatorKind::gemm)
     return kernels::refusal(
@@ -114,8 +112,11 @@ Expected<double> error_of(Plan const& plan, int launch, int index, Buffers const
                         static_cast<int>(a->columns), type_of(*a), stream);
   if (!stage.activation.empty()) {
     auto* activated = static_cast<float*>(results->get());
-    auto const activation =
-        stage.activation == "gelu" ? bench::ReferenceActivation::gelu : bench::ReferenceActivation::swiglu;
+    auto const* form = find_form(request.kernel(index), Epilogue::swiglu, d->type);
+    bool const rounds = form != nullptr && form->rounds_sums;
+    auto const activation = stage.activation == "gelu" ? bench::ReferenceActivation::gelu
+                            : rounds                   ? bench::ReferenceActivation::rounded_swiglu
+                                                       : bench::ReferenceActivation::swiglu;
     bench::reference_activation(expected, activation, elements(*d), activated, nullptr, type_of(*d), stream);
     expected = activated;
   }
@@ -141,7 +142,7 @@ Expected<int> compare(Plan const& plan, char const* when, Buffers const& buffers
 }
 
 /// Microseconds of a launch in replayed graphs.
-Expected<double> replay(Executable& executable, cudaStream_t stream) {
+Expected<double> replay(Executable& executable, int replays, cudaStream_t stream) {
   auto graph = executable.capture();
   if (!graph) return tl::make_unexpected(graph.error());
   cudaEvent_t begin = nullptr, end = nullptr;
@@ -149,7 +150,7 @@ Expected<double> replay(Executable& executable, cudaStream_t stream) {
   cudaEventCreate(&end);
   float milliseconds = 0;
   Expected<void> launched;
-  for (int i = 0; i < k_replays + 1 && launched; ++i) {
+  for (int i = 0; i < replays + 1 && launched; ++i) {
     if (i == 1) cudaEventRecord(begin, stream);  // the first warms up
     launched = graph->launch(stream);
   }
@@ -160,44 +161,40 @@ Expected<double> replay(Executable& executable, cudaStream_t stream) {
   cudaEventDestroy(end);
   if (!launched) return tl::make_unexpected(launched.error());
   if (!finished) return tl::make_unexpected(finished.error());
-  return milliseconds * 1e3 / k_replays;
-}
-
-Expected<int> run(std::string const& path) {
-  std::ifstream file(path);
-  std::string const text{std::istreambuf_iterator<char>(file), {}};
-  if (!file)
-    return kernels::refusal("E0901", fmt::format("cannot read {}", path), "give the path of a plan's file");
-  auto const plan = parse_plan(text, path);
-  if (!plan) return tl::make_unexpected(plan.error());
-  cudaStream_t stream = nullptr;
-  if (auto const error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); error != cudaSuccess)
-    return kernels::cuda_failed(error, "cudaStreamCreateWithFlags");
-  Buffers buffers;
-  if (auto made = buffers.make(*plan, stream); !made) return tl::make_unexpected(made.error());
-  auto executable = Executable::make(*plan, shipped_kernels(), shipped_bindings(), buffers.tensors);
-  if (!executable) return tl::make_unexpected(executable.error());
-  buffers.poison(stream);
-  if (auto launched = executable->launch(stream); !launched) return tl::make_unexpected(launched.error());
-  if (auto finished = executable->finish(); !finished) return tl::make_unexpected(finished.error());
-  auto wrong = compare(*plan, "launched", buffers, stream);
-  if (!wrong) return wrong;
-  buffers.poison(stream);
-  auto const us = replay(*executable, stream);
-  if (!us) return tl::make_unexpected(us.error());
-  auto const again = compare(*plan, "replayed", buffers, stream);
-  if (!again) return again;
-  std::printf("%s (%s): %.1f us a replay (20 of one graph, on the same operands), %.1f us predicted\n",
-              plan->pipeline.name.c_str(), mechanism_text(*plan).c_str(), *us, plan->predicted_us);
-  return *wrong + *again;
+  return milliseconds * 1e3 / replays;
 }
 
 }  // namespace
 
-int run_plan(std::string const& path) {
-  auto const wrong = run(path);
-  if (!wrong) return fail(wrong.error());
-  return *wrong == 0 ? ok : answer_is_no;
+bool can_launch(Plan const& plan) {
+  Buffers buffers;
+  return buffers.make(plan, nullptr) &&
+         Executable::make(plan, shipped_kernels(), shipped_bindings(), buffers.tensors);
+}
+
+Expected<bool> run_plan(Plan const& plan, int replays) {
+  cudaStream_t stream = nullptr;
+  if (auto const error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); error != cudaSuccess)
+    return kernels::cuda_failed(error, "cudaStreamCreateWithFlags");
+  Buffers buffers;
+  if (auto made = buffers.make(plan, stream); !made) return tl::make_unexpected(made.error());
+  auto executable = Executable::make(plan, shipped_kernels(), shipped_bindings(), buffers.tensors);
+  if (!executable) return tl::make_unexpected(executable.error());
+  buffers.poison(stream);
+  if (auto launched = executable->launch(stream); !launched) return tl::make_unexpected(launched.error());
+  if (auto finished = executable->finish(); !finished) return tl::make_unexpected(finished.error());
+  auto const wrong = compare(plan, "launched", buffers, stream);
+  if (!wrong) return tl::make_unexpected(wrong.error());
+  buffers.poison(stream);
+  auto const us = replay(*executable, replays, stream);
+  if (!us) return tl::make_unexpected(us.error());
+  auto const again = compare(plan, "replayed", buffers, stream);
+  if (!again) return tl::make_unexpected(again.error());
+  cudaStreamDestroy(stream);
+  std::printf("%s (%s): %.1f us a replay (%d of one graph, on the same operands)%s\n",
+              plan.pipeline.name.c_str(), shown(plan_name(plan)).c_str(), *us, replays,
+              plan.predicted_us > 0 ? fmt::format(", {:.1f} us predicted", plan.predicted_us).c_str() : "");
+  return *wrong + *again == 0;
 }
 
 }  // namespace tessera::command

@@ -35,6 +35,7 @@ struct KernelForm {
   std::vector<Epilogue> epilogues;
   int pipeline_stages = 2;  ///< slices in flight
   Resources resources;
+  bool rounds_sums = false;  ///< to the element type, before the epilogue
 
   bool operator==(KernelForm const&) const = default;
 };

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -31,6 +32,8 @@ struct OperatorInput {
   std::string buffer;    ///< external tensor, or the output of the operator named so
   std::string producer;  ///< operator name; empty for an external tensor
   ReadPattern pattern = ReadPattern::rows;
+  /// Which of the producer's tiles share a semaphore, however large they are; nothing: the planner's choice.
+  std::optional<NamedPolicy> policy = {};
 
   bool operator==(OperatorInput const&) const = default;
 };

@@ -97,6 +97,8 @@ struct StagePlan {
   bool reorder_loads = false;  ///< R: operands without a producer load before the wait
   bool plain_store = false;    ///< post by release store where a single post makes the value
   int persistent_blocks = 0;   ///< 0: a block for each tile; n: block i takes positions i, i + n, ...
+  std::string variant = {};    ///< which of the kernel's own ways to compute its tiles, in the words of its
+                               ///< binding (a library's algorithm); empty: the binding's first choice
   int occupancy = 1;           ///< blocks of this stage per SM
   double waves = 0;            ///< blocks / (occupancy * SMs)
 

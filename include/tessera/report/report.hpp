@@ -54,7 +54,7 @@ std::string html_report(std::string const& title, std::vector<ReportEntry> const
 /// A timeline as text, one row per SM slot (for docs and terminals): figure 1 of the paper. At most 48 rows.
 std::string draw(Timeline const& timeline, int columns = 72);
 
-/// What moved between two runs: totals, and per stage start, end, waiting.
+/// What moved between two runs: totals, and per stage start, end, waiting, and its variant where it changed.
 std::string diff(Timeline const& before, Timeline const& after);
 
 }  // namespace tessera

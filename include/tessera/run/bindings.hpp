@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,12 +29,30 @@ struct Tensor {
 /// By the name of the buffer.
 using Tensors = std::map<std::string, Tensor>;
 
+/// Device memory that kernels use beside their tensors and that need not outlive a launch, by a name that its
+/// users agree on. Executables that share one must not run at the same time.
+class Scratch {
+ public:
+  /// At least so many bytes, 256-byte aligned; what was given before stays valid. `zeroed`: when it is
+  /// allocated, and never again. E0511.
+  Expected<std::shared_ptr<void>> get(std::string const& name, std::size_t bytes, bool zeroed = false);
+
+ private:
+  struct Memory {
+    std::shared_ptr<void> data;
+    std::size_t bytes = 0;
+  };
+  std::map<std::string, Memory> memory_;
+  std::vector<std::shared_ptr<void>> outgrown_;  ///< captured graphs may still use it
+};
+
 /// What a binding makes a kernel of: one launch of a plan.
 struct BindRequest {
   Plan const& plan;
   int launch = 0;
   Registry const& kernels;
   Tensors const& tensors;
+  Scratch& scratch;
 
   Launch const& planned() const { return plan.launches[static_cast<std::size_t>(launch)]; }
   /// `index` counts the launch's stages.
@@ -59,18 +78,34 @@ Expected<Tensor> tensor_of(BindRequest const& request, int index, std::string co
 /// the kernel cannot honour.
 using Bind = std::function<Expected<StageKernel>(BindRequest const&)>;
 
+/// The words for StagePlan::variant that a binding knows for a launch, on this machine and for these sizes: a
+/// tuner tries them all. The launch's first stage carries the word. The first is taken where there is none.
+using Variants = std::function<std::vector<std::string>(BindRequest const&)>;
+
 /// Bindings by family.
 class Bindings {
  public:
+  struct Family {
+    Bind bind;
+    Variants variants;  ///< none: plans of this family with a variant are refused (E0560)
+  };
+
   /// Replaces the family's binding, if there is one.
-  void add(std::string family, Bind bind) { by_family_[std::move(family)] = std::move(bind); }
-  Bind const* find(std::string const& family) const {
+  void add(std::string family, Bind bind, Variants variants = {}) {
+    by_family_[std::move(family)] = {std::move(bind), std::move(variants)};
+  }
+  Family const* find(std::string const& family) const {
     auto const found = by_family_.find(family);
     return found == by_family_.end() ? nullptr : &found->second;
   }
 
+  /// A library whose version decides what is fast: "cublasLt 130001". A tuning is for these.
+  void uses(std::string const& library) { libraries_ += (libraries_.empty() ? "" : ", ") + library; }
+  std::string const& libraries() const { return libraries_; }
+
  private:
-  std::map<std::string, Bind> by_family_;
+  std::map<std::string, Family> by_family_;
+  std::string libraries_;
 };
 
 /// A kernel of the user's own: its data for planning and its binding for running, in one place.
@@ -79,23 +114,37 @@ Expected<void> add_kernel(Registry& kernels, Bindings& bindings, KernelEntry ker
 /// A kernel for each launch of the plan. E0562 where a stage names no registered kernel, a family has no
 /// binding, or a launch joins kernels of different families.
 Expected<std::vector<StageKernel>> bind_kernels(Plan const& plan, Registry const& kernels,
-                                                Bindings const& bindings, Tensors const& tensors);
+                                                Bindings const& bindings, Tensors const& tensors,
+                                                Scratch& scratch);
+
+/// Variants of one launch of the plan; empty where its family has none, or it cannot be bound at all.
+std::vector<std::string> variants_of(Plan const& plan, int launch, Registry const& kernels,
+                                     Bindings const& bindings, Tensors const& tensors, Scratch& scratch);
 
 /// A plan of registered kernels with its tensors, ready to be launched any number of times: a Chain whose
 /// kernels come from their bindings.
 class Executable {
  public:
+  /// With memory of its own beside the tensors, or with `scratch`'s.
   static Expected<Executable> make(Plan const& plan, Registry const& kernels, Bindings const& bindings,
-                                   Tensors const& tensors, ChainOptions const& options = {});
+                                   Tensors const& tensors, ChainOptions const& options = {},
+                                   std::shared_ptr<Scratch> scratch = nullptr);
 
-  Expected<void> launch(GpuStream stream) { return chain_.launch(stream); }
-  Expected<ChainGraph> capture() { return chain_.capture(); }
+  /// The same plan on other tensors, with the registry and bindings that it was made with: the number of the
+  /// set, from 1, or that of the one whose place it takes (Chain::add_set).
+  Expected<int> add_set(Registry const& kernels, Bindings const& bindings, Tensors const& tensors,
+                        int in_place_of = -1);
+
+  Expected<void> launch(GpuStream stream, int set = 0) { return chain_.launch(stream, set); }
+  Expected<ChainGraph> capture(int set = 0) { return chain_.capture(set); }
   Expected<void> finish() { return chain_.finish(); }
   Expected<Timeline> timeline() const { return chain_.timeline(); }
   Chain const& chain() const { return chain_; }
 
  private:
-  explicit Executable(Chain chain) : chain_(std::move(chain)) {}
+  Executable(Chain chain, std::shared_ptr<Scratch> scratch)
+      : scratch_(std::move(scratch)), chain_(std::move(chain)) {}
+  std::shared_ptr<Scratch> scratch_;
   Chain chain_;
 };
 

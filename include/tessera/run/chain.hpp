@@ -34,7 +34,8 @@ struct ChainViews {
   ChainMemory memory;
   StallRecord* stall = nullptr;
   unsigned long long deadline_ns = 0;
-  std::vector<RuntimeStage> stages;     ///< one per stage of the plan
+  std::vector<RuntimeStage> stages;             ///< one per stage of the plan
+  RuntimeStage const* device_stages = nullptr;  ///< the same in device memory, for RuntimeStageRef
   std::vector<RecordTarget> records;    ///< one per stage; null stamps where the chain does not record
   std::vector<RuntimeTickets> tickets;  ///< one per launch of the plan; no workers: of a stage's own kernel
 
@@ -84,6 +85,13 @@ struct StageKernel {
   /// grid, the cluster and the attributes are its own affair; `function` may be null, for a library's
   /// kernels, which are not held to the plan's numbers.
   std::function<int(ChainViews const&, GpuStream, bool early)> enqueue;
+  /// Its launch may be the first of a plan and start early, before the chain's launch before is complete:
+  /// until then it reads only what no stage of the plan writes, stores nothing, waits for no semaphore and
+  /// does not let the next launch start.
+  bool chains = false;
+  /// After a stall: enqueues what makes the kernel's own memory as it was at the start, if it has any that
+  /// counts from launch to launch. CUDA's error.
+  std::function<int(GpuStream)> reset;
 };
 
 struct ChainOptions {
@@ -113,8 +121,9 @@ class ChainGraph {
 };
 
 /// A plan with its kernels and its memory, ready to be launched any number of times. Launches of one chain do
-/// not overlap each other, on whatever streams; several chains may be in flight at once. One thread at a time
-/// may call it. Belongs to the device that was current when it was made.
+/// not overlap each other, on whatever streams, but for the first kernel of a plan that starts early
+/// (StageKernel::chains); several chains may be in flight at once. One thread at a time may call it. Belongs
+/// to the device that was current when it was made.
 class Chain {
  public:
   /// Loads every kernel (a kernel that is loaded behind a spinning one would never start), compares what the
@@ -131,12 +140,17 @@ class Chain {
   }
   ~Chain();  ///< waits for the chain's launches
 
+  /// The same kernels on other operands: launches of all sets share the chain's memory. The number of the
+  /// set, counted from the first one's 0. Takes the place of a set that is not needed any more, if there is
+  /// one; graphs of that set must not be replayed then. E0510 unless these are the same kernels.
+  Expected<int> add_set(std::vector<StageKernel> const& kernels, int in_place_of = -1);
+
   /// Enqueues one launch; what is enqueued on `stream` afterwards starts when the launch is complete. May be
   /// captured.
-  Expected<void> launch(GpuStream stream);
+  Expected<void> launch(GpuStream stream, int set = 0);
 
   /// Captures one launch into a graph, which must not outlive the chain.
-  Expected<ChainGraph> capture();
+  Expected<ChainGraph> capture(int set = 0);
 
   /// Waits for all launches. Refuses (E0520) if a wait met its deadline, naming tile and semaphore; then the
   /// results are not there, the memory has been zeroed again and the chain can be launched again. E0521: the

@@ -25,27 +25,6 @@ constexpr int threads_of(Stage const& stage, ...) {
   return stage.resources.threads;
 }
 
-template <bool Records, class Watch, class Function>
-StageKernel tile_kernel_of(Plan const& plan, int stage, Function const& function) {
-  StageKernel kernel;
-  kernel.function = reinterpret_cast<void const*>(&tile_kernel<Records, Watch, Function>);
-  kernel.block.x =
-      static_cast<unsigned>(threads_of<Function>(plan.pipeline.stages[static_cast<std::size_t>(stage)], 0));
-  kernel.dynamic_shared_bytes = shared_bytes_of<Function>(0);
-  kernel.pack = [stage, function](ChainViews const& views, KernelArguments& arguments) {
-    auto const s = static_cast<std::size_t>(stage);
-    arguments.add(views.stages[s]);
-    arguments.add(views.memory);
-    if constexpr (Watch::may_stop)
-      arguments.add(views.watch());
-    else
-      arguments.add(Watch{});
-    arguments.add(views.records[s]);
-    arguments.add(function);
-  };
-  return kernel;
-}
-
 /// The persistent kernel of one launch: its block and its shared memory are the largest of its own stages.
 template <bool Records, class Watch, class... Function>
 StageKernel worker_kernel_of(Plan const& plan, std::size_t index, Function const&... functions) {
@@ -86,6 +65,29 @@ StageKernel worker_kernel_of(Plan const& plan, std::size_t index, Function const
 
 }  // namespace detail
 
+/// The kernel of a stage that is a launch of its own, as a tile function: what a binding of tile functions
+/// returns. What a tile function is, tile_kernels() says.
+template <bool Records = false, class Watch = DeadlineWatch<>, class Function>
+StageKernel stage_kernel(Plan const& plan, int stage, Function const& function) {
+  StageKernel kernel;
+  kernel.function = reinterpret_cast<void const*>(&tile_kernel<Records, Watch, Function>);
+  kernel.block.x = static_cast<unsigned>(
+      detail::threads_of<Function>(plan.pipeline.stages[static_cast<std::size_t>(stage)], 0));
+  kernel.dynamic_shared_bytes = detail::shared_bytes_of<Function>(0);
+  kernel.pack = [stage, function](ChainViews const& views, KernelArguments& arguments) {
+    auto const s = static_cast<std::size_t>(stage);
+    arguments.add(views.stages[s]);
+    arguments.add(views.memory);
+    if constexpr (Watch::may_stop)
+      arguments.add(views.watch());
+    else
+      arguments.add(Watch{});
+    arguments.add(views.records[s]);
+    arguments.add(function);
+  };
+  return kernel;
+}
+
 /// The kernels of a plan whose stages are tile functions: one for each of its launches. A tile function is a
 /// trivially copyable type with
 ///   __device__ void operator()(Tile, Context&) const
@@ -105,7 +107,7 @@ std::vector<StageKernel> tile_kernels(Plan const& plan, Function const&... funct
   auto const add = [&](auto const& function) {
     auto const launch = static_cast<std::size_t>(launch_of(plan, stage));
     if (plan.launches[launch].workers == 0)
-      kernels[launch] = detail::tile_kernel_of<Records, Watch>(plan, stage, function);
+      kernels[launch] = stage_kernel<Records, Watch>(plan, stage, function);
     ++stage;
   };
   (add(functions), ...);

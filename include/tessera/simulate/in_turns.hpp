@@ -21,9 +21,9 @@ struct Turn {
 Expected<std::vector<Turn>> simulate_in_turns(std::vector<Plan> const& plans, MachineProfile const& machine,
                                               SimulateOptions options = {});
 
-/// The machine at the clock that these plans share in turns, with no power limit of its own; unchanged without
-/// a limit, or where they cannot be simulated. What is compared there is compared by its cycles: a plan that
-/// draws less has no faster clock of it.
+/// The machine at the clock that these plans share in turns, with no power limit of its own; unchanged
+/// without a limit, or where they cannot be simulated. What is compared there is compared by its cycles: a
+/// plan that draws less has no faster clock of it.
 MachineProfile at_shared_clock(std::vector<Plan> const& plans, MachineProfile const& machine);
 
 }  // namespace tessera

@@ -179,7 +179,11 @@ TESSERA_HOST_DEVICE inline void post_to_set(RuntimeSet const& set, bool plain_st
 
 /// As StageView, for a RuntimeStage. The same rule holds: every block calls start() once and post() once; a
 /// block of a persistent grid goes on with next() after each post().
-template <class Watch = NoWatch, Scope S = Scope::device>
+///
+/// Make it in the kernel, of a stage in its __grid_constant__ parameters. A view that is itself a parameter,
+/// passed by value, is a RuntimeStageRef: otherwise each thread copies 1.4 KB to its stack first.
+/// `Stored`: RuntimeStage, or a reference to one that lies in device memory.
+template <class Watch = NoWatch, Scope S = Scope::device, class Stored = RuntimeStage>
 class RuntimeStageView {
  public:
   RuntimeStageView() = default;
@@ -313,7 +317,7 @@ class RuntimeStageView {
     return true;
   }
 
-  RuntimeStage stage_;
+  Stored stage_;
   ChainMemory memory_;
   Watch watch_;
   Tile tile_;
@@ -322,6 +326,11 @@ class RuntimeStageView {
   int split_ = 0;
   unsigned epoch_ = 0;
 };
+
+/// The same for a kernel `template <class Stage> kernel(..., Stage stage)`, which takes a StageView as well:
+/// small, and passed by value. The stage is in device memory (ChainViews::device_stages).
+template <class Watch = NoWatch, Scope S = Scope::device>
+using RuntimeStageRef = RuntimeStageView<Watch, S, RuntimeStage const&>;
 
 /// One persistent launch: its stages, from `first_stage` on, and its tickets. `table` holds pairs (stage,
 /// block number) in device memory; null: stage by stage.

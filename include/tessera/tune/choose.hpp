@@ -26,6 +26,8 @@ enum class Load {
   bursts,  ///< with pauses: cool
 };
 
+char const* to_text(Load load);  ///< "any", "steady", "bursts"
+
 /// Both conditions at once: the geometric mean of hot and cool.
 double score(Measurement const& one);
 /// The time that counts for this load.

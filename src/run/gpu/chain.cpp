@@ -2,10 +2,12 @@
 // A chain's memory, its making and its end.
 #include "tessera/run/chain.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <thread>
 
+#include "run/gpu/own_stream.hpp"
 #include "run/gpu/state.hpp"
 #include "tessera/run/measured.hpp"
 #include "tessera/run/stall.hpp"
@@ -20,12 +22,23 @@ namespace {
 constexpr double k_patience = 10;
 
 template <class T>
-Expected<void> copy_in(run::DeviceMemory& memory, std::vector<T> const& values, std::string const& what) {
+Expected<void> copy_in(run::DeviceMemory& memory, std::vector<T> const& values, std::string const& what,
+                       cudaStream_t stream) {
   if (auto ok = memory.allocate(values.size() * sizeof(T), what); !ok) return ok;
   if (values.empty()) return {};
-  return check_call(
-      cudaMemcpy(memory.as<void>(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
-      "cudaMemcpy", "for " + what);
+  return check_call(cudaMemcpyAsync(memory.as<void>(), values.data(), values.size() * sizeof(T),
+                                    cudaMemcpyHostToDevice, stream),
+                    "cudaMemcpyAsync", "for " + what);
+}
+
+template <class T>
+Expected<void> copy_out(T* values, void const* from, std::size_t bytes, std::string const& what,
+                        cudaStream_t stream) {
+  if (auto ok = check_call(cudaMemcpyAsync(values, from, bytes, cudaMemcpyDeviceToHost, stream),
+                           "cudaMemcpyAsync", "for " + what);
+      !ok)
+    return ok;
+  return check_call(cudaStreamSynchronize(stream), "cudaStreamSynchronize", "for " + what);
 }
 
 }  // namespace
@@ -34,7 +47,8 @@ Chain::State::~State() {
   if (launched && !lost) (void)cudaEventSynchronize(done);
   // Destroying a stream with a spinning kernel on it would wait for ever.
   if (lost) {
-    for (auto* memory : {&semaphores, &counters, &stall, &numbers, &waits, &stamps}) memory->leak();
+    for (auto* memory : {&semaphores, &counters, &stall, &numbers, &waits, &stages_on_device, &stamps})
+      memory->leak();
     return;
   }
   for (auto const& side : sides) {
@@ -43,7 +57,6 @@ Chain::State::~State() {
   }
   if (fork != nullptr) cudaEventDestroy(fork);
   if (done != nullptr) cudaEventDestroy(done);
-  if (own != nullptr) cudaStreamDestroy(own);
 }
 
 Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
@@ -56,8 +69,11 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
       !ok)
     return ok;
   if (auto ok = stall.allocate(sizeof(StallRecord), "the stall record"); !ok) return ok;
-  if (auto ok = copy_in(numbers, tables.numbers, "orders and offsets"); !ok) return ok;
-  if (auto ok = copy_in(waits, tables.waits, "waits"); !ok) return ok;
+  auto const stream = run::own_stream();
+  if (!stream) return tl::make_unexpected(stream.error());
+  auto* const own = *stream;
+  if (auto ok = copy_in(numbers, tables.numbers, "orders and offsets", own); !ok) return ok;
+  if (auto ok = copy_in(waits, tables.waits, "waits", own); !ok) return ok;
 
   views.memory = {semaphores.as<unsigned>(), counters.as<unsigned long long>()};
   views.stall = stall.as<StallRecord>();
@@ -70,6 +86,8 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
     views.records.push_back({nullptr, views.stages.back().grid});
     stamp_count += static_cast<std::size_t>(views.stages.back().blocks());
   }
+  if (auto ok = copy_in(stages_on_device, views.stages, "stages", own); !ok) return ok;
+  views.device_stages = stages_on_device.as<RuntimeStage>();
   if (options.record) {
     if (auto ok = stamps.allocate(stamp_count * sizeof(BlockStamps), "time stamps"); !ok) return ok;
     auto* next = stamps.as<BlockStamps>();
@@ -78,10 +96,6 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
       next += views.stages[s].blocks();
     }
   }
-  if (auto ok =
-          check_call(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-      !ok)
-    return ok;
   for (auto* event : {&fork, &done})
     if (auto ok =
             check_call(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
@@ -109,6 +123,9 @@ Expected<void> Chain::State::make_sides() {
 }
 
 Expected<void> Chain::State::zero() {
+  auto const stream = run::own_stream();
+  if (!stream) return tl::make_unexpected(stream.error());
+  auto* const own = *stream;
   for (auto* memory : {&semaphores, &counters, &stall, &stamps}) {
     if (memory->bytes() == 0) continue;
     if (auto ok = check_call(cudaMemsetAsync(memory->as<void>(), 0, memory->bytes(), own), "cudaMemsetAsync");
@@ -147,22 +164,28 @@ Expected<void> Chain::State::wait_until_done() {
 }
 
 Expected<void> Chain::State::report_stall() {
+  auto const stream = run::own_stream();
+  if (!stream) return tl::make_unexpected(stream.error());
+  auto* const own = *stream;
   StallRecord record;
-  if (auto ok = check_call(cudaMemcpy(&record, views.stall, sizeof record, cudaMemcpyDeviceToHost),
-                           "cudaMemcpy", "for the stall record");
-      !ok)
-    return ok;
+  if (auto ok = copy_out(&record, views.stall, sizeof record, "the stall record", own); !ok) return ok;
   if (record.state == 0 && !broken) return {};
   std::vector<unsigned> seen(semaphore_count);
   if (!seen.empty())
-    if (auto ok = check_call(cudaMemcpy(seen.data(), views.memory.semaphores, seen.size() * sizeof(unsigned),
-                                        cudaMemcpyDeviceToHost),
-                             "cudaMemcpy", "for the semaphores");
+    if (auto ok = copy_out(seen.data(), views.memory.semaphores, seen.size() * sizeof(unsigned),
+                           "the semaphores", own);
         !ok)
       return ok;
   bool const stalled = record.state != 0;
   broken = false;
   if (auto ok = zero(); !ok) return ok;
+  for (auto const& kernels : sets)
+    for (auto const& kernel : kernels)
+      if (kernel.reset)
+        if (auto ok = check_call(static_cast<cudaError_t>(kernel.reset(own)), "resetting a kernel's memory");
+            !ok)
+          return ok;
+  if (auto ok = check_call(cudaStreamSynchronize(own), "cudaStreamSynchronize"); !ok) return ok;
   if (!stalled) return {};
   return refuse(stall_report(plan, record, seen));
 }
@@ -175,11 +198,47 @@ Expected<Chain> Chain::make(Plan const& plan, std::vector<StageKernel> const& ke
   if (!tables) return tl::make_unexpected(tables.error());
   auto state = std::make_unique<State>();
   state->plan = plan;
-  state->kernels = kernels;
+  state->sets = {kernels};
   state->options = options;
   state->validated = std::move(*validated);
   if (auto ok = state->allocate(*tables); !ok) return tl::make_unexpected(ok.error());
   return Chain(state.release());
+}
+
+Expected<int> Chain::add_set(std::vector<StageKernel> const& kernels, int in_place_of) {
+  if (in_place_of >= 0)
+    if (auto ok = state_->has_set(in_place_of); !ok) return tl::make_unexpected(ok.error());
+  auto const& known = state_->sets.front();
+  auto const same = [](StageKernel const& a, StageKernel const& b) {
+    return a.function == b.function && a.block == b.block && a.grid == b.grid && a.cluster == b.cluster &&
+           a.dynamic_shared_bytes == b.dynamic_shared_bytes && a.chains == b.chains &&
+           static_cast<bool>(a.enqueue) == static_cast<bool>(b.enqueue);
+  };
+  if (!std::equal(kernels.begin(), kernels.end(), known.begin(), known.end(), same))
+    return refuse({"E0510",
+                   Severity::error,
+                   state_->plan.pipeline.where,
+                   fmt::format("another set of operands of plan \"{}\" comes with other kernels",
+                               state_->plan.pipeline.name),
+                   {},
+                   "bind the same plan to the same kernels, or make another chain"});
+  if (in_place_of >= 0) {
+    state_->sets[static_cast<std::size_t>(in_place_of)] = kernels;
+    return in_place_of;
+  }
+  state_->sets.push_back(kernels);
+  return static_cast<int>(state_->sets.size()) - 1;
+}
+
+Expected<void> Chain::State::has_set(int set) const {
+  if (set >= 0 && static_cast<std::size_t>(set) < sets.size()) return {};
+  return refuse({"E0510",
+                 Severity::error,
+                 plan.pipeline.where,
+                 fmt::format("plan \"{}\" has {} sets of operands, and no set {}", plan.pipeline.name,
+                             sets.size(), set),
+                 {},
+                 "launch a set that add_set() has returned, or 0"});
 }
 
 Expected<void> Chain::finish() {

@@ -1,15 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "run/gpu/own_stream.hpp"
 #include "tessera/run/bindings.hpp"
 
 namespace tessera {
 
+namespace {
+
+/// At once.
+Expected<void> zero(void* memory, std::size_t bytes) {
+  auto const stream = run::own_stream();
+  if (!stream) return tl::make_unexpected(stream.error());
+  auto error = cudaMemsetAsync(memory, 0, bytes, *stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(*stream);
+  return run::check_call(error, "cudaMemsetAsync");
+}
+
+}  // namespace
+
+Expected<std::shared_ptr<void>> Scratch::get(std::string const& name, std::size_t bytes, bool zeroed) {
+  auto& known = memory_[name];
+  if (known.data != nullptr && known.bytes >= bytes) return known.data;
+  void* memory = nullptr;
+  if (auto ok = run::check_call(cudaMalloc(&memory, bytes), "cudaMalloc",
+                                fmt::format("for {} bytes of {}", bytes, name));
+      !ok)
+    return tl::make_unexpected(ok.error());
+  std::shared_ptr<void> owner(memory, [](void* data) { (void)cudaFree(data); });
+  if (zeroed)
+    if (auto ok = zero(memory, bytes); !ok) return tl::make_unexpected(ok.error());
+  if (known.data != nullptr) outgrown_.push_back(std::move(known.data));
+  known = {std::move(owner), bytes};
+  return known.data;
+}
+
 Expected<Executable> Executable::make(Plan const& plan, Registry const& kernels, Bindings const& bindings,
-                                      Tensors const& tensors, ChainOptions const& options) {
-  auto bound = bind_kernels(plan, kernels, bindings, tensors);
+                                      Tensors const& tensors, ChainOptions const& options,
+                                      std::shared_ptr<Scratch> scratch) {
+  if (scratch == nullptr) scratch = std::make_shared<Scratch>();
+  auto bound = bind_kernels(plan, kernels, bindings, tensors, *scratch);
   if (!bound) return tl::make_unexpected(bound.error());
   auto chain = Chain::make(plan, *bound, options);
   if (!chain) return tl::make_unexpected(chain.error());
-  return Executable(std::move(*chain));
+  return Executable(std::move(*chain), std::move(scratch));
+}
+
+Expected<int> Executable::add_set(Registry const& kernels, Bindings const& bindings, Tensors const& tensors,
+                                  int in_place_of) {
+  auto bound = bind_kernels(chain_.plan(), kernels, bindings, tensors, *scratch_);
+  if (!bound) return tl::make_unexpected(bound.error());
+  return chain_.add_set(*bound, in_place_of);
 }
 
 }  // namespace tessera

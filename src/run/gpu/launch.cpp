@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "run/gpu/nvtx.hpp"
+#include "run/gpu/own_stream.hpp"
 #include "run/gpu/state.hpp"
 #include "run/gpu/wait_kernel.hpp"
 #include "tessera/run/launch.hpp"
@@ -12,8 +13,8 @@ namespace tessera {
 
 using run::check_call;
 
-Expected<void> Chain::State::kernel(std::size_t launch, cudaStream_t stream) {
-  auto const& kernel = kernels[launch];
+Expected<void> Chain::State::kernel(std::size_t launch, cudaStream_t stream, int set) {
+  auto const& kernel = sets[static_cast<std::size_t>(set)][launch];
   auto const& described = plan.pipeline.stages[static_cast<std::size_t>(plan.launches[launch].first)];
   auto const name = run::launch_name(plan, plan.launches[launch]);
   run::ProfilerRange const range(name);
@@ -37,7 +38,7 @@ Expected<void> Chain::State::kernel(std::size_t launch, cudaStream_t stream) {
   return outcome;
 }
 
-Expected<void> Chain::State::enqueue_side(Side const& side) {
+Expected<void> Chain::State::enqueue_side(Side const& side, int set) {
   auto const& launch = plan.launches[side.launch];
   if (launch.wait_kernel) {
     auto const stage = static_cast<std::size_t>(launch.first);
@@ -51,13 +52,13 @@ Expected<void> Chain::State::enqueue_side(Side const& side) {
                    "cudaLaunchKernel", "for the wait kernel before " + plan.pipeline.stages[stage].name);
     if (!ok) return ok;
   }
-  if (auto ok = kernel(side.launch, side.stream); !ok) return ok;
+  if (auto ok = kernel(side.launch, side.stream, set); !ok) return ok;
   return check_call(cudaEventRecord(side.done, side.stream), "cudaEventRecord");
 }
 
 // What starts beside the group's first launch goes to streams of its own, which begin where the group begins
 // and are joined where it ends.
-Expected<void> Chain::State::enqueue_group(LaunchGroup const& group, cudaStream_t stream) {
+Expected<void> Chain::State::enqueue_group(LaunchGroup const& group, cudaStream_t stream, int set) {
   auto const first = static_cast<std::size_t>(group.first);
   auto const end = static_cast<std::size_t>(group.end);
   auto const in_group = [&](Side const& side) { return first <= side.launch && side.launch < end; };
@@ -65,12 +66,12 @@ Expected<void> Chain::State::enqueue_group(LaunchGroup const& group, cudaStream_
     if (auto ok = check_call(cudaEventRecord(fork, stream), "cudaEventRecord"); !ok) return ok;
   for (auto l = first; l < end; ++l)
     if (plan.launches[l].start != LaunchStart::beside)
-      if (auto ok = kernel(l, stream); !ok) return ok;
+      if (auto ok = kernel(l, stream, set); !ok) return ok;
   for (auto const& side : sides) {
     if (!in_group(side)) continue;
     if (auto ok = check_call(cudaStreamWaitEvent(side.stream, fork, 0), "cudaStreamWaitEvent"); !ok)
       return ok;
-    if (auto ok = enqueue_side(side); !ok) return ok;
+    if (auto ok = enqueue_side(side, set); !ok) return ok;
   }
   for (auto const& side : sides)
     if (in_group(side))
@@ -79,13 +80,26 @@ Expected<void> Chain::State::enqueue_group(LaunchGroup const& group, cudaStream_
   return {};
 }
 
-// The first kernel waits for everything before it, since a plan's first launch is in order: it may not
-// overlap the launch before, which uses the same semaphores.
-Expected<void> Chain::State::enqueue(cudaStream_t stream) {
+// The first kernel waits for everything before it: it may not overlap the launch before, which uses the same
+// semaphores. One that starts early does so by itself (StageKernel::chains).
+Expected<void> Chain::State::enqueue(cudaStream_t stream, int set) {
   run::ProfilerRange const range(plan.pipeline.name);
   for (auto const& group : groups_of(plan))
-    if (auto ok = enqueue_group(group, stream); !ok) return ok;
+    if (auto ok = enqueue_group(group, stream, set); !ok) return ok;
   return {};
+}
+
+// Half a launch has counted in some semaphores and not in others.
+Expected<void> Chain::State::settle() {
+  if (!broken) return {};
+  if (auto ok = wait_until_done(); !ok) return ok;
+  return report_stall();
+}
+
+// Unlike a handle, an id is never used again, and threads' own default streams have different ones.
+unsigned long long Chain::State::id_of(cudaStream_t stream) {
+  unsigned long long id = 0;
+  return cudaStreamGetId(stream, &id) == cudaSuccess ? id : 0;
 }
 
 Expected<void> Chain::State::after_previous(cudaStream_t stream) {
@@ -97,35 +111,43 @@ Expected<void> Chain::State::after_previous(cudaStream_t stream) {
                    {},
                    "end the process: its kernels still spin"});
   if (!launched) return {};
+  // The order of the stream is enough, and a wait for an event would keep the kernel from starting early.
+  if (plan.launches.front().start == LaunchStart::early && id_of(stream) == last) return {};
   return check_call(cudaStreamWaitEvent(stream, done, 0), "cudaStreamWaitEvent");
 }
 
 Expected<void> Chain::State::mark_done(cudaStream_t stream) {
   launched = true;
+  last = id_of(stream);
   return check_call(cudaEventRecord(done, stream), "cudaEventRecord");
 }
 
-Expected<void> Chain::launch(GpuStream stream) {
+Expected<void> Chain::launch(GpuStream stream, int set) {
+  if (auto ok = state_->has_set(set); !ok) return ok;
   auto status = cudaStreamCaptureStatusNone;
   if (auto ok = check_call(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing"); !ok) return ok;
   // A capture cannot wait for what runs outside; whoever replays the graph keeps replays apart.
-  if (status != cudaStreamCaptureStatusNone) return state_->enqueue(stream);
+  if (status != cudaStreamCaptureStatusNone) return state_->enqueue(stream, set);
+  if (auto ok = state_->settle(); !ok) return ok;
   if (auto ok = state_->after_previous(stream); !ok) return ok;
-  auto enqueued = state_->enqueue(stream);
+  auto enqueued = state_->enqueue(stream, set);
   if (!enqueued) state_->broken = true;
   auto marked = state_->mark_done(stream);
   return enqueued ? marked : enqueued;
 }
 
-Expected<ChainGraph> Chain::capture() {
+Expected<ChainGraph> Chain::capture(int set) {
+  if (auto ok = state_->has_set(set); !ok) return tl::make_unexpected(ok.error());
   auto state = std::make_unique<ChainGraph::State>();
   state->chain = state_;
   // Thread local: other threads may go on calling CUDA.
-  auto ok = check_call(cudaStreamBeginCapture(state_->own, cudaStreamCaptureModeThreadLocal),
-                       "cudaStreamBeginCapture");
+  auto const own = run::own_stream();
+  if (!own) return tl::make_unexpected(own.error());
+  auto ok =
+      check_call(cudaStreamBeginCapture(*own, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   if (!ok) return tl::make_unexpected(ok.error());
-  auto enqueued = state_->enqueue(state_->own);
-  ok = check_call(cudaStreamEndCapture(state_->own, &state->graph), "cudaStreamEndCapture");
+  auto enqueued = state_->enqueue(*own, set);
+  ok = check_call(cudaStreamEndCapture(*own, &state->graph), "cudaStreamEndCapture");
   if (!enqueued) return tl::make_unexpected(enqueued.error());
   if (!ok) return tl::make_unexpected(ok.error());
   ok = check_call(cudaGraphInstantiate(&state->executable, state->graph, 0), "cudaGraphInstantiate",

@@ -13,11 +13,11 @@ namespace tessera {
 
 struct Chain::State {
   Plan plan;
-  std::vector<StageKernel> kernels;
+  std::vector<std::vector<StageKernel>> sets;  ///< of operands: for each a kernel for each launch
   ChainOptions options;
   run::Validated validated;
   ChainViews views;
-  run::DeviceMemory semaphores, counters, stall, numbers, waits, stamps;
+  run::DeviceMemory semaphores, counters, stall, numbers, waits, stages_on_device, stamps;
   std::size_t semaphore_count = 0;
   std::size_t stamp_count = 0;
   /// Where a launch beside others goes.
@@ -28,8 +28,8 @@ struct Chain::State {
   };
   std::vector<Side> sides;
   cudaEvent_t fork = nullptr;
-  cudaEvent_t done = nullptr;  ///< the last launch
-  cudaStream_t own = nullptr;  ///< captures, copies
+  cudaEvent_t done = nullptr;   ///< the last launch
+  unsigned long long last = 0;  ///< id of the last launch's stream; means something if `launched`
   bool launched = false;
   bool broken = false;  ///< a launch was enqueued in part
   bool lost = false;    ///< a launch never ended: its memory cannot be given back
@@ -42,16 +42,20 @@ struct Chain::State {
 
   Expected<void> allocate(RuntimeTables const& tables);
   Expected<void> make_sides();
+  Expected<void> has_set(int set) const;  ///< E0510
   Expected<void> zero();
 
   /// After the launch before, on whatever stream that was.
   Expected<void> after_previous(cudaStream_t stream);
   Expected<void> mark_done(cudaStream_t stream);
+  /// After a launch that was enqueued in part: as if there had been none.
+  Expected<void> settle();
+  static unsigned long long id_of(cudaStream_t stream);
   /// The kernels of one launch; nothing but what can be captured.
-  Expected<void> enqueue(cudaStream_t stream);
-  Expected<void> enqueue_group(LaunchGroup const& group, cudaStream_t stream);
-  Expected<void> enqueue_side(Side const& side);
-  Expected<void> kernel(std::size_t launch, cudaStream_t stream);
+  Expected<void> enqueue(cudaStream_t stream, int set);
+  Expected<void> enqueue_group(LaunchGroup const& group, cudaStream_t stream, int set);
+  Expected<void> enqueue_side(Side const& side, int set);
+  Expected<void> kernel(std::size_t launch, cudaStream_t stream, int set);
 
   Expected<void> wait_until_done();
   Expected<void> report_stall();

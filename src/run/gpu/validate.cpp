@@ -7,6 +7,7 @@
 #include "run/gpu/wait_kernel.hpp"
 #include "tessera/plan/launch_faults.hpp"
 #include "tessera/plan/progress.hpp"
+#include "tessera/run/device.hpp"
 
 namespace tessera::run {
 namespace {
@@ -21,25 +22,12 @@ std::string text(Extent3 const& e) { return fmt::format("({}, {}, {})", e.x, e.y
 
 Expected<void> read_device(Validated& result, bool in_launch_order) {
   int count = 0;
-  int device = 0;
-  cudaDeviceProp properties{};
   if (auto ok = check_call(cudaGetDeviceCount(&count), "cudaGetDeviceCount"); !ok) return ok;
-  if (auto ok = check_call(cudaGetDevice(&device), "cudaGetDevice"); !ok) return ok;
-  if (auto ok = check_call(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties"); !ok)
-    return ok;
-  auto& m = result.device;
-  m.name = properties.name;
-  m.gpu = properties.name;
-  m.sms = properties.multiProcessorCount;
-  m.threads_per_sm = properties.maxThreadsPerMultiProcessor;
-  m.blocks_per_sm = properties.maxBlocksPerMultiProcessor;
-  m.registers_per_sm = properties.regsPerMultiprocessor;
-  m.shared_bytes_per_sm = static_cast<int>(properties.sharedMemPerMultiprocessor);
-  m.shared_bytes_per_block = static_cast<int>(properties.sharedMemPerBlockOptin);
-  m.shared_reserved_per_block = static_cast<int>(properties.reservedSharedMemPerBlock);
-  m.has_pdl = properties.major >= 9;
-  m.dispatches_in_launch_order = in_launch_order;
-  result.compute_major = properties.major;
+  auto device = with_device();
+  if (!device) return tl::make_unexpected(device.error());
+  result.device = std::move(*device);
+  result.device.dispatches_in_launch_order = in_launch_order;
+  result.compute_major = std::stoi(result.device.architecture.substr(3)) / 10;
   return {};
 }
 
@@ -187,12 +175,13 @@ Expected<void> check_parts(Plan const& plan, std::vector<StageKernel> const& ker
                    fmt::format("plan \"{}\" ({}) needs {} kernels, {} were given", plan.pipeline.name,
                                mechanism_text(plan), plan.launches.size(), kernels.size()),
                    {}, "give one kernel for each launch");
-  if (plan.launches.front().start == LaunchStart::early)
+  if (plan.launches.front().start == LaunchStart::early && !kernels.front().chains)
     return refused(
         "E0537", plan.pipeline.where,
         fmt::format("the first launch of plan \"{}\" starts early, before the launch before it is complete",
                     plan.pipeline.name),
-        {"a chain's launches share semaphores, so that they may not overlap"},
+        {"a chain's launches share semaphores, so that they may not overlap",
+         "its kernel does not say that it leaves them alone until then (StageKernel::chains)"},
         "start the first launch in order");
   return {};
 }

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/tune/workbench.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "bench/matrices.hpp"
+#include "bench/operand_sets.hpp"
+#include "tessera/run/device.hpp"
+#include "tune/choices.hpp"
+#include "tune/gpu/cuda_failed.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr int k_references = 3;
+constexpr double k_deadline_seconds = 1;  // far above any launch's time, far below a driver's watchdog
+
+bench::ElementType type_of(ElementType type) {
+  return type == ElementType::fp16 ? bench::ElementType::fp16 : bench::ElementType::bf16;
+}
+std::string output_of(Operator const& op) { return op.output.empty() ? op.name : op.output; }
+std::size_t elements(Tensor const& tensor) {
+  return static_cast<std::size_t>(tensor.rows) * static_cast<std::size_t>(tensor.columns) *
+         static_cast<std::size_t>(tensor.batch);
+}
+OperatorInput const* input_of(Operator const& op, std::string const& name) {
+  auto const found = std::find_if(op.inputs.begin(), op.inputs.end(),
+                                  [&](OperatorInput const& input) { return input.name == name; });
+  return found == op.inputs.end() ? nullptr : &*found;
+}
+std::string reference_name(std::string const& buffer, bool rounds) {
+  return buffer + (rounds ? " of rounded sums" : "");
+}
+
+Expected<void> has_reference(OperatorGraph const& graph) {
+  for (auto const& op : graph.operators) {
+    auto const* a = input_of(op, "a");
+    auto const* b = input_of(op, "b");
+    bool const product = op.kind == OperatorKind::gemm && op.batch == 1 && a != nullptr && b != nullptr &&
+                         a->pattern == ReadPattern::rows && b->producer.empty();
+    bool const type = graph.type == ElementType::bf16 || graph.type == ElementType::fp16;
+    if (product && type) continue;
+    Diagnostic d;
+    d.code = "E0563";
+    d.where = op.where;
+    d.message = fmt::format("there is no reference for {}, a {} of {}", op.name, to_text(op.kind),
+                            to_text(graph.type));
+    d.suggestion = "run chains of bf16 or fp16 products of whole matrices";
+    return refuse(std::move(d));
+  }
+  return {};
+}
+
+/// Any tiling: its buffers are those of all.
+Expected<Pipeline> some_tiling(OperatorGraph const& graph, Registry const& kernels) {
+  auto const here = with_device();
+  if (!here) return tl::make_unexpected(here.error());
+  std::vector<TileChoice> tiles;
+  for (auto const& op : graph.operators) {
+    auto const all = kernels_for(op, graph.type, kernels, *here);
+    if (all.empty()) return tl::make_unexpected(no_kernel(op, *here));
+    tiles.push_back(all.front());
+  }
+  return tile(graph, tiles);
+}
+
+}  // namespace
+
+struct Workbench::State {
+  OperatorGraph graph;
+  Registry const& kernels;
+  Bindings const& bindings;
+  cudaStream_t stream;
+  std::vector<Buffer> buffers;
+  bench::OperandSets sets{}, shared{}, references{}, sums{};
+  std::vector<Tensors> tensors{};
+  std::shared_ptr<Scratch> scratch = std::make_shared<Scratch>();
+
+  bool is_written(std::string const& buffer) const {
+    return std::any_of(graph.operators.begin(), graph.operators.end(),
+                       [&](Operator const& op) { return output_of(op) == buffer; });
+  }
+  bool is_read(std::string const& buffer) const {
+    return std::any_of(graph.operators.begin(), graph.operators.end(), [&](Operator const& op) {
+      return std::any_of(op.inputs.begin(), op.inputs.end(), [&](OperatorInput const& input) {
+        return !input.producer.empty() && input.buffer == buffer;
+      });
+    });
+  }
+  bool has_gate() const {
+    return std::any_of(graph.operators.begin(), graph.operators.end(),
+                       [](Operator const& op) { return op.epilogue == Epilogue::swiglu; });
+  }
+  /// 1 for activations, 1 / sqrt(depth) for weights.
+  double deviation(Buffer const& buffer) const {
+    for (auto const& op : graph.operators)
+      for (auto const& input : op.inputs)
+        if (input.buffer == buffer.name && input.name == "b") return 1 / std::sqrt(static_cast<double>(op.k));
+    return 1;
+  }
+
+  Expected<void> allocate();
+  void compute_references();
+  void reference(int set, bool rounds);
+};
+
+// What is only passed on within a launch is shared by all sets, as a model's layers share it.
+Expected<void> Workbench::State::allocate() {
+  std::vector<bench::Operand> each, passed, wanted;
+  std::size_t bytes_of_a_set = 0, most_sums = 0;
+  unsigned long long seed = 100;
+  for (auto const& buffer : buffers) {
+    auto const count = static_cast<std::size_t>(buffer.rows * buffer.columns * buffer.batch);
+    if (is_written(buffer.name)) {
+      for (bool const rounds : {false, true})
+        if (!rounds || has_gate()) wanted.push_back({reference_name(buffer.name, rounds), 4 * count});
+      (is_read(buffer.name) ? passed : each).push_back({buffer.name, 2 * count});
+    } else {
+      each.push_back(
+          {buffer.name, 2 * count, bench::random_numbers(type_of(graph.type), seed, deviation(buffer))});
+      seed += 100;
+    }
+    if (!is_read(buffer.name)) bytes_of_a_set += 2 * count;
+  }
+  for (auto const& op : graph.operators)
+    most_sums = std::max(most_sums, static_cast<std::size_t>(op.m) * static_cast<std::size_t>(op.n));
+  int const count = bench::sets_beyond_l2(bytes_of_a_set, k_references);
+  for (auto const error :
+       {sets.make(each, count, stream), shared.make(passed, 1, stream),
+        references.make(wanted, k_references, stream), sums.make({{"sums", 4 * most_sums}}, 1, stream)})
+    if (error != cudaSuccess) return cuda_failed(error, "making the operands");
+  for (int set = 0; set < count; ++set) {
+    auto& mine = tensors.emplace_back();
+    for (auto const& buffer : buffers) {
+      void* const own = sets.at(buffer.name, set);
+      mine[buffer.name] = {own != nullptr ? own : shared.at(buffer.name),
+                           buffer.rows,
+                           buffer.columns,
+                           buffer.batch,
+                           0,
+                           graph.type};
+    }
+  }
+  compute_references();
+  if (auto const error = cudaStreamSynchronize(stream); error != cudaSuccess)
+    return cuda_failed(error, "computing the references");
+  return {};
+}
+
+void Workbench::State::compute_references() {
+  for (int set = 0; set < k_references; ++set)
+    for (bool const rounds : {false, true})
+      if (!rounds || has_gate()) reference(set, rounds);
+}
+
+/// Writes the outputs as well, rounded, for those that read them.
+void Workbench::State::reference(int set, bool rounds) {
+  using bench::ReferenceActivation;
+  auto const type = type_of(graph.type);
+  auto& mine = tensors[static_cast<std::size_t>(set)];
+  auto* const all = sums.as<float>("sums");
+  for (auto const& op : graph.operators) {
+    auto const &a = mine[input_of(op, "a")->buffer], &b = mine[input_of(op, "b")->buffer];
+    auto const& d = mine[output_of(op)];
+    auto* const wanted = references.as<float>(reference_name(output_of(op), rounds), set);
+    bench::reference_gemm(a.data, b.data, all, static_cast<int>(op.m), static_cast<int>(op.n),
+                          static_cast<int>(op.k), type, stream);
+    auto const activation = op.epilogue == Epilogue::none   ? ReferenceActivation::none
+                            : op.epilogue == Epilogue::gelu ? ReferenceActivation::gelu
+                            : rounds                        ? ReferenceActivation::rounded_swiglu
+                                                            : ReferenceActivation::swiglu;
+    bench::reference_activation(all, activation, elements(d), wanted, d.data, type, stream);
+  }
+}
+
+Expected<Workbench> Workbench::make(OperatorGraph const& graph, Registry const& kernels,
+                                    Bindings const& bindings, GpuStream stream) {
+  if (auto fine = has_reference(graph); !fine) return tl::make_unexpected(fine.error());
+  auto const tiled = some_tiling(graph, kernels);
+  if (!tiled) return tl::make_unexpected(tiled.error());
+  std::shared_ptr<State> const state(new State{graph, kernels, bindings, stream, tiled->buffers});
+  if (auto made = state->allocate(); !made) return tl::make_unexpected(made.error());
+  return Workbench(state);
+}
+
+int Workbench::sets() const { return state_->sets.count(); }
+Tensors const& Workbench::tensors(int set) const { return state_->tensors[static_cast<std::size_t>(set)]; }
+
+Expected<std::shared_ptr<Executable>> Workbench::bind(Plan const& plan, ChainOptions const& options) const {
+  auto const& s = *state_;
+  auto executable = Executable::make(plan, s.kernels, s.bindings, s.tensors.front(), options, s.scratch);
+  if (!executable) return tl::make_unexpected(executable.error());
+  for (std::size_t set = 1; set < s.tensors.size(); ++set)
+    if (auto added = executable->add_set(s.kernels, s.bindings, s.tensors[set]); !added)
+      return tl::make_unexpected(added.error());
+  return std::make_shared<Executable>(std::move(*executable));
+}
+
+void Workbench::poison(int set) const {
+  for (auto const& op : state_->graph.operators) {
+    auto const& tensor = tensors(set).at(output_of(op));
+    bench::poison(tensor.data, elements(tensor), state_->stream);
+  }
+}
+
+std::vector<double> Workbench::errors(Plan const& plan, int set) const {
+  auto const& s = *state_;
+  bool rounds = false;
+  for (auto const& stage : plan.pipeline.stages) {
+    auto const* kernel = s.kernels.find(stage.kernel);
+    auto const* form = kernel == nullptr || stage.activation != "swiglu"
+                           ? nullptr
+                           : find_form(*kernel, Epilogue::swiglu, s.graph.type);
+    rounds = rounds || (form != nullptr && form->rounds_sums);
+  }
+  std::vector<double> result;
+  for (auto const& op : s.graph.operators) {
+    auto const& tensor = tensors(set).at(output_of(op));
+    result.push_back(bench::relative_error(tensor.data,
+                                           s.references.as<float>(reference_name(output_of(op), rounds), set),
+                                           elements(tensor), type_of(s.graph.type), s.stream));
+  }
+  return result;
+}
+
+Subject Workbench::subject(double floor_us) const {
+  Subject subject;
+  subject.sets = sets();
+  subject.about_us = floor_us;
+  subject.make = [self = *this](Plan const& plan) -> Expected<Launchable> {
+    ChainOptions options;
+    options.deadline_seconds = k_deadline_seconds;
+    auto bound = self.bind(plan, options);
+    if (!bound) return tl::make_unexpected(bound.error());
+    Launchable result;
+    result.launch = [executable = *bound](GpuStream stream, int set) {
+      return executable->launch(stream, set) ? 0 : static_cast<int>(cudaErrorUnknown);
+    };
+    result.stalled = [executable = *bound] { return !executable->finish(); };
+    result.error = [self, executable = *bound, plan] {
+      constexpr double wrong = std::numeric_limits<double>::quiet_NaN();
+      double worst = 0;
+      for (int set = 0; set < k_references; ++set) {
+        self.poison(set);
+        if (!executable->launch(self.state_->stream, set)) return wrong;
+        for (double const error : self.errors(plan, set)) {
+          if (std::isnan(error)) return wrong;
+          worst = std::max(worst, error);
+        }
+        if (!executable->finish()) return wrong;
+      }
+      return worst;
+    };
+    return result;
+  };
+  subject.variants = [self = *this](Plan const& plan) {
+    auto const& s = *self.state_;
+    return variants_of(plan, 0, s.kernels, s.bindings, s.tensors.front(), *s.scratch);
+  };
+  return subject;
+}
+
+}  // namespace tessera

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu_files.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "commands.hpp"
+#include "files.hpp"
+#include "session.hpp"
+#include "tessera/shipped_kernels.hpp"
+
+namespace tessera::cli {
+namespace {
+
+constexpr char const* k_usual_tokens = "1,16,64,128,256,512,768,1024,1536,2048,4096";
+
+bool can_be_launched(Operator const& op, ElementType type) {
+  auto const& kernels = shipped_kernels().kernels();
+  return std::any_of(kernels.begin(), kernels.end(), [&](KernelEntry const& kernel) {
+    return kernel.family != "published" && kernel.kind == op.kind && op.batch == 1 &&
+           find_form(kernel, op.epilogue, type) != nullptr;
+  });
+}
+
+Diagnostics no_kernels(Operator const& op, ElementType type, DocumentKind kind, std::string const& name) {
+  bool const model = kind == DocumentKind::hf_config;
+  auto found =
+      complaint("E0906",
+                fmt::format("there are no kernels for {} of {}, a {}{} of {}", op.name, name,
+                            op.batch > 1 ? "batched " : "", to_text(op.kind), to_text(type)),
+                model ? "plain matrix products of bf16 and fp16 can be launched: --block mlp"
+                      : "plain matrix products of bf16 and fp16 can be launched; others need a kernel "
+                        "of your own (docs/extending.md)");
+  if (kind == DocumentKind::workload) found.front().where = op.where;
+  return found;
+}
+
+}  // namespace
+
+void add_gpu_options(CLI::App& command, WorkloadOptions& options) {
+  add_workload_options(command, options);
+  command.get_option("workload")
+      ->description(
+          "A shipped name (see tessera workloads), or a file: a model's config.json, or a\n"
+          "tessera.workload/1 description; - is standard input");
+  command.get_option("--tokens")
+      ->description(std::string("Numbers of tokens (default ") + k_usual_tokens + ")");
+  command.get_option("--dtype")->description("bf16 (default) or fp16, whatever the config says");
+}
+
+Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options) {
+  auto const source = load_workload_text(options.workload);
+  if (!source) return tl::make_unexpected(source.error());
+  if (source->summary.kind == DocumentKind::hf_config) {
+    if (!options.tokens) options.tokens = k_usual_tokens;
+    if (!options.data_type) options.data_type = "bf16";
+  }
+  auto sized = load_workloads(options);
+  if (!sized) return sized;
+  for (auto const& one : *sized) {
+    auto const* graph = std::get_if<OperatorGraph>(&one.workload);
+    if (graph == nullptr)
+      return tl::make_unexpected(complaint(
+          "E0906", fmt::format("{} says which tiles there are, and not which operators", options.workload),
+          "describe it by operators; or run its kernels by run/chain.hpp and tune them by tune/tune.hpp"));
+    for (auto const& op : graph->operators)
+      if (!can_be_launched(op, graph->type))
+        return tl::make_unexpected(no_kernels(op, graph->type, source->summary.kind, options.workload));
+  }
+  return sized;
+}
+
+Expected<void> TemporaryFiles::add(std::string const& text) {
+  auto const name = fmt::format("tessera-{}-{}.json", getpid(), paths_.size());
+  auto const path = (std::filesystem::temp_directory_path() / name).string();
+  if (auto written = write_file(path, text); !written) return written;
+  paths_.push_back(path);
+  return {};
+}
+
+TemporaryFiles::~TemporaryFiles() {
+  std::error_code ignored;
+  for (auto const& path : paths_) std::filesystem::remove(path, ignored);
+}
+
+}  // namespace tessera::cli
