@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include "measure/gpu/methods/device_profile.hpp"
 #include "run/gpu/cuda_call.hpp"
 
 namespace tessera {
@@ -36,16 +37,9 @@ Expected<MachineProfile> with_device(MachineProfile m) {
     return tl::make_unexpected(ok.error());
   if (auto ok = check_call(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties"); !ok)
     return tl::make_unexpected(ok.error());
-  m.name = properties.name;
-  m.gpu = properties.name;
+  m = probe::limits_of(properties, std::move(m));
+  m.name = m.gpu = properties.name;
   m.architecture = fmt::format("sm_{}{}", properties.major, properties.minor);
-  m.sms = properties.multiProcessorCount;
-  m.threads_per_sm = properties.maxThreadsPerMultiProcessor;
-  m.blocks_per_sm = properties.maxBlocksPerMultiProcessor;
-  m.registers_per_sm = properties.regsPerMultiprocessor;
-  m.shared_bytes_per_sm = static_cast<int>(properties.sharedMemPerMultiprocessor);
-  m.shared_bytes_per_block = static_cast<int>(properties.sharedMemPerBlockOptin);
-  m.shared_reserved_per_block = static_cast<int>(properties.reservedSharedMemPerBlock);
   m.has_pdl = properties.major >= 9;
   return m;
 }

@@ -8,9 +8,9 @@
 
 namespace tessera::probe {
 
-/// The granularities are those of every architecture since Volta; the device does not tell them.
-inline MachineProfile limits_of(cudaDeviceProp const& device) {
-  MachineProfile m;
+/// The profile with what the device tells of its SMs. The granularities it does not tell: the profile's own
+/// are those of every architecture since Volta.
+inline MachineProfile limits_of(cudaDeviceProp const& device, MachineProfile m = {}) {
   m.name = "this device";
   m.sms = device.multiProcessorCount;
   m.threads_per_sm = device.maxThreadsPerMultiProcessor;
