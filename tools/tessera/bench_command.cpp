@@ -10,28 +10,9 @@
 namespace tessera::cli {
 namespace {
 
-struct WorkloadArguments {
-  WorkloadOptions workload;
-  std::string output, cache;
-  bool quick = false;
-  bool verbose = false;
+struct WorkloadArguments : GpuArguments {
+  std::string output;
 };
-
-int run_workload(Session const& session, std::string const& command, WorkloadArguments const& arguments) {
-  auto const sized = gpu_workloads(arguments.workload);
-  if (!sized) return session.fail(sized.error());
-  TemporaryFiles files;
-  for (auto const& one : *sized)
-    if (auto const written = files.add(print_workload(one.workload)); !written)
-      return session.fail(written.error());
-  std::vector<std::string> words{"bench", "--name", arguments.workload.workload};
-  words.insert(words.end(), files.paths().begin(), files.paths().end());
-  if (!arguments.output.empty()) words.insert(words.end(), {"--output", arguments.output});
-  if (!arguments.cache.empty()) words.insert(words.end(), {"--cache", arguments.cache});
-  if (arguments.quick) words.push_back("--quick");
-  if (arguments.verbose) words.push_back("--verbose");
-  return run_companion(session, command, "tessera-bench", words);
-}
 
 /// `mlp` is the same for a model's MLP, and the name that records have.
 void add_workload(CLI::App& bench, Session const& session, Action& action, std::string const& name,
@@ -52,7 +33,11 @@ void add_workload(CLI::App& bench, Session const& session, Action& action, std::
       "Examples:\n" +
       examples);
   command->callback([=, &session, &action] {
-    action = [=, &session] { return run_workload(session, "tessera bench " + name, *arguments); };
+    action = [=, &session] {
+      std::vector<std::string> output;
+      if (!arguments->output.empty()) output = {"--output", arguments->output};
+      return run_sizes(session, "tessera bench " + name, "tessera-bench", "bench", *arguments, output);
+    };
   });
 }
 

@@ -11,12 +11,10 @@
 namespace tessera::cli {
 namespace {
 
-struct GpuArguments {
-  WorkloadOptions workload;
-  std::string cache;
+struct TuneArguments : GpuArguments {
   std::string load;
-  bool quick = false;
-  bool verbose = false;
+};
+struct RunArguments : GpuArguments {
   bool planned = false;
   std::optional<std::string> machine;
 };
@@ -29,25 +27,8 @@ void add_options(CLI::App& command, GpuArguments& arguments) {
       "The tuning cache (default: TESSERA_TUNE_CACHE, else tessera/tune.json in XDG_CACHE_HOME or ~/.cache)");
 }
 
-int run(Session const& session, std::string const& command, std::string const& verb,
-        GpuArguments const& arguments) {
-  auto const sized = gpu_workloads(arguments.workload);
-  if (!sized) return session.fail(sized.error());
-  TemporaryFiles files;
-  for (auto const& one : *sized)
-    if (auto const written = files.add(print_workload(one.workload)); !written)
-      return session.fail(written.error());
-  std::vector<std::string> words{verb, "--name", arguments.workload.workload};
-  words.insert(words.end(), files.paths().begin(), files.paths().end());
-  if (!arguments.cache.empty()) words.insert(words.end(), {"--cache", arguments.cache});
-  if (!arguments.load.empty()) words.insert(words.end(), {"--for", arguments.load});
-  if (arguments.quick) words.push_back("--quick");
-  if (arguments.verbose) words.push_back("--verbose");
-  return run_companion(session, command, "tessera-gpu", words);
-}
-
 /// E0906 for options of tessera run that what is run has no use for.
-Diagnostics unused_by_run(GpuArguments const& arguments, bool plan) {
+Diagnostics unused_by_run(RunArguments const& arguments, bool plan) {
   auto const& name = arguments.workload.workload;
   Diagnostics found;
   if (plan) found = unused_options(arguments.workload, DocumentKind::plan, name);
@@ -78,7 +59,7 @@ Diagnostics unused_by_run(GpuArguments const& arguments, bool plan) {
 void add_tune(CLI::App& app, Session const& session, Action& action) {
   auto* command =
       app.add_subcommand("tune", "Measure which plan of a workload is fastest on this GPU, and remember it");
-  auto arguments = std::make_shared<GpuArguments>();
+  auto arguments = std::make_shared<TuneArguments>();
   add_options(*command, *arguments);
   command
       ->add_option("--for", arguments->load,
@@ -102,14 +83,18 @@ void add_tune(CLI::App& app, Session const& session, Action& action) {
       "  tessera tune gpt-3-145b --tp 8 --tokens 1,768 --quick --cache tune.json\n"
       "  tessera tune my_chain.json");
   command->callback([arguments, &session, &action] {
-    action = [arguments, &session] { return run(session, "tessera tune", "tune", *arguments); };
+    action = [arguments, &session] {
+      std::vector<std::string> load;
+      if (!arguments->load.empty()) load = {"--for", arguments->load};
+      return run_sizes(session, "tessera tune", "tessera-gpu", "tune", *arguments, load);
+    };
   });
 }
 
 void add_run(CLI::App& app, Session const& session, Action& action) {
   auto* command =
       app.add_subcommand("run", "Run a plan or a workload on this GPU and check what it computes");
-  auto arguments = std::make_shared<GpuArguments>();
+  auto arguments = std::make_shared<RunArguments>();
   add_options(*command, *arguments);
   command->get_option("workload")
       ->description(
@@ -141,7 +126,7 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       if (plan) return run_plan(session, name, arguments->quick);
       return arguments->planned ? run_planned(session, arguments->workload,
                                               arguments->machine.value_or("h200"), arguments->quick)
-                                : run(session, "tessera run", "run", *arguments);
+                                : run_sizes(session, "tessera run", "tessera-gpu", "run", *arguments, {});
     };
   });
 }

@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "commands.hpp"
+#include "companion.hpp"
 #include "files.hpp"
-#include "session.hpp"
 #include "tessera/shipped_kernels.hpp"
 
 namespace tessera::cli {
@@ -71,6 +71,23 @@ Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options) {
         return tl::make_unexpected(no_kernels(op, graph->type, source->summary.kind, options.workload));
   }
   return sized;
+}
+
+int run_sizes(Session const& session, std::string const& command, std::string const& program,
+              std::string const& verb, GpuArguments const& arguments, std::vector<std::string> const& more) {
+  auto const sized = gpu_workloads(arguments.workload);
+  if (!sized) return session.fail(sized.error());
+  TemporaryFiles files;
+  for (auto const& one : *sized)
+    if (auto const written = files.add(print_workload(one.workload)); !written)
+      return session.fail(written.error());
+  std::vector<std::string> words{verb, "--name", arguments.workload.workload};
+  words.insert(words.end(), files.paths().begin(), files.paths().end());
+  if (!arguments.cache.empty()) words.insert(words.end(), {"--cache", arguments.cache});
+  words.insert(words.end(), more.begin(), more.end());
+  if (arguments.quick) words.push_back("--quick");
+  if (arguments.verbose) words.push_back("--verbose");
+  return run_companion(session, command, program, words);
 }
 
 Expected<void> TemporaryFiles::add(std::string const& text) {

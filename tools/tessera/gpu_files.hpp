@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "load.hpp"
+#include "session.hpp"
 
 namespace tessera::cli {
 
@@ -16,6 +17,19 @@ void add_gpu_options(CLI::App& command, WorkloadOptions& options);
 /// Every size that is asked for. Of a model where nothing is said: the MLP, in bf16, for the usual numbers of
 /// tokens. E0906 for operators that no kernel which can be launched computes.
 Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options);
+
+/// What tune, run and bench have in common.
+struct GpuArguments {
+  WorkloadOptions workload;
+  std::string cache;
+  bool quick = false;
+  bool verbose = false;
+};
+
+/// `program` (tessera-gpu, tessera-bench) with a file for each size that is asked for, what all have in
+/// common, and `more` words. Its exit code.
+int run_sizes(Session const& session, std::string const& command, std::string const& program,
+              std::string const& verb, GpuArguments const& arguments, std::vector<std::string> const& more);
 
 /// Files with a text each, removed with their owner.
 class TemporaryFiles {

@@ -116,7 +116,7 @@ Expected<void> run_sizes(command::Arguments const& arguments) {
 
 int main(int count, char** words) {
   try {
-    auto const arguments = command::read_arguments({words + 1, words + count});
+    auto const arguments = command::read_arguments({words + 1, words + count}, {"bench"});
     if (!arguments) return command::fail(arguments.error());
     if (auto const fine = command::needs_hopper(); !fine) return command::fail(fine.error());
     auto const done = run_sizes(*arguments);

@@ -39,11 +39,12 @@ tl::unexpected<Diagnostics> wrong(std::string message) {
 
 }  // namespace
 
-Expected<Arguments> read_arguments(std::vector<std::string> const& words) {
+Expected<Arguments> read_arguments(std::vector<std::string> const& words,
+                                   std::vector<std::string> const& verbs) {
   Arguments result;
   if (words.empty()) return wrong("no verb is given");
   result.verb = words.front();
-  if (result.verb != "tune" && result.verb != "run" && result.verb != "bench")
+  if (std::find(verbs.begin(), verbs.end(), result.verb) == verbs.end())
     return wrong(fmt::format("there is no verb \"{}\"", result.verb));
   for (std::size_t i = 1; i < words.size(); ++i) {
     auto const& option = words[i];

@@ -14,7 +14,7 @@
 namespace tessera::command {
 
 struct Arguments {
-  std::string verb;                ///< "tune", "run" or "bench"
+  std::string verb;                ///< one of those that the program knows
   std::vector<std::string> files;  ///< workloads; run: plans too
   std::string name;                ///< for tables
   std::string cache;               ///< empty: the default; bench: none
@@ -24,9 +24,10 @@ struct Arguments {
   bool verbose = false;  ///< a line on standard error before each try
 };
 
-/// tune|run|bench FILE... [--name N] [--cache F] [--for any|steady|bursts] [--output F] [--quick]
+/// <verb> FILE... [--name N] [--cache F] [--for any|steady|bursts] [--output F] [--quick]
 /// [--verbose]. E0908.
-Expected<Arguments> read_arguments(std::vector<std::string> const& words);
+Expected<Arguments> read_arguments(std::vector<std::string> const& words,
+                                   std::vector<std::string> const& verbs);
 
 /// E0933 where there is no GPU that can run the kernels.
 Expected<void> needs_hopper();

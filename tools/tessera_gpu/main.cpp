@@ -8,7 +8,7 @@
 int main(int count, char** words) {
   try {
     using namespace tessera::command;
-    auto const arguments = read_arguments({words + 1, words + count});
+    auto const arguments = read_arguments({words + 1, words + count}, {"tune", "run"});
     if (!arguments) return fail(arguments.error());
     if (auto const fine = needs_hopper(); !fine) return fail(fine.error());
     return arguments->verb == "tune" ? tune(*arguments) : run(*arguments);
