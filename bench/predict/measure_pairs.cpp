@@ -130,7 +130,7 @@ std::vector<Measured> measure(MlpShape const& shape, std::vector<Listed> const& 
         return static_cast<cudaError_t>(one.launch(on, set));
       };
       all[i].error = all[i].launchable.error();
-      all[i].right = all[i].error <= 2e-3 && timer.capture(all[i].timed);
+      all[i].right = all[i].error <= k_allowed_error && timer.capture(all[i].timed);
     } else {
       std::printf("%s\n", to_text(made.error()).c_str());
     }

@@ -16,6 +16,9 @@
 
 namespace tessera {
 
+/// Relative errors up to this are right: rounding a result to bf16 alone is 1.65e-3, in the mean square.
+constexpr double k_allowed_error = 2e-3;
+
 /// A plan, ready to be measured.
 struct Launchable {
   /// Enqueues one launch on a set of operands; may be captured. CUDA's error.

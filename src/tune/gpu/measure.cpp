@@ -9,16 +9,15 @@
 #include <numeric>
 
 #include "bench/timer.hpp"
+#include "run/gpu/cuda_call.hpp"
 #include "tessera/measure/statistics.hpp"
 #include "tessera/tune/tune.hpp"
-#include "tune/gpu/cuda_failed.hpp"
 #include "tune/gpu/samples.hpp"
 #include "tune/plan_name.hpp"
 
 namespace tessera {
 namespace {
 
-constexpr double allowed_error = 2e-3;
 // Before a hot sample: the power limit is felt after milliseconds.
 constexpr double warm_us = 5000;
 // A cool sample's time in graphs: two of them, and the pause after each (Timer::cool_rounds).
@@ -85,7 +84,7 @@ Expected<std::vector<Finalist>> measure(Subject const& subject, std::vector<Tune
     auto made = subject.make(candidate.plan);
     if (!made) continue;
     one.relative_error = made->error();
-    one.measurement.right = one.relative_error <= allowed_error;
+    one.measurement.right = one.relative_error <= k_allowed_error;
     if (!one.measurement.right) continue;
     auto& work = timed.emplace_back(bench::Timed{work_of(*made)});
     launchables.push_back(std::move(*made));
@@ -103,7 +102,7 @@ Expected<std::vector<Finalist>> measure(Subject const& subject, std::vector<Tune
       std::max(std::min(least_cool_rounds, cool_rounds), static_cast<int>(longest_cool_us / (round_us + 1)));
   timer.cool_rounds(all, std::min(cool_rounds, affordable));
   for (auto* const work : all) timer.release(*work);
-  if (timer.error() != cudaSuccess) return cuda_failed(timer.error(), "measuring");
+  if (auto ok = run::check_call(timer.error(), "measuring"); !ok) return tl::make_unexpected(ok.error());
   // A wait that gave up in one of them may have spoiled the others' rounds, but not their results.
   for (std::size_t i = 0; i < running.size(); ++i)
     if (launchables[static_cast<std::size_t>(running[i].first - timed.data())].stalled())

@@ -4,10 +4,10 @@
 #include <limits>
 #include <map>
 
+#include "run/gpu/cuda_call.hpp"
 #include "tessera/simulate/rank.hpp"
 #include "tessera/tune/tune.hpp"
 #include "tune/choices.hpp"
-#include "tune/gpu/cuda_failed.hpp"
 #include "tune/gpu/samples.hpp"
 
 namespace tessera {
@@ -171,7 +171,7 @@ class Search {
           double const us = time_of(*plan, plan_name(*plan));
           if (us < never) ranked.push_back({way, us});
         }
-      if (timer_.error() != cudaSuccess) return cuda_failed(timer_.error(), "measuring " + one.name);
+      if (auto ok = run::check_call(timer_.error(), "measuring " + graph_.operators[i].name); !ok) return ok;
       if (ranked.empty())
         return tl::make_unexpected(refusal_.empty() ? no_kernel(graph_.operators[i], machine_) : refusal_);
       std::stable_sort(ranked.begin(), ranked.end(),

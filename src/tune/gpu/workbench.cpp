@@ -9,9 +9,9 @@
 
 #include "bench/matrices.hpp"
 #include "bench/operand_sets.hpp"
+#include "run/gpu/cuda_call.hpp"
 #include "tessera/run/device.hpp"
 #include "tune/choices.hpp"
-#include "tune/gpu/cuda_failed.hpp"
 
 namespace tessera {
 namespace {
@@ -132,7 +132,7 @@ Expected<void> Workbench::State::allocate() {
   for (auto const error :
        {sets.make(each, count, stream), shared.make(passed, 1, stream),
         references.make(wanted, k_references, stream), sums.make({{"sums", 4 * most_sums}}, 1, stream)})
-    if (error != cudaSuccess) return cuda_failed(error, "making the operands");
+    if (auto ok = run::check_call(error, "making the operands"); !ok) return ok;
   for (int set = 0; set < count; ++set) {
     auto& mine = tensors.emplace_back();
     for (auto const& buffer : buffers) {
@@ -146,9 +146,7 @@ Expected<void> Workbench::State::allocate() {
     }
   }
   compute_references();
-  if (auto const error = cudaStreamSynchronize(stream); error != cudaSuccess)
-    return cuda_failed(error, "computing the references");
-  return {};
+  return run::check_call(cudaStreamSynchronize(stream), "computing the references");
 }
 
 void Workbench::State::compute_references() {
