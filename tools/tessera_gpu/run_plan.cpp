@@ -19,8 +19,6 @@
 namespace tessera::command {
 namespace {
 
-constexpr double k_allowed_error = 2e-3;
-
 /// Device memory that frees itself.
 struct Free {
   void operator()(void* memory) const { (void)cudaFree(memory); }
@@ -87,6 +85,29 @@ class Buffers {
   std::vector<Memory> memory_;
   std::vector<Tensor> outputs_;
 };
+
+/// What a stage read and wrote can be looked at when all are done only if nobody writes over it: E0563.
+Expected<void> nothing_is_overwritten(Pipeline const& pipeline) {
+  std::vector<std::string> used;
+  auto const seen = [&](std::string const& buffer) {
+    return std::find(used.begin(), used.end(), buffer) != used.end();
+  };
+  for (auto const& stage : pipeline.stages) {
+    auto const& output = stage.output.empty() ? stage.name : stage.output;
+    for (auto const& operand : stage.operands) used.push_back(operand.buffer);
+    if (seen(output)) {
+      auto refused = kernels::refusal(
+          "E0563",
+          fmt::format("{} writes buffer \"{}\" over what was read or written before: that cannot be compared",
+                      stage.name, output),
+          "run plans whose stages write a buffer each");
+      refused.value().front().where = stage.where;
+      return refused;
+    }
+    used.push_back(output);
+  }
+  return {};
+}
 
 /// |got - reference| / |reference| of one product.
 Expected<double> error_of(Plan const& plan, int launch, int index, Buffers const& buffers,
@@ -176,6 +197,7 @@ Expected<bool> run_plan(Plan const& plan, int replays) {
   cudaStream_t stream = nullptr;
   if (auto const error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); error != cudaSuccess)
     return kernels::cuda_failed(error, "cudaStreamCreateWithFlags");
+  if (auto fine = nothing_is_overwritten(plan.pipeline); !fine) return tl::make_unexpected(fine.error());
   Buffers buffers;
   if (auto made = buffers.make(plan, stream); !made) return tl::make_unexpected(made.error());
   auto executable = Executable::make(plan, shipped_kernels(), shipped_bindings(), buffers.tensors);
