@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the binding of gemm_sm90 refuses of a plan; no GPU is asked before that.
+#include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -57,9 +58,16 @@ class GemmBinding : public testing::Test {
   Scratch scratch;
 };
 
+/// Where there is a GPU. Elsewhere all that is left to fail is loading the kernel.
+testing::Matcher<std::string> bound() {
+  int devices = 0;
+  bool const here = cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
+  return here ? testing::Matcher<std::string>("accepted")
+              : testing::HasSubstr("error E0511: loading 128x128x64_2x1");
+}
+
 TEST_F(GemmBinding, TakesWhatThePlannerMakes) {
-  for (int const launch : {0, 1})
-    EXPECT_THAT(refusal(launch), testing::AnyOf("accepted", testing::HasSubstr("E0511"))) << launch;
+  for (int const launch : {0, 1}) EXPECT_THAT(refusal(launch), bound()) << launch;
 }
 
 TEST_F(GemmBinding, RefusesOrdersThatAreNoBandsOfItsClusters) {
@@ -87,8 +95,7 @@ TEST_F(GemmBinding, TakesAnyPolicy) {
   for (auto const& policy : policies) {
     plan.semaphores[0].map = policy.map;
     plan.semaphores[0].count = policy.map.count(grid);
-    for (int const launch : {0, 1})
-      EXPECT_THAT(refusal(launch), testing::AnyOf("accepted", testing::HasSubstr("E0511"))) << policy.name;
+    for (int const launch : {0, 1}) EXPECT_THAT(refusal(launch), bound()) << policy.name;
   }
 }
 

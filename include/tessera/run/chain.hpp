@@ -86,8 +86,9 @@ struct StageKernel {
   /// kernels, which are not held to the plan's numbers.
   std::function<int(ChainViews const&, GpuStream, bool early)> enqueue;
   /// Its launch may be the first of a plan and start early, before the chain's launch before is complete:
-  /// until then it reads only what no stage of the plan writes, stores nothing, waits for no semaphore and
-  /// does not let the next launch start.
+  /// until then it reads only what no stage of the plan writes, stores nothing and waits for no semaphore.
+  /// The next launch may start before, if that one waits for all before it as a whole before it does any of
+  /// this.
   bool chains = false;
   /// After a stall: enqueues what makes the kernel's own memory as it was at the start, if it has any that
   /// counts from launch to launch. CUDA's error.
