@@ -20,14 +20,14 @@ struct StageChoice {
   bool is_library() const { return tile.kernel.whole; }
 };
 
-/// Semaphores of a chain, in tiles of a producer's row that share one.
+/// Choice::columns_per_semaphore where all tiles of a row share a semaphore.
 constexpr int k_whole_row = 0;
 
 /// One way to compute a chain.
 struct Choice {
   std::vector<StageChoice> stages;
   Mechanism mechanism = Mechanism::stream_order;
-  int columns_per_semaphore = 1;  ///< with semaphores; k_whole_row: all
+  int columns_per_semaphore = 1;  ///< neighbouring tiles of a row that share one; k_whole_row: all
   bool early_loads = false;
   bool chained = false;
 };
