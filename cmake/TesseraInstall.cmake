@@ -16,6 +16,27 @@ if(TARGET tessera)
   set_target_properties(tessera PROPERTIES EXPORT_NAME tool)
   install(TARGETS tessera EXPORT tessera_targets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+# The programs beside the tool, which it starts; tessera-bench where it was built, by name.
+foreach(program tessera-gpu tessera-probe tessera-bench)
+  if(TARGET ${program})
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
+  endif()
+endforeach()
+# What runs and tunes plans on a GPU, where it is built: an export of its own, which find_package reads where there is
+# CUDA. The tuner stands on the measuring library, whose headers are not installed.
+set(gpu_targets "")
+foreach(name run_gpu tune_gpu bench_library)
+  if(TARGET tessera_${name})
+    set_target_properties(tessera_${name} PROPERTIES EXPORT_NAME ${name})
+    list(APPEND gpu_targets tessera_${name})
+  endif()
+endforeach()
+if(gpu_targets)
+  install(TARGETS ${gpu_targets} EXPORT tessera_gpu_targets
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(EXPORT tessera_gpu_targets NAMESPACE tessera:: DESTINATION ${package_directory})
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tessera ${PROJECT_BINARY_DIR}/include/tessera
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 

@@ -144,17 +144,26 @@ class Calls {
     stage.start = Start::worker;
     stage.needs_epoch = true;
     stage.posts = posts;
-    for (int i = 0; i < posts; ++i) stage.post[i] = runtime_set(map, stage.grid, 1, i * k_wide * k_high);
+    std::vector<RuntimeWait> none;  // no policy here divides coordinates
+    stage.post = runtime_set(map, stage.grid, 1, 0, none);
+    std::vector<RuntimeWait> further;
+    for (long long i = 0; i < stage.grid.tiles(); ++i)
+      for (int set = 1; set < posts; ++set)
+        further.push_back(
+            runtime_set(map, stage.grid, 1, set * k_wide * k_high, none).at(tile_of(stage.grid, i)));
+    DeviceBuffer<RuntimeWait> further_at(std::max<std::size_t>(1, further.size()));
+    if (!further.empty()) further_at.upload(further);
+    stage.further = further_at.get();
     stage.operand[0].produced = true;
     stage.operand[0].has_set = true;
-    stage.operand[0].set = stage.post[0];
+    stage.operand[0].set = stage.post;
     std::vector<int> offsets{0};
     std::vector<RuntimeWait> waits;
     bool const whole = map.dimension[0].grouping == Grouping::all;
     for (long long i = 0; i < stage.grid.tiles(); ++i) {
       for (int x = 0; x < (whole ? 1 : k_wide); ++x) {
         Tile const tile{{x, tile_of(stage.grid, i).at[1]}};
-        waits.push_back({stage.post[0].index_of(tile), stage.post[0].posts_of(tile)});
+        waits.push_back(stage.post.at(tile));
       }
       offsets.push_back(static_cast<int>(waits.size()));
     }

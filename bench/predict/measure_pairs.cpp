@@ -2,8 +2,7 @@
 // measure_pairs <out.json> <about.json>: times the pairs that its input lists, a line each, all pairs of a
 // size in turns:
 //
-//   <gpt3|llama> <tokens> <class> <stock|own> <stream|pdl|tiles> <kernel> <band> <persistent> <kernel> <band>
-//        <persistent> <columns per semaphore, 0: a row> <early weights> <chained>
+//   <gpt3|llama> <tokens> <class> <recipe as JSON>
 //
 // <class> is copied into the record. Each visit of a pair runs it alone until the clock has settled, so that
 // hot means at its own power, not at that of the pairs beside it.
@@ -22,8 +21,10 @@
 #include "src/bench/timer.hpp"
 #include "src/gpu/event_timer.hpp"
 #include "tessera/measure/statistics.hpp"
+#include "tessera/plan/recipe_json.hpp"
 #include "tessera/run/device.hpp"
 #include "tessera/shipped_kernels.hpp"
+#include "tessera/tune/plans.hpp"
 #include "tessera/tune/workbench.hpp"
 
 namespace {
@@ -41,59 +42,10 @@ constexpr double settle_us = 35e3, measure_us = 20e3;
 constexpr double rest = 8;  // times as long as the work, when cool
 
 struct Listed {
-  std::string model, klass, kernels;
+  std::string model, klass;
   int tokens = 0;
-  bool stock = false;
-  Pair pair;
+  NamedRecipe recipe;
 };
-
-std::string text(Half const& half) {
-  return half.kernel + (half.band == 0 ? std::string(" columns") : " bands of " + std::to_string(half.band)) +
-         (half.persistent ? " persistent" : "");
-}
-
-bool read(std::string const& line, Listed& one) {
-  std::istringstream in(line);
-  std::string who;
-  in >> one.model >> one.tokens >> one.klass >> who >> one.pair;
-  if (!in) return false;
-  one.stock = who == "stock";
-  auto const& pair = one.pair;
-  one.kernels = text(pair.first) + " > " + text(pair.second);
-  if (pair.mechanism == Mechanism::pdl_tiles)
-    one.kernels += pair.columns_per_semaphore == 0
-                       ? ", a row"
-                       : ", " + std::to_string(pair.columns_per_semaphore) + " tiles";
-  if (pair.early_weights && !one.stock) one.kernels += ", early weights";
-  if (pair.chained) one.kernels += ", chained";
-  return true;
-}
-
-/// CUTLASS's kernels as they are, in stream order or with programmatic launch.
-Expected<Plan> stock_plan(OperatorGraph const& graph, Pair const& pair, Registry const& kernels,
-                          MachineProfile const& machine) {
-  std::vector<TileChoice> tiles;
-  for (auto const* half : {&pair.first, &pair.second}) {
-    auto const* kernel = kernels.find("cutlass_" + half->kernel);
-    if (kernel == nullptr)
-      return refuse(
-          {"E0305", Severity::error, {}, "there is no peer cutlass_" + half->kernel, {}, "list its tiles"});
-    tiles.push_back({*kernel, 1});
-  }
-  auto const tiled = tile(graph, tiles);
-  if (!tiled) return tl::make_unexpected(tiled.error());
-  auto const checked = check(*tiled);
-  if (!checked) return tl::make_unexpected(checked.error());
-  Recipe recipe;
-  if (pair.mechanism == Mechanism::pdl) recipe.mechanism = Mechanism::pdl;
-  recipe.reorder_loads = false;
-  auto plan = build_plan(*checked, machine, recipe);
-  if (!plan) return plan;
-  for (auto const* half : {&pair.first, &pair.second})
-    plan->stages[half == &pair.first ? 0 : 1].variant = "band " + std::to_string(half->band) + " blocks " +
-                                                        std::to_string(half->persistent ? machine.sms : 0);
-  return plan;
-}
 
 template <class T>
 T or_stop(Expected<T> value) {
@@ -102,8 +54,17 @@ T or_stop(Expected<T> value) {
   std::exit(1);
 }
 
+bool read(std::string const& line, Listed& one) {
+  std::istringstream in(line);
+  in >> one.model >> one.tokens >> one.klass;
+  if (!in) return false;
+  one.recipe = or_stop(parse_recipe(std::string(std::istreambuf_iterator<char>(in), {}), "recipe"));
+  return true;
+}
+
 /// What was measured of a pair.
 struct Measured {
+  std::string name;
   Launchable launchable;
   Timed timed;
   double error = 0;
@@ -122,8 +83,8 @@ std::vector<Measured> measure(MlpShape const& shape, std::vector<Listed> const& 
   gpu::EventTimer events;
   std::vector<Measured> all(pairs.size());
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    auto const plan = pairs[i].stock ? stock_plan(graph, pairs[i].pair, kernels, machine)
-                                     : plan_of(shape, pairs[i].pair, machine);
+    auto const plan = build_plan(graph, with_variants(pairs[i].recipe), kernels, machine);
+    all[i].name = plan ? plan_name(*plan) : print_recipe(pairs[i].recipe);
     if (auto made = plan ? subject.make(*plan) : tl::make_unexpected(plan.error())) {
       all[i].launchable = std::move(*made);
       all[i].timed.work = [&one = all[i].launchable](cudaStream_t on, int set) {
@@ -134,7 +95,7 @@ std::vector<Measured> measure(MlpShape const& shape, std::vector<Listed> const& 
     } else {
       std::printf("%s\n", to_text(made.error()).c_str());
     }
-    if (!all[i].right) std::printf("WRONG %s: %g\n", pairs[i].kernels.c_str(), all[i].error);
+    if (!all[i].right) std::printf("WRONG %s: %g\n", all[i].name.c_str(), all[i].error);
   }
   auto const once = [&](Timed const& timed) {
     return events.ns(stream, [&] { check(cudaGraphLaunch(timed.graph, stream), "launch"); }) / 1e3 /
@@ -142,7 +103,7 @@ std::vector<Measured> measure(MlpShape const& shape, std::vector<Listed> const& 
   };
   for (int visit = 0; visit < visits; ++visit)
     for (std::size_t j = 0; j < all.size(); ++j) {
-      auto& [launchable, timed, error, right] = all[visit % 2 == 0 ? j : all.size() - 1 - j];
+      auto& [name, launchable, timed, error, right] = all[visit % 2 == 0 ? j : all.size() - 1 - j];
       if (!right) continue;
       for (double passed = 0; passed < settle_us + measure_us;) {
         auto const us = once(timed);
@@ -151,7 +112,7 @@ std::vector<Measured> measure(MlpShape const& shape, std::vector<Listed> const& 
       }
     }
   for (int round = 0; round < visits; ++round)
-    for (auto& [launchable, timed, error, right] : all) {
+    for (auto& [name, launchable, timed, error, right] : all) {
       if (!right) continue;
       once(timed);
       auto const us = once(timed);
@@ -198,8 +159,8 @@ int main(int count, char** arguments) {
       for (std::size_t i = 0; i < pairs.size(); ++i) {
         if (!measured[i].right) continue;
         double const hot = median(measured[i].timed.hot);
-        json.begin_object().member("variant", pairs[i].klass).member("stock", pairs[i].stock);
-        json.member("kernels", pairs[i].kernels).member("hot_us", with_decimals(hot, 2));
+        json.begin_object().member("variant", pairs[i].klass).member("kernels", measured[i].name);
+        json.key("recipe").raw(print_recipe(pairs[i].recipe)).member("hot_us", with_decimals(hot, 2));
         json.member("cool_us", with_decimals(median(measured[i].timed.cool), 2));
         json.member("relative_error", with_digits(measured[i].error, 3)).end_object();
         best = std::min(best, hot);

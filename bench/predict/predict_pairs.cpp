@@ -3,16 +3,15 @@
 // limit) and cool (at what the limit is for a few milliseconds). Lines begin with an id that is repeated in
 // the answer:
 //
-//   <id> pair <model> <hidden> <tokens> <gelu|swiglu> <stream|pdl|tiles> <kernel> <band> <persistent>
-//   <kernel>
-//        <band> <persistent> <columns per semaphore, 0: a row> <early weights>
-//        <chained>                                                               answer: <id> <hot> <cool>
+//   <id> pair <model> <hidden> <tokens> <gelu|swiglu> <recipe>        answer: <id> <hot> <cool>
 //   <id> turns <others>               from here on, pairs run in turns: hot is at the clock that they share
 //                                     with so many others, each taken to draw what the fastest of them draws
 //   <id> alone                        ... each by itself again, at its own clock
-//   <id> gemm <rows> <columns> <depth> <kernel> <band> <persistent>                answer: <id> <hot> <cool>
-//   <id> choose <model> <hidden> <tokens> <gelu|swiglu>        answers: <id> <hot> <pair> | <its plan in
-//   words>, best first: as the planner ranks them, launched back to back
+//   <id> gemm <rows> <columns> <depth> <recipe>                       answer: <id> <hot> <cool>
+//   <id> choose <model> <hidden> <tokens> <gelu|swiglu>        answers: <id> <hot> <recipe or null> <tab>
+//   <its plan in words>, best first: as the planner ranks them, launched back to back
+//
+// Recipes are JSON (tessera/plan/recipe_json.hpp), to the end of the line.
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -23,6 +22,7 @@
 
 #include "bench/predict/recipes.hpp"
 #include "tessera/measure/machine_json.hpp"
+#include "tessera/plan/recipe_json.hpp"
 #include "tessera/shipped_kernels.hpp"
 #include "tessera/simulate/in_turns.hpp"
 #include "tessera/simulate/rank.hpp"
@@ -55,6 +55,18 @@ void answer(std::string const& id, Expected<Plan> const& plan, MachineProfile co
   std::printf("%s %.3f %.3f\n", id.c_str(), price(*plan, hot), price(*plan, cool));
 }
 
+/// The plan of the recipe that ends a line.
+Expected<Plan> read_plan(std::istream& in, OperatorGraph const& graph, MachineProfile const& machine) {
+  auto const recipe = parse_recipe(std::string(std::istreambuf_iterator<char>(in), {}), "recipe");
+  if (!recipe) return tl::make_unexpected(recipe.error());
+  return build_plan(graph, priced(*recipe), shipped_kernels(), machine);
+}
+
+std::string recipe_text(Plan const& plan) {
+  auto const recipe = recipe_of(plan);
+  return recipe ? print_recipe(*recipe) : "null";
+}
+
 /// Answers with the best plans.
 Expected<void> choose(std::string const& id, MlpShape const& shape, MachineProfile const& machine) {
   PlanOptions options;
@@ -63,7 +75,7 @@ Expected<void> choose(std::string const& id, MlpShape const& shape, MachineProfi
   auto const plans = rank_by_simulation(mlp_graph(shape), shipped_kernels(), machine, options);
   if (!plans) return tl::make_unexpected(plans.error());
   for (auto const& plan : *plans)
-    std::printf("%s %.3f %s | %s\n", id.c_str(), plan.predicted_us, words_of(plan).c_str(),
+    std::printf("%s %.3f %s\t%s\n", id.c_str(), plan.predicted_us, recipe_text(plan).c_str(),
                 describe(plan).c_str());
   return {};
 }
@@ -126,14 +138,13 @@ int main(int count, char** arguments) {
     MlpShape shape;
     if (what == "gemm") {
       std::int64_t rows = 0, columns = 0, depth = 0;
-      Half half;
-      in >> rows >> columns >> depth >> half;
-      if (in) answer(id, plan_of(rows, columns, depth, half, hot), hot, cool);
-    } else if (what == "pair") {
-      Pair pair;
-      in >> shape >> pair;
+      in >> rows >> columns >> depth;
       if (!in) return not_understood(line);
-      auto plan = plan_of(shape, pair, hot);
+      answer(id, read_plan(in, gemm_graph(rows, columns, depth), hot), hot, cool);
+    } else if (what == "pair") {
+      in >> shape;
+      if (!in) return not_understood(line);
+      auto plan = read_plan(in, mlp_graph(shape), hot);
       if (group.in_turns && plan) {
         group.ids.push_back(id);
         group.plans.push_back(std::move(*plan));
@@ -143,14 +154,15 @@ int main(int count, char** arguments) {
     } else if (what == "turns" || what == "alone") {
       group.answer_all(hot, cool);
       group.in_turns = what == "turns";
-      if (group.in_turns) in >> group.others;
+      if (group.in_turns && !(in >> group.others)) return not_understood(line);
     } else if (what == "choose") {
       in >> shape;
       if (!in) return not_understood(line);
       if (auto const chosen = choose(id, shape, hot); !chosen)
         std::fprintf(stderr, "%s: %s\n", id.c_str(), to_text(chosen.error()).c_str());
+    } else {
+      return not_understood(line);
     }
-    if (!in) return not_understood(line);
   }
   group.answer_all(hot, cool);
   return 0;

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pairs of GEMMs of the records of measured pairs, as recipes of the planner.
+// What recorded plans are made of again: their operators, and kernels that have a price.
 #pragma once
 
 #include <cstdint>
-#include <iosfwd>
-#include <string>
 
 #include "tessera/describe/workload.hpp"
-#include "tessera/measure/machine_profile.hpp"
-#include "tessera/plan/build.hpp"
+#include "tessera/plan/named_recipe.hpp"
 
 namespace tessera::bench {
 
@@ -17,32 +14,10 @@ struct MlpShape {
   bool swiglu = false;
 };
 OperatorGraph mlp_graph(MlpShape const& shape);
+/// One product without an activation.
+OperatorGraph gemm_graph(std::int64_t rows, std::int64_t columns, std::int64_t depth);
 
-/// One GEMM as records name it: "128x256x64_2x1 0 1" is the kernel, the rows of its bands (0: all) and
-/// whether its grid is persistent.
-struct Half {
-  std::string kernel;
-  int band = 1;
-  bool persistent = false;
-};
-std::istream& operator>>(std::istream& in, Half& half);
-
-/// "<stream|pdl|tiles> <half> <half> <columns of tiles per semaphore, 0: a row> <early weights> <chained>".
-struct Pair {
-  Mechanism mechanism = Mechanism::stream_order;
-  Half first, second;
-  int columns_per_semaphore = 1;
-  bool early_weights = false;
-  bool chained = false;
-};
-std::istream& operator>>(std::istream& in, Pair& pair);
-
-/// A plan of two kernels of gemm_sm90 in the same words, or "none".
-std::string words_of(Plan const& plan);
-
-/// The planner's plan of a recorded pair, of one GEMM alone. E0305 for a kernel that the catalogue lacks.
-Expected<Plan> plan_of(MlpShape const& shape, Pair const& pair, MachineProfile const& machine);
-Expected<Plan> plan_of(std::int64_t rows, std::int64_t columns, std::int64_t depth, Half const& half,
-                       MachineProfile const& machine);
+/// With gemm_sm90's kernels in place of CUTLASS's own ("cutlass_<tile>"), which are taken to cost the same.
+NamedRecipe priced(NamedRecipe recipe);
 
 }  // namespace tessera::bench

@@ -3,7 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <array>
+#include <optional>
 
 #include "bench/mlp/peers.hpp"
 #include "kernels/swiglu/swiglu.hpp"
@@ -43,12 +44,32 @@ gemm_sm90::Kernel const* kernel_named(std::string const& name) {
   return nullptr;
 }
 
-std::vector<std::string> variants(BindRequest const&) {
+/// Raster and grid of CUTLASS's kernels: rows of tiles of a band (0: all), and blocks (0: one a tile).
+struct Way {
+  int band = 0, blocks = 0;
+
+  std::string text() const { return fmt::format("band {} blocks {}", band, blocks); }
+};
+
+std::array<Way, 4> ways() {
   auto const here = with_device();
   int const sms = here ? here->sms : 1;
-  return {fmt::format("band 1 blocks {}", sms), fmt::format("band 0 blocks {}", sms), "band 1 blocks 0",
-          "band 0 blocks 0"};
+  return {{{1, sms}, {0, sms}, {1, 0}, {0, 0}}};
 }
+
+std::optional<Way> way_of(std::string const& variant) {
+  for (auto const& way : ways())
+    if (way.text() == variant) return way;
+  return std::nullopt;
+}
+
+std::vector<std::string> variants(BindRequest const&) {
+  std::vector<std::string> texts;
+  for (auto const& way : ways()) texts.push_back(way.text());
+  return texts;
+}
+
+bool is_stock(std::string const& name) { return name.rfind("cutlass_", 0) == 0 && name != k_stream_k; }
 
 Expected<StageKernel> bind(BindRequest const& request) {
   auto const a = tensor_of(request, 0, "a"), b = tensor_of(request, 0, "b"), d = tensor_of(request, 0, "");
@@ -66,9 +87,14 @@ Expected<StageKernel> bind(BindRequest const& request) {
                   d->data,
                   stage.activation == "gelu" ? gemm_sm90::Activation::gelu : gemm_sm90::Activation::none};
   auto const& variant = request.stage_plan().variant;
-  if (!variant.empty() &&
-      std::sscanf(variant.c_str(), "band %d blocks %d", &call.band, &call.most_blocks) != 2)
-    return cannot_bind(request, 0, "variant", "it is \"band B blocks N\"", "leave the variant out");
+  if (!variant.empty()) {
+    auto const way = way_of(variant);
+    if (!way)
+      return cannot_bind(request, 0, "variant", fmt::format("it is none of \"{}\" ...", ways()[0].text()),
+                         "leave the variant out");
+    call.band = way->band;
+    call.most_blocks = way->blocks;
+  }
   std::shared_ptr<void> sums;
   if (gated) {
     auto memory = request.scratch.get("gate_up", 2 * static_cast<std::size_t>(a->rows * b->rows));
@@ -110,6 +136,28 @@ Expected<void> add_cutlass(Registry& kernels, Bindings& bindings) {
     if (auto added = kernels.add(entry(name_of(kernel), true)); !added) return added;
   bindings.add("cutlass", bind, variants);
   return add_kernel(kernels, bindings, entry(k_stream_k, false), bind_stream_k);
+}
+
+NamedRecipe with_bands(NamedRecipe recipe) {
+  for (std::size_t s = 0; s < recipe.kernels.size(); ++s) {
+    auto& kernel = recipe.kernels[s];
+    auto const way = is_stock(kernel.name) ? way_of(kernel.variant) : std::nullopt;
+    if (!way) continue;
+    recipe.how.stages.resize(recipe.kernels.size());
+    recipe.how.stages[s] = {way->band, way->blocks};
+    kernel.variant.clear();
+  }
+  return recipe;
+}
+
+NamedRecipe with_variants(NamedRecipe recipe) {
+  for (std::size_t s = 0; s < recipe.how.stages.size(); ++s) {
+    auto& stage = recipe.how.stages[s];
+    if (!is_stock(recipe.kernels[s].name) || !stage.band) continue;
+    recipe.kernels[s].variant = Way{*stage.band, stage.persistent_blocks.value_or(0)}.text();
+    stage = {};
+  }
+  return recipe;
 }
 
 }  // namespace tessera::bench

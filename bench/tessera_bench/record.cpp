@@ -3,7 +3,9 @@
 
 #include <tessera/report/json_text.hpp>
 
+#include "cutlass.hpp"
 #include "src/bench/record.hpp"
+#include "tessera/plan/recipe_json.hpp"
 
 namespace tessera::bench {
 namespace {
@@ -38,7 +40,10 @@ std::string to_json(Run const& run) {
     for (auto const& row : size.rows) {
       auto const& m = row.result.measurement;
       json.begin_object().member("group", row.group).member("tessera", row.tessera);
-      json.member("kernels", m.candidate).member("right", m.right);
+      json.member("kernels", m.candidate);
+      if (auto const recipe = recipe_of(row.result.candidate.plan))
+        json.key("recipe").raw(print_recipe(with_bands(*recipe)));
+      json.member("right", m.right);
       if (m.right) {
         json.member("hot_us", rounded(m.hot_us)).member("hot_us_p10", rounded(row.result.hot_low));
         json.member("hot_us_p90", rounded(row.result.hot_high)).member("cool_us", rounded(m.cool_us));

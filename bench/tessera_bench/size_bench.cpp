@@ -145,16 +145,23 @@ class SizeBench {
           all_.push_back({tile + text, true, finalist.candidate});
   }
 
+  /// Each family by itself: a slower one would not be among the finalists of all.
   void add_peers() {
-    auto const peers =
-        only(kernels_, [](KernelEntry const& kernel) { return kernel.family.rfind("cutlass", 0) == 0; });
-    auto quick = options_;
-    quick.quick = true;
-    auto const tuned = tune(graph_, peers, machine_, subject_, stream_, quick);
-    if (!tuned) return;  // other types
-    for (auto const& one : tuned->finalists)
-      if (auto const group = group_of(one.candidate); one.measurement.right && count(group) < 3)
-        all_.push_back({group, false, one.candidate});
+    for (char const* const family : {"cutlass", "cutlass_stream_k"}) {
+      auto const peers = only(kernels_, [&](KernelEntry const& kernel) { return kernel.family == family; });
+      auto quick = options_;
+      quick.quick = true;
+      auto const tuned = tune(graph_, peers, machine_, subject_, stream_, quick);
+      if (!tuned) {
+        if (options_.progress) options_.progress(to_text(tuned.error()), {});
+        continue;  // other types
+      }
+      for (auto const& one : tuned->finalists)
+        if (auto const group = group_of(one.candidate); one.measurement.right && count(group) < 3)
+          all_.push_back({group, false, one.candidate});
+        else if (!one.measurement.right && options_.progress)
+          options_.progress(one.candidate.name + " is wrong", one.relative_error);
+    }
   }
 
   OperatorGraph const& graph_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets tessera::tune() find how the synchronized kernels are best ordered on this GPU: the plans that
-// simulation promises most of, of every mechanism, measured in turns. Stream order is the baseline, which
-// nothing replaces that is not faster beyond doubt. Needs a GPU (sm_90).
+// Lets tessera::tune() find how the synchronized kernels are best ordered on this GPU: it measures what each
+// stage takes, simulates plans of every mechanism with that, and measures those that promise most in turns.
+// Stream order is the baseline, which nothing replaces that is not faster beyond doubt. Needs a GPU (sm_90).
 //
 //     tune chain.json [<rows> [<record.json>]]
 //
@@ -30,7 +30,7 @@
 namespace {
 
 using namespace tessera;
-using View = RuntimeStageRef<DeadlineWatch<>>;
+using View = RuntimeStageView<DeadlineWatch<>>;
 
 constexpr int k_depth = 512, k_middle = 1024, k_columns = 1024;
 constexpr int k_sets = 8;  // of operands: larger than the L2 together
@@ -86,7 +86,7 @@ std::vector<StageKernel> kernels(Plan const& plan, Buffers const& b) {
     kernel.block.x = gemms ? k_gemm_threads : k_softmax_threads;
     // The kernels find their tile by start(), so that their grid may have any shape.
     kernel.pack = [=](ChainViews const& views, KernelArguments& arguments) {
-      View const view(views.device_stages[stage], views.memory, views.watch());
+      View const view(views.stages[stage], views.memory, views.watch());
       if (stage == 0) arguments.add(GemmArguments{b.x, b.w1, b.h, k_middle, k_depth});
       if (stage == 1) arguments.add(GemmArguments{b.h, b.w2, b.s, k_columns, k_middle});
       if (stage == 2) arguments.add(SoftmaxArgs{b.s, b.p, k_columns, 0.25f, k_seed, k_keep_below, 1 / 0.9f});
@@ -135,6 +135,7 @@ int main(int count, char** arguments) {
       if (auto added = chain->add_set(kernels(plan, sets[i])); !added)
         return tl::make_unexpected(added.error());
     Launchable result;
+    result.resources = chain->resources();
     result.launch = [chain](GpuStream on, int set) { return chain->launch(on, set) ? 0 : 1; };
     result.stalled = [chain] { return !chain->finish(); };
     result.error = [&, chain] {
@@ -161,10 +162,17 @@ int main(int count, char** arguments) {
   }
   auto const tuned = or_stop(tune(checked, machine, subject, stream));
   std::printf("%d rows: %d plans tried\n", rows, tuned.tried);
+  for (auto const& price : tuned.prices)
+    std::printf(
+        "  %-8s adds %.2f us in stream order: a block %.2f us alone on an SM, %.2f of its time, and "
+        "%.2f more for its waits\n",
+        price.stage.c_str(), price.us, price.block.alone_ns / 1000, price.block.share_ns / 1000,
+        price.block.waits_ns / 1000);
   for (auto const& one : tuned.finalists)
-    std::printf("  %8.2f us hot, %8.2f cool, %8.2f predicted  %s%s\n", one.measurement.hot_us,
-                one.measurement.cool_us, one.candidate.plan.predicted_us, one.candidate.name.c_str(),
-                one.measurement.right ? "" : " WRONG");
+    std::printf("  %8.2f us hot, %8.2f cool, %8.2f predicted (%+.1f %%)  %s%s\n", one.measurement.hot_us,
+                one.measurement.cool_us, one.candidate.plan.predicted_us,
+                100 * (one.candidate.plan.predicted_us / one.measurement.hot_us - 1),
+                one.candidate.name.c_str(), one.measurement.right ? "" : " WRONG");
   auto const& best = tuned.winner().measurement;
   auto const& base = tuned.finalists[tuned.baseline].measurement;
   std::printf("  take: %s (%s), %.2f times as fast as stream order hot, %.2f cool\n", best.candidate.c_str(),
@@ -173,6 +181,13 @@ int main(int count, char** arguments) {
   if (count > 3) {
     JsonWriter json;
     json.begin_array();
+    for (auto const& price : tuned.prices) {
+      json.begin_object().member("rows", rows).member("stage", price.stage);
+      json.member("adds_us", price.us).member("few_blocks_us", price.few_us);
+      json.member("guessed_us", price.guess_us).member("block_alone_ns", price.block.alone_ns);
+      json.member("by_tiles_us", price.tiles_us).member("block_share_ns", price.block.share_ns);
+      json.member("block_waits_ns", price.block.waits_ns).end_object();
+    }
     for (auto const& one : tuned.finalists) {
       json.begin_object().member("rows", rows).member("plan", one.candidate.name);
       json.member("hot_us", one.measurement.hot_us);

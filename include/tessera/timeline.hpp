@@ -44,8 +44,10 @@ struct Timeline {
   std::string pipeline;
   std::string machine;
   std::string mechanism;
-  bool measured = false;  ///< false: simulated
-  std::int64_t end = 0;   ///< ps, the whole chain
+  bool measured = false;   ///< false: simulated
+  bool by_launch = false;  ///< measured around launches: stages of launches that start early, one after the
+                           ///< other, have the times of all of them; no tiles
+  std::int64_t end = 0;    ///< ps, the whole chain
   int gpus = 1;
   int sms = 0;  ///< per GPU
   int slots_per_sm = 1;

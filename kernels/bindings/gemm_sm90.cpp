@@ -140,13 +140,21 @@ class Binding {
     return {};
   }
 
-  /// Of what one registered product makes; none of others.
+  /// Of what one registered product makes, where that is a and nothing else; none of others.
   ProducerTile tile_of(int producer) const {
     auto const& stage = request_.plan.pipeline.stages[static_cast<std::size_t>(producer)];
     auto const* kernel = request_.kernels.find(stage.kernel);
     if (kernel == nullptr || kernel->kind != OperatorKind::gemm || kernel->whole || stage.grid.size() != 2)
       return {};
-    return {kernel->tile_m, stage.activation == "swiglu" ? kernel->tile_n / 2 : kernel->tile_n};
+    ProducerTile const tile{kernel->tile_m,
+                            stage.activation == "swiglu" ? kernel->tile_n / 2 : kernel->tile_n};
+    auto const covers = [](int extent, int size, std::int64_t tiles) {
+      return (extent + size - 1) / size == tiles;
+    };
+    auto const grid = stage.tile_grid();
+    bool const all = covers(call_.problem.depth, tile.columns, grid.extent[0]) &&
+                     covers(call_.problem.rows, tile.rows, grid.extent[1]);
+    return all ? tile : ProducerTile{};
   }
 
   Expected<StageKernel> kernel() {

@@ -58,8 +58,8 @@ struct Call {
   RuntimeStage stage;
   ChainMemory memory;     ///< of the plan; needed with waits and posts
   DeadlineWatch<> watch;  ///< nanoseconds > 0 and a record: needed with waits
-  /// `a` is loaded as its depth gets ready, in tiles of this size, whose grid is that of operand a's set. 0:
-  /// when all is there that a tile of d reads.
+  /// `a` is loaded as its depth gets ready, in tiles of this size: as many as cover it have semaphores in
+  /// operand a's set. 0: when all is there that a tile of d reads.
   ProducerTile producer;
   /// Tiles are started column by column within bands of so many rows of tiles: 1 is row by row (rounded up to
   /// the cluster), 0 all rows at once.

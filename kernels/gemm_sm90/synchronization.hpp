@@ -13,7 +13,8 @@ namespace tessera::gemm_sm90 {
 /// In the order of use: what a block needs that has nothing to wait for comes first, because parameters are
 /// fetched a line at a time, and each line is a miss at the start of a launch.
 struct Synchronization {
-  bool waits_for_a = false;  ///< as its depth gets ready, in tiles of `producer`, or for the launches before
+  bool waits_for_a = false;  ///< before a tile's first load of it
+  bool by_depth = false;     ///< as its depth gets ready, in tiles of `producer`; or for the launches before
   bool waits_whole = false;  ///< for `whole`, operands that are waited for as a whole, or before stores
   bool posts = false;
   bool early_weights = false;
@@ -31,7 +32,7 @@ struct Synchronization {
 /// What a call says of its plan, but for the number of blocks.
 Synchronization synchronization_of(Call const& call);
 
-/// The memory and the watch are there, and tiles by which a is loaded cover it.
+/// The memory and the watch are there, and what says when a can be loaded.
 bool can_synchronize(Call const& call);
 
 }  // namespace tessera::gemm_sm90

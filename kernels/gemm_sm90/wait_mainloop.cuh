@@ -56,13 +56,16 @@ struct WaitMainloop : Base {
                                 bool complete, int thread, uint32_t rank, TensorStorage& storage) {
     auto const& plan = params.synchronization;
     int const row = cute::get<activations>(coord);
-    auto view = view_of(plan, progress_);
+    PersistentProgress known;
+    known.launches = launches_;
+    auto view = view_of(plan, known);
     begin_tile(plan, view, row, cute::get<1 - activations>(coord));
     int ready = complete || !plan.waits_for_a ? count : 0;
+    // Of the depth, in tiles: what is known to be ready.
     TileBox box;
-    if (ready == 0) box = box_of<is_part>(plan, row, begin, count);
-    int tiles = box.begin[0];  // below, the box is ready
-    int early = -1;            // slices of weights that are under way; not looked yet
+    if (ready == 0 && plan.by_depth) box = box_of<is_part>(plan, row, begin, count);
+    int tiles = box.begin[0];
+    int early = -1;  // slices of weights that are under way; not looked yet
     int done = 0;
     while (done < count) {
       while (ready <= done) {
@@ -87,20 +90,32 @@ struct WaitMainloop : Base {
       fence_proxy_async();
       if (done < early) {
         int const now = min(ready, early) - done;
-        issue<activations>(params, pipeline, state, inputs, coord, slices, now, rank, storage);
+        Slices from = slice_at(slices, done);
+        issue<activations>(params, pipeline, state, inputs, coord, from, now, rank, storage);
         done += now;
       }
       if (done < ready) {
-        Base::load(params, pipeline, state, inputs, coord, slices, ready - done, thread, rank, storage);
+        Base::load(params, pipeline, state, inputs, coord, slice_at(slices, done), ready - done, thread, rank,
+                   storage);
         __syncwarp();
         state.advance(ready - done);
-        for (; done < ready; ++done) ++slices;
+        done = ready;
       }
     }
-    progress_ = view.progress();
+    launches_ = view.progress().launches;
   }
 
  private:
+  /// The slice that lies so many behind another: counted in `done` already, it needs no register.
+  template <class Slices>
+  CUTLASS_DEVICE static Slices slice_at(Slices slices, int number) {
+    if constexpr (cute::is_tuple<cute::remove_cvref_t<decltype(slices.coord)>>::value)
+      cute::get<0>(slices.coord) += number;
+    else
+      slices.coord += number;
+    return slices;
+  }
+
   /// The base's loop for one operand. A slice's barrier is acquired, and told how many bytes will come, with
   /// its weights; its activations follow to the same barrier.
   template <int operand, class Inputs, class Coord, class Slices>
@@ -156,10 +171,16 @@ struct WaitMainloop : Base {
   CUTLASS_DEVICE static void begin_tile(Synchronization const& plan, StageView& view, int row, int column) {
     view.take({{column, row}});
     // Before the loads, which what other warps store comes behind.
-    if (plan.waits_whole) {
+    if (__builtin_expect(plan.waits_whole, false)) {
       view.wait_whole(plan.whole);
       fence_proxy_async();
     }
+  }
+
+  /// The first tile of a's producer, along the depth, that holds slice `begin`.
+  CUTLASS_DEVICE static int first_tile(Synchronization const& plan, int begin) {
+    return min(begin * static_cast<int>(cute::size<2>(TileShape{})) / plan.producer.columns,
+               plan.producer_columns - 1);
   }
 
   /// The tiles of a's producer that hold the slices.
@@ -172,7 +193,7 @@ struct WaitMainloop : Base {
     box.end[1] = min((row * rows + rows - 1) / plan.producer.rows, last_row) + 1;
     box.end[0] = plan.producer_columns;
     if (is_part) {
-      box.begin[0] = min(begin * depth / plan.producer.columns, plan.producer_columns - 1);
+      box.begin[0] = first_tile(plan, begin);
       box.end[0] = min(((begin + count) * depth - 1) / plan.producer.columns + 1, plan.producer_columns);
     }
     return box;
@@ -186,7 +207,7 @@ struct WaitMainloop : Base {
     return max(0, min(slices - begin, count));
   }
 
-  PersistentProgress progress_;
+  unsigned launches_ = 0;  // with this one; 0: not asked yet
   int complete_row_ = -1;  // a row of tiles that is known to be ready as a whole
 };
 

@@ -149,7 +149,7 @@ __device__ __forceinline__ void by_token(Arguments const& a, T sum, unsigned par
       ok = take(w.tokens + i, 1, static_cast<unsigned>(base), item, watch, {0, party, 0});
       if (!ok || item[0].payload[2] == upper) break;
       // take() returns at once for an old sum's token, so its deadline does not count here.
-      ok = watch.go_on(patience, {0, party, k_data_token}, item[0].payload[2], upper);
+      ok = watch.go_on(patience, WaitPlace{0, party, k_data_token}, item[0].payload[2], upper);
       if (!ok) break;
     }
     mine += value_of<T>(item[0].payload[0] | static_cast<unsigned long long>(item[0].payload[1]) << 32);

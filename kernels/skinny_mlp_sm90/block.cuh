@@ -82,7 +82,7 @@ __device__ inline bool wait_until_stall(unsigned barrier, unsigned parity, Param
   auto patience = watch.begin();
   for (unsigned tries = 1; !met(); ++tries)
     if (tries % 16 == 0 &&
-        !watch.go_on(patience, {p.stage, static_cast<int>(blockIdx.x), no_semaphore}, 0, 0))
+        !watch.go_on(patience, WaitPlace{p.stage, static_cast<int>(blockIdx.x), no_semaphore}, 0, 0))
       return false;
   return true;
 }

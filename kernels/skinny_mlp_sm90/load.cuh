@@ -64,8 +64,9 @@ class HiddenFeatures {
       ready_ += late == 0 ? 32 : __ffs(late) - 1;
       if (ready_ >= end) break;
       // The first that is late asks whether to go on.
-      bool const go_on = k != ready_ || p_.watch.go_on(patience, {p_.stage, static_cast<int>(blockIdx.x), k},
-                                                       seen, expected);
+      bool const go_on =
+          k != ready_ ||
+          p_.watch.go_on(patience, WaitPlace{p_.stage, static_cast<int>(blockIdx.x), k}, seen, expected);
       if (!__all_sync(~0u, go_on)) leave_after_stall();
     }
     fence_proxy_async();

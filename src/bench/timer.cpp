@@ -77,6 +77,26 @@ void Timer::enqueue(Timed const& timed, std::size_t place, double warm_us) {
   keep(cudaEventRecord(events_[2 * place + 1], stream_));
 }
 
+// A kernel that spins for ever would keep cudaStreamSynchronize for ever.
+void Timer::wait(std::size_t places) {
+  auto begin = std::chrono::steady_clock::now();
+  std::size_t reached = 0;
+  while (error_ == cudaSuccess) {
+    auto const state = cudaStreamQuery(stream_);
+    if (state != cudaErrorNotReady) return keep(state);
+    // A round may take long; what counts is that it goes on.
+    for (; reached < 2 * places && cudaEventQuery(events_[reached]) == cudaSuccess; ++reached)
+      begin = std::chrono::steady_clock::now();
+    std::chrono::duration<double> const waited = std::chrono::steady_clock::now() - begin;
+    if (waited.count() > longest_wait_s) return keep(cudaErrorLaunchTimeout);
+    // The first millisecond is for what is nearly done.
+    if (waited.count() < 1e-3)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
 double Timer::elapsed(std::size_t place) {
   float milliseconds = 0;
   if (error_ == cudaSuccess)
@@ -88,7 +108,7 @@ void Timer::hot_rounds(std::vector<Timed*> const& all, int count, double warm_us
   for (int round = 0; round < count && error_ == cudaSuccess; ++round) {
     auto const order = shuffled(all);
     for (std::size_t i = 0; i < order.size(); ++i) enqueue(*order[i], i, warm_us);
-    keep(cudaStreamSynchronize(stream_));
+    wait(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i]->hot.push_back(order[i]->last_us = elapsed(i));
   }
 }
@@ -98,7 +118,7 @@ void Timer::cool_rounds(std::vector<Timed*> const& all, int count, double rest) 
     for (auto* const timed : shuffled(all)) {
       if (error_ != cudaSuccess) return;
       enqueue(*timed, 0);
-      keep(cudaStreamSynchronize(stream_));
+      wait(1);
       double const us = elapsed(0);
       timed->cool.push_back(us);
       std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(2 * rest * us * per_graph_));

@@ -23,9 +23,14 @@ struct Timed {
 /// was, in the median over all. Precondition: each has a sample of each round.
 void level(std::vector<Timed*> const& all, std::vector<double> Timed::*samples);
 
-/// The first CUDA error is kept in error(); what follows it does nothing.
+/// The first CUDA error is kept in error(); what follows it does nothing. cudaErrorLaunchTimeout: none
+/// of the graphs that were enqueued ended within `longest_wait_s`; they still run, and only the end of the
+/// process stops them: nothing that they use may be freed.
 class Timer {
  public:
+  /// Rounds of a few hundred milliseconds are far below it, waits that each meet a deadline too.
+  static constexpr double longest_wait_s = 60;
+
   Timer(cudaStream_t stream, int sets, int per_graph);
   ~Timer();
   Timer(Timer const&) = delete;
@@ -51,6 +56,7 @@ class Timer {
   void keep(cudaError_t error) {
     if (error_ == cudaSuccess) error_ = error;
   }
+  void wait(std::size_t places);  ///< for what was enqueued for so many places
   void enqueue(Timed const& timed, std::size_t place, double warm_us = 0);
   std::vector<Timed*> shuffled(std::vector<Timed*> all);
   double elapsed(std::size_t place);  ///< microseconds for one piece

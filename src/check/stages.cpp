@@ -15,6 +15,8 @@
 namespace tessera::check_detail {
 namespace {
 
+constexpr double k_longest_block_ns = 1e12;  // a thousand seconds: simulated time counts picoseconds
+
 void check_name(Pipeline const& pipeline, Stage const& stage, std::string const& what,
                 std::string const& name, Diagnostics& found) {
   if (is_identifier(name)) return;
@@ -154,6 +156,25 @@ void check_costs(Pipeline const& pipeline, int index, Diagnostics& found) {
     amount(fmt::format("bytes_per_block of operand {}", operand.name), operand.bytes_per_block);
     amount(fmt::format("unique_bytes of operand {}", operand.name), operand.unique_bytes);
   }
+  auto const& time = stage.block_time;
+  for (auto const& [what, ns] :
+       {std::pair{"alone_ns", time.alone_ns}, {"share_ns", time.share_ns}, {"waits_ns", time.waits_ns}}) {
+    amount(fmt::format("block_time.{}", what), ns);
+    if (ns > k_longest_block_ns)
+      found.push_back({"E0109",
+                       Severity::error,
+                       place_of(pipeline, stage),
+                       fmt::format("block_time.{} of {} is {}", what, name, ns),
+                       {},
+                       fmt::format("a block takes at most {:.0e} ns here", k_longest_block_ns)});
+  }
+  if (!time.known() && time != BlockTime{})
+    found.push_back({"E0109",
+                     Severity::error,
+                     place_of(pipeline, stage),
+                     fmt::format("block_time of {} does not say how long a block takes alone", name),
+                     {},
+                     "alone_ns is more than 0 where a block's time was measured"});
   // The upper ends hold for every CUDA GPU; what one machine can hold is the planner's question.
   number("threads", stage.resources.threads, 1, 1024);
   number("registers_per_thread", stage.resources.registers_per_thread, 0, 255);

@@ -4,7 +4,9 @@
 namespace tessera {
 
 std::string const& name_of(Workload const& workload) {
-  return std::visit([](auto const& value) -> std::string const& { return value.name; }, workload);
+  if (auto const* graph = std::get_if<OperatorGraph>(&workload)) return graph->name;
+  if (auto const* pipeline = std::get_if<Pipeline>(&workload)) return pipeline->name;
+  return std::get<Loop>(workload).body.name;
 }
 
 }  // namespace tessera

@@ -143,6 +143,9 @@ WorkloadKey key_of(Pipeline const& pipeline) {
   return key;
 }
 
+/// Of as many iterations as tell one loop from another.
+WorkloadKey key_of(Loop const& loop) { return key_of(unroll(loop, window_of(loop))); }
+
 bool is_pipeline(WorkloadKey const& key) { return key.structure.starts_with(k_of_pipeline); }
 
 }  // namespace

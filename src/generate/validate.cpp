@@ -103,9 +103,22 @@ void check_sets(Diagnostics& found, Plan const& plan) {
               set.count == set.map.count(producer.tile_grid()) &&
               set.first <= std::numeric_limits<std::int32_t>::max() - set.count;
     }
-    if (!sound)
+    if (!sound) {
       contradiction(found, plan.pipeline.where,
                     fmt::format("semaphore set {} does not fit the grid of its producer", i));
+      continue;
+    }
+    auto const& producer = plan.pipeline.stages[static_cast<std::size_t>(set.producer)];
+    if (producer.last_split_posts && producer.splits > 1)
+      found.push_back(
+          {"E0404",
+           Severity::error,
+           producer.where,
+           fmt::format("the last of {}'s {} splits posts for all, and the stages of a header post "
+                       "for themselves",
+                       producer.name, producer.splits),
+           {},
+           "let every split post, or run the plan through Executable and PersistentStageView"});
   }
 }
 

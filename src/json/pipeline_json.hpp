@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "json/reader.hpp"
-#include "tessera/describe/pipeline.hpp"
+#include "tessera/describe/loop.hpp"
 
 namespace tessera::json {
 
@@ -22,5 +22,9 @@ void print_pipeline(Pipeline const& pipeline, nlohmann::ordered_json& out, bool 
 /// The inverse. A stage or dependence without "where" gets its line in this file. Mistakes go to the
 /// document; the result is complete only if there were none. Not yet checked: that is check()'s part.
 Pipeline read_pipeline(Document& document, Node const& node, ObjectReader& reader);
+
+/// The same of a loop: dependences may have a "distance", and "loop" has copies of buffers.
+void print_loop(Loop const& loop, nlohmann::ordered_json& out);
+Loop read_loop(Document& document, Node const& node, ObjectReader& reader);
 
 }  // namespace tessera::json

@@ -42,6 +42,10 @@ Json printed(Stage const& stage, bool places) {
   out["store_bytes_per_block"] = stage.store_bytes_per_block;
   out["k_steps"] = stage.k_steps;
   out["pipeline_stages"] = stage.pipeline_stages;
+  if (stage.block_time != BlockTime{})
+    out["block_time"] = {{"alone_ns", stage.block_time.alone_ns},
+                         {"share_ns", stage.block_time.share_ns},
+                         {"waits_ns", stage.block_time.waits_ns}};
   if (places) add_place(out, stage.where);
   return out;
 }
@@ -81,6 +85,20 @@ void print_pipeline(Pipeline const& pipeline, Json& out, bool places) {
   out["dependences"] = Json::array();
   for (auto const& dependence : pipeline.dependences)
     out["dependences"].push_back(printed(pipeline, dependence, places));
+}
+
+void print_loop(Loop const& loop, Json& out) {
+  print_pipeline(loop.body, out, false);
+  for (auto const& [dependence, distance] : loop.carried) {
+    out["dependences"].push_back(printed(loop.body, dependence, false));
+    out["dependences"].back()["distance"] = distance;
+  }
+  auto& parts = out["loop"] = Json::object();
+  for (auto const& [buffer, copies] : loop.copies)
+    if (copies == BufferCopies::each_iteration)
+      parts["each_iteration"].push_back(buffer);
+    else
+      parts["copies"][buffer] = copies;
 }
 
 }  // namespace tessera::json

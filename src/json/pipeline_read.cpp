@@ -108,6 +108,13 @@ Stage read_stage(Document& document, Node const& node) {
   stage.store_bytes_per_block = reader.number_or("store_bytes_per_block", 0, 0);
   stage.k_steps = static_cast<int>(reader.integer_or("k_steps", 1, 1, k_most_int));
   stage.pipeline_stages = static_cast<int>(reader.integer_or("pipeline_stages", 2, 1, k_most_int));
+  if (auto const* measured = reader.object_or("block_time"); measured != nullptr) {
+    ObjectReader time(document, *measured, "the block time of " + quoted("stage", stage.name));
+    stage.block_time.alone_ns = time.number("alone_ns", 0);
+    stage.block_time.share_ns = time.number("share_ns", 0);
+    stage.block_time.waits_ns = time.number_or("waits_ns", 0, 0);
+    time.finish();
+  }
   stage.where = read_place(document, node, reader);
   reader.finish();
   if (!document.failed() && !is_identifier(stage.name))
@@ -184,8 +191,11 @@ Access read_access(Document& document, Node const& node, Stage const& consumer, 
   return access;
 }
 
-Dependence read_dependence(Document& document, Node const& node, Pipeline const& pipeline) {
+/// `distance`: where the iterations that it reaches back go; null: it is no part of a loop.
+Dependence read_dependence(Document& document, Node const& node, Pipeline const& pipeline,
+                           int* distance = nullptr) {
   ObjectReader reader(document, node, "a dependence");
+  if (distance != nullptr) *distance = static_cast<int>(reader.integer_or("distance", 0, 0, k_most_int));
   Dependence dependence;
   dependence.consumer = stage_named(document, reader, "consumer", pipeline);
   dependence.producer = stage_named(document, reader, "producer", pipeline);
@@ -208,9 +218,8 @@ Dependence read_dependence(Document& document, Node const& node, Pipeline const&
   return dependence;
 }
 
-}  // namespace
-
-Pipeline read_pipeline(Document& document, Node const& node, ObjectReader& reader) {
+/// Everything but the dependences.
+Pipeline read_stages(Document& document, Node const& node, ObjectReader& reader) {
   Pipeline pipeline;
   pipeline.name = reader.string("name");
   pipeline.where = read_place(document, node, reader);
@@ -221,12 +230,55 @@ Pipeline read_pipeline(Document& document, Node const& node, ObjectReader& reade
     pipeline.stages.push_back(std::move(stage));
   }
   read_buffers(document, reader, pipeline);
+  return pipeline;
+}
+
+std::vector<BufferCopies> read_copies(Document& document, Node const& node) {
+  std::vector<BufferCopies> result;
+  ObjectReader reader(document, node, "the loop");
+  if (auto const* copies = reader.object_or("copies")) {
+    ObjectReader of(document, *copies, "the copies of buffers");
+    for (auto const& name : copies->content->names)
+      result.push_back({name, static_cast<int>(of.integer(name, 1, k_most_int))});
+  }
+  for (auto const& item : reader.array_or("each_iteration")) {
+    if (item.is(Node::Kind::string))
+      result.push_back({item.text(), BufferCopies::each_iteration});
+    else
+      document.report(item, document.codes().value, "\"each_iteration\" has names of buffers");
+  }
+  reader.finish();
+  return result;
+}
+
+}  // namespace
+
+Pipeline read_pipeline(Document& document, Node const& node, ObjectReader& reader) {
+  auto pipeline = read_stages(document, node, reader);
   auto const& dependences = reader.array_or("dependences");
   reader.finish();
   if (document.failed()) return pipeline;  // expressions need the grids
   for (auto const& item : dependences)
     pipeline.dependences.push_back(read_dependence(document, item, pipeline));
   return pipeline;
+}
+
+Loop read_loop(Document& document, Node const& node, ObjectReader& reader) {
+  Loop loop;
+  loop.body = read_stages(document, node, reader);
+  auto const& dependences = reader.array_or("dependences");
+  if (auto const* parts = reader.object("loop")) loop.copies = read_copies(document, *parts);
+  reader.finish();
+  if (document.failed()) return loop;
+  for (auto const& item : dependences) {
+    int distance = 0;
+    auto dependence = read_dependence(document, item, loop.body, &distance);
+    if (distance == 0)
+      loop.body.dependences.push_back(std::move(dependence));
+    else
+      loop.carried.push_back({std::move(dependence), distance});
+  }
+  return loop;
 }
 
 }  // namespace tessera::json

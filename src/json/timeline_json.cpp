@@ -134,6 +134,7 @@ std::string print_timeline(Timeline const& timeline) {
   out["machine"] = timeline.machine;
   out["mechanism"] = timeline.mechanism;
   out["measured"] = timeline.measured;
+  if (timeline.by_launch) out["by_launch"] = true;
   out["end_ps"] = timeline.end;
   out["gpus"] = timeline.gpus;
   out["sms"] = timeline.sms;
@@ -174,6 +175,7 @@ Expected<Timeline> parse_timeline(std::string_view text, std::string const& file
   timeline.machine = root.string("machine");
   timeline.mechanism = root.string("mechanism");
   timeline.measured = root.boolean_or("measured", false);
+  timeline.by_launch = root.boolean_or("by_launch", false);
   timeline.end = root.integer("end_ps", 0, k_longest_ps);
   timeline.gpus = static_cast<int>(root.integer_or("gpus", 1, 1, 1024));
   timeline.sms = static_cast<int>(root.integer("sms", 1, k_most_sms));

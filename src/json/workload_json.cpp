@@ -81,6 +81,8 @@ Expected<Workload> parse_workload(std::string_view text, std::string const& file
     if (auto problems = problems_of(graph); !problems.empty())
       return tl::make_unexpected(std::move(problems));
     workload = std::move(graph);
+  } else if (root.has("loop")) {
+    workload = json::read_loop(document, document.root(), root);
   } else {
     workload = json::read_pipeline(document, document.root(), root);
   }

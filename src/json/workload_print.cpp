@@ -62,6 +62,12 @@ Json printed(Pipeline const& pipeline) {
   return out;
 }
 
+Json printed(Loop const& loop) {
+  Json out = {{"schema", "tessera.workload/1"}};
+  print_loop(loop, out);
+  return out;
+}
+
 }  // namespace
 
 std::string print_workload(Workload const& workload) {

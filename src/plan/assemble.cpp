@@ -81,8 +81,6 @@ std::optional<Diagnostic> lacking_ability(Pipeline const& pipeline, Mechanism me
     auto const producer = static_cast<std::size_t>(dependence.producer);
     auto const consumer = static_cast<std::size_t>(dependence.consumer);
     if (!pipeline.stages[producer].can.post) return lacks(producer, "post its tiles");
-    // Nobody else counts the posts of a tile that way yet.
-    if (pipeline.stages[producer].last_split_posts) return lacks(producer, "post every split of a tile");
     if (!pipeline.stages[consumer].can.wait) return lacks(consumer, "wait for tiles");
   }
   return std::nullopt;

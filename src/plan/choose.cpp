@@ -3,7 +3,7 @@
 
 #include "plan/cuts.hpp"
 #include "plan/forms.hpp"
-#include "plan/search.hpp"
+#include "plan/tries.hpp"
 
 namespace tessera {
 
@@ -11,14 +11,14 @@ Expected<std::vector<Plan>> rank(CheckedPipeline const& checked, MachineProfile 
                                  Pricer const& price, PlanOptions const& options) {
   Search search(machine, price, options);
   auto const forms = fastest_forms(checked.pipeline(), machine, price);
-  if (auto stream = search.stream_order(checked.pipeline(), forms); !stream)
+  if (auto stream = price_stream_order(search, checked.pipeline(), forms); !stream)
     return tl::make_unexpected(std::move(stream).error());
-  search.grid_waits(checked, forms);
-  if (auto searched = search.tile_waits(checked); !searched)
+  try_grid_waits(search, checked, forms);
+  if (auto searched = try_tile_waits(search, checked); !searched)
     return tl::make_unexpected(std::move(searched).error());
   Cuts(checked, machine, price, options, search).run();
-  search.refine(checked);
-  search.ablate(checked);
+  try_other_forms(search, checked);
+  ablate(search, checked);
   return search.finish();
 }
 

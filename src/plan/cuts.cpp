@@ -7,7 +7,9 @@
 
 #include "plan/assemble.hpp"
 #include "plan/forms.hpp"
+#include "plan/policy_families.hpp"
 #include "plan/shapes.hpp"
+#include "plan/tries.hpp"
 
 namespace tessera {
 namespace {
@@ -70,8 +72,9 @@ std::string identity_of(Pipeline const& part, std::vector<BufferReuse> const& re
                         stage.store_bytes_per_block, stage.k_steps, stage.pipeline_stages,
                         stage.resources.threads, stage.resources.registers_per_thread);
     auto const& can = stage.can;
-    text += fmt::format(" {} {} {:.17g} {} {}", stage.resources.shared_bytes, stage.last_split_posts,
-                        stage.efficiency, stage.cluster_rows, stage.cluster_columns);
+    text += fmt::format(" {} {} {:.17g} {} {} {:.17g} {:.17g} {:.17g}", stage.resources.shared_bytes,
+                        stage.last_split_posts, stage.efficiency, stage.cluster_rows, stage.cluster_columns,
+                        stage.block_time.alone_ns, stage.block_time.share_ns, stage.block_time.waits_ns);
     for (int const height : can.heights) text += fmt::format(" {}", height);
     for (bool const ability : {can.wait, can.post, can.run_beside, can.start_early, can.persist, can.bands,
                                can.any_order, can.load_early, can.fuse, can.run_alone})
@@ -251,7 +254,7 @@ void Cuts::offer(Way const& last) {
 void Cuts::run() {
   int const stages = static_cast<int>(checked_.pipeline().stages.size());
   if (stages < 3) return;
-  auto policies = search_.allowed_policies(checked_.pipeline());
+  auto policies = allowed_policies(checked_.pipeline(), options_.policies);
   if (!policies) return;
   policies_ = std::move(*policies);
   ways_.assign(at(stages) + 1, {});

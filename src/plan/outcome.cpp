@@ -50,12 +50,16 @@ Outcome outcome_of(Plan const& plan, Recipe const& recipe, Timeline const& timel
 
 std::string bound_by(Plan const& plan, Timeline const& timeline, MachineProfile const& machine) {
   double const ns = std::max(static_cast<double>(timeline.end) * 1e-3, 1e-9);
-  double flops = 0;
-  for (auto const& stage : plan.pipeline.stages)
-    flops += stage.flops_per_block * static_cast<double>(stage.blocks());
+  double flops = 0, measured_ns = 0;
+  for (auto const& stage : plan.pipeline.stages) {
+    auto const blocks = static_cast<double>(stage.blocks());
+    (stage.block_time.known() ? measured_ns : flops) +=
+        blocks * (stage.block_time.known() ? stage.block_time.share_ns : stage.flops_per_block);
+  }
   double const flops_per_ns =
       machine.sms * machine.clock_ghz * machine.matrix_flops_per_clock_per_sm * machine.matrix_efficiency;
   double const matrix = flops_per_ns > 0 ? flops / flops_per_ns / ns : 0;
+  double const sm = measured_ns / std::max(machine.sms, 1) / ns;
   double const transfer = machine.dram_gbps > 0 ? timeline.dram_bytes / machine.dram_gbps / ns : 0;
   double const memory = std::max(timeline.dram_busy, transfer);
   double gaps = 0;
@@ -68,9 +72,10 @@ std::string bound_by(Plan const& plan, Timeline const& timeline, MachineProfile 
   }
   double const launch = (machine.launch_ns + gaps) / ns;
   double const waiting = timeline.busy > 0 ? std::max(0.0, 1 - timeline.busy - launch) : 0;
-  double const most = std::max(std::max(matrix, memory), std::max(launch, waiting));
+  double const most = std::max({matrix, memory, sm, launch, waiting});
   if (most == memory) return "memory";
   if (most == matrix) return "matrix units";
+  if (most == sm) return "the SMs";
   if (most == launch) return "launch latency";
   return "waiting";
 }

@@ -76,8 +76,10 @@ std::string diff(Timeline const& before, Timeline const& after) {
 
 std::string summary(Timeline const& timeline) {
   auto text = labelled(timeline.measured ? "measured" : "simulated", name_of(timeline));
-  text += labelled("total", fmt::format("{}, {:g} waves, SMs busy {}", us_of(timeline.end), timeline.waves,
-                                        percent(timeline.busy)));
+  text +=
+      labelled("total", timeline.by_launch ? us_of(timeline.end) + ", measured by launch"
+                                           : fmt::format("{}, {:g} waves, SMs busy {}", us_of(timeline.end),
+                                                         timeline.waves, percent(timeline.busy)));
   if (timeline.dram_bytes > 0)
     text += labelled("DRAM", fmt::format("{:.2f} MB, the limiter for {} of the time",
                                          timeline.dram_bytes * 1e-6, percent(timeline.dram_busy)));

@@ -190,6 +190,26 @@ std::string aggregated(Timeline const& timeline, std::int64_t scale) {
       labels, height, k_bins, height, height, body, grid_lines(scale, height), axis(scale));
 }
 
+/// A row for each stage, from its start to its end.
+std::string stage_by_stage(Timeline const& timeline, std::int64_t scale) {
+  constexpr int row = 26;
+  int const height = row * static_cast<int>(timeline.stages.size());
+  std::string labels;
+  std::string body = grid_lines(scale, height);
+  for (std::size_t s = 0; s < timeline.stages.size(); ++s) {
+    auto const& span = timeline.stages[s];
+    append(labels, "<span style=\"height:{}px\">{}</span>", row, html(span.name));
+    append(body, "<g><title>{}: {} to {}</title>", html(span.name), us_of(span.first_start),
+           us_of(span.last_end));
+    rect(body, fmt::format("s{}", s % k_stage_colours), span.first_start, span.last_end, scale,
+         row * static_cast<int>(s) + 1, row - 2);
+    body += "</g>";
+  }
+  return fmt::format(
+      "<div class=\"labels\">{}</div><div class=\"plot\"><svg height=\"{}\" role=\"img\">{}</svg>{}</div>",
+      labels, height, body, axis(scale));
+}
+
 }  // namespace
 
 bool drawn_block_by_block(Timeline const& timeline) {
@@ -197,8 +217,9 @@ bool drawn_block_by_block(Timeline const& timeline) {
 }
 
 std::string chart(Timeline const& timeline, std::int64_t scale) {
-  auto const rows = drawn_block_by_block(timeline) ? exact(timeline, slots_of(timeline), scale)
-                                                   : aggregated(timeline, scale);
+  auto const rows = timeline.by_launch               ? stage_by_stage(timeline, scale)
+                    : drawn_block_by_block(timeline) ? exact(timeline, slots_of(timeline), scale)
+                                                     : aggregated(timeline, scale);
   return "<div class=\"chart\">" + rows + "</div>";
 }
 

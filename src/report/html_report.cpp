@@ -169,21 +169,25 @@ std::string legend(Timeline const& timeline) {
 }
 
 std::string drawing(std::string_view caption, Timeline const& timeline, std::int64_t scale) {
+  auto const facts = timeline.by_launch
+                         ? std::string("by launch")
+                         : fmt::format("{:g} waves, SMs busy {}", timeline.waves, percent(timeline.busy));
   return fmt::format(
-      "<figure><figcaption><b>{}</b> <span class=\"soft\">{}; {}, {:g} waves, SMs busy "
-      "{}</span></figcaption>{}</figure>\n",
-      html(caption), timeline.measured ? "measured" : "simulated", us_of(timeline.end), timeline.waves,
-      percent(timeline.busy), chart(timeline, scale));
+      "<figure><figcaption><b>{}</b> <span class=\"soft\">{}; {}, {}</span></figcaption>{}</figure>\n",
+      html(caption), timeline.measured ? "measured" : "simulated", us_of(timeline.end), facts,
+      chart(timeline, scale));
 }
 
 std::string drawings(ReportEntry const& entry) {
   if (entry.timeline.tiles.empty()) return "";
-  auto const scale =
-      std::max(entry.timeline.end, entry.stream_order.tiles.empty() ? 0 : entry.stream_order.end);
+  auto const scale = std::max({entry.timeline.end, entry.measured.end,
+                               entry.stream_order.tiles.empty() ? 0 : entry.stream_order.end});
   auto out = "<h3>Timeline</h3>\n" + legend(entry.timeline);
   bool const is_stream = is_stream_order(entry.plan);
   out +=
       drawing(is_stream ? "Plan: stream order" : "Plan: " + summary_line(entry.plan), entry.timeline, scale);
+  if (!entry.measured.stages.empty())
+    out += drawing("The same plan on a GPU, same scale", entry.measured, scale);
   if (!entry.stream_order.tiles.empty() && !is_stream)
     out += drawing("Best stream order, same scale", entry.stream_order, scale);
   return out;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace tessera {
 namespace {
@@ -78,16 +79,28 @@ double busy_share(std::vector<TileRecord> const& tiles, int sms, std::int64_t en
   return end > 0 ? std::min(1.0, busy / (static_cast<double>(end) * sms)) : 0;
 }
 
-}  // namespace
-
-Expected<Timeline> measured_timeline(Plan const& plan, std::span<BlockStamps const> stamps, int sms) {
+Timeline empty_timeline(Plan const& plan, int sms) {
   Timeline timeline;
   timeline.pipeline = plan.pipeline.name;
   timeline.machine = plan.machine;
   timeline.mechanism = mechanism_text(plan);
   timeline.measured = true;
   timeline.sms = sms;
+  return timeline;
+}
 
+/// Without times.
+StageSpan span_of(Plan const& plan, std::size_t index) {
+  auto const& stage = plan.pipeline.stages[index];
+  StageSpan span{stage.name, -1, 0, stage.tiles(), stage.splits, {}, plan.stages[index].variant};
+  for (auto const& dim : stage.grid) span.extent.push_back(dim.extent);
+  return span;
+}
+
+}  // namespace
+
+Expected<Timeline> measured_timeline(Plan const& plan, std::span<BlockStamps const> stamps, int sms) {
+  auto timeline = empty_timeline(plan, sms);
   unsigned long long origin = 0;
   for (auto const& one : stamps)
     if (one.started != 0 && (origin == 0 || one.started < origin)) origin = one.started;
@@ -95,8 +108,7 @@ Expected<Timeline> measured_timeline(Plan const& plan, std::span<BlockStamps con
   std::size_t next = 0;
   for (std::size_t s = 0; s < plan.pipeline.stages.size(); ++s) {
     auto const& stage = plan.pipeline.stages[s];
-    StageSpan span{stage.name, -1, 0, stage.tiles(), stage.splits, {}, plan.stages[s].variant};
-    for (auto const& dim : stage.grid) span.extent.push_back(dim.extent);
+    auto span = span_of(plan, s);
     for (std::int64_t block = 0; block < stage.blocks(); ++block, ++next) {
       auto const tile = block % stage.tiles();
       if (next >= stamps.size() || stamps[next].started == 0 || stamps[next].posted == 0 ||
@@ -107,8 +119,9 @@ Expected<Timeline> measured_timeline(Plan const& plan, std::span<BlockStamps con
              stage.where,
              fmt::format("{} of {} has no complete time stamps", tile_name(stage, tile), plan.pipeline.name),
              {},
-             "compile every kernel with a recording view, and ask for the timeline after a launch is "
-             "complete"});
+             "compile every kernel with a recording view and ask after a launch is complete, or time "
+             "launches "
+             "(ChainOptions::time_launches)"});
       auto record = record_of(stamps[next], origin);
       record.stage = static_cast<std::int32_t>(s);
       record.tile = tile;
@@ -129,6 +142,21 @@ Expected<Timeline> measured_timeline(Plan const& plan, std::span<BlockStamps con
   timeline.slots_per_sm = slots;
   timeline.waves = longest;
   timeline.busy = busy_share(timeline.tiles, sms, timeline.end);
+  return timeline;
+}
+
+Timeline launch_timeline(Plan const& plan, std::span<LaunchSpan const> spans, int sms) {
+  auto timeline = empty_timeline(plan, sms);
+  timeline.by_launch = true;
+  for (std::size_t s = 0; s < plan.pipeline.stages.size(); ++s) {
+    auto span = span_of(plan, s);
+    auto const& ran = spans[static_cast<std::size_t>(launch_of(plan, static_cast<int>(s)))];
+    auto const ps = [](double us) { return std::max<std::int64_t>(0, std::llround(us * 1e6)); };
+    span.first_start = ps(ran.begin_us);
+    span.last_end = std::max(span.first_start, ps(ran.end_us));
+    timeline.end = std::max(timeline.end, span.last_end);
+    timeline.stages.push_back(std::move(span));
+  }
   return timeline;
 }
 

@@ -19,33 +19,27 @@ tl::unexpected<Diagnostics> too_much(Plan const& plan, SourceLine const& where, 
                  "compile the plan into the kernel: generate_header() has no such limit"});
 }
 
-int operand_index(Stage const& stage, std::string const& name) {
-  for (std::size_t i = 0; i < stage.operands.size(); ++i)
-    if (stage.operands[i].name == name) return static_cast<int>(i);
-  // A pipeline without costs names its operands by letter.
-  return name.size() == 1 && name[0] >= 'a' && name[0] < 'a' + k_runtime_operands ? name[0] - 'a' : -1;
-}
-
-RuntimeSet set_of(Plan const& plan, SemaphoreSet const& set) {
+/// A semaphore set, whose table, if it needs one, goes to the end of `tables.waits`; its place is in `place`.
+RuntimeSet set_of(Plan const& plan, SemaphoreSet const& set, RuntimeTables& tables, std::int64_t& place) {
   auto const& producer = plan.pipeline.stages[static_cast<std::size_t>(set.producer)];
-  return runtime_set(set.map, producer.tile_grid(), producer.splits, set.first);
-}
-
-/// Where a set's table lies in `numbers`, its members behind it; -1 for a product.
-std::int64_t add_map(RuntimeTables& tables, PolicyMap const& map) {
-  if (!map.is_table()) return -1;
-  auto const place = static_cast<std::int64_t>(tables.numbers.size());
-  tables.numbers.insert(tables.numbers.end(), map.table.begin(), map.table.end());
-  tables.numbers.insert(tables.numbers.end(), map.members.begin(), map.members.end());
-  return place;
-}
-
-void place_map(RuntimeSet& set, std::int64_t place, std::int32_t const* numbers_at) {
-  if (place < 0) return;
-  long long tiles = 1;
-  for (auto const& dimension : set.dimension) tiles *= dimension.extent;
-  set.table = numbers_at + place;
-  set.members = set.table + tiles;
+  auto const grid = producer.tile_grid();
+  auto const before = tables.waits.size();
+  RuntimeSet result;
+  if (set.map.is_table()) {
+    int tiles = 1;
+    for (int d = 0; d < k_max_rank; ++d) {
+      result.scale[d] = tiles;
+      tiles *= grid.extent[d];
+    }
+    for (auto const semaphore : set.map.table)
+      tables.waits.push_back(
+          {static_cast<int>(set.first + semaphore),
+           static_cast<unsigned>(producer.splits * set.map.members[static_cast<std::size_t>(semaphore)])});
+  } else {
+    result = runtime_set(set.map, grid, producer.splits, set.first, tables.waits);
+  }
+  place = tables.waits.size() > before ? static_cast<std::int64_t>(before) : -1;
+  return result;
 }
 
 /// Tables of one stage; grows `tables`.
@@ -65,6 +59,7 @@ class StageTables {
     switches();
     order();
     if (auto done = operands(); !done) return done;
+    chained();
     if (auto done = posts(); !done) return done;
     before_store();
     tables_.stages.push_back(result_);
@@ -90,6 +85,8 @@ class StageTables {
     result_.completes_after_previous = duties.completes_after && !worker;
     result_.announces_start = duties.announces_start;
     result_.needs_epoch = duties.needs_epoch;
+    result_.leaving = leaving_lanes(static_cast<unsigned>(result_.blocks()));
+    result_.tickets = static_cast<unsigned>(result_.launched());
   }
 
   void order() {
@@ -113,8 +110,8 @@ class StageTables {
       int const set = plan_.dependences[d].semaphore_set;
       if (!entry.produced && set >= 0) {
         entry.has_set = true;
-        entry.set = set_of(plan_, plan_.semaphores[static_cast<std::size_t>(set)]);
-        places_.operand_maps[operand] = add_map(tables_, plan_.semaphores[static_cast<std::size_t>(set)].map);
+        entry.set = set_of(plan_, plan_.semaphores[static_cast<std::size_t>(set)], tables_,
+                           places_.operand_tables[operand]);
       }
       entry.produced = true;
       entry.waits_for_grid =
@@ -125,6 +122,14 @@ class StageTables {
       if (!by_operand[o].empty())
         if (auto done = waits_of(o, by_operand[o]); !done) return done;
     return {};
+  }
+
+  /// The first launch of a plan that starts behind whatever was enqueued before: its first operand may come
+  /// from there, and its output may still be read there. Operands behind it are weights.
+  void chained() {
+    auto const& first = plan_.launches.front();
+    if (first.holds(index_) && first.start == LaunchStart::early && first.workers == 0)
+      result_.operand[0].waits_for_grid = true;
   }
 
   Expected<void> waits_of(int operand, std::vector<int> const& dependences) {
@@ -150,16 +155,24 @@ class StageTables {
   }
 
   Expected<void> posts() {
+    std::vector<SemaphoreSet const*> further;
     for (auto const& set : plan_.semaphores) {
       if (set.producer != index_) continue;
       if (set.first + set.count >= k_most)
         return too_much(plan_, stage_.where, fmt::format("{} semaphores", set.first + set.count));
-      if (result_.posts == k_runtime_sets)
-        return too_much(plan_, stage_.where,
-                        fmt::format("{} posts to more than {} semaphore sets", stage_.name, k_runtime_sets));
-      places_.post_maps[result_.posts] = add_map(tables_, set.map);
-      result_.post[result_.posts++] = set_of(plan_, set);
+      if (result_.posts++ == 0)
+        result_.post = set_of(plan_, set, tables_, places_.post_table);
+      else
+        further.push_back(&set);
     }
+    if (further.empty()) return {};
+    places_.further = static_cast<std::int64_t>(tables_.waits.size());
+    for (std::int64_t tile = 0; tile < stage_.tiles(); ++tile)
+      for (auto const* const set : further) {
+        auto const semaphore = set->map.semaphore_of(result_.grid, tile_of(result_.grid, tile));
+        auto const posts = set->map.tiles_of(result_.grid, semaphore) * stage_.splits;
+        tables_.waits.push_back({static_cast<int>(set->first + semaphore), static_cast<unsigned>(posts)});
+      }
     return {};
   }
 
@@ -190,14 +203,22 @@ class StageTables {
 
 }  // namespace
 
+int operand_index(Stage const& stage, std::string const& name) {
+  for (std::size_t i = 0; i < stage.operands.size(); ++i)
+    if (stage.operands[i].name == name) return static_cast<int>(i);
+  // A pipeline without costs names its operands by letter.
+  return name.size() == 1 && name[0] >= 'a' && name[0] < 'a' + k_runtime_operands ? name[0] - 'a' : -1;
+}
+
 RuntimeStage RuntimeTables::stage(int index, std::int32_t const* numbers_at,
                                   RuntimeWait const* waits_at) const {
   auto result = stages[static_cast<std::size_t>(index)];
   auto const& place = places[static_cast<std::size_t>(index)];
   if (place.order >= 0) result.order = numbers_at + place.order;
-  for (int p = 0; p < k_runtime_sets; ++p) place_map(result.post[p], place.post_maps[p], numbers_at);
+  if (place.post_table >= 0) result.post.table = waits_at + place.post_table;
+  if (place.further >= 0) result.further = waits_at + place.further;
   for (int o = 0; o < k_runtime_operands; ++o) {
-    place_map(result.operand[o].set, place.operand_maps[o], numbers_at);
+    if (place.operand_tables[o] >= 0) result.operand[o].set.table = waits_at + place.operand_tables[o];
     if (place.offsets[o] < 0) continue;
     result.operand[o].offsets = numbers_at + place.offsets[o];
     result.operand[o].waits = waits_at + place.operand_waits[o];

@@ -81,7 +81,7 @@ void Gpu::start_prologue(int b, Picoseconds time) {
   block.wait_position = block.wait_count = 0;
   block.primed = true;
   block.phase = Phase::resuming;
-  sleep_until(b, now_ + time + latency_);
+  sleep_until(b, now_ + time + cost(block).latency);
 }
 
 void Gpu::after_prologue(int b) {
@@ -132,7 +132,7 @@ void Gpu::next_part(int b) {
   }
   if (block.ready < 0) block.ready = now_;
   auto const polls = (met + c.waits_per_poll - 1) / c.waits_per_poll;
-  auto const delay = (c.hides_waits ? 0 : polls * wait_) + (block.primed ? 0 : latency_);
+  auto const delay = (c.hides_waits ? 0 : polls * wait_) + (block.primed ? 0 : c.latency);
   block.primed = true;
   block.phase = Phase::resuming;
   if (delay == 0) return start_part(b);
@@ -159,7 +159,7 @@ void Gpu::flow_done(int b, bool compute) {
   if (--block.flows > 0) return;
   if (block.phase == Phase::main_loop) return part_flows_done(b);
   if (block.phase == Phase::storing) return store_done(b);
-  sleep_until(b, now_ + latency_);  // early loads: the first one's latency
+  sleep_until(b, now_ + cost(block).latency);  // early loads: the first one's latency
 }
 
 void Gpu::part_flows_done(int b) {

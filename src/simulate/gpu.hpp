@@ -261,7 +261,7 @@ class Gpu {
   int slots_seen_ = 1;
   Picoseconds active_time_ = 0;
   Picoseconds end_ = 0;
-  Picoseconds wait_, latency_, grid_wait_, trigger_;
+  Picoseconds wait_, grid_wait_, trigger_;
   std::vector<TileRecord> records_;
 };
 

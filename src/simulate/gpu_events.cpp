@@ -16,7 +16,6 @@ double or_unlimited(double rate) { return rate > 0 ? rate : std::numeric_limits<
 Gpu::Gpu(Plan const& plan, MachineProfile const& machine, bool record_tiles)
     : plan_(plan), machine_(machine), record_tiles_(record_tiles), costs_(stage_costs(plan, machine)) {
   wait_ = picoseconds(machine.wait_ns);
-  latency_ = picoseconds(machine.dram_latency_ns);
   grid_wait_ = picoseconds(machine.pdl_grid_wait_ns);
   add_stages();
   add_semaphores();

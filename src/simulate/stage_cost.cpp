@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "reuse.hpp"
 
@@ -38,6 +39,14 @@ std::vector<char> awaited_by_blocks(Plan const& plan) {
   return result;
 }
 
+/// Not for whole launches: that is one wait, of the hardware.
+bool waits_for_tiles(Plan const& plan, int stage) {
+  return std::any_of(plan.dependences.begin(), plan.dependences.end(), [&](PlannedDependence const& planned) {
+    auto const& dependence = plan.pipeline.dependences[static_cast<std::size_t>(planned.dependence)];
+    return dependence.consumer == stage && kept_by(plan, planned) == KeptBy::semaphores;
+  });
+}
+
 /// In grids of columns and rows, as GEMMs have them.
 std::int64_t tiles_that_pad(Stage const& stage, KernelTiming const& kernel) {
   if (stage.grid.size() < 2) return 0;
@@ -57,8 +66,23 @@ void spread_over_gpu(StageCost& cost, double efficiency, MachineProfile const& m
       machine.dram_gbps > 0 ? (cost.dram_bytes + cost.store_dram_bytes) / machine.dram_gbps : 0;
   StageCost whole;
   whole.start = cost.start;
+  whole.latency = cost.latency;
   whole.end = whole.next = picoseconds(std::max(matrix, std::max(l2, memory)) / efficiency);
   cost = whole;
+}
+
+/// Of a block that was measured only what is not in its time is left: tickets and posts.
+void as_measured(StageCost& cost, BlockTime const& time, bool waits, MachineProfile const& machine) {
+  StageCost measured;
+  // The part of its SM's matrix unit that it takes away from others stands for all that they share.
+  measured.flops =
+      time.share_ns * machine.clock_ghz * machine.matrix_flops_per_clock_per_sm * machine.matrix_efficiency;
+  measured.least_load_time = (time.alone_ns + (waits ? time.waits_ns : 0)) * 1000;
+  // Loads and arithmetic are measured together: nothing is left to overlap.
+  measured.slices_in_flight = std::numeric_limits<int>::max();
+  measured.ticket = cost.ticket;
+  measured.post = cost.post;
+  cost = measured;
 }
 
 }  // namespace
@@ -70,6 +94,7 @@ StageCost padding_cost(StageCost const& cost) {
   result.end = cost.end;
   result.next = cost.next;
   result.start = cost.start;
+  result.latency = cost.latency;
   result.ticket = cost.ticket;
   return result;
 }
@@ -159,13 +184,17 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
     cost.loads_early = early;
     cost.hides_waits = early;
     cost.start = picoseconds(machine.block_start_ns);
+    cost.latency = picoseconds(machine.dram_latency_ns);
     // The measured kernels find their tile from the number of their block.
     bool const ticket = by_workers || (planned.custom_order && !measured);
     cost.ticket = ticket ? picoseconds(machine.ticket_ns) : 0;
     bool posts = false;
     for (auto const& set : plan.semaphores) posts |= set.producer == static_cast<int>(s);
     if (posts) cost.post = picoseconds(planned.plain_store ? machine.store_post_ns : machine.post_ns);
-    if (stage.efficiency > 0) spread_over_gpu(cost, stage.efficiency, machine);
+    if (stage.block_time.known())
+      as_measured(cost, stage.block_time, waits_for_tiles(plan, static_cast<int>(s)), machine);
+    else if (stage.efficiency > 0)
+      spread_over_gpu(cost, stage.efficiency, machine);
   }
   return costs;
 }

@@ -18,7 +18,8 @@ struct StageCost {
   double dram_bytes = 0;
   double flops = 0;
   int slices_in_flight = 1;    ///< pipeline stages, at most the number of main-loop slices
-  double least_load_time = 0;  ///< ps: l2_bytes at the most that the block's slices in flight allow
+  double least_load_time = 0;  ///< ps: l2_bytes at the most that the block's slices in flight allow; of a
+                               ///< measured block its time alone on an SM
   double port_time = 0;        ///< ps: all loaded bytes at the most that one SM can load
 
   // Early loads (R, or the prologue of a PDL kernel): the first slices of operands without a producer.
@@ -30,11 +31,12 @@ struct StageCost {
   double store_dram_bytes = 0;
 
   // Fixed times.
-  Picoseconds end = 0;     ///< last slice done -> tile stored, at least; runs beside the stores
-  Picoseconds next = 0;    ///< the same where the block goes on to another tile
-  int waits_per_poll = 1;  ///< waits already met that one round trip covers
-  Picoseconds start = 0;   ///< prologue
-  Picoseconds ticket = 0;  ///< 0 if the block's own index is its position
+  Picoseconds end = 0;      ///< last slice done -> tile stored, at least; runs beside the stores
+  Picoseconds next = 0;     ///< the same where the block goes on to another tile
+  int waits_per_poll = 1;   ///< waits already met that one round trip covers
+  Picoseconds start = 0;    ///< prologue
+  Picoseconds latency = 0;  ///< of the first loads behind a start or a wait
+  Picoseconds ticket = 0;   ///< 0 if the block's own index is its position
   Picoseconds post = 0;
   bool loads_early = false;  ///< something to load before the first wait
   bool hides_waits = false;  ///< the round trip of a wait already met overlaps with other loads

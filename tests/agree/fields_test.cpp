@@ -62,6 +62,12 @@ Plan mixed() {
   return plan;
 }
 
+Plan split() {
+  auto plan = mixed();
+  plan.pipeline.stages[0].splits = 2;
+  return plan;
+}
+
 /// Three streams, the later ones behind wait kernels.
 Plan streams() {
   auto p = mixed().pipeline;
@@ -114,8 +120,8 @@ std::string header(Plan const& plan) {
 }
 
 std::string described(RuntimeSet const& set) {
-  std::string text = fmt::format("set {} x{}", set.first, set.splits);
-  for (auto const& d : set.dimension) text += fmt::format(" {}/{}{}", d.scale, d.width, d.rest ? "%" : "");
+  std::string text = fmt::format("set {} x{}", set.first, set.posts);
+  for (int const scale : set.scale) text += fmt::format(" {}", scale);
   return text;
 }
 
@@ -136,7 +142,7 @@ std::string tables(Plan const& plan) {
     for (auto const& operand : stage.operand)
       text += fmt::format("  {}{}{} {}\n", operand.produced, operand.waits_for_grid, operand.has_set,
                           described(operand.set));
-    for (int i = 0; i < stage.posts; ++i) text += "  posts " + described(stage.post[i]) + "\n";
+    text += fmt::format("  posts {}: {}\n", stage.posts, described(stage.post));
   }
   for (auto const& launch : made->launches)
     text += fmt::format("launch {} {} {} {}{}\n", launch.tickets, launch.workers, launch.first_stage,
@@ -228,6 +234,14 @@ std::vector<Row> rows() {
        },
        "h-h-hh"},
       {"pipeline.splits", mixed, [](Plan& p) { p.pipeline.stages[1].splits = 2; }, "hhhhhh"},
+      // Posts are counted as those of all splits, whoever makes them: only a header has to know.
+      {"pipeline.last_split_posts", split, [](Plan& p) { p.pipeline.stages[0].last_split_posts = true; },
+       "h---r-"},
+      {"pipeline.block_time", mixed,
+       [](Plan& p) {
+         p.pipeline.stages[1].block_time = {5000, 2000, 0};
+       },
+       "h-h---"},
       {"pipeline.on_complete", mixed,
        [](Plan& p) { p.pipeline.dependences[0].on_complete = OnComplete::start_peer_copy; }, "rrrrrr"},
   };

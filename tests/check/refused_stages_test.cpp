@@ -161,5 +161,16 @@ TEST(RefusedStages, NonsenseCosts) {
             "   hint: it must be at least 1");
 }
 
+TEST(RefusedStages, TimesOfBlocksThatNobodyMeasured) {
+  auto p = mlp();
+  p.stages[0].block_time.alone_ns = 1e13;
+  p.stages[1].block_time.share_ns = 500;
+  EXPECT_EQ(findings(p),
+            "mlp.cpp:11: error E0109: block_time.alone_ns of gemm1 is 10000000000000\n"
+            "   hint: a block takes at most 1e+12 ns here\n"
+            "mlp.cpp:12: error E0109: block_time of gemm2 does not say how long a block takes alone\n"
+            "   hint: alone_ns is more than 0 where a block's time was measured");
+}
+
 }  // namespace
 }  // namespace tessera

@@ -58,6 +58,21 @@ TEST_F(AloneInAFolder, RunsAPlansFile) {
   EXPECT_EQ(said.exit, 7);
   EXPECT_EQ(said.out, "run plan.json\n");
   EXPECT_EQ(says("run plan.json --quick").out, "run plan.json --quick\n");
+  EXPECT_EQ(says("run plan.json --timeline t.json --html t.html").out,
+            "run plan.json --timeline t.json --html t.html\n");
+}
+
+TEST_F(AloneInAFolder, HandsOverWhereATimelineGoesOfOneSize) {
+  put_beside("tessera-gpu", "echo \"$@\"\n");
+  EXPECT_THAT(says("run llama-65b --tp 8 --tokens 768 --timeline t.json").out,
+              testing::MatchesRegex("run --name llama-65b [^ ]+-0.json --timeline t.json\n"));
+  EXPECT_THAT(says("run llama-65b --tp 8 --tokens 768 --planned --html t.html").out,
+              testing::MatchesRegex("run [^ ]+-0.json --html t.html\n"));
+  auto const two = says("run llama-65b --tp 8 --tokens 1,768 --planned --html t.html");
+  EXPECT_EQ(two.exit, 2);
+  EXPECT_EQ(two.err,
+            "error E0906: --html is of one run, and 2 sizes are run\n"
+            "   hint: give one size (--tokens 768), or one plan\n");
 }
 
 TEST_F(AloneInAFolder, BenchesHandOverWhatTheyAreAskedFor) {

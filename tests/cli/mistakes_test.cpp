@@ -44,6 +44,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"plan_of_fp32", "plan products_of_fp32.json", 1},
         Mistake{"sizes_for_a_plan", "run a_plan.json --tokens 768 --tp 8", 2},
         Mistake{"planned_for_a_plan", "run a_plan.json --planned --machine h200 --cache tune.json", 2},
+        Mistake{"timeline_of_two_sizes", "run llama-65b --tokens 1,768 --timeline t.json", 2},
         Mistake{"machine_without_planned", "run llama-65b --machine h200", 2},
         Mistake{"cache_for_what_is_planned", "run llama-65b --planned --cache tune.json", 2},
         Mistake{"tune_of_a_plan", "tune a_plan.json", 2}, Mistake{"unknown_benchmark", "bench nosuch", 2},

@@ -66,14 +66,16 @@ void wait_by_tiles(PairPlan const& plan, PairBuffers const& buffers, PairCalls& 
   post.grid = grid;
   post.splits = producer.splits;
   post.posts = 1;
-  post.post[0] = runtime_set(map, grid, producer.splits, 0);
+  std::vector<RuntimeWait> table;
+  post.post = runtime_set(map, grid, producer.splits, 0, table);
+  if (!table.empty()) post.post.table = buffers.table;
   auto& wait = calls.second.stage;
   wait.index = 1;
   wait.grid = tiles_of(plan.second.kernel->info, calls.second.problem);
   wait.needs_epoch = true;
   wait.operand[0].produced = wait.operand[0].has_set = true;
   wait.operand[0].waits_for_grid = false;
-  wait.operand[0].set = post.post[0];
+  wait.operand[0].set = post.post;
   calls.second.producer = output_tile(producer);
   calls.second.watch = {buffers.stall, deadline_ns};
   calls.first.memory = calls.second.memory = memory;
@@ -84,6 +86,14 @@ SplitSizes split_of(Half const& half, Problem const& problem) {
 }
 
 }  // namespace
+
+std::vector<RuntimeWait> table_of(PairPlan const& plan, PairBuffers const& buffers) {
+  std::vector<RuntimeWait> table;
+  if (plan.mechanism != Mechanism::pdl_tiles || !both(plan)) return table;
+  auto const [grid, map] = semaphores_of(plan, first_problem(buffers));
+  runtime_set(map, grid, plan.first.kernel->info.splits, 0, table);
+  return table;
+}
 
 long long counters_of(PairPlan const& plan, PairBuffers const& buffers) {
   return semaphore_words(plan, buffers) + (split_of(plan.first, first_problem(buffers)).arrivals + 1) / 2 +

@@ -51,11 +51,14 @@ struct PairBuffers {
   StallRecord* stall = nullptr;
   mlp::Form form = mlp::Form::gelu;
   ElementType type = ElementType::bf16;
-  float* sums = nullptr;  ///< sum_bytes_of(), of this pair alone during the launch
+  float* sums = nullptr;               ///< sum_bytes_of(), of this pair alone during the launch
+  RuntimeWait const* table = nullptr;  ///< a copy of table_of(), where that is not empty
 };
 
 /// 64-bit words that launch_pair() counts in.
 long long counters_of(PairPlan const& plan, PairBuffers const& buffers);
+/// What a policy needs that groups columns.
+std::vector<RuntimeWait> table_of(PairPlan const& plan, PairBuffers const& buffers);
 
 /// Bytes where the blocks of kernels with `splits` leave their sums; nothing for others.
 std::size_t sum_bytes_of(PairPlan const& plan, PairBuffers const& buffers);

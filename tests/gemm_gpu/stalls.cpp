@@ -9,14 +9,11 @@
 namespace tessera::gemm_test {
 namespace {
 
-/// Of one row of tiles, and of all: one set of runs of neighbours.
+/// Of one row of tiles, and of all: each tile has its own, or a row shares one.
 long long semaphores_of_row(Call const& call) {
-  auto const& columns = call.stage.post[0].dimension[0];
-  return columns.index(columns.extent - 1) + 1;
+  return call.stage.post.scale[0] == 0 ? 1 : call.stage.grid.extent[0];
 }
-long long semaphores_of(Call const& call) {
-  return semaphores_of_row(call) * call.stage.post[0].dimension[1].extent;
-}
+long long semaphores_of(Call const& call) { return semaphores_of_row(call) * call.stage.grid.extent[1]; }
 
 // What happens when the consumer runs after `start` has launched too little.
 template <class Start>

@@ -9,6 +9,7 @@ namespace tessera::gemm_test {
 namespace {
 
 constexpr long long counter_words = 1 << 18;
+constexpr std::size_t most_table = 1 << 16;
 // fp32 sums of both GEMMs' padded outputs, twice.
 constexpr std::size_t sum_bytes = 256u << 20;
 
@@ -34,6 +35,7 @@ Workbench::Workbench(int model, int hidden, int most_tokens) : most_tokens_(most
                       {"counters", counter_words * 8},
                       {"stall", sizeof(StallRecord)},
                       {"split sums", sum_bytes},
+                      {"table", most_table * sizeof(RuntimeWait)},
                       {"h rounded", h * 2},
                       {"sums", 2 * h * 4},
                       {"h reference", h * 4},
@@ -50,6 +52,7 @@ Workbench::Workbench(int model, int hidden, int most_tokens) : most_tokens_(most
               memory_.as<unsigned long long>("counters"),
               memory_.as<StallRecord>("stall")};
   buffers_.sums = memory_.as<float>("split sums");
+  buffers_.table = memory_.as<RuntimeWait>("table");
   reset();
 }
 
@@ -107,6 +110,10 @@ double Workbench::error(cudaStream_t stream) const {
 double Workbench::run(PairPlan const& plan, int launches, cudaStream_t stream) const {
   if (counters_of(plan, buffers_) > counter_words || sum_bytes_of(plan, buffers_) > sum_bytes) return NAN;
   reset();
+  auto const table = table_of(plan, buffers_);
+  if (table.size() > most_table) return NAN;
+  CHECK(cudaMemcpy(memory_.as<RuntimeWait>("table"), table.data(), table.size() * sizeof(RuntimeWait),
+                   cudaMemcpyHostToDevice));
   double worst = 0;
   for (int launch = 0; launch < launches; ++launch) {
     poison_outputs(stream);

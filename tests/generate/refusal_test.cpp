@@ -67,6 +67,17 @@ TEST(GenerateHeader, RefusesPlansThatContradictThemselves) {
   EXPECT_EQ(refusal(plan), "example.cpp:9: error E0403: position 0 of gate_up has two tickets" + hint);
 }
 
+TEST(GenerateHeader, RefusesAStageOfWhichTheLastSplitPosts) {
+  auto plan = examples::attention();
+  auto& poster = plan.pipeline.stages[static_cast<std::size_t>(plan.semaphores[0].producer)];
+  poster.last_split_posts = true;
+  EXPECT_EQ(refusal(plan), "");
+  poster.splits = 2;
+  EXPECT_EQ(refusal(plan).substr(0, refusal(plan).find("\n   hint", 2)),
+            "example.cpp:10: error E0404: the last of " + poster.name +
+                "'s 2 splits posts for all, and the stages of a header post for themselves");
+}
+
 TEST(GenerateHeader, TextOfTheUserCannotLeaveItsPlace) {
   auto plan = examples::mlp("RowSync", Mechanism::pdl_tiles);
   plan.machine = "v100\n#error from a machine's name \\";

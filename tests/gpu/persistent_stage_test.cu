@@ -140,14 +140,20 @@ TEST(GpuPersistentStage, HandsTilesOverUnderAnyPolicy) {
     HandOver args{};
     args.producer.grid = args.consumer.grid = grid;
     args.producer.posts = 1;
-    args.producer.post[0] = runtime_set(map, grid, 1, 0);
+    std::vector<RuntimeWait> table;
+    args.producer.post = runtime_set(map, grid, 1, 0, table);
+    DeviceBuffer<RuntimeWait> table_at(std::max<std::size_t>(1, table.size()));
+    if (!table.empty()) {
+      table_at.upload(table);
+      args.producer.post.table = table_at.get();
+    }
     args.producer.needs_epoch = true;
     args.producer.plain_store = trial % 2 == 0;
     args.consumer.index = 1;
     args.consumer.needs_epoch = true;
     args.consumer.operand[0].produced = true;
     args.consumer.operand[0].has_set = true;
-    args.consumer.operand[0].set = args.producer.post[0];
+    args.consumer.operand[0].set = args.producer.post;
     args.memory = {semaphores.get(), counters.get()};
     args.watch = {record.get(), 200'000'000};
     args.tiles = tiles.get();
@@ -175,7 +181,7 @@ TEST(GpuPersistentStage, AMissingTileMeetsTheDeadline) {
   args.consumer.needs_epoch = true;
   args.consumer.operand[0].produced = true;
   args.consumer.operand[0].has_set = true;
-  args.consumer.operand[0].set = runtime_set(SemaphoreMap{}, args.producer.grid, 1, 0);
+  args.consumer.operand[0].set.scale[0] = 1;
   args.memory = {semaphores.get(), counters.get()};
   args.watch = {record.get(), 50'000'000};
   args.tiles = tiles.get();

@@ -114,6 +114,44 @@ TEST_P(MlpOnGpu, IsRightForManyTokensWithEveryKindOfPlan) {
   }
 }
 
+// Layers, each of which reads what the one before wrote, and writes where it read. A short first product
+// behind a long second one: if a chained launch did not wait, it would read rows that are not there yet.
+TEST_P(MlpOnGpu, LayersFollowEachOther) {
+  Shape const layer{1024, 512, 8192, GetParam().form, GetParam().type};
+  Operands const operands(layer, 12, stream);
+  std::size_t const bytes = std::size_t{1024} * 512 * 2;
+  std::vector<char> const poison(bytes, 0x7F);
+  std::vector<char> input(bytes);
+  ASSERT_EQ(cudaMemcpy(input.data(), operands.x, bytes, cudaMemcpyDeviceToHost), cudaSuccess);
+  int chained = 0;
+  for (auto const& plan : some_plans(layer)) {
+    if (plan.launches.front().start != LaunchStart::early) continue;
+    ++chained;
+    MlpOptions options;
+    options.only = plan;
+    auto block = Mlp::make(layer, options);
+    ASSERT_TRUE(block) << to_text(block.error());
+    auto const layers = [&](bool one_by_one) {
+      cudaMemcpy(operands.x, input.data(), bytes, cudaMemcpyHostToDevice);
+      cudaMemcpy(operands.y, poison.data(), bytes, cudaMemcpyHostToDevice);
+      for (int i = 0; i < 9; ++i) {
+        void* const from = i % 2 == 0 ? operands.x : operands.y;
+        void* const to = i % 2 == 0 ? operands.y : operands.x;
+        auto const launched = block->launch(from, operands.w1, operands.w2, to, layer.tokens, stream);
+        EXPECT_TRUE(launched) << to_text(launched.error());
+        if (one_by_one) cudaStreamSynchronize(stream);
+      }
+      cudaStreamSynchronize(stream);
+      std::vector<char> result(bytes);
+      cudaMemcpy(result.data(), operands.y, bytes, cudaMemcpyDeviceToHost);
+      return result;
+    };
+    auto const wanted = layers(true);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(layers(false), wanted) << plan_name(plan);
+  }
+  EXPECT_GE(chained, 5);
+}
+
 TEST_P(MlpOnGpu, SizesInAnyOrderBetweenReplaysOfAGraph) {
   auto const cache = mixed_cache(shape(300));
   MlpOptions options;

@@ -44,6 +44,19 @@ TEST(Html, IsOneWellFormedPageWithoutOutsideResources) {
   EXPECT_THAT(page, HasSubstr("the profile is provisional"));
 }
 
+TEST(Html, DrawsTimesOfLaunchesBesideTheSimulatedBlocks) {
+  auto entry = sample_entry();
+  entry.measured = sample_tiles();
+  entry.measured.tiles.clear();
+  entry.measured.measured = entry.measured.by_launch = true;
+  auto const page = html_report("figure 1", {entry});
+  expect_balanced(page);
+  EXPECT_THAT(page, HasSubstr("<b>The same plan on a GPU, same scale</b> <span class=\"soft\">measured; "
+                              "3.00 us, by launch</span>"));
+  EXPECT_THAT(page, HasSubstr("<title>gemm2: 1.00 us to 3.00 us</title>"));
+  EXPECT_THAT(html_report("figure 1", {sample_entry()}), Not(HasSubstr("on a GPU")));
+}
+
 TEST(Html, DrawsThePlanAndStreamOrderOnOneScale) {
   auto const page = html_report("figure 1", {sample_entry()});
   EXPECT_THAT(page, HasSubstr("Plan: wait kernel, RowSync"));

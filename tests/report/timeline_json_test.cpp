@@ -33,7 +33,7 @@ TEST(TimelineJson, RoundTrips) {
                                  auto totals = sample_tiles();
                                  totals.tiles.clear();
                                  totals.busy = 1.0 / 3;
-                                 totals.measured = true;
+                                 totals.measured = totals.by_launch = true;
                                  totals.stages[1].variant = "algorithm 7";
                                  return totals;
                                }()}) {

@@ -3,6 +3,8 @@
 // a timeline.
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "golden/mlp_row_sync.cuh"
 #include "support/plans.hpp"
 #include "tessera/run/measured.hpp"
@@ -31,6 +33,19 @@ struct Impatient {
   static constexpr bool may_stop = true;
 };
 using View = RuntimeStageView<Impatient>;
+
+TEST(RuntimeStage, AChainedLaunchWaitsForWhatIsBeforeThePlan) {
+  auto plan = support::make_plan(chain(), support::ideal_machine(2), Mechanism::pdl_tiles, Policy::tile_sync);
+  auto const in_order = describe_stages(plan).value();
+  EXPECT_FALSE(in_order.stages[0].operand[0].waits_for_grid);
+  plan.launches.front().start = LaunchStart::early;
+  auto const chained = describe_stages(plan).value();
+  EXPECT_TRUE(chained.stages[0].operand[0].waits_for_grid);
+  EXPECT_FALSE(chained.stages[0].operand[1].waits_for_grid) << "weights may be loaded early";
+  EXPECT_TRUE(chained.stages[0].triggers_at_start);
+  EXPECT_TRUE(chained.stages[0].completes_after_previous);
+  EXPECT_FALSE(chained.stages[1].operand[0].waits_for_grid) << "it waits for tiles";
+}
 
 TEST(RuntimeStage, EveryTileWaitsForAndPostsWhatThePlanSays) {
   for (auto const policy : {Policy::tile_sync, Policy::row_sync, Policy::whole_grid})
@@ -76,6 +91,90 @@ TEST(RuntimeStage, EveryTileWaitsForAndPostsWhatThePlanSays) {
           }
         }
     }
+}
+
+TEST(RuntimeStage, AStageThatIsReadInTwoWaysPostsToBothSets) {
+  auto plan = support::make_plan(chain(), support::ideal_machine(2), Mechanism::pdl_tiles, Policy::row_sync);
+  // The third stage, too, reads the first one: by semaphores of its own.
+  auto tiles = plan.semaphores[static_cast<std::size_t>(plan.dependences[2].semaphore_set)];
+  tiles.map = SemaphoreMap{};
+  tiles.count = 12;
+  for (auto const& set : plan.semaphores) tiles.first = std::max(tiles.first, set.first + set.count);
+  plan.dependences[2].semaphore_set = static_cast<int>(plan.semaphores.size());
+  plan.semaphores.push_back(tiles);
+  auto last = tiles;  // and by a third set, of pairs of rows
+  last.map.dimension[1] = {Grouping::block, 2};
+  last.first += 12;
+  last.count = 8;
+  plan.semaphores.push_back(last);
+  auto const tables = describe_stages(plan).value();
+  auto const stage = tables.stage(0, tables.numbers.data(), tables.waits.data());
+  EXPECT_EQ(stage.posts, 3);
+  std::vector<unsigned> semaphores(64);
+  std::vector<unsigned long long> counters(static_cast<std::size_t>(counters_for(3)));
+  auto expected = semaphores;
+  for (std::int64_t block = 0; block < stage.blocks(); ++block) {
+    View view(stage, {semaphores.data(), counters.data()});
+    view.start(block);
+    view.post();
+    for (auto const posted : posted_by(plan, 0, view.linear())) ++expected[static_cast<std::size_t>(posted)];
+    ASSERT_EQ(semaphores, expected);
+  }
+}
+
+TEST(RuntimeStage, ASecondWaitForASemaphoreDoesNotLookAgain) {
+  for (auto const policy : {Policy::tile_sync, Policy::row_sync}) {
+    auto const plan = support::make_plan(chain(), support::ideal_machine(2), Mechanism::pdl_tiles, policy);
+    auto const tables = describe_stages(plan).value();
+    auto const stage = tables.stage(1, tables.numbers.data(), tables.waits.data());
+    std::vector<unsigned> semaphores(64, 1u << 20);
+    std::vector<unsigned long long> counters(static_cast<std::size_t>(counters_for(3)));
+    View view(stage, {semaphores.data(), counters.data()});
+    auto const tile = view.start(0);
+    Tile const first{{0, tile.at[1]}}, second{{1, tile.at[1]}};
+    EXPECT_TRUE(view.wait(operand_a, first));
+    EXPECT_TRUE(view.wait(operand_b, first)) << "nobody makes operand b";
+    std::fill(semaphores.begin(), semaphores.end(), 0u);
+    EXPECT_TRUE(view.wait(operand_a, first));
+    // A row that shares its semaphore is there as a whole.
+    EXPECT_EQ(view.wait(operand_a, second), policy == Policy::row_sync);
+    EXPECT_EQ(view.wait(operand_a, first), true);
+    // What one number has found is not known of the next.
+    view.begin(1, 0);
+    EXPECT_FALSE(view.wait(operand_a, first));
+  }
+}
+
+TEST(RuntimeStage, EpochsHoldUntilAllBlocksOfALaneHaveLeft) {
+  for (int const tiles : {1, 3, 63, 64, 65, 100, 128, 200}) {
+    Pipeline p;
+    p.name = "two";
+    p.stages = {support::make_stage("first", tiles, 1), support::make_stage("second", tiles, 1)};
+    p.dependences = {support::row_dependence(p, 1, 0)};
+    auto const plan = support::make_plan(p, support::ideal_machine(2), Mechanism::pdl_tiles,
+                                         Policy::tile_sync, {false, false, true});
+    auto const tables = describe_stages(plan).value();
+    auto const stage = tables.stage(1, tables.numbers.data(), tables.waits.data());
+    ASSERT_EQ(stage.start, Start::block_index);
+    ASSERT_TRUE(stage.needs_epoch);
+    std::vector<unsigned> semaphores(256, 1u << 20);
+    std::vector<unsigned long long> counters(static_cast<std::size_t>(counters_for(2)));
+    std::vector<int> blocks(static_cast<std::size_t>(tiles));
+    for (unsigned launch = 0; launch < 5; ++launch) {
+      // Each starts before the one before it leaves.
+      for (std::size_t i = 0; i < blocks.size(); ++i)
+        blocks[i] = static_cast<int>((i * 11 + launch) % blocks.size());
+      std::optional<View> before;
+      for (int const block : blocks) {
+        View view(stage, {semaphores.data(), counters.data()});
+        view.start(block);
+        ASSERT_EQ(view.epoch(), launch) << tiles << " blocks, block " << block;
+        if (before) before->post();
+        before = view;
+      }
+      before->post();
+    }
+  }
 }
 
 TEST(RuntimeStage, TicketsOfAPersistentLaunchAreThoseOfThePlan) {
@@ -172,23 +271,26 @@ TEST(RuntimeSet, AgreesWithThePolicysMapForEveryTile) {
     map.dimension[0] = {groupings[trial % 4], 1 + trial / 16 % 9};
     map.dimension[1] = {groupings[trial / 4 % 4], 1 + trial % 6};
     map.dimension[2] = {groupings[trial / 16 % 4], 3};
-    auto const set = runtime_set(map, grid, 2, 1000);
+    std::vector<RuntimeWait> tables(3);  // others' before its own
+    auto set = runtime_set(map, grid, 2, 1000, tables);
+    if (tables.size() > 3) set.table = tables.data() + 3;
     for (long long linear = 0; linear < grid.tiles(); ++linear) {
       auto const tile = tile_of(grid, linear);
       auto const semaphore = map.semaphore_of(grid, tile);
-      ASSERT_EQ(set.index_of(tile), 1000 + semaphore) << trial << ", tile " << linear;
-      ASSERT_EQ(set.posts_of(tile), 2 * map.tiles_of(grid, semaphore)) << trial << ", tile " << linear;
+      ASSERT_EQ(set.at(tile).semaphore, 1000 + semaphore) << trial << ", tile " << linear;
+      ASSERT_EQ(set.at(tile).posts, 2 * map.tiles_of(grid, semaphore)) << trial << ", tile " << linear;
     }
   }
-  // Coordinates at the end of what 31 bits hold.
-  TileGrid const wide{1, {0x7ffffffe, 1, 1, 1}};
-  for (int const width : {3, 7, 641, 0x10001, 0x7ffffff}) {
-    SemaphoreMap map;
-    map.dimension[0] = {Grouping::block, width};
-    auto const set = runtime_set(map, wide, 1, 0);
-    for (int const at : {0, width - 1, width, 0x7ffffffd, 0x7ffffffd / width * width - 1})
-      EXPECT_EQ(set.index_of(Tile{{at}}), at / width);
-  }
+  // Only what divides coordinates needs a table, and no larger one than the coordinates that it divides.
+  std::vector<RuntimeWait> tables;
+  SemaphoreMap rows;
+  rows.dimension[0] = {Grouping::all, 1};
+  EXPECT_EQ(runtime_set(rows, grid, 1, 0, tables).scale[0], 0);
+  EXPECT_EQ(runtime_set(SemaphoreMap{}, grid, 1, 0, tables).scale[2], 35);
+  EXPECT_TRUE(tables.empty());
+  rows.dimension[1] = {Grouping::block, 2};
+  EXPECT_EQ(runtime_set(rows, grid, 1, 0, tables).scale[1], 1);
+  EXPECT_EQ(tables.size(), 5u * 4u);
 }
 
 }  // namespace

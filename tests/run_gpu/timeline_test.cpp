@@ -93,6 +93,52 @@ TEST(MeasuredTimeline, IsSaneForEveryMechanism) {
   }
 }
 
+// Events see launches that do not start early; of those that do the first begin and the last end.
+TEST(MeasuredTimeline, IsByLaunchForKernelsThatWriteNoStamps) {
+  ChainOptions timed;
+  timed.time_launches = true;
+  timed.dispatches_in_launch_order = true;
+  for (auto const mechanism : {Mechanism::stream_order, Mechanism::pdl, Mechanism::wait_kernel,
+                               Mechanism::pdl_tiles, Mechanism::fused})
+    for (bool const replayed : {false, true}) {
+      SCOPED_TRACE(std::string(to_text(mechanism)) + (replayed ? ", replayed" : ""));
+      auto const plan = plan_of(mechanism);
+      DeviceData const data(plan.pipeline, 8);
+      auto chain = Chain::make(plan, vector_chain::kernels(plan, data.buffers(), Kind::watched), timed);
+      ASSERT_TRUE(chain.has_value()) << to_text(chain.error());
+      Stream stream;
+      data.poison(stream);
+      if (replayed) {
+        auto graph = chain->capture();
+        ASSERT_TRUE(graph.has_value()) << to_text(graph.error());
+        for (int i = 0; i < 3; ++i) ASSERT_TRUE(graph->launch(stream).has_value());
+        ASSERT_TRUE(chain->finish().has_value());
+      } else {
+        ASSERT_TRUE(chain->launch(stream).has_value());
+        ASSERT_TRUE(chain->finish().has_value());
+      }
+      auto const timeline = chain->timeline();
+      ASSERT_TRUE(timeline.has_value()) << to_text(timeline.error());
+      EXPECT_TRUE(timeline->by_launch && timeline->measured);
+      EXPECT_GT(timeline->end, 0);
+      EXPECT_LT(timeline->end, 1'000'000'000);
+      auto const& stages = timeline->stages;
+      bool const apart = mechanism == Mechanism::stream_order;
+      for (std::size_t s = 1; s < stages.size(); ++s) {
+        EXPECT_GT(stages[s].last_end, stages[s].first_start);
+        if (apart) {
+          EXPECT_GE(stages[s].first_start, stages[s - 1].last_end);
+        } else if (mechanism != Mechanism::wait_kernel) {
+          EXPECT_EQ(stages[s].first_start, stages[0].first_start);
+        }
+      }
+      auto const again = parse_timeline(print_timeline(*timeline), "measured");
+      ASSERT_TRUE(again.has_value()) << to_text(again.error());
+      EXPECT_EQ(*again, *timeline);
+      std::printf("%s\n", summary(*timeline).c_str());
+    }
+}
+
 TEST(MeasuredTimeline, IsRefusedWhereNothingWasRecorded) {
   auto const plan = plan_of(Mechanism::pdl_tiles);
   DeviceData const data(plan.pipeline, 8);

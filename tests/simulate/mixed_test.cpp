@@ -1,95 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans that mix mechanisms, on machines where the answer is known on paper.
-#include <gmock/gmock.h>
-
+#include "simulate/mixed_plans.hpp"
 #include "simulate/stage_cost.hpp"
-#include "support/plans.hpp"
-#include "support/property.hpp"
-#include "support/random_plan.hpp"
-#include "tessera/measure/machine_json.hpp"
-#include "tessera/simulate/explore.hpp"
-#include "tessera/simulate/simulate.hpp"
 
 namespace tessera {
 namespace {
 
-using support::ideal_machine;
-using support::make_stage;
+using namespace mixed;
 using testing::ElementsAre;
-using testing::IsEmpty;
-
-constexpr auto k_in_order = LaunchStart::in_order;
-constexpr auto k_early = LaunchStart::early;
-constexpr auto k_beside = LaunchStart::beside;
-
-/// One block per SM; a round number of nanoseconds for everything but memory.
-MachineProfile round_machine(int sms) {
-  auto machine = ideal_machine(sms);
-  machine.launch_ns = 3000;
-  machine.stream_gap_ns = 700;
-  machine.stream_start_ns = 900;
-  machine.pdl_gap_ns = 130;
-  machine.trigger_ns = 70;
-  machine.pdl_grid_wait_ns = 450;
-  machine.block_start_ns = 210;
-  machine.ticket_ns = 50;
-  machine.post_ns = 300;
-  machine.wait_ns = 200;
-  return machine;
-}
-
-/// A row of blocks for each stage; no dependences, one launch in order for each.
-Plan row_of_stages(std::vector<Stage> stages, MachineProfile const& machine) {
-  Pipeline p;
-  p.name = "mixed";
-  p.stages = std::move(stages);
-  return support::make_plan(p, machine, Mechanism::stream_order);
-}
-
-/// consumer(x) reads producer(x), or all of it if their grids differ; with a semaphore for each tile if
-/// `semaphores`.
-void add_dependence(Plan& plan, int consumer, int producer, bool semaphores, std::string operand = "a") {
-  auto& p = plan.pipeline;
-  auto& reader = p.stages[static_cast<std::size_t>(consumer)];
-  auto const& read = p.stages[static_cast<std::size_t>(producer)];
-  reader.operands.push_back({operand, read.name, 0, 0});
-  p.dependences.push_back(reader.tiles() == read.tiles()
-                              ? support::tile_dependence(consumer, producer, operand)
-                              : support::row_dependence(p, consumer, producer, operand));
-  int set = -1;
-  if (semaphores) {
-    set = static_cast<int>(plan.semaphores.size());
-    std::int64_t const first = set == 0 ? 0 : plan.semaphores.back().first + plan.semaphores.back().count;
-    plan.semaphores.push_back(
-        {producer, support::map_of(support::Policy::tile_sync), "TileSync", first, read.tiles()});
-  }
-  plan.dependences.push_back({static_cast<int>(p.dependences.size()) - 1, set});
-}
-
-Timeline run(Plan const& plan, MachineProfile const& machine) {
-  auto const timeline = simulate(plan, machine);
-  EXPECT_TRUE(timeline.has_value()) << to_text(timeline.error());
-  return timeline.value_or(Timeline{});
-}
-
-// In nanoseconds.
-std::int64_t first_start(Timeline const& t, std::size_t stage) {
-  return t.stages.at(stage).first_start / 1000;
-}
-std::int64_t last_end(Timeline const& t, std::size_t stage) { return t.stages.at(stage).last_end / 1000; }
-
-/// a in order > b early, waiting for the grid | c and d by workers.
-Plan early_then_workers(MachineProfile const& machine) {
-  auto plan = row_of_stages(
-      {make_stage("a", 3, 1, 2), make_stage("b", 2, 1), make_stage("c", 4, 1), make_stage("d", 4, 1)},
-      machine);
-  plan.launches = {
-      {0, 1, k_in_order, false, 0, {}}, {1, 1, k_early, false, 0, {}}, {2, 2, k_in_order, false, 4, {}}};
-  add_dependence(plan, 1, 0, false);
-  add_dependence(plan, 2, 1, false);
-  add_dependence(plan, 3, 2, true);
-  return plan;
-}
 
 TEST(Mixed, AnEarlyLaunchBehindOneInOrderThenWorkers) {
   auto const machine = round_machine(4);
@@ -112,19 +30,6 @@ TEST(Mixed, AnEarlyLaunchBehindOneInOrderThenWorkers) {
   EXPECT_EQ(last_end(t, 2), 7570 + 50 + 1000 + 300);
   EXPECT_EQ(first_start(t, 3), 8920);
   EXPECT_EQ(t.end / 1000, 8920 + 50 + 200 + 1000);
-}
-
-/// a in order > b and c by workers | d in order. b reads nothing, c reads b and perhaps a.
-Plan workers_in_a_chain(MachineProfile const& machine, bool reads_a) {
-  auto plan = row_of_stages(
-      {make_stage("a", 2, 1, 5), make_stage("b", 2, 1), make_stage("c", 2, 1), make_stage("d", 1, 1)},
-      machine);
-  plan.launches = {
-      {0, 1, k_in_order, false, 0, {}}, {1, 2, k_early, false, 2, {}}, {3, 1, k_in_order, false, 0, {}}};
-  add_dependence(plan, 2, 1, true);
-  if (reads_a) add_dependence(plan, 2, 0, false, "b");
-  add_dependence(plan, 3, 2, false);
-  return plan;
 }
 
 TEST(Mixed, WorkersThatStartEarlyLeaveWhenTheLaunchBeforeIsComplete) {
@@ -308,66 +213,6 @@ TEST(Mixed, ADeadlockNamesTheLaunchThatHoldsTheTicket) {
       "started, its ticket comes later and all 2 workers wait\n"
       "   hint: keep the consumer from taking the SMs first: a wait kernel, PDL, one persistent launch, or "
       "stream order");
-}
-
-TEST(MixedExplore, FinishesWhereEveryScheduleDoes) {
-  auto const machine = ideal_machine(2);
-  for (auto const& plan : {workers_in_a_chain(machine, false), workers_in_a_chain(machine, true)}) {
-    auto const explored = explore(plan, machine);
-    EXPECT_TRUE(explored.complete);
-    EXPECT_THAT(explored.deadlock, IsEmpty());
-  }
-}
-
-TEST(MixedExplore, TicketsThatPutTheConsumerFirst) {
-  auto const machine = ideal_machine(2);
-  auto plan = workers_in_a_chain(machine, false);
-  plan.launches[1].workers = 1;
-  plan.launches[1].tickets = {{2, 0}, {2, 1}, {1, 0}, {1, 1}};
-  EXPECT_THAT(explore(plan, machine).deadlock,
-              ElementsAre("a(0, 0) starts on SM 0", "a(0, 0) finishes", "a(1, 0) starts on SM 0",
-                          "a(1, 0) finishes", "a worker of b starts on SM 0", "a worker draws c(0, 0)",
-                          "c(0, 0) waits for semaphore 0: 0 of 1, b(0, 0) has not started",
-                          "c(1, 0) has no free worker"));
-}
-
-// The second group alone: the first is complete before it begins, and its posts are there.
-TEST(MixedExplore, AGroupBehindAnotherGetsStuckByItself) {
-  auto const machine = ideal_machine(1);
-  auto plan = row_of_stages({make_stage("a", 2, 1), make_stage("b", 1, 1), make_stage("c", 1, 1)}, machine);
-  plan.launches[2].start = k_beside;
-  add_dependence(plan, 1, 0, true);
-  add_dependence(plan, 2, 1, true);
-  EXPECT_THAT(
-      explore(plan, machine).deadlock,
-      ElementsAre("c(0, 0) starts on SM 0", "c(0, 0) waits for semaphore 2: 0 of 1, b(0, 0) has not started",
-                  "b(0, 0) fits on no SM"));
-  plan.launches[2].start = k_early;
-  EXPECT_THAT(explore(plan, machine).deadlock, IsEmpty());
-}
-
-// The simulator is one schedule of those that the explorer tries.
-TEST(MixedExplore, WhatEveryScheduleFinishesTheSimulatorFinishes) {
-  int finished = 0, stuck = 0, mixed = 0;
-  support::check_property("the simulator is one of the schedules", 3000, [&] {
-    auto const [plan, machine] = *random::plans();
-    auto const explored = explore(plan, machine, 20'000);
-    if (!explored.complete) return;
-    auto const timeline = simulate(plan, machine);
-    if (timeline) {
-      std::int64_t blocks = 0;
-      for (auto const& stage : plan.pipeline.stages) blocks += stage.blocks();
-      RC_ASSERT(static_cast<std::int64_t>(timeline->tiles.size()) == blocks);
-    } else {
-      RC_LOG() << to_text(timeline.error()) << '\n';
-      RC_ASSERT(!explored.deadlock.empty());
-    }
-    (timeline ? finished : stuck) += 1;
-    mixed += !mechanism_of(plan);
-  });
-  EXPECT_GT(finished, 1500);
-  EXPECT_GT(stuck, 200);
-  EXPECT_GT(mixed, 300);
 }
 
 }  // namespace

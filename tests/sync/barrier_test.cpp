@@ -5,19 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
+#include <latch>
 #include <thread>
 #include <vector>
+
+#include "support/real_clock.hpp"
 
 namespace tessera {
 namespace {
 
-struct RealClock {
-  static unsigned long long now() {
-    return static_cast<unsigned long long>(std::chrono::steady_clock::now().time_since_epoch().count());
-  }
-};
-using Watch = DeadlineWatch<RealClock>;
+using Watch = DeadlineWatch<support::RealClock>;
 
 template <class Body>
 void on_threads(unsigned count, Body body) {
@@ -150,9 +147,13 @@ template <class Kind>
 void two_of_three(StallRecord& record, std::vector<unsigned> words) {
   Watch const soon{&record, 20'000'000};
   std::atomic<int> gave_up{0};
+  // Whoever waits has seen both arrive, however slow the host starts threads.
+  std::latch both(2);
   on_threads(2, [&](unsigned party) {
     Kind barrier({words.data(), 3}, party, soon);
-    gave_up += !barrier.sync();
+    barrier.arrive();
+    both.arrive_and_wait();
+    gave_up += !barrier.wait();
   });
   EXPECT_EQ(gave_up, 2);
   EXPECT_EQ(record.state, 2u);

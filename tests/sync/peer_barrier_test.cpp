@@ -5,19 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <thread>
 #include <vector>
+
+#include "support/real_clock.hpp"
 
 namespace tessera {
 namespace {
 
-struct RealClock {
-  static unsigned long long now() {
-    return static_cast<unsigned long long>(std::chrono::steady_clock::now().time_since_epoch().count());
-  }
-};
-using Watch = DeadlineWatch<RealClock>;
+using Watch = DeadlineWatch<support::RealClock>;
 
 /// Words of some GPUs' blocks, and one record of stalls.
 struct Host {

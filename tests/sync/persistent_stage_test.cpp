@@ -29,11 +29,12 @@ struct Impatient {
 struct Chain {
   Chain(SemaphoreMap const& map, TileGrid const& grid, int splits = 1)
       : semaphores(static_cast<std::size_t>(map.count(grid))), counters(counters_for(2)) {
-    auto const set = runtime_set(map, grid, splits, 0);
+    auto set = runtime_set(map, grid, splits, 0, table);
+    if (!table.empty()) set.table = table.data();
     producer.grid = consumer.grid = grid;
     producer.splits = splits;
     producer.posts = 1;
-    producer.post[0] = set;
+    producer.post = set;
     consumer.index = 1;
     consumer.needs_epoch = true;
     consumer.operand[0].produced = true;
@@ -43,6 +44,7 @@ struct Chain {
   ChainMemory memory() { return {semaphores.data(), counters.data()}; }
 
   RuntimeStage producer, consumer;
+  std::vector<RuntimeWait> table;
   std::vector<unsigned> semaphores;
   std::vector<unsigned long long> counters;
 };

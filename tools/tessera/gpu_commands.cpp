@@ -106,6 +106,10 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
   command->add_option(
       "--machine", arguments->machine,
       "With --planned: a shipped profile (see tessera machines) or a profile's file (default h200)");
+  add_output(*command, "--timeline", arguments->timeline,
+             "The measured timeline as JSON, for tessera diff; of one plan or size");
+  add_output(*command, "--html", arguments->html,
+             "A report page with the measured timeline beside the simulated one");
   command->footer(
       "Takes what tessera tune has stored, or cuBLASLt where nothing is, runs it on random operands with "
       "poisoned\n"
@@ -114,18 +118,20 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       "Given a plan (tessera plan -o) instead of a model, runs that plan of registered kernels in the same "
       "way; what\n"
       "a kernel cannot do of what the plan says is refused.\n\n"
+      "A measured timeline is by launch: when each began and ended. Launches that start early, one after "
+      "the\n"
+      "other, have one begin and one end together.\n\n"
       "Examples:\n"
       "  tessera run llama-65b --block mlp --tp 8 --tokens 1,768\n"
       "  tessera run gpt-3-145b --tp 8 --tokens 768 --planned\n"
-      "  tessera run plan.json");
+      "  tessera run plan.json --timeline measured.json --html run.html");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] {
       auto const& name = arguments->workload.workload;
       bool const plan = is_plan(name);
       if (auto const unused = unused_by_run(*arguments, plan); !unused.empty()) return session.fail(unused);
-      if (plan) return run_plan(session, name, arguments->quick);
-      return arguments->planned ? run_planned(session, arguments->workload,
-                                              arguments->machine.value_or("h200"), arguments->quick)
+      if (plan) return run_plan(session, name, *arguments);
+      return arguments->planned ? run_planned(session, *arguments, arguments->machine.value_or("h200"))
                                 : run_sizes(session, "tessera run", "tessera-gpu", "run", *arguments, {});
     };
   });

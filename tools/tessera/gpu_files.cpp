@@ -73,10 +73,27 @@ Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options) {
   return sized;
 }
 
+std::vector<std::string> timeline_words(GpuArguments const& arguments) {
+  std::vector<std::string> words;
+  if (!arguments.timeline.empty()) words.insert(words.end(), {"--timeline", arguments.timeline});
+  if (!arguments.html.empty()) words.insert(words.end(), {"--html", arguments.html});
+  return words;
+}
+
+Expected<void> one_timeline(GpuArguments const& arguments, std::size_t sizes) {
+  if (sizes == 1 || (arguments.timeline.empty() && arguments.html.empty())) return {};
+  return tl::make_unexpected(
+      complaint("E0906",
+                fmt::format("{} is of one run, and {} sizes are run",
+                            arguments.timeline.empty() ? "--html" : "--timeline", sizes),
+                "give one size (--tokens 768), or one plan"));
+}
+
 int run_sizes(Session const& session, std::string const& command, std::string const& program,
               std::string const& verb, GpuArguments const& arguments, std::vector<std::string> const& more) {
   auto const sized = gpu_workloads(arguments.workload);
   if (!sized) return session.fail(sized.error());
+  if (auto const one = one_timeline(arguments, sized->size()); !one) return session.fail(one.error());
   TemporaryFiles files;
   for (auto const& one : *sized)
     if (auto const written = files.add(print_workload(one.workload)); !written)
@@ -85,6 +102,8 @@ int run_sizes(Session const& session, std::string const& command, std::string co
   words.insert(words.end(), files.paths().begin(), files.paths().end());
   if (!arguments.cache.empty()) words.insert(words.end(), {"--cache", arguments.cache});
   words.insert(words.end(), more.begin(), more.end());
+  auto const timeline = timeline_words(arguments);
+  words.insert(words.end(), timeline.begin(), timeline.end());
   if (arguments.quick) words.push_back("--quick");
   if (arguments.verbose) words.push_back("--verbose");
   return run_companion(session, command, program, words);

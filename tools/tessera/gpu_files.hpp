@@ -22,9 +22,15 @@ Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options);
 struct GpuArguments {
   WorkloadOptions workload;
   std::string cache;
+  std::string timeline, html;  ///< run: of one size
   bool quick = false;
   bool verbose = false;
 };
+
+/// "--timeline F --html F" where they are asked for.
+std::vector<std::string> timeline_words(GpuArguments const& arguments);
+/// E0906 where they are, and more than one size is run.
+Expected<void> one_timeline(GpuArguments const& arguments, std::size_t sizes);
 
 /// `program` (tessera-gpu, tessera-bench) with a file for each size that is asked for, what all have in
 /// common, and `more` words. Its exit code.

@@ -10,6 +10,7 @@
 #include "diagnostic/nearest.hpp"
 #include "files.hpp"
 #include "session.hpp"
+#include "tessera/check/check.hpp"
 #include "tessera/measure/machine_json.hpp"
 #include "tessera/plan/plan_json.hpp"
 #include "tessera/shipped.hpp"
@@ -89,6 +90,23 @@ Expected<std::vector<SizedWorkload>> network(SourceText const& source, WorkloadO
   return out;
 }
 
+/// Written out, once for each number of iterations.
+Expected<std::vector<SizedWorkload>> unrolled(Loop const& loop, SourceText const& source,
+                                              WorkloadOptions const& options) {
+  if (!options.iterations)
+    return tl::make_unexpected(complaint(
+        "E0906", fmt::format("{} needs --iterations: it is a loop", source.file), "--iterations 10"));
+  auto const sizes = parse_sizes(*options.iterations, "--iterations");
+  if (!sizes) return tl::make_unexpected(sizes.error());
+  std::vector<SizedWorkload> out;
+  for (auto const iterations : *sizes) {
+    auto const checked = check(loop, static_cast<int>(iterations));
+    if (!checked) return tl::make_unexpected(checked.error());
+    out.push_back({std::to_string(iterations), checked->pipeline()});
+  }
+  return out;
+}
+
 }  // namespace
 
 Expected<SourceText> load_workload_text(std::string const& name_or_path) {
@@ -162,6 +180,11 @@ Expected<std::vector<SizedWorkload>> load_workloads(WorkloadOptions const& optio
   if (kind == DocumentKind::conv_network) return network(*source, options);
   auto workload = parse_workload(source->text, source->file);
   if (!workload) return tl::make_unexpected(workload.error());
+  if (auto const* loop = std::get_if<Loop>(&*workload)) return unrolled(*loop, *source, options);
+  if (options.iterations)
+    return tl::make_unexpected(complaint("E0906",
+                                         fmt::format("--iterations is for a loop; {} is none", source->file),
+                                         "leave --iterations out, or add \"loop\" to the file"));
   std::vector<SizedWorkload> one;
   one.push_back({"", std::move(*workload)});
   return one;

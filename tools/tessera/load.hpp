@@ -33,7 +33,8 @@ struct WorkloadOptions {
   std::optional<int> tensor_parallel;
   std::optional<std::string> data_type;
   std::optional<std::string> layer;
-  std::optional<std::string> images;  ///< as tokens
+  std::optional<std::string> images;      ///< as tokens
+  std::optional<std::string> iterations;  ///< as tokens
 };
 
 /// One size to work on; `size` is what tells its files from the others' ("768").
@@ -42,8 +43,8 @@ struct SizedWorkload {
   Workload workload;
 };
 
-/// One entry per token (or image) count, in the order given. Refuses options that the kind of workload does
-/// not have (E0906) and lists that are none (E0909).
+/// One entry per token (or image, or iteration) count, in the order given; a loop is written out. Refuses
+/// options that the kind of workload does not have (E0906) and lists that are none (E0909).
 Expected<std::vector<SizedWorkload>> load_workloads(WorkloadOptions const& options);
 
 /// E0906 for the options that this kind of file has no use for.

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "companion.hpp"
-#include "gpu_files.hpp"
 #include "plan_workload.hpp"
 #include "tessera/plan/plan_json.hpp"
 
@@ -16,25 +15,27 @@ bool is_plan(std::string const& path) {
   return text && text->summary.kind == DocumentKind::plan;
 }
 
-int run_plan(Session const& session, std::string const& path, bool quick) {
+int run_plan(Session const& session, std::string const& path, GpuArguments const& arguments) {
   std::vector<std::string> words{"run", path};
-  if (quick) words.push_back("--quick");
+  if (arguments.quick) words.push_back("--quick");
+  auto const timeline = timeline_words(arguments);
+  words.insert(words.end(), timeline.begin(), timeline.end());
   return run_companion(session, "tessera run", "tessera-gpu", words);
 }
 
-int run_planned(Session const& session, WorkloadOptions options, std::string const& machine_name,
-                bool quick) {
+int run_planned(Session const& session, GpuArguments const& arguments, std::string const& machine_name) {
   auto const machine = load_machine(machine_name);
   if (!machine) return session.fail(machine.error());
-  auto const sizes = gpu_workloads(std::move(options));
+  auto const sizes = gpu_workloads(arguments.workload);
   if (!sizes) return session.fail(sizes.error());
+  if (auto const one = one_timeline(arguments, sizes->size()); !one) return session.fail(one.error());
   int answer = k_ok;
   for (auto const& size : *sizes) {
     auto const plan = plan_workload(size.workload, *machine);
     if (!plan) return session.fail(plan.error());
     TemporaryFiles files;
     if (auto const written = files.add(print_plan(*plan)); !written) return session.fail(written.error());
-    int const one = run_plan(session, files.paths().front(), quick);
+    int const one = run_plan(session, files.paths().front(), arguments);
     if (one > k_no) return one;
     answer = std::max(answer, one);
   }

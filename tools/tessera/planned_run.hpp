@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "load.hpp"
+#include "gpu_files.hpp"
 #include "session.hpp"
 
 namespace tessera::cli {
@@ -12,11 +12,11 @@ namespace tessera::cli {
 /// A file that says that it is a plan.
 bool is_plan(std::string const& path);
 
-/// tessera-gpu's exit code for this plan. `quick`: few replays.
-int run_plan(Session const& session, std::string const& path, bool quick);
+/// tessera-gpu's exit code for this plan.
+int run_plan(Session const& session, std::string const& path, GpuArguments const& arguments);
 
 /// Plans each size with the compiled kernels, priced by the simulator, and runs the plans. The first exit
 /// code that is worse than "wrong" ends it.
-int run_planned(Session const& session, WorkloadOptions options, std::string const& machine, bool quick);
+int run_planned(Session const& session, GpuArguments const& arguments, std::string const& machine);
 
 }  // namespace tessera::cli

@@ -32,6 +32,8 @@ void add_workload_options(CLI::App& command, WorkloadOptions& options) {
   command.add_option("--layer", options.layer, "Which layer, by name: 56x56x64")->group(networks);
   command.add_option("--images", options.images, "Images in the batch, or several: 1,4,8 (default 1)")
       ->group(networks);
+  command.add_option("--iterations", options.iterations, "How often a loop is repeated, or several: 4,16")
+      ->group("Sizes of a loop");
 }
 
 }  // namespace tessera::cli

@@ -64,6 +64,10 @@ Expected<Arguments> read_arguments(std::vector<std::string> const& words,
       result.cache = value;
     else if (option == "--output")
       result.output = value;
+    else if (option == "--timeline")
+      result.timeline = value;
+    else if (option == "--html")
+      result.html = value;
     else if (option == "--for" && (value == "any" || value == "steady" || value == "bursts"))
       result.load = value == "steady" ? Load::steady : value == "bursts" ? Load::bursts : Load::any;
     else

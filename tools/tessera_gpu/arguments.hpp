@@ -19,13 +19,15 @@ struct Arguments {
   std::string name;                ///< for tables
   std::string cache;               ///< empty: the default; bench: none
   std::string output;              ///< bench: the record's values as JSON; empty: none
+  std::string timeline;            ///< run: the measured timeline as JSON; empty: none
+  std::string html;                ///< run: a report page; empty: none
   Load load = Load::any;
   bool quick = false;
   bool verbose = false;  ///< a line on standard error before each try
 };
 
-/// <verb> FILE... [--name N] [--cache F] [--for any|steady|bursts] [--output F] [--quick]
-/// [--verbose]. E0908.
+/// <verb> FILE... [--name N] [--cache F] [--for any|steady|bursts] [--output F] [--timeline F] [--html F]
+/// [--quick] [--verbose]. E0908.
 Expected<Arguments> read_arguments(std::vector<std::string> const& words,
                                    std::vector<std::string> const& verbs);
 
@@ -39,6 +41,10 @@ int run(Arguments const& arguments);
 /// Runs a plan of registered kernels on random operands, and prints for each stage how it compares with plain
 /// arithmetic: of a launch, and of the last of some replays of a graph. Whether all are right.
 Expected<bool> run_plan(Plan const& plan, int replays);
+
+/// Runs the plan once more, with events around its launches, and writes what is asked for: the timeline by
+/// launch as JSON, and a page that shows it beside the simulated one. Prints both totals. E0902.
+Expected<void> write_timeline(Plan const& plan, std::string const& json_path, std::string const& html_path);
 
 /// Whether every kernel of the plan can be bound and launched here.
 bool can_launch(Plan const& plan);

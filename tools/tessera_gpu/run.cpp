@@ -51,6 +51,9 @@ int run(Arguments const& arguments) {
     auto const answer = run_plan(*plan, arguments.quick ? few_replays : usual_replays);
     if (!answer) return fail(answer.error());
     right = right && *answer;
+    if (arguments.timeline.empty() && arguments.html.empty()) continue;
+    if (auto const written = write_timeline(*plan, arguments.timeline, arguments.html); !written)
+      return fail(written.error());
   }
   return right ? ok : answer_is_no;
 }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../describe/pipeline.hpp"
+#include "../describe/loop.hpp"
 
 namespace tessera {
 
@@ -58,6 +58,13 @@ class CheckedPipeline {
 /// order, operands that name no buffer or whose writer no dependence names, impossible costs. "First"
 /// is in launch order: smallest linear tile. Pure; <= 1 s for 10^6 tiles.
 Expected<CheckedPipeline> check(Pipeline const& pipeline);
+
+/// A loop of more iterations than this cannot be written out.
+constexpr int k_most_iterations = 4096;
+
+/// The same for a loop, written out so often. Refuses as well what would go wrong only in more iterations,
+/// and E0114 (a loop that means nothing) and E0115 (a copy of a buffer that is overwritten too early).
+Expected<CheckedPipeline> check(Loop const& loop, int iterations);
 
 class PipelineBuilder;
 /// build() and check() in one: what either refuses.

@@ -8,6 +8,12 @@
 //   mlp.depends(gemm2(x, y), gemm1(all(x), y));     // a row of gemm1 before a tile of gemm2
 //   Expected<Pipeline> pipeline = mlp.build();
 //
+// A loop says what an iteration reads of earlier ones:
+//
+//   stencil.depends(step(x), earlier(step(clamp(range(x - 1, x + 2)))));
+//   stencil.copies("step", 2);                      // a step overwrites what the one before it read
+//   Expected<Loop> loop = stencil.build_loop();
+//
 // In cuSync's words: Dim is Dim; stage() makes a Grid; gemm1(x, y) is a Tile; range() is a Range; all() is
 // a ForAll over the whole dimension; depends() is a Dep. Mistakes are collected with the user's line, and
 // build() returns them all.
@@ -26,7 +32,7 @@
 #include <variant>
 #include <vector>
 
-#include "pipeline.hpp"
+#include "loop.hpp"
 
 namespace tessera {
 
@@ -104,7 +110,13 @@ struct TileRef {
   PipelineBuilder const* builder = nullptr;
   int stage = 0;
   std::vector<Coordinate> coordinates;
+  int distance = 0;  ///< iterations back; 0: the same
 };
+/// The producer's tiles of an earlier iteration, which may be of any stage: of the consumer itself, too.
+inline TileRef earlier(TileRef tile, int iterations = 1) {
+  tile.distance = iterations;
+  return tile;
+}
 
 /// The first argument of depends(); takes down the user's line.
 struct ConsumerTile {
@@ -198,8 +210,15 @@ class PipelineBuilder {
     return add_dependence(consumer, std::vector<TileRef>{producers...});
   }
 
+  /// How many copies of a buffer the iterations of a loop take turns at; 1 unless said.
+  void copies(std::string buffer, int count);
+  /// Each iteration has this buffer of its own: a layer's weights.
+  void each_iteration(std::string buffer) { copies(std::move(buffer), BufferCopies::each_iteration); }
+
   /// The pipeline, or every mistake. What the stages' tiles mean together is check()'s business.
   Expected<Pipeline> build() const;
+  /// The same of a loop, whose body the stages are. build() refuses a loop (E0139).
+  Expected<Loop> build_loop() const;
 
  private:
   friend class StageHandle;
@@ -215,11 +234,12 @@ class PipelineBuilder {
   bool check_rank(TileRef const& tile, SourceLine const& where);
   void report(char const* code, SourceLine const& where, std::string message,
               std::vector<std::string> notes = {}, std::string suggestion = {});
-  void check_operands(Pipeline& pipeline, Diagnostics& problems) const;
 
   Pipeline pipeline_;
   std::vector<std::string> dim_names_;
   std::vector<std::vector<int>> stage_dims_;  // the builder's dimensions of each stage's grid
+  std::vector<int> distances_;                // of the dependences
+  std::vector<BufferCopies> copies_;
   Diagnostics problems_;
 };
 

@@ -55,8 +55,8 @@ struct KernelEntry {
   bool swapped = false;     ///< computes the transposed product; tile and cluster are those of the output
   bool alternates = false;  ///< one tile of a block is multiplied while the one before is stored (ping-pong)
   int splits = 1;           ///< compiled for so many, or k_any_splits
-  /// The last block of a tile to arrive adds the other blocks' sums, stores and posts, and the others do not
-  /// post.
+  /// The last block of a tile to arrive adds the other blocks' sums, stores, and posts for all of them
+  /// (PersistentStage::post(tile, splits)); the others do not post.
   bool last_split_posts = false;
   /// One launch computes the whole output and cuts it in its own way: the stage is one tile, and what is
   /// above of tiles and resources means nothing.

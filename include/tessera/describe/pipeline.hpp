@@ -32,6 +32,19 @@ struct Resources {
   bool operator==(Resources const&) const = default;
 };
 
+/// How long a block of a stage was measured to take, from its start to its last store, on the machine that is
+/// planned for. Both 0: not measured. Else it counts in place of what the stage says of its bytes and
+/// operations. n blocks that share an SM take the longer of alone_ns and n times share_ns.
+struct BlockTime {
+  double alone_ns = 0;  ///< with an SM to itself
+  double share_ns = 0;  ///< of the SM's time
+  double waits_ns = 0;  ///< longer where it waits for tiles, beside what the machine's waits take: what the
+                        ///< kernel's calls cost it
+
+  bool known() const { return alone_ns > 0; }
+  bool operator==(BlockTime const&) const = default;
+};
+
 /// What a stage's kernel can do beside computing its tiles. A plan that asks for more is refused. A kernel
 /// that is not said to lack something can do it.
 struct Abilities {
@@ -72,7 +85,7 @@ struct Stage {
   std::vector<Operand> operands;
   std::string kernel;      ///< catalogue entry that the costs below come from, or empty
   std::string activation;  ///< in the epilogue: "gelu", "swiglu", or empty
-  /// The last split of a tile to arrive stores it and posts, and the others do not post.
+  /// The last split of a tile to arrive stores it and posts for all of them, and the others do not post.
   bool last_split_posts = false;
   /// 0: a grid of blocks. Else the stage is one tile, a launch that spreads itself over the GPU and reaches
   /// this share of the machine's rates.
@@ -85,6 +98,7 @@ struct Stage {
   double store_bytes_per_block = 0;  ///< bytes that one block writes
   int k_steps = 1;                   ///< main-loop slices of one block
   int pipeline_stages = 2;           ///< slices in flight in one block (CUTLASS "stages")
+  BlockTime block_time;
   SourceLine where;
 
   std::int64_t tiles() const;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernel.hpp"
+#include "loop.hpp"
 
 namespace tessera {
 
@@ -76,8 +77,8 @@ struct OperatorGraph {
   bool operator==(OperatorGraph const&) const = default;
 };
 
-/// Either operators to be tiled by the planner, or a pipeline whose tiles the user fixed.
-using Workload = std::variant<OperatorGraph, Pipeline>;
+/// Operators to be tiled by the planner, or a pipeline whose tiles the user fixed, or one that is repeated.
+using Workload = std::variant<OperatorGraph, Pipeline, Loop>;
 std::string const& name_of(Workload const& workload);
 
 /// What tile() needs for each operator.

@@ -44,7 +44,8 @@ std::string timeline_csv(Timeline const& timeline);
 struct ReportEntry {
   Plan plan;
   Timeline timeline;
-  Timeline stream_order;  ///< for the picture beside it; empty tiles: left out
+  Timeline stream_order;   ///< for the picture beside it; empty tiles: left out
+  Timeline measured = {};  ///< the same plan on a GPU; no stages: left out
 };
 
 /// `notes` are shown at the top: what the figures assume (a provisional machine profile, for example).

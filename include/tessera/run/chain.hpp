@@ -34,8 +34,7 @@ struct ChainViews {
   ChainMemory memory;
   StallRecord* stall = nullptr;
   unsigned long long deadline_ns = 0;
-  std::vector<RuntimeStage> stages;             ///< one per stage of the plan
-  RuntimeStage const* device_stages = nullptr;  ///< the same in device memory, for RuntimeStageRef
+  std::vector<RuntimeStage> stages;     ///< one per stage of the plan
   std::vector<RecordTarget> records;    ///< one per stage; null stamps where the chain does not record
   std::vector<RuntimeTickets> tickets;  ///< one per launch of the plan; no workers: of a stage's own kernel
 
@@ -98,6 +97,7 @@ struct StageKernel {
 struct ChainOptions {
   double deadline_seconds = 2;  ///< how long one wait may take, in kernels with a DeadlineWatch
   bool record = false;          ///< allocate stamps; kernels must be compiled with recording views
+  bool time_launches = false;   ///< for a timeline by launch, which any kernel can have
   /// Does the GPU place blocks of an older kernel first, across streams? MachineProfile has the same fact.
   /// Only plans with launches beside each other without a wait kernel (W) profit.
   bool dispatches_in_launch_order = false;
@@ -158,7 +158,9 @@ class Chain {
   /// launches did not end for ten deadlines, which only kernels without a watch can do; the chain is lost.
   Expected<void> finish();
 
-  /// What happened in the last complete launch. Refuses (E0522) if the chain or its kernels do not record.
+  /// What happened in the last complete launch: tile by tile where the chain records, by launch
+  /// (Timeline::by_launch) where it times launches. Refuses (E0522) if it does neither, or its kernels do not
+  /// record.
   Expected<Timeline> timeline() const;
 
   Plan const& plan() const;
@@ -166,6 +168,8 @@ class Chain {
   std::string const& proof() const;     ///< why it cannot get stuck, with the numbers of the real kernels
   Diagnostics const& warnings() const;  ///< where the kernels differ from the plan's assumptions
   std::vector<int> const& occupancies() const;  ///< blocks per SM of each kernel, as CUDA says
+  /// What a block of each launch's kernel holds as it is compiled; a library's kernels: as the plan says.
+  std::vector<Resources> const& resources() const;
 
  private:
   struct State;

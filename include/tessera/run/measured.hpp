@@ -18,4 +18,14 @@ namespace tessera {
 /// that did not finish.
 Expected<Timeline> measured_timeline(Plan const& plan, std::span<BlockStamps const> stamps, int sms);
 
+/// When a launch ran, in microseconds since the first began.
+struct LaunchSpan {
+  double begin_us = 0;
+  double end_us = 0;
+};
+
+/// Of kernels that write no stamps: one span for each launch of the plan, which all of its stages have. No
+/// tiles (Timeline::by_launch).
+Timeline launch_timeline(Plan const& plan, std::span<LaunchSpan const> spans, int sms);
+
 }  // namespace tessera

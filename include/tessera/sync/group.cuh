@@ -21,9 +21,15 @@ struct Share {
 template <Group G>
 TESSERA_HOST_DEVICE inline Share share_of() {
 #if defined(__CUDA_ARCH__)
-  int const thread = static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
-  if constexpr (G == Group::block) return {thread, static_cast<int>(blockDim.x * blockDim.y * blockDim.z)};
-  if constexpr (G == Group::warp) return {thread % 32, 32};
+  if constexpr (G == Group::block)
+    return {static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)),
+            static_cast<int>(blockDim.x * blockDim.y * blockDim.z)};
+  if constexpr (G == Group::warp) {
+    int lane;
+    // Read again each time: a register to keep through all waits costs more.
+    asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+    return {lane, 32};
+  }
 #endif
   return {};
 }

@@ -12,29 +12,6 @@ namespace tessera {
 __device__ inline unsigned launched_blocks() { return gridDim.x * gridDim.y * gridDim.z; }
 #endif
 
-/// How many blocks a launch has, as what to multiply by instead of dividing by that number: a division of 64
-/// bits is a page of code before a block's first wait. Made on the host where it lies in a kernel's
-/// parameters.
-struct LaunchedBlocks {
-  unsigned blocks;
-  unsigned long long reciprocal;  ///< ceil(2^63 / blocks)
-
-  TESSERA_HOST_DEVICE constexpr LaunchedBlocks(unsigned launched)  // NOLINT: is a number
-      : blocks(launched), reciprocal(((1ULL << 63) - 1) / launched + 1) {}
-
-  /// Launches that so many blocks make; exact below 2^63.
-  TESSERA_HOST_DEVICE constexpr unsigned launches(unsigned long long all) const {
-    // The upper 64 bits of the product with twice the number: the quotient, or one more.
-    constexpr unsigned long long k_low = 0xffffffffULL;
-    unsigned long long const low = 2 * all & k_low, high = 2 * all >> 32;
-    unsigned long long const by_low = reciprocal & k_low, by_high = reciprocal >> 32;
-    unsigned long long const middle = high * by_low + (low * by_low >> 32);
-    unsigned long long const quotient =
-        high * by_high + (middle >> 32) + ((low * by_high + (middle & k_low)) >> 32);
-    return static_cast<unsigned>(quotient) - (quotient * blocks > all ? 1u : 0u);
-  }
-};
-
 /// What a view knows of its launch and remembers from tile to tile: for kernels that cannot keep the view.
 struct PersistentProgress {
   unsigned launches = 0;  ///< with this one; 0: not asked yet
@@ -110,10 +87,8 @@ class PersistentStageView {
     auto const& operand = stage_.operand[I];
     if (!ordered_already(operand)) return false;
     if (!operand.has_set) return true;
-    Look look{producer};
-    locate(operand.set, look);
     bool ok = true;
-    if (is_leader<G>()) ok = see(look);
+    if (is_leader<G>()) ok = is_met(operand.set.template at<Rank>(producer));
     return group_all<G>(ok);
   }
 
@@ -124,10 +99,7 @@ class PersistentStageView {
     auto const& operand = stage_.operand[I];
     wait_for_launch(operand);
     if (!operand.has_set) return true;
-    Look look{producer};
-    locate(operand.set, look);
-    return conclude<G>(!is_leader<G>() || wait_until<S>(memory_.semaphores + look.semaphore, look.target,
-                                                        watch_, place(look.semaphore)));
+    return conclude<G>(!is_leader<G>() || wait_until_met(operand.set.template at<Rank>(producer)));
   }
 
   /// The same for all that the tile of the last take() reads through the operand: the group's threads look
@@ -137,9 +109,7 @@ class PersistentStageView {
     auto const& operand = stage_.operand[I];
     if (!ordered_already(operand)) return false;
     if (operand.offsets == nullptr) return true;
-    return group_all<G>(for_each_wait<G>(operand, [&](RuntimeWait const& wait) {
-      return reached(load_acquire<S>(memory_.semaphores + wait.semaphore), target_of(wait.posts));
-    }));
+    return group_all<G>(for_each_wait<G>(operand, [&](RuntimeWait const& wait) { return is_met(wait); }));
   }
   template <Group G = Group::warp, int I>
   TESSERA_HOST_DEVICE bool wait_all(OperandIndex<I>) {
@@ -230,13 +200,7 @@ class PersistentStageView {
   TESSERA_HOST_DEVICE void post(Tile const& tile, unsigned splits = 1) {
     group_barrier<G>();
     if (!is_leader<G>() || !inside(tile) || stage_.posts == 0) return;
-    unsigned const epoch = stage_.plain_store ? block_epoch() : 0;
-    fence_release<S>();
-#if defined(__CUDA_ARCH__)
-#pragma unroll 1
-#endif
-    for (int i = 0; i < stage_.posts; ++i)
-      detail::post_to_set<S, Rank>(stage_.post[i], stage_.plain_store, memory_, tile, epoch, splits);
+    detail::post_tile<S, Rank>(stage_, memory_, tile, stage_.plain_store ? block_epoch() : 0, splits);
   }
 
   /// The same for tiles that the group's own threads stored through TMA. Returns when these stores are
@@ -255,14 +219,6 @@ class PersistentStageView {
   }
 
  private:
-  /// What a thread looks at: a semaphore of the producer's tile `tile`, and what it saw.
-  struct Look {
-    Tile tile;
-    int semaphore = -1;  ///< not located yet
-    unsigned target = 0;
-    unsigned seen = 0;
-  };
-
   TESSERA_HOST_DEVICE unsigned long long* left() const {
     return detail::counter(memory_, stage_.index, detail::Counter::left);
   }
@@ -276,6 +232,12 @@ class PersistentStageView {
     }
     return linear;
   }
+  /// A place that is computed where a report is written.
+  struct PlaceLater {
+    PersistentStageView const& view;
+    int semaphore;
+    TESSERA_HOST_DEVICE operator WaitPlace() const { return view.place(semaphore); }  // NOLINT: is one
+  };
   TESSERA_HOST_DEVICE WaitPlace place(int semaphore) const { return {stage_.index, linear(), semaphore}; }
   TESSERA_HOST_DEVICE bool inside(Tile const& tile) const {
     for (int d = 0; d < Rank; ++d)
@@ -303,6 +265,9 @@ class PersistentStageView {
     return ok;
   }
 
+  TESSERA_HOST_DEVICE bool is_met(RuntimeWait const& wait) {
+    return reached(load_acquire<S>(memory_.semaphores + wait.semaphore), target_of(wait.posts));
+  }
   TESSERA_HOST_DEVICE bool wait_until_met(RuntimeWait const& wait) {
     return wait_until<S>(memory_.semaphores + wait.semaphore, target_of(wait.posts), watch_,
                          place(wait.semaphore));
@@ -317,62 +282,57 @@ class PersistentStageView {
     return true;
   }
 
-  TESSERA_HOST_DEVICE void locate(RuntimeSet const& set, Look& look) {
-    look.semaphore = set.template index_of<Rank>(look.tile);
-    look.target = target_of(set.template posts_of<Rank>(look.tile));
-  }
-  TESSERA_HOST_DEVICE bool see(Look& look) const {
-    look.seen = load_acquire<S>(memory_.semaphores + look.semaphore);
-    return reached(look.seen, look.target);
-  }
-
-  /// Looks at the semaphores of all tiles of the box that share `look`'s coordinate along the dimension, from
-  /// where the last call stopped; true if all are ready.
+  /// To the next tile of the box with the same coordinate along the dimension and another semaphore. False:
+  /// there is none, and it is the first one again.
   template <int Along>
-  TESSERA_HOST_DEVICE bool see_across(RuntimeSet const& set, TileBox const& box, Look& look) {
-    while (true) {
-      if (look.semaphore < 0) locate(set, look);
-      if (!see(look)) return false;
-      bool more = false;
-      for (int d = 0; d < Rank && !more; ++d) {
-        if (d == Along) continue;
-        int const next = set.dimension[d].run_after(look.tile.at[d], 1);
-        more = next < box.end[d];
-        look.tile.at[d] = more ? next : box.begin[d];
-      }
-      if (!more) return true;
-      look.semaphore = -1;
+  TESSERA_HOST_DEVICE static bool go_across(RuntimeSet const& set, TileBox const& box, Tile& tile) {
+    for (int d = 0; d < Rank; ++d) {
+      if (d == Along) continue;
+      tile.at[d] = set.run_after(d, tile.at[d], 1, box.end[d]);
+      if (tile.at[d] < box.end[d]) return true;
+      tile.at[d] = box.begin[d];
     }
+    return false;
   }
 
+  // One loop, in which what a poll needs is computed anew: a warp that loads has few registers, and code is
+  // fetched cold.
   template <int Along, Group G>
   TESSERA_HOST_DEVICE int look_along(RuntimeSet const& set, TileBox const& box, int from, bool waits) {
-    auto const& dimension = set.dimension[Along];
     int const end = box.end[Along];
-    int const mine = share_of<G>().first;
+    unsigned const launches = block_epoch() + 1u;
+    Tile tile;
+    for (int d = 0; d < Rank; ++d) tile.at[d] = box.begin[d];
+    auto patience = watch_.begin();
     while (from < end) {
-      Look look;
-      for (int d = 0; d < Rank; ++d) look.tile.at[d] = box.begin[d];
-      look.tile.at[Along] = mine == 0 ? from : dimension.run_after(from, mine);
-      bool ok = look.tile.at[Along] >= end;
-      int members = 0;
-      auto patience = watch_.begin();
-      while (true) {
-        if (!ok) ok = see_across<Along>(set, box, look);
-        members = leading_members<G>(ok);
-        if (!waits || members > 0) break;
-        if constexpr (Watch::may_stop) {
-          if (!group_all<G>(mine != 0 || ok ||
-                            watch_.go_on(patience, place(look.semaphore), look.seen, look.target))) {
-            progress_.stopped = true;
-            return end;
-          }
+      int const mine = share_of<G>().first;
+      tile.at[Along] = mine == 0 ? from : set.run_after(Along, from, mine, end);
+      bool ok = tile.at[Along] >= end;
+      RuntimeWait wait{};
+      unsigned seen = 0;
+      while (!ok) {
+        wait = set.template at<Rank>(tile);
+        seen = load_acquire<S>(memory_.semaphores + wait.semaphore);
+        if (!reached(seen, launches * wait.posts)) break;
+        ok = !go_across<Along>(set, box, tile);
+      }
+      int const members = leading_members<G>(ok);
+      if (members > 0) {
+        from = set.run_after(Along, from, members, end);
+        for (int d = 0; d < Rank; ++d) tile.at[d] = box.begin[d];
+        // More than this is a bonus: it is not waited for.
+        waits = false;
+        if (members < share_of<G>().step) break;
+      } else if (!waits) {
+        break;
+      } else if constexpr (Watch::may_stop) {
+        if (!group_all<G>(
+                mine != 0 || ok ||
+                watch_.go_on(patience, PlaceLater{*this, wait.semaphore}, seen, launches * wait.posts))) {
+          progress_.stopped = true;
+          return end;
         }
       }
-      if (members > 0) from = smaller_of(dimension.run_after(from, members), end);
-      // More than this is a bonus: it is not waited for.
-      waits = false;
-      if (members < share_of<G>().step) break;
     }
     group_barrier<G>();
     return from;

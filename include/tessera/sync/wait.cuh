@@ -63,24 +63,33 @@ struct DeadlineWatch {
   StallRecord* record = nullptr;
   unsigned long long nanoseconds = 0;
 
+  /// When the wait was first looked at, to 8 ns, and in the lowest bits the polls since the last look. One
+  /// word, because a warp that loads has few registers to keep through a wait.
   struct Patience {
-    unsigned long long since = 0;
-    unsigned polls = 0;
+    unsigned long long since_and_polls = 0;
   };
   TESSERA_HOST_DEVICE constexpr Patience begin() const { return {}; }
-  TESSERA_HOST_DEVICE bool go_on(Patience& patience, WaitPlace const& place, unsigned seen,
+  /// `place` is a WaitPlace, or becomes one where a report is written.
+  template <class Place>
+  TESSERA_HOST_DEVICE bool go_on(Patience& patience, Place const& place, unsigned seen,
                                  unsigned expected) const {
+    constexpr unsigned long long k_polls = 7;
     // Looked at after every eighth poll, a few microseconds: a look is a load that each hop would wait for.
-    if (++patience.polls % 8 != 0) return true;
+    if ((patience.since_and_polls & k_polls) != k_polls) {
+      ++patience.since_and_polls;
+      return true;
+    }
+    patience.since_and_polls &= ~k_polls;
     if (load_acquire<Scope::device>(&record->state) != 0) return false;
     unsigned long long const now = Clock::now();
-    if (patience.since == 0) patience.since = now;
-    unsigned long long const waited = now - patience.since;
+    if (patience.since_and_polls == 0) patience.since_and_polls = now & ~k_polls;
+    unsigned long long const waited = now - patience.since_and_polls;
     if (waited < nanoseconds) return true;
     if (claim(&record->state, 0, 1)) {
-      record->stage = place.stage;
-      record->tile = place.tile;
-      record->semaphore = place.semaphore;
+      WaitPlace const at = place;
+      record->stage = at.stage;
+      record->tile = at.tile;
+      record->semaphore = at.semaphore;
       record->seen = seen;
       record->expected = expected;
       record->waited_ns = waited;

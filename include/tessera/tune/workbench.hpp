@@ -25,10 +25,11 @@ class Workbench {
   int sets() const;
   Tensors const& tensors(int set) const;
 
-  /// The plan on all sets. Refusals as Executable::make()'s.
+  /// The plan on all sets, and the references for how its kernels round sums before a gate: where these are
+  /// new, they are computed in the sets' outputs. Refusals as Executable::make()'s, and E0511.
   Expected<std::shared_ptr<Executable>> bind(Plan const& plan, ChainOptions const& options = {}) const;
   /// Of each stage's output in the last launch on a set that has a reference: |got - reference| /
-  /// |reference|. The stages of `plan` say whether sums were rounded before a gate.
+  /// |reference|. Precondition: bind() was called with the plan.
   std::vector<double> errors(Plan const& plan, int set) const;
   /// What is not written shows as NaN.
   void poison(int set) const;

@@ -47,14 +47,16 @@ Chain::State::~State() {
   if (launched && !lost) (void)cudaEventSynchronize(done);
   // Destroying a stream with a spinning kernel on it would wait for ever.
   if (lost) {
-    for (auto* memory : {&semaphores, &counters, &stall, &numbers, &waits, &stages_on_device, &stamps})
-      memory->leak();
+    for (auto* memory : {&semaphores, &counters, &stall, &numbers, &waits, &stamps}) memory->leak();
     return;
   }
   for (auto const& side : sides) {
     if (side.stream != nullptr) cudaStreamDestroy(side.stream);
     if (side.done != nullptr) cudaEventDestroy(side.done);
   }
+  for (auto const& one : around)
+    for (auto* const event : {one.begin, one.end})
+      if (event != nullptr) cudaEventDestroy(event);
   if (fork != nullptr) cudaEventDestroy(fork);
   if (done != nullptr) cudaEventDestroy(done);
 }
@@ -86,8 +88,6 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
     views.records.push_back({nullptr, views.stages.back().grid});
     stamp_count += static_cast<std::size_t>(views.stages.back().blocks());
   }
-  if (auto ok = copy_in(stages_on_device, views.stages, "stages", own); !ok) return ok;
-  views.device_stages = stages_on_device.as<RuntimeStage>();
   if (options.record) {
     if (auto ok = stamps.allocate(stamp_count * sizeof(BlockStamps), "time stamps"); !ok) return ok;
     auto* next = stamps.as<BlockStamps>();
@@ -96,6 +96,8 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
       next += views.stages[s].blocks();
     }
   }
+  if (options.time_launches)
+    if (auto ok = make_events_around(); !ok) return ok;
   for (auto* event : {&fork, &done})
     if (auto ok =
             check_call(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
@@ -120,6 +122,42 @@ Expected<void> Chain::State::make_sides() {
       return ok;
   }
   return {};
+}
+
+Expected<void> Chain::State::make_events_around() {
+  around.resize(plan.launches.size());
+  for (std::size_t l = 0; l < around.size(); ++l) {
+    // The first of a plan that starts early may overlap the launch before: its begin is not seen.
+    bool const opens = l == 0 || plan.launches[l].start != LaunchStart::early;
+    bool const ends = l + 1 == around.size() || plan.launches[l + 1].start != LaunchStart::early;
+    auto& one = around[l];
+    for (auto* event : {opens ? &one.begin : nullptr, ends ? &one.end : nullptr})
+      if (event != nullptr)
+        if (auto ok = check_call(cudaEventCreate(event), "cudaEventCreate"); !ok) return ok;
+  }
+  return {};
+}
+
+Expected<Timeline> Chain::State::by_launch() const {
+  std::vector<LaunchSpan> spans(around.size());
+  auto const since_begin = [&](cudaEvent_t event) -> Expected<double> {
+    float milliseconds = 0;
+    auto const error = cudaEventElapsedTime(&milliseconds, around.front().begin, event);
+    if (auto ok = check_call(error, "cudaEventElapsedTime", "for " + plan.pipeline.name); !ok)
+      return tl::make_unexpected(ok.error());
+    return 1000.0 * milliseconds;
+  };
+  for (std::size_t l = 0; l < spans.size(); ++l) {
+    // Of launches that start early, one after the other, the first has the begin and the last the end.
+    auto from = l, to = l;
+    while (around[from].begin == nullptr) --from;
+    while (around[to].end == nullptr) ++to;
+    auto const begin = since_begin(around[from].begin), end = since_begin(around[to].end);
+    if (!begin) return tl::make_unexpected(begin.error());
+    if (!end) return tl::make_unexpected(end.error());
+    spans[l] = {*begin, *end};
+  }
+  return launch_timeline(plan, spans, validated.device.sms);
 }
 
 Expected<void> Chain::State::zero() {
@@ -258,6 +296,7 @@ Expected<Timeline> Chain::timeline() const {
                              "cudaMemcpy", "for the time stamps");
         !ok)
       return tl::make_unexpected(ok.error());
+  if (s.options.time_launches && !s.options.record && s.launched) return s.by_launch();
   return measured_timeline(s.plan, stamps, s.validated.device.sms);
 }
 
@@ -266,6 +305,7 @@ ChainViews const& Chain::views() const { return state_->views; }
 std::string const& Chain::proof() const { return state_->validated.proof; }
 Diagnostics const& Chain::warnings() const { return state_->validated.warnings; }
 std::vector<int> const& Chain::occupancies() const { return state_->validated.occupancies; }
+std::vector<Resources> const& Chain::resources() const { return state_->validated.resources; }
 
 Chain::~Chain() { delete state_; }
 

@@ -38,6 +38,14 @@ Expected<void> Chain::State::kernel(std::size_t launch, cudaStream_t stream, int
   return outcome;
 }
 
+Expected<void> Chain::State::mark(cudaEvent_t event, cudaStream_t stream) {
+  if (event == nullptr) return {};
+  auto status = cudaStreamCaptureStatusNone;
+  if (auto ok = check_call(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing"); !ok) return ok;
+  auto const how = status == cudaStreamCaptureStatusNone ? cudaEventRecordDefault : cudaEventRecordExternal;
+  return check_call(cudaEventRecordWithFlags(event, stream, how), "cudaEventRecordWithFlags");
+}
+
 Expected<void> Chain::State::enqueue_side(Side const& side, int set) {
   auto const& launch = plan.launches[side.launch];
   if (launch.wait_kernel) {
@@ -52,7 +60,10 @@ Expected<void> Chain::State::enqueue_side(Side const& side, int set) {
                    "cudaLaunchKernel", "for the wait kernel before " + plan.pipeline.stages[stage].name);
     if (!ok) return ok;
   }
+  auto const marks = around.empty() ? Around{} : around[side.launch];
+  if (auto ok = mark(marks.begin, side.stream); !ok) return ok;
   if (auto ok = kernel(side.launch, side.stream, set); !ok) return ok;
+  if (auto ok = mark(marks.end, side.stream); !ok) return ok;
   return check_call(cudaEventRecord(side.done, side.stream), "cudaEventRecord");
 }
 
@@ -64,9 +75,13 @@ Expected<void> Chain::State::enqueue_group(LaunchGroup const& group, cudaStream_
   auto const in_group = [&](Side const& side) { return first <= side.launch && side.launch < end; };
   if (std::any_of(sides.begin(), sides.end(), in_group))
     if (auto ok = check_call(cudaEventRecord(fork, stream), "cudaEventRecord"); !ok) return ok;
-  for (auto l = first; l < end; ++l)
-    if (plan.launches[l].start != LaunchStart::beside)
-      if (auto ok = kernel(l, stream, set); !ok) return ok;
+  for (auto l = first; l < end; ++l) {
+    if (plan.launches[l].start == LaunchStart::beside) continue;
+    auto const marks = around.empty() ? Around{} : around[l];
+    if (auto ok = mark(marks.begin, stream); !ok) return ok;
+    if (auto ok = kernel(l, stream, set); !ok) return ok;
+    if (auto ok = mark(marks.end, stream); !ok) return ok;
+  }
   for (auto const& side : sides) {
     if (!in_group(side)) continue;
     if (auto ok = check_call(cudaStreamWaitEvent(side.stream, fork, 0), "cudaStreamWaitEvent"); !ok)

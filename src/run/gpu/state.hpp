@@ -17,9 +17,16 @@ struct Chain::State {
   ChainOptions options;
   run::Validated validated;
   ChainViews views;
-  run::DeviceMemory semaphores, counters, stall, numbers, waits, stages_on_device, stamps;
+  run::DeviceMemory semaphores, counters, stall, numbers, waits, stamps;
   std::size_t semaphore_count = 0;
   std::size_t stamp_count = 0;
+  /// Before and behind each launch, where they are timed; null where a launch starts early behind another,
+  /// or lets the next one do so: an event in between would keep them apart.
+  struct Around {
+    cudaEvent_t begin = nullptr;
+    cudaEvent_t end = nullptr;
+  };
+  std::vector<Around> around;
   /// Where a launch beside others goes.
   struct Side {
     std::size_t launch = 0;
@@ -42,6 +49,10 @@ struct Chain::State {
 
   Expected<void> allocate(RuntimeTables const& tables);
   Expected<void> make_sides();
+  Expected<void> make_events_around();
+  /// Records an event if there is one; a captured one each time the graph runs.
+  static Expected<void> mark(cudaEvent_t event, cudaStream_t stream);
+  Expected<Timeline> by_launch() const;
   Expected<void> has_set(int set) const;  ///< E0510
   Expected<void> zero();
 

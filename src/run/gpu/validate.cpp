@@ -191,6 +191,7 @@ Expected<void> take_real_numbers(Plan const& plan, Launch const& launch, KernelC
                                  Validated& result, Plan& real) {
   int const blocks = check.blocks_per_sm();
   auto const resources = charged(result.device, check.resources(), blocks);
+  result.resources.push_back(resources);
   for (int s = launch.first; s < launch.end(); ++s)
     real.pipeline.stages[static_cast<std::size_t>(s)].resources = resources;
   auto const capacity = std::int64_t{blocks} * result.device.sms;
@@ -262,7 +263,9 @@ Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& k
   long long most_shared_bytes = 0;  // of an SM's blocks
   for (std::size_t l = 0; l < kernels.size(); ++l) {
     if (kernels[l].function == nullptr && kernels[l].enqueue) {
-      result.occupancies.push_back(plan.stages[static_cast<std::size_t>(plan.launches[l].first)].occupancy);
+      auto const first = static_cast<std::size_t>(plan.launches[l].first);
+      result.occupancies.push_back(plan.stages[first].occupancy);
+      result.resources.push_back(plan.pipeline.stages[first].resources);
       continue;
     }
     KernelCheck check(plan, plan.launches[l], kernels[l], result);

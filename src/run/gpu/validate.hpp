@@ -13,7 +13,8 @@ namespace tessera::run {
 struct Validated {
   MachineProfile device;  ///< what the current device's SMs can hold
   int compute_major = 0;
-  std::vector<int> occupancies;  ///< one per kernel
+  std::vector<int> occupancies;      ///< one per kernel
+  std::vector<Resources> resources;  ///< of a block of each
   std::string proof;
   Diagnostics warnings;
 };

@@ -9,7 +9,6 @@
 #include <numeric>
 
 #include "bench/timer.hpp"
-#include "run/gpu/cuda_call.hpp"
 #include "tessera/measure/statistics.hpp"
 #include "tessera/tune/tune.hpp"
 #include "tune/gpu/samples.hpp"
@@ -63,10 +62,13 @@ std::vector<TuneCandidate> pick(std::vector<TuneCandidate> const& all,
   return result;
 }
 
-}  // namespace
-
-Expected<std::vector<Finalist>> measure(Subject const& subject, std::vector<TuneCandidate> const& candidates,
-                                        GpuStream stream, int hot_rounds, int cool_rounds) {
+/// Candidates that let a wait give up when they run alone are added to `wrong`, and were not measured.
+/// Nothing is said of the others' times then: what the first left in memory that all share (a Scratch) may
+/// have let them give up, too.
+Expected<std::vector<Finalist>> measure_once(Subject const& subject,
+                                             std::vector<TuneCandidate> const& candidates,
+                                             std::vector<bool>& wrong, GpuStream stream, int hot_rounds,
+                                             int cool_rounds) {
   int const pieces = pieces_of_a_sample(subject);
   bench::Timer timer(stream, subject.sets, pieces);
   std::vector<Finalist> finalists;
@@ -81,6 +83,7 @@ Expected<std::vector<Finalist>> measure(Subject const& subject, std::vector<Tune
     one.measurement.candidate = candidate.name;
     one.measurement.baseline = candidate.baseline;
     one.relative_error = std::numeric_limits<double>::quiet_NaN();
+    if (wrong[finalists.size() - 1]) continue;
     auto made = subject.make(candidate.plan);
     if (!made) continue;
     one.relative_error = made->error();
@@ -101,12 +104,25 @@ Expected<std::vector<Finalist>> measure(Subject const& subject, std::vector<Tune
   int const affordable =
       std::max(std::min(least_cool_rounds, cool_rounds), static_cast<int>(longest_cool_us / (round_us + 1)));
   timer.cool_rounds(all, std::min(cool_rounds, affordable));
+  auto const launchable = [&](bench::Timed* work) -> Launchable& {
+    return launchables[static_cast<std::size_t>(work - timed.data())];
+  };
+  std::vector<std::pair<bench::Timed*, Finalist*>> suspects, guilty;
+  bool const answers = fine(timer).has_value();
+  for (auto const& one : running)
+    if (answers && launchable(one.first).stalled()) suspects.push_back(one);
+  for (auto const& one : suspects) {
+    timer.hot_rounds({one.first}, 2);
+    if (launchable(one.first).stalled()) guilty.push_back(one);
+  }
+  for (auto const& one : guilty.empty() ? suspects : guilty)
+    wrong[static_cast<std::size_t>(one.second - finalists.data())] = true;
+  if (auto ok = fine(timer); !ok) {
+    abandon(std::move(launchables));
+    return tl::make_unexpected(ok.error());
+  }
   for (auto* const work : all) timer.release(*work);
-  if (auto ok = run::check_call(timer.error(), "measuring"); !ok) return tl::make_unexpected(ok.error());
-  // A wait that gave up in one of them may have spoiled the others' rounds, but not their results.
-  for (std::size_t i = 0; i < running.size(); ++i)
-    if (launchables[static_cast<std::size_t>(running[i].first - timed.data())].stalled())
-      running[i].second->measurement.right = false;
+  if (!suspects.empty()) return finalists;
   bench::level(all, &bench::Timed::hot);
   bench::level(all, &bench::Timed::cool);
   for (auto const& [work, one] : running) {
@@ -118,6 +134,18 @@ Expected<std::vector<Finalist>> measure(Subject const& subject, std::vector<Tune
     m.noise = noise_of(one->hot_low, m.hot_us, one->hot_high, work->hot.size());
   }
   return finalists;
+}
+
+}  // namespace
+
+Expected<std::vector<Finalist>> measure(Subject const& subject, std::vector<TuneCandidate> const& candidates,
+                                        GpuStream stream, int hot_rounds, int cool_rounds) {
+  std::vector<bool> wrong(candidates.size());
+  for (;;) {
+    auto const known = wrong;
+    auto measured = measure_once(subject, candidates, wrong, stream, hot_rounds, cool_rounds);
+    if (!measured || wrong == known) return measured;
+  }
 }
 
 Expected<Tuned> tune(Subject const& subject, std::vector<TuneCandidate> const& candidates,

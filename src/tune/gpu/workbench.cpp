@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "bench/matrices.hpp"
 #include "bench/operand_sets.hpp"
@@ -32,9 +33,8 @@ OperatorInput const* input_of(Operator const& op, std::string const& name) {
                                   [&](OperatorInput const& input) { return input.name == name; });
   return found == op.inputs.end() ? nullptr : &*found;
 }
-std::string reference_name(std::string const& buffer, bool rounds) {
-  return buffer + (rounds ? " of rounded sums" : "");
-}
+/// Of each operator: whether its kernel rounds sums before a gate.
+using Rounding = std::vector<bool>;
 
 Expected<void> has_reference(OperatorGraph const& graph) {
   for (auto const& op : graph.operators) {
@@ -76,7 +76,8 @@ struct Workbench::State {
   Bindings const& bindings;
   cudaStream_t stream;
   std::vector<Buffer> buffers;
-  bench::OperandSets sets{}, shared{}, references{}, sums{};
+  bench::OperandSets sets{}, shared{}, sums{};
+  std::map<Rounding, bench::OperandSets> references{};
   std::vector<Tensors> tensors{};
   std::shared_ptr<Scratch> scratch = std::make_shared<Scratch>();
 
@@ -91,10 +92,6 @@ struct Workbench::State {
       });
     });
   }
-  bool has_gate() const {
-    return std::any_of(graph.operators.begin(), graph.operators.end(),
-                       [](Operator const& op) { return op.epilogue == Epilogue::swiglu; });
-  }
   /// 1 for activations, 1 / sqrt(depth) for weights.
   double deviation(Buffer const& buffer) const {
     for (auto const& op : graph.operators)
@@ -103,21 +100,36 @@ struct Workbench::State {
     return 1;
   }
 
+  Rounding rounding_of(Plan const& plan) const;
   Expected<void> allocate();
-  void compute_references();
-  void reference(int set, bool rounds);
+  /// What the operators give with this rounding, if it is not there yet. Writes the outputs as well, in their
+  /// type, for the operators that read them.
+  Expected<void> compute_references(Rounding const& rounding);
+  void reference(int set, Rounding const& rounding, bench::OperandSets const& wanted);
 };
+
+Rounding Workbench::State::rounding_of(Plan const& plan) const {
+  Rounding rounding;
+  for (auto const& op : graph.operators) {
+    auto const& stages = plan.pipeline.stages;
+    auto const stage = std::find_if(stages.begin(), stages.end(),
+                                    [&](Stage const& one) { return one.output == output_of(op); });
+    auto const* kernel =
+        stage == stages.end() || op.epilogue != Epilogue::swiglu ? nullptr : kernels.find(stage->kernel);
+    auto const* form = kernel == nullptr ? nullptr : find_form(*kernel, op.epilogue, graph.type);
+    rounding.push_back(form != nullptr && form->rounds_sums);
+  }
+  return rounding;
+}
 
 // What is only passed on within a launch is shared by all sets, as a model's layers share it.
 Expected<void> Workbench::State::allocate() {
-  std::vector<bench::Operand> each, passed, wanted;
+  std::vector<bench::Operand> each, passed;
   std::size_t bytes_of_a_set = 0, most_sums = 0;
   unsigned long long seed = 100;
   for (auto const& buffer : buffers) {
     auto const count = static_cast<std::size_t>(buffer.rows * buffer.columns * buffer.batch);
     if (is_written(buffer.name)) {
-      for (bool const rounds : {false, true})
-        if (!rounds || has_gate()) wanted.push_back({reference_name(buffer.name, rounds), 4 * count});
       (is_read(buffer.name) ? passed : each).push_back({buffer.name, 2 * count});
     } else {
       each.push_back(
@@ -129,9 +141,8 @@ Expected<void> Workbench::State::allocate() {
   for (auto const& op : graph.operators)
     most_sums = std::max(most_sums, static_cast<std::size_t>(op.m) * static_cast<std::size_t>(op.n));
   int const count = bench::sets_beyond_l2(bytes_of_a_set, k_references);
-  for (auto const error :
-       {sets.make(each, count, stream), shared.make(passed, 1, stream),
-        references.make(wanted, k_references, stream), sums.make({{"sums", 4 * most_sums}}, 1, stream)})
+  for (auto const error : {sets.make(each, count, stream), shared.make(passed, 1, stream),
+                           sums.make({{"sums", 4 * most_sums}}, 1, stream)})
     if (auto ok = run::check_call(error, "making the operands"); !ok) return ok;
   for (int set = 0; set < count; ++set) {
     auto& mine = tensors.emplace_back();
@@ -145,33 +156,43 @@ Expected<void> Workbench::State::allocate() {
                            graph.type};
     }
   }
-  compute_references();
-  return run::check_call(cudaStreamSynchronize(stream), "computing the references");
+  return compute_references(Rounding(graph.operators.size()));
 }
 
-void Workbench::State::compute_references() {
-  for (int set = 0; set < k_references; ++set)
-    for (bool const rounds : {false, true})
-      if (!rounds || has_gate()) reference(set, rounds);
+Expected<void> Workbench::State::compute_references(Rounding const& rounding) {
+  auto const [place, fresh] = references.try_emplace(rounding);
+  if (!fresh) return {};
+  std::vector<bench::Operand> wanted;
+  for (auto const& buffer : buffers)
+    if (is_written(buffer.name))
+      wanted.push_back(
+          {buffer.name, 4 * static_cast<std::size_t>(buffer.rows * buffer.columns * buffer.batch)});
+  auto error = place->second.make(wanted, k_references, stream);
+  for (int set = 0; set < k_references && error == cudaSuccess; ++set)
+    reference(set, rounding, place->second);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  auto computed = run::check_call(error, "computing the references");
+  if (!computed) references.erase(place);
+  return computed;
 }
 
-/// Writes the outputs as well, rounded, for those that read them.
-void Workbench::State::reference(int set, bool rounds) {
+void Workbench::State::reference(int set, Rounding const& rounding, bench::OperandSets const& wanted) {
   using bench::ReferenceActivation;
   auto const type = type_of(graph.type);
   auto& mine = tensors[static_cast<std::size_t>(set)];
   auto* const all = sums.as<float>("sums");
-  for (auto const& op : graph.operators) {
+  for (std::size_t i = 0; i < graph.operators.size(); ++i) {
+    auto const& op = graph.operators[i];
     auto const &a = mine[input_of(op, "a")->buffer], &b = mine[input_of(op, "b")->buffer];
     auto const& d = mine[output_of(op)];
-    auto* const wanted = references.as<float>(reference_name(output_of(op), rounds), set);
     bench::reference_gemm(a.data, b.data, all, static_cast<int>(op.m), static_cast<int>(op.n),
                           static_cast<int>(op.k), type, stream);
     auto const activation = op.epilogue == Epilogue::none   ? ReferenceActivation::none
                             : op.epilogue == Epilogue::gelu ? ReferenceActivation::gelu
-                            : rounds                        ? ReferenceActivation::rounded_swiglu
+                            : rounding[i]                   ? ReferenceActivation::rounded_swiglu
                                                             : ReferenceActivation::swiglu;
-    bench::reference_activation(all, activation, elements(d), wanted, d.data, type, stream);
+    bench::reference_activation(all, activation, elements(d), wanted.as<float>(output_of(op), set), d.data,
+                                type, stream);
   }
 }
 
@@ -189,7 +210,9 @@ int Workbench::sets() const { return state_->sets.count(); }
 Tensors const& Workbench::tensors(int set) const { return state_->tensors[static_cast<std::size_t>(set)]; }
 
 Expected<std::shared_ptr<Executable>> Workbench::bind(Plan const& plan, ChainOptions const& options) const {
-  auto const& s = *state_;
+  auto& s = *state_;
+  if (auto known = s.compute_references(s.rounding_of(plan)); !known)
+    return tl::make_unexpected(known.error());
   auto executable = Executable::make(plan, s.kernels, s.bindings, s.tensors.front(), options, s.scratch);
   if (!executable) return tl::make_unexpected(executable.error());
   for (std::size_t set = 1; set < s.tensors.size(); ++set)
@@ -207,19 +230,11 @@ void Workbench::poison(int set) const {
 
 std::vector<double> Workbench::errors(Plan const& plan, int set) const {
   auto const& s = *state_;
-  bool rounds = false;
-  for (auto const& stage : plan.pipeline.stages) {
-    auto const* kernel = s.kernels.find(stage.kernel);
-    auto const* form = kernel == nullptr || stage.activation != "swiglu"
-                           ? nullptr
-                           : find_form(*kernel, Epilogue::swiglu, s.graph.type);
-    rounds = rounds || (form != nullptr && form->rounds_sums);
-  }
+  auto const& references = s.references.at(s.rounding_of(plan));
   std::vector<double> result;
   for (auto const& op : s.graph.operators) {
     auto const& tensor = tensors(set).at(output_of(op));
-    result.push_back(bench::relative_error(tensor.data,
-                                           s.references.as<float>(reference_name(output_of(op), rounds), set),
+    result.push_back(bench::relative_error(tensor.data, references.as<float>(output_of(op), set),
                                            elements(tensor), type_of(s.graph.type), s.stream));
   }
   return result;

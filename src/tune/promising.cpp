@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "bench/timer.hpp"
 #include "tessera/simulate/rank.hpp"
-#include "tessera/tune/tune.hpp"
-#include "tune/gpu/samples.hpp"
+#include "tessera/tune/plans.hpp"
+#include "tessera/tune/search.hpp"
 
 namespace tessera {
 namespace {
@@ -43,24 +42,33 @@ std::vector<Plan> promising(CheckedPipeline const& checked, MachineProfile const
 
 }  // namespace
 
-Expected<Tuned> tune(CheckedPipeline const& checked, MachineProfile const& machine, Subject const& subject,
-                     GpuStream stream, TuneOptions const& options) {
-  std::vector<TuneCandidate> candidates;
-  std::vector<double> times;
-  bench::Timer timer(stream, subject.sets, pieces_of_a_sample(subject));
-  for (auto& plan : promising(checked, machine)) {
-    auto const name = plan_name(plan);
-    if (options.progress) options.progress(name, {});
-    double time = never;
-    if (auto const made = subject.make(plan)) {
-      time = timer.quick(work_of(*made), options.quick ? 1 : 2);
-      if (made->stalled()) time = never;
-    }
-    if (options.progress) options.progress(name, time);
-    candidates.push_back({name, mechanism_text(plan), is_stream_order(plan), std::move(plan)});
-    times.push_back(time);
+Expected<Found> search(CheckedPipeline const& checked, MachineProfile const& machine,
+                       Stopwatch const& measure) {
+  Found found;
+  Stopwatch const counted = [&](Plan const& plan) {
+    ++found.tried;
+    return measure(plan);
+  };
+  auto priced = checked;
+  Diagnostics refusal;  // why nothing could be measured
+  if (auto prices = price_stages(checked, machine, counted)) {
+    auto again = check(with_prices(checked.pipeline(), *prices));
+    if (!again) return tl::make_unexpected(again.error());
+    priced = std::move(*again);
+    found.prices = std::move(*prices);
+  } else {
+    refusal = prices.error();
   }
-  return tune(subject, candidates, times, stream, options);
+  for (auto& plan : promising(priced, machine)) {
+    auto const us = counted(plan);
+    auto const name = plan_name(plan);
+    found.candidates.push_back({name, mechanism_text(plan), is_stream_order(plan), std::move(plan)});
+    found.times.push_back(us ? *us : never);
+  }
+  bool const measured =
+      std::any_of(found.times.begin(), found.times.end(), [](double us) { return us < never; });
+  if (!measured && !refusal.empty()) return tl::make_unexpected(std::move(refusal));
+  return found;
 }
 
 }  // namespace tessera

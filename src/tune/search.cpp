@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The candidates for a chain of operators: measured alone, then together in every way to overlap them.
+#include "tessera/tune/search.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <utility>
 
-#include "run/gpu/cuda_call.hpp"
 #include "tessera/simulate/rank.hpp"
-#include "tessera/tune/tune.hpp"
+#include "tessera/tune/plans.hpp"
 #include "tune/choices.hpp"
-#include "tune/gpu/samples.hpp"
 
 namespace tessera {
 namespace {
@@ -42,16 +43,15 @@ Registry without_published(Registry const& kernels) {
 class Search {
  public:
   Search(OperatorGraph const& graph, Registry const& kernels, MachineProfile const& machine,
-         Subject const& subject, GpuStream stream, TuneOptions const& options)
+         PlanVariants const& variants, Stopwatch const& measure)
       : graph_(graph),
         kernels_(kernels),
         machine_(machine),
-        subject_(subject),
-        launchable_(without_published(kernels)),
-        timer_(stream, subject.sets, pieces_of_a_sample(subject)),
-        options_(options) {}
+        variants_(variants),
+        measure_(measure),
+        launchable_(without_published(kernels)) {}
 
-  Expected<Tuned> run(GpuStream stream) {
+  Expected<Found> run() {
     if (auto known = rank_all(); !known) return tl::make_unexpected(known.error());
     whole_chains();
     if (graph_.operators.size() > 1) {
@@ -62,42 +62,34 @@ class Search {
       refine();
     }
     one_launch();
+    auto& candidates = found_.candidates;
     bool const libraries =
-        std::any_of(candidates_.begin(), candidates_.end(), [](auto const& one) { return one.baseline; });
-    for (auto& one : candidates_)
+        std::any_of(candidates.begin(), candidates.end(), [](auto const& one) { return one.baseline; });
+    for (auto& one : candidates)
       if (!libraries) one.baseline = is_stream_order(one.plan);
-    auto tuned = tune(subject_, candidates_, times_, stream, options_);
-    if (tuned) tuned->tried = tried_;
-    return tuned;
+    return std::move(found_);
   }
 
  private:
   // ------------------------------------------------------------------------------------------ measuring
 
-  double time_of(Plan const& plan, std::string const& name) {
-    ++tried_;
-    if (options_.progress) options_.progress(name, {});
-    double us = never;
-    if (auto const made = subject_.make(plan)) {
-      us = timer_.quick(work_of(*made), options_.quick ? 1 : 2);
-      if (made->stalled()) us = never;
-    } else if (refusal_.empty()) {
-      refusal_ = made.error();
-    }
-    if (options_.progress) options_.progress(name, us);
-    return us;
+  double time_of(Plan const& plan) {
+    ++found_.tried;
+    auto const us = measure_(plan);
+    if (!us && refusal_.empty()) refusal_ = us.error();
+    return us ? *us : never;
   }
 
   double attempt(Plan plan) {
     auto name = plan_name(plan);
     if (auto const known = known_.find(name); known != known_.end()) return known->second;
-    double const us = time_of(plan, name);
+    double const us = time_of(plan);
     known_.emplace(name, us);
     if (us == never) return us;
     auto group = families_of(plan, kernels_) + ", " + mechanism_text(plan);
     bool const library = is_library_plan(plan, kernels_);
-    candidates_.push_back({std::move(name), std::move(group), library, std::move(plan)});
-    times_.push_back(us);
+    found_.candidates.push_back({std::move(name), std::move(group), library, std::move(plan)});
+    found_.times.push_back(us);
     return us;
   }
 
@@ -136,7 +128,7 @@ class Search {
   }
 
   std::vector<std::string> words_of(Plan const& plan) {
-    return subject_.variants ? subject_.variants(plan) : std::vector<std::string>{};
+    return variants_ ? variants_(plan) : std::vector<std::string>{};
   }
 
   /// The most promising kernels by simulation; all library kernels.
@@ -168,10 +160,9 @@ class Search {
         for (auto const& way : ways_of(one, tile)) {
           auto const plan = plan_of(one, {{way}}, machine_);
           if (!plan) continue;
-          double const us = time_of(*plan, plan_name(*plan));
+          double const us = time_of(*plan);
           if (us < never) ranked.push_back({way, us});
         }
-      if (auto ok = run::check_call(timer_.error(), "measuring " + graph_.operators[i].name); !ok) return ok;
       if (ranked.empty())
         return tl::make_unexpected(refusal_.empty() ? no_kernel(graph_.operators[i], machine_) : refusal_);
       std::stable_sort(ranked.begin(), ranked.end(),
@@ -341,7 +332,7 @@ class Search {
         auto const plan = plan_of(graph_, choice, machine_);
         if (!plan) continue;
         auto words = words_of(*plan);
-        if (words.empty() && subject_.variants) continue;
+        if (words.empty() && variants_) continue;
         if (words.empty()) words.emplace_back();
         for (auto const& word : words) {
           choice.stages.front().variant = word;
@@ -355,24 +346,21 @@ class Search {
   OperatorGraph const& graph_;
   Registry const& kernels_;
   MachineProfile const& machine_;
-  Subject const& subject_;
+  PlanVariants const& variants_;
+  Stopwatch const& measure_;
   Registry launchable_;
-  bench::Timer timer_;
-  TuneOptions const& options_;
   std::vector<std::vector<Ranked>> libraries_, own_;  ///< of each operator, fastest alone first
-  std::vector<TuneCandidate> candidates_;
-  std::vector<double> times_;
+  Found found_;
   std::map<std::string, double> known_;
   std::vector<std::pair<Choice, double>> ordered_;  ///< tried without semaphores
-  int tried_ = 0;
-  Diagnostics refusal_;  ///< the first plan that could not be made ready
+  Diagnostics refusal_;                             ///< the first plan that could not be made ready
 };
 
 }  // namespace
 
-Expected<Tuned> tune(OperatorGraph const& graph, Registry const& kernels, MachineProfile const& machine,
-                     Subject const& subject, GpuStream stream, TuneOptions const& options) {
-  return Search(graph, kernels, machine, subject, stream, options).run(stream);
+Expected<Found> search(OperatorGraph const& graph, Registry const& kernels, MachineProfile const& machine,
+                       PlanVariants const& variants, Stopwatch const& measure) {
+  return Search(graph, kernels, machine, variants, measure).run();
 }
 
 }  // namespace tessera

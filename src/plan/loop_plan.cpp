@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/plan/loop_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "tessera/check/check.hpp"
+#include "tessera/plan/progress.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr int k_longest_period = 64;
+
+tl::unexpected<Diagnostics> cannot(SourceLine const& where, std::string message, std::string way_out) {
+  return refuse({"E0116", Severity::error, where, std::move(message), {}, std::move(way_out)});
+}
+
+/// Iterations behind which every buffer is back at its first copy.
+int period_of(Loop const& loop) {
+  int period = 1;
+  for (auto const& one : loop.copies)
+    if (one.copies > 0 && period <= k_longest_period) period = std::lcm(period, one.copies);
+  return period;
+}
+
+class LoopPlanner {
+ public:
+  LoopPlanner(Loop const& loop, MachineProfile const& machine, int workers)
+      : machine_(machine), workers_(workers) {
+    result_.loop = loop;
+  }
+
+  Expected<LoopPlan> run() {
+    auto const& loop = result_.loop;
+    if (auto const checked = check(loop, window_of(loop)); !checked)
+      return tl::make_unexpected(checked.error());
+    if (auto able = stages_can(); !able) return tl::make_unexpected(able.error());
+    if (auto able = dependences_can(); !able) return tl::make_unexpected(able.error());
+    result_.period = period_of(loop);
+    if (result_.period > k_longest_period)
+      return cannot(
+          loop.body.where,
+          fmt::format("the copies of the buffers repeat after {} iterations or more, {} are possible",
+                      result_.period, k_longest_period),
+          "give the buffers numbers of copies that divide each other");
+    stages_ = static_cast<int>(loop.body.stages.size()) * result_.period;
+    if (auto done = edges(); !done) return tl::make_unexpected(done.error());
+    return launch();
+  }
+
+ private:
+  Expected<void> stages_can() const {
+    for (auto const& stage : result_.loop.body.stages) {
+      if (stage.splits > 1)
+        return cannot(
+            stage.where,
+            fmt::format("{} computes its tiles in {} splits; a persistent loop counts one post for a "
+                        "tile and period",
+                        stage.name, stage.splits),
+            "plan the loop with splits of 1, or a number of iterations: check(loop, n)");
+      if (!stage.can.fuse || !stage.can.wait || !stage.can.post)
+        return cannot(stage.where,
+                      fmt::format("the kernel of {} cannot {}", stage.name,
+                                  !stage.can.fuse   ? "be one of several stages of a launch"
+                                  : !stage.can.wait ? "wait for tiles"
+                                                    : "post tiles"),
+                      "take a tile function, or plan a number of iterations: check(loop, n)");
+    }
+    return {};
+  }
+
+  /// Each tile has a semaphore of its own, and all that a complete tile does is to let others start.
+  Expected<void> dependences_can() const {
+    auto const& loop = result_.loop;
+    auto all = loop.body.dependences;
+    for (auto const& one : loop.carried) all.push_back(one.dependence);
+    for (auto const& one : all) {
+      auto const& consumer = loop.body.stages[static_cast<std::size_t>(one.consumer)].name;
+      if (one.policy && !(one.policy->map == each_tile().map))
+        return cannot(one.where,
+                      fmt::format("{} waits under the policy {}; in a persistent loop each tile has a "
+                                  "semaphore of its own",
+                                  consumer, one.policy->name),
+                      "leave the policy out, or plan a number of iterations: check(loop, n)");
+      if (one.on_complete != OnComplete::release_waiters)
+        return cannot(one.where,
+                      fmt::format("tiles that {} reads go to a peer when they are complete", consumer),
+                      "a persistent loop stays on its GPU");
+    }
+    return {};
+  }
+
+  /// Edges of a period far enough from the first one, by how many periods they reach back.
+  Expected<void> edges() {
+    auto const& loop = result_.loop;
+    int const period = result_.period;
+    int const periods = (window_of(loop) + period - 1) / period + 1;
+    auto const all = check(unroll(loop, periods * period));
+    if (!all) return tl::make_unexpected(all.error());
+    int const first = (periods - 1) * stages_;  // of the last period
+    auto& plan = result_.plan;
+    plan.pipeline = unroll(loop, period);
+    plan.pipeline.dependences.clear();
+    for (auto dependence : all->pipeline().dependences) {
+      if (dependence.consumer < first) continue;
+      int const distance = periods - 1 - dependence.producer / stages_;
+      dependence.consumer -= first;
+      dependence.producer %= stages_;
+      int const set = set_of(dependence.producer);
+      if (distance > 0) {
+        result_.carried.push_back({std::move(dependence), distance, set});
+        continue;
+      }
+      plan.dependences.push_back({static_cast<int>(plan.pipeline.dependences.size()), set});
+      plan.pipeline.dependences.push_back(std::move(dependence));
+    }
+    return reuses(*all, periods);
+  }
+
+  Expected<void> reuses(CheckedPipeline const& all, int periods) {
+    int const first = (periods - 1) * stages_;
+    for (auto const& reuse : all.reuses()) {
+      if (reuse.writer < first || reuse.covered || is_older(reuse)) continue;
+      int const writer = reuse.writer - first, reader = reuse.reader % stages_;
+      int const distance = periods - 1 - reuse.reader / stages_;
+      if (distance == 0)
+        result_.plan.reuse_edges.push_back({writer, reader, reuse.buffer, set_of(reader)});
+      else
+        result_.reuses.push_back({writer, reader, distance, set_of(reader)});
+    }
+    in_order_of_periods();
+    return {};
+  }
+  /// Outputs that each iteration has of its own are never overwritten. Yet a tile's posts of two periods must
+  /// come in order: they are counted, and not told apart.
+  void in_order_of_periods() {
+    auto const body = result_.loop.body.stages.size();
+    for (auto const& set : std::vector(result_.plan.semaphores)) {
+      auto const s = static_cast<std::size_t>(set.producer) % body;
+      if (copies_of(result_.loop, result_.loop.body.stages[s].output) == BufferCopies::each_iteration)
+        result_.reuses.push_back({set.producer, set.producer, 1, set_of(set.producer)});
+    }
+  }
+  /// Was what the reader used overwritten before, by a copy's user between it and the writer? Then that one
+  /// waits for the reader, and the writer for that one.
+  bool is_older(BufferReuse const& reuse) const {
+    auto const& loop = result_.loop;
+    auto const stages = static_cast<int>(loop.body.stages.size());
+    auto const& writer = loop.body.stages[static_cast<std::size_t>(reuse.writer % stages)];
+    auto const& reader = loop.body.stages[static_cast<std::size_t>(reuse.reader % stages)];
+    int const iteration = reuse.reader / stages;
+    int used = reader.output == writer.output ? iteration : iteration - k_longest_period;
+    for (auto const& operand : reader.operands)
+      if (operand.buffer == writer.output)
+        used = std::max(used, iteration - distance_of(loop, reuse.reader % stages, operand.name));
+    int const copies = copies_of(loop, writer.output);
+    return used + copies < reuse.writer / stages;
+  }
+
+  /// The stage's own set, a semaphore for each tile.
+  int set_of(int producer) {
+    auto& sets = result_.plan.semaphores;
+    for (std::size_t i = 0; i < sets.size(); ++i)
+      if (sets[i].producer == producer) return static_cast<int>(i);
+    auto const body = static_cast<std::size_t>(producer) % result_.loop.body.stages.size();
+    auto const tile_sync = each_tile();
+    SemaphoreSet set{producer, tile_sync.map, tile_sync.name, semaphores_,
+                     tile_sync.map.count(result_.loop.body.stages[body].tile_grid())};
+    semaphores_ += set.count;
+    sets.push_back(std::move(set));
+    return static_cast<int>(sets.size()) - 1;
+  }
+
+  Expected<LoopPlan> launch() {
+    auto& plan = result_.plan;
+    plan.machine = machine_.name;
+    Launch launch{0, stages_, LaunchStart::in_order, false, 0, {}};
+    int const resident = occupancy(machine_, worker_resources(plan.pipeline, launch));
+    launch.workers = workers_ > 0 ? workers_ : std::max(1, resident * machine_.sms);
+    plan.launches = {launch};
+    for (auto const& stage : plan.pipeline.stages) {
+      StagePlan planned;
+      planned.occupancy = resident;
+      planned.waves = static_cast<double>(stage.blocks()) / launch.workers;
+      plan.stages.push_back(planned);
+    }
+    auto proof = prove_progress(plan, machine_);
+    if (!proof) return tl::make_unexpected(proof.error());
+    plan.proof = *proof + "; every wait for an earlier period is for an earlier ticket";
+    return std::move(result_);
+  }
+
+  MachineProfile const& machine_;
+  int workers_;
+  int stages_ = 0;  ///< of a period
+  std::int64_t semaphores_ = 0;
+  LoopPlan result_;
+};
+
+}  // namespace
+
+Expected<LoopPlan> plan_loop(Loop const& loop, MachineProfile const& machine, int workers) {
+  return LoopPlanner(loop, machine, workers).run();
+}
+
+}  // namespace tessera

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/shape_combinations.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+
+#include "plan/forms.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr std::size_t k_kept_per_operator = 6;  ///< by time alone, and as many by time with filled waves
+constexpr std::size_t k_most_combinations = 50'000;
+/// Blocks that pricing stages alone may simulate beside the first form of each: what is estimated best goes
+/// first.
+constexpr std::int64_t k_form_budget = 60'000;
+/// An option that needs more than this many times the least estimate of its operator is not priced.
+constexpr double k_hopeless = 2.5;
+
+}  // namespace
+
+Combination ShapeCombinations::first_guess() const {
+  Combination guess;
+  for (auto const& options : shapes_) {
+    auto const least = std::min_element(options.begin(), options.end(), [](auto const& a, auto const& b) {
+      return a.estimate_us < b.estimate_us;
+    });
+    guess.pick.push_back(static_cast<std::size_t>(least - options.begin()));
+  }
+  return guess;
+}
+
+std::vector<TileChoice> ShapeCombinations::choices_of(Combination const& combination) const {
+  std::vector<TileChoice> choices;
+  for (std::size_t i = 0; i < shapes_.size(); ++i) choices.push_back(shapes_[i][combination.pick[i]].choice);
+  return choices;
+}
+
+std::vector<StageRecipe> ShapeCombinations::forms_of(Combination const& combination) const {
+  std::vector<StageRecipe> forms;
+  for (std::size_t i = 0; i < shapes_.size(); ++i) forms.push_back(shapes_[i][combination.pick[i]].form);
+  return forms;
+}
+
+void ShapeCombinations::rule_out_by_loads(Search& search) {
+  std::vector<std::array<double, 4>> least(shapes_.size());
+  for (std::size_t i = 0; i < shapes_.size(); ++i) {
+    least[i] = shapes_[i].front().loads.all();
+    for (auto const& option : shapes_[i])
+      for (std::size_t r = 0; r < least[i].size(); ++r)
+        least[i][r] = std::min(least[i][r], option.loads.all()[r]);
+  }
+  auto const bar = search.best_stream_us();
+  for (std::size_t i = 0; i < shapes_.size(); ++i) {
+    auto const floor_of = [&](ShapeOption const& option) {
+      auto const loads = option.loads.all();
+      double most = 0;
+      for (std::size_t r = 0; r < loads.size(); ++r) {
+        double sum = loads[r];
+        for (std::size_t j = 0; j < shapes_.size(); ++j)
+          if (j != i) sum += least[j][r];
+        most = std::max(most, sum);
+      }
+      return most;
+    };
+    std::map<std::string, double> out;  // per kernel: its lowest floor
+    std::erase_if(shapes_[i], [&](ShapeOption const& option) {
+      auto const floor_us = floor_of(option);
+      if (floor_us <= bar) return false;
+      auto const [place, fresh] = out.try_emplace(option.choice.kernel.name, floor_us);
+      if (!fresh) place->second = std::min(place->second, floor_us);
+      return true;
+    });
+    for (auto const& [kernel, floor_us] : out)
+      search.leave_out(fmt::format("{} as {}", graph_.operators[i].name, kernel),
+                       fmt::format("not priced: its floor of {:.1f} us is above the best plan's {:.1f} us",
+                                   floor_us, bar));
+  }
+}
+
+void ShapeCombinations::price_alone(Search& search, Pricer const& price) {
+  for (std::size_t i = 0; i < shapes_.size(); ++i) {
+    double least = shapes_[i].front().estimate_us;
+    for (auto const& option : shapes_[i]) least = std::min(least, option.estimate_us);
+    std::erase_if(shapes_[i], [&](ShapeOption& option) {
+      if (option.estimate_us > k_hopeless * least) {
+        search.leave_out(
+            fmt::format("{} as {}", graph_.operators[i].name, option_text(option)),
+            fmt::format("not priced: estimated at {:.1f} us alone, when another shape takes {:.1f} us",
+                        option.estimate_us, least));
+        return true;
+      }
+      return false;
+    });
+    std::stable_sort(shapes_[i].begin(), shapes_[i].end(),
+                     [](auto const& a, auto const& b) { return a.estimate_us < b.estimate_us; });
+    std::int64_t blocks = 0;
+    std::erase_if(shapes_[i], [&](ShapeOption& option) {
+      auto const more = 3 * option.alone.stages.front().blocks();
+      bool const all = blocks + more <= k_form_budget;
+      if (all) blocks += more;
+      auto const best = fastest_alone(option.alone, machine_, price, {}, all ? 4 : 1);
+      if (!best) return true;
+      option.alone_us = best->us;
+      option.form = best->recipe.stages.front();
+      return false;
+    });
+  }
+}
+
+std::vector<std::vector<std::size_t>> ShapeCombinations::kept() const {
+  double const launch_us = machine_.launch_ns * 1e-3;
+  std::vector<std::vector<std::size_t>> result;
+  std::size_t each = k_kept_per_operator;
+  auto const product = [&] {
+    std::size_t n = 1;
+    for (std::size_t i = 0; i < shapes_.size() && n <= k_most_combinations; ++i)
+      n *= std::min(2 * each, shapes_[i].size());
+    return n;
+  };
+  while (each > 1 && product() > k_most_combinations) --each;
+  for (auto const& options : shapes_) {
+    std::vector<std::size_t> by_time(options.size());
+    std::iota(by_time.begin(), by_time.end(), std::size_t{0});
+    auto by_filled = by_time;
+    std::stable_sort(by_time.begin(), by_time.end(),
+                     [&](auto a, auto b) { return options[a].alone_us < options[b].alone_us; });
+    std::stable_sort(by_filled.begin(), by_filled.end(), [&](auto a, auto b) {
+      return options[a].filled_us(launch_us) < options[b].filled_us(launch_us);
+    });
+    by_time.resize(std::min(each, by_time.size()));
+    by_filled.resize(std::min(each, by_filled.size()));
+    for (auto const option : by_filled)
+      if (std::find(by_time.begin(), by_time.end(), option) == by_time.end()) by_time.push_back(option);
+    result.push_back(std::move(by_time));
+  }
+  return result;
+}
+
+std::vector<Combination> ShapeCombinations::by_stream_time() const {
+  double const launch_us = machine_.launch_ns * 1e-3;
+  auto const lists = kept();
+  std::vector<Combination> combinations{{}};
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    std::vector<Combination> longer;
+    for (auto const& shorter : combinations)
+      for (auto const option : lists[i]) {
+        auto next = shorter;
+        next.pick.push_back(option);
+        next.stream_us += shapes_[i][option].alone_us - launch_us;
+        next.filled_us += shapes_[i][option].filled_us(launch_us) - launch_us;
+        longer.push_back(std::move(next));
+      }
+    combinations = std::move(longer);
+  }
+  std::stable_sort(combinations.begin(), combinations.end(),
+                   [](auto const& a, auto const& b) { return a.stream_us < b.stream_us; });
+  return combinations;
+}
+
+}  // namespace tessera

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/plan/loop_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/plans.hpp"
+
+namespace tessera {
+namespace {
+
+/// step reads its neighbours of the step before; sum reads a row of step, and its own of two before.
+Loop body() {
+  Loop loop;
+  loop.body.name = "body";
+  loop.body.where = {"body.cpp", 3};
+  loop.body.stages = {support::make_stage("step", 8, 1), support::make_stage("sum", 1, 1)};
+  loop.body.stages[0].where = {"body.cpp", 4};
+  loop.body.stages[0].operands = {{"before", "step", 0, 0}};
+  loop.body.stages[1].operands = {{"a", "step", 0, 0}, {"old", "sum", 0, 0}};
+  auto const x = TileExpr::dimension(0);
+  Access const near{
+      {{x + TileExpr::constant(-1), x + TileExpr::constant(2), true}, support::just(TileExpr::dimension(1))}};
+  loop.body.dependences = {support::row_dependence(loop.body, 1, 0)};
+  loop.carried = {
+      {{0, 0, "before", {near}, OnComplete::release_waiters, {}, {}}, 1},
+      {{1, 1, "old", support::tile_dependence(1, 1).accesses, OnComplete::release_waiters, {}, {}}, 2}};
+  loop.copies = {{"step", 2}, {"sum", 4}};
+  return loop;
+}
+
+TEST(LoopPlan, APeriodEndsWhereAllBuffersAreBackAtTheirFirstCopies) {
+  auto const plan = plan_loop(body(), support::ideal_machine(3));
+  ASSERT_TRUE(plan) << to_text(plan.error());
+  EXPECT_EQ(plan->period, 4);
+  ASSERT_EQ(plan->plan.pipeline.stages.size(), 8u);
+  EXPECT_EQ(plan->plan.pipeline.stages[6].output, "step#1");
+  EXPECT_EQ(plan->plan.pipeline.stages[7].output, "sum#3");
+  EXPECT_EQ(plan->plan.launches.size(), 1u);
+  EXPECT_EQ(plan->plan.launches[0].workers, 3);
+  // Of the first iterations: step 0 reads step 3 of the period before, sums 0 and 1 read sums 2 and 3.
+  ASSERT_EQ(plan->carried.size(), 3u);
+  int const expected[3][3] = {{0, 6, 1}, {1, 5, 1}, {3, 7, 1}};
+  for (int i = 0; i < 3; ++i) {
+    auto const& edge = plan->carried[static_cast<std::size_t>(i)];
+    EXPECT_EQ(edge.dependence.consumer, expected[i][0]);
+    EXPECT_EQ(edge.dependence.producer, expected[i][1]);
+    EXPECT_EQ(edge.distance, expected[i][2]);
+    EXPECT_EQ(plan->plan.semaphores[static_cast<std::size_t>(edge.semaphore_set)].producer, expected[i][1]);
+  }
+  // sum reads all of step's copy, which step overwrites two iterations later without waiting for it.
+  int within = 0, across = 0;
+  for (auto const& edge : plan->plan.reuse_edges)
+    within += edge.writer % 2 == 0 && edge.reader == edge.writer - 3;
+  for (auto const& reuse : plan->reuses)
+    across += reuse.writer % 2 == 0 && reuse.reader == reuse.writer + 5 && reuse.distance == 1;
+  EXPECT_EQ(within, 2);
+  EXPECT_EQ(across, 2);
+  EXPECT_NE(plan->plan.proof.find("every wait for an earlier period is for an earlier ticket"),
+            std::string::npos);
+}
+
+TEST(LoopPlan, AskedForWorkersMustFit) {
+  auto const plan = plan_loop(body(), support::ideal_machine(3), 4);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().front().code, "E0302");
+}
+
+TEST(LoopPlan, RefusesWhatOneLaunchCannotRun) {
+  auto loop = body();
+  loop.copies = {{"step", 9}, {"sum", 8}};
+  auto plan = plan_loop(loop, support::ideal_machine(3));
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(
+      to_text(plan.error()),
+      R"(body.cpp:3: error E0116: the copies of the buffers repeat after 72 iterations or more, 64 are possible
+   hint: give the buffers numbers of copies that divide each other)");
+  loop = body();
+  loop.body.stages[0].splits = 2;
+  plan = plan_loop(loop, support::ideal_machine(3));
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(
+      to_text(plan.error()),
+      R"(body.cpp:4: error E0116: step computes its tiles in 2 splits; a persistent loop counts one post for a tile and period
+   hint: plan the loop with splits of 1, or a number of iterations: check(loop, n))");
+  loop = body();
+  loop.body.stages[0].can.fuse = false;
+  plan = plan_loop(loop, support::ideal_machine(3));
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(to_text(plan.error()),
+            R"(body.cpp:4: error E0116: the kernel of step cannot be one of several stages of a launch
+   hint: take a tile function, or plan a number of iterations: check(loop, n))");
+  loop = body();
+  loop.carried[0].dependence.where = {"body.cpp", 9};
+  loop.carried[0].dependence.policy = rows(2);
+  plan = plan_loop(loop, support::ideal_machine(3));
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(to_text(plan.error()), "body.cpp:9: error E0116: step waits under the policy " + rows(2).name +
+                                       R"(; in a persistent loop each tile has a semaphore of its own
+   hint: leave the policy out, or plan a number of iterations: check(loop, n))");
+  loop.carried[0].dependence.policy = each_tile();
+  EXPECT_TRUE(plan_loop(loop, support::ideal_machine(3)));
+  loop.carried[0].dependence.on_complete = OnComplete::start_peer_copy;
+  EXPECT_EQ(plan_loop(loop, support::ideal_machine(3)).error().front().message,
+            "tiles that step reads go to a peer when they are complete");
+  loop = body();
+  loop.copies.clear();
+  EXPECT_EQ(plan_loop(loop, support::ideal_machine(3)).error().front().code, "E0115");
+}
+
+}  // namespace
+}  // namespace tessera
