@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
+#include <variant>
 
 #include "tessera/check/check.hpp"
 #include "tessera/describe/workload_json.hpp"
@@ -25,16 +26,28 @@ bool is_small(tessera::Pipeline const& pipeline) {
 }
 
 // print_workload does not keep source lines.
+void forget_lines(tessera::Pipeline& pipeline) {
+  pipeline.where = {};
+  for (auto& stage : pipeline.stages) stage.where = {};
+  for (auto& dependence : pipeline.dependences) dependence.where = {};
+}
+
+void forget_lines(tessera::OperatorGraph& graph) {
+  graph.where = {};
+  for (auto& op : graph.operators) op.where = {};
+}
+
+void forget_lines(tessera::Loop& loop) {
+  forget_lines(loop.body);
+  for (auto& carried : loop.carried) carried.dependence.where = {};
+}
+
 void forget_lines(tessera::Workload& workload) {
-  if (auto* graph = std::get_if<tessera::OperatorGraph>(&workload)) {
-    graph->where = {};
-    for (auto& op : graph->operators) op.where = {};
-  } else {
-    auto& pipeline = std::get<tessera::Pipeline>(workload);
-    pipeline.where = {};
-    for (auto& stage : pipeline.stages) stage.where = {};
-    for (auto& dependence : pipeline.dependences) dependence.where = {};
-  }
+  std::visit([](auto& form) { forget_lines(form); }, workload);
+}
+
+void refuse_with_a_reason(tessera::Expected<tessera::CheckedPipeline> const& checked) {
+  if (!checked && checked.error().empty()) std::abort();
 }
 
 }  // namespace
@@ -54,8 +67,10 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   if (!(*workload == *again)) std::abort();
 
   if (auto const* pipeline = std::get_if<tessera::Pipeline>(&*workload); pipeline && is_small(*pipeline)) {
-    auto const checked = tessera::check(*pipeline);
-    if (!checked && checked.error().empty()) std::abort();
+    refuse_with_a_reason(tessera::check(*pipeline));
+  }
+  if (auto const* loop = std::get_if<tessera::Loop>(&*workload); loop && is_small(loop->body)) {
+    refuse_with_a_reason(tessera::check(*loop, 2));
   }
   return 0;
 }
