@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What no single range of a machine profile can say.
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "tessera/measure/machine_fields.hpp"
+
+namespace tessera {
+
+Diagnostics contradictions(MachineProfile const& m) {
+  Diagnostics found;
+  auto const report = [&](std::string message, std::string suggestion) {
+    auto& diagnostic = found.emplace_back();
+    diagnostic.code = "E0606";
+    diagnostic.message = std::move(message);
+    diagnostic.suggestion = std::move(suggestion);
+  };
+  if (m.shared_bytes_per_block > m.shared_bytes_per_sm)
+    report(fmt::format("one block may take {} bytes of shared memory, but an SM has {}",
+                       m.shared_bytes_per_block, m.shared_bytes_per_sm),
+           "shared_bytes_per_block is the largest opt-in allocation; it is at most shared_bytes_per_sm");
+  if (m.l2_gbps < m.dram_gbps)
+    report(fmt::format("L2 ({:g} GB/s) is slower than DRAM ({:g} GB/s)", m.l2_gbps, m.dram_gbps),
+           "every load goes through L2: check the units");
+  if (m.store_post_ns > m.post_ns)
+    report(fmt::format("a post by plain store ({:g} ns) costs more than one by atomic add ({:g} ns)",
+                       m.store_post_ns, m.post_ns),
+           "store_post_ns is at most post_ns");
+  if (m.power_limit_w > 0 && m.power_idle_w >= m.power_limit_w)
+    report(fmt::format("the GPU draws {:g} W when idle, and its limit is {:g} W", m.power_idle_w,
+                       m.power_limit_w),
+           "power_limit_w is the limit under load; leave it out for a constant clock");
+  if (!m.overlap) return found;
+  auto const& h = *m.overlap;
+  if (!std::has_single_bit(static_cast<unsigned>(h.banks)) || h.bank_groups > h.banks ||
+      !std::has_single_bit(static_cast<unsigned>(h.bank_groups)))
+    report(fmt::format("{} banks in {} groups", h.banks, h.bank_groups),
+           "banks and bank_groups are powers of two, and a group has at least one bank");
+  if (h.row_bytes % h.channel_interleave != 0 ||
+      !std::has_single_bit(static_cast<unsigned>(h.channel_interleave)))
+    report(fmt::format("a row of {} bytes, {} bytes before the next channel's turn", h.row_bytes,
+                       h.channel_interleave),
+           "row_bytes is a multiple of channel_interleave, which is a power of two");
+  return found;
+}
+
+}  // namespace tessera
