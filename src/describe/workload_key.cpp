@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "describe/fingerprint.hpp"
 #include "describe/operator_check.hpp"
 
 namespace tessera {
@@ -89,13 +90,6 @@ WorkloadKey key_of(OperatorGraph const& graph) {
   return key;
 }
 
-/// FNV-1a, 64 bits: the same number on every machine.
-std::uint64_t hash_of(std::string const& text) {
-  std::uint64_t hash = 14695981039346656037ull;
-  for (char const c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
-  return hash;
-}
-
 std::string detail(Stage const& stage) {
   auto text = fmt::format("{};{};{};{};{}", stage.splits, stage.output, stage.activation,
                           stage.last_split_posts, stage.efficiency);
@@ -139,7 +133,7 @@ WorkloadKey key_of(Pipeline const& pipeline) {
   for (auto const& dependence : pipeline.dependences) all += detail(dependence);
   for (auto const& b : pipeline.buffers)
     all += fmt::format("{};{};{};{};{}\n", b.name, b.rows, b.columns, b.batch, b.type);
-  key.structure += fmt::format(" #{:016x}", hash_of(all));
+  key.structure += fmt::format(" #{:016x}", fingerprint_of(all));
   return key;
 }
 
