@@ -4,6 +4,8 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "report/text.hpp"
+#include "tessera/measure/machine_fields.hpp"
 #include "tessera/report/json_text.hpp"
 #include "tessera/report/report.hpp"
 #include "tessera/simulate/simulate.hpp"
@@ -13,6 +15,7 @@ namespace {
 
 struct DiffArguments {
   std::string before, after;
+  bool machines = false;
 };
 
 Expected<Timeline> timeline_of(std::string const& path) {
@@ -42,7 +45,45 @@ void write(JsonWriter& json, Timeline const& timeline) {
   json.end_array().end_object();
 }
 
+struct Difference {
+  MachineNumber number;
+  std::optional<double> before, after;
+};
+
+std::string number_of(Difference const& difference, std::optional<double> const& value) {
+  if (!value) return "-";
+  if (difference.number.kind == NumberKind::flag) return *value != 0 ? "true" : "false";
+  return fmt::format("{}", *value);
+}
+
+/// Two profiles number by number; what they are called and where values come from is not compared.
+int run_machines(Session const& session, DiffArguments const& arguments) {
+  auto const before = load_machine(arguments.before);
+  if (!before) return session.fail(before.error());
+  auto const after = load_machine(arguments.after);
+  if (!after) return session.fail(after.error());
+  JsonWriter json;
+  json.begin_object().member("schema", "tessera.machine_diff/1").member("before", before->name);
+  json.member("after", after->name).key("numbers").begin_array();
+  std::vector<std::vector<std::string>> rows{{"number", "unit", before->name, after->name}};
+  for (auto const& number : machine_numbers()) {
+    Difference const one{number, machine_number(*before, number.name), machine_number(*after, number.name)};
+    if (one.before == one.after) continue;
+    rows.push_back({number.name, number.unit, number_of(one, one.before), number_of(one, one.after)});
+    json.begin_object().member("name", number.name).member("unit", number.unit);
+    if (one.before) json.member("before", *one.before);
+    if (one.after) json.member("after", *one.after);
+    json.end_object();
+  }
+  auto const text = rows.size() > 1
+                        ? report::table(rows, {2, 3}, 0)
+                        : fmt::format("{} and {} have the same numbers\n", before->name, after->name);
+  session.print(session.json ? json.end_array().end_object().text() + '\n' : text);
+  return k_ok;
+}
+
 int run(Session const& session, DiffArguments const& arguments) {
+  if (arguments.machines) return run_machines(session, arguments);
   auto const before = timeline_of(arguments.before);
   if (!before) return session.fail(before.error());
   auto const after = timeline_of(arguments.after);
@@ -70,10 +111,13 @@ void add_diff(CLI::App& app, Session const& session, Action& action) {
   command->add_option("before", arguments->before, "A timeline's JSON, or a plan's, which is then simulated")
       ->required();
   command->add_option("after", arguments->after, "The same")->required();
+  command->add_flag("--machines", arguments->machines,
+                    "Instead: two machine profiles, by name or file, and the numbers in which they differ");
   command->footer(
       "Examples:\n"
       "  tessera diff old-timeline.json new-timeline.json\n"
-      "  tessera diff row-sync-plan.json tile-sync-plan.json");
+      "  tessera diff row-sync-plan.json tile-sync-plan.json\n"
+      "  tessera diff --machines a100 h200");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] { return run(session, *arguments); };
   });
