@@ -19,6 +19,7 @@ void add_simulate(CLI::App& app, Session const& session, Action& action);
 void add_generate(CLI::App& app, Session const& session, Action& action);
 void add_explain(CLI::App& app, Session const& session, Action& action);
 void add_why_not(CLI::App& app, Session const& session, Action& action);
+void add_sweep(CLI::App& app, Session const& session, Action& action);
 void add_diff(CLI::App& app, Session const& session, Action& action);
 void add_tune(CLI::App& app, Session const& session, Action& action);
 void add_run(CLI::App& app, Session const& session, Action& action);

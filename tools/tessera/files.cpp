@@ -73,6 +73,14 @@ Expected<std::string> read_file(std::string const& path) {
   return read_all(file.get(), path);
 }
 
+Expected<std::optional<std::string>> read_if_there(std::string const& path) {
+  std::error_code error;
+  if (!fs::exists(path, error) && !error) return std::optional<std::string>();
+  auto text = read_file(path);
+  if (!text) return tl::make_unexpected(text.error());
+  return std::optional(std::move(*text));
+}
+
 Expected<void> write_file(std::string const& path, std::string_view text) {
   if (path == "-") {
     std::fwrite(text.data(), 1, text.size(), stdout);

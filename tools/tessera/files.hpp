@@ -2,6 +2,7 @@
 // The only place of the tool that touches files.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,9 @@ namespace tessera::cli {
 /// The file's bytes; "-" is standard input. E0901 with the system's reason, and with a name that is nearly
 /// the same where the folder has one.
 Expected<std::string> read_file(std::string const& path);
+
+/// The same, but none where there is no such file.
+Expected<std::optional<std::string>> read_if_there(std::string const& path);
 
 /// Whole or not at all: written beside and renamed. "-" is standard output. E0902 with the system's reason.
 Expected<void> write_file(std::string const& path, std::string_view text);

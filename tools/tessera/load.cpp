@@ -147,7 +147,8 @@ Diagnostics unused_options(WorkloadOptions const& options, DocumentKind kind, st
                        {"--tp", options.tensor_parallel.has_value(), DocumentKind::hf_config},
                        {"--dtype", options.data_type.has_value(), DocumentKind::hf_config},
                        {"--layer", options.layer.has_value(), DocumentKind::conv_network},
-                       {"--images", options.images.has_value(), DocumentKind::conv_network}};
+                       {"--images", options.images.has_value(), DocumentKind::conv_network},
+                       {"--iterations", options.iterations.has_value(), DocumentKind::workload}};
   Diagnostics found;
   for (auto const& [option, given, of] : all)
     if (given && of != kind) {

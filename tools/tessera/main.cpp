@@ -141,6 +141,7 @@ int run(int count, char** words) {
   add_plan(app, session, action);
   add_check(app, session, action);
   add_simulate(app, session, action);
+  add_sweep(app, session, action);
   add_generate(app, session, action);
   add_explain(app, session, action);
   add_why_not(app, session, action);

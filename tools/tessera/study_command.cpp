@@ -2,29 +2,17 @@
 #include "study_command.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <cstdlib>
-#include <thread>
 
 #include "files.hpp"
 #include "load.hpp"
-#include "tessera/overlap/study.hpp"
+#include "parallel.hpp"
 #include "tessera/report/study.hpp"
 #include "tessera/simulate/cusync_study.hpp"
 
 namespace tessera::cli {
 namespace {
-
-void on_all_cores(std::size_t count, std::function<void(std::size_t)> const& job) {
-  std::atomic<std::size_t> next{0};
-  auto const work = [&] {
-    for (auto i = next++; i < count; i = next++) job(i);
-  };
-  std::vector<std::jthread> threads;
-  for (unsigned i = 1; i < std::max(1U, std::thread::hardware_concurrency()); ++i) threads.emplace_back(work);
-  work();
-}
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -54,17 +42,12 @@ Expected<TransformerModel> model_of(std::string const& name, StudyArguments cons
 }
 
 Expected<StudyDocument> overlap(StudyArguments const& arguments, MachineProfile const& machine) {
-  OverlapStudySettings settings{machine, {}, {}, !arguments.quick, on_all_cores};
-  settings.options.kernel = default_gemm_kernel(machine);
-  std::vector<std::string> names = arguments.models;
-  if (names.empty())
-    for (auto const& known : t3_models()) names.push_back(known.name);
-  for (auto const& name : names) {
-    auto model = model_of(name, arguments);
-    if (!model) return tl::make_unexpected(model.error());
-    settings.models.push_back(std::move(*model));
-  }
-  auto const study = study_overlap(settings);
+  auto settings = overlap_settings(arguments, machine);
+  if (!settings) return tl::make_unexpected(settings.error());
+  settings->parallel = [](std::size_t count, std::function<void(std::size_t)> const& job) {
+    in_threads(0, count, job);
+  };
+  auto const study = study_overlap(*settings);
   if (!study) return tl::make_unexpected(study.error());
   return study_document(*study);
 }
@@ -76,6 +59,21 @@ Expected<StudyDocument> cusync(MachineProfile const& machine) {
 }
 
 }  // namespace
+
+Expected<OverlapStudySettings> overlap_settings(StudyArguments const& arguments,
+                                                MachineProfile const& machine) {
+  OverlapStudySettings settings{machine, {}, {}, !arguments.quick, {}};
+  settings.options.kernel = default_gemm_kernel(machine);
+  std::vector<std::string> names = arguments.models;
+  if (names.empty())
+    for (auto const& known : t3_models()) names.push_back(known.name);
+  for (auto const& name : names) {
+    auto model = model_of(name, arguments);
+    if (!model) return tl::make_unexpected(model.error());
+    settings.models.push_back(std::move(*model));
+  }
+  return settings;
+}
 
 int run_study(Session const& session, StudyArguments const& arguments) {
   bool const is_t3 = arguments.study == "t3";

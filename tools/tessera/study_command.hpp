@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "session.hpp"
+#include "tessera/overlap/study.hpp"
 
 namespace tessera::cli {
 
@@ -20,6 +21,10 @@ struct StudyArguments {
   bool quick = false;  ///< without the sweep
   std::string output, csv, html;
 };
+
+/// T3's study of those models on this machine, on one thread.
+Expected<OverlapStudySettings> overlap_settings(StudyArguments const& arguments,
+                                                MachineProfile const& machine);
 
 int run_study(Session const& session, StudyArguments const& arguments);
 
