@@ -44,9 +44,8 @@ class Progress {
     auto const text = done_ == points_ ? fmt::format("{0} of {0} points", points_)
                                        : fmt::format("{} of {} points, about {} to go", done_, points_,
                                                      duration_text(left));
-    if (!lines_) return session_.progress(text);
-    if (done_ < points_ && seconds_since(said_) < 5) return;
-    session_.say(text);
+    if (done_ < points_ && seconds_since(said_) < (lines_ ? 5 : 0.1)) return;
+    lines_ ? session_.say(text) : session_.progress(text);
     said_ = Clock::now();
   }
 
@@ -105,8 +104,9 @@ Expected<void> take_from(SweepFile const& file, SweepTable& table) {
   auto kept = rows_to_keep(*there, file.path, table);
   if (!kept) return tl::make_unexpected(kept.error());
   for (auto& row : *kept) {
-    auto const at = std::find_if(table.rows.begin(), table.rows.end(),
-                                 [&](SweepRow const& wanted) { return wanted.point == row.point; });
+    auto const at =
+        std::lower_bound(table.rows.begin(), table.rows.end(), row.point,
+                         [](SweepRow const& wanted, std::size_t point) { return wanted.point < point; });
     *at = std::move(row);
   }
   return {};
