@@ -145,7 +145,7 @@ Expected<MachineProfile> parse_machine(std::string_view text, std::string const&
   root.finish();
   if (!document->failed())
     for (auto const& found : contradictions(machine))
-      document->report(document->root(), found.code.c_str(), found.message, {}, found.suggestion);
+      document->report(document->root(), found.code, found.message, {}, found.suggestion);
   if (document->failed()) return document->refusal();
   return machine;
 }

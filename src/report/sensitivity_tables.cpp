@@ -16,12 +16,14 @@ std::string change_text(std::optional<double> const& there, double base) {
 
 StudyDocument study_document(std::vector<Sensitivity> const& sensitivities, std::string const& title,
                              std::string const& result) {
-  StudyTable table{"sensitivity",
-                   fmt::format("What {} depends on", result),
-                   "Elasticity: percent of the result for a percent of the number.",
-                   {"number", "unit", "value", "from", "to", result + " there", "and there", "elasticity"},
-                   {},
-                   {}};
+  StudyTable table{
+      "sensitivity",
+      fmt::format("What {} depends on", result),
+      "How far the result is from its value with nothing changed, and the elasticity: percent of the "
+      "result for a percent of the number.",
+      {"number", "unit", "value", "from", "to", "at from", "at to", "elasticity"},
+      {},
+      {}};
   for (auto const& s : sensitivities)
     table.rows.push_back({s.nudge.parameter.name, s.nudge.parameter.unit, s.nudge.value,
                           s.nudge.lower.empty() ? "-" : s.nudge.lower,

@@ -35,18 +35,19 @@ std::vector<std::vector<std::string>> cells_of(std::string_view text) {
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     char const c = text[i];
-    if (quoted && c == '"' && i + 1 < text.size() && text[i + 1] == '"')
-      line.back() += text[++i];
-    else if (c == '"')
-      quoted = !quoted;
-    else if (quoted)
-      line.back() += c;
-    else if (c == ',')
+    if (c == '"') {
+      bool const doubled = quoted && text.substr(i + 1, 1) == "\"";
+      if (doubled)
+        line.back() += text[++i];
+      else
+        quoted = !quoted;
+    } else if (!quoted && c == ',') {
       line.emplace_back();
-    else if (c == '\n')
+    } else if (!quoted && c == '\n') {
       lines.push_back(std::exchange(line, {""}));
-    else if (c != '\r')
+    } else if (quoted || c != '\r') {
       line.back() += c;
+    }
   }
   if (quoted) return {};
   if (line.size() > 1 || !line.front().empty()) lines.push_back(line);

@@ -65,6 +65,8 @@ TEST_F(Sweep, SharesMakeTheWhole) {
   good("--merge share3.csv share1.csv share2.csv -o all.json");
   good(sweep + "-o whole.json");
   EXPECT_EQ(text("all.json"), text("whole.json"));
+  EXPECT_THAT(good(sweep + "-o whole.json").err, HasSubstr("4 of 4 points are in whole.json already\n"));
+  EXPECT_EQ(text("all.json"), text("whole.json"));
   auto const missing = run("--merge share1.csv share3.csv -o none.csv");
   EXPECT_EQ(missing.exit, 1);
   EXPECT_THAT(missing.err, HasSubstr("error E0924: point 2 of 4 is in none of the files"));

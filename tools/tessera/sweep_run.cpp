@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <mutex>
 #include <optional>
 
@@ -25,7 +26,7 @@ double seconds_since(Clock::time_point start) {
 }
 
 std::string duration_text(double seconds) {
-  auto const whole = static_cast<long>(seconds + 0.5);
+  auto const whole = std::lround(seconds);
   return whole < 60     ? fmt::format("{} s", whole)
          : whole < 3600 ? fmt::format("{}:{:02} min", whole / 60, whole % 60)
                         : fmt::format("{}:{:02} h", whole / 3600, whole / 60 % 60);
