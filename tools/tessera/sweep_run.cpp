@@ -118,7 +118,7 @@ Expected<void> take_from(SweepFile const& file, SweepTable& table) {
 std::vector<Expected<Texts>> run_points(
     Session const& session, SweepSubject const& subject, Texts const& columns,
     std::vector<std::vector<SweepSetting>> const& points, RunOptions const& options,
-    std::function<void(std::size_t, Expected<Texts> const&)> const& done) {
+    std::function<bool(std::size_t, Expected<Texts> const&)> const& done) {
   std::vector<Expected<Texts>> results(points.size(), Texts{});
   std::atomic<bool> over{false};
   std::mutex one_at_a_time;
@@ -130,7 +130,7 @@ std::vector<Expected<Texts>> run_points(
     if (!result && about_command_line(result.error())) over = true;
     results[i] = std::move(result);
     progress.done();
-    if (done) done(i, results[i]);
+    if (done && !done(i, results[i])) over = true;
   });
   session.progress("");
   return results;
@@ -171,15 +171,18 @@ Expected<SweepTable> run_sweep(Session const& session, SweepSubject const& subje
   bool const saves = !file.path.empty() && file.path != "-";
   auto saved = Clock::now();
   Expected<void> written;
-  auto const results = run_points(
-      session, subject, table.results, points, options, [&](std::size_t i, Expected<Texts> const& result) {
-        auto& row = table.rows[missing[i]];
-        if (!result) row.refused = result.error().front().code;
-        row.results = result ? *result : Texts(table.results.size());
-        if (!saves || (!result && about_command_line(result.error())) || seconds_since(saved) < 2) return;
-        written = write_file(file.path, print_sweep(file, so_far(table)));
-        saved = Clock::now();
-      });
+  auto const results = run_points(session, subject, table.results, points, options,
+                                  [&](std::size_t i, Expected<Texts> const& result) {
+                                    auto& row = table.rows[missing[i]];
+                                    if (!result) row.refused = result.error().front().code;
+                                    row.results = result ? *result : Texts(table.results.size());
+                                    bool const useless = !result && about_command_line(result.error());
+                                    if (!written) return false;
+                                    if (!saves || useless || seconds_since(saved) < 2) return true;
+                                    written = write_file(file.path, print_sweep(file, so_far(table)));
+                                    saved = Clock::now();
+                                    return written.has_value();
+                                  });
   if (!written) return tl::make_unexpected(written.error());
   std::size_t refused = 0;
   Diagnostics first;

@@ -17,12 +17,13 @@ struct RunOptions {
   bool progress = false;  ///< also where standard error is no terminal
 };
 
-/// Results for each of the settings, in their order. `done` is called after each of them, never twice at
-/// once. A refusal that is about the command line (E09..) ends the run: what was not begun is left empty.
+/// Results for each of the settings, in their order. `done`, if there is one, is called after each of them,
+/// never twice at once. A refusal that is about the command line (E09..) ends the run, and so does `done` by
+/// false: what was not begun is left empty.
 std::vector<Expected<std::vector<std::string>>> run_points(
     Session const& session, SweepSubject const& subject, std::vector<std::string> const& columns,
     std::vector<std::vector<SweepSetting>> const& points, RunOptions const& options,
-    std::function<void(std::size_t, Expected<std::vector<std::string>> const&)> const& done);
+    std::function<bool(std::size_t, Expected<std::vector<std::string>> const&)> const& done);
 
 struct SweepFile {
   std::string path;  ///< empty: none; "-": standard output
@@ -37,7 +38,8 @@ std::string print_sweep(SweepFile const& file, SweepTable const& table);
 Expected<SweepTable> parse_sweep(SweepFile const& file, std::string const& text);
 
 /// The shard's points of the grid. Those that the file has are taken from it, and every few seconds it is
-/// written anew with what there is. Refused if every point is, and with E0923 for a file of something else.
+/// written anew with what there is. Refused if every point is, with E0923 for a file of something else, and
+/// early where the file cannot be written.
 Expected<SweepTable> run_sweep(Session const& session, SweepSubject const& subject, SweepGrid const& grid,
                                SweepShard const& shard, RunOptions const& options, SweepFile const& file);
 
