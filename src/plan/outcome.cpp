@@ -56,8 +56,7 @@ std::string bound_by(Plan const& plan, Timeline const& timeline, MachineProfile 
     (stage.block_time.known() ? measured_ns : flops) +=
         blocks * (stage.block_time.known() ? stage.block_time.share_ns : stage.flops_per_block);
   }
-  double const flops_per_ns =
-      machine.sms * machine.clock_ghz * machine.matrix_flops_per_clock_per_sm * machine.matrix_efficiency;
+  double const flops_per_ns = machine.sms * machine.matrix_flops_per_ns();
   double const matrix = flops_per_ns > 0 ? flops / flops_per_ns / ns : 0;
   double const sm = measured_ns / std::max(machine.sms, 1) / ns;
   double const transfer = machine.dram_gbps > 0 ? timeline.dram_bytes / machine.dram_gbps / ns : 0;

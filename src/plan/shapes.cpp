@@ -86,8 +86,7 @@ Loads loads_of(Pipeline const& pipeline, std::size_t s, MachineProfile const& ma
     if (!has_producer(pipeline, s, operand.name))
       from_memory += std::min(operand.unique_bytes, operand.bytes_per_block * blocks);
   }
-  double const flops_per_ns =
-      machine.sms * machine.clock_ghz * machine.matrix_flops_per_clock_per_sm * machine.matrix_efficiency;
+  double const flops_per_ns = machine.sms * machine.matrix_flops_per_ns();
   return {us(from_memory, machine.dram_gbps), us(through_l2, machine.l2_gbps),
           us(stage.flops_per_block * blocks, flops_per_ns),
           us(through_l2, machine.sm_load_gbps * machine.sms)};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -12,6 +13,11 @@ namespace tessera::simulation {
 
 using Picoseconds = std::int64_t;
 constexpr Picoseconds k_never = std::numeric_limits<Picoseconds>::max();
+
+/// The nearest.
+inline Picoseconds picoseconds(double nanoseconds) {
+  return static_cast<Picoseconds>(std::llround(nanoseconds * 1000));
+}
 
 /// At most one wake-up per component; setting it again moves it. Order: (time, priority, sequence), where
 /// the sequence is the order in which components were added, not that in which they were set: events of

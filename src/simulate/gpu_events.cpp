@@ -70,8 +70,7 @@ void Gpu::add_machine() {
   // Bytes and operations per picosecond.
   servers_.emplace_back(or_unlimited(machine_.dram_gbps / 1000), machine_.sm_load_gbps / 1000);
   servers_.emplace_back(or_unlimited(machine_.l2_gbps / 1000), machine_.sm_load_gbps / 1000);
-  double const matrix =
-      machine_.clock_ghz * machine_.matrix_flops_per_clock_per_sm * machine_.matrix_efficiency / 1000;
+  double const matrix = machine_.matrix_flops_per_ns() / 1000;
   for (int i = 0; i < machine_.sms; ++i) servers_.emplace_back(or_unlimited(matrix));
   for (std::size_t i = 0; i < servers_.size(); ++i) queue_.add(0);
   dirty_.assign(servers_.size(), 0);

@@ -59,8 +59,7 @@ std::int64_t tiles_that_pad(Stage const& stage, KernelTiming const& kernel) {
 /// A launch that cuts its work in its own way: it takes what the busiest of the GPU's parts takes, at its
 /// share of that part's rate, and is not looked into.
 void spread_over_gpu(StageCost& cost, double efficiency, MachineProfile const& machine) {
-  double const matrix = cost.flops / (machine.sms * machine.clock_ghz *
-                                      machine.matrix_flops_per_clock_per_sm * machine.matrix_efficiency);
+  double const matrix = cost.flops / (machine.sms * machine.matrix_flops_per_ns());
   double const l2 = machine.l2_gbps > 0 ? (cost.l2_bytes + cost.store_l2_bytes) / machine.l2_gbps : 0;
   double const memory =
       machine.dram_gbps > 0 ? (cost.dram_bytes + cost.store_dram_bytes) / machine.dram_gbps : 0;
@@ -75,8 +74,7 @@ void spread_over_gpu(StageCost& cost, double efficiency, MachineProfile const& m
 void as_measured(StageCost& cost, BlockTime const& time, bool waits, MachineProfile const& machine) {
   StageCost measured;
   // The part of its SM's matrix unit that it takes away from others stands for all that they share.
-  measured.flops =
-      time.share_ns * machine.clock_ghz * machine.matrix_flops_per_clock_per_sm * machine.matrix_efficiency;
+  measured.flops = time.share_ns * machine.matrix_flops_per_ns();
   measured.least_load_time = (time.alone_ns + (waits ? time.waits_ns : 0)) * 1000;
   // Loads and arithmetic are measured together: nothing is left to overlap.
   measured.slices_in_flight = std::numeric_limits<int>::max();
@@ -102,10 +100,6 @@ StageCost padding_cost(StageCost const& cost) {
 double first_launch_ns(Plan const& plan, MachineProfile const& machine) {
   bool const chained = plan.launches.front().start == LaunchStart::early;
   return chained ? std::min(machine.launch_ns, machine.pdl_grid_wait_ns) : machine.launch_ns;
-}
-
-Picoseconds picoseconds(double nanoseconds) {
-  return static_cast<Picoseconds>(std::llround(nanoseconds * 1000));
 }
 
 std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machine) {

@@ -54,6 +54,4 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
 /// is then hidden, up to what a wait for the grid before costs.
 double first_launch_ns(Plan const& plan, MachineProfile const& machine);
 
-Picoseconds picoseconds(double nanoseconds);
-
 }  // namespace tessera::simulation
