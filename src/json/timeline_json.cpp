@@ -3,11 +3,13 @@
 // in a few megabytes. Times are integer picoseconds, so that a round trip is exact.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
 #include "json/json_text.hpp"
 #include "json/reader.hpp"
+#include "json/timeline_tracks.hpp"
 #include "tessera/timeline_json.hpp"
 
 namespace tessera {
@@ -27,13 +29,27 @@ constexpr std::int64_t k_longest_ps = std::int64_t{1} << 53;
 constexpr std::int64_t k_most_blocks = std::int64_t{1} << 31;
 constexpr std::int64_t k_most_sms = 1 << 16;
 
-constexpr std::array<char const*, 12> k_columns{"stage",     "split",     "tile",       "gpu",
-                                                "sm",        "slot",      "started_ps", "ready_ps",
-                                                "loaded_ps", "stored_ps", "posted_ps",  "waiting_ps"};
+constexpr std::array<char const*, 16> k_columns{
+    "stage",           "split",     "tile",      "gpu",       "sm",         "slot",        "started_ps",
+    "ready_ps",        "loaded_ps", "stored_ps", "posted_ps", "waiting_ps", "operands_ps", "matrix_unit_ps",
+    "before_ready_ps", "stores_ps"};
+// Of a timeline that tells no causes of waits apart, the last four are left out.
+constexpr std::size_t k_columns_without_causes = 12;
 
-nlohmann::ordered_json row_of(TileRecord const& tile) {
-  return {tile.stage,   tile.split, tile.tile,   tile.gpu,    tile.sm,     tile.slot,
-          tile.started, tile.ready, tile.loaded, tile.stored, tile.posted, tile.waiting};
+bool tells_causes(Timeline const& timeline) {
+  return std::any_of(timeline.tiles.begin(), timeline.tiles.end(),
+                     [](auto const& tile) { return tile.causes != WaitCauses{}; });
+}
+
+nlohmann::ordered_json row_of(TileRecord const& tile, bool with_causes) {
+  nlohmann::ordered_json row = {tile.stage,  tile.split,  tile.tile,    tile.gpu,
+                                tile.sm,     tile.slot,   tile.started, tile.ready,
+                                tile.loaded, tile.stored, tile.posted,  tile.waiting};
+  if (with_causes)
+    for (auto const ps :
+         {tile.causes.operands, tile.causes.matrix_unit, tile.causes.before_ready, tile.causes.stores})
+      row.push_back(ps);
+  return row;
 }
 
 StageSpan read_stage(Document& document, Node const& node) {
@@ -79,17 +95,24 @@ std::string contradiction(Timeline const& timeline, TileRecord const& tile) {
                         tile.posted <= timeline.end;
   if (!in_order) return "times out of order (started <= ready <= loaded <= stored <= posted <= end)";
   if (tile.waiting > tile.loaded - tile.started) return "it waits longer than from started to loaded";
+  auto const& causes = tile.causes;
+  if (causes != WaitCauses{} && causes.operands + causes.matrix_unit != tile.waiting)
+    return "its waits for operands and the matrix unit do not add up to what it waits";
+  if (causes.before_ready > std::min(tile.waiting, tile.ready - tile.started))
+    return "it waits longer before it is ready than it can";
+  if (causes.stores > tile.stored - tile.loaded)
+    return "it waits longer for its stores than from loaded to stored";
   return "";
 }
 
-bool read_tile(Document& document, Timeline& timeline, Node const& row) {
-  if (row.items().size() != k_columns.size() || !row.is(Node::Kind::array)) {
+bool read_tile(Document& document, Timeline& timeline, Node const& row, std::size_t columns) {
+  if (row.items().size() != columns || !row.is(Node::Kind::array)) {
     document.report(row, k_codes.value,
-                    fmt::format("a row of \"tiles\" must be an array of {} whole numbers", k_columns.size()));
+                    fmt::format("a row of \"tiles\" must be an array of {} whole numbers", columns));
     return false;
   }
   std::array<std::int64_t, k_columns.size()> v{};
-  for (std::size_t c = 0; c < v.size(); ++c) {
+  for (std::size_t c = 0; c < columns; ++c) {
     v[c] = json::integer_item(document, row.items()[c], 0,
                               c < 2 || (c > 2 && c < 6) ? k_most_sms : k_longest_ps);
     if (document.failed()) return false;
@@ -105,7 +128,8 @@ bool read_tile(Document& document, Timeline& timeline, Node const& row) {
                         v[8],
                         v[9],
                         v[10],
-                        v[11]};
+                        v[11],
+                        {v[12], v[13], v[14], v[15]}};
   if (auto const wrong = contradiction(timeline, tile); !wrong.empty()) {
     document.report(
         row, k_contradiction,
@@ -116,13 +140,15 @@ bool read_tile(Document& document, Timeline& timeline, Node const& row) {
   return true;
 }
 
-void read_columns(Document& document, ObjectReader& root) {
+/// How many columns a row has.
+std::size_t read_columns(Document& document, ObjectReader& root) {
   auto const& names = root.array("tile_columns");
-  bool same = names.size() == k_columns.size();
+  bool same = names.size() == k_columns.size() || names.size() == k_columns_without_causes;
   for (std::size_t c = 0; same && c < names.size(); ++c) same = names[c].text() == k_columns[c];
   if (!same && !document.failed())
     document.report(root.node(), k_codes.value, "\"tile_columns\" differ from this version's",
-                    {fmt::format("expected: {}", fmt::join(k_columns, ", "))});
+                    {fmt::format("expected: {}; the last four may be left out", fmt::join(k_columns, ", "))});
+  return names.size();
 }
 
 }  // namespace
@@ -154,9 +180,14 @@ std::string print_timeline(Timeline const& timeline) {
     if (!stage.variant.empty()) one["variant"] = stage.variant;
     out["stages"].push_back(std::move(one));
   }
+  bool const with_causes = tells_causes(timeline);
   out["tile_columns"] = k_columns;
+  if (!with_causes)
+    out["tile_columns"].erase(out["tile_columns"].begin() + k_columns_without_causes,
+                              out["tile_columns"].end());
   out["tiles"] = nlohmann::ordered_json::array();
-  for (auto const& tile : timeline.tiles) out["tiles"].push_back(row_of(tile));
+  for (auto const& tile : timeline.tiles) out["tiles"].push_back(row_of(tile, with_causes));
+  json::print_tracks(timeline, out);
   return json::pretty(out);
 }
 
@@ -185,13 +216,14 @@ Expected<Timeline> parse_timeline(std::string_view text, std::string const& file
   timeline.dram_bytes = root.number_or("dram_bytes", 0, 0);
   timeline.dram_busy = root.number_or("dram_busy", 0, 0, 1.000001);
   for (auto const& stage : root.array("stages")) timeline.stages.push_back(read_stage(*document, stage));
-  read_columns(*document, root);
+  auto const columns = read_columns(*document, root);
   auto const& rows = root.array("tiles");
+  json::read_tracks(*document, root, timeline, k_contradiction);
   root.finish();
   if (document->failed()) return document->refusal();
   timeline.tiles.reserve(rows.size());
   for (auto const& row : rows)
-    if (!read_tile(*document, timeline, row)) return document->refusal();
+    if (!read_tile(*document, timeline, row, columns)) return document->refusal();
   return timeline;
 }
 

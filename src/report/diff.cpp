@@ -2,8 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "report/text.hpp"
+#include "report/timeline_sums.hpp"
+#include "report/tracks.hpp"
 #include "tessera/report/report.hpp"
 
 namespace tessera {
@@ -11,26 +15,67 @@ namespace {
 
 using namespace report;
 
-struct StageTotals {
-  std::int64_t start = 0;
-  std::int64_t end = 0;
-  std::int64_t waiting = 0;
-};
-
-StageTotals totals(Timeline const& timeline, std::size_t stage) {
-  StageTotals result{timeline.stages[stage].first_start, timeline.stages[stage].last_end, 0};
-  for (auto const& tile : timeline.tiles)
-    if (static_cast<std::size_t>(tile.stage) == stage) result.waiting += tile.waiting;
-  return result;
-}
-
-std::string name_of(Timeline const& timeline) {
-  return fmt::format("{} on {}, {} ({})", timeline.pipeline, timeline.machine, timeline.mechanism,
-                     timeline.measured ? "measured" : "simulated");
-}
+constexpr std::size_t k_most_boundaries = 16;
 
 std::string delta(std::int64_t before, std::int64_t after) {
   return fmt::format("{} ({})", us_of(after), signed_us(static_cast<double>(after - before) * 1e-6));
+}
+
+std::string change(double before, double after) { return fmt::format("{:+.2f}", after - before); }
+
+/// Where the time of a stage's blocks went, and the boundaries between them; empty unless both runs tell.
+std::string blocks_diff(Timeline const& before, std::size_t b, Timeline const& after, std::size_t a) {
+  if (!tells_causes(before) || !tells_causes(after)) return "";
+  auto const& name = before.stages[b].name;
+  std::vector<std::vector<std::string>> rows{
+      {name + ": where a slot's time went", "before us", "after us", "change"}};
+  auto const then = time_parts(before, b), now = time_parts(after, a);
+  for (std::size_t p = 0; p < then.size(); ++p)
+    rows.push_back(
+        {then[p].name, us_number(then[p].us), us_number(now[p].us), change(then[p].us, now[p].us)});
+  auto text = '\n' + table(rows, {1, 2, 3}, 2);
+
+  auto const old_gaps = boundaries(before, b), new_gaps = boundaries(after, a);
+  auto const common = std::min(old_gaps.size(), new_gaps.size());
+  std::vector<std::size_t> shown(common);
+  std::iota(shown.begin(), shown.end(), std::size_t{0});
+  std::stable_sort(shown.begin(), shown.end(), [&](auto x, auto y) {
+    return std::abs(new_gaps[x] - old_gaps[x]) > std::abs(new_gaps[y] - old_gaps[y]);
+  });
+  shown.resize(std::min(common, k_most_boundaries));
+  std::sort(shown.begin(), shown.end());
+  rows = {{name + ": between two main loops", "before us", "after us", "change"}};
+  for (auto const n : shown)
+    rows.push_back({fmt::format("blocks {} and {} of a slot", n + 1, n + 2), us_number(old_gaps[n] * 1e-6),
+                    us_number(new_gaps[n] * 1e-6), change(old_gaps[n] * 1e-6, new_gaps[n] * 1e-6)});
+  if (shown.empty()) return text;
+  text += '\n' + table(rows, {1, 2, 3}, 2);
+  if (common > shown.size()) text += fmt::format("  and {} that changed less\n", common - shown.size());
+  return text;
+}
+
+std::string tracks_diff(Timeline const& before, Timeline const& after) {
+  if (before.tracks.empty() && after.tracks.empty()) return "";
+  std::vector<std::vector<std::string>> rows{{"row", "first", "last", "busy", "MB"}};
+  auto const then = totals_of_tracks(before), now = totals_of_tracks(after);
+  for (std::size_t b = 0; b < before.tracks.size(); ++b) {
+    auto const name = track_name(before, before.tracks[b]);
+    auto const found = std::find_if(after.tracks.begin(), after.tracks.end(),
+                                    [&](auto const& t) { return track_name(after, t) == name; });
+    if (found == after.tracks.end()) {
+      rows.push_back({name, "only before"});
+      continue;
+    }
+    auto const& was = then[b];
+    auto const& is = now[static_cast<std::size_t>(found - after.tracks.begin())];
+    rows.push_back({name, delta(was.first, is.first), delta(was.last, is.last), delta(was.busy, is.busy),
+                    fmt::format("{:.1f}", static_cast<double>(is.bytes) * 1e-6)});
+  }
+  for (auto const& track : after.tracks)
+    if (std::none_of(before.tracks.begin(), before.tracks.end(),
+                     [&](auto const& t) { return track_name(before, t) == track_name(after, track); }))
+      rows.push_back({track_name(after, track), "only after"});
+  return '\n' + table(rows, {1, 2, 3, 4}, 2);
 }
 
 std::string variant_text(std::string const& variant) { return variant.empty() ? "first choice" : variant; }
@@ -71,29 +116,11 @@ std::string diff(Timeline const& before, Timeline const& after) {
     if (std::none_of(before.stages.begin(), before.stages.end(),
                      [&](auto const& s) { return s.name == stage.name; }))
       rows.push_back({stage.name, "only after"});
-  return text + table(rows, {1, 2, 3}, 2) + variants;
-}
-
-std::string summary(Timeline const& timeline) {
-  auto text = labelled(timeline.measured ? "measured" : "simulated", name_of(timeline));
-  text +=
-      labelled("total", timeline.by_launch ? us_of(timeline.end) + ", measured by launch"
-                                           : fmt::format("{}, {:g} waves, SMs busy {}", us_of(timeline.end),
-                                                         timeline.waves, percent(timeline.busy)));
-  if (timeline.dram_bytes > 0)
-    text += labelled("DRAM", fmt::format("{:.2f} MB, the limiter for {} of the time",
-                                         timeline.dram_bytes * 1e-6, percent(timeline.dram_busy)));
-  std::vector<std::vector<std::string>> rows{
-      {"stage", "tiles", "start us", "end us", "waiting us, all blocks"}};
-  for (std::size_t s = 0; s < timeline.stages.size(); ++s) {
-    auto const& span = timeline.stages[s];
-    auto const sums = totals(timeline, s);
-    rows.push_back(
-        {span.name, std::to_string(span.tiles) + (span.splits > 1 ? fmt::format(" * {}", span.splits) : ""),
-         us_number(static_cast<double>(sums.start) * 1e-6), us_number(static_cast<double>(sums.end) * 1e-6),
-         timeline.tiles.empty() ? "-" : us_number(static_cast<double>(sums.waiting) * 1e-6)});
-  }
-  return text + '\n' + table(rows, {1, 2, 3, 4}, 2);
+  text += table(rows, {1, 2, 3}, 2) + variants;
+  for (std::size_t b = 0; b < before.stages.size(); ++b)
+    for (std::size_t a = 0; a < after.stages.size(); ++a)
+      if (before.stages[b].name == after.stages[a].name) text += blocks_diff(before, b, after, a);
+  return text + tracks_diff(before, after);
 }
 
 }  // namespace tessera

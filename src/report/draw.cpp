@@ -5,6 +5,7 @@
 
 #include "report/slots.hpp"
 #include "report/text.hpp"
+#include "report/tracks.hpp"
 #include "tessera/report/report.hpp"
 
 namespace tessera {
@@ -40,6 +41,19 @@ void draw_block(std::string& row, Timeline const& timeline, TileRecord const& ti
     row[begin] = letter(tile.stage);
 }
 
+/// The last digit of what the track is busy with.
+std::string draw_track(Timeline const& timeline, std::int32_t track, std::size_t width) {
+  std::string row(width + 1, ' ');
+  for (auto const& span : timeline.spans) {
+    if (span.track != track) continue;
+    auto const from = column_of(span.from, timeline.end, width);
+    auto const to = std::max(column_of(span.to, timeline.end, width), std::min(from + 1, width));
+    for (auto c = from; c < to; ++c) row[c] = static_cast<char>('0' + span.item % 10);
+  }
+  while (!row.empty() && row.back() == ' ') row.pop_back();
+  return row;
+}
+
 }  // namespace
 
 std::string draw(Timeline const& timeline, int columns) {
@@ -47,6 +61,8 @@ std::string draw(Timeline const& timeline, int columns) {
   auto const slots = report::slots_of(timeline);
   std::size_t label = 4;
   for (auto const& slot : slots) label = std::max(label, report::slot_name(timeline, slot).size());
+  for (auto const& track : timeline.tracks)
+    label = std::max(label, report::track_name(timeline, track).size());
 
   auto const end = report::us_of(timeline.end);
   std::string text = fmt::format("{:{}}  0{:>{}}\n", "", label, end, width);
@@ -57,6 +73,9 @@ std::string draw(Timeline const& timeline, int columns) {
     text += fmt::format("{:<{}}  {}\n", report::slot_name(timeline, slots[s]), label, row);
   }
   if (slots.size() > k_most_rows) text += fmt::format("and {} more rows\n", slots.size() - k_most_rows);
+  for (std::size_t t = 0; t < timeline.tracks.size(); ++t)
+    text += fmt::format("{:<{}}  {}\n", report::track_name(timeline, timeline.tracks[t]), label,
+                        draw_track(timeline, static_cast<std::int32_t>(t), width));
   std::string legend;
   bool waits = false;
   for (auto const& tile : timeline.tiles) waits = waits || tile.waiting > 0;

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <vector>
 
+#include "report/html_axes.hpp"
+#include "report/html_tracks.hpp"
 #include "report/slots.hpp"
 #include "report/text.hpp"
 
@@ -18,56 +19,6 @@ constexpr std::size_t k_exact_rows = 40;
 constexpr std::size_t k_exact_blocks = 3000;
 constexpr int k_most_groups = 33;
 constexpr int k_bins = 240;
-
-template <class... Arguments>
-void append(std::string& out, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Arguments>(arguments)...);
-}
-
-double share(std::int64_t ps, std::int64_t scale) {
-  return scale > 0 ? 100.0 * static_cast<double>(ps) / static_cast<double>(scale) : 0;
-}
-
-/// 1, 2 or 5 times a power of ten, so that the axis has about six marks.
-double tick_step(double us) {
-  if (us <= 0) return 1;
-  double const raw = us / 7;
-  double const power = std::pow(10, std::floor(std::log10(raw)));
-  for (double const factor : {1.0, 2.0, 5.0})
-    if (factor * power >= raw) return factor * power;
-  return 10 * power;
-}
-
-std::string axis(std::int64_t scale) {
-  double const us_total = static_cast<double>(scale) * 1e-6;
-  double const step = tick_step(us_total);
-  std::string out = "<div class=\"axis\">";
-  for (int i = 0; i * step <= us_total * 1.0001; ++i) {
-    double const at = us_total > 0 ? 100 * i * step / us_total : 0;
-    bool const last = at > 92;
-    append(out, "<span style=\"left:{:.2f}%\"{}>{:g}{}</span>", at, last ? " class=\"end\"" : "", i * step,
-           i == 0 ? " us" : "");
-    if (us_total <= 0) break;
-  }
-  return out + "</div>";
-}
-
-std::string grid_lines(std::int64_t scale, int height) {
-  double const us_total = static_cast<double>(scale) * 1e-6;
-  double const step = tick_step(us_total);
-  std::string out;
-  for (int i = 1; us_total > 0 && i * step <= us_total; ++i)
-    append(out, "<line class=\"grid\" x1=\"{0:.2f}%\" x2=\"{0:.2f}%\" y1=\"0\" y2=\"{1}\"/>",
-           100 * i * step / us_total, height);
-  return out;
-}
-
-void rect(std::string& out, std::string_view css, std::int64_t from, std::int64_t to, std::int64_t scale,
-          double y, int height) {
-  if (to <= from) return;
-  append(out, "<rect class=\"{}\" x=\"{:.3f}%\" width=\"{:.3f}%\" y=\"{}\" height=\"{}\"/>", css,
-         share(from, scale), share(to - from, scale), y, height);
-}
 
 /// Every block as it was: setting up, waiting, working, storing.
 std::string exact(Timeline const& timeline, std::vector<Slot> const& slots, std::int64_t scale) {
@@ -88,7 +39,10 @@ std::string exact(Timeline const& timeline, std::vector<Slot> const& slots, std:
       rect(body, fmt::format("s{} set", colour), tile->started, waited, scale, y, row - 2);
       rect(body, fmt::format("w{}", colour), waited, tile->ready, scale, y, row - 2);
       rect(body, fmt::format("s{}", colour), tile->ready, tile->loaded, scale, y, row - 2);
+      auto const blocked = store_wait_begin(*tile);
       rect(body, fmt::format("s{} store", colour), tile->loaded, tile->posted, scale, y, row - 2);
+      rect(body, "gap", blocked, tile->stored, scale, y, row - 2);
+      rect(body, fmt::format("w{}", colour), blocked, tile->stored, scale, y, row - 2);
       rect(body, "edge", tile->started, tile->posted, scale, y, row - 2);
       bool const roomy = share(tile->posted - tile->ready, scale) > 6 && row > 20;
       if (roomy)
@@ -165,7 +119,10 @@ std::string aggregated(Timeline const& timeline, std::int64_t scale) {
     for (auto* into : {&bands[0], &bands[1 + static_cast<std::size_t>(place / group)]}) {
       add(into->layers[layer], tile.started, waited, bin_ps);
       add(into->layers[layer + 1], waited, tile.ready, bin_ps);
-      add(into->layers[layer], tile.ready, tile.posted, bin_ps);
+      auto const blocked = store_wait_begin(tile);
+      add(into->layers[layer], tile.ready, blocked, bin_ps);
+      add(into->layers[layer + 1], blocked, tile.stored, bin_ps);
+      add(into->layers[layer], tile.stored, tile.posted, bin_ps);
     }
   }
   int const whole = 72;
@@ -220,7 +177,8 @@ std::string chart(Timeline const& timeline, std::int64_t scale) {
   auto const rows = timeline.by_launch               ? stage_by_stage(timeline, scale)
                     : drawn_block_by_block(timeline) ? exact(timeline, slots_of(timeline), scale)
                                                      : aggregated(timeline, scale);
-  return "<div class=\"chart\">" + rows + "</div>";
+  return "<div class=\"chart\">" + rows + tracks_chart(timeline, scale) + counters_chart(timeline, scale) +
+         "</div>";
 }
 
 std::string chart_patterns() {

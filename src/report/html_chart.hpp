@@ -9,7 +9,8 @@
 
 namespace tessera::report {
 
-/// One row per SM slot, or per group of SMs where there are many, on a time axis from 0 to `scale` ps.
+/// One row per SM slot, or per group of SMs where there are many, on a time axis from 0 to `scale` ps; below
+/// them the tracks and the counters.
 /// Classes s0...s7 give the stages' colours, w0...w7 the hatched ones of waiting blocks.
 std::string chart(Timeline const& timeline, std::int64_t scale);
 

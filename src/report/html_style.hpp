@@ -40,7 +40,7 @@ figure{margin:14px 0 20px}figcaption{margin-bottom:6px}
 .plot text{font-size:11px;text-anchor:middle;fill:#fff;paint-order:stroke;stroke:#0006;stroke-width:2px}
 .s0{fill:var(--c0)}.s1{fill:var(--c1)}.s2{fill:var(--c2)}.s3{fill:var(--c3)}.s4{fill:var(--c4)}.s5{fill:var(--c5)}.s6{fill:var(--c6)}.s7{fill:var(--c7)}
 .w0{fill:url(#w0)}.w1{fill:url(#w1)}.w2{fill:url(#w2)}.w3{fill:url(#w3)}.w4{fill:url(#w4)}.w5{fill:url(#w5)}.w6{fill:url(#w6)}.w7{fill:url(#w7)}
-.set{opacity:.55}.store{filter:brightness(.72)}
+.gap{fill:var(--card)}.set{opacity:.55}.store{filter:brightness(.72)}
 footer{color:var(--soft);font-size:.85rem}
 @media(max-width:680px){main{padding:16px 12px 40px}section{padding:14px 12px}h1{font-size:1.3rem}.plot text{display:none}
 dl{grid-template-columns:1fr}dd{margin-bottom:6px}

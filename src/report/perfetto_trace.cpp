@@ -6,6 +6,7 @@
 
 #include "report/arrows.hpp"
 #include "report/slots.hpp"
+#include "report/tracks.hpp"
 #include "tessera/report/json_text.hpp"
 #include "tessera/report/report.hpp"
 
@@ -32,10 +33,32 @@ class Trace {
   void track_names(std::vector<report::Slot> const& slots) {
     for (int gpu = 0; gpu < timeline_.gpus; ++gpu) metadata(gpu, 0, "process_name", process_name(gpu));
     for (auto const& slot : slots) {
-      auto const thread = track(slot.sm, slot.slot);
-      metadata(slot.gpu, thread, "thread_name", report::slot_name(timeline_, slot));
-      event(fmt::format(R"("ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}})",
-                        slot.gpu, thread, thread));
+      name_thread(slot.gpu, track(slot.sm, slot.slot), report::slot_name(timeline_, slot));
+    }
+    for (std::size_t t = 0; t < timeline_.tracks.size(); ++t)
+      name_thread(timeline_.tracks[t].gpu, beside(t), report::track_name(timeline_, timeline_.tracks[t]));
+  }
+
+  void span(TrackSpan const& span) {
+    auto const track = static_cast<std::size_t>(span.track);
+    event(fmt::format(
+        R"("ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":{},"cat":"transfer","args":{{"transfers":{},"bytes":{}}})",
+        timeline_.tracks[track].gpu, beside(track), ts(span.from), duration(span.from, span.to),
+        json_quoted(report::span_name(timeline_, span)), span.transfers, span.bytes));
+  }
+
+  /// Rates, bin by bin: bytes per nanosecond are GB/s.
+  void rates(ByteCounter const& counter) {
+    auto const classes = counter.classes.size();
+    for (std::size_t first = 0; first < counter.bytes.size(); first += classes) {
+      std::string values;
+      for (std::size_t c = 0; c < classes; ++c)
+        values += fmt::format(
+            "{}{}:{:.1f}", c > 0 ? "," : "", json_quoted(counter.classes[c]),
+            1000.0 * static_cast<double>(counter.bytes[first + c]) / static_cast<double>(counter.bin));
+      event(fmt::format(R"("ph":"C","pid":{},"ts":{},"name":{},"args":{{{}}})", counter.gpu,
+                        ts(static_cast<std::int64_t>(first / classes) * counter.bin),
+                        json_quoted(counter.name + " GB/s"), values));
     }
   }
 
@@ -44,12 +67,14 @@ class Trace {
     auto const name = fmt::format("{}({})", span.name, report::coordinates(span, tile));
     auto const waited = report::wait_begin(tile);
     slice(tile, name, span.name, tile.started, tile.posted,
-          fmt::format(R"(,"args":{{"stage":{},"tile":{},"split":{},"waiting_us":{}}})",
-                      json_quoted(span.name), tile.tile, tile.split, ts(tile.waiting)));
+          fmt::format(R"(,"args":{{"stage":{},"tile":{},"split":{},"waiting_us":{}{}}})",
+                      json_quoted(span.name), tile.tile, tile.split, ts(tile.waiting), causes(tile)));
     slice(tile, "start", "start", tile.started, waited, "");
     slice(tile, "wait", "wait", waited, tile.ready, "");
     slice(tile, "load + compute", "load", tile.ready, tile.loaded, "");
-    slice(tile, "store", "store", tile.loaded, tile.stored, "");
+    auto const blocked = report::store_wait_begin(tile);
+    slice(tile, "store", "store", tile.loaded, blocked, "");
+    slice(tile, "wait for stores", "wait", blocked, tile.stored, "");
     slice(tile, "post", "post", tile.stored, tile.posted, "");
   }
 
@@ -105,6 +130,18 @@ class Trace {
   }
   // Thread 0 is the process itself in some viewers, so tracks begin at 1.
   int track(int sm, int slot) const { return sm * std::max(timeline_.slots_per_sm, 1) + slot + 1; }
+  int beside(std::size_t index) const { return track(timeline_.sms, static_cast<int>(index)); }
+
+  static std::string causes(TileRecord const& tile) {
+    if (tile.causes == WaitCauses{}) return "";
+    return fmt::format(R"(,"operands_us":{},"matrix_unit_us":{},"stores_us":{})", ts(tile.causes.operands),
+                       ts(tile.causes.matrix_unit), ts(tile.causes.stores));
+  }
+  void name_thread(int gpu, int thread, std::string const& name) {
+    metadata(gpu, thread, "thread_name", name);
+    event(fmt::format(R"("ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}})",
+                      gpu, thread, thread));
+  }
 
   void event(std::string_view body) {
     events_ += events_.empty() ? "\n{" : ",\n{";
@@ -140,7 +177,9 @@ std::string perfetto_trace(Timeline const& timeline, Plan const* plan) {
     std::size_t id = 1;
     for (auto const& arrow : report::longest_waits(timeline, *plan, k_most_arrows)) trace.arrow(id++, arrow);
   }
+  for (auto const& span : timeline.spans) trace.span(span);
   trace.counters();
+  for (auto const& counter : timeline.counters) trace.rates(counter);
   return trace.text();
 }
 

@@ -50,7 +50,10 @@ std::string stage_name(Timeline const& timeline, TileRecord const& tile) {
 }
 
 std::int64_t wait_begin(TileRecord const& tile) {
+  if (tile.causes != WaitCauses{}) return tile.ready - tile.causes.before_ready;
   return tile.ready - std::min(tile.waiting, tile.ready - tile.started);
 }
+
+std::int64_t store_wait_begin(TileRecord const& tile) { return tile.stored - tile.causes.stores; }
 
 }  // namespace tessera::report

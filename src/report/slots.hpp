@@ -26,4 +26,7 @@ std::string stage_name(Timeline const& timeline, TileRecord const& tile);
 /// When the block's first wait began: what it waited before `ready`, counted back from there.
 std::int64_t wait_begin(TileRecord const& tile);
 
+/// Where drawings put what its stores waited: at their end, though each of them may have waited.
+std::int64_t store_wait_begin(TileRecord const& tile);
+
 }  // namespace tessera::report

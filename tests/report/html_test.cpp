@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
-#include <regex>
-#include <set>
-
+#include "report/balanced.hpp"
 #include "report/samples.hpp"
 #include "tessera/report/report.hpp"
 
@@ -14,25 +12,6 @@ using testing::HasSubstr;
 using testing::Not;
 
 ReportEntry sample_entry() { return {sample_plan(), sample_tiles(), sample_stream_order()}; }
-
-/// Opening and closing tags match, void and self-closed elements aside.
-void expect_balanced(std::string const& page) {
-  static std::set<std::string> const k_void{"meta", "!doctype", "br"};
-  std::regex const tag("<(/?)([a-z!0-9]+)[^>]*?(/?)>");
-  std::vector<std::string> open;
-  auto const body = page.substr(0, page.find("<style>")) + page.substr(page.find("</style>") + 8);
-  for (std::sregex_iterator it(body.begin(), body.end(), tag), end; it != end; ++it) {
-    if ((*it)[3] == "/" || k_void.count((*it)[2])) continue;
-    if ((*it)[1] != "/") {
-      open.push_back((*it)[2]);
-      continue;
-    }
-    ASSERT_FALSE(open.empty()) << (*it)[0];
-    ASSERT_EQ(open.back(), (*it)[2]) << it->prefix().str().substr(0, 200);
-    open.pop_back();
-  }
-  EXPECT_THAT(open, testing::IsEmpty());
-}
 
 TEST(Html, IsOneWellFormedPageWithoutOutsideResources) {
   auto const page = html_report("figure 1", {sample_entry(), sample_entry()}, {"the profile is provisional"});

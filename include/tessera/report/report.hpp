@@ -33,11 +33,12 @@ std::string print_diagnostics(Diagnostics const& diagnostics);  ///< "schema": "
 std::string summary(Timeline const& timeline);
 
 /// Chrome trace-event JSON (opens in Perfetto): a track for each SM slot, flow arrows post -> wait.
-/// Arrows need the plan; at most 1,000 are drawn, for the longest waits. Times are rounded to whole
-/// nanoseconds, in which Perfetto counts. One event per line.
+/// Tracks follow the SMs, counters are rates in GB/s. Arrows need the plan; at most 1,000 are drawn, for the
+/// longest waits. Times are rounded to whole nanoseconds, in which Perfetto counts. One event per line.
 std::string perfetto_trace(Timeline const& timeline, Plan const* plan = nullptr);
 
-/// stage,tile,split,gpu,sm,slot,started_ns,...: one row per block.
+/// stage,tile,split,gpu,sm,slot,started_ns,...: one row per block, then one per span of a track, with the
+/// track's name as stage and no SM. Counters are left to the trace and to the timeline's JSON.
 std::string timeline_csv(Timeline const& timeline);
 
 /// One page, no outside resources: explanation, drawn timeline, alternatives. Reads well on a phone.
@@ -52,10 +53,16 @@ struct ReportEntry {
 std::string html_report(std::string const& title, std::vector<ReportEntry> const& entries,
                         std::vector<std::string> const& notes = {});
 
-/// A timeline as text, one row per SM slot (for docs and terminals): figure 1 of the paper. At most 48 rows.
+/// One page of a timeline that no plan stands behind: its blocks, tracks and counters drawn, its sums.
+std::string timeline_html(Timeline const& timeline, std::vector<std::string> const& notes = {});
+
+/// A timeline as text, one row per SM slot (for docs and terminals): figure 1 of the paper. At most 48 rows
+/// of SMs, and all tracks. Counters are left out.
 std::string draw(Timeline const& timeline, int columns = 72);
 
 /// What moved between two runs: totals, and per stage start, end, waiting, and its variant where it changed.
+/// Of runs that tell what blocks waited for also where a stage's time went and which of the boundaries
+/// between its blocks grew; of runs with tracks, when each was busy.
 std::string diff(Timeline const& before, Timeline const& after);
 
 }  // namespace tessera
