@@ -76,6 +76,7 @@ void CollectiveNode::read(int sm, Picoseconds now) {
   auto const bundle = memory_.open(BundleKind::kernel_read, Traffic::collective_read, sm);
   // Chunk after chunk in one array, received copies in another one behind it.
   auto const unit = static_cast<std::int64_t>(step_) * units_ + unit_of_[static_cast<std::size_t>(sm)];
+  if (recorder_) recorder_->begins(sm, unit, now, now);
   for (int copy = 0; copy < step.copies; ++copy)
     memory_.add_unit(bundle, Stream::compute, AccessKind::read, now, 0, unit + copy * units_ * problem_.gpus,
                      unit_bytes_);
@@ -105,11 +106,14 @@ void CollectiveNode::memory_event(MemoryEvent const& event) {
   auto const sm = static_cast<int>(bundle.owner);
   auto const unit = unit_of_[static_cast<std::size_t>(sm)];
   auto const now = event.time + memory_.return_latency();
+  if (recorder_) recorder_->moved(sm, now);
   if (step.send) {
     // What is sent in step s is the receiver's chunk of step s + 1.
-    system_.send(node_, (node_ + problem_.gpus - 1) % problem_.gpus,
-                 {0, static_cast<std::int64_t>(step_ + 1) * units_ + unit, problem_.near_memory, unit_bytes_},
-                 now);
+    int const peer = (node_ + problem_.gpus - 1) % problem_.gpus;
+    auto const left = system_.send(
+        node_, peer,
+        {0, static_cast<std::int64_t>(step_ + 1) * units_ + unit, problem_.near_memory, unit_bytes_}, now);
+    if (recorder_) recorder_->sends(peer, chunk(), left, unit_bytes_);
     next_unit(sm, now);
     return wrote(now);
   }
@@ -167,16 +171,29 @@ Expected<OverlapRun> run_collective(MachineProfile const& machine, CollectivePro
     return refuse(std::move(d));
   }
   int const nodes = options.explicit_gpus ? problem.gpus : 1;
+  auto const run_options = overlap::with_series(options);
+  auto const steps = overlap::collective_steps(problem).size();
   overlap::System system(machine, Topology::ring, problem.gpus, !options.explicit_gpus);
   system.lose(options.lose_update);
   std::vector<overlap::CollectiveNode*> made;
   for (int node = 0; node < nodes; ++node) {
-    auto endpoint = std::make_unique<overlap::CollectiveNode>(machine, problem, options, system, node);
+    auto endpoint = std::make_unique<overlap::CollectiveNode>(machine, problem, run_options, system, node);
     made.push_back(endpoint.get());
     system.add(std::move(endpoint));
   }
+  std::vector<overlap::Recorder> recorders;
+  if (options.record) {
+    auto const transfers = 2 * nodes * made.front()->units();
+    if (auto const room = overlap::check_recording(transfers); !room)
+      return tl::make_unexpected(room.error());
+    recorders.reserve(made.size());
+    for (int node = 0; node < nodes; ++node)
+      made[static_cast<std::size_t>(node)]->record(
+          recorders.emplace_back(machine, node, machine.sms, static_cast<std::size_t>(machine.sms)));
+  }
   system.run();
   OverlapRun all;
+  std::vector<OverlapRun> runs;
   for (auto const* node : made) {
     if (auto const missing = node->unfinished(); !missing.empty()) {
       d.code = "E0542";
@@ -184,15 +201,31 @@ Expected<OverlapRun> run_collective(MachineProfile const& machine, CollectivePro
       d.suggestion = "a packet was lost";
       return refuse(std::move(d));
     }
-    auto const run = node->result();
+    auto const& run = runs.emplace_back(node->result());
     auto const end = std::max(all.end, run.end);
     auto const events = all.events + run.events;
     if (node == made.front()) all = run;
     all.end = end;
     all.events = events;
   }
+  auto const cycles = static_cast<double>(all.end) * machine.overlap->dram_clock_ghz / 1000;
+  if (cycles > 0)
+    all.dram_busy = static_cast<double>(all.events) / cycles /
+                    (options.all_channels ? machine.overlap->channels : 1) / nodes;
   all.events += system.events();
   all.link_bytes = system.link_bytes();
+  if (options.record) {
+    auto const columns = made.front()->units() / static_cast<std::int64_t>(steps);
+    auto const* const name =
+        problem.collective == Collective::reduce_scatter ? "reduce_scatter" : "all_gather";
+    all.timeline = overlap::timeline_of(
+        recorders, runs, all, machine,
+        {fmt::format("{} of {:.1f} MB, {} GPUs", name, problem.bytes * 1e-6, problem.gpus),
+         problem.near_memory ? "alone, near memory" : "alone",
+         {name, 0, 0, made.front()->units(), 1, {columns, static_cast<std::int64_t>(steps)}}},
+        run_options.series_ps);
+    if (options.series_ps == 0) all.series.clear();
+  }
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "overlap/memory_system.hpp"
+#include "overlap/recorder.hpp"
 #include "overlap/system.hpp"
 
 namespace tessera::overlap {
@@ -28,14 +29,18 @@ class CollectiveNode : public Endpoint {
   CollectiveNode(MachineProfile const& machine, CollectiveProblem const& problem,
                  OverlapOptions const& options, System& system, int node);
 
+  void record(Recorder& recorder) { recorder_ = &recorder; }
   void start() override;
   void wake(Component component, Picoseconds now) override;
   void receive(Packet const& packet, Picoseconds now) override;
 
+  std::int64_t units() const { return static_cast<std::int64_t>(steps_.size()) * units_; }
   std::string unfinished() const;
   OverlapRun result() const;
 
  private:
+  /// On a ring GPU g sends chunk g first, and then what it received: g + 1, g + 2, ...
+  std::int64_t chunk() const { return (node_ + static_cast<std::int64_t>(step_)) % problem_.gpus; }
   void begin_step(Picoseconds now);
   void next_unit(int sm, Picoseconds now);
   void read(int sm, Picoseconds now);
@@ -59,6 +64,7 @@ class CollectiveNode : public Endpoint {
   int first_sm_component_ = 0;
   std::vector<MemoryEvent> events_;
   Picoseconds last_ = 0;
+  Recorder* recorder_ = nullptr;
 };
 
 }  // namespace tessera::overlap

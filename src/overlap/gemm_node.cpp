@@ -5,11 +5,12 @@
 #include <cmath>
 
 namespace tessera::overlap {
+
+using simulation::picoseconds;
+
 namespace {
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-Picoseconds ps(double ns) { return static_cast<Picoseconds>(std::llround(ns * 1000)); }
 
 constexpr int k_channel_priority = 1;
 
@@ -70,12 +71,10 @@ GemmNode::GemmNode(GemmSetup const& setup, System& system, int node, OutputConfi
 
   double const speed = setup.options.slow_gpu == gpu_ && setup.options.explicit_gpus ? 0.5 : 1;
   auto const flops = 2.0 * kernel.tile_m * kernel.tile_n * kernel.tile_k;
-  auto const rate =
-      machine.matrix_flops_per_clock_per_sm * machine.clock_ghz * machine.matrix_efficiency * speed;
-  slice_time_ = ps(flops / rate);
-  block_start_ = ps(machine.block_start_ns);
-  store_time_ = ps(region_bytes_ / (hardware_.sm_store_bytes_per_clock * machine.clock_ghz));
-  hit_ = ps(hardware_.l2_hit_ns);
+  slice_time_ = picoseconds(flops / (machine.matrix_flops_per_ns() * speed));
+  block_start_ = picoseconds(machine.block_start_ns);
+  store_time_ = picoseconds(region_bytes_ / (hardware_.sm_store_bytes_per_clock * machine.clock_ghz));
+  hit_ = picoseconds(hardware_.l2_hit_ns);
   ps_per_l2_byte_ = 1000 / machine.l2_gbps;
   ps_per_port_byte_ = 1000 / machine.sm_load_gbps;
   copy_component_ = system.add_component(ComponentKind::copy_engine, node, 0, 0);
@@ -128,6 +127,7 @@ void GemmNode::next_tile(int g, Picoseconds now) {
   group.slice = 0;
   group.wavefront = 0;
   group.compute_end = now;
+  if (recorder_) recorder_->begins(g, group.tile, now, now + block_start_);
   system_.queue().wake(first_group_component_ + g, now + block_start_);
 }
 
@@ -211,10 +211,12 @@ void GemmNode::compute(int g, Picoseconds now) {
   auto& group = groups_[static_cast<std::size_t>(g)];
   auto& unit = sms_[static_cast<std::size_t>(group.sm)].matrix_free;
   if (unit > now) {  // a work-group of the same SM computes
+    if (recorder_) recorder_->blocked(g, now);
     system_.queue().wake(first_group_component_ + g, unit);
     return;
   }
   unit = group.compute_end = now + slice_time_;
+  if (recorder_) recorder_->computes(g, now, group.compute_end);
   auto const ahead = group.slice + std::max(1, setup_.kernel.stages - 1);
   if (ahead < a_.slices() && setup_.kernel.stages > 1) load(g, ahead, now);
   if (++group.slice == a_.slices()) {
@@ -230,9 +232,11 @@ void GemmNode::store(int g, Picoseconds now) {
   auto& group = groups_[static_cast<std::size_t>(g)];
   if (group.wavefront == setup_.kernel.wavefronts) {
     ++tiles_done_;
+    if (recorder_) recorder_->ends(g, now);
     next_tile(g, now);
     return;
   }
+  if (recorder_) recorder_->stores(g, now, now + store_time_);
   auto const region = group.tile * setup_.kernel.wavefronts + group.wavefront++;
   bool const accepted = setup_.cached_output ? store_cached(g, region, now) : store_routed(g, region, now);
   // Otherwise the store's place in a queue is awaited.

@@ -8,6 +8,7 @@
 #include "overlap/copy_engine.hpp"
 #include "overlap/last_level_cache.hpp"
 #include "overlap/memory_system.hpp"
+#include "overlap/recorder.hpp"
 #include "overlap/system.hpp"
 #include "overlap/tracker.hpp"
 #include "overlap/trigger_table.hpp"
@@ -37,6 +38,7 @@ class GemmNode : public Endpoint {
   GemmNode(GemmSetup const& setup, System& system, int node, OutputConfiguration const& output,
            std::vector<std::vector<std::int64_t>> const* mirrored_tile);
 
+  void record(Recorder& recorder) { recorder_ = &recorder; }
   void start() override;
   void wake(Component component, Picoseconds now) override;
   void receive(Packet const& packet, Picoseconds now) override;
@@ -90,6 +92,10 @@ class GemmNode : public Endpoint {
 
   std::int64_t tile_x(std::int64_t tile) const { return tile % columns_; }
   std::int64_t tile_y(std::int64_t tile) const { return tile / columns_; }
+  std::int64_t chunk(std::int64_t region) const {
+    auto const tile = static_cast<std::size_t>(region / setup_.kernel.wavefronts);
+    return output_.chunk_of.empty() ? 0 : output_.chunk_of[tile];
+  }
   GemmSetup setup_;
   OverlapHardware const& hardware_;
   System& system_;
@@ -126,6 +132,7 @@ class GemmNode : public Endpoint {
   double ps_per_l2_byte_, ps_per_port_byte_;
   Picoseconds gemm_end_ = 0;
   Picoseconds last_ = 0;
+  Recorder* recorder_ = nullptr;
 };
 
 }  // namespace tessera::overlap

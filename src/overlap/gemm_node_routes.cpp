@@ -80,6 +80,7 @@ Picoseconds GemmNode::send(int peer, std::int64_t region, bool update, Picosecon
            region % setup_.kernel.wavefronts;
   }
   auto const left = system_.send(gpu_, peer, {0, unit, update, region_bytes_}, now);
+  if (recorder_) recorder_->sends(peer, chunk(region), left, region_bytes_);
   last_ = std::max(last_, left);
   return left;
 }
@@ -114,6 +115,7 @@ void GemmNode::start_copies(Picoseconds now) {
     for (auto const region : command->regions) {
       auto const owner = triggers_.index(*command) * static_cast<std::int64_t>(arrived_.size()) + region;
       auto const bundle = memory_.open(BundleKind::copy, Traffic::collective_read, owner);
+      if (recorder_) recorder_->read_begins(chunk(region), now, region_bytes_);
       memory_.count(Traffic::collective_read, region_bytes_);
       memory_.add_unit(bundle, Stream::communication, AccessKind::read, now, output_base_, region,
                        region_bytes_);
@@ -125,6 +127,7 @@ void GemmNode::start_copies(Picoseconds now) {
 void GemmNode::copied(std::int64_t owner, Picoseconds now) {
   auto const regions = static_cast<std::int64_t>(arrived_.size());
   auto const& command = triggers_.command(static_cast<std::int32_t>(owner / regions));
+  if (recorder_) recorder_->read_ends(chunk(owner % regions), now);
   auto const left = send(command.peer, owner % regions, command.update, now);
   copies_.sent(left, region_bytes_);
   wake_copies(left);

@@ -61,12 +61,33 @@ std::string unusable(GemmProblem const& p, GemmKernel const& k,
   };
   for (auto const& output : outputs) {
     bool good = output.tiles == tiles && in_range(output.order) && output.produced >= 0 &&
-                output.produced <= static_cast<std::int64_t>(output.order.size());
+                output.produced <= static_cast<std::int64_t>(output.order.size()) &&
+                (output.chunk_of.empty() || static_cast<std::int64_t>(output.chunk_of.size()) == tiles);
     for (auto const& map : output.remote) good = good && in_range(map.tiles);
     for (auto const& map : output.dma) good = good && in_range(map.tiles) && map.granularity >= 1;
     if (!good) return fmt::format("GPU {}'s output configuration is not one of {} tiles", output.gpu, tiles);
   }
   return "";
+}
+
+std::int64_t blocks_and_transfers(OutputConfiguration const& output, int wavefronts) {
+  std::int64_t transfers = 0;
+  for (auto const& map : output.remote) transfers += static_cast<std::int64_t>(map.tiles.size());
+  for (auto const& map : output.dma) transfers += 2 * static_cast<std::int64_t>(map.tiles.size());
+  return output.produced + transfers * wavefronts;
+}
+
+RecordingNames names(GemmProblem const& problem, GemmKernel const& kernel, bool alone,
+                     Arbitration arbitration) {
+  auto const columns = (problem.n + kernel.tile_n - 1) / kernel.tile_n;
+  auto const rows = (problem.m + kernel.tile_m - 1) / kernel.tile_m;
+  auto const* const mechanism = alone                                             ? "GEMM alone"
+                                : arbitration == Arbitration::round_robin         ? "T3"
+                                : arbitration == Arbitration::communication_aware ? "T3-MCA"
+                                                                                  : "T3, compute first";
+  return {fmt::format("GEMM of {} x {} x {}", problem.m, problem.n, problem.k),
+          mechanism,
+          {"gemm", 0, 0, columns * rows, 1, {columns, rows}}};
 }
 
 OverlapRun mean(std::vector<OverlapRun> const& runs) {
@@ -100,16 +121,30 @@ Expected<OverlapRun> run_gemm(MachineProfile const& machine, GemmProblem const& 
   bool const routed = gpus > 1 && !cached_output;
   bool const mirrored = !options.explicit_gpus || !routed;
   bool const ring = outputs[0].remote.size() <= 1;
+  if (options.record) {
+    std::int64_t count = 0;
+    for (int n = 0; n < (mirrored ? 1 : gpus); ++n)
+      count += blocks_and_transfers(outputs[static_cast<std::size_t>(n)], kernel.wavefronts);
+    if (auto const room = check_recording(count); !room) return tl::make_unexpected(room.error());
+  }
   System system(machine, ring ? Topology::ring : Topology::fully_connected, std::max(2, gpus), mirrored);
   system.lose(options.lose_update);
   auto const map = mirrored && routed ? mirror(outputs) : std::vector<std::vector<std::int64_t>>{};
-  GemmSetup const setup{machine, problem, kernel, options, cached_output};
+  auto const run_options = with_series(options);
+  GemmSetup const setup{machine, problem, kernel, run_options, cached_output};
   std::vector<GemmNode*> nodes;
   for (int node = 0; node < (mirrored ? 1 : gpus); ++node) {
     auto made = std::make_unique<GemmNode>(setup, system, node, outputs[static_cast<std::size_t>(node)],
                                            mirrored && routed ? &map : nullptr);
     nodes.push_back(made.get());
     system.add(std::move(made));
+  }
+  std::vector<Recorder> recorders;
+  if (options.record) {
+    recorders.reserve(nodes.size());
+    for (std::size_t n = 0; n < nodes.size(); ++n)
+      nodes[n]->record(recorders.emplace_back(machine, static_cast<int>(n), machine.sms,
+                                              static_cast<std::size_t>(machine.sms * kernel.groups_per_sm)));
   }
   system.run();
   std::vector<OverlapRun> runs;
@@ -127,6 +162,11 @@ Expected<OverlapRun> run_gemm(MachineProfile const& machine, GemmProblem const& 
     all.dram_busy = static_cast<double>(all.events - system.events()) / cycles /
                     (options.all_channels ? machine.overlap->channels : 1) /
                     static_cast<double>(nodes.size());
+  if (options.record) {
+    all.timeline = timeline_of(recorders, runs, all, machine,
+                               names(problem, kernel, !routed, options.arbitration), run_options.series_ps);
+    if (options.series_ps == 0) all.series.clear();
+  }
   return all;
 }
 

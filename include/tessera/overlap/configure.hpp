@@ -49,6 +49,7 @@ struct OutputConfiguration {
   std::vector<RemoteMap> remote;
   std::vector<DmaMap> dma;
   std::vector<int> updates;  ///< by tile: updates that each element of the local copy receives in all
+  std::vector<std::int32_t> chunk_of;  ///< by tile, to name transfers in a recording; empty: all of chunk 0
   MemoryOperation local = MemoryOperation::store;  ///< how the producer's stores to local memory arrive
 
   void remote_map(std::vector<std::int64_t> region, int peer, MemoryOperation operation, bool keep = false) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../measure/machine_profile.hpp"
+#include "../timeline.hpp"
 #include "configure.hpp"
 
 namespace tessera {
@@ -14,6 +15,9 @@ namespace tessera {
 /// Whose bytes memory moves.
 enum class Traffic : std::uint8_t { gemm_read, gemm_write, collective_read, collective_write };
 constexpr int k_traffics = 4;
+
+/// Blocks and transfers that one recording holds, some 100 MB.
+constexpr std::int64_t k_most_recorded = 1'000'000;
 
 struct OverlapOptions {
   bool explicit_gpus = false;  ///< every GPU; else one, whose peers do what it does (as the paper)
@@ -24,6 +28,7 @@ struct OverlapOptions {
   std::int64_t series_ps = 0;     ///< width of a bin of `series`; 0: none
   int slow_gpu = -1;              ///< explicit GPUs: this one computes at half speed (a control)
   std::int64_t lose_update = -1;  ///< this one of the incoming packets never arrives (a control)
+  bool record = false;            ///< the run's `timeline`; E0545 beyond k_most_recorded
 
   bool operator==(OverlapOptions const&) const = default;
 };
@@ -43,6 +48,7 @@ struct OverlapRun {
   double dram_busy = 0;     ///< column commands over cycles
   std::int64_t events = 0;  ///< requests of 32 bytes served, and events of the queue
   std::vector<std::array<float, k_traffics>> series;  ///< bytes of each bin
+  Timeline timeline;                                  ///< with OverlapOptions::record; else empty
 
   bool operator==(OverlapRun const&) const = default;
 };

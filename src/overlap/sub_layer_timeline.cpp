@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/overlap/sub_layer_timeline.hpp"
+
+#include <fmt/format.h>
+
+#include "tessera/describe/tile_relation.hpp"
+
+namespace tessera {
+namespace {
+
+/// By tile: the chunk of the collective that it belongs to.
+std::vector<std::int32_t> chunks_of(Pipeline const& pipeline) {
+  auto const& dependence = pipeline.dependences.front();
+  auto const& producer = pipeline.stages[static_cast<std::size_t>(dependence.producer)];
+  auto const& consumer = pipeline.stages[static_cast<std::size_t>(dependence.consumer)];
+  TileRelation const relation(pipeline, dependence);
+  std::vector<std::int32_t> chunks(static_cast<std::size_t>(producer.tiles()));
+  std::vector<std::int64_t> tiles;
+  for (std::int64_t chunk = 0; chunk < consumer.tiles(); ++chunk) {
+    relation.producers_of(chunk, tiles);
+    for (auto const tile : tiles) chunks[static_cast<std::size_t>(tile)] = static_cast<std::int32_t>(chunk);
+  }
+  return chunks;
+}
+
+Expected<OverlapRun> fused(MachineProfile const& machine, GemmProblem const& problem, int gpus,
+                           SubLayerOptions const& options) {
+  auto const pipeline = sub_layer_pipeline(problem, options.kernel, gpus);
+  if (!pipeline) return tl::make_unexpected(pipeline.error());
+  auto outputs = configure(*pipeline, Topology::ring, options.kernel.raster);
+  if (!outputs) return tl::make_unexpected(outputs.error());
+  for (auto& output : *outputs) {
+    output.chunk_of = chunks_of(*pipeline);
+    for (auto& map : output.dma) map.granularity = options.granularity;
+  }
+  return run_gemm(machine, problem, options.kernel, *outputs, false, options.run);
+}
+
+Expected<OverlapRun> recorded(MachineProfile const& machine, TransformerModel const& model,
+                              int tensor_parallel, SubLayer layer, SubLayerRun run, SubLayerOptions options) {
+  options.run.record = true;
+  options.run.arbitration =
+      run == SubLayerRun::t3_mca ? Arbitration::communication_aware : Arbitration::round_robin;
+  auto const problem = sub_layer_gemm(model, tensor_parallel, layer);
+  if (run == SubLayerRun::t3 || run == SubLayerRun::t3_mca)
+    return fused(machine, problem, tensor_parallel, options);
+  if (run == SubLayerRun::gemm) {
+    auto const& kernel = options.kernel;
+    return run_gemm(machine, problem, kernel,
+                    {local_output((problem.n + kernel.tile_n - 1) / kernel.tile_n,
+                                  (problem.m + kernel.tile_m - 1) / kernel.tile_m, kernel.raster)},
+                    true, options.run);
+  }
+  CollectiveProblem collective;
+  collective.collective =
+      run == SubLayerRun::all_gather ? Collective::all_gather : Collective::reduce_scatter;
+  collective.gpus = tensor_parallel;
+  collective.bytes = static_cast<double>(model.tokens() * model.hidden * 2);
+  collective.bytes_per_thread = options.bytes_per_thread;
+  return run_collective(machine, collective, options.run);
+}
+
+}  // namespace
+
+char const* to_text(SubLayerRun run) {
+  constexpr char const* names[] = {"gemm", "t3", "t3-mca", "reduce_scatter", "all_gather"};
+  return names[static_cast<int>(run)];
+}
+
+Expected<Timeline> sub_layer_timeline(MachineProfile const& machine, TransformerModel const& model,
+                                      int tensor_parallel, SubLayer layer, SubLayerRun run,
+                                      SubLayerOptions const& options) {
+  auto result = recorded(machine, model, tensor_parallel, layer, run, options);
+  if (!result) return tl::make_unexpected(result.error());
+  auto& timeline = result->timeline;
+  timeline.pipeline =
+      fmt::format("{} {}, {} tokens, {} GPUs", model.name, to_text(layer), model.tokens(), tensor_parallel);
+  return std::move(timeline);
+}
+
+}  // namespace tessera
