@@ -230,5 +230,29 @@ TEST_F(Commands, StudiesAreSimulatedAndNamedWrongAreRefused) {
   EXPECT_THAT(run("simulate --study t3 --machine a100").err, HasSubstr("E0541"));
 }
 
+TEST_F(Commands, ARunOfTheStudyIsATimelineLikeAnyOther) {
+  std::string const one = "simulate --study t3 --model llama-3.2-1b --tokens 2048 --tp 8 --layer FC-2 ";
+  auto const said =
+      good(one + "--config t3 -o t3.json --trace trace.json --csv run.csv --html page.html --draw");
+  EXPECT_THAT(said.out, HasSubstr("gemm: where a slot's time went"));
+  EXPECT_THAT(said.out, HasSubstr("link to GPU 7"));
+  EXPECT_EQ(nlohmann::json::parse(text("t3.json"))["schema"], "tessera.timeline/1");
+  EXPECT_THAT(text("trace.json"), HasSubstr("DRAM GB/s"));
+  EXPECT_THAT(text("run.csv"), HasSubstr("copy engine"));
+  EXPECT_THAT(text("page.html"), HasSubstr("collective writes"));
+  EXPECT_EQ(good(one + "--config t3 --json").out, text("t3.json"));
+  for (std::string const config : {"gemm", "t3-mca", "reduce_scatter", "all_gather"})
+    good(one + "--config " + config + " -o " + config + ".json");
+  auto const moved = good("diff t3.json t3-mca.json").out;
+  EXPECT_THAT(moved, HasSubstr("T3 (simulated)"));
+  EXPECT_THAT(moved, HasSubstr("T3-MCA (simulated)"));
+  EXPECT_THAT(moved, HasSubstr("gemm: between two main loops"));
+  EXPECT_THAT(good("diff gemm.json t3.json").out, HasSubstr("only after"));
+  EXPECT_THAT(good("diff gemm.json all_gather.json").out, HasSubstr("only before"));
+  auto const change = good("diff t3.json t3-mca.json --json").json();
+  EXPECT_EQ(change["before"]["tracks"].size(), nlohmann::json::parse(text("t3.json"))["tracks"].size());
+  EXPECT_GT(change["after"]["stages"][0]["slot_time"][1]["us"], 0);
+}
+
 }  // namespace
 }  // namespace tessera

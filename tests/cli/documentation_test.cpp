@@ -32,6 +32,26 @@ TEST(Documentation, ReferenceIsTheHelpOfEveryCommand) {
   expect_golden(text, "docs/reference/cli.md");
 }
 
+// The page's blocks of commands end with what the last of them prints.
+TEST(Documentation, TimelinesOfT3AreWhatTheToolPrints) {
+  Folder const folder;
+  auto renewed = read_text(k_root + "/docs/t3-timelines.md");
+  std::string const prompt = "$ tessera ", fence = "```\n";
+  auto const begin = renewed.find(fence + prompt) + fence.size();
+  auto const end = renewed.find(fence, begin);
+  std::istringstream lines(renewed.substr(begin, end - begin));
+  std::string commands, printed;
+  for (std::string line; std::getline(lines, line);)
+    if (line.rfind(prompt, 0) == 0) {
+      auto const said = tessera_says(line.substr(prompt.size()), folder.path());
+      EXPECT_EQ(said.exit, 0) << said.err;
+      commands += line + "\n";
+      printed = said.out;
+    }
+  EXPECT_THAT(printed, testing::HasSubstr("waiting for stores to be taken"));
+  expect_golden(renewed.replace(begin, end - begin, commands + printed), "docs/t3-timelines.md");
+}
+
 // The README shows a part of an explanation; "..." stands for what it leaves out.
 TEST(Documentation, ReadmeShowsWhatPlanPrints) {
   auto const readme = read_text(k_root + "/README.md");

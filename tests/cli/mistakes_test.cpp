@@ -95,6 +95,20 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"sensitivity_of_a_grid", "sweep llama-65b --sensitivity --set sms=80,160", 2},
         Mistake{"sensitivity_of_an_unknown_result", "sweep llama-65b --sensitivity --result t3", 2},
         Mistake{"sensitivity_by_nothing", "sweep llama-65b --sensitivity --by 0", 2},
+        Mistake{"run_of_an_unknown_layer", "simulate --study t3 --model T-NLG --layer FC-3 --config t3", 2},
+        Mistake{"run_of_an_unknown_configuration",
+                "simulate --study t3 --model T-NLG --layer FC-2 --config t3mca", 2},
+        Mistake{"run_without_a_configuration", "simulate --study t3 --model T-NLG --tp 8 --layer FC-2", 2},
+        Mistake{"run_without_a_model", "simulate --study t3 --tp 8 --layer FC-2 --config t3", 2},
+        Mistake{"run_of_two_degrees", "simulate --study t3 --model T-NLG --layer FC-2 --config t3", 2},
+        Mistake{"run_of_another_study", "simulate --study cusync --layer FC-2 --config t3", 2},
+        Mistake{"quick_run", "simulate --study t3 --quick --model T-NLG --tp 8 --layer FC-2 --config t3", 2},
+        Mistake{"run_of_a_plan_and_a_study", "simulate a_plan.json --layer FC-2 --config t3", 2},
+        Mistake{"trace_of_a_study", "simulate --study t3 --trace trace.json", 2},
+        Mistake{"two_pages_in_one_place",
+                "simulate --study t3 --model llama-3.2-1b --tokens 2048 --tp 8 --layer FC-2 --config gemm "
+                "--html page.html --trace page.html",
+                2},
         Mistake{"unknown_model_family", "plan unknown_family.json", 1}),
     [](auto const& test) { return std::string(test.param.name); });
 

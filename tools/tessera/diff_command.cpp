@@ -5,6 +5,7 @@
 
 #include "commands.hpp"
 #include "report/text.hpp"
+#include "report/tracks.hpp"
 #include "tessera/measure/machine_fields.hpp"
 #include "tessera/report/json_text.hpp"
 #include "tessera/report/report.hpp"
@@ -40,9 +41,28 @@ void write(JsonWriter& json, Timeline const& timeline) {
     json.begin_object().member("name", stage.name).member("first_start_ps", stage.first_start);
     json.member("last_end_ps", stage.last_end).member("waiting_ps", waiting);
     if (!stage.variant.empty()) json.member("variant", stage.variant);
+    if (report::tells_causes(timeline)) {
+      json.key("slot_time").begin_array();
+      for (auto const& part : report::time_parts(timeline, s))
+        json.begin_object().member("part", part.name).member("us", part.us).end_object();
+      json.end_array().key("boundaries_us").begin_array();
+      for (double const ps : report::boundaries(timeline, s)) json.value(ps * 1e-6);
+      json.end_array();
+    }
     json.end_object();
   }
-  json.end_array().end_object();
+  json.end_array();
+  if (!timeline.tracks.empty()) {
+    json.key("tracks").begin_array();
+    auto const totals = report::totals_of_tracks(timeline);
+    for (std::size_t t = 0; t < totals.size(); ++t) {
+      json.begin_object().member("name", report::track_name(timeline, timeline.tracks[t]));
+      json.member("first_ps", totals[t].first).member("last_ps", totals[t].last);
+      json.member("busy_ps", totals[t].busy).member("bytes", totals[t].bytes).end_object();
+    }
+    json.end_array();
+  }
+  json.end_object();
 }
 
 struct Difference {
@@ -117,6 +137,7 @@ void add_diff(CLI::App& app, Session const& session, Action& action) {
       "Examples:\n"
       "  tessera diff old-timeline.json new-timeline.json\n"
       "  tessera diff row-sync-plan.json tile-sync-plan.json\n"
+      "  tessera diff t3.json t3-mca.json\n"
       "  tessera diff --machines a100 h200");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] { return run(session, *arguments); };

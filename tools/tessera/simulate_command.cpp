@@ -4,8 +4,9 @@
 #include <memory>
 
 #include "commands.hpp"
-#include "files.hpp"
 #include "study_command.hpp"
+#include "t3_run_command.hpp"
+#include "tessera/overlap/sub_layer_timeline.hpp"
 #include "tessera/report/json_text.hpp"
 #include "tessera/report/report.hpp"
 #include "tessera/simulate/explore.hpp"
@@ -15,11 +16,19 @@ namespace tessera::cli {
 namespace {
 
 struct SimulateArguments {
-  std::string plan, machine, trace, csv, output, html;
+  std::string plan, machine;
+  TimelineOutputs outputs;
   StudyArguments study;
-  bool draw = false;
+  T3RunArguments t3;
   std::int64_t explore = 0;
 };
+
+template <class T, std::size_t n>
+std::vector<std::string> names_of(std::array<T, n> const& values) {
+  std::vector<std::string> names;
+  for (auto const value : values) names.emplace_back(to_text(value));
+  return names;
+}
 
 std::string exploration_text(Exploration const& found) {
   if (!found.deadlock.empty()) {
@@ -50,9 +59,13 @@ int run(Session const& session, SimulateArguments const& arguments) {
   if (!arguments.study.study.empty() && arguments.plan.empty()) {
     auto study = arguments.study;
     study.machine = arguments.machine;
-    study.output = arguments.output;
-    study.csv = arguments.csv;
-    study.html = arguments.html;
+    if (arguments.t3.wanted()) return run_t3(session, study, arguments.t3, arguments.outputs);
+    if (!arguments.outputs.trace.empty() || arguments.outputs.draw)
+      return session.fail(complaint("E0916", "a whole study has no timeline to trace or draw",
+                                    "take one run of --study t3, by --layer and --config"));
+    study.output = arguments.outputs.output;
+    study.csv = arguments.outputs.csv;
+    study.html = arguments.outputs.html;
     return run_study(session, study);
   }
   if (arguments.plan.empty() || !arguments.study.study.empty())
@@ -60,6 +73,7 @@ int run(Session const& session, SimulateArguments const& arguments) {
                                   arguments.plan.empty() ? "there is neither a plan nor a study to simulate"
                                                          : "there are a plan and a study to simulate",
                                   "give a plan's JSON (tessera plan -o), or --study t3"));
+  if (arguments.t3.wanted()) return run_t3(session, arguments.study, arguments.t3, arguments.outputs);
   auto const plan = load_plan(arguments.plan);
   if (!plan) return session.fail(plan.error());
   auto const machine = load_machine(arguments.machine.empty() ? plan->machine : arguments.machine);
@@ -67,21 +81,10 @@ int run(Session const& session, SimulateArguments const& arguments) {
   if (arguments.explore > 0) return run_explore(session, arguments, *plan, *machine);
   auto const timeline = simulate(*plan, *machine);
   if (!timeline) return session.fail(timeline.error());
-
-  std::vector<OutputFile> files;
-  if (!arguments.output.empty()) files.push_back({arguments.output, print_timeline(*timeline)});
-  if (!arguments.trace.empty()) files.push_back({arguments.trace, perfetto_trace(*timeline, &*plan)});
-  if (!arguments.csv.empty()) files.push_back({arguments.csv, timeline_csv(*timeline)});
-  if (!arguments.html.empty())
-    files.push_back(
-        {arguments.html, html_report(plan->pipeline.name, {{*plan, *timeline, {}}}, assumptions(*machine))});
-  if (auto const written = write_files(session, files); !written) return session.fail(written.error());
-  if (fill_standard_output(files)) return k_ok;
-  if (session.json)
-    session.print(print_timeline(*timeline));
-  else
-    session.print(summary(*timeline) + (arguments.draw ? "\n" + draw(*timeline) : ""));
-  return k_ok;
+  auto const page = [&] {
+    return html_report(plan->pipeline.name, {{*plan, *timeline, {}}}, assumptions(*machine));
+  };
+  return put_out(session, *timeline, arguments.outputs, page, &*plan);
 }
 
 }  // namespace
@@ -92,7 +95,8 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
   command->add_option("plan", arguments->plan, "A plan's JSON (tessera plan -o); - reads standard input");
   command->add_option("--machine", arguments->machine,
                       "Another machine than the plan's: a shipped profile or a file");
-  command->add_flag("--draw", arguments->draw, "Also draw the timeline as text, one row per block slot");
+  command->add_flag("--draw", arguments->outputs.draw,
+                    "Also draw the timeline as text, one row per block slot");
   command
       ->add_option("--explore", arguments->explore,
                    "Instead: try every schedule of a small plan, up to so many states")
@@ -115,11 +119,18 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
       ->check(CLI::Range(3, 256))
       ->option_text("N");
   command->add_flag("--quick", arguments->study.quick, "t3: without the sweep of free parameters");
-  add_output(*command, "-o,--output", arguments->output, "The timeline as JSON, for tessera diff");
-  add_output(*command, "--trace", arguments->trace, "The timeline for Perfetto or chrome://tracing");
-  add_output(*command, "--csv", arguments->csv,
+  command
+      ->add_option("--layer", arguments->t3.layer, "t3, with --config: one run instead of all, as a timeline")
+      ->check(CLI::IsMember(names_of(k_sub_layers)))
+      ->option_text("OP|FC-2|FC-1|IP");
+  command->add_option("--config", arguments->t3.config, "t3, with --layer: which run of the sub-layer")
+      ->check(CLI::IsMember(names_of(k_sub_layer_runs)))
+      ->option_text("gemm|t3|t3-mca|reduce_scatter|all_gather");
+  add_output(*command, "-o,--output", arguments->outputs.output, "The timeline as JSON, for tessera diff");
+  add_output(*command, "--trace", arguments->outputs.trace, "The timeline for Perfetto or chrome://tracing");
+  add_output(*command, "--csv", arguments->outputs.csv,
              "The timeline as a table, one row per block, times in nanoseconds");
-  add_output(*command, "--html", arguments->html, "A report page");
+  add_output(*command, "--html", arguments->outputs.html, "A report page");
   command->footer(
       "Prints total time, waves and one row per stage. With --json, the whole timeline instead. A plan that "
       "gets stuck\n"
@@ -130,7 +141,8 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
       "  tessera plan resnet-38 --layer 7x7x512 --json | tessera simulate - --draw\n"
       "  tessera simulate small.json --explore 1000000\n"
       "  tessera simulate --study t3 --html t3.html\n"
-      "  tessera simulate --study t3 --quick --machine h200 --model llama-65b --tokens 4096 --tp 8");
+      "  tessera simulate --study t3 --quick --machine h200 --model llama-65b --tokens 4096 --tp 8\n"
+      "  tessera simulate --study t3 --model T-NLG --tp 8 --layer FC-2 --config t3 --trace trace.json");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] { return run(session, *arguments); };
   });

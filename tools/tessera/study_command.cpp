@@ -19,7 +19,8 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// One of the study's models, or one whose config.json says how wide it is.
+}  // namespace
+
 Expected<TransformerModel> model_of(std::string const& name, StudyArguments const& arguments) {
   TransformerModel model;
   for (auto const& known : t3_models())
@@ -40,6 +41,8 @@ Expected<TransformerModel> model_of(std::string const& name, StudyArguments cons
   if (arguments.tensor_parallel) model.tensor_parallel = {*arguments.tensor_parallel};
   return model;
 }
+
+namespace {
 
 Expected<StudyDocument> overlap(StudyArguments const& arguments, MachineProfile const& machine) {
   auto settings = overlap_settings(arguments, machine);

@@ -26,6 +26,9 @@ struct StudyArguments {
 Expected<OverlapStudySettings> overlap_settings(StudyArguments const& arguments,
                                                 MachineProfile const& machine);
 
+/// One of the study's models, or one whose config.json says how wide it is (E0914), as the arguments size it.
+Expected<TransformerModel> model_of(std::string const& name, StudyArguments const& arguments);
+
 int run_study(Session const& session, StudyArguments const& arguments);
 
 }  // namespace tessera::cli

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a simulated timeline goes: files, and the screen.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "session.hpp"
+#include "tessera/plan/plan.hpp"
+#include "tessera/timeline.hpp"
+
+namespace tessera::cli {
+
+/// Names of files; empty: not asked for.
+struct TimelineOutputs {
+  std::string output, trace, csv, html;
+  bool draw = false;
+};
+
+/// Writes what is asked for and prints the summary, or the timeline as JSON. `page` makes the --html page;
+/// `plan`, where there is one, the arrows of the trace. Returns the exit code.
+int put_out(Session const& session, Timeline const& timeline, TimelineOutputs const& outputs,
+            std::function<std::string()> const& page, Plan const* plan = nullptr);
+
+}  // namespace tessera::cli
