@@ -219,7 +219,7 @@ Expected<OverlapRun> run_collective(MachineProfile const& machine, CollectivePro
     auto const* const name =
         problem.collective == Collective::reduce_scatter ? "reduce_scatter" : "all_gather";
     all.timeline = overlap::timeline_of(
-        recorders, runs, all, machine,
+        std::move(recorders), runs, all, machine,
         {fmt::format("{} of {:.1f} MB, {} GPUs", name, problem.bytes * 1e-6, problem.gpus),
          problem.near_memory ? "alone, near memory" : "alone",
          {name, 0, 0, made.front()->units(), 1, {columns, static_cast<std::int64_t>(steps)}}},

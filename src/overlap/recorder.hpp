@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "simulate/event_queue.hpp"
@@ -36,7 +38,7 @@ class Recorder {
   void read_begins(std::int64_t chunk, Picoseconds now, double bytes);
   void read_ends(std::int64_t chunk, Picoseconds now);
 
-  std::vector<TileRecord> const& blocks() const { return blocks_; }
+  std::vector<TileRecord> take_blocks() { return std::move(blocks_); }
   Picoseconds busy() const;  ///< of all SMs, with at least one block that does not wait
   std::int64_t most_blocks_of_a_place() const;
   /// Its tracks and their spans, behind those that are there.
@@ -79,7 +81,7 @@ struct RecordingNames {
 
 /// Of GPUs that ran side by side: a recorder and a result for each, and the result of all. `series_ps`: the
 /// width of the results' bins; beyond 2048 bins neighbours are joined.
-Timeline timeline_of(std::vector<Recorder> const& recorders, std::vector<OverlapRun> const& runs,
+Timeline timeline_of(std::vector<Recorder> recorders, std::vector<OverlapRun> const& runs,
                      OverlapRun const& all, MachineProfile const& machine, RecordingNames names,
                      std::int64_t series_ps);
 

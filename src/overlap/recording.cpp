@@ -37,7 +37,7 @@ OverlapOptions with_series(OverlapOptions options) {
   return options;
 }
 
-Timeline timeline_of(std::vector<Recorder> const& recorders, std::vector<OverlapRun> const& runs,
+Timeline timeline_of(std::vector<Recorder> recorders, std::vector<OverlapRun> const& runs,
                      OverlapRun const& all, MachineProfile const& machine, RecordingNames names,
                      std::int64_t series_ps) {
   Timeline t;
@@ -51,8 +51,12 @@ Timeline timeline_of(std::vector<Recorder> const& recorders, std::vector<Overlap
   auto& stage = t.stages.front();
   Picoseconds busy = 0;
   for (std::size_t r = 0; r < recorders.size(); ++r) {
-    auto const& recorder = recorders[r];
-    t.tiles.insert(t.tiles.end(), recorder.blocks().begin(), recorder.blocks().end());
+    auto& recorder = recorders[r];
+    auto blocks = recorder.take_blocks();
+    if (t.tiles.empty())
+      t.tiles = std::move(blocks);
+    else
+      t.tiles.insert(t.tiles.end(), blocks.begin(), blocks.end());
     busy += recorder.busy();
     t.waves = std::max(t.waves, static_cast<double>(recorder.most_blocks_of_a_place()));
     for (double const bytes : runs[r].bytes) t.dram_bytes += bytes;

@@ -163,7 +163,7 @@ Expected<OverlapRun> run_gemm(MachineProfile const& machine, GemmProblem const& 
                     (options.all_channels ? machine.overlap->channels : 1) /
                     static_cast<double>(nodes.size());
   if (options.record) {
-    all.timeline = timeline_of(recorders, runs, all, machine,
+    all.timeline = timeline_of(std::move(recorders), runs, all, machine,
                                names(problem, kernel, !routed, options.arbitration), run_options.series_ps);
     if (options.series_ps == 0) all.series.clear();
   }

@@ -215,6 +215,21 @@ TEST(OverlapTimeline, OfAllGpusHasRowsOfAll) {
   EXPECT_TRUE(parse_timeline(print_timeline(timeline), "run.json").has_value());
 }
 
+TEST(OverlapTimeline, OfFullyConnectedGpusHasARowForEachLink) {
+  Small const small;
+  auto const problem = sub_layer_gemm(small.model, small.gpus, SubLayer::fc2);
+  auto const pipeline = sub_layer_pipeline(problem, small.options.kernel, small.gpus).value();
+  auto const outputs = configure(pipeline, Topology::fully_connected, Raster::row).value();
+  OverlapOptions options;
+  options.record = true;
+  auto const run = run_gemm(small.machine, problem, small.options.kernel, outputs, false, options);
+  ASSERT_TRUE(run.has_value()) << to_text(run.error());
+  std::vector<std::string> names;
+  for (auto const& track : run->timeline.tracks) names.push_back(track.name);
+  EXPECT_THAT(names, testing::ElementsAre("link to GPU 1", "link to GPU 2", "link to GPU 3"));
+  EXPECT_TRUE(parse_timeline(print_timeline(run->timeline), "run.json").has_value());
+}
+
 TEST(OverlapTimeline, BinsAreJoinedUntilFewEnoughAreLeft) {
   auto small = Small();
   small.options.run.series_ps = 10'000;

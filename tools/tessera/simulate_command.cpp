@@ -129,7 +129,7 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
   add_output(*command, "-o,--output", arguments->outputs.output, "The timeline as JSON, for tessera diff");
   add_output(*command, "--trace", arguments->outputs.trace, "The timeline for Perfetto or chrome://tracing");
   add_output(*command, "--csv", arguments->outputs.csv,
-             "The timeline as a table, one row per block, times in nanoseconds");
+             "The timeline as a table, one row per block or transfer, times in nanoseconds");
   add_output(*command, "--html", arguments->outputs.html, "A report page");
   command->footer(
       "Prints total time, waves and one row per stage. With --json, the whole timeline instead. A plan that "
