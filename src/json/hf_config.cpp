@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
 #include <string>
 
 #include "describe/operator_check.hpp"
@@ -51,13 +52,7 @@ constexpr std::array k_families{
            false, 0, false, false},
 };
 
-/// One layer of the whole model.
-struct Model {
-  std::string type;
-  std::int64_t hidden = 1, intermediate = 1, heads = 1, kv_heads = 1, head_dim = 1;
-  std::int64_t window = 0;  ///< attention sees this many keys at most; 0: all
-  bool gated = true;
-};
+using Model = TransformerShape;
 
 void refuse_experts(Document& document, ObjectReader& root) {
   for (auto const* name : {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
@@ -296,7 +291,30 @@ Diagnostics problems_of(BlockOptions const& options) {
   return out;
 }
 
+/// The whole layer; nothing if the document was refused.
+std::optional<Model> model_of(Document& document) {
+  ObjectReader root(document, document.root(), "the config");
+  if (document.failed()) return std::nullopt;
+  refuse_experts(document, root);
+  if (document.failed()) return std::nullopt;
+  auto const* family = family_of(document, root);
+  if (family == nullptr) return std::nullopt;
+  auto model = read_model(document, root, *family);
+  if (document.failed()) return std::nullopt;
+  return model;
+}
+
 }  // namespace
+
+Expected<TransformerShape> import_hf_shape(std::string_view text, std::string const& file,
+                                           int tensor_parallel) {
+  auto document = Document::parse(text, file, k_codes);
+  if (!document) return tl::make_unexpected(document.error());
+  auto const model = model_of(*document);
+  if (model) check_parallel(*document, *model, tensor_parallel);
+  if (document->failed()) return document->refusal();
+  return *model;
+}
 
 Expected<OperatorGraph> import_hf_config(std::string_view text, std::string const& file,
                                          BlockOptions const& options) {
@@ -305,14 +323,10 @@ Expected<OperatorGraph> import_hf_config(std::string_view text, std::string cons
   auto parsed = Document::parse(text, file, k_codes);
   if (!parsed) return tl::make_unexpected(parsed.error());
   auto& document = *parsed;
+  auto const read = model_of(document);
+  if (!read) return document.refusal();
+  auto const& model = *read;
   ObjectReader root(document, document.root(), "the config");
-  if (document.failed()) return document.refusal();
-  refuse_experts(document, root);
-  if (document.failed()) return document.refusal();
-  auto const* family = family_of(document, root);
-  if (family == nullptr) return document.refusal();
-  auto const model = read_model(document, root, *family);
-  if (document.failed()) return document.refusal();
   if (options.block == "attention") {
     check_parallel(document, model, options.tensor_parallel);
     if (model.window > 0 && options.cached + options.tokens > model.window)

@@ -36,6 +36,26 @@ std::vector<std::string> sizes(OperatorGraph const& graph) {
 
 using testing::ElementsAre;
 
+TEST(HfConfig, shape_is_the_whole_layer) {
+  auto const shape = import_hf_shape(shipped("llama-3-8b"), "c.json", 8);
+  ASSERT_TRUE(shape) << to_text(shape.error());
+  EXPECT_EQ(shape->hidden, 4096);
+  EXPECT_EQ(shape->intermediate, 14336);
+  EXPECT_EQ(shape->heads, 32);
+  EXPECT_EQ(shape->kv_heads, 8);
+  EXPECT_EQ(shape->head_dim, 128);
+  EXPECT_TRUE(shape->gated);
+  auto const uneven = import_hf_shape(shipped("llama-3-8b"), "c.json", 12);
+  ASSERT_FALSE(uneven);
+  EXPECT_EQ(uneven.error().front().code, "E0215");
+  auto const experts = import_hf_shape(R"({"model_type": "mixtral", "num_local_experts": 8})", "c.json", 8);
+  ASSERT_FALSE(experts);
+  EXPECT_EQ(experts.error().front().code, "E0214");
+  auto const unknown = import_hf_shape(R"({"model_type": "banana", "hidden_size": 4096})", "c.json", 8);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().front().code, "E0213");
+}
+
 TEST(HfConfig, gpt3_mlp_is_the_papers) {
   auto const graph = import("gpt-3-145b", {"mlp", 512, 1, 0, 8, ""});
   EXPECT_EQ(graph.name, "gpt-3-145b mlp, 512 tokens, tp 8");

@@ -31,6 +31,19 @@ struct BlockOptions {
 Expected<OperatorGraph> import_hf_config(std::string_view json, std::string const& file,
                                          BlockOptions const& options);
 
+/// One layer of a decoder-only transformer, whole.
+struct TransformerShape {
+  std::string type;  ///< the config's model_type
+  std::int64_t hidden = 1, intermediate = 1, heads = 1, kv_heads = 1, head_dim = 1;
+  std::int64_t window = 0;  ///< attention sees this many keys at most; 0: all
+  bool gated = true;        ///< gate and up projections, SwiGLU
+};
+
+/// What import_hf_config() reads of a config, and refuses: experts, unknown families, heads that cannot be
+/// dealt out to the GPUs.
+Expected<TransformerShape> import_hf_shape(std::string_view json, std::string const& file,
+                                           int tensor_parallel);
+
 /// A convolution network's JSON (workloads/resnet-38.json, vgg-19.json): `block` names one layer group.
 struct ConvOptions {
   std::string layer;  ///< "56x56x64"
