@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
+#include <iterator>
 #include <numeric>
 
 #include "overlap/study_parts.hpp"
@@ -42,9 +44,27 @@ Expected<std::vector<SubLayerRuns>> run_sub_layers(MachineProfile const& machine
   return collected(runs);
 }
 
+OverlapStudySettings reporting(OverlapStudySettings settings, std::string const& what) {
+  if (!settings.progress) return settings;
+  settings.parallel = [inner = settings.parallel, progress = settings.progress, what](
+                          std::size_t count, std::function<void(std::size_t)> const& job) {
+    std::atomic<std::size_t> done{0};
+    progress(what, 0, count);
+    for_all(inner, count, [&](std::size_t i) {
+      job(i);
+      progress(what, ++done, count);
+    });
+  };
+  return settings;
+}
+
 }  // namespace overlap
 
-bool is_main(SubLayerRuns const& runs) { return runs.tensor_parallel < 32; }
+ModelClass class_of(SubLayerRuns const& runs) {
+  return runs.tensor_parallel < 32   ? ModelClass::main
+         : runs.tensor_parallel < 64 ? ModelClass::larger
+                                     : ModelClass::future;
+}
 
 double moved_sequential(SubLayerRuns const& runs) {
   double sum = 0;
@@ -72,23 +92,36 @@ Expected<OverlapStudy> study_overlap(OverlapStudySettings const& settings) {
     else
       failed.insert(failed.end(), part.error().begin(), part.error().end());
   };
-  keep(study.sub_layers,
-       run_sub_layers(settings.machine, settings.models, {k_sub_layers.begin(), k_sub_layers.end()},
-                      settings.options, settings.parallel));
+  auto models = settings.models;
+  models.insert(models.end(), settings.future.begin(), settings.future.end());
+  auto const run = [&](char const* what, MachineProfile const& machine,
+                       std::vector<TransformerModel> const& of, std::vector<SubLayer> const& layers) {
+    return run_sub_layers(machine, of, layers, settings.options, reporting(settings, what).parallel);
+  };
+  keep(study.sub_layers, run("figures 4, 15, 16, 18 and 19", settings.machine, models,
+                             {k_sub_layers.begin(), k_sub_layers.end()}));
   if (!failed.empty()) return tl::make_unexpected(failed);
+  keep(study.controls, controls(reporting(settings, "controls"), study.sub_layers));
   // Section 7.5: twice the SMs, the same memory and links.
   auto twice = settings.machine;
   twice.sms *= 2;
   keep(study.twice_the_sms,
-       run_sub_layers(twice, settings.models, {SubLayer::output_projection, SubLayer::fc2}, settings.options,
-                      settings.parallel));
-  keep(study.sm_splits, split_sms(settings));
+       run("figure 20", twice, settings.models, {SubLayer::output_projection, SubLayer::fc2}));
+  keep(study.sm_splits, split_sms(reporting(settings, "figure 6")));
   keep(study.ring, ring_times(settings));
   keep(study.traffic, traffic_series(settings));
   study.end_to_end = end_to_end(study.sub_layers);
+  keep(study.tracker, tracker_needs(reporting(settings, "Tracker"), study.sub_layers));
   if (settings.sweep) {
-    keep(study.agreement, agreement(settings));
-    keep(study.sweep, sweep(settings));
+    std::vector<SubLayerRuns> shown;
+    std::copy_if(study.sub_layers.begin(), study.sub_layers.end(), std::back_inserter(shown), is_main);
+    keep(study.collectives, fused_collectives(reporting(settings, "collectives"), shown,
+                                              {k_collective_ways.begin(), k_collective_ways.end()}));
+    keep(study.nodes, node_rings(reporting(settings, "several nodes")));
+    keep(study.generation, generation(reporting(settings, "token generation")));
+    keep(study.precision, precisions(reporting(settings, "fp8"), study.sub_layers));
+    keep(study.agreement, agreement(reporting(settings, "agreement")));
+    keep(study.sweep, sweep(reporting(settings, "sweep")));
   }
   if (!failed.empty()) return tl::make_unexpected(failed);
   return study;

@@ -16,6 +16,21 @@ Expected<std::vector<SubLayerRuns>> run_sub_layers(MachineProfile const& machine
                                                    std::vector<SubLayer> const& wanted,
                                                    SubLayerOptions const& options, Parallel const& parallel);
 
+/// The same settings, whose parallel runs tell progress under this name.
+OverlapStudySettings reporting(OverlapStudySettings settings, std::string const& what);
+
+Expected<std::vector<ControlRuns>> controls(OverlapStudySettings const& settings,
+                                            std::vector<SubLayerRuns> const& sub_layers);
+/// Sub-layers that have run already lend their GEMMs, rings and all-gathers.
+Expected<std::vector<FusedCollective>> fused_collectives(OverlapStudySettings const& settings,
+                                                         std::vector<SubLayerRuns> const& sub_layers,
+                                                         std::vector<CollectiveWay> const& ways);
+Expected<std::vector<TrackerNeed>> tracker_needs(OverlapStudySettings const& settings,
+                                                 std::vector<SubLayerRuns> const& sub_layers);
+Expected<std::vector<NodeRing>> node_rings(OverlapStudySettings const& settings);
+Expected<std::vector<GenerationPoint>> generation(OverlapStudySettings const& settings);
+Expected<std::vector<PrecisionPoint>> precisions(OverlapStudySettings const& settings,
+                                                 std::vector<SubLayerRuns> const& sub_layers);
 Expected<std::vector<SmSplit>> split_sms(OverlapStudySettings const& settings);
 Expected<std::vector<RingPoint>> ring_times(OverlapStudySettings const& settings);
 Expected<std::vector<TrafficSeries>> traffic_series(OverlapStudySettings const& settings);

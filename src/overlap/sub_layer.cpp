@@ -16,18 +16,32 @@ std::vector<TransformerModel> t3_models() {
           {"MT-NLG", 20 * 1024, 105, 1024, 2, {32}}};
 }
 
+std::vector<TransformerModel> t3_future_models() {
+  return {{"1T", 25600, 128, 1024, 2, {64}}, {"10T", 64 * 1024, 194, 1024, 2, {64}}};
+}
+
 char const* to_text(SubLayer layer) {
   constexpr char const* names[] = {"OP", "FC-2", "FC-1", "IP"};
   return names[static_cast<int>(layer)];
 }
 
 GemmProblem sub_layer_gemm(TransformerModel const& model, int tensor_parallel, SubLayer layer) {
-  // Widths of the sliced dimension in units of the hidden size: one for attention's output, four for the
-  // inner layer, three for queries, keys and values.
-  auto const factor = layer == SubLayer::output_projection ? 1 : layer == SubLayer::input_projection ? 3 : 4;
+  auto const share = [&](std::int64_t width) { return (width + tensor_parallel - 1) / tensor_parallel; };
+  auto const inner = model.inner > 0 ? model.inner : 4 * model.hidden;
   bool const forward = layer == SubLayer::output_projection || layer == SubLayer::fc2;
-  return {model.tokens(), model.hidden, (model.hidden * factor + tensor_parallel - 1) / tensor_parallel,
-          forward};
+  auto const depth = [&] {
+    switch (layer) {
+      case SubLayer::output_projection:
+        return model.heads > 0 ? share(model.heads) * model.head_dim : share(model.hidden);
+      case SubLayer::fc2: return share(inner);
+      // The gradients of gate and up stand beside each other.
+      case SubLayer::fc1: return share(inner) * (model.gated ? 2 : 1);
+      default:
+        return model.heads > 0 ? (share(model.heads) + 2 * share(model.kv_heads)) * model.head_dim
+                               : share(3 * model.hidden);
+    }
+  };
+  return {model.tokens(), model.hidden, depth(), forward};
 }
 
 GemmKernel default_gemm_kernel(MachineProfile const& machine) {
@@ -45,14 +59,18 @@ GemmKernel default_gemm_kernel(MachineProfile const& machine) {
   return kernel;
 }
 
-Expected<Pipeline> sub_layer_pipeline(GemmProblem const& problem, GemmKernel const& kernel, int gpus) {
+Expected<Pipeline> sub_layer_pipeline(GemmProblem const& problem, GemmKernel const& kernel, int gpus,
+                                      Collective collective) {
   auto const columns = (problem.n + kernel.tile_n - 1) / kernel.tile_n;
   auto const rows = (problem.m + kernel.tile_m - 1) / kernel.tile_m;
-  PipelineBuilder p("gemm_reduce_scatter");
+  constexpr char const* names[] = {"reduce_scatter", "all_gather", "all_to_all", "all_reduce"};
+  std::string const name = names[static_cast<int>(collective)];
+  bool const reduces = collective == Collective::reduce_scatter || collective == Collective::all_reduce;
+  PipelineBuilder p("gemm_" + name);
   auto [x, y, chunk] = p.dims("x", "y", "chunk");
   auto gemm = p.stage("gemm", {x = columns, y = rows});
-  auto scatter = p.stage("reduce_scatter", {chunk = gpus});
-  scatter.kernel("reduce_scatter");
+  auto scatter = p.stage(name, {chunk = gpus});
+  scatter.kernel(name);
   // Chunks in the order of production where they come out whole; rows of tiles otherwise.
   bool const by_columns = kernel.raster == Raster::column && columns % gpus == 0;
   auto const outer = by_columns ? columns : rows;
@@ -60,7 +78,7 @@ Expected<Pipeline> sub_layer_pipeline(GemmProblem const& problem, GemmKernel con
   auto const depends = [&](auto const& along, auto const& across) {
     auto handle = by_columns ? p.depends(scatter(chunk), gemm(across, along))
                              : p.depends(scatter(chunk), gemm(along, across));
-    handle.on_complete(OnComplete::reduce_into_peer);
+    handle.on_complete(reduces ? OnComplete::reduce_into_peer : OnComplete::start_peer_copy);
   };
   if (outer % gpus == 0) {  // whole rows (or columns) of tiles
     auto const each = outer / gpus;
@@ -78,6 +96,19 @@ Expected<Pipeline> sub_layer_pipeline(GemmProblem const& problem, GemmKernel con
     return refuse(std::move(d));
   }
   return p.build();
+}
+
+Expected<FusedSetup> fused_setup(GemmProblem const& problem, int gpus, SubLayerOptions const& options,
+                                 Collective collective, Topology topology) {
+  auto const& kernel = options.kernel;
+  auto const pipeline = sub_layer_pipeline(problem, kernel, gpus, collective);
+  if (!pipeline) return tl::make_unexpected(pipeline.error());
+  auto outputs = configure(*pipeline, topology, kernel.raster);
+  if (!outputs) return tl::make_unexpected(outputs.error());
+  for (auto& output : *outputs)
+    for (auto& map : output.dma) map.granularity = options.granularity;
+  auto const& grid = pipeline->stages[0].grid;
+  return FusedSetup{std::move(*outputs), local_output(grid[0].extent, grid[1].extent, kernel.raster)};
 }
 
 Expected<CollectiveRuns> run_collectives(MachineProfile const& machine, TransformerModel const& model,
@@ -98,6 +129,26 @@ Expected<CollectiveRuns> run_collectives(MachineProfile const& machine, Transfor
   return CollectiveRuns{std::move(*scatter), std::move(*near), std::move(*gather)};
 }
 
+Expected<SubLayerRuns> run_gemm_with_ring(MachineProfile const& machine, SubLayerRuns out,
+                                          SubLayerOptions const& options) {
+  auto const setup = fused_setup(out.problem, out.tensor_parallel, options);
+  if (!setup) return tl::make_unexpected(setup.error());
+  auto const& kernel = options.kernel;
+  auto gemm = run_gemm(machine, out.problem, kernel, {setup->alone}, true, options.run);
+  if (!gemm) return tl::make_unexpected(gemm.error());
+  auto run = options.run;
+  if (run.arbitration == Arbitration::communication_aware) run.arbitration = Arbitration::round_robin;
+  auto fused = run_gemm(machine, out.problem, kernel, setup->fused, false, run);
+  if (!fused) return tl::make_unexpected(fused.error());
+  run.arbitration = Arbitration::communication_aware;
+  auto aware = run_gemm(machine, out.problem, kernel, setup->fused, false, run);
+  if (!aware) return tl::make_unexpected(aware.error());
+  out.gemm = std::move(*gemm);
+  out.t3 = std::move(*fused);
+  out.t3_mca = std::move(*aware);
+  return out;
+}
+
 Expected<SubLayerRuns> run_sub_layer(MachineProfile const& machine, TransformerModel const& model,
                                      int tensor_parallel, SubLayer layer, SubLayerOptions const& options,
                                      CollectiveRuns const& collectives) {
@@ -107,28 +158,7 @@ Expected<SubLayerRuns> run_sub_layer(MachineProfile const& machine, TransformerM
   out.layer = layer;
   out.problem = sub_layer_gemm(model, tensor_parallel, layer);
   out.collectives = collectives;
-  auto const& kernel = options.kernel;
-  auto const pipeline = sub_layer_pipeline(out.problem, kernel, tensor_parallel);
-  if (!pipeline) return tl::make_unexpected(pipeline.error());
-  auto outputs = configure(*pipeline, Topology::ring, kernel.raster);
-  if (!outputs) return tl::make_unexpected(outputs.error());
-  for (auto& output : *outputs)
-    for (auto& map : output.dma) map.granularity = options.granularity;
-  auto const& grid = pipeline->stages[0].grid;
-  auto gemm = run_gemm(machine, out.problem, kernel,
-                       {local_output(grid[0].extent, grid[1].extent, kernel.raster)}, true, options.run);
-  if (!gemm) return tl::make_unexpected(gemm.error());
-  auto run = options.run;
-  if (run.arbitration == Arbitration::communication_aware) run.arbitration = Arbitration::round_robin;
-  auto fused = run_gemm(machine, out.problem, kernel, *outputs, false, run);
-  if (!fused) return tl::make_unexpected(fused.error());
-  run.arbitration = Arbitration::communication_aware;
-  auto aware = run_gemm(machine, out.problem, kernel, *outputs, false, run);
-  if (!aware) return tl::make_unexpected(aware.error());
-  out.gemm = std::move(*gemm);
-  out.t3 = std::move(*fused);
-  out.t3_mca = std::move(*aware);
-  return out;
+  return run_gemm_with_ring(machine, std::move(out), options);
 }
 
 }  // namespace tessera

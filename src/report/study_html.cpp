@@ -122,6 +122,16 @@ std::string lines(StudyTable const& table) {
       html(report::cell_text(first)), html(report::cell_text(last)));
 }
 
+/// A mark, a word and a frame of its own for each: told apart without colour.
+std::string verdict_html(std::string const& verdict) {
+  char const* kind = verdict == "reproduced"       ? "held"
+                     : verdict == "by other means" ? "other"
+                     : verdict == "missed"         ? "missed"
+                                                   : nullptr;
+  if (kind == nullptr) return html(verdict);
+  return fmt::format("<span class=\"verdict {}\">{}</span>", kind, html(report::verdict_text(verdict)));
+}
+
 std::string rows_of(StudyTable const& table) {
   std::string out = "<table><thead><tr>";
   auto const numeric = [&](std::size_t c) {
@@ -132,9 +142,11 @@ std::string rows_of(StudyTable const& table) {
   out += "</tr></thead><tbody>\n";
   for (auto const& row : table.rows) {
     out += "<tr>";
-    for (std::size_t c = 0; c < row.size(); ++c)
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      auto const text = report::cell_text(row[c]);
       append(out, "<td{} data-label=\"{}\">{}</td>", numeric(c) ? " class=\"n\"" : "", html(table.columns[c]),
-             html(report::cell_text(row[c])));
+             static_cast<int>(c) == table.verdict_column ? verdict_html(text) : html(text));
+    }
     out += "</tr>\n";
   }
   return out + "</tbody></table>\n";
@@ -142,6 +154,9 @@ std::string rows_of(StudyTable const& table) {
 
 // What the plots add to the reports' style.
 constexpr std::string_view k_plot_style = R"css(
+.verdict{white-space:nowrap;padding:1px 8px;border-radius:4px}
+.verdict.held{color:var(--good)}.verdict.other{border:1px dashed var(--warn);color:var(--warn);font-style:italic}
+.verdict.missed{background:var(--ink);color:var(--card);font-weight:700}
 .mark{font-size:10px;fill:var(--soft)}
 .names{position:relative;height:84px;font-size:10px;color:var(--soft)}
 .names span{position:absolute;top:4px;writing-mode:vertical-rl;transform:translateX(-50%);max-height:80px;overflow:hidden}

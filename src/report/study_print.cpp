@@ -20,6 +20,13 @@ std::string cell_text(StudyCell const& cell) {
   return fmt::format("{:.{}f}", value, size >= 100 ? 1 : size >= 10 ? 2 : 3);
 }
 
+std::string verdict_text(std::string const& verdict) {
+  if (verdict == "reproduced") return "✓ reproduced";
+  if (verdict == "by other means") return "≈ by other means";
+  if (verdict == "missed") return "✗ MISSED";
+  return verdict;
+}
+
 }  // namespace report
 
 std::string study_text(StudyDocument const& document, std::vector<std::string> const& ids) {
@@ -27,14 +34,18 @@ std::string study_text(StudyDocument const& document, std::vector<std::string> c
   for (auto const& table : document.tables) {
     if (table.rows.empty()) continue;
     if (!ids.empty() && std::find(ids.begin(), ids.end(), table.id) == ids.end()) continue;
-    std::vector<std::vector<std::string>> rows{table.columns};
+    std::vector<std::vector<std::string>> rows(table.rows.size() + 1);
     std::vector<int> right;
-    for (std::size_t c = 0; c < table.columns.size(); ++c)
-      if (!table.rows.empty() && std::holds_alternative<double>(table.rows.front()[c]))
-        right.push_back(static_cast<int>(c));
-    for (auto const& row : table.rows) {
-      rows.emplace_back();
-      for (auto const& cell : row) rows.back().push_back(report::cell_text(cell));
+    for (std::size_t c = 0; c < table.columns.size(); ++c) {
+      auto const column = static_cast<int>(c);
+      if (std::count(table.wide_columns.begin(), table.wide_columns.end(), column) > 0) continue;
+      if (std::holds_alternative<double>(table.rows.front()[c]))
+        right.push_back(static_cast<int>(rows.front().size()));
+      rows.front().push_back(table.columns[c]);
+      for (std::size_t r = 0; r < table.rows.size(); ++r) {
+        auto text = report::cell_text(table.rows[r][c]);
+        rows[r + 1].push_back(column == table.verdict_column ? report::verdict_text(text) : std::move(text));
+      }
     }
     out += (out.empty() ? "" : "\n") + table.title + "\n" + report::table(rows, right, 2);
   }

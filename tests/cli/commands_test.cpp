@@ -2,6 +2,8 @@
 // Every subcommand's good answers: what is on which stream, that JSON is JSON, and the exit code.
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "cli/program.hpp"
 
 namespace tessera {
@@ -20,6 +22,9 @@ struct Commands : testing::Test {
     return said;
   }
   std::string text(std::string const& name) { return read_text(folder / name); }
+  void put(std::string const& name, std::string const& content) const {
+    std::ofstream(folder / name) << content;
+  }
 };
 
 TEST_F(Commands, PlanExplainsItself) {
@@ -252,6 +257,46 @@ TEST_F(Commands, ARunOfTheStudyIsATimelineLikeAnyOther) {
   auto const change = good("diff t3.json t3-mca.json --json").json();
   EXPECT_EQ(change["before"]["tracks"].size(), nlohmann::json::parse(text("t3.json"))["tracks"].size());
   EXPECT_GT(change["after"]["stages"][0]["slot_time"][1]["us"], 0);
+}
+
+TEST_F(Commands, TheStudyReadsTheModelThatItIsGiven) {
+  auto const sizes = std::string(R"("hidden_size":1024,"num_attention_heads":16,"num_key_value_heads":)");
+  put("wide.json", R"({"model_type":"mistral","intermediate_size":4096,)" + sizes + "16}");
+  put("narrow.json", R"({"model_type":"mistral","intermediate_size":1024,)" + sizes + "16}");
+  put("grouped.json", R"({"model_type":"mistral","intermediate_size":4096,)" + sizes + "8}");
+  put("experts.json",
+      R"({"model_type":"mixtral","num_local_experts":8,"intermediate_size":4096,)" + sizes + "8}");
+  put("banana.json", R"({"model_type":"banana","hidden_size":1024})");
+  auto const on = [&](std::string const& file) {
+    return run("simulate --study t3 --collective reduce_scatter --tokens 2048 --tp 8 --model ./" + file);
+  };
+  auto const wide = on("wide.json");
+  EXPECT_EQ(wide.exit, 0) << wide.err;
+  auto const without_name = [](std::string text) {
+    for (std::size_t at = 0; (at = text.find("./", at)) != std::string::npos;)
+      text.erase(at, text.find(' ', at) - at);
+    return text;
+  };
+  EXPECT_NE(without_name(wide.out), without_name(on("narrow.json").out));
+  EXPECT_NE(without_name(wide.out), without_name(on("grouped.json").out));
+  EXPECT_THAT(on("experts.json").err, HasSubstr("E0214"));
+  EXPECT_THAT(on("banana.json").err, HasSubstr("E0213"));
+  EXPECT_THAT(
+      run("simulate --study t3 --collective reduce_scatter --tokens 2048 --tp 3 --model ./wide.json").err,
+      HasSubstr("E0215"));
+}
+
+TEST_F(Commands, CollectivesAreStudiedOnTheirOwn) {
+  auto const runs =
+      run("simulate --study t3 --collective all_to_all --collective all_reduce --model llama-3.2-1b --tokens "
+          "2048 "
+          "--tp 8");
+  EXPECT_EQ(runs.exit, 0) << runs.err;
+  EXPECT_THAT(runs.out, HasSubstr("all_to_all"));
+  EXPECT_THAT(runs.out, HasSubstr("all_reduce"));
+  EXPECT_THAT(runs.out, testing::Not(HasSubstr("reduce_scatter  ")));
+  EXPECT_EQ(run("simulate --study t3 --collective broadcast").exit, 2);
+  EXPECT_EQ(run("simulate --collective all_reduce").exit, 2) << "a collective of a study";
 }
 
 }  // namespace

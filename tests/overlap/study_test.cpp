@@ -54,7 +54,51 @@ TEST(Study, ConfigurationsAreMadeOfTheirParts) {
     EXPECT_LE(whole.low, whole.high);
     EXPECT_LE(whole.high, whole.sub_layers);
   }
-  for (auto const& line : headlines(*study)) EXPECT_FALSE(line.is_comparable()) << "not the paper's models";
+  ASSERT_EQ(study->controls.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_LT(study->controls[i].fast_all_gather, study->sub_layers[i].collectives.all_gather.end);
+    EXPECT_LE(study->controls[i].gemm_reads_past_l2, study->sub_layers[i].gemm.bytes[0] * 1.001)
+        << "outputs in L2 take room from operands";
+  }
+  for (auto const& line : headlines(*study))
+    EXPECT_EQ(line.verdict(), Reproduction::not_comparable) << "not the paper's models";
+}
+
+// Llama 3 8B's sizes: SwiGLU's two projections beside each other, four query heads to a kv head.
+TEST(SubLayer, ReadsGatedMlpsAndGroupedHeads) {
+  TransformerModel model{"llama", 4096, 32, 1024, 8, {8}, 14336, true, 32, 8, 128};
+  EXPECT_EQ(sub_layer_gemm(model, 8, SubLayer::output_projection).k, 512);
+  EXPECT_EQ(sub_layer_gemm(model, 8, SubLayer::fc2).k, 1792);
+  EXPECT_EQ(sub_layer_gemm(model, 8, SubLayer::fc1).k, 2 * 1792);
+  EXPECT_EQ(sub_layer_gemm(model, 8, SubLayer::input_projection).k, (4 + 2 * 1) * 128);
+  EXPECT_EQ(sub_layer_gemm(model, 16, SubLayer::input_projection).k, (2 + 2 * 1) * 128)
+      << "kv heads are repeated where there are more GPUs";
+  model.gated = false;
+  EXPECT_EQ(sub_layer_gemm(model, 8, SubLayer::fc1).k, 1792);
+}
+
+TEST(SubLayer, FutureModelsHaveTheParametersOfTheirNames) {
+  auto const models = t3_future_models();
+  ASSERT_EQ(models.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    auto const hidden = static_cast<double>(models[i].hidden);
+    EXPECT_NEAR(12.0 * models[i].layers * hidden * hidden, i == 0 ? 1e12 : 1e13, i == 0 ? 2e10 : 2e11);
+    EXPECT_EQ(models[i].tensor_parallel, std::vector<int>{64});
+  }
+}
+
+TEST(Study, TellsHowFarItIs) {
+  auto settings = small();
+  std::vector<std::string> told;
+  std::size_t past = 0;
+  settings.progress = [&](std::string const& what, std::size_t done, std::size_t count) {
+    if (told.empty() || told.back() != what) told.push_back(what);
+    EXPECT_LE(done, count);
+    past += done == count && count > 0 ? 1 : 0;
+  };
+  ASSERT_TRUE(study_overlap(settings).has_value());
+  EXPECT_GE(told.size(), 4U);
+  EXPECT_GE(past, told.size()) << "every part is told to be over";
 }
 
 TEST(Study, TheSameInAnyOrder) {

@@ -48,6 +48,27 @@ TEST(StudyReport, PageEscapesAndDraws) {
   EXPECT_THAT(page, testing::Not(HasSubstr("http")));
 }
 
+TEST(StudyReport, VerdictsAreToldApartWithoutColour) {
+  StudyTable table{"verdicts", "Verdicts", "", {"row", "", "why"}, {}, {}};
+  table.rows = {{"a", "reproduced", "x"}, {"b", "by other means", "x"}, {"c", "missed", "x"}, {"d", "", "x"}};
+  table.verdict_column = 1;
+  table.wide_columns = {2};
+  StudyDocument const document{"A study", {}, {table}, "{}"};
+  EXPECT_EQ(study_text(document),
+            "Verdicts\n"
+            "  row\n"
+            "  a    ✓ reproduced\n"
+            "  b    ≈ by other means\n"
+            "  c    ✗ MISSED\n"
+            "  d\n");
+  auto const page = study_html(document);
+  EXPECT_THAT(page, HasSubstr("<span class=\"verdict held\">✓ reproduced</span>"));
+  EXPECT_THAT(page, HasSubstr("<span class=\"verdict other\">≈ by other means</span>"));
+  EXPECT_THAT(page, HasSubstr("<span class=\"verdict missed\">✗ MISSED</span>"));
+  EXPECT_THAT(page, HasSubstr("data-label=\"why\"")) << "wide columns are on the page";
+  EXPECT_THAT(study_json(document), HasSubstr("\"missed\"")) << "data has no marks";
+}
+
 TEST(CusyncStudy, RowsAreThoseOfTheCalibration) {
   auto const study = study_cusync(machine("v100").value());
   ASSERT_TRUE(study.has_value()) << to_text(study.error());

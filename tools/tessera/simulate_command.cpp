@@ -6,6 +6,7 @@
 #include "commands.hpp"
 #include "study_command.hpp"
 #include "t3_run_command.hpp"
+#include "tessera/overlap/extensions.hpp"
 #include "tessera/overlap/sub_layer_timeline.hpp"
 #include "tessera/report/json_text.hpp"
 #include "tessera/report/report.hpp"
@@ -102,11 +103,11 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
                    "Instead: try every schedule of a small plan, up to so many states")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
       ->option_text("STATES");
-  command
-      ->add_option("--study", arguments->study.study,
-                   "Instead: all runs of a paper's study, beside its numbers")
-      ->check(CLI::IsMember({"t3", "cusync"}))
-      ->option_text("t3|cusync");
+  auto* study = command
+                    ->add_option("--study", arguments->study.study,
+                                 "Instead: all runs of a paper's study, beside its numbers")
+                    ->check(CLI::IsMember({"t3", "cusync"}))
+                    ->option_text("t3|cusync");
   command
       ->add_option(
           "--model", arguments->study.models,
@@ -118,6 +119,14 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
   command->add_option("--tp", arguments->study.tensor_parallel, "t3: GPUs that every model is cut into")
       ->check(CLI::Range(3, 256))
       ->option_text("N");
+  std::vector<std::string> collectives;
+  for (auto const& way : k_collective_ways) collectives.emplace_back(way.name);
+  command
+      ->add_option("--collective", arguments->study.collectives,
+                   "t3: instead of the figures, every sub-layer's GEMM with this collective; repeatable")
+      ->check(CLI::IsMember(collectives))
+      ->needs(study)
+      ->option_text("reduce_scatter|direct_reduce_scatter|all_reduce|all_to_all");
   command->add_flag("--quick", arguments->study.quick, "t3: without the sweep of free parameters");
   command
       ->add_option("--layer", arguments->t3.layer, "t3, with --config: one run instead of all, as a timeline")
@@ -142,6 +151,7 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
       "  tessera simulate small.json --explore 1000000\n"
       "  tessera simulate --study t3 --html t3.html\n"
       "  tessera simulate --study t3 --quick --machine h200 --model llama-65b --tokens 4096 --tp 8\n"
+      "  tessera simulate --study t3 --collective all_reduce --model llama-3-70b --tokens 8192 --tp 8\n"
       "  tessera simulate --study t3 --model T-NLG --tp 8 --layer FC-2 --config t3 --trace trace.json");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] { return run(session, *arguments); };

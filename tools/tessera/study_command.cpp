@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "study_command.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <mutex>
 
 #include "files.hpp"
 #include "load.hpp"
 #include "parallel.hpp"
+#include "tessera/describe/workload_json.hpp"
+#include "tessera/overlap/extensions.hpp"
 #include "tessera/report/study.hpp"
 #include "tessera/simulate/cusync_study.hpp"
 
@@ -19,23 +24,40 @@ std::string lower(std::string text) {
   return text;
 }
 
+/// A Hugging Face config.json's, on `tensor_parallel` GPUs.
+Expected<TransformerModel> model_of_config(std::string const& name, int tensor_parallel) {
+  auto const source = load_workload_text(name);
+  if (!source) return tl::make_unexpected(source.error());
+  auto const kind = source->summary.kind;
+  if (kind != DocumentKind::hf_config && kind != DocumentKind::unknown)
+    return tl::make_unexpected(complaint("E0914", "\"" + name + "\" is no transformer with a hidden size",
+                                         "name a model of the study or a Hugging Face config.json"));
+  auto const shape = import_hf_shape(source->text, source->file, tensor_parallel);
+  if (!shape) return tl::make_unexpected(shape.error());
+  return TransformerModel{name,
+                          shape->hidden,
+                          0,
+                          1024,
+                          8,
+                          {tensor_parallel},
+                          shape->intermediate,
+                          shape->gated,
+                          shape->heads,
+                          shape->kv_heads,
+                          shape->head_dim};
+}
+
 }  // namespace
 
 Expected<TransformerModel> model_of(std::string const& name, StudyArguments const& arguments) {
   TransformerModel model;
-  for (auto const& known : t3_models())
-    if (lower(known.name) == lower(name)) model = known;
+  for (auto const& models : {t3_models(), t3_future_models()})
+    for (auto const& known : models)
+      if (lower(known.name) == lower(name)) model = known;
   if (model.name.empty()) {
-    auto const source = load_workload_text(name);
-    if (!source) return tl::make_unexpected(source.error());
-    model = {name, 0, 1, 1024, 8, {8}};
-    for (auto const& [fact, value] : source->summary.facts) {
-      if (fact == "hidden") model.hidden = std::strtoll(value.c_str(), nullptr, 10);
-      if (fact == "layers") model.layers = static_cast<int>(std::strtol(value.c_str(), nullptr, 10));
-    }
-    if (model.hidden < 1)
-      return tl::make_unexpected(complaint("E0914", "\"" + name + "\" is no transformer with a hidden size",
-                                           "name a model of the study or a Hugging Face config.json"));
+    auto const configured = model_of_config(name, arguments.tensor_parallel.value_or(8));
+    if (!configured) return configured;
+    model = *configured;
   }
   if (arguments.tokens) model.sequence = *arguments.tokens, model.batch = 1;
   if (arguments.tensor_parallel) model.tensor_parallel = {*arguments.tensor_parallel};
@@ -44,13 +66,32 @@ Expected<TransformerModel> model_of(std::string const& name, StudyArguments cons
 
 namespace {
 
-Expected<StudyDocument> overlap(StudyArguments const& arguments, MachineProfile const& machine) {
+Expected<StudyDocument> overlap(Session const& session, StudyArguments const& arguments,
+                                MachineProfile const& machine) {
   auto settings = overlap_settings(arguments, machine);
   if (!settings) return tl::make_unexpected(settings.error());
   settings->parallel = [](std::size_t count, std::function<void(std::size_t)> const& job) {
     in_threads(0, count, job);
   };
+  std::mutex one_line;
+  settings->progress = [&](std::string const& what, std::size_t done, std::size_t count) {
+    std::lock_guard const lock(one_line);
+    session.progress(fmt::format("{}: {} of {}", what, done, count));
+  };
+  if (arguments.models.empty() && !arguments.quick && !arguments.tokens && !arguments.tensor_parallel)
+    settings->future = t3_future_models();
+  if (!arguments.collectives.empty()) {
+    std::vector<CollectiveWay> ways;
+    for (auto const& way : k_collective_ways)
+      if (std::count(arguments.collectives.begin(), arguments.collectives.end(), way.name) > 0)
+        ways.push_back(way);
+    auto const runs = study_collectives(*settings, ways);
+    session.progress("");
+    if (!runs) return tl::make_unexpected(runs.error());
+    return study_document(machine, *runs);
+  }
   auto const study = study_overlap(*settings);
+  session.progress("");
   if (!study) return tl::make_unexpected(study.error());
   return study_document(*study);
 }
@@ -83,7 +124,7 @@ int run_study(Session const& session, StudyArguments const& arguments) {
   auto const own = is_t3 ? "t3" : "v100";
   auto const machine = load_machine(arguments.machine.empty() ? own : arguments.machine);
   if (!machine) return session.fail(machine.error());
-  auto const document = is_t3 ? overlap(arguments, *machine) : cusync(*machine);
+  auto const document = is_t3 ? overlap(session, arguments, *machine) : cusync(*machine);
   if (!document) return session.fail(document.error());
   std::vector<OutputFile> files;
   if (!arguments.output.empty()) files.push_back({arguments.output, study_json(*document)});
@@ -91,8 +132,9 @@ int run_study(Session const& session, StudyArguments const& arguments) {
   if (!arguments.html.empty()) files.push_back({arguments.html, study_html(*document)});
   if (auto const written = write_files(session, files); !written) return session.fail(written.error());
   if (fill_standard_output(files)) return k_ok;
-  std::vector<std::string> const shown =
-      is_t3 ? std::vector<std::string>{"headlines", "range"} : std::vector<std::string>{};
+  std::vector<std::string> const shown = is_t3 && arguments.collectives.empty()
+                                             ? std::vector<std::string>{"headlines", "controls", "range"}
+                                             : std::vector<std::string>{};
   session.print(session.json ? study_json(*document) : study_text(*document, shown));
   return k_ok;
 }

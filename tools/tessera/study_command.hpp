@@ -18,7 +18,8 @@ struct StudyArguments {
   std::vector<std::string> models;  ///< empty: the study's own
   std::optional<std::int64_t> tokens;
   std::optional<int> tensor_parallel;
-  bool quick = false;  ///< without the sweep
+  std::vector<std::string> collectives;  ///< t3: only these, no figures
+  bool quick = false;                    ///< without the sweep
   std::string output, csv, html;
 };
 

@@ -59,7 +59,7 @@ Expected<OverlapRun> run_gemm(MachineProfile const& machine, GemmProblem const& 
                               GemmKernel const& kernel, std::vector<OutputConfiguration> const& outputs,
                               bool cached_output, OverlapOptions const& options = {});
 
-/// A collective as a kernel of its own on `sms` SMs (0: all), step after step.
+/// A ring collective as a kernel of its own on `sms` SMs (0: all), step after step.
 struct CollectiveProblem {
   Collective collective = Collective::reduce_scatter;
   int gpus = 8;
@@ -71,5 +71,10 @@ struct CollectiveProblem {
 };
 Expected<OverlapRun> run_collective(MachineProfile const& machine, CollectiveProblem const& problem,
                                     OverlapOptions const& options = {});
+
+/// The same on fully connected GPUs: every chunk goes straight to its GPU over a link of its own. A
+/// reduce-scatter or an all-to-all.
+Expected<OverlapRun> run_direct_collective(MachineProfile const& machine, CollectiveProblem const& problem,
+                                           OverlapOptions const& options = {});
 
 }  // namespace tessera

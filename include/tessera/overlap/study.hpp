@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "extensions.hpp"
+#include "headlines.hpp"
 #include "sub_layer.hpp"
 
 namespace tessera {
@@ -13,12 +15,17 @@ namespace tessera {
 /// Runs job(0) ... job(count - 1), in any order or at once: the caller brings the threads.
 using Parallel = std::function<void(std::size_t count, std::function<void(std::size_t)> const& job)>;
 
+/// What is being run, and how many runs of how many are over; several threads may call at once.
+using StudyProgress = std::function<void(std::string const& what, std::size_t done, std::size_t count)>;
+
 struct OverlapStudySettings {
   MachineProfile machine;
   std::vector<TransformerModel> models;
   SubLayerOptions options;
   bool sweep = true;  ///< false: without the sweep of free parameters, which takes most of the time
   Parallel parallel;  ///< empty: one after the other
+  std::vector<TransformerModel> future{};  ///< in figures 4, 15, 16, 18 and 19 only
+  StudyProgress progress{};                ///< empty: nobody wants to know
 };
 
 /// Figure 6: GEMM and all-reduce alone, each on a part of the SMs.
@@ -83,16 +90,34 @@ struct SweepPoint {
   double gemm_reads_8 = 0, gemm_reads_16 = 0;  ///< times fewer; 0: no such cases
 };
 
+/// A main model's sub-layer with one mechanism switched off, or another in its place: what headlines are held
+/// to. Times in picoseconds.
+struct ControlRuns {
+  std::int64_t compute_first = 0;          ///< fused; the kernel's accesses first, no threshold
+  std::vector<std::int64_t> thresholds{};  ///< fused; one of k_fixed_thresholds for all (with the sweep only)
+  double gemm_reads_past_l2 = 0;           ///< bytes; the GEMM alone with its output past L2, as in T3
+  std::int64_t fast_reduce_scatter = 0;    ///< alone, on links of twice the speed
+  std::int64_t fast_all_gather = 0;
+};
+/// The thresholds that the paper chooses among, of a queue's entries: high, medium and low intensity, none.
+constexpr int k_fixed_thresholds = 4;
+
 struct OverlapStudy {
   MachineProfile machine;
   std::vector<TransformerModel> models;
   SubLayerOptions options;
   std::vector<SubLayerRuns> sub_layers;     ///< figures 15, 16, 18
   std::vector<SubLayerRuns> twice_the_sms;  ///< figure 20
+  std::vector<ControlRuns> controls;        ///< of the main models' sub-layers, in the order of `sub_layers`
   std::vector<SmSplit> sm_splits;
   std::vector<RingPoint> ring;
   std::vector<TrafficSeries> traffic;
   std::vector<EndToEnd> end_to_end;
+  std::vector<FusedCollective> collectives;
+  std::vector<TrackerNeed> tracker;
+  std::vector<NodeRing> nodes;
+  std::vector<GenerationPoint> generation;
+  std::vector<PrecisionPoint> precision;
   std::vector<AgreementPoint> agreement;  ///< with the sweep only
   std::vector<SweepPoint> sweep;
 };
@@ -100,27 +125,15 @@ struct OverlapStudy {
 /// Refused as a whole if a run is refused.
 Expected<OverlapStudy> study_overlap(OverlapStudySettings const& settings);
 
-/// The models with which the paper makes its main figures, 8 and 16 GPUs; the others are its "larger" ones.
-bool is_main(SubLayerRuns const& runs);
+/// Every sub-layer of the settings' models with each of these collectives; E0544 or E0543 as the runs.
+Expected<std::vector<FusedCollective>> study_collectives(OverlapStudySettings const& settings,
+                                                         std::vector<CollectiveWay> const& ways);
 
-/// Geometric mean and largest value.
-struct Spread {
-  double mean = 0;
-  double most = 0;
-  int count = 0;
-};
-Spread spread_of(std::vector<double> const& values);
-
-/// One statement of the paper beside what came out here.
-struct Headline {
-  std::string name;
-  double value = 0;
-  double paper = 0;      ///< 0: not the paper's machine and models, so that there is nothing to compare with
-  double tolerance = 0;  ///< around `paper`: within it counts as reproduced
-  bool is_comparable() const { return paper > 0; }
-  bool reproduced() const { return value >= paper - tolerance && value <= paper + tolerance; }
-};
-std::vector<Headline> headlines(OverlapStudy const& study);
+/// How the paper groups its models, by the number of GPUs: its main figures have 8 and 16, section 6.4 has 32
+/// ("larger"), figure 4 also has 64 (of one and ten trillion parameters).
+enum class ModelClass : std::uint8_t { main, larger, future };
+ModelClass class_of(SubLayerRuns const& runs);
+inline bool is_main(SubLayerRuns const& runs) { return class_of(runs) == ModelClass::main; }
 
 /// Bytes that one GPU's memory moves in a sub-layer, all-gather included.
 double moved_sequential(SubLayerRuns const& runs);

@@ -13,7 +13,8 @@
 
 namespace tessera {
 
-/// A transformer's sizes and how it is deployed.
+/// A transformer's sizes and how it is deployed. The paper's models say nothing but their hidden size: an
+/// inner layer of four times that, and queries, keys and values as wide as it.
 struct TransformerModel {
   std::string name;
   std::int64_t hidden = 0;
@@ -21,6 +22,11 @@ struct TransformerModel {
   std::int64_t sequence = 0;
   std::int64_t batch = 0;
   std::vector<int> tensor_parallel;
+  std::int64_t inner = 0;  ///< of the MLP; 0: 4 hidden
+  bool gated = false;      ///< gate and up projections (SwiGLU): FC-1 is twice as wide
+  std::int64_t heads = 0;  ///< 0: as many as divide evenly, `hidden` wide together
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
 
   std::int64_t tokens() const { return sequence * batch; }
   bool operator==(TransformerModel const&) const = default;
@@ -29,17 +35,24 @@ struct TransformerModel {
 /// The models of T3's Table 2.
 std::vector<TransformerModel> t3_models();
 
+/// The models of one and ten trillion parameters that figure 4 has on 64 GPUs. The paper does not give their
+/// sizes; one trillion is Megatron-LM's (Narayanan et al., SC 2021, table 1), for ten trillion 194 layers of
+/// 64 * 1024 are assumed (12 layers hidden^2 parameters), tokens are those of Table 2's largest models.
+std::vector<TransformerModel> t3_future_models();
+
 /// Output projection and second linear layer (forward); first linear layer and input projection (backward).
 enum class SubLayer : std::uint8_t { output_projection, fc2, fc1, input_projection };
 constexpr std::array<SubLayer, 4> k_sub_layers{SubLayer::output_projection, SubLayer::fc2, SubLayer::fc1,
                                                SubLayer::input_projection};
 char const* to_text(SubLayer layer);  ///< "OP", "FC-2", "FC-1", "IP"
 
-/// Its GEMM on one of `tensor_parallel` GPUs: tokens x hidden, sliced in k.
+/// Its GEMM on one of `tensor_parallel` GPUs: tokens x hidden, sliced in k. What does not divide is rounded
+/// up; key and value heads that are fewer than the GPUs are repeated.
 GemmProblem sub_layer_gemm(TransformerModel const& model, int tensor_parallel, SubLayer layer);
 
-/// GEMM and reduce-scatter as a pipeline: what configure() takes. E0543 if no chunks of whole tiles exist.
-Expected<Pipeline> sub_layer_pipeline(GemmProblem const& problem, GemmKernel const& kernel, int gpus);
+/// GEMM and collective as a pipeline: what configure() takes. E0543 if no chunks of whole tiles exist.
+Expected<Pipeline> sub_layer_pipeline(GemmProblem const& problem, GemmKernel const& kernel, int gpus,
+                                      Collective collective = Collective::reduce_scatter);
 
 /// The kernel that the study takes on a machine, by what a block of it must hold.
 GemmKernel default_gemm_kernel(MachineProfile const& machine);
@@ -86,8 +99,21 @@ struct SubLayerOptions {
   int granularity = 1;       ///< wavefront tiles in one copy command
 };
 
+/// A GEMM's output with a collective, configured on every GPU and on one alone.
+struct FusedSetup {
+  std::vector<OutputConfiguration> fused;
+  OutputConfiguration alone;
+};
+Expected<FusedSetup> fused_setup(GemmProblem const& problem, int gpus, SubLayerOptions const& options,
+                                 Collective collective = Collective::reduce_scatter,
+                                 Topology topology = Topology::ring);
+
 Expected<CollectiveRuns> run_collectives(MachineProfile const& machine, TransformerModel const& model,
                                          int tensor_parallel, SubLayerOptions const& options);
+
+/// Fills in the GEMM's runs of a sub-layer whose problem, GPUs and collectives are known.
+Expected<SubLayerRuns> run_gemm_with_ring(MachineProfile const& machine, SubLayerRuns sub_layer,
+                                          SubLayerOptions const& options);
 
 Expected<SubLayerRuns> run_sub_layer(MachineProfile const& machine, TransformerModel const& model,
                                      int tensor_parallel, SubLayer layer, SubLayerOptions const& options,

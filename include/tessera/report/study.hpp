@@ -9,6 +9,8 @@
 namespace tessera {
 
 struct CusyncStudy;
+struct FusedCollective;
+struct MachineProfile;
 struct OverlapStudy;
 
 using StudyCell = std::variant<std::string, double>;
@@ -29,6 +31,8 @@ struct StudyTable {
   std::vector<std::string> columns;
   std::vector<std::vector<StudyCell>> rows;
   StudyPlot plot;
+  std::vector<int> wide_columns{};  ///< left out where lines are short (study_text)
+  int verdict_column = -1;  ///< whose cells are verdicts, shown so that no two can be taken for each other
 };
 
 struct StudyDocument {
@@ -39,6 +43,8 @@ struct StudyDocument {
 };
 
 StudyDocument study_document(OverlapStudy const& study);
+/// Only the table of collectives.
+StudyDocument study_document(MachineProfile const& machine, std::vector<FusedCollective> const& collectives);
 StudyDocument study_document(CusyncStudy const& study);
 
 std::string study_text(StudyDocument const& document,
