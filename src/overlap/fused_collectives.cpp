@@ -12,14 +12,19 @@ double all_bytes(OverlapRun const& run) { return std::accumulate(run.bytes.begin
 
 }  // namespace
 
+char const* to_text(Links links) {
+  constexpr char const* names[] = {"ring", "own", "shared"};
+  return names[static_cast<int>(links)];
+}
+
 double FusedCollective::fused_bytes() const { return all_bytes(t3_mca); }
 
 namespace overlap {
 namespace {
 
 /// The collective alone: a ring's runs are known, a direct one's have to be made.
-Expected<OverlapRun> alone(OverlapStudySettings const& settings, SubLayerRuns const& runs,
-                           CollectiveWay const& way) {
+Expected<OverlapRun> alone(OverlapStudySettings const& settings, MachineProfile const& machine,
+                           SubLayerRuns const& runs, CollectiveWay const& way) {
   auto const& [scatter, near, gather] = runs.collectives;
   if (way.topology == Topology::fully_connected) {
     CollectiveProblem problem;
@@ -27,7 +32,7 @@ Expected<OverlapRun> alone(OverlapStudySettings const& settings, SubLayerRuns co
     problem.gpus = runs.tensor_parallel;
     problem.bytes = static_cast<double>(runs.problem.m * runs.problem.n * 2);
     problem.bytes_per_thread = settings.options.bytes_per_thread;
-    return run_direct_collective(settings.machine, problem, settings.options.run);
+    return run_direct_collective(machine, problem, settings.options.run);
   }
   auto both = scatter;
   if (way.collective != Collective::all_reduce) return both;
@@ -38,15 +43,18 @@ Expected<OverlapRun> alone(OverlapStudySettings const& settings, SubLayerRuns co
 }
 
 Expected<FusedCollective> fuse(OverlapStudySettings const& settings, SubLayerRuns const& runs,
-                               CollectiveWay const& way) {
+                               CollectiveWay const& way, Links links) {
+  auto machine = settings.machine;
+  if (links == Links::shared) machine.overlap->link_gbps /= runs.tensor_parallel - 1;
   FusedCollective out;
   out.model = runs.model;
   out.gpus = runs.tensor_parallel;
   out.layer = runs.layer;
   out.collective = way.name;
+  out.links = links;
   out.output_bytes = static_cast<double>(runs.problem.m * runs.problem.n * 2);
   out.gemm = runs.gemm.end;
-  auto const apart = alone(settings, runs, way);
+  auto const apart = alone(settings, machine, runs, way);
   if (!apart) return tl::make_unexpected(apart.error());
   out.alone = apart->end;
   out.alone_link_bytes = apart->link_bytes;
@@ -62,7 +70,7 @@ Expected<FusedCollective> fuse(OverlapStudySettings const& settings, SubLayerRun
   auto run = options.run;
   for (auto const arbitration : {Arbitration::round_robin, Arbitration::communication_aware}) {
     run.arbitration = arbitration;
-    auto fused = run_gemm(settings.machine, runs.problem, options.kernel, setup->fused, false, run);
+    auto fused = run_gemm(machine, runs.problem, options.kernel, setup->fused, false, run);
     if (!fused) return tl::make_unexpected(fused.error());
     (arbitration == Arbitration::round_robin ? out.t3 : out.t3_mca) = std::move(*fused);
   }
@@ -74,10 +82,22 @@ Expected<FusedCollective> fuse(OverlapStudySettings const& settings, SubLayerRun
 Expected<std::vector<FusedCollective>> fused_collectives(OverlapStudySettings const& settings,
                                                          std::vector<SubLayerRuns> const& sub_layers,
                                                          std::vector<CollectiveWay> const& ways) {
-  std::vector<Expected<FusedCollective>> out(sub_layers.size() * ways.size(), FusedCollective{});
-  for_all(settings.parallel, out.size(), [&](std::size_t i) {
-    out[i] = fuse(settings, sub_layers[i / ways.size()], ways[i % ways.size()]);
-  });
+  struct Wanted {
+    SubLayerRuns const* runs;
+    CollectiveWay const* way;
+    Links links;
+  };
+  std::vector<Wanted> wanted;
+  for (auto const& runs : sub_layers)
+    for (auto const& way : ways) {
+      if (way.topology == Topology::ring)
+        wanted.push_back({&runs, &way, Links::ring});
+      else
+        for (auto const links : {Links::own, Links::shared}) wanted.push_back({&runs, &way, links});
+    }
+  std::vector<Expected<FusedCollective>> out(wanted.size(), FusedCollective{});
+  for_all(settings.parallel, out.size(),
+          [&](std::size_t i) { out[i] = fuse(settings, *wanted[i].runs, *wanted[i].way, wanted[i].links); });
   return collected(out);
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace tessera::report {
 namespace {
@@ -18,27 +19,27 @@ StudyTable collective_mean_table(std::vector<FusedCollective> const& runs) {
   StudyTable t{"collective-means",
                "Section 7.1: collectives, geometric means over the sub-layers",
                "Of the next table.",
-               {"collective", "GPUs", "ideal", "T3", "T3-MCA", "memory traffic saved %"},
+               {"collective", "links", "GPUs", "ideal", "T3", "T3-MCA", "memory traffic saved %"},
                {},
-               {StudyPlot::Kind::bars, {0, 1}, {2, 3, 4}, 1, ""}};
+               {StudyPlot::Kind::bars, {0, 1, 2}, {3, 4, 5}, 1, ""}};
   struct Sums {
     std::vector<double> ideal, t3, mca;
     double apart = 0, fused = 0;
   };
   for (auto const& way : k_collective_ways) {
-    std::map<int, Sums> by_gpus;
+    std::map<std::pair<Links, int>, Sums> by_deployment;
     for (auto const& r : runs) {
       if (r.collective != way.name) continue;
-      auto& sums = by_gpus[r.gpus];
+      auto& sums = by_deployment[{r.links, r.gpus}];
       sums.ideal.push_back(r.speedup(r.ideal()));
       sums.t3.push_back(r.speedup(r.t3.end));
       sums.mca.push_back(r.speedup(r.t3_mca.end));
       sums.apart += r.apart_bytes;
       sums.fused += r.fused_bytes();
     }
-    for (auto const& [gpus, sums] : by_gpus)
-      t.rows.push_back({way.name, static_cast<double>(gpus), spread_of(sums.ideal).mean,
-                        spread_of(sums.t3).mean, spread_of(sums.mca).mean,
+    for (auto const& [deployment, sums] : by_deployment)
+      t.rows.push_back({way.name, to_text(deployment.first), static_cast<double>(deployment.second),
+                        spread_of(sums.ideal).mean, spread_of(sums.t3).mean, spread_of(sums.mca).mean,
                         100 * (1 - sums.fused / sums.apart)});
   }
   return t;
@@ -50,17 +51,17 @@ StudyTable collective_table(std::vector<FusedCollective> const& runs) {
       "Section 7.1: a sub-layer's GEMM with each collective",
       "Speed-ups over GEMM and collective one after the other; nothing comes after them. reduce_scatter and "
       "all_reduce go around the ring; the direct ones have a link to every other GPU, each as fast as the "
-      "ring's. The all-to-all sends the sub-layer's output as an expert's would be. Link MB are sent, memory "
-      "MB "
-      "moved by one GPU. The paper gives no numbers.",
-      {"model", "GPUs", "layer", "collective", "GEMM us", "alone us", "apart us", "ideal", "T3", "T3-MCA",
-       "link MB apart", "link MB", "memory MB apart", "memory MB"},
+      "ring's (own) or all together as fast (shared). The all-to-all sends the sub-layer's output as an "
+      "expert's would be. Link MB are sent, memory MB moved by one GPU; apart: by two kernels. The paper "
+      "gives no numbers.",
+      {"model", "GPUs", "layer", "collective", "links", "GEMM us", "alone us", "apart us", "ideal", "T3",
+       "T3-MCA", "link MB apart", "link MB", "memory MB apart", "memory MB"},
       {},
-      {StudyPlot::Kind::bars, {0, 1, 2, 3}, {7, 8, 9}, 1, ""}};
-  t.wide_columns = {4, 5, 10, 12, 13};
+      {StudyPlot::Kind::bars, {0, 1, 2, 3, 4}, {8, 9, 10}, 1, ""}};
+  t.wide_columns = {5, 6, 11, 13, 14};
   for (auto const& r : runs)
-    t.rows.push_back({r.model, static_cast<double>(r.gpus), to_text(r.layer), r.collective, us(r.gemm),
-                      us(r.alone), us(r.sequential()), r.speedup(r.ideal()), r.speedup(r.t3.end),
+    t.rows.push_back({r.model, static_cast<double>(r.gpus), to_text(r.layer), r.collective, to_text(r.links),
+                      us(r.gemm), us(r.alone), us(r.sequential()), r.speedup(r.ideal()), r.speedup(r.t3.end),
                       r.speedup(r.t3_mca.end), mb(r.alone_link_bytes), mb(r.t3_mca.link_bytes),
                       mb(r.apart_bytes), mb(r.fused_bytes())});
   return t;

@@ -111,7 +111,7 @@ TEST(FusedCollectives, ASubLayersBytesAreThoseOfTheAlgorithms) {
   auto const runs =
       overlap::fused_collectives(settings, *sub_layers, {k_collective_ways.begin(), k_collective_ways.end()});
   ASSERT_TRUE(runs.has_value()) << to_text(runs.error());
-  ASSERT_EQ(runs->size(), expected.size());
+  ASSERT_EQ(runs->size(), expected.size() + 2) << "direct ones with links of their own and shared ones";
   double const gemm = bytes_of(sub_layers->front().gemm, Traffic::gemm_read) +
                       bytes_of(sub_layers->front().gemm, Traffic::gemm_write);
   for (auto const& r : *runs) {
@@ -129,6 +129,14 @@ TEST(FusedCollectives, ASubLayersBytesAreThoseOfTheAlgorithms) {
     EXPECT_GE(r.t3_mca.end, r.t3_mca.gemm_end) << r.collective;
   }
   EXPECT_EQ(runs->front().t3, sub_layers->front().t3) << "the ring has been run already";
+  for (auto const& own : *runs)
+    for (auto const& shared : *runs)
+      if (own.collective == shared.collective && own.links == Links::own && shared.links == Links::shared) {
+        auto const sent = own.alone_link_bytes / settings.machine.overlap->link_gbps;
+        EXPECT_GT(static_cast<double>(shared.alone) / 1000, sent) << own.collective;
+        EXPECT_GT(static_cast<double>(shared.t3.end) / 1000, sent) << own.collective;
+        EXPECT_LT(own.alone, shared.alone / 2) << own.collective;
+      }
 }
 
 TEST(FusedCollectives, SlowLinksHideTheGemmAndNoMore) {

@@ -17,12 +17,19 @@ struct CollectiveWay {
   Collective collective;
   Topology topology;
 };
-/// Direct ones have a link to every other GPU, each as fast as the ring's (section 7.1: "dedicated links").
 constexpr std::array<CollectiveWay, 4> k_collective_ways{
     {{"reduce_scatter", Collective::reduce_scatter, Topology::ring},
      {"direct_reduce_scatter", Collective::reduce_scatter, Topology::fully_connected},
      {"all_reduce", Collective::all_reduce, Topology::ring},
      {"all_to_all", Collective::all_to_all, Topology::fully_connected}}};
+
+/// The links of a GPU.
+enum class Links : std::uint8_t {
+  ring,    ///< one to the next GPU
+  own,     ///< one to every other GPU, each as fast as the ring's (section 7.1: "dedicated links")
+  shared,  ///< one to every other GPU, together as fast as the ring's
+};
+char const* to_text(Links links);  ///< "ring", "own", "shared"
 
 /// A sub-layer's GEMM and a collective of its output: one after the other, and fused. Nothing comes after it;
 /// an all-reduce is a reduce-scatter and an all-gather alone, and a ring that every tile goes around twice
@@ -31,7 +38,8 @@ struct FusedCollective {
   std::string model;
   int gpus = 0;
   SubLayer layer = SubLayer::output_projection;
-  std::string collective;       ///< a CollectiveWay's name
+  std::string collective;  ///< a CollectiveWay's name
+  Links links = Links::ring;
   double output_bytes = 0;      ///< of the whole output on one GPU
   std::int64_t gemm = 0;        ///< ps, alone, output through L2
   std::int64_t alone = 0;       ///< ps, the collective as a kernel
