@@ -113,9 +113,7 @@ std::string ObjectReader::string_or(std::string_view name, std::string fallback)
 }
 
 std::int64_t ObjectReader::integer(std::string_view name, std::int64_t least, std::int64_t most) {
-  if (has(name)) return integer_or(name, least, least, most);
-  get(name, Node::Kind::integer, true);
-  return least;
+  return get(name, Node::Kind::integer, true) != nullptr ? integer_or(name, least, least, most) : least;
 }
 
 std::int64_t ObjectReader::integer_or(std::string_view name, std::int64_t fallback, std::int64_t least,
@@ -131,9 +129,7 @@ std::int64_t ObjectReader::integer_or(std::string_view name, std::int64_t fallba
 }
 
 double ObjectReader::number(std::string_view name, double least, double most) {
-  if (has(name)) return number_or(name, least, least, most);
-  get(name, Node::Kind::number, true);
-  return least;
+  return get(name, Node::Kind::number, true) != nullptr ? number_or(name, least, least, most) : least;
 }
 
 double ObjectReader::number_or(std::string_view name, double fallback, double least, double most) {

@@ -46,6 +46,18 @@ TEST(Reader, refuses_what_is_not_json) {
   EXPECT_THAT(refusal_of("\"\xff\""), testing::HasSubstr("not JSON"));
 }
 
+TEST(Reader, null_is_no_number_where_one_is_needed) {
+  auto document = Document::parse("{\"a\": null, \"b\": null, \"c\": null}", "f.json", k_codes);
+  ASSERT_TRUE(document);
+  ObjectReader root(*document, document->root(), "the test");
+  root.integer("a", 1);
+  root.number("b", 1, 2);
+  EXPECT_EQ(root.integer_or("c", 7, 1), 7) << "null stands for the default";
+  EXPECT_EQ(to_text(document->refusal().value()),
+            "f.json:1: error VAL: \"a\" in the test must be a whole number, not null\n"
+            "f.json:1: error VAL: \"b\" in the test must be a number, not null");
+}
+
 TEST(Reader, collects_every_mistake) {
   auto document = Document::parse(R"({
   "name": 3,
