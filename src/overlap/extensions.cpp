@@ -118,8 +118,7 @@ Expected<std::vector<PrecisionPoint>> precisions(OverlapStudySettings const& set
                                                  std::vector<SubLayerRuns> const& sub_layers) {
   std::vector<SubLayerRuns const*> wanted;
   for (auto const& runs : sub_layers)
-    if (is_main(runs) && (runs.layer == SubLayer::output_projection || runs.layer == SubLayer::fc2))
-      wanted.push_back(&runs);
+    if (runs.layer == SubLayer::output_projection || runs.layer == SubLayer::fc2) wanted.push_back(&runs);
   std::vector<Expected<PrecisionPoint>> points(wanted.size(), PrecisionPoint{});
   for_all(settings.parallel, wanted.size(), [&](std::size_t i) {
     PrecisionPoint point{*wanted[i], *wanted[i]};

@@ -115,11 +115,12 @@ Expected<OverlapStudy> study_overlap(OverlapStudySettings const& settings) {
   if (settings.sweep) {
     std::vector<SubLayerRuns> shown;
     std::copy_if(study.sub_layers.begin(), study.sub_layers.end(), std::back_inserter(shown), is_main);
+    if (shown.empty()) shown = study.sub_layers;
     keep(study.collectives, fused_collectives(reporting(settings, "collectives"), shown,
                                               {k_collective_ways.begin(), k_collective_ways.end()}));
     keep(study.nodes, node_rings(reporting(settings, "several nodes")));
     keep(study.generation, generation(reporting(settings, "token generation")));
-    keep(study.precision, precisions(reporting(settings, "fp8"), study.sub_layers));
+    keep(study.precision, precisions(reporting(settings, "fp8"), shown));
     keep(study.agreement, agreement(reporting(settings, "agreement")));
     keep(study.sweep, sweep(reporting(settings, "sweep")));
   }
