@@ -91,16 +91,17 @@ void traffic_rows(HeadlineRows& out, std::vector<MainCase> const& cases) {
 
 // Each alone. Only the last step gains, of which there is one however many GPUs there are.
 void near_memory_rows(HeadlineRows& out, std::vector<MainCase> const& cases) {
-  auto const gain = [&](int gpus) {
-    std::vector<double> times;
+  auto const times = [&](int gpus) {
+    std::vector<double> ratios;
     for (auto const& c : cases)
       if (c.runs->tensor_parallel == gpus)
-        times.push_back(
+        ratios.push_back(
             over(c.runs->collectives.reduce_scatter.end, c.runs->collectives.reduce_scatter_near_memory.end));
-    return times.empty() ? 0 : 100 * (spread_of(times).mean - 1);
+    return spread_of(ratios);
   };
-  auto const [few, many] = std::pair{gain(8), gain(16)};
-  if (few <= 0 || many <= 0) return;
+  auto const [of_8, of_16] = std::pair{times(8), times(16)};
+  if (of_8.count == 0 || of_16.count == 0) return;
+  auto const [few, many] = std::pair{100 * (of_8.mean - 1), 100 * (of_16.mean - 1)};
   out.add("RS near memory, 8 GPUs, % faster", few, 7, 2, {at_most("16 GPUs", many, few / 1.5)});
   out.add("RS near memory, 16 GPUs, % faster", many, 3, 2, {at_least("8 GPUs", few, 1.5 * many)});
 }

@@ -65,6 +65,16 @@ TEST(Headline, ArbitrationIsCreditedOnlyIfItDoesSomething) {
             Reproduction::by_other_means);
 }
 
+TEST(Headline, WhatLosesIsShownAsMissed) {
+  auto study = made_up(1500, 1300, 1480);
+  auto few = study.sub_layers.front();
+  few.tensor_parallel = 8;
+  study.sub_layers.push_back(few);
+  study.controls.push_back(study.controls.front());
+  for (auto& runs : study.sub_layers) runs.collectives.reduce_scatter_near_memory.end = 1100;
+  EXPECT_EQ(verdict_of(study, "RS near memory, 8 GPUs, % faster"), Reproduction::missed);
+}
+
 TEST(Headline, EveryRowThatIsComparedIsHeldToSomething) {
   for (auto const& row : headlines(made_up(1500, 1300, 1480)))
     if (row.verdict() != Reproduction::not_comparable) {
