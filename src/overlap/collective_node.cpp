@@ -34,7 +34,7 @@ CollectiveNode::CollectiveNode(MachineProfile const& machine, CollectiveProblem 
     : problem_(problem),
       system_(system),
       node_(node),
-      memory_(*machine.overlap, options, system.queue(),
+      memory_(machine, options, system.queue(),
               channel_components(system, node, options.all_channels ? machine.overlap->channels : 1)),
       steps_(collective_steps(problem)),
       sms_(problem.sms > 0 ? std::min(problem.sms, machine.sms) : machine.sms),

@@ -25,7 +25,7 @@ DirectCollectiveNode::DirectCollectiveNode(MachineProfile const& machine, Collec
     : problem_(problem),
       system_(system),
       node_(node),
-      memory_(*machine.overlap, options, system.queue(),
+      memory_(machine, options, system.queue(),
               channel_components(system, node, options.all_channels ? machine.overlap->channels : 1)),
       sms_(problem.sms > 0 ? std::min(problem.sms, machine.sms) : machine.sms),
       reduces_(problem.collective == Collective::reduce_scatter),

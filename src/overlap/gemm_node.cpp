@@ -37,15 +37,10 @@ GemmNode::GemmNode(GemmSetup const& setup, System& system, int node, OutputConfi
          setup.problem.b_contiguous_in_k),
       columns_(divided_up(setup.problem.n, setup.kernel.tile_n)),
       rows_(divided_up(setup.problem.m, setup.kernel.tile_m)),
-      memory_(hardware_, setup.options, system.queue(),
+      memory_(setup.machine, setup.options, system.queue(),
               channel_components(system, node, setup.options.all_channels ? hardware_.channels : 1)),
-      cache_(setup.machine.l2_mib * (1 << 20), a_.panels() * a_.slices() + b_.panels() * b_.slices() +
-                                                   columns_ * rows_ * setup.kernel.wavefronts),
-      first_b_block_(a_.panels() * a_.slices()),
-      first_output_block_(first_b_block_ + b_.panels() * b_.slices()),
       sms_(static_cast<std::size_t>(setup.machine.sms)),
       groups_(static_cast<std::size_t>(setup.machine.sms * setup.kernel.groups_per_sm)),
-      next_waiter_(groups_.size() * static_cast<std::size_t>(setup.kernel.stages) * 2, -1),
       tracker_(hardware_.tracker_sets, hardware_.tracker_ways, columns_ * rows_ * setup.kernel.wavefronts,
                setup.kernel.wavefronts),
       triggers_(output, setup.kernel.wavefronts),
@@ -74,8 +69,6 @@ GemmNode::GemmNode(GemmSetup const& setup, System& system, int node, OutputConfi
   slice_time_ = picoseconds(flops / (machine.matrix_flops_per_ns() * speed));
   block_start_ = picoseconds(machine.block_start_ns);
   store_time_ = picoseconds(region_bytes_ / (hardware_.sm_store_bytes_per_clock * machine.clock_ghz));
-  hit_ = picoseconds(hardware_.l2_hit_ns);
-  ps_per_l2_byte_ = 1000 / machine.l2_gbps;
   ps_per_port_byte_ = 1000 / machine.sm_load_gbps;
   copy_component_ = system.add_component(ComponentKind::copy_engine, node, 0, 0);
   make_routes();
@@ -116,10 +109,8 @@ void GemmNode::next_tile(int g, Picoseconds now) {
   auto& group = groups_[static_cast<std::size_t>(g)];
   if (next_position_ >= output_.produced) {
     group.phase = Phase::idle;
-    if (tiles_done_ == output_.produced) {
-      gemm_end_ = now;
-      memory_.drain();
-    }
+    gemm_end_ = std::max(gemm_end_, now);
+    if (tiles_done_ == output_.produced) memory_.drain();
     return;
   }
   group.tile = output_.order[static_cast<std::size_t>(next_position_++)];
@@ -137,72 +128,32 @@ void GemmNode::load(int g, std::int64_t slice, Picoseconds now) {
   auto& slot = group.slots[static_cast<std::size_t>(s)];
   auto const of_a = a_.slice(tile_y(group.tile), slice);
   auto const of_b = b_.slice(tile_x(group.tile), slice);
-  auto const bytes = of_a.bytes() + of_b.bytes();
-  // L2 and the SM's port serve one request after the other.
-  l2_free_ = std::max(l2_free_, static_cast<double>(now)) + bytes * ps_per_l2_byte_;
+  // The SM's port takes one request after the other.
   auto& port = sms_[static_cast<std::size_t>(group.sm)].port_free;
-  port = std::max(port, now) + static_cast<Picoseconds>(bytes * ps_per_port_byte_);
-  slot.pending = 0;
-  slot.ready = std::max(static_cast<Picoseconds>(l2_free_), port) + hit_;
-  load_panel(g, s, false, tile_y(group.tile), slice, now);
-  load_panel(g, s, true, tile_x(group.tile), slice, now);
+  port = std::max(port, now) + static_cast<Picoseconds>((of_a.bytes() + of_b.bytes()) * ps_per_port_byte_);
+  slot.ready = port + memory_.hit_latency();
+  auto const bundle = memory_.open(BundleKind::load, Traffic::gemm_read, g * setup_.kernel.stages + s);
+  memory_.load(bundle, now, of_a);
+  memory_.load(bundle, now, of_b);
+  slot.pending = !memory_.empty(bundle);
+  if (!slot.pending) memory_.close(bundle);
 }
 
-bool GemmNode::load_panel(int g, int s, bool of_b, std::int64_t panel, std::int64_t slice, Picoseconds now) {
-  auto& slot = groups_[static_cast<std::size_t>(g)].slots[static_cast<std::size_t>(s)];
-  auto const& operand = of_b ? b_ : a_;
-  auto const number = (of_b ? first_b_block_ : 0) + panel * operand.slices() + slice;
-  auto& block = cache_[number];
-  if (block.present) {
-    cache_.touch(number);
-    if (!block.filling) {
-      slot.ready = std::max(slot.ready, block.ready);
-      return true;
-    }
-  } else {
-    auto const pieces = operand.slice(panel, slice);
-    block.filling = true;
-    cache_.insert(number, pieces.bytes(),
-                  [&](std::int64_t old, LastLevelCache::Block const& gone) { evict(old, gone, now); });
-    memory_.count(Traffic::gemm_read, pieces.bytes());
-    auto const bundle = memory_.open(BundleKind::fill, Traffic::gemm_read, number);
-    memory_.add_pieces(bundle, Stream::compute, AccessKind::read, now, pieces);
-    if (memory_.empty(bundle)) {
-      memory_.close(bundle);
-      block.filling = false;
-      block.ready = now + memory_.idle_latency() + memory_.return_latency();
-      slot.ready = std::max(slot.ready, block.ready);
-      return true;
-    }
-  }
-  ++slot.pending;
-  auto const waiter = (g * setup_.kernel.stages + s) * 2 + (of_b ? 1 : 0);
-  next_waiter_[static_cast<std::size_t>(waiter)] = block.waiters;
-  block.waiters = waiter;
-  return false;
-}
-
-void GemmNode::filled(std::int64_t number, Picoseconds time) {
-  auto& block = cache_[number];
-  block.filling = false;
-  block.ready = time;
-  for (auto waiter = block.waiters; waiter >= 0;) {
-    int const g = waiter / 2 / setup_.kernel.stages;
-    auto& group = groups_[static_cast<std::size_t>(g)];
-    auto& slot = group.slots[static_cast<std::size_t>(waiter / 2 % setup_.kernel.stages)];
-    slot.ready = std::max(slot.ready, time);
-    --slot.pending;
-    if (group.phase == Phase::loading) await_slice(g);
-    waiter = next_waiter_[static_cast<std::size_t>(waiter)];
-  }
-  block.waiters = -1;
+/// `number`: a work-group's slot.
+void GemmNode::loaded(std::int64_t number, Picoseconds time) {
+  auto const g = static_cast<int>(number / setup_.kernel.stages);
+  auto& group = groups_[static_cast<std::size_t>(g)];
+  auto& slot = group.slots[static_cast<std::size_t>(number % setup_.kernel.stages)];
+  slot.ready = std::max(slot.ready, time);
+  slot.pending = false;
+  if (group.phase == Phase::loading) await_slice(g);
 }
 
 /// Goes on to compute as soon as the slice is there, if it is already known when.
 void GemmNode::await_slice(int g) {
   auto& group = groups_[static_cast<std::size_t>(g)];
   auto const& slot = group.slots[static_cast<std::size_t>(group.slice % setup_.kernel.stages)];
-  if (slot.pending > 0) return;
+  if (slot.pending) return;
   group.phase = Phase::computing;
   system_.queue().wake(first_group_component_ + g, std::max(slot.ready, group.compute_end));
 }
@@ -228,33 +179,49 @@ void GemmNode::compute(int g, Picoseconds now) {
   await_slice(g);
 }
 
+/// The next wavefront's part of the tile. A group keeps its place until its stores are acknowledged, as in
+/// Accel-Sim (shd_warp_t::hardware_done).
 void GemmNode::store(int g, Picoseconds now) {
   auto& group = groups_[static_cast<std::size_t>(g)];
   if (group.wavefront == setup_.kernel.wavefronts) {
     ++tiles_done_;
-    if (recorder_) recorder_->ends(g, now);
-    next_tile(g, now);
+    group.phase = Phase::leaving;
+    if (group.stores == 0) leave(g, now);
     return;
   }
   if (recorder_) recorder_->stores(g, now, now + store_time_);
   auto const region = group.tile * setup_.kernel.wavefronts + group.wavefront++;
-  bool const accepted = setup_.cached_output ? store_cached(g, region, now) : store_routed(g, region, now);
-  // Otherwise the store's place in a queue is awaited.
-  if (accepted) system_.queue().wake(first_group_component_ + g, now + store_time_);
+  if (setup_.cached_output)
+    store_cached(g, region, now);
+  else
+    store_routed(g, region, now);
+  system_.queue().wake(first_group_component_ + g, now + store_time_);
+}
+
+/// A store of the group is acknowledged: by L2, or by memory if it went past L2.
+void GemmNode::stored(int g, Picoseconds now) {
+  auto& group = groups_[static_cast<std::size_t>(g)];
+  --group.stores;
+  if (group.phase == Phase::leaving && group.stores == 0) leave(g, now);
+}
+
+void GemmNode::leave(int g, Picoseconds now) {
+  if (recorder_) recorder_->ends(g, now);
+  next_tile(g, now);
 }
 
 void GemmNode::memory_event(MemoryEvent const& event) {
   auto const bundle = memory_.at(event.bundle);
   if (event.kind == MemoryEvent::Kind::queued) {
     if (bundle.region >= 0) counted(bundle.region, bundle.atoms, event.time);
-    if (bundle.kind == BundleKind::store && bundle.owner >= 0)
-      system_.queue().wake(first_group_component_ + static_cast<int>(bundle.owner), event.time + store_time_);
     return;
   }
   memory_.close(event.bundle);
   last_ = std::max(last_, event.time);
-  if (bundle.kind == BundleKind::fill) filled(bundle.owner, event.time + memory_.return_latency());
+  if (bundle.kind == BundleKind::load) loaded(bundle.owner, event.time + memory_.hit_return());
   if (bundle.kind == BundleKind::copy) copied(bundle.owner, event.time + memory_.return_latency());
+  if (bundle.kind == BundleKind::store)
+    stored(static_cast<int>(bundle.owner), event.time + memory_.hit_return());
 }
 
 }  // namespace tessera::overlap

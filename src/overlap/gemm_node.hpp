@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "overlap/copy_engine.hpp"
-#include "overlap/last_level_cache.hpp"
 #include "overlap/memory_system.hpp"
 #include "overlap/recorder.hpp"
 #include "overlap/system.hpp"
@@ -48,9 +47,9 @@ class GemmNode : public Endpoint {
   OverlapRun result() const;
 
  private:
-  enum class Phase : std::uint8_t { idle, starting, loading, computing, storing };
+  enum class Phase : std::uint8_t { idle, starting, loading, computing, storing, leaving };
   struct Slot {  // a slice on its way to an SM
-    std::int32_t pending = 0;
+    bool pending = false;
     Picoseconds ready = 0;
   };
   struct WorkGroup {
@@ -59,6 +58,7 @@ class GemmNode : public Endpoint {
     std::int64_t tile = 0;
     std::int64_t slice = 0;  ///< to be computed next
     std::int32_t wavefront = 0;
+    std::int32_t stores = 0;  ///< not acknowledged yet
     Picoseconds compute_end = 0;
     std::vector<Slot> slots;
   };
@@ -70,22 +70,21 @@ class GemmNode : public Endpoint {
   // Work-groups (gemm_node.cpp).
   void next_tile(int group, Picoseconds now);
   void load(int group, std::int64_t slice, Picoseconds now);
-  bool load_panel(int group, int slot, bool of_b, std::int64_t panel, std::int64_t slice, Picoseconds now);
-  void filled(std::int64_t block, Picoseconds time);
+  void loaded(std::int64_t slot, Picoseconds time);
   void compute(int group, Picoseconds now);
   void await_slice(int group);
   void store(int group, Picoseconds now);
+  void stored(int group, Picoseconds now);
+  void leave(int group, Picoseconds now);
   void memory_event(MemoryEvent const& event);
 
   // Routes (gemm_node_routes.cpp).
   void make_routes();
-  bool store_cached(int group, std::int64_t region, Picoseconds now);
-  bool store_routed(int group, std::int64_t region, Picoseconds now);
-  void put(BundleKind kind, Traffic traffic, std::int64_t owner, std::int64_t region, bool update,
-           Picoseconds now);
+  void store_cached(int group, std::int64_t region, Picoseconds now);
+  void store_routed(int group, std::int64_t region, Picoseconds now);
+  AccessKind access_of(bool update) const;
   void counted(std::int64_t region, std::int32_t atoms, Picoseconds now);
   void copied(std::int64_t owner, Picoseconds now);
-  void evict(std::int64_t block, LastLevelCache::Block const& old, Picoseconds now);
   void start_copies(Picoseconds now);
   void wake_copies(Picoseconds at);
   Picoseconds send(int peer, std::int64_t region, bool update, Picoseconds now);
@@ -106,12 +105,8 @@ class GemmNode : public Endpoint {
   Operand a_, b_;
   std::int64_t columns_, rows_;
   MemorySystem memory_;
-  LastLevelCache cache_;
-  std::int64_t first_b_block_, first_output_block_;
-  double l2_free_ = 0;
   std::vector<Sm> sms_;
   std::vector<WorkGroup> groups_;
-  std::vector<std::int32_t> next_waiter_;  ///< by (group, slot, operand)
   int first_group_component_ = 0;
   int copy_component_ = 0;
   Picoseconds copy_wake_ = simulation::k_never;
@@ -121,15 +116,14 @@ class GemmNode : public Endpoint {
   Tracker tracker_;
   TriggerTable triggers_;
   CopyEngine copies_;
-  std::vector<std::int8_t> phase_;  ///< by wavefront tile: triggered so often
-  std::int32_t last_write_back_ = -1;
+  std::vector<std::int8_t> phase_;     ///< by wavefront tile: triggered so often
   std::vector<std::int32_t> arrived_;  ///< requests of 32 bytes, by wavefront tile, local and incoming
   std::vector<MemoryEvent> events_;
   double region_bytes_;
   std::int32_t region_atoms_;
   std::uint64_t output_base_;
-  Picoseconds slice_time_, block_start_, store_time_, hit_;
-  double ps_per_l2_byte_, ps_per_port_byte_;
+  Picoseconds slice_time_, block_start_, store_time_;
+  double ps_per_port_byte_;
   Picoseconds gemm_end_ = 0;
   Picoseconds last_ = 0;
   Recorder* recorder_ = nullptr;

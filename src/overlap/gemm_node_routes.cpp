@@ -28,48 +28,32 @@ void GemmNode::make_routes() {
     }
 }
 
-/// Into L2, allocating; true if nothing had to be written back to make room.
-bool GemmNode::store_cached(int group, std::int64_t region, Picoseconds now) {
-  auto const number = first_output_block_ + region;
-  bool evicted = false;
-  l2_free_ = std::max(l2_free_, static_cast<double>(now)) + region_bytes_ * ps_per_l2_byte_;
-  cache_.insert(number, region_bytes_, [&](std::int64_t old, LastLevelCache::Block const& gone) {
-    evict(old, gone, now);
-    evicted = true;
-  });
-  cache_[number].dirty = true;
-  cache_[number].ready = now;
-  if (!evicted) return true;
-  memory_.at(last_write_back_).owner = group;
-  return false;
+/// Into L2, which writes back what it evicts. What it still holds at the end is written back behind the
+/// kernel's back, while a collective waits for its links.
+void GemmNode::store_cached(int group, std::int64_t region, Picoseconds now) {
+  auto const bundle = memory_.open(BundleKind::store, Traffic::gemm_write, group);
+  memory_.count(Traffic::gemm_write, region_bytes_);
+  memory_.store(bundle, now, output_base_, region, region_bytes_, false, AccessKind::write);
+  ++groups_[static_cast<std::size_t>(group)].stores;
 }
 
-void GemmNode::evict(std::int64_t block, LastLevelCache::Block const& old, Picoseconds now) {
-  last_write_back_ = memory_.open(BundleKind::store, Traffic::gemm_write, -1);
-  memory_.count(Traffic::gemm_write, old.bytes);
-  memory_.add_unit(last_write_back_, Stream::compute, AccessKind::write, now, output_base_,
-                   block - first_output_block_, region_bytes_);
-}
-
-/// To the peers and to memory; false if the store waits for its place in a queue.
-bool GemmNode::store_routed(int group, std::int64_t region, Picoseconds now) {
+/// To the peers, and past L2 to memory.
+void GemmNode::store_routed(int group, std::int64_t region, Picoseconds now) {
   auto const& route = routes_[static_cast<std::size_t>(region / setup_.kernel.wavefronts)];
   for (auto const m : route.remote) {
     auto const& map = output_.remote[static_cast<std::size_t>(m)];
     send(map.peer, region, map.operation == MemoryOperation::update, now);
   }
-  if (!route.local) return true;
-  put(BundleKind::store, Traffic::gemm_write, group, region, output_.local == MemoryOperation::update, now);
-  return false;
+  if (!route.local) return;
+  auto const bundle = memory_.open(BundleKind::store, Traffic::gemm_write, group, region);
+  memory_.count(Traffic::gemm_write, region_bytes_);
+  memory_.store(bundle, now, output_base_, region, region_bytes_, true,
+                access_of(output_.local == MemoryOperation::update));
+  ++groups_[static_cast<std::size_t>(group)].stores;
 }
 
-void GemmNode::put(BundleKind kind, Traffic traffic, std::int64_t owner, std::int64_t region, bool update,
-                   Picoseconds now) {
-  auto const bundle = memory_.open(kind, traffic, owner, region);
-  memory_.count(traffic, region_bytes_);
-  auto const access = update && setup_.options.near_memory ? AccessKind::update : AccessKind::write;
-  memory_.add_unit(bundle, kind == BundleKind::incoming ? Stream::communication : Stream::compute, access,
-                   now, output_base_, region, region_bytes_);
+AccessKind GemmNode::access_of(bool update) const {
+  return update && setup_.options.near_memory ? AccessKind::update : AccessKind::write;
 }
 
 Picoseconds GemmNode::send(int peer, std::int64_t region, bool update, Picoseconds now) {
@@ -87,7 +71,10 @@ Picoseconds GemmNode::send(int peer, std::int64_t region, bool update, Picosecon
 
 void GemmNode::receive(Packet const& packet, Picoseconds now) {
   last_ = std::max(last_, now);
-  put(BundleKind::incoming, Traffic::collective_write, -1, packet.unit, packet.update, now);
+  auto const bundle = memory_.open(BundleKind::incoming, Traffic::collective_write, -1, packet.unit);
+  memory_.count(Traffic::collective_write, region_bytes_);
+  memory_.add_unit(bundle, Stream::communication, access_of(packet.update), now, output_base_, packet.unit,
+                   region_bytes_);
 }
 
 /// Updates of a wavefront tile have gone into the queues: from here on nobody sees the old values.
@@ -156,8 +143,6 @@ OverlapRun GemmNode::result() const {
   run.end = std::max({last_, gemm_end_, memory_.last_served()});
   run.gemm_end = gemm_end_;
   run.bytes = memory_.bytes();
-  // What is still in L2 is written back behind the kernel's back, while a collective waits for its links.
-  run.bytes[static_cast<std::size_t>(Traffic::gemm_write)] += cache_.dirty_bytes();
   run.compulsory_bytes =
       static_cast<double>((setup_.problem.m * setup_.problem.k + setup_.problem.k * setup_.problem.n +
                            setup_.problem.m * setup_.problem.n) *

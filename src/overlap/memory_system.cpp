@@ -6,23 +6,25 @@
 
 namespace tessera::overlap {
 
-MemorySystem::MemorySystem(OverlapHardware const& hardware, OverlapOptions const& options, EventQueue& queue,
+using simulation::picoseconds;
+
+MemorySystem::MemorySystem(MachineProfile const& machine, OverlapOptions const& options, EventQueue& queue,
                            std::vector<int> components)
-    : hardware_(hardware),
+    : hardware_(*machine.overlap),
       queue_(queue),
       components_(std::move(components)),
       wake_(components_.size(), simulation::k_never),
-      map_(hardware),
+      map_(hardware_),
       series_bin_(options.series_ps),
-      atom_weight_(static_cast<float>(k_atom_bytes) * static_cast<float>(hardware.channels) /
+      atom_weight_(static_cast<float>(k_atom_bytes) * static_cast<float>(hardware_.channels) /
                    static_cast<float>(components_.size())),
-      period_(1000 / hardware.dram_clock_ghz),
-      request_(static_cast<Picoseconds>(hardware.memory_request_ns * 1000)),
-      return_(static_cast<Picoseconds>(hardware.memory_return_ns * 1000)),
-      idle_access_(static_cast<Picoseconds>((hardware.rcd + hardware.cl) * period_)) {
-  channels_.reserve(components_.size());
+      period_(1000 / hardware_.dram_clock_ghz),
+      request_(picoseconds(hardware_.memory_request_ns)),
+      return_(picoseconds(hardware_.memory_return_ns)),
+      hit_return_(std::max<Picoseconds>(0, picoseconds(hardware_.l2_hit_ns) - request_)) {
+  partitions_.reserve(components_.size());
   for (std::size_t c = 0; c < components_.size(); ++c)
-    channels_.emplace_back(hardware, options.arbitration, options.fixed_threshold);
+    partitions_.emplace_back(machine, options.arbitration, options.fixed_threshold);
 }
 
 std::int32_t MemorySystem::open(BundleKind kind, Traffic traffic, std::int64_t owner, std::int64_t region) {
@@ -36,28 +38,53 @@ std::int32_t MemorySystem::open(BundleKind kind, Traffic traffic, std::int64_t o
   return bundle;
 }
 
+void MemorySystem::wake(int channel, Picoseconds at) {
+  auto const c = static_cast<std::size_t>(channel);
+  if (wake_[c] <= at) return;
+  wake_[c] = at;
+  queue_.wake(components_[c], at);
+}
+
 void MemorySystem::push(int channel, std::int32_t bundle, Stream stream, AccessKind kind, Picoseconds now,
                         std::uint64_t local, std::int64_t bytes) {
-  auto const c = static_cast<std::size_t>(channel);
   auto const place = map_.place(local);
   auto const first = local / k_atom_bytes;
   auto const last = (local + static_cast<std::uint64_t>(bytes) - 1) / k_atom_bytes;
   auto const atoms = static_cast<std::int16_t>(last - first + 1);
-  channels_[c].push(stream, {cycle_at(now + request_), place.row, place.bank, kind, atoms, atoms, bundle});
+  partitions_[static_cast<std::size_t>(channel)].push(
+      stream, {cycle_at(now + request_), place.row, place.bank, kind, atoms, atoms, bundle});
   auto& b = at(bundle);
-  ++b.unqueued;
+  b.unqueued += atoms;
   b.unserved += atoms;
   b.atoms += atoms;
-  if (wake_[c] > now + request_) {
-    wake_[c] = now + request_;
-    queue_.wake(components_[c], wake_[c]);
-  }
+  wake(channel, now + request_);
 }
 
-void MemorySystem::add_pieces(std::int32_t bundle, Stream stream, AccessKind kind, Picoseconds now,
-                              Pieces const& pieces) {
+/// Requests for lines, each for the sectors that `bytes` from `local` on touch.
+void MemorySystem::push_lines(int channel, L2Request request, Picoseconds now, std::uint64_t local,
+                              std::uint64_t bytes) {
+  request.arrival = static_cast<double>(now + request_) * 1e-3;
+  auto& b = at(request.bundle);
+  auto const end = local + bytes;
+  for (request.line = local / k_line_bytes; request.line * k_line_bytes < end; ++request.line) {
+    auto const line = request.line * k_line_bytes;
+    auto const from = static_cast<int>((std::max(local, line) - line) / k_atom_bytes);
+    auto const to = static_cast<int>((std::min(end, line + k_line_bytes) - line - 1) / k_atom_bytes);
+    request.sectors = static_cast<std::uint8_t>((2 << to) - (1 << from));
+    auto const sectors = to - from + 1;
+    if (request.kind == L2Request::Kind::through) b.unqueued += sectors;
+    b.unserved += sectors;
+    b.atoms += sectors;
+    partitions_[static_cast<std::size_t>(channel)].push(request);
+  }
+  wake(channel, now + request_);
+}
+
+void MemorySystem::load(std::int32_t bundle, Picoseconds now, Pieces const& pieces) {
   auto const interleave = std::uint64_t{1} << map_.shift();
   auto const simulated = static_cast<std::uint32_t>(channels());
+  L2Request request;
+  request.bundle = bundle;
   auto first = static_cast<std::uint64_t>(pieces.first);
   for (std::int64_t i = 0; i < pieces.count; ++i, first += static_cast<std::uint64_t>(pieces.stride)) {
     auto number = static_cast<std::uint32_t>(first >> map_.shift());
@@ -66,11 +93,22 @@ void MemorySystem::add_pieces(std::int32_t bundle, Stream stream, AccessKind kin
       auto const bytes = std::min(left, interleave - within);
       auto const line = map_.line(number);
       if (line.channel < simulated)
-        push(static_cast<int>(line.channel), bundle, stream, kind, now, line.local + within,
-             static_cast<std::int64_t>(bytes));
+        push_lines(static_cast<int>(line.channel), request, now, line.local + within, bytes);
       left -= bytes;
     }
   }
+}
+
+void MemorySystem::store(std::int32_t bundle, Picoseconds now, std::uint64_t base, std::int64_t unit,
+                         double bytes, bool through, AccessKind kind) {
+  L2Request request;
+  request.bundle = bundle;
+  request.kind = through ? L2Request::Kind::through : L2Request::Kind::store;
+  request.access = kind;
+  auto const share =
+      static_cast<std::uint64_t>(std::ceil(bytes / hardware_.channels / k_atom_bytes)) * k_atom_bytes;
+  for (int c = 0; c < channels(); ++c)
+    push_lines(c, request, now, base + static_cast<std::uint64_t>(unit) * share, share);
 }
 
 void MemorySystem::add_unit(std::int32_t bundle, Stream stream, AccessKind kind, Picoseconds now,
@@ -90,41 +128,53 @@ void MemorySystem::add_unit(std::int32_t bundle, Stream stream, AccessKind kind,
 
 void MemorySystem::advance(int channel, Picoseconds now, std::vector<MemoryEvent>& events) {
   auto const c = static_cast<std::size_t>(channel);
-  auto& dram = channels_[c];
+  auto& partition = partitions_[c];
   scratch_.clear();
-  dram.advance(cycle_at(now + request_), scratch_);
-  for (auto const& event : scratch_) {
-    auto const time = static_cast<Picoseconds>(static_cast<double>(event.cycle) * period_);
-    auto& bundle = at(event.bundle);
-    bundle.last = std::max(bundle.last, time);
-    if (event.kind == ChannelEvent::Kind::queued) {
-      if (--bundle.unqueued == 0) events.push_back({MemoryEvent::Kind::queued, event.bundle, bundle.last});
-      continue;
-    }
-    last_served_ = std::max(last_served_, time);
-    if (series_bin_ > 0) {
-      auto const bin = static_cast<std::size_t>(time / series_bin_);
-      if (bin >= series_.size()) series_.resize(bin + 1);
-      series_[bin][static_cast<std::size_t>(bundle.traffic)] +=
-          atom_weight_ * static_cast<float>(event.atoms);
-    }
-    bundle.unserved -= event.atoms;
-    if (bundle.unserved == 0) events.push_back({MemoryEvent::Kind::served, event.bundle, bundle.last});
-  }
+  partition.advance(cycle_at(now + request_), scratch_);
+  for (auto const& event : scratch_) handle(event, events);
   wake_[c] = simulation::k_never;
-  if (dram.idle()) return;
-  auto const next = static_cast<Picoseconds>(static_cast<double>(dram.next_cycle()) * period_);
-  wake_[c] = std::max(now + request_, next);
-  queue_.wake(components_[c], wake_[c]);
+  if (partition.idle()) return;
+  auto const next = static_cast<Picoseconds>(static_cast<double>(partition.next_cycle()) * period_);
+  wake(channel, std::max(now + request_, next));
+}
+
+/// Memory has moved sectors.
+void MemorySystem::moved(Traffic traffic, PartitionEvent const& event) {
+  auto const time = picoseconds(event.ns);
+  last_served_ = std::max(last_served_, time);
+  if (series_bin_ <= 0) return;
+  auto const bin = static_cast<std::size_t>(time / series_bin_);
+  if (bin >= series_.size()) series_.resize(bin + 1);
+  series_[bin][static_cast<std::size_t>(traffic)] += atom_weight_ * static_cast<float>(event.sectors);
+}
+
+void MemorySystem::handle(PartitionEvent const& event, std::vector<MemoryEvent>& events) {
+  using Kind = PartitionEvent::Kind;
+  if (event.kind == Kind::fetched || event.kind == Kind::evicted) {
+    auto const traffic = event.kind == Kind::fetched ? Traffic::gemm_read : Traffic::gemm_write;
+    if (event.kind == Kind::fetched) count(traffic, static_cast<double>(atom_weight_) * event.sectors);
+    moved(traffic, event);
+    return;
+  }
+  auto& bundle = at(event.bundle);
+  bundle.last = std::max(bundle.last, picoseconds(event.ns));
+  if (event.kind == Kind::queued) {
+    bundle.unqueued -= event.sectors;
+    if (bundle.unqueued == 0) events.push_back({MemoryEvent::Kind::queued, event.bundle, bundle.last});
+    return;
+  }
+  if (event.kind == Kind::served) moved(bundle.traffic, event);
+  bundle.unserved -= event.sectors;
+  if (bundle.unserved == 0) events.push_back({MemoryEvent::Kind::served, event.bundle, bundle.last});
 }
 
 void MemorySystem::drain() {
-  for (auto& channel : channels_) channel.arbiter().drain();
+  for (auto& partition : partitions_) partition.channel().arbiter().drain();
 }
 
 std::int64_t MemorySystem::commands() const {
   std::int64_t sum = 0;
-  for (auto const& channel : channels_) sum += channel.commands();
+  for (auto const& partition : partitions_) sum += partition.channel().commands();
   return sum;
 }
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "overlap/dram_channel.hpp"
+#include "overlap/memory_partition.hpp"
 #include "overlap/operand.hpp"
 #include "simulate/event_queue.hpp"
 #include "tessera/overlap/run.hpp"
@@ -18,9 +18,8 @@ using simulation::Picoseconds;
 
 /// What a bundle of accesses is for, and so who is told when it has been queued or served.
 enum class BundleKind : std::uint8_t {
-  fill,          ///< a slice for L2; owner: the block of the cache
-  write_back,    ///< nobody waits, but a store may wait for its place
-  store,         ///< owner: the work-group, whose next store waits until this one is queued
+  load,          ///< a slice of k for an SM; owner: a slot of a work-group
+  store,         ///< owner: the work-group
   copy,          ///< owner: the wavefront tile that the copy engine reads
   incoming,      ///< owner: the wavefront tile that a peer updates
   kernel_read,   ///< owner: the SM of a collective's kernel
@@ -28,14 +27,14 @@ enum class BundleKind : std::uint8_t {
 };
 
 struct Bundle {
-  BundleKind kind = BundleKind::fill;
+  BundleKind kind = BundleKind::load;
   Traffic traffic = Traffic::gemm_read;
   std::int64_t owner = 0;
   std::int64_t region = -1;   ///< wavefront tile that a tracker counts for, or -1
-  std::int32_t unqueued = 0;  ///< accesses that are not in a queue yet
-  std::int32_t unserved = 0;  ///< requests of 32 bytes
-  std::int32_t atoms = 0;
-  Picoseconds last = 0;  ///< latest of what has happened
+  std::int32_t unqueued = 0;  ///< sectors that are not in a channel's queue yet; none of what L2 answers
+  std::int32_t unserved = 0;  ///< sectors
+  std::int32_t atoms = 0;     ///< sectors, in all
+  Picoseconds last = 0;       ///< latest of what has happened
 };
 
 /// Something that a bundle's owner should know.
@@ -48,13 +47,17 @@ struct MemoryEvent {
 
 class MemorySystem {
  public:
-  MemorySystem(OverlapHardware const& hardware, OverlapOptions const& options, EventQueue& queue,
+  MemorySystem(MachineProfile const& machine, OverlapOptions const& options, EventQueue& queue,
                std::vector<int> components);
 
   std::int32_t open(BundleKind kind, Traffic traffic, std::int64_t owner, std::int64_t region = -1);
-  /// Pieces of operands, wherever they lie.
-  void add_pieces(std::int32_t bundle, Stream stream, AccessKind kind, Picoseconds now, Pieces const& pieces);
-  /// The `unit`th piece of an array that is spread evenly over the channels from a channel-local address on.
+  /// Loads pieces of an operand through L2.
+  void load(std::int32_t bundle, Picoseconds now, Pieces const& pieces);
+  /// Stores the `unit`th piece of an array that is spread evenly over the channels from a channel-local
+  /// address on: into L2 (AccessKind::read has no meaning), or past it with `through`.
+  void store(std::int32_t bundle, Picoseconds now, std::uint64_t base, std::int64_t unit, double bytes,
+             bool through, AccessKind kind);
+  /// Accesses such a piece without L2, as copy engines, peers and kernels of collectives do.
   void add_unit(std::int32_t bundle, Stream stream, AccessKind kind, Picoseconds now, std::uint64_t base,
                 std::int64_t unit, double bytes);
   /// True if no simulated channel holds any of it: then nothing will be told, and the owner goes on at once.
@@ -69,13 +72,14 @@ class MemorySystem {
   void count(Traffic traffic, double bytes) { bytes_[static_cast<std::size_t>(traffic)] += bytes; }
   void drain();  ///< the kernel is over (arbitration)
 
-  int channels() const { return static_cast<int>(channels_.size()); }
-  DramChannel const& channel(int c) const { return channels_[static_cast<std::size_t>(c)]; }
+  int channels() const { return static_cast<int>(partitions_.size()); }
+  DramChannel const& channel(int c) const { return partitions_[static_cast<std::size_t>(c)].channel(); }
   std::array<double, k_traffics> const& bytes() const { return bytes_; }
   std::vector<std::array<float, k_traffics>> const& series() const { return series_; }
   Picoseconds last_served() const { return last_served_; }
-  Picoseconds idle_latency() const { return request_ + idle_access_; }
   Picoseconds return_latency() const { return return_; }
+  Picoseconds hit_return() const { return hit_return_; }  ///< L2 to SM
+  Picoseconds hit_latency() const { return request_ + hit_return_; }
   std::int64_t commands() const;
   std::int64_t open_bundles() const { return static_cast<std::int64_t>(bundles_.size() - free_.size()); }
 
@@ -85,14 +89,18 @@ class MemorySystem {
   }
   void push(int channel, std::int32_t bundle, Stream stream, AccessKind kind, Picoseconds now,
             std::uint64_t local, std::int64_t bytes);
+  void push_lines(int channel, L2Request request, Picoseconds now, std::uint64_t local, std::uint64_t bytes);
+  void wake(int channel, Picoseconds at);
+  void handle(PartitionEvent const& event, std::vector<MemoryEvent>& events);
+  void moved(Traffic traffic, PartitionEvent const& event);
 
   OverlapHardware const& hardware_;
   EventQueue& queue_;
   std::vector<int> components_;
   std::vector<Picoseconds> wake_;
   DramAddressMap map_;
-  std::vector<DramChannel> channels_;
-  std::vector<ChannelEvent> scratch_;
+  std::vector<MemoryPartition> partitions_;
+  std::vector<PartitionEvent> scratch_;
   std::vector<Bundle> bundles_;
   std::vector<std::int32_t> free_;
   std::array<double, k_traffics> bytes_{};
@@ -100,7 +108,7 @@ class MemorySystem {
   Picoseconds series_bin_;
   float atom_weight_;  ///< bytes of the GPU's memory that a simulated request stands for
   double period_;
-  Picoseconds request_, return_, idle_access_;
+  Picoseconds request_, return_, hit_return_;
   Picoseconds last_served_ = 0;
 };
 

@@ -76,16 +76,23 @@ std::vector<Change> changes(OverlapStudySettings const& settings) {
   auto const l2 = c.number("l2_mib");
   c.machine("matrix_efficiency", {0.7, 0.8, 0.95});
   c.machine("l2_mib", {l2 / 2, l2 * 2});
+  c.machine("sm_load_gbps", {2 * c.number("sm_load_gbps")});
   c.machine("block_start_ns", {0, 2 * c.number("block_start_ns")});
   c.hardware("link_gbps", {h.link_gbps * 2 / 3, h.link_gbps * 4 / 3, h.link_gbps * 2});
   c.hardware("link_latency_ns", {100, 5000});
   c.hardware("memory_request_ns", {h.memory_request_ns / 2, h.memory_request_ns * 3});
   c.hardware("dram_clock_ghz", {h.dram_clock_ghz * 0.75, h.dram_clock_ghz * 1.5});
   c.values("overlap.bank_groups_lowest", "bank_groups_lowest", {h.bank_groups_lowest ? "false" : "true"});
+  c.hardware("l2_ways", {std::floor(h.l2_ways / 3.0), h.l2_ways * 2.0});
+  c.hardware("l2_misses", {0, std::floor(h.l2_misses / 4.0)});
+  c.hardware("l2_to_dram_entries", {0, std::floor(h.l2_to_dram_entries / 4.0)});
   c.hardware("queue_entries", {std::floor(h.queue_entries / 2.0), h.queue_entries * 2.0});
   c.hardware("ccdwl", {static_cast<double>(h.ccdl), 2.0 * h.ccdwl});
   c.hardware("dma_read_ahead_kib", {64, 1024});
   c.hardware("starvation_cycles", {0, 3, 20, 100});
+  c.add("links of twice the speed, and starvation_cycles", number_text(h.link_gbps * 2) + ", none",
+        fmt::format("{:g}, {}", h.link_gbps, h.starvation_cycles),
+        {{"overlap.link_gbps", number_text(h.link_gbps * 2)}, {"overlap.starvation_cycles", "0"}});
   for (auto const& [factor, word] : {std::pair{0.5, "halved"}, {2.0, "doubled"}}) {
     std::vector<SweepSetting> all;
     for (auto const& [name, value] : {std::pair{"overlap.occupancy_low", h.occupancy_low},

@@ -4,7 +4,6 @@
 
 #include "overlap/arbiter.hpp"
 #include "overlap/copy_engine.hpp"
-#include "overlap/last_level_cache.hpp"
 #include "overlap/link.hpp"
 #include "overlap/tracker.hpp"
 #include "tessera/measure/machine_json.hpp"
@@ -89,22 +88,6 @@ TEST(CopyEngine, ReadsNoFurtherAheadThanItsBuffer) {
   engine.sent(70, 500);
   EXPECT_EQ(engine.resume_at(5), 70);
   EXPECT_EQ(engine.next(70, 500), &command);
-}
-
-TEST(LastLevelCache, EvictsTheOldestAndTellsWhatIsDirty) {
-  LastLevelCache cache(100, 10);
-  std::vector<std::int64_t> written;
-  auto const evicted = [&](std::int64_t block, LastLevelCache::Block const&) { written.push_back(block); };
-  cache.insert(0, 40, evicted);
-  cache.insert(1, 40, evicted);
-  cache[1].dirty = true;
-  cache.touch(0);
-  cache.insert(2, 40, evicted);
-  EXPECT_THAT(written, testing::ElementsAre(1));
-  EXPECT_TRUE(cache[0].present);
-  EXPECT_FALSE(cache[1].present);
-  cache[2].dirty = true;
-  EXPECT_EQ(cache.dirty_bytes(), 40);
 }
 
 }  // namespace

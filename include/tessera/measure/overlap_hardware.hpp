@@ -18,6 +18,14 @@ struct OverlapHardware {
   double l2_hit_ns = 0;                 ///< SM to L2 and back
   double sm_store_bytes_per_clock = 0;  ///< what one SM can store
 
+  // L2: sectors of 32 bytes in lines of 128, in slices that each serve one sector a clock.
+  int l2_slices = 0;           ///< of all channels together
+  int l2_ways = 0;             ///< lines of a set
+  int l2_misses = 0;           ///< sectors that a slice waits for at once; 0: no limit
+  int l2_merges = 0;           ///< requests that wait for one sector; 0: no limit
+  int l2_to_dram_entries = 0;  ///< sectors between a slice and its channel's queue; 0: no limit
+  double l2_to_dram_ns = 0;    ///< slice to the channel's queue
+
   // Memory channels.
   int channels = 0;
   double dram_clock_ghz = 0;        ///< one column command, 32 bytes, a cycle
