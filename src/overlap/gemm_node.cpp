@@ -39,6 +39,7 @@ GemmNode::GemmNode(GemmSetup const& setup, System& system, int node, OutputConfi
       rows_(divided_up(setup.problem.m, setup.kernel.tile_m)),
       memory_(setup.machine, setup.options, system.queue(),
               channel_components(system, node, setup.options.all_channels ? hardware_.channels : 1)),
+      lines_(static_cast<std::size_t>((a_.panels() + b_.panels()) * a_.slices())),
       sms_(static_cast<std::size_t>(setup.machine.sms)),
       groups_(static_cast<std::size_t>(setup.machine.sms * setup.kernel.groups_per_sm)),
       tracker_(hardware_.tracker_sets, hardware_.tracker_ways, columns_ * rows_ * setup.kernel.wavefronts,
@@ -133,10 +134,19 @@ void GemmNode::load(int g, std::int64_t slice, Picoseconds now) {
   port = std::max(port, now) + static_cast<Picoseconds>((of_a.bytes() + of_b.bytes()) * ps_per_port_byte_);
   slot.ready = port + memory_.hit_latency();
   auto const bundle = memory_.open(BundleKind::load, Traffic::gemm_read, g * setup_.kernel.stages + s);
-  memory_.load(bundle, now, of_a);
-  memory_.load(bundle, now, of_b);
+  memory_.load(bundle, now, lines_of(false, tile_y(group.tile), slice));
+  memory_.load(bundle, now, lines_of(true, tile_x(group.tile), slice));
   slot.pending = !memory_.empty(bundle);
   if (!slot.pending) memory_.close(bundle);
+}
+
+/// Every slice is loaded by many work-groups, and its addresses are many.
+std::vector<LineSectors> const& GemmNode::lines_of(bool of_b, std::int64_t panel, std::int64_t slice) {
+  auto const& operand = of_b ? b_ : a_;
+  auto const number = (of_b ? a_.panels() * a_.slices() : 0) + panel * operand.slices() + slice;
+  auto& lines = lines_[static_cast<std::size_t>(number)];
+  if (lines.empty()) lines = memory_.lines_of(operand.slice(panel, slice));
+  return lines;
 }
 
 /// `number`: a work-group's slot.

@@ -70,6 +70,7 @@ class GemmNode : public Endpoint {
   // Work-groups (gemm_node.cpp).
   void next_tile(int group, Picoseconds now);
   void load(int group, std::int64_t slice, Picoseconds now);
+  std::vector<LineSectors> const& lines_of(bool of_b, std::int64_t panel, std::int64_t slice);
   void loaded(std::int64_t slot, Picoseconds time);
   void compute(int group, Picoseconds now);
   void await_slice(int group);
@@ -105,6 +106,8 @@ class GemmNode : public Endpoint {
   Operand a_, b_;
   std::int64_t columns_, rows_;
   MemorySystem memory_;
+  std::vector<std::vector<LineSectors>>
+      lines_;  ///< by slices of A's panels, then of B's; found when first asked for
   std::vector<Sm> sms_;
   std::vector<WorkGroup> groups_;
   int first_group_component_ = 0;

@@ -19,7 +19,8 @@ L2Slice::L2Slice(OverlapHardware const& hardware, int sets, int ways, double clo
       room_(hardware.l2_to_dram_entries),
       most_misses_(hardware.l2_misses),
       most_merges_(hardware.l2_merges),
-      lines_(static_cast<std::size_t>(sets) * static_cast<std::size_t>(ways)) {}
+      tags_(static_cast<std::size_t>(sets) * static_cast<std::size_t>(ways), ~std::uint64_t{0}),
+      lines_(tags_.size()) {}
 
 void L2Slice::run(double until, std::vector<L2Event>& events) {
   while (first_ < queue_.size()) {
@@ -65,8 +66,7 @@ bool L2Slice::load(L2Request const& request, double ns, std::vector<L2Event>& ev
     auto const written = line != nullptr ? 0 : std::popcount(room->dirty);
     if (!has_room(sectors + written)) return false;
     if (line == nullptr) {
-      evict(*room, ns, events);
-      room->tag = request.line;
+      replace(*room, request.line, ns, events);
       line = room;
     }
     line->pending |= missing;
@@ -87,8 +87,7 @@ bool L2Slice::store(L2Request const& request, double ns, std::vector<L2Event>& e
   if (line == nullptr) {
     line = victim(request.line);
     if (line == nullptr || !has_room(std::popcount(line->dirty))) return false;
-    evict(*line, ns, events);
-    line->tag = request.line;
+    replace(*line, request.line, ns, events);
   }
   line->valid |= request.sectors;
   line->dirty |= request.sectors;
@@ -126,9 +125,11 @@ std::size_t L2Slice::set_of(std::uint64_t line) const {
 }
 
 L2Slice::Line* L2Slice::find(std::uint64_t number) {
-  auto const first = lines_.begin() + static_cast<std::ptrdiff_t>(set_of(number));
-  auto const found = std::find_if(first, first + ways_, [&](Line const& l) { return l.tag == number; });
-  return found == first + ways_ ? nullptr : &*found;
+  auto const first = set_of(number);
+  auto const last = first + static_cast<std::size_t>(ways_);
+  for (auto way = first; way < last; ++way)
+    if (tags_[way] == number) return &lines_[way];
+  return nullptr;
 }
 
 L2Slice::Line* L2Slice::victim(std::uint64_t number) {
@@ -139,12 +140,14 @@ L2Slice::Line* L2Slice::victim(std::uint64_t number) {
   return oldest;
 }
 
-void L2Slice::evict(Line& line, double ns, std::vector<L2Event>& events) {
+void L2Slice::replace(Line& line, std::uint64_t number, double ns, std::vector<L2Event>& events) {
+  auto& tag = tags_[static_cast<std::size_t>(&line - lines_.data())];
   if (line.dirty != 0) {
     queued_ += std::popcount(line.dirty);
-    events.push_back({to_memory, AccessKind::write, line.dirty, -1, line.tag, ns});
+    events.push_back({to_memory, AccessKind::write, line.dirty, -1, tag, ns});
   }
   line.valid = line.dirty = 0;
+  tag = number;
 }
 
 void L2Slice::wait(Line& line, std::int32_t bundle, std::uint8_t sectors) {

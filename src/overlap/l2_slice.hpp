@@ -68,7 +68,6 @@ class L2Slice {
 
  private:
   struct Line {
-    std::uint64_t tag = ~std::uint64_t{0};
     std::uint64_t used = 0;
     std::int32_t waiter = -1;
     std::uint8_t valid = 0, dirty = 0, pending = 0;
@@ -85,7 +84,8 @@ class L2Slice {
   Line* find(std::uint64_t line);
   Line* victim(std::uint64_t line);
   bool has_room(int sectors) const { return room_ == 0 || queued_ + sectors <= room_; }
-  void evict(Line& line, double ns, std::vector<L2Event>& events);
+  /// Makes the line another one.
+  void replace(Line& line, std::uint64_t number, double ns, std::vector<L2Event>& events);
   std::size_t set_of(std::uint64_t line) const;
   void wait(Line& line, std::int32_t bundle, std::uint8_t sectors);
   int merged(Line const& line, std::uint8_t sectors) const;
@@ -98,6 +98,7 @@ class L2Slice {
   double free_ = 0;
   std::vector<L2Request> queue_;
   std::size_t first_ = 0;
+  std::vector<std::uint64_t> tags_;  ///< of lines_, apart because each look-up reads those of a set
   std::vector<Line> lines_;
   std::vector<Waiter> waiters_;
   std::vector<std::int32_t> free_waiters_;

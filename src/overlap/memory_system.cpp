@@ -2,11 +2,28 @@
 #include "overlap/memory_system.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace tessera::overlap {
 
 using simulation::picoseconds;
+
+namespace {
+
+/// The lines that `bytes` from `local` on touch.
+void add_lines(std::vector<LineSectors>& lines, std::int32_t channel, std::uint64_t local,
+               std::uint64_t bytes) {
+  auto const end = local + bytes;
+  for (auto number = local / k_line_bytes; number * k_line_bytes < end; ++number) {
+    auto const line = number * k_line_bytes;
+    auto const from = static_cast<int>((std::max(local, line) - line) / k_atom_bytes);
+    auto const to = static_cast<int>((std::min(end, line + k_line_bytes) - line - 1) / k_atom_bytes);
+    lines.push_back({number, channel, static_cast<std::uint8_t>((2 << to) - (1 << from))});
+  }
+}
+
+}  // namespace
 
 MemorySystem::MemorySystem(MachineProfile const& machine, OverlapOptions const& options, EventQueue& queue,
                            std::vector<int> components)
@@ -60,42 +77,43 @@ void MemorySystem::push(int channel, std::int32_t bundle, Stream stream, AccessK
   wake(channel, now + request_);
 }
 
-/// Requests for lines, each for the sectors that `bytes` from `local` on touch.
-void MemorySystem::push_lines(int channel, L2Request request, Picoseconds now, std::uint64_t local,
-                              std::uint64_t bytes) {
-  request.arrival = static_cast<double>(now + request_) * 1e-3;
+void MemorySystem::push(int channel, L2Request const& request, Picoseconds now) {
   auto& b = at(request.bundle);
-  auto const end = local + bytes;
-  for (request.line = local / k_line_bytes; request.line * k_line_bytes < end; ++request.line) {
-    auto const line = request.line * k_line_bytes;
-    auto const from = static_cast<int>((std::max(local, line) - line) / k_atom_bytes);
-    auto const to = static_cast<int>((std::min(end, line + k_line_bytes) - line - 1) / k_atom_bytes);
-    request.sectors = static_cast<std::uint8_t>((2 << to) - (1 << from));
-    auto const sectors = to - from + 1;
-    if (request.kind == L2Request::Kind::through) b.unqueued += sectors;
-    b.unserved += sectors;
-    b.atoms += sectors;
-    partitions_[static_cast<std::size_t>(channel)].push(request);
-  }
+  auto const sectors = std::popcount(request.sectors);
+  if (request.kind == L2Request::Kind::through) b.unqueued += sectors;
+  b.unserved += sectors;
+  b.atoms += sectors;
+  partitions_[static_cast<std::size_t>(channel)].push(request);
   wake(channel, now + request_);
 }
 
-void MemorySystem::load(std::int32_t bundle, Picoseconds now, Pieces const& pieces) {
+std::vector<LineSectors> MemorySystem::lines_of(Pieces const& pieces) const {
   auto const interleave = std::uint64_t{1} << map_.shift();
   auto const simulated = static_cast<std::uint32_t>(channels());
-  L2Request request;
-  request.bundle = bundle;
+  std::vector<LineSectors> lines;
   auto first = static_cast<std::uint64_t>(pieces.first);
   for (std::int64_t i = 0; i < pieces.count; ++i, first += static_cast<std::uint64_t>(pieces.stride)) {
     auto number = static_cast<std::uint32_t>(first >> map_.shift());
     auto within = first & (interleave - 1);
     for (auto left = static_cast<std::uint64_t>(pieces.length); left > 0; ++number, within = 0) {
       auto const bytes = std::min(left, interleave - within);
-      auto const line = map_.line(number);
-      if (line.channel < simulated)
-        push_lines(static_cast<int>(line.channel), request, now, line.local + within, bytes);
+      auto const place = map_.line(number);
+      if (place.channel < simulated)
+        add_lines(lines, static_cast<std::int32_t>(place.channel), place.local + within, bytes);
       left -= bytes;
     }
+  }
+  return lines;
+}
+
+void MemorySystem::load(std::int32_t bundle, Picoseconds now, std::vector<LineSectors> const& lines) {
+  L2Request request;
+  request.bundle = bundle;
+  request.arrival = static_cast<double>(now + request_) * 1e-3;
+  for (auto const& line : lines) {
+    request.line = line.line;
+    request.sectors = line.sectors;
+    push(line.channel, request, now);
   }
 }
 
@@ -103,12 +121,19 @@ void MemorySystem::store(std::int32_t bundle, Picoseconds now, std::uint64_t bas
                          double bytes, bool through, AccessKind kind) {
   L2Request request;
   request.bundle = bundle;
+  request.arrival = static_cast<double>(now + request_) * 1e-3;
   request.kind = through ? L2Request::Kind::through : L2Request::Kind::store;
   request.access = kind;
   auto const share =
       static_cast<std::uint64_t>(std::ceil(bytes / hardware_.channels / k_atom_bytes)) * k_atom_bytes;
+  std::vector<LineSectors> lines;
+  add_lines(lines, 0, base + static_cast<std::uint64_t>(unit) * share, share);
   for (int c = 0; c < channels(); ++c)
-    push_lines(c, request, now, base + static_cast<std::uint64_t>(unit) * share, share);
+    for (auto const& line : lines) {
+      request.line = line.line;
+      request.sectors = line.sectors;
+      push(c, request, now);
+    }
 }
 
 void MemorySystem::add_unit(std::int32_t bundle, Stream stream, AccessKind kind, Picoseconds now,

@@ -37,6 +37,13 @@ struct Bundle {
   Picoseconds last = 0;       ///< latest of what has happened
 };
 
+/// Sectors of one line that a load asks for.
+struct LineSectors {
+  std::uint64_t line = 0;  ///< inside the channel
+  std::int32_t channel = 0;
+  std::uint8_t sectors = 0;
+};
+
 /// Something that a bundle's owner should know.
 struct MemoryEvent {
   enum class Kind : std::uint8_t { queued, served };
@@ -51,8 +58,10 @@ class MemorySystem {
                std::vector<int> components);
 
   std::int32_t open(BundleKind kind, Traffic traffic, std::int64_t owner, std::int64_t region = -1);
-  /// Loads pieces of an operand through L2.
-  void load(std::int32_t bundle, Picoseconds now, Pieces const& pieces);
+  /// What the simulated channels hold of pieces of an operand.
+  std::vector<LineSectors> lines_of(Pieces const& pieces) const;
+  /// Loads them through L2.
+  void load(std::int32_t bundle, Picoseconds now, std::vector<LineSectors> const& lines);
   /// Stores the `unit`th piece of an array that is spread evenly over the channels from a channel-local
   /// address on: into L2 (AccessKind::read has no meaning), or past it with `through`.
   void store(std::int32_t bundle, Picoseconds now, std::uint64_t base, std::int64_t unit, double bytes,
@@ -89,7 +98,7 @@ class MemorySystem {
   }
   void push(int channel, std::int32_t bundle, Stream stream, AccessKind kind, Picoseconds now,
             std::uint64_t local, std::int64_t bytes);
-  void push_lines(int channel, L2Request request, Picoseconds now, std::uint64_t local, std::uint64_t bytes);
+  void push(int channel, L2Request const& request, Picoseconds now);
   void wake(int channel, Picoseconds at);
   void handle(PartitionEvent const& event, std::vector<MemoryEvent>& events);
   void moved(Traffic traffic, PartitionEvent const& event);

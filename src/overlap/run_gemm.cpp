@@ -33,7 +33,7 @@ std::vector<std::vector<std::int64_t>> mirror(std::vector<OutputConfiguration> c
 // Far beyond any GEMM of today, and far from overflow.
 constexpr std::int64_t k_most_elements = std::int64_t{1} << 36;
 constexpr std::int64_t k_most_tiles = 1 << 20;
-constexpr std::int64_t k_most_slices = 1 << 24;
+constexpr std::int64_t k_most_slices = 1 << 21;  // some 200 bytes each, and as much for each further channel
 
 /// What cannot be simulated, or nothing.
 std::string unusable(GemmProblem const& p, GemmKernel const& k,
