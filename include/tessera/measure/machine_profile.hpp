@@ -54,7 +54,7 @@ struct MachineProfile {
   double matrix_flops_per_ns() const {       ///< of one SM in a full main loop
     return matrix_flops_per_clock_per_sm * clock_ghz * matrix_efficiency;
   }
-  double dram_gbps = 0;                      ///< measured or sustained read bandwidth, 1e9 bytes/s
+  double dram_gbps = 0;  ///< measured or sustained read bandwidth, 1e9 bytes/s
   double l2_gbps = 0;
   double l2_mib = 0;
   double sm_load_gbps = 0;          ///< most that one SM can load, 1e9 bytes/s
