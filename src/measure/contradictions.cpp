@@ -37,9 +37,9 @@ Diagnostics contradictions(MachineProfile const& m) {
       !std::has_single_bit(static_cast<unsigned>(h.bank_groups)))
     report(fmt::format("{} banks in {} groups", h.banks, h.bank_groups),
            "banks and bank_groups are powers of two, and a group has at least one bank");
-  if (h.l2_slices % h.channels != 0 && h.l2_slices > h.channels)
+  if (h.l2_slices % h.channels != 0)
     report(fmt::format("{} slices of L2 before {} channels", h.l2_slices, h.channels),
-           "every channel has the same number of slices");
+           "every channel has the same number of slices, one or more");
   if (h.row_bytes % h.channel_interleave != 0 ||
       !std::has_single_bit(static_cast<unsigned>(h.channel_interleave)))
     report(fmt::format("a row of {} bytes, {} bytes before the next channel's turn", h.row_bytes,

@@ -60,7 +60,7 @@ bool L2Slice::load(L2Request const& request, double ns, std::vector<L2Event>& ev
   if (merging != 0 && most_merges_ > 0 && merged(*line, merging) >= most_merges_) return false;
   if (missing != 0) {
     auto const sectors = std::popcount(missing);
-    if (most_misses_ > 0 && misses_ + sectors > most_misses_) return false;
+    if (most_misses_ > 0 && misses_ > 0 && misses_ + sectors > most_misses_) return false;
     auto* room = line != nullptr ? line : victim(request.line);
     if (room == nullptr) return false;
     auto const written = line != nullptr ? 0 : std::popcount(room->dirty);

@@ -83,7 +83,8 @@ class L2Slice {
   bool store(L2Request const& request, double ns, std::vector<L2Event>& events);
   Line* find(std::uint64_t line);
   Line* victim(std::uint64_t line);
-  bool has_room(int sectors) const { return room_ == 0 || queued_ + sectors <= room_; }
+  /// An empty queue takes more than it holds: else what is larger than the queue would wait forever.
+  bool has_room(int sectors) const { return room_ == 0 || queued_ == 0 || queued_ + sectors <= room_; }
   /// Makes the line another one.
   void replace(Line& line, std::uint64_t number, double ns, std::vector<L2Event>& events);
   std::size_t set_of(std::uint64_t line) const;

@@ -90,6 +90,9 @@ TEST(MachineJson, RefusesOutOfRangeValuesUnitsAndContradictions) {
   EXPECT_THAT(codes(replaced(t3, "\"row_bytes\": {\n      \"value\": 2048",
                              "\"row_bytes\": {\n      \"value\": 2000")),
               ElementsAre("E0606"));
+  EXPECT_THAT(
+      codes(replaced(t3, "\"l2_slices\": {\n      \"value\": 64", "\"l2_slices\": {\n      \"value\": 48")),
+      ElementsAre("E0606"));
   EXPECT_THAT(codes(replaced(t3, "\"link_gbps\"", "\"link_gbit\"")), ElementsAre("E0603", "E0605"));
 }
 

@@ -149,6 +149,7 @@ TEST(Physics, FullQueuesBehindL2HoldUpTheGemm) {
   auto const free = gemm_end(0, 0);
   EXPECT_GT(gemm_end(8, 0), 1.02 * free) << "hits wait behind stores and misses";
   EXPECT_GT(gemm_end(0, 8), 1.02 * free) << "loads wait for each other";
+  EXPECT_GT(gemm_end(1, 1), 1.02 * free) << "less than a line's sectors: slow, but no standstill";
 }
 
 TEST(Physics, BytesDoNotDependOnTimes) {

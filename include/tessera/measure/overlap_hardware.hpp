@@ -19,7 +19,7 @@ struct OverlapHardware {
   double sm_store_bytes_per_clock = 0;  ///< what one SM can store
 
   // L2: sectors of 32 bytes in lines of 128, in slices that each serve one sector a clock.
-  int l2_slices = 0;           ///< of all channels together
+  int l2_slices = 0;           ///< of all channels together; a multiple of `channels`
   int l2_ways = 0;             ///< lines of a set
   int l2_misses = 0;           ///< sectors that a slice waits for at once; 0: no limit
   int l2_merges = 0;           ///< requests that wait for one sector; 0: no limit
