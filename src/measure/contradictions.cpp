@@ -40,6 +40,12 @@ Diagnostics contradictions(MachineProfile const& m) {
   if (h.l2_slices % h.channels != 0)
     report(fmt::format("{} slices of L2 before {} channels", h.l2_slices, h.channels),
            "every channel has the same number of slices, one or more");
+  if (h.channel_interleave < 128)
+    report(fmt::format("{} bytes before the next channel's turn", h.channel_interleave),
+           "a line of L2, 128 bytes, lies in one channel");
+  if (m.l2_mib > 512.0 * h.channels)
+    report(fmt::format("{:g} MiB of L2 before {} channels", m.l2_mib, h.channels),
+           "at most 512 MiB of L2 before a channel");
   if (h.row_bytes % h.channel_interleave != 0 ||
       !std::has_single_bit(static_cast<unsigned>(h.channel_interleave)))
     report(fmt::format("a row of {} bytes, {} bytes before the next channel's turn", h.row_bytes,

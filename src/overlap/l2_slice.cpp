@@ -54,7 +54,7 @@ bool L2Slice::serve(L2Request const& request, double ns, std::vector<L2Event>& e
 bool L2Slice::load(L2Request const& request, double ns, std::vector<L2Event>& events) {
   auto* line = find(request.line);
   auto const there = static_cast<std::uint8_t>(line != nullptr ? line->valid : 0);
-  auto const coming = static_cast<std::uint8_t>(line != nullptr ? line->pending : 0);
+  auto const coming = static_cast<std::uint8_t>(line != nullptr ? line->pending & ~line->valid : 0);
   auto const merging = static_cast<std::uint8_t>(request.sectors & coming);
   auto const missing = static_cast<std::uint8_t>(request.sectors & ~there & ~coming);
   if (merging != 0 && most_merges_ > 0 && merged(*line, merging) >= most_merges_) return false;

@@ -29,15 +29,7 @@ MemoryPartition::MemoryPartition(MachineProfile const& machine, Arbitration poli
 
 void MemoryPartition::advance(std::int64_t until, std::vector<PartitionEvent>& events) {
   while (cycle_ < until) {
-    for (; !fills_.empty() && fills_.front().cycle <= cycle_; fills_.pop_front()) {
-      auto const index = fills_.front().transit;
-      auto const transit = transits_[static_cast<std::size_t>(index)];
-      auto const slice = static_cast<std::size_t>(transit.slice);
-      slices_[slice].fill(static_cast<double>(fills_.front().cycle) * period_, transit.line, transit.sectors,
-                          l2_events_);
-      take(slice, events);
-      free_transits_.push_back(index);
-    }
+    fill(cycle_, events);
     auto limit = until;
     auto const end = static_cast<double>(cycle_ + 1) * period_;
     for (std::size_t s = 0; s < slices_.size(); ++s) {
@@ -46,13 +38,27 @@ void MemoryPartition::advance(std::int64_t until, std::vector<PartitionEvent>& e
       take(s, events);
       if (slices_[s].busy()) limit = std::min(limit, cycle_of(slices_[s].next()));
     }
-    // While no slice has anything to do, a fill that comes in late changes nothing but what it carries.
     if (!fills_.empty()) limit = std::min(limit, fills_.front().cycle);
     limit = std::max(limit, cycle_ + 1);
     channel_events_.clear();
     channel_.advance(limit, channel_events_);
     for (auto const& event : channel_events_) tell(event, events);
     cycle_ = limit;
+  }
+  // Fills of the cycles that the channel ran by itself: told now, before what may follow from them.
+  fill(until - 1, events);
+}
+
+/// Gives slices what has come from memory up to a cycle.
+void MemoryPartition::fill(std::int64_t cycle, std::vector<PartitionEvent>& events) {
+  for (; !fills_.empty() && fills_.front().cycle <= cycle; fills_.pop_front()) {
+    auto const index = fills_.front().transit;
+    auto const transit = transits_[static_cast<std::size_t>(index)];
+    auto const slice = static_cast<std::size_t>(transit.slice);
+    slices_[slice].fill(static_cast<double>(fills_.front().cycle) * period_, transit.line, transit.sectors,
+                        l2_events_);
+    take(slice, events);
+    free_transits_.push_back(index);
   }
 }
 

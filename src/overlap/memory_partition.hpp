@@ -65,6 +65,7 @@ class MemoryPartition {
     return slices_.size() == 1 ? 0 : ((line * 0x9E3779B97F4A7C15ULL) >> 33) % slices_.size();
   }
   std::int64_t cycle_of(double ns) const { return static_cast<std::int64_t>(ns / period_); }
+  void fill(std::int64_t cycle, std::vector<PartitionEvent>& events);
   void take(std::size_t slice, std::vector<PartitionEvent>& events);
   void send(std::size_t slice, L2Event const& event);
   void tell(ChannelEvent const& event, std::vector<PartitionEvent>& events);

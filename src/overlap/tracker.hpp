@@ -10,7 +10,9 @@
 namespace tessera::overlap {
 
 /// Sets are indexed by the low bits of the work-group's number, ways tagged by its high bits and the
-/// wavefront. An entry lives from a region's first update to its last. What does not fit is counted, as a
+/// wavefront. An entry lives from when the first of a region's updates (the
+/// GEMM's own, or a peer's) have all gone into the queues until the last have. Regions that nothing is sent
+/// from have none. What does not fit is counted, as a
 /// program on the real thing would fail; the simulation goes on, so that the size which would have sufficed
 /// is known.
 class Tracker {

@@ -77,6 +77,14 @@ TEST_F(Sweep, SharesMakeTheWhole) {
   EXPECT_FALSE(std::filesystem::exists(folder / "none.csv"));
 }
 
+TEST_F(Sweep, AShareWhosePointsAreAllRefusedIsAShare) {
+  std::string const sweep = "--study t3 --model T-NLG --set tokens=2048 --set tp=7,8 ";
+  EXPECT_EQ(run(sweep + "--shard 1/2 -o refused.csv").exit, 1);
+  good(sweep + "--shard 2/2 -o right.csv");
+  good("--merge refused.csv right.csv -o both.csv");
+  EXPECT_THAT(text("both.csv"), testing::HasSubstr("E0543"));
+}
+
 TEST_F(Sweep, GoesOnWithWhatIsThere) {
   auto const sweep = std::string(k_chain) + "--set sms=20:80:20 ";
   good(sweep + "-o whole.csv");

@@ -93,6 +93,12 @@ TEST(MachineJson, RefusesOutOfRangeValuesUnitsAndContradictions) {
   EXPECT_THAT(
       codes(replaced(t3, "\"l2_slices\": {\n      \"value\": 64", "\"l2_slices\": {\n      \"value\": 48")),
       ElementsAre("E0606"));
+  EXPECT_THAT(codes(replaced(t3, "\"channel_interleave\": {\n      \"value\": 256",
+                             "\"channel_interleave\": {\n      \"value\": 64")),
+              ElementsAre("E0606"));
+  EXPECT_THAT(
+      codes(replaced(t3, "\"l2_mib\": {\n      \"value\": 16", "\"l2_mib\": {\n      \"value\": 16385")),
+      ElementsAre("E0606"));
   EXPECT_THAT(codes(replaced(t3, "\"link_gbps\"", "\"link_gbit\"")), ElementsAre("E0603", "E0605"));
 }
 

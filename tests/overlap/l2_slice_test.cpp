@@ -93,6 +93,17 @@ TEST(L2Slice, WritesBackTheOldestDirtyLineOfASet) {
   EXPECT_THAT(slice.to_memory(AccessKind::write), ElementsAre(1)) << "stored again after line 2";
 }
 
+TEST(L2Slice, AnswersOnceForASectorThatIsStoredWhileItIsFetched) {
+  Slice slice(unlimited(), 4, 4);
+  slice.ask(load, 1, 1, 10);
+  slice.ask(store, 1, 1, 11);
+  slice.ask(load, 1, 1, 12);
+  slice.run();
+  EXPECT_THAT(slice.answered(), ElementsAre(11, 12));
+  slice.fill(100, 1, 1);
+  EXPECT_THAT(slice.answered(), ElementsAre(10));
+}
+
 TEST(L2Slice, ServesASectorAClock) {
   Slice slice(unlimited(), 4, 4);
   for (int i = 0; i < 3; ++i) slice.ask(store, static_cast<std::uint64_t>(i), all, i);

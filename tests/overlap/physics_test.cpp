@@ -92,7 +92,8 @@ TEST(Physics, MoreBandwidthIsNeverSlower) {
   sequence([](Setting& s, double f) { s.machine.overlap->dram_clock_ghz *= f; });
   sequence([](Setting& s, double f) { s.machine.l2_mib *= f; });
   sequence([](Setting& s, double f) { s.machine.matrix_flops_per_clock_per_sm *= f; });
-  // Once the GEMM is what takes time, faster links only make communication's bursts denser.
+  // Once the GEMM is what takes time, faster links only make communication's bursts denser, which fill the
+  // queues behind L2 a little longer.
   std::int64_t before = INT64_MAX;
   for (double const link : {7.5, 15.0, 30.0, 60.0}) {
     Setting s;

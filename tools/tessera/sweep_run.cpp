@@ -191,7 +191,13 @@ Expected<SweepTable> run_sweep(Session const& session, SweepSubject const& subje
       if (about_command_line(result.error())) return tl::make_unexpected(result.error());
       if (refused++ == 0) first = result.error();
     }
-  if (refused > 0 && refused == table.rows.size()) return tl::make_unexpected(first);
+  if (refused > 0 && refused == table.rows.size()) {
+    // A share without a good point is still a share: --merge asks for its rows.
+    if (saves && shard.of > 1)
+      if (auto const kept = write_file(file.path, print_sweep(file, table)); !kept)
+        return tl::make_unexpected(kept.error());
+    return tl::make_unexpected(first);
+  }
   if (refused > 0)
     session.say(fmt::format("{} of {} points are refused; the first: {}", refused, table.rows.size(),
                             to_text(first.front())));

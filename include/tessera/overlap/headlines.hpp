@@ -37,9 +37,8 @@ struct Headline {
   Reproduction verdict() const;
 };
 
-/// Rows in the order of the paper's sections. Tolerances were set before the first run, and controls
-/// before the model of L2 that the rows are read with; only that of ideal overlap's mean, the two cases that
-/// the paper names, was chosen after a first run had shown that faster links hardly move it.
+/// Rows in the order of the paper's sections. Tolerances of ideal overlap, fused runs and traffic were set
+/// before the first run; the others, and all controls, with an earlier record at hand.
 std::vector<Headline> headlines(OverlapStudy const& study);
 
 /// The value of a row by its name; nothing if the study has no such row.
