@@ -9,17 +9,6 @@
 
 namespace tessera {
 namespace overlap {
-namespace {
-
-std::vector<int> channel_components(System& system, int node, int channels) {
-  std::vector<int> components;
-  for (int c = 0; c < channels; ++c)
-    components.push_back(system.add_component(ComponentKind::channel, node, c, 1));
-  return components;
-}
-
-}  // namespace
-
 std::vector<CollectiveStep> collective_steps(CollectiveProblem const& problem) {
   auto const hops = static_cast<std::size_t>(problem.gpus - 1);
   std::vector<CollectiveStep> steps(hops);
@@ -35,7 +24,7 @@ CollectiveNode::CollectiveNode(MachineProfile const& machine, CollectiveProblem 
       system_(system),
       node_(node),
       memory_(machine, options, system.queue(),
-              channel_components(system, node, options.all_channels ? machine.overlap->channels : 1)),
+              system.add_channels(node, options.all_channels ? machine.overlap->channels : 1)),
       steps_(collective_steps(problem)),
       sms_(problem.sms > 0 ? std::min(problem.sms, machine.sms) : machine.sms),
       received_(steps_.size() + 1, 0),
@@ -142,12 +131,8 @@ std::string CollectiveNode::unfinished() const {
 }
 
 OverlapRun CollectiveNode::result() const {
-  OverlapRun run;
+  auto run = memory_.totals();
   run.end = std::max(last_, memory_.last_served());
-  run.bytes = memory_.bytes();
-  run.events = memory_.commands();
-  run.queue_peak = memory_.channel(0).peak_occupancy();
-  run.series = memory_.series();
   return run;
 }
 

@@ -9,24 +9,13 @@
 
 namespace tessera {
 namespace overlap {
-namespace {
-
-std::vector<int> channel_components(System& system, int node, int channels) {
-  std::vector<int> components;
-  for (int c = 0; c < channels; ++c)
-    components.push_back(system.add_component(ComponentKind::channel, node, c, 1));
-  return components;
-}
-
-}  // namespace
-
 DirectCollectiveNode::DirectCollectiveNode(MachineProfile const& machine, CollectiveProblem const& problem,
                                            OverlapOptions const& options, System& system, int node)
     : problem_(problem),
       system_(system),
       node_(node),
       memory_(machine, options, system.queue(),
-              channel_components(system, node, options.all_channels ? machine.overlap->channels : 1)),
+              system.add_channels(node, options.all_channels ? machine.overlap->channels : 1)),
       sms_(problem.sms > 0 ? std::min(problem.sms, machine.sms) : machine.sms),
       reduces_(problem.collective == Collective::reduce_scatter),
       item_of_(static_cast<std::size_t>(sms_), 0) {
@@ -131,12 +120,8 @@ std::string DirectCollectiveNode::unfinished() const {
 }
 
 OverlapRun DirectCollectiveNode::result() const {
-  OverlapRun run;
+  auto run = memory_.totals();
   run.end = std::max(last_, memory_.last_served());
-  run.bytes = memory_.bytes();
-  run.events = memory_.commands();
-  run.queue_peak = memory_.channel(0).peak_occupancy();
-  run.series = memory_.series();
   return run;
 }
 

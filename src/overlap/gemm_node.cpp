@@ -12,15 +12,6 @@ namespace {
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-constexpr int k_channel_priority = 1;
-
-std::vector<int> channel_components(System& system, int node, int channels) {
-  std::vector<int> components;
-  for (int c = 0; c < channels; ++c)
-    components.push_back(system.add_component(ComponentKind::channel, node, c, k_channel_priority));
-  return components;
-}
-
 }  // namespace
 
 GemmNode::GemmNode(GemmSetup const& setup, System& system, int node, OutputConfiguration const& output,
@@ -38,7 +29,7 @@ GemmNode::GemmNode(GemmSetup const& setup, System& system, int node, OutputConfi
       columns_(divided_up(setup.problem.n, setup.kernel.tile_n)),
       rows_(divided_up(setup.problem.m, setup.kernel.tile_m)),
       memory_(setup.machine, setup.options, system.queue(),
-              channel_components(system, node, setup.options.all_channels ? hardware_.channels : 1)),
+              system.add_channels(node, setup.options.all_channels ? hardware_.channels : 1)),
       lines_(static_cast<std::size_t>((a_.panels() + b_.panels()) * a_.slices())),
       sms_(static_cast<std::size_t>(setup.machine.sms)),
       groups_(static_cast<std::size_t>(setup.machine.sms * setup.kernel.groups_per_sm)),

@@ -139,10 +139,9 @@ std::string GemmNode::unfinished() const {
 }
 
 OverlapRun GemmNode::result() const {
-  OverlapRun run;
+  auto run = memory_.totals();
   run.end = std::max({last_, gemm_end_, memory_.last_served()});
   run.gemm_end = gemm_end_;
-  run.bytes = memory_.bytes();
   run.compulsory_bytes =
       static_cast<double>((setup_.problem.m * setup_.problem.k + setup_.problem.k * setup_.problem.n +
                            setup_.problem.m * setup_.problem.n) *
@@ -150,12 +149,9 @@ OverlapRun GemmNode::result() const {
   run.tracker_peak = tracker_.peak();
   run.tracker_most_in_set = tracker_.most_in_set();
   run.tracker_overflows = tracker_.overflows();
-  run.events = memory_.commands();
   auto const& first = memory_.channel(0);
   run.threshold = first.arbiter().threshold();
   run.intensity = first.arbiter().intensity();
-  run.queue_peak = first.peak_occupancy();
-  run.series = memory_.series();
   return run;
 }
 

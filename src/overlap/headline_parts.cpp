@@ -7,8 +7,6 @@
 namespace tessera::overlap {
 namespace {
 
-double over(std::int64_t a, std::int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
-
 double chunk_of(SubLayerRuns const& runs) {
   return static_cast<double>(runs.problem.m * runs.problem.n * 2) / runs.tensor_parallel;
 }

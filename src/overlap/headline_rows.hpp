@@ -11,6 +11,8 @@
 
 namespace tessera::overlap {
 
+inline double over(std::int64_t a, std::int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
+
 inline Control at_most(std::string name, double value, double bound) {
   return {std::move(name), value, fmt::format("at most {:.3f}", bound), value <= bound};
 }

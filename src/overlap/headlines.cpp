@@ -66,8 +66,6 @@ double fast_ideal_of(MainCase const& c) {
   return static_cast<double>(gemm + scatter + gather) / static_cast<double>(std::max(gemm, scatter) + gather);
 }
 
-double over(std::int64_t a, std::int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
-
 /// The paper's own extreme cases of ideal overlap, beside what the other cases reach. The mean moves little
 /// with the balance of GEMM and communication, as some cases gain what others lose: it is held to the cases
 /// that the paper names.

@@ -203,4 +203,13 @@ std::int64_t MemorySystem::commands() const {
   return sum;
 }
 
+OverlapRun MemorySystem::totals() const {
+  OverlapRun run;
+  run.bytes = bytes_;
+  run.events = commands();
+  run.queue_peak = channel(0).peak_occupancy();
+  run.series = series_;
+  return run;
+}
+
 }  // namespace tessera::overlap

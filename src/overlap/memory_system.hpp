@@ -83,8 +83,8 @@ class MemorySystem {
 
   int channels() const { return static_cast<int>(partitions_.size()); }
   DramChannel const& channel(int c) const { return partitions_[static_cast<std::size_t>(c)].channel(); }
-  std::array<double, k_traffics> const& bytes() const { return bytes_; }
-  std::vector<std::array<float, k_traffics>> const& series() const { return series_; }
+  /// What memory knows of a run: bytes, their series, commands, and the fullest queue.
+  OverlapRun totals() const;
   Picoseconds last_served() const { return last_served_; }
   Picoseconds return_latency() const { return return_; }
   Picoseconds hit_return() const { return hit_return_; }  ///< L2 to SM

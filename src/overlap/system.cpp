@@ -22,6 +22,12 @@ int System::add_component(ComponentKind kind, int node, int index, int priority)
   return queue_.add(priority);
 }
 
+std::vector<int> System::add_channels(int node, int channels) {
+  std::vector<int> components;
+  for (int c = 0; c < channels; ++c) components.push_back(add_component(ComponentKind::channel, node, c, 1));
+  return components;
+}
+
 std::size_t System::wire_of(int gpu, int peer) const {
   if (topology_ == Topology::ring) return mirrored_ ? 0 : static_cast<std::size_t>(gpu);
   auto const p = static_cast<std::size_t>((peer - gpu - 1 + gpus_) % gpus_);

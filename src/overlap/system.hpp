@@ -45,6 +45,8 @@ class System {
   bool mirrored() const { return mirrored_; }
 
   int add_component(ComponentKind kind, int node, int index, int priority);
+  /// The channels of a node, which come after all else that happens at the same time.
+  std::vector<int> add_channels(int node, int channels);
   void add(std::unique_ptr<Endpoint> endpoint) { endpoints_.push_back(std::move(endpoint)); }
 
   /// Over the link from `gpu` to `peer`; returns when the last byte has left.
