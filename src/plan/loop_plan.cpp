@@ -26,15 +26,32 @@ int period_of(Loop const& loop) {
   return period;
 }
 
+enum class Form { one_launch, launches };
+
+/// What a stage's kernel lacks for a form; null: nothing.
+char const* lacking(Abilities const& can, Form form) {
+  if (form == Form::one_launch && !can.fuse) return "be one of several stages of a launch";
+  if (form == Form::launches && !can.run_alone) return "be a launch of its own";
+  if (form == Form::launches && !can.start_early) return "start before the kernel before it is complete";
+  return !can.wait ? "wait for tiles" : !can.post ? "post tiles" : nullptr;
+}
+
 class LoopPlanner {
  public:
-  LoopPlanner(Loop const& loop, MachineProfile const& machine, int workers)
-      : machine_(machine), workers_(workers) {
+  LoopPlanner(Loop const& loop, MachineProfile const& machine, Form form, int workers)
+      : machine_(machine), form_(form), workers_(workers) {
     result_.loop = loop;
   }
 
   Expected<LoopPlan> run() {
     auto const& loop = result_.loop;
+    if (form_ == Form::launches && !machine_.has_pdl)
+      return refuse({"E0303",
+                     Severity::error,
+                     loop.body.where,
+                     fmt::format("{} has no programmatic dependent launch", machine_.name),
+                     {},
+                     "plan the loop as one persistent launch: plan_loop()"});
     if (auto const checked = check(loop, window_of(loop)); !checked)
       return tl::make_unexpected(checked.error());
     if (auto able = stages_can(); !able) return tl::make_unexpected(able.error());
@@ -48,7 +65,7 @@ class LoopPlanner {
           "give the buffers numbers of copies that divide each other");
     stages_ = static_cast<int>(loop.body.stages.size()) * result_.period;
     if (auto done = edges(); !done) return tl::make_unexpected(done.error());
-    return launch();
+    return form_ == Form::one_launch ? one_launch() : launches();
   }
 
  private:
@@ -57,16 +74,12 @@ class LoopPlanner {
       if (stage.splits > 1)
         return cannot(
             stage.where,
-            fmt::format("{} computes its tiles in {} splits; a persistent loop counts one post for a "
-                        "tile and period",
+            fmt::format("{} computes its tiles in {} splits; a loop that is planned once counts one post "
+                        "for a tile and period",
                         stage.name, stage.splits),
             "plan the loop with splits of 1, or a number of iterations: check(loop, n)");
-      if (!stage.can.fuse || !stage.can.wait || !stage.can.post)
-        return cannot(stage.where,
-                      fmt::format("the kernel of {} cannot {}", stage.name,
-                                  !stage.can.fuse   ? "be one of several stages of a launch"
-                                  : !stage.can.wait ? "wait for tiles"
-                                                    : "post tiles"),
+      if (auto const* const what = lacking(stage.can, form_))
+        return cannot(stage.where, fmt::format("the kernel of {} cannot {}", stage.name, what),
                       "take a tile function, or plan a number of iterations: check(loop, n)");
     }
     return {};
@@ -81,14 +94,14 @@ class LoopPlanner {
       auto const& consumer = loop.body.stages[static_cast<std::size_t>(one.consumer)].name;
       if (one.policy && !(one.policy->map == each_tile().map))
         return cannot(one.where,
-                      fmt::format("{} waits under the policy {}; in a persistent loop each tile has a "
-                                  "semaphore of its own",
+                      fmt::format("{} waits under the policy {}; in a loop that is planned once each tile "
+                                  "has a semaphore of its own",
                                   consumer, one.policy->name),
                       "leave the policy out, or plan a number of iterations: check(loop, n)");
       if (one.on_complete != OnComplete::release_waiters)
         return cannot(one.where,
                       fmt::format("tiles that {} reads go to a peer when they are complete", consumer),
-                      "a persistent loop stays on its GPU");
+                      "a loop that is planned once stays on its GPU");
     }
     return {};
   }
@@ -174,9 +187,22 @@ class LoopPlanner {
     return static_cast<int>(sets.size()) - 1;
   }
 
-  Expected<LoopPlan> launch() {
+  /// A launch for each stage. The first one starts early, too: behind the last one of the period before.
+  Expected<LoopPlan> launches() {
     auto& plan = result_.plan;
-    plan.machine = machine_.name;
+    plan.launches = launches_for(Mechanism::pdl_tiles, stages_);
+    plan.launches.front().start = LaunchStart::early;
+    for (auto const& stage : plan.pipeline.stages) {
+      StagePlan planned;
+      planned.occupancy = occupancy(machine_, stage.resources);
+      planned.waves = static_cast<double>(stage.blocks()) / (std::max(1, planned.occupancy) * machine_.sms);
+      plan.stages.push_back(planned);
+    }
+    return proved("; every wait for an earlier period is for an earlier launch");
+  }
+
+  Expected<LoopPlan> one_launch() {
+    auto& plan = result_.plan;
     Launch launch{0, stages_, LaunchStart::in_order, false, 0, {}};
     int const resident = occupancy(machine_, worker_resources(plan.pipeline, launch));
     launch.workers = workers_ > 0 ? workers_ : std::max(1, resident * machine_.sms);
@@ -187,13 +213,20 @@ class LoopPlanner {
       planned.waves = static_cast<double>(stage.blocks()) / launch.workers;
       plan.stages.push_back(planned);
     }
+    return proved("; every wait for an earlier period is for an earlier ticket");
+  }
+
+  Expected<LoopPlan> proved(char const* of_earlier_periods) {
+    auto& plan = result_.plan;
+    plan.machine = machine_.name;
     auto proof = prove_progress(plan, machine_);
     if (!proof) return tl::make_unexpected(proof.error());
-    plan.proof = *proof + "; every wait for an earlier period is for an earlier ticket";
+    plan.proof = *proof + of_earlier_periods;
     return std::move(result_);
   }
 
   MachineProfile const& machine_;
+  Form form_;
   int workers_;
   int stages_ = 0;  ///< of a period
   std::int64_t semaphores_ = 0;
@@ -203,7 +236,11 @@ class LoopPlanner {
 }  // namespace
 
 Expected<LoopPlan> plan_loop(Loop const& loop, MachineProfile const& machine, int workers) {
-  return LoopPlanner(loop, machine, workers).run();
+  return LoopPlanner(loop, machine, Form::one_launch, workers).run();
+}
+
+Expected<LoopPlan> plan_loop_launches(Loop const& loop, MachineProfile const& machine) {
+  return LoopPlanner(loop, machine, Form::launches, 0).run();
 }
 
 }  // namespace tessera

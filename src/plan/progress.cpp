@@ -103,6 +103,9 @@ Expected<std::string> prove_chain(Plan const& plan, MachineProfile const& machin
         name_of(plan, plan.launches.back()),
         blocks == 1 ? "the only block" : fmt::format("all {} blocks", blocks), name_of(plan, before),
         blocks == 1 ? "has" : "have", count_of(later, "block"));
+  } else if (plan.launches.front().start == LaunchStart::early) {
+    text = fmt::format("PDL: a block of {} starts only when all blocks of the launch before have started",
+                       name_of(plan, plan.launches.front()));
   }
   for (auto const& launch : plan.launches) {
     if (launch.workers == 0) continue;

@@ -65,6 +65,92 @@ TEST(LoopPlan, AskedForWorkersMustFit) {
   EXPECT_EQ(plan.error().front().code, "E0302");
 }
 
+TEST(LoopPlan, LaunchesThatOverlapHaveTheSamePeriodAndWaits) {
+  auto const machine = support::ideal_machine(3);
+  auto const one = plan_loop(body(), machine), plan = plan_loop_launches(body(), machine);
+  ASSERT_TRUE(one) << to_text(one.error());
+  ASSERT_TRUE(plan) << to_text(plan.error());
+  EXPECT_TRUE(one->is_persistent());
+  EXPECT_FALSE(plan->is_persistent());
+  EXPECT_EQ(plan->period, 4);
+  EXPECT_EQ(plan->plan.pipeline, one->plan.pipeline);
+  EXPECT_EQ(plan->plan.reuse_edges, one->plan.reuse_edges);
+  ASSERT_EQ(plan->carried.size(), one->carried.size());
+  EXPECT_EQ(plan->reuses.size(), one->reuses.size());
+  ASSERT_EQ(plan->plan.launches.size(), 8u);
+  for (std::size_t l = 0; l < 8; ++l) {
+    auto const& launch = plan->plan.launches[l];
+    EXPECT_EQ(launch.first, static_cast<int>(l));
+    EXPECT_EQ(launch.start, LaunchStart::early);
+    EXPECT_EQ(launch.workers, 0);
+    auto const duties = duties_of(plan->plan, static_cast<int>(l));
+    EXPECT_EQ(duties.start, Start::ticket);
+    EXPECT_TRUE(duties.triggers && duties.completes_after && !duties.waits_for_grid);
+  }
+  // More tiles than the machine holds at once: 8 on 3 SMs.
+  EXPECT_EQ(plan->plan.proof,
+            "PDL: a block of sum_3 starts only when all 8 blocks of step_3 have started, as along the whole "
+            "chain, so none of the 28 blocks that may wait can keep an earlier one off an SM; every wait for "
+            "an earlier period is for an earlier launch");
+}
+
+TEST(LoopPlan, OneStageIsALaunchThatOverlapsItself) {
+  Loop loop;
+  loop.body.name = "loop";
+  loop.body.stages = {support::make_stage("s", 3, 1)};
+  auto const plan = plan_loop_launches(loop, support::ideal_machine(1));
+  ASSERT_TRUE(plan) << to_text(plan.error());
+  EXPECT_EQ(
+      plan->plan.proof,
+      "PDL: a block of s_0 starts only when all blocks of the launch before have started; every wait for "
+      "an earlier period is for an earlier launch");
+  EXPECT_TRUE(duties_of(plan->plan, 0).triggers);
+  // Nobody reads what it writes; yet an iteration's tiles may not come before those of the one before.
+  ASSERT_EQ(plan->reuses.size(), 1u);
+  EXPECT_EQ(plan->reuses[0].writer, 0);
+  EXPECT_EQ(plan->reuses[0].reader, 0);
+  EXPECT_EQ(plan->reuses[0].distance, 1);
+}
+
+TEST(LoopPlan, RefusesWhatLaunchesCannotRun) {
+  auto const refusal = [](Loop const& loop, MachineProfile const& machine) {
+    auto const plan = plan_loop_launches(loop, machine);
+    return plan ? "accepted" : to_text(plan.error());
+  };
+  auto old = support::ideal_machine(3);
+  old.name = "v100";
+  old.has_pdl = false;
+  EXPECT_EQ(refusal(body(), old),
+            "body.cpp:3: error E0303: v100 has no programmatic dependent launch\n"
+            "   hint: plan the loop as one persistent launch: plan_loop()");
+  auto const machine = support::ideal_machine(3);
+  auto loop = body();
+  loop.body.stages[0].can.fuse = false;  // not asked for
+  EXPECT_EQ(refusal(loop, machine), "accepted");
+  loop.body.stages[0].can.start_early = false;
+  EXPECT_EQ(
+      refusal(loop, machine),
+      "body.cpp:4: error E0116: the kernel of step cannot start before the kernel before it is complete\n"
+      "   hint: take a tile function, or plan a number of iterations: check(loop, n)");
+  loop.body.stages[0].can = {};
+  loop.body.stages[0].can.run_alone = false;
+  EXPECT_EQ(plan_loop_launches(loop, machine).error().front().message,
+            "the kernel of step cannot be a launch of its own");
+  loop.body.stages[0].can = {};
+  loop.body.stages[0].can.post = false;
+  EXPECT_EQ(plan_loop_launches(loop, machine).error().front().message,
+            "the kernel of step cannot post tiles");
+  loop = body();
+  loop.body.stages[0].splits = 2;
+  EXPECT_EQ(plan_loop_launches(loop, machine).error().front().code, "E0116");
+  loop = body();
+  loop.body.stages[1].resources.shared_bytes = 2 << 20;
+  EXPECT_EQ(plan_loop_launches(loop, machine).error().front().code, "E0301");
+  loop = body();
+  loop.copies.clear();
+  EXPECT_EQ(plan_loop_launches(loop, machine).error().front().code, "E0115");
+}
+
 TEST(LoopPlan, RefusesWhatOneLaunchCannotRun) {
   auto loop = body();
   loop.copies = {{"step", 9}, {"sum", 8}};
@@ -80,7 +166,7 @@ TEST(LoopPlan, RefusesWhatOneLaunchCannotRun) {
   ASSERT_FALSE(plan);
   EXPECT_EQ(
       to_text(plan.error()),
-      R"(body.cpp:4: error E0116: step computes its tiles in 2 splits; a persistent loop counts one post for a tile and period
+      R"(body.cpp:4: error E0116: step computes its tiles in 2 splits; a loop that is planned once counts one post for a tile and period
    hint: plan the loop with splits of 1, or a number of iterations: check(loop, n))");
   loop = body();
   loop.body.stages[0].can.fuse = false;
@@ -94,8 +180,9 @@ TEST(LoopPlan, RefusesWhatOneLaunchCannotRun) {
   loop.carried[0].dependence.policy = rows(2);
   plan = plan_loop(loop, support::ideal_machine(3));
   ASSERT_FALSE(plan);
-  EXPECT_EQ(to_text(plan.error()), "body.cpp:9: error E0116: step waits under the policy " + rows(2).name +
-                                       R"(; in a persistent loop each tile has a semaphore of its own
+  EXPECT_EQ(to_text(plan.error()),
+            "body.cpp:9: error E0116: step waits under the policy " + rows(2).name +
+                R"(; in a loop that is planned once each tile has a semaphore of its own
    hint: leave the policy out, or plan a number of iterations: check(loop, n))");
   loop.carried[0].dependence.policy = each_tile();
   EXPECT_TRUE(plan_loop(loop, support::ideal_machine(3)));

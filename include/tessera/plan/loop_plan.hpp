@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loop in one persistent launch: planned once, for any number of iterations.
+// A loop that is planned once, for any number of iterations: one persistent launch, or a launch for each
+// stage that starts before those of the iteration before are complete.
 #pragma once
 
 #include <vector>
@@ -26,12 +27,16 @@ struct CarriedReuse {
 };
 
 /// A loop's plan, for one period of iterations: after it every buffer is back at its first copy. The period
-/// is the plan's pipeline, one persistent launch. Its workers draw the tickets of one period after the other.
-/// Tile t of a stage posts to a semaphore of its own, once a period: whoever waits for its value of period p
-/// waits for p + 1 posts.
+/// is the plan's pipeline. Tile t of a stage posts to a semaphore of its own, once a period: whoever waits
+/// for its value of period p waits for p + 1 posts.
 ///
-/// Why it cannot get stuck: every wait is for a tile with an earlier ticket, in the same period by the plan's
-/// proof, in an earlier one by the order of periods; and all workers are resident.
+/// One persistent launch: its workers draw the tickets of one period after the other. It cannot get stuck,
+/// because every wait is for a tile with an earlier ticket, in the same period by the plan's proof, in an
+/// earlier one by the order of periods; and all workers are resident.
+///
+/// Launches that overlap: each stage of the period is one, with a block for each tile, and starts early; so
+/// does the first behind the last of the period before. They cannot get stuck, because every wait is for an
+/// earlier launch, of which all blocks have started before any of a later one does.
 struct LoopPlan {
   Loop loop;
   int period = 1;  ///< iterations: the least common multiple of the numbers of copies
@@ -40,12 +45,19 @@ struct LoopPlan {
   std::vector<CarriedReuse> reuses;
   /// Which tile function computes a stage of the body, where several share one; empty: each has its own.
   std::vector<int> operations = {};
+
+  bool is_persistent() const { return plan.launches.front().workers > 0; }
 };
 
-/// Plans a loop on a machine. `workers`: blocks of the launch, all resident; 0: as many as fit. Refuses what
-/// check() refuses (E0114, E0115, ...), a stage that fits on no SM (E0301), and E0116: more than 64
-/// iterations to a period, tiles in several splits, kernels that cannot wait, post or be fused, dependences
-/// with another policy than a semaphore for each tile or that go to a peer.
+/// Plans a loop on a machine as one persistent launch. `workers`: blocks of the launch, all resident; 0: as
+/// many as fit. Refuses what check() refuses (E0114, E0115, ...), a stage that fits on no SM (E0301), and
+/// E0116: more than 64 iterations to a period, tiles in several splits, kernels that cannot wait, post or be
+/// fused, dependences with another policy than a semaphore for each tile or that go to a peer.
 Expected<LoopPlan> plan_loop(Loop const& loop, MachineProfile const& machine, int workers = 0);
+
+/// Plans a loop on a machine as launches that overlap. Refuses as plan_loop() does, but asks of a stage's
+/// kernel that it can be a launch by itself and start early in place of being fused; E0303 for a machine
+/// without programmatic dependent launch.
+Expected<LoopPlan> plan_loop_launches(Loop const& loop, MachineProfile const& machine);
 
 }  // namespace tessera
