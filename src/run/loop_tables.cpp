@@ -94,4 +94,12 @@ Expected<LoopTickets> with_iterations(LoopTickets tickets, std::string const& lo
   return tickets;
 }
 
+LoopLaunch stage_launch(LoopTickets const& tickets, LoopRecord const& record, long long period) {
+  LoopLaunch launch;
+  launch.iteration = period * tickets.period + record.iteration;
+  launch.asked = launch.iteration < tickets.iterations;
+  launch.first = period == 0 && record.stage.index == 0;
+  return launch;
+}
+
 }  // namespace tessera

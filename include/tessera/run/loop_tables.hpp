@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a loop's plan to what run/loop_worker.cuh reads.
+// From a loop's plan to what run/loop_worker.cuh and run/loop_launch.cuh read.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "../plan/loop_plan.hpp"
+#include "loop_launch.cuh"
 #include "loop_worker.cuh"
 #include "runtime_tables.hpp"
 
@@ -29,6 +30,9 @@ constexpr long long k_most_loop_iterations = (1LL << 31) - 1;
 
 /// The same launch with so many iterations. Refuses (E0116) less than 0 and more than k_most_loop_iterations.
 Expected<LoopTickets> with_iterations(LoopTickets tickets, std::string const& loop, long long iterations);
+
+/// A stage's launch in one of the periods that such a number of iterations takes.
+LoopLaunch stage_launch(LoopTickets const& tickets, LoopRecord const& record, long long period);
 
 /// Refuses as describe_stages() does (E0519), and operations that are not one for each stage of the body
 /// (E0510).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers of a loop in one persistent launch. What a stage is, they read from a record in device memory, so
-// that a kernel does not grow with the number of stages, and the number of iterations is an argument.
+// Workers of a loop in one persistent launch, and what a tile of a loop waits for and posts. What a stage is,
+// workers read from a record in device memory, so that a kernel does not grow with the number of stages, and
+// the number of iterations is an argument.
 #pragma once
 
 #include "../sync/runtime_stage.cuh"
@@ -34,7 +35,7 @@ struct LoopDraw {
   bool left = true;
   int stage = 0;
   int tile = 0;
-  long long period = 0;
+  long long period = 0;  ///< of the launch
   unsigned epoch = 0;  ///< periods before this one, those of earlier launches included
 };
 

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loop as launches that overlap, with threads for blocks: the same records, tickets and waits as on a GPU.
+// A launch starts when all blocks of the one before have drawn their tickets, on a GPU of few slots.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <thread>
+
+#include "support/property.hpp"
+#include "support/random_loop.hpp"
+#include "support/real_clock.hpp"
+#include "tessera/run/loop_tables.hpp"
+
+namespace tessera {
+namespace {
+
+using Watch = DeadlineWatch<support::RealClock>;
+
+/// What a GPU knows of a launch. Everything here is relaxed: no order of memory comes from it, so that a
+/// thread sanitizer sees whether semaphores alone order what tiles read and write.
+struct Progress {
+  int blocks;
+  std::atomic<int> drawn{0};
+  std::atomic<int> gone{0};  ///< blocks that have left
+
+  explicit Progress(int all) : blocks(all) {}
+  bool has_started() const { return drawn.load(std::memory_order_relaxed) == blocks; }
+  bool is_complete() const { return gone.load(std::memory_order_relaxed) == blocks; }
+};
+
+template <class Condition>
+void until(Condition const& holds) {
+  while (!holds()) std::this_thread::yield();
+}
+
+class LaunchesOnThreads {
+ public:
+  LaunchesOnThreads(LoopPlan const& plan, LoopTables const& tables)
+      : plan_(plan),
+        tables_(tables),
+        semaphores_(1),
+        counters_(static_cast<std::size_t>(counters_for(static_cast<int>(plan.plan.pipeline.stages.size())))),
+        records_(tables.records(tables.tables.numbers.data(), tables.tables.waits.data())) {
+    for (auto const& set : plan.plan.semaphores)
+      semaphores_.resize(static_cast<std::size_t>(set.first + set.count));
+  }
+
+  /// At most `slots` blocks are resident. `compute(stage of the body, iteration, tile)`. False: a wait met
+  /// its deadline.
+  template <class Compute>
+  bool run(long long iterations, int slots, Compute const& compute) {
+    auto const asked = with_iterations(tables_.launch(plan_), "loop", iterations).value();
+    StallRecord stall;
+    std::atomic<int> free{slots};
+    std::deque<Progress> launches;
+    std::vector<std::thread> threads;
+    for (long long period = 0; period < asked.periods(); ++period)
+      for (auto const& record : records_) {
+        auto const* const before = launches.empty() ? nullptr : &launches.back();
+        if (before != nullptr) until([&] { return before->has_started(); });
+        auto& own = launches.emplace_back(static_cast<int>(record.stage.blocks()));
+        for (int block = 0; block < own.blocks; ++block) {
+          until([&] { return free.load(std::memory_order_relaxed) > 0; });
+          free.fetch_sub(1, std::memory_order_relaxed);
+          threads.emplace_back([&, before, launch = stage_launch(asked, record, period)] {
+            ChainMemory const memory{semaphores_.data(), counters_.data()};
+            auto const draw = draw_in_launch(record, memory);
+            own.drawn.fetch_add(1, std::memory_order_relaxed);  // lets the next launch start
+            LoopStageView<Watch> view(record, memory, Watch{&stall, 5'000'000'000ULL}, draw);
+            if (view.wait_before_store() && view.wait_all(operand_a) && view.wait_all(operand_b)) {
+              if (launch.asked)
+                compute(static_cast<std::size_t>(record.operation), launch.iteration,
+                        linear_of(record.stage.grid, view.tile()));
+              view.post();
+            }
+            // Holds its slot until the launches before are complete.
+            if (before != nullptr) until([&] { return before->is_complete(); });
+            own.gone.fetch_add(1, std::memory_order_relaxed);
+            free.fetch_add(1, std::memory_order_relaxed);
+          });
+        }
+      }
+    for (auto& thread : threads) thread.join();
+    return stall.state == 0;
+  }
+
+ private:
+  LoopPlan const& plan_;
+  LoopTables const& tables_;
+  std::vector<unsigned> semaphores_;
+  std::vector<unsigned long long> counters_;
+  std::vector<LoopRecord> records_;
+};
+
+TEST(LoopLaunches, RandomLoopsAreRightForAnyNumberOfIterations) {
+  int run = 0, refused = 0;
+  support::check_property("loops as launches that overlap", 120, [&] {
+    auto const loop = random::loop_body();
+    auto const plan = plan_loop_launches(loop, support::ideal_machine(random::pick(1, 4)));
+    if (!plan) {
+      auto const& code = plan.error().front().code;
+      RC_ASSERT(code == "E0115" || code == "E0116");
+      refused += code == "E0116" ? 1 : 0;
+      return;
+    }
+    ++run;
+    auto const tables = describe_loop(*plan);
+    RC_ASSERT(tables.has_value());
+    LaunchesOnThreads launches(*plan, *tables);
+    // Several times on the same semaphores; one slot is the narrowest GPU.
+    for (int const iterations : {random::pick(1, 7), 1, random::pick(4, 9)}) {
+      auto const all = unroll(loop, iterations);
+      random::Values values(all);
+      auto const stages = loop.body.stages.size();
+      RC_ASSERT(launches.run(
+          iterations, random::pick(1, 12), [&](std::size_t stage, long long iteration, std::int64_t tile) {
+            // Some tiles come late, so that others would overtake them if they could.
+            if ((7 * stage + 5 * static_cast<std::size_t>(iteration) + 3 * static_cast<std::size_t>(tile)) %
+                    11 ==
+                0)
+              std::this_thread::sleep_for(std::chrono::microseconds(400));
+            values.compute(static_cast<std::size_t>(iteration) * stages + stage, tile);
+          }));
+      RC_ASSERT(random::found(loop, values, iterations) == random::meant(loop, iterations));
+    }
+  });
+  EXPECT_GT(run, 40);
+  EXPECT_EQ(refused, 0);
+}
+
+// A consumer that ends only when the producer of two iterations later has computed: with three copies it may.
+TEST(LoopLaunches, AsManyIterationsAreUnderWayAsThereAreCopies) {
+  Loop loop;
+  loop.body.name = "loop";
+  loop.body.stages = {support::make_stage("s0", 2, 1), support::make_stage("s1", 2, 1)};
+  loop.body.stages[1].operands = {{"a", "s0", 0, 0}};
+  loop.body.dependences = {support::tile_dependence(1, 0)};
+  loop.copies = {{"s0", 3}, {"s1", BufferCopies::each_iteration}};
+  auto const plan = plan_loop_launches(loop, support::ideal_machine(2));
+  ASSERT_TRUE(plan) << to_text(plan.error());
+  auto const tables = describe_loop(*plan);
+  ASSERT_TRUE(tables);
+  LaunchesOnThreads launches(*plan, *tables);
+  std::vector<std::atomic<int>> computed(9);
+  std::atomic<int> early{0}, late{0};
+  EXPECT_TRUE(launches.run(9, 12, [&](std::size_t stage, long long iteration, std::int64_t) {
+    auto const n = static_cast<std::size_t>(iteration);
+    if (stage == 0) {
+      if (n >= 3 && computed[n - 3] < 4) ++early;
+      ++computed[n];
+      return;
+    }
+    auto const since = std::chrono::steady_clock::now();
+    while (n + 2 < 9 && computed[n + 2] == 0 && late == 0)
+      if (std::chrono::steady_clock::now() - since > std::chrono::seconds(4)) ++late;
+    ++computed[n];
+  }));
+  EXPECT_EQ(late, 0);
+  EXPECT_EQ(early, 0);
+}
+
+TEST(LoopLaunches, TheLastPeriodIsWhole) {
+  Loop loop;
+  loop.body.name = "loop";
+  loop.body.stages = {support::make_stage("s0", 3, 1)};
+  loop.copies = {{"s0", 4}};
+  auto const plan = plan_loop_launches(loop, support::ideal_machine(2));
+  ASSERT_TRUE(plan) << to_text(plan.error());
+  auto const tables = describe_loop(*plan);
+  ASSERT_TRUE(tables);
+  LaunchesOnThreads launches(*plan, *tables);
+  for (int const iterations : {0, 5, 8, 1}) {
+    std::vector<std::atomic<int>> computed(9);
+    EXPECT_TRUE(launches.run(iterations, 4, [&](std::size_t, long long iteration, std::int64_t) {
+      ++computed[static_cast<std::size_t>(iteration)];
+    }));
+    for (int n = 0; n < 9; ++n)
+      EXPECT_EQ(computed[static_cast<std::size_t>(n)], n < iterations ? 3 : 0) << n << " of " << iterations;
+  }
+}
+
+TEST(LoopLaunches, TheFirstOneStartsBehindAllBefore) {
+  LoopRecord first, second;
+  second.stage.index = 1;
+  second.iteration = 1;
+  LoopTickets const tickets{8, 2, 0, 3};
+  auto const one = stage_launch(tickets, first, 0), two = stage_launch(tickets, second, 0);
+  EXPECT_TRUE(one.first && one.asked && one.iteration == 0);
+  EXPECT_TRUE(!two.first && two.asked && two.iteration == 1);
+  auto const three = stage_launch(tickets, first, 1), four = stage_launch(tickets, second, 1);
+  EXPECT_TRUE(!three.first && three.asked && three.iteration == 2);
+  EXPECT_TRUE(!four.first && !four.asked && four.iteration == 3);
+}
+
+}  // namespace
+}  // namespace tessera
