@@ -122,6 +122,58 @@ TEST(Chain, EveryMechanismPolicyAndOrderGivesTheReference) {
   RecordProperty("chains", chains);
 }
 
+TEST(Chain, SeveralLaunchesAtOnceGiveTheReference) {
+  DeviceData const data(vector_chain::pipeline(3, 24, 20, 1), 31);
+  for (auto const mechanism : k_mechanisms) {
+    SCOPED_TRACE(to_text(mechanism));
+    auto chain =
+        chain_of(make(3, mechanism, Policy::row_sync, Order::row_major), data, Kind::watched, options());
+    Stream stream;
+    auto graph = chain.capture(0, 5);
+    ASSERT_TRUE(graph.has_value()) << to_text(graph.error());
+    for (int i = 0; i < 5; ++i) {
+      data.poison(stream);
+      ASSERT_OK(chain.launch(stream, 0, 4));
+      data.compare(stream);
+      ASSERT_OK(chain.launch(stream, 0, 0));
+      data.poison(stream);
+      ASSERT_OK(graph->launch(stream));
+      data.compare(stream);
+    }
+    ASSERT_OK(chain.finish());
+    EXPECT_EQ(data.mismatches(), 0u);
+  }
+}
+
+TEST(Chain, ALaunchThatWasEnqueuedInPartLeavesNothingBehind) {
+  DeviceData const data(vector_chain::pipeline(3, 24, 20, 1), 32);
+  auto const plan = make(3, Mechanism::pdl_tiles, Policy::row_sync, Order::row_major);
+  auto kernels = vector_chain::kernels(plan, data.buffers(), Kind::watched);
+  auto const fails = std::make_shared<bool>(false);
+  // The third kernel of the second of several launches has more arguments than there can be.
+  kernels[2].pack = [fails, pack = kernels[2].pack](ChainViews const& views, KernelArguments& arguments) {
+    pack(views, arguments);
+    for (int i = 0; i < 64 && *fails && views.repetition == 1; ++i) arguments.add(i);
+  };
+  auto chain = Chain::make(plan, kernels, options());
+  ASSERT_TRUE(chain.has_value()) << to_text(chain.error());
+  auto graph = chain->capture();
+  ASSERT_TRUE(graph.has_value()) << to_text(graph.error());
+  Stream stream;
+  for (bool const captured : {false, true, false}) {
+    *fails = true;
+    auto const launched = chain->launch(stream, 0, 3);
+    ASSERT_FALSE(launched.has_value());
+    EXPECT_EQ(launched.error().front().code, "E0510");
+    *fails = false;
+    data.poison(stream);
+    ASSERT_OK(captured ? graph->launch(stream) : chain->launch(stream, 0, 2));
+    data.compare(stream);
+    ASSERT_OK(chain->finish());
+    EXPECT_EQ(data.mismatches(), 0u);
+  }
+}
+
 TEST(Chain, ManyReplaysWithoutAWatchNeedNoReset) {
   DeviceData const data(vector_chain::pipeline(3, 24, 20, 1), 3);
   for (auto const mechanism : k_mechanisms) {

@@ -28,8 +28,8 @@ struct Extent3 {
   bool operator==(Extent3 const&) const = default;
 };
 
-/// What a stage's kernel is given of the chain. Device views, trivially copyable; they stay valid, and the
-/// same, as long as the chain lives.
+/// What a stage's kernel is given of the chain. Device views, trivially copyable; but for `repetition` they
+/// stay valid, and the same, as long as the chain lives.
 struct ChainViews {
   ChainMemory memory;
   StallRecord* stall = nullptr;
@@ -37,6 +37,7 @@ struct ChainViews {
   std::vector<RuntimeStage> stages;     ///< one per stage of the plan
   std::vector<RecordTarget> records;    ///< one per stage; null stamps where the chain does not record
   std::vector<RuntimeTickets> tickets;  ///< one per launch of the plan; no workers: of a stage's own kernel
+  unsigned repetition = 0;              ///< which of the times that Chain::launch() was asked for
 
   DeadlineWatch<> watch() const { return {stall, deadline_ns}; }
 };
@@ -87,7 +88,8 @@ struct StageKernel {
   /// Its launch may be the first of a plan and start early, before the chain's launch before is complete:
   /// until then it reads only what no stage of the plan writes, stores nothing and waits for no semaphore.
   /// The next launch may start before, if that one waits for all before it as a whole before it does any of
-  /// this.
+  /// this. Behind a repetition of the same launch it need not keep to this, if its waits tell
+  /// repetitions apart (run_loop.hpp).
   bool chains = false;
   /// After a stall: enqueues what makes the kernel's own memory as it was at the start, if it has any that
   /// counts from launch to launch. CUDA's error.
@@ -147,11 +149,11 @@ class Chain {
   Expected<int> add_set(std::vector<StageKernel> const& kernels, int in_place_of = -1);
 
   /// Enqueues one launch; what is enqueued on `stream` afterwards starts when the launch is complete. May be
-  /// captured.
-  Expected<void> launch(GpuStream stream, int set = 0);
+  /// captured. `times`: so many, one behind the other with nothing in between.
+  Expected<void> launch(GpuStream stream, int set = 0, unsigned times = 1);
 
-  /// Captures one launch into a graph, which must not outlive the chain.
-  Expected<ChainGraph> capture(int set = 0);
+  /// Captures one launch, or several, into a graph, which must not outlive the chain.
+  Expected<ChainGraph> capture(int set = 0, unsigned times = 1);
 
   /// Waits for all launches. Refuses (E0520) if a wait met its deadline, naming tile and semaphore; then the
   /// results are not there, the memory has been zeroed again and the chain can be launched again. E0521: the

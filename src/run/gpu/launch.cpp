@@ -97,10 +97,13 @@ Expected<void> Chain::State::enqueue_group(LaunchGroup const& group, cudaStream_
 
 // The first kernel waits for everything before it: it may not overlap the launch before, which uses the same
 // semaphores. One that starts early does so by itself (StageKernel::chains).
-Expected<void> Chain::State::enqueue(cudaStream_t stream, int set) {
+Expected<void> Chain::State::enqueue(cudaStream_t stream, int set, unsigned times) {
   run::ProfilerRange const range(plan.pipeline.name);
-  for (auto const& group : groups_of(plan))
-    if (auto ok = enqueue_group(group, stream, set); !ok) return ok;
+  auto const groups = groups_of(plan);
+  for (views.repetition = 0; views.repetition < times; ++views.repetition)
+    for (auto const& group : groups)
+      if (auto ok = enqueue_group(group, stream, set); !ok) return ok;
+  views.repetition = 0;
   return {};
 }
 
@@ -137,21 +140,21 @@ Expected<void> Chain::State::mark_done(cudaStream_t stream) {
   return check_call(cudaEventRecord(done, stream), "cudaEventRecord");
 }
 
-Expected<void> Chain::launch(GpuStream stream, int set) {
+Expected<void> Chain::launch(GpuStream stream, int set, unsigned times) {
   if (auto ok = state_->has_set(set); !ok) return ok;
   auto status = cudaStreamCaptureStatusNone;
   if (auto ok = check_call(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing"); !ok) return ok;
   // A capture cannot wait for what runs outside; whoever replays the graph keeps replays apart.
-  if (status != cudaStreamCaptureStatusNone) return state_->enqueue(stream, set);
+  if (status != cudaStreamCaptureStatusNone) return state_->enqueue(stream, set, times);
   if (auto ok = state_->settle(); !ok) return ok;
   if (auto ok = state_->after_previous(stream); !ok) return ok;
-  auto enqueued = state_->enqueue(stream, set);
+  auto enqueued = state_->enqueue(stream, set, times);
   if (!enqueued) state_->broken = true;
   auto marked = state_->mark_done(stream);
   return enqueued ? marked : enqueued;
 }
 
-Expected<ChainGraph> Chain::capture(int set) {
+Expected<ChainGraph> Chain::capture(int set, unsigned times) {
   if (auto ok = state_->has_set(set); !ok) return tl::make_unexpected(ok.error());
   auto state = std::make_unique<ChainGraph::State>();
   state->chain = state_;
@@ -161,7 +164,7 @@ Expected<ChainGraph> Chain::capture(int set) {
   auto ok =
       check_call(cudaStreamBeginCapture(*own, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   if (!ok) return tl::make_unexpected(ok.error());
-  auto enqueued = state_->enqueue(*own, set);
+  auto enqueued = state_->enqueue(*own, set, times);
   ok = check_call(cudaStreamEndCapture(*own, &state->graph), "cudaStreamEndCapture");
   if (!enqueued) return tl::make_unexpected(enqueued.error());
   if (!ok) return tl::make_unexpected(ok.error());
@@ -173,6 +176,7 @@ Expected<ChainGraph> Chain::capture(int set) {
 
 Expected<void> ChainGraph::launch(GpuStream stream) {
   auto& chain = *state_->chain;
+  if (auto ok = chain.settle(); !ok) return ok;
   if (auto ok = chain.after_previous(stream); !ok) return ok;
   run::ProfilerRange const range(chain.plan.pipeline.name);
   if (auto ok = check_call(cudaGraphLaunch(state_->executable, stream), "cudaGraphLaunch"); !ok) return ok;

@@ -62,8 +62,8 @@ struct Chain::State {
   /// After a launch that was enqueued in part: as if there had been none.
   Expected<void> settle();
   static unsigned long long id_of(cudaStream_t stream);
-  /// The kernels of one launch; nothing but what can be captured.
-  Expected<void> enqueue(cudaStream_t stream, int set);
+  /// The kernels of so many launches; nothing but what can be captured.
+  Expected<void> enqueue(cudaStream_t stream, int set, unsigned times);
   Expected<void> enqueue_group(LaunchGroup const& group, cudaStream_t stream, int set);
   Expected<void> enqueue_side(Side const& side, int set);
   Expected<void> kernel(std::size_t launch, cudaStream_t stream, int set);
