@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of a loop whose stages are tile functions. Its size depends on the number of functions alone.
+// The kernels of a loop whose stages are tile functions: one for all of them, whose size depends on the
+// number of functions alone, or one for each.
 #pragma once
 
+#include "loop_launch.cuh"
 #include "loop_worker.cuh"
 #include "tile_function.cuh"
 
@@ -63,6 +65,25 @@ __global__ void __launch_bounds__(detail::most_threads_of_all<Function...>(), 1)
       return;
     draw = next;
   }
+}
+
+/// A stage of one period, a block for each tile. The next launch starts as soon as all blocks have drawn
+/// their tickets, which includes those that then wait: they wait for earlier launches alone. Each block
+/// leaves behind the launches before, a stalled one too: so the last launch is complete when all are.
+template <class Watch, class Function>
+__global__ void __launch_bounds__(detail::most_threads<Function>(0), 1)
+    loop_stage_kernel(LoopRecord const __grid_constant__ record, LoopLaunch launch, ChainMemory memory,
+                      Watch watch, Function const __grid_constant__ function) {
+  // Whoever was enqueued before knows nothing of this loop's semaphores.
+  if (launch.first) pdl_wait();
+  auto const draw = draw_in_launch(record, memory);
+  pdl_trigger();
+  LoopStageView<Watch> view(record, memory, watch, draw);
+  if (launch.asked)
+    detail::run_tile(view, record.stage, function, launch.iteration, record.body_stage);
+  else
+    detail::run_tile(view, record.stage, detail::ComputesNothing{});
+  pdl_wait();
 }
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loop as one persistent launch of tile functions: as many iterations as each launch asks for. For files
-// that nvcc compiles (C++20).
+// A loop of tile functions, as many iterations as each launch asks for: in one persistent launch, or in
+// launches that overlap, as its plan says. For files that nvcc compiles (C++20).
 //
-//   auto const plan = plan_loop(loop, machine);
+//   auto const plan = plan_loop(loop, machine);   // or plan_loop_launches(loop, machine)
 //   auto chain = loop_chain(*plan, {}, step);   // a tile function for each stage of the body
 //   chain->launch(stream, 1000);                // iterations
 //   chain->finish();
@@ -21,8 +21,9 @@ namespace tessera {
 std::size_t operations_of(LoopPlan const& plan);
 
 struct LoopOnDevice {
-  std::shared_ptr<LoopRecord const> records;  ///< owns the tiles as well
+  std::shared_ptr<LoopRecord const> records;  ///< owns the tiles, and what the stages point to
   int const* tiles = nullptr;                 ///< of each stage of the period
+  std::vector<LoopRecord> stages;             ///< the records again, on the host
 };
 /// A copy of a loop's records on the current device. Needs the library tessera_run_gpu. E0511.
 Expected<LoopOnDevice> records_on_device(LoopTables const& tables);
@@ -35,16 +36,21 @@ Expected<LoopOnDevice> records_on_device(LoopTables const& tables);
 
 namespace tessera {
 
-/// A loop's plan with its kernel and its memory. As with Chain, launches follow each other on whatever
-/// streams.
+/// A loop's plan with its kernels and its memory. As with Chain, launches follow each other on whatever
+/// streams: iterations overlap those of the same launch. Neither it nor its graphs have a timeline.
 class LoopChain {
  public:
   /// Enqueues so many iterations, 0 or more (E0116). A captured launch keeps its number.
   Expected<void> launch(GpuStream stream, long long iterations) {
-    auto const asked = with_iterations(*tickets_, chain_.plan().pipeline.name, iterations);
-    if (!asked) return tl::make_unexpected(asked.error());
-    *tickets_ = *asked;
-    return chain_.launch(stream);
+    auto const times = ask(iterations);
+    if (!times) return tl::make_unexpected(times.error());
+    return chain_.launch(stream, 0, *times);
+  }
+  /// Captures so many iterations into a graph, which must not outlive the chain.
+  Expected<ChainGraph> capture(long long iterations) {
+    auto const times = ask(iterations);
+    if (!times) return tl::make_unexpected(times.error());
+    return chain_.capture(0, *times);
   }
   /// As Chain::finish().
   Expected<void> finish() { return chain_.finish(); }
@@ -56,9 +62,67 @@ class LoopChain {
   template <class... Function>
   friend Expected<LoopChain> loop_chain(LoopPlan const&, ChainOptions const&, Function const&...);
 
+  /// For the next launch. How often the plan is launched for it.
+  Expected<unsigned> ask(long long iterations) {
+    auto const asked = with_iterations(*tickets_, chain_.plan().pipeline.name, iterations);
+    if (!asked) return tl::make_unexpected(asked.error());
+    *tickets_ = *asked;
+    return tickets_->workers > 0 ? 1u : static_cast<unsigned>(asked->periods());
+  }
+
   Chain chain_;
-  std::shared_ptr<LoopTickets> tickets_;  ///< of the next launch; the kernel's arguments are made of them
+  std::shared_ptr<LoopTickets> tickets_;  ///< of the next launch; the kernels' arguments are made of them
 };
+
+namespace detail {
+
+/// The one kernel of a persistent loop.
+template <class... Function>
+StageKernel loop_kernel_of(LoopPlan const& plan, std::shared_ptr<LoopTickets> const& tickets,
+                           LoopOnDevice const& on_device, Function const&... functions) {
+  StageKernel kernel;
+  kernel.function = reinterpret_cast<void const*>(&loop_tile_kernel<DeadlineWatch<>, Function...>);
+  Stage largest;
+  largest.resources.threads = 1;
+  for (auto const& stage : plan.loop.body.stages)
+    largest.resources.threads = std::max(largest.resources.threads, stage.resources.threads);
+  kernel.block.x = static_cast<unsigned>(std::max({threads_of<Function>(largest, 0)...}));
+  kernel.dynamic_shared_bytes = std::max({shared_bytes_of<Function>(0)...});
+  auto const packed = pack_of(functions...);
+  kernel.pack = [packed, tickets, records = on_device.records, tiles = on_device.tiles](
+                    ChainViews const& views, KernelArguments& arguments) {
+    arguments.add(records.get());
+    arguments.add(tiles);
+    arguments.add(*tickets);
+    arguments.add(views.memory);
+    arguments.add(views.watch());
+    arguments.add(packed);
+  };
+  return kernel;
+}
+
+/// The kernel of a stage of the period, which is a launch of its own.
+template <class Function>
+StageKernel loop_stage_kernel_of(LoopPlan const& plan, std::size_t stage,
+                                 std::shared_ptr<LoopTickets> const& tickets, LoopOnDevice const& on_device,
+                                 Function const& function) {
+  StageKernel kernel;
+  kernel.function = reinterpret_cast<void const*>(&loop_stage_kernel<DeadlineWatch<>, Function>);
+  kernel.block.x = static_cast<unsigned>(threads_of<Function>(plan.plan.pipeline.stages[stage], 0));
+  kernel.dynamic_shared_bytes = shared_bytes_of<Function>(0);
+  kernel.chains = true;
+  kernel.pack = [record = on_device.stages[stage], owner = on_device.records, tickets, function](
+                    ChainViews const& views, KernelArguments& arguments) {
+    arguments.add(record);
+    arguments.add(stage_launch(*tickets, record, views.repetition));
+    arguments.add(views.memory);
+    arguments.add(views.watch());
+    arguments.add(function);
+  };
+  return kernel;
+}
+
+}  // namespace detail
 
 /// A tile function for each stage of the loop's body, or for each of LoopPlan::operations; it finds its stage
 /// and the iteration in its Context. Refuses as Chain::make() and describe_loop() do; E0510 for another
@@ -74,28 +138,23 @@ Expected<LoopChain> loop_chain(LoopPlan const& plan, ChainOptions const& options
   auto const tickets = std::make_shared<LoopTickets>(tables->launch(plan));
 
   // Another number of functions: Chain::make() refuses that there is no kernel.
-  if (sizeof...(Function) == operations_of(plan)) {
-    StageKernel kernel;
-    kernel.function = reinterpret_cast<void const*>(&loop_tile_kernel<DeadlineWatch<>, Function...>);
-    Stage largest;
-    largest.resources.threads = 1;
-    for (auto const& stage : plan.loop.body.stages)
-      largest.resources.threads = std::max(largest.resources.threads, stage.resources.threads);
-    kernel.block.x = static_cast<unsigned>(std::max({detail::threads_of<Function>(largest, 0)...}));
-    kernel.dynamic_shared_bytes = std::max({detail::shared_bytes_of<Function>(0)...});
-    auto const packed = detail::pack_of(functions...);
-    kernel.pack = [packed, tickets, on_device = *records](ChainViews const& views,
-                                                          KernelArguments& arguments) {
-      arguments.add(on_device.records.get());
-      arguments.add(on_device.tiles);
-      arguments.add(*tickets);
-      arguments.add(views.memory);
-      arguments.add(views.watch());
-      arguments.add(packed);
+  if (sizeof...(Function) == operations_of(plan) && plan.is_persistent())
+    kernels.push_back(detail::loop_kernel_of(plan, tickets, *records, functions...));
+  if (sizeof...(Function) == operations_of(plan) && !plan.is_persistent()) {
+    kernels.resize(records->stages.size());
+    int operation = 0;
+    auto const add = [&](auto const& function) {
+      for (std::size_t s = 0; s < kernels.size(); ++s)
+        if (records->stages[s].operation == operation)
+          kernels[s] = detail::loop_stage_kernel_of(plan, s, tickets, *records, function);
+      ++operation;
     };
-    kernels.push_back(std::move(kernel));
+    (add(functions), ...);
   }
-  auto chain = Chain::make(plan.plan, kernels, options);
+  // Events around a launch would keep it from overlapping the next one.
+  auto own = options;
+  own.record = own.time_launches = false;
+  auto chain = Chain::make(plan.plan, kernels, own);
   if (!chain) return tl::make_unexpected(chain.error());
   return LoopChain(std::move(*chain), tickets);
 }

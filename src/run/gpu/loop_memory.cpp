@@ -35,8 +35,8 @@ Expected<LoopOnDevice> records_on_device(LoopTables const& tables) {
   auto* const numbers_at = records_at + room(record_bytes);
   auto* const waits_at = numbers_at + room(number_bytes);
   auto* const tiles_at = waits_at + room(wait_bytes);
-  auto const records = tables.records(reinterpret_cast<std::int32_t const*>(numbers_at),
-                                      reinterpret_cast<RuntimeWait const*>(waits_at));
+  auto records = tables.records(reinterpret_cast<std::int32_t const*>(numbers_at),
+                                reinterpret_cast<RuntimeWait const*>(waits_at));
   struct {
     unsigned char* to;
     void const* from;
@@ -52,7 +52,7 @@ Expected<LoopOnDevice> records_on_device(LoopTables const& tables) {
           !done)
         return tl::make_unexpected(done.error());
   return LoopOnDevice{std::shared_ptr<LoopRecord const>(memory, memory->as<LoopRecord const>()),
-                      reinterpret_cast<int const*>(tiles_at)};
+                      reinterpret_cast<int const*>(tiles_at), std::move(records)};
 }
 
 }  // namespace tessera
