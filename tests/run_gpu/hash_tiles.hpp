@@ -6,20 +6,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "support/mix.hpp"
 #include "tessera/run/chain.hpp"
-
-#if defined(__CUDACC__)
-#define TESSERA_HASH __host__ __device__
-#else
-#define TESSERA_HASH
-#endif
 
 namespace tessera::hash_tiles {
 
-TESSERA_HASH inline std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
-  h = (h ^ v) * 0x9E3779B97F4A7C15ull;
-  return h ^ (h >> 29);
-}
+using support::mix;
 
 /// A pipeline's values: one for each split of each tile, stage after stage, at base + split * tiles + tile.
 struct Layout {
@@ -34,8 +26,9 @@ struct Layout {
 Layout layout_of(Pipeline const& pipeline);
 
 /// What split `split` of a tile is, in round `round`, from the values of all tiles before it.
-TESSERA_HASH inline std::uint64_t value_of(std::int32_t const* needs, int count, std::uint64_t const* values,
-                                           int stage, std::int64_t tile, int split, std::uint64_t round) {
+TESSERA_HOST_DEVICE inline std::uint64_t value_of(std::int32_t const* needs, int count,
+                                                  std::uint64_t const* values, int stage, std::int64_t tile,
+                                                  int split, std::uint64_t round) {
   auto h = mix(mix(mix(round, static_cast<std::uint64_t>(stage)), static_cast<std::uint64_t>(tile)),
                static_cast<std::uint64_t>(split));
   for (int i = 0; i < count; ++i) h = mix(h, values[needs[i]]);
