@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random loop bodies of few tiles, and what they compute: in their own order, and as they were meant.
+// Random loop bodies of few tiles, right and wrong ones, by number.
 #pragma once
 
 #include <fmt/format.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <map>
 #include <ostream>
+#include <sstream>
 #include <string>
-#include <vector>
 
 #include "support/plans.hpp"
 #include "support/random_pipeline.hpp"
@@ -44,16 +44,18 @@ inline Access neighbours(int columns) {
            support::just(TileExpr::dimension(1))}};
 }
 
-inline Loop loop_body(int most_stages = 6) {
+/// One to six stages that read distances of 0 to 3, in copies from 1 to 4, or one for each iteration. Many
+/// have too few copies, some read backwards.
+inline Loop loop_body() {
   Loop loop;
   loop.body.name = "loop";
-  int const stages = pick(1, most_stages), columns = pick(2, 4);
+  int const stages = pick(1, 6), columns = pick(2, 4);
   for (int s = 0; s < stages; ++s)
     loop.body.stages.push_back(support::make_stage(fmt::format("s{}", s), columns, 1));
   for (int s = 0; s < stages; ++s) {
     auto& operands = loop.body.stages[static_cast<std::size_t>(s)].operands;
     for (int reads = pick(s == 0 ? 1 : 0, 2); reads > 0; --reads) {
-      int const producer = pick(0, stages - 1), distance = pick(producer < s ? 0 : 1, 3);
+      int const producer = pick(0, stages - 1), distance = chance(2) ? 0 : pick(producer < s ? 0 : 1, 3);
       auto const name = fmt::format("a{}", operands.size());
       operands.push_back({name, fmt::format("s{}", producer), 0, 0});
       Dependence const one{s, producer, name, {neighbours(columns)}, OnComplete::release_waiters, {}, {}};
@@ -68,81 +70,22 @@ inline Loop loop_body(int most_stages = 6) {
   return loop;
 }
 
-/// Values of an unrolled pipeline's buffers. A tile's value mixes what it reads with its stage and place.
-class Values {
- public:
-  explicit Values(Pipeline const& pipeline) : pipeline_(pipeline) {
-    // Before threads come: every buffer is there, with values of before the loop.
-    for (auto const& stage : pipeline.stages) {
-      add(stage.output, stage.tiles());
-      for (auto const& operand : stage.operands) add(operand.buffer, stage.tiles());
-    }
-  }
-
-  void compute(std::size_t s, std::int64_t tile) {
-    auto const& stage = pipeline_.stages[s];
-    // By its place in the body, which the copies of buffers do not change.
-    std::uint64_t value = mix(static_cast<std::uint64_t>(s), static_cast<std::uint64_t>(tile));
-    for (auto const& operand : stage.operands) {
-      auto const& from = buffers_.at(operand.buffer);
-      for (auto const& dependence : pipeline_.dependences)
-        if (dependence.consumer == static_cast<int>(s) && dependence.operand == operand.name)
-          for (auto const& range : dependence.accesses.front().ranges) {
-            int const at[] = {static_cast<int>(tile)};
-            auto const size = static_cast<std::int64_t>(from.size());
-            if (&range != &dependence.accesses.front().ranges.front()) break;
-            auto const begin = std::max<std::int64_t>(0, range.begin.evaluate(at));
-            auto const end = std::min(size, range.end.evaluate(at));
-            for (auto i = begin; i < end; ++i) value = mix(value, from[static_cast<std::size_t>(i)]);
-          }
-    }
-    buffers_.at(stage.output)[static_cast<std::size_t>(tile)] = value;
-  }
-
-  /// Stage by stage, tiles up or down.
-  void compute_all(bool down) {
-    for (std::size_t s = 0; s < pipeline_.stages.size(); ++s) {
-      auto const tiles = pipeline_.stages[s].tiles();
-      for (std::int64_t t = 0; t < tiles; ++t) compute(s, down ? tiles - 1 - t : t);
-    }
-  }
-
-  std::vector<std::uint64_t> const& of(std::string const& buffer) const { return buffers_.at(buffer); }
-
- private:
-  static std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
-    a ^= b + 0x9e3779b97f4a7c15ull + (a << 6) + (a >> 2);
-    return a * 0xff51afd7ed558ccdull;
-  }
-  void add(std::string const& buffer, std::int64_t tiles) {
-    auto& values = buffers_[buffer];
-    while (static_cast<std::int64_t>(values.size()) < tiles) values.push_back(values.size());
-  }
-
-  Pipeline const& pipeline_;
-  std::map<std::string, std::vector<std::uint64_t>> buffers_;
-};
-
-/// What each stage of the last iteration writes if every iteration has buffers of its own: what is meant.
-inline std::vector<std::vector<std::uint64_t>> meant(Loop loop, int iterations) {
-  loop.copies.clear();
-  for (auto const& stage : loop.body.stages)
-    loop.copies.push_back({stage.output, BufferCopies::each_iteration});
-  auto const all = unroll(loop, iterations);
-  Values values(all);
-  values.compute_all(false);
-  std::vector<std::vector<std::uint64_t>> result;
-  for (auto const& stage : loop.body.stages)
-    result.push_back(values.of(copy_name(loop, stage.output, iterations - 1)));
-  return result;
+/// Loop number `seed`, the same in every test.
+inline Loop loop_of(std::uint64_t seed) {
+  return rc::gen::exec([] { return loop_body(); })(rc::Random(seed), rc::kNominalSize).value();
 }
 
-/// The same of an unrolled loop with its own copies.
-inline std::vector<std::vector<std::uint64_t>> found(Loop const& loop, Values const& values, int iterations) {
-  std::vector<std::vector<std::uint64_t>> result;
-  for (auto const& stage : loop.body.stages)
-    result.push_back(values.of(copy_name(loop, stage.output, iterations - 1)));
-  return result;
+inline std::string text_of(std::uint64_t seed, Loop const& loop) {
+  std::ostringstream text;
+  text << "loop of seed " << seed << '\n';
+  showValue(loop, text);
+  return text.str();
+}
+
+/// Does a stage read the same iteration of itself, or of a later stage? Such a loop means nothing.
+inline bool reads_backwards(Loop const& loop) {
+  return std::any_of(loop.body.dependences.begin(), loop.body.dependences.end(),
+                     [](Dependence const& one) { return one.producer >= one.consumer; });
 }
 
 }  // namespace tessera::random
