@@ -140,7 +140,7 @@ void check_operands_have_dependences(Pipeline const& pipeline, Diagnostics& foun
       auto const through = [&](Dependence const& d) { return d.consumer == s && d.operand == operand.name; };
       // A dependence with a mistake of its own is not reported a second time.
       auto const mistaken = [&](Dependence const& d) {
-        return (through(d) && !is_stage(pipeline, d.producer)) ||
+        return (through(d) && (!is_stage(pipeline, d.producer) || d.producer >= s)) ||
                (d.consumer == s && d.producer == writer && !has_operand(stage, d.operand));
       };
       auto const awaited = [&](Dependence const& d) {

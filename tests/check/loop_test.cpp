@@ -85,6 +85,35 @@ TEST(CheckLoop, FewIterationsAreCheckedAsMany) {
   EXPECT_NE(refusal(loop, 1).find("E0103"), std::string::npos) << refusal(loop, 1);
 }
 
+// The stage of the iteration before has written the operand's buffer; that is not what the read lacks.
+TEST(CheckLoop, ReadsBackwardsWithinAnIterationAreTheOnlyMistake) {
+  auto loop = stencil();
+  loop.body.dependences = {loop.carried[0].dependence};
+  loop.carried.clear();
+  loop.copies.clear();
+  EXPECT_EQ(refusal(loop, 3), R"(stencil.cpp:7: error E0104: step_0 depends on itself
+   hint: a stage reads only what other stages wrote; make it two stages
+stencil.cpp:7: error E0104: step_1 depends on itself
+   hint: a stage reads only what other stages wrote; make it two stages
+stencil.cpp:7: error E0104: step_2 depends on itself
+   hint: a stage reads only what other stages wrote; make it two stages)");
+  // Of a later stage.
+  loop.body.stages.insert(loop.body.stages.begin(), stage("use", 8, 4));
+  loop.body.stages[0].operands = {{"before", "u", 0, 0}};
+  loop.body.stages[1].operands.clear();
+  loop.body.dependences[0].producer = 1;
+  EXPECT_EQ(refusal(loop, 3),
+            R"(stencil.cpp:7: error E0104: use_0 reads step_0, which is launched after it
+   launch order: use_0 is stage 0, step_0 is stage 1
+   hint: put step_0 before use_0
+stencil.cpp:7: error E0104: use_1 reads step_1, which is launched after it
+   launch order: use_1 is stage 2, step_1 is stage 3
+   hint: put step_1 before use_1
+stencil.cpp:7: error E0104: use_2 reads step_2, which is launched after it
+   launch order: use_2 is stage 4, step_2 is stage 5
+   hint: put step_2 before use_2)");
+}
+
 TEST(CheckLoop, RefusesWhatMeansNothing) {
   auto loop = stencil();
   loop.carried[0].distance = 0;
