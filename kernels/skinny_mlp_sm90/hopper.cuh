@@ -1,52 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hopper's instructions that the kernel uses, one function each. Addresses of shared memory are 32-bit.
+// Hopper's instructions that the kernel uses, one function each: clusters and warpgroups. Addresses of shared
+// memory are 32-bit.
 #pragma once
 
-#include <cuda.h>
+#include <tessera/sync/shared_barrier.cuh>
+#include <tessera/sync/tensor_load.cuh>
 
 namespace tessera::skinny_sm90 {
-
-__device__ inline unsigned shared_address(void const* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
-
-// ---- barriers in shared memory
-
-__device__ inline void barrier_init(unsigned barrier, unsigned arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
-}
-/// Makes initialized barriers known to the cluster and to the copy engine.
-__device__ inline void fence_barrier_init() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-__device__ inline void barrier_arrive(unsigned barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-/// Arrives, and lets the phase wait for so many more bytes.
-__device__ inline void barrier_expect(unsigned barrier, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-               : "memory");
-}
-/// Has the phase of this parity ended? Sleeps a while before it says no. (With a time limit of its own the
-/// compiler makes it a longer sleep that wakes late.)
-__device__ inline bool barrier_try(unsigned barrier, unsigned parity) {
-  unsigned yes;
-  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-               : "=r"(yes)
-               : "r"(barrier), "r"(parity)
-               : "memory");
-  return yes != 0;
-}
-/// The same, but never sleeps.
-__device__ inline bool barrier_test(unsigned barrier, unsigned parity) {
-  unsigned yes;
-  asm volatile(
-      "{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-      : "=r"(yes)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-  return yes != 0;
-}
 
 // ---- clusters
 
@@ -93,33 +53,6 @@ __device__ inline float4 load_shared(unsigned from) {
                : "r"(from)
                : "memory");
   return value;
-}
-
-// ---- bulk loads
-
-__device__ inline void prefetch(CUtensorMap const& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
-/// For what is read once: leaves the L2 first.
-__device__ inline unsigned long long streaming_policy() {
-  unsigned long long policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-__device__ inline void load_box(unsigned to, CUtensorMap const& map, int x, int y, unsigned barrier,
-                                unsigned long long policy) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
-      "[%1, {%2, %3}], [%4], %5;" ::"r"(to),
-      "l"(&map), "r"(x), "r"(y), "r"(barrier), "l"(policy)
-      : "memory");
-}
-__device__ inline void load_box(unsigned to, CUtensorMap const& map, int x, int y, int z, unsigned barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
-      "[%5];" ::"r"(to),
-      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier)
-      : "memory");
 }
 
 // ---- warpgroups

@@ -34,7 +34,7 @@ __device__ inline void load_weights(Parameters const& p, Block const& block, int
           unsigned const to = block.slot(p, slot.index);
           barrier_expect(barrier, bytes);
           for (int b = 0; b < depth; ++b)
-            load_box(to + b * pitch, map, (begin + k + b) * depth_block, row, barrier, policy);
+            load_box(to + b * pitch, &map, (begin + k + b) * depth_block, row, barrier, policy);
         }
         slot.next(p.slots);
         if (++turn == weight_warps) turn = 0;
@@ -108,10 +108,10 @@ __device__ void load_activations(Parameters const& p, Block const& block) {
         barrier_expect(barrier, static_cast<unsigned>(p.activation_bytes));
         // One load for all where that can be: a thread issues one every 300 cycles or more.
         if (whole)
-          load_box(to, map, 0, 0, k, barrier);
+          load_box(to, &map, 0, 0, k, barrier);
         else
           for (int b = 0; b < depth; ++b)
-            load_box(to + b * block_bytes, map, (k + b) * depth_block, 0, 0, barrier);
+            load_box(to + b * block_bytes, &map, (k + b) * depth_block, 0, 0, barrier);
       }
       __syncwarp();
       stage.next(p.activation_stages);
