@@ -94,11 +94,12 @@ class KernelCheck {
       return refused("E0512", stage_.where,
                      fmt::format("a block of {} does not fit on an SM of {}", name_, result_.device.name),
                      numbers, "use a smaller block, less shared memory or __launch_bounds__");
+    // Another chain of the process may launch the same kernel with more.
+    int const most = std::max(kernel_.dynamic_shared_bytes, attributes_.maxDynamicSharedSizeBytes);
     if (auto ok = check_call(
-            cudaFuncSetAttribute(kernel_.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 kernel_.dynamic_shared_bytes),
-            fmt::format("cudaFuncSetAttribute(MaxDynamicSharedMemorySize, {})", kernel_.dynamic_shared_bytes),
-            "for " + name_, stage_.where);
+            cudaFuncSetAttribute(kernel_.function, cudaFuncAttributeMaxDynamicSharedMemorySize, most),
+            fmt::format("cudaFuncSetAttribute(MaxDynamicSharedMemorySize, {})", most), "for " + name_,
+            stage_.where);
         !ok)
       return ok;
     if (auto ok = check_call(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
