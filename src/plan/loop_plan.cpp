@@ -38,9 +38,11 @@ char const* lacking(Abilities const& can, Form form) {
 
 class LoopPlanner {
  public:
-  LoopPlanner(Loop const& loop, MachineProfile const& machine, Form form, int workers)
+  LoopPlanner(Loop const& loop, MachineProfile const& machine, Form form, int workers,
+              std::vector<std::string> const& tokens)
       : machine_(machine), form_(form), workers_(workers) {
     result_.loop = loop;
+    result_.tokens = tokens;
   }
 
   Expected<LoopPlan> run() {
@@ -56,6 +58,7 @@ class LoopPlanner {
       return tl::make_unexpected(checked.error());
     if (auto able = stages_can(); !able) return tl::make_unexpected(able.error());
     if (auto able = dependences_can(); !able) return tl::make_unexpected(able.error());
+    if (auto able = tokens_can(); !able) return tl::make_unexpected(able.error());
     result_.period = period_of(loop);
     if (result_.period > k_longest_period)
       return cannot(
@@ -106,6 +109,22 @@ class LoopPlanner {
     return {};
   }
 
+  Expected<void> tokens_can() const {
+    auto const& stages = result_.loop.body.stages;
+    for (auto const& buffer : result_.tokens)
+      if (std::none_of(stages.begin(), stages.end(),
+                       [&](Stage const& stage) { return stage.output == buffer; }))
+        return cannot(result_.loop.body.where,
+                      fmt::format("no stage writes {}, whose elements shall carry the iteration", buffer),
+                      "name outputs of stages");
+    return {};
+  }
+  bool carries_tokens(int producer) const {
+    auto const body = static_cast<std::size_t>(producer) % result_.loop.body.stages.size();
+    auto const& tokens = result_.tokens;
+    return std::find(tokens.begin(), tokens.end(), result_.loop.body.stages[body].output) != tokens.end();
+  }
+
   /// Edges of a period far enough from the first one, by how many periods they reach back.
   Expected<void> edges() {
     auto const& loop = result_.loop;
@@ -122,6 +141,7 @@ class LoopPlanner {
       int const distance = periods - 1 - dependence.producer / stages_;
       dependence.consumer -= first;
       dependence.producer %= stages_;
+      if (carries_tokens(dependence.producer)) continue;
       int const set = set_of(dependence.producer);
       if (distance > 0) {
         result_.carried.push_back({std::move(dependence), distance, set});
@@ -235,12 +255,13 @@ class LoopPlanner {
 
 }  // namespace
 
-Expected<LoopPlan> plan_loop(Loop const& loop, MachineProfile const& machine, int workers) {
-  return LoopPlanner(loop, machine, Form::one_launch, workers).run();
+Expected<LoopPlan> plan_loop(Loop const& loop, MachineProfile const& machine, int workers,
+                             std::vector<std::string> const& tokens) {
+  return LoopPlanner(loop, machine, Form::one_launch, workers, tokens).run();
 }
 
 Expected<LoopPlan> plan_loop_launches(Loop const& loop, MachineProfile const& machine) {
-  return LoopPlanner(loop, machine, Form::launches, 0).run();
+  return LoopPlanner(loop, machine, Form::launches, 0, {}).run();
 }
 
 }  // namespace tessera

@@ -59,6 +59,56 @@ TEST(LoopPlan, APeriodEndsWhereAllBuffersAreBackAtTheirFirstCopies) {
             std::string::npos);
 }
 
+TEST(LoopPlan, BuffersThatCarryTheIterationNeedNoSemaphores) {
+  // Edges from copies of a stage of the body: within a period, and from earlier ones.
+  auto const edges = [](LoopPlan const& plan, int body_stage) {
+    auto const of = [&](int producer) { return producer % 2 == body_stage; };
+    int within = 0, carried = 0;
+    for (auto const& edge : plan.plan.pipeline.dependences) within += of(edge.producer);
+    for (auto const& edge : plan.carried) carried += of(edge.dependence.producer);
+    return std::pair{within, carried};
+  };
+  auto const machine = support::ideal_machine(3);
+  auto const plain = plan_loop(body(), machine);
+  ASSERT_TRUE(plain) << to_text(plain.error());
+  EXPECT_TRUE(plain->tokens.empty());
+  // Sums 0 to 3 and steps 1 to 3 read a step of the period, step 0 one of the period before.
+  EXPECT_EQ(edges(*plain, 0), (std::pair{7, 1}));
+  EXPECT_EQ(edges(*plain, 1), (std::pair{2, 2}));
+
+  auto const step = plan_loop(body(), machine, 0, {"step"});
+  ASSERT_TRUE(step) << to_text(step.error());
+  EXPECT_EQ(step->tokens, std::vector<std::string>{"step"});
+  EXPECT_EQ(edges(*step, 0), (std::pair{0, 0}));
+  EXPECT_EQ(edges(*step, 1), (std::pair{2, 2}));
+
+  auto const sum = plan_loop(body(), machine, 0, {"sum"});
+  ASSERT_TRUE(sum) << to_text(sum.error());
+  EXPECT_EQ(edges(*sum, 0), (std::pair{7, 1}));
+  EXPECT_EQ(edges(*sum, 1), (std::pair{0, 0}));
+
+  auto const both = plan_loop(body(), machine, 0, {"step", "sum"});
+  ASSERT_TRUE(both) << to_text(both.error());
+  EXPECT_TRUE(both->plan.dependences.empty());
+  EXPECT_TRUE(both->plan.pipeline.dependences.empty());
+  EXPECT_TRUE(both->carried.empty());
+  // What is left are those that say when a copy has been read.
+  for (auto const& set : both->plan.semaphores) {
+    bool reader = false;
+    for (auto const& edge : both->plan.reuse_edges) reader = reader || edge.reader == set.producer;
+    for (auto const& reuse : both->reuses) reader = reader || reuse.reader == set.producer;
+    EXPECT_TRUE(reader) << set.producer;
+  }
+}
+
+TEST(LoopPlan, RefusesTokensThatNoStageWrites) {
+  auto const plan = plan_loop(body(), support::ideal_machine(3), 0, {"step", "stp"});
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(to_text(plan.error()),
+            "body.cpp:3: error E0116: no stage writes stp, whose elements shall carry the iteration\n"
+            "   hint: name outputs of stages");
+}
+
 TEST(LoopPlan, AskedForWorkersMustFit) {
   auto const plan = plan_loop(body(), support::ideal_machine(3), 4);
   ASSERT_FALSE(plan);

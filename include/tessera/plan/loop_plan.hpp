@@ -3,6 +3,7 @@
 // stage that starts before those of the iteration before are complete.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "../describe/loop.hpp"
@@ -45,6 +46,9 @@ struct LoopPlan {
   std::vector<CarriedReuse> reuses;
   /// Which tile function computes a stage of the body, where several share one; empty: each has its own.
   std::vector<int> operations = {};
+  /// Buffers whose elements carry the iteration: their readers see by themselves whether they are there, and
+  /// no semaphore says it.
+  std::vector<std::string> tokens = {};
 
   bool is_persistent() const { return plan.launches.front().workers > 0; }
 };
@@ -52,8 +56,10 @@ struct LoopPlan {
 /// Plans a loop on a machine as one persistent launch. `workers`: blocks of the launch, all resident; 0: as
 /// many as fit. Refuses what check() refuses (E0114, E0115, ...), a stage that fits on no SM (E0301), and
 /// E0116: more than 64 iterations to a period, tiles in several splits, kernels that cannot wait, post or be
-/// fused, dependences with another policy than a semaphore for each tile or that go to a peer.
-Expected<LoopPlan> plan_loop(Loop const& loop, MachineProfile const& machine, int workers = 0);
+/// fused, dependences with another policy than a semaphore for each tile or that go to a peer, `tokens` that
+/// no stage writes.
+Expected<LoopPlan> plan_loop(Loop const& loop, MachineProfile const& machine, int workers = 0,
+                             std::vector<std::string> const& tokens = {});
 
 /// Plans a loop on a machine as launches that overlap. Refuses as plan_loop() does, but asks of a stage's
 /// kernel that it can be a launch by itself and start early in place of being fused; E0303 for a machine
