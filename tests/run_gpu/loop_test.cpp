@@ -4,9 +4,7 @@
 #include <cstdio>
 
 #include "run_gpu/device_data.hpp"
-#include "run_gpu/loop_tiles.hpp"
-#include "support/plans.hpp"
-#include "support/stencil.hpp"
+#include "run_gpu/loop_data.hpp"
 #include "tessera/run/device.hpp"
 
 namespace tessera {
@@ -16,12 +14,6 @@ using loop_tiles::k_width;
 using vector_chain::device_array;
 using vector_chain::device_copy;
 using vector_chain::Stream;
-
-Loop stencil(int columns) {
-  auto loop = support::stencil(columns);
-  loop.body.stages[0].resources = {k_width, 64, 0};
-  return loop;
-}
 
 class LoopLaunch : public testing::Test {
  protected:
@@ -33,21 +25,8 @@ class LoopLaunch : public testing::Test {
   MachineProfile machine;
 };
 
-/// A step of the whole line.
-std::vector<unsigned> stepped(std::vector<unsigned> const& from, int columns) {
-  std::vector<unsigned> to(from.size());
-  for (int x = 0; x < columns; ++x)
-    for (int i = 0; i < k_width; ++i) {
-      auto const at = [&](int column) {
-        return from[static_cast<std::size_t>(std::clamp(column, 0, columns - 1) * k_width + i)];
-      };
-      to[static_cast<std::size_t>(x * k_width + i)] = loop_tiles::mixed(at(x - 1), at(x), at(x + 1));
-    }
-  return to;
-}
-
 void check_stencil(MachineProfile const& machine, int columns, int slow, std::vector<int> const& launches) {
-  auto const plan = plan_loop(stencil(columns), machine);
+  auto const plan = plan_loop(loop_tiles::stencil_loop(columns, {k_width, 64, 0}), machine);
   ASSERT_TRUE(plan) << to_text(plan.error());
   EXPECT_EQ(plan->period, 2);
   EXPECT_TRUE(plan->reuses.empty());
@@ -62,7 +41,7 @@ void check_stencil(MachineProfile const& machine, int columns, int slow, std::ve
     ASSERT_TRUE(chain->launch(stream, iterations));
     auto const done = chain->finish();
     ASSERT_TRUE(done) << to_text(done.error());
-    for (int n = 0; n < iterations; ++n) now = stepped(now, columns);
+    for (int n = 0; n < iterations; ++n) now = loop_tiles::stepped(now, columns);
     std::vector<unsigned> found(count);
     auto const* const last = iterations % 2 == 0 ? odd.get() : even.get();
     ASSERT_EQ(cudaMemcpy(found.data(), last, count * sizeof(unsigned), cudaMemcpyDeviceToHost), cudaSuccess);
@@ -83,22 +62,8 @@ TEST_F(LoopLaunch, LateTilesChangeNothing) { check_stencil(machine, 400, 23, {10
 
 TEST_F(LoopLaunch, TwoHundredStagesAreOneKernel) {
   int const stages = 200, columns = 12;
-  Loop loop;
-  loop.body.name = "many";
-  std::vector<int> operations;
-  for (int s = 0; s < stages; ++s) {
-    auto stage = support::make_stage("s" + std::to_string(s), columns, 1);
-    stage.resources = {k_width, 64, 0};
-    if (s > 0) {
-      stage.operands = {{"a", "s" + std::to_string(s - 1), 0, 0}};
-      loop.body.dependences.push_back(support::tile_dependence(s, s - 1));
-    }
-    loop.body.stages.push_back(std::move(stage));
-    operations.push_back(s % 3);
-  }
-  auto plan = plan_loop(loop, machine, 64);
+  auto const plan = loop_tiles::many_stages_plan(stages, columns, {k_width, 64, 0}, machine, 64);
   ASSERT_TRUE(plan) << to_text(plan.error());
-  plan->operations = operations;
   auto const count = static_cast<std::size_t>(stages) * columns * k_width;
   auto const values = device_array<unsigned>(count);
   auto chain = loop_tiles::ManyStages::make(*plan, values.get(), {});
@@ -111,13 +76,7 @@ TEST_F(LoopLaunch, TwoHundredStagesAreOneKernel) {
     std::vector<unsigned> found(count);
     ASSERT_EQ(cudaMemcpy(found.data(), values.get(), count * sizeof(unsigned), cudaMemcpyDeviceToHost),
               cudaSuccess);
-    unsigned value = 0;
-    for (int s = 0; s < stages; ++s) {
-      auto const n = static_cast<unsigned>(iterations - 1) * 1000u + static_cast<unsigned>(s);
-      value = value * 3u + n * (static_cast<unsigned>(s % 3) + 1u);
-      for (int i = 0; i < columns * k_width; ++i)
-        ASSERT_EQ(found[static_cast<std::size_t>(s * columns * k_width + i)], value) << s << " " << i;
-    }
+    loop_tiles::expect_many_stages(found, stages, columns, iterations);
   }
   auto const since = std::chrono::steady_clock::now();
   ASSERT_TRUE(chain->launch(stream, 1000));

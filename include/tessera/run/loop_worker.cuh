@@ -36,7 +36,7 @@ struct LoopDraw {
   int stage = 0;
   int tile = 0;
   long long period = 0;  ///< of the launch
-  unsigned epoch = 0;  ///< periods before this one, those of earlier launches included
+  unsigned epoch = 0;    ///< periods before this one, those of earlier launches included
 };
 
 namespace detail {
@@ -135,6 +135,7 @@ class LoopStageView {
   }
   TESSERA_HOST_DEVICE int split() const { return 0; }
   TESSERA_HOST_DEVICE unsigned epoch() const { return epoch_; }
+  TESSERA_HOST_DEVICE LoopRecord const& record() const { return record_; }
 
   template <Group G = Group::block, int I>
   TESSERA_HOST_DEVICE bool wait(OperandIndex<I>, Tile const& producer) {

@@ -27,6 +27,9 @@ struct LoopOnDevice {
 };
 /// A copy of a loop's records on the current device. Needs the library tessera_run_gpu. E0511.
 Expected<LoopOnDevice> records_on_device(LoopTables const& tables);
+/// A copy of bytes on the current device, 256-byte aligned; `what` it is, for a report. E0511.
+Expected<std::shared_ptr<void const>> copy_on_device(void const* from, std::size_t bytes,
+                                                     std::string const& what);
 
 }  // namespace tessera
 
@@ -35,6 +38,8 @@ Expected<LoopOnDevice> records_on_device(LoopTables const& tables);
 #include <algorithm>
 
 namespace tessera {
+
+struct RoleOptions;  // run_roles.hpp
 
 /// A loop's plan with its kernels and its memory. As with Chain, launches follow each other on whatever
 /// streams: iterations overlap those of the same launch. Neither it nor its graphs have a timeline.
@@ -61,6 +66,8 @@ class LoopChain {
       : chain_(std::move(chain)), tickets_(std::move(tickets)) {}
   template <class... Function>
   friend Expected<LoopChain> loop_chain(LoopPlan const&, ChainOptions const&, Function const&...);
+  template <class... Operation>
+  friend Expected<LoopChain> role_chain(LoopPlan const&, RoleOptions const&, Operation const&...);
 
   /// For the next launch. How often the plan is launched for it.
   Expected<unsigned> ask(long long iterations) {

@@ -17,6 +17,18 @@ struct Context {
   long long iteration = 0;          ///< of a loop (run_loop.hpp)
   int stage = 0;                    ///< of a loop's body
   bool stopped = false;             ///< a wait met its deadline: return at once
+  int threads = 0;                  ///< that call the function; threadIdx.x of the first is 0
+  bool among_roles = false;         ///< other warps of the block load (roles.cuh)
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+  /// Barrier of the threads that call the function.
+  __device__ void sync() const {
+    if (among_roles)
+      asm volatile("barrier.cta.sync 2, %0;" ::"r"(threads) : "memory");
+    else
+      __syncthreads();
+  }
+#endif
 };
 
 /// The same for a function that waits by itself (`static constexpr bool waits = true`), so that it can load
@@ -116,6 +128,7 @@ __device__ bool run_tile(View& view, RuntimeStage const& stage, Function const& 
   context.view = &view;
   context.iteration = iteration;
   context.stage = body_stage;
+  context.threads = static_cast<int>(blockDim.x * blockDim.y * blockDim.z);
   if constexpr (!waits_itself<Function>(0)) {
     // What is overwritten is older than what is read: it has mostly been done with.
     if (!view.wait_before_store() || !view.wait_all(operand_a) || !view.wait_all(operand_b) ||

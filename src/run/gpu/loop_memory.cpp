@@ -17,6 +17,18 @@ std::size_t operations_of(LoopPlan const& plan) {
   return static_cast<std::size_t>(*std::max_element(plan.operations.begin(), plan.operations.end()) + 1);
 }
 
+Expected<std::shared_ptr<void const>> copy_on_device(void const* from, std::size_t bytes,
+                                                     std::string const& what) {
+  auto const memory = std::make_shared<run::DeviceMemory>();
+  if (auto done = memory->allocate(bytes, what); !done) return tl::make_unexpected(done.error());
+  auto* const to = memory->as<unsigned char>();
+  if (bytes > 0)
+    if (auto done = run::check_call(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copying " + what);
+        !done)
+      return tl::make_unexpected(done.error());
+  return std::shared_ptr<void const>(memory, to);
+}
+
 Expected<LoopOnDevice> records_on_device(LoopTables const& tables) {
   auto const& numbers = tables.tables.numbers;
   auto const& waits = tables.tables.waits;

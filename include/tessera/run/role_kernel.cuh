@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of a loop whose operations have roles (roles.cuh): warps that compute, warps that load what has
+// no producer, warps that load what has one, and a warp that fetches jobs. All blocks are resident, and
+// each has its own list of tiles: tickets b, b + blocks, b + 2 * blocks, ... of the period's tickets, period
+// after period.
+#pragma once
+
+#include "roles.cuh"
+
+namespace tessera {
+
+/// What the launch says of a stage of the period. In device memory.
+struct RoleStage {
+  void const* arguments = nullptr;
+  int argument_bytes = 0;  ///< a multiple of 8
+  int tiles = 0;
+  int iteration = 0;  ///< in the period
+  int pad = 0;
+};
+
+/// Blocks are workers: as many as LoopTickets says.
+struct RoleLaunch {
+  LoopRecord const* records = nullptr;
+  RoleStage const* stages = nullptr;
+  int count = 0;  ///< of stages
+};
+
+namespace detail {
+
+template <class Operation>
+TESSERA_HOST_DEVICE constexpr auto has_roles(int) -> decltype(static_cast<bool>(Operation::has_roles)) {
+  return Operation::has_roles;
+}
+template <class Operation>
+TESSERA_HOST_DEVICE constexpr bool has_roles(...) {
+  return false;
+}
+
+constexpr int k_role_loader_warps = k_early_warps + k_late_warps + 1;
+
+/// Threads that compute, in whole warps. Precondition: every operation says how many it wants.
+template <class... Operation>
+TESSERA_HOST_DEVICE constexpr int compute_threads() {
+  return (most_threads_of_all<Operation...>() + 31) / 32 * 32;
+}
+
+}  // namespace detail
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+
+namespace detail {
+
+/// The context of a tile function among roles: the threads that compute are its block.
+template <class Computer, class View>
+struct RoleContext : Context {
+  Computer* computer = nullptr;
+  View* view = nullptr;
+
+  template <int I>
+  __device__ bool wait(OperandIndex<I> operand) {
+    return together([&] { return view->template wait_all<Group::warp>(operand); });
+  }
+  template <int I>
+  __device__ bool wait(OperandIndex<I> operand, Tile const& producer) {
+    return together([&] { return view->template wait<Group::warp>(operand, producer); });
+  }
+  __device__ bool wait_before_store() {
+    return together([&] { return view->template wait_before_store<Group::warp>(); });
+  }
+
+ private:
+  template <class Wait>
+  __device__ bool together(Wait const& wait) {
+    if (!stopped && threadIdx.x < 32 && !wait()) computer->stop();
+    stopped = computer->anyone_stopped();
+    fence_proxy_async();
+    return !stopped;
+  }
+};
+
+/// `body(operation)` for the operation of that number.
+template <int Index, class Body, class First, class... Rest>
+__device__ void with_operation(int number, Pack<First, Rest...> const& operations, Body const& body) {
+  if constexpr (sizeof...(Rest) > 0) {
+    if (number != Index) {
+      with_operation<Index + 1>(number, operations.rest, body);
+      return;
+    }
+  }
+  body(operations.first);
+}
+
+__device__ inline void copy_async(unsigned to, void const* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
+}
+__device__ inline void arrive_when_copied(unsigned barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
+/// Arrivals at RoleMemory::job_full(): a copy's of each lane, and lane 0's own.
+constexpr int k_job_arrivals = 33;
+
+template <int ComputeWarps>
+__device__ void begin_roles(RoleMemory const& memory) {
+  for (int i = 0; i < memory.rings.slots; ++i) {
+    barrier_init(memory.full(i), 1);
+    barrier_init(memory.empty(i), ComputeWarps);
+  }
+  for (int i = 0; i < memory.rings.late_slots; ++i) {
+    barrier_init(memory.late_full(i), 1);
+    barrier_init(memory.late_empty(i), ComputeWarps);
+  }
+  for (int i = 0; i < k_role_jobs; ++i) {
+    barrier_init(memory.job_full(i), k_job_arrivals);
+    barrier_init(memory.job_empty(i), ComputeWarps + k_early_warps + k_late_warps);
+  }
+  asm volatile("st.shared.u32 [%0], 0;" ::"r"(memory.computed()) : "memory");
+  fence_barrier_init();
+}
+
+/// Fetches the block's jobs, as far ahead as there is room for them. All lanes of one warp. Nothing of it
+/// waits for memory: what was copied arrives by itself.
+template <class Watch>
+__device__ void fetch_jobs(RoleMemory const& memory, RoleJob* jobs, RoleLaunch const& launch,
+                           LoopTickets const& tickets, Watch const& watch) {
+  int const lane = static_cast<int>(threadIdx.x % 32);
+  long long const periods = tickets.periods();
+  long long period = 0;
+  int stage = 0, rest = static_cast<int>(blockIdx.x);
+  RingPlace place;
+  for (bool left = periods == 0;; rest += tickets.workers) {
+    while (!left && rest >= launch.stages[stage].tiles) {
+      rest -= launch.stages[stage].tiles;
+      if (++stage < launch.count) continue;
+      stage = 0;
+      left = ++period == periods;
+    }
+    if (!wait_in_block(memory.job_empty(place.index), place.parity ^ 1, watch)) return;
+    auto* const job =
+        reinterpret_cast<RoleJob*>(reinterpret_cast<char*>(jobs) + place.index * k_role_job_bytes);
+    unsigned const to = memory.job(place.index);
+    if (!left) {
+      auto const& of = launch.stages[stage];
+      auto const* const record = reinterpret_cast<char const*>(launch.records + stage);
+      for (int at = 8 * lane; at < static_cast<int>(sizeof(LoopRecord)); at += 8 * 32)
+        copy_async(to + at, record + at);
+      for (int at = 8 * lane; at < of.argument_bytes; at += 8 * 32)
+        copy_async(to + static_cast<unsigned>(offsetof(RoleJob, arguments)) + at,
+                   static_cast<char const*>(of.arguments) + at);
+      if (lane == 0) {
+        long long const iteration = period * tickets.period + of.iteration;
+        job->iteration = iteration;
+        job->period = period;
+        job->tile = rest;
+        job->wanted = iteration < tickets.iterations ? 1 : 0;
+      }
+    } else if (lane == 0) {
+      job->wanted = -1;
+    }
+    arrive_when_copied(memory.job_full(place.index));
+    if (lane == 0) barrier_arrive(memory.job_full(place.index));
+    if (left) return;
+    place.next(k_role_jobs);
+  }
+}
+
+template <class Watch, class... Operation>
+__device__ void load_early(RoleMemory const& memory, RoleJob const* list, Watch const& watch, int warp,
+                           Pack<Operation...> const& operations) {
+  RoleJobs<Watch> jobs(memory, list, watch);
+  EarlyLoader<Watch> loader(memory, watch, warp);
+  while ((loader.job = jobs.get()) != nullptr && !loader.stalled()) {
+    if (loader.job->wanted > 0)
+      with_operation<0>(loader.job->record.operation, operations, [&](auto const& operation) {
+        if constexpr (has_roles<std::decay_t<decltype(operation)>>(0)) operation.load_early(loader);
+      });
+    jobs.done();
+    jobs.next();
+  }
+  if (loader.stalled() || jobs.stalled()) linger();
+}
+
+template <class Watch, class... Operation>
+__device__ void load_late(RoleMemory const& memory, RoleJob const* list, LoopTickets const& tickets,
+                          ChainMemory const& chain, Watch const& watch, int warp,
+                          Pack<Operation...> const& operations) {
+  pdl_wait();
+  auto const before = static_cast<unsigned>(load_counter(counter(chain, 0, Counter::left)));
+  RoleJobs<Watch> jobs(memory, list, watch);
+  LateLoader<Watch> loader(memory, chain, watch, warp);
+  RoleJob const* job = nullptr;
+  while ((job = jobs.get()) != nullptr && !loader.stalled()) {
+    loader.begin(job, before, tickets.period);
+    if (job->wanted > 0)
+      with_operation<0>(job->record.operation, operations, [&](auto const& operation) {
+        if constexpr (has_roles<std::decay_t<decltype(operation)>>(0)) operation.load_late(loader);
+      });
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) jobs.done();
+    jobs.next();
+    loader.next();
+  }
+  if (loader.stalled() || jobs.stalled()) linger();
+}
+
+/// A tile function's tile, or one that only waits and posts. A function that stops is not posted for.
+template <class Computer, class View, class Function>
+__device__ void run_function(Computer& computer, View& view, RoleJob const& job, unsigned char* scratch,
+                             Function const& function) {
+  RoleContext<Computer, View> context;
+  context.grid = job.record.stage.grid;
+  context.shared = scratch;
+  context.iteration = job.iteration;
+  context.stage = job.record.body_stage;
+  context.threads = Computer::threads;
+  context.among_roles = true;
+  context.computer = &computer;
+  context.view = &view;
+  if constexpr (!waits_itself<Function>(0)) {
+    if (!context.wait_before_store()) return;
+    if (job.record.stage.operand[0].offsets != nullptr && !context.wait(operand_a)) return;
+    if (job.record.stage.operand[1].offsets != nullptr && !context.wait(operand_b)) return;
+    if (job.record.stage.operand[2].offsets != nullptr && !context.wait(operand_c)) return;
+    if (job.record.stage.operand[3].offsets != nullptr && !context.wait(operand_d)) return;
+  }
+  function(view.tile(), context);
+  if (context.stopped) computer.stop();
+}
+
+struct OnlyWaits {
+  __device__ void operator()(Tile, Context&) const {}
+};
+
+template <int Threads, class Watch, class... Operation>
+__device__ void compute_jobs(RoleMemory const& memory, RoleJob const* list, unsigned char* scratch,
+                             LoopTickets const& tickets, ChainMemory const& chain, Watch const& watch,
+                             Pack<Operation...> const& operations) {
+  pdl_wait();
+  unsigned long long const before = load_counter(counter(chain, 0, Counter::left));
+  RoleJobs<Watch> jobs(memory, list, watch);
+  RoleComputer<Watch, Threads> computer(memory, watch);
+  computer.scratch = scratch;
+  unsigned computed = 0;
+  for (;;) {
+    auto const* const job = jobs.get();
+    if (job == nullptr && jobs.stalled()) computer.stop();
+    if (job != nullptr) {
+      LoopDraw draw;
+      draw.tile = job->tile;
+      draw.period = job->period;
+      draw.epoch = static_cast<unsigned>(before) + static_cast<unsigned>(job->period);
+      LoopStageView<Watch> view(job->record, chain, watch, draw);
+      computer.job = job;
+      computer.serial = static_cast<unsigned>(before) * static_cast<unsigned>(tickets.period) +
+                        static_cast<unsigned>(job->iteration) + 1u;
+      if (job->wanted > 0)
+        with_operation<0>(job->record.operation, operations, [&](auto const& operation) {
+          if constexpr (has_roles<std::decay_t<decltype(operation)>>(0))
+            operation.compute(computer, view);
+          else
+            run_function(computer, view, *job, scratch, operation);
+        });
+      else
+        run_function(computer, view, *job, scratch, OnlyWaits{});
+      // For who reads it through the copy engine, behind the post.
+      if (job->record.stage.posts > 0) fence_proxy_async();
+    }
+    if (computer.anyone_stopped()) {
+      linger();
+      return;
+    }
+    if (job == nullptr) break;
+    if (threadIdx.x == 0) {
+      LoopDraw draw;
+      draw.tile = job->tile;
+      draw.epoch = static_cast<unsigned>(before) + static_cast<unsigned>(job->period);
+      LoopStageView<Watch>(job->record, chain, watch, draw).template post<Group::thread>();
+    }
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) jobs.done();
+    jobs.next();
+    if (threadIdx.x == 0)
+      asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(memory.computed()), "r"(++computed)
+                   : "memory");
+  }
+  // The last block to leave counts the launch: all have read how many there were.
+  if (threadIdx.x != 0) return;
+  auto* const leaving = counter(chain, 0, Counter::started);
+  if (draw_ticket(leaving) + 1 != static_cast<unsigned long long>(tickets.workers)) return;
+  set_counter(leaving, 0);
+  set_counter(counter(chain, 0, Counter::left), before + static_cast<unsigned long long>(tickets.periods()));
+}
+
+}  // namespace detail
+
+template <class Watch, class... Operation>
+__global__ void __launch_bounds__(detail::compute_threads<Operation...>() + 32 * detail::k_role_loader_warps,
+                                  1)
+    role_kernel(RoleLaunch launch, LoopTickets tickets, ChainMemory chain, Watch watch,
+                RoleRings const __grid_constant__ rings,
+                detail::Pack<Operation...> const __grid_constant__ operations) {
+  extern __shared__ __align__(1024) unsigned char tessera_role_shared[];
+  constexpr int threads = detail::compute_threads<Operation...>();
+  RoleMemory const memory{shared_address(tessera_role_shared), rings};
+  auto* const jobs = reinterpret_cast<RoleJob*>(tessera_role_shared + detail::k_role_barrier_bytes);
+  int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 32), 0) - threads / 32;
+  if (threadIdx.x == 0) {
+    pdl_trigger();
+    detail::begin_roles<threads / 32>(memory);
+  }
+  __syncthreads();
+  if (warp < 0)
+    detail::compute_jobs<threads>(memory, jobs, tessera_role_shared + memory.scratch(), tickets, chain, watch,
+                                  operations);
+  else if (warp < k_early_warps) {
+    if (threadIdx.x % 32 == 0) detail::load_early(memory, jobs, watch, warp, operations);
+  } else if (warp < k_early_warps + k_late_warps)
+    detail::load_late(memory, jobs, tickets, chain, watch, warp - k_early_warps, operations);
+  else
+    detail::fetch_jobs(memory, jobs, launch, tickets, watch);
+}
+
+#endif
+
+}  // namespace tessera

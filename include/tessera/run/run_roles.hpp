@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loop as one persistent launch of operations with roles: warps that load run ahead of those that compute,
+// over the ends of tiles, stages and iterations. For files that nvcc compiles (C++20, sm_90).
+//
+//   auto const plan = plan_loop(loop, machine);
+//   auto chain = role_chain(*plan, {.rings = {7, 24576, 3, 8, 4096}}, Product{...}, softmax);
+//   chain->launch(stream, 1000);
+#pragma once
+
+#include "role_kernel.cuh"
+#include "run_loop.hpp"
+
+namespace tessera {
+
+struct RoleOptions {
+  RoleRings rings;
+  ChainOptions chain = {};
+  /// The launch starts before the launch before it in the stream is complete, and loads early what that one
+  /// does not write. What is loaded early must have been complete before the launch before began.
+  bool starts_early = false;
+};
+
+/// Refuses (E0564) rings that the kernel cannot have: more than k_role_slots slots or k_role_late_slots late
+/// ones, fewer than warps that fill them, slots that are not multiples of 1024 bytes, more arguments than
+/// k_role_argument_bytes.
+Expected<void> check_rings(RoleRings const& rings, int most_argument_bytes, SourceLine const& where);
+
+}  // namespace tessera
+
+#if defined(__CUDACC__)
+
+namespace tessera {
+
+namespace detail {
+
+template <class Operation>
+constexpr int argument_bytes() {
+  if constexpr (has_roles<Operation>(0)) {
+    static_assert(sizeof(typename Operation::Arguments) % 8 == 0, "arguments are copied 8 bytes at a time");
+    return static_cast<int>(sizeof(typename Operation::Arguments));
+  } else {
+    return 0;
+  }
+}
+template <class Operation>
+void const* arguments_of(Operation const& operation, int stage) {
+  if constexpr (has_roles<Operation>(0)) return operation.arguments(stage);
+  return nullptr;
+}
+
+/// What the launch says of each stage of the period.
+template <class... Operation>
+std::vector<RoleStage> role_stages(LoopTables const& tables, Operation const&... operations) {
+  std::vector<RoleStage> result;
+  for (std::size_t s = 0; s < tables.stages.size(); ++s) {
+    auto const& record = tables.stages[s];
+    RoleStage stage;
+    int number = 0;
+    ((number++ == record.operation ? (stage.arguments = arguments_of(operations, record.body_stage),
+                                      stage.argument_bytes = argument_bytes<Operation>())
+                                   : 0),
+     ...);
+    stage.tiles = static_cast<int>(tables.tables.stages[s].grid.tiles());
+    stage.iteration = record.iteration;
+    result.push_back(stage);
+  }
+  return result;
+}
+
+}  // namespace detail
+
+/// An operation for each stage of the loop's body, or for each of LoopPlan::operations: one with roles, or a
+/// tile function. Refuses as loop_chain() does, and E0564.
+template <class... Operation>
+Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
+                               Operation const&... operations) {
+  auto rings = options.rings;
+  rings.scratch_bytes = std::max({detail::shared_bytes_of<Operation>(0)...});
+  if (auto ok = check_rings(rings, std::max({detail::argument_bytes<Operation>()...}), plan.loop.body.where);
+      !ok)
+    return tl::make_unexpected(ok.error());
+  auto const tables = describe_loop(plan);
+  if (!tables) return tl::make_unexpected(tables.error());
+  auto const records = records_on_device(*tables);
+  if (!records) return tl::make_unexpected(records.error());
+  auto const tickets = std::make_shared<LoopTickets>(tables->launch(plan));
+  std::vector<StageKernel> kernels;
+  auto planned = plan.plan;
+  // Another number of operations: Chain::make() refuses that there is no kernel.
+  if (sizeof...(Operation) == operations_of(plan)) {
+    auto const stages = detail::role_stages(*tables, operations...);
+    auto const stages_at =
+        copy_on_device(stages.data(), stages.size() * sizeof(RoleStage), "a launch's stages");
+    if (!stages_at) return tl::make_unexpected(stages_at.error());
+    StageKernel kernel;
+    kernel.function = reinterpret_cast<void const*>(&role_kernel<DeadlineWatch<>, Operation...>);
+    kernel.block.x =
+        static_cast<unsigned>(detail::compute_threads<Operation...>() + 32 * detail::k_role_loader_warps);
+    kernel.dynamic_shared_bytes = shared_bytes_of(rings);
+    kernel.chains = options.starts_early;
+    if (options.starts_early) planned.launches.front().start = LaunchStart::early;
+    auto const packed = detail::pack_of(operations...);
+    int const count = static_cast<int>(stages.size());
+    kernel.pack = [packed, tickets, rings, count, on_device = *records, at = *stages_at](
+                      ChainViews const& views, KernelArguments& arguments) {
+      arguments.add(RoleLaunch{on_device.records.get(), static_cast<RoleStage const*>(at.get()), count});
+      arguments.add(*tickets);
+      arguments.add(views.memory);
+      arguments.add(views.watch());
+      arguments.add(rings);
+      arguments.add(packed);
+    };
+    kernels.push_back(std::move(kernel));
+  }
+  auto chain = Chain::make(planned, kernels, options.chain);
+  if (!chain) return tl::make_unexpected(chain.error());
+  return LoopChain(std::move(*chain), tickets);
+}
+
+}  // namespace tessera
+
+#endif

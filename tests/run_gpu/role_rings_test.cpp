@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// An operation that fills both rings of a launch with roles: any sizes, a tile that never comes, what is
+// refused.
+#include <cstdio>
+
+#include "run_gpu/role_data.hpp"
+#include "tessera/measure/machine_json.hpp"
+
+namespace tessera {
+namespace {
+
+using role_tiles::Mixer;
+using role_tiles::mixing_plan;
+using role_tiles::options_for;
+using role_tiles::RoleLaunch;
+using role_tiles::sizes;
+using testing::HasSubstr;
+using vector_chain::Stream;
+
+TEST_F(RoleLaunch, RingsOfAnyLengthAreRight) {
+  std::mt19937 random(17);
+  auto const one_of = [&](std::initializer_list<int> values) {
+    return values.begin()[random() % values.size()];
+  };
+  Stream const stream;
+  for (unsigned trial = 0; trial < 120; ++trial) {
+    auto of = sizes(64 * one_of({1, 2, 3, 4, 5}), one_of({1, 2, 4, 8, 16}), one_of({1, 2, 3, 7, 8}));
+    of.w_copies = one_of({1, 2, 3});
+    of.y_copies = one_of({1, 2});
+    of.z_copies = one_of({2, 3});
+    of.early_blocks = one_of({1, 2, 4});
+    of.late_blocks = one_of({1, 2, 4});
+    of.by_stores = one_of({0, 1});
+    int const workers = one_of({1, 2, 7, 40, machine.sms}), slots = one_of({3, 4, 5, 6, 7, 8, 9});
+    int const late_slots = one_of({4, 5, 6, 7, 8});
+    auto const plan = mixing_plan(of, machine, workers);
+    ASSERT_OK(plan);
+    Mixer mixer(of, trial);
+    for (int const in_flight : {0, 1, 2, 3, slots - 1, slots, slots + 1}) {
+      SCOPED_TRACE(testing::Message()
+                   << of.features << " features, " << of.rows << " rows, " << of.tokens << " tokens, "
+                   << workers << " workers, " << slots << " slots of " << of.early_blocks << ", " << in_flight
+                   << " in flight, " << late_slots << " late slots of " << of.late_blocks << ", by stores "
+                   << of.by_stores << ", copies " << of.y_copies << " " << of.z_copies << ", trial "
+                   << trial);
+      auto options = options_for(of, slots, in_flight, late_slots);
+      options.starts_early = trial % 2 == 1;
+      auto chain = role_tiles::mixing(*plan, mixer.arguments(), options);
+      ASSERT_OK(chain);
+      for (int const iterations : {1, 5, 2}) {
+        ASSERT_OK(chain->launch(stream, iterations));
+        ASSERT_OK(chain->finish());
+        mixer.step(iterations);
+        ASSERT_EQ(mixer.found(iterations), mixer.expected()) << iterations << " iterations";
+      }
+    }
+  }
+}
+
+TEST_F(RoleLaunch, ManyIterationsOfAnOperationWithRolesAreRight) {
+  auto of = sizes(128, 1, 2);
+  of.w_copies = 3;
+  for (int const by_stores : {0, 1}) {
+    of.by_stores = by_stores;
+    auto const plan = mixing_plan(of, machine, machine.sms - 1);
+    ASSERT_OK(plan);
+    Mixer mixer(of, 3);
+    auto chain = role_tiles::mixing(*plan, mixer.arguments(), options_for(of, 5, 2, 4));
+    ASSERT_OK(chain);
+    auto graph = chain->capture(1000);
+    ASSERT_OK(graph);
+    Stream const stream;
+    for (int replay = 0; replay < 3; ++replay) {
+      ASSERT_OK(graph->launch(stream));
+      ASSERT_OK(chain->finish());
+      mixer.step(1000);
+      ASSERT_EQ(mixer.found(1000), mixer.expected()) << by_stores << " " << replay;
+    }
+  }
+}
+
+TEST_F(RoleLaunch, AMissingPostIsNamedAndTheNextLaunchIsRight) {
+  for (int const by_stores : {0, 1}) {
+    auto of = sizes(128, 8, 4);
+    of.by_stores = by_stores;
+    of.unposted_tile = 3;
+    of.unposted_iteration = 2;
+    auto const plan = mixing_plan(of, machine, 7);
+    ASSERT_OK(plan);
+    Mixer mixer(of, 4);
+    auto options = options_for(of, 4, 2, 4);
+    options.chain.deadline_seconds = 0.05;
+    auto chain = role_tiles::mixing(*plan, mixer.arguments(), options);
+    ASSERT_OK(chain);
+    Stream const stream;
+    for (int round = 0; round < 2; ++round) {
+      ASSERT_OK(chain->launch(stream, 10));
+      auto const stalled = chain->finish();
+      ASSERT_FALSE(stalled);
+      EXPECT_EQ(stalled.error().front().code, "E0520");
+      EXPECT_THAT(stalled.error().front().message, HasSubstr("waits for "));
+      if (round == 0) std::printf("%s\n", to_text(stalled.error()).c_str());
+    }
+    mixer.mixing.unposted_tile = -1;
+    mixer.update();
+    mixer.start_again();
+    for (int const iterations : {10, 3}) {
+      ASSERT_OK(chain->launch(stream, iterations));
+      ASSERT_OK(chain->finish());
+      mixer.step(iterations);
+      ASSERT_EQ(mixer.found(iterations), mixer.expected());
+    }
+  }
+}
+
+TEST_F(RoleLaunch, ChainsOfOneKernelWithOtherRingsAreRightSideBySide) {
+  auto const of = sizes(192, 4, 3);
+  auto const plan = mixing_plan(of, machine, 48);
+  ASSERT_OK(plan);
+  Mixer large_mixer(of, 5), small_mixer(of, 6);
+  auto large = role_tiles::mixing(*plan, large_mixer.arguments(), options_for(of, 40, 0, 8));
+  ASSERT_OK(large);
+  auto small = role_tiles::mixing(*plan, small_mixer.arguments(), options_for(of, 3, 1, 4));
+  ASSERT_OK(small);
+  Stream const streams[2];
+  for (int round = 0; round < 10; ++round) {
+    ASSERT_OK(small->launch(streams[0], 4));
+    ASSERT_OK(large->launch(streams[1], 6));
+    ASSERT_OK(large->finish());
+    ASSERT_OK(small->finish());
+    large_mixer.step(6);
+    small_mixer.step(4);
+    ASSERT_EQ(large_mixer.found(6), large_mixer.expected()) << round;
+    ASSERT_EQ(small_mixer.found(4), small_mixer.expected()) << round;
+  }
+}
+
+TEST_F(RoleLaunch, AnotherNumberOfOperationsIsRefused) {
+  auto const plan = mixing_plan(sizes(64, 8, 1), machine, 4);
+  ASSERT_OK(plan);
+  auto const chain = role_tiles::one_operation(*plan, {});
+  ASSERT_FALSE(chain);
+  EXPECT_EQ(chain.error().front().code, "E0510");
+}
+
+// ---- refusals, without a GPU
+
+RoleRings rings(int slots, int slot_bytes, int late_slots, int late_slot_bytes) {
+  return {slots, slot_bytes, 0, late_slots, late_slot_bytes, 0};
+}
+std::string refusal(RoleRings const& of, int argument_bytes) {
+  auto const checked = check_rings(of, argument_bytes, {});
+  return checked ? "accepted" : to_text(checked.error());
+}
+
+TEST(WithoutDevice, RingsThatALaunchWithRolesCannotHave) {
+  EXPECT_EQ(refusal(rings(0, 0, 0, 0), 0), "accepted");
+  EXPECT_EQ(refusal(rings(k_role_slots, 1024, k_role_late_slots, 2048), k_role_argument_bytes), "accepted");
+  EXPECT_EQ(refusal(rings(41, 1024, 4, 1024), 0),
+            "error E0564: the early ring has 41 slots, 40 are possible\n"
+            "   hint: use fewer and larger slots");
+  EXPECT_THAT(refusal(rings(-1, 1024, 4, 1024), 0), HasSubstr("the early ring has -1 slots"));
+  EXPECT_THAT(refusal(rings(4, 1024, 17, 1024), 0), HasSubstr("the late ring has 17 slots, 16 are possible"));
+  EXPECT_THAT(refusal(rings(4, 1024, -1, 1024), 0), HasSubstr("the late ring has -1 slots"));
+  for (int const bytes : {0, -1024, 1000, 1536}) {
+    EXPECT_THAT(refusal(rings(4, bytes, 4, 1024), 0),
+                HasSubstr("a slot of the early ring has " + std::to_string(bytes)));
+    EXPECT_THAT(refusal(rings(4, 1024, 4, bytes), 0),
+                HasSubstr("a slot of the late ring has " + std::to_string(bytes)));
+  }
+  EXPECT_THAT(refusal(rings(2, 1024, 4, 1024), 0), HasSubstr("the early ring has 2 slots, 3 warps fill it"));
+  EXPECT_THAT(refusal(rings(4, 1024, 4, 1024), 264),
+              HasSubstr("an operation has 264 bytes of arguments, 256 are possible"));
+}
+
+TEST(WithoutDevice, LoopsOfTheOperationWithRolesCanBePlanned) {
+  auto const h200 = machine("h200");
+  ASSERT_OK(h200);
+  for (int const y_copies : {1, 2})
+    for (int const z_copies : {2, 3})
+      for (int const workers : {1, 7, h200->sms}) {
+        auto of = sizes(128, 16, 1);
+        of.y_copies = y_copies;
+        of.z_copies = z_copies;
+        ASSERT_OK(mixing_plan(of, *h200, workers));
+      }
+}
+
+TEST(WithoutDevice, ALoopWithRolesAndRingsThatItCannotHave) {
+  auto const h200 = machine("h200");
+  ASSERT_OK(h200);
+  auto const plan = mixing_plan(sizes(64, 8, 1), *h200, 4);
+  ASSERT_OK(plan);
+  RoleOptions options;
+  options.rings = rings(2, 1024, 4, 1024);
+  auto const chain = role_tiles::one_operation(*plan, options);
+  ASSERT_FALSE(chain);
+  EXPECT_EQ(chain.error().front().code, "E0564");
+}
+
+}  // namespace
+}  // namespace tessera
