@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of matrices with few columns as stages of a loop, made of sizes and pointers: for launches that
+// join them with other operations (docs/tile-operations.md).
+#pragma once
+
+#include <memory>
+#include <tessera/run/run_roles.hpp>
+#include <vector>
+
+#include "kernels/few_tokens/product.hpp"
+#include "src/gpu/element_type.hpp"
+
+namespace tessera::few_tokens {
+
+/// A stage that is a product. Of `product` the caller fills in features, depth (both multiples of 64 up to
+/// 2^20), tokens (1 to 32), rows_per_feature, activation and, if a stage of the loop writes the input,
+/// producer_tiles, whole_input and input_distance. Matrices: row-major in device memory, 16-byte aligned;
+/// iteration n uses copy n modulo their number. Input that comes as words (for 1 or 2 tokens, 8 columns):
+/// input_words too, as many as `inputs`. Results as words: output_words; then `outputs` may be empty, and
+/// output_copies says how many there are.
+struct ProductStage {
+  Product product;
+  std::vector<void const*> weights;  ///< copies of [features * rows_per_feature][depth]
+  std::vector<void const*> inputs;   ///< of [tokens][depth]
+  std::vector<void*> outputs;        ///< of [tokens][features]
+};
+
+/// How a block's shared memory is used; what is 0 follows from the products.
+struct ProductOptions {
+  int slot_bytes = 0;  ///< of weights, about; 0: 4 k-blocks of the product with the most rows
+  int slots = 0;       ///< of weights; 0: as many as fit
+  int in_flight = 0;   ///< slots of weights on their way at once; 0: all
+  int late_slots = 0;  ///< of activations; 0: 8. Fewer where they leave too little room for weights
+};
+
+/// What a launch needs for its products.
+struct ProductStages {
+  Product const* arguments = nullptr;  ///< of MatrixColumns: one for each stage of the loop's body
+  RoleRings rings;
+  std::vector<std::shared_ptr<void const>> memory;  ///< owns what the arguments point to
+};
+
+/// What a block of such a launch holds, for the description of every stage of its loop: one fits on an SM.
+Resources product_resources();
+
+/// Cuts each product into `tiles` tiles, describes its matrices to the copy engine and chooses rings that
+/// fill an SM. `stages`: one for each stage of the loop's body; with 0 features: it is no product. `columns`:
+/// of MatrixColumns, 8, 16 or 32. Refuses with E0565, before it asks for a GPU.
+Expected<ProductStages> product_stages(std::vector<ProductStage> const& stages, gpu::ElementType type,
+                                       int tiles, int columns, ProductOptions const& options = {});
+
+}  // namespace tessera::few_tokens

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements of 16 bits that carry the iteration they were written in: whoever reads the word knows whether it
+// is there, in one trip through the L2, where a semaphore takes three (release, poll, load). For data of few
+// bytes, since it is twice as much.
+#pragma once
+
+#include <tessera/run/roles.cuh>
+#include <tessera/sync/data_token.cuh>
+
+namespace tessera::few_tokens {
+
+/// The element below, the lowest 16 bits of the iteration's serial number above. One access each, relaxed,
+/// device scope: the element needs no order with anything else.
+__device__ inline unsigned token_word(unsigned short element, unsigned serial) {
+  return element | serial << 16;
+}
+__device__ inline void store_word(unsigned* to, unsigned word) {
+  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "r"(word)
+               : "memory");
+}
+/// Four words, each an access of its own by the memory model, as each has a token of its own.
+__device__ inline uint4 load_words(unsigned const* from) {
+  uint4 v;
+  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(__cvta_generic_to_global(from))
+               : "memory");
+  return v;
+}
+__device__ inline bool are_of(uint4 const& v, unsigned serial) {
+  unsigned const wrong =
+      (v.x ^ serial << 16) | (v.y ^ serial << 16) | (v.z ^ serial << 16) | (v.w ^ serial << 16);
+  return wrong >> 16 == 0;
+}
+
+/// Fills slots of `slot_depth` k-blocks of 64 elements, 8 rows each, from words [tokens][depth]; slot_depth
+/// is even, and half of it times the tokens at most 8. Chunk c, a slot's worth, is warp c % k_late_warps's,
+/// which has eight loads on their way at once, of one chunk or of several.
+template <class Loader>
+__device__ void load_token_words(Loader& loader, unsigned const* words, int tokens, int depth, int slot_depth,
+                                 int chunks, unsigned serial) {
+  constexpr int loads = 8;  // each of 128 elements of a token
+  int const lane = static_cast<int>(threadIdx.x % 32);
+  int const halves = slot_depth / 2, of_chunk = halves * tokens, each = loads / of_chunk;
+  int passed = 0;  // slots of this job
+  // What is looked at in vain takes bandwidth.
+  if (!loader.wait_for_own()) return;
+  for (int c = loader.warp(); c < chunks; c += each * k_late_warps) {
+    auto const chunk = [&](int j) { return c + j / of_chunk * k_late_warps; };
+    auto const row = [&](int j) { return j % of_chunk / halves; };
+    auto const column = [&](int j) { return j % halves * 128 + 4 * lane; };  // in the chunk
+    uint4 value[loads];
+    bool there[loads];
+    unsigned const* from[loads];
+#pragma unroll
+    for (int j = 0; j < loads; ++j) {
+      int const element = chunk(j) * slot_depth * 64 + column(j);
+      value[j] = {};
+      there[j] = j >= each * of_chunk || chunk(j) >= chunks || element >= depth;
+      from[j] = words + static_cast<long long>(row(j)) * depth + element;
+    }
+    auto patience = loader.watch().begin();
+    for (;;) {
+#pragma unroll
+      for (int j = 0; j < loads; ++j)
+        if (!there[j]) value[j] = load_words(from[j]);
+      bool all = true;
+#pragma unroll
+      for (int j = 0; j < loads; ++j)
+        if (!there[j]) all = (there[j] = are_of(value[j], serial)) && all;
+      unsigned const late = __ballot_sync(~0u, !all);
+      if (late == 0) break;
+      // The first lane that waits asks whether to go on.
+      bool const go_on =
+          lane != __ffs(static_cast<int>(late)) - 1 ||
+          loader.watch().go_on(patience, loader.place_of(k_data_token), value[0].x >> 16, serial & 0xffffu);
+      if (!__all_sync(~0u, go_on)) {
+        loader.stop();
+        return;
+      }
+    }
+    RingSlot slot;
+#pragma unroll
+    for (int j = 0; j < loads; ++j) {
+      if (j >= each * of_chunk || chunk(j) >= chunks) continue;
+      if (j % of_chunk == 0) {
+        loader.pass(chunk(j) - passed);
+        if (!loader.take(slot)) return;
+        passed = chunk(j) + 1;
+      }
+      // Swizzled in patterns of 8 rows of 128 bytes.
+      int const block = column(j) / 64, in_row = column(j) % 64;
+      unsigned const to = slot.address + static_cast<unsigned>(block * 1024 + row(j) * 128 +
+                                                               ((in_row / 8) ^ row(j)) * 16 + in_row % 8 * 2);
+      asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(to),
+                   "r"((value[j].x & 0xffffu) | value[j].y << 16),
+                   "r"((value[j].z & 0xffffu) | value[j].w << 16)
+                   : "memory");
+      if (j % of_chunk == of_chunk - 1) loader.fill(slot);
+    }
+  }
+  loader.pass(chunks - passed);
+}
+
+}  // namespace tessera::few_tokens

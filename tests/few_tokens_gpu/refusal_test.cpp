@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a chain of MLPs, and products of other loops, refuse before they ask for a GPU (E0565).
+#include <gmock/gmock.h>
+
+#include "kernels/few_tokens/mlp_chain.hpp"
+#include "kernels/few_tokens/product_stage.hpp"
+
+namespace tessera::few_tokens {
+namespace {
+
+using testing::HasSubstr;
+
+/// Addresses that nobody follows.
+void* address(std::uintptr_t value) { return reinterpret_cast<void*>(value); }
+MlpChainBuffers buffers() {
+  MlpChainBuffers result;
+  result.x[0] = address(0x1000), result.x[1] = address(0x2000), result.h = address(0x3000);
+  result.weights = {{address(0x4000), address(0x5000)}};
+  return result;
+}
+mlp::Shape shape(int tokens, int model = 256, int hidden = 128) { return {tokens, model, hidden}; }
+
+void expect_refused(mlp::Shape const& of, MlpChainBuffers const& at, MlpChainConfig const& config,
+                    std::string const& words) {
+  auto const chain = MlpChain::make(of, at, config);
+  ASSERT_FALSE(chain) << words;
+  EXPECT_EQ(chain.error().front().code, "E0565") << words;
+  EXPECT_THAT(to_text(chain.error()), HasSubstr(words));
+}
+
+TEST(FewTokensRefusal, NumbersOfTokens) {
+  for (int const tokens : {-1, 0, 33, 128})
+    expect_refused(shape(tokens), buffers(), {}, "a chain of MLPs for " + std::to_string(tokens) + " tokens");
+}
+
+TEST(FewTokensRefusal, Sizes) {
+  for (auto const& [model, hidden] :
+       {std::pair{0, 64}, {64, 0}, {32, 64}, {64, 100}, {-64, 64}, {72, 64}, {2 << 20, 64}, {64, 2 << 20}})
+    expect_refused(shape(1, model, hidden), buffers(), {},
+                   "of model " + std::to_string(model) + " and hidden " + std::to_string(hidden));
+}
+
+TEST(FewTokensRefusal, TokensInDataForMany) {
+  MlpChainConfig config;
+  config.tokens_in_data = true;
+  expect_refused(shape(8), buffers(), config, "results of 8 tokens as words that carry the iteration");
+}
+
+TEST(FewTokensRefusal, Buffers) {
+  auto const refused = [](auto const& change) {
+    auto at = buffers();
+    change(at);
+    expect_refused(shape(1), at, {}, "a buffer of a chain of MLPs is missing or not 16-byte aligned");
+  };
+  refused([](auto& at) { at.x[0] = nullptr; });
+  refused([](auto& at) { at.x[1] = address(0x2008); });
+  refused([](auto& at) { at.h = nullptr; });
+  refused([](auto& at) { at.weights.clear(); });
+  refused([](auto& at) { at.weights[0].w1 = address(0x4002); });
+  refused([](auto& at) { at.weights.push_back({address(0x6000), nullptr}); });
+}
+
+ProductStage product(int features, int depth) {
+  ProductStage result;
+  result.product.features = features, result.product.depth = depth, result.product.tokens = 1;
+  result.weights = {address(0x1000)}, result.inputs = {address(0x2000)}, result.outputs = {address(0x3000)};
+  return result;
+}
+void expect_refused(ProductStage const& stage, int tiles, ProductOptions const& options,
+                    std::string const& words, int columns = 8) {
+  auto const stages = product_stages({{}, stage}, gpu::ElementType::bf16, tiles, columns, options);
+  ASSERT_FALSE(stages) << words;
+  EXPECT_EQ(stages.error().front().code, "E0565") << words;
+  EXPECT_THAT(to_text(stages.error()), HasSubstr(words));
+}
+
+TEST(FewTokensRefusal, TilesOfAProductBeyond32Bits) {
+  constexpr int large = 1 << 20;
+  expect_refused(product(large, 64), 2048, {}, "1048576 elements of a product in 2048 tiles");
+  expect_refused(product(64, 64), 0, {}, "64 elements of a product in 0 tiles");
+  auto stage = product(64, large);
+  stage.product.producer_tiles = 2048;
+  expect_refused(stage, 4, {}, "1048576 elements of a product in 2048 tiles");
+  stage.product.producer_tiles = -1;
+  expect_refused(stage, 4, {}, "1048576 elements of a product in -1 tiles");
+  // One fewer of both is asked for its rows and its room instead.
+  expect_refused(product(large, 64), 2047, {}, "rows of weights for each of 2047 blocks");
+  stage.product.producer_tiles = 2047;
+  expect_refused(stage, 1, {0, 2, 0, 0}, "there is room for 2 slots");
+}
+
+TEST(FewTokensRefusal, RingsOfAProduct) {
+  // 128 rows: 16 KB for each k-block, 8 at most.
+  expect_refused(product(128, 4096), 1, {1 << 20, 0, 0, 0},
+                 "there is room for 1 slots of 131072 bytes beside 4");
+  expect_refused(product(128, 4096), 1, {0, 2, 0, 16}, "there is room for 2 slots of 65536 bytes beside 6");
+  expect_refused(product(128, 4096), 0x100, {0, 1, 0, 99},
+                 "there is room for 1 slots of 4096 bytes beside 16");
+}
+
+TEST(FewTokensRefusal, MatricesAndWordsOfAProduct) {
+  auto stage = product(64, 64);
+  stage.outputs.clear();
+  expect_refused(stage, 1, {}, "a matrix of a product is missing");
+  unsigned words[4];
+  stage.product.output_words[0] = words;  // instead of outputs
+  expect_refused(stage, 1, {0, 1, 0, 0}, "there is room for 1 slots");
+  stage.product.input_words[0] = words;
+  expect_refused(stage, 1, {}, "input of 1 tokens as words that carry the iteration", 16);
+  stage.product.tokens = 3;
+  expect_refused(stage, 1, {}, "input of 3 tokens as words that carry the iteration");
+}
+
+}  // namespace
+}  // namespace tessera::few_tokens
