@@ -121,9 +121,25 @@ std::string to_string(MlpChainConfig const& config) {
 }
 
 struct MlpChain::State {
-  std::shared_ptr<void const> words;
+  std::shared_ptr<void const> words;  ///< null: results do not travel as words
+  std::size_t word_bytes = 0;
   ProductStages stages;
   ProductLoop loop;
+
+  cudaError_t clear(cudaStream_t stream) const {
+    return words == nullptr ? cudaSuccess
+                            : cudaMemsetAsync(const_cast<void*>(words.get()), 0, word_bytes, stream);
+  }
+  Expected<void> clear_words(cudaStream_t stream) const {
+    auto const error = clear(stream);
+    if (error == cudaSuccess) return {};
+    return refuse({"E0511",
+                   Severity::error,
+                   {},
+                   fmt::format("cudaMemsetAsync({}) failed: {}", word_bytes, cudaGetErrorName(error)),
+                   {"for words of a chain of MLPs"},
+                   "see whether the device works (nvidia-smi) and whether an earlier kernel failed"});
+  }
 };
 
 Expected<MlpChain> MlpChain::make(mlp::Shape const& shape, MlpChainBuffers const& buffers,
@@ -145,6 +161,8 @@ Expected<MlpChain> MlpChain::make(mlp::Shape const& shape, MlpChainBuffers const
     auto const words = carry_tokens(shape, stages[0], stages[1]);
     if (!words) return tl::make_unexpected(words.error());
     state->words = *words;
+    state->word_bytes = sizeof(unsigned) * static_cast<std::size_t>(shape.tokens) *
+                        static_cast<std::size_t>(shape.hidden + 2 * shape.model);
   } else {
     for (auto& stage : stages) stage.product.producer_tiles = workers;
   }
@@ -155,6 +173,8 @@ Expected<MlpChain> MlpChain::make(mlp::Shape const& shape, MlpChainBuffers const
   state->stages = std::move(*made);
 
   RoleOptions options;
+  // Iterations are counted from 1 again.
+  options.reset = [state = state.get()](GpuStream stream) { return static_cast<int>(state->clear(stream)); };
   options.chain.deadline_seconds = config.deadline_seconds;
   options.starts_early = config.starts_early;
   options.rings = state->stages.rings;
@@ -167,6 +187,9 @@ Expected<MlpChain> MlpChain::make(mlp::Shape const& shape, MlpChainBuffers const
 }
 
 Expected<void> MlpChain::launch(cudaStream_t stream, long long mlps) {
+  // An odd number leaves one copy of x as it is; some 65535 iterations later its words would look new.
+  if (mlps % 2 != 0)
+    if (auto ok = state_->clear_words(stream); !ok) return ok;
   return state_->loop.launch(stream, mlps);
 }
 Expected<void> MlpChain::finish() { return state_->loop.finish(); }

@@ -44,7 +44,7 @@ struct MlpChainConfig {
   double deadline_seconds = 2;
 };
 
-/// What a tuner may try for so many tokens, best guess first.
+/// What a tuner may try for so many tokens. Which is fastest differs from model to model: measure.
 std::vector<MlpChainConfig> chain_configs(int tokens);
 /// "words, slots of 24 KB, 2 in flight, 8 of activations".
 std::string to_string(MlpChainConfig const& config);

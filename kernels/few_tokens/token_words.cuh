@@ -9,10 +9,12 @@
 
 namespace tessera::few_tokens {
 
-/// The element below, the lowest 16 bits of the iteration's serial number above. One access each, relaxed,
+/// What tells an iteration from others in 16 bits: never 0, which memory holds that was cleared.
+__device__ inline unsigned token_of_serial(unsigned serial) { return serial % 0xffffu + 1u; }
+/// The element below, the token of the iteration's serial number above. One access each, relaxed,
 /// device scope: the element needs no order with anything else.
 __device__ inline unsigned token_word(unsigned short element, unsigned serial) {
-  return element | serial << 16;
+  return element | token_of_serial(serial) << 16;
 }
 __device__ inline void store_word(unsigned* to, unsigned word) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "r"(word)
@@ -28,8 +30,8 @@ __device__ inline uint4 load_words(unsigned const* from) {
   return v;
 }
 __device__ inline bool are_of(uint4 const& v, unsigned serial) {
-  unsigned const wrong =
-      (v.x ^ serial << 16) | (v.y ^ serial << 16) | (v.z ^ serial << 16) | (v.w ^ serial << 16);
+  unsigned const token = token_of_serial(serial) << 16;
+  unsigned const wrong = (v.x ^ token) | (v.y ^ token) | (v.z ^ token) | (v.w ^ token);
   return wrong >> 16 == 0;
 }
 
@@ -71,9 +73,9 @@ __device__ void load_token_words(Loader& loader, unsigned const* words, int toke
       unsigned const late = __ballot_sync(~0u, !all);
       if (late == 0) break;
       // The first lane that waits asks whether to go on.
-      bool const go_on =
-          lane != __ffs(static_cast<int>(late)) - 1 ||
-          loader.watch().go_on(patience, loader.place_of(k_data_token), value[0].x >> 16, serial & 0xffffu);
+      bool const go_on = lane != __ffs(static_cast<int>(late)) - 1 ||
+                         loader.watch().go_on(patience, loader.place_of(k_data_token), value[0].x >> 16,
+                                              token_of_serial(serial));
       if (!__all_sync(~0u, go_on)) {
         loader.stop();
         return;

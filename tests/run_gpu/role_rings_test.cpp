@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "run_gpu/role_data.hpp"
+#include "support/stencil.hpp"
 #include "tessera/measure/machine_json.hpp"
 
 namespace tessera {
@@ -169,6 +170,9 @@ TEST(WithoutDevice, RingsThatALaunchWithRolesCannotHave) {
                 HasSubstr("a slot of the late ring has " + std::to_string(bytes)));
   }
   EXPECT_THAT(refusal(rings(2, 1024, 4, 1024), 0), HasSubstr("the early ring has 2 slots, 3 warps fill it"));
+  EXPECT_THAT(refusal(rings(8, 32768, 4, 1024), 0), HasSubstr("rings of 266240 bytes and 0 beside them"));
+  // As an int the sum would be 24576.
+  EXPECT_THAT(refusal(rings(40, 107374592, 4, 1024), 0), HasSubstr("rings of 4294987776 bytes"));
   EXPECT_THAT(refusal(rings(4, 1024, 4, 1024), 264),
               HasSubstr("an operation has 264 bytes of arguments, 256 are possible"));
 }
@@ -196,6 +200,19 @@ TEST(WithoutDevice, ALoopWithRolesAndRingsThatItCannotHave) {
   auto const chain = role_tiles::one_operation(*plan, options);
   ASSERT_FALSE(chain);
   EXPECT_EQ(chain.error().front().code, "E0564");
+}
+
+TEST(WithoutDevice, RolesNeedAPersistentLaunch) {
+  auto const h200 = machine("h200");
+  ASSERT_OK(h200);
+  auto const persistent = mixing_plan(sizes(64, 8, 1), *h200, 4);
+  ASSERT_OK(persistent);
+  EXPECT_TRUE(check_persistent(*persistent));
+  auto const launches = plan_loop_launches(support::stencil(8), *h200);
+  ASSERT_OK(launches);
+  auto const refused = check_persistent(*launches);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(to_text(refused.error()), HasSubstr("planned as launches that overlap"));
 }
 
 }  // namespace

@@ -11,9 +11,9 @@
 //     using Arguments = ProductArguments;       // of a stage; copied to shared memory ahead of use
 //     // In device memory, 8-byte aligned. The host asks for it, when it makes the chain.
 //     TESSERA_HOST_DEVICE Arguments const* arguments(int stage) const;
-//     __device__ void load_early(EarlyLoader& loader) const;    // what no stage of the launch writes
+//     template <class L> __device__ void load_early(L& loader) const;  // what no stage of the launch writes
 //     template <class L> __device__ void load_late(L& loader) const;   // what stages of the launch write
-//     template <class C> __device__ void compute(C& computer) const;   // and store
+//     template <class C, class V> __device__ void compute(C& computer, V& view) const;   // and store
 //   };
 //
 // A tile function (tile_function.cuh) is an operation without rings: the warps that compute call it.

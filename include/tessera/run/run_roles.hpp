@@ -2,7 +2,7 @@
 // A loop as one persistent launch of operations with roles: warps that load run ahead of those that compute,
 // over the ends of tiles, stages and iterations. For files that nvcc compiles (C++20, sm_90).
 //
-//   auto const plan = plan_loop(loop, machine);
+//   auto const plan = plan_loop(loop, machine, machine.sms);   // a block on each SM
 //   auto chain = role_chain(*plan, {.rings = {7, 24576, 3, 8, 4096}}, Product{...}, softmax);
 //   chain->launch(stream, 1000);
 #pragma once
@@ -18,12 +18,16 @@ struct RoleOptions {
   /// The launch starts before the launch before it in the stream is complete, and loads early what that one
   /// does not write. What is loaded early must have been complete before the launch before began.
   bool starts_early = false;
+  /// As StageKernel::reset: after a stall, for memory of the operations that counts from launch to launch.
+  std::function<int(GpuStream)> reset = {};
 };
 
 /// Refuses (E0564) rings that the kernel cannot have: more than k_role_slots slots or k_role_late_slots late
-/// ones, fewer than warps that fill them, slots that are not multiples of 1024 bytes, more arguments than
-/// k_role_argument_bytes.
+/// ones, fewer than warps that fill them, slots that are not multiples of 1024 bytes, more than an SM of
+/// sm_90 has, more arguments than k_role_argument_bytes.
 Expected<void> check_rings(RoleRings const& rings, int most_argument_bytes, SourceLine const& where);
+/// Refuses (E0510) a plan that is not one persistent launch.
+Expected<void> check_persistent(LoopPlan const& plan);
 
 }  // namespace tessera
 
@@ -37,6 +41,7 @@ template <class Operation>
 constexpr int argument_bytes() {
   if constexpr (has_roles<Operation>(0)) {
     static_assert(sizeof(typename Operation::Arguments) % 8 == 0, "arguments are copied 8 bytes at a time");
+    static_assert(alignof(typename Operation::Arguments) <= 8, "a job's arguments are 8-byte aligned");
     return static_cast<int>(sizeof(typename Operation::Arguments));
   } else {
     return 0;
@@ -74,6 +79,7 @@ std::vector<RoleStage> role_stages(LoopTables const& tables, Operation const&...
 template <class... Operation>
 Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
                                Operation const&... operations) {
+  if (auto ok = check_persistent(plan); !ok) return tl::make_unexpected(ok.error());
   auto rings = options.rings;
   rings.scratch_bytes = std::max({detail::shared_bytes_of<Operation>(0)...});
   if (auto ok = check_rings(rings, std::max({detail::argument_bytes<Operation>()...}), plan.loop.body.where);
@@ -97,7 +103,11 @@ Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
     kernel.block.x =
         static_cast<unsigned>(detail::compute_threads<Operation...>() + 32 * detail::k_role_loader_warps);
     kernel.dynamic_shared_bytes = shared_bytes_of(rings);
+    // One block on an SM: a block that waits for the launch before must not share its SM with one of it.
+    constexpr int half_an_sm = 116 * 1024;
+    if (options.starts_early) kernel.dynamic_shared_bytes = std::max(kernel.dynamic_shared_bytes, half_an_sm);
     kernel.chains = options.starts_early;
+    kernel.reset = options.reset;
     if (options.starts_early) planned.launches.front().start = LaunchStart::early;
     auto const packed = detail::pack_of(operations...);
     int const count = static_cast<int>(stages.size());

@@ -29,11 +29,29 @@ Expected<void> check_rings(RoleRings const& rings, int most_argument_bytes, Sour
   };
   if (auto ok = filled("early", rings.slots, k_early_warps); !ok) return ok;
   if (auto ok = filled("late", rings.late_slots, k_late_warps); !ok) return ok;
+  auto const bytes = 1LL * rings.slots * rings.slot_bytes + 1LL * rings.late_slots * rings.late_slot_bytes;
+  constexpr long long most = 227 * 1024 - detail::k_role_fixed_bytes;
+  if (bytes + rings.scratch_bytes > most)
+    return refused(fmt::format("rings of {} bytes and {} beside them, {} are possible", bytes,
+                               rings.scratch_bytes, most),
+                   "use fewer or smaller slots");
   if (most_argument_bytes > k_role_argument_bytes)
     return refused(fmt::format("an operation has {} bytes of arguments, {} are possible", most_argument_bytes,
                                k_role_argument_bytes),
                    "keep the rest in device memory and its address in the arguments");
   return {};
+}
+
+Expected<void> check_persistent(LoopPlan const& plan) {
+  if (plan.is_persistent()) return {};
+  return refuse(
+      {"E0510",
+       Severity::error,
+       plan.loop.body.where,
+       fmt::format("loop \"{}\" is planned as launches that overlap; roles need one persistent launch",
+                   plan.loop.body.name),
+       {},
+       "plan it with plan_loop()"});
 }
 
 }  // namespace tessera
