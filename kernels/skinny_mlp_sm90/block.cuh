@@ -10,18 +10,6 @@
 
 namespace tessera::skinny_sm90 {
 
-/// A position in a ring of barriers. The parity is the one that a reader waits for.
-struct Position {
-  int index = 0;
-  unsigned parity = 0;
-  __device__ void next(int size) {
-    if (++index == size) {
-      index = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 /// The block's place in the work, and its shared memory: barriers, then the ring of weights, then the ring of
 /// activations, then, where two blocks split the depth for up to 64 tokens, room for partial sums. A matrix
 /// instruction reads 64 rows where a slot may have fewer, so the last slot's reads run on into the

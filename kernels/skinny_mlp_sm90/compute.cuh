@@ -67,7 +67,7 @@ class Computer {
     int const pitch = cut.slot_rows * 128;
 #pragma unroll 1
     for (int i = 0; i < cut.stages; ++i) {
-      Position slot[Used];
+      RingPlace slot[Used];
       unsigned weights[Used];
 #pragma unroll
       for (int t = 0; t < Used; ++t) {
@@ -205,8 +205,8 @@ class Computer {
   Block const& block_;
   int thread_;
   int lane_;
-  Position slot_;
-  Position stage_;
+  RingPlace slot_;
+  RingPlace stage_;
   bool stalled_ = false;
 };
 

@@ -14,7 +14,7 @@ namespace tessera::skinny_sm90 {
 /// stall.
 __device__ inline void load_weights(Parameters const& p, Block const& block, int warp) {
   unsigned long long const policy = streaming_policy();
-  Position slot{0, 1};  // parity 1 of a fresh barrier has ended: every slot is empty
+  RingPlace slot{0, 1};  // parity 1 of a fresh barrier has ended: every slot is empty
   int turn = 0;
   for (int job = 0; job < p.first.waves + p.second.waves; ++job) {
     bool const second = job >= p.first.waves;
@@ -88,7 +88,7 @@ __device__ void load_activations(Parameters const& p, Block const& block) {
   bool const leader = threadIdx.x % 32 == 0;
   pdl_wait();
   HiddenFeatures hidden(p, load_counter(p.launches), block.first_depth_block(p.second));
-  Position stage{0, 1};
+  RingPlace stage{0, 1};
   for (int job = 0; job < p.first.waves + p.second.waves; ++job) {
     bool const second = job >= p.first.waves;
     Cut const& cut = second ? p.second : p.first;

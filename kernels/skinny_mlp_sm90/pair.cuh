@@ -331,8 +331,8 @@ class PairComputer {
   int lane_;
   int warpgroup_;
   unsigned other_;  ///< block of the pair, in the cluster
-  Position slot_;
-  Position stage_;
+  RingPlace slot_;
+  RingPlace stage_;
   bool stalled_ = false;
 };
 

@@ -72,18 +72,6 @@ TESSERA_HOST_DEVICE constexpr int shared_bytes_of(RoleRings const& rings) {
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 
-/// A place in a ring. The parity is the one that a reader waits for.
-struct RingPlace {
-  int index = 0;
-  unsigned parity = 0;
-  __device__ void next(int size) {
-    if (++index == size) {
-      index = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 /// A slot to load into: where, and the barrier that counts what has landed.
 struct RingSlot {
   unsigned address = 0;

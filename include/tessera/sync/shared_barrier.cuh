@@ -47,6 +47,18 @@ __device__ inline bool barrier_test(unsigned barrier, unsigned parity) {
   return yes != 0;
 }
 
+/// A place in a ring of barriers. The parity is the one that a reader waits for.
+struct RingPlace {
+  int index = 0;
+  unsigned parity = 0;
+  __device__ void next(int size) {
+    if (++index == size) {
+      index = 0;
+      parity ^= 1;
+    }
+  }
+};
+
 #endif
 
 }  // namespace tessera
