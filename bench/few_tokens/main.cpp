@@ -11,6 +11,7 @@
 #include <tessera/report/json_text.hpp>
 
 #include "bench/common/program.hpp"
+#include "bench/common/rows.hpp"
 #include "bench/skinny_mlp/floor.hpp"
 #include "kernels/common/mlp_reference.hpp"
 #include "kernels/few_tokens/mlp_chain.hpp"
@@ -24,7 +25,6 @@ namespace {
 using namespace tessera;
 using bench::check;
 using bench::OperandSets;
-using bench::with_decimals;
 
 struct Model {
   char const* name;
@@ -98,13 +98,12 @@ struct Bench {
   }
 };
 
-struct Row {
+struct Row : bench::RowTimes {
   std::string name, detail;
   bench::Timed timed;
   bool computes = true;
   int slot_bytes = 0;  ///< of a loop: those with the same add in the same order
   double error = 0;
-  double low = 0, median = 0, high = 0, cool = 0;
 };
 
 /// Of the last MLP's result against the reference chain; NaN after a stall.
@@ -136,7 +135,7 @@ std::vector<Row> rows_of(Bench const& bench, bench::Timer& timer) {
   std::vector<Row> rows;
   auto const add = [&](std::string name, std::string detail,
                        std::function<cudaError_t(cudaStream_t, int)> work) -> Row& {
-    return rows.emplace_back(Row{std::move(name), std::move(detail), {std::move(work)}});
+    return rows.emplace_back(Row{{}, std::move(name), std::move(detail), {std::move(work)}});
   };
   for (int const blocks : {128, 132})
     add("floor", "reads the weights with " + std::to_string(blocks) + " blocks",
@@ -205,19 +204,7 @@ void measure(Bench const& bench, bench::Timer& timer, std::vector<Row>& rows) {
     }
     if (timer.capture(row.timed)) running.push_back(&row.timed);
   }
-  timer.hot_rounds(running, 3);
-  for (auto* const one : running) one->hot.clear();
-  timer.hot_rounds(running, rounds);
-  timer.cool_rounds(running, cool_rounds, rest);
-  check(timer.error(), "measuring");
-  for (Row& row : rows) {
-    if (row.timed.hot.empty()) continue;
-    row.low = quantile(row.timed.hot, 0.1);
-    row.median = median(row.timed.hot);
-    row.high = quantile(row.timed.hot, 0.9);
-    row.cool = median(row.timed.cool);
-    timer.release(row.timed);
-  }
+  bench::time_rows(timer, running, rows, rounds, cool_rounds, rest);
 }
 
 double best(std::vector<Row> const& rows, char const* name) {
@@ -225,15 +212,6 @@ double best(std::vector<Row> const& rows, char const* name) {
   for (Row const& row : rows)
     if (row.median > 0 && row.name == name) result = std::min(result, row.median);
   return result;
-}
-
-void write(JsonWriter& json, std::vector<Row> const& rows) {
-  for (Row const& row : rows) {
-    json.begin_object().member("variant", row.name).member("detail", row.detail);
-    json.member("us", with_decimals(row.median, 2)).member("us_p10", with_decimals(row.low, 2));
-    json.member("us_p90", with_decimals(row.high, 2)).member("us_cool", with_decimals(row.cool, 2));
-    json.member("relative_error", bench::with_digits(row.error, 3)).end_object();
-  }
 }
 
 }  // namespace
@@ -277,7 +255,7 @@ int main(int count, char** arguments) {
     json.begin_object().member("tokens", one).member("floor_us", bench::with_digits(floor, 6));
     json.member("loop_over_floor", bench::with_digits(loop / floor, 6));
     json.member("launches_over_loop", bench::with_digits(launches / loop, 6)).key("variants").begin_array();
-    write(json, rows);
+    bench::write_rows(json, rows);
     json.end_array().end_object();
     // After each size: what was measured is not lost if something stops the rest.
     auto whole = json;

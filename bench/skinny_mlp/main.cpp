@@ -11,6 +11,7 @@
 #include <tessera/report/json_text.hpp>
 
 #include "bench/common/program.hpp"
+#include "bench/common/rows.hpp"
 #include "bench/mlp/peers.hpp"
 #include "bench/skinny_mlp/floor.hpp"
 #include "kernels/common/mlp_reference.hpp"
@@ -26,7 +27,6 @@ using namespace tessera;
 using namespace tessera::skinny_sm90;
 using bench::check;
 using bench::OperandSets;
-using bench::with_decimals;
 
 struct Model {
   char const* name;
@@ -89,12 +89,11 @@ struct Bench {
   void* first_result() const { return shared.at(model.form == mlp::Form::swiglu ? "pairs" : "h"); }
 };
 
-struct Row {
+struct Row : bench::RowTimes {
   std::string name, detail;
   bench::Timed timed;
   bool computes = true;
   double error = 0;
-  double low = 0, median = 0, high = 0, cool = 0;
 };
 
 double worst_error(Bench const& bench, Row const& row) {
@@ -151,7 +150,7 @@ std::vector<Row> rows_of(Bench const& bench, Library const& library, bool all, b
   std::vector<Row> rows;
   auto const add = [&](std::string name, std::string detail,
                        std::function<cudaError_t(cudaStream_t, int)> work) -> Row& {
-    return rows.emplace_back(Row{std::move(name), std::move(detail), {std::move(work)}});
+    return rows.emplace_back(Row{{}, std::move(name), std::move(detail), {std::move(work)}});
   };
   for (int const blocks : {128, 132})
     add("floor", "reads the weights with " + std::to_string(blocks) + " blocks",
@@ -215,19 +214,7 @@ void measure(Bench const& bench, bench::Timer& timer, std::vector<Row>& rows) {
     }
     if (timer.capture(row.timed)) running.push_back(&row.timed);
   }
-  timer.hot_rounds(running, 3);
-  for (auto* const one : running) one->hot.clear();
-  timer.hot_rounds(running, rounds);
-  timer.cool_rounds(running, cool_rounds, rest);
-  check(timer.error(), "measuring");
-  for (Row& row : rows) {
-    if (row.timed.hot.empty()) continue;
-    row.low = quantile(row.timed.hot, 0.1);
-    row.median = median(row.timed.hot);
-    row.high = quantile(row.timed.hot, 0.9);
-    row.cool = median(row.timed.cool);
-    timer.release(row.timed);
-  }
+  bench::time_rows(timer, running, rows, rounds, cool_rounds, rest);
 }
 
 double best(std::vector<Row> const& rows, char const* name) {
@@ -235,15 +222,6 @@ double best(std::vector<Row> const& rows, char const* name) {
   for (Row const& row : rows)
     if (row.median > 0 && row.name.rfind(name, 0) == 0) result = std::min(result, row.median);
   return result;
-}
-
-void write(JsonWriter& json, std::vector<Row> const& rows) {
-  for (Row const& row : rows) {
-    json.begin_object().member("variant", row.name).member("detail", row.detail);
-    json.member("us", with_decimals(row.median, 2)).member("us_p10", with_decimals(row.low, 2));
-    json.member("us_p90", with_decimals(row.high, 2)).member("us_cool", with_decimals(row.cool, 2));
-    json.member("relative_error", bench::with_digits(row.error, 3)).end_object();
-  }
 }
 
 }  // namespace
@@ -294,7 +272,7 @@ int main(int count, char** arguments) {
     json.member("floor_tb_per_s", bench::with_digits(static_cast<double>(bench.bytes()) / floor * 1e-6, 6));
     json.member("tessera_over_floor", bench::with_digits(ours / floor, 6));
     json.member("cublasLt_over_tessera", bench::with_digits(peer / ours, 6)).key("variants").begin_array();
-    write(json, rows);
+    bench::write_rows(json, rows);
     json.end_array().end_object();
     // After each size: what was measured is not lost if something stops the rest.
     auto whole = json;
