@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/simulate/role_loop.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "role_run.hpp"
+
+namespace tessera {
+namespace {
+
+using simulation::Picoseconds;
+using simulation::RoleRecord;
+using Records = std::vector<std::vector<RoleRecord>>;
+
+constexpr double k_most_steps = 2e8;
+constexpr double k_most_tiles = 2e6;
+constexpr double k_most_ns = 1e9;
+constexpr int k_most_slots = 4096;
+
+double ns(Picoseconds time) { return static_cast<double>(time) / 1000; }
+
+tl::unexpected<Diagnostics> cannot(RoleLoop const& loop, std::string message, std::string way_out) {
+  return refuse(
+      {"E0506", Severity::error, loop.plan.loop.body.where, std::move(message), {}, std::move(way_out)});
+}
+
+Expected<void> check_work(RoleLoop const& loop) {
+  auto const& body = loop.plan.loop.body;
+  if (loop.work.size() != body.stages.size())
+    return cannot(loop,
+                  fmt::format("loop \"{}\" has {} stages, and there is work for {}", body.name,
+                              body.stages.size(), loop.work.size()),
+                  "say what a tile of each stage of the body does");
+  auto const in = [](double value, double least, double most) { return value >= least && value <= most; };
+  for (std::size_t s = 0; s < loop.work.size(); ++s) {
+    auto const& w = loop.work[s];
+    bool const counts = w.slots >= 0 && in(w.loads_per_slot, 1, 1000) && w.slots_per_late_slot >= 1 &&
+                        in(w.late_warps, 1, simulation::k_most_late_warps) &&
+                        in(w.late_slots_at_once, 1, k_most_slots);
+    bool const sizes = in(w.slot_bytes, w.slots > 0 ? 1 : 0, 1e9) && in(w.late_slot_bytes, 0, 1e9);
+    if (!counts || !sizes || !in(w.slot_ns, 0, k_most_ns) || !in(w.end_ns, 0, k_most_ns))
+      return cannot(
+          loop, fmt::format("the work of stage {} has a number that no tile can have", body.stages[s].name),
+          "give slots of 1 byte or more, 1 load or more to a slot, 1 to 8 warps, times from 0 to 1e9 ns");
+    auto const reads = [&](Dependence const& one) { return one.consumer == static_cast<int>(s); };
+    bool const waits = std::any_of(body.dependences.begin(), body.dependences.end(), reads) ||
+                       std::any_of(loop.plan.loop.carried.begin(), loop.plan.loop.carried.end(),
+                                   [&](CarriedDependence const& one) { return reads(one.dependence); });
+    if (waits && w.slots > 0 && w.late_slot_bytes == 0)
+      return cannot(
+          loop,
+          fmt::format("stage {} reads what stages compute, and loads 0 bytes of it", body.stages[s].name),
+          "give late_slot_bytes");
+  }
+  return {};
+}
+
+Expected<void> check_rings(RoleLoop const& loop) {
+  auto const& rings = loop.rings;
+  if (rings.slots < 1 || rings.slots > k_most_slots || rings.late_slots < 1 ||
+      rings.late_slots > k_most_slots || rings.in_flight < 0)
+    return cannot(loop,
+                  fmt::format("rings of {} slots, {} in flight, and {} of activations", rings.slots,
+                              rings.in_flight, rings.late_slots),
+                  "give 1 to 4096 slots, and 0 or more in flight");
+  for (std::size_t s = 0; s < loop.work.size(); ++s)
+    // A warp fills the first slot of its group when it has seen what it needs for the last one.
+    if (auto const& w = loop.work[s]; w.late_warps > rings.late_slots)
+      return cannot(loop,
+                    fmt::format("{} warps fill {} slots of activations of stage {}", w.late_warps,
+                                rings.late_slots, loop.plan.loop.body.stages[s].name),
+                    "give as many slots as warps that fill them");
+  return {};
+}
+
+Expected<void> check_machine(RoleLoop const& loop, RoleMachine const& machine) {
+  for (auto const& figure : role_figures()) {
+    auto const value = machine.*figure.member;
+    bool const rate = figure.unit != "ns";
+    if (!std::isfinite(value) || value < 0 || (rate && value <= 0) || value > k_most_ns)
+      return cannot(loop, fmt::format("{} is {} {}", figure.name, value, figure.unit),
+                    "give what a machine can have");
+  }
+  if (machine.early_warps < 1 || machine.early_warps > simulation::k_most_early_warps)
+    return cannot(loop, fmt::format("early_warps is {}", machine.early_warps), "give 1 to 8");
+  return {};
+}
+
+Expected<void> check_all(RoleLoop const& loop, RoleMachine const& machine) {
+  if (loop.plan.plan.launches.empty() || !loop.plan.is_persistent())
+    return cannot(loop,
+                  fmt::format("loop \"{}\" is planned as launches that overlap", loop.plan.loop.body.name),
+                  "plan it as one persistent launch: plan_loop()");
+  if (auto ok = check_work(loop); !ok) return ok;
+  if (auto ok = check_rings(loop); !ok) return ok;
+  if (auto ok = check_machine(loop, machine); !ok) return ok;
+  double tiles = 0, slots = 0;
+  for (std::size_t s = 0; s < loop.work.size(); ++s) {
+    auto const of_stage = static_cast<double>(loop.plan.loop.body.stages[s].blocks());
+    tiles += of_stage;
+    slots += of_stage * loop.work[s].slots;
+  }
+  auto const iterations = static_cast<double>(loop.iterations);
+  auto const awaited = tiles > k_most_tiles ? 0 : simulation::awaited_tiles(loop);
+  if (loop.iterations < 1 || iterations * tiles > k_most_tiles ||
+      iterations * (slots + awaited) > k_most_steps)
+    return cannot(loop,
+                  fmt::format("{} iterations of {:.0f} tiles, {:.0f} slots and {:.0f} awaited tiles",
+                              loop.iterations, tiles, slots, awaited),
+                  "simulate 1 iteration or more, of 2e6 tiles and of 2e8 slots and awaited tiles at most");
+  return {};
+}
+
+/// Between the first and the last SM that has multiplied a stage of an iteration, mean over iterations.
+double apart(Records const& records, RoleLoop const& loop, int stage) {
+  std::vector<std::pair<Picoseconds, Picoseconds>> ends(static_cast<std::size_t>(loop.iterations),
+                                                        {simulation::k_never, 0});
+  for (auto const& of_sm : records)
+    for (auto const& one : of_sm)
+      if (one.tile.stage == stage) {
+        auto& [first, last] = ends[static_cast<std::size_t>(one.tile.iteration)];
+        first = std::min(first, one.multiplied);
+        last = std::max(last, one.multiplied);
+      }
+  double sum = 0;
+  for (auto const& [first, last] : ends) sum += ns(last - std::min(first, last));
+  return sum / static_cast<double>(loop.iterations);
+}
+
+RoleBoundary boundary(Records const& records, RoleLoop const& loop, int from, int to, int& count) {
+  auto const& stages = loop.plan.loop.body.stages;
+  RoleBoundary result{stages[static_cast<std::size_t>(from)].name, stages[static_cast<std::size_t>(to)].name};
+  count = 0;
+  for (auto const& of_sm : records)
+    for (std::size_t i = 1; i < of_sm.size(); ++i) {
+      auto const &before = of_sm[i - 1], &after = of_sm[i];
+      if (before.tile.stage != from || after.tile.stage != to) continue;
+      ++count;
+      result.end_ns += ns(before.stored - before.multiplied);
+      result.post_ns += ns(before.posted - before.stored);
+      result.results_ns += ns(after.results);
+      result.activations_ns += ns(after.activations);
+      result.weights_ns += ns(after.weights);
+      result.most_ns = std::max(result.most_ns, ns(after.begun - before.multiplied));
+      result.full_slots += after.full_slots;
+    }
+  if (count == 0) return result;
+  for (auto* const sum : {&result.end_ns, &result.post_ns, &result.results_ns, &result.activations_ns,
+                          &result.weights_ns, &result.full_slots})
+    *sum /= count;
+  result.apart_ns = apart(records, loop, from);
+  return result;
+}
+
+RoleStageTime stage_time(Records const& records, RoleLoop const& loop, int stage) {
+  RoleStageTime result{loop.plan.loop.body.stages[static_cast<std::size_t>(stage)].name};
+  double count = 0;
+  for (auto const& of_sm : records)
+    for (auto const& one : of_sm) {
+      if (one.tile.stage != stage) continue;
+      ++count;
+      auto const waits = one.later_weights + one.later_activations;
+      result.multiply_ns += ns(one.multiplied - one.begun - waits);
+      result.weights_ns += ns(one.later_weights);
+      result.activations_ns += ns(one.later_activations);
+    }
+  for (auto* const sum : {&result.multiply_ns, &result.weights_ns, &result.activations_ns})
+    if (count > 0) *sum /= count;
+  return result;
+}
+
+/// When the iteration's last tile is posted.
+double end_of(Records const& records, long long iteration) {
+  Picoseconds end = 0;
+  for (auto const& of_sm : records)
+    for (auto const& one : of_sm)
+      if (one.tile.iteration <= iteration) end = std::max(end, one.posted);
+  return ns(end);
+}
+
+}  // namespace
+
+Expected<RolePrediction> simulate_roles(RoleLoop const& loop, RoleMachine const& machine) {
+  if (auto ok = check_all(loop, machine); !ok) return tl::make_unexpected(ok.error());
+  simulation::RoleRun run(loop, machine);
+  if (!run.run())
+    return cannot(
+        loop,
+        "the launch gets stuck: a warp that fills the ring of activations waits for a slot, and the slots "
+        "before it are for a warp that waits for its own",
+        "give more slots of activations, or look for fewer together");
+  RolePrediction result;
+  auto const iterations = static_cast<double>(loop.iterations);
+  result.total_ns = ns(run.end());
+  result.iteration_ns = result.total_ns / iterations;
+  if (loop.iterations > 1) result.steady_ns = (result.total_ns - end_of(run.records(), 0)) / (iterations - 1);
+  if (result.total_ns > 0) result.dram_share = run.dram_bytes() / (machine.dram_gbps * result.total_ns);
+  int const stages = static_cast<int>(loop.work.size());
+  for (int to = 0; to < stages; ++to) {
+    result.stages.push_back(stage_time(run.records(), loop, to));
+    for (int from = 0; from < stages; ++from) {
+      int count = 0;
+      auto const one = boundary(run.records(), loop, from, to, count);
+      if (count > 0) result.boundaries.push_back(one);
+    }
+  }
+  return result;
+}
+
+}  // namespace tessera
