@@ -6,15 +6,12 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
-#include <string>
 #include <tessera/diagnostic.hpp>
 #include <vector>
 
-#include "kernels/common/mlp_problem.hpp"
+#include "kernels/few_tokens/chain_plan.hpp"
 
 namespace tessera::few_tokens {
-
-constexpr int k_most_tokens = 32;
 
 /// Weights of one MLP; mlp::Buffers says how they lie.
 struct MlpWeights {
@@ -29,25 +26,6 @@ struct MlpChainBuffers {
   void* h = nullptr;
   std::vector<MlpWeights> weights;
 };
-
-/// How the work is cut; what is 0 follows from the shape.
-struct MlpChainConfig {
-  int workers = 0;     ///< blocks, all resident; 0: one for each SM
-  int slot_bytes = 0;  ///< of weights
-  int slots = 0;
-  int in_flight = 0;          ///< slots of weights on their way at once; 0: all
-  int late_slots = 0;         ///< of activations; fewer where they leave too little room for weights
-  bool starts_early = false;  ///< RoleOptions
-  /// Results travel as words that carry the iteration (token_words.cuh), not behind semaphores: for up to 2
-  /// tokens.
-  bool tokens_in_data = false;
-  double deadline_seconds = 2;
-};
-
-/// What a tuner may try for so many tokens. Which is fastest differs from model to model: measure.
-std::vector<MlpChainConfig> chain_configs(int tokens);
-/// "words, slots of 24 KB, 2 in flight, 8 of activations".
-std::string to_string(MlpChainConfig const& config);
 
 class MlpChain {
  public:

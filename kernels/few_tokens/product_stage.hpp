@@ -7,7 +7,7 @@
 #include <tessera/run/run_roles.hpp>
 #include <vector>
 
-#include "kernels/few_tokens/product.hpp"
+#include "kernels/few_tokens/product_cut.hpp"
 #include "src/gpu/element_type.hpp"
 
 namespace tessera::few_tokens {
@@ -25,23 +25,12 @@ struct ProductStage {
   std::vector<void*> outputs;        ///< of [tokens][features]
 };
 
-/// How a block's shared memory is used; what is 0 follows from the products.
-struct ProductOptions {
-  int slot_bytes = 0;  ///< of weights, about; 0: 4 k-blocks of the product with the most rows
-  int slots = 0;       ///< of weights; 0: as many as fit
-  int in_flight = 0;   ///< slots of weights on their way at once; 0: all
-  int late_slots = 0;  ///< of activations; 0: 8. Fewer where they leave too little room for weights
-};
-
 /// What a launch needs for its products.
 struct ProductStages {
   Product const* arguments = nullptr;  ///< of MatrixColumns: one for each stage of the loop's body
   RoleRings rings;
   std::vector<std::shared_ptr<void const>> memory;  ///< owns what the arguments point to
 };
-
-/// What a block of such a launch holds, for the description of every stage of its loop: one fits on an SM.
-Resources product_resources();
 
 /// Cuts each product into `tiles` tiles, describes its matrices to the copy engine and chooses rings that
 /// fill an SM. `stages`: one for each stage of the loop's body; with 0 features: it is no product. `columns`:

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/few_tokens/chain_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <tessera/describe/dsl.hpp>
+
+namespace tessera::few_tokens {
+namespace {
+
+/// Both products of an MLP; the first reads what the second one wrote an iteration before.
+Expected<Loop> loop_of(int workers) {
+  PipelineBuilder mlp("mlp_chain");
+  auto [t] = mlp.dims("t");
+  auto up = mlp.stage("up", {t = workers}).output("h");
+  auto down = mlp.stage("down", {t = workers}).output("x");
+  mlp.depends(up(t), earlier(down(range(0, workers)))).through("x");
+  mlp.depends(down(t), up(range(0, workers))).through("h");
+  mlp.copies("x", 2);
+  for (auto* stage : {&up, &down}) stage->resources(product_resources());
+  return mlp.build_loop();
+}
+
+Expected<void> refused(std::string message, std::string way_out) {
+  return refuse({"E0565", Severity::error, {}, std::move(message), {}, std::move(way_out)});
+}
+
+}  // namespace
+
+Expected<void> check_chain(mlp::Shape const& s, MlpChainConfig const& c) {
+  if (s.tokens < 1 || s.tokens > k_most_tokens)
+    return refused(fmt::format("a chain of MLPs for {} tokens", s.tokens),
+                   fmt::format("ask for 1 to {} tokens", k_most_tokens));
+  if (s.model < 64 || s.hidden < 64 || s.model % 64 != 0 || s.hidden % 64 != 0 || s.model > 1 << 20 ||
+      s.hidden > 1 << 20)
+    return refused(fmt::format("a chain of MLPs of model {} and hidden {}", s.model, s.hidden),
+                   "ask for multiples of 64 up to 2^20");
+  if (c.tokens_in_data && s.tokens > 2)
+    return refused(fmt::format("results of {} tokens as words that carry the iteration", s.tokens),
+                   "ask for it for 1 or 2 tokens");
+  return {};
+}
+
+int columns_for(int tokens) { return tokens <= 8 ? 8 : tokens <= 16 ? 16 : 32; }
+
+ProductOptions options_of(MlpChainConfig const& config) {
+  return {config.slot_bytes, config.slots, config.in_flight, config.late_slots};
+}
+
+std::array<Product, 2> chain_products(mlp::Shape const& shape, int producer_tiles) {
+  Product up, down;
+  bool const gated = shape.form == mlp::Form::swiglu;
+  up.features = down.depth = shape.hidden;
+  up.depth = down.features = shape.model;
+  up.rows_per_feature = gated ? 2 : 1;
+  up.activation = gated ? Activation::swiglu : Activation::gelu;
+  up.tokens = down.tokens = shape.tokens;
+  up.input_distance = 1;
+  up.producer_tiles = down.producer_tiles = producer_tiles;
+  return {up, down};
+}
+
+Expected<LoopPlan> plan_chain(MlpChainConfig const& config, MachineProfile const& machine, int workers) {
+  auto const described = loop_of(workers);
+  if (!described) return tl::make_unexpected(described.error());
+  auto plan = config.tokens_in_data ? plan_loop(*described, machine, workers, {"h", "x"})
+                                    : plan_loop(*described, machine, workers);
+  if (plan) plan->operations = {0, 0};
+  return plan;
+}
+
+// In the order of the measurements in docs/design/notes-tile-operations.md.
+std::vector<MlpChainConfig> chain_configs(int tokens) {
+  struct Rings {
+    int kilobytes, in_flight, late_slots;
+  };
+  std::vector<MlpChainConfig> result;
+  for (bool const words : {true, false}) {
+    if (words && tokens > 2) continue;
+    for (auto const& [kilobytes, in_flight, late_slots] :
+         {Rings{28, 2, 8}, {24, 3, 6}, {32, 3, 6}, {40, 3, 6}, {32, 0, 8}, {28, 0, 8}}) {
+      MlpChainConfig config;
+      config.slot_bytes = kilobytes * 1024;
+      config.in_flight = in_flight;
+      config.late_slots = late_slots;
+      config.tokens_in_data = words;
+      result.push_back(config);
+    }
+  }
+  return result;
+}
+
+std::string to_string(MlpChainConfig const& config) {
+  return fmt::format("{}, slots of {} KB, {} in flight, {} of activations",
+                     config.tokens_in_data ? "words" : "semaphores", config.slot_bytes / 1024,
+                     config.in_flight > 0 ? std::to_string(config.in_flight) : "all", config.late_slots);
+}
+
+}  // namespace tessera::few_tokens

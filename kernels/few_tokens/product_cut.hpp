@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// How products are cut into tiles and a block's shared memory into rings: arithmetic, without a GPU.
+#pragma once
+
+#include <tessera/describe/pipeline.hpp>
+#include <tessera/diagnostic.hpp>
+#include <tessera/run/roles.cuh>
+#include <vector>
+
+#include "kernels/few_tokens/product.hpp"
+
+namespace tessera::few_tokens {
+
+/// How a block's shared memory is used; what is 0 follows from the products.
+struct ProductOptions {
+  int slot_bytes = 0;  ///< of weights, about; 0: 4 k-blocks of the product with the most rows
+  int slots = 0;       ///< of weights; 0: as many as fit
+  int in_flight = 0;   ///< slots of weights on their way at once; 0: all
+  int late_slots = 0;  ///< of activations; 0: 8. Fewer where they leave too little room for weights
+};
+
+/// Products whose tiles, rows and stage_depth are set, and the rings that fill an SM with them.
+struct ProductCut {
+  std::vector<Product> products;
+  RoleRings rings;
+};
+
+/// What a block of such a launch holds, for the description of every stage of its loop: one fits on an SM.
+Resources product_resources();
+
+/// Cuts each product into `tiles` tiles. `products`: one for each stage of the loop's body, without matrices;
+/// with 0 features: it is no product. `columns`: of MatrixColumns, 8, 16 or 32. Refuses with E0565.
+Expected<ProductCut> cut_products(std::vector<Product> products, int tiles, int columns,
+                                  ProductOptions const& options = {});
+
+}  // namespace tessera::few_tokens
