@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/simulate/role_machine.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
+#include <iterator>
 
 #include "tessera/measure/measured.hpp"
 
@@ -80,6 +84,28 @@ double at_bytes(InFlightCurve const& curve, double bytes) {
 }
 
 std::span<RoleFigure const> role_figures() { return k_figures; }
+
+Expected<void> set_role_figure(RoleMachine& machine, std::string const& assignment) {
+  auto const at = std::min(assignment.find('='), assignment.size());
+  auto const figure = std::find_if(std::begin(k_figures), std::end(k_figures), [&](RoleFigure const& one) {
+    return assignment.compare(0, at, one.name) == 0;
+  });
+  double value = 0;
+  auto const* const begin = assignment.data() + std::min(at + 1, assignment.size());
+  auto const* const end = assignment.data() + assignment.size();
+  auto const [rest, error] = std::from_chars(begin, end, value);
+  if (figure != std::end(k_figures) && error == std::errc() && rest == end) {
+    machine.*figure->member = value;
+    return {};
+  }
+  Diagnostic d;
+  d.code = "E0506";
+  d.message = fmt::format("\"{}\" gives no figure a value", assignment);
+  auto& names = d.notes.emplace_back();
+  for (auto const& one : k_figures) names += (names.empty() ? "figures: " : ", ") + one.name;
+  d.suggestion = "write NAME=NUMBER";
+  return refuse(std::move(d));
+}
 
 RoleMachine role_machine(MachineProfile const& machine) {
   auto const probed = [&](char const* id) {

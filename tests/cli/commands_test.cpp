@@ -235,6 +235,29 @@ TEST_F(Commands, StudiesAreSimulatedAndNamedWrongAreRefused) {
   EXPECT_THAT(run("simulate --study t3 --machine a100").err, HasSubstr("E0541"));
 }
 
+TEST_F(Commands, ALoopWithRolesHasARowForEachBoundary) {
+  std::string const roles = "simulate --roles '" TESSERA_SOURCE_DIR "/bench/few_tokens/mixtral_chain.json' ";
+  auto const said = run(roles + "--iterations 8 --csv roles.csv --html roles.html");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("Boundaries"));
+  EXPECT_THAT(text("roles.csv"), HasSubstr("boundaries"));
+  EXPECT_THAT(text("roles.html"), HasSubstr("</html>"));
+  auto const table = [&](std::string const& arguments, std::size_t number) {
+    auto const answer = good(roles + "--json " + arguments).json();
+    EXPECT_EQ(answer["schema"], "tessera.study/1");
+    return answer["tables"][number];
+  };
+  EXPECT_EQ(table("--iterations 8", 1)["rows"].size(), 2u);
+  EXPECT_EQ(table("", 1)["rows"].size(), 1u) << "an iteration has one boundary within";
+  EXPECT_EQ(table("--set turn_ns=0", 3)["id"], "figures");
+  EXPECT_NE(table("--set turn_ns=10000", 0)["rows"], table("", 0)["rows"]);
+  EXPECT_THAT(run(roles + "--set turn_ns=fast").err, HasSubstr("E0506"));
+  EXPECT_THAT(run(roles + "--study t3").err, HasSubstr("E0913"));
+  EXPECT_THAT(run(roles + "--draw").err, HasSubstr("E0916"));
+  EXPECT_THAT(run("simulate --roles nowhere.json").err, HasSubstr("E0901"));
+  EXPECT_EQ(run("simulate --iterations 8").exit, 2);
+}
+
 TEST_F(Commands, ARunOfTheStudyIsATimelineLikeAnyOther) {
   std::string const one = "simulate --study t3 --model llama-3.2-1b --tokens 2048 --tp 8 --layer FC-2 ";
   auto const said =

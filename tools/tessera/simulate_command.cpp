@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "roles_command.hpp"
 #include "study_command.hpp"
 #include "t3_run_command.hpp"
 #include "tessera/overlap/extensions.hpp"
@@ -21,6 +22,7 @@ struct SimulateArguments {
   TimelineOutputs outputs;
   StudyArguments study;
   T3RunArguments t3;
+  RolesArguments roles;
   std::int64_t explore = 0;
 };
 
@@ -57,6 +59,21 @@ int run_explore(Session const& session, SimulateArguments const& arguments, Plan
 }
 
 int run(Session const& session, SimulateArguments const& arguments) {
+  bool const one_thing = arguments.plan.empty() && arguments.study.study.empty();
+  if (!arguments.roles.file.empty() && one_thing) {
+    if (!arguments.outputs.trace.empty() || arguments.outputs.draw)
+      return session.fail(complaint("E0916", "a loop with roles has no timeline to trace or draw",
+                                    "leave --trace and --draw out"));
+    auto roles = arguments.roles;
+    roles.machine = arguments.machine;
+    roles.output = arguments.outputs.output;
+    roles.csv = arguments.outputs.csv;
+    roles.html = arguments.outputs.html;
+    return run_roles(session, roles);
+  }
+  if (!arguments.roles.file.empty())
+    return session.fail(complaint("E0913", "there is a loop with roles beside a plan or a study to simulate",
+                                  "give one of them"));
   if (!arguments.study.study.empty() && arguments.plan.empty()) {
     auto study = arguments.study;
     study.machine = arguments.machine;
@@ -135,6 +152,20 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
   command->add_option("--config", arguments->t3.config, "t3, with --layer: which run of the sub-layer")
       ->check(CLI::IsMember(names_of(k_sub_layer_runs)))
       ->option_text("gemm|t3|t3-mca|reduce_scatter|all_gather");
+  auto* roles = command
+                    ->add_option("--roles", arguments->roles.file,
+                                 "Instead: a loop as one launch with roles (tessera.roles/1), and how long "
+                                 "its boundaries stand still; without --machine on h200")
+                    ->option_text("FILE");
+  command->add_option("--iterations", arguments->roles.iterations, "roles: how often the loop is repeated")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
+      ->needs(roles)
+      ->option_text("N");
+  command
+      ->add_option("--set", arguments->roles.figures,
+                   "roles: another value for a figure of the machine, as the JSON names them; repeatable")
+      ->needs(roles)
+      ->option_text("NAME=NUMBER");
   add_output(*command, "-o,--output", arguments->outputs.output, "The timeline as JSON, for tessera diff");
   add_output(*command, "--trace", arguments->outputs.trace, "The timeline for Perfetto or chrome://tracing");
   add_output(*command, "--csv", arguments->outputs.csv,
@@ -149,6 +180,7 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
       "  tessera simulate plan.json --machine a100 --trace trace.json\n"
       "  tessera plan resnet-38 --layer 7x7x512 --json | tessera simulate - --draw\n"
       "  tessera simulate small.json --explore 1000000\n"
+      "  tessera simulate --roles chain.json --iterations 8\n"
       "  tessera simulate --study t3 --html t3.html\n"
       "  tessera simulate --study t3 --quick --machine h200 --model llama-65b --tokens 4096 --tp 8\n"
       "  tessera simulate --study t3 --collective all_reduce --model llama-3-70b --tokens 8192 --tp 8\n"

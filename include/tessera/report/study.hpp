@@ -12,6 +12,9 @@ struct CusyncStudy;
 struct FusedCollective;
 struct MachineProfile;
 struct OverlapStudy;
+struct RoleLoop;
+struct RoleMachine;
+struct RolePrediction;
 
 using StudyCell = std::variant<std::string, double>;
 
@@ -46,6 +49,9 @@ StudyDocument study_document(OverlapStudy const& study);
 /// Only the table of collectives.
 StudyDocument study_document(MachineProfile const& machine, std::vector<FusedCollective> const& collectives);
 StudyDocument study_document(CusyncStudy const& study);
+/// A loop with roles, simulated with these figures: its time, its boundaries, its stages, and the figures.
+StudyDocument study_document(RoleLoop const& loop, RolePrediction const& made, RoleMachine const& figures,
+                             MachineProfile const& machine);
 
 std::string study_text(StudyDocument const& document,
                        std::vector<std::string> const& ids = {});  ///< empty: all

@@ -4,8 +4,10 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "../diagnostic.hpp"
 #include "../measure/machine_profile.hpp"
 
 namespace tessera {
@@ -55,6 +57,9 @@ struct RoleFigure {
   std::string source;
 };
 std::span<RoleFigure const> role_figures();
+
+/// Gives a figure another value: "turn_ns=100". Refuses (E0506) what is no figure, or no number.
+Expected<void> set_role_figure(RoleMachine& machine, std::string const& assignment);
 
 /// Bandwidths and posts of the profile (of its probe, where it has one), and for the rest what was measured
 /// on an H200 (role_figures()).
