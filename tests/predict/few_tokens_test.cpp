@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains of MLPs as the simulator sees them: how they are cut, on paper.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "kernels/few_tokens/chain_roles.hpp"
+#include "tessera/measure/machine_json.hpp"
+#include "tessera/simulate/role_json.hpp"
+
+namespace tessera::few_tokens {
+namespace {
+
+struct FewTokens : testing::Test {
+  MachineProfile h200 = machine("h200").value();
+  mlp::Shape mixtral{1, 4096, 3584, mlp::Form::swiglu};
+
+  static MlpChainConfig config(bool words, int kilobytes, int in_flight, int late_slots) {
+    MlpChainConfig result;
+    result.tokens_in_data = words;
+    result.slot_bytes = 1024 * kilobytes;
+    result.in_flight = in_flight;
+    result.late_slots = late_slots;
+    return result;
+  }
+};
+
+TEST_F(FewTokens, AChainIsCutAsTheKernelCutsIt) {
+  auto const loop = chain_roles(mixtral, config(true, 28, 2, 8), h200, 8);
+  ASSERT_TRUE(loop) << to_text(loop.error());
+  // 56 rows of gate and up at most: 4 k-blocks of 64 are 28 KB. 32 rows of the second product: 6 are 24 KB.
+  auto const &up = loop->work[0], &down = loop->work[1];
+  EXPECT_EQ(up.slots, 4096 / 256);
+  EXPECT_EQ(up.loads_per_slot, 4);
+  EXPECT_NEAR(up.slots * up.slot_bytes, 2.0 * 2 * 3584 * 4096 / 132, 1);
+  EXPECT_EQ(down.slots, 10);  // of 9.3
+  EXPECT_NEAR(down.slots * down.slot_bytes, 2.0 * 3584 * 4096 / 132, 1);
+  // 16 steps of the depth in 2 groups of 4 warps, 24 in 4 groups of 2.
+  EXPECT_NEAR(up.slot_ns, 8 * 27.5, 0.01);
+  EXPECT_NEAR(down.slot_ns, 6 * 27.5, 0.01);
+  EXPECT_EQ(up.late_warps, 4);
+  EXPECT_EQ(up.late_slots_at_once, 4);
+  EXPECT_EQ(down.late_slots_at_once, 2);
+  // 227 KB less 8 slots of 6 KB, sums that meet and jobs: 6 slots of 28 KB.
+  EXPECT_EQ(loop->rings.slots, 6);
+  EXPECT_EQ(loop->rings.in_flight, 2);
+  EXPECT_EQ(loop->rings.late_slots, 8);
+}
+
+TEST_F(FewTokens, MoreTokensTakeMoreOfEverything) {
+  double before = 0, stored = 0, loaded = 0;
+  for (int const tokens : {1, 16, 32}) {
+    mixtral.tokens = tokens;
+    auto const loop = chain_roles(mixtral, config(false, 28, 0, 8), h200, 8);
+    ASSERT_TRUE(loop) << to_text(loop.error());
+    EXPECT_EQ(loop->work[0].late_warps, 1);
+    EXPECT_GT(loop->work[0].slot_ns, before);
+    EXPECT_GT(loop->work[0].end_ns, stored);
+    EXPECT_GT(loop->work[0].late_slot_bytes, loaded);
+    before = loop->work[0].slot_ns, stored = loop->work[0].end_ns, loaded = loop->work[0].late_slot_bytes;
+  }
+}
+
+TEST_F(FewTokens, WhatTheChainRefusesIsRefused) {
+  auto const refusal = [&](MlpChainConfig const& with) {
+    auto const made = chain_roles(mixtral, with, h200, 8);
+    return made ? std::string() : to_text(made.error());
+  };
+  auto few = config(false, 28, 0, 8);
+  few.workers = 4;
+  EXPECT_EQ(refusal(few),
+            "error E0565: 1792 rows of weights for each of 4 blocks\n"
+            "   hint: at most 128 are multiplied by one block");
+  mixtral.tokens = 3;
+  EXPECT_EQ(refusal(config(true, 28, 2, 8)),
+            "error E0565: results of 3 tokens as words that carry the iteration\n"
+            "   hint: ask for it for 1 or 2 tokens");
+  mixtral.tokens = 33;
+  EXPECT_EQ(refusal(config(false, 28, 2, 8)),
+            "error E0565: a chain of MLPs for 33 tokens\n   hint: ask for 1 to 32 tokens");
+}
+
+TEST_F(FewTokens, TheExampleIsTheChain) {
+  auto const loop = chain_roles(mixtral, config(true, 28, 2, 8), h200, 8);
+  ASSERT_TRUE(loop);
+  std::ifstream file(TESSERA_SOURCE_DIR "/bench/few_tokens/mixtral_chain.json");
+  std::string const text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(print_roles({loop->plan.loop, loop->plan.tokens, 0, loop->work, loop->rings}), text)
+      << "write it anew: predict_few_tokens --print";
+}
+
+}  // namespace
+}  // namespace tessera::few_tokens
