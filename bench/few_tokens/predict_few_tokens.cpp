@@ -5,11 +5,14 @@
 //   <id> <model> <hidden> <gelu|swiglu> <tokens> <mlps> <words|semaphores> <slot bytes> <in flight> <late
 //   slots>
 //
-// With --print it prints the loop instead, as `tessera simulate --roles` reads it.
-// Figures: members of RoleMachine (tessera/simulate/role_machine.hpp), to see what depends on them. Without
-// input (--figures) it lists them.
+// With --late=N it simulates a kernel that does not exist yet: a slot of activations is for N slots of
+// weights, and as large as N were, so that there are as many fewer of them. With --print it prints the loop
+// instead, as `tessera simulate --roles` reads it. Figures: members of RoleMachine
+// (tessera/simulate/role_machine.hpp), to see what depends on them. Without input (--figures) it lists them.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -56,8 +59,21 @@ void print(Request const& request, MachineProfile const& machine) {
     std::fprintf(stderr, "%s: %s\n", request.id.c_str(), to_text(loop.error()).c_str());
 }
 
-void answer(Request const& request, MachineProfile const& machine, RoleMachine const& roles) {
-  auto const loop = few_tokens::chain_roles(request.shape, request.config, machine, request.mlps);
+/// The same bytes of activations in slots that are so many times as large.
+void join_late_slots(RoleLoop& loop, int times) {
+  int warps = 1;
+  for (auto& work : loop.work) {
+    work.slots_per_late_slot = times;
+    work.late_slot_bytes *= times;
+    work.late_slots_at_once = std::max(1, work.late_slots_at_once / times);
+    warps = std::max(warps, work.late_warps);
+  }
+  loop.rings.late_slots = std::max(warps, loop.rings.late_slots / times);
+}
+
+void answer(Request const& request, MachineProfile const& machine, RoleMachine const& roles, int times) {
+  auto loop = few_tokens::chain_roles(request.shape, request.config, machine, request.mlps);
+  if (loop && times > 1) join_late_slots(*loop, times);
   auto const made = loop ? simulate_roles(*loop, roles) : tl::make_unexpected(loop.error());
   if (!made) {
     std::fprintf(stderr, "%s: %s\n", request.id.c_str(), to_text(made.error()).c_str());
@@ -92,11 +108,14 @@ void answer(Request const& request, MachineProfile const& machine, RoleMachine c
 int main(int count, char** arguments) {
   std::string name = "h200";
   bool prints = false;
+  int times = 1;
   std::vector<std::string> changes;
   for (int i = 1; i < count; ++i) {
     std::string const argument = arguments[i];
     if (argument == "--figures")
       name.clear();
+    else if (argument.rfind("--late=", 0) == 0)
+      times = std::max(1, std::atoi(argument.c_str() + 7));
     else if (argument == "--print")
       prints = true;
     else if (argument.find('=') != std::string::npos)
@@ -123,6 +142,9 @@ int main(int count, char** arguments) {
     for (auto const& figure : role_figures())
       std::printf("%s %g %s: %s\n", figure.name.c_str(), roles.*figure.member, figure.unit.c_str(),
                   figure.source.c_str());
+    for (auto const& curve : role_curves())
+      std::printf("%s by bytes on their way, %s %s: %s\n", curve.name.c_str(),
+                  to_text(roles.*curve.member).c_str(), curve.unit.c_str(), curve.source.c_str());
     return 0;
   }
   for (std::string line; std::getline(std::cin, line);) {
@@ -131,7 +153,7 @@ int main(int count, char** arguments) {
     if (in >> request && prints)
       print(request, *profile);
     else if (in)
-      answer(request, *profile, roles);
+      answer(request, *profile, roles, times);
     else
       std::fprintf(stderr, "not understood: %s\n", line.c_str());
     std::fflush(stdout);

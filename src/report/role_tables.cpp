@@ -56,6 +56,9 @@ StudyTable figures_table(RoleMachine const& machine) {
   StudyTable table{"figures", "Figures of the machine", "", {"figure", "value", "unit", "source"}, {}, {}};
   for (auto const& figure : role_figures())
     table.rows.push_back({figure.name, machine.*figure.member, figure.unit, figure.source});
+  for (auto const& curve : role_curves())
+    table.rows.push_back(
+        {curve.name, "by bytes on their way, " + to_text(machine.*curve.member), curve.unit, curve.source});
   return table;
 }
 

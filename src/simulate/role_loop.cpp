@@ -84,8 +84,10 @@ Expected<void> check_machine(RoleLoop const& loop, RoleMachine const& machine) {
       return cannot(loop, fmt::format("{} is {} {}", figure.name, value, figure.unit),
                     "give what a machine can have");
   }
-  if (machine.early_warps < 1 || machine.early_warps > simulation::k_most_early_warps)
-    return cannot(loop, fmt::format("early_warps is {}", machine.early_warps), "give 1 to 8");
+  if (machine.early_warps < 1 || machine.early_warps > simulation::k_most_early_warps ||
+      machine.early_warps != std::floor(machine.early_warps))
+    return cannot(loop, fmt::format("early_warps is {}", machine.early_warps),
+                  "give a whole number from 1 to 8");
   return {};
 }
 

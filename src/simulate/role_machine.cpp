@@ -16,13 +16,11 @@ constexpr double k_kib = 1024;
 /// Of the H200 on which notes-skinny counted cycles.
 constexpr double k_cycles_per_ns = 1.98;
 
-// docs/design/notes-skinny.md, "Few tokens again": bytes a cycle and SM of a kernel that only reads.
 InFlightCurve dram_share() {
   constexpr double most = 17.8;
   return {{46 * k_kib, 16.3 / most}, {69 * k_kib, 17.4 / most}, {92 * k_kib, 1}};
 }
 
-// The same section: cycles of a load of 8 KB that hits L2, alone and behind weights.
 InFlightCurve late_load() {
   InFlightCurve curve;
   for (auto const& [kib, cycles] : {std::pair{0.0, 664.0},
@@ -71,7 +69,26 @@ RoleFigure const k_figures[] = {
      "matrix's description"},
 };
 
+RoleCurve const k_curves[] = {
+    {"dram_share", "1", &M::dram_share,
+     "notes-skinny.md, \"Few tokens again\": a kernel that only reads, by what an SM has on its way: 16.3, "
+     "17.4 "
+     "and at most 17.8 bytes a cycle and SM"},
+    {"late_load_ns", "ns", &M::late_load_ns,
+     "the same section: 664 to 5250 cycles of a load of 8 KB that hits L2, alone and behind weights; at 1.98 "
+     "GHz"},
+};
+
 }  // namespace
+
+std::span<RoleCurve const> role_curves() { return k_curves; }
+
+std::string to_text(InFlightCurve const& curve) {
+  std::string text;
+  for (auto const& [bytes, value] : curve)
+    text += fmt::format("{}{:.4g} KiB: {:.4g}", text.empty() ? "" : ", ", bytes / k_kib, value);
+  return text;
+}
 
 double at_bytes(InFlightCurve const& curve, double bytes) {
   if (curve.empty()) return 0;

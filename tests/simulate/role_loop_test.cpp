@@ -214,6 +214,16 @@ TEST(RoleLoop, EveryFigureHasAValueAndASource) {
     EXPECT_GT(roles.*figure.member, 0) << figure.name;
     EXPECT_FALSE(figure.source.empty()) << figure.name;
   }
+  for (auto const& curve : role_curves()) {
+    EXPECT_GT((roles.*curve.member).size(), 2u) << curve.name;
+    EXPECT_FALSE(curve.source.empty()) << curve.name;
+  }
+  EXPECT_EQ(to_text(InFlightCurve{{0, 335}, {47104, 0.5}}), "0 KiB: 335, 46 KiB: 0.5");
+  auto changed = roles;
+  ASSERT_TRUE(set_role_figure(changed, "turn_ns=1.5e2"));
+  EXPECT_EQ(changed.turn_ns, 150);
+  for (auto const* const wrong : {"turn_ns", "turn_ns=", "turn_ns=1x", "turn=1", "=1", ""})
+    EXPECT_FALSE(set_role_figure(changed, wrong)) << wrong;
 }
 
 TEST(RoleLoop, Refusals) {
@@ -257,6 +267,8 @@ TEST(RoleLoop, Refusals) {
   machine = free_machine();
   machine.early_warps = 9;
   EXPECT_NE(refusal(loop, machine).find("early_warps is 9"), std::string::npos);
+  machine.early_warps = 1.5;
+  EXPECT_NE(refusal(loop, machine).find("early_warps is 1.5"), std::string::npos);
 }
 
 // What holds of any loop: no resource does more than it can, and the parts of each SM's time add up.

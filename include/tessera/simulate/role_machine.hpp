@@ -18,7 +18,7 @@ using InFlightCurve = std::vector<std::pair<double, double>>;
 double at_bytes(InFlightCurve const& curve, double bytes);
 
 /// Figures of a machine and of the kernel with roles (tessera/run/roles.cuh) on it. None is taken from how
-/// long a loop with roles takes. role_figures() says where each comes from.
+/// long a loop with roles takes. role_figures() and role_curves() say where each comes from.
 struct RoleMachine {
   // Memory.
   double dram_gbps = 0;     ///< 1e9 bytes/s that all SMs read together
@@ -57,6 +57,17 @@ struct RoleFigure {
   std::string source;
 };
 std::span<RoleFigure const> role_figures();
+
+/// One curve of RoleMachine.
+struct RoleCurve {
+  std::string name;  ///< of the member
+  std::string unit;
+  InFlightCurve RoleMachine::*member;
+  std::string source;
+};
+std::span<RoleCurve const> role_curves();
+/// "0 KiB: 335, 46 KiB: 657".
+std::string to_text(InFlightCurve const& curve);
 
 /// Gives a figure another value: "turn_ns=100". Refuses (E0506) what is no figure, or no number.
 Expected<void> set_role_figure(RoleMachine& machine, std::string const& assignment);
