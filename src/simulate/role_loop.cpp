@@ -189,11 +189,8 @@ Expected<RolePrediction> simulate_roles(RoleLoop const& loop, RoleMachine const&
   if (auto ok = check_all(loop, machine); !ok) return tl::make_unexpected(ok.error());
   simulation::RoleRun run(loop, machine);
   if (!run.run())
-    return cannot(
-        loop,
-        "the launch gets stuck: a warp that fills the ring of activations waits for a slot, and the slots "
-        "before it are for a warp that waits for its own",
-        "give more slots of activations, or look for fewer together");
+    return cannot(loop, "the launch gets stuck: stages wait for each other in a circle",
+                  "make the plan by plan_loop(), which refuses such a loop");
   RolePrediction result;
   auto const iterations = static_cast<double>(loop.iterations);
   result.total_ns = ns(run.end());

@@ -261,6 +261,13 @@ TEST(RoleLoop, Refusals) {
   wrong = loop;
   wrong.plan.plan.launches.front().workers = 0;
   EXPECT_NE(refusal(wrong).find("loop \"roles\" is planned as launches that overlap"), std::string::npos);
+  wrong = loop;
+  auto circle = wrong.plan.loop.body.dependences.front();
+  std::swap(circle.consumer, circle.producer);
+  wrong.plan.loop.body.dependences.push_back(circle);
+  EXPECT_EQ(refusal(wrong),
+            "error E0506: the launch gets stuck: stages wait for each other in a circle\n"
+            "   hint: make the plan by plan_loop(), which refuses such a loop");
   auto machine = free_machine();
   machine.dram_gbps = 0;
   EXPECT_NE(refusal(loop, machine).find("dram_gbps is 0 1e9 byte/s"), std::string::npos);
