@@ -24,6 +24,8 @@ Level const k_levels[] = {
     {"cluster.", "Cluster", "Blocks of one cluster, which reach each other's shared memory."},
     {"grid.", "Grid", "All blocks of a kernel, which are all resident."},
     {"pair.", "Pair of blocks", "One block posts, another waits: semaphores through L2."},
+    {"exchange.", "Exchange in a persistent launch",
+     "Blocks hand data to others, with memory at rest and while all SMs stream it."},
     {"tau.", "A step of work and a synchronization", "What the model below is fitted to says of each way."},
     {"kernel.", "Kernel boundary", "What it takes to go from one kernel to the next, and to launch one."},
     {"pdl.", "Programmatic dependent launch",

@@ -17,6 +17,7 @@ std::vector<Experiment> experiments(std::vector<Experiment> const& more) {
       {"grid", "barriers of a grid: cooperative groups' and the library's", measure_grid},
       {"pair_calls", "post, wait and ticket, as kernels call them", measure_pair_calls},
       {"pair_hop", "from block to block, by place, data and pollers", measure_pair_hop},
+      {"exchange", "exchanges in a persistent launch, with memory at rest and streamed", measure_exchange},
       {"tau", "the tau model of thirteen ways to synchronize", measure_tau},
       {"launch", "what a launch costs: ordinary, cooperative, programmatic, across streams, in graphs",
        measure_launch},

@@ -36,6 +36,7 @@ void measure_grid(Context const& context, Probe& probe);
 /// The planner's wait, post and ticket.
 void measure_pair_calls(Context const& context, Probe& probe);
 void measure_pair_hop(Context const& context, Probe& probe);
+void measure_exchange(Context const& context, Probe& probe);
 /// Appends to Probe::tau.
 void measure_tau(Context const& context, Probe& probe);
 
