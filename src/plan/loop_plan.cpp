@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
+#include "plan/loop_exchanges.hpp"
 #include "tessera/check/check.hpp"
 #include "tessera/plan/progress.hpp"
 
@@ -45,6 +47,9 @@ class LoopPlanner {
     result_.tokens = tokens;
   }
 
+  /// The buffers of `tokens` are then offers, of which some are taken.
+  void choose_by_price(LoadAhead const& ahead) { ahead_ = ahead; }
+
   Expected<LoopPlan> run() {
     auto const& loop = result_.loop;
     if (form_ == Form::launches && !machine_.has_pdl)
@@ -54,11 +59,13 @@ class LoopPlanner {
                      fmt::format("{} has no programmatic dependent launch", machine_.name),
                      {},
                      "plan the loop as one persistent launch: plan_loop()"});
-    if (auto const checked = check(loop, window_of(loop)); !checked)
-      return tl::make_unexpected(checked.error());
+    auto const checked = check(loop, window_of(loop));
+    if (!checked) return tl::make_unexpected(checked.error());
     if (auto able = stages_can(); !able) return tl::make_unexpected(able.error());
     if (auto able = dependences_can(); !able) return tl::make_unexpected(able.error());
     if (auto able = tokens_can(); !able) return tl::make_unexpected(able.error());
+    if (ahead_)
+      if (auto able = exchanges(*checked); !able) return tl::make_unexpected(able.error());
     result_.period = period_of(loop);
     if (result_.period > k_longest_period)
       return cannot(
@@ -117,6 +124,21 @@ class LoopPlanner {
         return cannot(result_.loop.body.where,
                       fmt::format("no stage writes {}, whose elements shall carry the iteration", buffer),
                       "name outputs of stages");
+    return {};
+  }
+
+  /// Chooses how each buffer goes from stage to stage, and leaves in LoopPlan::tokens those that go as words.
+  Expected<void> exchanges(CheckedPipeline const& iterations) {
+    if (!(ahead_->in_flight_bytes >= 0) || !(ahead_->room_bytes >= 0))
+      return cannot(result_.loop.body.where,
+                    fmt::format("{} bytes are on their way and {} loaded ahead on each SM",
+                                ahead_->in_flight_bytes, ahead_->room_bytes),
+                    "give bytes of 0 or more");
+    result_.exchanges = choose_exchanges(iterations, result_.loop, machine_, {result_.tokens, *ahead_},
+                                         workers_ > 0 ? workers_ : machine_.sms);
+    result_.tokens.clear();
+    for (auto const& one : result_.exchanges)
+      if (one.choice.way == Exchange::words) result_.tokens.push_back(one.buffer);
     return {};
   }
   bool carries_tokens(int producer) const {
@@ -248,7 +270,8 @@ class LoopPlanner {
   MachineProfile const& machine_;
   Form form_;
   int workers_;
-  int stages_ = 0;  ///< of a period
+  std::optional<LoadAhead> ahead_;  ///< exchanges are chosen by price
+  int stages_ = 0;                  ///< of a period
   std::int64_t semaphores_ = 0;
   LoopPlan result_;
 };
@@ -258,6 +281,13 @@ class LoopPlanner {
 Expected<LoopPlan> plan_loop(Loop const& loop, MachineProfile const& machine, int workers,
                              std::vector<std::string> const& tokens) {
   return LoopPlanner(loop, machine, Form::one_launch, workers, tokens).run();
+}
+
+Expected<LoopPlan> plan_loop_by_price(Loop const& loop, MachineProfile const& machine,
+                                      LoopOffers const& offers, int workers) {
+  LoopPlanner planner(loop, machine, Form::one_launch, workers, offers.words);
+  planner.choose_by_price(offers.ahead);
+  return planner.run();
 }
 
 Expected<LoopPlan> plan_loop_launches(Loop const& loop, MachineProfile const& machine) {

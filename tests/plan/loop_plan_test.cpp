@@ -109,6 +109,94 @@ TEST(LoopPlan, RefusesTokensThatNoStageWrites) {
             "   hint: name outputs of stages");
 }
 
+/// The loop with bytes that tiles read, and a machine whose words are cheaper below 500 bytes.
+Loop body_with_bytes(double of_step, double of_sum) {
+  auto loop = body();
+  loop.body.stages[0].operands[0].bytes_per_block = of_step;
+  loop.body.stages[1].operands[0].bytes_per_block = of_step;
+  loop.body.stages[1].operands[1].bytes_per_block = of_sum;
+  return loop;
+}
+MachineProfile with_exchanges(MachineProfile machine) {
+  Probe probe;
+  for (double const senders : {1, 3})
+    for (double const bytes : {100, 900}) {
+      Figure f;
+      f.verified = true;
+      f.at = {{"senders", senders}, {"consumers", 1}, {"bytes", bytes}, {"in_flight_bytes", 0}};
+      f.id = "exchange.semaphore";
+      f.median = 1000;
+      probe.figures.push_back(f);
+      f.id = "exchange.words";
+      f.median = 500 + bytes;
+      probe.figures.push_back(f);
+    }
+  machine.probe = probe;
+  return machine;
+}
+
+TEST(LoopPlan, CarriesTheIterationWhereItIsCheaper) {
+  auto const machine = with_exchanges(support::ideal_machine(3));
+  auto const tokens = [&](double of_step, double of_sum, std::vector<std::string> const& offered) {
+    auto const plan = plan_loop_by_price(body_with_bytes(of_step, of_sum), machine, {offered, {}});
+    EXPECT_TRUE(plan) << to_text(plan.error());
+    return plan ? plan->tokens : std::vector<std::string>{"no plan"};
+  };
+  using Buffers = std::vector<std::string>;
+  EXPECT_EQ(tokens(100, 100, {"step", "sum"}), (Buffers{"step", "sum"}));
+  EXPECT_EQ(tokens(900, 100, {"step", "sum"}), Buffers{"sum"});
+  EXPECT_EQ(tokens(100, 900, {"step", "sum"}), Buffers{"step"});
+  EXPECT_EQ(tokens(900, 900, {"step", "sum"}), Buffers{});
+  EXPECT_EQ(tokens(100, 100, {"sum"}), Buffers{"sum"});
+  EXPECT_EQ(tokens(100, 100, {}), Buffers{});
+
+  auto const loop = body_with_bytes(100, 900);
+  auto const by_price = plan_loop_by_price(loop, machine, {{"step", "sum"}, {}});
+  auto const by_hand = plan_loop(loop, machine, 0, {"step"});
+  ASSERT_TRUE(by_price && by_hand);
+  EXPECT_EQ(by_price->plan.pipeline, by_hand->plan.pipeline);
+  EXPECT_EQ(by_price->plan.dependences.size(), by_hand->plan.dependences.size());
+  EXPECT_EQ(by_price->plan.reuse_edges, by_hand->plan.reuse_edges);
+  EXPECT_EQ(by_price->carried.size(), by_hand->carried.size());
+  EXPECT_TRUE(by_hand->exchanges.empty());
+  ASSERT_EQ(by_price->exchanges.size(), 2u);
+  // Sum reads all 8 tiles of step, and there are 3 SMs; step reads at most 3 of its own.
+  EXPECT_EQ(by_price->exchanges[0].buffer, "step");
+  EXPECT_EQ(
+      by_price->exchanges[0].choice.reason,
+      "words 1.20 us, semaphores 2.00 us (100 bytes of 3 blocks to 1, 100 bytes of 3 blocks to 3; memory "
+      "at rest)");
+  EXPECT_EQ(by_price->exchanges[1].buffer, "sum");
+  EXPECT_EQ(by_price->exchanges[1].choice.reason,
+            "semaphores 1.00 us, words 1.40 us (900 bytes of 1 block to 1; memory at rest)");
+}
+
+TEST(LoopPlan, SemaphoresAndWhyWhereExchangesHaveNoPrice) {
+  auto const reason = [](Loop const& loop, MachineProfile const& machine) {
+    auto const plan = plan_loop_by_price(loop, machine, {{"step"}, {}});
+    EXPECT_TRUE(plan && plan->tokens.empty());
+    return plan && !plan->exchanges.empty() ? plan->exchanges[0].choice.reason : "";
+  };
+  EXPECT_EQ(reason(body_with_bytes(100, 100), support::ideal_machine(3)),
+            "semaphores: the profile ideal has no figures of the exchanges that are offered");
+  EXPECT_EQ(reason(body(), with_exchanges(support::ideal_machine(3))),
+            "semaphores: how many bytes a tile reads is not known");
+}
+
+TEST(LoopPlan, RefusesOffersThatNoLoopCanMake) {
+  auto const machine = with_exchanges(support::ideal_machine(3));
+  auto const unknown = plan_loop_by_price(body(), machine, {{"stp"}, {}});
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(to_text(unknown.error()),
+            "body.cpp:3: error E0116: no stage writes stp, whose elements shall carry the iteration\n"
+            "   hint: name outputs of stages");
+  auto const negative = plan_loop_by_price(body(), machine, {{"step"}, {-1, 5}});
+  ASSERT_FALSE(negative);
+  EXPECT_EQ(to_text(negative.error()),
+            "body.cpp:3: error E0116: -1 bytes are on their way and 5 loaded ahead on each SM\n"
+            "   hint: give bytes of 0 or more");
+}
+
 TEST(LoopPlan, AskedForWorkersMustFit) {
   auto const plan = plan_loop(body(), support::ideal_machine(3), 4);
   ASSERT_FALSE(plan);

@@ -8,6 +8,7 @@
 
 #include "../describe/loop.hpp"
 #include "../measure/machine_profile.hpp"
+#include "exchange.hpp"
 #include "plan.hpp"
 
 namespace tessera {
@@ -25,6 +26,12 @@ struct CarriedReuse {
   int reader = 0;
   int distance = 1;
   int semaphore_set = 0;
+};
+
+/// How a buffer goes from the tiles that write it to those that read it, and why.
+struct BufferExchange {
+  std::string buffer;
+  ExchangeChoice choice;
 };
 
 /// A loop's plan, for one period of iterations: after it every buffer is back at its first copy. The period
@@ -49,6 +56,8 @@ struct LoopPlan {
   /// Buffers whose elements carry the iteration: their readers see by themselves whether they are there, and
   /// no semaphore says it.
   std::vector<std::string> tokens = {};
+  /// What plan_loop_by_price() chose for each buffer that a stage reads of another; else empty.
+  std::vector<BufferExchange> exchanges = {};
 
   bool is_persistent() const { return plan.launches.front().workers > 0; }
 };
@@ -60,6 +69,21 @@ struct LoopPlan {
 /// no stage writes.
 Expected<LoopPlan> plan_loop(Loop const& loop, MachineProfile const& machine, int workers = 0,
                              std::vector<std::string> const& tokens = {});
+
+/// What a loop's operations and its launch offer beside semaphores.
+struct LoopOffers {
+  /// Buffers whose writers can store, and all of whose readers can take, elements that carry the iteration.
+  std::vector<std::string> words;
+  LoadAhead ahead;
+};
+
+/// Plans a loop as plan_loop() does, and chooses by price which of the offered buffers carry the iteration
+/// (LoopPlan::tokens): bytes are the operands' bytes_per_block, blocks are tiles, but not more than workers.
+/// Clusters are never chosen: no kernel of loops can run them. A machine that was not measured gets
+/// semaphores, and LoopPlan::exchanges says so. Refuses as plan_loop() does; E0116 also for offers of what no
+/// stage writes, and for negative bytes.
+Expected<LoopPlan> plan_loop_by_price(Loop const& loop, MachineProfile const& machine,
+                                      LoopOffers const& offers, int workers = 0);
 
 /// Plans a loop on a machine as launches that overlap. Refuses as plan_loop() does, but asks of a stage's
 /// kernel that it can be a launch by itself and start early in place of being fused; E0303 for a machine
