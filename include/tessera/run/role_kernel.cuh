@@ -168,7 +168,8 @@ __device__ void load_early(RoleMemory const& memory, RoleJob const* list, Watch 
                            Pack<Operation...> const& operations) {
   RoleJobs<Watch> jobs(memory, list, watch);
   EarlyLoader<Watch> loader(memory, watch, warp);
-  while ((loader.job = jobs.get()) != nullptr && !loader.stalled()) {
+  bool there = true;
+  while (!loader.stalled() && (there = jobs.wait()) && (loader.job = jobs.get()) != nullptr) {
     if (loader.job->wanted > 0)
       with_operation<0>(loader.job->record.operation, operations, [&](auto const& operation) {
         if constexpr (has_roles<std::decay_t<decltype(operation)>>(0)) operation.load_early(loader);
@@ -176,7 +177,7 @@ __device__ void load_early(RoleMemory const& memory, RoleJob const* list, Watch 
     jobs.done();
     jobs.next();
   }
-  if (loader.stalled() || jobs.stalled()) linger();
+  if (loader.stalled() || !there) linger();
 }
 
 template <class Watch, class... Operation>
@@ -187,8 +188,12 @@ __device__ void load_late(RoleMemory const& memory, RoleJob const* list, LoopTic
   auto const before = static_cast<unsigned>(load_counter(counter(chain, 0, Counter::left)));
   RoleJobs<Watch> jobs(memory, list, watch);
   LateLoader<Watch> loader(memory, chain, watch, warp);
-  RoleJob const* job = nullptr;
-  while ((job = jobs.get()) != nullptr && !loader.stalled()) {
+  bool there = true;
+  for (;;) {
+    // The lanes decide together: after a stall one of them may see the job and another not.
+    there = __all_sync(~0u, !loader.stalled() && jobs.wait()) != 0;
+    auto const* const job = there ? jobs.get() : nullptr;
+    if (job == nullptr) break;
     loader.begin(job, before, tickets.period);
     if (job->wanted > 0)
       with_operation<0>(job->record.operation, operations, [&](auto const& operation) {
@@ -199,7 +204,7 @@ __device__ void load_late(RoleMemory const& memory, RoleJob const* list, LoopTic
     jobs.next();
     loader.next();
   }
-  if (loader.stalled() || jobs.stalled()) linger();
+  if (!there) linger();
 }
 
 /// A tile function's tile, or one that only waits and posts. A function that stops is not posted for.
@@ -240,35 +245,39 @@ __device__ void compute_jobs(RoleMemory const& memory, RoleJob const* list, unsi
   RoleComputer<Watch, Threads> computer(memory, watch);
   computer.scratch = scratch;
   unsigned computed = 0;
+  bool there = false;  // every thread has seen the job
   for (;;) {
+    if (!there) {
+      if (!jobs.wait()) computer.stop();
+      if (computer.anyone_stopped()) return linger();
+    }
     auto const* const job = jobs.get();
-    if (job == nullptr && jobs.stalled()) computer.stop();
-    if (job != nullptr) {
-      LoopDraw draw;
-      draw.tile = job->tile;
-      draw.period = job->period;
-      draw.epoch = static_cast<unsigned>(before) + static_cast<unsigned>(job->period);
-      LoopStageView<Watch> view(job->record, chain, watch, draw);
-      computer.job = job;
-      computer.serial = static_cast<unsigned>(before) * static_cast<unsigned>(tickets.period) +
-                        static_cast<unsigned>(job->iteration) + 1u;
-      if (job->wanted > 0)
-        with_operation<0>(job->record.operation, operations, [&](auto const& operation) {
-          if constexpr (has_roles<std::decay_t<decltype(operation)>>(0))
-            operation.compute(computer, view);
-          else
-            run_function(computer, view, *job, scratch, operation);
-        });
-      else
-        run_function(computer, view, *job, scratch, OnlyWaits{});
-      // For who reads it through the copy engine, behind the post.
-      if (job->record.stage.posts > 0) fence_proxy_async();
-    }
-    if (computer.anyone_stopped()) {
-      linger();
-      return;
-    }
     if (job == nullptr) break;
+    bool const following =
+        jobs.following_is_there();  // mostly it is; the answer comes while this one is computed
+    LoopDraw draw;
+    draw.tile = job->tile;
+    draw.period = job->period;
+    draw.epoch = static_cast<unsigned>(before) + static_cast<unsigned>(job->period);
+    LoopStageView<Watch> view(job->record, chain, watch, draw);
+    computer.job = job;
+    computer.serial = static_cast<unsigned>(before) * static_cast<unsigned>(tickets.period) +
+                      static_cast<unsigned>(job->iteration) + 1u;
+    if (job->wanted > 0)
+      with_operation<0>(job->record.operation, operations, [&](auto const& operation) {
+        if constexpr (has_roles<std::decay_t<decltype(operation)>>(0))
+          operation.compute(computer, view);
+        else
+          run_function(computer, view, *job, scratch, operation);
+      });
+    else
+      run_function(computer, view, *job, scratch, OnlyWaits{});
+    // For who reads it through the copy engine, behind the post.
+    if (job->record.stage.posts > 0) fence_proxy_async();
+    // One barrier says that all have stored, that nobody had a stall, and that all see the following job: a
+    // wait for that one by each thread alone could end one way in one and another way in the next.
+    there = !computer.anyone(!following && !jobs.following_is_there());
+    if (!there && computer.anyone_stopped()) return linger();
     if (threadIdx.x == 0) {
       LoopDraw draw;
       draw.tile = job->tile;

@@ -144,12 +144,18 @@ class RoleJobs {
   __device__ RoleJobs(RoleMemory const& memory, RoleJob const* jobs, Watch const& watch)
       : memory_(memory), jobs_(jobs), watch_(watch) {}
 
-  /// nullptr: nothing is left, or a stall. Each thread that calls sees what the job holds.
-  __device__ RoleJob const* get() {
-    if (!detail::wait_in_block(memory_.job_full(place_.index), place_.parity, watch_)) {
-      stalled_ = true;
-      return nullptr;
-    }
+  /// Comes back when the next job is there. False: a stall, in the calling thread: others may see the job.
+  __device__ bool wait() const {
+    return detail::wait_in_block(memory_.job_full(place_.index), place_.parity, watch_);
+  }
+  /// Is the job behind the next one there?
+  __device__ bool following_is_there() const {
+    auto place = place_;
+    place.next(k_role_jobs);
+    return barrier_test(memory_.job_full(place.index), place.parity);
+  }
+  /// nullptr: nothing is left. Behind a wait of every thread that calls.
+  __device__ RoleJob const* get() const {
     auto const* const job = reinterpret_cast<RoleJob const*>(reinterpret_cast<char const*>(jobs_) +
                                                              place_.index * detail::k_role_job_bytes);
     return job->wanted < 0 ? nullptr : job;
@@ -157,14 +163,12 @@ class RoleJobs {
   /// One thread of each warp, when the warp has done with the job.
   __device__ void done() const { barrier_arrive(memory_.job_empty(place_.index)); }
   __device__ void next() { place_.next(k_role_jobs); }
-  __device__ bool stalled() const { return stalled_; }
 
  private:
   RoleMemory const& memory_;
   RoleJob const* jobs_;
   Watch const& watch_;
   RingPlace place_;
-  bool stalled_ = false;
 };
 
 /// Fills the early ring. One thread of each of k_early_warps warps; slots are dealt to them in turns.
@@ -409,13 +413,15 @@ class RoleComputer {
 
   __device__ void stop() { stalled_ = true; }
   /// Barrier that also answers whether there was a stall in any of the threads.
-  __device__ bool anyone_stopped() const {
+  __device__ bool anyone_stopped() const { return anyone(false); }
+  /// Barrier that also answers whether any of the threads says yes, or had a stall.
+  __device__ bool anyone(bool yes) const {
     unsigned any;
     asm volatile(
         "{ .reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.cta.red.or.pred q, 2, %2, p; selp.u32 %0, 1, 0, q; "
         "}"
         : "=r"(any)
-        : "r"(stalled_ ? 1u : 0u), "n"(Threads)
+        : "r"(stalled_ || yes ? 1u : 0u), "n"(Threads)
         : "memory");
     return any != 0;
   }
