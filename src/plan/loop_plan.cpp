@@ -61,6 +61,7 @@ class LoopPlanner {
                      "plan the loop as one persistent launch: plan_loop()"});
     auto const checked = check(loop, window_of(loop));
     if (!checked) return tl::make_unexpected(checked.error());
+    if (auto able = workers_can(); !able) return tl::make_unexpected(able.error());
     if (auto able = stages_can(); !able) return tl::make_unexpected(able.error());
     if (auto able = dependences_can(); !able) return tl::make_unexpected(able.error());
     if (auto able = tokens_can(); !able) return tl::make_unexpected(able.error());
@@ -116,6 +117,12 @@ class LoopPlanner {
     return {};
   }
 
+  Expected<void> workers_can() const {
+    if (workers_ >= 0) return {};
+    return cannot(result_.loop.body.where,
+                  fmt::format("a launch of loop \"{}\" by {} workers", result_.loop.body.name, workers_),
+                  "ask for 1 or more, or 0: as many as fit");
+  }
   Expected<void> tokens_can() const {
     auto const& stages = result_.loop.body.stages;
     for (auto const& buffer : result_.tokens)
@@ -158,12 +165,17 @@ class LoopPlanner {
     auto& plan = result_.plan;
     plan.pipeline = unroll(loop, period);
     plan.pipeline.dependences.clear();
-    for (auto dependence : all->pipeline().dependences) {
+    for (std::size_t d = 0; d < all->pipeline().dependences.size(); ++d) {
+      auto dependence = all->pipeline().dependences[d];
       if (dependence.consumer < first) continue;
       int const distance = periods - 1 - dependence.producer / stages_;
       dependence.consumer -= first;
       dependence.producer %= stages_;
-      if (carries_tokens(dependence.producer)) continue;
+      if (carries_tokens(dependence.producer)) {
+        auto const tiles = plan.pipeline.stages[static_cast<std::size_t>(dependence.producer)].tiles();
+        reads_some_tokens_ = reads_some_tokens_ || all->facts()[d].min_producers < tiles;
+        continue;
+      }
       int const set = set_of(dependence.producer);
       if (distance > 0) {
         result_.carried.push_back({std::move(dependence), distance, set});
@@ -178,7 +190,9 @@ class LoopPlanner {
   Expected<void> reuses(CheckedPipeline const& all, int periods) {
     int const first = (periods - 1) * stages_;
     for (auto const& reuse : all.reuses()) {
-      if (reuse.writer < first || reuse.covered || is_older(reuse)) continue;
+      // Whoever has read all of a buffer's words knows that all its tiles are complete. From some of them
+      // nothing follows that a later store may rest on: it waits by itself.
+      if (reuse.writer < first || (reuse.covered && !reads_some_tokens_) || is_older(reuse)) continue;
       int const writer = reuse.writer - first, reader = reuse.reader % stages_;
       int const distance = periods - 1 - reuse.reader / stages_;
       if (distance == 0)
@@ -272,6 +286,7 @@ class LoopPlanner {
   int workers_;
   std::optional<LoadAhead> ahead_;  ///< exchanges are chosen by price
   int stages_ = 0;                  ///< of a period
+  bool reads_some_tokens_ = false;  ///< some tile reads a part of a buffer whose elements carry the iteration
   std::int64_t semaphores_ = 0;
   LoopPlan result_;
 };

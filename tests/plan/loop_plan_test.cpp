@@ -101,6 +101,61 @@ TEST(LoopPlan, BuffersThatCarryTheIterationNeedNoSemaphores) {
   }
 }
 
+/// Pairs (writer, reader) of body stages whose order semaphores keep when a copy is used again.
+int kept_reuses(LoopPlan const& plan, int writer, int reader) {
+  int count = 0;
+  for (auto const& edge : plan.plan.reuse_edges)
+    count += edge.writer % 2 == writer && edge.reader % 2 == reader;
+  for (auto const& reuse : plan.reuses) count += reuse.writer % 2 == writer && reuse.reader % 2 == reader;
+  return count;
+}
+
+// Two stages that read all of each other, with one copy of a and two of b: every reuse of a copy is covered
+// by what the stages read.
+Loop both_ways(std::int64_t tiles_read) {
+  Loop loop;
+  loop.body.name = "both_ways";
+  loop.body.stages = {support::make_stage("a", 4, 1), support::make_stage("b", 4, 1)};
+  loop.body.stages[0].operands = {{"before", "b", 0, 0}};
+  loop.body.stages[1].operands = {{"now", "a", 0, 0}};
+  auto const x = TileExpr::dimension(0);
+  Access const all{{{TileExpr::constant(0), TileExpr::constant(4)}, support::just(TileExpr::dimension(1))}};
+  Access const some{{{x, x + TileExpr::constant(tiles_read), true}, support::just(TileExpr::dimension(1))}};
+  auto const& read = tiles_read < 4 ? some : all;
+  loop.body.dependences = {{1, 0, "now", {all}, OnComplete::release_waiters, {}, {}}};
+  loop.carried = {{{0, 1, "before", {read}, OnComplete::release_waiters, {}, {}}, 1}};
+  loop.copies = {{"b", 2}};
+  return loop;
+}
+
+TEST(LoopPlan, ACopyIsUsedAgainBehindSemaphoresWhereTokensAreReadInPart) {
+  auto const machine = support::ideal_machine(3);
+  std::vector<std::string> const tokens = {"a", "b"};
+  // b of iteration n + 2 overwrites what a of iteration n + 1 reads, and reads all of a, which is behind it.
+  auto const all = plan_loop(both_ways(4), machine, 0, tokens);
+  ASSERT_TRUE(all) << to_text(all.error());
+  EXPECT_TRUE(all->plan.reuse_edges.empty() && all->reuses.empty());
+  // The same order follows from semaphores where a reads a part of b; with tokens each store waits.
+  auto const by_semaphores = plan_loop(both_ways(3), machine);
+  ASSERT_TRUE(by_semaphores) << to_text(by_semaphores.error());
+  EXPECT_EQ(kept_reuses(*by_semaphores, 1, 0), 0);
+  auto const some = plan_loop(both_ways(3), machine, 0, tokens);
+  ASSERT_TRUE(some) << to_text(some.error());
+  EXPECT_EQ(kept_reuses(*some, 1, 0), 2);
+  // Of iterations of which only one stage carries tokens, and that stage is read as a whole: as before.
+  auto const whole = plan_loop(both_ways(3), machine, 0, {"a"});
+  ASSERT_TRUE(whole) << to_text(whole.error());
+  EXPECT_EQ(kept_reuses(*whole, 1, 0), 0);
+}
+
+TEST(LoopPlan, RefusesFewerThanNoWorkers) {
+  auto const plan = plan_loop(body(), support::ideal_machine(3), -1);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(to_text(plan.error()),
+            "body.cpp:3: error E0116: a launch of loop \"body\" by -1 workers\n"
+            "   hint: ask for 1 or more, or 0: as many as fit");
+}
+
 TEST(LoopPlan, RefusesTokensThatNoStageWrites) {
   auto const plan = plan_loop(body(), support::ideal_machine(3), 0, {"step", "stp"});
   ASSERT_FALSE(plan);

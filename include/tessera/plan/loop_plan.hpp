@@ -54,7 +54,8 @@ struct LoopPlan {
   /// Which tile function computes a stage of the body, where several share one; empty: each has its own.
   std::vector<int> operations = {};
   /// Buffers whose elements carry the iteration: their readers see by themselves whether they are there, and
-  /// no semaphore says it.
+  /// no semaphore says it. A tile looks at every element of the tiles that its dependence names before it
+  /// stores any.
   std::vector<std::string> tokens = {};
   /// What plan_loop_by_price() chose for each buffer that a stage reads of another; else empty.
   std::vector<BufferExchange> exchanges = {};
@@ -66,7 +67,8 @@ struct LoopPlan {
 /// many as fit. Refuses what check() refuses (E0114, E0115, ...), a stage that fits on no SM (E0301), and
 /// E0116: more than 64 iterations to a period, tiles in several splits, kernels that cannot wait, post or be
 /// fused, dependences with another policy than a semaphore for each tile or that go to a peer, `tokens` that
-/// no stage writes.
+/// no stage writes, fewer than 0 workers. Where a tile reads some tiles of `tokens` and not all, every store
+/// to a copy that is used again waits for semaphores.
 Expected<LoopPlan> plan_loop(Loop const& loop, MachineProfile const& machine, int workers = 0,
                              std::vector<std::string> const& tokens = {});
 
