@@ -68,6 +68,25 @@ Expected<LoopTables> describe_loop(LoopPlan const& loop) {
   return result;
 }
 
+Expected<void> check_operations(LoopPlan const& plan, std::size_t given) {
+  auto const& body = plan.loop.body;
+  auto const& named = plan.operations;
+  auto const wanted = named.empty()
+                          ? body.stages.size()
+                          : static_cast<std::size_t>(*std::max_element(named.begin(), named.end()) + 1);
+  if (given == wanted) return {};
+  return refuse(
+      {"E0510",
+       Severity::error,
+       body.where,
+       fmt::format("loop \"{}\" needs {} operations, {} were given", body.name, wanted, given),
+       {},
+       named.empty()
+           ? fmt::format("give one for each of its {} stages, or name those that share one in operations",
+                         body.stages.size())
+           : fmt::format("its {} stages name operations from 0 to {}", body.stages.size(), wanted - 1)});
+}
+
 std::vector<LoopRecord> LoopTables::records(std::int32_t const* numbers_at,
                                             RuntimeWait const* waits_at) const {
   auto result = stages;

@@ -136,14 +136,6 @@ TEST_F(RoleLaunch, ChainsOfOneKernelWithOtherRingsAreRightSideBySide) {
   }
 }
 
-TEST_F(RoleLaunch, AnotherNumberOfOperationsIsRefused) {
-  auto const plan = mixing_plan(sizes(64, 8, 1), machine, 4);
-  ASSERT_OK(plan);
-  auto const chain = role_tiles::one_operation(*plan, {});
-  ASSERT_FALSE(chain);
-  EXPECT_EQ(chain.error().front().code, "E0510");
-}
-
 // ---- refusals, without a GPU
 
 RoleRings rings(int slots, int slot_bytes, int late_slots, int late_slot_bytes) {
@@ -173,6 +165,11 @@ TEST(WithoutDevice, RingsThatALaunchWithRolesCannotHave) {
   EXPECT_THAT(refusal(rings(8, 32768, 4, 1024), 0), HasSubstr("rings of 266240 bytes and 0 beside them"));
   // As an int the sum would be 24576.
   EXPECT_THAT(refusal(rings(40, 107374592, 4, 1024), 0), HasSubstr("rings of 4294987776 bytes"));
+  auto in_flight = rings(4, 1024, 4, 1024);
+  in_flight.in_flight = -1;
+  EXPECT_EQ(refusal(in_flight, 0),
+            "error E0564: -1 slots of the early ring may be on their way at once\n"
+            "   hint: ask for 1 or more, or 0: all");
   EXPECT_THAT(refusal(rings(4, 1024, 4, 1024), 264),
               HasSubstr("an operation has 264 bytes of arguments, 256 are possible"));
 }
@@ -200,6 +197,23 @@ TEST(WithoutDevice, ALoopWithRolesAndRingsThatItCannotHave) {
   auto const chain = role_tiles::one_operation(*plan, options);
   ASSERT_FALSE(chain);
   EXPECT_EQ(chain.error().front().code, "E0564");
+}
+
+TEST(WithoutDevice, AnotherNumberOfOperationsIsRefused) {
+  auto const h200 = machine("h200");
+  ASSERT_OK(h200);
+  auto plan = mixing_plan(sizes(64, 8, 1), *h200, 4);
+  ASSERT_OK(plan);
+  auto chain = role_tiles::one_operation(*plan, {});
+  ASSERT_FALSE(chain);
+  EXPECT_THAT(to_text(chain.error()),
+              HasSubstr("error E0510: loop \"mixing\" needs 2 operations, 1 were given\n"
+                        "   hint: give one for each of its 2 stages, or name those that share one"));
+  plan->operations = {2, 0};
+  chain = role_tiles::one_operation(*plan, {});
+  ASSERT_FALSE(chain);
+  EXPECT_THAT(to_text(chain.error()), HasSubstr("loop \"mixing\" needs 3 operations, 1 were given\n"
+                                                "   hint: its 2 stages name operations from 0 to 2"));
 }
 
 TEST(WithoutDevice, RolesNeedAPersistentLaunch) {

@@ -9,6 +9,11 @@ namespace {
 
 using loop_tiles::Add;
 
+struct WithoutThreads {
+  int columns;
+};
+static_assert(detail::says_threads<Add<0>>(0) && !detail::says_threads<WithoutThreads>(0), "");
+
 struct StuckStep {
   static constexpr int threads = loop_tiles::k_width;
   loop_tiles::Step step;

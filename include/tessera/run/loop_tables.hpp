@@ -38,4 +38,8 @@ LoopLaunch stage_launch(LoopTickets const& tickets, LoopRecord const& record, lo
 /// (E0510).
 Expected<LoopTables> describe_loop(LoopPlan const& plan);
 
+/// Refuses (E0510) another number of tile functions, or of operations with roles, than the plan names.
+/// Precondition: describe_loop() takes the plan.
+Expected<void> check_operations(LoopPlan const& plan, std::size_t given);
+
 }  // namespace tessera

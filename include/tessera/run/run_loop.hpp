@@ -17,9 +17,6 @@
 
 namespace tessera {
 
-/// Tile functions that a loop's plan names.
-std::size_t operations_of(LoopPlan const& plan);
-
 struct LoopOnDevice {
   std::shared_ptr<LoopRecord const> records;  ///< owns the tiles, and what the stages point to
   int const* tiles = nullptr;                 ///< of each stage of the period
@@ -140,14 +137,14 @@ Expected<LoopChain> loop_chain(LoopPlan const& plan, ChainOptions const& options
   std::vector<StageKernel> kernels;
   auto const tables = describe_loop(plan);
   if (!tables) return tl::make_unexpected(tables.error());
+  if (auto ok = check_operations(plan, sizeof...(Function)); !ok) return tl::make_unexpected(ok.error());
   auto const records = records_on_device(*tables);
   if (!records) return tl::make_unexpected(records.error());
   auto const tickets = std::make_shared<LoopTickets>(tables->launch(plan));
 
-  // Another number of functions: Chain::make() refuses that there is no kernel.
-  if (sizeof...(Function) == operations_of(plan) && plan.is_persistent())
+  if (plan.is_persistent()) {
     kernels.push_back(detail::loop_kernel_of(plan, tickets, *records, functions...));
-  if (sizeof...(Function) == operations_of(plan) && !plan.is_persistent()) {
+  } else {
     kernels.resize(records->stages.size());
     int operation = 0;
     auto const add = [&](auto const& function) {

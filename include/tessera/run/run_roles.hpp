@@ -24,7 +24,7 @@ struct RoleOptions {
 
 /// Refuses (E0564) rings that the kernel cannot have: more than k_role_slots slots or k_role_late_slots late
 /// ones, fewer than warps that fill them, slots that are not multiples of 1024 bytes, more than an SM of
-/// sm_90 has, more arguments than k_role_argument_bytes.
+/// sm_90 has, fewer than 0 slots in flight, more arguments than k_role_argument_bytes.
 Expected<void> check_rings(RoleRings const& rings, int most_argument_bytes, SourceLine const& where);
 /// Refuses (E0510) a plan that is not one persistent launch.
 Expected<void> check_persistent(LoopPlan const& plan);
@@ -79,6 +79,8 @@ std::vector<RoleStage> role_stages(LoopTables const& tables, Operation const&...
 template <class... Operation>
 Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
                                Operation const&... operations) {
+  static_assert((detail::says_threads<Operation>(0) && ...),
+                "a tile function among roles says how many threads it wants: static constexpr int threads");
   if (auto ok = check_persistent(plan); !ok) return tl::make_unexpected(ok.error());
   auto rings = options.rings;
   rings.scratch_bytes = std::max({detail::shared_bytes_of<Operation>(0)...});
@@ -87,41 +89,39 @@ Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
     return tl::make_unexpected(ok.error());
   auto const tables = describe_loop(plan);
   if (!tables) return tl::make_unexpected(tables.error());
+  if (auto ok = check_operations(plan, sizeof...(Operation)); !ok) return tl::make_unexpected(ok.error());
   auto const records = records_on_device(*tables);
   if (!records) return tl::make_unexpected(records.error());
   auto const tickets = std::make_shared<LoopTickets>(tables->launch(plan));
   std::vector<StageKernel> kernels;
   auto planned = plan.plan;
-  // Another number of operations: Chain::make() refuses that there is no kernel.
-  if (sizeof...(Operation) == operations_of(plan)) {
-    auto const stages = detail::role_stages(*tables, operations...);
-    auto const stages_at =
-        copy_on_device(stages.data(), stages.size() * sizeof(RoleStage), "a launch's stages");
-    if (!stages_at) return tl::make_unexpected(stages_at.error());
-    StageKernel kernel;
-    kernel.function = reinterpret_cast<void const*>(&role_kernel<DeadlineWatch<>, Operation...>);
-    kernel.block.x =
-        static_cast<unsigned>(detail::compute_threads<Operation...>() + 32 * detail::k_role_loader_warps);
-    kernel.dynamic_shared_bytes = shared_bytes_of(rings);
-    // One block on an SM: a block that waits for the launch before must not share its SM with one of it.
-    constexpr int half_an_sm = 116 * 1024;
-    if (options.starts_early) kernel.dynamic_shared_bytes = std::max(kernel.dynamic_shared_bytes, half_an_sm);
-    kernel.chains = options.starts_early;
-    kernel.reset = options.reset;
-    if (options.starts_early) planned.launches.front().start = LaunchStart::early;
-    auto const packed = detail::pack_of(operations...);
-    int const count = static_cast<int>(stages.size());
-    kernel.pack = [packed, tickets, rings, count, on_device = *records, at = *stages_at](
-                      ChainViews const& views, KernelArguments& arguments) {
-      arguments.add(RoleLaunch{on_device.records.get(), static_cast<RoleStage const*>(at.get()), count});
-      arguments.add(*tickets);
-      arguments.add(views.memory);
-      arguments.add(views.watch());
-      arguments.add(rings);
-      arguments.add(packed);
-    };
-    kernels.push_back(std::move(kernel));
-  }
+  auto const stages = detail::role_stages(*tables, operations...);
+  auto const stages_at =
+      copy_on_device(stages.data(), stages.size() * sizeof(RoleStage), "a launch's stages");
+  if (!stages_at) return tl::make_unexpected(stages_at.error());
+  StageKernel kernel;
+  kernel.function = reinterpret_cast<void const*>(&role_kernel<DeadlineWatch<>, Operation...>);
+  kernel.block.x =
+      static_cast<unsigned>(detail::compute_threads<Operation...>() + 32 * detail::k_role_loader_warps);
+  kernel.dynamic_shared_bytes = shared_bytes_of(rings);
+  // One block on an SM: a block that waits for the launch before must not share its SM with one of it.
+  constexpr int half_an_sm = 116 * 1024;
+  if (options.starts_early) kernel.dynamic_shared_bytes = std::max(kernel.dynamic_shared_bytes, half_an_sm);
+  kernel.chains = options.starts_early;
+  kernel.reset = options.reset;
+  if (options.starts_early) planned.launches.front().start = LaunchStart::early;
+  auto const packed = detail::pack_of(operations...);
+  int const count = static_cast<int>(stages.size());
+  kernel.pack = [packed, tickets, rings, count, on_device = *records, at = *stages_at](
+                    ChainViews const& views, KernelArguments& arguments) {
+    arguments.add(RoleLaunch{on_device.records.get(), static_cast<RoleStage const*>(at.get()), count});
+    arguments.add(*tickets);
+    arguments.add(views.memory);
+    arguments.add(views.watch());
+    arguments.add(rings);
+    arguments.add(packed);
+  };
+  kernels.push_back(std::move(kernel));
   auto chain = Chain::make(planned, kernels, options.chain);
   if (!chain) return tl::make_unexpected(chain.error());
   return LoopChain(std::move(*chain), tickets);

@@ -86,6 +86,15 @@ template <class Function>
 TESSERA_HOST_DEVICE constexpr int most_threads(...) {
   return 1024;
 }
+/// Does the function say how many threads it wants?
+template <class Function>
+TESSERA_HOST_DEVICE constexpr auto says_threads(int) -> decltype(Function::threads, true) {
+  return true;
+}
+template <class Function>
+TESSERA_HOST_DEVICE constexpr bool says_threads(...) {
+  return false;
+}
 template <class... Function>
 TESSERA_HOST_DEVICE constexpr int most_threads_of_all() {
   int most = 1;

@@ -12,11 +12,6 @@ std::size_t room(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
-std::size_t operations_of(LoopPlan const& plan) {
-  if (plan.operations.empty()) return plan.loop.body.stages.size();
-  return static_cast<std::size_t>(*std::max_element(plan.operations.begin(), plan.operations.end()) + 1);
-}
-
 Expected<std::shared_ptr<void const>> copy_on_device(void const* from, std::size_t bytes,
                                                      std::string const& what) {
   auto const memory = std::make_shared<run::DeviceMemory>();

@@ -29,6 +29,9 @@ Expected<void> check_rings(RoleRings const& rings, int most_argument_bytes, Sour
   };
   if (auto ok = filled("early", rings.slots, k_early_warps); !ok) return ok;
   if (auto ok = filled("late", rings.late_slots, k_late_warps); !ok) return ok;
+  if (rings.in_flight < 0)
+    return refused(fmt::format("{} slots of the early ring may be on their way at once", rings.in_flight),
+                   "ask for 1 or more, or 0: all");
   auto const bytes = 1LL * rings.slots * rings.slot_bytes + 1LL * rings.late_slots * rings.late_slot_bytes;
   constexpr long long most = 227 * 1024 - detail::k_role_fixed_bytes;
   if (bytes + rings.scratch_bytes > most)
