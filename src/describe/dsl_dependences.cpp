@@ -182,7 +182,9 @@ DependenceHandle PipelineBuilder::add_dependence(ConsumerTile const& consumer,
                  : fmt::format("{} cannot wait for {}, which is declared after it", consumer_name, name),
              {"stages run in the order in which they are declared; the consumer comes first in depends()"},
              producer.stage == consumer.tile.stage
-                 ? ""
+                 ? fmt::format("what it computed an iteration before is earlier({}(...)); a distance of 0 is "
+                               "the same iteration",
+                               name)
                  : fmt::format("did you mean depends({}(...), {}(...))?", name, consumer_name));
       continue;
     }

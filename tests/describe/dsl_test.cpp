@@ -219,7 +219,9 @@ TEST_F(Mistakes, producer_and_consumer_swapped) {
             "   stages run in the order in which they are declared; the consumer comes first in depends()\n"
             "   hint: did you mean depends(b(...), a(...))?\n"
             "E0136: a cannot depend on itself\n"
-            "   stages run in the order in which they are declared; the consumer comes first in depends()");
+            "   stages run in the order in which they are declared; the consumer comes first in depends()\n"
+            "   hint: what it computed an iteration before is earlier(a(...)); a distance of 0 is the same "
+            "iteration");
 }
 
 TEST_F(Mistakes, nothing_to_depend_on) {

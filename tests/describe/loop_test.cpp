@@ -112,5 +112,22 @@ TEST(Loop, IsDescribedInCpp) {
   EXPECT_EQ(good.build_loop().error().front().message, "earlier(one(...), -1) lies ahead");
 }
 
+TEST(LoopBuilder, EarlierByNoIterationsIsTheSameOne) {
+  auto const of = [](bool by_earlier) {
+    PipelineBuilder builder("two");
+    auto [u] = builder.dims("u");
+    auto one = builder.stage("one", {u = 4});
+    auto two = builder.stage("two", {u = 4});
+    builder.depends(two(u), by_earlier ? earlier(one(u), 0) : one(u)).through("a");
+    return builder.build_loop();
+  };
+  auto plain = of(false), same = of(true);
+  ASSERT_TRUE(plain && same);
+  EXPECT_TRUE(same->carried.empty());
+  ASSERT_EQ(same->body.dependences.size(), 1u);
+  EXPECT_EQ(same->body.dependences[0].accesses, plain->body.dependences[0].accesses);
+  EXPECT_EQ(same->body.dependences[0].producer, plain->body.dependences[0].producer);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -112,7 +112,8 @@ struct TileRef {
   std::vector<Coordinate> coordinates;
   int distance = 0;  ///< iterations back; 0: the same
 };
-/// The producer's tiles of an earlier iteration, which may be of any stage: of the consumer itself, too.
+/// The producer's tiles of so many iterations before, which may be of any stage: of the consumer itself, too.
+/// 0: of the same iteration, as without earlier().
 inline TileRef earlier(TileRef tile, int iterations = 1) {
   tile.distance = iterations;
   return tile;
