@@ -38,6 +38,9 @@ Expected<void> check_chain(mlp::Shape const& s, MlpChainConfig const& c) {
   if (c.tokens_in_data && s.tokens > 2)
     return refused(fmt::format("results of {} tokens as words that carry the iteration", s.tokens),
                    "ask for it for 1 or 2 tokens");
+  if (c.workers < 0)
+    return refused(fmt::format("a chain of MLPs by {} workers", c.workers),
+                   "ask for 1 or more, or 0: one for each SM");
   return {};
 }
 

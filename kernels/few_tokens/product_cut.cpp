@@ -45,6 +45,14 @@ Expected<void> check_sizes(Product const& p, int tiles, int columns) {
   return {};
 }
 
+Expected<void> check_options(ProductOptions const& o) {
+  for (int const number : {o.slot_bytes, o.slots, o.in_flight, o.late_slots})
+    if (number < 0)
+      return refused(fmt::format("rings of products with {} slots, or bytes of a slot", number),
+                     "ask for 1 or more, or 0: what follows from the products");
+  return {};
+}
+
 void cut(Product& p, int tiles) {
   p.tiles = tiles;
   p.box_rows = (p.features + tiles - 1) / tiles * p.rows_per_feature;
@@ -80,6 +88,11 @@ Expected<RoleRings> rings_of(std::vector<Product> const& products, int columns,
 
 }  // namespace
 
+Diagnostics of_stage(Diagnostics errors, std::size_t stage) {
+  errors.front().notes.push_back(fmt::format("stage {} of the loop's body", stage));
+  return errors;
+}
+
 Resources product_resources() {
   int const threads = 32 * k_warps + 32 * detail::k_role_loader_warps;
   return {threads, k_registers_per_sm / threads / 8 * 8, k_shared_bytes};
@@ -87,10 +100,12 @@ Resources product_resources() {
 
 Expected<ProductCut> cut_products(std::vector<Product> products, int tiles, int columns,
                                   ProductOptions const& options) {
+  if (auto ok = check_options(options); !ok) return tl::make_unexpected(ok.error());
   int most_rows = 8;
-  for (auto& p : products) {
+  for (std::size_t s = 0; s < products.size(); ++s) {
+    auto& p = products[s];
     if (p.features == 0) continue;
-    if (auto ok = check_sizes(p, tiles, columns); !ok) return tl::make_unexpected(ok.error());
+    if (auto ok = check_sizes(p, tiles, columns); !ok) return tl::make_unexpected(of_stage(ok.error(), s));
     cut(p, tiles);
     most_rows = std::max(most_rows, p.slot_rows);
   }

@@ -25,6 +25,9 @@ struct ProductCut {
   RoleRings rings;
 };
 
+/// Errors of the product that is this stage of the loop's body, which they name.
+Diagnostics of_stage(Diagnostics errors, std::size_t stage);
+
 /// What a block of such a launch holds, for the description of every stage of its loop: one fits on an SM.
 Resources product_resources();
 

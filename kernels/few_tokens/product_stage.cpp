@@ -76,7 +76,7 @@ Expected<ProductStages> product_stages(std::vector<ProductStage> const& stages, 
   auto& products = cut->products;
   for (std::size_t s = 0; s < stages.size(); ++s)
     if (products[s].features > 0)
-      if (auto ok = check_matrices(stages[s]); !ok) return tl::make_unexpected(ok.error());
+      if (auto ok = check_matrices(stages[s]); !ok) return tl::make_unexpected(of_stage(ok.error(), s));
   ProductStages result;
   result.rings = cut->rings;
   for (std::size_t s = 0; s < stages.size(); ++s)

@@ -98,6 +98,23 @@ TEST(FewTokensRefusal, RingsOfAProduct) {
                  "there is room for 1 slots of 4096 bytes beside 16");
 }
 
+TEST(FewTokensRefusal, NumbersBelowZero) {
+  MlpChainConfig config;
+  config.workers = -1;
+  expect_refused(shape(1), buffers(), config, "a chain of MLPs by -1 workers");
+  for (auto const& options : {ProductOptions{-1, 0, 0, 0}, {0, -1, 0, 0}, {0, 0, -1, 0}, {0, 0, 0, -1}})
+    expect_refused(product(64, 64), 1, options, "rings of products with -1 slots");
+}
+
+TEST(FewTokensRefusal, AProductNamesItsStage) {
+  auto const stages = product_stages({{}, product(64, 100)}, gpu::ElementType::bf16, 4, 8);
+  ASSERT_FALSE(stages);
+  EXPECT_EQ(to_text(stages.error()),
+            "error E0565: a product of 64 features and depth 100\n"
+            "   stage 1 of the loop's body\n"
+            "   hint: ask for multiples of 64 up to 2^20");
+}
+
 TEST(FewTokensRefusal, MatricesAndWordsOfAProduct) {
   auto stage = product(64, 64);
   stage.outputs.clear();
