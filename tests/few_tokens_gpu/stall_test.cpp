@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains of MLPs that wait for longer than their deadline: what is said, and the launch after.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "few_tokens_gpu/chain_problem.hpp"
+#include "few_tokens_gpu/hold_an_sm.hpp"
+
+namespace tessera::few_tokens {
+namespace {
+
+using testing::HasSubstr;
+
+/// One block of the chain has no SM for four deadlines, and all others wait for what it should compute.
+TEST(FewTokensStall, NamesWhatWaitedAndTheNextLaunchIsRight) {
+  for (int const tokens : {1, 9})
+    for (bool const in_data : {false, true})
+      for (bool const starts_early : {false, true}) {
+        if (in_data && tokens > 2) continue;
+        SCOPED_TRACE(testing::Message()
+                     << tokens << " tokens, in data " << in_data << ", starts early " << starts_early);
+        MlpChainConfig config;
+        config.tokens_in_data = in_data;
+        config.starts_early = starts_early;
+        config.deadline_seconds = 0.05;
+        mlp::Shape const shape{tokens, 1024, 768, Form::gelu, ElementType::bf16};
+        Problem const problem(shape, 5);
+        auto chain = MlpChain::make(shape, problem.buffers(), config);
+        ASSERT_OK(chain);
+        ASSERT_OK(chain->launch(nullptr, 4));
+        ASSERT_OK(chain->finish());
+        ASSERT_LE(problem.error(4), allowed_error(shape));
+        auto const expected = problem.result(4);
+        cudaStream_t held, own;
+        ok(cudaStreamCreateWithFlags(&held, cudaStreamNonBlocking));
+        ok(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+        for (int round = 0; round < 2; ++round) {
+          ok(cudaDeviceSynchronize());
+          ok(hold_an_sm(held, 0.2));
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));  // it has an SM
+          ASSERT_OK(chain->launch(own, 4));
+          auto const stalled = chain->finish();
+          ASSERT_FALSE(stalled) << "a block was missing, and nothing waited for it";
+          EXPECT_EQ(stalled.error().front().code, "E0520");
+          EXPECT_THAT(to_text(stalled.error()),
+                      HasSubstr(in_data ? " waits for data that a stage before it writes" : " waits for "));
+          EXPECT_THAT(to_text(stalled.error()), HasSubstr(" tile ("));
+          if (round == 0) std::printf("%s\n", to_text(stalled.error()).c_str());
+          problem.start_again();
+          ASSERT_OK(chain->launch(own, 4));
+          ASSERT_OK(chain->finish());
+          ASSERT_EQ(problem.result(4), expected) << "round " << round;
+        }
+        ok(cudaStreamDestroy(held));
+        ok(cudaStreamDestroy(own));
+      }
+}
+
+}  // namespace
+}  // namespace tessera::few_tokens
