@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loop in one persistent launch, with threads for workers: the same records, tickets and waits as on a GPU,
-// for a number of iterations that is known only when it runs.
+// A loop in one persistent launch, with threads for workers: the same records, tickets, lists and waits as on
+// a GPU, for a number of iterations that is known only when it runs.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <thread>
 
 #include "support/loop_run.hpp"
 #include "support/random_loop.hpp"
 #include "support/real_clock.hpp"
 #include "tessera/check/check.hpp"
+#include "tessera/run/deal.hpp"
 #include "tessera/run/loop_tables.hpp"
 
 namespace tessera {
@@ -30,40 +32,97 @@ class LoopOnThreads {
       semaphores_.resize(static_cast<std::size_t>(set.first + set.count));
   }
 
-  /// `compute(stage of the body, iteration of the launch, tile)`. False: a wait met its deadline.
+  /// `compute(stage of the body, iteration of the launch, tile)`. False: a wait met its deadline. `dealt`:
+  /// null, or which tiles a worker computes in a launch with roles.
   template <class Compute>
-  bool run(long long iterations, Compute const& compute) {
+  bool run(long long iterations, DealtTables const* dealt, Compute const& compute) {
     StallRecord record;
     auto const launch = with_iterations(tables_.launch(plan_), "loop", iterations).value();
     ChainMemory const memory{semaphores_.data(), counters_.data()};
     std::vector<std::thread> threads;
     for (int w = 0; w < launch.workers; ++w)
-      threads.emplace_back([&] {
-        auto const tiles = [&](int stage) {
-          return records_[static_cast<std::size_t>(stage)].stage.blocks();
-        };
-        LoopWorker worker(launch, memory);
-        auto draw = worker.next(tiles);
-        for (;;) {
-          if (draw.left) return;
-          // As the kernel does: the next one is drawn before this one waits.
-          auto const next = worker.next(tiles);
-          auto const& one = records_[static_cast<std::size_t>(draw.stage)];
-          LoopStageView<Watch> view(one, memory, Watch{&record, 5'000'000'000ULL}, draw);
-          if (!view.wait_before_store() || !view.wait_all(operand_a) || !view.wait_all(operand_b)) return;
-          long long iteration = 0;
-          if (worker.is_asked_for(draw, one, iteration))
-            compute(static_cast<std::size_t>(one.operation), iteration,
-                    linear_of(one.stage.grid, view.tile()));
-          view.post();
-          draw = next;
-        }
+      threads.emplace_back([&, w] {
+        if (dealt != nullptr)
+          follow(w, launch, memory, record, *dealt, compute);
+        else
+          draw(launch, memory, record, compute);
       });
     for (auto& thread : threads) thread.join();
     return record.state == 0;
   }
 
  private:
+  /// As loop_tile_kernel.
+  template <class Compute>
+  void draw(LoopTickets const& launch, ChainMemory const& memory, StallRecord& record,
+            Compute const& compute) {
+    auto const tiles = [&](int stage) { return records_[static_cast<std::size_t>(stage)].stage.blocks(); };
+    LoopWorker worker(launch, memory);
+    auto drawn = worker.next(tiles);
+    for (;;) {
+      if (drawn.left) return;
+      // As the kernel does: the next one is drawn before this one waits.
+      auto const next = worker.next(tiles);
+      long long iteration = 0;
+      bool const asked =
+          worker.is_asked_for(drawn, records_[static_cast<std::size_t>(drawn.stage)], iteration);
+      if (!one(drawn, asked, iteration, memory, record, compute)) return;
+      drawn = next;
+    }
+  }
+
+  /// As role_kernel: of a shared list a worker has its own first ticket and draws the others, four tiles
+  /// ahead of those that it computes; the last one to leave counts the launch.
+  template <class Compute>
+  void follow(int worker, LoopTickets const& launch, ChainMemory const& memory, StallRecord& record,
+              DealtTables const& dealt, Compute const& compute) {
+    auto* const drawn = detail::counter(memory, 0, detail::Counter::wait_kernels);
+    auto* const leaving = detail::counter(memory, 0, detail::Counter::started);
+    auto* const done = detail::counter(memory, 0, detail::Counter::left);
+    auto const before = load_counter(done);
+    DealtWalk walk(dealt.lists(dealt.tiles.data(), dealt.first.data()), worker, launch.periods());
+    std::deque<LoopDraw> ahead;
+    long long next = 0;
+    bool left = false;
+    while (!left || !ahead.empty()) {
+      while (!left && ahead.size() < 4) {
+        auto const place = !dealt.shared ? next
+                           : next == 0   ? worker
+                                         : launch.workers + static_cast<long long>(draw_ticket(drawn));
+        ++next;
+        DealtTile tile;
+        LoopDraw draw;
+        draw.left = left = !walk.find(place, tile, draw.period);
+        draw.stage = tile.stage;
+        draw.tile = tile.tile;
+        draw.epoch = static_cast<unsigned>(before + static_cast<unsigned long long>(draw.period));
+        if (!left) ahead.push_back(draw);
+      }
+      if (ahead.empty()) break;
+      auto const draw = ahead.front();
+      ahead.pop_front();
+      auto const iteration =
+          draw.period * launch.period + records_[static_cast<std::size_t>(draw.stage)].iteration;
+      if (!one(draw, iteration < launch.iterations, iteration, memory, record, compute)) return;
+    }
+    if (draw_ticket(leaving) + 1 != static_cast<unsigned long long>(launch.workers)) return;
+    detail::set_counter(drawn, 0);
+    detail::set_counter(leaving, 0);
+    detail::set_counter(done, before + static_cast<unsigned long long>(launch.periods()));
+  }
+
+  template <class Compute>
+  bool one(LoopDraw const& draw, bool asked, long long iteration, ChainMemory const& memory,
+           StallRecord& record, Compute const& compute) {
+    auto const& of = records_[static_cast<std::size_t>(draw.stage)];
+    LoopStageView<Watch> view(of, memory, Watch{&record, 5'000'000'000ULL}, draw);
+    if (!view.wait_before_store() || !view.wait_all(operand_a) || !view.wait_all(operand_b)) return false;
+    if (asked)
+      compute(static_cast<std::size_t>(of.operation), iteration, linear_of(of.stage.grid, view.tile()));
+    view.post();
+    return true;
+  }
+
   LoopPlan const& plan_;
   LoopTables const& tables_;
   std::vector<unsigned> semaphores_;
@@ -71,7 +130,17 @@ class LoopOnThreads {
   std::vector<LoopRecord> records_;
 };
 
-TEST(LoopLaunch, RandomLoopsAreRightForAnyNumberOfIterations) {
+/// Stages of a period with random bytes.
+std::vector<StageToDeal> to_deal(LoopTables const& tables, std::uint64_t seed) {
+  std::vector<StageToDeal> stages;
+  for (auto const& stage : tables.tables.stages)
+    stages.push_back({stage.grid.tiles(), static_cast<long long>(support::mix(seed, stages.size()) % 50)});
+  return stages;
+}
+
+enum class Form { tickets, lists, queue };
+
+void check_random_loops(Form form) {
   int run = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     auto const loop = random::loop_of(seed);
@@ -84,22 +153,34 @@ TEST(LoopLaunch, RandomLoopsAreRightForAnyNumberOfIterations) {
     auto const tables = describe_loop(*plan);
     ASSERT_TRUE(tables) << to_text(tables.error());
     LoopOnThreads launch(*plan, *tables);
+    auto const stages = to_deal(*tables, seed);
+    auto const dealt = form == Form::queue
+                           ? deal_as_queue(stages)
+                           : deal(stages, plan->plan.launches.front().workers, seed % 2 == 0 ? 0 : 60);
     // Launches of different lengths on the same semaphores, one of several periods.
     for (int const iterations : {1 + static_cast<int>(seed % 9), 1, 2 * plan->period + 1}) {
       auto const what = fmt::format("{} iterations of {}", iterations, random::text_of(seed, loop));
       support::LoopRun values(loop, iterations);
-      ASSERT_TRUE(launch.run(iterations, [&](std::size_t stage, long long iteration, std::int64_t tile) {
-        // Some tiles come late, so that others would overtake them if they could.
-        if ((7 * stage + 5 * static_cast<std::size_t>(iteration) + 3 * static_cast<std::size_t>(tile)) % 6 ==
-            0)
-          std::this_thread::sleep_for(std::chrono::microseconds(60));
-        values.compute(static_cast<int>(stage), iteration, tile);
-      })) << what;
+      auto const computed = launch.run(
+          iterations, form == Form::tickets ? nullptr : &dealt,
+          [&](std::size_t stage, long long iteration, std::int64_t tile) {
+            // Some tiles come late, so that others would overtake them if they could.
+            if ((7 * stage + 5 * static_cast<std::size_t>(iteration) + 3 * static_cast<std::size_t>(tile)) %
+                    6 ==
+                0)
+              std::this_thread::sleep_for(std::chrono::microseconds(60));
+            values.compute(static_cast<int>(stage), iteration, tile);
+          });
+      ASSERT_TRUE(computed) << what;
       ASSERT_EQ(values.wrong(loop_table::meant(loop, iterations)), "") << what;
     }
   }
   EXPECT_GT(run, 60);
 }
+
+TEST(LoopLaunch, RandomLoopsAreRightForAnyNumberOfIterations) { check_random_loops(Form::tickets); }
+TEST(LoopLaunch, RandomLoopsAreRightByListsOfTheirWorkers) { check_random_loops(Form::lists); }
+TEST(LoopLaunch, RandomLoopsAreRightByAQueueThatIsReadAhead) { check_random_loops(Form::queue); }
 
 TEST(LoopLaunch, NoIterationsAreNoWork) {
   Loop loop;
@@ -111,9 +192,9 @@ TEST(LoopLaunch, NoIterationsAreNoWork) {
   ASSERT_TRUE(tables);
   LoopOnThreads launch(*plan, *tables);
   std::atomic<int> computed{0};
-  EXPECT_TRUE(launch.run(0, [&](std::size_t, long long, std::int64_t) { ++computed; }));
+  EXPECT_TRUE(launch.run(0, nullptr, [&](std::size_t, long long, std::int64_t) { ++computed; }));
   EXPECT_EQ(computed, 0);
-  EXPECT_TRUE(launch.run(5, [&](std::size_t, long long, std::int64_t) { ++computed; }));
+  EXPECT_TRUE(launch.run(5, nullptr, [&](std::size_t, long long, std::int64_t) { ++computed; }));
   EXPECT_EQ(computed, 15);
 }
 

@@ -27,7 +27,7 @@ struct TableTile {
     late(hash);
     auto const value =
         loop_table::value_of(table, device.memory, context.stage, context.iteration, linear, i);
-    __syncthreads();  // a tile that works in place reads all before it stores any
+    context.sync();  // a tile that works in place reads all before it stores any
     late(support::mix(hash, 1));
     device.memory[loop_table::place_of(table, context.stage, context.iteration, linear) + i] = value;
     device.record[place + i] = value;
@@ -40,17 +40,29 @@ struct TableTile {
 struct TableLoop::State {
   LoopChain chain;
 };
-Expected<TableLoop> TableLoop::make(LoopPlan plan, Device const& device, ChainOptions const& options) {
-  plan.operations.assign(plan.loop.body.stages.size(), 0);
-  auto chain = loop_chain(plan, options, TableTile{device});
+Expected<void> TableLoop::launch(GpuStream stream, long long iterations) {
+  return state->chain.launch(stream, iterations);
+}
+Expected<void> TableLoop::finish() { return state->chain.finish(); }
+
+namespace {
+
+Expected<TableLoop> kept(Expected<LoopChain> chain) {
   if (!chain) return tl::make_unexpected(chain.error());
   TableLoop result;
-  result.state_ = std::make_shared<State>(State{std::move(*chain)});
+  result.state = std::make_shared<TableLoop::State>(TableLoop::State{std::move(*chain)});
   return result;
 }
-Expected<void> TableLoop::launch(GpuStream stream, long long iterations) {
-  return state_->chain.launch(stream, iterations);
+
+}  // namespace
+
+Expected<TableLoop> table_loop(LoopPlan plan, Device const& device, ChainOptions const& options) {
+  plan.operations.assign(plan.loop.body.stages.size(), 0);
+  return kept(loop_chain(plan, options, TableTile{device}));
 }
-Expected<void> TableLoop::finish() { return state_->chain.finish(); }
+Expected<TableLoop> table_loop(LoopPlan plan, Device const& device, RoleOptions const& options) {
+  plan.operations.assign(plan.loop.body.stages.size(), 0);
+  return kept(role_chain(plan, options, TableTile{device}));
+}
 
 }  // namespace tessera::random_loop_tiles

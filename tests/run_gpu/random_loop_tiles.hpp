@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any loop that has a table, in persistent launches of one kernel.
+// Any loop that has a table, in persistent launches of one kernel, with roles and without.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
 #include "support/loop_table.hpp"
-#include "tessera/run/run_loop.hpp"
+#include "tessera/run/run_roles.hpp"
 
 namespace tessera::random_loop_tiles {
 
@@ -19,17 +19,20 @@ struct Device {
   unsigned* runs = nullptr;  ///< by tile of the record: how often it was computed
 };
 
-/// A chain of a plan whose stages are all the table's operation. Some tiles read late, some store late, by
-/// up to 20 us.
+/// A LoopChain behind plain functions.
 class TableLoop {
  public:
-  static Expected<TableLoop> make(LoopPlan plan, Device const& device, ChainOptions const& options);
   Expected<void> launch(GpuStream stream, long long iterations);
   Expected<void> finish();
 
- private:
   struct State;
-  std::shared_ptr<State> state_;
+  std::shared_ptr<State> state;
 };
+
+/// A chain of a plan whose stages are all the table's operation. Some tiles read late, some store late, by
+/// up to 20 us.
+Expected<TableLoop> table_loop(LoopPlan plan, Device const& device, ChainOptions const& options);
+/// The same in a launch with roles.
+Expected<TableLoop> table_loop(LoopPlan plan, Device const& device, RoleOptions const& options);
 
 }  // namespace tessera::random_loop_tiles

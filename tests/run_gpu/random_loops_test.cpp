@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The 1000 random loops of tests/agree/loop_test.cpp on a GPU: each accepted one in persistent launches of
-// one kernel that a table in device memory drives, with late tiles, equal bits.
+// one kernel that a table in device memory drives, with roles and without, with late tiles, equal bits.
 #include <chrono>
 #include <cstdio>
 
@@ -45,10 +45,14 @@ class RandomLoops : public testing::Test {
     device_ = {table_.get(), round_.get(), memory_.get(), record_.get(), runs_.get()};
   }
 
+  /// By tickets that workers draw; with roles by lists, or by a queue.
+  enum class Form { tickets, lists, queue };
+
   /// The same loop, in blocks of the kernel's size.
-  static Loop loop_of(std::uint64_t seed) {
+  static Loop loop_of(std::uint64_t seed, Form form = Form::tickets) {
     auto loop = random::loop_of(seed);
-    for (auto& stage : loop.body.stages) stage.resources = {k_width, 64, 0};
+    int const loaders = form == Form::tickets ? 0 : 32 * detail::k_role_loader_warps;
+    for (auto& stage : loop.body.stages) stage.resources = {k_width + loaders, 64, 0};
     return loop;
   }
   Expected<LoopPlan> plan_of(std::uint64_t seed, Loop const& loop) const {
@@ -58,11 +62,9 @@ class RandomLoops : public testing::Test {
 
   /// Launches of several lengths on the same semaphores, computed by that table; what is wrong first, by
   /// launch, iteration, stage and tile, or empty.
-  std::string wrong(std::uint64_t seed, LoopPlan const& plan, Table const& table) {
+  std::string wrong(std::uint64_t seed, LoopPlan const& plan, Table const& table, Form form = Form::tickets) {
     if (plan.period > k_longest_period) return "the period is longer than the memory";
-    ChainOptions options;
-    options.deadline_seconds = 1;
-    auto chain = random_loop_tiles::TableLoop::make(plan, device_, options);
+    auto chain = chain_of(seed, plan, form);
     if (!chain) return to_text(chain.error());
     int launch = 0;
     for (int const iterations : {1, 7, 2 * plan.period + 1 + static_cast<int>(seed % 3)}) {
@@ -77,10 +79,47 @@ class RandomLoops : public testing::Test {
     return {};
   }
 
+  void all_end_right(Form form) {
+    auto const since = std::chrono::steady_clock::now();
+    int run = 0, refused = 0;
+    for (std::uint64_t seed = 0; seed < k_loops; ++seed) {
+      auto const loop = loop_of(seed, form);
+      auto const plan = plan_of(seed, loop);
+      if (!plan) {
+        auto const& code = plan.error().front().code;
+        ASSERT_TRUE(code == "E0104" || code == "E0115") << to_text(plan.error()) << '\n'
+                                                        << random::text_of(seed, loop);
+        ++refused;
+        continue;
+      }
+      ++run;
+      ASSERT_EQ(wrong(seed, *plan, loop_table::table_of(loop, k_most_iterations), form), "")
+          << plan->plan.launches.front().workers << " workers, period " << plan->period << ", "
+          << random::text_of(seed, loop);
+      ASSERT_FALSE(HasFailure()) << random::text_of(seed, loop);
+    }
+    std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - since;
+    std::printf("%d loops run in %d launches of one kernel, %d refused; %.1f s\n", run, launches_, refused,
+                seconds.count());
+    EXPECT_GE(run, 300);
+    EXPECT_EQ(run + refused, static_cast<int>(k_loops));
+  }
+
   MachineProfile machine_;
   int launches_ = 0;
 
  private:
+  Expected<random_loop_tiles::TableLoop> chain_of(std::uint64_t seed, LoopPlan const& plan, Form form) const {
+    RoleOptions options;
+    options.chain.deadline_seconds = 1;
+    if (form == Form::tickets) return random_loop_tiles::table_loop(plan, device_, options.chain);
+    options.starts_early = seed % 2 == 1;
+    if (form == Form::queue) options.dealing = Dealing::queue;
+    if (form == Form::lists && seed % 4 > 0)
+      for (std::size_t s = 0; s < plan.loop.body.stages.size(); ++s)
+        options.tile_bytes.push_back(static_cast<long long>(support::mix(seed, s) % 1000));
+    return random_loop_tiles::table_loop(plan, device_, options);
+  }
   void prepare(Table const& table, std::uint64_t round) {
     auto const before = loop_table::memory_before(table);
     expect(cudaMemcpyAsync(table_.get(), &table, sizeof table, cudaMemcpyHostToDevice, *stream_));
@@ -124,31 +163,9 @@ class RandomLoops : public testing::Test {
   random_loop_tiles::Device device_;
 };
 
-TEST_F(RandomLoops, AcceptedOnesEndRightForAnyNumberOfIterations) {
-  auto const since = std::chrono::steady_clock::now();
-  int run = 0, refused = 0;
-  for (std::uint64_t seed = 0; seed < k_loops; ++seed) {
-    auto const loop = loop_of(seed);
-    auto const plan = plan_of(seed, loop);
-    if (!plan) {
-      auto const& code = plan.error().front().code;
-      ASSERT_TRUE(code == "E0104" || code == "E0115") << to_text(plan.error()) << '\n'
-                                                      << random::text_of(seed, loop);
-      ++refused;
-      continue;
-    }
-    ++run;
-    ASSERT_EQ(wrong(seed, *plan, loop_table::table_of(loop, k_most_iterations)), "")
-        << plan->plan.launches.front().workers << " workers, period " << plan->period << ", "
-        << random::text_of(seed, loop);
-    ASSERT_FALSE(HasFailure()) << random::text_of(seed, loop);
-  }
-  std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - since;
-  std::printf("%d loops run in %d launches of one kernel, %d refused; %.1f s\n", run, launches_, refused,
-              seconds.count());
-  EXPECT_GE(run, 300);
-  EXPECT_EQ(run + refused, static_cast<int>(k_loops));
-}
+TEST_F(RandomLoops, AcceptedOnesEndRightForAnyNumberOfIterations) { all_end_right(Form::tickets); }
+TEST_F(RandomLoops, WithRolesAndListsTheyEndRight) { all_end_right(Form::lists); }
+TEST_F(RandomLoops, WithRolesAndAQueueTheyEndRight) { all_end_right(Form::queue); }
 
 TEST_F(RandomLoops, AWrongTableIsFound) {
   int changed = 0;

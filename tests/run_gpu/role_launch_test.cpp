@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tile functions in launches with roles on a GPU: equal bits, graphs, a tile that comes too late.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
 #include "run_gpu/loop_data.hpp"
 #include "run_gpu/role_launch.hpp"
+#include "tessera/describe/dsl.hpp"
 
 namespace tessera {
 namespace {
@@ -51,13 +53,15 @@ struct Line {
 };
 
 void check_stencil(MachineProfile const& machine, int columns, int workers, int slow, bool starts_early,
-                   std::vector<int> const& launches) {
-  SCOPED_TRACE(std::to_string(columns) + " columns, " + std::to_string(workers) + " workers");
+                   Dealing dealing, std::vector<int> const& launches) {
+  SCOPED_TRACE(std::to_string(columns) + " columns, " + std::to_string(workers) + " workers" +
+               (dealing == Dealing::queue ? ", a queue" : ""));
   auto const plan = plan_loop(loop_tiles::stencil_loop(columns, block()), machine, workers);
   ASSERT_OK(plan);
   Line line(columns);
   RoleOptions options;
   options.starts_early = starts_early;
+  options.dealing = dealing;
   auto chain = role_tiles::stencil(*plan, line.stencil(slow), nullptr, options);
   ASSERT_OK(chain);
   Stream const stream;
@@ -70,24 +74,57 @@ void check_stencil(MachineProfile const& machine, int columns, int workers, int 
 }
 
 TEST_F(RoleLaunch, AStencilIsRightForAnyNumberOfIterations) {
-  check_stencil(machine, 300, machine.sms, 0, false, {1, 2, 7, 1, 1000, 0, 10});
-  check_stencil(machine, 5000, 0, 0, false, {3, 50});
-  check_stencil(machine, 40, 3, 0, false, {0, 1, 33});
-  check_stencil(machine, 5, machine.sms, 0, false, {1, 8, 100});
+  for (auto const dealing : {Dealing::lists, Dealing::queue}) {
+    check_stencil(machine, 300, machine.sms, 0, false, dealing, {1, 2, 7, 1, 1000, 0, 10});
+    check_stencil(machine, 5000, 0, 0, false, dealing, {3, 50});
+    check_stencil(machine, 40, 3, 0, false, dealing, {0, 1, 33});
+    check_stencil(machine, 5, machine.sms, 0, false, dealing, {1, 8, 100});
+  }
 }
 
 TEST_F(RoleLaunch, LateTilesChangeNothing) {
-  check_stencil(machine, 400, machine.sms, 23, false, {10, 1, 100});
-  check_stencil(machine, 400, machine.sms, 23, true, {10, 1, 100});
+  for (auto const dealing : {Dealing::lists, Dealing::queue})
+    for (bool const starts_early : {false, true})
+      check_stencil(machine, 400, machine.sms, 23, starts_early, dealing, {10, 1, 100});
 }
 
+TEST_F(RoleLaunch, ABlockWithALongTileDrawsFewOthers) {
+  constexpr int tiles = 400, workers = 4;
+  PipelineBuilder builder("one_stage");
+  auto [x] = builder.dims("x");
+  builder.stage("stage", {x = tiles}).output("blocks").resources(block());
+  auto const loop = builder.build_loop();
+  ASSERT_OK(loop);
+  auto const plan = plan_loop(*loop, machine, workers);
+  ASSERT_OK(plan);
+  auto const of_first = [&](Dealing dealing) -> long {
+    auto const blocks = device_copy(std::vector<int>(tiles, -1));
+    RoleOptions options;
+    options.dealing = dealing;
+    auto chain = role_tiles::blocks_of_tiles(*plan, blocks.get(), options);
+    EXPECT_TRUE(chain && chain->launch(nullptr, 1) && chain->finish());
+    std::vector<int> found(tiles);
+    EXPECT_EQ(cudaMemcpy(found.data(), blocks.get(), tiles * sizeof(int), cudaMemcpyDeviceToHost),
+              cudaSuccess);
+    EXPECT_EQ(std::count(found.begin(), found.end(), -1), 0);
+    return std::count(found.begin(), found.end(), 0);
+  };
+  EXPECT_EQ(of_first(Dealing::lists), tiles / workers);
+  // Tile 0, three behind it, and one more that its warp has drawn.
+  EXPECT_LE(of_first(Dealing::queue), k_role_jobs + 1);
+}
+
+constexpr std::pair<bool, Dealing> k_launches[] = {
+    {false, Dealing::lists}, {true, Dealing::lists}, {false, Dealing::queue}, {true, Dealing::queue}};
+
 TEST_F(RoleLaunch, LaunchesInARowAreRight) {
-  for (bool const starts_early : {false, true}) {
+  for (auto const& [starts_early, dealing] : k_launches) {
     auto const plan = plan_loop(loop_tiles::stencil_loop(200, block()), machine, machine.sms);
     ASSERT_OK(plan);
     Line line(200);
     RoleOptions options;
     options.starts_early = starts_early;
+    options.dealing = dealing;
     auto chain = role_tiles::stencil(*plan, line.stencil(61), nullptr, options);
     ASSERT_OK(chain);
     Stream const streams[2];
@@ -97,17 +134,19 @@ TEST_F(RoleLaunch, LaunchesInARowAreRight) {
       line.step(iterations);
     }
     ASSERT_OK(chain->finish());
-    ASSERT_EQ(line.found(6), line.now) << "starts early: " << starts_early;
+    ASSERT_EQ(line.found(6), line.now)
+        << "starts early: " << starts_early << ", a queue: " << (dealing == Dealing::queue);
   }
 }
 
 TEST_F(RoleLaunch, GraphsAreRight) {
-  for (bool const starts_early : {false, true}) {
+  for (auto const& [starts_early, dealing] : k_launches) {
     auto const plan = plan_loop(loop_tiles::stencil_loop(150, block()), machine, machine.sms);
     ASSERT_OK(plan);
     Line line(150);
     RoleOptions options;
     options.starts_early = starts_early;
+    options.dealing = dealing;
     auto chain = role_tiles::stencil(*plan, line.stencil(0), nullptr, options);
     ASSERT_OK(chain);
     auto odd = chain->capture(7), even = chain->capture(20);
@@ -121,7 +160,8 @@ TEST_F(RoleLaunch, GraphsAreRight) {
       ASSERT_OK(odd->launch(stream));
       ASSERT_OK(chain->finish());
       line.step(51);
-      ASSERT_EQ(line.found(7), line.now) << replay << ", starts early: " << starts_early;
+      ASSERT_EQ(line.found(7), line.now)
+          << replay << ", starts early: " << starts_early << ", a queue: " << (dealing == Dealing::queue);
     }
   }
 }
@@ -153,29 +193,32 @@ TEST_F(RoleLaunch, TwoHundredStagesAreOneKernel) {
 }
 
 TEST_F(RoleLaunch, ATileThatIsTooLateIsNamedAndTheNextLaunchIsRight) {
-  auto const plan = plan_loop(loop_tiles::stencil_loop(12, block()), machine, 12);
-  ASSERT_OK(plan);
-  Line line(12);
-  auto const stuck_at = device_copy(std::vector<int>{5});
-  RoleOptions options;
-  options.chain.deadline_seconds = 0.05;
-  auto chain = role_tiles::stencil(*plan, line.stencil(0), stuck_at.get(), options);
-  ASSERT_OK(chain);
-  Stream const stream;
-  ASSERT_OK(chain->launch(stream, 10));
-  auto const stalled = chain->finish();
-  ASSERT_FALSE(stalled);
-  EXPECT_EQ(stalled.error().front().code, "E0520");
-  EXPECT_THAT(stalled.error().front().message, HasSubstr("waits for step"));
-  std::printf("%s\n", to_text(stalled.error()).c_str());
-  int const never = -1;
-  ASSERT_EQ(cudaMemcpy(stuck_at.get(), &never, sizeof never, cudaMemcpyHostToDevice), cudaSuccess);
-  line.start_again();
-  for (int const iterations : {9, 4}) {
-    ASSERT_OK(chain->launch(stream, iterations));
-    ASSERT_OK(chain->finish());
-    line.step(iterations);
-    ASSERT_EQ(line.found(iterations), line.now);
+  for (auto const dealing : {Dealing::lists, Dealing::queue}) {
+    auto const plan = plan_loop(loop_tiles::stencil_loop(12, block()), machine, 12);
+    ASSERT_OK(plan);
+    Line line(12);
+    auto const stuck_at = device_copy(std::vector<int>{5});
+    RoleOptions options;
+    options.dealing = dealing;
+    options.chain.deadline_seconds = 0.05;
+    auto chain = role_tiles::stencil(*plan, line.stencil(0), stuck_at.get(), options);
+    ASSERT_OK(chain);
+    Stream const stream;
+    ASSERT_OK(chain->launch(stream, 10));
+    auto const stalled = chain->finish();
+    ASSERT_FALSE(stalled);
+    EXPECT_EQ(stalled.error().front().code, "E0520");
+    EXPECT_THAT(stalled.error().front().message, HasSubstr("waits for step"));
+    std::printf("%s\n", to_text(stalled.error()).c_str());
+    int const never = -1;
+    ASSERT_EQ(cudaMemcpy(stuck_at.get(), &never, sizeof never, cudaMemcpyHostToDevice), cudaSuccess);
+    line.start_again();
+    for (int const iterations : {9, 4}) {
+      ASSERT_OK(chain->launch(stream, iterations));
+      ASSERT_OK(chain->finish());
+      line.step(iterations);
+      ASSERT_EQ(line.found(iterations), line.now);
+    }
   }
 }
 

@@ -46,6 +46,8 @@ TEST_F(RoleLaunch, RingsOfAnyLengthAreRight) {
                    << trial);
       auto options = options_for(of, slots, in_flight, late_slots);
       options.starts_early = trial % 2 == 1;
+      options.dealing = trial % 3 == 1 ? Dealing::queue : Dealing::lists;
+      if (trial % 3 == 2) options.tile_bytes = {2LL * of.rows * of.features, 0};
       auto chain = role_tiles::mixing(*plan, mixer.arguments(), options);
       ASSERT_OK(chain);
       for (int const iterations : {1, 5, 2}) {
@@ -172,6 +174,49 @@ TEST(WithoutDevice, RingsThatALaunchWithRolesCannotHave) {
             "   hint: ask for 1 or more, or 0: all");
   EXPECT_THAT(refusal(rings(4, 1024, 4, 1024), 264),
               HasSubstr("an operation has 264 bytes of arguments, 256 are possible"));
+}
+
+TEST(WithoutDevice, BytesOfTilesThatAreNone) {
+  auto const refusal = [](std::vector<long long> const& bytes, Dealing dealing = Dealing::lists) {
+    auto const checked = check_dealing(dealing, bytes, 2, {});
+    return checked ? "accepted" : to_text(checked.error());
+  };
+  EXPECT_EQ(refusal({}), "accepted");
+  EXPECT_EQ(refusal({}, Dealing::queue), "accepted");
+  EXPECT_EQ(refusal({0, k_most_tile_bytes}), "accepted");
+  EXPECT_EQ(refusal({1}),
+            "error E0564: bytes of tiles of 1 stages; the loop's body has 2\n"
+            "   hint: give a number for each stage of the body, or none");
+  EXPECT_EQ(refusal({1, -1}),
+            "error E0564: a tile of stage 1 of the body loads -1 bytes\n   hint: give 0 to 1099511627776");
+  EXPECT_THAT(refusal({k_most_tile_bytes + 1, 1}), HasSubstr("a tile of stage 0 of the body loads"));
+  EXPECT_EQ(refusal({1, 1}, Dealing::queue),
+            "error E0564: bytes of tiles of 2 stages for blocks that draw their tiles\n"
+            "   hint: leave tile_bytes out, or take Dealing::lists");
+}
+
+TEST(WithoutDevice, BytesOfTilesAreOfStagesOfTheBody) {
+  auto const h200 = machine("h200");
+  ASSERT_OK(h200);
+  auto const plan = mixing_plan(sizes(128, 8, 1), *h200, 5);  // a period of two iterations of 16 tiles each
+  ASSERT_OK(plan);
+  auto const tables = describe_loop(*plan);
+  ASSERT_OK(tables);
+  RoleOptions options;
+  options.tile_bytes = {100, 0};
+  auto const lists = deal(*plan, *tables, options);
+  long long most = 0;
+  for (std::size_t w = 0; w < 5; ++w) {
+    long long of_mix = 0;
+    for (int i = lists.first[w]; i < lists.first[w + 1]; ++i)
+      of_mix += lists.tiles[static_cast<std::size_t>(i)].stage % 2 == 0;
+    most = std::max(most, of_mix);
+  }
+  // 32 tiles of mix to a period.
+  EXPECT_LE(most, (32 * lists.periods + 4) / 5);
+  options = {};
+  options.dealing = Dealing::queue;
+  EXPECT_EQ(deal(*plan, *tables, options).tiles.size(), 64u);
 }
 
 TEST(WithoutDevice, LoopsOfTheOperationWithRolesCanBePlanned) {

@@ -29,6 +29,18 @@ struct StuckStep {
   }
 };
 
+struct BlockOfTile {
+  static constexpr int threads = 32;
+  int* blocks;
+
+  __device__ void operator()(Tile tile, Context&) const {
+    auto const since = GlobalTimer::now();
+    while (tile.at[0] == 0 && GlobalTimer::now() - since < 5'000'000)
+      ;
+    if (threadIdx.x == 0) blocks[tile.at[0]] = static_cast<int>(blockIdx.x);
+  }
+};
+
 __device__ unsigned load_16(unsigned from) {
   unsigned short value;
   asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(from) : "memory");
@@ -182,6 +194,9 @@ Expected<RoleLoop> many_stages(LoopPlan const& plan, unsigned* values, RoleOptio
   auto const columns = static_cast<int>(plan.loop.body.stages[0].tiles());
   return kept(
       role_chain(plan, options, Add<0>{values, columns}, Add<1>{values, columns}, Add<2>{values, columns}));
+}
+Expected<RoleLoop> blocks_of_tiles(LoopPlan const& plan, int* blocks, RoleOptions const& options) {
+  return kept(role_chain(plan, options, BlockOfTile{blocks}));
 }
 Expected<RoleLoop> one_operation(LoopPlan const& plan, RoleOptions const& options) {
   return kept(role_chain(plan, options, Mix{nullptr}));

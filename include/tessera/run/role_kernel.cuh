@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel of a loop whose operations have roles (roles.cuh): warps that compute, warps that load what has
-// no producer, warps that load what has one, and a warp that fetches jobs. All blocks are resident, and
-// each has its own list of tiles: tickets b, b + blocks, b + 2 * blocks, ... of the period's tickets, period
-// after period.
+// no producer, warps that load what has one, and a warp that fetches jobs. All blocks are resident. Each has
+// a list of tiles of its own, or draws from a list that all share (dealt_tiles.cuh).
 #pragma once
 
+#include "dealt_tiles.cuh"
 #include "roles.cuh"
 
 namespace tessera {
@@ -13,16 +13,14 @@ namespace tessera {
 struct RoleStage {
   void const* arguments = nullptr;
   int argument_bytes = 0;  ///< a multiple of 8
-  int tiles = 0;
-  int iteration = 0;  ///< in the period
-  int pad = 0;
+  int iteration = 0;       ///< in the period
 };
 
 /// Blocks are workers: as many as LoopTickets says.
 struct RoleLaunch {
   LoopRecord const* records = nullptr;
   RoleStage const* stages = nullptr;
-  int count = 0;  ///< of stages
+  DealtLists lists;
 };
 
 namespace detail {
@@ -117,30 +115,34 @@ __device__ void begin_roles(RoleMemory const& memory) {
   fence_barrier_init();
 }
 
+/// Tickets that blocks have drawn in this launch, where they share a list. Launches with roles have no wait
+/// kernels.
+__device__ inline unsigned long long* drawn_tickets(ChainMemory const& chain) {
+  return counter(chain, 0, Counter::wait_kernels);
+}
+
 /// Fetches the block's jobs, as far ahead as there is room for them. All lanes of one warp. Nothing of it
-/// waits for memory: what was copied arrives by itself.
+/// waits for memory that a job's other warps wait for: what was copied arrives by itself, and which tile is
+/// next is found out behind the copy of the one before.
 template <class Watch>
 __device__ void fetch_jobs(RoleMemory const& memory, RoleJob* jobs, RoleLaunch const& launch,
-                           LoopTickets const& tickets, Watch const& watch) {
+                           LoopTickets const& tickets, ChainMemory const& chain, Watch const& watch) {
   int const lane = static_cast<int>(threadIdx.x % 32);
-  long long const periods = tickets.periods();
+  bool const draws = launch.lists.shared;
+  DealtWalk walk(launch.lists, static_cast<int>(blockIdx.x), tickets.periods());
+  DealtTile dealt;
   long long period = 0;
-  int stage = 0, rest = static_cast<int>(blockIdx.x);
+  // Of a shared list each block has its own first ticket, and draws those behind them.
+  bool left = !walk.find(draws ? blockIdx.x : 0, dealt, period);
   RingPlace place;
-  for (bool left = periods == 0;; rest += tickets.workers) {
-    while (!left && rest >= launch.stages[stage].tiles) {
-      rest -= launch.stages[stage].tiles;
-      if (++stage < launch.count) continue;
-      stage = 0;
-      left = ++period == periods;
-    }
-    if (!wait_in_block(memory.job_empty(place.index), place.parity ^ 1, watch)) return;
+  for (long long next = 1;; ++next) {
+    if (!__all_sync(~0u, wait_in_block(memory.job_empty(place.index), place.parity ^ 1, watch))) return;
     auto* const job =
         reinterpret_cast<RoleJob*>(reinterpret_cast<char*>(jobs) + place.index * k_role_job_bytes);
     unsigned const to = memory.job(place.index);
     if (!left) {
-      auto const& of = launch.stages[stage];
-      auto const* const record = reinterpret_cast<char const*>(launch.records + stage);
+      auto const& of = launch.stages[dealt.stage];
+      auto const* const record = reinterpret_cast<char const*>(launch.records + dealt.stage);
       for (int at = 8 * lane; at < static_cast<int>(sizeof(LoopRecord)); at += 8 * 32)
         copy_async(to + at, record + at);
       for (int at = 8 * lane; at < of.argument_bytes; at += 8 * 32)
@@ -150,7 +152,7 @@ __device__ void fetch_jobs(RoleMemory const& memory, RoleJob* jobs, RoleLaunch c
         long long const iteration = period * tickets.period + of.iteration;
         job->iteration = iteration;
         job->period = period;
-        job->tile = rest;
+        job->tile = dealt.tile;
         job->wanted = iteration < tickets.iterations ? 1 : 0;
       }
     } else if (lane == 0) {
@@ -160,6 +162,15 @@ __device__ void fetch_jobs(RoleMemory const& memory, RoleJob* jobs, RoleLaunch c
     if (lane == 0) barrier_arrive(memory.job_full(place.index));
     if (left) return;
     place.next(k_role_jobs);
+    if (draws) {
+      if (next == 1) pdl_wait();  // the launch before draws from the same counter
+      unsigned long long drawn = 0;
+      if (lane == 0) drawn = draw_ticket(drawn_tickets(chain));
+      drawn = __shfl_sync(~0u, drawn, 0);
+      left = !walk.find(tickets.workers + static_cast<long long>(drawn), dealt, period);
+    } else {
+      left = !walk.find(next, dealt, period);
+    }
   }
 }
 
@@ -237,8 +248,8 @@ struct OnlyWaits {
 
 template <int Threads, class Watch, class... Operation>
 __device__ void compute_jobs(RoleMemory const& memory, RoleJob const* list, unsigned char* scratch,
-                             LoopTickets const& tickets, ChainMemory const& chain, Watch const& watch,
-                             Pack<Operation...> const& operations) {
+                             LoopTickets const& tickets, bool draws, ChainMemory const& chain,
+                             Watch const& watch, Pack<Operation...> const& operations) {
   pdl_wait();
   unsigned long long const before = load_counter(counter(chain, 0, Counter::left));
   RoleJobs<Watch> jobs(memory, list, watch);
@@ -291,10 +302,15 @@ __device__ void compute_jobs(RoleMemory const& memory, RoleJob const* list, unsi
       asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(memory.computed()), "r"(++computed)
                    : "memory");
   }
-  // The last block to leave counts the launch: all have read how many there were.
+  // The last block to leave counts the launch: all have read how many there were, and drawn all tickets.
   if (threadIdx.x != 0) return;
   auto* const leaving = counter(chain, 0, Counter::started);
+  if (draws) __threadfence();  // relaxed accesses of two counters have no order of their own
   if (draw_ticket(leaving) + 1 != static_cast<unsigned long long>(tickets.workers)) return;
+  if (draws) {
+    __threadfence();
+    set_counter(drawn_tickets(chain), 0);
+  }
   set_counter(leaving, 0);
   set_counter(counter(chain, 0, Counter::left), before + static_cast<unsigned long long>(tickets.periods()));
 }
@@ -318,14 +334,14 @@ __global__ void __launch_bounds__(detail::compute_threads<Operation...>() + 32 *
   }
   __syncthreads();
   if (warp < 0)
-    detail::compute_jobs<threads>(memory, jobs, tessera_role_shared + memory.scratch(), tickets, chain, watch,
-                                  operations);
+    detail::compute_jobs<threads>(memory, jobs, tessera_role_shared + memory.scratch(), tickets,
+                                  launch.lists.shared, chain, watch, operations);
   else if (warp < k_early_warps) {
     if (threadIdx.x % 32 == 0) detail::load_early(memory, jobs, watch, warp, operations);
   } else if (warp < k_early_warps + k_late_warps)
     detail::load_late(memory, jobs, tickets, chain, watch, warp - k_early_warps, operations);
   else
-    detail::fetch_jobs(memory, jobs, launch, tickets, watch);
+    detail::fetch_jobs(memory, jobs, launch, tickets, chain, watch);
 }
 
 #endif

@@ -7,13 +7,24 @@
 //   chain->launch(stream, 1000);
 #pragma once
 
+#include "deal.hpp"
 #include "role_kernel.cuh"
 #include "run_loop.hpp"
 
 namespace tessera {
 
+/// Which block computes which tile.
+enum class Dealing {
+  lists,  ///< each block has its own list, made ahead: what it loads is known before it has computed
+  queue,  ///< blocks draw the next tile, for tiles whose lengths depend on data
+};
+
 struct RoleOptions {
   RoleRings rings;
+  Dealing dealing = Dealing::lists;
+  /// For lists: bytes that a tile of each stage of the body loads early, by which they are evened out; empty:
+  /// all tiles are alike.
+  std::vector<long long> tile_bytes = {};
   ChainOptions chain = {};
   /// The launch starts before the launch before it in the stream is complete, and loads early what that one
   /// does not write. What is loaded early must have been complete before the launch before began.
@@ -26,6 +37,12 @@ struct RoleOptions {
 /// ones, fewer than warps that fill them, slots that are not multiples of 1024 bytes, more than an SM of
 /// sm_90 has, fewer than 0 slots in flight, more arguments than k_role_argument_bytes.
 Expected<void> check_rings(RoleRings const& rings, int most_argument_bytes, SourceLine const& where);
+/// Refuses (E0564) bytes of tiles that are not one number for each of so many stages, from 0 to
+/// k_most_tile_bytes, and the same for a queue, which has no use for them.
+Expected<void> check_dealing(Dealing dealing, std::vector<long long> const& tile_bytes, std::size_t stages,
+                             SourceLine const& where);
+/// Lists for the launch of a plan. Precondition: check_dealing().
+DealtTables deal(LoopPlan const& plan, LoopTables const& tables, RoleOptions const& options);
 /// Refuses (E0510) a plan that is not one persistent launch.
 Expected<void> check_persistent(LoopPlan const& plan);
 
@@ -65,7 +82,6 @@ std::vector<RoleStage> role_stages(LoopTables const& tables, Operation const&...
                                       stage.argument_bytes = argument_bytes<Operation>())
                                    : 0),
      ...);
-    stage.tiles = static_cast<int>(tables.tables.stages[s].grid.tiles());
     stage.iteration = record.iteration;
     result.push_back(stage);
   }
@@ -87,6 +103,10 @@ Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
   if (auto ok = check_rings(rings, std::max({detail::argument_bytes<Operation>()...}), plan.loop.body.where);
       !ok)
     return tl::make_unexpected(ok.error());
+  if (auto ok = check_dealing(options.dealing, options.tile_bytes, plan.loop.body.stages.size(),
+                              plan.loop.body.where);
+      !ok)
+    return tl::make_unexpected(ok.error());
   auto const tables = describe_loop(plan);
   if (!tables) return tl::make_unexpected(tables.error());
   if (auto ok = check_operations(plan, sizeof...(Operation)); !ok) return tl::make_unexpected(ok.error());
@@ -99,6 +119,15 @@ Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
   auto const stages_at =
       copy_on_device(stages.data(), stages.size() * sizeof(RoleStage), "a launch's stages");
   if (!stages_at) return tl::make_unexpected(stages_at.error());
+  auto const dealt = deal(plan, *tables, options);
+  auto const tiles_at =
+      copy_on_device(dealt.tiles.data(), dealt.tiles.size() * sizeof(DealtTile), "lists of tiles");
+  if (!tiles_at) return tl::make_unexpected(tiles_at.error());
+  auto const first_at =
+      copy_on_device(dealt.first.data(), dealt.first.size() * sizeof(int), "where lists of tiles begin");
+  if (!first_at) return tl::make_unexpected(first_at.error());
+  auto const lists =
+      dealt.lists(static_cast<DealtTile const*>(tiles_at->get()), static_cast<int const*>(first_at->get()));
   StageKernel kernel;
   kernel.function = reinterpret_cast<void const*>(&role_kernel<DeadlineWatch<>, Operation...>);
   kernel.block.x =
@@ -111,10 +140,10 @@ Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
   kernel.reset = options.reset;
   if (options.starts_early) planned.launches.front().start = LaunchStart::early;
   auto const packed = detail::pack_of(operations...);
-  int const count = static_cast<int>(stages.size());
-  kernel.pack = [packed, tickets, rings, count, on_device = *records, at = *stages_at](
-                    ChainViews const& views, KernelArguments& arguments) {
-    arguments.add(RoleLaunch{on_device.records.get(), static_cast<RoleStage const*>(at.get()), count});
+  kernel.pack = [packed, tickets, rings, lists, on_device = *records, stages_at = *stages_at,
+                 owners = std::pair{*tiles_at, *first_at}](ChainViews const& views,
+                                                           KernelArguments& arguments) {
+    arguments.add(RoleLaunch{on_device.records.get(), static_cast<RoleStage const*>(stages_at.get()), lists});
     arguments.add(*tickets);
     arguments.add(views.memory);
     arguments.add(views.watch());

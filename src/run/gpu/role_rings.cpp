@@ -45,6 +45,39 @@ Expected<void> check_rings(RoleRings const& rings, int most_argument_bytes, Sour
   return {};
 }
 
+Expected<void> check_dealing(Dealing dealing, std::vector<long long> const& tile_bytes, std::size_t stages,
+                             SourceLine const& where) {
+  auto const refused = [&](std::string message, std::string way_out) {
+    return refuse({"E0564", Severity::error, where, std::move(message), {}, std::move(way_out)});
+  };
+  if (tile_bytes.empty()) return {};
+  if (dealing == Dealing::queue)
+    return refused(
+        fmt::format("bytes of tiles of {} stages for blocks that draw their tiles", tile_bytes.size()),
+        "leave tile_bytes out, or take Dealing::lists");
+  if (tile_bytes.size() != stages)
+    return refused(
+        fmt::format("bytes of tiles of {} stages; the loop's body has {}", tile_bytes.size(), stages),
+        "give a number for each stage of the body, or none");
+  for (std::size_t s = 0; s < stages; ++s)
+    if (tile_bytes[s] < 0 || tile_bytes[s] > k_most_tile_bytes)
+      return refused(fmt::format("a tile of stage {} of the body loads {} bytes", s, tile_bytes[s]),
+                     fmt::format("give 0 to {}", k_most_tile_bytes));
+  return {};
+}
+
+DealtTables deal(LoopPlan const& plan, LoopTables const& tables, RoleOptions const& options) {
+  std::vector<StageToDeal> stages;
+  for (std::size_t s = 0; s < tables.stages.size(); ++s) {
+    stages.push_back({tables.tables.stages[s].grid.tiles(), 1});
+    if (!options.tile_bytes.empty())
+      stages.back().bytes = options.tile_bytes[static_cast<std::size_t>(tables.stages[s].body_stage)];
+  }
+  if (options.dealing == Dealing::queue) return deal_as_queue(stages);
+  auto const ahead = options.tile_bytes.empty() ? 0 : 1LL * options.rings.slots * options.rings.slot_bytes;
+  return deal(stages, plan.plan.launches.front().workers, ahead);
+}
+
 Expected<void> check_persistent(LoopPlan const& plan) {
   if (plan.is_persistent()) return {};
   return refuse(

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deals the tiles of a loop's period to the workers of a persistent launch.
+#pragma once
+
+#include <vector>
+
+#include "dealt_tiles.cuh"
+
+namespace tessera {
+
+/// A stage of the period.
+struct StageToDeal {
+  long long tiles = 0;  ///< below 2^31
+  long long bytes = 1;  ///< that one of them loads, 0 to k_most_tile_bytes
+};
+constexpr long long k_most_tile_bytes = 1LL << 40;
+
+/// DealtLists, on the host.
+struct DealtTables {
+  std::vector<DealtTile> tiles;
+  std::vector<int> first;
+  int periods = 1;
+  bool shared = false;
+
+  DealtLists lists(DealtTile const* tiles_at, int const* first_at) const {
+    return {tiles_at, first_at, periods, shared};
+  }
+};
+
+/// A list for each worker. Tiles are dealt in the order of their tickets, stage by stage, each to the worker
+/// with the fewest bytes so far; among equals to the one that has been without for longest, so that tiles
+/// which are all alike go round in turns. What one stage leaves uneven the next one evens out. The lists
+/// cover as many periods as it takes until all workers have the same bytes, or as have 2^15 tiles in all.
+///
+/// Whoever has fewer bytes than others is ahead of them only by what it could load meanwhile, without waiting
+/// for their tiles: of a stage it gets at most `bytes_ahead` more than an even share. Without this limit a
+/// worker that got no tile of a large stage would have to compute many small tiles of the next one alone,
+/// and whoever reads these would wait for it.
+///
+/// In each list tickets ascend, so that nothing gets stuck if all workers are resident: every wait is for an
+/// earlier ticket. No two workers differ by more than the largest tile's bytes.
+/// Precondition: fewer than 2^31 tiles, 1 worker or more.
+DealtTables deal(std::vector<StageToDeal> const& stages, int workers, long long bytes_ahead);
+
+/// One list of all tiles of the period, of which workers draw in the order of tickets.
+DealtTables deal_as_queue(std::vector<StageToDeal> const& stages);
+
+}  // namespace tessera

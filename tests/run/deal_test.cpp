@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles of a period, dealt to workers: each once, in order, evenly by bytes.
+#include "tessera/run/deal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+#include <tuple>
+
+namespace tessera {
+namespace {
+
+using List = std::vector<DealtTile>;
+
+List list_of(DealtTables const& dealt, std::size_t worker) {
+  return {dealt.tiles.begin() + dealt.first[worker], dealt.tiles.begin() + dealt.first[worker + 1]};
+}
+bool is_before(DealtTile const& a, DealtTile const& b) {
+  return std::tie(a.period, a.stage, a.tile) < std::tie(b.period, b.stage, b.tile);
+}
+long long bytes_of(std::vector<StageToDeal> const& stages, List const& list) {
+  long long sum = 0;
+  for (auto const& one : list) sum += stages[static_cast<std::size_t>(one.stage)].bytes;
+  return sum;
+}
+long long tiles_of(std::vector<StageToDeal> const& stages) {
+  long long sum = 0;
+  for (auto const& stage : stages) sum += stage.tiles;
+  return sum;
+}
+
+/// Each ticket of the covered periods once, in ascending lists.
+void expect_complete(std::vector<StageToDeal> const& stages, DealtTables const& dealt) {
+  List all = dealt.tiles;
+  for (std::size_t w = 0; w + 1 < dealt.first.size(); ++w) {
+    auto const list = list_of(dealt, w);
+    ASSERT_TRUE(std::is_sorted(list.begin(), list.end(), is_before)) << "worker " << w;
+  }
+  std::sort(all.begin(), all.end(), is_before);
+  std::size_t at = 0;
+  for (int period = 0; period < dealt.periods; ++period)
+    for (int s = 0; s < static_cast<int>(stages.size()); ++s)
+      for (int tile = 0; tile < stages[static_cast<std::size_t>(s)].tiles; ++tile) {
+        ASSERT_LT(at, all.size());
+        ASSERT_EQ(all[at++], (DealtTile{period, s, tile}));
+      }
+  ASSERT_EQ(at, all.size());
+}
+
+TEST(Deal, RandomStagesAreDealtEvenlyAndInOrder) {
+  std::mt19937 random(5);
+  auto const below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int trial = 0; trial < 400; ++trial) {
+    std::vector<StageToDeal> stages(static_cast<std::size_t>(1 + below(6)));
+    int const workers = 1 + below(trial % 3 == 0 ? 140 : 9);
+    int const largest = std::vector{1, 3, 40, 1000}[static_cast<std::size_t>(trial % 4)];
+    for (auto& stage : stages) stage = {1 + below(2 * workers + 5), below(largest + 1)};
+    long long const ahead = std::vector{0, 1, 500, 1 << 30}[static_cast<std::size_t>(below(4))];
+    SCOPED_TRACE(testing::Message() << "trial " << trial << ", " << workers << " workers, ahead " << ahead);
+    auto const dealt = deal(stages, workers, ahead);
+    ASSERT_EQ(dealt.first.size(), static_cast<std::size_t>(workers) + 1);
+    ASSERT_FALSE(dealt.shared);
+    expect_complete(stages, dealt);
+    if (HasFatalFailure()) return;
+
+    long long most = 0, largest_tile = 0, least = -1;
+    for (auto const& stage : stages) largest_tile = std::max(largest_tile, stage.bytes);
+    for (std::size_t w = 0; w < static_cast<std::size_t>(workers); ++w) {
+      auto const list = list_of(dealt, w);
+      auto const bytes = bytes_of(stages, list);
+      most = std::max(most, bytes);
+      least = least < 0 ? bytes : std::min(least, bytes);
+      // Of each stage an even share, and what can be loaded ahead.
+      std::map<std::pair<int, int>, long long> got;
+      for (auto const& one : list) ++got[{one.period, one.stage}];
+      for (auto const& [of, count] : got) {
+        auto const& stage = stages[static_cast<std::size_t>(of.second)];
+        auto const share = (stage.tiles + workers - 1) / workers;
+        ASSERT_LE(count, share + (stage.bytes > 0 ? ahead / stage.bytes : 0)) << "stage " << of.second;
+      }
+    }
+    ASSERT_LE(most - least, largest_tile);
+    ASSERT_LE(static_cast<double>(most), static_cast<double>(bytes_of(stages, dealt.tiles)) / workers +
+                                             static_cast<double>(largest_tile));
+  }
+}
+
+TEST(Deal, TilesThatAreAllAlikeGoRoundInTurns) {
+  for (int const workers : {1, 2, 7, 132})
+    for (std::vector<long long> const& tiles :
+         {std::vector<long long>{5}, {132}, {133}, {12, 12, 12}, {200, 7, 90}, {1, 264, 1}}) {
+      std::vector<StageToDeal> stages;
+      for (auto const one : tiles) stages.push_back({one, 4096});
+      auto const dealt = deal(stages, workers, 1 << 20);
+      auto const of_period = tiles_of(stages);
+      // Workers have the same number of tiles, however many periods that takes.
+      ASSERT_EQ(dealt.periods, workers / std::gcd(of_period, static_cast<long long>(workers)));
+      auto ordered = deal_as_queue(stages).tiles;
+      for (int w = 0; w < workers; ++w) {
+        auto const list = list_of(dealt, static_cast<std::size_t>(w));
+        for (std::size_t i = 0; i < list.size(); ++i) {
+          auto const ticket = w + static_cast<long long>(i) * workers;
+          auto expected = ordered[static_cast<std::size_t>(ticket % of_period)];
+          expected.period = static_cast<int>(ticket / of_period);
+          ASSERT_EQ(list[i], expected) << workers << " workers, list " << w << ", place " << i;
+        }
+      }
+    }
+}
+
+TEST(Deal, ASmallStageBehindALargeOneGoesToWhoeverHadNone) {
+  // 3 of 4 workers have a tile of 100 bytes; the fourth one catches up as far as it could load ahead.
+  std::vector<StageToDeal> const stages = {{3, 100}, {40, 1}};
+  auto const of_second = [&](long long ahead) {
+    auto const dealt = deal(stages, 4, ahead);
+    auto const list = list_of(dealt, 3);
+    return std::count_if(list.begin(), list.end(),
+                         [](DealtTile const& one) { return one.stage == 1 && one.period == 0; });
+  };
+  EXPECT_EQ(of_second(0), 10);
+  EXPECT_EQ(of_second(15), 25);
+  EXPECT_EQ(of_second(1000), 40);
+}
+
+TEST(Deal, ListsOfManyTilesCoverOnePeriod) {
+  auto const dealt = deal({{70001, 3}, {1, 1000}}, 132, 0);
+  EXPECT_EQ(dealt.periods, 1);
+  EXPECT_EQ(dealt.tiles.size(), 70002u);
+  EXPECT_EQ(deal({{100, 1}, {32, 7}}, 132, 0).tiles.size() % 132, 0u);
+}
+
+TEST(Deal, AQueueHasAllTilesInOrder) {
+  std::vector<StageToDeal> const stages = {{3, 0}, {0, 1}, {2, 5}};
+  auto const dealt = deal_as_queue(stages);
+  EXPECT_TRUE(dealt.shared);
+  EXPECT_EQ(dealt.first, (std::vector<int>{0, 5}));
+  expect_complete(stages, dealt);
+}
+
+TEST(DealtWalk, GoesThroughTheListAgainAndAgain) {
+  List const tiles = {{0, 0, 0}, {0, 0, 1}, {1, 0, 0}, {0, 0, 2}, {1, 0, 1}, {1, 0, 2}};
+  std::vector<int> const first = {0, 3, 3, 6};
+  DealtTables const tables{tiles, first, 2, false};
+  auto const walked = [&](int worker, long long periods) {
+    DealtWalk walk(tables.lists(tiles.data(), first.data()), worker, periods);
+    std::vector<std::pair<long long, int>> found;
+    DealtTile tile;
+    long long period = 0;
+    for (long long place = 0; walk.find(place, tile, period); ++place) found.push_back({period, tile.tile});
+    return found;
+  };
+  using Found = std::vector<std::pair<long long, int>>;
+  EXPECT_EQ(walked(0, 0), Found{});
+  EXPECT_EQ(walked(0, 1), (Found{{0, 0}, {0, 1}}));
+  EXPECT_EQ(walked(0, 2), (Found{{0, 0}, {0, 1}, {1, 0}}));
+  EXPECT_EQ(walked(0, 3), (Found{{0, 0}, {0, 1}, {1, 0}, {2, 0}, {2, 1}}));
+  EXPECT_EQ(walked(1, 5), Found{});
+  EXPECT_EQ(walked(2, 4), (Found{{0, 2}, {1, 1}, {1, 2}, {2, 2}, {3, 1}, {3, 2}}));
+  // Places may be left out, as by a worker that draws them.
+  DealtTables const shared{{{0, 0, 0}, {0, 1, 0}}, {0, 2}, 1, true};
+  DealtWalk walk(shared.lists(shared.tiles.data(), shared.first.data()), 7, 4);
+  DealtTile tile;
+  long long period = 0;
+  ASSERT_TRUE(walk.find(1, tile, period));
+  EXPECT_EQ(tile, (DealtTile{0, 1, 0}));
+  ASSERT_TRUE(walk.find(6, tile, period));
+  EXPECT_EQ(tile, (DealtTile{0, 0, 0}));
+  EXPECT_EQ(period, 3);
+  EXPECT_FALSE(walk.find(8, tile, period));
+  EXPECT_FALSE(walk.find(1'000'000'000'000, tile, period));
+}
+
+}  // namespace
+}  // namespace tessera
