@@ -192,6 +192,39 @@ TEST_F(RoleLaunch, TwoHundredStagesAreOneKernel) {
               plan->plan.launches.front().workers, us / 200000);
 }
 
+/// Blocks that wait for nothing, and so for their next job most of the time, when a wait elsewhere meets its
+/// deadline: all their warps leave.
+TEST_F(RoleLaunch, AStallEndsBlocksThatFetchTheirNextJob) {
+  PipelineBuilder builder("stalled");
+  auto [x] = builder.dims("x");
+  auto slow = builder.stage("slow", {x = 1});
+  auto waits = builder.stage("waits", {x = 1});
+  auto many = builder.stage("many", {x = 10 * machine.sms});
+  for (auto* stage : {&slow, &waits, &many}) stage->resources({512, 128, 64 * 1024});
+  builder.depends(waits(x), slow(x));
+  for (auto const* name : {"slow", "waits", "many"}) builder.each_iteration(name);
+  auto const loop = builder.build_loop();
+  ASSERT_OK(loop);
+  auto plan = plan_loop(*loop, machine, machine.sms);
+  ASSERT_OK(plan);
+  plan->operations = {0, 0, 0};
+  for (auto const dealing : {Dealing::lists, Dealing::queue}) {
+    RoleOptions options;
+    options.dealing = dealing;
+    options.chain.deadline_seconds = 0.01;
+    auto chain = role_tiles::one_slow_tile(*plan, options);
+    ASSERT_OK(chain);
+    for (int round = 0; round < 20; ++round) {
+      ASSERT_OK(chain->launch(nullptr, 4000));
+      auto const stalled = chain->finish();
+      ASSERT_FALSE(stalled);
+      ASSERT_EQ(stalled.error().front().code, "E0520") << to_text(stalled.error());
+      ASSERT_OK(chain->launch(nullptr, 20));
+      ASSERT_OK(chain->finish());
+    }
+  }
+}
+
 TEST_F(RoleLaunch, ATileThatIsTooLateIsNamedAndTheNextLaunchIsRight) {
   for (auto const dealing : {Dealing::lists, Dealing::queue}) {
     auto const plan = plan_loop(loop_tiles::stencil_loop(12, block()), machine, 12);

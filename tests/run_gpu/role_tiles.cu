@@ -41,6 +41,16 @@ struct BlockOfTile {
   }
 };
 
+struct SlowOnce {
+  static constexpr int threads = 256;
+
+  __device__ void operator()(Tile, Context& context) const {
+    auto const since = GlobalTimer::now();
+    while (context.stage == 0 && context.iteration == 20 && GlobalTimer::now() - since < 25'000'000)
+      ;
+  }
+};
+
 __device__ unsigned load_16(unsigned from) {
   unsigned short value;
   asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(from) : "memory");
@@ -197,6 +207,9 @@ Expected<RoleLoop> many_stages(LoopPlan const& plan, unsigned* values, RoleOptio
 }
 Expected<RoleLoop> blocks_of_tiles(LoopPlan const& plan, int* blocks, RoleOptions const& options) {
   return kept(role_chain(plan, options, BlockOfTile{blocks}));
+}
+Expected<RoleLoop> one_slow_tile(LoopPlan const& plan, RoleOptions const& options) {
+  return kept(role_chain(plan, options, SlowOnce{}));
 }
 Expected<RoleLoop> one_operation(LoopPlan const& plan, RoleOptions const& options) {
   return kept(role_chain(plan, options, Mix{nullptr}));

@@ -27,6 +27,8 @@ Expected<RoleLoop> stencil(LoopPlan const& plan, loop_tiles::Stencil const& data
 Expected<RoleLoop> many_stages(LoopPlan const& plan, unsigned* values, RoleOptions const& options);
 /// Writes which block computed a tile; tile 0 takes 5 ms.
 Expected<RoleLoop> blocks_of_tiles(LoopPlan const& plan, int* blocks, RoleOptions const& options);
+/// Three stages, of which only the first one does anything: its tile of iteration 20 takes 25 ms.
+Expected<RoleLoop> one_slow_tile(LoopPlan const& plan, RoleOptions const& options);
 /// One operation, however many the plan has.
 Expected<RoleLoop> one_operation(LoopPlan const& plan, RoleOptions const& options);
 
