@@ -86,11 +86,13 @@ DealtTables deal(std::vector<StageToDeal> const& stages, int workers, long long 
       dealer.deal(stages[s], result.periods, static_cast<int>(s));
     ++result.periods;
   } while (!dealer.is_even() && dealer.tiles() + of_period <= k_listed_tiles);
+  std::size_t longest = 0;
+  for (auto const& list : dealer.lists()) longest = std::max(longest, list.size());
   for (auto const& list : dealer.lists()) {
-    result.first.push_back(static_cast<int>(result.tiles.size()));
     result.tiles.insert(result.tiles.end(), list.begin(), list.end());
+    result.tiles.resize(result.tiles.size() + longest - list.size());
   }
-  result.first.push_back(static_cast<int>(result.tiles.size()));
+  result.pitch = static_cast<int>(longest);
   return result;
 }
 
@@ -100,7 +102,7 @@ DealtTables deal_as_queue(std::vector<StageToDeal> const& stages) {
   for (std::size_t s = 0; s < stages.size(); ++s)
     for (long long tile = 0; tile < stages[s].tiles; ++tile)
       result.tiles.push_back({0, static_cast<int>(s), static_cast<int>(tile)});
-  result.first = {0, static_cast<int>(result.tiles.size())};
+  result.pitch = static_cast<int>(result.tiles.size());
   return result;
 }
 

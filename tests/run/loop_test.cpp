@@ -80,7 +80,7 @@ class LoopOnThreads {
     auto* const leaving = detail::counter(memory, 0, detail::Counter::started);
     auto* const done = detail::counter(memory, 0, detail::Counter::left);
     auto const before = load_counter(done);
-    DealtWalk walk(dealt.lists(dealt.tiles.data(), dealt.first.data()), worker, launch.periods());
+    DealtWalk walk(dealt.lists(dealt.tiles.data()), worker, launch.periods());
     std::deque<LoopDraw> ahead;
     long long next = 0;
     bool left = false;

@@ -208,8 +208,10 @@ TEST(WithoutDevice, BytesOfTilesAreOfStagesOfTheBody) {
   long long most = 0;
   for (std::size_t w = 0; w < 5; ++w) {
     long long of_mix = 0;
-    for (int i = lists.first[w]; i < lists.first[w + 1]; ++i)
-      of_mix += lists.tiles[static_cast<std::size_t>(i)].stage % 2 == 0;
+    for (int i = 0; i < lists.pitch; ++i) {
+      auto const& one = lists.tiles[w * static_cast<std::size_t>(lists.pitch) + static_cast<std::size_t>(i)];
+      of_mix += one.tile >= 0 && one.stage % 2 == 0;
+    }
     most = std::max(most, of_mix);
   }
   // 32 tiles of mix to a period.

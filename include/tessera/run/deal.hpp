@@ -18,13 +18,11 @@ constexpr long long k_most_tile_bytes = 1LL << 40;
 /// DealtLists, on the host.
 struct DealtTables {
   std::vector<DealtTile> tiles;
-  std::vector<int> first;
+  int pitch = 0;
   int periods = 1;
   bool shared = false;
 
-  DealtLists lists(DealtTile const* tiles_at, int const* first_at) const {
-    return {tiles_at, first_at, periods, shared};
-  }
+  DealtLists lists(DealtTile const* tiles_at) const { return {tiles_at, pitch, periods, shared}; }
 };
 
 /// A list for each worker. Tiles are dealt in the order of their tickets, stage by stage, each to the worker

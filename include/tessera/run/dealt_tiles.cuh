@@ -11,7 +11,7 @@ namespace tessera {
 struct DealtTile {
   int period = 0;  ///< of those that the list covers
   int stage = 0;   ///< of the period
-  int tile = 0;    ///< linear
+  int tile = -1;   ///< linear; -1: the list ended before
 
   TESSERA_HOST_DEVICE constexpr bool operator==(DealtTile const& o) const {
     return period == o.period && stage == o.stage && tile == o.tile;
@@ -22,7 +22,7 @@ struct DealtTile {
 /// tickets. Behind its end it begins again, `periods` later.
 struct DealtLists {
   DealtTile const* tiles = nullptr;
-  int const* first = nullptr;  ///< where each list begins; one more number: where the last one ends
+  int pitch = 0;  ///< from one list to the next; a shorter one ends with a tile -1
   int periods = 1;
   bool shared = false;
 };
@@ -32,25 +32,32 @@ class DealtWalk {
  public:
   /// `periods`: of the launch.
   TESSERA_HOST_DEVICE DealtWalk(DealtLists const& lists, int worker, long long periods)
-      : tiles_(lists.tiles + lists.first[lists.shared ? 0 : worker]),
-        count_(lists.first[lists.shared ? 1 : worker + 1] - lists.first[lists.shared ? 0 : worker]),
+      : tiles_(lists.tiles + (lists.shared ? 0LL : 1LL * worker * lists.pitch)),
+        pitch_(lists.pitch),
         covered_(lists.periods),
         periods_(periods) {}
 
-  /// The tile at a place, counted over all repetitions of the list; places that are asked for grow. `period`
-  /// is the launch's. False: the launch has no tile there, nor at any later place.
+  /// The tile at a place, counted over all repetitions of the list. Places grow: one by one in a worker's own
+  /// list, as they were drawn in a shared one. `period` is the launch's. False: the launch has no tile there,
+  /// nor at any later place.
   TESSERA_HOST_DEVICE bool find(long long place, DealtTile& tile, long long& period) {
-    if (count_ == 0) return false;
-    for (; place - begin_ >= count_; begin_ += count_, before_ += covered_)
-      if (before_ >= periods_) return false;
-    tile = tiles_[place - begin_];
-    period = before_ + tile.period;
-    return period < periods_;
+    for (; before_ < periods_; before_ += covered_) {
+      if (place - begin_ >= pitch_) {
+        begin_ += pitch_;
+        continue;
+      }
+      tile = tiles_[place - begin_];
+      period = before_ + tile.period;
+      if (tile.tile >= 0) return period < periods_;
+      if (place == begin_) return false;  // nothing is in the list
+      begin_ = place;
+    }
+    return false;
   }
 
  private:
   DealtTile const* tiles_;
-  int count_;
+  int pitch_;
   int covered_;
   long long periods_;
   long long begin_ = 0;   ///< place at which this repetition begins

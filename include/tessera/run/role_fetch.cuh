@@ -49,6 +49,9 @@ __device__ void fetch_jobs(RoleMemory const& memory, RoleJob* jobs, RoleLaunch c
                            LoopTickets const& tickets, ChainMemory const& chain, Watch const& watch) {
   int const lane = static_cast<int>(threadIdx.x % 32);
   bool const draws = launch.lists.shared;
+  // On its way together with the first tile, which mostly is of this stage.
+  RoleStage of = launch.stages[0];
+  int known = 0;
   DealtWalk walk(launch.lists, static_cast<int>(blockIdx.x), tickets.periods());
   DealtTile dealt;
   long long period = 0;
@@ -61,7 +64,7 @@ __device__ void fetch_jobs(RoleMemory const& memory, RoleJob* jobs, RoleLaunch c
         reinterpret_cast<RoleJob*>(reinterpret_cast<char*>(jobs) + place.index * k_role_job_bytes);
     unsigned const to = memory.job(place.index);
     if (!left) {
-      auto const& of = launch.stages[dealt.stage];
+      if (dealt.stage != known) of = launch.stages[known = dealt.stage];
       auto const* const record = reinterpret_cast<char const*>(launch.records + dealt.stage);
       for (int at = 8 * lane; at < static_cast<int>(sizeof(LoopRecord)); at += 8 * 32)
         copy_async(to + at, record + at);

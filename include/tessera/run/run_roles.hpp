@@ -123,11 +123,7 @@ Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
   auto const tiles_at =
       copy_on_device(dealt.tiles.data(), dealt.tiles.size() * sizeof(DealtTile), "lists of tiles");
   if (!tiles_at) return tl::make_unexpected(tiles_at.error());
-  auto const first_at =
-      copy_on_device(dealt.first.data(), dealt.first.size() * sizeof(int), "where lists of tiles begin");
-  if (!first_at) return tl::make_unexpected(first_at.error());
-  auto const lists =
-      dealt.lists(static_cast<DealtTile const*>(tiles_at->get()), static_cast<int const*>(first_at->get()));
+  auto const lists = dealt.lists(static_cast<DealtTile const*>(tiles_at->get()));
   StageKernel kernel;
   kernel.function = reinterpret_cast<void const*>(&role_kernel<DeadlineWatch<>, Operation...>);
   kernel.block.x =
@@ -141,8 +137,7 @@ Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
   if (options.starts_early) planned.launches.front().start = LaunchStart::early;
   auto const packed = detail::pack_of(operations...);
   kernel.pack = [packed, tickets, rings, lists, on_device = *records, stages_at = *stages_at,
-                 owners = std::pair{*tiles_at, *first_at}](ChainViews const& views,
-                                                           KernelArguments& arguments) {
+                 owner = *tiles_at](ChainViews const& views, KernelArguments& arguments) {
     arguments.add(RoleLaunch{on_device.records.get(), static_cast<RoleStage const*>(stages_at.get()), lists});
     arguments.add(*tickets);
     arguments.add(views.memory);
