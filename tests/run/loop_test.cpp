@@ -217,5 +217,21 @@ TEST(LoopLaunch, RefusesNumbersThatAreNone) {
   EXPECT_FALSE(describe_loop(plan));
 }
 
+TEST(LoopLaunch, NamesHowManyOperationsItNeeds) {
+  Loop loop;
+  loop.body.name = "loop";
+  loop.body.stages = {support::make_stage("s0", 3, 1), support::make_stage("s1", 3, 1)};
+  auto plan = plan_loop(loop, support::ideal_machine(2)).value();
+  EXPECT_TRUE(check_operations(plan, 2));
+  EXPECT_EQ(to_text(check_operations(plan, 3).error()),
+            "error E0510: loop \"loop\" needs 2 operations, 3 were given\n"
+            "   hint: give one for each of its 2 stages, or name those that share one in operations");
+  plan.operations = {0, 0};
+  EXPECT_TRUE(check_operations(plan, 1));
+  EXPECT_EQ(to_text(check_operations(plan, 0).error()),
+            "error E0510: loop \"loop\" needs 1 operations, 0 were given\n"
+            "   hint: its 2 stages name operations from 0 to 0");
+}
+
 }  // namespace
 }  // namespace tessera
