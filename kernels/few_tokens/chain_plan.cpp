@@ -9,13 +9,14 @@ namespace tessera::few_tokens {
 namespace {
 
 /// Both products of an MLP; the first reads what the second one wrote an iteration before.
-Expected<Loop> loop_of(int workers) {
+Expected<Loop> loop_of(int workers, bool residual) {
   PipelineBuilder mlp("mlp_chain");
   auto [t] = mlp.dims("t");
   auto up = mlp.stage("up", {t = workers}).output("h");
   auto down = mlp.stage("down", {t = workers}).output("x");
   mlp.depends(up(t), earlier(down(range(0, workers)))).through("x");
   mlp.depends(down(t), up(range(0, workers))).through("h");
+  if (residual) mlp.depends(down(t), earlier(down(t))).through("x");
   mlp.copies("x", 2);
   for (auto* stage : {&up, &down}) stage->resources(product_resources());
   return mlp.build_loop();
@@ -27,7 +28,7 @@ Expected<void> refused(std::string message, std::string way_out) {
 
 }  // namespace
 
-Expected<void> check_chain(mlp::Shape const& s, MlpChainConfig const& c) {
+Expected<void> check_chain(mlp::Shape const& s, MlpChainConfig const& c, MlpSurroundings const& around) {
   if (s.tokens < 1 || s.tokens > k_most_tokens)
     return refused(fmt::format("a chain of MLPs for {} tokens", s.tokens),
                    fmt::format("ask for 1 to {} tokens", k_most_tokens));
@@ -38,19 +39,24 @@ Expected<void> check_chain(mlp::Shape const& s, MlpChainConfig const& c) {
   if (c.tokens_in_data && s.tokens > 2)
     return refused(fmt::format("results of {} tokens as words that carry the iteration", s.tokens),
                    "ask for it for 1 or 2 tokens");
+  if (c.tokens_in_data && around.residual)
+    return refused("a residual beside results as words that carry the iteration",
+                   "take semaphores: words order nothing but themselves");
   if (c.workers < 0)
     return refused(fmt::format("a chain of MLPs by {} workers", c.workers),
                    "ask for 1 or more, or 0: one for each SM");
   return {};
 }
 
-int columns_for(int tokens) { return tokens <= 8 ? 8 : tokens <= 16 ? 16 : 32; }
+int columns_for(int tokens) { return tokens <= 8 ? 8 : tokens <= 16 ? 16 : tokens <= 32 ? 32 : 64; }
 
 ProductOptions options_of(MlpChainConfig const& config) {
-  return {config.slot_bytes, config.slots, config.in_flight, config.late_slots};
+  return {config.slot_bytes,       config.slots,      config.in_flight,
+          config.in_flight_within, config.late_slots, config.late_slot_bytes};
 }
 
-std::array<Product, 2> chain_products(mlp::Shape const& shape, int producer_tiles) {
+std::array<Product, 2> chain_products(mlp::Shape const& shape, int producer_tiles,
+                                      MlpSurroundings const& around) {
   Product up, down;
   bool const gated = shape.form == mlp::Form::swiglu;
   up.features = down.depth = shape.hidden;
@@ -59,12 +65,15 @@ std::array<Product, 2> chain_products(mlp::Shape const& shape, int producer_tile
   up.activation = gated ? Activation::swiglu : Activation::gelu;
   up.tokens = down.tokens = shape.tokens;
   up.input_distance = 1;
+  up.norm_epsilon = around.norm_epsilon;
+  if (around.residual) down.residual_copies = 2, down.residual_distance = 1;
   up.producer_tiles = down.producer_tiles = producer_tiles;
   return {up, down};
 }
 
-Expected<LoopPlan> plan_chain(MlpChainConfig const& config, MachineProfile const& machine, int workers) {
-  auto const described = loop_of(workers);
+Expected<LoopPlan> plan_chain(MlpChainConfig const& config, MachineProfile const& machine, int workers,
+                              MlpSurroundings const& around) {
+  auto const described = loop_of(workers, around.residual);
   if (!described) return tl::make_unexpected(described.error());
   auto plan = config.tokens_in_data ? plan_loop(*described, machine, workers, {"h", "x"})
                                     : plan_loop(*described, machine, workers);
@@ -75,17 +84,20 @@ Expected<LoopPlan> plan_chain(MlpChainConfig const& config, MachineProfile const
 // In the order of the measurements in docs/design/notes-tile-operations.md.
 std::vector<MlpChainConfig> chain_configs(int tokens) {
   struct Rings {
-    int kilobytes, in_flight, late_slots;
+    int kilobytes, in_flight, within, late_slots, late_kilobytes;
   };
+  std::vector<Rings> const few = {{28, 2, 0, 6, 0}, {28, 2, 4, 8, 0}, {24, 2, 0, 6, 0}, {28, 2, 0, 8, 1}};
+  std::vector<Rings> const more = {{28, 2, 0, 4, 0}, {28, 2, 4, 6, 8}, {40, 1, 0, 4, 8}, {40, 2, 3, 4, 8}};
   std::vector<MlpChainConfig> result;
-  for (bool const words : {true, false}) {
+  for (bool const words : {false, true}) {
     if (words && tokens > 2) continue;
-    for (auto const& [kilobytes, in_flight, late_slots] :
-         {Rings{28, 2, 8}, {24, 3, 6}, {32, 3, 6}, {40, 3, 6}, {32, 0, 8}, {28, 0, 8}}) {
+    for (auto const& rings : tokens <= 8 ? few : more) {
       MlpChainConfig config;
-      config.slot_bytes = kilobytes * 1024;
-      config.in_flight = in_flight;
-      config.late_slots = late_slots;
+      config.slot_bytes = rings.kilobytes * 1024;
+      config.in_flight = rings.in_flight;
+      config.in_flight_within = rings.within;
+      config.late_slots = rings.late_slots;
+      config.late_slot_bytes = rings.late_kilobytes * 1024;
       config.tokens_in_data = words;
       result.push_back(config);
     }
@@ -94,9 +106,13 @@ std::vector<MlpChainConfig> chain_configs(int tokens) {
 }
 
 std::string to_string(MlpChainConfig const& config) {
-  return fmt::format("{}, slots of {} KB, {} in flight, {} of activations",
+  auto const in_flight = [](int slots) { return slots > 0 ? std::to_string(slots) : std::string("all"); };
+  auto const late =
+      config.late_slot_bytes > 0 ? fmt::format(" of {} KB", config.late_slot_bytes / 1024) : std::string();
+  return fmt::format("{}, slots of {} KB, {} and {} in flight, {} of activations{}",
                      config.tokens_in_data ? "words" : "semaphores", config.slot_bytes / 1024,
-                     config.in_flight > 0 ? std::to_string(config.in_flight) : "all", config.late_slots);
+                     in_flight(config.in_flight), in_flight(config.in_flight_within), config.late_slots,
+                     late);
 }
 
 }  // namespace tessera::few_tokens

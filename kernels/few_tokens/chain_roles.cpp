@@ -36,7 +36,8 @@ RoleWork product_work(Product const& p, int columns, bool input_by_word, Machine
   }
   work.whole_input = p.whole_input != 0;
   int const steps_of_slot = p.stage_depth * depth_block / k_step_depth;
-  int const steps = (steps_of_slot + p.depth_groups() - 1) / p.depth_groups();
+  int const groups = depth_groups_of(columns);
+  int const steps = (steps_of_slot + groups - 1) / groups;
   int const tiles_of_columns = columns / 8;
   double const instruction_ns = k_warps * k_step_flops / machine.matrix_flops_per_ns();
   double const step_ns = costs.step_ns + (tiles_of_columns - 1) * instruction_ns +

@@ -30,10 +30,11 @@ Expected<void> check_buffers(MlpChainBuffers const& b) {
 
 /// The products up and down, as the loop's stages.
 std::vector<ProductStage> stages_of(mlp::Shape const& shape, MlpChainBuffers const& buffers,
-                                    int producer_tiles) {
+                                    int producer_tiles, MlpSurroundings const& around) {
   ProductStage up, down;
-  auto const products = chain_products(shape, producer_tiles);
+  auto const products = chain_products(shape, producer_tiles, around);
   up.product = products[0], down.product = products[1];
+  for (int copy = 0; copy < 2 && around.residual; ++copy) down.product.residual[copy] = buffers.x[copy];
   for (auto const& one : buffers.weights) {
     up.weights.push_back(one.w1);
     down.weights.push_back(one.w2);
@@ -88,17 +89,17 @@ struct MlpChain::State {
 };
 
 Expected<MlpChain> MlpChain::make(mlp::Shape const& shape, MlpChainBuffers const& buffers,
-                                  MlpChainConfig const& config) {
-  if (auto ok = check_chain(shape, config); !ok) return tl::make_unexpected(ok.error());
+                                  MlpChainConfig const& config, MlpSurroundings const& around) {
+  if (auto ok = check_chain(shape, config, around); !ok) return tl::make_unexpected(ok.error());
   if (auto ok = check_buffers(buffers); !ok) return tl::make_unexpected(ok.error());
   auto const machine = with_device();
   if (!machine) return tl::make_unexpected(machine.error());
   int const workers = config.workers > 0 ? config.workers : machine->sms;
-  auto const plan = plan_chain(config, *machine, workers);
+  auto const plan = plan_chain(config, *machine, workers, around);
   if (!plan) return tl::make_unexpected(plan.error());
 
   auto const state = std::make_shared<State>();
-  auto stages = stages_of(shape, buffers, config.tokens_in_data ? 0 : workers);
+  auto stages = stages_of(shape, buffers, config.tokens_in_data ? 0 : workers, around);
   if (config.tokens_in_data) {
     auto const words = carry_tokens(shape, stages[0], stages[1]);
     if (!words) return tl::make_unexpected(words.error());

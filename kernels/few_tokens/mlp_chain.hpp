@@ -31,7 +31,7 @@ class MlpChain {
  public:
   /// Refuses (E0565) shapes that it is not for, and as plan_loop() and role_chain() do.
   static Expected<MlpChain> make(mlp::Shape const& shape, MlpChainBuffers const& buffers,
-                                 MlpChainConfig const& config = {});
+                                 MlpChainConfig const& config = {}, MlpSurroundings const& around = {});
   /// Enqueues so many MLPs; may be captured.
   Expected<void> launch(cudaStream_t stream, long long mlps);
   Expected<void> finish();

@@ -7,8 +7,8 @@
 #include <tessera/sync.cuh>
 
 #include "kernels/few_tokens/product.hpp"
+#include "kernels/few_tokens/sum_exchange.cuh"
 #include "kernels/few_tokens/token_words.cuh"
-#include "kernels/few_tokens/warp_multiply.cuh"
 #include "kernels/skinny_mlp_sm90/activation.cuh"
 
 namespace tessera::few_tokens {
@@ -25,15 +25,19 @@ template <class Element, int N>
 struct MatrixColumns {
   static constexpr bool has_roles = true;
   static constexpr int threads = 32 * k_warps;
-  static constexpr int shared_bytes = exchange_bytes(N);
   using Arguments = Product;
 
   Product const* stages = nullptr;  ///< one for each stage of the body, in device memory
   TESSERA_HOST_DEVICE Product const* arguments(int stage) const { return stages + stage; }
 
+  /// The copy that an iteration reads of what is written `distance` iterations before.
+  __device__ static unsigned older_copy(long long iteration, int distance, int copies) {
+    int const older = (copies - distance % copies) % copies;
+    return (static_cast<unsigned>(iteration) + static_cast<unsigned>(older)) % static_cast<unsigned>(copies);
+  }
   __device__ static void const* input_map(Product const& p, long long iteration) {
-    int const older = (p.input_copies - p.input_distance % p.input_copies) % p.input_copies;
-    return map_of(p.input_maps, p.input_copies, iteration + older);
+    return static_cast<char const*>(p.input_maps) +
+           128 * older_copy(iteration, p.input_distance, p.input_copies);
   }
 
   template <class Loader>
@@ -57,7 +61,7 @@ struct MatrixColumns {
   template <class Loader>
   __device__ void load_late(Loader& loader) const {
     auto const& p = loader.template arguments<MatrixColumns>();
-    int const depth = p.stage_depth, chunks = p.slots();
+    int const depth = p.late_depth(), chunks = p.late_slots();
     if constexpr (N == 8)
       // What was there before the launch has no words.
       if (p.input_words[0] != nullptr && loader.job->iteration >= p.input_distance) {
@@ -80,7 +84,7 @@ struct MatrixColumns {
           return;
       }
       RingSlot slot;
-      if (loader.take(static_cast<unsigned>(depth * N * 128), slot))
+      if (loader.take(static_cast<unsigned>(depth * p.tokens * 128), slot))
         load_box(slot.address, map, 0, 0, k, slot.barrier);
       __syncwarp();
     }
@@ -91,154 +95,61 @@ struct MatrixColumns {
     auto const& p = computer.template arguments<MatrixColumns>();
     // Worked out while the activations are on their way.
     auto const copy = static_cast<unsigned>(computer.job->iteration) % static_cast<unsigned>(p.output_copies);
-    Output const output{static_cast<Element*>(p.output[copy]), p.output_words[copy], computer.serial,
-                        p.features};
+    auto const* const residual = static_cast<Element const*>(
+        p.residual[older_copy(computer.job->iteration, p.residual_distance, p.residual_copies)]);
+    Output const output{residual, static_cast<Element*>(p.output[copy]), p.output_words[copy],
+                        computer.serial, p.features};
     Range const range = p.range(computer.job->tile);
-    Sums sums = {};
-    multiply(p, computer, sums);
-    bool const finishes = meet(p, computer, sums);
+    SumExchange<Element, N> const exchange(p, computer.scratch);
+    bool const norm = p.norm_epsilon > 0;
+    Multiply::with_tiles(p, [&](auto tiles) {
+      typename Multiply::Sums sums = {};
+      Multiply::template multiply<decltype(tiles)::value>(p, computer, sums);
+      exchange.template store<decltype(tiles)::value>(sums, norm);
+    });
+    computer.done_reading();
     if (view.record().stage.before_stores > 0) {
       if (threadIdx.x < 32 && !view.template wait_before_store<Group::warp>()) computer.stop();
       if (computer.anyone_stopped()) return;
     }
-    if (!finishes) return;
-    if (p.activation == Activation::swiglu)
-      store_gated(p, output, range, sums);
-    else
-      store_plain(p, output, range, sums);
+    exchange.for_each_result(range.end - range.begin, [&](int token, int feature) {
+      float const scale = norm ? exchange.root_mean_square_scale(p, token) : 1.0f;
+      float value;
+      if (p.activation == Activation::swiglu) {
+        float2 const sum = exchange.sums_of_pair(token, feature);
+        value = skinny_sm90::silu(sum.x * scale) * (sum.y * scale);
+      } else {
+        float const sum = exchange.sum(token, feature) * scale;
+        value = p.activation == Activation::gelu ? skinny_sm90::gelu(sum) : sum;
+      }
+      output.store(token, range.begin + feature, value);
+    });
   }
 
  private:
+  using Multiply = SlotMultiply<Element, N>;
+
   /// Where results go: plain, as words, or both.
   struct Output {
+    Element const* residual;
     Element* plain;
     unsigned* words;
     unsigned serial;
     int features;
 
     __device__ void store(int token, int feature, float value) const {
-      auto const element = static_cast<Element>(value);
       long long const at = static_cast<long long>(token) * features + feature;
+      // Other SMs wrote it: past the L1.
+      if (residual != nullptr) value += static_cast<float>(load_past_l1(residual + at));
+      auto const element = static_cast<Element>(value);
       if (words != nullptr)
         store_word(words + at, token_word(__builtin_bit_cast(unsigned short, element), serial));
       if (plain != nullptr) plain[at] = element;
     }
+    __device__ static Element load_past_l1(Element const* from) {
+      return __builtin_bit_cast(Element, __ldcg(reinterpret_cast<unsigned short const*>(from)));
+    }
   };
-
-  /// Of the warp's 16 rows, in tiles of 8 tokens.
-  using Sums = float[N / 8][4];
-
-  __device__ static int warp() { return static_cast<int>(threadIdx.x) / 32; }
-  __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
-
-  // The sums over k, 16 elements at a time: group g of the depth takes steps g, g + groups, ... of each slot.
-  template <class Computer>
-  __device__ static void multiply(Product const& p, Computer& computer, Sums& sums) {
-    int const slots = p.slots(), steps = 4 * p.stage_depth, pitch = p.slot_rows * 128;
-    int const groups = p.depth_groups(), group = warp() / p.row_warps();
-    // Rows of 128 bytes in patterns of 8, in which 16 bytes lie at their number xor the row's.
-    int const row = warp() % p.row_warps() * 16 + lane() % 16, half = lane() / 16;
-    int const token = N == 8 ? lane() % 8 : lane() % 8 + lane() / 16 * 8, token_half = lane() / 8 % 2;
-    Sums other = {};  // every other step's: the next matrix instruction does not wait for the one before
-#pragma unroll 1
-    for (int i = 0; i < slots; ++i) {
-      RingPlace const late = computer.next_late_slot(), place = computer.next_slot();
-      computer.wait_late_slot(late);
-      computer.wait_slot(place);
-      unsigned const weights = computer.slot(place) + row * 128,
-                     tokens = computer.late_slot(late) + token * 128;
-      auto const step = [&](int s, Sums& to) {
-        unsigned a[4];
-        load_matrices(a, weights + s / 4 * pitch + ((s % 4 * 2 + half) ^ (row & 7)) * 16);
-#pragma unroll
-        for (int n = 0; n < (N + 15) / 16; ++n) {
-          unsigned b[4];
-          load_matrices(
-              b, tokens + s / 4 * (N * 128) + n * 2048 + ((s % 4 * 2 + token_half) ^ (token & 7)) * 16);
-          multiply_warp<Element>(to[2 * n], a, b[0], b[1]);
-          if constexpr (N > 8) multiply_warp<Element>(to[2 * n + 1], a, b[2], b[3]);
-        }
-      };
-      if (group < groups) {
-        int s = group;
-#pragma unroll 2
-        for (; s + groups < steps; s += 2 * groups) {
-          step(s, sums);
-          step(s + groups, other);
-        }
-        if (s < steps) step(s, sums);
-      }
-      computer.release_slot(place);
-      computer.release_late_slot(late);
-    }
-#pragma unroll
-    for (int n = 0; n < N / 8; ++n)
-#pragma unroll
-      for (int j = 0; j < 4; ++j) sums[n][j] += other[n][j];
-  }
-
-  // Adds up what groups of the depth have; the first group's warps get all. True for them.
-  template <class Computer>
-  __device__ static bool meet(Product const& p, Computer const& computer, Sums& sums) {
-    int const groups = p.depth_groups(), rows = p.row_warps(), group = warp() / rows;
-    if (groups > 1) {
-      auto* const room = reinterpret_cast<float*>(computer.scratch) + lane();
-      auto const at = [&](int g, int value) {
-        return ((g - 1) * rows + warp() % rows) * (N / 2 * 32) + value * 32;
-      };
-      if (group > 0 && group < groups)
-#pragma unroll
-        for (int n = 0; n < N / 8; ++n)
-#pragma unroll
-          for (int j = 0; j < 4; ++j) room[at(group, 4 * n + j)] = sums[n][j];
-      computer.sync();
-      if (group == 0)
-        for (int g = 1; g < groups; ++g)
-#pragma unroll
-          for (int n = 0; n < N / 8; ++n)
-#pragma unroll
-            for (int j = 0; j < 4; ++j) sums[n][j] += room[at(g, 4 * n + j)];
-    }
-    return group == 0;
-  }
-
-  /// Of the first of the thread's two rows within a tile; the second is 8 below.
-  __device__ static int own_row() { return warp() * 16 + lane() / 4; }
-
-  __device__ static void store_plain(Product const& p, Output const& output, Range range, Sums const& sums) {
-    bool const gelu = p.activation == Activation::gelu;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      int const feature = range.begin + own_row() + 8 * half;
-      if (feature >= range.end) continue;
-#pragma unroll
-      for (int n = 0; n < N / 8; ++n)
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          int const token = 8 * n + lane() % 4 * 2 + j;
-          float const sum = sums[n][2 * half + j];
-          if (token < p.tokens) output.store(token, feature, gelu ? skinny_sm90::gelu(sum) : sum);
-        }
-    }
-  }
-
-  // Gate and up are neighbouring rows, in lanes that are 4 apart. Of each pair of tokens the gate's lane
-  // finishes the first and the up's lane the second.
-  __device__ static void store_gated(Product const& p, Output const& output, Range range, Sums const& sums) {
-    bool const up_lane = lane() / 4 % 2 != 0;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      int const feature = range.begin + (own_row() + 8 * half) / 2;
-#pragma unroll
-      for (int n = 0; n < N / 8; ++n) {
-        float const first = sums[n][2 * half], second = sums[n][2 * half + 1];
-        float const other = __shfl_xor_sync(~0u, up_lane ? first : second, 4);
-        float const value = up_lane ? skinny_sm90::silu(other) * second : skinny_sm90::silu(first) * other;
-        int const token = 8 * n + lane() % 4 * 2 + (up_lane ? 1 : 0);
-        if (feature < range.end && token < p.tokens) output.store(token, feature, value);
-      }
-    }
-  }
 };
 
 }  // namespace tessera::few_tokens

@@ -19,22 +19,29 @@ TESSERA_HOST_DEVICE constexpr Range part(int total, int parts, int i) {
   return {static_cast<int>(all * at / n), static_cast<int>(all * (at + 1) / n)};
 }
 
+/// Most k-blocks of words (token_words.cuh) to a slot of activations, for so many tokens.
+TESSERA_HOST_DEVICE constexpr int most_word_depth(int tokens) { return 16 / tokens; }
+
 enum class Activation { none, gelu, swiglu };
 
 constexpr int k_most_copies = 4;
 constexpr int k_most_rows = 16 * 8;  ///< of weights in a tile
 
-/// Warps that multiply. As many as a tile has 16 rows share the rows; where that leaves warps, they share the
-/// depth, and their sums meet in shared memory.
+/// Warps that multiply. A row group has every n-th tile of 16 rows, and its warps share the depth: so a warp
+/// has 32 sums at most, and 64 for 64 columns.
 constexpr int k_warps = 8;
-/// Bytes for that, for so many columns.
-TESSERA_HOST_DEVICE constexpr int exchange_bytes(int columns) {
-  return (k_warps - 1) * 16 * columns * static_cast<int>(sizeof(float));
-}
+constexpr int k_most_tiles = k_most_rows / 16;
+TESSERA_HOST_DEVICE constexpr int row_groups_of(int columns) { return columns < 64 ? columns / 8 : 4; }
+TESSERA_HOST_DEVICE constexpr int depth_groups_of(int columns) { return k_warps / row_groups_of(columns); }
 
-/// y[token][feature] = activation(sum over k of weights[feature][k] * x[token][k]), fp32 sums. SwiGLU: gate f
-/// in row 2 * f, up f in row 2 * f + 1. A tile is a range of features, as even as can be.
-/// Copies: iteration n uses copy n modulo their number.
+/// Their sums meet in shared memory: [depth group][token][row]. Floats from token to token, so that lanes of
+/// a warp store to 32 banks.
+TESSERA_HOST_DEVICE constexpr int exchange_pitch(int row_tiles) { return 16 * row_tiles + 4; }
+
+/// y[token][feature] = activation(scale[token] * sum over k of weights[feature][k] * x[token][k]) + residual,
+/// fp32 sums. SwiGLU: gate f in row 2 * f, up f in row 2 * f + 1. RMSNorm: scale[token] = 1 / sqrt(mean over
+/// k of x[token][k]^2 + norm_epsilon); its gains are multiplied into the columns of the weights beforehand. A
+/// tile is a range of features, as even as can be. Copies: iteration n uses copy n modulo their number.
 struct Product {
   void const* weight_maps = nullptr;  ///< CUtensorMaps of all copies, in device memory
   void const* input_maps = nullptr;
@@ -42,10 +49,14 @@ struct Product {
   /// The same as words that carry the iteration (token_words.cuh); null: semaphores say when it is there.
   unsigned* output_words[k_most_copies] = {};
   unsigned const* input_words[k_most_copies] = {};
+  void const* residual[k_most_copies] = {};  ///< [tokens][features], added last; null: nothing is
   int weight_copies = 1;
   int input_copies = 1;
   int input_distance = 0;  ///< iterations that the input is older
   int output_copies = 1;
+  int residual_copies = 1;
+  int residual_distance = 0;
+  float norm_epsilon = 0;  ///< above 0: of RMSNorm
   int tokens = 0;
   int features = 0;
   int rows_per_feature = 1;
@@ -53,17 +64,23 @@ struct Product {
   int tiles = 1;
   int box_rows = 0;        ///< of a load of weights: the largest tile's
   int slot_rows = 0;       ///< rounded up to 8
-  int stage_depth = 4;     ///< k-blocks to a slot of weights, and to one of activations; even
+  int stage_depth = 4;     ///< k-blocks to a slot of weights; even
+  int late_each = 1;       ///< slots of weights to one of activations: each turn of a ring costs
   int producer_tiles = 0;  ///< into which the stage that writes the input cuts `depth`; 0: none writes it
   Activation activation = Activation::none;
   int whole_input = 0;  ///< 1: every tile of that stage writes all of `depth`, of some tokens
 
   TESSERA_HOST_DEVICE constexpr int depth_blocks() const { return (depth + depth_block - 1) / depth_block; }
   TESSERA_HOST_DEVICE constexpr int slots() const { return (depth_blocks() + stage_depth - 1) / stage_depth; }
+  /// k-blocks to a slot of activations, and such slots.
+  TESSERA_HOST_DEVICE constexpr int late_depth() const { return stage_depth * late_each; }
+  TESSERA_HOST_DEVICE constexpr int late_slots() const { return (slots() + late_each - 1) / late_each; }
   TESSERA_HOST_DEVICE constexpr Range range(int tile) const { return part(features, tiles, tile); }
-  /// Warps that share a tile's rows, and groups of such that share the depth.
-  TESSERA_HOST_DEVICE constexpr int row_warps() const { return (box_rows + 15) / 16; }
-  TESSERA_HOST_DEVICE constexpr int depth_groups() const { return k_warps / row_warps(); }
+  /// Of 16 rows.
+  TESSERA_HOST_DEVICE constexpr int row_tiles() const { return (box_rows + 15) / 16; }
+  TESSERA_HOST_DEVICE constexpr int exchange_bytes(int columns) const {
+    return depth_groups_of(columns) * tokens * exchange_pitch(row_tiles()) * static_cast<int>(sizeof(float));
+  }
 };
 
 /// How many tiles of `parts` hold the first `end` of `total` elements, by part()'s cut. Precondition:

@@ -16,7 +16,8 @@ constexpr long long k_part_limit = 1LL << 31;  ///< of part()
 constexpr int k_most_depth = 8;
 constexpr int k_late_slots = 8;
 constexpr int k_usual_slots = 5;          ///< of weights, before activations get more than they need
-constexpr int k_late_slot_bytes = 16384;  ///< at most
+constexpr int k_late_depth = 16;          ///< k-blocks to a slot of activations, about
+constexpr int k_most_late_bytes = 16384;  ///< of such a slot
 constexpr int k_registers_per_sm = 65536;
 
 Expected<void> refused(std::string message, std::string way_out) {
@@ -26,7 +27,7 @@ Expected<void> refused(std::string message, std::string way_out) {
 Expected<void> check_sizes(Product const& p, int tiles, int columns) {
   if (p.tokens < 1 || p.tokens > columns)
     return refused(fmt::format("a product for {} tokens by a kernel for {}", p.tokens, columns),
-                   "give a kernel more columns, 32 at most");
+                   "give a kernel more columns, 64 at most");
   if (p.features < 64 || p.depth < 64 || p.features % 64 != 0 || p.depth % 64 != 0 ||
       p.features > k_largest || p.depth > k_largest)
     return refused(fmt::format("a product of {} features and depth {}", p.features, p.depth),
@@ -42,11 +43,15 @@ Expected<void> check_sizes(Product const& p, int tiles, int columns) {
   if (p.input_words[0] != nullptr && (p.tokens > 2 || columns != 8))
     return refused(fmt::format("input of {} tokens as words that carry the iteration", p.tokens),
                    "ask for it for 1 or 2 tokens, by a kernel for 8");
+  if (p.input_words[0] != nullptr && p.residual[0] != nullptr)
+    return refused("a residual beside input as words that carry the iteration",
+                   "take semaphores: words order nothing but themselves");
   return {};
 }
 
 Expected<void> check_options(ProductOptions const& o) {
-  for (int const number : {o.slot_bytes, o.slots, o.in_flight, o.late_slots})
+  for (int const number :
+       {o.slot_bytes, o.slots, o.in_flight, o.in_flight_within, o.late_slots, o.late_slot_bytes})
     if (number < 0)
       return refused(fmt::format("rings of products with {} slots, or bytes of a slot", number),
                      "ask for 1 or more, or 0: what follows from the products");
@@ -59,16 +64,33 @@ void cut(Product& p, int tiles) {
   p.slot_rows = (p.box_rows + 7) / 8 * 8;
 }
 
+/// A slot of activations, of whole kilobytes.
+int late_bytes(Product const& p) { return (128 * p.tokens * p.late_depth() + 1023) / 1024 * 1024; }
+
+/// How many k-blocks a slot of weights of so many bytes has, and one of activations.
+void cut_depth(Product& p, int columns, int slot_bytes, int late_slot_bytes) {
+  int const most_depth = std::clamp(k_most_late_bytes / (128 * columns), 1, k_most_depth);
+  p.stage_depth = std::clamp(slot_bytes / (128 * p.slot_rows), 1, most_depth);
+  int deepest = k_late_depth;
+  if (p.input_words[0] != nullptr) {
+    // Words are loaded for two k-blocks at once.
+    p.stage_depth = std::max(p.stage_depth / 2 * 2, 2);
+    deepest = most_word_depth(p.tokens);
+  }
+  int const bytes = late_slot_bytes > 0 ? late_slot_bytes : k_most_late_bytes;
+  p.late_each = std::clamp(std::min(bytes / (128 * p.tokens), deepest) / p.stage_depth, 1, p.slots());
+}
+
 Expected<RoleRings> rings_of(std::vector<Product> const& products, int columns,
                              ProductOptions const& options) {
   RoleRings rings;
   for (auto const& p : products) {
     if (p.features == 0) continue;
     rings.slot_bytes = std::max(rings.slot_bytes, 128 * p.stage_depth * p.slot_rows);
-    rings.late_slot_bytes = std::max(rings.late_slot_bytes, 128 * columns * p.stage_depth);
+    rings.late_slot_bytes = std::max(rings.late_slot_bytes, late_bytes(p));
+    rings.scratch_bytes = std::max(rings.scratch_bytes, p.exchange_bytes(columns));
   }
   if (rings.slot_bytes == 0) return rings;  // no stage is a product
-  rings.scratch_bytes = exchange_bytes(columns);
   rings.late_slots = std::min(options.late_slots > 0 ? options.late_slots : k_late_slots, k_role_late_slots);
   // A matrix instruction reads 16 rows where a slot may have 8: the last slot's reads run on into this ring.
   auto const room = [&] { return (k_shared_bytes - shared_bytes_of(rings)) / rings.slot_bytes; };
@@ -76,6 +98,7 @@ Expected<RoleRings> rings_of(std::vector<Product> const& products, int columns,
   while (rings.late_slots > k_late_warps && room() < wanted) --rings.late_slots;
   rings.slots = std::min(options.slots > 0 ? options.slots : k_role_slots, room());
   rings.in_flight = options.in_flight;
+  rings.in_flight_within = options.in_flight_within;
   if (rings.slots < k_early_warps) {
     auto const no =
         refused(fmt::format("there is room for {} slots of {} bytes beside {} of {} for activations",
@@ -110,13 +133,16 @@ Expected<ProductCut> cut_products(std::vector<Product> products, int tiles, int 
     most_rows = std::max(most_rows, p.slot_rows);
   }
   // Slots of a ring are all alike: stages with few rows have more k-blocks in one.
-  int const bytes = options.slot_bytes > 0 ? options.slot_bytes : 128 * k_slot_blocks * most_rows;
-  int const most_depth = std::min(k_most_depth, k_late_slot_bytes / (128 * columns));
-  for (auto& p : products)
-    if (p.features > 0) p.stage_depth = std::clamp(bytes / (128 * p.slot_rows) / 2 * 2, 2, most_depth);
-  auto const rings = rings_of(products, columns, options);
-  if (!rings) return tl::make_unexpected(rings.error());
-  return ProductCut{std::move(products), *rings};
+  for (int blocks = k_slot_blocks;; --blocks) {
+    for (auto& p : products)
+      if (p.features > 0)
+        cut_depth(p, columns, options.slot_bytes > 0 ? options.slot_bytes : 128 * blocks * most_rows,
+                  options.late_slot_bytes);
+    auto rings = rings_of(products, columns, options);
+    if (rings) return ProductCut{std::move(products), *rings};
+    // Smaller slots may fit.
+    if (options.slot_bytes > 0 || options.slots > 0 || blocks == 1) return tl::make_unexpected(rings.error());
+  }
 }
 
 }  // namespace tessera::few_tokens

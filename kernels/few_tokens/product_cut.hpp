@@ -13,13 +13,15 @@ namespace tessera::few_tokens {
 
 /// How a block's shared memory is used; what is 0 follows from the products.
 struct ProductOptions {
-  int slot_bytes = 0;  ///< of weights, about; 0: 4 k-blocks of the product with the most rows
-  int slots = 0;       ///< of weights; 0: as many as fit
-  int in_flight = 0;   ///< slots of weights on their way at once; 0: all
-  int late_slots = 0;  ///< of activations; 0: 8. Fewer where they leave too little room for weights
+  int slot_bytes = 0;        ///< of weights, about; 0: up to 4 k-blocks of the product with the most rows
+  int slots = 0;             ///< of weights; 0: as many as fit
+  int in_flight = 2;         ///< slots of weights on their way at once, at a tile's beginning; 0: all
+  int in_flight_within = 0;  ///< and later on
+  int late_slots = 0;        ///< of activations; 0: 8. Fewer where they leave too little room for weights
+  int late_slot_bytes = 0;   ///< about; 0: 16 k-blocks, 16 KB at most. For one slot of weights at least
 };
 
-/// Products whose tiles, rows and stage_depth are set, and the rings that fill an SM with them.
+/// Products whose tiles, rows, stage_depth and late_each are set, and the rings that fill an SM with them.
 struct ProductCut {
   std::vector<Product> products;
   RoleRings rings;
@@ -32,7 +34,7 @@ Diagnostics of_stage(Diagnostics errors, std::size_t stage);
 Resources product_resources();
 
 /// Cuts each product into `tiles` tiles. `products`: one for each stage of the loop's body, without matrices;
-/// with 0 features: it is no product. `columns`: of MatrixColumns, 8, 16 or 32. Refuses with E0565.
+/// with 0 features: it is no product. `columns`: of MatrixColumns, 8, 16, 32 or 64. Refuses with E0565.
 Expected<ProductCut> cut_products(std::vector<Product> products, int tiles, int columns,
                                   ProductOptions const& options = {});
 

@@ -23,7 +23,8 @@ Expected<ProductLoop> of_columns(LoopPlan const& plan, RoleOptions const& option
                                  Product const* stages) {
   if (columns <= 8) return loop_of<Element, 8>(plan, options, stages);
   if (columns <= 16) return loop_of<Element, 16>(plan, options, stages);
-  return loop_of<Element, 32>(plan, options, stages);
+  if (columns <= 32) return loop_of<Element, 32>(plan, options, stages);
+  return loop_of<Element, 64>(plan, options, stages);
 }
 
 }  // namespace

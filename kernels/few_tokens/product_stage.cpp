@@ -47,14 +47,13 @@ Expected<void const*> describe(std::vector<void const*> const& matrices, Product
   return at->get();
 }
 
-Expected<void> describe(ProductStage const& stage, Product& p, gpu::ElementType type, int columns,
-                        ProductStages& result) {
+Expected<void> describe(ProductStage const& stage, Product& p, gpu::ElementType type, ProductStages& result) {
   auto const weights = describe(stage.weights, result, [&](CUtensorMap* map, void const* matrix) {
     return skinny_sm90::weights_map(map, type, matrix, p.features * p.rows_per_feature, p.depth, p.box_rows);
   });
   if (!weights) return tl::make_unexpected(weights.error());
   auto const inputs = describe(stage.inputs, result, [&](CUtensorMap* map, void const* matrix) {
-    return skinny_sm90::activations_map(map, type, matrix, p.tokens, p.depth, columns, p.stage_depth);
+    return skinny_sm90::activations_map(map, type, matrix, p.tokens, p.depth, p.tokens, p.late_depth());
   });
   if (!inputs) return tl::make_unexpected(inputs.error());
   p.weight_maps = *weights, p.input_maps = *inputs;
@@ -81,8 +80,7 @@ Expected<ProductStages> product_stages(std::vector<ProductStage> const& stages, 
   result.rings = cut->rings;
   for (std::size_t s = 0; s < stages.size(); ++s)
     if (auto& p = products[s]; p.features > 0)
-      if (auto ok = describe(stages[s], p, type, columns, result); !ok)
-        return tl::make_unexpected(ok.error());
+      if (auto ok = describe(stages[s], p, type, result); !ok) return tl::make_unexpected(ok.error());
   auto const at = copy_on_device(products.data(), products.size() * sizeof(Product), "arguments of products");
   if (!at) return tl::make_unexpected(at.error());
   result.memory.push_back(*at);

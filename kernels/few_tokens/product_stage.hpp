@@ -13,7 +13,7 @@
 namespace tessera::few_tokens {
 
 /// A stage that is a product. Of `product` the caller fills in features, depth (both multiples of 64 up to
-/// 2^20), tokens (1 to 32), rows_per_feature, activation and, if a stage of the loop writes the input,
+/// 2^20), tokens (1 to 64), rows_per_feature, activation and, if a stage of the loop writes the input,
 /// producer_tiles, whole_input and input_distance. Matrices: row-major in device memory, 16-byte aligned;
 /// iteration n uses copy n modulo their number. Input that comes as words (for 1 or 2 tokens, 8 columns):
 /// input_words too, as many as `inputs`. Results as words: output_words; then `outputs` may be empty, and
@@ -34,7 +34,7 @@ struct ProductStages {
 
 /// Cuts each product into `tiles` tiles, describes its matrices to the copy engine and chooses rings that
 /// fill an SM. `stages`: one for each stage of the loop's body; with 0 features: it is no product. `columns`:
-/// of MatrixColumns, 8, 16 or 32. Refuses with E0565, before it asks for a GPU.
+/// of MatrixColumns, 8, 16, 32 or 64. Refuses with E0565, before it asks for a GPU.
 Expected<ProductStages> product_stages(std::vector<ProductStage> const& stages, gpu::ElementType type,
                                        int tiles, int columns, ProductOptions const& options = {});
 

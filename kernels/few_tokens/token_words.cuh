@@ -35,9 +35,9 @@ __device__ inline bool are_of(uint4 const& v, unsigned serial) {
   return wrong >> 16 == 0;
 }
 
-/// Fills slots of `slot_depth` k-blocks of 64 elements, 8 rows each, from words [tokens][depth]; slot_depth
-/// is even, and half of it times the tokens at most 8. Chunk c, a slot's worth, is warp c % k_late_warps's,
-/// which has eight loads on their way at once, of one chunk or of several.
+/// Fills slots of `slot_depth` k-blocks of 64 elements, a line for each token, from words [tokens][depth];
+/// slot_depth is even and at most most_word_depth(tokens). Chunk c, a slot's worth, is warp c %
+/// k_late_warps's, which has eight loads on their way at once, of one chunk or of several.
 template <class Loader>
 __device__ void load_token_words(Loader& loader, unsigned const* words, int tokens, int depth, int slot_depth,
                                  int chunks, unsigned serial) {
@@ -70,7 +70,10 @@ __device__ void load_token_words(Loader& loader, unsigned const* words, int toke
 #pragma unroll
       for (int j = 0; j < loads; ++j)
         if (!there[j]) all = (there[j] = are_of(value[j], serial)) && all;
-      unsigned const late = __ballot_sync(~0u, !all);
+      unsigned late = __ballot_sync(~0u, !all);
+#ifdef NOWAIT
+      late = 0;
+#endif
       if (late == 0) break;
       // The first lane that waits asks whether to go on.
       bool const go_on = lane != __ffs(static_cast<int>(late)) - 1 ||
@@ -90,10 +93,11 @@ __device__ void load_token_words(Loader& loader, unsigned const* words, int toke
         if (!loader.take(slot)) return;
         passed = chunk(j) + 1;
       }
-      // Swizzled in patterns of 8 rows of 128 bytes.
-      int const block = column(j) / 64, in_row = column(j) % 64;
-      unsigned const to = slot.address + static_cast<unsigned>(block * 1024 + row(j) * 128 +
-                                                               ((in_row / 8) ^ row(j)) * 16 + in_row % 8 * 2);
+      // Swizzled in patterns of 8 lines of 128 bytes.
+      int const line = column(j) / 64 * tokens + row(j), in_line = column(j) % 64;
+      unsigned const to =
+          slot.address +
+          static_cast<unsigned>(line * 128 + ((in_line / 8) ^ (line & 7)) * 16 + in_line % 8 * 2);
       asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(to),
                    "r"((value[j].x & 0xffffu) | value[j].y << 16),
                    "r"((value[j].z & 0xffffu) | value[j].w << 16)

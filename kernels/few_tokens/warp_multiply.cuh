@@ -23,17 +23,23 @@ __device__ inline void load_matrices(unsigned (&r)[4], unsigned address) {
 template <class Element>
 __device__ inline void multiply_warp(float (&d)[4], unsigned const (&a)[4], unsigned b0, unsigned b1) {
   if constexpr (std::is_same_v<Element, __nv_bfloat16>)
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   else
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// Of the two elements of 16 bits in `pair`.
+template <class Element>
+__device__ inline float squares_of(unsigned pair) {
+  auto const low = static_cast<float>(__builtin_bit_cast(Element, static_cast<unsigned short>(pair)));
+  auto const high = static_cast<float>(__builtin_bit_cast(Element, static_cast<unsigned short>(pair >> 16)));
+  return low * low + high * high;
 }
 
 }  // namespace tessera::few_tokens

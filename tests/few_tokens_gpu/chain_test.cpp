@@ -36,7 +36,7 @@ void expect_right(mlp::Shape const& shape, MlpChainConfig const& config, int lon
   }
 }
 
-constexpr int k_tokens[] = {1, 2, 3, 8, 9, 16, 32};
+constexpr int k_tokens[] = {1, 2, 3, 8, 9, 16, 32, 33, 64};
 
 void every_token_count(int model, int hidden, Form form, ElementType type) {
   for (int const tokens : k_tokens)
@@ -59,7 +59,7 @@ TEST(FewTokens, SmallerThanTheGpu) {
   every_token_count(64, 192, Form::gelu, ElementType::bf16);
 }
 TEST(FewTokens, Gpt3) {
-  for (int const tokens : {1, 8, 32})
+  for (int const tokens : {1, 8, 32, 64})
     expect_right({tokens, 12288, 6144, Form::gelu, ElementType::bf16}, {}, 4);
 }
 TEST(FewTokens, Llama) {

@@ -29,7 +29,7 @@ void expect_refused(mlp::Shape const& of, MlpChainBuffers const& at, MlpChainCon
 }
 
 TEST(FewTokensRefusal, NumbersOfTokens) {
-  for (int const tokens : {-1, 0, 33, 128})
+  for (int const tokens : {-1, 0, 65, 128})
     expect_refused(shape(tokens), buffers(), {}, "a chain of MLPs for " + std::to_string(tokens) + " tokens");
 }
 
@@ -44,6 +44,14 @@ TEST(FewTokensRefusal, TokensInDataForMany) {
   MlpChainConfig config;
   config.tokens_in_data = true;
   expect_refused(shape(8), buffers(), config, "results of 8 tokens as words that carry the iteration");
+}
+
+TEST(FewTokensRefusal, AResidualOfWords) {
+  MlpChainConfig config;
+  config.tokens_in_data = true;
+  auto const chain = MlpChain::make(shape(1), buffers(), config, {0, true});
+  ASSERT_FALSE(chain);
+  EXPECT_THAT(to_text(chain.error()), HasSubstr("a residual beside results as words"));
 }
 
 TEST(FewTokensRefusal, Buffers) {
@@ -86,15 +94,16 @@ TEST(FewTokensRefusal, TilesOfAProductBeyond32Bits) {
   // One fewer of both is asked for its rows and its room instead.
   expect_refused(product(large, 64), 2047, {}, "rows of weights for each of 2047 blocks");
   stage.product.producer_tiles = 2047;
-  expect_refused(stage, 1, {0, 2, 0, 0}, "there is room for 2 slots");
+  expect_refused(stage, 1, {.slots = 2}, "there is room for 2 slots");
 }
 
 TEST(FewTokensRefusal, RingsOfAProduct) {
   // 128 rows: 16 KB for each k-block, 8 at most.
-  expect_refused(product(128, 4096), 1, {1 << 20, 0, 0, 0},
+  expect_refused(product(128, 4096), 1, {.slot_bytes = 1 << 20},
                  "there is room for 1 slots of 131072 bytes beside 4");
-  expect_refused(product(128, 4096), 1, {0, 2, 0, 16}, "there is room for 2 slots of 65536 bytes beside 6");
-  expect_refused(product(128, 4096), 0x100, {0, 1, 0, 99},
+  expect_refused(product(128, 4096), 1, {.slots = 2, .late_slots = 16},
+                 "there is room for 2 slots of 65536 bytes beside 13");
+  expect_refused(product(128, 4096), 0x100, {.slots = 1, .late_slots = 99},
                  "there is room for 1 slots of 4096 bytes beside 16");
 }
 
@@ -121,7 +130,7 @@ TEST(FewTokensRefusal, MatricesAndWordsOfAProduct) {
   expect_refused(stage, 1, {}, "a matrix of a product is missing");
   unsigned words[4];
   stage.product.output_words[0] = words;  // instead of outputs
-  expect_refused(stage, 1, {0, 1, 0, 0}, "there is room for 1 slots");
+  expect_refused(stage, 1, {.slots = 1}, "there is room for 1 slots");
   stage.product.input_words[0] = words;
   expect_refused(stage, 1, {}, "input of 1 tokens as words that carry the iteration", 16);
   stage.product.tokens = 3;

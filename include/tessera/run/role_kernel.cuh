@@ -88,7 +88,7 @@ __device__ void begin_roles(RoleMemory const& memory) {
     barrier_init(memory.job_full(i), k_job_arrivals);
     barrier_init(memory.job_empty(i), ComputeWarps + k_early_warps + k_late_warps);
   }
-  asm volatile("st.shared.u32 [%0], 0;" ::"r"(memory.computed()) : "memory");
+  asm volatile("st.shared.u32 [%0], 0;" ::"r"(memory.jobs_read()) : "memory");
   fence_barrier_init();
 }
 
@@ -98,9 +98,11 @@ __device__ void load_early(RoleMemory const& memory, RoleJob const* list, Watch 
   RoleJobs<Watch> jobs(memory, list, watch);
   EarlyLoader<Watch> loader(memory, watch, warp);
   bool there = true;
-  while (!loader.stalled() && (there = jobs.wait()) && (loader.job = jobs.get()) != nullptr) {
-    if (loader.job->wanted > 0)
-      with_operation<0>(loader.job->record.operation, operations, [&](auto const& operation) {
+  RoleJob const* job = nullptr;
+  while (!loader.stalled() && (there = jobs.wait()) && (job = jobs.get()) != nullptr) {
+    loader.begin(job);
+    if (job->wanted > 0)
+      with_operation<0>(job->record.operation, operations, [&](auto const& operation) {
         if constexpr (has_roles<std::decay_t<decltype(operation)>>(0)) operation.load_early(loader);
       });
     jobs.done();
@@ -216,9 +218,7 @@ __device__ void compute_jobs(RoleMemory const& memory, RoleJob const* list, unsi
     __syncwarp();
     if (threadIdx.x % 32 == 0) jobs.done();
     jobs.next();
-    if (threadIdx.x == 0)
-      asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(memory.computed()), "r"(++computed)
-                   : "memory");
+    if (computer.read() != ++computed) computer.done_reading();
   }
   // The last block to leave counts the launch: all have read how many there were, and drawn all tickets.
   if (threadIdx.x != 0) return;

@@ -32,8 +32,11 @@ namespace tessera {
 struct RoleRings {
   int slots = 0;       ///< of the ring that is filled early
   int slot_bytes = 0;  ///< a multiple of 1024
-  int in_flight = 0;   ///< slots that may be on their way at once; 0: all
-  int late_slots = 0;  ///< of the ring that is filled when producers are complete
+  /// Slots that may be on their way at once while the first of a tile are loaded, as many as the ring has:
+  /// what is waited for between tiles comes sooner. 0: all.
+  int in_flight = 0;
+  int in_flight_within = 0;  ///< and while the rest of a tile is loaded; 0: all
+  int late_slots = 0;        ///< of the ring that is filled when producers are complete
   int late_slot_bytes = 0;
   int scratch_bytes = 0;  ///< of tile functions
 };
@@ -91,8 +94,8 @@ struct RoleMemory {
   }
   __device__ unsigned job_full(int job) const { return base + first_job_barrier + 8 * job; }
   __device__ unsigned job_empty(int job) const { return base + first_job_barrier + 8 * (k_role_jobs + job); }
-  /// A number: jobs that the block has computed.
-  __device__ unsigned computed() const { return base + first_job_barrier + 8 * 2 * k_role_jobs; }
+  /// A number: jobs whose slots the block has given back.
+  __device__ unsigned jobs_read() const { return base + first_job_barrier + 8 * 2 * k_role_jobs; }
   __device__ unsigned job(int i) const {
     return base + detail::k_role_barrier_bytes + i * detail::k_role_job_bytes;
   }
@@ -178,6 +181,10 @@ class EarlyLoader {
   __device__ EarlyLoader(RoleMemory const& memory, Watch const& watch, int warp)
       : memory_(memory), watch_(watch), warp_(warp) {}
 
+  __device__ void begin(RoleJob const* of) {
+    job = of;
+    of_tile_ = 0;
+  }
   RoleJob const* job = nullptr;
   template <class Operation>
   __device__ auto const& arguments() const {
@@ -198,6 +205,7 @@ class EarlyLoader {
       if (mine) barrier_expect(slot.barrier, bytes);
     }
     place_.next(memory_.rings.slots);
+    ++of_tile_;
     if (place_.index == 0) begun_ = true;
     if (++turn_ == k_early_warps) turn_ = 0;
     return mine;
@@ -210,8 +218,9 @@ class EarlyLoader {
   // has been read.
   __device__ bool has_landed() {
     auto const& rings = memory_.rings;
-    int before = place_.index - rings.in_flight;
-    if (rings.in_flight <= 0 || rings.in_flight >= rings.slots || (!begun_ && before < 0)) return true;
+    int const most = of_tile_ < rings.slots ? rings.in_flight : rings.in_flight_within;
+    int before = place_.index - most;
+    if (most <= 0 || most >= rings.slots || (!begun_ && before < 0)) return true;
     unsigned const parity = before < 0 ? place_.parity ^ 1 : place_.parity;
     if (before < 0) before += rings.slots;
     return detail::wait_in_block(
@@ -225,6 +234,7 @@ class EarlyLoader {
   Watch const& watch_;
   int warp_;
   int turn_ = 0;
+  int of_tile_ = 0;  ///< slots of this tile before the next one
   RingPlace place_;
   bool begun_ = false;
   bool stalled_ = false;
@@ -255,16 +265,13 @@ class LateLoader {
   }
   __device__ int warp() const { return warp_; }
   __device__ void next() { ++jobs_; }
-  /// Comes back when the block has computed the job before: other blocks will be about as far, and looking
-  /// for what they write begins to make sense. False: a stall.
+  /// Comes back when the block has read all slots of the job before: other blocks will be about as far, and
+  /// looking for what they write begins to make sense. False: a stall.
   __device__ bool wait_for_own() {
     auto const met = [&] {
-      unsigned computed;
-      asm volatile("ld.acquire.cta.shared.u32 %0, [%1];"
-                   : "=r"(computed)
-                   : "r"(memory_.computed())
-                   : "memory");
-      return reached(computed, jobs_);
+      unsigned read;
+      asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(read) : "r"(memory_.jobs_read()) : "memory");
+      return reached(read, jobs_);
     };
     if (!stalled_) stalled_ = !detail::wait_in_block(met, watch_);
     stalled_ = __any_sync(~0u, stalled_) != 0;
@@ -311,6 +318,8 @@ class LateLoader {
   __device__ bool take(unsigned bytes, RingSlot& slot) {
     open(slot);
     bool const mine = threadIdx.x % 32 == 0 && !stalled_;
+    // What was there may have been stored by a warp.
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     if (mine) barrier_expect(slot.barrier, bytes);
     return mine;
   }
@@ -321,7 +330,6 @@ class LateLoader {
   }
   /// The warp's stores into the slot are done.
   __device__ void fill(RingSlot const& slot) const {
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
     if (threadIdx.x % 32 == 0) barrier_arrive(slot.barrier);
   }
@@ -408,6 +416,18 @@ class RoleComputer {
   __device__ unsigned late_slot(RingPlace const& place) const { return memory_.late_slot(place.index); }
   __device__ void release_late_slot(RingPlace const& place) { release(memory_.late_empty(place.index)); }
 
+  /// All threads, once, when they have given back all slots of the job: loaders may look for what comes next.
+  /// A barrier of the threads that compute. The library calls it behind an operation that does not.
+  __device__ void done_reading() {
+    sync();
+    if (threadIdx.x == Threads - 1)
+      asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(memory_.jobs_read()), "r"(read_ + 1)
+                   : "memory");
+    ++read_;
+  }
+  /// Jobs that have been read.
+  __device__ unsigned read() const { return read_; }
+
   /// Barrier of the threads that compute.
   __device__ void sync() const { asm volatile("barrier.cta.sync 2, %0;" ::"n"(Threads) : "memory"); }
 
@@ -439,6 +459,7 @@ class RoleComputer {
   Watch const& watch_;
   RingPlace early_;
   RingPlace late_;
+  unsigned read_ = 0;
   bool stalled_ = false;
 };
 

@@ -99,7 +99,7 @@ Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
                 "a tile function among roles says how many threads it wants: static constexpr int threads");
   if (auto ok = check_persistent(plan); !ok) return tl::make_unexpected(ok.error());
   auto rings = options.rings;
-  rings.scratch_bytes = std::max({detail::shared_bytes_of<Operation>(0)...});
+  rings.scratch_bytes = std::max({rings.scratch_bytes, detail::shared_bytes_of<Operation>(0)...});
   if (auto ok = check_rings(rings, std::max({detail::argument_bytes<Operation>()...}), plan.loop.body.where);
       !ok)
     return tl::make_unexpected(ok.error());

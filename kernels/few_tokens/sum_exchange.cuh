@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of warps that share the depth, joined in shared memory, and who finishes which result.
+#pragma once
+
+#include "kernels/few_tokens/slot_multiply.cuh"
+
+namespace tessera::few_tokens {
+
+/// [depth group][token][row], in floats; behind the rows of a token the sum of its squares.
+template <class Element, int N>
+struct SumExchange {
+  using Multiply = SlotMultiply<Element, N>;
+  static constexpr int groups = Multiply::depth_groups;
+
+  float* base;
+  int rows, tokens;
+
+  __device__ SumExchange(Product const& p, void* scratch)
+      : base(static_cast<float*>(scratch)), rows(16 * p.row_tiles()), tokens(p.tokens) {}
+
+  __device__ float* at(int group, int token, int row) const {
+    return base + (group * tokens + token) * exchange_pitch(rows / 16) + row;
+  }
+
+  /// Every warp, with as many tiles as it has. Then a barrier.
+  template <int Tiles>
+  __device__ void store(typename Multiply::Sums const& sums, bool squares) const {
+    int const lane = Multiply::lane(), first = lane % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < N / 8; ++n) {
+      float* const to = at(Multiply::depth_group(), 8 * n + first, Multiply::row_group() * 16 + lane / 4);
+      bool const one = 8 * n + first < tokens, both = 8 * n + first + 1 < tokens;
+#pragma unroll
+      for (int tile = 0; tile < Tiles; ++tile)
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          if (j % 2 == 0 ? one : both)
+            to[j % 2 * exchange_pitch(rows / 16) + tile * Multiply::row_groups * 16 + j / 2 * 8] =
+                sums.tile[tile][n][j];
+    }
+    if (!squares || Multiply::row_group() > 0) return;
+#pragma unroll
+    for (int n = 0; n < N / 8; ++n) {
+      float all = sums.squares[n];
+      all += __shfl_xor_sync(~0u, all, 1);
+      all += __shfl_xor_sync(~0u, all, 2);
+      if (lane % 4 == 0 && 8 * n + lane / 4 < tokens)
+        *at(Multiply::depth_group(), 8 * n + lane / 4, rows) = all;
+    }
+  }
+
+  /// `finish(token, feature)` for each result, once: a lane has one feature of 32, warps share tokens and
+  /// blocks of 32 features.
+  template <class Finish>
+  __device__ void for_each_result(int features, Finish const& finish) const {
+    int token = Multiply::warp(), first = 0;
+    for (;; token += k_warps) {
+      for (; token >= tokens && first < features; first += 32) token -= tokens;
+      if (first >= features) return;
+      if (first + Multiply::lane() < features) finish(token, first + Multiply::lane());
+    }
+  }
+
+  __device__ float sum(int token, int row) const {
+    float result = 0;
+#pragma unroll
+    for (int i = 0; i < groups; ++i) result += *at(i, token, row);
+    return result;
+  }
+  /// Of the rows 2 * feature and the next: gate and up.
+  __device__ float2 sums_of_pair(int token, int feature) const {
+    float2 result = {};
+#pragma unroll
+    for (int i = 0; i < groups; ++i) {
+      auto const one = *reinterpret_cast<float2 const*>(at(i, token, 2 * feature));
+      result.x += one.x, result.y += one.y;
+    }
+    return result;
+  }
+  /// 1 / sqrt(mean of the token's squares + epsilon).
+  __device__ float root_mean_square_scale(Product const& p, int token) const {
+    return rsqrtf(sum(token, rows) / static_cast<float>(p.depth) + p.norm_epsilon);
+  }
+};
+
+}  // namespace tessera::few_tokens
