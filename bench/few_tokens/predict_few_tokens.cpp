@@ -2,11 +2,10 @@
 // predict_few_tokens [<machine or profile.json>] [<figure>=<value>...]: simulates the chains of MLPs that its
 // input lists, without a GPU, and prints a JSON object for each. A line:
 //
-//   <id> <model> <hidden> <gelu|swiglu> <tokens> <mlps> <words|semaphores> <slot bytes> <in flight> <late
-//   slots>
+//   <id> <model> <hidden> <gelu|swiglu> <tokens> <mlps> <words|semaphores> <slot bytes> <in flight>
+//   <in flight within> <late slots> <late slot bytes>
 //
-// With --late=N it simulates a kernel that does not exist yet: a slot of activations is for N slots of
-// weights, and as large as N were, so that there are as many fewer of them. With --print it prints the loop
+// With --print it prints the loop
 // instead, as `tessera simulate --roles` reads it. Figures: members of RoleMachine
 // (tessera/simulate/role_machine.hpp), to see what depends on them. Without input (--figures) it lists them.
 #include <algorithm>
@@ -42,7 +41,7 @@ std::istream& operator>>(std::istream& in, Request& request) {
   std::string form, exchange;
   auto& [id, shape, mlps, config] = request;
   in >> id >> shape.model >> shape.hidden >> form >> shape.tokens >> mlps >> exchange >> config.slot_bytes >>
-      config.in_flight >> config.late_slots;
+      config.in_flight >> config.in_flight_within >> config.late_slots >> config.late_slot_bytes;
   shape.form = form == "swiglu" ? mlp::Form::swiglu : mlp::Form::gelu;
   config.tokens_in_data = exchange == "words";
   return in;
@@ -59,21 +58,8 @@ void print(Request const& request, MachineProfile const& machine) {
     std::fprintf(stderr, "%s: %s\n", request.id.c_str(), to_text(loop.error()).c_str());
 }
 
-/// The same bytes of activations in slots that are so many times as large.
-void join_late_slots(RoleLoop& loop, int times) {
-  int warps = 1;
-  for (auto& work : loop.work) {
-    work.slots_per_late_slot = times;
-    work.late_slot_bytes *= times;
-    work.late_slots_at_once = std::max(1, work.late_slots_at_once / times);
-    warps = std::max(warps, work.late_warps);
-  }
-  loop.rings.late_slots = std::max(warps, loop.rings.late_slots / times);
-}
-
-void answer(Request const& request, MachineProfile const& machine, RoleMachine const& roles, int times) {
-  auto loop = few_tokens::chain_roles(request.shape, request.config, machine, request.mlps);
-  if (loop && times > 1) join_late_slots(*loop, times);
+void answer(Request const& request, MachineProfile const& machine, RoleMachine const& roles) {
+  auto const loop = few_tokens::chain_roles(request.shape, request.config, machine, request.mlps);
   auto const made = loop ? simulate_roles(*loop, roles) : tl::make_unexpected(loop.error());
   if (!made) {
     std::fprintf(stderr, "%s: %s\n", request.id.c_str(), to_text(made.error()).c_str());
@@ -108,14 +94,11 @@ void answer(Request const& request, MachineProfile const& machine, RoleMachine c
 int main(int count, char** arguments) {
   std::string name = "h200";
   bool prints = false;
-  int times = 1;
   std::vector<std::string> changes;
   for (int i = 1; i < count; ++i) {
     std::string const argument = arguments[i];
     if (argument == "--figures")
       name.clear();
-    else if (argument.rfind("--late=", 0) == 0)
-      times = std::max(1, std::atoi(argument.c_str() + 7));
     else if (argument == "--print")
       prints = true;
     else if (argument.find('=') != std::string::npos)
@@ -153,7 +136,7 @@ int main(int count, char** arguments) {
     if (in >> request && prints)
       print(request, *profile);
     else if (in)
-      answer(request, *profile, roles, times);
+      answer(request, *profile, roles);
     else
       std::fprintf(stderr, "not understood: %s\n", line.c_str());
     std::fflush(stdout);

@@ -11,12 +11,10 @@ constexpr double k_step_flops = 2.0 * 16 * 16 * 8;
 constexpr int k_row_bytes = 2 * depth_block;  ///< of a k-block
 constexpr int k_word_loads = 8;               ///< that a warp has on their way (token_words.cuh)
 
-/// Stores that a thread issues for its two rows, as store_plain() and store_gated() deal tokens to lanes.
-int stores_of(Product const& p) {
-  int count = 0;
-  for (int first = 0; first < p.tokens; first += 8)
-    count += p.activation == Activation::swiglu || first + 1 >= p.tokens ? 1 : 2;
-  return 2 * count;
+/// Results that a lane finishes, as SumExchange deals them.
+int results_of(Product const& p) {
+  int const features = (p.features + p.tiles - 1) / p.tiles;
+  return (p.tokens * ((features + 31) / 32) + k_warps - 1) / k_warps;
 }
 
 }  // namespace
@@ -29,21 +27,21 @@ RoleWork product_work(Product const& p, int columns, bool input_by_word, Machine
   double const rows = static_cast<double>(p.features) * p.rows_per_feature / p.tiles;
   work.slot_bytes = rows * p.depth * 2 / work.slots;
   work.loads_per_slot = p.stage_depth;
-  work.late_slot_bytes = static_cast<double>(p.tokens) * p.depth * (input_by_word ? 4 : 2) / work.slots;
+  work.slots_per_late_slot = p.late_each;
+  work.late_slot_bytes = static_cast<double>(p.tokens) * p.depth * (input_by_word ? 4 : 2) / p.late_slots();
   if (input_by_word) {
     work.late_warps = k_late_warps;
-    work.late_slots_at_once = std::max(1, k_word_loads / (p.stage_depth / 2 * p.tokens));
+    work.late_slots_at_once = std::max(1, k_word_loads / (p.late_depth() / 2 * p.tokens));
   }
   work.whole_input = p.whole_input != 0;
-  int const steps_of_slot = p.stage_depth * depth_block / k_step_depth;
-  int const groups = depth_groups_of(columns);
-  int const steps = (steps_of_slot + groups - 1) / groups;
+  double const steps =
+      static_cast<double>(p.stage_depth * depth_block / k_step_depth) / depth_groups_of(columns);
+  int const row_groups = row_groups_of(columns), tiles = (p.row_tiles() + row_groups - 1) / row_groups;
   int const tiles_of_columns = columns / 8;
   double const instruction_ns = k_warps * k_step_flops / machine.matrix_flops_per_ns();
-  double const step_ns = costs.step_ns + (tiles_of_columns - 1) * instruction_ns +
-                         ((tiles_of_columns + 1) / 2 - 1) * costs.load_matrices_ns;
-  work.slot_ns = steps * step_ns;
-  work.end_ns = costs.end_ns + (stores_of(p) - 2) * costs.store_ns;
+  double const tile_ns = costs.tile_step_ns + (tiles_of_columns - 1) * instruction_ns;
+  work.slot_ns = steps * (tiles * tile_ns + ((tiles_of_columns + 1) / 2 - 1) * costs.load_matrices_ns);
+  work.end_ns = costs.end_ns + (results_of(p) - 1) * costs.result_ns;
   return work;
 }
 
@@ -54,13 +52,16 @@ Expected<RoleLoop> chain_roles(mlp::Shape const& shape, MlpChainConfig const& co
   auto plan = plan_chain(config, machine, workers);
   if (!plan) return tl::make_unexpected(plan.error());
   int const columns = columns_for(shape.tokens);
-  auto const products = chain_products(shape, config.tokens_in_data ? 0 : workers);
+  auto products = chain_products(shape, config.tokens_in_data ? 0 : workers);
+  unsigned const words = 0;  // that they are there decides how products are cut
+  if (config.tokens_in_data)
+    for (auto& product : products) product.input_words[0] = &words;
   auto const cut = cut_products({products.begin(), products.end()}, workers, columns, options_of(config));
   if (!cut) return tl::make_unexpected(cut.error());
   RoleLoop result{std::move(*plan), {}, {}, mlps};
   for (auto const& product : cut->products)
     result.work.push_back(product_work(product, columns, config.tokens_in_data, machine, costs));
-  result.rings = {cut->rings.slots, cut->rings.in_flight, cut->rings.late_slots};
+  result.rings = {cut->rings.slots, cut->rings.in_flight, cut->rings.in_flight_within, cut->rings.late_slots};
   return result;
 }
 

@@ -9,14 +9,15 @@
 
 namespace tessera::few_tokens {
 
-/// What MatrixColumns takes on an H200, nanoseconds; each measured by leaving parts of the kernel out, or by
-/// stamps (docs/design/notes-tile-operations.md, notes-skinny.md), none taken from the time of a chain.
+/// What MatrixColumns takes on an H200, nanoseconds; each by time stamps inside tiles, waits left out
+/// (docs/design/notes-tile-operations.md), none taken from the time of a chain.
 struct ProductCosts {
-  /// A warp multiplies 16 rows by 16 of the depth and 8 columns: 0.56 less 0.34 us are 8 of them.
-  double step_ns = 27.5;
-  double load_matrices_ns = 2.5;  ///< of it for an `ldmatrix`: 0.56 less 0.52 us are 16 of them
-  double end_ns = 1200;           ///< last matrix instruction to last store, one token, with the barrier
-  double store_ns = 79;           ///< a further store of a thread: 24 take 1.9 us
+  /// A warp multiplies 16 rows by 16 of the depth and 8 columns: a slot of 4 k-blocks and 3 such tiles takes
+  /// 0.32 us, of 3 and 4 tiles 0.30, of which 0.12 are a turn of the ring.
+  double tile_step_ns = 31;
+  double load_matrices_ns = 2.5;  ///< a further `ldmatrix` of activations in a step
+  double end_ns = 800;            ///< last matrix instruction to last store, one result to a lane
+  double result_ns = 180;         ///< a further result of a lane: 1 and 3 more take 0.46 and 0.27 us
 };
 
 /// What a tile of a product that was cut does. `machine`: for matrix instructions beyond 8 columns.

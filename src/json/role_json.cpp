@@ -84,6 +84,7 @@ Expected<RoleFile> parse_roles(std::string_view text, std::string const& file) {
     ObjectReader reader(document, *rings, "the rings");
     result.rings.slots = static_cast<int>(reader.integer("slots", 1, k_most));
     result.rings.in_flight = count(reader, "in_flight", 0, 0);
+    result.rings.in_flight_within = count(reader, "in_flight_within", 0, 0);
     result.rings.late_slots = static_cast<int>(reader.integer("late_slots", 1, k_most));
     reader.finish();
   }
@@ -105,6 +106,7 @@ std::string print_roles(RoleFile const& roles) {
   if (roles.workers > 0) out["workers"] = roles.workers;
   out["rings"] = {{"slots", roles.rings.slots},
                   {"in_flight", roles.rings.in_flight},
+                  {"in_flight_within", roles.rings.in_flight_within},
                   {"late_slots", roles.rings.late_slots}};
   for (std::size_t s = 0; s < roles.work.size(); ++s)
     out["work"][roles.loop.body.stages[s].name] = printed(roles.work[s]);

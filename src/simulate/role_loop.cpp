@@ -61,10 +61,10 @@ Expected<void> check_work(RoleLoop const& loop) {
 Expected<void> check_rings(RoleLoop const& loop) {
   auto const& rings = loop.rings;
   if (rings.slots < 1 || rings.slots > k_most_slots || rings.late_slots < 1 ||
-      rings.late_slots > k_most_slots || rings.in_flight < 0)
+      rings.late_slots > k_most_slots || rings.in_flight < 0 || rings.in_flight_within < 0)
     return cannot(loop,
-                  fmt::format("rings of {} slots, {} in flight, and {} of activations", rings.slots,
-                              rings.in_flight, rings.late_slots),
+                  fmt::format("rings of {} slots, {} and {} in flight, and {} of activations", rings.slots,
+                              rings.in_flight, rings.in_flight_within, rings.late_slots),
                   "give 1 to 4096 slots, and 0 or more in flight");
   for (std::size_t s = 0; s < loop.work.size(); ++s)
     // A warp fills the first slot of its group when it has seen what it needs for the last one.

@@ -14,8 +14,10 @@ Picoseconds looks_of(std::size_t tiles) { return static_cast<Picoseconds>((tiles
 double in_flight_bytes(RoleLoop const& loop) {
   double bytes = 0;
   for (auto const& work : loop.work) bytes = std::max(bytes, work.slot_bytes);
-  auto const& rings = loop.rings;
-  return bytes * (rings.in_flight > 0 ? std::min(rings.in_flight, rings.slots) : rings.slots);
+  auto const most = [&](int in_flight) {
+    return in_flight > 0 ? std::min(in_flight, loop.rings.slots) : loop.rings.slots;
+  };
+  return bytes * std::max(most(loop.rings.in_flight), most(loop.rings.in_flight_within));
 }
 
 }  // namespace
@@ -93,23 +95,26 @@ void RoleRun::landed(RoleLoad const& load, Picoseconds now) {
   if (of.doing == Sm::Doing::waiting) compute(load.sm, now);
 }
 
-// Slots are dealt to warps in turns. Each waits until its slot is free, and until the one that is in_flight
-// slots older has landed.
+// Slots are dealt to warps in turns. Each waits until its slot is free, and until the one has landed that is
+// so many slots older as may be on their way.
 bool RoleRun::may_issue(Sm const& of) const {
   auto const& rings = loop_.rings;
   if (of.issued - of.released >= rings.slots) return false;
-  if (rings.in_flight <= 0 || rings.in_flight >= rings.slots) return true;
-  auto const older = of.issued - rings.in_flight;
+  bool const begins = of.issued < of.first_slot[of.early_tile] + rings.slots;
+  int const most = begins ? rings.in_flight : rings.in_flight_within;
+  if (most <= 0 || most >= rings.slots) return true;
+  auto const older = of.issued - most;
   return older < of.released || of.early[static_cast<std::size_t>(older) % of.early.size()].full;
 }
 
 void RoleRun::load_early(int s, Picoseconds now) {
   auto& of = sm(s);
   auto const warps = static_cast<std::int64_t>(machine_.early_warps);
-  while (of.issued < of.first_slot.back() && may_issue(of)) {
+  while (of.issued < of.first_slot.back()) {
+    while (of.issued >= of.first_slot[of.early_tile + 1]) ++of.early_tile;
+    if (!may_issue(of)) return;
     auto& until = of.issuing_until[static_cast<std::size_t>(of.issued % warps)];
     if (until > now) return queue_.wake(component(s, k_early), until);
-    while (of.issued >= of.first_slot[of.early_tile + 1]) ++of.early_tile;
     auto const& tile_work = work(of.tiles[of.early_tile]);
     until = now + picoseconds(machine_.load_issue_ns * tile_work.loads_per_slot);
     early(of, of.issued).full = false;

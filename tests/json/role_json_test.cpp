@@ -38,8 +38,8 @@ TEST(RoleJson, IsReadBackAsItWasPrinted) {
   EXPECT_EQ(print_roles(*roles), text);
   ASSERT_EQ(roles->work.size(), 2u);
   EXPECT_EQ(roles->work[0].slots, 16);
-  EXPECT_EQ(roles->work[1].late_slots_at_once, 2);
-  EXPECT_EQ(roles->rings.slots, 6);
+  EXPECT_EQ(roles->work[1].late_slots_at_once, 1);
+  EXPECT_EQ(roles->rings.slots, 7);
   EXPECT_EQ(roles->rings.in_flight, 2);
   EXPECT_EQ(roles->tokens, (std::vector<std::string>{"h", "x"}));
 }
@@ -63,7 +63,7 @@ TEST(RoleJson, RefusalsNameTheLine) {
   EXPECT_NE(refusal("{").find("roles.json:1: error E0201"), std::string::npos);
   EXPECT_EQ(refusal(with("tessera.roles/1", "tessera.roles/9")),
             "roles.json:2: error E0205: schema \"tessera.roles/9\" is not \"tessera.roles/1\"");
-  EXPECT_EQ(refusal(with("\"slots\": 6, ", "")),
+  EXPECT_EQ(refusal(with("\"slots\": 7, ", "")),
             "roles.json:36: error E0202: \"slots\" is missing in the rings");
   EXPECT_EQ(
       refusal(with("\"slots\": 16,", "\"slots\": -1,")),

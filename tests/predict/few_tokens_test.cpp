@@ -36,29 +36,35 @@ TEST_F(FewTokens, AChainIsCutAsTheKernelCutsIt) {
   EXPECT_NEAR(up.slots * up.slot_bytes, 2.0 * 2 * 3584 * 4096 / 132, 1);
   EXPECT_EQ(down.slots, 10);  // of 9.3
   EXPECT_NEAR(down.slots * down.slot_bytes, 2.0 * 3584 * 4096 / 132, 1);
-  // 16 steps of the depth in 2 groups of 4 warps, 24 in 4 groups of 2.
-  EXPECT_NEAR(up.slot_ns, 8 * 27.5, 0.01);
-  EXPECT_NEAR(down.slot_ns, 6 * 27.5, 0.01);
+  // A warp takes 2 of 16 steps of the depth for 4 tiles of 16 rows, and 3 of 24 for 2.
+  EXPECT_NEAR(up.slot_ns, 8 * 31, 0.01);
+  EXPECT_NEAR(down.slot_ns, 6 * 31, 0.01);
   EXPECT_EQ(up.late_warps, 4);
-  EXPECT_EQ(up.late_slots_at_once, 4);
-  EXPECT_EQ(down.late_slots_at_once, 2);
-  // 227 KB less 8 slots of 6 KB, sums that meet and jobs: 6 slots of 28 KB.
-  EXPECT_EQ(loop->rings.slots, 6);
+  // 16 k-blocks at most: 4 and 2 slots of weights.
+  EXPECT_EQ(up.slots_per_late_slot, 4);
+  EXPECT_EQ(down.slots_per_late_slot, 2);
+  EXPECT_EQ(up.late_slots_at_once, 1);
+  EXPECT_EQ(down.late_slots_at_once, 1);
+  // 227 KB less 8 slots of 2 KB, sums that meet and jobs: 7 slots of 28 KB.
+  EXPECT_EQ(loop->rings.slots, 7);
   EXPECT_EQ(loop->rings.in_flight, 2);
+  EXPECT_EQ(loop->rings.in_flight_within, 0);
   EXPECT_EQ(loop->rings.late_slots, 8);
 }
 
 TEST_F(FewTokens, MoreTokensTakeMoreOfEverything) {
   double before = 0, stored = 0, loaded = 0;
-  for (int const tokens : {1, 16, 32}) {
+  for (int const tokens : {1, 16, 32, 64}) {
     mixtral.tokens = tokens;
     auto const loop = chain_roles(mixtral, config(false, 28, 0, 8), h200, 8);
     ASSERT_TRUE(loop) << to_text(loop.error());
     EXPECT_EQ(loop->work[0].late_warps, 1);
-    EXPECT_GT(loop->work[0].slot_ns, before);
-    EXPECT_GT(loop->work[0].end_ns, stored);
-    EXPECT_GT(loop->work[0].late_slot_bytes, loaded);
-    before = loop->work[0].slot_ns, stored = loop->work[0].end_ns, loaded = loop->work[0].late_slot_bytes;
+    auto const& up = loop->work[0];
+    int const late_slots = (up.slots + up.slots_per_late_slot - 1) / up.slots_per_late_slot;
+    EXPECT_GT(up.slots * up.slot_ns, before);
+    EXPECT_GT(up.end_ns, stored);
+    EXPECT_GT(late_slots * up.late_slot_bytes, loaded);
+    before = up.slots * up.slot_ns, stored = up.end_ns, loaded = late_slots * up.late_slot_bytes;
   }
 }
 
@@ -70,15 +76,15 @@ TEST_F(FewTokens, WhatTheChainRefusesIsRefused) {
   auto few = config(false, 28, 0, 8);
   few.workers = 4;
   EXPECT_EQ(refusal(few),
-            "error E0565: 1792 rows of weights for each of 4 blocks\n"
+            "error E0565: 1792 rows of weights for each of 4 blocks\n   stage 0 of the loop's body\n"
             "   hint: at most 128 are multiplied by one block");
   mixtral.tokens = 3;
   EXPECT_EQ(refusal(config(true, 28, 2, 8)),
             "error E0565: results of 3 tokens as words that carry the iteration\n"
             "   hint: ask for it for 1 or 2 tokens");
-  mixtral.tokens = 33;
+  mixtral.tokens = 65;
   EXPECT_EQ(refusal(config(false, 28, 2, 8)),
-            "error E0565: a chain of MLPs for 33 tokens\n   hint: ask for 1 to 32 tokens");
+            "error E0565: a chain of MLPs for 65 tokens\n   hint: ask for 1 to 64 tokens");
 }
 
 TEST_F(FewTokens, TheExampleIsTheChain) {

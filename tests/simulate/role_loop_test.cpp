@@ -58,10 +58,10 @@ TEST(RoleLoop, ARingOfOneSlotLoadsAndMultipliesInTurns) {
   auto machine = free_machine();
   machine.dram_gbps = 10;  // a slot: 100 ns
   machine.load_ns = 40;
-  loop.rings = {1, 0, 4};
+  loop.rings = {1, 0, 0, 4};
   EXPECT_NEAR(run(loop, machine).total_ns, 5 * (40 + 100 + 300), 1);
   // Two slots: the next one comes while one is multiplied.
-  loop.rings = {2, 0, 4};
+  loop.rings = {2, 0, 0, 4};
   EXPECT_NEAR(run(loop, machine).total_ns, 40 + 100 + 5 * 300, 1);
 }
 
@@ -71,19 +71,31 @@ TEST(RoleLoop, WhatSlotsInFlightAreKeptFromIsLatency) {
   auto machine = free_machine();
   machine.dram_gbps = 10;  // a slot: 100 ns
   machine.load_ns = 300;
-  loop.rings = {8, 1, 4};  // one after the other
+  loop.rings = {8, 1, 1, 4};  // one after the other
   EXPECT_NEAR(run(loop, machine).total_ns, 8 * 400, 1);
-  loop.rings = {8, 2, 4};  // two in 400 ns
+  loop.rings = {8, 2, 2, 4};  // two in 400 ns
   EXPECT_NEAR(run(loop, machine).total_ns, 3 * 400 + 300 + 2 * 100, 1);
-  loop.rings = {8, 0, 4};  // all on their way at once
+  loop.rings = {8, 0, 0, 4};  // all on their way at once
   EXPECT_NEAR(run(loop, machine).total_ns, 300 + 8 * 100, 1);
+}
+
+TEST(RoleLoop, TheFirstSlotsOfATileHaveALimitOfTheirOwn) {
+  auto loop = role_loop(1, 1, 1);
+  loop.work = {{.slots = 12, .slot_bytes = 1000, .late_slot_bytes = 1}};
+  auto machine = free_machine();
+  machine.dram_gbps = 10;  // a slot: 100 ns
+  machine.load_ns = 300;
+  loop.rings = {4, 1, 0, 4};  // 4 one after the other; the fifth waits for none
+  EXPECT_NEAR(run(loop, machine).total_ns, 4 * 400 + 8 * 100, 1);
+  loop.rings = {4, 0, 1, 4};  // 4 at once; then one after the other
+  EXPECT_NEAR(run(loop, machine).total_ns, 300 + 4 * 100 + 8 * 400, 1);
 }
 
 TEST(RoleLoop, TheMemoryIsShared) {
   for (int const sms : {1, 2, 16}) {
     auto loop = role_loop(sms, 1, 1);
     loop.work = {{.slots = 50, .slot_bytes = 1000, .late_slot_bytes = 1, .slot_ns = 1}};
-    loop.rings = {8, 0, 4};
+    loop.rings = {8, 0, 0, 4};
     auto machine = free_machine();
     machine.dram_gbps = 10;
     auto const made = run(loop, machine);
@@ -95,7 +107,7 @@ TEST(RoleLoop, TheMemoryIsShared) {
 TEST(RoleLoop, ALoaderThatIssuesSlowlyIsInTheWay) {
   auto loop = role_loop(1, 1, 1);
   loop.work = {{.slots = 9, .slot_bytes = 1, .loads_per_slot = 4, .late_slot_bytes = 1}};
-  loop.rings = {9, 0, 9};
+  loop.rings = {9, 0, 0, 9};
   auto machine = free_machine();
   machine.load_issue_ns = 100;
   machine.early_warps = 3;
@@ -136,7 +148,7 @@ TEST(RoleLoop, ARingHidesABoundaryThatIsShorterThanWhatItHolds) {
   auto machine = free_machine();
   machine.dram_gbps = 10;  // 100 ns a slot
   machine.hop_ns = 400;    // as much as multiplying lags behind reading: 10 * (100 - 50), less one slot
-  loop.rings = {10, 0, 10};
+  loop.rings = {10, 0, 0, 10};
   double const reading = 20 * 20 * 100;
   EXPECT_NEAR(run(loop, machine).total_ns, reading, 100);
   loop.rings.slots = 2;  // of 400 ns, 200 are hidden
@@ -168,7 +180,7 @@ TEST(RoleLoop, MoreSlotsAreNeverSlower) {
   roles.late_load_ns = {{0, 335}};
   double before = 1e18;
   for (int const slots : {1, 2, 3, 4, 6, 8, 12, 20}) {
-    loop.rings = {slots, 0, 8};
+    loop.rings = {slots, 0, 0, 8};
     auto const total = run(loop, roles).total_ns;
     EXPECT_LE(total, before * 1.001) << slots;
     before = total;
@@ -178,7 +190,7 @@ TEST(RoleLoop, MoreSlotsAreNeverSlower) {
 TEST(RoleLoop, SlowSmsKeepOthersWaiting) {
   auto loop = role_loop(16, 2, 4);
   loop.work.assign(2, {.slots = 20, .slot_bytes = 1000, .late_slot_bytes = 1, .slot_ns = 1});
-  loop.rings = {4, 0, 4};
+  loop.rings = {4, 0, 0, 4};
   auto machine = free_machine();
   machine.dram_gbps = 160;
   EXPECT_NEAR(run(loop, machine).boundaries[0].apart_ns, 0, 10);
@@ -247,9 +259,9 @@ TEST(RoleLoop, Refusals) {
             "error E0506: stage s1 reads what stages compute, and loads 0 bytes of it\n"
             "   hint: give late_slot_bytes");
   wrong = loop;
-  wrong.rings = {0, 0, 4};
+  wrong.rings = {0, 0, 0, 4};
   EXPECT_EQ(refusal(wrong),
-            "error E0506: rings of 0 slots, 0 in flight, and 4 of activations\n"
+            "error E0506: rings of 0 slots, 0 and 0 in flight, and 4 of activations\n"
             "   hint: give 1 to 4096 slots, and 0 or more in flight");
   wrong = loop;
   wrong.iterations = 0;
@@ -285,7 +297,7 @@ TEST(RoleLoop, RandomLoopsKeepToWhatResourcesCan) {
   for (int i = 0; i < 200; ++i) {
     int const sms = draw(1, 8), stages = draw(2, 4), iterations = draw(1, 4);
     auto loop = role_loop(sms, stages, iterations, draw(0, 1) != 0);
-    loop.rings = {draw(1, 9), draw(0, 4), draw(4, 9)};
+    loop.rings = {draw(1, 9), draw(0, 4), draw(0, 4), draw(4, 9)};
     double compute = 0, bytes = 0;
     auto machine = free_machine();
     machine.dram_gbps = draw(10, 1000);
@@ -323,7 +335,7 @@ TEST(RoleLoop, RandomLoopsKeepToWhatResourcesCan) {
 TEST(RoleLoop, ARingOfActivationsThatIsTooSmallIsRefused) {
   auto loop = role_loop(1, 1, 1);
   loop.work = {{.slots = 8, .slot_bytes = 1, .late_slot_bytes = 1, .late_warps = 4}};
-  loop.rings = {8, 0, 2};
+  loop.rings = {8, 0, 0, 2};
   EXPECT_EQ(refusal(loop),
             "error E0506: 4 warps fill 2 slots of activations of stage s0\n"
             "   hint: give as many slots as warps that fill them");

@@ -28,7 +28,8 @@ struct RoleWork {
 /// RoleRings (tessera/run/roles.cuh), as far as the simulator asks.
 struct RoleRingSizes {
   int slots = 3;
-  int in_flight = 0;  ///< 0: all
+  int in_flight = 0;         ///< of the first slots of a tile, as many as the ring has; 0: all
+  int in_flight_within = 0;  ///< of the rest of a tile; 0: all
   int late_slots = 4;
 };
 
