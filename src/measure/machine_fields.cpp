@@ -87,6 +87,7 @@ MachineField<OverlapHardware> const k_overlap_fields[] = {
     {"tracker_sets", "1", &H::tracker_sets, 1, 1 << 20},
     {"tracker_ways", "1", &H::tracker_ways, 1, 1 << 20},
     {"dma_read_ahead_kib", "KiB", &H::dma_read_ahead_kib, 0, 1 << 20},
+    {"write_combining_kib", "KiB", &H::write_combining_kib, 0, 1 << 20, true},
     {"threshold_high", "1", &H::threshold_high, 1, 4096},
     {"threshold_medium", "1", &H::threshold_medium, 1, 4096},
     {"threshold_low", "1", &H::threshold_low, 1, 4096},

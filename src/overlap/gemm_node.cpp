@@ -37,6 +37,9 @@ GemmNode::GemmNode(GemmSetup const& setup, System& system, int node, OutputConfi
                setup.kernel.wavefronts),
       triggers_(output, setup.kernel.wavefronts),
       copies_(hardware_.dma_read_ahead_kib * 1024.0),
+      region_bytes_(static_cast<double>(setup.problem.m * setup.problem.n * k_element) /
+                    static_cast<double>(columns_ * rows_ * setup.kernel.wavefronts)),
+      combining_(sms_.size(), hardware_.write_combining_kib * 1024.0, region_bytes_),
       arrived_(static_cast<std::size_t>(columns_ * rows_ * setup.kernel.wavefronts), 0) {
   auto const& machine = setup.machine;
   auto const& kernel = setup.kernel;
@@ -46,9 +49,6 @@ GemmNode::GemmNode(GemmSetup const& setup, System& system, int node, OutputConfi
     groups_[g].sm = static_cast<std::int32_t>(g % sms_.size());
     groups_[g].slots.resize(static_cast<std::size_t>(kernel.stages));
   }
-  // The driver's size of a wavefront's tile: output over wavefronts (section 4.2.1).
-  auto const regions = static_cast<double>(columns_ * rows_ * kernel.wavefronts);
-  region_bytes_ = static_cast<double>(setup.problem.m * setup.problem.n * k_element) / regions;
   region_atoms_ = static_cast<std::int32_t>(std::ceil(region_bytes_ / hardware_.channels / k_atom_bytes)) *
                   memory_.channels();
   auto const operand_end = static_cast<std::uint64_t>(b_.end());
@@ -192,10 +192,13 @@ void GemmNode::store(int g, Picoseconds now) {
   }
   if (recorder_) recorder_->stores(g, now, now + store_time_);
   auto const region = group.tile * setup_.kernel.wavefronts + group.wavefront++;
-  if (setup_.cached_output)
-    store_cached(g, region, now);
-  else
-    store_routed(g, region, now);
+  bool const is_last = group.wavefront == setup_.kernel.wavefronts;
+  combining_.store(group.sm, g, region, is_last, [&](int owner, std::int64_t ready) {
+    if (setup_.cached_output)
+      store_cached(owner, ready, now);
+    else
+      store_routed(owner, ready, now);
+  });
   system_.queue().wake(first_group_component_ + g, now + store_time_);
 }
 

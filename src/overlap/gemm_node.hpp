@@ -11,6 +11,7 @@
 #include "overlap/system.hpp"
 #include "overlap/tracker.hpp"
 #include "overlap/trigger_table.hpp"
+#include "overlap/write_combining.hpp"
 
 namespace tessera::overlap {
 
@@ -119,10 +120,11 @@ class GemmNode : public Endpoint {
   Tracker tracker_;
   TriggerTable triggers_;
   CopyEngine copies_;
+  double region_bytes_;  ///< the driver's size of a wavefront's tile: output over wavefronts (section 4.2.1)
+  WriteCombining combining_;
   std::vector<std::int8_t> phase_;     ///< by wavefront tile: triggered so often
   std::vector<std::int32_t> arrived_;  ///< requests of 32 bytes, by wavefront tile, local and incoming
   std::vector<MemoryEvent> events_;
-  double region_bytes_;
   std::int32_t region_atoms_;
   std::uint64_t output_base_;
   Picoseconds slice_time_, block_start_, store_time_;

@@ -56,6 +56,9 @@ struct OverlapHardware {
   // Copy engine.
   int dma_read_ahead_kib = 0;  ///< read but not yet sent; 0: no limit
 
+  // Write-combining buffer of an SM.
+  int write_combining_kib = 0;  ///< in which stores of a tile wait for the rest of it; 0: none
+
   // Memory-controller arbitration: a communication request waits while the queue holds as many requests as a
   // threshold, which depends on how full of the queue the kernel alone keeps.
   int threshold_high = 0;  ///< for a kernel of high memory intensity
