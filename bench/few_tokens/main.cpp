@@ -36,7 +36,7 @@ constexpr Model models[] = {{"gpt3", 12288, 6144, mlp::Form::gelu},
                             {"llama", 8192, 2752, mlp::Form::swiglu},
                             {"mixtral", 4096, 3584, mlp::Form::swiglu}};
 constexpr int mlps = 8;
-constexpr int most_slot_sizes = 8;  // among chain_configs()
+constexpr int most_orders = 8;  // of adding, among chain_configs()
 constexpr int rounds = 60;
 constexpr int cool_rounds = 20;
 constexpr double rest = 8;  // as long as the work
@@ -68,7 +68,7 @@ struct Bench {
                        {"h", 2 * area(tokens, model.hidden)},
                        {"sums", 4 * wide},
                        {"reference", 4 * x},
-                       {"results", 2 * x * most_slot_sizes},
+                       {"results", 2 * x * most_orders},
                        {"workspace", 4 * skinny_sm90::workspace_words(model.hidden), bench::zeros()},
                        {"stall", sizeof(StallRecord), bench::zeros()}},
                       1, stream),
@@ -102,7 +102,7 @@ struct Row : bench::RowTimes {
   std::string name, detail;
   bench::Timed timed;
   bool computes = true;
-  int slot_bytes = 0;  ///< of a loop: those with the same add in the same order
+  int order = 0;  ///< of adding, a loop's: from its slots, which words need even numbers of k-blocks in
   double error = 0;
 };
 
@@ -119,15 +119,15 @@ double error_of(Bench const& bench, Row const& row) {
   return record.state == 0 ? error : NAN;
 }
 
-/// Elements in which a loop's result differs from the first one's whose slots are as large, and which
-/// therefore adds in the same order. `seen`: sizes of slots, in the order of the buffers that keep results.
+/// Elements in which a loop's result differs from the first one's that adds in the same order. `seen`: such
+/// orders, in the order of the buffers that keep results.
 unsigned long long differing_bits(Bench const& bench, Row const& row, std::vector<int>& seen) {
-  auto const found = std::find(seen.begin(), seen.end(), row.slot_bytes);
+  auto const found = std::find(seen.begin(), seen.end(), row.order);
   auto* const kept =
       bench.shared.as<char>("results") + 2 * bench.x_size() * static_cast<std::size_t>(found - seen.begin());
   if (found != seen.end()) return bench::differing(kept, bench.x_of(mlps - 1), bench.x_size(), bench.stream);
   check(cudaMemcpy(kept, bench.x_of(mlps - 1), 2 * bench.x_size(), cudaMemcpyDeviceToDevice), "keeping");
-  seen.push_back(row.slot_bytes);
+  seen.push_back(row.order);
   return 0;
 }
 
@@ -182,7 +182,7 @@ std::vector<Row> rows_of(Bench const& bench, bench::Timer& timer) {
       auto const done = chain.launch(stream, mlps);
       if (!done) std::printf("%s\n", to_text(done.error()).c_str());
       return done ? cudaSuccess : cudaErrorLaunchFailure;
-    }).slot_bytes = config.slot_bytes;
+    }).order = config.slot_bytes + (config.tokens_in_data ? 1 : 0);
   }
   return rows;
 }
@@ -192,7 +192,7 @@ void measure(Bench const& bench, bench::Timer& timer, std::vector<Row>& rows) {
   std::vector<int> seen;
   for (Row& row : rows) {
     if (row.computes) row.error = error_of(bench, row);
-    if (row.slot_bytes > 0)
+    if (row.order > 0)
       if (auto const bits = differing_bits(bench, row, seen); bits > 0) {
         std::printf("  %llu of %zu elements differ\n", bits, bench.x_size());
         row.error = NAN;

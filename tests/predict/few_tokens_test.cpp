@@ -68,6 +68,14 @@ TEST_F(FewTokens, MoreTokensTakeMoreOfEverything) {
   }
 }
 
+TEST_F(FewTokens, AResidualIsAReadOfTheIterationBefore) {
+  auto const plain = plan_chain({}, h200, 132), with = plan_chain({}, h200, 132, {1e-5f, true});
+  ASSERT_TRUE(plain) << to_text(plain.error());
+  ASSERT_TRUE(with) << to_text(with.error());
+  EXPECT_EQ(with->loop.carried.size(), plain->loop.carried.size() + 1);
+  EXPECT_EQ(with->plan.launches.size(), 1u);
+}
+
 TEST_F(FewTokens, WhatTheChainRefusesIsRefused) {
   auto const refusal = [&](MlpChainConfig const& with) {
     auto const made = chain_roles(mixtral, with, h200, 8);
