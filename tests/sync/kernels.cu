@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every call of the device library in kernels: compiled by nvcc for sm_80 and sm_90a, and by NVRTC.
+// Every call of the device library in kernels: compiled by nvcc for sm_80, 90a, 100 and 120, by NVRTC for
+// these and without options, and by clang.
 #include "tessera/sync.cuh"
 #include "tessera/sync/data_token.cuh"
 #include "tessera/sync/persistent_stage.cuh"

@@ -16,7 +16,7 @@ TESSERA_HOST_DEVICE constexpr auto has_roles(int) -> decltype(static_cast<bool>(
   return Operation::has_roles;
 }
 template <class Operation>
-TESSERA_HOST_DEVICE constexpr bool has_roles(...) {
+TESSERA_HOST_DEVICE constexpr bool has_roles(long) {
   return false;
 }
 

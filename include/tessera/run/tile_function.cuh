@@ -64,7 +64,7 @@ TESSERA_HOST_DEVICE constexpr auto waits_itself(int) -> decltype(static_cast<boo
   return Function::waits;
 }
 template <class Function>
-TESSERA_HOST_DEVICE constexpr bool waits_itself(...) {
+TESSERA_HOST_DEVICE constexpr bool waits_itself(long) {
   return false;
 }
 template <class Function>
@@ -72,7 +72,7 @@ TESSERA_HOST_DEVICE constexpr auto shared_bytes_of(int) -> decltype(int(Function
   return Function::shared_bytes;
 }
 template <class Function>
-TESSERA_HOST_DEVICE constexpr int shared_bytes_of(...) {
+TESSERA_HOST_DEVICE constexpr int shared_bytes_of(long) {
   return 0;
 }
 
@@ -83,7 +83,7 @@ TESSERA_HOST_DEVICE constexpr auto most_threads(int) -> decltype(int(Function::t
   return Function::threads;
 }
 template <class Function>
-TESSERA_HOST_DEVICE constexpr int most_threads(...) {
+TESSERA_HOST_DEVICE constexpr int most_threads(long) {
   return 1024;
 }
 /// Does the function say how many threads it wants?
@@ -92,7 +92,7 @@ TESSERA_HOST_DEVICE constexpr auto says_threads(int) -> decltype(Function::threa
   return true;
 }
 template <class Function>
-TESSERA_HOST_DEVICE constexpr bool says_threads(...) {
+TESSERA_HOST_DEVICE constexpr bool says_threads(long) {
   return false;
 }
 template <class... Function>

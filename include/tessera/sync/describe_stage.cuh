@@ -125,7 +125,7 @@ TESSERA_HOST_DEVICE constexpr auto persistent_blocks_of(int)
   return Description::persistent_blocks;
 }
 template <class Description>
-TESSERA_HOST_DEVICE constexpr int persistent_blocks_of(...) {
+TESSERA_HOST_DEVICE constexpr int persistent_blocks_of(long) {
   return 0;
 }
 

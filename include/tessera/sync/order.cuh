@@ -48,7 +48,7 @@ TESSERA_HOST_DEVICE constexpr auto has_tile_at(int)
   return true;
 }
 template <class Order>
-TESSERA_HOST_DEVICE constexpr bool has_tile_at(...) {
+TESSERA_HOST_DEVICE constexpr bool has_tile_at(long) {
   return false;
 }
 

@@ -109,7 +109,7 @@ TESSERA_HOST_DEVICE constexpr auto has_semaphore_of(int)
   return true;
 }
 template <class Policy>
-TESSERA_HOST_DEVICE constexpr bool has_semaphore_of(...) {
+TESSERA_HOST_DEVICE constexpr bool has_semaphore_of(long) {
   return false;
 }
 template <class Policy>
@@ -118,7 +118,7 @@ TESSERA_HOST_DEVICE constexpr auto has_tiles_of(int)
   return true;
 }
 template <class Policy>
-TESSERA_HOST_DEVICE constexpr bool has_tiles_of(...) {
+TESSERA_HOST_DEVICE constexpr bool has_tiles_of(long) {
   return false;
 }
 template <class Policy>
@@ -126,7 +126,7 @@ TESSERA_HOST_DEVICE constexpr auto has_map(int) -> decltype(SemaphoreMap(Policy:
   return true;
 }
 template <class Policy>
-TESSERA_HOST_DEVICE constexpr bool has_map(...) {
+TESSERA_HOST_DEVICE constexpr bool has_map(long) {
   return false;
 }
 template <class Policy>
@@ -135,7 +135,7 @@ TESSERA_HOST_DEVICE constexpr auto has_count(int)
   return true;
 }
 template <class Policy>
-TESSERA_HOST_DEVICE constexpr bool has_count(...) {
+TESSERA_HOST_DEVICE constexpr bool has_count(long) {
   return false;
 }
 
