@@ -24,7 +24,8 @@ void write_box(Writer& out, Plan const& plan, Dependence const& dependence) {
   for (std::size_t d = 0; d < consumer.grid.size(); ++d) {
     auto const& name = consumer.grid[d].name;
     bool const clear = is_identifier(name) && name != "tile" && name != "access" && name != "grids" &&
-                       name != "tessera" && std::find(names.begin(), names.end(), name) == names.end();
+                       name != "tessera" && name.rfind("tile_at_", 0) != 0 &&
+                       std::find(names.begin(), names.end(), name) == names.end();
     names.push_back(clear ? name : fmt::format("tile_at_{}", d));
   }
   bool const any = std::find(used.begin(), used.end(), true) != used.end();

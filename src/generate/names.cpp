@@ -2,41 +2,19 @@
 #include "generate/names.hpp"
 
 #include <algorithm>
-#include <array>
+#include <span>
+
+#include "generate/taken_names.hpp"
 
 namespace tessera::generate {
 namespace {
 
-// C++20 keywords and alternative tokens, what nvcc adds, and system names that are macros in GNU mode.
-constexpr auto k_taken = std::to_array<std::string_view>({
-    "alignas",      "alignof",      "and",           "and_eq",
-    "asm",          "auto",         "bitand",        "bitor",
-    "bool",         "break",        "case",          "catch",
-    "char",         "char16_t",     "char32_t",      "char8_t",
-    "class",        "co_await",     "co_return",     "co_yield",
-    "compl",        "concept",      "const",         "const_cast",
-    "consteval",    "constexpr",    "constinit",     "continue",
-    "decltype",     "default",      "delete",        "do",
-    "double",       "dynamic_cast", "else",          "enum",
-    "explicit",     "export",       "extern",        "false",
-    "float",        "for",          "friend",        "goto",
-    "if",           "inline",       "int",           "linux",
-    "long",         "mutable",      "namespace",     "new",
-    "noexcept",     "not",          "not_eq",        "nullptr",
-    "operator",     "or",           "or_eq",         "private",
-    "protected",    "public",       "register",      "reinterpret_cast",
-    "requires",     "return",       "short",         "signed",
-    "sizeof",       "static",       "static_assert", "static_cast",
-    "struct",       "switch",       "template",      "this",
-    "thread_local", "throw",        "true",          "try",
-    "typedef",      "typeid",       "typename",      "union",
-    "unix",         "unsigned",     "using",         "virtual",
-    "void",         "volatile",     "wchar_t",       "while",
-    "xor",          "xor_eq",
-});
-
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool is_one_of(std::span<std::string_view const> words, std::string_view name) {
+  return std::find(words.begin(), words.end(), name) != words.end();
+}
 
 }  // namespace
 
@@ -46,7 +24,7 @@ bool is_identifier(std::string_view name) {
     return false;
   // Reserved: two underscores in a row, and an underscore before a capital or at a namespace's start.
   if (name.front() == '_' || name.find("__") != std::string_view::npos) return false;
-  return std::find(k_taken.begin(), k_taken.end(), name) == k_taken.end();
+  return !is_one_of(k_keywords, name) && !is_one_of(k_macros, name) && name.rfind("TESSERA_", 0) != 0;
 }
 
 std::string as_identifier(std::string_view text) {
@@ -61,7 +39,9 @@ std::string as_identifier(std::string_view text) {
   }
   while (!name.empty() && name.back() == '_') name.pop_back();
   if (name.empty()) return "plan";
-  return is_identifier(name) && name != "tessera" ? name : name + "_plan";
+  // POSIX keeps names that end in _t for types: size_t, int32_t.
+  bool const is_type = name.size() > 2 && name.compare(name.size() - 2, 2, "_t") == 0;
+  return is_identifier(name) && !is_type && !is_one_of(k_global_names, name) ? name : name + "_plan";
 }
 
 std::string as_string(std::string_view text) {

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -13,8 +13,37 @@
 namespace tessera::generate {
 namespace {
 
-constexpr auto k_header_names = std::to_array<std::string_view>(
-    {"grids", "sets", "dependences", "orders", "workers", "chain", "tessera"});
+// The header's namespaces and its struct of the whole chain; then the members of the structs that have a
+// stage's name, because no member may be called as its struct. tests/generate/nasty_names_test.cpp compiles.
+constexpr std::string_view k_header_names[] = {"chain",
+                                               "dependences",
+                                               "grids",
+                                               "maps",
+                                               "orders",
+                                               "sets",
+                                               "tessera",
+                                               "workers",
+                                               "BeforeStore",
+                                               "Operands",
+                                               "Order",
+                                               "Posts",
+                                               "Tickets",
+                                               "announces_start",
+                                               "completes_after_previous",
+                                               "custom_order",
+                                               "first_stage",
+                                               "grid",
+                                               "index",
+                                               "persistent_blocks",
+                                               "plain_store",
+                                               "reorder_loads",
+                                               "splits",
+                                               "start",
+                                               "threads",
+                                               "tickets",
+                                               "triggers_at_start",
+                                               "variant",
+                                               "wait_kernel"};
 
 void check_name(Diagnostics& found, SourceLine const& where, std::string_view what, std::string_view name) {
   if (is_identifier(name)) return;
@@ -45,6 +74,15 @@ bool fits_grid(Stage const& stage) {
   return true;
 }
 
+/// A launch of workers keeps its tickets under its first stage's name and "_tickets", beside tile orders.
+bool is_name_of_tickets(Plan const& plan, std::string const& name) {
+  auto const& stages = plan.pipeline.stages;
+  return std::any_of(plan.launches.begin(), plan.launches.end(), [&](Launch const& launch) {
+    return launch.workers > 0 && launch.first >= 0 && launch.first < static_cast<int>(stages.size()) &&
+           name == stages[static_cast<std::size_t>(launch.first)].name + "_tickets";
+  });
+}
+
 void check_stages(Diagnostics& found, Plan const& plan) {
   std::map<std::string, SourceLine> seen;
   for (std::size_t s = 0; s < plan.pipeline.stages.size(); ++s) {
@@ -66,6 +104,14 @@ void check_stages(Diagnostics& found, Plan const& plan) {
                        fmt::format("two stages are named \"{}\"", stage.name),
                        {fmt::format("the first is at {}:{}", place->second.file, place->second.line)},
                        "give every stage its own name"});
+    if (is_name_of_tickets(plan, stage.name))
+      found.push_back(
+          {"E0402",
+           Severity::error,
+           stage.where,
+           fmt::format("stage name \"{}\" is that of a table of tickets in the generated header", stage.name),
+           {},
+           "give the stage another name"});
     if (!fits_grid(stage))
       contradiction(found, stage.where,
                     fmt::format("stage {} needs 1 to 4 dimensions and 1 to 2^31 - 1 blocks", stage.name));
