@@ -47,7 +47,7 @@ using Expected = tl::expected<T, Diagnostics>;
 ///   mlp.cpp:23: error E0103: dependence reads gemm1 tiles outside its grid
 ///      first bad pair: gemm2(0, 0) -> gemm1(20, 0)
 ///      hint: ...
-/// No colour, no trailing newline.
+/// No colour, no trailing newline; control characters in names are written out (\x1b).
 std::string to_text(Diagnostic const& diagnostic);
 std::string to_text(Diagnostics const& diagnostics);
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "diagnostic/printable.hpp"
+
 namespace tessera {
 
 std::string to_text(Diagnostic const& diagnostic) {
@@ -16,7 +18,7 @@ std::string to_text(Diagnostic const& diagnostic) {
                       diagnostic.code, diagnostic.message);
   for (auto const& note : diagnostic.notes) text += "\n   " + note;
   if (!diagnostic.suggestion.empty()) text += "\n   hint: " + diagnostic.suggestion;
-  return text;
+  return printable(text);
 }
 
 std::string to_text(Diagnostics const& diagnostics) {

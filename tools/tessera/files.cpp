@@ -44,6 +44,29 @@ std::string near_name(std::string const& path) {
   return did_you_mean(wanted.filename().string(), names);
 }
 
+/// The file that a symbolic link leads to, also where there is none yet.
+fs::path followed(fs::path path) {
+  constexpr int k_most_links = 40;  // as Linux; in a circle the result is a link
+  std::error_code error;
+  for (int i = 0; i < k_most_links && fs::is_symlink(fs::symlink_status(path, error)); ++i) {
+    auto const next = fs::read_symlink(path, error);
+    if (error) break;
+    path = next.is_absolute() ? next : path.parent_path() / next;
+  }
+  return path;
+}
+
+bool is_same_file(std::string const& a, std::string const& b) {
+  if (a == b) return true;
+  if (a == "-" || b == "-") return false;
+  std::error_code error;
+  if (fs::equivalent(a, b, error)) return true;
+  auto const whole_a = fs::weakly_canonical(fs::absolute(followed(a), error), error);
+  if (error) return false;
+  auto const whole_b = fs::weakly_canonical(fs::absolute(followed(b), error), error);
+  return !error && whole_a == whole_b;
+}
+
 Expected<std::string> read_all(std::FILE* file, std::string const& path) {
   std::string text;
   char buffer[1 << 16];
@@ -88,9 +111,12 @@ Expected<void> write_file(std::string const& path, std::string_view text) {
   }
   std::error_code error;
   if (fs::is_directory(path, error)) return cannot("E0902", "write", path, "it is a folder");
-  // A device or a pipe cannot be replaced by renaming; write through it.
+  // A device or a pipe cannot be replaced by renaming; write through it. A link stays, and its file is new.
   bool const special = fs::exists(path, error) && !fs::is_regular_file(path, error);
-  auto const beside = special ? path : fmt::format("{}.{}.tmp", path, getpid());
+  auto const target = followed(path).string();
+  if (fs::is_symlink(fs::symlink_status(target, error)))
+    return cannot("E0902", "write", path, std::strerror(ELOOP));
+  auto const beside = special ? path : fmt::format("{}.{}.tmp", target, getpid());
   File file(std::fopen(beside.c_str(), "wb"));
   if (!file) {
     int const reason = errno;
@@ -103,7 +129,7 @@ Expected<void> write_file(std::string const& path, std::string_view text) {
   ok = std::fflush(file.get()) == 0 && ok;
   int reason = errno;
   ok = std::fclose(file.release()) == 0 && ok;
-  if (ok && !special && std::rename(beside.c_str(), path.c_str()) != 0) {
+  if (ok && !special && std::rename(beside.c_str(), target.c_str()) != 0) {
     ok = false;
     reason = errno;
   }
@@ -115,11 +141,14 @@ Expected<void> write_file(std::string const& path, std::string_view text) {
 Expected<void> write_files(Session const& session, std::vector<OutputFile> const& files) {
   for (std::size_t i = 0; i < files.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      if (files[i].path == files[j].path)
+      if (is_same_file(files[i].path, files[j].path))
         return tl::make_unexpected(complaint(
             "E0912",
             fmt::format("two outputs go to {}", files[i].path == "-" ? "standard output" : files[i].path),
-            "give each output a name of its own"));
+            "give each output a name of its own",
+            files[i].path == files[j].path
+                ? std::vector<std::string>{}
+                : std::vector<std::string>{fmt::format("{} is the same file", files[j].path)}));
   for (auto const& file : files) {
     if (auto const written = write_file(file.path, file.text); !written) return written;
     if (file.path != "-") session.say("wrote " + file.path);

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "diagnostic/printable.hpp"
 #include "tessera/report/json_text.hpp"
 #include "tessera/report/report.hpp"
 
@@ -46,15 +47,21 @@ std::string coloured(std::string text) {
 
 }  // namespace
 
-void Session::print(std::string_view data) const { write(stdout, data); }
+void Session::print(std::string_view data) const {
+  // JSON has its own escapes, and nothing may be added to it.
+  if (json)
+    write(stdout, data);
+  else
+    write(stdout, printable(data));
+}
 
 void Session::say(std::string const& line) const {
-  if (!quiet) write(stderr, line + "\n");
+  if (!quiet) write(stderr, printable(line) + "\n");
 }
 
 void Session::progress(std::string const& line) const {
   if (quiet || !isatty(STDERR_FILENO)) return;
-  write(stderr, "\r\x1b[K" + line.substr(0, 100));
+  write(stderr, "\r\x1b[K" + printable(line).substr(0, 100));
   std::fflush(stderr);
 }
 

@@ -22,7 +22,7 @@ struct Session {
   bool json = false;
   bool quiet = false;
 
-  /// Data: standard output, nothing added.
+  /// Data: standard output, nothing added; control characters in text are written out.
   void print(std::string_view data) const;
   /// Talk: a line on standard error, unless --quiet.
   void say(std::string const& line) const;

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+/// The text with each control character but newlines and tabs written out (\x1b), so that a name from a file
+/// cannot move a terminal's cursor, change its colours or title, or hide a line.
+std::string printable(std::string_view text);
+
+}  // namespace tessera

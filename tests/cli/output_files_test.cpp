@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where outputs go: links, the same file by two paths, names that would steer a terminal.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cli/program.hpp"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+struct OutputFiles : testing::Test {
+  Folder folder;
+  Said run(std::string const& arguments) { return tessera_says(arguments, folder.path()); }
+};
+
+TEST_F(OutputFiles, ALinkStaysAndItsFileIsWritten) {
+  fs::create_directory(folder / "deep");
+  std::ofstream(folder / "deep/old.json") << "old";
+  fs::create_symlink("deep/old.json", folder / "link.json");
+  fs::create_symlink("deep/new.json", folder / "ahead.json");
+  for (auto const* link : {"link.json", "ahead.json"}) {
+    auto const said = run(std::string(k_small_plan) + " -o " + link);
+    EXPECT_EQ(said.exit, 0) << said.err;
+    EXPECT_TRUE(fs::is_symlink(folder / link)) << link;
+  }
+  EXPECT_THAT(read_text(folder / "deep/old.json"), HasSubstr("tessera.plan/2"));
+  EXPECT_THAT(read_text(folder / "deep/new.json"), HasSubstr("tessera.plan/2"));
+}
+
+TEST_F(OutputFiles, LinksInACircleAreRefused) {
+  fs::create_symlink("b", folder / "a");
+  fs::create_symlink("a", folder / "b");
+  auto const said = run(std::string(k_small_plan) + " -o a");
+  EXPECT_EQ(said.exit, 3);
+  EXPECT_THAT(said.err, HasSubstr("error E0902: cannot write a: Too many levels of symbolic links"));
+  EXPECT_TRUE(fs::is_symlink(folder / "a"));
+}
+
+TEST_F(OutputFiles, OneFileByTwoPathsIsRefused) {
+  fs::create_directory(folder / "d");
+  std::ofstream(folder / "there") << "";
+  fs::create_hard_link(folder / "there", folder / "hard");
+  fs::create_symlink("x", folder / "soft");
+  for (auto const* outputs : {"-o x --header ./x", "-o x --header d/../x", "-o there --header hard",
+                              "-o x --header soft", "-o d/y --header d/./y"}) {
+    auto const said = run(std::string(k_small_plan) + " " + outputs);
+    EXPECT_EQ(said.exit, 2) << outputs;
+    EXPECT_THAT(said.err, HasSubstr("error E0912: two outputs go to ")) << outputs;
+    EXPECT_THAT(said.err, HasSubstr("is the same file")) << outputs;
+  }
+  EXPECT_FALSE(fs::exists(folder / "x")) << "nothing is written";
+  EXPECT_EQ(run(std::string(k_small_plan) + " -o x --header d/x").exit, 0);
+}
+
+TEST_F(OutputFiles, NamesCannotSteerATerminal) {
+  auto plan = nlohmann::ordered_json::parse(run(std::string(k_small_plan) + " --json").out);
+  plan["why"] =
+      "because \x1b[2J\x1b]0;title\x07 of \xc2\x9b"
+      "31m and \x7f";
+  plan["pipeline"]["name"] = "mlp \x1b[31mred";
+  std::ofstream(folder / "plan.json") << plan.dump();
+  for (auto const* reader : {"explain plan.json", "simulate plan.json", "simulate plan.json --draw"}) {
+    auto const said = run(reader);
+    EXPECT_EQ(said.exit, 0) << said.err;
+    EXPECT_THAT(said.out, Not(HasSubstr("\x1b"))) << reader;
+    EXPECT_THAT(said.out, HasSubstr("\\x1b[31mred")) << reader;
+  }
+  auto const explained = run("explain plan.json").out;
+  EXPECT_THAT(explained, HasSubstr("\\x1b[2J\\x1b]0;title\\x07"));
+  EXPECT_THAT(explained, HasSubstr("\\u009b31m and \\x7f"));
+  EXPECT_EQ(run("explain plan.json --json").json()["why"], plan["why"]) << "JSON keeps what was said";
+  plan["launches"][0]["\x1b[1munknown"] = 1;
+  std::ofstream(folder / "plan.json") << plan.dump();
+  auto const refused = run("explain plan.json");
+  EXPECT_EQ(refused.exit, 1);
+  EXPECT_THAT(refused.err, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(refused.err, HasSubstr("\\x1b[1munknown"));
+}
+
+}  // namespace
+}  // namespace tessera
