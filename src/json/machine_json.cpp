@@ -10,6 +10,7 @@
 
 #include "diagnostic/nearest.hpp"
 #include "json/json_text.hpp"
+#include "json/kernel_timing.hpp"
 #include "json/probe_json.hpp"
 #include "json/reader.hpp"
 #include "tessera/measure/machine_fields.hpp"
@@ -91,14 +92,7 @@ nlohmann::ordered_json print_fields(std::span<MachineField<Owner> const> fields,
 void read_kernel(Document& document, json::Node const& node, MachineProfile& machine) {
   ObjectReader reader(document, node, "a kernel");
   auto const name = reader.string("name");
-  KernelTiming timing;
-  timing.slice_cycles = reader.number("slice_cycles", 1, 1e9);
-  timing.tile_end_cycles = reader.number("tile_end_cycles", 0, 1e9);
-  timing.next_tile_cycles = reader.number("next_tile_cycles", 0, 1e9);
-  timing.waits_per_poll = static_cast<int>(reader.integer_or("waits_per_poll", 1, 1, 1024));
-  timing.gelu_cycles = reader.number_or("gelu_cycles", 0, 0);
-  timing.cluster_rows = static_cast<int>(reader.integer_or("cluster_rows", 1, 1, 16));
-  timing.cluster_columns = static_cast<int>(reader.integer_or("cluster_columns", 1, 1, 16));
+  auto timing = json::read_timing(reader);
   timing.source = reader.string("source");
   reader.finish();
   if (!machine.kernels.emplace(name, std::move(timing)).second)
@@ -106,14 +100,7 @@ void read_kernel(Document& document, json::Node const& node, MachineProfile& mac
 }
 
 nlohmann::ordered_json print_kernel(std::string const& name, KernelTiming const& timing) {
-  nlohmann::ordered_json entry = {{"name", name},
-                                  {"slice_cycles", timing.slice_cycles},
-                                  {"tile_end_cycles", timing.tile_end_cycles},
-                                  {"next_tile_cycles", timing.next_tile_cycles}};
-  if (timing.waits_per_poll != 1) entry["waits_per_poll"] = timing.waits_per_poll;
-  if (timing.cluster_rows != 1) entry["cluster_rows"] = timing.cluster_rows;
-  if (timing.cluster_columns != 1) entry["cluster_columns"] = timing.cluster_columns;
-  if (timing.gelu_cycles != 0) entry["gelu_cycles"] = timing.gelu_cycles;
+  auto entry = json::print_timing(name, timing);
   entry["source"] = timing.source;
   return entry;
 }

@@ -11,6 +11,7 @@
 
 #include "json/pipeline_json.hpp"
 #include "json/plan_launches.hpp"
+#include "json/plan_machine.hpp"
 #include "json/plan_object.hpp"
 #include "json/plan_validate.hpp"
 #include "json/plan_words.hpp"
@@ -25,6 +26,7 @@ using json::Node;
 using json::ObjectReader;
 
 constexpr char const* k_other_version = "E0254";
+constexpr char const* k_launches = "E0263";
 constexpr std::int64_t k_int = std::numeric_limits<int>::max();
 /// Every tile is looked at when a plan is read: four times the largest pipeline that plans are made for.
 constexpr std::int64_t k_most_tiles = 1 << 22;
@@ -138,8 +140,10 @@ void read_edges(Document& document, ObjectReader& root, Plan& plan) {
   }
 }
 
-void read_choice(ObjectReader& root, Plan& plan) {
+void read_choice(Document& document, ObjectReader& root, Plan& plan) {
   plan.machine = root.string("machine");
+  if (auto const* values = root.object_or("machine_values"))
+    plan.machine_values = json::read_machine_values(document, *values, plan.machine);
   plan.predicted_us = root.number("predicted_us", 0);
   plan.stream_order_us = root.number("stream_order_us", 0);
   plan.bound_by = root.string_or("bound_by", "");
@@ -167,7 +171,7 @@ Expected<Plan> json::read_plan(Document& document, Node const& node) {
   if (version == 0) return document.refusal();
 
   Plan plan;
-  read_choice(root, plan);
+  read_choice(document, root, plan);
   auto const* pipeline = root.object("pipeline");
   if (pipeline == nullptr) return document.refusal();
   ObjectReader pipeline_reader(document, *pipeline, "the pipeline");
@@ -189,11 +193,12 @@ Expected<Plan> json::read_plan(Document& document, Node const& node) {
     reader.finish();
   }
   read_edges(document, root, plan);
+  std::string mechanism;
   if (version == 1) {
     stages_1.resize(plan.pipeline.stages.size());
     json::read_launches_1(document, root, stages_1, checked->reuses(), plan);
   } else {
-    (void)root.string_or("mechanism", "");  // for people: it follows from the launches
+    mechanism = root.string_or("mechanism", "");
     json::read_launches(document, root, plan);
   }
   read_alternatives(document, root, plan);
@@ -201,6 +206,12 @@ Expected<Plan> json::read_plan(Document& document, Node const& node) {
   if (document.failed()) return document.refusal();
 
   json::validate(document, node, plan, *checked);
+  // For people, who must be able to believe it: it follows from the launches.
+  if (!document.failed() && !mechanism.empty() && mechanism != mechanism_text(plan))
+    document.report(*node.find("mechanism"), k_launches,
+                    fmt::format("the mechanism is said to be \"{}\", and the launches are \"{}\"",
+                                mechanism.substr(0, 80), mechanism_text(plan)),
+                    {}, "leave \"mechanism\" out, or make the plan again");
   if (document.failed()) return document.refusal();
   return plan;
 }

@@ -3,9 +3,11 @@
 
 #include "json/json_text.hpp"
 #include "json/pipeline_json.hpp"
+#include "json/plan_machine.hpp"
 #include "json/plan_object.hpp"
 #include "json/plan_words.hpp"
 #include "json/policy_json.hpp"
+#include "tessera/plan/machine_values.hpp"
 #include "tessera/plan/plan_json.hpp"
 
 namespace tessera {
@@ -67,6 +69,8 @@ nlohmann::ordered_json json::to_json(Plan const& plan, PlanText text) {
   Ordered out;
   out["schema"] = json::k_plan_schema;
   out["machine"] = plan.machine;
+  if (plan.machine_values && text == PlanText::whole && are_of_a_profile(*plan.machine_values))
+    out["machine_values"] = json::print_machine_values(*plan.machine_values);
   out["mechanism"] = mechanism_text(plan);
   out["predicted_us"] = plan.predicted_us;
   out["stream_order_us"] = plan.stream_order_us;

@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "tessera/plan/lacking.hpp"
+#include "tessera/plan/machine_values.hpp"
 #include "tessera/plan/orders.hpp"
 #include "tessera/plan/progress.hpp"
 #include "tessera/plan/waves.hpp"
@@ -223,13 +225,7 @@ Expected<void> prove(Plan& plan, MachineProfile const& machine) {
 std::optional<Diagnostic> cannot_run(Pipeline const& pipeline, MachineProfile const& machine,
                                      Recipe const& recipe) {
   bool const pdl = recipe.mechanism == Mechanism::pdl || recipe.mechanism == Mechanism::pdl_tiles;
-  if ((pdl || recipe.chained) && !machine.has_pdl)
-    return Diagnostic{"E0303",
-                      Severity::error,
-                      pipeline.where,
-                      fmt::format("{} has no programmatic dependent launch", machine.name),
-                      {},
-                      "use the wait kernel or a fused launch there"};
+  if ((pdl || recipe.chained) && !machine.has_pdl) return no_early_launches(pipeline, machine);
   return lacking_ability(pipeline, recipe.mechanism);
 }
 
@@ -238,6 +234,7 @@ Expected<Plan> assemble(Pipeline const& pipeline, std::vector<BufferReuse> const
   Plan plan;
   plan.pipeline = pipeline;
   plan.machine = machine.name;
+  plan.machine_values = planning_values(machine, pipeline);
   plan.launches = launches_for(recipe.mechanism, static_cast<int>(pipeline.stages.size()));
   plan.stages.resize(pipeline.stages.size());
 

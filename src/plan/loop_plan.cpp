@@ -9,6 +9,7 @@
 
 #include "plan/loop_exchanges.hpp"
 #include "tessera/check/check.hpp"
+#include "tessera/plan/machine_values.hpp"
 #include "tessera/plan/progress.hpp"
 
 namespace tessera {
@@ -275,6 +276,7 @@ class LoopPlanner {
   Expected<LoopPlan> proved(char const* of_earlier_periods) {
     auto& plan = result_.plan;
     plan.machine = machine_.name;
+    plan.machine_values = planning_values(machine_, plan.pipeline);
     auto proof = prove_progress(plan, machine_);
     if (!proof) return tl::make_unexpected(proof.error());
     plan.proof = *proof + of_earlier_periods;

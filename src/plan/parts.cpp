@@ -39,6 +39,7 @@ Plan part_of(Plan const& whole, int first, int end) {
   auto part = part_of(whole.pipeline, first, end);
   plan.pipeline = std::move(part.pipeline);
   plan.machine = whole.machine;
+  plan.machine_values = whole.machine_values;
   for (auto const& launch : whole.launches)
     if (inside(launch.first, first, end)) plan.launches.push_back(moved(launch, -first));
   if (!plan.launches.empty()) {

@@ -8,6 +8,7 @@
 #include "plan/assemble.hpp"
 #include "tessera/check/check.hpp"
 #include "tessera/plan/launch_faults.hpp"
+#include "tessera/plan/machine_values.hpp"
 #include "tessera/plan/orders.hpp"
 #include "tessera/plan/policies.hpp"
 #include "tessera/plan/progress.hpp"
@@ -169,6 +170,7 @@ Expected<Plan> resize(Plan const& tuned, OperatorGraph const& graph, Registry co
   auto plan = tuned;
   plan.pipeline = std::move(*pipeline);
   plan.machine = machine.name;
+  plan.machine_values = planning_values(machine, plan.pipeline);
   if (!same_stages(plan.pipeline, tuned.pipeline)) forget_price(plan);
   for (auto& edge : plan.reuse_edges)  // what a stage overwrites is its output, by its name here
     edge.buffer = plan.pipeline.stages[at(edge.writer)].output;

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "plan/assemble.hpp"
+#include "tessera/plan/machine_values.hpp"
 #include "tessera/plan/progress.hpp"
 
 namespace tessera {
@@ -188,6 +189,7 @@ Expected<std::vector<Plan>> Search::finish() {
   std::vector<Plan> plans;
   for (auto& candidate : kept_) {
     plans.push_back(std::move(candidate.plan));
+    plans.back().machine_values = planning_values(machine_, plans.back().pipeline);
     plans.back().stream_order_us = best_stream_->us;
     plans.back().bound_by = bound_by(plans.back(), candidate.timeline, machine_);
   }

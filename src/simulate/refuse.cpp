@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "run_at.hpp"
+#include "tessera/plan/lacking.hpp"
 #include "tessera/plan/launch_faults.hpp"
 #include "tessera/plan/progress.hpp"
 
@@ -102,6 +103,11 @@ Expected<void> refuse_launches(Plan const& plan) {
   return refuse(mismatch(plan, faults.front().message));
 }
 
+Expected<void> refuse_mechanism(Plan const& plan, MachineProfile const& machine) {
+  if (auto lacking = lacking_launch(plan, machine)) return refuse(std::move(*lacking));
+  return {};
+}
+
 Expected<void> refuse_resources(Plan const& plan, MachineProfile const& machine) {
   for (auto const& stage : plan.pipeline.stages) {
     if (occupancy(machine, stage.resources) > 0) continue;
@@ -156,6 +162,7 @@ Expected<void> refuse_plan(Plan const& plan, MachineProfile const& machine) {
   return refuse_shape(plan)
       .and_then([&] { return refuse_semaphores(plan); })
       .and_then([&] { return refuse_launches(plan); })
+      .and_then([&] { return refuse_mechanism(plan, machine); })
       .and_then([&] { return refuse_resources(plan, machine); })
       .and_then([&] { return refuse_workers(plan, machine); });
 }

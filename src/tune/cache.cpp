@@ -48,7 +48,10 @@ std::vector<TuneEntry const*> nearest(TuneCache const& cache, TuneKey const& key
 }
 
 Diagnostics say_if_foreign(TuneCache const& cache, TuneKey const& key, std::string const& file) {
-  Diagnostic found{"E0529", Severity::warning, {file, 0}, "", {}, ""};
+  Diagnostic found;
+  found.code = "E0529";
+  found.severity = Severity::warning;
+  found.where.file = file;
   for (auto const& entry : cache.entries) {
     if (!same_but_rows(entry.key.workload, key.workload)) continue;
     if (same_machine(entry.key, key)) return {};

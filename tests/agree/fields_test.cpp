@@ -8,7 +8,9 @@
 
 #include "support/plans.hpp"
 #include "tessera/generate/generate.hpp"
+#include "tessera/measure/machine_json.hpp"
 #include "tessera/plan/launch_faults.hpp"
+#include "tessera/plan/machine_values.hpp"
 #include "tessera/plan/plan_json.hpp"
 #include "tessera/plan/progress.hpp"
 #include "tessera/run/interpret.hpp"
@@ -233,6 +235,10 @@ std::vector<Row> rows() {
          p.reuse_edges.push_back({1, 0, "x", -1});
        },
        "h-h-hh"},
+      // Who has a machine to hold the plan against gets it beside; a header says which it was.
+      {"machine_values", mixed,
+       [](Plan& p) { p.machine_values = planning_values(tessera::machine("h200").value(), p.pipeline); },
+       "h---h-"},
       {"pipeline.splits", mixed, [](Plan& p) { p.pipeline.stages[1].splits = 2; }, "hhhhhh"},
       // Posts are counted as those of all splits, whoever makes them: only a header has to know.
       {"pipeline.last_split_posts", split, [](Plan& p) { p.pipeline.stages[0].last_split_posts = true; },

@@ -34,9 +34,10 @@ TEST_F(AloneInAFolder, HandsOverAFileForEachSize) {
 
 TEST_F(AloneInAFolder, RunsWhatIsPlanned) {
   // The companion gets a plan's file and nothing else; the first is wrong.
-  put_beside("tessera-gpu",
-             "echo \"$1\"; grep -m2 -E '\"(schema|name)\"' \"$2\"; grep -q ' 768 tokens' \"$2\" && exit 1; "
-             "exit 0\n");
+  put_beside(
+      "tessera-gpu",
+      "echo \"$1\"; grep -m2 -E '^ {2,4}\"(schema|name)\"' \"$2\"; grep -q ' 768 tokens' \"$2\" && exit 1; "
+      "exit 0\n");
   auto const said = says("run llama-65b --tp 8 --tokens 768,2048 --planned");
   EXPECT_EQ(said.exit, 1) << said.err;
   EXPECT_THAT(said.out, testing::MatchesRegex("run\n[^\n]*tessera.plan/2[^\n]*\n[^\n]*768 tokens[^\n]*\n"

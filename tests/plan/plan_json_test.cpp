@@ -31,6 +31,7 @@ std::string read(fs::path const& path) {
 void expect_same(Plan const& a, Plan const& b) {
   EXPECT_EQ(a.pipeline, b.pipeline);
   EXPECT_EQ(a.machine, b.machine);
+  EXPECT_EQ(a.machine_values, b.machine_values);
   EXPECT_EQ(a.launches, b.launches);
   EXPECT_EQ(a.stages, b.stages);
   EXPECT_EQ(a.reuse_edges, b.reuse_edges);

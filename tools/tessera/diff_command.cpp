@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "load_plan.hpp"
 #include "report/text.hpp"
 #include "report/tracks.hpp"
 #include "tessera/measure/machine_fields.hpp"
@@ -19,13 +20,11 @@ struct DiffArguments {
   bool machines = false;
 };
 
-Expected<Timeline> timeline_of(std::string const& path) {
-  auto loaded = load_plan_or_timeline(path);
+Expected<Timeline> timeline_of(Session const& session, std::string const& path) {
+  auto loaded = load_plan_or_timeline(session, path);
   if (!loaded) return tl::make_unexpected(loaded.error());
   if (loaded->timeline) return std::move(*loaded->timeline);
-  auto const machine = load_machine(loaded->plan->machine);
-  if (!machine) return tl::make_unexpected(machine.error());
-  return simulate(*loaded->plan, *machine);
+  return simulate(loaded->plan->plan, loaded->plan->machine);
 }
 
 void write(JsonWriter& json, Timeline const& timeline) {
@@ -104,9 +103,9 @@ int run_machines(Session const& session, DiffArguments const& arguments) {
 
 int run(Session const& session, DiffArguments const& arguments) {
   if (arguments.machines) return run_machines(session, arguments);
-  auto const before = timeline_of(arguments.before);
+  auto const before = timeline_of(session, arguments.before);
   if (!before) return session.fail(before.error());
-  auto const after = timeline_of(arguments.after);
+  auto const after = timeline_of(session, arguments.after);
   if (!after) return session.fail(after.error());
   if (!session.json) {
     session.print(diff(*before, *after));

@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "diagnostic/nearest.hpp"
+#include "load_plan.hpp"
 #include "tessera/plan/plan_json.hpp"
 #include "tessera/report/json_text.hpp"
 #include "tessera/report/report.hpp"
@@ -72,10 +73,11 @@ int explain_code(Session const& session, std::string const& code) {
 int run(Session const& session, ExplainArguments const& arguments) {
   if (arguments.what.empty()) return list_codes(session);
   if (auto const code = code_of(arguments.what); !code.empty()) return explain_code(session, code);
-  auto const loaded = load_plan_or_timeline(arguments.what);
+  auto const loaded = load_plan_or_timeline(session, arguments.what);
   if (!loaded) return session.fail(loaded.error());
   if (loaded->plan)
-    session.print(session.json ? print_plan(*loaded->plan) : explain(*loaded->plan, arguments.alternatives));
+    session.print(session.json ? print_plan(loaded->plan->plan)
+                               : explain(loaded->plan->plan, arguments.alternatives));
   else
     session.print(session.json ? print_timeline(*loaded->timeline) : summary(*loaded->timeline));
   return k_ok;

@@ -5,6 +5,7 @@
 
 #include "commands.hpp"
 #include "files.hpp"
+#include "load_plan.hpp"
 #include "tessera/report/json_text.hpp"
 
 namespace tessera::cli {
@@ -16,9 +17,10 @@ struct GenerateArguments {
 };
 
 int run(Session const& session, GenerateArguments const& arguments) {
-  auto const plan = load_plan(arguments.plan);
-  if (!plan) return session.fail(plan.error());
-  auto const header = generate_header(*plan);
+  auto const loaded = load_plan(session, arguments.plan, {.becomes_a_header = true});
+  if (!loaded) return session.fail(loaded.error());
+  auto const& plan = loaded->plan;
+  auto const header = generate_header(plan);
   if (!header) return session.fail(header.error());
   if (arguments.output != "-") {
     if (auto const written = write_file(arguments.output, *header); !written)
@@ -27,7 +29,7 @@ int run(Session const& session, GenerateArguments const& arguments) {
   }
   if (session.json) {
     JsonWriter json;
-    json.begin_object().member("schema", "tessera.generated/1").member("pipeline", plan->pipeline.name);
+    json.begin_object().member("schema", "tessera.generated/1").member("pipeline", plan.pipeline.name);
     session.print(json.member("header", *header).end_object().text() + '\n');
   } else if (arguments.output == "-") {
     session.print(*header);

@@ -6,6 +6,7 @@
 #include "commands.hpp"
 #include "companion.hpp"
 #include "gpu_files.hpp"
+#include "load_plan.hpp"
 #include "planned_run.hpp"
 
 namespace tessera::cli {
@@ -130,7 +131,10 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       auto const& name = arguments->workload.workload;
       bool const plan = is_plan(name);
       if (auto const unused = unused_by_run(*arguments, plan); !unused.empty()) return session.fail(unused);
-      if (plan) return run_plan(session, name, *arguments);
+      if (plan) {
+        if (auto const fine = load_plan(session, name); !fine) return session.fail(fine.error());
+        return run_plan(session, name, *arguments);
+      }
       return arguments->planned ? run_planned(session, *arguments, arguments->machine.value_or("h200"))
                                 : run_sizes(session, "tessera run", "tessera-gpu", "run", *arguments, {});
     };

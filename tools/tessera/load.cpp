@@ -12,9 +12,7 @@
 #include "session.hpp"
 #include "tessera/check/check.hpp"
 #include "tessera/measure/machine_json.hpp"
-#include "tessera/plan/plan_json.hpp"
 #include "tessera/shipped.hpp"
-#include "tessera/timeline_json.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -46,14 +44,6 @@ char const* what_is(DocumentKind kind) {
     case DocumentKind::unknown: return "none of the files that tessera knows";
   }
   return "";
-}
-
-tl::unexpected<Diagnostics> wrong_kind(std::string const& file, DocumentKind kind, char const* wanted,
-                                       std::string hint) {
-  Diagnostics found =
-      complaint("E0905", fmt::format("this is {}, not {}", what_is(kind), wanted), std::move(hint));
-  found.front().where.file = file;
-  return tl::make_unexpected(found);
 }
 
 Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, WorkloadOptions const& options) {
@@ -108,6 +98,14 @@ Expected<std::vector<SizedWorkload>> unrolled(Loop const& loop, SourceText const
 }
 
 }  // namespace
+
+tl::unexpected<Diagnostics> wrong_kind(std::string const& file, DocumentKind kind, char const* wanted,
+                                       std::string hint) {
+  Diagnostics found =
+      complaint("E0905", fmt::format("this is {}, not {}", what_is(kind), wanted), std::move(hint));
+  found.front().where.file = file;
+  return tl::make_unexpected(found);
+}
 
 Expected<SourceText> load_workload_text(std::string const& name_or_path) {
   SourceText source;
@@ -209,37 +207,6 @@ std::vector<std::string> assumptions(MachineProfile const& machine) {
                     "measurement of this machine. Trust the order of candidates more than the times.",
                     machine.name));
   return notes;
-}
-
-Expected<PlanOrTimeline> load_plan_or_timeline(std::string const& name) {
-  auto const text = read_file(name);
-  if (!text) return tl::make_unexpected(text.error());
-  std::string const path = name == "-" ? "standard input" : name;
-  auto const summary = summarize_document(*text, path);
-  if (!summary) return tl::make_unexpected(summary.error());
-  PlanOrTimeline out;
-  if (summary->kind == DocumentKind::timeline) {
-    auto timeline = parse_timeline(*text, path);
-    if (!timeline) return tl::make_unexpected(timeline.error());
-    out.timeline = std::move(*timeline);
-    return out;
-  }
-  if (summary->kind != DocumentKind::plan)
-    return wrong_kind(path, summary->kind, "a plan",
-                      summary->kind == DocumentKind::unknown
-                          ? ""
-                          : fmt::format("make a plan first: tessera plan {} -o plan.json", path));
-  auto plan = parse_plan(*text, path);
-  if (!plan) return tl::make_unexpected(plan.error());
-  out.plan = std::move(*plan);
-  return out;
-}
-
-Expected<Plan> load_plan(std::string const& path) {
-  auto loaded = load_plan_or_timeline(path);
-  if (!loaded) return tl::make_unexpected(loaded.error());
-  if (!loaded->plan) return wrong_kind(path, DocumentKind::timeline, "a plan", "");
-  return std::move(*loaded->plan);
 }
 
 Expected<std::vector<std::int64_t>> parse_sizes(std::string const& list, std::string const& option) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what stands on the command line to values: workloads, machines, plans, lists of sizes.
+// From what stands on the command line to values: workloads, machines, lists of sizes.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,6 @@
 #include "tessera/describe/workload_json.hpp"
 #include "tessera/document.hpp"
 #include "tessera/measure/machine_profile.hpp"
-#include "tessera/plan/plan.hpp"
-#include "tessera/timeline.hpp"
 
 namespace tessera::cli {
 
@@ -56,14 +54,9 @@ Expected<MachineProfile> load_machine(std::string const& name_or_path);
 /// What a report must say beside times on this machine.
 std::vector<std::string> assumptions(MachineProfile const& machine);
 
-Expected<Plan> load_plan(std::string const& path);
-
-/// A file that is a plan or a timeline.
-struct PlanOrTimeline {
-  std::optional<Plan> plan;
-  std::optional<Timeline> timeline;
-};
-Expected<PlanOrTimeline> load_plan_or_timeline(std::string const& path);
+/// E0905: the file is of another kind than `wanted` ("a plan").
+tl::unexpected<Diagnostics> wrong_kind(std::string const& file, DocumentKind kind, char const* wanted,
+                                       std::string hint);
 
 /// "1,64,256" as numbers from 1 to 10^9, without repetitions. `option` appears in the complaint.
 Expected<std::vector<std::int64_t>> parse_sizes(std::string const& list, std::string const& option);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "load_plan.hpp"
 #include "roles_command.hpp"
 #include "study_command.hpp"
 #include "t3_run_command.hpp"
@@ -92,17 +93,17 @@ int run(Session const& session, SimulateArguments const& arguments) {
                                                          : "there are a plan and a study to simulate",
                                   "give a plan's JSON (tessera plan -o), or --study t3"));
   if (arguments.t3.wanted()) return run_t3(session, arguments.study, arguments.t3, arguments.outputs);
-  auto const plan = load_plan(arguments.plan);
-  if (!plan) return session.fail(plan.error());
-  auto const machine = load_machine(arguments.machine.empty() ? plan->machine : arguments.machine);
-  if (!machine) return session.fail(machine.error());
-  if (arguments.explore > 0) return run_explore(session, arguments, *plan, *machine);
-  auto const timeline = simulate(*plan, *machine);
+  auto const loaded = load_plan(session, arguments.plan,
+                                {.machine = arguments.machine, .is_explored = arguments.explore > 0});
+  if (!loaded) return session.fail(loaded.error());
+  auto const& [plan, machine] = *loaded;
+  if (arguments.explore > 0) return run_explore(session, arguments, plan, machine);
+  auto const timeline = simulate(plan, machine);
   if (!timeline) return session.fail(timeline.error());
-  auto const page = [&] {
-    return html_report(plan->pipeline.name, {{*plan, *timeline, {}}}, assumptions(*machine));
+  auto const page = [&, &shown = loaded->plan] {
+    return html_report(shown.pipeline.name, {{shown, *timeline, {}}}, assumptions(loaded->machine));
   };
-  return put_out(session, *timeline, arguments.outputs, page, &*plan);
+  return put_out(session, *timeline, arguments.outputs, page, &loaded->plan);
 }
 
 }  // namespace
@@ -172,9 +173,9 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
              "The timeline as a table, one row per block or transfer, times in nanoseconds");
   add_output(*command, "--html", arguments->outputs.html, "A report page");
   command->footer(
-      "Prints total time, waves and one row per stage. With --json, the whole timeline instead. A plan that "
-      "gets stuck\n"
-      "is shown with who waits for whom; then the exit code is 1.\n\n"
+      "Prints total time, waves and one row per stage. With --json, the whole timeline instead. A plan is "
+      "proved again\n"
+      "first, and refused where it could get stuck; --explore shows the schedule, and the exit code is 1.\n\n"
       "Examples:\n"
       "  tessera simulate plan.json\n"
       "  tessera simulate plan.json --machine a100 --trace trace.json\n"

@@ -6,6 +6,7 @@
 
 #include "commands.hpp"
 #include "diagnostic/nearest.hpp"
+#include "load_plan.hpp"
 #include "tessera/measure/residency.hpp"
 #include "tessera/report/json_text.hpp"
 
@@ -55,7 +56,8 @@ Expected<NamedKernel> stage_of(Plan const& plan, std::string const& name) {
                                        {fmt::format("its stages: {}", fmt::join(names, ", "))}));
 }
 
-Expected<std::pair<NamedKernel, NamedKernel>> both_kernels(WhyNotArguments const& arguments) {
+Expected<std::pair<NamedKernel, NamedKernel>> both_kernels(Session const& session,
+                                                           WhyNotArguments const& arguments) {
   if (arguments.plan.empty()) {
     auto first = parse_resources(arguments.first, "first");
     if (!first) return tl::make_unexpected(first.error());
@@ -63,8 +65,9 @@ Expected<std::pair<NamedKernel, NamedKernel>> both_kernels(WhyNotArguments const
     if (!second) return tl::make_unexpected(second.error());
     return std::pair{*first, *second};
   }
-  auto const plan = load_plan(arguments.plan);
-  if (!plan) return tl::make_unexpected(plan.error());
+  auto const loaded = load_plan(session, arguments.plan);
+  if (!loaded) return tl::make_unexpected(loaded.error());
+  auto const* plan = &loaded->plan;
   auto first = stage_of(*plan, arguments.first);
   if (!first) return tl::make_unexpected(first.error());
   auto second = stage_of(*plan, arguments.second);
@@ -97,7 +100,7 @@ std::string as_json(CoResidency const& answer, NamedKernel const& first, NamedKe
 }
 
 int run(Session const& session, WhyNotArguments const& arguments) {
-  auto const kernels = both_kernels(arguments);
+  auto const kernels = both_kernels(session, arguments);
   if (!kernels) return session.fail(kernels.error());
   auto const machine = load_machine(arguments.machine);
   if (!machine) return session.fail(machine.error());

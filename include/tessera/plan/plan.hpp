@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../describe/pipeline.hpp"
+#include "../measure/machine_profile.hpp"
 #include "../sync/chain_memory.cuh"
 #include "../sync/policy.cuh"
 
@@ -116,7 +117,9 @@ struct Alternative {
 
 struct Plan {
   Pipeline pipeline;
-  std::string machine;            ///< MachineProfile::name
+  std::string machine;  ///< MachineProfile::name
+  /// What the plan was proved and priced with: planning_values(). None: a plan of an older file.
+  std::optional<MachineProfile> machine_values;
   std::vector<Launch> launches;   ///< every stage in exactly one, in the order of stages
   std::vector<StagePlan> stages;  ///< one per pipeline stage
   std::vector<SemaphoreSet> semaphores;

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/plan/confirm.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tessera/plan/lacking.hpp"
+#include "tessera/plan/machine_values.hpp"
+#include "tessera/plan/progress.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr char const* k_way_out = "make the plan again: tessera plan ... -o plan.json";
+
+/// The first place in which two texts differ, moved back to the start of its word, so that numbers are whole.
+std::size_t first_difference(std::string const& a, std::string const& b) {
+  auto at = static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+  while (at > 0 && a[at - 1] != ' ') --at;
+  return at;
+}
+
+/// As much of a text as tells what stands there.
+std::string from(std::string const& text, std::size_t at) {
+  constexpr std::size_t k_most = 120;
+  auto const rest = at < text.size() ? text.substr(at) : std::string();
+  if (rest.empty()) return "nothing more";
+  return '"' + (rest.size() > k_most ? rest.substr(0, k_most) + "..." : rest) + '"';
+}
+
+/// What the plan says of room on an SM, for reports, and is not so.
+std::optional<std::string> wrong_room(Plan const& plan, MachineProfile const& machine) {
+  for (auto const& launch : plan.launches)
+    for (int s = launch.first; s < launch.end(); ++s) {
+      auto const& stage = plan.pipeline.stages[static_cast<std::size_t>(s)];
+      auto const said = plan.stages[static_cast<std::size_t>(s)].occupancy;
+      int const room =
+          occupancy(machine, launch.workers > 0 ? worker_resources(plan.pipeline, launch) : stage.resources);
+      if (said != room)
+        return fmt::format("{} blocks of {} are said to fit an SM of {}, and {} do", said, stage.name,
+                           machine.name, room);
+    }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Expected<std::string> confirm(Plan const& plan, MachineProfile const& machine) {
+  if (auto lacking = lacking_launch(plan, machine)) return refuse(std::move(*lacking));
+  if (auto lacking = lacking_ability(plan)) return refuse(std::move(*lacking));
+  return prove_progress(plan, machine);
+}
+
+Expected<void> confirm_own(Plan& plan, MachineProfile const& machine) {
+  auto proof = confirm(plan, machine);
+  if (!proof) return tl::make_unexpected(std::move(proof).error());
+  if (!plan.proof.empty() && plan.proof != *proof) {
+    auto const at = first_difference(plan.proof, *proof);
+    return refuse({"E0264",
+                   Severity::error,
+                   plan.pipeline.where,
+                   fmt::format("the proof in this plan is not the one of its launches on {}", machine.name),
+                   {"the file says " + from(plan.proof, at), "proved is " + from(*proof, at)},
+                   k_way_out});
+  }
+  if (auto wrong = wrong_room(plan, machine))
+    return refuse({"E0264", Severity::error, plan.pipeline.where, std::move(*wrong), {}, k_way_out});
+  plan.proof = std::move(*proof);
+  return {};
+}
+
+Diagnostics other_values(Plan const& plan, MachineProfile const& machine) {
+  if (!plan.machine_values) return {};
+  auto const differences = value_differences(*plan.machine_values, planning_values(machine, plan.pipeline));
+  if (differences.empty()) return {};
+  Diagnostic d;
+  d.code = "E0266";
+  d.severity = Severity::warning;
+  d.where = plan.pipeline.where;
+  d.message = fmt::format("this plan was made for a {} of other values than the profile {} has", plan.machine,
+                          machine.name);
+  for (auto const& [name, before, after] : differences)
+    d.notes.push_back(fmt::format("{} is {} in the plan, {} in the profile", name, before, after));
+  d.suggestion = "make the plan again for the profile";
+  return {std::move(d)};
+}
+
+}  // namespace tessera

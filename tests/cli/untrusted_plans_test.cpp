@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans whose text was changed by hand, and what every subcommand makes of them.
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "cli/program.hpp"
+
+namespace tessera {
+namespace {
+
+using nlohmann::ordered_json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// Every way to hand a plan to the tool.
+constexpr char const* k_readers[] = {"simulate plan.json",
+                                     "simulate plan.json --draw",
+                                     "generate plan.json",
+                                     "explain plan.json",
+                                     "diff plan.json plan.json",
+                                     "run plan.json",
+                                     "why-not plan.json --first gate_up --second down"};
+
+struct UntrustedPlans : testing::Test {
+  Folder folder;
+
+  Said run(std::string const& arguments) { return tessera_says(arguments, folder.path()); }
+  void put(std::string const& name, std::string const& text) const { std::ofstream(folder / name) << text; }
+
+  ordered_json planned(std::string const& options) {
+    auto const said = run("plan " + options + " --json");
+    EXPECT_EQ(said.exit, 0) << said.err;
+    return ordered_json::parse(said.out);
+  }
+  void expect_refused_by_all(ordered_json const& plan, std::string const& words) {
+    put("plan.json", plan.dump(1));
+    for (auto const* reader : k_readers) {
+      auto const said = run(reader);
+      EXPECT_EQ(said.exit, 1) << reader << "\n" << said.err;
+      EXPECT_EQ(said.out, "") << reader;
+      EXPECT_THAT(said.err, AllOf(testing::StartsWith("plan.json"), HasSubstr(words))) << reader;
+    }
+  }
+};
+
+TEST_F(UntrustedPlans, WhatCanHangIsRefusedByEverySubcommand) {
+  // gate_up before down is what the wait kernel sees to.
+  auto plan = planned("llama-65b --tokens 768 --tp 8 --machine v100 --mechanism wait_kernel");
+  ASSERT_TRUE(plan["launches"][1]["wait_kernel"].get<bool>());
+  put("plan.json", plan.dump());
+  EXPECT_EQ(run("generate plan.json").exit, 0);
+  plan["launches"][1]["wait_kernel"] = false;
+  expect_refused_by_all(plan, "error E0302: ");
+  plan.erase("proof");
+  expect_refused_by_all(plan,
+                        "down has no wait kernel, so blocks of down may be placed before those of gate_up");
+  plan.erase("machine_values");
+  expect_refused_by_all(plan, "error E0302: ");
+}
+
+TEST_F(UntrustedPlans, TooManyWorkersAreRefusedByEverySubcommand) {
+  auto plan = planned("llama-3.2-1b --tokens 64 --machine v100 --mechanism fused");
+  plan["launches"][0]["workers"] = 100000;
+  expect_refused_by_all(plan, "error E0302");
+  plan.erase("proof");
+  expect_refused_by_all(plan, "error E0302");
+  EXPECT_EQ(run("simulate plan.json --explore 10").exit, 1) << "explored, not proved";
+  EXPECT_THAT(run("simulate plan.json --explore 10").err, testing::Not(HasSubstr("E0302")));
+}
+
+TEST_F(UntrustedPlans, AnotherProofIsRefusedByEverySubcommand) {
+  auto plan = planned("llama-3.2-1b --tokens 64 --machine v100 --mechanism wait_kernel");
+  plan["proof"] = "it has always worked";
+  expect_refused_by_all(plan,
+                        "error E0264: the proof in this plan is not the one of its launches on v100\n"
+                        "   the file says \"it has always worked\"\n"
+                        "   proved is \"");
+}
+
+TEST_F(UntrustedPlans, AWordThatTheLaunchesContradictIsRefused) {
+  auto plan = planned("llama-3.2-1b --tokens 64 --machine v100 --mechanism stream_order");
+  plan["mechanism"] = "fused";
+  expect_refused_by_all(plan,
+                        "error E0263: the mechanism is said to be \"fused\", and the launches are "
+                        "\"stream order\"");
+}
+
+TEST_F(UntrustedPlans, ValuesOfTheMachineMustBeThoseOfTheHash) {
+  auto plan = planned("llama-3.2-1b --tokens 64 --machine v100 --mechanism stream_order");
+  plan["machine_values"]["sms"] = 81;
+  expect_refused_by_all(plan, "error E0265");
+}
+
+TEST_F(UntrustedPlans, EarlyLaunchesAreRefusedWhereTheMachineHasNone) {
+  put("plan.json", planned("llama-3.2-1b --tokens 64 --mechanism pdl").dump());
+  auto const said = run("simulate plan.json --machine v100");
+  EXPECT_EQ(said.exit, 1);
+  EXPECT_EQ(said.err,
+            "plan.json: error E0303: v100 has no programmatic dependent launch\n"
+            "   described at llama-3.2-1b:1\n"
+            "   hint: use the wait kernel or a fused launch there\n");
+  // A file that says it is for such a machine gets no header either.
+  auto plan = planned("llama-3.2-1b --tokens 64 --mechanism pdl");
+  plan["machine"] = "v100";
+  plan.erase("machine_values");
+  expect_refused_by_all(plan, "error E0303: v100 has no programmatic dependent launch");
+}
+
+TEST_F(UntrustedPlans, AProfileOfTheSameNameWithOtherValuesIsNoticed) {
+  auto machine = ordered_json::parse(run("machines v100").out);
+  machine["values"]["sms"]["value"] = 40;
+  machine["values"]["launch_ns"]["value"] = 123.5;
+  put("mine.json", machine.dump());
+  auto const planned =
+      run("plan llama-3.2-1b --tokens 64 --machine ./mine.json --mechanism stream_order -o "
+          "plan.json --json");
+  ASSERT_EQ(planned.exit, 0) << planned.err;
+  auto const own = run("simulate plan.json --json");
+  EXPECT_EQ(own.exit, 0);
+  for (auto const* words : {"plan.json: warning E0266: this plan was made for a v100 of other values",
+                            "sms is 40 in the plan, 80 in the profile", "launch_ns is 123.5 in the plan, "})
+    for (auto const* reader : k_readers)
+      if (std::string(reader) != "run plan.json") {
+        EXPECT_THAT(run(reader).err, HasSubstr(words)) << reader;
+      }
+  auto const shipped = run("simulate plan.json --machine v100 --json");
+  EXPECT_THAT(shipped.err, HasSubstr("the profile's values are taken"));
+  EXPECT_GT(own.json()["end_ps"], shipped.json()["end_ps"]) << "half of the SMs";
+  auto const mine = run("simulate plan.json --machine ./mine.json --json");
+  EXPECT_EQ(mine.err, "");
+  EXPECT_EQ(mine.out, own.out);
+}
+
+TEST_F(UntrustedPlans, AMachineOfAFileNeedsNoFileAfterwards) {
+  auto machine = ordered_json::parse(run("machines v100").out);
+  machine["name"] = "mine";
+  put("mine.json", machine.dump());
+  ASSERT_EQ(
+      run("plan llama-3.2-1b --tokens 64 --machine ./mine.json --mechanism stream_order -o plan.json").exit,
+      0);
+  for (auto const* reader : {"simulate plan.json", "generate plan.json", "explain plan.json"}) {
+    auto const said = run(reader);
+    EXPECT_EQ(said.exit, 0) << said.err;
+    EXPECT_EQ(said.err, "");
+  }
+  auto plan = ordered_json::parse(read_text(folder / "plan.json"));
+  plan.erase("machine_values");
+  put("plan.json", plan.dump());
+  EXPECT_THAT(run("generate plan.json").err, HasSubstr("error E0602: there is no machine \"mine\""));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load_plan.hpp"
+
+#include <fmt/format.h>
+
+#include "files.hpp"
+#include "load.hpp"
+#include "tessera/document.hpp"
+#include "tessera/measure/machine_json.hpp"
+#include "tessera/plan/confirm.hpp"
+#include "tessera/plan/machine_values.hpp"
+#include "tessera/plan/plan_json.hpp"
+#include "tessera/shipped.hpp"
+#include "tessera/timeline_json.hpp"
+
+namespace tessera::cli {
+namespace {
+
+/// What is found out about a plan of a file has that file's place, unless it has one of its own there.
+Diagnostics placed(Diagnostics found, std::string const& path) {
+  for (auto& one : found) {
+    if (one.where.file == path) continue;
+    if (!one.where.file.empty())
+      one.notes.push_back(fmt::format("described at {}:{}", one.where.file, one.where.line));
+    one.where = {path, 0};
+  }
+  return found;
+}
+
+/// Only shipped ones: a plan's text must not choose which file is opened.
+bool is_shipped(std::string const& name) {
+  for (auto const& file : shipped_machines())
+    if (file.name == name) return true;
+  return false;
+}
+
+/// The machine that the plan says it was made for.
+Expected<MachineProfile> own_machine(Plan const& plan) {
+  if (plan.machine_values &&
+      (!is_shipped(plan.machine) || !other_values(plan, *machine(plan.machine)).empty()))
+    return *plan.machine_values;
+  return machine(plan.machine);
+}
+
+void warn_of_other_values(Session const& session, std::string const& path, Plan const& plan,
+                          MachineProfile const& profile, char const* taken) {
+  auto warnings = other_values(plan, profile);
+  for (auto& warning : warnings) {
+    warning.where = {path, 0};
+    warning.suggestion = taken;
+  }
+  session.warn(warnings);
+}
+
+/// A plan that may get stuck is still refused for anything else.
+bool only_stuck(Diagnostics const& found) {
+  for (auto const& one : found)
+    if (one.code != "E0302") return false;
+  return true;
+}
+
+Expected<void> confirm_for(Plan& plan, std::string const& path, MachineProfile const& machine, bool own,
+                           PlanUse const& use) {
+  auto const answer = own ? confirm_own(plan, machine)
+                          : confirm(plan, machine).map([&](std::string const& proof) { plan.proof = proof; });
+  if (answer || (use.is_explored && only_stuck(answer.error()))) return {};
+  return tl::make_unexpected(placed(answer.error(), path));
+}
+
+Expected<LoadedPlan> confirmed(Session const& session, Plan plan, std::string const& path,
+                               PlanUse const& use) {
+  auto own = own_machine(plan);
+  if (own) {
+    if (auto const fine = confirm_for(plan, path, *own, true, use); !fine)
+      return tl::make_unexpected(fine.error());
+  } else if (use.machine.empty()) {
+    return tl::make_unexpected(placed(own.error(), path));
+  }
+  if (!use.machine.empty()) {
+    auto other = load_machine(use.machine);
+    if (!other) return tl::make_unexpected(other.error());
+    if (other->name == plan.machine)
+      warn_of_other_values(session, path, plan, *other, "the profile's values are taken");
+    if (auto const fine = confirm_for(plan, path, *other, false, use); !fine)
+      return tl::make_unexpected(fine.error());
+    return LoadedPlan{std::move(plan), std::move(*other)};
+  }
+  if (is_shipped(plan.machine)) {
+    auto const profile = machine(plan.machine);
+    warn_of_other_values(session, path, plan, *profile,
+                         "the plan's values are taken; make the plan again for the profile's");
+    if (use.becomes_a_header)
+      if (auto const fine = confirm_for(plan, path, *profile, false, use); !fine)
+        return tl::make_unexpected(fine.error());
+  }
+  return LoadedPlan{std::move(plan), std::move(*own)};
+}
+
+}  // namespace
+
+Expected<PlanOrTimeline> load_plan_or_timeline(Session const& session, std::string const& name,
+                                               PlanUse const& use) {
+  auto const text = read_file(name);
+  if (!text) return tl::make_unexpected(text.error());
+  std::string const path = name == "-" ? "standard input" : name;
+  auto const summary = summarize_document(*text, path);
+  if (!summary) return tl::make_unexpected(summary.error());
+  PlanOrTimeline out;
+  if (summary->kind == DocumentKind::timeline) {
+    auto timeline = parse_timeline(*text, path);
+    if (!timeline) return tl::make_unexpected(timeline.error());
+    out.timeline = std::move(*timeline);
+    return out;
+  }
+  if (summary->kind != DocumentKind::plan)
+    return wrong_kind(path, summary->kind, "a plan",
+                      summary->kind == DocumentKind::unknown
+                          ? ""
+                          : fmt::format("make a plan first: tessera plan {} -o plan.json", path));
+  auto plan = parse_plan(*text, path);
+  if (!plan) return tl::make_unexpected(plan.error());
+  auto loaded = confirmed(session, std::move(*plan), path, use);
+  if (!loaded) return tl::make_unexpected(loaded.error());
+  out.plan = std::move(*loaded);
+  return out;
+}
+
+Expected<LoadedPlan> load_plan(Session const& session, std::string const& path, PlanUse const& use) {
+  auto loaded = load_plan_or_timeline(session, path, use);
+  if (!loaded) return tl::make_unexpected(loaded.error());
+  if (!loaded->plan) return wrong_kind(path, DocumentKind::timeline, "a plan", "");
+  return std::move(*loaded->plan);
+}
+
+}  // namespace tessera::cli
