@@ -175,6 +175,18 @@ TEST_F(Commands, ExplainPrintsThePageOfACode) {
   EXPECT_THAT(good("explain").out, HasSubstr("E0901  a file cannot be read\n"));
 }
 
+TEST_F(Commands, AGatedMlpIsPlannedAsItsKernelsComputeIt) {
+  // SwiGLU behind the first product: it stores half of what it computes, and the second loads no more.
+  auto const plan = good("plan llama-65b --tokens 64 --tp 8 --machine a100 --json").json();
+  auto const& stages = plan["pipeline"]["stages"];
+  EXPECT_EQ(stages[0]["activation"], "swiglu");
+  EXPECT_FALSE(stages[1].contains("activation"));
+  EXPECT_EQ(stages[1]["operands"][0]["unique_bytes"], 64 * 2752 * 2);
+  auto const stored = stages[0]["store_bytes_per_block"].get<double>() *
+                      stages[0]["grid"]["x"].get<double>() * stages[0]["grid"]["y"].get<double>();
+  EXPECT_EQ(stored, 64 * 2752 * 2);
+}
+
 TEST_F(Commands, DiffOfARunWithItselfIsNothing) {
   good(std::string(k_small_plan) + " -o plan.json --timeline run.json");
   EXPECT_THAT(good("diff run.json plan.json").out, HasSubstr("+0.00 us, +0.0 %"));

@@ -132,6 +132,24 @@ TEST_F(UntrustedPlans, AProfileOfTheSameNameWithOtherValuesIsNoticed) {
   EXPECT_EQ(mine.out, own.out);
 }
 
+TEST_F(UntrustedPlans, AHeaderNeedsAProofOnTheShippedProfileToo) {
+  auto machine = ordered_json::parse(run("machines v100").out);
+  machine["values"]["sms"]["value"] = 800;
+  put("large.json", machine.dump());
+  put("plan.json", planned("llama-65b --tokens 4096 --tp 8 --machine ./large.json --mechanism fused").dump());
+  auto const simulated = run("simulate plan.json");
+  EXPECT_EQ(simulated.exit, 0) << simulated.err;
+  EXPECT_THAT(simulated.err, HasSubstr("warning E0266"));
+  auto const header = run("generate plan.json");
+  EXPECT_EQ(header.exit, 1);
+  EXPECT_EQ(header.out, "");
+  EXPECT_THAT(header.err, HasSubstr("error E0302"));
+  machine["name"] = "large";
+  put("large.json", machine.dump());
+  put("plan.json", planned("llama-65b --tokens 4096 --tp 8 --machine ./large.json --mechanism fused").dump());
+  EXPECT_EQ(run("generate plan.json").exit, 0) << "under a name of its own it is what it is";
+}
+
 TEST_F(UntrustedPlans, AMachineOfAFileNeedsNoFileAfterwards) {
   auto machine = ordered_json::parse(run("machines v100").out);
   machine["name"] = "mine";
