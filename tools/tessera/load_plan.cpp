@@ -89,8 +89,9 @@ Expected<LoadedPlan> confirmed(Session const& session, Plan plan, std::string co
     auto const profile = machine(plan.machine);
     warn_of_other_values(session, path, plan, *profile,
                          "the plan's values are taken; make the plan again for the profile's");
+    auto there = plan;  // what is proved there is not what the header quotes
     if (use.becomes_a_header)
-      if (auto const fine = confirm_for(plan, path, *profile, false, use); !fine)
+      if (auto const fine = confirm_for(there, path, *profile, false, use); !fine)
         return tl::make_unexpected(fine.error());
   }
   return LoadedPlan{std::move(plan), std::move(*own)};
