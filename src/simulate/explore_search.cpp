@@ -45,26 +45,44 @@ class Search {
     }
   }
 
-  std::string key_of(State const& state) const {
+  static void put(std::string& text, int value) {
+    text += static_cast<char>(value & 0xff);
+    text += static_cast<char>(value >> 8 & 0xff);
+  }
+
+  /// The kinds of the units on each SM. Two SMs with the same are the same to the scheduler.
+  std::vector<std::string> contents_of(State const& state) const {
+    std::vector<std::string> sms;
+    std::vector<int> kinds;
+    for (auto const& units : state.residents) {
+      kinds.clear();
+      for (auto const u : units) kinds.push_back(model_.units[at(u)].kind);
+      std::sort(kinds.begin(), kinds.end());
+      auto& text = sms.emplace_back();
+      for (auto const kind : kinds) put(text, kind);
+    }
+    return sms;
+  }
+
+  /// One SM for each content that occurs: a step on another one would lead to a state that is already known.
+  static std::vector<std::size_t> different(std::vector<std::string> const& contents) {
+    std::vector<std::size_t> sms;
+    for (std::size_t sm = 0; sm < contents.size(); ++sm)
+      if (std::none_of(sms.begin(), sms.end(),
+                       [&](std::size_t earlier) { return contents[earlier] == contents[sm]; }))
+        sms.push_back(sm);
+    return sms;
+  }
+
+  std::string key_of(State const& state, std::vector<std::string> sms) const {
     std::string key;
-    auto const put = [&](std::string& text, int value) {
-      text += static_cast<char>(value & 0xff);
-      text += static_cast<char>(value >> 8 & 0xff);
-    };
     for (auto const count : state.placed) put(key, static_cast<int>(count));
     for (auto const count : state.drawn) put(key, count);
     // With blocks that finish at once, what is placed says what has finished.
     if (finishing_ == Finishing::any_time)
       for (auto const count : state.finished_kind) put(key, count);
     put(key, state.head);
-    std::vector<std::string> sms;
-    for (auto const& units : state.residents) {
-      std::vector<int> kinds;
-      for (auto const u : units) kinds.push_back(model_.units[at(u)].kind);
-      std::sort(kinds.begin(), kinds.end());
-      auto& text = sms.emplace_back();
-      for (auto const kind : kinds) put(text, kind);
-    }
+    std::erase_if(sms, [](std::string const& text) { return text.empty(); });
     std::sort(sms.begin(), sms.end());
     for (auto const& text : sms) {
       put(key, static_cast<int>(text.size()));
@@ -75,14 +93,16 @@ class Search {
 
   void visit(State const& state) {
     if (!result_.deadlock.empty() || out_of_states_) return;
-    if (!seen_.insert(key_of(state)).second) return;
+    auto const contents = contents_of(state);
+    if (!seen_.insert(key_of(state, contents)).second) return;
     if (static_cast<std::int64_t>(seen_.size()) > max_states_) {
       out_of_states_ = true;
       return;
     }
 
+    auto const sms = different(contents);
     bool can_go_on = false;
-    for (std::size_t sm = 0; sm < state.residents.size(); ++sm)
+    for (auto const sm : sms)
       for (std::size_t i = 0; i < state.residents[sm].size(); ++i) {
         auto const u = state.residents[sm][i];
         if (rules_.can_draw(state, u)) {
@@ -105,7 +125,7 @@ class Search {
       if (!rules_.is_eligible(state, k)) continue;
       any_unplaced = true;
       bool fits = false;
-      for (std::size_t sm = 0; sm < state.residents.size(); ++sm) {
+      for (auto const sm : sms) {
         if (!state.room[sm].holds(model_.kernels[at(k)].use)) continue;
         fits = true;
         step(state, [&](State& next) { return rules_.start(next, k, sm); });
