@@ -2,6 +2,7 @@
 // Text to tree. nlohmann's parser reports no positions, so it is fed through an iterator that counts lines.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstddef>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -73,6 +74,10 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return number_float(static_cast<double>(value), {});
   }
   bool number_float(double value, std::string const&) override {
+    // 8.0 and 1e3 are whole, as in JSON's schemas; a double says so exactly up to here.
+    constexpr double k_largest_whole = 0x1p53;
+    if (std::abs(value) <= k_largest_whole && std::trunc(value) == value)
+      return number_integer(static_cast<std::int64_t>(value));
     auto node = make(Node::Kind::number, number_line());
     node.number = value;
     return add(std::move(node));
@@ -94,6 +99,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     if (names.size() >= k_most_members) return fail(fmt::format("more than {} members", k_most_members));
     for (auto const& other : names)
       if (other == name) return fail(fmt::format("member \"{}\" is given twice", name.substr(0, 60)));
+    bytes_ += 2 * sizeof(std::string) + name.size();
     names.push_back(std::move(name));
     return true;
   }
@@ -110,6 +116,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   static constexpr std::size_t k_most_members = 4096;
+  static constexpr std::size_t k_most_bytes = std::size_t{256} << 20;
 
   static Node make(Node::Kind kind, int line) {
     Node node;
@@ -126,6 +133,10 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
   bool add(Node node) {
+    // Twice a node: the vector that it goes into grows by doubling.
+    bytes_ += 2 * sizeof(Node) + (node.content ? sizeof(Node::Content) + node.content->text.size() : 0);
+    if (bytes_ > k_most_bytes)
+      return fail(fmt::format("its values would take more than {} MiB of memory", k_most_bytes >> 20));
     if (open_.empty())
       root_ = std::move(node);
     else
@@ -137,7 +148,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
       return fail(fmt::format("nested deeper than {} levels", depth_));
     auto node = make(kind, cursor_.line);
     node.content = std::make_unique<Node::Content>();
-    add(std::move(node));
+    if (!add(std::move(node))) return false;
     // The parent's vector does not grow while this child is open, so the pointer stays good.
     open_.push_back(open_.empty() ? &root_ : &open_.back()->content->items.back());
     return true;
@@ -150,6 +161,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   Cursor const& cursor_;
   int depth_;
   Node& root_;
+  std::size_t bytes_ = 0;  // that the tree takes, roughly
   std::vector<Node*> open_;
 };
 

@@ -2,6 +2,7 @@
 // Hugging Face config.json of decoder-only transformers, and the operators of one GPU's share of a block.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -19,7 +20,7 @@ using json::Document;
 using json::Node;
 using json::ObjectReader;
 
-constexpr json::Codes k_codes{"E0201", "E0211", "E0212", "E0212"};
+constexpr json::Codes k_codes{"E0201", "E0211", "E0212", "E0212", true};
 constexpr std::int64_t k_largest_field = std::int64_t{1} << 24;
 
 /// Where a family keeps its sizes, and what it is built of. A null name: the family has no such field.
@@ -101,6 +102,32 @@ Family const* family_of(Document& document, ObjectReader& root) {
   return nullptr;
 }
 
+/// E0214: weights that are not 16 bits wide, unless --dtype (`wanted`) says to plan the model as if they
+/// were. Without a type in the config they are taken for fp16.
+ElementType element_type(Document& document, ObjectReader& root, std::string const& wanted) {
+  static std::vector<std::string> const bf16{"bfloat16", "bf16"};
+  static std::vector<std::string> const fp16{"float16", "fp16", "half"};
+  auto const is = [](std::vector<std::string> const& names, std::string const& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  auto given = root.string_or("torch_dtype", root.string_or("dtype", "float16"));
+  if (given.rfind("torch.", 0) == 0) given.erase(0, 6);
+  auto const type = wanted.empty() ? given : wanted;
+  if (document.failed() || (!wanted.empty() && is(bf16, wanted))) return ElementType::bf16;
+  if (!wanted.empty()) return ElementType::fp16;
+  constexpr char const* k_way_out =
+      "--dtype bf16 or --dtype fp16 plans the model as if its weights were that";
+  if (!is(bf16, type) && !is(fp16, type))
+    document.report(root.has("torch_dtype") ? *root.find("torch_dtype") : *root.find("dtype"), "E0214",
+                    fmt::format("weights of type \"{}\" are not supported", type.substr(0, 60)),
+                    {"supported: float16 and bfloat16"}, k_way_out);
+  auto const* quantized = root.find("quantization_config");
+  if (quantized != nullptr && !quantized->is(Node::Kind::null))
+    document.report(*quantized, "E0214", "quantized weights are not supported",
+                    {"supported: float16 and bfloat16"}, k_way_out);
+  return is(bf16, type) ? ElementType::bf16 : ElementType::fp16;
+}
+
 /// The member's line, or the whole object's.
 Node const& place_of(Document const& document, ObjectReader& root, char const* name) {
   auto const* member = name != nullptr ? root.find(name) : nullptr;
@@ -161,6 +188,15 @@ Model read_model(Document& document, ObjectReader& root, Family const& family) {
   return model;
 }
 
+/// E0215: an MLP whose inner features cannot be dealt out to the GPUs.
+void check_parallel_mlp(Document& document, Model const& model, std::int64_t parallel) {
+  if (model.intermediate % parallel != 0)
+    document.report(document.root(), "E0215",
+                    fmt::format("{} inner features of the MLP cannot be divided among {} GPUs",
+                                model.intermediate, parallel),
+                    {}, fmt::format("use a tensor-parallel degree that divides {}", model.intermediate));
+}
+
 /// E0215: heads that cannot be dealt out to the GPUs.
 void check_parallel(Document& document, Model const& model, std::int64_t parallel) {
   if (model.heads % parallel != 0)
@@ -174,14 +210,6 @@ void check_parallel(Document& document, Model const& model, std::int64_t paralle
                     parallel),
         {},
         fmt::format("use a tensor-parallel degree that divides {} or is a multiple of it", model.kv_heads));
-}
-
-/// One GPU's columns of the MLP's inner dimension. What does not divide is padded to a multiple of 8, so
-/// that rows still begin at 16 bytes.
-std::int64_t share_of(std::int64_t size, std::int64_t parallel) {
-  if (size % parallel == 0) return size / parallel;
-  auto const share = (size + parallel - 1) / parallel;
-  return (share + 7) / 8 * 8;
 }
 
 OperatorInput external(std::string name, std::string buffer) {
@@ -201,7 +229,7 @@ Operator gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k, 
 /// has it in the down projection's loads).
 std::vector<Operator> mlp_operators(Model const& model, BlockOptions const& options) {
   auto const rows = options.sequences * options.tokens;
-  auto const inner = share_of(model.intermediate, options.tensor_parallel);
+  auto const inner = model.intermediate / options.tensor_parallel;
   if (model.gated) {
     auto gate_up =
         gemm("gate_up", rows, 2 * inner, model.hidden, 1, {external("a", "x"), external("b", "w_gate_up")});
@@ -311,7 +339,12 @@ Expected<TransformerShape> import_hf_shape(std::string_view text, std::string co
   auto document = Document::parse(text, file, k_codes);
   if (!document) return tl::make_unexpected(document.error());
   auto const model = model_of(*document);
-  if (model) check_parallel(*document, *model, tensor_parallel);
+  if (model) {
+    ObjectReader root(*document, document->root(), "the config");
+    element_type(*document, root, "");
+    check_parallel_mlp(*document, *model, tensor_parallel);
+    check_parallel(*document, *model, tensor_parallel);
+  }
   if (document->failed()) return document->refusal();
   return *model;
 }
@@ -327,6 +360,8 @@ Expected<OperatorGraph> import_hf_config(std::string_view text, std::string cons
   if (!read) return document.refusal();
   auto const& model = *read;
   ObjectReader root(document, document.root(), "the config");
+  auto const type = element_type(document, root, options.data_type);
+  if (options.block == "mlp") check_parallel_mlp(document, model, options.tensor_parallel);
   if (options.block == "attention") {
     check_parallel(document, model, options.tensor_parallel);
     if (model.window > 0 && options.cached + options.tokens > model.window)
@@ -335,16 +370,14 @@ Expected<OperatorGraph> import_hf_config(std::string_view text, std::string cons
           fmt::format("{} keys are more than the sliding window of {}: windowed attention is not supported",
                       options.cached + options.tokens, model.window),
           {}, fmt::format("let tokens and cached tokens be at most {} together", model.window));
-    if (document.failed()) return document.refusal();
   }
+  if (document.failed()) return document.refusal();
 
   OperatorGraph graph;
   graph.name = title(file, options);
   graph.where = document.at(document.root());
-  // fp16 and bf16 are equally wide; weights stored as float32 are taken to run in half precision.
   graph.element_bytes = 2;
-  auto const type = options.data_type.empty() ? root.string_or("torch_dtype", "float16") : options.data_type;
-  graph.type = type == "bf16" || type == "bfloat16" ? ElementType::bf16 : ElementType::fp16;
+  graph.type = type;
   if (options.block == "attention") {
     graph.attention = attention_shape(model, options);
     graph.operators = attention_operators(model, graph.attention);

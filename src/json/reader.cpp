@@ -90,7 +90,7 @@ Node const* ObjectReader::get(std::string_view name, Node::Kind kind, bool requi
       document_.report(node_, document_.codes().missing, fmt::format("\"{}\" is missing{}", name, in_what()));
     return nullptr;
   }
-  if (!required && member->is(Node::Kind::null)) return nullptr;
+  if (!required && document_.codes().null_is_missing && member->is(Node::Kind::null)) return nullptr;
   bool const fits = member->is(kind) || (kind == Node::Kind::number && member->is(Node::Kind::integer));
   if (fits) return member;
   // Digits beyond 64 bits have become a number with a fraction's type.

@@ -57,12 +57,16 @@ struct Codes {
   char const* missing;  ///< a required member is not there
   char const* value;    ///< wrong type, out of range, not one of the choices
   char const* unknown;  ///< a member that nobody reads
+  /// An optional member that is null counts as missing. Other people's files write it so (config.json);
+  /// in Tessera's own a null is a mistake.
+  bool null_is_missing = false;
 };
 
 /// A parsed file and the mistakes found in it so far.
 class Document {
  public:
-  /// Nesting deeper than 64 levels is refused.
+  /// Nesting deeper than 64 levels, more than 4096 members in one object, and values that take more than
+  /// 256 MiB in all (some 380 000 rows of a timeline) are refused.
   static Expected<Document> parse(std::string_view text, std::string file, Codes codes);
 
   Node const& root() const { return root_; }
@@ -85,8 +89,8 @@ class Document {
 
 /// Reads one object's members. Each getter notes the name as known; finish() reports the others, except
 /// names that begin with '_' or '$' (comments, schema references). A getter that reports returns the
-/// fallback, 0, "" or an empty list, so that reading goes on and finds the next mistake. An optional member
-/// that is null counts as missing.
+/// fallback, 0, "" or an empty list, so that reading goes on and finds the next mistake. A null is of no type
+/// that a getter takes (but see Codes::null_is_missing).
 class ObjectReader {
  public:
   static constexpr std::int64_t k_no_limit = std::numeric_limits<std::int64_t>::max();

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/sweep/sweep_json.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -35,16 +38,33 @@ std::string text_of(json::Node const& node) {
   return node.text();
 }
 
-std::vector<std::string> names(std::vector<json::Node> const& nodes) {
+/// Tables are printed on terminals; only line breaks may stand in them.
+bool is_plain(std::string const& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) >= 0x20 || c == '\n') && c != 0x7f;
+  });
+}
+
+std::vector<std::string> names(Document& document, std::vector<json::Node> const& nodes) {
   std::vector<std::string> out;
-  for (auto const& node : nodes) out.push_back(node.text());
+  for (auto const& node : nodes) {
+    if (node.text().empty() || !is_plain(node.text()))
+      document.report(node, k_codes.value, "a column's name must be a string without control characters");
+    out.push_back(node.text());
+  }
   return out;
 }
 
 /// Cells of a row's member, one for each column.
 std::vector<std::string> cells(Document& document, ObjectReader& row, char const* name, std::size_t columns) {
   std::vector<std::string> out;
-  for (auto const& node : row.array(name)) out.push_back(text_of(node));
+  for (auto const& node : row.array(name)) {
+    using Kind = json::Node::Kind;
+    if (node.is(Kind::array) || node.is(Kind::object) || !is_plain(node.text()))
+      document.report(node, k_codes.value,
+                      "a cell must be a number, true, false, null or a string without control characters");
+    out.push_back(text_of(node));
+  }
   if (out.size() != columns && row.has(name))
     document.report(*row.find(name), k_codes.value, "a row has as many cells as there are columns");
   return out;
@@ -84,8 +104,8 @@ Expected<SweepTable> parse_sweep_json(std::string_view text, std::string const& 
   constexpr std::int64_t most = k_most_points;
   table.sweep = root.string("sweep");
   table.points = static_cast<std::size_t>(root.integer("points", 0, most));
-  table.axes = names(root.array("axes"));
-  table.results = names(root.array("results"));
+  table.axes = names(*document, root.array("axes"));
+  table.results = names(*document, root.array("results"));
   for (auto const& node : root.array("rows")) {
     ObjectReader reader(*document, node, "a row");
     SweepRow row;

@@ -74,9 +74,39 @@ TEST(HfConfig, llama_mlp_fuses_gate_and_up) {
   EXPECT_EQ(import("llama-3-8b", {"mlp", 1, 1, 0, 8, ""}).type, ElementType::bf16);
 }
 
-TEST(HfConfig, inner_dimension_that_does_not_divide_is_padded) {
-  auto const graph = import("llama-65b", {"mlp", 1, 1, 0, 3, ""});  // 22016 / 3 = 7338.67 -> 7344
-  EXPECT_THAT(sizes(graph), ElementsAre("gate_up 1x14688x8192", "down 1x8192x7344"));
+TEST(HfConfig, inner_dimension_that_does_not_divide_is_refused) {
+  auto const graph = import_hf_config(shipped("llama-65b"), "llama-65b", {"mlp", 1, 1, 0, 3, ""});
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(to_text(graph.error()),
+            "llama-65b:1: error E0215: 22016 inner features of the MLP cannot be divided among 3 GPUs\n"
+            "   hint: use a tensor-parallel degree that divides 22016");
+}
+
+TEST(HfConfig, weights_that_are_not_16_bits_wide_are_refused_unless_a_type_is_asked_for) {
+  auto const with = [](std::string const& member, std::string const& wanted) {
+    return import_hf_config(R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008,
+    "num_attention_heads": 32, )" +
+                                member + "}",
+                            "c.json", {"mlp", 8, 1, 0, 1, wanted});
+  };
+  for (auto const* type : {"float32", "float8_e4m3fn", "banana"}) {
+    auto const refused = with(std::string("\"torch_dtype\": \"") + type + '"', "");
+    ASSERT_FALSE(refused) << type;
+    EXPECT_EQ(to_text(refused.error()),
+              std::string("c.json:2: error E0214: weights of type \"") + type +
+                  "\" are not supported\n"
+                  "   supported: float16 and bfloat16\n"
+                  "   hint: --dtype bf16 or --dtype fp16 plans the model as if its weights were that");
+  }
+  EXPECT_FALSE(with(R"("dtype": "float32")", ""));
+  EXPECT_FALSE(with(R"("torch_dtype": 16)", ""));
+  EXPECT_FALSE(with(R"("torch_dtype": 16)", "bf16"));
+  auto const quantized = with(R"("quantization_config": {"quant_method": "fp8"})", "");
+  ASSERT_FALSE(quantized);
+  EXPECT_EQ(quantized.error().front().message, "quantized weights are not supported");
+  EXPECT_EQ(with(R"("torch_dtype": "float32", "quantization_config": {})", "bf16")->type, ElementType::bf16);
+  EXPECT_EQ(with(R"("dtype": "torch.bfloat16", "quantization_config": null)", "")->type, ElementType::bf16);
+  EXPECT_EQ(with(R"("torch_dtype": null)", "")->type, ElementType::fp16);
 }
 
 TEST(HfConfig, attention_of_a_prompt) {

@@ -46,16 +46,37 @@ TEST(Reader, refuses_what_is_not_json) {
   EXPECT_THAT(refusal_of("\"\xff\""), testing::HasSubstr("not JSON"));
 }
 
-TEST(Reader, null_is_no_number_where_one_is_needed) {
+TEST(Reader, null_is_refused_where_it_does_not_stand_for_missing) {
   auto document = Document::parse("{\"a\": null, \"b\": null, \"c\": null}", "f.json", k_codes);
   ASSERT_TRUE(document);
   ObjectReader root(*document, document->root(), "the test");
   root.integer("a", 1);
   root.number("b", 1, 2);
-  EXPECT_EQ(root.integer_or("c", 7, 1), 7) << "null stands for the default";
+  EXPECT_EQ(root.integer_or("c", 7, 1), 7);
   EXPECT_EQ(to_text(document->refusal().value()),
             "f.json:1: error VAL: \"a\" in the test must be a whole number, not null\n"
-            "f.json:1: error VAL: \"b\" in the test must be a number, not null");
+            "f.json:1: error VAL: \"b\" in the test must be a number, not null\n"
+            "f.json:1: error VAL: \"c\" in the test must be a whole number, not null");
+}
+
+TEST(Reader, null_counts_as_missing_in_other_peoples_files) {
+  auto codes = k_codes;
+  codes.null_is_missing = true;
+  auto document = Document::parse("{\"a\": null, \"c\": null}", "f.json", codes);
+  ASSERT_TRUE(document);
+  ObjectReader root(*document, document->root(), "the test");
+  EXPECT_EQ(root.integer_or("c", 7, 1), 7);
+  EXPECT_FALSE(document->failed());
+  root.integer("a", 1);
+  EXPECT_EQ(to_text(document->refusal().value()),
+            "f.json:1: error VAL: \"a\" in the test must be a whole number, not null");
+}
+
+TEST(Reader, refuses_more_values_than_memory_is_meant_for) {
+  std::string text = "[";
+  while (text.size() < std::size_t{6} << 20) text += "\"\",\"\",\"\",\"\",";
+  EXPECT_THAT(refusal_of(text + "0]"),
+              testing::HasSubstr("error SYN: its values would take more than 256 MiB of memory"));
 }
 
 TEST(Reader, collects_every_mistake) {
