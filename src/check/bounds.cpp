@@ -93,8 +93,10 @@ void report_outside(Pipeline const& pipeline, Dependence const& dependence, Outs
   errors.push_back(std::move(finding));
 }
 
+/// An empty access beside others is odd; a dependence that waits for nothing at all lets its consumer read a
+/// buffer that is still being written.
 void report_empty(Pipeline const& pipeline, Dependence const& dependence, std::size_t index,
-                  AccessUse const& use, Diagnostics& errors, Diagnostics& warnings) {
+                  AccessUse const& use, bool whole, Diagnostics& errors, Diagnostics& warnings) {
   auto const& consumer = pipeline.stages[static_cast<std::size_t>(dependence.consumer)];
   auto const& producer = pipeline.stages[static_cast<std::size_t>(dependence.producer)];
   auto const& access = dependence.accesses[index];
@@ -112,8 +114,9 @@ void report_empty(Pipeline const& pipeline, Dependence const& dependence, std::s
                       "swap begin and end; a range is half-open, its end is not read"});
     return;
   }
-  warnings.push_back({"E0107",
-                      Severity::warning,
+  auto& findings = whole ? errors : warnings;
+  findings.push_back({"E0107",
+                      whole ? Severity::error : Severity::warning,
                       place_of(pipeline, dependence),
                       fmt::format("{} reads no tile of {} here", consumer.name, producer.name),
                       {fmt::format("{} is empty for every tile of {}", text, consumer.name)},
@@ -125,13 +128,15 @@ void report_empty(Pipeline const& pipeline, Dependence const& dependence, std::s
 void report_reads(Pipeline const& pipeline, Dependence const& dependence, DependenceCount const& count,
                   Diagnostics& errors, Diagnostics& warnings) {
   if (count.first_outside) report_outside(pipeline, dependence, *count.first_outside, errors);
+  bool const whole = std::none_of(count.accesses.begin(), count.accesses.end(),
+                                  [](AccessUse const& use) { return use.reads_something; });
   for (std::size_t a = 0; a < count.accesses.size(); ++a)
     if (!count.accesses[a].reads_something)
-      report_empty(pipeline, dependence, a, count.accesses[a], errors, warnings);
+      report_empty(pipeline, dependence, a, count.accesses[a], whole, errors, warnings);
   if (count.accesses.empty())
-    warnings.push_back(
+    errors.push_back(
         {"E0107",
-         Severity::warning,
+         Severity::error,
          place_of(pipeline, dependence),
          fmt::format("the dependence of {} on {} names no tiles", name_of(pipeline, dependence.consumer),
                      name_of(pipeline, dependence.producer)),

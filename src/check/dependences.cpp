@@ -75,6 +75,26 @@ void check_operand(Pipeline const& pipeline, Dependence const& dependence, Diagn
                      operand->buffer)});
 }
 
+/// The same tiles through the same operand twice would be waited for twice.
+void check_given_once(Pipeline const& pipeline, std::size_t index, Diagnostics& found) {
+  auto const& one = pipeline.dependences[index];
+  for (std::size_t earlier = 0; earlier < index; ++earlier) {
+    auto const& other = pipeline.dependences[earlier];
+    if (other.consumer != one.consumer || other.producer != one.producer || other.operand != one.operand ||
+        other.accesses != one.accesses)
+      continue;
+    found.push_back(
+        {"E0106",
+         Severity::error,
+         place_of(pipeline, one),
+         fmt::format("the dependence of {} on {} through {} is given twice", name_of(pipeline, one.consumer),
+                     name_of(pipeline, one.producer), one.operand),
+         {},
+         "remove one of them"});
+    return;
+  }
+}
+
 bool check_access(Pipeline const& pipeline, Dependence const& dependence, std::size_t index,
                   Diagnostics& found) {
   auto const& consumer = pipeline.stages[static_cast<std::size_t>(dependence.consumer)];
@@ -174,9 +194,11 @@ void check_operands_have_dependences(Pipeline const& pipeline, Diagnostics& foun
 std::vector<bool> check_dependences(Pipeline const& pipeline, std::vector<bool> const& usable_stages,
                                     Diagnostics& found) {
   std::vector<bool> usable;
-  for (auto const& dependence : pipeline.dependences) {
+  for (std::size_t i = 0; i < pipeline.dependences.size(); ++i) {
+    auto const& dependence = pipeline.dependences[i];
     usable.push_back(false);
     if (!check_stages_of(pipeline, dependence, found)) continue;
+    check_given_once(pipeline, i, found);
     check_operand(pipeline, dependence, found);
     if (!usable_stages[static_cast<std::size_t>(dependence.consumer)] ||
         !usable_stages[static_cast<std::size_t>(dependence.producer)])

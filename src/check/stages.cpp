@@ -15,6 +15,7 @@
 namespace tessera::check_detail {
 namespace {
 
+constexpr double k_largest_amount = 1e15;    // flops or bytes of a block; it would take minutes
 constexpr double k_longest_block_ns = 1e12;  // a thousand seconds: simulated time counts picoseconds
 
 void check_name(Pipeline const& pipeline, Stage const& stage, std::string const& what,
@@ -131,13 +132,15 @@ void check_costs(Pipeline const& pipeline, int index, Diagnostics& found) {
   auto const& stage = pipeline.stages[static_cast<std::size_t>(index)];
   auto const name = name_of(pipeline, index);
   auto const amount = [&](std::string const& what, double value) {
-    if (std::isfinite(value) && value >= 0) return;
+    if (std::isfinite(value) && value >= 0 && value <= k_largest_amount) return;
     found.push_back({"E0109",
                      Severity::error,
                      place_of(pipeline, stage),
                      fmt::format("{} of {} is {}", what, name, value),
                      {},
-                     "costs are finite and not negative; 0 means none"});
+                     value > k_largest_amount && std::isfinite(value)
+                         ? fmt::format("a block has at most {:.0e} here", k_largest_amount)
+                         : "costs are finite and not negative; 0 means none"});
   };
   auto const number = [&](std::string const& what, int value, int low, int high) {
     if (value >= low && value <= high) return;
@@ -146,8 +149,7 @@ void check_costs(Pipeline const& pipeline, int index, Diagnostics& found) {
                      place_of(pipeline, stage),
                      fmt::format("{} of {} is {}", what, name, value),
                      {},
-                     high < (1 << 30) ? fmt::format("it must be from {} to {}", low, high)
-                                      : fmt::format("it must be at least {}", low)});
+                     fmt::format("it must be from {} to {}", low, high)});
   };
 
   amount("flops_per_block", stage.flops_per_block);

@@ -160,6 +160,7 @@ class Parser {
       return {};
     }
     if (name == "floor") return floor_call(start);
+    if (name == "mod") return modulo_call();
     if (name == "min" || name == "max") return extremum(name == "min");
     for (std::size_t i = 0; i < names_.size(); ++i)
       if (names_[i] == name) return TileExpr::dimension(static_cast<int>(i));
@@ -167,6 +168,16 @@ class Parser {
     fail(start, fmt::format("the consumer's grid has no dimension \"{}\"", name.substr(0, 40)));
     hint_ = known.empty() ? "" : "its dimensions are " + list_of(known);
     return {};
+  }
+
+  /// mod(a, 3), the same as a mod 3.
+  TileExpr modulo_call() {
+    expect('(');
+    auto inner = sum().expr;
+    expect(',');
+    auto const by = divisor("modulo");
+    expect(')');
+    return failed() ? inner : modulo(std::move(inner), by);
   }
 
   TileExpr floor_call(std::size_t start) {

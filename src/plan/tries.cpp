@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "plan/assemble.hpp"
+#include "plan/awaited_pairs.hpp"
 #include "plan/forms.hpp"
 #include "plan/policy_families.hpp"
 #include "tessera/plan/orders.hpp"
@@ -64,6 +65,11 @@ void try_grid_waits(Search& search, CheckedPipeline const& checked, std::vector<
 Expected<void> try_tile_waits(Search& search, CheckedPipeline const& checked) {
   auto const& pipeline = checked.pipeline();
   if (pipeline.stages.size() < 2) return {};
+  if (auto const too_many = too_many_awaited_pairs(checked)) {
+    for (auto const mechanism : k_tile_mechanisms)
+      if (search.wants(mechanism)) search.note_refusal(recipe_for(mechanism, true), pipeline, {*too_many});
+    return {};
+  }
   auto const policies = allowed_policies(pipeline, search.options().policies);
   if (!policies) return tl::make_unexpected(policies.error());
 

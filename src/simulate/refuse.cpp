@@ -34,11 +34,13 @@ Expected<void> refuse_shape(Plan const& plan) {
   for (auto const& stage : pipeline.stages) {
     std::int64_t product = std::max(stage.splits, 0);
     for (auto const& dim : stage.grid) {
-      if (dim.extent < 1 || dim.extent > k_most_blocks) product = -1;
-      if (product > 0) product = std::min(product, k_most_blocks + 1) * dim.extent;
+      if (dim.extent < 1) product = -1;
+      if (product > 0)
+        product = std::min(product, k_most_blocks + 1) * std::min(dim.extent, k_most_blocks + 1);
     }
     if (product < 1 || stage.grid.empty() || stage.grid.size() > k_max_rank)
-      return refuse(mismatch(plan, fmt::format("stage {} has an empty or oversized grid", stage.name)));
+      return refuse(mismatch(
+          plan, fmt::format("stage {} has an empty grid, or one of too many dimensions", stage.name)));
     blocks = std::min(blocks + product, 2 * k_most_blocks);
   }
   if (blocks > k_most_blocks) {

@@ -168,16 +168,24 @@ TEST(RefusedDependences, EmptyRange) {
   auto p = mlp();
   p.dependences[0].accesses[0].ranges[0] = upto(number(3), number(3));
   EXPECT_EQ(findings(p),
-            "mlp.cpp:23: warning E0107: gemm2 reads no tile of gemm1 here\n"
+            "mlp.cpp:23: error E0107: gemm2 reads no tile of gemm1 here\n"
             "   gemm1(i, y) for 3 <= i < 3 is empty for every tile of gemm2\n"
             "   hint: a range is half-open: [begin, end) without end");
+}
+
+TEST(RefusedDependences, GivenTwice) {
+  auto p = mlp();
+  p.dependences.push_back(p.dependences[0]);
+  EXPECT_EQ(findings(p),
+            "mlp.cpp:23: error E0106: the dependence of gemm2 on gemm1 through a0 is given twice\n"
+            "   hint: remove one of them");
 }
 
 TEST(RefusedDependences, NoTilesNamed) {
   auto p = mlp();
   p.dependences[0].accesses.clear();
   EXPECT_EQ(findings(p),
-            "mlp.cpp:23: warning E0107: the dependence of gemm2 on gemm1 names no tiles\n"
+            "mlp.cpp:23: error E0107: the dependence of gemm2 on gemm1 names no tiles\n"
             "   hint: name the tiles that are read, or remove the dependence");
 }
 

@@ -158,7 +158,18 @@ TEST(RefusedStages, NonsenseCosts) {
             "mlp.cpp:12: error E0109: threads of gemm2 is 2048\n"
             "   hint: it must be from 1 to 1024\n"
             "mlp.cpp:12: error E0109: k_steps of gemm2 is 0\n"
-            "   hint: it must be at least 1");
+            "   hint: it must be from 1 to 1073741824");
+}
+
+TEST(RefusedStages, CostsThatNoBlockHas) {
+  auto p = mlp();
+  p.stages[0].flops_per_block = 1e300;
+  p.stages[1].pipeline_stages = std::numeric_limits<int>::max();
+  EXPECT_EQ(findings(p),
+            "mlp.cpp:11: error E0109: flops_per_block of gemm1 is 1e+300\n"
+            "   hint: a block has at most 1e+15 here\n"
+            "mlp.cpp:12: error E0109: pipeline_stages of gemm2 is 2147483647\n"
+            "   hint: it must be from 1 to 1073741824");
 }
 
 TEST(RefusedStages, TimesOfBlocksThatNobodyMeasured) {

@@ -28,6 +28,8 @@ TEST(ParseTileExpr, reads_what_people_write) {
   EXPECT_EQ(value_of("x/9", 20, 0, 0), 2);
   EXPECT_EQ(value_of("x % 4", 7, 0, 0), 3);
   EXPECT_EQ(value_of("(x - 9) mod 4", 7, 0, 0), 2);
+  EXPECT_EQ(value_of("mod(x - 9, 4)", 7, 0, 0), 2);
+  EXPECT_EQ(value_of("2 * mod(x, 3) + 1", 7, 0, 0), 3);
   EXPECT_EQ(value_of("(x - 9)/4", 7, 0, 0), -1);
   EXPECT_EQ(value_of("2*(x + y)*3 - -1", 1, 2, 0), 19);
   EXPECT_EQ(value_of("min(max(x, y), 5)", 3, 7, 0), 5);

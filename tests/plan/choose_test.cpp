@@ -137,6 +137,35 @@ TEST(Choose, does_not_price_what_waits_too_often) {
   EXPECT_EQ(none.error().front().code, "E0504");
 }
 
+TEST(Choose, lists_no_more_tiles_than_memory_is_meant_for) {
+  auto const machine = examples::machine_of(4);
+  auto pipeline = examples::mlp(200, 200, 200);
+  auto const x = TileExpr::dimension(0), y = TileExpr::dimension(1);
+  auto const few = [](TileExpr const& at) {
+    return TileRange{at - TileExpr::constant(5), at + TileExpr::constant(6), true};
+  };
+  pipeline.dependences[0].accesses = {{{few(x), few(y)}}};
+  EXPECT_TRUE(choose(checked(pipeline), machine, priced(k_slow))) << "11 x 11 are listed";
+  auto const many = [](TileExpr const& at) {
+    return TileRange{at - TileExpr::constant(50), at + TileExpr::constant(51), true};
+  };
+  pipeline.dependences[0].accesses = {{{many(x), many(y)}}};
+  auto const plan = choose(checked(pipeline), machine, priced(k_slow));
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(mechanism_of(*plan), Mechanism::stream_order);
+  Alternative const refused{
+      "fused", 0,
+      "refused: lists of 311522500 pairs of tiles, of which one waits for the other, would "
+      "take some 17825 MiB; at most 4000000 are planned"};
+  EXPECT_THAT(plan->alternatives, Contains(refused));
+
+  PlanOptions options;
+  options.mechanisms = {Mechanism::fused};
+  auto const none = choose(checked(pipeline), machine, priced(k_slow), options);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().front().code, "E0504");
+}
+
 TEST(Choose, prices_only_one_stream_of_a_pipeline_of_millions_of_blocks) {
   int priced_plans = 0;
   Pricer const price = [&](Plan const& plan) {

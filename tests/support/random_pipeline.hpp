@@ -86,7 +86,8 @@ inline TileExpr inside(int rank, int extent) {
   return minimum(maximum(std::move(any), TileExpr::constant(0)), TileExpr::constant(extent - 1));
 }
 
-inline TileRange range(int rank, int extent, bool valid) {
+/// `empty`: it may be for some or all consumer tiles.
+inline TileRange range(int rank, int extent, bool valid, bool empty) {
   auto const zero = TileExpr::constant(0);
   auto const one = TileExpr::constant(1);
   auto const end = TileExpr::constant(extent);
@@ -108,8 +109,8 @@ inline TileRange range(int rank, int extent, bool valid) {
       return {std::move(begin), std::move(after), false};
     }
     case 3: {
-      auto begin = expression(rank, 2);
-      auto after = begin + TileExpr::constant(pick(1, 4));
+      auto begin = empty ? expression(rank, 2) : inside(rank, extent) - TileExpr::constant(pick(0, 2));
+      auto after = begin + TileExpr::constant(empty ? pick(1, 4) : 3);
       return {std::move(begin), std::move(after), true};
     }
     default: return {zero, inside(rank, extent) + one, false};
@@ -165,8 +166,8 @@ inline Pipeline build_pipeline(Options const& options) {
       for (int a = 0; a < accesses; ++a) {
         Access access;
         for (auto const& dim : from.grid)
-          access.ranges.push_back(
-              range(static_cast<int>(consumer.grid.size()), static_cast<int>(dim.extent), options.valid));
+          access.ranges.push_back(range(static_cast<int>(consumer.grid.size()), static_cast<int>(dim.extent),
+                                        options.valid, !options.valid || a > 0));
         dependence.accesses.push_back(std::move(access));
       }
       pipeline.dependences.push_back(std::move(dependence));

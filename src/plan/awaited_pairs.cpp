@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/awaited_pairs.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "tessera/describe/tile_relation.hpp"
+
+namespace tessera {
+namespace {
+
+/// A search with 8 million pairs was seen to take 3 s and 470 MiB: at the limit, half of that.
+constexpr std::int64_t k_most_pairs = 4'000'000;
+constexpr std::int64_t k_bytes_per_pair = 60;
+
+std::int64_t volume(TileRelation::Box const& box) {
+  std::int64_t tiles = 1;
+  for (int d = 0; d < k_max_rank; ++d) tiles *= box.end[d] - box.begin[d];
+  return tiles;
+}
+
+/// Tiles that several boxes name count several times.
+std::int64_t listed_pairs(Pipeline const& pipeline, Dependence const& dependence) {
+  TileRelation const relation(pipeline, dependence);
+  std::vector<TileRelation::Box> boxes;
+  std::unordered_set<std::string> known;
+  std::int64_t pairs = 0;
+  for (std::int64_t tile = 0; tile < relation.consumer_grid().tiles(); ++tile) {
+    relation.boxes_of(tile, boxes);
+    auto const bytes = boxes.size() * sizeof(TileRelation::Box);
+    // Keys are kept only as long as the count can still stay below the limit.
+    if (pairs <= k_most_pairs && !known.emplace(reinterpret_cast<char const*>(boxes.data()), bytes).second)
+      continue;
+    for (auto const& box : boxes) pairs += volume(box);
+  }
+  return pairs;
+}
+
+}  // namespace
+
+std::optional<Diagnostic> too_many_awaited_pairs(CheckedPipeline const& checked) {
+  auto const& pipeline = checked.pipeline();
+  std::int64_t pairs = 0;
+  for (std::size_t d = 0; d < checked.facts().size(); ++d)
+    // Most need not be looked at: all their pairs together are few, or a tile each.
+    if (checked.facts()[d].max_producers > 1 && checked.facts()[d].pairs > k_most_pairs / 8)
+      pairs += listed_pairs(pipeline, pipeline.dependences[d]);
+  if (pairs <= k_most_pairs) return std::nullopt;
+  return Diagnostic{"E0504",
+                    Severity::error,
+                    pipeline.where,
+                    fmt::format("lists of {} pairs of tiles, of which one waits for the other, would take "
+                                "some {} MiB; at most {} are planned",
+                                pairs, pairs * k_bytes_per_pair >> 20, k_most_pairs),
+                    {},
+                    "use larger tiles, let tiles read fewer others, or ask for stream order or PDL"};
+}
+
+}  // namespace tessera

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long the lists of awaited tiles would be, before one is made.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "tessera/check/check.hpp"
+
+namespace tessera {
+
+/// E0504: waiting for tiles would take lists of too many (consumer tile, producer tile) pairs. Consumer tiles
+/// that read the same tiles, such as a row of a GEMM, share a list. Counts without making the lists, in time
+/// proportional to the consumers' tiles.
+std::optional<Diagnostic> too_many_awaited_pairs(CheckedPipeline const& checked);
+
+}  // namespace tessera
