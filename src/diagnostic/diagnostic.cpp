@@ -6,6 +6,27 @@
 #include "diagnostic/printable.hpp"
 
 namespace tessera {
+namespace {
+
+constexpr std::size_t k_longest_word = 400;  // no path or list in a message comes near
+
+/// Messages quote what stands in files. As text they may neither move a terminal's cursor nor fill its
+/// screen: control characters become '?', and of a word without spaces only the beginning is shown.
+std::string printable(std::string const& text) {
+  std::string out;
+  std::size_t word = 0;
+  for (char const c : text) {
+    bool const ends_word = c == ' ' || c == '\n';
+    if (word == k_longest_word && !ends_word) out += "...";
+    word = ends_word ? 0 : word + 1;
+    if (word > k_longest_word) continue;
+    auto const byte = static_cast<unsigned char>(c);
+    out += (byte < 0x20 && c != '\n') || byte == 0x7f ? '?' : c;
+  }
+  return out;
+}
+
+}  // namespace
 
 std::string to_text(Diagnostic const& diagnostic) {
   std::string text;
