@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "commands.hpp"
@@ -107,6 +108,12 @@ int run(Session const& session, DiffArguments const& arguments) {
   if (!before) return session.fail(before.error());
   auto const after = timeline_of(session, arguments.after);
   if (!after) return session.fail(after.error());
+  auto const in_both = [&](StageSpan const& stage) {
+    return std::any_of(after->stages.begin(), after->stages.end(),
+                       [&](StageSpan const& other) { return other.name == stage.name; });
+  };
+  if (!before->stages.empty() && std::none_of(before->stages.begin(), before->stages.end(), in_both))
+    session.say("note: the two have no stage in common, so their times say nothing about each other");
   if (!session.json) {
     session.print(diff(*before, *after));
     return k_ok;

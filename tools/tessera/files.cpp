@@ -2,7 +2,6 @@
 #include "files.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,13 +12,15 @@
 #include <vector>
 
 #include "diagnostic/nearest.hpp"
+#include "partial_files.hpp"
 
 namespace tessera::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t k_most_bytes = std::size_t{1} << 30;
+/// A timeline of some 500 000 tiles; nothing else that is read comes near.
+constexpr std::size_t k_most_bytes = std::size_t{64} << 20;
 
 struct Closer {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -72,10 +73,69 @@ Expected<std::string> read_all(std::FILE* file, std::string const& path) {
   char buffer[1 << 16];
   while (auto const count = std::fread(buffer, 1, sizeof buffer, file)) {
     text.append(buffer, count);
-    if (text.size() > k_most_bytes) return cannot("E0901", "read", path, "it is larger than 1 GiB");
+    if (text.size() > k_most_bytes)
+      return cannot("E0901", "read", path, fmt::format("it is larger than {} MiB", k_most_bytes >> 20),
+                    "is it the file that was meant? A timeline of fewer tiles is smaller");
   }
   if (std::ferror(file)) return cannot("E0901", "read", path, std::strerror(errno));
   return text;
+}
+
+struct Piece {
+  std::string path;
+  std::string_view text;
+};
+
+/// A device or a pipe cannot be replaced by renaming; it is written through.
+bool is_special(std::string const& path) {
+  std::error_code error;
+  return fs::exists(path, error) && !fs::is_regular_file(path, error);
+}
+
+/// Into `name`, which is `path` or stands for it until it is whole.
+Expected<void> put(char const* name, Piece const& piece) {
+  File file(std::fopen(name, "wb"));
+  if (!file) {
+    int const reason = errno;
+    std::error_code error;
+    auto const folder = fs::path(piece.path).parent_path();
+    bool const missing = reason == ENOENT && !folder.empty() && !fs::exists(folder, error);
+    return cannot("E0902", "write", piece.path, std::strerror(reason),
+                  missing ? "make the folder first: mkdir -p " + folder.string() : "");
+  }
+  bool ok = std::fwrite(piece.text.data(), 1, piece.text.size(), file.get()) == piece.text.size();
+  ok = std::fflush(file.get()) == 0 && ok;
+  int const reason = errno;
+  ok = std::fclose(file.release()) == 0 && ok;
+  if (!ok) return cannot("E0902", "write", piece.path, std::strerror(reason));
+  return {};
+}
+
+/// All files under names of their own first, so that what stops one leaves none.
+Expected<void> write_all(std::vector<Piece> const& pieces) {
+  std::vector<PartialFile> partial;
+  for (auto const& piece : pieces) {
+    std::error_code error;
+    if (piece.path == "-") continue;
+    if (fs::is_directory(piece.path, error)) return cannot("E0902", "write", piece.path, "it is a folder");
+    if (is_special(piece.path)) continue;
+    // A link stays, and its file is new.
+    auto const target = followed(piece.path).string();
+    if (fs::is_symlink(fs::symlink_status(target, error)))
+      return cannot("E0902", "write", piece.path, std::strerror(ELOOP));
+    partial.emplace_back(target);
+    if (auto const written = put(partial.back().beside(), piece); !written) return written;
+  }
+  if (auto const done = rename_all(partial); done < partial.size())
+    return cannot("E0902", "write", partial[done].path(), std::strerror(errno));
+  for (auto const& piece : pieces) {
+    if (piece.path == "-") {
+      std::fwrite(piece.text.data(), 1, piece.text.size(), stdout);
+    } else if (is_special(piece.path)) {
+      if (auto const written = put(piece.path.c_str(), piece); !written) return written;
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -105,37 +165,7 @@ Expected<std::optional<std::string>> read_if_there(std::string const& path) {
 }
 
 Expected<void> write_file(std::string const& path, std::string_view text) {
-  if (path == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return {};
-  }
-  std::error_code error;
-  if (fs::is_directory(path, error)) return cannot("E0902", "write", path, "it is a folder");
-  // A device or a pipe cannot be replaced by renaming; write through it. A link stays, and its file is new.
-  bool const special = fs::exists(path, error) && !fs::is_regular_file(path, error);
-  auto const target = followed(path).string();
-  if (fs::is_symlink(fs::symlink_status(target, error)))
-    return cannot("E0902", "write", path, std::strerror(ELOOP));
-  auto const beside = special ? path : fmt::format("{}.{}.tmp", target, getpid());
-  File file(std::fopen(beside.c_str(), "wb"));
-  if (!file) {
-    int const reason = errno;
-    auto const folder = fs::path(path).parent_path();
-    bool const missing = reason == ENOENT && !folder.empty() && !fs::exists(folder, error);
-    return cannot("E0902", "write", path, std::strerror(reason),
-                  missing ? "make the folder first: mkdir -p " + folder.string() : "");
-  }
-  bool ok = std::fwrite(text.data(), 1, text.size(), file.get()) == text.size();
-  ok = std::fflush(file.get()) == 0 && ok;
-  int reason = errno;
-  ok = std::fclose(file.release()) == 0 && ok;
-  if (ok && !special && std::rename(beside.c_str(), target.c_str()) != 0) {
-    ok = false;
-    reason = errno;
-  }
-  if (ok) return {};
-  if (!special) std::remove(beside.c_str());
-  return cannot("E0902", "write", path, std::strerror(reason));
+  return write_all({{path, text}});
 }
 
 Expected<void> write_files(Session const& session, std::vector<OutputFile> const& files) {
@@ -149,10 +179,11 @@ Expected<void> write_files(Session const& session, std::vector<OutputFile> const
             files[i].path == files[j].path
                 ? std::vector<std::string>{}
                 : std::vector<std::string>{fmt::format("{} is the same file", files[j].path)}));
-  for (auto const& file : files) {
-    if (auto const written = write_file(file.path, file.text); !written) return written;
+  std::vector<Piece> pieces;
+  for (auto const& file : files) pieces.push_back({file.path, file.text});
+  if (auto const written = write_all(pieces); !written) return written;
+  for (auto const& file : files)
     if (file.path != "-") session.say("wrote " + file.path);
-  }
   return {};
 }
 

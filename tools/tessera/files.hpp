@@ -19,8 +19,8 @@ Expected<std::string> read_file(std::string const& path);
 /// The same, but none where there is no such file.
 Expected<std::optional<std::string>> read_if_there(std::string const& path);
 
-/// Whole or not at all: written beside and renamed. "-" is standard output. A symbolic link stays, and the
-/// file that it leads to is written. E0902 with the system's reason.
+/// Whole or not at all: written beside and renamed, also when a signal comes. "-" is standard output. A
+/// symbolic link stays, and the file that it leads to is written. E0902 with the system's reason.
 Expected<void> write_file(std::string const& path, std::string_view text);
 
 struct OutputFile {
@@ -28,8 +28,8 @@ struct OutputFile {
   std::string text;
 };
 
-/// Writes all and says so. E0912 before anything is written if two go to one place, by
-/// whatever paths.
+/// Writes all or none (devices, pipes and standard output come last), and says so. E0912 before anything is
+/// written if two go to one place, by whatever paths.
 Expected<void> write_files(Session const& session, std::vector<OutputFile> const& files);
 
 /// Does one of them go to standard output, which must then hold nothing else?

@@ -17,7 +17,7 @@
 namespace tessera::cli {
 namespace {
 
-constexpr std::int64_t k_largest_size = 1'000'000'000;
+constexpr std::int64_t k_largest_size = std::int64_t{1} << 24;  // as the importers have it
 
 /// A file rather than a shipped name: it reads like one, or there is one.
 bool is_path(std::string const& text) {

@@ -7,9 +7,11 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 
 #include "commands.hpp"
 #include "diagnostic/nearest.hpp"
+#include "partial_files.hpp"
 #include "tessera/version.hpp"
 
 namespace {
@@ -39,8 +41,9 @@ std::vector<std::string> option_names(CLI::App const& app) {
 std::string in_words(CLI::App const& app, CLI::ParseError const& error) {
   std::string const text = error.what();
   if (dynamic_cast<CLI::RequiredError const*>(&error))
-    return app.get_subcommands().empty() ? "no command is given"
-                                         : "an argument is missing: " + text.substr(0, text.find(' '));
+    return app.get_subcommands().empty()
+               ? "no command is given"
+               : "an argument is missing: " + text.substr(0, text.rfind(" is required"));
   if (dynamic_cast<CLI::ArgumentMismatch const*>(&error) && text.find(':') != std::string::npos)
     return text.substr(0, text.find(':')) +
            (text.find(": At Most") != std::string::npos ? " is given more than once" : " needs a value");
@@ -67,14 +70,15 @@ int usage_error(Session const& session, CLI::App const& app, CLI::ParseError con
   auto const help = fmt::format("tessera {}{}--help", called.empty() ? "" : called.front()->get_name(),
                                 called.empty() ? "" : " ");
   auto const rest = app.remaining(true);
-  if (!rest.empty() && dynamic_cast<CLI::ExtrasError const*>(&error)) {
+  // An option that nobody knows is the better news, also where something is missing besides.
+  bool const unknown = !rest.empty() && rest.front().size() > 1 && rest.front()[0] == '-';
+  if (unknown || (!rest.empty() && dynamic_cast<CLI::ExtrasError const*>(&error))) {
     auto const& word = rest.front();
-    bool const option = word.size() > 1 && word[0] == '-';
     auto const name = word.substr(0, word.find('='));
-    auto const hint = option ? did_you_mean(name, option_names(app)) : "";
+    auto const hint = unknown ? did_you_mean(name, option_names(app)) : "";
     return session.fail(complaint("E0908",
-                                  option ? fmt::format("there is no option {}", name)
-                                         : fmt::format("\"{}\" is one argument too many", word),
+                                  unknown ? fmt::format("there is no option {}", name)
+                                          : fmt::format("\"{}\" is one argument too many", word),
                                   hint.empty() ? help + " shows what there is" : hint));
   }
   if (dynamic_cast<CLI::RequiredError const*>(&error) && help == "tessera bench --help" &&
@@ -178,8 +182,15 @@ int run(int count, char** words) {
 }  // namespace
 
 int main(int count, char** words) {
+  remove_partial_files_on_signals();
   try {
     return run(count, words);
+  } catch (std::bad_alloc const&) {
+    auto const text = to_text(complaint(
+        "E0937", "there is not enough memory",
+        "try a smaller problem of the same shape, and please report the command line and its files"));
+    std::fprintf(stderr, "%s\n", text.c_str());
+    return k_environment;
   } catch (std::exception const& error) {
     std::fprintf(
         stderr,

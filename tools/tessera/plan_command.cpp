@@ -14,6 +14,7 @@
 #include "tessera/plan/plan_json.hpp"
 #include "tessera/report/report.hpp"
 #include "tessera/simulate/simulate.hpp"
+#include "timeline_outputs.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -161,6 +162,9 @@ int run(Session const& session, PlanArguments const& arguments) {
     auto plan =
         planner.plan(sized, fmt::format("{}/{} {}", w + 1, workloads->size(), name_of(sized.workload)));
     if (!plan) return session.fail(plan.error());
+    if (!arguments.trace.empty() || !arguments.csv.empty() || !arguments.timeline.empty())
+      if (auto const small = refuse_long_timeline(plan->pipeline.name, blocks_of(plan->pipeline)); !small)
+        return session.fail(small.error());
     Expected<Timeline> timeline = Timeline{};
     if (draws) timeline = simulate(*plan, *machine);
     if (!timeline) return session.fail(timeline.error());

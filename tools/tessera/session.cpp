@@ -22,7 +22,8 @@ bool colour_wanted() {
 }
 
 int exit_code(std::string const& code) {
-  if (code == "E0904" || code == "E0923" || code == "E0924") return k_no;  // what stands in a file
+  if (code == "E0904" || code == "E0905" || code == "E0923" || code == "E0924")
+    return k_no;  // what stands in a file
   if (code == "E0901" || code == "E0902" || code.rfind("E093", 0) == 0) return k_environment;
   // Names and sizes that come from the command line, though the library is who finds them out.
   bool const usage = code.rfind("E09", 0) == 0 || code == "E0602" || code == "E0216" || code == "E0220";

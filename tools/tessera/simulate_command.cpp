@@ -14,6 +14,7 @@
 #include "tessera/report/report.hpp"
 #include "tessera/simulate/explore.hpp"
 #include "tessera/simulate/simulate.hpp"
+#include "timeline_outputs.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -54,6 +55,14 @@ std::string exploration_json(Exploration const& found) {
 
 int run_explore(Session const& session, SimulateArguments const& arguments, Plan const& plan,
                 MachineProfile const& machine) {
+  // The search is as deep as the plan has blocks, and holds a state of some 40 KB for each step down.
+  constexpr std::int64_t k_most_blocks = 4096;
+  if (auto const blocks = blocks_of(plan.pipeline); blocks > k_most_blocks)
+    return session.fail(
+        complaint("E0504",
+                  fmt::format("{} has {} blocks, too many to try every schedule of; at most {} are explored",
+                              plan.pipeline.name, blocks, k_most_blocks),
+                  "explore a smaller problem of the same shape; the plan's proof holds for this one"));
   auto const found = explore(plan, machine, arguments.explore);
   session.print(session.json ? exploration_json(found) : exploration_text(found));
   return found.complete && found.deadlock.empty() ? k_ok : k_no;
@@ -61,6 +70,9 @@ int run_explore(Session const& session, SimulateArguments const& arguments, Plan
 
 int run(Session const& session, SimulateArguments const& arguments) {
   bool const one_thing = arguments.plan.empty() && arguments.study.study.empty();
+  if (arguments.explore > 0 && arguments.plan.empty())
+    return session.fail(
+        complaint("E0916", "--explore tries the schedules of a plan", "give a plan, or leave --explore out"));
   if (!arguments.roles.file.empty() && one_thing) {
     if (!arguments.outputs.trace.empty() || arguments.outputs.draw)
       return session.fail(complaint("E0916", "a loop with roles has no timeline to trace or draw",
@@ -119,7 +131,7 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
   command
       ->add_option("--explore", arguments->explore,
                    "Instead: try every schedule of a small plan, up to so many states")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{10'000'000}))
       ->option_text("STATES");
   auto* study = command
                     ->add_option("--study", arguments->study.study,

@@ -1,13 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "timeline_outputs.hpp"
 
+#include <fmt/format.h>
+
 #include "files.hpp"
 #include "tessera/report/report.hpp"
 
 namespace tessera::cli {
 
+std::int64_t blocks_of(Pipeline const& pipeline) {
+  std::int64_t blocks = 0;
+  for (auto const& stage : pipeline.stages) blocks += stage.blocks();
+  return blocks;
+}
+
+Expected<void> refuse_long_timeline(std::string const& name, std::int64_t blocks) {
+  // Measured: a trace has some 470 bytes for each block and takes 1800 of memory while it is made; a JSON
+  // timeline of this many is read again in 230 MiB.
+  constexpr std::int64_t k_most_blocks = 1 << 18;
+  constexpr std::int64_t k_bytes_made = 1800;
+  if (blocks <= k_most_blocks) return {};
+  return tl::make_unexpected(complaint(
+      "E0504",
+      fmt::format("a timeline of {}, {} blocks row by row, would take some {} MiB; at most {} are written",
+                  name, blocks, blocks * k_bytes_made >> 20, k_most_blocks),
+      "leave --trace, --csv and JSON of the timeline out, or take a smaller problem of the same shape"));
+}
+
 int put_out(Session const& session, Timeline const& timeline, TimelineOutputs const& outputs,
             std::function<std::string()> const& page, Plan const* plan) {
+  if (!outputs.output.empty() || !outputs.trace.empty() || !outputs.csv.empty() || session.json)
+    if (auto const written = refuse_long_timeline(timeline.pipeline, std::ssize(timeline.tiles)); !written)
+      return session.fail(written.error());
   std::vector<OutputFile> files;
   if (!outputs.output.empty()) files.push_back({outputs.output, print_timeline(timeline)});
   if (!outputs.trace.empty()) files.push_back({outputs.trace, perfetto_trace(timeline, plan)});

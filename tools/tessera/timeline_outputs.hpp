@@ -2,10 +2,12 @@
 // Where a simulated timeline goes: files, and the screen.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
 #include "session.hpp"
+#include "tessera/diagnostic.hpp"
 #include "tessera/plan/plan.hpp"
 #include "tessera/timeline.hpp"
 
@@ -16,6 +18,12 @@ struct TimelineOutputs {
   std::string output, trace, csv, html;
   bool draw = false;
 };
+
+/// Of all stages.
+std::int64_t blocks_of(Pipeline const& pipeline);
+
+/// E0504: a timeline of so many blocks is not written out, row by row. Ask before it is made.
+Expected<void> refuse_long_timeline(std::string const& name, std::int64_t blocks);
 
 /// Writes what is asked for and prints the summary, or the timeline as JSON. `page` makes the --html page;
 /// `plan`, where there is one, the arrows of the trace. Returns the exit code.

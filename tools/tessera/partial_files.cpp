@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partial_files.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace tessera::cli {
+namespace {
+
+// What a signal handler may touch: atomics without locks, and names that do not move. A command has seven
+// outputs for each of a few sizes; what does not fit is still removed by its owner, only not by a signal.
+constexpr std::size_t k_most_names = 256;
+std::array<std::atomic<char*>, k_most_names> partial_names{};
+std::atomic<bool> renaming{false};
+std::atomic<int> postponed{0};
+
+void end_by(int signal) {
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void on_signal(int signal) {
+  if (renaming.load()) {
+    postponed.store(signal);
+    return;
+  }
+  for (auto const& name : partial_names)
+    if (auto const* text = name.load()) unlink(text);
+  end_by(signal);
+}
+
+void remember(char* name) {
+  for (auto& place : partial_names) {
+    char* free = nullptr;
+    if (place.compare_exchange_strong(free, name)) return;
+  }
+}
+
+void forget(char* name) {
+  for (auto& place : partial_names) {
+    char* expected = name;
+    if (place.compare_exchange_strong(expected, nullptr)) return;
+  }
+}
+
+}  // namespace
+
+void remove_partial_files_on_signals() {
+  for (int const signal : {SIGINT, SIGTERM, SIGHUP})
+    // A signal that was to be ignored (nohup) stays so.
+    if (std::signal(signal, on_signal) == SIG_IGN) std::signal(signal, SIG_IGN);
+}
+
+PartialFile::PartialFile(std::string const& path)
+    : path_(path), beside_(strdup(fmt::format("{}.{}.tmp", path, getpid()).c_str())) {
+  remember(beside_);
+}
+
+PartialFile::PartialFile(PartialFile&& other) noexcept
+    : path_(std::move(other.path_)), beside_(std::exchange(other.beside_, nullptr)) {}
+
+PartialFile::~PartialFile() {
+  if (beside_ == nullptr) return;
+  std::remove(beside_);
+  forget(beside_);
+  std::free(beside_);
+}
+
+std::size_t rename_all(std::vector<PartialFile> const& files) {
+  renaming.store(true);
+  std::size_t done = 0;
+  while (done < files.size() && std::rename(files[done].beside(), files[done].path().c_str()) == 0) ++done;
+  int const reason = errno;
+  renaming.store(false);
+  if (int const signal = postponed.load(); signal != 0) end_by(signal);
+  errno = reason;
+  return done;
+}
+
+}  // namespace tessera::cli
