@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents that are changed: all that are shipped, and what the tool makes of them. Each has the cheapest
+commands that read all of it."""
+
+import pathlib
+import subprocess
+from dataclasses import dataclass
+
+
+@dataclass
+class Document:
+    name: str
+    text: str
+    commands: list       # argument lists; FILE is the document
+    strict: bool = True  # every member is ours: a wrong type anywhere is a mistake
+    changes: int = 90
+
+
+CHECK = [["check", "FILE"]]
+WHY_NOT = ["why-not", "--first", "128,32,0", "--second", "128,32,0", "--machine", "FILE"]
+
+
+def made(tessera, folder, *arguments):
+    path = pathlib.Path(folder) / "made.json"
+    write = [] if arguments[-1] == "--timeline" else ["-o"]
+    subprocess.run([tessera, *arguments, *write, str(path)], check=True, capture_output=True)
+    text = path.read_text()
+    path.unlink()
+    return text
+
+
+def large_plan(tessera, folder, workload):
+    """Valid, but not changed: it is a megabyte."""
+    path = pathlib.Path(folder) / "large.json"
+    path.write_bytes(workload)
+    text = made(tessera, folder, "plan", str(path), "--mechanism", "wait_kernel")
+    path.unlink()
+    return text
+
+
+def collect(tessera, source, folder):
+    source = pathlib.Path(source)
+
+    def read(name):
+        return (source / name).read_text()
+
+    out = []
+    for name in ("a100", "v100", "t3", "h200"):
+        commands = [WHY_NOT]
+        if name == "t3":
+            commands.append(["sweep", "--study", "t3", "--parameters", "--machine", "FILE"])
+        out.append(Document(f"machine {name}", read(f"machines/{name}.json"), commands))
+    for name in ("two-gemms", "lora"):
+        out.append(Document(f"workload {name}", read(f"workloads/{name}.json"), CHECK + [["plan", "FILE"]]))
+    out.append(Document("workload jacobi", read("workloads/jacobi.json"), [["check", "FILE", "--iterations", "3"]]))
+    for name in ("gpt-3-145b", "llama-3-8b", "llama-3-70b", "llama-3.2-1b", "llama-65b", "qwen2.5-72b"):
+        commands = [["check", "FILE"], ["check", "FILE", "--block", "attention", "--tokens", "16"],
+                    ["sweep", "--study", "t3", "--parameters", "--model", "FILE"]]
+        out.append(Document(f"config {name}", read(f"workloads/{name}.json"), commands, False, 40))
+    out.append(Document("network resnet-38", read("workloads/resnet-38.json"),
+                        [["check", "FILE", "--layer", "56x56x64"]], changes=50))
+    out.append(Document("network vgg-19", read("workloads/vgg-19.json"),
+                        [["check", "FILE", "--layer", "56x56x64"]], changes=50))
+    for mechanism in ("wait_kernel", "fused", "pdl"):
+        text = made(tessera, folder, "plan", "two-gemms", "--mechanism", mechanism)
+        out.append(Document(f"plan {mechanism}", text, [["generate", "FILE"], ["simulate", "FILE"]]))
+    timeline = made(tessera, folder, "plan", "two-gemms", "--timeline")
+    out.append(Document("timeline", timeline, [["explain", "FILE"], ["diff", "FILE", "FILE"]], changes=120))
+    out.append(Document("roles", read("bench/few_tokens/mixtral_chain.json"),
+                        [["simulate", "--iterations", "2", "--roles", "FILE"]], changes=110))
+    table = made(tessera, folder, "sweep", "two-gemms", "--set", "sms=100,132", "--format", "json")
+    out.append(Document("sweep table", table, [["sweep", "--merge", "FILE"]], changes=60))
+    return out

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""run.py TESSERA SOURCE BUILD [--seed N] [--only TEXT] [--jobs N] [--unlimited]
+
+Gives the tool some two thousand mistaken and hostile inputs, one process each, and checks every answer: an exit
+code that is documented, a refusal with a code and a place, no file that is half there, within 2 s of one core and
+512 MiB. A case that fails is printed as a command that can be pasted, and its files are kept in BUILD/failed.
+"""
+
+import argparse
+import concurrent.futures
+import pathlib
+import random
+import re
+import resource
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+
+import documents
+import known
+import mutations
+import options
+import signals
+from cases import ANY, FINE, REFUSED, Case
+
+SECONDS = 2
+BYTES = 512 << 20
+# What takes values of several types, or members of any name.
+FREE = r"rows\.\d+\.(values|results)\.|(grid|\.at) unknown$|accesses\.\d+\.\d+ (zero|huge|negative)$"
+LONGEST_ANSWER = 1 << 16  # of a refusal: what a terminal can still scroll back over
+
+
+def document_cases(document, rng):
+    def case(what, text, command, expect):
+        words = ["file.json" if word == "FILE" else word for word in command]
+        files = {"file.json": text.encode("utf-8", "surrogatepass")}
+        return Case(f"{document.name}: {what}: {command[0]}", words, files, expect,
+                    blamed="file.json" if expect == REFUSED else "")
+
+    tree = mutations.parse(document.text)
+    count = 0
+    for what, text, mistake in mutations.changes(tree, rng, document.changes):
+        command = document.commands[count % len(document.commands)]
+        count += 1
+        mistake = mistake and document.strict and not re.search(FREE, what)
+        yield case(what, text, command, REFUSED if mistake else ANY)
+    for what, text in mutations.truncations(document.text, rng, 10):
+        yield case(what, text, document.commands[0], REFUSED)
+    for command in document.commands:
+        yield case("as it is", mutations.dump(tree), command, FINE)
+
+
+def corpus(tessera, source, folder, seed):
+    rng = random.Random(seed)
+    collected = documents.collect(tessera, source, folder)
+    texts = {document.name: document.text for document in collected}
+    texts["large plan"] = documents.large_plan(tessera, folder, known.gemms(texts["workload two-gemms"], 60, 60))
+    for document in collected:
+        yield from document_cases(document, rng)
+    yield from options.cases({"PLAN": texts["plan wait_kernel"].encode(), "ROLES": texts["roles"].encode()})
+    yield from known.cases(texts)
+
+
+def limit(unlimited):
+    def apply():
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if not unlimited:
+            resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
+            resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    return apply
+
+
+def faults(case, code, out, err, left):
+    """What is wrong with an answer, in words."""
+    first = next((line for line in err.splitlines() if re.search(r"\berror\b", line)), "")
+    found = re.search(r"error (E\d{4}): ", first)
+    if code < 0:
+        yield f"ended by signal {-code}"
+        return
+    if code not in (0, 1, 2, 3):
+        yield f"exit code {code}"
+    if "defect of tessera" in err or "runtime error" in err or "Sanitizer" in err:
+        yield "a defect: " + err[:200]
+    if found and found[1] == "E0937":
+        yield "memory runs out instead of being estimated"
+    if code == 0 and first:
+        yield "fine, but it says: " + first[:200]
+    if code == 0 and re.search(r"(?<![\w.])-?(nan|inf)(?![\w-])", out):
+        yield "prints nan or inf"
+    if code != 0 and not found and "stuck" not in out and "no conclusion" not in out:
+        yield "a refusal without a code: " + err[:200]
+    if code != 0 and len(err) > LONGEST_ANSWER:
+        yield f"a refusal of {len(err)} bytes"
+    if "\u001b" in out or "\u001b" in err:
+        yield "prints an escape sequence"
+    if case.expect == FINE and code != 0:
+        yield "refused: " + first[:300]
+    if case.expect == REFUSED and code == 0:
+        yield "not refused"
+    if case.code and found and found[1] != case.code:
+        yield f"{found[1]} instead of {case.code}: " + first[:300]
+    # E0905 is about a file as a whole: it is another kind of file.
+    line = "" if found and found[1] == "E0905" else r":\d+"
+    if case.blamed and code != 0 and not re.match(r"(\./)?" + re.escape(case.blamed) + line + ": ", first):
+        yield "no file and line: " + first[:300]
+    if case.says and case.says not in re.sub(r"\s+", " ", out + err):
+        yield f"does not say \"{case.says}\": " + (first or out)[:300]
+    unexpected = left - set(case.files) - set(case.outputs if code == 0 else ())
+    if unexpected:
+        yield "leaves " + ", ".join(sorted(unexpected))
+
+
+def run(tessera, folder, case, unlimited):
+    folder.mkdir(parents=True)
+    for name, content in case.files.items():
+        if callable(content):
+            content(folder / name)
+        else:
+            (folder / name).write_bytes(content)
+    try:
+        done = subprocess.run([tessera, *case.arguments], cwd=folder, input=case.stdin or b"", capture_output=True,
+                              preexec_fn=limit(unlimited), timeout=60, env={"HOME": str(folder), "NO_COLOR": "1"})
+    except subprocess.TimeoutExpired:
+        return ["does not end"]
+    except ValueError:  # a NUL byte in an argument: no shell can give it either
+        return []
+    left = {path.name for path in folder.iterdir()}
+    return list(faults(case, done.returncode, done.stdout.decode(errors="replace"),
+                       done.stderr.decode(errors="replace"), left))
+
+
+def attempt(job):
+    tessera, folder, case, unlimited = job
+    found = run(tessera, folder, case, unlimited)
+    if not found:
+        shutil.rmtree(folder)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("tessera")
+    parser.add_argument("source")
+    parser.add_argument("build")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--unlimited", action="store_true", help="no limits of time and memory (sanitizers)")
+    wanted = parser.parse_args()
+    tessera = str(pathlib.Path(wanted.tessera).resolve())
+    failed = pathlib.Path(wanted.build).resolve() / "failed"
+    shutil.rmtree(failed, ignore_errors=True)
+    failed.mkdir(parents=True)
+    all_cases = [case for case in corpus(tessera, wanted.source, failed, wanted.seed) if wanted.only in case.name]
+    began = time.time()
+    bad = 0
+    jobs = [(tessera, failed / str(number), case, wanted.unlimited) for number, case in enumerate(all_cases)]
+    with concurrent.futures.ProcessPoolExecutor(wanted.jobs) as pool:
+        for (_, folder, case, _), found in zip(jobs, pool.map(attempt, jobs, chunksize=8)):
+            if found:
+                bad += 1
+                print(f"{case.name}\n  {'; '.join(found)}\n  cd {shlex.quote(str(folder))} && "
+                      f"{shlex.join([tessera, *case.arguments])[:1000]}", flush=True)
+    if not wanted.only or wanted.only == "signals":
+        two_gemms = (pathlib.Path(wanted.source) / "workloads/two-gemms.json").read_text()
+        for fault in signals.faults(tessera, two_gemms, failed / "signals"):
+            bad += 1
+            print(fault, flush=True)
+    print(f"{len(all_cases)} cases, {bad} failed, {time.time() - began:.0f} s, seed {wanted.seed}")
+    return 1 if bad or not all_cases else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
