@@ -57,14 +57,13 @@ using Model = TransformerShape;
 
 void refuse_experts(Document& document, ObjectReader& root) {
   for (auto const* name : {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
-    auto const* member = root.find(name);
-    if (member != nullptr && member->is(Node::Kind::integer) && member->integer > 1)
-      document.report(
-          *member, "E0214",
-          fmt::format("mixture-of-experts models are not supported ({} = {})", name, member->integer),
-          {"which tokens an expert gets, and so which tiles depend on which, is known only when "
-           "the router has run"},
-          "describe the experts' GEMMs of one routing as a tessera.workload/1 file");
+    auto const experts = root.integer_or(name, 0, 0);
+    if (experts > 1)
+      document.report(*root.find(name), "E0214",
+                      fmt::format("mixture-of-experts models are not supported ({} = {})", name, experts),
+                      {"which tokens an expert gets, and so which tiles depend on which, is known only when "
+                       "the router has run"},
+                      "describe the experts' GEMMs of one routing as a tessera.workload/1 file");
   }
 }
 

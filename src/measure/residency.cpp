@@ -83,8 +83,8 @@ CoResidency why_not(MachineProfile const& machine, Resources const& first, Resou
       if (auto text = remedy(u, n); !text.empty()) answer.remedies.push_back(std::move(text));
     }
   if (n > 1)
-    answer.remedies.push_back(
-        fmt::format("launch fewer blocks of the first kernel: at most {} on an SM", n - 1));
+    answer.remedies.push_back(fmt::format("{}launch fewer blocks of the first kernel: at most {} on an SM",
+                                          answer.remedies.size() > 1 ? "instead of all these: " : "", n - 1));
   return answer;
 }
 

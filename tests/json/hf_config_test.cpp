@@ -98,6 +98,8 @@ TEST(HfConfig, weights_that_are_not_16_bits_wide_are_refused_unless_a_type_is_as
                   "   supported: float16 and bfloat16\n"
                   "   hint: --dtype bf16 or --dtype fp16 plans the model as if its weights were that");
   }
+  EXPECT_FALSE(with(R"("num_local_experts": "8")", "")) << "a wrong type hides no experts";
+  EXPECT_TRUE(with(R"("num_local_experts": null)", ""));
   EXPECT_FALSE(with(R"("dtype": "float32")", ""));
   EXPECT_FALSE(with(R"("torch_dtype": 16)", ""));
   EXPECT_FALSE(with(R"("torch_dtype": 16)", "bf16"));
