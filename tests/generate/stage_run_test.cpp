@@ -4,7 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -12,17 +11,13 @@
 #include "golden/convolution.cuh"
 #include "golden/fused.cuh"
 #include "golden/fused_in_order.cuh"
+#include "support/fake_clock.hpp"
+#include "support/real_clock.hpp"
 
 namespace tessera {
 namespace {
 
-struct Clock {
-  static unsigned long long now() {
-    std::this_thread::yield();
-    return static_cast<unsigned long long>(std::chrono::steady_clock::now().time_since_epoch().count());
-  }
-};
-using Watch = DeadlineWatch<Clock>;
+using Watch = support::RealWatch;
 
 /// The chain's memory and the values that its tiles write: plain integers, so that ThreadSanitizer sees a
 /// missing wait.
@@ -33,7 +28,7 @@ struct Memory {
       std::vector<unsigned long long>(static_cast<std::size_t>(Chain::counters));
   StallRecord stall;
   ChainMemory view() { return {semaphores.data(), counters.data()}; }
-  Watch watch() { return {&stall, 20'000'000'000}; }
+  Watch watch() { return {&stall, support::k_patience_ns}; }
 };
 
 /// All blocks of the stages as threads, in a dispatch order that starts with the last stage: nothing but the
@@ -185,12 +180,12 @@ TEST(StageRun, PersistentWorkersOverSeveralLaunches) {
 
 TEST(StageRun, AMissingPostIsRecordedOnceAndEveryoneLeaves) {
   Memory<attention::chain> memory;
-  Watch const watch{&memory.stall, 50'000'000};
+  support::FakeWatch const watch{&memory.stall, 1000};
   std::atomic<int> left{0};
   std::vector<std::thread> threads;
   for (int block = 0; block < 8; ++block)
     threads.emplace_back([&, block] {
-      StageView<attention::scores, Watch> stage(memory.view(), watch);
+      StageView<attention::scores, support::FakeWatch> stage(memory.view(), watch);
       auto const tile = stage.start(block);
       if (!stage.wait(operand_a, Tile{{tile.at[1], tile.at[2]}})) ++left;
     });
@@ -200,7 +195,7 @@ TEST(StageRun, AMissingPostIsRecordedOnceAndEveryoneLeaves) {
   EXPECT_EQ(memory.stall.stage, attention::scores::index);
   EXPECT_EQ(memory.stall.seen, 0u);
   EXPECT_EQ(memory.stall.expected, 3u);
-  EXPECT_GE(memory.stall.waited_ns, 50'000'000u);
+  EXPECT_GE(memory.stall.waited_ns, 1000u);
   EXPECT_EQ(memory.stall.semaphore, memory.stall.tile / 4);  // head 0 or 1 of row 0
 }
 

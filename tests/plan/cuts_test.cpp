@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 
 #include "support/plans.hpp"
+#include "support/stopwatch.hpp"
 #include "tessera/check/check.hpp"
 #include "tessera/plan/build.hpp"
 #include "tessera/plan/choose.hpp"
@@ -182,20 +182,14 @@ TEST(Cuts, OnlyWhatWasAskedFor) {
   EXPECT_TRUE(chains.semaphores.empty());
 }
 
-double seconds_to_plan(Pipeline const& pipeline, MachineProfile const& machine) {
-  auto const begin = std::chrono::steady_clock::now();
-  (void)chosen(pipeline, machine);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 // The bounds of the promise are 5 and 10 s for a release build on one core; sanitizers are slower.
 TEST(Cuts, LongChainsArePlannedInSeconds) {
   auto const machine = costly(132);
   std::vector<Link> eight, hundred;
   for (int i = 0; i < 8; ++i) eight.push_back({24 + 16 * (i / 2), 8, 3.0 + i, i % 2 == 1});
   for (int i = 0; i < 100; ++i) hundred.push_back({i % 5 == 3 ? 48 : 24, 4, 2.0 + i % 5, false});
-  EXPECT_LT(seconds_to_plan(chain(eight), machine), 50);
-  EXPECT_LT(seconds_to_plan(chain(hundred), machine), 100);
+  EXPECT_LT(support::least_seconds(50, [&] { (void)chosen(chain(eight), machine); }), 50);
+  EXPECT_LT(support::least_seconds(100, [&] { (void)chosen(chain(hundred), machine); }), 100);
 }
 
 }  // namespace

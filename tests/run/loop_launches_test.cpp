@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-using Watch = DeadlineWatch<support::RealClock>;
+using Watch = support::RealWatch;
 
 /// What a GPU knows of a launch. Everything here is relaxed: no order of memory comes from it, so that a
 /// thread sanitizer sees whether semaphores alone order what tiles read and write.
@@ -29,11 +29,6 @@ struct Progress {
   bool has_started() const { return drawn.load(std::memory_order_relaxed) == blocks; }
   bool is_complete() const { return gone.load(std::memory_order_relaxed) == blocks; }
 };
-
-template <class Condition>
-void until(Condition const& holds) {
-  while (!holds()) std::this_thread::yield();
-}
 
 class LaunchesOnThreads {
  public:
@@ -54,21 +49,27 @@ class LaunchesOnThreads {
     auto const asked = with_iterations(tables_.launch(plan_), "loop", iterations).value();
     StallRecord stall;
     std::atomic<int> free{slots};
+    std::atomic<bool> stuck{false};
     std::deque<Progress> launches;
+    // Gives up with the others, so that a hang ends once.
+    auto const wait_for = [&stuck](auto const& holds) {
+      if (!support::comes_true([&] { return holds() || stuck.load(std::memory_order_relaxed); }))
+        stuck.store(true, std::memory_order_relaxed);
+    };
     std::vector<std::thread> threads;
     for (long long period = 0; period < asked.periods(); ++period)
       for (auto const& record : records_) {
         auto const* const before = launches.empty() ? nullptr : &launches.back();
-        if (before != nullptr) until([&] { return before->has_started(); });
+        if (before != nullptr) wait_for([&] { return before->has_started(); });
         auto& own = launches.emplace_back(static_cast<int>(record.stage.blocks()));
         for (int block = 0; block < own.blocks; ++block) {
-          until([&] { return free.load(std::memory_order_relaxed) > 0; });
+          wait_for([&] { return free.load(std::memory_order_relaxed) > 0; });
           free.fetch_sub(1, std::memory_order_relaxed);
           threads.emplace_back([&, before, launch = stage_launch(asked, record, period)] {
             ChainMemory const memory{semaphores_.data(), counters_.data()};
             auto const draw = draw_in_launch(record, memory);
             own.drawn.fetch_add(1, std::memory_order_relaxed);  // lets the next launch start
-            LoopStageView<Watch> view(record, memory, Watch{&stall, 5'000'000'000ULL}, draw);
+            LoopStageView<Watch> view(record, memory, Watch{&stall, support::k_patience_ns}, draw);
             if (view.wait_before_store() && view.wait_all(operand_a) && view.wait_all(operand_b)) {
               if (launch.asked)
                 compute(static_cast<std::size_t>(record.operation), launch.iteration,
@@ -76,14 +77,14 @@ class LaunchesOnThreads {
               view.post();
             }
             // Holds its slot until the launches before are complete.
-            if (before != nullptr) until([&] { return before->is_complete(); });
+            if (before != nullptr) wait_for([&] { return before->is_complete(); });
             own.gone.fetch_add(1, std::memory_order_relaxed);
             free.fetch_add(1, std::memory_order_relaxed);
           });
         }
       }
     for (auto& thread : threads) thread.join();
-    return stall.state == 0;
+    return stall.state == 0 && !stuck;
   }
 
  private:
@@ -153,9 +154,7 @@ TEST(LoopLaunches, AsManyIterationsAreUnderWayAsThereAreCopies) {
       ++computed[n];
       return;
     }
-    auto const since = std::chrono::steady_clock::now();
-    while (n + 2 < 9 && computed[n + 2] == 0 && late == 0)
-      if (std::chrono::steady_clock::now() - since > std::chrono::seconds(4)) ++late;
+    if (n + 2 < 9 && !support::comes_true([&] { return computed[n + 2] > 0 || late > 0; })) ++late;
     ++computed[n];
   }));
   EXPECT_EQ(late, 0);

@@ -18,7 +18,7 @@
 namespace tessera {
 namespace {
 
-using Watch = DeadlineWatch<support::RealClock>;
+using Watch = support::RealWatch;
 
 class LoopOnThreads {
  public:
@@ -115,7 +115,7 @@ class LoopOnThreads {
   bool one(LoopDraw const& draw, bool asked, long long iteration, ChainMemory const& memory,
            StallRecord& record, Compute const& compute) {
     auto const& of = records_[static_cast<std::size_t>(draw.stage)];
-    LoopStageView<Watch> view(of, memory, Watch{&record, 5'000'000'000ULL}, draw);
+    LoopStageView<Watch> view(of, memory, Watch{&record, support::k_patience_ns}, draw);
     if (!view.wait_before_store() || !view.wait_all(operand_a) || !view.wait_all(operand_b)) return false;
     if (asked)
       compute(static_cast<std::size_t>(of.operation), iteration, linear_of(of.stage.grid, view.tile()));

@@ -96,7 +96,7 @@ TEST(Mixed, WaitsThatAreLeftOutAreCaught) {
       {0, plan.dependences[1].semaphore_set}, {1, -1}, {2, plan.dependences[3].semaphore_set}};
   InterpretOptions options;
   options.workers = 64;
-  ASSERT_TRUE(interpret(plan, stamps.functions(0), options).has_value());
+  ASSERT_TRUE(interpret(plan, stamps.functions_in_wrong_order(0, 1), options).has_value());
   EXPECT_FALSE(stamps.right(1));
 }
 

@@ -3,11 +3,14 @@
 // hash of its name, the launch, and the values of all blocks that it reads.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <vector>
 
+#include "support/real_clock.hpp"
 #include "tessera/describe/tile_relation.hpp"
 #include "tessera/run/interpret.hpp"
 
@@ -32,7 +35,8 @@ class Stamps {
     }
   }
 
-  /// One function per stage. `delay_stage`'s blocks are slow, so that who does not wait for them is caught.
+  /// One function per stage. `delay_stage`'s blocks are slow, so that others would overtake them if they
+  /// could.
   std::vector<TileFunction> functions(int delay_stage = -1) {
     std::vector<TileFunction> result;
     for (int s = 0; s < static_cast<int>(values_.size()); ++s)
@@ -42,6 +46,22 @@ class Stamps {
         auto const launch = launches_[at(s)][block]++;
         values_[at(s)][block] = value(s, tile, split, launch);
       });
+    return result;
+  }
+
+  /// `first`'s blocks hold their values back until one of `second` has computed. Where `second` waits for
+  /// `first` that is a hang, which k_patience ends; a missing wait gives a wrong value every time.
+  std::vector<TileFunction> functions_in_wrong_order(int first, int second) {
+    auto const overtaken = std::make_shared<std::atomic<bool>>(false);
+    auto result = functions();
+    result[at(first)] = [overtaken, compute = result[at(first)]](std::int64_t tile, int split) {
+      support::comes_true([&] { return overtaken->load(); });
+      compute(tile, split);
+    };
+    result[at(second)] = [overtaken, compute = result[at(second)]](std::int64_t tile, int split) {
+      compute(tile, split);
+      *overtaken = true;
+    };
     return result;
   }
 

@@ -9,12 +9,17 @@
 #include <thread>
 #include <vector>
 
+#include "support/fake_clock.hpp"
 #include "support/real_clock.hpp"
 
 namespace tessera {
 namespace {
 
-using Watch = DeadlineWatch<support::RealClock>;
+using Watch = support::RealWatch;
+using support::FakeWatch;
+
+/// On the fake clock: enough polls for a barrier to look who is missing.
+constexpr unsigned long long k_soon = 5000;
 
 template <class Body>
 void on_threads(unsigned count, Body body) {
@@ -25,7 +30,7 @@ void on_threads(unsigned count, Body body) {
 
 class Barrier : public testing::Test {
  protected:
-  Watch watch() { return {&record, 20'000'000'000ULL}; }
+  Watch watch() { return {&record, support::k_patience_ns}; }
   StallRecord record;
 };
 
@@ -61,7 +66,9 @@ TEST_F(Barrier, TheNextLaunchGoesOnWithoutAReset) {
   for (int launch = 0; launch < 5; ++launch) {
     // An odd number of barriers in some: the counter is left on either side.
     count_rounds<GridBarrier<Watch>>(words, 3, 7, watch());
-    on_threads(3, [&](unsigned party) { GridBarrier<>({words.data(), 3}, party).sync(); });
+    on_threads(3, [&](unsigned party) {
+      EXPECT_TRUE(GridBarrier<Watch>({words.data(), 3}, party, watch()).sync());
+    });
     count_rounds<EpochBarrier<Watch>>(epochs, 3, 7, watch());
   }
   EXPECT_EQ(epochs[0], 70u);
@@ -92,8 +99,8 @@ TEST_F(Barrier, ManyPartiesShareSeveralCounters) {
 TEST_F(Barrier, OneThatIsMissingAmongManyIsNamed) {
   unsigned const parties = 1056, missing = 777;
   std::vector<unsigned> words(grid_barrier_words(parties), 0);
-  Watch const soon{&record, 1'000'000};
-  std::vector<GridBarrier<Watch>> all;
+  FakeWatch const soon{&record, k_soon};
+  std::vector<GridBarrier<FakeWatch>> all;
   for (unsigned party = 0; party < parties; ++party)
     all.emplace_back(BarrierWords{words.data(), parties}, party, soon);
   for (unsigned party = 0; party < parties; ++party)
@@ -145,7 +152,7 @@ TEST_F(Barrier, NeighboursWaitForNobodyElse) {
 
 template <class Kind>
 void two_of_three(StallRecord& record, std::vector<unsigned> words) {
-  Watch const soon{&record, 20'000'000};
+  FakeWatch const soon{&record, k_soon};
   std::atomic<int> gave_up{0};
   // Whoever waits has seen both arrive, however slow the host starts threads.
   std::latch both(2);
@@ -156,17 +163,18 @@ void two_of_three(StallRecord& record, std::vector<unsigned> words) {
     gave_up += !barrier.wait();
   });
   EXPECT_EQ(gave_up, 2);
+  EXPECT_GE(record.waited_ns, k_soon);
   EXPECT_EQ(record.state, 2u);
   EXPECT_EQ(record.semaphore, 2) << "the third party's word";
 }
 
 TEST_F(Barrier, AMissingPartyMeetsTheDeadline) {
-  two_of_three<EpochBarrier<Watch>>(record, std::vector<unsigned>(epoch_barrier_words(3), 0));
+  two_of_three<EpochBarrier<FakeWatch>>(record, std::vector<unsigned>(epoch_barrier_words(3), 0));
   EXPECT_EQ(record.expected, 1u);
 }
 
 TEST_F(Barrier, AMissingBlockOfAGridMeetsTheDeadline) {
-  two_of_three<GridBarrier<Watch>>(record, std::vector<unsigned>(grid_barrier_words(3), 0));
+  two_of_three<GridBarrier<FakeWatch>>(record, std::vector<unsigned>(grid_barrier_words(3), 0));
   EXPECT_EQ(record.seen, 2u);
   EXPECT_EQ(record.expected, 3u);
 }

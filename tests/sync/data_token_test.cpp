@@ -6,15 +6,12 @@
 #include <type_traits>
 #include <vector>
 
+#include "support/fake_clock.hpp"
+#include "support/real_clock.hpp"
 #include "tessera/sync/data_token.cuh"
 
 namespace tessera {
 namespace {
-
-struct FakeClock {
-  static inline unsigned long long time = 0;
-  static unsigned long long now() { return time += 10; }
-};
 
 TEST(DataToken, LayoutIsOneAccessWide) {
   static_assert(sizeof(Packet<1>) == 8 && alignof(Packet<1>) == 8);
@@ -45,7 +42,7 @@ TEST(DataToken, AMissingItemMeetsItsDeadline) {
   put(&packets[0], Packet<3>{{1, 2, 3}, 0}, 4);
   put(&packets[1], Packet<3>{{1, 2, 3}, 0}, 3);
   StallRecord record;
-  DeadlineWatch<FakeClock> const watch{&record, 100};
+  support::FakeWatch const watch{&record, 100};
   Packet<3> read[2];
   EXPECT_FALSE(take(packets, 1, 4u, read, watch, WaitPlace{1, 77, 0}));
   EXPECT_EQ(record.state, 2u);
@@ -81,12 +78,14 @@ template <class Item>
 void expect_hand_overs() {
   constexpr int k_items = 6;
   std::vector<Item> there(k_items), back(k_items);
+  StallRecord stall;
+  support::RealWatch const watch{&stall, support::k_patience_ns};
   int wrong = 0;
   std::thread other([&] {
     for (unsigned epoch = 0; epoch < 200; ++epoch) {
       Item read[3];
       for (int first = 0; first < 2; ++first) {
-        take(there.data() + first, 2, epoch, read, NoWatch{}, WaitPlace{});
+        take(there.data() + first, 2, epoch, read, watch, WaitPlace{});
         for (int i = 0; i < 3; ++i)
           if (!holds(read[i], epoch * 100 + static_cast<unsigned>(first + 2 * i))) ++wrong;
       }
@@ -105,11 +104,12 @@ void expect_hand_overs() {
       put(&there[i], item, epoch);
     }
     Item read[k_items];
-    take(back.data(), 1, epoch, read, NoWatch{}, WaitPlace{});
+    take(back.data(), 1, epoch, read, watch, WaitPlace{});
     for (unsigned i = 0; i < k_items; ++i)
       if (!holds(read[i], epoch * 7 + i)) ++wrong_back;
   }
   other.join();
+  EXPECT_EQ(stall.state, 0u);
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(wrong_back, 0);
 }

@@ -8,12 +8,13 @@
 #include <thread>
 #include <vector>
 
+#include "support/fake_clock.hpp"
 #include "support/real_clock.hpp"
 
 namespace tessera {
 namespace {
 
-using Watch = DeadlineWatch<support::RealClock>;
+using Watch = support::RealWatch;
 
 /// Words of some GPUs' blocks, and one record of stalls.
 struct Host {
@@ -26,7 +27,9 @@ struct Host {
     memory.parties = parties;
     for (unsigned gpu = 0; gpu < gpu_count; ++gpu) memory.at[gpu] = copies[gpu].data();
   }
-  Watch watch(unsigned long long ns = 20'000'000'000ULL) { return {&record, ns}; }
+  Watch watch() { return {&record, support::k_patience_ns}; }
+  /// For what never comes.
+  support::FakeWatch soon() { return {&record, 1000}; }
 
   unsigned gpus, blocks;
   std::vector<std::vector<unsigned>> copies;
@@ -104,19 +107,19 @@ TEST(PeerBarrier, EpochsOfGpusWrapWithTheirCounters) {
 
 TEST(PeerBarrier, NamesTheGpuThatIsMissing) {
   Host host(2, 2, 1);
-  PeerBarrier<Watch> barrier(host.memory, 0, 0, host.watch(2'000'000));
+  PeerBarrier<support::FakeWatch> barrier(host.memory, 0, 0, host.soon());
   EXPECT_FALSE(barrier.sync());
   EXPECT_EQ(host.record.state, 2u);
   EXPECT_EQ(host.record.tile, 0);
   EXPECT_EQ(host.record.semaphore, 1);
   EXPECT_EQ(host.record.seen, 0u);
   EXPECT_EQ(host.record.expected, 1u);
-  EXPECT_GE(host.record.waited_ns, 2'000'000u);
+  EXPECT_GE(host.record.waited_ns, 1000u);
 }
 
 TEST(PeerBarrier, AMissingBlockKeepsItsGpuFromTheOthers) {
   Host host(2, 2, 2);
-  PeerGridBarrier<Watch> barrier(host.memory, {&host.arrived[0], 2}, 0, host.watch(2'000'000));
+  PeerGridBarrier<support::FakeWatch> barrier(host.memory, {&host.arrived[0], 2}, 0, host.soon());
   EXPECT_FALSE(barrier.sync());
   EXPECT_EQ(host.record.state, 2u);
   EXPECT_EQ(host.record.semaphore, 0) << "its own GPU has not come";

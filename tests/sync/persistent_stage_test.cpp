@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "support/real_clock.hpp"
+
 namespace tessera {
 namespace {
 
@@ -271,6 +273,8 @@ void expect_hand_over(SemaphoreMap const& map, bool plain_store) {
   chain.producer.plain_store = plain_store;
   chain.producer.needs_epoch = plain_store;
   std::vector<int> data(24, 0), copy(24, 0);
+  StallRecord stall;
+  support::RealWatch const watch{&stall, support::k_patience_ns};
   for (int launch = 0; launch < 20; ++launch) {
     std::vector<std::thread> blocks;
     for (int block = 0; block < 2; ++block)
@@ -284,7 +288,7 @@ void expect_hand_over(SemaphoreMap const& map, bool plain_store) {
       });
     for (int block = 0; block < 3; ++block)
       blocks.emplace_back([&, block] {
-        PersistentStageView<> stage(chain.consumer, chain.memory(), 3);
+        PersistentStageView<support::RealWatch> stage(chain.consumer, chain.memory(), 3, watch);
         for (int row = block; row < 4; row += 3) {
           TileBox box;
           box.end[0] = 6;
@@ -297,6 +301,7 @@ void expect_hand_over(SemaphoreMap const& map, bool plain_store) {
         stage.leave();
       });
     for (auto& block : blocks) block.join();
+    ASSERT_EQ(stall.state, 0u);
     for (std::size_t tile = 0; tile < 24; ++tile)
       ASSERT_EQ(copy[tile], (launch + 1) * (static_cast<int>(tile) + 1));
   }
