@@ -70,12 +70,12 @@ std::string place(Plan const& plan, Stage const& stage) {
 
 std::string set_name(Plan const& plan, int set) {
   auto const producer = static_cast<std::size_t>(plan.semaphores[static_cast<std::size_t>(set)].producer);
-  return fmt::format("{}_{}", plan.pipeline.stages[producer].name, set);
+  return joined(plan.pipeline.stages[producer].name, std::to_string(set));
 }
 std::string dependence_name(Plan const& plan, std::size_t index) {
   auto const& dependence = plan.pipeline.dependences[index];
-  return fmt::format("{}_{}_{}", plan.pipeline.stages[static_cast<std::size_t>(dependence.consumer)].name,
-                     dependence.operand, index);
+  auto const& consumer = plan.pipeline.stages[static_cast<std::size_t>(dependence.consumer)];
+  return joined(joined(consumer.name, dependence.operand), std::to_string(index));
 }
 
 void write_grids(Writer& out, Pipeline const& pipeline) {

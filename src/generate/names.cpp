@@ -44,6 +44,12 @@ std::string as_identifier(std::string_view text) {
   return is_identifier(name) && !is_type && !is_one_of(k_global_names, name) ? name : name + "_plan";
 }
 
+std::string joined(std::string_view before, std::string_view after) {
+  std::string name(before);
+  if (name.back() != '_') name += '_';
+  return name += after;
+}
+
 std::string as_string(std::string_view text) {
   std::string escaped;
   for (char const c : text) {

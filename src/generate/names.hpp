@@ -14,6 +14,9 @@ bool is_identifier(std::string_view name);
 /// Any text as an identifier, for the header's namespace.
 std::string as_identifier(std::string_view text);
 
+/// Two parts of an identifier, with one underscore in between: two in a row are reserved.
+std::string joined(std::string_view before, std::string_view after);
+
 /// Escaped for a string literal, without the quotes.
 std::string as_string(std::string_view text);
 

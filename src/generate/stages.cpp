@@ -188,7 +188,7 @@ void write_workers(Writer& out, Plan const& plan) {
   };
   bool any = false;
   for (auto const& launch : plan.launches) {
-    if (launch.workers > 0) write_ticket_table(out, launch, first_name(launch) + "_tickets");
+    if (launch.workers > 0) write_ticket_table(out, launch, joined(first_name(launch), "tickets"));
     any = any || launch.workers > 0;
   }
   if (!any) return;
@@ -197,7 +197,7 @@ void write_workers(Writer& out, Plan const& plan) {
     if (launch.workers == 0) continue;
     out.line(fmt::format("/// Persistent launch of {} blocks.", launch.workers));
     out.line(fmt::format("struct {} {{", first_name(launch)));
-    write_worker_members(out, plan, launch, first_name(launch) + "_tickets");
+    write_worker_members(out, plan, launch, joined(first_name(launch), "tickets"));
     out.line("};");
   }
   out.close_namespace("workers");

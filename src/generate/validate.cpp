@@ -39,6 +39,7 @@ constexpr std::string_view k_header_names[] = {"chain",
                                                "reorder_loads",
                                                "splits",
                                                "start",
+                                               "table",
                                                "threads",
                                                "tickets",
                                                "triggers_at_start",
@@ -79,7 +80,7 @@ bool is_name_of_tickets(Plan const& plan, std::string const& name) {
   auto const& stages = plan.pipeline.stages;
   return std::any_of(plan.launches.begin(), plan.launches.end(), [&](Launch const& launch) {
     return launch.workers > 0 && launch.first >= 0 && launch.first < static_cast<int>(stages.size()) &&
-           name == stages[static_cast<std::size_t>(launch.first)].name + "_tickets";
+           name == joined(stages[static_cast<std::size_t>(launch.first)].name, "tickets");
   });
 }
 
