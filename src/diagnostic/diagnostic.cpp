@@ -10,18 +10,16 @@ namespace {
 
 constexpr std::size_t k_longest_word = 400;  // no path or list in a message comes near
 
-/// Messages quote what stands in files. As text they may neither move a terminal's cursor nor fill its
-/// screen: control characters become '?', and of a word without spaces only the beginning is shown.
-std::string printable(std::string const& text) {
+/// Of a word without spaces only the beginning: messages quote what stands in files, and shall not fill a
+/// screen.
+std::string with_short_words(std::string const& text) {
   std::string out;
   std::size_t word = 0;
   for (char const c : text) {
     bool const ends_word = c == ' ' || c == '\n';
     if (word == k_longest_word && !ends_word) out += "...";
     word = ends_word ? 0 : word + 1;
-    if (word > k_longest_word) continue;
-    auto const byte = static_cast<unsigned char>(c);
-    out += (byte < 0x20 && c != '\n') || byte == 0x7f ? '?' : c;
+    if (word <= k_longest_word) out += c;
   }
   return out;
 }
@@ -39,7 +37,7 @@ std::string to_text(Diagnostic const& diagnostic) {
                       diagnostic.code, diagnostic.message);
   for (auto const& note : diagnostic.notes) text += "\n   " + note;
   if (!diagnostic.suggestion.empty()) text += "\n   hint: " + diagnostic.suggestion;
-  return printable(text);
+  return printable(with_short_words(text));
 }
 
 std::string to_text(Diagnostics const& diagnostics) {

@@ -15,7 +15,7 @@ std::string shown(std::string const& name) {
 }
 
 TEST(DiagnosticText, cannot_move_a_cursor) {
-  EXPECT_EQ(shown("\x1b[31mred\r\a\x7f"), "error E0000: there is no ?[31mred???");
+  EXPECT_EQ(shown("\x1b[31mred\r\a\x7f"), "error E0000: there is no \\x1b[31mred\\x0d\\x07\\x7f");
   EXPECT_EQ(shown("fr\xc3\xbch"), "error E0000: there is no fr\xc3\xbch");
 }
 

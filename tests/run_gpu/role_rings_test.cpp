@@ -141,7 +141,10 @@ TEST_F(RoleLaunch, ChainsOfOneKernelWithOtherRingsAreRightSideBySide) {
 // ---- refusals, without a GPU
 
 RoleRings rings(int slots, int slot_bytes, int late_slots, int late_slot_bytes) {
-  return {slots, slot_bytes, 0, late_slots, late_slot_bytes, 0};
+  RoleRings of;
+  of.slots = slots, of.slot_bytes = slot_bytes;
+  of.late_slots = late_slots, of.late_slot_bytes = late_slot_bytes;
+  return of;
 }
 std::string refusal(RoleRings const& of, int argument_bytes) {
   auto const checked = check_rings(of, argument_bytes, {});
@@ -172,6 +175,8 @@ TEST(WithoutDevice, RingsThatALaunchWithRolesCannotHave) {
   EXPECT_EQ(refusal(in_flight, 0),
             "error E0564: -1 slots of the early ring may be on their way at once\n"
             "   hint: ask for 1 or more, or 0: all");
+  in_flight.in_flight = 0, in_flight.in_flight_within = -2;
+  EXPECT_THAT(refusal(in_flight, 0), HasSubstr("-2 slots of the early ring may be on their way at once"));
   EXPECT_THAT(refusal(rings(4, 1024, 4, 1024), 264),
               HasSubstr("an operation has 264 bytes of arguments, 256 are possible"));
 }

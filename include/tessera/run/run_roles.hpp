@@ -3,7 +3,7 @@
 // over the ends of tiles, stages and iterations. For files that nvcc compiles (C++20, sm_90).
 //
 //   auto const plan = plan_loop(loop, machine, machine.sms);   // a block on each SM
-//   auto chain = role_chain(*plan, {.rings = {7, 24576, 3, 8, 4096}}, Product{...}, softmax);
+//   auto chain = role_chain(*plan, {.rings = {7, 24576, 2, 0, 8, 4096}}, Product{...}, softmax);
 //   chain->launch(stream, 1000);
 #pragma once
 

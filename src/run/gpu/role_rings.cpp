@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tessera/run/run_roles.hpp"
 
 namespace tessera {
@@ -29,8 +31,8 @@ Expected<void> check_rings(RoleRings const& rings, int most_argument_bytes, Sour
   };
   if (auto ok = filled("early", rings.slots, k_early_warps); !ok) return ok;
   if (auto ok = filled("late", rings.late_slots, k_late_warps); !ok) return ok;
-  if (rings.in_flight < 0)
-    return refused(fmt::format("{} slots of the early ring may be on their way at once", rings.in_flight),
+  if (int const least = std::min(rings.in_flight, rings.in_flight_within); least < 0)
+    return refused(fmt::format("{} slots of the early ring may be on their way at once", least),
                    "ask for 1 or more, or 0: all");
   auto const bytes = 1LL * rings.slots * rings.slot_bytes + 1LL * rings.late_slots * rings.late_slot_bytes;
   constexpr long long most = 227 * 1024 - detail::k_role_fixed_bytes;
