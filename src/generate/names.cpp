@@ -46,7 +46,7 @@ std::string as_identifier(std::string_view text) {
 
 std::string joined(std::string_view before, std::string_view after) {
   std::string name(before);
-  if (name.back() != '_') name += '_';
+  if (name.empty() || name.back() != '_') name += '_';
   return name += after;
 }
 

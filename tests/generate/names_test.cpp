@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "generate/examples.hpp"
+#include "generate/names.hpp"
 #include "support/header_names.hpp"
 #include "tessera/generate/generate.hpp"
 
@@ -24,6 +25,12 @@ std::vector<Plan> all_examples() {
 std::string outcome(Plan const& plan) {
   auto const header = generate_header(plan);
   return header ? HeaderNames::problem_of(*header) : header.error().front().code;
+}
+
+TEST(HeaderNames, PartsAreJoinedByOneUnderscore) {
+  EXPECT_EQ(generate::joined("a", "tickets"), "a_tickets");
+  EXPECT_EQ(generate::joined("a_", "tickets"), "a_tickets");
+  EXPECT_EQ(generate::joined("", "tickets"), "_tickets");  // of a stage that is refused for its name
 }
 
 TEST(HeaderNames, OfTheExamplesAreRight) {
