@@ -54,6 +54,7 @@ class Decision {
     steps_left_ -= 16 * std::ssize(pipeline_.dependences);  // looked through and compiled
     if (gave_up() || !list_readers()) return std::nullopt;
     make_room();
+    if (gave_up()) return std::nullopt;
     auto const writer_tiles = stage(reuse_.writer).tiles();
     for (std::int64_t tile = 0; tile < writer_tiles; ++tile) {
       await(tile);
