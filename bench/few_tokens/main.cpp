@@ -102,7 +102,7 @@ struct Row : bench::RowTimes {
   std::string name, detail;
   bench::Timed timed;
   bool computes = true;
-  int order = 0;  ///< of adding, a loop's: from its slots, which words need even numbers of k-blocks in
+  int order = 0;  ///< in which a loop adds: a slot's bytes, and 1 more for words, which cut slots otherwise
   double error = 0;
 };
 
