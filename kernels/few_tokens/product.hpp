@@ -49,7 +49,9 @@ struct Product {
   /// The same as words that carry the iteration (token_words.cuh); null: semaphores say when it is there.
   unsigned* output_words[k_most_copies] = {};
   unsigned const* input_words[k_most_copies] = {};
-  void const* residual[k_most_copies] = {};  ///< [tokens][features], added last; null: nothing is
+  /// [tokens][features], added last; null: nothing is. Waits are for the input alone, device scope: who
+  /// writes the residual must be complete before the input is, as in a loop whose input was made from it.
+  void const* residual[k_most_copies] = {};
   int weight_copies = 1;
   int input_copies = 1;
   int input_distance = 0;  ///< iterations that the input is older

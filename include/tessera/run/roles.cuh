@@ -38,7 +38,7 @@ struct RoleRings {
   int in_flight_within = 0;  ///< and while the rest of a tile is loaded; 0: all
   int late_slots = 0;        ///< of the ring that is filled when producers are complete
   int late_slot_bytes = 0;
-  int scratch_bytes = 0;  ///< of tile functions
+  int scratch_bytes = 0;  ///< beside the rings, at least what operations say
 };
 
 constexpr int k_role_slots = 40;
