@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "tessera/check/check.hpp"
 #include "tessera/describe/dsl.hpp"
@@ -75,6 +76,21 @@ Recipe step(int number, std::vector<Policy> policies) {
   return recipe;
 }
 
+/// Some SM computes at least a whole number of blocks; together, of what both depths of a block divide by.
+void set_least(CusyncRow& row, PrintedRow const& printed, MachineProfile const& machine) {
+  auto const depth1 = k_hidden / printed.splits1, depth2 = k_inner / printed.splits2;
+  auto const blocks1 = row.grid1[0] * row.grid1[1] * row.grid1[2];
+  auto const blocks2 = row.grid2[0] * row.grid2[1] * row.grid2[2];
+  auto const busiest = [&](std::int64_t blocks) { return (blocks + machine.sms - 1) / machine.sms; };
+  auto const microseconds = [&](std::int64_t depth) {
+    return 2e-3 * printed.tile_m * printed.tile_n * static_cast<double>(depth) /
+           (machine.clock_ghz * machine.matrix_flops_per_clock_per_sm);
+  };
+  row.least_stream = microseconds(busiest(blocks1) * depth1 + busiest(blocks2) * depth2);
+  auto const unit = std::gcd(depth1, depth2);
+  row.least = microseconds(busiest(blocks1 * (depth1 / unit) + blocks2 * (depth2 / unit)) * unit);
+}
+
 }  // namespace
 
 Expected<CusyncStudy> study_cusync(MachineProfile const& machine) {
@@ -89,6 +105,7 @@ Expected<CusyncStudy> study_cusync(MachineProfile const& machine) {
     auto const rows = (printed.tokens + printed.tile_m - 1) / printed.tile_m;
     row.grid1 = {rows, k_inner / printed.tile_n, printed.splits1};
     row.grid2 = {rows, k_hidden / printed.tile_n, printed.splits2};
+    set_least(row, printed, machine);
     row.paper_stream = printed.stream_us;
     row.paper_best = printed.best_us;
     row.paper_tflops = 4e-6 * static_cast<double>(printed.tokens * k_hidden * k_inner) / printed.stream_us;

@@ -19,6 +19,9 @@ struct CusyncRow {
   double waves1 = 0, waves2 = 0;                 ///< of the two kernels alone
   double paper_stream = 0, paper_best = 0;
   double paper_tflops = 0;  ///< that the paper's stream time implies
+  /// What no run of these grids on this machine can be faster than: its busiest SM computes whole blocks at
+  /// the matrix units' peak. In stream order, and with both kernels in flight.
+  double least_stream = 0, least = 0;
   double stream = 0;
   double tile_sync = 0, row_sync = 0;  ///< the fastest of Table V's steps
   double best() const { return tile_sync < row_sync ? tile_sync : row_sync; }
