@@ -218,6 +218,17 @@ TEST_F(Commands, DoctorIsContentWithoutCuda) {
   EXPECT_EQ(run("doctor --gpu").exit, can_run ? 0 : 3);
 }
 
+TEST_F(Commands, DoctorReadsThePagesOfASourceTree) {
+  EXPECT_THAT(run("doctor --sources .").err, HasSubstr("has no folder docs"));
+  std::filesystem::create_directory(folder / "docs");
+  good("workloads > README.md");
+  EXPECT_THAT(good("doctor --sources .").out, HasSubstr("1 pages, 0 records"));
+  put("docs/page.md", "## Hops\n\nA hop takes 408 ns.\n");
+  auto const said = run("doctor --sources .");
+  EXPECT_EQ(said.exit, 3);
+  EXPECT_THAT(said.err, HasSubstr("docs/page.md:3: warning E0938"));
+}
+
 TEST_F(Commands, VersionAndHelpAreData) {
   EXPECT_THAT(good("--version").out, testing::MatchesRegex("tessera [0-9]+\\.[0-9]+\\.[0-9]+\n"));
   auto const help = good("--help");

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "doctor_sources.hpp"
 #include "report/text.hpp"
 #include "tessera/report/json_text.hpp"
 #include "tessera/version.hpp"
@@ -144,15 +145,23 @@ void add_doctor(CLI::App& app, Session const& session, Action& action) {
   auto* command = app.add_subcommand("doctor", "What this machine has, what is missing, and how to get it");
   auto needs_gpu = std::make_shared<bool>(false);
   command->add_flag("--gpu", *needs_gpu, "Exit with 3 unless kernels can be compiled and run here");
+  auto folder = std::make_shared<std::string>();
+  command
+      ->add_option("--sources", *folder,
+                   "Instead: the figures of this source tree's pages, and its records (E0938, E0939)")
+      ->option_text("FOLDER");
   command->footer(
       "Looks at compiler, CUDA toolkit, driver, GPUs and module loading. Missing CUDA is no failure: "
       "planning, checking,\n"
       "simulating and generating work without it.\n\n"
       "Examples:\n"
       "  tessera doctor\n"
-      "  tessera doctor --gpu --json");
-  command->callback([needs_gpu, &session, &action] {
-    action = [needs_gpu, &session] { return run(session, *needs_gpu); };
+      "  tessera doctor --gpu --json\n"
+      "  tessera doctor --sources .");
+  command->callback([needs_gpu, folder, &session, &action] {
+    action = [needs_gpu, folder, &session] {
+      return folder->empty() ? run(session, *needs_gpu) : run_sources(session, *folder);
+    };
   });
 }
 

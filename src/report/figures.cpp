@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tessera/report/figures.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace tessera {
+namespace {
+
+struct Section {
+  int level = 0;  ///< number of # of its heading; 0: what comes before the first
+  std::string title;
+  bool has_source = false;
+  int first_line = 0;  ///< of a figure; 0: there is none
+  std::string first;
+  int figures = 0;
+};
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    auto const end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+bool says_source(std::string const& line) {
+  static std::regex const source(
+      "results/[a-z0-9]+|\\.json`|tessera (simulate|bench|probe|sweep|diff|tune|plan)|bench/[a-z_]+|"
+      "scripts/[a-z_]+|no record|paper|arXiv");
+  return std::regex_search(line, source);
+}
+
+void look_for_figures(std::string line, int number, Section& section) {
+  static std::regex const code("`[^`]*`");
+  static std::regex const figure(
+      "(^|[^A-Za-z0-9.])([0-9][0-9.,]*) ?(\u00b5s|us|ns|ms|TB/s|GB/s|TFLOP/s|cycles|clocks)\\b");
+  line = std::regex_replace(line, code, "");
+  for (std::sregex_iterator it(line.begin(), line.end(), figure), end; it != end; ++it) {
+    if (section.figures++ == 0) {
+      section.first_line = number;
+      section.first = fmt::format("{} {}", (*it)[2].str(), (*it)[3].str());
+    }
+  }
+}
+
+std::vector<Section> sections_of(std::string_view page) {
+  std::vector<Section> sections(1);
+  bool code = false;
+  int number = 0;
+  for (auto const& line : lines_of(page)) {
+    ++number;
+    if (line.starts_with("```")) code = !code;
+    auto const level = line.find_first_not_of('#');
+    if (!code && level != std::string::npos && level > 0 && line[level] == ' ')
+      sections.push_back({static_cast<int>(level), line.substr(level + 1), false, 0, "", 0});
+    auto& section = sections.back();
+    section.has_source = section.has_source || says_source(line);
+    if (!code) look_for_figures(line, number, section);
+  }
+  return sections;
+}
+
+}  // namespace
+
+Diagnostics figures_without_source(std::string_view page, std::string_view path) {
+  Diagnostics found;
+  std::vector<Section const*> around;  // headings that the section lies under
+  auto const sections = sections_of(page);
+  for (auto const& section : sections) {
+    while (!around.empty() && around.back()->level >= section.level) around.pop_back();
+    around.push_back(&section);
+    bool const has_source =
+        std::any_of(around.begin(), around.end(), [](Section const* s) { return s->has_source; });
+    if (section.figures == 0 || has_source) continue;
+    found.push_back({"E0938",
+                     Severity::warning,
+                     {std::string(path), section.first_line},
+                     fmt::format("section \"{}\" does not say where its figures come from: {}, the first {}",
+                                 section.title, section.figures, section.first),
+                     {},
+                     "name the record under results/, or the command; or say that there is no record"});
+  }
+  return found;
+}
+
+Diagnostics gaps_of_record(std::string_view record, std::string_view path) {
+  auto const has = [&](std::string const& pattern) {
+    return std::regex_search(record.begin(), record.end(), std::regex(pattern));
+  };
+  if (has("\"command\": *\"[^\"]*results/")) return {};
+  std::vector<std::string> missing;
+  for (auto const& [what, pattern] : {std::pair{"commit", "\"commit\": *\"[0-9a-f]{7}"},
+                                      {"date", "\"date\": *\"20[0-9]{2}-"},
+                                      {"machine", "\"(machine|gpu)\": *\""},
+                                      {"driver", "\"driver\": *\""},
+                                      {"clocks", "\"[a-z_]*(clocks|mhz|ghz|cycles)\": *"},
+                                      {"command", "\"command\": *\""}})
+    if (!has(pattern)) missing.emplace_back(what);
+  if (missing.empty()) return {};
+  Diagnostic gap;
+  gap.code = "E0939";
+  gap.severity = Severity::warning;
+  gap.where = {std::string(path), 0};
+  gap.message = fmt::format("the record does not say {}", fmt::join(missing, ", "));
+  gap.suggestion = "make it again with the command that its folder's README names";
+  return {std::move(gap)};
+}
+
+}  // namespace tessera
