@@ -62,6 +62,7 @@ char const* to_text(Epilogue epilogue) {
     case Epilogue::none: return "none";
     case Epilogue::gelu: return "gelu";
     case Epilogue::swiglu: return "swiglu";
+    case Epilogue::geglu: return "geglu";
   }
   return "";
 }

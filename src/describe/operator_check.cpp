@@ -158,7 +158,7 @@ std::int64_t output_rows(Operator const& op) { return op.kind == OperatorKind::s
 
 std::int64_t output_columns(Operator const& op) {
   if (op.kind == OperatorKind::sum) return 1;
-  return op.epilogue == Epilogue::swiglu ? op.n / 2 : op.n;
+  return is_gated(op.epilogue) ? op.n / 2 : op.n;
 }
 
 bool is_right_hand(Operator const&, OperatorInput const& input) {
@@ -203,8 +203,9 @@ Diagnostics problems_of(OperatorGraph const& graph) {
          {std::pair{"m", op.m}, std::pair{"n", op.n}, std::pair{"k", op.k}, std::pair{"batch", op.batch}})
       if (size < 1 || size > k_largest_size)
         report(fmt::format("{}: {} must be between 1 and {}, not {}", op.name, what, k_largest_size, size));
-    if (op.epilogue == Epilogue::swiglu && (op.n % 2 != 0 || op.kind != OperatorKind::gemm))
-      report(fmt::format("{}: a SwiGLU epilogue needs a GEMM with an even number of columns", op.name));
+    if (is_gated(op.epilogue) && (op.n % 2 != 0 || op.kind != OperatorKind::gemm))
+      report(fmt::format("{}: a {} epilogue needs a GEMM with an even number of columns", op.name,
+                         op.epilogue == Epilogue::swiglu ? "SwiGLU" : "GeGLU"));
     if (out.empty())
       for (auto const& input : op.inputs) check_input(graph, op, input, earlier, out);
     earlier.push_back(&op);
@@ -238,8 +239,8 @@ Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> cons
     if (kernel.kind == op.kind && find_form(kernel, op.epilogue, graph.type) == nullptr)
       report("E0151", fmt::format("kernel {} of {} is not compiled for {} with epilogue {}", kernel.name,
                                   op.name, to_text(graph.type), to_text(op.epilogue)));
-    if (op.epilogue == Epilogue::swiglu && kernel.tile_n % 2 != 0)
-      report("E0151", fmt::format("kernel {} of {}: a SwiGLU epilogue needs an even tile width, not {}",
+    if (is_gated(op.epilogue) && kernel.tile_n % 2 != 0)
+      report("E0151", fmt::format("kernel {} of {}: a gated epilogue needs an even tile width, not {}",
                                   kernel.name, op.name, kernel.tile_n));
     auto const slices = multiplies(op) ? (op.k + kernel.tile_k - 1) / kernel.tile_k : 1;
     if (splits < 1 || splits > slices)

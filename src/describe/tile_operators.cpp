@@ -16,11 +16,11 @@ bool multiplies(Operator const& op) {
   return op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
 }
 
-/// How an operator's output is cut. A SwiGLU epilogue stores one column for each pair that it computes; a
+/// How an operator's output is cut. A gated epilogue stores one column for each pair that it computes; a
 /// softmax tile holds whole rows; a sum's tile is what it reads.
 Tiling tiling_of(Operator const& op, KernelEntry const& kernel) {
   Tiling tiling{op.m, op.n, op.batch, kernel.tile_m, kernel.tile_n};
-  if (op.epilogue == Epilogue::swiglu) {
+  if (is_gated(op.epilogue)) {
     tiling.columns = op.n / 2;
     tiling.tile_columns = std::max(kernel.tile_n / 2, 1);
   }

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
 
 #include "describe/operator_check.hpp"
 #include "diagnostic/nearest.hpp"
-#include "json/reader.hpp"
+#include "json/hf_family.hpp"
 #include "json/workload_parts.hpp"
 #include "tessera/describe/workload_json.hpp"
 
@@ -21,95 +20,27 @@ using json::Node;
 using json::ObjectReader;
 
 constexpr json::Codes k_codes{"E0201", "E0211", "E0212", "E0212", true};
-constexpr std::int64_t k_largest_field = std::int64_t{1} << 24;
-
-/// Where a family keeps its sizes, and what it is built of. A null name: the family has no such field.
-struct Family {
-  char const* model_type;
-  char const* hidden;
-  char const* intermediate;
-  char const* heads;
-  char const* kv_heads;
-  char const* activation;
-  bool gated;                     ///< gate and up projections, SwiGLU
-  std::int64_t default_head_dim;  ///< when head_dim is missing; 0: hidden / heads
-  bool kv_heads_required;         ///< the family's own default is a number, not "as many as heads"
-  bool windowed;                  ///< sliding_window applies unless use_sliding_window says otherwise
-};
-
-// transformers' configuration classes: LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config (head_dim 128
-// by default), GPT2Config (n_inner null: 4 * n_embd), GPTNeoXConfig.
-constexpr std::array k_families{
-    Family{"llama", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads",
-           "hidden_act", true, 0, false, false},
-    Family{"mistral", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads",
-           "hidden_act", true, 0, true, true},
-    Family{"qwen2", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads",
-           "hidden_act", true, 0, true, false},
-    Family{"qwen3", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads",
-           "hidden_act", true, 128, true, false},
-    Family{"gpt2", "n_embd", "n_inner", "n_head", nullptr, "activation_function", false, 0, false, false},
-    Family{"gpt_neox", "hidden_size", "intermediate_size", "num_attention_heads", nullptr, "hidden_act",
-           false, 0, false, false},
-};
 
 using Model = TransformerShape;
 
-void refuse_experts(Document& document, ObjectReader& root) {
-  for (auto const* name : {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
-    auto const experts = root.integer_or(name, 0, 0);
-    if (experts > 1)
-      document.report(*root.find(name), "E0214",
-                      fmt::format("mixture-of-experts models are not supported ({} = {})", name, experts),
-                      {"which tokens an expert gets, and so which tiles depend on which, is known only when "
-                       "the router has run"},
-                      "describe the experts' GEMMs of one routing as a tessera.workload/1 file");
-  }
-}
-
-Family const* family_of(Document& document, ObjectReader& root) {
-  std::vector<std::string> known;
-  for (auto const& family : k_families) known.emplace_back(family.model_type);
-  if (auto const* schema = root.find("schema"); schema != nullptr && !root.has("model_type")) {
-    document.report(*schema, "E0213",
-                    fmt::format("this is a Tessera file (\"{}\"), not a model's config.json",
-                                schema->text().substr(0, 60)));
-    return nullptr;
-  }
-  if (!root.has("model_type")) {
-    document.report(document.root(), "E0211", "\"model_type\" is missing", {"known: " + list_of(known)},
-                    root.has("text_config") ? "the language model's fields are in \"text_config\": save that "
-                                              "object as a file of its own"
-                                            : "");
-    return nullptr;
-  }
-  auto const type = root.string("model_type");
-  for (auto const& family : k_families)
-    if (type == family.model_type) return &family;
-  if (document.failed()) return nullptr;
-  auto hint = did_you_mean(type, known);
-  if (hint.empty()) hint = "if the model is built like one of the known families, set its name as model_type";
-  if (root.has("text_config"))
-    hint = "the language model's fields are in \"text_config\": save that object as a file of its own";
-  document.report(
-      *root.find("model_type"), "E0213",
-      fmt::format("model_type \"{}\" is not a known family", type.substr(0, 60)),
-      {"known: " + list_of(known),
-       "needed: hidden_size, intermediate_size, num_attention_heads, num_key_value_heads, hidden_act, "
-       "and head_dim where it is not hidden_size / num_attention_heads"},
-      hint);
-  return nullptr;
-}
-
 /// E0214: weights that are not 16 bits wide, unless --dtype (`wanted`) says to plan the model as if they
 /// were. Without a type in the config they are taken for fp16.
-ElementType element_type(Document& document, ObjectReader& root, std::string const& wanted) {
+ElementType element_type(Document& document, std::string const& wanted) {
+  ObjectReader root(document, document.root(), "the config");
+  ObjectReader text(document, json::language_model(document), "the config");
   static std::vector<std::string> const bf16{"bfloat16", "bf16"};
   static std::vector<std::string> const fp16{"float16", "fp16", "half"};
   auto const is = [](std::vector<std::string> const& names, std::string const& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  auto given = root.string_or("torch_dtype", root.string_or("dtype", "float16"));
+  auto const said = [&](ObjectReader& part) -> Node const* {
+    auto const* node = part.find("torch_dtype");
+    return node != nullptr && !node->is(Node::Kind::null) ? node : part.find("dtype");
+  };
+  auto const* outer = said(root);
+  auto const* node = outer != nullptr && !outer->is(Node::Kind::null) ? outer : said(text);
+  auto& owner = outer == node ? root : text;
+  auto given = owner.string_or("torch_dtype", owner.string_or("dtype", "float16"));
   if (given.rfind("torch.", 0) == 0) given.erase(0, 6);
   auto const type = wanted.empty() ? given : wanted;
   if (document.failed() || (!wanted.empty() && is(bf16, wanted))) return ElementType::bf16;
@@ -117,83 +48,24 @@ ElementType element_type(Document& document, ObjectReader& root, std::string con
   constexpr char const* k_way_out =
       "--dtype bf16 or --dtype fp16 plans the model as if its weights were that";
   if (!is(bf16, type) && !is(fp16, type))
-    document.report(root.has("torch_dtype") ? *root.find("torch_dtype") : *root.find("dtype"), "E0214",
+    document.report(node != nullptr ? *node : document.root(), "E0214",
                     fmt::format("weights of type \"{}\" are not supported", type.substr(0, 60)),
                     {"supported: float16 and bfloat16"}, k_way_out);
   auto const* quantized = root.find("quantization_config");
+  if (quantized == nullptr) quantized = text.find("quantization_config");
   if (quantized != nullptr && !quantized->is(Node::Kind::null))
     document.report(*quantized, "E0214", "quantized weights are not supported",
                     {"supported: float16 and bfloat16"}, k_way_out);
   return is(bf16, type) ? ElementType::bf16 : ElementType::fp16;
 }
 
-/// The member's line, or the whole object's.
-Node const& place_of(Document const& document, ObjectReader& root, char const* name) {
-  auto const* member = name != nullptr ? root.find(name) : nullptr;
-  return member != nullptr ? *member : document.root();
-}
-
-void check_activation(Document& document, ObjectReader& root, Family const& family) {
-  static std::vector<std::string> const gated{"silu", "swish"};
-  static std::vector<std::string> const plain{"gelu",        "gelu_new",  "gelu_fast", "gelu_pytorch_tanh",
-                                              "gelu_python", "quick_gelu"};
-  auto const& words = family.gated ? gated : plain;
-  auto const act = root.string_or(family.activation, words.front());
-  for (auto const& word : words)
-    if (act == word) return;
-  document.report(place_of(document, root, family.activation), "E0214",
-                  fmt::format("\"{}\": activation \"{}\" is not supported for {}", family.activation,
-                              act.substr(0, 60), family.model_type),
-                  {"supported: " + list_of(words)}, did_you_mean(act, words));
-}
-
-Model read_model(Document& document, ObjectReader& root, Family const& family) {
-  Model model;
-  model.type = family.model_type;
-  model.gated = family.gated;
-  model.hidden = root.integer(family.hidden, 1, k_largest_field);
-  bool const gpt2_default = model.type == "gpt2";
-  model.intermediate = gpt2_default
-                           ? root.integer_or(family.intermediate, 4 * model.hidden, 1, 4 * k_largest_field)
-                           : root.integer(family.intermediate, 1, k_largest_field);
-  model.heads = root.integer(family.heads, 1, k_largest_field);
-  model.kv_heads = model.heads;
-  if (family.kv_heads != nullptr) {
-    auto const* given = root.find(family.kv_heads);
-    if (given == nullptr && family.kv_heads_required)
-      root.integer(family.kv_heads, 1);  // reports that it is missing
-    else
-      model.kv_heads = root.integer_or(family.kv_heads, model.heads, 1, k_largest_field);
-  }
-  model.head_dim = root.integer_or("head_dim", family.default_head_dim, 1, k_largest_field);
-  bool const uses_window = family.windowed ? root.boolean_or("use_sliding_window", true)
-                                           : root.boolean_or("use_sliding_window", false);
-  if (uses_window) model.window = root.integer_or("sliding_window", 0, 1);
-  check_activation(document, root, family);
-  if (document.failed()) return model;
-
-  if (model.head_dim == 0) {
-    if (model.hidden % model.heads != 0)
-      document.report(place_of(document, root, family.heads), "E0217",
-                      fmt::format("\"{}\" {} is not divisible by \"{}\" {}", family.hidden, model.hidden,
-                                  family.heads, model.heads),
-                      {}, "give \"head_dim\" if heads are not hidden / heads wide");
-    model.head_dim = std::max<std::int64_t>(model.hidden / model.heads, 1);
-  }
-  if (model.heads % model.kv_heads != 0)
-    document.report(place_of(document, root, family.kv_heads), "E0217",
-                    fmt::format("\"{}\" {} do not share \"{}\" {} evenly", family.heads, model.heads,
-                                family.kv_heads, model.kv_heads));
-  return model;
-}
-
 /// E0215: an MLP whose inner features cannot be dealt out to the GPUs.
-void check_parallel_mlp(Document& document, Model const& model, std::int64_t parallel) {
-  if (model.intermediate % parallel != 0)
-    document.report(document.root(), "E0215",
-                    fmt::format("{} inner features of the MLP cannot be divided among {} GPUs",
-                                model.intermediate, parallel),
-                    {}, fmt::format("use a tensor-parallel degree that divides {}", model.intermediate));
+void check_parallel_mlp(Document& document, std::int64_t inner, std::int64_t parallel) {
+  if (inner % parallel != 0)
+    document.report(
+        document.root(), "E0215",
+        fmt::format("{} inner features of the MLP cannot be divided among {} GPUs", inner, parallel), {},
+        fmt::format("use a tensor-parallel degree that divides {}", inner));
 }
 
 /// E0215: heads that cannot be dealt out to the GPUs.
@@ -223,29 +95,41 @@ Operator gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k, 
   return {std::move(name), OperatorKind::gemm, Epilogue::none, m, n, k, batch, std::move(inputs), "", {}};
 }
 
+/// What of a layer multiplies: an MLP, or experts with as many rows each.
+struct Mlp {
+  std::int64_t rows = 1, inner = 1, batch = 1;
+};
+
 /// GPT: up projection with GeLU, down projection. Gated: gate and up as one GEMM of twice the width, each
-/// gate beside its up, with SwiGLU in its epilogue, which is how the compiled kernels have it (cuSync, II-B1,
-/// has it in the down projection's loads).
-std::vector<Operator> mlp_operators(Model const& model, BlockOptions const& options) {
-  auto const rows = options.sequences * options.tokens;
-  auto const inner = model.intermediate / options.tensor_parallel;
-  if (model.gated) {
-    auto gate_up =
-        gemm("gate_up", rows, 2 * inner, model.hidden, 1, {external("a", "x"), external("b", "w_gate_up")});
-    gate_up.epilogue = Epilogue::swiglu;
-    return {gate_up, gemm("down", rows, model.hidden, inner, 1,
-                          {from("a", "gate_up", ReadPattern::rows), external("b", "w_down")})};
-  }
-  auto up = gemm("up", rows, inner, model.hidden, 1, {external("a", "x"), external("b", "w_up")});
-  up.epilogue = Epilogue::gelu;
-  return {up, gemm("down", rows, model.hidden, inner, 1,
-                   {from("a", "up", ReadPattern::rows), external("b", "w_down")})};
+/// gate beside its up, with SwiGLU or GeGLU in its epilogue, which is how the compiled kernels have it
+/// (cuSync, II-B1, has it in the down projection's loads).
+std::vector<Operator> mlp_operators(Model const& model, Mlp const& mlp) {
+  bool const gated = is_gated(model.epilogue);
+  std::string const first = gated ? "gate_up" : "up";
+  auto up = gemm(first, mlp.rows, gated ? 2 * mlp.inner : mlp.inner, model.hidden, mlp.batch,
+                 {external("a", "x"), external("b", "w_" + first)});
+  up.epilogue = model.epilogue;
+  return {up, gemm("down", mlp.rows, model.hidden, mlp.inner, mlp.batch,
+                   {from("a", first, ReadPattern::rows), external("b", "w_down")})};
 }
 
+/// Even routing: every token goes to `per_token` experts, and each expert that gets any gets as many as the
+/// others.
+Mlp even_experts(Model const& model, BlockOptions const& options) {
+  auto const routed = options.sequences * options.tokens * model.experts.per_token;
+  auto const active = std::min(model.experts.count, routed);
+  return {(routed + active - 1) / active, model.experts.intermediate / options.tensor_parallel, active};
+}
+
+bool is_windowed(Model const& model, BlockOptions const& options) {
+  return model.window > 0 && (options.block == "local_attention" || !model.some_layers_see_all);
+}
+
+/// In a window, new tokens together see window - 1 keys before them.
 AttentionShape attention_shape(Model const& model, BlockOptions const& options) {
   return {options.sequences,
           options.tokens,
-          options.cached,
+          is_windowed(model, options) ? std::min(options.cached, model.window - 1) : options.cached,
           model.heads / options.tensor_parallel,
           std::max<std::int64_t>(model.kv_heads / options.tensor_parallel, 1),
           model.head_dim};
@@ -298,11 +182,12 @@ Diagnostics problems_of(BlockOptions const& options) {
   auto const report = [&](std::string message, std::string hint = {}) {
     out.push_back({"E0216", Severity::error, {}, std::move(message), {}, std::move(hint)});
   };
-  std::vector<std::string> const blocks{"mlp", "attention"};
-  if (options.block != "mlp" && options.block != "attention") {
+  static std::vector<std::string> const blocks{"mlp", "attention", "local_attention", "experts",
+                                               "shared_expert"};
+  if (std::find(blocks.begin(), blocks.end(), options.block) == blocks.end()) {
     auto hint = did_you_mean(options.block, blocks);
     report(fmt::format("there is no block \"{}\"", options.block.substr(0, 60)),
-           hint.empty() ? "use mlp or attention" : hint);
+           hint.empty() ? "use " + list_of(blocks, "or") : hint);
   }
   auto const range = [&](char const* what, std::int64_t value, std::int64_t least, std::int64_t most) {
     if (value < least || value > most)
@@ -318,17 +203,45 @@ Diagnostics problems_of(BlockOptions const& options) {
   return out;
 }
 
-/// The whole layer; nothing if the document was refused.
-std::optional<Model> model_of(Document& document) {
-  ObjectReader root(document, document.root(), "the config");
-  if (document.failed()) return std::nullopt;
-  refuse_experts(document, root);
-  if (document.failed()) return std::nullopt;
-  auto const* family = family_of(document, root);
-  if (family == nullptr) return std::nullopt;
-  auto model = read_model(document, root, *family);
-  if (document.failed()) return std::nullopt;
-  return model;
+/// E0214: a block that the model does not have, or that cannot be planned.
+void check_block(Document& document, Model const& model, BlockOptions const& options) {
+  auto const refuse = [&](std::string message, std::vector<std::string> notes, std::string hint) {
+    document.report(document.root(), "E0214", std::move(message), std::move(notes), std::move(hint));
+  };
+  auto const& experts = model.experts;
+  if (options.block == "mlp" && model.intermediate == 0)
+    refuse(fmt::format("every layer of this model has {} experts in place of an MLP", experts.count), {},
+           experts.shared_intermediate > 0
+               ? "--block experts plans them, --block shared_expert the shared one"
+               : "--block experts plans them");
+  if (options.block == "experts" && experts.count == 0)
+    refuse("this model has no experts", {}, "--block mlp plans its MLP");
+  if (options.block == "shared_expert" && experts.shared_intermediate == 0)
+    refuse("this model has no shared expert", {},
+           experts.count > 0 ? "--block experts plans those it has" : "--block mlp plans its MLP");
+  if (options.block == "local_attention" && (model.window == 0 || !model.some_layers_see_all))
+    refuse("this model has no layers with a window beside others", {}, "--block attention plans what it has");
+  if (options.block != "attention" && options.block != "local_attention") return;
+  if (model.latent_attention)
+    refuse(
+        "attention over a latent vector (kv_lora_rank) is not supported",
+        {"keys and values of a head are made of a vector that all heads share"},
+        "describe its operators as a tessera.workload/1 file; --block mlp and --block experts are planned");
+  if (is_windowed(model, options) && options.tokens > model.window)
+    refuse(
+        fmt::format("{} new tokens are more than the sliding window of {}: a band of keys is not supported",
+                    options.tokens, model.window),
+        {}, fmt::format("let tokens be at most {}; cached tokens may be more", model.window));
+}
+
+std::vector<Operator> operators_of(Model const& model, BlockOptions const& options) {
+  auto const rows = options.sequences * options.tokens;
+  if (options.block == "mlp")
+    return mlp_operators(model, {rows, model.intermediate / options.tensor_parallel});
+  if (options.block == "shared_expert")
+    return mlp_operators(model, {rows, model.experts.shared_intermediate / options.tensor_parallel});
+  if (options.block == "experts") return mlp_operators(model, even_experts(model, options));
+  return attention_operators(model, attention_shape(model, options));
 }
 
 }  // namespace
@@ -337,13 +250,18 @@ Expected<TransformerShape> import_hf_shape(std::string_view text, std::string co
                                            int tensor_parallel) {
   auto document = Document::parse(text, file, k_codes);
   if (!document) return tl::make_unexpected(document.error());
-  auto const model = model_of(*document);
-  if (model) {
-    ObjectReader root(*document, document->root(), "the config");
-    element_type(*document, root, "");
-    check_parallel_mlp(*document, *model, tensor_parallel);
-    check_parallel(*document, *model, tensor_parallel);
-  }
+  auto const model = json::read_shape(*document);
+  if (!model) return document->refusal();
+  element_type(*document, "");
+  if (model->experts.count > 0)
+    document->report(document->root(), "E0214",
+                     fmt::format("experts are not supported here ({} of them)", model->experts.count), {},
+                     "name a model without experts");
+  if (model->latent_attention)
+    document->report(document->root(), "E0214",
+                     "attention over a latent vector (kv_lora_rank) is not supported");
+  if (model->intermediate > 0) check_parallel_mlp(*document, model->intermediate, tensor_parallel);
+  check_parallel(*document, *model, tensor_parallel);
   if (document->failed()) return document->refusal();
   return *model;
 }
@@ -355,21 +273,20 @@ Expected<OperatorGraph> import_hf_config(std::string_view text, std::string cons
   auto parsed = Document::parse(text, file, k_codes);
   if (!parsed) return tl::make_unexpected(parsed.error());
   auto& document = *parsed;
-  auto const read = model_of(document);
+  auto const read = json::read_shape(document);
   if (!read) return document.refusal();
   auto const& model = *read;
-  ObjectReader root(document, document.root(), "the config");
-  auto const type = element_type(document, root, options.data_type);
-  if (options.block == "mlp") check_parallel_mlp(document, model, options.tensor_parallel);
-  if (options.block == "attention") {
+  auto const type = element_type(document, options.data_type);
+  check_block(document, model, options);
+  bool const attention = options.block == "attention" || options.block == "local_attention";
+  if (attention)
     check_parallel(document, model, options.tensor_parallel);
-    if (model.window > 0 && options.cached + options.tokens > model.window)
-      document.report(
-          place_of(document, root, "sliding_window"), "E0214",
-          fmt::format("{} keys are more than the sliding window of {}: windowed attention is not supported",
-                      options.cached + options.tokens, model.window),
-          {}, fmt::format("let tokens and cached tokens be at most {} together", model.window));
-  }
+  else
+    check_parallel_mlp(document,
+                       options.block == "mlp"       ? model.intermediate
+                       : options.block == "experts" ? model.experts.intermediate
+                                                    : model.experts.shared_intermediate,
+                       options.tensor_parallel);
   if (document.failed()) return document.refusal();
 
   OperatorGraph graph;
@@ -377,12 +294,8 @@ Expected<OperatorGraph> import_hf_config(std::string_view text, std::string cons
   graph.where = document.at(document.root());
   graph.element_bytes = 2;
   graph.type = type;
-  if (options.block == "attention") {
-    graph.attention = attention_shape(model, options);
-    graph.operators = attention_operators(model, graph.attention);
-  } else {
-    graph.operators = mlp_operators(model, options);
-  }
+  if (attention) graph.attention = attention_shape(model, options);
+  graph.operators = operators_of(model, options);
   for (auto& op : graph.operators) op.where = graph.where;
   if (auto problems = tessera::problems_of(graph); !problems.empty())
     return tl::make_unexpected(std::move(problems));

@@ -19,8 +19,8 @@ Words<ElementType> const& element_types() {
 }
 
 Words<Epilogue> const& epilogues() {
-  static Words<Epilogue> const words{{"none", "gelu", "swiglu"},
-                                     {Epilogue::none, Epilogue::gelu, Epilogue::swiglu}};
+  static Words<Epilogue> const words{{"none", "gelu", "swiglu", "geglu"},
+                                     {Epilogue::none, Epilogue::gelu, Epilogue::swiglu, Epilogue::geglu}};
   return words;
 }
 

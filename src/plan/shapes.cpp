@@ -41,15 +41,20 @@ std::string way_out(Operator const& op, ElementType type, std::vector<KernelEntr
                     MachineProfile const& machine) {
   if (machine.architecture.empty()) return "give the machine profile its architecture, sm_70, sm_80 or sm_90";
   std::vector<std::string> types;
-  bool known = false;
+  bool known = false, epilogue = false;
   for (auto const& kernel : catalogue)
     for (auto const& form : kernel.forms)
       for (auto const one : form.types) {
         if (kernel.kind != op.kind) continue;
+        epilogue = epilogue || find_form(kernel, op.epilogue, one) != nullptr;
         known = known || one == type;
         if (std::find(types.begin(), types.end(), to_text(one)) == types.end())
           types.emplace_back(to_text(one));
       }
+  if (op.epilogue == Epilogue::geglu && !epilogue)
+    return "as swiglu it would cost the same: for the times, set \"epilogue\" to swiglu, or a config's "
+           "activation "
+           "to silu";
   if (types.empty() || known) return "register a kernel (docs/extending.md), or choose another type or size";
   return fmt::format("kernels of kind {} exist in {}: change \"type\"", to_text(op.kind), list_of(types));
 }

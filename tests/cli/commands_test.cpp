@@ -311,7 +311,8 @@ TEST_F(Commands, TheStudyReadsTheModelThatItIsGiven) {
   put("narrow.json", R"({"model_type":"mistral","intermediate_size":1024,)" + sizes + "16}");
   put("grouped.json", R"({"model_type":"mistral","intermediate_size":4096,)" + sizes + "8}");
   put("experts.json",
-      R"({"model_type":"mixtral","num_local_experts":8,"intermediate_size":4096,)" + sizes + "8}");
+      R"({"model_type":"mixtral","num_local_experts":8,"num_experts_per_tok":2,"intermediate_size":4096,)" +
+          sizes + "8}");
   put("banana.json", R"({"model_type":"banana","hidden_size":1024})");
   auto const on = [&](std::string const& file) {
     return run("simulate --study t3 --collective reduce_scatter --tokens 2048 --tp 8 --model ./" + file);

@@ -44,11 +44,14 @@ TEST(HfConfig, shape_is_the_whole_layer) {
   EXPECT_EQ(shape->heads, 32);
   EXPECT_EQ(shape->kv_heads, 8);
   EXPECT_EQ(shape->head_dim, 128);
-  EXPECT_TRUE(shape->gated);
+  EXPECT_EQ(shape->epilogue, Epilogue::swiglu);
   auto const uneven = import_hf_shape(shipped("llama-3-8b"), "c.json", 12);
   ASSERT_FALSE(uneven);
   EXPECT_EQ(uneven.error().front().code, "E0215");
-  auto const experts = import_hf_shape(R"({"model_type": "mixtral", "num_local_experts": 8})", "c.json", 8);
+  auto const experts = import_hf_shape(R"({"model_type": "mixtral", "hidden_size": 4096,
+    "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "num_local_experts": 8,
+    "num_experts_per_tok": 2})",
+                                       "c.json", 8);
   ASSERT_FALSE(experts);
   EXPECT_EQ(experts.error().front().code, "E0214");
   auto const unknown = import_hf_shape(R"({"model_type": "banana", "hidden_size": 4096})", "c.json", 8);

@@ -41,7 +41,7 @@ Expected<TransformerModel> model_of_config(std::string const& name, int tensor_p
                           8,
                           {tensor_parallel},
                           shape->intermediate,
-                          shape->gated,
+                          is_gated(shape->epilogue),
                           shape->heads,
                           shape->kv_heads,
                           shape->head_dim};

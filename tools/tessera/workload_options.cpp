@@ -17,7 +17,10 @@ void add_workload_options(CLI::App& command, WorkloadOptions& options) {
                   "a convolution network, or a tessera.workload/1 description; - is standard input")
       ->required();
   auto const models = "Sizes of a model";
-  command.add_option("--block", options.block, "mlp (default) or attention")->group(models);
+  command
+      .add_option("--block", options.block,
+                  "mlp (default), attention, local_attention, experts or shared_expert")
+      ->group(models);
   command.add_option("--tokens", options.tokens, "New tokens per sequence, or several: 1,64,256 (default 1)")
       ->group(models);
   command.add_option("--sequences", options.sequences, "Sequences in the batch (default 1)")->group(models);

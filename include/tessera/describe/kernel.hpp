@@ -19,7 +19,11 @@ enum class OperatorKind {
   sum,              ///< of m*n elements: one element
 };
 
-enum class Epilogue { none, gelu, swiglu };
+/// swiglu and geglu: of neighbouring columns, gate and up; the output has half of them.
+enum class Epilogue { none, gelu, swiglu, geglu };
+constexpr bool is_gated(Epilogue epilogue) {
+  return epilogue == Epilogue::swiglu || epilogue == Epilogue::geglu;
+}
 
 enum class ElementType { bf16, fp16, fp32, fp64, int32 };
 int bytes_of(ElementType type);

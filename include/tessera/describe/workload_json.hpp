@@ -18,25 +18,39 @@ std::string print_workload(Workload const& workload);
 
 /// Which part of a decoder-only transformer, at which sizes, on one GPU of `tensor_parallel`.
 struct BlockOptions {
-  std::string block = "mlp";  ///< "mlp" or "attention"
-  std::int64_t tokens = 1;    ///< new tokens per sequence
+  /// "mlp", "attention", "local_attention" (of models some of whose layers see a window of the keys),
+  /// "experts" (routed evenly, as one batched GEMM pair) or "shared_expert".
+  std::string block = "mlp";
+  std::int64_t tokens = 1;  ///< new tokens per sequence
   std::int64_t sequences = 1;
   std::int64_t cached = 0;  ///< tokens per sequence in the KV cache
   int tensor_parallel = 1;
   std::string data_type;  ///< "fp16", "bf16" or "" (the config's own, else fp16)
 };
 
-/// A Hugging Face config.json of a llama, mistral, qwen2, qwen3, gpt2 or gpt_neox family model.
+/// A Hugging Face config.json of a decoder-only transformer of a known family (docs/models.md).
 /// An unknown model_type is refused with the list of the fields that are needed.
 Expected<OperatorGraph> import_hf_config(std::string_view json, std::string const& file,
                                          BlockOptions const& options);
 
+/// Experts of a layer, routed to by token.
+struct ExpertsShape {
+  std::int64_t count = 0;  ///< 0: the model has none
+  std::int64_t per_token = 0, intermediate = 0;
+  std::int64_t shared_intermediate = 0;  ///< of the expert that every token goes through; 0: there is none
+  bool operator==(ExpertsShape const&) const = default;
+};
+
 /// One layer of a decoder-only transformer, whole.
 struct TransformerShape {
   std::string type;  ///< the config's model_type
-  std::int64_t hidden = 1, intermediate = 1, heads = 1, kv_heads = 1, head_dim = 1;
-  std::int64_t window = 0;  ///< attention sees this many keys at most; 0: all
-  bool gated = true;        ///< gate and up projections, SwiGLU
+  std::int64_t hidden = 1, heads = 1, kv_heads = 1, head_dim = 1;
+  std::int64_t intermediate = 1;     ///< of the MLP; 0: every layer has experts in its place
+  std::int64_t window = 0;           ///< attention sees this many keys at most; 0: all
+  bool some_layers_see_all = false;  ///< a window is that of some layers, not of all
+  bool latent_attention = false;     ///< keys and values are made of a narrower vector (DeepSeek)
+  Epilogue epilogue = Epilogue::swiglu;
+  ExpertsShape experts;
 };
 
 /// What import_hf_config() reads of a config, and refuses: experts, unknown families, heads that cannot be
