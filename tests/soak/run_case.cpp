@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "soak/run_case.hpp"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include "soak/hold_sms.hpp"
+#include "soak/soaked_chain.hpp"
+
+namespace tessera::soak {
+namespace {
+
+// A wait in a sound launch takes milliseconds at most, beside two other chains. A fault takes longer than the
+// short deadline.
+constexpr double k_deadline_s = 2, k_short_deadline_s = 0.02;
+constexpr int k_fault_ms = 60;
+
+bool is_timed(Fault fault) { return fault == Fault::held_sms || fault == Fault::late_tile; }
+
+void must(int error, char const* what) {
+  if (error != cudaSuccess)
+    throw std::runtime_error(
+        fmt::format("{}: {}", what, cudaGetErrorString(static_cast<cudaError_t>(error))));
+}
+
+std::string wrong(Batch const& batch, char const* when) {
+  if (batch.wrong == 0) return {};
+  return fmt::format("{}: {} of {} launches are wrong without an error; {}", when, batch.wrong,
+                     batch.launches, batch.first_wrong);
+}
+
+/// The first chain of a case has the fault; the others must not notice.
+void run_chain(Case const& one, int index, Outcome& outcome) {
+  bool const faulty = index == 0 && one.fault != Fault::none;
+  // Whoever shares the GPU with a kernel that holds it may be late as well.
+  bool const may_fail = faulty || one.fault == Fault::held_sms;
+  SoakedChain chain(one.number * 8 + static_cast<std::uint64_t>(index),
+                    is_timed(one.fault) && may_fail ? k_short_deadline_s : k_deadline_s);
+  if (!chain.refusal().empty()) {
+    ++outcome.refused_plans;
+    return;
+  }
+  auto const fail = [&](std::string const& text) { outcome.failure = text + "\n" + chain.description(); };
+  if (!may_fail) {
+    auto const batch = chain.run(one.launches, one.graphs);
+    outcome.launches += batch.launches;
+    if (!batch.error.empty()) return fail("an error where nothing went wrong: " + batch.error);
+    if (batch.wrong > 0) return fail(wrong(batch, "nothing went wrong"));
+    return;
+  }
+
+  cudaStream_t holding = nullptr;
+  if (faulty && one.fault == Fault::held_sms) {
+    must(cudaStreamCreateWithFlags(&holding, cudaStreamNonBlocking), "stream");
+    must(hold_sms(one.held_sms, k_fault_ms, holding), "hold_sms");
+  }
+  if (faulty && one.fault == Fault::late_tile) chain.make_a_tile_late(k_fault_ms);
+  if (faulty && one.fault == Fault::exception) chain.throw_at_next_launch();
+  if (faulty && one.fault == Fault::bad_enqueue) chain.overflow_at_next_launch();
+  bool const at_enqueue = one.fault == Fault::exception || one.fault == Fault::bad_enqueue;
+  auto const broken = chain.run(one.launches, one.graphs && !at_enqueue);
+  outcome.launches += broken.launches;
+  outcome.faults += faulty ? 1 : 0;
+  outcome.said += broken.error.empty() ? 0 : 1;
+  if (holding != nullptr) {
+    must(cudaStreamSynchronize(holding), "held");
+    cudaStreamDestroy(holding);
+  }
+  if (broken.wrong > 0) return fail(wrong(broken, "beside a fault"));
+  if (faulty && at_enqueue && broken.error.empty()) return fail("a failed enqueue was not said");
+
+  // finish() may have to be asked again where the GPU was held for longer than it waits.
+  auto again = chain.run(1, one.graphs);
+  if (!again.error.empty()) again = chain.run(1, one.graphs);
+  auto const after = again.error.empty() ? chain.run(one.launches, one.graphs) : again;
+  outcome.launches += again.launches + after.launches;
+  if (!after.error.empty()) return fail("behind a fault the chain cannot be used: " + after.error);
+  if (again.wrong + after.wrong > 0) return fail(wrong(again.wrong > 0 ? again : after, "behind a fault"));
+}
+
+}  // namespace
+
+Outcome run_case(Case const& one) {
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(one.chains));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < one.chains; ++i)
+    threads.emplace_back([&, i] {
+      auto& outcome = outcomes[static_cast<std::size_t>(i)];
+      try {
+        run_chain(one, i, outcome);
+      } catch (std::exception const& error) {
+        outcome.failure = error.what();
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  Outcome all;
+  for (auto const& outcome : outcomes) {
+    all.launches += outcome.launches, all.refused_plans += outcome.refused_plans;
+    all.faults += outcome.faults, all.said += outcome.said;
+    if (all.failure.empty()) all.failure = outcome.failure;
+  }
+  return all;
+}
+
+}  // namespace tessera::soak
