@@ -118,6 +118,24 @@ std::string shape_problem(OperatorGraph const& graph, ReadPattern pattern) {
   return {};
 }
 
+/// E0153: groups that are no rows of this operator.
+void check_groups(Operator const& op, Diagnostics& out) {
+  if (op.groups.empty()) return;
+  auto const report = [&](std::string message, std::string hint = {}) {
+    out.push_back({"E0153", Severity::error, op.where, std::move(message), {}, std::move(hint)});
+  };
+  std::int64_t rows = 0;
+  for (auto const group : op.groups) {
+    if (group < 1 || group > k_largest_size)
+      return report(fmt::format("{}: a group has {} rows", op.name, group), "leave empty groups out");
+    rows += group;
+  }
+  if (op.kind != OperatorKind::gemm || op.batch != 1)
+    return report(fmt::format("{}: only a gemm without a batch can have groups", op.name));
+  if (rows != op.m)
+    report(fmt::format("{}: its groups have {} rows together, and m is {}", op.name, rows, op.m));
+}
+
 void check_input(OperatorGraph const& graph, Operator const& op, OperatorInput const& input,
                  std::vector<Operator const*> const& earlier, Diagnostics& out) {
   auto const report = [&](char const* code, std::string message, Words notes = {}, std::string hint = {}) {
@@ -143,6 +161,12 @@ void check_input(OperatorGraph const& graph, Operator const& op, OperatorInput c
   if (input.buffer != output_of(*from))
     return report("E0153", fmt::format("{} reads buffer \"{}\" from {}, which writes \"{}\"", op.name,
                                        input.buffer, from->name, output_of(*from)));
+  if (op.groups != from->groups)
+    return report("E0152", fmt::format("{} cannot read the output of {}: they are grouped in different ways",
+                                       op.name, from->name));
+  if (!op.groups.empty() && input.pattern != ReadPattern::rows)
+    return report("E0152", fmt::format("{} cannot read groups of {} as {}: only as rows", op.name, from->name,
+                                       to_text(input.pattern)));
   for (auto const& fit : fits_of(graph, op, *from, input.pattern))
     if (fit.is != fit.should)
       return report("E0152", fmt::format("{} cannot read the output of {} as {}: {} must have {} {}, not {}",
@@ -206,6 +230,7 @@ Diagnostics problems_of(OperatorGraph const& graph) {
     if (is_gated(op.epilogue) && (op.n % 2 != 0 || op.kind != OperatorKind::gemm))
       report(fmt::format("{}: a {} epilogue needs a GEMM with an even number of columns", op.name,
                          op.epilogue == Epilogue::swiglu ? "SwiGLU" : "GeGLU"));
+    check_groups(op, out);
     if (out.empty())
       for (auto const& input : op.inputs) check_input(graph, op, input, earlier, out);
     earlier.push_back(&op);
@@ -251,6 +276,16 @@ Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> cons
     else if (kernel.splits != k_any_splits && splits != kernel.splits)
       report("E0151", fmt::format("kernel {} of {} is compiled for {} split{}, not {}", kernel.name, op.name,
                                   kernel.splits, kernel.splits == 1 ? "" : "s", splits));
+    if (kernel.whole && !op.groups.empty())
+      report("E0151", fmt::format("kernel {} of {} computes one matrix, not {} groups", kernel.name, op.name,
+                                  op.groups.size()));
+    for (auto const& input : op.inputs)
+      for (std::size_t j = 0; j < i && !op.groups.empty(); ++j)
+        if (graph.operators[j].name == input.producer && choices[j].kernel.tile_m != kernel.tile_m)
+          report("E0151",
+                 fmt::format("groups of {} and {} must be cut into tiles of as many rows, not {} and {}",
+                             input.producer, op.name, choices[j].kernel.tile_m, kernel.tile_m),
+                 "choose kernels with the same tile_m");
     if (kernel.whole && op.batch > 1)
       report("E0151", fmt::format("kernel {} of {} computes one matrix, not a batch of {}", kernel.name,
                                   op.name, op.batch));

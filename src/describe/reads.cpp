@@ -25,8 +25,11 @@ std::vector<Access> read_rows(Edge const& edge) {
   auto const row = space.dimension(1) * edge.consumer.tile_rows;
   Access access;
   access.ranges.push_back(all_of(edge.producer.grid_x()));
-  access.ranges.push_back(
-      space.covering({row}, {row + edge.consumer.tile_rows, edge.producer.rows}, edge.producer.tile_rows));
+  if (edge.producer.row_tiles > 0)  // the same groups, cut alike: tile() has seen to it
+    access.ranges.push_back({to_expr(space.dimension(1)), to_expr(space.dimension(1) + 1), false});
+  else
+    access.ranges.push_back(
+        space.covering({row}, {row + edge.consumer.tile_rows, edge.producer.rows}, edge.producer.tile_rows));
   push_batch(access.ranges, edge.producer, space.dimension(2), space.dimension(2) + 1);
   return {access};
 }

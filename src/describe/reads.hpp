@@ -15,9 +15,10 @@ namespace tessera {
 struct Tiling {
   std::int64_t rows = 1, columns = 1, batch = 1;  ///< elements, as stored
   std::int64_t tile_rows = 1, tile_columns = 1;   ///< elements of one tile, as stored
+  std::int64_t row_tiles = 0;  ///< where rows are cut in groups, none of whose tiles has rows of two; else 0
 
   std::int64_t grid_x() const { return (columns + tile_columns - 1) / tile_columns; }
-  std::int64_t grid_y() const { return (rows + tile_rows - 1) / tile_rows; }
+  std::int64_t grid_y() const { return row_tiles > 0 ? row_tiles : (rows + tile_rows - 1) / tile_rows; }
   std::vector<std::int64_t> extents() const;
 };
 

@@ -26,6 +26,7 @@ Tiling tiling_of(Operator const& op, KernelEntry const& kernel) {
   }
   if (op.kind == OperatorKind::softmax_dropout || kernel.whole) tiling.tile_columns = tiling.columns;
   if (kernel.whole) tiling.tile_rows = tiling.rows;
+  for (auto const rows : op.groups) tiling.row_tiles += ceil_of(rows, tiling.tile_rows);
   return tiling;
 }
 
@@ -70,7 +71,8 @@ Operand operand_of(OperatorGraph const& graph, Operator const& op, OperatorInput
         static_cast<double>(shape.sequences * shape.kv_heads * shape.head_dim) * keys * bytes * part;
   } else if (is_right_hand(op, input)) {
     operand.bytes_per_block = columns * depth * bytes;
-    operand.unique_bytes = static_cast<double>(op.n) * static_cast<double>(op.k) * all * bytes;
+    operand.unique_bytes = static_cast<double>(op.n) * static_cast<double>(op.k) * all * bytes *
+                           static_cast<double>(std::max<std::size_t>(op.groups.size(), 1));
   } else {
     auto const pair = input.pattern == ReadPattern::swiglu_pair ? 2.0 : 1.0;  // gate and up
     operand.bytes_per_block = pair * rows * depth * bytes;
@@ -83,17 +85,19 @@ Operand operand_of(OperatorGraph const& graph, Operator const& op, OperatorInput
 
 /// What the buffers hold, where it is a plain matrix: all but parts of a fused tensor and caches.
 void add_buffers(OperatorGraph const& graph, Operator const& op, std::vector<Buffer>& buffers) {
-  auto const add = [&](std::string const& name, std::int64_t rows, std::int64_t columns) {
+  auto const add = [&](std::string const& name, std::int64_t rows, std::int64_t columns,
+                       std::size_t matrices = 1) {
     auto const same = [&](Buffer const& buffer) { return buffer.name == name; };
     if (std::none_of(buffers.begin(), buffers.end(), same))
-      buffers.push_back({name, rows, columns, op.batch, to_text(graph.type)});
+      buffers.push_back(
+          {name, rows, columns, op.batch * static_cast<std::int64_t>(matrices), to_text(graph.type)});
   };
   for (auto const& input : op.inputs) {
     if (!input.producer.empty() || input.pattern != ReadPattern::rows) continue;
     if (!multiplies(op))
       add(input.buffer, op.m, op.n);
     else if (is_right_hand(op, input))
-      add(input.buffer, op.n, op.k);
+      add(input.buffer, op.n, op.k, std::max<std::size_t>(op.groups.size(), 1));
     else if (op.kind == OperatorKind::gemm)
       add(input.buffer, op.m, op.k);
   }

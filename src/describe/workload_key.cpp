@@ -46,6 +46,7 @@ class Structure {
       text += to_text(op.kind);
       if (op.epilogue != Epilogue::none) text += fmt::format("+{}", to_text(op.epilogue));
       text += fmt::format(" {}", to_text(graph_.type));
+      if (!op.groups.empty()) text += fmt::format(" groups {}", fmt::join(op.groups, ","));
       if (graph_.element_bytes != bytes_of(graph_.type))
         text += fmt::format(" in {} bytes", graph_.element_bytes);
       std::string inputs;

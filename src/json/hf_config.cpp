@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <string>
 
@@ -95,9 +96,10 @@ Operator gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k, 
   return {std::move(name), OperatorKind::gemm, Epilogue::none, m, n, k, batch, std::move(inputs), "", {}};
 }
 
-/// What of a layer multiplies: an MLP, or experts with as many rows each.
+/// What of a layer multiplies: an MLP, or experts with rows of their own.
 struct Mlp {
-  std::int64_t rows = 1, inner = 1, batch = 1;
+  std::int64_t rows = 1, inner = 1;
+  std::vector<std::int64_t> groups = {};
 };
 
 /// GPT: up projection with GeLU, down projection. Gated: gate and up as one GEMM of twice the width, each
@@ -106,19 +108,32 @@ struct Mlp {
 std::vector<Operator> mlp_operators(Model const& model, Mlp const& mlp) {
   bool const gated = is_gated(model.epilogue);
   std::string const first = gated ? "gate_up" : "up";
-  auto up = gemm(first, mlp.rows, gated ? 2 * mlp.inner : mlp.inner, model.hidden, mlp.batch,
+  auto up = gemm(first, mlp.rows, gated ? 2 * mlp.inner : mlp.inner, model.hidden, 1,
                  {external("a", "x"), external("b", "w_" + first)});
   up.epilogue = model.epilogue;
-  return {up, gemm("down", mlp.rows, model.hidden, mlp.inner, mlp.batch,
-                   {from("a", first, ReadPattern::rows), external("b", "w_down")})};
+  auto down = gemm("down", mlp.rows, model.hidden, mlp.inner, 1,
+                   {from("a", first, ReadPattern::rows), external("b", "w_down")});
+  up.groups = down.groups = mlp.groups;
+  return {up, down};
 }
 
-/// Even routing: every token goes to `per_token` experts, and each expert that gets any gets as many as the
-/// others.
-Mlp even_experts(Model const& model, BlockOptions const& options) {
-  auto const routed = options.sequences * options.tokens * model.experts.per_token;
+/// Rows that tokens make: each goes to `per_token` experts.
+std::int64_t routed_rows(Model const& model, BlockOptions const& options) {
+  return options.sequences * options.tokens * model.experts.per_token;
+}
+
+/// As given, or even: of the experts that get any, none gets two more than another.
+std::vector<std::int64_t> groups_of(Model const& model, BlockOptions const& options) {
+  std::vector<std::int64_t> groups;
+  if (!options.routing.empty()) {
+    for (auto const rows : options.routing)
+      if (rows > 0) groups.push_back(rows);
+    return groups;
+  }
+  auto const routed = routed_rows(model, options);
   auto const active = std::min(model.experts.count, routed);
-  return {(routed + active - 1) / active, model.experts.intermediate / options.tensor_parallel, active};
+  for (std::int64_t e = 0; e < active; ++e) groups.push_back(routed / active + (e < routed % active ? 1 : 0));
+  return groups;
 }
 
 bool is_windowed(Model const& model, BlockOptions const& options) {
@@ -194,6 +209,13 @@ Diagnostics problems_of(BlockOptions const& options) {
       report(fmt::format("{} must be between {} and {}, not {}", what, least, most, value));
   };
   constexpr std::int64_t k_most_tokens = std::int64_t{1} << 24;
+  if (!options.routing.empty() && options.block != "experts")
+    report("only experts have a routing", "use --block experts, or leave it out");
+  for (auto const rows : options.routing)
+    if (rows < 0 || rows > k_most_tokens) {
+      report(fmt::format("an expert gets between 0 and {} tokens, not {}", k_most_tokens, rows));
+      break;
+    }
   range("tokens", options.tokens, 1, k_most_tokens);
   range("sequences", options.sequences, 1, 1 << 16);
   range("cached tokens", options.cached, 0, k_most_tokens);
@@ -201,6 +223,24 @@ Diagnostics problems_of(BlockOptions const& options) {
   if (!options.data_type.empty() && options.data_type != "fp16" && options.data_type != "bf16")
     report(fmt::format("there is no data type \"{}\"", options.data_type.substr(0, 60)), "use fp16 or bf16");
   return out;
+}
+
+/// E0216: routing that is not the tokens'.
+void check_routing(Document& document, Model const& model, BlockOptions const& options) {
+  if (options.routing.empty() || model.experts.count == 0) return;
+  auto const& experts = model.experts;
+  auto const routed = routed_rows(model, options);
+  auto const given = std::accumulate(options.routing.begin(), options.routing.end(), std::int64_t{0});
+  if (static_cast<std::int64_t>(options.routing.size()) > experts.count)
+    document.report(
+        document.root(), "E0216",
+        fmt::format("routing to {} experts, and there are {}", options.routing.size(), experts.count), {},
+        "leave out those that get no tokens");
+  else if (given != routed)
+    document.report(document.root(), "E0216",
+                    fmt::format("routing of {} rows, and there are {}: each of {} tokens goes to {} experts",
+                                given, routed, options.sequences * options.tokens, experts.per_token),
+                    {}, fmt::format("give numbers whose sum is {}", routed));
 }
 
 /// E0214: a block that the model does not have, or that cannot be planned.
@@ -221,6 +261,7 @@ void check_block(Document& document, Model const& model, BlockOptions const& opt
            experts.count > 0 ? "--block experts plans those it has" : "--block mlp plans its MLP");
   if (options.block == "local_attention" && (model.window == 0 || !model.some_layers_see_all))
     refuse("this model has no layers with a window beside others", {}, "--block attention plans what it has");
+  if (options.block == "experts") check_routing(document, model, options);
   if (options.block != "attention" && options.block != "local_attention") return;
   if (model.latent_attention)
     refuse(
@@ -240,7 +281,10 @@ std::vector<Operator> operators_of(Model const& model, BlockOptions const& optio
     return mlp_operators(model, {rows, model.intermediate / options.tensor_parallel});
   if (options.block == "shared_expert")
     return mlp_operators(model, {rows, model.experts.shared_intermediate / options.tensor_parallel});
-  if (options.block == "experts") return mlp_operators(model, even_experts(model, options));
+  if (options.block == "experts")
+    return mlp_operators(model,
+                         {routed_rows(model, options), model.experts.intermediate / options.tensor_parallel,
+                          groups_of(model, options)});
   return attention_operators(model, attention_shape(model, options));
 }
 

@@ -63,6 +63,14 @@ Operator read_operator(Document& document, Node const& node, std::vector<Operato
   bool const multiplies = op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
   op.k = multiplies ? reader.integer("k", 1, k_largest_size) : reader.integer_or("k", 1, 1, k_largest_size);
   op.batch = reader.integer_or("batch", 1, 1, k_largest_size);
+  for (auto const& rows : reader.array_or("groups")) {
+    if (rows.is(Node::Kind::integer) && rows.integer >= 1 && rows.integer <= k_largest_size)
+      op.groups.push_back(rows.integer);
+    else
+      document.report(rows, document.codes().value,
+                      fmt::format("a group of {} is a number of rows, 1 or more", op.name), {},
+                      "leave empty groups out");
+  }
   op.output = reader.string_or("output", "");
   for (auto const& input : reader.array_or("inputs"))
     op.inputs.push_back(

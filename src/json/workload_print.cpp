@@ -27,6 +27,7 @@ Json printed(OperatorGraph const& graph, Operator const& op) {
   out["n"] = op.n;
   out["k"] = op.k;
   if (op.batch != 1) out["batch"] = op.batch;
+  if (!op.groups.empty()) out["groups"] = op.groups;
   if (!op.output.empty()) out["output"] = op.output;
   out["inputs"] = Json::array();
   for (auto const& input : op.inputs) {

@@ -29,7 +29,7 @@ bool is_mlp(OperatorGraph const& graph) {
   bool const reads = !second.inputs.empty() && second.inputs.front().producer == first.name;
   return first.kind == OperatorKind::gemm && second.kind == OperatorKind::gemm && reads &&
          first.epilogue != Epilogue::none && second.epilogue == Epilogue::none && first.batch == 1 &&
-         second.batch == 1 && first.k == second.n;
+         second.batch == 1 && first.groups.empty() && first.k == second.n;
 }
 
 class ShapeSearch {

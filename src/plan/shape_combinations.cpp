@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -24,14 +25,39 @@ constexpr double k_hopeless = 2.5;
 }  // namespace
 
 Combination ShapeCombinations::first_guess() const {
-  Combination guess;
-  for (auto const& options : shapes_) {
-    auto const least = std::min_element(options.begin(), options.end(), [](auto const& a, auto const& b) {
-      return a.estimate_us < b.estimate_us;
-    });
-    guess.pick.push_back(static_cast<std::size_t>(least - options.begin()));
+  auto const guess_of = [&](int group_rows) {
+    Combination guess;
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      auto const estimate = [&](ShapeOption const& option) {
+        bool const fits = graph_.operators[i].groups.empty() || option.choice.kernel.tile_m == group_rows;
+        return fits ? option.estimate_us : std::numeric_limits<double>::infinity();
+      };
+      auto const least =
+          std::min_element(shapes_[i].begin(), shapes_[i].end(),
+                           [&](auto const& a, auto const& b) { return estimate(a) < estimate(b); });
+      guess.pick.push_back(static_cast<std::size_t>(least - shapes_[i].begin()));
+      guess.filled_us += estimate(*least);
+    }
+    return guess;
+  };
+  auto best = guess_of(0);
+  for (std::size_t i = 0; i < shapes_.size(); ++i)
+    for (auto const& option : shapes_[i])
+      if (auto guess = guess_of(option.choice.kernel.tile_m); guess.filled_us < best.filled_us)
+        best = std::move(guess);
+  return best;
+}
+
+/// Groups of a grouped operator are cut as those of the others are.
+bool ShapeCombinations::cuts_groups_alike(Combination const& combination) const {
+  int rows = 0;
+  for (std::size_t i = 0; i < shapes_.size(); ++i) {
+    if (graph_.operators[i].groups.empty()) continue;
+    auto const own = shapes_[i][combination.pick[i]].choice.kernel.tile_m;
+    if (rows != 0 && own != rows) return false;
+    rows = own;
   }
-  return guess;
+  return true;
 }
 
 std::vector<TileChoice> ShapeCombinations::choices_of(Combination const& combination) const {
@@ -157,6 +183,7 @@ std::vector<Combination> ShapeCombinations::by_stream_time() const {
       }
     combinations = std::move(longer);
   }
+  std::erase_if(combinations, [&](Combination const& one) { return !cuts_groups_alike(one); });
   std::stable_sort(combinations.begin(), combinations.end(),
                    [](auto const& a, auto const& b) { return a.stream_us < b.stream_us; });
   return combinations;

@@ -44,6 +44,7 @@ class ShapeCombinations {
 
  private:
   std::vector<std::vector<std::size_t>> kept() const;
+  bool cuts_groups_alike(Combination const& combination) const;
 
   OperatorGraph const& graph_;
   MachineProfile const& machine_;

@@ -59,6 +59,37 @@ std::string way_out(Operator const& op, ElementType type, std::vector<KernelEntr
   return fmt::format("kernels of kind {} exist in {}: change \"type\"", to_text(op.kind), list_of(types));
 }
 
+using Variants = std::vector<std::vector<KernelEntry>>;
+
+KernelEntry const* with_rows(std::vector<KernelEntry> const& kernels, int tile_m) {
+  auto const found = std::find_if(kernels.begin(), kernels.end(),
+                                  [&](KernelEntry const& kernel) { return kernel.tile_m == tile_m; });
+  return found == kernels.end() ? nullptr : &*found;
+}
+
+/// The base's choices, but for grouped operators, which are cut into tiles of as many rows.
+std::vector<TileChoice> beside(OperatorGraph const& graph, std::vector<TileChoice> choices,
+                               Variants const& variants, int tile_m) {
+  for (std::size_t i = 0; i < choices.size(); ++i)
+    if (auto const* kernel = graph.operators[i].groups.empty() ? nullptr : with_rows(variants[i], tile_m))
+      choices[i] = {*kernel, splits_of(*kernel).least};
+  return choices;
+}
+
+/// A height of tiles that all grouped operators have; 0: none.
+int common_rows(OperatorGraph const& graph, Variants const& variants) {
+  auto const grouped = std::find_if(graph.operators.begin(), graph.operators.end(),
+                                    [](Operator const& op) { return !op.groups.empty(); });
+  if (grouped == graph.operators.end()) return 0;
+  for (auto const& kernel : variants[static_cast<std::size_t>(grouped - graph.operators.begin())]) {
+    bool all = true;
+    for (std::size_t i = 0; i < variants.size() && all; ++i)
+      all = graph.operators[i].groups.empty() || with_rows(variants[i], kernel.tile_m) != nullptr;
+    if (all) return kernel.tile_m;
+  }
+  return 0;
+}
+
 /// A share that nothing is known of costs nothing: the bound stays a bound.
 double us(double amount, double per_ns) { return per_ns > 0 ? amount / per_ns * 1e-3 : 0; }
 
@@ -132,6 +163,7 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
     base.push_back({fitting.front(), splits_of(fitting.front()).least});
     variants.push_back(std::move(fitting));
   }
+  base = beside(graph, base, variants, common_rows(graph, variants));
   // A workload that is wrong is wrong for every shape: refuse it in tile()'s words.
   if (auto tiled = tile(graph, base); !tiled) return tl::make_unexpected(std::move(tiled).error());
 
@@ -144,7 +176,7 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
           machine.sms;
       auto const [least, most] = splits_of(kernel);
       for (int splits = least; splits <= most; ++splits) {
-        auto choices = base;
+        auto choices = beside(graph, base, variants, kernel.tile_m);
         choices[i] = {kernel, splits};
         auto const tiled = tile(graph, choices);
         if (!tiled) break;

@@ -62,6 +62,7 @@ std::string sizes(Expected<OperatorGraph> const& graph) {
   for (auto const& op : graph->operators) {
     text << (text.tellp() > 0 ? "; " : "") << op.name << ' ' << op.m << 'x' << op.n << 'x' << op.k;
     if (op.batch > 1) text << " *" << op.batch;
+    if (!op.groups.empty()) text << " in " << op.groups.size();
     if (op.epilogue != Epilogue::none) text << ' ' << to_text(op.epilogue);
   }
   return text.str();
@@ -142,22 +143,48 @@ TEST(PublishedModels, WindowsOfAllLayersAndOfSome) {
             "E0214 this model has no layers with a window beside others");
 }
 
-TEST(PublishedModels, ExpertsAreABatchOfMlpsWithEvenRouting) {
+TEST(PublishedModels, ExpertsAreGroupsOfRows) {
   auto const experts = [](std::string const& name, std::int64_t tokens, int parallel,
                           std::string const& block = "experts") {
     return sizes(import(name, {block, tokens, 1, 0, parallel, ""}));
   };
-  EXPECT_EQ(experts("Mixtral-8x7B", 64, 4), "gate_up 16x7168x4096 *8 swiglu; down 16x4096x3584 *8");
-  EXPECT_EQ(experts("Mixtral-8x7B", 1, 1), "gate_up 1x28672x4096 *2 swiglu; down 1x4096x14336 *2")
+  EXPECT_EQ(experts("Mixtral-8x7B", 64, 4), "gate_up 128x7168x4096 in 8 swiglu; down 128x4096x3584 in 8");
+  EXPECT_EQ(experts("Mixtral-8x7B", 1, 1), "gate_up 2x28672x4096 in 2 swiglu; down 2x4096x14336 in 2")
       << "two experts for one token";
-  EXPECT_EQ(experts("Qwen3-30B-A3B", 100, 1), "gate_up 7x1536x2048 *128 swiglu; down 7x2048x768 *128");
-  EXPECT_EQ(experts("gpt-oss-20b", 8, 1), "gate_up 1x5760x2880 *32 swiglu; down 1x2880x2880 *32");
-  EXPECT_EQ(experts("DeepSeek-V3", 32, 8), "gate_up 1x512x7168 *256 swiglu; down 1x7168x256 *256");
+  EXPECT_EQ(experts("Qwen3-30B-A3B", 100, 1),
+            "gate_up 800x1536x2048 in 128 swiglu; down 800x2048x768 in 128");
+  EXPECT_EQ(experts("gpt-oss-20b", 8, 1), "gate_up 32x5760x2880 in 32 swiglu; down 32x2880x2880 in 32");
+  EXPECT_EQ(experts("DeepSeek-V3", 32, 8), "gate_up 256x512x7168 in 256 swiglu; down 256x7168x256 in 256");
   EXPECT_EQ(experts("DeepSeek-V3", 32, 8, "shared_expert"), "gate_up 32x512x7168 swiglu; down 32x7168x256");
   EXPECT_EQ(experts("Qwen2-57B-A14B", 1, 1, "shared_expert"),
             "gate_up 1x40960x3584 swiglu; down 1x3584x20480");
   EXPECT_EQ(experts("phi-2", 1, 1), "E0214 this model has no experts");
   EXPECT_EQ(experts("Mixtral-8x7B", 1, 1, "shared_expert"), "E0214 this model has no shared expert");
+}
+
+TEST(PublishedModels, RoutingSaysWhatEachExpertGets) {
+  BlockOptions options{"experts", 20, 1, 0, 1, ""};
+  auto const even = import("Mixtral-8x7B", options);
+  ASSERT_TRUE(even) << to_text(even.error());
+  EXPECT_THAT(even->operators[0].groups, testing::ElementsAre(5, 5, 5, 5, 5, 5, 5, 5));
+  options.tokens = 9;
+  EXPECT_THAT(import("Mixtral-8x7B", options)->operators[1].groups,
+              testing::ElementsAre(3, 3, 2, 2, 2, 2, 2, 2));
+  options.tokens = 20;
+  options.routing = {30, 0, 6, 0, 4};
+  auto const uneven = import("Mixtral-8x7B", options);
+  ASSERT_TRUE(uneven) << to_text(uneven.error());
+  EXPECT_THAT(uneven->operators[0].groups, testing::ElementsAre(30, 6, 4));
+  auto const refusal = [&](std::string const& block, std::vector<std::int64_t> routing) {
+    options.block = block, options.routing = std::move(routing);
+    auto const graph = import("Mixtral-8x7B", options);
+    return graph ? "planned" : to_text(graph.error());
+  };
+  EXPECT_THAT(refusal("experts", {30, 6}), testing::HasSubstr("E0216: routing of 36 rows, and there are 40"));
+  EXPECT_THAT(refusal("experts", {40, 0, 0, 0, 0, 0, 0, 0, 0}),
+              testing::HasSubstr("to 9 experts, and there are 8"));
+  EXPECT_THAT(refusal("experts", {41, -1}), testing::HasSubstr("between 0 and"));
+  EXPECT_THAT(refusal("attention", {40}), testing::HasSubstr("only experts have a routing"));
 }
 
 TEST(PublishedModels, WhatCannotBePlannedIsRefusedWithAWayOut) {

@@ -46,9 +46,26 @@ char const* what_is(DocumentKind kind) {
   return "";
 }
 
+/// "40,12,0" as numbers from 0 up.
+Expected<std::vector<std::int64_t>> parse_routing(std::string const& list) {
+  std::vector<std::int64_t> rows;
+  if (list.empty()) return rows;
+  for (auto const& word : split_list(list)) {
+    std::int64_t count = 0;
+    auto const [end, error] = std::from_chars(word.data(), word.data() + word.size(), count);
+    if (error != std::errc{} || end != word.data() + word.size() || count < 0)
+      return tl::make_unexpected(complaint(
+          "E0909", fmt::format("--routing: \"{}\" is not a number of tokens", word), "--routing 40,12,0,12"));
+    rows.push_back(count);
+  }
+  return rows;
+}
+
 Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, WorkloadOptions const& options) {
   auto const sizes = parse_sizes(options.tokens.value_or("1"), "--tokens");
   if (!sizes) return tl::make_unexpected(sizes.error());
+  auto const routing = parse_routing(options.routing.value_or(""));
+  if (!routing) return tl::make_unexpected(routing.error());
   std::vector<SizedWorkload> out;
   for (auto const tokens : *sizes) {
     BlockOptions block;
@@ -58,6 +75,7 @@ Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, Workl
     block.cached = options.cached.value_or(0);
     block.tensor_parallel = options.tensor_parallel.value_or(1);
     block.data_type = options.data_type.value_or("");
+    block.routing = *routing;
     auto graph = import_hf_config(source.text, source.file, block);
     if (!graph) return tl::make_unexpected(graph.error());
     out.push_back({std::to_string(tokens), std::move(*graph)});
@@ -144,6 +162,7 @@ Diagnostics unused_options(WorkloadOptions const& options, DocumentKind kind, st
                        {"--cached", options.cached.has_value(), DocumentKind::hf_config},
                        {"--tp", options.tensor_parallel.has_value(), DocumentKind::hf_config},
                        {"--dtype", options.data_type.has_value(), DocumentKind::hf_config},
+                       {"--routing", options.routing.has_value(), DocumentKind::hf_config},
                        {"--layer", options.layer.has_value(), DocumentKind::conv_network},
                        {"--images", options.images.has_value(), DocumentKind::conv_network},
                        {"--iterations", options.iterations.has_value(), DocumentKind::workload}};

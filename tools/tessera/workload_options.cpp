@@ -31,6 +31,10 @@ void add_workload_options(CLI::App& command, WorkloadOptions& options) {
                   "Tensor-parallel degree; the plan is one GPU's share (default 1)")
       ->group(models);
   command.add_option("--dtype", options.data_type, "fp16 or bf16 (default: the config's own)")->group(models);
+  command
+      .add_option("--routing", options.routing,
+                  "experts: tokens that each expert gets, 40,12,0,12 (default: all as many)")
+      ->group(models);
   auto const networks = "Sizes of a convolution network";
   command.add_option("--layer", options.layer, "Which layer, by name: 56x56x64")->group(networks);
   command.add_option("--images", options.images, "Images in the batch, or several: 1,4,8 (default 1)")

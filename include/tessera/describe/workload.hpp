@@ -48,6 +48,9 @@ struct Operator {
   std::vector<OperatorInput> inputs;
   std::string output;  ///< buffer; the operator's name unless given
   SourceLine where;
+  /// A grouped GEMM (experts): rows of each group, in order, m of them together; each has a right-hand matrix
+  /// of its own. Empty: one matrix for all rows.
+  std::vector<std::int64_t> groups = {};
 
   bool operator==(Operator const&) const = default;
 };

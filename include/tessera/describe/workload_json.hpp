@@ -19,13 +19,15 @@ std::string print_workload(Workload const& workload);
 /// Which part of a decoder-only transformer, at which sizes, on one GPU of `tensor_parallel`.
 struct BlockOptions {
   /// "mlp", "attention", "local_attention" (of models some of whose layers see a window of the keys),
-  /// "experts" (routed evenly, as one batched GEMM pair) or "shared_expert".
+  /// "experts" (a pair of grouped GEMMs) or "shared_expert".
   std::string block = "mlp";
   std::int64_t tokens = 1;  ///< new tokens per sequence
   std::int64_t sequences = 1;
   std::int64_t cached = 0;  ///< tokens per sequence in the KV cache
   int tensor_parallel = 1;
   std::string data_type;  ///< "fp16", "bf16" or "" (the config's own, else fp16)
+  /// "experts": tokens that each expert gets; the sum is tokens times experts for each. Empty: all as many.
+  std::vector<std::int64_t> routing = {};
 };
 
 /// A Hugging Face config.json of a decoder-only transformer of a known family (docs/models.md).
