@@ -107,12 +107,16 @@ OutputConfiguration direct_all_reduce(Frame const& frame, int gpu) {
 OutputConfiguration all_gather(Frame const& frame, int gpu, Topology topology) {
   auto out = frame.configuration(gpu);
   out.produced = frame.chunk_tiles;
-  for (int p = 0; p < frame.gpus; ++p) frame.append(out, gpu + p);
-  if (topology == Topology::fully_connected) {
+  frame.append(out, gpu);
+  if (topology == Topology::fully_connected) {  // the others' chunks come side by side
+    for (std::int64_t i = 0; i < frame.chunk_tiles; ++i)
+      for (int p = 1; p < frame.gpus; ++p)
+        out.order.push_back(frame.chunk(gpu + p)[static_cast<std::size_t>(i)]);
     for (int p = 1; p < frame.gpus; ++p)
       out.remote_map(frame.chunk(gpu), (gpu + p) % frame.gpus, MemoryOperation::store, true);
     return out;
   }
+  for (int p = 1; p < frame.gpus; ++p) frame.append(out, gpu + p);
   out.remote_map(frame.chunk(gpu), frame.peer(gpu), MemoryOperation::store, true);
   for (int p = 1; p + 1 < frame.gpus; ++p)
     out.dma_map(frame.chunk(gpu + p), frame.peer(gpu), MemoryOperation::store, 1);

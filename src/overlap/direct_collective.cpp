@@ -18,6 +18,7 @@ DirectCollectiveNode::DirectCollectiveNode(MachineProfile const& machine, Collec
               system.add_channels(node, options.all_channels ? machine.overlap->channels : 1)),
       sms_(problem.sms > 0 ? std::min(problem.sms, machine.sms) : machine.sms),
       reduces_(problem.collective == Collective::reduce_scatter),
+      gathers_(problem.collective == Collective::all_gather),
       item_of_(static_cast<std::size_t>(sms_), 0) {
   auto const chunk = problem.bytes / problem.gpus;
   auto const wanted = static_cast<double>(machine.threads_per_sm) * problem.bytes_per_thread;
@@ -58,7 +59,7 @@ void DirectCollectiveNode::read(int sm, Picoseconds now) {
     memory_.add_unit(bundle, Stream::compute, AccessKind::read, now, 0, unit, unit_bytes_);
     memory_.count(Traffic::collective_read, unit_bytes_);
   };
-  if (step_ == Step::exchange) return add((1 + item % peers()) * stride_ + item / peers());
+  if (step_ == Step::exchange) return add(gathers_ ? item : (1 + item % peers()) * stride_ + item / peers());
   add(item);
   for (std::int64_t p = 0; p < peers(); ++p) add((problem_.gpus + p) * stride_ + item);
 }
@@ -89,10 +90,10 @@ void DirectCollectiveNode::memory_event(MemoryEvent const& event) {
   auto const item = item_of_[static_cast<std::size_t>(sm)];
   auto const now = event.time + memory_.return_latency();
   if (step_ == Step::exchange) {
-    auto const p = item % peers();
-    auto const peer = static_cast<int>((node_ + 1 + p) % problem_.gpus);
-    system_.send(node_, peer, {0, p * units_ + item / peers(), reduces_ && problem_.near_memory, unit_bytes_},
-                 now);
+    if (gathers_)
+      for (std::int64_t p = 0; p < peers(); ++p) send(p, item, now);
+    else
+      send(item % peers(), item / peers(), now);
     ++done_;
     next_item(sm, now);
     return step_maybe_over(now);
@@ -103,9 +104,15 @@ void DirectCollectiveNode::memory_event(MemoryEvent const& event) {
   next_item(sm, now);
 }
 
+/// `peer`: counted from the next GPU on.
+void DirectCollectiveNode::send(std::int64_t peer, std::int64_t unit, Picoseconds now) {
+  system_.send(node_, static_cast<int>((node_ + 1 + peer) % problem_.gpus),
+               {0, peer * units_ + unit, reduces_ && problem_.near_memory, unit_bytes_}, now);
+}
+
 void DirectCollectiveNode::step_maybe_over(Picoseconds now) {
   if (step_ == Step::over || done_ < items()) return;
-  if (step_ == Step::exchange && received_ < items()) return;
+  if (step_ == Step::exchange && received_ < peers() * units_) return;
   bool const sums = step_ == Step::exchange && reduces_ && !problem_.near_memory;
   step_ = sums ? Step::reduce : Step::over;
   next_ = done_ = 0;
@@ -136,13 +143,11 @@ Expected<OverlapRun> run_direct_collective(MachineProfile const& machine, Collec
     d.suggestion = "use one with an \"overlap\" section (t3, h200), or add it to the profile";
     return refuse(std::move(d));
   }
-  bool const known =
-      problem.collective == Collective::reduce_scatter || problem.collective == Collective::all_to_all;
-  if (!known || problem.gpus < 2 || problem.gpus > 1024 || !(problem.bytes > 0) || problem.bytes > 1e12 ||
-      problem.bytes_per_thread < 1) {
+  if (problem.collective == Collective::all_reduce || problem.gpus < 2 || problem.gpus > 1024 ||
+      !(problem.bytes > 0) || problem.bytes > 1e12 || problem.bytes_per_thread < 1) {
     d.code = "E0544";
     d.message = fmt::format("a direct collective of {:g} bytes on {} GPUs", problem.bytes, problem.gpus);
-    d.suggestion = "a reduce-scatter or all-to-all of 1 byte to 1 TB on 2 to 1024 GPUs";
+    d.suggestion = "a reduce-scatter, all-gather or all-to-all of 1 byte to 1 TB on 2 to 1024 GPUs";
     return refuse(std::move(d));
   }
   int const nodes = options.explicit_gpus ? problem.gpus : 1;

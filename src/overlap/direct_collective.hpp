@@ -11,10 +11,10 @@
 
 namespace tessera::overlap {
 
-/// Reads every peer's chunk and stores it at the peer, a unit for each link in turn. A reduce-scatter then
-/// reads the N copies of the GPU's own chunk and writes their sum; with near-memory updates the peers'
-/// memories have added already. The threads of the SMs take units as large as what they have under way at
-/// once.
+/// Reads every peer's chunk and stores it at the peer, a unit for each link in turn; of an all-gather it
+/// reads its own chunk once and stores it at all peers. A reduce-scatter then reads the N copies of the GPU's
+/// own chunk and writes their sum; with near-memory updates the peers' memories have added already. The
+/// threads of the SMs take units as large as what they have under way at once.
 class DirectCollectiveNode : public Endpoint {
  public:
   DirectCollectiveNode(MachineProfile const& machine, CollectiveProblem const& problem,
@@ -31,9 +31,10 @@ class DirectCollectiveNode : public Endpoint {
   enum class Step : std::uint8_t { exchange, reduce, over };
 
   std::int64_t peers() const { return problem_.gpus - 1; }
-  std::int64_t items() const { return step_ == Step::exchange ? peers() * units_ : units_; }
+  std::int64_t items() const { return step_ == Step::exchange && !gathers_ ? peers() * units_ : units_; }
   void next_item(int sm, Picoseconds now);
   void read(int sm, Picoseconds now);
+  void send(std::int64_t peer, std::int64_t unit, Picoseconds now);
   void memory_event(MemoryEvent const& event);
   void step_maybe_over(Picoseconds now);
 
@@ -42,7 +43,7 @@ class DirectCollectiveNode : public Endpoint {
   int node_;
   MemorySystem memory_;
   int sms_;
-  bool reduces_;
+  bool reduces_, gathers_;
   Step step_ = Step::exchange;
   double unit_bytes_;
   std::int64_t units_;   ///< of a chunk

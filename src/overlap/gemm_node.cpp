@@ -67,6 +67,7 @@ GemmNode::GemmNode(GemmSetup const& setup, System& system, int node, OutputConfi
 }
 
 void GemmNode::start() {
+  if (gathered_) gathered_->start();
   for (std::size_t g = 0; g < groups_.size(); ++g) next_tile(static_cast<int>(g), 0);
 }
 
@@ -92,7 +93,12 @@ void GemmNode::wake(Component component, Picoseconds now) {
       }
       break;
     }
-    case ComponentKind::copy_engine: start_copies(now); break;
+    case ComponentKind::copy_engine:
+      if (component.index == 0)
+        start_copies(now);
+      else
+        gathered_->start_copies(now);
+      break;
     default: break;
   }
 }
@@ -105,6 +111,7 @@ void GemmNode::next_tile(int g, Picoseconds now) {
     if (tiles_done_ == output_.produced) memory_.drain();
     return;
   }
+  if (awaits_input(g)) return;
   group.tile = output_.order[static_cast<std::size_t>(next_position_++)];
   group.phase = Phase::starting;
   group.slice = 0;
@@ -216,14 +223,14 @@ void GemmNode::leave(int g, Picoseconds now) {
 
 void GemmNode::memory_event(MemoryEvent const& event) {
   auto const bundle = memory_.at(event.bundle);
-  if (event.kind == MemoryEvent::Kind::queued) {
-    if (bundle.region >= 0) counted(bundle.region, bundle.atoms, event.time);
-    return;
-  }
+  if (event.kind == MemoryEvent::Kind::queued) return queued(bundle, event.time);
   memory_.close(event.bundle);
   last_ = std::max(last_, event.time);
   if (bundle.kind == BundleKind::load) loaded(bundle.owner, event.time + memory_.hit_return());
-  if (bundle.kind == BundleKind::copy) copied(bundle.owner, event.time + memory_.return_latency());
+  if (bundle.kind == BundleKind::copy) {
+    auto const now = event.time + memory_.return_latency();
+    gathered_ ? gathered_->copied(bundle.owner, now) : copied(bundle.owner, now);
+  }
   if (bundle.kind == BundleKind::store)
     stored(static_cast<int>(bundle.owner), event.time + memory_.hit_return());
 }

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <optional>
 #include <vector>
 
 #include "overlap/copy_engine.hpp"
+#include "overlap/gathered_panels.hpp"
 #include "overlap/memory_system.hpp"
 #include "overlap/recorder.hpp"
 #include "overlap/system.hpp"
@@ -38,7 +41,10 @@ class GemmNode : public Endpoint {
   GemmNode(GemmSetup const& setup, System& system, int node, OutputConfiguration const& output,
            std::vector<std::vector<std::int64_t>> const* mirrored_tile);
 
-  void record(Recorder& recorder) { recorder_ = &recorder; }
+  void record(Recorder& recorder);
+  /// A's panels come from other GPUs, and tiles start when theirs has. `mirrored_panel`: as mirrored_tile.
+  void gather(OutputConfiguration const& panels,
+              std::vector<std::vector<std::int64_t>> const* mirrored_panel);
   void start() override;
   void wake(Component component, Picoseconds now) override;
   void receive(Packet const& packet, Picoseconds now) override;
@@ -80,6 +86,11 @@ class GemmNode : public Endpoint {
   void leave(int group, Picoseconds now);
   void memory_event(MemoryEvent const& event);
 
+  // Gathered input (gemm_node_input.cpp).
+  bool awaits_input(int group);
+  void queued(Bundle const& bundle, Picoseconds now);
+  void panel_arrived(Picoseconds now);
+
   // Routes (gemm_node_routes.cpp).
   void make_routes();
   void store_cached(int group, std::int64_t region, Picoseconds now);
@@ -111,6 +122,8 @@ class GemmNode : public Endpoint {
       lines_;  ///< by slices of A's panels, then of B's; found when first asked for
   std::vector<Sm> sms_;
   std::vector<WorkGroup> groups_;
+  std::optional<GatheredPanels> gathered_;
+  std::deque<int> waiting_groups_;  ///< for a panel of A
   int first_group_component_ = 0;
   int copy_component_ = 0;
   Picoseconds copy_wake_ = simulation::k_never;

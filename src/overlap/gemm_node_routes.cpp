@@ -71,6 +71,7 @@ Picoseconds GemmNode::send(int peer, std::int64_t region, bool update, Picosecon
 
 void GemmNode::receive(Packet const& packet, Picoseconds now) {
   last_ = std::max(last_, now);
+  if (gathered_) return gathered_->receive(packet, now);
   auto const bundle = memory_.open(BundleKind::incoming, Traffic::collective_write, -1, packet.unit);
   memory_.count(Traffic::collective_write, region_bytes_);
   memory_.add_unit(bundle, Stream::communication, access_of(packet.update), now, output_base_, packet.unit,
@@ -121,6 +122,8 @@ void GemmNode::copied(std::int64_t owner, Picoseconds now) {
 }
 
 std::string GemmNode::unfinished() const {
+  if (gathered_)
+    if (auto missing = gathered_->unfinished(); !missing.empty()) return missing;
   if (tiles_done_ < output_.produced)
     return fmt::format("GPU {}: {} of {} tiles are computed", gpu_, tiles_done_, output_.produced);
   for (std::size_t r = 0; r < arrived_.size(); ++r) {
@@ -140,15 +143,16 @@ std::string GemmNode::unfinished() const {
 
 OverlapRun GemmNode::result() const {
   auto run = memory_.totals();
-  run.end = std::max({last_, gemm_end_, memory_.last_served()});
+  run.end = std::max({last_, gemm_end_, memory_.last_served(), gathered_ ? gathered_->last() : 0});
   run.gemm_end = gemm_end_;
   run.compulsory_bytes =
       static_cast<double>((setup_.problem.m * setup_.problem.k + setup_.problem.k * setup_.problem.n +
                            setup_.problem.m * setup_.problem.n) *
                           k_element);
-  run.tracker_peak = tracker_.peak();
-  run.tracker_most_in_set = tracker_.most_in_set();
-  run.tracker_overflows = tracker_.overflows();
+  auto const& tracker = gathered_ ? gathered_->tracker() : tracker_;
+  run.tracker_peak = tracker.peak();
+  run.tracker_most_in_set = tracker.most_in_set();
+  run.tracker_overflows = tracker.overflows();
   auto const& first = memory_.channel(0);
   run.threshold = first.arbiter().threshold();
   run.intensity = first.arbiter().intensity();

@@ -22,6 +22,7 @@ enum class BundleKind : std::uint8_t {
   store,         ///< owner: the work-group
   copy,          ///< owner: the wavefront tile that the copy engine reads
   incoming,      ///< owner: the wavefront tile that a peer updates
+  gathered,      ///< owner: the piece of A that a peer stores
   kernel_read,   ///< owner: the SM of a collective's kernel
   kernel_write,  ///< owner: the unit
 };

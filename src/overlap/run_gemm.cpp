@@ -30,14 +30,37 @@ std::vector<std::vector<std::int64_t>> mirror(std::vector<OutputConfiguration> c
   return map;
 }
 
+/// What goes over links: the GEMM's output, A's panels, or nothing.
+struct Exchange {
+  std::vector<OutputConfiguration> outputs;
+  std::vector<OutputConfiguration> panels;  ///< of A; empty: A is there
+  bool cached_output = false;
+
+  int gpus() const { return static_cast<int>(outputs.size()); }
+  bool routed() const { return gpus() > 1 && (!panels.empty() || !cached_output); }
+  std::vector<OutputConfiguration> const& sent() const { return panels.empty() ? outputs : panels; }
+};
+
 // Far beyond any GEMM of today, and far from overflow.
 constexpr std::int64_t k_most_elements = std::int64_t{1} << 36;
 constexpr std::int64_t k_most_tiles = 1 << 20;
 constexpr std::int64_t k_most_slices = 1 << 21;  // some 200 bytes each, and as much for each further channel
 
+bool fits(OutputConfiguration const& configuration, std::int64_t tiles) {
+  auto const in_range = [&](std::vector<std::int64_t> const& list) {
+    return std::all_of(list.begin(), list.end(), [&](std::int64_t t) { return t >= 0 && t < tiles; });
+  };
+  bool good =
+      configuration.tiles == tiles && in_range(configuration.order) && configuration.produced >= 0 &&
+      configuration.produced <= static_cast<std::int64_t>(configuration.order.size()) &&
+      (configuration.chunk_of.empty() || static_cast<std::int64_t>(configuration.chunk_of.size()) == tiles);
+  for (auto const& map : configuration.remote) good = good && in_range(map.tiles);
+  for (auto const& map : configuration.dma) good = good && in_range(map.tiles) && map.granularity >= 1;
+  return good;
+}
+
 /// What cannot be simulated, or nothing.
-std::string unusable(GemmProblem const& p, GemmKernel const& k,
-                     std::vector<OutputConfiguration> const& outputs) {
+std::string unusable(GemmProblem const& p, GemmKernel const& k, Exchange const& exchange) {
   constexpr std::int64_t k_most = 1 << 28;
   for (auto const size : {p.m, p.n, p.k})
     if (size < 1 || size > k_most) return fmt::format("a GEMM of {} x {} x {}", p.m, p.n, p.k);
@@ -54,19 +77,14 @@ std::string unusable(GemmProblem const& p, GemmKernel const& k,
   auto const slices = (p.k + k.tile_k - 1) / k.tile_k;
   if ((columns + rows) * slices > k_most_slices)
     return fmt::format("{} slices of {} panels", slices, columns + rows);
-  if (outputs.empty()) return "no output is configured";
-  auto const tiles = columns * rows;
-  auto const in_range = [&](std::vector<std::int64_t> const& list) {
-    return std::all_of(list.begin(), list.end(), [&](std::int64_t t) { return t >= 0 && t < tiles; });
-  };
-  for (auto const& output : outputs) {
-    bool good = output.tiles == tiles && in_range(output.order) && output.produced >= 0 &&
-                output.produced <= static_cast<std::int64_t>(output.order.size()) &&
-                (output.chunk_of.empty() || static_cast<std::int64_t>(output.chunk_of.size()) == tiles);
-    for (auto const& map : output.remote) good = good && in_range(map.tiles);
-    for (auto const& map : output.dma) good = good && in_range(map.tiles) && map.granularity >= 1;
-    if (!good) return fmt::format("GPU {}'s output configuration is not one of {} tiles", output.gpu, tiles);
-  }
+  if (exchange.outputs.empty()) return "no output is configured";
+  for (auto const& output : exchange.outputs)
+    if (!fits(output, columns * rows))
+      return fmt::format("GPU {}'s output configuration is not one of {} tiles", output.gpu, columns * rows);
+  if (exchange.panels.size() == 1) return "an all-gather of 1 GPU";
+  for (auto const& panels : exchange.panels)
+    if (!fits(panels, rows) || static_cast<std::int64_t>(panels.order.size()) != rows)
+      return fmt::format("GPU {}'s input configuration is not one of {} panels", panels.gpu, rows);
   return "";
 }
 
@@ -104,38 +122,38 @@ OverlapRun mean(std::vector<OverlapRun> const& runs) {
   return all;
 }
 
-}  // namespace
-
-Expected<OverlapRun> run_gemm(MachineProfile const& machine, GemmProblem const& problem,
-                              GemmKernel const& kernel, std::vector<OutputConfiguration> const& outputs,
-                              bool cached_output, OverlapOptions const& options) {
+Expected<OverlapRun> run(MachineProfile const& machine, GemmProblem const& problem, GemmKernel const& kernel,
+                         Exchange const& exchange, OverlapOptions const& options) {
   if (!machine.overlap)
     return refused("E0541",
                    fmt::format("machine \"{}\" says nothing of links and memory channels", machine.name),
                    "use one with an \"overlap\" section (t3, h200), or add it to the profile");
-  if (auto const wrong = unusable(problem, kernel, outputs); !wrong.empty())
+  if (auto const wrong = unusable(problem, kernel, exchange); !wrong.empty())
     return refused(
         "E0544", wrong,
         "sizes are at least 1, an SM holds two slices or more, and every output has the GEMM's tiles");
-  int const gpus = static_cast<int>(outputs.size());
-  bool const routed = gpus > 1 && !cached_output;
+  int const gpus = exchange.gpus();
+  auto const& sent = exchange.sent();
+  bool const routed = exchange.routed();
   bool const mirrored = !options.explicit_gpus || !routed;
-  bool const ring = outputs[0].remote.size() <= 1;
+  bool const ring = sent[0].remote.size() <= 1;
   if (options.record) {
     std::int64_t count = 0;
     for (int n = 0; n < (mirrored ? 1 : gpus); ++n)
-      count += blocks_and_transfers(outputs[static_cast<std::size_t>(n)], kernel.wavefronts);
+      count += blocks_and_transfers(exchange.outputs[static_cast<std::size_t>(n)], kernel.wavefronts);
     if (auto const room = check_recording(count); !room) return tl::make_unexpected(room.error());
   }
   System system(machine, ring ? Topology::ring : Topology::fully_connected, std::max(2, gpus), mirrored);
   system.lose(options.lose_update);
-  auto const map = mirrored && routed ? mirror(outputs) : std::vector<std::vector<std::int64_t>>{};
+  auto const map = mirrored && routed ? mirror(sent) : std::vector<std::vector<std::int64_t>>{};
   auto const run_options = with_series(options);
-  GemmSetup const setup{machine, problem, kernel, run_options, cached_output};
+  GemmSetup const setup{machine, problem, kernel, run_options, exchange.cached_output};
+  auto const* arrives_at = mirrored && routed ? &map : nullptr;
   std::vector<GemmNode*> nodes;
   for (int node = 0; node < (mirrored ? 1 : gpus); ++node) {
-    auto made = std::make_unique<GemmNode>(setup, system, node, outputs[static_cast<std::size_t>(node)],
-                                           mirrored && routed ? &map : nullptr);
+    auto const n = static_cast<std::size_t>(node);
+    auto made = std::make_unique<GemmNode>(setup, system, node, exchange.outputs[n], arrives_at);
+    if (!exchange.panels.empty()) made->gather(exchange.panels[n], arrives_at);
     nodes.push_back(made.get());
     system.add(std::move(made));
   }
@@ -168,6 +186,26 @@ Expected<OverlapRun> run_gemm(MachineProfile const& machine, GemmProblem const& 
     if (options.series_ps == 0) all.series.clear();
   }
   return all;
+}
+
+}  // namespace
+
+Expected<OverlapRun> run_gemm(MachineProfile const& machine, GemmProblem const& problem,
+                              GemmKernel const& kernel, std::vector<OutputConfiguration> const& outputs,
+                              bool cached_output, OverlapOptions const& options) {
+  return run(machine, problem, kernel, {outputs, {}, cached_output}, options);
+}
+
+Expected<OverlapRun> run_gathered_gemm(MachineProfile const& machine, GemmProblem const& problem,
+                                       GemmKernel const& kernel, std::vector<GatheredInput> const& inputs,
+                                       OverlapOptions const& options) {
+  Exchange exchange;
+  exchange.cached_output = true;
+  for (auto const& input : inputs) {
+    exchange.outputs.push_back(input.tiles);
+    exchange.panels.push_back(input.panels);
+  }
+  return run(machine, problem, kernel, exchange, options);
 }
 
 }  // namespace tessera

@@ -58,6 +58,21 @@ OverlapStudySettings reporting(OverlapStudySettings settings, std::string const&
   return settings;
 }
 
+namespace {
+
+/// All, without those that gather whole panels of A if there are not as many for every GPU.
+std::vector<CollectiveWay> ways_that_divide(std::vector<SubLayerRuns> const& sub_layers,
+                                            GemmKernel const& kernel) {
+  bool const divide = std::all_of(sub_layers.begin(), sub_layers.end(), [&](auto const& runs) {
+    return (runs.problem.m + kernel.tile_m - 1) / kernel.tile_m % runs.tensor_parallel == 0;
+  });
+  std::vector<CollectiveWay> ways;
+  std::copy_if(k_collective_ways.begin(), k_collective_ways.end(), std::back_inserter(ways),
+               [&](auto const& way) { return divide || !way.before; });
+  return ways;
+}
+
+}  // namespace
 }  // namespace overlap
 
 ModelClass class_of(SubLayerRuns const& runs) {
@@ -117,7 +132,7 @@ Expected<OverlapStudy> study_overlap(OverlapStudySettings const& settings) {
     std::copy_if(study.sub_layers.begin(), study.sub_layers.end(), std::back_inserter(shown), is_main);
     if (shown.empty()) shown = study.sub_layers;
     keep(study.collectives, fused_collectives(reporting(settings, "collectives"), shown,
-                                              {k_collective_ways.begin(), k_collective_ways.end()}));
+                                              ways_that_divide(shown, settings.options.kernel)));
     keep(study.nodes, node_rings(reporting(settings, "several nodes")));
     keep(study.generation, generation(reporting(settings, "token generation")));
     keep(study.precision, precisions(reporting(settings, "fp8"), shown));

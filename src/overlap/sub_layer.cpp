@@ -44,6 +44,10 @@ GemmProblem sub_layer_gemm(TransformerModel const& model, int tensor_parallel, S
   return {model.tokens(), model.hidden, depth(), forward};
 }
 
+GemmProblem gathered_gemm(GemmProblem const& sub_layer) {
+  return {sub_layer.m, sub_layer.k, sub_layer.n, !sub_layer.b_contiguous_in_k};
+}
+
 GemmKernel default_gemm_kernel(MachineProfile const& machine) {
   // 256x128 with fp32 accumulators fills half of an SM's registers: one work-group. Two stages, because Volta
   // has no asynchronous copies. sm_90: the shape of the shipped GEMM.
@@ -95,6 +99,29 @@ Expected<Pipeline> sub_layer_pipeline(GemmProblem const& problem, GemmKernel con
     d.suggestion = "choose a tile shape that divides the output evenly among the GPUs";
     return refuse(std::move(d));
   }
+  return p.build();
+}
+
+Expected<Pipeline> gathered_pipeline(GemmProblem const& problem, GemmKernel const& kernel, int gpus) {
+  auto const columns = (problem.n + kernel.tile_n - 1) / kernel.tile_n;
+  auto const rows = (problem.m + kernel.tile_m - 1) / kernel.tile_m;
+  if (gpus < 1 || rows % gpus != 0) {
+    Diagnostic d;
+    d.code = "E0543";
+    d.message = fmt::format("{} rows of tiles do not make {} equal chunks", rows, gpus);
+    d.suggestion = "choose a tile height that divides the rows evenly among the GPUs";
+    return refuse(std::move(d));
+  }
+  auto const each = rows / gpus;
+  PipelineBuilder p("all_gather_gemm");
+  auto [x, y, chunk] = p.dims("x", "y", "chunk");
+  auto panels = p.stage("panels", {y = rows});
+  auto gather = p.stage("gather", {chunk = gpus});
+  auto gemm = p.stage("gemm", {x = columns, y = rows});
+  gather.kernel("all_gather");
+  p.depends(gather(chunk), panels(range(chunk * each, chunk * each + each)))
+      .on_complete(OnComplete::start_peer_copy);
+  p.depends(gemm(x, y), gather(y / each));
   return p.build();
 }
 

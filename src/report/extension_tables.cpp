@@ -17,7 +17,7 @@ double mb(double bytes) { return bytes * 1e-6; }
 
 StudyTable collective_mean_table(std::vector<FusedCollective> const& runs) {
   StudyTable t{"collective-means",
-               "Section 7.1: collectives, geometric means over the sub-layers",
+               "Sections 7.1 and 7.2: collectives, geometric means over the sub-layers",
                "Of the next table.",
                {"collective", "links", "GPUs", "ideal", "T3", "T3-MCA", "memory traffic saved %"},
                {},
@@ -48,11 +48,13 @@ StudyTable collective_mean_table(std::vector<FusedCollective> const& runs) {
 StudyTable collective_table(std::vector<FusedCollective> const& runs) {
   StudyTable t{
       "collectives",
-      "Section 7.1: a sub-layer's GEMM with each collective",
+      "Sections 7.1 and 7.2: a sub-layer's GEMM with each collective",
       "Speed-ups over GEMM and collective one after the other; nothing comes after them. reduce_scatter and "
       "all_reduce go around the ring; the direct ones have a link to every other GPU, each as fast as the "
       "ring's (own) or all together as fast (shared). The all-to-all sends the sub-layer's output as an "
-      "expert's would be. Link MB are sent, memory MB moved by one GPU; apart: by two kernels. The paper "
+      "expert's would be. An all_gather_gemm gathers the input of the layer's GEMM in the other pass (IP and "
+      "FC-1 forward, FC-2 and OP backward), whose work-groups start when the rows have come that they read. "
+      "Link MB are sent, memory MB moved by one GPU; apart: by two kernels. The paper "
       "gives no numbers.",
       {"model", "GPUs", "layer", "collective", "links", "GEMM us", "alone us", "apart us", "ideal", "T3",
        "T3-MCA", "link MB apart", "link MB", "memory MB apart", "memory MB"},

@@ -342,6 +342,10 @@ TEST_F(Commands, CollectivesAreStudiedOnTheirOwn) {
   EXPECT_THAT(runs.out, HasSubstr("all_to_all"));
   EXPECT_THAT(runs.out, HasSubstr("all_reduce"));
   EXPECT_THAT(runs.out, testing::Not(HasSubstr("reduce_scatter  ")));
+  auto const of_input =
+      std::string("simulate --study t3 --collective all_gather_gemm --model llama-3.2-1b --tp 8");
+  EXPECT_THAT(good(of_input + " --tokens 2048").out, HasSubstr("all_gather_gemm  ring"));
+  EXPECT_THAT(run(of_input + " --tokens 1024").err, HasSubstr("E0543: 4 rows of tiles do not make 8 equal"));
   EXPECT_EQ(run("simulate --study t3 --collective broadcast").exit, 2);
   EXPECT_EQ(run("simulate --collective all_reduce").exit, 2) << "a collective of a study";
 }

@@ -156,7 +156,7 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
                    "t3: instead of the figures, every sub-layer's GEMM with this collective; repeatable")
       ->check(CLI::IsMember(collectives))
       ->needs(study)
-      ->option_text("reduce_scatter|direct_reduce_scatter|all_reduce|all_to_all");
+      ->option_text(fmt::format("{}", fmt::join(collectives, "|")));
   command->add_flag("--quick", arguments->study.quick, "t3: without the sweep of free parameters");
   command
       ->add_option("--layer", arguments->t3.layer, "t3, with --config: one run instead of all, as a timeline")

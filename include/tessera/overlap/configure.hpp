@@ -80,6 +80,28 @@ enum class Collective : std::uint8_t { reduce_scatter, all_gather, all_to_all, a
 Expected<std::vector<OutputConfiguration>> configure(Pipeline const& pipeline, Topology topology,
                                                      Raster raster);
 
+/// One GPU's part of an all-gather whose result a GEMM reads (T3, section 7.2). A's rows are panels as high
+/// as a tile; a tile of the GEMM is started when its panel has come.
+struct GatheredInput {
+  OutputConfiguration
+      panels;  ///< the first `produced` of its order are the GPU's own, the others arrive in it
+  OutputConfiguration tiles;  ///< the GEMM's, those first whose panels come first; all stay local
+};
+
+/// The same for an all-gather before a GEMM: a stage of A's panels, a stage of as many tiles as there are
+/// GPUs whose kernel is "all_gather", and a GEMM of which every tile reads one chunk:
+///
+///   auto rows = p.stage("rows", {y = 32});
+///   auto gather = p.stage("gather", {chunk = 8}).kernel("all_gather");
+///   auto gemm = p.stage("gemm", {x = 12, y = 32});
+///   p.depends(gather(chunk), rows(range(chunk * 4, chunk * 4 +
+///   4))).on_complete(OnComplete::start_peer_copy); p.depends(gemm(x, y), gather(y / 4));
+///
+/// Refused with E0540: what configure() refuses of the all-gather, and tiles that do not read the chunk which
+/// has their rows.
+Expected<std::vector<GatheredInput>> configure_gathered(Pipeline const& pipeline, Topology topology,
+                                                        Raster raster);
+
 /// Every tile is computed and stored locally.
 OutputConfiguration local_output(std::int64_t columns, std::int64_t rows, Raster raster);
 

@@ -11,17 +11,20 @@
 
 namespace tessera {
 
-/// A collective and the links that it goes over.
+/// A collective, the links that it goes over, and on which side of the GEMM it stands.
 struct CollectiveWay {
   char const* name;
   Collective collective;
   Topology topology;
+  bool before = false;  ///< it makes the GEMM's input (section 7.2); else it takes the output
 };
-constexpr std::array<CollectiveWay, 4> k_collective_ways{
+constexpr std::array<CollectiveWay, 6> k_collective_ways{
     {{"reduce_scatter", Collective::reduce_scatter, Topology::ring},
      {"direct_reduce_scatter", Collective::reduce_scatter, Topology::fully_connected},
      {"all_reduce", Collective::all_reduce, Topology::ring},
-     {"all_to_all", Collective::all_to_all, Topology::fully_connected}}};
+     {"all_to_all", Collective::all_to_all, Topology::fully_connected},
+     {"all_gather_gemm", Collective::all_gather, Topology::ring, true},
+     {"direct_all_gather_gemm", Collective::all_gather, Topology::fully_connected, true}}};
 
 /// The links of a GPU.
 enum class Links : std::uint8_t {
@@ -33,14 +36,14 @@ char const* to_text(Links links);  ///< "ring", "own", "shared"
 
 /// A sub-layer's GEMM and a collective of its output: one after the other, and fused. Nothing comes after it;
 /// an all-reduce is a reduce-scatter and an all-gather alone, and a ring that every tile goes around twice
-/// fused.
+/// fused. Or an all-gather and the GEMM that reads it: then the GEMM is the layer's gathered_gemm().
 struct FusedCollective {
   std::string model;
   int gpus = 0;
   SubLayer layer = SubLayer::output_projection;
   std::string collective;  ///< a CollectiveWay's name
   Links links = Links::ring;
-  double output_bytes = 0;      ///< of the whole output on one GPU
+  double array_bytes = 0;       ///< that the collective is of: the whole output, or all of A
   std::int64_t gemm = 0;        ///< ps, alone, output through L2
   std::int64_t alone = 0;       ///< ps, the collective as a kernel
   double alone_link_bytes = 0;  ///< sent by one GPU

@@ -59,6 +59,12 @@ Expected<OverlapRun> run_gemm(MachineProfile const& machine, GemmProblem const& 
                               GemmKernel const& kernel, std::vector<OutputConfiguration> const& outputs,
                               bool cached_output, OverlapOptions const& options = {});
 
+/// A GEMM whose A is gathered as it runs (configure_gathered(), one for each GPU): copy engines send on what
+/// has come, and a tile is started when its panel of A is complete. The output goes through L2 and stays.
+Expected<OverlapRun> run_gathered_gemm(MachineProfile const& machine, GemmProblem const& problem,
+                                       GemmKernel const& kernel, std::vector<GatheredInput> const& inputs,
+                                       OverlapOptions const& options = {});
+
 /// A ring collective as a kernel of its own on `sms` SMs (0: all), step after step.
 struct CollectiveProblem {
   Collective collective = Collective::reduce_scatter;
@@ -73,7 +79,7 @@ Expected<OverlapRun> run_collective(MachineProfile const& machine, CollectivePro
                                     OverlapOptions const& options = {});
 
 /// The same on fully connected GPUs: every chunk goes straight to its GPU over a link of its own. A
-/// reduce-scatter or an all-to-all.
+/// reduce-scatter, an all-gather or an all-to-all.
 Expected<OverlapRun> run_direct_collective(MachineProfile const& machine, CollectiveProblem const& problem,
                                            OverlapOptions const& options = {});
 

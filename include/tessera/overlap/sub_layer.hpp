@@ -50,9 +50,17 @@ char const* to_text(SubLayer layer);  ///< "OP", "FC-2", "FC-1", "IP"
 /// up; key and value heads that are fewer than the GPUs are repeated.
 GemmProblem sub_layer_gemm(TransformerModel const& model, int tensor_parallel, SubLayer layer);
 
+/// The same layer's GEMM of the other pass, whose input every GPU has a part of: all of its rows are gathered
+/// and multiplied by the GPU's slice of the weights. IP and FC-1 are forward here, FC-2 and OP backward.
+GemmProblem gathered_gemm(GemmProblem const& sub_layer);
+
 /// GEMM and collective as a pipeline: what configure() takes. E0543 if no chunks of whole tiles exist.
 Expected<Pipeline> sub_layer_pipeline(GemmProblem const& problem, GemmKernel const& kernel, int gpus,
                                       Collective collective = Collective::reduce_scatter);
+
+/// All-gather and GEMM as a pipeline: what configure_gathered() takes. E0543 if A's panels make no equal
+/// chunks.
+Expected<Pipeline> gathered_pipeline(GemmProblem const& problem, GemmKernel const& kernel, int gpus);
 
 /// The kernel that the study takes on a machine, by what a block of it must hold.
 GemmKernel default_gemm_kernel(MachineProfile const& machine);
