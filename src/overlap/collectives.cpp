@@ -104,6 +104,16 @@ OutputConfiguration direct_all_reduce(Frame const& frame, int gpu) {
   return out;
 }
 
+/// The same reduce-scatter of tiles that are computed in parts (section 7.7): a part that went to a peer as
+/// it is stored would send every partial sum, so that those tiles are copied when all parts are in.
+OutputConfiguration of_splits(OutputConfiguration out, int splits) {
+  for (auto& map : out.dma) map.updates_per_element += splits - 1;
+  for (auto& updates : out.updates) updates += updates > 0 ? splits - 1 : splits;
+  for (auto& map : out.remote) out.dma_map(std::move(map.tiles), map.peer, map.operation, splits);
+  out.remote.clear();
+  return out;
+}
+
 OutputConfiguration all_gather(Frame const& frame, int gpu, Topology topology) {
   auto out = frame.configuration(gpu);
   out.produced = frame.chunk_tiles;
@@ -144,7 +154,7 @@ OutputConfiguration local_output(std::int64_t columns, std::int64_t rows, Raster
 }
 
 Expected<std::vector<OutputConfiguration>> configure(Pipeline const& pipeline, Topology topology,
-                                                     Raster raster) {
+                                                     Raster raster, int splits) {
   Dependence const* found = nullptr;
   for (auto const& dependence : pipeline.dependences)
     if (dependence.on_complete != OnComplete::release_waiters) {
@@ -170,6 +180,9 @@ Expected<std::vector<OutputConfiguration>> configure(Pipeline const& pipeline, T
         "reduce_into_peer makes a reduce_scatter or all_reduce, start_peer_copy an all_gather or all_to_all");
   if (kind == "all_to_all" && topology == Topology::ring)
     return refused(found->where, "an all_to_all on a ring", "connect the GPUs fully");
+  if (splits < 1 || (splits > 1 && kind != "reduce_scatter"))
+    return refused(found->where, fmt::format("a depth in {} splits before \"{}\"", splits, kind),
+                   "partial sums are added up on the way of a reduce_scatter; give other collectives one");
   auto const gpus = consumer.tiles();
   auto const tiles = producer.tiles();
   if (gpus < 2 || gpus > 1024)
@@ -223,6 +236,7 @@ Expected<std::vector<OutputConfiguration>> configure(Pipeline const& pipeline, T
       out.push_back(ring_reduce_scatter(frame, gpu));
     else
       out.push_back(direct(frame, gpu, reduces ? MemoryOperation::update : MemoryOperation::store));
+    if (splits > 1) out.back() = of_splits(std::move(out.back()), splits);
   }
   return out;
 }

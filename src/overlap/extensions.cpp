@@ -43,7 +43,9 @@ Expected<std::vector<T>> existing(std::vector<Expected<T>>& points) {
   return collected(kept);
 }
 
-GemmKernel few_rows_kernel(GemmKernel kernel, std::int64_t rows, std::int64_t columns, int gpus) {
+/// `atom_row`: bytes of one request to every memory channel, which a wavefront stores at least.
+GemmKernel few_rows_kernel(GemmKernel kernel, std::int64_t rows, std::int64_t columns, int gpus,
+                           std::int64_t atom_row) {
   auto const held = (kernel.tile_m + kernel.tile_n) * kernel.stages;
   int height = 16;
   while (height < rows && height < kernel.tile_m) height *= 2;
@@ -51,6 +53,8 @@ GemmKernel few_rows_kernel(GemmKernel kernel, std::int64_t rows, std::int64_t co
   // One row of tiles: as many columns of them as the GPUs can share.
   while (kernel.tile_n > 16 && (columns + kernel.tile_n - 1) / kernel.tile_n % gpus != 0) kernel.tile_n /= 2;
   kernel.stages = std::clamp(held / (kernel.tile_m + kernel.tile_n), kernel.stages, 16);
+  auto const tile_bytes = std::min<std::int64_t>(rows, kernel.tile_m) * kernel.tile_n * 2;
+  kernel.wavefronts = static_cast<int>(std::clamp<std::int64_t>(tile_bytes / atom_row, 1, kernel.wavefronts));
   return kernel;
 }
 
@@ -86,7 +90,8 @@ Expected<std::vector<NodeRing>> node_rings(OverlapStudySettings const& settings)
   return existing(points);
 }
 
-Expected<std::vector<GenerationPoint>> generation(OverlapStudySettings const& settings) {
+Expected<std::vector<GenerationPoint>> generation(OverlapStudySettings const& settings,
+                                                  std::vector<std::int64_t> const& rows) {
   struct Wanted {
     Deployment deployment;
     SubLayer layer;
@@ -96,22 +101,50 @@ Expected<std::vector<GenerationPoint>> generation(OverlapStudySettings const& se
          return m.name == "Mega-GPT-2" || m.name == "T-NLG" || m.name == "GPT-3";
        }))
     for (auto const layer : {SubLayer::output_projection, SubLayer::fc2})
-      for (int const tokens : {1, 16, 64, 256}) {
+      for (auto const tokens : rows) {
         deployment.model.sequence = 1;
         deployment.model.batch = tokens;
         wanted.push_back({deployment, layer});
       }
+  // A machine without links and memory channels is refused by the runs.
+  auto const atom_row = settings.machine.overlap ? settings.machine.overlap->channels * 32 : 32;
   std::vector<Expected<GenerationPoint>> points(wanted.size(), GenerationPoint{});
   for_all(settings.parallel, wanted.size(), [&](std::size_t i) {
     auto const& [deployment, layer] = wanted[i];
     auto options = settings.options;
-    options.kernel =
-        few_rows_kernel(options.kernel, deployment.model.tokens(), deployment.model.hidden, deployment.gpus);
+    options.kernel = few_rows_kernel(options.kernel, deployment.model.tokens(), deployment.model.hidden,
+                                     deployment.gpus, atom_row);
     auto runs = alone_and_fused(settings.machine, deployment, layer, options);
     points[i] = runs ? Expected<GenerationPoint>(GenerationPoint{options.kernel, std::move(*runs)})
                      : tl::make_unexpected(runs.error());
   });
   return existing(points);
+}
+
+Expected<std::vector<SplitPoint>> split_k(OverlapStudySettings const& settings,
+                                          std::vector<GenerationPoint> const& points,
+                                          std::vector<int> const& splits) {
+  std::vector<SplitPoint> wanted;
+  for (auto const& [kernel, runs] : points)
+    for (int const s : splits) {
+      auto const slices = (runs.problem.k + kernel.tile_k - 1) / kernel.tile_k;
+      if (slices < 2 * s) continue;
+      wanted.push_back({kernel, runs, runs});
+      wanted.back().kernel.splits = s;
+    }
+  std::vector<Expected<SplitPoint>> done(wanted.size(), SplitPoint{});
+  for_all(settings.parallel, wanted.size(), [&](std::size_t i) {
+    auto options = settings.options;
+    options.kernel = wanted[i].kernel;
+    auto split = run_gemm_with_ring(settings.machine, wanted[i].whole, options);
+    if (!split) {
+      done[i] = tl::make_unexpected(split.error());
+      return;
+    }
+    wanted[i].split = std::move(*split);
+    done[i] = std::move(wanted[i]);
+  });
+  return collected(done);
 }
 
 Expected<std::vector<PrecisionPoint>> precisions(OverlapStudySettings const& settings,
@@ -169,3 +202,23 @@ Expected<std::vector<TrackerNeed>> tracker_needs(OverlapStudySettings const& set
 }
 
 }  // namespace tessera::overlap
+
+namespace tessera {
+
+Expected<std::vector<SplitPoint>> study_splits(OverlapStudySettings const& settings,
+                                               std::vector<std::int64_t> const& rows,
+                                               std::vector<int> const& splits) {
+  using namespace overlap;
+  auto const whole = generation(reporting(settings, "token generation"), rows);
+  if (!whole) return tl::make_unexpected(whole.error());
+  auto points = split_k(reporting(settings, "split-K"), *whole, splits);
+  if (!points || !points->empty()) return points;
+  Diagnostic d;
+  d.code = whole->empty() ? "E0543" : "E0544";
+  d.message = whole->empty() ? "no output of these models divides into equal whole tiles for its GPUs"
+                             : "no depth of these models has two slices for each split";
+  d.suggestion = "give fewer splits, or another --tp";
+  return refuse(std::move(d));
+}
+
+}  // namespace tessera

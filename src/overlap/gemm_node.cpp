@@ -82,14 +82,16 @@ void GemmNode::wake(Component component, Picoseconds now) {
     case ComponentKind::work_group: {
       auto& group = groups_[static_cast<std::size_t>(component.index)];
       if (group.phase == Phase::starting) {
-        for (int s = 0; s < std::max(1, setup_.kernel.stages - 1) && s < a_.slices(); ++s)
-          load(component.index, s, now);
+        for (int s = 0; s < std::max(1, setup_.kernel.stages - 1) && group.slice + s < group.slice_end; ++s)
+          load(component.index, group.slice + s, now);
         group.phase = Phase::loading;
         await_slice(component.index);
       } else if (group.phase == Phase::computing) {
         compute(component.index, now);
       } else if (group.phase == Phase::storing) {
         store(component.index, now);
+      } else if (group.phase == Phase::summing) {
+        sum(component.index, now);
       }
       break;
     }
@@ -105,16 +107,10 @@ void GemmNode::wake(Component component, Picoseconds now) {
 
 void GemmNode::next_tile(int g, Picoseconds now) {
   auto& group = groups_[static_cast<std::size_t>(g)];
-  if (next_position_ >= output_.produced) {
-    group.phase = Phase::idle;
-    gemm_end_ = std::max(gemm_end_, now);
-    if (tiles_done_ == output_.produced) memory_.drain();
-    return;
-  }
+  if (next_position_ >= work_groups()) return rest(g, now);
   if (awaits_input(g)) return;
-  group.tile = output_.order[static_cast<std::size_t>(next_position_++)];
+  take_split(group, next_position_++);
   group.phase = Phase::starting;
-  group.slice = 0;
   group.wavefront = 0;
   group.compute_end = now;
   if (recorder_) recorder_->begins(g, group.tile, now, now + block_start_);
@@ -155,6 +151,7 @@ void GemmNode::loaded(std::int64_t number, Picoseconds time) {
   slot.ready = std::max(slot.ready, time);
   slot.pending = false;
   if (group.phase == Phase::loading) await_slice(g);
+  if (group.phase == Phase::summing) system_.queue().wake(first_group_component_ + g, slot.ready);
 }
 
 /// Goes on to compute as soon as the slice is there, if it is already known when.
@@ -177,8 +174,8 @@ void GemmNode::compute(int g, Picoseconds now) {
   unit = group.compute_end = now + slice_time_;
   if (recorder_) recorder_->computes(g, now, group.compute_end);
   auto const ahead = group.slice + std::max(1, setup_.kernel.stages - 1);
-  if (ahead < a_.slices() && setup_.kernel.stages > 1) load(g, ahead, now);
-  if (++group.slice == a_.slices()) {
+  if (ahead < group.slice_end && setup_.kernel.stages > 1) load(g, ahead, now);
+  if (++group.slice == group.slice_end) {
     group.phase = Phase::storing;
     system_.queue().wake(first_group_component_ + g, group.compute_end);
     return;
@@ -192,7 +189,7 @@ void GemmNode::compute(int g, Picoseconds now) {
 void GemmNode::store(int g, Picoseconds now) {
   auto& group = groups_[static_cast<std::size_t>(g)];
   if (group.wavefront == setup_.kernel.wavefronts) {
-    ++tiles_done_;
+    ++groups_done_;
     group.phase = Phase::leaving;
     if (group.stores == 0) leave(g, now);
     return;
@@ -214,6 +211,7 @@ void GemmNode::stored(int g, Picoseconds now) {
   auto& group = groups_[static_cast<std::size_t>(g)];
   --group.stores;
   if (group.phase == Phase::leaving && group.stores == 0) leave(g, now);
+  if (group.phase == Phase::summed) next_sum(g, now);
 }
 
 void GemmNode::leave(int g, Picoseconds now) {

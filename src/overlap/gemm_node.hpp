@@ -54,7 +54,7 @@ class GemmNode : public Endpoint {
   OverlapRun result() const;
 
  private:
-  enum class Phase : std::uint8_t { idle, starting, loading, computing, storing, leaving };
+  enum class Phase : std::uint8_t { idle, starting, loading, computing, storing, leaving, summing, summed };
   struct Slot {  // a slice on its way to an SM
     bool pending = false;
     Picoseconds ready = 0;
@@ -63,7 +63,9 @@ class GemmNode : public Endpoint {
     Phase phase = Phase::idle;
     std::int32_t sm = 0;
     std::int64_t tile = 0;
-    std::int64_t slice = 0;  ///< to be computed next
+    std::int32_t split = 0;
+    std::int64_t slice = 0;      ///< to be computed next
+    std::int64_t slice_end = 0;  ///< of the split
     std::int32_t wavefront = 0;
     std::int32_t stores = 0;  ///< not acknowledged yet
     Picoseconds compute_end = 0;
@@ -86,6 +88,14 @@ class GemmNode : public Endpoint {
   void leave(int group, Picoseconds now);
   void memory_event(MemoryEvent const& event);
 
+  // Sums of partial sums (gemm_node_splits.cpp).
+  void take_split(WorkGroup& group, std::int64_t position);
+  std::int64_t work_groups() const { return output_.produced * setup_.kernel.splits; }
+  std::uint64_t base_of_split(int split) const;
+  void rest(int group, Picoseconds now);
+  void next_sum(int group, Picoseconds now);
+  void sum(int group, Picoseconds now);
+
   // Gathered input (gemm_node_input.cpp).
   bool awaits_input(int group);
   void queued(Bundle const& bundle, Picoseconds now);
@@ -102,6 +112,7 @@ class GemmNode : public Endpoint {
   void wake_copies(Picoseconds at);
   Picoseconds send(int peer, std::int64_t region, bool update, Picoseconds now);
 
+  std::int64_t regions() const { return static_cast<std::int64_t>(arrived_.size()); }
   std::int64_t tile_x(std::int64_t tile) const { return tile % columns_; }
   std::int64_t tile_y(std::int64_t tile) const { return tile / columns_; }
   std::int64_t chunk(std::int64_t region) const {
@@ -127,8 +138,10 @@ class GemmNode : public Endpoint {
   int first_group_component_ = 0;
   int copy_component_ = 0;
   Picoseconds copy_wake_ = simulation::k_never;
-  std::int64_t next_position_ = 0;
-  std::int64_t tiles_done_ = 0;
+  std::int64_t next_position_ = 0;  ///< in the order of tiles, split by split
+  std::int64_t groups_done_ = 0;    ///< work-groups that have stored all
+  std::size_t resting_ = 0;         ///< places without another work-group to come
+  std::int64_t next_sum_ = 0;       ///< wavefront tile
   std::vector<TileRoute> routes_;
   Tracker tracker_;
   TriggerTable triggers_;
@@ -142,7 +155,7 @@ class GemmNode : public Endpoint {
   std::uint64_t output_base_;
   Picoseconds slice_time_, block_start_, store_time_;
   double ps_per_port_byte_;
-  Picoseconds gemm_end_ = 0;
+  Picoseconds gemm_end_ = 0, sums_start_ = 0;
   Picoseconds last_ = 0;
   Recorder* recorder_ = nullptr;
 };

@@ -20,7 +20,8 @@ void GemmNode::record(Recorder& recorder) {
 /// waits for it. Precondition: there is a next one.
 bool GemmNode::awaits_input(int group) {
   if (!gathered_) return false;
-  if (gathered_->is_here(tile_y(output_.order[static_cast<std::size_t>(next_position_)]))) return false;
+  auto const next = static_cast<std::size_t>(next_position_ / setup_.kernel.splits);
+  if (gathered_->is_here(tile_y(output_.order[next]))) return false;
   groups_[static_cast<std::size_t>(group)].phase = Phase::idle;
   waiting_groups_.push_back(group);
   return true;

@@ -31,9 +31,11 @@ void GemmNode::make_routes() {
 /// Into L2, which writes back what it evicts. What it still holds at the end is written back behind the
 /// kernel's back, while a collective waits for its links.
 void GemmNode::store_cached(int group, std::int64_t region, Picoseconds now) {
+  auto const split = groups_[static_cast<std::size_t>(group)].split;
   auto const bundle = memory_.open(BundleKind::store, Traffic::gemm_write, group);
   memory_.count(Traffic::gemm_write, region_bytes_);
-  memory_.store(bundle, now, output_base_, region, region_bytes_, false, AccessKind::write);
+  memory_.store(bundle, now, base_of_split(split), split * regions() + region, region_bytes_, false,
+                AccessKind::write);
   ++groups_[static_cast<std::size_t>(group)].stores;
 }
 
@@ -124,8 +126,8 @@ void GemmNode::copied(std::int64_t owner, Picoseconds now) {
 std::string GemmNode::unfinished() const {
   if (gathered_)
     if (auto missing = gathered_->unfinished(); !missing.empty()) return missing;
-  if (tiles_done_ < output_.produced)
-    return fmt::format("GPU {}: {} of {} tiles are computed", gpu_, tiles_done_, output_.produced);
+  if (groups_done_ < work_groups())
+    return fmt::format("GPU {}: {} of {} tiles are computed", gpu_, groups_done_, work_groups());
   for (std::size_t r = 0; r < arrived_.size(); ++r) {
     auto const tile = r / static_cast<std::size_t>(setup_.kernel.wavefronts);
     auto const& route = routes_[tile];
@@ -145,6 +147,7 @@ OverlapRun GemmNode::result() const {
   auto run = memory_.totals();
   run.end = std::max({last_, gemm_end_, memory_.last_served(), gathered_ ? gathered_->last() : 0});
   run.gemm_end = gemm_end_;
+  if (sums_start_ > 0) run.second_pass = gemm_end_ - sums_start_;
   run.compulsory_bytes =
       static_cast<double>((setup_.problem.m * setup_.problem.k + setup_.problem.k * setup_.problem.n +
                            setup_.problem.m * setup_.problem.n) *

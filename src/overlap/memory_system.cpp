@@ -106,6 +106,15 @@ std::vector<LineSectors> MemorySystem::lines_of(Pieces const& pieces) const {
   return lines;
 }
 
+std::vector<LineSectors> MemorySystem::lines_of(std::uint64_t base, std::int64_t unit, double bytes) const {
+  auto const share =
+      static_cast<std::uint64_t>(std::ceil(bytes / hardware_.channels / k_atom_bytes)) * k_atom_bytes;
+  std::vector<LineSectors> lines;
+  for (int c = 0; c < channels(); ++c)
+    add_lines(lines, c, base + static_cast<std::uint64_t>(unit) * share, share);
+  return lines;
+}
+
 void MemorySystem::load(std::int32_t bundle, Picoseconds now, std::vector<LineSectors> const& lines) {
   L2Request request;
   request.bundle = bundle;
@@ -124,16 +133,11 @@ void MemorySystem::store(std::int32_t bundle, Picoseconds now, std::uint64_t bas
   request.arrival = static_cast<double>(now + request_) * 1e-3;
   request.kind = through ? L2Request::Kind::through : L2Request::Kind::store;
   request.access = kind;
-  auto const share =
-      static_cast<std::uint64_t>(std::ceil(bytes / hardware_.channels / k_atom_bytes)) * k_atom_bytes;
-  std::vector<LineSectors> lines;
-  add_lines(lines, 0, base + static_cast<std::uint64_t>(unit) * share, share);
-  for (int c = 0; c < channels(); ++c)
-    for (auto const& line : lines) {
-      request.line = line.line;
-      request.sectors = line.sectors;
-      push(c, request, now);
-    }
+  for (auto const& line : lines_of(base, unit, bytes)) {
+    request.line = line.line;
+    request.sectors = line.sectors;
+    push(line.channel, request, now);
+  }
 }
 
 void MemorySystem::add_unit(std::int32_t bundle, Stream stream, AccessKind kind, Picoseconds now,

@@ -61,6 +61,9 @@ class MemorySystem {
   std::int32_t open(BundleKind kind, Traffic traffic, std::int64_t owner, std::int64_t region = -1);
   /// What the simulated channels hold of pieces of an operand.
   std::vector<LineSectors> lines_of(Pieces const& pieces) const;
+  /// What they hold of the `unit`th piece of an array that is spread evenly over the channels from a
+  /// channel-local address on, as store() writes it.
+  std::vector<LineSectors> lines_of(std::uint64_t base, std::int64_t unit, double bytes) const;
   /// Loads them through L2.
   void load(std::int32_t bundle, Picoseconds now, std::vector<LineSectors> const& lines);
   /// Stores the `unit`th piece of an array that is spread evenly over the channels from a channel-local

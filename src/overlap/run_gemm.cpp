@@ -41,6 +41,14 @@ struct Exchange {
   std::vector<OutputConfiguration> const& sent() const { return panels.empty() ? outputs : panels; }
 };
 
+/// Else it needs a link to every other GPU.
+bool has_one_peer(OutputConfiguration const& configuration) {
+  std::vector<int> peers;
+  for (auto const& map : configuration.remote) peers.push_back(map.peer);
+  for (auto const& map : configuration.dma) peers.push_back(map.peer);
+  return std::all_of(peers.begin(), peers.end(), [&](int peer) { return peer == peers.front(); });
+}
+
 // Far beyond any GEMM of today, and far from overflow.
 constexpr std::int64_t k_most_elements = std::int64_t{1} << 36;
 constexpr std::int64_t k_most_tiles = 1 << 20;
@@ -77,6 +85,8 @@ std::string unusable(GemmProblem const& p, GemmKernel const& k, Exchange const& 
   auto const slices = (p.k + k.tile_k - 1) / k.tile_k;
   if ((columns + rows) * slices > k_most_slices)
     return fmt::format("{} slices of {} panels", slices, columns + rows);
+  if (k.splits < 1 || k.splits > slices || k.splits > k_most_tiles / (columns * rows))
+    return fmt::format("{} splits of {} slices", k.splits, slices);
   if (exchange.outputs.empty()) return "no output is configured";
   for (auto const& output : exchange.outputs)
     if (!fits(output, columns * rows))
@@ -136,7 +146,7 @@ Expected<OverlapRun> run(MachineProfile const& machine, GemmProblem const& probl
   auto const& sent = exchange.sent();
   bool const routed = exchange.routed();
   bool const mirrored = !options.explicit_gpus || !routed;
-  bool const ring = sent[0].remote.size() <= 1;
+  bool const ring = has_one_peer(sent[0]);
   if (options.record) {
     std::int64_t count = 0;
     for (int n = 0; n < (mirrored ? 1 : gpus); ++n)

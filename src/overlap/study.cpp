@@ -134,7 +134,8 @@ Expected<OverlapStudy> study_overlap(OverlapStudySettings const& settings) {
     keep(study.collectives, fused_collectives(reporting(settings, "collectives"), shown,
                                               ways_that_divide(shown, settings.options.kernel)));
     keep(study.nodes, node_rings(reporting(settings, "several nodes")));
-    keep(study.generation, generation(reporting(settings, "token generation")));
+    keep(study.generation, generation(reporting(settings, "token generation"), k_generation_rows));
+    keep(study.splits, split_k(reporting(settings, "split-K"), study.generation, k_generation_splits));
     keep(study.precision, precisions(reporting(settings, "fp8"), shown));
     keep(study.agreement, agreement(reporting(settings, "agreement")));
     keep(study.sweep, sweep(reporting(settings, "sweep")));

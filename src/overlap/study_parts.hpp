@@ -28,7 +28,13 @@ Expected<std::vector<FusedCollective>> fused_collectives(OverlapStudySettings co
 Expected<std::vector<TrackerNeed>> tracker_needs(OverlapStudySettings const& settings,
                                                  std::vector<SubLayerRuns> const& sub_layers);
 Expected<std::vector<NodeRing>> node_rings(OverlapStudySettings const& settings);
-Expected<std::vector<GenerationPoint>> generation(OverlapStudySettings const& settings);
+/// For each of so many rows.
+Expected<std::vector<GenerationPoint>> generation(OverlapStudySettings const& settings,
+                                                  std::vector<std::int64_t> const& rows);
+/// Of those points whose splits have two slices of k or more each.
+Expected<std::vector<SplitPoint>> split_k(OverlapStudySettings const& settings,
+                                          std::vector<GenerationPoint> const& points,
+                                          std::vector<int> const& splits);
 Expected<std::vector<PrecisionPoint>> precisions(OverlapStudySettings const& settings,
                                                  std::vector<SubLayerRuns> const& sub_layers);
 Expected<std::vector<SmSplit>> split_sms(OverlapStudySettings const& settings);

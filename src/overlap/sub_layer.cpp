@@ -130,7 +130,7 @@ Expected<FusedSetup> fused_setup(GemmProblem const& problem, int gpus, SubLayerO
   auto const& kernel = options.kernel;
   auto const pipeline = sub_layer_pipeline(problem, kernel, gpus, collective);
   if (!pipeline) return tl::make_unexpected(pipeline.error());
-  auto outputs = configure(*pipeline, topology, kernel.raster);
+  auto outputs = configure(*pipeline, topology, kernel.raster, kernel.splits);
   if (!outputs) return tl::make_unexpected(outputs.error());
   for (auto& output : *outputs)
     for (auto& map : output.dma) map.granularity = options.granularity;

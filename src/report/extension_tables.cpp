@@ -127,7 +127,8 @@ StudyTable generation_table(std::vector<GenerationPoint> const& points) {
       "generation",
       "Section 7.3: few tokens at a time",
       "Assumed kernel: tiles as high as the tokens (16 at least), as many slices under way as fit where the "
-      "large tile's do; no split-K. The paper: GEMMs are bound by the weights' reads, the all-reduce perhaps "
+      "large tile's do; split-K has a table of its own. The paper: GEMMs are bound by the weights' reads, "
+      "the all-reduce perhaps "
       "by "
       "latency, and it can still be hidden.",
       {"model", "GPUs", "layer", "tokens", "tile", "GEMM us", "reduce-scatter us", "all-gather us",
@@ -140,6 +141,35 @@ StudyTable generation_table(std::vector<GenerationPoint> const& points) {
          fmt::format("{}x{}x{}, {} stages", kernel.tile_m, kernel.tile_n, kernel.tile_k, kernel.stages),
          us(r.gemm.end), us(r.collectives.reduce_scatter.end), us(r.collectives.all_gather.end),
          r.speedup(r.ideal()), r.speedup(r.fused()), r.speedup(r.fused_mca())});
+  return t;
+}
+
+StudyTable split_table(std::vector<SplitPoint> const& points) {
+  StudyTable t{
+      "split-k",
+      "Section 7.7: split-K for few tokens",
+      "Token generation with k in splits, one work-group for each of a tile's. Apart a second pass reads the "
+      "partial "
+      "sums (two bytes each) through L2 and adds them up; fused each is an update near memory, and a tile is "
+      "sent on when all have come. Points whose splits have less than two slices of k are left out. "
+      "Speed-ups over the unsplit GEMM, reduce-scatter and all-gather one after the "
+      "other; \"T3-MCA, one\" is unsplit.",
+      {"model", "GPUs", "layer", "tokens", "splits", "work-groups", "GEMM us, one", "GEMM us",
+       "of it second pass us", "reduce-scatter us", "all-gather us", "apart", "ideal overlap", "T3-MCA, one",
+       "T3", "T3-MCA"},
+      {},
+      {StudyPlot::Kind::bars, {0, 1, 2, 3, 4}, {11, 12, 13, 15}, 1, ""}};
+  t.wide_columns = {8, 9, 10};
+  for (auto const& [kernel, whole, r] : points) {
+    auto const tiles = ((r.problem.n + kernel.tile_n - 1) / kernel.tile_n) *
+                       ((r.problem.m + kernel.tile_m - 1) / kernel.tile_m);
+    t.rows.push_back(
+        {r.model, static_cast<double>(r.tensor_parallel), to_text(r.layer), static_cast<double>(r.problem.m),
+         static_cast<double>(kernel.splits), static_cast<double>(tiles * kernel.splits), us(whole.gemm.end),
+         us(r.gemm.end), us(r.gemm.second_pass), us(r.collectives.reduce_scatter.end),
+         us(r.collectives.all_gather.end), whole.speedup(r.sequential()), whole.speedup(r.ideal()),
+         whole.speedup(whole.fused_mca()), whole.speedup(r.fused()), whole.speedup(r.fused_mca())});
+  }
   return t;
 }
 

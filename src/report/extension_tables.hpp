@@ -14,6 +14,7 @@ StudyTable collective_table(std::vector<FusedCollective> const& runs);
 StudyTable tracker_table(OverlapStudy const& study);
 StudyTable node_table(std::vector<NodeRing> const& points);
 StudyTable generation_table(std::vector<GenerationPoint> const& points);
+StudyTable split_table(std::vector<SplitPoint> const& points);
 StudyTable precision_table(std::vector<PrecisionPoint> const& points);
 StudyTable following_table(OverlapStudy const& study);
 

@@ -255,6 +255,16 @@ StudyDocument study_document(MachineProfile const& machine, std::vector<FusedCol
   return document;
 }
 
+StudyDocument study_document(MachineProfile const& machine, std::vector<SplitPoint> const& points) {
+  StudyDocument document;
+  document.title = "Split-K for few tokens on " + machine.gpu;
+  document.notes = {
+      "Simulated: nothing here was measured. One GPU stands for all, one memory channel for all."};
+  document.tables = {split_table(points)};
+  document.machine = report::study_machine(machine);
+  return document;
+}
+
 StudyDocument study_document(OverlapStudy const& study) {
   StudyDocument document;
   document.title = "T3: overlap of GEMM and reduce-scatter on " + study.machine.gpu;
@@ -287,6 +297,7 @@ StudyDocument study_document(OverlapStudy const& study) {
   document.tables.push_back(collective_table(study.collectives));
   document.tables.push_back(node_table(study.nodes));
   document.tables.push_back(generation_table(study.generation));
+  document.tables.push_back(split_table(study.splits));
   document.tables.push_back(precision_table(study.precision));
   document.tables.push_back(following_table(study));
   document.tables.push_back(agreement_table(study));

@@ -350,5 +350,18 @@ TEST_F(Commands, CollectivesAreStudiedOnTheirOwn) {
   EXPECT_EQ(run("simulate --collective all_reduce").exit, 2) << "a collective of a study";
 }
 
+TEST_F(Commands, SplitsAreStudiedForFewTokens) {
+  std::string const of = "simulate --study t3 --model llama-3.2-1b --tp 8 --tokens 16 --splits 2";
+  auto const runs = good(of + " --splits 4 --json").json();
+  EXPECT_EQ(runs["tables"][0]["id"], "split-k");
+  EXPECT_GT(runs["tables"][0]["rows"].size(), 1U);
+  EXPECT_EQ(run(of + " --collective reduce_scatter").exit, 2);
+  EXPECT_EQ(run("simulate --study t3 --splits 1").exit, 2);
+  EXPECT_EQ(run("simulate --splits 2").exit, 2) << "splits of a study";
+  EXPECT_THAT(run("simulate --study t3 --splits 64 --model T-NLG").err, HasSubstr("E0543"));
+  EXPECT_THAT(run("simulate --study t3 --splits 2 --model T-NLG --tp 8 --layer OP --config t3").err,
+              HasSubstr("--splits compares whole sub-layers"));
+}
+
 }  // namespace
 }  // namespace tessera

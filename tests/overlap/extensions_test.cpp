@@ -160,7 +160,7 @@ TEST(FusedCollectives, SlowLinksHideTheGemmAndNoMore) {
 }
 
 TEST(Generation, TilesAreAsHighAsTheTokensAndDivideAmongTheGpus) {
-  auto const points = overlap::generation(settings_of({"small", 3072, 1, 1, 1, {16}}));
+  auto const points = overlap::generation(settings_of({"small", 3072, 1, 1, 1, {16}}), k_generation_rows);
   ASSERT_TRUE(points.has_value()) << to_text(points.error());
   ASSERT_EQ(points->size(), 8U);
   for (auto const& [kernel, runs] : *points) {

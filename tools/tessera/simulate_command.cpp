@@ -151,12 +151,20 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
       ->option_text("N");
   std::vector<std::string> collectives;
   for (auto const& way : k_collective_ways) collectives.emplace_back(way.name);
+  auto* only =
+      command
+          ->add_option("--collective", arguments->study.collectives,
+                       "t3: instead of the figures, every sub-layer's GEMM with this collective; repeatable")
+          ->check(CLI::IsMember(collectives))
+          ->needs(study)
+          ->option_text(fmt::format("{}", fmt::join(collectives, "|")));
   command
-      ->add_option("--collective", arguments->study.collectives,
-                   "t3: instead of the figures, every sub-layer's GEMM with this collective; repeatable")
-      ->check(CLI::IsMember(collectives))
+      ->add_option("--splits", arguments->study.splits,
+                   "t3: instead of the figures, token generation with k in so many splits; repeatable")
+      ->check(CLI::Range(2, 64))
       ->needs(study)
-      ->option_text(fmt::format("{}", fmt::join(collectives, "|")));
+      ->excludes(only)
+      ->option_text("N");
   command->add_flag("--quick", arguments->study.quick, "t3: without the sweep of free parameters");
   command
       ->add_option("--layer", arguments->t3.layer, "t3, with --config: one run instead of all, as a timeline")
@@ -197,6 +205,7 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
       "  tessera simulate --study t3 --html t3.html\n"
       "  tessera simulate --study t3 --quick --machine h200 --model llama-65b --tokens 4096 --tp 8\n"
       "  tessera simulate --study t3 --collective all_reduce --model llama-3-70b --tokens 8192 --tp 8\n"
+      "  tessera simulate --study t3 --splits 4 --model llama-3-70b --tokens 64 --tp 8\n"
       "  tessera simulate --study t3 --model T-NLG --tp 8 --layer FC-2 --config t3 --trace trace.json");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] { return run(session, *arguments); };

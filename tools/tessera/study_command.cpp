@@ -80,6 +80,13 @@ Expected<StudyDocument> overlap(Session const& session, StudyArguments const& ar
   };
   if (arguments.models.empty() && !arguments.quick && !arguments.tokens && !arguments.tensor_parallel)
     settings->future = t3_future_models();
+  if (!arguments.splits.empty()) {
+    auto const rows = arguments.tokens ? std::vector{*arguments.tokens} : k_generation_rows;
+    auto const points = study_splits(*settings, rows, arguments.splits);
+    session.progress("");
+    if (!points) return tl::make_unexpected(points.error());
+    return study_document(machine, *points);
+  }
   if (!arguments.collectives.empty()) {
     std::vector<CollectiveWay> ways;
     for (auto const& way : k_collective_ways)
@@ -132,9 +139,9 @@ int run_study(Session const& session, StudyArguments const& arguments) {
   if (!arguments.html.empty()) files.push_back({arguments.html, study_html(*document)});
   if (auto const written = write_files(session, files); !written) return session.fail(written.error());
   if (fill_standard_output(files)) return k_ok;
-  std::vector<std::string> const shown = is_t3 && arguments.collectives.empty()
-                                             ? std::vector<std::string>{"headlines", "controls", "range"}
-                                             : std::vector<std::string>{};
+  bool const whole = is_t3 && arguments.collectives.empty() && arguments.splits.empty();
+  std::vector<std::string> const shown =
+      whole ? std::vector<std::string>{"headlines", "controls", "range"} : std::vector<std::string>{};
   session.print(session.json ? study_json(*document) : study_text(*document, shown));
   return k_ok;
 }

@@ -19,6 +19,7 @@ struct StudyArguments {
   std::optional<std::int64_t> tokens;
   std::optional<int> tensor_parallel;
   std::vector<std::string> collectives;  ///< t3: only these, no figures
+  std::vector<int> splits;               ///< t3: only split-K, no figures
   bool quick = false;                    ///< without the sweep
   std::string output, csv, html;
 };

@@ -28,6 +28,7 @@ std::string ambiguous(StudyArguments const& study, T3RunArguments const& run) {
   if (study.models.size() != 1)
     return fmt::format("one run is of one model, and {} are given", study.models.size());
   if (!study.collectives.empty()) return "--collective compares whole sub-layers, and this is one run";
+  if (!study.splits.empty()) return "--splits compares whole sub-layers, and this is one run";
   if (study.quick) return "--quick shortens a whole study, and this is one run";
   return "";
 }

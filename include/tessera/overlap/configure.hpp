@@ -75,10 +75,12 @@ enum class Collective : std::uint8_t { reduce_scatter, all_gather, all_to_all, a
 ///       .on_complete(OnComplete::reduce_into_peer);
 ///
 /// GPU g has chunk g of an all-gather, and ends with chunk g - 1 of a reduce-scatter on a ring (it is the
-/// last that it computes) or g of a direct one. Refused with E0540: chunks that overlap, leave tiles out or
-/// differ in size, and actions that do not fit the collective.
+/// last that it computes) or g of a direct one. With `splits` of k (section 7.7) every tile has so many local
+/// updates, and is copied to the peer when all are in, that is once: what would be stored there at first,
+/// too. Refused with E0540: chunks that overlap, leave tiles out or differ in size, actions that do not fit
+/// the collective, and splits of a GEMM whose output is not reduce-scattered.
 Expected<std::vector<OutputConfiguration>> configure(Pipeline const& pipeline, Topology topology,
-                                                     Raster raster);
+                                                     Raster raster, int splits = 1);
 
 /// One GPU's part of an all-gather whose result a GEMM reads (T3, section 7.2). A's rows are panels as high
 /// as a tile; a tile of the GEMM is started when its panel has come.

@@ -74,6 +74,13 @@ struct GenerationPoint {
   SubLayerRuns runs;
 };
 
+/// The same with k in splits (section 7.7), one work-group for each and as many updates of the output. Alone
+/// a second pass adds the partial sums up.
+struct SplitPoint {
+  GemmKernel kernel;  ///< its splits
+  SubLayerRuns whole, split;
+};
+
 /// fp8 operands, fp16 partial sums (section 7.5): half the bytes and twice the rate for each element of k,
 /// which is an fp16 GEMM of half the depth.
 struct PrecisionPoint {

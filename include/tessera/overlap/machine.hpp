@@ -41,6 +41,7 @@ struct GemmKernel {
   int groups_per_sm = 1;
   int wavefronts = 8;  ///< of a work-group; each stores its part of the tile
   Raster raster = Raster::row;
+  int splits = 1;  ///< of k: work-groups for each tile, whose partial sums are added up
 
   bool operator==(GemmKernel const&) const = default;
 };

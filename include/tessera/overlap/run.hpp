@@ -36,6 +36,7 @@ struct OverlapOptions {
 struct OverlapRun {
   std::int64_t end = 0;                    ///< ps
   std::int64_t gemm_end = 0;               ///< ps; the last work-group has left
+  std::int64_t second_pass = 0;            ///< ps of gemm_end in which splits of k are added up
   std::array<double, k_traffics> bytes{};  ///< of one GPU's memory (the mean of all)
   double link_bytes = 0;                   ///< sent by one GPU
   double compulsory_bytes = 0;             ///< operands and output once
@@ -54,7 +55,8 @@ struct OverlapRun {
 };
 
 /// A GEMM whose output the configurations route; one for each GPU (the first is enough to run a GEMM alone).
-/// With `cached_output` the output goes through L2 and stays (the baseline), and no route is taken.
+/// With `cached_output` the output goes through L2 and stays (the baseline), and no route is taken; splits of
+/// k store partial sums of two bytes, which a second pass reads and adds up when all are there.
 Expected<OverlapRun> run_gemm(MachineProfile const& machine, GemmProblem const& problem,
                               GemmKernel const& kernel, std::vector<OutputConfiguration> const& outputs,
                               bool cached_output, OverlapOptions const& options = {});

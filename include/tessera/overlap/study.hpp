@@ -117,6 +117,7 @@ struct OverlapStudy {
   std::vector<TrackerNeed> tracker;
   std::vector<NodeRing> nodes;
   std::vector<GenerationPoint> generation;
+  std::vector<SplitPoint> splits;
   std::vector<PrecisionPoint> precision;
   std::vector<AgreementPoint> agreement;  ///< with the sweep only
   std::vector<SweepPoint> sweep;
@@ -128,6 +129,15 @@ Expected<OverlapStudy> study_overlap(OverlapStudySettings const& settings);
 /// Every sub-layer of the settings' models with each of these collectives; E0544 or E0543 as the runs.
 Expected<std::vector<FusedCollective>> study_collectives(OverlapStudySettings const& settings,
                                                          std::vector<CollectiveWay> const& ways);
+
+/// Token generation with k in so many splits each, beside the same in one. E0543 or E0544 if no model has
+/// any; points whose splits have less than two slices of k are left out.
+Expected<std::vector<SplitPoint>> study_splits(OverlapStudySettings const& settings,
+                                               std::vector<std::int64_t> const& rows,
+                                               std::vector<int> const& splits);
+/// The rows and splits of the whole study.
+inline std::vector<std::int64_t> const k_generation_rows{1, 16, 64, 256};
+inline std::vector<int> const k_generation_splits{2, 4, 8};
 
 /// How the paper groups its models, by the number of GPUs: its main figures have 8 and 16, section 6.4 has 32
 /// ("larger"), figure 4 also has 64 (of one and ten trillion parameters).

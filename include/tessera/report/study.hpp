@@ -10,6 +10,7 @@ namespace tessera {
 
 struct CusyncStudy;
 struct FusedCollective;
+struct SplitPoint;
 struct MachineProfile;
 struct OverlapStudy;
 struct RoleLoop;
@@ -48,6 +49,8 @@ struct StudyDocument {
 StudyDocument study_document(OverlapStudy const& study);
 /// Only the table of collectives.
 StudyDocument study_document(MachineProfile const& machine, std::vector<FusedCollective> const& collectives);
+/// Only the table of split-K.
+StudyDocument study_document(MachineProfile const& machine, std::vector<SplitPoint> const& points);
 StudyDocument study_document(CusyncStudy const& study);
 /// A loop with roles, simulated with these figures: its time, its boundaries, its stages, and the figures.
 StudyDocument study_document(RoleLoop const& loop, RolePrediction const& made, RoleMachine const& figures,
