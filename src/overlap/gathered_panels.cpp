@@ -19,13 +19,13 @@ OutputConfiguration copied_from_memory(OutputConfiguration panels) {
   return panels;
 }
 
-std::int64_t pieces_of(MachineProfile const& machine, double panel_bytes) {
+}  // namespace
+
+std::int64_t pieces_of_panel(MachineProfile const& machine, double bytes) {
   auto const& hardware = *machine.overlap;
   return std::max<std::int64_t>(
-      1, std::llround(std::ceil(panel_bytes / (hardware.channels * hardware.channel_interleave))));
+      1, std::llround(std::ceil(bytes / (hardware.channels * hardware.channel_interleave))));
 }
-
-}  // namespace
 
 GatheredPanels::GatheredPanels(MachineProfile const& machine, OutputConfiguration const& panels, double bytes,
                                MemorySystem& memory, System& system, int node,
@@ -35,7 +35,7 @@ GatheredPanels::GatheredPanels(MachineProfile const& machine, OutputConfiguratio
       system_(system),
       mirrored_panel_(mirrored_panel),
       row_bytes_(machine.overlap->row_bytes),
-      pieces_(pieces_of(machine, bytes / static_cast<double>(panels.tiles))),
+      pieces_(pieces_of_panel(machine, bytes / static_cast<double>(panels.tiles))),
       piece_bytes_(bytes / static_cast<double>(panels.tiles * pieces_)),
       tracker_(machine.overlap->tracker_sets, machine.overlap->tracker_ways, panels.tiles, 1),
       triggers_(panels_, static_cast<int>(pieces_)),

@@ -14,6 +14,9 @@
 
 namespace tessera::overlap {
 
+/// In how many pieces a panel of so many bytes is sent.
+std::int64_t pieces_of_panel(MachineProfile const& machine, double bytes);
+
 /// Panels of A as an address space that copy commands and a Tracker are configured for. Pieces, one line of
 /// every memory channel each, are sent on as they come; the Tracker counts a panel's pieces, and the last one
 /// lets the work-groups start that read it. What the GPU has itself is sent from the start on.

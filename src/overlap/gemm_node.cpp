@@ -113,7 +113,8 @@ void GemmNode::next_tile(int g, Picoseconds now) {
   group.phase = Phase::starting;
   group.wavefront = 0;
   group.compute_end = now;
-  if (recorder_) recorder_->begins(g, group.tile, now, now + block_start_);
+  if (recorder_)
+    recorder_->begins(g, group.tile * setup_.kernel.splits + group.split, now, now + block_start_);
   system_.queue().wake(first_group_component_ + g, now + block_start_);
 }
 

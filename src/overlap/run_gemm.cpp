@@ -113,9 +113,11 @@ RecordingNames names(GemmProblem const& problem, GemmKernel const& kernel, bool 
                                 : arbitration == Arbitration::round_robin         ? "T3"
                                 : arbitration == Arbitration::communication_aware ? "T3-MCA"
                                                                                   : "T3, compute first";
+  auto grid = std::vector{columns, rows};
+  if (kernel.splits > 1) grid.insert(grid.begin(), kernel.splits);
   return {fmt::format("GEMM of {} x {} x {}", problem.m, problem.n, problem.k),
           mechanism,
-          {"gemm", 0, 0, columns * rows, 1, {columns, rows}}};
+          {"gemm", 0, 0, columns * rows * kernel.splits, 1, grid}};
 }
 
 OverlapRun mean(std::vector<OverlapRun> const& runs) {
@@ -149,8 +151,14 @@ Expected<OverlapRun> run(MachineProfile const& machine, GemmProblem const& probl
   bool const ring = has_one_peer(sent[0]);
   if (options.record) {
     std::int64_t count = 0;
-    for (int n = 0; n < (mirrored ? 1 : gpus); ++n)
-      count += blocks_and_transfers(exchange.outputs[static_cast<std::size_t>(n)], kernel.wavefronts);
+    auto const slab =
+        static_cast<double>(kernel.tile_m) * static_cast<double>(problem.k * overlap::k_element);
+    for (std::size_t n = 0; n < (mirrored ? 1 : exchange.outputs.size()); ++n) {
+      count += blocks_and_transfers(exchange.outputs[n], kernel.wavefronts * kernel.splits);
+      if (!exchange.panels.empty())
+        count +=
+            2 * blocks_and_transfers(exchange.panels[n], static_cast<int>(pieces_of_panel(machine, slab)));
+    }
     if (auto const room = check_recording(count); !room) return tl::make_unexpected(room.error());
   }
   System system(machine, ring ? Topology::ring : Topology::fully_connected, std::max(2, gpus), mirrored);

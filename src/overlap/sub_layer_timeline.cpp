@@ -27,13 +27,22 @@ Expected<OverlapRun> fused(MachineProfile const& machine, GemmProblem const& pro
                            SubLayerOptions const& options) {
   auto const pipeline = sub_layer_pipeline(problem, options.kernel, gpus);
   if (!pipeline) return tl::make_unexpected(pipeline.error());
-  auto outputs = configure(*pipeline, Topology::ring, options.kernel.raster);
+  auto outputs = configure(*pipeline, Topology::ring, options.kernel.raster, options.kernel.splits);
   if (!outputs) return tl::make_unexpected(outputs.error());
   for (auto& output : *outputs) {
     output.chunk_of = chunks_of(*pipeline);
     for (auto& map : output.dma) map.granularity = options.granularity;
   }
   return run_gemm(machine, problem, options.kernel, *outputs, false, options.run);
+}
+
+Expected<OverlapRun> gathered(MachineProfile const& machine, GemmProblem const& problem, int gpus,
+                              SubLayerOptions const& options) {
+  auto const pipeline = gathered_pipeline(problem, options.kernel, gpus);
+  if (!pipeline) return tl::make_unexpected(pipeline.error());
+  auto const inputs = configure_gathered(*pipeline, Topology::ring, options.kernel.raster);
+  if (!inputs) return tl::make_unexpected(inputs.error());
+  return run_gathered_gemm(machine, problem, options.kernel, *inputs, options.run);
 }
 
 Expected<OverlapRun> recorded(MachineProfile const& machine, TransformerModel const& model,
@@ -44,6 +53,8 @@ Expected<OverlapRun> recorded(MachineProfile const& machine, TransformerModel co
   auto const problem = sub_layer_gemm(model, tensor_parallel, layer);
   if (run == SubLayerRun::t3 || run == SubLayerRun::t3_mca)
     return fused(machine, problem, tensor_parallel, options);
+  if (run == SubLayerRun::gathered)
+    return gathered(machine, gathered_gemm(problem), tensor_parallel, options);
   if (run == SubLayerRun::gemm) {
     auto const& kernel = options.kernel;
     return run_gemm(machine, problem, kernel,
@@ -63,7 +74,7 @@ Expected<OverlapRun> recorded(MachineProfile const& machine, TransformerModel co
 }  // namespace
 
 char const* to_text(SubLayerRun run) {
-  constexpr char const* names[] = {"gemm", "t3", "t3-mca", "reduce_scatter", "all_gather"};
+  constexpr char const* names[] = {"gemm", "t3", "t3-mca", "reduce_scatter", "all_gather", "all_gather_gemm"};
   return names[static_cast<int>(run)];
 }
 

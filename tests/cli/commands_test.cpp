@@ -292,7 +292,7 @@ TEST_F(Commands, ARunOfTheStudyIsATimelineLikeAnyOther) {
   EXPECT_THAT(text("run.csv"), HasSubstr("copy engine"));
   EXPECT_THAT(text("page.html"), HasSubstr("collective writes"));
   EXPECT_EQ(good(one + "--config t3 --json").out, text("t3.json"));
-  for (std::string const config : {"gemm", "t3-mca", "reduce_scatter", "all_gather"})
+  for (std::string const config : {"gemm", "t3-mca", "reduce_scatter", "all_gather", "all_gather_gemm"})
     good(one + "--config " + config + " -o " + config + ".json");
   auto const moved = good("diff t3.json t3-mca.json").out;
   EXPECT_THAT(moved, HasSubstr("T3 (simulated)"));

@@ -159,6 +159,35 @@ TEST(OverlapTimeline, CollectivesSendTheirChunksInTurn) {
   }
 }
 
+TEST(OverlapTimeline, AGatheredGemmWaitsForItsRows) {
+  Small const small;
+  auto const timeline = small.timeline(SubLayerRun::gathered);
+  auto const problem = gathered_gemm(sub_layer_gemm(small.model, small.gpus, SubLayer::fc2));
+  auto const pipeline = gathered_pipeline(problem, small.options.kernel, small.gpus).value();
+  auto const inputs = configure_gathered(pipeline, Topology::ring, Raster::row).value();
+  auto const run = run_gathered_gemm(small.machine, problem, small.options.kernel, inputs).value();
+  EXPECT_EQ(timeline.end, run.end);
+  std::map<std::string, double> bytes;
+  for (auto const& span : timeline.spans)
+    bytes[timeline.tracks[static_cast<std::size_t>(span.track)].name.substr(0, 4)] +=
+        static_cast<double>(span.bytes);
+  EXPECT_NEAR(bytes["link"], run.link_bytes, 1);
+  EXPECT_NEAR(bytes["copy"], run.link_bytes, 1) << "everything that is sent is read";
+  std::int64_t last = 0;
+  for (auto const& tile : timeline.tiles) last = std::max(last, tile.started);
+  EXPECT_GT(static_cast<double>(last) / 1000, run.link_bytes / small.machine.overlap->link_gbps)
+      << "the last rows come last, and their tiles start then";
+}
+
+TEST(OverlapTimeline, EverySplitIsABlock) {
+  Small small;
+  small.options.kernel.splits = 2;
+  auto const blocks = small.timeline(SubLayerRun::t3).tiles.size();
+  EXPECT_EQ(small.timeline(SubLayerRun::gemm).tiles.size(), blocks);
+  small.options.kernel.splits = 1;
+  EXPECT_EQ(small.timeline(SubLayerRun::t3).tiles.size() * 2, blocks);
+}
+
 TEST(OverlapTimeline, CountersHoldAllTraffic) {
   Small const small;
   auto const chunk = small.output() / small.gpus;

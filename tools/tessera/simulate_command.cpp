@@ -172,7 +172,7 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
       ->option_text("OP|FC-2|FC-1|IP");
   command->add_option("--config", arguments->t3.config, "t3, with --layer: which run of the sub-layer")
       ->check(CLI::IsMember(names_of(k_sub_layer_runs)))
-      ->option_text("gemm|t3|t3-mca|reduce_scatter|all_gather");
+      ->option_text("gemm|t3|t3-mca|reduce_scatter|all_gather|all_gather_gemm");
   auto* roles = command
                     ->add_option("--roles", arguments->roles.file,
                                  "Instead: a loop as one launch with roles (tessera.roles/1), and how long "
