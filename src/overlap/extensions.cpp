@@ -50,8 +50,10 @@ GemmKernel few_rows_kernel(GemmKernel kernel, std::int64_t rows, std::int64_t co
   int height = 16;
   while (height < rows && height < kernel.tile_m) height *= 2;
   kernel.tile_m = std::min(kernel.tile_m, height);
-  // One row of tiles: as many columns of them as the GPUs can share.
-  while (kernel.tile_n > 16 && (columns + kernel.tile_n - 1) / kernel.tile_n % gpus != 0) kernel.tile_n /= 2;
+  // One row of tiles: as many columns of them as the GPUs can share. More rows are shared by rows.
+  while (rows <= kernel.tile_m && kernel.tile_n > 16 &&
+         (columns + kernel.tile_n - 1) / kernel.tile_n % gpus != 0)
+    kernel.tile_n /= 2;
   kernel.stages = std::clamp(held / (kernel.tile_m + kernel.tile_n), kernel.stages, 16);
   auto const tile_bytes = std::min<std::int64_t>(rows, kernel.tile_m) * kernel.tile_n * 2;
   kernel.wavefronts = static_cast<int>(std::clamp<std::int64_t>(tile_bytes / atom_row, 1, kernel.wavefronts));

@@ -78,6 +78,7 @@ std::vector<Own> own_parameters() {
   kernel("tile_k", 1024, &GemmKernel::tile_k);
   kernel("stages", 64, &GemmKernel::stages);
   kernel("groups_per_sm", 32, &GemmKernel::groups_per_sm);
+  kernel("splits", 64, &GemmKernel::splits);
   own.push_back(choice(
       "raster", {"row", "column", "swizzle"}, [](auto& s) -> auto& { return s.options.kernel.raster; }));
   own.push_back(of_models(

@@ -178,6 +178,14 @@ TEST(SplitStudy, TokenGenerationMovesItsBytesOnEveryWay) {
   }
 }
 
+TEST(SplitStudy, ManyRowsKeepTheLargeTileAndAreSharedByRows) {
+  auto model = t3_models()[1];
+  model.tensor_parallel = {8};
+  auto const points = study_splits(settings_of(model), {2048}, {2});
+  ASSERT_TRUE(points.has_value()) << "its 34 columns of tiles do not divide, and 8 rows do";
+  EXPECT_EQ(points->front().kernel.tile_n, 128);
+}
+
 TEST(SplitStudy, PointsThatDoNotExistAreLeftOutOrRefused) {
   TransformerModel const model{"small", 1024, 1, 1, 1, {8}};
   auto const some = study_splits(settings_of(model), {16}, {4});
