@@ -66,8 +66,9 @@ struct Call {
   int band = 1;
   int most_blocks = 0;  ///< a persistent grid of so many blocks; 0: one block for each tile
   bool programmatic =
-      false;           ///< start when the kernel before has started (PDL) instead of when it is complete
-  SplitBuffers split;  ///< of kernels with `splits` > 1
+      false;                ///< start when the kernel before has started (PDL) instead of when it is complete
+  SplitBuffers split;       ///< of kernels with `splits` > 1
+  int shared_percent = -1;  ///< of an SM's memory that the launch wants as shared (gpu::Shape)
 };
 
 /// For a call that is in no plan: starts early, and waits for the kernels before as a whole before it reads

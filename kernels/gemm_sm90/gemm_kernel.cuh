@@ -114,16 +114,17 @@ int blocks(Call const& call) {
   return static_cast<int>(blocks_in(Shape::Kernel::get_grid_shape(params_of<Shape>(call))));
 }
 
-/// Starts `function` with the cluster and, where asked for, the programmatic attribute.
+/// Starts `function` with the cluster and what the call asks for.
 template <class Kernel>
-cudaError_t start(void const* function, dim3 grid, void* params, bool programmatic, cudaStream_t stream) {
+cudaError_t start(void const* function, dim3 grid, void* params, Call const& call, cudaStream_t stream) {
   using Cluster = typename Kernel::ClusterShape;
   gpu::Shape shape;
   shape.blocks = grid;
   shape.threads = Kernel::get_block_shape();
   shape.shared = Kernel::SharedStorageSize;
   shape.cluster = dim3(cute::size<0>(Cluster{}), cute::size<1>(Cluster{}));
-  shape.programmatic = programmatic;
+  shape.programmatic = call.programmatic;
+  shape.shared_percent = call.shared_percent;
   return gpu::try_launch(shape, stream, function, &params);
 }
 
@@ -134,8 +135,8 @@ cudaError_t launch(Call const& call, cudaStream_t stream) {
   typename Kernel::Params params = params_of<Shape>(call);
   dim3 const grid = Kernel::get_grid_shape(params);
   params.mainloop.synchronization.launched = blocks_in(grid);
-  return start<Kernel>(reinterpret_cast<void const*>(&synchronized_gemm<Kernel>), grid, &params,
-                       call.programmatic, stream);
+  return start<Kernel>(reinterpret_cast<void const*>(&synchronized_gemm<Kernel>), grid, &params, call,
+                       stream);
 }
 
 }  // namespace detail

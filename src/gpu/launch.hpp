@@ -12,7 +12,9 @@ struct Shape {
   std::size_t shared = 0;     ///< dynamic, bytes
   dim3 cluster{1};            ///< blocks; 1, 1, 1: no clusters
   bool programmatic = false;  ///< may start once the kernel before has triggered
-  bool cooperative = false;
+  bool cooperative = false;   ///< refused by the driver unless all blocks can be resident at once
+  /// Of an SM's memory that should be shared memory rather than L1; -1: as the kernel's occupancy asks for.
+  int shared_percent = -1;
   cudaEvent_t launch_completion = nullptr;  ///< recorded when all blocks have begun
 };
 
@@ -33,6 +35,9 @@ class LaunchConfiguration {
     if (shape.cluster.x != 1 || shape.cluster.y != 1 || shape.cluster.z != 1)
       add(cudaLaunchAttributeClusterDimension).clusterDim = {shape.cluster.x, shape.cluster.y,
                                                              shape.cluster.z};
+    if (shape.shared_percent >= 0)
+      add(cudaLaunchAttributePreferredSharedMemoryCarveout).sharedMemCarveout =
+          static_cast<unsigned>(shape.shared_percent);
   }
   LaunchConfiguration(LaunchConfiguration const&) = delete;
   LaunchConfiguration& operator=(LaunchConfiguration const&) = delete;
@@ -47,7 +52,7 @@ class LaunchConfiguration {
   }
 
   cudaLaunchConfig_t config_{};
-  cudaLaunchAttribute attributes_[4];
+  cudaLaunchAttribute attributes_[5];
 };
 
 template <class... Parameters, class... Arguments>

@@ -118,6 +118,22 @@ struct RowOfFour {
 template <class Policy>
 using Impatient = StageView<RowOfFour<Policy>, support::FakeWatch>;
 
+TEST(Wait, AStallIsToldWhereTheRecordSays) {
+  unsigned told = 0;
+  unsigned semaphore = 0;
+  StallRecord record;
+  record.told = &told;
+  support::FakeWatch const watch{&record, 100};
+  EXPECT_TRUE(wait_until<Scope::device>(&semaphore, 0, watch, {}));
+  EXPECT_EQ(told, 0u);
+  EXPECT_FALSE(wait_until<Scope::device>(&semaphore, 1, watch, {}));
+  EXPECT_EQ(told, 1u);
+  // Once: who comes later leaves, and what the host has read is not raised again.
+  told = 0;
+  EXPECT_FALSE(wait_until<Scope::device>(&semaphore, 1, watch, {}));
+  EXPECT_EQ(told, 0u);
+}
+
 TEST(Wait, ATileWithOneSemaphoreLooksOnce) {
   unsigned semaphores[8] = {0, 4};
   StallRecord record;

@@ -28,8 +28,7 @@ struct Stock {
     auto const arguments = gemm_sm90::detail::arguments_of<One>(call);
     if (!Kernel::can_implement(arguments)) return cudaErrorInvalidValue;
     auto params = Kernel::to_underlying_arguments(arguments, nullptr);
-    return gemm_sm90::detail::start<Kernel>(function, Kernel::get_grid_shape(params), &params,
-                                            call.programmatic, stream);
+    return gemm_sm90::detail::start<Kernel>(function, Kernel::get_grid_shape(params), &params, call, stream);
   }
 
   static cudaError_t launch(gemm_sm90::Call const& call, cudaStream_t stream) {

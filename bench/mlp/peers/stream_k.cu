@@ -52,7 +52,7 @@ struct StreamK {
     void* const workspace = workspace_of(arguments, call.problem, stream);
     if (workspace == nullptr) return cudaErrorMemoryAllocation;
     auto params = Kernel::to_underlying_arguments(arguments, workspace);
-    return gemm_sm90::detail::start<Kernel>(function, Kernel::get_grid_shape(params), &params, false, stream);
+    return gemm_sm90::detail::start<Kernel>(function, Kernel::get_grid_shape(params), &params, {}, stream);
   }
 };
 

@@ -29,6 +29,9 @@ struct StallRecord {
   unsigned seen = 0;
   unsigned expected = 0;
   unsigned long long waited_ns = 0;
+  /// Raised to 1 as well, when the fields are complete: a word of pinned host memory, where the host sees the
+  /// stall without a call of CUDA. Null: none. The host writes the address, zeroing clears it.
+  unsigned* told = nullptr;
 };
 
 /// No deadline: the wait is the bare loop, the watch code is compiled away. Waits for ever if nobody posts.
@@ -94,6 +97,7 @@ struct DeadlineWatch {
       record->expected = expected;
       record->waited_ns = waited;
       store_release<Scope::system>(&record->state, 2);
+      if (record->told != nullptr) store_release<Scope::system>(record->told, 1);
     }
     return false;
   }
