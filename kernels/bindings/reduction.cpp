@@ -40,11 +40,12 @@ Expected<StageKernel> bind_reduction(BindRequest const& request) {
   auto const count = static_cast<std::size_t>(x->rows * x->columns * x->batch);
   auto const config = reduction::choose(element, count, sum->sms());
   StageKernel kernel;
-  kernel.enqueue = [sum, element, count, config, x = x->data, out = out->data](ChainViews const&,
+  kernel.reset = [sum](GpuStream stream) { return static_cast<int>(sum->reset(stream)); };
+  kernel.enqueue = [sum, element, count, config, x = x->data, out = out->data](ChainViews const& views,
                                                                                GpuStream stream, bool early) {
     reduction::Early how;
     how.programmatic = early;
-    auto const launched = sum->launch(element, x, count, out, stream, config, how);
+    auto const launched = sum->launch(element, x, count, out, stream, config, how, views.watch());
     return static_cast<int>(launched ? cudaSuccess : cudaErrorLaunchFailure);
   };
   return kernel;

@@ -17,18 +17,17 @@
 
 #include "graph.hpp"
 #include "kernels/bindings/families.hpp"
-#include "kernels/common/capture.hpp"
+
 #include "kernels/common/refusal.hpp"
+#include "src/gpu/relaxed_capture.hpp"
 
 namespace tessera::mlp {
 namespace {
 
+using gpu::RelaxedCapture;
 using kernels::cuda_failed;
 using kernels::refusal;
-using kernels::RelaxedCapture;
 
-// Far above any launch's time, far below a driver's watchdog.
-constexpr double deadline_seconds = 1;
 constexpr std::size_t most_sets = 64;
 
 bool aligned(void const* pointer) {
@@ -77,6 +76,7 @@ struct Mlp::State {
   Shape most;
   MachineProfile machine;
   std::optional<Plan> only;
+  double deadline_seconds = 0;
   TuneCache tuned;  ///< of this shape, any number of tokens
   TuneKey key;
   Diagnostics notes;
@@ -204,6 +204,7 @@ Expected<Mlp> Mlp::make(Shape const& most, MlpOptions const& options) {
   state->most = most;
   state->machine = std::move(*machine);
   state->only = options.only;
+  state->deadline_seconds = options.deadline_seconds;
   state->read(options);
   auto const bytes = 2 * static_cast<std::size_t>(most.tokens) * static_cast<std::size_t>(most.hidden);
   if (auto const error = cudaMalloc(&state->h, bytes); error != cudaSuccess)
@@ -238,6 +239,14 @@ Expected<Plan> Mlp::choice(int tokens) {
   auto const prepared = state_->prepare(tokens);
   if (!prepared) return tl::make_unexpected(prepared.error());
   return (*prepared)->plan;
+}
+
+bool Mlp::stalled() const {
+  // All executables share the scratch memory, so one knows of all.
+  std::lock_guard const lock(state_->mutex);
+  for (auto const& [tokens, one] : state_->prepared)
+    if (one.executable != nullptr) return one.executable->stalled();
+  return false;
 }
 
 Diagnostics const& Mlp::notes() const { return state_->notes; }

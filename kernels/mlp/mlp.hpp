@@ -24,6 +24,9 @@ struct MlpOptions {
   /// Every launch by this plan of an MLP, resized; refused where it cannot do the size: for tests and
   /// measurements.
   std::optional<Plan> only;
+  /// How long a wait between two kernels may take before its launch gives up. The default is far above any
+  /// launch's time and what a neighbour on the GPU usually holds an SM for, and short enough for a person.
+  double deadline_seconds = 10;
 };
 
 /// Owns what launches need beside their operands. Launches of one Mlp share it: they must be in one stream,
@@ -44,6 +47,9 @@ class Mlp {
   /// them, which takes tens of microseconds of the host; the last 64 sets of addresses are kept. E0536 for
   /// arguments that are out of range or not aligned. The weights must have been complete before the kernel
   /// that was enqueued before this call began.
+  ///
+  /// E0520 if a launch before gave up, so that some y is wrong: then all launches have been waited for,
+  /// nothing was enqueued, and the next call works (docs/recovery.md).
   Expected<void> launch(void const* x, void const* w1, void const* w2, void* y, int tokens,
                         cudaStream_t stream);
 
@@ -58,6 +64,9 @@ class Mlp {
   /// wrong, with the tile that waited; E0511.
   Expected<void> finish(cudaStream_t stream);
 
+  /// Has a wait given up since the last finish()? One load of host memory: waits for nothing.
+  bool stalled() const;
+
  private:
   struct State;
   explicit Mlp(std::unique_ptr<State> state);
@@ -65,9 +74,12 @@ class Mlp {
 };
 
 /// The same in one call: the Mlp is made when a device, stream and shape come for the first time, or with
-/// more tokens than before, and kept to the end of the process.
+/// more tokens than before, and kept to the end of the process. E0520 if an earlier call gave up, whose y is
+/// wrong: ask again. The last call's y is known to be right when finish() says so.
 Expected<void> mlp(void const* x, void const* w1, void const* w2, void* y, Shape const& shape,
                    cudaStream_t stream);
+/// Waits for the stream. E0520 if a call of mlp() in it gave up since the last time.
+Expected<void> finish(cudaStream_t stream);
 
 /// Sizes that no kernel here can do: E0530.
 Expected<void> check(Shape const& shape);

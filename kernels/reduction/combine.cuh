@@ -137,7 +137,7 @@ __device__ __forceinline__ void by_token(Arguments const& a, T sum, unsigned par
   if (!collect) return;
   __syncthreads();
   base = scratch.base;
-  DeadlineWatch<> const watch{&w.stall, a.deadline_ns};
+  auto const& watch = a.watch;
   T mine = T(0);
   bool ok = true;
   for (unsigned i = threadIdx.x; i < parties && ok; i += Threads) {
@@ -197,7 +197,7 @@ __device__ __forceinline__ void combine(Arguments const& a, T sum, unsigned long
     }
   } else if constexpr (V == Variant::grid_barrier) {
     if (threadIdx.x == 0) w.sums[blockIdx.x] = bits_of(sum);
-    GridBarrier<DeadlineWatch<>> barrier({a.barrier, gridDim.x}, blockIdx.x, {&w.stall, a.deadline_ns});
+    GridBarrier<DeadlineWatch<>> barrier({a.barrier, gridDim.x}, blockIdx.x, a.watch);
     barrier.arrive();
     if (!is_collector()) return;
     bool const ok = barrier.wait();

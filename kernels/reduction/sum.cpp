@@ -8,21 +8,19 @@
 #include <mutex>
 #include <utility>
 
-#include "kernels/common/capture.hpp"
+#include "kernels/common/at_once.hpp"
 #include "kernels/common/refusal.hpp"
 #include "src/gpu/launch.hpp"
+#include "src/gpu/relaxed_capture.hpp"
+#include "src/gpu/told_flag.hpp"
 #include "table.hpp"
 
 namespace tessera::reduction {
 namespace {
 
+using gpu::RelaxedCapture;
 using kernels::cuda_failed;
 using kernels::refusal;
-using kernels::RelaxedCapture;
-using kernels::zero;
-
-// Far beyond what a time-sliced GPU makes a block wait, short enough for a person.
-constexpr unsigned long long deadline_ns = 10'000'000'000;
 
 constexpr Element elements[] = {Element::fp32, Element::fp64, Element::int32};
 
@@ -54,9 +52,18 @@ struct Sum::State {
   Workspace* workspace = nullptr;
   int device = 0;
   int sms = 0;
+  unsigned long long deadline_ns = 0;
+  gpu::ToldFlag told;
+  std::mutex recovery;
 
   ~State() {
     if (workspace != nullptr) cudaFree(workspace);
+  }
+  cudaError_t zero(cudaStream_t stream) const {
+    if (auto const error = cudaMemsetAsync(workspace, 0, sizeof(Workspace), stream); error != cudaSuccess)
+      return error;
+    auto* const address = told.address();
+    return cudaMemcpyAsync(&workspace->stall.told, &address, sizeof address, cudaMemcpyHostToDevice, stream);
   }
 };
 
@@ -65,8 +72,10 @@ Sum::Sum(Sum&&) noexcept = default;
 Sum& Sum::operator=(Sum&&) noexcept = default;
 Sum::~Sum() = default;
 int Sum::sms() const { return state_->sms; }
+bool Sum::stalled() const { return state_->told.raised(); }
+cudaError_t Sum::reset(cudaStream_t stream) { return state_->zero(stream); }
 
-Expected<Sum> Sum::make() {
+Expected<Sum> Sum::make(double deadline_seconds) {
   RelaxedCapture const relaxed;
   auto state = std::make_unique<State>();
   if (auto const error = cudaGetDevice(&state->device); error != cudaSuccess)
@@ -78,13 +87,18 @@ Expected<Sum> Sum::make() {
     return cuda_failed(error, "loading the kernels of kernels/reduction (compiled for sm_90)");
   if (auto const error = cudaMalloc(&state->workspace, sizeof(Workspace)); error != cudaSuccess)
     return cuda_failed(error, "cudaMalloc of the words of a sum");
-  if (auto const error = zero(state->workspace, sizeof(Workspace)); error != cudaSuccess)
+  state->deadline_ns = static_cast<unsigned long long>(deadline_seconds * 1e9);
+  if (auto const error = state->told.make(); error != cudaSuccess)
+    return cuda_failed(error, "cudaHostAlloc of the word that tells of a stall");
+  if (auto const error = kernels::at_once([&](cudaStream_t own) { return state->zero(own); });
+      error != cudaSuccess)
     return cuda_failed(error, "zeroing the words of a sum");
   return Sum(std::move(state));
 }
 
 Expected<void> Sum::launch(Element element, void const* x, std::size_t count, void* out, cudaStream_t stream,
-                           Config const& config, Early const& early) {
+                           Config const& config, Early const& early, DeadlineWatch<> const& watch) {
+  if (stalled()) return after_stall(stream);
   std::size_t const size = size_of(element);
   if (count > 0 && x == nullptr) return bad_argument("x is null", "pass the address of device memory");
   if (out == nullptr) return bad_argument("out is null", "pass the address of device memory");
@@ -117,13 +131,14 @@ Expected<void> Sum::launch(Element element, void const* x, std::size_t count, vo
                      "take the configuration from with_variant()");
     barrier = state_->workspace->barriers[row];
   }
-  Arguments arguments{Cut(x, count, static_cast<unsigned>(size)),
-                      out,
-                      state_->workspace,
-                      deadline_ns,
-                      barrier,
-                      early.programmatic,
-                      early.fetch_bytes};
+  Arguments arguments{
+      Cut(x, count, static_cast<unsigned>(size)),
+      out,
+      state_->workspace,
+      watch.record != nullptr ? watch : DeadlineWatch<>{&state_->workspace->stall, state_->deadline_ns},
+      barrier,
+      early.programmatic,
+      early.fetch_bytes};
   void* first[] = {&arguments};
   gpu::Shape shape{static_cast<unsigned>(config.blocks), static_cast<unsigned>(config.threads),
                    static_cast<std::size_t>(kernel->shared_bytes), static_cast<unsigned>(config.cluster)};
@@ -156,18 +171,36 @@ Expected<void> Sum::launch(int const* x, std::size_t count, int* out, cudaStream
 Expected<void> Sum::finish(cudaStream_t stream) {
   if (auto const error = cudaStreamSynchronize(stream); error != cudaSuccess)
     return cuda_failed(error, "cudaStreamSynchronize after sums");
+  std::lock_guard const lock(state_->recovery);
+  if (!stalled()) return {};
+  RelaxedCapture const relaxed;  // another stream's
   StallRecord record;
-  if (auto const error =
-          cudaMemcpy(&record, &state_->workspace->stall, sizeof record, cudaMemcpyDeviceToHost);
-      error != cudaSuccess)
-    return cuda_failed(error, "reading the stall record of a sum");
-  if (record.state == 0) return {};
-  if (auto const error = zero(state_->workspace, sizeof(Workspace)); error != cudaSuccess)
-    return cuda_failed(error, "zeroing the words of a sum");
+  auto const error = kernels::at_once([&](cudaStream_t own) {
+    auto failed =
+        cudaMemcpyAsync(&record, &state_->workspace->stall, sizeof record, cudaMemcpyDeviceToHost, own);
+    return failed != cudaSuccess ? failed : state_->zero(own);
+  });
+  if (error != cudaSuccess) return cuda_failed(error, "zeroing the words of a sum");
+  state_->told.lower();
   return refusal(
       "E0552",
       "a block waited " + std::to_string(record.waited_ns / 1'000'000) + " ms for the sums of other blocks",
       "do launches that share this Sum overlap? Use one Sum per stream");
+}
+
+Expected<void> Sum::after_stall(cudaStream_t stream) {
+  auto status = cudaStreamCaptureStatusNone;
+  if (auto const error = cudaStreamIsCapturing(stream, &status); error != cudaSuccess)
+    return cuda_failed(error, "cudaStreamIsCapturing");
+  if (status != cudaStreamCaptureStatusNone)
+    return refusal("E0552", "a sum before this one gave up, and this stream is being captured",
+                   "call finish() when the capture has ended, and capture again");
+  auto found = finish(stream);
+  if (!found)
+    for (auto& diagnostic : found.error())
+      diagnostic.notes.push_back(
+          "found when the next sum was asked for, which was not enqueued: ask for it again");
+  return found;
 }
 
 namespace {
@@ -195,6 +228,12 @@ Expected<void> sum_in(T const* x, std::size_t count, T* out, cudaStream_t stream
 }
 
 }  // namespace
+
+Expected<void> finish(cudaStream_t stream) {
+  auto const one = sum_of(stream);
+  if (!one) return tl::make_unexpected(one.error());
+  return (*one)->finish(stream);
+}
 
 Expected<void> sum(float const* x, std::size_t count, float* out, cudaStream_t stream) {
   return sum_in(x, count, out, stream);

@@ -33,7 +33,7 @@ struct Arguments {
   Cut x;
   void* out = nullptr;
   Workspace* workspace = nullptr;
-  unsigned long long deadline_ns = 0;
+  DeadlineWatch<> watch;        ///< a record of the workspace, or of who launches it
   unsigned* barrier = nullptr;  ///< grid_barrier: which of the workspace's
   bool programmatic = false;    ///< the kernel before may still run
   unsigned fetch_bytes = 0;     ///< programmatic: so much goes into the L2 while it waits

@@ -30,12 +30,16 @@ struct Tensor {
 using Tensors = std::map<std::string, Tensor>;
 
 /// Device memory that kernels use beside their tensors and that need not outlive a launch, by a name that its
-/// users agree on. Executables that share one must not run at the same time.
+/// users agree on. Executables that share one must not run at the same time, and are called by one thread at
+/// a time. A stall of one is all others': their next call says so, and makes the memory right again.
 class Scratch {
  public:
   /// At least so many bytes, 256-byte aligned; what was given before stays valid. `zeroed`: when it is
   /// allocated, and never again. E0511.
   Expected<std::shared_ptr<void>> get(std::string const& name, std::size_t bytes, bool zeroed = false);
+
+  /// Of the executables that share this. E0511.
+  Expected<StallGroup*> stalls();
 
  private:
   struct Memory {
@@ -44,6 +48,7 @@ class Scratch {
   };
   std::map<std::string, Memory> memory_;
   std::vector<std::shared_ptr<void>> outgrown_;  ///< captured graphs may still use it
+  std::shared_ptr<StallGroup> stalls_;
 };
 
 /// What a binding makes a kernel of: one launch of a plan.
@@ -138,6 +143,7 @@ class Executable {
   Expected<void> launch(GpuStream stream, int set = 0) { return chain_.launch(stream, set); }
   Expected<ChainGraph> capture(int set = 0) { return chain_.capture(set); }
   Expected<void> finish() { return chain_.finish(); }
+  bool stalled() const { return chain_.stalled(); }
   Expected<Timeline> timeline() const { return chain_.timeline(); }
   Chain const& chain() const { return chain_; }
 

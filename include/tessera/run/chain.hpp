@@ -20,6 +20,8 @@ struct CUstream_st;
 
 namespace tessera {
 
+class StallGroup;
+
 /// A cudaStream_t.
 using GpuStream = CUstream_st*;
 
@@ -38,6 +40,7 @@ struct ChainViews {
   std::vector<RecordTarget> records;    ///< one per stage; null stamps where the chain does not record
   std::vector<RuntimeTickets> tickets;  ///< one per launch of the plan; no workers: of a stage's own kernel
   unsigned repetition = 0;              ///< which of the times that Chain::launch() was asked for
+  void* tokens = nullptr;               ///< ChainOptions::token_bytes, for data tokens
 
   DeadlineWatch<> watch() const { return {stall, deadline_ns}; }
 };
@@ -103,6 +106,12 @@ struct ChainOptions {
   /// Does the GPU place blocks of an older kernel first, across streams? MachineProfile has the same fact.
   /// Only plans with launches beside each other without a wait kernel (W) profit.
   bool dispatches_in_launch_order = false;
+  /// Memory for data tokens (sync/data_token.cuh), 256-byte aligned. It is zeroed when the chain's semaphores
+  /// are: launches are counted from 0 again then, and a token that was left would look new.
+  std::size_t token_bytes = 0;
+  /// Chains that share memory beside their own, whose stalls are each other's; it outlives them. Executables
+  /// with one Scratch have one.
+  StallGroup* stalls_with = nullptr;
 };
 
 /// A captured launch. Replays need nothing from the host.
@@ -123,7 +132,8 @@ class ChainGraph {
   State* state_;  // owned; a std::unique_ptr would cost 14,000 lines of <memory>
 };
 
-/// A plan with its kernels and its memory, ready to be launched any number of times. Launches of one chain do
+/// A plan with its kernels and its memory, ready to be launched any number of times. docs/recovery.md says
+/// what becomes of it when a wait gives up or an enqueue fails. Launches of one chain do
 /// not overlap each other, on whatever streams, but for the first kernel of a plan that starts early
 /// (StageKernel::chains); several chains may be in flight at once. One thread at a time may call it. Belongs
 /// to the device that was current when it was made.
@@ -150,15 +160,25 @@ class Chain {
 
   /// Enqueues one launch; what is enqueued on `stream` afterwards starts when the launch is complete. May be
   /// captured. `times`: so many, one behind the other with nothing in between.
+  ///
+  /// If a wait of an earlier launch has met its deadline, enqueues nothing, does what finish() does and
+  /// refuses with E0520; the next call works. A launch that was enqueued in part (an error, an exception of
+  /// `pack`) is waited for by the next call, and its traces removed; a capture of the caller's becomes
+  /// invalid.
   Expected<void> launch(GpuStream stream, int set = 0, unsigned times = 1);
 
   /// Captures one launch, or several, into a graph, which must not outlive the chain.
   Expected<ChainGraph> capture(int set = 0, unsigned times = 1);
 
-  /// Waits for all launches. Refuses (E0520) if a wait met its deadline, naming tile and semaphore; then the
+  /// Waits for all launches; for the whole device where a launch was captured by the caller, since replays of
+  /// that graph are not seen. Refuses (E0520) if a wait met its deadline, naming tile and semaphore; then the
   /// results are not there, the memory has been zeroed again and the chain can be launched again. E0521: the
-  /// launches did not end for ten deadlines, which only kernels without a watch can do; the chain is lost.
+  /// launches did not end for ten deadlines, which only kernels without a watch can do.
   Expected<void> finish();
+
+  /// Has a wait met its deadline since the last finish()? Then results since then are not to be used. One
+  /// load of host memory: waits for nothing, and sees what has happened so far.
+  bool stalled() const;
 
   /// What happened in the last complete launch: tile by tile where the chain records, by launch
   /// (Timeline::by_launch) where it times launches. Refuses (E0522) if it does neither, or its kernels do not
@@ -176,6 +196,7 @@ class Chain {
  private:
   struct State;
   friend class ChainGraph;
+  friend class StallGroup;
   explicit Chain(State* state) : state_(state) {}
   State* state_;  // owned
 };

@@ -152,8 +152,10 @@ std::vector<double> launch_curve(Context const& context, DeviceBuffer<float> con
   EventTimer timer;
   std::vector<double> times;
   for (double const bytes : sizes) {
-    red::Arguments const arguments{red::Cut(x.get(), static_cast<std::size_t>(bytes / 4), 4), out, workspace,
-                                   1'000'000'000};
+    red::Arguments const arguments{red::Cut(x.get(), static_cast<std::size_t>(bytes / 4), 4),
+                                   out,
+                                   workspace,
+                                   {&workspace->stall, 1'000'000'000}};
     Shape shape;
     shape.blocks = blocks;
     shape.threads = 1024;

@@ -45,9 +45,12 @@ Expected<void> copy_out(T* values, void const* from, std::size_t bytes, std::str
 
 Chain::State::~State() {
   if (launched && !lost) (void)cudaEventSynchronize(done);
+  if (captured && !lost) (void)cudaDeviceSynchronize();
+  if (stalls != nullptr) stalls->remove(this);
   // Destroying a stream with a spinning kernel on it would wait for ever.
   if (lost) {
-    for (auto* memory : {&semaphores, &counters, &stall, &numbers, &waits, &stamps}) memory->leak();
+    for (auto* memory : {&semaphores, &counters, &stall, &numbers, &waits, &stamps, &tokens}) memory->leak();
+    if (stalls != nullptr) stalls->leak();
     return;
   }
   for (auto const& side : sides) {
@@ -71,6 +74,15 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
       !ok)
     return ok;
   if (auto ok = stall.allocate(sizeof(StallRecord), "the stall record"); !ok) return ok;
+  if (options.token_bytes > 0)
+    if (auto ok = tokens.allocate(options.token_bytes, "data tokens"); !ok) return ok;
+  stalls = options.stalls_with;
+  if (stalls == nullptr) {
+    own_stalls = std::make_unique<StallGroup>();
+    if (auto ok = own_stalls->make(); !ok) return ok;
+    stalls = own_stalls.get();
+  }
+  stalls->add(this);
   auto const stream = run::own_stream();
   if (!stream) return tl::make_unexpected(stream.error());
   auto* const own = *stream;
@@ -79,6 +91,7 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
 
   views.memory = {semaphores.as<unsigned>(), counters.as<unsigned long long>()};
   views.stall = stall.as<StallRecord>();
+  views.tokens = tokens.as<void>();
   auto const seconds = options.deadline_seconds > 0 ? options.deadline_seconds : 1e9;
   views.deadline_ns = static_cast<unsigned long long>(std::min(seconds, 1e9) * 1e9);
   for (int l = 0; l < static_cast<int>(plan.launches.size()); ++l)
@@ -164,16 +177,28 @@ Expected<void> Chain::State::zero() {
   auto const stream = run::own_stream();
   if (!stream) return tl::make_unexpected(stream.error());
   auto* const own = *stream;
-  for (auto* memory : {&semaphores, &counters, &stall, &stamps}) {
+  for (auto* memory : {&semaphores, &counters, &stamps, &tokens}) {
     if (memory->bytes() == 0) continue;
     if (auto ok = check_call(cudaMemsetAsync(memory->as<void>(), 0, memory->bytes(), own), "cudaMemsetAsync");
         !ok)
       return ok;
   }
+  StallRecord fresh;
+  fresh.told = stalls->address();
+  if (auto ok =
+          check_call(cudaMemcpyAsync(stall.as<void>(), &fresh, sizeof fresh, cudaMemcpyHostToDevice, own),
+                     "cudaMemcpyAsync", "for the stall record");
+      !ok)
+    return ok;
   return check_call(cudaStreamSynchronize(own), "cudaStreamSynchronize", "after zeroing the chain's memory");
 }
 
 Expected<void> Chain::State::wait_until_done() {
+  if (captured)
+    if (auto ok = check_call(cudaDeviceSynchronize(), "cudaDeviceSynchronize",
+                             "waiting for replays of graphs with launches of " + plan.pipeline.name);
+        !ok)
+      return ok;
   if (!launched) return {};
   if (options.deadline_seconds <= 0)
     return check_call(cudaEventSynchronize(done), "cudaEventSynchronize", "for " + plan.pipeline.name);
@@ -201,31 +226,37 @@ Expected<void> Chain::State::wait_until_done() {
        "compile the kernels with DeadlineWatch to learn which tile waits for what; the process must end"});
 }
 
-Expected<void> Chain::State::report_stall() {
+Expected<void> Chain::State::look_for_stall(Diagnostics& found) {
   auto const stream = run::own_stream();
   if (!stream) return tl::make_unexpected(stream.error());
   auto* const own = *stream;
   StallRecord record;
   if (auto ok = copy_out(&record, views.stall, sizeof record, "the stall record", own); !ok) return ok;
-  if (record.state == 0 && !broken) return {};
+  if (record.state == 0) return {};
   std::vector<unsigned> seen(semaphore_count);
   if (!seen.empty())
     if (auto ok = copy_out(seen.data(), views.memory.semaphores, seen.size() * sizeof(unsigned),
                            "the semaphores", own);
         !ok)
       return ok;
-  bool const stalled = record.state != 0;
-  broken = false;
+  found.push_back(stall_report(plan, record, seen));
+  return {};
+}
+
+Expected<void> Chain::State::start_anew() {
+  auto const stream = run::own_stream();
+  if (!stream) return tl::make_unexpected(stream.error());
   if (auto ok = zero(); !ok) return ok;
   for (auto const& kernels : sets)
     for (auto const& kernel : kernels)
       if (kernel.reset)
-        if (auto ok = check_call(static_cast<cudaError_t>(kernel.reset(own)), "resetting a kernel's memory");
+        if (auto ok =
+                check_call(static_cast<cudaError_t>(kernel.reset(*stream)), "resetting a kernel's memory");
             !ok)
           return ok;
-  if (auto ok = check_call(cudaStreamSynchronize(own), "cudaStreamSynchronize"); !ok) return ok;
-  if (!stalled) return {};
-  return refuse(stall_report(plan, record, seen));
+  if (auto ok = check_call(cudaStreamSynchronize(*stream), "cudaStreamSynchronize"); !ok) return ok;
+  broken = false;
+  return {};
 }
 
 Expected<Chain> Chain::make(Plan const& plan, std::vector<StageKernel> const& kernels,
@@ -281,8 +312,10 @@ Expected<void> Chain::State::has_set(int set) const {
 
 Expected<void> Chain::finish() {
   if (auto ok = state_->wait_until_done(); !ok) return ok;
-  return state_->report_stall();
+  return state_->broken || state_->stalls->told() ? state_->recover() : Expected<void>{};
 }
+
+bool Chain::stalled() const { return state_->stalls->told(); }
 
 Expected<Timeline> Chain::timeline() const {
   auto const& s = *state_;
@@ -290,6 +323,13 @@ Expected<Timeline> Chain::timeline() const {
   if (s.launched)
     if (auto ok = check_call(cudaEventSynchronize(s.done), "cudaEventSynchronize"); !ok)
       return tl::make_unexpected(ok.error());
+  if (stalled())
+    return refuse({"E0520",
+                   Severity::error,
+                   s.plan.pipeline.where,
+                   fmt::format("a wait of {} met its deadline: there is no timeline", s.plan.pipeline.name),
+                   {},
+                   "call finish(), which names the tile, and launch again"});
   if (!stamps.empty())
     if (auto ok = check_call(cudaMemcpy(stamps.data(), s.stamps.as<void>(),
                                         stamps.size() * sizeof(BlockStamps), cudaMemcpyDeviceToHost),

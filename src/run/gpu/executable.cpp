@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/gpu/own_stream.hpp"
+#include "run/gpu/stall_group.hpp"
 #include "tessera/run/bindings.hpp"
 
 namespace tessera {
@@ -33,13 +34,26 @@ Expected<std::shared_ptr<void>> Scratch::get(std::string const& name, std::size_
   return known.data;
 }
 
+Expected<StallGroup*> Scratch::stalls() {
+  if (stalls_ == nullptr) {
+    auto made = std::make_shared<StallGroup>();
+    if (auto ok = made->make(); !ok) return tl::make_unexpected(ok.error());
+    stalls_ = std::move(made);
+  }
+  return stalls_.get();
+}
+
 Expected<Executable> Executable::make(Plan const& plan, Registry const& kernels, Bindings const& bindings,
                                       Tensors const& tensors, ChainOptions const& options,
                                       std::shared_ptr<Scratch> scratch) {
   if (scratch == nullptr) scratch = std::make_shared<Scratch>();
   auto bound = bind_kernels(plan, kernels, bindings, tensors, *scratch);
   if (!bound) return tl::make_unexpected(bound.error());
-  auto chain = Chain::make(plan, *bound, options);
+  auto const stalls = scratch->stalls();
+  if (!stalls) return tl::make_unexpected(stalls.error());
+  auto own = options;
+  own.stalls_with = *stalls;
+  auto chain = Chain::make(plan, *bound, own);
   if (!chain) return tl::make_unexpected(chain.error());
   return Executable(std::move(*chain), std::move(scratch));
 }

@@ -107,12 +107,54 @@ Expected<void> Chain::State::enqueue(cudaStream_t stream, int set, unsigned time
   return {};
 }
 
-// Half a launch has counted in some semaphores and not in others.
 Expected<void> Chain::State::settle() {
-  if (!broken) return {};
-  if (auto ok = wait_until_done(); !ok) return ok;
-  return report_stall();
+  if (!broken && !stalls->told()) return {};
+  auto recovered = recover();
+  if (!recovered)
+    for (auto& diagnostic : recovered.error())
+      if (diagnostic.code == "E0520")
+        diagnostic.notes.push_back(
+            "found when the next launch was asked for, which was not enqueued: ask for it again");
+  return recovered;
 }
+
+// Half a launch has counted in some semaphores and not in others, and side streams may not have been joined.
+void Chain::State::abandon(cudaStream_t stream) {
+  broken = true;
+  for (auto const& side : sides)
+    if (cudaEventRecord(side.done, side.stream) == cudaSuccess)
+      (void)cudaStreamWaitEvent(stream, side.done, 0);
+  (void)mark_done(stream);
+  (void)cudaGetLastError();
+}
+
+namespace {
+
+/// Does what is left to do when an enqueue ends early, by an error or by an exception.
+template <class Function>
+class Unless {
+ public:
+  explicit Unless(Function function) : function_(std::move(function)) {}
+  Unless(Unless const&) = delete;
+  Unless& operator=(Unless const&) = delete;
+  ~Unless() {
+    if (!complete_) function_();
+  }
+  void complete() { complete_ = true; }
+
+ private:
+  Function function_;
+  bool complete_ = false;
+};
+
+/// A graph with half a launch in it must not be made: waiting for a stream that is captured makes its capture
+/// invalid.
+void spoil_capture(cudaStream_t stream) {
+  (void)cudaStreamSynchronize(stream);
+  (void)cudaGetLastError();
+}
+
+}  // namespace
 
 // Unlike a handle, an id is never used again, and threads' own default streams have different ones.
 unsigned long long Chain::State::id_of(cudaStream_t stream) {
@@ -141,17 +183,25 @@ Expected<void> Chain::State::mark_done(cudaStream_t stream) {
 }
 
 Expected<void> Chain::launch(GpuStream stream, int set, unsigned times) {
-  if (auto ok = state_->has_set(set); !ok) return ok;
+  auto& chain = *state_;
+  if (auto ok = chain.has_set(set); !ok) return ok;
   auto status = cudaStreamCaptureStatusNone;
   if (auto ok = check_call(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing"); !ok) return ok;
+  if (auto ok = chain.settle(); !ok) return ok;
   // A capture cannot wait for what runs outside; whoever replays the graph keeps replays apart.
-  if (status != cudaStreamCaptureStatusNone) return state_->enqueue(stream, set, times);
-  if (auto ok = state_->settle(); !ok) return ok;
-  if (auto ok = state_->after_previous(stream); !ok) return ok;
-  auto enqueued = state_->enqueue(stream, set, times);
-  if (!enqueued) state_->broken = true;
-  auto marked = state_->mark_done(stream);
-  return enqueued ? marked : enqueued;
+  bool const captured = status != cudaStreamCaptureStatusNone;
+  if (captured) {
+    Unless incomplete([&] { spoil_capture(stream); });
+    chain.captured = true;
+    auto enqueued = chain.enqueue(stream, set, times);
+    if (enqueued) incomplete.complete();
+    return enqueued;
+  }
+  if (auto ok = chain.after_previous(stream); !ok) return ok;
+  Unless incomplete([&] { chain.abandon(stream); });
+  if (auto ok = chain.enqueue(stream, set, times); !ok) return ok;
+  incomplete.complete();
+  return chain.mark_done(stream);
 }
 
 Expected<ChainGraph> Chain::capture(int set, unsigned times) {
@@ -164,9 +214,12 @@ Expected<ChainGraph> Chain::capture(int set, unsigned times) {
   auto ok =
       check_call(cudaStreamBeginCapture(*own, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   if (!ok) return tl::make_unexpected(ok.error());
+  auto const end = [&] { return cudaStreamEndCapture(*own, &state->graph); };
+  Unless incomplete([&] { (void)end(), (void)cudaGetLastError(); });
   auto enqueued = state_->enqueue(*own, set, times);
-  ok = check_call(cudaStreamEndCapture(*own, &state->graph), "cudaStreamEndCapture");
   if (!enqueued) return tl::make_unexpected(enqueued.error());
+  incomplete.complete();
+  ok = check_call(end(), "cudaStreamEndCapture");
   if (!ok) return tl::make_unexpected(ok.error());
   ok = check_call(cudaGraphInstantiate(&state->executable, state->graph, 0), "cudaGraphInstantiate",
                   "for " + state_->plan.pipeline.name);

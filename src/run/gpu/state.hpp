@@ -2,9 +2,11 @@
 // What a chain owns.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "run/gpu/cuda_call.hpp"
+#include "run/gpu/stall_group.hpp"
 #include "run/gpu/validate.hpp"
 #include "tessera/run/chain.hpp"
 #include "tessera/run/runtime_tables.hpp"
@@ -17,7 +19,7 @@ struct Chain::State {
   ChainOptions options;
   run::Validated validated;
   ChainViews views;
-  run::DeviceMemory semaphores, counters, stall, numbers, waits, stamps;
+  run::DeviceMemory semaphores, counters, stall, numbers, waits, stamps, tokens;
   std::size_t semaphore_count = 0;
   std::size_t stamp_count = 0;
   /// Before and behind each launch, where they are timed; null where a launch starts early behind another,
@@ -38,8 +40,11 @@ struct Chain::State {
   cudaEvent_t done = nullptr;   ///< the last launch
   unsigned long long last = 0;  ///< id of the last launch's stream; means something if `launched`
   bool launched = false;
-  bool broken = false;  ///< a launch was enqueued in part
-  bool lost = false;    ///< a launch never ended: its memory cannot be given back
+  bool captured = false;  ///< by the caller, whose replays are not seen
+  bool broken = false;    ///< a launch was enqueued in part
+  bool lost = false;      ///< a launch never ended: its memory cannot be given back
+  StallGroup* stalls = nullptr;
+  std::unique_ptr<StallGroup> own_stalls;  ///< where no others share them
   KernelArguments arguments;
 
   State() = default;
@@ -59,8 +64,10 @@ struct Chain::State {
   /// After the launch before, on whatever stream that was.
   Expected<void> after_previous(cudaStream_t stream);
   Expected<void> mark_done(cudaStream_t stream);
-  /// After a launch that was enqueued in part: as if there had been none.
+  /// Before a launch: after a stall, or a launch that was enqueued in part, as if there had been none.
   Expected<void> settle();
+  /// What an enqueue leaves that did not come to its end.
+  void abandon(cudaStream_t stream);
   static unsigned long long id_of(cudaStream_t stream);
   /// The kernels of so many launches; nothing but what can be captured.
   Expected<void> enqueue(cudaStream_t stream, int set, unsigned times);
@@ -69,7 +76,11 @@ struct Chain::State {
   Expected<void> kernel(std::size_t launch, cudaStream_t stream, int set);
 
   Expected<void> wait_until_done();
-  Expected<void> report_stall();
+  /// Adds a report to those that are there if a wait gave up.
+  Expected<void> look_for_stall(Diagnostics& found);
+  /// Zeroes the memory, and has the kernels reset theirs.
+  Expected<void> start_anew();
+  Expected<void> recover() { return stalls->recover(); }
 };
 
 struct ChainGraph::State {

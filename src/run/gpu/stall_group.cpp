@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/gpu/stall_group.hpp"
+
+#include "gpu/relaxed_capture.hpp"
+#include "run/gpu/state.hpp"
+
+namespace tessera {
+
+Expected<void> StallGroup::make() {
+  return run::check_call(flag_.make(), "cudaHostAlloc", "for the word that tells of a stall");
+}
+
+void StallGroup::remove(Chain::State* chain) { std::erase(members_, chain); }
+
+Expected<void> StallGroup::recover() {
+  gpu::RelaxedCapture const relaxed;
+  bool const told = flag_.raised();
+  for (auto* chain : members_)
+    if (auto ok = chain->wait_until_done(); !ok) return ok;
+  Diagnostics found;
+  for (auto* chain : members_) {
+    auto const stalled = chain->look_for_stall(found);
+    if (!stalled) return stalled;
+  }
+  for (auto* chain : members_)
+    if (auto ok = chain->start_anew(); !ok) return ok;
+  flag_.lower();
+  if (!found.empty()) return tl::make_unexpected(std::move(found));
+  if (!told) return {};
+  Diagnostic gone;
+  gone.code = "E0520";
+  gone.message = "a wait met its deadline in a chain that is gone";
+  gone.notes = {"this chain shares memory with it; the memory has been zeroed"};
+  gone.suggestion = "finish a chain before it is destroyed: finish() names the tile";
+  return refuse(std::move(gone));
+}
+
+}  // namespace tessera

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains that stall together: those that share memory beside their own. Most chains are alone in theirs.
+#pragma once
+
+#include <vector>
+
+#include "gpu/told_flag.hpp"
+#include "tessera/run/chain.hpp"
+
+namespace tessera {
+
+/// Its members are called by one thread at a time, and outlived by it.
+class StallGroup {
+ public:
+  /// Before anything else. E0511.
+  Expected<void> make();
+
+  void add(Chain::State* chain) { members_.push_back(chain); }
+  void remove(Chain::State* chain);
+
+  /// Has a wait of a member given up since the last recovery? One load of host memory.
+  bool told() const { return flag_.raised(); }
+  unsigned* address() const { return flag_.address(); }
+  /// A member's kernels never end: they may still raise the flag.
+  void leak() { flag_.leak(); }
+
+  /// Waits for all members' launches and makes the memory of all as it was at the start, since half a launch
+  /// of one has counted in what others use. Then refuses with what waits gave up (E0520), if any did. E0521
+  /// if a launch does not end: then nothing was touched.
+  Expected<void> recover();
+
+ private:
+  gpu::ToldFlag flag_;
+  std::vector<Chain::State*> members_;
+};
+
+}  // namespace tessera

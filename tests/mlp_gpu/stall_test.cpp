@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// mlp() beside a kernel that holds an SM: right, or an error, and right afterwards.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <thread>
+
+#include "few_tokens_gpu/hold_an_sm.hpp"
+#include "kernels/mlp/mlp.hpp"
+#include "mlp_gpu/operands.hpp"
+#include "mlp_gpu/plans.hpp"
+
+namespace tessera::mlp {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double allowed = 2e-3;
+constexpr Shape shape{16, 1544, 1032, Form::gelu, ElementType::bf16};
+
+template <class T>
+std::string said(Expected<T> const& result) {
+  return result ? "accepted" : to_text(result.error());
+}
+
+/// One launch that needs a block on every SM.
+Plan in_one_launch() {
+  auto const machine = with_device().value();
+  auto const few = by("few_tokens_16");
+  return plan_of(graph_of(shape), {{few, few}, Mechanism::fused, 1, true, false}, machine).value();
+}
+
+/// Holds an SM for so long; returns when it is held.
+void hold(cudaStream_t stream, double seconds) {
+  ASSERT_EQ(few_tokens::hold_an_sm(stream, 0), cudaSuccess);  // loads it
+  ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  ASSERT_EQ(few_tokens::hold_an_sm(stream, seconds), cudaSuccess);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+TEST(MlpStall, IsSaidByTheNextLaunchOfAnySizeAndThenAllAreRight) {
+  Stream const stream, held;
+  Operands const operands(shape, 3, stream);
+  MlpOptions options;
+  options.only = in_one_launch();
+  options.deadline_seconds = 0.05;
+  auto block = Mlp::make(shape, options);
+  ASSERT_TRUE(block) << said(block);
+  auto const launch = [&](int tokens) {
+    return said(block->launch(operands.x, operands.w1, operands.w2, operands.y, tokens, stream));
+  };
+  // 9 and 16 tokens are two executables, which share the words that their blocks count in.
+  for (int const tokens : {16, 9}) ASSERT_EQ(launch(tokens), "accepted");
+  ASSERT_EQ(said(block->finish(stream)), "accepted");
+  for (bool const same : {false, true}) {
+    hold(held, 0.4);
+    ASSERT_EQ(launch(16), "accepted");
+    ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    EXPECT_TRUE(block->stalled());
+    EXPECT_THAT(launch(same ? 16 : 9), HasSubstr("E0520"));
+    EXPECT_FALSE(block->stalled());
+    ASSERT_EQ(cudaStreamSynchronize(held), cudaSuccess);
+    for (int const tokens : {9, 16, 9}) {
+      operands.poison_result();
+      ASSERT_EQ(launch(tokens), "accepted");
+      EXPECT_LE(operands.error(tokens), allowed) << tokens;
+    }
+    EXPECT_EQ(said(block->finish(stream)), "accepted");
+  }
+}
+
+TEST(MlpStall, InOneCallBesideASpinnerIsRightOrAnErrorAndTheNextIsRight) {
+  Stream const stream, held;
+  Operands const operands(shape, 4, stream);
+  auto const call = [&] { return mlp(operands.x, operands.w1, operands.w2, operands.y, shape, stream); };
+  ASSERT_EQ(said(call()), "accepted");
+  ASSERT_EQ(said(finish(stream)), "accepted");
+  hold(held, 1.5);
+  operands.poison_result();
+  bool const right = call().has_value() && finish(stream).has_value();
+  if (right) {
+    EXPECT_LE(operands.error(shape.tokens), allowed);
+  }
+  ASSERT_EQ(cudaStreamSynchronize(held), cudaSuccess);
+  operands.poison_result();
+  ASSERT_EQ(said(call()), "accepted");
+  ASSERT_EQ(said(finish(stream)), "accepted");
+  EXPECT_LE(operands.error(shape.tokens), allowed);
+}
+
+/// The same with a plan whose launch needs every SM, by the deadline that mlp() has.
+TEST(MlpStall, TheDefaultDeadlineOutlastsASpinner) {
+  Stream const stream, held;
+  Operands const operands(shape, 5, stream);
+  MlpOptions options;
+  options.only = in_one_launch();
+  auto block = Mlp::make(shape, options);
+  ASSERT_TRUE(block) << said(block);
+  hold(held, 1.5);
+  operands.poison_result();
+  ASSERT_EQ(said(block->launch(operands.x, operands.w1, operands.w2, operands.y, 16, stream)), "accepted");
+  ASSERT_EQ(said(block->finish(stream)), "accepted");
+  EXPECT_LE(operands.error(16), allowed);
+}
+
+}  // namespace
+}  // namespace tessera::mlp

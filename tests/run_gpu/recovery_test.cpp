@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// After a stall, an enqueue that failed or an exception: what the next call says, and that the one after it
+// is right.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "run_gpu/device_data.hpp"
+#include "support/plans.hpp"
+#include "tessera/measure/machine_json.hpp"
+
+namespace tessera {
+namespace {
+
+using support::Policy;
+using testing::HasSubstr;
+using vector_chain::DeviceData;
+using vector_chain::Kind;
+using vector_chain::Stream;
+
+#define ASSERT_OK(expression)                                     \
+  do {                                                            \
+    auto const& outcome = (expression);                           \
+    ASSERT_TRUE(outcome.has_value()) << to_text(outcome.error()); \
+  } while (false)
+
+template <class T>
+std::string said(Expected<T> const& outcome) {
+  return outcome ? "accepted" : to_text(outcome.error());
+}
+
+/// A chain of which one post is missing, or the third kernel is refused or throws, as long as the test likes.
+struct Faulty {
+  enum class Fault { none, unposted, refused, thrown };
+  std::shared_ptr<Fault> fault = std::make_shared<Fault>(Fault::none);
+  Plan plan;
+  DeviceData data;
+  Expected<Chain> chain;
+
+  explicit Faulty(Mechanism mechanism, double deadline_seconds = 0.05)
+      : plan(support::make_plan(vector_chain::pipeline(3, 24, 20, 1), machine("h200").value(), mechanism,
+                                Policy::row_sync)),
+        data(plan.pipeline, 41),
+        chain(make(deadline_seconds)) {}
+
+  Expected<Chain> make(double deadline_seconds) {
+    auto kernels = vector_chain::kernels(plan, data.buffers(), Kind::watched);
+    auto const unposted = vector_chain::kernels(plan, data.buffers(), Kind::watched, 5);
+    kernels.front().pack = [f = fault, whole = kernels.front().pack, less = unposted.front().pack](
+                               ChainViews const& views, KernelArguments& arguments) {
+      (*f == Fault::unposted ? less : whole)(views, arguments);
+    };
+    kernels.back().pack = [f = fault, whole = kernels.back().pack](ChainViews const& views,
+                                                                   KernelArguments& arguments) {
+      if (*f == Fault::thrown) throw std::runtime_error("pack throws");
+      whole(views, arguments);
+      for (int i = 0; i < 64 && *f == Fault::refused; ++i) arguments.add(i);
+    };
+    ChainOptions o;
+    o.deadline_seconds = deadline_seconds;
+    o.dispatches_in_launch_order = true;
+    o.token_bytes = 4096;
+    return Chain::make(plan, kernels, o);
+  }
+
+  void expect_right(cudaStream_t stream) {
+    *fault = Fault::none;
+    for (int i = 0; i < 3; ++i) {
+      data.poison(stream);
+      ASSERT_OK(chain->launch(stream));
+      data.compare(stream);
+    }
+    ASSERT_OK(chain->finish());
+    ASSERT_EQ(data.mismatches(), 0u);
+  }
+};
+
+bool comes_to_stall(Chain const& chain) {
+  auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (!chain.stalled() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return chain.stalled();
+}
+
+constexpr Mechanism k_waiting[] = {Mechanism::pdl_tiles, Mechanism::wait_kernel, Mechanism::fused};
+
+TEST(Recovery, AStallIsSeenWithoutWaitingAndTheNextLaunchSaysSo) {
+  for (auto const mechanism : k_waiting) {
+    SCOPED_TRACE(to_text(mechanism));
+    Faulty faulty(mechanism);
+    ASSERT_OK(faulty.chain);
+    Stream stream;
+    for (int round = 0; round < 2; ++round) {
+      EXPECT_FALSE(faulty.chain->stalled());
+      *faulty.fault = Faulty::Fault::unposted;
+      ASSERT_OK(faulty.chain->launch(stream));
+      ASSERT_TRUE(comes_to_stall(*faulty.chain));
+      EXPECT_THAT(said(faulty.chain->timeline()), HasSubstr("E0520"));
+      *faulty.fault = Faulty::Fault::none;
+      auto const refused = said(faulty.chain->launch(stream));
+      EXPECT_THAT(refused, HasSubstr("E0520"));
+      EXPECT_THAT(refused, HasSubstr("found when the next launch was asked for, which was not enqueued"));
+      EXPECT_FALSE(faulty.chain->stalled());
+      faulty.expect_right(stream);
+    }
+  }
+}
+
+TEST(Recovery, AGraphOfAChainThatStalledIsRefusedOnceAndThenRight) {
+  Faulty faulty(Mechanism::pdl_tiles);
+  ASSERT_OK(faulty.chain);
+  auto graph = faulty.chain->capture();
+  ASSERT_OK(graph);
+  Stream stream;
+  *faulty.fault = Faulty::Fault::unposted;
+  ASSERT_OK(faulty.chain->launch(stream));
+  ASSERT_TRUE(comes_to_stall(*faulty.chain));
+  EXPECT_THAT(said(graph->launch(stream)), HasSubstr("E0520"));
+  faulty.data.poison(stream);
+  ASSERT_OK(graph->launch(stream));
+  faulty.data.compare(stream);
+  ASSERT_OK(faulty.chain->finish());
+  EXPECT_EQ(faulty.data.mismatches(), 0u);
+}
+
+/// A launch in a graph of the caller's, who replays it without asking the library.
+struct OwnGraph {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  Expected<void> launched;
+  cudaError_t ended = cudaSuccess;
+
+  OwnGraph(Chain& chain, cudaStream_t stream) {
+    EXPECT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    launched = chain.launch(stream);
+    ended = cudaStreamEndCapture(stream, &graph);
+    if (ended == cudaSuccess) {
+      EXPECT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+    }
+  }
+  ~OwnGraph() {
+    if (executable != nullptr) cudaGraphExecDestroy(executable);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    (void)cudaGetLastError();
+  }
+};
+
+TEST(Recovery, FinishWaitsForReplaysOfTheCallersGraph) {
+  Faulty faulty(Mechanism::pdl_tiles);
+  ASSERT_OK(faulty.chain);
+  Stream stream;
+  vector_chain::spin(1, stream);  // loads the kernel
+  OwnGraph const graph(*faulty.chain, stream);
+  ASSERT_OK(graph.launched);
+  faulty.data.poison(stream);
+  vector_chain::spin(100, stream);
+  ASSERT_EQ(cudaGraphLaunch(graph.executable, stream), cudaSuccess);
+  ASSERT_OK(faulty.chain->finish());
+  EXPECT_EQ(cudaStreamQuery(stream), cudaSuccess) << "the replay has not ended";
+  faulty.data.compare(stream);
+  EXPECT_EQ(faulty.data.mismatches(), 0u);
+}
+
+TEST(Recovery, AStallInAReplayOfTheCallersGraphIsSaid) {
+  for (bool const by_finish : {false, true}) {
+    Faulty faulty(Mechanism::pdl_tiles);
+    ASSERT_OK(faulty.chain);
+    Stream stream;
+    OwnGraph const good(*faulty.chain, stream);
+    ASSERT_OK(good.launched);
+    *faulty.fault = Faulty::Fault::unposted;
+    OwnGraph const bad(*faulty.chain, stream);
+    ASSERT_OK(bad.launched);
+    *faulty.fault = Faulty::Fault::none;
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(cudaGraphLaunch(bad.executable, stream), cudaSuccess);
+    if (by_finish) {
+      EXPECT_THAT(said(faulty.chain->finish()), HasSubstr("E0520"));
+    } else {
+      ASSERT_TRUE(comes_to_stall(*faulty.chain));
+      EXPECT_THAT(said(faulty.chain->launch(stream)), HasSubstr("E0520"));
+    }
+    faulty.data.poison(stream);
+    ASSERT_EQ(cudaGraphLaunch(good.executable, stream), cudaSuccess);
+    faulty.data.compare(stream);
+    ASSERT_OK(faulty.chain->finish());
+    EXPECT_EQ(faulty.data.mismatches(), 0u);
+    faulty.expect_right(stream);
+  }
+}
+
+TEST(Recovery, AnErrorOrAnExceptionInAnEnqueueLeavesNothingBehind) {
+  for (auto const mechanism : {Mechanism::stream_order, Mechanism::pdl_tiles, Mechanism::wait_kernel})
+    for (auto const fault : {Faulty::Fault::refused, Faulty::Fault::thrown}) {
+      SCOPED_TRACE(std::string(to_text(mechanism)) + (fault == Faulty::Fault::thrown ? ", thrown" : ""));
+      Faulty faulty(mechanism);
+      ASSERT_OK(faulty.chain);
+      auto graph = faulty.chain->capture();
+      ASSERT_OK(graph);
+      Stream stream, other;
+      for (int round = 0; round < 2; ++round) {
+        *faulty.fault = fault;
+        if (fault == Faulty::Fault::thrown) {
+          EXPECT_THROW((void)faulty.chain->launch(stream), std::runtime_error);
+          EXPECT_THROW((void)faulty.chain->capture(), std::runtime_error);
+        } else {
+          EXPECT_THAT(said(faulty.chain->launch(stream)), HasSubstr("E0510"));
+          EXPECT_THAT(said(faulty.chain->capture()), HasSubstr("E0510"));
+        }
+        *faulty.fault = Faulty::Fault::none;
+        // At once, and in another stream: what was enqueued of the launch before still runs.
+        if (round == 0) {
+          faulty.expect_right(other);
+        } else {
+          ASSERT_OK(graph->launch(other));
+          faulty.expect_right(other);
+        }
+      }
+    }
+}
+
+TEST(Recovery, ACaptureWithHalfALaunchIsNoGraph) {
+  for (auto const mechanism : {Mechanism::pdl_tiles, Mechanism::wait_kernel}) {
+    SCOPED_TRACE(to_text(mechanism));
+    Faulty faulty(mechanism);
+    ASSERT_OK(faulty.chain);
+    Stream stream;
+    *faulty.fault = Faulty::Fault::refused;
+    {
+      OwnGraph const graph(*faulty.chain, stream);
+      EXPECT_THAT(said(graph.launched), HasSubstr("E0510"));
+      EXPECT_NE(graph.ended, cudaSuccess);
+      EXPECT_EQ(graph.executable, nullptr);
+    }
+    faulty.expect_right(stream);
+  }
+}
+
+TEST(Recovery, DataTokensStartAnewWithTheirChain) {
+  Faulty faulty(Mechanism::pdl_tiles);
+  ASSERT_OK(faulty.chain);
+  Stream stream;
+  auto* const tokens = faulty.chain->views().tokens;
+  std::vector<unsigned> words(1024, ~0u);
+  ASSERT_EQ(cudaMemcpy(words.data(), tokens, 4096, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_THAT(words, testing::Each(0u));
+  ASSERT_EQ(cudaMemset(tokens, 0xFF, 4096), cudaSuccess);
+  faulty.expect_right(stream);
+  ASSERT_EQ(cudaMemcpy(words.data(), tokens, 4096, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_THAT(words, testing::Each(~0u)) << "nothing had gone wrong";
+  *faulty.fault = Faulty::Fault::unposted;
+  ASSERT_OK(faulty.chain->launch(stream));
+  EXPECT_THAT(said(faulty.chain->finish()), HasSubstr("E0520"));
+  ASSERT_EQ(cudaMemcpy(words.data(), tokens, 4096, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_THAT(words, testing::Each(0u));
+}
+
+}  // namespace
+}  // namespace tessera
