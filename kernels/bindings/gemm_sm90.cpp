@@ -177,6 +177,7 @@ class Binding {
       call.memory = views.memory;
       call.watch = views.watch();
       call.programmatic = early;
+      call.shared_percent = views.shared_percent;
       return static_cast<int>(compiled->launch(call, stream));
     };
     return result;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <map>
 #include <mutex>
 #include <tuple>
 #include <vector>
 
+#include "kernels/common/per_stream.hpp"
 #include "kernels/common/refusal.hpp"
 #include "mlp.hpp"
 
@@ -13,27 +12,25 @@ namespace {
 
 using kernels::cuda_failed;
 
-using Key = std::tuple<int, cudaStream_t, int, int, Form, ElementType>;
-
 struct Kept {
   int most_tokens = 0;
   std::vector<Mlp> all;  ///< the last one is used; graphs may still hold the memory of those before
 };
 
+/// Device and shape.
+using Rest = std::tuple<int, int, int, Form, ElementType>;
+using All = kernels::PerStream<Rest, Kept>;
+
+/// Never destroyed: when statics are, the driver may be gone.
+All& all() {
+  static auto& one = *new All;
+  return one;
+}
+
 int with_room_to_grow(int tokens) {
   int most = 256;
   while (most < tokens) most *= 2;
   return most;
-}
-
-/// Never destroyed: when statics are, the driver may be gone.
-struct All {
-  std::mutex mutex;
-  std::map<Key, Kept> kept;
-};
-All& all() {
-  static auto& one = *new All;
-  return one;
 }
 
 }  // namespace
@@ -45,7 +42,12 @@ Expected<void> mlp(void const* x, void const* w1, void const* w2, void* y, Shape
   if (auto const error = cudaGetDevice(&device); error != cudaSuccess)
     return cuda_failed(error, "cudaGetDevice");
   std::lock_guard const lock(all().mutex);
-  auto& mine = all().kept[{device, stream, shape.model, shape.hidden, shape.form, shape.type}];
+  Kept* kept = nullptr;
+  if (auto const error =
+          all().find(stream, {device, shape.model, shape.hidden, shape.form, shape.type}, kept);
+      error != cudaSuccess)
+    return cuda_failed(error, "asking for the stream");
+  auto& mine = *kept;
   if (shape.tokens > mine.most_tokens) {
     Shape most = shape;
     most.tokens = with_room_to_grow(shape.tokens);
@@ -67,10 +69,15 @@ Expected<void> finish(cudaStream_t stream) {
     return cuda_failed(error, "a launch, or what came before it,");
   std::lock_guard const lock(all().mutex);
   Expected<void> result;
-  for (auto& [key, one] : all().kept)
-    if (std::get<0>(key) == device && std::get<1>(key) == stream)
-      for (auto& each : one.all)
-        if (auto finished = each.finish(stream); !finished && result) result = std::move(finished);
+  auto const error = all().for_each(stream, [&](Rest const& rest, Kept& kept, bool captured) {
+    if (std::get<0>(rest) != device) return;
+    for (auto& each : kept.all)
+      if (captured && !each.stalled())
+        continue;
+      else if (auto finished = each.finish(stream); !finished && result)
+        result = std::move(finished);
+  });
+  if (error != cudaSuccess) return cuda_failed(error, "asking for the stream");
   return result;
 }
 

@@ -74,11 +74,12 @@ class Mlp {
 };
 
 /// The same in one call: the Mlp is made when a device, stream and shape come for the first time, or with
-/// more tokens than before, and kept to the end of the process. E0520 if an earlier call gave up, whose y is
+/// more tokens than before, and kept to the end of the process; of a capture, for as long as there are graphs
+/// of it, whose replays must not overlap each other. E0520 if an earlier call gave up, whose y is
 /// wrong: ask again. The last call's y is known to be right when finish() says so.
 Expected<void> mlp(void const* x, void const* w1, void const* w2, void* y, Shape const& shape,
                    cudaStream_t stream);
-/// Waits for the stream. E0520 if a call of mlp() in it gave up since the last time.
+/// Waits for the stream. E0520 if a call of mlp() in it, or in any graph, gave up since the last time.
 Expected<void> finish(cudaStream_t stream);
 
 /// Sizes that no kernel here can do: E0530.

@@ -4,11 +4,12 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "kernels/common/at_once.hpp"
+#include "kernels/common/per_stream.hpp"
 #include "kernels/common/refusal.hpp"
 #include "src/gpu/launch.hpp"
 #include "src/gpu/relaxed_capture.hpp"
@@ -205,19 +206,28 @@ Expected<void> Sum::after_stall(cudaStream_t stream) {
 
 namespace {
 
-/// By the stream's handle: its number cannot be asked for while it is captured.
+using Kept = kernels::PerStream<int, std::optional<Sum>>;  // by device
+
+/// Never destroyed: when statics are, the driver may be gone.
+Kept& all() {
+  static auto& one = *new Kept;
+  return one;
+}
+
 Expected<Sum*> sum_of(cudaStream_t stream) {
-  static auto& kept = *new std::map<std::pair<int, cudaStream_t>, Sum>;  // outlives the driver
-  static std::mutex mutex;
   int device = 0;
   if (auto const error = cudaGetDevice(&device); error != cudaSuccess)
     return cuda_failed(error, "cudaGetDevice");
-  std::lock_guard const lock(mutex);
-  auto const found = kept.find({device, stream});
-  if (found != kept.end()) return &found->second;
-  auto made = Sum::make();
-  if (!made) return tl::make_unexpected(made.error());
-  return &kept.emplace(std::pair{device, stream}, std::move(*made)).first->second;
+  std::lock_guard const lock(all().mutex);
+  std::optional<Sum>* kept = nullptr;
+  if (auto const error = all().find(stream, device, kept); error != cudaSuccess)
+    return cuda_failed(error, "asking for the stream");
+  if (!*kept) {
+    auto made = Sum::make();
+    if (!made) return tl::make_unexpected(made.error());
+    *kept = std::move(*made);
+  }
+  return &**kept;
 }
 
 template <class T>
@@ -230,9 +240,22 @@ Expected<void> sum_in(T const* x, std::size_t count, T* out, cudaStream_t stream
 }  // namespace
 
 Expected<void> finish(cudaStream_t stream) {
-  auto const one = sum_of(stream);
-  if (!one) return tl::make_unexpected(one.error());
-  return (*one)->finish(stream);
+  int device = 0;
+  if (auto const error = cudaGetDevice(&device); error != cudaSuccess)
+    return cuda_failed(error, "cudaGetDevice");
+  // Not with the lock: other threads may go on.
+  if (auto const error = cudaStreamSynchronize(stream); error != cudaSuccess)
+    return cuda_failed(error, "cudaStreamSynchronize after sums");
+  std::lock_guard const lock(all().mutex);
+  Expected<void> result;
+  auto const error = all().for_each(stream, [&](int on, std::optional<Sum>& one, bool) {
+    if (on != device || !one || !one->stalled()) return;
+    // A stalled graph's replays may run in any stream.
+    (void)cudaDeviceSynchronize();
+    if (auto finished = one->finish(stream); !finished && result) result = std::move(finished);
+  });
+  if (error != cudaSuccess) return cuda_failed(error, "asking for the stream");
+  return result;
 }
 
 Expected<void> sum(float const* x, std::size_t count, float* out, cudaStream_t stream) {

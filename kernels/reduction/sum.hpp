@@ -71,12 +71,12 @@ class Sum {
 };
 
 /// The same in one call: the Sum is made when a device and stream come for the first time, and kept to the
-/// end of the process. E0552 if an earlier one in this stream gave up: ask again. A captured graph counts as
-/// work of the stream that it was captured in: do not replay it while other sums of that stream run.
+/// end of the process. E0552 if an earlier one in this stream gave up: ask again. Every capture has one of
+/// its own, for as long as there are graphs of it: replays of one graph must not overlap each other.
 Expected<void> sum(float const* x, std::size_t count, float* out, cudaStream_t stream);
 Expected<void> sum(double const* x, std::size_t count, double* out, cudaStream_t stream);
 Expected<void> sum(int const* x, std::size_t count, int* out, cudaStream_t stream);
-/// Waits for the stream, and says whether its sums are right: Sum::finish().
+/// Waits for the stream, and says whether its sums, and those of all graphs, are right: Sum::finish().
 Expected<void> finish(cudaStream_t stream);
 
 }  // namespace tessera::reduction

@@ -348,22 +348,57 @@ TEST(Chain, IsUsableAfterAStallOfItsOwn) {
   expect_right(*chain, data, {3, 5});
 }
 
-// Or they would never share an SM: see divide_alike().
-TEST(GpuChain, AllKernelsDivideAnSmsMemoryAlike) {
+// Or they would never share an SM: see division_for().
+TEST(GpuChain, AllLaunchesDivideAnSmsMemoryAlikeAndTheKernelsStayAsTheyAre) {
   auto const plan = make(3, Mechanism::wait_kernel, Policy::row_sync, Order::row_major);
   DeviceData const data(plan.pipeline, 1);
   auto kernels = vector_chain::kernels(plan, data.buffers(), Kind::watched);
   kernels[1].dynamic_shared_bytes = 48 * 1024;
-  ASSERT_OK(Chain::make(plan, kernels, options()));
-  std::vector<int> percent;
+  auto chain = Chain::make(plan, kernels, options());
+  ASSERT_TRUE(chain.has_value()) << to_text(chain.error());
   for (auto const& kernel : kernels) {
     cudaFuncAttributes attributes;
     ASSERT_EQ(cudaFuncGetAttributes(&attributes, kernel.function), cudaSuccess);
-    percent.push_back(attributes.preferredShmemCarveout);
+    EXPECT_EQ(attributes.preferredShmemCarveout, -1) << "the whole process's";
   }
-  // Four blocks of 49 KB of 228: four fifths and more.
-  EXPECT_GE(percent[0], 80);
+  Stream stream;
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  ASSERT_OK(chain->launch(stream));
+  ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+  std::size_t count = 0;
+  ASSERT_EQ(cudaGraphGetNodes(graph, nullptr, &count), cudaSuccess);
+  std::vector<cudaGraphNode_t> nodes(count);
+  ASSERT_EQ(cudaGraphGetNodes(graph, nodes.data(), &count), cudaSuccess);
+  std::vector<unsigned> percent;
+  for (auto* const node : nodes) {
+    cudaGraphNodeType type;
+    ASSERT_EQ(cudaGraphNodeGetType(node, &type), cudaSuccess);
+    if (type != cudaGraphNodeTypeKernel) continue;
+    cudaLaunchAttributeValue value{};
+    ASSERT_EQ(cudaGraphKernelNodeGetAttribute(node, cudaLaunchAttributePreferredSharedMemoryCarveout, &value),
+              cudaSuccess);
+    percent.push_back(value.sharedMemCarveout);
+  }
+  cudaGraphDestroy(graph);
+  // Three kernels and two wait kernels; four blocks of 49 KB of 228: four fifths and more.
+  ASSERT_EQ(percent.size(), 5u);
+  EXPECT_GE(percent[0], 80u);
   EXPECT_THAT(percent, testing::Each(percent[0]));
+}
+
+TEST(GpuChain, AnotherChainWithLessSharedMemoryTakesNoneAway) {
+  auto const plan = make(3, Mechanism::pdl_tiles, Policy::row_sync, Order::row_major);
+  DeviceData const data(plan.pipeline, 2);
+  auto kernels = vector_chain::kernels(plan, data.buffers(), Kind::watched);
+  kernels[1].dynamic_shared_bytes = 100 * 1024;
+  auto more = Chain::make(plan, kernels, options());
+  ASSERT_TRUE(more.has_value()) << to_text(more.error());
+  kernels[1].dynamic_shared_bytes = 60 * 1024;
+  auto less = Chain::make(plan, kernels, options());
+  ASSERT_TRUE(less.has_value()) << to_text(less.error());
+  expect_right(*more, data, {2, 2});
+  expect_right(*less, data, {2, 2});
 }
 
 }  // namespace

@@ -40,7 +40,10 @@ struct ChainViews {
   std::vector<RecordTarget> records;    ///< one per stage; null stamps where the chain does not record
   std::vector<RuntimeTickets> tickets;  ///< one per launch of the plan; no workers: of a stage's own kernel
   unsigned repetition = 0;              ///< which of the times that Chain::launch() was asked for
-  void* tokens = nullptr;               ///< ChainOptions::token_bytes, for data tokens
+  /// Of an SM's memory that each launch should ask for as shared memory, so that all kernels of the chain can
+  /// share an SM; -1: there is but one. Kernels with `pack` are launched so.
+  int shared_percent = -1;
+  void* tokens = nullptr;  ///< ChainOptions::token_bytes, for data tokens
 
   DeadlineWatch<> watch() const { return {stall, deadline_ns}; }
 };

@@ -21,6 +21,9 @@ struct LaunchShape {
   /// and in any case before it ends (docs/pdl.md). In a capture this makes a programmatic edge.
   bool programmatic = false;
   bool cooperative = false;  ///< refused if not all blocks can be resident together
+  /// Of an SM's memory that should be shared memory rather than L1; -1: as the kernel's occupancy asks for.
+  /// Kernels with different divisions do not share an SM.
+  int shared_percent = -1;
 };
 
 /// Enqueues a kernel. E0511 quotes the shape if CUDA refuses it.

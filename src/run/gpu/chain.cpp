@@ -92,6 +92,7 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
   views.memory = {semaphores.as<unsigned>(), counters.as<unsigned long long>()};
   views.stall = stall.as<StallRecord>();
   views.tokens = tokens.as<void>();
+  views.shared_percent = validated.shared_percent;
   auto const seconds = options.deadline_seconds > 0 ? options.deadline_seconds : 1e9;
   views.deadline_ns = static_cast<unsigned long long>(std::min(seconds, 1e9) * 1e9);
   for (int l = 0; l < static_cast<int>(plan.launches.size()); ++l)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "gpu/launch.hpp"
 #include "run/gpu/nvtx.hpp"
 #include "run/gpu/own_stream.hpp"
 #include "run/gpu/state.hpp"
@@ -32,6 +33,7 @@ Expected<void> Chain::State::kernel(std::size_t launch, cudaStream_t stream, int
   shape.cluster = kernel.cluster;
   shape.dynamic_shared_bytes = kernel.dynamic_shared_bytes;
   shape.programmatic = early;
+  shape.shared_percent = views.shared_percent;
   auto outcome = launch_kernel(kernel.function, shape, stream, arguments, name);
   if (!outcome)
     for (auto& diagnostic : outcome.error()) diagnostic.where = described.where;
@@ -55,9 +57,11 @@ Expected<void> Chain::State::enqueue_side(Side const& side, int set) {
         static_cast<unsigned long long>(run::launched_blocks(plan, plan.launches[side.launch - 1])),
         views.watch()};
     void* pointers[] = {&wait};
+    gpu::Shape one{1, 1};
+    one.shared_percent = views.shared_percent;
     auto ok =
-        check_call(cudaLaunchKernel(run::wait_kernel_address(), dim3(1), dim3(1), pointers, 0, side.stream),
-                   "cudaLaunchKernel", "for the wait kernel before " + plan.pipeline.stages[stage].name);
+        check_call(gpu::try_launch(one, side.stream, run::wait_kernel_address(), pointers),
+                   "cudaLaunchKernelExC", "for the wait kernel before " + plan.pipeline.stages[stage].name);
     if (!ok) return ok;
   }
   auto const marks = around.empty() ? Around{} : around[side.launch];

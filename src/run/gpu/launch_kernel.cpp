@@ -29,6 +29,7 @@ Expected<void> launch_kernel(void const* kernel, LaunchShape const& shape, GpuSt
   launched.cluster = dim3_of(shape.cluster);
   launched.programmatic = shape.programmatic;
   launched.cooperative = shape.cooperative;
+  launched.shared_percent = shape.shared_percent;
   auto const status =
       cudaLaunchKernelExC(gpu::LaunchConfiguration(launched, stream).get(), kernel, arguments.pointers());
   if (status == cudaSuccess) return {};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "gpu/raise_shared.hpp"
 #include "run/gpu/cuda_call.hpp"
 #include "run/gpu/wait_kernel.hpp"
 #include "tessera/plan/launch_faults.hpp"
@@ -94,12 +95,10 @@ class KernelCheck {
       return refused("E0512", stage_.where,
                      fmt::format("a block of {} does not fit on an SM of {}", name_, result_.device.name),
                      numbers, "use a smaller block, less shared memory or __launch_bounds__");
-    // Another chain of the process may launch the same kernel with more.
-    int const most = std::max(kernel_.dynamic_shared_bytes, attributes_.maxDynamicSharedSizeBytes);
     if (auto ok = check_call(
-            cudaFuncSetAttribute(kernel_.function, cudaFuncAttributeMaxDynamicSharedMemorySize, most),
-            fmt::format("cudaFuncSetAttribute(MaxDynamicSharedMemorySize, {})", most), "for " + name_,
-            stage_.where);
+            gpu::raise_shared(kernel_.function, kernel_.dynamic_shared_bytes),
+            fmt::format("cudaFuncSetAttribute(MaxDynamicSharedMemorySize, {})", kernel_.dynamic_shared_bytes),
+            "for " + name_, stage_.where);
         !ok)
       return ok;
     if (auto ok = check_call(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -149,20 +148,11 @@ Resources charged(MachineProfile const& machine, Resources resources, int blocks
 /// An SM divides its memory into L1 and shared memory for one kernel at a time, by default as that kernel's
 /// occupancy asks for, and takes blocks of another kernel only under a division that suits both. Two kernels
 /// with different ones never share an SM: nothing overlaps, and blocks that wait on all SMs for a kernel that
-/// asks for more shared memory keep it out for ever. So all kernels of a chain ask for the same: what the one
-/// with the most needs.
-Expected<void> divide_alike(std::vector<void const*> const& functions, MachineProfile const& device,
-                            long long most_shared_bytes, SourceLine const& where) {
-  auto const percent = std::min(100LL, (100 * most_shared_bytes + device.shared_bytes_per_sm - 1) /
-                                           std::max(1, device.shared_bytes_per_sm));
-  for (auto const* function : functions)
-    if (auto ok = check_call(cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                                  static_cast<int>(percent)),
-                             fmt::format("cudaFuncSetAttribute(PreferredSharedMemoryCarveout, {})", percent),
-                             "for a chain's kernel", where);
-        !ok)
-      return ok;
-  return {};
+/// asks for more shared memory keep it out for ever. So all kernels of a chain ask for the same, what the one
+/// with the most needs: in each launch, since another chain may have the same kernels.
+int division_for(MachineProfile const& device, long long most_shared_bytes) {
+  return static_cast<int>(std::min(100LL, (100 * most_shared_bytes + device.shared_bytes_per_sm - 1) /
+                                              std::max(1, device.shared_bytes_per_sm)));
 }
 
 Expected<void> check_parts(Plan const& plan, std::vector<StageKernel> const& kernels) {
@@ -260,7 +250,7 @@ Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& k
     return tl::make_unexpected(ok.error());
 
   auto real = plan;
-  std::vector<void const*> functions;
+  int divided = 0;                  // kernels of which that can be asked
   long long most_shared_bytes = 0;  // of an SM's blocks
   for (std::size_t l = 0; l < kernels.size(); ++l) {
     if (kernels[l].function == nullptr && kernels[l].enqueue) {
@@ -273,7 +263,7 @@ Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& k
     if (auto ok = check.run(); !ok) return tl::make_unexpected(ok.error());
     int const blocks = check.blocks_per_sm();
     result.occupancies.push_back(blocks);
-    functions.push_back(kernels[l].function);
+    ++divided;
     most_shared_bytes =
         std::max(most_shared_bytes,
                  1LL * blocks * (check.resources().shared_bytes + result.device.shared_reserved_per_block));
@@ -287,11 +277,9 @@ Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& k
                              "cudaFuncGetAttributes", "for the wait kernel");
         !ok)
       return tl::make_unexpected(ok.error());
-    functions.push_back(wait_kernel_address());
+    ++divided;
   }
-  if (functions.size() > 1)
-    if (auto ok = divide_alike(functions, result.device, most_shared_bytes, plan.pipeline.where); !ok)
-      return tl::make_unexpected(ok.error());
+  if (divided > 1) result.shared_percent = division_for(result.device, most_shared_bytes);
   auto proof = prove_progress(real, result.device);
   if (!proof) {
     auto found = proof.error();

@@ -15,6 +15,7 @@ struct Validated {
   int compute_major = 0;
   std::vector<int> occupancies;      ///< one per kernel
   std::vector<Resources> resources;  ///< of a block of each
+  int shared_percent = -1;           ///< ChainViews::shared_percent
   std::string proof;
   Diagnostics warnings;
 };
@@ -37,7 +38,8 @@ std::string launch_name(Plan const& plan, Launch const& launch);
 /// Blocks of its grid: workers, a persistent grid's, or one for each split of each tile.
 std::int64_t launched_blocks(Plan const& plan, Launch const& launch);
 
-/// Also loads the kernels, and lets them use as much dynamic shared memory as they ask for.
+/// Also loads the kernels, and lets them use as much dynamic shared memory as they ask for; what others have
+/// asked for the same kernels stays allowed.
 Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& kernels,
                              ChainOptions const& options);
 
