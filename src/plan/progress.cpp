@@ -129,6 +129,7 @@ std::string margin(Setting const& setting) {
         stuck[0].kernel == k)
       continue;
     auto const& stages = setting.plan.pipeline.stages;
+    if (kernel.cluster > 1) continue;
     auto const each = progress::blocks_to_keep_out(setting, k, stuck[0].kernel);
     auto const& later = stages[at(setting.kernels[at(stuck[0].kernel)].stage)].name;
     auto const& kept_out = stages[at(kernel.stage)].name;
@@ -159,10 +160,11 @@ Expected<void> prove_one_tile_each(Plan const& plan) {
   return {};
 }
 
-Expected<std::string> prove_wait_kernels(Plan const& plan, MachineProfile const& machine) {
+Expected<std::string> prove_wait_kernels(Plan const& plan, MachineProfile const& machine,
+                                         std::vector<int> const& cluster_blocks) {
   if (auto const fine = prove_one_tile_each(plan); !fine) return tl::make_unexpected(fine.error());
   Waits const waits(plan);
-  Setting const setting(waits, machine);
+  Setting const setting(waits, machine, cluster_blocks);
   bool in_order = setting.in_order;
   for (std::size_t s = 1; s < setting.wait_kernel_of.size(); ++s)
     in_order = in_order && setting.wait_kernel_of[s] >= 0;
@@ -180,6 +182,15 @@ Expected<std::string> prove_wait_kernels(Plan const& plan, MachineProfile const&
   if (room_for_all) return "any order of the kernels: " + margin(setting);
 
   if (auto const stuck = progress::attack(setting)) return refuse(progress::describe(setting, *stuck));
+  // The search places single blocks.
+  for (auto const& kernel : setting.kernels)
+    if (kernel.cluster > 1)
+      return refuse(refusal(
+          "E0302", plan.pipeline.stages[at(kernel.stage)].where,
+          fmt::format("{} starts in clusters of {}, which need room for all of their blocks in one part of "
+                      "the GPU, and that blocks that wait always leave it could not be proved",
+                      plan.pipeline.stages[at(kernel.stage)].name, kernel.cluster),
+          "give every later stage a wait kernel, or use PDL or one fused launch"));
   auto const verdict = progress::search(setting, k_max_states);
   if (verdict.stuck) return refuse(progress::describe(setting, *verdict.stuck));
   if (verdict.complete)
@@ -208,9 +219,10 @@ Expected<void> prove_kept(Plan const& plan) {
   return {};
 }
 
-Expected<std::string> prove_group(Plan const& plan, MachineProfile const& machine) {
+Expected<std::string> prove_group(Plan const& plan, MachineProfile const& machine,
+                                  std::vector<int> const& cluster_blocks) {
   if (plan.launches.size() > 1 && plan.launches.back().start == LaunchStart::beside)
-    return prove_wait_kernels(plan, machine);
+    return prove_wait_kernels(plan, machine, cluster_blocks);
   return prove_chain(plan, machine);
 }
 
@@ -258,7 +270,8 @@ Expected<void> prove_residency(Plan const& plan, MachineProfile const& machine) 
   return {};
 }
 
-Expected<std::string> prove_progress(Plan const& plan, MachineProfile const& machine) {
+Expected<std::string> prove_progress(Plan const& plan, MachineProfile const& machine,
+                                     std::vector<int> const& cluster_blocks) {
   if (machine.sms < 1)
     return refuse(refusal("E0301", plan.pipeline.where, fmt::format("{} has no SMs", machine.name),
                           "the machine profile lacks \"sms\""));
@@ -267,12 +280,15 @@ Expected<std::string> prove_progress(Plan const& plan, MachineProfile const& mac
     return tl::make_unexpected(resident.error());
   if (auto const back = prove_waits_go_back(plan); !back) return tl::make_unexpected(back.error());
   auto const groups = groups_of(plan);
-  if (groups.size() == 1) return prove_group(plan, machine);
+  if (groups.size() == 1) return prove_group(plan, machine, cluster_blocks);
   std::string text;
   for (auto const& group : groups) {
-    auto const part =
-        part_of(plan, plan.launches[at(group.first)].first, plan.launches[at(group.end - 1)].end());
-    auto proof = prove_group(part, machine);
+    int const first = plan.launches[at(group.first)].first, end = plan.launches[at(group.end - 1)].end();
+    auto const part = part_of(plan, first, end);
+    std::vector<int> clusters;
+    if (!cluster_blocks.empty())
+      clusters.assign(cluster_blocks.begin() + first, cluster_blocks.begin() + end);
+    auto proof = prove_group(part, machine, clusters);
     if (!proof) return proof;
     if (*proof != k_stream_order) text += fmt::format("; {}: {}", stages_text(part), *proof);
   }

@@ -107,7 +107,8 @@ bool may_cover(Setting const& setting, int blocked_kernel, std::vector<Stickable
     return std::accumulate(a.begin(), a.end(), std::int64_t{0}) <
            std::accumulate(b.begin(), b.end(), std::int64_t{0});
   });
-  return Packing(std::move(combinations), sizes.use.size()).may_cover(0, sizes.blocks, setting.sms);
+  return Packing(std::move(combinations), sizes.use.size())
+      .may_cover(0, sizes.blocks, sms_to_cover(setting, blocked_kernel));
 }
 
 }  // namespace tessera::progress

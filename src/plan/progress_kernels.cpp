@@ -30,7 +30,7 @@ std::vector<std::vector<bool>> transitive_waits(Plan const& plan) {
 
 }  // namespace
 
-Setting::Setting(Waits const& waits_, MachineProfile const& machine_)
+Setting::Setting(Waits const& waits_, MachineProfile const& machine_, std::vector<int> const& cluster_blocks)
     : plan(waits_.plan()),
       machine(machine_),
       waits(waits_),
@@ -49,8 +49,13 @@ Setting::Setting(Waits const& waits_, MachineProfile const& machine_)
     forced_from_.push_back(wait_kernel_of.back() < 0 ? s : forced_from_.back());
     kernel_of.push_back(static_cast<int>(kernels.size()));
     kernels.push_back({s, false, stages[at(s)].blocks(), waits.waiting_blocks(s),
-                       room_of(machine, stages[at(s)].resources)});
+                       room_of(machine, stages[at(s)].resources),
+                       cluster_blocks.empty() ? 1 : cluster_blocks[at(s)]});
   }
+}
+
+int sms_to_cover(Setting const& setting, int kernel) {
+  return std::max(0, setting.sms - k_most_gpcs * (setting.kernels[at(kernel)].cluster - 1));
 }
 
 std::vector<Stickable> stickable(Setting const& setting, int blocked_kernel) {

@@ -22,10 +22,11 @@ struct Kernel {
   std::int64_t blocks;
   std::int64_t waiting;  ///< blocks that wait for something
   SmRoom use;            ///< of one block
+  int cluster = 1;       ///< blocks that get their places together
 };
 
 struct Setting {
-  Setting(Waits const& waits, MachineProfile const& machine);
+  Setting(Waits const& waits, MachineProfile const& machine, std::vector<int> const& cluster_blocks = {});
 
   Plan const& plan;
   MachineProfile const& machine;
@@ -51,6 +52,14 @@ struct Setting {
   /// By stage: the earliest stage from which on every stage, up to this one, has a wait kernel before it.
   std::vector<int> forced_from_;
 };
+
+/// More than any GPU has whose kernels have clusters.
+constexpr int k_most_gpcs = 16;
+
+/// How many SMs must be without room for one of its blocks to keep a kernel out: all, but for a cluster,
+/// which needs room on as many SMs of one GPC as it has blocks. Wherever more SMs than that have room, some
+/// GPC has enough of them. (Blocks of a cluster may share an SM; that it can is not counted on.)
+int sms_to_cover(Setting const& setting, int kernel);
 
 struct Held {
   int sm;

@@ -91,6 +91,37 @@ TEST(Progress, WithoutAWaitKernelTheConsumerMustLeaveRoom) {
             "   hint: give gemm2 a wait kernel, use PDL or one fused launch, or fewer blocks in gemm2");
 }
 
+/// A cluster needs its blocks' places in one of up to 16 GPCs: with 2 blocks, one free SM in each is too few.
+TEST(Progress, AProducerInClustersNeedsMoreRoomThanOneBlock) {
+  auto const machine = ideal_machine(132);
+  auto const said = [&](int consumers, int cluster) {
+    auto const proof =
+        prove_progress(without_wait_kernel(pair(24, consumers, 1), machine), machine, {cluster, 1});
+    return proof ? *proof : to_text(proof.error());
+  };
+  EXPECT_THAT(said(131, 1), testing::HasSubstr("at most 131 blocks of gemm2 wait"));
+  EXPECT_EQ(
+      said(131, 2),
+      "error E0302: gemm1 starts in clusters of 2, which need room for all of their blocks in one part of "
+      "the GPU, and that blocks that wait always leave it could not be proved\n"
+      "   hint: give every later stage a wait kernel, or use PDL or one fused launch");
+  EXPECT_THAT(said(116, 2), testing::HasSubstr("error E0302"));
+  EXPECT_EQ(said(115, 2),
+            "any order of the kernels: the 115 blocks that may wait cannot keep a kernel off all 132 SMs");
+  EXPECT_THAT(said(84, 4), testing::HasSubstr("error E0302"));
+  EXPECT_THAT(said(83, 4), testing::HasSubstr("the 83 blocks that may wait cannot keep"));
+  EXPECT_THAT(said(1, 16), testing::HasSubstr("error E0302"));
+}
+
+TEST(Progress, ClustersChangeNothingWhereTheOrderOfLaunchesIsKept) {
+  auto machine = ideal_machine(132);
+  for (auto const mechanism : {Mechanism::pdl_tiles, Mechanism::wait_kernel}) {
+    machine.dispatches_in_launch_order = true;
+    auto const plan = make_plan(pair(24, 48, 4), machine, mechanism, Policy::row_sync);
+    EXPECT_EQ(prove_progress(plan, machine, {2, 2}).value(), prove_progress(plan, machine).value());
+  }
+}
+
 TEST(Progress, ConsumerThatFitsBesideItsProducerOnlyHasToFitAtOnce) {
   // Four blocks of gemm2 leave shared memory for a block of gemm1, but a fifth has no slot.
   auto machine = ideal_machine(2);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "../measure/machine_profile.hpp"
 #include "plan.hpp"
@@ -27,7 +28,11 @@ Expected<void> prove_residency(Plan const& plan, MachineProfile const& machine);
 /// Exact for plans of up to 64 blocks; above, a plan is refused if it can get stuck and, in rare cases of
 /// several stages with different resources, if that could not be excluded. docs/design/progress.md has
 /// the argument.
-Expected<std::string> prove_progress(Plan const& plan, MachineProfile const& machine);
+///
+/// `cluster_blocks`: of each stage's kernel, the blocks of a cluster, which get their places together on SMs
+/// of one GPC; empty: there are no clusters.
+Expected<std::string> prove_progress(Plan const& plan, MachineProfile const& machine,
+                                     std::vector<int> const& cluster_blocks = {});
 
 /// What a one-thread wait kernel (Launch::wait_kernel) holds while it waits.
 constexpr Resources wait_kernel_resources() { return {1, 16, 0}; }
