@@ -98,6 +98,7 @@ Expected<StageKernel> bind_few_tokens(BindRequest const& request) {
   int const stage = request.stage_index(1);
   StageKernel kernel;
   kernel.chains = true;
+  kernel.all_resident = true;
   kernel.reset = [workspace = *workspace, bytes](GpuStream stream) {
     return static_cast<int>(cudaMemsetAsync(workspace.get(), 0, bytes, stream));
   };

@@ -164,6 +164,7 @@ class Binding {
     result.function = compiled_->function;
     result.block.x = static_cast<unsigned>(info.threads);
     result.dynamic_shared_bytes = info.shared_bytes;
+    result.cluster.x = static_cast<unsigned>(info.cluster_rows * info.cluster_columns);
     if (auto const error = prepare(*compiled_); error != cudaSuccess)
       return kernels::cuda_failed(error, "loading " + std::string(info.name));
     auto call = call_;

@@ -6,6 +6,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include "driver_function.hpp"
 #include "element_type.hpp"
 
 namespace tessera::gpu {
@@ -13,14 +14,7 @@ namespace tessera::gpu {
 /// The driver's function, without linking the driver; null if it has none.
 inline auto tensor_map_encoder() {
   using Encode = decltype(&cuTensorMapEncodeTiled);
-  static Encode const function = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result;
-    auto const e =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result);
-    return e == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(found)
-                                                                     : nullptr;
-  }();
+  static auto const function = driver_function<Encode>("cuTensorMapEncodeTiled", 12000);
   return function;
 }
 

@@ -17,7 +17,7 @@ class ToldFlag {
   ToldFlag& operator=(ToldFlag const&) = delete;
   /// Whoever may raise it has ended, or it is leaked.
   ~ToldFlag() {
-    if (word_ == nullptr) return;
+    if (word_ == nullptr || leaked_) return;
     lower();
     auto& shared = pool();
     std::lock_guard const lock(shared.mutex);
@@ -50,7 +50,7 @@ class ToldFlag {
   /// As the GPU sees it: with unified addresses, the same.
   unsigned* address() const { return word_; }
   /// A kernel that never ends may still raise it: nobody gets it again.
-  void leak() { word_ = nullptr; }
+  void leak() { leaked_ = true; }
 
  private:
   static constexpr std::size_t k_page_bytes = 4096;
@@ -66,6 +66,7 @@ class ToldFlag {
   }
 
   unsigned* word_ = nullptr;
+  bool leaked_ = false;
 };
 
 }  // namespace tessera::gpu

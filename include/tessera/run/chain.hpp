@@ -82,7 +82,7 @@ struct StageKernel {
   void const* function = nullptr;  ///< address of a __global__ function
   Extent3 block;                   ///< threads
   Extent3 grid = {0, 1, 1};        ///< x == 0: the plan's number of blocks along x
-  Extent3 cluster;                 ///< blocks
+  Extent3 cluster;                 ///< blocks; of a kernel with `enqueue`: their number is looked at
   int dynamic_shared_bytes = 0;
   /// Adds the arguments; called at every launch, so that they may change between launches (a captured graph
   /// keeps those of its capture).
@@ -97,6 +97,10 @@ struct StageKernel {
   /// this. Behind a repetition of the same launch it need not keep to this, if its waits tell
   /// repetitions apart (run_loop.hpp).
   bool chains = false;
+  /// Its blocks wait for each other by means that the plan does not know, so that all must have their places
+  /// at once: of a launch with workers. With `pack`, and where it does not start early, it is launched
+  /// cooperatively: the driver sees to it.
+  bool all_resident = false;
   /// After a stall: enqueues what makes the kernel's own memory as it was at the start, if it has any that
   /// counts from launch to launch. CUDA's error.
   std::function<int(GpuStream)> reset;
@@ -112,8 +116,8 @@ struct ChainOptions {
   /// Memory for data tokens (sync/data_token.cuh), 256-byte aligned. It is zeroed when the chain's semaphores
   /// are: launches are counted from 0 again then, and a token that was left would look new.
   std::size_t token_bytes = 0;
-  /// Chains that share memory beside their own, whose stalls are each other's; it outlives them. Executables
-  /// with one Scratch have one.
+  /// Chains that share memory beside their own, whose stalls are each other's (Scratch::stalls()).
+  /// Executables with one Scratch have one.
   StallGroup* stalls_with = nullptr;
 };
 
@@ -138,8 +142,11 @@ class ChainGraph {
 /// A plan with its kernels and its memory, ready to be launched any number of times. docs/recovery.md says
 /// what becomes of it when a wait gives up or an enqueue fails. Launches of one chain do
 /// not overlap each other, on whatever streams, but for the first kernel of a plan that starts early
-/// (StageKernel::chains); several chains may be in flight at once. One thread at a time may call it. Belongs
-/// to the device that was current when it was made.
+/// (StageKernel::chains). Several chains may be in flight at once: what cannot be proved to finish beside
+/// each other (sm_claim()) is kept apart, the launch of one waits for the end of the other; captures of the
+/// caller's are not seen. One thread at a time may call it. Belongs to the device and the context that were
+/// current when it was made. A plan that counts on SMs is refused (E0538) in a stream of a green context that
+/// has fewer.
 class Chain {
  public:
   /// Loads every kernel (a kernel that is loaded behind a spinning one would never start), compares what the
@@ -175,8 +182,9 @@ class Chain {
 
   /// Waits for all launches; for the whole device where a launch was captured by the caller, since replays of
   /// that graph are not seen. Refuses (E0520) if a wait met its deadline, naming tile and semaphore; then the
-  /// results are not there, the memory has been zeroed again and the chain can be launched again. E0521: the
-  /// launches did not end for ten deadlines, which only kernels without a watch can do.
+  /// results are not there, the memory has been zeroed again and the chain can be launched again. E0521: a
+  /// launch that has begun did not get on for ten deadlines, which only kernels without a watch can do; how
+  /// long other work is queued before it does not count. If it ends after all, the chain works again.
   Expected<void> finish();
 
   /// Has a wait met its deadline since the last finish()? Then results since then are not to be used. One

@@ -8,8 +8,9 @@
 
 namespace tessera {
 
-/// `profile` with the name, the SMs and what an SM can hold as CUDA says of the current device; times and
-/// rates stay the profile's. E0511.
+/// `profile` with the name and what an SM can hold as CUDA says of the current device, and the SMs of the
+/// current context, which may be a part of the device's (green contexts); times and rates stay the profile's.
+/// E0511.
 Expected<MachineProfile> with_device(MachineProfile profile = {});
 
 /// "580.159.04" from the management library that comes with the driver; without it the newest version of CUDA

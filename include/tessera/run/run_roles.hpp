@@ -133,6 +133,8 @@ Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
   constexpr int half_an_sm = 116 * 1024;
   if (options.starts_early) kernel.dynamic_shared_bytes = std::max(kernel.dynamic_shared_bytes, half_an_sm);
   kernel.chains = options.starts_early;
+  // A block does its own list, whatever the others have done.
+  kernel.all_resident = options.dealing == Dealing::lists;
   kernel.reset = options.reset;
   if (options.starts_early) planned.launches.front().start = LaunchStart::early;
   auto const packed = detail::pack_of(operations...);

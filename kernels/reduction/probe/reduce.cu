@@ -146,7 +146,9 @@ void measure_device(Context const& context, Probe& probe) {
         if (one.kernel == nullptr)
           return ok(cub_sum(for_cub.get(), for_cub.size(), part(i), static_cast<unsigned>(bytes / 4),
                             out.get() + i, context.stream));
-        red::Arguments arguments{red::Cut(part(i), bytes / 4, 4), out.get() + i, workspace.get(),
+        red::Arguments arguments{red::Cut(part(i), bytes / 4, 4),
+                                 out.get() + i,
+                                 workspace.get(),
                                  {&workspace.get()->stall, 1'000'000'000}};
         arguments.barrier = workspace.get()->barriers[0];
         launch(one.first, context.stream, one.kernel, arguments);

@@ -3,23 +3,17 @@
 #include "tessera/run/chain.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
-#include <thread>
 
 #include "run/gpu/own_stream.hpp"
 #include "run/gpu/state.hpp"
 #include "tessera/run/measured.hpp"
-#include "tessera/run/stall.hpp"
 
 namespace tessera {
 
 using run::check_call;
 
 namespace {
-
-// How many deadlines finish() waits: each wait of a chain may use its own deadline up before it succeeds.
-constexpr double k_patience = 10;
 
 template <class T>
 Expected<void> copy_in(run::DeviceMemory& memory, std::vector<T> const& values, std::string const& what,
@@ -31,26 +25,18 @@ Expected<void> copy_in(run::DeviceMemory& memory, std::vector<T> const& values, 
                     "cudaMemcpyAsync", "for " + what);
 }
 
-template <class T>
-Expected<void> copy_out(T* values, void const* from, std::size_t bytes, std::string const& what,
-                        cudaStream_t stream) {
-  if (auto ok = check_call(cudaMemcpyAsync(values, from, bytes, cudaMemcpyDeviceToHost, stream),
-                           "cudaMemcpyAsync", "for " + what);
-      !ok)
-    return ok;
-  return check_call(cudaStreamSynchronize(stream), "cudaStreamSynchronize", "for " + what);
-}
-
 }  // namespace
 
 Chain::State::~State() {
+  if (lost && cudaEventQuery(done) == cudaSuccess) lost = false;
   if (launched && !lost) (void)cudaEventSynchronize(done);
   if (captured && !lost) (void)cudaDeviceSynchronize();
+  lease.leave();
+  if (lost && stalls != nullptr) stalls->leak();
   if (stalls != nullptr) stalls->remove(this);
   // Destroying a stream with a spinning kernel on it would wait for ever.
   if (lost) {
     for (auto* memory : {&semaphores, &counters, &stall, &numbers, &waits, &stamps, &tokens}) memory->leak();
-    if (stalls != nullptr) stalls->leak();
     return;
   }
   for (auto const& side : sides) {
@@ -78,9 +64,9 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
     if (auto ok = tokens.allocate(options.token_bytes, "data tokens"); !ok) return ok;
   stalls = options.stalls_with;
   if (stalls == nullptr) {
-    own_stalls = std::make_unique<StallGroup>();
-    if (auto ok = own_stalls->make(); !ok) return ok;
-    stalls = own_stalls.get();
+    auto const own = StallGroup::make(false);
+    if (!own) return tl::make_unexpected(own.error());
+    stalls = *own;
   }
   stalls->add(this);
   auto const stream = run::own_stream();
@@ -118,6 +104,9 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
         !ok)
       return ok;
   if (auto ok = make_sides(); !ok) return ok;
+  int device = 0;
+  if (auto ok = check_call(cudaGetDevice(&device), "cudaGetDevice"); !ok) return ok;
+  lease.set(validated.claim, device, validated.device.sms, done, plan.pipeline.name);
   return zero();
 }
 
@@ -172,92 +161,6 @@ Expected<Timeline> Chain::State::by_launch() const {
     spans[l] = {*begin, *end};
   }
   return launch_timeline(plan, spans, validated.device.sms);
-}
-
-Expected<void> Chain::State::zero() {
-  auto const stream = run::own_stream();
-  if (!stream) return tl::make_unexpected(stream.error());
-  auto* const own = *stream;
-  for (auto* memory : {&semaphores, &counters, &stamps, &tokens}) {
-    if (memory->bytes() == 0) continue;
-    if (auto ok = check_call(cudaMemsetAsync(memory->as<void>(), 0, memory->bytes(), own), "cudaMemsetAsync");
-        !ok)
-      return ok;
-  }
-  StallRecord fresh;
-  fresh.told = stalls->address();
-  if (auto ok =
-          check_call(cudaMemcpyAsync(stall.as<void>(), &fresh, sizeof fresh, cudaMemcpyHostToDevice, own),
-                     "cudaMemcpyAsync", "for the stall record");
-      !ok)
-    return ok;
-  return check_call(cudaStreamSynchronize(own), "cudaStreamSynchronize", "after zeroing the chain's memory");
-}
-
-Expected<void> Chain::State::wait_until_done() {
-  if (captured)
-    if (auto ok = check_call(cudaDeviceSynchronize(), "cudaDeviceSynchronize",
-                             "waiting for replays of graphs with launches of " + plan.pipeline.name);
-        !ok)
-      return ok;
-  if (!launched) return {};
-  if (options.deadline_seconds <= 0)
-    return check_call(cudaEventSynchronize(done), "cudaEventSynchronize", "for " + plan.pipeline.name);
-  auto const start = std::chrono::steady_clock::now();
-  for (;;) {
-    auto const error = cudaEventQuery(done);
-    if (error != cudaErrorNotReady)
-      return check_call(error, "a kernel of " + plan.pipeline.name, "seen by cudaEventQuery");
-    std::chrono::duration<double> const waited = std::chrono::steady_clock::now() - start;
-    if (waited.count() > k_patience * options.deadline_seconds) break;
-    // The first millisecond is for chains that are nearly done.
-    if (waited.count() < 1e-3)
-      std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-  lost = true;
-  return refuse(
-      {"E0521",
-       Severity::error,
-       plan.pipeline.where,
-       fmt::format("launches of {} have not ended for {:.3g} s", plan.pipeline.name,
-                   k_patience * options.deadline_seconds),
-       {"no wait met its deadline, so a kernel computes for long, or waits without a watch"},
-       "compile the kernels with DeadlineWatch to learn which tile waits for what; the process must end"});
-}
-
-Expected<void> Chain::State::look_for_stall(Diagnostics& found) {
-  auto const stream = run::own_stream();
-  if (!stream) return tl::make_unexpected(stream.error());
-  auto* const own = *stream;
-  StallRecord record;
-  if (auto ok = copy_out(&record, views.stall, sizeof record, "the stall record", own); !ok) return ok;
-  if (record.state == 0) return {};
-  std::vector<unsigned> seen(semaphore_count);
-  if (!seen.empty())
-    if (auto ok = copy_out(seen.data(), views.memory.semaphores, seen.size() * sizeof(unsigned),
-                           "the semaphores", own);
-        !ok)
-      return ok;
-  found.push_back(stall_report(plan, record, seen));
-  return {};
-}
-
-Expected<void> Chain::State::start_anew() {
-  auto const stream = run::own_stream();
-  if (!stream) return tl::make_unexpected(stream.error());
-  if (auto ok = zero(); !ok) return ok;
-  for (auto const& kernels : sets)
-    for (auto const& kernel : kernels)
-      if (kernel.reset)
-        if (auto ok =
-                check_call(static_cast<cudaError_t>(kernel.reset(*stream)), "resetting a kernel's memory");
-            !ok)
-          return ok;
-  if (auto ok = check_call(cudaStreamSynchronize(*stream), "cudaStreamSynchronize"); !ok) return ok;
-  broken = false;
-  return {};
 }
 
 Expected<Chain> Chain::make(Plan const& plan, std::vector<StageKernel> const& kernels,

@@ -3,6 +3,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+
+#include "gpu/context_sms.hpp"
 #include "measure/gpu/methods/device_profile.hpp"
 #include "run/gpu/cuda_call.hpp"
 
@@ -38,6 +41,7 @@ Expected<MachineProfile> with_device(MachineProfile m) {
   if (auto ok = check_call(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties"); !ok)
     return tl::make_unexpected(ok.error());
   m = probe::limits_of(properties, std::move(m));
+  if (int const sms = gpu::context_sms(); sms > 0) m.sms = std::min(m.sms, sms);
   m.name = m.gpu = properties.name;
   m.architecture = fmt::format("sm_{}{}", properties.major, properties.minor);
   m.has_pdl = properties.major >= 9;

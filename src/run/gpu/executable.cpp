@@ -36,9 +36,9 @@ Expected<std::shared_ptr<void>> Scratch::get(std::string const& name, std::size_
 
 Expected<StallGroup*> Scratch::stalls() {
   if (stalls_ == nullptr) {
-    auto made = std::make_shared<StallGroup>();
-    if (auto ok = made->make(); !ok) return tl::make_unexpected(ok.error());
-    stalls_ = std::move(made);
+    auto const made = StallGroup::make(true);
+    if (!made) return tl::make_unexpected(made.error());
+    stalls_ = std::shared_ptr<StallGroup>(*made, [](StallGroup* group) { group->release(); });
   }
   return stalls_.get();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "gpu/context_sms.hpp"
 #include "gpu/launch.hpp"
 #include "run/gpu/nvtx.hpp"
 #include "run/gpu/own_stream.hpp"
@@ -34,6 +35,7 @@ Expected<void> Chain::State::kernel(std::size_t launch, cudaStream_t stream, int
   shape.dynamic_shared_bytes = kernel.dynamic_shared_bytes;
   shape.programmatic = early;
   shape.shared_percent = views.shared_percent;
+  shape.cooperative = kernel.all_resident && !early && validated.cooperative;
   auto outcome = launch_kernel(kernel.function, shape, stream, arguments, name);
   if (!outcome)
     for (auto& diagnostic : outcome.error()) diagnostic.where = described.where;
@@ -123,12 +125,12 @@ Expected<void> Chain::State::settle() {
 }
 
 // Half a launch has counted in some semaphores and not in others, and side streams may not have been joined.
-void Chain::State::abandon(cudaStream_t stream) {
+void Chain::State::abandon(cudaStream_t stream, unsigned long long id) {
   broken = true;
   for (auto const& side : sides)
     if (cudaEventRecord(side.done, side.stream) == cudaSuccess)
       (void)cudaStreamWaitEvent(stream, side.done, 0);
-  (void)mark_done(stream);
+  (void)mark_done(stream, id);
   (void)cudaGetLastError();
 }
 
@@ -166,23 +168,38 @@ unsigned long long Chain::State::id_of(cudaStream_t stream) {
   return cudaStreamGetId(stream, &id) == cudaSuccess ? id : 0;
 }
 
-Expected<void> Chain::State::after_previous(cudaStream_t stream) {
+Expected<void> Chain::State::after_previous(cudaStream_t stream, unsigned long long id) {
+  if (lost && cudaEventQuery(done) == cudaSuccess) found_lost(false);
   if (lost)
     return refuse({"E0521",
                    Severity::error,
                    plan.pipeline.where,
-                   fmt::format("an earlier launch of {} never ended", plan.pipeline.name),
+                   fmt::format("an earlier launch of {} has not ended", plan.pipeline.name),
                    {},
-                   "end the process: its kernels still spin"});
+                   "wait for it with finish(); if it spins without a watch, end the process"});
+  if (lease.counts() && id != last)
+    if (auto ok = has_sms(stream); !ok) return ok;
   if (!launched) return {};
   // The order of the stream is enough, and a wait for an event would keep the kernel from starting early.
-  if (plan.launches.front().start == LaunchStart::early && id_of(stream) == last) return {};
+  if (plan.launches.front().start == LaunchStart::early && id != 0 && id == last) return {};
   return check_call(cudaStreamWaitEvent(stream, done, 0), "cudaStreamWaitEvent");
 }
 
-Expected<void> Chain::State::mark_done(cudaStream_t stream) {
+Expected<void> Chain::State::has_sms(cudaStream_t stream) const {
+  int const sms = gpu::stream_sms(stream);
+  if (sms == 0 || sms >= lease.sms()) return {};
+  return refuse({"E0538",
+                 Severity::error,
+                 plan.pipeline.where,
+                 fmt::format("the stream has {} SMs, and {} is proved to finish on {}", sms,
+                             plan.pipeline.name, lease.sms()),
+                 {validated.proof},
+                 "make the chain while the stream's green context is current, or launch in another stream"});
+}
+
+Expected<void> Chain::State::mark_done(cudaStream_t stream, unsigned long long id) {
   launched = true;
-  last = id_of(stream);
+  last = id;
   return check_call(cudaEventRecord(done, stream), "cudaEventRecord");
 }
 
@@ -201,11 +218,14 @@ Expected<void> Chain::launch(GpuStream stream, int set, unsigned times) {
     if (enqueued) incomplete.complete();
     return enqueued;
   }
-  if (auto ok = chain.after_previous(stream); !ok) return ok;
-  Unless incomplete([&] { chain.abandon(stream); });
+  auto const id = State::id_of(stream);
+  if (auto ok = chain.after_previous(stream, id); !ok) return ok;
+  auto const lease = chain.lease.take(stream, id);
+  if (!lease) return tl::make_unexpected(lease.error());
+  Unless incomplete([&] { chain.abandon(stream, id); });
   if (auto ok = chain.enqueue(stream, set, times); !ok) return ok;
   incomplete.complete();
-  return chain.mark_done(stream);
+  return chain.mark_done(stream, id);
 }
 
 Expected<ChainGraph> Chain::capture(int set, unsigned times) {
@@ -234,10 +254,13 @@ Expected<ChainGraph> Chain::capture(int set, unsigned times) {
 Expected<void> ChainGraph::launch(GpuStream stream) {
   auto& chain = *state_->chain;
   if (auto ok = chain.settle(); !ok) return ok;
-  if (auto ok = chain.after_previous(stream); !ok) return ok;
+  auto const id = Chain::State::id_of(stream);
+  if (auto ok = chain.after_previous(stream, id); !ok) return ok;
+  auto const lease = chain.lease.take(stream, id);
+  if (!lease) return tl::make_unexpected(lease.error());
   run::ProfilerRange const range(chain.plan.pipeline.name);
   if (auto ok = check_call(cudaGraphLaunch(state_->executable, stream), "cudaGraphLaunch"); !ok) return ok;
-  return chain.mark_done(stream);
+  return chain.mark_done(stream, id);
 }
 
 ChainGraph::~ChainGraph() { delete state_; }

@@ -2,14 +2,18 @@
 #include "run/gpu/own_stream.hpp"
 
 #include <map>
+#include <utility>
+
+#include "gpu/context_sms.hpp"
 
 namespace tessera::run {
 namespace {
 
 struct Streams {
-  std::map<int, cudaStream_t> of_device;
+  /// A green context is another one on the same device.
+  std::map<std::pair<int, void*>, cudaStream_t> of_context;
   ~Streams() {
-    for (auto const& [device, stream] : of_device) (void)cudaStreamDestroy(stream);
+    for (auto const& [context, stream] : of_context) (void)cudaStreamDestroy(stream);
   }
 };
 
@@ -20,7 +24,7 @@ Expected<cudaStream_t> own_stream() {
   int device = 0;
   if (auto ok = check_call(cudaGetDevice(&device), "cudaGetDevice"); !ok)
     return tl::make_unexpected(ok.error());
-  auto& stream = streams.of_device[device];
+  auto& stream = streams.of_context[{device, gpu::current_context()}];
   if (stream == nullptr)
     if (auto ok = check_call(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
                              "cudaStreamCreateWithFlags");

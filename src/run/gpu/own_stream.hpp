@@ -6,7 +6,7 @@
 
 namespace tessera::run {
 
-/// Of this thread and the current device; made when it is first asked for. The caller's own stream may be
+/// Of this thread and the current context; made when it is first asked for. The caller's own stream may be
 /// captured, and the default one waits for it then. Not one for each chain: idle streams are not free.
 Expected<cudaStream_t> own_stream();
 

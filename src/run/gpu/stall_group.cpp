@@ -6,11 +6,25 @@
 
 namespace tessera {
 
-Expected<void> StallGroup::make() {
-  return run::check_call(flag_.make(), "cudaHostAlloc", "for the word that tells of a stall");
+Expected<StallGroup*> StallGroup::make(bool kept) {
+  auto* const made = new StallGroup(kept);
+  if (auto ok = run::check_call(made->flag_.make(), "cudaHostAlloc", "for the word that tells of a stall");
+      !ok) {
+    delete made;
+    return tl::make_unexpected(ok.error());
+  }
+  return made;
 }
 
-void StallGroup::remove(Chain::State* chain) { std::erase(members_, chain); }
+void StallGroup::release() {
+  kept_ = false;
+  if (members_.empty()) delete this;
+}
+
+void StallGroup::remove(Chain::State* chain) {
+  std::erase(members_, chain);
+  if (members_.empty() && !kept_) delete this;
+}
 
 Expected<void> StallGroup::recover() {
   gpu::RelaxedCapture const relaxed;

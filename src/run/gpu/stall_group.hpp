@@ -9,11 +9,13 @@
 
 namespace tessera {
 
-/// Its members are called by one thread at a time, and outlived by it.
+/// Its members are called by one thread at a time. Deletes itself when its last member is removed and nobody
+/// keeps it.
 class StallGroup {
  public:
-  /// Before anything else. E0511.
-  Expected<void> make();
+  /// `kept`: until release(). E0511.
+  static Expected<StallGroup*> make(bool kept);
+  void release();
 
   void add(Chain::State* chain) { members_.push_back(chain); }
   void remove(Chain::State* chain);
@@ -30,6 +32,10 @@ class StallGroup {
   Expected<void> recover();
 
  private:
+  explicit StallGroup(bool kept) : kept_(kept) {}
+  ~StallGroup() = default;
+
+  bool kept_;
   gpu::ToldFlag flag_;
   std::vector<Chain::State*> members_;
 };

@@ -2,12 +2,13 @@
 // What a chain owns.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "run/gpu/cuda_call.hpp"
+#include "run/gpu/leases.hpp"
 #include "run/gpu/stall_group.hpp"
 #include "run/gpu/validate.hpp"
+#include "run/patience.hpp"
 #include "tessera/run/chain.hpp"
 #include "tessera/run/runtime_tables.hpp"
 
@@ -42,9 +43,9 @@ struct Chain::State {
   bool launched = false;
   bool captured = false;  ///< by the caller, whose replays are not seen
   bool broken = false;    ///< a launch was enqueued in part
-  bool lost = false;      ///< a launch never ended: its memory cannot be given back
+  bool lost = false;      ///< a launch does not end: until it has, its memory cannot be given back
+  run::Lease lease;
   StallGroup* stalls = nullptr;
-  std::unique_ptr<StallGroup> own_stalls;  ///< where no others share them
   KernelArguments arguments;
 
   State() = default;
@@ -62,12 +63,14 @@ struct Chain::State {
   Expected<void> zero();
 
   /// After the launch before, on whatever stream that was.
-  Expected<void> after_previous(cudaStream_t stream);
-  Expected<void> mark_done(cudaStream_t stream);
+  Expected<void> after_previous(cudaStream_t stream, unsigned long long id);
+  /// E0538: a green context's stream that has fewer SMs than the proof counts on.
+  Expected<void> has_sms(cudaStream_t stream) const;
+  Expected<void> mark_done(cudaStream_t stream, unsigned long long id);
   /// Before a launch: after a stall, or a launch that was enqueued in part, as if there had been none.
   Expected<void> settle();
   /// What an enqueue leaves that did not come to its end.
-  void abandon(cudaStream_t stream);
+  void abandon(cudaStream_t stream, unsigned long long id);
   static unsigned long long id_of(cudaStream_t stream);
   /// The kernels of so many launches; nothing but what can be captured.
   Expected<void> enqueue(cudaStream_t stream, int set, unsigned times);
@@ -76,6 +79,9 @@ struct Chain::State {
   Expected<void> kernel(std::size_t launch, cudaStream_t stream, int set);
 
   Expected<void> wait_until_done();
+  /// Looks at the words of a launch that has not ended.
+  Expected<bool> is_stuck(run::Patience& patience, double now) const;
+  void found_lost(bool yes);
   /// Adds a report to those that are there if a wait gave up.
   Expected<void> look_for_stall(Diagnostics& found);
   /// Zeroes the memory, and has the kernels reset theirs.

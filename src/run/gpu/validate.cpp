@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "gpu/launch.hpp"
 #include "gpu/raise_shared.hpp"
 #include "run/gpu/cuda_call.hpp"
 #include "run/gpu/wait_kernel.hpp"
@@ -29,6 +30,13 @@ Expected<void> read_device(Validated& result, bool in_launch_order) {
   result.device = std::move(*device);
   result.device.dispatches_in_launch_order = in_launch_order;
   result.compute_major = std::stoi(result.device.architecture.substr(3)) / 10;
+  int current = 0, cooperative = 0;
+  if (auto ok = check_call(cudaGetDevice(&current), "cudaGetDevice"); !ok) return ok;
+  if (auto ok = check_call(cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, current),
+                           "cudaDeviceGetAttribute");
+      !ok)
+    return ok;
+  result.cooperative = cooperative != 0;
   return {};
 }
 
@@ -74,6 +82,8 @@ class KernelCheck {
             static_cast<int>(attributes_.sharedSizeBytes) + kernel_.dynamic_shared_bytes};
   }
   int blocks_per_sm() const { return blocks_per_sm_; }
+  /// On the whole device.
+  std::int64_t capacity() const { return capacity_; }
 
  private:
   Expected<void> targets() const {
@@ -114,16 +124,35 @@ class KernelCheck {
     return cluster();
   }
 
-  Expected<void> cluster() const {
+  Expected<void> cluster() {
     auto const& c = kernel_.cluster;
     auto const& g = kernel_.grid;
+    capacity_ = std::int64_t{blocks_per_sm_} * result_.device.sms;
     if (c == Extent3{}) return {};
     auto const x = g.x != 0 ? g.x : static_cast<unsigned>(launched_blocks(plan_, launch_));
-    if (volume(c) < 1 || volume(c) > 16 || x % c.x != 0 || g.y % c.y != 0 || g.z % c.z != 0)
+    bool const divides = kernel_.enqueue || (x % c.x == 0 && g.y % c.y == 0 && g.z % c.z == 0);
+    if (volume(c) < 1 || volume(c) > 16 || !divides)
       return refused(
           "E0518", stage_.where,
           fmt::format("clusters {} do not divide the grid ({}, {}, {}) of {}", text(c), x, g.y, g.z, name_),
           {}, "use a cluster that divides the grid, of at most 16 blocks");
+    gpu::Shape shape;
+    shape.blocks = dim3(c.x, c.y, c.z);
+    shape.threads = dim3(kernel_.block.x, kernel_.block.y, kernel_.block.z);
+    shape.shared = static_cast<std::size_t>(kernel_.dynamic_shared_bytes);
+    shape.cluster = dim3(c.x, c.y, c.z);
+    int clusters = 0;
+    if (auto ok = check_call(cudaOccupancyMaxActiveClusters(&clusters, kernel_.function,
+                                                            gpu::LaunchConfiguration(shape, nullptr).get()),
+                             "cudaOccupancyMaxActiveClusters", "for " + name_, stage_.where);
+        !ok)
+      return ok;
+    // Some SMs are in GPCs that have no room for a whole cluster.
+    capacity_ = std::min(capacity_, clusters * volume(c));
+    if (clusters < 1)
+      return refused("E0512", stage_.where,
+                     fmt::format("no cluster {} of {} fits on {}", text(c), name_, result_.device.name), {},
+                     "use smaller clusters, smaller blocks or less shared memory");
     return {};
   }
 
@@ -135,6 +164,7 @@ class KernelCheck {
   Validated& result_;
   cudaFuncAttributes attributes_{};
   int blocks_per_sm_ = 0;
+  std::int64_t capacity_ = 0;
 };
 
 /// Resources with which the proof's own arithmetic arrives at the occupancy that CUDA says.
@@ -185,7 +215,7 @@ Expected<void> take_real_numbers(Plan const& plan, Launch const& launch, KernelC
   result.resources.push_back(resources);
   for (int s = launch.first; s < launch.end(); ++s)
     real.pipeline.stages[static_cast<std::size_t>(s)].resources = resources;
-  auto const capacity = std::int64_t{blocks} * result.device.sms;
+  auto const capacity = check.capacity();
   if (launch.workers > capacity)
     return refused("E0515", plan.pipeline.where,
                    fmt::format("{} workers of {} cannot all be resident", launch.workers, check.name()),
@@ -280,7 +310,14 @@ Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& k
     ++divided;
   }
   if (divided > 1) result.shared_percent = division_for(result.device, most_shared_bytes);
-  auto proof = prove_progress(real, result.device);
+  std::vector<int> clusters;
+  std::vector<bool> all_resident;
+  for (std::size_t l = 0; l < kernels.size(); ++l) {
+    clusters.insert(clusters.end(), static_cast<std::size_t>(plan.launches[l].stages),
+                    static_cast<int>(volume(kernels[l].cluster)));
+    all_resident.push_back(kernels[l].all_resident);
+  }
+  auto proof = prove_progress(real, result.device, clusters);
   if (!proof) {
     auto found = proof.error();
     found.insert(
@@ -295,6 +332,7 @@ Expected<Validated> validate(Plan const& plan, std::vector<StageKernel> const& k
     return tl::make_unexpected(found);
   }
   result.proof = *proof;
+  result.claim = sm_claim(real, result.device, clusters, all_resident);
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/measure/machine_profile.hpp"
+#include "tessera/plan/sm_claim.hpp"
 #include "tessera/run/chain.hpp"
 
 namespace tessera::run {
@@ -13,9 +14,11 @@ namespace tessera::run {
 struct Validated {
   MachineProfile device;  ///< what the current device's SMs can hold
   int compute_major = 0;
+  bool cooperative = false;          ///< the device can launch all of a grid's blocks or none
   std::vector<int> occupancies;      ///< one per kernel
   std::vector<Resources> resources;  ///< of a block of each
   int shared_percent = -1;           ///< ChainViews::shared_percent
+  SmClaim claim;                     ///< what it asks of SMs beside other chains
   std::string proof;
   Diagnostics warnings;
 };

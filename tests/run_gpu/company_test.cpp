@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains beside each other, and in a part of the GPU.
+#include <cuda.h>
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "gpu/context_sms.hpp"
+#include "run_gpu/device_data.hpp"
+#include "support/plans.hpp"
+#include "tessera/measure/machine_json.hpp"
+#include "tessera/run/device.hpp"
+#include "tessera/run/launch.hpp"
+
+namespace tessera {
+namespace {
+
+using support::Policy;
+using testing::HasSubstr;
+using vector_chain::DeviceData;
+using vector_chain::Kind;
+using vector_chain::Stream;
+
+template <class T>
+std::string said(Expected<T> const& outcome) {
+  return outcome ? "accepted" : to_text(outcome.error());
+}
+
+/// Stages first and second of `tiles` tiles each in two streams, without a wait kernel (W), a block on an SM,
+/// the first ready so many milliseconds after the second: until then second's blocks hold SMs and wait.
+struct Waiting {
+  Plan plan;
+  DeviceData data;
+  Expected<Chain> chain;
+
+  Waiting(int tiles, int late_ms, unsigned seed)
+      : plan(support::make_plan(vector_chain::pipeline(2, tiles, 1, 1), machine("h200").value(),
+                                Mechanism::wait_kernel, Policy::row_sync, {false, true, false})),
+        data(plan.pipeline, seed),
+        chain(make(late_ms)) {}
+
+  Expected<Chain> make(int late_ms) {
+    auto kernels = vector_chain::kernels(plan, data.buffers(), Kind::watched);
+    for (auto& kernel : kernels) kernel.dynamic_shared_bytes = 150 * 1024;
+    auto const first = kernels.front();
+    auto const blocks = static_cast<unsigned>(plan.pipeline.stages[0].blocks());
+    kernels.front().enqueue = [first, blocks, late_ms](ChainViews const& views, GpuStream stream, bool) {
+      vector_chain::spin(late_ms, stream);
+      KernelArguments arguments;
+      first.pack(views, arguments);
+      LaunchShape shape;
+      shape.blocks = {blocks, 1, 1};
+      shape.threads = first.block;
+      shape.dynamic_shared_bytes = first.dynamic_shared_bytes;
+      shape.shared_percent = views.shared_percent;
+      return launch_kernel(first.function, shape, stream, arguments) ? 0 : 1;
+    };
+    ChainOptions o;
+    o.deadline_seconds = 0.3;
+    return Chain::make(plan, kernels, o);
+  }
+};
+
+/// Seconds for `rounds` launches of each, in streams of their own.
+double run_both(Waiting& a, Waiting& b, int rounds) {
+  Stream streams[2];
+  Waiting* const both[] = {&a, &b};
+  for (int i = 0; i < 2; ++i) {
+    vector_chain::spin(1, streams[i]);  // loads the kernels
+    both[i]->data.poison(streams[i]);
+    both[i]->data.compare(streams[i]);
+  }
+  auto const before = a.data.mismatches() + b.data.mismatches();
+  auto const begin = std::chrono::steady_clock::now();
+  for (int round = 0; round < rounds; ++round)
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(said(both[i]->chain->launch(streams[i])), "accepted");
+      both[i]->data.compare(streams[i]);
+    }
+  for (auto* one : both) EXPECT_EQ(said(one->chain->finish()), "accepted");
+  EXPECT_EQ(a.data.mismatches() + b.data.mismatches(), before);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// 100 blocks and 32 of the other chain's 100 hold all of 132 SMs, and neither first stage finds a place: each
+// is proved by itself, and both together stall.
+TEST(Company, ChainsThatNeedMoreSmsThanThereAreTakeTurns) {
+  Waiting a(100, 20, 51), b(100, 20, 52);
+  ASSERT_EQ(said(a.chain), "accepted");
+  ASSERT_EQ(said(b.chain), "accepted");
+  constexpr int rounds = 5;
+  EXPECT_GT(run_both(a, b, rounds), 2 * rounds * 0.020);
+}
+
+TEST(Company, ChainsThatFitRunAtTheSameTime) {
+  Waiting a(40, 50, 53), b(40, 50, 54);
+  ASSERT_EQ(said(a.chain), "accepted");
+  ASSERT_EQ(said(b.chain), "accepted");
+  constexpr int rounds = 4;
+  // Alone, each takes 50 ms a launch.
+  EXPECT_LT(run_both(a, b, rounds), 1.5 * rounds * 0.050);
+}
+
+TEST(Company, GraphsTakeTurnsToo) {
+  Waiting a(100, 20, 55), b(100, 20, 56);
+  ASSERT_EQ(said(a.chain), "accepted");
+  ASSERT_EQ(said(b.chain), "accepted");
+  auto graph_a = a.chain->capture(), graph_b = b.chain->capture();
+  ASSERT_EQ(said(graph_a), "accepted");
+  ASSERT_EQ(said(graph_b), "accepted");
+  Stream one, other;
+  for (int round = 0; round < 3; ++round) {
+    a.data.poison(one);
+    b.data.poison(other);
+    ASSERT_EQ(said(graph_a->launch(one)), "accepted");
+    ASSERT_EQ(said(graph_b->launch(other)), "accepted");
+    a.data.compare(one);
+    b.data.compare(other);
+  }
+  EXPECT_EQ(said(a.chain->finish()), "accepted");
+  EXPECT_EQ(said(b.chain->finish()), "accepted");
+  EXPECT_EQ(a.data.mismatches() + b.data.mismatches(), 0u);
+}
+
+TEST(Company, AChainThatIsGoneIsNotWaitedFor) {
+  Waiting stays(100, 1, 57);
+  ASSERT_EQ(said(stays.chain), "accepted");
+  Stream stream;
+  for (unsigned i = 0; i < 3; ++i) {
+    Waiting goes(100, 1, 58 + i);
+    ASSERT_EQ(said(goes.chain), "accepted");
+    Stream other;
+    ASSERT_EQ(said(goes.chain->launch(other)), "accepted");
+    ASSERT_EQ(said(stays.chain->launch(stream)), "accepted");
+  }
+  stays.data.poison(stream);
+  ASSERT_EQ(said(stays.chain->launch(stream)), "accepted");
+  stays.data.compare(stream);
+  ASSERT_EQ(said(stays.chain->finish()), "accepted");
+  EXPECT_EQ(stays.data.mismatches(), 0u);
+}
+
+/// About half of the device's SMs; none where the driver has no green contexts.
+class HalfOfTheSms {
+ public:
+  HalfOfTheSms() {
+    using namespace gpu;
+    cudaFree(nullptr);
+    auto const resource_of =
+        driver_function<decltype(&cuDeviceGetDevResource)>("cuDeviceGetDevResource", 12040);
+    auto const split =
+        driver_function<decltype(&cuDevSmResourceSplitByCount)>("cuDevSmResourceSplitByCount", 12040);
+    auto const describe =
+        driver_function<decltype(&cuDevResourceGenerateDesc)>("cuDevResourceGenerateDesc", 12040);
+    auto const create = driver_function<decltype(&cuGreenCtxCreate)>("cuGreenCtxCreate", 12040);
+    auto const as_context = driver_function<decltype(&cuCtxFromGreenCtx)>("cuCtxFromGreenCtx", 12040);
+    auto const new_stream =
+        driver_function<decltype(&cuGreenCtxStreamCreate)>("cuGreenCtxStreamCreate", 12050);
+    set_ = driver_function<decltype(&cuCtxSetCurrent)>("cuCtxSetCurrent", 4000);
+    auto const get = driver_function<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent", 4000);
+    if (!resource_of || !split || !describe || !create || !as_context || !new_stream || !set_ || !get) return;
+    CUdevResource all{}, half{}, rest{};
+    unsigned groups = 1;
+    CUdevResourceDesc desc = nullptr;
+    if (resource_of(0, &all, CU_DEV_RESOURCE_TYPE_SM) != CUDA_SUCCESS ||
+        split(&half, &groups, &all, &rest, 0, all.sm.smCount / 2) != CUDA_SUCCESS ||
+        describe(&desc, &half, 1) != CUDA_SUCCESS ||
+        create(&green_, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM) != CUDA_SUCCESS ||
+        as_context(&context_, green_) != CUDA_SUCCESS ||
+        new_stream(&stream_, green_, CU_STREAM_NON_BLOCKING, 0) != CUDA_SUCCESS ||
+        get(&before_) != CUDA_SUCCESS)
+      return;
+    sms_ = static_cast<int>(half.sm.smCount);
+  }
+  HalfOfTheSms(HalfOfTheSms const&) = delete;
+  HalfOfTheSms& operator=(HalfOfTheSms const&) = delete;
+  ~HalfOfTheSms() {
+    if (sms_ == 0) return;
+    leave();
+    cudaStreamDestroy(stream_);
+    // The context stays: a stream that the library keeps for this thread is in it.
+  }
+  int sms() const { return sms_; }
+  cudaStream_t stream() const { return stream_; }
+  void enter() const { EXPECT_EQ(set_(context_), CUDA_SUCCESS); }
+  void leave() const { EXPECT_EQ(set_(before_), CUDA_SUCCESS); }
+
+ private:
+  decltype(&cuCtxSetCurrent) set_ = nullptr;
+  CUgreenCtx green_ = nullptr;
+  CUcontext context_ = nullptr, before_ = nullptr;
+  CUstream stream_ = nullptr;
+  int sms_ = 0;
+};
+
+TEST(Company, AStreamWithHalfOfTheSmsIsRefusedWhereTheProofCountsOnMore) {
+  HalfOfTheSms const half;
+  if (half.sms() == 0) GTEST_SKIP() << "the driver has no green contexts";
+  Waiting chain(100, 1, 61);
+  ASSERT_EQ(said(chain.chain), "accepted");
+  EXPECT_THAT(said(chain.chain->launch(half.stream())), HasSubstr("E0538: the stream has"));
+  Stream stream;
+  chain.data.poison(stream);
+  ASSERT_EQ(said(chain.chain->launch(stream)), "accepted");
+  chain.data.compare(stream);
+  ASSERT_EQ(said(chain.chain->finish()), "accepted");
+  EXPECT_EQ(chain.data.mismatches(), 0u);
+}
+
+TEST(Company, AContextWithHalfOfTheSmsIsProvedWithThese) {
+  HalfOfTheSms const half;
+  if (half.sms() == 0) GTEST_SKIP() << "the driver has no green contexts";
+  half.enter();
+  EXPECT_EQ(with_device().value().sms, half.sms());
+  {
+    Waiting const too_many(half.sms(), 1, 62);
+    EXPECT_THAT(said(too_many.chain), HasSubstr("E0514"));
+    Waiting fits(half.sms() - 8, 1, 63);
+    ASSERT_EQ(said(fits.chain), "accepted");
+    fits.data.poison(half.stream());
+    ASSERT_EQ(said(fits.chain->launch(half.stream())), "accepted");
+    fits.data.compare(half.stream());
+    ASSERT_EQ(said(fits.chain->finish()), "accepted");
+    EXPECT_EQ(fits.data.mismatches(), 0u);
+  }
+  half.leave();
+}
+
+}  // namespace
+}  // namespace tessera
