@@ -2,7 +2,6 @@
 #include "overlap/l2_slice.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace tessera::overlap {
 namespace {
@@ -19,7 +18,7 @@ L2Slice::L2Slice(OverlapHardware const& hardware, int sets, int ways, double clo
       room_(hardware.l2_to_dram_entries),
       most_misses_(hardware.l2_misses),
       most_merges_(hardware.l2_merges),
-      tags_(static_cast<std::size_t>(sets) * static_cast<std::size_t>(ways), ~std::uint64_t{0}),
+      tags_(static_cast<std::size_t>(sets) * static_cast<std::size_t>(ways), ~std::uint32_t{0}),
       lines_(tags_.size()) {}
 
 void L2Slice::run(double until, std::vector<L2Event>& events) {
@@ -30,7 +29,7 @@ void L2Slice::run(double until, std::vector<L2Event>& events) {
       free_ = until;  // tried again in the next cycle
       break;
     }
-    free_ = ns + std::popcount(queue_[first_].sectors) * ns_per_sector_;
+    free_ = ns + count_sectors(queue_[first_].sectors) * ns_per_sector_;
     ++first_;
   }
   if (first_ == queue_.size() || first_ >= 4096) {
@@ -44,7 +43,7 @@ bool L2Slice::serve(L2Request const& request, double ns, std::vector<L2Event>& e
   if (!has_room(1)) return false;
   if (request.kind == L2Request::Kind::load) return load(request, ns, events);
   if (request.kind == L2Request::Kind::store) return store(request, ns, events);
-  auto const sectors = std::popcount(request.sectors);
+  auto const sectors = count_sectors(request.sectors);
   if (!has_room(sectors)) return false;
   queued_ += sectors;
   events.push_back({to_memory, request.access, request.sectors, request.bundle, request.line, ns});
@@ -59,11 +58,11 @@ bool L2Slice::load(L2Request const& request, double ns, std::vector<L2Event>& ev
   auto const missing = static_cast<std::uint8_t>(request.sectors & ~there & ~coming);
   if (merging != 0 && most_merges_ > 0 && merged(*line, merging) >= most_merges_) return false;
   if (missing != 0) {
-    auto const sectors = std::popcount(missing);
+    auto const sectors = count_sectors(missing);
     if (most_misses_ > 0 && misses_ > 0 && misses_ + sectors > most_misses_) return false;
     auto* room = line != nullptr ? line : victim(request.line);
     if (room == nullptr) return false;
-    auto const written = line != nullptr ? 0 : std::popcount(room->dirty);
+    auto const written = line != nullptr ? 0 : count_sectors(room->dirty);
     if (!has_room(sectors + written)) return false;
     if (line == nullptr) {
       replace(*room, request.line, ns, events);
@@ -86,7 +85,7 @@ bool L2Slice::store(L2Request const& request, double ns, std::vector<L2Event>& e
   auto* line = find(request.line);
   if (line == nullptr) {
     line = victim(request.line);
-    if (line == nullptr || !has_room(std::popcount(line->dirty))) return false;
+    if (line == nullptr || !has_room(count_sectors(line->dirty))) return false;
     replace(*line, request.line, ns, events);
   }
   line->valid |= request.sectors;
@@ -100,7 +99,7 @@ void L2Slice::fill(double ns, std::uint64_t number, std::uint8_t sectors, std::v
   auto& line = *find(number);
   line.pending &= static_cast<std::uint8_t>(~sectors);
   line.valid |= sectors;
-  misses_ -= std::popcount(sectors);
+  misses_ -= count_sectors(sectors);
   std::int32_t* link = &line.waiter;
   while (*link >= 0) {
     auto const index = *link;
@@ -119,17 +118,20 @@ void L2Slice::fill(double ns, std::uint64_t number, std::uint8_t sectors, std::v
 
 std::size_t L2Slice::set_of(std::uint64_t line) const {
   // A hash of the line's number, as GPUs do against strides that would always meet the same set.
-  auto const mixed = (line * 0x9E3779B97F4A7C15ULL) >> 40;
-  return static_cast<std::size_t>(mixed % static_cast<std::uint64_t>(sets_)) *
+  auto const mixed = static_cast<std::uint32_t>((line * 0x9E3779B97F4A7C15ULL) >> 40);
+  return static_cast<std::size_t>(mixed % static_cast<std::uint32_t>(sets_)) *
          static_cast<std::size_t>(ways_);
 }
 
 L2Slice::Line* L2Slice::find(std::uint64_t number) {
   auto const first = set_of(number);
-  auto const last = first + static_cast<std::size_t>(ways_);
-  for (auto way = first; way < last; ++way)
-    if (tags_[way] == number) return &lines_[way];
-  return nullptr;
+  auto const* const tags = tags_.data() + first;
+  auto const tag = static_cast<std::uint32_t>(number);
+  // All ways at once, as the hardware does: without a branch for each the compiler compares several together.
+  std::uint32_t found = 0;
+  for (std::uint32_t way = 0; way < static_cast<std::uint32_t>(ways_); ++way)
+    found |= tags[way] == tag ? way + 1 : 0;
+  return found == 0 ? nullptr : &lines_[first + found - 1];
 }
 
 L2Slice::Line* L2Slice::victim(std::uint64_t number) {
@@ -143,11 +145,11 @@ L2Slice::Line* L2Slice::victim(std::uint64_t number) {
 void L2Slice::replace(Line& line, std::uint64_t number, double ns, std::vector<L2Event>& events) {
   auto& tag = tags_[static_cast<std::size_t>(&line - lines_.data())];
   if (line.dirty != 0) {
-    queued_ += std::popcount(line.dirty);
+    queued_ += count_sectors(line.dirty);
     events.push_back({to_memory, AccessKind::write, line.dirty, -1, tag, ns});
   }
   line.valid = line.dirty = 0;
-  tag = number;
+  tag = static_cast<std::uint32_t>(number);
 }
 
 void L2Slice::wait(Line& line, std::int32_t bundle, std::uint8_t sectors) {

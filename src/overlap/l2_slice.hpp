@@ -13,6 +13,13 @@ namespace tessera::overlap {
 constexpr int k_line_bytes = 128;
 constexpr int k_sectors = k_line_bytes / 32;
 
+/// Number of sectors in a mask with a bit for each. A table: std::popcount is a call where the compiler may
+/// not assume an instruction for it.
+constexpr int count_sectors(std::uint8_t sectors) {
+  constexpr std::int8_t counts[16] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
+  return counts[sectors & 15];
+}
+
 /// Up to four sectors of one line.
 struct L2Request {
   enum class Kind : std::uint8_t {
@@ -99,7 +106,9 @@ class L2Slice {
   double free_ = 0;
   std::vector<L2Request> queue_;
   std::size_t first_ = 0;
-  std::vector<std::uint64_t> tags_;  ///< of lines_, apart because each look-up reads those of a set
+  /// Low bits of the numbers of lines_, apart because each look-up reads those of a set; 2^32 lines of a
+  /// channel are half a tebibyte, more than any GEMM of the study has.
+  std::vector<std::uint32_t> tags_;
   std::vector<Line> lines_;
   std::vector<Waiter> waiters_;
   std::vector<std::int32_t> free_waiters_;

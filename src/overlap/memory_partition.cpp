@@ -2,7 +2,6 @@
 #include "overlap/memory_partition.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 namespace tessera::overlap {
@@ -71,7 +70,7 @@ void MemoryPartition::take(std::size_t slice, std::vector<PartitionEvent>& event
     }
     bool const load = event.access == AccessKind::read;
     events.push_back({load ? PartitionEvent::Kind::loaded : PartitionEvent::Kind::stored,
-                      static_cast<std::int16_t>(std::popcount(event.sectors)), event.bundle, event.ns});
+                      static_cast<std::int16_t>(count_sectors(event.sectors)), event.bundle, event.ns});
   }
   l2_events_.clear();
 }
@@ -86,7 +85,7 @@ void MemoryPartition::send(std::size_t slice, L2Event const& event) {
   transits_[static_cast<std::size_t>(index)] = {
       event.line, static_cast<std::int32_t>(slice), event.bundle, event.sectors, event.access, 0};
   auto const place = map_.place(event.line * k_line_bytes);
-  auto const atoms = static_cast<std::int16_t>(std::popcount(event.sectors));
+  auto const atoms = static_cast<std::int16_t>(count_sectors(event.sectors));
   auto const arrival = static_cast<std::int64_t>(std::ceil((event.ns + l2_to_dram_) / period_));
   transits_[static_cast<std::size_t>(index)].unserved = static_cast<std::int8_t>(atoms);
   channel_.push(Stream::compute, {arrival, place.row, place.bank, event.access, atoms, atoms, mark(index)});

@@ -2,7 +2,6 @@
 #include "overlap/memory_system.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 namespace tessera::overlap {
@@ -79,7 +78,7 @@ void MemorySystem::push(int channel, std::int32_t bundle, Stream stream, AccessK
 
 void MemorySystem::push(int channel, L2Request const& request, Picoseconds now) {
   auto& b = at(request.bundle);
-  auto const sectors = std::popcount(request.sectors);
+  auto const sectors = count_sectors(request.sectors);
   if (request.kind == L2Request::Kind::through) b.unqueued += sectors;
   b.unserved += sectors;
   b.atoms += sectors;
