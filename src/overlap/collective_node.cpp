@@ -7,8 +7,11 @@
 #include <cmath>
 #include <memory>
 
+#include "overlap/limits.hpp"
+
 namespace tessera {
 namespace overlap {
+
 std::vector<CollectiveStep> collective_steps(CollectiveProblem const& problem) {
   auto const hops = static_cast<std::size_t>(problem.gpus - 1);
   std::vector<CollectiveStep> steps(hops);

@@ -159,14 +159,4 @@ void Recorder::add_tracks(Timeline& timeline) const {
   for (auto const& [peer, spans] : links_) add(fmt::format("link to GPU {}", peer), spans);
 }
 
-Expected<void> check_recording(std::int64_t blocks_and_transfers) {
-  if (blocks_and_transfers <= k_most_recorded) return {};
-  Diagnostic d;
-  d.code = "E0545";
-  d.message = fmt::format("a recording of {} blocks and transfers; the most is {}", blocks_and_transfers,
-                          k_most_recorded);
-  d.suggestion = "record a run of fewer tokens or GPUs, or run it without a recording";
-  return refuse(std::move(d));
-}
-
 }  // namespace tessera::overlap

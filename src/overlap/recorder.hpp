@@ -88,7 +88,4 @@ Timeline timeline_of(std::vector<Recorder> recorders, std::vector<OverlapRun> co
 /// These options with the bins of memory traffic that a recording needs.
 OverlapOptions with_series(OverlapOptions options);
 
-/// E0545 if the run's blocks and transfers are more than a recording holds.
-Expected<void> check_recording(std::int64_t blocks_and_transfers);
-
 }  // namespace tessera::overlap

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "overlap/gemm_node.hpp"
+#include "overlap/limits.hpp"
 
 namespace tessera {
 namespace {
@@ -49,75 +50,18 @@ bool has_one_peer(OutputConfiguration const& configuration) {
   return std::all_of(peers.begin(), peers.end(), [&](int peer) { return peer == peers.front(); });
 }
 
-// Far beyond any GEMM of today, and far from overflow.
-constexpr std::int64_t k_most_elements = std::int64_t{1} << 36;
-constexpr std::int64_t k_most_tiles = 1 << 20;
-constexpr std::int64_t k_most_slices = 1 << 21;  // some 200 bytes each, and as much for each further channel
-
-bool fits(OutputConfiguration const& configuration, std::int64_t tiles) {
-  auto const in_range = [&](std::vector<std::int64_t> const& list) {
-    return std::all_of(list.begin(), list.end(), [&](std::int64_t t) { return t >= 0 && t < tiles; });
-  };
-  bool good =
-      configuration.tiles == tiles && in_range(configuration.order) && configuration.produced >= 0 &&
-      configuration.produced <= static_cast<std::int64_t>(configuration.order.size()) &&
-      (configuration.chunk_of.empty() || static_cast<std::int64_t>(configuration.chunk_of.size()) == tiles);
-  for (auto const& map : configuration.remote) good = good && in_range(map.tiles);
-  for (auto const& map : configuration.dma) good = good && in_range(map.tiles) && map.granularity >= 1;
-  return good;
-}
-
-/// What cannot be simulated, or nothing.
-std::string unusable(GemmProblem const& p, GemmKernel const& k, Exchange const& exchange) {
-  constexpr std::int64_t k_most = 1 << 28;
-  for (auto const size : {p.m, p.n, p.k})
-    if (size < 1 || size > k_most) return fmt::format("a GEMM of {} x {} x {}", p.m, p.n, p.k);
-  if (p.m * p.k > k_most_elements || p.n * p.k > k_most_elements || p.m * p.n > k_most_elements)
-    return fmt::format("a GEMM of {} x {} x {}", p.m, p.n, p.k);
-  if (k.tile_m < 1 || k.tile_n < 1 || k.tile_k < 1 || k.stages < 2 || k.stages > 64 || k.groups_per_sm < 1 ||
-      k.groups_per_sm > 64 || k.wavefronts < 1 || k.wavefronts > 64)
-    return fmt::format("a tile of {} x {} x {} in {} stages, {} work-groups of {} wavefronts on an SM",
-                       k.tile_m, k.tile_n, k.tile_k, k.stages, k.groups_per_sm, k.wavefronts);
-  auto const columns = (p.n + k.tile_n - 1) / k.tile_n;
-  auto const rows = (p.m + k.tile_m - 1) / k.tile_m;
-  if (columns > k_most_tiles || rows > k_most_tiles / columns)
-    return fmt::format("{} x {} tiles", columns, rows);
-  auto const slices = (p.k + k.tile_k - 1) / k.tile_k;
-  if ((columns + rows) * slices > k_most_slices)
-    return fmt::format("{} slices of {} panels", slices, columns + rows);
-  if (k.splits < 1 || k.splits > slices || k.splits > k_most_tiles / (columns * rows))
-    return fmt::format("{} splits of {} slices", k.splits, slices);
-  if (exchange.outputs.empty()) return "no output is configured";
-  for (auto const& output : exchange.outputs)
-    if (!fits(output, columns * rows))
-      return fmt::format("GPU {}'s output configuration is not one of {} tiles", output.gpu, columns * rows);
-  if (exchange.panels.size() == 1) return "an all-gather of 1 GPU";
-  for (auto const& panels : exchange.panels)
-    if (!fits(panels, rows) || static_cast<std::int64_t>(panels.order.size()) != rows)
-      return fmt::format("GPU {}'s input configuration is not one of {} panels", panels.gpu, rows);
-  return "";
-}
-
-std::int64_t blocks_and_transfers(OutputConfiguration const& output, int wavefronts) {
-  std::int64_t transfers = 0;
-  for (auto const& map : output.remote) transfers += static_cast<std::int64_t>(map.tiles.size());
-  for (auto const& map : output.dma) transfers += 2 * static_cast<std::int64_t>(map.tiles.size());
-  return output.produced + transfers * wavefronts;
-}
-
 RecordingNames names(GemmProblem const& problem, GemmKernel const& kernel, bool alone,
                      Arbitration arbitration) {
-  auto const columns = (problem.n + kernel.tile_n - 1) / kernel.tile_n;
-  auto const rows = (problem.m + kernel.tile_m - 1) / kernel.tile_m;
   auto const* const mechanism = alone                                             ? "GEMM alone"
                                 : arbitration == Arbitration::round_robin         ? "T3"
                                 : arbitration == Arbitration::communication_aware ? "T3-MCA"
                                                                                   : "T3, compute first";
-  auto grid = std::vector{columns, rows};
+  auto const tiles = tile_grid(problem, kernel);
+  auto grid = std::vector{tiles.columns, tiles.rows};
   if (kernel.splits > 1) grid.insert(grid.begin(), kernel.splits);
   return {fmt::format("GEMM of {} x {} x {}", problem.m, problem.n, problem.k),
           mechanism,
-          {"gemm", 0, 0, columns * rows * kernel.splits, 1, grid}};
+          {"gemm", 0, 0, tiles.tiles() * kernel.splits, 1, grid}};
 }
 
 OverlapRun mean(std::vector<OverlapRun> const& runs) {
@@ -140,11 +84,14 @@ Expected<OverlapRun> run(MachineProfile const& machine, GemmProblem const& probl
     return refused("E0541",
                    fmt::format("machine \"{}\" says nothing of links and memory channels", machine.name),
                    "use one with an \"overlap\" section (t3, h200), or add it to the profile");
-  if (auto const wrong = unusable(problem, kernel, exchange); !wrong.empty())
-    return refused(
-        "E0544", wrong,
-        "sizes are at least 1, an SM holds two slices or more, and every output has the GEMM's tiles");
   int const gpus = exchange.gpus();
+  if (auto const sizes = check_sizes(problem, kernel, gpus); !sizes)
+    return tl::make_unexpected(sizes.error());
+  if (auto const fits = check_kernel(machine, kernel); !fits) return tl::make_unexpected(fits.error());
+  if (auto const good = check_outputs(problem, kernel, exchange.outputs); !good)
+    return tl::make_unexpected(good.error());
+  if (auto const good = check_panels(problem, kernel, exchange.panels); !good)
+    return tl::make_unexpected(good.error());
   auto const& sent = exchange.sent();
   bool const routed = exchange.routed();
   bool const mirrored = !options.explicit_gpus || !routed;
@@ -154,10 +101,9 @@ Expected<OverlapRun> run(MachineProfile const& machine, GemmProblem const& probl
     auto const slab =
         static_cast<double>(kernel.tile_m) * static_cast<double>(problem.k * overlap::k_element);
     for (std::size_t n = 0; n < (mirrored ? 1 : exchange.outputs.size()); ++n) {
-      count += blocks_and_transfers(exchange.outputs[n], kernel.wavefronts * kernel.splits);
+      count += recorded(exchange.outputs[n], kernel.wavefronts * kernel.splits);
       if (!exchange.panels.empty())
-        count +=
-            2 * blocks_and_transfers(exchange.panels[n], static_cast<int>(pieces_of_panel(machine, slab)));
+        count += 2 * recorded(exchange.panels[n], static_cast<int>(pieces_of_panel(machine, slab)));
     }
     if (auto const room = check_recording(count); !room) return tl::make_unexpected(room.error());
   }

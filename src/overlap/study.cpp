@@ -4,6 +4,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "overlap/limits.hpp"
 #include "overlap/study_parts.hpp"
 
 namespace tessera {
@@ -29,6 +30,17 @@ Expected<std::vector<SubLayerRuns>> run_sub_layers(MachineProfile const& machine
   std::vector<Group> groups;
   for (auto const& model : models)
     for (int const tp : model.tensor_parallel) groups.push_back({&model, tp});
+  // What is refused by its sizes is refused before anything is simulated.
+  if (machine.overlap) {
+    if (auto const fits = check_kernel(machine, options.kernel); !fits)
+      return tl::make_unexpected(fits.error());
+    for (auto const& group : groups)
+      for (auto const layer : wanted) {
+        auto const problem = sub_layer_gemm(*group.model, group.tensor_parallel, layer);
+        auto const pipeline = sub_layer_pipeline(problem, options.kernel, group.tensor_parallel);
+        if (!pipeline) return tl::make_unexpected(pipeline.error());
+      }
+  }
   std::vector<Expected<CollectiveRuns>> collectives(groups.size(), CollectiveRuns{});
   for_all(parallel, groups.size(), [&](std::size_t i) {
     collectives[i] = run_collectives(machine, *groups[i].model, groups[i].tensor_parallel, options);

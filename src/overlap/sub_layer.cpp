@@ -3,9 +3,57 @@
 
 #include <fmt/format.h>
 
+#include "overlap/limits.hpp"
 #include "tessera/describe/dsl.hpp"
 
 namespace tessera {
+namespace {
+
+/// How a grid of tiles is cut into chunks: along one side, into whole lines of tiles or parts of one.
+struct Cut {
+  bool by_columns = false;
+  std::int64_t outer = 0, inner = 0;
+};
+
+/// Chunks in the order of production where they come out whole; rows of tiles otherwise. Precondition: gpus
+/// is positive.
+Cut cut_of(overlap::TileGrid const& grid, Raster raster, int gpus) {
+  bool const by_columns = raster == Raster::column && grid.columns % gpus == 0;
+  return by_columns ? Cut{true, grid.columns, grid.rows} : Cut{false, grid.rows, grid.columns};
+}
+
+bool is_whole(Cut const& cut, int gpus) {
+  return cut.outer % gpus == 0 || (gpus % cut.outer == 0 && cut.inner % (gpus / cut.outer) == 0);
+}
+
+bool is_whole(GemmProblem const& problem, GemmKernel const& kernel, int gpus) {
+  return is_whole(cut_of(overlap::tile_grid(problem, kernel), kernel.raster, gpus), gpus);
+}
+
+/// Numbers near these with which the output divides.
+std::string that_divide(GemmProblem const& problem, GemmKernel const& kernel, int gpus) {
+  std::vector<std::string> counts;
+  int fewer = gpus - 1, more = gpus + 1;
+  while (fewer >= 2 && !is_whole(problem, kernel, fewer)) --fewer;
+  while (more <= overlap::k_most_gpus && !is_whole(problem, kernel, more)) ++more;
+  if (fewer >= 2) counts.push_back(std::to_string(fewer));
+  if (more <= overlap::k_most_gpus) counts.push_back(std::to_string(more));
+  std::string text;
+  if (!counts.empty()) text = fmt::format("they do on {} GPUs", fmt::join(counts, " or "));
+  // No larger, so that an SM holds it too.
+  for (int const m : {kernel.tile_m, 128, 64, 32})
+    for (int const n : {kernel.tile_n, 128, 64, 32}) {
+      auto smaller = kernel;
+      smaller.tile_m = std::min(kernel.tile_m, m);
+      smaller.tile_n = std::min(kernel.tile_n, n);
+      if (!is_whole(problem, smaller, gpus)) continue;
+      return fmt::format("{}{}tiles of {} x {} do on {}", text, text.empty() ? "" : "; ", smaller.tile_m,
+                         smaller.tile_n, gpus);
+    }
+  return text.empty() ? "choose a tile shape that divides the output evenly among the GPUs" : text;
+}
+
+}  // namespace
 
 // Pati et al., T3, ASPLOS 2024, Table 2; "12K", "18K" and "20K" read as multiples of 1024.
 std::vector<TransformerModel> t3_models() {
@@ -65,39 +113,46 @@ GemmKernel default_gemm_kernel(MachineProfile const& machine) {
 
 Expected<Pipeline> sub_layer_pipeline(GemmProblem const& problem, GemmKernel const& kernel, int gpus,
                                       Collective collective) {
-  auto const columns = (problem.n + kernel.tile_n - 1) / kernel.tile_n;
-  auto const rows = (problem.m + kernel.tile_m - 1) / kernel.tile_m;
+  if (gpus < 2 || gpus > overlap::k_most_gpus) {
+    Diagnostic d;
+    d.code = "E0544";
+    d.message = fmt::format("a collective of {} GPUs", gpus);
+    d.suggestion = fmt::format("2 to {} GPUs", overlap::k_most_gpus);
+    return refuse(std::move(d));
+  }
+  if (auto const sizes = overlap::check_sizes(problem, kernel, gpus); !sizes)
+    return tl::make_unexpected(sizes.error());
+  auto const grid = overlap::tile_grid(problem, kernel);
+  auto const cut = cut_of(grid, kernel.raster, gpus);
+  if (!is_whole(cut, gpus)) {
+    Diagnostic d;
+    d.code = "E0543";
+    d.message = fmt::format("{} x {} tiles do not make {} equal chunks of whole rows or parts of one",
+                            grid.columns, grid.rows, gpus);
+    d.suggestion = that_divide(problem, kernel, gpus);
+    return refuse(std::move(d));
+  }
   constexpr char const* names[] = {"reduce_scatter", "all_gather", "all_to_all", "all_reduce"};
   std::string const name = names[static_cast<int>(collective)];
   bool const reduces = collective == Collective::reduce_scatter || collective == Collective::all_reduce;
   PipelineBuilder p("gemm_" + name);
   auto [x, y, chunk] = p.dims("x", "y", "chunk");
-  auto gemm = p.stage("gemm", {x = columns, y = rows});
+  auto gemm = p.stage("gemm", {x = grid.columns, y = grid.rows});
   auto scatter = p.stage(name, {chunk = gpus});
   scatter.kernel(name);
-  // Chunks in the order of production where they come out whole; rows of tiles otherwise.
-  bool const by_columns = kernel.raster == Raster::column && columns % gpus == 0;
-  auto const outer = by_columns ? columns : rows;
-  auto const inner = by_columns ? rows : columns;
+  bool const by_columns = cut.by_columns;
   auto const depends = [&](auto const& along, auto const& across) {
     auto handle = by_columns ? p.depends(scatter(chunk), gemm(across, along))
                              : p.depends(scatter(chunk), gemm(along, across));
     handle.on_complete(reduces ? OnComplete::reduce_into_peer : OnComplete::start_peer_copy);
   };
-  if (outer % gpus == 0) {  // whole rows (or columns) of tiles
-    auto const each = outer / gpus;
+  if (cut.outer % gpus == 0) {  // whole rows (or columns) of tiles
+    auto const each = cut.outer / gpus;
     depends(all(by_columns ? y : x), range(chunk * each, chunk * each + each));
-  } else if (gpus % outer == 0 && inner % (gpus / outer) == 0) {  // parts of one
-    auto const parts = gpus / outer;
-    auto const width = inner / parts;
+  } else {  // parts of one
+    auto const parts = gpus / cut.outer;
+    auto const width = cut.inner / parts;
     depends(range((chunk % parts) * width, (chunk % parts) * width + width), chunk / parts);
-  } else {
-    Diagnostic d;
-    d.code = "E0543";
-    d.message = fmt::format("{} x {} tiles do not make {} equal chunks of whole rows or parts of one",
-                            columns, rows, gpus);
-    d.suggestion = "choose a tile shape that divides the output evenly among the GPUs";
-    return refuse(std::move(d));
   }
   return p.build();
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "overlap/limits.hpp"
 #include "tessera/describe/tile_relation.hpp"
 
 namespace tessera {
@@ -25,6 +26,9 @@ std::vector<std::int32_t> chunks_of(Pipeline const& pipeline) {
 
 Expected<OverlapRun> fused(MachineProfile const& machine, GemmProblem const& problem, int gpus,
                            SubLayerOptions const& options) {
+  auto const grid = overlap::tile_grid(problem, options.kernel);
+  auto const count = overlap::recorded_on_ring(grid.tiles(), gpus, options.kernel.wavefronts);
+  if (auto const room = overlap::check_recording(count); !room) return tl::make_unexpected(room.error());
   auto const pipeline = sub_layer_pipeline(problem, options.kernel, gpus);
   if (!pipeline) return tl::make_unexpected(pipeline.error());
   auto outputs = configure(*pipeline, Topology::ring, options.kernel.raster, options.kernel.splits);
@@ -51,16 +55,16 @@ Expected<OverlapRun> recorded(MachineProfile const& machine, TransformerModel co
   options.run.arbitration =
       run == SubLayerRun::t3_mca ? Arbitration::communication_aware : Arbitration::round_robin;
   auto const problem = sub_layer_gemm(model, tensor_parallel, layer);
+  if (auto const sizes = overlap::check_sizes(problem, options.kernel, tensor_parallel); !sizes)
+    return tl::make_unexpected(sizes.error());
   if (run == SubLayerRun::t3 || run == SubLayerRun::t3_mca)
     return fused(machine, problem, tensor_parallel, options);
   if (run == SubLayerRun::gathered)
     return gathered(machine, gathered_gemm(problem), tensor_parallel, options);
   if (run == SubLayerRun::gemm) {
-    auto const& kernel = options.kernel;
-    return run_gemm(machine, problem, kernel,
-                    {local_output((problem.n + kernel.tile_n - 1) / kernel.tile_n,
-                                  (problem.m + kernel.tile_m - 1) / kernel.tile_m, kernel.raster)},
-                    true, options.run);
+    auto const grid = overlap::tile_grid(problem, options.kernel);
+    return run_gemm(machine, problem, options.kernel,
+                    {local_output(grid.columns, grid.rows, options.kernel.raster)}, true, options.run);
   }
   CollectiveProblem collective;
   collective.collective =

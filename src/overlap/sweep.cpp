@@ -126,7 +126,8 @@ Expected<std::vector<SweepPoint>> sweep(OverlapStudySettings const& settings) {
     changed.parallel = {};
     for (auto const& setting : list[i].settings) change(changed, setting);
     auto const means = sub_layer_means(changed);
-    // A tile shape that does not divide a custom model's output is no point of the sweep.
+    // A tile shape that does not divide a custom model's output, or that an SM cannot hold, is no point of
+    // the sweep.
     if (!means) {
       points[i] = tl::make_unexpected(means.error());
       return;
@@ -143,7 +144,7 @@ Expected<std::vector<SweepPoint>> sweep(OverlapStudySettings const& settings) {
   for (auto& point : points) {
     if (point)
       out.push_back(std::move(*point));
-    else if (point.error().front().code != "E0543")
+    else if (auto const& code = point.error().front().code; code != "E0543" && code != "E0546")
       return tl::make_unexpected(point.error());
   }
   return out;

@@ -184,20 +184,5 @@ TEST(Physics, ThePapersRatiosFollowForAnyNumberOfGpus) {
   }
 }
 
-TEST(Physics, RefusesWhatMakesNoSense) {
-  Setting s;
-  s.options.kernel.stages = 1;
-  auto const refused =
-      run_gemm(s.machine, s.problem, s.options.kernel, {local_output(8, 16, Raster::row)}, true);
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(
-      to_text(refused.error()),
-      "error E0544: a tile of 256 x 128 x 32 in 1 stages, 1 work-groups of 8 wavefronts on an SM\n"
-      "   hint: sizes are at least 1, an SM holds two slices or more, and every output has the GEMM's tiles");
-  EXPECT_FALSE(
-      run_gemm(s.machine, {-1, 5, 5, true}, {}, {local_output(1, 1, Raster::row)}, true).has_value());
-  EXPECT_FALSE(run_gemm(s.machine, s.problem, {}, {local_output(7, 16, Raster::row)}, true).has_value());
-}
-
 }  // namespace
 }  // namespace tessera

@@ -30,7 +30,12 @@ TEST(SubLayer, RefusesChunksThatAreNotWhole) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(to_text(refused.error()),
             "error E0543: 34 x 16 tiles do not make 12 equal chunks of whole rows or parts of one\n"
-            "   hint: choose a tile shape that divides the output evenly among the GPUs");
+            "   hint: they do on 8 or 16 GPUs");
+  auto const smaller = sub_layer_pipeline({4096, 4096, 512, true}, {192, 128}, 8);
+  ASSERT_FALSE(smaller.has_value());
+  EXPECT_EQ(to_text(smaller.error()),
+            "error E0543: 32 x 22 tiles do not make 8 equal chunks of whole rows or parts of one\n"
+            "   hint: they do on 2 or 11 GPUs; tiles of 128 x 128 do on 8");
 }
 
 TEST(Study, ConfigurationsAreMadeOfTheirParts) {
@@ -99,6 +104,18 @@ TEST(Study, TellsHowFarItIs) {
   ASSERT_TRUE(study_overlap(settings).has_value());
   EXPECT_GE(told.size(), 4U);
   EXPECT_GE(past, told.size()) << "every part is told to be over";
+}
+
+TEST(Study, WhatItsSizesForbidIsRefusedBeforeAnythingRuns) {
+  auto settings = small();
+  int told = 0;
+  settings.progress = [&](std::string const&, std::size_t, std::size_t) { ++told; };
+  settings.models.front().hidden = 1 << 24;
+  EXPECT_EQ(study_overlap(settings).error().front().code, "E0544");
+  settings.models = small().models;
+  settings.options.kernel.tile_m = settings.options.kernel.tile_n = 1024;
+  EXPECT_EQ(study_overlap(settings).error().front().code, "E0546");
+  EXPECT_EQ(told, 0);
 }
 
 TEST(Study, TheSameInAnyOrder) {
