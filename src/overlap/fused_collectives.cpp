@@ -163,9 +163,10 @@ Expected<std::vector<FusedCollective>> fused_collectives(OverlapStudySettings co
 Expected<std::vector<FusedCollective>> study_collectives(OverlapStudySettings const& settings,
                                                          std::vector<CollectiveWay> const& ways) {
   using namespace overlap;
+  std::vector<SubLayer> const layers(k_sub_layers.begin(), k_sub_layers.end());
+  auto const told = reporting(settings, "sub-layers", sub_layer_jobs(settings.models, layers));
   auto const sub_layers =
-      run_sub_layers(settings.machine, settings.models, {k_sub_layers.begin(), k_sub_layers.end()},
-                     settings.options, reporting(settings, "sub-layers").parallel);
+      run_sub_layers(settings.machine, settings.models, layers, settings.options, told.parallel);
   if (!sub_layers) return tl::make_unexpected(sub_layers.error());
   return fused_collectives(reporting(settings, "collectives"), *sub_layers, ways);
 }

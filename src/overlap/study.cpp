@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <atomic>
 #include <iterator>
+#include <memory>
+#include <mutex>
 #include <numeric>
 
 #include "overlap/limits.hpp"
@@ -56,15 +57,27 @@ Expected<std::vector<SubLayerRuns>> run_sub_layers(MachineProfile const& machine
   return collected(runs);
 }
 
-OverlapStudySettings reporting(OverlapStudySettings settings, std::string const& what) {
+std::size_t sub_layer_jobs(std::vector<TransformerModel> const& models, std::vector<SubLayer> const& wanted) {
+  std::size_t groups = 0;
+  for (auto const& model : models) groups += model.tensor_parallel.size();
+  return groups * (1 + wanted.size());
+}
+
+OverlapStudySettings reporting(OverlapStudySettings settings, std::string const& what, std::size_t total) {
   if (!settings.progress) return settings;
-  settings.parallel = [inner = settings.parallel, progress = settings.progress, what](
-                          std::size_t count, std::function<void(std::size_t)> const& job) {
-    std::atomic<std::size_t> done{0};
-    progress(what, 0, count);
+  struct Count {
+    std::mutex one_at_a_time;
+    std::size_t done = 0;
+  };
+  settings.parallel = [inner = settings.parallel, progress = settings.progress, what, total,
+                       shared = std::make_shared<Count>()](std::size_t count,
+                                                           std::function<void(std::size_t)> const& job) {
+    auto const all = total > 0 ? total : count;
+    if (shared->done == 0) progress(what, 0, all);
     for_all(inner, count, [&](std::size_t i) {
       job(i);
-      progress(what, ++done, count);
+      std::lock_guard const lock(shared->one_at_a_time);
+      progress(what, ++shared->done, all);
     });
   };
   return settings;
@@ -123,7 +136,8 @@ Expected<OverlapStudy> study_overlap(OverlapStudySettings const& settings) {
   models.insert(models.end(), settings.future.begin(), settings.future.end());
   auto const run = [&](char const* what, MachineProfile const& machine,
                        std::vector<TransformerModel> const& of, std::vector<SubLayer> const& layers) {
-    return run_sub_layers(machine, of, layers, settings.options, reporting(settings, what).parallel);
+    auto const told = reporting(settings, what, sub_layer_jobs(of, layers));
+    return run_sub_layers(machine, of, layers, settings.options, told.parallel);
   };
   keep(study.sub_layers, run("figures 4, 15, 16, 18 and 19", settings.machine, models,
                              {k_sub_layers.begin(), k_sub_layers.end()}));

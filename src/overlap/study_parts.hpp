@@ -16,8 +16,12 @@ Expected<std::vector<SubLayerRuns>> run_sub_layers(MachineProfile const& machine
                                                    std::vector<SubLayer> const& wanted,
                                                    SubLayerOptions const& options, Parallel const& parallel);
 
-/// The same settings, whose parallel runs tell progress under this name.
-OverlapStudySettings reporting(OverlapStudySettings settings, std::string const& what);
+/// Jobs of run_sub_layers().
+std::size_t sub_layer_jobs(std::vector<TransformerModel> const& models, std::vector<SubLayer> const& wanted);
+
+/// The same settings, whose parallel runs tell progress under this name, as one count of `total` jobs; 0:
+/// there is one parallel run, which knows.
+OverlapStudySettings reporting(OverlapStudySettings settings, std::string const& what, std::size_t total = 0);
 
 Expected<std::vector<ControlRuns>> controls(OverlapStudySettings const& settings,
                                             std::vector<SubLayerRuns> const& sub_layers);

@@ -63,6 +63,11 @@ void sort_by_elasticity(std::vector<Sensitivity>& sensitivities) {
 
 Expected<double> parse_percent(std::string const& text) {
   auto const percent = number_of(text.substr(0, text.size() - (text.ends_with('%') ? 1 : 0)));
+  if (percent && *percent > 0 && *percent < 1 && !text.ends_with('%'))
+    return refuse(finding("E0921",
+                          fmt::format("--by: \"{}\" may be meant as {}% or as {}%", text,
+                                      number_text(*percent), number_text(*percent * 100)),
+                          fmt::format("--by {}%", number_text(*percent * 100))));
   if (percent && *percent > 0 && *percent < 100) return *percent / 100;
   return refuse(finding("E0921", fmt::format("--by: \"{}\" is no share from above 0 % to below 100 %", text),
                         "--by 10%"));

@@ -2,6 +2,8 @@
 // tessera sweep: the same rows whatever the threads, shares and interruptions.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <csignal>
 #include <fstream>
 
 #include "cli/program.hpp"
@@ -113,6 +115,20 @@ TEST_F(Sweep, GoesOnWithWhatIsThere) {
   write("notes.csv", "dear diary\n");
   EXPECT_EQ(run(sweep + "-o notes.csv").exit, 1);
   EXPECT_EQ(text("notes.csv"), "dear diary\n");
+}
+
+TEST_F(Sweep, SaysWhatIsKeptWhenItIsInterrupted) {
+  // Ended as soon as the file has points. A shell's background jobs ignore INT, so that this is TERM.
+  auto const script = "cd '" + folder.path() +
+                      "' && { '" TESSERA_BINARY
+                      "' sweep --study t3 --set sms=40:140:1 --jobs 1 -o x.csv 2>said & }; "
+                      "until [ -s x.csv ]; do sleep 0.05; done; kill -TERM $!; wait $!";
+  int const status = std::system(script.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGTERM);
+  auto const rows = text("x.csv");
+  auto const kept = std::count(rows.begin(), rows.end(), '\n') - 1;
+  EXPECT_EQ(text("said"), "\ninterrupted: " + std::to_string(kept) +
+                              " of 101 points are in x.csv; the same command computes the rest\n");
 }
 
 TEST_F(Sweep, RefusedPointsKeepTheirRows) {

@@ -4,6 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+#include <thread>
+
 #include "tessera/measure/machine_json.hpp"
 
 namespace tessera {
@@ -94,16 +97,23 @@ TEST(SubLayer, FutureModelsHaveTheParametersOfTheirNames) {
 
 TEST(Study, TellsHowFarItIs) {
   auto settings = small();
-  std::vector<std::string> told;
-  std::size_t past = 0;
+  std::map<std::string, std::vector<std::size_t>> told;  // by part: how far it was
+  std::map<std::string, std::size_t> counts;
   settings.progress = [&](std::string const& what, std::size_t done, std::size_t count) {
-    if (told.empty() || told.back() != what) told.push_back(what);
-    EXPECT_LE(done, count);
-    past += done == count && count > 0 ? 1 : 0;
+    EXPECT_TRUE(told[what].empty() || counts[what] == count) << what << " has one count";
+    told[what].push_back(done);
+    counts[what] = count;
+  };
+  settings.parallel = [](std::size_t count, std::function<void(std::size_t)> const& job) {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < count; ++i) threads.emplace_back(job, i);
   };
   ASSERT_TRUE(study_overlap(settings).has_value());
   EXPECT_GE(told.size(), 4U);
-  EXPECT_GE(past, told.size()) << "every part is told to be over";
+  for (auto const& [what, steps] : told) {
+    ASSERT_EQ(steps.size(), counts[what] + 1) << what;
+    for (std::size_t i = 0; i < steps.size(); ++i) EXPECT_EQ(steps[i], i) << what << " never goes back";
+  }
 }
 
 TEST(Study, WhatItsSizesForbidIsRefusedBeforeAnythingRuns) {

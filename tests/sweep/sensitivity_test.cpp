@@ -80,7 +80,8 @@ TEST(Elasticity, SortsBySize) {
 TEST(Elasticity, SharesInPercent) {
   EXPECT_EQ(parse_percent("10%").value(), 0.1);
   EXPECT_EQ(parse_percent("5").value(), 0.05);
-  for (auto const* wrong : {"", "%", "0", "100%", "ten", "-5%"})
+  EXPECT_EQ(parse_percent("0.1%").value(), 0.001);
+  for (auto const* wrong : {"", "%", "0", "100%", "ten", "-5%", "0.1"})
     EXPECT_FALSE(parse_percent(wrong).has_value()) << wrong;
 }
 

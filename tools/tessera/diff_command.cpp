@@ -76,6 +76,12 @@ std::string number_of(Difference const& difference, std::optional<double> const&
   return fmt::format("{}", *value);
 }
 
+/// What a profile's column is called: by its file where both have one name.
+std::string column_name(char const* side, MachineProfile const& machine, std::string const& given,
+                        bool same_name) {
+  return fmt::format("{}: {}", side, same_name ? given : machine.name);
+}
+
 /// Two profiles number by number; what they are called and where values come from is not compared.
 int run_machines(Session const& session, DiffArguments const& arguments) {
   auto const before = load_machine(arguments.before);
@@ -85,7 +91,10 @@ int run_machines(Session const& session, DiffArguments const& arguments) {
   JsonWriter json;
   json.begin_object().member("schema", "tessera.machine_diff/1").member("before", before->name);
   json.member("after", after->name).key("numbers").begin_array();
-  std::vector<std::vector<std::string>> rows{{"number", "unit", before->name, after->name}};
+  bool const same = before->name == after->name;
+  std::vector<std::vector<std::string>> rows{{"parameter", "unit",
+                                              column_name("before", *before, arguments.before, same),
+                                              column_name("after", *after, arguments.after, same)}};
   for (auto const& number : machine_numbers()) {
     Difference const one{number, machine_number(*before, number.name), machine_number(*after, number.name)};
     if (one.before == one.after) continue;

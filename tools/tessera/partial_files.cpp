@@ -21,9 +21,13 @@ namespace {
 constexpr std::size_t k_most_names = 256;
 std::array<std::atomic<char*>, k_most_names> partial_names{};
 std::atomic<bool> renaming{false};
+std::atomic<char const*> last_words{nullptr};
 std::atomic<int> postponed{0};
 
 void end_by(int signal) {
+  // What cannot be written is lost with the rest.
+  if (auto const* const line = last_words.load()) [[maybe_unused]]
+    auto const written = write(STDERR_FILENO, line, std::strlen(line));
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
@@ -59,6 +63,13 @@ void remove_partial_files_on_signals() {
     // A signal that was to be ignored (nohup) stays so.
     if (std::signal(signal, on_signal) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
+
+void LastWords::set(std::string const& line) {
+  lines_.push_back('\n' + line + '\n');
+  last_words.store(lines_.back().c_str());
+}
+
+LastWords::~LastWords() { last_words.store(nullptr); }
 
 PartialFile::PartialFile(std::string const& path)
     : path_(path), beside_(strdup(fmt::format("{}.{}.tmp", path, getpid()).c_str())) {

@@ -3,14 +3,29 @@
 // is ended (INT, TERM, HUP) before.
 #pragma once
 
+#include <deque>
 #include <string>
 #include <vector>
 
 namespace tessera::cli {
 
-/// Once, before the first PartialFile. Afterwards the three signals remove what is half written and end the
-/// program as they always do; while files are renamed they wait.
+/// Once, before the first PartialFile. Afterwards the three signals remove what is half written, say the last
+/// words that there are, and end the program as they always do (exit code 130 for INT in a shell); while
+/// files are renamed they wait.
 void remove_partial_files_on_signals();
+
+/// What a signal that ends the program says on standard error, a line, as long as this lives. One at a time.
+class LastWords {
+ public:
+  LastWords() = default;
+  LastWords(LastWords const&) = delete;
+  LastWords& operator=(LastWords const&) = delete;
+  ~LastWords();
+  void set(std::string const& line);
+
+ private:
+  std::deque<std::string> lines_;  ///< all of them: a signal may come while the next one is set
+};
 
 /// The name beside `path` under which it is written; no file has it after this object's life.
 class PartialFile {

@@ -6,14 +6,16 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <mutex>
 
+#include "diagnostic/nearest.hpp"
 #include "files.hpp"
 #include "load.hpp"
 #include "parallel.hpp"
 #include "tessera/describe/workload_json.hpp"
+#include "tessera/document.hpp"
 #include "tessera/overlap/extensions.hpp"
 #include "tessera/report/study.hpp"
+#include "tessera/shipped.hpp"
 #include "tessera/simulate/cusync_study.hpp"
 
 namespace tessera::cli {
@@ -24,10 +26,31 @@ std::string lower(std::string text) {
   return text;
 }
 
+std::vector<TransformerModel> own_models() {
+  auto models = t3_models();
+  for (auto const& model : t3_future_models()) models.push_back(model);
+  return models;
+}
+
+/// E0903, with the names that the study knows.
+Diagnostics no_such_model(std::string const& name) {
+  std::vector<std::string> own, shipped;
+  for (auto const& model : own_models()) own.push_back(model.name);
+  for (auto const& file : shipped_workloads())
+    if (auto const summary = summarize_document(std::string(file.text), std::string(file.name));
+        summary && summary->kind == DocumentKind::hf_config)
+      shipped.emplace_back(file.name);
+  auto names = own;
+  names.insert(names.end(), shipped.begin(), shipped.end());
+  return complaint("E0903", fmt::format("there is no model or file \"{}\"", name), did_you_mean(name, names),
+                   {"of the study: " + list_of(own), "shipped: " + list_of(shipped)});
+}
+
 /// A Hugging Face config.json's, on `tensor_parallel` GPUs.
 Expected<TransformerModel> model_of_config(std::string const& name, int tensor_parallel) {
   auto const source = load_workload_text(name);
-  if (!source) return tl::make_unexpected(source.error());
+  if (!source)
+    return tl::make_unexpected(source.error().front().code == "E0903" ? no_such_model(name) : source.error());
   auto const kind = source->summary.kind;
   if (kind != DocumentKind::hf_config && kind != DocumentKind::unknown)
     return tl::make_unexpected(complaint("E0914", "\"" + name + "\" is no transformer with a hidden size",
@@ -51,9 +74,8 @@ Expected<TransformerModel> model_of_config(std::string const& name, int tensor_p
 
 Expected<TransformerModel> model_of(std::string const& name, StudyArguments const& arguments) {
   TransformerModel model;
-  for (auto const& models : {t3_models(), t3_future_models()})
-    for (auto const& known : models)
-      if (lower(known.name) == lower(name)) model = known;
+  for (auto const& known : own_models())
+    if (lower(known.name) == lower(name)) model = known;
   if (model.name.empty()) {
     auto const configured = model_of_config(name, arguments.tensor_parallel.value_or(8));
     if (!configured) return configured;
@@ -73,9 +95,7 @@ Expected<StudyDocument> overlap(Session const& session, StudyArguments const& ar
   settings->parallel = [](std::size_t count, std::function<void(std::size_t)> const& job) {
     in_threads(0, count, job);
   };
-  std::mutex one_line;
   settings->progress = [&](std::string const& what, std::size_t done, std::size_t count) {
-    std::lock_guard const lock(one_line);
     session.progress(fmt::format("{}: {} of {}", what, done, count));
   };
   if (arguments.models.empty() && !arguments.quick && !arguments.tokens && !arguments.tensor_parallel)

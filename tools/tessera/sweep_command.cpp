@@ -19,7 +19,7 @@ namespace {
 struct SweepArguments {
   SweepSubjectArguments subject;
   std::vector<std::string> sets, merged;
-  std::string shard, by = "10%", result, output, format, html;
+  std::string shard, by, result, output, format, html;
   bool sensitivity = false, parameters = false, fresh = false;
   RunOptions run;
 };
@@ -40,11 +40,51 @@ int finish(Session const& session, SweepArguments const& arguments, SweepFile co
                 "points");
 }
 
+/// Options that were given and would be dropped by what else is asked for.
+std::vector<std::string> without_effect(SweepArguments const& a) {
+  bool const merge = !a.merged.empty();
+  bool const computes = !merge && !a.parameters;
+  bool const writes = !a.parameters;
+  std::vector<std::string> found;
+  auto const only_if = [&](bool read, bool given, char const* name) {
+    if (given && !read) found.emplace_back(name);
+  };
+  only_if(!merge, !a.subject.workload.workload.empty(), "a workload");
+  only_if(!merge, !a.subject.study.empty(), "--study");
+  only_if(!merge, !a.subject.machine.empty(), "--machine");
+  only_if(!merge, !a.subject.models.empty(), "--model");
+  only_if(computes, !a.sets.empty(), "--set");
+  only_if(!merge && !a.sensitivity, a.parameters, "--parameters");
+  only_if(!merge, a.sensitivity, "--sensitivity");
+  only_if(computes && a.sensitivity, !a.by.empty(), "--by");
+  only_if(computes && a.sensitivity, !a.result.empty(), "--result");
+  only_if(computes && !a.sensitivity, !a.shard.empty(), "--shard");
+  only_if(computes && !a.sensitivity, a.fresh, "--fresh");
+  only_if(computes, a.run.jobs > 0, "--jobs");
+  only_if(computes, a.run.progress, "--progress");
+  only_if(writes, !a.output.empty(), "--output");
+  only_if(writes, !a.html.empty(), "--html");
+  only_if(writes, !a.format.empty(), "--format");
+  return found;
+}
+
+/// E0921 for them.
+Expected<void> check_options(SweepArguments const& a) {
+  auto const found = without_effect(a);
+  if (found.empty()) return {};
+  auto const* const mode = !a.merged.empty() ? "--merge, which computes nothing,"
+                           : a.parameters    ? "--parameters, which only lists,"
+                           : a.sensitivity   ? "--sensitivity"
+                                             : "a sweep of points";
+  auto const* const hint = !a.merged.empty() ? "tessera sweep --merge share*.csv -o all.csv"
+                           : a.parameters    ? "--json prints the list to be kept in a file"
+                           : a.sensitivity   ? "it changes one number at a time, around one point"
+                                             : "they are options of --sensitivity";
+  return tl::make_unexpected(
+      complaint("E0921", fmt::format("{} has no use for {}", mode, list_of(found)), hint));
+}
+
 int run_merge(Session const& session, SweepArguments const& arguments, SweepFile const& file) {
-  if (!arguments.subject.workload.workload.empty() || !arguments.subject.study.empty() ||
-      !arguments.sets.empty() || !arguments.shard.empty() || arguments.sensitivity)
-    return session.fail(complaint("E0921", "--merge computes nothing: the files say which sweep they are of",
-                                  "tessera sweep --merge share*.csv -o all.csv"));
   std::vector<std::pair<std::string, SweepTable>> shares;
   for (auto const& path : arguments.merged) {
     auto const share = sweep_file(path, "", false);
@@ -108,11 +148,11 @@ int run_grid(Session const& session, SweepArguments const& arguments, SweepSubje
 
 int run_sensitivities(Session const& session, SweepArguments const& arguments, SweepSubject const& subject,
                       SweepGrid const& grid, SweepFile const& file) {
-  auto const by = parse_percent(arguments.by);
+  auto const by = parse_percent(arguments.by.empty() ? "10%" : arguments.by);
   if (!by) return session.fail(by.error());
-  if (grid.size() > 1 || !arguments.shard.empty() || arguments.fresh)
+  if (grid.size() > 1)
     return session.fail(complaint("E0921", "--sensitivity changes one number at a time, around one point",
-                                  "give each --set one value, and neither --shard nor --fresh"));
+                                  "give each --set one value"));
   auto const result = arguments.result.empty() ? subject.main_result : arguments.result;
   auto const list = sensitivities(session, subject, grid, *by, result, arguments.run);
   if (!list) return session.fail(list.error());
@@ -124,6 +164,7 @@ int run_sensitivities(Session const& session, SweepArguments const& arguments, S
 }
 
 int run(Session const& session, SweepArguments const& arguments) {
+  if (auto const used = check_options(arguments); !used) return session.fail(used.error());
   auto const file = sweep_file(arguments.output, arguments.format, arguments.fresh);
   if (!file) return session.fail(file.error());
   if (!arguments.merged.empty()) return run_merge(session, arguments, *file);

@@ -13,6 +13,7 @@
 
 #include "files.hpp"
 #include "parallel.hpp"
+#include "partial_files.hpp"
 #include "tessera/sweep/sweep_json.hpp"
 
 namespace tessera::cli {
@@ -171,6 +172,15 @@ Expected<SweepTable> run_sweep(Session const& session, SweepSubject const& subje
   bool const saves = !file.path.empty() && file.path != "-";
   auto saved = Clock::now();
   Expected<void> written;
+  LastWords last_words;
+  auto const keeps = [&](std::size_t count) {
+    if (session.quiet) return;
+    last_words.set(
+        saves ? fmt::format("interrupted: {} of {} points are in {}; the same command computes the rest",
+                            count, table.rows.size(), file.path)
+              : "interrupted: no point is kept; with -o FILE.csv the same command continues");
+  };
+  keeps(table.rows.size() - missing.size());
   auto const results = run_points(session, subject, table.results, points, options,
                                   [&](std::size_t i, Expected<Texts> const& result) {
                                     auto& row = table.rows[missing[i]];
@@ -179,7 +189,9 @@ Expected<SweepTable> run_sweep(Session const& session, SweepSubject const& subje
                                     bool const useless = !result && about_command_line(result.error());
                                     if (!written) return false;
                                     if (!saves || useless || seconds_since(saved) < 2) return true;
-                                    written = write_file(file.path, print_sweep(file, so_far(table)));
+                                    auto const there = so_far(table);
+                                    written = write_file(file.path, print_sweep(file, there));
+                                    if (written) keeps(there.rows.size());
                                     saved = Clock::now();
                                     return written.has_value();
                                   });

@@ -15,7 +15,8 @@ namespace tessera {
 /// Runs job(0) ... job(count - 1), in any order or at once: the caller brings the threads.
 using Parallel = std::function<void(std::size_t count, std::function<void(std::size_t)> const& job)>;
 
-/// What is being run, and how many runs of how many are over; several threads may call at once.
+/// What is being run, and how many runs of how many are over, from 0 up by one. One call at a
+/// time, from any thread.
 using StudyProgress = std::function<void(std::string const& what, std::size_t done, std::size_t count)>;
 
 struct OverlapStudySettings {

@@ -40,7 +40,8 @@ std::optional<double> elasticity(Sensitivity const& sensitivity);
 /// By the size of the elasticity, largest first; those without one last. Ties keep their order.
 void sort_by_elasticity(std::vector<Sensitivity>& sensitivities);
 
-/// "10%" or "10": 0.1. E0921 unless it is above 0 and below 100 %.
+/// "10%" or "10": 0.1. E0921 unless it is above 0 and below 100 %, and for "0.1": whoever means a tenth of a
+/// percent writes the sign.
 Expected<double> parse_percent(std::string const& text);
 
 }  // namespace tessera
