@@ -56,7 +56,7 @@ bool L2Slice::load(L2Request const& request, double ns, std::vector<L2Event>& ev
   auto const coming = static_cast<std::uint8_t>(line != nullptr ? line->pending & ~line->valid : 0);
   auto const merging = static_cast<std::uint8_t>(request.sectors & coming);
   auto const missing = static_cast<std::uint8_t>(request.sectors & ~there & ~coming);
-  if (merging != 0 && most_merges_ > 0 && merged(*line, merging) >= most_merges_) return false;
+  if (merging != 0 && !takes_waiter(*line, merging)) return false;
   if (missing != 0) {
     auto const sectors = count_sectors(missing);
     if (most_misses_ > 0 && misses_ > 0 && misses_ + sectors > most_misses_) return false;
@@ -163,11 +163,14 @@ void L2Slice::wait(Line& line, std::int32_t bundle, std::uint8_t sectors) {
   line.waiter = index;
 }
 
-int L2Slice::merged(Line const& line, std::uint8_t sectors) const {
-  int count = 0;
+bool L2Slice::takes_waiter(Line const& line, std::uint8_t sectors) const {
+  if (most_merges_ == 0) return true;
+  int waiting[k_sectors] = {};
   for (auto w = line.waiter; w >= 0; w = waiters_[static_cast<std::size_t>(w)].next)
-    if ((waiters_[static_cast<std::size_t>(w)].sectors & sectors) != 0) ++count;
-  return count;
+    for (int s = 0; s < k_sectors; ++s) waiting[s] += waiters_[static_cast<std::size_t>(w)].sectors >> s & 1;
+  for (int s = 0; s < k_sectors; ++s)
+    if ((sectors >> s & 1) != 0 && waiting[s] >= most_merges_) return false;
+  return true;
 }
 
 }  // namespace tessera::overlap

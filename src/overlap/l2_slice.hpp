@@ -96,7 +96,8 @@ class L2Slice {
   void replace(Line& line, std::uint64_t number, double ns, std::vector<L2Event>& events);
   std::size_t set_of(std::uint64_t line) const;
   void wait(Line& line, std::int32_t bundle, std::uint8_t sectors);
-  int merged(Line const& line, std::uint8_t sectors) const;
+  /// True if each of these sectors of the line can be waited for once more.
+  bool takes_waiter(Line const& line, std::uint8_t sectors) const;
 
   int sets_, ways_;
   double ns_per_sector_;

@@ -153,6 +153,25 @@ TEST(L2Slice, StandsStillWithoutAnEntryForAMissOrForOneMoreWhoWaits) {
   EXPECT_THAT(slice.answered(), ElementsAre(4, 5));
 }
 
+TEST(L2Slice, EachSectorHasItsOwnWaiters) {
+  auto hardware = unlimited();
+  hardware.l2_merges = 2;
+  Slice slice(hardware, 4, 4);
+  slice.ask(load, 7, all, 0);
+  slice.run(50);
+  slice.fill(60, 7);
+  slice.ask(load, 1, 0b01, 1);
+  slice.ask(load, 1, 0b10, 2);
+  slice.ask(load, 1, 0b11, 3);  // the second of both sectors
+  slice.ask(load, 7, all, 4);
+  slice.run(100);
+  EXPECT_THAT(slice.answered(), ElementsAre(4)) << "the third request stands in nobody's way";
+  slice.ask(load, 1, 0b10, 5);  // the third of sector 1
+  slice.ask(load, 7, all, 6);
+  slice.run(150);
+  EXPECT_THAT(slice.answered(), IsEmpty());
+}
+
 TEST(L2Slice, StandsStillWhileAllLinesOfASetWaitForMemory) {
   Slice slice(unlimited(), 1, 2);
   for (int i = 0; i < 3; ++i) slice.ask(load, static_cast<std::uint64_t>(i + 1), all, i);
