@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "overlap/dram_address.hpp"
 #include "overlap/study_parts.hpp"
 
 namespace tessera::overlap {
@@ -66,7 +67,7 @@ Expected<std::vector<RingPoint>> ring_times(OverlapStudySettings const& settings
     auto const run = run_collective(settings.machine, problem, settings.options.run);
     if (!run) return tl::make_unexpected(run.error());
     auto const chunk = problem.bytes / problem.gpus;
-    auto const peak = hardware.channels * 32 * hardware.dram_clock_ghz;
+    auto const peak = hardware.channels * k_atom_bytes * hardware.dram_clock_ghz;
     auto const ns =
         (problem.gpus - 1) * (chunk / hardware.link_gbps + hardware.link_latency_ns) + 3 * chunk / peak;
     points.emplace_back(RingPoint{megabytes, static_cast<double>(run->end) * 1e-6, ns * 1e-3});

@@ -12,6 +12,14 @@ namespace {
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+/// The channel-local address behind the operands at which all banks' rows begin anew.
+std::uint64_t behind(Operand const& last, OverlapHardware const& hardware) {
+  auto const end = static_cast<std::uint64_t>(last.end()) / static_cast<std::uint64_t>(hardware.channels);
+  auto const rounds =
+      static_cast<std::uint64_t>(hardware.row_bytes) * static_cast<std::uint64_t>(hardware.banks);
+  return (end / rounds + 1) * rounds;
+}
+
 }  // namespace
 
 GemmNode::GemmNode(GemmSetup const& setup, System& system, int node, OutputConfiguration const& output,
@@ -31,39 +39,36 @@ GemmNode::GemmNode(GemmSetup const& setup, System& system, int node, OutputConfi
       memory_(setup.machine, setup.options, system.queue(),
               system.add_channels(node, setup.options.all_channels ? hardware_.channels : 1)),
       lines_(static_cast<std::size_t>((a_.panels() + b_.panels()) * a_.slices())),
-      sms_(static_cast<std::size_t>(setup.machine.sms)),
+      matrix_free_(static_cast<std::size_t>(setup.machine.sms), 0),
+      ports_(setup.machine),
       groups_(static_cast<std::size_t>(setup.machine.sms * setup.kernel.groups_per_sm)),
+      routes_(tile_routes(output)),
       tracker_(hardware_.tracker_sets, hardware_.tracker_ways, columns_ * rows_ * setup.kernel.wavefronts,
                setup.kernel.wavefronts),
       triggers_(output, setup.kernel.wavefronts),
       copies_(hardware_.dma_read_ahead_kib * 1024.0),
       region_bytes_(static_cast<double>(setup.problem.m * setup.problem.n * k_element) /
                     static_cast<double>(columns_ * rows_ * setup.kernel.wavefronts)),
-      combining_(sms_.size(), hardware_.write_combining_kib * 1024.0, region_bytes_),
-      arrived_(static_cast<std::size_t>(columns_ * rows_ * setup.kernel.wavefronts), 0) {
+      output_base_(behind(b_, hardware_)),
+      stores_(hardware_, setup.machine.sms, region_bytes_, setup.cached_output),
+      phase_(static_cast<std::size_t>(columns_ * rows_ * setup.kernel.wavefronts), 0),
+      arrived_(phase_.size(), 0) {
   auto const& machine = setup.machine;
   auto const& kernel = setup.kernel;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     int const component = system.add_component(ComponentKind::work_group, node, static_cast<int>(g), 0);
     if (g == 0) first_group_component_ = component;
-    groups_[g].sm = static_cast<std::int32_t>(g % sms_.size());
+    groups_[g].sm = static_cast<std::int32_t>(g % matrix_free_.size());
     groups_[g].slots.resize(static_cast<std::size_t>(kernel.stages));
   }
   region_atoms_ = static_cast<std::int32_t>(std::ceil(region_bytes_ / hardware_.channels / k_atom_bytes)) *
                   memory_.channels();
-  auto const operand_end = static_cast<std::uint64_t>(b_.end());
-  auto const rounds =
-      static_cast<std::uint64_t>(hardware_.row_bytes) * static_cast<std::uint64_t>(hardware_.banks);
-  output_base_ = (operand_end / static_cast<std::uint64_t>(hardware_.channels) / rounds + 1) * rounds;
-
   double const speed = setup.options.slow_gpu == gpu_ && setup.options.explicit_gpus ? 0.5 : 1;
   auto const flops = 2.0 * kernel.tile_m * kernel.tile_n * kernel.tile_k;
   slice_time_ = picoseconds(flops / (machine.matrix_flops_per_ns() * speed));
   block_start_ = picoseconds(machine.block_start_ns);
-  store_time_ = picoseconds(region_bytes_ / (hardware_.sm_store_bytes_per_clock * machine.clock_ghz));
-  ps_per_port_byte_ = 1000 / machine.sm_load_gbps;
+  store_time_ = ports_.store_time(region_bytes_);
   copy_component_ = system.add_component(ComponentKind::copy_engine, node, 0, 0);
-  make_routes();
 }
 
 void GemmNode::start() {
@@ -124,10 +129,7 @@ void GemmNode::load(int g, std::int64_t slice, Picoseconds now) {
   auto& slot = group.slots[static_cast<std::size_t>(s)];
   auto const of_a = a_.slice(tile_y(group.tile), slice);
   auto const of_b = b_.slice(tile_x(group.tile), slice);
-  // The SM's port takes one request after the other.
-  auto& port = sms_[static_cast<std::size_t>(group.sm)].port_free;
-  port = std::max(port, now) + static_cast<Picoseconds>((of_a.bytes() + of_b.bytes()) * ps_per_port_byte_);
-  slot.ready = port + memory_.hit_latency();
+  slot.ready = ports_.load(group.sm, of_a.bytes() + of_b.bytes(), now) + memory_.hit_latency();
   auto const bundle = memory_.open(BundleKind::load, Traffic::gemm_read, g * setup_.kernel.stages + s);
   memory_.load(bundle, now, lines_of(false, tile_y(group.tile), slice));
   memory_.load(bundle, now, lines_of(true, tile_x(group.tile), slice));
@@ -166,7 +168,7 @@ void GemmNode::await_slice(int g) {
 
 void GemmNode::compute(int g, Picoseconds now) {
   auto& group = groups_[static_cast<std::size_t>(g)];
-  auto& unit = sms_[static_cast<std::size_t>(group.sm)].matrix_free;
+  auto& unit = matrix_free_[static_cast<std::size_t>(group.sm)];
   if (unit > now) {  // a work-group of the same SM computes
     if (recorder_) recorder_->blocked(g, now);
     system_.queue().wake(first_group_component_ + g, unit);
@@ -198,12 +200,8 @@ void GemmNode::store(int g, Picoseconds now) {
   if (recorder_) recorder_->stores(g, now, now + store_time_);
   auto const region = group.tile * setup_.kernel.wavefronts + group.wavefront++;
   bool const is_last = group.wavefront == setup_.kernel.wavefronts;
-  combining_.store(group.sm, g, region, is_last, [&](int owner, std::int64_t ready) {
-    if (setup_.cached_output)
-      store_cached(owner, ready, now);
-    else
-      store_routed(owner, ready, now);
-  });
+  stores_.store(group.sm, g, region, is_last,
+                [&](int owner, std::int64_t ready) { leave_sm(owner, ready, now); });
   system_.queue().wake(first_group_component_ + g, now + store_time_);
 }
 

@@ -11,10 +11,12 @@
 #include "overlap/gathered_panels.hpp"
 #include "overlap/memory_system.hpp"
 #include "overlap/recorder.hpp"
+#include "overlap/sm_ports.hpp"
+#include "overlap/store_path.hpp"
 #include "overlap/system.hpp"
+#include "overlap/tile_route.hpp"
 #include "overlap/tracker.hpp"
 #include "overlap/trigger_table.hpp"
-#include "overlap/write_combining.hpp"
 
 namespace tessera::overlap {
 
@@ -25,14 +27,6 @@ struct GemmSetup {
   GemmKernel const& kernel;
   OverlapOptions const& options;
   bool cached_output;
-};
-
-/// Where one tile goes.
-struct TileRoute {
-  bool local = true;
-  std::int32_t updates = 1;          ///< of each element of the local copy, in all
-  std::vector<std::int32_t> phases;  ///< updates after which copies are triggered, phase by phase
-  std::vector<std::int32_t> remote;  ///< indices into OutputConfiguration::remote
 };
 
 class GemmNode : public Endpoint {
@@ -71,10 +65,6 @@ class GemmNode : public Endpoint {
     Picoseconds compute_end = 0;
     std::vector<Slot> slots;
   };
-  struct Sm {
-    Picoseconds matrix_free = 0;
-    Picoseconds port_free = 0;
-  };
 
   // Work-groups (gemm_node.cpp).
   void next_tile(int group, Picoseconds now);
@@ -102,9 +92,8 @@ class GemmNode : public Endpoint {
   void panel_arrived(Picoseconds now);
 
   // Routes (gemm_node_routes.cpp).
-  void make_routes();
+  void leave_sm(int group, std::int64_t region, Picoseconds now);
   void store_cached(int group, std::int64_t region, Picoseconds now);
-  void store_routed(int group, std::int64_t region, Picoseconds now);
   AccessKind access_of(bool update) const;
   void counted(std::int64_t region, std::int32_t atoms, Picoseconds now);
   void copied(std::int64_t owner, Picoseconds now);
@@ -131,7 +120,8 @@ class GemmNode : public Endpoint {
   MemorySystem memory_;
   std::vector<std::vector<LineSectors>>
       lines_;  ///< by slices of A's panels, then of B's; found when first asked for
-  std::vector<Sm> sms_;
+  std::vector<Picoseconds> matrix_free_;  ///< by SM: when its matrix unit is free
+  SmPorts ports_;
   std::vector<WorkGroup> groups_;
   std::optional<GatheredPanels> gathered_;
   std::deque<int> waiting_groups_;  ///< for a panel of A
@@ -147,14 +137,13 @@ class GemmNode : public Endpoint {
   TriggerTable triggers_;
   CopyEngine copies_;
   double region_bytes_;  ///< the driver's size of a wavefront's tile: output over wavefronts (section 4.2.1)
-  WriteCombining combining_;
+  std::uint64_t output_base_;
+  StorePath stores_;
   std::vector<std::int8_t> phase_;     ///< by wavefront tile: triggered so often
   std::vector<std::int32_t> arrived_;  ///< requests of 32 bytes, by wavefront tile, local and incoming
   std::vector<MemoryEvent> events_;
   std::int32_t region_atoms_;
-  std::uint64_t output_base_;
   Picoseconds slice_time_, block_start_, store_time_;
-  double ps_per_port_byte_;
   Picoseconds gemm_end_ = 0, sums_start_ = 0;
   Picoseconds last_ = 0;
   Recorder* recorder_ = nullptr;

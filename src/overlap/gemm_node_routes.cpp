@@ -8,49 +8,26 @@
 
 namespace tessera::overlap {
 
-void GemmNode::make_routes() {
-  phase_.resize(arrived_.size(), 0);
-  routes_.resize(static_cast<std::size_t>(output_.tiles));
-  for (std::size_t t = 0; t < routes_.size(); ++t)
-    routes_[t].updates = t < output_.updates.size() ? output_.updates[t] : 1;
-  for (std::size_t m = 0; m < output_.remote.size(); ++m)
-    for (auto const tile : output_.remote[m].tiles) {
-      auto& route = routes_[static_cast<std::size_t>(tile)];
-      route.remote.push_back(static_cast<std::int32_t>(m));
-      route.local = output_.remote[m].keep;
-    }
-  for (auto const& map : output_.dma)
-    for (auto const tile : map.tiles) {
-      auto& route = routes_[static_cast<std::size_t>(tile)];
-      auto const phase = static_cast<std::size_t>(map.phase);
-      if (route.phases.size() <= phase) route.phases.resize(phase + 1, 0);
-      route.phases[phase] = map.updates_per_element;
-    }
-}
-
 /// Into L2, which writes back what it evicts. What it still holds at the end is written back behind the
 /// kernel's back, while a collective waits for its links.
 void GemmNode::store_cached(int group, std::int64_t region, Picoseconds now) {
   auto const split = groups_[static_cast<std::size_t>(group)].split;
-  auto const bundle = memory_.open(BundleKind::store, Traffic::gemm_write, group);
-  memory_.count(Traffic::gemm_write, region_bytes_);
-  memory_.store(bundle, now, base_of_split(split), split * regions() + region, region_bytes_, false,
-                AccessKind::write);
+  stores_.write(memory_, group, region, base_of_split(split), split * regions() + region, AccessKind::write,
+                now);
   ++groups_[static_cast<std::size_t>(group)].stores;
 }
 
-/// To the peers, and past L2 to memory.
-void GemmNode::store_routed(int group, std::int64_t region, Picoseconds now) {
+/// What has left its SM goes to L2, or to the peers and past L2 to memory.
+void GemmNode::leave_sm(int group, std::int64_t region, Picoseconds now) {
+  if (stores_.through_l2()) return store_cached(group, region, now);
   auto const& route = routes_[static_cast<std::size_t>(region / setup_.kernel.wavefronts)];
   for (auto const m : route.remote) {
     auto const& map = output_.remote[static_cast<std::size_t>(m)];
     send(map.peer, region, map.operation == MemoryOperation::update, now);
   }
   if (!route.local) return;
-  auto const bundle = memory_.open(BundleKind::store, Traffic::gemm_write, group, region);
-  memory_.count(Traffic::gemm_write, region_bytes_);
-  memory_.store(bundle, now, output_base_, region, region_bytes_, true,
-                access_of(output_.local == MemoryOperation::update));
+  stores_.write(memory_, group, region, output_base_, region,
+                access_of(output_.local == MemoryOperation::update), now);
   ++groups_[static_cast<std::size_t>(group)].stores;
 }
 

@@ -36,10 +36,8 @@ void GemmNode::next_sum(int g, Picoseconds now) {
   }
   group.tile = next_sum_++;
   group.phase = Phase::summing;
-  auto& port = sms_[static_cast<std::size_t>(group.sm)].port_free;
-  port = std::max(port, now) +
-         static_cast<Picoseconds>(region_bytes_ * setup_.kernel.splits * ps_per_port_byte_);
-  group.slots[0].ready = port + memory_.hit_latency();
+  group.slots[0].ready =
+      ports_.load(group.sm, region_bytes_ * setup_.kernel.splits, now) + memory_.hit_latency();
   auto const bundle = memory_.open(BundleKind::load, Traffic::gemm_read, g * setup_.kernel.stages);
   for (int split = 0; split < setup_.kernel.splits; ++split)
     memory_.load(bundle, now,

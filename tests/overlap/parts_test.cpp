@@ -5,8 +5,11 @@
 #include "overlap/arbiter.hpp"
 #include "overlap/copy_engine.hpp"
 #include "overlap/link.hpp"
+#include "overlap/sm_ports.hpp"
+#include "overlap/tile_route.hpp"
 #include "overlap/tracker.hpp"
 #include "tessera/measure/machine_json.hpp"
+#include "tessera/overlap/sub_layer.hpp"
 
 namespace tessera::overlap {
 namespace {
@@ -88,6 +91,37 @@ TEST(CopyEngine, ReadsNoFurtherAheadThanItsBuffer) {
   engine.sent(70, 500);
   EXPECT_EQ(engine.resume_at(5), 70);
   EXPECT_EQ(engine.next(70, 500), &command);
+}
+
+TEST(SmPorts, PassOneRequestAfterTheOtherOfEachSm) {
+  auto machine = tessera::machine("t3").value();
+  machine.sms = 2;
+  machine.sm_load_gbps = 100;  // 10 ps a byte
+  machine.clock_ghz = 2;
+  machine.overlap->sm_store_bytes_per_clock = 32;  // 64 bytes a ns
+  SmPorts ports(machine);
+  EXPECT_EQ(ports.load(0, 1000, 500), 10'500);
+  EXPECT_EQ(ports.load(0, 1000, 600), 20'500) << "behind the first";
+  EXPECT_EQ(ports.load(1, 1000, 600), 10'600) << "another SM has its own port";
+  EXPECT_EQ(ports.load(0, 1000, 50'000), 60'000);
+  EXPECT_EQ(ports.store_time(6400), 100'000);
+}
+
+TEST(TileRoutes, AreThoseOfARingReduceScatter) {
+  // Four tiles in a row on four GPUs: GPU 1 sends tile 1, passes 2 and 3 on and keeps tile 0.
+  auto const setup = fused_setup({256, 512, 64, true}, 4, {}).value();
+  auto const routes = tile_routes(setup.fused[1]);
+  ASSERT_EQ(routes.size(), 4U);
+  EXPECT_FALSE(routes[1].local);
+  EXPECT_EQ(routes[1].remote.size(), 1U);
+  for (int const passed : {2, 3}) EXPECT_THAT(routes[passed].phases, testing::ElementsAre(2)) << passed;
+  EXPECT_TRUE(routes[0].local);
+  EXPECT_THAT(routes[0].phases, testing::IsEmpty());
+  EXPECT_EQ(routes[0].updates, 2);
+  for (auto const& route : tile_routes(setup.alone)) {
+    EXPECT_TRUE(route.local);
+    EXPECT_EQ(route.updates, 1);
+  }
 }
 
 }  // namespace
