@@ -141,7 +141,7 @@ int run(Session const& session, DiffArguments const& arguments) {
 
 void add_diff(CLI::App& app, Session const& session, Action& action) {
   auto* command = app.add_subcommand(
-      "diff", "What moved between two runs: totals, and start, end and waiting of each stage");
+      "diff", "What moved between two runs: totals and times of each stage; or how two machines differ");
   auto arguments = std::make_shared<DiffArguments>();
   command->add_option("before", arguments->before, "A timeline's JSON, or a plan's, which is then simulated")
       ->required();
