@@ -49,9 +49,13 @@ StageHandle& StageHandle::cost(StageCost const& cost) {
   return *this;
 }
 
-PipelineBuilder::PipelineBuilder(std::string name, std::source_location place) {
+PipelineBuilder::PipelineBuilder(std::string name, std::source_location place)
+    : PipelineBuilder(std::move(name), line_of(place), HostLanguage::cpp) {}
+
+PipelineBuilder::PipelineBuilder(std::string name, SourceLine where, HostLanguage language)
+    : language_(language) {
   pipeline_.name = std::move(name);
-  pipeline_.where = line_of(place);
+  pipeline_.where = std::move(where);
 }
 
 void PipelineBuilder::report(char const* code, SourceLine const& where, std::string message,
@@ -61,7 +65,10 @@ void PipelineBuilder::report(char const* code, SourceLine const& where, std::str
 }
 
 Dim PipelineBuilder::dim(std::string_view name, std::source_location place) {
-  auto const where = line_of(place);
+  return dim(name, line_of(place));
+}
+
+Dim PipelineBuilder::dim(std::string_view name, SourceLine where) {
   if (!is_dimension_name(name))
     report("E0131", where, fmt::format("\"{}\" cannot name a dimension", name.substr(0, 60)), {},
            "use a C++ identifier other than all, clamp, floor, max, min and mod");
@@ -74,8 +81,12 @@ Dim PipelineBuilder::dim(std::string_view name, std::source_location place) {
 
 StageHandle PipelineBuilder::stage(std::string name, std::initializer_list<DimExtent> grid,
                                    std::source_location place) {
+  return this->stage(std::move(name), std::vector<DimExtent>(grid), line_of(place));
+}
+
+StageHandle PipelineBuilder::stage(std::string name, std::vector<DimExtent> const& grid, SourceLine where) {
   Stage stage;
-  stage.where = line_of(place);
+  stage.where = std::move(where);
   stage.name = std::move(name);
   stage.output = stage.name;
   if (!is_identifier(stage.name))
@@ -94,7 +105,10 @@ StageHandle PipelineBuilder::stage(std::string name, std::initializer_list<DimEx
     if (owner != this) {
       report("E0134", stage.where,
              fmt::format("the grid of {} uses a dimension that is not one of this pipeline's", stage.name),
-             {}, "write {x = 24, y = 4} with the dimensions that dims() returned");
+             {},
+             language_ == HostLanguage::python
+                 ? "write {x: 24, y: 4} with the dimensions that dims() returned"
+                 : "write {x = 24, y = 4} with the dimensions that dims() returned");
       continue;
     }
     auto const& dim_name = dim_names_[static_cast<std::size_t>(dim)];

@@ -10,8 +10,13 @@
 namespace tessera {
 namespace {
 
-std::string shown(Stage const& stage) {
-  return fmt::format("{}({})", stage.name, fmt::join(stage.dimension_names(), ", "));
+/// A stage with coordinates, as the user's language writes it.
+std::string tile_text(HostLanguage language, std::string const& stage, std::string const& coordinates) {
+  return stage + (language == HostLanguage::python ? "[" + coordinates + "]" : "(" + coordinates + ")");
+}
+
+std::string shown(HostLanguage language, Stage const& stage) {
+  return tile_text(language, stage.name, fmt::format("{}", fmt::join(stage.dimension_names(), ", ")));
 }
 
 /// An expression over the builder's dimensions, rewritten over the consumer's. Empty if a dimension is none
@@ -70,7 +75,7 @@ bool PipelineBuilder::check_rank(TileRef const& tile, SourceLine const& where) {
          fmt::format("{} has {} dimension{}, but {} coordinate{} given", stage.name, stage.grid.size(),
                      stage.grid.size() == 1 ? "" : "s", tile.coordinates.size(),
                      tile.coordinates.size() == 1 ? " is" : "s are"),
-         {}, "write " + shown(stage));
+         {}, "write " + shown(language_, stage));
   return false;
 }
 
@@ -86,7 +91,7 @@ bool PipelineBuilder::bind(ConsumerTile const& consumer, std::vector<int>& posit
              fmt::format("coordinate {} of the consumer {} is not a plain dimension of this pipeline", i + 1,
                          stage.name),
              {"a dependence says what any one tile of the consumer reads"},
-             fmt::format("write {}, and expressions in the producer", shown(stage)));
+             fmt::format("write {}, and expressions in the producer", shown(language_, stage)));
       return false;
     }
     auto& position = position_of[static_cast<std::size_t>(dim->expr_.value)];
@@ -94,7 +99,7 @@ bool PipelineBuilder::bind(ConsumerTile const& consumer, std::vector<int>& posit
       report("E0133", consumer.where,
              fmt::format("the consumer {} has dimension {} twice", stage.name,
                          dim_names_[static_cast<std::size_t>(dim->expr_.value)]),
-             {}, "write " + shown(stage));
+             {}, "write " + shown(language_, stage));
       return false;
     }
     position = static_cast<int>(i);
@@ -118,8 +123,10 @@ bool PipelineBuilder::translate(Dim const& dim, std::vector<int> const& position
     auto const& stage = pipeline_.stages[static_cast<std::size_t>(consumer.tile.stage)];
     report("E0134", consumer.where,
            fmt::format("dimension {} is not one of the consumer's, {}",
-                       dim_names_[static_cast<std::size_t>(missing)], shown(stage)),
-           {}, "use range() or all() for producer tiles that no consumer dimension selects");
+                       dim_names_[static_cast<std::size_t>(missing)], shown(language_, stage)),
+           {},
+           fmt::format("use {} for producer tiles that no consumer dimension selects",
+                       language_ == HostLanguage::python ? "a slice" : "range() or all()"));
     return false;
   }
   out = std::move(*result);
@@ -158,10 +165,11 @@ bool PipelineBuilder::to_access(ConsumerTile const& consumer, TileRef const& pro
   return true;
 }
 
-DependenceHandle PipelineBuilder::add_dependence(ConsumerTile const& consumer,
-                                                 std::vector<TileRef> const& producers) {
+DependenceHandle PipelineBuilder::depends_on(ConsumerTile const& consumer,
+                                             std::vector<TileRef> const& producers) {
   auto const first = pipeline_.dependences.size();
   DependenceHandle const none(this, first, 0);
+  bool const python = language_ == HostLanguage::python;
   if (!check_rank(consumer.tile, consumer.where)) return none;
   std::vector<int> position_of;
   if (!bind(consumer, position_of)) return none;
@@ -173,19 +181,23 @@ DependenceHandle PipelineBuilder::add_dependence(ConsumerTile const& consumer,
     if (!check_rank(producer, consumer.where)) continue;
     auto const& name = pipeline_.stages[static_cast<std::size_t>(producer.stage)].name;
     if (producer.distance < 0)
-      report("E0136", consumer.where, fmt::format("earlier({}(...), {}) lies ahead", name, producer.distance),
+      report("E0136", consumer.where,
+             fmt::format("earlier({}, {}) lies ahead", tile_text(language_, name, "..."), producer.distance),
              {}, "an iteration reads what earlier ones computed");
     if (producer.stage >= consumer.tile.stage && producer.distance == 0) {
       report("E0136", consumer.where,
              producer.stage == consumer.tile.stage
                  ? fmt::format("{} cannot depend on itself", name)
                  : fmt::format("{} cannot wait for {}, which is declared after it", consumer_name, name),
-             {"stages run in the order in which they are declared; the consumer comes first in depends()"},
+             {fmt::format("stages run in the order in which they are declared; the consumer comes first{}",
+                          python ? "" : " in depends()")},
              producer.stage == consumer.tile.stage
-                 ? fmt::format("what it computed an iteration before is earlier({}(...)); a distance of 0 is "
+                 ? fmt::format("what it computed an iteration before is earlier({}); a distance of 0 is "
                                "the same iteration",
-                               name)
-                 : fmt::format("did you mean depends({}(...), {}(...))?", name, consumer_name));
+                               tile_text(language_, name, "..."))
+                 : fmt::format(
+                       fmt::runtime(python ? "did you mean {}.reads({})?" : "did you mean depends({}, {})?"),
+                       tile_text(language_, name, "..."), tile_text(language_, consumer_name, "...")));
       continue;
     }
     Access access;

@@ -12,6 +12,11 @@
 namespace tessera::report {
 
 std::string page_head(std::string const& title);  ///< up to the heading
+/// An element of class "tessera" up to its heading, with the styles for that class alone; ends with
+/// k_fragment_end.
+std::string fragment_head(std::string const& title);
+inline constexpr char const* k_fragment_end = "</div>\n";
+
 std::string note_lines(std::vector<std::string> const& notes);
 
 struct Column {

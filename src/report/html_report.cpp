@@ -161,6 +161,15 @@ std::string alternatives(Plan const& plan) {
 
 }  // namespace
 
+std::string html_fragment(ReportEntry const& entry, std::vector<std::string> const& notes) {
+  auto const& plan = entry.plan;
+  return fragment_head(plan.pipeline.name) +
+         fmt::format("<p class=\"soft\">{}</p>\n", html(summary_line(plan))) + note_lines(notes) +
+         figures(plan) + drawings(entry) + "<details><summary>Why, launches, proof</summary>\n" +
+         reasons(plan) + "</details>\n" + "<details><summary>Stages and dependences</summary>\n" +
+         stages(plan) + dependences(plan) + "</details>\n" + alternatives(plan) + k_fragment_end;
+}
+
 std::string html_report(std::string const& title, std::vector<ReportEntry> const& entries,
                         std::vector<std::string> const& notes) {
   std::vector<std::string> names;

@@ -65,6 +65,13 @@ std::string tracks(Timeline const& timeline) {
 
 }  // namespace
 
+std::string html_fragment(Timeline const& timeline) {
+  return fragment_head(timeline.pipeline + ", " + timeline.mechanism) + figures(timeline) + legend(timeline) +
+         drawing(timeline.mechanism, timeline, timeline.end) +
+         "<details><summary>Where time went</summary>\n" + where_time_went(timeline) + tracks(timeline) +
+         "</details>\n" + k_fragment_end;
+}
+
 std::string timeline_html(Timeline const& timeline, std::vector<std::string> const& notes) {
   return page_head(timeline.pipeline + ", " + timeline.mechanism) +
          fmt::format("<p class=\"soft\">machine {}</p>\n", html(timeline.machine)) + note_lines(notes) +

@@ -3,11 +3,10 @@
 
 #include <memory>
 
+#include "check_workload.hpp"
 #include "commands.hpp"
-#include "diagnostic/nearest.hpp"
 #include "tessera/check/check.hpp"
 #include "tessera/report/report.hpp"
-#include "tessera/shipped_kernels.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -16,26 +15,6 @@ struct CheckArguments {
   WorkloadOptions workload;
   std::string architecture = "sm_90";
 };
-
-/// An operator graph, cut by the first kernel of the catalogue that fits each operator: what is checked are
-/// its dependences, which every tile shape must get right.
-Expected<Pipeline> tiled(Workload const& workload, std::string const& architecture) {
-  if (auto const* pipeline = std::get_if<Pipeline>(&workload)) return *pipeline;
-  auto const& graph = std::get<OperatorGraph>(workload);
-  auto const catalogue = shipped_kernels().for_architecture(architecture);
-  if (catalogue.empty())
-    return tl::make_unexpected(complaint(
-        "E0911", fmt::format("there are no kernels for architecture \"{}\"", architecture),
-        did_you_mean(architecture, {"sm_70", "sm_80", "sm_90"}), {"known: sm_70, sm_80 and sm_90"}));
-  std::vector<TileChoice> choices;
-  for (auto const& op : graph.operators)
-    for (auto const& kernel : catalogue)
-      if (kernel.kind == op.kind && find_form(kernel, op.epilogue, graph.type) != nullptr) {
-        choices.push_back({kernel, 1});
-        break;
-      }
-  return tile(graph, choices);
-}
 
 int run(Session const& session, CheckArguments const& arguments) {
   auto const workloads = load_workloads(arguments.workload);

@@ -17,9 +17,8 @@ namespace tessera::cli {
 
 int run_companion(Session const& session, std::string const& command, std::string const& name,
                   std::vector<std::string> const& arguments) {
-  std::error_code error;
-  auto const path = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / name;
-  if (error || access(path.c_str(), X_OK) != 0)
+  auto const path = std::filesystem::path(session.folder) / name;
+  if (session.folder.empty() || access(path.c_str(), X_OK) != 0)
     return session.fail(complaint(
         "E0936",
         fmt::format("{} needs {}, which is not beside this program ({})", command, name, path.string()),

@@ -9,7 +9,7 @@
 
 namespace tessera::cli {
 
-/// Runs `<folder of this program>/<name>` with this program's input and output and returns its exit code.
+/// Runs `<the session's folder>/<name>` with this program's input and output and returns its exit code.
 /// E0936 if there is none; `command` is what the user asked for.
 int run_companion(Session const& session, std::string const& command, std::string const& name,
                   std::vector<std::string> const& arguments);

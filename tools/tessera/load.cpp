@@ -144,10 +144,13 @@ Expected<SourceText> load_workload_text(std::string const& name_or_path) {
     source.text = std::move(*text);
     source.file = name_or_path == "-" ? "standard input" : name_or_path;
   }
-  auto summary = summarize_document(source.text, source.file);
+  return source_text(std::move(source.text), source.file);
+}
+
+Expected<SourceText> source_text(std::string text, std::string const& file) {
+  auto summary = summarize_document(text, file);
   if (!summary) return tl::make_unexpected(summary.error());
-  source.summary = std::move(*summary);
-  return source;
+  return SourceText{std::move(text), file, std::move(*summary)};
 }
 
 Diagnostics unused_options(WorkloadOptions const& options, DocumentKind kind, std::string const& file) {
@@ -181,27 +184,32 @@ Diagnostics unused_options(WorkloadOptions const& options, DocumentKind kind, st
 Expected<std::vector<SizedWorkload>> load_workloads(WorkloadOptions const& options) {
   auto const source = load_workload_text(options.workload);
   if (!source) return tl::make_unexpected(source.error());
-  auto const kind = source->summary.kind;
+  return load_workloads(*source, options);
+}
+
+Expected<std::vector<SizedWorkload>> load_workloads(SourceText const& source,
+                                                    WorkloadOptions const& options) {
+  auto const kind = source.summary.kind;
   bool const known =
       kind == DocumentKind::hf_config || kind == DocumentKind::conv_network || kind == DocumentKind::workload;
   if (!known)
     return wrong_kind(
-        source->file, kind, "a workload",
+        source.file, kind, "a workload",
         kind == DocumentKind::plan
             ? fmt::format("run it: tessera run {}; or plan or tune the workload that it was made from",
-                          source->file)
+                          source.file)
             : "a workload is a model's config.json (has \"model_type\"), or has \"schema\": "
               "\"tessera.workload/1\" or \"tessera.conv_network/1\"");
-  if (auto const extra = unused_options(options, kind, source->file); !extra.empty())
+  if (auto const extra = unused_options(options, kind, source.file); !extra.empty())
     return tl::make_unexpected(extra);
-  if (kind == DocumentKind::hf_config) return transformer(*source, options);
-  if (kind == DocumentKind::conv_network) return network(*source, options);
-  auto workload = parse_workload(source->text, source->file);
+  if (kind == DocumentKind::hf_config) return transformer(source, options);
+  if (kind == DocumentKind::conv_network) return network(source, options);
+  auto workload = parse_workload(source.text, source.file);
   if (!workload) return tl::make_unexpected(workload.error());
-  if (auto const* loop = std::get_if<Loop>(&*workload)) return unrolled(*loop, *source, options);
+  if (auto const* loop = std::get_if<Loop>(&*workload)) return unrolled(*loop, source, options);
   if (options.iterations)
     return tl::make_unexpected(complaint("E0906",
-                                         fmt::format("--iterations is for a loop; {} is none", source->file),
+                                         fmt::format("--iterations is for a loop; {} is none", source.file),
                                          "leave --iterations out, or add \"loop\" to the file"));
   std::vector<SizedWorkload> one;
   one.push_back({"", std::move(*workload)});

@@ -20,6 +20,8 @@ struct SourceText {
   DocumentSummary summary;
 };
 Expected<SourceText> load_workload_text(std::string const& name_or_path);
+/// A text that stands in no file; refuses (E0904) what is not JSON.
+Expected<SourceText> source_text(std::string text, std::string const& file);
 
 /// Sizes as they stand on the command line; unset ones were not given.
 struct WorkloadOptions {
@@ -45,6 +47,8 @@ struct SizedWorkload {
 /// One entry per token (or image, or iteration) count, in the order given; a loop is written out. Refuses
 /// options that the kind of workload does not have (E0906) and lists that are none (E0909).
 Expected<std::vector<SizedWorkload>> load_workloads(WorkloadOptions const& options);
+/// The same of a text that is loaded already: options.workload is not looked at.
+Expected<std::vector<SizedWorkload>> load_workloads(SourceText const& source, WorkloadOptions const& options);
 
 /// E0906 for the options that this kind of file has no use for.
 Diagnostics unused_options(WorkloadOptions const& options, DocumentKind kind, std::string const& file);

@@ -42,14 +42,14 @@ Expected<MachineProfile> own_machine(Plan const& plan) {
   return machine(plan.machine);
 }
 
-void warn_of_other_values(Session const& session, std::string const& path, Plan const& plan,
-                          MachineProfile const& profile, char const* taken) {
+Diagnostics warnings_of_values(std::string const& path, Plan const& plan, MachineProfile const& profile,
+                               char const* taken) {
   auto warnings = other_values(plan, profile);
   for (auto& warning : warnings) {
     warning.where = {path, 0};
     warning.suggestion = taken;
   }
-  session.warn(warnings);
+  return warnings;
 }
 
 /// A plan that may get stuck is still refused for anything else.
@@ -67,8 +67,10 @@ Expected<void> confirm_for(Plan& plan, std::string const& path, MachineProfile c
   return tl::make_unexpected(placed(answer.error(), path));
 }
 
-Expected<LoadedPlan> confirmed(Session const& session, Plan plan, std::string const& path,
-                               PlanUse const& use) {
+}  // namespace
+
+Expected<LoadedPlan> confirm_plan(Plan plan, std::string const& path, PlanUse const& use) {
+  Diagnostics warnings;
   auto own = own_machine(plan);
   if (own) {
     if (auto const fine = confirm_for(plan, path, *own, true, use); !fine)
@@ -80,35 +82,30 @@ Expected<LoadedPlan> confirmed(Session const& session, Plan plan, std::string co
     auto other = load_machine(use.machine);
     if (!other) return tl::make_unexpected(other.error());
     if (other->name == plan.machine)
-      warn_of_other_values(session, path, plan, *other, "the profile's values are taken");
+      warnings = warnings_of_values(path, plan, *other, "the profile's values are taken");
     if (auto const fine = confirm_for(plan, path, *other, false, use); !fine)
       return tl::make_unexpected(fine.error());
-    return LoadedPlan{std::move(plan), std::move(*other)};
+    return LoadedPlan{std::move(plan), std::move(*other), std::move(warnings)};
   }
   if (is_shipped(plan.machine)) {
     auto const profile = machine(plan.machine);
-    warn_of_other_values(session, path, plan, *profile,
-                         "the plan's values are taken; make the plan again for the profile's");
+    warnings = warnings_of_values(path, plan, *profile,
+                                  "the plan's values are taken; make the plan again for the profile's");
     auto there = plan;  // what is proved there is not what the header quotes
     if (use.becomes_a_header)
       if (auto const fine = confirm_for(there, path, *profile, false, use); !fine)
         return tl::make_unexpected(fine.error());
   }
-  return LoadedPlan{std::move(plan), std::move(*own)};
+  return LoadedPlan{std::move(plan), std::move(*own), std::move(warnings)};
 }
 
-}  // namespace
-
-Expected<PlanOrTimeline> load_plan_or_timeline(Session const& session, std::string const& name,
+Expected<PlanOrTimeline> read_plan_or_timeline(std::string_view text, std::string const& path,
                                                PlanUse const& use) {
-  auto const text = read_file(name);
-  if (!text) return tl::make_unexpected(text.error());
-  std::string const path = name == "-" ? "standard input" : name;
-  auto const summary = summarize_document(*text, path);
+  auto const summary = summarize_document(text, path);
   if (!summary) return tl::make_unexpected(summary.error());
   PlanOrTimeline out;
   if (summary->kind == DocumentKind::timeline) {
-    auto timeline = parse_timeline(*text, path);
+    auto timeline = parse_timeline(text, path);
     if (!timeline) return tl::make_unexpected(timeline.error());
     out.timeline = std::move(*timeline);
     return out;
@@ -118,11 +115,20 @@ Expected<PlanOrTimeline> load_plan_or_timeline(Session const& session, std::stri
                       summary->kind == DocumentKind::unknown
                           ? ""
                           : fmt::format("make a plan first: tessera plan {} -o plan.json", path));
-  auto plan = parse_plan(*text, path);
+  auto plan = parse_plan(text, path);
   if (!plan) return tl::make_unexpected(plan.error());
-  auto loaded = confirmed(session, std::move(*plan), path, use);
+  auto loaded = confirm_plan(std::move(*plan), path, use);
   if (!loaded) return tl::make_unexpected(loaded.error());
   out.plan = std::move(*loaded);
+  return out;
+}
+
+Expected<PlanOrTimeline> load_plan_or_timeline(Session const& session, std::string const& path,
+                                               PlanUse const& use) {
+  auto const text = read_file(path);
+  if (!text) return tl::make_unexpected(text.error());
+  auto out = read_plan_or_timeline(*text, path == "-" ? "standard input" : path, use);
+  if (out && out->plan) session.warn(out->plan->warnings);
   return out;
 }
 

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "session.hpp"
 #include "tessera/measure/machine_profile.hpp"
@@ -26,11 +27,14 @@ struct PlanUse {
 struct LoadedPlan {
   Plan plan;
   MachineProfile machine;
+  Diagnostics warnings;  ///< E0266: a profile of the plan's name has other values than the plan was made with
 };
 
-/// Refuses what parse_plan() and confirm_own() refuse, and as confirm() does what does not hold on the
-/// machine asked for. Warns (E0266) if a profile of the plan's name has other values than the plan was made
-/// with.
+/// Refuses what confirm_own() refuses, and as confirm() does what does not hold on the machine asked for.
+/// `path` is where the plan stands, for diagnostics; empty: in no file.
+Expected<LoadedPlan> confirm_plan(Plan plan, std::string const& path, PlanUse const& use = {});
+
+/// The same, and what parse_plan() refuses. Shows the warnings.
 Expected<LoadedPlan> load_plan(Session const& session, std::string const& path, PlanUse const& use = {});
 
 /// A file that is a plan or a timeline.
@@ -38,6 +42,8 @@ struct PlanOrTimeline {
   std::optional<LoadedPlan> plan;
   std::optional<Timeline> timeline;
 };
+Expected<PlanOrTimeline> read_plan_or_timeline(std::string_view text, std::string const& path,
+                                               PlanUse const& use = {});
 Expected<PlanOrTimeline> load_plan_or_timeline(Session const& session, std::string const& path,
                                                PlanUse const& use = {});
 

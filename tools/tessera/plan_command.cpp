@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "commands.hpp"
-#include "diagnostic/nearest.hpp"
 #include "files.hpp"
 #include "plan_workload.hpp"
 #include "tessera/check/check.hpp"
@@ -30,32 +29,15 @@ struct PlanArguments {
   std::string output, header, html, trace, csv, timeline, dot;
 };
 
-struct Word {
-  char const* word;
-  Mechanism mechanism;
-};
-constexpr Word k_mechanisms[] = {{"stream_order", Mechanism::stream_order},
-                                 {"pdl", Mechanism::pdl},
-                                 {"wait_kernel", Mechanism::wait_kernel},
-                                 {"pdl_tiles", Mechanism::pdl_tiles},
-                                 {"fused", Mechanism::fused}};
-
 Expected<PlanOptions> plan_options(PlanArguments const& arguments) {
   PlanOptions options;
   options.all_optimizations = !arguments.vanilla;
   options.chained = arguments.chained;
   if (!arguments.policies.empty()) options.policies = split_list(arguments.policies);
   if (arguments.mechanisms.empty()) return options;
-  std::vector<std::string> known;
-  for (auto const& mechanism : k_mechanisms) known.emplace_back(mechanism.word);
-  for (auto const& word : split_list(arguments.mechanisms)) {
-    auto const count = options.mechanisms.size();
-    for (auto const& mechanism : k_mechanisms)
-      if (word == mechanism.word) options.mechanisms.push_back(mechanism.mechanism);
-    if (options.mechanisms.size() == count)
-      return tl::make_unexpected(complaint("E0910", fmt::format("there is no mechanism \"{}\"", word),
-                                           did_you_mean(word, known), {"known: " + list_of(known)}));
-  }
+  auto mechanisms = mechanisms_of(split_list(arguments.mechanisms));
+  if (!mechanisms) return tl::make_unexpected(mechanisms.error());
+  options.mechanisms = std::move(*mechanisms);
   return options;
 }
 

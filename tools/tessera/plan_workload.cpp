@@ -1,9 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_workload.hpp"
 
+#include <fmt/format.h>
+
+#include "diagnostic/nearest.hpp"
+#include "session.hpp"
 #include "tessera/shipped_kernels.hpp"
 
 namespace tessera::cli {
+namespace {
+
+struct Word {
+  char const* word;
+  Mechanism mechanism;
+};
+constexpr Word k_mechanisms[] = {{"stream_order", Mechanism::stream_order},
+                                 {"pdl", Mechanism::pdl},
+                                 {"wait_kernel", Mechanism::wait_kernel},
+                                 {"pdl_tiles", Mechanism::pdl_tiles},
+                                 {"fused", Mechanism::fused}};
+
+}  // namespace
+
+Expected<std::vector<Mechanism>> mechanisms_of(std::vector<std::string> const& words) {
+  std::vector<std::string> known;
+  for (auto const& mechanism : k_mechanisms) known.emplace_back(mechanism.word);
+  std::vector<Mechanism> found;
+  for (auto const& word : words) {
+    auto const count = found.size();
+    for (auto const& mechanism : k_mechanisms)
+      if (word == mechanism.word) found.push_back(mechanism.mechanism);
+    if (found.size() == count)
+      return tl::make_unexpected(complaint("E0910", fmt::format("there is no mechanism \"{}\"", word),
+                                           did_you_mean(word, known), {"known: " + list_of(known)}));
+  }
+  return found;
+}
 
 Expected<Plan> plan_workload(Workload const& workload, MachineProfile const& machine,
                              PlanOptions const& options, PriceObserver const& observer) {

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one call by which a workload becomes a plan.
+// The one call by which a workload becomes a plan, and the words that say what is tried.
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "tessera/describe/workload.hpp"
 #include "tessera/simulate/rank.hpp"
 
 namespace tessera::cli {
+
+/// "pdl_tiles" and the others; E0910 for a word that is none.
+Expected<std::vector<Mechanism>> mechanisms_of(std::vector<std::string> const& words);
 
 /// choose_by_simulation() of operators over the kernels that Tessera ships, or of a pipeline as it is.
 Expected<Plan> plan_workload(Workload const& workload, MachineProfile const& machine,

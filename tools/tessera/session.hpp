@@ -21,6 +21,7 @@ enum Exit : int {
 struct Session {
   bool json = false;
   bool quiet = false;
+  std::string folder = {};  ///< of the programs that launch kernels; see run_companion()
 
   /// Data: standard output, nothing added; control characters in text are written out.
   void print(std::string_view data) const;

@@ -108,14 +108,15 @@ int run(Session const& session, SimulateArguments const& arguments) {
   auto const loaded = load_plan(session, arguments.plan,
                                 {.machine = arguments.machine, .is_explored = arguments.explore > 0});
   if (!loaded) return session.fail(loaded.error());
-  auto const& [plan, machine] = *loaded;
+  auto const& plan = loaded->plan;
+  auto const& machine = loaded->machine;
   if (arguments.explore > 0) return run_explore(session, arguments, plan, machine);
   auto const timeline = simulate(plan, machine);
   if (!timeline) return session.fail(timeline.error());
-  auto const page = [&, &shown = loaded->plan] {
-    return html_report(shown.pipeline.name, {{shown, *timeline, {}}}, assumptions(loaded->machine));
+  auto const page = [&] {
+    return html_report(plan.pipeline.name, {{plan, *timeline, {}}}, assumptions(machine));
   };
-  return put_out(session, *timeline, arguments.outputs, page, &loaded->plan);
+  return put_out(session, *timeline, arguments.outputs, page, &plan);
 }
 
 }  // namespace

@@ -123,6 +123,7 @@ inline TileRef earlier(TileRef tile, int iterations = 1) {
 struct ConsumerTile {
   ConsumerTile(TileRef ref, std::source_location place = std::source_location::current())  // NOLINT
       : tile(std::move(ref)), where{place.file_name(), static_cast<int>(place.line())} {}
+  ConsumerTile(TileRef ref, SourceLine place) : tile(std::move(ref)), where(std::move(place)) {}
   TileRef tile;
   SourceLine where;
 };
@@ -140,8 +141,13 @@ class StageHandle {
  public:
   template <class... Coordinates>
   TileRef operator()(Coordinates const&... at) const {
-    return {builder_, index_, std::vector<Coordinate>{Coordinate(coordinate(at))...}};
+    return at_coordinates({Coordinate(coordinate(at))...});
   }
+  TileRef at_coordinates(std::vector<Coordinate> coordinates) const {
+    return {builder_, index_, std::move(coordinates)};
+  }
+  /// Tiles along each dimension.
+  std::vector<GridDim> const& grid() const { return stage().grid; }
   StageHandle& splits(int factor);
   StageHandle& output(std::string buffer);
   /// An operand that comes from outside, or the cost of one that a dependence brings.
@@ -188,13 +194,20 @@ class DependenceHandle {
   std::size_t first_, count_;
 };
 
+/// The language in whose syntax hints are written: gemm1(x, y), or gemm1[x, y].
+enum class HostLanguage { cpp, python };
+
 class PipelineBuilder {
  public:
   explicit PipelineBuilder(std::string name, std::source_location place = std::source_location::current());
+  /// For a binding of another language, which hands over the user's lines itself: the overloads with a
+  /// SourceLine.
+  PipelineBuilder(std::string name, SourceLine where, HostLanguage language);
   PipelineBuilder(PipelineBuilder const&) = delete;  // dimensions and handles know their builder
   PipelineBuilder& operator=(PipelineBuilder const&) = delete;
 
   Dim dim(std::string_view name, std::source_location place = std::source_location::current());
+  Dim dim(std::string_view name, SourceLine where);
   /// auto [x, y] = pipeline.dims("x", "y");
   template <class... Names>
   std::array<Dim, sizeof...(Names)> dims(Names const&... names) {
@@ -204,12 +217,14 @@ class PipelineBuilder {
   /// Stages run in the order in which they are declared.
   StageHandle stage(std::string name, std::initializer_list<DimExtent> grid,
                     std::source_location place = std::source_location::current());
+  StageHandle stage(std::string name, std::vector<DimExtent> const& grid, SourceLine where);
 
   /// A tile of the consumer, named by plain dimensions, reads the producers' tiles.
   template <class... Producers>
   DependenceHandle depends(ConsumerTile consumer, Producers const&... producers) {
-    return add_dependence(consumer, std::vector<TileRef>{producers...});
+    return depends_on(consumer, std::vector<TileRef>{producers...});
   }
+  DependenceHandle depends_on(ConsumerTile const& consumer, std::vector<TileRef> const& producers);
 
   /// How many copies of a buffer the iterations of a loop take turns at; 1 unless said.
   void copies(std::string buffer, int count);
@@ -225,7 +240,6 @@ class PipelineBuilder {
   friend class StageHandle;
   friend class DependenceHandle;
 
-  DependenceHandle add_dependence(ConsumerTile const& consumer, std::vector<TileRef> const& producers);
   /// Consumer position of each of the builder's dimensions, -1 where it has none; false after a report.
   bool bind(ConsumerTile const& consumer, std::vector<int>& position_of);
   bool to_access(ConsumerTile const& consumer, TileRef const& producer, std::vector<int> const& position_of,
@@ -236,6 +250,7 @@ class PipelineBuilder {
   void report(char const* code, SourceLine const& where, std::string message,
               std::vector<std::string> notes = {}, std::string suggestion = {});
 
+  HostLanguage language_ = HostLanguage::cpp;
   Pipeline pipeline_;
   std::vector<std::string> dim_names_;
   std::vector<std::vector<int>> stage_dims_;  // the builder's dimensions of each stage's grid

@@ -53,6 +53,11 @@ struct ReportEntry {
 std::string html_report(std::string const& title, std::vector<ReportEntry> const& entries,
                         std::vector<std::string> const& notes = {});
 
+/// The same of one plan, or of a timeline, as an element of somebody else's page (a notebook): its styles are
+/// those of its class alone, and details are folded. No script, no outside resource.
+std::string html_fragment(ReportEntry const& entry, std::vector<std::string> const& notes = {});
+std::string html_fragment(Timeline const& timeline);
+
 /// One page of a timeline that no plan stands behind: its blocks, tracks and counters drawn, its sums.
 std::string timeline_html(Timeline const& timeline, std::vector<std::string> const& notes = {});
 

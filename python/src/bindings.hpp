@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the extension tessera._core share. Each bind_*() adds its classes and functions to the
+// module.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tessera/check/check.hpp"
+#include "tessera/describe/dsl.hpp"
+#include "tessera/describe/workload.hpp"
+#include "tessera/measure/machine_profile.hpp"
+#include "tessera/plan/plan.hpp"
+
+namespace tessera::python {
+
+namespace nb = nanobind;
+
+void bind_diagnostics(nb::module_& m);
+void bind_describe(nb::module_& m);
+void bind_documents(nb::module_& m);
+void bind_check(nb::module_& m);
+void bind_plan(nb::module_& m);
+void bind_timeline(nb::module_& m);
+void bind_cli(nb::module_& m);
+
+/// Becomes tessera.Error.
+struct Refused {
+  Diagnostics diagnostics;
+};
+
+/// The value, or tessera.Error.
+template <class T>
+T value_of(Expected<T> expected) {
+  if (!expected) throw Refused{std::move(expected.error())};
+  if constexpr (!std::is_void_v<T>) return std::move(*expected);
+}
+
+/// The line of Python that called; nothing where there is none.
+SourceLine calling_line();
+
+/// Shows each as a Python warning at the line that called.
+void warn(Diagnostics const& warnings);
+
+/// What stands for a workload in a call: a Workload, a Pipeline, a name, a path, or a document as a dict.
+Workload workload_of(nb::handle given);
+
+/// As workload_of(), ready to be planned: a loop is written out so often (E0906 without `iterations`).
+Workload flat_workload_of(nb::handle given, std::optional<int> iterations);
+
+/// A MachineProfile, a name, a path, or a document as a dict.
+MachineProfile machine_of(nb::handle given);
+
+/// A workload that stands in one file: what Python's name for it holds.
+struct WorkloadValue {
+  Workload workload;
+};
+
+}  // namespace tessera::python

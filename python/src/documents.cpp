@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// The documents that the command line reads and writes: workloads, machines, plans and timelines.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "bindings.hpp"
+#include "tessera/describe/workload_json.hpp"
+#include "tessera/measure/machine_json.hpp"
+#include "tessera/shipped.hpp"
+#include "tools/tessera/load.hpp"
+#include "tools/tessera/session.hpp"
+
+namespace tessera::python {
+namespace {
+
+std::string path_of(nb::handle given) {
+  return nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(given));
+}
+
+std::string json_of(nb::handle document) {
+  return nb::cast<std::string>(nb::module_::import_("json").attr("dumps")(document));
+}
+
+/// The command line's options as the keywords that they are in Python.
+std::string in_keywords(std::string text) {
+  constexpr std::array<std::string_view, 9> k_options = {"block", "tokens", "sequences", "cached",    "tp",
+                                                         "dtype", "layer",  "images",    "iterations"};
+  for (auto const& option : k_options) {
+    auto const word = fmt::format("--{}", option);
+    for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at)) {
+      text.erase(at, 2);
+      at += option.size();
+      if (at + 1 < text.size() && text[at] == ' ' && std::isdigit(static_cast<unsigned char>(text[at + 1])))
+        text[at] = '=';
+    }
+  }
+  return text;
+}
+
+Diagnostics in_keywords(Diagnostics found) {
+  for (auto& one : found) {
+    one.message = in_keywords(one.message);
+    one.suggestion = in_keywords(one.suggestion);
+    for (auto& note : one.notes) note = in_keywords(note);
+  }
+  return found;
+}
+
+Expected<cli::SourceText> source_of(nb::handle given) {
+  if (nb::isinstance<nb::dict>(given)) return cli::source_text(json_of(given), "document");
+  return cli::load_workload_text(path_of(given));
+}
+
+std::optional<std::string> word_of(std::optional<std::int64_t> number) {
+  return number ? std::optional(std::to_string(*number)) : std::nullopt;
+}
+
+WorkloadValue workload(nb::handle given, std::optional<std::string> block, std::optional<std::int64_t> tokens,
+                       std::optional<std::int64_t> sequences, std::optional<std::int64_t> cached,
+                       std::optional<int> tp, std::optional<std::string> dtype,
+                       std::optional<std::string> layer, std::optional<std::int64_t> images,
+                       std::optional<std::int64_t> iterations) {
+  cli::WorkloadOptions options;
+  options.block = std::move(block);
+  options.tokens = word_of(tokens);
+  options.sequences = sequences;
+  options.cached = cached;
+  options.tensor_parallel = tp;
+  options.data_type = std::move(dtype);
+  options.layer = std::move(layer);
+  options.images = word_of(images);
+  options.iterations = word_of(iterations);
+  auto const source = source_of(given);
+  if (!source) throw Refused{source.error()};
+  // As it is written, so that a loop stays one until it is planned.
+  if (source->summary.kind == DocumentKind::workload && !iterations)
+    if (auto const extra = cli::unused_options(options, source->summary.kind, source->file); extra.empty())
+      return {value_of(parse_workload(source->text, source->file))};
+  auto sized = cli::load_workloads(*source, options);
+  if (!sized) throw Refused{in_keywords(sized.error())};
+  return {std::move(sized->front().workload)};
+}
+
+template <class Files>
+std::vector<std::string> names_of(Files const& files) {
+  std::vector<std::string> names;
+  for (auto const& file : files) names.emplace_back(file.name);
+  return names;
+}
+
+}  // namespace
+
+Workload workload_of(nb::handle given) {
+  if (nb::isinstance<WorkloadValue>(given)) return nb::cast<WorkloadValue const&>(given).workload;
+  if (nb::isinstance<PipelineBuilder>(given)) {
+    auto loop = value_of(nb::cast<PipelineBuilder const&>(given).build_loop());
+    if (loop.carried.empty() && loop.copies.empty()) return std::move(loop.body);
+    return loop;
+  }
+  return workload(given, {}, {}, {}, {}, {}, {}, {}, {}, {}).workload;
+}
+
+Workload flat_workload_of(nb::handle given, std::optional<int> iterations) {
+  auto workload = workload_of(given);
+  auto const* loop = std::get_if<Loop>(&workload);
+  if (loop != nullptr) {
+    if (iterations) return value_of(check(*loop, *iterations)).pipeline();
+    auto refusal = cli::complaint(
+        "E0906", fmt::format("\"{}\" is a loop and needs iterations", loop->body.name), "iterations=10");
+    refusal.front().where = loop->body.where;
+    throw Refused{std::move(refusal)};
+  }
+  if (iterations)
+    throw Refused{cli::complaint("E0906",
+                                 fmt::format("iterations is for a loop; \"{}\" is none", name_of(workload)),
+                                 "leave iterations out")};
+  return workload;
+}
+
+MachineProfile machine_of(nb::handle given) {
+  if (nb::isinstance<MachineProfile>(given)) return nb::cast<MachineProfile const&>(given);
+  if (nb::isinstance<nb::dict>(given)) return value_of(parse_machine(json_of(given), "document"));
+  return value_of(cli::load_machine(path_of(given)));
+}
+
+void bind_documents(nb::module_& m) {
+  nb::class_<WorkloadValue>(m, "Workload", "Operators of a model, or a pipeline of tiles, or a loop.")
+      .def_prop_ro("name", [](WorkloadValue const& self) { return name_of(self.workload); })
+      .def(
+          "to_json", [](WorkloadValue const& self) { return print_workload(self.workload); },
+          "The document of schema tessera.workload/1.")
+      .def("__repr__", [](WorkloadValue const& self) {
+        return fmt::format("<tessera.Workload {}>", name_of(self.workload));
+      });
+  m.def(
+      "workload", &workload, nb::arg("source"), nb::kw_only(), nb::arg("block").none() = nb::none(),
+      nb::arg("tokens").none() = nb::none(), nb::arg("sequences").none() = nb::none(),
+      nb::arg("cached").none() = nb::none(), nb::arg("tp").none() = nb::none(),
+      nb::arg("dtype").none() = nb::none(), nb::arg("layer").none() = nb::none(),
+      nb::arg("images").none() = nb::none(), nb::arg("iterations").none() = nb::none(),
+      nb::sig("def workload(source: str | os.PathLike[str] | dict[str, Any], *, block: str | None = None, "
+              "tokens: int | None = None, sequences: int | None = None, cached: int | None = None, tp: int "
+              "| None = None, dtype: str | None = None, layer: str | None = None, images: int | None = "
+              "None, iterations: int | None = None) -> Workload"),
+      "A shipped workload by name, a file, or a document: a model's config.json, a convolution network, or "
+      "Tessera's own format. Of a model: `block` (\"mlp\" or \"attention\"), `tokens`, `sequences`, "
+      "`cached`, "
+      "`tp` (GPUs that share it) and `dtype`; of a network: `layer` and `images`; of a loop: `iterations`.");
+  m.def(
+      "workloads", [] { return names_of(shipped_workloads()); }, "Names of the workloads that are shipped.");
+
+  nb::class_<MachineProfile>(m, "MachineProfile",
+                             "What a GPU holds, how fast it is, what waiting costs on it.")
+      .def_ro("name", &MachineProfile::name)
+      .def_ro("gpu", &MachineProfile::gpu)
+      .def_ro("sms", &MachineProfile::sms)
+      .def_ro("provisional", &MachineProfile::provisional, "Not measured by `tessera probe`.")
+      .def(
+          "to_json", [](MachineProfile const& self) { return print_machine(self); },
+          "The document of schema tessera.machine/1.")
+      .def("__repr__",
+           [](MachineProfile const& self) { return fmt::format("<tessera.MachineProfile {}>", self.name); });
+  m.def("machine", &machine_of, nb::arg("source"),
+        nb::sig("def machine(source: str | os.PathLike[str] | dict[str, Any] | MachineProfile) -> "
+                "MachineProfile"),
+        "A shipped profile by name, a file, or a document.");
+  m.def(
+      "machines", [] { return names_of(shipped_machines()); }, "Names of the profiles that are shipped.");
+}
+
+}  // namespace tessera::python
