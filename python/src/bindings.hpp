@@ -20,6 +20,7 @@
 #include "tessera/describe/workload.hpp"
 #include "tessera/measure/machine_profile.hpp"
 #include "tessera/plan/plan.hpp"
+#include "tools/tessera/files.hpp"
 
 namespace tessera::python {
 
@@ -59,6 +60,36 @@ Workload flat_workload_of(nb::handle given, std::optional<int> iterations);
 
 /// A MachineProfile, a name, a path, or a document as a dict.
 MachineProfile machine_of(nb::handle given);
+
+/// The path of a str or of what has __fspath__().
+std::string path_of(nb::handle given);
+
+/// to_json() and save() of a class, of what `text` says.
+template <class Class, class Text>
+void add_document(Class& bound, char const* schema, Text text) {
+  using Value = typename Class::Type;
+  bound.def(
+      "to_json", [text](Value const& self) { return std::string(text(self)); }, schema);
+  bound.def(
+      "save",
+      [text](Value const& self, nb::handle path) {
+        value_of(cli::write_file(path_of(path), std::string(text(self))));
+      },
+      nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
+      "Writes to_json() into a file, whole or not at all.");
+}
+
+/// str() of a class, which a notebook shows in place of repr() where it shows no HTML.
+template <class Class, class Text>
+void add_text(Class& bound, Text text) {
+  using Value = typename Class::Type;
+  bound.def("__str__", [text](Value const& self) { return std::string(text(self)); });
+  bound.def(
+      "_repr_pretty_",
+      [text](Value const& self, nb::handle printer, bool) { printer.attr("text")(std::string(text(self))); },
+      nb::arg("printer"), nb::arg("cycle"),
+      nb::sig("def _repr_pretty_(self, printer: typing.Any, cycle: bool) -> None"));
+}
 
 /// A workload that stands in one file: what Python's name for it holds.
 struct WorkloadValue {

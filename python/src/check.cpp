@@ -26,15 +26,13 @@ void bind_check(nb::module_& m) {
       .def_ro("max_producers", &DependenceFacts::max_producers)
       .def_ro("unread_producers", &DependenceFacts::unread_producers,
               "Producer tiles that no consumer tile of this dependence reads.");
-  nb::class_<CheckedPipeline>(m, "CheckedPipeline",
-                              "A pipeline that passed check(). str() is what was counted.")
-      .def_prop_ro("name", [](CheckedPipeline const& self) { return self.pipeline().name; })
+  nb::class_<CheckedPipeline> checked(m, "CheckedPipeline",
+                                      "A pipeline that passed check(). str() is what was counted.");
+  add_document(checked, "The document of schema tessera.check/1.", &check_json);
+  add_text(checked, &check_text);
+  checked.def_prop_ro("name", [](CheckedPipeline const& self) { return self.pipeline().name; })
       .def_prop_ro("facts", &CheckedPipeline::facts, "For each dependence.")
       .def_prop_ro("warnings", &CheckedPipeline::warnings)
-      .def(
-          "to_json", [](CheckedPipeline const& self) { return check_json(self); },
-          "The document of schema tessera.check/1.")
-      .def("__str__", [](CheckedPipeline const& self) { return check_text(self); })
       .def("__repr__", [](CheckedPipeline const& self) {
         return fmt::format("<tessera.CheckedPipeline {}: {} stages, {} dependences, {} warnings>",
                            self.pipeline().name, self.pipeline().stages.size(), self.facts().size(),
@@ -43,7 +41,7 @@ void bind_check(nb::module_& m) {
   m.def(
       "check", &check_any, nb::arg("workload"), nb::kw_only(), nb::arg("iterations").none() = nb::none(),
       nb::arg("architecture") = "sm_90",
-      nb::sig("def check(workload: Pipeline | Workload | str | os.PathLike[str] | dict[str, Any], *, "
+      nb::sig("def check(workload: Pipeline | Workload | str | os.PathLike[str] | dict[str, typing.Any], *, "
               "iterations: int | None = None, architecture: str = 'sm_90') -> CheckedPipeline"),
       "Is it what its author meant? Bounds, cycles, coverage, buffer reuse; raises Error with every mistake. "
       "A model's operators are cut into tiles by the first kernels of `architecture` that fit.");

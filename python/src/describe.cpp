@@ -87,17 +87,23 @@ void bind_dim(nb::module_& m) {
       m, "Dim", "A dimension of a grid, or an affine expression over dimensions: + - * // % with constants.")
       .def(nb::init<std::int64_t>(), nb::arg("constant"))
       .def(
-          "__add__", [](Dim const& a, Dim const& b) { return a + b; }, nb::is_operator())
+          "__add__", [](Dim const& a, Dim const& b) { return a + b; }, nb::is_operator(),
+          nb::sig("def __add__(self, other: int | Dim, /) -> Dim"))
       .def(
-          "__radd__", [](Dim const& a, Dim const& b) { return b + a; }, nb::is_operator())
+          "__radd__", [](Dim const& a, Dim const& b) { return b + a; }, nb::is_operator(),
+          nb::sig("def __radd__(self, other: int | Dim, /) -> Dim"))
       .def(
-          "__sub__", [](Dim const& a, Dim const& b) { return a - b; }, nb::is_operator())
+          "__sub__", [](Dim const& a, Dim const& b) { return a - b; }, nb::is_operator(),
+          nb::sig("def __sub__(self, other: int | Dim, /) -> Dim"))
       .def(
-          "__rsub__", [](Dim const& a, Dim const& b) { return b - a; }, nb::is_operator())
+          "__rsub__", [](Dim const& a, Dim const& b) { return b - a; }, nb::is_operator(),
+          nb::sig("def __rsub__(self, other: int | Dim, /) -> Dim"))
       .def(
-          "__mul__", [](Dim const& a, Dim const& b) { return a * b; }, nb::is_operator())
+          "__mul__", [](Dim const& a, Dim const& b) { return a * b; }, nb::is_operator(),
+          nb::sig("def __mul__(self, other: int | Dim, /) -> Dim"))
       .def(
-          "__rmul__", [](Dim const& a, Dim const& b) { return b * a; }, nb::is_operator())
+          "__rmul__", [](Dim const& a, Dim const& b) { return b * a; }, nb::is_operator(),
+          nb::sig("def __rmul__(self, other: int | Dim, /) -> Dim"))
       .def(
           "__floordiv__", [](Dim const& a, std::int64_t by) { return a / by; }, nb::is_operator())
       .def(
@@ -107,18 +113,19 @@ void bind_dim(nb::module_& m) {
 
   m.def(
       "min", [](Dim const& a, Dim const& b) { return min(a, b); }, nb::arg("a"), nb::arg("b"),
-      "The smaller of two expressions.");
+      nb::sig("def min(a: int | Dim, b: int | Dim) -> Dim"), "The smaller of two expressions.");
   m.def(
       "max", [](Dim const& a, Dim const& b) { return max(a, b); }, nb::arg("a"), nb::arg("b"),
-      "The larger of two expressions.");
+      nb::sig("def max(a: int | Dim, b: int | Dim) -> Dim"), "The larger of two expressions.");
 
   nb::class_<Range>(m, "Range", "Tiles of a dimension, cut to the grid: what clamp() returns.");
   m.def(
       "clamp", [](Dim const& begin, Dim const& end) { return clamp(range(begin, end)); }, nb::arg("begin"),
-      nb::arg("end"),
+      nb::arg("end"), nb::sig("def clamp(begin: int | Dim, end: int | Dim) -> Range"),
       "Tiles from `begin` up to but without `end`, cut to the producer's grid: a convolution's halo.");
   m.def(
       "clamp", [](Dim const& tile) { return clamp(tile); }, nb::arg("tile"),
+      nb::sig("def clamp(tile: int | Dim) -> Range"),
       "One tile, or none where it lies outside the producer's grid.");
 }
 
@@ -161,7 +168,8 @@ void bind_stage(nb::module_& m) {
       .def("reads", &add_reads, nb::arg("producers"), nb::kw_only(), nb::arg("through") = "",
            nb::arg("policy").none() = nb::none(), nb::arg("on_complete") = "release_waiters",
            nb::sig("def reads(self, *producers: Tile, through: str = '', policy: Policy | "
-                   "Callable[[int, int, int, int], int] | None = None, on_complete: str = 'release_waiters') "
+                   "collections.abc.Callable[[int, int, int, int], int] | None = None, on_complete: str = "
+                   "'release_waiters') "
                    "-> None"),
            "This tile reads these tiles of producers, through the operand `through` (the producer's output "
            "unless said). `policy` says which of the producer's tiles share a semaphore, where the planner "
@@ -184,9 +192,13 @@ void bind_stage(nb::module_& m) {
 }
 
 void bind_builder(nb::module_& m) {
-  nb::class_<PipelineBuilder>(m, "Pipeline",
-                              "Stages and what their tiles read of each other. Mistakes are collected, each "
-                              "with its line, and raised by check(), plan() and to_json().")
+  nb::class_<PipelineBuilder> pipelines(m, "Pipeline",
+                                        "Stages and what their tiles read of each other. Mistakes are "
+                                        "collected, each with its line, and raised by "
+                                        "check(), plan() and to_json().");
+  add_document(pipelines, "The document of schema tessera.workload/1.",
+               [](PipelineBuilder const& self) { return print_workload(workload_of(nb::find(self))); });
+  pipelines
       .def(
           "__init__",
           [](PipelineBuilder* self, std::string name) {
@@ -240,10 +252,7 @@ void bind_builder(nb::module_& m) {
       .def("copies", &PipelineBuilder::copies, nb::arg("buffer"), nb::arg("count"),
            "How many copies of a buffer the iterations of a loop take turns at.")
       .def("each_iteration", &PipelineBuilder::each_iteration, nb::arg("buffer"),
-           "Each iteration has this buffer of its own: a layer's weights.")
-      .def(
-          "to_json", [](nb::handle_t<PipelineBuilder> self) { return print_workload(workload_of(self)); },
-          "The document of schema tessera.workload/1.");
+           "Each iteration has this buffer of its own: a layer's weights.");
 }
 
 }  // namespace

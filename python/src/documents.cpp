@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "bindings.hpp"
+#include "plan_value.hpp"
 #include "tessera/describe/workload_json.hpp"
 #include "tessera/measure/machine_json.hpp"
 #include "tessera/shipped.hpp"
@@ -13,10 +13,6 @@
 
 namespace tessera::python {
 namespace {
-
-std::string path_of(nb::handle given) {
-  return nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(given));
-}
 
 std::string json_of(nb::handle document) {
   return nb::cast<std::string>(nb::module_::import_("json").attr("dumps")(document));
@@ -89,7 +85,25 @@ std::vector<std::string> names_of(Files const& files) {
   return names;
 }
 
+nb::object load(nb::handle given) {
+  auto const path = path_of(given);
+  auto const text = value_of(cli::read_file(path));
+  auto const kind = value_of(summarize_document(text, path)).kind;
+  if (kind == DocumentKind::plan || kind == DocumentKind::timeline) return plan_or_timeline_of(text, path);
+  if (kind == DocumentKind::machine) return nb::cast(value_of(parse_machine(text, path)));
+  if (kind == DocumentKind::workload) return nb::cast(WorkloadValue{value_of(parse_workload(text, path))});
+  throw Refused{cli::wrong_kind(path, kind, "a plan, a timeline, a machine profile or a workload",
+                                kind == DocumentKind::unknown
+                                    ? ""
+                                    : "workload() takes its sizes, too: workload(path, tokens=768)")
+                    .value()};
+}
+
 }  // namespace
+
+std::string path_of(nb::handle given) {
+  return nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(given));
+}
 
 Workload workload_of(nb::handle given) {
   if (nb::isinstance<WorkloadValue>(given)) return nb::cast<WorkloadValue const&>(given).workload;
@@ -125,11 +139,11 @@ MachineProfile machine_of(nb::handle given) {
 }
 
 void bind_documents(nb::module_& m) {
-  nb::class_<WorkloadValue>(m, "Workload", "Operators of a model, or a pipeline of tiles, or a loop.")
-      .def_prop_ro("name", [](WorkloadValue const& self) { return name_of(self.workload); })
-      .def(
-          "to_json", [](WorkloadValue const& self) { return print_workload(self.workload); },
-          "The document of schema tessera.workload/1.")
+  nb::class_<WorkloadValue> workloads(m, "Workload",
+                                      "Operators of a model, or a pipeline of tiles, or a loop.");
+  add_document(workloads, "The document of schema tessera.workload/1.",
+               [](WorkloadValue const& self) { return print_workload(self.workload); });
+  workloads.def_prop_ro("name", [](WorkloadValue const& self) { return name_of(self.workload); })
       .def("__repr__", [](WorkloadValue const& self) {
         return fmt::format("<tessera.Workload {}>", name_of(self.workload));
       });
@@ -139,10 +153,11 @@ void bind_documents(nb::module_& m) {
       nb::arg("cached").none() = nb::none(), nb::arg("tp").none() = nb::none(),
       nb::arg("dtype").none() = nb::none(), nb::arg("layer").none() = nb::none(),
       nb::arg("images").none() = nb::none(), nb::arg("iterations").none() = nb::none(),
-      nb::sig("def workload(source: str | os.PathLike[str] | dict[str, Any], *, block: str | None = None, "
-              "tokens: int | None = None, sequences: int | None = None, cached: int | None = None, tp: int "
-              "| None = None, dtype: str | None = None, layer: str | None = None, images: int | None = "
-              "None, iterations: int | None = None) -> Workload"),
+      nb::sig(
+          "def workload(source: str | os.PathLike[str] | dict[str, typing.Any], *, block: str | None = None, "
+          "tokens: int | None = None, sequences: int | None = None, cached: int | None = None, tp: int "
+          "| None = None, dtype: str | None = None, layer: str | None = None, images: int | None = "
+          "None, iterations: int | None = None) -> Workload"),
       "A shipped workload by name, a file, or a document: a model's config.json, a convolution network, or "
       "Tessera's own format. Of a model: `block` (\"mlp\" or \"attention\"), `tokens`, `sequences`, "
       "`cached`, "
@@ -150,23 +165,25 @@ void bind_documents(nb::module_& m) {
   m.def(
       "workloads", [] { return names_of(shipped_workloads()); }, "Names of the workloads that are shipped.");
 
-  nb::class_<MachineProfile>(m, "MachineProfile",
-                             "What a GPU holds, how fast it is, what waiting costs on it.")
-      .def_ro("name", &MachineProfile::name)
+  nb::class_<MachineProfile> profiles(m, "MachineProfile",
+                                      "What a GPU holds, how fast it is, what waiting costs on it.");
+  add_document(profiles, "The document of schema tessera.machine/1.", &print_machine);
+  profiles.def_ro("name", &MachineProfile::name)
       .def_ro("gpu", &MachineProfile::gpu)
       .def_ro("sms", &MachineProfile::sms)
       .def_ro("provisional", &MachineProfile::provisional, "Not measured by `tessera probe`.")
-      .def(
-          "to_json", [](MachineProfile const& self) { return print_machine(self); },
-          "The document of schema tessera.machine/1.")
       .def("__repr__",
            [](MachineProfile const& self) { return fmt::format("<tessera.MachineProfile {}>", self.name); });
   m.def("machine", &machine_of, nb::arg("source"),
-        nb::sig("def machine(source: str | os.PathLike[str] | dict[str, Any] | MachineProfile) -> "
+        nb::sig("def machine(source: str | os.PathLike[str] | dict[str, typing.Any] | MachineProfile) -> "
                 "MachineProfile"),
         "A shipped profile by name, a file, or a document.");
   m.def(
       "machines", [] { return names_of(shipped_machines()); }, "Names of the profiles that are shipped.");
+  m.def("load", &load, nb::arg("path"),
+        nb::sig("def load(path: str | os.PathLike[str]) -> Plan | Timeline | MachineProfile | Workload"),
+        "What stands in a file that the command line or save() wrote. A plan is held against its machine and "
+        "proved again.");
 }
 
 }  // namespace tessera::python

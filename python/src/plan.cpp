@@ -7,7 +7,6 @@
 #include "tessera/plan/plan_json.hpp"
 #include "tessera/report/report.hpp"
 #include "tessera/shipped.hpp"
-#include "tools/tessera/files.hpp"
 #include "tools/tessera/load.hpp"
 #include "tools/tessera/load_plan.hpp"
 #include "tools/tessera/plan_workload.hpp"
@@ -86,8 +85,12 @@ void bind_plan_value(nb::module_& m) {
       .def_ro("description", &Alternative::description)
       .def_ro("predicted_us", &Alternative::predicted_us, "0: not priced.")
       .def_ro("reason", &Alternative::reason);
-  nb::class_<PlanValue>(m, "Plan", "How a workload's kernels are synchronized, and why. str() explains it.")
-      .def_prop_ro("name", [](PlanValue const& self) { return self.plan.pipeline.name; })
+  nb::class_<PlanValue> plans(m, "Plan",
+                              "How a workload's kernels are synchronized, and why. str() explains it.");
+  add_document(plans, "The document of schema tessera.plan/2.",
+               [](PlanValue const& self) { return print_plan(self.plan); });
+  add_text(plans, [](PlanValue const& self) { return explain(self.plan); });
+  plans.def_prop_ro("name", [](PlanValue const& self) { return self.plan.pipeline.name; })
       .def_prop_ro("machine", [](PlanValue const& self) { return self.machine; })
       .def_prop_ro(
           "mechanism", [](PlanValue const& self) { return mechanism_text(self.plan); },
@@ -103,10 +106,6 @@ void bind_plan_value(nb::module_& m) {
       .def_prop_ro("alternatives", [](PlanValue const& self) { return self.plan.alternatives; })
       .def(
           "dot", [](PlanValue const& self) { return dot(self.plan); }, "Graphviz: stages and dependences.")
-      .def(
-          "to_json", [](PlanValue const& self) { return print_plan(self.plan); },
-          "The document of schema tessera.plan/2.")
-      .def("__str__", [](PlanValue const& self) { return explain(self.plan); })
       .def("__repr__",
            [](PlanValue const& self) {
              return fmt::format("<tessera.Plan {} on {}: {}, {:.2f} us>", self.plan.pipeline.name,
@@ -130,10 +129,12 @@ void bind_plan(nb::module_& m) {
       "plan", &plan_any, nb::arg("workload"), nb::arg("machine") = "h200", nb::kw_only(),
       nb::arg("mechanisms") = nb::make_tuple(), nb::arg("policies") = nb::make_tuple(),
       nb::arg("vanilla") = false, nb::arg("chained") = false, nb::arg("iterations").none() = nb::none(),
-      nb::sig("def plan(workload: Pipeline | Workload | str | os.PathLike[str] | dict[str, Any], machine: "
-              "str | os.PathLike[str] | dict[str, Any] | MachineProfile = 'h200', *, mechanisms: "
-              "Sequence[str] = (), policies: Sequence[str] = (), vanilla: bool = False, chained: bool = "
-              "False, iterations: int | None = None) -> Plan"),
+      nb::sig(
+          "def plan(workload: Pipeline | Workload | str | os.PathLike[str] | dict[str, typing.Any], machine: "
+          "str | os.PathLike[str] | dict[str, typing.Any] | MachineProfile = 'h200', *, mechanisms: "
+          "collections.abc.Sequence[str] = (), policies: collections.abc.Sequence[str] = (), vanilla: bool = "
+          "False, chained: bool = "
+          "False, iterations: int | None = None) -> Plan"),
       "Chooses how the workload's kernels are synchronized, by simulation. Only these `mechanisms` "
       "(stream_order, pdl, wait_kernel, pdl_tiles, fused) and `policies` (TileSync, RowSync, ...) are "
       "tried, or all. `vanilla`: without the paper's optimizations. `chained`: the work is launched back to "

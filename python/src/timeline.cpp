@@ -44,8 +44,12 @@ void bind_timeline(nb::module_& m) {
                    [](StageSpan const& self) { return static_cast<double>(self.first_start) / k_ps_per_us; })
       .def_prop_ro("last_end_us",
                    [](StageSpan const& self) { return static_cast<double>(self.last_end) / k_ps_per_us; });
-  nb::class_<Timeline>(m, "Timeline", "What happened when: simulated, or measured. str() is a summary.")
-      .def_ro("pipeline", &Timeline::pipeline)
+  nb::class_<Timeline> timelines(m, "Timeline",
+                                 "What happened when: simulated, or measured. str() is a summary.");
+  add_document(timelines, "The document of schema tessera.timeline/1.",
+               [](Timeline const& self) { return refuse_long(self), print_timeline(self); });
+  add_text(timelines, &summary);
+  timelines.def_ro("pipeline", &Timeline::pipeline)
       .def_ro("machine", &Timeline::machine)
       .def_ro("mechanism", &Timeline::mechanism)
       .def_ro("measured", &Timeline::measured, "False: simulated.")
@@ -69,21 +73,17 @@ void bind_timeline(nb::module_& m) {
           },
           nb::arg("plan").none() = nb::none(),
           "JSON for Perfetto or chrome://tracing; with the plan also arrows from posts to waits.")
-      .def(
-          "to_json", [](Timeline const& self) { return refuse_long(self), print_timeline(self); },
-          "The document of schema tessera.timeline/1.")
-      .def("__str__", [](Timeline const& self) { return summary(self); })
       .def("__repr__",
            [](Timeline const& self) {
              return fmt::format("<tessera.Timeline {} on {}: {}, {:.2f} us>", self.pipeline, self.machine,
                                 self.mechanism, static_cast<double>(self.end) / k_ps_per_us);
            })
       .def("_repr_html_", [](Timeline const& self) { return html_fragment(self); });
-  m.def(
-      "simulate", &simulate_plan, nb::arg("plan"), nb::arg("machine").none() = nb::none(),
-      nb::sig("def simulate(plan: Plan, machine: str | os.PathLike[str] | dict[str, Any] | MachineProfile | "
-              "None = None) -> Timeline"),
-      "The plan on its machine, or on another one, without the machine.");
+  m.def("simulate", &simulate_plan, nb::arg("plan"), nb::arg("machine").none() = nb::none(),
+        nb::sig("def simulate(plan: Plan, machine: str | os.PathLike[str] | dict[str, typing.Any] | "
+                "MachineProfile | "
+                "None = None) -> Timeline"),
+        "The plan on its machine, or on another one, without the machine.");
   m.def("diff", &diff, nb::arg("before"), nb::arg("after"), "What moved between two runs.");
   m.def(
       "report", [](Timeline const& self) { return timeline_html(self); }, nb::arg("timeline"),

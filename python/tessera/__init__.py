@@ -40,6 +40,7 @@ from ._core import (
     earlier,
     explain,
     generate,
+    load,
     machine,
     machines,
     max,
