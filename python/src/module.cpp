@@ -5,7 +5,7 @@
 
 NB_MODULE(_core, m) {
   using namespace tessera::python;
-  m.attr("__version__") = tessera::k_version;
+  m.attr("version") = tessera::k_version;
   bind_diagnostics(m);
   bind_documents(m);
   bind_describe(m);

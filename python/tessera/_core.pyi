@@ -3,6 +3,8 @@ import os
 from typing import Any, overload
 
 
+version: str = '0.1.0'
+
 class SourceLine:
     """A place in the user's text: a line of Python, or of a JSON file."""
 

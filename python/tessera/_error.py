@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is refused, as an exception."""
 
+from ._core import Diagnostic, SourceLine, explain
+
 
 class Error(Exception):
     """Why there is no value. `diagnostics` are the reasons, at least one, each with its code and the line of the
     user's text that it is about; `tessera.explain(code)` says more."""
 
-    def __init__(self, diagnostics):
+    diagnostics: list[Diagnostic]
+
+    def __init__(self, diagnostics: list[Diagnostic]) -> None:
         super().__init__("\n".join(str(diagnostic) for diagnostic in diagnostics))
         self.diagnostics = diagnostics
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type[Exception], tuple[object, ...]]:
         return Exception, self.args  # diagnostics stay in their process
 
-    def _render_traceback_(self):
+    def _render_traceback_(self) -> list[str]:
         """A notebook's view in place of a traceback, which holds no line but the user's."""
         lines = []
         for diagnostic in self.diagnostics:
@@ -22,7 +26,7 @@ class Error(Exception):
                 lines.append(f"   line {diagnostic.where.line}: {source}")
         return lines
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         """A notebook's view of an error that was caught; each code's page is folded below it."""
         return '<div class="tessera">' + "".join(_html(diagnostic) for diagnostic in self.diagnostics) + "</div>"
 
@@ -30,17 +34,15 @@ class Error(Exception):
 Error.__module__ = "tessera"  # its name in tracebacks
 
 
-def _line_of(where):
+def _line_of(where: SourceLine) -> str:
     """The user's own line; notebooks keep those of their cells where linecache finds them."""
     import linecache
 
     return linecache.getline(where.file, where.line).strip() if where.file and where.line else ""
 
 
-def _html(diagnostic):
+def _html(diagnostic: Diagnostic) -> str:
     import html
-
-    from ._core import explain
 
     source = _line_of(diagnostic.where)
     return (
