@@ -10,25 +10,28 @@ namespace {
 
 DimExtent extent_of(Dim const& dim, std::int64_t extent) { return dim = extent; }
 
+Dim expression_of(nb::handle given) {
+  if (nb::isinstance<Dim>(given)) return nb::cast<Dim>(given);
+  std::int64_t tile = 0;
+  if (nb::try_cast(given, tile)) return Dim(tile);
+  if (PyLong_Check(given.ptr())) throw nb::value_error("a coordinate is out of range");
+  auto const type = nb::cast<std::string>(given.type().attr("__name__"));
+  throw nb::type_error(
+      fmt::format("a coordinate is a number, a dimension, a slice or clamp(), not {}", type).c_str());
+}
+
 /// A slice along one dimension of a stage; what is left out is the grid's edge.
 Coordinate part_of(nb::handle slice, std::int64_t extent) {
   if (!slice.attr("step").is_none()) throw nb::value_error("a slice of tiles has no step");
-  auto const edge = [&](char const* name, std::int64_t otherwise) {
-    nb::object const given = slice.attr(name);
-    return given.is_none() ? Dim(otherwise) : nb::cast<Dim>(given);
-  };
-  return range(edge("start", 0), edge("stop", extent));
+  nb::object const start = slice.attr("start"), stop = slice.attr("stop");
+  return range(start.is_none() ? Dim(0) : expression_of(start),
+               stop.is_none() ? Dim(extent) : expression_of(stop));
 }
 
 Coordinate coordinate_of(nb::handle given, std::int64_t extent) {
   if (PySlice_Check(given.ptr())) return part_of(given, extent);
   if (nb::isinstance<Range>(given)) return nb::cast<Range>(given);
-  if (nb::isinstance<Dim>(given)) return nb::cast<Dim>(given);
-  std::int64_t tile = 0;
-  if (nb::try_cast(given, tile)) return Dim(tile);
-  throw nb::type_error(fmt::format("a coordinate is a number, a dimension, a slice or clamp(), not {}",
-                                   nb::cast<std::string>(nb::str(given.type().attr("__name__"))))
-                           .c_str());
+  return expression_of(given);
 }
 
 TileRef tile_of(StageHandle const& stage, nb::handle key) {
@@ -178,6 +181,13 @@ void bind_stage(nb::module_& m) {
         "The tile of so many iterations before: of a loop.");
 
   nb::class_<StageHandle>(m, "Stage", "A stage of a pipeline: stage[x, y] is a tile of it.")
+      .def("__repr__",
+           [](StageHandle const& self) {
+             std::string grid;
+             for (auto const& [name, extent] : self.grid())
+               grid += fmt::format("{}{}: {}", grid.empty() ? "" : ", ", name, extent);
+             return fmt::format("<tessera.Stage {} {{{}}}>", self.name(), grid);
+           })
       .def("__getitem__", &tile_of, nb::arg("tile"), nb::keep_alive<0, 1>(),
            nb::sig("def __getitem__(self, tile: int | Dim | Range | slice | tuple[int | Dim | Range | slice, "
                    "...], /) -> Tile"))

@@ -2,7 +2,9 @@
 // The documents that the command line reads and writes: workloads, machines, plans and timelines.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "plan_value.hpp"
 #include "tessera/describe/workload_json.hpp"
@@ -14,8 +16,16 @@
 namespace tessera::python {
 namespace {
 
-std::string json_of(nb::handle document) {
-  return nb::cast<std::string>(nb::module_::import_("json").attr("dumps")(document));
+struct Document {
+  std::string text, file;
+};
+
+/// A dict as a document of one line, which has the number of the line that called: what is said about the
+/// document points there.
+Document document_of(nb::handle dict) {
+  auto const where = calling_line();
+  auto const json = nb::cast<std::string>(nb::module_::import_("json").attr("dumps")(dict));
+  return {std::string(static_cast<std::size_t>(std::max(where.line - 1, 0)), '\n') + json, where.file};
 }
 
 /// The command line's options as the keywords that they are in Python.
@@ -44,7 +54,10 @@ Diagnostics in_keywords(Diagnostics found) {
 }
 
 Expected<cli::SourceText> source_of(nb::handle given) {
-  if (nb::isinstance<nb::dict>(given)) return cli::source_text(json_of(given), "document");
+  if (nb::isinstance<nb::dict>(given)) {
+    auto document = document_of(given);
+    return cli::source_text(std::move(document.text), document.file);
+  }
   return cli::load_workload_text(path_of(given));
 }
 
@@ -134,7 +147,10 @@ Workload flat_workload_of(nb::handle given, std::optional<int> iterations) {
 
 MachineProfile machine_of(nb::handle given) {
   if (nb::isinstance<MachineProfile>(given)) return nb::cast<MachineProfile const&>(given);
-  if (nb::isinstance<nb::dict>(given)) return value_of(parse_machine(json_of(given), "document"));
+  if (nb::isinstance<nb::dict>(given)) {
+    auto const document = document_of(given);
+    return value_of(parse_machine(document.text, document.file));
+  }
   return value_of(cli::load_machine(path_of(given)));
 }
 

@@ -214,6 +214,8 @@ def earlier(tile: Tile, iterations: int = 1) -> Tile:
 class Stage:
     """A stage of a pipeline: stage[x, y] is a tile of it."""
 
+    def __repr__(self) -> str: ...
+
     def __getitem__(self, tile: int | Dim | Range | slice | tuple[int | Dim | Range | slice, ...], /) -> Tile: ...
 
     def reads(self, operand: str, buffer: str, *, bytes_per_block: float = 0.0, unique_bytes: float = 0.0) -> None:

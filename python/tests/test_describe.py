@@ -172,6 +172,8 @@ class Mistakes(unittest.TestCase):
             (TypeError, "a grid is written {x: 24, y: 4}", lambda: pipeline.stage("s", {"x": 3})),
             (TypeError, "a grid is written {x: 24, y: 4}", lambda: pipeline.stage("s", {x: 2.5})),
             (TypeError, "a coordinate is a number, a dimension, a slice or clamp(), not str", lambda: gemm1["x", y]),
+            (ValueError, "a coordinate is out of range", lambda: gemm1[10**30, y]),
+            (TypeError, "clamp(), not str", lambda: gemm1["x" : x + 1, y]),
             (ValueError, "a slice of tiles has no step", lambda: gemm1[0:24:2, y]),
             (TypeError, "reads() takes tiles, as gemm1[:, y]", lambda: gemm2[x, y].reads(gemm1)),
             (TypeError, "a policy is each_tile()", lambda: gemm2[x, y].reads(gemm1[:, y], policy=3)),
@@ -188,6 +190,9 @@ class Mistakes(unittest.TestCase):
         pipeline, gemm1, gemm2, x, y = two_gemms()
         with self.assertRaises(ZeroDivisionError):
             gemm2[x, y].reads(gemm1[:, y], policy=lambda x, y, z, w: 1 // 0)
+
+    def test_stages_show_themselves(self):
+        self.assertEqual(repr(two_gemms()[1]), "<tessera.Stage gemm1 {x: 24, y: 4}>")
 
     def test_parts_keep_their_pipeline(self):
         tile = two_gemms()[1][0, 0]

@@ -7,7 +7,7 @@ import pathlib
 import unittest
 
 import tessera
-from support import Folder, refusal
+from support import Folder, line, refusal
 
 
 class Documents(unittest.TestCase):
@@ -45,7 +45,10 @@ class Documents(unittest.TestCase):
         plan = tessera.plan(tessera.workload(config, tokens=64))
         self.assertEqual(plan.predicted_us, tessera.plan(same).predicted_us)
         config["model_type"] = "perceptron"
-        self.assertIn("document:", str(refusal(self, tessera.workload, config)))
+        (one,) = refusal(self, lambda: tessera.workload(config)).diagnostics; at = line()
+        self.assertEqual((one.where.file, one.where.line), (__file__, at))
+        (one,) = refusal(self, lambda: tessera.machine({"schema": "tessera.machine/1"})).diagnostics[:1]; at = line()
+        self.assertEqual((one.where.file, one.where.line), (__file__, at))
 
     def test_a_plan_is_proved_again(self):
         text = self.plan.to_json()

@@ -146,6 +146,7 @@ class StageHandle {
   TileRef at_coordinates(std::vector<Coordinate> coordinates) const {
     return {builder_, index_, std::move(coordinates)};
   }
+  std::string const& name() const { return stage().name; }
   /// Tiles along each dimension.
   std::vector<GridDim> const& grid() const { return stage().grid; }
   StageHandle& splits(int factor);
