@@ -265,6 +265,24 @@ TEST_F(Mistakes, operands_and_costs) {
             "E0137: b cannot have 0 threads, 64 registers per thread and 0 bytes of shared memory");
 }
 
+/// A binding brings lines of its own, and hints in its language.
+TEST(Dsl, lines_and_hints_of_another_language) {
+  PipelineBuilder p("p", SourceLine{"p.py", 1}, HostLanguage::python);
+  auto const x = p.dim("x", SourceLine{"p.py", 2});
+  auto const a = p.stage("a", std::vector{x = 4}, SourceLine{"p.py", 3});
+  auto const b = p.stage("b", std::vector{x = 4}, SourceLine{"p.py", 4});
+  p.depends_on({a(x), SourceLine{"p.py", 5}}, {b(x)});
+  p.depends_on({b(x, x), SourceLine{"p.py", 6}}, {a(x)});
+  auto const pipeline = p.build();
+  ASSERT_FALSE(pipeline);
+  EXPECT_EQ(to_text(pipeline.error()),
+            "p.py:5: error E0136: a cannot wait for b, which is declared after it\n"
+            "   stages run in the order in which they are declared; the consumer comes first\n"
+            "   hint: did you mean b[...].reads(a[...])?\n"
+            "p.py:6: error E0132: b has 1 dimension, but 2 coordinates are given\n"
+            "   hint: write b[x]");
+}
+
 TEST(Dsl, an_empty_pipeline_is_refused) {
   EXPECT_EQ(refusal(PipelineBuilder("nothing")), "E0130: pipeline \"nothing\" has no stages");
 }
