@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The documents that the command line reads and writes: workloads, machines, plans and timelines.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -30,8 +31,8 @@ Document document_of(nb::handle dict) {
 
 /// The command line's options as the keywords that they are in Python.
 std::string in_keywords(std::string text) {
-  constexpr std::array<std::string_view, 9> k_options = {"block", "tokens", "sequences", "cached",    "tp",
-                                                         "dtype", "layer",  "images",    "iterations"};
+  constexpr std::array<std::string_view, 10> k_options = {
+      "block", "tokens", "sequences", "cached", "tp", "dtype", "layer", "images", "iterations", "routing"};
   for (auto const& option : k_options) {
     auto const word = fmt::format("--{}", option);
     for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at)) {
@@ -53,6 +54,27 @@ Diagnostics in_keywords(Diagnostics found) {
   return found;
 }
 
+/// The name of a model that is given as a dict: its file would name it.
+std::string model_name(nb::handle given) {
+  return nb::cast<std::string>(nb::str(given.attr("get")("model_type", "document")));
+}
+
+void move_to(std::string const& file, std::string const& from, SourceLine& where) {
+  if (where.file == from) where.file = file;
+}
+
+/// What a model's dict is refused with, or its operators, at the file whose line gave the dict.
+Expected<std::vector<cli::SizedWorkload>> moved_to(std::string const& file, std::string const& from,
+                                                   Expected<std::vector<cli::SizedWorkload>> sized) {
+  if (!sized)
+    for (auto& one : sized.error()) move_to(file, from, one.where);
+  else if (auto* graph = std::get_if<OperatorGraph>(&sized->front().workload)) {
+    move_to(file, from, graph->where);
+    for (auto& op : graph->operators) move_to(file, from, op.where);
+  }
+  return sized;
+}
+
 Expected<cli::SourceText> source_of(nb::handle given) {
   if (nb::isinstance<nb::dict>(given)) {
     auto document = document_of(given);
@@ -69,8 +91,10 @@ WorkloadValue workload(nb::handle given, std::optional<std::string> block, std::
                        std::optional<std::int64_t> sequences, std::optional<std::int64_t> cached,
                        std::optional<int> tp, std::optional<std::string> dtype,
                        std::optional<std::string> layer, std::optional<std::int64_t> images,
-                       std::optional<std::int64_t> iterations) {
+                       std::optional<std::int64_t> iterations,
+                       std::optional<std::vector<std::int64_t>> const& routing) {
   cli::WorkloadOptions options;
+  if (routing) options.routing = fmt::format("{}", fmt::join(*routing, ","));
   options.block = std::move(block);
   options.tokens = word_of(tokens);
   options.sequences = sequences;
@@ -86,7 +110,10 @@ WorkloadValue workload(nb::handle given, std::optional<std::string> block, std::
   if (source->summary.kind == DocumentKind::workload && !iterations)
     if (auto const extra = cli::unused_options(options, source->summary.kind, source->file); extra.empty())
       return {value_of(parse_workload(source->text, source->file))};
-  auto sized = cli::load_workloads(*source, options);
+  bool const model = nb::isinstance<nb::dict>(given) && source->summary.kind == DocumentKind::hf_config;
+  auto named = *source;
+  if (model) named.file = model_name(given);
+  auto sized = moved_to(source->file, named.file, cli::load_workloads(named, options));
   if (!sized) throw Refused{in_keywords(sized.error())};
   return {std::move(sized->front().workload)};
 }
@@ -125,7 +152,7 @@ Workload workload_of(nb::handle given) {
     if (loop.carried.empty() && loop.copies.empty()) return std::move(loop.body);
     return loop;
   }
-  return workload(given, {}, {}, {}, {}, {}, {}, {}, {}, {}).workload;
+  return workload(given, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}).workload;
 }
 
 Workload flat_workload_of(nb::handle given, std::optional<int> iterations) {
@@ -169,15 +196,18 @@ void bind_documents(nb::module_& m) {
       nb::arg("cached").none() = nb::none(), nb::arg("tp").none() = nb::none(),
       nb::arg("dtype").none() = nb::none(), nb::arg("layer").none() = nb::none(),
       nb::arg("images").none() = nb::none(), nb::arg("iterations").none() = nb::none(),
+      nb::arg("routing").none() = nb::none(),
       nb::sig(
           "def workload(source: str | os.PathLike[str] | dict[str, typing.Any], *, block: str | None = None, "
           "tokens: int | None = None, sequences: int | None = None, cached: int | None = None, tp: int "
           "| None = None, dtype: str | None = None, layer: str | None = None, images: int | None = "
-          "None, iterations: int | None = None) -> Workload"),
+          "None, iterations: int | None = None, routing: collections.abc.Sequence[int] | None = None) -> "
+          "Workload"),
       "A shipped workload by name, a file, or a document: a model's config.json, a convolution network, or "
-      "Tessera's own format. Of a model: `block` (\"mlp\" or \"attention\"), `tokens`, `sequences`, "
-      "`cached`, "
-      "`tp` (GPUs that share it) and `dtype`; of a network: `layer` and `images`; of a loop: `iterations`.");
+      "Tessera's own format. Of a model: `block` (\"mlp\", \"attention\", \"experts\", ...), `tokens`, "
+      "`sequences`, `cached`, `tp` (GPUs that share it), `dtype` and `routing` (tokens that each expert "
+      "gets); of a "
+      "network: `layer` and `images`; of a loop: `iterations`.");
   m.def(
       "workloads", [] { return names_of(shipped_workloads()); }, "Names of the workloads that are shipped.");
 

@@ -48,6 +48,24 @@ class SameAsCommandLine(unittest.TestCase):
             plan = tessera.plan(tessera.workload("llama-3-8b", **sizes), **keywords)
             self.assertEqual(str(plan), tool("plan", "llama-3-8b", *options(sizes), *words))
 
+    def test_experts(self):
+        config = {
+            "model_type": "mixtral",
+            "hidden_size": 1024,
+            "intermediate_size": 2048,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 8,
+            "num_hidden_layers": 2,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+        }
+        with Folder() as at:
+            with open(at("mixtral.json"), "w") as file:
+                json.dump(config, file)
+            words = ["--block", "experts", "--tokens", "256", "--routing", "300,100,0,112"]
+            work = tessera.workload(config, block="experts", tokens=256, routing=[300, 100, 0, 112])
+            self.assertEqual(str(tessera.plan(work)), tool("plan", at("mixtral.json"), *words))
+
     def test_reports(self):
         with Folder() as at:
             sizes = options({"tokens": 64})
