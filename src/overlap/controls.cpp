@@ -29,6 +29,9 @@ Expected<ControlRuns> control_runs(OverlapStudySettings const& settings, SubLaye
   };
   run.arbitration = Arbitration::compute_first;
   out.compute_first = fused();
+  auto endless = machine;
+  endless.overlap->l2_to_dram_entries = 0;
+  out.endless_queue = end(run_gemm(endless, runs.problem, options.kernel, setup->fused, false, options.run));
   if (settings.sweep) {
     auto const& h = *machine.overlap;
     run.arbitration = Arbitration::communication_aware;

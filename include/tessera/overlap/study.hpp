@@ -99,6 +99,7 @@ struct ControlRuns {
   double gemm_reads_past_l2 = 0;           ///< bytes; the GEMM alone with its output past L2, as in T3
   std::int64_t fast_reduce_scatter = 0;    ///< alone, on links of twice the speed
   std::int64_t fast_all_gather = 0;
+  std::int64_t endless_queue = 0;  ///< fused; no limit of what is on its way from L2 to memory
 };
 /// The thresholds that the paper chooses among, of a queue's entries: high, medium and low intensity, none.
 constexpr int k_fixed_thresholds = 4;
