@@ -33,16 +33,18 @@ MachineProfile by_hand() {
 
 class Partition {
  public:
-  explicit Partition(MachineProfile const& machine)
-      : machine_(machine), partition_(machine_, Arbitration::round_robin, 0) {}
+  explicit Partition(MachineProfile const& machine, Arbitration policy = Arbitration::round_robin,
+                     int fixed_threshold = 0)
+      : machine_(machine), partition_(machine_, policy, fixed_threshold) {}
 
   void ask(L2Request::Kind kind, std::uint64_t line, std::int32_t bundle, double arrival = 0,
            std::uint8_t sectors = all) {
     partition_.push({arrival, line, bundle, sectors, kind, AccessKind::write});
   }
-  void past_l2(Stream stream, std::uint64_t local, AccessKind kind, std::int32_t bundle) {
+  void past_l2(Stream stream, std::uint64_t local, AccessKind kind, std::int32_t bundle,
+               std::int64_t arrival = 0) {
     auto const place = DramAddressMap(*machine_.overlap).place(local);
-    partition_.push(stream, {0, place.row, place.bank, kind, 4, 4, bundle});
+    partition_.push(stream, {arrival, place.row, place.bank, kind, 4, 4, bundle});
   }
   /// Runs until nothing is left to do, cycle by cycle or all at once.
   void run(std::int64_t step = 1) {
@@ -132,6 +134,25 @@ TEST(MemoryPartition, PastL2NothingIsKept) {
   p.ask(load, 0, 4, 30);
   p.run();
   EXPECT_EQ(p.sectors_of(Kind::fetched), 4) << "L2 has not seen it";
+}
+
+TEST(MemoryPartition, AFixedThresholdDecidesWhetherCommunicationGoesBeforeLaterCompute) {
+  auto machine = by_hand();
+  machine.overlap->starvation_cycles = 0;
+  auto const served = [&](int threshold) {
+    Partition p(machine, Arbitration::communication_aware, threshold);
+    p.past_l2(Stream::compute, 0, AccessKind::write, 1);
+    p.past_l2(Stream::communication, 0, AccessKind::write, 2);
+    p.past_l2(Stream::compute, 0, AccessKind::write, 3, 8);
+    p.run();
+    return p.all_of(Kind::served);
+  };
+  // The first access goes into the queue from 0 to 3, and its columns are at 10, 12, 14 and 16. With room for
+  // 64 the second one follows from 4 to 7, before the third has come. With room for one it waits until the
+  // queue is empty, which the third one keeps it from being until 24, and goes in request by request.
+  EXPECT_THAT(served(64), ElementsAre(std::pair{1, 16.0}, std::pair{2, 24.0}, std::pair{3, 32.0}));
+  EXPECT_THAT(served(1), ElementsAre(std::pair{1, 16.0}, std::pair{3, 24.0}, std::pair{2, 26.0},
+                                     std::pair{2, 28.0}, std::pair{2, 30.0}, std::pair{2, 32.0}));
 }
 
 TEST(MemoryPartition, AHitWaitsBehindAMissThatHasNoRoom) {
