@@ -23,6 +23,7 @@ struct Case {
   int gpus = 16;
   SubLayer layer = SubLayer::fc1;
   std::int64_t gemm = 1000, scatter = 1000, near = 970, gather = 1000, t3 = 1500, mca = 1300;
+  std::int64_t endless = 950;  ///< fused, without the queue
   // By Traffic: GEMM's reads and writes, the collective's.
   std::array<double, k_traffics> gemm_bytes{40, 10, 0, 0}, scatter_bytes{0, 0, 20, 10},
       near_bytes{0, 0, 10, 10}, gather_bytes{0, 0, 10, 10}, fused_bytes{20, 8, 8, 8};
@@ -51,7 +52,7 @@ OverlapStudy study_of(std::vector<Case> const& cases) {
     runs.collectives.all_gather.bytes = c.gather_bytes;
     runs.t3.bytes = runs.t3_mca.bytes = c.fused_bytes;
     study.sub_layers.push_back(runs);
-    study.controls.push_back({1480, {}, c.reads_past_l2, 500, 500});
+    study.controls.push_back({1480, {}, c.reads_past_l2, 500, 500, c.endless});
   }
   return study;
 }
@@ -132,7 +133,9 @@ TEST(HeadlineControl, T3TurnsWithContention) {
                    [](Case& c) { c.t3 = 1000; });
   Case most;
   most.t3 = 1158;
-  expect_all<Case>("T3, most", one, most, {{control, [](Case& c) { c.scatter = 900, c.t3 = 1086; }}},
+  expect_all<Case>("T3, most", one, most,
+                   {{control, [](Case& c) { c.scatter = 900, c.t3 = 1086; }},
+                    {"no limit between L2 and memory", [](Case& c) { c.endless = 1150; }}},
                    [](Case& c) { c.t3 = 1500; });
 }
 
