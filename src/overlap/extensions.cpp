@@ -2,6 +2,8 @@
 // Section 7 of T3's paper: several nodes, few tokens, lower precision; and what the Tracker has to hold.
 #include "tessera/overlap/extensions.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "overlap/study_parts.hpp"
@@ -207,6 +209,40 @@ Expected<std::vector<TrackerNeed>> tracker_needs(OverlapStudySettings const& set
 
 namespace tessera {
 
+namespace {
+
+/// "T-NLG has 4256 columns for 8 GPUs".
+std::string widths(OverlapStudySettings const& settings) {
+  std::string text;
+  for (auto const& model : settings.models)
+    text += fmt::format("{}{} has {} columns for {} GPUs", text.empty() ? "" : ", ", model.name, model.hidden,
+                        fmt::join(model.tensor_parallel, " or "));
+  return text;
+}
+
+/// Can one row of tiles, of some width that few_rows_kernel() tries, be shared by so many GPUs?
+bool is_shared(TransformerModel const& model, int widest, int gpus) {
+  if (model.heads > 0 && model.heads % gpus != 0) return false;
+  for (auto width = widest; width >= 16; width /= 2)
+    if ((model.hidden + width - 1) / width % gpus == 0) return true;
+  return false;
+}
+
+/// The nearest degrees for the one model, within what --tp takes; empty if none works.
+std::string degrees_that_work(OverlapStudySettings const& settings) {
+  auto const& model = settings.models.front();
+  auto const works = [&](int gpus) { return is_shared(model, settings.options.kernel.tile_n, gpus); };
+  int fewer = model.tensor_parallel.front(), more = fewer;
+  while (fewer >= 3 && !works(fewer)) --fewer;
+  while (more <= 256 && !works(more)) ++more;
+  std::vector<std::string> found;
+  if (fewer >= 3) found.push_back(fmt::format("--tp {}", fewer));
+  if (more <= 256) found.push_back(fmt::format("--tp {}", more));
+  return found.empty() ? "" : fmt::format("{} works", fmt::join(found, " or "));
+}
+
+}  // namespace
+
 Expected<std::vector<SplitPoint>> study_splits(OverlapStudySettings const& settings,
                                                std::vector<std::int64_t> const& rows,
                                                std::vector<int> const& splits) {
@@ -217,9 +253,13 @@ Expected<std::vector<SplitPoint>> study_splits(OverlapStudySettings const& setti
   if (!points || !points->empty()) return points;
   Diagnostic d;
   d.code = whole->empty() ? "E0543" : "E0544";
-  d.message = whole->empty() ? "no output of these models divides into equal whole tiles for its GPUs"
-                             : "no depth of these models has two slices for each split";
-  d.suggestion = "give fewer splits, or another --tp";
+  if (whole->empty()) {
+    d.message = "no output of these models divides into equal whole tiles for its GPUs: " + widths(settings);
+    if (settings.models.size() == 1) d.suggestion = degrees_that_work(settings);
+  } else {
+    d.message = "no depth of these models has two slices for each split";
+    d.suggestion = "give fewer splits, or a smaller --tp";
+  }
   return refuse(std::move(d));
 }
 

@@ -29,6 +29,19 @@ tl::unexpected<Diagnostics> refused(char const* code, std::string message, std::
   return refuse(std::move(d));
 }
 
+/// The largest m of a GEMM that is otherwise this one; 0 if there is none.
+std::int64_t most_rows(GemmProblem const& p, GemmKernel const& k, std::int64_t most_tiles) {
+  auto const columns = divided_up(p.n, k.tile_n);
+  auto const panels = k_most_slices / divided_up(p.k, k.tile_k);
+  auto const tiles = std::max<std::int64_t>(0, std::min(most_tiles / columns, panels - columns));
+  return std::min({k_most, k_most_elements / std::max(p.n, p.k), tiles * k.tile_m});
+}
+
+/// "; that is ...", of the rows that work. A sub-layer has one for each token.
+std::string that_is(std::int64_t rows) {
+  return rows < 1 ? "" : fmt::format("; that is at most {} tokens (rows of the output)", rows);
+}
+
 std::string text(GemmKernel const& k) {
   return fmt::format("{} x {} x {} in {} stages", k.tile_m, k.tile_n, k.tile_k, k.stages);
 }
@@ -90,16 +103,18 @@ Expected<void> check_sizes(GemmProblem const& p, GemmKernel const& k, int gpus) 
   for (auto const size : {p.m, p.n, p.k})
     if (size < 1 || size > k_most)
       return refused("E0544", gemm, fmt::format("every size is from 1 to {}", k_most));
-  if (p.m * p.k > k_most_elements || p.n * p.k > k_most_elements || p.m * p.n > k_most_elements)
-    return refused("E0544", gemm, fmt::format("at most {} elements a matrix", k_most_elements));
+  bool const too_wide = p.n * p.k > k_most_elements;
   if (auto const tile = check_tile(k); !tile) return tile;
-  auto const grid = tile_grid(p, k);
   auto const most = std::min(k_most_tiles, k_most_configured / std::max(1, gpus));
+  auto const rows = too_wide ? 0 : most_rows(p, k, most);
+  if (too_wide || p.m * p.k > k_most_elements || p.m * p.n > k_most_elements)
+    return refused("E0544", gemm,
+                   fmt::format("at most {} elements a matrix{}", k_most_elements, that_is(rows)));
+  auto const grid = tile_grid(p, k);
   if (grid.columns > most || grid.rows > most / grid.columns)
     return refused("E0544", fmt::format("{} x {} tiles on {} GPUs", grid.columns, grid.rows, gpus),
                    grid.columns <= most
-                       ? fmt::format("at most {} tiles: here {} rows of the output (tokens)", most,
-                                     most / grid.columns * k.tile_m)
+                       ? fmt::format("at most {} tiles{}", most, that_is(rows))
                        : fmt::format("at most {} tiles: here {} columns of the output", most,
                                      std::max<std::int64_t>(1, most / grid.rows) * k.tile_n));
   auto const panels = grid.columns + grid.rows;
@@ -107,7 +122,8 @@ Expected<void> check_sizes(GemmProblem const& p, GemmKernel const& k, int gpus) 
   if (panels * slices > k_most_slices)
     return refused(
         "E0544", fmt::format("{} slices of {} panels", slices, panels),
-        k_most_slices / panels > 0
+        rows > 0 ? fmt::format("at most {} slices in all{}", k_most_slices, that_is(rows))
+        : k_most_slices / panels > 0
             ? fmt::format("at most {} slices: tile_k of {}, or k of {}", k_most_slices / panels,
                           divided_up(p.k, k_most_slices / panels), k_most_slices / panels * k.tile_k)
             : "take larger tiles");
@@ -170,12 +186,13 @@ std::int64_t recorded_on_ring(std::int64_t tiles, int gpus, int wavefronts) {
   return tiles + (chunk + 2 * (gpus - 2) * chunk) * wavefronts;
 }
 
-Expected<void> check_recording(std::int64_t blocks_and_transfers) {
+Expected<void> check_recording(std::int64_t blocks_and_transfers, std::int64_t tokens) {
   if (blocks_and_transfers <= k_most_recorded) return {};
   return refused("E0545",
                  fmt::format("a recording of {} blocks and transfers; the most is {}", blocks_and_transfers,
                              k_most_recorded),
-                 "record a run of fewer tokens or GPUs, or run it without a recording");
+                 tokens > 0 ? fmt::format("{} tokens on as many GPUs can be recorded", tokens)
+                            : "record a run of fewer tokens or GPUs");
 }
 
 }  // namespace tessera::overlap

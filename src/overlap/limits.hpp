@@ -41,7 +41,8 @@ std::int64_t recorded(OutputConfiguration const& output, int wavefronts);
 /// The same of a ring reduce-scatter's configuration, without it.
 std::int64_t recorded_on_ring(std::int64_t tiles, int gpus, int wavefronts);
 
-/// E0545 if the run's blocks and transfers are more than a recording holds.
-Expected<void> check_recording(std::int64_t blocks_and_transfers);
+/// E0545 if the run's blocks and transfers are more than a recording holds. The hint names `tokens` that can
+/// be recorded, if not 0.
+Expected<void> check_recording(std::int64_t blocks_and_transfers, std::int64_t tokens = 0);
 
 }  // namespace tessera::overlap

@@ -30,14 +30,18 @@ bool is_whole(GemmProblem const& problem, GemmKernel const& kernel, int gpus) {
   return is_whole(cut_of(overlap::tile_grid(problem, kernel), kernel.raster, gpus), gpus);
 }
 
+// As tessera simulate's --tp.
+constexpr int k_fewest_gpus = 3;
+constexpr int k_most_gpus = 256;
+
 /// Numbers near these with which the output divides.
 std::string that_divide(GemmProblem const& problem, GemmKernel const& kernel, int gpus) {
   std::vector<std::string> counts;
   int fewer = gpus - 1, more = gpus + 1;
-  while (fewer >= 2 && !is_whole(problem, kernel, fewer)) --fewer;
-  while (more <= overlap::k_most_gpus && !is_whole(problem, kernel, more)) ++more;
-  if (fewer >= 2) counts.push_back(std::to_string(fewer));
-  if (more <= overlap::k_most_gpus) counts.push_back(std::to_string(more));
+  while (fewer >= k_fewest_gpus && !is_whole(problem, kernel, fewer)) --fewer;
+  while (more <= k_most_gpus && !is_whole(problem, kernel, more)) ++more;
+  if (fewer >= k_fewest_gpus) counts.push_back(std::to_string(fewer));
+  if (more <= k_most_gpus) counts.push_back(std::to_string(more));
   std::string text;
   if (!counts.empty()) text = fmt::format("they do on {} GPUs", fmt::join(counts, " or "));
   // No larger, so that an SM holds it too.
@@ -47,8 +51,9 @@ std::string that_divide(GemmProblem const& problem, GemmKernel const& kernel, in
       smaller.tile_m = std::min(kernel.tile_m, m);
       smaller.tile_n = std::min(kernel.tile_n, n);
       if (!is_whole(problem, smaller, gpus)) continue;
-      return fmt::format("{}{}tiles of {} x {} do on {}", text, text.empty() ? "" : "; ", smaller.tile_m,
-                         smaller.tile_n, gpus);
+      return fmt::format(
+          "{0}{1}tiles of {2} x {3} do on {4} (tessera sweep --set tile_m={2} --set tile_n={3})", text,
+          text.empty() ? "" : "; ", smaller.tile_m, smaller.tile_n, gpus);
     }
   return text.empty() ? "choose a tile shape that divides the output evenly among the GPUs" : text;
 }
@@ -164,7 +169,12 @@ Expected<Pipeline> gathered_pipeline(GemmProblem const& problem, GemmKernel cons
     Diagnostic d;
     d.code = "E0543";
     d.message = fmt::format("{} rows of tiles do not make {} equal chunks", rows, gpus);
-    d.suggestion = "choose a tile height that divides the rows evenly among the GPUs";
+    // A sub-layer has a row for each token.
+    auto const each = std::max<std::int64_t>(1, rows / std::max(1, gpus));
+    if (gpus > 0)
+      d.suggestion = fmt::format("{} rows (tokens) do", each * gpus * kernel.tile_m);
+    else
+      d.suggestion = "2 GPUs or more";
     return refuse(std::move(d));
   }
   auto const each = rows / gpus;

@@ -24,11 +24,19 @@ std::vector<std::int32_t> chunks_of(Pipeline const& pipeline) {
   return chunks;
 }
 
+/// Tokens whose fused run can be recorded, near the most: chunks of whole rows of tiles. 0 if there are none.
+std::int64_t recordable(std::int64_t columns, int gpus, GemmKernel const& kernel) {
+  auto const each = overlap::recorded_on_ring(columns * gpus, gpus, kernel.wavefronts);
+  return k_most_recorded / each * gpus * kernel.tile_m;
+}
+
 Expected<OverlapRun> fused(MachineProfile const& machine, GemmProblem const& problem, int gpus,
                            SubLayerOptions const& options) {
   auto const grid = overlap::tile_grid(problem, options.kernel);
   auto const count = overlap::recorded_on_ring(grid.tiles(), gpus, options.kernel.wavefronts);
-  if (auto const room = overlap::check_recording(count); !room) return tl::make_unexpected(room.error());
+  if (auto const room = overlap::check_recording(count, recordable(grid.columns, gpus, options.kernel));
+      !room)
+    return tl::make_unexpected(room.error());
   auto const pipeline = sub_layer_pipeline(problem, options.kernel, gpus);
   if (!pipeline) return tl::make_unexpected(pipeline.error());
   auto outputs = configure(*pipeline, Topology::ring, options.kernel.raster, options.kernel.splits);

@@ -167,7 +167,7 @@ TEST(Gathered, RowsThatDoNotDivideAreRefused) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(to_text(refused.error()),
             "error E0543: 8 rows of tiles do not make 3 equal chunks\n"
-            "   hint: choose a tile height that divides the rows evenly among the GPUs");
+            "   hint: 1536 rows (tokens) do");
 }
 
 std::string refusal(std::int64_t rows_of_gemm, std::int64_t each, std::string const& kernel) {

@@ -25,7 +25,9 @@ TEST(OverlapLimits, EverySizeHasItsRange) {
   EXPECT_EQ(sizes({-1, 5, 5, true}),
             "error E0544: a GEMM of -1 x 5 x 5\n   hint: every size is from 1 to 268435456");
   EXPECT_EQ(sizes({1 << 20, 1 << 20, 64, true}),
-            "error E0544: a GEMM of 1048576 x 1048576 x 64\n   hint: at most 68719476736 elements a matrix");
+            "error E0544: a GEMM of 1048576 x 1048576 x 64\n   hint: at most 68719476736 elements a matrix; "
+            "that is "
+            "at most 32768 tokens (rows of the output)");
   GemmKernel kernel;
   kernel.stages = 1;
   EXPECT_EQ(sizes(k_problem, kernel),
@@ -42,14 +44,15 @@ TEST(OverlapLimits, EverySizeHasItsRange) {
 /// What the hint says is accepted, and one more is not.
 TEST(OverlapLimits, HintsNameTheLargestThatWorks) {
   EXPECT_EQ(sizes({8192, 1 << 24, 64, true}, {}, 8),
-            "error E0544: a GEMM of 8192 x 16777216 x 64\n   hint: at most 68719476736 elements a matrix");
+            "error E0544: a GEMM of 8192 x 16777216 x 64\n   hint: at most 68719476736 elements a "
+            "matrix; that is at most 2048 tokens (rows of the output)");
   EXPECT_EQ(sizes({4096, 1 << 24, 64, true}, {}, 8),
             "error E0544: 131072 x 16 tiles on 8 GPUs\n"
-            "   hint: at most 1048576 tiles: here 2048 rows of the output (tokens)");
+            "   hint: at most 1048576 tiles; that is at most 2048 tokens (rows of the output)");
   EXPECT_EQ(sizes({2048, 1 << 24, 64, true}, {}, 8), "");
   EXPECT_EQ(sizes({2048, 1 << 24, 64, true}, {}, 32),
             "error E0544: 131072 x 8 tiles on 32 GPUs\n"
-            "   hint: at most 524288 tiles: here 1024 rows of the output (tokens)");
+            "   hint: at most 524288 tiles; that is at most 1024 tokens (rows of the output)");
   EXPECT_EQ(sizes({1024, 1 << 24, 64, true}, {}, 32), "");
   EXPECT_EQ(sizes({256, 1 << 28, 64, true}, {}, 8),
             "error E0544: 2097152 x 1 tiles on 8 GPUs\n"
@@ -58,6 +61,30 @@ TEST(OverlapLimits, HintsNameTheLargestThatWorks) {
             "error E0544: 2 slices of 1048577 panels\n"
             "   hint: at most 1 slices: tile_k of 64, or k of 32");
   EXPECT_EQ(sizes({256, 1 << 27, 32, true}, {}, 8), "");
+}
+
+TEST(OverlapLimits, EveryLimitNamesTheTokensThatPassAllOfThem) {
+  auto const most = [](std::int64_t n, std::int64_t k) {
+    auto const said = sizes({1 << 28, n, k, true});
+    auto const at = said.find("that is at most ");
+    return at == std::string::npos ? 0 : std::stoll(said.substr(at + 16));
+  };
+  // Elements of the output, tiles, and slices of A's panels.
+  for (auto const& [n, k] : {std::pair{4256, 2128}, {128, 64}, {1024, 65536}}) {
+    auto const rows = most(n, k);
+    ASSERT_GT(rows, 0) << n << " " << k;
+    EXPECT_EQ(sizes({rows, n, k, true}), "") << n << " " << k;
+    EXPECT_NE(sizes({rows + 1, n, k, true}), "") << n << " " << k;
+  }
+}
+
+TEST(OverlapLimits, ARecordingsHintCanBeRecorded) {
+  EXPECT_THAT(text(check_recording(2'000'000, 4096)), HasSubstr("hint: 4096 tokens on as many GPUs"));
+  EXPECT_THAT(text(check_recording(2'000'000)), HasSubstr("hint: record a run of fewer tokens"));
+  EXPECT_EQ(text(check_recording(1'000'000)), "");
+  // What the command line says of T-NLG on 8 GPUs: 34 columns of tiles of 256 rows.
+  EXPECT_EQ(text(check_recording(recorded_on_ring(34 * (536'576 / 256), 8, 8))), "");
+  EXPECT_NE(text(check_recording(recorded_on_ring(34 * (536'576 / 256 + 8), 8, 8))), "");
 }
 
 TEST(OverlapLimits, AKernelHasToFitAnSm) {

@@ -38,7 +38,8 @@ TEST(SubLayer, RefusesChunksThatAreNotWhole) {
   ASSERT_FALSE(smaller.has_value());
   EXPECT_EQ(to_text(smaller.error()),
             "error E0543: 32 x 22 tiles do not make 8 equal chunks of whole rows or parts of one\n"
-            "   hint: they do on 2 or 11 GPUs; tiles of 128 x 128 do on 8");
+            "   hint: they do on 11 GPUs; tiles of 128 x 128 do on 8 "
+            "(tessera sweep --set tile_m=128 --set tile_n=128)");
 }
 
 TEST(Study, ConfigurationsAreMadeOfTheirParts) {

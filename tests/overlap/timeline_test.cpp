@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "overlap/limits.hpp"
 #include "tessera/measure/machine_json.hpp"
 #include "tessera/overlap/sub_layer_timeline.hpp"
 #include "tessera/timeline_json.hpp"
@@ -277,7 +278,12 @@ TEST(OverlapTimeline, MoreThanARecordingHoldsIsRefusedBeforeItIsSimulated) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(to_text(refused.error()),
             "error E0545: a recording of 1441792 blocks and transfers; the most is 1000000\n"
-            "   hint: record a run of fewer tokens or GPUs, or run it without a recording");
+            "   hint: 2908160 tokens on as many GPUs can be recorded");
+  small.model.sequence = 2'908'160;
+  auto const rows = small.model.sequence / small.options.kernel.tile_m;
+  auto const columns = small.model.hidden / small.options.kernel.tile_n;
+  EXPECT_LE(overlap::recorded_on_ring(rows * columns, 4, small.options.kernel.wavefronts), k_most_recorded);
+  small.model.sequence = 1 << 22;
   EXPECT_FALSE(sub_layer_timeline(small.machine, small.model, 4, SubLayer::fc2, SubLayerRun::reduce_scatter,
                                   small.options)
                    .has_value());
