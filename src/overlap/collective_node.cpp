@@ -209,7 +209,7 @@ Expected<OverlapRun> run_collective(MachineProfile const& machine, CollectivePro
     all.timeline = overlap::timeline_of(
         std::move(recorders), runs, all, machine,
         {fmt::format("{} of {:.1f} MB, {} GPUs", name, problem.bytes * 1e-6, problem.gpus),
-         problem.near_memory ? "alone, near memory" : "alone",
+         fmt::format("{} alone{}", name, problem.near_memory ? ", near memory" : ""),
          {name, 0, 0, made.front()->units(), 1, {columns, static_cast<std::int64_t>(steps)}}},
         run_options.series_ps);
     if (options.series_ps == 0) all.series.clear();

@@ -50,9 +50,10 @@ bool has_one_peer(OutputConfiguration const& configuration) {
   return std::all_of(peers.begin(), peers.end(), [&](int peer) { return peer == peers.front(); });
 }
 
-RecordingNames names(GemmProblem const& problem, GemmKernel const& kernel, bool alone,
+RecordingNames names(GemmProblem const& problem, GemmKernel const& kernel, Exchange const& exchange,
                      Arbitration arbitration) {
-  auto const* const mechanism = alone                                             ? "GEMM alone"
+  auto const* const mechanism = !exchange.panels.empty()                          ? "all_gather_gemm"
+                                : !exchange.routed()                              ? "GEMM alone"
                                 : arbitration == Arbitration::round_robin         ? "T3"
                                 : arbitration == Arbitration::communication_aware ? "T3-MCA"
                                                                                   : "T3, compute first";
@@ -146,7 +147,7 @@ Expected<OverlapRun> run(MachineProfile const& machine, GemmProblem const& probl
                     static_cast<double>(nodes.size());
   if (options.record) {
     all.timeline = timeline_of(std::move(recorders), runs, all, machine,
-                               names(problem, kernel, !routed, options.arbitration), run_options.series_ps);
+                               names(problem, kernel, exchange, options.arbitration), run_options.series_ps);
     if (options.series_ps == 0) all.series.clear();
   }
   return all;

@@ -21,7 +21,7 @@ StudyTable headline_table(std::vector<Headline> const& rows) {
       "reduce-scatter "
       "near memory. What is "
       "missed is shown as missed; docs/t3.md says why.",
-      {"", "here", "paper", "counts as the paper's", "", "held to"},
+      {"row", "here", "paper", "counts as the paper's", "verdict", "held to"},
       {},
       {}};
   for (auto const& h : rows) {
@@ -58,8 +58,9 @@ StudyTable control_table(std::vector<Headline> const& rows) {
 }
 
 StudyTable range_table(OverlapStudy const& study, std::vector<Headline> const& rows) {
-  StudyTable t{
-      "range", "The range of each result over the whole sweep", "", {"", "least", "study", "most"}, {}, {}};
+  StudyTable t{"range", "The range of each result over the whole sweep",
+               "",      {"row", "least", "study", "most"},
+               {},      {}};
   struct Ranged {
     char const* name;
     double SweepPoint::*member;

@@ -218,7 +218,7 @@ StudyTable agreement_table(OverlapStudy const& study) {
   StudyTable t{"agreement",
                "One GPU and one channel stand for all",
                "IP of T-NLG (or of the first model). The report uses the first line's mode.",
-               {"", "GEMM us", "T3 us", "T3-MCA us", "GEMM reads MB in T3", "events"},
+               {"mode", "GEMM us", "T3 us", "T3-MCA us", "GEMM reads MB in T3", "events"},
                {},
                {}};
   for (auto const& p : study.agreement)

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <set>
+#include <sstream>
 
 #include "cli/program.hpp"
 
@@ -249,9 +251,22 @@ TEST_F(Commands, StudiesAreSimulatedAndNamedWrongAreRefused) {
   auto const cusync = run("simulate --study cusync --csv tables.csv");
   EXPECT_EQ(cusync.exit, 0) << cusync.err;
   EXPECT_THAT(cusync.out, HasSubstr("Table IV"));
-  auto const t3 = run("simulate --study t3 --quick --model llama-3.2-1b --tokens 2048 --tp 8 --html t3.html");
+  auto const t3 = run(
+      "simulate --study t3 --quick --model llama-3.2-1b --tokens 2048 --tp 8 --html t3.html --csv t3.csv");
   EXPECT_EQ(t3.exit, 0) << t3.err;
   EXPECT_THAT(t3.out, HasSubstr("T3-MCA, geometric mean"));
+  EXPECT_THAT(text("t3.csv"), HasSubstr("headlines,0,row,"));
+  EXPECT_THAT(text("t3.csv"), HasSubstr("headlines,0,verdict,"));
+  std::istringstream rows(text("t3.csv"));
+  std::set<std::string> keys;
+  for (std::string row; std::getline(rows, row);) {
+    auto const column = row.find(',', row.find(',') + 1);
+    auto const end = row.find(',', column + 1);
+    EXPECT_GT(end, column + 1) << "a column without a name: " << row;
+    if (row.rfind("headlines,", 0) == 0) {
+      EXPECT_TRUE(keys.insert(row.substr(0, end)).second) << row;
+    }
+  }
   EXPECT_EQ(run("simulate").exit, 2);
   EXPECT_THAT(run("simulate").err, HasSubstr("E0913"));
   EXPECT_THAT(run("simulate --study t3 --model resnet-38").err, HasSubstr("E0914"));
@@ -294,6 +309,11 @@ TEST_F(Commands, ARunOfTheStudyIsATimelineLikeAnyOther) {
   EXPECT_EQ(good(one + "--config t3 --json").out, text("t3.json"));
   for (std::string const config : {"gemm", "t3-mca", "reduce_scatter", "all_gather", "all_gather_gemm"})
     good(one + "--config " + config + " -o " + config + ".json");
+  std::set<std::string> titles;
+  for (std::string const config : {"gemm", "t3", "t3-mca", "reduce_scatter", "all_gather", "all_gather_gemm"})
+    titles.insert(nlohmann::json::parse(text(config + ".json"))["mechanism"].get<std::string>());
+  EXPECT_THAT(titles, testing::UnorderedElementsAre("GEMM alone", "T3", "T3-MCA", "reduce_scatter alone",
+                                                    "all_gather alone", "all_gather_gemm"));
   auto const moved = good("diff t3.json t3-mca.json").out;
   EXPECT_THAT(moved, HasSubstr("T3 (simulated)"));
   EXPECT_THAT(moved, HasSubstr("T3-MCA (simulated)"));
