@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-enum class DocumentKind { workload, hf_config, conv_network, plan, timeline, machine, unknown };
+enum class DocumentKind { workload, hf_config, conv_network, plan, timeline, machine, study, unknown };
 
 struct DocumentSummary {
   DocumentKind kind = DocumentKind::unknown;

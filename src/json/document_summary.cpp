@@ -15,11 +15,10 @@ struct Prefix {
   char const* text;
   DocumentKind kind;
 };
-constexpr Prefix k_schemas[] = {{"tessera.workload/", DocumentKind::workload},
-                                {"tessera.conv_network/", DocumentKind::conv_network},
-                                {"tessera.plan/", DocumentKind::plan},
-                                {"tessera.timeline/", DocumentKind::timeline},
-                                {"tessera.machine/", DocumentKind::machine}};
+constexpr Prefix k_schemas[] = {
+    {"tessera.workload/", DocumentKind::workload}, {"tessera.conv_network/", DocumentKind::conv_network},
+    {"tessera.plan/", DocumentKind::plan},         {"tessera.timeline/", DocumentKind::timeline},
+    {"tessera.machine/", DocumentKind::machine},   {"tessera.study/", DocumentKind::study}};
 
 std::string shown(Node const* node) {
   if (!node) return "";

@@ -92,17 +92,22 @@ bool is_special(std::string const& path) {
   return fs::exists(path, error) && !fs::is_regular_file(path, error);
 }
 
+/// E0902 if the path is a folder, or is in none.
+Expected<void> check_place(std::string const& path) {
+  std::error_code error;
+  if (path == "-") return {};
+  if (fs::is_directory(path, error)) return cannot("E0902", "write", path, "it is a folder");
+  auto const folder = followed(path).parent_path();
+  if (folder.empty() || fs::is_directory(folder, error)) return {};
+  if (fs::exists(folder, error)) return cannot("E0902", "write", path, std::strerror(ENOTDIR));
+  return cannot("E0902", "write", path, std::strerror(ENOENT),
+                "make the folder first: mkdir -p " + folder.string());
+}
+
 /// Into `name`, which is `path` or stands for it until it is whole.
 Expected<void> put(char const* name, Piece const& piece) {
   File file(std::fopen(name, "wb"));
-  if (!file) {
-    int const reason = errno;
-    std::error_code error;
-    auto const folder = fs::path(piece.path).parent_path();
-    bool const missing = reason == ENOENT && !folder.empty() && !fs::exists(folder, error);
-    return cannot("E0902", "write", piece.path, std::strerror(reason),
-                  missing ? "make the folder first: mkdir -p " + folder.string() : "");
-  }
+  if (!file) return cannot("E0902", "write", piece.path, std::strerror(errno));
   bool ok = std::fwrite(piece.text.data(), 1, piece.text.size(), file.get()) == piece.text.size();
   ok = std::fflush(file.get()) == 0 && ok;
   int const reason = errno;
@@ -117,7 +122,7 @@ Expected<void> write_all(std::vector<Piece> const& pieces) {
   for (auto const& piece : pieces) {
     std::error_code error;
     if (piece.path == "-") continue;
-    if (fs::is_directory(piece.path, error)) return cannot("E0902", "write", piece.path, "it is a folder");
+    if (auto const place = check_place(piece.path); !place) return place;
     if (is_special(piece.path)) continue;
     // A link stays, and its file is new.
     auto const target = followed(piece.path).string();
@@ -168,17 +173,24 @@ Expected<void> write_file(std::string const& path, std::string_view text) {
   return write_all({{path, text}});
 }
 
-Expected<void> write_files(Session const& session, std::vector<OutputFile> const& files) {
-  for (std::size_t i = 0; i < files.size(); ++i)
+Expected<void> check_outputs(std::vector<std::string> const& paths) {
+  for (std::size_t i = 0; i < paths.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      if (is_same_file(files[i].path, files[j].path))
+      if (!paths[i].empty() && !paths[j].empty() && is_same_file(paths[i], paths[j]))
         return tl::make_unexpected(complaint(
-            "E0912",
-            fmt::format("two outputs go to {}", files[i].path == "-" ? "standard output" : files[i].path),
+            "E0912", fmt::format("two outputs go to {}", paths[i] == "-" ? "standard output" : paths[i]),
             "give each output a name of its own",
-            files[i].path == files[j].path
-                ? std::vector<std::string>{}
-                : std::vector<std::string>{fmt::format("{} is the same file", files[j].path)}));
+            paths[i] == paths[j] ? std::vector<std::string>{}
+                                 : std::vector<std::string>{fmt::format("{} is the same file", paths[j])}));
+  for (auto const& path : paths)
+    if (auto const place = path.empty() ? Expected<void>() : check_place(path); !place) return place;
+  return {};
+}
+
+Expected<void> write_files(Session const& session, std::vector<OutputFile> const& files) {
+  std::vector<std::string> paths;
+  for (auto const& file : files) paths.push_back(file.path);
+  if (auto const fit = check_outputs(paths); !fit) return fit;
   std::vector<Piece> pieces;
   for (auto const& file : files) pieces.push_back({file.path, file.text});
   if (auto const written = write_all(pieces); !written) return written;

@@ -28,8 +28,12 @@ struct OutputFile {
   std::string text;
 };
 
-/// Writes all or none (devices, pipes and standard output come last), and says so. E0912 before anything is
-/// written if two go to one place, by whatever paths.
+/// What would stop outputs from being written, found before anything is computed: two of them in one place by
+/// whatever paths (E0912), one that is a folder or in none (E0902). An empty path is no output.
+Expected<void> check_outputs(std::vector<std::string> const& paths);
+
+/// Writes all or none (devices, pipes and standard output come last), and says so. check_outputs() comes
+/// before anything is written.
 Expected<void> write_files(Session const& session, std::vector<OutputFile> const& files);
 
 /// Does one of them go to standard output, which must then hold nothing else?

@@ -41,6 +41,7 @@ char const* what_is(DocumentKind kind) {
     case DocumentKind::plan: return "a plan";
     case DocumentKind::timeline: return "a timeline";
     case DocumentKind::machine: return "a machine profile";
+    case DocumentKind::study: return "a study's tables";
     case DocumentKind::unknown: return "none of the files that tessera knows";
   }
   return "";

@@ -110,6 +110,10 @@ Expected<PlanOrTimeline> read_plan_or_timeline(std::string_view text, std::strin
     out.timeline = std::move(*timeline);
     return out;
   }
+  if (summary->kind == DocumentKind::study)
+    return wrong_kind(path, summary->kind, "a plan or a timeline",
+                      "tessera diff takes timelines and plans; one run of T3's study is a timeline: tessera "
+                      "simulate --study t3 --model T-NLG --tp 8 --layer FC-2 --config t3 -o run.json");
   if (summary->kind != DocumentKind::plan)
     return wrong_kind(path, summary->kind, "a plan",
                       summary->kind == DocumentKind::unknown

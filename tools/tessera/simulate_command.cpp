@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "files.hpp"
 #include "load_plan.hpp"
 #include "roles_command.hpp"
 #include "study_command.hpp"
@@ -68,7 +69,21 @@ int run_explore(Session const& session, SimulateArguments const& arguments, Plan
   return found.complete && found.deadlock.empty() ? k_ok : k_no;
 }
 
+/// What is simulated, in words; empty for T3's study, and where there is nothing.
+std::string what_is_simulated(SimulateArguments const& arguments) {
+  if (arguments.study.study == "t3") return "";
+  return !arguments.study.study.empty()  ? "--study " + arguments.study.study
+         : !arguments.roles.file.empty() ? "a loop with roles"
+         : !arguments.plan.empty()       ? "a plan"
+                                         : "";
+}
+
 int run(Session const& session, SimulateArguments const& arguments) {
+  if (auto const fit = check_study_options(arguments.study, what_is_simulated(arguments)); !fit)
+    return session.fail(fit.error());
+  auto const& to = arguments.outputs;
+  if (auto const fit = check_outputs({to.output, to.trace, to.csv, to.html}); !fit)
+    return session.fail(fit.error());
   bool const one_thing = arguments.plan.empty() && arguments.study.study.empty();
   if (arguments.explore > 0 && arguments.plan.empty())
     return session.fail(

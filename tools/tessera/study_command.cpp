@@ -146,6 +146,26 @@ Expected<OverlapStudySettings> overlap_settings(StudyArguments const& arguments,
   return settings;
 }
 
+Expected<void> check_study_options(StudyArguments const& arguments, std::string const& what) {
+  if (what.empty()) {
+    if (!arguments.quick || (arguments.collectives.empty() && arguments.splits.empty())) return {};
+    auto const* const other = arguments.splits.empty() ? "--collective" : "--splits";
+    return tl::make_unexpected(
+        complaint("E0916", fmt::format("--quick leaves out the whole study's sweep, and {} has none", other),
+                  "leave --quick out"));
+  }
+  std::vector<std::string> given;
+  if (!arguments.models.empty()) given.emplace_back("--model");
+  if (arguments.tokens) given.emplace_back("--tokens");
+  if (arguments.tensor_parallel) given.emplace_back("--tp");
+  if (!arguments.collectives.empty()) given.emplace_back("--collective");
+  if (!arguments.splits.empty()) given.emplace_back("--splits");
+  if (arguments.quick) given.emplace_back("--quick");
+  if (given.empty()) return {};
+  return tl::make_unexpected(complaint("E0916", fmt::format("{} has no use for {}", what, list_of(given)),
+                                       "these are for --study t3; leave them out"));
+}
+
 int run_study(Session const& session, StudyArguments const& arguments) {
   bool const is_t3 = arguments.study == "t3";
   auto const own = is_t3 ? "t3" : "v100";

@@ -31,6 +31,10 @@ Expected<OverlapStudySettings> overlap_settings(StudyArguments const& arguments,
 /// One of the study's models, or one whose config.json says how wide it is (E0914), as the arguments size it.
 Expected<TransformerModel> model_of(std::string const& name, StudyArguments const& arguments);
 
+/// E0916 for options of T3's study that another one, or --quick beside them, would pass over. `what` is what
+/// is simulated, in words; empty for T3's study.
+Expected<void> check_study_options(StudyArguments const& arguments, std::string const& what);
+
 int run_study(Session const& session, StudyArguments const& arguments);
 
 }  // namespace tessera::cli

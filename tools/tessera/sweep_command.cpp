@@ -167,12 +167,15 @@ int run(Session const& session, SweepArguments const& arguments) {
   if (auto const used = check_options(arguments); !used) return session.fail(used.error());
   auto const file = sweep_file(arguments.output, arguments.format, arguments.fresh);
   if (!file) return session.fail(file.error());
+  if (auto const fit = check_outputs({arguments.output, arguments.html}); !fit)
+    return session.fail(fit.error());
   if (!arguments.merged.empty()) return run_merge(session, arguments, *file);
   auto const subject = sweep_subject(arguments.subject);
   if (!subject) return session.fail(subject.error());
   if (arguments.parameters) return run_parameters(session, *subject);
   auto const grid = parse_grid(arguments.sets, subject->parameters);
   if (!grid) return session.fail(grid.error());
+  if (auto const once = check_given_once(arguments.subject, *grid); !once) return session.fail(once.error());
   if (grid->axes.empty() && !arguments.sensitivity)
     return session.fail(complaint("E0921", "nothing is to be swept",
                                   "--set l2_mib=25,50, or --sensitivity; --parameters lists what there is"));

@@ -211,6 +211,16 @@ Expected<SweepSubject> plan_subject(SweepSubjectArguments const& arguments) {
 
 }  // namespace
 
+Expected<void> check_given_once(SweepSubjectArguments const& arguments, SweepGrid const& grid) {
+  for (auto const& axis : grid.axes)
+    if (auto const given = size_of(arguments.workload, axis.name); !given.empty())
+      return tl::make_unexpected(complaint("E0921",
+                                           fmt::format("--{0} {1} and --set {0}={2} are of one size",
+                                                       axis.name, given, fmt::join(axis.values, ",")),
+                                           fmt::format("leave --{} out", axis.name)));
+  return {};
+}
+
 Expected<SweepSubject> sweep_subject(SweepSubjectArguments const& arguments) {
   if (!arguments.study.empty()) return t3_subject(arguments);
   if (arguments.workload.workload.empty())

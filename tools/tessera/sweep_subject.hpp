@@ -32,6 +32,9 @@ struct SweepSubjectArguments {
   WorkloadOptions workload;
 };
 
+/// E0921 if a size has an option's value and --set's.
+Expected<void> check_given_once(SweepSubjectArguments const& arguments, SweepGrid const& grid);
+
 /// E0913 if there is neither a study nor a workload, E0906 for options that the subject has no use for.
 Expected<SweepSubject> sweep_subject(SweepSubjectArguments const& arguments);
 
