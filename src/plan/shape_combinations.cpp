@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "plan/forms.hpp"
 
@@ -25,27 +26,30 @@ constexpr double k_hopeless = 2.5;
 }  // namespace
 
 Combination ShapeCombinations::first_guess() const {
+  auto const infinite = std::numeric_limits<double>::infinity();
+  /// The least estimates where groups are cut into tiles of so many rows, and their sum.
   auto const guess_of = [&](int group_rows) {
-    Combination guess;
+    std::pair<Combination, double> guess{{}, 0};
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
       auto const estimate = [&](ShapeOption const& option) {
         bool const fits = graph_.operators[i].groups.empty() || option.choice.kernel.tile_m == group_rows;
-        return fits ? option.estimate_us : std::numeric_limits<double>::infinity();
+        return fits ? option.estimate_us : infinite;
       };
       auto const least =
           std::min_element(shapes_[i].begin(), shapes_[i].end(),
                            [&](auto const& a, auto const& b) { return estimate(a) < estimate(b); });
-      guess.pick.push_back(static_cast<std::size_t>(least - shapes_[i].begin()));
-      guess.filled_us += estimate(*least);
+      guess.first.pick.push_back(static_cast<std::size_t>(least - shapes_[i].begin()));
+      guess.second += estimate(*least);
     }
     return guess;
   };
   auto best = guess_of(0);
-  for (std::size_t i = 0; i < shapes_.size(); ++i)
-    for (auto const& option : shapes_[i])
-      if (auto guess = guess_of(option.choice.kernel.tile_m); guess.filled_us < best.filled_us)
+  if (best.second < infinite) return best.first;  // there are no groups
+  for (auto const& options : shapes_)
+    for (auto const& option : options)
+      if (auto guess = guess_of(option.choice.kernel.tile_m); guess.second < best.second)
         best = std::move(guess);
-  return best;
+  return best.first;
 }
 
 /// Groups of a grouped operator are cut as those of the others are.
