@@ -17,7 +17,6 @@
 
 #include "graph.hpp"
 #include "kernels/bindings/families.hpp"
-
 #include "kernels/common/refusal.hpp"
 #include "src/gpu/relaxed_capture.hpp"
 

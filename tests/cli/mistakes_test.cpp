@@ -132,6 +132,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"study_into_a_file_as_a_folder", "simulate --study t3 --csv notes.txt/s.csv", 3},
         Mistake{"sensitivity_into_no_folder", "sweep --study t3 --sensitivity -o nowhere/s.csv", 3},
         Mistake{"sweep_into_one_file_twice", "sweep --study t3 --set sms=80 -o s.csv --html s.csv", 2},
+        Mistake{"routing_of_a_word", "plan llama-65b --block experts --routing 100,x", 2},
+        Mistake{"routing_where_nothing_is_routed", "plan llama-65b --tokens 4 --routing 4", 2},
         Mistake{"diff_of_a_study", "diff a_study.json a_study.json", 1},
         Mistake{"splits_of_no_equal_tiles", "simulate --study t3 --splits 2 --model T-NLG --tp 8", 1},
         Mistake{"run_of_too_many_tokens",

@@ -47,25 +47,33 @@ char const* what_is(DocumentKind kind) {
   return "";
 }
 
-/// "40,12,0" as numbers from 0 up.
-Expected<std::vector<std::int64_t>> parse_routing(std::string const& list) {
-  std::vector<std::int64_t> rows;
-  if (list.empty()) return rows;
+/// "1,64,256" as numbers from `least` to 2^24. E0909 with the option and its hint.
+Expected<std::vector<std::int64_t>> whole_numbers(std::string const& list, std::string const& option,
+                                                  std::int64_t least, std::string const& hint) {
+  std::vector<std::int64_t> numbers;
   for (auto const& word : split_list(list)) {
-    std::int64_t count = 0;
-    auto const [end, error] = std::from_chars(word.data(), word.data() + word.size(), count);
-    if (error != std::errc{} || end != word.data() + word.size() || count < 0)
+    std::int64_t number = 0;
+    auto const [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (error != std::errc{} || end != word.data() + word.size() || number < least || number > k_largest_size)
       return tl::make_unexpected(complaint(
-          "E0909", fmt::format("--routing: \"{}\" is not a number of tokens", word), "--routing 40,12,0,12"));
-    rows.push_back(count);
+          "E0909",
+          fmt::format("{}: \"{}\" is not a whole number from {} to {}", option, word, least, k_largest_size),
+          hint));
+    numbers.push_back(number);
   }
-  return rows;
+  return numbers;
+}
+
+/// Tokens of each expert; an empty list for no option.
+Expected<std::vector<std::int64_t>> parse_routing(std::optional<std::string> const& list) {
+  if (!list) return std::vector<std::int64_t>{};
+  return whole_numbers(*list, "--routing", 0, "--routing 40,12,0,12");
 }
 
 Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, WorkloadOptions const& options) {
   auto const sizes = parse_sizes(options.tokens.value_or("1"), "--tokens");
   if (!sizes) return tl::make_unexpected(sizes.error());
-  auto const routing = parse_routing(options.routing.value_or(""));
+  auto const routing = parse_routing(options.routing);
   if (!routing) return tl::make_unexpected(routing.error());
   std::vector<SizedWorkload> out;
   for (auto const tokens : *sizes) {
@@ -238,16 +246,11 @@ std::vector<std::string> assumptions(MachineProfile const& machine) {
 }
 
 Expected<std::vector<std::int64_t>> parse_sizes(std::string const& list, std::string const& option) {
+  auto const all = whole_numbers(list, option, 1, fmt::format("{0} 768, or several: {0} 1,64,256", option));
+  if (!all) return all;
   std::vector<std::int64_t> sizes;
-  for (auto const& word : split_list(list)) {
-    std::int64_t size = 0;
-    auto const [end, error] = std::from_chars(word.data(), word.data() + word.size(), size);
-    if (error != std::errc{} || end != word.data() + word.size() || size < 1 || size > k_largest_size)
-      return tl::make_unexpected(complaint(
-          "E0909", fmt::format("{}: \"{}\" is not a whole number from 1 to {}", option, word, k_largest_size),
-          fmt::format("{0} 768, or several: {0} 1,64,256", option)));
+  for (auto const size : *all)
     if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
-  }
   return sizes;
 }
 

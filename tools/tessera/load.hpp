@@ -63,7 +63,7 @@ std::vector<std::string> assumptions(MachineProfile const& machine);
 tl::unexpected<Diagnostics> wrong_kind(std::string const& file, DocumentKind kind, char const* wanted,
                                        std::string hint);
 
-/// "1,64,256" as numbers from 1 to 10^9, without repetitions. `option` appears in the complaint.
+/// "1,64,256" as numbers from 1 to 2^24, without repetitions. `option` appears in the complaint.
 Expected<std::vector<std::int64_t>> parse_sizes(std::string const& list, std::string const& option);
 
 /// "a,b" as words.
