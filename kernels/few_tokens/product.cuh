@@ -25,6 +25,8 @@ template <class Element, int N>
 struct MatrixColumns {
   static constexpr bool has_roles = true;
   static constexpr int threads = 32 * k_warps;
+  /// Sums of many columns need registers; loaders of few columns do, for the words that they look at.
+  static constexpr int loader_registers = N > 8 ? 56 : 128;
   using Arguments = Product;
 
   Product const* stages = nullptr;  ///< one for each stage of the body, in device memory

@@ -6,6 +6,7 @@
 #include "run_gpu/role_data.hpp"
 #include "support/stencil.hpp"
 #include "tessera/measure/machine_json.hpp"
+#include "tessera/run/role_registers.cuh"
 
 namespace tessera {
 namespace {
@@ -179,6 +180,25 @@ TEST(WithoutDevice, RingsThatALaunchWithRolesCannotHave) {
   EXPECT_THAT(refusal(in_flight, 0), HasSubstr("-2 slots of the early ring may be on their way at once"));
   EXPECT_THAT(refusal(rings(4, 1024, 4, 1024), 264),
               HasSubstr("an operation has 264 bytes of arguments, 256 are possible"));
+}
+
+TEST(WithoutDevice, RegistersAreDividedBetweenWholeWarpgroups) {
+  auto const divided = [](int computers, int loaders, int wanted) {
+    auto const registers = detail::divide_registers(computers, loaders, wanted);
+    return std::pair(registers.loader, registers.computer);
+  };
+  EXPECT_EQ(divided(256, 256, 56), std::pair(56, 200));
+  EXPECT_EQ(divided(128, 256, 56), std::pair(56, 240));  // 168 each; no thread may have more than 240
+  EXPECT_EQ(divided(384, 256, 56), std::pair(56, 120));  // 96 each
+  EXPECT_EQ(divided(256, 256, 0), std::pair(0, 0));      // an operation does not say
+  EXPECT_EQ(divided(256, 256, 128), std::pair(0, 0));    // an even share
+  EXPECT_EQ(divided(96, 256, 56), std::pair(0, 0));
+  EXPECT_EQ(divided(256, 224, 56), std::pair(0, 0));
+  for (int computers = 128; computers <= 768; computers += 128)
+    for (int wanted = 56; wanted <= 240; wanted += 8) {
+      auto const [loader, computer] = divided(computers, 256, wanted);
+      EXPECT_LE(loader * 256 + computer * computers, 65536) << computers << ' ' << wanted;
+    }
 }
 
 TEST(WithoutDevice, BytesOfTilesThatAreNone) {

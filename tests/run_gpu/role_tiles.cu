@@ -67,6 +67,7 @@ __device__ unsigned swizzled(unsigned box, int row, int column) {
 struct Mix {
   static constexpr bool has_roles = true;
   static constexpr int threads = k_threads;
+  static constexpr int loader_registers = 64;
   using Arguments = Mixing;
 
   Mixing const* data;

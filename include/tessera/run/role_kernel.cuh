@@ -5,6 +5,7 @@
 #pragma once
 
 #include "role_fetch.cuh"
+#include "role_registers.cuh"
 #include "roles.cuh"
 
 namespace tessera {
@@ -26,6 +27,18 @@ constexpr int k_role_loader_warps = k_early_warps + k_late_warps + 1;
 template <class... Operation>
 TESSERA_HOST_DEVICE constexpr int compute_threads() {
   return (most_threads_of_all<Operation...>() + 31) / 32 * 32;
+}
+
+/// What the loader that needs the most registers needs; 0: an operation does not say.
+template <class... Operation>
+TESSERA_HOST_DEVICE constexpr int loader_registers_of_all() {
+  int most = 0;
+  int const of_operations[] = {loader_registers<Operation>(has_roles<Operation>(0), 0)...};
+  for (int const one : of_operations) {
+    if (one == 0) return 0;
+    if (one > most) most = one;
+  }
+  return most;
 }
 
 }  // namespace detail
@@ -251,10 +264,17 @@ __global__ void __launch_bounds__(detail::compute_threads<Operation...>() + 32 *
     detail::begin_roles<threads / 32>(memory);
   }
   __syncthreads();
-  if (warp < 0)
+  // Each in the branch of its role: where branches meet, the compiler counts on the fewest.
+  constexpr detail::RoleRegisters registers = detail::divide_registers(
+      threads, 32 * detail::k_role_loader_warps, detail::loader_registers_of_all<Operation...>());
+  if (warp < 0) {
+    detail::take_registers<registers.computer>();
     detail::compute_jobs<threads>(memory, jobs, tessera_role_shared + memory.scratch(), tickets,
                                   launch.lists.shared, chain, watch, operations);
-  else if (warp < k_early_warps) {
+    return;
+  }
+  detail::give_registers<registers.loader>();
+  if (warp < k_early_warps) {
     if (threadIdx.x % 32 == 0) detail::load_early(memory, jobs, watch, warp, operations);
   } else if (warp < k_early_warps + k_late_warps)
     detail::load_late(memory, jobs, tickets, chain, watch, warp - k_early_warps, operations);

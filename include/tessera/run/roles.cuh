@@ -8,6 +8,7 @@
 //   struct Product {
 //     static constexpr bool has_roles = true;
 //     static constexpr int threads = 128;       // that compute; a multiple of 32
+//     static constexpr int loader_registers = 56;  // of a thread that loads; may be left out
 //     using Arguments = ProductArguments;       // of a stage; copied to shared memory ahead of use
 //     // In device memory, 8-byte aligned. The host asks for it, when it makes the chain.
 //     TESSERA_HOST_DEVICE Arguments const* arguments(int stage) const;
