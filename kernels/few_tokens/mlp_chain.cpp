@@ -72,19 +72,11 @@ struct MlpChain::State {
   ProductStages stages;
   ProductLoop loop;
 
+  long long asked = 0;  ///< MLPs of the launch that is enqueued
+
   cudaError_t clear(cudaStream_t stream) const {
     return words == nullptr ? cudaSuccess
                             : cudaMemsetAsync(const_cast<void*>(words.get()), 0, word_bytes, stream);
-  }
-  Expected<void> clear_words(cudaStream_t stream) const {
-    auto const error = clear(stream);
-    if (error == cudaSuccess) return {};
-    return refuse({"E0511",
-                   Severity::error,
-                   {},
-                   fmt::format("cudaMemsetAsync({}) failed: {}", word_bytes, cudaGetErrorName(error)),
-                   {"for words of a chain of MLPs"},
-                   "see whether the device works (nvidia-smi) and whether an earlier kernel failed"});
   }
 };
 
@@ -115,6 +107,10 @@ Expected<MlpChain> MlpChain::make(mlp::Shape const& shape, MlpChainBuffers const
   RoleOptions options;
   // Iterations are counted from 1 again.
   options.reset = [state = state.get()](GpuStream stream) { return static_cast<int>(state->clear(stream)); };
+  // One MLP leaves one copy of x as it is. Some 32768 iterations later its words would look new.
+  options.before = [state = state.get()](GpuStream stream) {
+    return static_cast<int>(state->asked == 1 ? state->clear(stream) : cudaSuccess);
+  };
   options.chain.deadline_seconds = config.deadline_seconds;
   options.starts_early = config.starts_early;
   options.rings = state->stages.rings;
@@ -127,9 +123,7 @@ Expected<MlpChain> MlpChain::make(mlp::Shape const& shape, MlpChainBuffers const
 }
 
 Expected<void> MlpChain::launch(cudaStream_t stream, long long mlps) {
-  // An odd number leaves one copy of x as it is; some 65535 iterations later its words would look new.
-  if (mlps % 2 != 0)
-    if (auto ok = state_->clear_words(stream); !ok) return ok;
+  state_->asked = mlps;
   return state_->loop.launch(stream, mlps);
 }
 Expected<void> MlpChain::finish() { return state_->loop.finish(); }

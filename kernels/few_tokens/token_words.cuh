@@ -9,8 +9,10 @@
 
 namespace tessera::few_tokens {
 
-/// What tells an iteration from others in 16 bits: never 0, which memory holds that was cleared.
-__device__ inline unsigned token_of_serial(unsigned serial) { return serial % 0xffffu + 1u; }
+/// What tells an iteration from the 32767 before it: never 0, which memory holds that was cleared. Serial
+/// numbers wrap around at 2^32, a multiple of 32768.
+TESSERA_HOST_DEVICE constexpr unsigned token_of_serial(unsigned serial) { return serial % 0x8000u + 0x8000u; }
+static_assert(token_of_serial(0xffffffffu) != token_of_serial(0) && token_of_serial(0) != 0, "");
 /// The element below, the token of the iteration's serial number above. One access each, relaxed,
 /// device scope: the element needs no order with anything else.
 __device__ inline unsigned token_word(unsigned short element, unsigned serial) {
@@ -71,9 +73,6 @@ __device__ void load_token_words(Loader& loader, unsigned const* words, int toke
       for (int j = 0; j < loads; ++j)
         if (!there[j]) all = (there[j] = are_of(value[j], serial)) && all;
       unsigned late = __ballot_sync(~0u, !all);
-#ifdef NOWAIT
-      late = 0;
-#endif
       if (late == 0) break;
       // The first lane that waits asks whether to go on.
       bool const go_on = lane != __ffs(static_cast<int>(late)) - 1 ||

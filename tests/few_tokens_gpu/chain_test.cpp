@@ -150,6 +150,56 @@ TEST(FewTokens, LaunchesInARowHaveTheSameBits) {
 }
 
 /// Words carry 16 bits of the iteration, counted over all launches.
+TEST(FewTokens, EveryConfigurationOfATunerIsRight) {
+  for (int const tokens : {1, 2, 8, 16, 33, 64})
+    for (auto const& config : chain_configs(tokens)) {
+      SCOPED_TRACE(to_string(config));
+      for (auto const form : {Form::gelu, Form::swiglu})
+        expect_right({tokens, 2048, 1536, form, ElementType::bf16}, config, 3);
+      if (HasFatalFailure()) return;
+    }
+}
+
+/// Where one copy of x is not written for as many iterations as there are tokens, its words must not look
+/// new.
+TEST(FewTokens, WordsThatWereNotOverwrittenAreNotTakenForNew) {
+  mlp::Shape const shape{1, 1024, 768, Form::gelu, ElementType::bf16};
+  MlpChainConfig config;
+  config.tokens_in_data = true;
+  Problem const problem(shape, 6);
+  auto chain = MlpChain::make(shape, problem.buffers(), config);
+  ASSERT_OK(chain);
+  ASSERT_OK(chain->launch(nullptr, 4));
+  ASSERT_OK(chain->finish());
+  auto const expected = problem.result(4);
+  // A launch of one MLP is two serial numbers: the second MLP of the last launch has the token of the fourth
+  // of the first launch.
+  for (int launch = 0; launch < 16383; ++launch) ASSERT_OK(chain->launch(nullptr, 1));
+  ASSERT_OK(chain->finish());
+  problem.start_again();
+  ASSERT_OK(chain->launch(nullptr, 4));
+  ASSERT_OK(chain->finish());
+  EXPECT_EQ(problem.result(4), expected);
+}
+
+/// What is enqueued before a launch waits for the chain's launch before it as well.
+TEST(FewTokens, LaunchesOfWordsOnTwoStreamsFollowEachOther) {
+  mlp::Shape const shape{1, 1024, 768, Form::gelu, ElementType::bf16};
+  MlpChainConfig config;
+  config.tokens_in_data = true;
+  config.deadline_seconds = 0.5;
+  Problem const problem(shape, 7);
+  auto chain = MlpChain::make(shape, problem.buffers(), config);
+  ASSERT_OK(chain);
+  cudaStream_t streams[2];
+  for (auto& stream : streams) ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  for (int i = 0; i < 200; ++i) ASSERT_OK(chain->launch(streams[i % 2], i % 2 == 0 ? 40 : 1));
+  ASSERT_OK(chain->finish());
+  EXPECT_LE(problem.error(1), allowed_error(shape));
+  EXPECT_FALSE(chain->launch(streams[0], -1));
+  for (auto const stream : streams) ok(cudaStreamDestroy(stream));
+}
+
 TEST(FewTokens, SerialNumbersMayWrapAround) {
   for (bool const in_data : {false, true}) {
     mlp::Shape const shape{1, 128, 64, Form::gelu, ElementType::bf16};

@@ -46,6 +46,7 @@ TEST_F(RoleLaunch, RingsOfAnyLengthAreRight) {
                    << of.by_stores << ", copies " << of.y_copies << " " << of.z_copies << ", trial "
                    << trial);
       auto options = options_for(of, slots, in_flight, late_slots);
+      options.rings.in_flight_within = one_of({0, 1, 2, slots - 1, slots + 1});
       options.starts_early = trial % 2 == 1;
       options.dealing = trial % 3 == 1 ? Dealing::queue : Dealing::lists;
       if (trial % 3 == 2) options.tile_bytes = {2LL * of.rows * of.features, 0};

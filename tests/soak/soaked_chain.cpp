@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <rapidcheck.h>
 
+#include <mutex>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -48,8 +49,13 @@ OnDevice<T> copied(std::vector<T> const& values) {
 
 /// The first provable plan from the number on.
 PlanOnMachine plan_of(std::uint64_t number) {
+  // Generators that draw from others while they make a value need what exec() puts around them. It is one for
+  // all threads, and chains are made in several.
+  static std::mutex one_at_a_time;
+  std::lock_guard const lock(one_at_a_time);
+  auto const plans = rc::gen::exec([] { return *random::plans({16, 64, {}}); });
   for (std::uint64_t attempt = 0;; ++attempt) {
-    auto made = random::plans({16, 64, {}})(rc::Random(number * 1000 + attempt), 100).value();
+    auto made = plans(rc::Random(number * 1000 + attempt), 100).value();
     if (prove_progress(made.plan, made.machine)) return made;
   }
 }

@@ -101,6 +101,8 @@ struct StageKernel {
   /// at once: of a launch with workers. With `pack`, and where it does not start early, it is launched
   /// cooperatively: the driver sees to it.
   bool all_resident = false;
+  /// Enqueues what goes before each launch, in its stream, behind the chain's launch before. CUDA's error.
+  std::function<int(GpuStream)> before;
   /// After a stall: enqueues what makes the kernel's own memory as it was at the start, if it has any that
   /// counts from launch to launch. CUDA's error.
   std::function<int(GpuStream)> reset;

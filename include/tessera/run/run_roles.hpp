@@ -31,6 +31,7 @@ struct RoleOptions {
   bool starts_early = false;
   /// As StageKernel::reset: after a stall, for memory of the operations that counts from launch to launch.
   std::function<int(GpuStream)> reset = {};
+  std::function<int(GpuStream)> before = {};  ///< as StageKernel::before
 };
 
 /// Refuses (E0564) rings that the kernel cannot have: more than k_role_slots slots or k_role_late_slots late
@@ -136,6 +137,7 @@ Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
   // A block does its own list, whatever the others have done.
   kernel.all_resident = options.dealing == Dealing::lists;
   kernel.reset = options.reset;
+  kernel.before = options.before;
   if (options.starts_early) planned.launches.front().start = LaunchStart::early;
   auto const packed = detail::pack_of(operations...);
   kernel.pack = [packed, tickets, rings, lists, on_device = *records, stages_at = *stages_at,

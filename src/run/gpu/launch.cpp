@@ -21,6 +21,11 @@ Expected<void> Chain::State::kernel(std::size_t launch, cudaStream_t stream, int
   auto const name = run::launch_name(plan, plan.launches[launch]);
   run::ProfilerRange const range(name);
   bool const early = plan.launches[launch].start == LaunchStart::early;
+  if (kernel.before)
+    if (auto ok = check_call(static_cast<cudaError_t>(kernel.before(stream)), "what goes before the launch",
+                             "of " + name, described.where);
+        !ok)
+      return ok;
   if (kernel.enqueue)
     return check_call(static_cast<cudaError_t>(kernel.enqueue(views, stream, early)), "launch", "of " + name,
                       described.where);
