@@ -88,10 +88,8 @@ std::vector<MlpChainConfig> chain_configs(int tokens) {
   };
   std::vector<Rings> const one_or_two = {
       {28, 2, 0, 6, 0}, {28, 2, 4, 8, 0}, {24, 2, 0, 6, 0}, {28, 2, 0, 8, 1}};
-  std::vector<Rings> const few = {
-      {28, 2, 0, 8, 1}, {28, 2, 0, 4, 8}, {28, 2, 4, 4, 8}, {24, 1, 0, 6, 4}, {24, 1, 5, 4, 8}};
-  std::vector<Rings> const more = {{28, 2, 0, 4, 0}, {28, 2, 4, 6, 8},  {40, 2, 3, 4, 8},
-                                   {24, 1, 0, 6, 8}, {28, 2, 0, 4, 16}, {20, 2, 0, 4, 16}};
+  std::vector<Rings> const few = {{28, 2, 4, 4, 8}, {28, 2, 0, 4, 8}, {28, 2, 0, 8, 1}};
+  std::vector<Rings> const more = {{28, 2, 0, 4, 0}, {28, 2, 4, 6, 8}, {40, 2, 3, 4, 8}, {28, 2, 0, 4, 16}};
   std::vector<MlpChainConfig> result;
   for (bool const words : {false, true}) {
     if (words && tokens > 2) continue;
