@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "plan/reuse_keys.hpp"
 #include "tessera/plan/lacking.hpp"
 #include "tessera/plan/machine_values.hpp"
 #include "tessera/plan/orders.hpp"
@@ -145,13 +146,13 @@ void lay_out_semaphores(Plan& plan, std::vector<Policy> const& policies,
     plan.dependences.push_back(planned);
   }
   if (mechanism == Mechanism::stream_order) return;
+  ReuseKeys known;
   for (auto const& reuse : reuses) {
-    if (reuse.covered) continue;
+    if (reuse.covered || !known.insert({reuse.writer, reuse.reader, reuse.buffer}).second) continue;
     ReuseEdge edge{reuse.writer, reuse.reader, reuse.buffer, -1};
     auto const grid = plan.pipeline.stages[static_cast<std::size_t>(reuse.reader)].tile_grid();
     if (tiles) edge.semaphore_set = semaphore_set(plan, reuse.reader, whole_grid(grid), "GridSync");
-    if (std::find(plan.reuse_edges.begin(), plan.reuse_edges.end(), edge) == plan.reuse_edges.end())
-      plan.reuse_edges.push_back(edge);
+    plan.reuse_edges.push_back(std::move(edge));
   }
 }
 

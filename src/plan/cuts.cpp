@@ -37,11 +37,11 @@ std::int64_t blocks_of(Pipeline const& pipeline) {
 /// Reuses between the stages of a part, with the part's indices.
 std::vector<BufferReuse> reuses_in(std::vector<BufferReuse> const& all, int first, int end) {
   std::vector<BufferReuse> result;
-  for (auto reuse : all) {
+  for (auto const& reuse : all) {
     if (reuse.reader < first || reuse.writer >= end) continue;
-    reuse.reader -= first;
-    reuse.writer -= first;
-    result.push_back(std::move(reuse));
+    result.push_back(reuse);
+    result.back().reader -= first;
+    result.back().writer -= first;
   }
   return result;
 }

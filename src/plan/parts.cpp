@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "plan/reuse_keys.hpp"
+
 namespace tessera {
 namespace {
 
@@ -103,15 +105,14 @@ Plan join(Pipeline const& whole, std::vector<BufferReuse> const& reuses,
     }
     first = end;
   }
+  ReuseKeys known;
+  for (auto const& edge : plan.reuse_edges) known.insert({edge.writer, edge.reader, edge.buffer});
   // Between parts, only what an early launch could overtake needs an edge.
   for (auto const& reuse : reuses) {
-    ReuseEdge const edge{reuse.writer, reuse.reader, reuse.buffer, -1};
+    ReuseEdge edge{reuse.writer, reuse.reader, reuse.buffer, -1};
     if (reuse.covered || kept_by(plan, edge) != KeptBy::grid_wait) continue;
-    auto const same = [&](ReuseEdge const& other) {
-      return other.writer == edge.writer && other.reader == edge.reader && other.buffer == edge.buffer;
-    };
-    if (std::none_of(plan.reuse_edges.begin(), plan.reuse_edges.end(), same))
-      plan.reuse_edges.push_back(edge);
+    if (known.insert({reuse.writer, reuse.reader, reuse.buffer}).second)
+      plan.reuse_edges.push_back(std::move(edge));
   }
   return plan;
 }

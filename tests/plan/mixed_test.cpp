@@ -2,7 +2,9 @@
 // Plans that mix mechanisms: what follows from launches, parts cut out and joined, proofs.
 #include <gtest/gtest.h>
 
+#include "plan/assemble.hpp"
 #include "support/plans.hpp"
+#include "support/stopwatch.hpp"
 #include "tessera/check/check.hpp"
 #include "tessera/plan/build.hpp"
 #include "tessera/plan/parts.hpp"
@@ -150,6 +152,35 @@ TEST(Mixed, StreamsBesideEachOtherAreAGroupOfTheirOwn) {
   for (auto& launch : alone.launches) launch.wait_kernel = false;
   EXPECT_FALSE(prove_progress(alone, machine));
   EXPECT_EQ(outcome(risky, machine), outcome(alone, machine));
+}
+
+// As of a loop that is written out: whoever overwrites a copy waits for each iteration before.
+TEST(Mixed, EdgesOfManyReusesTakeNoLongerThanTheyAreMany) {
+  constexpr int stages = 800, pairs = stages * (stages - 1) / 2;
+  Pipeline whole;
+  std::vector<BufferReuse> reuses;
+  for (int s = 0; s < stages; ++s) {
+    whole.stages.push_back(make_stage("s" + std::to_string(s), 1, 1));
+    for (int reader = 0; reader < s; ++reader) reuses.push_back({s, reader, "copy", false, 0, 0});
+  }
+  auto const twice = reuses;
+  reuses.insert(reuses.end(), twice.begin(), twice.end());
+  auto const machine = ideal_machine(4);
+  auto const one = part(whole, 0, 1, Mechanism::stream_order, machine);
+  std::vector<PlannedPart> parts(stages, {one, LaunchStart::early});
+  parts.front().start = LaunchStart::in_order;
+  Recipe recipe;
+  recipe.mechanism = Mechanism::pdl;
+  std::size_t joined = 0, built = 0;
+  auto const both = [&] {
+    joined = join(whole, reuses, parts).reuse_edges.size();
+    auto const plan = assemble(whole, reuses, machine, recipe);
+    ASSERT_TRUE(plan) << to_text(plan.error());
+    built = plan->reuse_edges.size();
+  };
+  EXPECT_LT(support::least_seconds(10, both, 2), 10);
+  EXPECT_EQ(joined, static_cast<std::size_t>(pairs));
+  EXPECT_EQ(built, static_cast<std::size_t>(pairs));
 }
 
 }  // namespace
