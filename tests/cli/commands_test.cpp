@@ -35,6 +35,14 @@ TEST_F(Commands, PlanExplainsItself) {
   EXPECT_THAT(said.out, HasSubstr("not taken"));
 }
 
+TEST_F(Commands, ManyIterationsSayThatTheyTakeTime) {
+  put("loop.json",
+      R"({"schema": "tessera.workload/1", "name": "steps", "dependences": [], "loop": {},
+          "stages": [{"name": "step", "grid": {"x": 1}, "output": "u", "operands": []}]})");
+  EXPECT_THAT(good("plan loop.json --machine v100 --mechanism stream_order --iterations 513").err,
+              HasSubstr("513 stages; to plan them takes time that grows"));
+}
+
 TEST_F(Commands, PlanWritesEveryKindOfFile) {
   auto const said = good(std::string(k_small_plan) +
                          " -o plan.json --header plan.cuh --html report.html --trace trace.json --csv run.csv"

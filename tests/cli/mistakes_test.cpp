@@ -57,6 +57,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"zero_size", "plan llama-65b --tokens 0", 2},
         Mistake{"empty_size", "plan llama-65b --tokens 1,,2", 2},
         Mistake{"huge_size", "plan llama-65b --tokens 99999999999999999999", 2},
+        Mistake{"no_iterations", "check jacobi --iterations 0", 2},
+        Mistake{"too_many_iterations", "plan jacobi --iterations 10,4097", 2},
         Mistake{"tokens_for_a_network", "plan resnet-38 --layer 7x7x512 --tokens 64", 2},
         Mistake{"network_without_a_layer", "plan resnet-38", 2},
         Mistake{"unknown_layer", "plan resnet-38 --layer 56x56", 2},

@@ -47,27 +47,35 @@ char const* what_is(DocumentKind kind) {
   return "";
 }
 
-/// "1,64,256" as numbers from `least` to 2^24. E0909 with the option and its hint.
+/// "1,64,256" as numbers from `least` to `most`. E0909 with the option and its hint.
 Expected<std::vector<std::int64_t>> whole_numbers(std::string const& list, std::string const& option,
-                                                  std::int64_t least, std::string const& hint) {
+                                                  std::int64_t least, std::int64_t most,
+                                                  std::string const& hint) {
   std::vector<std::int64_t> numbers;
   for (auto const& word : split_list(list)) {
     std::int64_t number = 0;
     auto const [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (error != std::errc{} || end != word.data() + word.size() || number < least || number > k_largest_size)
+    if (error != std::errc{} || end != word.data() + word.size() || number < least || number > most)
       return tl::make_unexpected(complaint(
-          "E0909",
-          fmt::format("{}: \"{}\" is not a whole number from {} to {}", option, word, least, k_largest_size),
+          "E0909", fmt::format("{}: \"{}\" is not a whole number from {} to {}", option, word, least, most),
           hint));
     numbers.push_back(number);
   }
   return numbers;
 }
 
+Expected<std::vector<std::int64_t>> distinct(Expected<std::vector<std::int64_t>> const& numbers) {
+  if (!numbers) return numbers;
+  std::vector<std::int64_t> once;
+  for (auto const number : *numbers)
+    if (std::find(once.begin(), once.end(), number) == once.end()) once.push_back(number);
+  return once;
+}
+
 /// Tokens of each expert; an empty list for no option.
 Expected<std::vector<std::int64_t>> parse_routing(std::optional<std::string> const& list) {
   if (!list) return std::vector<std::int64_t>{};
-  return whole_numbers(*list, "--routing", 0, "--routing 40,12,0,12");
+  return whole_numbers(*list, "--routing", 0, k_largest_size, "--routing 40,12,0,12");
 }
 
 Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, WorkloadOptions const& options) {
@@ -113,7 +121,8 @@ Expected<std::vector<SizedWorkload>> unrolled(Loop const& loop, SourceText const
   if (!options.iterations)
     return tl::make_unexpected(complaint(
         "E0906", fmt::format("{} needs --iterations: it is a loop", source.file), "--iterations 10"));
-  auto const sizes = parse_sizes(*options.iterations, "--iterations");
+  auto const sizes = distinct(whole_numbers(*options.iterations, "--iterations", 1, k_most_iterations,
+                                            "--iterations 10, or several: --iterations 4,16"));
   if (!sizes) return tl::make_unexpected(sizes.error());
   std::vector<SizedWorkload> out;
   for (auto const iterations : *sizes) {
@@ -246,12 +255,8 @@ std::vector<std::string> assumptions(MachineProfile const& machine) {
 }
 
 Expected<std::vector<std::int64_t>> parse_sizes(std::string const& list, std::string const& option) {
-  auto const all = whole_numbers(list, option, 1, fmt::format("{0} 768, or several: {0} 1,64,256", option));
-  if (!all) return all;
-  std::vector<std::int64_t> sizes;
-  for (auto const size : *all)
-    if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
-  return sizes;
+  return distinct(whole_numbers(list, option, 1, k_largest_size,
+                                fmt::format("{0} 768, or several: {0} 1,64,256", option)));
 }
 
 std::vector<std::string> split_list(std::string const& list) {

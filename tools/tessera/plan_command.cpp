@@ -18,6 +18,8 @@
 namespace tessera::cli {
 namespace {
 
+constexpr std::size_t k_stages_at_once = 512;  ///< planned in about ten seconds
+
 struct PlanArguments {
   WorkloadOptions workload;
   std::string machine = "h200";
@@ -78,7 +80,12 @@ class Planner {
 
   Expected<Plan> choose_any(Workload const& workload, PlanOptions const& options,
                             PriceObserver const& observer) {
-    if (auto const* pipeline = std::get_if<Pipeline>(&workload); pipeline != nullptr && !warned_)
+    auto const* const pipeline = std::get_if<Pipeline>(&workload);
+    if (pipeline != nullptr && !warned_ && pipeline->stages.size() > k_stages_at_once)
+      session_.say(
+          fmt::format("{}: {} stages; to plan them takes time that grows with the square of their number",
+                      pipeline->name, pipeline->stages.size()));
+    if (pipeline != nullptr && !warned_)
       if (auto const checked = check(*pipeline)) session_.warn(checked->warnings()), warned_ = true;
     return plan_workload(workload, machine_, options, observer);
   }
