@@ -2,6 +2,7 @@
 // The documentation says what the tool says: captured help, and a page for every diagnostic.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
@@ -30,6 +31,29 @@ TEST(Documentation, ReferenceIsTheHelpOfEveryCommand) {
                               "bench overhead", "bench ablation", "doctor", "workloads", "machines"})
     text += "\n## tessera " + std::string(command) + "\n\n" + help(command);
   expect_golden(text, "docs/reference/cli.md");
+}
+
+// A block that begins like a workload and leaves nothing out is one.
+TEST(Documentation, WorkloadsOfPagesAreAccepted) {
+  Folder const folder;
+  int whole = 0;
+  for (auto const& entry : std::filesystem::directory_iterator(k_root + "/docs")) {
+    if (entry.path().extension() != ".md") continue;
+    auto const page = read_text(entry.path());
+    std::string const fence = "```json\n";
+    for (auto at = page.find(fence); at != std::string::npos; at = page.find(fence, at + 1)) {
+      auto const begin = at + fence.size();
+      auto const block = page.substr(begin, page.find("```", begin) - begin);
+      if (block.rfind("{\n", 0) != 0 || block.find("...") != std::string::npos) continue;
+      ++whole;
+      std::ofstream(folder / "block.json") << block;
+      bool const repeats = block.find("\"loop\"") != std::string::npos;
+      auto const said =
+          tessera_says(std::string("check block.json") + (repeats ? " --iterations 3" : ""), folder.path());
+      EXPECT_EQ(said.exit, 0) << entry.path() << ": " << said.err;
+    }
+  }
+  EXPECT_GE(whole, 2);
 }
 
 // The page's blocks of commands end with what the last of them prints.
