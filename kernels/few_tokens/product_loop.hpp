@@ -15,7 +15,7 @@ struct ProductLoop {
   std::function<Expected<void>()> finish;
 };
 
-/// A loop all of whose stages are products of one operation, for up to `columns` tokens: 8, 16 or 32.
+/// A loop all of whose stages are products of one operation, for up to `columns` tokens: 8, 16, 32 or 64.
 /// `stages`: one for each stage of the body, in device memory.
 Expected<ProductLoop> product_loop(LoopPlan const& plan, RoleOptions const& options, gpu::ElementType type,
                                    int columns, Product const* stages);
