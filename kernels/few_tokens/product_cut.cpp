@@ -24,7 +24,27 @@ Expected<void> refused(std::string message, std::string way_out) {
   return refuse({"E0565", Severity::error, {}, std::move(message), {}, std::move(way_out)});
 }
 
+/// Numbers that the kernel divides by, or finds a copy with.
+Expected<void> check_copies(Product const& p) {
+  bool const gated = p.activation == Activation::swiglu;
+  if (int const rows = gated ? 2 : 1; p.rows_per_feature != rows)
+    return refused(fmt::format("a product with {} rows of weights for a feature{}", p.rows_per_feature,
+                               gated ? " and SwiGLU" : ""),
+                   "give 2 with SwiGLU, a gate and an up, and 1 without");
+  for (auto const& [name, copies] : {std::pair{"output", p.output_copies}, {"residual", p.residual_copies}})
+    if (copies < 1 || copies > k_most_copies)
+      return refused(fmt::format("a product with {} copies of its {}", copies, name),
+                     fmt::format("give 1 to {}", k_most_copies));
+  for (auto const& [name, distance] :
+       {std::pair{"input", p.input_distance}, {"residual", p.residual_distance}})
+    if (distance < 0)
+      return refused(fmt::format("a product whose {} is {} iterations older", name, distance),
+                     "give 0, the same iteration, or more");
+  return {};
+}
+
 Expected<void> check_sizes(Product const& p, int tiles, int columns) {
+  if (auto ok = check_copies(p); !ok) return ok;
   if (p.tokens < 1 || p.tokens > columns)
     return refused(fmt::format("a product for {} tokens by a kernel for {}", p.tokens, columns),
                    "give a kernel more columns, 64 at most");

@@ -20,6 +20,33 @@ bool all_aligned(std::vector<void const*> const& matrices) {
   });
 }
 
+/// Are the first so many there, or, if the first one is not, none?
+template <class Pointers>
+bool all_or_none(Pointers const& copies, std::size_t count) {
+  bool const wanted = copies[0] != nullptr;
+  auto const end = std::begin(copies) + static_cast<std::ptrdiff_t>(std::min(count, std::size(copies)));
+  return (!wanted || count <= std::size(copies)) &&
+         std::all_of(std::begin(copies), end, [&](auto const* at) { return (at != nullptr) == wanted; });
+}
+
+/// An iteration uses copy n modulo their number of each: a copy that is missing is followed, or not waited
+/// for.
+Expected<void> check_copies(ProductStage const& stage) {
+  auto const& p = stage.product;
+  auto const missing = [](std::size_t count, char const* what, char const* matrices) {
+    return refused(fmt::format("a product has {} copies, and {} for some of them", count, what),
+                   fmt::format("give {} for each copy, {} at most, or for none", matrices, k_most_copies));
+  };
+  if (!all_or_none(p.input_words, stage.inputs.size()))
+    return missing(stage.inputs.size(), "input as words", "input_words");
+  auto const outputs =
+      stage.outputs.empty() ? static_cast<std::size_t>(p.output_copies) : stage.outputs.size();
+  if (!all_or_none(p.output_words, outputs)) return missing(outputs, "results as words", "output_words");
+  auto const residuals = static_cast<std::size_t>(p.residual_copies);
+  if (!all_or_none(p.residual, residuals)) return missing(residuals, "a residual", "a residual");
+  return {};
+}
+
 Expected<void> check_matrices(ProductStage const& stage) {
   auto const& p = stage.product;
   std::vector<void const*> const outputs(stage.outputs.begin(), stage.outputs.end());
@@ -27,7 +54,7 @@ Expected<void> check_matrices(ProductStage const& stage) {
   if (!all_aligned(stage.weights) || !all_aligned(stage.inputs) || !stored || outputs.size() > k_most_copies)
     return refused("a matrix of a product is missing or not 16-byte aligned",
                    fmt::format("give weights, inputs and 1 to {} outputs", k_most_copies));
-  return {};
+  return check_copies(stage);
 }
 
 /// Maps of all copies, one behind the other, in device memory.

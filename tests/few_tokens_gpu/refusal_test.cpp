@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a chain of MLPs, and products of other loops, refuse before they ask for a GPU (E0565).
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "kernels/few_tokens/mlp_chain.hpp"
@@ -135,6 +136,60 @@ TEST(FewTokensRefusal, MatricesAndWordsOfAProduct) {
   expect_refused(stage, 1, {}, "input of 1 tokens as words that carry the iteration", 16);
   stage.product.tokens = 3;
   expect_refused(stage, 1, {}, "input of 3 tokens as words that carry the iteration");
+}
+
+TEST(FewTokensRefusal, RowsOfAFeature) {
+  for (int const rows : {-1, 0, 2, 3}) {
+    auto stage = product(64, 64);
+    stage.product.rows_per_feature = rows;
+    expect_refused(stage, 1, {}, "a product with " + std::to_string(rows) + " rows of weights for a feature");
+  }
+  for (int const rows : {-1, 0, 1, 3}) {
+    auto stage = product(64, 64);
+    stage.product.rows_per_feature = rows, stage.product.activation = Activation::swiglu;
+    expect_refused(stage, 1, {}, std::to_string(rows) + " rows of weights for a feature and SwiGLU");
+  }
+}
+
+TEST(FewTokensRefusal, NumbersOfCopiesAndDistances) {
+  auto const refused = [](int Product::*field, std::initializer_list<int> values, std::string const& words) {
+    for (int const value : values) {
+      auto stage = product(64, 64);
+      stage.product.*field = value;
+      expect_refused(stage, 1, {}, fmt::format(fmt::runtime(words), value));
+    }
+  };
+  refused(&Product::output_copies, {-1, 0, 5}, "a product with {} copies of its output");
+  refused(&Product::residual_copies, {-1, 0, 5}, "a product with {} copies of its residual");
+  refused(&Product::input_distance, {-1}, "a product whose input is {} iterations older");
+  refused(&Product::residual_distance, {-1}, "a product whose residual is {} iterations older");
+}
+
+TEST(FewTokensRefusal, CopiesOfWordsAndResidualsThatAreMissing) {
+  unsigned words[4];
+  auto stage = product(64, 64);
+  stage.inputs.assign(2, address(0x2000));
+  stage.product.input_words[0] = words;
+  expect_refused(stage, 1, {}, "a product has 2 copies, and input as words for some of them");
+  stage.product.input_words[1] = words;
+  expect_refused(stage, 1, {.slots = 1}, "there is room for 1 slots");  // both are there
+  stage.product.input_words[0] = nullptr;
+  expect_refused(stage, 1, {}, "a product has 2 copies, and input as words for some of them");
+  stage.inputs.assign(5, address(0x2000));
+  for (auto& one : stage.product.input_words) one = words;
+  expect_refused(stage, 1, {}, "a product has 5 copies, and input as words for some of them");
+
+  stage = product(64, 64);
+  stage.outputs.assign(2, address(0x3000));
+  stage.product.output_words[0] = words;
+  expect_refused(stage, 1, {}, "a product has 2 copies, and results as words for some of them");
+  stage.outputs.clear();
+  stage.product.output_copies = 3;
+  expect_refused(stage, 1, {}, "a product has 3 copies, and results as words for some of them");
+
+  stage = product(64, 64);
+  stage.product.residual[1] = words, stage.product.residual_copies = 2;
+  expect_refused(stage, 1, {}, "a product has 2 copies, and a residual for some of them");
 }
 
 }  // namespace
