@@ -29,7 +29,7 @@ constexpr int k_tokens = 4, k_model = 2048, k_hidden = 4096;
 /// The operation: a tile is one token, whose scores become a distribution. All threads that compute call.
 struct Softmax {
   static constexpr int threads = 256;
-  static constexpr int shared_bytes = threads / 32 * sizeof(float);
+  static constexpr int shared_bytes = 32 * sizeof(float);  // a number of each warp: others may want more
   Element const* scores;
   Element* distribution;
   int columns;
@@ -60,6 +60,9 @@ struct Softmax {
     return value;
   }
 };
+
+// However many threads the operation with the most has.
+static_assert(Softmax::shared_bytes >= 1024 / 32 * sizeof(float));
 
 /// Who reads what. A product is cut into a tile for each block.
 Expected<LoopPlan> plan_for(MachineProfile const& machine) {
