@@ -73,7 +73,7 @@ Expected<void> check_operations(LoopPlan const& plan, std::size_t given) {
   auto const& named = plan.operations;
   auto const wanted = named.empty()
                           ? body.stages.size()
-                          : static_cast<std::size_t>(*std::max_element(named.begin(), named.end()) + 1);
+                          : static_cast<std::size_t>(*std::max_element(named.begin(), named.end())) + 1;
   if (given == wanted) return {};
   return refuse(
       {"E0510",

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <limits>
 #include <thread>
 
 #include "support/loop_run.hpp"
@@ -231,6 +232,10 @@ TEST(LoopLaunch, NamesHowManyOperationsItNeeds) {
   EXPECT_EQ(to_text(check_operations(plan, 0).error()),
             "error E0510: loop \"loop\" needs 1 operations, 0 were given\n"
             "   hint: its 2 stages name operations from 0 to 0");
+  plan.operations = {0, std::numeric_limits<int>::max()};
+  EXPECT_EQ(to_text(check_operations(plan, 2).error()),
+            "error E0510: loop \"loop\" needs 2147483648 operations, 2 were given\n"
+            "   hint: its 2 stages name operations from 0 to 2147483647");
 }
 
 }  // namespace
