@@ -138,6 +138,54 @@ TEST(Deal, ASmallStageBehindALargeOneGoesToWhoeverHadNone) {
   EXPECT_EQ(of_second(1000), 40);
 }
 
+/// What workers get in a launch of so many periods, by which those with the most and the least differ.
+long long spread(std::vector<StageToDeal> const& stages, DealtTables const& dealt, long long periods) {
+  long long most = 0, least = -1;
+  for (int w = 0; w < static_cast<int>(lists_in(dealt)); ++w) {
+    DealtWalk walk(dealt.lists(dealt.tiles.data()), w, periods);
+    DealtTile tile;
+    long long period = 0, bytes = 0;
+    for (long long place = 0; walk.find(place, tile, period); ++place)
+      bytes += stages[static_cast<std::size_t>(tile.stage)].bytes;
+    most = std::max(most, bytes);
+    least = least < 0 ? bytes : std::min(least, bytes);
+  }
+  return most - least;
+}
+
+TEST(Deal, WorkersDifferByALargestTileForEachRepetitionOfAListThatIsNotEven) {
+  std::vector<StageToDeal> const stages = {{100, 7001}, {90, 5003}};
+  auto const dealt = deal(stages, 132, 200'000);
+  ASSERT_EQ(dealt.periods, 172);
+  for (int const repetitions : {1, 2, 10}) {
+    auto const of = spread(stages, dealt, 172LL * repetitions);
+    EXPECT_EQ(of, 5003LL * repetitions);
+    EXPECT_LE(of, 7001LL * repetitions);
+  }
+  // One that is even stays so.
+  auto const even = deal({{100, 7001}, {32, 7001}}, 132, 0);
+  EXPECT_EQ(spread({{100, 7001}, {32, 7001}}, even, 10LL * even.periods), 0);
+}
+
+TEST(Deal, RandomListsKeepThatBound) {
+  std::mt19937 random(6);
+  auto const below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  int uneven = 0;
+  for (int trial = 0; trial < 20; ++trial) {
+    std::vector<StageToDeal> stages(static_cast<std::size_t>(1 + below(4)));
+    long long largest = 0;
+    for (auto& stage : stages) {
+      stage = {1 + below(300), 1 + below(10'000)};
+      largest = std::max(largest, stage.bytes);
+    }
+    auto const dealt = deal(stages, 1 + below(140), below(100'000));
+    for (int const repetitions : {1, 3})
+      ASSERT_LE(spread(stages, dealt, 1LL * dealt.periods * repetitions), largest * repetitions) << trial;
+    uneven += spread(stages, dealt, dealt.periods) > 0;
+  }
+  EXPECT_GT(uneven, 3);
+}
+
 TEST(Deal, ListsOfManyTilesCoverOnePeriod) {
   auto const dealt = deal({{70001, 3}, {1, 1000}}, 132, 0);
   EXPECT_EQ(dealt.periods, 1);

@@ -36,7 +36,9 @@ struct DealtTables {
 /// and whoever reads these would wait for it.
 ///
 /// In each list tickets ascend, so that nothing gets stuck if all workers are resident: every wait is for an
-/// earlier ticket. No two workers differ by more than the largest tile's bytes.
+/// earlier ticket. At the end of the list no two workers differ by more than the largest tile's bytes. A list
+/// that is uneven there is repeated with the same workers ahead: after n repetitions they differ by up to n
+/// of the largest tiles.
 /// Precondition: fewer than 2^31 tiles, 1 worker or more.
 DealtTables deal(std::vector<StageToDeal> const& stages, int workers, long long bytes_ahead);
 
