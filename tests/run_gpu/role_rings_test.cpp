@@ -154,7 +154,12 @@ std::string refusal(RoleRings const& of, int argument_bytes) {
 }
 
 TEST(WithoutDevice, RingsThatALaunchWithRolesCannotHave) {
-  EXPECT_EQ(refusal(rings(0, 0, 0, 0), 0), "accepted");
+  EXPECT_EQ(refusal(rings(0, 0, 0, 0), 0), "accepted");  // tile functions alone
+  EXPECT_EQ(refusal(rings(0, 0, 0, 0), 8),
+            "error E0564: the early ring has 0 slots, 3 warps fill it\n   hint: use as many slots at least");
+  EXPECT_THAT(refusal(rings(3, 1024, 0, 0), 8), HasSubstr("the late ring has 0 slots, 4 warps fill it"));
+  EXPECT_THAT(refusal(rings(0, 0, 4, 1024), 8), HasSubstr("the early ring has 0 slots, 3 warps fill it"));
+  EXPECT_EQ(refusal(rings(3, 1024, 4, 1024), 8), "accepted");
   EXPECT_EQ(refusal(rings(k_role_slots, 1024, k_role_late_slots, 2048), k_role_argument_bytes), "accepted");
   EXPECT_EQ(refusal(rings(41, 1024, 4, 1024), 0),
             "error E0564: the early ring has 41 slots, 40 are possible\n"
@@ -277,13 +282,18 @@ TEST(WithoutDevice, AnotherNumberOfOperationsIsRefused) {
   ASSERT_OK(h200);
   auto plan = mixing_plan(sizes(64, 8, 1), *h200, 4);
   ASSERT_OK(plan);
-  auto chain = role_tiles::one_operation(*plan, {});
+  RoleOptions options;
+  auto chain = role_tiles::one_operation(*plan, options);
+  ASSERT_FALSE(chain);
+  EXPECT_THAT(to_text(chain.error()), HasSubstr("E0564: the early ring has 0 slots"));
+  options.rings = rings(3, 1024, 4, 1024);
+  chain = role_tiles::one_operation(*plan, options);
   ASSERT_FALSE(chain);
   EXPECT_THAT(to_text(chain.error()),
               HasSubstr("error E0510: loop \"mixing\" needs 2 operations, 1 were given\n"
                         "   hint: give one for each of its 2 stages, or name those that share one"));
   plan->operations = {2, 0};
-  chain = role_tiles::one_operation(*plan, {});
+  chain = role_tiles::one_operation(*plan, options);
   ASSERT_FALSE(chain);
   EXPECT_THAT(to_text(chain.error()), HasSubstr("loop \"mixing\" needs 3 operations, 1 were given\n"
                                                 "   hint: its 2 stages name operations from 0 to 2"));

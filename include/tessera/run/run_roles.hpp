@@ -35,8 +35,9 @@ struct RoleOptions {
 };
 
 /// Refuses (E0564) rings that the kernel cannot have: more than k_role_slots slots or k_role_late_slots late
-/// ones, fewer than warps that fill them, slots that are not multiples of 1024 bytes, more than an SM of
-/// sm_90 has, fewer than 0 slots in flight, more arguments than k_role_argument_bytes.
+/// ones, fewer than warps that fill them (none, if no operation has roles, and so 0 bytes of arguments),
+/// slots that are not multiples of 1024 bytes, more than an SM of sm_90 has, fewer than 0 slots in flight,
+/// more arguments than k_role_argument_bytes.
 Expected<void> check_rings(RoleRings const& rings, int most_argument_bytes, SourceLine const& where);
 /// Refuses (E0564) bytes of tiles that are not one number for each of so many stages, from 0 to
 /// k_most_tile_bytes, and the same for a queue, which has no use for them.
