@@ -12,13 +12,14 @@ namespace {
 double us(double ns) { return ns / 1000; }
 
 StudyTable time_table(RoleLoop const& loop, RolePrediction const& made) {
+  StudyCell const behind = loop.iterations > 1 ? StudyCell{us(made.steady_ns)} : StudyCell{std::string()};
   return {
       "time",
       "One launch",
       "Microseconds. Behind the first iteration: of each one, in the mean. What a launch takes before its "
       "blocks start is not in it.",
       {"iterations", "in all", "an iteration", "behind the first", "of the memory's bandwidth, %"},
-      {{static_cast<double>(loop.iterations), us(made.total_ns), us(made.iteration_ns), us(made.steady_ns),
+      {{static_cast<double>(loop.iterations), us(made.total_ns), us(made.iteration_ns), behind,
         100 * made.dram_share}},
       {}};
 }

@@ -295,6 +295,9 @@ TEST_F(Commands, ALoopWithRolesHasARowForEachBoundary) {
   };
   EXPECT_EQ(table("--iterations 8", 1)["rows"].size(), 2u);
   EXPECT_EQ(table("", 1)["rows"].size(), 1u) << "an iteration has one boundary within";
+  EXPECT_EQ(table("", 0)["rows"][0][3], "") << "nothing is behind the first iteration";
+  EXPECT_GT(table("--iterations 8", 0)["rows"][0][3], 1);
+  EXPECT_THAT(run(roles + "--set dram_gbps=1e-9").err, HasSubstr("dram_gbps is"));
   EXPECT_EQ(table("--set turn_ns=0", 3)["id"], "figures");
   EXPECT_NE(table("--set turn_ns=10000", 0)["rows"], table("", 0)["rows"]);
   EXPECT_THAT(run(roles + "--set turn_ns=fast").err, HasSubstr("E0506"));

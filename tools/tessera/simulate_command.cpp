@@ -203,7 +203,8 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
                    "roles: another value for a figure of the machine, as the JSON names them; repeatable")
       ->needs(roles)
       ->option_text("NAME=NUMBER");
-  add_output(*command, "-o,--output", arguments->outputs.output, "The timeline as JSON, for tessera diff");
+  add_output(*command, "-o,--output", arguments->outputs.output,
+             "The timeline as JSON, for tessera diff; of studies and --roles the tables");
   add_output(*command, "--trace", arguments->outputs.trace, "The timeline for Perfetto or chrome://tracing");
   add_output(*command, "--csv", arguments->outputs.csv,
              "The timeline as a table, one row per block or transfer, times in nanoseconds");
