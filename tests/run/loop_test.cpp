@@ -13,7 +13,7 @@
 #include "support/random_loop.hpp"
 #include "support/real_clock.hpp"
 #include "tessera/check/check.hpp"
-#include "tessera/run/deal.hpp"
+#include "tessera/plan/deal.hpp"
 #include "tessera/run/loop_tables.hpp"
 
 namespace tessera {

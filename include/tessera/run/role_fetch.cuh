@@ -3,7 +3,7 @@
 // computes next, and copies to shared memory what says how.
 #pragma once
 
-#include "dealt_tiles.cuh"
+#include "../sync/dealt_tiles.cuh"
 #include "roles.cuh"
 
 namespace tessera {

@@ -7,7 +7,7 @@
 //   chain->launch(stream, 1000);
 #pragma once
 
-#include "deal.hpp"
+#include "../plan/deal.hpp"
 #include "role_kernel.cuh"
 #include "run_loop.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tiles of a period, dealt to workers: each once, in order, evenly by bytes.
-#include "tessera/run/deal.hpp"
+#include "tessera/plan/deal.hpp"
 
 #include <gtest/gtest.h>
 

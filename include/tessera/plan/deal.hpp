@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "dealt_tiles.cuh"
+#include "../sync/dealt_tiles.cuh"
 
 namespace tessera {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tiles of a loop a worker computes: lists that the host made (deal.hpp), read one tile after the
-// other.
+// Which tiles of a loop a worker computes: lists that the host made (tessera/plan/deal.hpp), read one tile
+// after the other.
 #pragma once
 
-#include "../sync/config.cuh"
+#include "config.cuh"
 
 namespace tessera {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tessera/run/deal.hpp"
+#include "tessera/plan/deal.hpp"
 
 #include <algorithm>
 #include <queue>
