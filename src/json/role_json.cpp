@@ -88,6 +88,11 @@ Expected<RoleFile> parse_roles(std::string_view text, std::string const& file) {
     result.rings.late_slots = static_cast<int>(reader.integer("late_slots", 1, k_most));
     reader.finish();
   }
+  for (auto const& item : root.array_or("tile_bytes"))
+    if (item.is(Node::Kind::integer))
+      result.tile_bytes.push_back(item.integer);
+    else
+      document.report(item, k_codes.value, "\"tile_bytes\" has a whole number for each stage");
   if (auto const* work = root.object("work")) {
     ObjectReader reader(document, *work, "the work of stages");
     for (auto const& stage : result.loop.body.stages)
@@ -108,6 +113,7 @@ std::string print_roles(RoleFile const& roles) {
                   {"in_flight", roles.rings.in_flight},
                   {"in_flight_within", roles.rings.in_flight_within},
                   {"late_slots", roles.rings.late_slots}};
+  if (!roles.tile_bytes.empty()) out["tile_bytes"] = roles.tile_bytes;
   for (std::size_t s = 0; s < roles.work.size(); ++s)
     out["work"][roles.loop.body.stages[s].name] = printed(roles.work[s]);
   return json::pretty(out);
@@ -116,7 +122,7 @@ std::string print_roles(RoleFile const& roles) {
 Expected<RoleLoop> plan_roles(RoleFile const& file, MachineProfile const& machine, long long iterations) {
   auto plan = plan_loop(file.loop, machine, file.workers > 0 ? file.workers : machine.sms, file.tokens);
   if (!plan) return tl::make_unexpected(plan.error());
-  return RoleLoop{std::move(*plan), file.work, file.rings, iterations};
+  return RoleLoop{std::move(*plan), file.work, file.rings, iterations, file.tile_bytes};
 }
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "role_run.hpp"
+#include "tessera/plan/deal.hpp"
 
 namespace tessera {
 namespace {
@@ -18,7 +19,9 @@ using Records = std::vector<std::vector<RoleRecord>>;
 constexpr double k_most_steps = 2e8;
 constexpr double k_most_tiles = 2e6;
 constexpr double k_most_ns = 1e9;
-constexpr int k_most_slots = 4096;
+constexpr double k_least_gbps = 1e-3;
+constexpr double k_longest_ns = 4e15;  ///< half of what picoseconds count in 64 bits
+constexpr int k_most_slots = 4096;     ///< of activations, looked for together
 
 double ns(Picoseconds time) { return static_cast<double>(time) / 1000; }
 
@@ -58,14 +61,34 @@ Expected<void> check_work(RoleLoop const& loop) {
   return {};
 }
 
+Expected<void> check_tile_bytes(RoleLoop const& loop) {
+  auto const& bytes = loop.tile_bytes;
+  bool const all = std::all_of(bytes.begin(), bytes.end(),
+                               [](long long one) { return one >= 0 && one <= k_most_tile_bytes; });
+  if (all && (bytes.empty() || bytes.size() == loop.work.size())) return {};
+  return cannot(
+      loop,
+      all ? fmt::format("bytes of tiles of {} stages; the loop's body has {}", bytes.size(), loop.work.size())
+          : "bytes by which tiles are dealt that no tile can load",
+      fmt::format("give a number from 0 to {} for each stage of the body, or none", k_most_tile_bytes));
+}
+
 Expected<void> check_rings(RoleLoop const& loop) {
   auto const& rings = loop.rings;
-  if (rings.slots < 1 || rings.slots > k_most_slots || rings.late_slots < 1 ||
-      rings.late_slots > k_most_slots || rings.in_flight < 0 || rings.in_flight_within < 0)
+  if (rings.slots < 1 || rings.slots > k_most_role_slots || rings.late_slots < 1 ||
+      rings.late_slots > k_most_role_late_slots || rings.in_flight < 0 || rings.in_flight_within < 0)
     return cannot(loop,
                   fmt::format("rings of {} slots, {} and {} in flight, and {} of activations", rings.slots,
                               rings.in_flight, rings.in_flight_within, rings.late_slots),
-                  "give 1 to 4096 slots, and 0 or more in flight");
+                  fmt::format("give 1 to {} slots, 1 to {} of activations, and 0 or more in flight",
+                              k_most_role_slots, k_most_role_late_slots));
+  auto const least = simulation::least_bytes(loop);
+  if (rings.slots * least.slot + rings.late_slots * least.late_slot > k_role_ring_bytes)
+    return cannot(loop,
+                  fmt::format("rings of {} slots of {} bytes, and {} of {} for activations: {} bytes are "
+                              "possible",
+                              rings.slots, least.slot, rings.late_slots, least.late_slot, k_role_ring_bytes),
+                  "give fewer or smaller slots");
   for (std::size_t s = 0; s < loop.work.size(); ++s)
     // A warp fills the first slot of its group when it has seen what it needs for the last one.
     if (auto const& w = loop.work[s]; w.late_warps > rings.late_slots)
@@ -80,7 +103,9 @@ Expected<void> check_machine(RoleLoop const& loop, RoleMachine const& machine) {
   for (auto const& figure : role_figures()) {
     auto const value = machine.*figure.member;
     bool const rate = figure.unit != "ns";
-    if (!std::isfinite(value) || value < 0 || (rate && value <= 0) || value > k_most_ns)
+    bool const bandwidth = figure.unit == "1e9 byte/s";
+    if (!std::isfinite(value) || value < (bandwidth ? k_least_gbps : 0) || (rate && value <= 0) ||
+        value > k_most_ns)
       return cannot(loop, fmt::format("{} is {} {}", figure.name, value, figure.unit),
                     "give what a machine can have");
   }
@@ -91,12 +116,34 @@ Expected<void> check_machine(RoleLoop const& loop, RoleMachine const& machine) {
   return {};
 }
 
+/// No launch takes longer: everything that any SM does, one behind the other.
+double longest_ns(RoleLoop const& loop, RoleMachine const& machine, double awaited) {
+  constexpr double slowness = 4;  // of the SM that is served worst, beside the mean
+  double late_load = 0, share = 1;
+  for (auto const& [bytes, value] : machine.late_load_ns) late_load = std::max(late_load, value);
+  for (auto const& [bytes, value] : machine.dram_share) share = std::min(share, value);
+  auto const rate = std::min({machine.dram_gbps * share, machine.l2_gbps, machine.sm_load_gbps});
+  double sum = awaited * machine.look_ns * simulation::k_most_late_warps;
+  for (std::size_t s = 0; s < loop.work.size(); ++s) {
+    auto const& w = loop.work[s];
+    double const slot = machine.turn_ns + machine.late_turn_ns + w.slot_ns + machine.load_ns +
+                        w.loads_per_slot * machine.load_issue_ns + slowness * w.slot_bytes / rate;
+    double const late_slot =
+        machine.load_issue_ns + late_load + machine.token_copy_ns + w.late_slot_bytes / rate;
+    double const tile = w.slots * slot + simulation::late_slots_of(w) * late_slot + w.end_ns +
+                        machine.post_ns + machine.hop_ns;
+    sum += tile * static_cast<double>(loop.plan.loop.body.stages[s].blocks());
+  }
+  return machine.launch_ns + sum * static_cast<double>(loop.iterations);
+}
+
 Expected<void> check_all(RoleLoop const& loop, RoleMachine const& machine) {
   if (loop.plan.plan.launches.empty() || !loop.plan.is_persistent())
     return cannot(loop,
                   fmt::format("loop \"{}\" is planned as launches that overlap", loop.plan.loop.body.name),
                   "plan it as one persistent launch: plan_loop()");
   if (auto ok = check_work(loop); !ok) return ok;
+  if (auto ok = check_tile_bytes(loop); !ok) return ok;
   if (auto ok = check_rings(loop); !ok) return ok;
   if (auto ok = check_machine(loop, machine); !ok) return ok;
   double tiles = 0, slots = 0;
@@ -113,6 +160,10 @@ Expected<void> check_all(RoleLoop const& loop, RoleMachine const& machine) {
                   fmt::format("{} iterations of {:.0f} tiles, {:.0f} slots and {:.0f} awaited tiles",
                               loop.iterations, tiles, slots, awaited),
                   "simulate 1 iteration or more, of 2e6 tiles and of 2e8 slots and awaited tiles at most");
+  if (auto const longest = longest_ns(loop, machine, awaited); !(longest <= k_longest_ns))
+    return cannot(loop,
+                  fmt::format("a launch that may take {:.2g} ns, {:.0e} are counted", longest, k_longest_ns),
+                  "give fewer iterations or slots, shorter times, or higher bandwidths");
   return {};
 }
 

@@ -29,13 +29,14 @@ RoleRun::RoleRun(RoleLoop const& loop, RoleMachine const& machine)
       loads_(queue_, machine, in_flight_bytes(loop),
              static_cast<std::size_t>(loop.plan.plan.launches.front().workers)),
       sms_(static_cast<std::size_t>(loop.plan.plan.launches.front().workers)) {
+  auto dealt = dealt_tiles(loop);
   for (int s = 0; s < static_cast<int>(sms_.size()); ++s) {
     for (int role = 0; role < k_roles; ++role) {
       auto const added = queue_.add(2);
       if (s == 0 && role == 0) first_component_ = added;
     }
     auto& one = sm(s);
-    one.tiles = tiles_of(loop, s);
+    one.tiles = std::move(dealt[static_cast<std::size_t>(s)]);
     one.early.resize(static_cast<std::size_t>(loop.rings.slots));
     one.late.resize(static_cast<std::size_t>(loop.rings.late_slots));
     std::int64_t slots = 0, late_slots = 0;

@@ -2,23 +2,61 @@
 #include "role_tiles.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "tessera/describe/tile_relation.hpp"
+#include "tessera/plan/deal.hpp"
 
 namespace tessera::simulation {
 
-std::vector<RoleTile> tiles_of(RoleLoop const& loop, int worker) {
-  std::vector<RoleTile> result;
-  auto const& stages = loop.plan.loop.body.stages;
-  std::int64_t rest = worker;
-  for (long long n = 0; n < loop.iterations; ++n)
-    for (std::size_t s = 0; s < stages.size(); ++s) {
-      for (; rest < stages[s].blocks(); rest += loop.plan.plan.launches.front().workers)
-        result.push_back({n, static_cast<int>(s), static_cast<int>(rest)});
-      rest -= stages[s].blocks();
+std::vector<std::vector<RoleTile>> dealt_tiles(RoleLoop const& loop) {
+  auto const& body = loop.plan.loop.body.stages;
+  // Of a period only what the launch has: lists begin alike however long they are.
+  auto const listed = std::min<long long>(loop.plan.period, loop.iterations);
+  std::vector<StageToDeal> stages;
+  for (long long n = 0; n < listed; ++n)
+    for (std::size_t s = 0; s < body.size(); ++s)
+      stages.push_back({body[s].blocks(), loop.tile_bytes.empty() ? 1 : loop.tile_bytes[s]});
+  auto const ahead = loop.tile_bytes.empty() ? 0 : loop.rings.slots * least_bytes(loop).slot;
+  int const workers = loop.plan.plan.launches.front().workers;
+  auto const dealt = deal(stages, workers, ahead);
+  std::vector<std::vector<RoleTile>> result(static_cast<std::size_t>(workers));
+  for (int w = 0; w < workers; ++w) {
+    DealtWalk walk(dealt.lists(dealt.tiles.data()), w, (loop.iterations + listed - 1) / listed);
+    DealtTile tile;
+    long long period = 0;
+    for (long long place = 0; walk.find(place, tile, period); ++place) {
+      auto const of_body = static_cast<int>(body.size());
+      auto const iteration = period * listed + tile.stage / of_body;
+      if (iteration < loop.iterations)
+        result[static_cast<std::size_t>(w)].push_back({iteration, tile.stage % of_body, tile.tile});
     }
+  }
   return result;
+}
+
+RoleSlotBytes least_bytes(RoleLoop const& loop) {
+  auto const& tokens = loop.plan.tokens;
+  auto const& body = loop.plan.loop.body;
+  auto const kilobytes = [](double bytes) { return static_cast<long long>(std::ceil(bytes / 1024)) * 1024; };
+  RoleSlotBytes least;
+  for (std::size_t s = 0; s < loop.work.size(); ++s) {
+    auto const& work = loop.work[s];
+    if (work.slots == 0) continue;
+    auto const is_words = [&](Dependence const& one) {
+      auto const& output = body.stages[static_cast<std::size_t>(one.producer)].output;
+      return one.consumer == static_cast<int>(s) &&
+             std::find(tokens.begin(), tokens.end(), output) != tokens.end();
+    };
+    bool const words = std::any_of(body.dependences.begin(), body.dependences.end(), is_words) ||
+                       std::any_of(loop.plan.loop.carried.begin(), loop.plan.loop.carried.end(),
+                                   [&](CarriedDependence const& one) { return is_words(one.dependence); });
+    least.slot = std::max(least.slot, kilobytes(work.slot_bytes));
+    // Half of a word is the iteration, which is not stored.
+    least.late_slot = std::max(least.late_slot, kilobytes(work.late_slot_bytes / (words ? 2 : 1)));
+  }
+  return least;
 }
 
 double awaited_tiles(RoleLoop const& loop) {

@@ -18,9 +18,17 @@ struct RoleTile {
   int tile = 0;
 };
 
-/// Tiles of all stages and iterations, as the kernel deals them: in turns, one behind the other, over the
-/// ends of stages and iterations (fetch_jobs() in tessera/run/role_kernel.cuh).
-std::vector<RoleTile> tiles_of(RoleLoop const& loop, int worker);
+/// Tiles of all stages and iterations by worker, in the lists in which the host deals them
+/// (tessera/plan/deal.hpp).
+std::vector<std::vector<RoleTile>> dealt_tiles(RoleLoop const& loop);
+
+/// What rings of the kernel have at least, bytes of a slot of weights and of one of activations: room for the
+/// largest load of any stage, in whole kilobytes.
+struct RoleSlotBytes {
+  long long slot = 0;
+  long long late_slot = 0;
+};
+RoleSlotBytes least_bytes(RoleLoop const& loop);
 
 /// A list of tiles of one stage in one iteration that somebody waits for, in order.
 struct RoleAwaited {

@@ -44,6 +44,21 @@ TEST(RoleJson, IsReadBackAsItWasPrinted) {
   EXPECT_EQ(roles->tokens, (std::vector<std::string>{"h", "x"}));
 }
 
+TEST(RoleJson, BytesByWhichTilesAreDealtMayBeThere) {
+  auto const roles =
+      parse_roles(with("\"rings\":", "\"tile_bytes\": [444850, 222425], \"rings\":"), "r.json");
+  ASSERT_TRUE(roles) << to_text(roles.error());
+  EXPECT_EQ(roles->tile_bytes, (std::vector<long long>{444850, 222425}));
+  auto const again = parse_roles(print_roles(*roles), "again.json");
+  ASSERT_TRUE(again) << to_text(again.error());
+  EXPECT_EQ(again->tile_bytes, roles->tile_bytes);
+  auto const profile = machine("h200");
+  ASSERT_TRUE(profile);
+  EXPECT_EQ(plan_roles(*roles, *profile, 1)->tile_bytes, roles->tile_bytes);
+  EXPECT_EQ(refusal(with("\"rings\":", "\"tile_bytes\": [1.5, 2], \"rings\":")),
+            "roles.json:36: error E0203: \"tile_bytes\" has a whole number for each stage");
+}
+
 TEST(RoleJson, IsPlannedWithABlockOnEachSm) {
   auto const roles = parse_roles(example(), "roles.json");
   ASSERT_TRUE(roles);

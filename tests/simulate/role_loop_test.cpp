@@ -161,13 +161,13 @@ TEST(RoleLoop, ARingHidesABoundaryThatIsShorterThanWhatItHolds) {
 TEST(RoleLoop, MoreSlotsAreNeverSlower) {
   auto loop = role_loop(8, 2, 6);
   loop.work = {{.slots = 12,
-                .slot_bytes = 28672,
+                .slot_bytes = 9216,
                 .loads_per_slot = 4,
                 .late_slot_bytes = 512,
                 .slot_ns = 220,
                 .end_ns = 1200},
                {.slots = 7,
-                .slot_bytes = 24576,
+                .slot_bytes = 8192,
                 .loads_per_slot = 6,
                 .late_slot_bytes = 768,
                 .slot_ns = 165,
@@ -175,7 +175,7 @@ TEST(RoleLoop, MoreSlotsAreNeverSlower) {
   auto const profile = machine("h200");
   ASSERT_TRUE(profile);
   auto roles = role_machine(*profile);
-  roles.dram_gbps /= 132.0 / 8;
+  roles.dram_gbps /= 3 * 132.0 / 8;
   roles.dram_share = {{0, 1}};  // both change with what is in flight, which grows with the ring
   roles.late_load_ns = {{0, 335}};
   double before = 1e18;
@@ -262,7 +262,28 @@ TEST(RoleLoop, Refusals) {
   wrong.rings = {0, 0, 0, 4};
   EXPECT_EQ(refusal(wrong),
             "error E0506: rings of 0 slots, 0 and 0 in flight, and 4 of activations\n"
-            "   hint: give 1 to 4096 slots, and 0 or more in flight");
+            "   hint: give 1 to 40 slots, 1 to 16 of activations, and 0 or more in flight");
+  wrong.rings = {41, 0, 0, 4};
+  EXPECT_NE(refusal(wrong).find("rings of 41 slots"), std::string::npos);
+  wrong.rings = {4, 0, 0, 17};
+  EXPECT_NE(refusal(wrong).find("and 17 of activations"), std::string::npos);
+  wrong.rings = {40, 0, 0, 16};
+  EXPECT_TRUE(simulate_roles(wrong, free_machine()));
+  // An SM of sm_90 has 227 KB, of which barriers and jobs take 4.
+  wrong.rings = {7, 0, 0, 4};
+  wrong.work[0].slot_bytes = 28 * 1024 + 1;
+  EXPECT_TRUE(simulate_roles(wrong, free_machine()));
+  wrong.work[1].late_slot_bytes = 6 * 1024;
+  EXPECT_EQ(refusal(wrong),
+            "error E0506: rings of 7 slots of 29696 bytes, and 4 of 6144 for activations: 228352 bytes are "
+            "possible\n   hint: give fewer or smaller slots");
+  wrong = loop;
+  wrong.tile_bytes = {1};
+  EXPECT_EQ(refusal(wrong),
+            "error E0506: bytes of tiles of 1 stages; the loop's body has 2\n"
+            "   hint: give a number from 0 to 1099511627776 for each stage of the body, or none");
+  wrong.tile_bytes = {1, -1};
+  EXPECT_NE(refusal(wrong).find("bytes by which tiles are dealt that no tile can load"), std::string::npos);
   wrong = loop;
   wrong.iterations = 0;
   EXPECT_EQ(refusal(wrong),
@@ -283,11 +304,35 @@ TEST(RoleLoop, Refusals) {
   auto machine = free_machine();
   machine.dram_gbps = 0;
   EXPECT_NE(refusal(loop, machine).find("dram_gbps is 0 1e9 byte/s"), std::string::npos);
+  for (auto const value : {1e-9, 0.9e-3}) {
+    machine.dram_gbps = value;
+    EXPECT_NE(refusal(loop, machine).find("dram_gbps is"), std::string::npos) << value;
+    machine = free_machine();
+    machine.l2_gbps = value;
+    EXPECT_NE(refusal(loop, machine).find("l2_gbps is"), std::string::npos) << value;
+  }
   machine = free_machine();
   machine.early_warps = 9;
   EXPECT_NE(refusal(loop, machine).find("early_warps is 9"), std::string::npos);
   machine.early_warps = 1.5;
   EXPECT_NE(refusal(loop, machine).find("early_warps is 1.5"), std::string::npos);
+}
+
+// Times are counted in picoseconds, in 64 bits: what could be longer is refused, and all else ends.
+TEST(RoleLoop, TimesThatAreNotCounted) {
+  auto loop = role_loop(1, 1, 1);
+  loop.work = {{.slots = 10'000'000, .slot_bytes = 1, .slot_ns = 1e9}};
+  EXPECT_EQ(refusal(loop),
+            "error E0506: a launch that may take 1e+16 ns, 4e+15 are counted\n"
+            "   hint: give fewer iterations or slots, shorter times, or higher bandwidths");
+  loop.work[0].slots = 3'900'000;
+  EXPECT_NEAR(run(loop, free_machine()).total_ns, 3.9e15, 1e9);
+  loop.work = {{.slots = 20, .slot_bytes = 1e4}};
+  auto machine = free_machine();
+  machine.dram_gbps = 1e-3;
+  EXPECT_NEAR(run(loop, machine).total_ns, 2e8, 10);
+  machine.dram_share = {{0, 1e-12}};
+  EXPECT_NE(refusal(loop, machine).find("are counted"), std::string::npos);
 }
 
 // What holds of any loop: no resource does more than it can, and the parts of each SM's time add up.
@@ -306,7 +351,7 @@ TEST(RoleLoop, RandomLoopsKeepToWhatResourcesCan) {
     machine.hop_ns = draw(0, 1000);
     machine.load_issue_ns = draw(0, 100);
     for (int s = 0; s < stages; ++s) {
-      RoleWork work{.slots = draw(0, 12), .slot_bytes = 1.0 * draw(1, 30000)};
+      RoleWork work{.slots = draw(0, 12), .slot_bytes = 1.0 * draw(1, 20000)};
       work.late_slot_bytes = draw(1, 1000);
       work.slots_per_late_slot = draw(1, 4);
       work.late_warps = draw(1, 4);

@@ -2,6 +2,7 @@
 // Random loops, simulated with roles: every tile is computed once, and none before what it reads is seen.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <tuple>
@@ -9,7 +10,9 @@
 #include "role_loops.hpp"
 #include "simulate/role_run.hpp"
 #include "support/random_loop.hpp"
+#include "tessera/describe/dsl.hpp"
 #include "tessera/describe/tile_relation.hpp"
+#include "tessera/run/roles.cuh"
 
 namespace tessera {
 namespace {
@@ -30,6 +33,7 @@ RoleLoop with_random_work(LoopPlan const& plan, std::mt19937& random) {
     work.slot_ns = draw(0, 300);
     work.end_ns = draw(0, 300);
     loop.work.push_back(work);
+    if (loop.iterations % 2 == 0) loop.tile_bytes.push_back(draw(0, 5000));
   }
   return loop;
 }
@@ -108,6 +112,56 @@ TEST(RoleOrder, RandomLoopsEndAndNothingIsReadBeforeItIsThere) {
     }
   }
   EXPECT_GT(run, 90);
+}
+
+static_assert(k_most_role_slots == k_role_slots && k_most_role_late_slots == k_role_late_slots);
+static_assert(k_role_ring_bytes == 227 * 1024 - detail::k_role_fixed_bytes);
+
+using List = std::vector<std::tuple<long long, int, int>>;
+
+List list_of(RoleLoop const& loop, std::size_t worker) {
+  List list;
+  auto const dealt = simulation::dealt_tiles(loop);
+  for (auto const& one : dealt[worker]) list.push_back({one.iteration, one.stage, one.tile});
+  return list;
+}
+
+TEST(RoleOrder, TilesThatAreAllAlikeAreDealtInTurns) {
+  for (int const sms : {1, 3, 4})
+    for (int const iterations : {1, 2, 3, 7}) {
+      auto loop = support::role_loop(4, 3, iterations);
+      loop.work.resize(3);
+      loop.plan.plan.launches.front().workers = sms;
+      std::vector<List> expected(static_cast<std::size_t>(sms));
+      std::size_t ticket = 0;
+      for (int n = 0; n < iterations; ++n)
+        for (int s = 0; s < 3; ++s)
+          for (int t = 0; t < 4; ++t) expected[ticket++ % static_cast<std::size_t>(sms)].push_back({n, s, t});
+      for (std::size_t w = 0; w < expected.size(); ++w) EXPECT_EQ(list_of(loop, w), expected[w]) << w;
+    }
+}
+
+TEST(RoleOrder, TilesAreDealtByTheirBytesAsTheKernelDealsThem) {
+  PipelineBuilder builder("uneven");
+  auto [t] = builder.dims("t");
+  builder.stage("large", {t = 3}).output("a").resources({1024, 32, 0});
+  builder.stage("small", {t = 40}).output("b").resources({1024, 32, 0});
+  auto const body = builder.build_loop();
+  ASSERT_TRUE(body) << to_text(body.error());
+  auto plan = plan_loop(*body, support::ideal_machine(4), 4);
+  ASSERT_TRUE(plan) << to_text(plan.error());
+  RoleLoop loop{*plan, {{.slots = 1, .slot_bytes = 1000}, {.slots = 1, .slot_bytes = 10}}, {4, 0, 0, 4}, 1};
+  auto const of_fourth = [&] {
+    auto const list = list_of(loop, 3);
+    return std::count_if(list.begin(), list.end(), [](auto const& one) { return std::get<1>(one) == 1; });
+  };
+  EXPECT_EQ(of_fourth(), 10);
+  loop.tile_bytes = {100'000, 1024};
+  EXPECT_EQ(of_fourth(), 10 + 4);  // what the ring holds ahead: 4 slots of a kilobyte
+  loop.rings.slots = 40;
+  EXPECT_EQ(of_fourth(), 40);
+  auto const made = simulate_roles(loop, support::free_machine());
+  ASSERT_TRUE(made) << to_text(made.error());
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct RoleFile {
   int workers = 0;                  ///< 0: one for each SM
   std::vector<RoleWork> work;       ///< of each stage of the body
   RoleRingSizes rings;
+  std::vector<long long> tile_bytes = {};  ///< of RoleLoop
 };
 
 /// Diagnostics name file and line: E0201 to E0205 as of a workload. simulate_roles() checks the numbers.

@@ -33,11 +33,19 @@ struct RoleRingSizes {
   int late_slots = 4;
 };
 
+/// Limits of the kernel's rings (tessera/run/roles.cuh).
+constexpr int k_most_role_slots = 40;
+constexpr int k_most_role_late_slots = 16;
+constexpr int k_role_ring_bytes = 223 * 1024;  ///< an SM of sm_90, less barriers and jobs
+
 struct RoleLoop {
   LoopPlan plan;               ///< of plan_loop(); its `tokens` say which stages' results travel as words
   std::vector<RoleWork> work;  ///< of each stage of the body
   RoleRingSizes rings;
   long long iterations = 1;
+  /// RoleOptions::tile_bytes: bytes by which tiles are dealt in lists, for each stage of the body; empty: all
+  /// tiles are alike. Blocks that draw their tiles (Dealing::queue) are not simulated.
+  std::vector<long long> tile_bytes = {};
 };
 
 /// Where a block goes from one stage's tile to its next one, which may be of the next iteration. Nanoseconds,
@@ -74,7 +82,8 @@ struct RolePrediction {
 };
 
 /// Deterministic and pure. Refuses (E0506) plans that are not one persistent launch, work or rings that the
-/// kernel cannot have, and runs of more than 2e6 tiles, or 2e8 slots.
+/// kernel cannot have (slots have at least the bytes that are loaded into them, in whole kilobytes), and runs
+/// of more than 2e6 tiles, 2e8 slots, or a time that is not counted in 64 bits.
 Expected<RolePrediction> simulate_roles(RoleLoop const& loop, RoleMachine const& machine);
 
 }  // namespace tessera
