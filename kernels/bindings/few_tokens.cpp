@@ -108,6 +108,7 @@ Expected<StageKernel> bind_few_tokens(BindRequest const& request) {
     call.buffers = buffers;
     call.workspace = static_cast<unsigned*>(workspace.get());
     call.programmatic = early;
+    call.cooperative = views.cooperative;
     call.watch = views.watch();
     call.stage = stage;
     return static_cast<int>(skinny_sm90::launch(prepared, call, stream));

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "parameters.hpp"
+#include "src/gpu/context_sms.hpp"
 #include "src/gpu/launch.hpp"
 #include "tensor_maps.hpp"
 
@@ -187,20 +188,21 @@ void const* function_of(mlp::Shape const& shape, Config const& config) {
   return shape.type == mlp::ElementType::bf16 ? instance->bf16 : instance->fp16;
 }
 
-gpu::Shape launch_shape(Plan const& plan, bool programmatic) {
+gpu::Shape launch_shape(Plan const& plan, bool programmatic, bool cooperative) {
   gpu::Shape shape;
   shape.blocks = static_cast<unsigned>(plan.config.blocks);
   shape.threads = static_cast<unsigned>(plan.threads);
   shape.shared = static_cast<std::size_t>(plan.shared_bytes);
   shape.cluster = static_cast<unsigned>(plan.config.split);
   shape.programmatic = programmatic;
+  shape.cooperative = cooperative && !programmatic;
   return shape;
 }
 
 /// Blocks that are resident at once; 0 if none is.
 cudaError_t resident_blocks(void const* function, Plan const& plan, int* blocks) {
   if (plan.config.split > 1) {
-    gpu::LaunchConfiguration const launch(launch_shape(plan, false), nullptr);
+    gpu::LaunchConfiguration const launch(launch_shape(plan, false, false), nullptr);
     auto const e = cudaOccupancyMaxActiveClusters(blocks, function, launch.get());
     *blocks *= plan.config.split;
     return e;
@@ -211,6 +213,7 @@ cudaError_t resident_blocks(void const* function, Plan const& plan, int* blocks)
   if (auto const e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
       e != cudaSuccess)
     return e;
+  if (int const here = gpu::context_sms(); here > 0) processors = std::min(processors, here);
   auto const e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, plan.threads,
                                                                static_cast<std::size_t>(plan.shared_bytes));
   *blocks = std::min(*blocks, 1) * processors;
@@ -307,8 +310,8 @@ cudaError_t launch(Plan const& plan, Call const& call, cudaStream_t stream) {
                       config.activation_depth);
   if (!maps) return cudaErrorInvalidValue;
   void* parameters[] = {&p};
-  return gpu::try_launch(launch_shape(plan, call.programmatic), stream, function_of(shape, config),
-                         parameters);
+  return gpu::try_launch(launch_shape(plan, call.programmatic, call.cooperative), stream,
+                         function_of(shape, config), parameters);
 }
 
 std::string to_string(Config const& c) {

@@ -64,7 +64,7 @@ struct Plan {
 /// Loads the kernel's code, lets it use its shared memory and asks how many of its blocks are resident at
 /// once. Call it before the first launch, per device; not while a stream is being captured.
 /// cudaErrorInvalidValue if refusal() has a reason, cudaErrorNotSupported if the device is not sm_90 or has
-/// no room.
+/// no room. Counts the SMs of the current context, which may be a part of the device's.
 cudaError_t prepare(mlp::Shape const& shape, Config const& config, Plan* plan);
 
 /// 32-bit words of device memory for the semaphores of launches with so many hidden features, whatever
@@ -88,6 +88,9 @@ struct Call {
   mlp::Buffers buffers;
   unsigned* workspace = nullptr;  ///< 128-byte aligned
   bool programmatic = false;
+  /// Refused by the driver unless all blocks can be resident at once; not with `programmatic`, which is what
+  /// counts of the two.
+  bool cooperative = false;
   DeadlineWatch<> watch;  ///< both fields set: there is no launch without a deadline
   int stage = 1;          ///< for the stall record: the consumer is the second GEMM
 };

@@ -30,8 +30,8 @@ struct Extent3 {
   bool operator==(Extent3 const&) const = default;
 };
 
-/// What a stage's kernel is given of the chain. Device views, trivially copyable; but for `repetition` they
-/// stay valid, and the same, as long as the chain lives.
+/// What a stage's kernel is given of the chain. Device views, trivially copyable; but for `repetition` and
+/// `cooperative` they stay valid, and the same, as long as the chain lives.
 struct ChainViews {
   ChainMemory memory;
   StallRecord* stall = nullptr;
@@ -40,6 +40,7 @@ struct ChainViews {
   std::vector<RecordTarget> records;    ///< one per stage; null stamps where the chain does not record
   std::vector<RuntimeTickets> tickets;  ///< one per launch of the plan; no workers: of a stage's own kernel
   unsigned repetition = 0;              ///< which of the times that Chain::launch() was asked for
+  bool cooperative = false;             ///< this launch asks the driver for all of its blocks at once
   /// Of an SM's memory that each launch should ask for as shared memory, so that all kernels of the chain can
   /// share an SM; -1: there is but one. Kernels with `pack` are launched so.
   int shared_percent = -1;
@@ -98,8 +99,8 @@ struct StageKernel {
   /// repetitions apart (run_loop.hpp).
   bool chains = false;
   /// Its blocks wait for each other by means that the plan does not know, so that all must have their places
-  /// at once: of a launch with workers. With `pack`, and where it does not start early, it is launched
-  /// cooperatively: the driver sees to it.
+  /// at once: of a launch with workers. Where it does not start early, it is launched cooperatively: the
+  /// driver sees to it. With `enqueue`, that does so if ChainViews::cooperative is set.
   bool all_resident = false;
   /// Enqueues what goes before each launch, in its stream, behind the chain's launch before. CUDA's error.
   std::function<int(GpuStream)> before;

@@ -26,6 +26,7 @@ Expected<void> Chain::State::kernel(std::size_t launch, cudaStream_t stream, int
                              "of " + name, described.where);
         !ok)
       return ok;
+  views.cooperative = kernel.all_resident && !early && validated.cooperative;
   if (kernel.enqueue)
     return check_call(static_cast<cudaError_t>(kernel.enqueue(views, stream, early)), "launch", "of " + name,
                       described.where);
@@ -40,7 +41,7 @@ Expected<void> Chain::State::kernel(std::size_t launch, cudaStream_t stream, int
   shape.dynamic_shared_bytes = kernel.dynamic_shared_bytes;
   shape.programmatic = early;
   shape.shared_percent = views.shared_percent;
-  shape.cooperative = kernel.all_resident && !early && validated.cooperative;
+  shape.cooperative = views.cooperative;
   auto outcome = launch_kernel(kernel.function, shape, stream, arguments, name);
   if (!outcome)
     for (auto& diagnostic : outcome.error()) diagnostic.where = described.where;
