@@ -43,4 +43,14 @@ bool under_way(Plan const& plan, ChainWords const& words) {
   return false;
 }
 
+std::optional<unsigned> whole_launches(Plan const& plan, ChainWords const& words) {
+  for (auto const& set : plan.semaphores) {
+    auto const& producer = plan.pipeline.stages[at(set.producer)];
+    auto const each = set.map.tiles_of(producer.tile_grid(), 0) * producer.splits;
+    if (set.count > 0 && each > 0 && at(set.first) < words.semaphores.size())
+      return words.semaphores[at(set.first)] / static_cast<unsigned>(each);
+  }
+  return std::nullopt;
+}
+
 }  // namespace tessera::run

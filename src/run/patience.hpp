@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "tessera/plan/plan.hpp"
@@ -20,6 +21,9 @@ struct ChainWords {
 /// Has a launch begun that is not complete? Between launches, every semaphore has the posts of a whole number
 /// of launches, and every stage the blocks of as many. False may also mean that nothing has been counted yet.
 bool under_way(Plan const& plan, ChainWords const& words);
+
+/// How many launches were complete, modulo 2^32, when none is under way; none where the plan counts nothing.
+std::optional<unsigned> whole_launches(Plan const& plan, ChainWords const& words);
 
 /// Gives up when a launch that is under way has not got on for so long.
 class Patience {

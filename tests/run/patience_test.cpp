@@ -64,6 +64,23 @@ TEST(UnderWay, SemaphoresThatWrapAreWholeStill) {
   EXPECT_TRUE(under_way(plan, {semaphores, started}));
 }
 
+TEST(WholeLaunches, AreThoseWhosePostsAreThere) {
+  for (int const splits : {1, 2}) {
+    auto const plan = plan_of(splits);
+    auto const each = static_cast<unsigned>(3 * splits);
+    for (unsigned launches = 0; launches < 4; ++launches) {
+      std::vector<unsigned> const semaphores(2, launches * each);
+      EXPECT_EQ(whole_launches(plan, {semaphores, {}}), std::optional(launches));
+    }
+  }
+}
+
+TEST(WholeLaunches, AreUnknownWhereNothingIsCounted) {
+  auto plan = plan_of(1);
+  plan.semaphores.clear();
+  EXPECT_EQ(whole_launches(plan, {{}, {}}), std::nullopt);
+}
+
 TEST(Patience, CountsFromWhenALaunchIsSeenToGetStuck) {
   Patience patience(10);
   // Work of others is queued before it.

@@ -11,6 +11,7 @@
 #include "run_gpu/device_data.hpp"
 #include "support/plans.hpp"
 #include "tessera/measure/machine_json.hpp"
+#include "tessera/run/launch.hpp"
 
 namespace tessera {
 namespace {
@@ -255,6 +256,204 @@ TEST(Recovery, DataTokensStartAnewWithTheirChain) {
   EXPECT_THAT(said(faulty.chain->finish()), HasSubstr("E0520"));
   ASSERT_EQ(cudaMemcpy(words.data(), tokens, 4096, cudaMemcpyDeviceToHost), cudaSuccess);
   EXPECT_THAT(words, testing::Each(0u));
+}
+
+/// What a capture of a launch, with nothing replayed, comes to.
+std::string captured(Chain& chain, cudaStream_t stream, cudaStreamCaptureMode mode, cudaError_t& ended) {
+  EXPECT_EQ(cudaStreamBeginCapture(stream, mode), cudaSuccess);
+  auto const outcome = said(chain.launch(stream));
+  cudaGraph_t graph = nullptr;
+  ended = cudaStreamEndCapture(stream, &graph);
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  (void)cudaGetLastError();
+  return outcome;
+}
+
+TEST(Recovery, AfterAStallACaptureIsRefusedUntilFinishAndStaysValid) {
+  for (auto const mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal})
+    for (bool const captured_before : {true, false}) {
+      SCOPED_TRACE(testing::Message() << "mode " << mode << ", captured before " << captured_before);
+      Faulty faulty(Mechanism::pdl_tiles);
+      ASSERT_OK(faulty.chain);
+      Stream stream;
+      auto ended = cudaSuccess;
+      if (captured_before) {
+        ASSERT_EQ(captured(*faulty.chain, stream, mode, ended), "accepted");
+        ASSERT_EQ(ended, cudaSuccess);
+      }
+      *faulty.fault = Faulty::Fault::unposted;
+      ASSERT_OK(faulty.chain->launch(stream));
+      ASSERT_TRUE(comes_to_stall(*faulty.chain));
+      *faulty.fault = Faulty::Fault::none;
+      for (int i = 0; i < 2; ++i) {
+        auto const refused = captured(*faulty.chain, stream, mode, ended);
+        EXPECT_THAT(refused, HasSubstr("E0520"));
+        EXPECT_THAT(refused, HasSubstr("call finish() when the capture has ended"));
+        EXPECT_EQ(ended, cudaSuccess) << "the caller's capture is as it was";
+        EXPECT_TRUE(faulty.chain->stalled()) << "nothing has been recovered";
+      }
+      EXPECT_THAT(said(faulty.chain->finish()), HasSubstr("E0520"));
+      EXPECT_EQ(captured(*faulty.chain, stream, mode, ended), "accepted");
+      EXPECT_EQ(ended, cudaSuccess);
+      OwnGraph const graph(*faulty.chain, stream);
+      ASSERT_OK(graph.launched);
+      faulty.data.poison(stream);
+      ASSERT_EQ(cudaGraphLaunch(graph.executable, stream), cudaSuccess);
+      faulty.data.compare(stream);
+      ASSERT_OK(faulty.chain->finish());
+      EXPECT_EQ(faulty.data.mismatches(), 0u);
+      faulty.expect_right(stream);
+    }
+}
+
+TEST(Recovery, AChainsGraphInACaptureIsAPartOfIt) {
+  for (auto const mechanism : {Mechanism::stream_order, Mechanism::pdl_tiles, Mechanism::wait_kernel}) {
+    SCOPED_TRACE(to_text(mechanism));
+    Faulty faulty(mechanism);
+    ASSERT_OK(faulty.chain);
+    auto part = faulty.chain->capture();
+    ASSERT_OK(part);
+    Stream stream;
+    ASSERT_OK(part->launch(stream));
+    ASSERT_OK(faulty.chain->finish());
+    ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    EXPECT_EQ(said(part->launch(stream)), "accepted");
+    cudaGraph_t graph = nullptr;
+    ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    cudaGraphExec_t whole = nullptr;
+    ASSERT_EQ(cudaGraphInstantiate(&whole, graph, 0), cudaSuccess);
+    for (int i = 0; i < 3; ++i) {
+      faulty.data.poison(stream);
+      ASSERT_EQ(cudaGraphLaunch(whole, stream), cudaSuccess);
+      faulty.data.compare(stream);
+    }
+    ASSERT_OK(faulty.chain->finish());
+    EXPECT_EQ(faulty.data.mismatches(), 0u);
+    faulty.expect_right(stream);
+    cudaGraphExecDestroy(whole);
+    cudaGraphDestroy(graph);
+  }
+}
+
+TEST(Recovery, AStallIsSaidOnceByWhatElseTheThreadLaunches) {
+  Faulty first(Mechanism::pdl_tiles), second(Mechanism::stream_order);
+  ASSERT_OK(first.chain);
+  ASSERT_OK(second.chain);
+  Stream stream, other;
+  for (bool const by_finish : {false, true}) {
+    SCOPED_TRACE(by_finish ? "finish()" : "launch()");
+    *first.fault = Faulty::Fault::unposted;
+    if (by_finish) ASSERT_OK(second.chain->launch(other));
+    ASSERT_OK(first.chain->launch(stream));
+    ASSERT_TRUE(comes_to_stall(*first.chain));
+    *first.fault = Faulty::Fault::none;
+    std::string in_another_thread;
+    std::thread([&] {
+      Faulty third(Mechanism::stream_order);
+      Stream own;
+      in_another_thread = said(third.chain->launch(own)) + ", " + said(third.chain->finish());
+    }).join();
+    EXPECT_EQ(in_another_thread, "accepted, accepted") << "it has nothing to do with this one";
+    auto const found = by_finish ? said(second.chain->finish()) : said(second.chain->launch(other));
+    EXPECT_THAT(found, HasSubstr("E0520: an earlier launch of "));
+    EXPECT_FALSE(second.chain->stalled());
+    second.expect_right(other);
+    EXPECT_TRUE(first.chain->stalled()) << "its own memory is to be made right still";
+    EXPECT_THAT(said(first.chain->launch(stream)), HasSubstr("E0520"));
+    first.expect_right(stream);
+    second.expect_right(other);
+  }
+}
+
+TEST(Recovery, AStallOfAChainThatIsGoneIsNotForgotten) {
+  Faulty stays(Mechanism::stream_order);
+  ASSERT_OK(stays.chain);
+  Stream stream;
+  {
+    Faulty goes(Mechanism::pdl_tiles);
+    ASSERT_OK(goes.chain);
+    *goes.fault = Faulty::Fault::unposted;
+    ASSERT_OK(goes.chain->launch(stream));
+    ASSERT_TRUE(comes_to_stall(*goes.chain));
+  }
+  EXPECT_THAT(said(stays.chain->launch(stream)), HasSubstr("E0520: an earlier launch of "));
+  stays.expect_right(stream);
+}
+
+/// Two stages, of which the first is busy for so long before it counts anything, and its launch is the first
+/// since all have ended.
+struct BusyFirst {
+  Plan plan;
+  DeviceData data;
+  Expected<Chain> chain;
+
+  explicit BusyFirst(int milliseconds)
+      : plan(support::make_plan(vector_chain::pipeline(2, 24, 20, 1), machine("h200").value(),
+                                Mechanism::pdl_tiles, Policy::row_sync)),
+        data(plan.pipeline, 43),
+        chain(make(milliseconds)) {}
+
+  Expected<Chain> make(int milliseconds) {
+    auto kernels = vector_chain::kernels(plan, data.buffers(), Kind::watched);
+    auto const first = kernels.front();
+    auto const blocks = static_cast<unsigned>(plan.pipeline.stages[0].blocks());
+    kernels.front().enqueue = [first, blocks, milliseconds](ChainViews const& views, GpuStream stream, bool) {
+      vector_chain::spin(milliseconds, stream);
+      KernelArguments arguments;
+      first.pack(views, arguments);
+      LaunchShape shape;
+      shape.blocks = {blocks, 1, 1};
+      shape.threads = first.block;
+      shape.dynamic_shared_bytes = first.dynamic_shared_bytes;
+      shape.shared_percent = views.shared_percent;
+      return launch_kernel(first.function, shape, stream, arguments) ? 0 : 1;
+    };
+    ChainOptions o;
+    o.deadline_seconds = k_deadline_s;
+    return Chain::make(plan, kernels, o);
+  }
+  static constexpr double k_deadline_s = 0.02;
+};
+
+TEST(Recovery, ALaunchThatIsBusyBeforeItCountsIsSaidNotToEnd) {
+  for (bool const by_timeline : {false, true}) {
+    SCOPED_TRACE(by_timeline ? "timeline()" : "finish()");
+    BusyFirst busy(1500);
+    ASSERT_OK(busy.chain);
+    Stream stream;
+    vector_chain::spin(1, stream);  // loads it
+    ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    for (int round = 0; round < 2; ++round) {
+      auto const begin = std::chrono::steady_clock::now();
+      // What is queued before does not count.
+      vector_chain::spin(400, stream);
+      ASSERT_OK(busy.chain->launch(stream));
+      auto const outcome = by_timeline ? said(busy.chain->timeline()) : said(busy.chain->finish());
+      auto const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      EXPECT_THAT(outcome, HasSubstr("E0521"));
+      EXPECT_GT(seconds, 0.4 + 10 * BusyFirst::k_deadline_s - 0.01);
+      EXPECT_THAT(said(busy.chain->launch(stream)), HasSubstr("E0521"));
+      busy.data.compare(stream);
+      ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+      EXPECT_EQ(said(busy.chain->finish()), "accepted") << "it has ended after all";
+      EXPECT_EQ(busy.data.mismatches(), 0u);
+    }
+  }
+}
+
+TEST(Recovery, AChainThatIsDestroyedWhileItsLaunchIsBusyDoesNotHang) {
+  Stream stream;
+  vector_chain::spin(1, stream);
+  {
+    BusyFirst busy(1500);
+    ASSERT_OK(busy.chain);
+    ASSERT_OK(busy.chain->launch(stream));
+    auto const begin = std::chrono::steady_clock::now();
+    { auto const gone = std::move(busy.chain); }
+    auto const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    EXPECT_LT(seconds, 1.4) << "it is given up before its kernel ends";
+    ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess) << "its memory is there still";
+  }
 }
 
 }  // namespace

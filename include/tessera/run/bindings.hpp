@@ -38,8 +38,11 @@ class Scratch {
   /// allocated, and never again. E0511.
   Expected<std::shared_ptr<void>> get(std::string const& name, std::size_t bytes, bool zeroed = false);
 
-  /// Of the executables that share this. E0511.
+  /// Of the executables that share this; made when it is first asked for. E0511.
   Expected<StallGroup*> stalls();
+  /// Has a wait of one of them given up since its last finish()? One load of host memory; beside launches in
+  /// another thread once stalls() has been called.
+  bool stalled() const;
 
  private:
   struct Memory {

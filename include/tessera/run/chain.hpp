@@ -133,6 +133,7 @@ class ChainGraph {
     return *this;
   }
   ~ChainGraph();
+  /// As Chain::launch(). In a stream that is captured it becomes a part of that graph.
   Expected<void> launch(GpuStream stream);
 
  private:
@@ -164,7 +165,8 @@ class Chain {
     std::swap(state_, other.state_);
     return *this;
   }
-  ~Chain();  ///< waits for the chain's launches
+  /// Waits for the chain's launches as finish() does. What has not ended by then keeps its memory.
+  ~Chain();
 
   /// The same kernels on other operands: launches of all sets share the chain's memory. The number of the
   /// set, counted from the first one's 0. Takes the place of a set that is not needed any more, if there is
@@ -175,9 +177,11 @@ class Chain {
   /// captured. `times`: so many, one behind the other with nothing in between.
   ///
   /// If a wait of an earlier launch has met its deadline, enqueues nothing, does what finish() does and
-  /// refuses with E0520; the next call works. A launch that was enqueued in part (an error, an exception of
-  /// `pack`) is waited for by the next call, and its traces removed; a capture of the caller's becomes
-  /// invalid.
+  /// refuses with E0520; the next call works. So it does, once, after a stall of anything else that
+  /// this thread launched with this library: this launch may read what it should have written. A launch that
+  /// was enqueued in part (an error, an exception of `pack`) is waited for by the next call, and its traces
+  /// removed; a capture of the caller's becomes invalid. In a capture nothing can be waited for: E0520 says
+  /// that finish() must be called outside of it.
   Expected<void> launch(GpuStream stream, int set = 0, unsigned times = 1);
 
   /// Captures one launch, or several, into a graph, which must not outlive the chain.
@@ -185,9 +189,12 @@ class Chain {
 
   /// Waits for all launches; for the whole device where a launch was captured by the caller, since replays of
   /// that graph are not seen. Refuses (E0520) if a wait met its deadline, naming tile and semaphore; then the
-  /// results are not there, the memory has been zeroed again and the chain can be launched again. E0521: a
-  /// launch that has begun did not get on for ten deadlines, which only kernels without a watch can do; how
-  /// long other work is queued before it does not count. If it ends after all, the chain works again.
+  /// results are not there, the memory has been zeroed again and the chain can be launched again. E0520 as
+  /// well, once, where anything else that this thread launched with this library has stalled. E0521: a launch
+  /// that has begun did not get on for ten deadlines, which only kernels without a watch can do; how long
+  /// other work is queued before it does not count. If it ends after all, the chain works again. Not while a
+  /// stream is captured in a mode that forbids to wait for the device, if a launch was captured by the
+  /// caller.
   Expected<void> finish();
 
   /// Has a wait met its deadline since the last finish()? Then results since then are not to be used. One
@@ -196,7 +203,7 @@ class Chain {
 
   /// What happened in the last complete launch: tile by tile where the chain records, by launch
   /// (Timeline::by_launch) where it times launches. Refuses (E0522) if it does neither, or its kernels do not
-  /// record.
+  /// record. Waits as finish() does (E0521).
   Expected<Timeline> timeline() const;
 
   Plan const& plan() const;

@@ -28,9 +28,8 @@ Expected<void> copy_in(run::DeviceMemory& memory, std::vector<T> const& values, 
 }  // namespace
 
 Chain::State::~State() {
-  if (lost && cudaEventQuery(done) == cudaSuccess) lost = false;
-  if (launched && !lost) (void)cudaEventSynchronize(done);
-  if (captured && !lost) (void)cudaDeviceSynchronize();
+  if (lost && run::has_ended(done)) lost = false;
+  if (!lost) (void)wait_until_done();
   lease.leave();
   if (lost && stalls != nullptr) stalls->leak();
   if (stalls != nullptr) stalls->remove(this);
@@ -46,8 +45,8 @@ Chain::State::~State() {
   for (auto const& one : around)
     for (auto* const event : {one.begin, one.end})
       if (event != nullptr) cudaEventDestroy(event);
-  if (fork != nullptr) cudaEventDestroy(fork);
-  if (done != nullptr) cudaEventDestroy(done);
+  for (auto* const event : {fork, before_first, done})
+    if (event != nullptr) cudaEventDestroy(event);
 }
 
 Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
@@ -98,7 +97,7 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
   }
   if (options.time_launches)
     if (auto ok = make_events_around(); !ok) return ok;
-  for (auto* event : {&fork, &done})
+  for (auto* event : {&fork, &before_first, &done})
     if (auto ok =
             check_call(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
         !ok)
@@ -215,8 +214,11 @@ Expected<void> Chain::State::has_set(int set) const {
 }
 
 Expected<void> Chain::finish() {
-  if (auto ok = state_->wait_until_done(); !ok) return ok;
-  return state_->broken || state_->stalls->told() ? state_->recover() : Expected<void>{};
+  auto& s = *state_;
+  if (auto ok = s.wait_until_done(); !ok) return ok;
+  if (s.broken || s.stalls->told())
+    if (auto ok = s.recover(); !ok) return ok;
+  return s.stalls->nothing_else_stalled(s.plan.pipeline.name);
 }
 
 bool Chain::stalled() const { return state_->stalls->told(); }
@@ -224,9 +226,7 @@ bool Chain::stalled() const { return state_->stalls->told(); }
 Expected<Timeline> Chain::timeline() const {
   auto const& s = *state_;
   std::vector<BlockStamps> stamps(s.options.record ? s.stamp_count : 0);
-  if (s.launched)
-    if (auto ok = check_call(cudaEventSynchronize(s.done), "cudaEventSynchronize"); !ok)
-      return tl::make_unexpected(ok.error());
+  if (auto ok = state_->wait_for_launches(); !ok) return tl::make_unexpected(ok.error());
   if (stalled())
     return refuse({"E0520",
                    Severity::error,

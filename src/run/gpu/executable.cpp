@@ -43,6 +43,8 @@ Expected<StallGroup*> Scratch::stalls() {
   return stalls_.get();
 }
 
+bool Scratch::stalled() const { return stalls_ != nullptr && stalls_->told(); }
+
 Expected<Executable> Executable::make(Plan const& plan, Registry const& kernels, Bindings const& bindings,
                                       Tensors const& tensors, ChainOptions const& options,
                                       std::shared_ptr<Scratch> scratch) {

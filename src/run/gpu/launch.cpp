@@ -119,8 +119,18 @@ Expected<void> Chain::State::enqueue(cudaStream_t stream, int set, unsigned time
   return {};
 }
 
-Expected<void> Chain::State::settle() {
-  if (!broken && !stalls->told()) return {};
+Expected<void> Chain::State::settle(bool capturing) {
+  if (!broken && !stalls->told())
+    return capturing ? Expected<void>{} : stalls->nothing_else_stalled(plan.pipeline.name);
+  if (capturing)
+    return refuse(
+        {"E0520",
+         Severity::error,
+         plan.pipeline.where,
+         fmt::format("a launch of {} gave up or was enqueued in part, and this stream is being captured",
+                     plan.pipeline.name),
+         {"nothing can be waited for in a capture, and nothing was enqueued"},
+         "call finish() when the capture has ended, and capture again"});
   auto recovered = recover();
   if (!recovered)
     for (auto& diagnostic : recovered.error())
@@ -136,7 +146,7 @@ void Chain::State::abandon(cudaStream_t stream, unsigned long long id) {
   for (auto const& side : sides)
     if (cudaEventRecord(side.done, side.stream) == cudaSuccess)
       (void)cudaStreamWaitEvent(stream, side.done, 0);
-  (void)mark_done(stream, id);
+  (void)mark_done(stream, id, 0);
   (void)cudaGetLastError();
 }
 
@@ -175,7 +185,7 @@ unsigned long long Chain::State::id_of(cudaStream_t stream) {
 }
 
 Expected<void> Chain::State::after_previous(cudaStream_t stream, unsigned long long id) {
-  if (lost && cudaEventQuery(done) == cudaSuccess) found_lost(false);
+  if (lost && run::has_ended(done)) found_lost(false);
   if (lost)
     return refuse({"E0521",
                    Severity::error,
@@ -203,9 +213,18 @@ Expected<void> Chain::State::has_sms(cudaStream_t stream) const {
                  "make the chain while the stream's green context is current, or launch in another stream"});
 }
 
-Expected<void> Chain::State::mark_done(cudaStream_t stream, unsigned long long id) {
+Expected<void> Chain::State::mark_begin(cudaStream_t stream) {
+  if (begin_marked || semaphore_count == 0 || plan.launches.front().start == LaunchStart::early) return {};
+  // With launches before that are not known to have ended, it would not be the first.
+  if (ended != enqueued) return {};
+  begin_marked = true;
+  return check_call(cudaEventRecord(before_first, stream), "cudaEventRecord");
+}
+
+Expected<void> Chain::State::mark_done(cudaStream_t stream, unsigned long long id, unsigned times) {
   launched = true;
   last = id;
+  enqueued += times;
   return check_call(cudaEventRecord(done, stream), "cudaEventRecord");
 }
 
@@ -214,9 +233,10 @@ Expected<void> Chain::launch(GpuStream stream, int set, unsigned times) {
   if (auto ok = chain.has_set(set); !ok) return ok;
   auto status = cudaStreamCaptureStatusNone;
   if (auto ok = check_call(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing"); !ok) return ok;
-  if (auto ok = chain.settle(); !ok) return ok;
   // A capture cannot wait for what runs outside; whoever replays the graph keeps replays apart.
   bool const captured = status != cudaStreamCaptureStatusNone;
+  if (auto ok = chain.settle(captured); !ok) return ok;
+  chain.stalls->launched();
   if (captured) {
     Unless incomplete([&] { spoil_capture(stream); });
     chain.captured = true;
@@ -229,15 +249,17 @@ Expected<void> Chain::launch(GpuStream stream, int set, unsigned times) {
   auto const lease = chain.lease.take(stream, id);
   if (!lease) return tl::make_unexpected(lease.error());
   Unless incomplete([&] { chain.abandon(stream, id); });
+  if (auto ok = chain.mark_begin(stream); !ok) return ok;
   if (auto ok = chain.enqueue(stream, set, times); !ok) return ok;
   incomplete.complete();
-  return chain.mark_done(stream, id);
+  return chain.mark_done(stream, id, times);
 }
 
 Expected<ChainGraph> Chain::capture(int set, unsigned times) {
   if (auto ok = state_->has_set(set); !ok) return tl::make_unexpected(ok.error());
   auto state = std::make_unique<ChainGraph::State>();
   state->chain = state_;
+  state->times = times;
   // Thread local: other threads may go on calling CUDA.
   auto const own = run::own_stream();
   if (!own) return tl::make_unexpected(own.error());
@@ -259,14 +281,26 @@ Expected<ChainGraph> Chain::capture(int set, unsigned times) {
 
 Expected<void> ChainGraph::launch(GpuStream stream) {
   auto& chain = *state_->chain;
-  if (auto ok = chain.settle(); !ok) return ok;
+  auto status = cudaStreamCaptureStatusNone;
+  if (auto ok = check_call(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing"); !ok) return ok;
+  bool const captured = status != cudaStreamCaptureStatusNone;
+  if (auto ok = chain.settle(captured); !ok) return ok;
+  chain.stalls->launched();
+  if (captured) {
+    Unless incomplete([&] { spoil_capture(stream); });
+    chain.captured = true;
+    auto child = check_call(cudaGraphLaunch(state_->executable, stream), "cudaGraphLaunch", "in a capture");
+    if (child) incomplete.complete();
+    return child;
+  }
   auto const id = Chain::State::id_of(stream);
   if (auto ok = chain.after_previous(stream, id); !ok) return ok;
   auto const lease = chain.lease.take(stream, id);
   if (!lease) return tl::make_unexpected(lease.error());
   run::ProfilerRange const range(chain.plan.pipeline.name);
+  if (auto ok = chain.mark_begin(stream); !ok) return ok;
   if (auto ok = check_call(cudaGraphLaunch(state_->executable, stream), "cudaGraphLaunch"); !ok) return ok;
-  return chain.mark_done(stream, id);
+  return chain.mark_done(stream, id, state_->times);
 }
 
 ChainGraph::~ChainGraph() { delete state_; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a chain's launches end, and its memory as it was at the start.
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "gpu/relaxed_capture.hpp"
@@ -51,14 +52,23 @@ Expected<void> Chain::State::zero() {
 }
 
 Expected<void> Chain::State::wait_until_done() {
-  if (captured)
-    if (auto ok = check_call(cudaDeviceSynchronize(), "cudaDeviceSynchronize",
-                             "waiting for replays of graphs with launches of " + plan.pipeline.name);
-        !ok)
-      return ok;
+  // First what can be seen not to end.
+  if (auto ok = wait_for_launches(); !ok || !captured) return ok;
+  gpu::RelaxedCapture const relaxed;
+  return check_call(cudaDeviceSynchronize(), "cudaDeviceSynchronize",
+                    "waiting for replays of graphs with launches of " + plan.pipeline.name +
+                        "; not while another stream is captured");
+}
+
+Expected<void> Chain::State::wait_for_launches() {
   if (!launched) return {};
-  if (options.deadline_seconds <= 0)
-    return check_call(cudaEventSynchronize(done), "cudaEventSynchronize", "for " + plan.pipeline.name);
+  // Events may be asked about while streams are captured, by this thread or by others.
+  gpu::RelaxedCapture const relaxed;
+  if (options.deadline_seconds <= 0) {
+    auto ok = check_call(cudaEventSynchronize(done), "cudaEventSynchronize", "for " + plan.pipeline.name);
+    if (ok) all_ended();
+    return ok;
+  }
   auto const limit = k_patience * options.deadline_seconds;
   run::Patience patience(limit);
   auto const start = std::chrono::steady_clock::now();
@@ -67,6 +77,7 @@ Expected<void> Chain::State::wait_until_done() {
     auto const error = cudaEventQuery(done);
     if (error != cudaErrorNotReady) {
       found_lost(false);
+      all_ended();
       return check_call(error, "a kernel of " + plan.pipeline.name, "seen by cudaEventQuery");
     }
     double const waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -111,7 +122,11 @@ Expected<bool> Chain::State::is_stuck(run::Patience& patience, double now) const
   std::uint64_t state = 0;
   for (auto const one : counts) state = state * 0x9E3779B97F4A7C15u + one;
   for (auto const one : words) state = state * 0x9E3779B97F4A7C15u + one;
-  return patience.gives_up(now, run::under_way(plan, {counts, started}), state);
+  run::ChainWords const seen{counts, started};
+  // The first launch of those that are not known to have ended has begun, and has not even counted.
+  bool const begun = begin_marked && !captured && run::has_ended(before_first) &&
+                     run::whole_launches(plan, seen) == std::optional(ended);
+  return patience.gives_up(now, begun || run::under_way(plan, seen), state);
 }
 
 void Chain::State::found_lost(bool yes) {
@@ -150,6 +165,8 @@ Expected<void> Chain::State::start_anew() {
           return ok;
   if (auto ok = check_call(cudaStreamSynchronize(*stream), "cudaStreamSynchronize"); !ok) return ok;
   broken = false;
+  enqueued = ended = 0;
+  begin_marked = false;
   return {};
 }
 

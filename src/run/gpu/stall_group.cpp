@@ -21,6 +21,25 @@ void StallGroup::release() {
   if (members_.empty()) delete this;
 }
 
+void StallGroup::add(Chain::State* chain) {
+  if (members_.empty()) flag_.called(chain->plan.pipeline.name);
+  members_.push_back(chain);
+}
+
+Expected<void> StallGroup::nothing_else_stalled(std::string const& called) const {
+  if (!flag_.another_raised()) return {};
+  auto const name = flag_.hear_of_another();
+  if (name.empty()) return {};
+  Diagnostic d;
+  d.code = "E0520";
+  d.message =
+      fmt::format("an earlier launch of {} gave up: {} may have read what it did not write", name, called);
+  d.notes = {"said once, by the first call of the thread that launched both; " + name +
+             " says it itself, too"};
+  d.suggestion = "compute again from the launch that gave up; its own finish() names the tile that waited";
+  return refuse(std::move(d));
+}
+
 void StallGroup::remove(Chain::State* chain) {
   std::erase(members_, chain);
   if (members_.empty() && !kept_) delete this;

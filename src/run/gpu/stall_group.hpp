@@ -2,6 +2,7 @@
 // Chains that stall together: those that share memory beside their own. Most chains are alone in theirs.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "gpu/told_flag.hpp"
@@ -17,11 +18,17 @@ class StallGroup {
   static Expected<StallGroup*> make(bool kept);
   void release();
 
-  void add(Chain::State* chain) { members_.push_back(chain); }
+  void add(Chain::State* chain);
   void remove(Chain::State* chain);
 
   /// Has a wait of a member given up since the last recovery? One load of host memory.
   bool told() const { return flag_.raised(); }
+  /// This thread launches a member: until somebody has said that it has stalled, other launches of the thread
+  /// are refused.
+  void launched() { flag_.launched(); }
+  /// E0520, once: something else that this thread has launched has stalled, of whatever kind; what is asked
+  /// for next may read what it should have written. `called`: what was asked for.
+  Expected<void> nothing_else_stalled(std::string const& called) const;
   unsigned* address() const { return flag_.address(); }
   /// A member's kernels never end: they may still raise the flag.
   void leak() { flag_.leak(); }

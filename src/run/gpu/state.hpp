@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "run/gpu/cuda_call.hpp"
+#include "run/gpu/has_ended.hpp"
 #include "run/gpu/leases.hpp"
 #include "run/gpu/stall_group.hpp"
 #include "run/gpu/validate.hpp"
@@ -38,7 +39,13 @@ struct Chain::State {
   };
   std::vector<Side> sides;
   cudaEvent_t fork = nullptr;
-  cudaEvent_t done = nullptr;   ///< the last launch
+  cudaEvent_t done = nullptr;  ///< the last launch
+  /// Before the first launch since all were known to have ended, so that a launch that counts nothing is seen
+  /// to have begun. None where that one starts early: an event would keep it from that.
+  cudaEvent_t before_first = nullptr;
+  bool begin_marked = false;
+  unsigned enqueued = 0;  ///< launches since the memory was zeroed, and how many of them have ended
+  unsigned ended = 0;
   unsigned long long last = 0;  ///< id of the last launch's stream; means something if `launched`
   bool launched = false;
   bool captured = false;  ///< by the caller, whose replays are not seen
@@ -66,9 +73,11 @@ struct Chain::State {
   Expected<void> after_previous(cudaStream_t stream, unsigned long long id);
   /// E0538: a green context's stream that has fewer SMs than the proof counts on.
   Expected<void> has_sms(cudaStream_t stream) const;
-  Expected<void> mark_done(cudaStream_t stream, unsigned long long id);
-  /// Before a launch: after a stall, or a launch that was enqueued in part, as if there had been none.
-  Expected<void> settle();
+  Expected<void> mark_begin(cudaStream_t stream);
+  Expected<void> mark_done(cudaStream_t stream, unsigned long long id, unsigned times);
+  /// Before a launch: after a stall, or a launch that was enqueued in part, as if there had been none. In a
+  /// capture nothing can be waited for: refuses then (E0520).
+  Expected<void> settle(bool capturing);
   /// What an enqueue leaves that did not come to its end.
   void abandon(cudaStream_t stream, unsigned long long id);
   static unsigned long long id_of(cudaStream_t stream);
@@ -78,7 +87,12 @@ struct Chain::State {
   Expected<void> enqueue_side(Side const& side, int set);
   Expected<void> kernel(std::size_t launch, cudaStream_t stream, int set);
 
+  /// For the launches that the library has enqueued; E0521.
+  Expected<void> wait_for_launches();
+  /// For these, and for the device where the caller has captured launches.
   Expected<void> wait_until_done();
+  /// What was enqueued by now has ended.
+  void all_ended() { ended = enqueued, begin_marked = false; }
   /// Looks at the words of a launch that has not ended.
   Expected<bool> is_stuck(run::Patience& patience, double now) const;
   void found_lost(bool yes);
@@ -93,6 +107,7 @@ struct ChainGraph::State {
   Chain::State* chain = nullptr;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
+  unsigned times = 1;
   ~State() {
     if (executable != nullptr) cudaGraphExecDestroy(executable);
     if (graph != nullptr) cudaGraphDestroy(graph);
