@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "gpu/context_sms.hpp"
@@ -64,9 +66,10 @@ struct Waiting {
   }
 };
 
-/// Seconds for `rounds` launches of each, in streams of their own.
-double run_both(Waiting& a, Waiting& b, int rounds) {
-  Stream streams[2];
+/// Seconds for `rounds` launches of each, in streams of their own or all in one.
+double run_both(Waiting& a, Waiting& b, int rounds, bool in_one = false) {
+  Stream own[2];
+  cudaStream_t const streams[] = {own[0], own[in_one ? 0 : 1]};
   Waiting* const both[] = {&a, &b};
   for (int i = 0; i < 2; ++i) {
     vector_chain::spin(1, streams[i]);  // loads the kernels
@@ -100,8 +103,93 @@ TEST(Company, ChainsThatFitRunAtTheSameTime) {
   ASSERT_EQ(said(a.chain), "accepted");
   ASSERT_EQ(said(b.chain), "accepted");
   constexpr int rounds = 4;
-  // Alone, each takes 50 ms a launch.
-  EXPECT_LT(run_both(a, b, rounds), 1.5 * rounds * 0.050);
+  // A busy host may delay one measurement, but not all: kept apart, they never take less than in one stream.
+  double at_once = 0, in_turn = 0;
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    in_turn = run_both(a, b, rounds, true);
+    at_once = run_both(a, b, rounds);
+    if (at_once < 0.75 * in_turn) return;
+  }
+  ADD_FAILURE() << "at once " << at_once << " s, one behind the other " << in_turn << " s";
+}
+
+/// Another thread captures in the mode that forbids unsafe calls in all threads, PyTorch's default.
+class CaptureElsewhere {
+ public:
+  CaptureElsewhere() {
+    thread_ = std::thread([this] {
+      EXPECT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal), cudaSuccess);
+      vector_chain::launch_empty(stream_);
+      begun_.set_value();
+      end_.get_future().wait();
+      vector_chain::launch_empty(stream_);
+      cudaGraph_t graph = nullptr;
+      ended_ = cudaStreamEndCapture(stream_, &graph);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+      (void)cudaGetLastError();
+    });
+    begun_.get_future().wait();
+  }
+  CaptureElsewhere(CaptureElsewhere const&) = delete;
+  CaptureElsewhere& operator=(CaptureElsewhere const&) = delete;
+  ~CaptureElsewhere() {
+    if (thread_.joinable()) (void)end();
+  }
+  cudaError_t end() {
+    end_.set_value();
+    thread_.join();
+    return ended_;
+  }
+
+ private:
+  Stream stream_;
+  std::promise<void> begun_, end_;
+  cudaError_t ended_ = cudaSuccess;
+  std::thread thread_;
+};
+
+TEST(Company, ChainsTakeTurnsWhileAnotherThreadCaptures) {
+  Waiting a(100, 20, 71), b(100, 20, 72);
+  ASSERT_EQ(said(a.chain), "accepted");
+  ASSERT_EQ(said(b.chain), "accepted");
+  (void)run_both(a, b, 1);  // loads the kernels
+  auto const before = a.data.mismatches() + b.data.mismatches();
+  Stream one, other;
+  vector_chain::launch_empty(one);
+  ASSERT_EQ(cudaStreamSynchronize(one), cudaSuccess);
+  CaptureElsewhere capture;
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(said(a.chain->launch(one)), "accepted");
+    EXPECT_EQ(said(b.chain->launch(other)), "accepted");
+    a.data.compare(one);
+    b.data.compare(other);
+  }
+  EXPECT_EQ(said(a.chain->finish()), "accepted");
+  EXPECT_EQ(said(b.chain->finish()), "accepted");
+  EXPECT_EQ(capture.end(), cudaSuccess) << "the other thread's capture is as it was";
+  EXPECT_EQ(a.data.mismatches() + b.data.mismatches(), before);
+}
+
+TEST(Company, AChainMayBeLaunchedWhileAnotherIsEnqueued) {
+  Waiting inner(16, 1, 73), outer(16, 1, 74);
+  ASSERT_EQ(said(inner.chain), "accepted");
+  ASSERT_EQ(said(outer.chain), "accepted");
+  auto kernels = vector_chain::kernels(outer.plan, outer.data.buffers(), Kind::watched);
+  Stream one, other;
+  std::string launched;
+  kernels.front().pack = [&, pack = kernels.front().pack](ChainViews const& views,
+                                                          KernelArguments& arguments) {
+    launched = said(inner.chain->launch(other));
+    pack(views, arguments);
+  };
+  ChainOptions o;
+  o.deadline_seconds = 0.3;
+  auto chain = Chain::make(outer.plan, kernels, o);
+  ASSERT_EQ(said(chain), "accepted");
+  EXPECT_EQ(said(chain->launch(one)), "accepted");
+  EXPECT_EQ(launched, "accepted");
+  EXPECT_EQ(said(chain->finish()), "accepted");
+  EXPECT_EQ(said(inner.chain->finish()), "accepted");
 }
 
 TEST(Company, GraphsTakeTurnsToo) {
