@@ -80,7 +80,8 @@ class PerStream {
       if (now.graph != nullptr)
         if (auto const error = tell_of_end(now.graph, key); error != cudaSuccess) return error;
     } else if (known->second.id != now.id) {
-      // The handle's stream before is gone, but its work may still run.
+      // The handle's stream before is gone, but its work may still run. Where another thread captures, this
+      // fails, and spoils its capture: then nothing is shared, and the caller is told.
       if (auto const error = wait_for_all_(); error != cudaSuccess) return error;
       known->second.id = now.id;
     }

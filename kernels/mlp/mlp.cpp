@@ -204,6 +204,7 @@ Expected<Mlp> Mlp::make(Shape const& most, MlpOptions const& options) {
   state->machine = std::move(*machine);
   state->only = options.only;
   state->deadline_seconds = options.deadline_seconds;
+  if (auto const stalls = state->scratch->stalls(); !stalls) return tl::make_unexpected(stalls.error());
   state->read(options);
   auto const bytes = 2 * static_cast<std::size_t>(most.tokens) * static_cast<std::size_t>(most.hidden);
   if (auto const error = cudaMalloc(&state->h, bytes); error != cudaSuccess)
@@ -241,11 +242,8 @@ Expected<Plan> Mlp::choice(int tokens) {
 }
 
 bool Mlp::stalled() const {
-  // All executables share the scratch memory, so one knows of all.
-  std::lock_guard const lock(state_->mutex);
-  for (auto const& [tokens, one] : state_->prepared)
-    if (one.executable != nullptr) return one.executable->stalled();
-  return false;
+  // All executables share the scratch memory. No lock: launch() may hold it for as long as it waits.
+  return state_->scratch->stalled();
 }
 
 Diagnostics const& Mlp::notes() const { return state_->notes; }

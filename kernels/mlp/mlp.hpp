@@ -49,7 +49,9 @@ class Mlp {
   /// that was enqueued before this call began.
   ///
   /// E0520 if a launch before gave up, so that some y is wrong: then all launches have been waited for,
-  /// nothing was enqueued, and the next call works (docs/recovery.md).
+  /// nothing was enqueued, and the next call works (docs/recovery.md). E0520, once, if anything else that
+  /// this library launched from this thread did: x may be what it should have written. In a capture nothing
+  /// can be waited for: call finish() outside of it then, and capture again.
   Expected<void> launch(void const* x, void const* w1, void const* w2, void* y, int tokens,
                         cudaStream_t stream);
 
@@ -64,7 +66,8 @@ class Mlp {
   /// wrong, with the tile that waited; E0511.
   Expected<void> finish(cudaStream_t stream);
 
-  /// Has a wait given up since the last finish()? One load of host memory: waits for nothing.
+  /// Has a wait given up since the last finish()? One load of host memory: waits for nothing, neither for a
+  /// launch() nor a finish() in another thread.
   bool stalled() const;
 
  private:

@@ -3,14 +3,19 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "kernels/common/at_once.hpp"
 #include "kernels/common/per_stream.hpp"
 #include "kernels/common/refusal.hpp"
+#include "one_call.hpp"
+#include "src/gpu/context_sms.hpp"
 #include "src/gpu/launch.hpp"
 #include "src/gpu/relaxed_capture.hpp"
 #include "src/gpu/told_flag.hpp"
@@ -45,6 +50,13 @@ int barrier_row(Config const& config, int sms) {
 
 tl::unexpected<Diagnostics> bad_argument(std::string message, std::string hint) {
   return refusal("E0550", std::move(message), std::move(hint));
+}
+
+tl::unexpected<Diagnostics> stalled_elsewhere(std::string const& name) {
+  return refusal(
+      "E0520", "an earlier launch of " + name + " gave up: a sum may have read what it did not write",
+      "compute again from the launch that gave up; its own finish() names the tile that waited",
+      {"said once, by the first call of the thread that launched both; " + name + " says it itself, too"});
 }
 
 }  // namespace
@@ -84,12 +96,13 @@ Expected<Sum> Sum::make(double deadline_seconds) {
   if (auto const error = cudaDeviceGetAttribute(&state->sms, cudaDevAttrMultiProcessorCount, state->device);
       error != cudaSuccess)
     return cuda_failed(error, "cudaDeviceGetAttribute");
+  if (int const here = gpu::context_sms(); here > 0) state->sms = std::min(state->sms, here);
   if (auto const error = prepare_all(); error != cudaSuccess)
     return cuda_failed(error, "loading the kernels of kernels/reduction (compiled for sm_90)");
   if (auto const error = cudaMalloc(&state->workspace, sizeof(Workspace)); error != cudaSuccess)
     return cuda_failed(error, "cudaMalloc of the words of a sum");
   state->deadline_ns = static_cast<unsigned long long>(deadline_seconds * 1e9);
-  if (auto const error = state->told.make(); error != cudaSuccess)
+  if (auto const error = state->told.make("a sum"); error != cudaSuccess)
     return cuda_failed(error, "cudaHostAlloc of the word that tells of a stall");
   if (auto const error = kernels::at_once([&](cudaStream_t own) { return state->zero(own); });
       error != cudaSuccess)
@@ -100,6 +113,10 @@ Expected<Sum> Sum::make(double deadline_seconds) {
 Expected<void> Sum::launch(Element element, void const* x, std::size_t count, void* out, cudaStream_t stream,
                            Config const& config, Early const& early, DeadlineWatch<> const& watch) {
   if (stalled()) return after_stall(stream);
+  bool const own_watch = watch.record == nullptr;
+  // What a chain launches has asked already.
+  if (own_watch)
+    if (auto fine = nothing_else_stalled(stream); !fine) return fine;
   std::size_t const size = size_of(element);
   if (count > 0 && x == nullptr) return bad_argument("x is null", "pass the address of device memory");
   if (out == nullptr) return bad_argument("out is null", "pass the address of device memory");
@@ -132,19 +149,21 @@ Expected<void> Sum::launch(Element element, void const* x, std::size_t count, vo
                      "take the configuration from with_variant()");
     barrier = state_->workspace->barriers[row];
   }
-  Arguments arguments{
-      Cut(x, count, static_cast<unsigned>(size)),
-      out,
-      state_->workspace,
-      watch.record != nullptr ? watch : DeadlineWatch<>{&state_->workspace->stall, state_->deadline_ns},
-      barrier,
-      early.programmatic,
-      early.fetch_bytes};
+  Arguments arguments{Cut(x, count, static_cast<unsigned>(size)),
+                      out,
+                      state_->workspace,
+                      own_watch ? DeadlineWatch<>{&state_->workspace->stall, state_->deadline_ns} : watch,
+                      barrier,
+                      early.programmatic,
+                      early.fetch_bytes};
   void* first[] = {&arguments};
   gpu::Shape shape{static_cast<unsigned>(config.blocks), static_cast<unsigned>(config.threads),
                    static_cast<std::size_t>(kernel->shared_bytes), static_cast<unsigned>(config.cluster)};
   shape.programmatic = early.programmatic;
-  shape.cooperative = config.variant == Variant::cooperative;
+  // Whoever waits for all must not keep some out. A launch that starts early cannot ask for that.
+  shape.cooperative = config.variant == Variant::cooperative ||
+                      (config.variant == Variant::grid_barrier && !early.programmatic);
+  if (own_watch) state_->told.launched();
   auto error = cudaLaunchKernelExC(gpu::LaunchConfiguration(shape, stream).get(), kernel->function, first);
   bool const pdl = config.variant == Variant::two_launches_pdl;
   if (error == cudaSuccess && (pdl || config.variant == Variant::two_launches)) {
@@ -173,7 +192,10 @@ Expected<void> Sum::finish(cudaStream_t stream) {
   if (auto const error = cudaStreamSynchronize(stream); error != cudaSuccess)
     return cuda_failed(error, "cudaStreamSynchronize after sums");
   std::lock_guard const lock(state_->recovery);
-  if (!stalled()) return {};
+  if (!stalled()) {
+    auto const name = state_->told.hear_of_another();
+    return name.empty() ? Expected<void>{} : stalled_elsewhere(name);
+  }
   RelaxedCapture const relaxed;  // another stream's
   StallRecord record;
   auto const error = kernels::at_once([&](cudaStream_t own) {
@@ -189,11 +211,30 @@ Expected<void> Sum::finish(cudaStream_t stream) {
       "do launches that share this Sum overlap? Use one Sum per stream");
 }
 
-Expected<void> Sum::after_stall(cudaStream_t stream) {
+namespace {
+
+Expected<bool> is_capturing(cudaStream_t stream) {
   auto status = cudaStreamCaptureStatusNone;
   if (auto const error = cudaStreamIsCapturing(stream, &status); error != cudaSuccess)
     return cuda_failed(error, "cudaStreamIsCapturing");
-  if (status != cudaStreamCaptureStatusNone)
+  return status != cudaStreamCaptureStatusNone;
+}
+
+}  // namespace
+
+Expected<void> Sum::nothing_else_stalled(cudaStream_t stream) const {
+  if (!state_->told.another_raised()) return {};
+  auto const capturing = is_capturing(stream);
+  if (!capturing) return tl::make_unexpected(capturing.error());
+  if (*capturing) return {};  // nothing is read now
+  auto const name = state_->told.hear_of_another();
+  return name.empty() ? Expected<void>{} : stalled_elsewhere(name);
+}
+
+Expected<void> Sum::after_stall(cudaStream_t stream) {
+  auto const capturing = is_capturing(stream);
+  if (!capturing) return tl::make_unexpected(capturing.error());
+  if (*capturing)
     return refusal("E0552", "a sum before this one gave up, and this stream is being captured",
                    "call finish() when the capture has ended, and capture again");
   auto found = finish(stream);
@@ -206,11 +247,19 @@ Expected<void> Sum::after_stall(cudaStream_t stream) {
 
 namespace {
 
-using Kept = kernels::PerStream<int, std::optional<Sum>>;  // by device
+std::atomic<double> deadline_of_new = Sum::default_deadline_seconds;
+
+struct Kept {
+  std::mutex making;
+  std::optional<Sum> sum;
+};
+/// By device and deadline.
+using Rest = std::pair<int, double>;
+using AllSums = kernels::PerStream<Rest, Kept>;
 
 /// Never destroyed: when statics are, the driver may be gone.
-Kept& all() {
-  static auto& one = *new Kept;
+AllSums& all() {
+  static auto& one = *new AllSums;
   return one;
 }
 
@@ -218,16 +267,21 @@ Expected<Sum*> sum_of(cudaStream_t stream) {
   int device = 0;
   if (auto const error = cudaGetDevice(&device); error != cudaSuccess)
     return cuda_failed(error, "cudaGetDevice");
-  std::lock_guard const lock(all().mutex);
-  std::optional<Sum>* kept = nullptr;
-  if (auto const error = all().find(stream, device, kept); error != cudaSuccess)
-    return cuda_failed(error, "asking for the stream");
-  if (!*kept) {
-    auto made = Sum::make();
-    if (!made) return tl::make_unexpected(made.error());
-    *kept = std::move(*made);
+  double const deadline = deadline_of_new;
+  Kept* kept = nullptr;
+  {
+    std::lock_guard const lock(all().mutex);
+    if (auto const error = all().find(stream, {device, deadline}, kept); error != cudaSuccess)
+      return cuda_failed(error, "asking for the stream");
   }
-  return &**kept;
+  // Other streams go on meanwhile.
+  std::lock_guard const lock(kept->making);
+  if (!kept->sum) {
+    auto made = Sum::make(deadline);
+    if (!made) return tl::make_unexpected(made.error());
+    kept->sum = std::move(*made);
+  }
+  return &*kept->sum;
 }
 
 template <class T>
@@ -239,22 +293,35 @@ Expected<void> sum_in(T const* x, std::size_t count, T* out, cudaStream_t stream
 
 }  // namespace
 
+void deadline_of_new_sums(double seconds) { deadline_of_new = seconds; }
+
 Expected<void> finish(cudaStream_t stream) {
   int device = 0;
   if (auto const error = cudaGetDevice(&device); error != cudaSuccess)
     return cuda_failed(error, "cudaGetDevice");
-  // Not with the lock: other threads may go on.
   if (auto const error = cudaStreamSynchronize(stream); error != cudaSuccess)
     return cuda_failed(error, "cudaStreamSynchronize after sums");
-  std::lock_guard const lock(all().mutex);
+  struct Found {
+    Kept* kept;
+    bool captured;
+  };
+  std::vector<Found> found;
+  {
+    std::lock_guard const lock(all().mutex);
+    auto const error = all().for_each(stream, [&](Rest const& rest, Kept& kept, bool captured) {
+      if (rest.first == device) found.push_back({&kept, captured});
+    });
+    if (error != cudaSuccess) return cuda_failed(error, "asking for the stream");
+  }
+  // Without the lock: other threads go on.
   Expected<void> result;
-  auto const error = all().for_each(stream, [&](int on, std::optional<Sum>& one, bool) {
-    if (on != device || !one || !one->stalled()) return;
+  for (auto const& [kept, captured] : found) {
+    std::lock_guard const lock(kept->making);
+    if (!kept->sum || (captured && !kept->sum->stalled())) continue;
     // A stalled graph's replays may run in any stream.
-    (void)cudaDeviceSynchronize();
-    if (auto finished = one->finish(stream); !finished && result) result = std::move(finished);
-  });
-  if (error != cudaSuccess) return cuda_failed(error, "asking for the stream");
+    if (kept->sum->stalled()) (void)cudaDeviceSynchronize();
+    if (auto finished = kept->sum->finish(stream); !finished && result) result = std::move(finished);
+  }
   return result;
 }
 

@@ -40,7 +40,8 @@ class Sum {
   ///
   /// The same bits in every call with the same elements, count, alignment of x to 16 bytes and GPU: the
   /// additions' order is fixed. E0550 for arguments that are out of range or not aligned, E0511.
-  /// E0552 if a launch before gave up: see finish().
+  /// E0552 if a launch before gave up: see finish(). E0520, once, if anything else that this library launched
+  /// from this thread did: x may be what it should have written.
   Expected<void> launch(float const* x, std::size_t count, float* out, cudaStream_t stream);
   Expected<void> launch(double const* x, std::size_t count, double* out, cudaStream_t stream);
   Expected<void> launch(int const* x, std::size_t count, int* out, cudaStream_t stream);
@@ -51,7 +52,8 @@ class Sum {
                         Config const& config, Early const& early = {}, DeadlineWatch<> const& watch = {});
 
   /// Waits for the stream. E0552 if a block waited for another for longer than deadline_seconds since the
-  /// last call, so that some result is not a number; the words are zeroed then. E0511.
+  /// last call, so that some result is not a number; the words are zeroed then. E0520 as launch() says,
+  /// E0511.
   ///
   /// A launch after a stall does the same in its stream, and enqueues nothing: the next one works. (In a
   /// capture it refuses only: call finish() outside.)
@@ -66,6 +68,7 @@ class Sum {
  private:
   struct State;
   Expected<void> after_stall(cudaStream_t stream);
+  Expected<void> nothing_else_stalled(cudaStream_t stream) const;
   explicit Sum(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

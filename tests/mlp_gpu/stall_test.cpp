@@ -7,6 +7,7 @@
 
 #include "few_tokens_gpu/hold_an_sm.hpp"
 #include "kernels/mlp/mlp.hpp"
+#include "kernels/mlp/one_call.hpp"
 #include "mlp_gpu/operands.hpp"
 #include "mlp_gpu/plans.hpp"
 
@@ -84,6 +85,111 @@ TEST(MlpStall, InOneCallBesideASpinnerIsRightOrAnErrorAndTheNextIsRight) {
   ASSERT_EQ(cudaStreamSynchronize(held), cudaSuccess);
   operands.poison_result();
   ASSERT_EQ(said(call()), "accepted");
+  ASSERT_EQ(said(finish(stream)), "accepted");
+  EXPECT_LE(operands.error(shape.tokens), allowed);
+}
+
+/// mlp() by one launch that needs every SM, with a deadline that the held SM outlasts.
+class MlpOneCallStall : public testing::Test {
+ protected:
+  MlpOneCallStall() {
+    MlpOptions options;
+    options.only = in_one_launch();
+    options.deadline_seconds = 0.05;
+    options_of_new_mlps(options);
+  }
+  ~MlpOneCallStall() override { options_of_new_mlps({}); }
+
+  std::string call() { return said(mlp(operands.x, operands.w1, operands.w2, operands.y, shape, stream)); }
+  void expect_right() {
+    operands.poison_result();
+    ASSERT_EQ(call(), "accepted");
+    ASSERT_EQ(said(finish(stream)), "accepted");
+    EXPECT_LE(operands.error(shape.tokens), allowed);
+  }
+  struct Graph {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    std::string called;
+    ~Graph() {
+      if (executable != nullptr) cudaGraphExecDestroy(executable);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+    }
+  };
+  void capture(Graph& made) {
+    ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    made.called = call();
+    ASSERT_EQ(cudaStreamEndCapture(stream, &made.graph), cudaSuccess) << made.called;
+    ASSERT_EQ(cudaGraphInstantiate(&made.executable, made.graph, 0), cudaSuccess);
+  }
+
+  Stream stream, held;
+  Operands const operands{shape, 6, stream};
+};
+
+TEST_F(MlpOneCallStall, IsSaidByTheNextCallOrByFinishAndThenItIsRight) {
+  expect_right();
+  for (bool const by_finish : {false, true}) {
+    SCOPED_TRACE(by_finish ? "finish()" : "mlp()");
+    hold(held, 0.4);
+    ASSERT_EQ(call(), "accepted");
+    if (by_finish) {
+      EXPECT_THAT(said(finish(stream)), HasSubstr("E0520"));
+    } else {
+      ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+      EXPECT_THAT(call(), HasSubstr("E0520"));
+    }
+    ASSERT_EQ(cudaStreamSynchronize(held), cudaSuccess);
+    expect_right();
+  }
+}
+
+TEST_F(MlpOneCallStall, OfAReplayIsSaidByFinishAndTheReplayAfterIsRight) {
+  expect_right();
+  Graph graph;
+  capture(graph);
+  ASSERT_EQ(graph.called, "accepted");
+  for (int round = 0; round < 2; ++round) {
+    hold(held, 0.4);
+    ASSERT_EQ(cudaGraphLaunch(graph.executable, stream), cudaSuccess);
+    EXPECT_THAT(said(finish(stream)), HasSubstr("E0520"));
+    EXPECT_EQ(said(finish(stream)), "accepted");
+    ASSERT_EQ(cudaStreamSynchronize(held), cudaSuccess);
+    operands.poison_result();
+    ASSERT_EQ(cudaGraphLaunch(graph.executable, stream), cudaSuccess);
+    ASSERT_EQ(said(finish(stream)), "accepted");
+    EXPECT_LE(operands.error(shape.tokens), allowed);
+  }
+  expect_right();
+}
+
+/// A later capture gets the memory of one whose graphs are gone, with the stall that is in it.
+TEST_F(MlpOneCallStall, OfAGraphThatIsGoneIsSaidInTheNextCaptureAndThenByFinish) {
+  expect_right();
+  {
+    Graph graph;
+    capture(graph);
+    ASSERT_EQ(graph.called, "accepted");
+    hold(held, 0.4);
+    ASSERT_EQ(cudaGraphLaunch(graph.executable, stream), cudaSuccess);
+    ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    ASSERT_EQ(cudaStreamSynchronize(held), cudaSuccess);
+  }
+  // CUDA may tell of a graph's end a little later.
+  std::string called = "accepted";
+  for (int i = 0; i < 100 && called == "accepted"; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    Graph next;
+    capture(next);
+    called = next.called;
+  }
+  EXPECT_THAT(called, HasSubstr("call finish() when the capture has ended"));
+  EXPECT_THAT(said(finish(stream)), HasSubstr("E0520"));
+  Graph graph;
+  capture(graph);
+  ASSERT_EQ(graph.called, "accepted");
+  operands.poison_result();
+  ASSERT_EQ(cudaGraphLaunch(graph.executable, stream), cudaSuccess);
   ASSERT_EQ(said(finish(stream)), "accepted");
   EXPECT_LE(operands.error(shape.tokens), allowed);
 }

@@ -2,8 +2,13 @@
 // Sums whose blocks gave up: what is said, and the launch after.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <thread>
+#include <vector>
+
 #include "data.hpp"
 #include "gpu/device_buffer.hpp"
+#include "kernels/reduction/one_call.hpp"
 #include "kernels/reduction/sum.hpp"
 
 namespace tessera::reduction {
@@ -86,6 +91,103 @@ TEST_F(SumStall, OfAWatchOfTheCallersIsTheCallersAffair) {
   ok(sum.reset(nullptr));
   record.fill(0);
   ok(cudaDeviceSynchronize());
+  expect_right();
+}
+
+/// sum() in a thread whose own default stream nothing else uses: in one call, or in a graph of one.
+class SumOneCallStall : public testing::Test {
+ protected:
+  SumOneCallStall() { deadline_of_new_sums(1e-9); }
+  ~SumOneCallStall() override { deadline_of_new_sums(Sum::default_deadline_seconds); }
+  void SetUp() override { x.upload(std::vector<int>(k_count, 1)); }
+
+  /// The last block gives up whenever it comes before another: with so short a deadline in some of these.
+  template <class Launch>
+  std::string until_finish_says_so(cudaStream_t stream, Launch const& launch) {
+    for (int i = 0; i < 1000; ++i) {
+      launch();
+      if (auto const found = code_of(finish(stream)); found != "accepted") return found;
+    }
+    return "never";
+  }
+  void expect_right_with_time(cudaStream_t stream) {
+    deadline_of_new_sums(Sum::default_deadline_seconds);
+    out.fill(0);
+    EXPECT_EQ(code_of(sum(x.get(), k_count, out.get(), stream)), "accepted");
+    EXPECT_EQ(code_of(finish(stream)), "accepted");
+    EXPECT_EQ(out.download().front(), static_cast<int>(k_count));
+    deadline_of_new_sums(1e-9);
+  }
+
+  DeviceBuffer<int> x{k_count}, out{1};
+};
+
+TEST_F(SumOneCallStall, IsSaidByFinishOrByTheNextCall) {
+  std::thread([&] {
+    auto const stream = cudaStreamPerThread;
+    for (int round = 0; round < 3; ++round) {
+      EXPECT_EQ(until_finish_says_so(stream, [&] { (void)sum(x.get(), k_count, out.get(), stream); }),
+                "E0552");
+      EXPECT_EQ(code_of(finish(stream)), "accepted") << "it has been said";
+    }
+    std::string found = "accepted";
+    for (int i = 0; i < 1000 && found == "accepted"; ++i) {
+      found = code_of(sum(x.get(), k_count, out.get(), stream));
+      ok(cudaStreamSynchronize(stream));
+    }
+    EXPECT_EQ(found, "E0552");
+    expect_right_with_time(stream);
+    (void)finish(stream);
+  }).join();
+}
+
+TEST_F(SumOneCallStall, OfAReplayIsSaidByFinishAndInTheNextCapture) {
+  cudaStream_t stream = nullptr;
+  ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  auto const capture = [&](cudaGraph_t& graph) {
+    ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    auto const called = code_of(sum(x.get(), k_count, out.get(), stream));
+    ok(cudaStreamEndCapture(stream, &graph));
+    return called;
+  };
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  ASSERT_EQ(capture(graph), "accepted");
+  ok(cudaGraphInstantiate(&executable, graph, 0));
+  auto const replay = [&] { ok(cudaGraphLaunch(executable, stream)); };
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(until_finish_says_so(stream, replay), "E0552");
+    EXPECT_EQ(code_of(finish(stream)), "accepted") << "it has been said";
+  }
+  expect_right_with_time(stream);
+  // Its memory goes to the next capture, with a stall that nobody has heard of.
+  std::string next = "accepted";
+  for (int i = 0; i < 200 && next == "accepted"; ++i) {
+    for (int n = 0; n < 20; ++n) replay();
+    ok(cudaStreamSynchronize(stream));
+    ok(cudaGraphExecDestroy(executable));
+    ok(cudaGraphDestroy(graph));
+    next = capture(graph);
+    ok(cudaGraphInstantiate(&executable, graph, 0));
+  }
+  EXPECT_EQ(next, "E0552");
+  EXPECT_EQ(code_of(finish(stream)), "E0552");
+  EXPECT_EQ(code_of(finish(stream)), "accepted");
+  ok(cudaGraphExecDestroy(executable));
+  ok(cudaGraphDestroy(graph));
+  ok(cudaStreamDestroy(stream));
+}
+
+TEST_F(SumStall, IsSaidOnceByAnotherSumOfTheThread) {
+  stall();
+  Sum other = Sum::make().value();
+  auto const launched = [&] { return code_of(other.launch(x.get(), k_count, out.get(), nullptr)); };
+  EXPECT_EQ(launched(), "E0520");
+  EXPECT_EQ(launched(), "accepted");
+  EXPECT_EQ(code_of(other.finish(nullptr)), "accepted");
+  EXPECT_EQ(out.download().front(), static_cast<int>(k_count));
+  EXPECT_TRUE(sum.stalled());
+  EXPECT_EQ(code_of(launch()), "E0552") << "its own words are to be zeroed still";
   expect_right();
 }
 
