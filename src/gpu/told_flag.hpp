@@ -60,7 +60,12 @@ class ToldFlag {
   void leak() { leaked_ = true; }
 
   /// This thread has launched what may raise it.
-  void launched() { page_->launched_by[at_].store(this_thread(), std::memory_order_relaxed); }
+  void launched() {
+    auto& by = page_->launched_by[at_];
+    // Threads that launch others have the line, too: it is left alone where nothing changes.
+    if (by.load(std::memory_order_relaxed) != this_thread())
+      by.store(this_thread(), std::memory_order_relaxed);
+  }
   /// Has something else stalled that this thread launched last, and nobody has heard of it? A look at half a
   /// cache line for eight flags of the process.
   bool another_raised() const {
@@ -86,6 +91,8 @@ class ToldFlag {
   static constexpr unsigned k_raised = 1;  // as the GPU does it
   static constexpr unsigned k_heard = 2;   // raised still
   static constexpr std::uint32_t k_words = 1024;
+
+  using Pair __attribute__((may_alias)) = std::uint64_t;
 
   struct Page {
     unsigned* words = nullptr;
@@ -145,7 +152,7 @@ class ToldFlag {
       auto const used = page->used.load(std::memory_order_acquire);
       for (std::uint32_t i = 0; i < used; i += 2) {
         // Two words at a time.
-        auto const* const pair = reinterpret_cast<std::uint64_t const*>(page->words + i);
+        auto const* const pair = reinterpret_cast<Pair const*>(page->words + i);
         if (__atomic_load_n(pair, __ATOMIC_RELAXED) == 0) continue;
         for (auto at = i; at < i + 2; ++at)
           if (load(page->words + at) == k_raised && !(page == page_ && at == at_) &&
