@@ -24,11 +24,12 @@ std::string said(Expected<T> const& result) {
   return result ? "accepted" : to_text(result.error());
 }
 
-/// One launch that needs a block on every SM.
-Plan in_one_launch() {
+/// One launch that needs a block on every SM. One that does not start early is launched cooperatively: where
+/// the GPU then keeps all of its blocks back until there is room for them, none waits for another.
+Plan in_one_launch(bool early) {
   auto const machine = with_device().value();
   auto const few = by("few_tokens_16");
-  return plan_of(graph_of(shape), {{few, few}, Mechanism::fused, 1, true, false}, machine).value();
+  return plan_of(graph_of(shape), {{few, few}, Mechanism::fused, 1, true, early}, machine).value();
 }
 
 /// Holds an SM for so long; returns when it is held.
@@ -43,7 +44,7 @@ TEST(MlpStall, IsSaidByTheNextLaunchOfAnySizeAndThenAllAreRight) {
   Stream const stream, held;
   Operands const operands(shape, 3, stream);
   MlpOptions options;
-  options.only = in_one_launch();
+  options.only = in_one_launch(true);
   options.deadline_seconds = 0.05;
   auto block = Mlp::make(shape, options);
   ASSERT_TRUE(block) << said(block);
@@ -94,7 +95,7 @@ class MlpOneCallStall : public testing::Test {
  protected:
   MlpOneCallStall() {
     MlpOptions options;
-    options.only = in_one_launch();
+    options.only = in_one_launch(true);
     options.deadline_seconds = 0.05;
     options_of_new_mlps(options);
   }
@@ -199,12 +200,41 @@ TEST(MlpStall, TheDefaultDeadlineOutlastsASpinner) {
   Stream const stream, held;
   Operands const operands(shape, 5, stream);
   MlpOptions options;
-  options.only = in_one_launch();
+  options.only = in_one_launch(false);
   auto block = Mlp::make(shape, options);
   ASSERT_TRUE(block) << said(block);
   hold(held, 1.5);
   operands.poison_result();
   ASSERT_EQ(said(block->launch(operands.x, operands.w1, operands.w2, operands.y, 16, stream)), "accepted");
+  ASSERT_EQ(said(block->finish(stream)), "accepted");
+  EXPECT_LE(operands.error(16), allowed);
+}
+
+TEST(MlpStall, OfACooperativeLaunchIsSaidOrTheResultIsRight) {
+  Stream const stream, held;
+  Operands const operands(shape, 7, stream);
+  MlpOptions options;
+  options.only = in_one_launch(false);
+  options.deadline_seconds = 0.05;
+  auto block = Mlp::make(shape, options);
+  ASSERT_TRUE(block) << said(block);
+  auto const launch = [&] {
+    operands.poison_result();
+    return said(block->launch(operands.x, operands.w1, operands.w2, operands.y, 16, stream));
+  };
+  ASSERT_EQ(launch(), "accepted");
+  ASSERT_EQ(said(block->finish(stream)), "accepted");
+  hold(held, 0.4);
+  ASSERT_EQ(launch(), "accepted");
+  auto const outcome = said(block->finish(stream));
+  RecordProperty("outcome", outcome == "accepted" ? "its blocks came together" : "it stalled");
+  if (outcome == "accepted") {
+    EXPECT_LE(operands.error(16), allowed);
+  } else {
+    EXPECT_THAT(outcome, HasSubstr("E0520"));
+  }
+  ASSERT_EQ(cudaStreamSynchronize(held), cudaSuccess);
+  ASSERT_EQ(launch(), "accepted");
   ASSERT_EQ(said(block->finish(stream)), "accepted");
   EXPECT_LE(operands.error(16), allowed);
 }
