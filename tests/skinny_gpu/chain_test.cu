@@ -169,5 +169,49 @@ TEST(SkinnyLaunch, RefusesWhatItCannotDo) {
   EXPECT_EQ(prepare(shapes[0], too_many, &plan), cudaErrorNotSupported);
 }
 
+TEST(SkinnyLaunch, CooperativelyItIsTheSameAndTooManyBlocksAreRefused) {
+  cudaStream_t stream;
+  ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  int refused = 0;
+  for (mlp::Shape const& shape : shapes)
+    for (Config const& config : configs(shape)) {
+      Memory memory(shape, 9);
+      Plan plan;
+      ok(prepare(shape, config, &plan));
+      auto plain = memory.call(memory.buffers(memory.x, memory.z), false);
+      auto together = memory.call(memory.buffers(memory.x, memory.y), false);
+      together.cooperative = true;
+      poison(memory.y.get(), memory.y.size(), stream);
+      ok(launch(plan, plain, stream));
+      ok(launch(plan, together, stream));
+      EXPECT_EQ(differing(memory.y.get(), memory.z.get(), memory.y.size(), stream), 0u)
+          << shape.tokens << " tokens, " << to_string(config);
+      // Asked for both, it starts early.
+      together.programmatic = true;
+      ok(launch(plan, together, stream));
+      // In a graph.
+      together.programmatic = false;
+      cudaGraph_t graph;
+      cudaGraphExec_t executable;
+      ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+      ok(launch(plan, together, stream));
+      ok(cudaStreamEndCapture(stream, &graph));
+      ok(cudaGraphInstantiate(&executable, graph, 0));
+      poison(memory.y.get(), memory.y.size(), stream);
+      ok(cudaGraphLaunch(executable, stream));
+      EXPECT_EQ(differing(memory.y.get(), memory.z.get(), memory.y.size(), stream), 0u);
+      ok(cudaGraphExecDestroy(executable));
+      ok(cudaGraphDestroy(graph));
+      auto too_many = plan;
+      too_many.config.blocks *= 2;
+      // Twice as many may fit, or be no cut of this shape.
+      refused += launch(too_many, together, stream) == cudaErrorCooperativeLaunchTooLarge;
+      (void)cudaGetLastError();
+      ok(cudaStreamSynchronize(stream));
+    }
+  EXPECT_GT(refused, 0) << "the driver was never asked";
+  ok(cudaStreamDestroy(stream));
+}
+
 }  // namespace
 }  // namespace tessera::skinny_sm90
