@@ -24,6 +24,24 @@ std::string code_of(Expected<void> const& outcome) {
   return outcome ? "accepted" : outcome.error().front().code;
 }
 
+/// Ones in host memory, which blocks read over the bus, each in another time: the last one waits for others
+/// for microseconds. A watch looks at its clock so rarely that blocks which read device memory are done
+/// before.
+class SlowOnes {
+ public:
+  SlowOnes() {
+    ok(cudaMallocHost(&at_, k_count * sizeof(int)));
+    for (std::size_t i = 0; i < k_count; ++i) at_[i] = 1;
+  }
+  ~SlowOnes() { cudaFreeHost(at_); }
+  SlowOnes(SlowOnes const&) = delete;
+  SlowOnes& operator=(SlowOnes const&) = delete;
+  int const* get() const { return at_; }
+
+ private:
+  int* at_ = nullptr;
+};
+
 class SumStall : public testing::Test {
  protected:
   Expected<void> launch(DeadlineWatch<> const& watch = {}) {
@@ -46,10 +64,9 @@ class SumStall : public testing::Test {
   }
 
   Sum sum = Sum::make(1e-9).value();
-  DeviceBuffer<int> x{k_count}, out{1};
+  SlowOnes x;
+  DeviceBuffer<int> out{1};
   DeviceBuffer<StallRecord> record{1};
-
-  void SetUp() override { x.upload(std::vector<int>(k_count, 1)); }
 };
 
 TEST_F(SumStall, IsSaidByTheNextLaunchAndTheOneAfterIsRight) {
@@ -99,8 +116,6 @@ class SumOneCallStall : public testing::Test {
  protected:
   SumOneCallStall() { deadline_of_new_sums(1e-9); }
   ~SumOneCallStall() override { deadline_of_new_sums(Sum::default_deadline_seconds); }
-  void SetUp() override { x.upload(std::vector<int>(k_count, 1)); }
-
   /// The last block gives up whenever it comes before another: with so short a deadline in some of these.
   template <class Launch>
   std::string until_finish_says_so(cudaStream_t stream, Launch const& launch) {
@@ -119,7 +134,8 @@ class SumOneCallStall : public testing::Test {
     deadline_of_new_sums(1e-9);
   }
 
-  DeviceBuffer<int> x{k_count}, out{1};
+  SlowOnes x;
+  DeviceBuffer<int> out{1};
 };
 
 TEST_F(SumOneCallStall, IsSaidByFinishOrByTheNextCall) {

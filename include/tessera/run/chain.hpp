@@ -133,7 +133,7 @@ class ChainGraph {
     return *this;
   }
   ~ChainGraph();
-  /// As Chain::launch(). In a stream that is captured it becomes a part of that graph.
+  /// As Chain::launch(). E0511 in a stream that is being captured.
   Expected<void> launch(GpuStream stream);
 
  private:

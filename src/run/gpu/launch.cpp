@@ -283,16 +283,16 @@ Expected<void> ChainGraph::launch(GpuStream stream) {
   auto& chain = *state_->chain;
   auto status = cudaStreamCaptureStatusNone;
   if (auto ok = check_call(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing"); !ok) return ok;
-  bool const captured = status != cudaStreamCaptureStatusNone;
-  if (auto ok = chain.settle(captured); !ok) return ok;
+  if (status != cudaStreamCaptureStatusNone)
+    return refuse({"E0511",
+                   Severity::error,
+                   chain.plan.pipeline.where,
+                   fmt::format("a graph of {} cannot be launched in a stream that is being captured",
+                               chain.plan.pipeline.name),
+                   {"CUDA would make the capture invalid (cudaErrorStreamCaptureUnsupported)"},
+                   "call Chain::launch() there: it becomes a part of the capture"});
+  if (auto ok = chain.settle(false); !ok) return ok;
   chain.stalls->launched();
-  if (captured) {
-    Unless incomplete([&] { spoil_capture(stream); });
-    chain.captured = true;
-    auto child = check_call(cudaGraphLaunch(state_->executable, stream), "cudaGraphLaunch", "in a capture");
-    if (child) incomplete.complete();
-    return child;
-  }
   auto const id = Chain::State::id_of(stream);
   if (auto ok = chain.after_previous(stream, id); !ok) return ok;
   auto const lease = chain.lease.take(stream, id);
