@@ -17,7 +17,7 @@ namespace {
 using gpu::DeviceBuffer;
 using gpu::ok;
 
-constexpr std::size_t k_count = 1 << 22;
+constexpr std::size_t k_count = 1 << 24;  // more than the L2 holds
 constexpr Config k_config{Variant::data_token, Loads::vector, 256, 8, 128, 1};
 
 std::string code_of(Expected<void> const& outcome) {
