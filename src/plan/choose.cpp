@@ -3,9 +3,16 @@
 
 #include "plan/cuts.hpp"
 #include "plan/forms.hpp"
+#include "plan/search.hpp"
 #include "plan/tries.hpp"
 
 namespace tessera {
+
+std::int64_t blocks_of_search(CheckedPipeline const& checked) {
+  std::int64_t blocks = 0;
+  for (auto const& stage : checked.pipeline().stages) blocks += stage.blocks();
+  return blocks + blocks_with_mechanisms(blocks);  // stream order first
+}
 
 Expected<std::vector<Plan>> rank(CheckedPipeline const& checked, MachineProfile const& machine,
                                  Pricer const& price, PlanOptions const& options) {

@@ -190,6 +190,17 @@ class ShapeSearch {
 
 }  // namespace
 
+Expected<std::int64_t> blocks_of_search(OperatorGraph const& graph, Registry const& kernels,
+                                        MachineProfile const& machine) {
+  auto shapes = shape_options(graph, kernels, machine);
+  if (!shapes) return tl::make_unexpected(std::move(shapes).error());
+  ShapeCombinations const combinations(graph, machine, std::move(*shapes));
+  // The guess, and every combination that is taken further, are priced in stream order whatever they have.
+  constexpr auto k_whole = std::int64_t{1 + k_stream_combinations + k_early_by_filled + k_early_alike};
+  auto const blocks = combinations.blocks_of_guess();
+  return combinations.blocks_alone() + k_whole * blocks + blocks_with_mechanisms(blocks);
+}
+
 Expected<std::vector<Plan>> rank(OperatorGraph const& graph, Registry const& kernels,
                                  MachineProfile const& machine, Pricer const& price,
                                  PlanOptions const& options) {

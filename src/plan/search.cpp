@@ -72,6 +72,11 @@ bool same_plan(Plan const& a, Plan const& b) {
 
 }  // namespace
 
+std::int64_t blocks_with_mechanisms(std::int64_t blocks) {
+  return std::max(k_always_priced * blocks,
+                  std::min(std::max(k_least_priced * blocks, k_block_budget), k_most_blocks));
+}
+
 bool Search::wants(Mechanism mechanism) const {
   return options_.mechanisms.empty() || std::find(options_.mechanisms.begin(), options_.mechanisms.end(),
                                                   mechanism) != options_.mechanisms.end();

@@ -2,6 +2,7 @@
 // Prices candidates and remembers the best, and what every other one came to.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "tessera/plan/choose.hpp"
 
 namespace tessera {
+
+/// Of all candidates of a pipeline of so many blocks that a search attempts with mechanisms, at most.
+std::int64_t blocks_with_mechanisms(std::int64_t blocks);
 
 struct Candidate {
   Recipe recipe;

@@ -23,6 +23,12 @@ constexpr std::int64_t k_form_budget = 60'000;
 /// An option that needs more than this many times the least estimate of its operator is not priced.
 constexpr double k_hopeless = 2.5;
 
+double least_estimate(std::vector<ShapeOption> const& options) {
+  double least = options.front().estimate_us;
+  for (auto const& option : options) least = std::min(least, option.estimate_us);
+  return least;
+}
+
 }  // namespace
 
 Combination ShapeCombinations::first_guess() const {
@@ -50,6 +56,24 @@ Combination ShapeCombinations::first_guess() const {
       if (auto guess = guess_of(option.choice.kernel.tile_m); guess.second < best.second)
         best = std::move(guess);
   return best.first;
+}
+
+std::int64_t ShapeCombinations::blocks_of_guess() const {
+  auto const guess = first_guess();
+  std::int64_t blocks = 0;
+  for (std::size_t i = 0; i < shapes_.size(); ++i)
+    blocks += shapes_[i][guess.pick[i]].alone.stages.front().blocks();
+  return blocks;
+}
+
+std::int64_t ShapeCombinations::blocks_alone() const {
+  std::int64_t blocks = 0;
+  for (auto const& options : shapes_) {
+    auto const least = least_estimate(options);
+    for (auto const& option : options)
+      if (option.estimate_us <= k_hopeless * least) blocks += option.alone.stages.front().blocks();
+  }
+  return blocks;
 }
 
 /// Groups of a grouped operator are cut as those of the others are.
@@ -114,8 +138,7 @@ void ShapeCombinations::rule_out_by_loads(Search& search) {
 
 void ShapeCombinations::price_alone(Search& search, Pricer const& price) {
   for (std::size_t i = 0; i < shapes_.size(); ++i) {
-    double least = shapes_[i].front().estimate_us;
-    for (auto const& option : shapes_[i]) least = std::min(least, option.estimate_us);
+    double const least = least_estimate(shapes_[i]);
     std::erase_if(shapes_[i], [&](ShapeOption& option) {
       if (option.estimate_us > k_hopeless * least) {
         search.leave_out(

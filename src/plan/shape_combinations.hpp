@@ -3,6 +3,7 @@
 // alone.
 #pragma once
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,10 @@ class ShapeCombinations {
 
   /// The options that are estimated best.
   Combination first_guess() const;
+
+  /// Of the pipeline with the first guess, and of all options that price_alone() would price, each once.
+  std::int64_t blocks_of_guess() const;
+  std::int64_t blocks_alone() const;
 
   /// Leaves out what no plan as fast as the search's best stream order can have: no plan with an option is
   /// faster than the sum, over the stages, of what it takes of any shared thing, with the least that every

@@ -64,6 +64,29 @@ def cases(texts):
                                                         "t.json"], "E0504", "MiB",
                   w_json=gemms(two, 700, 700))
 
+    # searches that took seconds to hours: the blocks of all candidates are counted before one is simulated
+    def model(name, old, new):
+        return {"c.json": changed(llama, (f'"{name}": {old}', f'"{name}": {new}'))}
+
+    mixtral = json.loads(llama) | {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
+    for command, files in (
+            ("llama-65b --tokens 1000000", {}),
+            ("llama-65b --tokens 1000000 --mechanism stream_order", {}),
+            ("llama-65b --block attention --cached 1000000", {}),
+            ("llama-65b --block attention --cached 10000000", {}),
+            ("llama-65b --block attention --tokens 131072 --sequences 8", {}),
+            ("resnet-38 --layer 56x56x64 --images 100000", {}),
+            ("c.json --block attention --tokens 16", {"c.json": json.dumps(json.loads(llama) |
+                                                                           {"head_dim": 1000000}).encode()}),
+            ("c.json --block experts --tokens 1000000", {"c.json": json.dumps(mixtral).encode()})):
+        yield Case("known: plan " + command, ["plan", *command.split()], files, REFUSED, "E0504",
+                   says="million blocks would be simulated")
+    yield refused("sweep of 1000000 tokens", ["sweep", "llama-65b", "--set", "tokens=1000000"], "E0504", "million")
+    for command, files in (("llama-65b --tokens 32768", {}), ("llama-65b --tokens 131072", {}),
+                           ("llama-65b --block attention --tokens 4096", {}),
+                           ("c.json", model("intermediate_size", 14336, 1 << 24))):
+        yield Case("known: still planned: " + command, ["plan", *command.split()], files, FINE)
+
     yield refused("too many blocks to explore", ["simulate", "p.json", "--explore", "1000000"], "E0504", "4096",
                   p_json=texts["large plan"].encode())
     yield refused("too many states to explore", ["simulate", "p.json", "--explore", "1000000000"], "E0908", "",

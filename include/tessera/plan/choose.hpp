@@ -2,6 +2,7 @@
 // From a description to a plan: enumerate, rule out, price, choose, explain.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -36,6 +37,12 @@ Expected<std::vector<Plan>> rank(CheckedPipeline const& checked, MachineProfile 
 Expected<std::vector<Plan>> rank(OperatorGraph const& graph, Registry const& kernels,
                                  MachineProfile const& machine, Pricer const& price,
                                  PlanOptions const& options = {});
+
+/// About how many blocks rank() gives its pricer, all candidates together: what a search takes, known before
+/// it is begun. Refuses operators without a kernel (E0305), and what tile() refuses.
+std::int64_t blocks_of_search(CheckedPipeline const& checked);
+Expected<std::int64_t> blocks_of_search(OperatorGraph const& graph, Registry const& kernels,
+                                        MachineProfile const& machine);
 
 /// Cheapest plan by `price`. Never one that is predicted slower than the best stream order, unless
 /// PlanOptions::mechanisms leaves stream order out: then the best of those asked for, and Plan::why says so.
