@@ -24,40 +24,70 @@ constexpr json::Codes k_codes{"E0201", "E0211", "E0212", "E0212", true};
 
 using Model = TransformerShape;
 
+/// Words of transformers, and of torch, for one type: the first of each list stands for the others.
+std::string plain_type(std::string word) {
+  if (word.rfind("torch.", 0) == 0) word.erase(0, 6);
+  if (word == "bf16") return "bfloat16";
+  return word == "fp16" || word == "half" ? "float16" : word;
+}
+
+struct SaidType {
+  Node const* node = nullptr;  ///< where; null: nowhere
+  std::string type;
+};
+
+/// What one object says of its weights by either of two names. E0214 where they say different things and
+/// `counts`.
+SaidType said_type(Document& document, Node const& object, bool counts) {
+  constexpr char const* k_old_name = "torch_dtype";
+  constexpr char const* k_new_name = "dtype";
+  ObjectReader reader(document, object, "the config");
+  SaidType said;
+  for (auto const* name : {k_old_name, k_new_name}) {
+    auto const* node = reader.find(name);
+    if (node == nullptr || node->is(Node::Kind::null)) continue;
+    auto const type = plain_type(reader.string_or(name, ""));
+    if (said.node == nullptr)
+      said = {node, type};
+    else if (counts && type != said.type)
+      document.report(*node, "E0214",
+                      fmt::format("\"{}\" says that weights are of type \"{}\", and \"{}\" \"{}\"",
+                                  k_new_name, type.substr(0, 60), k_old_name, said.type.substr(0, 60)),
+                      {}, "leave out the one that is wrong, or say which to plan: --dtype bf16");
+  }
+  return said;
+}
+
 /// E0214: weights that are not 16 bits wide, unless --dtype (`wanted`) says to plan the model as if they
-/// were. Without a type in the config they are taken for fp16.
+/// were. Without a type in the config they are taken for fp16. A model inside of another has its outer's
+/// type.
 ElementType element_type(Document& document, std::string const& wanted) {
-  ObjectReader root(document, document.root(), "the config");
-  ObjectReader text(document, json::language_model(document), "the config");
-  static std::vector<std::string> const bf16{"bfloat16", "bf16"};
-  static std::vector<std::string> const fp16{"float16", "fp16", "half"};
-  auto const is = [](std::vector<std::string> const& names, std::string const& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  auto const said = [&](ObjectReader& part) -> Node const* {
-    auto const* node = part.find("torch_dtype");
-    return node != nullptr && !node->is(Node::Kind::null) ? node : part.find("dtype");
-  };
-  auto const* outer = said(root);
-  auto const* node = outer != nullptr && !outer->is(Node::Kind::null) ? outer : said(text);
-  auto& owner = outer == node ? root : text;
-  auto given = owner.string_or("torch_dtype", owner.string_or("dtype", "float16"));
-  if (given.rfind("torch.", 0) == 0) given.erase(0, 6);
-  auto const type = wanted.empty() ? given : wanted;
-  if (document.failed() || (!wanted.empty() && is(bf16, wanted))) return ElementType::bf16;
-  if (!wanted.empty()) return ElementType::fp16;
+  auto const& root = document.root();
+  auto const& inner = json::language_model(document);
+  bool const counts = wanted.empty();
+  auto said = said_type(document, root, counts);
+  if (&inner != &root) {
+    auto of_inner = said_type(document, inner, counts);
+    if (said.node == nullptr) said = std::move(of_inner);
+  }
+  if (said.node == nullptr) said.type = "float16";
+  if (document.failed()) return ElementType::bf16;
+  if (!counts) return plain_type(wanted) == "bfloat16" ? ElementType::bf16 : ElementType::fp16;
   constexpr char const* k_way_out =
       "--dtype bf16 or --dtype fp16 plans the model as if its weights were that";
-  if (!is(bf16, type) && !is(fp16, type))
-    document.report(node != nullptr ? *node : document.root(), "E0214",
-                    fmt::format("weights of type \"{}\" are not supported", type.substr(0, 60)),
+  if (said.type != "bfloat16" && said.type != "float16")
+    document.report(said.node != nullptr ? *said.node : root, "E0214",
+                    fmt::format("weights of type \"{}\" are not supported", said.type.substr(0, 60)),
                     {"supported: float16 and bfloat16"}, k_way_out);
-  auto const* quantized = root.find("quantization_config");
-  if (quantized == nullptr) quantized = text.find("quantization_config");
-  if (quantized != nullptr && !quantized->is(Node::Kind::null))
-    document.report(*quantized, "E0214", "quantized weights are not supported",
-                    {"supported: float16 and bfloat16"}, k_way_out);
-  return is(bf16, type) ? ElementType::bf16 : ElementType::fp16;
+  for (auto const* object : {&root, &inner}) {
+    // Of transformers, of its compressed tensors before they had that name, and of MLX.
+    for (auto const* name : {"quantization_config", "compression_config", "quantization"})
+      if (auto const* quantized = object->find(name);
+          quantized != nullptr && !quantized->is(Node::Kind::null) && !document.failed())
+        document.report(*quantized, "E0214", "quantized weights are not supported",
+                        {"supported: float16 and bfloat16"}, k_way_out);
+  }
+  return said.type == "bfloat16" ? ElementType::bf16 : ElementType::fp16;
 }
 
 /// E0215: an MLP whose inner features cannot be dealt out to the GPUs.

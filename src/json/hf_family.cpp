@@ -312,6 +312,10 @@ std::optional<TransformerShape> read_shape(Document& document) {
   shape.kv_heads = kv_heads_of(document, model, *family, shape.heads);
   shape.head_dim = model.integer_or("head_dim", family->defaults.head_dim, 1, k_largest_field);
   shape.latent_attention = model.integer_or("kv_lora_rank", 0, 0, k_largest_field) > 0;
+  // Nothing here costs other times with a bias; what is neither yes nor no is no config all the same.
+  for (auto const* name :
+       {"mlp_bias", "attention_bias", "use_bias", "bias", "no_bias", "use_cache", "tie_word_embeddings"})
+    (void)model.boolean_or(name, false);
   read_window(model, *family, shape);
   shape.epilogue = epilogue_of(document, model, *family);
   read_experts(document, model, *family, shape);

@@ -51,6 +51,17 @@ def cases(texts):
     yield refused("quantized", ["plan", "c.json"], "E0214", "quantized", "c.json",
                   c_json=changed(llama, ('"vocab_size"', '"quantization_config": {"bits": 4}, "vocab_size"')))
 
+    for key in ("quantization", "compression_config"):
+        yield refused(key, ["plan", "c.json"], "E0214", "quantized", "c.json",
+                      c_json=changed(llama, ('"vocab_size"', f'"{key}": {{"bits": 4}}, "vocab_size"')))
+    for other in ("float8_e4m3fn", "banana", "float16"):
+        text = changed(llama, ('"torch_dtype"', f'"dtype": "{other}", "torch_dtype"'))
+        yield refused(f"dtype {other} beside bfloat16", ["plan", "c.json"], "E0214", "bfloat16", "c.json", c_json=text)
+        yield Case(f"known: dtype {other} beside bfloat16 with --dtype", ["plan", "c.json", "--dtype", "bf16"],
+                   {"c.json": text}, FINE)
+    yield refused("a bias that is a word", ["plan", "c.json"], "E0212", "mlp_bias", "c.json",
+                  c_json=changed(llama, ('"vocab_size"', '"mlp_bias": "yes", "vocab_size"')))
+
     # sizes that exploded
     window = ["clamp(x-50:x+51)", "clamp(y-50:y+51)"]
     yield Case("known: windows of 101 x 101", ["plan", "--mechanism", "stream_order,pdl,fused", "w.json"],

@@ -104,6 +104,13 @@ TEST(HfConfig, weights_that_are_not_16_bits_wide_are_refused_unless_a_type_is_as
   EXPECT_FALSE(with(R"("num_local_experts": "8")", "")) << "a wrong type hides no experts";
   EXPECT_TRUE(with(R"("num_local_experts": null)", ""));
   EXPECT_FALSE(with(R"("dtype": "float32")", ""));
+  EXPECT_EQ(with(R"("torch_dtype": "bf16", "dtype": "torch.bfloat16")", "")->type, ElementType::bf16);
+  auto const two = with(R"("torch_dtype": "bfloat16", "dtype": "banana")", "");
+  ASSERT_FALSE(two);
+  EXPECT_EQ(to_text(two.error()),
+            "c.json:2: error E0214: \"dtype\" says that weights are of type \"banana\", and \"torch_dtype\" "
+            "\"bfloat16\"\n"
+            "   hint: leave out the one that is wrong, or say which to plan: --dtype bf16");
   EXPECT_FALSE(with(R"("torch_dtype": 16)", ""));
   EXPECT_FALSE(with(R"("torch_dtype": 16)", "bf16"));
   auto const quantized = with(R"("quantization_config": {"quant_method": "fp8"})", "");
