@@ -58,6 +58,35 @@ TEST_F(OutputFiles, OneFileByTwoPathsIsRefused) {
   EXPECT_EQ(run(std::string(k_small_plan) + " -o x --header d/x").exit, 0);
 }
 
+TEST_F(OutputFiles, WhatIsReadIsNotReplaced) {
+  ASSERT_EQ(run(std::string(k_small_plan) + " -o p.json").exit, 0);
+  fs::copy_file(std::string(TESSERA_SOURCE_DIR) + "/workloads/two-gemms.json", folder / "w.json");
+  fs::create_symlink("p.json", folder / "link.json");
+  for (auto const* command :
+       {"plan w.json -o w.json", "plan w.json --html w.json", "generate p.json -o p.json",
+        "generate link.json -o p.json", "simulate p.json -o ./p.json", "simulate p.json --trace link.json"}) {
+    auto const before = read_text(folder / "p.json") + read_text(folder / "w.json");
+    auto const said = run(command);
+    EXPECT_EQ(said.exit, 2) << command;
+    EXPECT_THAT(said.err, HasSubstr("error E0912")) << command;
+    EXPECT_THAT(said.err, HasSubstr("is read, and would be replaced by what is made from it")) << command;
+    EXPECT_EQ(read_text(folder / "p.json") + read_text(folder / "w.json"), before) << command;
+  }
+  EXPECT_EQ(run("generate p.json -o h.cuh").exit, 0);
+}
+
+TEST_F(OutputFiles, AFileThatMayNotGrowIsRefusedAndLeavesNone) {
+  auto const command = "cd '" + folder.path() + "' && (ulimit -f 4; '" TESSERA_BINARY "' " + k_small_plan +
+                       " -o a.json --html b.html) >/dev/null 2>../err-of-" +
+                       fs::path(folder.path()).filename().string();
+  int const status = std::system(command.c_str());
+  auto const err = folder / ("../err-of-" + fs::path(folder.path()).filename().string());
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+  EXPECT_THAT(read_text(err), HasSubstr("error E0902: cannot write "));
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+  fs::remove(err);
+}
+
 TEST_F(OutputFiles, NamesCannotSteerATerminal) {
   auto plan = nlohmann::ordered_json::parse(run(std::string(k_small_plan) + " --json").out);
   plan["why"] =

@@ -36,6 +36,7 @@ void add_workload(CLI::App& bench, Session const& session, Action& action, std::
     action = [=, &session] {
       std::vector<std::string> output;
       if (!arguments->output.empty()) output = {"--output", arguments->output};
+      if (auto const fit = check_outputs({arguments->output}); !fit) return session.fail(fit.error());
       return run_sizes(session, "tessera bench " + name, "tessera-bench", "bench", *arguments, output);
     };
   });

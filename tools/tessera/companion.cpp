@@ -11,6 +11,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "partial_files.hpp"
+
 extern char** environ;
 
 namespace tessera::cli {
@@ -30,12 +32,19 @@ int run_companion(Session const& session, std::string const& command, std::strin
   for (auto& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   std::fflush(stdout);
+  ForwardedSignals forwarded;
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigmask(&attributes, &forwarded.mask());
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t child = 0;
-  int const spawned = posix_spawn(&child, path.c_str(), nullptr, nullptr, pointers.data(), environ);
+  int const spawned = posix_spawn(&child, path.c_str(), nullptr, &attributes, pointers.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   if (spawned != 0)
     return session.fail(complaint("E0936",
                                   fmt::format("{} does not start: {}", path.string(), std::strerror(spawned)),
                                   "see whether the libraries it needs are there: ldd " + path.string()));
+  forwarded.go_to(child);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   return WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(k_internal);

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "diagnostic/nearest.hpp"
-#include "partial_files.hpp"
+#include "whole_files.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -45,27 +45,18 @@ std::string near_name(std::string const& path) {
   return did_you_mean(wanted.filename().string(), names);
 }
 
-/// The file that a symbolic link leads to, also where there is none yet.
-fs::path followed(fs::path path) {
-  constexpr int k_most_links = 40;  // as Linux; in a circle the result is a link
-  std::error_code error;
-  for (int i = 0; i < k_most_links && fs::is_symlink(fs::symlink_status(path, error)); ++i) {
-    auto const next = fs::read_symlink(path, error);
-    if (error) break;
-    path = next.is_absolute() ? next : path.parent_path() / next;
-  }
-  return path;
-}
+/// What read_file() gave since the command began. A command reads its files one after the other.
+std::vector<std::string> read_paths;
 
-bool is_same_file(std::string const& a, std::string const& b) {
-  if (a == b) return true;
-  if (a == "-" || b == "-") return false;
-  std::error_code error;
-  if (fs::equivalent(a, b, error)) return true;
-  auto const whole_a = fs::weakly_canonical(fs::absolute(followed(a), error), error);
-  if (error) return false;
-  auto const whole_b = fs::weakly_canonical(fs::absolute(followed(b), error), error);
-  return !error && whole_a == whole_b;
+Expected<void> check_not_read(std::string const& path) {
+  for (auto const& input : read_paths)
+    if (is_same_file(path, input))
+      return tl::make_unexpected(
+          complaint("E0912", fmt::format("{} is read, and would be replaced by what is made from it", path),
+                    "give the output a name of its own",
+                    path == input ? std::vector<std::string>{}
+                                  : std::vector<std::string>{fmt::format("{} is the same file", input)}));
+  return {};
 }
 
 Expected<std::string> read_all(std::FILE* file, std::string const& path) {
@@ -81,71 +72,7 @@ Expected<std::string> read_all(std::FILE* file, std::string const& path) {
   return text;
 }
 
-struct Piece {
-  std::string path;
-  std::string_view text;
-};
-
-/// A device or a pipe cannot be replaced by renaming; it is written through.
-bool is_special(std::string const& path) {
-  std::error_code error;
-  return fs::exists(path, error) && !fs::is_regular_file(path, error);
-}
-
-/// E0902 if the path is a folder, or is in none.
-Expected<void> check_place(std::string const& path) {
-  std::error_code error;
-  if (path == "-") return {};
-  if (fs::is_directory(path, error)) return cannot("E0902", "write", path, "it is a folder");
-  auto const folder = followed(path).parent_path();
-  if (folder.empty() || fs::is_directory(folder, error)) return {};
-  if (fs::exists(folder, error)) return cannot("E0902", "write", path, std::strerror(ENOTDIR));
-  return cannot("E0902", "write", path, std::strerror(ENOENT),
-                "make the folder first: mkdir -p " + folder.string());
-}
-
-/// Into `name`, which is `path` or stands for it until it is whole.
-Expected<void> put(char const* name, Piece const& piece) {
-  File file(std::fopen(name, "wb"));
-  if (!file) return cannot("E0902", "write", piece.path, std::strerror(errno));
-  bool ok = std::fwrite(piece.text.data(), 1, piece.text.size(), file.get()) == piece.text.size();
-  ok = std::fflush(file.get()) == 0 && ok;
-  int const reason = errno;
-  ok = std::fclose(file.release()) == 0 && ok;
-  if (!ok) return cannot("E0902", "write", piece.path, std::strerror(reason));
-  return {};
-}
-
-/// All files under names of their own first, so that what stops one leaves none.
-Expected<void> write_all(std::vector<Piece> const& pieces) {
-  std::vector<PartialFile> partial;
-  for (auto const& piece : pieces) {
-    std::error_code error;
-    if (piece.path == "-") continue;
-    if (auto const place = check_place(piece.path); !place) return place;
-    if (is_special(piece.path)) continue;
-    // A link stays, and its file is new.
-    auto const target = followed(piece.path).string();
-    if (fs::is_symlink(fs::symlink_status(target, error)))
-      return cannot("E0902", "write", piece.path, std::strerror(ELOOP));
-    partial.emplace_back(target);
-    if (auto const written = put(partial.back().beside(), piece); !written) return written;
-  }
-  if (auto const done = rename_all(partial); done < partial.size())
-    return cannot("E0902", "write", partial[done].path(), std::strerror(errno));
-  for (auto const& piece : pieces) {
-    if (piece.path == "-") {
-      std::fwrite(piece.text.data(), 1, piece.text.size(), stdout);
-    } else if (is_special(piece.path)) {
-      if (auto const written = put(piece.path.c_str(), piece); !written) return written;
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
-Expected<std::string> read_file(std::string const& path) {
+Expected<std::string> contents_of(std::string const& path) {
   if (path == "-") return read_all(stdin, "standard input");
   std::error_code error;
   if (fs::is_directory(path, error)) {
@@ -161,16 +88,28 @@ Expected<std::string> read_file(std::string const& path) {
   return read_all(file.get(), path);
 }
 
+}  // namespace
+
+void forget_what_was_read() { read_paths.clear(); }
+
+Expected<std::string> read_file(std::string const& path) {
+  std::error_code error;
+  // A device or a pipe is not replaced by what is written to it.
+  if (path != "-" && fs::is_regular_file(path, error)) read_paths.push_back(path);
+  return contents_of(path);
+}
+
 Expected<std::optional<std::string>> read_if_there(std::string const& path) {
   std::error_code error;
   if (!fs::exists(path, error) && !error) return std::optional<std::string>();
-  auto text = read_file(path);
+  auto text = contents_of(path);
   if (!text) return tl::make_unexpected(text.error());
   return std::optional(std::move(*text));
 }
 
 Expected<void> write_file(std::string const& path, std::string_view text) {
-  return write_all({{path, text}});
+  if (auto const fit = check_outputs({path}); !fit) return fit;
+  return write_whole({{path, text}});
 }
 
 Expected<void> check_outputs(std::vector<std::string> const& paths) {
@@ -182,8 +121,11 @@ Expected<void> check_outputs(std::vector<std::string> const& paths) {
             "give each output a name of its own",
             paths[i] == paths[j] ? std::vector<std::string>{}
                                  : std::vector<std::string>{fmt::format("{} is the same file", paths[j])}));
-  for (auto const& path : paths)
-    if (auto const place = path.empty() ? Expected<void>() : check_place(path); !place) return place;
+  for (auto const& path : paths) {
+    if (path.empty()) continue;
+    if (auto const place = check_place(path); !place) return place;
+    if (auto const fresh = check_not_read(path); !fresh) return fresh;
+  }
   return {};
 }
 
@@ -191,9 +133,9 @@ Expected<void> write_files(Session const& session, std::vector<OutputFile> const
   std::vector<std::string> paths;
   for (auto const& file : files) paths.push_back(file.path);
   if (auto const fit = check_outputs(paths); !fit) return fit;
-  std::vector<Piece> pieces;
+  std::vector<WholeFile> pieces;
   for (auto const& file : files) pieces.push_back({file.path, file.text});
-  if (auto const written = write_all(pieces); !written) return written;
+  if (auto const written = write_whole(pieces); !written) return written;
   for (auto const& file : files)
     if (file.path != "-") session.say("wrote " + file.path);
   return {};

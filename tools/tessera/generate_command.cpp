@@ -23,9 +23,8 @@ int run(Session const& session, GenerateArguments const& arguments) {
   auto const header = generate_header(plan);
   if (!header) return session.fail(header.error());
   if (arguments.output != "-") {
-    if (auto const written = write_file(arguments.output, *header); !written)
+    if (auto const written = write_files(session, {{arguments.output, *header}}); !written)
       return session.fail(written.error());
-    session.say("wrote " + arguments.output);
   }
   if (session.json) {
     JsonWriter json;

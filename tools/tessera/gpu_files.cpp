@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "commands.hpp"
@@ -94,6 +97,8 @@ int run_sizes(Session const& session, std::string const& command, std::string co
   auto const sized = gpu_workloads(arguments.workload);
   if (!sized) return session.fail(sized.error());
   if (auto const one = one_timeline(arguments, sized->size()); !one) return session.fail(one.error());
+  if (auto const fit = check_outputs({arguments.timeline, arguments.html}); !fit)
+    return session.fail(fit.error());
   TemporaryFiles files;
   for (auto const& one : *sized)
     if (auto const written = files.add(print_workload(one.workload)); !written)
@@ -109,17 +114,32 @@ int run_sizes(Session const& session, std::string const& command, std::string co
   return run_companion(session, command, program, words);
 }
 
+Expected<std::string> TemporaryFiles::name(std::string const& stem) {
+  if (owned_.empty()) {
+    std::error_code error;
+    auto pattern = (std::filesystem::temp_directory_path(error) / "tessera-XXXXXX").string();
+    if (error || mkdtemp(pattern.data()) == nullptr)
+      return tl::make_unexpected(complaint(
+          "E0902",
+          fmt::format("cannot make a folder {}: {}", pattern, error ? error.message() : std::strerror(errno)),
+          "set TMPDIR to a folder that is yours"));
+    owned_.emplace_back(pattern);
+  }
+  auto path = fmt::format("{}/{}-{}.json", owned_.front().path(), stem, owned_.size() - 1);
+  owned_.emplace_back(path);
+  return path;
+}
+
 Expected<void> TemporaryFiles::add(std::string const& text) {
-  auto const name = fmt::format("tessera-{}-{}.json", getpid(), paths_.size());
-  auto const path = (std::filesystem::temp_directory_path() / name).string();
-  if (auto written = write_file(path, text); !written) return written;
-  paths_.push_back(path);
+  auto const path = name("size");
+  if (!path) return tl::make_unexpected(path.error());
+  if (auto written = write_file(*path, text); !written) return written;
+  paths_.push_back(*path);
   return {};
 }
 
 TemporaryFiles::~TemporaryFiles() {
-  std::error_code ignored;
-  for (auto const& path : paths_) std::filesystem::remove(path, ignored);
+  while (!owned_.empty()) owned_.pop_back();
 }
 
 }  // namespace tessera::cli

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "load.hpp"
+#include "partial_files.hpp"
 #include "session.hpp"
 
 namespace tessera::cli {
@@ -37,7 +38,8 @@ Expected<void> one_timeline(GpuArguments const& arguments, std::size_t sizes);
 int run_sizes(Session const& session, std::string const& command, std::string const& program,
               std::string const& verb, GpuArguments const& arguments, std::vector<std::string> const& more);
 
-/// Files with a text each, removed with their owner.
+/// Files in a folder that only this user can look into, removed with their owner, and if a signal ends the
+/// program.
 class TemporaryFiles {
  public:
   TemporaryFiles() = default;
@@ -45,12 +47,15 @@ class TemporaryFiles {
   TemporaryFiles& operator=(TemporaryFiles const&) = delete;
   ~TemporaryFiles();
 
-  /// E0902.
+  /// Writes one more. E0902.
   Expected<void> add(std::string const& text);
+  /// The name of one more, which is not there. E0902.
+  Expected<std::string> name(std::string const& stem);
   std::vector<std::string> const& paths() const { return paths_; }
 
  private:
   std::vector<std::string> paths_;
+  std::vector<Temporary> owned_;  ///< the folder first
 };
 
 }  // namespace tessera::cli

@@ -23,6 +23,8 @@ std::array<std::atomic<char*>, k_most_names> partial_names{};
 std::atomic<bool> renaming{false};
 std::atomic<char const*> last_words{nullptr};
 std::atomic<int> postponed{0};
+std::atomic<pid_t> companion{0};
+constexpr std::array<int, 3> k_signals{SIGINT, SIGTERM, SIGHUP};
 
 void end_by(int signal) {
   // What cannot be written is lost with the rest.
@@ -32,13 +34,23 @@ void end_by(int signal) {
   raise(signal);
 }
 
+void remove_all() {
+  for (auto const& name : partial_names)
+    if (auto const* text = name.load()) unlink(text);
+  for (auto const& name : partial_names)  // folders, now that they are empty
+    if (auto const* text = name.load()) rmdir(text);
+}
+
 void on_signal(int signal) {
+  if (pid_t const process = companion.load(); process != 0) {
+    kill(process, postponed.exchange(signal) == 0 ? signal : SIGKILL);
+    return;
+  }
   if (renaming.load()) {
     postponed.store(signal);
     return;
   }
-  for (auto const& name : partial_names)
-    if (auto const* text = name.load()) unlink(text);
+  remove_all();
   end_by(signal);
 }
 
@@ -59,7 +71,8 @@ void forget(char* name) {
 }  // namespace
 
 void remove_partial_files_on_signals() {
-  for (int const signal : {SIGINT, SIGTERM, SIGHUP})
+  std::signal(SIGXFSZ, SIG_IGN);
+  for (int const signal : k_signals)
     // A signal that was to be ignored (nohup) stays so.
     if (std::signal(signal, on_signal) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
@@ -71,20 +84,40 @@ void LastWords::set(std::string const& line) {
 
 LastWords::~LastWords() { last_words.store(nullptr); }
 
+ForwardedSignals::ForwardedSignals() {
+  sigset_t ours;
+  sigemptyset(&ours);
+  for (int const signal : k_signals) sigaddset(&ours, signal);
+  sigprocmask(SIG_BLOCK, &ours, &before_);
+}
+
+void ForwardedSignals::go_to(pid_t process) {
+  companion.store(process);
+  sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
+
+ForwardedSignals::~ForwardedSignals() {
+  companion.store(0);
+  sigprocmask(SIG_SETMASK, &before_, nullptr);
+  int const signal = postponed.exchange(0);
+  if (signal == 0) return;
+  remove_all();
+  end_by(signal);
+}
+
+Temporary::Temporary(std::string const& path) : path_(strdup(path.c_str())) { remember(path_); }
+
+Temporary::Temporary(Temporary&& other) noexcept : path_(std::exchange(other.path_, nullptr)) {}
+
+Temporary::~Temporary() {
+  if (path_ == nullptr) return;
+  std::remove(path_);
+  forget(path_);
+  std::free(path_);
+}
+
 PartialFile::PartialFile(std::string const& path)
-    : path_(path), beside_(strdup(fmt::format("{}.{}.tmp", path, getpid()).c_str())) {
-  remember(beside_);
-}
-
-PartialFile::PartialFile(PartialFile&& other) noexcept
-    : path_(std::move(other.path_)), beside_(std::exchange(other.beside_, nullptr)) {}
-
-PartialFile::~PartialFile() {
-  if (beside_ == nullptr) return;
-  std::remove(beside_);
-  forget(beside_);
-  std::free(beside_);
-}
+    : path_(path), beside_(fmt::format("{}.{}.tmp", path, getpid())) {}
 
 std::size_t rename_all(std::vector<PartialFile> const& files) {
   renaming.store(true);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that are written under a name of their own until they are whole, and removed if the program ends or
-// is ended (INT, TERM, HUP) before.
+// Files that are written under a name of their own until they are whole, and temporary ones: removed if the
+// program ends or is ended (INT, TERM, HUP) before. Shared by the tool and the programs that it starts.
 #pragma once
+
+#include <signal.h>
+#include <sys/types.h>
 
 #include <deque>
 #include <string>
@@ -11,8 +14,40 @@ namespace tessera::cli {
 
 /// Once, before the first PartialFile. Afterwards the three signals remove what is half written, say the last
 /// words that there are, and end the program as they always do (exit code 130 for INT in a shell); while
-/// files are renamed they wait.
+/// files are renamed, or another program runs (ForwardedSignals), they wait. A file that becomes larger than
+/// a limit allows (XFSZ) is an error of writing and no end.
 void remove_partial_files_on_signals();
+
+/// The three signals go to the process as long as this lives, and end this program after it: the process is
+/// to be waited for. A second one kills the process. One at a time.
+class ForwardedSignals {
+ public:
+  ForwardedSignals();  ///< signals wait until the process is known
+  ForwardedSignals(ForwardedSignals const&) = delete;
+  ForwardedSignals& operator=(ForwardedSignals const&) = delete;
+  ~ForwardedSignals();
+  void go_to(pid_t process);
+  /// What the process should have blocked: what this one had.
+  sigset_t const& mask() const { return before_; }
+
+ private:
+  sigset_t before_;
+};
+
+/// A file or an empty folder that is there at most as long as this is.
+class Temporary {
+ public:
+  explicit Temporary(std::string const& path);
+  Temporary(Temporary&& other) noexcept;
+  Temporary(Temporary const&) = delete;
+  Temporary& operator=(Temporary const&) = delete;
+  Temporary& operator=(Temporary&&) = delete;
+  ~Temporary();
+  char const* path() const { return path_; }
+
+ private:
+  char* path_;
+};
 
 /// What a signal that ends the program says on standard error, a line, as long as this lives. One at a time.
 class LastWords {
@@ -31,18 +66,13 @@ class LastWords {
 class PartialFile {
  public:
   explicit PartialFile(std::string const& path);
-  PartialFile(PartialFile&& other) noexcept;
-  PartialFile(PartialFile const&) = delete;
-  PartialFile& operator=(PartialFile const&) = delete;
-  PartialFile& operator=(PartialFile&&) = delete;
-  ~PartialFile();
 
   std::string const& path() const { return path_; }
-  char const* beside() const { return beside_; }
+  char const* beside() const { return beside_.path(); }
 
  private:
   std::string path_;
-  char* beside_;
+  Temporary beside_;
 };
 
 /// Gives all files their real names; none is missing when a signal comes in between. Returns the index of the

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "companion.hpp"
+#include "files.hpp"
 #include "plan_workload.hpp"
 #include "tessera/plan/plan_json.hpp"
 
@@ -16,6 +17,8 @@ bool is_plan(std::string const& path) {
 }
 
 int run_plan(Session const& session, std::string const& path, GpuArguments const& arguments) {
+  if (auto const fit = check_outputs({arguments.timeline, arguments.html}); !fit)
+    return session.fail(fit.error());
   std::vector<std::string> words{"run", path};
   if (arguments.quick) words.push_back("--quick");
   auto const timeline = timeline_words(arguments);

@@ -2,7 +2,6 @@
 // probe: what synchronization costs on this machine's GPU. The work is tessera-probe's; what it found can be
 // shown, compared and made into a machine profile anywhere.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include "companion.hpp"
 #include "diagnostic/nearest.hpp"
 #include "files.hpp"
+#include "gpu_files.hpp"
 #include "tessera/measure/machine_json.hpp"
 #include "tessera/measure/measured.hpp"
 #include "tessera/measure/probe_json.hpp"
@@ -83,17 +83,17 @@ Diagnostics contradictions(ProbeArguments const& arguments) {
 
 /// Runs tessera-probe. `status` becomes its exit code: 1 where an experiment failed, and others did not.
 Expected<NamedProbe> measure(Session const& session, ProbeArguments const& arguments, int& status) {
-  auto const file =
-      (std::filesystem::temp_directory_path() / fmt::format("tessera-probe-{}.json", getpid())).string();
-  std::vector<std::string> words{"--silent", "--output", file};
+  TemporaryFiles temporary;
+  auto const file = temporary.name("probe");
+  if (!file) return tl::make_unexpected(file.error());
+  std::vector<std::string> words{"--silent", "--output", *file};
   if (arguments.quick) words.push_back("--quick");
   for (auto const& name : arguments.only) words.insert(words.end(), {"--only", name});
   if (!arguments.commit.empty()) words.insert(words.end(), {"--commit", arguments.commit});
   status = run_companion(session, "tessera probe", "tessera-probe", words);
   std::error_code error;
-  if (!std::filesystem::exists(file, error)) return NamedProbe{};
-  auto probe = load_probe(file);
-  std::filesystem::remove(file, error);
+  if (!std::filesystem::exists(*file, error)) return NamedProbe{};
+  auto probe = load_probe(*file);
   if (probe) probe->name = probe->probe.identity.gpu;
   return probe;
 }

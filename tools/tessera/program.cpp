@@ -12,6 +12,7 @@
 
 #include "commands.hpp"
 #include "diagnostic/nearest.hpp"
+#include "files.hpp"
 #include "partial_files.hpp"
 #include "tessera/version.hpp"
 
@@ -183,6 +184,7 @@ int parse_and_run(int count, char** words, std::string const& folder) {
 
 int run_program(int count, char** words, std::string const& folder) {
   remove_partial_files_on_signals();
+  forget_what_was_read();
   try {
     return parse_and_run(count, words, folder);
   } catch (std::bad_alloc const&) {

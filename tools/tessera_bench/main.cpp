@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 
 #include "bench/tessera_bench/record.hpp"
 #include "kernels/bindings/families.hpp"
@@ -13,6 +12,8 @@
 #include "tessera/tune/cache_file.hpp"
 #include "tessera/tune/floor.hpp"
 #include "tessera/tune/key.hpp"
+#include "tools/tessera/partial_files.hpp"
+#include "tools/tessera/whole_files.hpp"
 #include "tools/tessera_gpu/arguments.hpp"
 #include "tools/tessera_gpu/entry.hpp"
 
@@ -44,17 +45,6 @@ struct Means {
                   std::exp(hot / count), std::exp(cool / count));
   }
 };
-
-Expected<void> write(std::string const& path, std::string const& text) {
-  std::ofstream file(path);
-  file << text;
-  if (file.flush()) return {};
-  Diagnostic d;
-  d.code = "E0902";
-  d.message = "cannot write " + path;
-  d.suggestion = "name another file";
-  return refuse(std::move(d));
-}
 
 Expected<void> run_sizes(command::Arguments const& arguments) {
   auto const here = command::machine_here();
@@ -105,7 +95,8 @@ Expected<void> run_sizes(command::Arguments const& arguments) {
     record.sizes.push_back(std::move(*size));
     // After each size: what was measured is not lost if something stops the rest.
     if (!arguments.output.empty())
-      if (auto const written = write(arguments.output, to_json(record)); !written) return written;
+      if (auto const written = cli::write_whole({{arguments.output, to_json(record)}}); !written)
+        return written;
   }
   few.print("up to 128");
   many.print("more than 128");
@@ -115,6 +106,7 @@ Expected<void> run_sizes(command::Arguments const& arguments) {
 }  // namespace
 
 int main(int count, char** words) {
+  tessera::cli::remove_partial_files_on_signals();
   try {
     auto const arguments = command::read_arguments({words + 1, words + count}, {"bench"});
     if (!arguments) return command::fail(arguments.error());

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -25,6 +24,7 @@
 #include "tessera/shipped_kernels.hpp"
 #include "tessera/simulate/simulate.hpp"
 #include "tessera/tune/tune.hpp"
+#include "tools/tessera/whole_files.hpp"
 
 namespace tessera::command {
 namespace {
@@ -269,13 +269,9 @@ Expected<double> replay(Executable& executable, int replays, cudaStream_t stream
   return milliseconds * 1e3 / replays;
 }
 
+/// A file that is asked for.
 Expected<void> write(std::string const& path, std::string const& text) {
-  if (path.empty()) return {};
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (file.flush()) return {};
-  return kernels::refusal("E0902", "cannot write " + path,
-                          "give a path in a folder that exists and is yours");
+  return path.empty() ? Expected<void>() : cli::write_whole({{path, text}});
 }
 
 }  // namespace

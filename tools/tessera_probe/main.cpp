@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -20,6 +19,8 @@
 #include "measure/gpu/processes.hpp"
 #include "src/bench/record.hpp"
 #include "tessera/measure/probe_json.hpp"
+#include "tools/tessera/partial_files.hpp"
+#include "tools/tessera/whole_files.hpp"
 
 namespace {
 
@@ -80,6 +81,7 @@ int main(int count, char** words) {
   // How measure_processes and measure_pitfalls run this program again.
   if (count == 2 && std::string(words[1]) == "--launches") return probe::print_launches();
   if (count == 3 && std::string(words[1]) == "--pitfall") return probe::run_pitfall(words[2]);
+  cli::remove_partial_files_on_signals();
   Arguments arguments;
   for (int i = 1; i < count; ++i) {
     std::string const word = words[i];
@@ -145,8 +147,9 @@ int main(int count, char** words) {
     round(result);
     if (!arguments.silent) show(result, figures, verdicts);
     // After each: what an experiment that fails leaves behind is not lost.
-    if (!arguments.output.empty() && !(std::ofstream(arguments.output) << print_probe(result)))
-      return refuse("E0902", arguments.output + " cannot be written", environment);
+    if (!arguments.output.empty())
+      if (auto const written = cli::write_whole({{arguments.output, print_probe(result)}}); !written)
+        return refuse("E0902", written.error().front().message, environment);
     if (!error.empty() && cudaDeviceSynchronize() != cudaSuccess) {
       std::fprintf(stderr, "the GPU's context is lost: the other experiments are not run\n");
       break;

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program that the tool started, and its temporary files, come to when the tool is ended.
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
+
+#include "cli/alone.hpp"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Waits for an event of another process; the deadline only ends a hang.
+template <class Event>
+bool comes_true(Event const& event) {
+  for (auto const end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+       std::chrono::steady_clock::now() < end; std::this_thread::sleep_for(std::chrono::milliseconds(2)))
+    if (event()) return true;
+  return event();
+}
+
+std::size_t entries(std::string const& folder) {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
+}
+
+struct EndedCompanion : AloneInAFolder {
+  EndedCompanion() { fs::create_directory(folder / "tmp"); }
+
+  /// The tool's process id; `command` runs in the folder, with its temporary files in tmp.
+  pid_t begin(std::string const& command) const {
+    auto const line = "cd " + folder.path() + " && TMPDIR=" + (folder / "tmp") + " exec ./tessera " +
+                      command + " >out 2>err </dev/null";
+    pid_t const process = fork();
+    if (process == 0) {
+      execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+      _exit(127);
+    }
+    return process;
+  }
+  static int status_of(pid_t process) {
+    int status = 0;
+    waitpid(process, &status, 0);
+    return status;
+  }
+};
+
+TEST_F(EndedCompanion, SignalsGoToItAndEndTheToolAfterIt) {
+  for (auto const& [name, program, command] :
+       {std::tuple{SIGINT, "tessera-gpu", "run llama-65b --tp 8 --tokens 1"},
+        std::tuple{SIGTERM, "tessera-gpu", "tune llama-65b --tp 8 --tokens 1"},
+        std::tuple{SIGHUP, "tessera-bench", "bench mlp llama-65b --tp 8 --tokens 1"},
+        std::tuple{SIGTERM, "tessera-probe", "probe --quick"}}) {
+    put_beside(program,
+               "trap 'echo told >told; kill $!; exit 0' INT TERM HUP\n"
+               "sleep 600 & echo $! >sleeper.new; mv sleeper.new sleeper; wait\n");
+    for (auto const* left : {"told", "sleeper"}) fs::remove(folder / left);
+    auto const tool = begin(command);
+    ASSERT_TRUE(comes_true([&] { return fs::exists(folder / "sleeper"); })) << command;
+    EXPECT_EQ(kill(tool, name), 0);
+    auto const status = status_of(tool);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == name) << command << ": " << status;
+    EXPECT_TRUE(fs::exists(folder / "told")) << command;
+    auto const sleeper = std::stoi(read_text(folder / "sleeper"));
+    EXPECT_TRUE(comes_true([&] { return kill(sleeper, 0) != 0; })) << command << " leaves an orphan";
+    EXPECT_EQ(entries(folder / "tmp"), 0U) << command;
+  }
+}
+
+TEST_F(EndedCompanion, ASecondSignalKillsWhatDoesNotListen) {
+  put_beside("tessera-gpu",
+             "trap 'echo told >told' INT TERM\necho $$ >there.new; mv there.new there\n"
+             "while :; do sleep 0.01; done\n");
+  auto const tool = begin("run llama-65b --tp 8 --tokens 1");
+  ASSERT_TRUE(comes_true([&] { return fs::exists(folder / "there"); }));
+  kill(tool, SIGTERM);
+  ASSERT_TRUE(comes_true([&] { return fs::exists(folder / "told"); }));
+  kill(tool, SIGTERM);
+  auto const status = status_of(tool);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+  EXPECT_EQ(entries(folder / "tmp"), 0U);
+}
+
+TEST_F(EndedCompanion, TemporaryFilesAreInAFolderThatNobodyElseSees) {
+  put_beside("tessera-gpu", "stat -c %a \"$(dirname \"$4\")\"; ls \"$4\"\n");
+  EXPECT_THAT(says("run llama-65b --tp 8 --tokens 1").out,
+              testing::MatchesRegex("700\n[^\n]*/tessera-[A-Za-z0-9]{6}/size-0.json\n"));
+}
+
+}  // namespace
+}  // namespace tessera
