@@ -119,6 +119,12 @@ Expected<MachineProfile> parse_machine(std::string_view text, std::string const&
   if (document->failed()) return document->refusal();
   MachineProfile machine;
   machine.name = root.string("name");
+  bool const is_word = !machine.name.empty() &&
+                       std::none_of(machine.name.begin(), machine.name.end(),
+                                    [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; });
+  if (auto const* name = root.find("name"); name != nullptr && name->is(json::Node::Kind::string) && !is_word)
+    document->report(*name, k_codes.value, "\"name\" is empty, or has control characters in it", {},
+                     "give the machine a name that fits a line: \"h200\"");
   machine.gpu = root.string("gpu");
   machine.architecture = root.string("architecture");
   machine.provisional = root.boolean_or("provisional", false);

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+
+#include "diagnostic/nearest.hpp"
 
 namespace tessera {
 
@@ -31,9 +34,33 @@ std::vector<std::vector<Policy>> policy_families(std::vector<std::vector<Policy>
   return families;
 }
 
+namespace {
+
+/// E0304: a word that is no policy's name, neither of a dependence here nor of another pipeline's.
+std::optional<Diagnostic> unknown_policy(Pipeline const& pipeline, std::vector<std::string> const& wanted) {
+  std::vector<std::string> known{"TileSync",       "RowSync",  "StridedSync", "BatchedRowSync",
+                                 "Conv2DTileSync", "GridSync", "TableSync"};
+  if (wanted.empty()) return std::nullopt;
+  for (std::size_t d = 0; d < pipeline.dependences.size(); ++d)
+    for (auto const& policy : generate_policies(pipeline, static_cast<int>(d)))
+      if (std::find(known.begin(), known.end(), policy.name) == known.end()) known.push_back(policy.name);
+  for (auto const& word : wanted)
+    if (std::find(known.begin(), known.end(), word) == known.end())
+      return Diagnostic{"E0304",
+                        Severity::error,
+                        pipeline.where,
+                        fmt::format("there is no policy \"{}\"", word.substr(0, 60)),
+                        {"known: " + list_of(known)},
+                        did_you_mean(word, known)};
+  return std::nullopt;
+}
+
+}  // namespace
+
 Expected<std::vector<std::vector<Policy>>> allowed_policies(Pipeline const& pipeline,
                                                             std::vector<std::string> const& wanted) {
   std::vector<std::vector<Policy>> result;
+  if (auto unknown = unknown_policy(pipeline, wanted)) return refuse(std::move(*unknown));
   for (std::size_t d = 0; d < pipeline.dependences.size(); ++d) {
     auto policies = generate_policies(pipeline, static_cast<int>(d));
     if (!wanted.empty()) {

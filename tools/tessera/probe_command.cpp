@@ -72,6 +72,8 @@ Diagnostics contradictions(ProbeArguments const& arguments) {
     return complaint("E0908",
                      "--quick, --only and --commit are for measuring; --from reads what was measured",
                      "leave --from out to measure this machine's GPU");
+  if (!arguments.base.empty() && arguments.output.empty())
+    return complaint("E0908", "--base is for the profile that -o writes", "add -o, or leave --base out");
   for (auto const& report : arguments.reports) {
     auto const kind = std::filesystem::path(report).extension();
     if (kind != ".html" && kind != ".md")

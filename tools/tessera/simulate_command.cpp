@@ -88,6 +88,14 @@ int run(Session const& session, SimulateArguments const& arguments) {
   if (arguments.explore > 0 && arguments.plan.empty())
     return session.fail(
         complaint("E0916", "--explore tries the schedules of a plan", "give a plan, or leave --explore out"));
+  if (arguments.explore > 0)
+    for (auto const& [option, given] :
+         {std::pair{"--output", !to.output.empty()}, std::pair{"--trace", !to.trace.empty()},
+          std::pair{"--csv", !to.csv.empty()}, std::pair{"--html", !to.html.empty()},
+          std::pair{"--draw", to.draw}})
+      if (given)
+        return session.fail(complaint("E0916", fmt::format("--explore has no timeline for {}", option),
+                                      fmt::format("leave {} or --explore out", option)));
   if (!arguments.roles.file.empty() && one_thing) {
     if (!arguments.outputs.trace.empty() || arguments.outputs.draw)
       return session.fail(complaint("E0916", "a loop with roles has no timeline to trace or draw",

@@ -38,6 +38,14 @@ Expected<NamedKernel> parse_resources(std::string const& text, std::string const
   }
   // An SM of any known GPU has less of each than 2^24; larger numbers are typing errors.
   for (int const value : values) fine = fine && value <= (1 << 24);
+  // CUDA C++ Programming Guide, technical specifications per compute capability: the same for all.
+  constexpr int k_most_registers = 255;
+  if (fine && values[1] > k_most_registers)
+    return tl::make_unexpected(
+        complaint("E0908",
+                  fmt::format("--{} says {} registers per thread; a thread has at most {}", name, values[1],
+                              k_most_registers),
+                  "give threads per block, registers per thread and bytes of shared memory: 384,168,221184"));
   if (!fine)
     return tl::make_unexpected(
         complaint("E0908", fmt::format("--{} does not take \"{}\"", name, text),
