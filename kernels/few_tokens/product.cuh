@@ -92,15 +92,10 @@ struct MatrixColumns {
     }
   }
 
-  template <class Computer, class View>
-  __device__ void compute(Computer& computer, View& view) const {
-    auto const& p = computer.template arguments<MatrixColumns>();
-    // Worked out while the activations are on their way.
-    auto const copy = static_cast<unsigned>(computer.job->iteration) % static_cast<unsigned>(p.output_copies);
-    auto const* const residual = static_cast<Element const*>(
-        p.residual[older_copy(computer.job->iteration, p.residual_distance, p.residual_copies)]);
-    Output const output{residual, static_cast<Element*>(p.output[copy]), p.output_words[copy],
-                        computer.serial, p.features};
+  /// Multiplies a tile's rows; then `finish(exchange, range)` with their sums, behind the waits before
+  /// stores. Not called after a stall that those waits saw.
+  template <class Computer, class View, class Finish>
+  __device__ static void with_sums(Product const& p, Computer& computer, View& view, Finish const& finish) {
     Range const range = p.range(computer.job->tile);
     SumExchange<Element, N> const exchange(p, computer.scratch);
     bool const norm = p.norm_epsilon > 0;
@@ -114,17 +109,33 @@ struct MatrixColumns {
       if (threadIdx.x < 32 && !view.template wait_before_store<Group::warp>()) computer.stop();
       if (computer.anyone_stopped()) return;
     }
-    exchange.for_each_result(range.end - range.begin, [&](int token, int feature) {
-      float const scale = norm ? exchange.root_mean_square_scale(p, token) : 1.0f;
-      float value;
-      if (p.activation == Activation::swiglu) {
-        float2 const sum = exchange.sums_of_pair(token, feature);
-        value = skinny_sm90::silu(sum.x * scale) * (sum.y * scale);
-      } else {
-        float const sum = exchange.sum(token, feature) * scale;
-        value = p.activation == Activation::gelu ? skinny_sm90::gelu(sum) : sum;
-      }
-      output.store(token, range.begin + feature, value);
+    finish(exchange, range);
+  }
+
+  template <class Computer, class View>
+  __device__ void compute(Computer& computer, View& view) const {
+    auto const& p = computer.template arguments<MatrixColumns>();
+    // Worked out while the activations are on their way.
+    auto const copy = static_cast<unsigned>(computer.job->iteration) % static_cast<unsigned>(p.output_copies);
+    auto const* const residual = static_cast<Element const*>(
+        p.residual[older_copy(computer.job->iteration, p.residual_distance, p.residual_copies)]);
+    Output const output{
+        residual,        p.stream,  static_cast<Element*>(p.output[copy]), p.output_words[copy],
+        computer.serial, p.features};
+    bool const norm = p.norm_epsilon > 0;
+    with_sums(p, computer, view, [&](SumExchange<Element, N> const& exchange, Range const& range) {
+      exchange.for_each_result(range.end - range.begin, [&](int token, int feature) {
+        float const scale = norm ? exchange.root_mean_square_scale(p, token) : 1.0f;
+        float value;
+        if (p.activation == Activation::swiglu) {
+          float2 const sum = exchange.sums_of_pair(token, feature);
+          value = skinny_sm90::silu(sum.x * scale) * (sum.y * scale);
+        } else {
+          float const sum = exchange.sum(token, feature) * scale;
+          value = p.activation == Activation::gelu ? skinny_sm90::gelu(sum) : sum;
+        }
+        output.store(token, range.begin + feature, value);
+      });
     });
   }
 
@@ -134,6 +145,7 @@ struct MatrixColumns {
   /// Where results go: plain, as words, or both.
   struct Output {
     Element const* residual;
+    float* stream;
     Element* plain;
     unsigned* words;
     unsigned serial;
@@ -143,6 +155,7 @@ struct MatrixColumns {
       long long const at = static_cast<long long>(token) * features + feature;
       // Other SMs wrote it: past the L1.
       if (residual != nullptr) value += static_cast<float>(load_past_l1(residual + at));
+      if (stream != nullptr) stream[at] = value += __ldcg(stream + at);
       auto const element = static_cast<Element>(value);
       if (words != nullptr)
         store_word(words + at, token_word(__builtin_bit_cast(unsigned short, element), serial));

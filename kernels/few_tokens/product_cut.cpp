@@ -70,8 +70,8 @@ Expected<void> check_sizes(Product const& p, int tiles, int columns) {
 }
 
 Expected<void> check_options(ProductOptions const& o) {
-  for (int const number :
-       {o.slot_bytes, o.slots, o.in_flight, o.in_flight_within, o.late_slots, o.late_slot_bytes})
+  for (int const number : {o.slot_bytes, o.slots, o.in_flight, o.in_flight_within, o.late_slots,
+                           o.late_slot_bytes, o.least_late_bytes, o.least_scratch_bytes})
     if (number < 0)
       return refused(fmt::format("rings of products with {} slots, or bytes of a slot", number),
                      "ask for 1 or more, or 0: what follows from the products");
@@ -104,6 +104,8 @@ void cut_depth(Product& p, int columns, int slot_bytes, int late_slot_bytes) {
 Expected<RoleRings> rings_of(std::vector<Product> const& products, int columns,
                              ProductOptions const& options) {
   RoleRings rings;
+  rings.scratch_bytes = options.least_scratch_bytes;
+  rings.late_slot_bytes = (options.least_late_bytes + 1023) / 1024 * 1024;
   for (auto const& p : products) {
     if (p.features == 0) continue;
     rings.slot_bytes = std::max(rings.slot_bytes, 128 * p.stage_depth * p.slot_rows);
@@ -148,8 +150,9 @@ Expected<ProductCut> cut_products(std::vector<Product> products, int tiles, int 
   for (std::size_t s = 0; s < products.size(); ++s) {
     auto& p = products[s];
     if (p.features == 0) continue;
-    if (auto ok = check_sizes(p, tiles, columns); !ok) return tl::make_unexpected(of_stage(ok.error(), s));
-    cut(p, tiles);
+    int const parts = p.tiles > 1 ? p.tiles : tiles;
+    if (auto ok = check_sizes(p, parts, columns); !ok) return tl::make_unexpected(of_stage(ok.error(), s));
+    cut(p, parts);
     most_rows = std::max(most_rows, p.slot_rows);
   }
   // Slots of a ring are all alike: stages with few rows have more k-blocks in one.

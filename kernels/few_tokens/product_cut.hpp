@@ -19,6 +19,9 @@ struct ProductOptions {
   int in_flight_within = 0;  ///< and later on
   int late_slots = 0;        ///< of activations; 0: 8. Fewer where they leave too little room for weights
   int late_slot_bytes = 0;   ///< about; 0: 16 k-blocks, 16 KB at most. For one slot of weights at least
+  /// What other operations of the launch need at least.
+  int least_late_bytes = 0;     ///< of a slot of the late ring
+  int least_scratch_bytes = 0;  ///< beside the rings
 };
 
 /// Products whose tiles, rows, stage_depth and late_each are set, and the rings that fill an SM with them.
@@ -33,8 +36,9 @@ Diagnostics of_stage(Diagnostics errors, std::size_t stage);
 /// What a block of such a launch holds, for the description of every stage of its loop: one fits on an SM.
 Resources product_resources();
 
-/// Cuts each product into `tiles` tiles. `products`: one for each stage of the loop's body, without matrices;
-/// with 0 features: it is no product. `columns`: of MatrixColumns, 8, 16, 32 or 64. Refuses with E0565.
+/// Cuts each product into `tiles` tiles, or into Product::tiles where that is above 1. `products`: one for
+/// each stage of the loop's body, without matrices; with 0 features: it is no product. `columns`: of
+/// MatrixColumns, 8, 16, 32 or 64. Refuses with E0565.
 Expected<ProductCut> cut_products(std::vector<Product> products, int tiles, int columns,
                                   ProductOptions const& options = {});
 

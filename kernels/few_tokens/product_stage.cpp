@@ -50,7 +50,8 @@ Expected<void> check_copies(ProductStage const& stage) {
 Expected<void> check_matrices(ProductStage const& stage) {
   auto const& p = stage.product;
   std::vector<void const*> const outputs(stage.outputs.begin(), stage.outputs.end());
-  bool const stored = all_aligned(outputs) || (outputs.empty() && p.output_words[0] != nullptr);
+  bool const stored =
+      !stage.stores || all_aligned(outputs) || (outputs.empty() && p.output_words[0] != nullptr);
   if (!all_aligned(stage.weights) || !all_aligned(stage.inputs) || !stored || outputs.size() > k_most_copies)
     return refused("a matrix of a product is missing or not 16-byte aligned",
                    fmt::format("give weights, inputs and 1 to {} outputs", k_most_copies));

@@ -23,6 +23,7 @@ struct ProductStage {
   std::vector<void const*> weights;  ///< copies of [features * rows_per_feature][depth]
   std::vector<void const*> inputs;   ///< of [tokens][depth]
   std::vector<void*> outputs;        ///< of [tokens][features]
+  bool stores = true;                ///< false: the operation does something else with its sums
 };
 
 /// What a launch needs for its products.
@@ -32,7 +33,7 @@ struct ProductStages {
   std::vector<std::shared_ptr<void const>> memory;  ///< owns what the arguments point to
 };
 
-/// Cuts each product into `tiles` tiles, describes its matrices to the copy engine and chooses rings that
+/// Cuts each product as cut_products() does, describes its matrices to the copy engine and chooses rings that
 /// fill an SM. `stages`: one for each stage of the loop's body; with 0 features: it is no product. `columns`:
 /// of MatrixColumns, 8, 16, 32 or 64. Refuses with E0565, before it asks for a GPU.
 Expected<ProductStages> product_stages(std::vector<ProductStage> const& stages, gpu::ElementType type,

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of new tokens over cached ones as an operation with roles: keys and values of earlier tokens are
+// loaded early, since no stage of the launch writes them; queries, the new key and the new value are late.
+#pragma once
+
+#include <tessera/run/roles.cuh>
+#include <tessera/sync.cuh>
+
+#include "kernels/decode/attention.hpp"
+#include "kernels/decode/attention_warp.cuh"
+#include "kernels/decode/bulk_load.cuh"
+#include "kernels/decode/last_to_arrive.cuh"
+#include "kernels/few_tokens/product.hpp"
+
+namespace tessera::decode {
+
+/// bf16 or fp16; heads of 64 or 128.
+template <class Element, int HeadSize>
+struct CachedAttention {
+  static constexpr bool has_roles = true;
+  static constexpr int threads = 32 * k_attention_warps;
+  using Arguments = AttentionArguments;
+
+  /// One for each stage of the body, in device memory.
+  AttentionArguments const* stages = nullptr;
+  TESSERA_HOST_DEVICE AttentionArguments const* arguments(int stage) const { return stages + stage; }
+
+  template <class Loader>
+  __device__ void load_early(Loader& loader) const {
+    auto const& a = loader.template arguments<CachedAttention>();
+    auto const tile = attention_tile(loader.job->tile, a.kv_heads, a.splits);
+    auto const past = positions_of(a.cached[tile.sequence], a.splits, tile.split);
+    long long const row = first_row(a, tile, loader.job->iteration);
+    auto const* const keys = static_cast<Element const*>(a.keys) + row;
+    auto const* const values = static_cast<Element const*>(a.values) + row;
+    unsigned long long const policy = streaming_policy();
+    for (int from = past.begin; from < past.end; from += a.slot_positions) {
+      auto const bytes = static_cast<unsigned>(min(a.slot_positions, past.end - from) * row_bytes);
+      RingSlot slot;
+      if (!loader.take(2 * bytes, slot)) continue;
+      long long const at = static_cast<long long>(from) * HeadSize;
+      load_bulk(slot.address, keys + at, bytes, slot.barrier, policy);
+      load_bulk(slot.address + a.slot_positions * row_bytes, values + at, bytes, slot.barrier, policy);
+    }
+  }
+
+  template <class Loader>
+  __device__ void load_late(Loader& loader) const {
+    auto const& a = loader.template arguments<CachedAttention>();
+    if (loader.warp() > 0) {
+      loader.pass(1);
+      return;
+    }
+    auto const tile = attention_tile(loader.job->tile, a.kv_heads, a.splits);
+    int const of_head = (a.group + 2) * HeadSize;
+    if (a.qkv_tiles > 0) {
+      int const end = few_tokens::parts_of_first(a.row(HeadSize), a.qkv_tiles, (tile.head + 1) * of_head);
+      if (!loader.wait_first(operand_a, end, a.qkv_tiles)) return;
+    }
+    auto const bytes = static_cast<unsigned>(of_head * static_cast<int>(sizeof(Element)));
+    RingSlot slot;
+    if (loader.take(bytes, slot))
+      load_bulk(slot.address,
+                static_cast<Element const*>(a.qkv) + static_cast<long long>(tile.sequence) * a.row(HeadSize) +
+                    tile.head * of_head,
+                bytes, slot.barrier);
+    __syncwarp();
+  }
+
+  template <class Computer, class View>
+  __device__ void compute(Computer& computer, View& view) const {
+    auto const& a = computer.template arguments<CachedAttention>();
+    auto const tile = attention_tile(computer.job->tile, a.kv_heads, a.splits);
+    int const cached = a.cached[tile.sequence];
+    auto const past = positions_of(cached, a.splits, tile.split);
+    bool const newest = tile.split == a.splits - 1;
+    int const warp = static_cast<int>(threadIdx.x) / 32;
+    // Worked out while the queries are on their way.
+    typename Warp::Turns turns;
+    Warp::load_turns(a.turns + static_cast<long long>(cached) * (HeadSize / 2), turns);
+
+    Warp state(a.scale);
+    RingPlace const late = computer.next_late_slot();
+    computer.wait_late_slot(late);
+    unsigned const queries = computer.late_slot(late), key = queries + a.group * row_bytes;
+    state.load_queries(queries, a.group, turns);
+    if (newest && (warp == 0 || warp == k_attention_warps - 1)) {
+      typename Warp::Fragment turned;
+      Warp::load_turned(key, turns, turned);
+      if (warp == 0)
+        state.begin_with(turned, key + row_bytes);
+      else
+        store_newest(a, tile, computer.job->iteration, cached, turned, key + row_bytes);
+    }
+    computer.release_late_slot(late);
+
+    for (int from = past.begin; from < past.end; from += a.slot_positions) {
+      RingPlace const place = computer.next_slot();
+      computer.wait_slot(place);
+      int const count = min(a.slot_positions, past.end - from);
+      unsigned const keys = computer.slot(place), values = keys + a.slot_positions * row_bytes;
+      for (int block = warp * k_position_block; block < count; block += k_attention_warps * k_position_block)
+        state.add_block(keys + block * row_bytes, values + block * row_bytes, count - block);
+      computer.release_slot(place);
+    }
+    computer.done_reading();
+    if (view.record().stage.before_stores > 0) {
+      if (threadIdx.x < 32 && !view.template wait_before_store<Group::warp>()) computer.stop();
+      if (computer.anyone_stopped()) return;
+    }
+    join_warps(a, tile, computer, state);
+  }
+
+ private:
+  using Warp = AttentionWarp<Element, HeadSize>;
+  static constexpr int row_bytes = HeadSize * static_cast<int>(sizeof(Element));
+  static constexpr int pitch = attention_pitch(HeadSize);
+
+  /// Of position 0.
+  __device__ static long long first_row(AttentionArguments const& a, AttentionTile const& tile,
+                                        long long iteration) {
+    auto const layer = static_cast<unsigned>(iteration) % static_cast<unsigned>(a.layers);
+    return layer * a.layer_elements +
+           static_cast<long long>(tile.sequence * a.kv_heads + tile.head) * a.capacity * HeadSize;
+  }
+
+  /// One warp stores the turned key, and the value as it came.
+  __device__ static void store_newest(AttentionArguments const& a, AttentionTile const& tile,
+                                      long long iteration, int position,
+                                      typename Warp::Fragment const& turned, unsigned value) {
+    long long const row = first_row(a, tile, iteration) + static_cast<long long>(position) * HeadSize;
+    auto* const keys = static_cast<Element*>(a.keys) + row;
+    auto* const values = static_cast<Element*>(a.values) + row;
+    int const lane = static_cast<int>(threadIdx.x % 32);
+    // All query heads' lanes have the same: each stores some of it.
+#pragma unroll
+    for (int i = 0; i < HeadSize / 8; ++i)
+      if (lane / 4 == i % 8)
+        *reinterpret_cast<unsigned*>(keys + place_in_row(position, 8 * i + lane % 4 * 2)) =
+            turned[i / 2][i % 2];
+    for (int d = 2 * lane; d < HeadSize; d += 64)
+      *reinterpret_cast<unsigned*>(values + place_in_row(position, d)) = load_shared(value + 2 * d);
+  }
+
+  /// Sums of all warps meet in shared memory, then those of all parts in device memory.
+  template <class Computer>
+  __device__ static void join_warps(AttentionArguments const& a, AttentionTile const& tile,
+                                    Computer& computer, Warp& state) {
+    auto* const sums = reinterpret_cast<float*>(computer.scratch);
+    auto* const weights = reinterpret_cast<float2*>(sums + k_attention_warps * a.group * pitch);
+    int const warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x % 32);
+    state.finish();
+    if (int const query = lane / 4; query < a.group) {
+      auto* const to = sums + (warp * a.group + query) * pitch + lane % 4 * 2;
+#pragma unroll
+      for (int n = 0; n < HeadSize / 8; ++n)
+        *reinterpret_cast<float2*>(to + 8 * n) = make_float2(state.sums[n][0], state.sums[n][1]);
+      if (lane % 4 == 0) weights[warp * a.group + query] = make_float2(state.most, state.total);
+    }
+    computer.sync();
+    auto* const output = static_cast<Element*>(a.output) +
+                         static_cast<long long>(tile.sequence * a.kv_heads + tile.head) * a.group * HeadSize;
+    auto* const of_parts =
+        a.splits > 1
+            ? reinterpret_cast<float2*>(a.parts + static_cast<long long>(a.tiles()) * a.group * HeadSize)
+            : nullptr;
+    int const results = a.group * HeadSize, part = computer.job->tile;
+    for (int i = static_cast<int>(threadIdx.x); i < results; i += Computer::threads) {
+      int const query = i / HeadSize, d = i % HeadSize;
+      Joined joined;
+#pragma unroll
+      for (int w = 0; w < k_attention_warps; ++w)
+        joined.add(weights[w * a.group + query], sums[(w * a.group + query) * pitch + d]);
+      if (of_parts == nullptr) {
+        output[i] = static_cast<Element>(joined.sum / joined.total);
+        continue;
+      }
+      a.parts[static_cast<long long>(part) * results + i] = joined.sum;
+      if (d == 0) of_parts[part * a.group + query] = make_float2(joined.most, joined.total);
+    }
+    if (of_parts == nullptr) return;
+    if (!last_to_arrive(computer, a.arrived + tile.sequence * a.kv_heads + tile.head,
+                        static_cast<unsigned>(a.splits)))
+      return;
+    int const first = part - tile.split;
+    for (int i = static_cast<int>(threadIdx.x); i < results; i += Computer::threads) {
+      Joined joined;
+      constexpr int at_once = 8;
+      for (int s = 0; s < a.splits; s += at_once) {
+        float2 weight[at_once];
+        float sum[at_once];
+#pragma unroll
+        for (int j = 0; j < at_once; ++j) {
+          int const one = first + min(s + j, a.splits - 1);
+          weight[j] = __ldcg(of_parts + one * a.group + i / HeadSize);
+          sum[j] = __ldcg(a.parts + static_cast<long long>(one) * results + i);
+        }
+#pragma unroll
+        for (int j = 0; j < at_once; ++j)
+          if (s + j < a.splits) joined.add(weight[j], sum[j]);
+      }
+      output[i] = static_cast<Element>(joined.sum / joined.total);
+    }
+  }
+};
+
+}  // namespace tessera::decode

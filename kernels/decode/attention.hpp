@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of one new token of each sequence over the cached ones: what a launch tells the operation.
+#pragma once
+
+#include <tessera/sync/config.cuh>
+
+#include "kernels/decode/cache.hpp"
+#include "kernels/decode/rotation_table.hpp"
+
+namespace tessera::decode {
+
+/// A tile is a part of the positions of one sequence and key head, for all query heads that share it. Its
+/// last part also turns the new key, stores it and the new value to the cache, and attends to them. Who comes
+/// last of the parts of a sequence and key head puts them together, in the order of positions.
+struct AttentionArguments {
+  /// [sequence][key head][its query heads, key, value][head_size]: what the product writes.
+  void const* qkv = nullptr;
+  void* output = nullptr;  ///< [sequence][query head][head_size]
+  void* keys = nullptr;    ///< of layer 0; cache.hpp says how they lie
+  void* values = nullptr;
+  long long layer_elements = 0;  ///< from layer to layer; iteration n of a launch is layer n modulo `layers`
+  Turn const* turns = nullptr;   ///< [capacity][head_size / 2]
+  int const* cached = nullptr;   ///< of each sequence: tokens before the new one, below `capacity`
+  /// Of each tile and query head: sums of values, [head_size], and behind those of all tiles the largest
+  /// score and the sum of weights. Null where splits is 1.
+  float* parts = nullptr;
+  unsigned* arrived = nullptr;  ///< of each sequence and key head; zeroed before the first launch
+  float scale = 1;              ///< of scores, for powers of two: log2(e) / sqrt(head_size)
+  int layers = 1;
+  int batch = 1;
+  int kv_heads = 1;
+  int group = 1;  ///< query heads to a key head, 1 to 8
+  int capacity = 0;
+  int splits = 1;
+  int slot_positions = 0;  ///< positions_of_slot()
+  int qkv_tiles = 0;       ///< into which the stage that writes qkv cuts a sequence's row; 0: none writes it
+
+  TESSERA_HOST_DEVICE constexpr int tiles() const { return batch * kv_heads * splits; }
+  /// Elements of qkv of a sequence.
+  TESSERA_HOST_DEVICE constexpr int row(int head_size) const { return kv_heads * (group + 2) * head_size; }
+};
+
+}  // namespace tessera::decode

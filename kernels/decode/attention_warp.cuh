@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one warp does of attention: 16 positions at a time by matrix instructions, with the queries of a key
+// head as rows. Softmax goes along: what has been added so far is relative to the largest score so far.
+#pragma once
+
+#include "kernels/decode/bulk_load.cuh"
+#include "kernels/decode/cache.hpp"
+#include "kernels/decode/rotation_table.hpp"
+#include "kernels/few_tokens/warp_multiply.cuh"
+
+namespace tessera::decode {
+
+/// As load_matrices(); result i holds of matrix i rows 2 * (l % 4) and the next, column l / 4.
+__device__ inline void load_transposed(unsigned (&r)[4], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+template <class Element>
+__device__ inline float2 unpacked(unsigned pair) {
+  return make_float2(
+      static_cast<float>(__builtin_bit_cast(Element, static_cast<unsigned short>(pair))),
+      static_cast<float>(__builtin_bit_cast(Element, static_cast<unsigned short>(pair >> 16))));
+}
+template <class Element>
+__device__ inline unsigned packed(float low, float high) {
+  return __builtin_bit_cast(unsigned short, static_cast<Element>(low)) |
+         static_cast<unsigned>(__builtin_bit_cast(unsigned short, static_cast<Element>(high))) << 16;
+}
+
+/// Sums of parts, each relative to its largest score: put together in the order of add().
+struct Joined {
+  float most = -INFINITY, total = 0, sum = 0;
+
+  /// `weight`: the largest score and the sum of weights; a part without positions has -infinity and 0.
+  __device__ void add(float2 weight, float part) {
+    if (weight.x == -INFINITY) return;
+    float const now = fmaxf(most, weight.x);
+    float const before = exp2f(most - now), of_part = exp2f(weight.x - now);
+    total = total * before + weight.y * of_part;
+    sum = sum * before + part * of_part;
+    most = now;
+  }
+};
+
+template <class Element, int HeadSize>
+struct AttentionWarp {
+  static constexpr int steps = HeadSize / 16;
+  static constexpr int row_bytes = HeadSize * static_cast<int>(sizeof(Element));
+  /// Of a vector of HeadSize elements: [step][half], elements 16 * step + 8 * half + 2 * (lane % 4) and the
+  /// next.
+  using Fragment = unsigned[steps][2];
+  /// Cosine and sine of the elements of the first half of the steps, and of the next.
+  using Turns = float4[steps / 2][2];
+
+  /// Lane l: of query l / 4.
+  Fragment queries;
+  float most = -INFINITY, total = 0;
+  float sums[HeadSize / 8][4] = {};  ///< as in warp_multiply.cuh; [2] and [3] are of no query
+  float scale;
+
+  __device__ explicit AttentionWarp(float scores_times) : scale(scores_times) {}
+
+  __device__ static int lane() { return static_cast<int>(threadIdx.x % 32); }
+  __device__ static int element(int step, int half) { return 16 * step + 8 * half + lane() % 4 * 2; }
+
+  __device__ static void load_turns(Turn const* of_position, Turns& turns) {
+#pragma unroll
+    for (int s = 0; s < steps / 2; ++s)
+#pragma unroll
+      for (int h = 0; h < 2; ++h)
+        turns[s][h] = __ldg(reinterpret_cast<float4 const*>(of_position + element(s, h)));
+  }
+
+  /// A vector in shared memory, turned by its position.
+  __device__ static void load_turned(unsigned address, Turns const& turns, Fragment& to) {
+#pragma unroll
+    for (int s = 0; s < steps / 2; ++s)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float2 const low = unpacked<Element>(load_shared(address + 2 * element(s, h)));
+        float2 const high = unpacked<Element>(load_shared(address + 2 * element(s + steps / 2, h)));
+        float4 const t = turns[s][h];
+        to[s][h] = packed<Element>(low.x * t.x - high.x * t.y, low.y * t.z - high.y * t.w);
+        to[s + steps / 2][h] = packed<Element>(high.x * t.x + low.x * t.y, high.y * t.z + low.y * t.w);
+      }
+  }
+
+  /// Lanes beyond the group repeat its last query; what they come to nobody reads.
+  __device__ void load_queries(unsigned address, int group, Turns const& turns) {
+    load_turned(address + min(lane() / 4, group - 1) * row_bytes, turns, queries);
+  }
+
+  /// The new token's turned key, and its value in shared memory.
+  __device__ void begin_with(Fragment const& key, unsigned value) {
+    float score = 0;
+#pragma unroll
+    for (int s = 0; s < steps; ++s)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float2 const q = unpacked<Element>(queries[s][h]), k = unpacked<Element>(key[s][h]);
+        score += q.x * k.x + q.y * k.y;
+      }
+    score += __shfl_xor_sync(~0u, score, 1);
+    score += __shfl_xor_sync(~0u, score, 2);
+    most = score * scale;
+    total = lane() % 4 == 0 ? 1.0f : 0.0f;
+#pragma unroll
+    for (int n = 0; n < HeadSize / 8; ++n) {
+      float2 const v = unpacked<Element>(load_shared(value + 2 * (8 * n + lane() % 4 * 2)));
+      sums[n][0] = v.x, sums[n][1] = v.y;
+    }
+  }
+
+  /// Rows of 16 positions in shared memory, of which the first `count` are there. The first one's position is
+  /// a multiple of 8. What lies behind them may be anything.
+  __device__ void add_block(unsigned keys, unsigned values, int count) {
+    int const matrix = lane() / 8, row = lane() % 8;
+    float score[2][4] = {};
+    unsigned const key_row = keys + (matrix / 2 * 8 + row) * row_bytes;
+#pragma unroll
+    for (int s = 0; s < steps; ++s) {
+      unsigned k[4];
+      few_tokens::load_matrices(k, key_row + ((2 * s + matrix % 2) ^ row) * 16);
+      unsigned const q[4] = {queries[s][0], 0, queries[s][1], 0};
+      few_tokens::multiply_warp<Element>(score[0], q, k[0], k[1]);
+      few_tokens::multiply_warp<Element>(score[1], q, k[2], k[3]);
+    }
+    // Positions 8 * n + first and the next.
+    int const first = lane() % 4 * 2;
+    float now = most;
+#pragma unroll
+    for (int n = 0; n < 2; ++n)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        score[n][j] = 8 * n + first + j < count ? score[n][j] * scale : -INFINITY;
+        now = fmaxf(now, score[n][j]);
+      }
+    now = fmaxf(now, __shfl_xor_sync(~0u, now, 1));
+    now = fmaxf(now, __shfl_xor_sync(~0u, now, 2));
+    float const before = exp2f(most - now);
+    most = now;
+    total *= before;
+#pragma unroll
+    for (int n = 0; n < HeadSize / 8; ++n) sums[n][0] *= before, sums[n][1] *= before;
+    unsigned weights[4] = {};
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      float const a = exp2f(score[n][0] - now), b = exp2f(score[n][1] - now);
+      total += a + b;
+      weights[2 * n] = packed<Element>(a, b);
+    }
+    unsigned const value_row = values + (matrix % 2 * 8 + row) * row_bytes;
+#pragma unroll
+    for (int s = 0; s < steps; ++s) {
+      unsigned v[4];
+      load_transposed(v, value_row + ((2 * s + matrix / 2) ^ row) * 16);
+      // A weight of 0 times what is no number would be no number.
+      if (count < k_position_block)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) v[j] &= there(j % 2 * 8 + first, count);
+      few_tokens::multiply_warp<Element>(sums[2 * s], weights, v[0], v[1]);
+      few_tokens::multiply_warp<Element>(sums[2 * s + 1], weights, v[2], v[3]);
+    }
+  }
+
+  /// The lanes of a query add up its weights.
+  __device__ void finish() {
+    total += __shfl_xor_sync(~0u, total, 1);
+    total += __shfl_xor_sync(~0u, total, 2);
+  }
+
+ private:
+  /// Bits of the pair of elements of `position` and the next that are of one of the first `count`.
+  __device__ static unsigned there(int position, int count) {
+    return (position < count ? 0xffffu : 0) | (position + 1 < count ? 0xffff0000u : 0);
+  }
+};
+
+}  // namespace tessera::decode

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where keys and values of earlier tokens lie, and how attention over them is cut into tiles: arithmetic of
+// the host and of the GPU.
+#pragma once
+
+#include <cstddef>
+#include <tessera/sync/config.cuh>
+
+#include "kernels/decode/model.hpp"
+
+namespace tessera::decode {
+
+/// Keys, and values likewise: [layer][sequence][key head][position][head_size], 16 bits each. In a position's
+/// row, 16 bytes of number c lie at c xor (position modulo 8): so a range of positions is one piece of memory
+/// that can be copied to shared memory as it is and be read there by matrix instructions, all banks at once.
+TESSERA_HOST_DEVICE constexpr int place_in_row(int position, int dimension) {
+  return (dimension / 8 ^ (position & 7)) * 8 + dimension % 8;
+}
+
+/// Sizes of a cache, in elements.
+struct CacheShape {
+  int layers = 0, batch = 0, kv_heads = 0, capacity = 0, head_size = 0;
+
+  constexpr std::size_t row(int layer, int sequence, int head, int position) const {
+    auto const n = [](int i) { return static_cast<std::size_t>(i); };
+    return (((n(layer) * n(batch) + n(sequence)) * n(kv_heads) + n(head)) * n(capacity) + n(position)) *
+           n(head_size);
+  }
+  constexpr std::size_t elements() const { return row(layers, 0, 0, 0); }
+  constexpr std::size_t at(int layer, int sequence, int head, int position, int dimension) const {
+    return row(layer, sequence, head, position) + static_cast<std::size_t>(place_in_row(position, dimension));
+  }
+};
+
+struct Positions {
+  int begin = 0, end = 0;
+};
+
+/// Positions that a matrix instruction takes at once.
+constexpr int k_position_block = 16;
+
+/// Part `i` of `splits` of the cached positions: whole blocks, the last ones may be shorter or empty.
+TESSERA_HOST_DEVICE constexpr Positions positions_of(int cached, int splits, int i) {
+  int const each =
+      ((cached + splits - 1) / splits + k_position_block - 1) / k_position_block * k_position_block;
+  int const begin = i * each < cached ? i * each : cached;
+  return {begin, begin + each < cached ? begin + each : cached};
+}
+
+/// Positions to a slot of the early ring: keys in its first half, values behind them.
+TESSERA_HOST_DEVICE constexpr int positions_of_slot(int slot_bytes, int head_size) {
+  return slot_bytes / (4 * head_size) / k_position_block * k_position_block;
+}
+
+/// A tile of attention: one sequence, one key head with its query heads, one part of the positions.
+struct AttentionTile {
+  int sequence = 0, head = 0, split = 0;
+};
+TESSERA_HOST_DEVICE constexpr AttentionTile attention_tile(int tile, int kv_heads, int splits) {
+  int const pair = tile / splits;
+  return {pair / kv_heads, pair % kv_heads, tile % splits};
+}
+
+/// Parts into which each sequence and key head is cut so that all of `blocks` have work.
+constexpr int k_most_splits = 32;
+int splits_for(Model const& model, int batch, int blocks);
+/// Floats in shared memory of a tile of attention, for the sums of warps.
+constexpr int k_attention_warps = 8;
+TESSERA_HOST_DEVICE constexpr int attention_pitch(int head_size) { return head_size + 8; }
+TESSERA_HOST_DEVICE constexpr int attention_scratch_bytes(int group, int head_size) {
+  return k_attention_warps * group * (attention_pitch(head_size) + 2) * static_cast<int>(sizeof(float));
+}
+
+}  // namespace tessera::decode

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decode/decoder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tessera/run/device.hpp>
+
+#include "kernels/decode/launches.hpp"
+#include "kernels/decode/pack.hpp"
+#include "kernels/decode/packed_weights.hpp"
+#include "kernels/few_tokens/product_stage.hpp"
+
+namespace tessera::decode {
+namespace {
+
+using few_tokens::ProductStage;
+
+constexpr gpu::ElementType k_type = gpu::ElementType::bf16;
+
+Expected<void> refused(std::string message, std::string way_out) {
+  return refuse({"E0566", Severity::error, {}, std::move(message), {}, std::move(way_out)});
+}
+
+std::size_t times(int a, int b) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); }
+
+/// What steps write, beside the cache.
+struct Buffers {
+  float* stream = nullptr;
+  void *x = nullptr, *y = nullptr, *qkv = nullptr, *attended = nullptr, *h = nullptr;
+  float* parts = nullptr;
+  unsigned* arrived = nullptr;  ///< of attention, and behind it of the head
+  unsigned long long* best = nullptr;
+  int *cached = nullptr, *known = nullptr, *ids = nullptr;
+  float* logits = nullptr;
+  Turn* turns = nullptr;
+  void *keys = nullptr, *values = nullptr;
+  std::size_t bytes = 0;
+};
+
+CacheShape cache_of(Model const& m, Options const& o) {
+  return {m.layers, o.batch, m.kv_heads, o.capacity, m.head_size};
+}
+
+Buffers places(Model const& m, Options const& o, Tiles const& tiles, unsigned char* base) {
+  Pieces pieces(base);
+  Buffers b;
+  b.stream = pieces.take<float>(4 * times(o.batch, m.hidden));
+  b.x = pieces.take(2 * times(o.batch, m.hidden));
+  b.y = pieces.take(2 * times(o.batch, m.hidden));
+  b.qkv = pieces.take(2 * times(o.batch, m.qkv_features()));
+  b.attended = pieces.take(2 * times(o.batch, m.attended()));
+  b.h = pieces.take(2 * times(o.batch, m.intermediate));
+  b.parts = pieces.take<float>(4 * times(tiles.of[k_attention], m.group() * (m.head_size + 2)));
+  b.arrived = pieces.take<unsigned>(4 * (times(o.batch, m.kv_heads) + 1));
+  b.best = pieces.take<unsigned long long>(8 * times(o.batch, 1));
+  b.cached = pieces.take<int>(4 * times(o.batch, 1));
+  b.known = pieces.take<int>(4 * times(o.batch, 1));
+  b.ids = pieces.take<int>(4 * times(o.batch, o.capacity));
+  if (o.keep_logits) b.logits = pieces.take<float>(4 * times(o.batch, m.vocabulary));
+  b.turns = pieces.take<Turn>(sizeof(Turn) * times(o.capacity, m.head_size / 2));
+  b.keys = pieces.take(2 * cache_of(m, o).elements());
+  b.values = pieces.take(2 * cache_of(m, o).elements());
+  b.bytes = pieces.used();
+  return b;
+}
+
+Expected<void> check_weights(Model const& m, Weights const& w) {
+  bool all = w.embedding != nullptr && w.norm != nullptr && (w.head != nullptr || m.tied);
+  for (auto const& l : w.layers)
+    for (auto const* one : {l.attention_norm, l.q, l.k, l.v, l.o, l.mlp_norm, l.gate, l.up, l.down})
+      all = all && one != nullptr;
+  if (w.layers.size() != static_cast<std::size_t>(m.layers))
+    return refused(fmt::format("weights of {} layers for a model of {}", w.layers.size(), m.layers),
+                   "give the weights of each layer");
+  if (!all || reinterpret_cast<std::uintptr_t>(w.embedding) % 16 != 0)
+    return refused(
+        "a matrix or a norm of a decoder is missing, or the embedding is not 16-byte aligned",
+        "give all of each layer, the embedding, the last norm, and the head unless the model is tied");
+  return {};
+}
+
+Expected<void> check_options(Model const& m, Options const& o) {
+  if (auto ok = check_model(m); !ok) return ok;
+  if (auto ok = check_sequences(o.batch, o.capacity); !ok) return ok;
+  for (int const number : {o.cut.blocks, o.cut.splits, o.usual_cached})
+    if (number < 0)
+      return refused(fmt::format("{} blocks, parts or cached tokens", number), "ask for 1 or more, or 0");
+  if (o.cut.splits > k_most_splits)
+    return refused(fmt::format("{} parts of a sequence's cached tokens", o.cut.splits),
+                   fmt::format("ask for up to {}, or 0", k_most_splits));
+  auto const needed = Decoder::bytes_of(m, o);
+  if (o.most_bytes > 0 && needed > o.most_bytes)
+    return refused(
+        fmt::format("{} bytes of device memory for a decoder, {} are allowed", needed, o.most_bytes),
+        fmt::format("allow more, or ask for fewer sequences or less capacity: a token of a sequence "
+                    "takes {:.0f} bytes",
+                    m.cache_bytes()));
+  return {};
+}
+
+}  // namespace
+
+struct Decoder::State {
+  Model model;
+  Options options;
+  Tiles tiles;
+  PackedWeights weights;
+  Memory memory;
+  Buffers at;
+  CacheShape cache;
+  few_tokens::ProductStages layers, head;
+  std::shared_ptr<void const> attention;
+  StepEnd end;
+  Launch layer_launch, head_launch;
+  cudaGraphExec_t graph = nullptr;
+  std::vector<Sequence> begun;  ///< empty: begin() comes first
+  int steps = 0;
+
+  ~State() {
+    if (graph != nullptr) cudaGraphExecDestroy(graph);
+  }
+
+  Expected<void> fill(cudaStream_t stream);
+  Expected<void> describe(int blocks, Weights const& from);
+  Expected<void> plan(MachineProfile const& machine, int blocks);
+  std::vector<ProductStage> layer_stages() const;
+  AttentionArguments attention_arguments(int slot_bytes) const;
+  Expected<void> capture(cudaStream_t stream, Decoder& decoder);
+  Expected<void> check_sequence(Sequence const& sequence) const;
+};
+
+std::size_t Decoder::bytes_of(Model const& m, Options const& o) {
+  // Parts for as many splits as there can be.
+  auto const tiles = tiles_of(m, o.batch, 1, k_most_splits);
+  return packed_bytes(m) + places(m, o, tiles, nullptr).bytes;
+}
+
+Expected<void> Decoder::State::fill(cudaStream_t stream) {
+  auto const table = rotation_table(model.rotation, model.head_size, options.capacity);
+  if (auto ok = check_call(cudaMemcpyAsync(at.turns, table.data(), table.size() * sizeof(Turn),
+                                           cudaMemcpyHostToDevice, stream),
+                           "copying the table of rotations");
+      !ok)
+    return ok;
+  return check_call(cudaStreamSynchronize(stream), "filling a decoder's memory");
+}
+
+std::vector<ProductStage> Decoder::State::layer_stages() const {
+  auto const products = layer_products(model, options.batch, tiles);
+  std::vector<ProductStage> stages(k_stages);
+  for (std::size_t s = 0; s < k_stages; ++s) stages[s].product = products[s];
+  for (auto const& layer : weights.layers) {
+    stages[k_qkv].weights.push_back(layer.qkv);
+    stages[k_out].weights.push_back(layer.out);
+    stages[k_gate_up].weights.push_back(layer.gate_up);
+    stages[k_down].weights.push_back(layer.down);
+  }
+  stages[k_qkv].inputs = {at.x}, stages[k_qkv].outputs = {at.qkv};
+  stages[k_out].inputs = {at.attended}, stages[k_out].outputs = {at.y};
+  stages[k_gate_up].inputs = {at.y}, stages[k_gate_up].outputs = {at.h};
+  stages[k_down].inputs = {at.h}, stages[k_down].outputs = {at.x};
+  stages[k_out].product.stream = stages[k_down].product.stream = at.stream;
+  return stages;
+}
+
+AttentionArguments Decoder::State::attention_arguments(int slot_bytes) const {
+  AttentionArguments a;
+  a.qkv = at.qkv, a.output = at.attended;
+  a.keys = at.keys, a.values = at.values;
+  a.layer_elements = static_cast<long long>(cache.row(1, 0, 0, 0));
+  a.turns = at.turns;
+  a.cached = at.cached;
+  a.arrived = at.arrived;
+  a.scale = static_cast<float>(1.4426950408889634 / std::sqrt(static_cast<double>(model.head_size)));
+  a.layers = model.layers;
+  a.batch = options.batch, a.kv_heads = model.kv_heads, a.group = model.group();
+  a.capacity = options.capacity;
+  a.splits = tiles.of[k_attention] / (options.batch * model.kv_heads);
+  if (a.splits > 1) a.parts = at.parts;
+  a.slot_positions = positions_of_slot(slot_bytes, model.head_size);
+  a.qkv_tiles = tiles.of[k_qkv];
+  return a;
+}
+
+Expected<void> Decoder::State::describe(int blocks, Weights const& from) {
+  int const columns = columns_for(options.batch);
+  auto made =
+      few_tokens::product_stages(layer_stages(), k_type, blocks, columns, layer_options(model, options.cut));
+  if (!made) return tl::make_unexpected(made.error());
+  layers = std::move(*made);
+  std::vector<AttentionArguments> arguments(k_stages);
+  arguments[k_attention] = attention_arguments(layers.rings.slot_bytes);
+  if (arguments[k_attention].slot_positions < k_position_block)
+    return refused(fmt::format("slots of {} bytes for keys and values of heads of size {}",
+                               layers.rings.slot_bytes, model.head_size),
+                   fmt::format("ask for {} bytes or more", 4 * model.head_size * k_position_block));
+  auto const on_device =
+      copy_on_device(arguments.data(), arguments.size() * sizeof(arguments[0]), "arguments of attention");
+  if (!on_device) return tl::make_unexpected(on_device.error());
+  attention = *on_device;
+
+  ProductStage stage;
+  stage.product = head_product(model, options.batch, tiles);
+  stage.weights = {weights.head}, stage.inputs = {at.x};
+  stage.stores = false;
+  auto made_head = few_tokens::product_stages({stage}, k_type, blocks, columns, head_options(options.cut));
+  if (!made_head) return tl::make_unexpected(made_head.error());
+  head = std::move(*made_head);
+  end.logits = at.logits;
+  end.best = at.best;
+  end.arrived = at.arrived + options.batch * model.kv_heads;
+  end.cached = at.cached, end.known = at.known, end.ids = at.ids;
+  end.capacity = options.capacity;
+  end.embedding = from.embedding;
+  end.stream = at.stream, end.x = at.x;
+  end.hidden = model.hidden;
+  end.sequences = options.batch;
+  return {};
+}
+
+Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
+  int const columns = columns_for(options.batch);
+  auto const layer_plan = plan_layers(tiles, machine, blocks);
+  if (!layer_plan) return tl::make_unexpected(layer_plan.error());
+  RoleOptions roles;
+  roles.rings = layers.rings;
+  roles.chain.deadline_seconds = options.deadline_seconds;
+  roles.tile_bytes =
+      tile_bytes(model, options.batch, tiles, std::min(options.usual_cached, options.capacity));
+  auto made =
+      decode::layer_launch(*layer_plan, roles, columns, model.head_size,
+                           {layers.arguments, static_cast<AttentionArguments const*>(attention.get())});
+  if (!made) return tl::make_unexpected(made.error());
+  layer_launch = std::move(*made);
+
+  auto const head_plan = plan_head(tiles, machine, blocks);
+  if (!head_plan) return tl::make_unexpected(head_plan.error());
+  roles.rings = head.rings;
+  roles.tile_bytes.clear();
+  roles.starts_early = options.head_starts_early;
+  auto made_head = decode::head_launch(*head_plan, roles, columns, head.arguments, end);
+  if (!made_head) return tl::make_unexpected(made_head.error());
+  head_launch = std::move(*made_head);
+  return {};
+}
+
+Expected<Decoder> Decoder::make(Model const& model, Weights const& weights, Options const& options,
+                                cudaStream_t stream) {
+  if (auto ok = check_options(model, options); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = check_weights(model, weights); !ok) return tl::make_unexpected(ok.error());
+  auto const machine = with_device();
+  if (!machine) return tl::make_unexpected(machine.error());
+  int const blocks = options.cut.blocks > 0 ? options.cut.blocks : machine->sms;
+  Decoder result;
+  auto const state = result.state_ = std::make_shared<State>();
+  state->model = model, state->options = options;
+  int const splits = options.cut.splits > 0 ? options.cut.splits : splits_for(model, options.batch, blocks);
+  state->tiles = tiles_of(model, options.batch, blocks, splits);
+  auto packed = pack_weights(model, weights, stream);
+  if (!packed) return tl::make_unexpected(packed.error());
+  state->weights = std::move(*packed);
+  auto const memory = zeroed_memory(places(model, options, state->tiles, nullptr).bytes, stream);
+  if (!memory) return tl::make_unexpected(memory.error());
+  state->memory = *memory;
+  state->at = places(model, options, state->tiles, memory->get());
+  state->cache = cache_of(model, options);
+  if (auto ok = state->fill(stream); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = state->describe(blocks, weights); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = state->plan(*machine, blocks); !ok) return tl::make_unexpected(ok.error());
+  return result;
+}
+
+Expected<void> Decoder::State::check_sequence(Sequence const& sequence) const {
+  auto const tokens = static_cast<long long>(sequence.tokens.size());
+  if (tokens < 1 || sequence.cached < 0 || sequence.cached + tokens > options.capacity)
+    return refused(fmt::format("a sequence of {} tokens behind {} cached ones, with room for {}", tokens,
+                               sequence.cached, options.capacity),
+                   "give 1 token at least, and a decoder with as much capacity");
+  for (int const token : sequence.tokens)
+    if (token < 0 || token >= model.vocabulary)
+      return refused(fmt::format("token {} of a vocabulary of {}", token, model.vocabulary),
+                     "see whether the tokenizer is the model's");
+  return {};
+}
+
+Expected<void> Decoder::begin(cudaStream_t stream, std::vector<Sequence> const& sequences) {
+  auto& s = *state_;
+  s.begun.clear();
+  if (sequences.size() != static_cast<std::size_t>(s.options.batch))
+    return refused(fmt::format("{} sequences for a decoder of {}", sequences.size(), s.options.batch),
+                   "give as many as Options::batch");
+  std::vector<int> cached, known, ids(times(s.options.batch, s.options.capacity));
+  for (auto const& one : sequences) {
+    if (auto ok = s.check_sequence(one); !ok) return ok;
+    auto const first = cached.size() * static_cast<std::size_t>(s.options.capacity);
+    std::copy(one.tokens.begin(), one.tokens.end(),
+              ids.begin() + static_cast<std::ptrdiff_t>(first) + one.cached);
+    cached.push_back(one.cached);
+    known.push_back(one.cached + static_cast<int>(one.tokens.size()));
+  }
+  auto const copy = [&](int* to, std::vector<int> const& from) {
+    return cudaMemcpyAsync(to, from.data(), 4 * from.size(), cudaMemcpyHostToDevice, stream);
+  };
+  auto const pairs = times(s.options.batch, s.model.kv_heads);
+  for (auto const error : {copy(s.at.cached, cached), copy(s.at.known, known), copy(s.at.ids, ids),
+                           cudaMemsetAsync(s.at.arrived, 0, 4 * (pairs + 1), stream),
+                           cudaMemsetAsync(s.at.best, 0, 8 * times(s.options.batch, 1), stream),
+                           begin_step(s.end, stream), cudaStreamSynchronize(stream)})
+    if (auto ok = check_call(error, "beginning sequences"); !ok) return ok;
+  s.begun = sequences;
+  s.steps = 0;
+  return {};
+}
+
+Expected<void> Decoder::step(cudaStream_t stream) {
+  auto& s = *state_;
+  if (auto ok = s.layer_launch.launch(stream, s.model.layers); !ok) return ok;
+  return s.head_launch.launch(stream, 1);
+}
+
+Expected<void> Decoder::State::capture(cudaStream_t stream, Decoder& decoder) {
+  if (graph != nullptr) return {};
+  if (auto ok = check_call(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+                           "cudaStreamBeginCapture");
+      !ok)
+    return ok;
+  auto const done = decoder.step(stream);
+  cudaGraph_t captured = nullptr;
+  auto error = cudaStreamEndCapture(stream, &captured);
+  if (done && error == cudaSuccess) error = cudaGraphInstantiate(&graph, captured, 0);
+  if (captured != nullptr) cudaGraphDestroy(captured);
+  if (!done) return done;
+  return check_call(error, "capturing a step");
+}
+
+Expected<void> Decoder::decode(cudaStream_t stream, int steps) {
+  auto& s = *state_;
+  if (s.begun.empty())
+    return refused("steps of a decoder whose sequences have not begun",
+                   "call begin() or prefill() first; after a refusal of finish(), again");
+  int most = 0;
+  for (auto const& one : s.begun) most = std::max(most, one.cached);
+  if (steps < 0 || most + s.steps + static_cast<long long>(steps) > s.options.capacity)
+    return refused(
+        fmt::format("{} steps behind {} tokens, with room for {}", steps, most + s.steps, s.options.capacity),
+        "make a decoder with more capacity");
+  if (steps > 0)
+    if (auto ok = s.capture(stream, *this); !ok) return ok;
+  for (int i = 0; i < steps; ++i)
+    if (auto ok = check_call(cudaGraphLaunch(s.graph, stream), "cudaGraphLaunch"); !ok) return ok;
+  s.steps += steps;
+  return {};
+}
+
+Expected<void> Decoder::prefill(cudaStream_t stream, std::vector<std::vector<int>> const& prompts) {
+  std::vector<Sequence> sequences;
+  std::size_t longest = 0;
+  for (auto const& prompt : prompts) {
+    sequences.push_back({prompt, 0});
+    longest = std::max(longest, prompt.size());
+  }
+  if (auto ok = begin(stream, sequences); !ok) return ok;
+  return decode(stream, static_cast<int>(longest));
+}
+
+Expected<void> Decoder::finish() {
+  auto const layers = state_->layer_launch.finish(), head = state_->head_launch.finish();
+  if (!layers || !head) state_->begun.clear();
+  if (!layers) return tl::make_unexpected(with_layer(layers.error(), state_->model.layers));
+  return head;
+}
+
+Expected<std::vector<std::vector<int>>> Decoder::tokens() {
+  auto& s = *state_;
+  if (auto ok = finish(); !ok) return tl::make_unexpected(ok.error());
+  std::vector<int> ids(times(s.options.batch, s.options.capacity));
+  if (auto ok = check_call(cudaMemcpy(ids.data(), s.at.ids, 4 * ids.size(), cudaMemcpyDeviceToHost),
+                           "reading tokens");
+      !ok)
+    return tl::make_unexpected(ok.error());
+  std::vector<std::vector<int>> result;
+  for (auto const& one : s.begun) {
+    auto const row = ids.begin() + static_cast<std::ptrdiff_t>(result.size()) * s.options.capacity;
+    int const end =
+        std::min(one.cached + std::max(s.steps + 1, static_cast<int>(one.tokens.size())), s.options.capacity);
+    result.emplace_back(row + one.cached, row + end);
+  }
+  return result;
+}
+
+float const* Decoder::logits() const { return state_->at.logits; }
+void* Decoder::keys() const { return state_->at.keys; }
+void* Decoder::values() const { return state_->at.values; }
+CacheShape const& Decoder::cache() const { return state_->cache; }
+std::size_t Decoder::weight_bytes() const { return state_->weights.bytes; }
+Tiles const& Decoder::tiles() const { return state_->tiles; }
+
+}  // namespace tessera::decode

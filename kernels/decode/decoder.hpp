@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decoder that generates tokens: all layers in one persistent launch, the head in a second one, both in one
+// graph that serves every step. docs/decode.md goes through it. Needs a GPU (sm_90).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <tessera/diagnostic.hpp>
+#include <vector>
+
+#include "kernels/decode/cache.hpp"
+#include "kernels/decode/layer_plan.hpp"
+#include "kernels/decode/model.hpp"
+
+namespace tessera::decode {
+
+/// Matrices of bf16 in device memory, row-major, [out][in] as Hugging Face stores them; norms are vectors.
+/// They are copied: rows are put where the kernels read them, and the gains of a norm multiplied into the
+/// columns of the products behind it.
+struct LayerWeights {
+  void const* attention_norm = nullptr;
+  void const *q = nullptr, *k = nullptr, *v = nullptr, *o = nullptr;
+  void const* mlp_norm = nullptr;
+  void const *gate = nullptr, *up = nullptr, *down = nullptr;
+};
+struct Weights {
+  std::vector<LayerWeights> layers;
+  void const* embedding = nullptr;  ///< [vocabulary][hidden]; the decoder reads its rows, so it has to stay
+  void const* norm = nullptr;
+  void const* head = nullptr;  ///< null in a tied model: the embedding
+};
+
+struct Options {
+  int batch = 1;        ///< sequences at once
+  int capacity = 2048;  ///< tokens of a sequence, prompt and generated ones together
+  Cut cut;
+  int usual_cached = 1024;         ///< by which blocks' work is evened out
+  bool keep_logits = false;        ///< for Decoder::logits()
+  bool head_starts_early = false;  ///< loads the head's weights while the last layers are still computed
+  double deadline_seconds = 2;     ///< of each wait
+  std::size_t most_bytes = 0;      ///< of device memory; 0: what there is
+};
+
+/// What a sequence begins with. `tokens` are at positions from `cached` on; what is before them stands in the
+/// cache (Decoder::keys()).
+struct Sequence {
+  std::vector<int> tokens;
+  int cached = 0;
+};
+
+class Decoder {
+ public:
+  /// Device memory that make() takes, in bytes, beside `weights`.
+  static std::size_t bytes_of(Model const& model, Options const& options);
+  /// Refuses (E0566) models, sequences and memory that it is not for, and as plan_loop() and role_chain() do.
+  /// `stream`: weights are copied there, and may be given back when this returns, but for the embedding.
+  static Expected<Decoder> make(Model const& model, Weights const& weights, Options const& options,
+                                cudaStream_t stream);
+
+  /// Forgets what was, and takes the first token of each sequence in. Waits for the stream.
+  Expected<void> begin(cudaStream_t stream, std::vector<Sequence> const& sequences);
+  /// begin(), and as many steps as the longest prompt has tokens: token by token, no faster than decode().
+  Expected<void> prefill(cudaStream_t stream, std::vector<std::vector<int>> const& prompts);
+  /// Enqueues so many steps. In each, every sequence reads one token, of its prompt while there is one left,
+  /// else the one just found, and the most likely next one is found (of equal ones the lowest).
+  Expected<void> decode(cudaStream_t stream, int steps);
+  /// One step, which may be captured. decode() replays a graph of it.
+  Expected<void> step(cudaStream_t stream);
+  /// Waits for all steps. E0520: a wait met its deadline; the report names operator, layer (iteration) and
+  /// tile. Then nothing of the sequences is to be used: begin() again.
+  Expected<void> finish();
+
+  /// What each sequence has read and will read next, from its first token on. Waits.
+  Expected<std::vector<std::vector<int>>> tokens();
+  /// Of the last step, [sequence][vocabulary] in device memory; null unless kept.
+  float const* logits() const;
+  /// The cache, in device memory; cache.hpp says how keys and values lie.
+  void* keys() const;
+  void* values() const;
+  CacheShape const& cache() const;
+  /// Of weights as steps read them, without the embedding.
+  std::size_t weight_bytes() const;
+  Tiles const& tiles() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace tessera::decode

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launches of a step: compiled kernels behind plain values.
+#pragma once
+
+#include <functional>
+#include <tessera/run/run_roles.hpp>
+
+#include "kernels/decode/attention.hpp"
+#include "kernels/decode/head.hpp"
+#include "kernels/few_tokens/product.hpp"
+
+namespace tessera::decode {
+
+struct Launch {
+  std::function<Expected<void>(GpuStream, long long iterations)> launch;
+  std::function<Expected<void>()> finish;
+};
+
+/// Arguments in device memory, one for each stage of a body.
+struct LayerArguments {
+  few_tokens::Product const* products = nullptr;
+  AttentionArguments const* attention = nullptr;
+};
+
+/// For plan_layers(). `columns`: 8 or 64.
+Expected<Launch> layer_launch(LoopPlan const& plan, RoleOptions const& options, int columns, int head_size,
+                              LayerArguments const& arguments);
+/// For plan_head().
+Expected<Launch> head_launch(LoopPlan const& plan, RoleOptions const& options, int columns,
+                             few_tokens::Product const* product, StepEnd const& end);
+
+/// Columns of the kernels for so many sequences.
+constexpr int columns_for(int batch) { return batch <= 8 ? 8 : 64; }
+
+}  // namespace tessera::decode

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decode/attention.cuh"
+#include "kernels/decode/launches.cuh"
+#include "kernels/few_tokens/product.cuh"
+
+namespace tessera::decode {
+namespace {
+
+using Element = __nv_bfloat16;
+
+template <int N>
+Expected<Launch> of_columns(LoopPlan const& plan, RoleOptions const& options, int head_size,
+                            LayerArguments const& a) {
+  few_tokens::MatrixColumns<Element, N> const products{a.products};
+  if (head_size == 64)
+    return launch_of(role_chain(plan, options, products, CachedAttention<Element, 64>{a.attention}));
+  return launch_of(role_chain(plan, options, products, CachedAttention<Element, 128>{a.attention}));
+}
+
+}  // namespace
+
+Expected<Launch> layer_launch(LoopPlan const& plan, RoleOptions const& options, int columns, int head_size,
+                              LayerArguments const& arguments) {
+  return columns <= 8 ? of_columns<8>(plan, options, head_size, arguments)
+                      : of_columns<64>(plan, options, head_size, arguments);
+}
+
+}  // namespace tessera::decode

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decode/layer_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <tessera/describe/dsl.hpp>
+
+namespace tessera::decode {
+namespace {
+
+using few_tokens::Activation;
+using few_tokens::Product;
+
+/// A multiple of the blocks, with no more rows to a tile than a product can have.
+int product_tiles(int features, int rows_per_feature, int blocks) {
+  int times = 1;
+  while ((features + times * blocks - 1) / (times * blocks) * rows_per_feature > few_tokens::k_most_rows)
+    ++times;
+  return times * blocks;
+}
+
+Product product(int batch, int features, int depth, int tiles) {
+  Product p;
+  p.tokens = batch;
+  p.features = features, p.depth = depth;
+  p.tiles = tiles;
+  return p;
+}
+
+}  // namespace
+
+Tiles tiles_of(Model const& m, int batch, int blocks, int splits) {
+  Tiles tiles;
+  tiles.of[k_qkv] = product_tiles(m.qkv_features(), 1, blocks);
+  tiles.of[k_attention] = batch * m.kv_heads * splits;
+  tiles.of[k_out] = tiles.of[k_down] = product_tiles(m.hidden, 1, blocks);
+  tiles.of[k_gate_up] = product_tiles(m.intermediate, 2, blocks);
+  tiles.head = product_tiles(m.vocabulary, 1, blocks);
+  return tiles;
+}
+
+Expected<LoopPlan> plan_layers(Tiles const& tiles, MachineProfile const& machine, int blocks) {
+  PipelineBuilder layer("decoder_layer");
+  auto [t] = layer.dims("t");
+  auto const n = tiles.of;
+  auto qkv = layer.stage("qkv", {t = n[k_qkv]}).output("qkv");
+  auto attention = layer.stage("attention", {t = n[k_attention]}).output("attended");
+  auto out = layer.stage("out", {t = n[k_out]}).output("y");
+  auto gate_up = layer.stage("gate_up", {t = n[k_gate_up]}).output("h");
+  auto down = layer.stage("down", {t = n[k_down]}).output("x");
+  layer.depends(qkv(t), earlier(down(range(0, n[k_down])))).through("x");
+  layer.depends(attention(t), qkv(range(0, n[k_qkv]))).through("qkv");
+  layer.depends(out(t), attention(range(0, n[k_attention]))).through("attended");
+  layer.depends(gate_up(t), out(range(0, n[k_out]))).through("y");
+  layer.depends(down(t), gate_up(range(0, n[k_gate_up]))).through("h");
+  // The stream of residuals, tile by tile.
+  layer.depends(out(t), earlier(down(t))).through("x");
+  layer.depends(down(t), out(t)).through("y");
+  // Of each layer: past tokens' keys and values, which no stage of the launch writes, and weights.
+  attention.reads("cache", "cache");
+  layer.each_iteration("cache");
+  for (auto* stage : {&qkv, &out, &gate_up, &down}) {
+    stage->reads("weights", stage->name() + "_weights");
+    layer.each_iteration(stage->name() + "_weights");
+  }
+  for (auto* stage : {&qkv, &attention, &out, &gate_up, &down})
+    stage->resources(few_tokens::product_resources());
+  auto const loop = layer.build_loop();
+  if (!loop) return tl::make_unexpected(loop.error());
+  auto plan = plan_loop(*loop, machine, blocks);
+  if (plan) plan->operations = {0, 1, 0, 0, 0};
+  return plan;
+}
+
+Expected<LoopPlan> plan_head(Tiles const& tiles, MachineProfile const& machine, int blocks) {
+  PipelineBuilder pipeline("decoder_head");
+  auto [t] = pipeline.dims("t");
+  auto head = pipeline.stage("head", {t = tiles.head}).output("logits");
+  head.resources(few_tokens::product_resources());
+  auto const loop = pipeline.build_loop();
+  if (!loop) return tl::make_unexpected(loop.error());
+  auto plan = plan_loop(*loop, machine, blocks);
+  if (plan) plan->operations = {0};
+  return plan;
+}
+
+std::vector<Product> layer_products(Model const& m, int batch, Tiles const& tiles) {
+  auto const n = tiles.of;
+  auto qkv = product(batch, m.qkv_features(), m.hidden, n[k_qkv]);
+  qkv.input_distance = 1;
+  qkv.producer_tiles = n[k_down];
+  auto out = product(batch, m.hidden, m.attended(), n[k_out]);
+  out.producer_tiles = n[k_attention];
+  out.whole_input = 1;  // a query head's result is that of all parts of its positions
+  auto gate_up = product(batch, m.intermediate, m.hidden, n[k_gate_up]);
+  gate_up.rows_per_feature = 2;
+  gate_up.activation = Activation::swiglu;
+  gate_up.producer_tiles = n[k_out];
+  auto down = product(batch, m.hidden, m.intermediate, n[k_down]);
+  down.producer_tiles = n[k_gate_up];
+  qkv.norm_epsilon = gate_up.norm_epsilon = static_cast<float>(m.norm_epsilon);
+  return {qkv, {}, out, gate_up, down};
+}
+
+Product head_product(Model const& m, int batch, Tiles const& tiles) {
+  auto head = product(batch, m.vocabulary, m.hidden, tiles.head);
+  head.norm_epsilon = static_cast<float>(m.norm_epsilon);
+  return head;
+}
+
+few_tokens::ProductOptions head_options(Cut const& cut) {
+  few_tokens::ProductOptions options;
+  options.slot_bytes = cut.slot_bytes;
+  options.in_flight = cut.in_flight;
+  options.in_flight_within = cut.in_flight_within;
+  options.late_slots = cut.late_slots;
+  return options;
+}
+
+few_tokens::ProductOptions layer_options(Model const& m, Cut const& cut) {
+  auto options = head_options(cut);
+  options.least_late_bytes = 2 * (m.group() + 2) * m.head_size;
+  options.least_scratch_bytes = attention_scratch_bytes(m.group(), m.head_size);
+  return options;
+}
+
+std::vector<long long> tile_bytes(Model const& m, int batch, Tiles const& tiles, int cached) {
+  std::vector<long long> result;
+  for (auto const& p : layer_products(m, batch, tiles))
+    result.push_back(p.features == 0 ? 0 : 2LL * p.features * p.rows_per_feature * p.depth / p.tiles);
+  result[k_attention] = 4LL * batch * m.kv_heads * cached * m.head_size / tiles.of[k_attention];
+  return result;
+}
+
+Diagnostics with_layer(Diagnostics stalled, int layers) {
+  for (auto& one : stalled)
+    for (auto& note : one.notes) {
+      std::string const before = ", expected ";
+      auto const at = note.find(before);
+      if (one.code != "E0520" || note.rfind("semaphore ", 0) != 0 || at == std::string::npos) continue;
+      auto const expected = std::strtoll(note.c_str() + at + before.size(), nullptr, 10);
+      // Posts of its own iteration, but for qkv, which reads the one before.
+      long long const iteration = one.message.rfind("qkv", 0) == 0 ? expected : expected - 1;
+      note += fmt::format("; layer {} of {}", iteration % layers, layers);
+    }
+  return stalled;
+}
+
+}  // namespace tessera::decode

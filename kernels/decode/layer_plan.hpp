@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decoder's layers as a loop whose iteration is one layer, its head, and how both are cut: arithmetic,
+// without a GPU.
+#pragma once
+
+#include <array>
+#include <tessera/plan/loop_plan.hpp>
+
+#include "kernels/decode/cache.hpp"
+#include "kernels/decode/model.hpp"
+#include "kernels/few_tokens/product_cut.hpp"
+
+namespace tessera::decode {
+
+/// How the work is cut; what is 0 follows from the model.
+struct Cut {
+  int blocks = 0;  ///< of both launches, all resident; 0: one for each SM
+  int splits = 0;  ///< of the cached tokens of a sequence and key head
+  int slot_bytes = 16 * 1024;
+  int in_flight = 4;         ///< slots of the early ring on their way at once, at a tile's beginning; 0: all
+  int in_flight_within = 0;  ///< and later on
+  int late_slots = 0;
+};
+
+/// Stages of the loop's body.
+enum Stage { k_qkv, k_attention, k_out, k_gate_up, k_down, k_stages };
+
+/// How many tiles each stage has.
+struct Tiles {
+  std::array<int, k_stages> of = {};
+  int head = 0;
+};
+
+/// Every product has a tile for each block, or as many times that as its rows ask for.
+Tiles tiles_of(Model const& model, int batch, int blocks, int splits);
+
+/// One iteration: qkv reads x that down wrote an iteration before; attention reads qkv, and keys and values
+/// of its own layer; out and down add to the stream of residuals. Refuses as plan_loop() does.
+Expected<LoopPlan> plan_layers(Tiles const& tiles, MachineProfile const& machine, int blocks);
+/// One stage, one iteration.
+Expected<LoopPlan> plan_head(Tiles const& tiles, MachineProfile const& machine, int blocks);
+
+/// Products of the body, without matrices; that of attention has 0 features.
+std::vector<few_tokens::Product> layer_products(Model const& model, int batch, Tiles const& tiles);
+few_tokens::Product head_product(Model const& model, int batch, Tiles const& tiles);
+
+/// Of the rings that products and attention share.
+few_tokens::ProductOptions layer_options(Model const& model, Cut const& cut);
+few_tokens::ProductOptions head_options(Cut const& cut);
+
+/// Bytes that a tile of each stage loads early, for so many cached tokens of each sequence.
+std::vector<long long> tile_bytes(Model const& model, int batch, Tiles const& tiles, int cached);
+
+/// A stall's report with the layer: every launch has all of them, so what a wait expected to see, counted
+/// over all launches, tells it.
+Diagnostics with_layer(Diagnostics stalled, int layers);
+
+}  // namespace tessera::decode

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decode/model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tessera::decode {
+namespace {
+
+constexpr int k_largest = 1 << 20;
+
+Expected<void> refused(std::string message, std::string way_out) {
+  return refuse({"E0566", Severity::error, {}, std::move(message), {}, std::move(way_out)});
+}
+
+// Sizes as in the published config.json of each.
+Model llama(char const* name, int layers, int hidden, int intermediate, int heads, int kv_heads,
+            int head_size) {
+  Model model;
+  model.name = name;
+  model.layers = layers, model.hidden = hidden, model.intermediate = intermediate;
+  model.heads = heads, model.kv_heads = kv_heads, model.head_size = head_size;
+  model.vocabulary = 128256;
+  model.rotation.theta = 500000;
+  return model;
+}
+
+std::vector<Model> models() {
+  auto one = llama("llama-3.2-1b", 16, 2048, 8192, 32, 8, 64);
+  auto three = llama("llama-3.2-3b", 28, 3072, 8192, 24, 8, 128);
+  for (auto* model : {&one, &three}) {
+    model->rotation.factor = 32;
+    model->tied = true;
+  }
+  return {one, three, llama("llama-3-8b", 32, 4096, 14336, 32, 8, 128)};
+}
+
+std::string names() {
+  std::string result;
+  for (auto const& model : known_models()) result += (result.empty() ? "" : ", ") + model.name;
+  return result;
+}
+
+}  // namespace
+
+double Model::weight_bytes() const {
+  double const layer = static_cast<double>(hidden) * (qkv_features() + attended()) +
+                       3.0 * static_cast<double>(hidden) * intermediate;
+  return 2 * (layers * layer + static_cast<double>(vocabulary) * hidden);
+}
+
+std::vector<Model> const& known_models() {
+  static std::vector<Model> const all = models();
+  return all;
+}
+
+Expected<Model> model_of(std::string const& name) {
+  for (auto const& model : known_models())
+    if (model.name == name) return model;
+  auto const no = refused(fmt::format("no decoder is known by the name \"{}\"", name.substr(0, 60)),
+                          "known: " + names() + "; for others fill in a Model");
+  return tl::make_unexpected(no.error());
+}
+
+Expected<void> check_model(Model const& m) {
+  if (m.head_size != 64 && m.head_size != 128)
+    return refused(fmt::format("heads of size {}", m.head_size), "there are kernels for 64 and 128");
+  if (m.heads < 1 || m.kv_heads < 1 || m.heads % m.kv_heads != 0 || m.heads / m.kv_heads > k_most_group)
+    return refused(fmt::format("{} query heads on {} key heads", m.heads, m.kv_heads),
+                   fmt::format("1 to {} query heads can share a key head, all as many", k_most_group));
+  if (m.layers < 1 || m.layers > 1024)
+    return refused(fmt::format("{} layers", m.layers), "ask for 1 to 1024");
+  for (auto const& [what, size] : {std::pair{"a hidden size", m.hidden},
+                                   {"an intermediate size", m.intermediate},
+                                   {"a vocabulary", m.vocabulary}})
+    if (size < 64 || size % 64 != 0 || size > k_largest)
+      return refused(fmt::format("{} of {}", what, size),
+                     "ask for a multiple of 64 up to 2^20; pad the weights with zeros");
+  if (m.biases) return refused("products with biases", "there is no kernel that adds them");
+  if (m.norms_queries)
+    return refused("queries and keys that are normed", "there is no kernel that norms heads");
+  if (m.window != 0)
+    return refused(fmt::format("a window of {} keys", m.window), "there is no kernel that leaves out keys");
+  if (!(m.norm_epsilon > 0) || !(m.rotation.theta > 1) || !(m.rotation.factor >= 1))
+    return refused(fmt::format("a norm with epsilon {}, or a rotation with theta {} and factor {}",
+                               m.norm_epsilon, m.rotation.theta, m.rotation.factor),
+                   "ask for epsilon above 0, theta above 1, a factor of 1 or more");
+  return {};
+}
+
+Expected<void> check_sequences(int batch, int capacity) {
+  if (batch < 1 || batch > k_most_batch)
+    return refused(fmt::format("{} sequences at once", batch), fmt::format("ask for 1 to {}", k_most_batch));
+  if (capacity < 1 || capacity > k_most_capacity)
+    return refused(fmt::format("room for {} tokens of a sequence", capacity),
+                   fmt::format("ask for 1 to {}", k_most_capacity));
+  return {};
+}
+
+}  // namespace tessera::decode

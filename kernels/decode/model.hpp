@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes of decoders that kernels/decode can generate tokens with: Llama's layers. Plain values.
+#pragma once
+
+#include <string>
+#include <tessera/diagnostic.hpp>
+#include <vector>
+
+namespace tessera::decode {
+
+/// How positions turn queries and keys (rotary embedding, half-split: dimension d with d + head_size / 2).
+struct Rotation {
+  double theta = 10000;
+  /// Llama 3's frequency scaling; factor 1: none.
+  double factor = 1;
+  double low_frequency_factor = 1;
+  double high_frequency_factor = 4;
+  int original_positions = 8192;
+};
+
+/// A decoder of layers x + O(attention(norm(x))), x + down(silu(gate(norm(x))) * up(norm(x))), RMSNorm before
+/// the head, a head with or without weights of its own. What a model has beside that is not computed, so
+/// biases and norms of queries and keys are said here to be refused.
+struct Model {
+  std::string name;
+  int layers = 0;
+  int hidden = 0;
+  int intermediate = 0;
+  int heads = 0;
+  int kv_heads = 0;
+  int head_size = 0;
+  int vocabulary = 0;
+  double norm_epsilon = 1e-5;
+  Rotation rotation;
+  bool tied = false;           ///< the head is the embedding
+  bool biases = false;         ///< of any product
+  bool norms_queries = false;  ///< RMSNorm of each head's queries and keys
+  int window = 0;              ///< keys that a token sees; 0: all
+
+  int group() const { return heads / kv_heads; }  ///< query heads to a key head
+  int qkv_features() const { return (heads + 2 * kv_heads) * head_size; }
+  int attended() const { return heads * head_size; }
+  /// Of weights that a token reads, without the embedding's row and norms.
+  double weight_bytes() const;
+  /// Of keys and values of one cached token.
+  double cache_bytes() const { return 4.0 * layers * kv_heads * head_size; }
+};
+
+/// Models known by name: llama-3.2-1b, llama-3.2-3b, llama-3-8b.
+std::vector<Model> const& known_models();
+/// Refuses (E0566) other names.
+Expected<Model> model_of(std::string const& name);
+
+constexpr int k_most_batch = 64;
+constexpr int k_most_group = 8;
+constexpr int k_most_capacity = 1 << 17;
+
+/// Refuses (E0566) what the kernels do not compute.
+Expected<void> check_model(Model const& model);
+/// Refuses (E0566) another number of sequences than 1 to k_most_batch, or of cached tokens than 1 to
+/// k_most_capacity.
+Expected<void> check_sequences(int batch, int capacity);
+
+}  // namespace tessera::decode

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What decoders are known, what is refused, and by how much positions turn queries and keys.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "kernels/decode/model.hpp"
+#include "kernels/decode/rotation_table.hpp"
+
+namespace tessera::decode {
+namespace {
+
+using testing::HasSubstr;
+
+void expect_refused(Expected<void> const& outcome, std::string const& words) {
+  ASSERT_FALSE(outcome) << words;
+  EXPECT_EQ(outcome.error().front().code, "E0566");
+  EXPECT_THAT(to_text(outcome.error()), HasSubstr(words));
+}
+template <class Change>
+void expect_refused(Change const& change, std::string const& words) {
+  auto model = known_models().front();
+  change(model);
+  expect_refused(check_model(model), words);
+}
+
+TEST(DecodeModel, KnownOnesAreTaken) {
+  for (auto const& model : known_models()) {
+    auto const found = model_of(model.name);
+    ASSERT_TRUE(found);
+    EXPECT_TRUE(check_model(*found)) << model.name;
+    EXPECT_EQ(found->heads * found->head_size, found->hidden) << "of these three";
+  }
+  auto const none = model_of("llama-9");
+  ASSERT_FALSE(none);
+  EXPECT_THAT(to_text(none.error()), HasSubstr("\"llama-9\""));
+  EXPECT_THAT(to_text(none.error()), HasSubstr("llama-3.2-1b, llama-3.2-3b, llama-3-8b"));
+}
+TEST(DecodeModel, RefusalsSayNumbers) {
+  expect_refused([](Model& m) { m.head_size = 96; }, "heads of size 96");
+  expect_refused([](Model& m) { m.kv_heads = 5; }, "32 query heads on 5 key heads");
+  expect_refused([](Model& m) { m.kv_heads = 2; }, "32 query heads on 2 key heads");
+  expect_refused([](Model& m) { m.hidden = 2000; }, "a hidden size of 2000");
+  expect_refused([](Model& m) { m.intermediate = 0; }, "an intermediate size of 0");
+  expect_refused([](Model& m) { m.vocabulary = 50257; }, "a vocabulary of 50257");
+  expect_refused([](Model& m) { m.layers = 0; }, "0 layers");
+  expect_refused([](Model& m) { m.biases = true; }, "biases");
+  expect_refused([](Model& m) { m.norms_queries = true; }, "normed");
+  expect_refused([](Model& m) { m.window = 4096; }, "a window of 4096 keys");
+  expect_refused([](Model& m) { m.norm_epsilon = 0; }, "epsilon 0");
+  expect_refused(check_sequences(65, 100), "65 sequences");
+  expect_refused(check_sequences(0, 100), "0 sequences");
+  expect_refused(check_sequences(1, 0), "room for 0 tokens");
+}
+
+/// Worked out with the published formula, apart from the code: Llama-3.2-1B.
+TEST(DecodeRotation, Llama3ScalesLongWaves) {
+  auto const scaled = frequencies(known_models().front().rotation, 64);
+  Rotation plain;
+  plain.theta = 500000;
+  auto const unscaled = frequencies(plain, 64);
+  ASSERT_EQ(scaled.size(), 32u);
+  EXPECT_FLOAT_EQ(unscaled[0], 1.0f);
+  EXPECT_FLOAT_EQ(unscaled[16], 1.0f / std::sqrt(500000.0f));
+  for (std::size_t d = 0; d < scaled.size(); ++d) {
+    double const wave = 2 * M_PI / static_cast<double>(unscaled[d]);
+    if (wave < 8192 / 4.0)
+      EXPECT_FLOAT_EQ(scaled[d], unscaled[d]) << d;
+    else if (wave > 8192)
+      EXPECT_FLOAT_EQ(scaled[d], unscaled[d] / 32) << d;
+    else
+      EXPECT_TRUE(scaled[d] < unscaled[d] && scaled[d] > unscaled[d] / 32) << d;
+  }
+  // The wave of d = 15 has 2945 positions: 8192 / 2945 = 2.78, so (2.78 - 1) / 3 of it is kept.
+  double const wave = 2 * M_PI * std::pow(500000.0, 30.0 / 64), kept = (8192 / wave - 1) / 3;
+  EXPECT_NEAR(wave, 2945, 3);
+  EXPECT_NEAR(static_cast<double>(scaled[15]), (kept + (1 - kept) / 32) * 2 * M_PI / wave, 1e-9);
+}
+TEST(DecodeRotation, TableTurnsByPosition) {
+  auto const table = rotation_table({}, 64, 50);
+  ASSERT_EQ(table.size(), 50u * 32);
+  EXPECT_FLOAT_EQ(table[0].cosine, 1);
+  EXPECT_FLOAT_EQ(table[31].sine, 0);
+  EXPECT_NEAR(table[49 * 32].cosine, std::cos(49.0), 1e-6);
+  EXPECT_NEAR(table[49 * 32 + 16].sine, std::sin(49.0 / 100), 1e-6);
+}
+
+}  // namespace
+}  // namespace tessera::decode

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers as a loop, and how they are cut: what holds of every known model, without a GPU.
+#include <gmock/gmock.h>
+
+#include <numeric>
+#include <set>
+#include <tessera/run/loop_tables.hpp>
+
+#include "kernels/decode/head.hpp"
+#include "kernels/decode/layer_plan.hpp"
+
+namespace tessera::decode {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int k_blocks = 132;
+
+Tiles tiles_for(Model const& model, int batch) {
+  return tiles_of(model, batch, k_blocks, splits_for(model, batch, k_blocks));
+}
+
+/// No tile waits before it stores: that buffers may be used again follows from what is read.
+TEST(DecodePlan, AnyNumberOfLayersIsOnePeriodWithoutWaitsForReaders) {
+  for (auto const& model : known_models())
+    for (int const batch : {1, 16}) {
+      auto const plan = plan_layers(tiles_for(model, batch), MachineProfile{}, k_blocks);
+      ASSERT_TRUE(plan) << to_text(plan.error());
+      EXPECT_EQ(plan->period, 1);
+      EXPECT_TRUE(plan->is_persistent());
+      EXPECT_TRUE(plan->reuses.empty()) << model.name;
+      EXPECT_TRUE(plan->plan.reuse_edges.empty()) << model.name;
+      auto const tables = describe_loop(*plan);
+      ASSERT_TRUE(tables) << to_text(tables.error());
+      ASSERT_EQ(tables->stages.size(), static_cast<std::size_t>(k_stages));
+      for (auto const& stage : tables->stages) EXPECT_EQ(stage.stage.before_stores, 0);
+      // What wait_first(operand_a) of each is about: an iteration back only of qkv.
+      for (int s = 0; s < k_stages; ++s) {
+        auto const& record = tables->stages[static_cast<std::size_t>(s)];
+        EXPECT_TRUE(record.stage.operand[0].has_set) << s;
+        EXPECT_EQ(record.back[0], s == k_qkv ? 1u : 0u) << s;
+        EXPECT_EQ(record.operation, s == k_attention ? 1 : 0) << s;
+      }
+    }
+}
+TEST(DecodePlan, TheHeadReadsNoStage) {
+  auto const plan = plan_head(tiles_for(known_models().front(), 1), MachineProfile{}, k_blocks);
+  ASSERT_TRUE(plan) << to_text(plan.error());
+  auto const tables = describe_loop(*plan);
+  ASSERT_TRUE(tables) << to_text(tables.error());
+  EXPECT_FALSE(tables->stages.front().stage.operand[0].has_set);
+  EXPECT_EQ(tables->tickets, tiles_for(known_models().front(), 1).head);
+}
+
+TEST(DecodePlan, ProductsFitAnSm) {
+  for (auto const& model : known_models())
+    for (int const batch : {1, 8, 64}) {
+      SCOPED_TRACE(model.name + ", " + std::to_string(batch));
+      int const columns = batch <= 8 ? 8 : 64;
+      auto const tiles = tiles_for(model, batch);
+      auto const cut = few_tokens::cut_products(layer_products(model, batch, tiles), k_blocks, columns,
+                                                layer_options(model, {}));
+      ASSERT_TRUE(cut) << to_text(cut.error());
+      EXPECT_LE(shared_bytes_of(cut->rings), 227 * 1024);
+      EXPECT_GE(cut->rings.late_slot_bytes, 2 * (model.group() + 2) * model.head_size);
+      EXPECT_GE(cut->rings.scratch_bytes, attention_scratch_bytes(model.group(), model.head_size));
+      EXPECT_GE(positions_of_slot(cut->rings.slot_bytes, model.head_size), k_position_block);
+      for (std::size_t s = 0; s < k_stages; ++s)
+        if (s != k_attention) {
+          EXPECT_EQ(cut->products[s].tiles, tiles.of[s]);
+          EXPECT_LE(cut->products[s].box_rows, few_tokens::k_most_rows);
+        }
+      auto const head =
+          few_tokens::cut_products({head_product(model, batch, tiles)}, k_blocks, columns, head_options({}));
+      ASSERT_TRUE(head) << to_text(head.error());
+      EXPECT_EQ(head->products[0].tiles % k_blocks, 0);
+    }
+}
+/// Gate and up of a model whose rows are too many for one tile to a block.
+TEST(DecodePlan, WideProductsHaveSeveralTilesToABlock) {
+  auto const model = model_of("llama-3-8b");
+  ASSERT_TRUE(model);
+  auto const tiles = tiles_for(*model, 1);
+  EXPECT_EQ(tiles.of[k_gate_up], 2 * k_blocks);
+  EXPECT_EQ(tiles.of[k_down], k_blocks);
+  EXPECT_EQ(tiles.of[k_attention], 8 * 16);
+}
+
+TEST(DecodePlan, BytesOfTilesAddUpToTheModel) {
+  for (auto const& model : known_models()) {
+    int const cached = 1024;
+    auto const tiles = tiles_for(model, 1);
+    auto const bytes = tile_bytes(model, 1, tiles, cached);
+    double layer = 0;
+    for (std::size_t s = 0; s < k_stages; ++s)
+      layer += static_cast<double>(bytes[s]) * static_cast<double>(tiles.of[s]);
+    double const all =
+        model.weight_bytes() - 2.0 * model.vocabulary * model.hidden + cached * model.cache_bytes();
+    EXPECT_NEAR(layer * model.layers, all, 1e-3 * all) << model.name;
+  }
+}
+/// The floor that is compared with: 2475.7 MB of Llama-3.2-1B with 128 cached tokens.
+TEST(DecodePlan, BytesOfAToken) {
+  auto const model = model_of("llama-3.2-1b");
+  ASSERT_TRUE(model);
+  EXPECT_NEAR((model->weight_bytes() + 128 * model->cache_bytes()) / 1e6, 2475.7, 0.3);
+}
+
+TEST(DecodeCache, PartsOfPositionsAreBlocksAndCoverAll) {
+  for (int cached = 0; cached <= 300; ++cached)
+    for (int const splits : {1, 2, 3, 7, 16, 32}) {
+      int end = 0;
+      for (int i = 0; i < splits; ++i) {
+        auto const part = positions_of(cached, splits, i);
+        ASSERT_EQ(part.begin, end) << cached << " in " << splits;
+        ASSERT_TRUE(part.begin % k_position_block == 0 || part.begin == part.end);
+        end = part.end;
+      }
+      ASSERT_EQ(end, cached);
+    }
+}
+TEST(DecodeCache, ARowsPlacesAreAllDifferentAndKeepSixteenBytes) {
+  for (int const size : {64, 128})
+    for (int position = 0; position < 16; ++position) {
+      std::set<int> places;
+      for (int d = 0; d < size; ++d) {
+        int const place = place_in_row(position, d);
+        EXPECT_TRUE(place >= 0 && place < size);
+        EXPECT_EQ(place % 8, d % 8);
+        places.insert(place);
+      }
+      EXPECT_EQ(places.size(), static_cast<std::size_t>(size));
+    }
+}
+/// Eight rows' sixteen bytes of one number lie in all banks.
+TEST(DecodeCache, EightPositionsAreReadFromAllBanks) {
+  for (int const size : {64, 128})
+    for (int chunk = 0; chunk < size / 8; ++chunk) {
+      std::set<int> banks;
+      for (int p = 0; p < 8; ++p) banks.insert((p * size + place_in_row(p, 8 * chunk)) * 2 % 128 / 16);
+      EXPECT_EQ(banks.size(), 8u);
+    }
+}
+TEST(DecodeCache, TilesAndSplits) {
+  for (int tile = 0, s = 0; s < 3; ++s)
+    for (int h = 0; h < 8; ++h)
+      for (int i = 0; i < 5; ++i, ++tile) {
+        auto const found = attention_tile(tile, 8, 5);
+        EXPECT_TRUE(found.sequence == s && found.head == h && found.split == i) << tile;
+      }
+  auto const model = known_models().front();
+  EXPECT_EQ(splits_for(model, 1, k_blocks), 16);
+  EXPECT_EQ(splits_for(model, 16, k_blocks), 1);
+  EXPECT_EQ(splits_for(model, 64, k_blocks), 1);
+}
+
+unsigned bits_of(float value) {
+  unsigned bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+TEST(DecodeHead, KeysOrderLogitsAndThenLowerTokens) {
+  std::vector<float> const rising = {-INFINITY, -3e38f, -1.5f, -1e-40f, 0.0f, 1e-40f, 2.0f, 3e38f, INFINITY};
+  for (std::size_t i = 0; i < rising.size(); ++i) {
+    EXPECT_GT(key_of(bits_of(rising[i]), 2000000), 0u);
+    EXPECT_EQ(token_of(key_of(bits_of(rising[i]), 7)), 7);
+    EXPECT_GT(key_of(bits_of(rising[i]), 3), key_of(bits_of(rising[i]), 4));
+    if (i > 0) EXPECT_GT(key_of(bits_of(rising[i]), 9), key_of(bits_of(rising[i - 1]), 0));
+  }
+  EXPECT_GT(key_of(bits_of(-0.0f), 3), key_of(bits_of(0.0f), 4));
+  EXPECT_EQ(key_of(bits_of(-0.0f), 4), key_of(bits_of(0.0f), 4));
+}
+
+TEST(DecodeStall, NamesTheLayer) {
+  Diagnostic const stalled{"E0520",
+                           Severity::error,
+                           {},
+                           "out_0 tile (3) waits for attention_0(0)",
+                           {"semaphore 89: seen 33, expected 36, in launch 1; gave up after 2 s"},
+                           ""};
+  // Sixteen layers to a launch: the third launch's fourth layer.
+  auto diagnostics = with_layer({stalled}, 16);
+  EXPECT_THAT(to_text(diagnostics), HasSubstr("layer 3 of 16"));
+  auto qkv = stalled;
+  qkv.message = "qkv_0 tile (3) waits for down_0(0)";
+  EXPECT_THAT(to_text(with_layer({qkv}, 16)), HasSubstr("layer 4 of 16"));
+  auto other = stalled;
+  other.notes.clear();
+  EXPECT_EQ(to_text(with_layer({other}, 16)), to_text(Diagnostics{other}));
+}
+
+}  // namespace
+}  // namespace tessera::decode

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decoder by plain arithmetic on the host: small ones, to hold the GPU's to. In fp32, or rounded to bf16
+// where a model of bf16 is rounded.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "kernels/decode/model.hpp"
+#include "kernels/decode/rotation_table.hpp"
+
+namespace tessera::decode::reference {
+
+using Numbers = std::vector<float>;
+
+inline unsigned short to_bf16(float value) {
+  unsigned bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return static_cast<unsigned short>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+inline float from_bf16(unsigned short bits) {
+  unsigned const wide = static_cast<unsigned>(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+inline float rounded(float value) { return from_bf16(to_bf16(value)); }
+
+/// Whether results are rounded on the way.
+enum class Precision { fp32, bf16 };
+inline float as(Precision precision, float value) {
+  return precision == Precision::bf16 ? rounded(value) : value;
+}
+inline Numbers as(Precision precision, Numbers values) {
+  for (auto& one : values) one = as(precision, one);
+  return values;
+}
+
+inline std::size_t at(int a, int b, int columns) {
+  return static_cast<std::size_t>(a) * static_cast<std::size_t>(columns) + static_cast<std::size_t>(b);
+}
+
+/// y = W x, W row-major.
+inline Numbers product(Numbers const& weights, Numbers const& x) {
+  Numbers result(weights.size() / x.size());
+  for (std::size_t row = 0; row < result.size(); ++row) {
+    float sum = 0;
+    for (std::size_t k = 0; k < x.size(); ++k) sum += weights[row * x.size() + k] * x[k];
+    result[row] = sum;
+  }
+  return result;
+}
+
+inline Numbers norm(Numbers const& x, Numbers const& gains, double epsilon, Precision precision) {
+  double squares = 0;
+  for (float const one : x) squares += static_cast<double>(one) * static_cast<double>(one);
+  auto const scale = static_cast<float>(1 / std::sqrt(squares / static_cast<double>(x.size()) + epsilon));
+  Numbers result(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i)
+    result[i] = as(precision, as(precision, x[i] * scale) * gains[i]);
+  return result;
+}
+
+/// Turns a head's vector by its position.
+inline void turn(float* head, Turn const* turns, int head_size, Precision precision) {
+  for (int d = 0; d < head_size / 2; ++d) {
+    float const low = head[d], high = head[d + head_size / 2];
+    head[d] = as(precision, low * turns[d].cosine - high * turns[d].sine);
+    head[d + head_size / 2] = as(precision, high * turns[d].cosine + low * turns[d].sine);
+  }
+}
+
+/// Of one query head: `keys` and `values` are [positions][head_size].
+inline Numbers attention(float const* query, Numbers const& keys, Numbers const& values, int head_size,
+                         Precision precision = Precision::fp32) {
+  auto const positions = static_cast<int>(keys.size()) / head_size;
+  Numbers weights;
+  float most = -INFINITY;
+  for (int p = 0; p < positions; ++p) {
+    float score = 0;
+    for (int d = 0; d < head_size; ++d) score += query[d] * keys[at(p, d, head_size)];
+    weights.push_back(score / std::sqrt(static_cast<float>(head_size)));
+    most = std::fmax(most, weights.back());
+  }
+  float total = 0;
+  for (auto& one : weights) total += one = std::exp(one - most);
+  Numbers result(static_cast<std::size_t>(head_size));
+  for (int p = 0; p < positions; ++p)
+    for (int d = 0; d < head_size; ++d)
+      result[static_cast<std::size_t>(d)] +=
+          as(precision, weights[static_cast<std::size_t>(p)] / total) * values[at(p, d, head_size)];
+  return result;
+}
+
+struct Layer {
+  Numbers attention_norm, q, k, v, o, mlp_norm, gate, up, down;
+};
+
+/// Random weights that bf16 holds; what layers add is about as large as what they read.
+struct Weights {
+  Model model;
+  std::vector<Layer> layers;
+  Numbers embedding, norm, head;
+
+  Weights(Model const& of, unsigned seed) : model(of), random_(seed) {
+    auto const& m = model;
+    for (int i = 0; i < m.layers; ++i) {
+      Layer l;
+      l.attention_norm = gains(m.hidden), l.mlp_norm = gains(m.hidden);
+      l.q = matrix(m.attended(), m.hidden, 2), l.k = matrix(m.kv_heads * m.head_size, m.hidden, 2);
+      l.v = matrix(m.kv_heads * m.head_size, m.hidden, 1), l.o = matrix(m.hidden, m.attended(), 1);
+      l.gate = matrix(m.intermediate, m.hidden, 1), l.up = matrix(m.intermediate, m.hidden, 1);
+      l.down = matrix(m.hidden, m.intermediate, 1);
+      layers.push_back(std::move(l));
+    }
+    embedding = matrix(m.vocabulary, m.hidden, std::sqrt(static_cast<double>(m.hidden)));
+    norm = gains(m.hidden);
+    if (!m.tied) head = matrix(m.vocabulary, m.hidden, 1);
+  }
+  Numbers const& head_matrix() const { return model.tied ? embedding : head; }
+
+ private:
+  Numbers normal(std::size_t count, double mean, double deviation) {
+    std::normal_distribution<double> distribution(mean, deviation);
+    Numbers result(count);
+    for (auto& one : result) one = rounded(static_cast<float>(distribution(random_)));
+    return result;
+  }
+  Numbers gains(int count) { return normal(static_cast<std::size_t>(count), 1, 0.2); }
+  Numbers matrix(int rows, int columns, double times) {
+    return normal(static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns), 0,
+                  times / std::sqrt(static_cast<double>(columns)));
+  }
+  std::mt19937 random_;
+};
+
+/// One sequence.
+class Sequence {
+ public:
+  Sequence(Weights const& weights, Precision precision, int capacity)
+      : w_(weights),
+        precision_(precision),
+        turns_(rotation_table(weights.model.rotation, weights.model.head_size, capacity)),
+        cache_(weights.layers.size()) {}
+
+  /// Reads a token; logits.
+  Numbers step(int token) {
+    auto const& m = w_.model;
+    Numbers x(w_.embedding.begin() + static_cast<std::ptrdiff_t>(at(token, 0, m.hidden)),
+              w_.embedding.begin() + static_cast<std::ptrdiff_t>(at(token + 1, 0, m.hidden)));
+    for (std::size_t l = 0; l < w_.layers.size(); ++l) {
+      add(x, attended(w_.layers[l], cache_[l], normed(x, w_.layers[l].attention_norm)));
+      auto const& layer = w_.layers[l];
+      auto const in = normed(x, layer.mlp_norm);
+      auto gate = through(layer.gate, in);
+      auto const up = through(layer.up, in);
+      for (std::size_t i = 0; i < gate.size(); ++i)
+        gate[i] = as(precision_, as(precision_, gate[i] / (1 + std::exp(-gate[i]))) * up[i]);
+      add(x, through(layer.down, gate));
+    }
+    ++position_;
+    return through(w_.head_matrix(), normed(x, w_.norm));
+  }
+
+ private:
+  struct Cached {
+    std::vector<Numbers> keys, values;  ///< of each key head
+  };
+
+  Numbers normed(Numbers const& x, Numbers const& gains) const {
+    return norm(x, gains, w_.model.norm_epsilon, precision_);
+  }
+  Numbers through(Numbers const& weights, Numbers const& x) const {
+    return as(precision_, product(weights, x));
+  }
+  void add(Numbers& x, Numbers const& more) const {
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = as(precision_, x[i] + more[i]);
+  }
+  Numbers attended(Layer const& layer, Cached& cached, Numbers const& x) const {
+    auto const& m = w_.model;
+    auto q = through(layer.q, x), k = through(layer.k, x);
+    auto const v = through(layer.v, x);
+    auto const* const turns = turns_.data() + at(position_, 0, m.head_size / 2);
+    cached.keys.resize(static_cast<std::size_t>(m.kv_heads));
+    cached.values.resize(static_cast<std::size_t>(m.kv_heads));
+    Numbers result;
+    for (int h = 0; h < m.kv_heads; ++h) {
+      auto const n = static_cast<std::size_t>(h);
+      auto const first = static_cast<std::ptrdiff_t>(at(h, 0, m.head_size));
+      turn(k.data() + first, turns, m.head_size, precision_);
+      cached.keys[n].insert(cached.keys[n].end(), k.begin() + first, k.begin() + first + m.head_size);
+      cached.values[n].insert(cached.values[n].end(), v.begin() + first, v.begin() + first + m.head_size);
+      for (int g = 0; g < m.group(); ++g) {
+        auto* const query = q.data() + at(h * m.group() + g, 0, m.head_size);
+        turn(query, turns, m.head_size, precision_);
+        auto const one = attention(query, cached.keys[n], cached.values[n], m.head_size, precision_);
+        result.insert(result.end(), one.begin(), one.end());
+      }
+    }
+    return through(layer.o, as(precision_, result));
+  }
+
+  Weights const& w_;
+  Precision precision_;
+  std::vector<Turn> turns_;
+  std::vector<Cached> cache_;
+  int position_ = 0;
+};
+
+inline int most_likely(Numbers const& logits) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < logits.size(); ++i)
+    if (logits[i] > logits[best]) best = i;
+  return static_cast<int>(best);
+}
+
+/// |found - expected| / |expected|; NaN if any is NaN.
+inline double relative_error(Numbers const& found, Numbers const& expected) {
+  double off = 0, all = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    off += std::pow(static_cast<double>(found[i]) - static_cast<double>(expected[i]), 2);
+    all += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  return std::sqrt(off / all);
+}
+
+/// Two layers with heads of 64: what a test has the patience for.
+inline Model small_model(int head_size = 64, int kv_heads = 2, int group = 2) {
+  Model m;
+  m.name = "small";
+  m.layers = 2;
+  m.hidden = 256, m.intermediate = 512;
+  m.heads = kv_heads * group, m.kv_heads = kv_heads, m.head_size = head_size;
+  m.vocabulary = 512;
+  m.rotation.theta = 500000;
+  m.rotation.factor = 32;
+  return m;
+}
+
+}  // namespace tessera::decode::reference
