@@ -33,6 +33,7 @@ struct Buffers {
   unsigned* arrived = nullptr;  ///< of attention, and behind it of the head
   unsigned long long* best = nullptr;
   int *cached = nullptr, *known = nullptr, *ids = nullptr;
+  int* first_cached = nullptr;  ///< as begin() left it
   float* logits = nullptr;
   Turn* turns = nullptr;
   void *keys = nullptr, *values = nullptr;
@@ -57,6 +58,7 @@ Buffers places(Model const& m, Options const& o, Tiles const& tiles, unsigned ch
   b.best = pieces.take<unsigned long long>(8 * times(o.batch, 1));
   b.cached = pieces.take<int>(4 * times(o.batch, 1));
   b.known = pieces.take<int>(4 * times(o.batch, 1));
+  b.first_cached = pieces.take<int>(4 * times(o.batch, 1));
   b.ids = pieces.take<int>(4 * times(o.batch, o.capacity));
   if (o.keep_logits) b.logits = pieces.take<float>(4 * times(o.batch, m.vocabulary));
   b.turns = pieces.take<Turn>(sizeof(Turn) * times(o.capacity, m.head_size / 2));
@@ -107,6 +109,7 @@ struct Decoder::State {
   Options options;
   Tiles tiles;
   PackedWeights weights;
+  void const* embedding = nullptr;
   Memory memory;
   Buffers at;
   CacheShape cache;
@@ -123,7 +126,7 @@ struct Decoder::State {
   }
 
   Expected<void> fill(cudaStream_t stream);
-  Expected<void> describe(int blocks, Weights const& from);
+  Expected<void> describe(int blocks);
   Expected<void> plan(MachineProfile const& machine, int blocks);
   std::vector<ProductStage> layer_stages() const;
   AttentionArguments attention_arguments(int slot_bytes) const;
@@ -184,7 +187,7 @@ AttentionArguments Decoder::State::attention_arguments(int slot_bytes) const {
   return a;
 }
 
-Expected<void> Decoder::State::describe(int blocks, Weights const& from) {
+Expected<void> Decoder::State::describe(int blocks) {
   int const columns = columns_for(options.batch);
   auto made =
       few_tokens::product_stages(layer_stages(), k_type, blocks, columns, layer_options(model, options.cut));
@@ -213,7 +216,7 @@ Expected<void> Decoder::State::describe(int blocks, Weights const& from) {
   end.arrived = at.arrived + options.batch * model.kv_heads;
   end.cached = at.cached, end.known = at.known, end.ids = at.ids;
   end.capacity = options.capacity;
-  end.embedding = from.embedding;
+  end.embedding = embedding;
   end.stream = at.stream, end.x = at.x;
   end.hidden = model.hidden;
   end.sequences = options.batch;
@@ -246,30 +249,47 @@ Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
   return {};
 }
 
-Expected<Decoder> Decoder::make(Model const& model, Weights const& weights, Options const& options,
-                                cudaStream_t stream) {
-  if (auto ok = check_options(model, options); !ok) return tl::make_unexpected(ok.error());
-  if (auto ok = check_weights(model, weights); !ok) return tl::make_unexpected(ok.error());
+Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t stream) {
   auto const machine = with_device();
   if (!machine) return tl::make_unexpected(machine.error());
+  auto const& model = state->model;
+  auto const& options = state->options;
   int const blocks = options.cut.blocks > 0 ? options.cut.blocks : machine->sms;
-  Decoder result;
-  auto const state = result.state_ = std::make_shared<State>();
-  state->model = model, state->options = options;
   int const splits = options.cut.splits > 0 ? options.cut.splits : splits_for(model, options.batch, blocks);
   state->tiles = tiles_of(model, options.batch, blocks, splits);
-  auto packed = pack_weights(model, weights, stream);
-  if (!packed) return tl::make_unexpected(packed.error());
-  state->weights = std::move(*packed);
   auto const memory = zeroed_memory(places(model, options, state->tiles, nullptr).bytes, stream);
   if (!memory) return tl::make_unexpected(memory.error());
   state->memory = *memory;
   state->at = places(model, options, state->tiles, memory->get());
   state->cache = cache_of(model, options);
   if (auto ok = state->fill(stream); !ok) return tl::make_unexpected(ok.error());
-  if (auto ok = state->describe(blocks, weights); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = state->describe(blocks); !ok) return tl::make_unexpected(ok.error());
   if (auto ok = state->plan(*machine, blocks); !ok) return tl::make_unexpected(ok.error());
+  Decoder result;
+  result.state_ = state;
   return result;
+}
+
+Expected<Decoder> Decoder::make(Model const& model, Weights const& weights, Options const& options,
+                                cudaStream_t stream) {
+  if (auto ok = check_options(model, options); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = check_weights(model, weights); !ok) return tl::make_unexpected(ok.error());
+  auto packed = pack_weights(model, weights, stream);
+  if (!packed) return tl::make_unexpected(packed.error());
+  auto const state = std::make_shared<State>();
+  state->model = model, state->options = options;
+  state->weights = std::move(*packed);
+  state->embedding = weights.embedding;
+  return of(state, stream);
+}
+
+Expected<Decoder> Decoder::another(Options const& options, cudaStream_t stream) const {
+  if (auto ok = check_options(state_->model, options); !ok) return tl::make_unexpected(ok.error());
+  auto const state = std::make_shared<State>();
+  state->model = state_->model, state->options = options;
+  state->weights = state_->weights;
+  state->embedding = state_->embedding;
+  return of(state, stream);
 }
 
 Expected<void> Decoder::State::check_sequence(Sequence const& sequence) const {
@@ -304,20 +324,33 @@ Expected<void> Decoder::begin(cudaStream_t stream, std::vector<Sequence> const& 
     return cudaMemcpyAsync(to, from.data(), 4 * from.size(), cudaMemcpyHostToDevice, stream);
   };
   auto const pairs = times(s.options.batch, s.model.kv_heads);
-  for (auto const error : {copy(s.at.cached, cached), copy(s.at.known, known), copy(s.at.ids, ids),
-                           cudaMemsetAsync(s.at.arrived, 0, 4 * (pairs + 1), stream),
-                           cudaMemsetAsync(s.at.best, 0, 8 * times(s.options.batch, 1), stream),
-                           begin_step(s.end, stream), cudaStreamSynchronize(stream)})
+  for (auto const error :
+       {copy(s.at.cached, cached), copy(s.at.first_cached, cached), copy(s.at.known, known),
+        copy(s.at.ids, ids), cudaMemsetAsync(s.at.arrived, 0, 4 * (pairs + 1), stream),
+        cudaMemsetAsync(s.at.best, 0, 8 * times(s.options.batch, 1), stream), begin_step(s.end, stream),
+        cudaStreamSynchronize(stream)})
     if (auto ok = check_call(error, "beginning sequences"); !ok) return ok;
   s.begun = sequences;
   s.steps = 0;
   return {};
 }
 
-Expected<void> Decoder::step(cudaStream_t stream) {
+Expected<void> Decoder::step(cudaStream_t stream, Part part) {
   auto& s = *state_;
-  if (auto ok = s.layer_launch.launch(stream, s.model.layers); !ok) return ok;
-  return s.head_launch.launch(stream, 1);
+  if (part != Part::head)
+    if (auto ok = s.layer_launch.launch(stream, s.model.layers); !ok) return ok;
+  return part == Part::layers ? Expected<void>{} : s.head_launch.launch(stream, 1);
+}
+
+Expected<void> Decoder::rewind(cudaStream_t stream) {
+  auto& s = *state_;
+  auto const bytes = 4 * times(s.options.batch, 1);
+  if (auto ok =
+          check_call(cudaMemcpyAsync(s.at.cached, s.at.first_cached, bytes, cudaMemcpyDeviceToDevice, stream),
+                     "cudaMemcpyAsync");
+      !ok)
+    return ok;
+  return check_call(begin_step(s.end, stream), "embedding tokens");
 }
 
 Expected<void> Decoder::State::capture(cudaStream_t stream, Decoder& decoder) {

@@ -49,6 +49,8 @@ struct Sequence {
   int cached = 0;
 };
 
+enum class Part { all, layers, head };
+
 class Decoder {
  public:
   /// Device memory that make() takes, in bytes, beside `weights`.
@@ -58,6 +60,9 @@ class Decoder {
   static Expected<Decoder> make(Model const& model, Weights const& weights, Options const& options,
                                 cudaStream_t stream);
 
+  /// Another one with the same weights, and memory of its own for the rest.
+  Expected<Decoder> another(Options const& options, cudaStream_t stream) const;
+
   /// Forgets what was, and takes the first token of each sequence in. Waits for the stream.
   Expected<void> begin(cudaStream_t stream, std::vector<Sequence> const& sequences);
   /// begin(), and as many steps as the longest prompt has tokens: token by token, no faster than decode().
@@ -65,8 +70,10 @@ class Decoder {
   /// Enqueues so many steps. In each, every sequence reads one token, of its prompt while there is one left,
   /// else the one just found, and the most likely next one is found (of equal ones the lowest).
   Expected<void> decode(cudaStream_t stream, int steps);
-  /// One step, which may be captured. decode() replays a graph of it.
-  Expected<void> step(cudaStream_t stream);
+  /// One step, or a part of it for who measures; may be captured. decode() replays a graph of it.
+  Expected<void> step(cudaStream_t stream, Part part = Part::all);
+  /// Enqueues that steps go on where begin() began; may be captured.
+  Expected<void> rewind(cudaStream_t stream);
   /// Waits for all steps. E0520: a wait met its deadline; the report names operator, layer (iteration) and
   /// tile. Then nothing of the sequences is to be used: begin() again.
   Expected<void> finish();
@@ -85,6 +92,7 @@ class Decoder {
 
  private:
   struct State;
+  static Expected<Decoder> of(std::shared_ptr<State> const& state, cudaStream_t stream);
   std::shared_ptr<State> state_;
 };
 

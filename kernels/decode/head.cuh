@@ -32,7 +32,8 @@ struct HeadColumns {
   template <class Computer, class View>
   __device__ void compute(Computer& computer, View& view) const {
     auto const& p = computer.template arguments<Columns>();
-    Columns::with_sums(p, computer, view, [&](auto const& exchange, few_tokens::Range const& range) {
+    auto const nothing = [](auto const&, few_tokens::Range const&) {};
+    Columns::with_sums(p, computer, view, nothing, [&](auto const& exchange, few_tokens::Range const& range) {
       int const warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x % 32);
       int const features = range.end - range.begin, items = p.tokens * ((features + 31) / 32);
       for (int i = warp; i < items; i += few_tokens::k_warps) {

@@ -93,15 +93,18 @@ struct MatrixColumns {
   }
 
   /// Multiplies a tile's rows; then `finish(exchange, range)` with their sums, behind the waits before
-  /// stores. Not called after a stall that those waits saw.
-  template <class Computer, class View, class Finish>
-  __device__ static void with_sums(Product const& p, Computer& computer, View& view, Finish const& finish) {
+  /// stores. Not called after a stall that those waits saw. `prepare(exchange, range)`: when the first
+  /// activations are there, and so all that those were made from.
+  template <class Computer, class View, class Prepare, class Finish>
+  __device__ static void with_sums(Product const& p, Computer& computer, View& view, Prepare const& prepare,
+                                   Finish const& finish) {
     Range const range = p.range(computer.job->tile);
     SumExchange<Element, N> const exchange(p, computer.scratch);
     bool const norm = p.norm_epsilon > 0;
     Multiply::with_tiles(p, [&](auto tiles) {
       typename Multiply::Sums sums = {};
-      Multiply::template multiply<decltype(tiles)::value>(p, computer, sums);
+      Multiply::template multiply<decltype(tiles)::value>(p, computer, sums,
+                                                          [&] { prepare(exchange, range); });
       exchange.template store<decltype(tiles)::value>(sums, norm);
     });
     computer.done_reading();
@@ -123,8 +126,19 @@ struct MatrixColumns {
         residual,        p.stream,  static_cast<Element*>(p.output[copy]), p.output_words[copy],
         computer.serial, p.features};
     bool const norm = p.norm_epsilon > 0;
-    with_sums(p, computer, view, [&](SumExchange<Element, N> const& exchange, Range const& range) {
+    // Of the lane's first result, mostly its only one: on its way while the tile is multiplied.
+    float before = 0;
+    bool known = false;
+    auto const prepare = [&](SumExchange<Element, N> const& exchange, Range const& range) {
+      int token, feature;
+      if (!output.adds() || !exchange.first_result(range.end - range.begin, token, feature)) return;
+      before = output.before(token, range.begin + feature);
+      known = true;
+    };
+    with_sums(p, computer, view, prepare, [&](SumExchange<Element, N> const& exchange, Range const& range) {
       exchange.for_each_result(range.end - range.begin, [&](int token, int feature) {
+        if (output.adds() && !known) before = output.before(token, range.begin + feature);
+        known = false;
         float const scale = norm ? exchange.root_mean_square_scale(p, token) : 1.0f;
         float value;
         if (p.activation == Activation::swiglu) {
@@ -134,7 +148,7 @@ struct MatrixColumns {
           float const sum = exchange.sum(token, feature) * scale;
           value = p.activation == Activation::gelu ? skinny_sm90::gelu(sum) : sum;
         }
-        output.store(token, range.begin + feature, value);
+        output.store(token, range.begin + feature, value + before);
       });
     });
   }
@@ -151,11 +165,16 @@ struct MatrixColumns {
     unsigned serial;
     int features;
 
+    __device__ bool adds() const { return residual != nullptr || stream != nullptr; }
+    /// What is added to a result. Other SMs wrote it: past the L1.
+    __device__ float before(int token, int feature) const {
+      auto const at = static_cast<long long>(token) * features + feature;
+      float const rest = residual != nullptr ? static_cast<float>(load_past_l1(residual + at)) : 0;
+      return stream != nullptr ? rest + __ldcg(stream + at) : rest;
+    }
     __device__ void store(int token, int feature, float value) const {
       long long const at = static_cast<long long>(token) * features + feature;
-      // Other SMs wrote it: past the L1.
-      if (residual != nullptr) value += static_cast<float>(load_past_l1(residual + at));
-      if (stream != nullptr) stream[at] = value += __ldcg(stream + at);
+      if (stream != nullptr) stream[at] = value;
       auto const element = static_cast<Element>(value);
       if (words != nullptr)
         store_word(words + at, token_word(__builtin_bit_cast(unsigned short, element), serial));

@@ -50,7 +50,8 @@ struct Product {
   unsigned* output_words[k_most_copies] = {};
   unsigned const* input_words[k_most_copies] = {};
   /// [tokens][features], added last; null: nothing is. Waits are for the input alone, device scope: who
-  /// writes the residual must be complete before the input is, as in a loop whose input was made from it.
+  /// writes the residual must be complete before any of the input is, as in a loop whose input was made from
+  /// it.
   void const* residual[k_most_copies] = {};
   /// [tokens][features] in fp32, in place: results are added to it, and what is stored elsewhere is the sum.
   /// Null: there is none. Of who else writes it the same holds as of the residual.

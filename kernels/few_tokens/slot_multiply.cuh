@@ -38,9 +38,9 @@ struct SlotMultiply {
   }
 
   /// The sums over k. A warp takes every depth_groups-th step of 16 elements, and all tiles of its row group:
-  /// it loads activations once for all of them.
-  template <int Tiles, class Computer>
-  __device__ static void multiply(Product const& p, Computer& computer, Sums& sums) {
+  /// it loads activations once for all of them. `at_first()`: when the first activations are there.
+  template <int Tiles, class Computer, class AtFirst>
+  __device__ static void multiply(Product const& p, Computer& computer, Sums& sums, AtFirst const& at_first) {
     int const slots = p.slots(), depth = p.stage_depth, late_each = p.late_each, tokens = p.tokens;
     int const pitch = p.slot_rows * 128;
     bool const squares = p.norm_epsilon > 0;
@@ -62,6 +62,7 @@ struct SlotMultiply {
       if (used == late_each) {
         late = computer.next_late_slot();
         computer.wait_late_slot(late);
+        if (i == 0) at_first();
         used = 0;
       }
       computer.wait_slot(place);

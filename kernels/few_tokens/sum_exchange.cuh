@@ -49,6 +49,12 @@ struct SumExchange {
     }
   }
 
+  /// The first result of the calling lane, as for_each_result() deals them. False: it has none.
+  __device__ bool first_result(int features, int& token, int& feature) const {
+    token = Multiply::warp(), feature = Multiply::lane();
+    for (; token >= tokens && feature < features; feature += 32) token -= tokens;
+    return feature < features;
+  }
   /// `finish(token, feature)` for each result, once: a lane has one feature of 32, warps share tokens and
   /// blocks of 32 features.
   template <class Finish>

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench_decode <model> <cached> <batch> [quick] [<out.json> [<about.json>]]: a generated token of random
+// weights: all layers in one launch and the head in a second one, in one graph, with several rings; both
+// parts alone; and the reading of the same bytes, in one run.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <tessera/report/json_text.hpp>
+
+#include "bench/common/program.hpp"
+#include "bench/common/rows.hpp"
+#include "bench/skinny_mlp/floor.hpp"
+#include "kernels/decode/decoder.hpp"
+#include "src/bench/matrices.hpp"
+#include "src/bench/timer.hpp"
+#include "tessera/measure/statistics.hpp"
+
+namespace {
+
+using namespace tessera;
+using bench::check;
+using decode::Decoder;
+using decode::Model;
+using decode::Part;
+
+constexpr int steps = 8;  ///< to a graph
+constexpr int rounds = 40;
+constexpr int cool_rounds = 12;
+constexpr double rest = 8;
+
+/// Memory that lives to the end of the program.
+void* device_memory(std::size_t bytes) {
+  void* at = nullptr;
+  check(cudaMalloc(&at, bytes), "memory");
+  return at;
+}
+void* random_matrix(int rows, int columns, unsigned seed, double times, cudaStream_t stream) {
+  auto const count = static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
+  auto* const at = device_memory(2 * count);
+  bench::fill_random(at, count, bench::ElementType::bf16, seed,
+                     static_cast<float>(times / std::sqrt(static_cast<double>(columns))), stream);
+  return at;
+}
+
+/// One layer's random weights for all: the decoder makes copies of its own.
+decode::Weights random_weights(Model const& m, cudaStream_t stream) {
+  decode::Weights weights;
+  decode::LayerWeights layer;
+  auto* const gains = random_matrix(1, m.hidden, 1, std::sqrt(static_cast<double>(m.hidden)), stream);
+  layer.attention_norm = layer.mlp_norm = weights.norm = gains;
+  layer.q = random_matrix(m.attended(), m.hidden, 2, 1, stream);
+  layer.k = random_matrix(m.kv_heads * m.head_size, m.hidden, 3, 1, stream);
+  layer.v = random_matrix(m.kv_heads * m.head_size, m.hidden, 4, 1, stream);
+  layer.o = random_matrix(m.hidden, m.attended(), 5, 1, stream);
+  layer.gate = random_matrix(m.intermediate, m.hidden, 6, 1, stream);
+  layer.up = random_matrix(m.intermediate, m.hidden, 7, 1, stream);
+  layer.down = random_matrix(m.hidden, m.intermediate, 8, 1, stream);
+  weights.layers.assign(static_cast<std::size_t>(m.layers), layer);
+  weights.embedding =
+      random_matrix(m.vocabulary, m.hidden, 9, std::sqrt(static_cast<double>(m.hidden)), stream);
+  if (!m.tied) weights.head = random_matrix(m.vocabulary, m.hidden, 10, 1, stream);
+  return weights;
+}
+
+struct Row : bench::RowTimes {
+  std::string name, detail;
+  bench::Timed timed;
+  double error = 0;
+};
+
+void refused(Diagnostics const& why) {
+  std::fprintf(stderr, "%s\n", to_text(why).c_str());
+  std::exit(1);
+}
+template <class T>
+T taken(Expected<T> outcome) {
+  if (!outcome) refused(outcome.error());
+  return std::move(*outcome);
+}
+void done(Expected<void> const& outcome) {
+  if (!outcome) refused(outcome.error());
+}
+
+struct Rings {
+  int kilobytes, in_flight, within, splits;
+  bool head_early;
+};
+
+std::vector<Rings> rings_to_try(bool quick) {
+  if (quick) return {{16, 4, 0, 0, false}};
+  return {{16, 4, 0, 0, false}, {16, 4, 0, 0, true},  {16, 2, 0, 0, false},
+          {16, 3, 6, 0, false}, {16, 0, 0, 0, false}, {16, 4, 0, 8, false},
+          {8, 8, 0, 0, false},  {24, 2, 0, 0, false}, {32, 2, 0, 0, false}};
+}
+std::string to_string(Rings const& r) {
+  return "slots of " + std::to_string(r.kilobytes) + " KB, " + std::to_string(r.in_flight) + " and " +
+         std::to_string(r.within) + " in flight" +
+         (r.splits > 0 ? ", " + std::to_string(r.splits) + " parts" : std::string()) +
+         (r.head_early ? ", head early" : "");
+}
+
+struct Bench {
+  Model model;
+  int cached, batch;
+  cudaStream_t stream;
+  std::vector<std::unique_ptr<Decoder>> decoders = {};
+
+  std::vector<decode::Sequence> sequences() const {
+    std::vector<decode::Sequence> result;
+    for (int i = 0; i < batch; ++i) result.push_back({{1 + i}, cached});
+    return result;
+  }
+  void add_rows(std::vector<Row>& rows, bool quick) {
+    auto const weights = random_weights(model, stream);
+    for (auto const& rings : rings_to_try(quick)) {
+      decode::Options options;
+      options.batch = batch;
+      options.capacity = cached + 2 * steps;
+      options.usual_cached = cached;
+      options.cut.slot_bytes = 1024 * rings.kilobytes;
+      options.cut.in_flight = rings.in_flight, options.cut.in_flight_within = rings.within;
+      options.cut.splits = rings.splits;
+      options.head_starts_early = rings.head_early;
+      auto made = decoders.empty() ? Decoder::make(model, weights, options, stream)
+                                   : decoders.front()->another(options, stream);
+      if (!made) {
+        std::printf("  not here: %s\n%s\n", to_string(rings).c_str(), to_text(made.error()).c_str());
+        continue;
+      }
+      decoders.push_back(std::make_unique<Decoder>(std::move(*made)));
+      auto* const decoder = decoders.back().get();
+      fill_cache(*decoder);
+      done(decoder->begin(stream, sequences()));
+      add(rows, "token", to_string(rings), decoder, Part::all);
+      if (decoders.size() > 1) continue;
+      add(rows, "layers", to_string(rings), decoder, Part::layers);
+      add(rows, "head", to_string(rings), decoder, Part::head);
+    }
+  }
+  void fill_cache(Decoder const& decoder) const {
+    auto const count = decoder.cache().elements();
+    bench::fill_random(decoder.keys(), count, bench::ElementType::bf16, 21, 1, stream);
+    bench::fill_random(decoder.values(), count, bench::ElementType::bf16, 22, 1, stream);
+  }
+  void add(std::vector<Row>& rows, char const* name, std::string const& detail, Decoder* decoder,
+           Part part) const {
+    Row row;
+    row.name = name, row.detail = detail;
+    row.timed.work = [decoder, part](cudaStream_t on, int set) {
+      auto ok = set == 0 ? decoder->rewind(on) : Expected<void>{};
+      if (ok) ok = decoder->step(on, part);
+      if (!ok) std::printf("%s\n", to_text(ok.error()).c_str());
+      return ok ? cudaSuccess : cudaErrorLaunchFailure;
+    };
+    rows.push_back(std::move(row));
+  }
+};
+
+double least(std::vector<Row> const& rows, char const* name) {
+  double result = std::numeric_limits<double>::infinity();
+  for (Row const& row : rows)
+    if (row.median > 0 && row.name == name) result = std::min(result, row.median);
+  return result;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  auto const model = count > 1 ? decode::model_of(arguments[1]) : decode::model_of("");
+  int const cached = count > 2 ? std::atoi(arguments[2]) : 0, batch = count > 3 ? std::atoi(arguments[3]) : 0;
+  bool const quick = count > 4 && std::strcmp(arguments[4], "quick") == 0;
+  int const files = quick ? 5 : 4;
+  if (!model || cached < 1 || batch < 1) {
+    std::fprintf(stderr, "usage: %s <model> <cached> <batch> [quick] [<out.json> [<about.json>]]\n%s\n",
+                 arguments[0], model ? "" : to_text(model.error()).c_str());
+    return 2;
+  }
+  cudaStream_t stream;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  Bench run{*model, cached, batch, stream};
+  std::vector<Row> rows;
+  auto const bytes =
+      static_cast<std::size_t>(model->weight_bytes() + double(batch) * cached * model->cache_bytes());
+  auto* const memory = device_memory(bytes + 16384);
+  check(cudaMemsetAsync(memory, 1, bytes, stream), "memory");
+  for (int const blocks : {128, 132}) {
+    Row row;
+    row.name = "floor", row.detail = "reads the same bytes with " + std::to_string(blocks) + " blocks";
+    row.timed.work = [=](cudaStream_t on, int) { return bench::stream_through(memory, bytes, blocks, on); };
+    rows.push_back(std::move(row));
+  }
+  run.add_rows(rows, quick);
+  check(cudaStreamSynchronize(stream), "filling");
+  bench::Timer timer(stream, steps, steps);
+  std::vector<bench::Timed*> running;
+  for (Row& row : rows)
+    if (timer.capture(row.timed))
+      running.push_back(&row.timed);
+    else
+      std::printf("  cannot be captured: %s, %s\n", row.name.c_str(), row.detail.c_str());
+  bench::time_rows(timer, running, rows, rounds, cool_rounds, rest);
+  for (auto const& decoder : run.decoders) done(decoder->finish());
+
+  double const floor = least(rows, "floor"), token = least(rows, "token");
+  std::printf(
+      "%s, %d cached, batch %d: floor %.1f us (%.1f MB), token %.1f (%.3f), layers %.2f each, head %.1f\n",
+      model->name.c_str(), cached, batch, floor, double(bytes) / 1e6, token, token / floor,
+      least(rows, "layers") / model->layers, least(rows, "head"));
+  for (Row const& row : rows)
+    std::printf("  %-7s %8.2f (%.2f...%.2f) %.3f  cool %.2f  %s\n", row.name.c_str(), row.median, row.low,
+                row.high, row.median / floor, row.cool, row.detail.c_str());
+  if (count <= files) return 0;
+  JsonWriter json;
+  json.begin_object().key("about").raw(bench::about(count > files + 1 ? arguments[files + 1] : ""));
+  json.member("model", model->name).member("cached", cached).member("batch", batch);
+  json.member("unit", "microseconds for a token; medians; cool: after rests of 8 times the work");
+  json.member("samples", rounds)
+      .member("floor_us", bench::with_digits(floor, 6))
+      .key("variants")
+      .begin_array();
+  bench::write_rows(json, rows);
+  return bench::write_file(arguments[files], json.end_array().end_object().text() + '\n') ? 0 : 1;
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention over a cache on a GPU, alone: against plain arithmetic, with poison behind each sequence.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <tessera/run/device.hpp>
+
+#include "decode/reference.hpp"
+#include "decode_gpu/attention_launch.hpp"
+#include "gpu/device_buffer.hpp"
+
+namespace tessera::decode {
+namespace {
+
+using gpu::DeviceBuffer;
+using gpu::ok;
+using reference::from_bf16;
+using reference::Numbers;
+using reference::to_bf16;
+using Bits = std::vector<unsigned short>;
+
+constexpr unsigned short k_poison = 0x7fff;  // no number
+
+#define ASSERT_OK(expression)                                     \
+  do {                                                            \
+    auto&& outcome = (expression);                                \
+    ASSERT_TRUE(outcome.has_value()) << to_text(outcome.error()); \
+  } while (false)
+
+struct Shape {
+  std::vector<int> cached;  ///< of each sequence
+  int kv_heads = 2, group = 4, head_size = 64, splits = 3, layers = 2, capacity = 320;
+  bool no_queries = false;  ///< queries and keys are zero
+
+  int batch() const { return static_cast<int>(cached.size()); }
+  int row() const { return kv_heads * (group + 2) * head_size; }
+  CacheShape cache() const { return {layers, batch(), kv_heads, capacity, head_size}; }
+  std::string text() const {
+    auto result = std::to_string(kv_heads) + " key heads of " + std::to_string(head_size) + ", " +
+                  std::to_string(group) + " queries, " + std::to_string(splits) + " parts, cached";
+    for (int const one : cached) result += " " + std::to_string(one);
+    return result;
+  }
+};
+
+/// Inputs, and what should come out.
+class Problem {
+ public:
+  Problem(Shape const& of, unsigned seed) : s(of), random_(seed) {
+    auto const table = rotation_table(reference::small_model().rotation, s.head_size, s.capacity);
+    turns_ = table;
+    qkv = numbers(static_cast<std::size_t>(s.batch() * s.row()));
+    keys.assign(s.cache().elements(), k_poison);
+    values = keys;
+    for (int l = 0; l < s.layers; ++l)
+      for (int b = 0; b < s.batch(); ++b)
+        for (int h = 0; h < s.kv_heads; ++h)
+          for (int p = 0; p < s.cached[static_cast<std::size_t>(b)]; ++p)
+            for (int d = 0; d < s.head_size; ++d) {
+              keys[s.cache().at(l, b, h, p, d)] = s.no_queries ? 0 : number();
+              values[s.cache().at(l, b, h, p, d)] = number();
+            }
+    if (s.no_queries)
+      for (std::size_t i = 0; i < qkv.size(); ++i)
+        if (static_cast<int>(i) / s.head_size % (s.group + 2) <= s.group) qkv[i] = 0;
+  }
+
+  /// What all iterations write last is the last layer's.
+  Numbers expected(int layer, reference::Precision precision) const {
+    Numbers result;
+    for (int b = 0; b < s.batch(); ++b)
+      for (int h = 0; h < s.kv_heads; ++h) {
+        auto const vector = [&](int i) {
+          Numbers one;
+          auto const first = static_cast<std::size_t>(b * s.row() + (h * (s.group + 2) + i) * s.head_size);
+          for (int d = 0; d < s.head_size; ++d)
+            one.push_back(from_bf16(qkv[first + static_cast<std::size_t>(d)]));
+          return one;
+        };
+        int const cached = s.cached[static_cast<std::size_t>(b)];
+        auto const* const turns = turns_.data() + cached * s.head_size / 2;
+        auto key = vector(s.group);
+        auto const value = vector(s.group + 1);
+        reference::turn(key.data(), turns, s.head_size, reference::Precision::bf16);
+        Numbers all_keys, all_values;
+        for (int p = 0; p <= cached; ++p)
+          for (int d = 0; d < s.head_size; ++d) {
+            auto const at = s.cache().at(layer, b, h, p, d);
+            auto const n = static_cast<std::size_t>(d);
+            all_keys.push_back(p < cached ? from_bf16(keys[at]) : key[n]);
+            all_values.push_back(p < cached ? from_bf16(values[at]) : value[n]);
+          }
+        for (int g = 0; g < s.group; ++g) {
+          auto query = vector(g);
+          reference::turn(query.data(), turns, s.head_size, reference::Precision::bf16);
+          auto const one = reference::attention(query.data(), all_keys, all_values, s.head_size, precision);
+          result.insert(result.end(), one.begin(), one.end());
+        }
+      }
+    return result;
+  }
+  /// The newest token's key and value are stored, of each layer; nothing else changes.
+  void check_cache(Bits const& found_keys, Bits const& found_values) const {
+    auto const c = s.cache();
+    std::size_t different = 0, wrong = 0;
+    for (int l = 0; l < s.layers; ++l)
+      for (int b = 0; b < s.batch(); ++b)
+        for (int h = 0; h < s.kv_heads; ++h) {
+          int const cached = s.cached[static_cast<std::size_t>(b)];
+          auto const first =
+              static_cast<std::size_t>(b * s.row() + (h * (s.group + 2) + s.group) * s.head_size);
+          Numbers key;
+          for (int d = 0; d < s.head_size; ++d)
+            key.push_back(from_bf16(qkv[first + static_cast<std::size_t>(d)]));
+          reference::turn(key.data(), turns_.data() + cached * s.head_size / 2, s.head_size,
+                          reference::Precision::fp32);
+          for (int p = 0; p < s.capacity; ++p)
+            for (int d = 0; d < s.head_size; ++d) {
+              auto const at = c.at(l, b, h, p, d);
+              if (p != cached) {
+                different += found_keys[at] != keys[at] || found_values[at] != values[at] ? 1 : 0;
+                continue;
+              }
+              auto const n = static_cast<std::size_t>(d);
+              float const off = std::fabs(from_bf16(found_keys[at]) - key[n]);
+              // A rounding, and the arithmetic's own.
+              wrong += !(off <= std::fabs(key[n]) / 200 + 1e-5f) ? 1 : 0;
+              wrong += found_values[at] != qkv[first + static_cast<std::size_t>(s.head_size + d)] ? 1 : 0;
+            }
+        }
+    EXPECT_EQ(different, 0u) << "elements of the cache that nobody may write";
+    EXPECT_EQ(wrong, 0u) << "elements of the newest token";
+  }
+
+  Shape s;
+  Bits qkv, keys, values;
+
+ private:
+  unsigned short number() { return to_bf16(static_cast<float>(normal_(random_))); }
+  Bits numbers(std::size_t count) {
+    Bits result(count);
+    for (auto& one : result) one = number();
+    return result;
+  }
+  std::mt19937 random_;
+  std::normal_distribution<double> normal_;
+  std::vector<Turn> turns_;
+};
+
+void check(Shape const& s, unsigned seed) {
+  SCOPED_TRACE(s.text());
+  Problem const problem(s, seed);
+  auto const machine = with_device();
+  ASSERT_OK(machine);
+  DeviceBuffer<unsigned short> qkv(problem.qkv.size()), keys(problem.keys.size()),
+      values(problem.keys.size());
+  auto const results = static_cast<std::size_t>(s.batch() * s.kv_heads * s.group * s.head_size);
+  DeviceBuffer<unsigned short> output(results, 0xff);
+  qkv.upload(problem.qkv), keys.upload(problem.keys), values.upload(problem.values);
+  auto const table = rotation_table(reference::small_model().rotation, s.head_size, s.capacity);
+  DeviceBuffer<Turn> turns(table.size());
+  turns.upload(table);
+  DeviceBuffer<int> cached(s.cached.size());
+  cached.upload(s.cached);
+  int const tiles = s.batch() * s.kv_heads * s.splits;
+  DeviceBuffer<float> parts(static_cast<std::size_t>(tiles * s.group * (s.head_size + 2)), 0xff);
+  DeviceBuffer<unsigned> arrived(static_cast<std::size_t>(s.batch() * s.kv_heads));
+
+  RoleOptions options;
+  options.rings = {4, 16 * 1024, 2, 0, 4, 4096, attention_scratch_bytes(s.group, s.head_size)};
+  AttentionArguments a;
+  a.qkv = qkv.get(), a.output = output.get();
+  a.keys = keys.get(), a.values = values.get();
+  a.layer_elements = static_cast<long long>(s.cache().row(1, 0, 0, 0));
+  a.turns = turns.get(), a.cached = cached.get();
+  if (s.splits > 1) a.parts = parts.get();
+  a.arrived = arrived.get();
+  a.scale = static_cast<float>(1.4426950408889634 / std::sqrt(static_cast<double>(s.head_size)));
+  a.layers = s.layers, a.batch = s.batch(), a.kv_heads = s.kv_heads, a.group = s.group;
+  a.capacity = s.capacity, a.splits = s.splits;
+  a.slot_positions = positions_of_slot(options.rings.slot_bytes, s.head_size);
+  DeviceBuffer<AttentionArguments> arguments(1);
+  arguments.upload({a});
+  auto chain = attention_alone(*machine, tiles, options, s.head_size, arguments.get());
+  ASSERT_OK(chain);
+  // Each launch ends with the last layer's; twice the same bits.
+  Bits before;
+  for (int launch = 0; launch < 2; ++launch) {
+    output.fill(0xff);
+    ASSERT_OK(chain->launch(nullptr, s.layers));
+    ASSERT_OK(chain->finish());
+    auto const found = output.download();
+    Numbers numbers;
+    for (auto const bits : found) numbers.push_back(from_bf16(bits));
+    auto const exact = problem.expected(s.layers - 1, reference::Precision::fp32);
+    double const error = reference::relative_error(numbers, exact);
+    // As bf16 does it: weights and results are rounded, too.
+    auto const rounded =
+        reference::as(reference::Precision::bf16, problem.expected(s.layers - 1, reference::Precision::bf16));
+    double const usual = reference::relative_error(rounded, exact);
+    ASSERT_LE(error, 2 * usual + 1e-3) << "launch " << launch << ", bf16 is off by " << usual;
+    if (launch == 0) before = found;
+    ASSERT_EQ(found, before) << "another launch";
+  }
+  problem.check_cache(keys.download(), values.download());
+}
+
+TEST(DecodeAttention, Lengths) {
+  for (int const cached : {0, 1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 255, 256, 299})
+    for (int const splits : {1, 2, 5, 16}) check({{cached}, 2, 4, 64, splits}, 7);
+}
+TEST(DecodeAttention, HeadsAndGroups) {
+  for (int const head_size : {64, 128})
+    for (int const group : {1, 2, 3, 4, 5, 8})
+      for (int const kv_heads : {1, 8}) check({{77}, kv_heads, group, head_size, 4}, 11);
+}
+TEST(DecodeAttention, SequencesOfUnequalLengths) {
+  check({{0, 300, 17, 1, 160}, 2, 4, 64, 3}, 13);
+  check({{299, 0, 5, 64, 63, 31, 222}, 8, 4, 128, 1}, 17);
+  std::vector<int> many;
+  for (int i = 0; i < 64; ++i) many.push_back(i * 37 % 300);
+  check({many, 2, 4, 64, 2, 1}, 19);
+}
+TEST(DecodeAttention, RandomShapes) {
+  std::mt19937 random(5);
+  auto const below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int i = 0; i < 60 && !testing::Test::HasFailure(); ++i) {
+    Shape s;
+    for (int b = below(5); b >= 0; --b) s.cached.push_back(below(301));
+    s.kv_heads = 1 + below(8), s.group = 1 + below(8);
+    s.head_size = below(2) == 0 ? 64 : 128;
+    s.splits = 1 + below(k_most_splits);
+    s.layers = 1 + below(3);
+    check(s, static_cast<unsigned>(i));
+  }
+}
+/// Queries and keys of zero: the mean of all values.
+TEST(DecodeAttention, NoQueriesGiveTheMeanOfValues) {
+  for (int const cached : {0, 1, 47, 300})
+    for (int const splits : {1, 7}) {
+      Shape s{{cached}, 2, 4, 64, splits};
+      s.no_queries = true;
+      check(s, 23);
+    }
+}
+/// Enough positions that a part is more than one slot, and rings go round.
+TEST(DecodeAttention, ManyPositions) {
+  check({{4000}, 1, 4, 128, 2, 1, 4096}, 29);
+  check({{3001, 4095}, 2, 2, 64, 1, 2, 4096}, 31);
+}
+
+}  // namespace
+}  // namespace tessera::decode

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole decoders on a GPU, small ones, beside the plain one.
+#include <algorithm>
+#include <cstdio>
+
+#include "decode_gpu/small_decoder.hpp"
+
+namespace tessera::decode {
+namespace {
+
+using reference::Numbers;
+using reference::Precision;
+
+struct Setting {
+  Model model = reference::small_model();
+  std::vector<std::vector<int>> prompts = {{5, 17, 300}};
+  int steps = 12;  ///< behind the longest prompt
+  Cut cut = {};
+  bool head_starts_early = false;
+};
+
+int capacity_of(Setting const& s) {
+  std::size_t longest = 0;
+  for (auto const& prompt : s.prompts) longest = std::max(longest, prompt.size());
+  return static_cast<int>(longest) + s.steps + 3;
+}
+
+/// The plain decoders read what the GPU's has read, so that a near tie does not part them.
+void check(Setting const& s) {
+  reference::Weights const weights(s.model, 3);
+  WeightsOnDevice const on_device(weights);
+  Options options;
+  options.batch = static_cast<int>(s.prompts.size());
+  options.capacity = capacity_of(s);
+  options.cut = s.cut;
+  options.keep_logits = true;
+  options.head_starts_early = s.head_starts_early;
+  auto decoder = Decoder::make(s.model, on_device.weights, options, nullptr);
+  ASSERT_OK(decoder);
+  gpu::ok(cudaDeviceSynchronize());
+  cudaStream_t stream;
+  gpu::ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  ASSERT_OK(decoder->prefill(stream, s.prompts));
+  std::vector<reference::Sequence> exact, rounding;
+  for (std::size_t i = 0; i < s.prompts.size(); ++i) {
+    exact.emplace_back(weights, Precision::fp32, options.capacity);
+    rounding.emplace_back(weights, Precision::bf16, options.capacity);
+  }
+  std::size_t read = 0;
+  double most = 0, usual = 0;
+  for (int step = 0; step <= s.steps; ++step) {
+    ASSERT_OK(decoder->decode(stream, step > 0 ? 1 : 0));
+    auto const tokens = decoder->tokens();
+    ASSERT_OK(tokens);
+    auto const found = logits_of(*decoder, s.model, options.batch);
+    for (std::size_t i = 0; i < s.prompts.size(); ++i) {
+      auto const& all = (*tokens)[i];
+      for (std::size_t p = 0; p < std::min(all.size(), s.prompts[i].size()); ++p)
+        ASSERT_EQ(all[p], s.prompts[i][p]) << "a prompt was overwritten";
+      Numbers expected, as_bf16;
+      for (std::size_t p = read; p + 1 < all.size(); ++p) {
+        expected = exact[i].step(all[p]);
+        as_bf16 = rounding[i].step(all[p]);
+      }
+      double const error = reference::relative_error(found[i], expected);
+      double const bf16 = reference::relative_error(as_bf16, expected);
+      ASSERT_LE(error, 2 * bf16 + 2e-3)
+          << "step " << step << ", sequence " << i << ", bf16 is off by " << bf16;
+      most = std::max(most, error), usual = std::max(usual, bf16);
+      // The next token is the GPU's own most likely one.
+      if (all.size() > s.prompts[i].size()) {
+        ASSERT_EQ(all.back(), reference::most_likely(found[i])) << "step " << step << ", sequence " << i;
+      }
+    }
+    read = (*tokens)[0].size() - 1;
+  }
+  std::printf("  off by %.2e at most, bf16 by %.2e\n", most, usual);
+  gpu::ok(cudaStreamDestroy(stream));
+}
+
+TEST(Decode, OneSequence) { check({}); }
+TEST(Decode, HeadsOf128) {
+  Setting s;
+  s.model = reference::small_model(128, 2, 3);
+  check(s);
+}
+TEST(Decode, TiedHead) {
+  Setting s;
+  s.model.tied = true;
+  check(s);
+}
+TEST(Decode, GroupsOfOneAndEight) {
+  Setting s;
+  s.model = reference::small_model(64, 4, 1);
+  check(s);
+  s.model = reference::small_model(64, 1, 8);
+  check(s);
+}
+TEST(Decode, SplitsAndSlots) {
+  for (int const splits : {1, 2, 7, 32})
+    for (int const kilobytes : {8, 16, 28}) {
+      Setting s;
+      s.steps = 40;
+      s.cut.splits = splits, s.cut.slot_bytes = kilobytes * 1024;
+      SCOPED_TRACE(std::to_string(splits) + " parts, slots of " + std::to_string(kilobytes) + " KB");
+      check(s);
+    }
+}
+TEST(Decode, SequencesOfUnequalPrompts) {
+  for (int const batch : {2, 5, 8, 9, 33}) {
+    SCOPED_TRACE(std::to_string(batch) + " sequences");
+    Setting s;
+    s.steps = 6;
+    s.prompts.clear();
+    for (int i = 0; i < batch; ++i) {
+      s.prompts.emplace_back();
+      for (int p = 0; p <= i % 7; ++p) s.prompts.back().push_back((31 * i + 101 * p + 7) % 512);
+    }
+    check(s);
+  }
+}
+TEST(Decode, HeadStartsEarly) {
+  Setting s;
+  s.head_starts_early = true;
+  s.steps = 30;
+  check(s);
+}
+TEST(Decode, LongEnoughForManyBlocksOfPositions) {
+  Setting s;
+  s.steps = 150;
+  check(s);
+}
+
+/// The same prompt gives the same bits, however often, by graph and by launches.
+TEST(Decode, Repeats) {
+  auto const model = reference::small_model();
+  reference::Weights const weights(model, 9);
+  WeightsOnDevice const on_device(weights);
+  Options options;
+  options.capacity = 80;
+  options.keep_logits = true;
+  auto decoder = Decoder::make(model, on_device.weights, options, nullptr);
+  ASSERT_OK(decoder);
+  std::vector<Numbers> logits;
+  std::vector<std::vector<int>> tokens;
+  cudaStream_t stream;
+  gpu::ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  for (int round = 0; round < 4; ++round) {
+    ASSERT_OK(decoder->prefill(stream, {{1, 2, 3, 4}}));
+    ASSERT_OK(decoder->decode(stream, 60));
+    auto const found = decoder->tokens();
+    ASSERT_OK(found);
+    tokens.push_back((*found)[0]);
+    logits.push_back(logits_of(*decoder, model, 1)[0]);
+    EXPECT_EQ(tokens.back(), tokens.front());
+    EXPECT_EQ(logits.back(), logits.front());
+  }
+  EXPECT_EQ(tokens.front().size(), 65u);
+  // Without a graph, step by step.
+  ASSERT_OK(decoder->begin(stream, {{{1, 2, 3, 4}, 0}}));
+  for (int i = 0; i < 64; ++i) ASSERT_OK(decoder->step(stream));
+  ASSERT_OK(decoder->finish());
+  gpu::ok(cudaDeviceSynchronize());
+  EXPECT_EQ(logits_of(*decoder, model, 1)[0], logits.front());
+  gpu::ok(cudaStreamDestroy(stream));
+}
+
+/// A sequence goes on behind what stands in the cache.
+TEST(Decode, GoesOnBehindACache) {
+  auto const model = reference::small_model();
+  reference::Weights const weights(model, 4);
+  WeightsOnDevice const on_device(weights);
+  Options options;
+  options.capacity = 64;
+  options.keep_logits = true;
+  auto decoder = Decoder::make(model, on_device.weights, options, nullptr);
+  ASSERT_OK(decoder);
+  std::vector<int> const prompt = {9, 8, 7, 6, 5, 4, 3};
+  cudaStream_t stream;
+  gpu::ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  ASSERT_OK(decoder->prefill(stream, {prompt}));
+  ASSERT_OK(decoder->finish());
+  auto const expected = logits_of(*decoder, model, 1)[0];
+  for (int const cached : {6, 3}) {
+    std::vector<int> const rest(prompt.begin() + cached, prompt.end());
+    ASSERT_OK(decoder->begin(stream, {{rest, cached}}));
+    ASSERT_OK(decoder->decode(stream, static_cast<int>(rest.size())));
+    auto const tokens = decoder->tokens();
+    ASSERT_OK(tokens);
+    EXPECT_EQ((*tokens)[0].size(), rest.size() + 1);
+    EXPECT_EQ(logits_of(*decoder, model, 1)[0], expected) << cached << " cached";
+  }
+  // Another decoder of the same weights does not see this one's cache.
+  auto other = decoder->another(options, stream);
+  ASSERT_OK(other);
+  ASSERT_OK(other->begin(stream, {{{3}, 6}}));
+  ASSERT_OK(other->decode(stream, 1));
+  ASSERT_OK(other->finish());
+  EXPECT_NE(logits_of(*other, model, 1)[0], expected);
+  ASSERT_OK(other->prefill(stream, {prompt}));
+  ASSERT_OK(other->finish());
+  EXPECT_EQ(logits_of(*other, model, 1)[0], expected);
+  gpu::ok(cudaStreamDestroy(stream));
+}
+
+/// What is refused before anything is enqueued.
+TEST(Decode, Refusals) {
+  auto const model = reference::small_model();
+  reference::Weights const weights(model, 4);
+  WeightsOnDevice const on_device(weights);
+  auto const refused = [&](auto const& outcome, std::string const& words) {
+    ASSERT_FALSE(outcome) << words;
+    EXPECT_EQ(outcome.error().front().code, "E0566");
+    EXPECT_NE(to_text(outcome.error()).find(words), std::string::npos) << to_text(outcome.error());
+  };
+  Options options;
+  options.capacity = 10;
+  options.most_bytes = 1000000;
+  refused(Decoder::make(model, on_device.weights, options, nullptr), "1000000 are allowed");
+  options.most_bytes = Decoder::bytes_of(model, options);
+  auto decoder = Decoder::make(model, on_device.weights, options, nullptr);
+  ASSERT_OK(decoder);
+  refused(decoder->decode(nullptr, 1), "have not begun");
+  refused(decoder->begin(nullptr, {{{1}, 0}, {{2}, 0}}), "2 sequences for a decoder of 1");
+  refused(decoder->begin(nullptr, {{{1, 512}, 0}}), "token 512 of a vocabulary of 512");
+  refused(decoder->begin(nullptr, {{{}, 3}}), "a sequence of 0 tokens behind 3 cached");
+  refused(decoder->begin(nullptr, {{{1, 2}, 9}}),
+          "a sequence of 2 tokens behind 9 cached ones, with room for 10");
+  ASSERT_OK(decoder->begin(nullptr, {{{1}, 4}}));
+  refused(decoder->decode(nullptr, 7), "7 steps behind 4 tokens, with room for 10");
+  auto none = on_device.weights;
+  none.layers[1].up = nullptr;
+  refused(Decoder::make(model, none, options, nullptr), "is missing");
+  none.layers.pop_back();
+  refused(Decoder::make(model, none, options, nullptr), "weights of 1 layers for a model of 2");
+}
+
+}  // namespace
+}  // namespace tessera::decode
