@@ -49,6 +49,12 @@ Expected<LoopPlan> plan_layers(Tiles const& tiles, MachineProfile const& machine
   auto out = layer.stage("out", {t = n[k_out]}).output("y");
   auto gate_up = layer.stage("gate_up", {t = n[k_gate_up]}).output("h");
   auto down = layer.stage("down", {t = n[k_down]}).output("x");
+  // What kernels wait for comes first: operand_a of each stage.
+  qkv.reads("x", "x");
+  attention.reads("qkv", "qkv");
+  out.reads("attended", "attended");
+  gate_up.reads("y", "y");
+  down.reads("h", "h");
   layer.depends(qkv(t), earlier(down(range(0, n[k_down])))).through("x");
   layer.depends(attention(t), qkv(range(0, n[k_qkv]))).through("qkv");
   layer.depends(out(t), attention(range(0, n[k_attention]))).through("attended");

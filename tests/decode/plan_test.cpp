@@ -39,10 +39,12 @@ TEST(DecodePlan, AnyNumberOfLayersIsOnePeriodWithoutWaitsForReaders) {
       auto const tables = describe_loop(*plan);
       ASSERT_TRUE(tables) << to_text(tables.error());
       ASSERT_EQ(tables->stages.size(), static_cast<std::size_t>(k_stages));
-      for (auto const& stage : tables->stages) EXPECT_EQ(stage.stage.before_stores, 0);
+      auto const& lists = tables->tables;
+      auto const records = tables->records(lists.numbers.data(), lists.waits.data());
+      for (auto const& record : records) EXPECT_EQ(record.stage.before_stores, 0);
       // What wait_first(operand_a) of each is about: an iteration back only of qkv.
       for (int s = 0; s < k_stages; ++s) {
-        auto const& record = tables->stages[static_cast<std::size_t>(s)];
+        auto const& record = records[static_cast<std::size_t>(s)];
         EXPECT_TRUE(record.stage.operand[0].has_set) << s;
         EXPECT_EQ(record.back[0], s == k_qkv ? 1u : 0u) << s;
         EXPECT_EQ(record.operation, s == k_attention ? 1 : 0) << s;
@@ -54,7 +56,8 @@ TEST(DecodePlan, TheHeadReadsNoStage) {
   ASSERT_TRUE(plan) << to_text(plan.error());
   auto const tables = describe_loop(*plan);
   ASSERT_TRUE(tables) << to_text(tables.error());
-  EXPECT_FALSE(tables->stages.front().stage.operand[0].has_set);
+  auto const& lists = tables->tables;
+  EXPECT_FALSE(tables->records(lists.numbers.data(), lists.waits.data()).front().stage.operand[0].has_set);
   EXPECT_EQ(tables->tickets, tiles_for(known_models().front(), 1).head);
 }
 
