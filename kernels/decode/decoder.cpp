@@ -10,6 +10,7 @@
 #include "kernels/decode/launches.hpp"
 #include "kernels/decode/pack.hpp"
 #include "kernels/decode/packed_weights.hpp"
+#include "kernels/few_tokens/chain_plan.hpp"
 #include "kernels/few_tokens/product_stage.hpp"
 
 namespace tessera::decode {
@@ -188,7 +189,7 @@ AttentionArguments Decoder::State::attention_arguments(int slot_bytes) const {
 }
 
 Expected<void> Decoder::State::describe(int blocks) {
-  int const columns = columns_for(options.batch);
+  int const columns = few_tokens::columns_for(options.batch);
   auto made =
       few_tokens::product_stages(layer_stages(), k_type, blocks, columns, layer_options(model, options.cut));
   if (!made) return tl::make_unexpected(made.error());
@@ -224,7 +225,7 @@ Expected<void> Decoder::State::describe(int blocks) {
 }
 
 Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
-  int const columns = columns_for(options.batch);
+  int const columns = few_tokens::columns_for(options.batch);
   auto const layer_plan = plan_layers(tiles, machine, blocks);
   if (!layer_plan) return tl::make_unexpected(layer_plan.error());
   RoleOptions roles;

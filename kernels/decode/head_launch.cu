@@ -17,8 +17,10 @@ Expected<Launch> of_columns(LoopPlan const& plan, RoleOptions const& options,
 
 Expected<Launch> head_launch(LoopPlan const& plan, RoleOptions const& options, int columns,
                              few_tokens::Product const* product, StepEnd const& end) {
-  return columns <= 8 ? of_columns<8>(plan, options, product, end)
-                      : of_columns<64>(plan, options, product, end);
+  if (columns <= 8) return of_columns<8>(plan, options, product, end);
+  if (columns <= 16) return of_columns<16>(plan, options, product, end);
+  if (columns <= 32) return of_columns<32>(plan, options, product, end);
+  return of_columns<64>(plan, options, product, end);
 }
 
 }  // namespace tessera::decode

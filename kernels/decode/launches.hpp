@@ -22,14 +22,11 @@ struct LayerArguments {
   AttentionArguments const* attention = nullptr;
 };
 
-/// For plan_layers(). `columns`: 8 or 64.
+/// For plan_layers(). `columns`: 8, 16, 32 or 64.
 Expected<Launch> layer_launch(LoopPlan const& plan, RoleOptions const& options, int columns, int head_size,
                               LayerArguments const& arguments);
 /// For plan_head().
 Expected<Launch> head_launch(LoopPlan const& plan, RoleOptions const& options, int columns,
                              few_tokens::Product const* product, StepEnd const& end);
-
-/// Columns of the kernels for so many sequences.
-constexpr int columns_for(int batch) { return batch <= 8 ? 8 : 64; }
 
 }  // namespace tessera::decode

@@ -21,8 +21,10 @@ Expected<Launch> of_columns(LoopPlan const& plan, RoleOptions const& options, in
 
 Expected<Launch> layer_launch(LoopPlan const& plan, RoleOptions const& options, int columns, int head_size,
                               LayerArguments const& arguments) {
-  return columns <= 8 ? of_columns<8>(plan, options, head_size, arguments)
-                      : of_columns<64>(plan, options, head_size, arguments);
+  if (columns <= 8) return of_columns<8>(plan, options, head_size, arguments);
+  if (columns <= 16) return of_columns<16>(plan, options, head_size, arguments);
+  if (columns <= 32) return of_columns<32>(plan, options, head_size, arguments);
+  return of_columns<64>(plan, options, head_size, arguments);
 }
 
 }  // namespace tessera::decode

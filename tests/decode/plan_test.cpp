@@ -9,6 +9,7 @@
 
 #include "kernels/decode/head.hpp"
 #include "kernels/decode/layer_plan.hpp"
+#include "kernels/few_tokens/chain_plan.hpp"
 
 namespace tessera::decode {
 namespace {
@@ -63,9 +64,9 @@ TEST(DecodePlan, TheHeadReadsNoStage) {
 
 TEST(DecodePlan, ProductsFitAnSm) {
   for (auto const& model : known_models())
-    for (int const batch : {1, 8, 64}) {
+    for (int const batch : {1, 8, 16, 20, 64}) {
       SCOPED_TRACE(model.name + ", " + std::to_string(batch));
-      int const columns = batch <= 8 ? 8 : 64;
+      int const columns = few_tokens::columns_for(batch);
       auto const tiles = tiles_for(model, batch);
       auto const cut = few_tokens::cut_products(layer_products(model, batch, tiles), k_blocks, columns,
                                                 layer_options(model, {}));
