@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_decode <model> <cached> <batch> [quick] [<out.json> [<about.json>]]: a generated token of random
-// weights: all layers in one launch and the head in a second one, in one graph, with several rings; both
-// parts alone; and the reading of the same bytes, in one run.
+// bench_decode <model> <cached> <batch> [quick] [--rings <list>] [<out.json> [<about.json>]]: a generated
+// token of random weights: all layers in one launch and the head in a second one, in one graph, with several
+// rings; both parts alone; and the reading of the same bytes, in one run. A list of rings is kilobytes of a
+// slot, in flight at a tile's beginning and within (0: all), late slots and kilobytes of these (0: what
+// follows), parts of the cache (0: what follows) and 1 for a head that starts early; what is left out is 0:
+// 32:2:4,24:2:4:8:4.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -87,21 +90,44 @@ void done(Expected<void> const& outcome) {
 }
 
 struct Rings {
-  int kilobytes, in_flight, within, splits;
-  bool head_early;
+  int kilobytes = 0, in_flight = 0, within = 0, late_slots = 0, late_kilobytes = 0, splits = 0,
+      head_early = 0;
 };
 
-std::vector<Rings> rings_to_try(bool quick) {
-  if (quick) return {{16, 4, 0, 0, false}};
-  return {{16, 4, 0, 0, false}, {16, 4, 0, 0, true},  {16, 2, 0, 0, false},
-          {16, 3, 6, 0, false}, {16, 0, 0, 0, false}, {16, 4, 0, 8, false},
-          {8, 8, 0, 0, false},  {24, 2, 0, 0, false}, {32, 2, 0, 0, false}};
+constexpr char const* usual_rings =
+    "32:2:4,32:2,32:3,32:2:4:6,32:2:4:8:4,32:2:4:4:8,28:2:4,24:2:4,24:3:5,16:4,48:1:2,32:2:4:0:0:8,32:2:4:0:"
+    "0:0:1";
+
+/// False: no such list.
+bool parse_rings(char const* text, std::vector<Rings>& to) {
+  while (*text != 0) {
+    Rings rings;
+    for (int* const number : {&rings.kilobytes, &rings.in_flight, &rings.within, &rings.late_slots,
+                              &rings.late_kilobytes, &rings.splits, &rings.head_early}) {
+      char* end = nullptr;
+      auto const value = std::strtol(text, &end, 10);
+      if (end == text || value < 0 || value > 1000) return false;
+      *number = static_cast<int>(value);
+      text = end;
+      if (*text != ':') break;
+      ++text;
+    }
+    to.push_back(rings);
+    if (*text == ',')
+      ++text;
+    else if (*text != 0)
+      return false;
+  }
+  return !to.empty();
 }
 std::string to_string(Rings const& r) {
+  auto const or_none = [](char const* what, int number) {
+    return number > 0 ? ", " + std::string(what) + " " + std::to_string(number) : std::string();
+  };
   return "slots of " + std::to_string(r.kilobytes) + " KB, " + std::to_string(r.in_flight) + " and " +
-         std::to_string(r.within) + " in flight" +
-         (r.splits > 0 ? ", " + std::to_string(r.splits) + " parts" : std::string()) +
-         (r.head_early ? ", head early" : "");
+         std::to_string(r.within) + " in flight" + or_none("late slots", r.late_slots) +
+         or_none("late KB", r.late_kilobytes) + or_none("parts", r.splits) +
+         (r.head_early > 0 ? ", head early" : "");
 }
 
 struct Bench {
@@ -115,17 +141,18 @@ struct Bench {
     for (int i = 0; i < batch; ++i) result.push_back({{1 + i}, cached});
     return result;
   }
-  void add_rows(std::vector<Row>& rows, bool quick) {
+  void add_rows(std::vector<Row>& rows, std::vector<Rings> const& to_try) {
     auto const weights = random_weights(model, stream);
-    for (auto const& rings : rings_to_try(quick)) {
+    for (auto const& rings : to_try) {
       decode::Options options;
       options.batch = batch;
       options.capacity = cached + 2 * steps;
       options.usual_cached = cached;
       options.cut.slot_bytes = 1024 * rings.kilobytes;
       options.cut.in_flight = rings.in_flight, options.cut.in_flight_within = rings.within;
+      options.cut.late_slots = rings.late_slots, options.cut.late_slot_bytes = 1024 * rings.late_kilobytes;
       options.cut.splits = rings.splits;
-      options.head_starts_early = rings.head_early;
+      options.head_starts_early = rings.head_early > 0;
       auto made = decoders.empty() ? Decoder::make(model, weights, options, stream)
                                    : decoders.front()->another(options, stream);
       if (!made) {
@@ -137,7 +164,6 @@ struct Bench {
       fill_cache(*decoder);
       done(decoder->begin(stream, sequences()));
       add(rows, "token", to_string(rings), decoder, Part::all);
-      if (decoders.size() > 1) continue;
       add(rows, "layers", to_string(rings), decoder, Part::layers);
       add(rows, "head", to_string(rings), decoder, Part::head);
     }
@@ -173,11 +199,20 @@ double least(std::vector<Row> const& rows, char const* name) {
 int main(int count, char** arguments) {
   auto const model = count > 1 ? decode::model_of(arguments[1]) : decode::model_of("");
   int const cached = count > 2 ? std::atoi(arguments[2]) : 0, batch = count > 3 ? std::atoi(arguments[3]) : 0;
-  bool const quick = count > 4 && std::strcmp(arguments[4], "quick") == 0;
-  int const files = quick ? 5 : 4;
-  if (!model || cached < 1 || batch < 1) {
-    std::fprintf(stderr, "usage: %s <model> <cached> <batch> [quick] [<out.json> [<about.json>]]\n%s\n",
-                 arguments[0], model ? "" : to_text(model.error()).c_str());
+  int files = 4;
+  bool const quick = count > files && std::strcmp(arguments[files], "quick") == 0;
+  files += quick ? 1 : 0;
+  char const* list = quick ? "32:2:4" : usual_rings;
+  if (count > files + 1 && std::strcmp(arguments[files], "--rings") == 0) {
+    list = arguments[files + 1];
+    files += 2;
+  }
+  std::vector<Rings> rings;
+  if (!model || cached < 1 || batch < 1 || !parse_rings(list, rings)) {
+    std::fprintf(
+        stderr,
+        "usage: %s <model> <cached> <batch> [quick] [--rings <list>] [<out.json> [<about.json>]]\n%s\n",
+        arguments[0], model ? "" : to_text(model.error()).c_str());
     return 2;
   }
   cudaStream_t stream;
@@ -194,7 +229,7 @@ int main(int count, char** arguments) {
     row.timed.work = [=](cudaStream_t on, int) { return bench::stream_through(memory, bytes, blocks, on); };
     rows.push_back(std::move(row));
   }
-  run.add_rows(rows, quick);
+  run.add_rows(rows, rings);
   check(cudaStreamSynchronize(stream), "filling");
   bench::Timer timer(stream, steps, steps);
   std::vector<bench::Timed*> running;

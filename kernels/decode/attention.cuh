@@ -19,6 +19,7 @@ template <class Element, int HeadSize>
 struct CachedAttention {
   static constexpr bool has_roles = true;
   static constexpr int threads = 32 * k_attention_warps;
+  static constexpr int loader_registers = 56;
   using Arguments = AttentionArguments;
 
   /// One for each stage of the body, in device memory.

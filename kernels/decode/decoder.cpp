@@ -137,7 +137,7 @@ struct Decoder::State {
 
 std::size_t Decoder::bytes_of(Model const& m, Options const& o) {
   // Parts for as many splits as there can be.
-  auto const tiles = tiles_of(m, o.batch, 1, k_most_splits);
+  auto const tiles = tiles_of(m, o.batch, 1, k_most_splits, 0);
   return packed_bytes(m) + places(m, o, tiles, nullptr).bytes;
 }
 
@@ -196,10 +196,6 @@ Expected<void> Decoder::State::describe(int blocks) {
   layers = std::move(*made);
   std::vector<AttentionArguments> arguments(k_stages);
   arguments[k_attention] = attention_arguments(layers.rings.slot_bytes);
-  if (arguments[k_attention].slot_positions < k_position_block)
-    return refused(fmt::format("slots of {} bytes for keys and values of heads of size {}",
-                               layers.rings.slot_bytes, model.head_size),
-                   fmt::format("ask for {} bytes or more", 4 * model.head_size * k_position_block));
   auto const on_device =
       copy_on_device(arguments.data(), arguments.size() * sizeof(arguments[0]), "arguments of attention");
   if (!on_device) return tl::make_unexpected(on_device.error());
@@ -244,7 +240,7 @@ Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
   roles.rings = head.rings;
   roles.tile_bytes.clear();
   roles.starts_early = options.head_starts_early;
-  auto made_head = decode::head_launch(*head_plan, roles, columns, head.arguments, end);
+  auto made_head = decode::head_launch(*head_plan, roles, columns, head.arguments, end, tiles.head_parts);
   if (!made_head) return tl::make_unexpected(made_head.error());
   head_launch = std::move(*made_head);
   return {};
@@ -257,7 +253,8 @@ Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t 
   auto const& options = state->options;
   int const blocks = options.cut.blocks > 0 ? options.cut.blocks : machine->sms;
   int const splits = options.cut.splits > 0 ? options.cut.splits : splits_for(model, options.batch, blocks);
-  state->tiles = tiles_of(model, options.batch, blocks, splits);
+  state->options.cut = with_rings(options.cut, options.batch);
+  state->tiles = tiles_of(model, options.batch, blocks, splits, options.cut.slot_bytes);
   auto const memory = zeroed_memory(places(model, options, state->tiles, nullptr).bytes, stream);
   if (!memory) return tl::make_unexpected(memory.error());
   state->memory = *memory;

@@ -25,8 +25,8 @@ struct LayerArguments {
 /// For plan_layers(). `columns`: 8, 16, 32 or 64.
 Expected<Launch> layer_launch(LoopPlan const& plan, RoleOptions const& options, int columns, int head_size,
                               LayerArguments const& arguments);
-/// For plan_head().
+/// For plan_head(). `parts`: Tiles::head_parts.
 Expected<Launch> head_launch(LoopPlan const& plan, RoleOptions const& options, int columns,
-                             few_tokens::Product const* product, StepEnd const& end);
+                             few_tokens::Product const* product, StepEnd const& end, int parts);
 
 }  // namespace tessera::decode

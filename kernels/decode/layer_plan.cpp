@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <tessera/describe/dsl.hpp>
 
@@ -20,6 +21,22 @@ int product_tiles(int features, int rows_per_feature, int blocks) {
   return times * blocks;
 }
 
+/// Parts of a block's share of the head: as few turns of the ring as can be, of which the end of a part
+/// takes as long as some.
+int parts_of_head(int rows, int depth, int slot_bytes) {
+  constexpr int end = 2;
+  int const blocks = depth / few_tokens::depth_block;
+  int const least = (rows + few_tokens::k_most_rows - 1) / few_tokens::k_most_rows;
+  int best = least, fewest = 0;
+  for (int parts = least; parts <= 2 * least; ++parts) {
+    int const bytes = 2 * few_tokens::depth_block * ((rows + parts - 1) / parts);
+    int const depth_of_slot = std::max(slot_bytes / bytes, 1);
+    int const turns = parts * ((blocks + depth_of_slot - 1) / depth_of_slot + end);
+    if (fewest == 0 || turns < fewest) fewest = turns, best = parts;
+  }
+  return best;
+}
+
 Product product(int batch, int features, int depth, int tiles) {
   Product p;
   p.tokens = batch;
@@ -30,13 +47,24 @@ Product product(int batch, int features, int depth, int tiles) {
 
 }  // namespace
 
-Tiles tiles_of(Model const& m, int batch, int blocks, int splits) {
+Cut with_rings(Cut cut, int batch) {
+  if (cut.slot_bytes != 0) return cut;
+  // Slots of few rows are deep: for many sequences those of activations would leave no room.
+  bool const few = batch <= 2;
+  cut.slot_bytes = few ? 32 * 1024 : 16 * 1024;
+  cut.in_flight = few ? 2 : 4;
+  cut.in_flight_within = few ? 4 : 0;
+  return cut;
+}
+
+Tiles tiles_of(Model const& m, int batch, int blocks, int splits, int slot_bytes) {
   Tiles tiles;
   tiles.of[k_qkv] = product_tiles(m.qkv_features(), 1, blocks);
   tiles.of[k_attention] = batch * m.kv_heads * splits;
   tiles.of[k_out] = tiles.of[k_down] = product_tiles(m.hidden, 1, blocks);
   tiles.of[k_gate_up] = product_tiles(m.intermediate, 2, blocks);
-  tiles.head = product_tiles(m.vocabulary, 1, blocks);
+  tiles.head = blocks;
+  tiles.head_parts = parts_of_head((m.vocabulary + blocks - 1) / blocks, m.hidden, slot_bytes);
   return tiles;
 }
 
@@ -110,7 +138,7 @@ std::vector<Product> layer_products(Model const& m, int batch, Tiles const& tile
 }
 
 Product head_product(Model const& m, int batch, Tiles const& tiles) {
-  auto head = product(batch, m.vocabulary, m.hidden, tiles.head);
+  auto head = product(batch, m.vocabulary, m.hidden, tiles.head * tiles.head_parts);
   head.norm_epsilon = static_cast<float>(m.norm_epsilon);
   return head;
 }
@@ -121,11 +149,13 @@ few_tokens::ProductOptions head_options(Cut const& cut) {
   options.in_flight = cut.in_flight;
   options.in_flight_within = cut.in_flight_within;
   options.late_slots = cut.late_slots;
+  options.late_slot_bytes = cut.late_slot_bytes;
   return options;
 }
 
 few_tokens::ProductOptions layer_options(Model const& m, Cut const& cut) {
   auto options = head_options(cut);
+  options.least_slot_bytes = 4 * m.head_size * k_position_block;
   options.least_late_bytes = 2 * (m.group() + 2) * m.head_size;
   options.least_scratch_bytes = attention_scratch_bytes(m.group(), m.head_size);
   return options;

@@ -16,11 +16,16 @@ namespace tessera::decode {
 struct Cut {
   int blocks = 0;  ///< of both launches, all resident; 0: one for each SM
   int splits = 0;  ///< of the cached tokens of a sequence and key head
-  int slot_bytes = 16 * 1024;
-  int in_flight = 4;         ///< slots of the early ring on their way at once, at a tile's beginning; 0: all
+  /// Of the early ring, at most. 0: follows from the number of sequences, and so does what is in flight.
+  int slot_bytes = 0;
+  int in_flight = 0;         ///< slots of the early ring on their way at once, at a tile's beginning; 0: all
   int in_flight_within = 0;  ///< and later on
   int late_slots = 0;
+  int late_slot_bytes = 0;
 };
+
+/// With what follows from the number of sequences.
+Cut with_rings(Cut cut, int batch);
 
 /// Stages of the loop's body.
 enum Stage { k_qkv, k_attention, k_out, k_gate_up, k_down, k_stages };
@@ -29,10 +34,12 @@ enum Stage { k_qkv, k_attention, k_out, k_gate_up, k_down, k_stages };
 struct Tiles {
   std::array<int, k_stages> of = {};
   int head = 0;
+  int head_parts = 1;  ///< tiles of the product to one of these
 };
 
-/// Every product has a tile for each block, or as many times that as its rows ask for.
-Tiles tiles_of(Model const& model, int batch, int blocks, int splits);
+/// Every product of a layer has a tile for each block, or as many times that as its rows ask for. The head
+/// has one for each block, in parts that slots of so many bytes hold best.
+Tiles tiles_of(Model const& model, int batch, int blocks, int splits, int slot_bytes);
 
 /// One iteration: qkv reads x that down wrote an iteration before; attention reads qkv, and keys and values
 /// of its own layer; out and down add to the stream of residuals. Refuses as plan_loop() does.
@@ -44,7 +51,7 @@ Expected<LoopPlan> plan_head(Tiles const& tiles, MachineProfile const& machine, 
 std::vector<few_tokens::Product> layer_products(Model const& model, int batch, Tiles const& tiles);
 few_tokens::Product head_product(Model const& model, int batch, Tiles const& tiles);
 
-/// Of the rings that products and attention share.
+/// Of the rings that products and attention share. `cut`: with_rings().
 few_tokens::ProductOptions layer_options(Model const& model, Cut const& cut);
 few_tokens::ProductOptions head_options(Cut const& cut);
 

@@ -7,6 +7,7 @@
 #include <tessera/sync.cuh>
 
 #include "kernels/few_tokens/product.hpp"
+#include "kernels/few_tokens/slot_load.cuh"
 #include "kernels/few_tokens/sum_exchange.cuh"
 #include "kernels/few_tokens/token_words.cuh"
 #include "kernels/skinny_mlp_sm90/activation.cuh"
@@ -45,18 +46,19 @@ struct MatrixColumns {
   template <class Loader>
   __device__ void load_early(Loader& loader) const {
     auto const& p = loader.template arguments<MatrixColumns>();
+    load_weights(loader, p, loader.job->tile);
+  }
+  /// Those of a tile of the product, which may be another one than the job's.
+  template <class Loader>
+  __device__ static void load_weights(Loader& loader, Product const& p, int tile) {
     void const* const map = map_of(p.weight_maps, p.weight_copies, loader.job->iteration);
     acquire_map(map);
     unsigned long long const policy = streaming_policy();
-    int const depth = p.stage_depth, slots = p.slots();
-    auto const bytes = static_cast<unsigned>(depth * p.box_rows * 128);
-    auto const pitch = static_cast<unsigned>(p.slot_rows * 128);
-    int const row = p.range(loader.job->tile).begin * p.rows_per_feature;
-    for (int i = 0; i < slots; ++i) {
+    auto const bytes = static_cast<unsigned>(p.slot_bytes());
+    int const row = p.range(tile).begin * p.rows_per_feature, blocks = p.depth_blocks();
+    for (int block = 0; block < blocks; block += p.stage_depth) {
       RingSlot slot;
-      if (!loader.take(bytes, slot)) continue;
-      for (int b = 0; b < depth; ++b)
-        load_box(slot.address + b * pitch, map, (i * depth + b) * depth_block, row, slot.barrier, policy);
+      if (loader.take(bytes, slot)) load_slot(slot.address, map, row, block, slot.barrier, policy);
     }
   }
 
@@ -100,19 +102,26 @@ struct MatrixColumns {
                                    Finish const& finish) {
     Range const range = p.range(computer.job->tile);
     SumExchange<Element, N> const exchange(p, computer.scratch);
-    bool const norm = p.norm_epsilon > 0;
-    Multiply::with_tiles(p, [&](auto tiles) {
-      typename Multiply::Sums sums = {};
-      Multiply::template multiply<decltype(tiles)::value>(p, computer, sums,
-                                                          [&] { prepare(exchange, range); });
-      exchange.template store<decltype(tiles)::value>(sums, norm);
-    });
+    add_up(p, computer, exchange, [&] { prepare(exchange, range); });
     computer.done_reading();
     if (view.record().stage.before_stores > 0) {
       if (threadIdx.x < 32 && !view.template wait_before_store<Group::warp>()) computer.stop();
       if (computer.anyone_stopped()) return;
     }
     finish(exchange, range);
+  }
+
+  /// The sums of a tile's rows; a barrier comes before anyone reads them. `at_first()`: when the first
+  /// activations are there.
+  template <class Computer, class AtFirst>
+  __device__ static void add_up(Product const& p, Computer& computer, SumExchange<Element, N> const& exchange,
+                                AtFirst const& at_first) {
+    bool const norm = p.norm_epsilon > 0;
+    Multiply::with_tiles(p, [&](auto tiles) {
+      typename Multiply::Sums sums = {};
+      Multiply::template multiply<decltype(tiles)::value>(p, computer, sums, at_first);
+      exchange.template store<decltype(tiles)::value>(sums, norm);
+    });
   }
 
   template <class Computer, class View>

@@ -69,8 +69,7 @@ struct Product {
   int depth = 0;  ///< elements
   int tiles = 1;
   int box_rows = 0;        ///< of a load of weights: the largest tile's
-  int slot_rows = 0;       ///< rounded up to 8
-  int stage_depth = 4;     ///< k-blocks to a slot of weights; even
+  int stage_depth = 4;     ///< k-blocks to a slot of weights; even where input comes as words
   int late_each = 1;       ///< slots of weights to one of activations: each turn of a ring costs
   int producer_tiles = 0;  ///< into which the stage that writes the input cuts `depth`; 0: none writes it
   Activation activation = Activation::none;
@@ -78,6 +77,8 @@ struct Product {
 
   TESSERA_HOST_DEVICE constexpr int depth_blocks() const { return (depth + depth_block - 1) / depth_block; }
   TESSERA_HOST_DEVICE constexpr int slots() const { return (depth_blocks() + stage_depth - 1) / stage_depth; }
+  /// Of a slot of weights: one load, and no row more than that has.
+  TESSERA_HOST_DEVICE constexpr int slot_bytes() const { return 2 * depth_block * box_rows * stage_depth; }
   /// k-blocks to a slot of activations, and such slots.
   TESSERA_HOST_DEVICE constexpr int late_depth() const { return stage_depth * late_each; }
   TESSERA_HOST_DEVICE constexpr int late_slots() const { return (slots() + late_each - 1) / late_each; }

@@ -13,11 +13,13 @@ constexpr int k_shared_bytes = 227 * 1024;
 constexpr int k_slot_blocks = 4;  ///< k-blocks to a slot of the stage with the most rows
 constexpr int k_largest = 1 << 20;
 constexpr long long k_part_limit = 1LL << 31;  ///< of part()
-constexpr int k_most_depth = 8;
+constexpr int k_most_depth = 8;                ///< k-blocks to a slot of weights
+constexpr int k_most_depth_of_few = 32;        ///< for one token; half of it for two
 constexpr int k_late_slots = 8;
 constexpr int k_usual_slots = 5;          ///< of weights, before activations get more than they need
 constexpr int k_late_depth = 16;          ///< k-blocks to a slot of activations, about
 constexpr int k_most_late_bytes = 16384;  ///< of such a slot
+constexpr int k_most_box = 256;           ///< that the copy engine takes, of a dimension
 constexpr int k_registers_per_sm = 65536;
 
 Expected<void> refused(std::string message, std::string way_out) {
@@ -71,7 +73,7 @@ Expected<void> check_sizes(Product const& p, int tiles, int columns) {
 
 Expected<void> check_options(ProductOptions const& o) {
   for (int const number : {o.slot_bytes, o.slots, o.in_flight, o.in_flight_within, o.late_slots,
-                           o.late_slot_bytes, o.least_late_bytes, o.least_scratch_bytes})
+                           o.late_slot_bytes, o.least_slot_bytes, o.least_late_bytes, o.least_scratch_bytes})
     if (number < 0)
       return refused(fmt::format("rings of products with {} slots, or bytes of a slot", number),
                      "ask for 1 or more, or 0: what follows from the products");
@@ -81,22 +83,32 @@ Expected<void> check_options(ProductOptions const& o) {
 void cut(Product& p, int tiles) {
   p.tiles = tiles;
   p.box_rows = (p.features + tiles - 1) / tiles * p.rows_per_feature;
-  p.slot_rows = (p.box_rows + 7) / 8 * 8;
 }
 
 /// A slot of activations, of whole kilobytes.
 int late_bytes(Product const& p) { return (128 * p.tokens * p.late_depth() + 1023) / 1024 * 1024; }
 
+/// k-blocks to a slot of weights, of those that fit: slots of a tile are as alike as can be. Warps take two
+/// k-blocks at a time: an odd number leaves some of them without work.
+int even_depth(int blocks, int fit, bool words) {
+  auto const rounded = [&](int depth, int up) {
+    return words || depth > k_slot_blocks ? (depth + up) / 2 * 2 : depth;
+  };
+  int const most = std::max(rounded(fit, 0), words ? 2 : 1), slots = (blocks + most - 1) / most;
+  return rounded((blocks + slots - 1) / slots, 1);
+}
+
 /// How many k-blocks a slot of weights of so many bytes has, and one of activations.
 void cut_depth(Product& p, int columns, int slot_bytes, int late_slot_bytes) {
-  int const most_depth = std::clamp(k_most_late_bytes / (128 * columns), 1, k_most_depth);
-  p.stage_depth = std::clamp(slot_bytes / (128 * p.slot_rows), 1, most_depth);
-  int deepest = k_late_depth;
-  if (p.input_words[0] != nullptr) {
-    // Words are loaded for two k-blocks at once.
-    p.stage_depth = std::max(p.stage_depth / 2 * 2, 2);
-    deepest = most_word_depth(p.tokens);
-  }
+  bool const words = p.input_words[0] != nullptr;
+  // A slot of activations is for one of weights at least.
+  int most = std::max(std::clamp(k_most_late_bytes / (128 * columns), 1, k_most_depth),
+                      k_most_depth_of_few / p.tokens);
+  if (words) most = std::min(most, most_word_depth(p.tokens));
+  int const blocks = p.depth_blocks();
+  p.stage_depth = even_depth(blocks, std::clamp(slot_bytes / (128 * p.box_rows), 1, most), words);
+  int const usual = late_slot_bytes > 0 ? k_most_box : k_late_depth;
+  int const deepest = words ? most_word_depth(p.tokens) : usual;
   int const bytes = late_slot_bytes > 0 ? late_slot_bytes : k_most_late_bytes;
   p.late_each = std::clamp(std::min(bytes / (128 * p.tokens), deepest) / p.stage_depth, 1, p.slots());
 }
@@ -105,16 +117,18 @@ Expected<RoleRings> rings_of(std::vector<Product> const& products, int columns,
                              ProductOptions const& options) {
   RoleRings rings;
   rings.scratch_bytes = options.least_scratch_bytes;
+  int slot_bytes = 0;
   rings.late_slot_bytes = (options.least_late_bytes + 1023) / 1024 * 1024;
   for (auto const& p : products) {
     if (p.features == 0) continue;
-    rings.slot_bytes = std::max(rings.slot_bytes, 128 * p.stage_depth * p.slot_rows);
+    slot_bytes = std::max(slot_bytes, p.slot_bytes());
     rings.late_slot_bytes = std::max(rings.late_slot_bytes, late_bytes(p));
     rings.scratch_bytes = std::max(rings.scratch_bytes, p.exchange_bytes(columns));
   }
-  if (rings.slot_bytes == 0) return rings;  // no stage is a product
+  if (slot_bytes == 0) return rings;  // no stage is a product
+  rings.slot_bytes = (std::max(slot_bytes, options.least_slot_bytes) + 1023) / 1024 * 1024;
   rings.late_slots = std::min(options.late_slots > 0 ? options.late_slots : k_late_slots, k_role_late_slots);
-  // A matrix instruction reads 16 rows where a slot may have 8: the last slot's reads run on into this ring.
+  // A matrix instruction reads 16 rows where a slot may have 1: the last slot's reads run on into this ring.
   auto const room = [&] { return (k_shared_bytes - shared_bytes_of(rings)) / rings.slot_bytes; };
   int const wanted = options.late_slots > 0 ? k_early_warps : k_usual_slots;
   while (rings.late_slots > k_late_warps && room() < wanted) --rings.late_slots;
@@ -153,7 +167,7 @@ Expected<ProductCut> cut_products(std::vector<Product> products, int tiles, int 
     int const parts = p.tiles > 1 ? p.tiles : tiles;
     if (auto ok = check_sizes(p, parts, columns); !ok) return tl::make_unexpected(of_stage(ok.error(), s));
     cut(p, parts);
-    most_rows = std::max(most_rows, p.slot_rows);
+    most_rows = std::max(most_rows, p.box_rows);
   }
   // Slots of a ring are all alike: stages with few rows have more k-blocks in one.
   for (int blocks = k_slot_blocks;; --blocks) {

@@ -13,14 +13,15 @@ namespace tessera::few_tokens {
 
 /// How a block's shared memory is used; what is 0 follows from the products.
 struct ProductOptions {
-  int slot_bytes = 0;        ///< of weights, about; 0: up to 4 k-blocks of the product with the most rows
+  int slot_bytes = 0;        ///< of weights, at most; 0: up to 4 k-blocks of the product with the most rows
   int slots = 0;             ///< of weights; 0: as many as fit
   int in_flight = 2;         ///< slots of weights on their way at once, at a tile's beginning; 0: all
   int in_flight_within = 0;  ///< and later on
   int late_slots = 0;        ///< of activations; 0: 8. Fewer where they leave too little room for weights
-  int late_slot_bytes = 0;   ///< about; 0: 16 k-blocks, 16 KB at most. For one slot of weights at least
+  int late_slot_bytes = 0;   ///< at most; 0: 16 k-blocks, 16 KB at most. For one slot of weights at least
   /// What other operations of the launch need at least.
-  int least_late_bytes = 0;     ///< of a slot of the late ring
+  int least_slot_bytes = 0;     ///< of a slot of the early ring
+  int least_late_bytes = 0;     ///< of one of the late ring
   int least_scratch_bytes = 0;  ///< beside the rings
 };
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <set>
 #include <tessera/measure/machine_json.hpp>
+#include <tessera/run/deal.hpp>
 #include <tessera/run/loop_tables.hpp>
 
 #include "kernels/decode/head.hpp"
@@ -24,7 +25,8 @@ MachineProfile const& h200() {
 }
 
 Tiles tiles_for(Model const& model, int batch) {
-  return tiles_of(model, batch, k_blocks, splits_for(model, batch, k_blocks));
+  return tiles_of(model, batch, k_blocks, splits_for(model, batch, k_blocks),
+                  with_rings({}, batch).slot_bytes);
 }
 
 /// No tile waits before it stores: that buffers may be used again follows from what is read.
@@ -69,7 +71,7 @@ TEST(DecodePlan, ProductsFitAnSm) {
       int const columns = few_tokens::columns_for(batch);
       auto const tiles = tiles_for(model, batch);
       auto const cut = few_tokens::cut_products(layer_products(model, batch, tiles), k_blocks, columns,
-                                                layer_options(model, {}));
+                                                layer_options(model, with_rings({}, batch)));
       ASSERT_TRUE(cut) << to_text(cut.error());
       EXPECT_LE(shared_bytes_of(cut->rings), 227 * 1024);
       EXPECT_GE(cut->rings.late_slot_bytes, 2 * (model.group() + 2) * model.head_size);
@@ -80,11 +82,83 @@ TEST(DecodePlan, ProductsFitAnSm) {
           EXPECT_EQ(cut->products[s].tiles, tiles.of[s]);
           EXPECT_LE(cut->products[s].box_rows, few_tokens::k_most_rows);
         }
-      auto const head =
-          few_tokens::cut_products({head_product(model, batch, tiles)}, k_blocks, columns, head_options({}));
+      auto const head = few_tokens::cut_products({head_product(model, batch, tiles)}, k_blocks, columns,
+                                                 head_options(with_rings({}, batch)));
       ASSERT_TRUE(head) << to_text(head.error());
-      EXPECT_EQ(head->products[0].tiles % k_blocks, 0);
+      EXPECT_EQ(tiles.head, k_blocks);
+      EXPECT_EQ(head->products[0].tiles, tiles.head * tiles.head_parts);
     }
+}
+/// Whatever slots are asked for: sequences may be as many as there can be, and attention has room.
+TEST(DecodePlan, SlotsHoldABlockOfPositionsHoweverFewRowsProductsHave) {
+  Model model;
+  model.layers = 2;
+  model.hidden = 256, model.intermediate = 512;
+  model.heads = 4, model.kv_heads = 2, model.vocabulary = 512;
+  for (int const head_size : {64, 128})
+    for (int const batch : {1, 2, 8, 9, 33, 64})
+      for (int const kilobytes : {0, 1, 8, 16}) {
+        model.head_size = head_size;
+        Cut cut;
+        cut.slot_bytes = 1024 * kilobytes;
+        cut = with_rings(cut, batch);
+        auto const made =
+            few_tokens::cut_products(layer_products(model, batch, tiles_for(model, batch)), k_blocks,
+                                     few_tokens::columns_for(batch), layer_options(model, cut));
+        ASSERT_TRUE(made) << to_text(made.error());
+        EXPECT_GE(positions_of_slot(made->rings.slot_bytes, head_size), k_position_block) << batch;
+      }
+}
+/// One sequence of the 1B model: slots of 32 KB are full, or hold all of a tile in few turns.
+TEST(DecodePlan, SlotsOfOneSequenceAreDeep) {
+  auto const model = model_of("llama-3.2-1b");
+  ASSERT_TRUE(model);
+  auto const tiles = tiles_for(*model, 1);
+  auto const cut = few_tokens::cut_products(layer_products(*model, 1, tiles), k_blocks, 8,
+                                            layer_options(*model, with_rings({}, 1)));
+  ASSERT_TRUE(cut) << to_text(cut.error());
+  EXPECT_EQ(cut->rings.slot_bytes, 32 * 1024);
+  EXPECT_EQ(cut->rings.slots, 6);
+  auto const& p = cut->products;
+  // Rows, k-blocks to a slot, slots to a tile.
+  auto const is = [](few_tokens::Product const& of, int rows, int depth, int slots) {
+    EXPECT_EQ(of.box_rows, rows);
+    EXPECT_EQ(of.stage_depth, depth);
+    EXPECT_EQ(of.slots(), slots);
+  };
+  is(p[k_qkv], 24, 8, 4);
+  is(p[k_out], 16, 16, 2);
+  is(p[k_gate_up], 126, 2, 16);
+  is(p[k_down], 16, 16, 8);
+  auto const head = few_tokens::cut_products({head_product(*model, 1, tiles)}, k_blocks, 8,
+                                             head_options(with_rings({}, 1)));
+  ASSERT_TRUE(head) << to_text(head.error());
+  EXPECT_EQ(tiles.head_parts, 8);
+  is(head->products[0], 122, 2, 16);
+  // Where two k-blocks of 122 rows do not fit, parts are smaller.
+  EXPECT_EQ(tiles_of(*model, 1, k_blocks, 16, 28 * 1024).head_parts, 9);
+}
+/// No block has two tiles of a product while another one has none.
+TEST(DecodePlan, EveryBlockHasOneTileOfEachProduct) {
+  auto const model = model_of("llama-3.2-1b");
+  ASSERT_TRUE(model);
+  auto const tiles = tiles_for(*model, 1);
+  auto const bytes = tile_bytes(*model, 1, tiles, 1024);
+  std::vector<StageToDeal> stages;
+  for (std::size_t s = 0; s < k_stages; ++s) stages.push_back({tiles.of[s], bytes[s]});
+  auto const dealt = deal(stages, k_blocks, 6LL * 32 * 1024);
+  ASSERT_GE(dealt.periods, 1);
+  for (int block = 0; block < k_blocks; ++block) {
+    std::vector<int> of(k_stages);
+    for (int i = 0; i < dealt.pitch; ++i) {
+      auto const& tile = dealt.tiles[static_cast<std::size_t>(block * dealt.pitch + i)];
+      if (tile.tile >= 0) ++of[static_cast<std::size_t>(tile.stage)];
+    }
+    for (int s = 0; s < k_stages; ++s)
+      if (s != k_attention) {
+        EXPECT_EQ(of[static_cast<std::size_t>(s)], dealt.periods) << block << " of stage " << s;
+      }
+  }
 }
 /// Gate and up of a model whose rows are too many for one tile to a block.
 TEST(DecodePlan, WideProductsHaveSeveralTilesToABlock) {

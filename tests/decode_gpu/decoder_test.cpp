@@ -98,7 +98,7 @@ TEST(Decode, GroupsOfOneAndEight) {
 }
 TEST(Decode, SplitsAndSlots) {
   for (int const splits : {1, 2, 7, 32})
-    for (int const kilobytes : {8, 16, 28}) {
+    for (int const kilobytes : {8, 16, 28, 48}) {
       Setting s;
       s.steps = 40;
       s.cut.splits = splits, s.cut.slot_bytes = kilobytes * 1024;
@@ -118,6 +118,18 @@ TEST(Decode, SequencesOfUnequalPrompts) {
     }
     check(s);
   }
+}
+/// Products of several tiles to a block, and a head of several parts, some of which have a row fewer.
+TEST(Decode, FewBlocks) {
+  for (int const blocks : {3, 7})
+    for (int const batch : {1, 10}) {
+      SCOPED_TRACE(std::to_string(blocks) + " blocks, " + std::to_string(batch) + " sequences");
+      Setting s;
+      s.cut.blocks = blocks;
+      s.prompts.assign(static_cast<std::size_t>(batch), {5, 17, 300});
+      for (int i = 0; i < batch; ++i) s.prompts[static_cast<std::size_t>(i)][1] += i;
+      check(s);
+    }
 }
 TEST(Decode, HeadStartsEarly) {
   Setting s;

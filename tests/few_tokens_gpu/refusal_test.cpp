@@ -99,9 +99,12 @@ TEST(FewTokensRefusal, TilesOfAProductBeyond32Bits) {
 }
 
 TEST(FewTokensRefusal, RingsOfAProduct) {
-  // 128 rows: 16 KB for each k-block, 8 at most.
+  // 128 rows: 16 KB for each k-block, 32 at most for one token, and 8 for many.
   expect_refused(product(128, 4096), 1, {.slot_bytes = 1 << 20},
-                 "there is room for 1 slots of 131072 bytes beside 4");
+                 "there is room for 0 slots of 524288 bytes beside 4");
+  auto eight = product(128, 4096);
+  eight.product.tokens = 8;
+  expect_refused(eight, 1, {.slot_bytes = 1 << 20}, "there is room for 0 slots of 131072 bytes beside 4");
   expect_refused(product(128, 4096), 1, {.slots = 2, .late_slots = 16},
                  "there is room for 2 slots of 65536 bytes beside 13");
   expect_refused(product(128, 4096), 0x100, {.slots = 1, .late_slots = 99},

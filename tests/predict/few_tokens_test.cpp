@@ -32,7 +32,7 @@ TEST_F(FewTokens, AChainIsCutAsTheKernelCutsIt) {
   // 56 rows of gate and up at most: 4 k-blocks of 64 are 28 KB. 32 rows of the second product: 6 are 24 KB.
   auto const &up = loop->work[0], &down = loop->work[1];
   EXPECT_EQ(up.slots, 4096 / 256);
-  EXPECT_EQ(up.loads_per_slot, 4);
+  EXPECT_EQ(up.loads_per_slot, 1);
   EXPECT_NEAR(up.slots * up.slot_bytes, 2.0 * 2 * 3584 * 4096 / 132, 1);
   EXPECT_EQ(down.slots, 10);  // of 9.3
   EXPECT_NEAR(down.slots * down.slot_bytes, 2.0 * 3584 * 4096 / 132, 1);
