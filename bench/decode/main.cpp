@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench_decode <model> <cached> <batch> [quick] [--rings <list>] [<out.json> [<about.json>]]: a generated
 // token of random weights: all layers in one launch and the head in a second one, in one graph, with several
-// rings; both parts alone; and the reading of the same bytes, in one run. A list of rings is kilobytes of a
+// rings; both parts alone; and the reading of the same bytes, in one run; then where a layer's time is, by
+// stamps. A list of rings is kilobytes of a
 // slot, in flight at a tile's beginning and within (0: all), late slots and kilobytes of these (0: what
-// follows), parts of the cache (0: what follows) and 1 for a head that starts early; what is left out is 0:
-// 32:2:4,24:2:4:8:4.
+// follows), warps that fill them (0: 1), parts of the cache (0: what follows) and 1 for a head that starts
+// early; what is left out is 0: 32:2:4,24:2:4:8:4.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -90,20 +91,21 @@ void done(Expected<void> const& outcome) {
 }
 
 struct Rings {
-  int kilobytes = 0, in_flight = 0, within = 0, late_slots = 0, late_kilobytes = 0, splits = 0,
-      head_early = 0;
+  int kilobytes = 0, in_flight = 0, within = 0, late_slots = 0, late_kilobytes = 0, late_warps = 0;
+  int splits = 0, head_early = 0;
 };
 
 constexpr char const* usual_rings =
-    "32:2:4,32:2,32:3,32:2:4:6,32:2:4:8:4,32:2:4:4:8,28:2:4,24:2:4,24:3:5,16:4,48:1:2,32:2:4:0:0:8,32:2:4:0:"
-    "0:0:1";
+    "32:2:4,32:2,32:3,32:2:4:4,32:2:4:0:4,32:2:4:0:8,32:2:4:0:2:4,28:2:4,28:2:4:0:2:4,24:2:4,24:3:5,16:4,16:"
+    "4:0:0:1:4,"
+    "16:4:8,48:1:2,32:2:4:0:0:0:8,32:2:4:0:0:0:0:1";
 
 /// False: no such list.
 bool parse_rings(char const* text, std::vector<Rings>& to) {
   while (*text != 0) {
     Rings rings;
     for (int* const number : {&rings.kilobytes, &rings.in_flight, &rings.within, &rings.late_slots,
-                              &rings.late_kilobytes, &rings.splits, &rings.head_early}) {
+                              &rings.late_kilobytes, &rings.late_warps, &rings.splits, &rings.head_early}) {
       char* end = nullptr;
       auto const value = std::strtol(text, &end, 10);
       if (end == text || value < 0 || value > 1000) return false;
@@ -126,8 +128,59 @@ std::string to_string(Rings const& r) {
   };
   return "slots of " + std::to_string(r.kilobytes) + " KB, " + std::to_string(r.in_flight) + " and " +
          std::to_string(r.within) + " in flight" + or_none("late slots", r.late_slots) +
-         or_none("late KB", r.late_kilobytes) + or_none("parts", r.splits) +
-         (r.head_early > 0 ? ", head early" : "");
+         or_none("late KB", r.late_kilobytes) + or_none("late warps", r.late_warps) +
+         or_none("parts", r.splits) + (r.head_early > 0 ? ", head early" : "");
+}
+
+std::vector<few_tokens::TileTimes> times_of(Decoder const& decoder, int stage, int layers) {
+  auto const tiles = decoder.tiles().of[static_cast<std::size_t>(stage)];
+  std::vector<few_tokens::TileTimes> result(static_cast<std::size_t>(layers) *
+                                            static_cast<std::size_t>(tiles));
+  check(cudaMemcpy(result.data(), decoder.tile_times(static_cast<decode::Stage>(stage)),
+                   result.size() * sizeof(result[0]), cudaMemcpyDeviceToHost),
+        "times");
+  return result;
+}
+
+/// Where a layer's time is, by stamps of one step: means over layers and tiles, which add up to a layer.
+/// waits: from the last store of the stage before to the mean tile's first input; reads: until all is
+/// multiplied; ends: until it is stored; apart: the last tile behind the mean one.
+void print_times(Decoder const& decoder, Model const& model, std::string const& rings) {
+  constexpr char const* names[] = {"qkv", "attention", "out", "gate_up", "down"};
+  std::printf("  %s, by stamps, us:\n", rings.c_str());
+  std::vector<std::vector<few_tokens::TileTimes>> all;
+  for (int s = 0; s < decode::k_stages; ++s) all.push_back(times_of(decoder, s, model.layers));
+  for (int s = 0; s < decode::k_stages; ++s) {
+    double waits = 0, reads = 0, ends = 0, apart = 0;
+    auto const last_store = [&](int stage, int layer) {
+      auto const& of = all[static_cast<std::size_t>(stage)];
+      auto const tiles = of.size() / static_cast<std::size_t>(model.layers);
+      unsigned long long last = 0;
+      for (std::size_t t = 0; t < tiles; ++t)
+        last = std::max(last, of[static_cast<std::size_t>(layer) * tiles + t].stored);
+      return last;
+    };
+    // The first layer waits for no stage.
+    for (int layer = 1; layer < model.layers; ++layer) {
+      auto const& of = all[static_cast<std::size_t>(s)];
+      auto const tiles = of.size() / static_cast<std::size_t>(model.layers);
+      auto const before = s == 0 ? last_store(decode::k_down, layer - 1) : last_store(s - 1, layer);
+      auto const end = last_store(s, layer);
+      auto const since = [](unsigned long long from, unsigned long long to) {
+        return static_cast<double>(static_cast<long long>(to - from)) / 1e3;
+      };
+      for (std::size_t t = 0; t < tiles; ++t) {
+        auto const& one = of[static_cast<std::size_t>(layer) * tiles + t];
+        waits += since(before, one.fed) / static_cast<double>(tiles);
+        reads += since(one.fed, one.read) / static_cast<double>(tiles);
+        ends += since(one.read, one.stored) / static_cast<double>(tiles);
+        apart += since(one.stored, end) / static_cast<double>(tiles);
+      }
+    }
+    double const n = model.layers - 1;
+    std::printf("    %-10s waits %6.2f  reads %6.2f  ends %6.2f  apart %6.2f  all %6.2f\n", names[s],
+                waits / n, reads / n, ends / n, apart / n, (waits + reads + ends + apart) / n);
+  }
 }
 
 struct Bench {
@@ -135,6 +188,7 @@ struct Bench {
   int cached, batch;
   cudaStream_t stream;
   std::vector<std::unique_ptr<Decoder>> decoders = {};
+  std::vector<std::pair<decode::Options, std::string>> made_with = {};
 
   std::vector<decode::Sequence> sequences() const {
     std::vector<decode::Sequence> result;
@@ -151,6 +205,7 @@ struct Bench {
       options.cut.slot_bytes = 1024 * rings.kilobytes;
       options.cut.in_flight = rings.in_flight, options.cut.in_flight_within = rings.within;
       options.cut.late_slots = rings.late_slots, options.cut.late_slot_bytes = 1024 * rings.late_kilobytes;
+      options.cut.late_warps = std::max(rings.late_warps, 1);
       options.cut.splits = rings.splits;
       options.head_starts_early = rings.head_early > 0;
       auto made = decoders.empty() ? Decoder::make(model, weights, options, stream)
@@ -160,12 +215,25 @@ struct Bench {
         continue;
       }
       decoders.push_back(std::make_unique<Decoder>(std::move(*made)));
+      made_with.emplace_back(options, to_string(rings));
       auto* const decoder = decoders.back().get();
       fill_cache(*decoder);
       done(decoder->begin(stream, sequences()));
       add(rows, "token", to_string(rings), decoder, Part::all);
       add(rows, "layers", to_string(rings), decoder, Part::layers);
       add(rows, "head", to_string(rings), decoder, Part::head);
+    }
+  }
+  /// One more step of each, by a decoder with stamps: behind all that is timed.
+  void print_stamps() const {
+    for (auto [options, name] : made_with) {
+      options.keep_times = true;
+      auto decoder = taken(decoders.front()->another(options, stream));
+      fill_cache(decoder);
+      done(decoder.begin(stream, sequences()));
+      done(decoder.decode(stream, 3));
+      done(decoder.finish());
+      print_times(decoder, model, name);
     }
   }
   void fill_cache(Decoder const& decoder) const {
@@ -249,6 +317,7 @@ int main(int count, char** arguments) {
   for (Row const& row : rows)
     std::printf("  %-7s %8.2f (%.2f...%.2f) %.3f  cool %.2f  %s\n", row.name.c_str(), row.median, row.low,
                 row.high, row.median / floor, row.cool, row.detail.c_str());
+  run.print_stamps();
   if (count <= files) return 0;
   JsonWriter json;
   json.begin_object().key("about").raw(bench::about(count > files + 1 ? arguments[files + 1] : ""));

@@ -76,6 +76,8 @@ struct CachedAttention {
     auto const past = positions_of(cached, a.splits, tile.split);
     bool const newest = tile.split == a.splits - 1;
     int const warp = static_cast<int>(threadIdx.x) / 32;
+    auto const note = [&](auto which) { few_tokens::note_time(a.times, a.tiles(), computer.job, which); };
+    note(&few_tokens::TileTimes::begun);
     // Worked out while the queries are on their way.
     typename Warp::Turns turns;
     Warp::load_turns(a.turns + static_cast<long long>(cached) * (HeadSize / 2), turns);
@@ -83,6 +85,7 @@ struct CachedAttention {
     Warp state(a.scale);
     RingPlace const late = computer.next_late_slot();
     computer.wait_late_slot(late);
+    note(&few_tokens::TileTimes::fed);
     unsigned const queries = computer.late_slot(late), key = queries + a.group * row_bytes;
     state.load_queries(queries, a.group, turns);
     if (newest && (warp == 0 || warp == k_attention_warps - 1)) {
@@ -105,11 +108,13 @@ struct CachedAttention {
       computer.release_slot(place);
     }
     computer.done_reading();
+    note(&few_tokens::TileTimes::read);
     if (view.record().stage.before_stores > 0) {
       if (threadIdx.x < 32 && !view.template wait_before_store<Group::warp>()) computer.stop();
       if (computer.anyone_stopped()) return;
     }
     join_warps(a, tile, computer, state);
+    note(&few_tokens::TileTimes::stored);
   }
 
  private:

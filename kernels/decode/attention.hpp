@@ -6,6 +6,7 @@
 
 #include "kernels/decode/cache.hpp"
 #include "kernels/decode/rotation_table.hpp"
+#include "kernels/few_tokens/tile_times.hpp"
 
 namespace tessera::decode {
 
@@ -24,8 +25,9 @@ struct AttentionArguments {
   /// Of each tile and query head: sums of values, [head_size], and behind those of all tiles the largest
   /// score and the sum of weights. Null where splits is 1.
   float* parts = nullptr;
-  unsigned* arrived = nullptr;  ///< of each sequence and key head; zeroed before the first launch
-  float scale = 1;              ///< of scores, for powers of two: log2(e) / sqrt(head_size)
+  unsigned* arrived = nullptr;             ///< of each sequence and key head; zeroed before the first launch
+  few_tokens::TileTimes* times = nullptr;  ///< [iteration of a launch][tile]; null: nobody measures
+  float scale = 1;                         ///< of scores, for powers of two: log2(e) / sqrt(head_size)
   int layers = 1;
   int batch = 1;
   int kv_heads = 1;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <tessera/run/device.hpp>
 
@@ -36,6 +37,7 @@ struct Buffers {
   int *cached = nullptr, *known = nullptr, *ids = nullptr;
   int* first_cached = nullptr;  ///< as begin() left it
   float* logits = nullptr;
+  std::array<few_tokens::TileTimes*, k_stages> times = {};
   Turn* turns = nullptr;
   void *keys = nullptr, *values = nullptr;
   std::size_t bytes = 0;
@@ -61,6 +63,9 @@ Buffers places(Model const& m, Options const& o, Tiles const& tiles, unsigned ch
   b.known = pieces.take<int>(4 * times(o.batch, 1));
   b.first_cached = pieces.take<int>(4 * times(o.batch, 1));
   b.ids = pieces.take<int>(4 * times(o.batch, o.capacity));
+  for (std::size_t s = 0; o.keep_times && s < k_stages; ++s)
+    b.times[s] =
+        pieces.take<few_tokens::TileTimes>(sizeof(few_tokens::TileTimes) * times(m.layers, tiles.of[s]));
   if (o.keep_logits) b.logits = pieces.take<float>(4 * times(o.batch, m.vocabulary));
   b.turns = pieces.take<Turn>(sizeof(Turn) * times(o.capacity, m.head_size / 2));
   b.keys = pieces.take(2 * cache_of(m, o).elements());
@@ -154,7 +159,10 @@ Expected<void> Decoder::State::fill(cudaStream_t stream) {
 std::vector<ProductStage> Decoder::State::layer_stages() const {
   auto const products = layer_products(model, options.batch, tiles);
   std::vector<ProductStage> stages(k_stages);
-  for (std::size_t s = 0; s < k_stages; ++s) stages[s].product = products[s];
+  for (std::size_t s = 0; s < k_stages; ++s) {
+    stages[s].product = products[s];
+    stages[s].product.times = at.times[s];
+  }
   for (auto const& layer : weights.layers) {
     stages[k_qkv].weights.push_back(layer.qkv);
     stages[k_out].weights.push_back(layer.out);
@@ -177,6 +185,7 @@ AttentionArguments Decoder::State::attention_arguments(int slot_bytes) const {
   a.turns = at.turns;
   a.cached = at.cached;
   a.arrived = at.arrived;
+  a.times = at.times[k_attention];
   a.scale = static_cast<float>(1.4426950408889634 / std::sqrt(static_cast<double>(model.head_size)));
   a.layers = model.layers;
   a.batch = options.batch, a.kv_heads = model.kv_heads, a.group = model.group();
@@ -422,6 +431,7 @@ Expected<std::vector<std::vector<int>>> Decoder::tokens() {
 }
 
 float const* Decoder::logits() const { return state_->at.logits; }
+few_tokens::TileTimes const* Decoder::tile_times(Stage stage) const { return state_->at.times[stage]; }
 void* Decoder::keys() const { return state_->at.keys; }
 void* Decoder::values() const { return state_->at.values; }
 CacheShape const& Decoder::cache() const { return state_->cache; }

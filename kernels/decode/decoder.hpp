@@ -37,6 +37,7 @@ struct Options {
   Cut cut;
   int usual_cached = 1024;         ///< by which blocks' work is evened out
   bool keep_logits = false;        ///< for Decoder::logits()
+  bool keep_times = false;         ///< for Decoder::tile_times()
   bool head_starts_early = false;  ///< loads the head's weights while the last layers are still computed
   double deadline_seconds = 2;     ///< of each wait
   std::size_t most_bytes = 0;      ///< of device memory; 0: what there is
@@ -53,7 +54,7 @@ enum class Part { all, layers, head };
 
 class Decoder {
  public:
-  /// Device memory that make() takes, in bytes, beside `weights`.
+  /// Device memory that make() takes, in bytes, beside `weights` and times of tiles.
   static std::size_t bytes_of(Model const& model, Options const& options);
   /// Refuses (E0566) models, sequences and memory that it is not for, and as plan_loop() and role_chain() do.
   /// `stream`: weights are copied there, and may be given back when this returns, but for the embedding.
@@ -82,6 +83,8 @@ class Decoder {
   Expected<std::vector<std::vector<int>>> tokens();
   /// Of the last step, [sequence][vocabulary] in device memory; null unless kept.
   float const* logits() const;
+  /// Of the last step's layers, [layer][tile of the stage] in device memory; null unless kept.
+  few_tokens::TileTimes const* tile_times(Stage stage) const;
   /// The cache, in device memory; cache.hpp says how keys and values lie.
   void* keys() const;
   void* values() const;

@@ -13,7 +13,7 @@ namespace tessera::decode {
 /// For up to N sequences.
 template <class Element, int N>
 struct HeadColumns {
-  using Columns = few_tokens::MatrixColumns<Element, N>;
+  using Columns = few_tokens::MatrixColumns<Element, N, false>;
   static constexpr bool has_roles = true;
   static constexpr int threads = Columns::threads;
   static constexpr int loader_registers = Columns::loader_registers;

@@ -11,7 +11,7 @@ using Element = __nv_bfloat16;
 template <int N>
 Expected<Launch> of_columns(LoopPlan const& plan, RoleOptions const& options, int head_size,
                             LayerArguments const& a) {
-  few_tokens::MatrixColumns<Element, N> const products{a.products};
+  few_tokens::MatrixColumns<Element, N, false> const products{a.products};
   if (head_size == 64)
     return launch_of(role_chain(plan, options, products, CachedAttention<Element, 64>{a.attention}));
   return launch_of(role_chain(plan, options, products, CachedAttention<Element, 128>{a.attention}));

@@ -150,6 +150,7 @@ few_tokens::ProductOptions head_options(Cut const& cut) {
   options.in_flight_within = cut.in_flight_within;
   options.late_slots = cut.late_slots;
   options.late_slot_bytes = cut.late_slot_bytes;
+  options.late_warps = cut.late_warps;
   return options;
 }
 

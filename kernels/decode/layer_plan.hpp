@@ -22,6 +22,7 @@ struct Cut {
   int in_flight_within = 0;  ///< and later on
   int late_slots = 0;
   int late_slot_bytes = 0;
+  int late_warps = 1;  ///< that load what products read, in turns
 };
 
 /// With what follows from the number of sequences.

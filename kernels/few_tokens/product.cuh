@@ -21,13 +21,14 @@ __device__ inline void const* map_of(void const* maps, int copies, long long ite
   return static_cast<char const*>(maps) + copy * bytes;
 }
 
-/// For up to N tokens.
-template <class Element, int N>
+/// For up to N tokens. `Words`: input may come as words that carry the iteration.
+template <class Element, int N, bool Words = N == 8>
 struct MatrixColumns {
+  static_assert(N == 8 || !Words, "words are for one and two tokens");
   static constexpr bool has_roles = true;
   static constexpr int threads = 32 * k_warps;
-  /// Sums of many columns need registers; loaders of few columns do, for the words that they look at.
-  static constexpr int loader_registers = N > 8 ? 56 : 128;
+  /// Sums of many rows or columns need registers; loaders of words do, for those that they look at.
+  static constexpr int loader_registers = Words ? 128 : 56;
   using Arguments = Product;
 
   Product const* stages = nullptr;  ///< one for each stage of the body, in device memory
@@ -66,7 +67,7 @@ struct MatrixColumns {
   __device__ void load_late(Loader& loader) const {
     auto const& p = loader.template arguments<MatrixColumns>();
     int const depth = p.late_depth(), chunks = p.late_slots();
-    if constexpr (N == 8)
+    if constexpr (Words)
       // What was there before the launch has no words.
       if (p.input_words[0] != nullptr && loader.job->iteration >= p.input_distance) {
         auto const copy = static_cast<unsigned>(loader.job->iteration - p.input_distance) %
@@ -75,23 +76,31 @@ struct MatrixColumns {
                          loader.serial() - static_cast<unsigned>(p.input_distance));
         return;
       }
-    if (loader.warp() > 0) {
+    if (loader.warp() >= min(p.late_warps, chunks)) {
       loader.pass(chunks);
       return;
     }
     void const* const map = input_map(p, loader.job->iteration);
     acquire_map(map);
-    for (int k = 0; k < chunks * depth; k += depth) {
+    int passed = 0;  // slots of this job
+    for (int c = loader.warp(); c < chunks; c += p.late_warps) {
+      int const k = c * depth;
       if (p.producer_tiles > 0) {
-        int const end = p.whole_input != 0 ? p.depth : min((k + depth) * depth_block, p.depth);
-        if (!loader.wait_first(operand_a, parts_of_first(p.depth, p.producer_tiles, end), p.producer_tiles))
+        bool const whole = p.whole_input != 0;
+        int const end = whole ? p.depth : min((k + depth) * depth_block, p.depth);
+        auto const writers = [&](int of) { return parts_of_first(p.depth, p.producer_tiles, of); };
+        if (!loader.wait_range(operand_a, whole ? 0 : writers(k * depth_block + 1) - 1, writers(end),
+                               p.producer_tiles))
           return;
       }
+      loader.pass(c - passed);
+      passed = c + 1;
       RingSlot slot;
       if (loader.take(static_cast<unsigned>(depth * p.tokens * 128), slot))
         load_box(slot.address, map, 0, 0, k, slot.barrier);
       __syncwarp();
     }
+    loader.pass(chunks - passed);
   }
 
   /// Multiplies a tile's rows; then `finish(exchange, range)` with their sums, behind the waits before
@@ -127,6 +136,8 @@ struct MatrixColumns {
   template <class Computer, class View>
   __device__ void compute(Computer& computer, View& view) const {
     auto const& p = computer.template arguments<MatrixColumns>();
+    auto const note = [&](auto which) { note_time(p.times, p.tiles, computer.job, which); };
+    note(&TileTimes::begun);
     // Worked out while the activations are on their way.
     auto const copy = static_cast<unsigned>(computer.job->iteration) % static_cast<unsigned>(p.output_copies);
     auto const* const residual = static_cast<Element const*>(
@@ -139,12 +150,14 @@ struct MatrixColumns {
     float before = 0;
     bool known = false;
     auto const prepare = [&](SumExchange<Element, N> const& exchange, Range const& range) {
+      note(&TileTimes::fed);
       int token, feature;
       if (!output.adds() || !exchange.first_result(range.end - range.begin, token, feature)) return;
       before = output.before(token, range.begin + feature);
       known = true;
     };
     with_sums(p, computer, view, prepare, [&](SumExchange<Element, N> const& exchange, Range const& range) {
+      note(&TileTimes::read);
       exchange.for_each_result(range.end - range.begin, [&](int token, int feature) {
         if (output.adds() && !known) before = output.before(token, range.begin + feature);
         known = false;
@@ -159,6 +172,7 @@ struct MatrixColumns {
         }
         output.store(token, range.begin + feature, value + before);
       });
+      note(&TileTimes::stored);
     });
   }
 

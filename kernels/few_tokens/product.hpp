@@ -4,6 +4,7 @@
 
 #include <tessera/sync/config.cuh>
 
+#include "kernels/few_tokens/tile_times.hpp"
 #include "kernels/skinny_mlp_sm90/cut.hpp"
 
 namespace tessera::few_tokens {
@@ -56,6 +57,7 @@ struct Product {
   /// [tokens][features] in fp32, in place: results are added to it, and what is stored elsewhere is the sum.
   /// Null: there is none. Of who else writes it the same holds as of the residual.
   float* stream = nullptr;
+  TileTimes* times = nullptr;  ///< [iteration of a launch][tile]; null: nobody measures
   int weight_copies = 1;
   int input_copies = 1;
   int input_distance = 0;  ///< iterations that the input is older
@@ -70,6 +72,7 @@ struct Product {
   int tiles = 1;
   int box_rows = 0;        ///< of a load of weights: the largest tile's
   int stage_depth = 4;     ///< k-blocks to a slot of weights; even where input comes as words
+  int late_warps = 1;      ///< that load activations in turns, each behind the tiles that write its slot
   int late_each = 1;       ///< slots of weights to one of activations: each turn of a ring costs
   int producer_tiles = 0;  ///< into which the stage that writes the input cuts `depth`; 0: none writes it
   Activation activation = Activation::none;

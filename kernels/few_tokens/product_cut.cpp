@@ -77,11 +77,15 @@ Expected<void> check_options(ProductOptions const& o) {
     if (number < 0)
       return refused(fmt::format("rings of products with {} slots, or bytes of a slot", number),
                      "ask for 1 or more, or 0: what follows from the products");
+  if (o.late_warps < 1 || o.late_warps > k_late_warps)
+    return refused(fmt::format("{} warps that load activations in turns", o.late_warps),
+                   fmt::format("ask for 1 to {}", k_late_warps));
   return {};
 }
 
-void cut(Product& p, int tiles) {
+void cut(Product& p, int tiles, int late_warps) {
   p.tiles = tiles;
+  p.late_warps = late_warps;
   p.box_rows = (p.features + tiles - 1) / tiles * p.rows_per_feature;
 }
 
@@ -166,7 +170,7 @@ Expected<ProductCut> cut_products(std::vector<Product> products, int tiles, int 
     if (p.features == 0) continue;
     int const parts = p.tiles > 1 ? p.tiles : tiles;
     if (auto ok = check_sizes(p, parts, columns); !ok) return tl::make_unexpected(of_stage(ok.error(), s));
-    cut(p, parts);
+    cut(p, parts, options.late_warps);
     most_rows = std::max(most_rows, p.box_rows);
   }
   // Slots of a ring are all alike: stages with few rows have more k-blocks in one.

@@ -19,6 +19,7 @@ struct ProductOptions {
   int in_flight_within = 0;  ///< and later on
   int late_slots = 0;        ///< of activations; 0: 8. Fewer where they leave too little room for weights
   int late_slot_bytes = 0;   ///< at most; 0: 16 k-blocks, 16 KB at most. For one slot of weights at least
+  int late_warps = 1;        ///< that load activations in turns, 1 to k_late_warps
   /// What other operations of the launch need at least.
   int least_slot_bytes = 0;     ///< of a slot of the early ring
   int least_late_bytes = 0;     ///< of one of the late ring

@@ -131,6 +131,57 @@ TEST(Decode, FewBlocks) {
       check(s);
     }
 }
+/// Slots of one or two k-blocks, which two, three and four warps fill in turns, each behind its own
+/// producers.
+TEST(Decode, WarpsLoadActivationsInTurns) {
+  for (int const warps : {1, 2, 3, 4})
+    for (int const batch : {1, 10}) {
+      SCOPED_TRACE(std::to_string(warps) + " warps, " + std::to_string(batch) + " sequences");
+      Setting s;
+      s.steps = 30;
+      s.cut.slot_bytes = 512, s.cut.late_slot_bytes = 128, s.cut.late_warps = warps;
+      s.prompts.assign(static_cast<std::size_t>(batch), {5, 17, 300});
+      for (int i = 0; i < batch; ++i) s.prompts[static_cast<std::size_t>(i)][1] += i;
+      check(s);
+    }
+}
+/// Stamps of every tile of every layer, in the order of what a tile does.
+TEST(Decode, KeepsTimesOfTiles) {
+  auto const model = reference::small_model();
+  reference::Weights const weights(model, 4);
+  WeightsOnDevice const on_device(weights);
+  Options options;
+  options.capacity = 64;
+  options.keep_times = true;
+  auto decoder = Decoder::make(model, on_device.weights, options, nullptr);
+  ASSERT_OK(decoder);
+  gpu::ok(cudaDeviceSynchronize());
+  ASSERT_OK(decoder->prefill(nullptr, {{1, 2, 3}}));
+  ASSERT_OK(decoder->finish());
+  unsigned long long before = 0;  // the last store of the stage before
+  for (int layer = 0; layer < model.layers; ++layer)
+    for (int s = 0; s < k_stages; ++s) {
+      auto const tiles = static_cast<std::size_t>(decoder->tiles().of[static_cast<std::size_t>(s)]);
+      std::vector<few_tokens::TileTimes> times(tiles);
+      gpu::ok(cudaMemcpy(times.data(),
+                         decoder->tile_times(static_cast<Stage>(s)) + static_cast<std::size_t>(layer) * tiles,
+                         tiles * sizeof(times[0]), cudaMemcpyDeviceToHost));
+      unsigned long long last = 0;
+      for (auto const& one : times) {
+        ASSERT_GT(one.begun, 0u) << layer << ", " << s;
+        ASSERT_LE(one.begun, one.fed);
+        ASSERT_LE(one.fed, one.read);
+        ASSERT_LE(one.read, one.stored);
+        last = std::max(last, one.stored);
+      }
+      ASSERT_LT(before, last) << layer << ", " << s;
+      before = last;
+    }
+  options.keep_times = false;
+  auto const other = decoder->another(options, nullptr);
+  ASSERT_OK(other);
+  EXPECT_EQ(other->tile_times(k_qkv), nullptr);
+}
 TEST(Decode, HeadStartsEarly) {
   Setting s;
   s.head_starts_early = true;

@@ -315,6 +315,13 @@ class LateLoader {
     return true;
   }
 
+  /// The same for the tiles from `begin` on, or from where an earlier wait of the job ended.
+  template <int I>
+  __device__ bool wait_range(OperandIndex<I> operand, int begin, int end, int tiles) {
+    ready_ = max(ready_, begin);
+    return wait_first(operand, end, tiles);
+  }
+
   /// The next slot for loads by the copy engine: it waits for `bytes`. True in the lane that loads.
   __device__ bool take(unsigned bytes, RingSlot& slot) {
     open(slot);
