@@ -5,7 +5,7 @@
 #include <cstring>
 #include <set>
 #include <tessera/measure/machine_json.hpp>
-#include <tessera/run/deal.hpp>
+#include <tessera/plan/deal.hpp>
 #include <tessera/run/loop_tables.hpp>
 
 #include "kernels/decode/head.hpp"
