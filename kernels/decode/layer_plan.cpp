@@ -150,12 +150,14 @@ few_tokens::ProductOptions head_options(Cut const& cut) {
   options.in_flight_within = cut.in_flight_within;
   options.late_slots = cut.late_slots;
   options.late_slot_bytes = cut.late_slot_bytes;
-  options.late_warps = cut.late_warps;
   return options;
 }
 
 few_tokens::ProductOptions layer_options(Model const& m, Cut const& cut) {
   auto options = head_options(cut);
+  // The head waits for no stage. Its parts are one job, of which a warp may pass fewer slots than the ring
+  // has.
+  options.late_warps = cut.late_warps;
   options.least_slot_bytes = 4 * m.head_size * k_position_block;
   options.least_late_bytes = 2 * (m.group() + 2) * m.head_size;
   options.least_scratch_bytes = attention_scratch_bytes(m.group(), m.head_size);
