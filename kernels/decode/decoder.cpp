@@ -386,6 +386,9 @@ Expected<void> Decoder::decode(cudaStream_t stream, int steps) {
     return refused(
         fmt::format("{} steps behind {} tokens, with room for {}", steps, most + s.steps, s.options.capacity),
         "make a decoder with more capacity");
+  if (stream == nullptr || stream == cudaStreamLegacy)
+    return refused("steps in the default stream, which cannot be captured, and a step is a graph",
+                   "give a stream of your own, or cudaStreamPerThread");
   if (steps > 0)
     if (auto ok = s.capture(stream, *this); !ok) return ok;
   for (int i = 0; i < steps; ++i)

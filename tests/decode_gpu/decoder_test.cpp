@@ -153,10 +153,15 @@ TEST(Decode, KeepsTimesOfTiles) {
   Options options;
   options.capacity = 64;
   options.keep_times = true;
-  auto decoder = Decoder::make(model, on_device.weights, options, nullptr);
+  cudaStream_t stream = nullptr;
+  gpu::ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  auto decoder = Decoder::make(model, on_device.weights, options, stream);
   ASSERT_OK(decoder);
   gpu::ok(cudaDeviceSynchronize());
-  ASSERT_OK(decoder->prefill(nullptr, {{1, 2, 3}}));
+  auto const refused = decoder->prefill(nullptr, {{1, 2, 3}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().front().code, "E0566");
+  ASSERT_OK(decoder->prefill(stream, {{1, 2, 3}}));
   ASSERT_OK(decoder->finish());
   unsigned long long before = 0;  // the last store of the stage before
   for (int layer = 0; layer < model.layers; ++layer)
@@ -181,6 +186,8 @@ TEST(Decode, KeepsTimesOfTiles) {
   auto const other = decoder->another(options, nullptr);
   ASSERT_OK(other);
   EXPECT_EQ(other->tile_times(k_qkv), nullptr);
+  ASSERT_OK(decoder->finish());
+  gpu::ok(cudaStreamDestroy(stream));
 }
 TEST(Decode, HeadStartsEarly) {
   Setting s;
