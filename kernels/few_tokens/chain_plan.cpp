@@ -87,9 +87,9 @@ std::vector<MlpChainConfig> chain_configs(int tokens) {
     int kilobytes, in_flight, within, late_slots, late_kilobytes;
   };
   std::vector<Rings> const one_or_two = {
-      {28, 2, 0, 6, 0}, {28, 2, 4, 8, 0}, {24, 2, 0, 6, 0}, {28, 2, 0, 8, 1}};
-  std::vector<Rings> const few = {{28, 2, 4, 4, 8}, {28, 2, 0, 4, 8}, {28, 2, 0, 8, 1}};
-  std::vector<Rings> const more = {{28, 2, 0, 4, 0}, {28, 2, 4, 6, 8}, {40, 2, 3, 4, 8}, {28, 2, 0, 4, 16}};
+      {32, 2, 3, 6, 0}, {32, 2, 4, 6, 0}, {28, 2, 4, 6, 0}, {28, 2, 0, 6, 0}};
+  std::vector<Rings> const few = {{32, 1, 3, 4, 8}, {40, 1, 3, 4, 8}, {28, 2, 4, 4, 8}};
+  std::vector<Rings> const more = {{28, 2, 0, 4, 0}, {28, 2, 4, 4, 0}, {40, 2, 3, 4, 0}, {40, 2, 3, 4, 8}};
   std::vector<MlpChainConfig> result;
   for (bool const words : {false, true}) {
     if (words && tokens > 2) continue;

@@ -20,10 +20,11 @@ __global__ void hold(unsigned long long nanoseconds) {
 
 }  // namespace
 
-cudaError_t hold_an_sm(cudaStream_t stream, double seconds) {
+cudaError_t hold_sms(cudaStream_t stream, double seconds, int sms) {
   auto const error = cudaFuncSetAttribute(hold, cudaFuncAttributeMaxDynamicSharedMemorySize, k_shared_bytes);
   if (error != cudaSuccess) return error;
-  hold<<<1, 32, k_shared_bytes, stream>>>(static_cast<unsigned long long>(seconds * 1e9));
+  hold<<<static_cast<unsigned>(sms), 32, k_shared_bytes, stream>>>(
+      static_cast<unsigned long long>(seconds * 1e9));
   return cudaGetLastError();
 }
 

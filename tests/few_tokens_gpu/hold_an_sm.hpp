@@ -6,8 +6,9 @@
 
 namespace tessera::few_tokens {
 
-/// Enqueues a block that computes nothing for so long, with so much shared memory that no block of a chain
-/// fits beside it. Its code has been loaded when this returns.
-cudaError_t hold_an_sm(cudaStream_t stream, double seconds);
+/// Enqueues blocks that compute nothing for so long, with so much shared memory that each takes an SM and
+/// nothing fits beside it. Their code has been loaded when this returns.
+cudaError_t hold_sms(cudaStream_t stream, double seconds, int sms);
+inline cudaError_t hold_an_sm(cudaStream_t stream, double seconds) { return hold_sms(stream, seconds, 1); }
 
 }  // namespace tessera::few_tokens

@@ -32,11 +32,12 @@ Plan in_one_launch(bool early) {
   return plan_of(graph_of(shape), {{few, few}, Mechanism::fused, 1, true, early}, machine).value();
 }
 
-/// Holds an SM for so long; returns when it is held.
+/// Holds half of the SMs for so long, since a launch may have fewer blocks than there are; returns when they
+/// are held.
 void hold(cudaStream_t stream, double seconds) {
   ASSERT_EQ(few_tokens::hold_an_sm(stream, 0), cudaSuccess);  // loads it
   ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-  ASSERT_EQ(few_tokens::hold_an_sm(stream, seconds), cudaSuccess);
+  ASSERT_EQ(few_tokens::hold_sms(stream, seconds, 66), cudaSuccess);
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
