@@ -128,6 +128,8 @@ std::vector<std::string> names_of(Files const& files) {
 nb::object load(nb::handle given) {
   auto const path = path_of(given);
   auto const text = value_of(cli::read_file(path));
+  // A notebook saves to where it has loaded from; a command does not.
+  cli::forget_what_was_read();
   auto const kind = value_of(summarize_document(text, path)).kind;
   if (kind == DocumentKind::plan || kind == DocumentKind::timeline) return plan_or_timeline_of(text, path);
   if (kind == DocumentKind::machine) return nb::cast(value_of(parse_machine(text, path)));

@@ -34,6 +34,8 @@ struct EndedCompanion : AloneInAFolder {
                       command + " >out 2>err </dev/null";
     pid_t const process = fork();
     if (process == 0) {
+      // Whoever runs the tests may ignore them (nohup, a shell's background), and children inherit that.
+      for (int const one : {SIGINT, SIGTERM, SIGHUP}) ::signal(one, SIG_DFL);
       execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
       _exit(127);
     }
