@@ -9,17 +9,13 @@
 #include <string>
 #include <tessera/diagnostic.hpp>
 
+#include "kernels/common/refusal.hpp"
+
 namespace tessera::decode {
 
 inline Expected<void> check_call(cudaError_t error, std::string const& call) {
   if (error == cudaSuccess) return {};
-  (void)cudaGetLastError();
-  return refuse({"E0511",
-                 Severity::error,
-                 {},
-                 fmt::format("{} failed: {} ({})", call, cudaGetErrorName(error), cudaGetErrorString(error)),
-                 {"for a decoder"},
-                 "see whether the device works (nvidia-smi) and whether an earlier kernel failed"});
+  return kernels::cuda_failed(error, call);
 }
 
 using Memory = std::shared_ptr<unsigned char>;
