@@ -47,19 +47,7 @@ struct Waiting {
   Expected<Chain> make(int late_ms) {
     auto kernels = vector_chain::kernels(plan, data.buffers(), Kind::watched);
     for (auto& kernel : kernels) kernel.dynamic_shared_bytes = 150 * 1024;
-    auto const first = kernels.front();
-    auto const blocks = static_cast<unsigned>(plan.pipeline.stages[0].blocks());
-    kernels.front().enqueue = [first, blocks, late_ms](ChainViews const& views, GpuStream stream, bool) {
-      vector_chain::spin(late_ms, stream);
-      KernelArguments arguments;
-      first.pack(views, arguments);
-      LaunchShape shape;
-      shape.blocks = {blocks, 1, 1};
-      shape.threads = first.block;
-      shape.dynamic_shared_bytes = first.dynamic_shared_bytes;
-      shape.shared_percent = views.shared_percent;
-      return launch_kernel(first.function, shape, stream, arguments) ? 0 : 1;
-    };
+    vector_chain::spin_before_first(kernels, plan, late_ms);
     ChainOptions o;
     o.deadline_seconds = 0.3;
     return Chain::make(plan, kernels, o);

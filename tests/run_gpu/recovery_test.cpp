@@ -387,19 +387,7 @@ struct BusyFirst {
 
   Expected<Chain> make(int milliseconds) {
     auto kernels = vector_chain::kernels(plan, data.buffers(), Kind::watched);
-    auto const first = kernels.front();
-    auto const blocks = static_cast<unsigned>(plan.pipeline.stages[0].blocks());
-    kernels.front().enqueue = [first, blocks, milliseconds](ChainViews const& views, GpuStream stream, bool) {
-      vector_chain::spin(milliseconds, stream);
-      KernelArguments arguments;
-      first.pack(views, arguments);
-      LaunchShape shape;
-      shape.blocks = {blocks, 1, 1};
-      shape.threads = first.block;
-      shape.dynamic_shared_bytes = first.dynamic_shared_bytes;
-      shape.shared_percent = views.shared_percent;
-      return launch_kernel(first.function, shape, stream, arguments) ? 0 : 1;
-    };
+    vector_chain::spin_before_first(kernels, plan, milliseconds);
     ChainOptions o;
     o.deadline_seconds = k_deadline_s;
     return Chain::make(plan, kernels, o);

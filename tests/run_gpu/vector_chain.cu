@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_gpu/vector_chain.hpp"
 
+#include "tessera/run/launch.hpp"
 #include "tessera/run/run_tiles.hpp"
 
 namespace tessera::vector_chain {
@@ -200,5 +201,21 @@ void spin(int milliseconds, GpuStream stream) {
   spin_for<<<1, 1, 0, stream>>>(static_cast<unsigned long long>(milliseconds) * 1'000'000);
 }
 void launch_empty(GpuStream stream) { nothing<<<1, 1, 0, stream>>>(); }
+
+void spin_before_first(std::vector<StageKernel>& kernels, Plan const& plan, int milliseconds) {
+  auto const first = kernels.front();
+  auto const blocks = static_cast<unsigned>(plan.pipeline.stages[0].blocks());
+  kernels.front().enqueue = [first, blocks, milliseconds](ChainViews const& views, GpuStream stream, bool) {
+    spin(milliseconds, stream);
+    KernelArguments arguments;
+    first.pack(views, arguments);
+    LaunchShape shape;
+    shape.blocks = {blocks, 1, 1};
+    shape.threads = first.block;
+    shape.dynamic_shared_bytes = first.dynamic_shared_bytes;
+    shape.shared_percent = views.shared_percent;
+    return launch_kernel(first.function, shape, stream, arguments) ? 0 : 1;
+  };
+}
 
 }  // namespace tessera::vector_chain

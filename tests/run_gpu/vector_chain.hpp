@@ -42,5 +42,7 @@ void compare(std::uint32_t const* a, std::uint32_t const* b, std::size_t count,
 /// One block that is busy for so long; and a kernel that does nothing, and that nothing else uses.
 void spin(int milliseconds, GpuStream stream);
 void launch_empty(GpuStream stream);
+/// Makes the plan's first kernel begin with spin(): its blocks come so much later.
+void spin_before_first(std::vector<StageKernel>& kernels, Plan const& plan, int milliseconds);
 
 }  // namespace tessera::vector_chain
