@@ -2,10 +2,9 @@
 // bench_decode <model> <cached> <batch> [quick] [--rings <list>] [<out.json> [<about.json>]]: a generated
 // token of random weights: all layers in one launch and the head in a second one, in one graph, with several
 // rings; both parts alone; and the reading of the same bytes, in one run; then where a layer's time is, by
-// stamps. A list of rings is kilobytes of a
-// slot, in flight at a tile's beginning and within (0: all), late slots and kilobytes of these (0: what
-// follows), warps that fill them (0: 1), parts of the cache (0: what follows) and 1 for a head that starts
-// early; what is left out is 0: 32:2:4,24:2:4:8:4.
+// stamps. A list of rings is kilobytes of a slot, in flight at a tile's beginning and within (0: all), late
+// slots and kilobytes of these (0: what follows), warps that fill them (0: 1), parts of the cache (0: what
+// follows) and 1 for a head that starts early; what is left out is 0: 32:2:4,24:2:4:8:4.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -96,9 +95,8 @@ struct Rings {
 };
 
 constexpr char const* usual_rings =
-    "32:2:4,32:2,32:3,32:2:4:4,32:2:4:0:4,32:2:4:0:8,32:2:4:0:1,32:2:4:0:1:4,48:1:2,48:1:2:0:1:4,28:2:4,24:2:"
-    "4,24:3:5,"
-    "16:4,16:4:8,16:4:0:0:1:4,32:2:4:0:0:0:8,32:2:4:0:0:0:0:1";
+    "32:2:4,32:2,32:3,32:2:4:4,32:2:4:0:4,32:2:4:0:8,32:2:4:0:1,32:2:4:0:1:4,48:1:2,48:1:2:0:1:4,"
+    "28:2:4,24:2:4,24:3:5,16:4,16:4:8,16:4:0:0:1:4,32:2:4:0:0:0:8,32:2:4:0:0:0:0:1";
 
 /// False: no such list.
 bool parse_rings(char const* text, std::vector<Rings>& to) {
