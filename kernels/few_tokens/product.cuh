@@ -55,11 +55,15 @@ struct MatrixColumns {
     void const* const map = map_of(p.weight_maps, p.weight_copies, loader.job->iteration);
     acquire_map(map);
     unsigned long long const policy = streaming_policy();
-    auto const bytes = static_cast<unsigned>(p.slot_bytes());
+    auto const bytes = static_cast<unsigned>(p.loaded_bytes());
     int const row = p.range(tile).begin * p.rows_per_feature, blocks = p.depth_blocks();
+    int const each = p.stage_depth / p.slot_loads();  // k-blocks to a load
+    auto const pitch = static_cast<unsigned>(128 * p.slot_rows());
     for (int block = 0; block < blocks; block += p.stage_depth) {
       RingSlot slot;
-      if (loader.take(bytes, slot)) load_slot(slot.address, map, row, block, slot.barrier, policy);
+      if (!loader.take(bytes, slot)) continue;
+      for (int b = 0; b < p.stage_depth; b += each)
+        load_blocks(slot.address + b * pitch, map, row, block + b, slot.barrier, policy);
     }
   }
 

@@ -109,6 +109,19 @@ TEST(DecodePlan, SlotsHoldABlockOfPositionsHoweverFewRowsProductsHave) {
         EXPECT_GE(positions_of_slot(made->rings.slot_bytes, head_size), k_position_block) << batch;
       }
 }
+/// A thread issues a load every 300 to 570 cycles: small ones keep it from streaming.
+TEST(DecodePlan, LoadsOfOneSequenceAreLarge) {
+  for (auto const& model : known_models()) {
+    auto const tiles = tiles_for(model, 1);
+    auto const cut = few_tokens::cut_products(layer_products(model, 1, tiles), k_blocks, 8,
+                                              layer_options(model, with_rings({}, 1)));
+    ASSERT_TRUE(cut) << to_text(cut.error());
+    for (std::size_t s = 0; s < k_stages; ++s)
+      if (auto const& p = cut->products[s]; s != k_attention) {
+        EXPECT_GE(p.loaded_bytes() / p.slot_loads(), 4096) << model.name << ", stage " << s;
+      }
+  }
+}
 /// One sequence of the 1B model: slots of 32 KB are full, or hold all of a tile in few turns.
 TEST(DecodePlan, SlotsOfOneSequenceAreDeep) {
   auto const model = model_of("llama-3.2-1b");
