@@ -182,7 +182,7 @@ std::vector<Row> rows_of(Bench const& bench, bench::Timer& timer) {
       auto const done = chain.launch(stream, mlps);
       if (!done) std::printf("%s\n", to_text(done.error()).c_str());
       return done ? cudaSuccess : cudaErrorLaunchFailure;
-    }).order = config.slot_bytes + (config.tokens_in_data ? 1 : 0);
+    }).order = config.slot_bytes + (config.tokens_in_data ? 1 : 0) + (config.cluster_blocks > 1 ? 2 : 0);
   }
   return rows;
 }

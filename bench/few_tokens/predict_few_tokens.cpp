@@ -2,7 +2,7 @@
 // predict_few_tokens [<machine or profile.json>] [<figure>=<value>...]: simulates the chains of MLPs that its
 // input lists, without a GPU, and prints a JSON object for each. A line:
 //
-//   <id> <model> <hidden> <gelu|swiglu> <tokens> <mlps> <words|semaphores> <slot bytes> <in flight>
+//   <id> <model> <hidden> <gelu|swiglu> <tokens> <mlps> <words|semaphores|pairs> <slot bytes> <in flight>
 //   <in flight within> <late slots> <late slot bytes>
 //
 // With --print it prints the loop
@@ -44,6 +44,7 @@ std::istream& operator>>(std::istream& in, Request& request) {
       config.in_flight >> config.in_flight_within >> config.late_slots >> config.late_slot_bytes;
   shape.form = form == "swiglu" ? mlp::Form::swiglu : mlp::Form::gelu;
   config.tokens_in_data = exchange == "words";
+  config.cluster_blocks = exchange == "pairs" ? 2 : 1;
   return in;
 }
 

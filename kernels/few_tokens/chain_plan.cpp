@@ -42,6 +42,9 @@ Expected<void> check_chain(mlp::Shape const& s, MlpChainConfig const& c, MlpSurr
   if (c.tokens_in_data && around.residual)
     return refused("a residual beside results as words that carry the iteration",
                    "take semaphores: words order nothing but themselves");
+  if (c.tokens_in_data && c.cluster_blocks > 1)
+    return refused("results as words that carry the iteration, in pairs of blocks that share the depth",
+                   "take semaphores, or no clusters");
   if (c.workers < 0)
     return refused(fmt::format("a chain of MLPs by {} workers", c.workers),
                    "ask for 1 or more, or 0: one for each SM");
@@ -51,8 +54,15 @@ Expected<void> check_chain(mlp::Shape const& s, MlpChainConfig const& c, MlpSurr
 int columns_for(int tokens) { return tokens <= 8 ? 8 : tokens <= 16 ? 16 : tokens <= 32 ? 32 : 64; }
 
 ProductOptions options_of(MlpChainConfig const& config) {
-  return {config.slot_bytes,       config.slots,      config.in_flight,
-          config.in_flight_within, config.late_slots, config.late_slot_bytes};
+  ProductOptions result;
+  result.slot_bytes = config.slot_bytes;
+  result.slots = config.slots;
+  result.in_flight = config.in_flight;
+  result.in_flight_within = config.in_flight_within;
+  result.late_slots = config.late_slots;
+  result.late_slot_bytes = config.late_slot_bytes;
+  result.cluster_blocks = config.cluster_blocks;
+  return result;
 }
 
 std::array<Product, 2> chain_products(mlp::Shape const& shape, int producer_tiles,
@@ -91,8 +101,9 @@ std::vector<MlpChainConfig> chain_configs(int tokens) {
   std::vector<Rings> const few = {{32, 1, 3, 4, 8}, {40, 1, 3, 4, 8}, {28, 2, 4, 4, 8}};
   std::vector<Rings> const more = {{28, 2, 0, 4, 0}, {28, 2, 4, 4, 0}, {40, 2, 3, 4, 0}, {40, 2, 3, 4, 8}};
   std::vector<MlpChainConfig> result;
-  for (bool const words : {false, true}) {
-    if (words && tokens > 2) continue;
+  enum { semaphores, words, pairs };
+  for (auto const way : {semaphores, words, pairs}) {
+    if (way == (tokens > 2 ? words : pairs)) continue;
     for (auto const& rings : tokens <= 2 ? one_or_two : tokens <= 8 ? few : more) {
       MlpChainConfig config;
       config.slot_bytes = rings.kilobytes * 1024;
@@ -100,7 +111,8 @@ std::vector<MlpChainConfig> chain_configs(int tokens) {
       config.in_flight_within = rings.within;
       config.late_slots = rings.late_slots;
       config.late_slot_bytes = rings.late_kilobytes * 1024;
-      config.tokens_in_data = words;
+      config.tokens_in_data = way == words;
+      config.cluster_blocks = way == pairs ? 2 : 1;
       result.push_back(config);
     }
   }
@@ -112,9 +124,11 @@ std::string to_string(MlpChainConfig const& config) {
   auto const late =
       config.late_slot_bytes > 0 ? fmt::format(" of {} KB", config.late_slot_bytes / 1024) : std::string();
   return fmt::format("{}, slots of {} KB, {} and {} in flight, {} of activations{}",
-                     config.tokens_in_data ? "words" : "semaphores", config.slot_bytes / 1024,
-                     in_flight(config.in_flight), in_flight(config.in_flight_within), config.late_slots,
-                     late);
+                     config.tokens_in_data       ? "words"
+                     : config.cluster_blocks > 1 ? "pairs"
+                                                 : "semaphores",
+                     config.slot_bytes / 1024, in_flight(config.in_flight),
+                     in_flight(config.in_flight_within), config.late_slots, late);
 }
 
 }  // namespace tessera::few_tokens

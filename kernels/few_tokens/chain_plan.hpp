@@ -36,6 +36,9 @@ struct MlpChainConfig {
   /// Results travel as words that carry the iteration (token_words.cuh), not behind semaphores: for up to 2
   /// tokens.
   bool tokens_in_data = false;
+  /// 2: pairs of blocks share the depth of their tiles, so that each loads half of the activations; products
+  /// that cannot are computed as without.
+  int cluster_blocks = 1;
   double deadline_seconds = 2;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/few_tokens/chain_roles.hpp"
 
+#include <tessera/plan/exchange.hpp>
+
 #include <algorithm>
 
 namespace tessera::few_tokens {
@@ -28,7 +30,8 @@ RoleWork product_work(Product const& p, int columns, bool input_by_word, Machine
   work.slot_bytes = rows * p.depth * 2 / work.slots;
   work.loads_per_slot = p.slot_loads();
   work.slots_per_late_slot = p.late_each;
-  work.late_slot_bytes = static_cast<double>(p.tokens) * p.depth * (input_by_word ? 4 : 2) / p.late_slots();
+  work.late_slot_bytes =
+      static_cast<double>(p.tokens) * p.depth / p.depth_parts * (input_by_word ? 4 : 2) / p.late_slots();
   if (input_by_word) {
     work.late_warps = k_late_warps;
     work.late_slots_at_once = std::max(1, k_word_loads / (p.late_depth() / 2 * p.tokens));
@@ -42,6 +45,8 @@ RoleWork product_work(Product const& p, int columns, bool input_by_word, Machine
   double const tile_ns = costs.tile_step_ns + (tiles_of_columns - 1) * instruction_ns;
   work.slot_ns = steps * (tiles * tile_ns + ((tiles_of_columns + 1) / 2 - 1) * costs.load_matrices_ns);
   work.end_ns = costs.end_ns + (results_of(p) - 1) * costs.result_ns;
+  if (p.depth_parts > 1)
+    work.end_ns += exchange_ns(machine, Exchange::cluster, {4.0 * p.tokens * p.tile_rows, 1, 1}).value_or(0);
   return work;
 }
 

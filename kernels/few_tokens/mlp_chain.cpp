@@ -113,6 +113,7 @@ Expected<MlpChain> MlpChain::make(mlp::Shape const& shape, MlpChainBuffers const
   };
   options.chain.deadline_seconds = config.deadline_seconds;
   options.starts_early = config.starts_early;
+  options.cluster_blocks = config.cluster_blocks;
   options.rings = state->stages.rings;
   auto loop = product_loop(*plan, options, shape.type, columns, state->stages.arguments);
   if (!loop) return tl::make_unexpected(loop.error());

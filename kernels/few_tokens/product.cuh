@@ -6,6 +6,7 @@
 #include <tessera/run/roles.cuh>
 #include <tessera/sync.cuh>
 
+#include "kernels/few_tokens/depth_pair.cuh"
 #include "kernels/few_tokens/product.hpp"
 #include "kernels/few_tokens/slot_load.cuh"
 #include "kernels/few_tokens/sum_exchange.cuh"
@@ -55,15 +56,16 @@ struct MatrixColumns {
     void const* const map = map_of(p.weight_maps, p.weight_copies, loader.job->iteration);
     acquire_map(map);
     unsigned long long const policy = streaming_policy();
-    auto const bytes = static_cast<unsigned>(p.loaded_bytes());
-    int const row = p.range(tile).begin * p.rows_per_feature, blocks = p.depth_blocks();
+    int const row = p.multiplied(tile).begin * p.rows_per_feature;
+    int const first = p.first_block(tile), blocks = p.depth_blocks();
     int const each = p.stage_depth / p.slot_loads();  // k-blocks to a load
     auto const pitch = static_cast<unsigned>(128 * p.slot_rows());
     for (int block = 0; block < blocks; block += p.stage_depth) {
+      int const loaded = each == 1 ? min(p.stage_depth, blocks - block) : p.stage_depth;
       RingSlot slot;
-      if (!loader.take(bytes, slot)) continue;
-      for (int b = 0; b < p.stage_depth; b += each)
-        load_blocks(slot.address + b * pitch, map, row, block + b, slot.barrier, policy);
+      if (!loader.take(static_cast<unsigned>(loaded * p.block_bytes()), slot)) continue;
+      for (int b = 0; b < loaded; b += each)
+        load_blocks(slot.address + b * pitch, map, row, first + block + b, slot.barrier, policy);
     }
   }
 
@@ -87,14 +89,15 @@ struct MatrixColumns {
     void const* const map = input_map(p, loader.job->iteration);
     acquire_map(map);
     int passed = 0;  // slots of this job
+    int const first = p.first_block(loader.job->tile), share_end = first + p.depth_blocks();
     for (int c = loader.warp(); c < chunks; c += p.late_warps) {
-      int const k = c * depth;
+      int const k = first + c * depth;
       if (p.producer_tiles > 0) {
         bool const whole = p.whole_input != 0;
-        int const end = whole ? p.depth : min((k + depth) * depth_block, p.depth);
+        int const end = whole ? p.depth : min(min(k + depth, share_end) * depth_block, p.depth);
+        int const begin = min(k * depth_block, p.depth - 1);
         auto const writers = [&](int of) { return parts_of_first(p.depth, p.producer_tiles, of); };
-        if (!loader.wait_range(operand_a, whole ? 0 : writers(k * depth_block + 1) - 1, writers(end),
-                               p.producer_tiles))
+        if (!loader.wait_range(operand_a, whole ? 0 : writers(begin + 1) - 1, writers(end), p.producer_tiles))
           return;
       }
       loader.pass(c - passed);
@@ -114,13 +117,14 @@ struct MatrixColumns {
   __device__ static void with_sums(Product const& p, Computer& computer, View& view, Prepare const& prepare,
                                    Finish const& finish) {
     Range const range = p.range(computer.job->tile);
-    SumExchange<Element, N> const exchange(p, computer.scratch);
+    SumExchange<Element, N> exchange(p, computer.scratch);
     add_up(p, computer, exchange, [&] { prepare(exchange, range); });
     computer.done_reading();
     if (view.record().stage.before_stores > 0) {
       if (threadIdx.x < 32 && !view.template wait_before_store<Group::warp>()) computer.stop();
       if (computer.anyone_stopped()) return;
     }
+    if (p.depth_parts > 1) exchange_with_pair(p, computer, exchange);
     finish(exchange, range);
   }
 

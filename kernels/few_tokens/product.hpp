@@ -70,7 +70,11 @@ struct Product {
   int rows_per_feature = 1;
   int depth = 0;  ///< elements
   int tiles = 1;
-  int box_rows = 0;        ///< of a load of weights: the largest tile's
+  /// 2: two blocks of a cluster compute tiles 2n and 2n + 1 at a time. Each multiplies half of the depth for
+  /// the rows of both, and sends the other what it came to for the other's (depth_pair.cuh). 1: no such pair.
+  int depth_parts = 1;
+  int tile_rows = 0;       ///< of weights that a tile's results come from: the largest tile's
+  int box_rows = 0;        ///< that a block multiplies: of both tiles of a pair
   int stage_depth = 4;     ///< k-blocks to a slot of weights; even where input comes as words
   int late_warps = 1;      ///< that load activations in turns, each behind the tiles that write its slot
   int late_each = 1;       ///< slots of weights to one of activations: each turn of a ring costs
@@ -78,24 +82,45 @@ struct Product {
   Activation activation = Activation::none;
   int whole_input = 0;  ///< 1: every tile of that stage writes all of `depth`, of some tokens
 
-  TESSERA_HOST_DEVICE constexpr int depth_blocks() const { return (depth + depth_block - 1) / depth_block; }
+  /// k-blocks that a block multiplies, at most, and the first of them.
+  TESSERA_HOST_DEVICE constexpr int depth_blocks() const {
+    return (depth / depth_block + depth_parts - 1) / depth_parts;
+  }
+  TESSERA_HOST_DEVICE constexpr int first_block(int tile) const {
+    return depth_parts == 1 ? 0 : tile % 2 * depth_blocks();
+  }
   TESSERA_HOST_DEVICE constexpr int slots() const { return (depth_blocks() + stage_depth - 1) / stage_depth; }
   /// Of a k-block in a slot of weights, each a line of 128 bytes: whole patterns of 8 lines, so that where a
   /// thread reads does not depend on the k-block.
   TESSERA_HOST_DEVICE constexpr int slot_rows() const { return (box_rows + 7) / 8 * 8; }
-  /// Loads of a slot: one where k-blocks lie without gaps, else one for each.
-  TESSERA_HOST_DEVICE constexpr int slot_loads() const { return box_rows == slot_rows() ? 1 : stage_depth; }
-  /// Of a slot of weights, and of what is loaded to it.
+  /// Loads of a slot: one where k-blocks lie without gaps, and what is behind the block's share of the depth
+  /// is behind the matrix; else one for each.
+  TESSERA_HOST_DEVICE constexpr int slot_loads() const {
+    bool const whole = depth_parts == 1 || depth_blocks() % stage_depth == 0;
+    return whole && box_rows == slot_rows() ? 1 : stage_depth;
+  }
+  /// Of a slot of weights, and of a k-block that is loaded to it.
   TESSERA_HOST_DEVICE constexpr int slot_bytes() const { return 2 * depth_block * slot_rows() * stage_depth; }
-  TESSERA_HOST_DEVICE constexpr int loaded_bytes() const { return 2 * depth_block * box_rows * stage_depth; }
+  TESSERA_HOST_DEVICE constexpr int block_bytes() const { return 2 * depth_block * box_rows; }
   /// k-blocks to a slot of activations, and such slots.
   TESSERA_HOST_DEVICE constexpr int late_depth() const { return stage_depth * late_each; }
   TESSERA_HOST_DEVICE constexpr int late_slots() const { return (slots() + late_each - 1) / late_each; }
+  /// Features of a tile, and those that its block multiplies for.
   TESSERA_HOST_DEVICE constexpr Range range(int tile) const { return part(features, tiles, tile); }
+  TESSERA_HOST_DEVICE constexpr Range multiplied(int tile) const {
+    return depth_parts == 1 ? range(tile) : Range{range(tile / 2 * 2).begin, range(tile / 2 * 2 + 1).end};
+  }
   /// Of 16 rows.
   TESSERA_HOST_DEVICE constexpr int row_tiles() const { return (box_rows + 15) / 16; }
+  /// Floats from token to token of what the other block of a pair sends: a tile's rows and a sum of squares.
+  TESSERA_HOST_DEVICE constexpr int sent_pitch() const { return tile_rows + 1; }
+  /// Floats of the sums of a block's warps; behind them, twice, what the other block of a pair sends.
+  TESSERA_HOST_DEVICE constexpr int sum_floats(int columns) const {
+    return depth_groups_of(columns) * tokens * exchange_pitch(row_tiles());
+  }
   TESSERA_HOST_DEVICE constexpr int exchange_bytes(int columns) const {
-    return depth_groups_of(columns) * tokens * exchange_pitch(row_tiles()) * static_cast<int>(sizeof(float));
+    int const sent = depth_parts == 1 ? 0 : 2 * tokens * sent_pitch();
+    return (sum_floats(columns) + sent) * static_cast<int>(sizeof(float));
   }
 };
 

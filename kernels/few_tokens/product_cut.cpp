@@ -80,13 +80,24 @@ Expected<void> check_options(ProductOptions const& o) {
   if (o.late_warps < 1 || o.late_warps > k_late_warps)
     return refused(fmt::format("{} warps that load activations in turns", o.late_warps),
                    fmt::format("ask for 1 to {}", k_late_warps));
+  if (o.cluster_blocks != 1 && o.cluster_blocks != 2)
+    return refused(fmt::format("products that share their depth in clusters of {} blocks", o.cluster_blocks),
+                   "ask for 2, or 1: no clusters");
   return {};
 }
 
-void cut(Product& p, int tiles, int late_warps) {
+int most_rows_of(Product const& p, int tiles) {
+  return (p.features + tiles - 1) / tiles * p.rows_per_feature;
+}
+
+void cut(Product& p, int tiles, int blocks, ProductOptions const& options) {
   p.tiles = tiles;
-  p.late_warps = late_warps;
-  p.box_rows = (p.features + tiles - 1) / tiles * p.rows_per_feature;
+  p.late_warps = options.late_warps;
+  p.box_rows = p.tile_rows = most_rows_of(p, tiles);
+  bool const alike = options.cluster_blocks == 2 && tiles == blocks && tiles % 2 == 0;
+  p.depth_parts = 1;
+  if (!alike || p.input_words[0] != nullptr || p.depth < 2 * depth_block) return;
+  if (int const rows = most_rows_of(p, tiles / 2); rows <= k_most_rows) p.depth_parts = 2, p.box_rows = rows;
 }
 
 /// A slot of activations, of whole kilobytes.
@@ -165,14 +176,23 @@ Expected<ProductCut> cut_products(std::vector<Product> products, int tiles, int 
                                   ProductOptions const& options) {
   if (auto ok = check_options(options); !ok) return tl::make_unexpected(ok.error());
   int most_rows = 8;
+  bool shared = false;
   for (std::size_t s = 0; s < products.size(); ++s) {
     auto& p = products[s];
     if (p.features == 0) continue;
     int const parts = p.tiles > 1 ? p.tiles : tiles;
     if (auto ok = check_sizes(p, parts, columns); !ok) return tl::make_unexpected(of_stage(ok.error(), s));
-    cut(p, parts, options.late_warps);
+    cut(p, parts, tiles, options);
+    shared |= p.depth_parts > 1;
     most_rows = std::max(most_rows, p.slot_rows());
   }
+  if (options.cluster_blocks > 1 && !shared)
+    return tl::make_unexpected(
+        refused(fmt::format("no product can share its depth in a pair of {} blocks", tiles),
+                fmt::format("take an even number of blocks, input behind semaphores, and at most {} rows of "
+                            "weights for two tiles; or no clusters",
+                            k_most_rows))
+            .error());
   // Slots of a ring are all alike: stages with few rows have more k-blocks in one.
   for (int blocks = k_slot_blocks;; --blocks) {
     for (auto& p : products)

@@ -20,6 +20,9 @@ struct ProductOptions {
   int late_slots = 0;        ///< of activations; 0: 8. Fewer where they leave too little room for weights
   int late_slot_bytes = 0;   ///< at most; 0: 16 k-blocks, 16 KB at most. For one slot of weights at least
   int late_warps = 1;        ///< that load activations in turns, 1 to k_late_warps
+  /// 2: products share their depth in pairs of blocks where they can (Product::depth_parts), and the launch
+  /// has such clusters. 1: none does.
+  int cluster_blocks = 1;
   /// What other operations of the launch need at least.
   int least_slot_bytes = 0;     ///< of a slot of the early ring
   int least_late_bytes = 0;     ///< of one of the late ring
@@ -40,7 +43,9 @@ Resources product_resources();
 
 /// Cuts each product into `tiles` tiles, or into Product::tiles where that is above 1. `products`: one for
 /// each stage of the loop's body, without matrices; with 0 features: it is no product. `columns`: of
-/// MatrixColumns, 8, 16, 32 or 64. Refuses with E0565.
+/// MatrixColumns, 8, 16, 32 or 64. A product shares its depth where `tiles`, one for each block, are an even
+/// number, its input is no words, and the rows of two tiles are at most k_most_rows. Refuses with E0565, also
+/// where pairs are asked for and no product can use them.
 Expected<ProductCut> cut_products(std::vector<Product> products, int tiles, int columns,
                                   ProductOptions const& options = {});
 

@@ -42,6 +42,7 @@ struct SlotMultiply {
   template <int Tiles, class Computer, class AtFirst>
   __device__ static void multiply(Product const& p, Computer& computer, Sums& sums, AtFirst const& at_first) {
     int const slots = p.slots(), depth = p.stage_depth, late_each = p.late_each, tokens = p.tokens;
+    int const of_last = p.depth_blocks() - (slots - 1) * depth;  // k-blocks
     int const pitch = p.slot_rows() * 128;
     bool const squares = p.norm_epsilon > 0;
     // Lines of 128 bytes in patterns of 8, in which 16 bytes lie at their number xor the line's. A line of
@@ -69,7 +70,7 @@ struct SlotMultiply {
       }
       computer.wait_slot(place);
       unsigned const weights = computer.slot(place) + row, activations = computer.late_slot(late);
-      int const first_line = used * depth * tokens;
+      int const first_line = used * depth * tokens, blocks = i + 1 < slots ? depth : of_last;
       // `flip`: 64 for the step two behind.
       auto const load = [&](int k, unsigned flip, Operands<Tiles>& to) {
 #pragma unroll
@@ -101,7 +102,7 @@ struct SlotMultiply {
         constexpr unsigned flip = depth_groups < 4 ? 64 : 0;
         int k = first_block;
 #pragma unroll 1
-        for (; k + next < depth; k += stride + next) {
+        for (; k + next < blocks; k += stride + next) {
           Operands<Tiles> one;
           load(k, 0, one);
           if constexpr (N <= 32) {
@@ -115,7 +116,7 @@ struct SlotMultiply {
             add(one);
           }
         }
-        if (k < depth) {
+        if (k < blocks) {
           Operands<Tiles> one;
           load(k, 0, one);
           add(one);

@@ -6,7 +6,8 @@
 
 namespace tessera::few_tokens {
 
-/// [depth group][token][row], in floats; behind the rows of a token the sum of its squares.
+/// [depth group][token][row], in floats; behind the rows of a token the sum of its squares. Where two blocks
+/// share the depth, rows are those of both tiles, and to sums is added what the other block sent.
 template <class Element, int N>
 struct SumExchange {
   using Multiply = SlotMultiply<Element, N>;
@@ -14,6 +15,10 @@ struct SumExchange {
 
   float* base;
   int rows, tokens;
+  int first_row = 0;                ///< of the tile
+  float const* received = nullptr;  ///< [token][row of the tile], and the sum of squares; null: all is here
+  int received_pitch = 0;
+  int received_rows = 0;
 
   __device__ SumExchange(Product const& p, void* scratch)
       : base(static_cast<float*>(scratch)), rows(16 * p.row_tiles()), tokens(p.tokens) {}
@@ -67,25 +72,35 @@ struct SumExchange {
     }
   }
 
-  __device__ float sum(int token, int row) const {
+  /// Of this block's share of the depth; `row`: of all that it multiplied, or `rows`: squares.
+  __device__ float own_sum(int token, int row) const {
     float result = 0;
 #pragma unroll
     for (int i = 0; i < groups; ++i) result += *at(i, token, row);
     return result;
+  }
+  /// `row`: of the tile.
+  __device__ float sum(int token, int row) const {
+    float const own = own_sum(token, first_row + row);
+    return received == nullptr ? own : own + received[token * received_pitch + row];
   }
   /// Of the rows 2 * feature and the next: gate and up.
   __device__ float2 sums_of_pair(int token, int feature) const {
     float2 result = {};
 #pragma unroll
     for (int i = 0; i < groups; ++i) {
-      auto const one = *reinterpret_cast<float2 const*>(at(i, token, 2 * feature));
+      auto const one = *reinterpret_cast<float2 const*>(at(i, token, first_row + 2 * feature));
       result.x += one.x, result.y += one.y;
     }
-    return result;
+    if (received == nullptr) return result;
+    float const* const sent = received + token * received_pitch + 2 * feature;
+    return {result.x + sent[0], result.y + sent[1]};
   }
   /// 1 / sqrt(mean of the token's squares + epsilon).
   __device__ float root_mean_square_scale(Product const& p, int token) const {
-    return rsqrtf(sum(token, rows) / static_cast<float>(p.depth) + p.norm_epsilon);
+    float squares = own_sum(token, rows);
+    if (received != nullptr) squares += received[token * received_pitch + received_rows];
+    return rsqrtf(squares / static_cast<float>(p.depth) + p.norm_epsilon);
   }
 };
 

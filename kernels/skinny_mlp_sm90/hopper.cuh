@@ -1,51 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hopper's instructions that the kernel uses, one function each: clusters and warpgroups. Addresses of shared
-// memory are 32-bit.
+// Hopper's instructions that the kernel uses beside clusters', one function each. Addresses of shared memory
+// are 32-bit.
 #pragma once
 
+#include <tessera/sync/cluster.cuh>
 #include <tessera/sync/shared_barrier.cuh>
 #include <tessera/sync/tensor_load.cuh>
 
 namespace tessera::skinny_sm90 {
 
-// ---- clusters
-
-/// The same place in block `rank` of the cluster.
-__device__ inline unsigned in_block(unsigned address, unsigned rank) {
-  unsigned mapped;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
-  return mapped;
-}
-__device__ inline void cluster_arrive() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-__device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-/// Arrives at a barrier of another block of the cluster; `barrier` is from in_block().
-__device__ inline void barrier_arrive_remote(unsigned barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-/// The same, where nothing that this thread read or wrote by itself is given away: without a fence.
-__device__ inline void barrier_arrive_remote_relaxed(unsigned barrier) {
-  asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-/// barrier_try() of a barrier at which another block arrives or counts bytes.
-__device__ inline bool barrier_try_cluster(unsigned barrier, unsigned parity) {
-  unsigned yes;
-  asm volatile(
-      "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; "
-      "selp.u32 %0, 1, 0, p; }"
-      : "=r"(yes)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-  return yes != 0;
-}
-/// Stores 16 bytes in another block of the cluster and counts them at a barrier there.
-__device__ inline void store_remote(unsigned to, unsigned barrier, float a, float b, float c, float d) {
-  asm volatile(
-      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
-      "f"(a), "f"(b), "f"(c), "f"(d), "r"(barrier)
-      : "memory");
-}
 __device__ inline float4 load_shared(unsigned from) {
   float4 value;
   asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"

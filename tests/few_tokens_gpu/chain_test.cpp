@@ -12,7 +12,8 @@ std::string words(mlp::Shape const& shape, MlpChainConfig const& config) {
          (shape.type == ElementType::bf16 ? ", bf16" : ", fp16") + ", workers " +
          std::to_string(config.workers) + ", slots " + std::to_string(config.slots) + ", in flight " +
          std::to_string(config.in_flight) + ", late slots " + std::to_string(config.late_slots) +
-         (config.starts_early ? ", starts early" : "") + (config.tokens_in_data ? ", tokens in data" : "");
+         (config.starts_early ? ", starts early" : "") + (config.tokens_in_data ? ", tokens in data" : "") +
+         (config.cluster_blocks > 1 ? ", in pairs" : "");
 }
 
 /// Launches of 1, 2, 3, ... MLPs, each from the same input. The last MLP of each is right, and has read, bit
@@ -58,6 +59,55 @@ TEST(FewTokens, SmallerThanTheGpu) {
   every_token_count(128, 64, Form::gelu, ElementType::fp16);
   every_token_count(64, 192, Form::gelu, ElementType::bf16);
 }
+// Pairs of blocks that share the depth: odd numbers of k-blocks and of rows, empty tiles, both products or
+// one.
+TEST(FewTokensInPairs, EveryFormAndNumberOfTokens) {
+  MlpChainConfig config;
+  config.cluster_blocks = 2;
+  for (int const tokens : {1, 3, 8, 9, 16, 17, 33, 64})
+    for (auto const& shape : {mlp::Shape{tokens, 2048, 1024, Form::gelu, ElementType::bf16},
+                              {tokens, 1024, 2752, Form::swiglu, ElementType::fp16},
+                              {tokens, 4096, 3584, Form::swiglu, ElementType::bf16},
+                              {tokens, 128, 192, Form::swiglu, ElementType::bf16},
+                              {tokens, 12288, 6144, Form::gelu, ElementType::bf16}}) {
+      expect_right(shape, config, 4);
+      if (HasFatalFailure()) return;
+    }
+}
+TEST(FewTokensInPairs, EveryWayToCutIsRight) {
+  for (int const tokens : {3, 16, 40})
+    for (auto const form : {Form::gelu, Form::swiglu}) {
+      MlpChainConfig config;
+      config.cluster_blocks = 2;
+      for (int const workers : {16, 34, 100, 0})
+        for (int const in_flight : {0, 1, 3}) {
+          config.workers = workers, config.in_flight = in_flight;
+          expect_right({tokens, 1024, 832, form, ElementType::bf16}, config, 3);
+          config.slots = 4, config.late_slots = 5, config.starts_early = true;
+          expect_right({tokens, 1024, 832, form, ElementType::bf16}, config, 3);
+          config.slots = 0, config.late_slots = 0, config.starts_early = false;
+          if (HasFatalFailure()) return;
+        }
+    }
+}
+/// The order in which a pair adds does not depend on which block is earlier.
+TEST(FewTokensInPairs, EqualBits) {
+  mlp::Shape const shape{16, 4096, 3584, Form::swiglu, ElementType::bf16};
+  MlpChainConfig config;
+  config.cluster_blocks = 2;
+  Problem const problem(shape, 4);
+  auto chain = MlpChain::make(shape, problem.buffers(), config);
+  ASSERT_OK(chain);
+  std::vector<unsigned short> first;
+  for (int round = 0; round < 500; ++round) {
+    problem.start_again();
+    ASSERT_OK(chain->launch(nullptr, 8));
+    ASSERT_OK(chain->finish());
+    if (round == 0) first = problem.result(8);
+    ASSERT_EQ(problem.result(8), first) << round;
+  }
+}
+
 TEST(FewTokens, Gpt3) {
   for (int const tokens : {1, 8, 32, 64})
     expect_right({tokens, 12288, 6144, Form::gelu, ElementType::bf16}, {}, 4);

@@ -119,6 +119,20 @@ TEST(FewTokensRefusal, NumbersBelowZero) {
     expect_refused(product(64, 64), 1, options, "rings of products with -1 slots");
 }
 
+TEST(FewTokensRefusal, Pairs) {
+  MlpChainConfig config;
+  config.cluster_blocks = 2;
+  config.tokens_in_data = true;
+  expect_refused(shape(1), buffers(), config, "as words that carry the iteration, in pairs of blocks");
+  auto sixteen = product(1024, 1024);
+  sixteen.product.tokens = 16;
+  expect_refused(sixteen, 16, {.cluster_blocks = 4}, "share their depth in clusters of 4 blocks", 16);
+  expect_refused(sixteen, 15, {.cluster_blocks = 2}, "no product can share its depth in a pair of 15 blocks",
+                 16);
+  expect_refused(sixteen, 8, {.cluster_blocks = 2}, "no product can share its depth in a pair of 8 blocks",
+                 16);
+}
+
 TEST(FewTokensRefusal, AProductNamesItsStage) {
   auto const stages = product_stages({{}, product(64, 100)}, gpu::ElementType::bf16, 4, 8);
   ASSERT_FALSE(stages);

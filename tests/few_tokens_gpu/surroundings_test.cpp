@@ -52,12 +52,17 @@ double relative_error(std::vector<unsigned short> const& found, std::vector<floa
   return std::sqrt(off / all);
 }
 
-/// The error of the last of so many MLPs.
-double error_of(mlp::Shape const& shape, MlpSurroundings const& computed, MlpSurroundings const& meant,
-                bool in_data, int launched) {
-  Problem const problem(shape, 3);
+MlpChainConfig with(bool in_data, bool in_pairs = false) {
   MlpChainConfig config;
   config.tokens_in_data = in_data;
+  config.cluster_blocks = in_pairs ? 2 : 1;
+  return config;
+}
+
+/// The error of the last of so many MLPs.
+double error_of(mlp::Shape const& shape, MlpSurroundings const& computed, MlpSurroundings const& meant,
+                MlpChainConfig const& config, int launched) {
+  Problem const problem(shape, 3);
   auto chain = MlpChain::make(shape, problem.buffers(), config, computed);
   EXPECT_TRUE(chain.has_value()) << to_text(chain.error());
   if (!chain) return 1;
@@ -81,7 +86,8 @@ TEST(FewTokens, NormAndResidual) {
           MlpSurroundings const around{1e-5f, residual};
           SCOPED_TRACE(std::to_string(tokens) + " tokens, " + std::to_string(launched) + " MLPs" +
                        (residual ? ", residual" : ""));
-          ASSERT_LE(error_of(shape, around, around, false, launched), allowed_error(shape));
+          for (bool const in_pairs : {false, true})
+            ASSERT_LE(error_of(shape, around, around, with(false, in_pairs), launched), allowed_error(shape));
         }
 }
 TEST(FewTokens, NormOfWords) {
@@ -89,14 +95,14 @@ TEST(FewTokens, NormOfWords) {
     for (int const launched : {1, 2, 5}) {  // the first one reads no words
       mlp::Shape const shape{tokens, 1024, 768, Form::swiglu, ElementType::bf16};
       SCOPED_TRACE(testing::Message() << tokens << " tokens, " << launched << " MLPs");
-      ASSERT_LE(error_of(shape, {1e-5f, false}, {1e-5f, false}, true, launched), allowed_error(shape));
+      ASSERT_LE(error_of(shape, {1e-5f, false}, {1e-5f, false}, with(true), launched), allowed_error(shape));
     }
 }
 /// The errors above would show what is left out.
 TEST(FewTokens, NormAndResidualMatter) {
   mlp::Shape const shape{3, 1024, 768, Form::swiglu, ElementType::bf16};
-  EXPECT_GT(error_of(shape, {1.0f, true}, {1e-5f, true}, false, 2), 0.05);
-  EXPECT_GT(error_of(shape, {1e-5f, false}, {1e-5f, true}, false, 2), 0.05);
+  EXPECT_GT(error_of(shape, {1.0f, true}, {1e-5f, true}, with(false), 2), 0.05);
+  EXPECT_GT(error_of(shape, {1e-5f, false}, {1e-5f, true}, with(false), 2), 0.05);
 }
 
 }  // namespace

@@ -234,5 +234,21 @@ TEST(DealtWalk, GoesThroughTheListAgainAndAgain) {
   EXPECT_FALSE(walk.find(1'000'000'000'000, tile, period));
 }
 
+/// Blocks of a cluster compute neighbouring tiles at a time, where every stage has a tile for each.
+TEST(Deal, TilesForEachWorkerGoToTheirOwnNumbers) {
+  for (int const workers : {2, 16, 132}) {
+    std::vector<StageToDeal> const stages(5, {workers, 1});
+    auto const dealt = deal(stages, workers, 0);
+    for (std::size_t w = 0; w < lists_in(dealt); ++w) {
+      auto const list = list_of(dealt, w);
+      ASSERT_EQ(list.size(), stages.size() * static_cast<std::size_t>(dealt.periods));
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        EXPECT_EQ(list[i].stage, static_cast<int>(i % stages.size()));
+        EXPECT_EQ(list[i].tile, static_cast<int>(w));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera

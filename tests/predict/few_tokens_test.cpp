@@ -70,8 +70,73 @@ TEST_F(FewTokens, SlotsHaveWholePatternsOfRows) {
     EXPECT_EQ(product.slot_rows(), of_slot);
     EXPECT_EQ(product.slot_loads(), loads);
     EXPECT_EQ(product.slot_bytes(), 128 * 4 * of_slot);
-    EXPECT_EQ(product.loaded_bytes(), 128 * 4 * rows);
+    EXPECT_EQ(product.block_bytes(), 128 * rows);
   }
+}
+
+/// Blocks of a pair load as much of the weights as each by itself, and half of the activations.
+TEST_F(FewTokens, PairsLoadHalfOfTheActivations) {
+  mixtral.tokens = 16;
+  auto pairs = config(false, 28, 2, 4);
+  auto const alone = chain_roles(mixtral, pairs, h200, 8);
+  pairs.cluster_blocks = 2;
+  auto const paired = chain_roles(mixtral, pairs, h200, 8);
+  ASSERT_TRUE(alone) << to_text(alone.error());
+  ASSERT_TRUE(paired) << to_text(paired.error());
+  for (std::size_t s = 0; s < 2; ++s) {
+    auto const &one = alone->work[s], &of_pair = paired->work[s];
+    auto const late = [](RoleWork const& of) {
+      return of.late_slot_bytes * ((of.slots + of.slots_per_late_slot - 1) / of.slots_per_late_slot);
+    };
+    EXPECT_NEAR(of_pair.slots * of_pair.slot_bytes, one.slots * one.slot_bytes, 1) << s;
+    EXPECT_NEAR(2 * late(of_pair), late(one), 1) << s;
+    EXPECT_GT(of_pair.end_ns, one.end_ns + 400) << s;  // the exchange
+  }
+}
+
+/// Every element of the weights is multiplied by one block, and every block's part is at most half.
+TEST_F(FewTokens, PairsShareTheDepthWithoutGapsAndTwice) {
+  for (int const features : {64, 576, 2752, 4096})
+    for (int const depth : {128, 2752, 4096})
+      for (int const blocks : {2, 100, 132}) {
+        Product product;
+        product.features = features, product.depth = depth, product.tokens = 16;
+        ProductOptions options;
+        options.cluster_blocks = 2;
+        auto const cut = cut_products({product}, blocks, 16, options);
+        int const rows = (features + blocks / 2 - 1) / (blocks / 2);
+        ASSERT_EQ(cut.has_value(), rows <= k_most_rows) << rows;
+        if (!cut) continue;
+        auto const& p = cut->products[0];
+        ASSERT_EQ(p.depth_parts, 2);
+        EXPECT_EQ(p.box_rows, rows);
+        std::vector<int> times(static_cast<std::size_t>(features) * static_cast<std::size_t>(depth / 64));
+        for (int tile = 0; tile < blocks; ++tile) {
+          auto const of = p.multiplied(tile);
+          EXPECT_LE(of.end - of.begin, p.box_rows);
+          EXPECT_EQ(of.begin, p.range(tile & ~1).begin);
+          EXPECT_EQ(of.end, p.range(tile | 1).end);
+          EXPECT_LE(p.range(tile).end - p.range(tile).begin, p.tile_rows);
+          int const first = p.first_block(tile), end = std::min(first + p.depth_blocks(), depth / 64);
+          for (int f = of.begin; f < of.end; ++f)
+            for (int k = first; k < end; ++k) ++times[static_cast<std::size_t>(f * (depth / 64) + k)];
+        }
+        for (int const one : times) ASSERT_EQ(one, 1) << features << " x " << depth << ", " << blocks;
+      }
+}
+
+/// GPT-3's second product has 94 rows to a block, 187 to a pair: it is computed as without.
+TEST_F(FewTokens, ProductsOfManyRowsAreNotShared) {
+  mlp::Shape const gpt3{16, 12288, 6144, mlp::Form::gelu};
+  auto products = chain_products(gpt3, 132);
+  ProductOptions options;
+  options.cluster_blocks = 2;
+  auto const cut = cut_products({products.begin(), products.end()}, 132, 16, options);
+  ASSERT_TRUE(cut) << to_text(cut.error());
+  EXPECT_EQ(cut->products[0].depth_parts, 2);
+  EXPECT_EQ(cut->products[0].box_rows, 94);
+  EXPECT_EQ(cut->products[1].depth_parts, 1);
+  EXPECT_EQ(cut->products[1].box_rows, 94);
 }
 
 TEST_F(FewTokens, MoreTokensTakeMoreOfEverything) {

@@ -188,6 +188,20 @@ TEST(WithoutDevice, RingsThatALaunchWithRolesCannotHave) {
               HasSubstr("an operation has 264 bytes of arguments, 256 are possible"));
 }
 
+TEST(WithoutDevice, ClustersThatALaunchWithRolesCannotHave) {
+  auto const refused = [](int blocks, Dealing dealing, int workers) {
+    auto const checked = check_cluster(blocks, dealing, workers, {});
+    return checked ? "accepted" : to_text(checked.error());
+  };
+  EXPECT_EQ(refused(1, Dealing::queue, 131), "accepted");
+  EXPECT_EQ(refused(2, Dealing::lists, 132), "accepted");
+  EXPECT_EQ(refused(0, Dealing::lists, 132),
+            "error E0564: a launch in clusters of 0 blocks\n   hint: ask for 1 to 8");
+  EXPECT_THAT(refused(16, Dealing::lists, 128), HasSubstr("clusters of 16 blocks"));
+  EXPECT_THAT(refused(2, Dealing::lists, 131), HasSubstr("clusters of 2 blocks of 131 workers"));
+  EXPECT_THAT(refused(2, Dealing::queue, 132), HasSubstr("clusters of 2 blocks that draw their tiles"));
+}
+
 TEST(WithoutDevice, RegistersAreDividedBetweenWholeWarpgroups) {
   auto const divided = [](int computers, int loaders, int wanted) {
     auto const registers = detail::divide_registers(computers, loaders, wanted);

@@ -101,6 +101,7 @@ __device__ void begin_roles(RoleMemory const& memory) {
     barrier_init(memory.job_full(i), k_job_arrivals);
     barrier_init(memory.job_empty(i), ComputeWarps + k_early_warps + k_late_warps);
   }
+  for (int i = 0; i < k_cluster_exchanges; ++i) barrier_init(memory.exchanged(i), 1);
   asm volatile("st.shared.u32 [%0], 0;" ::"r"(memory.jobs_read()) : "memory");
   fence_barrier_init();
 }
@@ -264,6 +265,11 @@ __global__ void __launch_bounds__(detail::compute_threads<Operation...>() + 32 *
     detail::begin_roles<threads / 32>(memory);
   }
   __syncthreads();
+  bool const in_cluster = cluster_blocks() > 1;
+  if (in_cluster) {  // others store here only when barriers are there
+    cluster_arrive();
+    cluster_wait();
+  }
   // Each in the branch of its role: where branches meet, the compiler counts on the fewest.
   constexpr detail::RoleRegisters registers = detail::divide_registers(
       threads, 32 * detail::k_role_loader_warps, detail::loader_registers_of_all<Operation...>());
@@ -271,6 +277,8 @@ __global__ void __launch_bounds__(detail::compute_threads<Operation...>() + 32 *
     detail::take_registers<registers.computer>();
     detail::compute_jobs<threads>(memory, jobs, tessera_role_shared + memory.scratch(), tickets,
                                   launch.lists.shared, chain, watch, operations);
+    // After a stall others may still store in this block. Those that load leave by themselves.
+    if (in_cluster) cluster_sync_parted();
     return;
   }
   detail::give_registers<registers.loader>();

@@ -20,6 +20,7 @@
 // A tile function (tile_function.cuh) is an operation without rings: the warps that compute call it.
 #pragma once
 
+#include "../sync/cluster.cuh"
 #include "../sync/launch.cuh"
 #include "../sync/shared_barrier.cuh"
 #include "../sync/tensor_load.cuh"
@@ -46,7 +47,8 @@ constexpr int k_role_slots = 40;
 constexpr int k_role_late_slots = 16;
 constexpr int k_role_jobs = 4;
 constexpr int k_role_argument_bytes = 256;
-constexpr int k_early_warps = 3;  ///< a thread issues a load every 300 to 570 cycles, however large
+constexpr int k_cluster_exchanges = 2;  ///< barriers that take turns
+constexpr int k_early_warps = 3;        ///< a thread issues a load every 300 to 570 cycles, however large
 constexpr int k_late_warps = 4;
 
 /// One tile, as all roles of the block see it. A copy in shared memory of what says how to compute it.
@@ -97,6 +99,8 @@ struct RoleMemory {
   __device__ unsigned job_empty(int job) const { return base + first_job_barrier + 8 * (k_role_jobs + job); }
   /// A number: jobs whose slots the block has given back.
   __device__ unsigned jobs_read() const { return base + first_job_barrier + 8 * 2 * k_role_jobs; }
+  /// Counts what other blocks of the cluster store in this one.
+  __device__ unsigned exchanged(int i) const { return jobs_read() + 8 * (1 + i); }
   __device__ unsigned job(int i) const {
     return base + detail::k_role_barrier_bytes + i * detail::k_role_job_bytes;
   }
@@ -107,7 +111,9 @@ struct RoleMemory {
 
   static constexpr unsigned first_job_barrier = 8 * 2 * (k_role_slots + k_role_late_slots);
 };
-static_assert(RoleMemory::first_job_barrier + 8 * (2 * k_role_jobs + 1) <= detail::k_role_barrier_bytes, "");
+static_assert(RoleMemory::first_job_barrier + 8 * (2 * k_role_jobs + 1 + k_cluster_exchanges) <=
+                  detail::k_role_barrier_bytes,
+              "");
 
 namespace detail {
 
@@ -424,6 +430,30 @@ class RoleComputer {
   __device__ unsigned late_slot(RingPlace const& place) const { return memory_.late_slot(place.index); }
   __device__ void release_late_slot(RingPlace const& place) { release(memory_.late_empty(place.index)); }
 
+  /// An exchange between the blocks of a cluster (RoleOptions::cluster_blocks), in which each stores in the
+  /// others' shared memory. All of them make the same exchanges, in the same order, at the same places of
+  /// their lists. Barriers take turns, and with them the room for what comes: place.index is 0 or 1. A block
+  /// sends for the next exchange but one when it has what was sent to it for the next one, and so when the
+  /// others have read what it sent for this one.
+  __device__ RingPlace next_exchange() {
+    auto const place = exchange_;
+    exchange_.next(k_cluster_exchanges);
+    return place;
+  }
+  /// The barrier at which the bytes of an exchange are counted: in_block() of it is another block's.
+  __device__ unsigned exchange_barrier(RingPlace const& place) const {
+    return memory_.exchanged(place.index);
+  }
+  /// One thread: so many bytes come.
+  __device__ void expect_exchange(RingPlace const& place, unsigned bytes) const {
+    barrier_expect(memory_.exchanged(place.index), bytes);
+  }
+  /// All threads: comes back when they are there.
+  __device__ void wait_exchange(RingPlace const& place) {
+    auto const met = [&] { return barrier_try_cluster(memory_.exchanged(place.index), place.parity); };
+    if (!stalled_) stalled_ = !detail::wait_in_block(met, watch_);
+  }
+
   /// All threads, once, when they have given back all slots of the job: loaders may look for what comes next.
   /// A barrier of the threads that compute. The library calls it behind an operation that does not.
   __device__ void done_reading() {
@@ -467,6 +497,7 @@ class RoleComputer {
   Watch const& watch_;
   RingPlace early_;
   RingPlace late_;
+  RingPlace exchange_;
   unsigned read_ = 0;
   bool stalled_ = false;
 };

@@ -26,6 +26,9 @@ struct RoleOptions {
   /// all tiles are alike.
   std::vector<long long> tile_bytes = {};
   ChainOptions chain = {};
+  /// Blocks with neighbouring numbers that form a cluster, for operations that exchange data inside it
+  /// (RoleComputer::next_exchange()). 1: there are none. Workers are a multiple of it; for lists only.
+  int cluster_blocks = 1;
   /// The launch starts before the launch before it in the stream is complete, and loads early what that one
   /// does not write. What is loaded early must have been complete before the launch before began.
   bool starts_early = false;
@@ -43,6 +46,9 @@ Expected<void> check_rings(RoleRings const& rings, int most_argument_bytes, Sour
 /// k_most_tile_bytes, and the same for a queue, which has no use for them.
 Expected<void> check_dealing(Dealing dealing, std::vector<long long> const& tile_bytes, std::size_t stages,
                              SourceLine const& where);
+/// Refuses (E0564) clusters of fewer than 1 or more than 8 blocks, of a queue, or that do not divide so many
+/// workers.
+Expected<void> check_cluster(int cluster_blocks, Dealing dealing, int workers, SourceLine const& where);
 /// Lists for the launch of a plan. Precondition: check_dealing().
 DealtTables deal(LoopPlan const& plan, LoopTables const& tables, RoleOptions const& options);
 /// Refuses (E0510) a plan that is not one persistent launch.
@@ -109,6 +115,10 @@ Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
                               plan.loop.body.where);
       !ok)
     return tl::make_unexpected(ok.error());
+  if (auto ok = check_cluster(options.cluster_blocks, options.dealing, plan.plan.launches.front().workers,
+                              plan.loop.body.where);
+      !ok)
+    return tl::make_unexpected(ok.error());
   auto const tables = describe_loop(plan);
   if (!tables) return tl::make_unexpected(tables.error());
   if (auto ok = check_operations(plan, sizeof...(Operation)); !ok) return tl::make_unexpected(ok.error());
@@ -131,6 +141,7 @@ Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
   kernel.block.x =
       static_cast<unsigned>(detail::compute_threads<Operation...>() + 32 * detail::k_role_loader_warps);
   kernel.dynamic_shared_bytes = shared_bytes_of(rings);
+  kernel.cluster.x = options.cluster_blocks;
   // One block on an SM: a block that waits for the launch before must not share its SM with one of it.
   constexpr int half_an_sm = 116 * 1024;
   if (options.starts_early) kernel.dynamic_shared_bytes = std::max(kernel.dynamic_shared_bytes, half_an_sm);

@@ -70,6 +70,24 @@ Expected<void> check_dealing(Dealing dealing, std::vector<long long> const& tile
   return {};
 }
 
+Expected<void> check_cluster(int cluster_blocks, Dealing dealing, int workers, SourceLine const& where) {
+  auto const refused = [&](std::string message, std::string way_out) {
+    return refuse({"E0564", Severity::error, where, std::move(message), {}, std::move(way_out)});
+  };
+  constexpr int most = 8;  // without an attribute of its own
+  if (cluster_blocks < 1 || cluster_blocks > most)
+    return refused(fmt::format("a launch in clusters of {} blocks", cluster_blocks),
+                   fmt::format("ask for 1 to {}", most));
+  if (cluster_blocks == 1) return {};
+  if (dealing == Dealing::queue)
+    return refused(fmt::format("clusters of {} blocks that draw their tiles", cluster_blocks),
+                   "take Dealing::lists: blocks that exchange data compute neighbouring tiles at a time");
+  if (workers % cluster_blocks != 0)
+    return refused(fmt::format("clusters of {} blocks of {} workers", cluster_blocks, workers),
+                   fmt::format("plan the loop for a multiple of {} workers", cluster_blocks));
+  return {};
+}
+
 DealtTables deal(LoopPlan const& plan, LoopTables const& tables, RoleOptions const& options) {
   std::vector<StageToDeal> stages;
   for (std::size_t s = 0; s < tables.stages.size(); ++s) {
