@@ -74,6 +74,14 @@ TEST(FewTokensInPairs, EveryFormAndNumberOfTokens) {
       if (HasFatalFailure()) return;
     }
 }
+TEST(FewTokensInPairs, SmallerThanTheGpu) {
+  MlpChainConfig config;
+  config.cluster_blocks = 2;
+  for (int const tokens : {3, 16, 33}) {
+    expect_right({tokens, 128, 192, Form::swiglu, ElementType::bf16}, config, 3);
+    expect_right({tokens, 192, 128, Form::gelu, ElementType::fp16}, config, 3);
+  }
+}
 TEST(FewTokensInPairs, EveryWayToCutIsRight) {
   for (int const tokens : {3, 16, 40})
     for (auto const form : {Form::gelu, Form::swiglu}) {

@@ -18,6 +18,18 @@ char const* to_text(Fault fault) {
   return "";
 }
 
+char const* to_text(Workload workload) {
+  switch (workload) {
+    case Workload::none: return "none";
+    case Workload::mlp: return "mlp";
+    case Workload::sum: return "sum";
+    case Workload::loop: return "loop";
+    case Workload::loop_by_words: return "loop_by_words";
+    case Workload::loop_in_pairs: return "loop_in_pairs";
+  }
+  return "";
+}
+
 Case case_of(std::uint64_t number) {
   std::mt19937_64 random(number);
   auto const below = [&](std::uint64_t most) { return static_cast<int>(random() % most); };
@@ -30,24 +42,28 @@ Case case_of(std::uint64_t number) {
   one.fault = below(4) == 0 ? static_cast<Fault>(1 + below(4)) : Fault::none;
   static constexpr int k_held[] = {1, 2, 17, 66, 131, 1000};  // of some 132
   one.held_sms = k_held[below(6)];
+  if (below(3) == 0) one.workload = static_cast<Workload>(1 + below(5));
   return one;
 }
 
 std::string arguments_of(Case const& one) {
-  return fmt::format("--case {} --chains {} --launches {} --graphs {} --fault {} --held {}", one.number,
-                     one.chains, one.launches, one.graphs ? 1 : 0, to_text(one.fault), one.held_sms);
+  return fmt::format("--case {} --chains {} --launches {} --graphs {} --fault {} --held {} --workload {}",
+                     one.number, one.chains, one.launches, one.graphs ? 1 : 0, to_text(one.fault),
+                     one.held_sms, to_text(one.workload));
 }
 
 std::vector<Case> smaller_than(Case const& one) {
   std::vector<Case> smaller;
-  for (int const chains : {1, 2})
-    for (int const launches : {2, 8})
-      for (bool const graphs : {false, true}) {
-        auto next = one;
-        next.chains = chains, next.launches = launches, next.graphs = graphs;
-        if (chains <= one.chains && launches <= one.launches && (!graphs || one.graphs))
-          smaller.push_back(next);
-      }
+  for (auto const workload : {Workload::none, one.workload})
+    for (int const chains : {0, 1, 2})
+      for (int const launches : {2, 8})
+        for (bool const graphs : {false, true}) {
+          auto next = one;
+          next.chains = chains, next.launches = launches, next.graphs = graphs, next.workload = workload;
+          bool const runs = chains > 0 || (workload != Workload::none && one.fault == Fault::none);
+          if (runs && chains <= one.chains && launches <= one.launches && (!graphs || one.graphs))
+            smaller.push_back(next);
+        }
   return smaller;
 }
 

@@ -17,6 +17,10 @@ enum class Fault {
 };
 char const* to_text(Fault fault);
 
+/// A shipped workload beside the chains. Loops are persistent launches all of whose blocks are resident.
+enum class Workload { none, mlp, sum, loop, loop_by_words, loop_in_pairs };
+char const* to_text(Workload workload);
+
 struct Case {
   std::uint64_t number = 0;
   int chains = 1;    ///< at once, each with a thread, a stream and a priority of its own
@@ -24,6 +28,7 @@ struct Case {
   bool graphs = false;
   Fault fault = Fault::none;
   int held_sms = 1;  ///< where some are held
+  Workload workload = Workload::none;
 };
 
 Case case_of(std::uint64_t number);

@@ -38,7 +38,8 @@ struct State {
 [[noreturn]] void usage() {
   fmt::print(stderr,
              "soak [--seconds 300] [--seed N] [--state FILE] [--no-neighbour]\n"
-             "soak --case N [--chains N] [--launches N] [--graphs 0|1] [--fault NAME] [--held N]\n");
+             "soak --case N [--chains N] [--launches N] [--graphs 0|1] [--fault NAME] [--held N]\n"
+             "              [--workload NAME]\n");
   std::exit(2);
 }
 
@@ -70,6 +71,11 @@ Arguments read(int count, char** texts) {
       for (auto const fault :
            {Fault::none, Fault::held_sms, Fault::late_tile, Fault::exception, Fault::bad_enqueue})
         if (wanted == to_text(fault)) a.only.fault = fault;
+    } else if (name == "--workload") {
+      auto const wanted = value();
+      for (auto const workload : {Workload::none, Workload::mlp, Workload::sum, Workload::loop,
+                                  Workload::loop_by_words, Workload::loop_in_pairs})
+        if (wanted == to_text(workload)) a.only.workload = workload;
     } else
       usage();
   }

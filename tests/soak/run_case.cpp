@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "soak/hold_sms.hpp"
 #include "soak/soaked_chain.hpp"
+#include "soak/soaked_workload.hpp"
 
 namespace tessera::soak {
 namespace {
@@ -33,6 +35,28 @@ std::string wrong(Batch const& batch, char const* when) {
                      batch.launches, batch.first_wrong);
 }
 
+/// Launches behind a fault that must be right. finish() may have to be asked again where the GPU was held for
+/// longer than it waits.
+template <class Party>
+std::string after_a_fault(Party& party, Case const& one, Outcome& outcome) {
+  auto again = party.run(1, one.graphs);
+  if (!again.error.empty()) again = party.run(1, one.graphs);
+  auto const after = again.error.empty() ? party.run(one.launches, one.graphs) : again;
+  outcome.launches += again.launches + after.launches;
+  if (!after.error.empty()) return "behind a fault it cannot be used: " + after.error;
+  if (again.wrong + after.wrong > 0) return wrong(again.wrong > 0 ? again : after, "behind a fault");
+  return {};
+}
+
+/// Launches in which nothing goes wrong.
+template <class Party>
+std::string soundly(Party& party, Case const& one, Outcome& outcome) {
+  auto const batch = party.run(one.launches, one.graphs);
+  outcome.launches += batch.launches;
+  if (!batch.error.empty()) return "an error where nothing went wrong: " + batch.error;
+  return wrong(batch, "nothing went wrong");
+}
+
 /// The first chain of a case has the fault; the others must not notice.
 void run_chain(Case const& one, int index, Outcome& outcome) {
   bool const faulty = index == 0 && one.fault != Fault::none;
@@ -44,14 +68,10 @@ void run_chain(Case const& one, int index, Outcome& outcome) {
     ++outcome.refused_plans;
     return;
   }
-  auto const fail = [&](std::string const& text) { outcome.failure = text + "\n" + chain.description(); };
-  if (!may_fail) {
-    auto const batch = chain.run(one.launches, one.graphs);
-    outcome.launches += batch.launches;
-    if (!batch.error.empty()) return fail("an error where nothing went wrong: " + batch.error);
-    if (batch.wrong > 0) return fail(wrong(batch, "nothing went wrong"));
-    return;
-  }
+  auto const fail = [&](std::string const& text) {
+    if (!text.empty()) outcome.failure = text + "\n" + chain.description();
+  };
+  if (!may_fail) return fail(soundly(chain, one, outcome));
 
   cudaStream_t holding = nullptr;
   if (faulty && one.fault == Fault::held_sms) {
@@ -72,26 +92,48 @@ void run_chain(Case const& one, int index, Outcome& outcome) {
   }
   if (broken.wrong > 0) return fail(wrong(broken, "beside a fault"));
   if (faulty && at_enqueue && broken.error.empty()) return fail("a failed enqueue was not said");
+  fail(after_a_fault(chain, one, outcome));
+}
 
-  // finish() may have to be asked again where the GPU was held for longer than it waits.
-  auto again = chain.run(1, one.graphs);
-  if (!again.error.empty()) again = chain.run(1, one.graphs);
-  auto const after = again.error.empty() ? chain.run(one.launches, one.graphs) : again;
-  outcome.launches += again.launches + after.launches;
-  if (!after.error.empty()) return fail("behind a fault the chain cannot be used: " + after.error);
-  if (again.wrong + after.wrong > 0) return fail(wrong(again.wrong > 0 ? again : after, "behind a fault"));
+/// Beside the chains. Only SMs that are held can make it late.
+void run_workload(Case const& one, SoakedWorkload& workload, Outcome& outcome) {
+  std::string failure;
+  if (one.fault != Fault::held_sms) {
+    failure = soundly(workload, one, outcome);
+  } else {
+    auto const broken = workload.run(one.launches, one.graphs);
+    outcome.launches += broken.launches;
+    outcome.said += broken.error.empty() ? 0 : 1;
+    failure = wrong(broken, "beside a fault");
+    if (failure.empty()) failure = after_a_fault(workload, one, outcome);
+  }
+  if (!failure.empty()) outcome.failure = failure + "\n" + to_text(one.workload);
 }
 
 }  // namespace
 
 Outcome run_case(Case const& one) {
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(one.chains));
+  std::unique_ptr<SoakedWorkload> workload;
+  if (one.workload != Workload::none) {
+    try {
+      workload = std::make_unique<SoakedWorkload>(
+          one.workload, one.fault == Fault::held_sms ? k_short_deadline_s : k_deadline_s);
+    } catch (std::exception const& error) {
+      Outcome failed;
+      failed.failure = error.what();
+      return failed;
+    }
+  }
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(one.chains + (workload ? 1 : 0)));
   std::vector<std::thread> threads;
-  for (int i = 0; i < one.chains; ++i)
+  for (int i = 0; i < static_cast<int>(outcomes.size()); ++i)
     threads.emplace_back([&, i] {
       auto& outcome = outcomes[static_cast<std::size_t>(i)];
       try {
-        run_chain(one, i, outcome);
+        if (i < one.chains)
+          run_chain(one, i, outcome);
+        else
+          run_workload(one, *workload, outcome);
       } catch (std::exception const& error) {
         outcome.failure = error.what();
       }
