@@ -103,7 +103,7 @@ std::vector<MlpChainConfig> chain_configs(int tokens) {
   std::vector<MlpChainConfig> result;
   enum { semaphores, words, pairs };
   for (auto const way : {semaphores, words, pairs}) {
-    if (way == (tokens > 2 ? words : pairs)) continue;
+    if ((way == words && tokens > 2) || (way == pairs && !takes_pairs(columns_for(tokens)))) continue;
     for (auto const& rings : tokens <= 2 ? one_or_two : tokens <= 8 ? few : more) {
       MlpChainConfig config;
       config.slot_bytes = rings.kilobytes * 1024;

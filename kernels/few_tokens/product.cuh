@@ -56,12 +56,13 @@ struct MatrixColumns {
     void const* const map = map_of(p.weight_maps, p.weight_copies, loader.job->iteration);
     acquire_map(map);
     unsigned long long const policy = streaming_policy();
-    int const row = p.multiplied(tile).begin * p.rows_per_feature;
-    int const first = p.first_block(tile), blocks = p.depth_blocks();
+    int const row = (takes_pairs(N) ? p.multiplied(tile) : p.range(tile)).begin * p.rows_per_feature;
+    int const first = takes_pairs(N) ? p.first_block(tile) : 0, blocks = p.depth_blocks();
     int const each = p.stage_depth / p.slot_loads();  // k-blocks to a load
     auto const pitch = static_cast<unsigned>(128 * p.slot_rows());
     for (int block = 0; block < blocks; block += p.stage_depth) {
-      int const loaded = each == 1 ? min(p.stage_depth, blocks - block) : p.stage_depth;
+      // Behind the matrix there are zeros, behind a share what the other block of the pair multiplies.
+      int const loaded = takes_pairs(N) && each == 1 ? min(p.stage_depth, blocks - block) : p.stage_depth;
       RingSlot slot;
       if (!loader.take(static_cast<unsigned>(loaded * p.block_bytes()), slot)) continue;
       for (int b = 0; b < loaded; b += each)
@@ -89,7 +90,8 @@ struct MatrixColumns {
     void const* const map = input_map(p, loader.job->iteration);
     acquire_map(map);
     int passed = 0;  // slots of this job
-    int const first = p.first_block(loader.job->tile), share_end = first + p.depth_blocks();
+    int const first = takes_pairs(N) ? p.first_block(loader.job->tile) : 0;
+    int const share_end = first + p.depth_blocks();
     for (int c = loader.warp(); c < chunks; c += p.late_warps) {
       int const k = first + c * depth;
       if (p.producer_tiles > 0) {
@@ -124,7 +126,8 @@ struct MatrixColumns {
       if (threadIdx.x < 32 && !view.template wait_before_store<Group::warp>()) computer.stop();
       if (computer.anyone_stopped()) return;
     }
-    if (p.depth_parts > 1) exchange_with_pair(p, computer, exchange);
+    if constexpr (takes_pairs(N))
+      if (p.depth_parts > 1) exchange_with_pair(p, computer, exchange);
     finish(exchange, range);
   }
 

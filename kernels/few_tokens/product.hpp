@@ -124,6 +124,10 @@ struct Product {
   }
 };
 
+/// Kernels whose products may share their depth in pairs of blocks. With 8 columns there is little to gain,
+/// and no register to spare.
+TESSERA_HOST_DEVICE constexpr bool takes_pairs(int columns) { return columns > 8; }
+
 /// How many tiles of `parts` hold the first `end` of `total` elements, by part()'s cut. Precondition:
 /// total * parts < 2^31.
 TESSERA_HOST_DEVICE constexpr int parts_of_first(int total, int parts, int end) {

@@ -90,11 +90,11 @@ int most_rows_of(Product const& p, int tiles) {
   return (p.features + tiles - 1) / tiles * p.rows_per_feature;
 }
 
-void cut(Product& p, int tiles, int blocks, ProductOptions const& options) {
+void cut(Product& p, int tiles, int blocks, int columns, ProductOptions const& options) {
   p.tiles = tiles;
   p.late_warps = options.late_warps;
   p.box_rows = p.tile_rows = most_rows_of(p, tiles);
-  bool const alike = options.cluster_blocks == 2 && tiles == blocks && tiles % 2 == 0;
+  bool const alike = options.cluster_blocks == 2 && takes_pairs(columns) && tiles == blocks && tiles % 2 == 0;
   p.depth_parts = 1;
   if (!alike || p.input_words[0] != nullptr || p.depth < 2 * depth_block) return;
   if (int const rows = most_rows_of(p, tiles / 2); rows <= k_most_rows) p.depth_parts = 2, p.box_rows = rows;
@@ -182,16 +182,17 @@ Expected<ProductCut> cut_products(std::vector<Product> products, int tiles, int 
     if (p.features == 0) continue;
     int const parts = p.tiles > 1 ? p.tiles : tiles;
     if (auto ok = check_sizes(p, parts, columns); !ok) return tl::make_unexpected(of_stage(ok.error(), s));
-    cut(p, parts, tiles, options);
+    cut(p, parts, tiles, columns, options);
     shared |= p.depth_parts > 1;
     most_rows = std::max(most_rows, p.slot_rows());
   }
   if (options.cluster_blocks > 1 && !shared)
     return tl::make_unexpected(
-        refused(fmt::format("no product can share its depth in a pair of {} blocks", tiles),
-                fmt::format("take an even number of blocks, input behind semaphores, and at most {} rows of "
-                            "weights for two tiles; or no clusters",
-                            k_most_rows))
+        refused(
+            fmt::format("no product can share its depth in a pair of {} blocks", tiles),
+            fmt::format("take an even number of blocks, 9 tokens or more, input behind semaphores, and at "
+                        "most {} rows of weights for two tiles; or no clusters",
+                        k_most_rows))
             .error());
   // Slots of a ring are all alike: stages with few rows have more k-blocks in one.
   for (int blocks = k_slot_blocks;; --blocks) {

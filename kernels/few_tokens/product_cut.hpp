@@ -43,9 +43,9 @@ Resources product_resources();
 
 /// Cuts each product into `tiles` tiles, or into Product::tiles where that is above 1. `products`: one for
 /// each stage of the loop's body, without matrices; with 0 features: it is no product. `columns`: of
-/// MatrixColumns, 8, 16, 32 or 64. A product shares its depth where `tiles`, one for each block, are an even
-/// number, its input is no words, and the rows of two tiles are at most k_most_rows. Refuses with E0565, also
-/// where pairs are asked for and no product can use them.
+/// MatrixColumns, 8, 16, 32 or 64. A product shares its depth where takes_pairs(columns), `tiles`, one for
+/// each block, are an even number, its input is no words, and the rows of two tiles are at most k_most_rows.
+/// Refuses with E0565, also where pairs are asked for and no product can use them.
 Expected<ProductCut> cut_products(std::vector<Product> products, int tiles, int columns,
                                   ProductOptions const& options = {});
 

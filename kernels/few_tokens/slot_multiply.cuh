@@ -70,7 +70,8 @@ struct SlotMultiply {
       }
       computer.wait_slot(place);
       unsigned const weights = computer.slot(place) + row, activations = computer.late_slot(late);
-      int const first_line = used * depth * tokens, blocks = i + 1 < slots ? depth : of_last;
+      int const first_line = used * depth * tokens;
+      int const blocks = takes_pairs(N) && i + 1 == slots ? of_last : depth;
       // `flip`: 64 for the step two behind.
       auto const load = [&](int k, unsigned flip, Operands<Tiles>& to) {
 #pragma unroll

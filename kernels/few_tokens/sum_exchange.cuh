@@ -72,6 +72,7 @@ struct SumExchange {
     }
   }
 
+  __device__ bool no_pair() const { return !takes_pairs(N) || received == nullptr; }
   /// Of this block's share of the depth; `row`: of all that it multiplied, or `rows`: squares.
   __device__ float own_sum(int token, int row) const {
     float result = 0;
@@ -82,7 +83,7 @@ struct SumExchange {
   /// `row`: of the tile.
   __device__ float sum(int token, int row) const {
     float const own = own_sum(token, first_row + row);
-    return received == nullptr ? own : own + received[token * received_pitch + row];
+    return no_pair() ? own : own + received[token * received_pitch + row];
   }
   /// Of the rows 2 * feature and the next: gate and up.
   __device__ float2 sums_of_pair(int token, int feature) const {
@@ -92,14 +93,14 @@ struct SumExchange {
       auto const one = *reinterpret_cast<float2 const*>(at(i, token, first_row + 2 * feature));
       result.x += one.x, result.y += one.y;
     }
-    if (received == nullptr) return result;
+    if (no_pair()) return result;
     float const* const sent = received + token * received_pitch + 2 * feature;
     return {result.x + sent[0], result.y + sent[1]};
   }
   /// 1 / sqrt(mean of the token's squares + epsilon).
   __device__ float root_mean_square_scale(Product const& p, int token) const {
     float squares = own_sum(token, rows);
-    if (received != nullptr) squares += received[token * received_pitch + received_rows];
+    if (!no_pair()) squares += received[token * received_pitch + received_rows];
     return rsqrtf(squares / static_cast<float>(p.depth) + p.norm_epsilon);
   }
 };

@@ -265,8 +265,7 @@ __global__ void __launch_bounds__(detail::compute_threads<Operation...>() + 32 *
     detail::begin_roles<threads / 32>(memory);
   }
   __syncthreads();
-  bool const in_cluster = cluster_blocks() > 1;
-  if (in_cluster) {  // others store here only when barriers are there
+  if (cluster_blocks() > 1) {  // others store here only when barriers are there
     cluster_arrive();
     cluster_wait();
   }
@@ -278,7 +277,7 @@ __global__ void __launch_bounds__(detail::compute_threads<Operation...>() + 32 *
     detail::compute_jobs<threads>(memory, jobs, tessera_role_shared + memory.scratch(), tickets,
                                   launch.lists.shared, chain, watch, operations);
     // After a stall others may still store in this block. Those that load leave by themselves.
-    if (in_cluster) cluster_sync_parted();
+    if (cluster_blocks() > 1) cluster_sync_parted();
     return;
   }
   detail::give_registers<registers.loader>();

@@ -7,10 +7,10 @@ namespace tessera {
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 
-/// Blocks of the calling block's cluster; 1: the launch has none.
+/// Blocks of the calling block's cluster; 1: the launch has none. Asked again rather than kept in a register.
 __device__ inline unsigned cluster_blocks() {
   unsigned blocks;
-  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+  asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
   return blocks;
 }
 /// The calling block's number in its cluster.
