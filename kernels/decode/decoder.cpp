@@ -98,6 +98,11 @@ Expected<void> check_options(Model const& m, Options const& o) {
   if (o.cut.splits > k_most_splits)
     return refused(fmt::format("{} parts of a sequence's cached tokens", o.cut.splits),
                    fmt::format("ask for up to {}, or 0", k_most_splits));
+  if (o.prompt_rows != 0 || o.sampling.temperature != 0 || !o.stop_tokens.empty())
+    return refused(
+        fmt::format("{} rows of prompts to a step, a temperature of {}, {} tokens that end a sequence",
+                    o.prompt_rows, o.sampling.temperature, o.stop_tokens.size()),
+        "not there yet: leave all three as they are");
   auto const needed = Decoder::bytes_of(m, o);
   if (o.most_bytes > 0 && needed > o.most_bytes)
     return refused(

@@ -12,6 +12,7 @@
 #include "kernels/decode/cache.hpp"
 #include "kernels/decode/layer_plan.hpp"
 #include "kernels/decode/model.hpp"
+#include "kernels/decode/sampling.hpp"
 
 namespace tessera::decode {
 
@@ -41,6 +42,9 @@ struct Options {
   bool head_starts_early = false;  ///< loads the head's weights while the last layers are still computed
   double deadline_seconds = 2;     ///< of each wait
   std::size_t most_bytes = 0;      ///< of device memory; 0: what there is
+  int prompt_rows = 0;             ///< tokens of prompts to a step; 0: as many as are of use
+  Sampling sampling;
+  std::vector<int> stop_tokens;  ///< a sequence ends with the first of these that it generates
 };
 
 /// What a sequence begins with. `tokens` are at positions from `cached` on; what is before them stands in the
