@@ -8,8 +8,8 @@
 
 #include "kernels/decode/attention.hpp"
 #include "kernels/decode/attention_warp.cuh"
-#include "kernels/decode/bulk_load.cuh"
 #include "kernels/decode/last_to_arrive.cuh"
+#include "kernels/decode/load_positions.cuh"
 #include "kernels/few_tokens/product.hpp"
 
 namespace tessera::decode {
@@ -32,17 +32,8 @@ struct CachedAttention {
     auto const tile = attention_tile(loader.job->tile, a.kv_heads, a.splits);
     auto const past = positions_of(a.cached[tile.sequence], a.splits, tile.split);
     long long const row = first_row(a, tile, loader.job->iteration);
-    auto const* const keys = static_cast<Element const*>(a.keys) + row;
-    auto const* const values = static_cast<Element const*>(a.values) + row;
-    unsigned long long const policy = streaming_policy();
-    for (int from = past.begin; from < past.end; from += a.slot_positions) {
-      auto const bytes = static_cast<unsigned>(min(a.slot_positions, past.end - from) * row_bytes);
-      RingSlot slot;
-      if (!loader.take(2 * bytes, slot)) continue;
-      long long const at = static_cast<long long>(from) * HeadSize;
-      load_bulk(slot.address, keys + at, bytes, slot.barrier, policy);
-      load_bulk(slot.address + a.slot_positions * row_bytes, values + at, bytes, slot.barrier, policy);
-    }
+    load_positions<row_bytes>(loader, static_cast<Element const*>(a.keys) + row,
+                              static_cast<Element const*>(a.values) + row, past, a.slot_positions);
   }
 
   template <class Loader>
@@ -161,7 +152,7 @@ struct CachedAttention {
 #pragma unroll
       for (int n = 0; n < HeadSize / 8; ++n)
         *reinterpret_cast<float2*>(to + 8 * n) = make_float2(state.sums[n][0], state.sums[n][1]);
-      if (lane % 4 == 0) weights[warp * a.group + query] = make_float2(state.most, state.total);
+      if (lane % 4 == 0) weights[warp * a.group + query] = make_float2(state.most[0], state.total[0]);
     }
     computer.sync();
     auto* const output = static_cast<Element*>(a.output) +

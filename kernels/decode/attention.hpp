@@ -2,6 +2,7 @@
 // Attention of one new token of each sequence over the cached ones: what a launch tells the operation.
 #pragma once
 
+#include <cmath>
 #include <tessera/sync/config.cuh>
 
 #include "kernels/decode/cache.hpp"
@@ -9,6 +10,11 @@
 #include "kernels/few_tokens/tile_times.hpp"
 
 namespace tessera::decode {
+
+/// Of scores, for powers of two: log2(e) / sqrt(head_size).
+inline float score_scale(int head_size) {
+  return static_cast<float>(1.4426950408889634 / std::sqrt(static_cast<double>(head_size)));
+}
 
 /// A tile is a part of the positions of one sequence and key head, for all query heads that share it. Its
 /// last part also turns the new key, stores it and the new value to the cache, and attends to them. Who comes
@@ -27,7 +33,7 @@ struct AttentionArguments {
   float* parts = nullptr;
   unsigned* arrived = nullptr;             ///< of each sequence and key head; zeroed before the first launch
   few_tokens::TileTimes* times = nullptr;  ///< [iteration of a launch][tile]; null: nobody measures
-  float scale = 1;                         ///< of scores, for powers of two: log2(e) / sqrt(head_size)
+  float scale = 1;                         ///< score_scale()
   int layers = 1;
   int batch = 1;
   int kv_heads = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one warp does of attention: 16 positions at a time by matrix instructions, with the queries of a key
-// head as rows. Softmax goes along: what has been added so far is relative to the largest score so far.
+// What one warp does of attention: 16 positions at a time by matrix instructions, with 8 or 16 queries of a
+// key head as rows. Softmax goes along: what has been added so far is relative to the largest score so far.
 #pragma once
 
 #include "kernels/decode/bulk_load.cuh"
@@ -30,6 +30,14 @@ __device__ inline unsigned packed(float low, float high) {
          static_cast<unsigned>(__builtin_bit_cast(unsigned short, static_cast<Element>(high))) << 16;
 }
 
+/// Two dimensions and their partners, turned in place. `by`: cosine and sine of the first, and of the next.
+template <class Element>
+__device__ inline void turn_pairs(unsigned& low, unsigned& high, float4 const& by) {
+  float2 const l = unpacked<Element>(low), h = unpacked<Element>(high);
+  low = packed<Element>(l.x * by.x - h.x * by.y, l.y * by.z - h.y * by.w);
+  high = packed<Element>(h.x * by.x + l.x * by.y, h.y * by.z + l.y * by.w);
+}
+
 /// Sums of parts, each relative to its largest score: put together in the order of add().
 struct Joined {
   float most = -INFINITY, total = 0, sum = 0;
@@ -45,7 +53,8 @@ struct Joined {
   }
 };
 
-template <class Element, int HeadSize>
+/// `Halves`: of the 16 rows of a matrix instruction, 8 queries each.
+template <class Element, int HeadSize, int Halves = 1>
 struct AttentionWarp {
   static constexpr int steps = HeadSize / 16;
   static constexpr int row_bytes = HeadSize * static_cast<int>(sizeof(Element));
@@ -55,13 +64,16 @@ struct AttentionWarp {
   /// Cosine and sine of the elements of the first half of the steps, and of the next.
   using Turns = float4[steps / 2][2];
 
-  /// Lane l: of query l / 4.
-  Fragment queries;
-  float most = -INFINITY, total = 0;
-  float sums[HeadSize / 8][4] = {};  ///< as in warp_multiply.cuh; [2] and [3] are of no query
+  /// Lane l, half h: of query 8 * h + l / 4.
+  Fragment queries[Halves];
+  float most[Halves], total[Halves];
+  float sums[HeadSize / 8][4] = {};  ///< as in warp_multiply.cuh; of one half [2] and [3] are of no query
   float scale;
 
-  __device__ explicit AttentionWarp(float scores_times) : scale(scores_times) {}
+  __device__ explicit AttentionWarp(float scores_times) : scale(scores_times) {
+#pragma unroll
+    for (int r = 0; r < Halves; ++r) most[r] = -INFINITY, total[r] = 0;
+  }
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x % 32); }
   __device__ static int element(int step, int half) { return 16 * step + 8 * half + lane() % 4 * 2; }
@@ -80,17 +92,15 @@ struct AttentionWarp {
     for (int s = 0; s < steps / 2; ++s)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        float2 const low = unpacked<Element>(load_shared(address + 2 * element(s, h)));
-        float2 const high = unpacked<Element>(load_shared(address + 2 * element(s + steps / 2, h)));
-        float4 const t = turns[s][h];
-        to[s][h] = packed<Element>(low.x * t.x - high.x * t.y, low.y * t.z - high.y * t.w);
-        to[s + steps / 2][h] = packed<Element>(high.x * t.x + low.x * t.y, high.y * t.z + low.y * t.w);
+        to[s][h] = load_shared(address + 2 * element(s, h));
+        to[s + steps / 2][h] = load_shared(address + 2 * element(s + steps / 2, h));
+        turn_pairs<Element>(to[s][h], to[s + steps / 2][h], turns[s][h]);
       }
   }
 
   /// Lanes beyond the group repeat its last query; what they come to nobody reads.
   __device__ void load_queries(unsigned address, int group, Turns const& turns) {
-    load_turned(address + min(lane() / 4, group - 1) * row_bytes, turns, queries);
+    load_turned(address + min(lane() / 4, group - 1) * row_bytes, turns, queries[0]);
   }
 
   /// The new token's turned key, and its value in shared memory.
@@ -100,13 +110,13 @@ struct AttentionWarp {
     for (int s = 0; s < steps; ++s)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        float2 const q = unpacked<Element>(queries[s][h]), k = unpacked<Element>(key[s][h]);
+        float2 const q = unpacked<Element>(queries[0][s][h]), k = unpacked<Element>(key[s][h]);
         score += q.x * k.x + q.y * k.y;
       }
     score += __shfl_xor_sync(~0u, score, 1);
     score += __shfl_xor_sync(~0u, score, 2);
-    most = score * scale;
-    total = lane() % 4 == 0 ? 1.0f : 0.0f;
+    most[0] = score * scale;
+    total[0] = lane() % 4 == 0 ? 1.0f : 0.0f;
 #pragma unroll
     for (int n = 0; n < HeadSize / 8; ++n) {
       float2 const v = unpacked<Element>(load_shared(value + 2 * (8 * n + lane() % 4 * 2)));
@@ -117,6 +127,14 @@ struct AttentionWarp {
   /// Rows of 16 positions in shared memory, of which the first `count` are there. The first one's position is
   /// a multiple of 8. What lies behind them may be anything.
   __device__ void add_block(unsigned keys, unsigned values, int count) {
+    int seen[Halves];
+#pragma unroll
+    for (int r = 0; r < Halves; ++r) seen[r] = count;
+    add_block(keys, values, count, seen);
+  }
+  /// The same where the lane's query of half h sees the first seen[h] of the rows, `count` at most. Of the
+  /// first block that is added each query sees one row at least.
+  __device__ void add_block(unsigned keys, unsigned values, int count, int const (&seen)[Halves]) {
     int const matrix = lane() / 8, row = lane() % 8;
     float score[2][4] = {};
     unsigned const key_row = keys + (matrix / 2 * 8 + row) * row_bytes;
@@ -124,33 +142,39 @@ struct AttentionWarp {
     for (int s = 0; s < steps; ++s) {
       unsigned k[4];
       few_tokens::load_matrices(k, key_row + ((2 * s + matrix % 2) ^ row) * 16);
-      unsigned const q[4] = {queries[s][0], 0, queries[s][1], 0};
+      unsigned q[4] = {};
+#pragma unroll
+      for (int r = 0; r < Halves; ++r) q[r] = queries[r][s][0], q[2 + r] = queries[r][s][1];
       few_tokens::multiply_warp<Element>(score[0], q, k[0], k[1]);
       few_tokens::multiply_warp<Element>(score[1], q, k[2], k[3]);
     }
     // Positions 8 * n + first and the next.
     int const first = lane() % 4 * 2;
-    float now = most;
-#pragma unroll
-    for (int n = 0; n < 2; ++n)
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        score[n][j] = 8 * n + first + j < count ? score[n][j] * scale : -INFINITY;
-        now = fmaxf(now, score[n][j]);
-      }
-    now = fmaxf(now, __shfl_xor_sync(~0u, now, 1));
-    now = fmaxf(now, __shfl_xor_sync(~0u, now, 2));
-    float const before = exp2f(most - now);
-    most = now;
-    total *= before;
-#pragma unroll
-    for (int n = 0; n < HeadSize / 8; ++n) sums[n][0] *= before, sums[n][1] *= before;
     unsigned weights[4] = {};
 #pragma unroll
-    for (int n = 0; n < 2; ++n) {
-      float const a = exp2f(score[n][0] - now), b = exp2f(score[n][1] - now);
-      total += a + b;
-      weights[2 * n] = packed<Element>(a, b);
+    for (int r = 0; r < Halves; ++r) {
+      float now = most[r];
+#pragma unroll
+      for (int n = 0; n < 2; ++n)
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          auto& one = score[n][2 * r + j];
+          one = 8 * n + first + j < seen[r] ? one * scale : -INFINITY;
+          now = fmaxf(now, one);
+        }
+      now = fmaxf(now, __shfl_xor_sync(~0u, now, 1));
+      now = fmaxf(now, __shfl_xor_sync(~0u, now, 2));
+      float const before = exp2f(most[r] - now);
+      most[r] = now;
+      total[r] *= before;
+#pragma unroll
+      for (int n = 0; n < HeadSize / 8; ++n) sums[n][2 * r] *= before, sums[n][2 * r + 1] *= before;
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        float const a = exp2f(score[n][2 * r] - now), b = exp2f(score[n][2 * r + 1] - now);
+        total[r] += a + b;
+        weights[2 * n + r] = packed<Element>(a, b);
+      }
     }
     unsigned const value_row = values + (matrix % 2 * 8 + row) * row_bytes;
 #pragma unroll
@@ -168,8 +192,11 @@ struct AttentionWarp {
 
   /// The lanes of a query add up its weights.
   __device__ void finish() {
-    total += __shfl_xor_sync(~0u, total, 1);
-    total += __shfl_xor_sync(~0u, total, 2);
+#pragma unroll
+    for (int r = 0; r < Halves; ++r) {
+      total[r] += __shfl_xor_sync(~0u, total[r], 1);
+      total[r] += __shfl_xor_sync(~0u, total[r], 2);
+    }
   }
 
  private:

@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <optional>
 #include <tessera/run/device.hpp>
 
 #include "kernels/decode/launches.hpp"
 #include "kernels/decode/pack.hpp"
-#include "kernels/decode/packed_weights.hpp"
+#include "kernels/decode/prompt_reader.hpp"
 #include "kernels/few_tokens/chain_plan.hpp"
-#include "kernels/few_tokens/product_stage.hpp"
 
 namespace tessera::decode {
 namespace {
@@ -20,6 +19,7 @@ namespace {
 using few_tokens::ProductStage;
 
 constexpr gpu::ElementType k_type = gpu::ElementType::bf16;
+constexpr int k_most_sms = 144;  ///< of a GPU of compute capability 9.0: a full GH100
 
 Expected<void> refused(std::string message, std::string way_out) {
   return refuse({"E0566", Severity::error, {}, std::move(message), {}, std::move(way_out)});
@@ -29,8 +29,8 @@ std::size_t times(int a, int b) { return static_cast<std::size_t>(a) * static_ca
 
 /// What steps write, beside the cache.
 struct Buffers {
-  float* stream = nullptr;
-  void *x = nullptr, *y = nullptr, *qkv = nullptr, *attended = nullptr, *h = nullptr;
+  LayerBuffers layer;
+  PromptBuffers prompts;  ///< where prompts are read many tokens at once
   float* parts = nullptr;
   unsigned* arrived = nullptr;  ///< of attention, and behind it of the head
   unsigned long long* best = nullptr;
@@ -47,15 +47,23 @@ CacheShape cache_of(Model const& m, Options const& o) {
   return {m.layers, o.batch, m.kv_heads, o.capacity, m.head_size};
 }
 
-Buffers places(Model const& m, Options const& o, Tiles const& tiles, unsigned char* base) {
+/// For each key head, where prompts are read many tokens at once; else 0.
+int items_of(Model const& m, Options const& o, int blocks) {
+  int const rows = prompt_rows_of(o);
+  return rows > 1 ? prompt_items(m, rows, o.batch, blocks) : 0;
+}
+
+Buffers places(Model const& m, Options const& o, Tiles const& tiles, int items, unsigned char* base) {
   Pieces pieces(base);
   Buffers b;
-  b.stream = pieces.take<float>(4 * times(o.batch, m.hidden));
-  b.x = pieces.take(2 * times(o.batch, m.hidden));
-  b.y = pieces.take(2 * times(o.batch, m.hidden));
-  b.qkv = pieces.take(2 * times(o.batch, m.qkv_features()));
-  b.attended = pieces.take(2 * times(o.batch, m.attended()));
-  b.h = pieces.take(2 * times(o.batch, m.intermediate));
+  int const rows = std::max(o.batch, prompt_rows_of(o));
+  b.layer.stream = pieces.take<float>(4 * times(rows, m.hidden));
+  b.layer.x = pieces.take(2 * times(rows, m.hidden));
+  b.layer.y = pieces.take(2 * times(rows, m.hidden));
+  b.layer.qkv = pieces.take(2 * times(rows, m.qkv_features()));
+  b.layer.attended = pieces.take(2 * times(rows, m.attended()));
+  b.layer.h = pieces.take(2 * times(rows, m.intermediate));
+  if (items > 0) b.prompts = prompt_places(pieces, m, items);
   b.parts = pieces.take<float>(4 * times(tiles.of[k_attention], m.group() * (m.head_size + 2)));
   b.arrived = pieces.take<unsigned>(4 * (times(o.batch, m.kv_heads) + 1));
   b.best = pieces.take<unsigned long long>(8 * times(o.batch, 1));
@@ -98,11 +106,14 @@ Expected<void> check_options(Model const& m, Options const& o) {
   if (o.cut.splits > k_most_splits)
     return refused(fmt::format("{} parts of a sequence's cached tokens", o.cut.splits),
                    fmt::format("ask for up to {}, or 0", k_most_splits));
-  if (o.prompt_rows != 0 || o.sampling.temperature != 0 || !o.stop_tokens.empty())
-    return refused(
-        fmt::format("{} rows of prompts to a step, a temperature of {}, {} tokens that end a sequence",
-                    o.prompt_rows, o.sampling.temperature, o.stop_tokens.size()),
-        "not there yet: leave all three as they are");
+  if (o.prompt_rows < 0 || o.prompt_rows > k_most_prompt_rows)
+    return refused(fmt::format("{} rows of prompts to a step", o.prompt_rows),
+                   fmt::format("ask for 2 to {}, 1 for token by token, or 0 for as many as are of use",
+                               k_most_prompt_rows));
+  if (o.sampling.temperature != 0 || !o.stop_tokens.empty())
+    return refused(fmt::format("a temperature of {}, {} tokens that end a sequence", o.sampling.temperature,
+                               o.stop_tokens.size()),
+                   "not there yet: leave both as they are");
   auto const needed = Decoder::bytes_of(m, o);
   if (o.most_bytes > 0 && needed > o.most_bytes)
     return refused(
@@ -121,6 +132,7 @@ struct Decoder::State {
   Tiles tiles;
   PackedWeights weights;
   void const* embedding = nullptr;
+  int items = 0;
   Memory memory;
   Buffers at;
   CacheShape cache;
@@ -128,9 +140,10 @@ struct Decoder::State {
   std::shared_ptr<void const> attention;
   StepEnd end;
   Launch layer_launch, head_launch;
+  std::optional<PromptReader> prompts;
   cudaGraphExec_t graph = nullptr;
   std::vector<Sequence> begun;  ///< empty: begin() comes first
-  int steps = 0;
+  std::vector<int> read;        ///< positions of each sequence that have been read, when all steps are done
 
   ~State() {
     if (graph != nullptr) cudaGraphExecDestroy(graph);
@@ -139,16 +152,21 @@ struct Decoder::State {
   Expected<void> fill(cudaStream_t stream);
   Expected<void> describe(int blocks);
   Expected<void> plan(MachineProfile const& machine, int blocks);
-  std::vector<ProductStage> layer_stages() const;
   AttentionArguments attention_arguments(int slot_bytes) const;
+  Expected<void> make_prompts(MachineProfile const& machine, int blocks);
   Expected<void> capture(cudaStream_t stream, Decoder& decoder);
   Expected<void> check_sequence(Sequence const& sequence) const;
+  Expected<void> check_steps(cudaStream_t stream, int steps) const;
+  int known(std::size_t sequence) const {
+    return begun[sequence].cached + static_cast<int>(begun[sequence].tokens.size());
+  }
 };
 
 std::size_t Decoder::bytes_of(Model const& m, Options const& o) {
   // Parts for as many splits as there can be.
   auto const tiles = tiles_of(m, o.batch, 1, k_most_splits, 0);
-  return packed_bytes(m) + places(m, o, tiles, nullptr).bytes;
+  int const items = items_of(m, o, o.cut.blocks > 0 ? o.cut.blocks : k_most_sms);
+  return packed_bytes(m) + places(m, o, tiles, items, nullptr).bytes;
 }
 
 Expected<void> Decoder::State::fill(cudaStream_t stream) {
@@ -161,37 +179,16 @@ Expected<void> Decoder::State::fill(cudaStream_t stream) {
   return check_call(cudaStreamSynchronize(stream), "filling a decoder's memory");
 }
 
-std::vector<ProductStage> Decoder::State::layer_stages() const {
-  auto const products = layer_products(model, options.batch, tiles);
-  std::vector<ProductStage> stages(k_stages);
-  for (std::size_t s = 0; s < k_stages; ++s) {
-    stages[s].product = products[s];
-    stages[s].product.times = at.times[s];
-  }
-  for (auto const& layer : weights.layers) {
-    stages[k_qkv].weights.push_back(layer.qkv);
-    stages[k_out].weights.push_back(layer.out);
-    stages[k_gate_up].weights.push_back(layer.gate_up);
-    stages[k_down].weights.push_back(layer.down);
-  }
-  stages[k_qkv].inputs = {at.x}, stages[k_qkv].outputs = {at.qkv};
-  stages[k_out].inputs = {at.attended}, stages[k_out].outputs = {at.y};
-  stages[k_gate_up].inputs = {at.y}, stages[k_gate_up].outputs = {at.h};
-  stages[k_down].inputs = {at.h}, stages[k_down].outputs = {at.x};
-  stages[k_out].product.stream = stages[k_down].product.stream = at.stream;
-  return stages;
-}
-
 AttentionArguments Decoder::State::attention_arguments(int slot_bytes) const {
   AttentionArguments a;
-  a.qkv = at.qkv, a.output = at.attended;
+  a.qkv = at.layer.qkv, a.output = at.layer.attended;
   a.keys = at.keys, a.values = at.values;
   a.layer_elements = static_cast<long long>(cache.row(1, 0, 0, 0));
   a.turns = at.turns;
   a.cached = at.cached;
   a.arrived = at.arrived;
   a.times = at.times[k_attention];
-  a.scale = static_cast<float>(1.4426950408889634 / std::sqrt(static_cast<double>(model.head_size)));
+  a.scale = score_scale(model.head_size);
   a.layers = model.layers;
   a.batch = options.batch, a.kv_heads = model.kv_heads, a.group = model.group();
   a.capacity = options.capacity;
@@ -204,8 +201,9 @@ AttentionArguments Decoder::State::attention_arguments(int slot_bytes) const {
 
 Expected<void> Decoder::State::describe(int blocks) {
   int const columns = few_tokens::columns_for(options.batch);
-  auto made =
-      few_tokens::product_stages(layer_stages(), k_type, blocks, columns, layer_options(model, options.cut));
+  auto stages = layer_stages(model, weights, at.layer, options.batch, tiles);
+  for (std::size_t s = 0; s < k_stages; ++s) stages[s].product.times = at.times[s];
+  auto made = few_tokens::product_stages(stages, k_type, blocks, columns, layer_options(model, options.cut));
   if (!made) return tl::make_unexpected(made.error());
   layers = std::move(*made);
   std::vector<AttentionArguments> arguments(k_stages);
@@ -217,7 +215,7 @@ Expected<void> Decoder::State::describe(int blocks) {
 
   ProductStage stage;
   stage.product = head_product(model, options.batch, tiles);
-  stage.weights = {weights.head}, stage.inputs = {at.x};
+  stage.weights = {weights.head}, stage.inputs = {at.layer.x};
   stage.stores = false;
   auto made_head = few_tokens::product_stages({stage}, k_type, blocks, columns, head_options(options.cut));
   if (!made_head) return tl::make_unexpected(made_head.error());
@@ -228,7 +226,7 @@ Expected<void> Decoder::State::describe(int blocks) {
   end.cached = at.cached, end.known = at.known, end.ids = at.ids;
   end.capacity = options.capacity;
   end.embedding = embedding;
-  end.stream = at.stream, end.x = at.x;
+  end.stream = at.layer.stream, end.x = at.layer.x;
   end.hidden = model.hidden;
   end.sequences = options.batch;
   return {};
@@ -260,6 +258,16 @@ Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
   return {};
 }
 
+Expected<void> Decoder::State::make_prompts(MachineProfile const& machine, int blocks) {
+  if (items == 0) return {};
+  auto made =
+      PromptReader::make(model, weights, options, at.prompts,
+                         {at.layer, end, at.keys, at.values, at.turns, cache}, machine, blocks, items);
+  if (!made) return tl::make_unexpected(made.error());
+  prompts = std::move(*made);
+  return {};
+}
+
 Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t stream) {
   auto const machine = with_device();
   if (!machine) return tl::make_unexpected(machine.error());
@@ -269,14 +277,17 @@ Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t 
   int const splits = options.cut.splits > 0 ? options.cut.splits : splits_for(model, options.batch, blocks);
   state->options.cut = with_rings(options.cut, options.batch);
   state->tiles = tiles_of(model, options.batch, blocks, splits, options.cut.slot_bytes);
-  auto const memory = zeroed_memory(places(model, options, state->tiles, nullptr).bytes, stream);
+  state->items = items_of(model, options, blocks);
+  auto const bytes = places(model, options, state->tiles, state->items, nullptr).bytes;
+  auto const memory = zeroed_memory(bytes, stream);
   if (!memory) return tl::make_unexpected(memory.error());
   state->memory = *memory;
-  state->at = places(model, options, state->tiles, memory->get());
+  state->at = places(model, options, state->tiles, state->items, memory->get());
   state->cache = cache_of(model, options);
   if (auto ok = state->fill(stream); !ok) return tl::make_unexpected(ok.error());
   if (auto ok = state->describe(blocks); !ok) return tl::make_unexpected(ok.error());
   if (auto ok = state->plan(*machine, blocks); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = state->make_prompts(*machine, blocks); !ok) return tl::make_unexpected(ok.error());
   Decoder result;
   result.state_ = state;
   return result;
@@ -335,6 +346,8 @@ Expected<void> Decoder::begin(cudaStream_t stream, std::vector<Sequence> const& 
   auto const copy = [&](int* to, std::vector<int> const& from) {
     return cudaMemcpyAsync(to, from.data(), 4 * from.size(), cudaMemcpyHostToDevice, stream);
   };
+  if (s.prompts)
+    if (auto ok = s.prompts->reset(stream); !ok) return ok;
   auto const pairs = times(s.options.batch, s.model.kv_heads);
   for (auto const error :
        {copy(s.at.cached, cached), copy(s.at.first_cached, cached), copy(s.at.known, known),
@@ -343,7 +356,7 @@ Expected<void> Decoder::begin(cudaStream_t stream, std::vector<Sequence> const& 
         cudaStreamSynchronize(stream)})
     if (auto ok = check_call(error, "beginning sequences"); !ok) return ok;
   s.begun = sequences;
-  s.steps = 0;
+  s.read = cached;
   return {};
 }
 
@@ -380,43 +393,61 @@ Expected<void> Decoder::State::capture(cudaStream_t stream, Decoder& decoder) {
   return check_call(error, "capturing a step");
 }
 
-Expected<void> Decoder::decode(cudaStream_t stream, int steps) {
-  auto& s = *state_;
-  if (s.begun.empty())
+Expected<void> Decoder::State::check_steps(cudaStream_t stream, int steps) const {
+  if (begun.empty())
     return refused("steps of a decoder whose sequences have not begun",
                    "call begin() or prefill() first; after a refusal of finish(), again");
-  int most = 0;
-  for (auto const& one : s.begun) most = std::max(most, one.cached);
-  if (steps < 0 || most + s.steps + static_cast<long long>(steps) > s.options.capacity)
-    return refused(
-        fmt::format("{} steps behind {} tokens, with room for {}", steps, most + s.steps, s.options.capacity),
-        "make a decoder with more capacity");
+  int const most = *std::max_element(read.begin(), read.end());
+  if (steps < 0 || most + static_cast<long long>(steps) > options.capacity)
+    return refused(fmt::format("{} steps behind {} tokens, with room for {}", steps, most, options.capacity),
+                   "make a decoder with more capacity");
   if (stream == nullptr || stream == cudaStreamLegacy)
     return refused("steps in the default stream, which cannot be captured, and a step is a graph",
                    "give a stream of your own, or cudaStreamPerThread");
+  return {};
+}
+
+Expected<void> Decoder::decode(cudaStream_t stream, int steps) {
+  auto& s = *state_;
+  if (auto ok = s.check_steps(stream, steps); !ok) return ok;
   if (steps > 0)
     if (auto ok = s.capture(stream, *this); !ok) return ok;
   for (int i = 0; i < steps; ++i)
     if (auto ok = check_call(cudaGraphLaunch(s.graph, stream), "cudaGraphLaunch"); !ok) return ok;
-  s.steps += steps;
+  for (auto& read : s.read) read += steps;
   return {};
+}
+
+Expected<void> Decoder::prefill(cudaStream_t stream) {
+  auto& s = *state_;
+  std::vector<Positions> unread;
+  int longest = 0;
+  for (std::size_t i = 0; i < s.begun.size(); ++i) {
+    longest = std::max(longest, s.known(i) - s.read[i]);
+    unread.push_back({s.read[i], std::max(s.read[i], s.known(i) - 1)});
+  }
+  if (!s.prompts || longest <= 1) return decode(stream, longest);
+  // A step that generates reads the last token of each.
+  if (auto ok = s.check_steps(stream, 1); !ok) return ok;
+  if (auto ok = s.prompts->read(stream, unread); !ok) return ok;
+  for (std::size_t i = 0; i < unread.size(); ++i) s.read[i] = unread[i].end;
+  return decode(stream, 1);
 }
 
 Expected<void> Decoder::prefill(cudaStream_t stream, std::vector<std::vector<int>> const& prompts) {
   std::vector<Sequence> sequences;
-  std::size_t longest = 0;
-  for (auto const& prompt : prompts) {
-    sequences.push_back({prompt, 0});
-    longest = std::max(longest, prompt.size());
-  }
+  for (auto const& prompt : prompts) sequences.push_back({prompt, 0});
   if (auto ok = begin(stream, sequences); !ok) return ok;
-  return decode(stream, static_cast<int>(longest));
+  return prefill(stream);
 }
 
 Expected<void> Decoder::finish() {
-  auto const layers = state_->layer_launch.finish(), head = state_->head_launch.finish();
-  if (!layers || !head) state_->begun.clear();
-  if (!layers) return tl::make_unexpected(with_layer(layers.error(), state_->model.layers));
+  auto& s = *state_;
+  auto const prompts = s.prompts ? s.prompts->finish() : Expected<void>{};
+  auto const layers = s.layer_launch.finish(), head = s.head_launch.finish();
+  if (!prompts || !layers || !head) s.begun.clear();
+  for (auto const& of_layers : {prompts, layers})
+    if (!of_layers) return tl::make_unexpected(with_layer(of_layers.error(), s.model.layers));
   return head;
 }
 
@@ -429,11 +460,10 @@ Expected<std::vector<std::vector<int>>> Decoder::tokens() {
       !ok)
     return tl::make_unexpected(ok.error());
   std::vector<std::vector<int>> result;
-  for (auto const& one : s.begun) {
-    auto const row = ids.begin() + static_cast<std::ptrdiff_t>(result.size()) * s.options.capacity;
-    int const end =
-        std::min(one.cached + std::max(s.steps + 1, static_cast<int>(one.tokens.size())), s.options.capacity);
-    result.emplace_back(row + one.cached, row + end);
+  for (std::size_t i = 0; i < s.begun.size(); ++i) {
+    auto const row = ids.begin() + static_cast<std::ptrdiff_t>(i) * s.options.capacity;
+    int const end = std::min(std::max(s.read[i] + 1, s.known(i)), s.options.capacity);
+    result.emplace_back(row + s.begun[i].cached, row + end);
   }
   return result;
 }

@@ -42,7 +42,9 @@ struct Options {
   bool head_starts_early = false;  ///< loads the head's weights while the last layers are still computed
   double deadline_seconds = 2;     ///< of each wait
   std::size_t most_bytes = 0;      ///< of device memory; 0: what there is
-  int prompt_rows = 0;             ///< tokens of prompts to a step; 0: as many as are of use
+  /// Tokens of prompts that a step of prefill() reads, of all sequences together: 2 to 64. 1: token by token.
+  /// 0: as many as are of use.
+  int prompt_rows = 0;
   Sampling sampling;
   std::vector<int> stop_tokens;  ///< a sequence ends with the first of these that it generates
 };
@@ -70,7 +72,11 @@ class Decoder {
 
   /// Forgets what was, and takes the first token of each sequence in. Waits for the stream.
   Expected<void> begin(cudaStream_t stream, std::vector<Sequence> const& sequences);
-  /// begin(), and as many steps as the longest prompt has tokens: token by token, no faster than decode().
+  /// Enqueues steps that read what is left of all prompts, many tokens at once, and one that reads the last
+  /// token of each: the first token behind each prompt is known then. Where Options::prompt_rows is 1: as
+  /// many steps of decode() as the longest rest of a prompt has tokens.
+  Expected<void> prefill(cudaStream_t stream);
+  /// begin(), and prefill().
   Expected<void> prefill(cudaStream_t stream, std::vector<std::vector<int>> const& prompts);
   /// Enqueues so many steps. In each, every sequence reads one token, of its prompt while there is one left,
   /// else the one just found, and the most likely next one is found (of equal ones the lowest).

@@ -7,6 +7,7 @@
 
 #include "kernels/decode/attention.hpp"
 #include "kernels/decode/head.hpp"
+#include "kernels/decode/prompt.hpp"
 #include "kernels/few_tokens/product.hpp"
 
 namespace tessera::decode {
@@ -21,10 +22,17 @@ struct LayerArguments {
   few_tokens::Product const* products = nullptr;
   AttentionArguments const* attention = nullptr;
 };
+struct PromptLayerArguments {
+  few_tokens::Product const* products = nullptr;
+  PromptArguments const* attention = nullptr;
+};
 
 /// For plan_layers(). `columns`: 8, 16, 32 or 64.
 Expected<Launch> layer_launch(LoopPlan const& plan, RoleOptions const& options, int columns, int head_size,
                               LayerArguments const& arguments);
+/// For plan_layers() of prompt_tiles(): up to k_most_prompt_rows rows, by the kernel for as many columns.
+Expected<Launch> prompt_launch(LoopPlan const& plan, RoleOptions const& options, int head_size,
+                               PromptLayerArguments const& arguments);
 /// For plan_head(). `parts`: Tiles::head_parts.
 Expected<Launch> head_launch(LoopPlan const& plan, RoleOptions const& options, int columns,
                              few_tokens::Product const* product, StepEnd const& end, int parts);

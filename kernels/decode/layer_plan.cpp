@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <tessera/describe/dsl.hpp>
 
+#include "kernels/decode/prompt.hpp"
+
 namespace tessera::decode {
 namespace {
 
@@ -65,6 +67,13 @@ Tiles tiles_of(Model const& m, int batch, int blocks, int splits, int slot_bytes
   tiles.of[k_gate_up] = product_tiles(m.intermediate, 2, blocks);
   tiles.head = blocks;
   tiles.head_parts = parts_of_head((m.vocabulary + blocks - 1) / blocks, m.hidden, slot_bytes);
+  return tiles;
+}
+
+Tiles prompt_tiles(Model const& m, int rows, int items, int blocks) {
+  auto tiles = tiles_of(m, rows, blocks, 1, 0);
+  tiles.of[k_attention] = items * m.kv_heads;
+  tiles.head = 0;
   return tiles;
 }
 
@@ -161,6 +170,13 @@ few_tokens::ProductOptions layer_options(Model const& m, Cut const& cut) {
   options.least_slot_bytes = 4 * m.head_size * k_position_block;
   options.least_late_bytes = 2 * (m.group() + 2) * m.head_size;
   options.least_scratch_bytes = attention_scratch_bytes(m.group(), m.head_size);
+  return options;
+}
+
+few_tokens::ProductOptions prompt_options(Model const& m, Cut const& cut) {
+  auto options = layer_options(m, cut);
+  options.least_late_bytes = 0;  // attention's slots have no data
+  options.least_scratch_bytes = prompt_scratch_bytes(m.head_size);
   return options;
 }
 

@@ -41,9 +41,12 @@ struct Tiles {
 /// Every product of a layer has a tile for each block, or as many times that as its rows ask for. The head
 /// has one for each block, in parts that slots of so many bytes hold best.
 Tiles tiles_of(Model const& model, int batch, int blocks, int splits, int slot_bytes);
+/// Of a step that reads prompts: a tile of attention for each item and key head, and no head.
+Tiles prompt_tiles(Model const& model, int rows, int items, int blocks);
 
 /// One iteration: qkv reads x that down wrote an iteration before; attention reads qkv, and keys and values
-/// of its own layer; out and down add to the stream of residuals. Refuses as plan_loop() does.
+/// of its own layer from before the launch; out and down add to the stream of residuals. The same for
+/// sequences that generate and for rows of prompts. Refuses as plan_loop() does.
 Expected<LoopPlan> plan_layers(Tiles const& tiles, MachineProfile const& machine, int blocks);
 /// One stage, one iteration.
 Expected<LoopPlan> plan_head(Tiles const& tiles, MachineProfile const& machine, int blocks);
@@ -54,6 +57,7 @@ few_tokens::Product head_product(Model const& model, int batch, Tiles const& til
 
 /// Of the rings that products and attention share. `cut`: with_rings().
 few_tokens::ProductOptions layer_options(Model const& model, Cut const& cut);
+few_tokens::ProductOptions prompt_options(Model const& model, Cut const& cut);
 few_tokens::ProductOptions head_options(Cut const& cut);
 
 /// Bytes that a tile of each stage loads early, for so many cached tokens of each sequence.

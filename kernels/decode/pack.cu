@@ -30,6 +30,24 @@ __global__ void __launch_bounds__(k_threads) embed_cached(StepEnd end) {
   });
 }
 
+__global__ void __launch_bounds__(k_threads)
+    embed_prompt(PromptTable const __grid_constant__ table, StepEnd end, PromptItem* items) {
+  int const row = static_cast<int>(blockIdx.x);
+  if (row == 0)
+    for (int i = static_cast<int>(threadIdx.x); i < k_most_prompt_items; i += k_threads)
+      items[i] = table.items[i];
+  auto const [sequence, position] = table.rows[row];
+  int const token = sequence < 0 ? -1 : end.ids[static_cast<long long>(sequence) * end.capacity + position];
+  for (int piece = static_cast<int>(threadIdx.x); piece < end.hidden / 8; piece += k_threads)
+    embed_piece<Element>(end, row, piece, token);
+}
+
+/// A thread for each sequence.
+__global__ void leave_prompts(StepEnd end) {
+  int const sequence = static_cast<int>(threadIdx.x);
+  end.cached[sequence] = max(end.cached[sequence], end.known[sequence] - 1);
+}
+
 }  // namespace
 
 cudaError_t pack(PackedRows const& rows, cudaStream_t stream) {
@@ -40,6 +58,18 @@ cudaError_t pack(PackedRows const& rows, cudaStream_t stream) {
 cudaError_t begin_step(StepEnd const& end, cudaStream_t stream) {
   embed_cached<<<1, k_threads, 0, stream>>>(end);
   return cudaGetLastError();
+}
+
+cudaError_t begin_prompt_step(PromptTable const& table, int rows, StepEnd const& end, PromptItem* items,
+                              cudaStream_t stream) {
+  embed_prompt<<<static_cast<unsigned>(rows), k_threads, 0, stream>>>(table, end, items);
+  return cudaGetLastError();
+}
+
+cudaError_t end_prompts(StepEnd const& end, cudaStream_t stream) {
+  leave_prompts<<<1, static_cast<unsigned>(end.sequences), 0, stream>>>(end);
+  if (auto const error = cudaGetLastError(); error != cudaSuccess) return error;
+  return begin_step(end, stream);
 }
 
 }  // namespace tessera::decode

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/decode/head.hpp"
+#include "kernels/decode/prompt.hpp"
 
 namespace tessera::decode {
 
@@ -23,5 +24,12 @@ cudaError_t pack(PackedRows const& rows, cudaStream_t stream);
 
 /// Embeds the first token of each sequence.
 cudaError_t begin_step(StepEnd const& end, cudaStream_t stream);
+
+/// Embeds the tokens of a step's rows, and zeros where a row reads nothing. `items`: where the step's launch
+/// finds those of the table.
+cudaError_t begin_prompt_step(PromptTable const& table, int rows, StepEnd const& end, PromptItem* items,
+                              cudaStream_t stream);
+/// Behind the last one: the next step reads the last token of each prompt, or what it would have read.
+cudaError_t end_prompts(StepEnd const& end, cudaStream_t stream);
 
 }  // namespace tessera::decode

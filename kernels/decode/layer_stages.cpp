@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decode/layer_stages.hpp"
+
+namespace tessera::decode {
+
+std::vector<few_tokens::ProductStage> layer_stages(Model const& model, PackedWeights const& weights,
+                                                   LayerBuffers const& at, int rows, Tiles const& tiles) {
+  auto const products = layer_products(model, rows, tiles);
+  std::vector<few_tokens::ProductStage> stages(k_stages);
+  for (std::size_t s = 0; s < k_stages; ++s) stages[s].product = products[s];
+  for (auto const& layer : weights.layers) {
+    stages[k_qkv].weights.push_back(layer.qkv);
+    stages[k_out].weights.push_back(layer.out);
+    stages[k_gate_up].weights.push_back(layer.gate_up);
+    stages[k_down].weights.push_back(layer.down);
+  }
+  stages[k_qkv].inputs = {at.x}, stages[k_qkv].outputs = {at.qkv};
+  stages[k_out].inputs = {at.attended}, stages[k_out].outputs = {at.y};
+  stages[k_gate_up].inputs = {at.y}, stages[k_gate_up].outputs = {at.h};
+  stages[k_down].inputs = {at.h}, stages[k_down].outputs = {at.x};
+  stages[k_out].product.stream = stages[k_down].product.stream = at.stream;
+  return stages;
+}
+
+}  // namespace tessera::decode

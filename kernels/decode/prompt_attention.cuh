@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of runs of new tokens over cached ones and over themselves, as an operation with roles: keys and
+// values of earlier steps are loaded early; what the product before it wrote is read past the L1 by the
+// threads that compute, behind the loader that has waited for it.
+#pragma once
+
+#include <tessera/run/roles.cuh>
+#include <tessera/sync.cuh>
+
+#include "kernels/decode/attention_warp.cuh"
+#include "kernels/decode/last_to_arrive.cuh"
+#include "kernels/decode/load_positions.cuh"
+#include "kernels/decode/prompt.hpp"
+#include "kernels/few_tokens/product.hpp"
+
+namespace tessera::decode {
+
+/// bf16 or fp16; heads of 64 or 128. A tile is an item of the step's table and a key head. Each warp has 16
+/// of its queries, token by token the query heads of the key head, and reads all keys.
+template <class Element, int HeadSize>
+struct PromptAttention {
+  static constexpr bool has_roles = true;
+  static constexpr int threads = 32 * k_attention_warps;
+  static constexpr int loader_registers = 56;
+  using Arguments = PromptArguments;
+
+  /// One for each stage of the body, in device memory.
+  PromptArguments const* stages = nullptr;
+  TESSERA_HOST_DEVICE PromptArguments const* arguments(int stage) const { return stages + stage; }
+
+  template <class Loader>
+  __device__ void load_early(Loader& loader) const {
+    auto const& a = loader.template arguments<PromptAttention>();
+    Tile const tile(a, loader.job->tile);
+    if (tile.is_empty()) return;
+    long long const row = tile.first_row(a, loader.job->iteration);
+    load_positions<row_bytes>(loader, static_cast<Element const*>(a.keys) + row,
+                              static_cast<Element const*>(a.values) + row, tile.of.past, a.slot_positions);
+  }
+
+  /// A slot without data: it says that what the product wrote is there.
+  template <class Loader>
+  __device__ void load_late(Loader& loader) const {
+    auto const& a = loader.template arguments<PromptAttention>();
+    Tile const tile(a, loader.job->tile);
+    if (tile.is_empty()) return;
+    if (loader.warp() > 0) {
+      loader.pass(1);
+      return;
+    }
+    if (a.qkv_tiles > 0) {
+      int const all = a.row(HeadSize), upto = (tile.head + 1) * (a.group + 2) * HeadSize;
+      if (!loader.wait_first(operand_a, few_tokens::parts_of_first(all, a.qkv_tiles, upto), a.qkv_tiles))
+        return;
+    }
+    RingSlot slot;
+    if (loader.take(slot)) loader.fill(slot);
+  }
+
+  template <class Computer, class View>
+  __device__ void compute(Computer& computer, View& view) const {
+    auto const& a = computer.template arguments<PromptAttention>();
+    Tile const tile(a, computer.job->tile);
+    if (tile.is_empty()) return;
+    Queries const queries(a, tile);
+    Warp state(a.scale);
+    RingPlace const late = computer.next_late_slot();
+    computer.wait_late_slot(late);
+    computer.release_late_slot(late);
+    if (queries.any()) load_queries(a, tile, queries, state);
+    if (tile.newest()) {
+      unsigned const keys = shared_address(computer.scratch), values = keys + k_most_prompt_rows * row_bytes;
+      bring_new_keys(a, tile, computer.scratch, computer.job->iteration);
+      bring_new_values(a, tile, computer.scratch + k_most_prompt_rows * row_bytes, computer.job->iteration);
+      computer.sync();
+      // Each query sees the run's tokens up to its own.
+      if (queries.any())
+        for (int from = 0; from <= queries.last; from += k_position_block) {
+          int const seen[2] = {queries.token[0] + 1 - from, queries.token[1] + 1 - from};
+          state.add_block(keys + from * row_bytes, values + from * row_bytes, tile.of.end - from, seen);
+        }
+    }
+    auto const past = tile.of.past;
+    for (int from = past.begin; from < past.end; from += a.slot_positions) {
+      RingPlace const place = computer.next_slot();
+      computer.wait_slot(place);
+      int const count = min(a.slot_positions, past.end - from);
+      unsigned const keys = computer.slot(place), values = keys + a.slot_positions * row_bytes;
+      if (queries.any())
+        for (int block = 0; block < count; block += k_position_block)
+          state.add_block(keys + block * row_bytes, values + block * row_bytes, count - block);
+      computer.release_slot(place);
+    }
+    computer.done_reading();
+    if (view.record().stage.before_stores > 0) {
+      if (threadIdx.x < 32 && !view.template wait_before_store<Group::warp>()) computer.stop();
+      if (computer.anyone_stopped()) return;
+    }
+    state.finish();
+    if (tile.of.parts == 1)
+      store(a, tile, queries, state);
+    else
+      join_parts(a, tile, queries, state, computer);
+  }
+
+ private:
+  using Warp = AttentionWarp<Element, HeadSize, 2>;
+  static constexpr int row_bytes = HeadSize * static_cast<int>(sizeof(Element));
+  static constexpr int pieces = HeadSize / 8;  ///< of 16 bytes, of a key or value
+
+  struct Tile {
+    int item, head;
+    PromptItem of;
+
+    __device__ Tile(PromptArguments const& a, int tile)
+        : item(tile / a.kv_heads), head(tile % a.kv_heads), of(a.items[item]) {}
+    __device__ bool is_empty() const { return of.begin == of.end; }
+    __device__ bool newest() const { return of.newest(item); }
+    __device__ int count(PromptArguments const& a) const { return (of.end - of.begin) * a.group; }
+    /// Element of position 0 in the cache.
+    __device__ long long first_row(PromptArguments const& a, long long iteration) const {
+      auto const layer = static_cast<unsigned>(iteration) % static_cast<unsigned>(a.layers);
+      return layer * a.layer_elements +
+             static_cast<long long>(of.sequence * a.kv_heads + head) * a.capacity * HeadSize;
+    }
+    /// What the product wrote of a token of the run for the tile's key head.
+    __device__ Element const* of_token(PromptArguments const& a, int token) const {
+      return static_cast<Element const*>(a.qkv) + static_cast<long long>(of.row + token) * a.row(HeadSize) +
+             head * (a.group + 2) * HeadSize;
+    }
+  };
+
+  /// The lane's two queries, of the tile's. Lanes behind the last one repeat it, and what they come to nobody
+  /// stores.
+  struct Queries {
+    int count, first;
+    int index[2], token[2], of_group[2];
+    int last;  ///< token of the warp's last query
+
+    __device__ Queries(PromptArguments const& a, Tile const& tile)
+        : count(tile.count(a)), first(static_cast<int>(threadIdx.x) / 32 * 16) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        index[r] = first + 8 * r + Warp::lane() / 4;
+        int const one = min(index[r], count - 1);
+        token[r] = tile.of.begin + one / a.group, of_group[r] = one % a.group;
+      }
+      last = tile.of.begin + min(first + 15, count - 1) / a.group;
+    }
+    /// Has the warp one?
+    __device__ bool any() const { return first < count; }
+    __device__ bool has(int r) const { return index[r] < count; }
+  };
+
+  __device__ static void load_queries(PromptArguments const& a, Tile const& tile, Queries const& queries,
+                                      Warp& state) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      auto const* const from = tile.of_token(a, queries.token[r]) + queries.of_group[r] * HeadSize;
+      auto const word = [&](int step, int half) {
+        return __ldcg(reinterpret_cast<unsigned const*>(from + Warp::element(step, half)));
+      };
+      typename Warp::Turns turns;
+      Warp::load_turns(a.turns + static_cast<long long>(tile.of.cached + queries.token[r]) * (HeadSize / 2),
+                       turns);
+#pragma unroll
+      for (int s = 0; s < Warp::steps / 2; ++s)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          auto &low = state.queries[r][s][h], &high = state.queries[r][s + Warp::steps / 2][h];
+          low = word(s, h), high = word(s + Warp::steps / 2, h);
+          turn_pairs<Element>(low, high, turns[s][h]);
+        }
+    }
+  }
+
+  /// 16 bytes of number `piece` of a row: to shared memory, where the run's tokens are rows from 0 on, and to
+  /// the cache if they are of the tile's own tokens.
+  __device__ static void put(Tile const& tile, int token, int piece, uint4 const& what, unsigned char* shared,
+                             Element* cache) {
+    int const position = tile.of.cached + token;
+    *reinterpret_cast<uint4*>(shared + token * row_bytes + 2 * place_in_row(token, 8 * piece)) = what;
+    if (token >= tile.of.begin)
+      *reinterpret_cast<uint4*>(cache + static_cast<long long>(position) * HeadSize +
+                                place_in_row(position, 8 * piece)) = what;
+  }
+
+  /// All threads: turned by their positions.
+  __device__ static void bring_new_keys(PromptArguments const& a, Tile const& tile, unsigned char* shared,
+                                        long long iteration) {
+    auto* const cache = static_cast<Element*>(a.keys) + tile.first_row(a, iteration);
+    for (int i = static_cast<int>(threadIdx.x); i < tile.of.end * (pieces / 2); i += threads) {
+      int const token = i / (pieces / 2), piece = i % (pieces / 2);
+      auto const* const from = tile.of_token(a, token) + a.group * HeadSize + 8 * piece;
+      auto const first = __ldcg(reinterpret_cast<uint4 const*>(from));
+      auto const second = __ldcg(reinterpret_cast<uint4 const*>(from + HeadSize / 2));
+      unsigned low[4] = {first.x, first.y, first.z, first.w};
+      unsigned high[4] = {second.x, second.y, second.z, second.w};
+      auto const* const turns = reinterpret_cast<float4 const*>(
+          a.turns + static_cast<long long>(tile.of.cached + token) * (HeadSize / 2) + 8 * piece);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) turn_pairs<Element>(low[j], high[j], __ldg(turns + j));
+      put(tile, token, piece, make_uint4(low[0], low[1], low[2], low[3]), shared, cache);
+      put(tile, token, piece + pieces / 2, make_uint4(high[0], high[1], high[2], high[3]), shared, cache);
+    }
+  }
+  __device__ static void bring_new_values(PromptArguments const& a, Tile const& tile, unsigned char* shared,
+                                          long long iteration) {
+    auto* const cache = static_cast<Element*>(a.values) + tile.first_row(a, iteration);
+    for (int i = static_cast<int>(threadIdx.x); i < tile.of.end * pieces; i += threads) {
+      int const token = i / pieces, piece = i % pieces;
+      auto const* const from = tile.of_token(a, token) + (a.group + 1) * HeadSize + 8 * piece;
+      put(tile, token, piece, __ldcg(reinterpret_cast<uint4 const*>(from)), shared, cache);
+    }
+  }
+
+  __device__ static Element* output_of(PromptArguments const& a, Tile const& tile, int token, int of_group) {
+    return static_cast<Element*>(a.output) +
+           (static_cast<long long>(tile.of.row + token) * a.kv_heads * a.group + tile.head * a.group +
+            of_group) *
+               HeadSize;
+  }
+
+  __device__ static void store(PromptArguments const& a, Tile const& tile, Queries const& queries,
+                               Warp const& state) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if (!queries.has(r)) continue;
+      auto* const to = output_of(a, tile, queries.token[r], queries.of_group[r]) + Warp::lane() % 4 * 2;
+#pragma unroll
+      for (int n = 0; n < HeadSize / 8; ++n)
+        *reinterpret_cast<unsigned*>(to + 8 * n) =
+            packed<Element>(state.sums[n][2 * r] / state.total[r], state.sums[n][2 * r + 1] / state.total[r]);
+    }
+  }
+
+  /// Who comes last of an item's parts puts them together, in the order of positions.
+  template <class Computer>
+  __device__ static void join_parts(PromptArguments const& a, Tile const& tile, Queries const& queries,
+                                    Warp const& state, Computer& computer) {
+    auto* const weights =
+        reinterpret_cast<float2*>(a.parts + static_cast<long long>(a.tiles) * k_prompt_queries * HeadSize);
+    auto const row_of = [&](int item, int query) {
+      return static_cast<long long>(item * a.kv_heads + tile.head) * k_prompt_queries + query;
+    };
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if (!queries.has(r)) continue;
+      long long const row = row_of(tile.item, queries.index[r]);
+      auto* const to = a.parts + row * HeadSize + Warp::lane() % 4 * 2;
+#pragma unroll
+      for (int n = 0; n < HeadSize / 8; ++n)
+        *reinterpret_cast<float2*>(to + 8 * n) = make_float2(state.sums[n][2 * r], state.sums[n][2 * r + 1]);
+      if (Warp::lane() % 4 == 0) weights[row] = make_float2(state.most[r], state.total[r]);
+    }
+    if (!last_to_arrive(computer, a.arrived + tile.of.first * a.kv_heads + tile.head,
+                        static_cast<unsigned>(tile.of.parts)))
+      return;
+    constexpr int quarters = HeadSize / 4;
+    for (int i = static_cast<int>(threadIdx.x); i < queries.count * quarters; i += threads) {
+      int const query = i / quarters, d = i % quarters * 4;
+      Joined joined[4];
+#pragma unroll 4
+      for (int part = 0; part < tile.of.parts; ++part) {
+        long long const row = row_of(tile.of.first + part, query);
+        float2 const weight = __ldcg(weights + row);
+        auto const sum = __ldcg(reinterpret_cast<float4 const*>(a.parts + row * HeadSize + d));
+        joined[0].add(weight, sum.x), joined[1].add(weight, sum.y);
+        joined[2].add(weight, sum.z), joined[3].add(weight, sum.w);
+      }
+      auto* const to = output_of(a, tile, tile.of.begin + query / a.group, query % a.group) + d;
+      *reinterpret_cast<uint2*>(to) =
+          make_uint2(packed<Element>(joined[0].sum / joined[0].total, joined[1].sum / joined[1].total),
+                     packed<Element>(joined[2].sum / joined[2].total, joined[3].sum / joined[3].total));
+    }
+  }
+};
+
+}  // namespace tessera::decode

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decode/launches.cuh"
+#include "kernels/decode/prompt_attention.cuh"
+#include "kernels/few_tokens/product.cuh"
+
+namespace tessera::decode {
+namespace {
+
+using Element = __nv_bfloat16;
+
+}  // namespace
+
+Expected<Launch> prompt_launch(LoopPlan const& plan, RoleOptions const& options, int head_size,
+                               PromptLayerArguments const& a) {
+  few_tokens::MatrixColumns<Element, k_most_prompt_rows, false> const products{a.products};
+  if (head_size == 64)
+    return launch_of(role_chain(plan, options, products, PromptAttention<Element, 64>{a.attention}));
+  return launch_of(role_chain(plan, options, products, PromptAttention<Element, 128>{a.attention}));
+}
+
+}  // namespace tessera::decode
