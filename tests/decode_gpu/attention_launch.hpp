@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operation of attention in a launch of its own, for tests.
+// The operations of attention in a launch of their own, for tests.
 #pragma once
 
 #include "kernels/decode/attention.hpp"
@@ -10,5 +10,8 @@ namespace tessera::decode {
 /// A loop of one stage. `arguments`: in device memory, of `tiles` tiles.
 Expected<Launch> attention_alone(MachineProfile const& machine, int tiles, RoleOptions const& options,
                                  int head_size, AttentionArguments const* arguments);
+/// The same of runs of new tokens.
+Expected<Launch> prompt_attention_alone(MachineProfile const& machine, int tiles, RoleOptions const& options,
+                                        int head_size, PromptArguments const* arguments);
 
 }  // namespace tessera::decode

@@ -1,82 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole decoders on a GPU, small ones, beside the plain one.
-#include <algorithm>
-#include <cstdio>
-
-#include "decode_gpu/small_decoder.hpp"
+#include "decode_gpu/setting.hpp"
 
 namespace tessera::decode {
 namespace {
 
 using reference::Numbers;
-using reference::Precision;
-
-struct Setting {
-  Model model = reference::small_model();
-  std::vector<std::vector<int>> prompts = {{5, 17, 300}};
-  int steps = 12;  ///< behind the longest prompt
-  Cut cut = {};
-  bool head_starts_early = false;
-};
-
-int capacity_of(Setting const& s) {
-  std::size_t longest = 0;
-  for (auto const& prompt : s.prompts) longest = std::max(longest, prompt.size());
-  return static_cast<int>(longest) + s.steps + 3;
-}
-
-/// The plain decoders read what the GPU's has read, so that a near tie does not part them.
-void check(Setting const& s) {
-  reference::Weights const weights(s.model, 3);
-  WeightsOnDevice const on_device(weights);
-  Options options;
-  options.batch = static_cast<int>(s.prompts.size());
-  options.capacity = capacity_of(s);
-  options.cut = s.cut;
-  options.keep_logits = true;
-  options.head_starts_early = s.head_starts_early;
-  auto decoder = Decoder::make(s.model, on_device.weights, options, nullptr);
-  ASSERT_OK(decoder);
-  gpu::ok(cudaDeviceSynchronize());
-  cudaStream_t stream;
-  gpu::ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  ASSERT_OK(decoder->prefill(stream, s.prompts));
-  std::vector<reference::Sequence> exact, rounding;
-  for (std::size_t i = 0; i < s.prompts.size(); ++i) {
-    exact.emplace_back(weights, Precision::fp32, options.capacity);
-    rounding.emplace_back(weights, Precision::bf16, options.capacity);
-  }
-  std::size_t read = 0;
-  double most = 0, usual = 0;
-  for (int step = 0; step <= s.steps; ++step) {
-    ASSERT_OK(decoder->decode(stream, step > 0 ? 1 : 0));
-    auto const tokens = decoder->tokens();
-    ASSERT_OK(tokens);
-    auto const found = logits_of(*decoder, s.model, options.batch);
-    for (std::size_t i = 0; i < s.prompts.size(); ++i) {
-      auto const& all = (*tokens)[i];
-      for (std::size_t p = 0; p < std::min(all.size(), s.prompts[i].size()); ++p)
-        ASSERT_EQ(all[p], s.prompts[i][p]) << "a prompt was overwritten";
-      Numbers expected, as_bf16;
-      for (std::size_t p = read; p + 1 < all.size(); ++p) {
-        expected = exact[i].step(all[p]);
-        as_bf16 = rounding[i].step(all[p]);
-      }
-      double const error = reference::relative_error(found[i], expected);
-      double const bf16 = reference::relative_error(as_bf16, expected);
-      ASSERT_LE(error, 2 * bf16 + 2e-3)
-          << "step " << step << ", sequence " << i << ", bf16 is off by " << bf16;
-      most = std::max(most, error), usual = std::max(usual, bf16);
-      // The next token is the GPU's own most likely one.
-      if (all.size() > s.prompts[i].size()) {
-        ASSERT_EQ(all.back(), reference::most_likely(found[i])) << "step " << step << ", sequence " << i;
-      }
-    }
-    read = (*tokens)[0].size() - 1;
-  }
-  std::printf("  off by %.2e at most, bf16 by %.2e\n", most, usual);
-  gpu::ok(cudaStreamDestroy(stream));
-}
 
 TEST(Decode, OneSequence) { check({}); }
 TEST(Decode, HeadsOf128) {
@@ -209,6 +138,7 @@ TEST(Decode, Repeats) {
   Options options;
   options.capacity = 80;
   options.keep_logits = true;
+  options.prompt_rows = 1;  // at the end steps are told one by one
   auto decoder = Decoder::make(model, on_device.weights, options, nullptr);
   ASSERT_OK(decoder);
   std::vector<Numbers> logits;
@@ -243,6 +173,7 @@ TEST(Decode, GoesOnBehindACache) {
   Options options;
   options.capacity = 64;
   options.keep_logits = true;
+  options.prompt_rows = 1;  // the same kernels for the same tokens: the same bits
   auto decoder = Decoder::make(model, on_device.weights, options, nullptr);
   ASSERT_OK(decoder);
   std::vector<int> const prompt = {9, 8, 7, 6, 5, 4, 3};
@@ -285,12 +216,19 @@ TEST(Decode, Refusals) {
   };
   Options options;
   options.capacity = 10;
+  for (int const rows : {-1, 65}) {
+    options.prompt_rows = rows;
+    refused(Decoder::make(model, on_device.weights, options, nullptr),
+            std::to_string(rows) + " rows of prompts to a step");
+  }
+  options.prompt_rows = 0;
   options.most_bytes = 1000000;
   refused(Decoder::make(model, on_device.weights, options, nullptr), "1000000 are allowed");
   options.most_bytes = Decoder::bytes_of(model, options);
   auto decoder = Decoder::make(model, on_device.weights, options, nullptr);
   ASSERT_OK(decoder);
   refused(decoder->decode(nullptr, 1), "have not begun");
+  refused(decoder->prefill(nullptr), "have not begun");
   refused(decoder->begin(nullptr, {{{1}, 0}, {{2}, 0}}), "2 sequences for a decoder of 1");
   refused(decoder->begin(nullptr, {{{1, 512}, 0}}), "token 512 of a vocabulary of 512");
   refused(decoder->begin(nullptr, {{{}, 3}}), "a sequence of 0 tokens behind 3 cached");

@@ -92,7 +92,8 @@ TEST(DecodeStall, WaitsForAnSmThatIsHeld) {
   ASSERT_OK(decoder->begin(streams.own, {{{1, 2, 3}, 0}}));
   gpu::ok(few_tokens::hold_an_sm(streams.held, 0.2));
   std::this_thread::sleep_for(std::chrono::milliseconds(5));  // it has an SM
-  ASSERT_OK(decoder->decode(streams.own, 23));
+  ASSERT_OK(decoder->prefill(streams.own));
+  ASSERT_OK(decoder->decode(streams.own, 20));
   auto const tokens = decoder->tokens();
   ASSERT_OK(tokens);
   EXPECT_EQ(*tokens, generated.front());

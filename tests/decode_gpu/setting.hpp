@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small decoder on the GPU, held to the plain one step by step.
+#pragma once
+
+#include <algorithm>
+#include <cstdio>
+
+#include "decode_gpu/small_decoder.hpp"
+
+namespace tessera::decode {
+
+struct Setting {
+  Model model = reference::small_model();
+  std::vector<std::vector<int>> prompts = {{5, 17, 300}};
+  int steps = 12;  ///< behind the longest prompt
+  int prompt_rows = 1;
+  Cut cut = {};
+  bool head_starts_early = false;
+};
+
+inline int capacity_of(Setting const& s) {
+  std::size_t longest = 0;
+  for (auto const& prompt : s.prompts) longest = std::max(longest, prompt.size());
+  return static_cast<int>(longest) + s.steps + 3;
+}
+
+/// The plain decoders read what the GPU's has read, so that a near tie does not part them.
+inline void check(Setting const& s) {
+  reference::Weights const weights(s.model, 3);
+  WeightsOnDevice const on_device(weights);
+  Options options;
+  options.batch = static_cast<int>(s.prompts.size());
+  options.capacity = capacity_of(s);
+  options.prompt_rows = s.prompt_rows;
+  options.cut = s.cut;
+  options.keep_logits = true;
+  options.head_starts_early = s.head_starts_early;
+  auto decoder = Decoder::make(s.model, on_device.weights, options, nullptr);
+  ASSERT_OK(decoder);
+  gpu::ok(cudaDeviceSynchronize());
+  cudaStream_t stream;
+  gpu::ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  ASSERT_OK(decoder->prefill(stream, s.prompts));
+  using reference::Numbers;
+  using reference::Precision;
+  std::vector<reference::Sequence> exact, rounding;
+  for (std::size_t i = 0; i < s.prompts.size(); ++i) {
+    exact.emplace_back(weights, Precision::fp32, options.capacity);
+    rounding.emplace_back(weights, Precision::bf16, options.capacity);
+  }
+  std::vector<std::size_t> read(s.prompts.size());
+  double most = 0, usual = 0;
+  for (int step = 0; step <= s.steps; ++step) {
+    ASSERT_OK(decoder->decode(stream, step > 0 ? 1 : 0));
+    auto const tokens = decoder->tokens();
+    ASSERT_OK(tokens);
+    auto const found = logits_of(*decoder, s.model, options.batch);
+    for (std::size_t i = 0; i < s.prompts.size(); ++i) {
+      auto const& all = (*tokens)[i];
+      for (std::size_t p = 0; p < std::min(all.size(), s.prompts[i].size()); ++p)
+        ASSERT_EQ(all[p], s.prompts[i][p]) << "a prompt was overwritten";
+      Numbers expected, as_bf16;
+      for (; read[i] + 1 < all.size(); ++read[i]) {
+        expected = exact[i].step(all[read[i]]);
+        as_bf16 = rounding[i].step(all[read[i]]);
+      }
+      double const error = reference::relative_error(found[i], expected);
+      double const bf16 = reference::relative_error(as_bf16, expected);
+      ASSERT_LE(error, 2 * bf16 + 2e-3)
+          << "step " << step << ", sequence " << i << ", bf16 is off by " << bf16;
+      most = std::max(most, error), usual = std::max(usual, bf16);
+      // The next token is the GPU's own most likely one.
+      if (all.size() > s.prompts[i].size()) {
+        ASSERT_EQ(all.back(), reference::most_likely(found[i])) << "step " << step << ", sequence " << i;
+      }
+    }
+  }
+  std::printf("  off by %.2e at most, bf16 by %.2e\n", most, usual);
+  gpu::ok(cudaStreamDestroy(stream));
+}
+
+}  // namespace tessera::decode
