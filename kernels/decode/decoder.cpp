@@ -11,6 +11,7 @@
 #include "kernels/decode/launches.hpp"
 #include "kernels/decode/pack.hpp"
 #include "kernels/decode/prompt_reader.hpp"
+#include "kernels/decode/sample.hpp"
 #include "kernels/few_tokens/chain_plan.hpp"
 
 namespace tessera::decode {
@@ -27,6 +28,14 @@ Expected<void> refused(std::string message, std::string way_out) {
 
 std::size_t times(int a, int b) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); }
 
+Diagnostics not_finite_logits(std::size_t sequence, int tokens) {
+  return refused(fmt::format("the largest logit of sequence {} behind {} tokens is not a finite number",
+                             sequence, tokens),
+                 "see whether the weights are the model's, and bf16; what was generated from there on says "
+                 "nothing")
+      .error();
+}
+
 /// What steps write, beside the cache.
 struct Buffers {
   LayerBuffers layer;
@@ -36,6 +45,7 @@ struct Buffers {
   unsigned long long* best = nullptr;
   int *cached = nullptr, *known = nullptr, *ids = nullptr;
   int* first_cached = nullptr;  ///< as begin() left it
+  int *ended = nullptr, *not_finite = nullptr, *stops = nullptr;
   float* logits = nullptr;
   std::array<few_tokens::TileTimes*, k_stages> times = {};
   Turn* turns = nullptr;
@@ -70,11 +80,14 @@ Buffers places(Model const& m, Options const& o, Tiles const& tiles, int items, 
   b.cached = pieces.take<int>(4 * times(o.batch, 1));
   b.known = pieces.take<int>(4 * times(o.batch, 1));
   b.first_cached = pieces.take<int>(4 * times(o.batch, 1));
+  b.ended = pieces.take<int>(4 * times(o.batch, 1));
+  b.not_finite = pieces.take<int>(4 * times(o.batch, 1));
+  b.stops = pieces.take<int>(4 * o.stop_tokens.size());
   b.ids = pieces.take<int>(4 * times(o.batch, o.capacity));
   for (std::size_t s = 0; o.keep_times && s < k_stages; ++s)
     b.times[s] =
         pieces.take<few_tokens::TileTimes>(sizeof(few_tokens::TileTimes) * times(m.layers, tiles.of[s]));
-  if (o.keep_logits) b.logits = pieces.take<float>(4 * times(o.batch, m.vocabulary));
+  if (o.keep_logits || o.sampling.draws()) b.logits = pieces.take<float>(4 * times(o.batch, m.vocabulary));
   b.turns = pieces.take<Turn>(sizeof(Turn) * times(o.capacity, m.head_size / 2));
   b.keys = pieces.take(2 * cache_of(m, o).elements());
   b.values = pieces.take(2 * cache_of(m, o).elements());
@@ -97,6 +110,12 @@ Expected<void> check_weights(Model const& m, Weights const& w) {
   return {};
 }
 
+Expected<void> check_token(Model const& m, int token) {
+  if (token >= 0 && token < m.vocabulary) return {};
+  return refused(fmt::format("token {} of a vocabulary of {}", token, m.vocabulary),
+                 "see whether the tokenizer is the model's");
+}
+
 Expected<void> check_options(Model const& m, Options const& o) {
   if (auto ok = check_model(m); !ok) return ok;
   if (auto ok = check_sequences(o.batch, o.capacity); !ok) return ok;
@@ -110,10 +129,9 @@ Expected<void> check_options(Model const& m, Options const& o) {
     return refused(fmt::format("{} rows of prompts to a step", o.prompt_rows),
                    fmt::format("ask for 2 to {}, 1 for token by token, or 0 for as many as are of use",
                                k_most_prompt_rows));
-  if (o.sampling.temperature != 0 || !o.stop_tokens.empty())
-    return refused(fmt::format("a temperature of {}, {} tokens that end a sequence", o.sampling.temperature,
-                               o.stop_tokens.size()),
-                   "not there yet: leave both as they are");
+  if (auto ok = check_sampling(o.sampling); !ok) return ok;
+  for (int const token : o.stop_tokens)
+    if (auto ok = check_token(m, token); !ok) return ok;
   auto const needed = Decoder::bytes_of(m, o);
   if (o.most_bytes > 0 && needed > o.most_bytes)
     return refused(
@@ -176,6 +194,13 @@ Expected<void> Decoder::State::fill(cudaStream_t stream) {
                            "copying the table of rotations");
       !ok)
     return ok;
+  auto const& stops = options.stop_tokens;
+  if (!stops.empty())
+    if (auto ok = check_call(
+            cudaMemcpyAsync(at.stops, stops.data(), 4 * stops.size(), cudaMemcpyHostToDevice, stream),
+            "copying tokens that end a sequence");
+        !ok)
+      return ok;
   return check_call(cudaStreamSynchronize(stream), "filling a decoder's memory");
 }
 
@@ -225,6 +250,9 @@ Expected<void> Decoder::State::describe(int blocks) {
   end.arrived = at.arrived + options.batch * model.kv_heads;
   end.cached = at.cached, end.known = at.known, end.ids = at.ids;
   end.capacity = options.capacity;
+  end.draws = options.sampling.draws();
+  end.stops = at.stops, end.stop_count = static_cast<int>(options.stop_tokens.size());
+  end.ended = at.ended, end.not_finite = at.not_finite;
   end.embedding = embedding;
   end.stream = at.layer.stream, end.x = at.layer.x;
   end.hidden = model.hidden;
@@ -322,9 +350,7 @@ Expected<void> Decoder::State::check_sequence(Sequence const& sequence) const {
                                sequence.cached, options.capacity),
                    "give 1 token at least, and a decoder with as much capacity");
   for (int const token : sequence.tokens)
-    if (token < 0 || token >= model.vocabulary)
-      return refused(fmt::format("token {} of a vocabulary of {}", token, model.vocabulary),
-                     "see whether the tokenizer is the model's");
+    if (auto ok = check_token(model, token); !ok) return ok;
   return {};
 }
 
@@ -349,11 +375,13 @@ Expected<void> Decoder::begin(cudaStream_t stream, std::vector<Sequence> const& 
   if (s.prompts)
     if (auto ok = s.prompts->reset(stream); !ok) return ok;
   auto const pairs = times(s.options.batch, s.model.kv_heads);
+  auto const of_each = 4 * times(s.options.batch, 1);
   for (auto const error :
        {copy(s.at.cached, cached), copy(s.at.first_cached, cached), copy(s.at.known, known),
         copy(s.at.ids, ids), cudaMemsetAsync(s.at.arrived, 0, 4 * (pairs + 1), stream),
-        cudaMemsetAsync(s.at.best, 0, 8 * times(s.options.batch, 1), stream), begin_step(s.end, stream),
-        cudaStreamSynchronize(stream)})
+        cudaMemsetAsync(s.at.best, 0, 8 * times(s.options.batch, 1), stream),
+        cudaMemsetAsync(s.at.ended, 0, of_each, stream), cudaMemsetAsync(s.at.not_finite, 0, of_each, stream),
+        begin_step(s.end, stream), cudaStreamSynchronize(stream)})
     if (auto ok = check_call(error, "beginning sequences"); !ok) return ok;
   s.begun = sequences;
   s.read = cached;
@@ -364,18 +392,20 @@ Expected<void> Decoder::step(cudaStream_t stream, Part part) {
   auto& s = *state_;
   if (part != Part::head)
     if (auto ok = s.layer_launch.launch(stream, s.model.layers); !ok) return ok;
-  return part == Part::layers ? Expected<void>{} : s.head_launch.launch(stream, 1);
+  if (part == Part::layers) return {};
+  if (auto ok = s.head_launch.launch(stream, 1); !ok || !s.end.draws) return ok;
+  return check_call(sample(s.end, draws_of(s.options.sampling, s.model.vocabulary), stream),
+                    "drawing tokens");
 }
 
 Expected<void> Decoder::rewind(cudaStream_t stream) {
   auto& s = *state_;
   auto const bytes = 4 * times(s.options.batch, 1);
-  if (auto ok =
-          check_call(cudaMemcpyAsync(s.at.cached, s.at.first_cached, bytes, cudaMemcpyDeviceToDevice, stream),
-                     "cudaMemcpyAsync");
-      !ok)
-    return ok;
-  return check_call(begin_step(s.end, stream), "embedding tokens");
+  for (auto const error :
+       {cudaMemcpyAsync(s.at.cached, s.at.first_cached, bytes, cudaMemcpyDeviceToDevice, stream),
+        cudaMemsetAsync(s.at.ended, 0, bytes, stream), begin_step(s.end, stream)})
+    if (auto ok = check_call(error, "going back to where sequences began"); !ok) return ok;
+  return {};
 }
 
 Expected<void> Decoder::State::capture(cudaStream_t stream, Decoder& decoder) {
@@ -454,15 +484,20 @@ Expected<void> Decoder::finish() {
 Expected<std::vector<std::vector<int>>> Decoder::tokens() {
   auto& s = *state_;
   if (auto ok = finish(); !ok) return tl::make_unexpected(ok.error());
-  std::vector<int> ids(times(s.options.batch, s.options.capacity));
-  if (auto ok = check_call(cudaMemcpy(ids.data(), s.at.ids, 4 * ids.size(), cudaMemcpyDeviceToHost),
-                           "reading tokens");
-      !ok)
-    return tl::make_unexpected(ok.error());
+  std::vector<int> ids(times(s.options.batch, s.options.capacity)), ended(times(s.options.batch, 1)),
+      not_finite(ended.size());
+  for (auto const& [to, from] :
+       {std::pair{&ids, s.at.ids}, {&ended, s.at.ended}, {&not_finite, s.at.not_finite}})
+    if (auto ok = check_call(cudaMemcpy(to->data(), from, 4 * to->size(), cudaMemcpyDeviceToHost),
+                             "reading tokens");
+        !ok)
+      return tl::make_unexpected(ok.error());
   std::vector<std::vector<int>> result;
   for (std::size_t i = 0; i < s.begun.size(); ++i) {
     auto const row = ids.begin() + static_cast<std::ptrdiff_t>(i) * s.options.capacity;
-    int const end = std::min(std::max(s.read[i] + 1, s.known(i)), s.options.capacity);
+    if (not_finite[i] != 0) return tl::make_unexpected(not_finite_logits(i, not_finite[i]));
+    int const all = std::min(std::max(s.read[i] + 1, s.known(i)), s.options.capacity);
+    int const end = ended[i] != 0 ? std::min(ended[i], all) : all;
     result.emplace_back(row + s.begun[i].cached, row + end);
   }
   return result;

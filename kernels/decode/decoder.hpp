@@ -46,7 +46,9 @@ struct Options {
   /// 0: as many as are of use.
   int prompt_rows = 0;
   Sampling sampling;
-  std::vector<int> stop_tokens;  ///< a sequence ends with the first of these that it generates
+  /// A sequence ends with the first of these that it generates. Later steps read that one again, and change
+  /// nothing.
+  std::vector<int> stop_tokens;
 };
 
 /// What a sequence begins with. `tokens` are at positions from `cached` on; what is before them stands in the
@@ -79,7 +81,8 @@ class Decoder {
   /// begin(), and prefill().
   Expected<void> prefill(cudaStream_t stream, std::vector<std::vector<int>> const& prompts);
   /// Enqueues so many steps. In each, every sequence reads one token, of its prompt while there is one left,
-  /// else the one just found, and the most likely next one is found (of equal ones the lowest).
+  /// else the one just found, and the next one is found: the most likely (of equal ones the lowest), or one
+  /// that is drawn.
   Expected<void> decode(cudaStream_t stream, int steps);
   /// One step, or a part of it for who measures; may be captured. decode() replays a graph of it.
   Expected<void> step(cudaStream_t stream, Part part = Part::all);
@@ -89,9 +92,10 @@ class Decoder {
   /// tile. Then nothing of the sequences is to be used: begin() again.
   Expected<void> finish();
 
-  /// What each sequence has read and will read next, from its first token on. Waits.
+  /// What each sequence has read and will read next, from its first token on, up to the one with which it has
+  /// ended. Waits. Refuses (E0566) where the largest logit of a step was not a finite number.
   Expected<std::vector<std::vector<int>>> tokens();
-  /// Of the last step, [sequence][vocabulary] in device memory; null unless kept.
+  /// Of the last step, [sequence][vocabulary] in device memory; null unless kept, or drawn from.
   float const* logits() const;
   /// Of the last step's layers, [layer][tile of the stage] in device memory; null unless kept.
   few_tokens::TileTimes const* tile_times(Stage stage) const;

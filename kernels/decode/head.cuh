@@ -6,6 +6,7 @@
 
 #include "kernels/decode/embed.cuh"
 #include "kernels/decode/last_to_arrive.cuh"
+#include "kernels/decode/next_token.cuh"
 #include "kernels/few_tokens/product.cuh"
 
 namespace tessera::decode {
@@ -46,9 +47,11 @@ struct HeadColumns {
       find_most_likely(p, exchange, p.range(computer.job->tile * parts + i));
       if (i + 1 < parts) computer.sync();  // the next part's sums come to the same place
     }
+    if (end.draws) return;
     if (!last_to_arrive(computer, end.arrived, static_cast<unsigned>(p.tiles / parts))) return;
     auto* const next = reinterpret_cast<int*>(computer.scratch);
-    if (int const s = static_cast<int>(threadIdx.x); s < end.sequences) next[s] = next_token(s);
+    if (int const s = static_cast<int>(threadIdx.x); s < end.sequences)
+      next[s] = next_token(end, s, token_of(take_best(end, s)));
     computer.sync();
     embed<Element>(end, Computer::threads, [next](int sequence) { return next[sequence]; });
   }
@@ -72,17 +75,6 @@ struct HeadColumns {
       for (int lanes = 16; lanes > 0; lanes /= 2) key = max(key, __shfl_xor_sync(~0u, key, lanes));
       if (lane == 0 && key != 0) atomicMax(end.best + token, key);
     }
-  }
-
-  /// What the sequence reads next: of its prompt, or what was just found.
-  __device__ int next_token(int sequence) const {
-    int const found = token_of(atomicExch(end.best + sequence, 0ULL));
-    int const position = end.cached[sequence] + 1;
-    end.cached[sequence] = position;
-    if (position >= end.capacity) return found;
-    int* const at = end.ids + static_cast<long long>(sequence) * end.capacity + position;
-    if (position < end.known[sequence]) return *at;
-    return *at = found;
   }
 };
 
