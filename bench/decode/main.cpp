@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench_decode <model> <cached> <batch> [quick] [--rings <list>] [<out.json> [<about.json>]]: a generated
 // token of random weights: all layers in one launch and the head in a second one, in one graph, with several
-// rings; both parts alone; and the reading of the same bytes, in one run; then where a layer's time is, by
-// stamps. A list of rings is kilobytes of a slot, in flight at a tile's beginning and within (0: all), late
-// slots and kilobytes of these (0: what follows), warps that fill them (0: 1), parts of the cache (0: what
-// follows) and 1 for a head that starts early; what is left out is 0: 32:2:4,24:2:4:8:4.
+// rings; both parts alone; a token that is drawn; and the reading of the same bytes, in one run; then where a
+// layer's time is, by stamps, and how long prompts take to be read, many tokens at once and one by one. A
+// list of rings is kilobytes of a slot, in flight at a tile's beginning and within (0: all), late slots and
+// kilobytes of these (0: what follows), warps that fill them (0: 1), parts of the cache (0: what follows) and
+// 1 for a head that starts early; what is left out is 0: 32:2:4,24:2:4:8:4.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -206,6 +207,7 @@ struct Bench {
       options.cut.late_warps = std::max(rings.late_warps, 1);
       options.cut.splits = rings.splits;
       options.head_starts_early = rings.head_early > 0;
+      options.prompt_rows = 1;  // tokens alone
       auto made = decoders.empty() ? Decoder::make(model, weights, options, stream)
                                    : decoders.front()->another(options, stream);
       if (!made) {
@@ -221,6 +223,60 @@ struct Bench {
       add(rows, "layers", to_string(rings), decoder, Part::layers);
       add(rows, "head", to_string(rings), decoder, Part::head);
     }
+    if (!decoders.empty()) add_drawn(rows);
+  }
+  /// As the first of the others, but for what is behind the head.
+  void add_drawn(std::vector<Row>& rows) {
+    for (auto const& [sampling, name] : {std::pair{decode::Sampling{1, 0, 1, 1}, "of all tokens"},
+                                         {{1, 50, 0.95, 1}, "of 50, and of 0.95"}}) {
+      auto options = made_with.front().first;
+      options.sampling = sampling;
+      decoders.push_back(std::make_unique<Decoder>(taken(decoders.front()->another(options, stream))));
+      auto* const decoder = decoders.back().get();
+      fill_cache(*decoder);
+      done(decoder->begin(stream, sequences()));
+      add(rows, "drawn", name, decoder, Part::all);
+    }
+  }
+  /// Prompts of each sequence, begun anew each time: medians of times on the stream, with the token behind.
+  void print_prompts(std::vector<int> const& lengths) const {
+    for (int const length : lengths)
+      for (int const prompt_rows : {0, 16, 1}) {
+        auto options = made_with.front().first;
+        options.prompt_rows = prompt_rows;
+        options.capacity = std::max(length + 1, options.capacity);
+        auto decoder = taken(decoders.front()->another(options, stream));
+        std::vector<decode::Sequence> prompts;
+        for (int i = 0; i < batch; ++i) {
+          prompts.emplace_back();
+          for (int p = 0; p < length; ++p) prompts.back().tokens.push_back((i + 7 * p) % model.vocabulary);
+        }
+        std::vector<double> times;
+        for (int round = 0; round < 7; ++round) {
+          done(decoder.begin(stream, prompts));
+          times.push_back(time_of([&] { done(decoder.prefill(stream)); }));
+        }
+        done(decoder.finish());
+        auto const typical = median(times);
+        std::printf("  prompts of %d tokens, %s: %.0f us, %.1f us a token\n", length,
+                    prompt_rows == 0   ? "64 rows to a step"
+                    : prompt_rows == 1 ? "token by token"
+                                       : "16 rows to a step",
+                    typical, typical / length / batch);
+      }
+  }
+  template <class Work>
+  double time_of(Work const& work) const {
+    cudaEvent_t begin, end;
+    check(cudaEventCreate(&begin), "cudaEventCreate"), check(cudaEventCreate(&end), "cudaEventCreate");
+    check(cudaEventRecord(begin, stream), "cudaEventRecord");
+    work();
+    check(cudaEventRecord(end, stream), "cudaEventRecord");
+    check(cudaEventSynchronize(end), "cudaEventSynchronize");
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
+    check(cudaEventDestroy(begin), "cudaEventDestroy"), check(cudaEventDestroy(end), "cudaEventDestroy");
+    return 1e3 * static_cast<double>(milliseconds);
   }
   /// One more step of each, by a decoder with stamps: behind all that is timed.
   void print_stamps() const {
@@ -316,6 +372,7 @@ int main(int count, char** arguments) {
     std::printf("  %-7s %8.2f (%.2f...%.2f) %.3f  cool %.2f  %s\n", row.name.c_str(), row.median, row.low,
                 row.high, row.median / floor, row.cool, row.detail.c_str());
   run.print_stamps();
+  run.print_prompts(quick ? std::vector<int>{512} : std::vector<int>{16, 64, 512, 2048});
   if (count <= files) return 0;
   JsonWriter json;
   json.begin_object().key("about").raw(bench::about(count > files + 1 ? arguments[files + 1] : ""));

@@ -28,6 +28,13 @@ Expected<void> refused(std::string message, std::string way_out) {
 
 std::size_t times(int a, int b) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); }
 
+bool says_semaphore(Diagnostics const& errors) {
+  for (auto const& one : errors)
+    for (auto const& note : one.notes)
+      if (note.rfind("semaphore ", 0) == 0) return true;
+  return false;
+}
+
 Diagnostics not_finite_logits(std::size_t sequence, int tokens) {
   return refused(fmt::format("the largest logit of sequence {} behind {} tokens is not a finite number",
                              sequence, tokens),
@@ -475,10 +482,14 @@ Expected<void> Decoder::finish() {
   auto& s = *state_;
   auto const prompts = s.prompts ? s.prompts->finish() : Expected<void>{};
   auto const layers = s.layer_launch.finish(), head = s.head_launch.finish();
-  if (!prompts || !layers || !head) s.begun.clear();
-  for (auto const& of_layers : {prompts, layers})
-    if (!of_layers) return tl::make_unexpected(with_layer(of_layers.error(), s.model.layers));
-  return head;
+  if (prompts && layers && head) return {};
+  s.begun.clear();
+  // Others may only say that an earlier launch gave up: who names a tile comes first.
+  for (bool const names_a_tile : {true, false})
+    for (auto const& one : {prompts, layers, head})
+      if (!one && says_semaphore(one.error()) == names_a_tile)
+        return tl::make_unexpected(with_layer(one.error(), s.model.layers));
+  return {};
 }
 
 Expected<std::vector<std::vector<int>>> Decoder::tokens() {

@@ -170,5 +170,30 @@ TEST(DecodePrompts, LayersAreOnePeriodWithoutWaitsForReaders) {
     }
 }
 
+/// However few rows a step has, by the kernel for 64: slots hold what attention needs, and fit an SM.
+TEST(DecodePrompts, ProductsOfFewRowsFitAnSm) {
+  Model small;
+  small.layers = 2, small.hidden = 256, small.intermediate = 512;
+  small.heads = 4, small.kv_heads = 2, small.vocabulary = 512;
+  auto models = known_models();
+  for (int const head_size : {64, 128}) {
+    small.head_size = head_size;
+    models.push_back(small);
+  }
+  for (auto const& model : models)
+    for (int const rows : {2, 3, 15, 33, 64})
+      for (int const blocks : {3, 40, 132}) {
+        if (blocks == 3 && model.hidden > 1024) continue;  // more rows to a block than a product has
+        auto const tiles = prompt_tiles(model, rows, prompt_items(model, rows, 1, blocks), blocks);
+        auto const cut =
+            few_tokens::cut_products(layer_products(model, rows, tiles), blocks, k_most_prompt_rows,
+                                     prompt_options(model, with_rings({}, rows)));
+        ASSERT_TRUE(cut) << to_text(cut.error());
+        EXPECT_LE(shared_bytes_of(cut->rings), 227 * 1024);
+        EXPECT_GE(cut->rings.scratch_bytes, prompt_scratch_bytes(model.head_size));
+        EXPECT_GE(positions_of_slot(cut->rings.slot_bytes, model.head_size), k_position_block);
+      }
+}
+
 }  // namespace
 }  // namespace tessera::decode

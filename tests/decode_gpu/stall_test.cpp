@@ -56,12 +56,22 @@ TEST(DecodeStall, NamesOperatorLayerAndTileAndTheNextSequenceIsRight) {
   Streams const streams;
   std::vector<Tokens> generated;
   generate(*decoder, options.batch, streams.own, generated);
-  std::vector<Sequence> sequences;
-  for (int i = 0; i < options.batch; ++i) sequences.push_back({{1}, i % 2 == 0 ? 131000 : 0});
-  for (int round = 0; round < 2; ++round) {
+  // Steps of the graph, one without it, and one that reads prompts, in which a warp reads a token's
+  // positions.
+  for (int round = 0; round < 3; ++round) {
+    bool const of_prompts = round == 2;
+    std::vector<Sequence> sequences;
+    for (int i = 0; i < options.batch; ++i)
+      if (of_prompts)
+        sequences.push_back({{1, 2}, i % 2 == 0 ? 60000 : 0});
+      else
+        sequences.push_back({{1}, i % 2 == 0 ? 131000 : 0});
     gpu::ok(cudaDeviceSynchronize());
     ASSERT_OK(decoder->begin(streams.own, sequences));
-    ASSERT_OK(round == 0 ? decoder->decode(streams.own, 2) : decoder->step(streams.own));
+    if (of_prompts)
+      ASSERT_OK(decoder->prefill(streams.own));
+    else
+      ASSERT_OK(round == 0 ? decoder->decode(streams.own, 2) : decoder->step(streams.own));
     auto const stalled = decoder->finish();
     ASSERT_FALSE(stalled) << "two blocks took longer than a deadline, and nothing waited for them";
     EXPECT_EQ(stalled.error().front().code, "E0520");
