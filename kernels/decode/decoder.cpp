@@ -201,6 +201,8 @@ Expected<void> Decoder::State::fill(cudaStream_t stream) {
                            "copying the table of rotations");
       !ok)
     return ok;
+  if (options.sampling.draws())
+    if (auto ok = check_call(load_sample(), "loading the kernel that draws"); !ok) return ok;
   auto const& stops = options.stop_tokens;
   if (!stops.empty())
     if (auto ok = check_call(

@@ -189,6 +189,11 @@ Draws draws_of(Sampling const& sampling, int vocabulary) {
   return {logit_scale(sampling), sampling.top_k, sampling.top_p, sampling.seed, vocabulary};
 }
 
+cudaError_t load_sample() {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, sample_tokens);
+}
+
 cudaError_t sample(StepEnd const& end, Draws const& draws, cudaStream_t stream) {
   sample_tokens<<<static_cast<unsigned>(k_blocks * end.sequences), k_threads, 0, stream>>>(end, draws);
   return cudaGetLastError();

@@ -19,6 +19,9 @@ struct Draws {
 };
 Draws draws_of(Sampling const& sampling, int vocabulary);
 
+/// Before the first sample(): a kernel is not to be loaded while a stream is captured.
+cudaError_t load_sample();
+
 /// Draws a token of each sequence from StepEnd::logits, and begins the next step. `best` is what the head has
 /// left there: the largest key. Where the largest logit is not finite, that token is taken, and said.
 cudaError_t sample(StepEnd const& end, Draws const& draws, cudaStream_t stream);
