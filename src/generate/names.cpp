@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 
+#include "generate/macro_names.hpp"
 #include "generate/taken_names.hpp"
 
 namespace tessera::generate {
@@ -24,7 +25,7 @@ bool is_identifier(std::string_view name) {
     return false;
   // Reserved: two underscores in a row, and an underscore before a capital or at a namespace's start.
   if (name.front() == '_' || name.find("__") != std::string_view::npos) return false;
-  return !is_one_of(k_keywords, name) && !is_one_of(k_macros, name) && name.rfind("TESSERA_", 0) != 0;
+  return !is_one_of(k_keywords, name) && !is_macro(name);
 }
 
 std::string as_identifier(std::string_view text) {

@@ -7,8 +7,8 @@
 
 namespace tessera::generate {
 
-/// Letters, digits and underscores, not starting with a digit; no keyword, no name that the language or the
-/// compilers reserve.
+/// Letters, digits and underscores, not starting with a digit; no keyword, no macro, no name that the
+/// language or the compilers reserve.
 bool is_identifier(std::string_view name);
 
 /// Any text as an identifier, for the header's namespace.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words that mean something else in C++ text.
+// Words that mean something else in C++ text. Macros are in macro_names.hpp.
 #pragma once
 
 #include <string_view>
@@ -105,15 +105,6 @@ inline constexpr std::string_view k_keywords[] = {"alignas",
                                                   "while",
                                                   "xor",
                                                   "xor_eq"};
-
-// What systems, compilers and standard headers define as macros: no namespace keeps them out.
-inline constexpr auto k_macros = std::to_array<std::string_view>(
-    {"BUFSIZ",     "CHAR_BIT",  "EOF",       "HUGE_VAL", "I",      "INFINITY", "NAN",      "NULL",
-     "RAND_MAX",   "SEEK_CUR",  "SEEK_END",  "SEEK_SET", "assert", "complex",  "errno",    "far",
-     "fpclassify", "i386",      "interface", "isfinite", "isinf",  "isnan",    "isnormal", "linux",
-     "major",      "makedev",   "max",       "min",      "minor",  "near",     "offsetof", "setjmp",
-     "signbit",    "sigsetjmp", "small",     "stderr",   "stdin",  "stdout",   "unix",     "va_arg",
-     "va_copy",    "va_end",    "va_start"});
 
 // What headers that are included beside declare in the global namespace.
 inline constexpr auto k_global_names = std::to_array<std::string_view>(

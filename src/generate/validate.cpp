@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "generate/macro_names.hpp"
 #include "generate/names.hpp"
 #include "tessera/plan/launch_faults.hpp"
 
@@ -48,6 +49,16 @@ constexpr std::string_view k_header_names[] = {"chain",
 
 void check_name(Diagnostics& found, SourceLine const& where, std::string_view what, std::string_view name) {
   if (is_identifier(name)) return;
+  if (is_macro(name)) {
+    found.push_back(
+        {"E0401",
+         Severity::error,
+         where,
+         fmt::format("{} \"{}\" is a macro of the compiler's, CUDA's or the C library's headers", what, name),
+         {},
+         "give it another name: no namespace keeps a macro out"});
+    return;
+  }
   found.push_back({"E0401",
                    Severity::error,
                    where,
