@@ -20,9 +20,29 @@ TEST(Figures, ASectionNamesWhatMadeItsNumbers) {
   EXPECT_THAT(found[0].message, HasSubstr("2, the first 408 ns"));
 }
 
-TEST(Figures, RecordCommandPaperOrTheWordsNoRecordWillDo) {
+TEST(Figures, OfEveryUnitAreSeen) {
+  for (auto const* figure : {"35 %", "2.5%", "1.41×", "1.4x", "12 MB/s", "4.8 TB/s", "3 GiB/s", "1200 MLUPS",
+                             "4.1 GLUPS", "12 GFLOPS", "800 TFLOP/s", "20 cycles"})
+    EXPECT_THAT(figures_without_source(std::string("## A\nIt is ") + figure + ".\n", "a.md"), SizeIs(1))
+        << figure;
+  for (auto const* none : {"64×128 tiles", "2 × 4 tiles", "64x128 tiles", "a deadline of 2 s", "8 xs"})
+    EXPECT_THAT(figures_without_source(std::string("## A\nIt is ") + none + ".\n", "a.md"), IsEmpty())
+        << none;
+}
+
+TEST(Figures, APaperIsASourceByItsPlaceAndForNoSectionBelow) {
+  for (auto const* place : {"the paper's table 4", "Section 5.2 of the paper", "arXiv:2405.13049"})
+    EXPECT_THAT(figures_without_source(std::string("## A\n408 ns (") + place + ")\n", "a.md"), IsEmpty())
+        << place;
+  EXPECT_THAT(figures_without_source("## As the paper says\n4 us\n", "a.md"), SizeIs(1));
+  EXPECT_THAT(figures_without_source("## A\n4 us, as in the paper\n", "a.md"), SizeIs(1));
+  EXPECT_THAT(figures_without_source("# The paper's figure 6\n4 us\n", "a.md"), SizeIs(1));
+  EXPECT_THAT(figures_without_source("# A\nFrom the paper's table 4.\n## B\n4 us\n", "a.md"), SizeIs(1));
+}
+
+TEST(Figures, RecordCommandOrTheWordsNoRecordWillDo) {
   for (auto const* source : {"results/h200/probe.json", "`probe.json`", "`tessera simulate --study t3`",
-                             "`bench/predict/run`", "the paper's", "no record"})
+                             "`bench/predict/run`", "no record"})
     EXPECT_THAT(figures_without_source(std::string("## A\n408 ns (") + source + ")\n", "a.md"), IsEmpty())
         << source;
 }
