@@ -97,6 +97,25 @@ TEST_F(EndedCompanion, ASecondSignalKillsWhatDoesNotListen) {
   EXPECT_EQ(entries(folder / "tmp"), 0U);
 }
 
+TEST_F(EndedCompanion, AnEndThatWasAskedForIsNotComplainedOf) {
+  put_beside("tessera-gpu", "echo $$ >there.new; mv there.new there; exec sleep 600\n");
+  auto const tool = begin("run llama-65b --tp 8 --tokens 1");
+  ASSERT_TRUE(comes_true([&] { return fs::exists(folder / "there"); }));
+  kill(tool, SIGINT);
+  auto const status = status_of(tool);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << status;
+  EXPECT_EQ(read_text(folder / "err"), "");
+}
+
+TEST_F(EndedCompanion, ItsOwnEndByASignalIsSaid) {
+  put_beside("tessera-gpu", "kill -SEGV $$\n");
+  auto const said = says("run llama-65b --tp 8 --tokens 1");
+  EXPECT_EQ(said.exit, 3);
+  EXPECT_THAT(said.err, testing::MatchesRegex("error E0936: [^\n]*/tessera-gpu was ended by signal 11 "
+                                              "[(]Segmentation fault[)]\n   hint: [^\n]*\n"));
+  EXPECT_EQ(entries(folder / "tmp"), 0U);
+}
+
 TEST_F(EndedCompanion, TemporaryFilesAreInAFolderThatNobodyElseSees) {
   put_beside("tessera-gpu", "stat -c %a \"$(dirname \"$4\")\"; ls \"$4\"\n");
   EXPECT_THAT(says("run llama-65b --tp 8 --tokens 1").out,

@@ -18,5 +18,6 @@ class Case:
     code: str = ""                               # E0103: the first code of a refusal
     blamed: str = ""                             # the file whose name and line a refusal must give
     says: str = ""                               # must stand in what is printed
-    outputs: tuple = ()                          # files that may be there afterwards if the answer is fine
+    outputs: tuple = ()                          # files that are there afterwards if the answer is fine
     stdin: object = None                         # bytes
+    beside: object = None                        # scripts by name: the tool runs from a folder with these alone

@@ -29,13 +29,19 @@ def made(tessera, folder, *arguments):
     return text
 
 
-def large_plan(tessera, folder, workload):
-    """Valid, but not changed: it is a megabyte."""
-    path = pathlib.Path(folder) / "large.json"
-    path.write_bytes(workload)
-    text = made(tessera, folder, "plan", str(path), "--mechanism", "wait_kernel")
-    path.unlink()
-    return text
+def unchanged(tessera, folder, large_workload, small_machine):
+    """Texts by name that are valid and stay as they are: too large, or read beside others."""
+    given = pathlib.Path(folder) / "given.json"
+
+    def made_of(content, *arguments):
+        given.write_bytes(content)
+        text = made(tessera, folder, *arguments)
+        given.unlink()
+        return text
+
+    return {"large plan": made_of(large_workload, "plan", str(given), "--mechanism", "wait_kernel"),
+            "plan for 66 SMs": made_of(small_machine, "plan", "two-gemms", "--machine", str(given)),
+            "timeline of lora": made(tessera, folder, "plan", "lora", "--timeline")}
 
 
 def collect(tessera, source, folder):

@@ -3,7 +3,7 @@
 
 import json
 
-from cases import FINE, REFUSED, Case
+from cases import ANY, FINE, REFUSED, Case
 
 
 def changed(text, *changes):
@@ -18,6 +18,16 @@ def gemms(text, x, y, accesses=None):
     return text.replace('["all", "y"]', json.dumps(accesses) if accesses else '["all", "y"]').encode()
 
 
+def with_sms(machine, sms):
+    profile = json.loads(machine)
+    profile["values"]["sms"]["value"] = sms
+    return json.dumps(profile, indent=1).encode()
+
+
+def link(path):
+    path.symlink_to("target")
+
+
 def cases(texts):
     """`texts`: of documents by name, as documents.py names them."""
     machine, two, llama = texts["machine h200"], texts["workload two-gemms"], texts["config llama-3-8b"]
@@ -27,14 +37,31 @@ def cases(texts):
                     REFUSED, code, blamed, says)
 
     # null was a number's least value
-    no_sms = json.loads(machine)
-    no_sms["values"]["sms"]["value"] = None
     yield refused("null SMs", ["plan", "two-gemms", "--machine", "./m.json"], "E0604", "not null", "m.json",
-                  m_json=json.dumps(no_sms, indent=1).encode())
+                  m_json=with_sms(machine, None))
     yield refused("null extent", ["check", "w.json"], "E0203", "not null", "w.json",
                   w_json=two.replace('"x": 8', '"x": null').encode())
     yield refused("null width", ["plan", "c.json"], "E0212", "not null", "c.json",
                   c_json=changed(llama, ('"intermediate_size": 14336', '"intermediate_size": null')))
+
+    for key in ("link_gbps", "channels"):
+        profile = json.loads(machine)
+        profile["overlap"][key]["value"] = None
+        yield refused("null " + key, ["plan", "two-gemms", "--machine", "./m.json"], "E0604", "not null", "m.json",
+                      m_json=json.dumps(profile, indent=1).encode())
+    yield refused("null in a timeline", ["explain", "t.json"], "E0703", "not null", "t.json",
+                  t_json=changed(texts["timeline"], ('"sms": 132', '"sms": null')))
+    # a plan for PDL ran where there is none
+    yield refused("PDL on a V100", ["simulate", "p.json", "--machine", "v100"], "E0303",
+                  "no programmatic dependent launch", p_json=texts["plan pdl"].encode())
+    yield refused("PDL planned for a V100", ["plan", "two-gemms", "--mechanism", "pdl", "--machine", "v100"], "E0303")
+    # a plan that can hang was believed for its old proof
+    for command in ("generate", "simulate", "explain"):
+        yield refused("a plan that can hang: " + command, [command, "p.json"], "E0302", "has no wait kernel",
+                      p_json=changed(texts["large plan"], ('"wait_kernel": true', '"wait_kernel": false')))
+    # the machine was known by its name alone
+    yield Case("known: a plan of other values than the profile's", ["simulate", "p.json"],
+               {"p.json": texts["plan for 66 SMs"].encode()}, FINE, says="sms is 66 in the plan, 132 in the profile")
 
     # the study took any file that had a hidden_size
     yield refused("study of no model", ["simulate", "--study", "t3", "--quick", "--model", "./b.json", "--tokens",
@@ -68,6 +95,7 @@ def cases(texts):
                {"w.json": gemms(two, 200, 200, window)}, FINE, says="refused: lists of 311522500 pairs")
     yield refused("windows, fused", ["plan", "--mechanism", "fused", "w.json"], "E0504", "MiB", "w.json",
                   w_json=gemms(two, 200, 200, window))
+    yield Case("known: windows of a million tiles", ["check", "w.json"], {"w.json": gemms(two, 1000, 1000, window)}, FINE)
     yield refused("16 million blocks", ["plan", "w.json"], "E0504", "blocks", "w.json", w_json=gemms(two, 1, 16777216))
     yield refused("more tiles than are checked", ["check", "w.json"], "E0101", "", "w.json",
                   w_json=gemms(two, 65536, 65536))
@@ -99,6 +127,36 @@ def cases(texts):
     yield refused("too many states to explore", ["simulate", "p.json", "--explore", "1000000000"], "E0908", "",
                   p_json=texts["large plan"].encode())
 
+    yield Case("known: 20000 states", ["simulate", "p.json", "--explore", "20000"],
+               {"p.json": texts["plan wait_kernel"].encode()}, ANY, says="no conclusion: 20001 states seen, none stuck")
+
+    # names that a generated header cannot carry
+    for name in ("index grid splits threads start Order Operands Posts BeforeStore custom_order wait_kernel "
+                 "reorder_loads plain_store triggers_at_start completes_after_previous announces_start").split():
+        yield refused("a stage called " + name, ["plan", "w.json", "--header", "h.cuh"], "E0402", name, "w.json",
+                      w_json=two.replace("gemm1", name).encode())
+    for name in ("EOF", "M_PI", "CLOCKS_PER_SEC", "htobe16", "cudaStreamPerThread", "CUDA_VERSION", "INT_MAX"):
+        yield refused("a stage called " + name, ["plan", "w.json", "--header", "h.cuh"], "E0401", "is a macro", "w.json",
+                      w_json=two.replace("gemm1", name).encode())
+        yield refused("an operand called " + name, ["plan", "w.json", "--header", "h.cuh"], "E0401", "is a macro",
+                      "w.json", w_json=two.replace('"a"', f'"{name}"').encode())
+    for name in ("waits_for_grid", "EXP", "ROW_MAX", "O_PROJ"):
+        yield Case("known: a stage called " + name, ["plan", "w.json", "--header", "h.cuh"],
+                   {"w.json": two.replace("gemm1", name).encode()}, FINE, outputs=("h.cuh",))
+
+    # outputs that took each other's place
+    yield Case("known: output through a link", ["plan", "two-gemms", "-o", "link"], {"link": link}, FINE,
+               outputs=("target",))
+    yield refused("an output under two names", ["plan", "two-gemms", "-o", "x", "--header", "./x"], "E0912",
+                  "is the same file")
+    # what a terminal would take for a command
+    for old, new in (('"A"', '"A\\u001b[31m"'), ('"two-gemms"', '"two\\u001b]0;x\\u0007"')):
+        text = two.replace(old, new).encode()
+        yield Case("known: an escape in " + old, ["plan", "w.json"], {"w.json": text}, ANY)
+        yield Case("known: an escape in " + old + ", checked", ["check", "w.json"], {"w.json": text}, ANY)
+    yield refused("an escape in a member's name", ["check", "w.json"], "E0204", "x1b[31m_steps", "w.json",
+                  w_json=two.replace('"k_steps"', '"k\\u001b[31m_steps"').encode())
+
     # devices, and a degree that does not divide
     yield refused("/dev/zero", ["plan", "/dev/zero"], "E0901", "64 MiB")
     yield refused("tp 3", ["plan", "llama-3-8b", "--tp", "3"], "E0215", "14336")
@@ -120,6 +178,11 @@ def cases(texts):
     yield refused("misspelt help of a command", ["plan", "--hlep"], "E0908", "there is no option --hlep")
     yield refused("no benchmark", ["bench"], "E0908", "benchmark")
     yield refused("10^9 tokens", ["plan", "llama-3-8b", "--tokens", "1000000000"], "E0909", "16777216")
+    for name, arguments in (("an empty array", ["plan"]), ("an array to check", ["check"])):
+        yield refused(name, [*arguments, "w.json"], "E0905", "none of the files", w_json=b"[]")
+    yield Case("known: unrelated pipelines", ["diff", "a.json", "b.json"],
+               {"a.json": texts["timeline"].encode(), "b.json": texts["timeline of lora"].encode()}, FINE,
+               says="no stage in common")
     yield refused("an empty object", ["plan", "w.json"], "E0905", "", "w.json", w_json=b"{}")
     yield refused("a long buffer", ["check", "w.json"], "E0106", "", "w.json",
                   w_json=changed(two, ('"buffer": "C"', '"buffer": "' + "x" * 1_000_000 + '"')))

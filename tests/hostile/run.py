@@ -9,6 +9,7 @@ code that is documented, a refusal with a code and a place, no file that is half
 
 import argparse
 import concurrent.futures
+import os
 import pathlib
 import random
 import re
@@ -21,6 +22,7 @@ import time
 
 sys.dont_write_bytecode = True
 
+import companions
 import documents
 import known
 import mutations
@@ -59,11 +61,13 @@ def corpus(tessera, source, folder, seed):
     rng = random.Random(seed)
     collected = documents.collect(tessera, source, folder)
     texts = {document.name: document.text for document in collected}
-    texts["large plan"] = documents.large_plan(tessera, folder, known.gemms(texts["workload two-gemms"], 60, 60))
+    texts |= documents.unchanged(tessera, folder, known.gemms(texts["workload two-gemms"], 60, 60),
+                                 known.with_sms(texts["machine h200"], 66))
     for document in collected:
         yield from document_cases(document, rng)
     yield from options.cases({"PLAN": texts["plan wait_kernel"].encode(), "ROLES": texts["roles"].encode()})
     yield from known.cases(texts)
+    yield from companions.cases(texts)
 
 
 def limit(unlimited):
@@ -110,13 +114,32 @@ def faults(case, code, out, err, left):
         yield "no file and line: " + first[:300]
     if case.says and case.says not in re.sub(r"\s+", " ", out + err):
         yield f"does not say \"{case.says}\": " + (first or out)[:300]
+    missing = set(case.outputs) - left
+    if code == 0 and missing:
+        yield "does not write " + ", ".join(sorted(missing))
     unexpected = left - set(case.files) - set(case.outputs if code == 0 else ())
     if unexpected:
         yield "leaves " + ", ".join(sorted(unexpected))
 
 
+def put_beside(tessera, folder, scripts):
+    """The tool in a folder of its own, which is not among what a case leaves."""
+    folder.mkdir()
+    os.link(tessera, folder / "tessera")
+    for name, script in scripts.items():
+        (folder / name).write_text(script)
+        (folder / name).chmod(0o700)
+    return str(folder / "tessera")
+
+
+def program(tessera, folder, case):
+    return tessera if case.beside is None else str(folder.with_name(folder.name + "-tool") / "tessera")
+
+
 def run(tessera, folder, case, unlimited):
     folder.mkdir(parents=True)
+    if case.beside is not None:
+        tessera = put_beside(tessera, pathlib.Path(program(tessera, folder, case)).parent, case.beside)
     for name, content in case.files.items():
         if callable(content):
             content(folder / name)
@@ -139,6 +162,8 @@ def attempt(job):
     found = run(tessera, folder, case, unlimited)
     if not found:
         shutil.rmtree(folder)
+        if case.beside is not None:
+            shutil.rmtree(pathlib.Path(program(tessera, folder, case)).parent)
     return found
 
 
@@ -165,7 +190,7 @@ def main():
             if found:
                 bad += 1
                 print(f"{case.name}\n  {'; '.join(found)}\n  cd {shlex.quote(str(folder))} && "
-                      f"{shlex.join([tessera, *case.arguments])[:1000]}", flush=True)
+                      f"{shlex.join([program(tessera, folder, case), *case.arguments])[:1000]}", flush=True)
     if not wanted.only or wanted.only == "signals":
         two_gemms = (pathlib.Path(wanted.source) / "workloads/two-gemms.json").read_text()
         for fault in signals.faults(tessera, two_gemms, failed / "signals"):

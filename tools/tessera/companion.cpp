@@ -2,6 +2,7 @@
 #include "companion.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +17,25 @@
 extern char** environ;
 
 namespace tessera::cli {
+namespace {
+
+/// 0, or why it does not start. Ends this program, after the other, if that was told to end.
+int await_end_of(char const* path, char* const* words, int& status) {
+  ForwardedSignals forwarded;
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigmask(&attributes, &forwarded.mask());
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  pid_t child = 0;
+  int const spawned = posix_spawn(&child, path, nullptr, &attributes, words, environ);
+  posix_spawnattr_destroy(&attributes);
+  if (spawned != 0) return spawned;
+  forwarded.go_to(child);
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return 0;
+}
+
+}  // namespace
 
 int run_companion(Session const& session, std::string const& command, std::string const& name,
                   std::vector<std::string> const& arguments) {
@@ -32,22 +52,18 @@ int run_companion(Session const& session, std::string const& command, std::strin
   for (auto& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   std::fflush(stdout);
-  ForwardedSignals forwarded;
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setsigmask(&attributes, &forwarded.mask());
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  pid_t child = 0;
-  int const spawned = posix_spawn(&child, path.c_str(), nullptr, &attributes, pointers.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  if (spawned != 0)
-    return session.fail(complaint("E0936",
-                                  fmt::format("{} does not start: {}", path.string(), std::strerror(spawned)),
-                                  "see whether the libraries it needs are there: ldd " + path.string()));
-  forwarded.go_to(child);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(k_internal);
+  int const started = await_end_of(path.c_str(), pointers.data(), status);
+  if (started != 0)
+    return session.fail(complaint("E0936",
+                                  fmt::format("{} does not start: {}", path.string(), std::strerror(started)),
+                                  "see whether the libraries it needs are there: ldd " + path.string()));
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  int const signal = WTERMSIG(status);
+  return session.fail(complaint(
+      "E0936", fmt::format("{} was ended by signal {} ({})", path.string(), signal, strsignal(signal)),
+      signal == SIGKILL ? "memory may have run out: see dmesg; try a smaller size"
+                        : "what it wrote before says where; tessera doctor looks at the driver"));
 }
 
 }  // namespace tessera::cli
