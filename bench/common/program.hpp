@@ -33,13 +33,6 @@ inline std::string about(char const* path) {
   return text.str().empty() ? "{}" : text.str();
 }
 
-/// False if it cannot be written.
-inline bool write_file(std::string const& path, std::string const& text) {
-  std::ofstream file(path);
-  file << text;
-  return static_cast<bool>(file.flush());
-}
-
 /// Measures, and writes what was measured to the file, if one is named. An exit status: 3 without a GPU to
 /// run on, 1 for a file that cannot be written or an exception.
 template <class Measure>
@@ -51,7 +44,6 @@ int measure_and_write(std::string const& json, Measure const& measure) {
   try {
     std::vector<Value> const values = measure();
     if (json.empty() || write_file(json, values_as_json(values))) return 0;
-    std::fprintf(stderr, "cannot write %s\n", json.c_str());
   } catch (std::exception const& error) {
     std::fprintf(stderr, "%s\n", error.what());
   }

@@ -8,10 +8,11 @@
 // <prefix>-<name>.trace.json, which opens in Perfetto.
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <stdexcept>
 #include <string>
 
+#include "files/partial_files.hpp"
+#include "files/whole_files.hpp"
 #include "gpu/check.hpp"
 #include "gpu/hopper.hpp"
 #include "measure/gpu/placement.hpp"
@@ -54,8 +55,8 @@ Plan plan_of(PlacementStudy const& study, Placement const& placement, MachinePro
 }
 
 void write(std::string const& path, std::string const& text) {
-  std::ofstream file(path, std::ios::binary);
-  if (!(file << text) || !file.flush()) throw std::runtime_error("cannot write " + path);
+  if (auto const written = files::write_whole({{path, text}}); !written)
+    throw std::runtime_error(to_text(written.error()));
 }
 
 std::string as_json(PlacementStudy const& study) {
@@ -123,6 +124,7 @@ int run(std::string const& json, std::string const& trace) {
 }  // namespace
 
 int main(int count, char** words) {
+  files::remove_partial_files_on_signals();
   std::string json, trace;
   for (int i = 1; i < count; i += 2) {
     std::string const word = words[i];

@@ -9,10 +9,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "files/partial_files.hpp"
+#include "files/whole_files.hpp"
 #include "run_gpu/vector_chain.hpp"
 #include "support/plans.hpp"
 #include "tessera/measure/machine_json.hpp"
@@ -158,6 +159,9 @@ int main(int count, char** arguments) {
                             {"replay_host_us", summary(c.times.replay_us)},
                             {"gpu_us", summary(c.times.gpu_us)}});
   }
-  if (!file.empty()) std::ofstream(file) << out.dump(2) << "\n";
-  return 0;
+  if (file.empty()) return 0;
+  files::remove_partial_files_on_signals();
+  auto const written = files::write_whole({{file, out.dump(2) + '\n'}});
+  if (!written) fmt::print(stderr, "{}\n", to_text(written.error()));
+  return written ? 0 : 1;
 }

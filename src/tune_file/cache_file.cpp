@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tessera/tune/cache_file.hpp"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
+#include "files/partial_files.hpp"
 #include "tessera/tune/cache_json.hpp"
 
 namespace tessera {
@@ -59,22 +59,16 @@ Expected<void> add_to_cache(std::string const& path, TuneCache const& newer) {
   auto cache = read_cache(path);
   if (!cache) return tl::make_unexpected(cache.error());
   merge(*cache, newer);
-  auto const beside = path + "." + std::to_string(getpid());
+  std::vector<files::PartialFile> whole;
+  whole.emplace_back(path);
   {
-    std::ofstream file(beside, std::ios::binary);
+    std::ofstream file(whole.front().beside(), std::ios::binary);
     file << print_tune_cache(*cache);
     file.flush();
-    if (!file) {
-      auto const reason = std::string(std::strerror(errno));
-      fs::remove(beside, error);
-      return file_failed(path, "written", reason);
-    }
+    if (!file) return file_failed(path, "written", std::strerror(errno));
   }
-  fs::rename(beside, path, error);
-  if (!error) return {};
-  auto const reason = error.message();
-  fs::remove(beside, error);
-  return file_failed(path, "written", reason);
+  if (files::rename_all(whole) == whole.size()) return {};
+  return file_failed(path, "written", std::strerror(errno));
 }
 
 }  // namespace tessera

@@ -2,8 +2,13 @@
 // What of measuring needs no GPU: what is done to samples, how many sets of operands there are, what a record
 // says.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "src/bench/operand_sets.hpp"
 #include "src/bench/record.hpp"
@@ -54,6 +59,27 @@ TEST(Record, RoundsToWhatAMeasurementHas) {
   EXPECT_EQ(with_digits(123456.789, 3), 123000);
   EXPECT_EQ(with_decimals(123456.789, 1), 123456.8);
   EXPECT_EQ(with_decimals(-0.06, 1), -0.1);
+}
+
+TEST(Record, OfAWriteThatFailsIsAsItWas) {
+  auto const folder = std::filesystem::temp_directory_path() / ("tessera-record-" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  auto const path = (folder / "r.json").string();
+  ASSERT_TRUE(write_file(path, "what was measured before"));
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  auto small = before;
+  small.rlim_cur = 64;
+  setrlimit(RLIMIT_FSIZE, &small);
+  bool const written = write_file(path, std::string(4096, 'x'));
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_FALSE(written);
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(), "what was measured before");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1)
+      << "something is left beside it";
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "partial_files.hpp"
+#include "files/partial_files.hpp"
 
 extern char** environ;
 
@@ -21,7 +21,7 @@ namespace {
 
 /// 0, or why it does not start. Ends this program, after the other, if that was told to end.
 int await_end_of(char const* path, char* const* words, int& status) {
-  ForwardedSignals forwarded;
+  files::ForwardedSignals forwarded;
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setsigmask(&attributes, &forwarded.mask());

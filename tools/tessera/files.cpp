@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "diagnostic/nearest.hpp"
-#include "whole_files.hpp"
+#include "files/whole_files.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -50,7 +50,7 @@ std::vector<std::string> read_paths;
 
 Expected<void> check_not_read(std::string const& path) {
   for (auto const& input : read_paths)
-    if (is_same_file(path, input))
+    if (files::is_same_file(path, input))
       return tl::make_unexpected(
           complaint("E0912", fmt::format("{} is read, and would be replaced by what is made from it", path),
                     "give the output a name of its own",
@@ -109,13 +109,13 @@ Expected<std::optional<std::string>> read_if_there(std::string const& path) {
 
 Expected<void> write_file(std::string const& path, std::string_view text) {
   if (auto const fit = check_outputs({path}); !fit) return fit;
-  return write_whole({{path, text}});
+  return files::write_whole({{path, text}});
 }
 
 Expected<void> check_outputs(std::vector<std::string> const& paths) {
   for (std::size_t i = 0; i < paths.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      if (!paths[i].empty() && !paths[j].empty() && is_same_file(paths[i], paths[j]))
+      if (!paths[i].empty() && !paths[j].empty() && files::is_same_file(paths[i], paths[j]))
         return tl::make_unexpected(complaint(
             "E0912", fmt::format("two outputs go to {}", paths[i] == "-" ? "standard output" : paths[i]),
             "give each output a name of its own",
@@ -123,7 +123,7 @@ Expected<void> check_outputs(std::vector<std::string> const& paths) {
                                  : std::vector<std::string>{fmt::format("{} is the same file", paths[j])}));
   for (auto const& path : paths) {
     if (path.empty()) continue;
-    if (auto const place = check_place(path); !place) return place;
+    if (auto const place = files::check_place(path); !place) return place;
     if (auto const fresh = check_not_read(path); !fresh) return fresh;
   }
   return {};
@@ -133,9 +133,9 @@ Expected<void> write_files(Session const& session, std::vector<OutputFile> const
   std::vector<std::string> paths;
   for (auto const& file : files) paths.push_back(file.path);
   if (auto const fit = check_outputs(paths); !fit) return fit;
-  std::vector<WholeFile> pieces;
+  std::vector<files::WholeFile> pieces;
   for (auto const& file : files) pieces.push_back({file.path, file.text});
-  if (auto const written = write_whole(pieces); !written) return written;
+  if (auto const written = files::write_whole(pieces); !written) return written;
   for (auto const& file : files)
     if (file.path != "-") session.say("wrote " + file.path);
   return {};

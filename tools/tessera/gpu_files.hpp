@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "files/partial_files.hpp"
 #include "load.hpp"
-#include "partial_files.hpp"
 #include "session.hpp"
 
 namespace tessera::cli {
@@ -55,7 +55,7 @@ class TemporaryFiles {
 
  private:
   std::vector<std::string> paths_;
-  std::vector<Temporary> owned_;  ///< the folder first
+  std::vector<files::Temporary> owned_;  ///< the folder first
 };
 
 }  // namespace tessera::cli

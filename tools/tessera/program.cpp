@@ -13,7 +13,7 @@
 #include "commands.hpp"
 #include "diagnostic/nearest.hpp"
 #include "files.hpp"
-#include "partial_files.hpp"
+#include "files/partial_files.hpp"
 #include "tessera/version.hpp"
 
 namespace tessera::cli {
@@ -183,7 +183,7 @@ int parse_and_run(int count, char** words, std::string const& folder) {
 }  // namespace
 
 int run_program(int count, char** words, std::string const& folder) {
-  remove_partial_files_on_signals();
+  files::remove_partial_files_on_signals();
   forget_what_was_read();
   try {
     return parse_and_run(count, words, folder);

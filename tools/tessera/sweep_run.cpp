@@ -12,8 +12,8 @@
 #include <optional>
 
 #include "files.hpp"
+#include "files/partial_files.hpp"
 #include "parallel.hpp"
-#include "partial_files.hpp"
 #include "tessera/sweep/sweep_json.hpp"
 
 namespace tessera::cli {
@@ -172,7 +172,7 @@ Expected<SweepTable> run_sweep(Session const& session, SweepSubject const& subje
   bool const saves = !file.path.empty() && file.path != "-";
   auto saved = Clock::now();
   Expected<void> written;
-  LastWords last_words;
+  files::LastWords last_words;
   auto const keeps = [&](std::size_t count) {
     if (session.quiet) return;
     last_words.set(

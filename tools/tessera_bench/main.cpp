@@ -7,13 +7,13 @@
 #include <exception>
 
 #include "bench/tessera_bench/record.hpp"
+#include "files/partial_files.hpp"
+#include "files/whole_files.hpp"
 #include "kernels/bindings/families.hpp"
 #include "src/bench/matrices.hpp"
 #include "tessera/tune/cache_file.hpp"
 #include "tessera/tune/floor.hpp"
 #include "tessera/tune/key.hpp"
-#include "tools/tessera/partial_files.hpp"
-#include "tools/tessera/whole_files.hpp"
 #include "tools/tessera_gpu/arguments.hpp"
 #include "tools/tessera_gpu/entry.hpp"
 
@@ -95,7 +95,7 @@ Expected<void> run_sizes(command::Arguments const& arguments) {
     record.sizes.push_back(std::move(*size));
     // After each size: what was measured is not lost if something stops the rest.
     if (!arguments.output.empty())
-      if (auto const written = cli::write_whole({{arguments.output, to_json(record)}}); !written)
+      if (auto const written = files::write_whole({{arguments.output, to_json(record)}}); !written)
         return written;
   }
   few.print("up to 128");
@@ -106,7 +106,7 @@ Expected<void> run_sizes(command::Arguments const& arguments) {
 }  // namespace
 
 int main(int count, char** words) {
-  tessera::cli::remove_partial_files_on_signals();
+  tessera::files::remove_partial_files_on_signals();
   try {
     auto const arguments = command::read_arguments({words + 1, words + count}, {"bench"});
     if (!arguments) return command::fail(arguments.error());

@@ -4,10 +4,10 @@
 #include <exception>
 
 #include "arguments.hpp"
-#include "tools/tessera/partial_files.hpp"
+#include "files/partial_files.hpp"
 
 int main(int count, char** words) {
-  tessera::cli::remove_partial_files_on_signals();
+  tessera::files::remove_partial_files_on_signals();
   try {
     using namespace tessera::command;
     auto const arguments = read_arguments({words + 1, words + count}, {"tune", "run"});

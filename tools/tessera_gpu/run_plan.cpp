@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "arguments.hpp"
+#include "files/whole_files.hpp"
 #include "kernels/bindings/families.hpp"
 #include "kernels/common/refusal.hpp"
 #include "src/bench/matrices.hpp"
@@ -24,7 +25,6 @@
 #include "tessera/shipped_kernels.hpp"
 #include "tessera/simulate/simulate.hpp"
 #include "tessera/tune/tune.hpp"
-#include "tools/tessera/whole_files.hpp"
 
 namespace tessera::command {
 namespace {
@@ -271,7 +271,7 @@ Expected<double> replay(Executable& executable, int replays, cudaStream_t stream
 
 /// A file that is asked for.
 Expected<void> write(std::string const& path, std::string const& text) {
-  return path.empty() ? Expected<void>() : cli::write_whole({{path, text}});
+  return path.empty() ? Expected<void>() : files::write_whole({{path, text}});
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "files/partial_files.hpp"
+#include "files/whole_files.hpp"
 #include "gpu/hopper.hpp"
 #include "kernels/reduction/probe/experiments.hpp"
 #include "measure/gpu/experiments.hpp"
@@ -19,8 +21,6 @@
 #include "measure/gpu/processes.hpp"
 #include "src/bench/record.hpp"
 #include "tessera/measure/probe_json.hpp"
-#include "tools/tessera/partial_files.hpp"
-#include "tools/tessera/whole_files.hpp"
 
 namespace {
 
@@ -81,7 +81,7 @@ int main(int count, char** words) {
   // How measure_processes and measure_pitfalls run this program again.
   if (count == 2 && std::string(words[1]) == "--launches") return probe::print_launches();
   if (count == 3 && std::string(words[1]) == "--pitfall") return probe::run_pitfall(words[2]);
-  cli::remove_partial_files_on_signals();
+  files::remove_partial_files_on_signals();
   Arguments arguments;
   for (int i = 1; i < count; ++i) {
     std::string const word = words[i];
@@ -148,7 +148,7 @@ int main(int count, char** words) {
     if (!arguments.silent) show(result, figures, verdicts);
     // After each: what an experiment that fails leaves behind is not lost.
     if (!arguments.output.empty())
-      if (auto const written = cli::write_whole({{arguments.output, print_probe(result)}}); !written)
+      if (auto const written = files::write_whole({{arguments.output, print_probe(result)}}); !written)
         return refuse("E0902", written.error().front().message, environment);
     if (!error.empty() && cudaDeviceSynchronize() != cudaSuccess) {
       std::fprintf(stderr, "the GPU's context is lost: the other experiments are not run\n");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that are whole or not there: what the tool and the programs that it starts write.
+// Files that are whole or not there: how every program writes.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "tessera/diagnostic.hpp"
 
-namespace tessera::cli {
+namespace tessera::files {
 
 struct WholeFile {
   std::string path;
@@ -26,4 +26,4 @@ Expected<void> check_place(std::string const& path);
 /// Whether two paths lead to one file, also one that is not there yet.
 bool is_same_file(std::string const& a, std::string const& b);
 
-}  // namespace tessera::cli
+}  // namespace tessera::files

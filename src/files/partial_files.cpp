@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "partial_files.hpp"
+#include "files/partial_files.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include <cstring>
 #include <utility>
 
-namespace tessera::cli {
+namespace tessera::files {
 namespace {
 
 // What a signal handler may touch: atomics without locks, and names that do not move. A command has seven
@@ -130,4 +130,4 @@ std::size_t rename_all(std::vector<PartialFile> const& files) {
   return done;
 }
 
-}  // namespace tessera::cli
+}  // namespace tessera::files

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that are written under a name of their own until they are whole, and temporary ones: removed if the
-// program ends or is ended (INT, TERM, HUP) before. Shared by the tool and the programs that it starts.
+// program ends or is ended (INT, TERM, HUP) before. Shared by all programs.
 #pragma once
 
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace tessera::cli {
+namespace tessera::files {
 
 /// Once, before the first PartialFile. Afterwards the three signals remove what is half written, say the last
 /// words that there are, and end the program as they always do (exit code 130 for INT in a shell); while
@@ -79,4 +79,4 @@ class PartialFile {
 /// first that could not be renamed, with errno set, or the number of files.
 std::size_t rename_all(std::vector<PartialFile> const& files);
 
-}  // namespace tessera::cli
+}  // namespace tessera::files

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "whole_files.hpp"
+#include "files/whole_files.hpp"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <memory>
 
-#include "partial_files.hpp"
+#include "files/partial_files.hpp"
 
-namespace tessera::cli {
+namespace tessera::files {
 namespace {
 
 namespace fs = std::filesystem;
@@ -112,4 +112,4 @@ Expected<void> write_whole(std::vector<WholeFile> const& files) {
   return {};
 }
 
-}  // namespace tessera::cli
+}  // namespace tessera::files
