@@ -14,12 +14,15 @@
 namespace tessera::exploration {
 namespace {
 
+constexpr std::size_t k_states_between_looks = 1024;  ///< some 30 ms
+
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 class Search {
  public:
-  Search(Model const& model, std::int64_t max_states, Finishing finishing)
-      : model_(model), rules_(model), max_states_(max_states), finishing_(finishing) {}
+  Search(Model const& model, std::int64_t max_states, Finishing finishing,
+         ExplorationObserver const& observer)
+      : model_(model), rules_(model), max_states_(max_states), finishing_(finishing), observer_(observer) {}
 
   Exploration run() {
     visit(rules_.start());
@@ -99,6 +102,8 @@ class Search {
       out_of_states_ = true;
       return;
     }
+    if (observer_ && seen_.size() % k_states_between_looks == 0)
+      observer_(static_cast<std::int64_t>(seen_.size()));
 
     auto const sms = different(contents);
     bool can_go_on = false;
@@ -203,6 +208,7 @@ class Search {
   Rules rules_;
   std::int64_t max_states_;
   Finishing finishing_;
+  ExplorationObserver const& observer_;
   std::unordered_set<std::string> seen_;
   std::vector<Step> steps_;
   bool out_of_states_ = false;
@@ -213,7 +219,7 @@ class Search {
 
 // Between two groups of launches everything is complete.
 Exploration search(Plan const& plan, MachineProfile const& machine, std::int64_t max_states,
-                   Finishing finishing) {
+                   Finishing finishing, ExplorationObserver const& observer) {
   Exploration whole{true, 0, {}};
   std::vector<Model> models;
   for (auto const& group : groups_of(plan)) {
@@ -221,7 +227,9 @@ Exploration search(Plan const& plan, MachineProfile const& machine, std::int64_t
     if (!models.back().refusal.empty()) return {true, 0, {models.back().refusal}};
   }
   for (auto const& model : models) {
-    auto one = Search(model, max_states - whole.states, finishing).run();
+    ExplorationObserver of_all;
+    if (observer) of_all = [&](std::int64_t states) { observer(whole.states + states); };
+    auto one = Search(model, max_states - whole.states, finishing, of_all).run();
     whole.states += one.states;
     whole.complete = one.complete;
     whole.deadlock = std::move(one.deadlock);

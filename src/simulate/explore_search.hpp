@@ -12,6 +12,6 @@ enum class Finishing {
 };
 
 Exploration search(Plan const& plan, MachineProfile const& machine, std::int64_t max_states,
-                   Finishing finishing);
+                   Finishing finishing, ExplorationObserver const& observer = {});
 
 }  // namespace tessera::exploration

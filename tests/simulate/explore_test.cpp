@@ -73,6 +73,19 @@ TEST(Explore, GivesUpAtTheLimit) {
   EXPECT_THAT(explored.deadlock, IsEmpty());
 }
 
+TEST(Explore, SaysHowFarItIs) {
+  auto pipeline = figure_one();
+  for (auto& stage : pipeline.stages) stage.grid = {{"x", 4}, {"y", 4}};
+  pipeline.dependences = {support::row_dependence(pipeline, 1, 0)};
+  auto const machine = ideal_machine(8);
+  std::vector<std::int64_t> seen;
+  auto const plan = make_plan(pipeline, machine, Mechanism::wait_kernel);
+  auto const explored = exploration::search(plan, machine, 3'000, Finishing::any_time,
+                                            [&](std::int64_t states) { seen.push_back(states); });
+  EXPECT_FALSE(explored.complete);
+  EXPECT_THAT(seen, ElementsAre(1024, 2048));
+}
+
 TEST(Explore, IgnoresHowSmsAreNumbered) {
   auto const plan = [](MachineProfile const& m) {
     return make_plan(two_tiles_each(), m, Mechanism::pdl_tiles);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <chrono>
 #include <memory>
 
 #include "commands.hpp"
 #include "files.hpp"
+#include "files/partial_files.hpp"
 #include "load_plan.hpp"
 #include "roles_command.hpp"
 #include "study_command.hpp"
@@ -64,7 +66,19 @@ int run_explore(Session const& session, SimulateArguments const& arguments, Plan
                   fmt::format("{} has {} blocks, too many to try every schedule of; at most {} are explored",
                               plan.pipeline.name, blocks, k_most_blocks),
                   "explore a smaller problem of the same shape; the plan's proof holds for this one"));
-  auto const found = explore(plan, machine, arguments.explore);
+  using Clock = std::chrono::steady_clock;
+  auto const start = Clock::now();
+  auto said = start + std::chrono::seconds(2);  // a search that ends before says nothing
+  files::LastWords last_words;
+  auto const found = explore(plan, machine, arguments.explore, [&](std::int64_t states) {
+    auto const now = Clock::now();
+    if (now < said) return;
+    auto const text = fmt::format("{} of at most {} states seen, none stuck", states, arguments.explore);
+    session.progress(text);
+    if (!session.quiet) last_words.set("interrupted: no conclusion; " + text);
+    said = now + std::chrono::milliseconds(250);
+  });
+  session.progress("");
   session.print(session.json ? exploration_json(found) : exploration_text(found));
   return found.complete && found.deadlock.empty() ? k_ok : k_no;
 }
