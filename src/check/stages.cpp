@@ -10,6 +10,7 @@
 
 #include "check/limits.hpp"
 #include "check/names.hpp"
+#include "describe/limits.hpp"
 #include "describe/names.hpp"
 
 namespace tessera::check_detail {
@@ -182,7 +183,7 @@ void check_costs(Pipeline const& pipeline, int index, Diagnostics& found) {
   number("registers_per_thread", stage.resources.registers_per_thread, 0, 255);
   number("shared_bytes", stage.resources.shared_bytes, 0, 1 << 30);
   number("k_steps", stage.k_steps, 1, 1 << 30);
-  number("pipeline_stages", stage.pipeline_stages, 1, 1 << 30);
+  number("pipeline_stages", stage.pipeline_stages, 1, k_most_pipeline_stages);
 }
 
 }  // namespace

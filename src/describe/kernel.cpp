@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "describe/limits.hpp"
+
 namespace tessera {
 namespace {
 
@@ -30,6 +32,10 @@ std::string problem_of(KernelEntry const& kernel) {
   for (auto const& form : kernel.forms)
     if (form.types.empty() || form.epilogues.empty() || form.pipeline_stages < 1)
       return "a form needs a type, an epilogue and a slice in flight";
+  for (auto const& form : kernel.forms)
+    if (form.pipeline_stages > k_most_pipeline_stages)
+      return fmt::format("a form has {} slices in flight, and a block's shared memory has room for {}",
+                         form.pipeline_stages, k_most_pipeline_stages);
   return {};
 }
 

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "describe/limits.hpp"
 #include "describe/names.hpp"
 #include "describe/operator_check.hpp"
 #include "diagnostic/nearest.hpp"
@@ -107,7 +108,8 @@ Stage read_stage(Document& document, Node const& node) {
   stage.flops_per_block = reader.number_or("flops_per_block", 0, 0);
   stage.store_bytes_per_block = reader.number_or("store_bytes_per_block", 0, 0);
   stage.k_steps = static_cast<int>(reader.integer_or("k_steps", 1, 1, k_most_int));
-  stage.pipeline_stages = static_cast<int>(reader.integer_or("pipeline_stages", 2, 1, k_most_int));
+  stage.pipeline_stages =
+      static_cast<int>(reader.integer_or("pipeline_stages", 2, 1, k_most_pipeline_stages));
   if (auto const* measured = reader.object_or("block_time"); measured != nullptr) {
     ObjectReader time(document, *measured, "the block time of " + quoted("stage", stage.name));
     stage.block_time.alone_ns = time.number("alone_ns", 0);

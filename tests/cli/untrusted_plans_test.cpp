@@ -12,6 +12,7 @@ namespace {
 using nlohmann::ordered_json;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 /// Every way to hand a plan to the tool.
 constexpr char const* k_readers[] = {"simulate plan.json",
@@ -166,6 +167,42 @@ TEST_F(UntrustedPlans, AMachineOfAFileNeedsNoFileAfterwards) {
   plan.erase("machine_values");
   put("plan.json", plan.dump());
   EXPECT_THAT(run("generate plan.json").err, HasSubstr("error E0602: there is no machine \"mine\""));
+}
+
+TEST_F(UntrustedPlans, TimesThatAreQuotedAreHeldAgainstTheSimulator) {
+  auto plan = planned("two-gemms --machine a100");
+  double const right = plan["predicted_us"], stream = plan["stream_order_us"];
+  put("plan.json", plan.dump());
+  for (auto const* reader : {"explain plan.json", "generate plan.json"})
+    EXPECT_EQ(run(reader).err, "") << reader;
+  plan["predicted_us"] = 1.0;
+  put("plan.json", plan.dump());
+  for (auto const* reader : {"explain plan.json", "generate plan.json"}) {
+    auto const said = run(reader);
+    EXPECT_EQ(said.exit, 0);
+    EXPECT_THAT(said.err, testing::StartsWith("plan.json: warning E0267: this plan quotes 1.00 us, and its "
+                                              "simulation on a100 takes "));
+    EXPECT_THAT(said.out, Not(HasSubstr("1.00 us"))) << reader;
+  }
+  EXPECT_NEAR(run("--json explain plan.json").json()["predicted_us"].get<double>(), right, 1e-6);
+  plan["predicted_us"] = right;
+  plan["stream_order_us"] = 10 * stream;
+  put("plan.json", plan.dump());
+  auto const said = run("explain plan.json");
+  EXPECT_THAT(said.err, HasSubstr("us in stream order on a100"));
+  EXPECT_THAT(said.out, Not(HasSubstr("faster")));
+}
+
+TEST_F(UntrustedPlans, NoPlanOfOursQuotesATimeThatIsNotItsOwn) {
+  for (auto const* workload :
+       {"llama-65b --tokens 768 --tp 8", "llama-65b --tokens 64 --tp 8", "gpt-3-145b --tokens 2048 --tp 8",
+        "llama-3-8b --block attention --tokens 512", "resnet-38 --layer 7x7x512", "lora",
+        "llama-65b --tokens 4096 --tp 8", "llama-65b --tokens 768 --tp 8 --machine v100",
+        "llama-3-8b --tokens 300 --machine a100", "gpt-3-145b --tokens 1024",
+        "two-gemms --mechanism wait_kernel", "two-gemms --mechanism stream_order"}) {
+    put("plan.json", planned(workload).dump());
+    EXPECT_EQ(run("explain plan.json").err, "") << workload;
+  }
 }
 
 }  // namespace

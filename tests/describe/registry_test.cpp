@@ -80,6 +80,10 @@ TEST(Registry, refuses_what_no_stage_could_be_made_of) {
       "error E0155: kernel \"other\" cannot be registered: a form needs a type, an epilogue and a slice in "
       "flight" +
           hint);
+  EXPECT_EQ(refusal([](KernelEntry& k) { k.forms[0].pipeline_stages = 1'000'000; }),
+            "error E0155: kernel \"other\" cannot be registered: a form has 1000000 slices in flight, and a "
+            "block's shared memory has room for 16384" +
+                hint);
   EXPECT_EQ(refusal([](KernelEntry&) {}), "accepted");
 }
 

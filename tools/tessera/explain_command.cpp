@@ -73,7 +73,7 @@ int explain_code(Session const& session, std::string const& code) {
 int run(Session const& session, ExplainArguments const& arguments) {
   if (arguments.what.empty()) return list_codes(session);
   if (auto const code = code_of(arguments.what); !code.empty()) return explain_code(session, code);
-  auto const loaded = load_plan_or_timeline(session, arguments.what);
+  auto const loaded = load_plan_or_timeline(session, arguments.what, {.quotes_times = true});
   if (!loaded) return session.fail(loaded.error());
   if (loaded->plan)
     session.print(session.json ? print_plan(loaded->plan->plan)

@@ -17,7 +17,7 @@ struct GenerateArguments {
 };
 
 int run(Session const& session, GenerateArguments const& arguments) {
-  auto const loaded = load_plan(session, arguments.plan, {.becomes_a_header = true});
+  auto const loaded = load_plan(session, arguments.plan, {.becomes_a_header = true, .quotes_times = true});
   if (!loaded) return session.fail(loaded.error());
   auto const& plan = loaded->plan;
   auto const header = generate_header(plan);

@@ -132,7 +132,8 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       bool const plan = is_plan(name);
       if (auto const unused = unused_by_run(*arguments, plan); !unused.empty()) return session.fail(unused);
       if (plan) {
-        if (auto const fine = load_plan(session, name); !fine) return session.fail(fine.error());
+        if (auto const fine = load_plan(session, name, {.quotes_times = true}); !fine)
+          return session.fail(fine.error());
         return run_plan(session, name, *arguments);
       }
       return arguments->planned ? run_planned(session, *arguments, arguments->machine.value_or("h200"))

@@ -5,6 +5,7 @@
 
 #include "files.hpp"
 #include "load.hpp"
+#include "prediction.hpp"
 #include "tessera/document.hpp"
 #include "tessera/measure/machine_json.hpp"
 #include "tessera/plan/confirm.hpp"
@@ -96,6 +97,8 @@ Expected<LoadedPlan> confirm_plan(Plan plan, std::string const& path, PlanUse co
       if (auto const fine = confirm_for(there, path, *profile, false, use); !fine)
         return tl::make_unexpected(fine.error());
   }
+  if (use.quotes_times)
+    for (auto& one : placed(check_prediction(plan, *own), path)) warnings.push_back(std::move(one));
   return LoadedPlan{std::move(plan), std::move(*own), std::move(warnings)};
 }
 

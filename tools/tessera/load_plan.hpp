@@ -19,6 +19,7 @@ struct PlanUse {
   std::string machine = {};       ///< another machine than the plan's own: a shipped profile or a file
   bool becomes_a_header = false;  ///< who includes it has no values of a file: it must finish on the shipped
                                   ///< profile, too
+  bool quotes_times = false;      ///< what it says that it takes is shown: held against its simulation
   bool is_explored = false;       ///< its schedules are tried out, so that it may get stuck
 };
 
@@ -27,7 +28,8 @@ struct PlanUse {
 struct LoadedPlan {
   Plan plan;
   MachineProfile machine;
-  Diagnostics warnings;  ///< E0266: a profile of the plan's name has other values than the plan was made with
+  Diagnostics warnings;  ///< E0266: a profile of the plan's name has other values than the plan was made
+                         ///< with; E0267: it does not take the times that it quotes
 };
 
 /// Refuses what confirm_own() refuses, and as confirm() does what does not hold on the machine asked for.

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "prediction.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "tessera/check/check.hpp"
+#include "tessera/plan/build.hpp"
+#include "tessera/simulate/simulate.hpp"
+
+namespace tessera::cli {
+namespace {
+
+constexpr double k_rounding = 1e-6;  ///< of a number in a text
+
+/// What a plan may be predicted to take, in us. On a machine with a power limit the planner prices at the
+/// clock that the best candidates share in turns, not at the plan's own.
+struct Range {
+  double least = 0, alone = 0, most = 0;
+};
+
+std::optional<double> simulated_us(Plan const& plan, MachineProfile const& machine) {
+  auto const timeline = simulate(plan, machine, {false});
+  if (!timeline) return std::nullopt;
+  return static_cast<double>(timeline->end) * 1e-6;
+}
+
+std::optional<Range> range_of(Plan const& plan, MachineProfile const& machine) {
+  auto unlimited = machine;
+  unlimited.power_limit_w = 0;
+  auto const alone = simulated_us(plan, machine), least = simulated_us(plan, unlimited);
+  if (!alone || !least) return std::nullopt;
+  // What draws more power than this plan can slow it down by.
+  double const slower = machine.power_limit_w > 0 ? 0.1 : k_rounding;
+  return Range{(1 - k_rounding) * *least, *alone, (1 + slower) * *alone};
+}
+
+std::optional<Range> own_stream_order(Plan const& plan, MachineProfile const& machine) {
+  auto const checked = check(plan.pipeline);
+  if (!checked) return std::nullopt;
+  auto const in_order = build_plan(*checked, machine, {});
+  return in_order ? range_of(*in_order, machine) : std::nullopt;
+}
+
+Diagnostic not_so(std::string message, std::string hint) {
+  return {"E0267", Severity::warning, {}, std::move(message), {}, std::move(hint)};
+}
+
+}  // namespace
+
+Diagnostics check_prediction(Plan& plan, MachineProfile const& machine) {
+  Diagnostics found;
+  if (plan.predicted_us > 0)
+    if (auto const us = range_of(plan, machine);
+        us && (plan.predicted_us < us->least || plan.predicted_us > us->most)) {
+      found.push_back(not_so(
+          fmt::format("this plan quotes {:.2f} us, and its simulation on {} takes {:.2f} us",
+                      plan.predicted_us, plan.machine, us->alone),
+          "the simulated time is taken, and the alternatives' times are left out; make the plan again: "
+          "tessera plan ... -o plan.json"));
+      plan.predicted_us = us->alone;
+      plan.why.clear();
+      for (auto& other : plan.alternatives) other.predicted_us = 0;
+    }
+  if (plan.stream_order_us > 0)
+    if (auto const us = own_stream_order(plan, machine); us && plan.stream_order_us > us->most) {
+      found.push_back(
+          not_so(fmt::format("this plan quotes {:.2f} us for the best stream order, and its own stages take "
+                             "{:.2f} us in stream order on {}",
+                             plan.stream_order_us, us->alone, plan.machine),
+                 "no gain is shown; make the plan again: tessera plan ... -o plan.json"));
+      plan.stream_order_us = 0;
+      plan.why.clear();
+    }
+  return found;
+}
+
+}  // namespace tessera::cli
