@@ -74,8 +74,8 @@ int run_explore(Session const& session, SimulateArguments const& arguments, Plan
     auto const now = Clock::now();
     if (now < said) return;
     auto const text = fmt::format("{} of at most {} states seen, none stuck", states, arguments.explore);
-    session.progress(text);
     if (!session.quiet) last_words.set("interrupted: no conclusion; " + text);
+    session.progress(text);
     said = now + std::chrono::milliseconds(250);
   });
   session.progress("");
