@@ -62,8 +62,8 @@ class SameAsCommandLine(unittest.TestCase):
         with Folder() as at:
             with open(at("mixtral.json"), "w") as file:
                 json.dump(config, file)
-            words = ["--block", "experts", "--tokens", "256", "--routing", "300,100,0,112"]
-            work = tessera.workload(config, block="experts", tokens=256, routing=[300, 100, 0, 112])
+            words = ["--block", "experts", "--tokens", "256", "--routing", "256,120,0,136"]
+            work = tessera.workload(config, block="experts", tokens=256, routing=[256, 120, 0, 136])
             self.assertEqual(str(tessera.plan(work)), tool("plan", at("mixtral.json"), *words))
 
     def test_reports(self):

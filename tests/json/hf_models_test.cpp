@@ -171,16 +171,19 @@ TEST(PublishedModels, RoutingSaysWhatEachExpertGets) {
   EXPECT_THAT(import("Mixtral-8x7B", options)->operators[1].groups,
               testing::ElementsAre(3, 3, 2, 2, 2, 2, 2, 2));
   options.tokens = 20;
-  options.routing = {30, 0, 6, 0, 4};
+  options.routing = {20, 0, 14, 0, 6};
   auto const uneven = import("Mixtral-8x7B", options);
   ASSERT_TRUE(uneven) << to_text(uneven.error());
-  EXPECT_THAT(uneven->operators[0].groups, testing::ElementsAre(30, 6, 4));
+  EXPECT_THAT(uneven->operators[0].groups, testing::ElementsAre(20, 14, 6));
   auto const refusal = [&](std::string const& block, std::vector<std::int64_t> routing) {
     options.block = block, options.routing = std::move(routing);
     auto const graph = import("Mixtral-8x7B", options);
     return graph ? "planned" : to_text(graph.error());
   };
   EXPECT_THAT(refusal("experts", {30, 6}), testing::HasSubstr("E0216: routing of 36 rows, and there are 40"));
+  EXPECT_THAT(refusal("experts", {21, 19}),
+              testing::AllOf(testing::HasSubstr("E0216: an expert gets 21 rows, and there are 20 tokens"),
+                             testing::HasSubstr("hint: give every expert at most 20 rows")));
   EXPECT_THAT(refusal("experts", {40, 0, 0, 0, 0, 0, 0, 0, 0}),
               testing::HasSubstr("to 9 experts, and there are 8"));
   EXPECT_THAT(refusal("experts", {41, -1}), testing::HasSubstr("between 0 and"));
