@@ -11,7 +11,21 @@
 
 namespace tessera {
 
-enum class DocumentKind { workload, hf_config, conv_network, plan, timeline, machine, study, unknown };
+enum class DocumentKind {
+  workload,
+  hf_config,
+  conv_network,
+  plan,
+  timeline,
+  machine,
+  study,
+  roles,
+  sweep,
+  probe,
+  tune_cache,
+  record,
+  unknown
+};
 
 struct DocumentSummary {
   DocumentKind kind = DocumentKind::unknown;

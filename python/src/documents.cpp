@@ -130,15 +130,16 @@ nb::object load(nb::handle given) {
   auto const text = value_of(cli::read_file(path));
   // A notebook saves to where it has loaded from; a command does not.
   cli::forget_what_was_read();
-  auto const kind = value_of(summarize_document(text, path)).kind;
+  auto const summary = value_of(summarize_document(text, path));
+  auto const kind = summary.kind;
   if (kind == DocumentKind::plan || kind == DocumentKind::timeline) return plan_or_timeline_of(text, path);
   if (kind == DocumentKind::machine) return nb::cast(value_of(parse_machine(text, path)));
   if (kind == DocumentKind::workload) return nb::cast(WorkloadValue{value_of(parse_workload(text, path))});
-  throw Refused{cli::wrong_kind(path, kind, "a plan, a timeline, a machine profile or a workload",
-                                kind == DocumentKind::unknown
-                                    ? ""
-                                    : "workload() takes its sizes, too: workload(path, tokens=768)")
-                    .value()};
+  bool const needs_sizes = kind == DocumentKind::hf_config || kind == DocumentKind::conv_network;
+  throw Refused{
+      cli::wrong_kind(path, summary, "a plan, a timeline, a machine profile or a workload",
+                      needs_sizes ? "workload() takes its sizes, too: workload(path, tokens=768)" : "")
+          .value()};
 }
 
 }  // namespace

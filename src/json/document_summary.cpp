@@ -18,7 +18,10 @@ struct Prefix {
 constexpr Prefix k_schemas[] = {
     {"tessera.workload/", DocumentKind::workload}, {"tessera.conv_network/", DocumentKind::conv_network},
     {"tessera.plan/", DocumentKind::plan},         {"tessera.timeline/", DocumentKind::timeline},
-    {"tessera.machine/", DocumentKind::machine},   {"tessera.study/", DocumentKind::study}};
+    {"tessera.machine/", DocumentKind::machine},   {"tessera.study/", DocumentKind::study},
+    {"tessera.roles/", DocumentKind::roles},       {"tessera.sweep/", DocumentKind::sweep},
+    {"tessera.probe/", DocumentKind::probe},       {"tessera.tune/", DocumentKind::tune_cache},
+    {"tessera-record/", DocumentKind::record}};
 
 std::string shown(Node const* node) {
   if (!node) return "";

@@ -117,6 +117,12 @@ def cases(texts):
             ("c.json --block experts --tokens 1000000", {"c.json": json.dumps(mixtral).encode()})):
         yield Case("known: plan " + command, ["plan", *command.split()], files, REFUSED, "E0504",
                    says="million blocks would be simulated")
+    mixture = json.dumps(mixtral).encode()
+    for routing, says in (("129,127", "an expert gets 129 rows, and there are 128 tokens"),
+                          ("128,128,1", "routing of 257 rows, and there are 256"),
+                          ("1,1,1,1,1,1,1,1,248", "routing to 9 experts, and there are 8")):
+        yield refused("routing " + routing, ["plan", "c.json", "--block", "experts", "--tokens", "128", "--routing",
+                                             routing], "E0216", says, c_json=mixture)
     yield refused("sweep of 1000000 tokens", ["sweep", "llama-65b", "--set", "tokens=1000000"], "E0504", "million")
     # far below what is refused, so that a busy host does not end them
     for command in ("llama-65b --tokens 32768", "llama-65b --block attention --tokens 2048"):
@@ -183,6 +189,22 @@ def cases(texts):
     yield Case("known: unrelated pipelines", ["diff", "a.json", "b.json"],
                {"a.json": texts["timeline"].encode(), "b.json": texts["timeline of lora"].encode()}, FINE,
                says="no stage in common")
+    for name, text, says in (
+            ("roles", texts["roles"], "a loop with roles, not a plan"),
+            ("roles, and what reads them", texts["roles"], "tessera simulate --iterations 10 --roles f.json"),
+            ("a machine", machine, "--machine f.json"), ("a model", llama, "tessera plan f.json"),
+            ("a table of a sweep", texts["sweep table"], "tessera sweep --merge f.json"),
+            ("a tuning cache", '{"schema": "tessera.tune/2", "entries": []}', "--cache f.json"),
+            ("a kind that there is not", '{"schema": "tessera.other/1"}', 'its schema is "tessera.other/1"')):
+        yield refused("explain " + name, ["explain", "f.json"], "E0905", says, "f.json", f_json=text.encode())
+        yield refused("plan " + name, ["generate", "f.json"], "E0905", says, "f.json", f_json=text.encode())
+    yield refused("a million slices in flight", ["check", "w.json"], "E0203", "16384", "w.json",
+                  w_json=changed(two, ('"pipeline_stages": 4', '"pipeline_stages": 1000000')))
+    yield refused("a million slices in flight of a plan", ["explain", "p.json"], "E0252", "16384", "p.json",
+                  p_json=changed(texts["plan pdl"], ('"pipeline_stages": 4', '"pipeline_stages": 1000000')))
+    quoted = json.loads(texts["plan pdl"]) | {"predicted_us": 1.0}
+    yield Case("known: a plan that quotes another time", ["explain", "p.json"], {"p.json": json.dumps(quoted).encode()},
+               FINE, says="warning E0267: this plan quotes 1.00 us")
     yield refused("an empty object", ["plan", "w.json"], "E0905", "", "w.json", w_json=b"{}")
     yield refused("a long buffer", ["check", "w.json"], "E0106", "", "w.json",
                   w_json=changed(two, ('"buffer": "C"', '"buffer": "' + "x" * 1_000_000 + '"')))

@@ -42,7 +42,39 @@ char const* what_is(DocumentKind kind) {
     case DocumentKind::timeline: return "a timeline";
     case DocumentKind::machine: return "a machine profile";
     case DocumentKind::study: return "a study's tables";
+    case DocumentKind::roles: return "a loop with roles";
+    case DocumentKind::sweep: return "a table of a sweep";
+    case DocumentKind::probe: return "what a probe found";
+    case DocumentKind::tune_cache: return "a tuning cache";
+    case DocumentKind::record: return "a record of measurements";
     case DocumentKind::unknown: return "none of the files that tessera knows";
+  }
+  return "";
+}
+
+/// The command for a file of this kind.
+std::string what_reads(DocumentKind kind, std::string const& file) {
+  switch (kind) {
+    case DocumentKind::workload:
+    case DocumentKind::hf_config:
+    case DocumentKind::conv_network:
+      return fmt::format("make a plan first: tessera plan {} -o plan.json", file);
+    case DocumentKind::plan: return "what shows a plan: tessera explain " + file;
+    case DocumentKind::timeline: return "what shows a timeline: tessera explain " + file;
+    case DocumentKind::machine: return "what takes a machine: tessera plan llama-65b --machine " + file;
+    case DocumentKind::study:
+      return "tessera diff takes timelines and plans; one run of T3's study is a timeline: tessera simulate "
+             "--study t3 --model T-NLG --tp 8 --layer "
+             "FC-2 "
+             "--config t3 -o run.json";
+    case DocumentKind::roles:
+      return "what predicts its time: tessera simulate --iterations 10 --roles " + file;
+    case DocumentKind::sweep: return "what reads a table: tessera sweep --merge " + file;
+    case DocumentKind::probe: return "what reads it: tessera probe --from " + file;
+    case DocumentKind::tune_cache: return "what reads it: tessera tune and run, with --cache " + file;
+    case DocumentKind::record:
+      return fmt::format("a probe's is read by tessera probe --from {}; a benchmark's by no command", file);
+    case DocumentKind::unknown: return "";
   }
   return "";
 }
@@ -135,10 +167,13 @@ Expected<std::vector<SizedWorkload>> unrolled(Loop const& loop, SourceText const
 
 }  // namespace
 
-tl::unexpected<Diagnostics> wrong_kind(std::string const& file, DocumentKind kind, char const* wanted,
-                                       std::string hint) {
-  Diagnostics found =
-      complaint("E0905", fmt::format("this is {}, not {}", what_is(kind), wanted), std::move(hint));
+tl::unexpected<Diagnostics> wrong_kind(std::string const& file, DocumentSummary const& summary,
+                                       char const* wanted, std::string hint) {
+  auto const kind = summary.kind;
+  Diagnostics found = complaint("E0905", fmt::format("this is {}, not {}", what_is(kind), wanted),
+                                hint.empty() ? what_reads(kind, file) : std::move(hint));
+  if (kind == DocumentKind::unknown && !summary.schema.empty())
+    found.front().notes.push_back(fmt::format("its schema is \"{}\"", summary.schema.substr(0, 60)));
   found.front().where.file = file;
   return tl::make_unexpected(found);
 }
@@ -212,10 +247,12 @@ Expected<std::vector<SizedWorkload>> load_workloads(SourceText const& source,
       kind == DocumentKind::hf_config || kind == DocumentKind::conv_network || kind == DocumentKind::workload;
   if (!known)
     return wrong_kind(
-        source.file, kind, "a workload",
+        source.file, source.summary, "a workload",
         kind == DocumentKind::plan
             ? fmt::format("run it: tessera run {}; or plan or tune the workload that it was made from",
                           source.file)
+        : kind != DocumentKind::unknown
+            ? ""
             : "a workload is a model's config.json (has \"model_type\"), or has \"schema\": "
               "\"tessera.workload/1\" or \"tessera.conv_network/1\"");
   if (auto const extra = unused_options(options, kind, source.file); !extra.empty())

@@ -59,9 +59,9 @@ Expected<MachineProfile> load_machine(std::string const& name_or_path);
 /// What a report must say beside times on this machine.
 std::vector<std::string> assumptions(MachineProfile const& machine);
 
-/// E0905: the file is of another kind than `wanted` ("a plan").
-tl::unexpected<Diagnostics> wrong_kind(std::string const& file, DocumentKind kind, char const* wanted,
-                                       std::string hint);
+/// E0905: the file is of another kind than `wanted` ("a plan"). Without a hint: what reads such a file.
+tl::unexpected<Diagnostics> wrong_kind(std::string const& file, DocumentSummary const& summary,
+                                       char const* wanted, std::string hint = {});
 
 /// "1,64,256" as numbers from 1 to 2^24, without repetitions. `option` appears in the complaint.
 Expected<std::vector<std::int64_t>> parse_sizes(std::string const& list, std::string const& option);

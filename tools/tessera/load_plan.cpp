@@ -113,15 +113,9 @@ Expected<PlanOrTimeline> read_plan_or_timeline(std::string_view text, std::strin
     out.timeline = std::move(*timeline);
     return out;
   }
-  if (summary->kind == DocumentKind::study)
-    return wrong_kind(path, summary->kind, "a plan or a timeline",
-                      "tessera diff takes timelines and plans; one run of T3's study is a timeline: tessera "
-                      "simulate --study t3 --model T-NLG --tp 8 --layer FC-2 --config t3 -o run.json");
   if (summary->kind != DocumentKind::plan)
-    return wrong_kind(path, summary->kind, "a plan",
-                      summary->kind == DocumentKind::unknown
-                          ? ""
-                          : fmt::format("make a plan first: tessera plan {} -o plan.json", path));
+    return wrong_kind(path, *summary,
+                      summary->kind == DocumentKind::study ? "a plan or a timeline" : "a plan");
   auto plan = parse_plan(text, path);
   if (!plan) return tl::make_unexpected(plan.error());
   auto loaded = confirm_plan(std::move(*plan), path, use);
@@ -142,7 +136,7 @@ Expected<PlanOrTimeline> load_plan_or_timeline(Session const& session, std::stri
 Expected<LoadedPlan> load_plan(Session const& session, std::string const& path, PlanUse const& use) {
   auto loaded = load_plan_or_timeline(session, path, use);
   if (!loaded) return tl::make_unexpected(loaded.error());
-  if (!loaded->plan) return wrong_kind(path, DocumentKind::timeline, "a plan", "");
+  if (!loaded->plan) return wrong_kind(path, {DocumentKind::timeline, "", {}, {}}, "a plan");
   return std::move(*loaded->plan);
 }
 
