@@ -58,8 +58,10 @@ void write_summary(Writer& out, Plan const& plan) {
                            : plan.machine);
   out.field("mechanism", mechanism_text(plan));
   if (plan.predicted_us > 0)
-    out.field("predicted",
-              fmt::format("{:.1f} us; best stream order {:.1f} us", plan.predicted_us, plan.stream_order_us));
+    out.field("predicted", fmt::format("{:.1f} us", plan.predicted_us) +
+                               (plan.stream_order_us > 0
+                                    ? fmt::format("; best stream order {:.1f} us", plan.stream_order_us)
+                                    : ""));
   if (!plan.bound_by.empty()) out.field("bound by", plan.bound_by);
   if (!plan.why.empty()) out.field("why", plan.why);
   if (!plan.proof.empty()) out.field("progress", plan.proof);

@@ -89,6 +89,23 @@ def cases(texts):
     yield refused("a bias that is a word", ["plan", "c.json"], "E0212", "mlp_bias", "c.json",
                   c_json=changed(llama, ('"vocab_size"', '"mlp_bias": "yes", "vocab_size"')))
 
+    # the gate was planned in the loads of the second GEMM, where the kernels have it in the epilogue of the first
+    yield Case("known: a gate in an epilogue", ["plan", "llama-65b", "--tokens", "64", "--json"], {}, FINE,
+               says='"activation": "swiglu"')
+    # families that were refused, and one whose way out led nowhere
+    for family in ("phi3", "stablelm", "gemma2", "gemma3_text"):
+        text = changed(llama, ('"model_type": "llama"', f'"model_type": "{family}"'))
+        yield Case("known: attention of " + family, ["plan", "c.json", "--block", "attention", "--tokens", "16"],
+                   {"c.json": text}, FINE)
+    yield refused("gemma3", ["plan", "c.json"], "E0213", "gemma3_text", "c.json",
+                  c_json=changed(llama, ('"model_type": "llama"', '"model_type": "gemma3"')))
+    experts = json.dumps(json.loads(llama) | {"model_type": "mixtral", "num_local_experts": 8,
+                                              "num_experts_per_tok": 2}).encode()
+    for block in ("attention", "experts"):
+        yield Case("known: mixtral's " + block, ["plan", "c.json", "--block", block, "--tokens", "64"],
+                   {"c.json": experts}, FINE)
+    yield refused("mixtral's mlp", ["plan", "c.json"], "E0214", "--block experts", c_json=experts)
+
     # sizes that exploded
     window = ["clamp(x-50:x+51)", "clamp(y-50:y+51)"]
     yield Case("known: windows of 101 x 101", ["plan", "--mechanism", "stream_order,pdl,fused", "w.json"],
