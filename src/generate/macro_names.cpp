@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "generate/macro_names.hpp"
 
+#include <algorithm>
+
 namespace tessera::generate {
 namespace {
 
@@ -122,10 +124,12 @@ bool matches(std::string_view family, std::string_view name) {
 }  // namespace
 
 bool is_macro(std::string_view name) {
+  constexpr std::size_t k_longest = 128;  // a pipeline's name can be a megabyte
+  if (name.size() > k_longest) return false;
   for (auto left = k_macros; !left.empty();) {
-    auto const end = left.find(' ');
+    auto const end = std::min(left.find(' '), left.size());
     if (matches(left.substr(0, end), name)) return true;
-    left.remove_prefix(end + 1);
+    left.remove_prefix(std::min(end + 1, left.size()));
   }
   return false;
 }

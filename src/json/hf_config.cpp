@@ -273,11 +273,11 @@ void check_routing(Document& document, Model const& model, BlockOptions const& o
                     {}, fmt::format("give numbers whose sum is {}", routed));
   else if (auto const most = *std::max_element(options.routing.begin(), options.routing.end());
            most > options.sequences * options.tokens)
-    document.report(
-        document.root(), "E0216",
-        fmt::format("an expert gets {} rows, and there are {} tokens", most, options.sequences * options.tokens),
-        {fmt::format("each token goes to {} different experts", experts.per_token)},
-        fmt::format("give every expert at most {} rows", options.sequences * options.tokens));
+    document.report(document.root(), "E0216",
+                    fmt::format("an expert gets {} rows, and there are {} tokens", most,
+                                options.sequences * options.tokens),
+                    {fmt::format("each token goes to {} different experts", experts.per_token)},
+                    fmt::format("give every expert at most {} rows", options.sequences * options.tokens));
 }
 
 /// E0214: a block that the model does not have, or that cannot be planned.

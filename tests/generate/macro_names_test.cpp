@@ -143,6 +143,12 @@ TEST(MacroNames, AreRefusedByTheirReason) {
       "headers\n   hint: give it another name: no namespace keeps a macro out");
 }
 
+TEST(MacroNames, OfAnyLengthAreAnswered) {
+  auto plan = examples::attention();
+  plan.pipeline.name = "cudaA" + std::string(1 << 20, '_') + "NVTX_" + std::string(1 << 20, 'a');
+  EXPECT_TRUE(generate_header(plan).has_value());
+}
+
 TEST(MacroNames, LeaveUsualNamesAlone) {
   for (auto const* name :
        {"gemm1",    "QK",        "softmax",   "PV",         "EXP",      "SIGMOID",     "ROW_MAX",   "QK_MAX",

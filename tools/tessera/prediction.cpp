@@ -29,10 +29,12 @@ std::optional<double> simulated_us(Plan const& plan, MachineProfile const& machi
 std::optional<Range> range_of(Plan const& plan, MachineProfile const& machine) {
   auto unlimited = machine;
   unlimited.power_limit_w = 0;
-  auto const alone = simulated_us(plan, machine), least = simulated_us(plan, unlimited);
+  bool const is_limited = machine.power_limit_w > 0;
+  auto const alone = simulated_us(plan, machine);
+  auto const least = is_limited ? simulated_us(plan, unlimited) : alone;
   if (!alone || !least) return std::nullopt;
   // What draws more power than this plan can slow it down by.
-  double const slower = machine.power_limit_w > 0 ? 0.1 : k_rounding;
+  double const slower = is_limited ? 0.1 : k_rounding;
   return Range{(1 - k_rounding) * *least, *alone, (1 + slower) * *alone};
 }
 
