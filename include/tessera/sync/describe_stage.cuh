@@ -157,14 +157,14 @@ struct OperandAt<Index, Operands<>> {
 template <class Set>
 constexpr bool is_set = true;
 template <>
-constexpr bool is_set<NoSet> = false;
+inline constexpr bool is_set<NoSet> = false;
 template <>
-constexpr bool is_set<WholeGrid> = false;
+inline constexpr bool is_set<WholeGrid> = false;
 
 template <class Set>
 constexpr bool is_whole_grid = false;
 template <>
-constexpr bool is_whole_grid<WholeGrid> = true;
+inline constexpr bool is_whole_grid<WholeGrid> = true;
 
 template <class Operand>
 constexpr bool has_sets = false;
