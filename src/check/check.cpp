@@ -10,9 +10,11 @@
 #include "check/bounds.hpp"
 #include "check/count.hpp"
 #include "check/dependences.hpp"
+#include "check/idle_reads.hpp"
 #include "check/launch_order.hpp"
 #include "check/limits.hpp"
 #include "check/names.hpp"
+#include "check/overwritten.hpp"
 #include "check/reuse.hpp"
 #include "check/stages.hpp"
 
@@ -26,6 +28,7 @@ std::vector<DependenceFacts> count_all(Pipeline const& pipeline, std::vector<boo
                                        std::vector<std::vector<bool>>& read, Diagnostics& errors,
                                        Diagnostics& warnings) {
   std::vector<DependenceFacts> facts;
+  std::vector<IdleReads> idle;
   std::int64_t steps = 0;
   for (std::size_t i = 0; i < pipeline.dependences.size(); ++i) {
     if (!usable[i]) continue;
@@ -48,7 +51,9 @@ std::vector<DependenceFacts> count_all(Pipeline const& pipeline, std::vector<boo
     }
     report_reads(pipeline, dependence, *count, errors, warnings);
     facts.push_back(count->facts);
+    if (count->idle_consumers > 0) idle.push_back({i, count->idle_consumers, count->first_idle_consumer});
   }
+  if (errors.empty()) report_idle_reads(pipeline, idle, facts, warnings);
   return facts;
 }
 
@@ -84,6 +89,7 @@ Expected<CheckedPipeline> check(Pipeline const& pipeline) {
 
   std::vector<std::vector<bool>> read(pipeline.stages.size());
   auto facts = count_all(pipeline, usable, read, errors, warnings);
+  if (errors.empty()) check_overwritten(pipeline, errors, warnings);
   if (!errors.empty()) {
     errors.insert(errors.end(), warnings.begin(), warnings.end());
     return tl::make_unexpected(std::move(errors));

@@ -120,6 +120,10 @@ class Counter {
     }
     auto const size = union_size(boxes_, producer_.rank, steps, k_max_evaluations);
     ++steps;
+    if (size == 0) {
+      if (result_.idle_consumers == 0) result_.first_idle_consumer = linear_of(consumer_, tile);
+      result_.idle_consumers += repeats;
+    }
     auto& facts = result_.facts;
     facts.pairs += size * repeats;
     facts.min_producers = std::min(facts.min_producers, size);

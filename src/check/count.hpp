@@ -30,6 +30,8 @@ struct AccessUse {
 struct DependenceCount {
   DependenceFacts facts;  ///< of the tiles that exist
   std::optional<OutsideRead> first_outside;
+  std::int64_t idle_consumers = 0;       ///< consumer tiles that read no tile at all
+  std::int64_t first_idle_consumer = 0;  ///< if there are any
   std::vector<AccessUse> accesses;
 };
 

@@ -191,6 +191,15 @@ def cases(texts):
     yield refused("no accesses", ["plan", "w.json"], "E0107", "names no tiles", "w.json",
                   w_json=two.replace('[["all", "y"]]', "[]").encode())
 
+    # gemm2 writes what others of its tiles still read; some of its tiles read nothing
+    yield refused("in place", ["plan", "w.json"], "E0117", "overwrite C", "w.json",
+                  w_json=changed(two, ('"output": "E"', '"output": "C"')))
+    yield Case("known: in place from outside", ["check", "w.json"], {"w.json": changed(two, ('"output": "C"', '"output": "A"'),
+               ('"buffer": "C"', '"buffer": "A"'))}, FINE, says="nothing says which tile reads what")
+    yield Case("known: tiles that read nothing", ["check", "w.json"],
+               {"w.json": two.replace('["all", "y"]', '["clamp(x : y)", "y"]').encode()}, FINE,
+               says="36 of 64 tiles of gemm2 read nothing")
+
     # words
     yield Case("known: 8.0 is whole", ["check", "w.json"], {"w.json": two.replace('"x": 8', '"x": 8.0').encode()}, FINE)
     yield refused("too many k_steps", ["check", "w.json"], "E0109", "from 1 to", "w.json",

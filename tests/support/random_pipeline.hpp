@@ -117,6 +117,11 @@ inline TileRange range(int rank, int extent, bool valid, bool empty) {
   }
 }
 
+inline TileRange own_tile(int dimension) {
+  auto const at = TileExpr::dimension(dimension);
+  return {at, at + TileExpr::constant(1), false};
+}
+
 inline Stage stage(int index, Options const& options) {
   static char const* const names[] = {"x", "y", "z", "w"};
   Stage result;
@@ -157,17 +162,23 @@ inline Pipeline build_pipeline(Options const& options) {
       used.push_back(producer);
 
       auto const& from = pipeline.stages[static_cast<std::size_t>(producer)];
+      // In place a tile reads nothing but what it overwrites.
+      bool const in_place = options.valid && from.output == consumer.output && from.grid == consumer.grid;
+      if (options.valid && from.output == consumer.output && !in_place)
+        consumer.output = "b" + std::to_string(s);
       Dependence dependence;
       dependence.consumer = s;
       dependence.producer = producer;
       dependence.operand = "a" + std::to_string(p);
       consumer.operands.push_back({dependence.operand, from.output, 0, 0});
-      auto const accesses = pick(1, options.max_accesses);
+      auto const accesses = in_place ? 1 : pick(1, options.max_accesses);
       for (int a = 0; a < accesses; ++a) {
         Access access;
-        for (auto const& dim : from.grid)
-          access.ranges.push_back(range(static_cast<int>(consumer.grid.size()), static_cast<int>(dim.extent),
-                                        options.valid, !options.valid || a > 0));
+        for (std::size_t d = 0; d < from.grid.size(); ++d)
+          access.ranges.push_back(in_place ? own_tile(static_cast<int>(d))
+                                           : range(static_cast<int>(consumer.grid.size()),
+                                                   static_cast<int>(from.grid[d].extent), options.valid,
+                                                   !options.valid || a > 0));
         dependence.accesses.push_back(std::move(access));
       }
       pipeline.dependences.push_back(std::move(dependence));
