@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "check/iterations.hpp"
 #include "check/names.hpp"
 #include "describe/uses.hpp"
 #include "tessera/check/check.hpp"
@@ -143,9 +144,18 @@ Expected<CheckedPipeline> check(Loop const& loop, int iterations) {
     d.suggestion = "check or plan a few; more of them repeat what these do";
     return refuse(std::move(d));
   }
-  if (int const window = window_of(loop); iterations < window)
-    if (auto const all = check(unroll(loop, window)); !all) return all;
-  return check(unroll(loop, iterations));
+  // Few iterations have every mistake that many have, and what is right in them is right in many.
+  int const window = window_of(loop);
+  auto checked = check(unroll(loop, window));
+  if (!checked)
+    return tl::make_unexpected(
+        check_detail::once_each(checked.error(), loop, std::max(iterations - window, 0)));
+  if (iterations != window) checked = check(unroll(loop, iterations));
+  if (checked) {
+    checked->warnings_ = check_detail::once_each(checked->warnings_, loop);
+    checked->iteration_stages_ = static_cast<int>(loop.body.stages.size());
+  }
+  return checked;
 }
 
 }  // namespace tessera

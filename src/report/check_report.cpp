@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
 #include "report/facts.hpp"
 #include "report/text.hpp"
 #include "tessera/report/json_text.hpp"
@@ -48,6 +53,42 @@ void write_stages(JsonWriter& json, Pipeline const& pipeline) {
   json.end_array();
 }
 
+/// The iterations of a loop reuse each other's buffers, all in the same way: the first is shown for all that
+/// have the same stages and the same answer.
+std::string reuse_text(CheckedPipeline const& checked) {
+  auto const& pipeline = checked.pipeline();
+  auto const& reuses = checked.reuses();
+  int const of_iteration = checked.iteration_stages();
+  std::map<std::tuple<int, int, bool>, std::size_t> row_of;
+  std::vector<std::pair<BufferReuse const*, std::int64_t>> rows;  // with the number of others like it
+  for (auto const& reuse : reuses) {
+    if (of_iteration > 0) {
+      auto const [known, is_new] = row_of.try_emplace(
+          {reuse.writer % of_iteration, reuse.reader % of_iteration, reuse.covered}, rows.size());
+      if (!is_new) {
+        ++rows[known->second].second;
+        continue;
+      }
+    }
+    rows.push_back({&reuse, 0});
+  }
+  std::string text = rows.empty() ? "" : "\n  buffer reuse\n";
+  for (auto const& [reuse, others] : rows) {
+    auto const& writer = stage_at(pipeline, reuse->writer);
+    auto const& reader = stage_at(pipeline, reuse->reader);
+    auto line =
+        fmt::format("{} overwrites {}, which {} uses: {}", writer.name, reuse->buffer, reader.name,
+                    reuse->covered ? "covered by the dependences"
+                                   : fmt::format("{} does not wait for {}; an early start adds a wait",
+                                                 tile_name(writer, reuse->writer_tile),
+                                                 tile_name(reader, reuse->reader_tile)));
+    if (others > 0)
+      line += fmt::format("; the same for {} of later iterations", plural(others, "other pair"));
+    text += labelled("", line, 2, 1);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string check_text(CheckedPipeline const& checked) {
@@ -74,19 +115,7 @@ std::string check_text(CheckedPipeline const& checked) {
     }
     text += '\n' + table(edges, {2, 3, 4}, 2);
   }
-  if (!checked.reuses().empty()) text += "\n  buffer reuse\n";
-  for (auto const& reuse : checked.reuses()) {
-    auto const& writer = stage_at(pipeline, reuse.writer);
-    auto const& reader = stage_at(pipeline, reuse.reader);
-    text += labelled(
-        "",
-        fmt::format("{} overwrites {}, which {} uses: {}", writer.name, reuse.buffer, reader.name,
-                    reuse.covered ? "covered by the dependences"
-                                  : fmt::format("{} does not wait for {}; an early start adds a wait",
-                                                tile_name(writer, reuse.writer_tile),
-                                                tile_name(reader, reuse.reader_tile))),
-        2, 1);
-  }
+  text += reuse_text(checked);
   if (!checked.warnings().empty()) text += '\n' + to_text(checked.warnings()) + '\n';
   return text;
 }

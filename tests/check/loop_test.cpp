@@ -92,10 +92,7 @@ TEST(CheckLoop, ReadsBackwardsWithinAnIterationAreTheOnlyMistake) {
   loop.carried.clear();
   loop.copies.clear();
   EXPECT_EQ(refusal(loop, 3), R"(stencil.cpp:7: error E0104: step_0 depends on itself
-   hint: a stage reads only what other stages wrote; make it two stages
-stencil.cpp:7: error E0104: step_1 depends on itself
-   hint: a stage reads only what other stages wrote; make it two stages
-stencil.cpp:7: error E0104: step_2 depends on itself
+   the same in 2 later iterations
    hint: a stage reads only what other stages wrote; make it two stages)");
   // Of a later stage.
   loop.body.stages.insert(loop.body.stages.begin(), stage("use", 8, 4));
@@ -105,13 +102,52 @@ stencil.cpp:7: error E0104: step_2 depends on itself
   EXPECT_EQ(refusal(loop, 3),
             R"(stencil.cpp:7: error E0104: use_0 reads step_0, which is launched after it
    launch order: use_0 is stage 0, step_0 is stage 1
-   hint: put step_0 before use_0
-stencil.cpp:7: error E0104: use_1 reads step_1, which is launched after it
-   launch order: use_1 is stage 2, step_1 is stage 3
-   hint: put step_1 before use_1
-stencil.cpp:7: error E0104: use_2 reads step_2, which is launched after it
-   launch order: use_2 is stage 4, step_2 is stage 5
-   hint: put step_2 before use_2)");
+   the same in 2 later iterations
+   hint: put step_0 before use_0)");
+}
+
+// The first iteration that has the fault, which is not the first one of all.
+TEST(CheckLoop, AFaultIsSaidOnceHoweverManyIterationsHaveIt) {
+  auto loop = stencil();
+  loop.carried[0].dependence.accesses = {{{upto(x, x + number(2)), one(y)}}};
+  EXPECT_EQ(refusal(loop, 4096),
+            R"(stencil.cpp:7: error E0103: dependence reads step_0 tiles outside its grid
+   step_1(x, y) needs step_0(i, y) for x <= i < x + 2, but step_0 has 8 tiles in x
+   first bad pair: step_1(7, 0) -> step_0(8, 0)
+   4 of the tiles asked for do not exist; step_1 has 8 x 4 tiles, step_0 has 8 x 4
+   the same in 4094 later iterations
+   hint: compare the grids of both stages in x; if tiles at the edge simply need fewer tiles, clamp the range)");
+}
+
+TEST(CheckLoop, DifferentFaultsAreAllSaid) {
+  auto loop = stencil();
+  loop.body.stages.push_back(stage("step_2", 8, 4));  // named as if it were another iteration of step
+  loop.body.dependences = {
+      {0, 0, "before", {{{one(x), one(y)}}}, OnComplete::release_waiters, {"stencil.cpp", 9}, {}},
+      {1, 1, "before", {{{one(x), one(y)}}}, OnComplete::release_waiters, {"stencil.cpp", 9}, {}}};
+  loop.carried.clear();
+  loop.body.stages[1].operands = {{"before", "step_2_out", 0, 0}};
+  loop.copies.clear();
+  EXPECT_EQ(refusal(loop, 20), R"(stencil.cpp:9: error E0104: step_0 depends on itself
+   the same in 19 later iterations
+   hint: a stage reads only what other stages wrote; make it two stages
+stencil.cpp:9: error E0104: step_2_0 depends on itself
+   the same in 19 later iterations
+   hint: a stage reads only what other stages wrote; make it two stages)");
+}
+
+TEST(CheckLoop, AWarningIsSaidOnce) {
+  auto loop = stencil();
+  loop.carried[0].dependence.accesses = {{{upto(x, x + number(2), true), one(y)}},
+                                         {{upto(x, x + number(1)), upto(y, y)}}};
+  auto const checked = check(loop, 40);
+  ASSERT_TRUE(checked) << to_text(checked.error());
+  EXPECT_EQ(to_text(checked->warnings()),
+            R"(stencil.cpp:7: warning E0107: step_1 reads no tile of step_0 here
+   step_0(x, i) for y <= i < y is empty for every tile of step_1
+   the same in 38 later iterations
+   hint: a range is half-open: [begin, end) without end)");
+  EXPECT_EQ(checked->iteration_stages(), 1);
 }
 
 TEST(CheckLoop, RefusesWhatMeansNothing) {

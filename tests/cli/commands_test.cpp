@@ -157,6 +157,15 @@ TEST_F(Commands, CheckCountsDependences) {
   EXPECT_EQ(said.err, "");
 }
 
+// Ten megabytes, with a line for each pair of iterations.
+TEST_F(Commands, CheckSaysOnceWhatHoldsOfManyIterations) {
+  auto const said = good("check jacobi --iterations 200");
+  EXPECT_LT(said.out.size(), 32768u);
+  EXPECT_THAT(said.out,
+              HasSubstr("step_1 overwrites u#1, which step_0 uses: step_1(0, 0) does not wait for"));
+  EXPECT_THAT(said.out, testing::ContainsRegex("the same for [0-9]+ other\\s+pairs of\\s+later iterations"));
+}
+
 TEST_F(Commands, SimulateDrawsAndExplores) {
   good("plan llama-3.2-1b --tokens 1 --tp 16 --machine v100 --mechanism stream_order -o plan.json");
   auto const said = good("simulate plan.json --draw --html page.html --csv run.csv -q");

@@ -16,14 +16,19 @@ struct CheckArguments {
   std::string architecture = "sm_90";
 };
 
+Expected<CheckedPipeline> checked_of(SizedWorkload const& sized, std::string const& architecture) {
+  if (sized.checked) return *sized.checked;
+  auto const pipeline = tiled(sized.workload, architecture);
+  if (!pipeline) return tl::make_unexpected(pipeline.error());
+  return check(*pipeline);
+}
+
 int run(Session const& session, CheckArguments const& arguments) {
   auto const workloads = load_workloads(arguments.workload);
   if (!workloads) return session.fail(workloads.error());
   std::vector<std::string> found;
   for (auto const& sized : *workloads) {
-    auto const pipeline = tiled(sized.workload, arguments.architecture);
-    if (!pipeline) return session.fail(pipeline.error());
-    auto const checked = check(*pipeline);
+    auto const checked = checked_of(sized, arguments.architecture);
     if (!checked) return session.fail(checked.error());
     found.push_back(session.json ? check_json(*checked) : check_text(*checked));
   }

@@ -158,9 +158,10 @@ Expected<std::vector<SizedWorkload>> unrolled(Loop const& loop, SourceText const
   if (!sizes) return tl::make_unexpected(sizes.error());
   std::vector<SizedWorkload> out;
   for (auto const iterations : *sizes) {
-    auto const checked = check(loop, static_cast<int>(iterations));
+    auto checked = check(loop, static_cast<int>(iterations));
     if (!checked) return tl::make_unexpected(checked.error());
-    out.push_back({std::to_string(iterations), checked->pipeline()});
+    auto const& pipeline = checked->pipeline();
+    out.push_back({std::to_string(iterations), pipeline, std::move(*checked)});
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/check/check.hpp"
 #include "tessera/describe/workload_json.hpp"
 #include "tessera/document.hpp"
 #include "tessera/measure/machine_profile.hpp"
@@ -42,6 +43,7 @@ struct WorkloadOptions {
 struct SizedWorkload {
   std::string size;
   Workload workload;
+  std::optional<CheckedPipeline> checked = {};  ///< of a loop, which is `workload` written out
 };
 
 /// One entry per token (or image, or iteration) count, in the order given; a loop is written out. Refuses

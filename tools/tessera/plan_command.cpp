@@ -73,21 +73,24 @@ class Planner {
       if (++priced % 16 == 0)
         session_.progress(fmt::format("{}: {} candidates priced, best {:.2f} us", heading, priced, best));
     };
-    auto plan = choose_any(sized.workload, options, observer);
+    auto plan = choose_any(sized, options, observer);
     session_.progress("");
     return plan;
   }
 
-  Expected<Plan> choose_any(Workload const& workload, PlanOptions const& options,
+  Expected<Plan> choose_any(SizedWorkload const& sized, PlanOptions const& options,
                             PriceObserver const& observer) {
-    auto const* const pipeline = std::get_if<Pipeline>(&workload);
-    if (pipeline != nullptr && !warned_ && pipeline->stages.size() > k_stages_at_once)
+    auto const* const pipeline = std::get_if<Pipeline>(&sized.workload);
+    if (pipeline == nullptr) return plan_workload(sized.workload, machine_, options, observer);
+    if (!warned_ && pipeline->stages.size() > k_stages_at_once)
       session_.say(
           fmt::format("{}: {} stages; to plan them takes time that grows with the square of their number",
                       pipeline->name, pipeline->stages.size()));
-    if (pipeline != nullptr && !warned_)
-      if (auto const checked = check(*pipeline)) session_.warn(checked->warnings()), warned_ = true;
-    return plan_workload(workload, machine_, options, observer);
+    auto const checked = sized.checked ? *sized.checked : check(*pipeline);
+    if (!checked) return tl::make_unexpected(checked.error());
+    if (!warned_) session_.warn(checked->warnings());
+    warned_ = true;
+    return choose_by_simulation(*checked, machine_, options, observer);
   }
 
   Session const& session_;

@@ -41,15 +41,19 @@ class CheckedPipeline {
   std::vector<DependenceFacts> const& facts() const { return facts_; }  ///< one per dependence
   std::vector<BufferReuse> const& reuses() const { return reuses_; }
   Diagnostics const& warnings() const { return warnings_; }
+  /// Of a loop that is written out: so many stages are an iteration. 0: no loop.
+  int iteration_stages() const { return iteration_stages_; }
 
  private:
   friend Expected<CheckedPipeline> check(Pipeline const& pipeline);
+  friend Expected<CheckedPipeline> check(Loop const& loop, int iterations);
   CheckedPipeline() = default;
 
   Pipeline pipeline_;
   std::vector<DependenceFacts> facts_;
   std::vector<BufferReuse> reuses_;
   Diagnostics warnings_;
+  int iteration_stages_ = 0;
 };
 
 /// Refuses with every mistake found, not only the first: empty or oversized grids, unknown or
@@ -62,8 +66,8 @@ Expected<CheckedPipeline> check(Pipeline const& pipeline);
 /// A loop of more iterations than this cannot be written out.
 constexpr int k_most_iterations = 4096;
 
-/// The same for a loop, written out so often. Refuses as well what would go wrong only in more iterations,
-/// and E0114 (a loop that means nothing) and E0115 (a copy of a buffer that is overwritten too early).
+/// The same for a loop, written out so often; what is found in several iterations is said once, for the first.
+/// Refuses as well what would go wrong only in more iterations, and E0114 (a loop that means nothing) and E0115 (a copy of a buffer that is overwritten too early).
 Expected<CheckedPipeline> check(Loop const& loop, int iterations);
 
 class PipelineBuilder;
