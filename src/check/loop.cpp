@@ -90,33 +90,52 @@ void check_carried(Loop const& loop, CarriedDependence const& one, Diagnostics& 
               {"an operand is one copy of a buffer"}, "make an operand for each distance"));
 }
 
-/// The stages that overwrite what `one` reads, before it has read it or at the same time.
-void check_overwriting(Loop const& loop, CarriedDependence const& one, Diagnostics& found) {
+/// What overwrites what `one` reads, if its buffer has so many copies, before it is read or at the same time;
+/// empty: nothing does.
+std::string overwriting(Loop const& loop, CarriedDependence const& one, int copies) {
   auto const& body = loop.body;
   auto const& [dependence, distance] = one;
   auto const& buffer = body.stages[static_cast<std::size_t>(dependence.producer)].output;
-  int const copies = copies_of(loop, buffer);
-  if (copies == BufferCopies::each_iteration || copies > distance) return;
+  if (copies == BufferCopies::each_iteration || copies > distance) return {};
   auto const consumer = name_of(body, dependence.consumer);
   for (int writer = 0; writer < static_cast<int>(body.stages.size()); ++writer) {
     if (body.stages[static_cast<std::size_t>(writer)].output != buffer) continue;
-    bool const same_iteration = copies == distance;
-    if (same_iteration && writer > dependence.consumer) continue;  // read first, in stage order
-    if (same_iteration && writer == dependence.consumer && reads_own_tile(dependence)) continue;
-    auto const overwrites =
-        !same_iteration
-            ? fmt::format("{} overwrites it {} later", name_of(body, writer), count_text(copies, "iteration"))
-        : writer == dependence.consumer
-            ? fmt::format("tiles of {} overwrite it while others still read", consumer)
-            : fmt::format("{} overwrites it before {} reads it", name_of(body, writer), consumer);
-    found.push_back(fault(
-        "E0115", place_of(body, dependence),
-        fmt::format("{} reads {} of {} before, but {}", consumer, buffer, count_text(distance, "iteration"),
-                    overwrites),
-        {fmt::format("buffer {} has {}", buffer, copies == 1 ? "1 copy" : fmt::format("{} copies", copies))},
-        fmt::format("give {} {} copies", buffer, distance + 1)));
-    return;
+    if (copies < distance)
+      return fmt::format("{} overwrites it {} later", name_of(body, writer), count_text(copies, "iteration"));
+    if (writer > dependence.consumer) continue;  // read first, in stage order
+    if (writer < dependence.consumer)
+      return fmt::format("{} overwrites it before {} reads it", name_of(body, writer), consumer);
+    if (!reads_own_tile(dependence))
+      return fmt::format("tiles of {} overwrite it while others still read", consumer);
   }
+  return {};
+}
+
+/// The fewest copies of a buffer with which nothing is overwritten too early.
+int fewest_copies(Loop const& loop, std::string const& buffer) {
+  int fewest = 1;
+  for (auto const& one : loop.carried) {
+    auto const producer = static_cast<std::size_t>(one.dependence.producer);
+    if (loop.body.stages[producer].output != buffer) continue;
+    fewest = std::max(fewest, overwriting(loop, one, one.distance).empty() ? one.distance : one.distance + 1);
+  }
+  return fewest;
+}
+
+void check_overwriting(Loop const& loop, CarriedDependence const& one, Diagnostics& found) {
+  auto const& [dependence, distance] = one;
+  auto const& buffer = loop.body.stages[static_cast<std::size_t>(dependence.producer)].output;
+  int const copies = copies_of(loop, buffer);
+  auto const overwrites = overwriting(loop, one, copies);
+  if (overwrites.empty()) return;
+  int const fewest = fewest_copies(loop, buffer);
+  found.push_back(fault(
+      "E0115", place_of(loop.body, dependence),
+      fmt::format("{} reads {} of {} before, but {}", name_of(loop.body, dependence.consumer), buffer,
+                  count_text(distance, "iteration"), overwrites),
+      {fmt::format("buffer {} has {}", buffer, copies == 1 ? "1 copy" : fmt::format("{} copies", copies))},
+      fewest <= k_most_copies ? fmt::format("give {} {} copies", buffer, fewest)
+                              : fmt::format("give {} a copy for each iteration", buffer)));
 }
 
 }  // namespace

@@ -197,7 +197,12 @@ Access read_access(Document& document, Node const& node, Stage const& consumer, 
 Dependence read_dependence(Document& document, Node const& node, Pipeline const& pipeline,
                            int* distance = nullptr) {
   ObjectReader reader(document, node, "a dependence");
-  if (distance != nullptr) *distance = static_cast<int>(reader.integer_or("distance", 0, 0, k_most_int));
+  if (distance != nullptr)
+    *distance = static_cast<int>(reader.integer_or("distance", 0, 0, k_most_int));
+  else if (auto const* member = reader.find("distance"))
+    document.report(*member, document.codes().unknown, "unknown member \"distance\" in a dependence",
+                    {"it counts iterations, and nothing says that this pipeline is repeated"},
+                    "a workload is a loop with \"loop\": {} beside \"stages\"");
   Dependence dependence;
   dependence.consumer = stage_named(document, reader, "consumer", pipeline);
   dependence.producer = stage_named(document, reader, "producer", pipeline);

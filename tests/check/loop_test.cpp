@@ -57,6 +57,42 @@ TEST(CheckLoop, AnOlderIterationNeedsMoreCopies) {
   EXPECT_EQ(refusal(loop), "accepted");
 }
 
+// In place an iteration may be overwritten by just that one which has read it.
+TEST(CheckLoop, AsManyCopiesAsTheDistanceAreEnoughInPlace) {
+  auto loop = stencil();
+  loop.carried[0].distance = 2;
+  loop.carried[0].dependence.accesses = {{{one(x), one(y)}}};
+  loop.copies.clear();
+  EXPECT_EQ(
+      refusal(loop),
+      R"(stencil.cpp:7: error E0115: step reads u of 2 iterations before, but step overwrites it 1 iteration later
+   buffer u has 1 copy
+   hint: give u 2 copies)");
+  loop.copies = {{"u", 2}};
+  EXPECT_EQ(refusal(loop), "accepted");
+  // A second reader, of neighbours, needs one more.
+  loop.copies = {{"u", 1}};
+  loop.body.stages[0].operands.push_back({"around", "u", 0, 0});
+  loop.carried.push_back(loop.carried[0]);
+  loop.carried[1].dependence.operand = "around";
+  loop.carried[1].dependence.accesses = {{{upto(x, x + number(2), true), one(y)}}};
+  EXPECT_NE(refusal(loop).find("give u 3 copies"), std::string::npos) << refusal(loop);
+  EXPECT_EQ(refusal(loop).find("give u 2 copies"), std::string::npos) << refusal(loop);
+  loop.copies = {{"u", 2}};
+  EXPECT_NE(refusal(loop).find("give u 3 copies"), std::string::npos) << refusal(loop);
+  loop.copies = {{"u", 3}};
+  EXPECT_EQ(refusal(loop), "accepted");
+}
+
+// A buffer has 64 copies at most.
+TEST(CheckLoop, TheLongestDistanceNeedsACopyForEachIteration) {
+  auto loop = stencil();
+  loop.carried[0].distance = 64;
+  EXPECT_NE(refusal(loop).find("hint: give u a copy for each iteration"), std::string::npos) << refusal(loop);
+  loop.copies = {{"u", BufferCopies::each_iteration}};
+  EXPECT_EQ(refusal(loop, 2), "accepted");
+}
+
 TEST(CheckLoop, ALaterStageReadsWhatAnEarlierOneHasOverwritten) {
   auto loop = stencil();
   loop.copies.clear();
