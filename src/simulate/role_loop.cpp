@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "role_run.hpp"
+#include "tessera/plan/check_rings.hpp"
 #include "tessera/plan/deal.hpp"
 
 namespace tessera {
@@ -73,30 +74,22 @@ Expected<void> check_tile_bytes(RoleLoop const& loop) {
       fmt::format("give a number from 0 to {} for each stage of the body, or none", k_most_tile_bytes));
 }
 
-Expected<void> check_rings(RoleLoop const& loop) {
+/// A machine and work may be given other warps than the kernel has.
+Expected<void> check_rings(RoleLoop const& loop, RoleMachine const& machine) {
   auto const& rings = loop.rings;
-  if (rings.slots < 1 || rings.slots > k_most_role_slots || rings.late_slots < 1 ||
-      rings.late_slots > k_most_role_late_slots || rings.in_flight < 0 || rings.in_flight_within < 0)
-    return cannot(loop,
-                  fmt::format("rings of {} slots, {} and {} in flight, and {} of activations", rings.slots,
-                              rings.in_flight, rings.in_flight_within, rings.late_slots),
-                  fmt::format("give 1 to {} slots, 1 to {} of activations, and 0 or more in flight",
-                              k_most_role_slots, k_most_role_late_slots));
   auto const least = simulation::least_bytes(loop);
-  if (rings.slots * least.slot + rings.late_slots * least.late_slot > k_role_ring_bytes)
-    return cannot(loop,
-                  fmt::format("rings of {} slots of {} bytes, and {} of {} for activations: {} bytes are "
-                              "possible",
-                              rings.slots, least.slot, rings.late_slots, least.late_slot, k_role_ring_bytes),
-                  "give fewer or smaller slots");
-  for (std::size_t s = 0; s < loop.work.size(); ++s)
-    // A warp fills the first slot of its group when it has seen what it needs for the last one.
-    if (auto const& w = loop.work[s]; w.late_warps > rings.late_slots)
-      return cannot(loop,
-                    fmt::format("{} warps fill {} slots of activations of stage {}", w.late_warps,
-                                rings.late_slots, loop.plan.loop.body.stages[s].name),
-                    "give as many slots as warps that fill them");
-  return {};
+  auto const bytes = [](long long loaded) { return static_cast<int>(std::max(loaded, 1024LL)); };
+  bool has_roles = false;
+  int late_warps = k_late_warps;
+  for (auto const& w : loop.work) {
+    has_roles = has_roles || w.slots > 0;
+    late_warps = std::max(late_warps, w.late_warps);
+  }
+  int const argument_bytes = has_roles ? 1 : 0;  // how many they are is not asked here
+  return tessera::check_rings({rings.slots, bytes(least.slot), rings.in_flight, rings.in_flight_within,
+                               rings.late_slots, bytes(least.late_slot), 0},
+                              argument_bytes, loop.plan.loop.body.where,
+                              static_cast<int>(machine.early_warps), late_warps);
 }
 
 Expected<void> check_machine(RoleLoop const& loop, RoleMachine const& machine) {
@@ -144,8 +137,8 @@ Expected<void> check_all(RoleLoop const& loop, RoleMachine const& machine) {
                   "plan it as one persistent launch: plan_loop()");
   if (auto ok = check_work(loop); !ok) return ok;
   if (auto ok = check_tile_bytes(loop); !ok) return ok;
-  if (auto ok = check_rings(loop); !ok) return ok;
   if (auto ok = check_machine(loop, machine); !ok) return ok;
+  if (auto ok = check_rings(loop, machine); !ok) return ok;
   double tiles = 0, slots = 0;
   for (std::size_t s = 0; s < loop.work.size(); ++s) {
     auto const of_stage = static_cast<double>(loop.plan.loop.body.stages[s].blocks());

@@ -55,7 +55,7 @@ RoleFigure const k_figures[] = {
     {"load_issue_ns", "ns", &M::load_issue_ns,
      "notes-skinny.md: one thread issues a load every 300 to 570 cycles, however large; the middle at 1.98 "
      "GHz"},
-    {"early_warps", "1", &M::early_warps, "k_early_warps of tessera/run/roles.cuh"},
+    {"early_warps", "1", &M::early_warps, "k_early_warps of tessera/plan/role_rings.hpp"},
     {"token_copy_ns", "ns", &M::token_copy_ns,
      "notes-tile-operations.md: first word seen elsewhere to first activations"},
     {"hop_ns", "ns", &M::hop_ns,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches with roles whose times are known on paper.
 #include "tessera/simulate/role_loop.hpp"
+#include "tessera/plan/role_rings.hpp"
 
 #include <gtest/gtest.h>
 
@@ -179,7 +180,7 @@ TEST(RoleLoop, MoreSlotsAreNeverSlower) {
   roles.dram_share = {{0, 1}};  // both change with what is in flight, which grows with the ring
   roles.late_load_ns = {{0, 335}};
   double before = 1e18;
-  for (int const slots : {1, 2, 3, 4, 6, 8, 12, 20}) {
+  for (int const slots : {3, 4, 6, 8, 12, 20}) {  // three warps fill them
     loop.rings = {slots, 0, 0, 8};
     auto const total = run(loop, roles).total_ns;
     EXPECT_LE(total, before * 1.001) << slots;
@@ -258,25 +259,6 @@ TEST(RoleLoop, Refusals) {
   EXPECT_EQ(refusal(wrong),
             "error E0506: stage s1 reads what stages compute, and loads 0 bytes of it\n"
             "   hint: give late_slot_bytes");
-  wrong = loop;
-  wrong.rings = {0, 0, 0, 4};
-  EXPECT_EQ(refusal(wrong),
-            "error E0506: rings of 0 slots, 0 and 0 in flight, and 4 of activations\n"
-            "   hint: give 1 to 40 slots, 1 to 16 of activations, and 0 or more in flight");
-  wrong.rings = {41, 0, 0, 4};
-  EXPECT_NE(refusal(wrong).find("rings of 41 slots"), std::string::npos);
-  wrong.rings = {4, 0, 0, 17};
-  EXPECT_NE(refusal(wrong).find("and 17 of activations"), std::string::npos);
-  wrong.rings = {40, 0, 0, 16};
-  EXPECT_TRUE(simulate_roles(wrong, free_machine()));
-  // An SM of sm_90 has 227 KB, of which barriers and jobs take 4.
-  wrong.rings = {7, 0, 0, 4};
-  wrong.work[0].slot_bytes = 28 * 1024 + 1;
-  EXPECT_TRUE(simulate_roles(wrong, free_machine()));
-  wrong.work[1].late_slot_bytes = 6 * 1024;
-  EXPECT_EQ(refusal(wrong),
-            "error E0506: rings of 7 slots of 29696 bytes, and 4 of 6144 for activations: 228352 bytes are "
-            "possible\n   hint: give fewer or smaller slots");
   wrong = loop;
   wrong.tile_bytes = {1};
   EXPECT_EQ(refusal(wrong),
@@ -377,13 +359,60 @@ TEST(RoleLoop, RandomLoopsKeepToWhatResourcesCan) {
   }
 }
 
-TEST(RoleLoop, ARingOfActivationsThatIsTooSmallIsRefused) {
+// The same refusals as of the kernel (tests/run_gpu/role_rings_test.cpp).
+TEST(RoleLoop, RingsThatTheKernelCannotHaveAreRefused) {
+  auto loop = role_loop(2, 2, 1);
+  loop.work.assign(2, {.slots = 2, .slot_bytes = 1, .late_slot_bytes = 1});
+  auto machine = free_machine();
+  machine.early_warps = k_early_warps;
+  auto const refused = [&](RoleRingSizes const& rings) {
+    loop.rings = rings;
+    return refusal(loop, machine);
+  };
+  EXPECT_EQ(refused({0, 0, 0, 4}),
+            "error E0564: the early ring has 0 slots, 3 warps fill it\n   hint: use as many slots at least");
+  EXPECT_EQ(refused({2, 0, 0, 4}),
+            "error E0564: the early ring has 2 slots, 3 warps fill it\n   hint: use as many slots at least");
+  EXPECT_EQ(refused({3, 0, 0, 3}),
+            "error E0564: the late ring has 3 slots, 4 warps fill it\n   hint: use as many slots at least");
+  EXPECT_EQ(refused({41, 0, 0, 4}),
+            "error E0564: the early ring has 41 slots, 40 are possible\n   hint: use fewer and larger slots");
+  EXPECT_EQ(refused({4, 0, 0, 17}),
+            "error E0564: the late ring has 17 slots, 16 are possible\n   hint: use fewer and larger slots");
+  EXPECT_EQ(refused({4, 0, -1, 4}),
+            "error E0564: -1 slots of the early ring may be on their way at once\n"
+            "   hint: ask for 1 or more, or 0: all");
+  for (auto const& rings : {RoleRingSizes{3, 0, 0, 4}, {40, 0, 0, 16}}) {
+    loop.rings = rings;
+    EXPECT_TRUE(simulate_roles(loop, machine));
+  }
+  // An SM of sm_90 has 227 KB, of which barriers and jobs take 4; slots have whole kilobytes.
+  loop.rings = {7, 0, 0, 4};
+  loop.work[0].slot_bytes = 28 * 1024 + 1;
+  EXPECT_TRUE(simulate_roles(loop, machine));
+  loop.work[1].late_slot_bytes = 6 * 1024;
+  EXPECT_EQ(refused(loop.rings),
+            "error E0564: rings of 232448 bytes and 0 beside them, 228352 are possible\n"
+            "   hint: use fewer or smaller slots");
+  // Tile functions alone need none.
+  loop.work.assign(2, {.end_ns = 1});
+  loop.rings = {0, 0, 0, 0};
+  EXPECT_TRUE(simulate_roles(loop, machine));
+}
+
+// A simulation may ask what other warps would change; they have the same rule.
+TEST(RoleLoop, AsManySlotsAsWarpsThatAreAskedFor) {
   auto loop = role_loop(1, 1, 1);
-  loop.work = {{.slots = 8, .slot_bytes = 1, .late_slot_bytes = 1, .late_warps = 4}};
-  loop.rings = {8, 0, 0, 2};
+  loop.work = {{.slots = 8, .slot_bytes = 1, .late_slot_bytes = 1, .late_warps = 6}};
+  loop.rings = {8, 0, 0, 5};
   EXPECT_EQ(refusal(loop),
-            "error E0506: 4 warps fill 2 slots of activations of stage s0\n"
-            "   hint: give as many slots as warps that fill them");
+            "error E0564: the late ring has 5 slots, 6 warps fill it\n   hint: use as many slots at least");
+  loop.work[0].late_warps = 1;
+  auto machine = free_machine();
+  machine.early_warps = 8;
+  loop.rings.slots = 7;
+  EXPECT_EQ(refusal(loop, machine),
+            "error E0564: the early ring has 7 slots, 8 warps fill it\n   hint: use as many slots at least");
 }
 
 }  // namespace

@@ -114,9 +114,6 @@ TEST(RoleOrder, RandomLoopsEndAndNothingIsReadBeforeItIsThere) {
   EXPECT_GT(run, 90);
 }
 
-static_assert(k_most_role_slots == k_role_slots && k_most_role_late_slots == k_role_late_slots);
-static_assert(k_role_ring_bytes == 227 * 1024 - detail::k_role_fixed_bytes);
-
 using List = std::vector<std::tuple<long long, int, int>>;
 
 List list_of(RoleLoop const& loop, std::size_t worker) {

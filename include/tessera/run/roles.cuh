@@ -20,6 +20,7 @@
 // A tile function (tile_function.cuh) is an operation without rings: the warps that compute call it.
 #pragma once
 
+#include "../plan/role_rings.hpp"
 #include "../sync/cluster.cuh"
 #include "../sync/launch.cuh"
 #include "../sync/shared_barrier.cuh"
@@ -29,27 +30,8 @@
 
 namespace tessera {
 
-/// The rings of a launch with roles. How much they hold and how much is on its way are two numbers: a full
-/// ring covers the time in which nothing can be computed, and what is on its way delays every other load.
-struct RoleRings {
-  int slots = 0;       ///< of the ring that is filled early
-  int slot_bytes = 0;  ///< a multiple of 1024
-  /// Slots that may be on their way at once while the first of a tile are loaded, as many as the ring has:
-  /// what is waited for between tiles comes sooner. 0: all.
-  int in_flight = 0;
-  int in_flight_within = 0;  ///< and while the rest of a tile is loaded; 0: all
-  int late_slots = 0;        ///< of the ring that is filled when producers are complete
-  int late_slot_bytes = 0;
-  int scratch_bytes = 0;  ///< beside the rings, at least what operations say
-};
-
-constexpr int k_role_slots = 40;
-constexpr int k_role_late_slots = 16;
 constexpr int k_role_jobs = 4;
-constexpr int k_role_argument_bytes = 256;
 constexpr int k_cluster_exchanges = 2;  ///< barriers that take turns
-constexpr int k_early_warps = 3;        ///< a thread issues a load every 300 to 570 cycles, however large
-constexpr int k_late_warps = 4;
 
 /// One tile, as all roles of the block see it. A copy in shared memory of what says how to compute it.
 struct RoleJob {
@@ -67,6 +49,8 @@ constexpr int k_role_barrier_bytes = 1024;
 constexpr int k_role_job_bytes = (static_cast<int>(sizeof(RoleJob)) + 15) / 16 * 16;
 constexpr int k_role_fixed_bytes =
     (k_role_barrier_bytes + k_role_jobs * k_role_job_bytes + 1023) / 1024 * 1024;
+static_assert(k_role_ring_bytes == 227 * 1024 - k_role_fixed_bytes,
+              "the rest of an SM of sm_90 is for rings");
 
 }  // namespace detail
 

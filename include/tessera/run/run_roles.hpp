@@ -7,6 +7,7 @@
 //   chain->launch(stream, 1000);
 #pragma once
 
+#include "../plan/check_rings.hpp"
 #include "../plan/deal.hpp"
 #include "role_kernel.cuh"
 #include "run_loop.hpp"
@@ -37,11 +38,6 @@ struct RoleOptions {
   std::function<int(GpuStream)> before = {};  ///< as StageKernel::before
 };
 
-/// Refuses (E0564) rings that the kernel cannot have: more than k_role_slots slots or k_role_late_slots late
-/// ones, fewer than warps that fill them (none, if no operation has roles, and so 0 bytes of arguments),
-/// slots that are not multiples of 1024 bytes, more than an SM of sm_90 has, fewer than 0 slots in flight,
-/// more arguments than k_role_argument_bytes.
-Expected<void> check_rings(RoleRings const& rings, int most_argument_bytes, SourceLine const& where);
 /// Refuses (E0564) bytes of tiles that are not one number for each of so many stages, from 0 to
 /// k_most_tile_bytes, and the same for a queue, which has no use for them.
 Expected<void> check_dealing(Dealing dealing, std::vector<long long> const& tile_bytes, std::size_t stages,

@@ -25,18 +25,13 @@ struct RoleWork {
   double end_ns = 0;            ///< last slot multiplied -> last store; of a tile function: all that it does
 };
 
-/// RoleRings (tessera/run/roles.cuh), as far as the simulator asks.
+/// RoleRings (tessera/plan/role_rings.hpp), as far as the simulator asks.
 struct RoleRingSizes {
   int slots = 3;
   int in_flight = 0;         ///< of the first slots of a tile, as many as the ring has; 0: all
   int in_flight_within = 0;  ///< of the rest of a tile; 0: all
   int late_slots = 4;
 };
-
-/// Limits of the kernel's rings (tessera/run/roles.cuh).
-constexpr int k_most_role_slots = 40;
-constexpr int k_most_role_late_slots = 16;
-constexpr int k_role_ring_bytes = 223 * 1024;  ///< an SM of sm_90, less barriers and jobs
 
 struct RoleLoop {
   LoopPlan plan;               ///< of plan_loop(); its `tokens` say which stages' results travel as words
@@ -81,9 +76,9 @@ struct RolePrediction {
   std::vector<RoleStageTime> stages;
 };
 
-/// Deterministic and pure. Refuses (E0506) plans that are not one persistent launch, work or rings that the
-/// kernel cannot have (slots have at least the bytes that are loaded into them, in whole kilobytes), and runs
-/// of more than 2e6 tiles, 2e8 slots, or a time that is not counted in 64 bits.
+/// Deterministic and pure. Refuses (E0506) plans that are not one persistent launch, work that no tile can have,
+/// and runs of more than 2e6 tiles, 2e8 slots, or a time that is not counted in 64 bits; and (E0564) rings that
+/// the kernel cannot have, whose slots have at least the bytes that are loaded into them, in whole kilobytes.
 Expected<RolePrediction> simulate_roles(RoleLoop const& loop, RoleMachine const& machine);
 
 }  // namespace tessera
