@@ -25,18 +25,18 @@ bool AwaitedTiles::Step::take_boxes(std::int64_t tile, std::int64_t& steps_left)
 }
 
 void AwaitedTiles::make_room() {
-  awaited_.resize(static_cast<std::size_t>(later_) + 1);
+  awaited_.resize(at(later_) + 1);
   lists_.resize(awaited_.size());
   relations_.resize(awaited_.size());
   for (int s = earlier_; s <= later_; ++s) {
     auto const tiles = pipeline_.stages[static_cast<std::size_t>(s)].tiles();
     steps_left_ -= tiles;
     if (gave_up()) return;
-    awaited_[static_cast<std::size_t>(s)].assign(static_cast<std::size_t>(tiles), 0);
+    awaited_[at(s)].assign(static_cast<std::size_t>(tiles), 0);
   }
   for (auto const& d : pipeline_.dependences)
     if (d.consumer <= later_ && d.producer >= earlier_)
-      relations_[static_cast<std::size_t>(d.consumer)].emplace_back(d.producer, TileRelation(pipeline_, d));
+      relations_[at(d.consumer)].emplace_back(d.producer, TileRelation(pipeline_, d));
 }
 
 bool AwaitedTiles::look_at(std::int64_t tile) {
@@ -53,9 +53,9 @@ bool AwaitedTiles::look_at(std::int64_t tile) {
   }
   for (auto const& step : steps_of_later) mark(step);
   for (int s = later_ - 1; s > earlier_; --s)
-    for (auto& step : relations_[static_cast<std::size_t>(s)]) {
+    for (auto& step : relations_[at(s)]) {
       step.boxes.clear();
-      for (auto const t : lists_[static_cast<std::size_t>(s)])
+      for (auto const t : lists_[at(s)])
         if (step.take_boxes(t, steps_left_)) mark(step);
       if (gave_up()) return true;
     }
@@ -64,8 +64,8 @@ bool AwaitedTiles::look_at(std::int64_t tile) {
 
 void AwaitedTiles::mark(Step const& step) {
   auto const grid = step.relation.producer_grid();
-  auto& flags = awaited_[static_cast<std::size_t>(step.producer)];
-  auto& list = lists_[static_cast<std::size_t>(step.producer)];
+  auto& flags = awaited_[at(step.producer)];
+  auto& list = lists_[at(step.producer)];
   for (auto const& box : step.boxes) {
     Tile tile;
     for (tile.at[3] = box.begin[3]; tile.at[3] < box.end[3]; ++tile.at[3])

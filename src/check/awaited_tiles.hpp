@@ -23,7 +23,7 @@ class AwaitedTiles {
   bool look_at(std::int64_t tile);
 
   /// A flag for each tile of the earlier stage: does the tile that was looked at last await it?
-  std::vector<char> const& flags() const { return awaited_[static_cast<std::size_t>(earlier_)]; }
+  std::vector<char> const& flags() const { return awaited_.front(); }
 
  private:
   using Box = TileRelation::Box;
@@ -45,11 +45,13 @@ class AwaitedTiles {
 
   void mark(Step const& step);
   bool gave_up() const { return steps_left_ < 0; }
+  /// Of a stage from the earlier to the later one.
+  std::size_t at(int stage) const { return static_cast<std::size_t>(stage - earlier_); }
 
   Pipeline const& pipeline_;
   int later_, earlier_;
   std::int64_t& steps_left_;
-  std::vector<std::vector<char>> awaited_;        // by stage, by tile
+  std::vector<std::vector<char>> awaited_;        // by stage from the earlier one, by tile
   std::vector<std::vector<std::int64_t>> lists_;  // the same as lists
   std::vector<std::vector<Step>> relations_;      // by consumer
 };

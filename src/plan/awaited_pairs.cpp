@@ -43,11 +43,17 @@ std::int64_t listed_pairs(Pipeline const& pipeline, Dependence const& dependence
 
 std::optional<Diagnostic> too_many_awaited_pairs(CheckedPipeline const& checked) {
   auto const& pipeline = checked.pipeline();
-  std::int64_t pairs = 0;
+  // Most need not be looked at: all their pairs together are few, or a tile each.
+  std::vector<std::size_t> many;
+  std::int64_t at_most = 0;
   for (std::size_t d = 0; d < checked.facts().size(); ++d)
-    // Most need not be looked at: all their pairs together are few, or a tile each.
-    if (checked.facts()[d].max_producers > 1 && checked.facts()[d].pairs > k_most_pairs / 8)
-      pairs += listed_pairs(pipeline, pipeline.dependences[d]);
+    if (checked.facts()[d].max_producers > 1 && checked.facts()[d].pairs > k_most_pairs / 8) {
+      many.push_back(d);
+      at_most += checked.facts()[d].pairs * std::ssize(pipeline.dependences[d].accesses);
+    }
+  if (at_most <= k_most_pairs) return std::nullopt;
+  std::int64_t pairs = 0;
+  for (auto const d : many) pairs += listed_pairs(pipeline, pipeline.dependences[d]);
   if (pairs <= k_most_pairs) return std::nullopt;
   return Diagnostic{"E0504",
                     Severity::error,

@@ -34,12 +34,15 @@ std::int64_t blocks_of(Pipeline const& pipeline) {
   return blocks;
 }
 
-/// Reuses between the stages of a part, with the part's indices.
+/// Reuses between the stages of a part, with the part's indices. All of them stand in the order of writers; a
+/// loop that is written out has one for each pair of iterations.
 std::vector<BufferReuse> reuses_in(std::vector<BufferReuse> const& all, int first, int end) {
   std::vector<BufferReuse> result;
-  for (auto const& reuse : all) {
-    if (reuse.reader < first || reuse.writer >= end) continue;
-    result.push_back(reuse);
+  auto reuse = std::lower_bound(all.begin(), all.end(), first,
+                                [](BufferReuse const& one, int stage) { return one.writer < stage; });
+  for (; reuse != all.end() && reuse->writer < end; ++reuse) {
+    if (reuse->reader < first) continue;
+    result.push_back(*reuse);
     result.back().reader -= first;
     result.back().writer -= first;
   }

@@ -95,7 +95,9 @@ KeptBy kept_by(Plan const& plan, int consumer, int producer, int semaphore_set) 
   int const waiting = launch_of(plan, consumer);
   int const before = launch_of(plan, producer);
   if (before >= waiting) return KeptBy::nothing;
-  if (before < group_of(plan, waiting).first) return KeptBy::completion;
+  // Groups of launches begin in order: the two are of one group unless one begins between them.
+  for (int launch = waiting; launch > before; --launch)
+    if (plan.launches[at(launch)].start == LaunchStart::in_order) return KeptBy::completion;
   return plan.launches[at(waiting)].start == LaunchStart::early ? KeptBy::grid_wait : KeptBy::nothing;
 }
 

@@ -26,8 +26,9 @@ PipelinePart part_of(Pipeline const& whole, int first, int end) {
   part.pipeline.where = whole.where;
   part.pipeline.stages.assign(whole.stages.begin() + first, whole.stages.begin() + end);
   for (std::size_t d = 0; d < whole.dependences.size(); ++d) {
-    auto dependence = whole.dependences[d];
-    if (!inside(dependence.consumer, first, end) || !inside(dependence.producer, first, end)) continue;
+    auto const& known = whole.dependences[d];
+    if (!inside(known.consumer, first, end) || !inside(known.producer, first, end)) continue;
+    auto dependence = known;
     dependence.consumer -= first;
     dependence.producer -= first;
     part.pipeline.dependences.push_back(std::move(dependence));

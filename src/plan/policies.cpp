@@ -2,6 +2,7 @@
 #include "tessera/plan/policies.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_map>
 
 #include "plan/dimension_choices.hpp"
@@ -20,18 +21,26 @@ std::string word(DimensionMap const& map) {
   return "";
 }
 
+using Boxes = std::vector<TileRelation::Box>;
+
 /// What one consumer tile waits for under a map: semaphores, and the tiles that they stand for.
 struct Wait {
   std::int64_t semaphores = 0;
   std::int64_t tiles = 0;
 };
 
-Wait wait_of(PolicyMap const& map, TileGrid const& grid, std::vector<std::int64_t> const& tiles,
+Wait wait_of(PolicyMap const& map, TileGrid const& grid, Boxes const& boxes,
              std::vector<std::int64_t>& scratch) {
   scratch.clear();
-  for (auto const tile : tiles) {
-    auto const semaphore = map.semaphore_of(grid, tile_of(grid, tile));
-    if (scratch.empty() || scratch.back() != semaphore) scratch.push_back(semaphore);
+  for (auto const& box : boxes) {
+    Tile tile;
+    for (tile.at[3] = box.begin[3]; tile.at[3] < box.end[3]; ++tile.at[3])
+      for (tile.at[2] = box.begin[2]; tile.at[2] < box.end[2]; ++tile.at[2])
+        for (tile.at[1] = box.begin[1]; tile.at[1] < box.end[1]; ++tile.at[1])
+          for (tile.at[0] = box.begin[0]; tile.at[0] < box.end[0]; ++tile.at[0]) {
+            auto const semaphore = map.semaphore_of(grid, tile);
+            if (scratch.empty() || scratch.back() != semaphore) scratch.push_back(semaphore);
+          }
   }
   std::sort(scratch.begin(), scratch.end());
   scratch.erase(std::unique(scratch.begin(), scratch.end()), scratch.end());
@@ -40,32 +49,59 @@ Wait wait_of(PolicyMap const& map, TileGrid const& grid, std::vector<std::int64_
   return wait;
 }
 
-std::string key_of(std::vector<TileRelation::Box> const& boxes) {
+std::string key_of(Boxes const& boxes) {
   return {reinterpret_cast<char const*>(boxes.data()), boxes.size() * sizeof(TileRelation::Box)};
 }
 
+bool same(Boxes const& a, Boxes const& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(TileRelation::Box)) == 0);
+}
+
+std::int64_t volume(Boxes const& boxes) {
+  std::int64_t sum = 0;
+  for (auto const& box : boxes) {
+    std::int64_t tiles = 1;
+    for (int d = 0; d < k_max_rank; ++d) tiles *= box.end[d] - box.begin[d];
+    sum += tiles;
+  }
+  return sum;
+}
+
 /// Fills in the costs of all policies in one pass over the consumer grid. Consumer tiles that read the same
-/// boxes (a row of a GEMM) are worked out once.
+/// many tiles (a row of a GEMM) are worked out once; few (a convolution's) are counted faster than looked up.
 void count_costs(Pipeline const& pipeline, Dependence const& dependence, std::vector<Policy>& policies) {
+  constexpr std::int64_t k_few = 16;
   TileRelation const relation(pipeline, dependence);
   auto const& grid = relation.producer_grid();
   auto const consumer_splits = pipeline.stages[static_cast<std::size_t>(dependence.consumer)].splits;
   auto const producer_splits = pipeline.stages[static_cast<std::size_t>(dependence.producer)].splits;
 
   std::unordered_map<std::string, std::vector<Wait>> known;
-  std::vector<TileRelation::Box> boxes;
-  std::vector<std::int64_t> tiles, scratch;
+  Boxes boxes, before;
+  std::vector<Wait> few(policies.size());
+  auto const* waits = &few;
+  std::vector<std::int64_t> scratch;
+  auto const count = [&](std::vector<Wait>& into) {
+    for (std::size_t p = 0; p < policies.size(); ++p)
+      into[p] = wait_of(policies[p].map, grid, boxes, scratch);
+  };
   for (std::int64_t tile = 0; tile < relation.consumer_grid().tiles(); ++tile) {
     relation.boxes_of(tile, boxes);
-    auto [place, fresh] = known.try_emplace(key_of(boxes));
-    if (fresh) {
-      relation.producers_of(tile, tiles);
-      for (auto const& policy : policies) place->second.push_back(wait_of(policy.map, grid, tiles, scratch));
+    bool const differ = tile == 0 || !same(boxes, before);
+    if (differ && volume(boxes) <= k_few) {
+      count(few);
+      waits = &few;
+    } else if (differ) {
+      auto const [place, fresh] = known.try_emplace(key_of(boxes), policies.size());
+      if (fresh) count(place->second);
+      waits = &place->second;
     }
     for (std::size_t p = 0; p < policies.size(); ++p) {
-      policies[p].waits += place->second[p].semaphores * consumer_splits;
-      policies[p].tiles_awaited = std::max(policies[p].tiles_awaited, place->second[p].tiles);
+      policies[p].waits += (*waits)[p].semaphores * consumer_splits;
+      policies[p].tiles_awaited = std::max(policies[p].tiles_awaited, (*waits)[p].tiles);
     }
+    boxes.swap(before);
   }
   for (auto& policy : policies) {
     policy.semaphores = policy.map.count(grid);

@@ -88,31 +88,39 @@ class Attempt {
   std::vector<Block> finished_;
 };
 
-/// Calls `visit` for service orders, later stages first, that a scheduler may choose; stops when it is true.
-template <class Visit>
-bool each_order(Setting const& setting, std::vector<int>& order, Visit const& visit) {
-  auto const stages = static_cast<int>(setting.kernel_of.size());
-  if (static_cast<int>(order.size()) == stages) return visit(order);
-  for (int s = stages - 1; s >= 0; --s) {
-    auto const is_served = [&](int stage) {
-      return std::find(order.begin(), order.end(), stage) != order.end();
-    };
-    if (is_served(s)) continue;
-    if (setting.in_order && setting.wait_kernel_of[at(s)] >= 0 && !is_served(s - 1)) continue;
-    order.push_back(s);
-    if (each_order(setting, order, visit)) return true;
-    order.pop_back();
+/// Service orders, later stages first, that a scheduler may choose.
+class Orders {
+ public:
+  explicit Orders(Setting const& setting) : setting_(setting), served_(setting.kernel_of.size(), 0) {}
+
+  /// Calls `visit` for one after the other; stops when it is true.
+  template <class Visit>
+  bool each(Visit const& visit) {
+    if (order_.size() == served_.size()) return visit(order_);
+    for (int s = static_cast<int>(served_.size()) - 1; s >= 0; --s) {
+      if (served_[at(s)]) continue;
+      if (setting_.in_order && setting_.wait_kernel_of[at(s)] >= 0 && !served_[at(s - 1)]) continue;
+      order_.push_back(s);
+      served_[at(s)] = 1;
+      if (each(visit)) return true;
+      served_[at(s)] = 0;
+      order_.pop_back();
+    }
+    return false;
   }
-  return false;
-}
+
+ private:
+  Setting const& setting_;
+  std::vector<int> order_;
+  std::vector<char> served_;  // by stage: is it in the order?
+};
 
 }  // namespace
 
 std::optional<Stuck> attack(Setting const& setting) {
   std::optional<Stuck> stuck;
   int attempts = 0;
-  std::vector<int> order;
-  each_order(setting, order, [&](std::vector<int> const& stages) {
+  Orders(setting).each([&](std::vector<int> const& stages) {
     stuck = Attempt(setting).play(stages);
     return stuck || ++attempts == k_max_attempts;
   });

@@ -73,9 +73,9 @@ std::vector<Stickable> stickable(Setting const& setting, int blocked_kernel) {
     }
     if (!blocked.is_wait && setting.is_forced_before(blocked.stage, kernel.stage)) continue;
     bool can_wait = false;
-    for (int earlier = 0; earlier < kernel.stage && !can_wait; ++earlier)
-      can_wait = !setting.is_forced_before(earlier, kernel.stage) && !is_placed_before_blocked(earlier) &&
-                 setting.waits_for(kernel.stage, earlier);
+    for (int earlier = 0, end = setting.first_forced_before(kernel.stage); earlier < end && !can_wait;
+         ++earlier)
+      can_wait = setting.waits_for(kernel.stage, earlier) && !is_placed_before_blocked(earlier);
     auto const blocks = k == blocked_kernel ? std::min(kernel.waiting, kernel.blocks - 1) : kernel.waiting;
     if (can_wait && blocks > 0) result.push_back({k, blocks});
   }

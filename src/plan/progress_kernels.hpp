@@ -39,9 +39,9 @@ struct Setting {
   bool in_order;  ///< a kernel that became ready earlier is placed whole before any later one
 
   /// In every schedule all blocks of stage a are placed before the first of stage b > a.
-  bool is_forced_before(int a, int b) const {
-    return in_order && a < b && forced_from_[static_cast<std::size_t>(b)] <= a;
-  }
+  bool is_forced_before(int a, int b) const { return a < b && a >= first_forced_before(b); }
+  /// The first of the stages of which that holds; b: of none.
+  int first_forced_before(int b) const { return in_order ? forced_from_[static_cast<std::size_t>(b)] : b; }
   /// Blocks of stage b wait, through any number of stages, for stage a.
   bool waits_for(int b, int a) const {
     return waits_for_[static_cast<std::size_t>(b)][static_cast<std::size_t>(a)];

@@ -141,6 +141,12 @@ def cases(texts):
         yield refused("routing " + routing, ["plan", "c.json", "--block", "experts", "--tokens", "128", "--routing",
                                              routing], "E0216", says, c_json=mixture)
     yield refused("sweep of 1000000 tokens", ["sweep", "llama-65b", "--set", "tokens=1000000"], "E0504", "million")
+    stages = [{"name": f"s{i}", "grid": {"x": 1}, "output": f"b{i}",
+               "operands": [{"name": "a", "buffer": f"b{i - 1}"}] if i > 0 else []} for i in range(1000)]
+    chain = [{"consumer": f"s{i}", "producer": f"s{i - 1}", "operand": "a", "accesses": [["x"]]} for i in range(1, 1000)]
+    yield Case("known: a chain of 1000 stages", ["plan", "w.json"],
+               {"w.json": json.dumps({"schema": "tessera.workload/1", "name": "chain", "stages": stages,
+                                      "dependences": chain}).encode()}, FINE)
     # far below what is refused, so that a busy host does not end them
     for command in ("llama-65b --tokens 32768", "llama-65b --block attention --tokens 2048"):
         yield Case("known: still planned: " + command, ["plan", *command.split()], {}, FINE)
