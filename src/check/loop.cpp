@@ -8,6 +8,7 @@
 
 #include "check/iterations.hpp"
 #include "check/names.hpp"
+#include "check/overwritten.hpp"
 #include "describe/uses.hpp"
 #include "tessera/check/check.hpp"
 
@@ -149,6 +150,24 @@ Diagnostics faults_of(Loop const& loop) {
   return found;
 }
 
+namespace {
+
+/// In the first iterations nothing was computed before, and what a tile reads through a carried dependence
+/// has none; it is described all the same.
+void forget_described(Loop const& loop, Pipeline const& pipeline, Diagnostics& found) {
+  for (auto const& [dependence, distance] : loop.carried)
+    for (int n = 0; n < distance; ++n) {
+      auto const index = static_cast<std::size_t>(dependence.consumer) +
+                         static_cast<std::size_t>(n) * loop.body.stages.size();
+      if (index >= pipeline.stages.size()) break;
+      auto const& stage = pipeline.stages[index];
+      for (auto const& operand : stage.operands)
+        if (operand.name == dependence.operand) std::erase(found, undescribed(pipeline, stage, operand));
+    }
+}
+
+}  // namespace
+
 }  // namespace check_detail
 
 Expected<CheckedPipeline> check(Loop const& loop, int iterations) {
@@ -165,12 +184,16 @@ Expected<CheckedPipeline> check(Loop const& loop, int iterations) {
   }
   // Few iterations have every mistake that many have, and what is right in them is right in many.
   int const window = window_of(loop);
-  auto checked = check(unroll(loop, window));
-  if (!checked)
+  auto pipeline = unroll(loop, window);
+  auto checked = check(pipeline);
+  if (!checked) {
+    check_detail::forget_described(loop, pipeline, checked.error());
     return tl::make_unexpected(
         check_detail::once_each(checked.error(), loop, std::max(iterations - window, 0)));
-  if (iterations != window) checked = check(unroll(loop, iterations));
+  }
+  if (iterations != window) pipeline = unroll(loop, iterations), checked = check(pipeline);
   if (checked) {
+    check_detail::forget_described(loop, pipeline, checked->warnings_);
     checked->warnings_ = check_detail::once_each(checked->warnings_, loop);
     checked->iteration_stages_ = static_cast<int>(loop.body.stages.size());
   }

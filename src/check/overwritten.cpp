@@ -124,6 +124,18 @@ std::optional<Clash> clash_between(Pipeline const& pipeline, Dependence const& d
   return std::nullopt;
 }
 
+Diagnostic doubtful(SourceLine where, Stage const& reader, std::string message,
+                    std::vector<std::string> notes) {
+  return {"E0117",
+          Severity::warning,
+          std::move(where),
+          std::move(message),
+          std::move(notes),
+          fmt::format("right only where each tile of {0} reads no more than it stores; else let {0} write a "
+                      "buffer of its own",
+                      reader.name)};
+}
+
 class Overwritten {
  public:
   Overwritten(Pipeline const& pipeline, Diagnostics& errors, Diagnostics& warnings)
@@ -141,14 +153,6 @@ class Overwritten {
     // Writers before the last one are ordered before it, whatever they overwrite.
     if (auto const clash = clash_between(pipeline_, dependence, later[-1]))
       report(dependence, *clash, later[-1]);
-  }
-
-  /// An operand without a dependence that reads from outside what its stage writes.
-  void look_at(Stage const& one, Operand const& operand) {
-    warn(place_of(pipeline_, one), one,
-         fmt::format("{} overwrites {} while it reads it through {}, and nothing says which tile reads what",
-                     one.name, one.output, operand.name),
-         {});
   }
 
   /// Did an earlier stage write the buffer?
@@ -179,12 +183,13 @@ class Overwritten {
                                      "it overwrites itself",
                                      reader.name)});
     else if (auto const& doubt = clashes.possible)
-      warn(place_of(pipeline_, dependence), reader,
-           fmt::format("{} overwrites {} in other tiles than it reads", reader.name, reader.output),
-           {fmt::format("{} reads {}, which {} and others overwrite; {} has {} tiles, {} has {}",
-                        tile_name(reader, doubt->reader), name_of_tile(old, doubt->read),
-                        name_of_tile(reader, doubt->by), reader.name, grid_text(reader), old.name,
-                        grid_text(old))});
+      warnings_.push_back(
+          doubtful(place_of(pipeline_, dependence), reader,
+                   fmt::format("{} overwrites {} in other tiles than it reads", reader.name, reader.output),
+                   {fmt::format("{} reads {}, which {} and others overwrite; {} has {} tiles, {} has {}",
+                                tile_name(reader, doubt->reader), name_of_tile(old, doubt->read),
+                                name_of_tile(reader, doubt->by), reader.name, grid_text(reader), old.name,
+                                grid_text(old))}));
   }
 
   void report(Dependence const& dependence, Clash const& clash, int writer) {
@@ -202,13 +207,6 @@ class Overwritten {
                                    reader.name, by.name, by.name)});
   }
 
-  void warn(SourceLine where, Stage const& reader, std::string message, std::vector<std::string> notes) {
-    warnings_.push_back({"E0117", Severity::warning, std::move(where), std::move(message), std::move(notes),
-                         fmt::format("right only where each tile of {0} reads no more than it stores; else "
-                                     "let {0} write a buffer of its own",
-                                     reader.name)});
-  }
-
   Pipeline const& pipeline_;
   Diagnostics& errors_;
   Diagnostics& warnings_;
@@ -217,6 +215,14 @@ class Overwritten {
 
 }  // namespace
 
+Diagnostic undescribed(Pipeline const& pipeline, Stage const& stage, Operand const& operand) {
+  return doubtful(
+      place_of(pipeline, stage), stage,
+      fmt::format("{} overwrites {} while it reads it through {}, and nothing says which tile reads what",
+                  stage.name, stage.output, operand.name),
+      {});
+}
+
 void check_overwritten(Pipeline const& pipeline, Diagnostics& errors, Diagnostics& warnings) {
   Overwritten finder(pipeline, errors, warnings);
   for (auto const& dependence : pipeline.dependences) finder.look_at(dependence);
@@ -224,7 +230,7 @@ void check_overwritten(Pipeline const& pipeline, Diagnostics& errors, Diagnostic
     auto const& stage = pipeline.stages[static_cast<std::size_t>(s)];
     if (stage.tiles() == 1 || finder.written_before(stage.output, s)) continue;
     for (auto const& operand : stage.operands)
-      if (operand.buffer == stage.output) finder.look_at(stage, operand);
+      if (operand.buffer == stage.output) warnings.push_back(undescribed(pipeline, stage, operand));
   }
 }
 

@@ -17,4 +17,7 @@ namespace tessera::check_detail {
 /// Precondition: nothing else is wrong with the pipeline.
 void check_overwritten(Pipeline const& pipeline, Diagnostics& errors, Diagnostics& warnings);
 
+/// Its warning of a stage that reads, through an operand without a dependence, what it overwrites.
+Diagnostic undescribed(Pipeline const& pipeline, Stage const& stage, Operand const& operand);
+
 }  // namespace tessera::check_detail

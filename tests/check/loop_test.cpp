@@ -40,7 +40,28 @@ TEST(CheckLoop, OneCopyIsOverwrittenWhileNeighboursRead) {
    hint: give u 2 copies)");
   // In place is right where a tile reads nothing but itself.
   loop.carried[0].dependence.accesses = {{{one(x), one(y)}}};
-  EXPECT_EQ(refusal(loop), "accepted");
+  auto const checked = check(loop, 10);
+  ASSERT_TRUE(checked) << to_text(checked.error());
+  // The first iteration, too: what it reads comes from outside, and in its own tile all the same.
+  EXPECT_EQ(to_text(checked->warnings()), "");
+  // Tiles that read others' within the iteration are found as in a pipeline, once.
+  loop.body.stages.push_back(stage("smooth", 8, 4));
+  loop.body.stages[1].output = "u";
+  loop.body.stages[1].operands = {{"rough", "u", 0, 0}};
+  loop.body.dependences = {{1,
+                            0,
+                            "rough",
+                            {{{upto(x, x + number(2), true), one(y)}}},
+                            OnComplete::release_waiters,
+                            {"stencil.cpp", 11},
+                            {}}};
+  loop.carried[0].dependence.producer = 1;
+  EXPECT_EQ(
+      refusal(loop),
+      R"(stencil.cpp:11: error E0117: tiles of smooth_0 overwrite u while others of smooth_0 still read it
+   smooth_0(0, 0) reads step_0(1, 0), which smooth_0(1, 0) overwrites
+   the same in 9 later iterations
+   hint: let smooth_0 write a buffer of its own, or each of its tiles read only what it overwrites itself)");
 }
 
 TEST(CheckLoop, AnOlderIterationNeedsMoreCopies) {
