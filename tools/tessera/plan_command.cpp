@@ -86,11 +86,17 @@ class Planner {
       session_.say(
           fmt::format("{}: {} stages; to plan them takes time that grows with the square of their number",
                       pipeline->name, pipeline->stages.size()));
-    auto const checked = sized.checked ? *sized.checked : check(*pipeline);
+    if (sized.checked) return choose_checked(*sized.checked, options, observer);
+    auto const checked = check(*pipeline);
     if (!checked) return tl::make_unexpected(checked.error());
-    if (!warned_) session_.warn(checked->warnings());
+    return choose_checked(*checked, options, observer);
+  }
+
+  Expected<Plan> choose_checked(CheckedPipeline const& checked, PlanOptions const& options,
+                                PriceObserver const& observer) {
+    if (!warned_) session_.warn(checked.warnings());
     warned_ = true;
-    return choose_by_simulation(*checked, machine_, options, observer);
+    return choose_by_simulation(checked, machine_, options, observer);
   }
 
   Session const& session_;
