@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <string>
 
 #include "check/names.hpp"
@@ -12,6 +13,8 @@
 namespace tessera::check_detail {
 namespace {
 
+constexpr std::size_t k_shown = 4;
+
 /// "3", "[2, 5)": a range for a tile of the consumer, before it is cut to the grid.
 std::string range_text(TileRange const& range, Tile const& tile) {
   auto const begin = TileProgram(range.begin).evaluate(tile.at);
@@ -19,10 +22,14 @@ std::string range_text(TileRange const& range, Tile const& tile) {
   return begin + 1 == end ? fmt::format("{}", begin) : fmt::format("[{}, {})", begin, end);
 }
 
-/// "gemm1([0, 0), 3)" for each access.
+/// "gemm1([0, 0), 3)" for each access, up to a few.
 std::string boxes_text(Stage const& producer, Dependence const& dependence, Tile const& tile) {
   std::vector<std::string> boxes;
   for (auto const& access : dependence.accesses) {
+    if (boxes.size() == k_shown) {
+      boxes.push_back(fmt::format("{} more", dependence.accesses.size() - k_shown));
+      break;
+    }
     std::vector<std::string> ranges;
     for (auto const& range : access.ranges) ranges.push_back(range_text(range, tile));
     boxes.push_back(fmt::format("{}({})", producer.name, fmt::join(ranges, ", ")));

@@ -156,6 +156,13 @@ TEST(EmptyReads, SomeTilesReadNothingOfAProducer) {
       "tiles");
 }
 
+TEST(EmptyReads, FewOfManyRangesAreShown) {
+  auto p = mlp();
+  p.dependences[0].accesses.assign(9, {{upto(x, y, true), one(y)}});
+  EXPECT_NE(findings(p).find("gemm1([0, 0), 0), gemm1([0, 0), 0) and 5 more; gemm1 has"), std::string::npos)
+      << findings(p);
+}
+
 // As the keys of a query that are in a cache.
 TEST(EmptyReads, ATileMayReadItsProducerThroughAnotherOperand) {
   auto p = mlp();

@@ -66,8 +66,9 @@ Expected<CheckedPipeline> check(Pipeline const& pipeline);
 /// A loop of more iterations than this cannot be written out.
 constexpr int k_most_iterations = 4096;
 
-/// The same for a loop, written out so often; what is found in several iterations is said once, for the first.
-/// Refuses as well what would go wrong only in more iterations, and E0114 (a loop that means nothing) and E0115 (a copy of a buffer that is overwritten too early).
+/// The same for a loop, written out so often; what is found in several iterations is said once, for the
+/// first. Refuses as well what would go wrong only in more iterations, and E0114 (a loop that means nothing)
+/// and E0115 (a copy of a buffer that is overwritten too early).
 Expected<CheckedPipeline> check(Loop const& loop, int iterations);
 
 class PipelineBuilder;

@@ -76,9 +76,10 @@ struct RolePrediction {
   std::vector<RoleStageTime> stages;
 };
 
-/// Deterministic and pure. Refuses (E0506) plans that are not one persistent launch, work that no tile can have,
-/// and runs of more than 2e6 tiles, 2e8 slots, or a time that is not counted in 64 bits; and (E0564) rings that
-/// the kernel cannot have, whose slots have at least the bytes that are loaded into them, in whole kilobytes.
+/// Deterministic and pure. Refuses (E0506) plans that are not one persistent launch, work that no tile can
+/// have, and runs of more than 2e6 tiles, 2e8 slots, or a time that is not counted in 64 bits; and (E0564)
+/// rings that the kernel cannot have, whose slots have at least the bytes that are loaded into them, in whole
+/// kilobytes.
 Expected<RolePrediction> simulate_roles(RoleLoop const& loop, RoleMachine const& machine);
 
 }  // namespace tessera
