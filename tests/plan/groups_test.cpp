@@ -33,9 +33,9 @@ TEST(GroupedPlans, CutGroupsAlikeAndReadEveryExpertsWeights) {
 }
 
 TEST(GroupedPlans, AnExpertThatGetsMostDecides) {
-  // 1024 rows: 128 each, or one expert with 1003.
+  // 1024 rows: 128 each, or one expert with all 512 tokens.
   auto const even = planned(512, {});
-  auto const uneven = planned(512, {1003, 3, 3, 3, 3, 3, 3, 3});
+  auto const uneven = planned(512, {512, 74, 73, 73, 73, 73, 73, 73});
   EXPECT_GT(uneven.predicted_us, even.predicted_us);
   auto const few = planned(512, {512, 512});
   EXPECT_LT(few.predicted_us, even.predicted_us) << "a quarter of the weights";
