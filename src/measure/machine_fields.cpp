@@ -37,6 +37,7 @@ MachineField<MachineProfile> const k_fields[] = {
     {"trigger_ns", "ns", &P::trigger_ns, 0, 1e9},
     {"has_pdl", "1", &P::has_pdl, 0, 1},
     {"dispatches_in_launch_order", "1", &P::dispatches_in_launch_order, 0, 1},
+    {"dram_gb", "1e9 byte", &P::dram_gb, 0, 1e6, true},
     {"l2_parts", "1", &P::l2_parts, 1, 64, true},
     {"asynchronous_loads", "1", &P::asynchronous_loads, 0, 1, true},
     {"power_limit_w", "W", &P::power_limit_w, 0, 1e5, true},

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <string_view>
 
 #include "describe/fingerprint.hpp"
 #include "tessera/measure/machine_fields.hpp"
@@ -13,11 +14,17 @@ namespace {
 
 using Named = std::map<std::string, std::string>;
 
+/// No plan depends on how much memory there is: those that were made before profiles said it stay good.
+bool is_planned_with(MachineField<MachineProfile> const& field) {
+  return std::string_view(field.name) != "dram_gb";
+}
+
 /// Every value under its name, as the shortest text that reads back as the same number.
 Named named_values(MachineProfile const& values) {
   Named named{{"architecture", values.architecture}};
   for (auto const& field : machine_fields())
-    std::visit([&](auto member) { named[field.name] = fmt::format("{}", values.*member); }, field.member);
+    if (is_planned_with(field))
+      std::visit([&](auto member) { named[field.name] = fmt::format("{}", values.*member); }, field.member);
   for (auto const& [name, timing] : values.kernels) {
     auto const add = [&](char const* what, auto value) {
       named[fmt::format("kernels.{}.{}", name, what)] = fmt::format("{}", value);
@@ -41,7 +48,8 @@ MachineProfile planning_values(MachineProfile const& machine, Pipeline const& pi
   values.architecture = machine.architecture;
   values.provisional = machine.provisional;
   for (auto const& field : machine_fields())
-    std::visit([&](auto member) { values.*member = machine.*member; }, field.member);
+    if (is_planned_with(field))
+      std::visit([&](auto member) { values.*member = machine.*member; }, field.member);
   for (auto const& stage : pipeline.stages)
     if (auto const kernel = machine.kernels.find(stage.kernel); kernel != machine.kernels.end()) {
       auto timing = kernel->second;

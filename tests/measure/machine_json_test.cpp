@@ -29,10 +29,12 @@ TEST(MachineJson, EveryShippedProfileRoundTrips) {
     auto const read = parse_machine(file.text, std::string(file.name));
     ASSERT_TRUE(read.has_value()) << to_text(read.error());
     EXPECT_EQ(read->name, file.name);
-    // Those about power, copies in L2 and loads by a copy engine are the H200's alone.
+    // Those about power, copies in L2 and loads by a copy engine are the H200's alone; how much memory
+    // there is everybody says but T3's authors.
     auto const fields = machine_fields();
     auto const here = std::count_if(fields.begin(), fields.end(), [&](auto const& field) {
-      return !field.optional || read->name == "h200";
+      return !field.optional || read->name == "h200" ||
+             (read->name != "t3" && field.name == std::string("dram_gb"));
     });
     auto const overlap = overlap_fields();
     auto const required =

@@ -55,6 +55,7 @@ struct MachineProfile {
     return matrix_flops_per_clock_per_sm * clock_ghz * matrix_efficiency;
   }
   double dram_gbps = 0;  ///< measured or sustained read bandwidth, 1e9 bytes/s
+  double dram_gb = 0;    ///< how much memory there is, 1e9 bytes; 0: not said
   double l2_gbps = 0;
   double l2_mib = 0;
   double sm_load_gbps = 0;          ///< most that one SM can load, 1e9 bytes/s
