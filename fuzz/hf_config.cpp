@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "tessera/describe/decoder_config.hpp"
 #include "tessera/describe/tile_relation.hpp"
 #include "tessera/describe/workload_json.hpp"
 #include "tessera/shipped_kernels.hpp"
@@ -47,6 +48,8 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   options.cached = size % 5 == 0 ? 512 : 0;
   options.tensor_parallel = size % 7 == 0 ? 8 : 1;
 
+  auto const decoder = tessera::import_hf_decoder(text, "config.json");
+  if (!decoder && decoder.error().empty()) std::abort();
   auto const graph = tessera::import_hf_config(text, "config.json", options);
   if (!graph) {
     if (graph.error().empty()) std::abort();

@@ -63,29 +63,43 @@ Expected<Model> model_of(std::string const& name) {
   return tl::make_unexpected(no.error());
 }
 
-Expected<void> check_model(Model const& m) {
+std::optional<Unsupported> unsupported(Model const& m) {
+  using Found = Unsupported;
   if (m.head_size != 64 && m.head_size != 128)
-    return refused(fmt::format("heads of size {}", m.head_size), "there are kernels for 64 and 128");
+    return Found{"head_dim", fmt::format("heads of size {}", m.head_size),
+                 "there are kernels for 64 and 128"};
   if (m.heads < 1 || m.kv_heads < 1 || m.heads % m.kv_heads != 0 || m.heads / m.kv_heads > k_most_group)
-    return refused(fmt::format("{} query heads on {} key heads", m.heads, m.kv_heads),
-                   fmt::format("1 to {} query heads can share a key head, all as many", k_most_group));
+    return Found{"num_key_value_heads", fmt::format("{} query heads on {} key heads", m.heads, m.kv_heads),
+                 fmt::format("1 to {} query heads can share a key head, all as many", k_most_group)};
   if (m.layers < 1 || m.layers > 1024)
-    return refused(fmt::format("{} layers", m.layers), "ask for 1 to 1024");
-  for (auto const& [what, size] : {std::pair{"a hidden size", m.hidden},
-                                   {"an intermediate size", m.intermediate},
-                                   {"a vocabulary", m.vocabulary}})
+    return Found{"num_hidden_layers", fmt::format("{} layers", m.layers), "ask for 1 to 1024"};
+  struct Size {
+    char const *member, *what;
+    int size;
+  };
+  for (auto const& [member, what, size] : {Size{"hidden_size", "a hidden size", m.hidden},
+                                           {"intermediate_size", "an intermediate size", m.intermediate},
+                                           {"vocab_size", "a vocabulary", m.vocabulary}})
     if (size < 64 || size % 64 != 0 || size > k_largest)
-      return refused(fmt::format("{} of {}", what, size),
-                     "ask for a multiple of 64 up to 2^20; pad the weights with zeros");
-  if (m.biases) return refused("products with biases", "there is no kernel that adds them");
+      return Found{member, fmt::format("{} of {}", what, size),
+                   "ask for a multiple of 64 up to 2^20; pad the weights with zeros"};
+  if (m.biases) return Found{"attention_bias", "products with biases", "there is no kernel that adds them"};
   if (m.norms_queries)
-    return refused("queries and keys that are normed", "there is no kernel that norms heads");
+    return Found{"model_type", "queries and keys that are normed", "there is no kernel that norms heads"};
   if (m.window != 0)
-    return refused(fmt::format("a window of {} keys", m.window), "there is no kernel that leaves out keys");
+    return Found{"sliding_window", fmt::format("a window of {} keys", m.window),
+                 "there is no kernel that leaves out keys"};
   if (!(m.norm_epsilon > 0) || !(m.rotation.theta > 1) || !(m.rotation.factor >= 1))
-    return refused(fmt::format("a norm with epsilon {}, or a rotation with theta {} and factor {}",
-                               m.norm_epsilon, m.rotation.theta, m.rotation.factor),
-                   "ask for epsilon above 0, theta above 1, a factor of 1 or more");
+    return Found{"rms_norm_eps",
+                 fmt::format("a norm with epsilon {}, or a rotation with theta {} and factor {}",
+                             m.norm_epsilon, m.rotation.theta, m.rotation.factor),
+                 "ask for epsilon above 0, theta above 1, a factor of 1 or more"};
+  return std::nullopt;
+}
+
+Expected<void> check_model(Model const& model) {
+  if (auto found = unsupported(model); found)
+    return refused(std::move(found->message), std::move(found->way_out));
   return {};
 }
 

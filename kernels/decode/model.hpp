@@ -2,6 +2,7 @@
 // Sizes of decoders that kernels/decode can generate tokens with: Llama's layers. Plain values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <tessera/diagnostic.hpp>
 #include <vector>
@@ -55,7 +56,13 @@ constexpr int k_most_batch = 64;
 constexpr int k_most_group = 8;
 constexpr int k_most_capacity = 1 << 17;
 
-/// Refuses (E0566) what the kernels do not compute.
+/// What the kernels do not compute of a model, and the member of a config.json that says it.
+struct Unsupported {
+  char const* member;
+  std::string message, way_out;
+};
+std::optional<Unsupported> unsupported(Model const& model);
+/// Refuses (E0566) the same.
 Expected<void> check_model(Model const& model);
 /// Refuses (E0566) another number of sequences than 1 to k_most_batch, or of cached tokens than 1 to
 /// k_most_capacity.

@@ -79,14 +79,7 @@ ElementType element_type(Document& document, std::string const& wanted) {
     document.report(said.node != nullptr ? *said.node : root, "E0214",
                     fmt::format("weights of type \"{}\" are not supported", said.type.substr(0, 60)),
                     {"supported: float16 and bfloat16"}, k_way_out);
-  for (auto const* object : {&root, &inner}) {
-    // Of transformers, of its compressed tensors before they had that name, and of MLX.
-    for (auto const* name : {"quantization_config", "compression_config", "quantization"})
-      if (auto const* quantized = object->find(name);
-          quantized != nullptr && !quantized->is(Node::Kind::null) && !document.failed())
-        document.report(*quantized, "E0214", "quantized weights are not supported",
-                        {"supported: float16 and bfloat16"}, k_way_out);
-  }
+  json::report_quantized(document, k_way_out);
   return said.type == "bfloat16" ? ElementType::bf16 : ElementType::fp16;
 }
 

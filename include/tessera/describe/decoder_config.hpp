@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decoder-only transformer, whole, as its Hugging Face config.json says: what generates tokens reads more
+// of it than what plans a layer. Pure: the caller reads the file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "workload_json.hpp"
+
+namespace tessera {
+
+/// Rotary positions. factor 1: none of Llama 3's scaling.
+struct RotaryPositions {
+  double theta = 10000;
+  double factor = 1, low_frequency_factor = 1, high_frequency_factor = 4;
+  std::int64_t original_positions = 8192;
+};
+
+struct DecoderConfig {
+  TransformerShape layer;
+  std::int64_t layers = 1, vocabulary = 1;
+  std::int64_t positions = 0;  ///< that the model was made for; 0: the config does not say
+  double norm_epsilon = 1e-6;
+  RotaryPositions rotation;
+  bool tied = false;            ///< the head is the embedding
+  bool attention_bias = false;  ///< as the config says; families that always have some do not say so
+  bool mlp_bias = false;
+  std::string file;
+  std::map<std::string, int> lines;  ///< where members stand that a reader may refuse
+
+  SourceLine at(std::string const& member) const {
+    auto const line = lines.find(member);
+    return {file, line == lines.end() ? 0 : line->second};
+  }
+};
+
+/// Of the families that import_hf_config() knows those that are built as Llama, or nearly: llama, mistral,
+/// qwen2, qwen3. What a config leaves out has the default of their configuration classes. E0201, E0211 to
+/// E0214, E0217 as import_hf_config(); E0214 also for positions that are scaled in another way than Llama
+/// 3's, or turn a part of a head, and for quantized weights. Weights may be of any other type.
+Expected<DecoderConfig> import_hf_decoder(std::string_view json, std::string const& file);
+
+}  // namespace tessera

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decode/hf_model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tessera::decode {
+namespace {
+
+/// Families whose layers are those of Llama.
+bool has_llamas_layers(std::string const& family) { return family == "llama" || family == "mistral"; }
+
+tl::unexpected<Diagnostics> refused(SourceLine where, std::string message, std::string way_out) {
+  return refuse({"E0566", Severity::error, std::move(where), std::move(message), {}, std::move(way_out)});
+}
+
+/// Sizes beyond int are beyond every limit.
+int small(std::int64_t size) { return static_cast<int>(std::min<std::int64_t>(size, 1 << 30)); }
+
+constexpr double k_gigabyte = 1e9;
+
+}  // namespace
+
+Expected<Model> model_of(DecoderConfig const& config, std::string name) {
+  auto const& family = config.layer.type;
+  if (!has_llamas_layers(family) && family != "qwen2" && family != "qwen3")
+    return refused(config.at("model_type"),
+                   fmt::format("there are no kernels for the layers of \"{}\"", family.substr(0, 60)),
+                   "tokens are generated with models of Llama's layers: llama, mistral");
+  Model m;
+  m.name = std::move(name);
+  m.layers = small(config.layers);
+  m.hidden = small(config.layer.hidden), m.intermediate = small(config.layer.intermediate);
+  m.heads = small(config.layer.heads), m.kv_heads = small(config.layer.kv_heads);
+  m.head_size = small(config.layer.head_dim);
+  m.vocabulary = small(config.vocabulary);
+  m.norm_epsilon = config.norm_epsilon;
+  m.rotation.theta = config.rotation.theta, m.rotation.factor = config.rotation.factor;
+  if (config.rotation.factor > 1) {
+    m.rotation.low_frequency_factor = config.rotation.low_frequency_factor;
+    m.rotation.high_frequency_factor = config.rotation.high_frequency_factor;
+    m.rotation.original_positions = small(config.rotation.original_positions);
+  }
+  m.tied = config.tied;
+  m.biases = config.attention_bias || config.mlp_bias || family == "qwen2";
+  m.norms_queries = family == "qwen3";
+  m.window = small(config.layer.window);
+  if (config.layer.epilogue != Epilogue::swiglu)
+    return refused(config.at("hidden_act"), "an MLP without SiLU in its gate",
+                   "there is a kernel for SwiGLU alone");
+  if (auto const wrong = unsupported(m); wrong) {
+    std::string member = wrong->member;
+    if (m.biases && member == "attention_bias")
+      member = config.attention_bias ? "attention_bias" : config.mlp_bias ? "mlp_bias" : "model_type";
+    // A size that follows from others stands where these do.
+    if (config.lines.count(member) == 0) member = member == "head_dim" ? "hidden_size" : "model_type";
+    auto const message =
+        m.biases && member == "model_type"          ? fmt::format("{} has biases in its products", family)
+        : m.norms_queries && member == "model_type" ? fmt::format("{} norms queries and keys", family)
+                                                    : wrong->message;
+    return refused(config.at(member), message, wrong->way_out);
+  }
+  return m;
+}
+
+Expected<void> check_same(Model const& a, Model const& b, std::string const& file) {
+  std::vector<std::string> differ;
+  auto const compare = [&](char const* what, auto asked, auto found) {
+    if (asked != found) differ.push_back(fmt::format("{}: {} of {}, {} here", what, asked, a.name, found));
+  };
+  compare("layers", a.layers, b.layers);
+  compare("hidden size", a.hidden, b.hidden);
+  compare("intermediate size", a.intermediate, b.intermediate);
+  compare("query heads", a.heads, b.heads);
+  compare("key heads", a.kv_heads, b.kv_heads);
+  compare("head size", a.head_size, b.head_size);
+  compare("vocabulary", a.vocabulary, b.vocabulary);
+  compare("norm's epsilon", a.norm_epsilon, b.norm_epsilon);
+  compare("theta", a.rotation.theta, b.rotation.theta);
+  compare("factor of positions", a.rotation.factor, b.rotation.factor);
+  compare("tied", a.tied, b.tied);
+  if (differ.empty()) return {};
+  Diagnostic found;
+  found.code = "E0572";
+  found.where.file = file;
+  found.message = fmt::format("the weights are of another model than {}", a.name);
+  found.notes = std::move(differ);
+  found.suggestion = fmt::format("name this file in place of {}", a.name);
+  return refuse(std::move(found));
+}
+
+std::vector<WantedTensor> layer_tensors(Model const& m, int layer) {
+  auto const keys = m.kv_heads * m.head_size;
+  auto const named = [&](char const* name, std::vector<std::int64_t> shape) {
+    return WantedTensor{fmt::format("model.layers.{}.{}.weight", layer, name), std::move(shape)};
+  };
+  return {named("input_layernorm", {m.hidden}),
+          named("self_attn.q_proj", {m.attended(), m.hidden}),
+          named("self_attn.k_proj", {keys, m.hidden}),
+          named("self_attn.v_proj", {keys, m.hidden}),
+          named("self_attn.o_proj", {m.hidden, m.attended()}),
+          named("post_attention_layernorm", {m.hidden}),
+          named("mlp.gate_proj", {m.intermediate, m.hidden}),
+          named("mlp.up_proj", {m.intermediate, m.hidden}),
+          named("mlp.down_proj", {m.hidden, m.intermediate})};
+}
+
+WantedTensor embedding_tensor(Model const& m) {
+  return {"model.embed_tokens.weight", {m.vocabulary, m.hidden}};
+}
+WantedTensor norm_tensor(Model const& m) { return {"model.norm.weight", {m.hidden}}; }
+WantedTensor head_tensor(Model const& m) { return {"lm_head.weight", {m.vocabulary, m.hidden}}; }
+
+WantedTensors tensors_of(Model const& m) {
+  WantedTensors all;
+  all.tensors = {embedding_tensor(m), norm_tensor(m)};
+  for (int i = 0; i < m.layers; ++i)
+    for (auto& one : layer_tensors(m, i)) all.tensors.push_back(std::move(one));
+  // Tables that old files have of what is computed anew.
+  all.ignored_ends = {".rotary_emb.inv_freq"};
+  if (m.tied)
+    all.ignored_ends.emplace_back("lm_head.weight");
+  else
+    all.tensors.push_back(head_tensor(m));
+  return all;
+}
+
+DecoderMemory memory_of(Model const& m, int batch, int capacity, bool random) {
+  DecoderMemory memory;
+  double const matrix = 2.0 * m.vocabulary * m.hidden;
+  memory.packed = m.weight_bytes();
+  double const layers = memory.packed - matrix;
+  memory.stored = (random ? layers / m.layers : layers) + (m.tied ? 1 : 2) * matrix;
+  memory.cache = static_cast<double>(batch) * capacity * m.cache_bytes();
+  return memory;
+}
+
+Expected<void> check_memory(DecoderMemory const& needed, double bytes, std::string const& where) {
+  if (needed.sum() <= bytes) return {};
+  auto const gb = [](double amount) { return fmt::format("{:.1f}", amount / k_gigabyte); };
+  auto found = refused(
+      {}, fmt::format("{} GB of device memory are needed, and {} has {}", gb(needed.sum()), where, gb(bytes)),
+      needed.cache > needed.packed ? "ask for less --capacity or fewer prompts"
+                                   : "take a smaller model; the cache is the smaller part of it");
+  found.value().front().notes = {
+      fmt::format("weights as stored: {} GB, until they are packed", gb(needed.stored)),
+      fmt::format("weights as read: {} GB", gb(needed.packed)),
+      fmt::format("cache: {} GB", gb(needed.cache))};
+  return found;
+}
+
+double step_bytes(Model const& m, double cached) { return m.weight_bytes() + cached * m.cache_bytes(); }
+
+}  // namespace tessera::decode

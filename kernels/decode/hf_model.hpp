@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hugging Face's models as decoders: what a config.json says as a Model, the names and shapes of its weights,
+// and how much memory both take. Arithmetic, without a GPU and without files.
+#pragma once
+
+#include <string>
+#include <tessera/describe/decoder_config.hpp>
+#include <tessera/weights/weight_files.hpp>
+#include <vector>
+
+#include "kernels/decode/model.hpp"
+
+namespace tessera::decode {
+
+/// E0566, with the config's line, for what the kernels do not compute: families of other layers, biases,
+/// norms of queries and keys, windows, activations, sizes.
+Expected<Model> model_of(DecoderConfig const& config, std::string name);
+
+/// E0572 with all members in which the two differ, but for the name. `of_folder` is what the folder's
+/// config.json says; it is what a user who names both has got wrong.
+Expected<void> check_same(Model const& asked, Model const& of_folder, std::string const& file);
+
+/// Of a layer, in the order of LayerWeights' members: attention_norm, q, k, v, o, mlp_norm, gate, up, down.
+std::vector<WantedTensor> layer_tensors(Model const& model, int layer);
+WantedTensor embedding_tensor(Model const& model);
+WantedTensor norm_tensor(Model const& model);
+WantedTensor head_tensor(Model const& model);  ///< of a model that is not tied
+/// All of these.
+WantedTensors tensors_of(Model const& model);
+
+/// Bytes of device memory, of the parts that count.
+struct DecoderMemory {
+  double stored = 0;  ///< weights as they are read from files, until they are packed
+  double packed = 0;  ///< weights as the kernels read them
+  double cache = 0;
+  double sum() const { return stored + packed + cache; }
+};
+/// `random`: weights are not read but made, one layer's for all.
+DecoderMemory memory_of(Model const& model, int batch, int capacity, bool random);
+/// E0566 where that is more than there is: `bytes` of `where`.
+Expected<void> check_memory(DecoderMemory const& needed, double bytes, std::string const& where);
+
+/// Bytes that a step reads with so many cached tokens in all, of all sequences together.
+double step_bytes(Model const& model, double cached);
+
+}  // namespace tessera::decode

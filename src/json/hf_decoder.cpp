@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// What generating tokens needs of a config.json beside a layer's sizes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "diagnostic/nearest.hpp"
+#include "json/hf_family.hpp"
+#include "tessera/describe/decoder_config.hpp"
+
+namespace tessera {
+namespace {
+
+using json::Document;
+using json::Node;
+using json::ObjectReader;
+
+constexpr json::Codes k_codes{"E0201", "E0211", "E0212", "E0212", true};
+constexpr std::int64_t k_most_layers = 1 << 16, k_most_tokens = std::int64_t{1} << 31;
+
+/// "rope_scaling" and the same in newer configs, "rope_parameters", which also has theta.
+void read_rotation(Document& document, ObjectReader& model, RotaryPositions& rotation) {
+  constexpr double k_most = 1e12;
+  rotation.theta = model.number_or("rope_theta", rotation.theta, 0, k_most);
+  for (auto const* name : {"rope_scaling", "rope_parameters"}) {
+    auto const* object = model.object_or(name);
+    if (object == nullptr) continue;
+    ObjectReader reader(document, *object, fmt::format("\"{}\"", name));
+    rotation.theta = reader.number_or("rope_theta", rotation.theta, 0, k_most);
+    auto const type = reader.string_or("rope_type", reader.string_or("type", "default"));
+    if (type == "default") continue;
+    if (type != "llama3") {
+      document.report(*object, "E0214",
+                      fmt::format("positions scaled by \"{}\" are not supported", type.substr(0, 60)),
+                      {"supported: default and llama3"});
+      continue;
+    }
+    rotation.factor = reader.number("factor", 1, k_most);
+    rotation.low_frequency_factor = reader.number("low_freq_factor", 0, k_most);
+    rotation.high_frequency_factor = reader.number("high_freq_factor", 0, k_most);
+    rotation.original_positions = reader.integer("original_max_position_embeddings", 1, k_most_tokens);
+    if (!document.failed() && rotation.high_frequency_factor <= rotation.low_frequency_factor)
+      document.report(*object, "E0212",
+                      fmt::format("\"high_freq_factor\" {} is not above \"low_freq_factor\" {}",
+                                  rotation.high_frequency_factor, rotation.low_frequency_factor));
+  }
+  auto const part = model.number_or("partial_rotary_factor", 1, 0, 1);
+  if (part < 1)
+    document.report(*model.find("partial_rotary_factor"), "E0214",
+                    fmt::format("positions that turn {} of a head are not supported", part));
+}
+
+}  // namespace
+
+Expected<DecoderConfig> import_hf_decoder(std::string_view text, std::string const& file) {
+  auto parsed = Document::parse(text, file, k_codes);
+  if (!parsed) return tl::make_unexpected(parsed.error());
+  auto& document = *parsed;
+  auto const shape = json::read_shape(document);
+  if (!shape) return document.refusal();
+  static std::vector<std::string> const known{"llama", "mistral", "qwen2", "qwen3"};
+  if (std::find(known.begin(), known.end(), shape->type) == known.end()) {
+    document.report(*json::language_model(document).find("model_type"), "E0214",
+                    fmt::format("whole decoders of model_type \"{}\" are not supported", shape->type),
+                    {"supported: " + list_of(known)});
+    return document.refusal();
+  }
+  json::report_quantized(document, "name a folder with the weights as BF16, F16 or F32");
+  DecoderConfig config;
+  config.layer = *shape;
+  config.file = file;
+  ObjectReader model(document, json::language_model(document), "the config");
+  config.layers = model.integer("num_hidden_layers", 1, k_most_layers);
+  config.vocabulary = model.integer("vocab_size", 1, k_most_tokens);
+  config.positions = model.integer_or("max_position_embeddings", 0, 1, k_most_tokens);
+  config.norm_epsilon = model.number_or("rms_norm_eps", config.norm_epsilon, 0, 1);
+  config.tied = model.boolean_or("tie_word_embeddings", false);
+  config.attention_bias = model.boolean_or("attention_bias", false);
+  config.mlp_bias = model.boolean_or("mlp_bias", false);
+  read_rotation(document, model, config.rotation);
+  for (auto const* name :
+       {"model_type", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads",
+        "head_dim", "vocab_size", "num_hidden_layers", "rms_norm_eps", "rope_theta", "sliding_window",
+        "attention_bias", "mlp_bias", "hidden_act"})
+    if (auto const* const member = model.find(name); member != nullptr) config.lines[name] = member->line;
+  if (document.failed()) return document.refusal();
+  return config;
+}
+
+}  // namespace tessera

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hugging Face's models as decoders: sizes, names of weights, memory, and refusals with the config's line.
+#include "kernels/decode/hf_model.hpp"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "tessera/shipped.hpp"
+
+namespace tessera::decode {
+namespace {
+
+using testing::HasSubstr;
+
+DecoderConfig shipped(std::string const& name) {
+  for (auto const& file : shipped_workloads())
+    if (file.name == name) return import_hf_decoder(file.text, name + ".json").value();
+  return {};
+}
+std::string refusal(DecoderConfig const& config) {
+  auto const found = model_of(config, "m");
+  return found ? "taken" : to_text(found.error());
+}
+
+TEST(HfModel, ShippedConfigsAreTheKnownModels) {
+  for (auto const& known : known_models()) {
+    auto const found = model_of(shipped(known.name), known.name);
+    ASSERT_TRUE(found) << to_text(found.error());
+    auto const same = check_same(known, *found, "config.json");
+    EXPECT_TRUE(same) << to_text(same.error());
+    EXPECT_EQ(found->rotation.original_positions, known.rotation.original_positions);
+  }
+  EXPECT_TRUE(model_of(shipped("llama-65b"), "llama-65b"));
+}
+TEST(HfModel, RefusalsNameTheLine) {
+  auto const config = shipped("llama-3.2-1b");
+  auto changed = config;
+  changed.layer.head_dim = 96;
+  EXPECT_EQ(refusal(changed),
+            "llama-3.2-1b.json:8: error E0566: heads of size 96\n   hint: there are kernels for 64 and 128");
+  changed = config;
+  changed.layer.window = 4096, changed.lines["sliding_window"] = 30;
+  EXPECT_THAT(refusal(changed), HasSubstr("llama-3.2-1b.json:30: error E0566: a window of 4096 keys"));
+  changed = config;
+  changed.mlp_bias = true;
+  EXPECT_THAT(refusal(changed), HasSubstr("llama-3.2-1b.json:11: error E0566: products with biases"));
+  changed = config;
+  changed.layer.type = "qwen2";
+  EXPECT_THAT(refusal(changed),
+              HasSubstr("llama-3.2-1b.json:6: error E0566: qwen2 has biases in its products"));
+  changed.layer.type = "qwen3";
+  EXPECT_THAT(refusal(changed), HasSubstr("qwen3 norms queries and keys"));
+  changed.layer.type = "gemma2";
+  EXPECT_THAT(refusal(changed), HasSubstr("there are no kernels for the layers of \"gemma2\""));
+  changed = config;
+  changed.layer.epilogue = Epilogue::geglu;
+  EXPECT_THAT(refusal(changed), HasSubstr("an MLP without SiLU in its gate"));
+  changed = config;
+  changed.vocabulary = std::int64_t{1} << 40;
+  EXPECT_THAT(refusal(changed), HasSubstr("a vocabulary of 1073741824"));
+}
+TEST(HfModel, OtherModelsDiffer) {
+  auto const one = model_of(shipped("llama-3.2-1b"), "llama-3.2-1b").value(),
+             other = model_of(shipped("llama-3-8b"), "w").value();
+  auto const found = check_same(one, other, "w/config.json");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(to_text(found.error()),
+            "w/config.json: error E0572: the weights are of another model than llama-3.2-1b\n"
+            "   layers: 16 of llama-3.2-1b, 32 here\n"
+            "   hidden size: 2048 of llama-3.2-1b, 4096 here\n"
+            "   intermediate size: 8192 of llama-3.2-1b, 14336 here\n"
+            "   head size: 64 of llama-3.2-1b, 128 here\n"
+            "   factor of positions: 32 of llama-3.2-1b, 1 here\n"
+            "   tied: true of llama-3.2-1b, false here\n"
+            "   hint: name this file in place of llama-3.2-1b");
+}
+TEST(HfModel, NamesOfWeights) {
+  auto const tied = model_of(shipped("llama-3.2-1b"), "1b").value(),
+             apart = model_of(shipped("llama-3-8b"), "8b").value();
+  auto const wanted = tensors_of(tied);
+  ASSERT_EQ(wanted.tensors.size(), 2u + 9 * 16);
+  EXPECT_EQ(tensors_of(apart).tensors.size(), 3u + 9 * 32);
+  EXPECT_EQ(tensors_of(apart).tensors.back().name, "lm_head.weight");
+  std::set<std::string> names;
+  double bytes = 0;
+  for (auto const& one : wanted.tensors) {
+    names.insert(one.name);
+    double count = 1;
+    for (auto const extent : one.shape) count *= static_cast<double>(extent);
+    if (one.shape.size() > 1) bytes += 2 * count;
+  }
+  EXPECT_EQ(names.size(), wanted.tensors.size());
+  EXPECT_EQ(bytes, tied.weight_bytes()) << "the embedding in place of the head";
+  auto const layer = layer_tensors(tied, 7);
+  EXPECT_EQ(layer[2].name, "model.layers.7.self_attn.k_proj.weight");
+  EXPECT_EQ(layer[2].shape, (std::vector<std::int64_t>{512, 2048}));
+  EXPECT_EQ(layer[8].name, "model.layers.7.mlp.down_proj.weight");
+  EXPECT_EQ(layer[8].shape, (std::vector<std::int64_t>{2048, 8192}));
+}
+TEST(HfModel, Memory) {
+  auto const m = model_of(shipped("llama-3.2-1b"), "llama-3.2-1b").value();
+  auto const read = memory_of(m, 2, 1000, false), made = memory_of(m, 2, 1000, true);
+  EXPECT_DOUBLE_EQ(read.packed, m.weight_bytes());
+  EXPECT_DOUBLE_EQ(read.stored, m.weight_bytes()) << "the embedding is the head";
+  EXPECT_DOUBLE_EQ(read.cache, 2 * 1000 * m.cache_bytes());
+  EXPECT_LT(made.stored, read.stored / 3);
+  EXPECT_TRUE(check_memory(read, 141e9, "h200"));
+  auto const refused = check_memory(read, 4e9, "this GPU");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(to_text(refused.error()),
+            "error E0566: 5.0 GB of device memory are needed, and this GPU has 4.0\n"
+            "   weights as stored: 2.5 GB, until they are packed\n"
+            "   weights as read: 2.5 GB\n"
+            "   cache: 0.1 GB\n"
+            "   hint: take a smaller model; the cache is the smaller part of it");
+  EXPECT_THAT(to_text(check_memory(memory_of(m, 64, 100000, true), 141e9, "h200").error()),
+              HasSubstr("ask for less --capacity or fewer prompts"));
+  EXPECT_DOUBLE_EQ(step_bytes(m, 3), m.weight_bytes() + 3 * m.cache_bytes());
+}
+
+}  // namespace
+}  // namespace tessera::decode

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole decoder's config.json: what is read, what is taken where nothing is said, and what is refused.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tessera/describe/decoder_config.hpp"
+#include "tessera/shipped.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+Json llama() {
+  return {{"model_type", "llama"},    {"hidden_size", 256},       {"intermediate_size", 512},
+          {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"num_hidden_layers", 3},
+          {"vocab_size", 1024},       {"torch_dtype", "float32"}};
+}
+Expected<DecoderConfig> imported(Json const& json) { return import_hf_decoder(json.dump(2), "config.json"); }
+std::string refusal(Json const& json) {
+  auto const found = imported(json);
+  return found ? "taken" : to_text(found.error());
+}
+Json with(char const* name, Json const& value) {
+  auto json = llama();
+  json[name] = value;
+  return json;
+}
+
+TEST(HfDecoder, DefaultsOfTheConfigurationClass) {
+  auto const found = imported(llama());
+  ASSERT_TRUE(found) << to_text(found.error());
+  EXPECT_EQ(found->layers, 3);
+  EXPECT_EQ(found->vocabulary, 1024);
+  EXPECT_EQ(found->layer.head_dim, 64);
+  EXPECT_EQ(found->norm_epsilon, 1e-6);
+  EXPECT_EQ(found->rotation.theta, 10000);
+  EXPECT_EQ(found->rotation.factor, 1);
+  EXPECT_FALSE(found->tied || found->attention_bias || found->mlp_bias);
+  EXPECT_EQ(found->positions, 0);
+  EXPECT_EQ(found->at("vocab_size").line, 9);  // members are sorted
+  EXPECT_EQ(found->at("no such member").line, 0);
+}
+TEST(HfDecoder, Llama3sPositionsByBothNames) {
+  Json const scaling = {{"rope_type", "llama3"},
+                        {"factor", 32.0},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
+                        {"original_max_position_embeddings", 4096},
+                        {"rope_theta", 70000.0}};
+  for (auto const* name : {"rope_scaling", "rope_parameters"}) {
+    auto const found = imported(with(name, scaling));
+    ASSERT_TRUE(found) << to_text(found.error());
+    EXPECT_EQ(found->rotation.factor, 32) << name;
+    EXPECT_EQ(found->rotation.original_positions, 4096) << name;
+    EXPECT_EQ(found->rotation.theta, 70000) << name;
+  }
+  auto old = scaling;
+  old.erase("rope_type");
+  old["type"] = "llama3";
+  EXPECT_EQ(imported(with("rope_scaling", old))->rotation.high_frequency_factor, 4);
+  EXPECT_EQ(imported(with("rope_scaling", nullptr))->rotation.factor, 1);
+  EXPECT_EQ(imported(with("rope_scaling", Json{{"rope_type", "default"}}))->rotation.factor, 1);
+}
+TEST(HfDecoder, WhatIsNotComputedIsRefused) {
+  EXPECT_EQ(refusal(with("rope_scaling", Json{{"rope_type", "yarn"}, {"factor", 4.0}})),
+            "config.json:8: error E0214: positions scaled by \"yarn\" are not supported\n"
+            "   supported: default and llama3");
+  EXPECT_THAT(refusal(with("rope_scaling", Json{{"rope_type", "llama3"}, {"factor", 4.0}})),
+              HasSubstr("\"low_freq_factor\" is missing in \"rope_scaling\""));
+  EXPECT_THAT(refusal(with("rope_scaling", Json{{"rope_type", "llama3"},
+                                                {"factor", 4.0},
+                                                {"low_freq_factor", 4.0},
+                                                {"high_freq_factor", 4.0},
+                                                {"original_max_position_embeddings", 4096}})),
+              HasSubstr("\"high_freq_factor\" 4 is not above \"low_freq_factor\" 4"));
+  EXPECT_THAT(refusal(with("partial_rotary_factor", 0.5)), HasSubstr("turn 0.5 of a head"));
+  EXPECT_EQ(refusal(with("quantization_config", Json{{"bits", 4}})),
+            "config.json:8: error E0214: quantized weights are not supported\n"
+            "   supported: float16 and bfloat16\n"
+            "   hint: name a folder with the weights as BF16, F16 or F32");
+  EXPECT_THAT(refusal(with("num_hidden_layers", 0)),
+              HasSubstr("\"num_hidden_layers\" in the config must be"));
+  EXPECT_THAT(refusal(with("vocab_size", nullptr)), HasSubstr("\"vocab_size\""));
+  EXPECT_THAT(refusal(with("tie_word_embeddings", "no")), HasSubstr("must be true or false"));
+  auto mixtral = with("model_type", "mixtral");
+  mixtral["num_local_experts"] = 8, mixtral["num_experts_per_tok"] = 2;
+  EXPECT_EQ(refusal(mixtral),
+            "config.json:5: error E0214: whole decoders of model_type \"mixtral\" are not supported\n"
+            "   supported: llama, mistral, qwen2 and qwen3");
+}
+TEST(HfDecoder, ShippedOnes) {
+  int decoders = 0;
+  for (auto const& file : shipped_workloads())
+    if (file.text.find("\"model_type\": \"llama\"") != std::string_view::npos) {
+      auto const found = import_hf_decoder(file.text, std::string(file.name));
+      ASSERT_TRUE(found) << to_text(found.error());
+      ++decoders;
+    }
+  EXPECT_GE(decoders, 5);
+}
+
+}  // namespace
+}  // namespace tessera
