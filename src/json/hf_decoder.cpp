@@ -77,6 +77,9 @@ Expected<DecoderConfig> import_hf_decoder(std::string_view text, std::string con
   config.tied = model.boolean_or("tie_word_embeddings", false);
   config.attention_bias = model.boolean_or("attention_bias", false);
   config.mlp_bias = model.boolean_or("mlp_bias", false);
+  // The configuration class's own; what a null says is that there is none.
+  constexpr std::int64_t k_window_of_mistral = 4096;
+  if (shape->type == "mistral" && !model.has("sliding_window")) config.layer.window = k_window_of_mistral;
   read_rotation(document, model, config.rotation);
   for (auto const* name :
        {"model_type", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads",

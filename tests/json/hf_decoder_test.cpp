@@ -91,6 +91,14 @@ TEST(HfDecoder, WhatIsNotComputedIsRefused) {
             "config.json:5: error E0214: whole decoders of model_type \"mixtral\" are not supported\n"
             "   supported: llama, mistral, qwen2 and qwen3");
 }
+TEST(HfDecoder, MistralHasAWindowUnlessItsConfigSaysNone) {
+  auto mistral = with("model_type", "mistral");
+  EXPECT_EQ(imported(mistral)->layer.window, 4096);
+  mistral["sliding_window"] = nullptr;
+  EXPECT_EQ(imported(mistral)->layer.window, 0);
+  mistral["sliding_window"] = 1000;
+  EXPECT_EQ(imported(mistral)->layer.window, 1000);
+}
 TEST(HfDecoder, ShippedOnes) {
   int decoders = 0;
   for (auto const& file : shipped_workloads())
