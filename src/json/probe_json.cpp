@@ -50,30 +50,6 @@ FitNumber const k_fit[] = {{"start_ns", &TauFit::start_ns},
                            {"worst_residual", &TauFit::worst_residual},
                            {"overlap", &TauFit::overlap}};
 
-ProbeIdentity read_identity(Document& document, Node const& node) {
-  ObjectReader reader(document, node, "\"identity\"");
-  ProbeIdentity identity;
-  for (auto const& word : k_words) identity.*word.member = reader.string_or(word.name, "");
-  identity.sms = static_cast<int>(reader.integer("sms", 1, 4096));
-  identity.gpus = static_cast<int>(reader.integer_or("gpus", 1, 1, 4096));
-  for (auto const& number : k_clocks) identity.*number.member = reader.number_or(number.name, 0, 0, 1e6);
-  if (identity.gpu.empty())
-    document.report(node, document.codes().missing, "\"gpu\" of \"identity\" is missing");
-  reader.finish();
-  return identity;
-}
-
-Json print_identity(ProbeIdentity const& identity) {
-  Json value;
-  for (auto const& word : k_words)
-    if (!(identity.*word.member).empty()) value[word.name] = identity.*word.member;
-  value["sms"] = identity.sms;
-  value["gpus"] = identity.gpus;
-  for (auto const& number : k_clocks)
-    if (identity.*number.member != 0) value[number.name] = identity.*number.member;
-  return value;
-}
-
 /// The conditions that a value was measured under.
 std::map<std::string, double> read_conditions(Document& document, Node const& node) {
   std::map<std::string, double> at;
@@ -224,6 +200,30 @@ void read_parts(Document& document, ObjectReader& reader, Probe& probe) {
 
 }  // namespace
 
+ProbeIdentity read_identity(Document& document, Node const& node) {
+  ObjectReader reader(document, node, "\"identity\"");
+  ProbeIdentity identity;
+  for (auto const& word : k_words) identity.*word.member = reader.string_or(word.name, "");
+  identity.sms = static_cast<int>(reader.integer("sms", 1, 4096));
+  identity.gpus = static_cast<int>(reader.integer_or("gpus", 1, 1, 4096));
+  for (auto const& number : k_clocks) identity.*number.member = reader.number_or(number.name, 0, 0, 1e6);
+  if (identity.gpu.empty())
+    document.report(node, document.codes().missing, "\"gpu\" of \"identity\" is missing");
+  reader.finish();
+  return identity;
+}
+
+nlohmann::ordered_json identity_value(ProbeIdentity const& identity) {
+  nlohmann::ordered_json value;
+  for (auto const& word : k_words)
+    if (!(identity.*word.member).empty()) value[word.name] = identity.*word.member;
+  value["sms"] = identity.sms;
+  value["gpus"] = identity.gpus;
+  for (auto const& number : k_clocks)
+    if (identity.*number.member != 0) value[number.name] = identity.*number.member;
+  return value;
+}
+
 Probe read_probe(Document& document, Node const& node) {
   ObjectReader reader(document, node, "\"probe\"");
   Probe probe;
@@ -233,8 +233,8 @@ Probe read_probe(Document& document, Node const& node) {
 
 Json probe_value(Probe const& probe) {
   Json value;
-  value["identity"] = print_identity(probe.identity);
-  for (auto const& other : probe.also) value["also"].push_back(print_identity(other));
+  value["identity"] = identity_value(probe.identity);
+  for (auto const& other : probe.also) value["also"].push_back(identity_value(other));
   if (probe.quick) value["quick"] = true;
   value["seconds"] = probe.seconds;
   value["figures"] = print_curves(probe.figures);

@@ -14,6 +14,8 @@ namespace tessera::json {
 inline constexpr std::size_t k_probe_width = 200;
 
 /// Findings go to `document`, under its codes.
+ProbeIdentity read_identity(Document& document, Node const& node);
+nlohmann::ordered_json identity_value(ProbeIdentity const& identity);
 Probe read_probe(Document& document, Node const& node);
 nlohmann::ordered_json probe_value(Probe const& probe);
 
