@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decode/device_weights.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <tessera/weights/bf16.hpp>
+
+#include "kernels/decode/hf_model.hpp"
+#include "src/bench/matrices.hpp"
+
+namespace tessera::decode {
+namespace {
+
+constexpr std::uint64_t k_piece = std::uint64_t{32} << 20;
+
+/// Two pieces of host memory, one of which is filled while the other is copied.
+class Staging {
+ public:
+  Expected<void> make() {
+    for (auto& one : pieces_) {
+      if (auto ok = check_call(cudaMallocHost(&one.memory, k_piece), "cudaMallocHost"); !ok) return ok;
+      if (auto ok =
+              check_call(cudaEventCreateWithFlags(&one.copied, cudaEventDisableTiming), "cudaEventCreate");
+          !ok)
+        return ok;
+    }
+    return {};
+  }
+  Staging() = default;
+  Staging(Staging const&) = delete;
+  Staging& operator=(Staging const&) = delete;
+  ~Staging() {
+    for (auto& one : pieces_) {
+      // A copy may be on its way where reading has failed.
+      if (one.copied != nullptr) {
+        (void)cudaEventSynchronize(one.copied);
+        (void)cudaEventDestroy(one.copied);
+      }
+      if (one.memory != nullptr) (void)cudaFreeHost(one.memory);
+    }
+  }
+
+  /// `fill` writes into the piece's memory.
+  template <class Fill>
+  Expected<void> copy(void* to, std::size_t bytes, cudaStream_t stream, Fill const& fill) {
+    auto& piece = pieces_[next_++ % pieces_.size()];
+    if (auto ok = check_call(cudaEventSynchronize(piece.copied), "copying weights"); !ok) return ok;
+    if (auto ok = fill(piece.memory); !ok) return ok;
+    if (auto ok = check_call(cudaMemcpyAsync(to, piece.memory, bytes, cudaMemcpyHostToDevice, stream),
+                             "copying weights");
+        !ok)
+      return ok;
+    return check_call(cudaEventRecord(piece.copied, stream), "cudaEventRecord");
+  }
+
+ private:
+  struct Piece {
+    void* memory = nullptr;
+    cudaEvent_t copied = nullptr;
+  };
+  std::array<Piece, 2> pieces_;
+  std::size_t next_ = 0;
+};
+
+struct Reader {
+  WeightFiles const& files;
+  cudaStream_t stream;
+  LoadProgress const& progress;
+  std::uint64_t all;
+  std::uint64_t done = 0;
+  Staging staging = {};
+
+  Expected<Memory> read(WantedTensor const& wanted) {
+    auto const& tensor = *files.find(wanted.name);  // check_tensors() has seen it
+    auto const bytes = tensor.end - tensor.begin;
+    std::uint64_t const each = tensor.type == "F32" ? 4 : 2, count = bytes / each;
+    if (progress) progress(done, all);
+    auto memory = zeroed_memory(2 * count, stream);
+    if (!memory) return memory;
+    for (std::uint64_t at = 0; at < bytes; at += k_piece) {
+      auto const piece = std::min(k_piece, bytes - at);
+      auto const fill = [&](void* host) -> Expected<void> {
+        if (auto ok = files.read(tensor, at, piece, host); !ok) return ok;
+        convert_to_bf16(host, tensor.type, piece / each, host);
+        return {};
+      };
+      if (auto ok = staging.copy(memory->get() + at / each * 2, piece / each * 2, stream, fill); !ok)
+        return tl::make_unexpected(ok.error());
+    }
+    done += bytes;
+    return memory;
+  }
+};
+
+/// In the order of layer_tensors().
+LayerWeights layer_of(std::vector<void const*> const& m) {
+  LayerWeights layer;
+  layer.attention_norm = m[0];
+  layer.q = m[1], layer.k = m[2], layer.v = m[3], layer.o = m[4];
+  layer.mlp_norm = m[5];
+  layer.gate = m[6], layer.up = m[7], layer.down = m[8];
+  return layer;
+}
+
+/// All tensors of a model, each made by `make`. `layers`: how many are made; further ones are the last again.
+template <class Make>
+Expected<DeviceWeights> assembled(Model const& model, int layers, Make const& make) {
+  DeviceWeights result;
+  auto const add = [&](WantedTensor const& wanted, void const** to, bool stays) -> Expected<void> {
+    auto memory = make(wanted);
+    if (!memory) return tl::make_unexpected(memory.error());
+    *to = memory->get();
+    if (stays)
+      result.embedding = *memory;
+    else
+      result.others.push_back(*memory);
+    return {};
+  };
+  auto& weights = result.weights;
+  auto ok = add(embedding_tensor(model), &weights.embedding, true);
+  if (ok) ok = add(norm_tensor(model), &weights.norm, false);
+  if (ok && !model.tied) ok = add(head_tensor(model), &weights.head, false);
+  for (int i = 0; ok && i < layers; ++i) {
+    std::vector<void const*> matrices;
+    for (auto const& wanted : layer_tensors(model, i)) {
+      matrices.push_back(nullptr);
+      if (ok) ok = add(wanted, &matrices.back(), false);
+    }
+    weights.layers.push_back(layer_of(matrices));
+  }
+  if (!ok) return tl::make_unexpected(ok.error());
+  weights.layers.resize(static_cast<std::size_t>(model.layers), weights.layers.back());
+  return result;
+}
+
+}  // namespace
+
+Expected<DeviceWeights> read_weights(Model const& model, WeightFiles const& files, cudaStream_t stream,
+                                     LoadProgress const& progress) {
+  if (auto ok = check_model(model); !ok) return tl::make_unexpected(ok.error());
+  auto const wanted = tensors_of(model);
+  if (auto ok = check_tensors(files, wanted); !ok) return tl::make_unexpected(ok.error());
+  std::uint64_t all = 0;
+  for (auto const& one : wanted.tensors) {
+    auto const& tensor = *files.find(one.name);
+    all += tensor.end - tensor.begin;
+  }
+  Reader reader{files, stream, progress, all};
+  if (auto ok = reader.staging.make(); !ok) return tl::make_unexpected(ok.error());
+  auto result = assembled(model, model.layers, [&](WantedTensor const& one) { return reader.read(one); });
+  if (auto ok = check_call(cudaStreamSynchronize(stream), "copying weights"); !ok)
+    return tl::make_unexpected(ok.error());
+  return result;
+}
+
+Expected<DeviceWeights> random_weights(Model const& model, unsigned long long seed, cudaStream_t stream) {
+  if (auto ok = check_model(model); !ok) return tl::make_unexpected(ok.error());
+  unsigned long long number = 0;
+  auto const make = [&](WantedTensor const& wanted) -> Expected<Memory> {
+    // Gains and rows of the embedding are as large as what they make; matrices add up as many numbers.
+    auto const columns = static_cast<double>(wanted.shape.back());
+    bool const matrix = wanted.shape.size() == 2 && wanted.name != embedding_tensor(model).name;
+    std::size_t count = 1;
+    for (auto const extent : wanted.shape) count *= static_cast<std::size_t>(extent);
+    auto memory = zeroed_memory(2 * count, stream);
+    if (!memory) return memory;
+    constexpr unsigned long long k_apart = 64;  // more than there are tensors
+    bench::fill_random(memory->get(), count, bench::ElementType::bf16, k_apart * seed + ++number,
+                       static_cast<float>(matrix ? 1 / std::sqrt(columns) : 1), stream);
+    return memory;
+  };
+  auto result = assembled(model, 1, make);
+  if (auto ok = check_call(cudaStreamSynchronize(stream), "making weights"); !ok)
+    return tl::make_unexpected(ok.error());
+  return result;
+}
+
+}  // namespace tessera::decode
