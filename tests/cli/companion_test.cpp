@@ -64,6 +64,7 @@ TEST_F(EndedCompanion, SignalsGoToItAndEndTheToolAfterIt) {
        {std::tuple{SIGINT, "tessera-gpu", "run llama-65b --tp 8 --tokens 1"},
         std::tuple{SIGTERM, "tessera-gpu", "tune llama-65b --tp 8 --tokens 1"},
         std::tuple{SIGHUP, "tessera-bench", "bench mlp llama-65b --tp 8 --tokens 1"},
+        std::tuple{SIGINT, "tessera-decode", "run llama-3.2-1b --decode --prompt-ids 1"},
         std::tuple{SIGTERM, "tessera-probe", "probe --quick"}}) {
     // The sleeper says its own name: a shell's child that is told before it has left the shell's traps
     // behind loses the signal.

@@ -21,6 +21,7 @@ NUMBERS = [
     (["sweep", "two-gemms"], ["--by", "--shard", "--set", "--jobs"]),
     (["why-not", "--second", "128,32,0"], ["--first", "--resident"]),
     (["explain", "PLAN"], ["--alternatives"]),
+    (["run", "llama-3.2-1b", "--decode", "--prompt-ids", "1"], ["--new-tokens", "--capacity", "--top-k"]),
 ]
 WORDS = [
     (["plan", "llama-3-8b"], ["--block", "--dtype", "--mechanism", "--policy", "--machine", "--layer"]),
@@ -31,12 +32,15 @@ WORDS = [
     (["sweep", "two-gemms"], ["--set", "--machine", "--format", "--result", "--study"]),
     (["why-not", "--first", "128,32,0"], ["--second", "--machine"]),
     (["probe", "--from", "h200"], ["--against", "--base"]),
+    (["run", "llama-3.2-1b", "--decode"], ["--prompt-ids"]),
+    (["run", "llama-3.2-1b", "--decode", "--prompt-ids", "1"], ["--weights", "--seed", "--stop-id"]),
 ]
 ARGUMENTS = [["plan"], ["check"], ["simulate"], ["generate"], ["explain"], ["why-not"], ["diff"], ["sweep"],
              ["workloads"], ["machines"], ["bench"], ["bench", "banana"], ["diff", "PLAN"], [], ["banana"],
              ["--banana"], ["plan", "two-gemms", "two-gemms"], ["generate", "PLAN", "-o"], ["plan", "--hlep"],
              ["workloads", "banana"], ["machines", "banana"], ["explain", "E9999"], ["explain", "banana"]]
 READERS = [["plan"], ["check"], ["simulate"], ["generate"], ["explain"], ["diff", "PLAN"],
+           ["run", "--decode", "--prompt-ids", "1"], ["run", "llama-3.2-1b", "--decode", "--prompt-ids", "1", "--weights"],
            ["simulate", "--roles"], ["sweep", "--merge"], ["plan", "two-gemms", "--machine"],
            ["simulate", "PLAN", "--machine"], ["why-not", "--first", "1,1,0", "--second", "1,1,0", "--machine"]]
 

@@ -44,7 +44,8 @@ int run_companion(Session const& session, std::string const& command, std::strin
     return session.fail(complaint(
         "E0936",
         fmt::format("{} needs {}, which is not beside this program ({})", command, name, path.string()),
-        fmt::format("build it where there are nvcc, cuBLASLt and CUTLASS: cmake --build <build> --target {}",
+        fmt::format("build it where there is nvcc{}: cmake --build <build> --target {}",
+                    name == "tessera-gpu" || name == "tessera-bench" ? ", with cuBLASLt and CUTLASS" : "",
                     name)));
   std::vector<std::string> words{path.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());

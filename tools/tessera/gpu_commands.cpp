@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tune and run: what a workload takes on this machine's GPU. The work is tessera-gpu's.
+// tune and run: what a workload takes on this machine's GPU. The work is tessera-gpu's, of tokens
+// tessera-decode's.
 #include <memory>
 #include <optional>
 
 #include "commands.hpp"
 #include "companion.hpp"
+#include "decode_run.hpp"
 #include "gpu_files.hpp"
 #include "load_plan.hpp"
 #include "planned_run.hpp"
@@ -18,6 +20,7 @@ struct TuneArguments : GpuArguments {
 struct RunArguments : GpuArguments {
   bool planned = false;
   std::optional<std::string> machine;
+  DecodeArguments decode;
 };
 
 /// The options that both commands have.
@@ -39,6 +42,12 @@ Diagnostics unused_by_run(RunArguments const& arguments, bool plan) {
   };
   auto const leave_out = [](std::string const& option) { return "leave " + option + " out"; };
   bool const cache = !arguments.cache.empty(), machine = arguments.machine.has_value();
+  if (arguments.decode.decode) {
+    if (arguments.planned) refuse("--planned", " is not for --decode", leave_out("--planned"));
+    return found;
+  }
+  auto const decoding = unused_without_decode(arguments.decode);
+  found.insert(found.end(), decoding.begin(), decoding.end());
   if (plan) {
     auto const why = " is for a workload; " + name + " is a plan";
     if (arguments.planned) refuse("--planned", why, leave_out("--planned"));
@@ -104,9 +113,10 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
   command->add_flag("--quick", arguments->quick, "Few replays: for a profiler, or for many sizes");
   command->add_flag("--planned", arguments->planned,
                     "Take what the plan of each size says, not what was tuned");
-  command->add_option(
-      "--machine", arguments->machine,
-      "With --planned: a shipped profile (see tessera machines) or a profile's file (default h200)");
+  command->add_option("--machine", arguments->machine,
+                      "With --planned, and with --decode, for which its memory counts: a shipped profile\n"
+                      "(see tessera machines) or a profile's file (default h200)");
+  add_decode_options(*command, arguments->decode);
   add_output(*command, "--timeline", arguments->timeline,
              "The measured timeline as JSON, for tessera diff; of one plan or size");
   add_output(*command, "--html", arguments->html,
@@ -125,12 +135,22 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       "Examples:\n"
       "  tessera run llama-65b --block mlp --tp 8 --tokens 1,768\n"
       "  tessera run gpt-3-145b --tp 8 --tokens 768 --planned\n"
-      "  tessera run plan.json --timeline measured.json --html run.html");
+      "  tessera run plan.json --timeline measured.json --html run.html\n\n"
+      "--decode generates tokens with a whole model of Llama's kind, in two launches a token: new tokens go "
+      "to "
+      "standard\n"
+      "output, a line for each prompt, and how fast they came to standard error (docs/decode.md).\n\n"
+      "  tessera run llama-3.2-1b --decode --prompt-ids 1,2,3 --new-tokens 128\n"
+      "  tessera run ./Llama-3.2-1B/config.json --decode --weights ./Llama-3.2-1B --prompt-ids prompts.txt "
+      "-o "
+      "record.json");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] {
       auto const& name = arguments->workload.workload;
-      bool const plan = is_plan(name);
+      bool const plan = !arguments->decode.decode && is_plan(name);
       if (auto const unused = unused_by_run(*arguments, plan); !unused.empty()) return session.fail(unused);
+      if (arguments->decode.decode)
+        return run_decode(session, *arguments, arguments->decode, arguments->machine.value_or(""));
       if (plan) {
         if (auto const fine = load_plan(session, name, {.quotes_times = true}); !fine)
           return session.fail(fine.error());

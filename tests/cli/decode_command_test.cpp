@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// run --decode: what is refused without a GPU, and what is done with what a stand-in for tessera-decode
+// found.
+#include "cli/alone.hpp"
+#include "support/safetensors_writer.hpp"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using support::counting_tensor;
+using support::safetensors_of;
+using support::write_bytes;
+using support::WrittenTensor;
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+/// A model of one layer, small enough to be written down.
+struct Decode : AloneInAFolder {
+  static Json config() {
+    return {{"model_type", "llama"},    {"hidden_size", 64},           {"intermediate_size", 128},
+            {"num_attention_heads", 1}, {"num_key_value_heads", 1},    {"num_hidden_layers", 1},
+            {"vocab_size", 128},        {"tie_word_embeddings", true}, {"max_position_embeddings", 64}};
+  }
+  static std::vector<WrittenTensor> tensors() {
+    std::string const layer = "model.layers.0.";
+    auto const one = [](std::string const& name, std::vector<std::int64_t> const& shape) {
+      return counting_tensor(name + ".weight", "F32", shape, 4);
+    };
+    return {one("model.embed_tokens", {128, 64}),      one("model.norm", {64}),
+            one(layer + "input_layernorm", {64}),      one(layer + "self_attn.q_proj", {64, 64}),
+            one(layer + "self_attn.k_proj", {64, 64}), one(layer + "self_attn.v_proj", {64, 64}),
+            one(layer + "self_attn.o_proj", {64, 64}), one(layer + "post_attention_layernorm", {64}),
+            one(layer + "mlp.gate_proj", {128, 64}),   one(layer + "mlp.up_proj", {128, 64}),
+            one(layer + "mlp.down_proj", {64, 128})};
+  }
+  void put_model(std::string const& name, Json const& config,
+                 std::vector<WrittenTensor> const& tensors) const {
+    fs::create_directory(folder / name);
+    write_bytes(folder / name + "/config.json", config.dump(1));
+    write_bytes(folder / name + "/model.safetensors", safetensors_of(tensors));
+  }
+  /// A stand-in that keeps its words, a line each, and writes this as what it found.
+  void put_companion(std::string const& more = "") const {
+    write_bytes(folder / "found.json", R"({"schema":"tessera.generation/1",
+        "identity":{"gpu":"NVIDIA H200","driver":"580.1, CUDA 13.0","sms":132,"commit":"abc"},
+        "model":"m","weights":"random weights of seed 1","layers":2,"capacity":8,
+        "sequences":[{"prompt":3,"tokens":[1,2,3,40,50]},{"prompt":1,"tokens":[7,8,9]}],
+        "prompt_us":3000,"step_us":[[1,100.5]],"step_bytes":1000000,"floor_us":50,
+        "operators":[{"name":"qkv","waits_us":1,"reads_us":2,"ends_us":0.5,"apart_us":0.25}]})");
+    put_beside("tessera-decode",
+               "for word; do echo \"$word\"; done >words\n"
+               "while [ $# -gt 0 ]; do case $1 in\n"
+               "  --prompts) cat \"$2\" >prompts;; --config) cat \"$2\" >config;;\n"
+               "  --output) cp found.json \"$2\";; --timeline) cp t.json \"$2\";; esac; shift; done\n" +
+                   more);
+  }
+  std::string word_behind(std::string const& option) const {
+    auto const words = read_text(folder / "words");
+    auto const at = words.find(option + "\n");
+    if (at == std::string::npos) return "";
+    auto const begin = at + option.size() + 1;
+    return words.substr(begin, words.find('\n', begin) - begin);
+  }
+};
+
+TEST_F(Decode, HandsOverWhatItHasChecked) {
+  put_companion();
+  write_bytes(folder / "p.txt", "5 6\n\n7,8 , 9\r\n");
+  auto const said =
+      says("run llama-3.2-1b --decode --prompt-ids 1,2,3 --prompt-ids p.txt --new-tokens 2 --seed 9");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_EQ(said.out, "40 50\n8 9\n");
+  EXPECT_EQ(said.err,
+            "m (random weights of seed 1), 2 prompts of 1 to 3 tokens, 4 tokens new: 3.0 ms until the first\n"
+            "19900.5 tokens a second; a step takes 100.5 us (100.5 to 100.5, 1 steps)\n"
+            "it reads 1.0 MB, 10 GB/s; reading them alone takes 50.0 us: 2.01 times that\n"
+            "a layer of 2, us:     waits  reads   ends  apart    all\n"
+            "  qkv                  1.00   2.00   0.50   0.25   3.75\n"
+            "                                                   3.75\n"
+            "NVIDIA H200, driver 580.1, CUDA 13.0\n");
+  EXPECT_EQ(read_text(folder / "prompts"), "1,2,3\n5,6\n7,8,9\n");
+  EXPECT_EQ(Json::parse(read_text(folder / "config"))["num_hidden_layers"], 16);
+  EXPECT_EQ(word_behind("--name"), "llama-3.2-1b");
+  EXPECT_EQ(word_behind("--new-tokens"), "2");
+  EXPECT_EQ(word_behind("--capacity"), "5");
+  EXPECT_EQ(word_behind("--seed"), "9");
+  EXPECT_EQ(word_behind("--temperature"), "");
+  EXPECT_EQ(
+      word_behind("--command"),
+      "tessera run llama-3.2-1b --decode --prompt-ids 1,2,3 --prompt-ids p.txt --new-tokens 2 --seed 9");
+}
+
+TEST_F(Decode, OptionsOfSamplingGoOn) {
+  put_companion();
+  ASSERT_EQ(says("-q run llama-3.2-1b --decode --prompt-ids 1 --temperature 0.7 --top-k 50 --top-p 0.9 "
+                 "--stop-id 128001 --stop-id 128009 --capacity 4096 --commit abc")
+                .exit,
+            0);
+  EXPECT_EQ(word_behind("--temperature"), "0.7");
+  EXPECT_EQ(word_behind("--top-k"), "50");
+  EXPECT_EQ(word_behind("--top-p"), "0.9");
+  EXPECT_THAT(read_text(folder / "words"), HasSubstr("--stop\n128001\n--stop\n128009\n"));
+  EXPECT_EQ(word_behind("--capacity"), "4096");
+  EXPECT_EQ(word_behind("--commit"), "abc");
+  EXPECT_THAT(read_text(folder / "words"), HasSubstr("--silent\n"));
+}
+
+TEST_F(Decode, RecordsAndTimelinesAreWritten) {
+  put_companion();
+  write_bytes(folder / "t.json",
+              R"({"schema":"tessera.timeline/1","pipeline":"m","machine":"h","mechanism":"x","measured":true,
+      "end_ps":1000,"sms":1,"busy":1,"waves":0,"dram_bytes":0,"dram_busy":0,
+      "stages":[{"name":"qkv","first_start_ps":0,"last_end_ps":1000,"tiles":1,"splits":1,"extent":[1]}],
+      "tile_columns":["stage","split","tile","gpu","sm","slot","started_ps","ready_ps","loaded_ps","stored_ps","posted_ps","waiting_ps"],
+      "tiles":[]})");
+  auto const said =
+      says("run llama-3.2-1b --decode --prompt-ids 1 -o r.json --timeline time.json --html page.html");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_EQ(Json::parse(read_text(folder / "r.json"))["identity"]["commit"], "abc");
+  EXPECT_THAT(read_text(folder / "time.json"), HasSubstr("\"qkv\""));
+  EXPECT_THAT(read_text(folder / "page.html"), HasSubstr("<html"));
+  EXPECT_THAT(said.err, HasSubstr("wrote r.json"));
+  auto const json = says("--json run llama-3.2-1b --decode --prompt-ids 1");
+  EXPECT_EQ(json.json()["sequences"][1]["tokens"], (std::vector<int>{7, 8, 9}));
+}
+
+TEST_F(Decode, WeightsAreLookedAtBeforeAGpuIs) {
+  put_companion();
+  put_model("small", config(), tensors());
+  auto const run = [&](std::string const& more) {
+    return says("run ./small/config.json --decode --prompt-ids 1,2 --new-tokens 4 --weights " + more);
+  };
+  auto said = run("small");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_EQ(word_behind("--weights"), "small");
+  EXPECT_EQ(word_behind("--name"), "small");
+  said = run("nowhere");
+  EXPECT_EQ(said.exit, 3);
+  EXPECT_EQ(said.err, "error E0901: cannot read nowhere: No such file or directory\n");
+  auto other = config();
+  other["vocab_size"] = 192;
+  put_model("other", other, tensors());
+  said = run("other");
+  EXPECT_EQ(said.exit, 1);
+  EXPECT_EQ(said.err,
+            "other/config.json: error E0572: the weights are of another model than small\n"
+            "   vocabulary: 128 of small, 192 here\n"
+            "   hint: name this file in place of small\n");
+  auto missing = tensors();
+  missing.pop_back();
+  put_model("missing", config(), missing);
+  EXPECT_EQ(run("missing").err,
+            "missing: error E0572: 1 of 11 tensors are missing: model.layers.0.mlp.down_proj.weight\n"
+            "   hint: see that the weights are those of this config.json\n");
+  auto tied = tensors();
+  tied.push_back(counting_tensor("lm_head.weight", "BF16", {128, 64}, 2));
+  put_model("tied", config(), tied);
+  EXPECT_EQ(run("tied").exit, 0);
+  auto apart = config();
+  apart["tie_word_embeddings"] = false;
+  put_model("apart", apart, tensors());
+  EXPECT_THAT(says("run ./apart/config.json --decode --prompt-ids 1 --weights apart --new-tokens 4").err,
+              HasSubstr("1 of 12 tensors are missing: lm_head.weight"));
+  auto qwen = config();
+  qwen["model_type"] = "qwen2";
+  put_model("qwen", qwen, tensors());
+  said = says("run ./qwen/config.json --decode --prompt-ids 1 --weights qwen");
+  EXPECT_EQ(said.exit, 1);
+  EXPECT_EQ(said.err,
+            "./qwen/config.json:5: error E0566: qwen2 has biases in its products\n"
+            "   hint: there is no kernel that adds them\n");
+  fs::resize_file(folder / "small/model.safetensors", 5000);
+  EXPECT_THAT(run("small").err, HasSubstr("small/model.safetensors: error E0570: the file ends early"));
+}
+
+TEST_F(Decode, MoreTokensThanTheModelWasMadeForAreAWarning) {
+  put_companion();
+  put_model("small", config(), tensors());
+  auto const said = says("run ./small/config.json --decode --prompt-ids 1,2 --new-tokens 63");
+  EXPECT_EQ(said.exit, 0);
+  EXPECT_THAT(said.err, testing::StartsWith("warning E0566: 65 tokens, and small was made for 64\n"));
+}
+
+TEST_F(Decode, WhatTheCompanionSaysCounts) {
+  auto const missing = says("run llama-3.2-1b --decode --prompt-ids 1");
+  EXPECT_EQ(missing.exit, 3);
+  EXPECT_THAT(
+      missing.err,
+      testing::StartsWith(
+          "error E0936: tessera run --decode needs tessera-decode, which is not beside this program"));
+  EXPECT_THAT(missing.err,
+              HasSubstr("build it where there is nvcc: cmake --build <build> --target tessera-decode"));
+  put_companion("echo 'error E0520: ...' >&2; exit 1\n");
+  auto const stalled = says("run llama-3.2-1b --decode --prompt-ids 1");
+  EXPECT_EQ(stalled.exit, 1);
+  EXPECT_EQ(stalled.out, "");
+  EXPECT_EQ(stalled.err, "error E0520: ...\n");
+  put_companion();
+  write_bytes(folder / "found.json", "{}");
+  auto const broken = says("run llama-3.2-1b --decode --prompt-ids 1");
+  EXPECT_EQ(broken.exit, 1);
+  EXPECT_THAT(broken.err, HasSubstr("error E0603"));
+}
+
+}  // namespace
+}  // namespace tessera

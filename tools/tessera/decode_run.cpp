@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "decode_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "commands.hpp"
+#include "companion.hpp"
+#include "files.hpp"
+#include "kernels/decode/hf_model.hpp"
+#include "load.hpp"
+#include "prompt_ids.hpp"
+#include "tessera/measure/generation.hpp"
+#include "tessera/report/generation.hpp"
+#include "tessera/report/report.hpp"
+
+namespace tessera::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int k_usual_new_tokens = 128;
+constexpr std::uint64_t k_usual_seed = 1;
+
+/// "Llama-3.2-1B" of "Llama-3.2-1B/config.json".
+std::string name_of_config(std::string const& path) {
+  fs::path const whole(path);
+  auto const file = whole.filename().string();
+  if (file != "config.json") return whole.extension() == ".json" ? whole.stem().string() : file;
+  std::error_code error;
+  auto const folder = fs::absolute(whole, error).lexically_normal().parent_path().filename().string();
+  return folder.empty() ? file : folder;
+}
+
+struct NamedModel {
+  decode::Model model;
+  std::string config;          ///< its config.json
+  std::int64_t positions = 0;  ///< that it was made for
+};
+
+Expected<NamedModel> load_model(std::string const& name_or_path) {
+  auto source = load_workload_text(name_or_path);
+  if (!source) return tl::make_unexpected(source.error());
+  if (source->summary.kind != DocumentKind::hf_config)
+    return wrong_kind(source->file, source->summary.kind, "a model's config.json",
+                      "name a model (llama-3.2-1b), or the config.json of one");
+  auto const config = import_hf_decoder(source->text, source->file);
+  if (!config) return tl::make_unexpected(config.error());
+  auto model = decode::model_of(*config, name_of_config(source->file));
+  if (!model) return tl::make_unexpected(model.error());
+  return NamedModel{std::move(*model), std::move(source->text), config->positions};
+}
+
+/// What stands in the folder is the model's: its config where it has one, and its weights' names and shapes.
+Expected<void> check_weights(std::string const& path, decode::Model const& model) {
+  auto const config = (fs::path(path) / "config.json").string();
+  std::error_code error;
+  if (fs::exists(config, error)) {
+    auto const in_folder = load_model(config);
+    if (!in_folder) return tl::make_unexpected(in_folder.error());
+    if (auto same = decode::check_same(model, in_folder->model, config); !same) return same;
+  }
+  auto const files = WeightFiles::open(path);
+  if (!files) return tl::make_unexpected(files.error());
+  return check_tensors(*files, decode::tensors_of(model));
+}
+
+tl::unexpected<Diagnostics> wrong(char const* code, std::string message, std::string way_out) {
+  return tl::make_unexpected(complaint(code, std::move(message), std::move(way_out)));
+}
+
+Expected<void> check_sampling(DecodeArguments const& a, decode::Model const& model) {
+  bool const draws = a.temperature.value_or(0) > 0;
+  for (auto const& [option, given] :
+       {std::pair{"--top-k", a.top_k.has_value()}, {"--top-p", a.top_p.has_value()}})
+    if (given && !draws)
+      return wrong("E0906",
+                   fmt::format("{} is for tokens that are drawn; without a temperature the most likely "
+                               "one is taken",
+                               option),
+                   fmt::format("add --temperature 0.7, or leave {} out", option));
+  for (int const id : a.stop_ids)
+    if (id < 0 || id >= model.vocabulary)
+      return wrong("E0917",
+                   fmt::format("--stop-id: token {} is not one of {}'s {}", id, model.name, model.vocabulary),
+                   fmt::format("ids are 0 to {}", model.vocabulary - 1));
+  return {};
+}
+
+/// Sizes of a run, which fit each other.
+struct Sizes {
+  int longest = 0;  ///< prompt
+  int new_tokens = 0, capacity = 0;
+};
+Expected<Sizes> sizes_of(DecodeArguments const& a, std::vector<std::vector<int>> const& prompts) {
+  Sizes sizes;
+  std::size_t longest = 0;
+  for (auto const& prompt : prompts) longest = std::max(longest, prompt.size());
+  sizes.new_tokens = a.new_tokens.value_or(k_usual_new_tokens);
+  auto const needed = static_cast<long long>(longest) + sizes.new_tokens;
+  auto const capacity = a.capacity ? *a.capacity : needed;
+  if (needed > capacity)
+    return wrong("E0566",
+                 fmt::format("{} tokens of a prompt and {} new ones, with room for {}", longest,
+                             sizes.new_tokens, capacity),
+                 fmt::format("--capacity {} holds them; or ask for fewer --new-tokens", needed));
+  auto const most = static_cast<long long>(decode::k_most_capacity);
+  if (auto ok = decode::check_sequences(static_cast<int>(std::min<std::size_t>(prompts.size(), 1 << 20)),
+                                        static_cast<int>(std::min(capacity, most + 1)));
+      !ok)
+    return tl::make_unexpected(ok.error());
+  sizes.longest = static_cast<int>(longest), sizes.capacity = static_cast<int>(capacity);
+  return sizes;
+}
+
+/// E0906 for options of other runs.
+Diagnostics unused_by_decode(GpuArguments const& gpu) {
+  Diagnostics found;
+  auto const& w = gpu.workload;
+  for (auto const& [option, given] : {std::pair{"--block", w.block.has_value()},
+                                      {"--tokens", w.tokens.has_value()},
+                                      {"--sequences", w.sequences.has_value()},
+                                      {"--cached", w.cached.has_value()},
+                                      {"--tp", w.tensor_parallel.has_value()},
+                                      {"--dtype", w.data_type.has_value()},
+                                      {"--routing", w.routing.has_value()},
+                                      {"--layer", w.layer.has_value()},
+                                      {"--images", w.images.has_value()},
+                                      {"--iterations", w.iterations.has_value()},
+                                      {"--cache", !gpu.cache.empty()},
+                                      {"--quick", gpu.quick}})
+    if (given) {
+      auto one = complaint("E0906", fmt::format("{} is not for --decode", option),
+                           fmt::format("leave {} out", option));
+      found.insert(found.end(), one.begin(), one.end());
+    }
+  return found;
+}
+
+/// What the user could type to get the same again.
+std::string command_text(GpuArguments const& gpu, DecodeArguments const& a) {
+  auto text = fmt::format("tessera run {} --decode", gpu.workload.workload);
+  for (auto const& prompt : a.prompts) text += " --prompt-ids " + prompt;
+  if (a.new_tokens) text += fmt::format(" --new-tokens {}", *a.new_tokens);
+  if (a.weights) text += " --weights " + *a.weights;
+  if (a.capacity) text += fmt::format(" --capacity {}", *a.capacity);
+  if (a.seed) text += fmt::format(" --seed {}", *a.seed);
+  if (a.temperature) text += fmt::format(" --temperature {}", *a.temperature);
+  if (a.top_k) text += fmt::format(" --top-k {}", *a.top_k);
+  if (a.top_p) text += fmt::format(" --top-p {}", *a.top_p);
+  for (int const id : a.stop_ids) text += fmt::format(" --stop-id {}", id);
+  return text;
+}
+
+std::vector<std::string> companion_words(DecodeArguments const& a, Sizes const& sizes) {
+  std::vector<std::string> words{"--new-tokens", std::to_string(sizes.new_tokens),
+                                 "--capacity",   std::to_string(sizes.capacity),
+                                 "--seed",       std::to_string(a.seed.value_or(k_usual_seed))};
+  auto const add = [&](char const* option, std::string const& value) {
+    words.insert(words.end(), {option, value});
+  };
+  if (a.weights) add("--weights", *a.weights);
+  if (a.temperature) add("--temperature", fmt::format("{}", *a.temperature));
+  if (a.top_k) add("--top-k", std::to_string(*a.top_k));
+  if (a.top_p) add("--top-p", fmt::format("{}", *a.top_p));
+  for (int const id : a.stop_ids) add("--stop", std::to_string(id));
+  if (!a.commit.empty()) add("--commit", a.commit);
+  return words;
+}
+
+std::vector<std::string> lines_of(std::string const& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    auto const end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+/// Shows and writes what the companion has found.
+int put_out(Session const& session, DecodeArguments const& a, GpuArguments const& gpu,
+            std::string const& record, std::string const& timeline) {
+  auto const text = read_file(record);
+  if (!text) return session.fail(text.error());
+  auto const generation = parse_generation(*text, record);
+  if (!generation) return session.fail(generation.error());
+  std::vector<OutputFile> files;
+  auto const printed = print_generation(*generation);
+  if (!a.output.empty()) files.push_back({a.output, printed});
+  if (!timeline.empty()) {
+    auto const measured = read_file(timeline);
+    if (!measured) return session.fail(measured.error());
+    auto const parsed = parse_timeline(*measured, timeline);
+    if (!parsed) return session.fail(parsed.error());
+    if (!gpu.timeline.empty()) files.push_back({gpu.timeline, print_timeline(*parsed)});
+    if (!gpu.html.empty()) files.push_back({gpu.html, timeline_html(*parsed)});
+  }
+  if (auto const written = write_files(session, files); !written) return session.fail(written.error());
+  if (fill_standard_output(files)) return k_ok;
+  session.print(session.json ? printed : new_tokens(*generation));
+  if (!session.json)
+    for (auto const& line : lines_of(summary(*generation))) session.say(line);
+  return k_ok;
+}
+
+}  // namespace
+
+void add_decode_options(CLI::App& command, DecodeArguments& a) {
+  auto const group = "Generating tokens";
+  command.add_flag("--decode", a.decode, "Generate tokens with the whole model")->group(group);
+  command
+      .add_option("--prompt-ids", a.prompts,
+                  "A prompt: 1,2,3; or a file with one a line, - is standard input. Each\n"
+                  "is one more sequence, and all are generated together")
+      ->take_all()
+      ->expected(1)
+      ->group(group);
+  command.add_option("--new-tokens", a.new_tokens, "How many, for each prompt (default 128)")
+      ->check(CLI::Range(1, decode::k_most_capacity))
+      ->group(group);
+  command
+      .add_option("--weights", a.weights,
+                  "A folder with model.safetensors, or with several files and their index\n"
+                  "(default: random weights)")
+      ->group(group);
+  command
+      .add_option("--capacity", a.capacity,
+                  "Tokens of a sequence that there is room for (default: as many as asked for)")
+      ->check(CLI::Range(1, decode::k_most_capacity))
+      ->group(group);
+  command.add_option("--seed", a.seed, "Of random weights, and of tokens that are drawn (default 1)")
+      ->group(group);
+  command.add_option("--temperature", a.temperature, "Draw tokens; 0 (default): take the most likely one")
+      ->check(CLI::Range(0.0, 100.0))
+      ->group(group);
+  command.add_option("--top-k", a.top_k, "Draw from the so many most likely ones")
+      ->check(CLI::Range(1, 1 << 20))
+      ->group(group);
+  command
+      .add_option("--top-p", a.top_p, "Draw from the most likely ones that have this probability together")
+      ->check(CLI::Range(1e-6, 1.0))
+      ->group(group);
+  command.add_option("--stop-id", a.stop_ids, "A token that ends a sequence; may be given again")
+      ->take_all()
+      ->expected(1)
+      ->group(group);
+  add_output(command, "-o,--output", a.output, "What was generated and what it took, as JSON")->group(group);
+  command.add_option("--commit", a.commit, "What to note there as the commit that was built")->group(group);
+}
+
+Diagnostics unused_without_decode(DecodeArguments const& a) {
+  Diagnostics found;
+  for (auto const& [option, given] : {std::pair{"--prompt-ids", !a.prompts.empty()},
+                                      {"--new-tokens", a.new_tokens.has_value()},
+                                      {"--weights", a.weights.has_value()},
+                                      {"--capacity", a.capacity.has_value()},
+                                      {"--seed", a.seed.has_value()},
+                                      {"--temperature", a.temperature.has_value()},
+                                      {"--top-k", a.top_k.has_value()},
+                                      {"--top-p", a.top_p.has_value()},
+                                      {"--stop-id", !a.stop_ids.empty()},
+                                      {"--output", !a.output.empty()},
+                                      {"--commit", !a.commit.empty()}})
+    if (given) {
+      auto one = complaint("E0906", fmt::format("{} is for generating tokens", option),
+                           fmt::format("add --decode, or leave {} out", option));
+      found.insert(found.end(), one.begin(), one.end());
+    }
+  return found;
+}
+
+int run_decode(Session const& session, GpuArguments const& gpu, DecodeArguments const& a,
+               std::string const& machine_name) {
+  if (auto const unused = unused_by_decode(gpu); !unused.empty()) return session.fail(unused);
+  auto const model = load_model(gpu.workload.workload);
+  if (!model) return session.fail(model.error());
+  if (a.prompts.empty())
+    return session.fail(
+        complaint("E0908", "--decode needs a prompt",
+                  "--prompt-ids 1,2,3, or a file with a prompt a line: --prompt-ids prompts.txt"));
+  auto const prompts = read_prompts(a.prompts, model->model.vocabulary, model->model.name);
+  if (!prompts) return session.fail(prompts.error());
+  auto const sizes = sizes_of(a, *prompts);
+  if (!sizes) return session.fail(sizes.error());
+  if (auto const fine = check_sampling(a, model->model); !fine) return session.fail(fine.error());
+  if (auto const fit = check_outputs({a.output, gpu.timeline, gpu.html}); !fit)
+    return session.fail(fit.error());
+  auto const machine = load_machine(machine_name.empty() ? "h200" : machine_name);
+  if (!machine) return session.fail(machine.error());
+  auto const memory =
+      decode::memory_of(model->model, static_cast<int>(prompts->size()), sizes->capacity, !a.weights);
+  if (machine->dram_gb > 0)
+    if (auto const fits = decode::check_memory(memory, 1e9 * machine->dram_gb,
+                                               fmt::format("{} ({})", machine->name, machine->gpu));
+        !fits)
+      return session.fail(fits.error());
+  if (a.weights)
+    if (auto const fine = check_weights(*a.weights, model->model); !fine) return session.fail(fine.error());
+  if (model->positions > 0 && sizes->longest + sizes->new_tokens > model->positions) {
+    auto warning =
+        complaint("E0566",
+                  fmt::format("{} tokens, and {} was made for {}", sizes->longest + sizes->new_tokens,
+                              model->model.name, model->positions),
+                  "what it says behind them means little");
+    warning.front().severity = Severity::warning;
+    session.warn(warning);
+  }
+  TemporaryFiles files;
+  for (auto const& text : {model->config, print_prompts(*prompts)})
+    if (auto const written = files.add(text); !written) return session.fail(written.error());
+  auto const record = files.name("record");
+  if (!record) return session.fail(record.error());
+  auto words = companion_words(a, *sizes);
+  words.insert(words.end(), {"--config", files.paths()[0], "--name", model->model.name, "--prompts",
+                             files.paths()[1], "--command", command_text(gpu, a), "--output", *record});
+  std::string timeline;
+  if (!gpu.timeline.empty() || !gpu.html.empty()) {
+    auto const name = files.name("timeline");
+    if (!name) return session.fail(name.error());
+    timeline = *name;
+    words.insert(words.end(), {"--timeline", timeline});
+  }
+  if (session.quiet) words.emplace_back("--silent");
+  int const answer = run_companion(session, "tessera run --decode", "tessera-decode", words);
+  return answer == k_ok ? put_out(session, a, gpu, *record, timeline) : answer;
+}
+
+}  // namespace tessera::cli

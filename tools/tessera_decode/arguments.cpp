@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+namespace tessera::command {
+namespace {
+
+tl::unexpected<Diagnostics> wrong(std::string message) {
+  return refuse(
+      {"E0908", Severity::error, {}, std::move(message), {}, "this program is run by tessera run --decode"});
+}
+
+/// The whole word as a number.
+bool read_number(std::string const& word, double& number) {
+  char* end = nullptr;
+  number = std::strtod(word.c_str(), &end);
+  return !word.empty() && *end == 0;
+}
+
+}  // namespace
+
+Expected<DecodeRun> read_decode_run(std::vector<std::string> const& words) {
+  DecodeRun run;
+  struct Text {
+    char const* option;
+    std::string DecodeRun::*member;
+  };
+  constexpr Text k_texts[] = {{"--config", &DecodeRun::config},   {"--name", &DecodeRun::name},
+                              {"--weights", &DecodeRun::weights}, {"--prompts", &DecodeRun::prompts},
+                              {"--output", &DecodeRun::output},   {"--timeline", &DecodeRun::timeline},
+                              {"--commit", &DecodeRun::commit},   {"--command", &DecodeRun::command}};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    auto const& option = words[i];
+    if (option == "--silent") {
+      run.silent = true;
+      continue;
+    }
+    if (i + 1 == words.size()) return wrong(fmt::format("{} needs a value", option));
+    auto const& value = words[++i];
+    bool known = false;
+    for (auto const& text : k_texts)
+      if (option == text.option) {
+        run.*text.member = value;
+        known = true;
+      }
+    if (known) continue;
+    double number = 0;
+    if (!read_number(value, number)) return wrong(fmt::format("{} does not take \"{}\"", option, value));
+    if (option == "--new-tokens")
+      run.new_tokens = static_cast<int>(number);
+    else if (option == "--capacity")
+      run.capacity = static_cast<int>(number);
+    else if (option == "--seed")
+      run.seed = run.sampling.seed = std::strtoull(value.c_str(), nullptr, 10);
+    else if (option == "--temperature")
+      run.sampling.temperature = number;
+    else if (option == "--top-k")
+      run.sampling.top_k = static_cast<int>(number);
+    else if (option == "--top-p")
+      run.sampling.top_p = number;
+    else if (option == "--stop")
+      run.stop_tokens.push_back(static_cast<int>(number));
+    else
+      return wrong(fmt::format("there is no option {}", option));
+  }
+  if (run.config.empty() || run.prompts.empty() || run.output.empty())
+    return wrong("--config, --prompts and --output are needed");
+  return run;
+}
+
+}  // namespace tessera::command

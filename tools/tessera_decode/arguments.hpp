@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tessera-decode is asked to do. `tessera run --decode` writes this command line, and has checked what
+// stands in it; a person uses that tool instead.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tessera/diagnostic.hpp>
+#include <vector>
+
+#include "kernels/decode/sampling.hpp"
+
+namespace tessera::command {
+
+struct DecodeRun {
+  std::string config, name;  ///< config.json, and what the model is called
+  std::string weights;       ///< a folder; empty: random ones
+  std::string prompts;       ///< a file with a prompt a line: 1,2,3
+  int new_tokens = 1, capacity = 1;
+  std::uint64_t seed = 1;
+  decode::Sampling sampling;
+  std::vector<int> stop_tokens;
+  std::string output, timeline;  ///< files to write; timeline may be empty
+  std::string commit, command;   ///< for the record
+  bool silent = false;
+};
+
+/// E0908.
+Expected<DecodeRun> read_decode_run(std::vector<std::string> const& words);
+
+/// Runs it, and writes what was found. E0566, E0520, E0901, E0902, and as Decoder::make().
+Expected<void> run_decode(DecodeRun const& run);
+
+}  // namespace tessera::command
