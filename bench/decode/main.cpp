@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_decode <model> <cached> <batch> [quick] [--rings <list>] [<out.json> [<about.json>]]: a generated
-// token of random weights: all layers in one launch and the head in a second one, in one graph, with several
-// rings; both parts alone; a token that is drawn; and the reading of the same bytes, in one run; then where a
-// layer's time is, by stamps, and how long prompts take to be read, many tokens at once and one by one. A
-// list of rings is kilobytes of a slot, in flight at a tile's beginning and within (0: all), late slots and
+// bench_decode <model> <cached>[,...] <batch>[,...] [quick] [--rings <list>] [<out.json> [<about.json>]]: a
+// generated token of random weights: all layers in one launch and the head in a second one, in one graph,
+// with several rings; both parts alone; a token that is drawn; and the reading of the same bytes, in one run
+// for each size; then where a layer's time is, by stamps, and, with the first number of cached tokens, how
+// long prompts take to be read, many tokens at once and one by one. A list of rings is kilobytes of a slot
+// (0: what follows from the sequences), in flight at a tile's beginning and within (0: all), late slots and
 // kilobytes of these (0: what follows), warps that fill them (0: 1), parts of the cache (0: what follows) and
-// 1 for a head that starts early; what is left out is 0: 32:2:4,24:2:4:8:4.
+// 1 for a head that starts early; what is left out is 0: 32:2:4,24:2:4:8:4. A record is made with the
+// decoder's own choice alone: --rings 0.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -19,7 +21,9 @@
 #include "bench/common/program.hpp"
 #include "bench/common/rows.hpp"
 #include "bench/skinny_mlp/floor.hpp"
-#include "kernels/decode/decoder.hpp"
+#include "kernels/decode/device_weights.hpp"
+#include "kernels/decode/hf_model.hpp"
+#include "kernels/decode/operator_times.hpp"
 #include "src/bench/matrices.hpp"
 #include "src/bench/timer.hpp"
 #include "tessera/measure/statistics.hpp"
@@ -33,43 +37,9 @@ using decode::Model;
 using decode::Part;
 
 constexpr int steps = 8;  ///< to a graph
-constexpr int rounds = 40;
-constexpr int cool_rounds = 12;
+constexpr int rounds = 24;
+constexpr int cool_rounds = 8;
 constexpr double rest = 8;
-
-/// Memory that lives to the end of the program.
-void* device_memory(std::size_t bytes) {
-  void* at = nullptr;
-  check(cudaMalloc(&at, bytes), "memory");
-  return at;
-}
-void* random_matrix(int rows, int columns, unsigned seed, double times, cudaStream_t stream) {
-  auto const count = static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
-  auto* const at = device_memory(2 * count);
-  bench::fill_random(at, count, bench::ElementType::bf16, seed,
-                     static_cast<float>(times / std::sqrt(static_cast<double>(columns))), stream);
-  return at;
-}
-
-/// One layer's random weights for all: the decoder makes copies of its own.
-decode::Weights random_weights(Model const& m, cudaStream_t stream) {
-  decode::Weights weights;
-  decode::LayerWeights layer;
-  auto* const gains = random_matrix(1, m.hidden, 1, std::sqrt(static_cast<double>(m.hidden)), stream);
-  layer.attention_norm = layer.mlp_norm = weights.norm = gains;
-  layer.q = random_matrix(m.attended(), m.hidden, 2, 1, stream);
-  layer.k = random_matrix(m.kv_heads * m.head_size, m.hidden, 3, 1, stream);
-  layer.v = random_matrix(m.kv_heads * m.head_size, m.hidden, 4, 1, stream);
-  layer.o = random_matrix(m.hidden, m.attended(), 5, 1, stream);
-  layer.gate = random_matrix(m.intermediate, m.hidden, 6, 1, stream);
-  layer.up = random_matrix(m.intermediate, m.hidden, 7, 1, stream);
-  layer.down = random_matrix(m.hidden, m.intermediate, 8, 1, stream);
-  weights.layers.assign(static_cast<std::size_t>(m.layers), layer);
-  weights.embedding =
-      random_matrix(m.vocabulary, m.hidden, 9, std::sqrt(static_cast<double>(m.hidden)), stream);
-  if (!m.tied) weights.head = random_matrix(m.vocabulary, m.hidden, 10, 1, stream);
-  return weights;
-}
 
 struct Row : bench::RowTimes {
   std::string name, detail;
@@ -122,6 +92,7 @@ bool parse_rings(char const* text, std::vector<Rings>& to) {
   return !to.empty();
 }
 std::string to_string(Rings const& r) {
+  if (r.kilobytes == 0) return "rings of the decoder's choice";
   auto const or_none = [](char const* what, int number) {
     return number > 0 ? ", " + std::string(what) + " " + std::to_string(number) : std::string();
   };
@@ -131,61 +102,41 @@ std::string to_string(Rings const& r) {
          or_none("parts", r.splits) + (r.head_early > 0 ? ", head early" : "");
 }
 
-std::vector<few_tokens::TileTimes> times_of(Decoder const& decoder, int stage, int layers) {
-  auto const tiles = decoder.tiles().of[static_cast<std::size_t>(stage)];
-  std::vector<few_tokens::TileTimes> result(static_cast<std::size_t>(layers) *
-                                            static_cast<std::size_t>(tiles));
-  check(cudaMemcpy(result.data(), decoder.tile_times(static_cast<decode::Stage>(stage)),
-                   result.size() * sizeof(result[0]), cudaMemcpyDeviceToHost),
-        "times");
+decode::StepTimes times_of(Decoder const& decoder, int layers) {
+  decode::StepTimes result;
+  for (std::size_t s = 0; s < decode::k_stages; ++s) {
+    result[s].resize(static_cast<std::size_t>(layers) * static_cast<std::size_t>(decoder.tiles().of[s]));
+    check(cudaMemcpy(result[s].data(), decoder.tile_times(static_cast<decode::Stage>(s)),
+                     result[s].size() * sizeof(result[s][0]), cudaMemcpyDeviceToHost),
+          "times");
+  }
   return result;
 }
 
-/// Where a layer's time is, by stamps of one step: means over layers and tiles, which add up to a layer.
-/// waits: from the last store of the stage before to the mean tile's first input; reads: until all is
-/// multiplied; ends: until it is stored; apart: the last tile behind the mean one.
-void print_times(Decoder const& decoder, Model const& model, std::string const& rings) {
-  constexpr char const* names[] = {"qkv", "attention", "out", "gate_up", "down"};
-  std::printf("  %s, by stamps, us:\n", rings.c_str());
-  std::vector<std::vector<few_tokens::TileTimes>> all;
-  for (int s = 0; s < decode::k_stages; ++s) all.push_back(times_of(decoder, s, model.layers));
-  for (int s = 0; s < decode::k_stages; ++s) {
-    double waits = 0, reads = 0, ends = 0, apart = 0;
-    auto const last_store = [&](int stage, int layer) {
-      auto const& of = all[static_cast<std::size_t>(stage)];
-      auto const tiles = of.size() / static_cast<std::size_t>(model.layers);
-      unsigned long long last = 0;
-      for (std::size_t t = 0; t < tiles; ++t)
-        last = std::max(last, of[static_cast<std::size_t>(layer) * tiles + t].stored);
-      return last;
-    };
-    // The first layer waits for no stage.
-    for (int layer = 1; layer < model.layers; ++layer) {
-      auto const& of = all[static_cast<std::size_t>(s)];
-      auto const tiles = of.size() / static_cast<std::size_t>(model.layers);
-      auto const before = s == 0 ? last_store(decode::k_down, layer - 1) : last_store(s - 1, layer);
-      auto const end = last_store(s, layer);
-      auto const since = [](unsigned long long from, unsigned long long to) {
-        return static_cast<double>(static_cast<long long>(to - from)) / 1e3;
-      };
-      for (std::size_t t = 0; t < tiles; ++t) {
-        auto const& one = of[static_cast<std::size_t>(layer) * tiles + t];
-        waits += since(before, one.fed) / static_cast<double>(tiles);
-        reads += since(one.fed, one.read) / static_cast<double>(tiles);
-        ends += since(one.read, one.stored) / static_cast<double>(tiles);
-        apart += since(one.stored, end) / static_cast<double>(tiles);
-      }
-    }
-    double const n = model.layers - 1;
-    std::printf("    %-10s waits %6.2f  reads %6.2f  ends %6.2f  apart %6.2f  all %6.2f\n", names[s],
-                waits / n, reads / n, ends / n, apart / n, (waits + reads + ends + apart) / n);
-  }
+/// Where a layer's time is, by stamps of one step; the means add up to a layer.
+struct Stamps {
+  std::string rings;
+  std::vector<OperatorTimes> operators;
+};
+void print(Stamps const& stamps) {
+  std::printf("  %s, by stamps, us:\n", stamps.rings.c_str());
+  for (auto const& one : stamps.operators)
+    std::printf("    %-10s waits %6.2f  reads %6.2f  ends %6.2f  apart %6.2f  all %6.2f\n", one.name.c_str(),
+                one.waits, one.reads, one.ends, one.apart, one.all());
 }
 
+/// Prompts of so many tokens, all sequences together, so many tokens to a step (0: as many as are of use).
+struct PromptTime {
+  int tokens = 0, rows = 0;
+  double us = 0;
+};
+
+/// One size. `first`, once made, has the weights for all.
 struct Bench {
   Model model;
   int cached, batch;
   cudaStream_t stream;
+  std::unique_ptr<Decoder>& first;
   std::vector<std::unique_ptr<Decoder>> decoders = {};
   std::vector<std::pair<decode::Options, std::string>> made_with = {};
 
@@ -195,7 +146,6 @@ struct Bench {
     return result;
   }
   void add_rows(std::vector<Row>& rows, std::vector<Rings> const& to_try) {
-    auto const weights = random_weights(model, stream);
     for (auto const& rings : to_try) {
       decode::Options options;
       options.batch = batch;
@@ -208,8 +158,7 @@ struct Bench {
       options.cut.splits = rings.splits;
       options.head_starts_early = rings.head_early > 0;
       options.prompt_rows = 1;  // tokens alone
-      auto made = decoders.empty() ? Decoder::make(model, weights, options, stream)
-                                   : decoders.front()->another(options, stream);
+      auto made = first->another(options, stream);
       if (!made) {
         std::printf("  not here: %s\n%s\n", to_string(rings).c_str(), to_text(made.error()).c_str());
         continue;
@@ -231,7 +180,7 @@ struct Bench {
                                          {{1, 50, 0.95, 1}, "of 50, and of 0.95"}}) {
       auto options = made_with.front().first;
       options.sampling = sampling;
-      decoders.push_back(std::make_unique<Decoder>(taken(decoders.front()->another(options, stream))));
+      decoders.push_back(std::make_unique<Decoder>(taken(first->another(options, stream))));
       auto* const decoder = decoders.back().get();
       fill_cache(*decoder);
       done(decoder->begin(stream, sequences()));
@@ -239,31 +188,30 @@ struct Bench {
     }
   }
   /// Prompts of each sequence, begun anew each time: medians of times on the stream, with the token behind.
-  void print_prompts(std::vector<int> const& lengths) const {
+  std::vector<PromptTime> prompts(std::vector<int> const& lengths) const {
+    std::vector<PromptTime> result;
+    constexpr int k_longest_by_tokens = 512;
     for (int const length : lengths)
       for (int const prompt_rows : {0, 16, 1}) {
+        if (made_with.empty() || (prompt_rows == 1 && length > k_longest_by_tokens)) continue;
         auto options = made_with.front().first;
         options.prompt_rows = prompt_rows;
         options.capacity = std::max(length + 1, options.capacity);
-        auto decoder = taken(decoders.front()->another(options, stream));
+        auto decoder = taken(first->another(options, stream));
         std::vector<decode::Sequence> prompts;
         for (int i = 0; i < batch; ++i) {
           prompts.emplace_back();
           for (int p = 0; p < length; ++p) prompts.back().tokens.push_back((i + 7 * p) % model.vocabulary);
         }
         std::vector<double> times;
-        for (int round = 0; round < 7; ++round) {
+        for (int round = 0; round < (prompt_rows == 1 ? 3 : 7); ++round) {
           done(decoder.begin(stream, prompts));
           times.push_back(time_of([&] { done(decoder.prefill(stream)); }));
         }
         done(decoder.finish());
-        auto const typical = median(times);
-        std::printf("  prompts of %d tokens, %s: %.0f us, %.1f us a token\n", length,
-                    prompt_rows == 0   ? "64 rows to a step"
-                    : prompt_rows == 1 ? "token by token"
-                                       : "16 rows to a step",
-                    typical, typical / length / batch);
+        result.push_back({length, prompt_rows, median(times)});
       }
+    return result;
   }
   template <class Work>
   double time_of(Work const& work) const {
@@ -279,16 +227,18 @@ struct Bench {
     return 1e3 * static_cast<double>(milliseconds);
   }
   /// One more step of each, by a decoder with stamps: behind all that is timed.
-  void print_stamps() const {
+  std::vector<Stamps> stamps() const {
+    std::vector<Stamps> result;
     for (auto [options, name] : made_with) {
       options.keep_times = true;
-      auto decoder = taken(decoders.front()->another(options, stream));
+      auto decoder = taken(first->another(options, stream));
       fill_cache(decoder);
       done(decoder.begin(stream, sequences()));
       done(decoder.decode(stream, 3));
       done(decoder.finish());
-      print_times(decoder, model, name);
+      result.push_back({name, decode::operator_times(times_of(decoder, model.layers), model.layers)});
     }
+    return result;
   }
   void fill_cache(Decoder const& decoder) const {
     auto const count = decoder.cache().elements();
@@ -316,35 +266,27 @@ double least(std::vector<Row> const& rows, char const* name) {
   return result;
 }
 
-}  // namespace
+/// "1,16,64"; empty: none, or one that is not above 0.
+std::vector<int> numbers_of(char const* text) {
+  std::vector<int> result;
+  while (*text != 0) {
+    char* end = nullptr;
+    auto const value = std::strtol(text, &end, 10);
+    if (end == text || value < 1 || value > decode::k_most_capacity || (*end != ',' && *end != 0)) return {};
+    result.push_back(static_cast<int>(value));
+    text = *end == 0 ? end : end + 1;
+  }
+  return result;
+}
 
-int main(int count, char** arguments) {
-  auto const model = count > 1 ? decode::model_of(arguments[1]) : decode::model_of("");
-  int const cached = count > 2 ? std::atoi(arguments[2]) : 0, batch = count > 3 ? std::atoi(arguments[3]) : 0;
-  int files = 4;
-  bool const quick = count > files && std::strcmp(arguments[files], "quick") == 0;
-  files += quick ? 1 : 0;
-  char const* list = quick ? "32:2:4" : usual_rings;
-  if (count > files + 1 && std::strcmp(arguments[files], "--rings") == 0) {
-    list = arguments[files + 1];
-    files += 2;
-  }
-  std::vector<Rings> rings;
-  if (!model || cached < 1 || batch < 1 || !parse_rings(list, rings)) {
-    std::fprintf(
-        stderr,
-        "usage: %s <model> <cached> <batch> [quick] [--rings <list>] [<out.json> [<about.json>]]\n%s\n",
-        arguments[0], model ? "" : to_text(model.error()).c_str());
-    return 2;
-  }
-  cudaStream_t stream;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-  Bench run{*model, cached, batch, stream};
+/// Measures one size, says it, and writes it as an element of "sizes". `prompts`: lengths.
+void measure(Bench run, std::vector<Rings> const& rings, std::vector<int> const& prompts, JsonWriter& json) {
+  auto const& model = run.model;
   std::vector<Row> rows;
-  auto const bytes =
-      static_cast<std::size_t>(model->weight_bytes() + double(batch) * cached * model->cache_bytes());
-  auto* const memory = device_memory(bytes + 16384);
-  check(cudaMemsetAsync(memory, 1, bytes, stream), "memory");
+  auto const bytes = static_cast<std::size_t>(decode::step_bytes(model, double(run.batch) * run.cached));
+  auto const floor_memory = taken(decode::zeroed_memory(bytes + 16384, run.stream));
+  auto* const memory = floor_memory.get();
+  check(cudaMemsetAsync(memory, 1, bytes, run.stream), "memory");
   for (int const blocks : {128, 132}) {
     Row row;
     row.name = "floor", row.detail = "reads the same bytes with " + std::to_string(blocks) + " blocks";
@@ -352,8 +294,8 @@ int main(int count, char** arguments) {
     rows.push_back(std::move(row));
   }
   run.add_rows(rows, rings);
-  check(cudaStreamSynchronize(stream), "filling");
-  bench::Timer timer(stream, steps, steps);
+  check(cudaStreamSynchronize(run.stream), "filling");
+  bench::Timer timer(run.stream, steps, steps);
   std::vector<bench::Timed*> running;
   for (Row& row : rows)
     if (timer.capture(row.timed))
@@ -366,22 +308,87 @@ int main(int count, char** arguments) {
   double const floor = least(rows, "floor"), token = least(rows, "token");
   std::printf(
       "%s, %d cached, batch %d: floor %.1f us (%.1f MB), token %.1f (%.3f), layers %.2f each, head %.1f\n",
-      model->name.c_str(), cached, batch, floor, double(bytes) / 1e6, token, token / floor,
-      least(rows, "layers") / model->layers, least(rows, "head"));
+      model.name.c_str(), run.cached, run.batch, floor, double(bytes) / 1e6, token, token / floor,
+      least(rows, "layers") / model.layers, least(rows, "head"));
   for (Row const& row : rows)
     std::printf("  %-7s %8.2f (%.2f...%.2f) %.3f  cool %.2f  %s\n", row.name.c_str(), row.median, row.low,
                 row.high, row.median / floor, row.cool, row.detail.c_str());
-  run.print_stamps();
-  run.print_prompts(quick ? std::vector<int>{512} : std::vector<int>{16, 64, 512, 2048});
-  if (count <= files) return 0;
+  json.begin_object().member("cached", run.cached).member("batch", run.batch);
+  json.member("bytes", bytes).member("floor_us", bench::with_digits(floor, 6)).key("variants").begin_array();
+  bench::write_rows(json, rows);
+  json.end_array().key("stamps").begin_array();
+  for (auto const& one : run.stamps()) {
+    print(one);
+    json.begin_object().member("detail", one.rings).key("operators").begin_array();
+    for (auto const& of : one.operators) {
+      json.begin_object().member("name", of.name).member("waits_us", bench::with_decimals(of.waits, 3));
+      json.member("reads_us", bench::with_decimals(of.reads, 3));
+      json.member("ends_us", bench::with_decimals(of.ends, 3));
+      json.member("apart_us", bench::with_decimals(of.apart, 3)).end_object();
+    }
+    json.end_array().end_object();
+  }
+  json.end_array();
+  if (!prompts.empty()) json.key("prompts").begin_array();
+  for (auto const& one : run.prompts(prompts)) {
+    std::printf("  prompts of %d tokens, %s: %.0f us, %.1f us a token\n", one.tokens,
+                one.rows == 0   ? "64 rows to a step"
+                : one.rows == 1 ? "token by token"
+                                : "16 rows to a step",
+                one.us, one.us / one.tokens / run.batch);
+    json.begin_object().member("tokens", one.tokens).member("rows", one.rows);
+    json.member("us", bench::with_digits(one.us, 6)).end_object();
+  }
+  if (!prompts.empty()) json.end_array();
+  json.end_object();
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  auto const model = decode::model_of(count > 1 ? arguments[1] : "");
+  auto const cached = numbers_of(count > 2 ? arguments[2] : ""),
+             batches = numbers_of(count > 3 ? arguments[3] : "");
+  int files = 4;
+  bool const quick = count > files && std::strcmp(arguments[files], "quick") == 0;
+  files += quick ? 1 : 0;
+  char const* list = quick ? "32:2:4" : usual_rings;
+  if (count > files + 1 && std::strcmp(arguments[files], "--rings") == 0) {
+    list = arguments[files + 1];
+    files += 2;
+  }
+  std::vector<Rings> rings;
+  if (!model || cached.empty() || batches.empty() || !parse_rings(list, rings)) {
+    std::fprintf(stderr,
+                 "usage: %s <model> <cached>[,...] <batch>[,...] [quick] [--rings <list>] [<out.json> "
+                 "[<about.json>]]\n%s\n",
+                 arguments[0], model ? "" : to_text(model.error()).c_str());
+    return 2;
+  }
+  if (auto const why = gpu::why_no_hopper(); !why.empty()) {
+    std::fputs(gpu::refusal_text(why).c_str(), stderr);
+    return 3;
+  }
+  cudaStream_t stream;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  auto weights = taken(decode::random_weights(*model, 1, stream));
+  auto first = std::make_unique<Decoder>(taken(Decoder::make(*model, weights.weights, {}, stream)));
+  weights.others.clear();
   JsonWriter json;
   json.begin_object().key("about").raw(bench::about(count > files + 1 ? arguments[files + 1] : ""));
-  json.member("model", model->name).member("cached", cached).member("batch", batch);
-  json.member("unit", "microseconds for a token; medians; cool: after rests of 8 times the work");
-  json.member("samples", rounds)
-      .member("floor_us", bench::with_digits(floor, 6))
-      .key("variants")
-      .begin_array();
-  bench::write_rows(json, rows);
+  json.member("model", model->name).member("layers", model->layers);
+  json.member("unit",
+              "microseconds for a token; medians; cool: after rests of 8 times the work; stamps: of a layer");
+  json.member("samples", rounds).key("sizes").begin_array();
+  for (int const tokens : cached)
+    for (int const batch : batches) {
+      std::vector<int> prompts = {512};
+      if (tokens != cached.front())
+        prompts.clear();
+      else if (batch == 1 && !quick)
+        prompts = {16, 64, 512, 2048};
+      measure({*model, tokens, batch, stream, first}, rings, prompts, json);
+    }
+  if (count <= files) return 0;
   return bench::write_file(arguments[files], json.end_array().end_object().text() + '\n') ? 0 : 1;
 }
