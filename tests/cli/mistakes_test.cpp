@@ -70,6 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"options_of_decode_without_it", "run llama-3.2-1b --prompt-ids 1 --new-tokens 5", 2},
         Mistake{"top_k_without_a_temperature", "run llama-3.2-1b --decode --prompt-ids 1 --top-k 50", 2},
         Mistake{"stop_beyond_the_vocabulary", "run llama-3.2-1b --decode --prompt-ids 1 --stop-id 128256", 2},
+        Mistake{"decode_with_a_seed_below_0", "run llama-3.2-1b --decode --prompt-ids 1 --seed -1", 2},
         Mistake{"decode_of_no_tokens", "run llama-3.2-1b --decode --prompt-ids 1 --new-tokens 0", 2},
         Mistake{"decode_with_weights_of_nothing", "run llama-3.2-1b --decode --prompt-ids 1 --weights ..", 1},
         Mistake{"tune_of_a_plan", "tune a_plan.json", 1}, Mistake{"unknown_benchmark", "bench nosuch", 2},

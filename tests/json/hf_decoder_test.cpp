@@ -88,7 +88,7 @@ TEST(HfDecoder, WhatIsNotComputedIsRefused) {
   auto mixtral = with("model_type", "mixtral");
   mixtral["num_local_experts"] = 8, mixtral["num_experts_per_tok"] = 2;
   EXPECT_EQ(refusal(mixtral),
-            "config.json:5: error E0214: whole decoders of model_type \"mixtral\" are not supported\n"
+            "config.json:4: error E0214: whole decoders of model_type \"mixtral\" are not supported\n"
             "   supported: llama, mistral, qwen2 and qwen3");
 }
 TEST(HfDecoder, MistralHasAWindowUnlessItsConfigSaysNone) {

@@ -9,8 +9,11 @@ namespace tessera::command {
 namespace {
 
 tl::unexpected<Diagnostics> wrong(std::string message) {
-  return refuse(
-      {"E0908", Severity::error, {}, std::move(message), {}, "this program is run by tessera run --decode"});
+  Diagnostic one;
+  one.code = "E0908";
+  one.message = std::move(message);
+  one.suggestion = "this program is run by tessera run --decode";
+  return refuse(std::move(one));
 }
 
 /// The whole word as a number.
