@@ -54,9 +54,11 @@ std::string summary(Generation const& g) {
   }
   if (us > 0) {
     double const step = median(g.step_us);
+    // Those that the prompts' steps have found are no part of these.
+    auto const firsts = std::min(g.sequences.size(), new_count(g));
     text += fmt::format("{:.1f} tokens a second; a step takes {:.1f} us ({:.1f} to {:.1f}, {} steps)\n",
-                        1e6 * steps * static_cast<double>(g.sequences.size()) / us, step,
-                        quantile(g.step_us, 0.1), quantile(g.step_us, 0.9), steps);
+                        1e6 * static_cast<double>(new_count(g) - firsts) / us, step, quantile(g.step_us, 0.1),
+                        quantile(g.step_us, 0.9), steps);
     text += fmt::format("it reads {:.1f} MB, {:.0f} GB/s", g.step_bytes / 1e6, g.step_bytes / step / 1e3);
     text += g.floor_us > 0 ? fmt::format("; reading them alone takes {:.1f} us: {:.2f} times that\n",
                                          g.floor_us, step / g.floor_us)

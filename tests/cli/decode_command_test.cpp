@@ -91,6 +91,17 @@ TEST_F(Decode, HandsOverWhatItHasChecked) {
       "tessera run llama-3.2-1b --decode --prompt-ids 1,2,3 --prompt-ids p.txt --new-tokens 2 --seed 9");
 }
 
+TEST_F(Decode, AFloorThatWasNotMeasuredIsTheProfiles) {
+  put_companion();
+  auto text = read_text(folder / "found.json");
+  text.replace(text.find("\"floor_us\":50"), 13, "\"floor_us\":0");
+  write_bytes(folder / "found.json", text);
+  EXPECT_THAT(says("run llama-3.2-1b --decode --prompt-ids 1").err, HasSubstr("it reads 1.0 MB, 10 GB/s\n"));
+  EXPECT_THAT(
+      says("run llama-3.2-1b --decode --prompt-ids 1 --machine a100").err,
+      testing::EndsWith("reading alone was not measured; at the 1750 GB/s of a100 it takes 0.6 us\n"));
+}
+
 TEST_F(Decode, OptionsOfSamplingGoOn) {
   put_companion();
   ASSERT_EQ(says("-q run llama-3.2-1b --decode --prompt-ids 1 --temperature 0.7 --top-k 50 --top-p 0.9 "

@@ -69,6 +69,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"decode_of_what_is_planned", "run llama-3.2-1b --decode --prompt-ids 1 --planned", 2},
         Mistake{"options_of_decode_without_it", "run llama-3.2-1b --prompt-ids 1 --new-tokens 5", 2},
         Mistake{"top_k_without_a_temperature", "run llama-3.2-1b --decode --prompt-ids 1 --top-k 50", 2},
+        Mistake{"temperature_of_no_draw", "run llama-3.2-1b --decode --prompt-ids 1 --temperature -1", 1},
+        Mistake{"top_p_of_nothing", "run llama-3.2-1b --decode --prompt-ids 1 --temperature 1 --top-p 0", 1},
         Mistake{"stop_beyond_the_vocabulary", "run llama-3.2-1b --decode --prompt-ids 1 --stop-id 128256", 2},
         Mistake{"decode_with_a_seed_below_0", "run llama-3.2-1b --decode --prompt-ids 1 --seed -1", 2},
         Mistake{"decode_of_no_tokens", "run llama-3.2-1b --decode --prompt-ids 1 --new-tokens 0", 2},

@@ -24,7 +24,7 @@ TEST(GenerationText, TokensAreALineForEachSequence) { EXPECT_EQ(new_tokens(some(
 TEST(GenerationText, Summary) {
   EXPECT_EQ(summary(some()),
             "small (random, seed 1), 2 prompts of 1 to 3 tokens, 4 tokens new: 3.0 ms until the first\n"
-            "20134.2 tokens a second; a step takes 99.0 us (98.2 to 99.8, 18 steps)\n"
+            "1118.6 tokens a second; a step takes 99.0 us (98.2 to 99.8, 18 steps)\n"
             "it reads 198.0 MB, 2000 GB/s; reading them alone takes 49.5 us: 2.00 times that\n"
             "a layer of 2, us:     waits  reads   ends  apart    all\n"
             "  qkv                  1.00   2.00   0.50   0.25   3.75\n"

@@ -136,38 +136,56 @@ struct Run {
     return decode::check_memory(needed, static_cast<double>(free), gpu + " (what is free of it)");
   }
 
+  /// Whether every sequence has ended. Waits for all steps.
+  Expected<bool> all_ended(Decoder& decoder) const {
+    auto const found = decoder.tokens();
+    if (!found) return tl::make_unexpected(found.error());
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      auto const& stops = asked.stop_tokens;
+      bool const is_new = (*found)[i].size() > prompts[i].size();
+      if (!is_new || std::find(stops.begin(), stops.end(), (*found)[i].back()) == stops.end()) return false;
+    }
+    return true;
+  }
   /// Prompts, and as many steps as there are new tokens behind the first, some of them on their way while the
-  /// host waits for earlier ones.
+  /// host waits for earlier ones; where tokens end sequences, it looks in between.
   Expected<void> generate(Decoder& decoder) {
-    Event begin, prompted;
-    if (auto ok = begin.record(stream); !ok) return ok;
+    struct Part {
+      Event begin, end;
+    };
+    Part prompt;
+    if (auto ok = prompt.begin.record(stream); !ok) return ok;
     if (auto ok = decoder.prefill(stream, prompts); !ok) return ok;
-    if (auto ok = prompted.record(stream); !ok) return ok;
+    if (auto ok = prompt.end.record(stream); !ok) return ok;
     int const steps = asked.new_tokens - 1;
     constexpr int k_most_together = 32, k_samples = 16;
     int const together = std::clamp(steps / k_samples, 1, k_most_together);
-    std::deque<Event> events;  // one behind each part
-    for (int done = 0, part = 0; done < steps; ++part) {
+    std::deque<Part> parts;
+    for (int done = 0; done < steps;) {
       int const now = std::min(together, steps - done);
+      auto& part = parts.emplace_back();
+      if (auto ok = part.begin.record(stream); !ok) return ok;
       if (auto ok = decoder.decode(stream, now); !ok) return ok;
-      if (auto ok = events.emplace_back().record(stream); !ok) return ok;
+      if (auto ok = part.end.record(stream); !ok) return ok;
       done += now;
       result.steps.push_back(now);
-      constexpr int k_ahead = 2;
-      if (part < k_ahead) continue;
-      auto const seen = static_cast<std::size_t>(part - k_ahead);
-      if (auto ok = events[seen].wait(); !ok) return ok;
-      progress.show(fmt::format("{} of {} tokens", (part - k_ahead + 1) * together, asked.new_tokens));
+      constexpr std::size_t k_ahead = 2;
+      if (parts.size() <= k_ahead) continue;
+      if (auto ok = parts[parts.size() - 1 - k_ahead].end.wait(); !ok) return ok;
+      progress.show(
+          fmt::format("{} of {} tokens", done - static_cast<int>(k_ahead) * together, asked.new_tokens));
+      if (asked.stop_tokens.empty()) continue;
+      auto const ended = all_ended(decoder);
+      if (!ended) return no_more(ended.error());
+      if (*ended) break;
     }
     // A launch whose wait meets its deadline ends, so this comes; finish() says what happened.
-    if (auto ok = (events.empty() ? prompted : events.back()).wait(); !ok) return ok;
+    if (auto ok = (parts.empty() ? prompt : parts.back()).end.wait(); !ok) return ok;
     if (auto ok = decoder.finish(); !ok) return ok;
-    result.prompt_us = prompted.us_since(begin);
-    Event const* before = &prompted;
-    for (std::size_t i = 0; i < events.size(); ++i) {
-      result.step_us.push_back(bench::with_digits(events[i].us_since(*before) / result.steps[i], 6));
-      before = &events[i];
-    }
+    result.prompt_us = prompt.end.us_since(prompt.begin);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      result.step_us.push_back(
+          bench::with_digits(parts[i].end.us_since(parts[i].begin) / result.steps[i], 6));
     return {};
   }
   Expected<void> take_tokens(Decoder& decoder) {
@@ -176,7 +194,7 @@ struct Run {
     for (std::size_t i = 0; i < prompts.size(); ++i) {
       auto const prompt = prompts[i].size();
       auto tokens = (*found)[i];
-      // Short prompts are through earlier, and go on to the end of the others.
+      // Short prompts may be through earlier, and go on to the end of the others.
       tokens.resize(std::min(tokens.size(), prompt + static_cast<std::size_t>(asked.new_tokens)));
       auto const stop = std::find_first_of(tokens.begin() + static_cast<std::ptrdiff_t>(prompt), tokens.end(),
                                            asked.stop_tokens.begin(), asked.stop_tokens.end());
