@@ -12,7 +12,6 @@ namespace tessera {
 namespace {
 
 using json::Document;
-using json::Node;
 using json::ObjectReader;
 
 constexpr json::Codes k_codes{"E0201", "E0211", "E0212", "E0212", true};
