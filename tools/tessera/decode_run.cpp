@@ -45,7 +45,7 @@ Expected<NamedModel> load_model(std::string const& name_or_path) {
   auto source = load_workload_text(name_or_path);
   if (!source) return tl::make_unexpected(source.error());
   if (source->summary.kind != DocumentKind::hf_config)
-    return wrong_kind(source->file, source->summary.kind, "a model's config.json",
+    return wrong_kind(source->file, source->summary, "a model's config.json",
                       "name a model (llama-3.2-1b), or the config.json of one");
   auto const config = import_hf_decoder(source->text, source->file);
   if (!config) return tl::make_unexpected(config.error());
