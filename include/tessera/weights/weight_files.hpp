@@ -30,8 +30,8 @@ class WeightFiles {
   std::string const& path() const { return path_; }  ///< of the file, the index or the folder
   std::uint64_t bytes() const;                       ///< of all tensors
 
-  /// Some of a tensor's bytes, from its byte `from` on. E0901; a file that has become shorter since is refused,
-  /// too.
+  /// Some of a tensor's bytes, from its byte `from` on. E0901; a file that has become shorter since is
+  /// refused, too.
   Expected<void> read(Tensor const& tensor, std::uint64_t from, std::uint64_t bytes, void* to) const;
 
  private:
