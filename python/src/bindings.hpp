@@ -94,6 +94,7 @@ void add_text(Class& bound, Text text) {
 /// A workload that stands in one file: what Python's name for it holds.
 struct WorkloadValue {
   Workload workload;
+  std::optional<CheckedPipeline> checked = {};  ///< of a loop, which is `workload` written out
 };
 
 }  // namespace tessera::python

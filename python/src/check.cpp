@@ -10,7 +10,18 @@
 namespace tessera::python {
 namespace {
 
+/// A loop that is written out keeps what its iterations have in common.
+std::optional<CheckedPipeline> checked_loop(nb::handle given, std::optional<int> iterations) {
+  if (!iterations && nb::isinstance<WorkloadValue>(given))
+    return nb::cast<WorkloadValue const&>(given).checked;
+  auto const workload = workload_of(given);
+  auto const* loop = std::get_if<Loop>(&workload);
+  if (!iterations || loop == nullptr) return std::nullopt;
+  return value_of(check(*loop, *iterations));
+}
+
 CheckedPipeline check_any(nb::handle given, std::optional<int> iterations, std::string const& architecture) {
+  if (auto loop = checked_loop(given, iterations)) return *std::move(loop);
   auto const workload = flat_workload_of(given, iterations);
   nb::gil_scoped_release const released;
   return value_of(check(value_of(cli::tiled(workload, architecture))));

@@ -115,7 +115,7 @@ WorkloadValue workload(nb::handle given, std::optional<std::string> block, std::
   if (model) named.file = model_name(given);
   auto sized = moved_to(source->file, named.file, cli::load_workloads(named, options));
   if (!sized) throw Refused{in_keywords(sized.error())};
-  return {std::move(sized->front().workload)};
+  return {std::move(sized->front().workload), std::move(sized->front().checked)};
 }
 
 template <class Files>

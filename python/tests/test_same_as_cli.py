@@ -31,10 +31,7 @@ class SameAsCommandLine(unittest.TestCase):
                 with open(at("plan.cuh")) as file:
                     self.assertEqual(tessera.generate(plan), file.read())
                 self.assertEqual(str(tessera.simulate(plan)), tool("simulate", at("plan.json")))
-                said, expected = str(tessera.check(work)), tool("check", name, *options(sizes))
-                if "later iterations" in expected:  # the tool says a loop's pairs once
-                    said, expected = said.split("buffer reuse")[0], expected.split("buffer reuse")[0]
-                self.assertEqual(said, expected)
+                self.assertEqual(str(tessera.check(work)), tool("check", name, *options(sizes)))
                 again = tessera.load(at("plan.json"))
                 self.assertEqual(again.to_json(), plan.to_json())
                 self.assertEqual(str(again), str(plan))

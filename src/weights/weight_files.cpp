@@ -38,20 +38,16 @@ tl::unexpected<Diagnostics> cannot_read(std::string const& path, std::string con
 }
 
 struct Opened {
-  std::shared_ptr<int> descriptor;
+  FileDescriptor descriptor;
   std::uint64_t bytes = 0;
 };
 
 Expected<Opened> open_file(std::string const& path) {
-  int const descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return cannot_read(path, std::strerror(errno));
   Opened opened;
-  opened.descriptor = std::shared_ptr<int>(new int(descriptor), [](int* one) {
-    ::close(*one);
-    delete one;
-  });
+  opened.descriptor = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (opened.descriptor.number() < 0) return cannot_read(path, std::strerror(errno));
   struct stat about {};
-  if (::fstat(descriptor, &about) != 0) return cannot_read(path, std::strerror(errno));
+  if (::fstat(opened.descriptor.number(), &about) != 0) return cannot_read(path, std::strerror(errno));
   // Places in a pipe or a device mean nothing.
   if (!S_ISREG(about.st_mode)) return cannot_read(path, "it is not a file");
   opened.bytes = static_cast<std::uint64_t>(about.st_size);
@@ -80,7 +76,7 @@ Expected<void> read_bytes(int descriptor, std::string const& path, std::uint64_t
 Expected<std::string> read_text(Opened const& file, std::string const& path, std::uint64_t at,
                                 std::uint64_t bytes) {
   std::string text(static_cast<std::size_t>(bytes), '\0');
-  if (auto ok = read_bytes(*file.descriptor, path, at, bytes, text.data()); !ok)
+  if (auto ok = read_bytes(file.descriptor.number(), path, at, bytes, text.data()); !ok)
     return tl::make_unexpected(ok.error());
   return text;
 }
@@ -113,6 +109,10 @@ bool ends_with(std::string_view text, std::string_view end) {
 
 }  // namespace
 
+FileDescriptor::~FileDescriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
 Expected<void> WeightFiles::add(std::string const& path) {
   auto const opened = open_file(path);
   if (!opened) return tl::make_unexpected(opened.error());
@@ -126,7 +126,7 @@ Expected<void> WeightFiles::add(std::string const& path) {
   auto stored = parse_safetensors_header(*json, opened->bytes, path);
   if (!stored) return tl::make_unexpected(stored.error());
   for (auto& one : *stored) tensors_.push_back({std::move(one), files_.size()});
-  files_.push_back({path, opened->descriptor});
+  files_.push_back({path, std::move(opened->descriptor)});
   return {};
 }
 
@@ -222,7 +222,7 @@ std::uint64_t WeightFiles::bytes() const {
 
 Expected<void> WeightFiles::read(Tensor const& tensor, std::uint64_t from, std::uint64_t bytes,
                                  void* to) const {
-  return read_bytes(*files_[tensor.file].descriptor, path_of(tensor), tensor.begin + from, bytes, to);
+  return read_bytes(files_[tensor.file].descriptor.number(), path_of(tensor), tensor.begin + from, bytes, to);
 }
 
 }  // namespace tessera

@@ -8,9 +8,7 @@
 #include "role_registers.cuh"
 #include "roles.cuh"
 
-namespace tessera {
-
-namespace detail {
+namespace tessera::detail {
 
 template <class Operation>
 TESSERA_HOST_DEVICE constexpr auto has_roles(int) -> decltype(static_cast<bool>(Operation::has_roles)) {
@@ -41,9 +39,11 @@ TESSERA_HOST_DEVICE constexpr int loader_registers_of_all() {
   return most;
 }
 
-}  // namespace detail
+}  // namespace tessera::detail
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+
+namespace tessera {
 
 namespace detail {
 
@@ -289,6 +289,6 @@ __global__ void __launch_bounds__(detail::compute_threads<Operation...>() + 32 *
     detail::fetch_jobs(memory, jobs, launch, tickets, chain, watch);
 }
 
-#endif
-
 }  // namespace tessera
+
+#endif

@@ -31,7 +31,6 @@
 namespace tessera {
 
 constexpr int k_role_jobs = 4;
-constexpr int k_cluster_exchanges = 2;  ///< barriers that take turns
 
 /// One tile, as all roles of the block see it. A copy in shared memory of what says how to compute it.
 struct RoleJob {
@@ -49,8 +48,6 @@ constexpr int k_role_barrier_bytes = 1024;
 constexpr int k_role_job_bytes = (static_cast<int>(sizeof(RoleJob)) + 15) / 16 * 16;
 constexpr int k_role_fixed_bytes =
     (k_role_barrier_bytes + k_role_jobs * k_role_job_bytes + 1023) / 1024 * 1024;
-static_assert(k_role_ring_bytes == 227 * 1024 - k_role_fixed_bytes,
-              "the rest of an SM of sm_90 is for rings");
 
 }  // namespace detail
 
@@ -61,6 +58,8 @@ TESSERA_HOST_DEVICE constexpr int shared_bytes_of(RoleRings const& rings) {
 }
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+
+constexpr int k_cluster_exchanges = 2;  ///< barriers that take turns
 
 /// A slot to load into: where, and the barrier that counts what has landed.
 struct RingSlot {
@@ -95,6 +94,8 @@ struct RoleMemory {
 
   static constexpr unsigned first_job_barrier = 8 * 2 * (k_role_slots + k_role_late_slots);
 };
+static_assert(k_role_ring_bytes == 227 * 1024 - detail::k_role_fixed_bytes,
+              "the rest of an SM of sm_90 is for rings");
 static_assert(RoleMemory::first_job_barrier + 8 * (2 * k_role_jobs + 1 + k_cluster_exchanges) <=
                   detail::k_role_barrier_bytes,
               "");

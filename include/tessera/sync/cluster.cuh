@@ -3,9 +3,9 @@
 // barrier, one function for each instruction. For sm_90 and later. Addresses of shared memory are 32-bit.
 #pragma once
 
-namespace tessera {
-
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+
+namespace tessera {
 
 /// Blocks of the calling block's cluster; 1: the launch has none. Asked again rather than kept in a register.
 __device__ inline unsigned cluster_blocks() {
@@ -69,6 +69,6 @@ __device__ inline void store_remote(unsigned to, unsigned barrier, float value) 
                : "memory");
 }
 
-#endif
-
 }  // namespace tessera
+
+#endif

@@ -3,9 +3,9 @@
 // shared memory are 32-bit; a barrier is 8 bytes, 8-byte aligned.
 #pragma once
 
-namespace tessera {
-
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+
+namespace tessera {
 
 __device__ inline unsigned shared_address(void const* pointer) {
   return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
@@ -59,6 +59,6 @@ struct RingPlace {
   }
 };
 
-#endif
-
 }  // namespace tessera
+
+#endif

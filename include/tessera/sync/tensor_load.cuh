@@ -4,9 +4,9 @@
 // Coordinates are in elements, the fastest dimension first. A load adds its bytes to `barrier`.
 #pragma once
 
-namespace tessera {
-
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+
+namespace tessera {
 
 /// Before the calling thread uses a map in device memory that the host or another kernel has written.
 __device__ inline void acquire_map(void const* map) {
@@ -37,6 +37,6 @@ __device__ inline void load_box(unsigned to, void const* map, int x, int y, int 
       : "memory");
 }
 
-#endif
-
 }  // namespace tessera
+
+#endif

@@ -5,14 +5,30 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "safetensors.hpp"
 
 namespace tessera {
+
+/// A file that is open, and closed with its owner. -1: none.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int number = -1) : number_(number) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~FileDescriptor();
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
 
 class WeightFiles {
  public:
@@ -37,7 +53,7 @@ class WeightFiles {
  private:
   struct File {
     std::string path;
-    std::shared_ptr<int> descriptor;
+    FileDescriptor descriptor;
   };
   Expected<void> add(std::string const& path);
   Expected<void> add_all_of_index(std::string const& path);
