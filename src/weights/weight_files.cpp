@@ -114,7 +114,7 @@ FileDescriptor::~FileDescriptor() {
 }
 
 Expected<void> WeightFiles::add(std::string const& path) {
-  auto const opened = open_file(path);
+  auto opened = open_file(path);
   if (!opened) return tl::make_unexpected(opened.error());
   auto const first =
       read_text(*opened, path, 0, std::min<std::uint64_t>(opened->bytes, k_safetensors_length_bytes));
