@@ -9,7 +9,8 @@ namespace tessera::decode {
 /// Takes what the head has found, and makes room for the next step. One thread of a sequence.
 __device__ inline unsigned long long take_best(StepEnd const& end, int sequence) {
   auto const best = atomicExch(end.best + sequence, 0ULL);
-  if (!is_finite_key(best) && end.not_finite[sequence] == 0)
+  // One that has ended reads on, and says nothing more.
+  if (!is_finite_key(best) && end.ended[sequence] == 0 && end.not_finite[sequence] == 0)
     end.not_finite[sequence] = end.cached[sequence] + 1;
   return best;
 }

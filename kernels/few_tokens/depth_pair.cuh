@@ -23,23 +23,24 @@ __device__ void exchange_with_pair(Product const& p, Computer& computer, SumExch
   bool const norm = p.norm_epsilon > 0;
 
   RingPlace const place = computer.next_exchange();
-  float* const room = exchange.base + p.sum_floats(N) + place.index * p.tokens * pitch;
-  if (threadIdx.x == 0)
-    computer.expect_exchange(place, static_cast<unsigned>(4 * p.tokens * (own_rows + (norm ? 1 : 0))));
+  unsigned const room = computer.exchange_room(place);
+  if (threadIdx.x == 0) computer.expect_exchange(place, static_cast<unsigned>(4 * p.tokens * (own_rows + 1)));
   unsigned const other = cluster_rank() ^ 1;
-  unsigned const to = in_block(shared_address(room), other);
+  unsigned const to = in_block(room, other);
   unsigned const barrier = in_block(computer.exchange_barrier(place), other);
   int const warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  for (int token = warp; token < p.tokens; token += k_warps) {
+  // Behind a token's rows its squares, asked for or not: a block without rows waits for the other, too.
+  // Another operation of the launch may have brought more warps.
+  for (int token = warp; warp < k_warps && token < p.tokens; token += k_warps) {
     unsigned const of_token = to + static_cast<unsigned>(4 * token * pitch);
     for (int row = lane; row < others_rows; row += 32)
       store_remote(of_token + 4 * row, barrier, exchange.own_sum(token, others_first + row));
-    if (norm && lane == 0)
-      store_remote(of_token + 4 * others_rows, barrier, exchange.own_sum(token, exchange.rows));
+    if (lane == 0)
+      store_remote(of_token + 4 * others_rows, barrier, norm ? exchange.own_sum(token, exchange.rows) : 0);
   }
   computer.wait_exchange(place);
   exchange.first_row = (own.begin - first) * rows;
-  exchange.received = room;
+  exchange.received = static_cast<float const*>(__cvta_shared_to_generic(room));
   exchange.received_pitch = pitch;
   exchange.received_rows = own_rows;
 }

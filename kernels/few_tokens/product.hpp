@@ -114,13 +114,13 @@ struct Product {
   TESSERA_HOST_DEVICE constexpr int row_tiles() const { return (box_rows + 15) / 16; }
   /// Floats from token to token of what the other block of a pair sends: a tile's rows and a sum of squares.
   TESSERA_HOST_DEVICE constexpr int sent_pitch() const { return tile_rows + 1; }
-  /// Floats of the sums of a block's warps; behind them, twice, what the other block of a pair sends.
-  TESSERA_HOST_DEVICE constexpr int sum_floats(int columns) const {
-    return depth_groups_of(columns) * tokens * exchange_pitch(row_tiles());
+  /// Of all that.
+  TESSERA_HOST_DEVICE constexpr int sent_bytes() const {
+    return depth_parts == 1 ? 0 : tokens * sent_pitch() * static_cast<int>(sizeof(float));
   }
+  /// Of the sums of a block's warps.
   TESSERA_HOST_DEVICE constexpr int exchange_bytes(int columns) const {
-    int const sent = depth_parts == 1 ? 0 : 2 * tokens * sent_pitch();
-    return (sum_floats(columns) + sent) * static_cast<int>(sizeof(float));
+    return depth_groups_of(columns) * tokens * exchange_pitch(row_tiles()) * static_cast<int>(sizeof(float));
   }
 };
 

@@ -139,6 +139,7 @@ Expected<RoleRings> rings_of(std::vector<Product> const& products, int columns,
     slot_bytes = std::max(slot_bytes, p.slot_bytes());
     rings.late_slot_bytes = std::max(rings.late_slot_bytes, late_bytes(p));
     rings.scratch_bytes = std::max(rings.scratch_bytes, p.exchange_bytes(columns));
+    rings.exchange_bytes = std::max(rings.exchange_bytes, (p.sent_bytes() + 15) / 16 * 16);
   }
   if (slot_bytes == 0) return rings;  // no stage is a product
   rings.slot_bytes = (std::max(slot_bytes, options.least_slot_bytes) + 1023) / 1024 * 1024;

@@ -57,14 +57,16 @@ struct SumExchange {
   /// The first result of the calling lane, as for_each_result() deals them. False: it has none.
   __device__ bool first_result(int features, int& token, int& feature) const {
     token = Multiply::warp(), feature = Multiply::lane();
+    if (token >= k_warps) return false;
     for (; token >= tokens && feature < features; feature += 32) token -= tokens;
     return feature < features;
   }
   /// `finish(token, feature)` for each result, once: a lane has one feature of 32, warps share tokens and
-  /// blocks of 32 features.
+  /// blocks of 32 features. Warps that another operation of the launch brought have none.
   template <class Finish>
   __device__ void for_each_result(int features, Finish const& finish) const {
     int token = Multiply::warp(), first = 0;
+    if (token >= k_warps) return;
     for (;; token += k_warps) {
       for (; token >= tokens && first < features; first += 32) token -= tokens;
       if (first >= features) return;

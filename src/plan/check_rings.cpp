@@ -37,10 +37,14 @@ Expected<void> check_rings(RoleRings const& rings, int most_argument_bytes, Sour
   if (int const least = std::min(rings.in_flight, rings.in_flight_within); least < 0)
     return refused(fmt::format("{} slots of the early ring may be on their way at once", least),
                    "ask for 1 or more, or 0: all");
+  if (rings.exchange_bytes < 0 || rings.exchange_bytes % 16 != 0)
+    return refused(fmt::format("a room of {} bytes for what a cluster exchanges", rings.exchange_bytes),
+                   "use a multiple of 16");
+  auto const beside = rings.scratch_bytes + 1LL * k_cluster_exchanges * rings.exchange_bytes;
   auto const bytes = 1LL * rings.slots * rings.slot_bytes + 1LL * rings.late_slots * rings.late_slot_bytes;
-  if (bytes + rings.scratch_bytes > k_role_ring_bytes)
-    return refused(fmt::format("rings of {} bytes and {} beside them, {} are possible", bytes,
-                               rings.scratch_bytes, k_role_ring_bytes),
+  if (bytes + beside > k_role_ring_bytes)
+    return refused(fmt::format("rings of {} bytes and {} beside them, {} are possible", bytes, beside,
+                               k_role_ring_bytes),
                    "use fewer or smaller slots");
   if (most_argument_bytes > k_role_argument_bytes)
     return refused(fmt::format("an operation has {} bytes of arguments, {} are possible", most_argument_bytes,

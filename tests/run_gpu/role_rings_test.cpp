@@ -202,6 +202,21 @@ TEST(WithoutDevice, ClustersThatALaunchWithRolesCannotHave) {
   EXPECT_THAT(refused(2, Dealing::queue, 132), HasSubstr("clusters of 2 blocks that draw their tiles"));
 }
 
+TEST(WithoutDevice, BlocksOfAClusterComputeNeighbouringTiles) {
+  auto const refused = [](std::vector<StageToDeal> const& stages, int workers, int blocks) {
+    auto const checked = check_neighbours(deal(stages, workers, 0), blocks, {});
+    return checked ? "accepted" : to_text(checked.error());
+  };
+  EXPECT_EQ(refused({{132, 1}, {132, 1}}, 132, 2), "accepted");
+  EXPECT_EQ(refused({{132, 1}, {132, 1}}, 132, 4), "accepted");
+  EXPECT_EQ(refused({{132, 1}, {9, 1}, {132, 1}}, 132, 1), "accepted");
+  // Nine tiles go to the first nine workers; the next stage begins with the tenth.
+  EXPECT_THAT(refused({{132, 1}, {9, 1}, {132, 1}}, 132, 2),
+              HasSubstr("blocks of a cluster of 2 compute tile"));
+  EXPECT_THAT(refused({{131, 1}, {132, 1}}, 132, 2),
+              HasSubstr("give every stage as many tiles as there are"));
+}
+
 TEST(WithoutDevice, RegistersAreDividedBetweenWholeWarpgroups) {
   auto const divided = [](int computers, int loaders, int wanted) {
     auto const registers = detail::divide_registers(computers, loaders, wanted);

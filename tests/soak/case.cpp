@@ -42,7 +42,9 @@ Case case_of(std::uint64_t number) {
   one.fault = below(4) == 0 ? static_cast<Fault>(1 + below(4)) : Fault::none;
   static constexpr int k_held[] = {1, 2, 17, 66, 131, 1000};  // of some 132
   one.held_sms = k_held[below(6)];
-  if (below(3) == 0) one.workload = static_cast<Workload>(1 + below(5));
+  if (below(3) != 0 || one.fault == Fault::held_sms) return one;
+  one.workload = static_cast<Workload>(1 + below(5));
+  if (one.fault == Fault::none && below(2) == 0) one.chains = 0;  // faults are chains'
   return one;
 }
 

@@ -140,7 +140,7 @@ struct SoakedWorkload::State {
     return {};
   }
 
-  /// The first launch, and the graph of one.
+  /// The first launch.
   void begin() {
     room_for(1);
     auto error = enqueue(0, false);
@@ -149,10 +149,12 @@ struct SoakedWorkload::State {
     must(cudaStreamSynchronize(stream), "stream");
     must(ways.is_right(), "a workload is wrong by itself");
     expected.assign(seen.get(), seen.get() + ways.words);
+  }
 
+  void capture() {
     cudaGraph_t captured = nullptr;
     must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-    error = ways.launch(stream);
+    auto const error = ways.launch(stream);
     must(cudaStreamEndCapture(stream, &captured), "capture");
     if (!error.empty()) throw std::runtime_error("a workload cannot be captured: " + error);
     must(cudaGraphInstantiate(&graph, captured, 0), "graph");
@@ -168,9 +170,10 @@ struct SoakedWorkload::State {
   }
 };
 
-SoakedWorkload::SoakedWorkload(Workload workload, double deadline_seconds)
+SoakedWorkload::SoakedWorkload(Workload workload, double deadline_seconds, bool by_graph)
     : state_(std::make_unique<State>(workload, deadline_seconds)) {
   state_->begin();
+  if (by_graph) state_->capture();
 }
 SoakedWorkload::~SoakedWorkload() = default;
 

@@ -14,7 +14,8 @@ class SoakedWorkload {
   /// Its first result is held to plain arithmetic, all others to that. Waits for the device: while no other
   /// thread captures. `deadline_seconds` of one wait. Throws where the workload cannot be made, or is wrong
   /// by itself.
-  SoakedWorkload(Workload workload, double deadline_seconds);
+  /// `by_graph`: a graph of one launch is captured, too.
+  SoakedWorkload(Workload workload, double deadline_seconds, bool by_graph);
   ~SoakedWorkload();
 
   /// As SoakedChain::run().

@@ -22,9 +22,9 @@ TESSERA_HOST_DEVICE constexpr int loader_registers(bool has_roles, long) {
   return has_roles ? 0 : k_fewest_loader_registers;
 }
 
+/// Of a thread. Both 0: all threads have as many.
 struct RoleRegisters {
-  int loader = 0;  ///< 0: all threads have as many
-  int computer = 0;
+  int loader = 0, computer = 0;
 };
 
 /// Registers of a thread, by role. They are divided between whole warpgroups, if `loader_registers` is less

@@ -52,14 +52,12 @@ constexpr int k_role_fixed_bytes =
 }  // namespace detail
 
 /// Dynamic shared memory of a launch with such rings.
-TESSERA_HOST_DEVICE constexpr int shared_bytes_of(RoleRings const& rings) {
-  return detail::k_role_fixed_bytes + rings.slots * rings.slot_bytes +
-         rings.late_slots * rings.late_slot_bytes + rings.scratch_bytes;
+TESSERA_HOST_DEVICE constexpr int shared_bytes_of(RoleRings const& r) {
+  return detail::k_role_fixed_bytes + r.slots * r.slot_bytes + r.late_slots * r.late_slot_bytes +
+         r.scratch_bytes + k_cluster_exchanges * r.exchange_bytes;
 }
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
-
-constexpr int k_cluster_exchanges = 2;  ///< barriers that take turns
 
 /// A slot to load into: where, and the barrier that counts what has landed.
 struct RingSlot {
@@ -90,7 +88,13 @@ struct RoleMemory {
   __device__ unsigned slot(int i) const { return base + detail::k_role_fixed_bytes + i * rings.slot_bytes; }
   __device__ unsigned late_slot(int i) const { return slot(rings.slots) + i * rings.late_slot_bytes; }
   /// From `base` on.
-  __device__ int scratch() const { return shared_bytes_of(rings) - rings.scratch_bytes; }
+  __device__ int scratch() const {
+    return shared_bytes_of(rings) - k_cluster_exchanges * rings.exchange_bytes - rings.scratch_bytes;
+  }
+  /// Where the bytes come that exchanged(i) counts.
+  __device__ unsigned exchange_room(int i) const {
+    return base + shared_bytes_of(rings) - (k_cluster_exchanges - i) * rings.exchange_bytes;
+  }
 
   static constexpr unsigned first_job_barrier = 8 * 2 * (k_role_slots + k_role_late_slots);
 };
@@ -417,9 +421,10 @@ class RoleComputer {
 
   /// An exchange between the blocks of a cluster (RoleOptions::cluster_blocks), in which each stores in the
   /// others' shared memory. All of them make the same exchanges, in the same order, at the same places of
-  /// their lists. Barriers take turns, and with them the room for what comes: place.index is 0 or 1. A block
-  /// sends for the next exchange but one when it has what was sent to it for the next one, and so when the
-  /// others have read what it sent for this one.
+  /// their lists, and each sends something to each of the others in every one. Two barriers take turns, and
+  /// with them two rooms for what comes (RoleRings::exchange_bytes). A block sends for the next exchange but
+  /// one when it has what was sent to it for the next one, and so when the others have read what it sent for
+  /// this one.
   __device__ RingPlace next_exchange() {
     auto const place = exchange_;
     exchange_.next(k_cluster_exchanges);
@@ -428,6 +433,10 @@ class RoleComputer {
   /// The barrier at which the bytes of an exchange are counted: in_block() of it is another block's.
   __device__ unsigned exchange_barrier(RingPlace const& place) const {
     return memory_.exchanged(place.index);
+  }
+  /// The room for what comes: at the same address in every block.
+  __device__ unsigned exchange_room(RingPlace const& place) const {
+    return memory_.exchange_room(place.index);
   }
   /// One thread: so many bytes come.
   __device__ void expect_exchange(RingPlace const& place, unsigned bytes) const {

@@ -45,6 +45,9 @@ Expected<void> check_dealing(Dealing dealing, std::vector<long long> const& tile
 /// Refuses (E0564) clusters of fewer than 1 or more than 8 blocks, of a queue, or that do not divide so many
 /// workers.
 Expected<void> check_cluster(int cluster_blocks, Dealing dealing, int workers, SourceLine const& where);
+/// Refuses (E0564) lists in which blocks of a cluster do not compute neighbouring tiles of a stage at the
+/// same places, the first of them a multiple of the cluster: they exchange data while they do.
+Expected<void> check_neighbours(DealtTables const& dealt, int cluster_blocks, SourceLine const& where);
 /// Lists for the launch of a plan. Precondition: check_dealing().
 DealtTables deal(LoopPlan const& plan, LoopTables const& tables, RoleOptions const& options);
 /// Refuses (E0510) a plan that is not one persistent launch.
@@ -128,6 +131,8 @@ Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
       copy_on_device(stages.data(), stages.size() * sizeof(RoleStage), "a launch's stages");
   if (!stages_at) return tl::make_unexpected(stages_at.error());
   auto const dealt = deal(plan, *tables, options);
+  if (auto ok = check_neighbours(dealt, options.cluster_blocks, plan.loop.body.where); !ok)
+    return tl::make_unexpected(ok.error());
   auto const tiles_at =
       copy_on_device(dealt.tiles.data(), dealt.tiles.size() * sizeof(DealtTile), "lists of tiles");
   if (!tiles_at) return tl::make_unexpected(tiles_at.error());

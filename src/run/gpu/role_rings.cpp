@@ -44,6 +44,33 @@ Expected<void> check_cluster(int cluster_blocks, Dealing dealing, int workers, S
   return {};
 }
 
+Expected<void> check_neighbours(DealtTables const& dealt, int cluster_blocks, SourceLine const& where) {
+  if (cluster_blocks == 1) return {};
+  auto const pitch = static_cast<std::size_t>(dealt.pitch),
+             of_cluster = static_cast<std::size_t>(cluster_blocks);
+  for (std::size_t block = 0; block < dealt.tiles.size() / pitch; ++block) {
+    auto const rank = static_cast<int>(block % of_cluster);
+    auto const first = (block - block % of_cluster) * pitch;
+    for (std::size_t i = 0; i < pitch; ++i) {
+      auto const &one = dealt.tiles[block * pitch + i], &leader = dealt.tiles[first + i];
+      bool const ended = one.tile < 0 && leader.tile < 0;
+      if (ended || (one.period == leader.period && one.stage == leader.stage &&
+                    leader.tile % cluster_blocks == 0 && one.tile == leader.tile + rank))
+        continue;
+      return refuse(
+          {"E0564",
+           Severity::error,
+           where,
+           fmt::format("blocks of a cluster of {} compute tile {} of stage {} and tile {} of stage {} "
+                       "at a time",
+                       cluster_blocks, leader.tile, leader.stage, one.tile, one.stage),
+           {},
+           "give every stage as many tiles as there are workers, or take no clusters"});
+    }
+  }
+  return {};
+}
+
 DealtTables deal(LoopPlan const& plan, LoopTables const& tables, RoleOptions const& options) {
   std::vector<StageToDeal> stages;
   for (std::size_t s = 0; s < tables.stages.size(); ++s) {
