@@ -23,8 +23,7 @@ char const* to_text(Workload workload);
 
 struct Case {
   std::uint64_t number = 0;
-  int chains =
-      1;  ///< 0 beside a workload only; at once, each with a thread, a stream and a priority of its own
+  int chains = 1;    ///< at once, each with a thread, a stream and a priority of its own; 0: a workload alone
   int launches = 8;  ///< of each chain
   bool graphs = false;
   Fault fault = Fault::none;

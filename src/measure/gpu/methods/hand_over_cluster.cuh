@@ -5,6 +5,7 @@
 #pragma once
 
 #include "hand_over.cuh"
+#include "tessera/sync/cluster.cuh"
 
 namespace tessera::probe {
 
@@ -13,33 +14,6 @@ enum class ClusterWay {
   async     ///< stores that count their bytes at the barrier where they land
 };
 
-__device__ inline unsigned cluster_rank() {
-  unsigned value;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(value));
-  return value;
-}
-__device__ inline unsigned address_in(unsigned here, unsigned block) {
-  unsigned there;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(block));
-  return there;
-}
-__device__ inline void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-__device__ inline bool cluster_barrier_try(unsigned barrier, unsigned parity) {
-  unsigned yes;
-  asm volatile(
-      "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, "
-      "0, p; }"
-      : "=r"(yes)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-  return yes != 0;
-}
-__device__ inline void arrive_in(unsigned barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
 /// The second form adds its bytes to `barrier`, of the same block.
 __device__ inline void store_in(unsigned to, uint4 const& v) {
   asm volatile("st.shared::cluster.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z),
@@ -84,7 +58,7 @@ struct ClusterMember {
     unsigned const offset = All ? me * vectors : 0;
     for (unsigned to = 0; to < size; ++to) {
       if (!All && to == me) continue;
-      unsigned const there = address_in(data(round), to), arrived = address_in(barrier(round), to);
+      unsigned const there = in_block(data(round), to), arrived = in_block(barrier(round), to);
       if (sends(round)) {
         for (unsigned v = offset + threadIdx.x; v < offset + vectors; v += k_hand_threads)
           if constexpr (Way == ClusterWay::async)
@@ -92,18 +66,18 @@ struct ClusterMember {
           else
             store_in(there + v * 16, handed_vector(round, v));
       } else if (Way == ClusterWay::async && threadIdx.x == 0) {
-        store_in(address_in(inbox + (2 * count + me) * 16, to), make_uint4(round, 0, 0, 0), arrived);
+        store_in(in_block(inbox + (2 * count + me) * 16, to), make_uint4(round, 0, 0, 0), arrived);
       }
     }
     if constexpr (Way == ClusterWay::arrival) {
       hand_sync();
-      if (threadIdx.x < size) arrive_in(address_in(barrier(round), threadIdx.x));
+      if (threadIdx.x < size) barrier_arrive_remote(in_block(barrier(round), threadIdx.x));
     }
   }
 
   __device__ bool receive(unsigned round) {
     bool const ok =
-        wait_until([&] { return cluster_barrier_try(barrier(round), (round - 1) / 2 % 2); }, 50'000'000);
+        wait_until([&] { return barrier_try_cluster(barrier(round), (round - 1) / 2 % 2); }, 50'000'000);
     if (All || !sends(round))
       for (unsigned v = threadIdx.x; v < count; v += k_hand_threads) {
         uint4 seen;
@@ -133,7 +107,8 @@ __global__ void __launch_bounds__(k_hand_threads + 32 * k_stream_warps, 1)
     member.begin();
     fence_barrier_init();
   }
-  cluster_sync();
+  cluster_arrive();
+  cluster_wait();
   unsigned const clusters = gridDim.x / member.size;
   unsigned const cluster = (blockIdx.x / member.size + x.shift) % clusters;
   if (threadIdx.x >= k_hand_threads) {
@@ -156,7 +131,8 @@ __global__ void __launch_bounds__(k_hand_threads + 32 * k_stream_warps, 1)
   }
   __syncwarp();
   // Nobody leaves while others may store into its shared memory.
-  cluster_sync();
+  cluster_arrive();
+  cluster_wait();
 }
 
 }  // namespace tessera::probe
