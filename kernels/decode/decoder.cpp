@@ -8,6 +8,7 @@
 #include <optional>
 #include <tessera/run/device.hpp>
 
+#include "kernels/decode/decoder_buffers.hpp"
 #include "kernels/decode/launches.hpp"
 #include "kernels/decode/pack.hpp"
 #include "kernels/decode/prompt_reader.hpp"
@@ -26,8 +27,6 @@ Expected<void> refused(std::string message, std::string way_out) {
   return refuse({"E0566", Severity::error, {}, std::move(message), {}, std::move(way_out)});
 }
 
-std::size_t times(int a, int b) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); }
-
 bool says_semaphore(Diagnostics const& errors) {
   for (auto const& one : errors)
     for (auto const& note : one.notes)
@@ -41,65 +40,6 @@ Diagnostics not_finite_logits(std::size_t sequence, int tokens) {
                  "see whether the weights are the model's, and bf16; what was generated from there on says "
                  "nothing")
       .error();
-}
-
-/// What steps write, beside the cache.
-struct Buffers {
-  LayerBuffers layer;
-  PromptBuffers prompts;  ///< where prompts are read many tokens at once
-  float* parts = nullptr;
-  unsigned* arrived = nullptr;  ///< of attention, and behind it of the head
-  unsigned long long* best = nullptr;
-  int *cached = nullptr, *known = nullptr, *ids = nullptr;
-  int* first_cached = nullptr;  ///< as begin() left it
-  int *ended = nullptr, *not_finite = nullptr, *stops = nullptr;
-  float* logits = nullptr;
-  std::array<few_tokens::TileTimes*, k_stages> times = {};
-  Turn* turns = nullptr;
-  void *keys = nullptr, *values = nullptr;
-  std::size_t bytes = 0;
-};
-
-CacheShape cache_of(Model const& m, Options const& o) {
-  return {m.layers, o.batch, m.kv_heads, o.capacity, m.head_size};
-}
-
-/// For each key head, where prompts are read many tokens at once; else 0.
-int items_of(Model const& m, Options const& o, int blocks) {
-  int const rows = prompt_rows_of(o);
-  return rows > 1 ? prompt_items(m, rows, o.batch, blocks) : 0;
-}
-
-Buffers places(Model const& m, Options const& o, Tiles const& tiles, int items, unsigned char* base) {
-  Pieces pieces(base);
-  Buffers b;
-  int const rows = std::max(o.batch, prompt_rows_of(o));
-  b.layer.stream = pieces.take<float>(4 * times(rows, m.hidden));
-  b.layer.x = pieces.take(2 * times(rows, m.hidden));
-  b.layer.y = pieces.take(2 * times(rows, m.hidden));
-  b.layer.qkv = pieces.take(2 * times(rows, m.qkv_features()));
-  b.layer.attended = pieces.take(2 * times(rows, m.attended()));
-  b.layer.h = pieces.take(2 * times(rows, m.intermediate));
-  if (items > 0) b.prompts = prompt_places(pieces, m, items);
-  b.parts = pieces.take<float>(4 * times(tiles.of[k_attention], m.group() * (m.head_size + 2)));
-  b.arrived = pieces.take<unsigned>(4 * (times(o.batch, m.kv_heads) + 1));
-  b.best = pieces.take<unsigned long long>(8 * times(o.batch, 1));
-  b.cached = pieces.take<int>(4 * times(o.batch, 1));
-  b.known = pieces.take<int>(4 * times(o.batch, 1));
-  b.first_cached = pieces.take<int>(4 * times(o.batch, 1));
-  b.ended = pieces.take<int>(4 * times(o.batch, 1));
-  b.not_finite = pieces.take<int>(4 * times(o.batch, 1));
-  b.stops = pieces.take<int>(4 * o.stop_tokens.size());
-  b.ids = pieces.take<int>(4 * times(o.batch, o.capacity));
-  for (std::size_t s = 0; o.keep_times && s < k_stages; ++s)
-    b.times[s] =
-        pieces.take<few_tokens::TileTimes>(sizeof(few_tokens::TileTimes) * times(m.layers, tiles.of[s]));
-  if (o.keep_logits || o.sampling.draws()) b.logits = pieces.take<float>(4 * times(o.batch, m.vocabulary));
-  b.turns = pieces.take<Turn>(sizeof(Turn) * times(o.capacity, m.head_size / 2));
-  b.keys = pieces.take(2 * cache_of(m, o).elements());
-  b.values = pieces.take(2 * cache_of(m, o).elements());
-  b.bytes = pieces.used();
-  return b;
 }
 
 Expected<void> check_weights(Model const& m, Weights const& w) {

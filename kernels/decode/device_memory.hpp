@@ -13,6 +13,9 @@
 
 namespace tessera::decode {
 
+/// Elements of so many rows of so many.
+inline std::size_t times(int a, int b) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); }
+
 inline Expected<void> check_call(cudaError_t error, std::string const& call) {
   if (error == cudaSuccess) return {};
   return kernels::cuda_failed(error, call);
