@@ -28,7 +28,7 @@ RoleWork product_work(Product const& p, int columns, bool input_by_word, Machine
   // Tiles load a row more where features do not divide; it is another tile's, too, and comes from the L2.
   double const rows = static_cast<double>(p.features) * p.rows_per_feature / p.tiles;
   work.slot_bytes = rows * p.depth * 2 / work.slots;
-  work.loads_per_slot = p.slot_loads();
+  work.loads_per_slot = 1;
   work.slots_per_late_slot = p.late_each;
   work.late_slot_bytes =
       static_cast<double>(p.tokens) * p.depth / p.depth_parts * (input_by_word ? 4 : 2) / p.late_slots();

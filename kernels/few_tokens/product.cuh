@@ -58,15 +58,11 @@ struct MatrixColumns {
     unsigned long long const policy = streaming_policy();
     int const row = (takes_pairs(N) ? p.multiplied(tile) : p.range(tile)).begin * p.rows_per_feature;
     int const first = takes_pairs(N) ? p.first_block(tile) : 0, blocks = p.depth_blocks();
-    int const each = p.stage_depth / p.slot_loads();  // k-blocks to a load
-    auto const pitch = static_cast<unsigned>(128 * p.slot_rows());
+    auto const bytes = static_cast<unsigned>(p.slot_bytes());
+    // Behind the matrix there are zeros, behind a share what the other block of the pair multiplies.
     for (int block = 0; block < blocks; block += p.stage_depth) {
-      // Behind the matrix there are zeros, behind a share what the other block of the pair multiplies.
-      int const loaded = takes_pairs(N) && each == 1 ? min(p.stage_depth, blocks - block) : p.stage_depth;
       RingSlot slot;
-      if (!loader.take(static_cast<unsigned>(loaded * p.block_bytes()), slot)) continue;
-      for (int b = 0; b < loaded; b += each)
-        load_blocks(slot.address + b * pitch, map, row, first + block + b, slot.barrier, policy);
+      if (loader.take(bytes, slot)) load_slot(slot.address, map, row, first + block, slot.barrier, policy);
     }
   }
 
@@ -89,18 +85,21 @@ struct MatrixColumns {
     }
     void const* const map = input_map(p, loader.job->iteration);
     acquire_map(map);
-    int passed = 0;  // slots of this job
+    int passed = 0;   // slots of this job
+    int written = 0;  // of the input's depth, up to here: looked at once for several slots
     int const first = takes_pairs(N) ? p.first_block(loader.job->tile) : 0;
     int const share_end = first + p.depth_blocks();
     for (int c = loader.warp(); c < chunks; c += p.late_warps) {
       int const k = first + c * depth;
-      if (p.producer_tiles > 0) {
-        bool const whole = p.whole_input != 0;
-        int const end = whole ? p.depth : min(min(k + depth, share_end) * depth_block, p.depth);
+      bool const whole = p.whole_input != 0;
+      int const end = whole ? p.depth : min(min(k + depth, share_end) * depth_block, p.depth);
+      if (p.producer_tiles > 0 && end > written) {
         int const begin = min(k * depth_block, p.depth - 1);
         auto const writers = [&](int of) { return parts_of_first(p.depth, p.producer_tiles, of); };
         if (!loader.wait_range(operand_a, whole ? 0 : writers(begin + 1) - 1, writers(end), p.producer_tiles))
           return;
+        int const ready = min(loader.ready(), p.producer_tiles);
+        written = whole ? p.depth : part(p.depth, p.producer_tiles, ready).begin;
       }
       loader.pass(c - passed);
       passed = c + 1;

@@ -90,18 +90,8 @@ struct Product {
     return depth_parts == 1 ? 0 : tile % 2 * depth_blocks();
   }
   TESSERA_HOST_DEVICE constexpr int slots() const { return (depth_blocks() + stage_depth - 1) / stage_depth; }
-  /// Of a k-block in a slot of weights, each a line of 128 bytes: whole patterns of 8 lines, so that where a
-  /// thread reads does not depend on the k-block.
-  TESSERA_HOST_DEVICE constexpr int slot_rows() const { return (box_rows + 7) / 8 * 8; }
-  /// Loads of a slot: one where k-blocks lie without gaps, and what is behind the block's share of the depth
-  /// is behind the matrix; else one for each.
-  TESSERA_HOST_DEVICE constexpr int slot_loads() const {
-    bool const whole = depth_parts == 1 || depth_blocks() % stage_depth == 0;
-    return whole && box_rows == slot_rows() ? 1 : stage_depth;
-  }
-  /// Of a slot of weights, and of a k-block that is loaded to it.
-  TESSERA_HOST_DEVICE constexpr int slot_bytes() const { return 2 * depth_block * slot_rows() * stage_depth; }
-  TESSERA_HOST_DEVICE constexpr int block_bytes() const { return 2 * depth_block * box_rows; }
+  /// Of a slot of weights: one load, and no row more than that has.
+  TESSERA_HOST_DEVICE constexpr int slot_bytes() const { return 2 * depth_block * box_rows * stage_depth; }
   /// k-blocks to a slot of activations, and such slots.
   TESSERA_HOST_DEVICE constexpr int late_depth() const { return stage_depth * late_each; }
   TESSERA_HOST_DEVICE constexpr int late_slots() const { return (slots() + late_each - 1) / late_each; }

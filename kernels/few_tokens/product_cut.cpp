@@ -121,7 +121,7 @@ void cut_depth(Product& p, int columns, int slot_bytes, int late_slot_bytes) {
                       k_most_depth_of_few / p.tokens);
   if (words) most = std::min(most, most_word_depth(p.tokens));
   int const blocks = p.depth_blocks();
-  p.stage_depth = even_depth(blocks, std::clamp(slot_bytes / (128 * p.slot_rows()), 1, most), words);
+  p.stage_depth = even_depth(blocks, std::clamp(slot_bytes / (128 * p.box_rows), 1, most), words);
   int const usual = late_slot_bytes > 0 ? k_most_box : k_late_depth;
   int const deepest = words ? most_word_depth(p.tokens) : usual;
   int const bytes = late_slot_bytes > 0 ? late_slot_bytes : k_most_late_bytes;
@@ -144,7 +144,7 @@ Expected<RoleRings> rings_of(std::vector<Product> const& products, int columns,
   if (slot_bytes == 0) return rings;  // no stage is a product
   rings.slot_bytes = (std::max(slot_bytes, options.least_slot_bytes) + 1023) / 1024 * 1024;
   rings.late_slots = std::min(options.late_slots > 0 ? options.late_slots : k_late_slots, k_role_late_slots);
-  // A matrix instruction reads 16 rows where a slot may have 8: the last slot's reads run on into this ring.
+  // A matrix instruction reads 16 rows where a slot may have 1: the last slot's reads run on into this ring.
   auto const room = [&] { return (k_shared_bytes - shared_bytes_of(rings)) / rings.slot_bytes; };
   int const wanted = options.late_slots > 0 ? k_early_warps : k_usual_slots;
   while (rings.late_slots > k_late_warps && room() < wanted) --rings.late_slots;
@@ -185,7 +185,7 @@ Expected<ProductCut> cut_products(std::vector<Product> products, int tiles, int 
     if (auto ok = check_sizes(p, parts, columns); !ok) return tl::make_unexpected(of_stage(ok.error(), s));
     cut(p, parts, tiles, columns, options);
     shared |= p.depth_parts > 1;
-    most_rows = std::max(most_rows, p.slot_rows());
+    most_rows = std::max(most_rows, p.box_rows);
   }
   if (options.cluster_blocks > 1 && !shared)
     return tl::make_unexpected(

@@ -59,14 +59,14 @@ Expected<void> check_matrices(ProductStage const& stage) {
   return check_copies(stage);
 }
 
-/// Boxes of so many rows by k-blocks of 64 columns: load_blocks().
-bool blocks_map(CUtensorMap* map, gpu::ElementType type, void const* matrix, Product const& p) {
+/// Boxes of so many rows by k-blocks of 64 columns: load_slot().
+bool slot_map(CUtensorMap* map, gpu::ElementType type, void const* matrix, Product const& p) {
   auto const depth = static_cast<cuuint64_t>(p.depth);
   cuuint64_t const sizes[] = {depth_block, static_cast<cuuint64_t>(p.features) * p.rows_per_feature,
                               depth / depth_block};
   cuuint64_t const strides[] = {2 * depth, 2 * depth_block};
   cuuint32_t const box[] = {depth_block, static_cast<cuuint32_t>(p.box_rows),
-                            static_cast<cuuint32_t>(p.stage_depth / p.slot_loads())};
+                            static_cast<cuuint32_t>(p.stage_depth)};
   // 256 bytes would fetch what may be read much later.
   return gpu::encode_tensor_map(map, type, matrix, 3, sizes, strides, box,
                                 CU_TENSOR_MAP_L2_PROMOTION_L2_128B);
@@ -91,7 +91,7 @@ Expected<void const*> describe(std::vector<void const*> const& matrices, Product
 
 Expected<void> describe(ProductStage const& stage, Product& p, gpu::ElementType type, ProductStages& result) {
   auto const weights = describe(stage.weights, result, [&](CUtensorMap* map, void const* matrix) {
-    return blocks_map(map, type, matrix, p);
+    return slot_map(map, type, matrix, p);
   });
   if (!weights) return tl::make_unexpected(weights.error());
   auto const inputs = describe(stage.inputs, result, [&](CUtensorMap* map, void const* matrix) {

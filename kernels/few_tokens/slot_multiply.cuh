@@ -43,14 +43,12 @@ struct SlotMultiply {
   __device__ static void multiply(Product const& p, Computer& computer, Sums& sums, AtFirst const& at_first) {
     int const slots = p.slots(), depth = p.stage_depth, late_each = p.late_each, tokens = p.tokens;
     int const of_last = p.depth_blocks() - (slots - 1) * depth;  // k-blocks
-    int const pitch = p.slot_rows() * 128;
+    int const rows = p.box_rows;
     bool const squares = p.norm_epsilon > 0;
     // Lines of 128 bytes in patterns of 8, in which 16 bytes lie at their number xor the line's. A line of
-    // weights is a k-block of a row; a k-block begins with a pattern. Rows behind the last one read what lies
-    // there: nobody uses their sums.
+    // weights is a k-block of a row. Rows behind the last one read what lies there: nobody uses their sums.
     int const step = depth_group() % 4 * 2, first_block = depth_group() / 4;
-    auto const row = static_cast<unsigned>((row_group() * 16 + lane() % 16) * 128 +
-                                           ((step + lane() / 16) ^ (lane() % 8)) * 16);
+    int const row = row_group() * 16 + lane() % 16, part = step + lane() / 16;
     // A line of activations is a k-block of a token. Columns that are no token repeat the last one.
     int const chunk = step + lane() / 8 % 2;
     int line[loads];
@@ -69,7 +67,7 @@ struct SlotMultiply {
         used = 0;
       }
       computer.wait_slot(place);
-      unsigned const weights = computer.slot(place) + row, activations = computer.late_slot(late);
+      unsigned const weights = computer.slot(place), activations = computer.late_slot(late);
       int const first_line = used * depth * tokens;
       int const blocks = takes_pairs(N) && i + 1 == slots ? of_last : depth;
       // `flip`: 64 for the step two behind.
@@ -79,9 +77,11 @@ struct SlotMultiply {
           int const at = first_line + k * tokens + line[n];
           load_matrices(to.tokens[n], (activations + at * 128 + (chunk ^ (at & 7)) * 16) ^ flip);
         }
+        int const at = k * rows + row;
+        unsigned const first = (weights + at * 128 + (part ^ (at & 7)) * 16) ^ flip;
 #pragma unroll
         for (int tile = 0; tile < Tiles; ++tile)
-          load_matrices(to.weights[tile], (weights + k * pitch + tile * (row_groups * 2048)) ^ flip);
+          load_matrices(to.weights[tile], first + tile * (row_groups * 2048));
       };
       auto const add = [&](Operands<Tiles> const& of) {
 #pragma unroll

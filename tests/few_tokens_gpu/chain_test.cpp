@@ -91,6 +91,9 @@ TEST(FewTokensInPairs, EveryWayToCutIsRight) {
         for (int const in_flight : {0, 1, 3}) {
           config.workers = workers, config.in_flight = in_flight;
           expect_right({tokens, 1024, 832, form, ElementType::bf16}, config, 3);
+          if (HasFatalFailure()) return;
+          // Slots of fewer blocks are too large for four of them.
+          if (workers != 0 && workers < 100) continue;
           config.slots = 4, config.late_slots = 5, config.starts_early = true;
           expect_right({tokens, 1024, 832, form, ElementType::bf16}, config, 3);
           config.slots = 0, config.late_slots = 0, config.starts_early = false;

@@ -317,6 +317,10 @@ class LateLoader {
     return wait_first(operand, end, tiles);
   }
 
+  /// Tiles of that producer, from those that were waited for on, that are known to be complete; may be more
+  /// than it has.
+  __device__ int ready() const { return ready_; }
+
   /// The next slot for loads by the copy engine: it waits for `bytes`. True in the lane that loads.
   __device__ bool take(unsigned bytes, RingSlot& slot) {
     open(slot);
