@@ -112,6 +112,12 @@ struct KeySearch {
     wanted -= before;
     ++digits;
   }
+  /// The same for all digits that are left; `before`: of keys that begin so and are larger.
+  TESSERA_HOST_DEVICE constexpr void end_at(unsigned long long key, Amount before) {
+    found = key;
+    wanted -= before;
+    digits = k_key_digits;
+  }
 };
 
 }  // namespace tessera::decode

@@ -19,7 +19,8 @@ struct Draws {
 };
 Draws draws_of(Sampling const& sampling, int vocabulary);
 
-/// Before the first sample(): a kernel is not to be loaded while a stream is captured.
+/// Before the first sample() on a device: allows the shared memory that it takes, and loads the kernel, which
+/// is not to happen while a stream is captured.
 cudaError_t load_sample();
 
 /// Draws a token of each sequence from StepEnd::logits, and begins the next step. `best` is what the head has

@@ -48,6 +48,7 @@ class Alone {
         embedding_(at(vocabulary_) * at(hidden)),
         x_(at(batch_) * at(hidden), 0),
         stream_(at(batch_) * at(hidden), 0) {
+    gpu::ok(load_sample());
     std::vector<float> all;
     for (auto const& row : rows) all.insert(all.end(), row.begin(), row.end());
     device_logits_.upload(all);
@@ -138,11 +139,21 @@ TEST(DecodeSampling, LargeVocabulary) {
   Alone alone(rows);
   int position = 1;
   for (double const top_p : {0.5, 1.0})
-    for (int const top_k : {0, 50, 100000})
+    for (int const top_k : {0, 50, 256, 257, 2000, 100000})
       for (int i = 0; i < 5; ++i) {
         alone.check({1.0, top_k, top_p, 1ull << 40}, position += 7);
         if (HasFatalFailure()) return;
       }
+}
+/// More logits than a block has room for.
+TEST(DecodeSampling, LargerThanSharedMemory) {
+  Alone alone({normal_logits(400001, 3, 2)});
+  int position = 1;
+  for (int const top_k : {0, 40, 300000})
+    for (double const top_p : {0.9, 1.0}) {
+      alone.check({0.9, top_k, top_p, 11}, position += 7);
+      if (HasFatalFailure()) return;
+    }
 }
 TEST(DecodeSampling, ManySequences) {
   std::vector<std::vector<float>> rows;
