@@ -147,7 +147,14 @@ std::vector<Alternative> sorted_alternatives(Plan const& plan) {
 std::optional<Alternative> runner_up(Plan const& plan) {
   auto sorted = sorted_alternatives(plan);
   if (sorted.empty() || sorted.front().predicted_us <= 0) return std::nullopt;
-  return sorted.front();
+  auto const longer = std::find_if(sorted.begin(), sorted.end(), [&](Alternative const& other) {
+    return other.predicted_us > 0 && !takes_as_long(plan, other);
+  });
+  return longer == sorted.end() ? sorted.front() : *longer;
+}
+
+bool takes_as_long(Plan const& plan, Alternative const& other) {
+  return other.predicted_us > 0 && other.predicted_us - plan.predicted_us < 0.005;
 }
 
 std::optional<Traffic> traffic(Plan const& plan, std::size_t dependence) {

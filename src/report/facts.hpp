@@ -31,7 +31,10 @@ std::string gain_text(Plan const& plan);
 /// Priced alternatives by time, then those that were ruled out, in their own order.
 std::vector<Alternative> sorted_alternatives(Plan const& plan);
 
-/// The cheapest priced alternative.
+/// Less than can be told apart.
+bool takes_as_long(Plan const& plan, Alternative const& other);
+
+/// The cheapest priced alternative that takes longer than the plan; if there is none, the cheapest.
 std::optional<Alternative> runner_up(Plan const& plan);
 
 /// Waits (semaphores looked at, once per block) and posts in one launch of one dependence; nullopt when the

@@ -57,6 +57,11 @@ inline std::string grid_lines(std::int64_t scale, int height) {
   return out;
 }
 
+/// An SVG as wide as its place. `label`: HTML already, for who does not see it.
+inline std::string svg_head(int height, std::string_view label) {
+  return fmt::format("<svg height=\"{}\" role=\"img\" aria-label=\"{}\">", height, label);
+}
+
 inline void rect(std::string& out, std::string_view css, std::int64_t from, std::int64_t to,
                  std::int64_t scale, double y, int height) {
   if (to <= from) return;

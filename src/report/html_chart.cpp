@@ -20,6 +20,11 @@ constexpr std::size_t k_exact_blocks = 3000;
 constexpr int k_most_groups = 33;
 constexpr int k_bins = 240;
 
+std::string timeline_label(Timeline const& timeline) {
+  return html(fmt::format("{} on {} SMs, {}", timeline.pipeline.empty() ? "blocks" : timeline.pipeline,
+                          timeline.sms * std::max(1, timeline.gpus), us_of(timeline.end)));
+}
+
 /// Every block as it was: setting up, waiting, working, storing.
 std::string exact(Timeline const& timeline, std::vector<Slot> const& slots, std::int64_t scale) {
   int const row = slots.size() <= 12 ? 26 : 16;
@@ -52,25 +57,25 @@ std::string exact(Timeline const& timeline, std::vector<Slot> const& slots, std:
       body += "</g>";
     }
   }
-  return fmt::format(
-      "<div class=\"labels\">{}</div><div class=\"plot\"><svg height=\"{}\" role=\"img\">{}</svg>{}</div>",
-      labels, height, body, axis(scale));
+  return fmt::format("<div class=\"labels\">{}</div><div class=\"plot\">{}{}</svg>{}</div>", labels,
+                     svg_head(height, timeline_label(timeline)), body, axis(scale));
 }
 
-/// Block-slot time of one row of the picture, by layer (stage working, stage waiting) and time bin.
+/// SM time of one row of the picture, by layer (stage working, stage waiting) and time bin.
 struct Band {
   std::vector<std::vector<double>> layers;
-  double capacity = 0;  ///< picoseconds of block slots in one bin
+  double capacity = 0;  ///< picoseconds of SMs in one bin
 };
 
-void add(std::vector<double>& bins, std::int64_t from, std::int64_t to, double bin_ps) {
+/// `part`: of an SM.
+void add(std::vector<double>& bins, std::int64_t from, std::int64_t to, double bin_ps, double part) {
   if (to <= from || bin_ps <= 0) return;
   auto const begin = static_cast<double>(from);
   auto const end = static_cast<double>(to);
   auto const first = static_cast<std::size_t>(begin / bin_ps);
   for (std::size_t b = first; b < bins.size() && static_cast<double>(b) * bin_ps < end; ++b)
-    bins[b] += std::max(0.0, std::min(end, static_cast<double>(b + 1) * bin_ps) -
-                                 std::max(begin, static_cast<double>(b) * bin_ps));
+    bins[b] += part * std::max(0.0, std::min(end, static_cast<double>(b + 1) * bin_ps) -
+                                        std::max(begin, static_cast<double>(b) * bin_ps));
 }
 
 /// The layers stacked from the bottom, as steps; runs of equal bins become one rectangle.
@@ -99,16 +104,17 @@ std::string stacked(Band const& band, double y, double height) {
   return out;
 }
 
-/// Many SMs: one band for the whole machine, then one per group of neighbouring SMs.
+/// Many SMs: one band for the whole machine, then one per group of neighbouring SMs. Heights are shares of an
+/// SM: n blocks that fill one together have an n-th each.
 std::string aggregated(Timeline const& timeline, std::int64_t scale) {
   int const sms = std::max(1, timeline.sms * std::max(1, timeline.gpus));
   int const group = (sms + k_most_groups - 1) / k_most_groups;
   int const groups = (sms + group - 1) / group;
   double const bin_ps = static_cast<double>(scale) / k_bins;
-  int const slots = std::max(1, timeline.slots_per_sm);
+  auto const at_once = most_at_once(timeline);
   std::size_t const layers = 2 * timeline.stages.size();
   auto const band = [&](int members) {
-    return Band{std::vector(layers, std::vector<double>(k_bins, 0)), bin_ps * members * slots};
+    return Band{std::vector(layers, std::vector<double>(k_bins, 0)), bin_ps * members};
   };
   std::vector<Band> bands{band(sms)};
   for (int g = 0; g < groups; ++g) bands.push_back(band(std::min(group, sms - g * group)));
@@ -116,13 +122,17 @@ std::string aggregated(Timeline const& timeline, std::int64_t scale) {
     int const place = tile.gpu * timeline.sms + tile.sm;
     auto const layer = 2 * static_cast<std::size_t>(tile.stage);
     auto const waited = wait_begin(tile);
+    auto const blocked = store_wait_begin(tile);
+    double const part = 1.0 / at_once[static_cast<std::size_t>(tile.stage)];
     for (auto* into : {&bands[0], &bands[1 + static_cast<std::size_t>(place / group)]}) {
-      add(into->layers[layer], tile.started, waited, bin_ps);
-      add(into->layers[layer + 1], waited, tile.ready, bin_ps);
-      auto const blocked = store_wait_begin(tile);
-      add(into->layers[layer], tile.ready, blocked, bin_ps);
-      add(into->layers[layer + 1], blocked, tile.stored, bin_ps);
-      add(into->layers[layer], tile.stored, tile.posted, bin_ps);
+      auto const put = [&](std::size_t to, std::int64_t from, std::int64_t end) {
+        add(into->layers[to], from, end, bin_ps, part);
+      };
+      put(layer, tile.started, waited);
+      put(layer + 1, waited, tile.ready);
+      put(layer, tile.ready, blocked);
+      put(layer + 1, blocked, tile.stored);
+      put(layer, tile.stored, tile.posted);
     }
   }
   int const whole = 72;
@@ -141,10 +151,10 @@ std::string aggregated(Timeline const& timeline, std::int64_t scale) {
            last > first ? fmt::format("SM {}-{}", first, last) : fmt::format("SM {}", first));
   }
   return fmt::format(
-      "<div class=\"labels\">{}</div><div class=\"plot\"><svg height=\"{}\" role=\"img\"><svg viewBox=\"0 0 "
-      "{} {}\" "
-      "width=\"100%\" height=\"{}\" preserveAspectRatio=\"none\">{}</svg>{}</svg>{}</div>",
-      labels, height, k_bins, height, height, body, grid_lines(scale, height), axis(scale));
+      "<div class=\"labels\">{}</div><div class=\"plot\">{}<svg viewBox=\"0 0 {} {}\" width=\"100%\" "
+      "height=\"{}\" preserveAspectRatio=\"none\">{}</svg>{}</svg>{}</div>",
+      labels, svg_head(height, timeline_label(timeline)), k_bins, height, height, body,
+      grid_lines(scale, height), axis(scale));
 }
 
 /// A row for each stage, from its start to its end.
@@ -162,9 +172,8 @@ std::string stage_by_stage(Timeline const& timeline, std::int64_t scale) {
          row * static_cast<int>(s) + 1, row - 2);
     body += "</g>";
   }
-  return fmt::format(
-      "<div class=\"labels\">{}</div><div class=\"plot\"><svg height=\"{}\" role=\"img\">{}</svg>{}</div>",
-      labels, height, body, axis(scale));
+  return fmt::format("<div class=\"labels\">{}</div><div class=\"plot\">{}{}</svg>{}</div>", labels,
+                     svg_head(height, timeline_label(timeline)), body, axis(scale));
 }
 
 }  // namespace

@@ -19,6 +19,14 @@ std::string page_head(std::string const& title) {
       html(title), k_style, chart_patterns());
 }
 
+std::string html_arrows(std::string_view text) {
+  std::string out = html(text);
+  constexpr std::string_view arrow = " -&gt; ", shown = "\u00a0→ ";
+  for (auto at = out.find(arrow); at != std::string::npos; at = out.find(arrow, at + shown.size()))
+    out.replace(at, arrow.size(), shown);
+  return out;
+}
+
 std::string note_lines(std::vector<std::string> const& notes) {
   std::string out;
   for (auto const& note : notes) out += fmt::format("<p class=\"note\">{}</p>\n", html(note));
@@ -67,7 +75,7 @@ std::string drawing(std::string_view caption, Timeline const& timeline, std::int
                          : fmt::format("{:g} waves, SMs busy {}", timeline.waves, percent(timeline.busy));
   return fmt::format(
       "<figure><figcaption><b>{}</b> <span class=\"soft\">{}; {}, {}</span></figcaption>{}</figure>\n",
-      html(caption), timeline.measured ? "measured" : "simulated", us_of(timeline.end), facts,
+      html_arrows(caption), timeline.measured ? "measured" : "simulated", us_of(timeline.end), facts,
       chart(timeline, scale));
 }
 

@@ -17,6 +17,9 @@ std::string page_head(std::string const& title);  ///< up to the heading
 std::string fragment_head(std::string const& title);
 inline constexpr char const* k_fragment_end = "</div>\n";
 
+/// Text as HTML: "a -> b" with an arrow that does not begin a line.
+std::string html_arrows(std::string_view text);
+
 std::string note_lines(std::vector<std::string> const& notes);
 
 struct Column {

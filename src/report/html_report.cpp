@@ -6,7 +6,10 @@
 
 #include "report/facts.hpp"
 #include "report/html_parts.hpp"
+#include "report/html_stages.hpp"
+#include "report/roof.hpp"
 #include "report/text.hpp"
+#include "report/tile_viewer.hpp"
 #include "tessera/report/report.hpp"
 #include "tessera/version.hpp"
 
@@ -19,9 +22,17 @@ bool compared(Plan const& plan) { return plan.predicted_us > 0 && plan.stream_or
 
 std::string gain(Plan const& plan) {
   if (!compared(plan)) return "-";
-  auto const text = percent(1 - plan.predicted_us / plan.stream_order_us);
-  return plan.predicted_us < plan.stream_order_us ? fmt::format("<span class=\"good\">{}</span>", text)
-                                                  : text;
+  double const share = 1 - plan.predicted_us / plan.stream_order_us;
+  return share > k_model_error ? fmt::format("<span class=\"good\">{}</span>", percent(share))
+                               : percent(share);
+}
+
+std::string gain_words(Plan const& plan) {
+  double const share = 1 - plan.predicted_us / plan.stream_order_us;
+  return share <= 0 ? "less time"
+         : share > k_model_error
+             ? fmt::format("less time, predicted within {}", percent(k_model_error))
+             : fmt::format("less time, below the model's error of {}", percent(k_model_error));
 }
 
 std::string overview(std::vector<ReportEntry> const& entries, Labels const& labels) {
@@ -54,12 +65,12 @@ std::string overview(std::vector<ReportEntry> const& entries, Labels const& labe
 
 std::string figures(Plan const& plan) {
   std::string out = "<ul class=\"figures\">";
-  auto const figure = [&](std::string const& value, char const* name) {
+  auto const figure = [&](std::string const& value, std::string const& name) {
     if (!value.empty()) out += fmt::format("<li><b>{}</b><span>{}</span></li>", value, name);
   };
   figure(plan.predicted_us > 0 ? us(plan.predicted_us) : "", "predicted");
   figure(plan.stream_order_us > 0 ? us(plan.stream_order_us) : "", "best stream order");
-  figure(compared(plan) ? gain(plan) : "", "less time");
+  if (compared(plan)) figure(gain(plan), gain_words(plan));
   figure(html(mechanism_text(plan)), "mechanism");
   figure(plan.semaphores.empty() ? "" : html(policy_text(plan)), "policy");
   figure(html(plan.bound_by), "bound by");
@@ -69,7 +80,7 @@ std::string figures(Plan const& plan) {
 std::string reasons(Plan const& plan) {
   std::string out = "<dl>";
   auto const entry = [&](char const* name, std::string const& text) {
-    if (!text.empty()) out += fmt::format("<dt>{}</dt><dd>{}</dd>", name, html(text));
+    if (!text.empty()) out += fmt::format("<dt>{}</dt><dd>{}</dd>", name, html_arrows(text));
   };
   entry("Why", plan.why);
   if (auto const next = runner_up(plan); next && plan.predicted_us > 0)
@@ -78,26 +89,6 @@ std::string reasons(Plan const& plan) {
   for (auto const& line : launch_lines(plan)) entry("Launch", line);
   entry("Cannot hang", plan.proof);
   return out + "</dl>\n";
-}
-
-std::string stages(Plan const& plan) {
-  std::vector<std::vector<std::string>> rows;
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    auto const& stage = plan.pipeline.stages[s];
-    auto const& chosen = plan.stages[s];
-    rows.push_back({html(stage.name), html(grid_text(stage)), std::to_string(stage.blocks()),
-                    std::to_string(chosen.occupancy), waves_text(chosen.waves), html(kernel_text(plan, s)),
-                    html(chosen.order.name), html(options_text(plan, s))});
-  }
-  return "<h3>Stages</h3>\n" + html_table({{"stage"},
-                                           {"tiles"},
-                                           {"blocks", Column::number},
-                                           {"per SM", Column::number},
-                                           {"waves", Column::number},
-                                           {"kernel"},
-                                           {"order"},
-                                           {"options"}},
-                                          rows);
 }
 
 std::string dependences(Plan const& plan) {
@@ -140,23 +131,39 @@ std::string drawings(ReportEntry const& entry) {
   return out;
 }
 
-std::string alternatives(Plan const& plan) {
-  auto const sorted = sorted_alternatives(plan);
-  if (sorted.empty()) return "";
+std::string alternative_rows(std::string const& summary, std::vector<Alternative> const& some,
+                             Plan const& plan, bool open) {
+  if (some.empty()) return "";
   std::vector<std::vector<std::string>> rows;
-  for (auto const& other : sorted) {
+  for (auto const& other : some) {
     bool const priced = other.predicted_us > 0;
-    rows.push_back({html(other.description), priced ? us_number(other.predicted_us) : "not priced",
-                    priced ? signed_us(other.predicted_us - plan.predicted_us) : "-", html(other.reason)});
+    rows.push_back({html_arrows(other.description), priced ? us_number(other.predicted_us) : "-",
+                    priced ? signed_us(other.predicted_us - plan.predicted_us) : "-",
+                    html_arrows(other.reason)});
   }
-  return fmt::format("<h3>Not taken</h3>\n<details{}><summary>{}</summary>\n{}</details>\n",
-                     sorted.size() <= 12 ? " open" : "",
-                     plural(static_cast<std::int64_t>(sorted.size()), "alternative"),
+  return fmt::format("<details{}><summary>{}</summary>\n{}</details>\n", open ? " open" : "", summary,
                      html_table({{"candidate"},
                                  {"us", Column::number},
                                  {"against the plan", Column::number},
                                  {"reason", Column::long_text}},
                                 rows));
+}
+
+/// What takes longer, what takes as long by what is simulated, and what was ruled out.
+std::string alternatives(Plan const& plan) {
+  std::vector<Alternative> longer, alike, out;
+  for (auto const& other : sorted_alternatives(plan))
+    (other.predicted_us <= 0 ? out : takes_as_long(plan, other) ? alike : longer).push_back(other);
+  if (longer.empty() && alike.empty() && out.empty()) return "";
+  auto const count = [](auto const& some) { return static_cast<std::int64_t>(some.size()); };
+  return "<h3>Not taken</h3>\n" +
+         alternative_rows(fmt::format("{} predicted to take longer", plural(count(longer), "candidate")),
+                          longer, plan, longer.size() <= 12) +
+         alternative_rows(
+             fmt::format("{} predicted to take as long as the plan", plural(count(alike), "candidate")),
+             alike, plan, false) +
+         alternative_rows(fmt::format("{} ruled out without a price", plural(count(out), "candidate")), out,
+                          plan, out.size() <= 12);
 }
 
 }  // namespace
@@ -167,7 +174,7 @@ std::string html_fragment(ReportEntry const& entry, std::vector<std::string> con
          fmt::format("<p class=\"soft\">{}</p>\n", html(summary_line(plan))) + note_lines(notes) +
          figures(plan) + drawings(entry) + "<details><summary>Why, launches, proof</summary>\n" +
          reasons(plan) + "</details>\n" + "<details><summary>Stages and dependences</summary>\n" +
-         stages(plan) + dependences(plan) + "</details>\n" + alternatives(plan) + k_fragment_end;
+         stage_tables(entry) + dependences(plan) + "</details>\n" + alternatives(plan) + k_fragment_end;
 }
 
 std::string html_report(std::string const& title, std::vector<ReportEntry> const& entries,
@@ -188,14 +195,16 @@ std::string html_report(std::string const& title, std::vector<ReportEntry> const
     out += fmt::format(
         "<section id=\"size{}\"><details{}><summary><h2>{}</h2><span class=\"soft\">{}</span></summary>\n", e,
         e == 0 || entries.size() <= 3 ? " open" : "", html(labels.own[e]), html(summary_line(entry.plan)));
-    out += figures(entry.plan) + reasons(entry.plan) + drawings(entry) + stages(entry.plan) +
-           dependences(entry.plan) + alternatives(entry.plan) + "</details></section>\n";
+    out += figures(entry.plan) + reasons(entry.plan) + drawings(entry) +
+           tile_viewer(entry.plan, entry.timeline) + stage_tables(entry) + dependences(entry.plan) +
+           alternatives(entry.plan) + "</details></section>\n";
   }
-  return out + fmt::format(
-                   "<footer>tessera {}. A block is drawn from the moment it holds its place on an SM; waits "
-                   "are hatched. "
-                   "Simulated times follow the machine profile, not a run.</footer>\n</main></body></html>\n",
-                   k_version);
+  return out + tile_viewer_script() +
+         fmt::format(
+             "<footer>tessera {}. A block is drawn from the moment it holds its place on an SM; waits "
+             "are hatched. "
+             "Simulated times follow the machine profile, not a run.</footer>\n</main></body></html>\n",
+             k_version);
 }
 
 }  // namespace tessera

@@ -18,7 +18,7 @@ main{max-width:1180px;margin:0 auto;padding:24px 20px 64px}
 h1{font-size:1.6rem;line-height:1.25;margin:0 0 4px}h2{font-size:1.2rem;margin:0}h3{font-size:1rem;margin:28px 0 8px}
 p{margin:6px 0}a{color:var(--c0)}.soft{color:var(--soft)}
 .note{background:var(--warnbg);color:var(--warn);border-radius:6px;padding:8px 12px;margin:10px 0}
-section{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:18px 20px;margin:22px 0}
+section{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:10px;padding:18px 20px;margin:22px 0}
 summary{cursor:pointer}section>details>summary h2{display:inline}section>details>summary .soft{margin-left:8px}
 .figures{display:flex;flex-wrap:wrap;gap:10px;margin:14px 0;padding:0;list-style:none}
 .figures li{flex:1 1 130px;border:1px solid var(--line);border-radius:8px;padding:8px 12px}
@@ -36,6 +36,8 @@ figure{margin:14px 0 20px}figcaption{margin-bottom:6px}
 .labels{text-align:right;color:var(--soft);font-size:10px;line-height:1}.labels span{display:flex;align-items:center;justify-content:flex-end;white-space:nowrap}
 .plot{min-width:0}.plot>svg{display:block;width:100%;background:color-mix(in srgb,var(--line) 30%,transparent)}
 .axis{position:relative;height:20px;font-size:11px;color:var(--soft)}.axis span{position:absolute;top:3px;white-space:nowrap}.axis .end{transform:translateX(-100%)}
+.tiles{margin:10px 0}.tiles canvas{display:block;width:100%;background:color-mix(in srgb,var(--line) 30%,transparent);cursor:crosshair;touch-action:pan-y}
+.tiles output{display:block;margin:6px 0;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 .grid{stroke:var(--ink);stroke-opacity:.13}.edge{fill:none;stroke:var(--card);stroke-width:1}
 .plot text{font-size:11px;text-anchor:middle;fill:#fff;paint-order:stroke;stroke:#0006;stroke-width:2px}
 .s0{fill:var(--c0)}.s1{fill:var(--c1)}.s2{fill:var(--c2)}.s3{fill:var(--c3)}.s4{fill:var(--c4)}.s5{fill:var(--c5)}.s6{fill:var(--c6)}.s7{fill:var(--c7)}

@@ -16,10 +16,10 @@ constexpr std::size_t k_most_columns = 600;
 constexpr int k_strip = 72;
 constexpr int k_row = 16;
 
-std::string plot(std::string const& labels, int height, std::string const& body, std::int64_t scale) {
-  return fmt::format(
-      "<div class=\"labels\">{}</div><div class=\"plot\"><svg height=\"{}\" role=\"img\">{}</svg>{}</div>",
-      labels, height, body, axis(scale));
+std::string plot(std::string const& labels, int height, std::string_view label, std::string const& body,
+                 std::int64_t scale) {
+  return fmt::format("<div class=\"labels\">{}</div><div class=\"plot\">{}{}</svg>{}</div>", labels,
+                     svg_head(height, label), body, axis(scale));
 }
 
 /// Bytes of each class in so many bins at once that few enough columns are left.
@@ -83,7 +83,7 @@ std::string tracks_chart(Timeline const& timeline, std::int64_t scale) {
     rect(body, fmt::format("s{}", span.item % k_stage_colours), span.from, span.to, scale, y, k_row - 2);
     body += "</g>";
   }
-  return plot(labels, height, body, scale);
+  return plot(labels, height, "copy engines and links", body, scale);
 }
 
 std::string counters_chart(Timeline const& timeline, std::int64_t scale) {
@@ -96,7 +96,7 @@ std::string counters_chart(Timeline const& timeline, std::int64_t scale) {
     auto const peak = 1000 * columns.most / static_cast<double>(columns.width);
     out += plot(
         fmt::format("<span style=\"height:{}px\">{}, up to {:.0f} GB/s</span>", k_strip, html(name), peak),
-        k_strip, strip(columns, scale) + grid_lines(scale, k_strip), scale);
+        k_strip, html(name), strip(columns, scale) + grid_lines(scale, k_strip), scale);
   }
   return out;
 }

@@ -25,6 +25,25 @@ std::vector<Slot> slots_of(Timeline const& timeline) {
   return slots;
 }
 
+std::vector<int> most_at_once(Timeline const& timeline) {
+  // +1 and -1 of (stage, GPU, SM) in the order of time; of equal times ends first.
+  std::vector<std::tuple<int, int, int, std::int64_t, int>> events;
+  for (auto const& tile : timeline.tiles) {
+    if (tile.posted <= tile.started) continue;
+    events.emplace_back(tile.stage, tile.gpu, tile.sm, tile.started, 1);
+    events.emplace_back(tile.stage, tile.gpu, tile.sm, tile.posted, -1);
+  }
+  std::sort(events.begin(), events.end());
+  std::vector<int> most(timeline.stages.size(), 1);
+  int at_once = 0;  // all of a place have ended where the next one begins
+  for (auto const& [stage, gpu, sm, time, change] : events) {
+    at_once += change;
+    auto& known = most[static_cast<std::size_t>(stage)];
+    known = std::max(known, at_once);
+  }
+  return most;
+}
+
 std::string slot_name(Timeline const& timeline, Slot const& slot) {
   std::string name = "SM " + std::to_string(slot.sm);
   if (timeline.slots_per_sm > 1) name += "." + std::to_string(slot.slot);

@@ -19,6 +19,9 @@ struct Slot {
 /// Every slot that ran at least one block, by (gpu, sm, slot).
 std::vector<Slot> slots_of(Timeline const& timeline);
 
+/// Of each stage, the most blocks of it that an SM holds at once, 1 at least: a block's share of an SM.
+std::vector<int> most_at_once(Timeline const& timeline);
+
 std::string slot_name(Timeline const& timeline, Slot const& slot);  ///< "SM 3", "SM 3.1", "GPU 0 SM 3.1"
 std::string coordinates(StageSpan const& stage, TileRecord const& tile);  ///< "3,5", "3,5/1" for split 1
 std::string stage_name(Timeline const& timeline, TileRecord const& tile);

@@ -60,19 +60,39 @@ struct Axis {
   double y(double value) const { return 10 + (k_height - 20) * (1 - (value - floor) / (top - floor)); }
 };
 
-std::string marks(Axis const& axis, std::string const& unit) {
-  std::string out;
+/// body(value) at each mark of the axis.
+template <class Body>
+void for_each_mark(Axis const& axis, Body const& body) {
   auto const step = step_for(axis.top - axis.floor);
-  for (double v = std::ceil(axis.floor / step) * step; v <= axis.top * 1.0001; v += step) {
+  for (double v = std::ceil(axis.floor / step) * step; v <= axis.top * 1.0001; v += step) body(v);
+}
+std::string grid(Axis const& axis) {
+  std::string out;
+  for_each_mark(axis, [&](double v) {
     append(out, "<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{0:.1f}\" y2=\"{0:.1f}\"/>", axis.y(v));
-    append(out, "<text class=\"mark\" x=\"2\" y=\"{:.1f}\">{:g}{}</text>", axis.y(v) - 2, v, html(unit));
-  }
+  });
   return out;
+}
+/// The axis has a column of its own: nothing is drawn over it.
+std::string with_marks(Axis const& axis, std::string const& unit, std::string const& plot) {
+  std::string marks, widest;
+  for_each_mark(axis, [&](double v) {
+    auto const text = fmt::format("{:g}{}", v, html(unit));
+    append(marks, "<span style=\"top:{:.1f}px\">{}</span>", axis.y(v), text);
+    if (text.size() > widest.size()) widest = text;
+  });
+  return fmt::format(
+      "<div class=\"study\"><div class=\"marks\" style=\"height:{}px\"><b>{}</b>{}</div><div>{}</div></div>",
+      k_height, widest, marks, plot);
+}
+std::string svg(StudyTable const& table, std::string const& body) {
+  return fmt::format("<svg height=\"{}\" width=\"100%\" role=\"img\" aria-label=\"{}\">{}</svg>", k_height,
+                     html(table.title), body);
 }
 
 std::string bars(StudyTable const& table) {
   Axis const axis{table.plot.floor, most(table)};
-  std::string body = marks(axis, table.plot.unit);
+  std::string body = grid(axis);
   std::string labels;
   auto const groups = static_cast<double>(table.rows.size());
   auto const series = static_cast<double>(table.plot.values.size());
@@ -95,8 +115,10 @@ std::string bars(StudyTable const& table) {
     append(labels, "<span style=\"left:{:.2f}%\">{}</span>", 100 * (static_cast<double>(r) + 0.5) / groups,
            html(name));
   }
-  return fmt::format("<svg height=\"{}\" width=\"100%\" role=\"img\">{}</svg><div class=\"names\">{}</div>",
-                     k_height, body, labels);
+  // Names stand upright, 11 pixels each: on a phone some are left out where there are many.
+  char const* const crowd = table.rows.size() > 64 ? " most" : table.rows.size() > 24 ? " many" : "";
+  return with_marks(axis, table.plot.unit,
+                    svg(table, body) + fmt::format("<div class=\"names{}\">{}</div>", crowd, labels));
 }
 
 std::string lines(StudyTable const& table) {
@@ -112,14 +134,13 @@ std::string lines(StudyTable const& table) {
              axis.y(number(row[static_cast<std::size_t>(table.plot.values[v])])));
     body += "\"/>";
   }
-  return fmt::format(
-      "<svg height=\"{0}\" width=\"100%\" role=\"img\"><svg viewBox=\"0 0 1000 {0}\" width=\"100%\" "
-      "height=\"{0}\" "
-      "preserveAspectRatio=\"none\">{1}</svg>{2}</svg><div class=\"axis\"><span>{3} {4}</span><span "
-      "class=\"end\" "
-      "style=\"left:100%\">{5}</span></div>",
-      k_height, body, marks(axis, table.plot.unit), html(table.columns[x_column]),
-      html(report::cell_text(first)), html(report::cell_text(last)));
+  auto const inner = fmt::format(
+      "<svg viewBox=\"0 0 1000 {0}\" width=\"100%\" height=\"{0}\" preserveAspectRatio=\"none\">{1}</svg>",
+      k_height, body);
+  auto const ends = fmt::format(
+      "<div class=\"axis\"><span>{} {}</span><span class=\"end\" style=\"left:100%\">{}</span></div>",
+      html(table.columns[x_column]), html(report::cell_text(first)), html(report::cell_text(last)));
+  return with_marks(axis, table.plot.unit, svg(table, inner + grid(axis)) + ends);
 }
 
 /// A mark, a word and a frame of its own for each: told apart without colour.
@@ -157,9 +178,13 @@ constexpr std::string_view k_plot_style = R"css(
 .verdict{white-space:nowrap;padding:1px 8px;border-radius:4px}
 .verdict.held{color:var(--good)}.verdict.other{border:1px dashed var(--warn);color:var(--warn);font-style:italic}
 .verdict.missed{background:var(--ink);color:var(--card);font-weight:700}
-.mark{font-size:10px;fill:var(--soft)}
+.study{display:grid;grid-template-columns:max-content 1fr;gap:0 6px}.study>div{min-width:0}
+.marks{position:relative;font-size:10px;color:var(--soft)}.marks b{visibility:hidden;font-weight:400}
+.marks span{position:absolute;right:0;transform:translateY(-50%);white-space:nowrap}
 .names{position:relative;height:84px;font-size:10px;color:var(--soft)}
 .names span{position:absolute;top:4px;writing-mode:vertical-rl;transform:translateX(-50%);max-height:80px;overflow:hidden}
+.names.most span:nth-child(2n+1){display:none}
+@media(max-width:680px){.names.many span:nth-child(2n),.names.most span:not(:nth-child(8n)){display:none}}
 polyline{fill:none;stroke-width:1.5;vector-effect:non-scaling-stroke}
 .l0{stroke:var(--c0)}.l1{stroke:var(--c1)}.l2{stroke:var(--c2)}.l3{stroke:var(--c3)}.l4{stroke:var(--c4)}.l5{stroke:var(--c5)}.l6{stroke:var(--c6)}.l7{stroke:var(--c7)}
 )css";

@@ -16,7 +16,7 @@ ReportEntry sample_entry() { return {sample_plan(), sample_tiles(), sample_strea
 TEST(Html, IsOneWellFormedPageWithoutOutsideResources) {
   auto const page = html_report("figure 1", {sample_entry(), sample_entry()}, {"the profile is provisional"});
   expect_balanced(page);
-  for (auto const* outside : {"http:", "https:", "src=", "@import", "<link", "<script"})
+  for (auto const* outside : {"http:", "https:", "src=", "@import", "<link", "fetch(", "import "})
     EXPECT_THAT(page, Not(HasSubstr(outside)));
   EXPECT_THAT(page, HasSubstr("name=\"viewport\""));
   EXPECT_THAT(page, HasSubstr("prefers-color-scheme:dark"));
@@ -62,6 +62,52 @@ TEST(Html, EscapesWhatTheUserNamed) {
   expect_balanced(page);
   EXPECT_THAT(page, Not(HasSubstr("<script>")));
   EXPECT_THAT(page, Not(HasSubstr("<b>&\"")));
+}
+
+TEST(Html, TheFragmentHasNoScript) {
+  EXPECT_THAT(html_fragment(sample_entry()), Not(HasSubstr("<script")));
+  EXPECT_THAT(html_report("figure 1", {sample_entry()}), HasSubstr("<details class=\"tiles\" hidden>"));
+}
+
+/// A gain is green where it is above what predictions are off.
+TEST(Html, AGainBelowTheModelsErrorIsNotShownAsOne) {
+  auto entry = sample_entry();
+  EXPECT_THAT(html_report("", {entry}), HasSubstr("<span class=\"good\">25.0 %</span>"));
+  entry.plan.predicted_us = 3.9;
+  auto const page = html_report("", {entry});
+  EXPECT_THAT(page, Not(HasSubstr("class=\"good\"")));
+  EXPECT_THAT(page, HasSubstr("<b>2.5 %</b><span>less time, below the model's error of 5.0 %</span>"));
+}
+
+TEST(Html, TellsApartWhatTakesLongerAsLongAndWasRuledOut) {
+  auto entry = sample_entry();
+  entry.plan.alternatives.push_back({"wait kernel, RowSync, +T", 3.004, "no faster"});
+  auto const page = html_report("", {entry});
+  EXPECT_THAT(page, HasSubstr("<summary>2 candidates predicted to take longer</summary>"));
+  EXPECT_THAT(page, HasSubstr("<summary>1 candidate predicted to take as long as the plan</summary>"));
+  EXPECT_THAT(page, HasSubstr("<summary>1 candidate ruled out without a price</summary>"));
+  EXPECT_THAT(page, HasSubstr("<dt>Margin</dt><dd>0.10 us to the next: wait kernel, TileSync</dd>"));
+}
+
+/// Eight small blocks that fill an SM together are as high as one large one.
+TEST(Html, HeightsAreSharesOfAnSm) {
+  auto entry = sample_entry();
+  auto& timeline = entry.timeline;
+  timeline.sms = 132, timeline.slots_per_sm = 8;
+  timeline.tiles.clear();
+  for (int sm = 0; sm < 132; ++sm) {
+    timeline.tiles.push_back(sample_block(0, sm, sm, 0, 1'000'000));
+    for (int slot = 0; slot < 8; ++slot) {
+      timeline.tiles.push_back(sample_block(1, 8 * sm + slot, sm, 1'000'000, 2'000'000));
+      timeline.tiles.back().slot = slot;
+    }
+  }
+  timeline.end = 2'000'000;
+  entry.stream_order = {};
+  auto const page = html_report("shares", {entry});
+  // The whole machine's band is 72 high: each stage fills it, half of the time.
+  EXPECT_THAT(page, HasSubstr("<path class=\"s0\" d=\"M0 0h120v72h-120z"));
+  EXPECT_THAT(page, HasSubstr("<path class=\"s1\" d=\"M120 0h120v72h-120z"));
 }
 
 TEST(Html, StaysSmallForAWholeGpu) {
