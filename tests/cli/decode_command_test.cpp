@@ -136,6 +136,31 @@ TEST_F(Decode, RecordsAndTimelinesAreWritten) {
   EXPECT_EQ(json.json()["sequences"][1]["tokens"], (std::vector<int>{7, 8, 9}));
 }
 
+TEST_F(Decode, LogitsAreTheCompanionsToWrite) {
+  put_companion();
+  auto said = says("run llama-3.2-1b --decode --prompt-ids 1 --new-tokens 2 --logits l.npy");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_EQ(word_behind("--logits"), "l.npy");
+  EXPECT_EQ(word_behind("--command"),
+            "tessera run llama-3.2-1b --decode --prompt-ids 1 --new-tokens 2 --logits l.npy");
+  EXPECT_THAT(said.err, testing::StartsWith("wrote l.npy\n"));
+  said = says("run llama-3.2-1b --decode --prompt-ids 1");
+  EXPECT_THAT(read_text(folder / "words"), testing::Not(HasSubstr("--logits")));
+  said = says("run llama-3.2-1b --decode --prompt-ids 1 --new-tokens 5000 --logits l.npy");
+  EXPECT_EQ(said.exit, 1);
+  EXPECT_EQ(
+      said.err,
+      "error E0566: logits of 1 sequences, 5000 steps and 128256 tokens are 2.6 GB; a file has 2.1 at most\n"
+      "   hint: --new-tokens 4185 fits, or fewer prompts at once\n");
+  said = says("run llama-3.2-1b --decode --prompt-ids 1 --logits -");
+  EXPECT_EQ(said.exit, 3);
+  EXPECT_EQ(said.err, "error E0902: cannot write -: logits are not text\n   hint: --logits logits.npy\n");
+  EXPECT_EQ(says("run llama-3.2-1b --decode --prompt-ids 1 -o r.json --logits r.json").exit, 2);
+  EXPECT_EQ(says("run llama-3.2-1b --decode --prompt-ids 1 --logits nowhere/l.npy").exit, 3);
+  EXPECT_THAT(says("run llama-3.2-1b --planned --logits l.npy").err,
+              HasSubstr("error E0906: --logits is for generating tokens"));
+}
+
 TEST_F(Decode, WeightsAreLookedAtBeforeAGpuIs) {
   put_companion();
   put_model("small", config(), tensors());

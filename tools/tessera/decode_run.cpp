@@ -10,6 +10,7 @@
 #include "companion.hpp"
 #include "files.hpp"
 #include "kernels/decode/hf_model.hpp"
+#include "kernels/decode/logits_file.hpp"
 #include "kernels/decode/sampling.hpp"
 #include "load.hpp"
 #include "prompt_ids.hpp"
@@ -120,6 +121,13 @@ Expected<Sizes> sizes_of(DecodeArguments const& a, std::vector<std::vector<int>>
   return sizes;
 }
 
+/// What a file of logits may be, and where: numbers for programs are nothing for a terminal.
+Expected<void> check_logits_file(DecodeArguments const& a, decode::LogitsShape const& shape) {
+  if (a.logits.empty()) return {};
+  if (a.logits == "-") return wrong("E0902", "cannot write -: logits are not text", "--logits logits.npy");
+  return decode::check_logits(shape);
+}
+
 /// E0906 for options of other runs.
 Diagnostics unused_by_decode(GpuArguments const& gpu) {
   Diagnostics found;
@@ -156,6 +164,7 @@ std::string command_text(GpuArguments const& gpu, DecodeArguments const& a) {
   if (a.top_k) text += fmt::format(" --top-k {}", *a.top_k);
   if (a.top_p) text += fmt::format(" --top-p {}", *a.top_p);
   for (int const id : a.stop_ids) text += fmt::format(" --stop-id {}", id);
+  if (!a.logits.empty()) text += " --logits " + a.logits;
   return text;
 }
 
@@ -171,6 +180,7 @@ std::vector<std::string> companion_words(DecodeArguments const& a, Sizes const& 
   if (a.top_k) add("--top-k", std::to_string(*a.top_k));
   if (a.top_p) add("--top-p", fmt::format("{}", *a.top_p));
   for (int const id : a.stop_ids) add("--stop", std::to_string(id));
+  if (!a.logits.empty()) add("--logits", a.logits);
   if (!a.commit.empty()) add("--commit", a.commit);
   return words;
 }
@@ -204,6 +214,7 @@ int put_out(Session const& session, DecodeArguments const& a, GpuArguments const
     if (!gpu.html.empty()) files.push_back({gpu.html, timeline_html(*parsed)});
   }
   if (auto const written = write_files(session, files); !written) return session.fail(written.error());
+  if (!a.logits.empty()) session.say("wrote " + a.logits);
   if (fill_standard_output(files)) return k_ok;
   session.print(session.json ? printed : new_tokens(*generation));
   if (!session.json)
@@ -264,6 +275,9 @@ void add_decode_options(CLI::App& command, DecodeArguments& a) {
       ->expected(1)
       ->group(group);
   add_output(command, "-o,--output", a.output, "What was generated and what it took, as JSON")->group(group);
+  add_output(command, "--logits", a.logits,
+             "Those of all new tokens: fp32 that numpy reads, [step][prompt][vocabulary]")
+      ->group(group);
   command.add_option("--commit", a.commit, "What to note there as the commit that was built")->group(group);
 }
 
@@ -279,6 +293,7 @@ Diagnostics unused_without_decode(DecodeArguments const& a) {
                                       {"--top-p", a.top_p.has_value()},
                                       {"--stop-id", !a.stop_ids.empty()},
                                       {"--output", !a.output.empty()},
+                                      {"--logits", !a.logits.empty()},
                                       {"--commit", !a.commit.empty()}})
     if (given) {
       auto one = complaint("E0906", fmt::format("{} is for generating tokens", option),
@@ -302,8 +317,11 @@ int run_decode(Session const& session, GpuArguments const& gpu, DecodeArguments 
   auto const sizes = sizes_of(a, *prompts);
   if (!sizes) return session.fail(sizes.error());
   if (auto const fine = check_drawing(a, model->model); !fine) return session.fail(fine.error());
-  if (auto const fit = check_outputs({a.output, gpu.timeline, gpu.html}); !fit)
+  if (auto const fit = check_outputs({a.output, a.logits, gpu.timeline, gpu.html}); !fit)
     return session.fail(fit.error());
+  decode::LogitsShape const logits{sizes->new_tokens, static_cast<int>(prompts->size()),
+                                   model->model.vocabulary};
+  if (auto const fine = check_logits_file(a, logits); !fine) return session.fail(fine.error());
   auto const machine = load_machine(machine_name.empty() ? "h200" : machine_name);
   if (!machine) return session.fail(machine.error());
   auto const memory =

@@ -24,7 +24,7 @@ struct DecodeArguments {
   std::optional<double> temperature, top_p;
   std::optional<int> top_k;
   std::vector<int> stop_ids;
-  std::string output, commit;
+  std::string output, logits, commit;
 };
 
 void add_decode_options(CLI::App& command, DecodeArguments& arguments);

@@ -34,7 +34,8 @@ Expected<DecodeRun> read_decode_run(std::vector<std::string> const& words) {
   constexpr Text k_texts[] = {{"--config", &DecodeRun::config},   {"--name", &DecodeRun::name},
                               {"--weights", &DecodeRun::weights}, {"--prompts", &DecodeRun::prompts},
                               {"--output", &DecodeRun::output},   {"--timeline", &DecodeRun::timeline},
-                              {"--commit", &DecodeRun::commit},   {"--command", &DecodeRun::command}};
+                              {"--logits", &DecodeRun::logits},   {"--commit", &DecodeRun::commit},
+                              {"--command", &DecodeRun::command}};
   for (std::size_t i = 0; i < words.size(); ++i) {
     auto const& option = words[i];
     if (option == "--silent") {

@@ -20,7 +20,8 @@ struct DecodeRun {
   std::uint64_t seed = 1;
   decode::Sampling sampling;
   std::vector<int> stop_tokens;
-  std::string output, timeline;  ///< files to write; timeline may be empty
+  std::string output;            ///< a file to write
+  std::string timeline, logits;  ///< more of them, unless empty
   std::string commit, command;   ///< for the record
   bool silent = false;
 };

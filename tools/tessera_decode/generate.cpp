@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of a decoder: weights, prompts, new tokens by the stopwatch, the reading of as many bytes, and the
-// stamps of one more step.
+// One run of a decoder: weights, prompts, new tokens by the stopwatch, the reading of as many bytes, the
+// stamps of one more step, and logits where they are asked for.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,6 +9,7 @@
 #include <deque>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <sstream>
 #include <tessera/describe/decoder_config.hpp>
 #include <tessera/measure/generation.hpp>
@@ -20,6 +21,7 @@
 #include "files/whole_files.hpp"
 #include "kernels/decode/device_weights.hpp"
 #include "kernels/decode/hf_model.hpp"
+#include "kernels/decode/logits_file.hpp"
 #include "kernels/decode/operator_times.hpp"
 #include "measure/gpu/list.hpp"
 #include "src/bench/record.hpp"
@@ -207,6 +209,39 @@ struct Run {
     return {};
   }
 
+  /// Generates the same tokens once more, by another decoder that keeps logits: what was timed stays as it
+  /// was. Rows behind the end of a sequence are no numbers.
+  Expected<void> write_logits(Decoder const& decoder) const {
+    auto with_logits = options();
+    with_logits.keep_logits = true;
+    auto other = decoder.another(with_logits, stream);
+    if (!other) return no_more(other.error());
+    auto const new_tokens = [&](std::size_t i) {
+      return static_cast<int>(result.sequences[i].tokens.size()) - result.sequences[i].prompt;
+    };
+    decode::LogitsShape shape{0, static_cast<int>(prompts.size()), model.vocabulary};
+    for (std::size_t i = 0; i < prompts.size(); ++i) shape.steps = std::max(shape.steps, new_tokens(i));
+    auto text = decode::logits_header(shape);
+    text.reserve(text.size() + 4 * shape.elements());
+    std::vector<float> logits(shape.step());
+    for (int step = 0; step < shape.steps; ++step) {
+      if (auto ok = step == 0 ? other->prefill(stream, prompts) : other->decode(stream, 1); !ok) return ok;
+      if (auto ok = other->finish(); !ok) return ok;
+      if (auto ok = decode::check_call(
+              cudaMemcpy(logits.data(), other->logits(), 4 * logits.size(), cudaMemcpyDeviceToHost),
+              "reading logits");
+          !ok)
+        return ok;
+      for (std::size_t i = 0; i < prompts.size(); ++i)
+        if (step >= new_tokens(i))
+          std::fill_n(logits.begin() + static_cast<std::ptrdiff_t>(i * shape.row()), shape.row(),
+                      std::numeric_limits<float>::quiet_NaN());
+      text.append(reinterpret_cast<char const*>(logits.data()), 4 * logits.size());
+      progress.show(fmt::format("logits: {} of {} steps", step + 1, shape.steps));
+    }
+    return files::write_whole({{asked.logits, text}});
+  }
+
   /// Reads as many bytes as a step, and nothing else; not measured where there is no memory for it.
   void measure_floor(int blocks) {
     progress.show("reading as many bytes alone");
@@ -305,6 +340,8 @@ Expected<void> run_decode(DecodeRun const& asked) {
   weights->others.clear();
   if (auto ok = run.generate(*decoder); !ok) return ok;
   if (auto ok = run.take_tokens(*decoder); !ok) return ok;
+  if (!asked.logits.empty())
+    if (auto ok = run.write_logits(*decoder); !ok) return ok;
 
   auto& result = run.result;
   Probe identity;
