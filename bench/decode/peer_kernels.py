@@ -313,8 +313,8 @@ class Step:
         angles = torch.arange(capacity, device=device)[:, None].float() * frequencies.to(device).float()[None, :]
         self.cosines, self.sines = angles.cos().contiguous(), angles.sin().contiguous()
         self.first_ids = (torch.arange(batch, device=device, dtype=torch.int32) * 7 + 1) % s.vocabulary
-        self.first_lengths = torch.full((batch,), cached, device=device, dtype=torch.int32)
-        self.ids, self.lengths = self.first_ids.clone(), self.first_lengths.clone()
+        self.ids = self.first_ids.clone()
+        self.lengths = torch.full((batch,), cached, device=device, dtype=torch.int32)
         self.x, self.normed = room(batch, s.hidden), room(batch, s.hidden)
         self.qkv, self.queries = room(batch, (s.heads + 2 * s.kv) * s.size), room(batch, s.heads * s.size)
         self.attended = room(batch, s.heads * s.size)
@@ -334,7 +334,7 @@ class Step:
         self.x.copy_(self.weights.embedding[self.ids.long()])
 
     def rewind(self):
-        self.lengths.copy_(self.first_lengths)
+        self.lengths.fill_(self.cached)  # a kernel: what starts early needs one ahead of it, not a copy
 
     def product(self, name, layer, choice, pdl):
         """`choice`: None for cuBLAS, else one of FOR_ONE or FOR_SEVERAL."""
@@ -381,7 +381,7 @@ class Step:
             found = torch.nn.functional.scaled_dot_product_attention(
                 self.queries.view(self.batch, s.heads, 1, s.size), keys[:, :, :count], values[:, :, :count],
                 enable_gqa=True)
-            self.attended.copy_(found.view(self.batch, -1))
+            torch.mul(found.view(self.batch, -1), 1, out=self.attended)  # a kernel, as in rewind()
             return
         self.launch(attend, (self.batch * s.kv, splits), pdl, self.queries, keys, values, self.lengths, self.parts,
                     self.logs, self.attended, self.capacity, math.log2(math.e) / math.sqrt(s.size), HEADS=s.heads,

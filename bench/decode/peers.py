@@ -70,14 +70,18 @@ def about(a):
 
     def query(field):
         if a.device != "cuda":
-            return "0"
+            return "none"
         words = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader,nounits", "-i", "0"]
         return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
 
+    def number(field):
+        text = query(field)
+        return float(text) if text.replace(".", "", 1).isdecimal() else None  # "[N/A]"
+
     return {"commit": a.commit, "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ"),
             "machine": query("name"), "driver": query("driver_version"),
-            "max_sm_clock_mhz": float(query("clocks.max.sm")), "power_limit_w": float(query("power.limit")),
-            "sm_clock_mhz_before": float(query("clocks.sm")),
+            "max_sm_clock_mhz": number("clocks.max.sm"), "power_limit_w": number("power.limit"),
+            "sm_clock_mhz_before": number("clocks.sm"),
             "command": " ".join(["bench/decode/peers.py", pathlib.Path(a.out).name, *sys.argv[2:]]),
             "torch": torch.__version__, "triton": triton.__version__, "transformers": transformers.__version__}
 
@@ -186,15 +190,29 @@ class Size:
         medians = [statistics.median(one) for one in self.clock.in_turns(replays, 7 if self.clock.is_gpu else 1)]
         return kept[medians.index(min(medians))]
 
+    def can_start_early(self):
+        """Whether programmatic dependent launch can be captured here."""
+        if not self.clock.is_gpu:
+            return False
+        choice = self.step.choices_of("out")[-1]
+        try:
+            self.clock.capture(lambda: [self.step.product("out", layer, choice, True) for layer in (0, 0)])
+            return True
+        except Exception as error:
+            print(f"   no programmatic launches: {str(error).splitlines()[0][:100]}", file=sys.stderr)
+            self.clock.torch.cuda.synchronize()
+            return False
+
     def add_launches(self):
         import peer_kernels
         step, layers = self.step, range(self.shape.layers)
-        is_gpu = self.clock.is_gpu
         step.begin()
+        starts_early = self.can_start_early()
 
         def product_of_all_layers(name, choice):
             # Each layer's weights, one after the other: none is in the L2.
-            return lambda: [step.product(name, layer, choice, is_gpu) for layer in (layers if name != "head" else [0] * 4)]
+            return lambda: [step.product(name, layer, choice, starts_early)
+                            for layer in (layers if name != "head" else [0] * 4)]
 
         choices = {}
         for name in peer_kernels.PRODUCTS:
@@ -205,7 +223,7 @@ class Size:
         if self.cached < 512:
             splits = splits[:5]
         step.rewind()
-        best = splits[self.fastest([lambda one=one: [step.attention(layer, one, is_gpu) for layer in layers]
+        best = splits[self.fastest([lambda one=one: [step.attention(layer, one, starts_early) for layer in layers]
                                     for one in splits])]
 
         def text(chosen):
@@ -215,7 +233,7 @@ class Size:
         arms = [("cuBLAS", only_blas, False)]
         fastest = ", ".join(f"{name} {text(one)}" for name, one in choices.items())
         arms.append((fastest, choices, False))
-        if is_gpu:
+        if starts_early:
             arms.append((fastest + ", programmatic", choices, True))
         attention = "torch's attention" if best == 0 else f"attention in {best} parts"
         for detail, chosen, pdl in arms:
