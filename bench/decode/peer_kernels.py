@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A token by launches, as strong as it is made of ready parts: each product by cuBLAS, or by a Triton kernel with what
-is around it (RMSNorm before, SwiGLU or the residual behind); rotation and cache by one kernel; cached tokens split over
-the SMs and put together by another, or torch's attention; the next token and its embedding by two. Triton's kernels
-may start before the one ahead of them has ended (programmatic dependent launch), and those for one token load weights
-meanwhile.
+"""A token by launches, as strong as it is made of ready parts: each product by cuBLAS or cuBLASLt, or by a Triton kernel
+with what is around it (RMSNorm before, SwiGLU or the residual behind); rotation and cache by one kernel; cached
+tokens split over the SMs and put together by another, or torch's attention; the next token and its embedding by two.
+Triton's kernels may start before the one ahead of them has ended (programmatic dependent launch), and those for one
+token load weights meanwhile.
 
 Everything that changes is in device memory, so that one graph serves all steps."""
 import math
@@ -242,6 +242,7 @@ def next_token(best, which, ids, lengths, embedding, x, PIECES, K: tl.constexpr,
 
 
 PIECE = 1024  # logits of a program that looks for the largest
+BLAS = ("cublas", "cublaslt")  # torch asks each for its first choice
 # Rows of weights to a program, how much of a row at once, warps: for one token, and for several.
 FOR_ONE = ((2, 2048, 4), (4, 1024, 4), (8, 512, 4), (4, 2048, 8), (16, 256, 4))
 FOR_SEVERAL = ((16, 256, 4), (32, 128, 4), (64, 128, 4), (64, 64, 4), (128, 64, 8))
@@ -337,13 +338,13 @@ class Step:
         self.lengths.fill_(self.cached)  # a kernel: what starts early needs one ahead of it, not a copy
 
     def product(self, name, layer, choice, pdl):
-        """`choice`: None for cuBLAS, else one of FOR_ONE or FOR_SEVERAL."""
+        """`choice`: one of BLAS, FOR_ONE or FOR_SEVERAL."""
         matrix, gain = self.weights.of(name, layer)
         s, paired, adds = self.shape, name == "gate_up", name in ("out", "down")
         x = {"out": self.attended, "down": self.active}.get(name, self.x)
         to = {"qkv": self.qkv, "gate_up": self.active, "head": self.logits}.get(name, self.x)
         features, inner = matrix.shape[0] // (2 if paired else 1), matrix.shape[1]
-        if choice is not None:
+        if choice not in BLAS:
             rows, block, warps = choice
             grid = (triton.cdiv(features, rows),)
             common = dict(K=inner, ROWS=rows, BLOCK=block, NORM=gain is not None, PAIR=paired, ADD=adds, PDL=pdl,
@@ -359,6 +360,7 @@ class Step:
             self.launch(norm, (self.batch,), pdl, x, gain, self.normed, s.eps, K=s.hidden,
                         BLOCK=triton.next_power_of_2(s.hidden))
             x = self.normed
+        torch.backends.cuda.preferred_blas_library(choice)
         if adds:
             torch.addmm(self.x, x, matrix.t(), out=self.x)
         elif paired:
@@ -407,7 +409,7 @@ class Step:
             for name in ("out", "gate_up", "down"):
                 self.product(name, layer, choices[name], pdl)
         self.product("head", 0, choices["head"], pdl)
-        logits = self.rounded_logits if choices["head"] is None else self.logits
+        logits = self.rounded_logits if choices["head"] in BLAS else self.logits
         self.launch(best_of_piece, (self.batch, self.pieces), pdl, logits, self.best, self.which, s.vocabulary,
                     self.pieces, BLOCK=PIECE)
         self.launch(next_token, (self.batch,), pdl, self.best, self.which, self.ids, self.lengths,
@@ -418,7 +420,7 @@ class Step:
     def choices_of(self, name):
         """That fit a product's size."""
         matrix, _ = self.weights.of(name, 0)
-        return [None] + [one for one in (FOR_ONE if self.batch == 1 else FOR_SEVERAL) if matrix.shape[1] % one[1] == 0]
+        return [*BLAS] + [one for one in (FOR_ONE if self.batch == 1 else FOR_SEVERAL) if matrix.shape[1] % one[1] == 0]
 
     def reference(self):
         """Logits of the first step in fp32, by plain products, with the same cache."""

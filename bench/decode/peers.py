@@ -6,7 +6,7 @@ same numbers of sequences and cached tokens, and 8 steps to a graph, as bench_de
   bench/decode/peers.py results/h200/decode_peers.json --commit <hash>
   bench/decode/peers.py out.json --models llama-3.2-1b --batches 1 --only launches floor
 
-  launches   a graph of launches: each product by cuBLAS or by Triton, whichever is faster there (peer_kernels.py)
+  launches   a graph of launches: each product by cuBLAS, cuBLASLt or Triton, whichever is fastest (peer_kernels.py)
   compile    transformers' model with its static cache by torch.compile, max-autotune, whole graph; captured
   floor      reading as many bytes, by a Triton kernel
   prefill    a prompt of 512 tokens by transformers, one forward pass in bf16; captured where that can be done
@@ -227,10 +227,9 @@ class Size:
                                     for one in splits])]
 
         def text(chosen):
-            return "cuBLAS" if chosen is None else "Triton " + "x".join(map(str, chosen[:2]))
+            return chosen if chosen in peer_kernels.BLAS else "Triton " + "x".join(map(str, chosen[:2]))
 
-        only_blas = dict.fromkeys(peer_kernels.PRODUCTS)
-        arms = [("cuBLAS", only_blas, False)]
+        arms = [(blas, dict.fromkeys(peer_kernels.PRODUCTS, blas), False) for blas in peer_kernels.BLAS]
         fastest = ", ".join(f"{name} {text(one)}" for name, one in choices.items())
         arms.append((fastest, choices, False))
         if starts_early:
@@ -357,6 +356,7 @@ class Size:
             self.accept("floor", f"{programs} programs", work, 1, 0.0 if right else 1.0)
 
     def measure(self, arm, began):
+        self.clock.torch.backends.cuda.preferred_blas_library("default")  # launches choose for themselves
         getattr(self, f"add_{arm}")()
         print(f"   {arm}: ready after {time.monotonic() - began:.0f} s", file=sys.stderr)
 

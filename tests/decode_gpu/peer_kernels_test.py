@@ -49,13 +49,13 @@ class PeerKernels(unittest.TestCase):
             step = self.steps(batch)
             reference = step.reference()
             for splits in (0, 1, 2, 8):
-                self.check(step, reference, dict.fromkeys(self.kernels.PRODUCTS), splits)
+                self.check(step, reference, dict.fromkeys(self.kernels.PRODUCTS, "cublas"), splits)
 
     def test_every_choice_of_products(self):
         for batch in (1, 3):
             step = self.steps(batch)
             reference = step.reference()
-            fit = {name: step.choices_of(name)[1:] for name in self.kernels.PRODUCTS}
+            fit = {name: step.choices_of(name)[2:] for name in self.kernels.PRODUCTS}
             self.assertTrue(all(fit.values()))
             for i in range(max(map(len, fit.values()))):
                 self.check(step, reference, {name: of[min(i, len(of) - 1)] for name, of in fit.items()}, 2)
@@ -65,7 +65,7 @@ class PeerKernels(unittest.TestCase):
         reference = step.reference()
         step.sines.zero_()
         step.begin()
-        logits = step.token(dict.fromkeys(self.kernels.PRODUCTS), 2, False)
+        logits = step.token(dict.fromkeys(self.kernels.PRODUCTS, "cublaslt"), 2, False)
         self.assertGreater(float((logits - reference).norm() / reference.norm()), 0.15)
 
     def test_all_words_are_read(self):
