@@ -7,6 +7,8 @@
 namespace tessera::check_detail {
 namespace {
 
+constexpr std::int64_t k_room = 64;  // of a stage, in steps: its lists
+
 bool same_boxes(std::vector<TileRelation::Box> const& a, std::vector<TileRelation::Box> const& b) {
   auto const same = [](TileRelation::Box const& x, TileRelation::Box const& y) {
     return std::equal(x.begin, x.begin + k_max_rank, y.begin) && std::equal(x.end, x.end + k_max_rank, y.end);
@@ -30,7 +32,7 @@ void AwaitedTiles::make_room() {
   relations_.resize(awaited_.size());
   for (int s = earlier_; s <= later_; ++s) {
     auto const tiles = pipeline_.stages[static_cast<std::size_t>(s)].tiles();
-    steps_left_ -= tiles;
+    steps_left_ -= k_room + tiles;
     if (gave_up()) return;
     awaited_[at(s)].assign(static_cast<std::size_t>(tiles), 0);
   }

@@ -78,6 +78,18 @@ void report_unread(Pipeline const& pipeline, std::vector<std::vector<bool>> cons
   }
 }
 
+Diagnostic too_many_reuses(Pipeline const& pipeline) {
+  return {
+      "E0112",
+      Severity::error,
+      pipeline.where,
+      fmt::format("the stages that use each other's buffers are too many to check: more than {} pairs of a "
+                  "stage that writes a buffer and an earlier one that uses it",
+                  k_max_reuses),
+      {fmt::format("{} stages", pipeline.stages.size())},
+      "check a part of it; of a loop, fewer iterations: more of them repeat what these do"};
+}
+
 }  // namespace
 
 Expected<CheckedPipeline> check(Pipeline const& pipeline) {
@@ -100,8 +112,8 @@ Expected<CheckedPipeline> check(Pipeline const& pipeline) {
   checked.pipeline_ = pipeline;
   checked.facts_ = std::move(facts);
   checked.reuses_ = find_reuses(pipeline);
-  ReuseEffort effort;
-  for (auto& reuse : checked.reuses_) decide_reuse(pipeline, reuse, effort);
+  if (std::ssize(checked.reuses_) > k_max_reuses) return refuse(too_many_reuses(pipeline));
+  decide_reuses(pipeline, checked.reuses_);
   checked.warnings_ = std::move(warnings);
   return checked;
 }

@@ -12,6 +12,7 @@ constexpr std::int64_t k_max_tiles = std::int64_t{1} << 24;         ///< of one 
 constexpr std::int64_t k_max_total_tiles = std::int64_t{1} << 26;   ///< of all stages together
 constexpr std::int64_t k_max_blocks = (std::int64_t{1} << 31) - 1;  ///< CUDA's limit for one grid
 constexpr std::int64_t k_max_evaluations = std::int64_t{1} << 28;   ///< (tile, access) pairs looked at
+constexpr std::int64_t k_max_reuses = std::int64_t{1} << 21;        ///< 64 bytes each
 constexpr std::int64_t k_max_expression_value = std::int64_t{1} << 61;
 constexpr int k_max_expression_depth = 100;
 constexpr int k_max_expression_nodes = 10'000;

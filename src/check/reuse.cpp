@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "check/limits.hpp"
+
 namespace tessera::check_detail {
 namespace {
 
-constexpr std::int64_t k_few_steps = std::int64_t{1} << 20;  // a few milliseconds
-constexpr unsigned long k_operations = 20'000;               // about 0.1 s at worst
+constexpr std::int64_t k_few_steps = std::int64_t{1} << 20;   // a few milliseconds
+constexpr std::int64_t k_most_steps = std::int64_t{1} << 25;  // of one question: 0.2 s
+constexpr unsigned long k_operations = 20'000;                // about 0.1 s at worst
 
 Stage const& stage_at(Pipeline const& pipeline, int index) {
   return pipeline.stages[static_cast<std::size_t>(index)];
@@ -34,6 +37,7 @@ std::vector<BufferReuse> find_reuses(Pipeline const& pipeline) {
     for (int reader = 0; reader < writer; ++reader)
       if (stage_at(pipeline, reader).output == buffer || reads(stage_at(pipeline, reader), buffer))
         reuses.push_back({writer, reader, buffer, false, 0, 0});
+    if (std::ssize(reuses) > k_max_reuses) break;
   }
   return reuses;
 }
@@ -65,14 +69,45 @@ Conflict conflict_of(Pipeline const& pipeline, BufferReuse const& reuse) {
   return conflict;
 }
 
-void decide_reuse(Pipeline const& pipeline, BufferReuse& reuse, ReuseEffort& effort) {
-  auto few = std::min(k_few_steps, effort.steps);
-  effort.steps -= few;
-  auto const decided = decide_by_tiles(pipeline, reuse, few);
-  effort.steps += std::max<std::int64_t>(few, 0);
-  if (decided) return;
-  if (effort.set_questions-- > 0 && decide_by_sets(pipeline, reuse, k_operations)) return;
-  decide_by_tiles(pipeline, reuse, effort.steps);
+bool decide_reuse(Pipeline const& pipeline, BufferReuse& reuse, ReuseEffort& effort) {
+  auto const by_tiles = [&](std::int64_t most) {
+    auto left = std::min(most, effort.steps);
+    effort.steps -= left;
+    bool const decided = decide_by_tiles(pipeline, reuse, left);
+    effort.steps += std::max<std::int64_t>(left, 0);
+    return decided;
+  };
+  if (by_tiles(k_few_steps)) return true;
+  if (effort.set_questions-- > 0 && decide_by_sets(pipeline, reuse, k_operations)) return true;
+  return by_tiles(k_most_steps);
+}
+
+void decide_reuses(Pipeline const& pipeline, std::vector<BufferReuse>& reuses) {
+  // A row: the reuses of one writer, by reader. The row of an earlier writer of the buffer is how it begins.
+  struct Row {
+    std::size_t first = 0, end = 0;
+    std::size_t last = 0;  // the nearest writer before, if it writes the same tiles; else first
+  };
+  std::vector<Row> rows(pipeline.stages.size());
+  std::vector<bool> open(reuses.size());
+  ReuseEffort effort;
+  for (std::size_t first = 0, end = 0; first < reuses.size(); first = end) {
+    auto const& writer = stage_at(pipeline, reuses[first].writer);
+    auto last = first;
+    for (; end < reuses.size() && reuses[end].writer == reuses[first].writer; ++end)
+      if (stage_at(pipeline, reuses[end].reader).output == writer.output) last = end;
+    if (!same_layout(writer, stage_at(pipeline, reuses[last].reader))) last = first;
+    rows[static_cast<std::size_t>(reuses[first].writer)] = {first, end, last};
+    // First what the rest follows from: it is near, and must not lack the effort that far ones take.
+    for (auto at = last; at < end; ++at) open[at] = !decide_reuse(pipeline, reuses[at], effort);
+  }
+  for (auto const& [first, end, last] : rows)
+    for (auto at = first; at < last; ++at) {
+      auto const before = rows[static_cast<std::size_t>(reuses[last].reader)].first + (at - first);
+      reuses[at].covered = reuses[last].covered && reuses[before].covered;
+      // What was too much for the writer before is too much for this one, which is farther away.
+      open[at] = open[before] || (!reuses[at].covered && !decide_reuse(pipeline, reuses[at], effort));
+    }
 }
 
 }  // namespace tessera::check_detail

@@ -10,7 +10,8 @@
 
 namespace tessera::check_detail {
 
-/// All (later writer, earlier reader or writer, buffer) triples of a pipeline, undecided.
+/// All (later writer, earlier reader or writer, buffer) triples of a pipeline, undecided; more than
+/// k_max_reuses of them need not be all.
 ///
 /// Buffers have names, not addresses. A stage that has the grid and the bytes per block of an earlier
 /// writer is taken to overwrite its buffer tile by tile; any other, and any reader that no dependence
@@ -20,14 +21,19 @@ std::vector<BufferReuse> find_reuses(Pipeline const& pipeline);
 /// A tile awaits what its dependences name, and what those awaited: they were complete, so all of
 /// their reads were done. Decides `covered`, and if false sets the first pair in launch order.
 ///
-/// decide_reuse tries the cheaper way of the two below first. If both give up, or the effort for the
-/// whole pipeline is spent, the reuse is left "not covered" with the first tile of each stage. That is
+/// decide_reuse tries the cheaper way of the two below first. false: both gave up, or the effort for the
+/// whole pipeline is spent. The reuse is then "not covered" with the first tile of each stage: that is
 /// safe (the planner then orders the stages) but the pair is no counter-example.
 struct ReuseEffort {
   std::int64_t steps = std::int64_t{1} << 28;  ///< of decide_by_tiles; about a second
   int set_questions = 4;                       ///< calls of decide_by_sets; about 1 s each at worst
 };
-void decide_reuse(Pipeline const& pipeline, BufferReuse& reuse, ReuseEffort& effort);
+bool decide_reuse(Pipeline const& pipeline, BufferReuse& reuse, ReuseEffort& effort);
+
+/// Decides all of find_reuses(). What follows from two answers is not asked: a tile that awaits the last
+/// writer's tile awaits all that this one awaited. So what a loop asks grows with its iterations, not with
+/// their pairs.
+void decide_reuses(Pipeline const& pipeline, std::vector<BufferReuse>& reuses);
 
 /// Symbolically. false: isl gave up, `reuse` is unchanged.
 bool decide_by_sets(Pipeline const& pipeline, BufferReuse& reuse, unsigned long operations);

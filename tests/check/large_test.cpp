@@ -89,6 +89,37 @@ TEST(Large, OverwrittenBufferTileByTile) {
       << "s1(1, 0) still reads s0(0, 0), which s2(0, 0) overwrites";
 }
 
+// Of 80 000 pairs of steps nearly all follow from others.
+TEST(Large, StepsOfALoop) {
+  Loop loop;
+  loop.body = chain(16, 64, 1);
+  loop.body.stages[0].operands = {{"before", loop.body.stages[0].output, 0, 0}};
+  auto const around = [](TileExpr const& at) { return upto(at + number(-1), at + number(2), true); };
+  loop.carried = {
+      {{0, 0, "before", {{{around(x), one(y)}}, {{one(x), around(y)}}}, OnComplete::release_waiters, {}, {}},
+       1}};
+  loop.copies = {{loop.body.stages[0].output, 2}};
+  auto const seconds = support::least_seconds(k_seconds, [&] { EXPECT_TRUE(check(loop, 400)); });
+  EXPECT_LT(seconds, k_seconds);
+  auto const checked = check(loop, 400);
+  for (auto const& reuse : checked->reuses())
+    EXPECT_TRUE(reuse.covered || reuse.reader == 0) << reuse.writer << " " << reuse.reader;
+}
+
+TEST(Large, RefusesMorePairsOfStagesThanMemoryIsMeantFor) {
+  Loop loop;
+  loop.body = chain(1, 1, 1);
+  loop.body.where = {"steps.cpp", 4};
+  EXPECT_TRUE(check(loop, 2048));
+  auto const checked = check(loop, 2050);
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(
+      to_text(checked.error()),
+      R"(steps.cpp:4: error E0112: the stages that use each other's buffers are too many to check: more than 2097152 pairs of a stage that writes a buffer and an earlier one that uses it
+   2050 stages
+   hint: check a part of it; of a loop, fewer iterations: more of them repeat what these do)");
+}
+
 TEST(Large, RefusesWhatWouldTakeTooLong) {
   auto pipeline = chain(4096, 4096, 2);
   std::vector<Access> accesses(20, Access{{upto(number(0), x + number(1)), one(y)}});

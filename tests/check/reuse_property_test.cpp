@@ -7,6 +7,7 @@
 
 #include "check/brute_force.hpp"
 #include "check/reuse.hpp"
+#include "check/small_pipelines.hpp"
 #include "support/random_pipeline.hpp"
 
 namespace tessera {
@@ -33,6 +34,40 @@ TEST(Reuse, EqualsTheTransitiveClosureTileByTile) {
       RC_TAG(reuse.covered ? "covered" : "not covered");
     }
   }));
+}
+
+// What follows from the iterations before is not asked; it is the same.
+TEST(Reuse, OfManyIterationsEqualsTheTransitiveClosure) {
+  using namespace small;
+  for (int const copies : {2, 3})
+    for (bool const all_read : {false, true}) {
+      Loop loop;
+      loop.body.name = "stencil";
+      loop.body.stages = {stage("step", 4, 2), stage("sum", 2, 2)};
+      loop.body.stages[0].output = "u";
+      loop.body.stages[0].operands = {{"before", "u", 0, 0}};
+      loop.body.stages[1].output = "s";
+      loop.body.stages[1].operands = {{"values", "u", 0, 0}};
+      auto const around = upto(x + number(-1), x + number(2), true);
+      loop.carried = {{{0, 0, "before", {{{around, one(y)}}}, OnComplete::release_waiters, {}, {}}, 1}};
+      // Not all of a step: what nobody reads nobody awaits.
+      auto const columns = all_read ? upto(x * 2, x * 2 + number(2)) : one(x * 2);
+      loop.body.dependences = {{1, 0, "values", {{{columns, one(y)}}}, OnComplete::release_waiters, {}, {}}};
+      loop.copies = {{"u", copies}};
+      auto const checked = check(loop, 9);
+      ASSERT_TRUE(checked) << to_text(checked.error());
+      int covered = 0;
+      for (auto const& reuse : checked->reuses()) {
+        auto const pair = brute_force::uncovered(checked->pipeline(), reuse);
+        EXPECT_EQ(reuse.covered, !pair) << reuse.writer << " " << reuse.reader;
+        if (pair) {
+          EXPECT_EQ(std::pair(reuse.writer_tile, reuse.reader_tile), *pair);
+        }
+        covered += reuse.covered ? 1 : 0;
+      }
+      EXPECT_GT(covered, 10);
+      EXPECT_LT(covered, std::ssize(checked->reuses()));
+    }
 }
 
 TEST(Reuse, SetsGiveTheSameAnswers) {
