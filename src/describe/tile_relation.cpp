@@ -41,6 +41,12 @@ void TileRelation::boxes_of(std::int64_t consumer_tile, std::vector<Box>& out) c
   }
 }
 
+bool TileRelation::uses(int dimension) const {
+  return std::any_of(ranges_.begin(), ranges_.end(), [&](Range const& range) {
+    return range.begin.uses(dimension) || range.end.uses(dimension);
+  });
+}
+
 void TileRelation::producers_of(std::int64_t consumer_tile, std::vector<std::int64_t>& out) const {
   out.clear();
   std::vector<Box> boxes;

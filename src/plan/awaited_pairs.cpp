@@ -43,11 +43,11 @@ std::int64_t listed_pairs(Pipeline const& pipeline, Dependence const& dependence
 
 std::optional<Diagnostic> too_many_awaited_pairs(CheckedPipeline const& checked) {
   auto const& pipeline = checked.pipeline();
-  // Most need not be looked at: all their pairs together are few, or a tile each.
+  // Most need not be looked at: a tile each, or few pairs together.
   std::vector<std::size_t> many;
   std::int64_t at_most = 0;
   for (std::size_t d = 0; d < checked.facts().size(); ++d)
-    if (checked.facts()[d].max_producers > 1 && checked.facts()[d].pairs > k_most_pairs / 8) {
+    if (checked.facts()[d].max_producers > 1) {
       many.push_back(d);
       at_most += checked.facts()[d].pairs * std::ssize(pipeline.dependences[d].accesses);
     }
@@ -63,6 +63,18 @@ std::optional<Diagnostic> too_many_awaited_pairs(CheckedPipeline const& checked)
                                 pairs, pairs * k_bytes_per_pair >> 20, k_most_pairs),
                     {},
                     "use larger tiles, let tiles read fewer others, or ask for stream order or PDL"};
+}
+
+std::int64_t awaited_lists(Pipeline const& pipeline) {
+  std::int64_t lists = 0;
+  for (auto const& dependence : pipeline.dependences) {
+    TileRelation const relation(pipeline, dependence);
+    std::int64_t distinct = 1;
+    for (int d = 0; d < relation.consumer_grid().rank; ++d)
+      if (relation.uses(d)) distinct *= relation.consumer_grid().extent[d];
+    lists += distinct;
+  }
+  return lists;
 }
 
 }  // namespace tessera

@@ -14,4 +14,8 @@ namespace tessera {
 /// proportional to the consumers' tiles.
 std::optional<Diagnostic> too_many_awaited_pairs(CheckedPipeline const& checked);
 
+/// Lists of awaited tiles that a plan with tile waits has at most: one for each tile of a consumer, but for
+/// those that differ only in coordinates which no dependence looks at.
+std::int64_t awaited_lists(Pipeline const& pipeline);
+
 }  // namespace tessera

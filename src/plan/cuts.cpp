@@ -28,12 +28,6 @@ constexpr std::int64_t k_most_blocks_of_part = 60'000;
 constexpr std::size_t k_pair_families = 4;
 constexpr std::size_t k_chain_families = 2;
 
-std::int64_t blocks_of(Pipeline const& pipeline) {
-  std::int64_t blocks = 0;
-  for (auto const& stage : pipeline.stages) blocks += stage.blocks();
-  return blocks;
-}
-
 /// Reuses between the stages of a part, with the part's indices. All of them stand in the order of writers; a
 /// loop that is written out has one for each pair of iterations.
 std::vector<BufferReuse> reuses_in(std::vector<BufferReuse> const& all, int first, int end) {

@@ -32,12 +32,6 @@ constexpr int k_always_priced = 3;
 /// A simulated wait takes some 50 ns, so that a candidate with more waits takes longer than all its blocks.
 constexpr std::int64_t k_most_waits = 20'000'000;
 
-std::int64_t blocks_of(Pipeline const& pipeline) {
-  std::int64_t blocks = 0;
-  for (auto const& stage : pipeline.stages) blocks += stage.blocks();
-  return blocks;
-}
-
 /// Waits of all blocks of one launch, as far as the recipe's policies say; saturates.
 std::int64_t waits_of(Recipe const& recipe) {
   std::int64_t waits = 0;
@@ -75,6 +69,16 @@ bool same_plan(Plan const& a, Plan const& b) {
 std::int64_t blocks_with_mechanisms(std::int64_t blocks) {
   return std::max(k_always_priced * blocks,
                   std::min(std::max(k_least_priced * blocks, k_block_budget), k_most_blocks));
+}
+
+std::int64_t candidates_with_tile_waits(std::int64_t blocks) {
+  return std::max<std::int64_t>(1, blocks_with_mechanisms(blocks) / blocks - k_always_priced);
+}
+
+std::int64_t blocks_of(Pipeline const& pipeline) {
+  std::int64_t blocks = 0;
+  for (auto const& stage : pipeline.stages) blocks += stage.blocks();
+  return blocks;
 }
 
 bool Search::wants(Mechanism mechanism) const {

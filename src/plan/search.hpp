@@ -14,6 +14,10 @@ namespace tessera {
 
 /// Of all candidates of a pipeline of so many blocks that a search attempts with mechanisms, at most.
 std::int64_t blocks_with_mechanisms(std::int64_t blocks);
+/// How many of these wait for tiles, at most; one if none would be priced. Precondition: there are blocks.
+std::int64_t candidates_with_tile_waits(std::int64_t blocks);
+
+std::int64_t blocks_of(Pipeline const& pipeline);
 
 struct Candidate {
   Recipe recipe;

@@ -7,12 +7,6 @@
 namespace tessera::simulation {
 namespace {
 
-void mark_dimensions(TileExpr const& expr, bool (&used)[k_max_rank]) {
-  if (expr.op == TileExpr::Op::dimension && expr.value >= 0 && expr.value < k_max_rank)
-    used[expr.value] = true;
-  for (auto const& argument : expr.arguments) mark_dimensions(argument, used);
-}
-
 /// Indices of the coordinates [begin, end) under one dimension's map, in the order of first occurrence.
 void indices_of(DimensionMap const& map, int begin, int end, std::vector<int>& out) {
   out.clear();
@@ -41,11 +35,7 @@ AwaitedLists::AwaitedLists(Plan const& plan, int stage) {
     dependences_.push_back({planned.dependence, TileRelation(plan.pipeline, dependence),
                             &plan.semaphores[static_cast<std::size_t>(planned.semaphore_set)],
                             stages[static_cast<std::size_t>(dependence.producer)].tile_grid()});
-    for (auto const& access : dependence.accesses)
-      for (auto const& range : access.ranges) {
-        mark_dimensions(range.begin, used_);
-        mark_dimensions(range.end, used_);
-      }
+    for (int d = 0; d < k_max_rank; ++d) used_[d] |= dependences_.back().relation.uses(d);
   }
   std::int64_t keys = 1;
   for (int d = 0; d < k_max_rank; ++d)

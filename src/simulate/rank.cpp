@@ -3,9 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
+#include "tessera/plan/parts.hpp"
 #include "tessera/simulate/in_turns.hpp"
 
 namespace tessera {
@@ -17,16 +21,69 @@ constexpr int k_in_turns = 8;
 /// A simulated block takes some 0.2 us of one core with all that a search does besides: two seconds.
 constexpr std::int64_t k_most_blocks = 10'000'000;
 
-Diagnostic too_long(std::string const& name, SourceLine const& where, std::int64_t blocks) {
+/// The clock of a plan at its power limit takes that many simulations.
+constexpr int k_clocks = 3;
+
+Diagnostic too_long(std::string const& name, SourceLine const& where, std::int64_t blocks,
+                    std::string way_out) {
   return {"E0504",
           Severity::error,
           where,
           fmt::format(
               "to plan {}, some {} million blocks would be simulated, all candidates together; at most {} "
               "million are",
-              name, blocks / 1'000'000, k_most_blocks / 1'000'000),
+              name, (blocks + 999'999) / 1'000'000, k_most_blocks / 1'000'000),
           {},
-          "plan a smaller problem of the same shape: with hundreds of waves, time grows in proportion"};
+          std::move(way_out)};
+}
+
+constexpr char const* k_smaller =
+    "plan a smaller problem of the same shape: with hundreds of waves, time grows in proportion";
+
+/// All that a search takes, in blocks. `edges`: of a stage and an earlier one whose buffer it overwrites.
+std::int64_t work_of_search(Pipeline const& pipeline, std::int64_t edges, MachineProfile const& machine,
+                            PlanOptions const& options) {
+  // 1000 stages that overwrite one buffer take 8 us for each two of them.
+  constexpr std::int64_t k_blocks_of_edge = 40;
+  auto work = blocks_of_search(pipeline) + lists_of_search(pipeline, options) + k_blocks_of_edge * edges;
+  if (machine.power_limit_w > 0)
+    for (auto const& stage : pipeline.stages) work += k_clocks * stage.blocks();
+  return work;
+}
+
+/// A search that is not begun.
+std::optional<Diagnostic> too_long(CheckedPipeline const& checked, MachineProfile const& machine,
+                                   PlanOptions const& options) {
+  auto const& pipeline = checked.pipeline();
+  auto const edges = std::count_if(checked.reuses().begin(), checked.reuses().end(),
+                                   [](BufferReuse const& reuse) { return !reuse.covered; });
+  auto const work = work_of_search(pipeline, edges, machine, options);
+  if (work <= k_most_blocks) return std::nullopt;
+  auto refusal = too_long(pipeline.name, pipeline.where, work, k_smaller);
+  if (auto const lists = lists_of_search(pipeline, options); lists > 0)
+    refusal.notes.push_back(
+        fmt::format("{} million of them stand for lists of the tiles that a tile waits for: stream order and "
+                    "PDL have none",
+                    lists / 1'000'000));
+  if (edges > 0)
+    refusal.notes.push_back(
+        fmt::format("{} times a stage overwrites what an earlier one used, and is to wait for it", edges));
+  if (int const stages = checked.iteration_stages(); stages > 0) {
+    auto const all = static_cast<std::int64_t>(pipeline.stages.size()) / stages;
+    auto fewer = std::int64_t{1};
+    for (auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(all))); step > 0;
+         step /= 2) {
+      auto const more = fewer + step;
+      if (more >= all) continue;
+      auto const part = part_of(pipeline, 0, static_cast<int>(more) * stages);
+      bool const fits =
+          work_of_search(part.pipeline, edges * more / all * more / all, machine, options) <= k_most_blocks;
+      fewer = fits ? more : fewer;
+    }
+    refusal.suggestion = fmt::format("plan {} iteration{}, as more of them repeat what these do", fewer,
+                                     fewer == 1 ? "" : "s");
+  }
+  return refusal;
 }
 
 /// `blocks`: of the search.
@@ -71,7 +128,7 @@ Expected<std::vector<Plan>> rank_by_simulation(OperatorGraph const& graph, Regis
                                                PriceObserver const& observer) {
   auto const blocks = blocks_of_search(graph, kernels, machine);
   if (!blocks) return tl::make_unexpected(blocks.error());
-  if (*blocks > k_most_blocks) return refuse(too_long(graph.name, graph.where, *blocks));
+  if (*blocks > k_most_blocks) return refuse(too_long(graph.name, graph.where, *blocks, k_smaller));
   return at_one_clock(machine, options, *blocks, observer, [&](Pricer const& price, PlanOptions const& with) {
     return rank(graph, kernels, machine, price, with);
   });
@@ -79,9 +136,8 @@ Expected<std::vector<Plan>> rank_by_simulation(OperatorGraph const& graph, Regis
 
 Expected<std::vector<Plan>> rank_by_simulation(CheckedPipeline const& checked, MachineProfile const& machine,
                                                PlanOptions const& options, PriceObserver const& observer) {
-  auto const blocks = blocks_of_search(checked);
-  auto const& pipeline = checked.pipeline();
-  if (blocks > k_most_blocks) return refuse(too_long(pipeline.name, pipeline.where, blocks));
+  if (auto refusal = too_long(checked, machine, options)) return refuse(std::move(*refusal));
+  auto const blocks = blocks_of_search(checked.pipeline());
   return at_one_clock(machine, options, blocks, observer, [&](Pricer const& price, PlanOptions const& with) {
     return rank(checked, machine, price, with);
   });

@@ -113,6 +113,13 @@ def cases(texts):
     yield refused("windows, fused", ["plan", "--mechanism", "fused", "w.json"], "E0504", "MiB", "w.json",
                   w_json=gemms(two, 200, 200, window))
     yield Case("known: windows of a million tiles", ["check", "w.json"], {"w.json": gemms(two, 1000, 1000, window)}, FINE)
+    for command in (["plan", "w.json"], ["plan", "w.json", "--mechanism", "fused"], ["plan", "w.json", "--mechanism", "pdl"]):
+        yield refused(f"windows of a million tiles: {' '.join(command)}", command, "E0504", "million blocks would be simulated",
+                      w_json=gemms(two, 1000, 1000, window))
+    for extent in (250, 350):
+        near = ["clamp(x-1:x+2)", "clamp(y-1:y+2)"]
+        yield Case(f"known: windows of 3 x 3 of {extent} x {extent} tiles", ["plan", "w.json"],
+                   {"w.json": gemms(two, extent, extent, near)})
     yield refused("16 million blocks", ["plan", "w.json"], "E0504", "blocks", "w.json", w_json=gemms(two, 1, 16777216))
     yield refused("more tiles than are checked", ["check", "w.json"], "E0101", "", "w.json",
                   w_json=gemms(two, 65536, 65536))
@@ -147,6 +154,21 @@ def cases(texts):
     yield Case("known: a chain of 1000 stages", ["plan", "w.json"],
                {"w.json": json.dumps({"schema": "tessera.workload/1", "name": "chain", "stages": stages,
                                       "dependences": chain}).encode()}, FINE)
+    # loops took time with the square of their iterations
+    yield Case("known: check 800 iterations", ["check", "jacobi", "--iterations", "800"], {}, FINE)
+    yield Case("known: plan 50 iterations", ["plan", "jacobi", "--iterations", "50"], {}, FINE)
+    for count in (200, 400, 1600):
+        yield refused(f"plan {count} iterations", ["plan", "jacobi", "--iterations", str(count)], "E0504", "hint: plan 1")
+    steps = {"name": "step", "grid": {"x": 1}, "output": "u", "operands": []}
+    body = json.dumps({"schema": "tessera.workload/1", "name": "steps", "stages": [steps], "dependences": [],
+                       "loop": {}}).encode()
+    yield Case("known: plan 400 iterations of one tile", ["plan", "w.json", "--iterations", "400"], {"w.json": body}, FINE)
+    yield refused("plan 2000 iterations of one tile", ["plan", "w.json", "--iterations", "2000"], "E0504",
+                  "1999000 times a stage overwrites", w_json=body)
+    for command in ("check", "plan"):
+        for workload in ("jacobi", "w.json"):
+            yield refused(f"{command} 4096 iterations of {workload}", [command, workload, "--iterations", "4096"],
+                          "E0112", "more than 2097152 pairs", w_json=body)
     # far below what is refused, so that a busy host does not end them
     for command in ("llama-65b --tokens 32768", "llama-65b --block attention --tokens 2048"):
         yield Case("known: still planned: " + command, ["plan", *command.split()], {}, FINE)

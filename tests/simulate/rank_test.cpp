@@ -185,5 +185,62 @@ TEST(Rank, RefusesAsThePlannerDoes) {
   EXPECT_EQ(none.error().front().code, "E0305");
 }
 
+/// Some columns and rows of tiles that each read their neighbours, and their rows, of the stage before.
+Pipeline two_fields(std::int64_t extent, int reach) {
+  Pipeline pipeline;
+  pipeline.name = "fields";
+  for (char const* name : {"first", "second"}) {
+    Stage stage;
+    stage.name = name;
+    stage.output = stage.name + "_out";
+    stage.grid = {{"x", extent}, {"y", extent}};
+    stage.resources = {256, 40, 0};
+    pipeline.stages.push_back(stage);
+  }
+  pipeline.stages[1].operands = {{"before", "first_out", 0, 0}};
+  auto const around = [&](int dimension) {
+    auto const at = TileExpr::dimension(dimension);
+    return TileRange{at - TileExpr::constant(reach), at + TileExpr::constant(reach + 1), true};
+  };
+  pipeline.dependences = {
+      {1, 0, "before", {{{around(0), around(1)}}}, OnComplete::release_waiters, {"fields.cpp", 2}, {}}};
+  return pipeline;
+}
+
+TEST(Rank, RefusesBeforeItBeginsWhatWouldTakeSeconds) {
+  auto const machine = tessera::machine("h200").value();
+  auto const refusal = [&](Expected<CheckedPipeline> const& checked, PlanOptions const& options = {}) {
+    EXPECT_TRUE(checked) << to_text(checked.error());
+    int priced = 0;
+    auto const plans = rank_by_simulation(*checked, machine, options, [&](double) { ++priced; });
+    EXPECT_TRUE(plans || priced == 0);
+    return plans ? std::string() : to_text(plans.error());
+  };
+  EXPECT_EQ(
+      refusal(check(two_fields(1000, 50))),
+      R"(error E0504: to plan fields, some 22 million blocks would be simulated, all candidates together; at most 10 million are
+   8 million of them stand for lists of the tiles that a tile waits for: stream order and PDL have none
+   hint: plan a smaller problem of the same shape: with hundreds of waves, time grows in proportion)");
+  PlanOptions without_lists;
+  without_lists.mechanisms = {Mechanism::stream_order, Mechanism::pdl};
+  EXPECT_EQ(
+      refusal(check(two_fields(1000, 50)), without_lists),
+      R"(error E0504: to plan fields, some 14 million blocks would be simulated, all candidates together; at most 10 million are
+   hint: plan a smaller problem of the same shape: with hundreds of waves, time grows in proportion)");
+
+  // A loop says how many iterations are within.
+  Loop steps;
+  steps.body = two_fields(300, 1);
+  EXPECT_THAT(refusal(check(steps, 5)), HasSubstr("hint: plan 4 iterations, as more of them repeat"));
+  EXPECT_THAT(refusal(check(steps, 50)), HasSubstr("hint: plan 4 iterations, as more of them repeat"));
+  steps.body = two_fields(1, 1);
+  steps.body.stages.pop_back();
+  steps.body.dependences.clear();
+  EXPECT_EQ(refusal(check(steps, 600)), "");
+  EXPECT_THAT(
+      refusal(check(steps, 1000)),
+      HasSubstr("\n   499500 times a stage overwrites what an earlier one used, and is to wait for it"));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -27,6 +27,9 @@ class TileRelation {
   };
   void boxes_of(std::int64_t consumer_tile, std::vector<Box>& out) const;
 
+  /// Do the boxes depend on this coordinate of the consumer's tile?
+  bool uses(int dimension) const;
+
   TileGrid const& consumer_grid() const { return consumer_; }
   TileGrid const& producer_grid() const { return producer_; }
 

@@ -40,9 +40,13 @@ Expected<std::vector<Plan>> rank(OperatorGraph const& graph, Registry const& ker
 
 /// About how many blocks rank() gives its pricer, all candidates together: what a search takes, known before
 /// it is begun. Refuses operators without a kernel (E0305), and what tile() refuses.
-std::int64_t blocks_of_search(CheckedPipeline const& checked);
+std::int64_t blocks_of_search(Pipeline const& pipeline);
 Expected<std::int64_t> blocks_of_search(OperatorGraph const& graph, Registry const& kernels,
                                         MachineProfile const& machine);
+
+/// What its candidates that wait for tiles take beyond that, in blocks: each list of awaited tiles is made,
+/// proved and walked, as long as a block is simulated several times.
+std::int64_t lists_of_search(Pipeline const& pipeline, PlanOptions const& options);
 
 /// Cheapest plan by `price`. Never one that is predicted slower than the best stream order, unless
 /// PlanOptions::mechanisms leaves stream order out: then the best of those asked for, and Plan::why says so.
