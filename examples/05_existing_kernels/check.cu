@@ -23,6 +23,7 @@
 
 #include "synchronized/candidates.cuh"
 #include "synchronized/chain.cuh"
+#include "whole_file.hpp"
 
 // Both versions have the same names; what they include stands above, outside of the namespaces.
 namespace original {
@@ -386,11 +387,14 @@ int main(int count, char** arguments) {
   std::vector<Value> values;
   if (!(run<1024>(options, values) && run<3392>(options, values))) return 1;
   if (options.json.empty()) return 0;
-  std::FILE* const file = std::fopen(options.json.c_str(), "w");
-  if (file == nullptr) return 1;
-  for (std::size_t i = 0; i < values.size(); ++i)
-    std::fprintf(file, "%s{\"name\": \"%s\", \"value\": %.6g, \"unit\": \"us\"}", i == 0 ? "[\n  " : ",\n  ",
-                 values[i].name.c_str(), values[i].us);
-  std::fprintf(file, "\n]\n");
-  return std::fclose(file) == 0 ? 0 : 1;
+  std::string text;
+  for (auto const& value : values) {
+    char line[200];
+    std::snprintf(line, sizeof line, "%s{\"name\": \"%s\", \"value\": %.6g, \"unit\": \"us\"}",
+                  text.empty() ? "[\n  " : ",\n  ", value.name.c_str(), value.us);
+    text += line;
+  }
+  if (write_whole(options.json, text + "\n]\n")) return 0;
+  std::fprintf(stderr, "%s cannot be written\n", options.json.c_str());
+  return 1;
 }

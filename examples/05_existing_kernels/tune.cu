@@ -26,6 +26,7 @@
 
 #include "synchronized/gemm.cuh"
 #include "synchronized/softmax_dropout.cuh"
+#include "whole_file.hpp"
 
 namespace {
 
@@ -194,9 +195,10 @@ int main(int count, char** arguments) {
       json.member("cool_us", one.measurement.cool_us);
       json.member("predicted_us", one.candidate.plan.predicted_us).end_object();
     }
-    std::ofstream file(arguments[3]);
-    file << json.end_array().text() << '\n';
-    if (!file.flush()) return 1;
+    if (!write_whole(arguments[3], json.end_array().text() + '\n')) {
+      std::fprintf(stderr, "%s cannot be written\n", arguments[3]);
+      return 1;
+    }
   }
   return wrong == 0 ? 0 : 1;
 }

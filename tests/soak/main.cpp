@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "files/whole_files.hpp"
 #include "soak/hold_sms.hpp"
 #include "soak/run_case.hpp"
 
@@ -107,8 +108,11 @@ State read_state(Arguments const& a) {
 }
 void write_state(Arguments const& a, State const& s) {
   if (a.state.empty()) return;
-  std::ofstream(a.state) << s.seed << ' ' << s.cases << ' ' << s.launches << ' ' << s.faults << ' ' << s.said
-                         << ' ' << s.refused_plans << '\n';
+  // A run that is ended meanwhile goes on from the state before.
+  auto const text =
+      fmt::format("{} {} {} {} {} {}\n", s.seed, s.cases, s.launches, s.faults, s.said, s.refused_plans);
+  if (auto written = tessera::files::write_whole({{a.state, text}}); !written)
+    fmt::print(stderr, "{}\n", tessera::to_text(written.error()));
 }
 
 /// Ends the process where a case does not end: a hang is a failure, and its case is known.
