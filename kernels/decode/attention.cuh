@@ -14,8 +14,8 @@
 
 namespace tessera::decode {
 
-/// bf16 or fp16; heads of 64 or 128.
-template <class Element, int HeadSize>
+/// bf16 or fp16; heads of 64 or 128. `Norms`: queries and keys may be normed.
+template <class Element, int HeadSize, bool Norms = false>
 struct CachedAttention {
   static constexpr bool has_roles = true;
   static constexpr int threads = 32 * k_attention_warps;
@@ -72,16 +72,22 @@ struct CachedAttention {
     // Worked out while the queries are on their way.
     typename Warp::Turns turns;
     Warp::load_turns(a.turns + static_cast<long long>(cached) * (HeadSize / 2), turns);
+    typename Warp::Fragment gains;
+    if (has_norms(a)) {
+      Warp::load_gains(gains_of(a, computer.job->iteration), gains);
+      if (newest) prefetch_gains(gains_of(a, computer.job->iteration) + HeadSize);
+    }
 
     Warp state(a.scale);
     RingPlace const late = computer.next_late_slot();
     computer.wait_late_slot(late);
     note(&few_tokens::TileTimes::fed);
     unsigned const queries = computer.late_slot(late), key = queries + a.group * row_bytes;
-    state.load_queries(queries, a.group, turns);
+    load_vector(a, Warp::query_address(queries, a.group), gains, turns, state.queries[0]);
     if (newest && (warp == 0 || warp == k_attention_warps - 1)) {
       typename Warp::Fragment turned;
-      Warp::load_turned(key, turns, turned);
+      if (has_norms(a)) Warp::load_gains(gains_of(a, computer.job->iteration) + HeadSize, gains);
+      load_vector(a, key, gains, turns, turned);
       if (warp == 0)
         state.begin_with(turned, key + row_bytes);
       else
@@ -113,11 +119,35 @@ struct CachedAttention {
   static constexpr int row_bytes = HeadSize * static_cast<int>(sizeof(Element));
   static constexpr int pitch = attention_pitch(HeadSize);
 
+  __device__ static unsigned layer_of(AttentionArguments const& a, long long iteration) {
+    return static_cast<unsigned>(iteration) % static_cast<unsigned>(a.layers);
+  }
+
+  __device__ static bool has_norms(AttentionArguments const& a) { return Norms && a.head_gains != nullptr; }
+  /// Those of queries, and behind them those of keys.
+  __device__ static Element const* gains_of(AttentionArguments const& a, long long iteration) {
+    return static_cast<Element const*>(a.head_gains) + 2 * HeadSize * layer_of(a, iteration);
+  }
+  /// To the L1: there are no registers for both.
+  __device__ static void prefetch_gains(Element const* gains) {
+    constexpr int line = 128 / static_cast<int>(sizeof(Element));
+    if (Warp::lane() < HeadSize / line)
+      asm volatile("prefetch.global.L1 [%0];" ::"l"(gains + Warp::lane() * line));
+  }
+  /// A query or key in shared memory, as scores are made of it.
+  __device__ static void load_vector(AttentionArguments const& a, unsigned address,
+                                     typename Warp::Fragment const& gains, typename Warp::Turns const& turns,
+                                     typename Warp::Fragment& to) {
+    if (has_norms(a))
+      Warp::load_normed(address, gains, a.norm_epsilon, turns, to);
+    else
+      Warp::load_turned(address, turns, to);
+  }
+
   /// Of position 0.
   __device__ static long long first_row(AttentionArguments const& a, AttentionTile const& tile,
                                         long long iteration) {
-    auto const layer = static_cast<unsigned>(iteration) % static_cast<unsigned>(a.layers);
-    return layer * a.layer_elements +
+    return layer_of(a, iteration) * a.layer_elements +
            static_cast<long long>(tile.sequence * a.kv_heads + tile.head) * a.capacity * HeadSize;
   }
 

@@ -42,6 +42,10 @@ struct AttentionArguments {
   int splits = 1;
   int slot_positions = 0;  ///< positions_of_slot()
   int qkv_tiles = 0;       ///< into which the stage that writes qkv cuts a sequence's row; 0: none writes it
+  /// Of RMSNorm of each head's queries and keys, [layer][of queries, of keys][head_size]; null: there is
+  /// none. Kernels with extras alone read it.
+  void const* head_gains = nullptr;
+  float norm_epsilon = 0;
 
   TESSERA_HOST_DEVICE constexpr int tiles() const { return batch * kv_heads * splits; }
   /// Elements of qkv of a sequence.

@@ -32,10 +32,34 @@ __device__ inline unsigned packed(float low, float high) {
 
 /// Two dimensions and their partners, turned in place. `by`: cosine and sine of the first, and of the next.
 template <class Element>
-__device__ inline void turn_pairs(unsigned& low, unsigned& high, float4 const& by) {
-  float2 const l = unpacked<Element>(low), h = unpacked<Element>(high);
+__device__ inline void turn_pairs(unsigned& low, unsigned& high, float4 const& by, float2 const& l,
+                                  float2 const& h) {
   low = packed<Element>(l.x * by.x - h.x * by.y, l.y * by.z - h.y * by.w);
   high = packed<Element>(h.x * by.x + l.x * by.y, h.y * by.z + l.y * by.w);
+}
+template <class Element>
+__device__ inline void turn_pairs(unsigned& low, unsigned& high, float4 const& by) {
+  turn_pairs<Element>(low, high, by, unpacked<Element>(low), unpacked<Element>(high));
+}
+
+/// RMSNorm of a head in fp32, without a rounding of its own: two elements, times their gains.
+template <class Element>
+__device__ inline float2 normed(unsigned pair, float scale, unsigned gains) {
+  float2 const x = unpacked<Element>(pair), by = unpacked<Element>(gains);
+  return make_float2(x.x * scale * by.x, x.y * scale * by.y);
+}
+template <class Element>
+__device__ inline float squares_of(unsigned pair) {
+  float2 const x = unpacked<Element>(pair);
+  return x.x * x.x + x.y * x.y;
+}
+/// The sum over the lane and the others of so many, a power of two, that stand one behind the other. All
+/// lanes of `together` call it.
+template <int Lanes>
+__device__ inline float sum_of_lanes(float value, unsigned together = ~0u) {
+#pragma unroll
+  for (int apart = 1; apart < Lanes; apart *= 2) value += __shfl_xor_sync(together, value, apart);
+  return value;
 }
 
 /// Sums of parts, each relative to its largest score: put together in the order of add().
@@ -98,9 +122,45 @@ struct AttentionWarp {
       }
   }
 
-  /// Lanes beyond the group repeat its last query; what they come to nobody reads.
-  __device__ void load_queries(unsigned address, int group, Turns const& turns) {
-    load_turned(address + min(lane() / 4, group - 1) * row_bytes, turns, queries[0]);
+  /// Of HeadSize gains in device memory, which no stage of the launch writes.
+  __device__ static void load_gains(Element const* gains, Fragment& to) {
+#pragma unroll
+    for (int s = 0; s < steps; ++s)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) to[s][h] = __ldg(reinterpret_cast<unsigned const*>(gains + element(s, h)));
+  }
+  /// A vector that the four lanes of a query hold, normed, and turned by its position. All lanes of the warp.
+  __device__ static void norm_and_turn(Fragment const& gains, float epsilon, Turns const& turns,
+                                       Fragment& vector) {
+    float squares = 0;
+#pragma unroll
+    for (int s = 0; s < steps; ++s)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) squares += squares_of<Element>(vector[s][h]);
+    float const scale = rsqrtf(sum_of_lanes<4>(squares) / HeadSize + epsilon);
+#pragma unroll
+    for (int s = 0; s < steps / 2; ++s)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        auto &low = vector[s][h], &high = vector[s + steps / 2][h];
+        turn_pairs<Element>(low, high, turns[s][h], normed<Element>(low, scale, gains[s][h]),
+                            normed<Element>(high, scale, gains[s + steps / 2][h]));
+      }
+  }
+  /// As load_turned().
+  __device__ static void load_normed(unsigned address, Fragment const& gains, float epsilon,
+                                     Turns const& turns, Fragment& to) {
+#pragma unroll
+    for (int s = 0; s < steps; ++s)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) to[s][h] = load_shared(address + 2 * element(s, h));
+    norm_and_turn(gains, epsilon, turns, to);
+  }
+
+  /// Where the lane's query is of `group`. Lanes beyond the group repeat its last one; what they come to
+  /// nobody reads.
+  __device__ static unsigned query_address(unsigned address, int group) {
+    return address + min(lane() / 4, group - 1) * row_bytes;
   }
 
   /// The new token's turned key, and its value in shared memory.

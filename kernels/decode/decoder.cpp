@@ -43,10 +43,15 @@ Diagnostics not_finite_logits(std::size_t sequence, int tokens) {
 }
 
 Expected<void> check_weights(Model const& m, Weights const& w) {
-  bool all = w.embedding != nullptr && w.norm != nullptr && (w.head != nullptr || m.tied);
-  for (auto const& l : w.layers)
+  bool all = w.embedding != nullptr && w.norm != nullptr && (w.head != nullptr || m.tied), extras = true;
+  for (auto const& l : w.layers) {
     for (auto const* one : {l.attention_norm, l.q, l.k, l.v, l.o, l.mlp_norm, l.gate, l.up, l.down})
       all = all && one != nullptr;
+    for (auto const* one : {l.q_bias, l.k_bias, l.v_bias})
+      extras = extras && (one != nullptr) == m.qkv_biases;
+    for (auto const* one : {l.q_norm, l.k_norm}) extras = extras && (one != nullptr) == m.norms_heads;
+    extras = extras && (l.o_bias != nullptr) == m.out_biases;
+  }
   if (w.layers.size() != static_cast<std::size_t>(m.layers))
     return refused(fmt::format("weights of {} layers for a model of {}", w.layers.size(), m.layers),
                    "give the weights of each layer");
@@ -54,6 +59,11 @@ Expected<void> check_weights(Model const& m, Weights const& w) {
     return refused(
         "a matrix or a norm of a decoder is missing, or the embedding is not 16-byte aligned",
         "give all of each layer, the embedding, the last norm, and the head unless the model is tied");
+  if (!extras)
+    return refused("biases or norms of heads of a decoder's layer are missing, or are not the model's",
+                   "give q_bias, k_bias and v_bias with Model::qkv_biases, o_bias with out_biases, q_norm "
+                   "and k_norm with "
+                   "norms_heads, of each layer, and none without");
   return {};
 }
 
@@ -162,6 +172,7 @@ AttentionArguments Decoder::State::attention_arguments(int slot_bytes) const {
   a.cached = at.cached;
   a.arrived = at.arrived;
   a.times = at.times[k_attention];
+  a.head_gains = weights.head_gains, a.norm_epsilon = static_cast<float>(model.norm_epsilon);
   a.scale = score_scale(model.head_size);
   a.layers = model.layers;
   a.batch = options.batch, a.kv_heads = model.kv_heads, a.group = model.group();
@@ -219,7 +230,7 @@ Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
   roles.tile_bytes =
       tile_bytes(model, options.batch, tiles, std::min(options.usual_cached, options.capacity));
   auto made =
-      decode::layer_launch(*layer_plan, roles, columns, model.head_size,
+      decode::layer_launch(*layer_plan, roles, columns, head_kind_of(model),
                            {layers.arguments, static_cast<AttentionArguments const*>(attention.get())});
   if (!made) return tl::make_unexpected(made.error());
   layer_launch = std::move(*made);
@@ -237,9 +248,9 @@ Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
 
 Expected<void> Decoder::State::make_prompts(MachineProfile const& machine, int blocks) {
   if (items == 0) return {};
-  auto made =
-      PromptReader::make(model, weights, options, at.prompts,
-                         {at.layer, end, at.keys, at.values, at.turns, cache}, machine, blocks, items);
+  auto made = PromptReader::make(model, weights, options, at.prompts,
+                                 {at.layer, end, at.keys, at.values, weights.head_gains, at.turns, cache},
+                                 machine, blocks, items);
   if (!made) return tl::make_unexpected(made.error());
   prompts = std::move(*made);
   return {};

@@ -24,6 +24,9 @@ struct LayerWeights {
   void const *q = nullptr, *k = nullptr, *v = nullptr, *o = nullptr;
   void const* mlp_norm = nullptr;
   void const *gate = nullptr, *up = nullptr, *down = nullptr;
+  /// Vectors; null where the model has none.
+  void const *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr, *o_bias = nullptr;
+  void const *q_norm = nullptr, *k_norm = nullptr;  ///< [head_size], the same for all heads
 };
 struct Weights {
   std::vector<LayerWeights> layers;

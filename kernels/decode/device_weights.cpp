@@ -94,12 +94,20 @@ struct Reader {
 };
 
 /// In the order of layer_tensors().
-LayerWeights layer_of(std::vector<void const*> const& m) {
+LayerWeights layer_of(Model const& model, std::vector<void const*> const& m) {
   LayerWeights layer;
   layer.attention_norm = m[0];
   layer.q = m[1], layer.k = m[2], layer.v = m[3], layer.o = m[4];
   layer.mlp_norm = m[5];
   layer.gate = m[6], layer.up = m[7], layer.down = m[8];
+  std::size_t next = 9;
+  auto const take = [&](bool has, std::initializer_list<void const**> members) {
+    for (auto* const member : members)
+      if (has) *member = m[next++];
+  };
+  take(model.qkv_biases, {&layer.q_bias, &layer.k_bias, &layer.v_bias});
+  take(model.out_biases, {&layer.o_bias});
+  take(model.norms_heads, {&layer.q_norm, &layer.k_norm});
   return layer;
 }
 
@@ -127,7 +135,7 @@ Expected<DeviceWeights> assembled(Model const& model, int layers, Make const& ma
       matrices.push_back(nullptr);
       if (ok) ok = add(wanted, &matrices.back(), false);
     }
-    weights.layers.push_back(layer_of(matrices));
+    weights.layers.push_back(layer_of(model, matrices));
   }
   if (!ok) return tl::make_unexpected(ok.error());
   weights.layers.resize(static_cast<std::size_t>(model.layers), weights.layers.back());
@@ -158,7 +166,7 @@ Expected<DeviceWeights> random_weights(Model const& model, unsigned long long se
   if (auto ok = check_model(model); !ok) return tl::make_unexpected(ok.error());
   unsigned long long number = 0;
   auto const make = [&](WantedTensor const& wanted) -> Expected<Memory> {
-    // Gains and rows of the embedding are as large as what they make; matrices add up as many numbers.
+    // Vectors and rows of the embedding are as large as what they make; matrices add up as many numbers.
     auto const columns = static_cast<double>(wanted.shape.back());
     bool const matrix = wanted.shape.size() == 2 && wanted.name != embedding_tensor(model).name;
     std::size_t count = 1;

@@ -8,8 +8,10 @@
 namespace tessera::decode {
 namespace {
 
-/// Families whose layers are those of Llama.
-bool has_llamas_layers(std::string const& family) { return family == "llama" || family == "mistral"; }
+/// Families whose layers are those of Llama, but for biases and norms of heads.
+bool is_known(std::string const& family) {
+  return family == "llama" || family == "mistral" || family == "qwen2" || family == "qwen3";
+}
 
 tl::unexpected<Diagnostics> refused(SourceLine where, std::string message, std::string way_out) {
   return refuse({"E0566", Severity::error, std::move(where), std::move(message), {}, std::move(way_out)});
@@ -24,10 +26,11 @@ constexpr double k_gigabyte = 1e9;
 
 Expected<Model> model_of(DecoderConfig const& config, std::string name) {
   auto const& family = config.layer.type;
-  if (!has_llamas_layers(family) && family != "qwen2" && family != "qwen3")
-    return refused(config.at("model_type"),
-                   fmt::format("there are no kernels for the layers of \"{}\"", family.substr(0, 60)),
-                   "tokens are generated with models of Llama's layers: llama, mistral");
+  if (!is_known(family))
+    return refused(
+        config.at("model_type"),
+        fmt::format("there are no kernels for the layers of \"{}\"", family.substr(0, 60)),
+        "tokens are generated with models of Llama's layers, or nearly: llama, mistral, qwen2, qwen3");
   Model m;
   m.name = std::move(name);
   m.layers = small(config.layers);
@@ -43,23 +46,20 @@ Expected<Model> model_of(DecoderConfig const& config, std::string name) {
     m.rotation.original_positions = small(config.rotation.original_positions);
   }
   m.tied = config.tied;
-  m.biases = config.attention_bias || config.mlp_bias || family == "qwen2";
-  m.norms_queries = family == "qwen3";
+  // Qwen2's class has no switch for its biases, of which the product behind attention has none.
+  m.qkv_biases = config.attention_bias || family == "qwen2";
+  m.out_biases = config.attention_bias && family != "qwen2";
+  m.mlp_biases = config.mlp_bias;
+  m.norms_heads = family == "qwen3";
   m.window = small(config.layer.window);
   if (config.layer.epilogue != Epilogue::swiglu)
     return refused(config.at("hidden_act"), "an MLP without SiLU in its gate",
                    "there is a kernel for SwiGLU alone");
   if (auto const wrong = unsupported(m); wrong) {
     std::string member = wrong->member;
-    if (m.biases && member == "attention_bias")
-      member = config.attention_bias ? "attention_bias" : config.mlp_bias ? "mlp_bias" : "model_type";
     // A size that follows from others stands where these do.
     if (config.lines.count(member) == 0) member = member == "head_dim" ? "hidden_size" : "model_type";
-    auto const message =
-        m.biases && member == "model_type"          ? fmt::format("{} has biases in its products", family)
-        : m.norms_queries && member == "model_type" ? fmt::format("{} norms queries and keys", family)
-                                                    : wrong->message;
-    return refused(config.at(member), message, wrong->way_out);
+    return refused(config.at(member), wrong->message, wrong->way_out);
   }
   return m;
 }
@@ -80,6 +80,9 @@ Expected<void> check_same(Model const& a, Model const& b, std::string const& fil
   compare("theta", a.rotation.theta, b.rotation.theta);
   compare("factor of positions", a.rotation.factor, b.rotation.factor);
   compare("tied", a.tied, b.tied);
+  compare("biases of queries, keys and values", a.qkv_biases, b.qkv_biases);
+  compare("biases behind attention", a.out_biases, b.out_biases);
+  compare("norms of heads", a.norms_heads, b.norms_heads);
   if (differ.empty()) return {};
   Diagnostic found;
   found.code = "E0572";
@@ -92,18 +95,30 @@ Expected<void> check_same(Model const& a, Model const& b, std::string const& fil
 
 std::vector<WantedTensor> layer_tensors(Model const& m, int layer) {
   auto const keys = m.kv_heads * m.head_size;
-  auto const named = [&](char const* name, std::vector<std::int64_t> shape) {
-    return WantedTensor{fmt::format("model.layers.{}.{}.weight", layer, name), std::move(shape)};
+  std::vector<WantedTensor> all;
+  auto const add = [&](char const* name, std::vector<std::int64_t> shape) {
+    all.push_back({fmt::format("model.layers.{}.{}", layer, name), std::move(shape)});
   };
-  return {named("input_layernorm", {m.hidden}),
-          named("self_attn.q_proj", {m.attended(), m.hidden}),
-          named("self_attn.k_proj", {keys, m.hidden}),
-          named("self_attn.v_proj", {keys, m.hidden}),
-          named("self_attn.o_proj", {m.hidden, m.attended()}),
-          named("post_attention_layernorm", {m.hidden}),
-          named("mlp.gate_proj", {m.intermediate, m.hidden}),
-          named("mlp.up_proj", {m.intermediate, m.hidden}),
-          named("mlp.down_proj", {m.hidden, m.intermediate})};
+  add("input_layernorm.weight", {m.hidden});
+  add("self_attn.q_proj.weight", {m.attended(), m.hidden});
+  add("self_attn.k_proj.weight", {keys, m.hidden});
+  add("self_attn.v_proj.weight", {keys, m.hidden});
+  add("self_attn.o_proj.weight", {m.hidden, m.attended()});
+  add("post_attention_layernorm.weight", {m.hidden});
+  add("mlp.gate_proj.weight", {m.intermediate, m.hidden});
+  add("mlp.up_proj.weight", {m.intermediate, m.hidden});
+  add("mlp.down_proj.weight", {m.hidden, m.intermediate});
+  if (m.qkv_biases) {
+    add("self_attn.q_proj.bias", {m.attended()});
+    add("self_attn.k_proj.bias", {keys});
+    add("self_attn.v_proj.bias", {keys});
+  }
+  if (m.out_biases) add("self_attn.o_proj.bias", {m.hidden});
+  if (m.norms_heads) {
+    add("self_attn.q_norm.weight", {m.head_size});
+    add("self_attn.k_norm.weight", {m.head_size});
+  }
+  return all;
 }
 
 WantedTensor embedding_tensor(Model const& m) {

@@ -12,15 +12,16 @@
 
 namespace tessera::decode {
 
-/// E0566, with the config's line, for what the kernels do not compute: families of other layers, biases,
-/// norms of queries and keys, windows, activations, sizes.
+/// E0566, with the config's line, for what the kernels do not compute: families of other layers, biases of
+/// the MLP, windows, activations, sizes.
 Expected<Model> model_of(DecoderConfig const& config, std::string name);
 
 /// E0572 with all members in which the two differ, but for the name. `of_folder` is what the folder's
 /// config.json says; it is what a user who names both has got wrong.
 Expected<void> check_same(Model const& asked, Model const& of_folder, std::string const& file);
 
-/// Of a layer, in the order of LayerWeights' members: attention_norm, q, k, v, o, mlp_norm, gate, up, down.
+/// Of a layer, in the order of LayerWeights' members: attention_norm, q, k, v, o, mlp_norm, gate, up, down,
+/// and those that the model has of q_bias, k_bias, v_bias, o_bias, q_norm, k_norm.
 std::vector<WantedTensor> layer_tensors(Model const& model, int layer);
 WantedTensor embedding_tensor(Model const& model);
 WantedTensor norm_tensor(Model const& model);

@@ -17,6 +17,13 @@ struct Launch {
   std::function<Expected<void>()> finish;
 };
 
+/// By what kernels of layers differ.
+struct HeadKind {
+  int size = 64;        ///< 64 or 128
+  bool extras = false;  ///< products may have biases, heads norms: where arguments have them
+};
+inline HeadKind head_kind_of(Model const& model) { return {model.head_size, model.has_extras()}; }
+
 /// Arguments in device memory, one for each stage of a body.
 struct LayerArguments {
   few_tokens::Product const* products = nullptr;
@@ -28,10 +35,10 @@ struct PromptLayerArguments {
 };
 
 /// For plan_layers(). `columns`: 8, 16, 32 or 64.
-Expected<Launch> layer_launch(LoopPlan const& plan, RoleOptions const& options, int columns, int head_size,
+Expected<Launch> layer_launch(LoopPlan const& plan, RoleOptions const& options, int columns, HeadKind heads,
                               LayerArguments const& arguments);
 /// For plan_layers() of prompt_tiles(): up to k_most_prompt_rows rows, by the kernel for as many columns.
-Expected<Launch> prompt_launch(LoopPlan const& plan, RoleOptions const& options, int head_size,
+Expected<Launch> prompt_launch(LoopPlan const& plan, RoleOptions const& options, HeadKind heads,
                                PromptLayerArguments const& arguments);
 /// For plan_head(). `parts`: Tiles::head_parts.
 Expected<Launch> head_launch(LoopPlan const& plan, RoleOptions const& options, int columns,

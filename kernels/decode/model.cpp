@@ -15,25 +15,55 @@ Expected<void> refused(std::string message, std::string way_out) {
 }
 
 // Sizes as in the published config.json of each.
-Model llama(char const* name, int layers, int hidden, int intermediate, int heads, int kv_heads,
+Model sizes(char const* name, int layers, int hidden, int intermediate, int heads, int kv_heads,
             int head_size) {
   Model model;
   model.name = name;
   model.layers = layers, model.hidden = hidden, model.intermediate = intermediate;
   model.heads = heads, model.kv_heads = kv_heads, model.head_size = head_size;
+  return model;
+}
+
+Model llama(Model model) {
   model.vocabulary = 128256;
   model.rotation.theta = 500000;
   return model;
 }
 
-std::vector<Model> models() {
-  auto one = llama("llama-3.2-1b", 16, 2048, 8192, 32, 8, 64);
-  auto three = llama("llama-3.2-3b", 28, 3072, 8192, 24, 8, 128);
+std::vector<Model> llamas() {
+  auto one = llama(sizes("llama-3.2-1b", 16, 2048, 8192, 32, 8, 64));
+  auto three = llama(sizes("llama-3.2-3b", 28, 3072, 8192, 24, 8, 128));
   for (auto* model : {&one, &three}) {
     model->rotation.factor = 32;
     model->tied = true;
   }
-  return {one, three, llama("llama-3-8b", 32, 4096, 14336, 32, 8, 128)};
+  return {one, three, llama(sizes("llama-3-8b", 32, 4096, 14336, 32, 8, 128))};
+}
+
+Model qwen(Model model, int vocabulary, bool tied) {
+  model.vocabulary = vocabulary;
+  model.norm_epsilon = 1e-6;
+  model.rotation.theta = 1000000;
+  model.tied = tied;
+  return model;
+}
+Model qwen2(Model const& sizes, int vocabulary, bool tied) {
+  auto model = qwen(sizes, vocabulary, tied);
+  model.qkv_biases = true;
+  return model;
+}
+Model qwen3(Model const& sizes, bool tied) {
+  auto model = qwen(sizes, 151936, tied);
+  model.norms_heads = true;
+  return model;
+}
+
+std::vector<Model> qwens() {
+  return {qwen2(sizes("qwen2.5-0.5b", 24, 896, 4864, 14, 2, 64), 151936, true),
+          qwen2(sizes("qwen2.5-7b", 28, 3584, 18944, 28, 4, 128), 152064, false),
+          qwen3(sizes("qwen3-0.6b", 28, 1024, 3072, 16, 8, 128), true),
+          qwen3(sizes("qwen3-4b", 36, 2560, 9728, 32, 8, 128), true),
+          qwen3(sizes("qwen3-8b", 36, 4096, 12288, 32, 8, 128), false)};
 }
 
 std::string names() {
@@ -51,7 +81,11 @@ double Model::weight_bytes() const {
 }
 
 std::vector<Model> const& known_models() {
-  static std::vector<Model> const all = models();
+  static std::vector<Model> const all = [] {
+    auto models = llamas();
+    for (auto& one : qwens()) models.push_back(std::move(one));
+    return models;
+  }();
   return all;
 }
 
@@ -83,9 +117,9 @@ std::optional<Unsupported> unsupported(Model const& m) {
     if (size < 64 || size % 64 != 0 || size > k_largest)
       return Found{member, fmt::format("{} of {}", what, size),
                    "ask for a multiple of 64 up to 2^20; pad the weights with zeros"};
-  if (m.biases) return Found{"attention_bias", "products with biases", "there is no kernel that adds them"};
-  if (m.norms_queries)
-    return Found{"model_type", "queries and keys that are normed", "there is no kernel that norms heads"};
+  if (m.mlp_biases)
+    return Found{"mlp_bias", "an MLP with biases",
+                 "there is no kernel that adds them; attention may have some"};
   if (m.window != 0)
     return Found{"sliding_window", fmt::format("a window of {} keys", m.window),
                  "there is no kernel that leaves out keys"};

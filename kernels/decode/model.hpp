@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes of decoders that kernels/decode can generate tokens with: Llama's layers. Plain values.
+// Sizes of decoders that kernels/decode can generate tokens with: Llama's layers, and those of Qwen 2.5
+// and 3. Plain values.
 #pragma once
 
 #include <optional>
@@ -20,8 +21,9 @@ struct Rotation {
 };
 
 /// A decoder of layers x + O(attention(norm(x))), x + down(silu(gate(norm(x))) * up(norm(x))), RMSNorm before
-/// the head, a head with or without weights of its own. What a model has beside that is not computed, so
-/// biases and norms of queries and keys are said here to be refused.
+/// the head, a head with or without weights of its own. Attention's products may have biases, and its heads
+/// norms. What a model has beside that is not computed, so biases of the MLP and windows are said here to be
+/// refused.
 struct Model {
   std::string name;
   int layers = 0;
@@ -33,21 +35,26 @@ struct Model {
   int vocabulary = 0;
   double norm_epsilon = 1e-5;
   Rotation rotation;
-  bool tied = false;           ///< the head is the embedding
-  bool biases = false;         ///< of any product
-  bool norms_queries = false;  ///< RMSNorm of each head's queries and keys
-  int window = 0;              ///< keys that a token sees; 0: all
+  bool tied = false;         ///< the head is the embedding
+  bool qkv_biases = false;   ///< added to queries, keys and values
+  bool out_biases = false;   ///< to what attention comes to
+  bool mlp_biases = false;   ///< of gate, up and down
+  bool norms_heads = false;  ///< RMSNorm of each head's queries and keys, before positions turn them
+  int window = 0;            ///< keys that a token sees; 0: all
 
   int group() const { return heads / kv_heads; }  ///< query heads to a key head
   int qkv_features() const { return (heads + 2 * kv_heads) * head_size; }
   int attended() const { return heads * head_size; }
-  /// Of weights that a token reads, without the embedding's row and norms.
+  /// Has attention what Llama's has not?
+  bool has_extras() const { return qkv_biases || out_biases || norms_heads; }
+  /// Of weights that a token reads, without the embedding's row, norms and biases.
   double weight_bytes() const;
   /// Of keys and values of one cached token.
   double cache_bytes() const { return 4.0 * layers * kv_heads * head_size; }
 };
 
-/// Models known by name: llama-3.2-1b, llama-3.2-3b, llama-3-8b.
+/// Models known by name: llama-3.2-1b, llama-3.2-3b, llama-3-8b, qwen2.5-0.5b, qwen2.5-7b, qwen3-0.6b,
+/// qwen3-4b, qwen3-8b.
 std::vector<Model> const& known_models();
 /// Refuses (E0566) other names.
 Expected<Model> model_of(std::string const& name);

@@ -22,6 +22,9 @@ PackedWeights places(Model const& m, unsigned char* base) {
     result.layers.push_back(layer);
   }
   result.head = pieces.take(matrix_bytes(m.vocabulary, m.hidden));
+  if (m.qkv_biases) result.qkv_biases = pieces.take(matrix_bytes(m.layers, m.qkv_features()));
+  if (m.out_biases) result.out_biases = pieces.take(matrix_bytes(m.layers, m.hidden));
+  if (m.norms_heads) result.head_gains = pieces.take(matrix_bytes(m.layers, 2 * m.head_size));
   result.bytes = pieces.used();
   return result;
 }
@@ -50,6 +53,27 @@ std::vector<PackedRows> rows_of_layer(Model const& m, LayerWeights const& from, 
   return result;
 }
 
+/// Biases and norms of heads, a row for each head: biases of qkv in the order of its rows.
+std::vector<PackedRows> heads_of_layer(Model const& m, LayerWeights const& from, PackedWeights const& to,
+                                       int layer) {
+  std::vector<PackedRows> result;
+  int const of_head = m.group() + 2, before = layer * m.kv_heads * of_head, size = m.head_size;
+  for (int h = 0; h < m.kv_heads && m.qkv_biases; ++h) {
+    int const first = before + h * of_head;
+    result.push_back(
+        {from_row(from.q_bias, h * m.group(), size), to.qkv_biases, nullptr, m.group(), size, first, 1});
+    result.push_back({from_row(from.k_bias, h, size), to.qkv_biases, nullptr, 1, size, first + m.group(), 1});
+    result.push_back(
+        {from_row(from.v_bias, h, size), to.qkv_biases, nullptr, 1, size, first + m.group() + 1, 1});
+  }
+  if (m.out_biases) result.push_back({from.o_bias, to.out_biases, nullptr, 1, m.hidden, layer, 1});
+  if (m.norms_heads) {
+    result.push_back({from.q_norm, to.head_gains, nullptr, 1, size, 2 * layer, 1});
+    result.push_back({from.k_norm, to.head_gains, nullptr, 1, size, 2 * layer + 1, 1});
+  }
+  return result;
+}
+
 }  // namespace
 
 std::size_t packed_bytes(Model const& model) { return places(model, nullptr).bytes; }
@@ -61,8 +85,10 @@ Expected<PackedWeights> pack_weights(Model const& m, Weights const& weights, cud
   result.memory = *memory;
   std::vector<PackedRows> all;
   for (std::size_t i = 0; i < result.layers.size(); ++i) {
-    auto const rows = rows_of_layer(m, weights.layers[i], result.layers[i]);
-    all.insert(all.end(), rows.begin(), rows.end());
+    auto const& layer = weights.layers[i];
+    for (auto const& rows :
+         {rows_of_layer(m, layer, result.layers[i]), heads_of_layer(m, layer, result, static_cast<int>(i))})
+      all.insert(all.end(), rows.begin(), rows.end());
   }
   all.push_back({weights.head != nullptr ? weights.head : weights.embedding, result.head, weights.norm,
                  m.vocabulary, m.hidden, 0, 1});

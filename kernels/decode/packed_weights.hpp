@@ -13,6 +13,9 @@ struct PackedLayer {
 struct PackedWeights {
   std::vector<PackedLayer> layers;
   void* head = nullptr;
+  /// Of all layers, one behind the other; null where the model has none. [layer][row of qkv],
+  /// [layer][hidden], and gains of norms, [layer][of queries, of keys][head_size].
+  void *qkv_biases = nullptr, *out_biases = nullptr, *head_gains = nullptr;
   std::size_t bytes = 0;
   Memory memory;
 };

@@ -89,6 +89,8 @@ struct PromptArguments {
   int slot_positions = 0;
   int qkv_tiles = 0;
   int tiles = 0;  ///< item by item, of each all key heads
+  void const* head_gains = nullptr;
+  float norm_epsilon = 0;
 
   TESSERA_HOST_DEVICE constexpr int row(int head_size) const { return kv_heads * (group + 2) * head_size; }
 };

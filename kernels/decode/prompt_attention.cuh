@@ -16,8 +16,9 @@
 namespace tessera::decode {
 
 /// bf16 or fp16; heads of 64 or 128. A tile is an item of the step's table and a key head. Each warp has 16
-/// of its queries, token by token the query heads of the key head, and reads all keys.
-template <class Element, int HeadSize>
+/// of its queries, token by token the query heads of the key head, and reads all keys. `Norms`: queries and
+/// keys may be normed.
+template <class Element, int HeadSize, bool Norms = false>
 struct PromptAttention {
   static constexpr bool has_roles = true;
   static constexpr int threads = 32 * k_attention_warps;
@@ -67,7 +68,7 @@ struct PromptAttention {
     RingPlace const late = computer.next_late_slot();
     computer.wait_late_slot(late);
     computer.release_late_slot(late);
-    if (queries.any()) load_queries(a, tile, queries, state);
+    if (queries.any()) load_queries(a, tile, queries, computer.job->iteration, state);
     if (tile.newest()) {
       unsigned const keys = shared_address(computer.scratch), values = keys + k_most_prompt_rows * row_bytes;
       bring_new_keys(a, tile, computer.scratch, computer.job->iteration);
@@ -108,6 +109,15 @@ struct PromptAttention {
   static constexpr int row_bytes = HeadSize * static_cast<int>(sizeof(Element));
   static constexpr int pieces = HeadSize / 8;  ///< of 16 bytes, of a key or value
 
+  __device__ static unsigned layer_of(PromptArguments const& a, long long iteration) {
+    return static_cast<unsigned>(iteration) % static_cast<unsigned>(a.layers);
+  }
+  __device__ static bool has_norms(PromptArguments const& a) { return Norms && a.head_gains != nullptr; }
+  /// Those of queries, and behind them those of keys.
+  __device__ static Element const* gains_of(PromptArguments const& a, long long iteration) {
+    return static_cast<Element const*>(a.head_gains) + 2 * HeadSize * layer_of(a, iteration);
+  }
+
   struct Tile {
     int item, head;
     PromptItem of;
@@ -119,8 +129,7 @@ struct PromptAttention {
     __device__ int count(PromptArguments const& a) const { return (of.end - of.begin) * a.group; }
     /// Element of position 0 in the cache.
     __device__ long long first_row(PromptArguments const& a, long long iteration) const {
-      auto const layer = static_cast<unsigned>(iteration) % static_cast<unsigned>(a.layers);
-      return layer * a.layer_elements +
+      return layer_of(a, iteration) * a.layer_elements +
              static_cast<long long>(of.sequence * a.kv_heads + head) * a.capacity * HeadSize;
     }
     /// What the product wrote of a token of the run for the tile's key head.
@@ -153,7 +162,9 @@ struct PromptAttention {
   };
 
   __device__ static void load_queries(PromptArguments const& a, Tile const& tile, Queries const& queries,
-                                      Warp& state) {
+                                      long long iteration, Warp& state) {
+    typename Warp::Fragment gains;
+    if (has_norms(a)) Warp::load_gains(gains_of(a, iteration), gains);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       auto const* const from = tile.of_token(a, queries.token[r]) + queries.of_group[r] * HeadSize;
@@ -169,8 +180,9 @@ struct PromptAttention {
         for (int h = 0; h < 2; ++h) {
           auto &low = state.queries[r][s][h], &high = state.queries[r][s + Warp::steps / 2][h];
           low = word(s, h), high = word(s + Warp::steps / 2, h);
-          turn_pairs<Element>(low, high, turns[s][h]);
+          if (!has_norms(a)) turn_pairs<Element>(low, high, turns[s][h]);
         }
+      if (has_norms(a)) Warp::norm_and_turn(gains, a.norm_epsilon, turns, state.queries[r]);
     }
   }
 
@@ -183,6 +195,27 @@ struct PromptAttention {
     if (token >= tile.of.begin)
       *reinterpret_cast<uint4*>(cache + static_cast<long long>(position) * HeadSize +
                                 place_in_row(position, 8 * piece)) = what;
+  }
+
+  /// A key's elements of a thread, normed and turned; the threads of a key stand one behind the other.
+  __device__ static void norm_and_turn_key(PromptArguments const& a, long long iteration, int piece,
+                                           float4 const* turns, unsigned (&low)[4], unsigned (&high)[4]) {
+    float squares = 0;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) squares += squares_of<Element>(low[j]) + squares_of<Element>(high[j]);
+    // Others of the warp may have no key.
+    constexpr int lanes = pieces / 2;
+    unsigned const together = ((1u << lanes) - 1) << (Warp::lane() / lanes * lanes);
+    float const scale = rsqrtf(sum_of_lanes<lanes>(squares, together) / HeadSize + a.norm_epsilon);
+    auto const* const gains = gains_of(a, iteration) + HeadSize + 8 * piece;
+    auto const first = __ldg(reinterpret_cast<uint4 const*>(gains));
+    auto const second = __ldg(reinterpret_cast<uint4 const*>(gains + HeadSize / 2));
+    unsigned const of_low[4] = {first.x, first.y, first.z, first.w};
+    unsigned const of_high[4] = {second.x, second.y, second.z, second.w};
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      turn_pairs<Element>(low[j], high[j], __ldg(turns + j), normed<Element>(low[j], scale, of_low[j]),
+                          normed<Element>(high[j], scale, of_high[j]));
   }
 
   /// All threads: turned by their positions.
@@ -198,8 +231,11 @@ struct PromptAttention {
       unsigned high[4] = {second.x, second.y, second.z, second.w};
       auto const* const turns = reinterpret_cast<float4 const*>(
           a.turns + static_cast<long long>(tile.of.cached + token) * (HeadSize / 2) + 8 * piece);
+      if (has_norms(a))
+        norm_and_turn_key(a, iteration, piece, turns, low, high);
+      else
 #pragma unroll
-      for (int j = 0; j < 4; ++j) turn_pairs<Element>(low[j], high[j], __ldg(turns + j));
+        for (int j = 0; j < 4; ++j) turn_pairs<Element>(low[j], high[j], __ldg(turns + j));
       put(tile, token, piece, make_uint4(low[0], low[1], low[2], low[3]), shared, cache);
       put(tile, token, piece + pieces / 2, make_uint4(high[0], high[1], high[2], high[3]), shared, cache);
     }

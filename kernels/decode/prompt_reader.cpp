@@ -15,6 +15,7 @@ PromptArguments attention_arguments(Model const& model, PromptBuffers const& own
   a.qkv = around.buffers.qkv, a.output = around.buffers.attended;
   a.keys = around.keys, a.values = around.values;
   a.layer_elements = static_cast<long long>(around.cache.row(1, 0, 0, 0));
+  a.head_gains = around.head_gains, a.norm_epsilon = static_cast<float>(model.norm_epsilon);
   a.turns = around.turns;
   a.items = own.items, a.parts = own.parts, a.arrived = own.arrived;
   a.scale = score_scale(model.head_size);
@@ -75,7 +76,7 @@ Expected<PromptReader> PromptReader::make(Model const& model, PackedWeights cons
   int const pieces = most_prompt_pieces(model.group(), result.rows_, 1);
   roles.tile_bytes = tile_bytes(model, pieces, tiles, std::min(options.usual_cached, options.capacity));
   auto launch = prompt_launch(
-      *plan, roles, model.head_size,
+      *plan, roles, head_kind_of(model),
       {result.products_.arguments, static_cast<PromptArguments const*>(result.attention_.get())});
   if (!launch) return tl::make_unexpected(launch.error());
   result.launch_ = std::move(*launch);

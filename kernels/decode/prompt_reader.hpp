@@ -23,6 +23,7 @@ struct PromptSurroundings {
   StepEnd end;           ///< whose `stream` and `x` are those of the buffers
   void* keys = nullptr;
   void* values = nullptr;
+  void const* head_gains = nullptr;
   Turn const* turns = nullptr;
   CacheShape cache;
 };

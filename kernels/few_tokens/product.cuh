@@ -15,15 +15,19 @@
 
 namespace tessera::few_tokens {
 
-/// The map of the copy that an iteration uses.
+/// The copy that an iteration uses.
+__device__ inline unsigned copy_of(int copies, long long iteration) {
+  return static_cast<unsigned>(iteration) % static_cast<unsigned>(copies);
+}
+/// Its map.
 __device__ inline void const* map_of(void const* maps, int copies, long long iteration) {
   constexpr int bytes = 128;
-  auto const copy = static_cast<unsigned>(iteration) % static_cast<unsigned>(copies);
-  return static_cast<char const*>(maps) + copy * bytes;
+  return static_cast<char const*>(maps) + copy_of(copies, iteration) * bytes;
 }
 
-/// For up to N tokens. `Words`: input may come as words that carry the iteration.
-template <class Element, int N, bool Words = N == 8>
+/// For up to N tokens. `Words`: input may come as words that carry the iteration. `Biases`: products may have
+/// some.
+template <class Element, int N, bool Words = N == 8, bool Biases = false>
 struct MatrixColumns {
   static_assert(N == 8 || !Words, "words are for one and two tokens");
   static constexpr bool has_roles = true;
@@ -149,12 +153,16 @@ struct MatrixColumns {
     auto const note = [&](auto which) { note_time(p.times, p.tiles, computer.job, which); };
     note(&TileTimes::begun);
     // Worked out while the activations are on their way.
-    auto const copy = static_cast<unsigned>(computer.job->iteration) % static_cast<unsigned>(p.output_copies);
+    auto const copy = copy_of(p.output_copies, computer.job->iteration);
     auto const* const residual = static_cast<Element const*>(
         p.residual[older_copy(computer.job->iteration, p.residual_distance, p.residual_copies)]);
-    Output const output{
-        residual,        p.stream,  static_cast<Element*>(p.output[copy]), p.output_words[copy],
-        computer.serial, p.features};
+    Output const output{bias_of(p, computer.job->iteration),
+                        residual,
+                        p.stream,
+                        static_cast<Element*>(p.output[copy]),
+                        p.output_words[copy],
+                        computer.serial,
+                        p.features};
     bool const norm = p.norm_epsilon > 0;
     // Of the lane's first result, mostly its only one: on its way while the tile is multiplied.
     float before = 0;
@@ -189,8 +197,15 @@ struct MatrixColumns {
  private:
   using Multiply = SlotMultiply<Element, N>;
 
+  __device__ static Element const* bias_of(Product const& p, long long iteration) {
+    if (!Biases || p.bias == nullptr) return nullptr;
+    return static_cast<Element const*>(p.bias) +
+           static_cast<long long>(copy_of(p.weight_copies, iteration)) * p.features;
+  }
+
   /// Where results go: plain, as words, or both.
   struct Output {
+    Element const* bias;
     Element const* residual;
     float* stream;
     Element* plain;
@@ -198,11 +213,13 @@ struct MatrixColumns {
     unsigned serial;
     int features;
 
-    __device__ bool adds() const { return residual != nullptr || stream != nullptr; }
-    /// What is added to a result. Other SMs wrote it: past the L1.
+    __device__ bool has_bias() const { return Biases && bias != nullptr; }
+    __device__ bool adds() const { return residual != nullptr || stream != nullptr || has_bias(); }
+    /// What is added to a result. Other SMs wrote it, but for the bias: past the L1.
     __device__ float before(int token, int feature) const {
       auto const at = static_cast<long long>(token) * features + feature;
-      float const rest = residual != nullptr ? static_cast<float>(load_past_l1(residual + at)) : 0;
+      float rest = residual != nullptr ? static_cast<float>(load_past_l1(residual + at)) : 0;
+      if (has_bias()) rest += static_cast<float>(bias[feature]);
       return stream != nullptr ? rest + __ldcg(stream + at) : rest;
     }
     __device__ void store(int token, int feature, float value) const {

@@ -33,6 +33,8 @@ Expected<void> check_copies(Product const& p) {
     return refused(fmt::format("a product with {} rows of weights for a feature{}", p.rows_per_feature,
                                gated ? " and SwiGLU" : ""),
                    "give 2 with SwiGLU, a gate and an up, and 1 without");
+  if (p.bias != nullptr && p.activation != Activation::none)
+    return refused("a product with a bias and an activation", "a bias is added last: leave one of both out");
   for (auto const& [name, copies] : {std::pair{"output", p.output_copies}, {"residual", p.residual_copies}})
     if (copies < 1 || copies > k_most_copies)
       return refused(fmt::format("a product with {} copies of its {}", copies, name),

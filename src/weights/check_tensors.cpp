@@ -114,7 +114,7 @@ Expected<void> check_tensors(WeightFiles const& files, WantedTensors const& want
                                         hint_for(files, missing.front(), extras.others)));
   if (!extras.biases.empty())
     found.push_back(finding(files.path(), fmt::format("products have biases: {}", some_of(extras.biases)),
-                            "there is no kernel that adds them"));
+                            "a model of this config.json has none: see that the weights are those of it"));
   if (!extras.others.empty())
     found.push_back(finding(
         files.path(), fmt::format("nobody reads {}, so this would be another model", some_of(extras.others)),

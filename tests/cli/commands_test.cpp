@@ -214,7 +214,7 @@ TEST_F(Commands, DiffOfARunWithItselfIsNothing) {
 TEST_F(Commands, ListingsNameWhatIsShipped) {
   auto const workloads = good("workloads").out;
   for (auto const* name : {"gpt-3-145b", "llama-65b", "llama-3-8b", "llama-3-70b", "llama-3.2-1b",
-                           "qwen2.5-72b", "resnet-38", "vgg-19"})
+                           "qwen2.5-72b", "qwen2.5-0.5b", "qwen3-8b", "resnet-38", "vgg-19"})
     EXPECT_THAT(workloads, HasSubstr(name));
   auto const machines = good("machines").out;
   for (auto const* name : {"v100", "a100", "h200"}) EXPECT_THAT(machines, HasSubstr(name));

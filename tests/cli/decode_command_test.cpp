@@ -198,16 +198,60 @@ TEST_F(Decode, WeightsAreLookedAtBeforeAGpuIs) {
   put_model("apart", apart, tensors());
   EXPECT_THAT(says("run ./apart/config.json --decode --prompt-ids 1 --weights apart --new-tokens 4").err,
               HasSubstr("1 of 12 tensors are missing: lm_head.weight"));
-  auto qwen = config();
-  qwen["model_type"] = "qwen2";
-  put_model("qwen", qwen, tensors());
-  said = says("run ./qwen/config.json --decode --prompt-ids 1 --weights qwen");
-  EXPECT_EQ(said.exit, 1);
-  EXPECT_EQ(said.err,
-            "./qwen/config.json:5: error E0566: qwen2 has biases in its products\n"
-            "   hint: there is no kernel that adds them\n");
   fs::resize_file(folder / "small/model.safetensors", 5000);
   EXPECT_THAT(run("small").err, HasSubstr("small/model.safetensors: error E0570: the file ends early"));
+}
+
+/// Biases and norms that the model has must be there, in their shapes, and no others.
+TEST_F(Decode, BiasesAndNormsAreTheModels) {
+  put_companion();
+  auto const said_of = [&](std::string const& family, std::vector<std::pair<std::string, int>> const& more,
+                           Json const& members = Json::object()) {
+    auto all = tensors();
+    for (auto const& [name, size] : more)
+      all.push_back(counting_tensor("model.layers.0.self_attn." + name, "BF16", {size}, 2));
+    auto of_family = config();
+    of_family["model_type"] = family, of_family["head_dim"] = 64;
+    of_family.update(members);
+    put_model("m", of_family, all);
+    auto const said = says("run ./m/config.json --decode --prompt-ids 1 --new-tokens 4 --weights m");
+    EXPECT_EQ(said.exit, said.err.find("error") == std::string::npos ? 0 : 1);
+    return said.err;
+  };
+  using testing::Not;
+  std::vector<std::pair<std::string, int>> const biases{
+      {"q_proj.bias", 64}, {"k_proj.bias", 64}, {"v_proj.bias", 64}},
+      norms{{"q_norm.weight", 64}, {"k_norm.weight", 64}};
+  EXPECT_THAT(said_of("qwen2", biases), Not(HasSubstr("error")));
+  EXPECT_THAT(said_of("qwen3", norms), Not(HasSubstr("error")));
+  EXPECT_EQ(said_of("qwen2", {}),
+            "m: error E0572: 3 of 14 tensors are missing: model.layers.0.self_attn.q_proj.bias, "
+            "model.layers.0.self_attn.k_proj.bias, model.layers.0.self_attn.v_proj.bias\n"
+            "   hint: see that the weights are those of this config.json\n");
+  EXPECT_THAT(said_of("qwen3", {norms[1]}),
+              HasSubstr("1 of 13 tensors are missing: model.layers.0.self_attn.q_norm.weight"));
+  auto wrong = biases;
+  wrong[1].second = 128;
+  EXPECT_EQ(
+      said_of("qwen2", wrong),
+      "m/model.safetensors: error E0572: model.layers.0.self_attn.k_proj.bias is [128] of BF16, and the "
+      "model's is [64] of BF16\n"
+      "   hint: see that the weights are those of this config.json\n");
+  auto norm_of_all_heads = norms;
+  norm_of_all_heads[0].second = 128;
+  EXPECT_THAT(said_of("qwen3", norm_of_all_heads), HasSubstr("q_norm.weight is [128] of BF16"));
+  EXPECT_EQ(said_of("llama", biases),
+            "m: error E0572: products have biases: model.layers.0.self_attn.k_proj.bias, "
+            "model.layers.0.self_attn.q_proj.bias, model.layers.0.self_attn.v_proj.bias\n"
+            "   hint: a model of this config.json has none: see that the weights are those of it\n");
+  EXPECT_THAT(said_of("llama", norms), HasSubstr("nobody reads model.layers.0.self_attn.k_norm.weight"));
+  auto of_llama = biases;
+  of_llama.push_back({"o_proj.bias", 64});
+  EXPECT_THAT(said_of("llama", of_llama, {{"attention_bias", true}}), Not(HasSubstr("error")));
+  EXPECT_THAT(said_of("qwen2", of_llama), HasSubstr("products have biases: model.layers.0.self_attn.o_proj"));
+  EXPECT_EQ(said_of("qwen3", norms, {{"mlp_bias", true}}),
+            "./m/config.json:6: error E0566: an MLP with biases\n"
+            "   hint: there is no kernel that adds them; attention may have some\n");
 }
 
 TEST_F(Decode, MoreTokensThanTheModelWasMadeForAreAWarning) {

@@ -29,12 +29,29 @@ TEST(DecodeModel, KnownOnesAreTaken) {
     auto const found = model_of(model.name);
     ASSERT_TRUE(found);
     EXPECT_TRUE(check_model(*found)) << model.name;
-    EXPECT_EQ(found->heads * found->head_size, found->hidden) << "of these three";
   }
   auto const none = model_of("llama-9");
   ASSERT_FALSE(none);
   EXPECT_THAT(to_text(none.error()), HasSubstr("\"llama-9\""));
-  EXPECT_THAT(to_text(none.error()), HasSubstr("llama-3.2-1b, llama-3.2-3b, llama-3-8b"));
+  EXPECT_THAT(to_text(none.error()), HasSubstr("llama-3.2-1b, llama-3.2-3b, llama-3-8b, qwen2.5-0.5b, "));
+}
+/// Sizes of heads that are not the hidden size, and extras, are no reason to refuse.
+TEST(DecodeModel, AttentionMayHaveExtras) {
+  auto model = known_models().front();
+  EXPECT_FALSE(model.has_extras());
+  for (auto const member : {&Model::qkv_biases, &Model::out_biases, &Model::norms_heads}) {
+    auto one = model;
+    one.*member = true;
+    EXPECT_TRUE(one.has_extras());
+    EXPECT_TRUE(check_model(one));
+  }
+  auto const qwen = model_of("qwen3-4b");
+  ASSERT_TRUE(qwen);
+  EXPECT_EQ(qwen->attended(), 4096);
+  EXPECT_EQ(qwen->hidden, 2560);
+  // 3.6 billion weights beside the embedding, and the embedding as the head.
+  EXPECT_NEAR(qwen->weight_bytes() / 2, 3.6e9 + 151936.0 * 2560, 0.05e9);
+  EXPECT_EQ(model_of("qwen2.5-0.5b")->group(), 7);
 }
 TEST(DecodeModel, RefusalsSayNumbers) {
   expect_refused([](Model& m) { m.head_size = 96; }, "heads of size 96");
@@ -44,8 +61,7 @@ TEST(DecodeModel, RefusalsSayNumbers) {
   expect_refused([](Model& m) { m.intermediate = 0; }, "an intermediate size of 0");
   expect_refused([](Model& m) { m.vocabulary = 50257; }, "a vocabulary of 50257");
   expect_refused([](Model& m) { m.layers = 0; }, "0 layers");
-  expect_refused([](Model& m) { m.biases = true; }, "biases");
-  expect_refused([](Model& m) { m.norms_queries = true; }, "normed");
+  expect_refused([](Model& m) { m.mlp_biases = true; }, "an MLP with biases");
   expect_refused([](Model& m) { m.window = 4096; }, "a window of 4096 keys");
   expect_refused([](Model& m) { m.norm_epsilon = 0; }, "epsilon 0");
   expect_refused(check_sequences(65, 100), "65 sequences");

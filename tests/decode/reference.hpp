@@ -3,6 +3,7 @@
 // where a model of bf16 is rounded.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -72,6 +73,13 @@ inline void turn(float* head, Turn const* turns, int head_size, Precision precis
   }
 }
 
+/// A query or key as scores are made of it, rounded once.
+inline void norm_and_turn(Numbers& head, Numbers const& gains, double epsilon, Turn const* turns,
+                          Precision precision) {
+  if (!gains.empty()) head = norm(head, gains, epsilon, Precision::fp32);
+  turn(head.data(), turns, static_cast<int>(head.size()), precision);
+}
+
 /// Of one query head: `keys` and `values` are [positions][head_size].
 inline Numbers attention(float const* query, Numbers const& keys, Numbers const& values, int head_size,
                          Precision precision = Precision::fp32) {
@@ -96,6 +104,7 @@ inline Numbers attention(float const* query, Numbers const& keys, Numbers const&
 
 struct Layer {
   Numbers attention_norm, q, k, v, o, mlp_norm, gate, up, down;
+  Numbers q_bias, k_bias, v_bias, o_bias, q_norm, k_norm;  ///< empty: the model has none
 };
 
 /// Random weights that bf16 holds; what layers add is about as large as what they read.
@@ -113,6 +122,7 @@ struct Weights {
       l.v = matrix(m.kv_heads * m.head_size, m.hidden, 1), l.o = matrix(m.hidden, m.attended(), 1);
       l.gate = matrix(m.intermediate, m.hidden, 1), l.up = matrix(m.intermediate, m.hidden, 1);
       l.down = matrix(m.hidden, m.intermediate, 1);
+      add_extras(l);
       layers.push_back(std::move(l));
     }
     embedding = matrix(m.vocabulary, m.hidden, std::sqrt(static_cast<double>(m.hidden)));
@@ -122,6 +132,17 @@ struct Weights {
   Numbers const& head_matrix() const { return model.tied ? embedding : head; }
 
  private:
+  /// Biases about as large as what they are added to.
+  void add_extras(Layer& l) {
+    auto const& m = model;
+    if (m.qkv_biases) {
+      l.q_bias = biases(m.attended()), l.k_bias = biases(m.kv_heads * m.head_size);
+      l.v_bias = biases(m.kv_heads * m.head_size);
+    }
+    if (m.out_biases) l.o_bias = biases(m.hidden);
+    if (m.norms_heads) l.q_norm = gains(m.head_size), l.k_norm = gains(m.head_size);
+  }
+  Numbers biases(int count) { return normal(static_cast<std::size_t>(count), 0, 1); }
   Numbers normal(std::size_t count, double mean, double deviation) {
     std::normal_distribution<double> distribution(mean, deviation);
     Numbers result(count);
@@ -172,34 +193,44 @@ class Sequence {
   Numbers normed(Numbers const& x, Numbers const& gains) const {
     return norm(x, gains, w_.model.norm_epsilon, precision_);
   }
-  Numbers through(Numbers const& weights, Numbers const& x) const {
-    return as(precision_, product(weights, x));
+  Numbers through(Numbers const& weights, Numbers const& x, Numbers const& bias = {}) const {
+    auto result = product(weights, x);
+    for (std::size_t i = 0; i < bias.size(); ++i) result[i] += bias[i];
+    return as(precision_, result);
+  }
+  /// A head's query or key as scores are made of it.
+  void prepare(float* head, Numbers const& gains) const {
+    int const size = w_.model.head_size;
+    if (!gains.empty()) {
+      auto const in = normed(Numbers(head, head + size), gains);
+      std::copy(in.begin(), in.end(), head);
+    }
+    turn(head, turns_.data() + at(position_, 0, size / 2), size, precision_);
   }
   void add(Numbers& x, Numbers const& more) const {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = as(precision_, x[i] + more[i]);
   }
   Numbers attended(Layer const& layer, Cached& cached, Numbers const& x) const {
     auto const& m = w_.model;
-    auto q = through(layer.q, x), k = through(layer.k, x);
-    auto const v = through(layer.v, x);
-    auto const* const turns = turns_.data() + at(position_, 0, m.head_size / 2);
+    auto q = through(layer.q, x, layer.q_bias), k = through(layer.k, x, layer.k_bias);
+    auto const v = through(layer.v, x, layer.v_bias);
     cached.keys.resize(static_cast<std::size_t>(m.kv_heads));
     cached.values.resize(static_cast<std::size_t>(m.kv_heads));
     Numbers result;
     for (int h = 0; h < m.kv_heads; ++h) {
       auto const n = static_cast<std::size_t>(h);
       auto const first = static_cast<std::ptrdiff_t>(at(h, 0, m.head_size));
-      turn(k.data() + first, turns, m.head_size, precision_);
+      prepare(k.data() + first, layer.k_norm);
       cached.keys[n].insert(cached.keys[n].end(), k.begin() + first, k.begin() + first + m.head_size);
       cached.values[n].insert(cached.values[n].end(), v.begin() + first, v.begin() + first + m.head_size);
       for (int g = 0; g < m.group(); ++g) {
         auto* const query = q.data() + at(h * m.group() + g, 0, m.head_size);
-        turn(query, turns, m.head_size, precision_);
+        prepare(query, layer.q_norm);
         auto const one = attention(query, cached.keys[n], cached.values[n], m.head_size, precision_);
         result.insert(result.end(), one.begin(), one.end());
       }
     }
-    return through(layer.o, as(precision_, result));
+    return through(layer.o, as(precision_, result), layer.o_bias);
   }
 
   Weights const& w_;
@@ -236,6 +267,15 @@ inline Model small_model(int head_size = 64, int kv_heads = 2, int group = 2) {
   m.vocabulary = 512;
   m.rotation.theta = 500000;
   m.rotation.factor = 32;
+  return m;
+}
+/// As Qwen 2.5 and 3 have them.
+inline Model with_biases(Model m) {
+  m.qkv_biases = true;
+  return m;
+}
+inline Model with_norms(Model m) {
+  m.norms_heads = true;
   return m;
 }
 

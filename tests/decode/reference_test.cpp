@@ -45,16 +45,64 @@ TEST(DecodeReference, RoundingIsSmallAndNotNothing) {
     EXPECT_LT(error, 3e-2);
   }
 }
+Numbers logits_behind(Weights const& weights, std::vector<int> const& tokens) {
+  Sequence sequence(weights, Precision::fp32, 8);
+  Numbers logits;
+  for (int const token : tokens) logits = sequence.step(token);
+  return logits;
+}
+/// Weights of values and keys add up to 1: a bias of values is one behind attention.
+TEST(DecodeReference, ABiasOfValuesGoesThrough) {
+  auto model = with_biases(small_model(64, 2, 3));
+  model.out_biases = true;
+  Weights of_values(model, 5);
+  for (auto& l : of_values.layers) {
+    for (auto* const one : {&l.q_bias, &l.k_bias, &l.o_bias}) one->assign(one->size(), 0);
+  }
+  auto behind = of_values;
+  for (auto& l : behind.layers) {
+    Numbers of_queries;
+    for (int h = 0; h < model.heads; ++h) {
+      auto const first = l.v_bias.begin() + static_cast<std::ptrdiff_t>(at(h / model.group(), 0, 64));
+      of_queries.insert(of_queries.end(), first, first + 64);
+    }
+    l.o_bias = product(l.o, of_queries);
+    l.v_bias.assign(l.v_bias.size(), 0);
+  }
+  auto const expected = logits_behind(of_values, {1, 2, 3});
+  EXPECT_LT(relative_error(logits_behind(behind, {1, 2, 3}), expected), 1e-5);
+  for (auto& l : behind.layers) l.o_bias.assign(l.o_bias.size(), 0);
+  EXPECT_GT(relative_error(logits_behind(behind, {1, 2, 3}), expected), 1e-2);
+}
+/// Biases of queries and keys matter; of heads that are normed, how large queries and keys are does not.
+TEST(DecodeReference, BiasesAndNormsMatter) {
+  Weights biased(with_biases(small_model()), 6);
+  auto const expected = logits_behind(biased, {1, 2, 3});
+  auto without = biased;
+  for (auto& l : without.layers) l.k_bias.assign(l.k_bias.size(), 0);
+  EXPECT_GT(relative_error(logits_behind(without, {1, 2, 3}), expected), 1e-3);
+
+  auto const larger = [](Weights weights) {
+    for (auto& l : weights.layers)
+      for (auto* const matrix : {&l.q, &l.k})
+        for (auto& one : *matrix) one *= 8;
+    return weights;
+  };
+  Weights const plain(small_model(), 6), normed(with_norms(small_model()), 6);
+  auto const off = [&](Weights const& one) {
+    return relative_error(logits_behind(larger(one), {1, 2, 3}), logits_behind(one, {1, 2, 3}));
+  };
+  EXPECT_GT(off(plain), 1e-1);
+  EXPECT_LT(off(normed), 1e-4);
+  auto other_gains = normed;
+  for (auto& l : other_gains.layers) l.q_norm[5] *= 3;
+  EXPECT_GT(relative_error(logits_behind(other_gains, {1, 2, 3}), logits_behind(normed, {1, 2, 3})), 1e-4);
+}
 /// What was read before matters, and its order does.
 TEST(DecodeReference, RemembersInOrder) {
   auto const model = small_model();
   Weights const weights(model, 2);
-  auto const after = [&](std::vector<int> const& tokens) {
-    Sequence sequence(weights, Precision::fp32, 8);
-    Numbers logits;
-    for (int const token : tokens) logits = sequence.step(token);
-    return logits;
-  };
+  auto const after = [&](std::vector<int> const& tokens) { return logits_behind(weights, tokens); };
   EXPECT_GT(relative_error(after({1, 2, 3}), after({2, 1, 3})), 1e-3);
   EXPECT_GT(relative_error(after({1, 2, 3}), after({3})), 1e-3);
 }

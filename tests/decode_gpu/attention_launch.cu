@@ -23,24 +23,30 @@ Expected<LoopPlan> plan_alone(MachineProfile const& machine, int tiles) {
   return plan_loop(*loop, machine, machine.sms);
 }
 
+template <template <class, int, bool> class Attention, class Arguments>
+Expected<Launch> alone(MachineProfile const& machine, int tiles, RoleOptions const& options, HeadKind heads,
+                       Arguments const* arguments) {
+  auto const plan = plan_alone(machine, tiles);
+  if (!plan) return tl::make_unexpected(plan.error());
+  using Element = __nv_bfloat16;
+  auto const made = [&](auto operation) { return launch_of(role_chain(*plan, options, operation)); };
+  if (heads.size == 64)
+    return heads.extras ? made(Attention<Element, 64, true>{arguments})
+                        : made(Attention<Element, 64, false>{arguments});
+  return heads.extras ? made(Attention<Element, 128, true>{arguments})
+                      : made(Attention<Element, 128, false>{arguments});
+}
+
 }  // namespace
 
 Expected<Launch> attention_alone(MachineProfile const& machine, int tiles, RoleOptions const& options,
-                                 int head_size, AttentionArguments const* arguments) {
-  auto const plan = plan_alone(machine, tiles);
-  if (!plan) return tl::make_unexpected(plan.error());
-  if (head_size == 64)
-    return launch_of(role_chain(*plan, options, CachedAttention<__nv_bfloat16, 64>{arguments}));
-  return launch_of(role_chain(*plan, options, CachedAttention<__nv_bfloat16, 128>{arguments}));
+                                 HeadKind heads, AttentionArguments const* arguments) {
+  return alone<CachedAttention>(machine, tiles, options, heads, arguments);
 }
 
 Expected<Launch> prompt_attention_alone(MachineProfile const& machine, int tiles, RoleOptions const& options,
-                                        int head_size, PromptArguments const* arguments) {
-  auto const plan = plan_alone(machine, tiles);
-  if (!plan) return tl::make_unexpected(plan.error());
-  if (head_size == 64)
-    return launch_of(role_chain(*plan, options, PromptAttention<__nv_bfloat16, 64>{arguments}));
-  return launch_of(role_chain(*plan, options, PromptAttention<__nv_bfloat16, 128>{arguments}));
+                                        HeadKind heads, PromptArguments const* arguments) {
+  return alone<PromptAttention>(machine, tiles, options, heads, arguments);
 }
 
 }  // namespace tessera::decode

@@ -9,9 +9,9 @@ namespace tessera::decode {
 
 /// A loop of one stage. `arguments`: in device memory, of `tiles` tiles.
 Expected<Launch> attention_alone(MachineProfile const& machine, int tiles, RoleOptions const& options,
-                                 int head_size, AttentionArguments const* arguments);
+                                 HeadKind heads, AttentionArguments const* arguments);
 /// The same of runs of new tokens.
 Expected<Launch> prompt_attention_alone(MachineProfile const& machine, int tiles, RoleOptions const& options,
-                                        int head_size, PromptArguments const* arguments);
+                                        HeadKind heads, PromptArguments const* arguments);
 
 }  // namespace tessera::decode

@@ -2,6 +2,7 @@
 // Attention over a cache on a GPU, alone: against plain arithmetic, with poison behind each sequence.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <tessera/run/device.hpp>
 
@@ -31,6 +32,8 @@ struct Shape {
   std::vector<int> cached;  ///< of each sequence
   int kv_heads = 2, group = 4, head_size = 64, splits = 3, layers = 2, capacity = 320;
   bool no_queries = false;  ///< queries and keys are zero
+  bool norms = false;       ///< of heads
+  bool extras = false;      ///< by the kernel for them, whether or not there are norms
 
   int batch() const { return static_cast<int>(cached.size()); }
   int row() const { return kv_heads * (group + 2) * head_size; }
@@ -39,9 +42,11 @@ struct Shape {
     auto result = std::to_string(kv_heads) + " key heads of " + std::to_string(head_size) + ", " +
                   std::to_string(group) + " queries, " + std::to_string(splits) + " parts, cached";
     for (int const one : cached) result += " " + std::to_string(one);
-    return result;
+    return result + (norms ? ", normed" : "");
   }
 };
+
+constexpr double k_epsilon = 1e-2;  // large enough to matter
 
 /// Inputs, and what should come out.
 class Problem {
@@ -50,6 +55,7 @@ class Problem {
     auto const table = rotation_table(reference::small_model().rotation, s.head_size, s.capacity);
     turns_ = table;
     qkv = numbers(static_cast<std::size_t>(s.batch() * s.row()));
+    if (s.norms) gains = numbers(static_cast<std::size_t>(s.layers * 2 * s.head_size));
     keys.assign(s.cache().elements(), k_poison);
     values = keys;
     for (int l = 0; l < s.layers; ++l)
@@ -79,9 +85,10 @@ class Problem {
         };
         int const cached = s.cached[static_cast<std::size_t>(b)];
         auto const* const turns = turns_.data() + cached * s.head_size / 2;
+        auto const rounded = reference::Precision::bf16;
         auto key = vector(s.group);
         auto const value = vector(s.group + 1);
-        reference::turn(key.data(), turns, s.head_size, reference::Precision::bf16);
+        reference::norm_and_turn(key, gains_of(layer, 1), k_epsilon, turns, rounded);
         Numbers all_keys, all_values;
         for (int p = 0; p <= cached; ++p)
           for (int d = 0; d < s.head_size; ++d) {
@@ -92,7 +99,7 @@ class Problem {
           }
         for (int g = 0; g < s.group; ++g) {
           auto query = vector(g);
-          reference::turn(query.data(), turns, s.head_size, reference::Precision::bf16);
+          reference::norm_and_turn(query, gains_of(layer, 0), k_epsilon, turns, rounded);
           auto const one = reference::attention(query.data(), all_keys, all_values, s.head_size, precision);
           result.insert(result.end(), one.begin(), one.end());
         }
@@ -112,8 +119,8 @@ class Problem {
           Numbers key;
           for (int d = 0; d < s.head_size; ++d)
             key.push_back(from_bf16(qkv[first + static_cast<std::size_t>(d)]));
-          reference::turn(key.data(), turns_.data() + cached * s.head_size / 2, s.head_size,
-                          reference::Precision::fp32);
+          reference::norm_and_turn(key, gains_of(l, 1), k_epsilon, turns_.data() + cached * s.head_size / 2,
+                                   reference::Precision::fp32);
           for (int p = 0; p < s.capacity; ++p)
             for (int d = 0; d < s.head_size; ++d) {
               auto const at = c.at(l, b, h, p, d);
@@ -133,9 +140,16 @@ class Problem {
   }
 
   Shape s;
-  Bits qkv, keys, values;
+  Bits qkv, keys, values, gains;
 
  private:
+  /// Of queries (0) or keys (1).
+  Numbers gains_of(int layer, int which) const {
+    Numbers result;
+    for (int d = 0; d < s.head_size && s.norms; ++d)
+      result.push_back(from_bf16(gains[static_cast<std::size_t>((2 * layer + which) * s.head_size + d)]));
+    return result;
+  }
   unsigned short number() { return to_bf16(static_cast<float>(normal_(random_))); }
   Bits numbers(std::size_t count) {
     Bits result(count);
@@ -168,11 +182,14 @@ void check(Shape const& s, unsigned seed) {
 
   RoleOptions options;
   options.rings = {4, 16 * 1024, 2, 0, 4, 4096, attention_scratch_bytes(s.group, s.head_size)};
+  DeviceBuffer<unsigned short> gains(std::max<std::size_t>(problem.gains.size(), 1));
+  if (s.norms) gains.upload(problem.gains);
   AttentionArguments a;
   a.qkv = qkv.get(), a.output = output.get();
   a.keys = keys.get(), a.values = values.get();
   a.layer_elements = static_cast<long long>(s.cache().row(1, 0, 0, 0));
   a.turns = turns.get(), a.cached = cached.get();
+  if (s.norms) a.head_gains = gains.get(), a.norm_epsilon = static_cast<float>(k_epsilon);
   if (s.splits > 1) a.parts = parts.get();
   a.arrived = arrived.get();
   a.scale = static_cast<float>(1.4426950408889634 / std::sqrt(static_cast<double>(s.head_size)));
@@ -181,7 +198,7 @@ void check(Shape const& s, unsigned seed) {
   a.slot_positions = positions_of_slot(options.rings.slot_bytes, s.head_size);
   DeviceBuffer<AttentionArguments> arguments(1);
   arguments.upload({a});
-  auto chain = attention_alone(*machine, tiles, options, s.head_size, arguments.get());
+  auto chain = attention_alone(*machine, tiles, options, {s.head_size, s.norms || s.extras}, arguments.get());
   ASSERT_OK(chain);
   // Each launch ends with the last layer's; twice the same bits.
   Bits before;
@@ -211,8 +228,26 @@ TEST(DecodeAttention, Lengths) {
 }
 TEST(DecodeAttention, HeadsAndGroups) {
   for (int const head_size : {64, 128})
-    for (int const group : {1, 2, 3, 4, 5, 8})
+    for (int const group : {1, 2, 3, 4, 5, 6, 7, 8})
       for (int const kv_heads : {1, 8}) check({{77}, kv_heads, group, head_size, 4}, 11);
+}
+/// Of each layer with its own gains.
+TEST(DecodeAttention, NormedHeads) {
+  for (int const head_size : {64, 128})
+    for (int const group : {1, 2, 7, 8})
+      for (int const cached : {0, 1, 77, 299}) {
+        Shape s{{cached, 15}, 2, group, head_size, 3, 3};
+        s.norms = true;
+        check(s, 37);
+      }
+}
+/// By the kernel for heads that may be normed.
+TEST(DecodeAttention, HeadsThatMayBeNormedAndAreNot) {
+  for (int const head_size : {64, 128}) {
+    Shape s{{77, 15}, 2, 7, head_size, 3};
+    s.extras = true;
+    check(s, 41);
+  }
 }
 TEST(DecodeAttention, SequencesOfUnequalLengths) {
   check({{0, 300, 17, 1, 160}, 2, 4, 64, 3}, 13);

@@ -25,6 +25,37 @@ TEST(Decode, GroupsOfOneAndEight) {
   s.model = reference::small_model(64, 1, 8);
   check(s);
 }
+/// As Qwen 2.5's heads: 6 and 7 queries to a key.
+TEST(Decode, BiasesOfQueriesKeysAndValues) {
+  for (auto const& [head_size, group] : {std::pair{64, 7}, {128, 6}, {128, 8}}) {
+    SCOPED_TRACE(std::to_string(group) + " queries, heads of " + std::to_string(head_size));
+    Setting s;
+    s.model = reference::with_biases(reference::small_model(head_size, 2, group));
+    check(s);
+  }
+}
+/// As Qwen 3's heads, which together are larger than the hidden size.
+TEST(Decode, NormedHeads) {
+  for (auto const& [head_size, group] : {std::pair{128, 2}, {128, 4}, {64, 3}}) {
+    SCOPED_TRACE(std::to_string(group) + " queries, heads of " + std::to_string(head_size));
+    Setting s;
+    s.model = reference::with_norms(reference::small_model(head_size, 2, group));
+    check(s);
+  }
+}
+TEST(Decode, AllExtrasOfManySequences) {
+  for (int const batch : {2, 10, 20, 33})
+    for (int const head_size : {64, 128}) {
+      SCOPED_TRACE(std::to_string(batch) + " sequences, heads of " + std::to_string(head_size));
+      Setting s;
+      s.model = reference::with_norms(reference::with_biases(reference::small_model(head_size, 2, 3)));
+      s.model.out_biases = true;
+      s.steps = 6;
+      s.prompts.assign(static_cast<std::size_t>(batch), {5, 17, 300});
+      for (int i = 0; i < batch; ++i) s.prompts[static_cast<std::size_t>(i)][1] += i;
+      check(s);
+    }
+}
 TEST(Decode, SplitsAndSlots) {
   for (int const splits : {1, 2, 7, 32})
     for (int const kilobytes : {8, 16, 28, 48}) {
@@ -239,6 +270,16 @@ TEST(Decode, Refusals) {
   auto none = on_device.weights;
   none.layers[1].up = nullptr;
   refused(Decoder::make(model, none, options, nullptr), "is missing");
+  auto extra = on_device.weights;
+  extra.layers[1].k_bias = extra.layers[1].k;
+  refused(Decoder::make(model, extra, options, nullptr), "are missing, or are not the model's");
+  for (auto const member : {&Model::qkv_biases, &Model::out_biases, &Model::norms_heads}) {
+    auto with_extras = model;
+    with_extras.*member = true;
+    options.most_bytes = 0;
+    refused(Decoder::make(with_extras, on_device.weights, options, nullptr),
+            "biases or norms of heads of a decoder's layer are missing");
+  }
   none.layers.pop_back();
   refused(Decoder::make(model, none, options, nullptr), "weights of 1 layers for a model of 2");
 }

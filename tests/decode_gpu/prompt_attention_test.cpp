@@ -32,6 +32,8 @@ constexpr unsigned short k_poison = 0x7fff;  // no number
 struct Shape {
   std::vector<Positions> unread;  ///< of each sequence, one step
   int kv_heads = 2, group = 4, head_size = 64, items = 8, least = 16, layers = 2, capacity = 400;
+  bool norms = false;   ///< of heads
+  bool extras = false;  ///< by the kernel for them, whether or not there are norms
 
   int batch() const { return static_cast<int>(unread.size()); }
   int row() const { return kv_heads * (group + 2) * head_size; }
@@ -41,9 +43,11 @@ struct Shape {
                   std::to_string(group) + " queries, " + std::to_string(items) + " items, positions";
     for (auto const& one : unread)
       result += " " + std::to_string(one.begin) + " to " + std::to_string(one.end);
-    return result;
+    return result + (norms ? ", normed" : "");
   }
 };
+
+constexpr double k_epsilon = 1e-2;  // large enough to matter
 
 class Problem {
  public:
@@ -53,6 +57,7 @@ class Problem {
     qkv.assign(static_cast<std::size_t>(k_most_prompt_rows * s.row()), k_poison);
     for (auto const& run : steps.front())
       for (int i = run.row * s.row(); i < (run.row + run.tokens) * s.row(); ++i) qkv[at(i)] = number();
+    for (int i = 0; i < s.layers * 2 * s.head_size && s.norms; ++i) gains.push_back(number());
     keys.assign(s.cache().elements(), k_poison);
     values = keys;
     for (int l = 0; l < s.layers; ++l)
@@ -65,14 +70,15 @@ class Problem {
             }
   }
 
-  /// Vector `i` of a row's key head: its queries, its key, its value; turned unless it is the value.
-  Numbers vector(PromptRun const& run, int token, int head, int i, Precision precision) const {
+  /// Vector `i` of a row's key head: its queries, its key, its value; normed, if heads are, and turned unless
+  /// it is the value.
+  Numbers vector(int layer, PromptRun const& run, int token, int head, int i, Precision precision) const {
     Numbers one;
     int const first = (run.row + token) * s.row() + (head * (s.group + 2) + i) * s.head_size;
     for (int d = 0; d < s.head_size; ++d) one.push_back(from_bf16(qkv[at(first + d)]));
     if (i <= s.group)
-      reference::turn(one.data(), turns.data() + (run.position + token) * s.head_size / 2, s.head_size,
-                      precision);
+      reference::norm_and_turn(one, gains_of(layer, i < s.group ? 0 : 1), k_epsilon,
+                               turns.data() + (run.position + token) * s.head_size / 2, precision);
     return one;
   }
 
@@ -89,12 +95,12 @@ class Problem {
             all_keys.push_back(from_bf16(keys[place])), all_values.push_back(from_bf16(values[place]));
           }
         for (int t = 0; t < run.tokens; ++t) {
-          auto const key = vector(run, t, h, s.group, Precision::bf16);
-          auto const value = vector(run, t, h, s.group + 1, Precision::bf16);
+          auto const key = vector(layer, run, t, h, s.group, Precision::bf16);
+          auto const value = vector(layer, run, t, h, s.group + 1, Precision::bf16);
           all_keys.insert(all_keys.end(), key.begin(), key.end());
           all_values.insert(all_values.end(), value.begin(), value.end());
           for (int g = 0; g < s.group; ++g) {
-            auto const query = vector(run, t, h, g, Precision::bf16);
+            auto const query = vector(layer, run, t, h, g, Precision::bf16);
             auto const one = reference::attention(query.data(), all_keys, all_values, s.head_size, precision);
             std::copy(one.begin(), one.end(),
                       result.begin() + (((run.row + t) * s.kv_heads + h) * s.group + g) * s.head_size);
@@ -112,8 +118,8 @@ class Problem {
       for (int l = 0; l < s.layers; ++l)
         for (int h = 0; h < s.kv_heads; ++h)
           for (int t = 0; t < run.tokens; ++t) {
-            auto const key = vector(run, t, h, s.group, Precision::fp32);
-            auto const value = vector(run, t, h, s.group + 1, Precision::fp32);
+            auto const key = vector(l, run, t, h, s.group, Precision::fp32);
+            auto const value = vector(l, run, t, h, s.group + 1, Precision::fp32);
             for (int d = 0; d < s.head_size; ++d) {
               auto const place = s.cache().at(l, run.sequence, h, run.position + t, d);
               is_new[place] = true;
@@ -131,9 +137,16 @@ class Problem {
   Shape s;
   std::vector<PromptStep> steps;
   std::vector<Turn> turns;
-  Bits qkv, keys, values;
+  Bits qkv, keys, values, gains;
 
  private:
+  /// Of queries (0) or keys (1).
+  Numbers gains_of(int layer, int which) const {
+    Numbers result;
+    for (int d = 0; d < s.head_size && s.norms; ++d)
+      result.push_back(from_bf16(gains[at((2 * layer + which) * s.head_size + d)]));
+    return result;
+  }
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   unsigned short number() { return to_bf16(static_cast<float>(normal_(random_))); }
   std::mt19937 random_;
@@ -162,11 +175,14 @@ void check(Shape const& s, unsigned seed) {
 
   RoleOptions options;
   options.rings = {4, 16 * 1024, 2, 0, 4, 1024, prompt_scratch_bytes(s.head_size)};
+  DeviceBuffer<unsigned short> gains(std::max<std::size_t>(problem.gains.size(), 1));
+  if (s.norms) gains.upload(problem.gains);
   PromptArguments a;
   a.qkv = qkv.get(), a.output = output.get();
   a.keys = keys.get(), a.values = values.get();
   a.layer_elements = static_cast<long long>(s.cache().row(1, 0, 0, 0));
   a.turns = turns.get(), a.items = items.get();
+  if (s.norms) a.head_gains = gains.get(), a.norm_epsilon = static_cast<float>(k_epsilon);
   a.parts = parts.get(), a.arrived = arrived.get();
   a.scale = score_scale(s.head_size);
   a.layers = s.layers, a.kv_heads = s.kv_heads, a.group = s.group;
@@ -175,7 +191,8 @@ void check(Shape const& s, unsigned seed) {
   a.tiles = tiles;
   DeviceBuffer<PromptArguments> arguments(1);
   arguments.upload({a});
-  auto chain = prompt_attention_alone(*machine, tiles, options, s.head_size, arguments.get());
+  auto chain =
+      prompt_attention_alone(*machine, tiles, options, {s.head_size, s.norms || s.extras}, arguments.get());
   ASSERT_OK(chain);
   auto const exact = problem.expected(Precision::fp32);
   double const usual =
@@ -204,6 +221,24 @@ TEST(DecodePromptAttention, HeadsAndGroups) {
   for (int const head_size : {64, 128})
     for (int const group : {1, 2, 3, 4, 5, 6, 7, 8})
       for (int const kv_heads : {1, 8}) check({{{77, 77 + 50}}, kv_heads, group, head_size}, 11);
+}
+/// Of each layer with its own gains; 5 and 7 tokens leave some of a warp's lanes without a key.
+TEST(DecodePromptAttention, NormedHeads) {
+  for (int const head_size : {64, 128})
+    for (int const group : {1, 2, 7, 8})
+      for (int const tokens : {1, 5, 7, 39}) {
+        Shape s{{{0, tokens}, {77, 77 + 64 - tokens - 1}}, 2, group, head_size, 24, 16, 3};
+        s.norms = true;
+        check(s, 37);
+      }
+}
+/// By the kernel for heads that may be normed.
+TEST(DecodePromptAttention, HeadsThatMayBeNormedAndAreNot) {
+  for (int const head_size : {64, 128}) {
+    Shape s{{{77, 77 + 50}}, 2, 7, head_size};
+    s.extras = true;
+    check(s, 41);
+  }
 }
 TEST(DecodePromptAttention, PartsOfThePast) {
   for (int const items : {2, 3, 5, 16, 40})

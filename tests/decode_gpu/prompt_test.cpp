@@ -43,6 +43,22 @@ TEST(DecodePrompts, HeadsAndGroups) {
       check(s);
     }
 }
+TEST(DecodePrompts, BiasesAndNormedHeads) {
+  using reference::small_model;
+  auto both = reference::with_norms(reference::with_biases(small_model(128, 2, 3)));
+  both.out_biases = true;
+  for (auto const& model :
+       {reference::with_biases(small_model(64, 2, 7)), both, reference::with_norms(small_model(128, 2, 2)),
+        reference::with_norms(small_model(64, 1, 8))}) {
+    SCOPED_TRACE(std::to_string(model.heads) + " heads of " + std::to_string(model.head_size) +
+                 (model.qkv_biases ? ", biases" : "") + (model.norms_heads ? ", norms" : ""));
+    Setting s;
+    s.model = model;
+    s.prompts = {prompt_of(100), prompt_of(37, 1)};
+    s.prompt_rows = 0, s.steps = 3;
+    check(s);
+  }
+}
 TEST(DecodePrompts, UnequalSequences) {
   for (int const batch : {2, 5, 9, 64}) {
     SCOPED_TRACE(std::to_string(batch) + " sequences");

@@ -24,7 +24,8 @@ class WeightsOnDevice {
   explicit WeightsOnDevice(reference::Weights const& from) {
     for (auto const& l : from.layers)
       weights.layers.push_back({put(l.attention_norm), put(l.q), put(l.k), put(l.v), put(l.o),
-                                put(l.mlp_norm), put(l.gate), put(l.up), put(l.down)});
+                                put(l.mlp_norm), put(l.gate), put(l.up), put(l.down), put(l.q_bias),
+                                put(l.k_bias), put(l.v_bias), put(l.o_bias), put(l.q_norm), put(l.k_norm)});
     weights.embedding = put(from.embedding);
     weights.norm = put(from.norm);
     if (!from.model.tied) weights.head = put(from.head);
@@ -33,6 +34,7 @@ class WeightsOnDevice {
 
  private:
   void const* put(reference::Numbers const& numbers) {
+    if (numbers.empty()) return nullptr;
     std::vector<unsigned short> bits;
     for (float const one : numbers) bits.push_back(reference::to_bf16(one));
     buffers_.emplace_back(bits.size()).upload(bits);

@@ -26,12 +26,13 @@ std::string bytes_of(Numbers const& values, std::string const& type) {
   return bytes;
 }
 
-/// In the order of tensors_of(), but that the head stands last.
+/// In the order of tensors_of(), in which the head stands last.
 std::vector<Numbers const*> values_of(reference::Weights const& w) {
   std::vector<Numbers const*> values = {&w.embedding, &w.norm};
   for (auto const& l : w.layers)
-    for (auto const* one : {&l.attention_norm, &l.q, &l.k, &l.v, &l.o, &l.mlp_norm, &l.gate, &l.up, &l.down})
-      values.push_back(one);
+    for (auto const* one : {&l.attention_norm, &l.q, &l.k, &l.v, &l.o, &l.mlp_norm, &l.gate, &l.up, &l.down,
+                            &l.q_bias, &l.k_bias, &l.v_bias, &l.o_bias, &l.q_norm, &l.k_norm})
+      if (!one->empty()) values.push_back(one);
   if (!w.model.tied) values.push_back(&w.head);
   return values;
 }
@@ -80,6 +81,22 @@ class WeightsFromFiles : public testing::Test {
     EXPECT_TRUE(decoder->finish());
     return logits_of(*decoder, model, 1).front();
   }
+  void check(Model const& model, std::string const& type, bool shards) const {
+    for (auto const& old : fs::directory_iterator(folder)) fs::remove(old);
+    reference::Weights const weights(model, 3);
+    write(weights, type, shards);
+    auto const files = WeightFiles::open(folder);
+    ASSERT_TRUE(files) << to_text(files.error());
+    std::uint64_t said = 0;
+    auto const read =
+        read_weights(model, *files, stream, [&](std::uint64_t done, std::uint64_t) { said = done; });
+    ASSERT_TRUE(read) << to_text(read.error());
+    EXPECT_GT(said, 0u);
+    WeightsOnDevice const in_memory(weights);
+    auto const found = logits_by(model, read->weights), expected = logits_by(model, in_memory.weights);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], expected[i]) << i;
+  }
   std::string folder;
   cudaStream_t stream = nullptr;
 };
@@ -89,26 +106,20 @@ TEST_F(WeightsFromFiles, AreTheSameAsThoseInMemory) {
     for (auto const* type : {"BF16", "F32"})
       for (bool const shards : {false, true}) {
         SCOPED_TRACE(std::string(type) + (tied ? ", tied" : "") + (shards ? ", two files" : ", one file"));
-        for (auto const& old : fs::directory_iterator(folder)) fs::remove(old);
         auto model = reference::small_model();
         model.tied = tied;
-        reference::Weights const weights(model, 3);
-        write(weights, type, shards);
-        auto const files = WeightFiles::open(folder);
-        ASSERT_TRUE(files) << to_text(files.error());
-        std::uint64_t said = 0;
-        auto const read =
-            read_weights(model, *files, stream, [&](std::uint64_t done, std::uint64_t) { said = done; });
-        ASSERT_TRUE(read) << to_text(read.error());
-        EXPECT_GT(said, 0u);
-        WeightsOnDevice const in_memory(weights);
-        auto const found = logits_by(model, read->weights), expected = logits_by(model, in_memory.weights);
-        ASSERT_EQ(found.size(), expected.size());
-        for (std::size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], expected[i]) << i;
+        check(model, type, shards);
       }
 }
+TEST_F(WeightsFromFiles, WithBiasesAndNormsAreTheSameToo) {
+  auto const biased = reference::with_biases(reference::small_model());
+  auto both = reference::with_norms(biased);
+  both.out_biases = true;
+  for (auto const& model : {biased, reference::with_norms(reference::small_model()), both})
+    check(model, "BF16", true);
+}
 TEST_F(WeightsFromFiles, RandomOnesAreTheSameForASeed) {
-  auto const model = reference::small_model();
+  auto const model = reference::with_norms(reference::with_biases(reference::small_model()));
   auto const logits = [&](unsigned long long seed) {
     auto const made = random_weights(model, seed, stream);
     EXPECT_TRUE(made) << to_text(made.error());

@@ -168,6 +168,13 @@ TEST(FewTokensRefusal, RowsOfAFeature) {
   }
 }
 
+TEST(FewTokensRefusal, ABiasBehindAnActivation) {
+  float const bias[64] = {};
+  auto stage = product(64, 64);
+  stage.product.bias = bias, stage.product.activation = Activation::gelu;
+  expect_refused(stage, 1, {}, "a product with a bias and an activation");
+}
+
 TEST(FewTokensRefusal, NumbersOfCopiesAndDistances) {
   auto const refused = [](int Product::*field, std::initializer_list<int> values, std::string const& words) {
     for (int const value : values) {

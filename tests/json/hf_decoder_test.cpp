@@ -102,12 +102,13 @@ TEST(HfDecoder, MistralHasAWindowUnlessItsConfigSaysNone) {
 TEST(HfDecoder, ShippedOnes) {
   int decoders = 0;
   for (auto const& file : shipped_workloads())
-    if (file.text.find("\"model_type\": \"llama\"") != std::string_view::npos) {
+    if (file.text.find("\"model_type\": \"llama\"") != std::string_view::npos ||
+        file.text.find("\"model_type\": \"qwen") != std::string_view::npos) {
       auto const found = import_hf_decoder(file.text, std::string(file.name));
       ASSERT_TRUE(found) << to_text(found.error());
       ++decoders;
     }
-  EXPECT_GE(decoders, 5);
+  EXPECT_GE(decoders, 11);
 }
 
 }  // namespace

@@ -178,7 +178,7 @@ TEST_F(Weights, ThoseOfAnotherModelDoNot) {
             "   hint: weights are read as BF16, F16 or F32: save them so");
   EXPECT_EQ(fits({a, b, counting_tensor("model.a.bias", "BF16", {4}, 2)}, k_wanted),
             "F: error E0572: products have biases: model.a.bias\n"
-            "   hint: there is no kernel that adds them");
+            "   hint: a model of this config.json has none: see that the weights are those of it");
   EXPECT_EQ(fits({a, b, counting_tensor("model.q_norm.weight", "BF16", {4}, 2)}, k_wanted),
             "F: error E0572: nobody reads model.q_norm.weight, so this would be another model\n"
             "   hint: see that the weights are those of this config.json");
