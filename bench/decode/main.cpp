@@ -283,7 +283,8 @@ std::vector<int> numbers_of(char const* text) {
 void measure(Bench run, std::vector<Rings> const& rings, std::vector<int> const& prompts, JsonWriter& json) {
   auto const& model = run.model;
   std::vector<Row> rows;
-  auto const bytes = static_cast<std::size_t>(decode::step_bytes(model, double(run.batch) * run.cached));
+  auto const bytes =
+      static_cast<std::size_t>(decode::step_bytes(model, double(run.batch) * model.read_of(run.cached)));
   auto const floor_memory = taken(decode::zeroed_memory(bytes + 16384, run.stream));
   auto* const memory = floor_memory.get();
   check(cudaMemsetAsync(memory, 1, bytes, run.stream), "memory");

@@ -14,8 +14,9 @@
 
 namespace tessera::decode {
 
-/// bf16 or fp16; heads of 64 or 128. `Norms`: queries and keys may be normed.
-template <class Element, int HeadSize, bool Norms = false>
+/// bf16 or fp16; heads of 64 or 128. `Extras`: queries and keys may be normed, and
+/// a token may see no more than a window.
+template <class Element, int HeadSize, bool Extras = false>
 struct CachedAttention {
   static constexpr bool has_roles = true;
   static constexpr int threads = 32 * k_attention_warps;
@@ -30,7 +31,7 @@ struct CachedAttention {
   __device__ void load_early(Loader& loader) const {
     auto const& a = loader.template arguments<CachedAttention>();
     auto const tile = attention_tile(loader.job->tile, a.kv_heads, a.splits);
-    auto const past = positions_of(a.cached[tile.sequence], a.splits, tile.split);
+    auto const past = past_of(a, a.cached[tile.sequence], tile.split);
     long long const row = first_row(a, tile, loader.job->iteration);
     load_positions<row_bytes>(loader, static_cast<Element const*>(a.keys) + row,
                               static_cast<Element const*>(a.values) + row, past, a.slot_positions);
@@ -64,7 +65,7 @@ struct CachedAttention {
     auto const& a = computer.template arguments<CachedAttention>();
     auto const tile = attention_tile(computer.job->tile, a.kv_heads, a.splits);
     int const cached = a.cached[tile.sequence];
-    auto const past = positions_of(cached, a.splits, tile.split);
+    auto const past = past_of(a, cached, tile.split);
     bool const newest = tile.split == a.splits - 1;
     int const warp = static_cast<int>(threadIdx.x) / 32;
     auto const note = [&](auto which) { few_tokens::note_time(a.times, a.tiles(), computer.job, which); };
@@ -101,7 +102,8 @@ struct CachedAttention {
       int const count = min(a.slot_positions, past.end - from);
       unsigned const keys = computer.slot(place), values = keys + a.slot_positions * row_bytes;
       for (int block = warp * k_position_block; block < count; block += k_attention_warps * k_position_block)
-        state.add_block(keys + block * row_bytes, values + block * row_bytes, count - block);
+        add_block(a, state, keys + block * row_bytes, values + block * row_bytes, count - block,
+                  first_seen(cached, a.window) - from - block);
       computer.release_slot(place);
     }
     computer.done_reading();
@@ -123,7 +125,22 @@ struct CachedAttention {
     return static_cast<unsigned>(iteration) % static_cast<unsigned>(a.layers);
   }
 
-  __device__ static bool has_norms(AttentionArguments const& a) { return Norms && a.head_gains != nullptr; }
+  __device__ static Positions past_of(AttentionArguments const& a, int cached, int split) {
+    if constexpr (Extras) return positions_from(first_seen(cached, a.window), cached, a.splits, split);
+    return positions_of(cached, a.splits, split);
+  }
+  /// `unseen`: so many of the first rows are outside of the window.
+  __device__ static void add_block(AttentionArguments const& a, Warp& state, unsigned keys, unsigned values,
+                                   int count, int unseen) {
+    if constexpr (Extras) {
+      int const seen[1] = {count}, outside[1] = {unseen};
+      state.template add_block<true>(keys, values, count, seen, outside);
+    } else {
+      state.add_block(keys, values, count);
+    }
+  }
+
+  __device__ static bool has_norms(AttentionArguments const& a) { return Extras && a.head_gains != nullptr; }
   /// Those of queries, and behind them those of keys.
   __device__ static Element const* gains_of(AttentionArguments const& a, long long iteration) {
     return static_cast<Element const*>(a.head_gains) + 2 * HeadSize * layer_of(a, iteration);

@@ -195,6 +195,14 @@ struct AttentionWarp {
   /// The same where the lane's query of half h sees the first seen[h] of the rows, `count` at most. Of the
   /// first block that is added each query sees one row at least.
   __device__ void add_block(unsigned keys, unsigned values, int count, int const (&seen)[Halves]) {
+    int const unseen[Halves] = {};
+    add_block<false>(keys, values, count, seen, unseen);
+  }
+  /// The same, but for `Windows` where it does not see the first unseen[h], which are numbers all the same.
+  /// That may be all.
+  template <bool Windows>
+  __device__ void add_block(unsigned keys, unsigned values, int count, int const (&seen)[Halves],
+                            int const (&unseen)[Halves]) {
     int const matrix = lane() / 8, row = lane() % 8;
     float score[2][4] = {};
     unsigned const key_row = keys + (matrix / 2 * 8 + row) * row_bytes;
@@ -219,19 +227,23 @@ struct AttentionWarp {
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
           auto& one = score[n][2 * r + j];
-          one = 8 * n + first + j < seen[r] ? one * scale : -INFINITY;
+          int const position = 8 * n + first + j;
+          bool const sees = position < seen[r] && (!Windows || position >= unseen[r]);
+          one = sees ? one * scale : -INFINITY;
           now = fmaxf(now, one);
         }
       now = fmaxf(now, __shfl_xor_sync(~0u, now, 1));
       now = fmaxf(now, __shfl_xor_sync(~0u, now, 2));
-      float const before = exp2f(most[r] - now);
+      // Of no score that is a number yet: weights are 0, not what infinities come to.
+      float const relative_to = Windows && now == -INFINITY ? 0 : now;
+      float const before = exp2f(most[r] - relative_to);
       most[r] = now;
       total[r] *= before;
 #pragma unroll
       for (int n = 0; n < HeadSize / 8; ++n) sums[n][2 * r] *= before, sums[n][2 * r + 1] *= before;
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
-        float const a = exp2f(score[n][2 * r] - now), b = exp2f(score[n][2 * r + 1] - now);
+        float const a = exp2f(score[n][2 * r] - relative_to), b = exp2f(score[n][2 * r + 1] - relative_to);
         total[r] += a + b;
         weights[2 * n + r] = packed<Element>(a, b);
       }

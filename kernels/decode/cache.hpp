@@ -47,6 +47,17 @@ TESSERA_HOST_DEVICE constexpr Positions positions_of(int cached, int splits, int
   return {begin, begin + each < cached ? begin + each : cached};
 }
 
+/// The first position that the token at `position` sees, of `window` with its own; 0: all up to its own.
+TESSERA_HOST_DEVICE constexpr int first_seen(int position, int window) {
+  return window > 0 && position >= window ? position - window + 1 : 0;
+}
+/// Part `i` of the cached positions from the block of `first` on.
+TESSERA_HOST_DEVICE constexpr Positions positions_from(int first, int cached, int splits, int i) {
+  int const block = first / k_position_block * k_position_block, begin = block < cached ? block : cached;
+  auto const part = positions_of(cached - begin, splits, i);
+  return {begin + part.begin, begin + part.end};
+}
+
 /// Positions to a slot of the early ring: keys in its first half, values behind them.
 TESSERA_HOST_DEVICE constexpr int positions_of_slot(int slot_bytes, int head_size) {
   return slot_bytes / (4 * head_size) / k_position_block * k_position_block;

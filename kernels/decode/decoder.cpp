@@ -173,6 +173,7 @@ AttentionArguments Decoder::State::attention_arguments(int slot_bytes) const {
   a.arrived = at.arrived;
   a.times = at.times[k_attention];
   a.head_gains = weights.head_gains, a.norm_epsilon = static_cast<float>(model.norm_epsilon);
+  a.window = model.window;
   a.scale = score_scale(model.head_size);
   a.layers = model.layers;
   a.batch = options.batch, a.kv_heads = model.kv_heads, a.group = model.group();

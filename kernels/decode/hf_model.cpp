@@ -52,6 +52,11 @@ Expected<Model> model_of(DecoderConfig const& config, std::string name) {
   m.mlp_biases = config.mlp_bias;
   m.norms_heads = family == "qwen3";
   m.window = small(config.layer.window);
+  // Qwen's classes have them behind their first max_window_layers layers, Llama's has none.
+  if (m.window > 0 && family != "mistral")
+    return refused(config.at("sliding_window"),
+                   fmt::format("a window of {} keys in some of the layers", m.window),
+                   "there are kernels for windows of all layers, mistral's");
   if (config.layer.epilogue != Epilogue::swiglu)
     return refused(config.at("hidden_act"), "an MLP without SiLU in its gate",
                    "there is a kernel for SwiGLU alone");
@@ -80,6 +85,7 @@ Expected<void> check_same(Model const& a, Model const& b, std::string const& fil
   compare("theta", a.rotation.theta, b.rotation.theta);
   compare("factor of positions", a.rotation.factor, b.rotation.factor);
   compare("tied", a.tied, b.tied);
+  compare("window", a.window, b.window);
   compare("biases of queries, keys and values", a.qkv_biases, b.qkv_biases);
   compare("biases behind attention", a.out_biases, b.out_biases);
   compare("norms of heads", a.norms_heads, b.norms_heads);

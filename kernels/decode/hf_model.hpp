@@ -13,7 +13,7 @@
 namespace tessera::decode {
 
 /// E0566, with the config's line, for what the kernels do not compute: families of other layers, biases of
-/// the MLP, windows, activations, sizes.
+/// the MLP, windows of some layers, activations, sizes.
 Expected<Model> model_of(DecoderConfig const& config, std::string name);
 
 /// E0572 with all members in which the two differ, but for the name. `of_folder` is what the folder's
@@ -41,7 +41,7 @@ DecoderMemory memory_of(Model const& model, int batch, int capacity, bool random
 /// E0566 where that is more than there is: `bytes` of `where`.
 Expected<void> check_memory(DecoderMemory const& needed, double bytes, std::string const& where);
 
-/// Bytes that a step reads with so many cached tokens in all, of all sequences together.
+/// Bytes that a step reads with so many cached tokens (Model::read_of()) of all sequences together.
 double step_bytes(Model const& model, double cached);
 
 }  // namespace tessera::decode

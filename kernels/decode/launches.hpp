@@ -20,7 +20,7 @@ struct Launch {
 /// By what kernels of layers differ.
 struct HeadKind {
   int size = 64;        ///< 64 or 128
-  bool extras = false;  ///< products may have biases, heads norms: where arguments have them
+  bool extras = false;  ///< products may have biases, heads norms, keys a window: where arguments have them
 };
 inline HeadKind head_kind_of(Model const& model) { return {model.head_size, model.has_extras()}; }
 

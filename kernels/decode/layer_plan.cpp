@@ -184,7 +184,7 @@ std::vector<long long> tile_bytes(Model const& m, int batch, Tiles const& tiles,
   std::vector<long long> result;
   for (auto const& p : layer_products(m, batch, tiles))
     result.push_back(p.features == 0 ? 0 : 2LL * p.features * p.rows_per_feature * p.depth / p.tiles);
-  result[k_attention] = 4LL * batch * m.kv_heads * cached * m.head_size / tiles.of[k_attention];
+  result[k_attention] = 4LL * batch * m.kv_heads * m.read_of(cached) * m.head_size / tiles.of[k_attention];
   return result;
 }
 

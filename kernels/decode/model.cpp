@@ -120,9 +120,9 @@ std::optional<Unsupported> unsupported(Model const& m) {
   if (m.mlp_biases)
     return Found{"mlp_bias", "an MLP with biases",
                  "there is no kernel that adds them; attention may have some"};
-  if (m.window != 0)
+  if (m.window < 0)
     return Found{"sliding_window", fmt::format("a window of {} keys", m.window),
-                 "there is no kernel that leaves out keys"};
+                 "ask for 1 or more, or 0: all keys"};
   if (!(m.norm_epsilon > 0) || !(m.rotation.theta > 1) || !(m.rotation.factor >= 1))
     return Found{"rms_norm_eps",
                  fmt::format("a norm with epsilon {}, or a rotation with theta {} and factor {}",

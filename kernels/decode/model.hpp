@@ -21,9 +21,9 @@ struct Rotation {
 };
 
 /// A decoder of layers x + O(attention(norm(x))), x + down(silu(gate(norm(x))) * up(norm(x))), RMSNorm before
-/// the head, a head with or without weights of its own. Attention's products may have biases, and its heads
-/// norms. What a model has beside that is not computed, so biases of the MLP and windows are said here to be
-/// refused.
+/// the head, a head with or without weights of its own. Attention's products may have biases, its heads
+/// norms, and all layers the same window. What a model has beside that is not computed, so biases of the MLP
+/// are said here to be refused.
 struct Model {
   std::string name;
   int layers = 0;
@@ -40,13 +40,15 @@ struct Model {
   bool out_biases = false;   ///< to what attention comes to
   bool mlp_biases = false;   ///< of gate, up and down
   bool norms_heads = false;  ///< RMSNorm of each head's queries and keys, before positions turn them
-  int window = 0;            ///< keys that a token sees; 0: all
+  int window = 0;            ///< keys that a token sees, its own among them; 0: all
 
   int group() const { return heads / kv_heads; }  ///< query heads to a key head
   int qkv_features() const { return (heads + 2 * kv_heads) * head_size; }
   int attended() const { return heads * head_size; }
   /// Has attention what Llama's has not?
-  bool has_extras() const { return qkv_biases || out_biases || norms_heads; }
+  bool has_extras() const { return qkv_biases || out_biases || norms_heads || window > 0; }
+  /// Of so many cached tokens those that the next one reads.
+  int read_of(int cached) const { return window > 0 && cached >= window ? window - 1 : cached; }
   /// Of weights that a token reads, without the embedding's row, norms and biases.
   double weight_bytes() const;
   /// Of keys and values of one cached token.

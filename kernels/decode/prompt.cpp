@@ -8,18 +8,21 @@ namespace {
 
 struct Piece {
   PromptRun run;
-  int begin = 0, end = 0, parts = 1;
+  int begin = 0, end = 0, window = 0, parts = 1;
 
+  /// The first position that one of its tokens sees.
+  int first() const { return first_seen(run.position + begin, window); }
+  int past() const { return std::max(run.position - first(), 0); }
   /// Positions of a part.
-  int each() const { return (run.position + parts - 1) / parts; }
-  bool can_be_cut(int least) const { return parts < k_most_splits && run.position / (parts + 1) >= least; }
+  int each() const { return (past() + parts - 1) / parts; }
+  bool can_be_cut(int least) const { return parts < k_most_splits && past() / (parts + 1) >= least; }
 };
 
-std::vector<Piece> pieces_of(PromptStep const& step, int tokens) {
+std::vector<Piece> pieces_of(PromptStep const& step, int tokens, int window) {
   std::vector<Piece> result;
   for (auto const& run : step)
     for (int begin = 0; begin < run.tokens; begin += tokens)
-      result.push_back({run, begin, std::min(begin + tokens, run.tokens)});
+      result.push_back({run, begin, std::min(begin + tokens, run.tokens), window});
   return result;
 }
 
@@ -52,11 +55,11 @@ int prompt_items(Model const& model, int rows, int batch, int blocks) {
   return std::clamp(blocks / model.kv_heads, least, k_most_prompt_items);
 }
 
-PromptTable prompt_table(PromptStep const& step, int group, int items, int least) {
+PromptTable prompt_table(PromptStep const& step, int group, int items, int least, int window) {
   PromptTable table;
   for (auto const& run : step)
     for (int i = 0; i < run.tokens; ++i) table.rows[run.row + i] = {run.sequence, run.position + i};
-  auto pieces = pieces_of(step, prompt_tokens_of_item(group));
+  auto pieces = pieces_of(step, prompt_tokens_of_item(group), window);
   for (auto left = items - static_cast<int>(pieces.size()); left > 0; --left) {
     Piece* longest = nullptr;
     for (auto& piece : pieces)
@@ -68,10 +71,11 @@ PromptTable prompt_table(PromptStep const& step, int group, int items, int least
   for (auto const& piece : pieces) {
     int const first = item;
     for (int i = 0; i < piece.parts; ++i, ++item)
-      table.items[item] = {piece.run.sequence, piece.run.row,
-                           piece.run.position, piece.begin,
-                           piece.end,          positions_of(piece.run.position, piece.parts, i),
-                           piece.parts,        first};
+      table.items[item] = {
+          piece.run.sequence, piece.run.row,
+          piece.run.position, piece.begin,
+          piece.end,          positions_from(piece.first(), piece.run.position, piece.parts, i),
+          piece.parts,        first};
   }
   return table;
 }

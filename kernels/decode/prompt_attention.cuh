@@ -16,9 +16,9 @@
 namespace tessera::decode {
 
 /// bf16 or fp16; heads of 64 or 128. A tile is an item of the step's table and a key head. Each warp has 16
-/// of its queries, token by token the query heads of the key head, and reads all keys. `Norms`: queries and
-/// keys may be normed.
-template <class Element, int HeadSize, bool Norms = false>
+/// of its queries, token by token the query heads of the key head, and reads all keys. `Extras`: queries and
+/// keys may be normed, and a token may see no more than a window.
+template <class Element, int HeadSize, bool Extras = false>
 struct PromptAttention {
   static constexpr bool has_roles = true;
   static constexpr int threads = 32 * k_attention_warps;
@@ -78,7 +78,8 @@ struct PromptAttention {
       if (queries.any())
         for (int from = 0; from <= queries.last; from += k_position_block) {
           int const seen[2] = {queries.token[0] + 1 - from, queries.token[1] + 1 - from};
-          state.add_block(keys + from * row_bytes, values + from * row_bytes, tile.of.end - from, seen);
+          add_block(a, tile, queries, state, keys + from * row_bytes, values + from * row_bytes,
+                    tile.of.end - from, seen, tile.of.cached + from);
         }
     }
     auto const past = tile.of.past;
@@ -89,7 +90,8 @@ struct PromptAttention {
       unsigned const keys = computer.slot(place), values = keys + a.slot_positions * row_bytes;
       if (queries.any())
         for (int block = 0; block < count; block += k_position_block)
-          state.add_block(keys + block * row_bytes, values + block * row_bytes, count - block);
+          add_past(a, tile, queries, state, keys + block * row_bytes, values + block * row_bytes,
+                   count - block, from + block);
       computer.release_slot(place);
     }
     computer.done_reading();
@@ -112,7 +114,7 @@ struct PromptAttention {
   __device__ static unsigned layer_of(PromptArguments const& a, long long iteration) {
     return static_cast<unsigned>(iteration) % static_cast<unsigned>(a.layers);
   }
-  __device__ static bool has_norms(PromptArguments const& a) { return Norms && a.head_gains != nullptr; }
+  __device__ static bool has_norms(PromptArguments const& a) { return Extras && a.head_gains != nullptr; }
   /// Those of queries, and behind them those of keys.
   __device__ static Element const* gains_of(PromptArguments const& a, long long iteration) {
     return static_cast<Element const*>(a.head_gains) + 2 * HeadSize * layer_of(a, iteration);
@@ -160,6 +162,28 @@ struct PromptAttention {
     __device__ bool any() const { return first < count; }
     __device__ bool has(int r) const { return index[r] < count; }
   };
+
+  /// Rows from `position` on, of which each query sees the first `seen` of its window.
+  __device__ static void add_block(PromptArguments const& a, Tile const& tile, Queries const& queries,
+                                   Warp& state, unsigned keys, unsigned values, int count,
+                                   int const (&seen)[2], int position) {
+    if constexpr (Extras) {
+      int const unseen[2] = {first_seen(tile.of.cached + queries.token[0], a.window) - position,
+                             first_seen(tile.of.cached + queries.token[1], a.window) - position};
+      state.template add_block<true>(keys, values, count, seen, unseen);
+    } else {
+      state.add_block(keys, values, count, seen);
+    }
+  }
+  __device__ static void add_past(PromptArguments const& a, Tile const& tile, Queries const& queries,
+                                  Warp& state, unsigned keys, unsigned values, int count, int position) {
+    if constexpr (Extras) {
+      int const seen[2] = {count, count};
+      add_block(a, tile, queries, state, keys, values, count, seen, position);
+    } else {
+      state.add_block(keys, values, count);
+    }
+  }
 
   __device__ static void load_queries(PromptArguments const& a, Tile const& tile, Queries const& queries,
                                       long long iteration, Warp& state) {

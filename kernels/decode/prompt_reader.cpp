@@ -16,6 +16,7 @@ PromptArguments attention_arguments(Model const& model, PromptBuffers const& own
   a.keys = around.keys, a.values = around.values;
   a.layer_elements = static_cast<long long>(around.cache.row(1, 0, 0, 0));
   a.head_gains = around.head_gains, a.norm_epsilon = static_cast<float>(model.norm_epsilon);
+  a.window = model.window;
   a.turns = around.turns;
   a.items = own.items, a.parts = own.parts, a.arrived = own.arrived;
   a.scale = score_scale(model.head_size);
@@ -51,6 +52,7 @@ Expected<PromptReader> PromptReader::make(Model const& model, PackedWeights cons
   result.own_ = own, result.end_ = around.end;
   result.rows_ = prompt_rows_of(options), result.items_ = items;
   result.layers_ = model.layers, result.kv_heads_ = model.kv_heads, result.group_ = model.group();
+  result.window_ = model.window;
   auto const tiles = prompt_tiles(model, result.rows_, items, blocks);
   // Rings of the decoder's options are those of steps that generate.
   auto made = few_tokens::product_stages(layer_stages(model, weights, around.buffers, result.rows_, tiles),
@@ -85,7 +87,7 @@ Expected<PromptReader> PromptReader::make(Model const& model, PackedWeights cons
 
 Expected<void> PromptReader::read(cudaStream_t stream, std::vector<Positions> const& unread) const {
   for (auto const& step : prompt_steps(unread, rows_)) {
-    auto const table = prompt_table(step, group_, items_, least_);
+    auto const table = prompt_table(step, group_, items_, least_, window_);
     if (auto ok = check_call(begin_prompt_step(table, rows_, end_, own_.items, stream), "embedding prompts");
         !ok)
       return ok;

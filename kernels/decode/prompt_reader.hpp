@@ -53,7 +53,7 @@ class PromptReader {
   std::shared_ptr<void const> attention_;
   PromptBuffers own_;
   StepEnd end_;
-  int rows_ = 0, items_ = 0, layers_ = 0, kv_heads_ = 0, group_ = 1;
+  int rows_ = 0, items_ = 0, layers_ = 0, kv_heads_ = 0, group_ = 1, window_ = 0;
   int least_ = 1;  ///< positions of a part: a slot's
 };
 

@@ -41,7 +41,10 @@ TEST(HfModel, RefusalsNameTheLine) {
             "llama-3.2-1b.json:8: error E0566: heads of size 96\n   hint: there are kernels for 64 and 128");
   changed = config;
   changed.layer.window = 4096, changed.lines["sliding_window"] = 30;
-  EXPECT_THAT(refusal(changed), HasSubstr("llama-3.2-1b.json:30: error E0566: a window of 4096 keys"));
+  EXPECT_THAT(refusal(changed),
+              HasSubstr("llama-3.2-1b.json:30: error E0566: a window of 4096 keys in some"));
+  changed.layer.type = "mistral";
+  EXPECT_EQ(model_of(changed, "m").value().window, 4096);
   changed = config;
   changed.mlp_bias = true;
   EXPECT_THAT(refusal(changed), HasSubstr("llama-3.2-1b.json:11: error E0566: an MLP with biases"));

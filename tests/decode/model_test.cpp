@@ -45,6 +45,10 @@ TEST(DecodeModel, AttentionMayHaveExtras) {
     EXPECT_TRUE(one.has_extras());
     EXPECT_TRUE(check_model(one));
   }
+  auto with_window = model;
+  with_window.window = 4096;
+  EXPECT_TRUE(with_window.has_extras());
+  EXPECT_TRUE(check_model(with_window));
   auto const qwen = model_of("qwen3-4b");
   ASSERT_TRUE(qwen);
   EXPECT_EQ(qwen->attended(), 4096);
@@ -62,7 +66,7 @@ TEST(DecodeModel, RefusalsSayNumbers) {
   expect_refused([](Model& m) { m.vocabulary = 50257; }, "a vocabulary of 50257");
   expect_refused([](Model& m) { m.layers = 0; }, "0 layers");
   expect_refused([](Model& m) { m.mlp_biases = true; }, "an MLP with biases");
-  expect_refused([](Model& m) { m.window = 4096; }, "a window of 4096 keys");
+  expect_refused([](Model& m) { m.window = -1; }, "a window of -1 keys");
   expect_refused([](Model& m) { m.norm_epsilon = 0; }, "epsilon 0");
   expect_refused(check_sequences(65, 100), "65 sequences");
   expect_refused(check_sequences(0, 100), "0 sequences");

@@ -216,6 +216,29 @@ TEST(DecodeCache, PartsOfPositionsAreBlocksAndCoverAll) {
       ASSERT_EQ(end, cached);
     }
 }
+TEST(DecodeCache, PartsOfAWindowAreBlocksAndCoverIt) {
+  for (int cached = 0; cached <= 200; ++cached)
+    for (int const window : {0, 1, 2, 15, 16, 17, 100, 150, 300})
+      for (int const splits : {1, 2, 7, 32}) {
+        int const first = first_seen(cached, window);
+        // The new token and those before it.
+        ASSERT_EQ(cached - first + 1, window == 0 ? cached + 1 : std::min(window, cached + 1));
+        int end = std::min(first / 16 * 16, cached);
+        for (int i = 0; i < splits; ++i) {
+          auto const part = positions_from(first, cached, splits, i);
+          ASSERT_EQ(part.begin, end) << cached << " in " << splits << ", window " << window;
+          ASSERT_TRUE(part.begin % k_position_block == 0 || part.begin == part.end);
+          end = part.end;
+        }
+        ASSERT_EQ(end, cached);
+      }
+  auto model = known_models().front();
+  EXPECT_EQ(model.read_of(5000), 5000);
+  model.window = 1000;
+  EXPECT_EQ(model.read_of(5000), 999);
+  EXPECT_EQ(model.read_of(1000), 999);
+  EXPECT_EQ(model.read_of(999), 999);
+}
 TEST(DecodeCache, ARowsPlacesAreAllDifferentAndKeepSixteenBytes) {
   for (int const size : {64, 128})
     for (int position = 0; position < 16; ++position) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -18,8 +19,10 @@ namespace {
 using Place = std::pair<int, int>;  // a sequence and a position
 
 /// What must hold of all steps together: every position is read once, sees each position up to its own once,
-/// whatever it sees of the cache was stored by an earlier step or before, and it is stored once.
-void check(std::vector<Positions> const& unread, int rows, int group, int blocks, int kv_heads, int least) {
+/// whatever it sees of the cache was stored by an earlier step or before, and it is stored once. With a
+/// window it sees no other positions, and an item loads no block that none of its tokens sees.
+void check(std::vector<Positions> const& unread, int rows, int group, int blocks, int kv_heads, int least,
+           int window = 0) {
   Model model;
   model.kv_heads = kv_heads, model.heads = kv_heads * group;
   int const items = prompt_items(model, rows, static_cast<int>(unread.size()), blocks);
@@ -32,7 +35,7 @@ void check(std::vector<Positions> const& unread, int rows, int group, int blocks
   }
   std::size_t count = 0;
   for (auto const& step : prompt_steps(unread, rows)) {
-    auto const table = prompt_table(step, group, items, least);
+    auto const table = prompt_table(step, group, items, least, window);
     std::map<Place, std::multiset<int>> seen;
     std::set<Place> stored;
     for (int i = 0; i < k_most_prompt_items; ++i) {
@@ -43,6 +46,10 @@ void check(std::vector<Positions> const& unread, int rows, int group, int blocks
       ASSERT_LE(item.parts, k_most_splits);
       ASSERT_LE(item.past.end, item.cached);
       ASSERT_EQ(item.past.begin % k_position_block == 0 || item.past.begin == item.past.end, true);
+      int const needed = window > 0 ? item.cached + item.begin - window + 1 : 0;
+      if (item.past.begin < item.past.end) {
+        ASSERT_GT(item.past.begin + k_position_block, needed);
+      }
       for (int t = item.begin; t < item.end; ++t) {
         int const row = item.row + t;
         ASSERT_LT(row, rows);
@@ -63,9 +70,12 @@ void check(std::vector<Positions> const& unread, int rows, int group, int blocks
       if (sequence < 0) continue;
       ASSERT_LT(r, rows);
       ++count;
-      auto const& positions = seen[{sequence, position}];
-      ASSERT_EQ(positions.size(), static_cast<std::size_t>(position + 1)) << sequence << ", " << position;
-      int expected = 0;
+      auto& positions = seen[{sequence, position}];
+      int expected = window > 0 ? std::max(position - window + 1, 0) : 0;
+      // The kernel leaves out what is loaded for other tokens of the item, or of a block.
+      positions.erase(positions.begin(), positions.lower_bound(expected));
+      ASSERT_EQ(positions.size(), static_cast<std::size_t>(position + 1 - expected))
+          << sequence << ", " << position;
       for (int const p : positions) ASSERT_EQ(p, expected++);
       ASSERT_EQ(stored.count({sequence, position}), 1u);
     }
@@ -78,6 +88,19 @@ TEST(DecodePrompts, EachTokenSeesWhatIsBeforeItOnce) {
   for (int const length : {0, 1, 2, 63, 64, 65, 130})
     for (int const begin : {0, 1, 15, 16, 700})
       for (int const group : {1, 3, 4, 8}) check({{begin, begin + length}}, 64, group, 132, 8, 64);
+}
+TEST(DecodePrompts, WindowsLeaveOutWhatNobodySees) {
+  for (int const window : {1, 2, 15, 16, 17, 64, 65, 700, 5000})
+    for (int const begin : {0, 15, 16, 700, 3000})
+      for (int const group : {1, 4, 8}) check({{begin, begin + 130}}, 64, group, 132, 8, 64, window);
+  // A part of 16 items to 128 positions, of those that are seen.
+  auto const parts = [](int window) {
+    return prompt_table(prompt_steps({{4096, 4096 + 32}}, 64).front(), 4, 16, 64, window).items[0].parts;
+  };
+  EXPECT_EQ(parts(0), 16);
+  EXPECT_EQ(parts(5000), 16);
+  EXPECT_EQ(parts(257), 4);
+  EXPECT_EQ(parts(33), 1);
 }
 TEST(DecodePrompts, UnequalSequences) {
   check({{0, 5}, {100, 100}, {3, 200}, {1000, 1001}, {17, 40}}, 64, 4, 132, 8, 16);
@@ -94,7 +117,8 @@ TEST(DecodePrompts, AtRandom) {
       int const begin = below(2) == 0 ? 0 : below(500);
       unread.push_back({begin, begin + below(150)});
     }
-    check(unread, 2 + below(63), 1 + below(8), 1 + below(200), 1 + below(16), 16 * (1 + below(8)));
+    int const window = below(2) == 0 ? 0 : 1 + below(200);
+    check(unread, 2 + below(63), 1 + below(8), 1 + below(200), 1 + below(16), 16 * (1 + below(8)), window);
   }
 }
 

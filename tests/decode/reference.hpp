@@ -157,6 +157,12 @@ struct Weights {
   std::mt19937 random_;
 };
 
+/// Of rows of a cache the last `count`; 0: all.
+inline Numbers last_rows(Numbers const& rows, int count, int columns) {
+  auto const wanted = count > 0 ? at(count, 0, columns) : rows.size();
+  return {rows.end() - static_cast<std::ptrdiff_t>(std::min(wanted, rows.size())), rows.end()};
+}
+
 /// One sequence.
 class Sequence {
  public:
@@ -223,10 +229,12 @@ class Sequence {
       prepare(k.data() + first, layer.k_norm);
       cached.keys[n].insert(cached.keys[n].end(), k.begin() + first, k.begin() + first + m.head_size);
       cached.values[n].insert(cached.values[n].end(), v.begin() + first, v.begin() + first + m.head_size);
+      auto const keys = last_rows(cached.keys[n], m.window, m.head_size);
+      auto const values = last_rows(cached.values[n], m.window, m.head_size);
       for (int g = 0; g < m.group(); ++g) {
         auto* const query = q.data() + at(h * m.group() + g, 0, m.head_size);
         prepare(query, layer.q_norm);
-        auto const one = attention(query, cached.keys[n], cached.values[n], m.head_size, precision_);
+        auto const one = attention(query, keys, values, m.head_size, precision_);
         result.insert(result.end(), one.begin(), one.end());
       }
     }
@@ -272,6 +280,10 @@ inline Model small_model(int head_size = 64, int kv_heads = 2, int group = 2) {
 /// As Qwen 2.5 and 3 have them.
 inline Model with_biases(Model m) {
   m.qkv_biases = true;
+  return m;
+}
+inline Model with_window(Model m, int keys) {
+  m.window = keys;
   return m;
 }
 inline Model with_norms(Model m) {

@@ -98,6 +98,18 @@ TEST(DecodeReference, BiasesAndNormsMatter) {
   for (auto& l : other_gains.layers) l.q_norm[5] *= 3;
   EXPECT_GT(relative_error(logits_behind(other_gains, {1, 2, 3}), logits_behind(normed, {1, 2, 3})), 1e-4);
 }
+/// With a window of one key a token's attention is its own value; a layer sees through those below it.
+TEST(DecodeReference, WindowsForget) {
+  auto const model = small_model();
+  auto const behind = [&](int window, std::vector<int> const& tokens) {
+    return logits_behind(Weights(with_window(model, window), 2), tokens);
+  };
+  EXPECT_EQ(behind(1, {1, 2, 3}), behind(1, {7, 8, 3}));
+  EXPECT_GT(relative_error(behind(2, {1, 2, 3}), behind(2, {1, 8, 3})), 1e-3);
+  EXPECT_GT(relative_error(behind(2, {1, 2, 3}), behind(2, {7, 2, 3})), 1e-3) << "two layers";
+  EXPECT_EQ(behind(2, {4, 1, 2, 3}).size(), behind(2, {5, 1, 2, 3}).size());
+  EXPECT_EQ(behind(3, {1, 2, 3}), behind(0, {1, 2, 3}));
+}
 /// What was read before matters, and its order does.
 TEST(DecodeReference, RemembersInOrder) {
   auto const model = small_model();

@@ -33,6 +33,7 @@ struct Shape {
   int kv_heads = 2, group = 4, head_size = 64, splits = 3, layers = 2, capacity = 320;
   bool no_queries = false;  ///< queries and keys are zero
   bool norms = false;       ///< of heads
+  int window = 0;           ///< keys that a token sees; 0: all
   bool extras = false;      ///< by the kernel for them, whether or not there are norms
 
   int batch() const { return static_cast<int>(cached.size()); }
@@ -42,7 +43,11 @@ struct Shape {
     auto result = std::to_string(kv_heads) + " key heads of " + std::to_string(head_size) + ", " +
                   std::to_string(group) + " queries, " + std::to_string(splits) + " parts, cached";
     for (int const one : cached) result += " " + std::to_string(one);
-    return result + (norms ? ", normed" : "");
+    return result + (norms ? ", normed" : "") + (window > 0 ? ", a window of " + std::to_string(window) : "");
+  }
+  /// The first position that the new token of a sequence sees.
+  int first(int sequence) const {
+    return window > 0 ? std::max(cached[static_cast<std::size_t>(sequence)] + 1 - window, 0) : 0;
   }
 };
 
@@ -61,7 +66,8 @@ class Problem {
     for (int l = 0; l < s.layers; ++l)
       for (int b = 0; b < s.batch(); ++b)
         for (int h = 0; h < s.kv_heads; ++h)
-          for (int p = 0; p < s.cached[static_cast<std::size_t>(b)]; ++p)
+          // Blocks before the window are no numbers.
+          for (int p = s.first(b) / 16 * 16; p < s.cached[static_cast<std::size_t>(b)]; ++p)
             for (int d = 0; d < s.head_size; ++d) {
               keys[s.cache().at(l, b, h, p, d)] = s.no_queries ? 0 : number();
               values[s.cache().at(l, b, h, p, d)] = number();
@@ -90,7 +96,7 @@ class Problem {
         auto const value = vector(s.group + 1);
         reference::norm_and_turn(key, gains_of(layer, 1), k_epsilon, turns, rounded);
         Numbers all_keys, all_values;
-        for (int p = 0; p <= cached; ++p)
+        for (int p = s.first(b); p <= cached; ++p)
           for (int d = 0; d < s.head_size; ++d) {
             auto const at = s.cache().at(layer, b, h, p, d);
             auto const n = static_cast<std::size_t>(d);
@@ -189,6 +195,7 @@ void check(Shape const& s, unsigned seed) {
   a.keys = keys.get(), a.values = values.get();
   a.layer_elements = static_cast<long long>(s.cache().row(1, 0, 0, 0));
   a.turns = turns.get(), a.cached = cached.get();
+  a.window = s.window;
   if (s.norms) a.head_gains = gains.get(), a.norm_epsilon = static_cast<float>(k_epsilon);
   if (s.splits > 1) a.parts = parts.get();
   a.arrived = arrived.get();
@@ -198,7 +205,8 @@ void check(Shape const& s, unsigned seed) {
   a.slot_positions = positions_of_slot(options.rings.slot_bytes, s.head_size);
   DeviceBuffer<AttentionArguments> arguments(1);
   arguments.upload({a});
-  auto chain = attention_alone(*machine, tiles, options, {s.head_size, s.norms || s.extras}, arguments.get());
+  auto chain = attention_alone(*machine, tiles, options, {s.head_size, s.norms || s.extras || s.window > 0},
+                               arguments.get());
   ASSERT_OK(chain);
   // Each launch ends with the last layer's; twice the same bits.
   Bits before;
@@ -239,6 +247,15 @@ TEST(DecodeAttention, NormedHeads) {
         Shape s{{cached, 15}, 2, group, head_size, 3, 3};
         s.norms = true;
         check(s, 37);
+      }
+}
+TEST(DecodeAttention, Windows) {
+  for (int const head_size : {64, 128})
+    for (int const window : {1, 2, 16, 17, 100, 400})
+      for (int const splits : {1, 3, 16}) {
+        Shape s{{0, 15, 16, 31, 160, 299}, 2, 7, head_size, splits};
+        s.window = window;
+        check(s, 43);
       }
 }
 /// By the kernel for heads that may be normed.

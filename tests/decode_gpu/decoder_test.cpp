@@ -43,6 +43,15 @@ TEST(Decode, NormedHeads) {
     check(s);
   }
 }
+TEST(Decode, Windows) {
+  for (int const window : {1, 7, 16, 33}) {
+    SCOPED_TRACE("a window of " + std::to_string(window));
+    Setting s;
+    s.model = reference::with_window(reference::small_model(64, 2, 4), window);
+    s.steps = 60;
+    check(s);
+  }
+}
 TEST(Decode, AllExtrasOfManySequences) {
   for (int const batch : {2, 10, 20, 33})
     for (int const head_size : {64, 128}) {

@@ -33,6 +33,7 @@ struct Shape {
   std::vector<Positions> unread;  ///< of each sequence, one step
   int kv_heads = 2, group = 4, head_size = 64, items = 8, least = 16, layers = 2, capacity = 400;
   bool norms = false;   ///< of heads
+  int window = 0;       ///< keys that a token sees; 0: all
   bool extras = false;  ///< by the kernel for them, whether or not there are norms
 
   int batch() const { return static_cast<int>(unread.size()); }
@@ -43,8 +44,10 @@ struct Shape {
                   std::to_string(group) + " queries, " + std::to_string(items) + " items, positions";
     for (auto const& one : unread)
       result += " " + std::to_string(one.begin) + " to " + std::to_string(one.end);
-    return result + (norms ? ", normed" : "");
+    return result + (norms ? ", normed" : "") + (window > 0 ? ", a window of " + std::to_string(window) : "");
   }
+  /// The first position that the token at `position` sees.
+  int first(int position) const { return window > 0 ? std::max(position + 1 - window, 0) : 0; }
 };
 
 constexpr double k_epsilon = 1e-2;  // large enough to matter
@@ -63,7 +66,8 @@ class Problem {
     for (int l = 0; l < s.layers; ++l)
       for (int b = 0; b < s.batch(); ++b)
         for (int h = 0; h < s.kv_heads; ++h)
-          for (int p = 0; p < s.unread[at(b)].begin; ++p)
+          // Blocks before all windows are no numbers.
+          for (int p = s.first(s.unread[at(b)].begin) / 16 * 16; p < s.unread[at(b)].begin; ++p)
             for (int d = 0; d < s.head_size; ++d) {
               keys[s.cache().at(l, b, h, p, d)] = number();
               values[s.cache().at(l, b, h, p, d)] = number();
@@ -99,9 +103,14 @@ class Problem {
           auto const value = vector(layer, run, t, h, s.group + 1, Precision::bf16);
           all_keys.insert(all_keys.end(), key.begin(), key.end());
           all_values.insert(all_values.end(), value.begin(), value.end());
+          // Of the new token's own window.
+          auto const before = (s.first(run.position + t)) * s.head_size;
+          Numbers const window_keys(all_keys.begin() + before, all_keys.end());
+          Numbers const window_values(all_values.begin() + before, all_values.end());
           for (int g = 0; g < s.group; ++g) {
             auto const query = vector(layer, run, t, h, g, Precision::bf16);
-            auto const one = reference::attention(query.data(), all_keys, all_values, s.head_size, precision);
+            auto const one =
+                reference::attention(query.data(), window_keys, window_values, s.head_size, precision);
             std::copy(one.begin(), one.end(),
                       result.begin() + (((run.row + t) * s.kv_heads + h) * s.group + g) * s.head_size);
           }
@@ -159,7 +168,7 @@ void check(Shape const& s, unsigned seed) {
   ASSERT_EQ(problem.steps.size(), 1u) << "more than a step";
   auto const machine = with_device();
   ASSERT_OK(machine);
-  auto const table = prompt_table(problem.steps.front(), s.group, s.items, s.least);
+  auto const table = prompt_table(problem.steps.front(), s.group, s.items, s.least, s.window);
   int const tiles = s.items * s.kv_heads;
   DeviceBuffer<unsigned short> qkv(problem.qkv.size()), keys(problem.keys.size()),
       values(problem.keys.size());
@@ -182,6 +191,7 @@ void check(Shape const& s, unsigned seed) {
   a.keys = keys.get(), a.values = values.get();
   a.layer_elements = static_cast<long long>(s.cache().row(1, 0, 0, 0));
   a.turns = turns.get(), a.items = items.get();
+  a.window = s.window;
   if (s.norms) a.head_gains = gains.get(), a.norm_epsilon = static_cast<float>(k_epsilon);
   a.parts = parts.get(), a.arrived = arrived.get();
   a.scale = score_scale(s.head_size);
@@ -191,8 +201,8 @@ void check(Shape const& s, unsigned seed) {
   a.tiles = tiles;
   DeviceBuffer<PromptArguments> arguments(1);
   arguments.upload({a});
-  auto chain =
-      prompt_attention_alone(*machine, tiles, options, {s.head_size, s.norms || s.extras}, arguments.get());
+  auto chain = prompt_attention_alone(*machine, tiles, options,
+                                      {s.head_size, s.norms || s.extras || s.window > 0}, arguments.get());
   ASSERT_OK(chain);
   auto const exact = problem.expected(Precision::fp32);
   double const usual =
@@ -230,6 +240,15 @@ TEST(DecodePromptAttention, NormedHeads) {
         Shape s{{{0, tokens}, {77, 77 + 64 - tokens - 1}}, 2, group, head_size, 24, 16, 3};
         s.norms = true;
         check(s, 37);
+      }
+}
+TEST(DecodePromptAttention, Windows) {
+  for (int const head_size : {64, 128})
+    for (int const window : {1, 2, 16, 17, 33, 100, 500})
+      for (int const items : {8, 24}) {
+        Shape s{{{300, 330}, {0, 20}, {77, 90}}, 2, 7, head_size, items};
+        s.window = window;
+        check(s, 43);
       }
 }
 /// By the kernel for heads that may be normed.

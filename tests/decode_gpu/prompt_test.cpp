@@ -59,6 +59,16 @@ TEST(DecodePrompts, BiasesAndNormedHeads) {
     check(s);
   }
 }
+TEST(DecodePrompts, Windows) {
+  for (int const window : {1, 20, 70, 128}) {
+    SCOPED_TRACE("a window of " + std::to_string(window));
+    Setting s;
+    s.model = reference::with_window(reference::small_model(128, 2, 4), window);
+    s.prompts = {prompt_of(200), prompt_of(37, 1)};
+    s.prompt_rows = 0, s.steps = 3;
+    check(s);
+  }
+}
 TEST(DecodePrompts, UnequalSequences) {
   for (int const batch : {2, 5, 9, 64}) {
     SCOPED_TRACE(std::to_string(batch) + " sequences");

@@ -245,7 +245,7 @@ struct Run {
   /// Reads as many bytes as a step, and nothing else; not measured where there is no memory for it.
   void measure_floor(int blocks) {
     progress.show("reading as many bytes alone");
-    double const cached = static_cast<double>(prompts.size()) * usual_cached();
+    double const cached = static_cast<double>(prompts.size()) * model.read_of(usual_cached());
     result.step_bytes = decode::step_bytes(model, cached);
     auto const bytes = static_cast<std::size_t>(result.step_bytes) / 256 * 256;
     auto const memory = decode::zeroed_memory(bytes + 16384, stream);
