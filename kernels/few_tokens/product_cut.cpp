@@ -22,6 +22,8 @@ constexpr int k_most_late_bytes = 16384;  ///< of such a slot
 constexpr int k_most_box = 256;           ///< that the copy engine takes, of a dimension
 constexpr int k_registers_per_sm = 65536;
 
+static_assert(sizeof(Product) <= k_role_argument_bytes, "a block keeps a copy of a job's arguments");
+
 Expected<void> refused(std::string message, std::string way_out) {
   return refuse({"E0565", Severity::error, {}, std::move(message), {}, std::move(way_out)});
 }
