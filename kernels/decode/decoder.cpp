@@ -27,13 +27,6 @@ Expected<void> refused(std::string message, std::string way_out) {
   return refuse({"E0566", Severity::error, {}, std::move(message), {}, std::move(way_out)});
 }
 
-bool says_semaphore(Diagnostics const& errors) {
-  for (auto const& one : errors)
-    for (auto const& note : one.notes)
-      if (note.rfind("semaphore ", 0) == 0) return true;
-  return false;
-}
-
 Diagnostics not_finite_logits(std::size_t sequence, int tokens) {
   return refused(fmt::format("the largest logit of sequence {} behind {} tokens is not a finite number",
                              sequence, tokens),
@@ -434,16 +427,24 @@ Expected<void> Decoder::prefill(cudaStream_t stream, std::vector<std::vector<int
 
 Expected<void> Decoder::finish() {
   auto& s = *state_;
-  auto const prompts = s.prompts ? s.prompts->finish() : Expected<void>{};
-  auto const layers = s.layer_launch.finish(), head = s.head_launch.finish();
-  if (prompts && layers && head) return {};
+  struct End {
+    Launch const* launch;
+    Expected<void> result;
+  };
+  std::vector<End> ends;
+  auto const end = [&](Launch const& launch) { ends.push_back({&launch, launch.finish()}); };
+  if (s.prompts) end(s.prompts->launch());
+  end(s.layer_launch);
+  end(s.head_launch);
+  auto const fine = [](End const& one) { return one.result.has_value(); };
+  if (std::all_of(ends.begin(), ends.end(), fine)) return {};
   s.begun.clear();
   // Others may only say that an earlier launch gave up: who names a tile comes first.
-  for (bool const names_a_tile : {true, false})
-    for (auto const& one : {prompts, layers, head})
-      if (!one && says_semaphore(one.error()) == names_a_tile)
-        return tl::make_unexpected(with_layer(one.error(), s.model.layers));
-  return {};
+  std::stable_partition(ends.begin(), ends.end(),
+                        [](End const& one) { return one.launch->last_stall().state != 0; });
+  auto const& [launch, result] = *std::find_if_not(ends.begin(), ends.end(), fine);
+  if (launch == &s.head_launch) return result;
+  return tl::make_unexpected(with_layer(result.error(), *launch->plan, launch->last_stall(), s.model.layers));
 }
 
 Expected<std::vector<std::vector<int>>> Decoder::tokens() {

@@ -10,7 +10,7 @@ using Element = __nv_bfloat16;
 template <int N>
 Expected<Launch> of_columns(LoopPlan const& plan, RoleOptions const& options,
                             few_tokens::Product const* product, StepEnd const& end, int parts) {
-  return launch_of(role_chain(plan, options, HeadColumns<Element, N>{{product}, end, parts}));
+  return launch_of(plan, role_chain(plan, options, HeadColumns<Element, N>{{product}, end, parts}));
 }
 
 }  // namespace

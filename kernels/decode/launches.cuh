@@ -8,11 +8,12 @@
 
 namespace tessera::decode {
 
-inline Expected<Launch> launch_of(Expected<LoopChain> made) {
+inline Expected<Launch> launch_of(LoopPlan const& plan, Expected<LoopChain> made) {
   if (!made) return tl::make_unexpected(made.error());
   auto const chain = std::make_shared<LoopChain>(std::move(*made));
-  return Launch{[chain](GpuStream stream, long long iterations) { return chain->launch(stream, iterations); },
-                [chain] { return chain->finish(); }};
+  return Launch{std::make_shared<LoopPlan const>(plan),
+                [chain](GpuStream stream, long long iterations) { return chain->launch(stream, iterations); },
+                [chain] { return chain->finish(); }, [chain] { return chain->last_stall(); }};
 }
 
 }  // namespace tessera::decode

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <tessera/run/run_roles.hpp>
 
 #include "kernels/decode/attention.hpp"
@@ -13,8 +14,10 @@
 namespace tessera::decode {
 
 struct Launch {
+  std::shared_ptr<LoopPlan const> plan;
   std::function<Expected<void>(GpuStream, long long iterations)> launch;
   std::function<Expected<void>()> finish;
+  std::function<StallRecord()> last_stall;  ///< Chain::last_stall()
 };
 
 /// By what kernels of layers differ.

@@ -15,8 +15,10 @@ Expected<Launch> layers_of_columns(LoopPlan const& plan, RoleOptions const& opti
   using Element = __nv_bfloat16;
   few_tokens::MatrixColumns<Element, N, false, Extras> const products{a.products};
   if (head_size == 64)
-    return launch_of(role_chain(plan, options, products, CachedAttention<Element, 64, Extras>{a.attention}));
-  return launch_of(role_chain(plan, options, products, CachedAttention<Element, 128, Extras>{a.attention}));
+    return launch_of(plan,
+                     role_chain(plan, options, products, CachedAttention<Element, 64, Extras>{a.attention}));
+  return launch_of(plan,
+                   role_chain(plan, options, products, CachedAttention<Element, 128, Extras>{a.attention}));
 }
 
 template <bool Extras>

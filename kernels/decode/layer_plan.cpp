@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <tessera/describe/dsl.hpp>
+#include <tessera/run/loop_stall.hpp>
 
 #include "kernels/decode/prompt.hpp"
 
@@ -188,17 +188,10 @@ std::vector<long long> tile_bytes(Model const& m, int batch, Tiles const& tiles,
   return result;
 }
 
-Diagnostics with_layer(Diagnostics stalled, int layers) {
-  for (auto& one : stalled)
-    for (auto& note : one.notes) {
-      std::string const before = ", expected ";
-      auto const at = note.find(before);
-      if (one.code != "E0520" || note.rfind("semaphore ", 0) != 0 || at == std::string::npos) continue;
-      auto const expected = std::strtoll(note.c_str() + at + before.size(), nullptr, 10);
-      // Posts of its own iteration, but for qkv, which reads the one before.
-      long long const iteration = one.message.rfind("qkv", 0) == 0 ? expected : expected - 1;
-      note += fmt::format("; layer {} of {}", iteration % layers, layers);
-    }
+Diagnostics with_layer(Diagnostics stalled, LoopPlan const& plan, StallRecord const& record, int layers) {
+  // Every launch has all layers.
+  if (auto const layer = stalled_iteration(plan, record, layers); layer && !stalled.empty())
+    stalled.front().message += fmt::format("; layer {} of {}", *layer, layers);
   return stalled;
 }
 

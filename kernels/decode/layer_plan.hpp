@@ -5,6 +5,7 @@
 
 #include <array>
 #include <tessera/plan/loop_plan.hpp>
+#include <tessera/sync/wait.cuh>
 
 #include "kernels/decode/cache.hpp"
 #include "kernels/decode/model.hpp"
@@ -63,8 +64,7 @@ few_tokens::ProductOptions head_options(Cut const& cut);
 /// Bytes that a tile of each stage loads early, for so many cached tokens of each sequence.
 std::vector<long long> tile_bytes(Model const& model, int batch, Tiles const& tiles, int cached);
 
-/// A stall's report with the layer: every launch has all of them, so what a wait expected to see, counted
-/// over all launches, tells it.
-Diagnostics with_layer(Diagnostics stalled, int layers);
+/// The report of a stall with the layer that it was in, if the record tells it. `plan`: of plan_layers().
+Diagnostics with_layer(Diagnostics stalled, LoopPlan const& plan, StallRecord const& record, int layers);
 
 }  // namespace tessera::decode

@@ -13,8 +13,10 @@ Expected<Launch> prompts_of(LoopPlan const& plan, RoleOptions const& options, in
                             PromptLayerArguments const& a) {
   few_tokens::MatrixColumns<Element, k_most_prompt_rows, false, Extras> const products{a.products};
   if (head_size == 64)
-    return launch_of(role_chain(plan, options, products, PromptAttention<Element, 64, Extras>{a.attention}));
-  return launch_of(role_chain(plan, options, products, PromptAttention<Element, 128, Extras>{a.attention}));
+    return launch_of(plan,
+                     role_chain(plan, options, products, PromptAttention<Element, 64, Extras>{a.attention}));
+  return launch_of(plan,
+                   role_chain(plan, options, products, PromptAttention<Element, 128, Extras>{a.attention}));
 }
 
 }  // namespace

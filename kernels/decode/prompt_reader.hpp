@@ -45,7 +45,7 @@ class PromptReader {
   Expected<void> read(cudaStream_t stream, std::vector<Positions> const& unread) const;
   /// Enqueues that nothing is under way, for new sequences behind a stall.
   Expected<void> reset(cudaStream_t stream) const;
-  Expected<void> finish() const { return launch_.finish(); }
+  Launch const& launch() const { return launch_; }
 
  private:
   Launch launch_;

@@ -293,21 +293,28 @@ TEST(DecodeHead, KeysOrderLogitsAndThenLowerTokens) {
 }
 
 TEST(DecodeStall, NamesTheLayer) {
-  Diagnostic const stalled{"E0520",
-                           Severity::error,
-                           {},
-                           "out_0 tile (3) waits for attention_0(0)",
-                           {"semaphore 89: seen 33, expected 36, in launch 1; gave up after 2 s"},
-                           ""};
+  auto const plan = plan_layers(tiles_for(known_models().front(), 1), h200(), k_blocks);
+  ASSERT_TRUE(plan) << to_text(plan.error());
+  Diagnostics const stalled = {{"E0520", Severity::error, {}, "out_0 tile (3) waits", {"a note"}, ""}};
+  auto const text = [&](int stage, int producer, unsigned expected) {
+    StallRecord record;
+    record.state = 2;
+    record.stage = stage;
+    record.expected = expected;
+    for (auto const& set : plan->plan.semaphores)
+      if (set.producer == producer) record.semaphore = set.first + 2;
+    return to_text(with_layer(stalled, *plan, record, 16));
+  };
   // Sixteen layers to a launch: the third launch's fourth layer.
-  auto diagnostics = with_layer({stalled}, 16);
-  EXPECT_THAT(to_text(diagnostics), HasSubstr("layer 3 of 16"));
-  auto qkv = stalled;
-  qkv.message = "qkv_0 tile (3) waits for down_0(0)";
-  EXPECT_THAT(to_text(with_layer({qkv}, 16)), HasSubstr("layer 4 of 16"));
-  auto other = stalled;
-  other.notes.clear();
-  EXPECT_EQ(to_text(with_layer({other}, 16)), to_text(Diagnostics{other}));
+  EXPECT_THAT(text(k_out, k_attention, 36), HasSubstr("out_0 tile (3) waits; layer 3 of 16\n   a note"));
+  EXPECT_THAT(text(k_down, k_gate_up, 16), HasSubstr("; layer 15 of 16"));
+  // Posts of the layer before.
+  EXPECT_THAT(text(k_qkv, k_down, 36), HasSubstr("; layer 4 of 16"));
+  EXPECT_THAT(text(k_out, k_down, 36), HasSubstr("; layer 4 of 16")) << "residuals";
+  EXPECT_THAT(text(k_down, k_out, 36), HasSubstr("; layer 3 of 16")) << "residuals";
+  EXPECT_EQ(text(k_attention, k_gate_up, 36), to_text(stalled)) << "which it does not wait for";
+  EXPECT_EQ(to_text(with_layer(stalled, *plan, StallRecord{}, 16)), to_text(stalled));
+  EXPECT_TRUE(with_layer({}, *plan, StallRecord{}, 16).empty());
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ Expected<Launch> alone(MachineProfile const& machine, int tiles, RoleOptions con
   auto const plan = plan_alone(machine, tiles);
   if (!plan) return tl::make_unexpected(plan.error());
   using Element = __nv_bfloat16;
-  auto const made = [&](auto operation) { return launch_of(role_chain(*plan, options, operation)); };
+  auto const made = [&](auto operation) { return launch_of(*plan, role_chain(*plan, options, operation)); };
   if (heads.size == 64)
     return heads.extras ? made(Attention<Element, 64, true>{arguments})
                         : made(Attention<Element, 64, false>{arguments});

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "run_gpu/device_data.hpp"
+#include "support/assert_ok.hpp"
 #include "support/plans.hpp"
 #include "tessera/measure/machine_json.hpp"
 #include "tessera/plan/orders.hpp"
@@ -62,12 +63,6 @@ Chain chain_of(Plan const& plan, DeviceData const& data, Kind kind, ChainOptions
   if (!chain) throw std::runtime_error(to_text(chain.error()));
   return std::move(*chain);
 }
-
-#define ASSERT_OK(expression)                                     \
-  do {                                                            \
-    auto const outcome = (expression);                            \
-    ASSERT_TRUE(outcome.has_value()) << to_text(outcome.error()); \
-  } while (false)
 
 struct Launches {
   int direct;
@@ -311,6 +306,9 @@ TEST(Chain, AMissingPostIsNamedAndTheChainIsUsableAfterwards) {
         EXPECT_THAT(report.message, testing::StartsWith("second tile ("));
         EXPECT_THAT(report.message, testing::HasSubstr(", 3) waits for "));
         EXPECT_THAT(report.message, testing::HasSubstr("23 of 24 posted"));
+        EXPECT_EQ(stuck.last_stall().state, 2u);
+        EXPECT_EQ(stuck.last_stall().stage, 1);
+        EXPECT_LT(stuck.last_stall().seen, stuck.last_stall().expected);
         if (policy == Policy::row_sync)
           EXPECT_THAT(report.message, testing::HasSubstr("row 3 of first"));
         else
@@ -322,6 +320,7 @@ TEST(Chain, AMissingPostIsNamedAndTheChainIsUsableAfterwards) {
       expect_right(good, data, {2, 2});
       // A waiting stage that the record stopped has not posted: only the zeroed memory makes this right.
       ASSERT_OK(stuck.finish());
+      EXPECT_EQ(stuck.last_stall().state, 0u);
     }
 }
 

@@ -201,6 +201,10 @@ class Chain {
   /// load of host memory: waits for nothing, and sees what has happened so far.
   bool stalled() const;
 
+  /// The wait of this chain that gave up, which its last finish() or launch() has said, or since then that of
+  /// a chain which shares memory with it. State 0: none.
+  StallRecord const& last_stall() const;
+
   /// What happened in the last complete launch: tile by tile where the chain records, by launch
   /// (Timeline::by_launch) where it times launches. Refuses (E0522) if it does neither, or its kernels do not
   /// record. Waits as finish() does (E0521).

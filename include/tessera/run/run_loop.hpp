@@ -56,6 +56,8 @@ class LoopChain {
   }
   /// As Chain::finish().
   Expected<void> finish() { return chain_.finish(); }
+  /// As Chain::last_stall(); stalled_iteration() says which iteration it was in.
+  StallRecord const& last_stall() const { return chain_.last_stall(); }
   std::string const& proof() const { return chain_.proof(); }
 
  private:

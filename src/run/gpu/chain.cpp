@@ -215,6 +215,7 @@ Expected<void> Chain::State::has_set(int set) const {
 
 Expected<void> Chain::finish() {
   auto& s = *state_;
+  s.last_stall = {};
   if (auto ok = s.wait_until_done(); !ok) return ok;
   if (s.broken || s.stalls->told())
     if (auto ok = s.recover(); !ok) return ok;
@@ -222,6 +223,7 @@ Expected<void> Chain::finish() {
 }
 
 bool Chain::stalled() const { return state_->stalls->told(); }
+StallRecord const& Chain::last_stall() const { return state_->last_stall; }
 
 Expected<Timeline> Chain::timeline() const {
   auto const& s = *state_;

@@ -120,6 +120,7 @@ Expected<void> Chain::State::enqueue(cudaStream_t stream, int set, unsigned time
 }
 
 Expected<void> Chain::State::settle(bool capturing) {
+  if (!capturing) last_stall = {};
   if (!broken && !stalls->told())
     return capturing ? Expected<void>{} : stalls->nothing_else_stalled(plan.pipeline.name);
   if (capturing)

@@ -141,6 +141,7 @@ Expected<void> Chain::State::look_for_stall(Diagnostics& found) {
   auto* const own = *stream;
   StallRecord record;
   if (auto ok = copy_out(&record, views.stall, sizeof record, "the stall record", own); !ok) return ok;
+  last_stall = record;
   if (record.state == 0) return {};
   std::vector<unsigned> seen(semaphore_count);
   if (!seen.empty())

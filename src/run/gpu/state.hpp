@@ -53,6 +53,7 @@ struct Chain::State {
   bool lost = false;      ///< a launch does not end: until it has, its memory cannot be given back
   run::Lease lease;
   StallGroup* stalls = nullptr;
+  StallRecord last_stall;  ///< state 0: the last finish() or launch() has said none
   KernelArguments arguments;
 
   State() = default;
