@@ -9,14 +9,9 @@
 #include "decode/reference.hpp"
 #include "gpu/device_buffer.hpp"
 #include "kernels/decode/decoder.hpp"
+#include "support/assert_ok.hpp"
 
 namespace tessera::decode {
-
-#define ASSERT_OK(expression)                                     \
-  do {                                                            \
-    auto&& outcome = (expression);                                \
-    ASSERT_TRUE(outcome.has_value()) << to_text(outcome.error()); \
-  } while (false)
 
 /// Weights of the reference in device memory.
 class WeightsOnDevice {

@@ -10,6 +10,7 @@
 #include "gpu/device_buffer.hpp"
 #include "kernels/common/mlp_reference.hpp"
 #include "kernels/few_tokens/mlp_chain.hpp"
+#include "support/assert_ok.hpp"
 
 namespace tessera::few_tokens {
 
@@ -18,12 +19,6 @@ using gpu::ok;
 using mlp::ElementType;
 using mlp::Form;
 using Numbers = DeviceBuffer<unsigned short>;
-
-#define ASSERT_OK(expression)                                     \
-  do {                                                            \
-    auto&& outcome = (expression);                                \
-    ASSERT_TRUE(outcome.has_value()) << to_text(outcome.error()); \
-  } while (false)
 
 inline std::size_t size(int a, int b) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); }
 

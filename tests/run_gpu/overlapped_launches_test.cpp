@@ -8,6 +8,7 @@
 
 #include "gpu/launches.hpp"
 #include "run_gpu/overlapped_data.hpp"
+#include "support/assert_ok.hpp"
 #include "tessera/run/device.hpp"
 
 namespace tessera {
@@ -22,12 +23,6 @@ using testing::HasSubstr;
 using vector_chain::device_array;
 using vector_chain::device_copy;
 using vector_chain::Stream;
-
-#define ASSERT_OK(expression)                                     \
-  do {                                                            \
-    auto const outcome = (expression);                            \
-    ASSERT_TRUE(outcome.has_value()) << to_text(outcome.error()); \
-  } while (false)
 
 class OverlappedLaunches : public testing::Test {
  protected:

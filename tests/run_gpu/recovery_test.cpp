@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "run_gpu/device_data.hpp"
+#include "support/assert_ok.hpp"
 #include "support/plans.hpp"
 #include "tessera/measure/machine_json.hpp"
 #include "tessera/run/launch.hpp"
@@ -21,12 +22,6 @@ using testing::HasSubstr;
 using vector_chain::DeviceData;
 using vector_chain::Kind;
 using vector_chain::Stream;
-
-#define ASSERT_OK(expression)                                     \
-  do {                                                            \
-    auto const& outcome = (expression);                           \
-    ASSERT_TRUE(outcome.has_value()) << to_text(outcome.error()); \
-  } while (false)
 
 template <class T>
 std::string said(Expected<T> const& outcome) {

@@ -6,13 +6,8 @@
 
 #include "run_gpu/device_data.hpp"
 #include "run_gpu/role_tiles.hpp"
+#include "support/assert_ok.hpp"
 #include "tessera/run/device.hpp"
-
-#define ASSERT_OK(expression)                                     \
-  do {                                                            \
-    auto&& outcome = (expression);                                \
-    ASSERT_TRUE(outcome.has_value()) << to_text(outcome.error()); \
-  } while (false)
 
 namespace tessera::role_tiles {
 
