@@ -125,7 +125,10 @@ def faults(case, code, out, err, left):
 def put_beside(tessera, folder, scripts):
     """The tool in a folder of its own, which is not among what a case leaves."""
     folder.mkdir()
-    os.link(tessera, folder / "tessera")
+    try:
+        os.link(tessera, folder / "tessera")
+    except OSError:  # BUILD is on another disk
+        shutil.copy2(tessera, folder / "tessera")
     for name, script in scripts.items():
         (folder / name).write_text(script)
         (folder / name).chmod(0o700)
