@@ -37,6 +37,19 @@ void bind_diagnostics(nb::module_& m) {
       .def("__repr__", [](SourceLine const& self) { return fmt::format("{}:{}", self.file, self.line); });
 
   nb::class_<Diagnostic>(m, "Diagnostic", "One finding. `tessera.explain(code)` is its page.")
+      .def(
+          "__init__",
+          [](Diagnostic* self, std::string code, std::string message, std::string file, int line,
+             std::vector<std::string> notes, std::string suggestion) {
+            new (self) Diagnostic{.code = std::move(code),
+                                  .where = {std::move(file), line},
+                                  .message = std::move(message),
+                                  .notes = std::move(notes),
+                                  .suggestion = std::move(suggestion)};
+          },
+          nb::arg("code"), nb::arg("message"), nb::kw_only(), nb::arg("file") = "", nb::arg("line") = 0,
+          nb::arg("notes") = std::vector<std::string>{}, nb::arg("suggestion") = "",
+          "What the package's own parts in Python find.")
       .def_ro("code", &Diagnostic::code, "\"E0103\"")
       .def_prop_ro(
           "severity",

@@ -20,6 +20,9 @@ class SourceLine:
 class Diagnostic:
     """One finding. `tessera.explain(code)` is its page."""
 
+    def __init__(self, code: str, message: str, *, file: str = '', line: int = 0, notes: Sequence[str] = [], suggestion: str = '') -> None:
+        """What the package's own parts in Python find."""
+
     @property
     def code(self) -> str:
         """"E0103\""""

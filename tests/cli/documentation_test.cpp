@@ -107,10 +107,10 @@ TEST(Documentation, ReadmeShowsWhatPlanPrints) {
 std::map<std::string, std::string> codes_in_sources() {
   std::map<std::string, std::string> codes;
   std::regex const literal("\"(E[0-9]{4})\"");
-  for (auto const* folder : {"/src", "/tools", "/kernels"})
+  for (auto const* folder : {"/src", "/tools", "/kernels", "/python/tessera"})
     for (auto const& file : std::filesystem::recursive_directory_iterator(k_root + folder)) {
       auto const extension = file.path().extension();
-      if (extension != ".cpp" && extension != ".hpp") continue;
+      if (extension != ".cpp" && extension != ".hpp" && extension != ".py") continue;
       auto const text = read_text(file.path().string());
       for (std::sregex_iterator it(text.begin(), text.end(), literal), end; it != end; ++it)
         codes.emplace((*it)[1], file.path().filename().string());
