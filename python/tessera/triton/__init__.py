@@ -5,7 +5,8 @@ Generating and checking need neither Triton nor a GPU."""
 
 from ._generate import generate
 from ._load import load
+from .chain import Chain, Launch
 from .compiled import compile, resources
 from .lint import check, findings
 
-__all__ = ["check", "compile", "findings", "generate", "load", "resources"]
+__all__ = ["Chain", "Launch", "check", "compile", "findings", "generate", "load", "resources"]

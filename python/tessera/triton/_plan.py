@@ -169,6 +169,16 @@ class Grouping:
                 return min(self.width, extent)
         return 1
 
+    def index(self, coordinate: int) -> int:
+        match self.kind:
+            case "each":
+                return coordinate
+            case "block":
+                return coordinate // self.width
+            case "stride":
+                return coordinate % self.width
+        return 0
+
     def count_in(self, begin: int, end: int) -> int:
         if begin >= end:
             return 0

@@ -68,3 +68,16 @@ def touch(module, stage):
              post=getattr(module, f"post_{stage.name}"), RANK=2),
         **OPTIONS,
     )  # fmt: skip
+
+
+def gemm_of(module, where, elements, columns):
+    """The GEMM of a stage "down", of another type and size."""
+    return tessera.triton.compile(
+        kernels.gemm,
+        dict(
+            a=elements, b=elements, c=elements, mem="*i32", K="i32:16", start=module.start_down, wait=module.wait_down_a,
+            wait_tile=module.wait_tile_down_a, post=module.post_down, WHERE=getattr(kernels, where).value, N=columns, BM=128, BN=128,
+            BK=64, TILE=128,
+        ),
+        **OPTIONS,
+    )  # fmt: skip

@@ -80,7 +80,7 @@ def gemm(
             sum = tl.dot(tl.load(at + token), tl.load(bt), sum)
             at += BK
             bt += BK * N
-    tl.store(c + rows[:, None] * N + columns[None, :], sum.to(tl.float16))
+    tl.store(c + rows[:, None] * N + columns[None, :], sum.to(c.dtype.element_ty))
     if WHERE == AFTER:
         wait(mem, launch, x, y)
     post(mem, launch, x, y)

@@ -1,0 +1,483 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Triton pairs on a GPU (examples/08_triton_pairs): right bit for bit, and how fast, against stream order.
+
+    python/tests/gpu_triton.py pack <folder> [--rows 640,1152]   compiles all; needs Triton and tessera, and no GPU
+    python/tests/gpu_triton.py run <folder> [--json <file>]      needs a Hopper GPU and its driver; no Triton, no torch
+    python/tests/gpu_triton.py torch [--json <file>]             tessera.triton.Chain itself; needs all of them
+
+What is run: outputs poisoned before each launch and two inputs in turns, so that what is read too early is seen;
+replayed from a graph; a chain without posts, whose waits must give up; and, counted but not judged, a pair whose waits
+Triton has overtaken, which tessera.triton.check() refuses."""
+
+import argparse
+import array
+import ctypes
+import json
+import math
+import os
+import random
+import re
+import statistics
+import struct
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+EXAMPLE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "examples", "08_triton_pairs")
+MECHANISMS = ("stream_order", "pdl", "pdl_tiles")
+LAUNCHES = 40  # of each plan, for their results
+CHAINS_OF_A_GRAPH = 10
+STALL_MS = 20
+
+
+# What is compiled elsewhere.
+
+
+def pack(folder, rows_of_pairs):
+    sys.path[:0] = [EXAMPLE, os.path.join(HERE, "for_triton")]
+    import compiling
+    import kernels
+    import pairs
+    import tessera
+    import tessera.triton
+    import triton
+
+    os.makedirs(folder, exist_ok=True)
+
+    def launch(name, compiled, grid, early, arguments):
+        metadata = compiled.metadata
+        file = f"{name}.cubin"
+        with open(os.path.join(folder, file), "wb") as out:
+            out.write(compiled.asm["cubin"])
+        entry = re.search(r"\.entry\s+\w+\((.*?)\)", compiled.asm["ptx"], re.S)
+        return {
+            "cubin": file, "function": metadata.name, "blocks": grid, "threads": 32 * metadata.num_warps, "shared": metadata.shared,
+            "early": early, "arguments": arguments, "parameters": entry[1].count(".param"),
+        }  # fmt: skip
+
+    def program(label, plan, compiled, arguments):
+        from tessera.triton import _plan
+
+        read = _plan.read(plan)
+        assert not read.tables()
+        return {
+            "label": label, "predicted_us": plan.predicted_us, "words": read.words,
+            "launches": [
+                launch(f"{label}_{stage.name}", compiled[stage.name], stage.blocks, stage.early, arguments[stage.name])
+                for stage in read.stages
+            ],
+        }  # fmt: skip
+
+    described = []
+    for make in (pairs.gemm_gemm, pairs.gemm_softmax):
+        for rows in rows_of_pairs:
+            pair = make(rows=rows)
+            arguments = {"up": ["input", "w_up", "up", "mem"]}
+            arguments |= (
+                {"down": ["up", "w_down", "output", "mem"]} if pair.second == "gemm" else {"softmax": ["up", "output", "mem"]}
+            )
+            programs = []
+            for mechanism in MECHANISMS:
+                plan = pair.plan(mechanisms=[mechanism])
+                compiled = pair.compile(plan)
+                for stage, one in compiled.items():
+                    tessera.triton.check(one, plan, stage)
+                programs.append(program(f"{pair.name}_{rows}_{mechanism}", plan, compiled, arguments))
+            # The last plan again without posts, and with a deadline that a test can wait for.
+            sync = tessera.triton.load(plan, deadline_ms=STALL_MS)
+            kernel, constants, options = pair.kernels(plan)["up"]
+            types = {"a": "*bf16", "b": "*bf16", "c": "*bf16", "mem": "*i32"}
+            silent = tessera.triton.compile(kernel, {**types, **constants, "post": kernels.no_wait}, **options)
+            second = next(name for name in arguments if name != "up")
+            kernel, constants, options = pair.kernels(plan)[second]
+            functions = {
+                name: getattr(sync, value.__name__)
+                for name, value in constants.items()
+                if hasattr(sync, getattr(value, "__name__", "-"))
+            }
+            waiting = tessera.triton.compile(kernel, {**types, "s": "*bf16", "p": "*bf16", **constants, **functions}, **options)
+            assert f", {STALL_MS * 1_000_000};" in waiting.asm["ptx"], "the deadline of the stalled chain is another"
+            stalled = program(f"{pair.name}_{rows}_stalled", plan, {"up": silent, second: waiting}, arguments)
+            racing = None
+            if pair.second == "gemm":
+                module = tessera.triton.load(plan)
+                overtaken = compiling.gemm_of(module, "INSIDE", "*bf16", pair.outputs)
+                assert [one.code for one in tessera.triton.findings(overtaken, plan, "down")] == ["E0802"]
+                racing = program(f"{pair.name}_{rows}_racing", plan, {**compiled, "down": overtaken}, arguments)
+                racing["launches"][1]["arguments"] = ["up", "w_down", "output", "mem", pair.hidden]
+            buffers = {"input": rows * pair.inputs, "other_input": rows * pair.inputs, "w_up": pair.inputs * pair.hidden}
+            buffers |= {"w_down": pair.hidden * pair.outputs} if pair.second == "gemm" else {}
+            described.append(
+                {
+                    "name": pair.name, "second": pair.second, "rows": rows, "inputs": pair.inputs, "hidden": pair.hidden,
+                    "outputs": pair.outputs, "random": buffers, "made": {"up": rows * pair.hidden, "output": rows * pair.outputs},
+                    "programs": programs, "stalled": stalled, "racing": racing,
+                }
+            )  # fmt: skip
+    with open(os.path.join(folder, "pairs.json"), "w") as out:
+        json.dump({"triton": triton.__version__, "pairs": described}, out, indent=1)
+    print(f"{folder}: {len(described)} pairs by Triton {triton.__version__}")
+
+
+# The CUDA driver, as far as it is needed.
+
+
+class Config(ctypes.Structure):  # CUlaunchConfig
+    _fields_ = [
+        ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint), ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p), ("count", ctypes.c_uint),
+    ]  # fmt: skip
+
+
+class Attribute(ctypes.Structure):  # CUlaunchAttribute
+    _fields_ = [("id", ctypes.c_int), ("padding", ctypes.c_char * 4), ("value", ctypes.c_int), ("rest", ctypes.c_char * 60)]
+
+
+PROGRAMMATIC_STREAM_SERIALIZATION = 6
+MAX_DYNAMIC_SHARED_SIZE_BYTES, PREFERRED_SHARED_MEMORY_CARVEOUT = 8, 9
+POISON = 0xFF  # NaN in every element
+
+
+class Gpu:
+    def __init__(self):
+        self.library = ctypes.CDLL("libcuda.so.1")
+        self.call("cuInit", 0)
+        device, context, stream = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
+        self.call("cuDeviceGet", ctypes.byref(device), 0)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        self.call("cuCtxSetCurrent", context)
+        self.call("cuStreamCreate", ctypes.byref(stream), 1)  # does not wait for the default stream
+        self.stream = stream
+
+    def call(self, name, *arguments):
+        status = getattr(self.library, name)(*arguments)
+        if status != 0:
+            text = ctypes.c_char_p()
+            self.library.cuGetErrorName(status, ctypes.byref(text))
+            raise RuntimeError(f"{name}: {(text.value or b'?').decode()}")
+
+    def allocate(self, size):
+        address = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        return address
+
+    def free(self, address):
+        self.call("cuMemFree_v2", address)
+
+    def fill(self, address, byte, size):
+        self.call("cuMemsetD8Async", address, ctypes.c_ubyte(byte), ctypes.c_size_t(size), self.stream)
+
+    def write(self, address, data):
+        self.call("cuMemcpyHtoD_v2", address, data, ctypes.c_size_t(len(data)))
+        self.call("cuCtxSynchronize")  # the copy may be under way still, and this stream does not wait for it
+
+    def read(self, address, size):
+        data = ctypes.create_string_buffer(size)
+        self.call("cuStreamSynchronize", self.stream)
+        self.call("cuMemcpyDtoH_v2", data, address, ctypes.c_size_t(size))
+        return data.raw
+
+    def load(self, cubin, function, shared):
+        module, found = ctypes.c_void_p(), ctypes.c_void_p()
+        self.call("cuModuleLoadData", ctypes.byref(module), cubin)
+        self.call("cuModuleGetFunction", ctypes.byref(found), module, function.encode())
+        self.call("cuFuncSetAttribute", found, MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
+        self.call("cuFuncSetAttribute", found, PREFERRED_SHARED_MEMORY_CARVEOUT, 100)
+        return found
+
+    def launch(self, function, described, arguments):
+        attribute = Attribute(PROGRAMMATIC_STREAM_SERIALIZATION, b"", 1, b"")
+        config = Config(
+            (described["blocks"], 1, 1), (described["threads"], 1, 1), described["shared"], self.stream.value,
+            ctypes.addressof(attribute), 1 if described["early"] else 0,
+        )  # fmt: skip
+        pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(one) for one in arguments))
+        self.call("cuLaunchKernelEx", ctypes.byref(config), function, pointers, None)
+
+    def captured(self, work):
+        """A graph of what `work` launches."""
+        graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
+        self.call("cuStreamBeginCapture_v2", self.stream, 1)  # of this thread
+        work()
+        self.call("cuStreamEndCapture", self.stream, ctypes.byref(graph))
+        self.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_ulonglong(0))
+        self.call("cuGraphDestroy", graph)
+        return executable
+
+    def replay(self, executable):
+        self.call("cuGraphLaunch", executable, self.stream)
+
+    def timed_us(self, work):
+        begin, end, taken = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_float()
+        for event in (begin, end):
+            self.call("cuEventCreate", ctypes.byref(event), 0)
+        self.call("cuEventRecord", begin, self.stream)
+        work()
+        self.call("cuEventRecord", end, self.stream)
+        self.call("cuEventSynchronize", end)
+        self.call("cuEventElapsedTime", ctypes.byref(taken), begin, end)
+        for event in (begin, end):
+            self.call("cuEventDestroy_v2", event)
+        return taken.value * 1e3
+
+
+class Program:
+    """A plan's kernels, loaded, with memory of their own."""
+
+    def __init__(self, gpu, folder, described, buffers):
+        self.gpu, self.described, self.buffers = gpu, described, buffers
+        self.bytes = 4 * described["words"]
+        self.memory = gpu.allocate(self.bytes)
+        self.reset()
+        self.functions = []
+        for one in described["launches"]:
+            with open(os.path.join(folder, one["cubin"]), "rb") as file:
+                self.functions.append(gpu.load(file.read(), one["function"], one["shared"]))
+
+    def reset(self):
+        self.gpu.fill(self.memory, 0, self.bytes)
+
+    def launch(self, other=False):
+        for function, one in zip(self.functions, self.described["launches"]):
+            arguments = []
+            for name in one["arguments"]:
+                name = "other_input" if other and name == "input" else name
+                arguments.append(
+                    ctypes.c_int32(name) if isinstance(name, int) else self.memory if name == "mem" else self.buffers[name]
+                )
+            # Triton's scratch memory, of which these kernels take none.
+            arguments += [ctypes.c_uint64(0)] * (one["parameters"] - len(arguments))
+            self.gpu.launch(function, one, arguments)
+
+    def record(self):
+        return struct.unpack("<8I", self.gpu.read(self.memory, 32))
+
+
+# What is run.
+
+
+def random_bf16(count, scale_exponent, seed):
+    """Between one and two times 2^exponent, of both signs: as many bytes as that takes."""
+    mask = int.from_bytes(struct.pack("<H", 0x807F) * count, "little")
+    exponent = int.from_bytes(struct.pack("<H", (127 + scale_exponent) << 7) * count, "little")
+    return ((int.from_bytes(random.Random(seed).randbytes(2 * count), "little") & mask) | exponent).to_bytes(
+        2 * count, "little"
+    )
+
+
+def floats(data):
+    words = array.array("H", data)
+    return [struct.unpack("<f", struct.pack("<I", word << 16))[0] for word in words]
+
+
+def run_pair(gpu, folder, pair, rounds):
+    buffers = {name: gpu.allocate(2 * count) for name, count in {**pair["random"], **pair["made"]}.items()}
+    depth_of = {"w_up": pair["inputs"], "w_down": pair["hidden"]}
+    contents = {}
+    for i, (name, count) in enumerate(pair["random"].items()):
+        contents[name] = random_bf16(count, -int(math.log2(depth_of.get(name, 1)) / 2), i)
+        gpu.write(buffers[name], contents[name])
+    programs = {mechanism: Program(gpu, folder, one, buffers) for mechanism, one in zip(MECHANISMS, pair["programs"])}
+    size = 2 * pair["made"]["output"]
+    found = {"pair": pair["name"], "rows": pair["rows"], "faults": []}
+
+    def poisoned():
+        for name, count in pair["made"].items():
+            gpu.fill(buffers[name], POISON, 2 * count)
+
+    def result(program, other):
+        poisoned()
+        program.launch(other)
+        return gpu.read(buffers["output"], size)
+
+    wanted = [result(programs["stream_order"], other) for other in (False, True)]
+    if wanted[0] == wanted[1]:
+        found["faults"].append("two inputs have one result")
+    found["faults"] += plausible(gpu, pair, buffers, contents)
+    for mechanism, program in programs.items():
+        wrong = sum(result(program, i % 2 == 1) != wanted[i % 2] for i in range(LAUNCHES))
+        graph = gpu.captured(lambda: (poisoned(), program.launch()))
+        for _ in range(LAUNCHES // 2):
+            gpu.replay(graph)
+            wrong += gpu.read(buffers["output"], size) != wanted[0]
+        wrong += result(program, True) != wanted[1]  # launched between replays
+        gpu.replay(graph)
+        wrong += gpu.read(buffers["output"], size) != wanted[0]
+        if wrong or program.record()[0]:
+            found["faults"].append(f"{mechanism}: {wrong} wrong results, record {program.record()}")
+    found["compared"] = LAUNCHES + LAUNCHES // 2 + 2
+    found |= timed(gpu, pair, programs, rounds)
+    found |= stalled(gpu, folder, pair, buffers, found["faults"])
+    if pair["racing"]:
+        racing = Program(gpu, folder, pair["racing"], buffers)
+        found["racing_wrong"] = sum(result(racing, i % 2 == 1) != wanted[i % 2] for i in range(LAUNCHES))
+        found["racing_launches"] = LAUNCHES
+    for address in buffers.values():
+        gpu.free(address)
+    return found
+
+
+def plausible(gpu, pair, buffers, contents):
+    """A few elements by plain arithmetic, of what the last launch, with the other input, has left."""
+    lot, faults = random.Random(7), []
+    up = gpu.read(buffers["up"], 2 * pair["made"]["up"])
+    output = gpu.read(buffers["output"], 2 * pair["made"]["output"])
+
+    def row(data, index, width):
+        return floats(data[2 * index * width : 2 * (index + 1) * width])
+
+    def column(data, index, width):
+        return floats(
+            b"".join(data[2 * (i * width + index) : 2 * (i * width + index) + 2] for i in range(len(data) // (2 * width)))
+        )
+
+    def hold(what, seen, wanted, scale):
+        if not abs(seen - wanted) <= 0.01 * scale:
+            faults.append(f"{what} is {seen}, not {wanted}")
+
+    for _ in range(6):
+        y, x = lot.randrange(pair["rows"]), lot.randrange(pair["hidden"])
+        wanted = sum(
+            a * b for a, b in zip(row(contents["other_input"], y, pair["inputs"]), column(contents["w_up"], x, pair["hidden"]))
+        )
+        hold(f"up({y}, {x})", row(up, y, pair["hidden"])[x], wanted, max(abs(wanted), 1))
+        of_y = row(up, y, pair["hidden"])
+        if pair["second"] == "gemm":
+            x = lot.randrange(pair["outputs"])
+            wanted = sum(a * b for a, b in zip(of_y, column(contents["w_down"], x, pair["outputs"])))
+        else:
+            highest = max(of_y)
+            wanted = math.exp(of_y[x] - highest) / sum(math.exp(one - highest) for one in of_y)
+        hold(
+            f"output({y}, {x})",
+            row(output, y, pair["outputs"])[x],
+            wanted,
+            max(abs(wanted), 1 if pair["second"] == "gemm" else 0),
+        )
+    return faults
+
+
+def timed(gpu, pair, programs, rounds):
+    """Chains back to back in a graph, the mechanisms in turns: medians and least times of one chain."""
+
+    def chains(program):
+        return gpu.captured(lambda: [program.launch() for _ in range(CHAINS_OF_A_GRAPH)])
+
+    graphs = {mechanism: chains(program) for mechanism, program in programs.items()}
+    taken = {mechanism: [] for mechanism in programs}
+    for round_number in range(rounds + 3):
+        for mechanism, graph in graphs.items():
+            once = gpu.timed_us(lambda: gpu.replay(graph)) / CHAINS_OF_A_GRAPH
+            if round_number >= 3:  # the first ones warm up
+                taken[mechanism].append(once)
+    medians = {mechanism: statistics.median(times) for mechanism, times in taken.items()}
+    return {
+        "us": {mechanism: round(value, 3) for mechanism, value in medians.items()},
+        "least_us": {mechanism: round(min(times), 3) for mechanism, times in taken.items()},
+        "predicted_us": {mechanism: round(one["predicted_us"], 3) for mechanism, one in zip(MECHANISMS, pair["programs"])},
+        "speedup": {mechanism: round(medians["stream_order"] / value, 4) for mechanism, value in medians.items()},
+    }
+
+
+def stalled(gpu, folder, pair, buffers, faults):
+    """Without posts, waits meet their deadline, and say so."""
+    program = Program(gpu, folder, pair["stalled"], buffers)
+    taken = gpu.timed_us(program.launch) / 1e3
+    state, _, tile, semaphore, seen, expected, low, high = program.record()
+    waited = (low + (high << 32)) / 1e6
+    if state != 2 or seen != 0 or expected == 0 or not STALL_MS <= waited <= taken:
+        faults.append(f"a stalled chain left record {program.record()} after {taken} ms")
+    return {"stall": {"ms": round(taken, 1), "tile": tile, "semaphore": semaphore, "waited_ms": round(waited, 1)}}
+
+
+def run(folder, rounds):
+    with open(os.path.join(folder, "pairs.json")) as file:
+        packed = json.load(file)
+    gpu = Gpu()
+    values = {
+        "triton": packed["triton"],
+        "how": f"medians of {rounds} replays of {CHAINS_OF_A_GRAPH} chains, in turns",
+        "pairs": [],
+    }
+    for pair in packed["pairs"]:
+        found = run_pair(gpu, folder, pair, rounds)
+        values["pairs"].append(found)
+        shown = ", ".join(f"{mechanism} {value} us" for mechanism, value in found["us"].items())
+        print(
+            f"{found['pair']}, {found['rows']} rows: {shown}; x{found['speedup']['pdl_tiles']}; {found['faults'] or 'right bit for bit'}"
+        )
+    return values
+
+
+def run_torch(rows_of_pairs):
+    """The same pairs by Chain, with torch's tensors, streams and graphs."""
+    sys.path.insert(0, EXAMPLE)
+    import pairs
+    import tessera
+    import torch
+    import triton
+
+    values = {"triton": triton.__version__, "torch": torch.__version__, "pairs": []}
+    for make in (pairs.gemm_gemm, pairs.gemm_softmax):
+        for rows in rows_of_pairs:
+            pair = make(rows=rows)
+            tensors = pair.tensors()
+            faults = []
+            inputs = [tensors["input"].clone(), torch.randn_like(tensors["input"])]
+            wanted = []
+            for mechanism in MECHANISMS:
+                chain = pair.chain(pair.plan(mechanisms=[mechanism]), tensors)
+                side = torch.cuda.Stream()
+                for i in range(LAUNCHES):
+                    with torch.cuda.stream(side):
+                        tensors["input"].copy_(inputs[i % 2])
+                        for name in ("up", "output"):
+                            tensors[name].fill_(float("nan"))
+                        chain()
+                    side.synchronize()
+                    if mechanism == "stream_order" and i < 2:
+                        wanted.append(tensors["output"].clone())
+                    elif not torch.equal(tensors["output"].view(torch.int16), wanted[i % 2].view(torch.int16)):
+                        faults.append(f"{mechanism}, launch {i}")
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph):
+                    tensors["output"].fill_(float("nan"))
+                    chain()
+                tensors["input"].copy_(inputs[0])
+                for _ in range(LAUNCHES):
+                    graph.replay()
+                torch.cuda.synchronize()
+                if not torch.equal(tensors["output"].view(torch.int16), wanted[0].view(torch.int16)):
+                    faults.append(f"{mechanism}, replayed")
+                try:
+                    chain.check()
+                except tessera.Error as error:
+                    faults.append(str(error))
+            values["pairs"].append({"pair": pair.name, "rows": rows, "faults": faults})
+            print(f"{pair.name}, {rows} rows, tessera.triton.Chain: {faults or 'right bit for bit'}")
+    return values
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["pack", "run", "torch"])
+    parser.add_argument("folder", nargs="?")
+    parser.add_argument("--rows", default="640,1152,1408", help="multiples of 128")
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--json")
+    given = parser.parse_args()
+    rows = [int(word) for word in given.rows.split(",")]
+    if given.what != "torch" and not given.folder:
+        parser.error("which folder?")
+    if given.what == "pack":
+        return pack(given.folder, rows)
+    values = run(given.folder, given.rounds) if given.what == "run" else run_torch(rows)
+    if given.json:
+        with open(given.json, "w") as out:
+            json.dump(values, out, indent=2)
+            out.write("\n")
+    sys.exit(1 if any(pair["faults"] for pair in values["pairs"]) else 0)
+
+
+if __name__ == "__main__":
+    main()
