@@ -148,7 +148,7 @@ def await_posts(mem, words, targets, place: tl.constexpr, tile, semaphores, dead
     tl.inline_asm_elementwise(
         _WAIT,
         "=r,l,r,l,r,r,r,l,~{memory}",
-        [mem + words, targets, mem, place, tile, semaphores, deadline],
+        [mem + words, targets, mem, place, tile, semaphores, tl.full((), deadline, tl.int64)],
         dtype=tl.int32,
         is_pure=False,
         pack=1,
