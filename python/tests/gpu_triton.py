@@ -56,7 +56,7 @@ def pack(folder, rows_of_pairs):
         }  # fmt: skip
 
     def program(label, plan, compiled, arguments):
-        from tessera.triton import _plan
+        from tessera import _plan
 
         read = _plan.read(plan)
         assert not read.tables()

@@ -10,7 +10,7 @@ import warnings
 import tessera
 import tessera.triton
 from support import ROOT, python, refusal
-from tessera.triton import _generate, _ir, _plan, lint
+from tessera import _plan
 
 HERE = os.path.join(ROOT, "python", "tests", "for_triton")
 sys.path.insert(0, HERE)

@@ -13,7 +13,8 @@ from unittest import mock
 import tessera
 import tessera.triton
 from support import ROOT, refusal
-from tessera.triton import _plan, chain
+from tessera import _plan
+from tessera.triton import chain
 
 sys.path[:0] = [os.path.join(ROOT, "python", "tests", "for_triton"), os.path.join(ROOT, "examples", "08_triton_pairs")]
 from test_triton import gemm_pair  # noqa: E402

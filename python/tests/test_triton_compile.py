@@ -13,7 +13,7 @@ import warnings
 import tessera
 import tessera.triton
 from support import ROOT
-from tessera.triton import _plan
+from tessera import _plan
 
 HERE = os.path.join(ROOT, "python", "tests", "for_triton")
 sys.path.insert(0, HERE)

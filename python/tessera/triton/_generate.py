@@ -4,7 +4,7 @@
 import math
 
 from .._core import Plan
-from ._plan import (
+from .._plan import (
     LANES,
     ZERO_WORD,
     COUNTER_WORDS,
@@ -50,21 +50,6 @@ def _refuse_same_names(functions: list[str]) -> None:
     names = [line[4 : line.index("(")] for function in functions for line in function.splitlines() if line.startswith("def ")]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise refuse("E0801", f"two functions would be named {twice[0]}", hint="rename a stage or an operand")
-
-
-def _place_index(stage: PlannedStage, operand: str) -> int:
-    """Operands that a dependence brings stand among the stage's; one that does not is numbered behind them."""
-    names = [*stage.operands, *sorted({wait.operand for wait in stage.waits} - set(stage.operands))]
-    return names.index(operand)
-
-
-def operand_of(stage: PlannedStage, index: int) -> str:
-    names = [*stage.operands, *sorted({wait.operand for wait in stage.waits} - set(stage.operands))]
-    return names[index] if index < len(names) else f"operand {index}"
-
-
-def place_of(plan: ChainPlan, stage: PlannedStage, operand: str) -> int:
-    return plan.place(stage.index, _place_index(stage, operand))
 
 
 def _sizes(stage: PlannedStage) -> str:
@@ -186,7 +171,7 @@ def _target(posts: str) -> str:
 
 def _await(plan: ChainPlan, stage: PlannedStage, wait: Wait, target: str, zero: str = "") -> list[str]:
     assert wait.set
-    place = place_of(plan, stage, wait.operand)
+    place = plan.place_of(stage, wait.operand)
     word = f"{plan.semaphore_word + wait.set.first} + index"
     if zero:
         word, target = f"tl.where({zero}, {word}, {ZERO_WORD})", f"tl.where({zero}, {target}, 0)"
@@ -200,7 +185,7 @@ def _wait(plan: ChainPlan, stage: PlannedStage, operand: str, waits: list[Wait],
     for wait in waits:
         if wait.set is None:
             if stage.early:
-                lines.append(f"sync.grid_wait({place_of(plan, stage, operand)})")
+                lines.append(f"sync.grid_wait({plan.place_of(stage, operand)})")
                 fences = True
             continue
         for access in wait.accesses:
@@ -232,9 +217,7 @@ def _wait_access(plan: ChainPlan, stage: PlannedStage, wait: Wait, access: tuple
     lines: list[str] = []
     most, numbers, empties, firsts = [], [], [], []
     for d, (span, group, extent) in enumerate(zip(access, wait.set.groups, extents)):
-        tiles = list(tiles_of({name: stage.grid[name] for name in stage.grid if name in span.names()}))
-        boxes = [span.at(tile, extent) for tile in tiles]
-        counts = {group.count_in(*box) for box in boxes}
+        counts = span.counts(stage.grid, group, extent)
         begin, end = span.begin.text(stage.grid, renamed), span.end.text(stage.grid, renamed)
         if span.clamp:
             begin, end = f"tl.maximum({begin}, 0)", f"tl.minimum({end}, {extent})"
@@ -309,7 +292,7 @@ def _wait_tile(plan: ChainPlan, stage: PlannedStage, wait: Wait, tma: bool) -> s
             *_await(plan, stage, wait, _target(_posts_of(wait.set, extents, indices))),
         ]
     elif stage.early:
-        lines.append(f"sync.grid_wait({place_of(plan, stage, wait.operand)})")
+        lines.append(f"sync.grid_wait({plan.place_of(stage, wait.operand)})")
     if tma and lines:
         lines.append("sync.fence_for_tma()")
     return _function(

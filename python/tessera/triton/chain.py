@@ -10,8 +10,7 @@ from typing import Any
 
 from .._core import Plan
 from .._error import Error
-from ._generate import operand_of
-from ._plan import ChainPlan, PlannedStage, SemaphoreSet, read, refuse, tiles_of
+from .._plan import ChainPlan, PlannedStage, SemaphoreSet, read, refuse, tiles_of
 from .lint import findings_of
 
 
@@ -139,6 +138,8 @@ def stalled(plan: ChainPlan, record: list[int]) -> Error:
     _, place, tile, semaphore, seen, expected, low, high = record
     waited_ms = ((low % 2**32) + (high % 2**32) * 2**32) / 1e6
     stage = plan.stages[place >> 8 & 0xFF] if (place >> 8 & 0xFF) < len(plan.stages) else plan.stages[-1]
+    names = stage.operand_names()
+    operand = names[place & 0xFF] if (place & 0xFF) < len(names) else "an operand"
     missing = (expected - seen) % 2**32
     notes, producer, posts = [], None, 0
     for one in (one for other in plan.stages for one in other.posts):
@@ -151,7 +152,7 @@ def stalled(plan: ChainPlan, record: list[int]) -> Error:
     by = f"every block of {producer.name}" if producer else "every block"
     return refuse(
         "E0807",
-        f"{stage.name}{_coordinates(stage, tile)} waited {waited_ms:.0f} ms for {operand_of(stage, place & 0xFF)}: semaphore "
+        f"{stage.name}{_coordinates(stage, tile)} waited {waited_ms:.0f} ms for {operand}: semaphore "
         f"{semaphore} has {max(posts - missing, 0)} posts of {posts}",
         where=stage.where,
         notes=notes,

@@ -12,9 +12,8 @@ from typing import Any
 
 from .._core import Diagnostic, Plan
 from .._error import Error
-from ._generate import place_of
 from ._ir import Module, Operation, Value, dominates, origins, reachable, successors
-from ._plan import ChainPlan, PlannedStage, read, refuse
+from .._plan import ChainPlan, PlannedStage, read, refuse
 
 _LOADS = {
     "tt.load", "tt.descriptor_load", "tt.descriptor_gather", "ttg.async_copy_global_to_local",
@@ -140,9 +139,7 @@ class _Kernel:
             elif any(not known for _, known in parts):
                 unknown.append(one)
         planned = [wait for wait in self.stage.waits if wait.operand == operand]
-        waits = (
-            [] if any(wait.set is None for wait in planned) else self.waits.get(place_of(self.plan, self.stage, operand), [])
-        )
+        waits = [] if any(wait.set is None for wait in planned) else self.waits.get(self.plan.place_of(self.stage, operand), [])
         waits = (waits or self.own_waits) + self.grid_waits
         function = f"wait_{self.stage.name}_{operand}"
         if loads and not waits:

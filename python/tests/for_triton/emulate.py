@@ -11,7 +11,7 @@ import random
 import threading
 import types
 
-from tessera.triton._plan import COUNTER_WORDS, LANES, RECORD_WORDS, ZERO_WORD, tiles_of
+from tessera._plan import COUNTER_WORDS, LANES, RECORD_WORDS, ZERO_WORD, tiles_of
 
 IMPORTS = "import triton\nimport triton.language as tl\nfrom tessera.triton import sync\n"
 

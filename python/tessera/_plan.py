@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plan's document says about stages, as Triton needs it, and where things lie in a chain's memory."""
+"""What a plan's document says about stages, as kernels in Python need it, and where things lie in a chain's memory."""
 
 import ast
 import itertools
@@ -7,12 +7,12 @@ import json
 import keyword
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._core import Diagnostic, Plan
-from .._error import Error
+from ._core import Diagnostic, Plan
+from ._error import Error
 
 # The memory of a chain in 32-bit words. First the record of the first wait that gave up: state, place, tile,
 # semaphore, seen, expected, and nanoseconds in two words; word 8 is 0 for ever. A line of 128 bytes each:
@@ -51,28 +51,52 @@ class Expression:
         calls = {node.func for node in ast.walk(self.tree) if isinstance(node, ast.Call)}
         return {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name) and node not in calls}
 
-    def value(self, tile: dict[str, int]) -> int:
-        return _value(self.tree, tile)
+    def value(self, tile: Mapping[str, Any], numbers: "Numbers | None" = None) -> Any:
+        return _value(self.tree, tile, numbers or Numbers())
+
+    def lowest(self, grid: dict[str, int]) -> int:
+        """Over all tiles."""
+        return min(_values(self, grid))
 
     def text(self, grid: dict[str, int], names: dict[str, str] | None = None) -> str:
         """As a line of a Triton function. `grid` has the dimensions, `names` what their variables are called."""
-        return _text(self.tree, lambda node: all(value >= 0 for value in _values(Expression(node), grid)), names or {})
+        return _text(self.tree, lambda node: Expression(node).lowest(grid) >= 0, names or {})
 
 
-def _value(node: ast.expr, tile: dict[str, int]) -> int:
+class Numbers:
+    """What cannot be said of all numbers by + - *: Python's own."""
+
+    def minimum(self, a: Any, b: Any) -> Any:
+        return min(a, b)
+
+    def maximum(self, a: Any, b: Any) -> Any:
+        return max(a, b)
+
+    def floor_div(self, a: Any, divisor: int, of: Expression) -> Any:
+        """Rounded down; `of` is the expression that `a` is the value of."""
+        return a // divisor
+
+    def modulo(self, a: Any, divisor: int, of: Expression) -> Any:
+        return a - self.floor_div(a, divisor, of) * divisor
+
+
+def _value(node: ast.expr, tile: Mapping[str, Any], numbers: Numbers) -> Any:
     match node:
         case ast.Constant(value=int(number)):
             return number
         case ast.Name(id=name):
             return tile[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, tile)
-        case ast.Call(func=ast.Name(id="floor"), args=[ast.BinOp(left=left, op=ast.Div(), right=right)]):
-            return _value(left, tile) // _value(right, tile)
+            return 0 - _value(operand, tile, numbers)
+        case ast.Call(func=ast.Name(id="floor"), args=[ast.BinOp(left=left, op=ast.Div(), right=ast.Constant(value=divisor))]):
+            return numbers.floor_div(_value(left, tile, numbers), divisor, Expression(left))
         case ast.Call(func=ast.Name(id=("min" | "max") as name), args=[a, b]):
-            return (min if name == "min" else max)(_value(a, tile), _value(b, tile))
+            choose = numbers.minimum if name == "min" else numbers.maximum
+            return choose(_value(a, tile, numbers), _value(b, tile, numbers))
+        case ast.BinOp(left=left, op=ast.Mod(), right=ast.Constant(value=divisor)):
+            return numbers.modulo(_value(left, tile, numbers), divisor, Expression(left))
         case ast.BinOp(left=left, op=op, right=right):
-            a, b = _value(left, tile), _value(right, tile)
+            a, b = _value(left, tile, numbers), _value(right, tile, numbers)
             match op:
                 case ast.Add():
                     return a + b
@@ -80,8 +104,6 @@ def _value(node: ast.expr, tile: dict[str, int]) -> int:
                     return a - b
                 case ast.Mult():
                     return a * b
-                case ast.Mod():
-                    return a % b
     raise ValueError(f"no index expression: {ast.unparse(node)}")
 
 
@@ -150,6 +172,11 @@ class Range:
     def at(self, tile: dict[str, int], extent: int) -> tuple[int, int]:
         begin, end = self.begin.value(tile), self.end.value(tile)
         return (max(begin, 0), min(end, extent)) if self.clamp else (begin, end)
+
+    def counts(self, grid: dict[str, int], group: "Grouping", extent: int) -> set[int]:
+        """How many semaphores of a dimension with that extent it may touch, over all tiles of the consumer's grid."""
+        tiles = tiles_of({name: grid[name] for name in grid if name in self.names()})
+        return {group.count_in(*self.at(tile, extent)) for tile in tiles}
 
 
 @dataclass(frozen=True)
@@ -251,6 +278,10 @@ class PlannedStage:
     def waits_for_grid(self) -> bool:
         return self.early and any(wait.set is None for wait in self.waits)
 
+    def operand_names(self) -> list[str]:
+        """With those that only a dependence names."""
+        return [*self.operands, *sorted({wait.operand for wait in self.waits} - set(self.operands))]
+
     def produced(self) -> list[str]:
         """Operands with a producer that a wait must come before: not those that the order of launches keeps."""
         return sorted({wait.operand for wait in self.waits if wait.set or self.early})
@@ -268,6 +299,9 @@ class ChainPlan:
     def place(self, stage: int, operand: int) -> int:
         """What a wait calls itself, in the record and in the compiled kernel."""
         return self.fingerprint << 16 | stage << 8 | operand
+
+    def place_of(self, stage: PlannedStage, operand: str) -> int:
+        return self.place(stage.index, stage.operand_names().index(operand))
 
     def counter_word(self, stage: int, counter: int) -> int:
         """Counter 0 draws tickets, 2 and up are the lanes."""
@@ -304,8 +338,8 @@ def coordinates(grid: dict[str, int]) -> list[str]:
     return names
 
 
-def read(plan: Plan) -> ChainPlan:
-    """Refuses (E0801) what a chain of Triton kernels cannot do."""
+def read(plan: Plan, kernels: str = "Triton") -> ChainPlan:
+    """Refuses (E0801) what a chain of such kernels cannot do."""
     text = plan.to_json()
     document = json.loads(text)
     pipeline = document["pipeline"]
@@ -313,7 +347,7 @@ def read(plan: Plan) -> ChainPlan:
 
     def cannot(what: str, hint: str, where: dict[str, Any] | None = None) -> Error:
         return refuse(
-            "E0801", f"{what}, which chains of Triton kernels do not", where=where or pipeline.get("where"),
+            "E0801", f"{what}, which chains of {kernels} kernels do not", where=where or pipeline.get("where"),
             notes=[f"the plan of {pipeline['name']} is: {document['mechanism']}"], hint=hint,
         )  # fmt: skip
 
