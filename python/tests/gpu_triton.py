@@ -215,7 +215,8 @@ class Gpu:
         work()
         self.call("cuEventRecord", end, self.stream)
         self.call("cuEventSynchronize", end)
-        self.call("cuEventElapsedTime", ctypes.byref(taken), begin, end)
+        newest = "cuEventElapsedTime_v2" if hasattr(self.library, "cuEventElapsedTime_v2") else "cuEventElapsedTime"
+        self.call(newest, ctypes.byref(taken), begin, end)
         for event in (begin, end):
             self.call("cuEventDestroy_v2", event)
         return taken.value * 1e3
