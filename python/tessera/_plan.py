@@ -88,12 +88,14 @@ def _value(node: ast.expr, tile: Mapping[str, Any], numbers: Numbers) -> Any:
             return tile[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return 0 - _value(operand, tile, numbers)
-        case ast.Call(func=ast.Name(id="floor"), args=[ast.BinOp(left=left, op=ast.Div(), right=ast.Constant(value=divisor))]):
+        case ast.Call(
+            func=ast.Name(id="floor"), args=[ast.BinOp(left=left, op=ast.Div(), right=ast.Constant(value=int(divisor)))]
+        ):
             return numbers.floor_div(_value(left, tile, numbers), divisor, Expression(left))
         case ast.Call(func=ast.Name(id=("min" | "max") as name), args=[a, b]):
             choose = numbers.minimum if name == "min" else numbers.maximum
             return choose(_value(a, tile, numbers), _value(b, tile, numbers))
-        case ast.BinOp(left=left, op=ast.Mod(), right=ast.Constant(value=divisor)):
+        case ast.BinOp(left=left, op=ast.Mod(), right=ast.Constant(value=int(divisor))):
             return numbers.modulo(_value(left, tile, numbers), divisor, Expression(left))
         case ast.BinOp(left=left, op=op, right=right):
             a, b = _value(left, tile, numbers), _value(right, tile, numbers)

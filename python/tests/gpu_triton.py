@@ -3,6 +3,7 @@
 """Triton pairs on a GPU (examples/08_triton_pairs): right bit for bit, and how fast, against stream order.
 
     python/tests/gpu_triton.py pack <folder> [--rows 640,1152]   compiles all; needs Triton and tessera, and no GPU
+    python/tests/gpu_triton.py pack-cute <folder>                the same for a pair in CuTe DSL; needs that and tessera
     python/tests/gpu_triton.py run <folder> [--json <file>]      needs a Hopper GPU and its driver; no Triton, no torch
     python/tests/gpu_triton.py torch [--json <file>]             tessera.triton.Chain itself; needs all of them
 
@@ -119,6 +120,77 @@ def pack(folder, rows_of_pairs):
     print(f"{folder}: {len(described)} pairs by Triton {triton.__version__}")
 
 
+CUTE_WIDTHS, CUTE_ROWS = (24, 32), 9
+
+
+def pack_cute(folder):
+    """A pair that adds up rows of numbers, as PTX, which the driver compiles."""
+    os.environ.setdefault("CUTE_DSL_ARCH", "sm_90a")
+    sys.path[:0] = [os.path.join(HERE, "for_triton"), HERE]
+    import for_cute
+    import tessera
+    from test_triton import gemm_pair
+
+    os.makedirs(folder, exist_ok=True)
+    programs = []
+    for label, mechanism, policy in (
+        ("cute_stream_order", "stream_order", None),
+        ("cute_pdl", "pdl", None),
+        ("cute_rows", "pdl_tiles", tessera.rows()),
+        ("cute_tiles", "pdl_tiles", tessera.each_tile()),
+    ):
+        launches, words = [], 0
+        for name, (ptx, stage) in for_cute.pair(gemm_pair(policy, mechanisms=[mechanism]), CUTE_WIDTHS).items():
+            with open(os.path.join(folder, f"{label}_{name}.ptx"), "w") as out:
+                out.write(ptx)
+            words = stage.words
+            launches.append(
+                {
+                    "cubin": f"{label}_{name}.ptx", "function": re.search(r"\.entry\s+(\w+)\(", ptx)[1], "blocks": stage.blocks,
+                    "threads": for_cute.THREADS, "shared": 0, "early": stage.early, "parameters": 3,
+                    "arguments": ["mem", "input", "up"] if name == "up" else ["mem", "up", "output"],
+                }
+            )  # fmt: skip
+        programs.append({"label": label, "words": words, "launches": launches})
+    with open(os.path.join(folder, "cute.json"), "w") as out:
+        json.dump({"threads": for_cute.THREADS, "widths": CUTE_WIDTHS, "rows": CUTE_ROWS, "programs": programs}, out, indent=1)
+    print(f"{folder}: {len(programs)} plans of a pair in CuTe DSL")
+
+
+def run_cute(gpu, folder, packed):
+    """Every number of every launch is held to what it has to be."""
+    threads, (first, second), rows = packed["threads"], packed["widths"], packed["rows"]
+    sizes = {
+        "input": 4 * threads,
+        "other_input": 4 * threads,
+        "up": 4 * threads * first * rows,
+        "output": 4 * threads * second * rows,
+    }
+    buffers = {name: gpu.allocate(size) for name, size in sizes.items()}
+    wanted = []
+    for other, name in enumerate(("input", "other_input")):
+        given = [1000 * (other + 1) + thread for thread in range(threads)]
+        gpu.write(buffers[name], struct.pack(f"<{threads}i", *given))
+        sums = [
+            [first * given[thread] + sum(y * first + x for x in range(first)) for thread in range(threads)] for y in range(rows)
+        ]
+        numbers = [sums[y][thread] + x for y in range(rows) for x in range(second) for thread in range(threads)]
+        wanted.append(struct.pack(f"<{len(numbers)}i", *numbers))
+    faults = []
+    for one in packed["programs"]:
+        program = Program(gpu, folder, one, buffers)
+        wrong = 0
+        for i in range(10 * LAUNCHES):
+            for name in ("up", "output"):
+                gpu.fill(buffers[name], POISON, sizes[name])
+            program.launch(i % 2 == 1)
+            wrong += gpu.read(buffers["output"], sizes["output"]) != wanted[i % 2]
+        if wrong or program.record()[0]:
+            faults.append(f"{one['label']}: {wrong} wrong results, record {program.record()}")
+    print(f"CuTe DSL, {len(packed['programs'])} plans: {faults or 'right'}")
+    return {"pair": "cute", "compared": 10 * LAUNCHES, "faults": faults}
+
+
 # The CUDA driver, as far as it is needed.
 
 
@@ -232,8 +304,8 @@ class Program:
         self.reset()
         self.functions = []
         for one in described["launches"]:
-            with open(os.path.join(folder, one["cubin"]), "rb") as file:
-                self.functions.append(gpu.load(file.read(), one["function"], one["shared"]))
+            with open(os.path.join(folder, one["cubin"]), "rb") as file:  # PTX ends with a zero
+                self.functions.append(gpu.load(file.read() + b"\0", one["function"], one["shared"]))
 
     def reset(self):
         self.gpu.fill(self.memory, 0, self.bytes)
@@ -395,6 +467,7 @@ def run(folder, rounds):
     with open(os.path.join(folder, "pairs.json")) as file:
         packed = json.load(file)
     gpu = Gpu()
+    cute = os.path.join(folder, "cute.json")
     values = {
         "triton": packed["triton"],
         "how": f"medians of {rounds} replays of {CHAINS_OF_A_GRAPH} chains, in turns",
@@ -407,6 +480,9 @@ def run(folder, rounds):
         print(
             f"{found['pair']}, {found['rows']} rows: {shown}; x{found['speedup']['pdl_tiles']}; {found['faults'] or 'right bit for bit'}"
         )
+    if os.path.exists(cute):
+        with open(cute) as file:
+            values["pairs"].append(run_cute(gpu, folder, json.load(file)))
     return values
 
 
@@ -461,7 +537,7 @@ def run_torch(rows_of_pairs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["pack", "run", "torch"])
+    parser.add_argument("what", choices=["pack", "pack-cute", "run", "torch"])
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--rows", default="640,1152,1408", help="multiples of 128")
     parser.add_argument("--rounds", type=int, default=21)
@@ -472,6 +548,8 @@ def main():
         parser.error("which folder?")
     if given.what == "pack":
         return pack(given.folder, rows)
+    if given.what == "pack-cute":
+        return pack_cute(given.folder)
     values = run(given.folder, given.rounds) if given.what == "run" else run_torch(rows)
     if given.json:
         with open(given.json, "w") as out:

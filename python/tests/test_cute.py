@@ -84,6 +84,11 @@ class Protocol(unittest.TestCase):
         error = refusal(self, tessera.cute.Stage, gemm_pair(), "sideways", device=types)
         self.assertIn("E0806", str(error))
 
+    def test_names_of_kernels_are_the_same_in_every_process(self):
+        """CuTe DSL makes them of what a constant looks like."""
+        plan = gemm_pair(tessera.rows())
+        self.assertRegex(repr(tessera.cute.Stage(plan, "down", device=types)), r"^pair_down_\d+_2000000000$")
+
     def test_importing_brings_no_cutlass(self):
         code, brought, _ = python("import tessera.cute, sys; print('cutlass' in sys.modules)")
         self.assertEqual((code, brought.strip()), (0, "False"))
@@ -121,6 +126,14 @@ class Compiled(unittest.TestCase):
         up = self.ptx(gemm_pair(tessera.each_tile()), "up")
         self.assertRegex(up, r"st\.release\.gpu\.global\.b32")
         self.assertNotIn("red.release", up)
+
+    def test_the_pair_that_runs_on_a_gpu(self):
+        import for_cute
+
+        for mechanism in ("stream_order", "pdl", "pdl_tiles"):
+            found = for_cute.pair(gemm_pair(mechanisms=[mechanism]), (24, 32))
+            self.assertEqual("ld.acquire.gpu" in found["down"][0], mechanism == "pdl_tiles")
+            self.assertEqual("griddepcontrol.wait" in found["down"][0], mechanism != "stream_order")
 
     def test_any_plan_compiles(self):
         for seed in range(4):

@@ -3,7 +3,7 @@
 are constants of what is compiled."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -60,6 +60,10 @@ class Stage:
 
             device = sync
         self._device: Any = device  # what emits instructions
+
+    def __repr__(self) -> str:
+        """Part of a compiled kernel's name: the same in every process."""
+        return f"{self._plan.name}_{self._stage.name}_{self._plan.fingerprint}_{self._deadline}"
 
     @property
     def blocks(self) -> int:
@@ -199,7 +203,7 @@ class Stage:
             self._await(wait, indices, mem, launch, tile, empty)
 
     def _await(
-        self, wait: Wait, indices: list[Any], mem: Any, launch: Any, tile: tuple[Any, ...], some: list[Any] = []
+        self, wait: Wait, indices: list[Any], mem: Any, launch: Any, tile: tuple[Any, ...], some: Sequence[Any] = ()
     ) -> None:
         assert wait.set is not None
         producer = self._plan.stages[wait.producer]

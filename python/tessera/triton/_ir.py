@@ -4,6 +4,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 _NAME = r"%[\w$.-]+"
 _VALUE = re.compile(rf"({_NAME})(?:#(\d+))?")
@@ -102,8 +103,8 @@ class Module:
     def _parse(self, text: str) -> None:
         top = Block(Region(None), "")
         top.region.blocks.append(top)
-        block, scopes = top, [{}]
-        last: list[Operation] = []  # the latest operation of each open region
+        block = top
+        scopes: list[dict[str, Any]] = [{}]
         open_regions: list[tuple[Block, Operation]] = []
         for raw in text.splitlines():
             line = raw.strip()
@@ -149,7 +150,7 @@ class Module:
                 block = inner
 
     def _operation(
-        self, found: re.Match[str], location: str, block: Block, scopes: list[dict[str, Value]], line: str
+        self, found: re.Match[str], location: str, block: Block, scopes: list[dict[str, Any]], line: str
     ) -> Operation:
         results, name, rest = found[1], found[2], found[3]
         plain = _STRING.sub('""', rest)
@@ -175,10 +176,10 @@ class Module:
             base, _, count = group.partition(":")
             values = [Value(operation, len(operation.results) + i) for i in range(int(count or 1))]
             operation.results += values
-            scopes[-1][base] = values if count else values[0]  # type: ignore[assignment]
+            scopes[-1][base] = values if count else values[0]
         return operation
 
-    def _arguments(self, owner: Operation, block: Block, scope: dict[str, Value]) -> None:
+    def _arguments(self, owner: Operation, block: Block, scope: dict[str, Any]) -> None:
         """Names that an operation gives to its region: a function's arguments, a loop's variables."""
         if len(owner.regions) > 1 and owner.name != "scf.while":
             return
@@ -207,7 +208,7 @@ class Module:
             scope[name] = value
 
 
-def _look_up(scopes: list[dict[str, Value]], name: str, index: int) -> Value | None:
+def _look_up(scopes: list[dict[str, Any]], name: str, index: int) -> Value | None:
     for scope in reversed(scopes):
         if name in scope:
             found = scope[name]

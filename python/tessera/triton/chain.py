@@ -54,7 +54,7 @@ class Chain:
             _hold_to_the_plan(stage, compiled)
         # A kernel that is loaded at its first launch waits for those that run: all are loaded before one spins.
         for compiled in self.compiled:
-            compiled.run  # noqa: B018: reading it loads the kernel
+            _ = compiled.run  # reading it loads the kernel
         if any(stage.early for stage in self._plan.stages):
             for compiled in self.compiled:
                 _divide_memory_alike(compiled.function)

@@ -12,7 +12,7 @@ from typing import Any
 
 from .._core import Diagnostic, Plan
 from .._error import Error
-from ._ir import Module, Operation, Value, dominates, origins, reachable, successors
+from ._ir import Module, Operation, Place, Value, dominates, origins, reachable, successors
 from .._plan import ChainPlan, PlannedStage, read, refuse
 
 _LOADS = {
