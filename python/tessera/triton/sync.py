@@ -2,7 +2,7 @@
 """What generated modules are made of: tickets, epochs, waits and posts, for all threads of a Triton program.
 
 The protocol is that of tessera/sync.cuh (docs/sync.md): counters only count up, a wait is for (launch + 1) times the
-posts of one launch, and nothing is reset. `mem` is the chain's memory (layout.py), `word` a place in it in 32-bit words.
+posts of one launch, and nothing is reset. `mem` is the chain's memory (_plan.py), `word` a place in it in 32-bit words.
 
 Each line of assembly names its state space, scope and order, and holds its own predicate: Triton runs it in every
 thread. "~{memory}" keeps the compiler from moving memory accesses over it. Whether Triton itself has moved a load
