@@ -353,7 +353,7 @@ int main(int count, char** arguments) {
   int files = 4;
   bool const quick = count > files && std::strcmp(arguments[files], "quick") == 0;
   files += quick ? 1 : 0;
-  char const* list = quick ? "32:2:4" : usual_rings;
+  char const* list = quick ? "0" : usual_rings;
   if (count > files + 1 && std::strcmp(arguments[files], "--rings") == 0) {
     list = arguments[files + 1];
     files += 2;
