@@ -105,7 +105,7 @@ class Share {
       if (threadIdx.x < 32) choose_digit(search.wanted);
       __syncthreads();
       search.take(memory_.digit, memory_.before);
-      if (count != k_all && list == 1) continue;  // as short as it was
+      if (count != k_all && list == 1) continue;  // short enough; others may be reading it
       bool const fits = make_list(1, [&](unsigned long long key) { return search.begins(key); });
       if (fits) list = 1, count = memory_.count;
     }

@@ -13,14 +13,7 @@ namespace {
 
 using Blocks = std::vector<TileRecord const*>;
 
-bool is_of(Plan const& plan, Timeline const& timeline) {
-  auto const& stages = plan.pipeline.stages;
-  return timeline.gpus == 1 && timeline.stages.size() == stages.size() &&
-         std::all_of(timeline.tiles.begin(), timeline.tiles.end(), [&](TileRecord const& tile) {
-           return static_cast<std::size_t>(tile.stage) < stages.size() &&
-                  tile.tile < stages[static_cast<std::size_t>(tile.stage)].tiles();
-         });
-}
+bool is_earlier(TileRecord const* a, TileRecord const* b) { return a->started < b->started; }
 
 /// Finds what a block was held by.
 class Search {
@@ -35,16 +28,15 @@ class Search {
       keep_later(by_tile_[stage][static_cast<std::size_t>(tile.tile)], tile);
       places_[{tile.sm, tile.slot}].push_back(&tile);
     }
-    for (auto& [place, blocks] : places_)
-      std::sort(blocks.begin(), blocks.end(),
-                [](auto const* a, auto const* b) { return a->started < b->started; });
+    for (auto& [place, blocks] : places_) std::stable_sort(blocks.begin(), blocks.end(), is_earlier);
     for (auto const& edge : plan.pipeline.dependences) relations_.emplace_back(plan.pipeline, edge);
   }
 
   PathBlock before(TileRecord const& tile) const {
     PathBlock best;
     auto const& place = places_.at({tile.sm, tile.slot});
-    auto const at = std::find(place.begin(), place.end(), &tile);
+    auto const at =
+        std::find(std::lower_bound(place.begin(), place.end(), &tile, is_earlier), place.end(), &tile);
     if (at != place.begin()) best = {*(at - 1), HeldBy::place};
     for (std::size_t d = 0; d < relations_.size(); ++d) {
       auto const& edge = plan_.pipeline.dependences[d];
@@ -80,6 +72,15 @@ class Search {
 
 }  // namespace
 
+bool is_of(Plan const& plan, Timeline const& timeline) {
+  auto const& stages = plan.pipeline.stages;
+  return timeline.gpus == 1 && timeline.stages.size() == stages.size() &&
+         std::all_of(timeline.tiles.begin(), timeline.tiles.end(), [&](TileRecord const& tile) {
+           return tile.stage >= 0 && tile.tile >= 0 && static_cast<std::size_t>(tile.stage) < stages.size() &&
+                  tile.tile < stages[static_cast<std::size_t>(tile.stage)].tiles();
+         });
+}
+
 std::vector<PathBlock> critical_path(Plan const& plan, Timeline const& timeline) {
   if (timeline.tiles.empty() || !is_of(plan, timeline)) return {};
   Search const search(plan, timeline);
@@ -88,10 +89,8 @@ std::vector<PathBlock> critical_path(Plan const& plan, Timeline const& timeline)
   std::vector<PathBlock> path = {{&*last, HeldBy::nothing}};
   for (;;) {
     auto const before = search.before(*path.back().tile);
-    // Each ends before the next one: blocks of no length could lead in circles.
-    if (before.tile == nullptr || before.tile->posted > path.back().tile->posted ||
-        path.size() > timeline.tiles.size())
-      break;
+    // Each begins before the next one: no circle.
+    if (before.tile == nullptr || before.tile->started >= path.back().tile->started) break;
     path.back().held_by = before.held_by;
     path.push_back({before.tile, HeldBy::nothing});
   }

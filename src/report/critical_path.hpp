@@ -17,6 +17,9 @@ struct PathBlock {
   HeldBy held_by = HeldBy::nothing;  ///< by the block before it in the path
 };
 
+/// Is it of one GPU, and of the plan's stages and tiles?
+bool is_of(Plan const& plan, Timeline const& timeline);
+
 /// From the first block to the one that ended last. A block was held by what ended last before it worked: the
 /// block that had its place on the SM, a tile that it reads, or, where dependences are kept by whole stages,
 /// the last block of one. Empty without tiles, and of timelines that are not of this plan.

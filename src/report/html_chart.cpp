@@ -78,6 +78,16 @@ void add(std::vector<double>& bins, std::int64_t from, std::int64_t to, double b
                                         std::max(begin, static_cast<double>(b) * bin_ps));
 }
 
+/// Stages that are resident together share the SM, where they would come to more than one.
+void fit(Band& band) {
+  for (std::size_t b = 0; b < k_bins; ++b) {
+    double sum = 0;
+    for (auto const& layer : band.layers) sum += layer[b];
+    if (sum <= band.capacity) continue;
+    for (auto& layer : band.layers) layer[b] *= band.capacity / sum;
+  }
+}
+
 /// The layers stacked from the bottom, as steps; runs of equal bins become one rectangle.
 std::string stacked(Band const& band, double y, double height) {
   std::string out;
@@ -135,6 +145,7 @@ std::string aggregated(Timeline const& timeline, std::int64_t scale) {
       put(layer, tile.stored, tile.posted);
     }
   }
+  for (auto& one : bands) fit(one);
   int const whole = 72;
   int const gap = 8;
   int const row = 12;

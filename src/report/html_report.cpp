@@ -31,7 +31,7 @@ std::string gain_words(Plan const& plan) {
   double const share = 1 - plan.predicted_us / plan.stream_order_us;
   return share <= 0 ? "less time"
          : share > k_model_error
-             ? fmt::format("less time, predicted within {}", percent(k_model_error))
+             ? fmt::format("less time; predictions are off by up to {} in the median", percent(k_model_error))
              : fmt::format("less time, below the model's error of {}", percent(k_model_error));
 }
 

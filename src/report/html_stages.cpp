@@ -54,7 +54,9 @@ std::string number(double value, double unit) {
 }
 
 std::string rate_table(ReportEntry const& entry) {
-  auto const& timeline = entry.measured.stages.empty() ? entry.timeline : entry.measured;
+  // Around launches every stage of one has the times of all of them.
+  bool const measured = !entry.measured.stages.empty() && !entry.measured.by_launch;
+  auto const& timeline = measured ? entry.measured : entry.timeline;
   if (timeline.stages.empty()) return "";
   std::vector<std::vector<std::string>> rows;
   for (std::size_t s = 0; s < entry.plan.stages.size(); ++s) {
@@ -68,9 +70,11 @@ std::string rate_table(ReportEntry const& entry) {
   }
   return fmt::format(
              "<h3>What stages compute and move</h3>\n<p class=\"soft\">{}, from where a stage's first block "
-             "has waited to "
+             "works to "
              "its last one's end. Bytes are those that it reads and writes, each once. Roof: the share of "
-             "that time that matrix units or memory need at least, at the rates of the profile.</p>\n",
+             "that time "
+             "that its operations or, if all of them came from memory, its bytes take at the rates of the "
+             "profile.</p>\n",
              timeline.measured ? "Measured" : "Simulated") +
          html_table({{"stage"},
                      {"us", Column::number},
@@ -97,28 +101,31 @@ std::string path_table(ReportEntry const& entry) {
   auto const path = critical_path(entry.plan, entry.timeline);
   if (path.empty()) return "";
   std::vector<std::vector<std::string>> rows;
-  std::int64_t waiting = 0;
+  // What a block waits while the one before it works is no loss of the path.
+  std::int64_t lost = 0, before = 0;
   for (auto const& block : path) {
     auto const& tile = *block.tile;
     auto const& stage = entry.timeline.stages[static_cast<std::size_t>(tile.stage)];
-    waiting += tile.waiting;
+    lost += std::max<std::int64_t>(0, tile.ready - std::max(tile.started, before));
+    before = tile.posted;
     if (rows.size() < k_most_path)
       rows.push_back({html(fmt::format("{}({})", stage.name, coordinates(stage, tile))),
                       std::to_string(tile.sm), us_of(tile.started), us_of(tile.posted - tile.started),
                       us_of(tile.waiting), words(block.held_by)});
   }
   auto const left = path.size() - rows.size();
-  return fmt::format("<details><summary>Critical path: {}, {} of {} waiting{}</summary>\n{}</details>\n",
-                     plural(static_cast<std::int64_t>(path.size()), "block"), us_of(waiting),
-                     us_of(path.back().tile->posted - path.front().tile->started),
-                     left > 0 ? fmt::format(" (the first {})", rows.size()) : "",
-                     html_table({{"block"},
-                                 {"SM", Column::number},
-                                 {"from", Column::number},
-                                 {"takes", Column::number},
-                                 {"waits", Column::number},
-                                 {"held by"}},
-                                rows));
+  return fmt::format(
+      "<details><summary>Critical path: {}, {} of {} between one and the next{}</summary>\n{}</details>\n",
+      plural(static_cast<std::int64_t>(path.size()), "block"), us_of(lost),
+      us_of(path.back().tile->posted - path.front().tile->started),
+      left > 0 ? fmt::format(" (the first {})", rows.size()) : "",
+      html_table({{"block"},
+                  {"SM", Column::number},
+                  {"from", Column::number},
+                  {"takes", Column::number},
+                  {"waits", Column::number},
+                  {"held by"}},
+                 rows));
 }
 
 std::string code_list() {

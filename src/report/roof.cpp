@@ -14,9 +14,11 @@ StageRates stage_rates(Plan const& plan, Timeline const& timeline, std::size_t s
   for (auto const& operand : of.operands) rates.bytes += operand.unique_bytes;
   if (stage >= timeline.stages.size()) return rates;
   auto const& span = timeline.stages[stage];
+  bool const loads_early = plan.stages[stage].reorder_loads;
   auto first = span.last_end;
   for (auto const& tile : timeline.tiles)
-    if (static_cast<std::size_t>(tile.stage) == stage) first = std::min(first, tile.ready);
+    if (static_cast<std::size_t>(tile.stage) == stage)
+      first = std::min(first, loads_early ? tile.started : tile.ready);
   if (timeline.tiles.empty()) first = span.first_start;
   rates.ns = static_cast<double>(std::max<std::int64_t>(0, span.last_end - first)) * 1e-3;
   if (rates.ns <= 0 || !plan.machine_values) return rates;

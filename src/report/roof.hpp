@@ -10,15 +10,16 @@
 
 namespace tessera::report {
 
-/// Rates are over the time from where the stage's first block has waited to its last one's end, in which
-/// others may run, too.
+/// Rates are over the time from where the stage's first block has waited, or begins to load before it waits,
+/// to its last one's end, in which others may run, too.
 struct StageRates {
   double flops = 0;  ///< of all blocks
   double bytes = 0;  ///< what it reads and writes, each byte once
   double ns = 0;     ///< 0: no time known
   double tflops() const { return ns > 0 ? flops / ns * 1e-3 : 0; }
   double gbps() const { return ns > 0 ? bytes / ns : 0; }
-  /// How much of that time the matrix units or the memory need at least, the longer of them; 0: not known.
+  /// How much of that time its operations take, or its bytes if all came from memory, the longer of them; 0:
+  /// not known.
   double of_roof = 0;
   bool by_memory = false;  ///< the memory needs longer
 };

@@ -29,7 +29,8 @@ std::vector<int> most_at_once(Timeline const& timeline) {
   // +1 and -1 of (stage, GPU, SM) in the order of time; of equal times ends first.
   std::vector<std::tuple<int, int, int, std::int64_t, int>> events;
   for (auto const& tile : timeline.tiles) {
-    if (tile.posted <= tile.started) continue;
+    if (tile.posted <= tile.started || tile.stage < 0) continue;
+    if (static_cast<std::size_t>(tile.stage) >= timeline.stages.size()) continue;
     events.emplace_back(tile.stage, tile.gpu, tile.sm, tile.started, 1);
     events.emplace_back(tile.stage, tile.gpu, tile.sm, tile.posted, -1);
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "report/critical_path.hpp"
 #include "report/slots.hpp"
 #include "report/text.hpp"
 #include "tessera/describe/tile_relation.hpp"
@@ -22,8 +23,7 @@ constexpr std::size_t k_most_tiles = 6000;
 constexpr std::int64_t k_most_boxes = 20000;
 
 bool fits(Plan const& plan, Timeline const& timeline) {
-  return !timeline.tiles.empty() && timeline.tiles.size() <= k_most_tiles && timeline.gpus == 1 &&
-         timeline.stages.size() == plan.pipeline.stages.size();
+  return !timeline.tiles.empty() && timeline.tiles.size() <= k_most_tiles && is_of(plan, timeline);
 }
 
 std::string quoted(std::string_view text) {
@@ -49,28 +49,27 @@ std::string stages(Timeline const& timeline) {
   auto const at_once = most_at_once(timeline);
   std::size_t s = 0;
   return array(timeline.stages, [&](StageSpan const& stage) {
-    return fmt::format("{{\"name\":{},\"extent\":[{}],\"at_once\":{}}}", quoted(stage.name),
-                       fmt::join(stage.extent, ","), at_once[s++]);
+    return fmt::format("{{\"name\":{},\"extent\":[{}],\"splits\":{},\"at_once\":{}}}", quoted(stage.name),
+                       fmt::join(stage.extent, ","), stage.splits, at_once[s++]);
   });
 }
 
-/// [stage, tile, SM, slot, started, waits, ready, ended], in ns.
+/// [stage, tile, SM, split, started, waits, ready, ended], in ns.
 std::string tiles(Timeline const& timeline) {
   return array(timeline.tiles, [](TileRecord const& tile) {
     auto const ns = [](std::int64_t ps) { return ps / 1000; };
-    return fmt::format("[{},{},{},{},{},{},{},{}]", tile.stage, tile.tile, tile.sm, tile.slot,
+    return fmt::format("[{},{},{},{},{},{},{},{}]", tile.stage, tile.tile, tile.sm, tile.split,
                        ns(tile.started), ns(wait_begin(tile)), ns(tile.ready), ns(tile.posted));
   });
 }
 
-/// Of each tile of the consumer the boxes of tiles that it reads; none where all of the producer is awaited,
-/// or where there are too many.
+/// Of each tile of the consumer the boxes of tiles that it reads; [] where all of the producer is awaited,
+/// null where they are too many for a page.
 std::string boxes(Plan const& plan, std::size_t d) {
   auto const& edge = plan.pipeline.dependences[d];
   auto const& consumer = plan.pipeline.stages[static_cast<std::size_t>(edge.consumer)];
-  if (plan.dependences[d].semaphore_set < 0 ||
-      consumer.tiles() * static_cast<std::int64_t>(edge.accesses.size()) > k_most_boxes)
-    return "[]";
+  if (plan.dependences[d].semaphore_set < 0) return "[]";
+  if (consumer.tiles() * static_cast<std::int64_t>(edge.accesses.size()) > k_most_boxes) return "null";
   TileRelation const relation(plan.pipeline, edge);
   auto const rank =
       static_cast<int>(plan.pipeline.stages[static_cast<std::size_t>(edge.producer)].grid.size());
@@ -103,8 +102,8 @@ std::string tile_viewer(Plan const& plan, Timeline const& timeline) {
   return fmt::format(
       "<details class=\"tiles\" hidden><summary>Tiles, one by one</summary>\n<p class=\"soft\">Click a tile, "
       "or n and p "
-      "in turn: what it is, and lines to the tiles that it reads. + and − zoom, arrows and dragging move, 0 "
-      "shows all; so does the wheel with Ctrl.</p>\n<output aria-live=\"polite\">No tile chosen.</output>\n"
+      "in turn: what it is, and lines to the tiles that it reads. +, − and the wheel with Ctrl zoom, arrows "
+      "and dragging move, 0 shows all.</p>\n<output aria-live=\"polite\">No tile chosen.</output>\n"
       "<canvas tabindex=\"0\" role=\"application\" aria-label=\"{} tiles over time\"></canvas>\n"
       "<script "
       "type=\"application/json\">{{\"end\":{},\"stages\":{},\"tiles\":{},\"dependences\":{}}}</script>"

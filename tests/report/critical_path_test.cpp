@@ -73,6 +73,7 @@ TEST(StageRates, AreOverTheTimeThatTheStageWorks) {
   auto timeline = sample_timeline({}, "wait kernel", 5'000'000);
   timeline.stages[1].last_end = 5'000'000;
   timeline.tiles = {sample_block(1, 0, 0, 0, 5'000'000, 900'000)};  // waits until 1 us
+  plan.stages[1].reorder_loads = false;
   auto const rates = report::stage_rates(plan, timeline, 1);
   EXPECT_DOUBLE_EQ(rates.flops, 6 * 2e6);
   EXPECT_DOUBLE_EQ(rates.bytes, 6 * 1000 + 4000);
@@ -81,6 +82,9 @@ TEST(StageRates, AreOverTheTimeThatTheStageWorks) {
   EXPECT_DOUBLE_EQ(rates.gbps(), 2.5);
   EXPECT_TRUE(!rates.by_memory);  // 3000 ns of 4000; the memory 500
   EXPECT_DOUBLE_EQ(rates.of_roof, 0.75);
+  // What loads before it waits, begins then.
+  plan.stages[1].reorder_loads = true;
+  EXPECT_DOUBLE_EQ(report::stage_rates(plan, timeline, 1).ns, 5000);
 }
 
 }  // namespace

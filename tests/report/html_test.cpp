@@ -110,6 +110,46 @@ TEST(Html, HeightsAreSharesOfAnSm) {
   EXPECT_THAT(page, HasSubstr("<path class=\"s1\" d=\"M120 0h120v72h-120z"));
 }
 
+/// Two stages of one block to an SM that are resident together have half of it each: both are to be seen.
+TEST(Html, StagesThatAreResidentTogetherShareTheSm) {
+  auto entry = sample_entry();
+  auto& timeline = entry.timeline;
+  timeline.sms = 132, timeline.slots_per_sm = 2;
+  timeline.tiles.clear();
+  for (int sm = 0; sm < 132; ++sm)
+    for (int stage = 0; stage < 2; ++stage) {
+      timeline.tiles.push_back(sample_block(stage, sm, sm, 0, 1'000'000));
+      timeline.tiles.back().slot = stage;
+    }
+  timeline.end = 1'000'000;
+  entry.stream_order = {};
+  auto const page = html_report("together", {entry});
+  EXPECT_THAT(page, HasSubstr("<path class=\"s0\" d=\"M0 36h240v36h-240z"));
+  EXPECT_THAT(page, HasSubstr("<path class=\"s1\" d=\"M0 0h240v36h-240z"));
+}
+
+/// Around launches every stage of one has the times of all: rates are those of what was simulated.
+TEST(Html, RatesAreNotTakenFromTimesOfLaunches) {
+  auto entry = sample_entry();
+  entry.measured = sample_tiles();
+  entry.measured.measured = true;
+  EXPECT_THAT(html_report("", {entry}), HasSubstr("<p class=\"soft\">Measured, from where"));
+  entry.measured.by_launch = true;
+  entry.measured.tiles.clear();
+  EXPECT_THAT(html_report("", {entry}), HasSubstr("<p class=\"soft\">Simulated, from where"));
+}
+
+TEST(Html, WhatIsTooMuchToListIsNotSaidToBeAll) {
+  auto entry = sample_entry();
+  EXPECT_THAT(html_report("", {entry}), HasSubstr("\"boxes\":[[[0,3,0,1]],"));
+  entry.plan.dependences[0].semaphore_set = -1;
+  EXPECT_THAT(html_report("", {entry}), HasSubstr("\"boxes\":[]}"));
+  entry = sample_entry();
+  auto& accesses = entry.plan.pipeline.dependences[0].accesses;
+  accesses.assign(5000, accesses.front());  // 6 tiles of them
+  EXPECT_THAT(html_report("", {entry}), HasSubstr("\"boxes\":null}"));
+}
+
 TEST(Html, StaysSmallForAWholeGpu) {
   auto entry = sample_entry();
   for (auto* timeline : {&entry.timeline, &entry.stream_order}) {
