@@ -90,6 +90,15 @@ std::string svg(StudyTable const& table, std::string const& body) {
                      html(table.title), body);
 }
 
+/// Names stand upright, 12 pixels each: where there are many only every n-th is shown, fewer on a phone.
+std::string name_class(std::size_t name, std::size_t count) {
+  constexpr std::size_t wide = 12, desk = 620, phone = 280;
+  auto const shown = [&](std::size_t pixels) {
+    return name % std::max<std::size_t>(1, (count * wide + pixels - 1) / pixels) == 0;
+  };
+  return shown(desk) ? shown(phone) ? "" : "desk" : shown(phone) ? "phone" : "none";
+}
+
 std::string bars(StudyTable const& table) {
   Axis const axis{table.plot.floor, most(table)};
   std::string body = grid(axis);
@@ -112,13 +121,11 @@ std::string bars(StudyTable const& table) {
              html(table.columns[static_cast<std::size_t>(table.plot.values[v])]),
              html(report::cell_text(value)));
     }
-    append(labels, "<span style=\"left:{:.2f}%\">{}</span>", 100 * (static_cast<double>(r) + 0.5) / groups,
-           html(name));
+    append(labels, "<span class=\"{}\" style=\"left:{:.2f}%\">{}</span>", name_class(r, table.rows.size()),
+           100 * (static_cast<double>(r) + 0.5) / groups, html(name));
   }
-  // Names stand upright, 11 pixels each: on a phone some are left out where there are many.
-  char const* const crowd = table.rows.size() > 64 ? " most" : table.rows.size() > 24 ? " many" : "";
   return with_marks(axis, table.plot.unit,
-                    svg(table, body) + fmt::format("<div class=\"names{}\">{}</div>", crowd, labels));
+                    svg(table, body) + fmt::format("<div class=\"names\">{}</div>", labels));
 }
 
 std::string lines(StudyTable const& table) {
@@ -181,10 +188,10 @@ constexpr std::string_view k_plot_style = R"css(
 .study{display:grid;grid-template-columns:max-content 1fr;gap:0 6px}.study>div{min-width:0}
 .marks{position:relative;font-size:10px;color:var(--soft)}.marks b{visibility:hidden;font-weight:400}
 .marks span{position:absolute;right:0;transform:translateY(-50%);white-space:nowrap}
-.names{position:relative;height:84px;font-size:10px;color:var(--soft)}
-.names span{position:absolute;top:4px;writing-mode:vertical-rl;transform:translateX(-50%);max-height:80px;overflow:hidden}
-.names.most span:nth-child(2n+1){display:none}
-@media(max-width:680px){.names.many span:nth-child(2n),.names.most span:not(:nth-child(8n)){display:none}}
+.names{position:relative;height:84px;font-size:10px;line-height:1.1;color:var(--soft)}
+.names span{position:absolute;top:4px;writing-mode:vertical-rl;transform:translateX(-50%);max-height:80px;overflow:hidden;white-space:nowrap}
+.names .none,.names .phone{display:none}
+@media(max-width:680px){.names .desk{display:none}.names .phone{display:block}}
 polyline{fill:none;stroke-width:1.5;vector-effect:non-scaling-stroke}
 .l0{stroke:var(--c0)}.l1{stroke:var(--c1)}.l2{stroke:var(--c2)}.l3{stroke:var(--c3)}.l4{stroke:var(--c4)}.l5{stroke:var(--c5)}.l6{stroke:var(--c6)}.l7{stroke:var(--c7)}
 )css";

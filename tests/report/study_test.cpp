@@ -48,6 +48,25 @@ TEST(StudyReport, PageEscapesAndDraws) {
   EXPECT_THAT(page, testing::Not(HasSubstr("http")));
 }
 
+/// Upright names take 12 pixels: 200 of them do not fit beside each other, two do.
+TEST(StudyReport, NamesBelowBarsAreAsManyAsFit) {
+  auto document = sample();
+  EXPECT_THAT(study_html(document), HasSubstr("<span class=\"\" style=\"left:75.00%\">second</span>"));
+  auto& rows = document.tables[0].rows;
+  rows.resize(200, rows[0]);
+  auto const page = study_html(document);
+  auto const count = [&](std::string const& what) {
+    int times = 0;
+    for (auto at = page.find(what); at != std::string::npos; at = page.find(what, at + 1)) ++times;
+    return times;
+  };
+  int const everywhere = count("<span class=\"\" style"), on_desks = count("<span class=\"desk\"");
+  EXPECT_LE(12 * (everywhere + on_desks), 620);
+  EXPECT_LE(12 * (everywhere + count("<span class=\"phone\"")), 280);
+  EXPECT_GE(everywhere, 5);
+  EXPECT_EQ(everywhere + on_desks + count("<span class=\"phone\"") + count("<span class=\"none\""), 200);
+}
+
 TEST(StudyReport, VerdictsAreToldApartWithoutColour) {
   StudyTable table{"verdicts", "Verdicts", "", {"row", "", "why"}, {}, {}};
   table.rows = {{"a", "reproduced", "x"}, {"b", "by other means", "x"}, {"c", "missed", "x"}, {"d", "", "x"}};
