@@ -66,11 +66,13 @@ class CommandLine(unittest.TestCase):
 
     def test_ctrl_c_ends_it(self):
         # Standard input that never comes: the command waits until it is interrupted.
-        run = subprocess.Popen([*COMMAND, "simulate", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        # What a shell starts in the background ignores interrupts, and what it starts does: not here.
+        run = subprocess.Popen([*COMMAND, "simulate", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         while not handles(run.pid, signal.SIGPIPE):
             self.assertIsNone(run.poll())
         run.send_signal(signal.SIGINT)
-        self.assertEqual(run.wait(), -signal.SIGINT)
+        self.assertEqual(run.wait(timeout=60), -signal.SIGINT)
         self.assertEqual(run.stderr.read(), b"")
         run.stdin.close()
         run.stderr.close()
