@@ -3,13 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <iterator>
+#include <vector>
 
 #include "report/critical_path.hpp"
 #include "report/slots.hpp"
 #include "report/text.hpp"
 #include "tessera/describe/tile_relation.hpp"
+#include "tessera/report/json_text.hpp"
 #include "tessera/shipped.hpp"
 
 namespace tessera {
@@ -26,73 +26,76 @@ bool fits(Plan const& plan, Timeline const& timeline) {
   return !timeline.tiles.empty() && timeline.tiles.size() <= k_most_tiles && is_of(plan, timeline);
 }
 
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (char const c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20 || c == '<')
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    else
-      out += c;
-  }
-  return out + '"';
-}
-
-template <class List, class Text>
-std::string array(List const& list, Text const& text) {
-  std::string out = "[";
-  for (auto const& one : list) out += (out.size() > 1 ? "," : "") + text(one);
-  return out + "]";
-}
-
-std::string stages(Timeline const& timeline) {
+void write_stages(JsonWriter& json, Timeline const& timeline) {
   auto const at_once = most_at_once(timeline);
-  std::size_t s = 0;
-  return array(timeline.stages, [&](StageSpan const& stage) {
-    return fmt::format("{{\"name\":{},\"extent\":[{}],\"splits\":{},\"at_once\":{}}}", quoted(stage.name),
-                       fmt::join(stage.extent, ","), stage.splits, at_once[s++]);
-  });
+  json.key("stages").begin_array();
+  for (std::size_t s = 0; s < timeline.stages.size(); ++s) {
+    auto const& stage = timeline.stages[s];
+    json.begin_object().member("name", stage.name).key("extent").begin_array();
+    for (auto const size : stage.extent) json.value(size);
+    json.end_array().member("splits", stage.splits).member("at_once", at_once[s]).end_object();
+  }
+  json.end_array();
 }
 
-/// [stage, tile, SM, split, started, waits, ready, ended], in ns.
-std::string tiles(Timeline const& timeline) {
-  return array(timeline.tiles, [](TileRecord const& tile) {
-    auto const ns = [](std::int64_t ps) { return ps / 1000; };
-    return fmt::format("[{},{},{},{},{},{},{},{}]", tile.stage, tile.tile, tile.sm, tile.split,
-                       ns(tile.started), ns(wait_begin(tile)), ns(tile.ready), ns(tile.posted));
-  });
+/// Of each [stage, tile, SM, split, started, waits, ready, ended], in ns.
+void write_tiles(JsonWriter& json, Timeline const& timeline) {
+  auto const ns = [](std::int64_t ps) { return ps / 1000; };
+  json.key("tiles").begin_array();
+  for (auto const& tile : timeline.tiles)
+    json.raw(fmt::format("[{},{},{},{},{},{},{},{}]", tile.stage, tile.tile, tile.sm, tile.split,
+                         ns(tile.started), ns(wait_begin(tile)), ns(tile.ready), ns(tile.posted)));
+  json.end_array();
 }
 
 /// Of each tile of the consumer the boxes of tiles that it reads; [] where all of the producer is awaited,
 /// null where they are too many for a page.
-std::string boxes(Plan const& plan, std::size_t d) {
+void write_boxes(JsonWriter& json, Plan const& plan, std::size_t d) {
   auto const& edge = plan.pipeline.dependences[d];
-  auto const& consumer = plan.pipeline.stages[static_cast<std::size_t>(edge.consumer)];
-  if (plan.dependences[d].semaphore_set < 0) return "[]";
-  if (consumer.tiles() * static_cast<std::int64_t>(edge.accesses.size()) > k_most_boxes) return "null";
+  auto const tiles = plan.pipeline.stages[static_cast<std::size_t>(edge.consumer)].tiles();
+  if (plan.dependences[d].semaphore_set < 0) {
+    json.raw("[]");
+    return;
+  }
+  if (tiles * static_cast<std::int64_t>(edge.accesses.size()) > k_most_boxes) {
+    json.raw("null");
+    return;
+  }
   TileRelation const relation(plan.pipeline, edge);
-  auto const rank =
-      static_cast<int>(plan.pipeline.stages[static_cast<std::size_t>(edge.producer)].grid.size());
-  std::string out = "[";
+  auto const rank = plan.pipeline.stages[static_cast<std::size_t>(edge.producer)].grid.size();
   std::vector<TileRelation::Box> found;
-  for (std::int64_t tile = 0; tile < consumer.tiles(); ++tile) {
+  json.begin_array();
+  for (std::int64_t tile = 0; tile < tiles; ++tile) {
     found.clear();
     relation.boxes_of(tile, found);
-    out += (tile > 0 ? "," : "") + array(found, [&](TileRelation::Box const& box) {
-             std::vector<int> ends;
-             for (int i = 0; i < rank; ++i) ends.push_back(box.begin[i]), ends.push_back(box.end[i]);
-             return fmt::format("[{}]", fmt::join(ends, ","));
-           });
+    json.begin_array();
+    for (auto const& box : found) {
+      json.begin_array();
+      for (std::size_t i = 0; i < rank; ++i) json.value(box.begin[i]).value(box.end[i]);
+      json.end_array();
+    }
+    json.end_array();
   }
-  return out + "]";
+  json.end_array();
 }
 
-std::string dependences(Plan const& plan) {
-  std::size_t d = 0;
-  return array(plan.pipeline.dependences, [&](Dependence const& edge) {
-    return fmt::format("{{\"consumer\":{},\"producer\":{},\"boxes\":{}}}", edge.consumer, edge.producer,
-                       boxes(plan, d++));
-  });
+/// As text of a script element, which a name cannot end.
+std::string data_of(Plan const& plan, Timeline const& timeline) {
+  JsonWriter json;
+  json.begin_object().member("end", timeline.end / 1000);
+  write_stages(json, timeline);
+  write_tiles(json, timeline);
+  json.key("dependences").begin_array();
+  for (std::size_t d = 0; d < plan.pipeline.dependences.size(); ++d) {
+    auto const& edge = plan.pipeline.dependences[d];
+    json.begin_object().member("consumer", edge.consumer).member("producer", edge.producer).key("boxes");
+    write_boxes(json, plan, d);
+    json.end_object();
+  }
+  auto text = json.end_array().end_object().text();
+  for (auto at = text.find('<'); at != std::string::npos; at = text.find('<', at))
+    text.replace(at, 1, "\\u003c");
+  return text;
 }
 
 }  // namespace
@@ -105,10 +108,8 @@ std::string tile_viewer(Plan const& plan, Timeline const& timeline) {
       "in turn: what it is, and lines to the tiles that it reads. +, − and the wheel with Ctrl zoom, arrows "
       "and dragging move, 0 shows all.</p>\n<output aria-live=\"polite\">No tile chosen.</output>\n"
       "<canvas tabindex=\"0\" role=\"application\" aria-label=\"{} tiles over time\"></canvas>\n"
-      "<script "
-      "type=\"application/json\">{{\"end\":{},\"stages\":{},\"tiles\":{},\"dependences\":{}}}</script>"
-      "</details>\n",
-      timeline.tiles.size(), timeline.end / 1000, stages(timeline), tiles(timeline), dependences(plan));
+      "<script type=\"application/json\">{}</script></details>\n",
+      timeline.tiles.size(), data_of(plan, timeline));
 }
 
 std::string tile_viewer_script() {

@@ -89,22 +89,25 @@ TEST(Html, TellsApartWhatTakesLongerAsLongAndWasRuledOut) {
   EXPECT_THAT(page, HasSubstr("<dt>Margin</dt><dd>0.10 us to the next: wait kernel, TileSync</dd>"));
 }
 
+/// Such tiles on a GPU of 132 SMs, drawn in groups of them.
+std::string page_of(std::vector<TileRecord> tiles, std::int64_t end) {
+  auto entry = sample_entry();
+  entry.timeline.sms = 132;
+  entry.timeline.tiles = std::move(tiles);
+  entry.timeline.end = end;
+  entry.stream_order = {};
+  return html_report("groups", {entry});
+}
+
 /// Eight small blocks that fill an SM together are as high as one large one.
 TEST(Html, HeightsAreSharesOfAnSm) {
-  auto entry = sample_entry();
-  auto& timeline = entry.timeline;
-  timeline.sms = 132, timeline.slots_per_sm = 8;
-  timeline.tiles.clear();
+  std::vector<TileRecord> tiles;
   for (int sm = 0; sm < 132; ++sm) {
-    timeline.tiles.push_back(sample_block(0, sm, sm, 0, 1'000'000));
-    for (int slot = 0; slot < 8; ++slot) {
-      timeline.tiles.push_back(sample_block(1, 8 * sm + slot, sm, 1'000'000, 2'000'000));
-      timeline.tiles.back().slot = slot;
-    }
+    tiles.push_back(sample_block(0, sm, sm, 0, 1'000'000));
+    for (int slot = 0; slot < 8; ++slot)
+      tiles.push_back(sample_block(1, 8 * sm + slot, sm, 1'000'000, 2'000'000));
   }
-  timeline.end = 2'000'000;
-  entry.stream_order = {};
-  auto const page = html_report("shares", {entry});
+  auto const page = page_of(tiles, 2'000'000);
   // The whole machine's band is 72 high: each stage fills it, half of the time.
   EXPECT_THAT(page, HasSubstr("<path class=\"s0\" d=\"M0 0h120v72h-120z"));
   EXPECT_THAT(page, HasSubstr("<path class=\"s1\" d=\"M120 0h120v72h-120z"));
@@ -112,18 +115,10 @@ TEST(Html, HeightsAreSharesOfAnSm) {
 
 /// Two stages of one block to an SM that are resident together have half of it each: both are to be seen.
 TEST(Html, StagesThatAreResidentTogetherShareTheSm) {
-  auto entry = sample_entry();
-  auto& timeline = entry.timeline;
-  timeline.sms = 132, timeline.slots_per_sm = 2;
-  timeline.tiles.clear();
+  std::vector<TileRecord> tiles;
   for (int sm = 0; sm < 132; ++sm)
-    for (int stage = 0; stage < 2; ++stage) {
-      timeline.tiles.push_back(sample_block(stage, sm, sm, 0, 1'000'000));
-      timeline.tiles.back().slot = stage;
-    }
-  timeline.end = 1'000'000;
-  entry.stream_order = {};
-  auto const page = html_report("together", {entry});
+    for (int stage = 0; stage < 2; ++stage) tiles.push_back(sample_block(stage, sm, sm, 0, 1'000'000));
+  auto const page = page_of(tiles, 1'000'000);
   EXPECT_THAT(page, HasSubstr("<path class=\"s0\" d=\"M0 36h240v36h-240z"));
   EXPECT_THAT(page, HasSubstr("<path class=\"s1\" d=\"M0 0h240v36h-240z"));
 }
@@ -141,13 +136,13 @@ TEST(Html, RatesAreNotTakenFromTimesOfLaunches) {
 
 TEST(Html, WhatIsTooMuchToListIsNotSaidToBeAll) {
   auto entry = sample_entry();
-  EXPECT_THAT(html_report("", {entry}), HasSubstr("\"boxes\":[[[0,3,0,1]],"));
+  EXPECT_THAT(html_report("", {entry}), HasSubstr("\"boxes\": [[[0, 3, 0, 1]],"));
   entry.plan.dependences[0].semaphore_set = -1;
-  EXPECT_THAT(html_report("", {entry}), HasSubstr("\"boxes\":[]}"));
+  EXPECT_THAT(html_report("", {entry}), HasSubstr("\"boxes\": []}"));
   entry = sample_entry();
   auto& accesses = entry.plan.pipeline.dependences[0].accesses;
   accesses.assign(5000, accesses.front());  // 6 tiles of them
-  EXPECT_THAT(html_report("", {entry}), HasSubstr("\"boxes\":null}"));
+  EXPECT_THAT(html_report("", {entry}), HasSubstr("\"boxes\": null}"));
 }
 
 TEST(Html, StaysSmallForAWholeGpu) {
