@@ -13,8 +13,6 @@ using Element = __nv_bfloat16;
 
 constexpr int k_most_shared_bytes = 200 * 1024;
 
-__device__ float logit_of(unsigned long long key) { return __uint_as_float(logit_bits_of(key)); }
-
 /// All threads of the cluster; `most`: the largest logit.
 __device__ int draw(Share& share, Draws const& d, float most, Amount bits) {
   auto const weight = [&](float logit) { return weight_of(logit, most, d.scale); };

@@ -23,8 +23,8 @@ struct SampleMemory {
   unsigned high[k_digit_values][k_sample_columns];
   /// Of the block; in turns, so that blocks may read the one while the next is written.
   Amount told[2][k_digit_values];
-  int listed[2];
-  int list_told[2];
+  int told_count[2];  ///< tokens of the block's list, and which list it is
+  int told_list[2];
   Amount all[k_digit_values];
   Amount warps[k_sample_threads / 32];
   /// Keys of the tokens that are kept, and of those among them that a search has come to.
@@ -36,6 +36,8 @@ struct SampleMemory {
   int count;
   int digit;
 };
+
+__device__ inline float logit_of(unsigned long long key) { return __uint_as_float(logit_bits_of(key)); }
 
 class Share {
  public:
@@ -91,7 +93,7 @@ class Share {
     int list = 0, count = kept_;
     while (!search.is_over()) {
       add_up(search, list, count, amount);
-      if (threadIdx.x == 0) memory_.listed[turn_] = count, memory_.list_told[turn_] = list;
+      if (threadIdx.x == 0) memory_.told_count[turn_] = count, memory_.told_list[turn_] = list;
       sync();
       int const left = gather_lists();
       if (left <= k_most_listed) {
@@ -115,7 +117,6 @@ class Share {
   static constexpr int k_all = 1 << 20;  ///< tokens of a list that there is not: all of the share
 
   __device__ static int thread() { return static_cast<int>(threadIdx.x); }
-  __device__ static float logit_of(unsigned long long key) { return __uint_as_float(logit_bits_of(key)); }
 
   /// Tokens of a list, or all that are kept. In no order.
   template <class Body>
@@ -192,9 +193,9 @@ class Share {
   __device__ int gather_lists() {
     int sum = 0;
     for (unsigned block = 0; block < k_sample_blocks; ++block) {
-      int const count = of_block(memory_.listed[turn_], block);
+      int const count = of_block(memory_.told_count[turn_], block);
       if (sum + count <= k_most_listed && thread() < count) {
-        int const list = of_block(memory_.list_told[turn_], block);
+        int const list = of_block(memory_.told_list[turn_], block);
         memory_.left[sum + thread()] = of_block(memory_.list[list][thread()], block);
       }
       sum += count;

@@ -90,7 +90,7 @@ struct MatrixColumns {
     void const* const map = input_map(p, loader.job->iteration);
     acquire_map(map);
     int passed = 0;   // slots of this job
-    int written = 0;  // of the input's depth, up to here: looked at once for several slots
+    int written = 0;  // elements of the input's depth that are known to be complete
     int const first = takes_pairs(N) ? p.first_block(loader.job->tile) : 0;
     int const share_end = first + p.depth_blocks();
     for (int c = loader.warp(); c < chunks; c += p.late_warps) {
