@@ -16,7 +16,6 @@ from .._plan import (
     coordinates,
     read,
     refuse,
-    tiles_of,
 )
 
 DEADLINE_MS = 2000
