@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention over a cache on a GPU, alone: against plain arithmetic, with poison behind each sequence.
 #include "decode_gpu/attention_problem.hpp"
+#include "gpu/launches.hpp"
 
 #include <algorithm>
 
@@ -154,6 +155,7 @@ void check(Shape const& s, unsigned seed) {
   DeviceBuffer<unsigned> arrived(static_cast<std::size_t>(s.batch() * s.kv_heads));
 
   RoleOptions options;
+  options.chain.deadline_seconds = gpu::patient(options.chain.deadline_seconds);
   options.rings = {4, 16 * 1024, 2, 0, 4, 4096, attention_scratch_bytes(s.group, s.head_size)};
   DeviceBuffer<unsigned short> gains(std::max<std::size_t>(problem.gains.size(), 1));
   if (s.norms) gains.upload(problem.gains);

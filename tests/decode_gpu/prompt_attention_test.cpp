@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "decode_gpu/attention_problem.hpp"
+#include "gpu/launches.hpp"
 
 namespace tessera::decode {
 namespace {
@@ -152,6 +153,7 @@ void check(Shape const& s, unsigned seed) {
   DeviceBuffer<unsigned> arrived(static_cast<std::size_t>(tiles), 0);
 
   RoleOptions options;
+  options.chain.deadline_seconds = gpu::patient(options.chain.deadline_seconds);
   options.rings = {4, 16 * 1024, 2, 0, 4, 1024, prompt_scratch_bytes(s.head_size)};
   DeviceBuffer<unsigned short> gains(std::max<std::size_t>(problem.gains.size(), 1));
   if (s.norms) gains.upload(problem.gains);
