@@ -6,8 +6,8 @@
 // long prompts take to be read, many tokens at once and one by one. A list of rings is kilobytes of a slot
 // (0: what follows from the sequences), in flight at a tile's beginning and within (0: all), late slots and
 // kilobytes of these (0: what follows), warps that fill them (0: 1), parts of the cache (0: what follows) and
-// 1 for a head that starts early; what is left out is 0: 32:2:4,24:2:4:8:4. A record is made with the
-// decoder's own choice alone: --rings 0.
+// 1 for a head that starts early, 1 for semaphores where words would do; what is left out is 0:
+// 32:2:4,24:2:4:8:4. A record is made with the decoder's own choice alone: --rings 0.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -62,7 +62,7 @@ void done(Expected<void> const& outcome) {
 
 struct Rings {
   int kilobytes = 0, in_flight = 0, within = 0, late_slots = 0, late_kilobytes = 0, late_warps = 0;
-  int splits = 0, head_early = 0;
+  int splits = 0, head_early = 0, semaphores = 0;
 };
 
 constexpr char const* usual_rings =
@@ -73,8 +73,9 @@ constexpr char const* usual_rings =
 bool parse_rings(char const* text, std::vector<Rings>& to) {
   while (*text != 0) {
     Rings rings;
-    for (int* const number : {&rings.kilobytes, &rings.in_flight, &rings.within, &rings.late_slots,
-                              &rings.late_kilobytes, &rings.late_warps, &rings.splits, &rings.head_early}) {
+    for (int* const number :
+         {&rings.kilobytes, &rings.in_flight, &rings.within, &rings.late_slots, &rings.late_kilobytes,
+          &rings.late_warps, &rings.splits, &rings.head_early, &rings.semaphores}) {
       char* end = nullptr;
       auto const value = std::strtol(text, &end, 10);
       if (end == text || value < 0 || value > 1000) return false;
@@ -99,7 +100,8 @@ std::string to_string(Rings const& r) {
   return "slots of " + std::to_string(r.kilobytes) + " KB, " + std::to_string(r.in_flight) + " and " +
          std::to_string(r.within) + " in flight" + or_none("late slots", r.late_slots) +
          or_none("late KB", r.late_kilobytes) + or_none("late warps", r.late_warps) +
-         or_none("parts", r.splits) + (r.head_early > 0 ? ", head early" : "");
+         or_none("parts", r.splits) + (r.head_early > 0 ? ", head early" : "") +
+         (r.semaphores > 0 ? ", semaphores" : "");
 }
 
 decode::StepTimes times_of(Decoder const& decoder, int layers) {
@@ -157,6 +159,7 @@ struct Bench {
       options.cut.late_warps = std::max(rings.late_warps, 1);
       options.cut.splits = rings.splits;
       options.head_starts_early = rings.head_early > 0;
+      if (rings.semaphores > 0) options.cut.exchange = Exchange::semaphore;
       options.prompt_rows = 1;  // tokens alone
       auto made = first->another(options, stream);
       if (!made) {

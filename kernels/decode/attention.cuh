@@ -8,15 +8,18 @@
 
 #include "kernels/decode/attention.hpp"
 #include "kernels/decode/attention_warp.cuh"
+#include "kernels/decode/join_words.cuh"
 #include "kernels/decode/last_to_arrive.cuh"
 #include "kernels/decode/load_positions.cuh"
+#include "kernels/few_tokens/direct_input.cuh"
 #include "kernels/few_tokens/product.hpp"
 
 namespace tessera::decode {
 
 /// bf16 or fp16; heads of 64 or 128. `Extras`: queries and keys may be normed, and
-/// a token may see no more than a window.
-template <class Element, int HeadSize, bool Extras = false>
+/// a token may see no more than a window. `Words`: input may be words that carry the iteration, and so may
+/// what parts send to one another.
+template <class Element, int HeadSize, bool Extras = false, bool Words = false>
 struct CachedAttention {
   static constexpr bool has_roles = true;
   static constexpr int threads = 32 * k_attention_warps;
@@ -40,6 +43,7 @@ struct CachedAttention {
   template <class Loader>
   __device__ void load_late(Loader& loader) const {
     auto const& a = loader.template arguments<CachedAttention>();
+    if constexpr (Words) return;
     if (loader.warp() > 0) {
       loader.pass(1);
       return;
@@ -80,10 +84,17 @@ struct CachedAttention {
     }
 
     Warp state(a.scale);
-    RingPlace const late = computer.next_late_slot();
-    computer.wait_late_slot(late);
+    RingPlace late;
+    unsigned queries = 0;
+    if constexpr (Words) {
+      queries = fetch_queries(a, tile, computer, newest);
+    } else {
+      late = computer.next_late_slot();
+      computer.wait_late_slot(late);
+      queries = computer.late_slot(late);
+    }
     note(&few_tokens::TileTimes::fed);
-    unsigned const queries = computer.late_slot(late), key = queries + a.group * row_bytes;
+    unsigned const key = queries + a.group * row_bytes;
     load_vector(a, Warp::query_address(queries, a.group), gains, turns, state.queries[0]);
     if (newest && (warp == 0 || warp == k_attention_warps - 1)) {
       typename Warp::Fragment turned;
@@ -94,7 +105,7 @@ struct CachedAttention {
       else
         store_newest(a, tile, computer.job->iteration, cached, turned, key + row_bytes);
     }
-    computer.release_late_slot(late);
+    if constexpr (!Words) computer.release_late_slot(late);
 
     for (int from = past.begin; from < past.end; from += a.slot_positions) {
       RingPlace const place = computer.next_slot();
@@ -161,6 +172,21 @@ struct CachedAttention {
       Warp::load_turned(address, turns, to);
   }
 
+  /// Words of a tile's queries, and of the new key and value where it attends to them, in shared memory.
+  template <class Computer>
+  __device__ static unsigned fetch_queries(AttentionArguments const& a, AttentionTile const& tile,
+                                           Computer& computer, bool newest) {
+    unsigned const to = shared_address(computer.scratch) + attention_queries_at(a.group, HeadSize);
+    int const of_head = (a.group + 2) * HeadSize;
+    auto const* const words =
+        a.qkv_words + static_cast<long long>(tile.sequence) * a.row(HeadSize) + tile.head * of_head;
+    few_tokens::fetch_words(
+        computer, words, newest ? of_head : a.group * HeadSize, computer.serial,
+        [to](int first, uint4 const& four) { few_tokens::store_elements(to + 2 * first, four); });
+    if (computer.anyone_stopped()) computer.stop();
+    return to;
+  }
+
   /// Of position 0.
   __device__ static long long first_row(AttentionArguments const& a, AttentionTile const& tile,
                                         long long iteration) {
@@ -202,6 +228,15 @@ struct CachedAttention {
       if (lane % 4 == 0) weights[warp * a.group + query] = make_float2(state.most[0], state.total[0]);
     }
     computer.sync();
+    if constexpr (Words)
+      join_words<Element, HeadSize>(a, tile, computer, sums, weights);
+    else
+      join_parts(a, tile, computer, sums, weights);
+  }
+
+  template <class Computer>
+  __device__ static void join_parts(AttentionArguments const& a, AttentionTile const& tile,
+                                    Computer& computer, float const* sums, float2 const* weights) {
     auto* const output = static_cast<Element*>(a.output) +
                          static_cast<long long>(tile.sequence * a.kv_heads + tile.head) * a.group * HeadSize;
     auto* const of_parts =

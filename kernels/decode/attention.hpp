@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cmath>
-#include <tessera/sync/config.cuh>
+#include <tessera/sync/data_token.cuh>
 
 #include "kernels/decode/cache.hpp"
 #include "kernels/decode/rotation_table.hpp"
@@ -31,6 +31,13 @@ struct AttentionArguments {
   /// Of each tile and query head: sums of values, [head_size], and behind those of all tiles the largest
   /// score and the sum of weights. Null where splits is 1.
   float* parts = nullptr;
+  /// What comes and goes as words that carry the iteration (token_words.cuh), for kernels with words.
+  unsigned const* qkv_words = nullptr;
+  unsigned* output_words = nullptr;
+  /// Of each tile part_words_of(): sums of values, and of each query head the largest score and
+  /// the sum of weights. Parts are put together by all blocks that have one, a share of the results each,
+  /// which wait for one another: no block may have two tiles of the stage.
+  Packet<1>* part_words = nullptr;
   unsigned* arrived = nullptr;             ///< of each sequence and key head; zeroed before the first launch
   few_tokens::TileTimes* times = nullptr;  ///< [iteration of a launch][tile]; null: nobody measures
   float scale = 1;                         ///< score_scale()

@@ -78,8 +78,19 @@ int splits_for(Model const& model, int batch, int blocks);
 /// Floats in shared memory of a tile of attention, for the sums of warps.
 constexpr int k_attention_warps = 8;
 TESSERA_HOST_DEVICE constexpr int attention_pitch(int head_size) { return head_size + 8; }
-TESSERA_HOST_DEVICE constexpr int attention_scratch_bytes(int group, int head_size) {
-  return k_attention_warps * group * (attention_pitch(head_size) + 2) * static_cast<int>(sizeof(float));
+/// Of the sums of a block's warps, and what the other parts send of a share of the results.
+TESSERA_HOST_DEVICE constexpr int attention_sums(int group, int head_size) {
+  return k_attention_warps * group * (attention_pitch(head_size) + 2);
 }
+/// Where queries lie that the block fetches itself, 16-byte aligned, with the new key and value behind them.
+TESSERA_HOST_DEVICE constexpr int attention_queries_at(int group, int head_size) {
+  int const received = group * head_size + k_most_splits + 2 * group * k_most_splits;
+  return (attention_sums(group, head_size) + received) * static_cast<int>(sizeof(float));
+}
+TESSERA_HOST_DEVICE constexpr int attention_scratch_bytes(int group, int head_size) {
+  return attention_queries_at(group, head_size) + 2 * (group + 2) * head_size;
+}
+/// Words of a part: its sums, and of each query head the largest score and the sum of weights.
+TESSERA_HOST_DEVICE constexpr int part_words_of(int group, int head_size) { return group * (head_size + 2); }
 
 }  // namespace tessera::decode

@@ -82,6 +82,11 @@ Expected<void> check_options(Model const& m, Options const& o) {
   if (auto ok = check_sampling(o.sampling); !ok) return ok;
   for (int const token : o.stop_tokens)
     if (auto ok = check_token(m, token); !ok) return ok;
+  if (auto const way = o.cut.exchange.value_or(Exchange::semaphore);
+      way == Exchange::cluster || (way == Exchange::words && !words_can(o.batch)))
+    return refused(fmt::format("{} sequences whose results travel {}", o.batch,
+                               way == Exchange::words ? "as words" : "through clusters"),
+                   "take semaphores, or words for 1 or 2 sequences");
   auto const needed = Decoder::bytes_of(m, o);
   if (o.most_bytes > 0 && needed > o.most_bytes)
     return refused(
@@ -175,6 +180,8 @@ AttentionArguments Decoder::State::attention_arguments(int slot_bytes) const {
   if (a.splits > 1) a.parts = at.parts;
   a.slot_positions = positions_of_slot(slot_bytes, model.head_size);
   a.qkv_tiles = tiles.of[k_qkv];
+  a.qkv_words = at.layer.words.qkv;
+  a.output_words = at.layer.words.attended, a.part_words = at.layer.words.parts;
   return a;
 }
 
@@ -216,9 +223,16 @@ Expected<void> Decoder::State::describe(int blocks) {
 
 Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
   int const columns = few_tokens::columns_for(options.batch);
-  auto const layer_plan = plan_layers(tiles, machine, blocks);
+  auto const layer_plan = plan_layers(tiles, machine, blocks, *options.cut.exchange);
   if (!layer_plan) return tl::make_unexpected(layer_plan.error());
   RoleOptions roles;
+  if (auto const& words = at.layer.words; words.x != nullptr) {
+    if (tiles.of[k_attention] > options.batch * model.kv_heads) roles.meeting_stages = {k_attention};
+    // Iterations are counted from 1 again.
+    roles.reset = [words, keep = memory](GpuStream stream) {
+      return static_cast<int>(cudaMemsetAsync(words.x, 0, words.bytes, static_cast<cudaStream_t>(stream)));
+    };
+  }
   roles.rings = layers.rings;
   roles.chain.deadline_seconds = options.deadline_seconds;
   roles.tile_bytes =
@@ -232,7 +246,8 @@ Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
   auto const head_plan = plan_head(tiles, machine, blocks);
   if (!head_plan) return tl::make_unexpected(head_plan.error());
   roles.rings = head.rings;
-  roles.tile_bytes.clear();
+  roles.tile_bytes.clear(), roles.meeting_stages.clear();
+  roles.reset = nullptr;
   roles.starts_early = options.head_starts_early;
   auto made_head = decode::head_launch(*head_plan, roles, columns, head.arguments, end, tiles.head_parts);
   if (!made_head) return tl::make_unexpected(made_head.error());
@@ -242,8 +257,10 @@ Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
 
 Expected<void> Decoder::State::make_prompts(MachineProfile const& machine, int blocks) {
   if (items == 0) return {};
+  auto buffers = at.layer;
+  buffers.words = {};  // many rows travel behind semaphores
   auto made = PromptReader::make(model, weights, options, at.prompts,
-                                 {at.layer, end, at.keys, at.values, weights.head_gains, at.turns, cache},
+                                 {buffers, end, at.keys, at.values, weights.head_gains, at.turns, cache},
                                  machine, blocks, items);
   if (!made) return tl::make_unexpected(made.error());
   prompts = std::move(*made);
@@ -259,6 +276,9 @@ Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t 
   int const splits = options.cut.splits > 0 ? options.cut.splits : splits_for(model, options.batch, blocks);
   state->options.cut = with_rings(options.cut, options.batch);
   state->tiles = tiles_of(model, options.batch, blocks, splits, options.cut.slot_bytes);
+  auto& exchange = state->options.cut.exchange;
+  bool const words = words_fit(model, options.batch, state->tiles, state->options.cut, blocks);
+  if (!exchange) exchange = words ? Exchange::words : Exchange::semaphore;
   state->items = items_of(model, options, blocks);
   auto const bytes = places(model, options, state->tiles, state->items, nullptr).bytes;
   auto const memory = zeroed_memory(bytes, stream);

@@ -26,6 +26,18 @@ Buffers places(Model const& m, Options const& o, Tiles const& tiles, int items, 
   b.layer.qkv = pieces.take(2 * times(rows, m.qkv_features()));
   b.layer.attended = pieces.take(2 * times(rows, m.attended()));
   b.layer.h = pieces.take(2 * times(rows, m.intermediate));
+  if (takes_words(o.cut, o.batch)) {
+    auto const begin = pieces.used();
+    auto& w = b.layer.words;
+    w.x = pieces.take<unsigned>(4 * times(o.batch, m.hidden));
+    w.y = pieces.take<unsigned>(4 * times(o.batch, m.hidden));
+    w.attended = pieces.take<unsigned>(4 * times(o.batch, m.attended()));
+    w.h = pieces.take<unsigned>(4 * times(o.batch, m.intermediate));
+    w.qkv = pieces.take<unsigned>(4 * times(o.batch, m.qkv_features()));
+    w.stream = pieces.take<Packet<1>>(8 * times(o.batch, m.hidden));
+    w.parts = pieces.take<Packet<1>>(8 * times(tiles.of[k_attention], part_words_of(m.group(), m.head_size)));
+    w.bytes = pieces.used() - begin;
+  }
   if (items > 0) b.prompts = prompt_places(pieces, m, items);
   b.parts = pieces.take<float>(4 * times(tiles.of[k_attention], m.group() * (m.head_size + 2)));
   b.arrived = pieces.take<unsigned>(4 * (times(o.batch, m.kv_heads) + 1));

@@ -8,6 +8,7 @@
 #include <tessera/run/loop_stall.hpp>
 
 #include "kernels/decode/prompt.hpp"
+#include "kernels/few_tokens/chain_plan.hpp"
 
 namespace tessera::decode {
 namespace {
@@ -53,9 +54,9 @@ Cut with_rings(Cut cut, int batch) {
   if (cut.slot_bytes != 0) return cut;
   // Slots of few rows are deep: for many sequences those of activations would leave no room.
   bool const few = batch <= 2;
-  cut.slot_bytes = few ? 32 * 1024 : 16 * 1024;
-  cut.in_flight = few ? 2 : 4;
-  cut.in_flight_within = few ? 4 : 0;
+  cut.slot_bytes = few ? 48 * 1024 : 16 * 1024;
+  cut.in_flight = few ? 1 : 4;
+  cut.in_flight_within = few ? 2 : 0;
   return cut;
 }
 
@@ -77,7 +78,9 @@ Tiles prompt_tiles(Model const& m, int rows, int items, int blocks) {
   return tiles;
 }
 
-Expected<LoopPlan> plan_layers(Tiles const& tiles, MachineProfile const& machine, int blocks) {
+Expected<LoopPlan> plan_layers(Tiles const& tiles, MachineProfile const& machine, int blocks,
+                               Exchange exchange) {
+  bool const words = exchange == Exchange::words;
   PipelineBuilder layer("decoder_layer");
   auto [t] = layer.dims("t");
   auto const n = tiles.of;
@@ -97,9 +100,11 @@ Expected<LoopPlan> plan_layers(Tiles const& tiles, MachineProfile const& machine
   layer.depends(out(t), attention(range(0, n[k_attention]))).through("attended");
   layer.depends(gate_up(t), out(range(0, n[k_out]))).through("y");
   layer.depends(down(t), gate_up(range(0, n[k_gate_up]))).through("h");
-  // The stream of residuals, tile by tile.
-  layer.depends(out(t), earlier(down(t))).through("x");
-  layer.depends(down(t), out(t)).through("y");
+  // The stream of residuals, tile by tile. As words it says by itself whether it is there.
+  if (!words) {
+    layer.depends(out(t), earlier(down(t))).through("x");
+    layer.depends(down(t), out(t)).through("y");
+  }
   // Of each layer: past tokens' keys and values, which no stage of the launch writes, and weights.
   attention.reads("cache", "cache");
   layer.each_iteration("cache");
@@ -111,7 +116,11 @@ Expected<LoopPlan> plan_layers(Tiles const& tiles, MachineProfile const& machine
     stage->resources(few_tokens::product_resources());
   auto const loop = layer.build_loop();
   if (!loop) return tl::make_unexpected(loop.error());
-  auto plan = plan_loop(*loop, machine, blocks);
+  // A tile of attention looks at the words of its own head, not at all of qkv as its dependence has it. All
+  // tiles together look at all of them, and whoever stores next has looked at what each of these tiles
+  // stored.
+  auto plan = words ? plan_loop(*loop, machine, blocks, {"qkv", "attended", "y", "h", "x"})
+                    : plan_loop(*loop, machine, blocks);
   if (plan) plan->operations = {0, 1, 0, 0, 0};
   return plan;
 }
@@ -168,16 +177,31 @@ few_tokens::ProductOptions layer_options(Model const& m, Cut const& cut) {
   // has.
   options.late_warps = cut.late_warps;
   options.least_slot_bytes = 4 * m.head_size * k_position_block;
-  options.least_late_bytes = 2 * (m.group() + 2) * m.head_size;
+  options.direct = cut.exchange == Exchange::words;
+  options.least_late_bytes = options.direct ? 0 : 2 * (m.group() + 2) * m.head_size;
   options.least_scratch_bytes = attention_scratch_bytes(m.group(), m.head_size);
   return options;
 }
 
 few_tokens::ProductOptions prompt_options(Model const& m, Cut const& cut) {
   auto options = layer_options(m, cut);
+  options.direct = false;
   options.least_late_bytes = 0;  // attention's slots have no data
   options.least_scratch_bytes = prompt_scratch_bytes(m.head_size);
   return options;
+}
+
+bool words_fit(Model const& m, int batch, Tiles const& tiles, Cut cut, int blocks) {
+  // A block's two tiles of attention could wait for one another.
+  bool const alone = tiles.of[k_attention] == batch * m.kv_heads || tiles.of[k_attention] <= blocks;
+  if (!words_can(batch) || !alone) return false;
+  cut.exchange = Exchange::words;
+  auto products = layer_products(m, batch, tiles);
+  unsigned const words = 0;  // that they are there decides how products are cut
+  for (auto& p : products) p.input_words[0] = &words;
+  return few_tokens::cut_products(std::move(products), blocks, few_tokens::columns_for(batch),
+                                  layer_options(m, cut))
+      .has_value();
 }
 
 std::vector<long long> tile_bytes(Model const& m, int batch, Tiles const& tiles, int cached) {

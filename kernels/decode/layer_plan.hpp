@@ -4,6 +4,8 @@
 #pragma once
 
 #include <array>
+#include <optional>
+#include <tessera/plan/exchange.hpp>
 #include <tessera/plan/loop_plan.hpp>
 #include <tessera/sync/wait.cuh>
 
@@ -24,7 +26,16 @@ struct Cut {
   int late_slots = 0;
   int late_slot_bytes = 0;
   int late_warps = 1;  ///< that load what products read, in turns
+  /// Results of stages go to the next as words that carry the iteration, or behind semaphores. Unset: as
+  /// words where they can.
+  std::optional<Exchange> exchange = std::nullopt;
 };
+
+/// Words are for 1 and 2 sequences.
+constexpr bool words_can(int batch) { return batch <= 2; }
+inline bool takes_words(Cut const& cut, int batch) {
+  return words_can(batch) && cut.exchange.value_or(Exchange::words) == Exchange::words;
+}
 
 /// With what follows from the number of sequences.
 Cut with_rings(Cut cut, int batch);
@@ -47,8 +58,10 @@ Tiles prompt_tiles(Model const& model, int rows, int items, int blocks);
 
 /// One iteration: qkv reads x that down wrote an iteration before; attention reads qkv, and keys and values
 /// of its own layer from before the launch; out and down add to the stream of residuals. The same for
-/// sequences that generate and for rows of prompts. Refuses as plan_loop() does.
-Expected<LoopPlan> plan_layers(Tiles const& tiles, MachineProfile const& machine, int blocks);
+/// sequences that generate and for rows of prompts. `exchange`: of all that stages write. Refuses as
+/// plan_loop() does.
+Expected<LoopPlan> plan_layers(Tiles const& tiles, MachineProfile const& machine, int blocks,
+                               Exchange exchange = Exchange::semaphore);
 /// One stage, one iteration.
 Expected<LoopPlan> plan_head(Tiles const& tiles, MachineProfile const& machine, int blocks);
 
@@ -60,6 +73,10 @@ few_tokens::Product head_product(Model const& model, int batch, Tiles const& til
 few_tokens::ProductOptions layer_options(Model const& model, Cut const& cut);
 few_tokens::ProductOptions prompt_options(Model const& model, Cut const& cut);
 few_tokens::ProductOptions head_options(Cut const& cut);
+
+/// Can results of such tiles go as words? Where no block has two tiles of attention, which wait for one
+/// another, and activations fit beside the rings. `cut`: with_rings().
+bool words_fit(Model const& model, int batch, Tiles const& tiles, Cut cut, int blocks);
 
 /// Bytes that a tile of each stage loads early, for so many cached tokens of each sequence.
 std::vector<long long> tile_bytes(Model const& model, int batch, Tiles const& tiles, int cached);

@@ -2,6 +2,27 @@
 #include "kernels/decode/layer_stages.hpp"
 
 namespace tessera::decode {
+namespace {
+
+/// Words order nothing but themselves: the stream of residuals is read behind stages that wait for no
+/// semaphore, so it is words, too.
+void carry_words(std::vector<few_tokens::ProductStage>& stages, LayerWords const& words) {
+  auto const pass = [&](Stage from, unsigned* at, Stage to) {
+    stages[from].product.output_words[0] = at;
+    stages[to].product.input_words[0] = at;
+  };
+  stages[k_qkv].product.output_words[0] = words.qkv;
+  stages[k_out].product.input_words[0] = words.attended;
+  pass(k_out, words.y, k_gate_up);
+  pass(k_gate_up, words.h, k_down);
+  pass(k_down, words.x, k_qkv);
+  for (auto const stage : {k_qkv, k_out, k_gate_up}) stages[stage].outputs.clear();  // the head reads x
+  for (auto& stage : stages) stage.product.producer_tiles = 0;
+  stages[k_out].product.stream_words = stages[k_down].product.stream_words = words.stream;
+  stages[k_down].product.stream_turn = 1;
+}
+
+}  // namespace
 
 std::vector<few_tokens::ProductStage> layer_stages(Model const& model, PackedWeights const& weights,
                                                    LayerBuffers const& at, int rows, Tiles const& tiles) {
@@ -20,6 +41,7 @@ std::vector<few_tokens::ProductStage> layer_stages(Model const& model, PackedWei
   stages[k_gate_up].inputs = {at.y}, stages[k_gate_up].outputs = {at.h};
   stages[k_down].inputs = {at.h}, stages[k_down].outputs = {at.x};
   stages[k_out].product.stream = stages[k_down].product.stream = at.stream;
+  if (at.words.x != nullptr) carry_words(stages, at.words);
   return stages;
 }
 

@@ -9,6 +9,15 @@
 
 namespace tessera::decode {
 
+/// What goes as words that carry the iteration, in device memory that was zeroed; null: semaphores say when
+/// it is there.
+struct LayerWords {
+  unsigned *x = nullptr, *y = nullptr, *qkv = nullptr, *attended = nullptr, *h = nullptr;
+  Packet<1>* stream = nullptr;
+  Packet<1>* parts = nullptr;  ///< AttentionArguments::part_words
+  std::size_t bytes = 0;       ///< of all, from x on
+};
+
 /// In device memory, a row for each sequence or row of a step.
 struct LayerBuffers {
   float* stream = nullptr;  ///< [row][hidden], of residuals
@@ -17,6 +26,7 @@ struct LayerBuffers {
   void* qkv = nullptr;
   void* attended = nullptr;
   void* h = nullptr;  ///< [row][intermediate]
+  LayerWords words;
 };
 
 /// Of each stage of the body; that of attention is no product.

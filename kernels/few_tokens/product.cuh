@@ -7,6 +7,7 @@
 #include <tessera/sync.cuh>
 
 #include "kernels/few_tokens/depth_pair.cuh"
+#include "kernels/few_tokens/direct_input.cuh"
 #include "kernels/few_tokens/product.hpp"
 #include "kernels/few_tokens/slot_load.cuh"
 #include "kernels/few_tokens/sum_exchange.cuh"
@@ -26,10 +27,10 @@ __device__ inline void const* map_of(void const* maps, int copies, long long ite
 }
 
 /// For up to N tokens. `Words`: input may come as words that carry the iteration. `Biases`: products may have
-/// some.
-template <class Element, int N, bool Words = N == 8, bool Biases = false>
+/// some. `Direct`: all input comes as words, and is fetched by the warps that compute.
+template <class Element, int N, bool Words = N == 8, bool Biases = false, bool Direct = false>
 struct MatrixColumns {
-  static_assert(N == 8 || !Words, "words are for one and two tokens");
+  static_assert(N == 8 || !(Words || Direct), "words are for one and two tokens");
   static constexpr bool has_roles = true;
   static constexpr int threads = 32 * k_warps;
   /// Sums of many rows or columns need registers; loaders of words do, for those that they look at.
@@ -73,6 +74,7 @@ struct MatrixColumns {
   template <class Loader>
   __device__ void load_late(Loader& loader) const {
     auto const& p = loader.template arguments<MatrixColumns>();
+    if constexpr (Direct) return;
     int const depth = p.late_depth(), chunks = p.late_slots();
     if constexpr (Words)
       // What was there before the launch has no words.
@@ -140,9 +142,15 @@ struct MatrixColumns {
   __device__ static void add_up(Product const& p, Computer& computer, SumExchange<Element, N> const& exchange,
                                 AtFirst const& at_first) {
     bool const norm = p.norm_epsilon > 0;
+    unsigned const input = shared_address(computer.scratch) + input_at(p);
+    if constexpr (Direct) {
+      at_first();
+      fetch_input(p, computer, input);
+      note_time(p.times, p.tiles, computer.job, &TileTimes::fed);
+    }
     Multiply::with_tiles(p, [&](auto tiles) {
       typename Multiply::Sums sums = {};
-      Multiply::template multiply<decltype(tiles)::value>(p, computer, sums, at_first);
+      Multiply::template multiply<decltype(tiles)::value, Direct>(p, computer, sums, at_first, input);
       exchange.template store<decltype(tiles)::value>(sums, norm);
     });
   }
@@ -156,19 +164,24 @@ struct MatrixColumns {
     auto const copy = copy_of(p.output_copies, computer.job->iteration);
     auto const* const residual = static_cast<Element const*>(
         p.residual[older_copy(computer.job->iteration, p.residual_distance, p.residual_copies)]);
+    // What the first iteration adds to was there before the launch.
+    bool const from_words = p.stream_words != nullptr && (computer.job->iteration > 0 || p.stream_turn > 0);
     Output const output{bias_of(p, computer.job->iteration),
                         residual,
                         p.stream,
+                        p.stream_words,
+                        2 * computer.serial + static_cast<unsigned>(p.stream_turn),
+                        from_words,
                         static_cast<Element*>(p.output[copy]),
                         p.output_words[copy],
                         computer.serial,
                         p.features};
     bool const norm = p.norm_epsilon > 0;
     // Of the lane's first result, mostly its only one: on its way while the tile is multiplied.
-    float before = 0;
+    Before before;
     bool known = false;
     auto const prepare = [&](SumExchange<Element, N> const& exchange, Range const& range) {
-      note(&TileTimes::fed);
+      if (!Direct) note(&TileTimes::fed);
       int token, feature;
       if (!output.adds() || !exchange.first_result(range.end - range.begin, token, feature)) return;
       before = output.before(token, range.begin + feature);
@@ -179,6 +192,8 @@ struct MatrixColumns {
       exchange.for_each_result(range.end - range.begin, [&](int token, int feature) {
         if (output.adds() && !known) before = output.before(token, range.begin + feature);
         known = false;
+        float const rest =
+            output.adds() ? output.wait_for(computer, before, token, range.begin + feature) : 0;
         float const scale = norm ? exchange.root_mean_square_scale(p, token) : 1.0f;
         float value;
         if (p.activation == Activation::swiglu) {
@@ -188,7 +203,7 @@ struct MatrixColumns {
           float const sum = exchange.sum(token, feature) * scale;
           value = p.activation == Activation::gelu ? skinny_sm90::gelu(sum) : sum;
         }
-        output.store(token, range.begin + feature, value + before);
+        output.store(token, range.begin + feature, value + rest);
       });
       note(&TileTimes::stored);
     });
@@ -197,17 +212,31 @@ struct MatrixColumns {
  private:
   using Multiply = SlotMultiply<Element, N>;
 
+  /// Of the scratch, behind the sums of warps.
+  __device__ static unsigned input_at(Product const& p) {
+    return static_cast<unsigned>((p.exchange_bytes(N) + 127) / 128 * 128);
+  }
+
   __device__ static Element const* bias_of(Product const& p, long long iteration) {
     if (!Biases || p.bias == nullptr) return nullptr;
     return static_cast<Element const*>(p.bias) +
            static_cast<long long>(copy_of(p.weight_copies, iteration)) * p.features;
   }
 
+  /// What is added to a result.
+  struct Before {
+    float rest = 0;
+    Packet<1> stream;
+  };
+
   /// Where results go: plain, as words, or both.
   struct Output {
     Element const* bias;
     Element const* residual;
     float* stream;
+    Packet<1>* stream_words;
+    unsigned stream_token;  ///< of what is stored; what was there has the one before
+    bool from_words;
     Element* plain;
     unsigned* words;
     unsigned serial;
@@ -215,16 +244,35 @@ struct MatrixColumns {
 
     __device__ bool has_bias() const { return Biases && bias != nullptr; }
     __device__ bool adds() const { return residual != nullptr || stream != nullptr || has_bias(); }
-    /// What is added to a result. Other SMs wrote it, but for the bias: past the L1.
-    __device__ float before(int token, int feature) const {
+    /// What is added to a result, on its way. Other SMs wrote it, but for the bias: past the L1.
+    __device__ Before before(int token, int feature) const {
       auto const at = static_cast<long long>(token) * features + feature;
-      float rest = residual != nullptr ? static_cast<float>(load_past_l1(residual + at)) : 0;
-      if (has_bias()) rest += static_cast<float>(bias[feature]);
-      return stream != nullptr ? rest + __ldcg(stream + at) : rest;
+      Before result;
+      if (residual != nullptr) result.rest = static_cast<float>(load_past_l1(residual + at));
+      if (has_bias()) result.rest += static_cast<float>(bias[feature]);
+      if (from_words)
+        detail::load_item<Scope::device>(result.stream, stream_words + at);
+      else if (stream != nullptr)
+        result.stream.payload[0] = __float_as_uint(__ldcg(stream + at));
+      return result;
+    }
+    /// The same, there. It mostly is.
+    template <class Computer>
+    __device__ float wait_for(Computer& computer, Before& before, int token, int feature) const {
+      if (from_words && before.stream.token != stream_token - 1) {
+        Packet<1> const* const from[1] = {stream_words + static_cast<long long>(token) * features + feature};
+        Packet<1> found[1];
+        load_packets(computer, from, stream_token - 1, found);
+        before.stream = found[0];
+      }
+      return before.rest + __uint_as_float(before.stream.payload[0]);
     }
     __device__ void store(int token, int feature, float value) const {
       long long const at = static_cast<long long>(token) * features + feature;
-      if (stream != nullptr) stream[at] = value;
+      if (stream_words != nullptr)
+        detail::store_item<Scope::device>(stream_words + at, {{__float_as_uint(value)}, stream_token});
+      else if (stream != nullptr)
+        stream[at] = value;
       auto const element = static_cast<Element>(value);
       if (words != nullptr)
         store_word(words + at, token_word(__builtin_bit_cast(unsigned short, element), serial));

@@ -2,7 +2,7 @@
 // A product of a matrix with few columns: what a launch tells the operation about one stage.
 #pragma once
 
-#include <tessera/sync/config.cuh>
+#include <tessera/sync/data_token.cuh>
 
 #include "kernels/few_tokens/tile_times.hpp"
 #include "kernels/skinny_mlp_sm90/cut.hpp"
@@ -46,8 +46,8 @@ TESSERA_HOST_DEVICE constexpr int exchange_pitch(int row_tiles) { return 16 * ro
 /// is a range of features, as even as can be. Copies: iteration n uses copy n modulo their number.
 struct Product {
   void const* weight_maps = nullptr;  ///< CUtensorMaps of all copies, in device memory
-  void const* input_maps = nullptr;
-  void* output[k_most_copies] = {};  ///< [tokens][features], bf16 or fp16; null: nobody reads it
+  void const* input_maps = nullptr;   ///< or, where warps that compute fetch it, the matrix itself
+  void* output[k_most_copies] = {};   ///< [tokens][features], bf16 or fp16; null: nobody reads it
   /// The same as words that carry the iteration (token_words.cuh); null: semaphores say when it is there.
   unsigned* output_words[k_most_copies] = {};
   unsigned const* input_words[k_most_copies] = {};
@@ -58,30 +58,37 @@ struct Product {
   /// [tokens][features] in fp32, in place: results are added to it, and what is stored elsewhere is the sum.
   /// Null: there is none. Of who else writes it the same holds as of the residual.
   float* stream = nullptr;
+  /// The same stream as words of a value and who wrote it (StreamWords), for stages whose inputs come as
+  /// words: these order nothing else. Then `stream` is what the first iteration of a launch finds. Null:
+  /// there are none.
+  Packet<1>* stream_words = nullptr;
   TileTimes* times = nullptr;  ///< [iteration of a launch][tile]; null: nobody measures
   int weight_copies = 1;
   int input_copies = 1;
-  int input_distance = 0;  ///< iterations that the input is older
   int output_copies = 1;
   int residual_copies = 1;
-  int residual_distance = 0;
+  short input_distance = 0;  ///< iterations that the input is older
+  short residual_distance = 0;
   float norm_epsilon = 0;  ///< above 0: of RMSNorm
   int tokens = 0;
   int features = 0;
-  int rows_per_feature = 1;
+  short rows_per_feature = 1;
+  /// Of the two stages of a body that write the stream of residuals in turns: 0 or 1, in their order.
+  short stream_turn = 0;
   int depth = 0;  ///< elements
   int tiles = 1;
   /// 2: two blocks of a cluster compute tiles 2n and 2n + 1 at a time. Each multiplies half of the depth for
   /// the rows of both, and sends the other what it came to for the other's (depth_pair.cuh). 1: no such pair.
-  int depth_parts = 1;
-  int tile_rows = 0;       ///< of weights that a tile's results come from: the largest tile's
-  int box_rows = 0;        ///< that a block multiplies: of both tiles of a pair
-  int stage_depth = 4;     ///< k-blocks to a slot of weights; even where input comes as words
-  int late_warps = 1;      ///< that load activations in turns, each behind the tiles that write its slot
-  int late_each = 1;       ///< slots of weights to one of activations: each turn of a ring costs
+  short depth_parts = 1;
+  short whole_input =
+      0;                ///< 1: every tile of the stage that writes the input writes all of it, of some tokens
+  int tile_rows = 0;    ///< of weights that a tile's results come from: the largest tile's
+  int box_rows = 0;     ///< that a block multiplies: of both tiles of a pair
+  int stage_depth = 4;  ///< k-blocks to a slot of weights; even where input comes as words
+  int late_warps = 1;   ///< that load activations in turns, each behind the tiles that write its slot
+  int late_each = 1;    ///< slots of weights to one of activations: each turn of a ring costs
   int producer_tiles = 0;  ///< into which the stage that writes the input cuts `depth`; 0: none writes it
   Activation activation = Activation::none;
-  int whole_input = 0;  ///< 1: every tile of that stage writes all of `depth`, of some tokens
   /// [copy][features], as many copies as weights have, of a product without activation. Kernels with biases
   /// alone read it. Null: there is none.
   void const* bias = nullptr;
@@ -111,6 +118,11 @@ struct Product {
   /// Of all that.
   TESSERA_HOST_DEVICE constexpr int sent_bytes() const {
     return depth_parts == 1 ? 0 : tokens * sent_pitch() * static_cast<int>(sizeof(float));
+  }
+  /// Of activations that the warps that compute fetch themselves (direct_input.cuh): for whole slots of
+  /// weights.
+  TESSERA_HOST_DEVICE constexpr int input_bytes() const {
+    return 2 * depth_block * tokens * slots() * stage_depth;
   }
   /// Of the sums of a block's warps.
   TESSERA_HOST_DEVICE constexpr int exchange_bytes(int columns) const {

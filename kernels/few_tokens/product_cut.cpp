@@ -104,6 +104,10 @@ void cut(Product& p, int tiles, int blocks, int columns, ProductOptions const& o
   if (int const rows = most_rows_of(p, tiles / 2); rows <= k_most_rows) p.depth_parts = 2, p.box_rows = rows;
 }
 
+bool is_direct(Product const& p, ProductOptions const& options) {
+  return options.direct && p.input_words[0] != nullptr;
+}
+
 /// A slot of activations, of whole kilobytes.
 int late_bytes(Product const& p) { return (128 * p.tokens * p.late_depth() + 1023) / 1024 * 1024; }
 
@@ -118,8 +122,7 @@ int even_depth(int blocks, int fit, bool words) {
 }
 
 /// How many k-blocks a slot of weights of so many bytes has, and one of activations.
-void cut_depth(Product& p, int columns, int slot_bytes, int late_slot_bytes) {
-  bool const words = p.input_words[0] != nullptr;
+void cut_depth(Product& p, int columns, int slot_bytes, int late_slot_bytes, bool words) {
   // A slot of activations is for one of weights at least.
   int most = std::max(std::clamp(k_most_late_bytes / (128 * columns), 1, k_most_depth),
                       k_most_depth_of_few / p.tokens);
@@ -137,17 +140,26 @@ Expected<RoleRings> rings_of(std::vector<Product> const& products, int columns,
   RoleRings rings;
   rings.scratch_bytes = options.least_scratch_bytes;
   int slot_bytes = 0;
+  bool through_rings = options.least_late_bytes > 0;
   rings.late_slot_bytes = (options.least_late_bytes + 1023) / 1024 * 1024;
   for (auto const& p : products) {
     if (p.features == 0) continue;
     slot_bytes = std::max(slot_bytes, p.slot_bytes());
-    rings.late_slot_bytes = std::max(rings.late_slot_bytes, late_bytes(p));
-    rings.scratch_bytes = std::max(rings.scratch_bytes, p.exchange_bytes(columns));
+    int scratch = p.exchange_bytes(columns);
+    if (is_direct(p, options)) {
+      scratch = (scratch + 127) / 128 * 128 + p.input_bytes();
+    } else {
+      rings.late_slot_bytes = std::max(rings.late_slot_bytes, late_bytes(p));
+      through_rings = true;
+    }
+    rings.scratch_bytes = std::max(rings.scratch_bytes, scratch);
     rings.exchange_bytes = std::max(rings.exchange_bytes, (p.sent_bytes() + 15) / 16 * 16);
   }
   if (slot_bytes == 0) return rings;  // no stage is a product
   rings.slot_bytes = (std::max(slot_bytes, options.least_slot_bytes) + 1023) / 1024 * 1024;
-  rings.late_slots = std::min(options.late_slots > 0 ? options.late_slots : k_late_slots, k_role_late_slots);
+  if (!through_rings) rings.late_slot_bytes = 1024;
+  int const late_slots = through_rings ? k_late_slots : k_late_warps;
+  rings.late_slots = std::min(options.late_slots > 0 ? options.late_slots : late_slots, k_role_late_slots);
   // A matrix instruction reads 16 rows where a slot may have 1: the last slot's reads run on into this ring.
   auto const room = [&] { return (k_shared_bytes - shared_bytes_of(rings)) / rings.slot_bytes; };
   int const wanted = options.late_slots > 0 ? k_early_warps : k_usual_slots;
@@ -204,7 +216,7 @@ Expected<ProductCut> cut_products(std::vector<Product> products, int tiles, int 
     for (auto& p : products)
       if (p.features > 0)
         cut_depth(p, columns, options.slot_bytes > 0 ? options.slot_bytes : 128 * blocks * most_rows,
-                  options.late_slot_bytes);
+                  options.late_slot_bytes, p.input_words[0] != nullptr && !options.direct);
     auto rings = rings_of(products, columns, options);
     if (rings) return ProductCut{std::move(products), *rings};
     // Smaller slots may fit.

@@ -89,7 +89,8 @@ Expected<void const*> describe(std::vector<void const*> const& matrices, Product
   return at->get();
 }
 
-Expected<void> describe(ProductStage const& stage, Product& p, gpu::ElementType type, ProductStages& result) {
+Expected<void> describe(ProductStage const& stage, Product& p, gpu::ElementType type, bool direct,
+                        ProductStages& result) {
   auto const weights = describe(stage.weights, result, [&](CUtensorMap* map, void const* matrix) {
     return slot_map(map, type, matrix, p);
   });
@@ -98,7 +99,7 @@ Expected<void> describe(ProductStage const& stage, Product& p, gpu::ElementType 
     return skinny_sm90::activations_map(map, type, matrix, p.tokens, p.depth, p.tokens, p.late_depth());
   });
   if (!inputs) return tl::make_unexpected(inputs.error());
-  p.weight_maps = *weights, p.input_maps = *inputs;
+  p.weight_maps = *weights, p.input_maps = direct ? stage.inputs.front() : *inputs;
   p.weight_copies = static_cast<int>(stage.weights.size());
   p.input_copies = static_cast<int>(stage.inputs.size());
   if (!stage.outputs.empty()) p.output_copies = static_cast<int>(stage.outputs.size());
@@ -122,7 +123,8 @@ Expected<ProductStages> product_stages(std::vector<ProductStage> const& stages, 
   result.rings = cut->rings;
   for (std::size_t s = 0; s < stages.size(); ++s)
     if (auto& p = products[s]; p.features > 0)
-      if (auto ok = describe(stages[s], p, type, result); !ok) return tl::make_unexpected(ok.error());
+      if (auto ok = describe(stages[s], p, type, options.direct && p.input_words[0] != nullptr, result); !ok)
+        return tl::make_unexpected(ok.error());
   auto const at = copy_on_device(products.data(), products.size() * sizeof(Product), "arguments of products");
   if (!at) return tl::make_unexpected(at.error());
   result.memory.push_back(*at);

@@ -39,8 +39,10 @@ struct SlotMultiply {
 
   /// The sums over k. A warp takes every depth_groups-th step of 16 elements, and all tiles of its row group:
   /// it loads activations once for all of them. `at_first()`: when the first activations are there.
-  template <int Tiles, class Computer, class AtFirst>
-  __device__ static void multiply(Product const& p, Computer& computer, Sums& sums, AtFirst const& at_first) {
+  /// `Direct`: activations are all at `input` (direct_input.cuh), and `at_first` was called.
+  template <int Tiles, bool Direct = false, class Computer, class AtFirst>
+  __device__ static void multiply(Product const& p, Computer& computer, Sums& sums, AtFirst const& at_first,
+                                  unsigned input = 0) {
     int const slots = p.slots(), depth = p.stage_depth, late_each = p.late_each, tokens = p.tokens;
     int const of_last = p.depth_blocks() - (slots - 1) * depth;  // k-blocks
     int const rows = p.box_rows;
@@ -56,18 +58,22 @@ struct SlotMultiply {
     for (int n = 0; n < loads; ++n)
       line[n] = min(16 * n + lane() % 8 + (N > 8 ? lane() / 16 * 8 : 0), tokens - 1);
     RingPlace late;
-    int used = late_each;  // slots of weights that have read this one of activations
+    if constexpr (!Direct) {
+      late = computer.next_late_slot();
+      computer.wait_late_slot(late);
+      at_first();
+    }
+    int used = 0;  // slots of weights that have read this one of activations
 #pragma unroll 1
     for (int i = 0; i < slots; ++i) {
       RingPlace const place = computer.next_slot();
-      if (used == late_each) {
+      if (!Direct && used == late_each) {
         late = computer.next_late_slot();
         computer.wait_late_slot(late);
-        if (i == 0) at_first();
         used = 0;
       }
       computer.wait_slot(place);
-      unsigned const weights = computer.slot(place), activations = computer.late_slot(late);
+      unsigned const weights = computer.slot(place), activations = Direct ? input : computer.late_slot(late);
       int const first_line = used * depth * tokens;
       int const blocks = takes_pairs(N) && i + 1 == slots ? of_last : depth;
       // `flip`: 64 for the step two behind.
@@ -124,7 +130,8 @@ struct SlotMultiply {
         }
       }
       computer.release_slot(place);
-      if (++used == late_each || i + 1 == slots) computer.release_late_slot(late);
+      ++used;
+      if (!Direct && (used == late_each || i + 1 == slots)) computer.release_late_slot(late);
     }
   }
 

@@ -37,6 +37,77 @@ __device__ inline bool are_of(uint4 const& v, unsigned serial) {
   return wrong >> 16 == 0;
 }
 
+/// The elements of four words, to shared memory.
+__device__ inline void store_elements(unsigned to, uint4 const& words) {
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(to), "r"((words.x & 0xffffu) | words.y << 16),
+               "r"((words.z & 0xffffu) | words.w << 16)
+               : "memory");
+}
+
+/// Looks until all words behind words[from(j)] are of `serial`, four at each; from(j) below 0: zeros, at
+/// once. All lanes of a warp that loads. False: a stall.
+template <int Loads, class Loader, class From>
+__device__ bool load_when_there(Loader& loader, unsigned const* words, unsigned serial, uint4 (&value)[Loads],
+                                From const& from) {
+  int const lane = static_cast<int>(threadIdx.x % 32);
+  int at[Loads];  // below 0: it is there
+#pragma unroll
+  for (int j = 0; j < Loads; ++j) {
+    value[j] = {};
+    at[j] = from(j);
+  }
+  auto patience = loader.watch().begin();
+  for (;;) {
+#pragma unroll
+    for (int j = 0; j < Loads; ++j)
+      if (at[j] >= 0) value[j] = load_words(words + at[j]);
+    bool all = true;
+#pragma unroll
+    for (int j = 0; j < Loads; ++j) {
+      if (at[j] >= 0 && are_of(value[j], serial)) at[j] = -1;
+      all = all && at[j] < 0;
+    }
+    unsigned const late = __ballot_sync(~0u, !all);
+    if (late == 0) return true;
+    // The first lane that waits asks whether to go on.
+    bool const go_on = lane != __ffs(static_cast<int>(late)) - 1 ||
+                       loader.watch().go_on(patience, loader.place_of(k_data_token), value[0].x >> 16,
+                                            token_of_serial(serial));
+    if (!__all_sync(~0u, go_on)) {
+      loader.stop();
+      return false;
+    }
+  }
+}
+
+/// Looks until all of so many packets are of `token`; one that is null is not looked for. By a thread of
+/// those that compute. False: a stall.
+template <int Count, class Computer>
+__device__ bool load_packets(Computer& computer, Packet<1> const* const (&from)[Count], unsigned token,
+                             Packet<1> (&to)[Count]) {
+  bool there[Count];
+#pragma unroll
+  for (int j = 0; j < Count; ++j) there[j] = from[j] == nullptr;
+  auto patience = computer.watch().begin();
+  for (;;) {
+#pragma unroll
+    for (int j = 0; j < Count; ++j)
+      if (!there[j]) detail::load_item<Scope::device>(to[j], from[j]);
+    bool all = true;
+    unsigned seen = 0;
+#pragma unroll
+    for (int j = 0; j < Count; ++j) {
+      if (!there[j]) seen = to[j].token;
+      if (!there[j]) all = (there[j] = seen == token) && all;
+    }
+    if (all) return true;
+    if (!computer.watch().go_on(patience, computer.place_of(k_data_token), seen, token)) {
+      computer.stop();
+      return false;
+    }
+  }
+}
+
 /// Fills slots of `slot_depth` k-blocks of 64 elements, a line for each token, from words [tokens][depth];
 /// slot_depth is even and at most most_word_depth(tokens). Chunk c, a slot's worth, is warp c %
 /// k_late_warps's, which has eight loads on their way at once, of one chunk or of several.
@@ -54,35 +125,12 @@ __device__ void load_token_words(Loader& loader, unsigned const* words, int toke
     auto const row = [&](int j) { return j % of_chunk / halves; };
     auto const column = [&](int j) { return j % halves * 128 + 4 * lane; };  // in the chunk
     uint4 value[loads];
-    bool there[loads];
-    unsigned const* from[loads];
-#pragma unroll
-    for (int j = 0; j < loads; ++j) {
-      int const element = chunk(j) * slot_depth * 64 + column(j);
-      value[j] = {};
-      there[j] = j >= each * of_chunk || chunk(j) >= chunks || element >= depth;
-      from[j] = words + static_cast<long long>(row(j)) * depth + element;
-    }
-    auto patience = loader.watch().begin();
-    for (;;) {
-#pragma unroll
-      for (int j = 0; j < loads; ++j)
-        if (!there[j]) value[j] = load_words(from[j]);
-      bool all = true;
-#pragma unroll
-      for (int j = 0; j < loads; ++j)
-        if (!there[j]) all = (there[j] = are_of(value[j], serial)) && all;
-      unsigned late = __ballot_sync(~0u, !all);
-      if (late == 0) break;
-      // The first lane that waits asks whether to go on.
-      bool const go_on = lane != __ffs(static_cast<int>(late)) - 1 ||
-                         loader.watch().go_on(patience, loader.place_of(k_data_token), value[0].x >> 16,
-                                              token_of_serial(serial));
-      if (!__all_sync(~0u, go_on)) {
-        loader.stop();
-        return;
-      }
-    }
+    if (!load_when_there(loader, words, serial, value, [&](int j) {
+          int const element = chunk(j) * slot_depth * 64 + column(j);
+          if (j >= each * of_chunk || chunk(j) >= chunks || element >= depth) return -1;
+          return row(j) * depth + element;
+        }))
+      return;
     RingSlot slot;
 #pragma unroll
     for (int j = 0; j < loads; ++j) {
@@ -97,10 +145,7 @@ __device__ void load_token_words(Loader& loader, unsigned const* words, int toke
       unsigned const to =
           slot.address +
           static_cast<unsigned>(line * 128 + ((in_line / 8) ^ (line & 7)) * 16 + in_line % 8 * 2);
-      asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(to),
-                   "r"((value[j].x & 0xffffu) | value[j].y << 16),
-                   "r"((value[j].z & 0xffffu) | value[j].w << 16)
-                   : "memory");
+      store_elements(to, value[j]);
       if (j % of_chunk == of_chunk - 1) loader.fill(slot);
     }
   }

@@ -31,7 +31,7 @@ class Dealer {
   void deal(StageToDeal const& stage, int period, int number) {
     auto const workers = static_cast<long long>(lists_.size());
     auto most = (stage.tiles + workers - 1) / workers;
-    if (stage.bytes > 0) most += bytes_ahead_ / stage.bytes;
+    if (stage.bytes > 0 && !stage.meet) most += bytes_ahead_ / stage.bytes;
     std::vector<Worker> served;  // as much as a worker may get of the stage
     for (long long tile = 0; tile < stage.tiles; ++tile, ++ticket_) {
       auto worker = waiting_.top();

@@ -54,6 +54,62 @@ TEST(DecodePlan, AnyNumberOfLayersIsOnePeriodWithoutWaitsForReaders) {
       }
     }
 }
+/// Words say all of it: no tile waits for a semaphore, before it loads or before it stores, or posts to one.
+TEST(DecodePlan, WordsNeedNoSemaphore) {
+  for (auto const& model : known_models()) {
+    auto const plan = plan_layers(tiles_for(model, 1), h200(), k_blocks, Exchange::words);
+    ASSERT_TRUE(plan) << to_text(plan.error());
+    EXPECT_TRUE(plan->reuses.empty()) << model.name;
+    EXPECT_TRUE(plan->plan.semaphores.empty()) << model.name;
+    auto const tables = describe_loop(*plan);
+    ASSERT_TRUE(tables) << to_text(tables.error());
+    auto const& lists = tables->tables;
+    for (auto const& record : tables->records(lists.numbers.data(), lists.waits.data())) {
+      EXPECT_EQ(record.stage.before_stores, 0);
+      EXPECT_EQ(record.stage.posts, 0u);
+      EXPECT_FALSE(record.stage.operand[0].has_set);
+    }
+  }
+}
+/// One and two sequences, where activations fit beside the rings and no block has two tiles of attention.
+TEST(DecodePlan, WordsWhereTheyFit) {
+  auto const fit = [](Model const& model, int batch, int splits) {
+    auto const cut = with_rings({}, batch);
+    return words_fit(model, batch, tiles_of(model, batch, k_blocks, splits, cut.slot_bytes), cut, k_blocks);
+  };
+  auto model = *model_of("llama-3.2-1b");
+  EXPECT_TRUE(fit(model, 1, 16));
+  EXPECT_TRUE(fit(model, 2, 8));
+  EXPECT_FALSE(fit(model, 3, 5));
+  EXPECT_FALSE(fit(model, 1, 17)) << "136 tiles that wait for one another, by 132 blocks";
+  EXPECT_TRUE(fit(*model_of("llama-3-8b"), 2, 8));
+  model.kv_heads = 32, model.heads = 64;
+  EXPECT_TRUE(fit(model, 1, 1));
+  model.intermediate = 64 * 1024;
+  EXPECT_FALSE(fit(model, 2, 1)) << "256 KB of activations";
+}
+/// What a block multiplies of activations is whole slots of weights: their room is, too.
+TEST(DecodePlan, RoomForActivationsIsThatOfWholeSlots) {
+  for (auto const& model : known_models())
+    for (int const batch : {1, 2})
+      for (int const kilobytes : {8, 24, 28, 48}) {
+        Cut cut;
+        cut.slot_bytes = 1024 * kilobytes, cut.exchange = Exchange::words;
+        auto const tiles = tiles_for(model, batch);
+        auto products = layer_products(model, batch, tiles);
+        unsigned const words = 0;
+        for (auto& p : products) p.input_words[0] = &words;
+        auto const made = few_tokens::cut_products(products, k_blocks, 8, layer_options(model, cut));
+        ASSERT_TRUE(made || !words_fit(model, batch, tiles, cut, k_blocks)) << to_text(made.error());
+        if (!made) continue;
+        for (auto const& p : made->products)
+          if (p.features > 0) {
+            EXPECT_EQ(p.input_bytes() % (128 * batch * p.stage_depth), 0);
+            EXPECT_GE(p.input_bytes(), 2 * batch * p.depth);
+            EXPECT_GE(made->rings.scratch_bytes, p.exchange_bytes(8) + p.input_bytes()) << model.name;
+          }
+      }
+}
 TEST(DecodePlan, TheHeadReadsNoStage) {
   auto const plan = plan_head(tiles_for(known_models().front(), 1), h200(), k_blocks);
   ASSERT_TRUE(plan) << to_text(plan.error());
@@ -122,7 +178,7 @@ TEST(DecodePlan, LoadsOfOneSequenceAreLarge) {
       }
   }
 }
-/// One sequence of the 1B model: slots of 32 KB are full, or hold all of a tile in few turns.
+/// One sequence of the 1B model: slots of 48 KB are full, or hold all of a tile in few turns.
 TEST(DecodePlan, SlotsOfOneSequenceAreDeep) {
   auto const model = model_of("llama-3.2-1b");
   ASSERT_TRUE(model);
@@ -130,8 +186,8 @@ TEST(DecodePlan, SlotsOfOneSequenceAreDeep) {
   auto const cut = few_tokens::cut_products(layer_products(*model, 1, tiles), k_blocks, 8,
                                             layer_options(*model, with_rings({}, 1)));
   ASSERT_TRUE(cut) << to_text(cut.error());
-  EXPECT_EQ(cut->rings.slot_bytes, 32 * 1024);
-  EXPECT_EQ(cut->rings.slots, 6);
+  EXPECT_EQ(cut->rings.slot_bytes, 48 * 1024);
+  EXPECT_EQ(cut->rings.slots, 4);
   auto const& p = cut->products;
   // Rows, k-blocks to a slot, slots to a tile.
   auto const is = [](few_tokens::Product const& of, int rows, int depth, int slots) {
@@ -139,15 +195,15 @@ TEST(DecodePlan, SlotsOfOneSequenceAreDeep) {
     EXPECT_EQ(of.stage_depth, depth);
     EXPECT_EQ(of.slots(), slots);
   };
-  is(p[k_qkv], 24, 8, 4);
+  is(p[k_qkv], 24, 16, 2);
   is(p[k_out], 16, 16, 2);
-  is(p[k_gate_up], 126, 2, 16);
-  is(p[k_down], 16, 16, 8);
+  is(p[k_gate_up], 126, 3, 11);
+  is(p[k_down], 16, 22, 6);
   auto const head = few_tokens::cut_products({head_product(*model, 1, tiles)}, k_blocks, 8,
                                              head_options(with_rings({}, 1)));
   ASSERT_TRUE(head) << to_text(head.error());
   EXPECT_EQ(tiles.head_parts, 8);
-  is(head->products[0], 122, 2, 16);
+  is(head->products[0], 122, 3, 11);
   // Where two k-blocks of 122 rows do not fit, parts are smaller.
   EXPECT_EQ(tiles_of(*model, 1, k_blocks, 16, 28 * 1024).head_parts, 9);
 }

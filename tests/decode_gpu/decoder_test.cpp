@@ -75,6 +75,22 @@ TEST(Decode, SplitsAndSlots) {
       check(s);
     }
 }
+/// Results as words, which one and two sequences have where nothing else is asked for, and behind semaphores.
+TEST(Decode, WordsAndSemaphores) {
+  for (auto const exchange : {Exchange::words, Exchange::semaphore})
+    for (int const head_size : {64, 128})
+      for (int const batch : {1, 2}) {
+        SCOPED_TRACE(std::string(exchange == Exchange::words ? "words, " : "semaphores, ") +
+                     std::to_string(batch) + " sequences, heads of " + std::to_string(head_size));
+        Setting s;
+        s.model = reference::small_model(head_size, 2, 3);
+        s.cut.exchange = exchange;
+        s.steps = 40;
+        s.prompts.resize(1);
+        if (batch == 2) s.prompts.push_back({9, 300, 2, 44, 17});
+        check(s);
+      }
+}
 TEST(Decode, SequencesOfUnequalPrompts) {
   for (int const batch : {2, 5, 8, 9, 20, 33}) {
     SCOPED_TRACE(std::to_string(batch) + " sequences");

@@ -124,6 +124,16 @@ TEST(Deal, TilesThatAreAllAlikeGoRoundInTurns) {
     }
 }
 
+/// However far a worker is behind: its second tile could wait for its first one, or be waited for by it.
+TEST(Deal, OfTilesThatMeetEachWorkerHasOne) {
+  for (bool const meet : {false, true}) {
+    auto const dealt = deal({{3, 100}, {4, 1, meet}}, 4, 1000);
+    auto const list = list_of(dealt, 3);
+    auto const of_second = std::count_if(
+        list.begin(), list.end(), [](DealtTile const& one) { return one.stage == 1 && one.period == 0; });
+    EXPECT_EQ(of_second, meet ? 1 : 4);
+  }
+}
 TEST(Deal, ASmallStageBehindALargeOneGoesToWhoeverHadNone) {
   // 3 of 4 workers have a tile of 100 bytes; the fourth one catches up as far as it could load ahead.
   std::vector<StageToDeal> const stages = {{3, 100}, {40, 1}};

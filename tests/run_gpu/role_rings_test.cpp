@@ -202,6 +202,24 @@ TEST(WithoutDevice, ClustersThatALaunchWithRolesCannotHave) {
   EXPECT_THAT(refused(2, Dealing::queue, 132), HasSubstr("clusters of 2 blocks that draw their tiles"));
 }
 
+TEST(WithoutDevice, TilesThatCannotWaitForOneAnother) {
+  auto const h200 = machine("h200");
+  ASSERT_OK(h200);
+  auto const refused = [&](std::vector<int> const& stages, int workers, Dealing dealing) {
+    auto const plan = mixing_plan(sizes(128, 8, 1), *h200, workers);  // stages of 16 tiles
+    if (!plan) return to_text(plan.error());
+    auto const checked = check_meeting(stages, dealing, *plan);
+    return checked ? std::string("accepted") : to_text(checked.error());
+  };
+  EXPECT_EQ(refused({}, 5, Dealing::queue), "accepted");
+  EXPECT_EQ(refused({0}, 16, Dealing::lists), "accepted");
+  EXPECT_THAT(refused({0}, 5, Dealing::lists),
+              HasSubstr("16 tiles of mix wait for one another, by 5 workers"));
+  EXPECT_THAT(refused({0}, 8, Dealing::queue), HasSubstr("and blocks draw their tiles"));
+  EXPECT_THAT(refused({99}, 8, Dealing::lists), HasSubstr("tiles of stage 99 wait for one another"));
+  EXPECT_THAT(refused({-1}, 8, Dealing::lists), HasSubstr("give numbers of stages, from 0 on"));
+}
+
 TEST(WithoutDevice, BlocksOfAClusterComputeNeighbouringTiles) {
   auto const refused = [](std::vector<StageToDeal> const& stages, int workers, int blocks) {
     auto const checked = check_neighbours(deal(stages, workers, 0), blocks, {});

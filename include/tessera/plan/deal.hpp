@@ -12,6 +12,7 @@ namespace tessera {
 struct StageToDeal {
   long long tiles = 0;  ///< below 2^31
   long long bytes = 1;  ///< that one of them loads, 0 to k_most_tile_bytes
+  bool meet = false;    ///< tiles wait for one another: no worker gets more than an even share
 };
 constexpr long long k_most_tile_bytes = 1LL << 40;
 

@@ -4,6 +4,7 @@
 // a list of tiles of its own, or draws from a list that all share (dealt_tiles.cuh).
 #pragma once
 
+#include "distant_watch.cuh"
 #include "role_fetch.cuh"
 #include "role_registers.cuh"
 #include "roles.cuh"
@@ -256,6 +257,7 @@ __global__ void __launch_bounds__(detail::compute_threads<Operation...>() + 32 *
                 RoleRings const __grid_constant__ rings,
                 detail::Pack<Operation...> const __grid_constant__ operations) {
   extern __shared__ __align__(1024) unsigned char tessera_role_shared[];
+  detail::DistantWatch<Watch> const distant(watch);
   constexpr int threads = detail::compute_threads<Operation...>();
   RoleMemory const memory{shared_address(tessera_role_shared), rings};
   auto* const jobs = reinterpret_cast<RoleJob*>(tessera_role_shared + detail::k_role_barrier_bytes);
@@ -275,18 +277,18 @@ __global__ void __launch_bounds__(detail::compute_threads<Operation...>() + 32 *
   if (warp < 0) {
     detail::take_registers<registers.computer>();
     detail::compute_jobs<threads>(memory, jobs, tessera_role_shared + memory.scratch(), tickets,
-                                  launch.lists.shared, chain, watch, operations);
+                                  launch.lists.shared, chain, distant, operations);
     // After a stall others may still store in this block. Those that load leave by themselves.
     if (cluster_blocks() > 1) cluster_sync_parted();
     return;
   }
   detail::give_registers<registers.loader>();
   if (warp < k_early_warps) {
-    if (threadIdx.x % 32 == 0) detail::load_early(memory, jobs, watch, warp, operations);
+    if (threadIdx.x % 32 == 0) detail::load_early(memory, jobs, distant, warp, operations);
   } else if (warp < k_early_warps + k_late_warps)
-    detail::load_late(memory, jobs, tickets, chain, watch, warp - k_early_warps, operations);
+    detail::load_late(memory, jobs, tickets, chain, distant, warp - k_early_warps, operations);
   else
-    detail::fetch_jobs(memory, jobs, launch, tickets, chain, watch);
+    detail::fetch_jobs(memory, jobs, launch, tickets, chain, distant);
 }
 
 }  // namespace tessera

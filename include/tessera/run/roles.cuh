@@ -400,6 +400,11 @@ class RoleComputer {
   }
   unsigned serial = 0;               ///< LateLoader::serial()
   unsigned char* scratch = nullptr;  ///< Operation::shared_bytes of shared memory
+  /// For waits of the operation itself; behind one that stopped: stop().
+  __device__ Watch const& watch() const { return watch_; }
+  __device__ WaitPlace place_of(long long semaphore) const {
+    return {job->record.stage.index, job->tile, semaphore};
+  }
 
   /// A place of the early ring that is read later; the ring goes on behind it.
   __device__ RingPlace next_slot() {

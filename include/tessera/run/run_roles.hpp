@@ -26,6 +26,9 @@ struct RoleOptions {
   /// For lists: bytes that a tile of each stage of the body loads early, by which they are evened out; empty:
   /// all tiles are alike.
   std::vector<long long> tile_bytes = {};
+  /// Stages of the body whose tiles wait for one another within an iteration. Each has at most as many tiles
+  /// as there are workers, and no worker gets two of them; for lists only.
+  std::vector<int> meeting_stages = {};
   ChainOptions chain = {};
   /// Blocks with neighbouring numbers that form a cluster, for operations that exchange data inside it
   /// (RoleComputer::next_exchange()). 1: there are none. Workers are a multiple of it; for lists only.
@@ -42,6 +45,9 @@ struct RoleOptions {
 /// k_most_tile_bytes, and the same for a queue, which has no use for them.
 Expected<void> check_dealing(Dealing dealing, std::vector<long long> const& tile_bytes, std::size_t stages,
                              SourceLine const& where);
+/// Refuses (E0564) stages whose tiles wait for one another, where the body has no such stage, or it has more
+/// tiles than there are workers, or blocks draw their tiles.
+Expected<void> check_meeting(std::vector<int> const& meeting_stages, Dealing dealing, LoopPlan const& plan);
 /// Refuses (E0564) clusters of fewer than 1 or more than 8 blocks, of a queue, or that do not divide so many
 /// workers.
 Expected<void> check_cluster(int cluster_blocks, Dealing dealing, int workers, SourceLine const& where);
@@ -113,6 +119,8 @@ Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
   if (auto ok = check_dealing(options.dealing, options.tile_bytes, plan.loop.body.stages.size(),
                               plan.loop.body.where);
       !ok)
+    return tl::make_unexpected(ok.error());
+  if (auto ok = check_meeting(options.meeting_stages, options.dealing, plan); !ok)
     return tl::make_unexpected(ok.error());
   if (auto ok = check_cluster(options.cluster_blocks, options.dealing, plan.plan.launches.front().workers,
                               plan.loop.body.where);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tessera/run/run_roles.hpp"
 
 namespace tessera {
@@ -23,6 +25,30 @@ Expected<void> check_dealing(Dealing dealing, std::vector<long long> const& tile
     if (tile_bytes[s] < 0 || tile_bytes[s] > k_most_tile_bytes)
       return refused(fmt::format("a tile of stage {} of the body loads {} bytes", s, tile_bytes[s]),
                      fmt::format("give 0 to {}", k_most_tile_bytes));
+  return {};
+}
+
+Expected<void> check_meeting(std::vector<int> const& meeting_stages, Dealing dealing, LoopPlan const& plan) {
+  auto const refused = [&](std::string message, std::string way_out) {
+    return refuse(
+        {"E0564", Severity::error, plan.loop.body.where, std::move(message), {}, std::move(way_out)});
+  };
+  auto const& stages = plan.loop.body.stages;
+  int const workers = plan.plan.launches.front().workers;
+  for (int const s : meeting_stages) {
+    if (s < 0 || static_cast<std::size_t>(s) >= stages.size())
+      return refused(fmt::format("tiles of stage {} wait for one another; the loop's body has {} stages", s,
+                                 stages.size()),
+                     "give numbers of stages, from 0 on");
+    auto const& stage = stages[static_cast<std::size_t>(s)];
+    if (dealing == Dealing::queue)
+      return refused(fmt::format("tiles of {} wait for one another, and blocks draw their tiles", stage.name),
+                     "take Dealing::lists");
+    if (stage.tiles() > workers)
+      return refused(fmt::format("{} tiles of {} wait for one another, by {} workers", stage.tiles(),
+                                 stage.name, workers),
+                     "cut the stage into as many tiles as there are workers, or fewer");
+  }
   return {};
 }
 
@@ -77,6 +103,8 @@ DealtTables deal(LoopPlan const& plan, LoopTables const& tables, RoleOptions con
     stages.push_back({tables.tables.stages[s].grid.tiles(), 1});
     if (!options.tile_bytes.empty())
       stages.back().bytes = options.tile_bytes[static_cast<std::size_t>(tables.stages[s].body_stage)];
+    stages.back().meet = std::find(options.meeting_stages.begin(), options.meeting_stages.end(),
+                                   tables.stages[s].body_stage) != options.meeting_stages.end();
   }
   if (options.dealing == Dealing::queue) return deal_as_queue(stages);
   auto const ahead = options.tile_bytes.empty() ? 0 : 1LL * options.rings.slots * options.rings.slot_bytes;
