@@ -34,7 +34,7 @@ std::string CublasGemm::describe(int algorithm) const {
 
 cudaError_t CublasGemm::run(int algorithm, void const* a, void const* b, void* d, cudaStream_t stream) const {
   return state_->gemm->run(state_->gemm->algorithms()[static_cast<std::size_t>(algorithm)], a, b, d,
-                           state_->workspace, stream);
+                           state_->workspace, cublaslt::workspace_bytes, stream);
 }
 
 }  // namespace tessera::bench

@@ -83,12 +83,13 @@ Expected<StageKernel> bind_cublaslt(BindRequest const& request) {
   if (!gemm) return tl::make_unexpected(gemm.error());
   auto const algorithm = algorithm_of(request, **gemm);
   if (!algorithm) return tl::make_unexpected(algorithm.error());
-  auto workspace = request.scratch.get("cublaslt", cublaslt::workspace_bytes);
+  auto const bytes = (*gemm)->workspace_of(*algorithm).value_or(cublaslt::workspace_bytes);
+  auto workspace = request.scratch.get("cublaslt", bytes);
   if (!workspace) return tl::make_unexpected(workspace.error());
   StageKernel kernel;
-  auto const multiply = [gemm = *gemm, algorithm = *algorithm, workspace = *workspace, a = product->a.data,
-                         b = product->b.data](void* d, GpuStream stream) {
-    return static_cast<int>(gemm->run(algorithm, a, b, d, workspace.get(), stream));
+  auto const multiply = [gemm = *gemm, algorithm = *algorithm, workspace = *workspace, bytes,
+                         a = product->a.data, b = product->b.data](void* d, GpuStream stream) {
+    return static_cast<int>(gemm->run(algorithm, a, b, d, workspace.get(), bytes, stream));
   };
   if (!product->gated) {
     kernel.enqueue = [multiply, d = product->d.data](ChainViews const&, GpuStream stream, bool) {

@@ -148,21 +148,24 @@ Expected<std::shared_ptr<LtGemm const>> LtGemm::make(LtProblem const& problem) {
 
 std::vector<LtAlgorithm> const& LtGemm::algorithms() const { return state_->found; }
 
-bool LtGemm::supports(LtAlgorithm const& algorithm) const {
+std::optional<std::size_t> LtGemm::workspace_of(LtAlgorithm const& algorithm) const {
   auto const bits = opaque(algorithm);
   cublasLtMatmulHeuristicResult_t result{};
-  return cublasLtMatmulAlgoCheck(handle(), state_->product, state_->b, state_->a, state_->d, state_->d, &bits,
-                                 &result) == CUBLAS_STATUS_SUCCESS &&
-         result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= workspace_bytes;
+  bool const can = cublasLtMatmulAlgoCheck(handle(), state_->product, state_->b, state_->a, state_->d,
+                                           state_->d, &bits, &result) == CUBLAS_STATUS_SUCCESS &&
+                   result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= workspace_bytes;
+  return can ? std::optional(result.workspaceSize) : std::nullopt;
 }
 
+bool LtGemm::supports(LtAlgorithm const& algorithm) const { return workspace_of(algorithm).has_value(); }
+
 cudaError_t LtGemm::run(LtAlgorithm const& algorithm, void const* a, void const* b, void* d, void* workspace,
-                        cudaStream_t stream) const {
+                        std::size_t bytes, cudaStream_t stream) const {
   float const one = 1;
   float const zero = 0;
   auto const bits = opaque(algorithm);
   auto const status = cublasLtMatmul(handle(), state_->product, &one, b, state_->b, a, state_->a, &zero, d,
-                                     state_->d, d, state_->d, &bits, workspace, workspace_bytes, stream);
+                                     state_->d, d, state_->d, &bits, workspace, bytes, stream);
   return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorNotSupported;
 }
 

@@ -35,7 +35,7 @@ struct LtProblem {
   auto operator<=>(LtProblem const&) const = default;
 };
 
-/// Device memory that a call may use.
+/// The most device memory that a call may use.
 constexpr std::size_t workspace_bytes = 64u << 20;
 
 class LtGemm {
@@ -48,9 +48,11 @@ class LtGemm {
   std::vector<LtAlgorithm> const& algorithms() const;
   /// Can this algorithm, found for other sizes, do these?
   bool supports(LtAlgorithm const& algorithm) const;
-  /// cudaErrorNotSupported if not. `workspace` has workspace_bytes.
+  /// Device memory that it needs beside the matrices; nothing if it cannot do these sizes.
+  std::optional<std::size_t> workspace_of(LtAlgorithm const& algorithm) const;
+  /// cudaErrorNotSupported if it cannot. `workspace` has `bytes`, at least workspace_of().
   cudaError_t run(LtAlgorithm const& algorithm, void const* a, void const* b, void* d, void* workspace,
-                  cudaStream_t stream) const;
+                  std::size_t bytes, cudaStream_t stream) const;
 
   struct State;
   explicit LtGemm(std::shared_ptr<State const> state) : state_(std::move(state)) {}

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -27,11 +28,12 @@ using gpu::RelaxedCapture;
 using kernels::cuda_failed;
 using kernels::refusal;
 
-constexpr std::size_t most_sets = 64;
-
-bool aligned(void const* pointer) {
-  return pointer != nullptr && reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
+bool aligned(void const* pointer, std::uintptr_t to = 16) {
+  return pointer != nullptr && reinterpret_cast<std::uintptr_t>(pointer) % to == 0;
 }
+
+/// For matrices of kernels that are bound and never launched.
+void* nowhere() { return reinterpret_cast<void*>(std::uintptr_t{4096}); }
 
 tl::unexpected<Diagnostics> bad_argument(std::string const& message, std::string const& hint) {
   return refusal("E0536", message, hint);
@@ -63,9 +65,10 @@ Expected<Plan> default_plan(Shape const& shape) {
 }
 
 struct Mlp::State {
-  using Addresses = std::array<void const*, 4>;  // x, w1, w2, y
+  using Addresses = std::array<void const*, 5>;  // x, w1, w2, y, what is lent
   struct Prepared {
     Plan plan;
+    std::size_t scratch_bytes = 0;
     std::unique_ptr<Executable> executable;  ///< none before the first launch
     std::map<Addresses, int> sets;
     std::vector<Addresses> in_order;  ///< of their binding; the oldest gives its place away
@@ -74,12 +77,11 @@ struct Mlp::State {
 
   Shape most;
   MachineProfile machine;
-  std::optional<Plan> only;
-  double deadline_seconds = 0;
+  MlpOptions options;
   TuneCache tuned;  ///< of this shape, any number of tokens
   TuneKey key;
   Diagnostics notes;
-  void* h = nullptr;
+  void* h = nullptr;  ///< null: in what is lent
   std::shared_ptr<Scratch> scratch = std::make_shared<Scratch>();
   std::mutex mutex;
   std::map<int, Prepared> prepared;
@@ -98,13 +100,13 @@ struct Mlp::State {
     return result;
   }
 
-  void read(MlpOptions const& options) {
-    if (!options.use_cache || only) return;
+  void read(TuneCache const* given) {
+    if (!options.use_cache || options.only) return;
     auto const mine = tune_key(graph_of(most), bindings());
     auto const file = options.cache_file.empty() ? default_cache_file() : options.cache_file;
-    auto const cache = options.cache != nullptr ? Expected<TuneCache>(*options.cache)
-                       : file.empty()           ? Expected<TuneCache>(TuneCache{})
-                                                : read_cache(file);
+    auto const cache = given != nullptr ? Expected<TuneCache>(*given)
+                       : file.empty()   ? Expected<TuneCache>(TuneCache{})
+                                        : read_cache(file);
     if (!mine || !cache) {
       notes = mine ? cache.error() : mine.error();
       return;
@@ -117,7 +119,7 @@ struct Mlp::State {
   /// The plan that was tuned for this size or near it, else cuBLASLt's.
   Expected<Plan> choose(int tokens) const {
     auto const graph = graph_of(shape(tokens));
-    if (only) return resize(*only, graph, shipped_kernels(), machine);
+    if (options.only) return resize(*options.only, graph, shipped_kernels(), machine);
     auto here = key;
     here.workload = workload_key(graph);
     auto const runs = [&](Plan const& plan) { return can_run(plan, tokens); };
@@ -127,11 +129,17 @@ struct Mlp::State {
 
   /// Whether it can be launched, at addresses that any matrix may have.
   bool can_run(Plan const& plan, int tokens) const {
-    return Executable::make(plan, shipped_kernels(), bindings(), tensors({h, h, h, h}, tokens), {}, scratch)
+    return Executable::make(plan, shipped_kernels(), bindings(), tensors(anywhere(), tokens), {}, scratch)
         .has_value();
   }
 
+  static Addresses anywhere() { return {nowhere(), nowhere(), nowhere(), nowhere(), nowhere()}; }
+
+  /// What kernels ask for from now on is behind h in the memory that is lent.
   Tensors tensors(Addresses const& at, int tokens) const {
+    auto const h_bytes = 2 * static_cast<std::size_t>(tokens) * static_cast<std::size_t>(most.hidden);
+    void* const hidden =
+        options.lends_scratch ? scratch->lend(const_cast<void*>(at[4])).place("h", h_bytes) : h;
     auto const type =
         most.type == ElementType::fp16 ? tessera::ElementType::fp16 : tessera::ElementType::bf16;
     int const up = most.form == Form::swiglu ? 2 : 1;
@@ -140,7 +148,7 @@ struct Mlp::State {
     };
     return {{"x", matrix(at[0], tokens, most.model)},
             {"w1", matrix(at[1], up * most.hidden, most.model)},
-            {"h", matrix(h, tokens, most.hidden)},
+            {"h", matrix(hidden, tokens, most.hidden)},
             {"w2", matrix(at[2], most.model, most.hidden)},
             {"y", matrix(at[3], tokens, most.model)}};
   }
@@ -150,7 +158,15 @@ struct Mlp::State {
     RelaxedCapture const relaxed;
     auto plan = choose(tokens);
     if (!plan) return tl::make_unexpected(plan.error());
-    return &prepared.emplace(tokens, Prepared{std::move(*plan), nullptr, {}, {}, 0}).first->second;
+    if (!options.early_weights) plan->launches.front().start = LaunchStart::in_order;
+    std::size_t lent = 0;
+    if (options.lends_scratch) {
+      auto const bound =
+          bind_kernels(*plan, shipped_kernels(), bindings(), tensors(anywhere(), tokens), *scratch);
+      if (!bound) return tl::make_unexpected(bound.error());
+      lent = scratch->lent_bytes();
+    }
+    return &prepared.emplace(tokens, Prepared{std::move(*plan), lent, nullptr, {}, {}, 0}).first->second;
   }
 
   /// The set of operands at these addresses.
@@ -159,14 +175,14 @@ struct Mlp::State {
     RelaxedCapture const relaxed;
     int set = 0;
     if (one.executable == nullptr) {
-      ChainOptions options;
-      options.deadline_seconds = deadline_seconds;
+      ChainOptions chain;
+      chain.deadline_seconds = options.deadline_seconds;
       auto made =
-          Executable::make(one.plan, shipped_kernels(), bindings(), tensors(at, tokens), options, scratch);
+          Executable::make(one.plan, shipped_kernels(), bindings(), tensors(at, tokens), chain, scratch);
       if (!made) return tl::make_unexpected(made.error());
       one.executable = std::make_unique<Executable>(std::move(*made));
     } else {
-      bool const full = one.in_order.size() == most_sets;
+      bool const full = one.in_order.size() >= static_cast<std::size_t>(std::max(options.address_sets, 1));
       auto const added = one.executable->add_set(shipped_kernels(), bindings(), tensors(at, tokens),
                                                  full ? one.sets.at(one.in_order[one.oldest]) : -1);
       if (!added) return tl::make_unexpected(added.error());
@@ -174,7 +190,7 @@ struct Mlp::State {
       if (full) {
         one.sets.erase(one.in_order[one.oldest]);
         one.in_order[one.oldest] = at;
-        one.oldest = (one.oldest + 1) % most_sets;
+        one.oldest = (one.oldest + 1) % one.in_order.size();
         return one.sets[at] = set;
       }
     }
@@ -202,13 +218,14 @@ Expected<Mlp> Mlp::make(Shape const& most, MlpOptions const& options) {
   auto state = std::make_unique<State>();
   state->most = most;
   state->machine = std::move(*machine);
-  state->only = options.only;
-  state->deadline_seconds = options.deadline_seconds;
+  state->options = options;
+  state->options.cache = nullptr;
   if (auto const stalls = state->scratch->stalls(); !stalls) return tl::make_unexpected(stalls.error());
-  state->read(options);
+  state->read(options.cache);
   auto const bytes = 2 * static_cast<std::size_t>(most.tokens) * static_cast<std::size_t>(most.hidden);
-  if (auto const error = cudaMalloc(&state->h, bytes); error != cudaSuccess)
-    return cuda_failed(error, fmt::format("allocating {} bytes for {} tokens", bytes, most.tokens));
+  if (!options.lends_scratch)
+    if (auto const error = cudaMalloc(&state->h, bytes); error != cudaSuccess)
+      return cuda_failed(error, fmt::format("allocating {} bytes for {} tokens", bytes, most.tokens));
   // Loads the kernels, so that none is loaded behind one that spins.
   for (auto const& entry : state->tuned.entries)
     if (auto const tokens = static_cast<int>(entry.key.workload.sizes.front().front()); tokens <= most.tokens)
@@ -220,7 +237,7 @@ Expected<Mlp> Mlp::make(Shape const& most, MlpOptions const& options) {
 }
 
 Expected<void> Mlp::launch(void const* x, void const* w1, void const* w2, void* y, int tokens,
-                           cudaStream_t stream) {
+                           cudaStream_t stream, LentScratch scratch) {
   if (auto const right = state_->in_range(tokens); !right) return right;
   if (!aligned(x) || !aligned(w1) || !aligned(w2) || !aligned(y))
     return bad_argument("an operand's address is null or no multiple of 16 bytes",
@@ -228,9 +245,23 @@ Expected<void> Mlp::launch(void const* x, void const* w1, void const* w2, void* 
   std::lock_guard const lock(state_->mutex);
   auto const prepared = state_->prepare(tokens);
   if (!prepared) return tl::make_unexpected(prepared.error());
-  auto const set = state_->bind(**prepared, {x, w1, w2, y}, tokens);
+  auto const needed = (*prepared)->scratch_bytes;
+  if (needed > 0 && (scratch.bytes < needed || !aligned(scratch.data, 256)))
+    return bad_argument(
+        fmt::format("{} bytes at {} are lent, but {} tokens take {} bytes at a multiple of 256",
+                    scratch.bytes, fmt::ptr(scratch.data), tokens, needed),
+        "ask for the bytes in the same stream, on the same device, and lend as many");
+  auto const set = state_->bind(**prepared, {x, w1, w2, y, needed > 0 ? scratch.data : nullptr}, tokens);
   if (!set) return tl::make_unexpected(set.error());
   return (*prepared)->executable->launch(stream, *set);
+}
+
+Expected<std::size_t> Mlp::scratch_bytes(int tokens) {
+  if (auto const right = state_->in_range(tokens); !right) return tl::make_unexpected(right.error());
+  std::lock_guard const lock(state_->mutex);
+  auto const prepared = state_->prepare(tokens);
+  if (!prepared) return tl::make_unexpected(prepared.error());
+  return (*prepared)->scratch_bytes;
 }
 
 Expected<Plan> Mlp::choice(int tokens) {

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,20 @@ struct MlpOptions {
   /// How long a wait between two kernels may take before its launch gives up. The default is far above any
   /// launch's time and what a neighbour on the GPU usually holds an SM for, and short enough for a person.
   double deadline_seconds = 10;
+  /// May the first kernel load weights while the kernel before the call still runs? Otherwise it starts when
+  /// all that was enqueued before is complete, whatever the plan says.
+  bool early_weights = true;
+  /// Hidden activations, and what libraries and split sums need, are in memory that each launch is lent
+  /// (scratch_bytes()), and not in the Mlp's own.
+  bool lends_scratch = false;
+  /// How many sets of addresses are kept for each number of tokens.
+  int address_sets = 64;
+};
+
+/// Device memory that a launch is lent.
+struct LentScratch {
+  void* data = nullptr;
+  std::size_t bytes = 0;
 };
 
 /// Owns what launches need beside their operands. Launches of one Mlp share it: they must be in one stream,
@@ -44,16 +59,22 @@ class Mlp {
 
   /// y = mlp(x) for 1...most.tokens tokens; layouts as in Buffers. Does not wait; may be captured in a graph,
   /// which can then be replayed without resets. The first launch with other addresses binds the kernels to
-  /// them, which takes tens of microseconds of the host; the last 64 sets of addresses are kept. E0536 for
-  /// arguments that are out of range or not aligned. The weights must have been complete before the kernel
-  /// that was enqueued before this call began.
+  /// them, which takes tens of microseconds of the host; the last `address_sets` are kept. E0536 for
+  /// arguments that are out of range or not aligned. With `early_weights`, the weights must have been
+  /// complete before the kernel that was enqueued before this call began.
   ///
   /// E0520 if a launch before gave up, so that some y is wrong: then all launches have been waited for,
   /// nothing was enqueued, and the next call works (docs/recovery.md). E0520, once, if anything else that
   /// this library launched from this thread did: x may be what it should have written. In a capture nothing
   /// can be waited for: call finish() outside of it then, and capture again.
+  ///
+  /// `scratch`: with `lends_scratch`, scratch_bytes(tokens) or more, 256-byte aligned, which nobody else uses
+  /// before the launch is complete.
   Expected<void> launch(void const* x, void const* w1, void const* w2, void* y, int tokens,
-                        cudaStream_t stream);
+                        cudaStream_t stream, LentScratch scratch = {});
+
+  /// What launch() has to be lent; 0 without `lends_scratch`. The same at every call.
+  Expected<std::size_t> scratch_bytes(int tokens);
 
   /// The plan that launch() takes for so many tokens.
   Expected<Plan> choice(int tokens);

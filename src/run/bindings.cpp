@@ -49,6 +49,27 @@ Expected<std::string> family_of(BindRequest const& request) {
 
 }  // namespace
 
+void LentMemory::begin(void* at) {
+  at_ = static_cast<char*>(at);
+  bytes_ = 0;
+  places_.clear();
+}
+
+void* LentMemory::place(std::string const& name, std::size_t bytes) {
+  auto& known = places_[name];
+  if (known.bytes < bytes) {
+    known = {(bytes_ + 255) / 256 * 256, bytes};
+    bytes_ = known.offset + bytes;
+  }
+  return at_ + known.offset;
+}
+
+LentMemory& Scratch::lend(void* at) {
+  lending_ = true;
+  lent_.begin(at);
+  return lent_;
+}
+
 Expected<StageKernel> cannot_bind(BindRequest const& request, int index, std::string const& field,
                                   std::string const& why, std::string const& way_out) {
   auto const& stage = request.stage(index);

@@ -55,6 +55,23 @@ class BindingsTest : public testing::Test {
   std::vector<std::string> asked;
 };
 
+TEST(LentMemoryTest, places_follow_each_other_and_names_have_one) {
+  LentMemory lent;
+  alignas(256) static char memory[2048];
+  lent.begin(memory);
+  EXPECT_EQ(lent.bytes(), 0u);
+  EXPECT_EQ(lent.place("h", 100), memory);
+  EXPECT_EQ(lent.bytes(), 100u);
+  EXPECT_EQ(lent.place("sums", 600), memory + 256);
+  EXPECT_EQ(lent.place("h", 40), memory);
+  EXPECT_EQ(lent.bytes(), 856u);
+  EXPECT_EQ(lent.place("h", 101), memory + 1024);  // what was there before stays with those that have it
+  EXPECT_EQ(lent.bytes(), 1125u);
+  lent.begin(memory + 256);
+  EXPECT_EQ(lent.place("sums", 8), memory + 256);
+  EXPECT_EQ(lent.bytes(), 8u);
+}
+
 TEST_F(BindingsTest, a_variant_is_for_families_that_have_some) {
   variant = "fast";
   EXPECT_EQ(

@@ -3,6 +3,7 @@
 // needs the library tessera_run_gpu; this header needs no CUDA header.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -29,6 +30,26 @@ struct Tensor {
 /// By the name of the buffer.
 using Tensors = std::map<std::string, Tensor>;
 
+/// Places in memory of somebody else's, by name: each starts where the one before ends, at a multiple of 256
+/// bytes. Only counts; touches no memory.
+class LentMemory {
+ public:
+  /// From now on there are no names, and places begin here.
+  void begin(void* at);
+  /// What was asked for under this name before, if it is as large; another place otherwise.
+  void* place(std::string const& name, std::size_t bytes);
+  /// From the beginning to the end of the last place.
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  struct Place {
+    std::size_t offset = 0, bytes = 0;
+  };
+  char* at_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::map<std::string, Place> places_;
+};
+
 /// Device memory that kernels use beside their tensors and that need not outlive a launch, by a name that its
 /// users agree on. Executables that share one must not run at the same time, and are called by one thread at
 /// a time. A stall of one is all others': their next call says so, and makes the memory right again.
@@ -37,6 +58,11 @@ class Scratch {
   /// At least so many bytes, 256-byte aligned; what was given before stays valid. `zeroed`: when it is
   /// allocated, and never again. E0511.
   Expected<std::shared_ptr<void>> get(std::string const& name, std::size_t bytes, bool zeroed = false);
+
+  /// From now on what is not zeroed is a place in the caller's memory, who sees to it that there is room for
+  /// all, lent_bytes(), when a kernel that has been given one runs.
+  LentMemory& lend(void* at);
+  std::size_t lent_bytes() const { return lent_.bytes(); }
 
   /// Of the executables that share this; made when it is first asked for. E0511.
   Expected<StallGroup*> stalls();
@@ -50,6 +76,8 @@ class Scratch {
     std::size_t bytes = 0;
   };
   std::map<std::string, Memory> memory_;
+  LentMemory lent_;
+  bool lending_ = false;
   std::vector<std::shared_ptr<void>> outgrown_;  ///< captured graphs may still use it
   std::shared_ptr<StallGroup> stalls_;
 };

@@ -19,6 +19,7 @@ Expected<void> zero(void* memory, std::size_t bytes) {
 }  // namespace
 
 Expected<std::shared_ptr<void>> Scratch::get(std::string const& name, std::size_t bytes, bool zeroed) {
+  if (lending_ && !zeroed) return std::shared_ptr<void>(std::shared_ptr<void>(), lent_.place(name, bytes));
   auto& known = memory_[name];
   if (known.data != nullptr && known.bytes >= bytes) return known.data;
   void* memory = nullptr;

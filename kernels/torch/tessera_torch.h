@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libtessera_torch: tessera_c.h, and torch's operators tessera::mlp and tessera::mlp_out over it. */
+#ifndef TESSERA_TORCH_H
+#define TESSERA_TORCH_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Gives the operators, whose schemas torch must know, their implementation for a dispatch key (NULL: "CUDA").
+ * Null, or why not, until the thread's next call. torch must have been imported. */
+char const* tessera_torch_register(char const* key);
+
+/* tessera_finish() on a device: null, or what gave up. */
+char const* tessera_torch_check(int device, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

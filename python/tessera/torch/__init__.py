@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tessera's MLP as torch operators, for inference on Hopper GPUs (docs/torch.md):
+
+    import tessera.torch
+
+    tessera.torch.replace_mlp(model)        # a transformers model of the LLaMA kind, on its GPU
+
+Importing it registers torch.ops.tessera.mlp and mlp_out. The planner is not imported with it, and torch not with
+tessera."""
+
+from importlib.util import find_spec as _find_spec
+
+__all__ = ["Mlp", "Report", "check", "choice", "mlp", "pack_gate_up", "replace_mlp", "unpack_gate_up", "why_not_compiled"]
+
+if _find_spec("torch"):
+    from ._module import Mlp
+    from ._operators import check, choice, mlp, pack_gate_up, unpack_gate_up, why_not_compiled
+    from ._replace import Report, replace_mlp
+else:
+
+    def __getattr__(name: str) -> object:
+        if name in __all__:
+            raise ImportError("tessera.torch takes torch 2.10 or later, built for CUDA 13, and there is none: pip install torch")
+        raise AttributeError(f"module 'tessera.torch' has no attribute {name!r}")

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libtessera_torch.so without torch and without a GPU: its headers, its functions, and what it refuses."""
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+from support import ROOT, python
+from tessera.torch import _library
+
+C_HEADER = os.path.join(ROOT, "kernels", "c", "tessera_c.h")
+TORCH_HEADER = os.path.join(ROOT, "kernels", "torch", "tessera_torch.h")
+CTYPES = {
+    "int": ctypes.c_int,
+    "int64_t": ctypes.c_int64,
+    "int32_t": ctypes.c_int32,
+    "size_t": ctypes.c_size_t,
+    "double": ctypes.c_double,
+    "char const*": ctypes.c_char_p,
+    "char*": ctypes.POINTER(ctypes.c_char),
+    "size_t*": ctypes.POINTER(ctypes.c_size_t),
+    "void*": ctypes.c_void_p,
+    "void const*": ctypes.c_void_p,
+    "tessera_mlp*": ctypes.c_void_p,
+    "tessera_mlp**": ctypes.POINTER(ctypes.c_void_p),
+    "struct tessera_mlp_options const*": ctypes.POINTER(_library.Options),
+}
+
+
+def text(path):
+    with open(path) as file:
+        return re.sub(r"/\*.*?\*/", " ", file.read(), flags=re.S)
+
+
+def declared(path):
+    """Functions of a header: result and arguments as ctypes."""
+    found = {}
+    for result, name, arguments in re.findall(r"^([\w ]+\*?) ?(tessera_\w+)\(([^)]*)\);", text(path), re.M):
+        kinds = [re.sub(r"\s*\w+$", "", one.strip()) for one in arguments.split(",")] if arguments.strip() != "void" else []
+        found[name] = (CTYPES[result.strip()], [CTYPES[kind] for kind in kinds])
+    return found
+
+
+class Headers(unittest.TestCase):
+    def test_python_calls_what_is_declared(self):
+        functions = {**declared(C_HEADER), **declared(TORCH_HEADER)}
+        self.assertEqual(len(functions), 10)
+        self.assertEqual(functions, _library.SIGNATURES)
+
+    def test_options_are_those_of_the_header(self):
+        body = re.search(r"struct tessera_mlp_options \{(.*?)\};", text(C_HEADER), re.S)[1]
+        fields = []
+        for kind, names in re.findall(r"^\s*(\w[\w ]*?\*?) (\w[\w, ]*);", body, re.M):
+            fields += [(name.strip(), CTYPES[kind]) for name in names.split(",")]
+        self.assertEqual(fields, _library.Options._fields_)
+
+    def test_numbers_are_those_of_the_header(self):
+        numbers = dict(re.findall(r"(TESSERA_\w+) = (\d+)", text(C_HEADER)))
+        self.assertEqual(
+            numbers, {"TESSERA_MLP_GELU_TANH": "0", "TESSERA_MLP_SWIGLU": "1", "TESSERA_BF16": "0", "TESSERA_FP16": "1"}
+        )
+        self.assertEqual(_library.FORMS, {"gelu_tanh": 0, "swiglu": 1})
+        self.assertEqual(_library.TYPES, {"bfloat16": 0, "float16": 1})
+        self.assertIn(f"#define TESSERA_C_VERSION {_library.VERSION}\n", text(C_HEADER))
+
+    @unittest.skipUnless(shutil.which("cc"), "no C compiler")
+    def test_headers_are_c(self):
+        for header in (C_HEADER, TORCH_HEADER):
+            subprocess.run(
+                ["cc", "-std=c99", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wstrict-prototypes", "-Werror", "-x", "c", header],
+                check=True,
+            )
+
+
+@unittest.skipUnless(os.path.exists(_library.path()), "this build has no libtessera_torch.so: it takes CUDA")
+class Refusals(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.library = _library.load()
+
+    def get(self, **changed):
+        options = _library.options(2048, 8192, "swiglu", "bfloat16")
+        for name, value in changed.items():
+            setattr(options, name, value)
+        handle = ctypes.c_void_p()
+        refused = self.library.tessera_mlp_get(options, handle)
+        return handle, _library.text_of(self.library) if refused else ""
+
+    def said(self, refused):
+        self.assertEqual(refused, 1)
+        return _library.text_of(self.library)
+
+    def test_options(self):
+        for changed, told in (
+            ({"size": 8}, "error E0536: size is 8, this library's options have 56 bytes\n   hint: set it to sizeof(struct tessera_mlp_options)"),
+            ({"form": 2}, "error E0536: form is 2\n   hint: take a value of enum tessera_mlp_form"),
+            ({"type": -1}, "error E0536: type is -1\n   hint: take a value of enum tessera_element_type"),
+            ({"deadline_seconds": float("nan")}, "error E0536: deadline_seconds is nan"),
+            ({"deadline_seconds": -1}, "error E0536: deadline_seconds is -1"),
+            ({"model": 2047}, "error E0530: an MLP of 1 tokens, 2047 x 8192 is not for these kernels"),
+            ({"hidden": 0}, "error E0530: an MLP of 1 tokens, 2048 x 0 is not for these kernels"),
+            ({"hidden": 2**40 + 8192}, "error E0530: an MLP of 1 tokens, 2048 x 2147483647 is not for these kernels"),
+        ):
+            handle, text_ = self.get(**changed)
+            self.assertIsNone(handle.value)
+            self.assertTrue(text_.startswith(told), text_)
+
+    def test_equal_options_have_one_mlp(self):
+        first, text_ = self.get()
+        self.assertEqual((text_, first.value is None), ("", False))
+        self.assertEqual(self.get()[0].value, first.value)
+        self.assertNotEqual(self.get(early_weights=1)[0].value, first.value)
+        self.assertNotEqual(self.get(type=1)[0].value, first.value)
+        self.assertNotEqual(self.get(cache_file=b"elsewhere.json")[0].value, first.value)
+
+    def test_null(self):
+        self.assertIn("E0536: an argument is null", self.said(self.library.tessera_mlp_get(None, None)))
+        size = ctypes.c_size_t(7)
+        self.assertIn("E0536: mlp is null", self.said(self.library.tessera_mlp_workspace(None, 1, None, size)))
+        self.assertIn("E0536: bytes is null", self.said(self.library.tessera_mlp_workspace(self.get()[0], 1, None, None)))
+        self.assertIn("E0536: mlp is null", self.said(self.library.tessera_mlp_run(None, None, None, None, None, 1, None, 0, None)))
+        self.assertIn("E0536: mlp is null", self.said(self.library.tessera_mlp_finish(None, None)))
+        self.assertIn("E0536: there is no room", self.said(self.library.tessera_mlp_choice(self.get()[0], 1, None, None, 0)))
+
+    def test_tokens(self):
+        handle, size = self.get()[0], ctypes.c_size_t(7)
+        for tokens in (-1, 2**20 + 1, 2**40):
+            self.assertIn("E0530: an MLP of ", self.said(self.library.tessera_mlp_workspace(handle, tokens, None, size)))
+        self.assertEqual(self.library.tessera_mlp_workspace(handle, 0, None, size), 0)
+        self.assertEqual(size.value, 0)
+        self.assertEqual(self.library.tessera_mlp_run(handle, None, None, None, None, 0, None, 0, None), 0)
+        self.assertEqual(self.library.tessera_error_text(), b"")  # of the last call, which was not refused
+
+    def test_without_a_gpu_it_is_said(self):
+        try:
+            if ctypes.CDLL("libcuda.so.1").cuInit(0) == 0:
+                self.skipTest("there is a GPU")
+        except OSError:
+            pass
+        handle, size = self.get()[0], ctypes.c_size_t(7)
+        for refused in (
+            self.library.tessera_mlp_workspace(handle, 1, None, size),
+            self.library.tessera_mlp_run(handle, 256, 256, 256, 256, 1, 256, 256, None),
+            self.library.tessera_finish(None),
+        ):
+            self.assertIn("error E0511: cudaGetDevice failed: ", self.said(refused))
+
+    def test_without_torch_it_is_said(self):
+        code, told, _ = python(
+            "import ctypes, sys\n"
+            f"library = ctypes.CDLL({_library.path()!r})\n"
+            "library.tessera_torch_register.restype = ctypes.c_char_p\n"
+            "print(library.tessera_torch_register(None).decode())"
+        )
+        self.assertEqual((code, told), (0, "libtorch_cpu.so is not loaded in this process: import torch, one with CUDA, first\n"))
+
+    def test_it_exports_what_is_declared_and_nothing_else(self):
+        if not shutil.which("nm"):
+            self.skipTest("no nm")
+        shown = subprocess.run(["nm", "-D", "--defined-only", _library.path()], check=True, stdout=subprocess.PIPE, text=True).stdout
+        self.assertEqual({line.split()[-1] for line in shown.splitlines()}, set(_library.SIGNATURES))
+
+
+class Loading(unittest.TestCase):
+    def test_a_library_that_is_not_there(self):
+        with self.assertRaisesRegex(OSError, "there is no /nowhere/x.so: this package was built without CUDA"):
+            _library.load("/nowhere/x.so")
+
+    def test_a_library_of_another_kind(self):
+        at = next((one for one in ("/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6") if os.path.exists(one)), None)
+        if at is None:
+            self.skipTest("no libc found")
+        with self.assertRaisesRegex(OSError, "has no tessera_c_version: it is of another version than this package"):
+            _library.load(at)
+
+
+if __name__ == "__main__":
+    unittest.main()
