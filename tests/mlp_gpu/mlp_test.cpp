@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // mlp() against an fp32 reference, from poisoned outputs, for every number of tokens; then what may go wrong
 // when sizes, graphs and streams mix.
+#include <algorithm>
+#include <deque>
 #include <random>
 
 #include "kernels/bindings/families.hpp"
@@ -150,6 +152,62 @@ TEST_P(MlpOnGpu, LayersFollowEachOther) {
     for (int i = 0; i < 5; ++i) EXPECT_EQ(layers(false), wanted) << plan_name(plan);
   }
   EXPECT_GE(chained, 5);
+}
+
+/// Device memory with a border behind it that nobody may write.
+class Lent {
+ public:
+  explicit Lent(std::size_t bytes) : bytes_(bytes) {
+    EXPECT_EQ(cudaMalloc(&data_, bytes + border), cudaSuccess);
+    EXPECT_EQ(cudaMemset(data_, 0x7F, bytes + border), cudaSuccess);
+  }
+  ~Lent() { cudaFree(data_); }
+  Lent(Lent const&) = delete;
+  Lent& operator=(Lent const&) = delete;
+
+  LentScratch scratch() const { return {data_, bytes_}; }
+  bool border_is_untouched() const {
+    std::vector<char> behind(border);
+    EXPECT_EQ(cudaMemcpy(behind.data(), static_cast<char*>(data_) + bytes_, border, cudaMemcpyDeviceToHost),
+              cudaSuccess);
+    return std::all_of(behind.begin(), behind.end(), [](char c) { return c == 0x7F; });
+  }
+
+ private:
+  static constexpr std::size_t border = 4096;
+  void* data_ = nullptr;
+  std::size_t bytes_;
+};
+
+TEST_P(MlpOnGpu, IsRightInMemoryThatEachLaunchIsLentAndWithoutEarlyWeights) {
+  for (int const tokens : {1, 100, 300}) {
+    Operands const operands(shape(tokens), 13, stream);
+    for (auto const& plan : some_plans(shape(tokens))) {
+      MlpOptions options;
+      options.only = plan;
+      options.lends_scratch = true;
+      options.early_weights = false;
+      options.address_sets = 3;
+      auto block = Mlp::make(shape(tokens), options);
+      ASSERT_TRUE(block) << to_text(block.error());
+      EXPECT_EQ(block->choice(tokens).value().launches.front().start, LaunchStart::in_order);
+      auto const bytes = block->scratch_bytes(tokens);
+      ASSERT_TRUE(bytes) << to_text(bytes.error());
+      EXPECT_GE(*bytes, std::size_t{2} * hidden * static_cast<std::size_t>(tokens));
+      std::deque<Lent> lent;  // more than addresses are kept
+      for (int i = 0; i < 5; ++i) lent.emplace_back(*bytes);
+      for (int i = 0; i < 12; ++i) {
+        auto const& one = lent[static_cast<std::size_t>(i) % lent.size()];
+        operands.poison_result();
+        auto const launched =
+            block->launch(operands.x, operands.w1, operands.w2, operands.y, tokens, stream, one.scratch());
+        ASSERT_TRUE(launched) << to_text(launched.error());
+        EXPECT_LE(operands.error(tokens), allowed) << tokens << " tokens, " << plan_name(plan);
+        EXPECT_TRUE(one.border_is_untouched()) << plan_name(plan);
+      }
+      EXPECT_TRUE(block->finish(stream));
+    }
+  }
 }
 
 TEST_P(MlpOnGpu, SizesInAnyOrderBetweenReplaysOfAGraph) {

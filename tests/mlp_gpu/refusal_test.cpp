@@ -52,6 +52,31 @@ TEST(Refusals, Arguments) {
   EXPECT_EQ(launch(operands.x, 64), "accepted");
 }
 
+TEST(Refusals, TooLittleIsLent) {
+  Stream const stream;
+  Operands const operands(small, 1, stream);
+  MlpOptions options;
+  options.lends_scratch = true;
+  options.only = default_plan(small).value();
+  auto block = Mlp::make(small, options);
+  ASSERT_TRUE(block) << said(block);
+  auto const bytes = block->scratch_bytes(64).value();
+  ASSERT_GE(bytes, 2u * 64 * 256);
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, bytes + 256), cudaSuccess);
+  auto const launch = [&](LentScratch scratch) {
+    return said(block->launch(operands.x, operands.w1, operands.w2, operands.y, 64, stream, scratch));
+  };
+  EXPECT_THAT(launch({}), HasSubstr("error E0536: 0 bytes at 0x0 are lent, but 64 tokens take "));
+  EXPECT_THAT(launch({memory, bytes - 1}), HasSubstr("ask for the bytes in the same stream"));
+  EXPECT_THAT(launch({static_cast<char*>(memory) + 16, bytes}), HasSubstr("E0536"));
+  EXPECT_EQ(launch({memory, bytes}), "accepted");
+  EXPECT_THAT(said(block->scratch_bytes(65)), HasSubstr("E0536"));
+  EXPECT_EQ(Mlp::make(small).value().scratch_bytes(64).value(), 0u);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  cudaFree(memory);
+}
+
 TEST(Algorithms, AreReadBack) {
   cublaslt::LtProblem const problem{64, 256, 512, gpu::ElementType::bf16, true};
   auto const gemm = cublaslt::LtGemm::make(problem);

@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import sys
 from ctypes import POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_void_p
 
 VERSION = 1  # of tessera_c.h
@@ -41,7 +42,10 @@ SIGNATURES = {
 
 
 def path() -> str:
-    return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "libtessera_torch.so")
+    """Beside the package's own files, in any of its folders."""
+    folders = sys.modules[__package__.rpartition(".")[0]].__path__
+    paths = [os.path.join(os.path.abspath(folder), "libtessera_torch.so") for folder in folders]
+    return next((one for one in paths if os.path.exists(one)), paths[0])
 
 
 def load(at: str | None = None) -> ctypes.CDLL:

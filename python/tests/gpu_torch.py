@@ -1,0 +1,570 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tessera.torch on a Hopper GPU: right, safe in streams, threads and graphs, what a call costs, and the one line on a
+Llama-3.2-1B of random weights. Needs torch 2.10 or later for CUDA 13, and transformers for the model.
+
+    python/tests/gpu_torch.py [--library <folder>] [--json <file>] [--only <step>...]
+
+--library: where libtessera_torch.so is, if not beside the package. The operators need no planner: where tessera's
+extension is for another Python, they run without it. Each step's findings are written when it has ended. On a machine
+without a GPU (--device cpu) the steps that torch can compute run, to try this script."""
+
+import argparse
+import contextlib
+import importlib
+import importlib.util
+import json
+import os
+import statistics
+import sys
+import threading
+import time
+import traceback
+import types
+import warnings
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = os.path.join(os.path.dirname(HERE), "tessera")
+FORMS = ("swiglu", "gelu_tanh")
+# Model and hidden size: Llama-3.2-1B's, and one that is no multiple of any tile.
+SIZES = ((2048, 8192), (1544, 1032))
+TOKENS = (1, 2, 7, 16, 33, 64, 128, 300, 1024)
+ALLOWED_ERROR = 5e-3  # of a result's norm, against fp32: bf16 rounds h and y, some 1.5e-3 each
+AGAINST_TORCH = 1.5  # times what torch's own arithmetic is wrong by
+LAYERS_TIMED, LAYERS_COMPARED = 16, 4
+CACHED = 100  # positions in the cache before a timed step
+CALLS = 200  # of one sample of the host's time
+
+
+def import_tessera(library):
+    """The package; without its extension, a bare one that has the operators."""
+    try:
+        import tessera
+    except ImportError:
+        tessera = types.ModuleType("tessera")
+        tessera.__path__ = [PACKAGE]
+        sys.modules["tessera"] = tessera
+    if library:
+        tessera.__path__ = [*tessera.__path__, library]
+    if PACKAGE not in tessera.__path__ and not importlib.util.find_spec("tessera.torch"):
+        tessera.__path__ = [*tessera.__path__, PACKAGE]
+    return importlib.import_module("tessera.torch")
+
+
+class Faults(list):
+    def expect(self, fine, text):
+        if not fine:
+            self.append(text)
+            print(f"   FAULT: {text}", flush=True)
+
+
+class Bench:
+    def __init__(self, torch, tt, device):
+        self.torch, self.tt, self.device = torch, tt, device
+        self.is_gpu = device == "cuda"
+
+    def sync(self):
+        if self.is_gpu:
+            self.torch.cuda.synchronize()
+
+    def weights(self, form, model, hidden, dtype, seed=0):
+        torch = self.torch
+        lot = torch.Generator(self.device).manual_seed(seed)
+        rows = 2 * hidden if form == "swiglu" else hidden
+        w_in = torch.randn(rows, model, generator=lot, device=self.device).div_(model**0.5).to(dtype)
+        return w_in, torch.randn(model, hidden, generator=lot, device=self.device).div_(hidden**0.5).to(dtype)
+
+    def x(self, *sizes, dtype=None, seed=1):
+        lot = self.torch.Generator(self.device).manual_seed(seed)
+        return self.torch.randn(*sizes, generator=lot, device=self.device).to(dtype or self.torch.bfloat16)
+
+    def exact(self, x, w_in, w_out, form):
+        return self.tt._operators.by_torch(x.float(), w_in.float(), w_out.float(), form)
+
+    def error(self, seen, wanted):
+        seen = seen.float()
+        if not bool(self.torch.isfinite(seen).all()):
+            return float("inf")
+        return ((seen - wanted).norm() / wanted.norm()).item()
+
+
+def right(b, faults):
+    """Every form, type and number of tokens against fp32, from poisoned outputs, in both operators."""
+    torch, worst = b.torch, {}
+    for dtype in (torch.bfloat16, torch.float16):
+        for form in FORMS:
+            for model, hidden in SIZES if b.is_gpu else SIZES[1:]:
+                w_in, w_out = b.weights(form, model, hidden, dtype)
+                for tokens in TOKENS:
+                    x = b.x(tokens, model, dtype=dtype, seed=tokens)
+                    wanted = b.exact(x, w_in, w_out, form)
+                    by_torch = b.error(b.tt._operators.by_torch(x, w_in, w_out, form), wanted)
+                    out = torch.full_like(x, float("nan"))
+                    torch.ops.tessera.mlp_out(x, w_in, w_out, out, form)
+                    name = f"{form}, {str(dtype)[6:]}, {tokens} x {model} x {hidden}"
+                    for early in (False, True):
+                        error = b.error(torch.ops.tessera.mlp(x, w_in, w_out, form, early_weights=early), wanted)
+                        faults.expect(error <= max(ALLOWED_ERROR, AGAINST_TORCH * by_torch), f"{name}, early_weights={early}: error {error}")
+                    error = b.error(out, wanted)
+                    faults.expect(error <= max(ALLOWED_ERROR, AGAINST_TORCH * by_torch), f"{name}, mlp_out: error {error}")
+                    worst[form] = max(worst.get(form, 0), error)
+    if b.is_gpu:
+        b.tt.check()
+    return {"worst_error": worst, "cases": 2 * len(FORMS) * len(SIZES) * len(TOKENS)}
+
+
+def refusals(b, faults):
+    """Of the C++ implementation, on the GPU."""
+    torch, tt = b.torch, b.tt
+    w_in, w_out = b.weights("swiglu", 64, 128, torch.bfloat16)
+    x = b.x(2, 5, 64)
+    shifted = torch.zeros(2 * 5 * 64 + 1, device=b.device, dtype=torch.bfloat16)[1:].view(2, 5, 64)
+    cases = {
+        "x is neither bfloat16 nor float16": (x.float(), w_in, w_out, "swiglu"),
+        "w_in has another dtype than x": (x, w_in.half(), w_out, "swiglu"),
+        "w_out is 64 x 128, x is 2 x 5 x 32": (x[..., :32], w_in, w_out, "swiglu"),
+        "w_in is 256 x 64, gelu_tanh with w_out of 64 x 128 takes 128 x 64": (x, w_in, w_out, "gelu_tanh"),
+        "x is not contiguous": (x.transpose(0, 1), w_in, w_out, "swiglu"),
+        "w_out is not contiguous": (x, w_in, w_out.t().contiguous().t(), "swiglu"),
+        'form is "relu"': (x, w_in, w_out, "relu"),
+    }
+    if b.is_gpu:
+        cases |= {
+            "w_in is not on a CUDA device": (x, w_in.cpu(), w_out, "swiglu"),
+            "x does not begin at a multiple of 16 bytes": (shifted, w_in, w_out, "swiglu"),
+            "E0530: an MLP of 1 tokens, 60 x 128 is not for these kernels": (x[0, 0, :60].contiguous(), w_in[:, :60].contiguous(), w_out[:60], "swiglu"),
+        }  # fmt: skip
+    for told, arguments in cases.items():
+        said = "accepted"
+        try:
+            torch.ops.tessera.mlp(*arguments)
+        except RuntimeError as error:
+            said = str(error)
+        faults.expect(told in said, f'"{told}" is answered by "{said}"')
+    if b.is_gpu:
+        for told, out in (("out overlaps x", x), ("out is 5 x 64, x is 2 x 5 x 64", x.new_empty(5, 64))):
+            try:
+                torch.ops.tessera.mlp_out(x, w_in, w_out, out, "swiglu")
+                said = "accepted"
+            except RuntimeError as error:
+                said = str(error)
+            faults.expect(told in said, f'"{told}" is answered by "{said}"')
+    # And after all that it works.
+    error = b.error(tt.mlp(x, w_in, w_out), b.exact(x, w_in, w_out, "swiglu"))
+    faults.expect(error <= ALLOWED_ERROR, f"after refusals: error {error}")
+    return {"cases": len(cases)}
+
+
+def shapes(b, faults):
+    """Views, leading sizes, no tokens at all."""
+    torch, tt = b.torch, b.tt
+    w_in, w_out = b.weights("swiglu", 512, 1024, torch.bfloat16)
+    x = b.x(4, 6, 512)
+    for name, view in {
+        "transposed": x.transpose(0, 1),
+        "last position": x[:, -1:, :],
+        "every other": x[::2],
+        "one token": x[0, 0],
+        "expanded": x[:1].expand(4, 6, 512),
+        "five sizes": x.view(2, 2, 3, 2, 512),
+        "a later row": x[1:],
+    }.items():
+        y = tt.mlp(view, w_in, w_out)
+        faults.expect(y.shape == view.shape, f"{name}: shape {tuple(y.shape)}")
+        error = b.error(y, b.exact(view, w_in, w_out, "swiglu"))
+        faults.expect(error <= ALLOWED_ERROR, f"{name}: error {error}")
+    for sizes in ((0,), (3, 0), (0, 5)):
+        y = tt.mlp(torch.empty(*sizes, 512, device=b.device, dtype=torch.bfloat16), w_in, w_out)
+        faults.expect(y.shape == (*sizes, 512), f"empty {sizes}: shape {tuple(y.shape)}")
+    return {}
+
+
+def streams(b, faults):
+    """The current stream, not another: behind a slow kernel, on what is written just before, and freed just behind."""
+    torch, tt = b.torch, b.tt
+    w_in, w_out = b.weights("swiglu", 2048, 8192, torch.bfloat16)
+    other_in, other_out = b.weights("swiglu", 2048, 8192, torch.bfloat16, seed=9)
+    old, new = b.x(16, 2048, seed=2), b.x(16, 2048, seed=3)
+    wanted, of_other = b.exact(new, w_in, w_out, "swiglu"), b.exact(new, other_in, other_out, "swiglu")
+    side, x = torch.cuda.Stream(), old.clone()
+    torch.cuda.synchronize()
+    for early in (False, True):
+        x.copy_(old)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(20_000_000)
+            x.copy_(new)
+            y = tt.mlp(x, w_in, w_out, early_weights=early)
+            copy = y.clone()
+            y.fill_(float("nan"))
+        side.synchronize()
+        error = b.error(copy, wanted)
+        faults.expect(error <= ALLOWED_ERROR, f"in a side stream behind a slow kernel, early_weights={early}: error {error}")
+    # Weights that the kernel right in front writes, without a promise; then x and y are freed and filled again.
+    live_in, live_out = w_in.clone(), w_out.clone()
+    wrong = 0
+    for i in range(40):
+        chosen = (w_in, w_out, wanted) if i % 2 else (other_in, other_out, of_other)
+        given = new.clone()
+        live_in.copy_(chosen[0])
+        live_out.copy_(chosen[1])
+        y = tt.mlp(given, live_in, live_out)
+        del given
+        rubbish = [torch.full_like(new, float("nan")) for _ in range(4)]
+        live_in.fill_(float("nan"))
+        live_out.fill_(float("nan"))
+        wrong += b.error(y, chosen[2]) > ALLOWED_ERROR
+        del rubbish
+    faults.expect(not wrong, f"weights written right before the call: {wrong} of 40 wrong")
+    tt.check()
+    return {}
+
+
+def threads(b, faults):
+    """Two threads in two streams each, with different numbers of tokens."""
+    torch, tt = b.torch, b.tt
+    w_in, w_out = b.weights("swiglu", 2048, 8192, torch.bfloat16)
+    given = [b.x(tokens, 2048, seed=tokens) for tokens in (1, 8, 40, 200)]
+    wanted = [b.exact(x, w_in, w_out, "swiglu") for x in given]
+    torch.cuda.synchronize()
+    failed = []
+
+    def work(number):
+        try:
+            own = [torch.cuda.Stream() for _ in range(2)]
+            results = []
+            for i in range(60):
+                which = (i + number) % len(given)
+                with torch.cuda.stream(own[i % 2]):
+                    results.append((which, tt.mlp(given[which], w_in, w_out)))
+            for stream in own:
+                stream.synchronize()
+            failed.extend(f"thread {number}: error {one}" for which, y in results if (one := b.error(y, wanted[which])) > ALLOWED_ERROR)
+        except Exception as error:  # noqa: BLE001
+            failed.append(f"thread {number}: {type(error).__name__}: {error}")
+
+    both = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(2)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join(timeout=40)
+        faults.expect(not one.is_alive(), "a thread does not end")
+    for text in failed[:4]:
+        faults.expect(False, text)
+    tt.check()
+    return {"calls": 120}
+
+
+def graphs(b, faults):
+    """Captured, replayed with new inputs, with eager calls of other sizes between, here and in another stream."""
+    torch, tt = b.torch, b.tt
+    w_in, w_out = b.weights("swiglu", 2048, 8192, torch.bfloat16)
+    inputs = [b.x(24, 2048, seed=seed) for seed in range(5)]
+    wanted = [b.exact(x, w_in, w_out, "swiglu") for x in inputs]
+    between = b.x(3, 2048, seed=77)
+    wanted_between = b.exact(between, w_in, w_out, "swiglu")
+    x, side, wrong = inputs[0].clone(), torch.cuda.Stream(), []
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):  # nothing of this size has run before: all is made in the capture
+        y = tt.mlp(tt.mlp(x, w_in, w_out), w_in, w_out)
+    twice = [b.exact(one.to(torch.bfloat16), w_in, w_out, "swiglu") for one in wanted]
+    for i in range(100):
+        x.copy_(inputs[i % 5])
+        y.fill_(float("nan"))
+        graph.replay()
+        if i % 3 == 0 and b.error(tt.mlp(between, w_in, w_out), wanted_between) > ALLOWED_ERROR:
+            wrong.append(f"an eager call between replays ({i})")
+        if i % 10 == 0:
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                beside = tt.mlp(inputs[i % 5], w_in, w_out)
+            side.synchronize()
+            if b.error(beside, wanted[i % 5]) > ALLOWED_ERROR:
+                wrong.append(f"an eager call beside a replay ({i})")
+        if b.error(y, twice[i % 5]) > 2 * ALLOWED_ERROR:
+            wrong.append(f"replay {i}")
+    faults.expect(not wrong, f"{len(wrong)} wrong: {wrong[:3]}")
+    for _ in range(20):
+        tt.mlp(inputs[0], w_in, w_out)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    for _ in range(1000):
+        tt.mlp(inputs[0], w_in, w_out)
+    torch.cuda.synchronize()
+    after = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    faults.expect(before == after, f"memory grows from {before} to {after} in 1000 calls")
+    tt.check()
+    return {"replays": 100}
+
+
+def compiled(b, faults):
+    """torch.compile, one graph, with torch's own CUDA graphs."""
+    torch, tt = b.torch, b.tt
+    from torch._dynamo.utils import counters
+
+    module = tt.Mlp(*b.weights("swiglu", 2048, 8192, torch.bfloat16), "swiglu").to(b.device)
+
+    def step(x):
+        return module(x * 2) + x
+
+    counters.clear()
+    fast = torch.compile(step, fullgraph=True, mode="reduce-overhead" if b.is_gpu else None)
+    worst = 0
+    with torch.no_grad():
+        for i in range(6):
+            x = b.x(8, 2048, seed=i)
+            wanted = b.exact(x * 2, module.w_in, module.w_out, "swiglu") + x.float()
+            error = b.error(fast(x).clone(), wanted)
+            worst = max(worst, error)
+    faults.expect(worst <= ALLOWED_ERROR, f"compiled: error {worst}")
+    skipped = counters["inductor"].get("cudagraph_skips", 0)
+    faults.expect(not skipped, f"torch left out its CUDA graphs {skipped} times")
+    return {"worst_error": worst}
+
+
+def overhead(b, faults):
+    """Host microseconds of a warm call, with nothing waited for: the operators, the C interface beneath by ctypes, and what
+    torch takes for the same."""
+    torch, tt = b.torch, b.tt
+    import ctypes
+
+    w_in, w_out = b.weights("swiglu", 2048, 8192, torch.bfloat16)
+    gate, up = tt.unpack_gate_up(w_in)
+    x, F = b.x(1, 2048), torch.nn.functional
+    out = torch.empty_like(x)
+    module = tt.Mlp(w_in, w_out, "swiglu")
+    library, options = tt._operators._loaded, tt._library.options(2048, 8192, "swiglu", "bfloat16")
+    handle, size = ctypes.c_void_p(), ctypes.c_size_t()
+    stream = torch.cuda.current_stream().cuda_stream
+    assert library.tessera_mlp_get(options, handle) == 0
+    assert library.tessera_mlp_workspace(handle, 1, stream, size) == 0, tt._library.text_of(library)
+    workspace = torch.empty(size.value, device=b.device, dtype=torch.uint8)
+    at = [one.data_ptr() for one in (x, w_in, w_out, out)]
+    ways = {
+        "mlp": lambda: torch.ops.tessera.mlp(x, w_in, w_out, "swiglu"),
+        "mlp_out": lambda: torch.ops.tessera.mlp_out(x, w_in, w_out, out, "swiglu"),
+        "module": lambda: module(x),
+        "c_interface": lambda: library.tessera_mlp_run(handle, *at, 1, workspace.data_ptr(), size.value, stream),
+        "three_linears": lambda: F.linear(F.silu(F.linear(x, gate)) * F.linear(x, up), w_out),
+        "one_linear": lambda: F.linear(x, gate),
+    }
+    taken = {name: [] for name in ways}
+    with torch.no_grad():
+        for round_number in range(13):
+            for name, way in ways.items():
+                torch.cuda.synchronize()
+                began = time.perf_counter()
+                for _ in range(CALLS):
+                    way()
+                once = (time.perf_counter() - began) / CALLS * 1e6
+                if round_number >= 2:
+                    taken[name].append(once)
+    found = {name: round(min(times), 2) for name, times in taken.items()}
+    # A call that waited for room in the launch queue would show the GPU's time, not the host's.
+    found["gpu_us"] = round(gpu_us(b, ways["mlp"]), 2)
+    found["over_c_interface"] = round(found["mlp"] - found["c_interface"], 2)
+    found["plan"] = tt.choice(1, 2048, 8192)
+    print(f"   host us: {found}", flush=True)
+    return found
+
+
+def gpu_us(b, work):
+    """GPU microseconds of one call, from a graph of ten."""
+    torch = b.torch
+    work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph), torch.no_grad():
+        for _ in range(10):
+            work()
+    return replayed(torch, {"one": graph.replay}, 10)["one"]
+
+
+def replayed(torch, ways, steps, rounds=21):
+    """Medians, in turns."""
+    taken = {name: [] for name in ways}
+    for round_number in range(rounds + 3):
+        for name, replay in ways.items():
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            replay()
+            end.record()
+            end.synchronize()
+            if round_number >= 3:
+                taken[name].append(begin.elapsed_time(end) * 1e3 / steps)
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+class Decoder:
+    """One decode step of a transformers model with a static cache."""
+
+    def __init__(self, b, layers, batch, small=False, model=None):
+        from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
+
+        torch = self.torch = b.torch
+        self.b = b
+        sizes = {"hidden_size": 256, "intermediate_size": 1024, "vocab_size": 1000} if small else {}
+        config = LlamaConfig(
+            **{"hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 128256, "num_hidden_layers": layers, **sizes},
+            num_attention_heads=32 if not small else 4, num_key_value_heads=8 if not small else 2, head_dim=64,
+            max_position_embeddings=4096, rms_norm_eps=1e-5, tie_word_embeddings=True,
+        )  # fmt: skip
+        torch.manual_seed(0)
+        if model is None:
+            with torch.device(b.device):
+                model = LlamaForCausalLM(config).to(torch.bfloat16).eval().requires_grad_(False)
+        self.model = model
+        self.kept = {}  # what graphs read, after it has been replaced
+        self.ids = torch.arange(7, 7 + batch, device=b.device)[:, None]
+        self.cache = StaticCache(config=config, max_cache_len=128)
+        self.cache.early_initialization(batch, config.num_key_value_heads, config.head_dim, torch.bfloat16, torch.device(b.device))
+        self.counts = [one.cumulative_length for one in self.cache.layers]
+        lot = torch.Generator(b.device).manual_seed(5)
+        for one in self.cache.layers:
+            for part in (one.keys, one.values):
+                part.copy_(torch.randn(part.shape, generator=lot, device=b.device) / 2)
+
+    def step(self):
+        self.torch._foreach_zero_(self.counts)
+        self.torch._foreach_add_(self.counts, CACHED)
+        with self.torch.no_grad():
+            return self.model(input_ids=self.ids, past_key_values=self.cache, use_cache=True).logits[:, -1]
+
+    def captured(self, steps):
+        """(what replays it, the last step's logits)"""
+        torch = self.torch
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            self.step()
+            self.step()
+        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(steps):
+                logits = self.step()
+        return graph, logits
+
+    def replace(self, static_weights=False):
+        self.kept = {name: module for name, module in self.model.named_modules() if name.endswith(".mlp")}
+        return self.b.tt.replace_mlp(self.model, static_weights=static_weights)
+
+
+def one_line(b, faults):
+    """A few layers, before and after replace_mlp(), both against the same model in fp32; captured and not."""
+    import copy
+
+    torch = b.torch
+    decoder = Decoder(b, LAYERS_COMPARED, batch=4, small=not b.is_gpu)
+    eager_before = decoder.step().clone()
+    cache = [(one.keys.clone(), one.values.clone()) for one in decoder.cache.layers]
+    exact_model = copy.deepcopy(decoder.model).float()
+    model, decoder.model = decoder.model, exact_model
+    for one in decoder.cache.layers:
+        one.keys, one.values = one.keys.float(), one.values.float()
+    exact = decoder.step().float().clone()
+    decoder.model = model
+    del exact_model
+    for one, (keys, values) in zip(decoder.cache.layers, cache):
+        one.keys, one.values = keys, values
+    report = decoder.replace()
+    faults.expect(len(report.replaced) == LAYERS_COMPARED and not report.left, f"replace_mlp: {report}")
+    found = {"report": str(report), "error_before": b.error(eager_before, exact), "error_after": b.error(decoder.step(), exact)}
+    if b.is_gpu:
+        graph, logits = decoder.captured(1)
+        logits.fill_(float("nan"))
+        graph.replay()
+        found["error_captured"] = b.error(logits, exact)
+        eager = decoder.step()
+        graph.replay()
+        faults.expect(bool(torch.equal(eager.argmax(-1), logits.argmax(-1))), "the next token differs, captured and eager")
+        b.tt.check()
+    for name, error in found.items():
+        if name.startswith("error_"):
+            faults.expect(error <= AGAINST_TORCH * found["error_before"] + 1e-3, f"{name} is {error}, before {found['error_before']}")
+    return found
+
+
+def decode(b, faults):
+    """All layers: microseconds of one step in a CUDA graph, before and after, replayed in turns."""
+    torch, found, steps = b.torch, {}, 4
+    first = Decoder(b, LAYERS_TIMED, 1)
+    decoders = {1: first, 16: Decoder(b, LAYERS_TIMED, 16, model=first.model)}
+    captured = {batch: {"before": decoder.captured(steps)} for batch, decoder in decoders.items()}
+    report = first.replace()
+    faults.expect(len(report.replaced) == LAYERS_TIMED, f"replace_mlp: {report}")
+    for promised in (False, True):
+        for module in first.model.modules():
+            if isinstance(module, b.tt.Mlp):
+                module.static_weights = promised
+        for batch, decoder in decoders.items():
+            captured[batch]["after_static_weights" if promised else "after"] = decoder.captured(steps)
+    for batch, ways in captured.items():
+        times = replayed(torch, {name: graph.replay for name, (graph, _) in ways.items()}, steps)
+        before = ways["before"][1].float()
+        apart = {name: ((one.float() - before).norm() / before.norm()).item() for name, (_, one) in ways.items() if name != "before"}
+        for name, one in apart.items():
+            faults.expect(one <= 0.05, f"batch {batch}, {name}: logits differ by {one}")
+        found[f"batch {batch}"] = {
+            "us": {name: round(one, 2) for name, one in times.items()},
+            "speedup": {name: round(times["before"] / one, 4) for name, one in times.items()},
+            "logits_apart": apart,
+            "plan": b.tt.choice(batch, 2048, 8192),
+        }
+        print(f"   batch {batch}: {found[f'batch {batch}']}", flush=True)
+    b.tt.check()
+    return found
+
+
+STEPS = (right, refusals, shapes, streams, threads, graphs, overhead, one_line, decode, compiled)
+ON_CPU = (right, refusals, shapes, one_line, compiled)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library")
+    parser.add_argument("--json")
+    parser.add_argument("--only", nargs="+", choices=[step.__name__ for step in STEPS], default=[])
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    given = parser.parse_args()
+    import torch
+
+    warnings.simplefilter("ignore")
+    tt = import_tessera(given.library)
+    values = {"torch": torch.__version__, "python": sys.version.split()[0], "kernels": tt.why_not_compiled() or "there", "steps": {}}
+    with contextlib.suppress(ImportError):
+        import transformers
+
+        values["transformers"] = transformers.__version__
+    if given.device == "cuda":
+        if tt.why_not_compiled():
+            sys.exit(f"no kernels: {tt.why_not_compiled()}")
+        values["gpu"] = torch.cuda.get_device_name()
+    b, bad = Bench(torch, tt, given.device), 0
+    for step in STEPS if given.device == "cuda" else ON_CPU:
+        if given.only and step.__name__ not in given.only:
+            continue
+        print(f"-- {step.__name__}", flush=True)
+        faults, began, found = Faults(), time.perf_counter(), {}
+        if step in (one_line, decode) and "transformers" not in values:
+            found = {"skipped": "transformers is not installed"}
+        else:
+            try:
+                found = step(b, faults) or {}
+                b.sync()
+            except Exception as error:  # noqa: BLE001  the other steps say more
+                traceback.print_exc()
+                faults.append(f"{type(error).__name__}: {error}")
+        bad += bool(faults)
+        values["steps"][step.__name__] = {**found, "seconds": round(time.perf_counter() - began, 2), "faults": list(faults)}
+        print(f"   {found.get('skipped') or ('FAILED' if faults else 'right')}, {time.perf_counter() - began:.1f} s", flush=True)
+        if given.json:
+            with open(given.json, "w") as out:
+                json.dump(values, out, indent=2)
+                out.write("\n")
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
