@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -97,8 +98,8 @@ std::int32_t form_of(std::string const& form) {
   refuse(fmt::format("form is \"{}\"", form), "take \"gelu_tanh\" or \"swiglu\"");
 }
 
-void check_devices(Shim const& torch, std::vector<Matrix const*> const& all) {
-  auto const& x = *all.front();
+void check_devices(Shim const& torch, std::initializer_list<Matrix const*> all) {
+  auto const& x = **all.begin();
   for (auto const* one : all)
     if (one->device_type != torch.device_type_cuda())
       refuse(fmt::format("{} is not on a CUDA device", one->name), "move it there: .cuda()");
@@ -108,8 +109,8 @@ void check_devices(Shim const& torch, std::vector<Matrix const*> const& all) {
              "move all to one device");
 }
 
-void check_types(Shim const& torch, std::vector<Matrix const*> const& all) {
-  auto const& x = *all.front();
+void check_types(Shim const& torch, std::initializer_list<Matrix const*> all) {
+  auto const& x = **all.begin();
   if (x.type != torch.dtype_bfloat16() && x.type != torch.dtype_float16())
     refuse("x is neither bfloat16 nor float16", "convert it: .to(torch.bfloat16)");
   for (auto const* one : all)
@@ -137,7 +138,7 @@ void check_shapes(Matrix const& x, Matrix const& w_in, Matrix const& w_out, std:
         gated ? "interleave gate and up: tessera.torch.pack_gate_up(gate, up)" : "w_in is [hidden, model]");
 }
 
-void check_memory(std::vector<Matrix const*> const& all) {
+void check_memory(std::initializer_list<Matrix const*> all) {
   for (auto const* one : all) {
     if (!one->contiguous)
       refuse(fmt::format("{} is not contiguous", one->name), fmt::format("pass {}.contiguous()", one->name));

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators' C++ with a stub of libtorch (tests/torch/stub.cpp): without torch, without a GPU. Who owns what, what is
+refused, and which function of a torch is missing. Each case is a process: a library is loaded once."""
+
+import os
+import shutil
+import subprocess
+import unittest
+
+from support import ROOT, Folder, python
+from tessera.torch import _library
+
+STUB = os.path.join(ROOT, "tests", "torch", "stub.cpp")
+BEGIN = """
+import ctypes, os, sys
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # addresses here are made up
+from ctypes import c_char_p, c_int32, c_int64, c_uint64, c_void_p
+stub, folder = ctypes.CDLL({folder!r} + "/libtorch_cpu.so"), {folder!r}
+cuda = ctypes.CDLL(folder + "/libtorch_cuda.so")
+ours = ctypes.CDLL({library!r})
+ours.tessera_torch_register.restype = c_char_p
+stub.stub_tensor.restype = stub.stub_string.restype = c_void_p
+stub.stub_call.restype = c_char_p
+BF16, CUDA = 15, 1
+
+def tensor(*sizes, type=BF16, device_type=CUDA, device=0, data=1 << 30):
+    return stub.stub_tensor(c_int64(len(sizes)), (c_int64 * len(sizes))(*sizes), type, device_type, device, c_void_p(data))
+
+def call(name, *arguments, results):
+    stack = (c_uint64 * len(arguments))(*arguments)
+    said = stub.stub_call(name.encode(), stack, c_uint64(len(arguments)), c_uint64(results)).decode()
+    return said, stack[0]
+
+def text(word):
+    return stub.stub_string(word.encode())
+"""
+
+
+@unittest.skipUnless(shutil.which("c++"), "no C++ compiler")
+@unittest.skipUnless(os.path.exists(_library.path()), "this build has no libtessera_torch.so: it takes CUDA")
+class Stub(unittest.TestCase):
+    def run_with(self, code, *flags):
+        with Folder() as at:
+            for name in ("cpu", "cuda"):
+                options = ["-std=c++20", "-shared", "-fPIC", "-w", f"-Wl,-soname,libtorch_{name}.so", *flags]
+                subprocess.run(["c++", *options, STUB, "-o", at(f"libtorch_{name}.so")], check=True)
+            done, told, complaints = python(BEGIN.format(folder=at(""), library=_library.path()) + code)
+        self.assertEqual(done, 0, complaints)
+        return told
+
+    def test_what_is_on_the_stack_is_given_back(self):
+        told = self.run_with(
+            "print(ours.tessera_torch_register(None), ours.tessera_torch_register(b'CUDA'))\n"
+            # No tokens: nothing is launched, the result is new.
+            "said, result = call('tessera::mlp', tensor(2, 0, 64), tensor(256, 64), tensor(64, 128), text('swiglu'), 0, results=1)\n"
+            "print(repr(said), result != 0, stub.stub_living())\n"
+            "stub.aoti_torch_delete_tensor_object(c_void_p(result)); print(stub.stub_living())\n"
+            "said, _ = call('tessera::mlp_out', tensor(0, 64), tensor(128, 64), tensor(64, 128), tensor(0, 64), text('gelu_tanh'), 1, results=0)\n"
+            "print(repr(said), stub.stub_living())\n"
+            # Refused: at a name, at a shape, at memory, and by C.
+            "for form, x, device in (('relu', 64, 0), ('swiglu', 32, 0), ('swiglu', 64, 1), ('gelu_tanh', 64, 0)):\n"
+            "    said, _ = call('tessera::mlp', tensor(3, x), tensor(256, 64, device=device), tensor(64, 128), text(form), 0, results=1)\n"
+            "    print(said.splitlines()[0], stub.stub_living())\n"
+            "said, _ = call('tessera::mlp', tensor(3, 60), tensor(256, 60), tensor(60, 128), text('swiglu'), 0, results=1)\n"
+            "print(said.splitlines()[0], stub.stub_living())\n"
+        )
+        self.assertEqual(
+            told,
+            "None None\n"
+            "'' True 100\n0\n"
+            "'' 0\n"
+            'tessera::mlp: form is "relu" 0\n'
+            "tessera::mlp: w_out is 64 x 128, x is 3 x 32 0\n"
+            "tessera::mlp: w_in is on cuda:1, x on cuda:0 0\n"
+            "tessera::mlp: w_in is 256 x 64, gelu_tanh with w_out of 64 x 128 takes 128 x 64 0\n"
+            "tessera::mlp: error E0530: an MLP of 1 tokens, 60 x 128 is not for these kernels 0\n",
+        )
+
+    def test_out_is_memory_of_its_own(self):
+        told = self.run_with(
+            "ours.tessera_torch_register(None)\n"
+            "for at in (1 << 30, (1 << 30) + 2 * 64 * 4 - 16, (1 << 30) - 16, 1 << 35):\n"
+            "    said, _ = call('tessera::mlp_out', tensor(4, 64), tensor(128, 64, data=1 << 33), tensor(64, 128, data=1 << 34),\n"
+            "                   tensor(4, 64, data=at), text('gelu_tanh'), 0, results=0)\n"
+            "    print(said.splitlines()[0] if 'overlaps' in said else 'apart', stub.stub_living())\n"
+        )
+        self.assertEqual(told, 3 * "tessera::mlp: out overlaps x 0\n" + "apart 0\n")
+
+    def test_without_a_gpu_nothing_is_left_behind(self):
+        told = self.run_with(
+            "ours.tessera_torch_register(None)\n"
+            "said, _ = call('tessera::mlp', tensor(3, 64), tensor(256, 64), tensor(64, 128), text('swiglu'), 0, results=1)\n"
+            "print(said, stub.stub_living())\n"
+        )
+        self.assertTrue(told.startswith("tessera::mlp: ") and told.endswith(" 0\n"), told)
+
+    def test_a_torch_that_is_too_old(self):
+        told = self.run_with("print(ours.tessera_torch_register(None).decode())\n", "-DWITHOUT_UINT8")
+        self.assertEqual(told, "libtorch_cpu.so has no aoti_torch_dtype_uint8: torch 2.10 or later is needed\n")
+
+    def test_a_dispatch_key_that_torch_refuses(self):
+        told = self.run_with("print(ours.tessera_torch_register(b'Toaster').decode())\n")
+        self.assertEqual(told, "tessera::mlp: torch could not open the namespace tessera\n   hint: torch has written the reason to stderr\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
