@@ -9,7 +9,7 @@ import subprocess
 import unittest
 import warnings
 
-from support import ROOT, python
+from support import ROOT, Folder, python
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 if importlib.util.find_spec("torch"):
@@ -271,6 +271,11 @@ class Models(unittest.TestCase):
         fresh.load_state_dict(model.state_dict())
         with torch.no_grad():
             self.assertTrue(torch.equal(fresh(words).logits, before))
+        with Folder() as at:
+            model.save_pretrained(at("model"))
+            saved = type(model).from_pretrained(at("model"), dtype=torch.bfloat16).state_dict()
+        for name, one in self.llama().state_dict().items():
+            self.assertTrue(torch.equal(saved[name], one), name)
 
     def test_what_is_left_has_its_reason(self):
         for changed, reason in (

@@ -2,6 +2,7 @@
 """libtessera_torch.so without torch and without a GPU: its headers, its functions, and what it refuses."""
 
 import ctypes
+import importlib.util
 import os
 import re
 import shutil
@@ -165,6 +166,16 @@ class Refusals(unittest.TestCase):
 
 
 class Loading(unittest.TestCase):
+    @unittest.skipIf(importlib.util.find_spec("torch"), "torch is installed")
+    def test_without_torch_every_name_says_so(self):
+        import tessera.torch
+
+        for name in tessera.torch.__all__:
+            with self.assertRaisesRegex(ImportError, "tessera.torch takes torch 2.10 or later, built for CUDA 13, and there is none"):
+                getattr(tessera.torch, name)
+        with self.assertRaisesRegex(AttributeError, "no attribute 'nonsense'"):
+            tessera.torch.nonsense  # noqa: B018
+
     def test_a_library_that_is_not_there(self):
         with self.assertRaisesRegex(OSError, "there is no /nowhere/x.so: this package was built without CUDA"):
             _library.load("/nowhere/x.so")
