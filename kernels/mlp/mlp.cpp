@@ -158,7 +158,10 @@ struct Mlp::State {
     RelaxedCapture const relaxed;
     auto plan = choose(tokens);
     if (!plan) return tl::make_unexpected(plan.error());
-    if (!options.early_weights) plan->launches.front().start = LaunchStart::in_order;
+    if (!options.early_weights) {
+      plan->launches.front().start = LaunchStart::in_order;
+      plan->proof.clear();  // of other launches; Chain::make() proves these
+    }
     std::size_t lent = 0;
     if (options.lends_scratch) {
       auto const bound =
