@@ -277,6 +277,30 @@ class Models(unittest.TestCase):
         for name, one in self.llama().state_dict().items():
             self.assertTrue(torch.equal(saved[name], one), name)
 
+    def test_old_weights_go_one_after_the_other(self):
+        import weakref
+
+        from tessera.torch import _replace
+
+        model, living, judge = self.llama(), [], _replace._why_not_the_same
+        weights_ = [weakref.ref(layer.mlp.gate_proj.weight) for layer in model.model.layers]
+
+        def counting(*arguments):
+            living.append(sum(one() is not None for one in weights_))
+            return judge(*arguments)
+
+        _replace._why_not_the_same = counting
+        try:
+            tt.replace_mlp(model, quiet=True)
+        finally:
+            _replace._why_not_the_same = judge
+        self.assertEqual(living, [3, 2, 1])
+
+    def test_a_model_that_is_an_mlp(self):
+        mlp = self.llama().model.layers[0].mlp
+        report = tt.replace_mlp(mlp, quiet=True)
+        self.assertIn("the model itself: it is an MLP and has no place in another module", str(report))
+
     def test_what_is_left_has_its_reason(self):
         for changed, reason in (
             ({"mlp_bias": True}, "gate_proj has a bias"),

@@ -132,10 +132,11 @@ class WhyNot(unittest.TestCase):
 
 class Reports(unittest.TestCase):
     def test_text(self):
-        report = _replace.Report(["model.layers.0.mlp", "model.layers.1.mlp"], {"a": "no", "b": "no", "c": "other"}, "swiglu", {(64, 256)})
+        report = _replace.Report(["model.layers.0.mlp", "model.layers.1.mlp"], {"a": "no", "b": "no", "c": "other"})
+        report.kinds = {"swiglu, 64 -> 256", "swiglu, 64 -> 128"}
         self.assertEqual(
             str(report),
-            "replaced 2 MLPs: model.layers.0.mlp ... model.layers.1.mlp (swiglu, 64 -> 256)\n"
+            "replaced 2 MLPs: model.layers.0.mlp ... model.layers.1.mlp (swiglu, 64 -> 128; swiglu, 64 -> 256)\n"
             "left 2 MLPs: a ... b: no\n"
             "left 1 MLP: c: other",
         )

@@ -130,14 +130,13 @@ class Report:
 
     replaced: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)  # why, by name
-    form: str = ""
-    sizes: set[tuple[int, int]] = field(default_factory=set)  # model, hidden
+    kinds: set[str] = field(default_factory=set)  # of what was replaced: form and sizes
 
     def __str__(self) -> str:
         lines = []
         if self.replaced:
-            sizes = ", ".join(f"{model} -> {hidden}" for model, hidden in sorted(self.sizes))
-            lines.append(f"replaced {_count(self.replaced)}: {_range(self.replaced)} ({self.form}, {sizes})")
+            kinds = "; ".join(sorted(self.kinds))
+            lines.append(f"replaced {_count(self.replaced)}: {_range(self.replaced)} ({kinds})")
         by_reason: dict[str, list[str]] = {}
         for name, reason in self.left.items():
             by_reason.setdefault(reason, []).append(name)
@@ -164,31 +163,35 @@ def replace_mlp(model, *, static_weights: bool = False, quiet: bool = False) -> 
     from ._module import Mlp
 
     report = Report()
-    for path, module in list(model.named_modules()):
-        if isinstance(module, Mlp) or (parts := parts_of(module)) is None:
-            continue
-        if not path:
-            report.left["the model itself"] = "it is an MLP and has no place in another module: Mlp.from_linears()"
-            continue
-        reason = why_not(module, parts)
-        if reason is None:
-            reason = _why_not_device(torch, module._modules[parts.names[-1]].weight.device)
-        if reason is None:
-            linears = [module._modules[name] for name in parts.names]
-            make = Mlp.from_fused if parts.kind == "fused" else Mlp.from_linears
-            new = make(*linears, names=parts.names, static_weights=static_weights).eval()
-            reason = _why_not_the_same(torch, module, new)
+    found = [path for path, module in model.named_modules() if not isinstance(module, Mlp) and parts_of(module)]
+    for path in found:
+        # Nothing of an old module is held on to: two copies of all weights at once may not fit.
+        new, reason = _made_of(torch, Mlp, model.get_submodule(path), path, static_weights)
         if reason is not None:
-            report.left[path] = reason
+            report.left[path or "the model itself"] = reason
             continue
         parent, _, name = path.rpartition(".")
         setattr(model.get_submodule(parent), name, new)
         report.replaced.append(path)
-        report.form = new.form
-        report.sizes.add((new.w_out.shape[0], new.w_out.shape[1]))
+        report.kinds.add(f"{new.form}, {new.w_out.shape[0]} -> {new.w_out.shape[1]}")
     if not quiet:
         print(f"tessera.torch: {report}", file=sys.stderr)
     return report
+
+
+def _made_of(torch, kind, module, path, static_weights):
+    """(an Mlp, None), or (None, why not)."""
+    parts = parts_of(module)
+    if not path:
+        return None, "it is an MLP and has no place in another module: Mlp.from_linears()"
+    linears = [module._modules[name] for name in parts.names]
+    reason = why_not(module, parts) or _why_not_device(torch, linears[-1].weight.device)
+    if reason is not None:
+        return None, reason
+    make = kind.from_fused if parts.kind == "fused" else kind.from_linears
+    new = make(*linears, names=parts.names, static_weights=static_weights).eval()
+    reason = _why_not_the_same(torch, module, new)
+    return (new, None) if reason is None else (None, reason)
 
 
 def _why_not_device(torch, device) -> str | None:
