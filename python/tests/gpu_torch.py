@@ -3,7 +3,7 @@
 """tessera.torch on a Hopper GPU: right, safe in streams, threads and graphs, what a call costs, and the one line on a
 Llama-3.2-1B of random weights. Needs torch 2.10 or later for CUDA 13, and transformers for the model.
 
-    python/tests/gpu_torch.py [--library <folder>] [--json <file>] [--only <step>...]
+    python/tests/gpu_torch.py [--library <folder>] [--json <file>] [--only <step>...] [--seconds <number>]
 
 --library: where libtessera_torch.so is, if not beside the package. The operators need no planner: where tessera's
 extension is for another Python, they run without it. Each step's findings are written when it has ended. On a machine
@@ -104,7 +104,10 @@ def right(b, faults):
                     name = f"{form}, {str(dtype)[6:]}, {tokens} x {model} x {hidden}"
                     for early in (False, True):
                         error = b.error(torch.ops.tessera.mlp(x, w_in, w_out, form, early_weights=early), wanted)
-                        faults.expect(error <= max(ALLOWED_ERROR, AGAINST_TORCH * by_torch), f"{name}, early_weights={early}: error {error}")
+                        faults.expect(
+                            error <= max(ALLOWED_ERROR, AGAINST_TORCH * by_torch),
+                            f"{name}, early_weights={early}: error {error}",
+                        )
                     error = b.error(out, wanted)
                     faults.expect(error <= max(ALLOWED_ERROR, AGAINST_TORCH * by_torch), f"{name}, mlp_out: error {error}")
                     worst[form] = max(worst.get(form, 0), error)
@@ -239,7 +242,9 @@ def threads(b, faults):
                     results.append((which, tt.mlp(given[which], w_in, w_out)))
             for stream in own:
                 stream.synchronize()
-            failed.extend(f"thread {number}: error {one}" for which, y in results if (one := b.error(y, wanted[which])) > ALLOWED_ERROR)
+            failed.extend(
+                f"thread {number}: error {one}" for which, y in results if (one := b.error(y, wanted[which])) > ALLOWED_ERROR
+            )
         except Exception as error:  # noqa: BLE001
             failed.append(f"thread {number}: {type(error).__name__}: {error}")
 
@@ -417,7 +422,9 @@ class Decoder:
         self.kept = {}  # what graphs read, after it has been replaced
         self.ids = torch.arange(7, 7 + batch, device=b.device)[:, None]
         self.cache = StaticCache(config=config, max_cache_len=128)
-        self.cache.early_initialization(batch, config.num_key_value_heads, config.head_dim, torch.bfloat16, torch.device(b.device))
+        self.cache.early_initialization(
+            batch, config.num_key_value_heads, config.head_dim, torch.bfloat16, torch.device(b.device)
+        )
         self.counts = [one.cumulative_length for one in self.cache.layers]
         lot = torch.Generator(b.device).manual_seed(5)
         for one in self.cache.layers:
@@ -482,7 +489,9 @@ def one_line(b, faults):
         b.tt.check()
     for name, error in found.items():
         if name.startswith("error_"):
-            faults.expect(error <= AGAINST_TORCH * found["error_before"] + 1e-3, f"{name} is {error}, before {found['error_before']}")
+            faults.expect(
+                error <= AGAINST_TORCH * found["error_before"] + 1e-3, f"{name} is {error}, before {found['error_before']}"
+            )
     return found
 
 
@@ -503,7 +512,9 @@ def decode(b, faults):
     for batch, ways in captured.items():
         times = replayed(torch, {name: graph.replay for name, (graph, _) in ways.items()}, steps)
         before = ways["before"][1].float()
-        apart = {name: ((one.float() - before).norm() / before.norm()).item() for name, (_, one) in ways.items() if name != "before"}
+        apart = {
+            name: ((one.float() - before).norm() / before.norm()).item() for name, (_, one) in ways.items() if name != "before"
+        }
         for name, one in apart.items():
             faults.expect(one <= 0.05, f"batch {batch}, {name}: logits differ by {one}")
         found[f"batch {batch}"] = {
@@ -526,13 +537,20 @@ def main():
     parser.add_argument("--library")
     parser.add_argument("--json")
     parser.add_argument("--only", nargs="+", choices=[step.__name__ for step in STEPS], default=[])
+    parser.add_argument("--seconds", type=float, default=1e9, help="no step begins after so many")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     given = parser.parse_args()
+    started = time.perf_counter()
     import torch
 
     warnings.simplefilter("ignore")
     tt = import_tessera(given.library)
-    values = {"torch": torch.__version__, "python": sys.version.split()[0], "kernels": tt.why_not_compiled() or "there", "steps": {}}
+    values = {
+        "torch": torch.__version__,
+        "python": sys.version.split()[0],
+        "kernels": tt.why_not_compiled() or "there",
+        "steps": {},
+    }
     with contextlib.suppress(ImportError):
         import transformers
 
@@ -549,6 +567,8 @@ def main():
         faults, began, found = Faults(), time.perf_counter(), {}
         if step in (one_line, decode) and "transformers" not in values:
             found = {"skipped": "transformers is not installed"}
+        elif began > started + given.seconds:
+            found = {"skipped": f"{given.seconds:g} seconds are over"}
         else:
             try:
                 found = step(b, faults) or {}
@@ -558,7 +578,9 @@ def main():
                 faults.append(f"{type(error).__name__}: {error}")
         bad += bool(faults)
         values["steps"][step.__name__] = {**found, "seconds": round(time.perf_counter() - began, 2), "faults": list(faults)}
-        print(f"   {found.get('skipped') or ('FAILED' if faults else 'right')}, {time.perf_counter() - began:.1f} s", flush=True)
+        print(
+            f"   {found.get('skipped') or ('FAILED' if faults else 'right')}, {time.perf_counter() - began:.1f} s", flush=True
+        )
         if given.json:
             with open(given.json, "w") as out:
                 json.dump(values, out, indent=2)

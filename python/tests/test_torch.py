@@ -248,7 +248,13 @@ class Models(unittest.TestCase):
         from transformers import LlamaConfig, LlamaForCausalLM
 
         torch.manual_seed(0)
-        sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 100}
+        sizes = {
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "vocab_size": 100,
+        }
         return LlamaForCausalLM(LlamaConfig(**{**sizes, **changed})).bfloat16().eval()
 
     def test_one_line(self):
@@ -321,7 +327,9 @@ class Models(unittest.TestCase):
 
     def test_another_formula_is_found_out(self):
         model = self.llama()
-        other = type("Other", (type(model.model.layers[1].mlp),), {"forward": lambda self, x: super(other, self).forward(x) * 1.5})
+        other = type(
+            "Other", (type(model.model.layers[1].mlp),), {"forward": lambda self, x: super(other, self).forward(x) * 1.5}
+        )
         model.model.layers[1].mlp.__class__ = other
         strange = type("Strange", (type(model.model.layers[2].mlp),), {"forward": lambda self, x, more: x})
         model.model.layers[2].mlp.__class__ = strange

@@ -71,7 +71,19 @@ class Headers(unittest.TestCase):
     def test_headers_are_c(self):
         for header in (C_HEADER, TORCH_HEADER):
             subprocess.run(
-                ["cc", "-std=c99", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wstrict-prototypes", "-Werror", "-x", "c", header],
+                [
+                    "cc",
+                    "-std=c99",
+                    "-fsyntax-only",
+                    "-Wall",
+                    "-Wextra",
+                    "-Wpedantic",
+                    "-Wstrict-prototypes",
+                    "-Werror",
+                    "-x",
+                    "c",
+                    header,
+                ],
                 check=True,
             )
 
@@ -96,7 +108,10 @@ class Refusals(unittest.TestCase):
 
     def test_options(self):
         for changed, told in (
-            ({"size": 8}, "error E0536: size is 8, this library's options have 56 bytes\n   hint: set it to sizeof(struct tessera_mlp_options)"),
+            (
+                {"size": 8},
+                "error E0536: size is 8, this library's options have 56 bytes\n   hint: set it to sizeof(struct tessera_mlp_options)",
+            ),
             ({"form": 2}, "error E0536: form is 2\n   hint: take a value of enum tessera_mlp_form"),
             ({"type": -1}, "error E0536: type is -1\n   hint: take a value of enum tessera_element_type"),
             ({"deadline_seconds": float("nan")}, "error E0536: deadline_seconds is nan"),
@@ -122,7 +137,9 @@ class Refusals(unittest.TestCase):
         size = ctypes.c_size_t(7)
         self.assertIn("E0536: mlp is null", self.said(self.library.tessera_mlp_workspace(None, 1, None, size)))
         self.assertIn("E0536: bytes is null", self.said(self.library.tessera_mlp_workspace(self.get()[0], 1, None, None)))
-        self.assertIn("E0536: mlp is null", self.said(self.library.tessera_mlp_run(None, None, None, None, None, 1, None, 0, None)))
+        self.assertIn(
+            "E0536: mlp is null", self.said(self.library.tessera_mlp_run(None, None, None, None, None, 1, None, 0, None))
+        )
         self.assertIn("E0536: mlp is null", self.said(self.library.tessera_mlp_finish(None, None)))
         self.assertIn("E0536: there is no room", self.said(self.library.tessera_mlp_choice(self.get()[0], 1, None, None, 0)))
 
@@ -156,12 +173,16 @@ class Refusals(unittest.TestCase):
             "library.tessera_torch_register.restype = ctypes.c_char_p\n"
             "print(library.tessera_torch_register(None).decode())"
         )
-        self.assertEqual((code, told), (0, "libtorch_cpu.so is not loaded in this process: import torch, one with CUDA, first\n"))
+        self.assertEqual(
+            (code, told), (0, "libtorch_cpu.so is not loaded in this process: import torch, one with CUDA, first\n")
+        )
 
     def test_it_exports_what_is_declared_and_nothing_else(self):
         if not shutil.which("nm"):
             self.skipTest("no nm")
-        shown = subprocess.run(["nm", "-D", "--defined-only", _library.path()], check=True, stdout=subprocess.PIPE, text=True).stdout
+        shown = subprocess.run(
+            ["nm", "-D", "--defined-only", _library.path()], check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
         self.assertEqual({line.split()[-1] for line in shown.splitlines()}, set(_library.SIGNATURES))
 
 
@@ -171,7 +192,9 @@ class Loading(unittest.TestCase):
         import tessera.torch
 
         for name in tessera.torch.__all__:
-            with self.assertRaisesRegex(ImportError, "tessera.torch takes torch 2.10 or later, built for CUDA 13, and there is none"):
+            with self.assertRaisesRegex(
+                ImportError, "tessera.torch takes torch 2.10 or later, built for CUDA 13, and there is none"
+            ):
                 getattr(tessera.torch, name)
         with self.assertRaisesRegex(AttributeError, "no attribute 'nonsense'"):
             tessera.torch.nonsense  # noqa: B018

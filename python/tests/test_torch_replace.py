@@ -12,7 +12,13 @@ def stand_in(name, module, **attributes):
     kind = type(name.rpartition(".")[2], (), {})
     kind.__module__ = module
     one = kind()
-    for key, value in {"_modules": {}, "_parameters": {}, "_buffers": {}, "_forward_hooks": {}, "_forward_pre_hooks": {}}.items():
+    for key, value in {
+        "_modules": {},
+        "_parameters": {},
+        "_buffers": {},
+        "_forward_hooks": {},
+        "_forward_pre_hooks": {},
+    }.items():
         setattr(one, key, value)
     for key, value in attributes.items():
         setattr(one, key, value)
@@ -57,7 +63,9 @@ class WhyNot(unittest.TestCase):
 
     def test_what_can_be_replaced(self):
         self.assertIsNone(self.said(llama()))
-        self.assertIsNone(self.said(module({"gate_up_proj": linear(512, 64), "down_proj": linear(64, 256), "activation_fn": silu()})))
+        self.assertIsNone(
+            self.said(module({"gate_up_proj": linear(512, 64), "down_proj": linear(64, 256), "activation_fn": silu()}))
+        )
         tanh = stand_in("GELUTanh", "transformers.activations")
         self.assertIsNone(self.said(module({"fc1": linear(256, 64), "fc2": linear(64, 256), "activation_fn": tanh})))
         exact = stand_in("GELU", "torch.nn.modules.activation", approximate="tanh")
@@ -83,18 +91,36 @@ class WhyNot(unittest.TestCase):
         dropout = stand_in("Dropout", "torch.nn", p=0.1)
         meta = types.SimpleNamespace(type="meta")
         for changed, told in (
-            ({"up_proj": linear(256, 64, kind="bitsandbytes.nn.Linear4bit")}, "up_proj is a bitsandbytes.nn.Linear4bit; only torch's own nn.Linear is replaced"),
-            ({"up_proj": linear(256, 64, kind="peft.tuners.lora.layer.Linear")}, "up_proj is a peft.tuners.lora.layer.Linear; only torch's"),
-            ({"up_proj": linear(256, 64, parameter="torchao.dtypes")}, "up_proj's weight is a torchao.dtypes.Parameter: quantized, or divided among GPUs"),
-            ({"up_proj": linear(256, 64, data="torch.distributed.tensor")}, "up_proj's weight is a torch.nn.parameter.Parameter: quantized, or divided"),
+            (
+                {"up_proj": linear(256, 64, kind="bitsandbytes.nn.Linear4bit")},
+                "up_proj is a bitsandbytes.nn.Linear4bit; only torch's own nn.Linear is replaced",
+            ),
+            (
+                {"up_proj": linear(256, 64, kind="peft.tuners.lora.layer.Linear")},
+                "up_proj is a peft.tuners.lora.layer.Linear; only torch's",
+            ),
+            (
+                {"up_proj": linear(256, 64, parameter="torchao.dtypes")},
+                "up_proj's weight is a torchao.dtypes.Parameter: quantized, or divided among GPUs",
+            ),
+            (
+                {"up_proj": linear(256, 64, data="torch.distributed.tensor")},
+                "up_proj's weight is a torch.nn.parameter.Parameter: quantized, or divided",
+            ),
             ({"gate_proj": linear(256, 64, bias=object())}, "gate_proj has a bias, and the kernels have none"),
-            ({"down_proj": linear(64, 256, dtype="torch.float32")}, "down_proj is torch.float32; the kernels have bfloat16 and float16"),
+            (
+                {"down_proj": linear(64, 256, dtype="torch.float32")},
+                "down_proj is torch.float32; the kernels have bfloat16 and float16",
+            ),
             ({"down_proj": linear(64, 256, dtype="torch.float16")}, "down_proj has another dtype than gate_proj"),
             ({"down_proj": linear(64, 252)}, "down_proj is 64 x 252; sizes are multiples of 8"),
             ({"up_proj": linear(512, 64)}, "up_proj is 512 x 64, with down_proj it should be 256 x 64"),
             ({"up_proj": linear(256, 64, device=meta)}, "up_proj's weight is not there (device meta)"),
             ({"up_proj": linear(256, 64, device="cuda:1")}, None),
-            ({"act_fn": stand_in("GELUActivation", "transformers")}, "its activation is GELUActivation; with a gate the kernels have SiLU"),
+            (
+                {"act_fn": stand_in("GELUActivation", "transformers")},
+                "its activation is GELUActivation; with a gate the kernels have SiLU",
+            ),
             ({"act_fn": None}, "its activation was not found"),
             ({"dropout": dropout}, None),
             ({"norm": stand_in("RMSNorm", "torch.nn")}, "it has a RMSNorm (norm) beside its layers"),
@@ -142,7 +168,9 @@ class Reports(unittest.TestCase):
         )
 
     def test_nothing_found(self):
-        self.assertTrue(str(_replace.Report()).startswith("no MLP was found: no module has layers named gate_proj/up_proj/down_proj, "))
+        self.assertTrue(
+            str(_replace.Report()).startswith("no MLP was found: no module has layers named gate_proj/up_proj/down_proj, ")
+        )
 
 
 if __name__ == "__main__":

@@ -20,5 +20,7 @@ else:
 
     def __getattr__(name: str) -> object:
         if name in __all__:
-            raise ImportError("tessera.torch takes torch 2.10 or later, built for CUDA 13, and there is none: pip install torch")
+            raise ImportError(
+                "tessera.torch takes torch 2.10 or later, built for CUDA 13, and there is none: pip install torch"
+            )
         raise AttributeError(f"module 'tessera.torch' has no attribute {name!r}")

@@ -14,7 +14,9 @@ class Mlp(nn.Module):
     `static_weights` promises that no kernel right in front of a call writes the weights, so that they may be loaded
     while it still runs: true of a model that is only served, false under weight offloading, LoRA merging or training."""
 
-    def __init__(self, w_in: torch.Tensor, w_out: torch.Tensor, form: str, names: tuple[str, ...] = (), static_weights: bool = False):
+    def __init__(
+        self, w_in: torch.Tensor, w_out: torch.Tensor, form: str, names: tuple[str, ...] = (), static_weights: bool = False
+    ):
         super().__init__()
         self.w_in = nn.Parameter(w_in, requires_grad=False)
         self.w_out = nn.Parameter(w_out, requires_grad=False)
@@ -38,7 +40,9 @@ class Mlp(nn.Module):
             return cls(weights[0], weights[1], "gelu_tanh", names, static_weights)
 
     @classmethod
-    def from_fused(cls, gate_up: nn.Linear, down: nn.Linear, names: tuple[str, ...] = (), static_weights: bool = False) -> "Mlp":
+    def from_fused(
+        cls, gate_up: nn.Linear, down: nn.Linear, names: tuple[str, ...] = (), static_weights: bool = False
+    ) -> "Mlp":
         """Of one layer whose first half of rows is gate and whose second half is up."""
         if gate_up.bias is not None or down.bias is not None:
             raise ValueError("from_fused(): a layer has a bias, and the kernels have none")

@@ -12,9 +12,7 @@ from . import _library
 
 _TAGS = [getattr(torch.Tag, name) for name in ("needs_contiguous_strides", "pt2_compliant_tag") if hasattr(torch.Tag, name)]
 _operators = torch.library.Library("tessera", "FRAGMENT")  # lives as long as the operators shall
-_operators.define(
-    "mlp(Tensor x, Tensor w_in, Tensor w_out, str form, *, bool early_weights=False) -> Tensor", tags=_TAGS
-)
+_operators.define("mlp(Tensor x, Tensor w_in, Tensor w_out, str form, *, bool early_weights=False) -> Tensor", tags=_TAGS)
 _operators.define(
     "mlp_out(Tensor x, Tensor w_in, Tensor w_out, Tensor(a!) out, str form, *, bool early_weights=False) -> ()", tags=_TAGS
 )
@@ -154,7 +152,9 @@ def _warn_of_gradients() -> None:
     global _warned
     if not _warned and not torch.compiler.is_compiling():
         _warned = True
-        warnings.warn("tessera.torch: gradients are asked for, so torch computes; use torch.no_grad() for inference", stacklevel=3)
+        warnings.warn(
+            "tessera.torch: gradients are asked for, so torch computes; use torch.no_grad() for inference", stacklevel=3
+        )
 
 
 def mlp(x, w_in, w_out, form="swiglu", *, early_weights=False, out=None):

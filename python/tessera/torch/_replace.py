@@ -94,7 +94,9 @@ def why_not_alone(module, parts: Parts) -> str | None:
         if type(child).__name__ == "Dropout" and (not child.p or not module.training):
             continue
         return f"it has a {type(child).__name__} ({name}) beside its layers"
-    own = [name for attribute in ("_parameters", "_buffers") for name, one in getattr(module, attribute).items() if one is not None]
+    own = [
+        name for attribute in ("_parameters", "_buffers") for name, one in getattr(module, attribute).items() if one is not None
+    ]
     return f"it has a tensor of its own ({own[0]})" if own else None
 
 
