@@ -176,8 +176,8 @@ TEST(FewTokensRefusal, ABiasBehindAnActivation) {
 }
 
 TEST(FewTokensRefusal, NumbersOfCopiesAndDistances) {
-  auto const refused = [](int Product::*field, std::initializer_list<int> values, std::string const& words) {
-    for (int const value : values) {
+  auto const refused = [](auto Product::*field, std::initializer_list<short> values, std::string const& words) {
+    for (short const value : values) {
       auto stage = product(64, 64);
       stage.product.*field = value;
       expect_refused(stage, 1, {}, fmt::format(fmt::runtime(words), value));
