@@ -285,29 +285,15 @@ class LateLoader {
   /// complete, for loads by the calling threads. For one operand of a job. Looks at 32 tiles at once. False:
   /// a stall.
   template <int I>
-  __device__ bool wait_first(OperandIndex<I>, int end, int tiles) {
-    auto const& operand = job->record.stage.operand[I];
-    if (!operand.has_set || ready_ >= end || stalled_) return !stalled_;
-    auto patience = watch_.begin();
-    unsigned const periods = epoch_ + 1u - job->record.back[I];
-    for (;;) {
-      int const tile = ready_ + static_cast<int>(threadIdx.x % 32);
-      RuntimeWait const wait = operand.set.at(Tile{{min(tile, tiles - 1)}});
-      unsigned const expected = periods * wait.posts;
-      unsigned const seen = load_acquire<Scope::device>(chain_.semaphores + wait.semaphore);
-      unsigned const late = __ballot_sync(~0u, !reached(seen, expected));
-      ready_ += late == 0 ? 32 : __ffs(static_cast<int>(late)) - 1;
-      if (ready_ >= end) break;
-      // The first that is late asks whether to go on.
-      bool const go_on = tile != ready_ || watch_.go_on(patience, place_of(wait.semaphore), seen, expected);
-      if (!__all_sync(~0u, go_on)) {
-        stalled_ = true;
-        return false;
-      }
-    }
-    fence_proxy_async();
-    __syncwarp();
-    return true;
+  __device__ bool wait_first(OperandIndex<I> operand, int end, int tiles) {
+    return wait_until_complete(operand, ready_, end, [&](int i) { return Tile{{min(i, tiles - 1)}}; });
+  }
+
+  /// The same for `count` tiles of a grid of any dimensions: `tile_of(i)`, i from 0 to count - 1.
+  template <int I, class TileOf>
+  __device__ bool wait_each(OperandIndex<I> operand, int count, TileOf const& tile_of) {
+    int complete = 0;
+    return wait_until_complete(operand, complete, count, [&](int i) { return tile_of(min(i, count - 1)); });
   }
 
   /// The same for the tiles from `begin` on, or from where an earlier wait of the job ended.
@@ -368,6 +354,38 @@ class LateLoader {
     stalled_ = __any_sync(~0u, stalled_) != 0;
   }
   static constexpr int k_far = 1 << 20;
+
+  // Until tiles `complete` to `end` - 1 are; `complete` grows meanwhile, and may go beyond. `tile_of` takes
+  // numbers beyond `end`, too.
+  template <int I, class TileOf>
+  __device__ bool wait_until_complete(OperandIndex<I>, int& complete, int end, TileOf const& tile_of) {
+    auto const& operand = job->record.stage.operand[I];
+    if (!operand.has_set || complete >= end || stalled_) return !stalled_;
+    auto patience = watch_.begin();
+    unsigned const periods = epoch_ + 1u - job->record.back[I];
+    int tile = complete + static_cast<int>(threadIdx.x % 32);
+    RuntimeWait wait = operand.set.at(tile_of(tile));
+    for (;;) {
+      unsigned const expected = periods * wait.posts;
+      unsigned const seen = load_acquire<Scope::device>(chain_.semaphores + wait.semaphore);
+      unsigned const late = __ballot_sync(~0u, !reached(seen, expected));
+      int const more = late == 0 ? 32 : __ffs(static_cast<int>(late)) - 1;
+      complete += more;
+      if (complete >= end) break;
+      // The first that is late asks whether to go on.
+      bool const asks = tile == complete;
+      if (!__all_sync(~0u, !asks || watch_.go_on(patience, place_of(wait.semaphore), seen, expected))) {
+        stalled_ = true;
+        return false;
+      }
+      if (more == 0) continue;
+      tile += more;
+      wait = operand.set.at(tile_of(tile));
+    }
+    fence_proxy_async();
+    __syncwarp();
+    return true;
+  }
 
   RoleMemory const& memory_;
   ChainMemory const& chain_;

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/convolution/cudnn_plans.hpp"
+
+#include <cudnn.h>
+#include <dlfcn.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+
+namespace tessera::bench {
+namespace {
+
+/// The functions of the library that are called.
+struct Library {
+  decltype(&::cudnnGetVersion) version = nullptr;
+  decltype(&::cudnnCreate) create = nullptr;
+  decltype(&::cudnnSetStream) set_stream = nullptr;
+  decltype(&::cudnnBackendCreateDescriptor) make = nullptr;
+  decltype(&::cudnnBackendDestroyDescriptor) destroy = nullptr;
+  decltype(&::cudnnBackendSetAttribute) set = nullptr;
+  decltype(&::cudnnBackendGetAttribute) get = nullptr;
+  decltype(&::cudnnBackendFinalize) finalize = nullptr;
+  decltype(&::cudnnBackendExecute) execute = nullptr;
+  cudnnHandle_t handle = nullptr;
+
+  Library() {
+    void* file = nullptr;
+    for (char const* const name :
+         {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9", "/usr/local/cuda/lib/libcudnn.so.9"})
+      if (file == nullptr) file = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+    if (file == nullptr) return;
+    auto const find = [&](auto& function, char const* name) {
+      function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(file, name));
+      return function != nullptr;
+    };
+    bool const all = find(version, "cudnnGetVersion") && find(create, "cudnnCreate") &&
+                     find(set_stream, "cudnnSetStream") && find(make, "cudnnBackendCreateDescriptor") &&
+                     find(destroy, "cudnnBackendDestroyDescriptor") &&
+                     find(set, "cudnnBackendSetAttribute") && find(get, "cudnnBackendGetAttribute") &&
+                     find(finalize, "cudnnBackendFinalize") && find(execute, "cudnnBackendExecute");
+    if (all && create(&handle) != CUDNN_STATUS_SUCCESS) handle = nullptr;
+  }
+};
+
+Library const& library() {
+  static Library const loaded;
+  return loaded;
+}
+
+struct Refused : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+void ok(cudnnStatus_t status, char const* what) {
+  if (status != CUDNN_STATUS_SUCCESS) throw Refused(what);
+}
+
+/// A descriptor of the backend interface.
+class Descriptor {
+ public:
+  explicit Descriptor(cudnnBackendDescriptorType_t type) { ok(library().make(type, &at_), "descriptor"); }
+  ~Descriptor() {
+    if (at_ != nullptr) library().destroy(at_);
+  }
+  Descriptor(Descriptor&& other) noexcept : at_(std::exchange(other.at_, nullptr)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(at_, other.at_);
+    return *this;
+  }
+
+  cudnnBackendDescriptor_t get() const { return at_; }
+  template <class T>
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                  std::vector<T> const& values) {
+    ok(library().set(at_, name, type, static_cast<std::int64_t>(values.size()), values.data()), "attribute");
+    return *this;
+  }
+  Descriptor& set(cudnnBackendAttributeName_t name, Descriptor const& of) {
+    return set<cudnnBackendDescriptor_t>(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, {of.get()});
+  }
+  Descriptor finished() && {
+    ok(library().finalize(at_), "finalize");
+    return std::move(*this);
+  }
+
+ private:
+  cudnnBackendDescriptor_t at_ = nullptr;
+};
+
+using Sizes = std::vector<std::int64_t>;
+
+/// Of NHWC memory, in the order N, C, H, W.
+Descriptor tensor(std::int64_t id, cudnnDataType_t type, Sizes const& size, bool is_virtual) {
+  Descriptor result(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  Sizes const strides = {size[1] * size[2] * size[3], 1, size[1] * size[3], size[1]};
+  result.set<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, {type});
+  result.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, size);
+  result.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides);
+  result.set<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, {id});
+  result.set<std::int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, {16});
+  bool const flag[] = {is_virtual};
+  ok(library().set(result.get(), CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, flag), "virtual");
+  return std::move(result).finished();
+}
+
+Descriptor pointwise(cudnnPointwiseMode_t mode, Descriptor const& x, Descriptor const* b,
+                     Descriptor const& y) {
+  Descriptor what(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  what.set<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, {mode});
+  what.set<cudnnDataType_t>(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, {CUDNN_DATA_FLOAT});
+  what = std::move(what).finished();
+  Descriptor result(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  result.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, what);
+  result.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+  if (b != nullptr) result.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+  result.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  return std::move(result).finished();
+}
+
+Descriptor convolve(convolution::Layer const& layer, Descriptor const& x, Descriptor const& w,
+                    Descriptor const& y) {
+  Descriptor what(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  what.set<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, {CUDNN_DATA_FLOAT});
+  what.set<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE,
+                                   {CUDNN_CROSS_CORRELATION});
+  what.set<std::int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, {2});
+  Sizes const padding(2, layer.padding), stride(2, layer.stride), one(2, 1);
+  what.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, padding);
+  what.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, padding);
+  what.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, stride);
+  what.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, one);
+  what = std::move(what).finished();
+  Descriptor result(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+  result.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, what);
+  result.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
+  result.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w);
+  result.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
+  result.set<float>(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, {1.0f});
+  result.set<float>(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, {0.0f});
+  return std::move(result).finished();
+}
+
+enum : std::int64_t { k_x = 1, k_w, k_bias, k_y, k_sum, k_biased };
+
+Descriptor graph_of(convolution::LayerChain const& chain, std::size_t l) {
+  auto const sizes = sizes_of(chain);
+  auto const& layer = chain.layers[l];
+  auto const type = chain.type == gpu::ElementType::fp16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
+  Sizes const x = {chain.images, sizes[l].channels, sizes[l].height, sizes[l].width};
+  Sizes const y = {chain.images, sizes[l + 1].channels, sizes[l + 1].height, sizes[l + 1].width};
+  Sizes const w = {layer.channels, sizes[l].channels, layer.kernel, layer.kernel},
+              one = {1, layer.channels, 1, 1};
+  auto const input = tensor(k_x, type, x, false), filter = tensor(k_w, type, w, false);
+  auto const bias = tensor(k_bias, type, one, false), output = tensor(k_y, type, y, false);
+  auto const sum = tensor(k_sum, CUDNN_DATA_FLOAT, y, true),
+             biased = tensor(k_biased, CUDNN_DATA_FLOAT, y, true);
+  auto const first = convolve(layer, input, filter, sum);
+  auto const second = pointwise(CUDNN_POINTWISE_ADD, sum, &bias, biased);
+  auto const third = pointwise(CUDNN_POINTWISE_RELU_FWD, biased, nullptr, output);
+  Descriptor result(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  result.set<cudnnHandle_t>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, {library().handle});
+  result.set<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                       {first.get(), second.get(), third.get()});
+  return std::move(result).finished();
+}
+
+/// Configurations of engines that a mode of the heuristics offers, the best guess first.
+std::vector<Descriptor> configurations(Descriptor const& graph, cudnnBackendHeurMode_t mode) {
+  Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+  heuristics.set<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, {mode});
+  heuristics = std::move(heuristics).finished();
+  std::int64_t count = 0;
+  ok(library().get(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count,
+                   nullptr),
+     "heuristics");
+  std::vector<Descriptor> result;
+  std::vector<cudnnBackendDescriptor_t> places;
+  for (std::int64_t i = 0; i < count; ++i)
+    places.push_back(result.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).get());
+  if (count > 0)
+    ok(library().get(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count,
+                     &count, places.data()),
+       "heuristics");
+  while (static_cast<std::int64_t>(result.size()) > count) result.pop_back();
+  return result;
+}
+
+struct Plan {
+  Descriptor plan;
+  std::string name;
+};
+
+}  // namespace
+
+std::string cudnn_version() {
+  if (library().handle == nullptr) return "no cuDNN: libcudnn.so.9 was not found";
+  auto const v = library().version();
+  return "cuDNN " + std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
+         std::to_string(v % 100);
+}
+
+struct CudnnLayer::State {
+  std::vector<Plan> plans;
+  int offered = 0;
+  void* workspace = nullptr;
+  static constexpr std::int64_t workspace_bytes = 256LL << 20;
+};
+
+CudnnLayer::CudnnLayer(convolution::LayerChain const& chain, std::size_t layer, int most, double seconds)
+    : state_(std::make_unique<State>()) {
+  if (library().handle == nullptr) return;
+  if (cudaMalloc(&state_->workspace, State::workspace_bytes) != cudaSuccess) return;
+  auto const begin = std::chrono::steady_clock::now();
+  auto const over = [&] {
+    std::chrono::duration<double> const passed = std::chrono::steady_clock::now() - begin;
+    return passed.count() > seconds || plans() >= most;
+  };
+  try {
+    auto const graph = graph_of(chain, layer);
+    std::pair<cudnnBackendHeurMode_t, char const*> const modes[] = {
+        {CUDNN_HEUR_MODE_A, "A"}, {CUDNN_HEUR_MODE_B, "B"}, {CUDNN_HEUR_MODE_FALLBACK, "fallback"}};
+    for (auto const& [mode, name] : modes) {
+      std::vector<Descriptor> offered;
+      try {
+        offered = configurations(graph, mode);
+      } catch (Refused const&) {
+        continue;  // a mode that knows nothing of this graph
+      }
+      state_->offered += static_cast<int>(offered.size());
+      for (std::size_t i = 0; i < offered.size() && !over(); ++i) try {
+          Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+          plan.set<cudnnHandle_t>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, {library().handle});
+          plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, offered[i]);
+          plan = std::move(plan).finished();
+          std::int64_t bytes = 0, count = 0;
+          ok(library().get(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
+                           &bytes),
+             "workspace");
+          if (bytes > State::workspace_bytes) continue;
+          state_->plans.push_back({std::move(plan), std::string(name) + " " + std::to_string(i)});
+        } catch (Refused const&) {
+          // An engine that does not support this graph on this GPU.
+        }
+    }
+  } catch (Refused const&) {
+  }
+}
+
+CudnnLayer::~CudnnLayer() { cudaFree(state_->workspace); }
+
+int CudnnLayer::plans() const { return static_cast<int>(state_->plans.size()); }
+int CudnnLayer::offered() const { return state_->offered; }
+std::string CudnnLayer::name(int plan) const { return state_->plans[static_cast<std::size_t>(plan)].name; }
+
+bool CudnnLayer::run(int plan, CudnnBuffers const& b, cudaStream_t stream) const {
+  try {
+    ok(library().set_stream(library().handle, stream), "stream");
+    Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    pack.set<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, {k_x, k_w, k_bias, k_y});
+    pack.set<void*>(
+        CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
+        {const_cast<void*>(b.input), const_cast<void*>(b.filter), const_cast<void*>(b.bias), b.output});
+    pack.set<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, {state_->workspace});
+    pack = std::move(pack).finished();
+    ok(library().execute(library().handle, state_->plans[static_cast<std::size_t>(plan)].plan.get(),
+                         pack.get()),
+       "execute");
+    return true;
+  } catch (Refused const&) {
+    return false;
+  }
+}
+
+}  // namespace tessera::bench

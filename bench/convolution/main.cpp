@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench_convolution <out.json> <about.json> same_size [<most cuts>] [<edge>x<batch>x<layers>...]: chains of
+// 3x3 convolutions of one size with bias and ReLU, fp16, in one launch: beside the same layers by cuDNN, one after the other,
+// each by the fastest plan that its heuristics offer, in one run and one order drawn at random. Sets of
+// filters and activations take turns, so that filters come from memory.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <string>
+#include <tessera/report/json_text.hpp>
+
+#include "bench/common/program.hpp"
+#include "bench/common/rows.hpp"
+#include "bench/convolution/cudnn_plans.hpp"
+#include "kernels/convolution/conv_chain.hpp"
+#include "kernels/convolution/conv_loop.hpp"
+#include "src/bench/operand_sets.hpp"
+#include "src/bench/timer.hpp"
+#include "tessera/run/device.hpp"
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::convolution;
+using bench::check;
+using bench::CudnnBuffers;
+
+struct Case {
+  int edge, channels, layers;
+};
+constexpr Case k_cases[] = {{56, 64, 2}, {28, 128, 2}, {14, 256, 2}, {7, 512, 2}, {14, 256, 4}, {7, 512, 4}};
+constexpr int k_batches[] = {1, 4, 8, 16, 32};
+constexpr int k_rounds = 40, k_cool_rounds = 12;
+constexpr double k_rest = 4;        // as long as the work
+constexpr double k_flops = 790e12;  // dense fp16 under power, as measured
+constexpr double k_bandwidth = 4.16e12;
+constexpr std::size_t k_rotated = 64u << 20;  // bytes of all sets: more than the L2 holds
+constexpr double k_cudnn_seconds = 1;
+constexpr int k_cudnn_plans = 20;
+
+struct Row : bench::RowTimes {
+  std::string name, detail;
+  bench::Timed timed;
+  double error = 0;
+};
+
+/// A chain's memory, in sets.
+struct Operands {
+  LayerChain chain;
+  std::vector<ImageSize> sizes;
+  bench::OperandSets sets;
+  cudaStream_t stream;
+
+  Operands(LayerChain const& of, cudaStream_t on) : chain(of), sizes(sizes_of(of)), stream(on) {
+    std::vector<bench::Operand> all;
+    std::size_t bytes = 0;
+    auto const add = [&](std::string name, long long elements, double deviation, unsigned seed) {
+      auto const size = 2 * static_cast<std::size_t>(elements);
+      bytes += size;
+      all.push_back({std::move(name), size,
+                     deviation > 0 ? bench::random_numbers(chain.type, seed, deviation) : bench::Fill{}});
+    };
+    add("x0", activation_elements(chain, sizes[0]), 1, 1);
+    for (std::size_t l = 0; l < chain.layers.size(); ++l) {
+      auto const number = std::to_string(l);
+      auto const filter = filter_elements(sizes[l], chain.layers[l]);
+      double const depth = static_cast<double>(filter) / chain.layers[l].channels;
+      add("filter" + number, filter, std::sqrt(2.0 / depth), 10 * static_cast<unsigned>(l) + 100);
+      add("bias" + number, chain.layers[l].channels, 0.3, 10 * static_cast<unsigned>(l) + 101);
+      add("x" + std::to_string(l + 1), activation_elements(chain, sizes[l + 1]), 0, 0);
+    }
+    int const count = std::clamp(static_cast<int>((k_rotated + bytes - 1) / bytes), 6, 32);
+    check(sets.make(all, count, stream), "memory");
+  }
+
+  void const* at(char const* name, std::size_t number, int set) const {
+    return sets.at(name + std::to_string(number), set);
+  }
+  ConvBuffers buffers(int set) const {
+    ConvBuffers result{at("x", 0, set), {}};
+    for (std::size_t l = 0; l < chain.layers.size(); ++l)
+      result.layers.push_back(
+          {at("filter", l, set), at("bias", l, set), const_cast<void*>(at("x", l + 1, set))});
+    return result;
+  }
+  CudnnBuffers layer(std::size_t l, int set) const {
+    return {at("x", l, set), at("filter", l, set), at("bias", l, set),
+            const_cast<void*>(at("x", l + 1, set))};
+  }
+  std::size_t results() const { return static_cast<std::size_t>(activation_elements(chain, sizes.back())); }
+  void const* result(int set) const { return at("x", chain.layers.size(), set); }
+  void poison() const {
+    for (int set = 0; set < sets.count(); ++set)
+      for (std::size_t l = 1; l < sizes.size(); ++l)
+        bench::poison(const_cast<void*>(at("x", l, set)),
+                      static_cast<std::size_t>(activation_elements(chain, sizes[l])), stream);
+  }
+};
+
+/// Chains of all sets, cut alike.
+std::vector<ConvChain> chains_of(Operands const& operands, ConvOptions const& options, int sets) {
+  std::vector<ConvChain> result;
+  for (int set = 0; set < sets; ++set) {
+    auto made = ConvChain::make(operands.chain, operands.buffers(set), options);
+    if (!made) {
+      std::printf("  not here: %s\n", to_text(made.error()).c_str());
+      return {};
+    }
+    result.push_back(std::move(*made));
+  }
+  return result;
+}
+
+std::function<cudaError_t(cudaStream_t, int)> work_of(std::vector<ConvChain>& chains) {
+  return [&chains](cudaStream_t stream, int set) {
+    auto const done = chains[static_cast<std::size_t>(set) % chains.size()].run(stream);
+    if (!done) std::printf("  %s\n", to_text(done.error()).c_str());
+    return done ? cudaSuccess : cudaErrorLaunchFailure;
+  };
+}
+
+/// Against cuDNN's result, in the type's numbers: both round each layer once.
+double difference(Operands const& operands, std::vector<unsigned short> const& reference) {
+  std::vector<unsigned short> found(operands.results());
+  check(cudaMemcpy(found.data(), operands.result(0), 2 * found.size(), cudaMemcpyDeviceToHost), "reading");
+  auto const value = [](unsigned short bits) {
+    int const exponent = bits >> 10 & 31, digits = bits & 1023;
+    if (exponent == 31) return static_cast<double>(NAN);
+    double const size = exponent == 0 ? std::ldexp(digits, -24) : std::ldexp(digits + 1024, exponent - 25);
+    return bits >> 15 != 0 ? -size : size;
+  };
+  double off = 0, all = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    double const a = value(found[i]), b = value(reference[i]);
+    off += (a - b) * (a - b), all += b * b;
+  }
+  return std::sqrt(off / all);
+}
+
+struct Outcome {
+  double floor_us = 0, chain_us = 0, cudnn_us = 0;
+};
+
+Outcome measure(Case const& of, int images, std::size_t most_cuts, cudaStream_t stream, JsonWriter& json) {
+  Operands const operands(same_size(images, of.edge, of.channels, of.layers), stream);
+  auto const& chain = operands.chain;
+  int const sets = operands.sets.count();
+  bench::Timer timer(stream, sets, sets);
+  // Few sets are enough to choose by: their filters are hot, in all cuts alike.
+  int const few = std::min(sets, 6);
+  bench::Timer quick(stream, few, few);
+  std::deque<Row> rows;
+
+  bench::CudnnLayer const cudnn(chain, 0, k_cudnn_plans, k_cudnn_seconds);
+  auto const by_cudnn = [&](int plan) {
+    return [&operands, &cudnn, plan](cudaStream_t on, int set) {
+      for (std::size_t l = 0; l < operands.chain.layers.size(); ++l)
+        if (!cudnn.run(plan, operands.layer(l, set), on)) return cudaErrorLaunchFailure;
+      return cudaSuccess;
+    };
+  };
+  int best_plan = -1;
+  double least = INFINITY;
+  for (int plan = 0; plan < cudnn.plans(); ++plan) {
+    if (by_cudnn(plan)(stream, 0) != cudaSuccess) continue;
+    check(cudaStreamSynchronize(stream), "cuDNN");
+    if (double const us = quick.quick(by_cudnn(plan), 5); us < least) least = us, best_plan = plan;
+  }
+  std::vector<unsigned short> reference(operands.results());
+  if (best_plan >= 0) {
+    operands.poison();
+    check(by_cudnn(best_plan)(stream, 0), "cuDNN");
+    check(cudaStreamSynchronize(stream), "cuDNN");
+    check(cudaMemcpy(reference.data(), operands.result(0), 2 * reference.size(), cudaMemcpyDeviceToHost),
+          "reading");
+    rows.push_back({{},
+                    "cudnn",
+                    "plan " + cudnn.name(best_plan) + " of " + std::to_string(cudnn.plans()) + " built, " +
+                        std::to_string(cudnn.offered()) + " offered",
+                    {by_cudnn(best_plan)}});
+  }
+
+  auto const machine = with_device();
+  if (!machine) std::exit(1);
+  auto const places = places_on_device(machine->sms);
+  if (!places) std::exit(1);
+  std::deque<std::vector<ConvChain>> owned;
+  std::vector<std::pair<double, ConvOptions>> tried;
+  for (auto const& options : chain_options(chain, *places, most_cuts)) {
+    auto& some = owned.emplace_back(chains_of(operands, options, few));
+    if (some.empty()) continue;
+    double const us = quick.quick(work_of(some), 5);
+    for (auto& one : some)
+      if (auto const ended = one.finish(); !ended) std::printf("  %s\n", to_text(ended.error()).c_str());
+    auto const& cut = some.front().cut();
+    std::printf("    %7.2f us, priced %6.2f: %s, ring of %d x %d\n", us, cut.price / 1755,
+                to_string(cut.stages.front().cut).c_str(), cut.rings.slots, cut.rings.slot_bytes);
+    tried.emplace_back(us, options);
+    owned.clear();
+  }
+  std::stable_sort(tried.begin(), tried.end(),
+                   [](auto const& a, auto const& b) { return a.first < b.first; });
+  auto const add = [&](std::string name, ConvOptions const& options) {
+    auto& all = owned.emplace_back(chains_of(operands, options, sets));
+    if (all.empty()) return;
+    std::string detail = to_string(all.front().cut().stages.front().cut);
+    rows.push_back({{}, std::move(name), std::move(detail), {work_of(all)}});
+  };
+  add("planned", {});
+  if (!tried.empty()) {
+    add("chain", tried.front().second);
+    auto early = tried.front().second;
+    early.starts_early = true;
+    add("chain, early", early);
+  }
+
+  std::vector<bench::Timed*> running;
+  for (Row& row : rows) {
+    operands.poison();
+    check(row.timed.work(stream, 0), row.name.c_str());
+    check(cudaStreamSynchronize(stream), row.name.c_str());
+    row.error = best_plan >= 0 ? difference(operands, reference) : 0;
+    if (!(row.error <= 5e-3)) {
+      std::printf("  WRONG %s, %s: %g from cuDNN's\n", row.name.c_str(), row.detail.c_str(), row.error);
+      continue;
+    }
+    if (timer.capture(row.timed)) running.push_back(&row.timed);
+  }
+  std::vector<Row> timed(std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
+  running.clear();
+  for (Row& row : timed)
+    if (row.timed.graph != nullptr) running.push_back(&row.timed);
+  bench::time_rows(timer, running, timed, k_rounds, k_cool_rounds, k_rest);
+
+  Outcome outcome;
+  double bytes =
+      2.0 * static_cast<double>(operands.results() + activation_elements(chain, operands.sizes[0]));
+  for (std::size_t l = 0; l < chain.layers.size(); ++l)
+    bytes += 2.0 * static_cast<double>(filter_elements(operands.sizes[l], chain.layers[l]));
+  outcome.floor_us = 1e6 * std::max(flops_of(chain) / k_flops, bytes / k_bandwidth);
+  for (Row const& row : timed) {
+    std::printf("  %-13s %7.2f (%.2f...%.2f) cool %.2f  off %.1e  %s\n", row.name.c_str(), row.median,
+                row.low, row.high, row.cool, row.error, row.detail.c_str());
+    if (row.median <= 0) continue;
+    auto& best = row.name == "cudnn" ? outcome.cudnn_us : outcome.chain_us;
+    if (row.name == "chain, early") continue;  // the sets are chains of their own: nothing overlaps
+    if (best == 0 || row.median < best) best = row.median;
+  }
+  std::printf("%s: floor %.2f us, cuDNN %.2f, chain %.2f (cuDNN / chain %.2f)\n", to_string(chain).c_str(),
+              outcome.floor_us, outcome.cudnn_us, outcome.chain_us, outcome.cudnn_us / outcome.chain_us);
+  std::fflush(stdout);
+  json.begin_object().member("edge", of.edge).member("channels", of.channels).member("layers", of.layers);
+  json.member("batch", images)
+      .member("sets", sets)
+      .member("floor_us", bench::with_digits(outcome.floor_us, 4));
+  json.member("cudnn_over_chain", bench::with_digits(outcome.cudnn_us / outcome.chain_us, 4));
+  json.key("variants").begin_array();
+  bench::write_rows(json, timed);
+  json.end_array().end_object();
+  return outcome;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 4 || std::strcmp(arguments[3], "same_size") != 0) {
+    std::fprintf(stderr,
+                 "usage: %s <out.json> <about.json> same_size [<most cuts>] [<edge>x<batch>x<layers>...]\n",
+                 arguments[0]);
+    return 2;
+  }
+  if (auto const why = gpu::why_no_hopper(); !why.empty()) {
+    std::fputs(gpu::refusal_text(why).c_str(), stderr);
+    return 3;
+  }
+  std::size_t const most_cuts = count > 4 ? static_cast<std::size_t>(std::atoi(arguments[4])) : 8;
+  auto const wanted = [&](Case const& one, int images) {
+    auto const name =
+        std::to_string(one.edge) + "x" + std::to_string(images) + "x" + std::to_string(one.layers);
+    bool found = count <= 5;
+    for (int i = 5; i < count; ++i) found = found || name == arguments[i];
+    return found;
+  };
+  cudaStream_t stream;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  JsonWriter json;
+  json.begin_object().key("about").raw(bench::about(arguments[2])).member("cudnn", bench::cudnn_version());
+  json.member(
+      "unit",
+      "microseconds for a chain, fp16 NHWC, 3x3, bias and ReLU; medians; cool: after rests of 4 times "
+      "the work; filters and activations rotate through sets");
+  json.member("samples", k_rounds).key("chains").begin_array();
+  std::printf("%s\n", bench::cudnn_version().c_str());
+  for (auto const& one : k_cases)
+    for (int const images : k_batches) {
+      if (!wanted(one, images)) continue;
+      measure(one, images, most_cuts, stream, json);
+      // After each: what was measured is not lost if something stops the rest.
+      auto whole = json;
+      if (!bench::write_file(arguments[1], whole.end_array().end_object().text() + '\n')) return 1;
+    }
+  return 0;
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/convolution/conv_chain.hpp"
+
+#include <fmt/format.h>
+
+#include <tessera/run/device.hpp>
+
+#include "kernels/common/refusal.hpp"
+#include "kernels/convolution/conv_loop.hpp"
+#include "src/gpu/tensor_map.hpp"
+
+namespace tessera::convolution {
+namespace {
+
+using Memory = std::vector<std::shared_ptr<void const>>;
+
+Expected<void> refused(std::string message, std::string way_out) {
+  return refuse({"E0567", Severity::error, {}, std::move(message), {}, std::move(way_out)});
+}
+
+bool aligned(void const* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; }
+
+Expected<void> check_buffers(LayerChain const& chain, ConvBuffers const& b) {
+  if (b.layers.size() != chain.layers.size())
+    return refused(
+        fmt::format("buffers of {} layers for {} convolutions", b.layers.size(), chain.layers.size()),
+        "give filters and bias for each");
+  if (b.input == nullptr || !aligned(b.input))
+    return refused("the input of a chain of convolutions is missing or not 16-byte aligned", "give it");
+  for (std::size_t l = 0; l < b.layers.size(); ++l) {
+    auto const& one = b.layers[l];
+    bool const last = l + 1 == b.layers.size();
+    bool const all = one.filter != nullptr && (one.bias != nullptr) == chain.layers[l].bias &&
+                     (one.output != nullptr || !last);
+    if (!all || !aligned(one.filter) || !aligned(one.bias) || !aligned(one.output))
+      return refused(fmt::format("a buffer of layer {} is missing, too many or not 16-byte aligned", l),
+                     "give filters, a bias where the layer has one, and the last layer's output");
+  }
+  return {};
+}
+
+/// Chunks of channels of filters: [pixel of the filter][channel out], a line each.
+bool filter_map(CUtensorMap* map, ElementType type, void const* filter, ConvStage const& s) {
+  auto const depth = static_cast<cuuint64_t>(s.chunks) * static_cast<cuuint64_t>(s.cut.splits) * k_chunk;
+  auto const taps = static_cast<cuuint64_t>(s.taps());
+  cuuint64_t const sizes[] = {depth, static_cast<cuuint64_t>(s.channels), taps};
+  cuuint64_t const strides[] = {2 * depth * taps, 2 * depth};
+  cuuint32_t const box[] = {k_chunk, static_cast<cuuint32_t>(s.cut.rows()),
+                            static_cast<cuuint32_t>(s.cut.taps_per_slot)};
+  return gpu::encode_tensor_map(map, type, filter, 3, sizes, strides, box,
+                                CU_TENSOR_MAP_L2_PROMOTION_L2_128B);
+}
+
+/// Chunks of channels of the pixels around a box.
+bool input_map(CUtensorMap* map, ElementType type, void const* input, ConvStage const& s) {
+  auto const channels = static_cast<cuuint64_t>(s.chunks) * static_cast<cuuint64_t>(s.cut.splits) * k_chunk;
+  auto const width = static_cast<cuuint64_t>(s.input_width), height = static_cast<cuuint64_t>(s.input_height);
+  cuuint64_t const sizes[] = {channels, width, height, static_cast<cuuint64_t>(s.images)};
+  cuuint64_t const strides[] = {2 * channels, 2 * channels * width, 2 * channels * width * height};
+  cuuint32_t const box[] = {k_chunk, static_cast<cuuint32_t>(s.patch_width()),
+                            static_cast<cuuint32_t>(s.patch_height()),
+                            static_cast<cuuint32_t>(s.cut.box_images)};
+  return gpu::encode_tensor_map(map, type, input, 4, sizes, strides, box, CU_TENSOR_MAP_L2_PROMOTION_L2_128B);
+}
+
+Expected<void*> allocate(long long elements, Memory& memory) {
+  void* at = nullptr;
+  if (auto const e = cudaMalloc(&at, 2 * static_cast<std::size_t>(elements)); e != cudaSuccess)
+    return kernels::cuda_failed(e, "memory for activations");
+  memory.emplace_back(at, [](void const* of) { cudaFree(const_cast<void*>(of)); });
+  return at;
+}
+
+/// The chain's stages with what they read and write, in device memory.
+Expected<ConvStage const*> describe(LayerChain const& chain, ConvBuffers const& buffers, CutChain const& cut,
+                                    Memory& memory) {
+  auto const sizes = sizes_of(chain);
+  auto stages = cut.stages;
+  std::vector<void const*> activations = {buffers.input};
+  std::vector<CUtensorMap> maps(2 * stages.size());
+  for (std::size_t l = 0; l < stages.size(); ++l) {
+    auto& s = stages[l];
+    s.output = buffers.layers[l].output;
+    if (s.output == nullptr) {
+      auto const own = allocate(activation_elements(chain, sizes[l + 1]), memory);
+      if (!own) return tl::make_unexpected(own.error());
+      s.output = *own;
+    }
+    s.bias = buffers.layers[l].bias;
+    if (int const residual = chain.layers[l].residual; residual >= 0)
+      s.residual = activations[static_cast<std::size_t>(residual)];
+    if (!filter_map(&maps[2 * l], chain.type, buffers.layers[l].filter, s) ||
+        !input_map(&maps[2 * l + 1], chain.type, activations.back(), s))
+      return tl::make_unexpected(refused(fmt::format("the driver cannot describe the memory of layer {}", l),
+                                         "see whether the sizes and addresses are right")
+                                     .error());
+    activations.push_back(s.output);
+  }
+  auto const maps_at =
+      copy_on_device(maps.data(), maps.size() * sizeof(CUtensorMap), "descriptions of a chain's memory");
+  if (!maps_at) return tl::make_unexpected(maps_at.error());
+  memory.push_back(*maps_at);
+  for (std::size_t l = 0; l < stages.size(); ++l) {
+    auto const* const first = static_cast<CUtensorMap const*>(maps_at->get()) + 2 * l;
+    stages[l].filter_map = first, stages[l].input_map = first + 1;
+  }
+  auto const at = copy_on_device(stages.data(), stages.size() * sizeof(ConvStage), "a chain's layers");
+  if (!at) return tl::make_unexpected(at.error());
+  memory.push_back(*at);
+  return static_cast<ConvStage const*>(at->get());
+}
+
+}  // namespace
+
+struct ConvChain::State {
+  CutChain cut;
+  Memory memory;
+  ConvLoop loop;  // before the memory it goes: its launches use it
+};
+
+Expected<ConvChain> ConvChain::make(LayerChain const& chain, ConvBuffers const& buffers,
+                                    ConvOptions const& options) {
+  if (auto ok = check_chain(chain); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = check_buffers(chain, buffers); !ok) return tl::make_unexpected(ok.error());
+  // What can be refused without a GPU is.
+  if (auto const any = cut_chain(chain, {}, options); !any) return tl::make_unexpected(any.error());
+  auto const machine = with_device();
+  if (!machine) return tl::make_unexpected(machine.error());
+  auto const places = places_on_device(machine->sms);
+  if (!places) return tl::make_unexpected(places.error());
+  auto cut = cut_chain(chain, *places, options);
+  if (!cut) return tl::make_unexpected(cut.error());
+  auto const plan = plan_chain(chain, *cut, *machine);
+  if (!plan) return tl::make_unexpected(plan.error());
+
+  auto const state = std::make_shared<State>();
+  auto const stages = describe(chain, buffers, *cut, state->memory);
+  if (!stages) return tl::make_unexpected(stages.error());
+  RoleOptions role;
+  role.rings = cut->rings;
+  role.cluster_blocks = cut->splits;
+  role.starts_early = options.starts_early;
+  role.chain.deadline_seconds = options.deadline_seconds;
+  auto loop = conv_loop(*plan, role, chain.type, *stages);
+  if (!loop) return tl::make_unexpected(loop.error());
+  state->cut = std::move(*cut);
+  state->loop = std::move(*loop);
+  ConvChain result;
+  result.state_ = state;
+  return result;
+}
+
+Expected<void> ConvChain::run(cudaStream_t stream) { return state_->loop.launch(stream); }
+Expected<void> ConvChain::finish() { return state_->loop.finish(); }
+CutChain const& ConvChain::cut() const { return state_->cut; }
+
+}  // namespace tessera::convolution

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions one behind the other in one persistent launch: operations with roles
+// (tessera/run/roles.cuh), whose tiles wait for the tiles that their halo lies in.
+//
+//   auto chain = ConvChain::make(same_size(1, 14, 256, 2), buffers);
+//   chain->run(stream);
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <tessera/diagnostic.hpp>
+#include <vector>
+
+#include "kernels/convolution/chain_plan.hpp"
+
+namespace tessera::convolution {
+
+/// Of a layer, in device memory, 16-byte aligned, of the chain's type.
+struct LayerBuffers {
+  void const* filter = nullptr;  ///< [channels out][row][column][channels in]
+  void const* bias = nullptr;    ///< [channels out], where the layer has one
+  void* output = nullptr;  ///< [image][row][column][channel]; null: memory of the chain, not of the last
+};
+
+struct ConvBuffers {
+  void const* input = nullptr;  ///< [image][row][column][channel]
+  std::vector<LayerBuffers> layers;
+};
+
+class ConvChain {
+ public:
+  /// Refuses (E0567) chains that it is not for, and as plan_loop() and role_chain() do. E0511 where CUDA
+  /// fails.
+  static Expected<ConvChain> make(LayerChain const& chain, ConvBuffers const& buffers,
+                                  ConvOptions const& options = {});
+  /// Enqueues the chain once; may be captured. Launches of one chain follow each other, on whatever streams.
+  /// Refuses as Chain::launch() of the library does, also (E0520) where a launch before has stalled.
+  Expected<void> run(cudaStream_t stream);
+  /// Waits for all launches. E0520 if a wait met its deadline: it names the layer and the tile.
+  Expected<void> finish();
+  /// How it was cut.
+  CutChain const& cut() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace tessera::convolution

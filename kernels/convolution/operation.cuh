@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// A convolution as an operation with roles: an implicit product of filters, 16 rows at a time, with pixels, 8
+// columns at a time. Filters are loaded ahead, over the ends of layers; pixels when the tiles that they lie
+// in are complete.
+#pragma once
+
+#include <tessera/run/roles.cuh>
+#include <tessera/sync.cuh>
+#include <type_traits>
+
+#include "kernels/convolution/patch_load.cuh"
+#include "kernels/convolution/results.cuh"
+
+namespace tessera::convolution {
+
+template <class Element>
+struct Convolution {
+  static constexpr bool has_roles = true;
+  static constexpr int threads = 32 * k_warps;
+  static constexpr int loader_registers = 56;
+  using Arguments = ConvStage;
+
+  ConvStage const* stages = nullptr;  ///< one for each layer, in device memory
+  TESSERA_HOST_DEVICE ConvStage const* arguments(int stage) const { return stages + stage; }
+
+  template <class Loader>
+  __device__ void load_early(Loader& loader) const {
+    auto const& p = loader.template arguments<Convolution>();
+    auto const at = p.place(loader.job->tile);
+    acquire_map(p.filter_map);
+    int const row = at.row * p.cut.rows(), taps = p.taps();
+    auto const bytes = static_cast<unsigned>(p.slot_bytes());
+    for (int chunk = at.split * p.chunks; chunk < (at.split + 1) * p.chunks; ++chunk)
+      for (int tap = 0; tap < taps; tap += p.cut.taps_per_slot) {
+        RingSlot slot;
+        if (loader.take(bytes, slot))
+          load_box(slot.address, p.filter_map, k_chunk_channels * chunk, row, tap, slot.barrier);
+      }
+  }
+
+  template <class Loader>
+  __device__ void load_late(Loader& loader) const {
+    auto const& p = loader.template arguments<Convolution>();
+    int const chunks = p.chunks;
+    if (loader.warp() >= chunks) {
+      loader.pass(chunks);
+      return;
+    }
+    auto const at = p.place(loader.job->tile);
+    int const x = at.x * p.cut.box_width * p.stride - p.padding;
+    int const y = at.y * p.cut.box_height * p.stride - p.padding;
+    auto const bytes = static_cast<unsigned>(k_line * p.patch_lines());
+    acquire_map(p.input_map);
+    int passed = 0;  // slots of this job
+    for (int chunk = loader.warp(); chunk < chunks; chunk += k_late_warps) {
+      if (p.producer.rows > 0) {
+        auto const read = tiles_read(p, at, chunk);
+        if (!loader.wait_each(operand_a, read.count(), [&](int i) { return read.at(i); })) return;
+      }
+      loader.pass(chunk - passed);
+      passed = chunk + 1;
+      RingSlot slot;
+      if (loader.take(bytes, slot))
+        load_patch(slot.address, p.input_map, k_chunk_channels * (at.split * chunks + chunk), x, y,
+                   at.image * p.cut.box_images, slot.barrier);
+      __syncwarp();
+    }
+    loader.pass(chunks - passed);
+  }
+
+  template <class Computer, class View>
+  __device__ void compute(Computer& computer, View&) const {
+    auto const& p = computer.template arguments<Convolution>();
+    with_warp_tile<4>(p.cut, [&](auto rows, auto columns, auto steps) {
+      compute_tile<decltype(rows)::value, decltype(columns)::value, decltype(steps)::value>(p, computer);
+    });
+  }
+
+ private:
+  static constexpr int k_chunk_channels = k_line / 2;
+
+  /// Where columns lie, worked out once for all lanes; behind it sums are put together.
+  template <class Computer>
+  __device__ static Column* find_columns(ConvStage const& p, TilePlace const& at, Computer& computer) {
+    auto* const columns = reinterpret_cast<Column*>(computer.scratch);
+    int const of_box = p.cut.box_width * p.cut.box_height;
+    for (int c = static_cast<int>(threadIdx.x); c < p.cut.columns(); c += Computer::threads) {
+      // Columns behind the last one read what that one reads.
+      int const pixel = min(c, p.cut.pixels() - 1);
+      int const image = pixel / of_box, in_box = pixel % of_box;
+      int const y = in_box / p.cut.box_width, x = in_box % p.cut.box_width;
+      int const n = at.image * p.cut.box_images + image;
+      int const row = at.y * p.cut.box_height + y, column = at.x * p.cut.box_width + x;
+      bool const there = c < p.cut.pixels() && n < p.images && row < p.height && column < p.width;
+      columns[c] = {(image * p.patch_height() + y * p.stride) * p.patch_width() + x * p.stride,
+                    there ? (n * p.height + row) * p.width + column : -1};
+    }
+    return columns;
+  }
+
+  template <int RowTiles, int ColumnTiles, int Steps, class Computer>
+  __device__ static void compute_tile(ConvStage const& p, Computer& computer) {
+    auto const at = p.place(computer.job->tile);
+    auto* const columns = find_columns(p, at, computer);
+    auto* const scratch = reinterpret_cast<float*>(columns + k_most_columns);
+    Results<Element> const results{p, at.row * p.cut.rows()};
+    int const warp = static_cast<int>(threadIdx.x) / 32;
+    auto const place = WarpPlace::of(p.cut, warp);
+    auto share = ThreadShare::of(p.cut.rows(), Computer::threads);
+    computer.sync();  // columns are there
+
+    // What the thread finishes first: on its way while the tile is multiplied. Of the results of a tile that
+    // is not shared there are too many.
+    int const own_columns = p.cut.columns() / p.cut.splits, first_column = at.split * own_columns;
+    bool const joins = p.cut.adds_up();
+    float4 bias = {}, before = {};
+    auto const at_first = [&] {
+      if (!joins || share.column >= own_columns) return;
+      bias = results.bias(share.channel);
+      if (int const pixel = columns[first_column + share.column].pixel; pixel >= 0)
+        before = results.residual(pixel, share.channel);
+    };
+    WarpSums<RowTiles, ColumnTiles> sums = {};
+    multiply_slots<Element, RowTiles, ColumnTiles, Steps>(p, computer, place, columns, sums, at_first);
+    computer.done_reading();
+    // What a store would wait for is the launch before, which is complete: a launch is one iteration.
+    if (!joins) {
+      store_own<RowTiles, ColumnTiles>(p, results, place, columns, scratch, sums);
+      return;
+    }
+    JoinedSums const joined{scratch, p.cut.pitch(), p.cut.columns(), p.cut.depth_warps};
+    join<RowTiles, ColumnTiles>(joined, place, sums);
+    computer.sync();
+    float4 const* received = nullptr;
+    if (p.cut.splits > 1) received = exchange_shares(p.cut, computer, joined, share);
+    int const groups = p.cut.rows() / 4;
+    for (int column = share.column, first = 1; column < own_columns; column += share.step, first = 0) {
+      int const pixel = columns[first_column + column].pixel;
+      if (pixel < 0) continue;
+      float4 value = {};
+      if (received == nullptr) {
+        value = joined.sum(column, share.channel);
+      } else {
+        for (int of = 0; of < p.cut.splits; ++of)
+          value = Results<Element>::plus(value,
+                                         received[(of * own_columns + column) * groups + share.channel / 4]);
+      }
+      if (first == 0) before = results.residual(pixel, share.channel);
+      value = Results<Element>::plus(Results<Element>::plus(value, bias), before);
+      results.store(pixel, share.channel, value);
+    }
+  }
+
+  /// `body(row tiles, column tiles, steps)` as constants, of those that there are.
+  template <int RowTiles, class Body>
+  __device__ static void with_warp_tile(Cut const& cut, Body const& body) {
+    if constexpr (RowTiles > 1) {
+      if (cut.row_tiles < RowTiles) return with_warp_tile<RowTiles / 2>(cut, body);
+    }
+    int const steps = steps_of(cut.depth_warps);
+    if constexpr (compiled(RowTiles, 1))
+      if (steps == 4) return with_columns<RowTiles, 4, 8>(cut, body);
+    if constexpr (compiled(RowTiles, 2))
+      if (steps == 2) return with_columns<RowTiles, 2, 8>(cut, body);
+    if constexpr (compiled(RowTiles, 4)) with_columns<RowTiles, 1, 8>(cut, body);
+  }
+  template <int RowTiles, int Steps, int Columns, class Body>
+  __device__ static void with_columns(Cut const& cut, Body const& body) {
+    if constexpr (Columns > 2) {
+      if (cut.column_tiles < Columns) return with_columns<RowTiles, Steps, Columns - 1>(cut, body);
+    }
+    if constexpr (4 * RowTiles * Columns <= k_most_sums)
+      body(std::integral_constant<int, RowTiles>(), std::integral_constant<int, Columns>(),
+           std::integral_constant<int, Steps>());
+  }
+};
+
+}  // namespace tessera::convolution

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// How convolutions are cut: every pixel once, slots that fit, warps that there are.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "convolution/chains.hpp"
+
+namespace tessera::convolution {
+namespace {
+
+/// Elements that the tiles of a stage store: every one once, all splits of a tile the same.
+void expect_a_partition(ConvStage const& s) {
+  std::vector<int> stored(static_cast<std::size_t>(s.images) * static_cast<std::size_t>(s.height) *
+                          static_cast<std::size_t>(s.width) * static_cast<std::size_t>(s.tiles_rows()));
+  for (int tile = 0; tile < s.tiles(); ++tile)
+    for_each_pixel(s, s.place(tile), [&](int image, int y, int x) {
+      ++stored.at(static_cast<std::size_t>(((image * s.height + y) * s.width + x) * s.tiles_rows() +
+                                           s.place(tile).row));
+    });
+  for (int const times : stored) ASSERT_EQ(times, s.cut.splits);
+}
+
+TEST(ConvolutionCut, EveryCutOfEverySizeIsAPartitionThatFits) {
+  for (auto const& chain : chains()) {
+    auto const sizes = sizes_of(chain);
+    SCOPED_TRACE(to_string(chain));
+    for (std::size_t l = 0; l < chain.layers.size(); ++l)
+      for (int const splits : {1, 2, 4}) {
+        auto const cuts = cuts_of(sizes[l], chain.layers[l], chain.images, splits);
+        ASSERT_EQ(cuts.empty(), sizes[l].channels / k_chunk % splits != 0);
+        for (std::size_t i = 0; i < cuts.size(); i += 7) {
+          auto const& cut = cuts[i];
+          SCOPED_TRACE(to_string(cut));
+          auto const stage = stage_of(sizes[l], chain.layers[l], chain.images, cut, nullptr);
+          ASSERT_EQ(cut.row_warps * cut.column_warps * cut.depth_warps, k_warps);
+          ASSERT_TRUE(compiled(cut.row_tiles, cut.depth_warps));
+          ASSERT_LE(cut.pixels(), cut.columns());
+          ASSERT_EQ(stage.slots() * cut.taps_per_slot * splits, stage.taps() * (sizes[l].channels / k_chunk));
+          ASSERT_EQ(stage.channels % cut.rows(), 0);
+          if (cut.columns() % splits != 0) ADD_FAILURE() << "blocks of a cluster share columns evenly";
+          expect_a_partition(stage);
+          if (HasFatalFailure()) return;
+        }
+      }
+  }
+}
+
+TEST(ConvolutionCut, TheCheapestOfAllIsTaken) {
+  Places const places;
+  for (auto const& chain : chains()) {
+    SCOPED_TRACE(to_string(chain));
+    auto const sizes = sizes_of(chain);
+    auto const cut = cut_chain(chain, places);
+    ASSERT_OK(cut);
+    for (int const splits : {1, 2, 4, 8}) {
+      ConvOptions options;
+      options.splits = splits;
+      auto const other = cut_chain(chain, places, options);
+      if (other) {
+        EXPECT_LE(cut->price, other->price);
+      }
+    }
+    for (std::size_t l = 0; l < chain.layers.size(); ++l)
+      for (auto const& one : cuts_of(sizes[l], chain.layers[l], chain.images, cut->splits))
+        EXPECT_LE(price_of(cut->stages[l], places.blocks(cut->splits)),
+                  price_of(stage_of(sizes[l], chain.layers[l], chain.images, one, nullptr),
+                           places.blocks(cut->splits)));
+  }
+}
+
+TEST(ConvolutionCut, RingsFillAnSm) {
+  for (auto const& chain : chains()) {
+    auto const cut = cut_chain(chain, {});
+    ASSERT_OK(cut);
+    EXPECT_TRUE(check_rings(cut->rings, sizeof(ConvStage), {})) << to_string(chain);
+    EXPECT_EQ(cut->workers % cut->splits, 0);
+    for (auto const& s : cut->stages) {
+      EXPECT_LE(s.slot_bytes(), cut->rings.slot_bytes);
+      EXPECT_LE(k_line * s.patch_lines(), cut->rings.late_slot_bytes);
+      EXPECT_LE(s.scratch_bytes(), cut->rings.scratch_bytes);
+    }
+  }
+}
+
+/// At batch 1 there are too few pixels for all SMs: the depth is shared. At batch 32 nobody shares it.
+TEST(ConvolutionCut, SplitsAreForSmallBatches) {
+  EXPECT_GT(cut_chain(same_size(1, 7, 512, 2), {})->splits, 1);
+  EXPECT_EQ(cut_chain(same_size(32, 14, 256, 2), {})->splits, 1);
+  EXPECT_EQ(cut_chain(same_size(32, 56, 64, 2), {})->splits, 1);
+}
+
+/// Four of them, worked out by hand: 14 rows in boxes of 4 are 4 boxes of whole rows.
+TEST(ConvolutionCut, GeometryOnPaper) {
+  Cut cut;
+  cut.box_width = 14, cut.box_height = 4;
+  cut.row_tiles = 2, cut.column_tiles = 7, cut.row_warps = 1, cut.column_warps = 1, cut.depth_warps = 8;
+  cut.splits = 4, cut.taps_per_slot = 3;
+  auto const s = stage_of({14, 14, 256}, Layer{256}, 1, cut, nullptr);
+  EXPECT_EQ(cut.rows(), 32);
+  EXPECT_EQ(cut.columns(), 56);
+  EXPECT_EQ(s.tiles(), 4 * 1 * 4 * 1 * 8);
+  EXPECT_EQ(s.chunks, 1);
+  EXPECT_EQ(s.slots(), 3);
+  EXPECT_EQ(s.slot_bytes(), 3 * 32 * 128);
+  EXPECT_EQ(s.patch_lines(), 16 * 6);
+  auto const place = s.place(4 * (2 + 4 * 5) + 3);
+  EXPECT_EQ(place.split, 3);
+  EXPECT_EQ(place.x, 0);
+  EXPECT_EQ(place.y, 2);
+  EXPECT_EQ(place.image, 0);
+  EXPECT_EQ(place.row, 5);
+}
+
+}  // namespace
+}  // namespace tessera::convolution

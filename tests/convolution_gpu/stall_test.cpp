@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A chain of convolutions that waits for longer than its deadline: what is said, and the launch after.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "convolution_gpu/chain_problem.hpp"
+#include "few_tokens_gpu/hold_an_sm.hpp"
+
+namespace tessera::convolution {
+namespace {
+
+using testing::HasSubstr;
+
+/// Most SMs have no place for a block for four deadlines, and others wait for what it should compute.
+TEST(ConvolutionStall, NamesLayerAndTileAndTheNextLaunchIsRight) {
+  for (int const splits : {1, 2}) {
+    SCOPED_TRACE(splits);
+    ConvOptions options;
+    options.splits = splits;
+    options.starts_early = true;  // otherwise the launch begins when there is a place for all blocks
+    options.deadline_seconds = 0.05;
+    auto const base = same_size(8, 14, 256, 3);
+    Problem const problem(base, 5);
+    auto chain = ConvChain::make(base, problem.buffers(), options);
+    ASSERT_OK(chain);
+    ASSERT_OK(chain->run(nullptr));
+    ASSERT_OK(chain->finish());
+    auto const expected = problem.result();
+    cudaStream_t held, own;
+    ok(cudaStreamCreateWithFlags(&held, cudaStreamNonBlocking));
+    ok(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+    for (int round = 0; round < 2; ++round) {
+      ok(cudaDeviceSynchronize());
+      ok(few_tokens::hold_sms(held, 0.2, 40));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // they have SMs
+      ASSERT_OK(chain->run(own));
+      auto const stalled = chain->finish();
+      ASSERT_FALSE(stalled) << "blocks were missing, and nothing waited for them";
+      EXPECT_EQ(stalled.error().front().code, "E0520");
+      EXPECT_THAT(to_text(stalled.error()), HasSubstr("convolution_"));
+      EXPECT_THAT(to_text(stalled.error()), HasSubstr(" tile ("));
+      if (round == 0) std::printf("%s\n", to_text(stalled.error()).c_str());
+      ok(cudaDeviceSynchronize());
+      problem.start_again();
+      ASSERT_OK(chain->run(own));
+      ASSERT_OK(chain->finish());
+      ASSERT_EQ(problem.result(), expected) << "round " << round;
+    }
+    ok(cudaStreamDestroy(held));
+    ok(cudaStreamDestroy(own));
+  }
+}
+
+}  // namespace
+}  // namespace tessera::convolution
