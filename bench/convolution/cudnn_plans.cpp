@@ -141,7 +141,7 @@ Descriptor convolve(convolution::Layer const& layer, Descriptor const& x, Descri
   return std::move(result).finished();
 }
 
-enum : std::int64_t { k_x = 1, k_w, k_bias, k_y, k_sum, k_biased };
+enum : std::int64_t { k_x = 1, k_w, k_bias, k_y, k_residual, k_sum, k_biased, k_added };
 
 Descriptor graph_of(convolution::LayerChain const& chain, std::size_t l) {
   auto const sizes = sizes_of(chain);
@@ -157,11 +157,18 @@ Descriptor graph_of(convolution::LayerChain const& chain, std::size_t l) {
              biased = tensor(k_biased, CUDNN_DATA_FLOAT, y, true);
   auto const first = convolve(layer, input, filter, sum);
   auto const second = pointwise(CUDNN_POINTWISE_ADD, sum, &bias, biased);
-  auto const third = pointwise(CUDNN_POINTWISE_RELU_FWD, biased, nullptr, output);
+  bool const adds = layer.residual >= 0;
+  auto const residual = tensor(k_residual, type, y, false),
+             added = tensor(k_added, CUDNN_DATA_FLOAT, y, true);
+  auto const sum_of_both = pointwise(CUDNN_POINTWISE_ADD, biased, &residual, added);
+  auto const last = pointwise(CUDNN_POINTWISE_RELU_FWD, adds ? added : biased, nullptr, output);
+  std::vector<cudnnBackendDescriptor_t> operations = {first.get(), second.get()};
+  if (adds) operations.push_back(sum_of_both.get());
+  operations.push_back(last.get());
   Descriptor result(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   result.set<cudnnHandle_t>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, {library().handle});
   result.set<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                       {first.get(), second.get(), third.get()});
+                                       operations);
   return std::move(result).finished();
 }
 
@@ -258,10 +265,12 @@ bool CudnnLayer::run(int plan, CudnnBuffers const& b, cudaStream_t stream) const
   try {
     ok(library().set_stream(library().handle, stream), "stream");
     Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    pack.set<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, {k_x, k_w, k_bias, k_y});
-    pack.set<void*>(
-        CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
-        {const_cast<void*>(b.input), const_cast<void*>(b.filter), const_cast<void*>(b.bias), b.output});
+    std::vector<std::int64_t> ids = {k_x, k_w, k_bias, k_y};
+    std::vector<void*> memory = {const_cast<void*>(b.input), const_cast<void*>(b.filter),
+                                 const_cast<void*>(b.bias), b.output};
+    if (b.residual != nullptr) ids.push_back(k_residual), memory.push_back(const_cast<void*>(b.residual));
+    pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, ids);
+    pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, memory);
     pack.set<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, {state_->workspace});
     pack = std::move(pack).finished();
     ok(library().execute(library().handle, state_->plans[static_cast<std::size_t>(plan)].plan.get(),

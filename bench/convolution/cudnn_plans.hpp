@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A convolution by cuDNN: filters, bias and ReLU as one graph of its backend interface, and the plans that
-// its heuristics offer for it. The library is loaded when it is first asked for: where it is missing, there
-// are no plans.
+// A convolution by cuDNN: filters, bias, residual and ReLU as one graph of its backend interface, and the
+// plans that its heuristics offer for it. The library is loaded when it is first asked for: where it is
+// missing, there are no plans.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,6 +22,7 @@ struct CudnnBuffers {
   void const* input;
   void const* filter;
   void const* bias;
+  void const* residual;  ///< null: the layer adds none
   void* output;
 };
 

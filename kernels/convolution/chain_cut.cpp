@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <tessera/run/role_kernel.cuh>
@@ -22,9 +23,10 @@ static_assert(sizeof(ConvStage) <= k_role_argument_bytes, "a block keeps a copy 
 // Figures behind price_of(), of an SM of an H200 in cycles; docs/design/notes-convolution.md says where each
 // comes from.
 constexpr double k_instruction = 1.65;      ///< 16 x 8 x 16 multiplications by mma.sync, four at a time
+constexpr double k_wide_instruction = 1.1;  ///< of the peak's time, by warpgroups
 constexpr double k_matrices = 4;            ///< four matrices from shared memory to registers
 constexpr double k_step_latency = 60;       ///< of a warp's step that waits for its own operands
-constexpr double k_bytes_per_cycle = 22;    ///< from the L2, of each SM while all load
+constexpr double k_bytes_per_cycle = 36;    ///< from the L2, of each SM while all load: 8.3 TB/s
 constexpr double k_boundary = 2800;         ///< post, poll and the first load, from layer to layer
 constexpr double k_cluster_exchange = 900;  ///< a round through distributed shared memory
 constexpr double k_job = 400;               ///< a tile's fixed costs
@@ -35,26 +37,26 @@ Expected<void> refused(std::string message, std::string way_out, int layer = -1)
   return refuse(std::move(one));
 }
 
-int up_to(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
-
 /// How warps are divided, for so many tiles of 16 channels by 8 pixels each.
 struct Warps {
-  int row_tiles, column_tiles, row_warps, column_warps, depth_warps;
+  int row_tiles, column_tiles, row_warps, column_warps, depth_warps, wide = 0;
 };
 
 std::vector<Warps> const& all_warps() {
   static auto const all = [] {
     std::vector<Warps> result;
-    for (int const row_tiles : {1, 2, 4})
-      for (int column_tiles = 2; column_tiles <= 8; ++column_tiles)
+    for (int row_tiles = 1; row_tiles <= k_most_row_tiles; row_tiles *= 2)
+      for (int const column_tiles : k_column_tiles)
         for (int row_warps = 1; row_warps <= k_warps; row_warps *= 2)
           for (int column_warps = 1; row_warps * column_warps <= k_warps; column_warps *= 2) {
             int const rows = 16 * row_tiles * row_warps, columns = 8 * column_tiles * column_warps;
             int const depth = k_warps / (row_warps * column_warps);
-            if (rows < 32 || rows > 128 || columns > k_most_columns) continue;
-            if (4 * row_tiles * column_tiles > k_most_sums || !compiled(row_tiles, depth)) continue;
+            if (rows < 32 || rows > 128 || columns > k_most_columns || !compiled(row_tiles, depth)) continue;
             result.push_back({row_tiles, column_tiles, row_warps, column_warps, depth});
           }
+    for (int const tiles : k_wide_tiles)
+      for (auto const& [rows, columns, depth] : {std::array{2, 1, 1}, {1, 2, 1}, {1, 1, 2}})
+        result.push_back({4, tiles, rows, columns, depth, 1});
     return result;
   }();
   return all;
@@ -62,7 +64,26 @@ std::vector<Warps> const& all_warps() {
 
 bool is_divided(Cut const& cut, Warps const& w) {
   return w.row_tiles == cut.row_tiles && w.column_tiles == cut.column_tiles && w.row_warps == cut.row_warps &&
-         w.column_warps == cut.column_warps && w.depth_warps == cut.depth_warps;
+         w.column_warps == cut.column_warps && w.depth_warps == cut.depth_warps && w.wide == cut.wide;
+}
+
+/// Do a box's pixels fit the columns, and no fewer would do?
+bool fits_columns(ConvStage const& s) {
+  auto const& c = s.cut;
+  if (c.wide != 0) {
+    bool const parts = c.box_images > 1 ? c.box_images == c.column_warps : c.box_height % c.column_warps == 0;
+    return parts && s.stride == 1 && s.lines_of_part() <= 8 * c.column_tiles;
+  }
+  return c.pixels() <= c.columns();
+}
+bool wastes_columns(ConvStage const& s) {
+  auto const& c = s.cut;
+  auto const before = [&](auto const& kinds) {
+    auto const* const own = std::find(std::begin(kinds), std::end(kinds), c.column_tiles);
+    return own == std::begin(kinds) ? 0 : 8 * *(own - 1);
+  };
+  if (c.wide != 0) return s.lines_of_part() <= before(k_wide_tiles);
+  return c.pixels() <= before(k_column_tiles) * c.column_warps;
 }
 
 /// Boxes of pixels that may be worth trying: bands of whole rows, squares, and whole images.
@@ -101,7 +122,7 @@ RoleRings rings_of(std::vector<ConvStage> const& stages) {
   rings.late_slots = k_late_slots;
   for (auto const& s : stages) {
     rings.slot_bytes = std::max(rings.slot_bytes, s.slot_bytes());
-    rings.late_slot_bytes = std::max(rings.late_slot_bytes, up_to(k_line * s.patch_lines(), 1024));
+    rings.late_slot_bytes = std::max(rings.late_slot_bytes, s.patch_bytes());
     rings.scratch_bytes = std::max(rings.scratch_bytes, s.scratch_bytes());
     if (s.cut.splits > 1)
       rings.exchange_bytes = std::max(rings.exchange_bytes, s.cut.columns() * s.cut.rows() * 4);
@@ -126,7 +147,8 @@ Expected<void> check_cut(ImageSize const& input, Layer const& layer, int images,
       std::any_of(all_warps().begin(), all_warps().end(), [&](Warps const& w) { return is_divided(cut, w); });
   if (!known) return no("no kernel divides its warps so");
   auto const output = output_size(input, layer);
-  if (cut.box_width < 1 || cut.box_height < 1 || cut.box_images < 1 || cut.pixels() > cut.columns())
+  if (cut.box_width < 1 || cut.box_height < 1 || cut.box_images < 1 ||
+      !fits_columns(stage_of(input, layer, images, cut, nullptr)))
     return no("its pixels are not as many as its columns, or fewer");
   if (cut.box_images > 1 && (cut.box_width < output.width || cut.box_height < output.height))
     return no("a box of several images has whole ones");
@@ -210,11 +232,11 @@ std::vector<Cut> cuts_of(ImageSize const& input, Layer const& layer, int images,
     for (auto const& w : all_warps()) {
       cut.row_tiles = w.row_tiles, cut.column_tiles = w.column_tiles;
       cut.row_warps = w.row_warps, cut.column_warps = w.column_warps, cut.depth_warps = w.depth_warps;
+      cut.wide = w.wide;
       cut.splits = splits;
       // No warp's last 8 columns are all padding.
-      bool const fewest = w.column_tiles == 2 && w.column_warps == 1;
-      if (cut.columns() < cut.pixels() || (!fewest && cut.columns() - 8 * w.column_warps >= cut.pixels()))
-        continue;
+      auto const uncut = stage_of(input, layer, images, cut, nullptr);
+      if (!fits_columns(uncut) || wastes_columns(uncut)) continue;
       if (layer.channels % cut.rows() != 0) continue;
       cut.taps_per_slot = taps_per_slot(layer.kernel, cut.rows());
       if (fits(stage_of(input, layer, images, cut, nullptr))) result.push_back(cut);
@@ -243,9 +265,14 @@ ConvStage stage_of(ImageSize const& input, Layer const& layer, int images, Cut c
 double price_of(ConvStage const& s, int workers) {
   auto const& c = s.cut;
   double const steps = 4.0 * s.taps() * s.chunks;
-  double const multiply = k_instruction * (c.rows() / 16) * (c.columns() / 8);
-  double const matrices =
-      k_matrices * c.row_warps * c.column_warps * (c.row_tiles + (c.column_tiles + 1) / 2);
+  double multiply = k_instruction * (c.rows() / 16) * (c.columns() / 8);
+  double matrices = k_matrices * c.row_warps * c.column_warps * (c.row_tiles + (c.column_tiles + 1) / 2);
+  if (c.wide != 0) {
+    // Warpgroups read their operands from shared memory themselves: 64 rows and all columns of 32 bytes.
+    int const warpgroups = c.row_warps * c.column_warps, columns = 8 * c.column_tiles;
+    multiply = k_wide_instruction * warpgroups * columns / 2;
+    matrices = warpgroups * (64 + columns) * 32 / 128.0;
+  }
   double const compute =
       std::max({steps * multiply, steps * matrices, steps / c.depth_warps * k_step_latency});
   double const sums = 4.0 * c.columns() * c.rows();
@@ -316,9 +343,9 @@ std::vector<ConvOptions> chain_options(LayerChain const& chain, Places const& pl
 }
 
 std::string to_string(Cut const& c) {
-  return fmt::format("{} channels x {}x{}x{} pixels, warps {}x{}x{}, {} split{}", c.rows(), c.box_width,
-                     c.box_height, c.box_images, c.row_warps, c.column_warps, c.depth_warps, c.splits,
-                     c.splits == 1 ? "" : "s");
+  return fmt::format("{} channels x {}x{}x{} pixels, {} {}x{}x{}, {} split{}", c.rows(), c.box_width,
+                     c.box_height, c.box_images, c.wide != 0 ? "warpgroups" : "warps", c.row_warps,
+                     c.column_warps, c.depth_warps, c.splits, c.splits == 1 ? "" : "s");
 }
 
 }  // namespace tessera::convolution

@@ -141,7 +141,8 @@ Expected<ConvChain> ConvChain::make(LayerChain const& chain, ConvBuffers const& 
   role.cluster_blocks = cut->splits;
   role.starts_early = options.starts_early;
   role.chain.deadline_seconds = options.deadline_seconds;
-  auto loop = conv_loop(*plan, role, chain.type, *stages);
+  auto loop = chain.type == ElementType::bf16 ? loop_of_bf16(*plan, role, *stages)
+                                              : loop_of_fp16(*plan, role, *stages);
   if (!loop) return tl::make_unexpected(loop.error());
   state->cut = std::move(*cut);
   state->loop = std::move(*loop);

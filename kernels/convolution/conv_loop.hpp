@@ -15,8 +15,8 @@ struct ConvLoop {
 };
 
 /// `stages`: one for each layer, in device memory.
-Expected<ConvLoop> conv_loop(LoopPlan const& plan, RoleOptions const& options, ElementType type,
-                             ConvStage const* stages);
+Expected<ConvLoop> loop_of_fp16(LoopPlan const& plan, RoleOptions const& options, ConvStage const* stages);
+Expected<ConvLoop> loop_of_bf16(LoopPlan const& plan, RoleOptions const& options, ConvStage const* stages);
 /// What the current device has room for. E0511.
 Expected<Places> places_on_device(int sms);
 

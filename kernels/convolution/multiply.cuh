@@ -20,12 +20,6 @@ struct WarpPlace {
   }
 };
 
-/// What a column of a tile is: the first line that it reads of a patch, and the pixel of the output; -1:
-/// none.
-struct Column {
-  int line, pixel;
-};
-
 /// Sums of a warp: of 16 * RowTiles channels and 8 * ColumnTiles pixels, as in multiply_warp().
 template <int RowTiles, int ColumnTiles>
 using WarpSums = float[RowTiles][ColumnTiles][4];
@@ -33,9 +27,9 @@ using WarpSums = float[RowTiles][ColumnTiles][4];
 /// `Steps`: of 16 channels, of each tap's four, that the warp takes. Every warp waits for every slot and
 /// gives it back. `at_first()`: when the first pixels are there.
 template <class Element, int RowTiles, int ColumnTiles, int Steps, class Computer, class AtFirst>
-__device__ void multiply_slots(ConvStage const& p, Computer& computer, WarpPlace const& at,
-                               Column const* columns, WarpSums<RowTiles, ColumnTiles>& sums,
-                               AtFirst const& at_first) {
+__device__ __forceinline__ void multiply_slots(ConvStage const& p, Computer& computer, WarpPlace const& at,
+                                               Column const* columns, WarpSums<RowTiles, ColumnTiles>& sums,
+                                               AtFirst const& at_first) {
   constexpr int pairs = (ColumnTiles + 1) / 2;
   int const lane = static_cast<int>(threadIdx.x) % 32;
   int const taps = p.taps(), per_slot = p.cut.taps_per_slot, kernel = p.kernel;

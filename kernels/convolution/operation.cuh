@@ -8,6 +8,7 @@
 #include <tessera/sync.cuh>
 #include <type_traits>
 
+#include "kernels/convolution/multiply_wide.cuh"
 #include "kernels/convolution/patch_load.cuh"
 #include "kernels/convolution/results.cuh"
 
@@ -17,7 +18,7 @@ template <class Element>
 struct Convolution {
   static constexpr bool has_roles = true;
   static constexpr int threads = 32 * k_warps;
-  static constexpr int loader_registers = 56;
+  static constexpr int loader_registers = 72;  // divisions, to know who is waited for
   using Arguments = ConvStage;
 
   ConvStage const* stages = nullptr;  ///< one for each layer, in device memory
@@ -68,12 +69,29 @@ struct Convolution {
     loader.pass(chunks - passed);
   }
 
+  // All of it is inlined: a function that is called has no more registers than a thread that loads, and
+  // matrix instructions of warpgroups are waited for one by one.
   template <class Computer, class View>
-  __device__ void compute(Computer& computer, View&) const {
+  __device__ __forceinline__ void compute(Computer& computer, View&) const {
     auto const& p = computer.template arguments<Convolution>();
-    with_warp_tile<4>(p.cut, [&](auto rows, auto columns, auto steps) {
-      compute_tile<decltype(rows)::value, decltype(columns)::value, decltype(steps)::value>(p, computer);
-    });
+    if (in_all_lanes(p.cut.wide) != 0) {
+      int const tiles = in_all_lanes(p.cut.column_tiles);
+      auto const compute_with = [&](auto depth) __attribute__((always_inline)) {
+        with_wide_columns<k_wide_kinds - 1>(
+            tiles, [&](auto columns) __attribute__((always_inline)) {
+              compute_wide<decltype(columns)::value, decltype(depth)::value>(p, computer);
+            });
+      };
+      if (in_all_lanes(p.cut.depth_warps) == 1)
+        compute_with(std::integral_constant<int, 1>());
+      else
+        compute_with(std::integral_constant<int, 2>());
+      return;
+    }
+    with_warp_tile<k_most_row_tiles>(
+        p.cut, [&](auto rows, auto columns, auto steps) __attribute__((always_inline)) {
+          compute_tile<decltype(rows)::value, decltype(columns)::value, decltype(steps)::value>(p, computer);
+        });
   }
 
  private:
@@ -83,30 +101,46 @@ struct Convolution {
   template <class Computer>
   __device__ static Column* find_columns(ConvStage const& p, TilePlace const& at, Computer& computer) {
     auto* const columns = reinterpret_cast<Column*>(computer.scratch);
-    int const of_box = p.cut.box_width * p.cut.box_height;
-    for (int c = static_cast<int>(threadIdx.x); c < p.cut.columns(); c += Computer::threads) {
-      // Columns behind the last one read what that one reads.
-      int const pixel = min(c, p.cut.pixels() - 1);
-      int const image = pixel / of_box, in_box = pixel % of_box;
-      int const y = in_box / p.cut.box_width, x = in_box % p.cut.box_width;
-      int const n = at.image * p.cut.box_images + image;
-      int const row = at.y * p.cut.box_height + y, column = at.x * p.cut.box_width + x;
-      bool const there = c < p.cut.pixels() && n < p.images && row < p.height && column < p.width;
-      columns[c] = {(image * p.patch_height() + y * p.stride) * p.patch_width() + x * p.stride,
-                    there ? (n * p.height + row) * p.width + column : -1};
-    }
+    for (int c = static_cast<int>(threadIdx.x); c < p.cut.columns(); c += Computer::threads)
+      columns[c] = column_of(p, at, c);
     return columns;
   }
 
   template <int RowTiles, int ColumnTiles, int Steps, class Computer>
-  __device__ static void compute_tile(ConvStage const& p, Computer& computer) {
+  __device__ __forceinline__ static void compute_tile(ConvStage const& p, Computer& computer) {
+    auto const place = WarpPlace::of(p.cut, static_cast<int>(threadIdx.x) / 32);
+    WarpSums<RowTiles, ColumnTiles> sums = {};
+    finish_tile<RowTiles, ColumnTiles>(
+        p, computer, place,
+        sums, [&](Column const* columns, auto const& at_first) __attribute__((always_inline)) {
+          multiply_slots<Element, RowTiles, ColumnTiles, Steps>(p, computer, place, columns, sums, at_first);
+        });
+  }
+  template <int ColumnTiles, int DepthGroups, class Computer>
+  __device__ __forceinline__ static void compute_wide(ConvStage const& p, Computer& computer) {
+    int const warp = static_cast<int>(threadIdx.x) / 32;
+    auto const group = GroupPlace::of(p.cut, warp / 4);
+    // The warp's 16 channels lie as those of one of its own instructions.
+    WarpSums<1, ColumnTiles> sums = {};
+    finish_tile<1, ColumnTiles>(
+        p, computer, group.warp(warp),
+        sums, [&](Column const*, auto const& at_first) __attribute__((always_inline)) {
+          auto& flat = reinterpret_cast<float(&)[4 * ColumnTiles]>(sums);
+          multiply_slots_wide<Element, 8 * ColumnTiles, DepthGroups>(p, computer, group, flat, at_first);
+        });
+  }
+
+  /// From multiply(columns, at first) to stored results.
+  template <int RowTiles, int ColumnTiles, class Computer, class Multiply>
+  __device__ __forceinline__ static void finish_tile(ConvStage const& p, Computer& computer,
+                                                     WarpPlace const& place,
+                                                     WarpSums<RowTiles, ColumnTiles>& sums,
+                                                     Multiply const& multiply) {
     auto const at = p.place(computer.job->tile);
     auto* const columns = find_columns(p, at, computer);
     auto* const scratch = reinterpret_cast<float*>(columns + k_most_columns);
     Results<Element> const results{p, at.row * p.cut.rows()};
-    int const warp = static_cast<int>(threadIdx.x) / 32;
-    auto const place = WarpPlace::of(p.cut, warp);
-    auto share = ThreadShare::of(p.cut.rows(), Computer::threads);
+    auto const share = ThreadShare::of(p.cut.rows(), Computer::threads);
     computer.sync();  // columns are there
 
     // What the thread finishes first: on its way while the tile is multiplied. Of the results of a tile that
@@ -114,14 +148,13 @@ struct Convolution {
     int const own_columns = p.cut.columns() / p.cut.splits, first_column = at.split * own_columns;
     bool const joins = p.cut.adds_up();
     float4 bias = {}, before = {};
-    auto const at_first = [&] {
-      if (!joins || share.column >= own_columns) return;
-      bias = results.bias(share.channel);
-      if (int const pixel = columns[first_column + share.column].pixel; pixel >= 0)
-        before = results.residual(pixel, share.channel);
-    };
-    WarpSums<RowTiles, ColumnTiles> sums = {};
-    multiply_slots<Element, RowTiles, ColumnTiles, Steps>(p, computer, place, columns, sums, at_first);
+    multiply(
+        columns, [&]() __attribute__((always_inline)) {
+          if (!joins || share.column >= own_columns) return;
+          bias = results.bias(share.channel);
+          if (int const pixel = columns[first_column + share.column].pixel; pixel >= 0)
+            before = results.residual(pixel, share.channel);
+        });
     computer.done_reading();
     // What a store would wait for is the launch before, which is complete: a launch is one iteration.
     if (!joins) {
@@ -151,27 +184,35 @@ struct Convolution {
     }
   }
 
+  template <int Last, class Body>
+  __device__ __forceinline__ static void with_wide_columns(int column_tiles, Body const& body) {
+    constexpr int tiles = k_wide_tiles[Last];
+    if constexpr (Last > 0) {
+      if (column_tiles < tiles) return with_wide_columns<Last - 1>(column_tiles, body);
+    }
+    body(std::integral_constant<int, tiles>());
+  }
   /// `body(row tiles, column tiles, steps)` as constants, of those that there are.
   template <int RowTiles, class Body>
-  __device__ static void with_warp_tile(Cut const& cut, Body const& body) {
+  __device__ __forceinline__ static void with_warp_tile(Cut const& cut, Body const& body) {
     if constexpr (RowTiles > 1) {
       if (cut.row_tiles < RowTiles) return with_warp_tile<RowTiles / 2>(cut, body);
     }
     int const steps = steps_of(cut.depth_warps);
     if constexpr (compiled(RowTiles, 1))
-      if (steps == 4) return with_columns<RowTiles, 4, 8>(cut, body);
+      if (steps == 4) return with_columns<RowTiles, 4, k_column_kinds - 1>(cut, body);
     if constexpr (compiled(RowTiles, 2))
-      if (steps == 2) return with_columns<RowTiles, 2, 8>(cut, body);
-    if constexpr (compiled(RowTiles, 4)) with_columns<RowTiles, 1, 8>(cut, body);
+      if (steps == 2) return with_columns<RowTiles, 2, k_column_kinds - 1>(cut, body);
+    if constexpr (compiled(RowTiles, 4)) with_columns<RowTiles, 1, k_column_kinds - 1>(cut, body);
   }
-  template <int RowTiles, int Steps, int Columns, class Body>
-  __device__ static void with_columns(Cut const& cut, Body const& body) {
-    if constexpr (Columns > 2) {
-      if (cut.column_tiles < Columns) return with_columns<RowTiles, Steps, Columns - 1>(cut, body);
+  template <int RowTiles, int Steps, int Last, class Body>
+  __device__ __forceinline__ static void with_columns(Cut const& cut, Body const& body) {
+    constexpr int tiles = k_column_tiles[Last];
+    if constexpr (Last > 0) {
+      if (cut.column_tiles < tiles) return with_columns<RowTiles, Steps, Last - 1>(cut, body);
     }
-    if constexpr (4 * RowTiles * Columns <= k_most_sums)
-      body(std::integral_constant<int, RowTiles>(), std::integral_constant<int, Columns>(),
-           std::integral_constant<int, Steps>());
+    body(std::integral_constant<int, RowTiles>(), std::integral_constant<int, tiles>(),
+         std::integral_constant<int, Steps>());
   }
 };
 

@@ -57,7 +57,7 @@ struct Results {
 /// Stores a warp's sums where lanes find four channels of a pixel side by side: [pixel][channel], `pitch`
 /// floats from pixel to pixel. `to`: of the warp's first row and the first column of column tile j.
 template <int RowTiles>
-__device__ inline void spread(float* to, int pitch, int tile, float const (&sums)[4]) {
+__device__ __forceinline__ void spread(float* to, int pitch, int tile, float const (&sums)[4]) {
   int const lane = static_cast<int>(threadIdx.x) % 32;
   float* const own = to + lane % 4 * 2 * pitch + tile * 16 + lane / 4;
   own[0] = sums[0], own[pitch] = sums[1], own[8] = sums[2], own[pitch + 8] = sums[3];
@@ -65,9 +65,9 @@ __device__ inline void spread(float* to, int pitch, int tile, float const (&sums
 
 /// A warp's own sums are a tile's: 8 pixels at a time, through shared memory of the warp.
 template <int RowTiles, int ColumnTiles, class Element>
-__device__ void store_own(ConvStage const& p, Results<Element> const& results, WarpPlace const& at,
-                          Column const* columns, float* scratch,
-                          WarpSums<RowTiles, ColumnTiles> const& sums) {
+__device__ __forceinline__ void store_own(ConvStage const& p, Results<Element> const& results,
+                                          WarpPlace const& at, Column const* columns, float* scratch,
+                                          WarpSums<RowTiles, ColumnTiles> const& sums) {
   constexpr int groups = 4 * RowTiles;  // of four channels
   int const lane = static_cast<int>(threadIdx.x) % 32, pitch = p.cut.pitch();
   float* const own = scratch + static_cast<int>(threadIdx.x) / 32 * 8 * pitch;
@@ -110,8 +110,8 @@ struct JoinedSums {
 };
 
 template <int RowTiles, int ColumnTiles>
-__device__ void join(JoinedSums const& joined, WarpPlace const& at,
-                     WarpSums<RowTiles, ColumnTiles> const& sums) {
+__device__ __forceinline__ void join(JoinedSums const& joined, WarpPlace const& at,
+                                     WarpSums<RowTiles, ColumnTiles> const& sums) {
 #pragma unroll
   for (int j = 0; j < ColumnTiles; ++j) {
     float* const to = joined.at(at.depth, at.column * 8 * ColumnTiles + 8 * j) + at.row * 16 * RowTiles;
@@ -134,8 +134,8 @@ struct ThreadShare {
 /// Blocks of a cluster have each a share of the depth: every one adds up its share of the columns. In the
 /// order of blocks, so that bits do not depend on who is earlier. False: nothing may be stored.
 template <class Computer>
-__device__ float4 const* exchange_shares(Cut const& cut, Computer& computer, JoinedSums const& joined,
-                                         ThreadShare const& share) {
+__device__ __forceinline__ float4 const* exchange_shares(Cut const& cut, Computer& computer,
+                                                         JoinedSums const& joined, ThreadShare const& share) {
   int const rows = cut.rows(), columns = cut.columns() / cut.splits;  // of a block
   RingPlace const place = computer.next_exchange();
   unsigned const room = computer.exchange_room(place), barrier = computer.exchange_barrier(place);

@@ -9,15 +9,23 @@ namespace tessera::convolution {
 
 constexpr int k_warps = 8;           ///< that multiply
 constexpr int k_most_columns = 256;  ///< pixels of a tile
-constexpr int k_most_sums = 112;     ///< of a thread
 constexpr int k_line = 128;          ///< bytes of a chunk of channels of a pixel, or of a filter's row
 
 /// Warps that share the depth divide the 4 steps of 16 channels of each tap, and 8 of them the taps as well.
-/// Which kernels there are: a warp of 64 channels has sums enough to multiply all steps by itself.
 TESSERA_HOST_DEVICE constexpr int steps_of(int depth_warps) { return depth_warps < 4 ? 4 / depth_warps : 1; }
+/// Which kernels there are: 16 channels to a warp where many share the depth.
 TESSERA_HOST_DEVICE constexpr bool compiled(int row_tiles, int depth_warps) {
-  return row_tiles == 4 ? depth_warps == 1 : row_tiles == 2 || depth_warps >= 4;
+  return row_tiles == 2 || (row_tiles == 1 && depth_warps >= 4);
 }
+constexpr int k_most_row_tiles = 2;
+/// Pixels of a warp, in tiles of 8: those that are compiled.
+constexpr int k_column_tiles[] = {2, 4, 5, 7};
+constexpr int k_column_kinds = sizeof k_column_tiles / sizeof *k_column_tiles;
+
+constexpr int k_warpgroups = k_warps / 4;
+/// Columns of the warpgroup's instruction, in tiles of 8: those that are compiled.
+constexpr int k_wide_tiles[] = {4, 8, 12, 14, 15, 16};
+constexpr int k_wide_kinds = sizeof k_wide_tiles / sizeof *k_wide_tiles;
 
 /// A tile: some channels of a box of pixels of neighbouring images. Channels are the rows of the matrix
 /// instruction, pixels its columns.
@@ -27,6 +35,9 @@ struct Cut {
   /// depth, whose sums are added up.
   int row_tiles = 1, column_tiles = 2;
   int row_warps = 1, column_warps = 1, depth_warps = 8;
+  /// 1: by warpgroups, which multiply 64 channels by whole lines of a patch, the pixels between rows
+  /// included; `row_tiles` is 4, and the two of them are divided as warps are. For stride 1.
+  int wide = 0;
   int splits = 1;         ///< blocks of a cluster that share the input's channels
   int taps_per_slot = 1;  ///< pixels of the filter that are loaded at a time; they divide its pixels
 
@@ -35,7 +46,13 @@ struct Cut {
   TESSERA_HOST_DEVICE constexpr int pixels() const { return box_width * box_height * box_images; }
   /// Floats from column to column where the sums of warps meet in shared memory, or one warp turns its own:
   /// 4 more than a multiple of 16, so that lanes of a warp store to 32 banks.
-  TESSERA_HOST_DEVICE constexpr int pitch() const { return (adds_up() ? rows() : 16 * row_tiles) + 4; }
+  TESSERA_HOST_DEVICE constexpr int pitch() const {
+    return (adds_up() ? rows() : 16 * (wide != 0 ? 1 : row_tiles)) + 4;
+  }
+  /// Rows of pixels of a part of the columns that a warpgroup has: of an image, if there are several.
+  TESSERA_HOST_DEVICE constexpr int rows_of_part() const {
+    return box_images > 1 ? box_height : box_height / column_warps;
+  }
   /// Are a tile's sums put together from several warps or blocks?
   TESSERA_HOST_DEVICE constexpr bool adds_up() const { return depth_warps > 1 || splits > 1; }
 #if !defined(__CUDACC_RTC__)
@@ -93,6 +110,22 @@ struct ConvStage {
   TESSERA_HOST_DEVICE constexpr int patch_lines() const {
     return patch_width() * patch_height() * cut.box_images;
   }
+  /// Of a patch, where the lines of a warpgroup's part of the columns begin.
+  TESSERA_HOST_DEVICE constexpr int first_line(int part) const {
+    return part * (cut.box_images > 1 ? patch_height() : cut.rows_of_part()) * patch_width();
+  }
+  /// Columns that such a part needs at least.
+  TESSERA_HOST_DEVICE constexpr int lines_of_part() const {
+    return cut.rows_of_part() * patch_width() - (kernel - 1);
+  }
+  /// Of a slot for patches. Columns behind the last row read what lies there: nobody uses their sums.
+  TESSERA_HOST_DEVICE constexpr int patch_bytes() const {
+    int const read = cut.wide == 0 ? 0
+                                   : first_line(cut.column_warps - 1) + 8 * cut.column_tiles +
+                                         (kernel - 1) * (patch_width() + 1);
+    int const lines = patch_lines() > read ? patch_lines() : read;
+    return (k_line * lines + 1023) / 1024 * 1024;
+  }
   TESSERA_HOST_DEVICE constexpr int slots() const { return chunks * (taps() / cut.taps_per_slot); }
   TESSERA_HOST_DEVICE constexpr int slot_bytes() const { return k_line * cut.rows() * cut.taps_per_slot; }
 
@@ -114,6 +147,38 @@ struct ConvStage {
     return at;
   }
 };
+
+/// What a column of a tile is: the first line that it reads of a patch, and the pixel of the output; -1:
+/// none.
+struct Column {
+  int line = 0, pixel = -1;
+};
+TESSERA_HOST_DEVICE constexpr Column column_of(ConvStage const& s, TilePlace const& at, int c) {
+  auto const& cut = s.cut;
+  int image = 0, x = 0, y = 0;
+  bool there = true;
+  Column result;
+  if (cut.wide != 0) {  // columns are lines, some of them between rows
+    int const of_part = 8 * cut.column_tiles, part = c / of_part, line = c % of_part;
+    result.line = s.first_line(part) + line;
+    y = line / s.patch_width(), x = line % s.patch_width();
+    there = x < cut.box_width && y < cut.rows_of_part();
+    if (cut.box_images > 1)
+      image = part;
+    else
+      y += part * cut.rows_of_part();
+  } else {  // columns behind the last pixel read what that one reads
+    there = c < cut.pixels();
+    int const pixel = there ? c : cut.pixels() - 1, of_box = cut.box_width * cut.box_height;
+    image = pixel / of_box, y = pixel % of_box / cut.box_width, x = pixel % of_box % cut.box_width;
+    result.line = (image * s.patch_height() + y * s.stride) * s.patch_width() + x * s.stride;
+  }
+  int const n = at.image * cut.box_images + image;
+  int const row = at.y * cut.box_height + y, column = at.x * cut.box_width + x;
+  if (there && n < s.images && row < s.height && column < s.width)
+    result.pixel = (n * s.height + row) * s.width + column;
+  return result;
+}
 
 /// Tiles of the stage before: every combination.
 struct ReadTiles {

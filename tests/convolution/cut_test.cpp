@@ -2,7 +2,7 @@
 // How convolutions are cut: every pixel once, slots that fit, warps that there are.
 #include <gtest/gtest.h>
 
-#include <set>
+#include <map>
 
 #include "convolution/chains.hpp"
 
@@ -21,6 +21,38 @@ void expect_a_partition(ConvStage const& s) {
   for (int const times : stored) ASSERT_EQ(times, s.cut.splits);
 }
 
+/// A tile's columns are its pixels, each once; and a column's line, with a tap's offset, is the line that the
+/// copy engine gave to the pixel which the tap reads.
+void expect_columns_lie_in_the_patch(ConvStage const& s) {
+  for (int const tile : {0, s.tiles() / 2, s.tiles() - 1}) {
+    auto const at = s.place(tile);
+    std::map<int, int> lines;
+    for (int c = 0; c < s.cut.columns(); ++c)
+      if (auto const column = column_of(s, at, c); column.pixel >= 0) {
+        ASSERT_TRUE(lines.emplace(column.pixel, column.line).second) << "column " << c;
+      }
+    std::size_t pixels = 0;
+    for_each_pixel(s, at, [&](int image, int y, int x) {
+      ++pixels;
+      auto const found = lines.find((image * s.height + y) * s.width + x);
+      ASSERT_NE(found, lines.end());
+      // The box begins a padding before the tile's first pixel.
+      int const row = (y - at.y * s.cut.box_height) * s.stride,
+                column = (x - at.x * s.cut.box_width) * s.stride;
+      int const in_patch = image - at.image * s.cut.box_images;
+      ASSERT_EQ(found->second, (in_patch * s.patch_height() + row) * s.patch_width() + column);
+      int const last_tap = (s.kernel - 1) * (s.patch_width() + 1);
+      ASSERT_LT(found->second + last_tap, s.patch_lines());
+    });
+    ASSERT_EQ(pixels, lines.size());
+    ASSERT_LE(k_line * s.patch_lines(), s.patch_bytes());
+    if (s.cut.wide == 0) continue;
+    // Warpgroups read on behind the last pixel, but not out of the slot.
+    int const last = s.first_line(s.cut.column_warps - 1) + 8 * s.cut.column_tiles - 1;
+    ASSERT_LE(k_line * (last + (s.kernel - 1) * (s.patch_width() + 1) + 1), s.patch_bytes());
+  }
+}
+
 TEST(ConvolutionCut, EveryCutOfEverySizeIsAPartitionThatFits) {
   for (auto const& chain : chains()) {
     auto const sizes = sizes_of(chain);
@@ -33,13 +65,15 @@ TEST(ConvolutionCut, EveryCutOfEverySizeIsAPartitionThatFits) {
           auto const& cut = cuts[i];
           SCOPED_TRACE(to_string(cut));
           auto const stage = stage_of(sizes[l], chain.layers[l], chain.images, cut, nullptr);
-          ASSERT_EQ(cut.row_warps * cut.column_warps * cut.depth_warps, k_warps);
-          ASSERT_TRUE(compiled(cut.row_tiles, cut.depth_warps));
+          ASSERT_EQ(cut.row_warps * cut.column_warps * cut.depth_warps,
+                    cut.wide != 0 ? k_warpgroups : k_warps);
+          ASSERT_TRUE(cut.wide != 0 || compiled(cut.row_tiles, cut.depth_warps));
           ASSERT_LE(cut.pixels(), cut.columns());
           ASSERT_EQ(stage.slots() * cut.taps_per_slot * splits, stage.taps() * (sizes[l].channels / k_chunk));
           ASSERT_EQ(stage.channels % cut.rows(), 0);
           if (cut.columns() % splits != 0) ADD_FAILURE() << "blocks of a cluster share columns evenly";
           expect_a_partition(stage);
+          expect_columns_lie_in_the_patch(stage);
           if (HasFatalFailure()) return;
         }
       }
@@ -77,7 +111,7 @@ TEST(ConvolutionCut, RingsFillAnSm) {
     EXPECT_EQ(cut->workers % cut->splits, 0);
     for (auto const& s : cut->stages) {
       EXPECT_LE(s.slot_bytes(), cut->rings.slot_bytes);
-      EXPECT_LE(k_line * s.patch_lines(), cut->rings.late_slot_bytes);
+      EXPECT_LE(s.patch_bytes(), cut->rings.late_slot_bytes);
       EXPECT_LE(s.scratch_bytes(), cut->rings.scratch_bytes);
     }
   }

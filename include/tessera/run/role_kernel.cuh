@@ -209,15 +209,20 @@ __device__ void compute_jobs(RoleMemory const& memory, RoleJob const* list, unsi
     computer.job = job;
     computer.serial = static_cast<unsigned>(before) * static_cast<unsigned>(tickets.period) +
                       static_cast<unsigned>(job->iteration) + 1u;
-    if (job->wanted > 0)
-      with_operation<0>(job->record.operation, operations, [&](auto const& operation) {
-        if constexpr (has_roles<std::decay_t<decltype(operation)>>(0))
-          operation.compute(computer, view);
-        else
-          run_function(computer, view, *job, scratch, operation);
-      });
-    else
+    // Inlined, where there is one operation: a function that is called has no more registers than a thread
+    // that loads, and matrix instructions of warpgroups are waited for one by one in it.
+    auto const run = [&](auto const& operation) __attribute__((always_inline)) {
+      if constexpr (has_roles<std::decay_t<decltype(operation)>>(0))
+        operation.compute(computer, view);
+      else
+        run_function(computer, view, *job, scratch, operation);
+    };
+    if (job->wanted == 0)
       run_function(computer, view, *job, scratch, OnlyWaits{});
+    else if constexpr (sizeof...(Operation) == 1)
+      run(operations.first);
+    else
+      with_operation<0>(job->record.operation, operations, run);
     // For who reads it through the copy engine, behind the post.
     if (job->record.stage.posts > 0) fence_proxy_async();
     // One barrier says that all have stored, that nobody had a stall, and that all see the following job: a

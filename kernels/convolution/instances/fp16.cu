@@ -1,31 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/convolution/conv_loop.hpp"
-
-#include <memory>
-
 #include "kernels/common/refusal.hpp"
-#include "kernels/convolution/operation.cuh"
+#include "kernels/convolution/conv_loop.cuh"
 #include "src/gpu/launch.hpp"
 #include "src/gpu/raise_shared.hpp"
 
 namespace tessera::convolution {
-namespace {
 
-template <class Element>
-Expected<ConvLoop> loop_of(LoopPlan const& plan, RoleOptions const& options, ConvStage const* stages) {
-  auto made = role_chain(plan, options, Convolution<Element>{stages});
-  if (!made) return tl::make_unexpected(made.error());
-  auto const chain = std::make_shared<LoopChain>(std::move(*made));
-  return ConvLoop{[chain](GpuStream stream) { return chain->launch(stream, 1); },
-                  [chain] { return chain->finish(); }};
-}
-
-}  // namespace
-
-Expected<ConvLoop> conv_loop(LoopPlan const& plan, RoleOptions const& options, ElementType type,
-                             ConvStage const* stages) {
-  return type == ElementType::bf16 ? loop_of<__nv_bfloat16>(plan, options, stages)
-                                   : loop_of<__half>(plan, options, stages);
+Expected<ConvLoop> loop_of_fp16(LoopPlan const& plan, RoleOptions const& options, ConvStage const* stages) {
+  return loop_of<__half>(plan, options, stages);
 }
 
 Expected<Places> places_on_device(int sms) {
