@@ -25,8 +25,9 @@ struct GroupPlace {
 /// between matrix instructions.
 __device__ inline int in_all_lanes(int number) { return __shfl_sync(~0u, number, 0); }
 
-/// As multiply_slots(). Two warpgroups take turns at the matrix units: while one waits for its sums and the
-/// next slot the other multiplies.
+/// As multiply_slots(). Two warpgroups take turns at the matrix units: while one waits for the sums of a tap
+/// the other multiplies. (Sums that are on their way over the end of a loop's body are waited for one
+/// instruction at a time, by the compiler's doing.)
 template <class Element, int Columns, int DepthGroups, class Computer, class AtFirst>
 __device__ __forceinline__ void multiply_slots_wide(ConvStage const& p, Computer& computer,
                                                     GroupPlace const& at, float (&sums)[Columns / 2],
@@ -36,23 +37,24 @@ __device__ __forceinline__ void multiply_slots_wide(ConvStage const& p, Computer
   int const kernel = in_all_lanes(p.kernel), per_slot = in_all_lanes(p.cut.taps_per_slot);
   int const taps = kernel * kernel, chunks = in_all_lanes(p.chunks);
   int const next_row = in_all_lanes(p.patch_width()) - kernel;
-  unsigned const tap_units = units_of_line * p.cut.rows(), row_units = units_of_line * 64 * at.row;
+  unsigned const tap_units = units_of_line * in_all_lanes(p.cut.rows());
   // Of two warpgroups that share the depth each has every other step.
   unsigned const first_step = units_of_step * in_all_lanes(at.depth);
-  unsigned const first_line = p.first_line(at.column);
+  unsigned const first_filter = units_of_line * 64 * in_all_lanes(at.row) + first_step;
+  unsigned const first_pixel = units_of_line * in_all_lanes(p.first_line(at.column)) + first_step;
 #pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
     RingPlace const late = computer.next_late_slot();
     computer.wait_late_slot(late);
     if (chunk == 0) at_first();
-    unsigned pixels = sm90::operand_place(computer.late_slot(late)) + units_of_line * first_line + first_step;
+    unsigned pixels = sm90::operand_place(computer.late_slot(late)) + first_pixel;
     int column = 0;
 #pragma unroll 1
     for (int first = 0; first < taps; first += per_slot) {
       RingPlace const place = computer.next_slot();
       computer.wait_slot(place);
       __syncwarp();
-      unsigned filters = sm90::operand_place(computer.slot(place)) + row_units + first_step;
+      unsigned filters = sm90::operand_place(computer.slot(place)) + first_filter;
 #pragma unroll 1
       for (int t = 0; t < per_slot; ++t) {
         sm90::multiply_fence();
@@ -60,11 +62,11 @@ __device__ __forceinline__ void multiply_slots_wide(ConvStage const& p, Computer
         for (int s = 0; s < 4; s += DepthGroups)
           sm90::Multiply<Element, Columns>::run(sums, sm90::operand(filters + units_of_step * s),
                                                 sm90::operand(pixels + units_of_step * s));
+        sm90::multiply_commit();
+        sm90::multiply_wait<0>();
         filters += tap_units, pixels += units_of_line;
         if (++column == kernel) column = 0, pixels += units_of_line * next_row;
       }
-      sm90::multiply_commit();
-      sm90::multiply_wait<0>();
       computer.release_slot(place);
     }
     computer.release_late_slot(late);
