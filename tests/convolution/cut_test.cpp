@@ -103,6 +103,23 @@ TEST(ConvolutionCut, TheCheapestOfAllIsTaken) {
   }
 }
 
+/// What a tuner is offered can be made, begins with the planner's choice, and is not one thing many times.
+TEST(ConvolutionCut, OptionsOfATuner) {
+  for (auto const& chain : {same_size(1, 14, 256, 2), same_size(32, 7, 512, 2), bottleneck(3)}) {
+    auto const options = chain_options(chain, {}, 12);
+    ASSERT_EQ(options.size(), 12u);
+    double before = cut_chain(chain, {})->price;
+    for (std::size_t i = 0; i < options.size(); ++i) {
+      auto const cut = cut_chain(chain, {}, options[i]);
+      ASSERT_OK(cut);
+      EXPECT_GE(cut->price, before);
+      before = cut->price;
+      for (std::size_t j = 0; j < i; ++j) EXPECT_NE(options[i].cuts, options[j].cuts);
+    }
+  }
+  EXPECT_TRUE(chain_options(same_size(0, 14, 256, 2), {}, 12).empty());
+}
+
 TEST(ConvolutionCut, RingsFillAnSm) {
   for (auto const& chain : chains()) {
     auto const cut = cut_chain(chain, {});
