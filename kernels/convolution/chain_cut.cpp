@@ -27,7 +27,8 @@ constexpr double k_wide_instruction = 1.1;  ///< of the peak's time, by warpgrou
 constexpr double k_matrices = 4;            ///< four matrices from shared memory to registers
 constexpr double k_step_latency = 60;       ///< of a warp's step that waits for its own operands
 constexpr double k_bytes_per_cycle = 36;    ///< from the L2, of each SM while all load: 8.3 TB/s
-constexpr double k_boundary = 2800;         ///< post, poll and the first load, from layer to layer
+constexpr double k_boundary = 8000;         ///< post, poll and the first load, from layer to layer
+constexpr double k_tap = 200;               ///< at least, of a chunk: loads, barriers and addresses
 constexpr double k_cluster_exchange = 900;  ///< a round through distributed shared memory
 constexpr double k_job = 400;               ///< a tile's fixed costs
 
@@ -273,8 +274,8 @@ double price_of(ConvStage const& s, int workers) {
     multiply = k_wide_instruction * warpgroups * columns / 2;
     matrices = warpgroups * (64 + columns) * 32 / 128.0;
   }
-  double const compute =
-      std::max({steps * multiply, steps * matrices, steps / c.depth_warps * k_step_latency});
+  double const compute = std::max({steps * multiply, steps * matrices, steps / c.depth_warps * k_step_latency,
+                                   k_tap * s.taps() * s.chunks});
   double const sums = 4.0 * c.columns() * c.rows();
   double epilogue = 2 * sums * c.depth_warps / 128 + 300;
   if (c.splits > 1) epilogue += k_cluster_exchange + sums / 16;
