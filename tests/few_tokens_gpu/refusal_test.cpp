@@ -176,7 +176,8 @@ TEST(FewTokensRefusal, ABiasBehindAnActivation) {
 }
 
 TEST(FewTokensRefusal, NumbersOfCopiesAndDistances) {
-  auto const refused = [](auto Product::*field, std::initializer_list<short> values, std::string const& words) {
+  auto const refused = [](auto Product::*field, std::initializer_list<short> values,
+                          std::string const& words) {
     for (short const value : values) {
       auto stage = product(64, 64);
       stage.product.*field = value;

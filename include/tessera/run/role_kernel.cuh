@@ -4,7 +4,6 @@
 // a list of tiles of its own, or draws from a list that all share (dealt_tiles.cuh).
 #pragma once
 
-#include "distant_watch.cuh"
 #include "role_fetch.cuh"
 #include "role_registers.cuh"
 #include "roles.cuh"
@@ -43,6 +42,8 @@ TESSERA_HOST_DEVICE constexpr int loader_registers_of_all() {
 }  // namespace tessera::detail
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+
+#include "distant_watch.cuh"
 
 namespace tessera {
 
