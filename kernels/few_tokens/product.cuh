@@ -165,11 +165,12 @@ struct MatrixColumns {
     auto const* const residual = static_cast<Element const*>(
         p.residual[older_copy(computer.job->iteration, p.residual_distance, p.residual_copies)]);
     // What the first iteration adds to was there before the launch.
-    bool const from_words = p.stream_words != nullptr && (computer.job->iteration > 0 || p.stream_turn > 0);
+    bool const from_words =
+        Direct && p.stream_words != nullptr && (computer.job->iteration > 0 || p.stream_turn > 0);
     Output const output{bias_of(p, computer.job->iteration),
                         residual,
                         p.stream,
-                        p.stream_words,
+                        Direct ? p.stream_words : nullptr,
                         2 * computer.serial + static_cast<unsigned>(p.stream_turn),
                         from_words,
                         static_cast<Element*>(p.output[copy]),
@@ -250,15 +251,19 @@ struct MatrixColumns {
       Before result;
       if (residual != nullptr) result.rest = static_cast<float>(load_past_l1(residual + at));
       if (has_bias()) result.rest += static_cast<float>(bias[feature]);
-      if (from_words)
+      if (!Direct) {
+        if (stream != nullptr) result.rest += __ldcg(stream + at);
+      } else if (from_words) {
         detail::load_item<Scope::device>(result.stream, stream_words + at);
-      else if (stream != nullptr)
+      } else if (stream != nullptr) {
         result.stream.payload[0] = __float_as_uint(__ldcg(stream + at));
+      }
       return result;
     }
     /// The same, there. It mostly is.
     template <class Computer>
     __device__ float wait_for(Computer& computer, Before& before, int token, int feature) const {
+      if (!Direct) return before.rest;
       if (from_words && before.stream.token != stream_token - 1) {
         Packet<1> const* const from[1] = {stream_words + static_cast<long long>(token) * features + feature};
         Packet<1> found[1];
@@ -269,7 +274,7 @@ struct MatrixColumns {
     }
     __device__ void store(int token, int feature, float value) const {
       long long const at = static_cast<long long>(token) * features + feature;
-      if (stream_words != nullptr)
+      if (Direct && stream_words != nullptr)
         detail::store_item<Scope::device>(stream_words + at, {{__float_as_uint(value)}, stream_token});
       else if (stream != nullptr)
         stream[at] = value;

@@ -58,18 +58,14 @@ struct SlotMultiply {
     for (int n = 0; n < loads; ++n)
       line[n] = min(16 * n + lane() % 8 + (N > 8 ? lane() / 16 * 8 : 0), tokens - 1);
     RingPlace late;
-    if constexpr (!Direct) {
-      late = computer.next_late_slot();
-      computer.wait_late_slot(late);
-      at_first();
-    }
-    int used = 0;  // slots of weights that have read this one of activations
+    int used = Direct ? 0 : late_each;  // slots of weights that have read this one of activations
 #pragma unroll 1
     for (int i = 0; i < slots; ++i) {
       RingPlace const place = computer.next_slot();
       if (!Direct && used == late_each) {
         late = computer.next_late_slot();
         computer.wait_late_slot(late);
+        if (i == 0) at_first();
         used = 0;
       }
       computer.wait_slot(place);

@@ -19,8 +19,8 @@ __device__ __noinline__ unsigned long long look(StallRecord* record, unsigned lo
   return watch.go_on(patience, place, seen, expected) ? patience.since_and_polls : 0;
 }
 
-/// As the watch. Of a watch that never stops: the watch itself.
-template <class Watch, bool Stops = Watch::may_stop>
+/// As the watch. `Called` only if it may stop; else it is the watch itself.
+template <class Watch, bool Called>
 struct DistantWatch {
   StallRecord* record;
   unsigned long long nanoseconds;

@@ -263,7 +263,6 @@ __global__ void __launch_bounds__(detail::compute_threads<Operation...>() + 32 *
                 RoleRings const __grid_constant__ rings,
                 detail::Pack<Operation...> const __grid_constant__ operations) {
   extern __shared__ __align__(1024) unsigned char tessera_role_shared[];
-  detail::DistantWatch<Watch> const distant(watch);
   constexpr int threads = detail::compute_threads<Operation...>();
   RoleMemory const memory{shared_address(tessera_role_shared), rings};
   auto* const jobs = reinterpret_cast<RoleJob*>(tessera_role_shared + detail::k_role_barrier_bytes);
@@ -280,6 +279,8 @@ __global__ void __launch_bounds__(detail::compute_threads<Operation...>() + 32 *
   // Each in the branch of its role: where branches meet, the compiler counts on the fewest.
   constexpr detail::RoleRegisters registers = detail::divide_registers(
       threads, 32 * detail::k_role_loader_warps, detail::loader_registers_of_all<Operation...>());
+  // Where a thread that loads has as many registers as one that computes, there are none to spare for a call.
+  detail::DistantWatch<Watch, Watch::may_stop && registers.loader != 0> const distant(watch);
   if (warp < 0) {
     detail::take_registers<registers.computer>();
     detail::compute_jobs<threads>(memory, jobs, tessera_role_shared + memory.scratch(), tickets,
