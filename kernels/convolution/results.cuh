@@ -132,7 +132,8 @@ struct ThreadShare {
 };
 
 /// Blocks of a cluster have each a share of the depth: every one adds up its share of the columns. In the
-/// order of blocks, so that bits do not depend on who is earlier. False: nothing may be stored.
+/// order of blocks, so that bits do not depend on who is earlier. Where the sums are; behind a stall they are
+/// of no use, and nobody posts them.
 template <class Computer>
 __device__ __forceinline__ float4 const* exchange_shares(Cut const& cut, Computer& computer,
                                                          JoinedSums const& joined, ThreadShare const& share) {

@@ -17,8 +17,9 @@ inline float score_scale(int head_size) {
 }
 
 /// A tile is a part of the positions of one sequence and key head, for all query heads that share it. Its
-/// last part also turns the new key, stores it and the new value to the cache, and attends to them. Who comes
-/// last of the parts of a sequence and key head puts them together, in the order of positions.
+/// last part also turns the new key, stores it and the new value to the cache, and attends to them. Behind
+/// semaphores who comes last of the parts of a sequence and key head puts them together, in the order of
+/// positions.
 struct AttentionArguments {
   /// [sequence][key head][its query heads, key, value][head_size]: what the product writes.
   void const* qkv = nullptr;

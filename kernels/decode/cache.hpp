@@ -87,8 +87,10 @@ TESSERA_HOST_DEVICE constexpr int attention_queries_at(int group, int head_size)
   int const received = group * head_size + k_most_splits + 2 * group * k_most_splits;
   return (attention_sums(group, head_size) + received) * static_cast<int>(sizeof(float));
 }
-TESSERA_HOST_DEVICE constexpr int attention_scratch_bytes(int group, int head_size) {
-  return attention_queries_at(group, head_size) + 2 * (group + 2) * head_size;
+/// `words`: of kernels whose attention sends and fetches words.
+TESSERA_HOST_DEVICE constexpr int attention_scratch_bytes(int group, int head_size, bool words) {
+  return words ? attention_queries_at(group, head_size) + 2 * (group + 2) * head_size
+               : attention_sums(group, head_size) * static_cast<int>(sizeof(float));
 }
 /// Words of a part: its sums, and of each query head the largest score and the sum of weights.
 TESSERA_HOST_DEVICE constexpr int part_words_of(int group, int head_size) { return group * (head_size + 2); }

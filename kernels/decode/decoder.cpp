@@ -274,11 +274,8 @@ Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t 
   auto const& options = state->options;
   int const blocks = options.cut.blocks > 0 ? options.cut.blocks : machine->sms;
   int const splits = options.cut.splits > 0 ? options.cut.splits : splits_for(model, options.batch, blocks);
-  state->options.cut = with_rings(options.cut, options.batch);
+  state->options.cut = with_exchange(model, options.batch, options.cut, blocks, splits);
   state->tiles = tiles_of(model, options.batch, blocks, splits, options.cut.slot_bytes);
-  auto& exchange = state->options.cut.exchange;
-  bool const words = words_fit(model, options.batch, state->tiles, state->options.cut, blocks);
-  if (!exchange) exchange = words ? Exchange::words : Exchange::semaphore;
   state->items = items_of(model, options, blocks);
   auto const bytes = places(model, options, state->tiles, state->items, nullptr).bytes;
   auto const memory = zeroed_memory(bytes, stream);

@@ -179,7 +179,7 @@ few_tokens::ProductOptions layer_options(Model const& m, Cut const& cut) {
   options.least_slot_bytes = 4 * m.head_size * k_position_block;
   options.direct = cut.exchange == Exchange::words;
   options.least_late_bytes = options.direct ? 0 : 2 * (m.group() + 2) * m.head_size;
-  options.least_scratch_bytes = attention_scratch_bytes(m.group(), m.head_size);
+  options.least_scratch_bytes = attention_scratch_bytes(m.group(), m.head_size, options.direct);
   return options;
 }
 
@@ -191,8 +191,11 @@ few_tokens::ProductOptions prompt_options(Model const& m, Cut const& cut) {
   return options;
 }
 
+namespace {
+
+/// Can results of such tiles go as words? Where no block has two tiles of attention, which wait for one
+/// another, and activations fit beside the rings.
 bool words_fit(Model const& m, int batch, Tiles const& tiles, Cut cut, int blocks) {
-  // A block's two tiles of attention could wait for one another.
   bool const alone = tiles.of[k_attention] == batch * m.kv_heads || tiles.of[k_attention] <= blocks;
   if (!words_can(batch) || !alone) return false;
   cut.exchange = Exchange::words;
@@ -202,6 +205,25 @@ bool words_fit(Model const& m, int batch, Tiles const& tiles, Cut cut, int block
   return few_tokens::cut_products(std::move(products), blocks, few_tokens::columns_for(batch),
                                   layer_options(m, cut))
       .has_value();
+}
+
+}  // namespace
+
+Cut with_exchange(Model const& m, int batch, Cut cut, int blocks, int splits) {
+  bool const chosen = cut.slot_bytes == 0;
+  cut = with_rings(cut, batch);
+  if (cut.exchange) return cut;
+  auto const usual = cut.slot_bytes;
+  for (int const kilobytes : {usual / 1024, 40, 32}) {
+    if (chosen) cut.slot_bytes = 1024 * kilobytes;
+    cut.exchange.reset();
+    if (words_fit(m, batch, tiles_of(m, batch, blocks, splits, cut.slot_bytes), cut, blocks)) {
+      cut.exchange = Exchange::words;
+      return cut;
+    }
+  }
+  cut.slot_bytes = usual, cut.exchange = Exchange::semaphore;
+  return cut;
 }
 
 std::vector<long long> tile_bytes(Model const& m, int batch, Tiles const& tiles, int cached) {

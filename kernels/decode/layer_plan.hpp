@@ -74,9 +74,9 @@ few_tokens::ProductOptions layer_options(Model const& model, Cut const& cut);
 few_tokens::ProductOptions prompt_options(Model const& model, Cut const& cut);
 few_tokens::ProductOptions head_options(Cut const& cut);
 
-/// Can results of such tiles go as words? Where no block has two tiles of attention, which wait for one
-/// another, and activations fit beside the rings. `cut`: with_rings().
-bool words_fit(Model const& model, int batch, Tiles const& tiles, Cut cut, int blocks);
+/// with_rings(), and how results travel where that was not said: as words where they fit, if need be with
+/// smaller slots than usual.
+Cut with_exchange(Model const& model, int batch, Cut cut, int blocks, int splits);
 
 /// Bytes that a tile of each stage loads early, for so many cached tokens of each sequence.
 std::vector<long long> tile_bytes(Model const& model, int batch, Tiles const& tiles, int cached);

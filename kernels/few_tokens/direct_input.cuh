@@ -35,7 +35,11 @@ __device__ void fetch_words(Computer& computer, unsigned const* words, int count
         if ((missing & ~late) >> j & 1) store(first + 4 * j * threads, value[j]);
       missing = late;
       if (missing == 0) break;
-      if (!computer.watch().go_on(patience, computer.place_of(k_data_token), 0, token_of_serial(serial))) {
+      unsigned seen = 0;
+#pragma unroll
+      for (int j = 0; j < loads; ++j)
+        if (missing >> j & 1) seen = value[j].x >> 16;
+      if (!computer.watch().go_on(patience, computer.place_of(k_data_token), seen, token_of_serial(serial))) {
         computer.stop();
         return;
       }

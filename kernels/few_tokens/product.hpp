@@ -58,7 +58,7 @@ struct Product {
   /// [tokens][features] in fp32, in place: results are added to it, and what is stored elsewhere is the sum.
   /// Null: there is none. Of who else writes it the same holds as of the residual.
   float* stream = nullptr;
-  /// The same stream as words of a value and who wrote it (StreamWords), for stages whose inputs come as
+  /// The same stream as words of a value and a token of who wrote it, for stages whose inputs come as
   /// words: these order nothing else. Then `stream` is what the first iteration of a launch finds. Null:
   /// there are none.
   Packet<1>* stream_words = nullptr;

@@ -104,10 +104,6 @@ void cut(Product& p, int tiles, int blocks, int columns, ProductOptions const& o
   if (int const rows = most_rows_of(p, tiles / 2); rows <= k_most_rows) p.depth_parts = 2, p.box_rows = rows;
 }
 
-bool is_direct(Product const& p, ProductOptions const& options) {
-  return options.direct && p.input_words[0] != nullptr;
-}
-
 /// A slot of activations, of whole kilobytes.
 int late_bytes(Product const& p) { return (128 * p.tokens * p.late_depth() + 1023) / 1024 * 1024; }
 
@@ -146,7 +142,7 @@ Expected<RoleRings> rings_of(std::vector<Product> const& products, int columns,
     if (p.features == 0) continue;
     slot_bytes = std::max(slot_bytes, p.slot_bytes());
     int scratch = p.exchange_bytes(columns);
-    if (is_direct(p, options)) {
+    if (options.direct) {
       scratch = (scratch + 127) / 128 * 128 + p.input_bytes();
     } else {
       rings.late_slot_bytes = std::max(rings.late_slot_bytes, late_bytes(p));
@@ -199,6 +195,12 @@ Expected<ProductCut> cut_products(std::vector<Product> products, int tiles, int 
     if (p.features == 0) continue;
     int const parts = p.tiles > 1 ? p.tiles : tiles;
     if (auto ok = check_sizes(p, parts, columns); !ok) return tl::make_unexpected(of_stage(ok.error(), s));
+    if (options.direct && p.input_words[0] == nullptr)
+      return tl::make_unexpected(
+          of_stage(refused("a product without words among those whose warps that compute fetch their input",
+                           "give input_words, or leave `direct` out")
+                       .error(),
+                   s));
     cut(p, parts, tiles, columns, options);
     shared |= p.depth_parts > 1;
     most_rows = std::max(most_rows, p.box_rows);

@@ -20,7 +20,7 @@ struct ProductOptions {
   int late_slots = 0;        ///< of activations; 0: 8. Fewer where they leave too little room for weights
   int late_slot_bytes = 0;   ///< at most; 0: 16 k-blocks, 16 KB at most. For one slot of weights at least
   int late_warps = 1;        ///< that load activations in turns, 1 to k_late_warps
-  /// Input that comes as words is fetched by the warps that compute, and stands in their scratch, not in a
+  /// All input comes as words, is fetched by the warps that compute, and stands in their scratch, not in a
   /// ring.
   bool direct = false;
   /// 2: products share their depth in pairs of blocks where they can (Product::depth_parts), and the launch

@@ -117,13 +117,21 @@ Expected<ProductStages> product_stages(std::vector<ProductStage> const& stages, 
   if (!cut) return tl::make_unexpected(cut.error());
   auto& products = cut->products;
   for (std::size_t s = 0; s < stages.size(); ++s)
-    if (products[s].features > 0)
+    if (products[s].features > 0) {
       if (auto ok = check_matrices(stages[s]); !ok) return tl::make_unexpected(of_stage(ok.error(), s));
+      if (options.direct && stages[s].inputs.size() > 1)
+        return tl::make_unexpected(
+            of_stage(refused(fmt::format("{} copies of an input that warps which compute fetch themselves",
+                                         stages[s].inputs.size()),
+                             "give one, or leave `direct` out")
+                         .error(),
+                     s));
+    }
   ProductStages result;
   result.rings = cut->rings;
   for (std::size_t s = 0; s < stages.size(); ++s)
     if (auto& p = products[s]; p.features > 0)
-      if (auto ok = describe(stages[s], p, type, options.direct && p.input_words[0] != nullptr, result); !ok)
+      if (auto ok = describe(stages[s], p, type, options.direct, result); !ok)
         return tl::make_unexpected(ok.error());
   auto const at = copy_on_device(products.data(), products.size() * sizeof(Product), "arguments of products");
   if (!at) return tl::make_unexpected(at.error());

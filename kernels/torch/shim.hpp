@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch's C shim, as far as the operators need it: declared here and found in the libtorch of the process, so
-// that one binary, made without torch, serves every torch from 2.10 on. python/tests/torch_shim.cpp holds
+// that one binary, made without torch, serves every torch from 2.10 on. tests/torch/shim_types.cpp holds
 // these declarations to torch's own headers.
 #pragma once
 

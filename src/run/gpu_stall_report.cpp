@@ -152,7 +152,9 @@ Diagnostic stall_report(Plan const& plan, StallRecord const& record, std::span<u
     report.message = fmt::format("{} waits for data that a stage before it writes: token {}, expected {}",
                                  waiting, record.seen, record.expected);
     report.notes = {fmt::format("gave up after {:.3g} s", seconds)};
-    report.suggestion = "see that every item of the buffer is written with put() once in every launch";
+    report.suggestion =
+        "see that every item of the buffer is written once in every launch, and that all blocks can run at "
+        "once";
     return report;
   }
   auto const* const set = set_with(plan, record.semaphore);

@@ -156,7 +156,7 @@ void check(Shape const& s, unsigned seed) {
 
   RoleOptions options;
   options.chain.deadline_seconds = gpu::patient(options.chain.deadline_seconds);
-  options.rings = {4, 16 * 1024, 2, 0, 4, 4096, attention_scratch_bytes(s.group, s.head_size)};
+  options.rings = {4, 16 * 1024, 2, 0, 4, 4096, attention_scratch_bytes(s.group, s.head_size, false)};
   DeviceBuffer<unsigned short> gains(std::max<std::size_t>(problem.gains.size(), 1));
   if (s.norms) gains.upload(problem.gains);
   AttentionArguments a;

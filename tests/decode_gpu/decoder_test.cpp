@@ -125,6 +125,7 @@ TEST(Decode, WarpsLoadActivationsInTurns) {
       Setting s;
       s.steps = 30;
       s.cut.slot_bytes = 512, s.cut.late_slot_bytes = 128, s.cut.late_warps = warps;
+      s.cut.exchange = Exchange::semaphore;  // words have no such ring
       s.prompts.assign(static_cast<std::size_t>(batch), {5, 17, 300});
       for (int i = 0; i < batch; ++i) s.prompts[static_cast<std::size_t>(i)][1] += i;
       check(s);
@@ -272,6 +273,13 @@ TEST(Decode, Refusals) {
   };
   Options options;
   options.capacity = 10;
+  options.batch = 3, options.cut.exchange = Exchange::words;
+  refused(Decoder::make(model, on_device.weights, options, nullptr),
+          "3 sequences whose results travel as words");
+  options.cut.exchange = Exchange::cluster;
+  refused(Decoder::make(model, on_device.weights, options, nullptr),
+          "3 sequences whose results travel through clusters");
+  options.batch = 1, options.cut.exchange.reset();
   for (int const rows : {-1, 65}) {
     options.prompt_rows = rows;
     refused(Decoder::make(model, on_device.weights, options, nullptr),

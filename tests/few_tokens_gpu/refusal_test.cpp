@@ -83,6 +83,16 @@ void expect_refused(ProductStage const& stage, int tiles, ProductOptions const& 
   EXPECT_THAT(to_text(stages.error()), HasSubstr(words));
 }
 
+TEST(FewTokensRefusal, InputThatWarpsWhichComputeCannotFetch) {
+  auto stage = product(64, 64);
+  expect_refused(stage, 1, {.direct = true}, "a product without words among those");
+  unsigned words[4];
+  stage.inputs.assign(2, address(0x2000));
+  stage.product.input_words[0] = stage.product.input_words[1] = words;
+  expect_refused(stage, 1, {.direct = true},
+                 "2 copies of an input that warps which compute fetch themselves");
+}
+
 TEST(FewTokensRefusal, TilesOfAProductBeyond32Bits) {
   constexpr int large = 1 << 20;
   expect_refused(product(large, 64), 2048, {}, "1048576 elements of a product in 2048 tiles");

@@ -108,7 +108,8 @@ TEST(StallReport, DataThatCarriesItsToken) {
   EXPECT_EQ(report.message,
             "gemm2 tile (2, 1) waits for data that a stage before it writes: token 2, expected 3");
   EXPECT_EQ(report.suggestion,
-            "see that every item of the buffer is written with put() once in every launch");
+            "see that every item of the buffer is written once in every launch, and that all blocks can run "
+            "at once");
 }
 
 TEST(SemaphoreName, SaysWhichTiles) {

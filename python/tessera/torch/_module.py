@@ -74,6 +74,9 @@ class Mlp(nn.Module):
         if missing:
             missing_keys += missing
             return
+        if self.w_in.is_meta:
+            error_msgs.append(f"{prefix or 'an Mlp'} has no memory: call to_empty(device=...) before its weights are loaded")
+            return
         given = [state_dict[key] for key in keys]
         try:
             with torch.no_grad():
