@@ -62,24 +62,28 @@ class Writers {
 /// Where a box is several images, or its window leaves rows out, whole boxes are waited for.
 bool is_exact(ConvStage const& s) { return s.stride <= s.kernel; }
 
+/// Each tile of `s` waits for all tiles of `before` that it reads, and where relations are exact for no
+/// other.
+void check_waits(ConvStage const& before, ConvStage const& s) {
+  SCOPED_TRACE(to_string(before.cut) + " to " + to_string(s.cut));
+  Writers const writers(before);
+  for (int tile = 0; tile < s.tiles(); ++tile) {
+    auto const found = waited_for(before, s, tile), needed = writers.read_by(s, tile);
+    for (auto const one : needed) ASSERT_TRUE(found.contains(one)) << tile;
+    if (is_exact(s)) {
+      ASSERT_EQ(found, needed) << tile;
+    }
+  }
+}
+
 TEST(ConvolutionRelation, ATileWaitsForWhatItsHaloNeedsAndNoMore) {
   for (auto const& chain : chains()) {
     if (1LL * chain.images * chain.height * chain.width > 30000) continue;
     SCOPED_TRACE(to_string(chain));
     auto const cut = cut_chain(chain, {});
     ASSERT_OK(cut);
-    for (std::size_t l = 1; l < cut->stages.size(); ++l) {
-      auto const &before = cut->stages[l - 1], &s = cut->stages[l];
-      SCOPED_TRACE(to_string(before.cut) + " to " + to_string(s.cut));
-      Writers const writers(before);
-      for (int tile = 0; tile < s.tiles(); ++tile) {
-        auto const found = waited_for(before, s, tile), needed = writers.read_by(s, tile);
-        for (auto const one : needed) ASSERT_TRUE(found.contains(one)) << tile;
-        if (is_exact(s)) {
-          ASSERT_EQ(found, needed) << tile;
-        }
-      }
-    }
+    for (std::size_t l = 1; l < cut->stages.size(); ++l)
+      ASSERT_NO_FATAL_FAILURE(check_waits(cut->stages[l - 1], cut->stages[l]));
   }
 }
 
@@ -100,15 +104,7 @@ TEST(ConvolutionRelation, OfAnyTwoCuts) {
             continue;
           auto const before = stage_of(sizes[l - 1], chain.layers[l - 1], chain.images, pick(l - 1), nullptr);
           auto const s = stage_of(sizes[l], chain.layers[l], chain.images, pick(l), &before);
-          SCOPED_TRACE(to_string(before.cut) + " to " + to_string(s.cut));
-          Writers const writers(before);
-          for (int tile = 0; tile < s.tiles(); ++tile) {
-            auto const found = waited_for(before, s, tile), needed = writers.read_by(s, tile);
-            for (auto const one : needed) ASSERT_TRUE(found.contains(one)) << tile;
-            if (is_exact(s)) {
-              ASSERT_EQ(found, needed) << tile;
-            }
-          }
+          ASSERT_NO_FATAL_FAILURE(check_waits(before, s));
         }
       }
   }
