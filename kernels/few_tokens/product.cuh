@@ -142,7 +142,7 @@ struct MatrixColumns {
   __device__ static void add_up(Product const& p, Computer& computer, SumExchange<Element, N> const& exchange,
                                 AtFirst const& at_first) {
     bool const norm = p.norm_epsilon > 0;
-    unsigned const input = shared_address(computer.scratch) + input_at(p);
+    unsigned const input = shared_address(computer.scratch) + static_cast<unsigned>(p.input_at(N));
     if constexpr (Direct) {
       at_first();
       fetch_input(p, computer, input);
@@ -212,11 +212,6 @@ struct MatrixColumns {
 
  private:
   using Multiply = SlotMultiply<Element, N>;
-
-  /// Of the scratch, behind the sums of warps.
-  __device__ static unsigned input_at(Product const& p) {
-    return static_cast<unsigned>((p.exchange_bytes(N) + 127) / 128 * 128);
-  }
 
   __device__ static Element const* bias_of(Product const& p, long long iteration) {
     if (!Biases || p.bias == nullptr) return nullptr;

@@ -128,6 +128,10 @@ struct Product {
   TESSERA_HOST_DEVICE constexpr int exchange_bytes(int columns) const {
     return depth_groups_of(columns) * tokens * exchange_pitch(row_tiles()) * static_cast<int>(sizeof(float));
   }
+  /// Where activations of input_bytes() stand in the scratch: behind those sums, in lines of 128 bytes.
+  TESSERA_HOST_DEVICE constexpr int input_at(int columns) const {
+    return (exchange_bytes(columns) + 127) / 128 * 128;
+  }
 };
 
 /// Kernels whose products may share their depth in pairs of blocks. With 8 columns there is little to gain,

@@ -136,25 +136,20 @@ Expected<RoleRings> rings_of(std::vector<Product> const& products, int columns,
   RoleRings rings;
   rings.scratch_bytes = options.least_scratch_bytes;
   int slot_bytes = 0;
-  bool through_rings = options.least_late_bytes > 0;
+  bool const late_ring = !options.direct || options.least_late_bytes > 0;  // has anything to hold
   rings.late_slot_bytes = (options.least_late_bytes + 1023) / 1024 * 1024;
   for (auto const& p : products) {
     if (p.features == 0) continue;
     slot_bytes = std::max(slot_bytes, p.slot_bytes());
-    int scratch = p.exchange_bytes(columns);
-    if (options.direct) {
-      scratch = (scratch + 127) / 128 * 128 + p.input_bytes();
-    } else {
-      rings.late_slot_bytes = std::max(rings.late_slot_bytes, late_bytes(p));
-      through_rings = true;
-    }
+    int const scratch = options.direct ? p.input_at(columns) + p.input_bytes() : p.exchange_bytes(columns);
     rings.scratch_bytes = std::max(rings.scratch_bytes, scratch);
+    if (!options.direct) rings.late_slot_bytes = std::max(rings.late_slot_bytes, late_bytes(p));
     rings.exchange_bytes = std::max(rings.exchange_bytes, (p.sent_bytes() + 15) / 16 * 16);
   }
   if (slot_bytes == 0) return rings;  // no stage is a product
   rings.slot_bytes = (std::max(slot_bytes, options.least_slot_bytes) + 1023) / 1024 * 1024;
-  if (!through_rings) rings.late_slot_bytes = 1024;
-  int const late_slots = through_rings ? k_late_slots : k_late_warps;
+  if (!late_ring) rings.late_slot_bytes = 1024;
+  int const late_slots = late_ring ? k_late_slots : k_late_warps;
   rings.late_slots = std::min(options.late_slots > 0 ? options.late_slots : late_slots, k_role_late_slots);
   // A matrix instruction reads 16 rows where a slot may have 1: the last slot's reads run on into this ring.
   auto const room = [&] { return (k_shared_bytes - shared_bytes_of(rings)) / rings.slot_bytes; };
