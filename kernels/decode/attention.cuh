@@ -17,8 +17,8 @@
 namespace tessera::decode {
 
 /// bf16 or fp16; heads of 64 or 128. `Extras`: queries and keys may be normed, and
-/// a token may see no more than a window. `Words`: input may be words that carry the iteration, and so may
-/// what parts send to one another.
+/// a token may see no more than a window. `Words`: what comes, what goes and what
+/// parts send to one another is words that carry the iteration.
 template <class Element, int HeadSize, bool Extras = false, bool Words = false>
 struct CachedAttention {
   static constexpr bool has_roles = true;

@@ -47,16 +47,14 @@ __device__ void fetch_words(Computer& computer, unsigned const* words, int count
   }
 }
 
-/// A product's input to shared memory at `to`, in lines of 128 bytes, [k-block][token], swizzled in patterns
-/// of 8 lines. Behind a barrier of all threads that compute.
+/// A product's input to shared memory at `to`, as place_in_lines() says. Ends with a barrier of all threads
+/// that compute.
 template <class Computer>
 __device__ void fetch_input(Product const& p, Computer& computer, unsigned to) {
   int const depth = p.depth, tokens = p.tokens;
   auto const store = [&](int element, uint4 const& four) {
-    int const row = element >= depth ? 1 : 0, column = element - row * depth;
-    int const line = column / 64 * tokens + row, in_line = column % 64;
-    store_elements(
-        to + static_cast<unsigned>(line * 128 + ((in_line / 8) ^ (line & 7)) * 16 + in_line % 8 * 2), four);
+    int const token = element >= depth ? 1 : 0;
+    store_elements(to + place_in_lines(element - token * depth, token, tokens), four);
   };
   int const count = tokens * depth;
   if (computer.job->iteration >= p.input_distance) {

@@ -44,6 +44,13 @@ __device__ inline void store_elements(unsigned to, uint4 const& words) {
                : "memory");
 }
 
+/// Where an element of activations stands: lines of 128 bytes, [k-block][token], swizzled in patterns of 8
+/// lines.
+__device__ inline unsigned place_in_lines(int column, int token, int tokens) {
+  int const line = column / 64 * tokens + token, in_line = column % 64;
+  return static_cast<unsigned>(line * 128 + ((in_line / 8) ^ (line & 7)) * 16 + in_line % 8 * 2);
+}
+
 /// Looks until all words behind words[from(j)] are of `serial`, four at each; from(j) below 0: zeros, at
 /// once. All lanes of a warp that loads. False: a stall.
 template <int Loads, class Loader, class From>
@@ -140,12 +147,7 @@ __device__ void load_token_words(Loader& loader, unsigned const* words, int toke
         if (!loader.take(slot)) return;
         passed = chunk(j) + 1;
       }
-      // Swizzled in patterns of 8 lines of 128 bytes.
-      int const line = column(j) / 64 * tokens + row(j), in_line = column(j) % 64;
-      unsigned const to =
-          slot.address +
-          static_cast<unsigned>(line * 128 + ((in_line / 8) ^ (line & 7)) * 16 + in_line % 8 * 2);
-      store_elements(to, value[j]);
+      store_elements(slot.address + place_in_lines(column(j), row(j), tokens), value[j]);
       if (j % of_chunk == of_chunk - 1) loader.fill(slot);
     }
   }
