@@ -4,8 +4,8 @@
 #pragma once
 
 #include "kernels/convolution/multiply.cuh"
-#include "kernels/convolution/wide_widths.cuh"
 #include "kernels/skinny_mlp_sm90/hopper.cuh"
+#include "kernels/skinny_mlp_sm90/multiply_rows.cuh"
 
 namespace tessera::convolution {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The warpgroup's instruction in widths that rows of images have: 7 rows of 14 pixels and 4 of 28, each with
-// what is around them.
+// The instructions in widths that rows of images have, for convolutions: 7 rows of 14 pixels and 4 of 28,
+// each with what is around them. multiply.cuh and multiply_wide.cuh have the others.
 #pragma once
 
-#include "kernels/skinny_mlp_sm90/multiply_wide.cuh"
+#include "multiply_wide.cuh"
 
 namespace tessera::skinny_sm90 {
 
