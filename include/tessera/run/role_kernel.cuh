@@ -279,8 +279,9 @@ __global__ void __launch_bounds__(detail::compute_threads<Operation...>() + 32 *
   // Each in the branch of its role: where branches meet, the compiler counts on the fewest.
   constexpr detail::RoleRegisters registers = detail::divide_registers(
       threads, 32 * detail::k_role_loader_warps, detail::loader_registers_of_all<Operation...>());
-  // Where a thread that loads has as many registers as one that computes, there are none to spare for a call.
-  detail::DistantWatch<Watch, Watch::may_stop && registers.loader != 0> const distant(watch);
+  // Kernels of several operations are large. In one of a single operation a call costs registers, and the
+  // compiler lets no matrix instructions of warpgroups be in flight over it.
+  detail::DistantWatch<Watch, Watch::may_stop && (sizeof...(Operation) > 1)> const distant(watch);
   if (warp < 0) {
     detail::take_registers<registers.computer>();
     detail::compute_jobs<threads>(memory, jobs, tessera_role_shared + memory.scratch(), tickets,
