@@ -142,6 +142,37 @@ double difference(Operands const& operands, std::vector<unsigned short> const& r
   return std::sqrt(off / all);
 }
 
+/// Where a chain's time is: of each layer, from the launch's first tile on, in microseconds, means over tiles
+/// and the last one's, of the moments that stamps keep. The last of some launches, each of another set.
+void print_stamps(Operands const& operands, ConvOptions options, int sets, cudaStream_t stream) {
+  options.keep_times = true;
+  auto chains = chains_of(operands, options, sets);
+  for (int round = 0; round < 2; ++round)
+    for (auto& one : chains)
+      if (!one.run(stream)) return;
+  if (chains.empty() || !chains.back().finish()) return;
+  unsigned long long first = ~0ull;
+  for (std::size_t l = 0; l < operands.chain.layers.size(); ++l)
+    for (auto const& tile : chains.back().times(l)) first = std::min(first, tile.begun);
+  using few_tokens::TileTimes;
+  for (std::size_t l = 0; l < operands.chain.layers.size(); ++l) {
+    auto const tiles = chains.back().times(l);
+    std::printf("    layer %zu, %zu tiles:", l, tiles.size());
+    for (auto const& [name, which] : {std::pair{"begun", &TileTimes::begun},
+                                      {"fed", &TileTimes::fed},
+                                      {"read", &TileTimes::read},
+                                      {"stored", &TileTimes::stored}}) {
+      double mean = 0, last = 0;
+      for (auto const& tile : tiles) {
+        double const us = static_cast<double>(tile.*which - first) / 1e3;
+        mean += us / static_cast<double>(tiles.size()), last = std::max(last, us);
+      }
+      std::printf("  %s %.2f (last %.2f)", name, mean, last);
+    }
+    std::printf("\n");
+  }
+}
+
 struct Outcome {
   double floor_us = 0, chain_us = 0, cudnn_us = 0;
 };
@@ -248,6 +279,7 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, cudaStream_t stream
   }
   std::stable_sort(tried.begin(), tried.end(),
                    [](auto const& a, auto const& b) { return a.first < b.first; });
+  if (!tried.empty()) print_stamps(operands, tried.front().second, few, stream);
   auto const add = [&](std::string name, ConvOptions const& options) {
     auto& all = owned.emplace_back(chains_of(operands, options, sets));
     if (all.empty()) return;

@@ -29,6 +29,7 @@ struct ConvOptions {
   /// nothing may write them meanwhile.
   bool starts_early = false;
   double deadline_seconds = 2;
+  bool keep_times = false;  ///< ConvChain::times()
 };
 
 /// A chain that is cut.

@@ -63,17 +63,16 @@ bool input_map(CUtensorMap* map, ElementType type, void const* input, ConvStage 
   return gpu::encode_tensor_map(map, type, input, 4, sizes, strides, box, CU_TENSOR_MAP_L2_PROMOTION_L2_128B);
 }
 
-Expected<void*> allocate(long long elements, Memory& memory) {
+Expected<void*> allocate(std::size_t bytes, char const* what, Memory& memory) {
   void* at = nullptr;
-  if (auto const e = cudaMalloc(&at, 2 * static_cast<std::size_t>(elements)); e != cudaSuccess)
-    return kernels::cuda_failed(e, "memory for activations");
+  if (auto const e = cudaMalloc(&at, bytes); e != cudaSuccess) return kernels::cuda_failed(e, what);
   memory.emplace_back(at, [](void const* of) { cudaFree(const_cast<void*>(of)); });
   return at;
 }
 
 /// The chain's stages with what they read and write, in device memory.
 Expected<ConvStage const*> describe(LayerChain const& chain, ConvBuffers const& buffers, CutChain const& cut,
-                                    Memory& memory) {
+                                    std::vector<few_tokens::TileTimes*> const& times, Memory& memory) {
   auto const sizes = sizes_of(chain);
   auto stages = cut.stages;
   std::vector<void const*> activations = {buffers.input};
@@ -82,11 +81,13 @@ Expected<ConvStage const*> describe(LayerChain const& chain, ConvBuffers const& 
     auto& s = stages[l];
     s.output = buffers.layers[l].output;
     if (s.output == nullptr) {
-      auto const own = allocate(activation_elements(chain, sizes[l + 1]), memory);
+      auto const bytes = 2 * static_cast<std::size_t>(activation_elements(chain, sizes[l + 1]));
+      auto const own = allocate(bytes, "memory for activations", memory);
       if (!own) return tl::make_unexpected(own.error());
       s.output = *own;
     }
     s.bias = buffers.layers[l].bias;
+    if (!times.empty()) s.times = times[l];
     if (int const residual = chain.layers[l].residual; residual >= 0)
       s.residual = activations[static_cast<std::size_t>(residual)];
     if (!filter_map(&maps[2 * l], chain.type, buffers.layers[l].filter, s) ||
@@ -114,6 +115,7 @@ Expected<ConvStage const*> describe(LayerChain const& chain, ConvBuffers const& 
 
 struct ConvChain::State {
   CutChain cut;
+  std::vector<few_tokens::TileTimes*> times;  ///< of each layer
   Memory memory;
   ConvLoop loop;  // before the memory it goes: its launches use it
 };
@@ -134,7 +136,14 @@ Expected<ConvChain> ConvChain::make(LayerChain const& chain, ConvBuffers const& 
   if (!plan) return tl::make_unexpected(plan.error());
 
   auto const state = std::make_shared<State>();
-  auto const stages = describe(chain, buffers, *cut, state->memory);
+  for (auto const& stage : cut->stages) {
+    if (!options.keep_times) break;
+    auto const bytes = static_cast<std::size_t>(stage.tiles()) * sizeof(few_tokens::TileTimes);
+    auto const at = allocate(bytes, "times of tiles", state->memory);
+    if (!at) return tl::make_unexpected(at.error());
+    state->times.push_back(static_cast<few_tokens::TileTimes*>(*at));
+  }
+  auto const stages = describe(chain, buffers, *cut, state->times, state->memory);
   if (!stages) return tl::make_unexpected(stages.error());
   RoleOptions role;
   role.rings = cut->rings;
@@ -154,5 +163,13 @@ Expected<ConvChain> ConvChain::make(LayerChain const& chain, ConvBuffers const& 
 Expected<void> ConvChain::run(cudaStream_t stream) { return state_->loop.launch(stream); }
 Expected<void> ConvChain::finish() { return state_->loop.finish(); }
 CutChain const& ConvChain::cut() const { return state_->cut; }
+std::vector<few_tokens::TileTimes> ConvChain::times(std::size_t layer) const {
+  if (layer >= state_->times.size()) return {};
+  std::vector<few_tokens::TileTimes> result(static_cast<std::size_t>(state_->cut.stages[layer].tiles()));
+  if (cudaMemcpy(result.data(), state_->times[layer], result.size() * sizeof(result.front()),
+                 cudaMemcpyDeviceToHost) != cudaSuccess)
+    return {};
+  return result;
+}
 
 }  // namespace tessera::convolution

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/convolution/chain_plan.hpp"
+#include "kernels/few_tokens/tile_times.hpp"
 
 namespace tessera::convolution {
 
@@ -41,6 +42,9 @@ class ConvChain {
   Expected<void> finish();
   /// How it was cut.
   CutChain const& cut() const;
+  /// Of a layer's tiles in the last launch, by the warps that compute; empty without ConvOptions::keep_times.
+  /// Waits for the launch; empty, too, where CUDA fails.
+  std::vector<few_tokens::TileTimes> times(std::size_t layer) const;
 
  private:
   struct State;

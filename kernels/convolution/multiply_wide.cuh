@@ -37,6 +37,7 @@ __device__ __forceinline__ void multiply_slots_wide(ConvStage const& p, Computer
   int const kernel = in_all_lanes(p.kernel), per_slot = in_all_lanes(p.cut.taps_per_slot);
   int const taps = kernel * kernel, chunks = in_all_lanes(p.chunks);
   int const next_row = in_all_lanes(p.patch_width()) - kernel;
+  bool const rows_of_three = kernel == 3 && per_slot == 3;
   unsigned const tap_units = units_of_line * in_all_lanes(p.cut.rows());
   // Of two warpgroups that share the depth each has every other step.
   unsigned const first_step = units_of_step * in_all_lanes(at.depth);
@@ -49,23 +50,36 @@ __device__ __forceinline__ void multiply_slots_wide(ConvStage const& p, Computer
     if (chunk == 0) at_first();
     unsigned pixels = sm90::operand_place(computer.late_slot(late)) + first_pixel;
     int column = 0;
+    auto const tap = [&](unsigned filters, unsigned line) __attribute__((always_inline)) {
+#pragma unroll
+      for (int s = 0; s < 4; s += DepthGroups)
+        sm90::Multiply<Element, Columns>::run(sums, sm90::operand(filters + units_of_step * s),
+                                              sm90::operand(line + units_of_step * s));
+    };
 #pragma unroll 1
     for (int first = 0; first < taps; first += per_slot) {
       RingPlace const place = computer.next_slot();
       computer.wait_slot(place);
       __syncwarp();
       unsigned filters = sm90::operand_place(computer.slot(place)) + first_filter;
-#pragma unroll 1
-      for (int t = 0; t < per_slot; ++t) {
+      if (rows_of_three) {
+        // A slot is a row of the filter: its taps are on their way together.
         sm90::multiply_fence();
 #pragma unroll
-        for (int s = 0; s < 4; s += DepthGroups)
-          sm90::Multiply<Element, Columns>::run(sums, sm90::operand(filters + units_of_step * s),
-                                                sm90::operand(pixels + units_of_step * s));
+        for (int t = 0; t < 3; ++t) tap(filters + tap_units * t, pixels + units_of_line * t);
         sm90::multiply_commit();
         sm90::multiply_wait<0>();
-        filters += tap_units, pixels += units_of_line;
-        if (++column == kernel) column = 0, pixels += units_of_line * next_row;
+        pixels += units_of_line * (3 + next_row);
+      } else {
+#pragma unroll 1
+        for (int t = 0; t < per_slot; ++t) {
+          sm90::multiply_fence();
+          tap(filters, pixels);
+          sm90::multiply_commit();
+          sm90::multiply_wait<0>();
+          filters += tap_units, pixels += units_of_line;
+          if (++column == kernel) column = 0, pixels += units_of_line * next_row;
+        }
       }
       computer.release_slot(place);
     }

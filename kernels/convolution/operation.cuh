@@ -11,6 +11,7 @@
 #include "kernels/convolution/multiply_wide.cuh"
 #include "kernels/convolution/patch_load.cuh"
 #include "kernels/convolution/results.cuh"
+#include "kernels/few_tokens/tile_times.hpp"
 
 namespace tessera::convolution {
 
@@ -136,6 +137,9 @@ struct Convolution {
                                                      WarpPlace const& place,
                                                      WarpSums<RowTiles, ColumnTiles>& sums,
                                                      Multiply const& multiply) {
+    using few_tokens::TileTimes;
+    auto const note = [&](auto which) { few_tokens::note_time(p.times, 0, computer.job, which); };
+    note(&TileTimes::begun);
     auto const at = p.place(computer.job->tile);
     auto* const columns = find_columns(p, at, computer);
     auto* const scratch = reinterpret_cast<float*>(columns + k_most_columns);
@@ -147,18 +151,21 @@ struct Convolution {
     // is not shared there are too many.
     int const own_columns = p.cut.columns() / p.cut.splits, first_column = at.split * own_columns;
     bool const joins = p.cut.adds_up();
-    float4 bias = {}, before = {};
+    uint2 bias = {}, before = {};  // as they lie in memory
     multiply(
         columns, [&]() __attribute__((always_inline)) {
+          note(&TileTimes::fed);
           if (!joins || share.column >= own_columns) return;
           bias = results.bias(share.channel);
           if (int const pixel = columns[first_column + share.column].pixel; pixel >= 0)
             before = results.residual(pixel, share.channel);
         });
     computer.done_reading();
+    note(&TileTimes::read);
     // What a store would wait for is the launch before, which is complete: a launch is one iteration.
     if (!joins) {
       store_own<RowTiles, ColumnTiles>(p, results, place, columns, scratch, sums);
+      note(&TileTimes::stored);
       return;
     }
     JoinedSums const joined{scratch, p.cut.pitch(), p.cut.columns(), p.cut.depth_warps};
@@ -179,9 +186,11 @@ struct Convolution {
                                          received[(of * own_columns + column) * groups + share.channel / 4]);
       }
       if (first == 0) before = results.residual(pixel, share.channel);
-      value = Results<Element>::plus(Results<Element>::plus(value, bias), before);
+      value = Results<Element>::plus(Results<Element>::plus(value, Results<Element>::widen(bias)),
+                                     Results<Element>::widen(before));
       results.store(pixel, share.channel, value);
     }
+    note(&TileTimes::stored);
   }
 
   template <int Last, class Body>

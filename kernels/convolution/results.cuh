@@ -25,17 +25,18 @@ struct Results {
   }
   __device__ static float4 plus(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
 
-  __device__ float4 bias(int channel) const {
+  /// As it lies in memory, for widen(): who needs it later does not wait for it before.
+  __device__ uint2 bias(int channel) const {
     if (stage.bias == nullptr) return {};
     auto const* const from = static_cast<Element const*>(stage.bias) + first_channel + channel;
-    return widen(__ldg(reinterpret_cast<uint2 const*>(from)));
+    return __ldg(reinterpret_cast<uint2 const*>(from));
   }
   /// Other SMs may have written it: past the L1. Behind the wait for what the tile reads, which was made from
-  /// it.
-  __device__ float4 residual(int pixel, int channel) const {
+  /// it. As bias().
+  __device__ uint2 residual(int pixel, int channel) const {
     if (stage.residual == nullptr) return {};
     auto const* const from = static_cast<Element const*>(stage.residual) + at(pixel, channel);
-    return widen(__ldcg(reinterpret_cast<uint2 const*>(from)));
+    return __ldcg(reinterpret_cast<uint2 const*>(from));
   }
   __device__ void store(int pixel, int channel, float4 value) const {
     Element const e[4] = {of(value.x), of(value.y), of(value.z), of(value.w)};
@@ -72,7 +73,7 @@ __device__ __forceinline__ void store_own(ConvStage const& p, Results<Element> c
   int const lane = static_cast<int>(threadIdx.x) % 32, pitch = p.cut.pitch();
   float* const own = scratch + static_cast<int>(threadIdx.x) / 32 * 8 * pitch;
   int const channel = lane % groups * 4, first_row = at.row * 16 * RowTiles;
-  float4 const bias = results.bias(first_row + channel);
+  float4 const bias = Results<Element>::widen(results.bias(first_row + channel));
 #pragma unroll
   for (int j = 0; j < ColumnTiles; ++j) {
 #pragma unroll
@@ -85,8 +86,9 @@ __device__ __forceinline__ void store_own(ConvStage const& p, Results<Element> c
       auto const sum = *reinterpret_cast<float4 const*>(own + column * pitch + channel);
       if (pixel < 0) continue;
       auto const before = results.residual(pixel, first_row + channel);
-      results.store(pixel, first_row + channel,
-                    Results<Element>::plus(Results<Element>::plus(sum, bias), before));
+      results.store(
+          pixel, first_row + channel,
+          Results<Element>::plus(Results<Element>::plus(sum, bias), Results<Element>::widen(before)));
     }
     __syncwarp();
   }

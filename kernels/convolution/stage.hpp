@@ -5,6 +5,10 @@
 
 #include <tessera/sync/tile.cuh>
 
+namespace tessera::few_tokens {
+struct TileTimes;
+}
+
 namespace tessera::convolution {
 
 constexpr int k_warps = 8;           ///< that multiply
@@ -90,7 +94,8 @@ struct ConvStage {
   int input_height = 1, input_width = 1;
   int kernel = 3, stride = 1, padding = 1;
   int relu = 1;
-  int chunks = 1;  ///< of the input's channels, that a tile multiplies
+  int chunks = 1;                          ///< of the input's channels, that a tile multiplies
+  few_tokens::TileTimes* times = nullptr;  ///< [tile]; null: nobody measures
   Cut cut;
   ProducerCut producer;
 

@@ -235,9 +235,13 @@ std::vector<long long> tile_bytes(Model const& m, int batch, Tiles const& tiles,
 }
 
 Diagnostics with_layer(Diagnostics stalled, LoopPlan const& plan, StallRecord const& record, int layers) {
+  if (stalled.empty()) return stalled;
+  auto& message = stalled.front().message;
+  if (auto const data = awaited_data(plan, record); !data.empty())
+    message += fmt::format("; it reads {}", fmt::join(data, " and "));
   // Every launch has all layers.
-  if (auto const layer = stalled_iteration(plan, record, layers); layer && !stalled.empty())
-    stalled.front().message += fmt::format("; layer {} of {}", *layer, layers);
+  if (auto const layer = stalled_iteration(plan, record, layers); layer)
+    message += fmt::format("; layer {} of {}", *layer, layers);
   return stalled;
 }
 

@@ -39,7 +39,8 @@ __device__ void fetch_words(Computer& computer, unsigned const* words, int count
 #pragma unroll
       for (int j = 0; j < loads; ++j)
         if (missing >> j & 1) seen = value[j].x >> 16;
-      if (!computer.watch().go_on(patience, computer.place_of(k_data_token), seen, token_of_serial(serial))) {
+      if (!computer.watch().go_on(patience, computer.place_of(data_token_of(computer.job->iteration)), seen,
+                                  token_of_serial(serial))) {
         computer.stop();
         return;
       }

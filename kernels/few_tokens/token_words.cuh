@@ -78,8 +78,8 @@ __device__ bool load_when_there(Loader& loader, unsigned const* words, unsigned 
     if (late == 0) return true;
     // The first lane that waits asks whether to go on.
     bool const go_on = lane != __ffs(static_cast<int>(late)) - 1 ||
-                       loader.watch().go_on(patience, loader.place_of(k_data_token), value[0].x >> 16,
-                                            token_of_serial(serial));
+                       loader.watch().go_on(patience, loader.place_of(data_token_of(loader.job->iteration)),
+                                            value[0].x >> 16, token_of_serial(serial));
     if (!__all_sync(~0u, go_on)) {
       loader.stop();
       return false;
@@ -108,7 +108,8 @@ __device__ bool load_packets(Computer& computer, Packet<1> const* const (&from)[
       if (!there[j]) all = (there[j] = seen == token) && all;
     }
     if (all) return true;
-    if (!computer.watch().go_on(patience, computer.place_of(k_data_token), seen, token)) {
+    if (!computer.watch().go_on(patience, computer.place_of(data_token_of(computer.job->iteration)), seen,
+                                token)) {
       computer.stop();
       return false;
     }

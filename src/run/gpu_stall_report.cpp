@@ -148,7 +148,7 @@ Diagnostic stall_report(Plan const& plan, StallRecord const& record, std::span<u
     return report;
   }
   auto const waiting = place_of(consumer, record.tile);
-  if (record.semaphore == k_data_token) {
+  if (record.semaphore <= k_data_token) {
     report.message = fmt::format("{} waits for data that a stage before it writes: token {}, expected {}",
                                  waiting, record.seen, record.expected);
     report.notes = {fmt::format("gave up after {:.3g} s", seconds)};

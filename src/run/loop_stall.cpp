@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "tessera/sync/data_token.cuh"
+
 namespace tessera {
 namespace {
 
@@ -43,6 +45,7 @@ std::optional<long long> stalled_iteration(LoopPlan const& loop, StallRecord con
   auto const stages = static_cast<int>(loop.plan.pipeline.stages.size());
   auto const body = static_cast<int>(loop.loop.body.stages.size());
   if (record.state != 2 || iterations < 1 || record.stage < 0 || record.stage >= stages) return std::nullopt;
+  if (record.semaphore < k_data_token) return data_token_of(0) - record.semaphore;
   auto const index = set_with(loop.plan, record.semaphore);
   if (!index) return std::nullopt;
   auto const back = reach(loop, record.stage, static_cast<int>(*index));
@@ -54,6 +57,24 @@ std::optional<long long> stalled_iteration(LoopPlan const& loop, StallRecord con
   auto const before = static_cast<long long>(record.expected) / std::max<long long>(posts, 1) - 1 + *back;
   auto const of_launch = (iterations + loop.period - 1) / loop.period;
   return before % of_launch * loop.period + record.stage / body;
+}
+
+std::vector<std::string> awaited_data(LoopPlan const& loop, StallRecord const& record) {
+  std::vector<std::string> found;
+  auto const& body = loop.loop.body;
+  if (record.state != 2 || record.semaphore > k_data_token || record.stage < 0) return found;
+  auto const stage = record.stage % static_cast<int>(body.stages.size());
+  auto const add = [&](Dependence const& dependence) {
+    auto const& producer = body.stages[static_cast<std::size_t>(dependence.producer)];
+    bool const carries =
+        std::find(loop.tokens.begin(), loop.tokens.end(), producer.output) != loop.tokens.end();
+    auto const name = producer.output + " of " + producer.name;
+    if (dependence.consumer == stage && carries && std::find(found.begin(), found.end(), name) == found.end())
+      found.push_back(name);
+  };
+  for (auto const& one : body.dependences) add(one);
+  for (auto const& one : loop.loop.carried) add(one.dependence);
+  return found;
 }
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include <tessera/measure/machine_json.hpp>
 #include <tessera/plan/deal.hpp>
 #include <tessera/run/loop_tables.hpp>
+#include <tessera/sync/data_token.cuh>
 
 #include "kernels/decode/head.hpp"
 #include "kernels/decode/layer_plan.hpp"
@@ -373,6 +374,15 @@ TEST(DecodeStall, NamesTheLayer) {
   EXPECT_EQ(text(k_attention, k_gate_up, 36), to_text(stalled)) << "which it does not wait for";
   EXPECT_EQ(to_text(with_layer(stalled, *plan, StallRecord{}, 16)), to_text(stalled));
   EXPECT_TRUE(with_layer({}, *plan, StallRecord{}, 16).empty());
+  // Words carry the layer, and say what they may be.
+  auto const words = plan_layers(tiles_for(known_models().front(), 1), h200(), k_blocks, Exchange::words);
+  ASSERT_TRUE(words) << to_text(words.error());
+  StallRecord record;
+  record.state = 2;
+  record.stage = k_qkv;
+  record.semaphore = data_token_of(11);
+  EXPECT_THAT(to_text(with_layer(stalled, *words, record, 16)),
+              HasSubstr("out_0 tile (3) waits; it reads x of down; layer 11 of 16"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "support/random_loop.hpp"
 #include "tessera/check/check.hpp"
 #include "tessera/run/loop_tables.hpp"
+#include "tessera/sync/data_token.cuh"
 
 namespace tessera {
 namespace {
@@ -118,7 +119,9 @@ TEST(LoopStall, IsToldByTheNumberOfPosts) {
   EXPECT_EQ(at(0, of(1), 5, 10), 0);
   // What no wait of the plan is.
   EXPECT_EQ(at(1, of(1), 1, 10), std::nullopt);
-  EXPECT_EQ(at(1, -2, 1, 10), std::nullopt) << "words that carry their iteration";
+  EXPECT_EQ(at(1, k_data_token, 1, 10), std::nullopt) << "data of an iteration that is not known";
+  EXPECT_EQ(at(1, data_token_of(0), 1, 10), 0);
+  EXPECT_EQ(at(0, data_token_of(7), 1, 10), 7);
   EXPECT_EQ(at(2, of(0), 1, 10), std::nullopt);
   EXPECT_EQ(at(1, of(0), 1, 0), std::nullopt);
   EXPECT_EQ(stalled_iteration(plan, StallRecord{}, 10), std::nullopt);

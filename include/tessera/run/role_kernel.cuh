@@ -183,9 +183,10 @@ struct OnlyWaits {
 };
 
 template <int Threads, class Watch, class... Operation>
-__device__ void compute_jobs(RoleMemory const& memory, RoleJob const* list, unsigned char* scratch,
-                             LoopTickets const& tickets, bool draws, ChainMemory const& chain,
-                             Watch const& watch, Pack<Operation...> const& operations) {
+__device__ __forceinline__ void compute_jobs_in_line(RoleMemory const& memory, RoleJob const* list,
+                                                     unsigned char* scratch, LoopTickets const& tickets,
+                                                     bool draws, ChainMemory const& chain, Watch const& watch,
+                                                     Pack<Operation...> const& operations) {
   pdl_wait();
   unsigned long long const before = load_counter(counter(chain, 0, Counter::left));
   RoleJobs<Watch> jobs(memory, list, watch);
@@ -254,6 +255,14 @@ __device__ void compute_jobs(RoleMemory const& memory, RoleJob const* list, unsi
   set_counter(counter(chain, 0, Counter::left), before + static_cast<unsigned long long>(tickets.periods()));
 }
 
+/// Kernels of several operations are large: a function that is called is compiled in less time.
+template <int Threads, class Watch, class... Operation>
+__device__ void compute_jobs(RoleMemory const& memory, RoleJob const* list, unsigned char* scratch,
+                             LoopTickets const& tickets, bool draws, ChainMemory const& chain,
+                             Watch const& watch, Pack<Operation...> const& operations) {
+  compute_jobs_in_line<Threads>(memory, list, scratch, tickets, draws, chain, watch, operations);
+}
+
 }  // namespace detail
 
 template <class Watch, class... Operation>
@@ -284,8 +293,13 @@ __global__ void __launch_bounds__(detail::compute_threads<Operation...>() + 32 *
   detail::DistantWatch<Watch, Watch::may_stop && (sizeof...(Operation) > 1)> const distant(watch);
   if (warp < 0) {
     detail::take_registers<registers.computer>();
-    detail::compute_jobs<threads>(memory, jobs, tessera_role_shared + memory.scratch(), tickets,
-                                  launch.lists.shared, chain, distant, operations);
+    auto* const scratch = tessera_role_shared + memory.scratch();
+    if constexpr (sizeof...(Operation) == 1)
+      detail::compute_jobs_in_line<threads>(memory, jobs, scratch, tickets, launch.lists.shared, chain,
+                                            distant, operations);
+    else
+      detail::compute_jobs<threads>(memory, jobs, scratch, tickets, launch.lists.shared, chain, distant,
+                                    operations);
     // After a stall others may still store in this block. Those that load leave by themselves.
     if (cluster_blocks() > 1) cluster_sync_parted();
     return;

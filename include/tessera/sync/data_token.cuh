@@ -10,6 +10,8 @@ namespace tessera {
 
 /// What a wait for a data token writes as StallRecord::semaphore; seen and expected are tokens then.
 constexpr long long k_data_token = -2;
+/// The same where the iteration of the launch is known, from 0 up.
+TESSERA_HOST_DEVICE constexpr long long data_token_of(int iteration) { return k_data_token - 1 - iteration; }
 
 /// `Words` words of payload and their token, written and read as one access, so that whoever sees the token
 /// has the payload. 8 bytes: a 64-bit scalar of the PTX memory model. 16 bytes: a `.b128` scalar (PTX
