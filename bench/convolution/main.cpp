@@ -271,7 +271,7 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, cudaStream_t stream
     double const us = quick.quick(work_of(some), 5);
     for (auto& one : some)
       if (auto const ended = one.finish(); !ended) std::printf("  %s\n", to_text(ended.error()).c_str());
-    auto const& cut = some.front().cut();
+    auto const& cut = some.front().launches().front().cut;
     std::printf("    %7.2f us, priced %6.2f: %s, ring of %d x %d\n", us, cut.price / 1755,
                 to_string(cut.stages.front().cut).c_str(), cut.rings.slots, cut.rings.slot_bytes);
     tried.emplace_back(us, options);
@@ -283,7 +283,9 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, cudaStream_t stream
   auto const add = [&](std::string name, ConvOptions const& options) {
     auto& all = owned.emplace_back(chains_of(operands, options, sets));
     if (all.empty()) return;
-    std::string detail = to_string(all.front().cut().stages.front().cut);
+    std::string detail;
+    for (auto const& part : all.front().launches())
+      detail += (detail.empty() ? "" : "; then ") + to_string(part.cut.stages.front().cut);
     rows.push_back({{}, std::move(name), std::move(detail), {work_of(all)}});
   };
   add("planned", {});

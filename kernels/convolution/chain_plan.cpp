@@ -43,7 +43,7 @@ TileRef read_of(StageHandle const& from, ConvStage const& s, std::array<Dim, 4> 
 
 }  // namespace
 
-Expected<LoopPlan> plan_chain(LayerChain const& chain, CutChain const& cut, MachineProfile const& machine) {
+Expected<LoopPlan> plan_chain(CutChain const& cut, MachineProfile const& machine, std::size_t first) {
   PipelineBuilder pipeline("convolutions");
   auto const dims = pipeline.dims("split", "x", "y", "row");
   auto const& [split, x, y, row] = dims;
@@ -52,7 +52,7 @@ Expected<LoopPlan> plan_chain(LayerChain const& chain, CutChain const& cut, Mach
     auto const& s = cut.stages[l];
     auto const buffer = fmt::format("x_{}", l + 1);
     auto stage = pipeline.stage(
-        fmt::format("convolution_{}", l),
+        fmt::format("convolution_{}", first + l),
         {split = s.cut.splits, x = s.tiles_x(), y = s.tiles_y() * s.tiles_images(), row = s.tiles_rows()});
     stage.output(buffer).resources(block_resources());
     // A launch is one iteration, and launches follow each other: nothing is overwritten that is still read.
@@ -63,7 +63,7 @@ Expected<LoopPlan> plan_chain(LayerChain const& chain, CutChain const& cut, Mach
   auto const loop = pipeline.build_loop();
   if (!loop) return tl::make_unexpected(loop.error());
   auto plan = plan_loop(*loop, machine, cut.workers);
-  if (plan) plan->operations.assign(chain.layers.size(), 0);
+  if (plan) plan->operations.assign(cut.stages.size(), 0);
   return plan;
 }
 

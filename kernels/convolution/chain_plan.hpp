@@ -45,6 +45,20 @@ struct CutChain {
 /// layer or for whose slots an SM has no room.
 Expected<CutChain> cut_chain(LayerChain const& chain, Places const& places, ConvOptions const& options = {});
 
+/// Layers of a chain that are a launch of their own.
+struct ChainPart {
+  std::size_t first = 0;  ///< of the whole chain's layers
+  LayerChain chain;       ///< its residuals count from its own input on
+  CutChain cut;
+};
+
+/// The chain as one launch or several, one behind the other: each has splits of its own, and slots of its own
+/// size. Launches may part where the size of activations changes and no residual reaches over; they do where
+/// the sum of prices is less by more than a launch. One launch if `options` has cuts or splits. Refuses as
+/// cut_chain().
+Expected<std::vector<ChainPart>> cut_launches(LayerChain const& chain, Places const& places,
+                                              ConvOptions const& options = {});
+
 /// What a tuner may try, the cheapest first by price: the best boxes for each way to divide warps and depth.
 /// Which is fastest differs from chain to chain: measure.
 std::vector<ConvOptions> chain_options(LayerChain const& chain, Places const& places, std::size_t most);
@@ -58,8 +72,8 @@ ConvStage stage_of(ImageSize const& input, Layer const& layer, int images, Cut c
 double price_of(ConvStage const& stage, int workers);
 
 /// The chain as a loop of one iteration for each launch: a stage for each layer, tiles that wait for the
-/// tiles that theirs read. Refuses as plan_loop() does.
-Expected<LoopPlan> plan_chain(LayerChain const& chain, CutChain const& cut, MachineProfile const& machine);
+/// tiles that theirs read. Stages are "convolution_<n>", from `first` on. Refuses as plan_loop() does.
+Expected<LoopPlan> plan_chain(CutChain const& cut, MachineProfile const& machine, std::size_t first = 0);
 
 /// "64 channels x 14x4x1 pixels, 4 splits".
 std::string to_string(Cut const& cut);

@@ -70,32 +70,41 @@ Expected<void*> allocate(std::size_t bytes, char const* what, Memory& memory) {
   return at;
 }
 
-/// The chain's stages with what they read and write, in device memory.
-Expected<ConvStage const*> describe(LayerChain const& chain, ConvBuffers const& buffers, CutChain const& cut,
-                                    std::vector<few_tokens::TileTimes*> const& times, Memory& memory) {
+/// The chain's input and what each layer writes; memory of the chain where the caller has none.
+Expected<std::vector<void const*>> find_activations(LayerChain const& chain, ConvBuffers const& buffers,
+                                                    Memory& memory) {
   auto const sizes = sizes_of(chain);
-  auto stages = cut.stages;
-  std::vector<void const*> activations = {buffers.input};
+  std::vector<void const*> result = {buffers.input};
+  for (std::size_t l = 0; l < chain.layers.size(); ++l) {
+    result.push_back(buffers.layers[l].output);
+    if (result.back() != nullptr) continue;
+    auto const bytes = 2 * static_cast<std::size_t>(activation_elements(chain, sizes[l + 1]));
+    auto const own = allocate(bytes, "memory for activations", memory);
+    if (!own) return tl::make_unexpected(own.error());
+    result.back() = *own;
+  }
+  return result;
+}
+
+/// A launch's stages with what they read and write, in device memory. `activations` and `layers` begin with
+/// the launch's own; `times`: of each layer, or none.
+Expected<ConvStage const*> describe(ChainPart const& part, void const* const* activations,
+                                    LayerBuffers const* layers,
+                                    std::vector<few_tokens::TileTimes*> const& times, Memory& memory) {
+  auto stages = part.cut.stages;
   std::vector<CUtensorMap> maps(2 * stages.size());
   for (std::size_t l = 0; l < stages.size(); ++l) {
     auto& s = stages[l];
-    s.output = buffers.layers[l].output;
-    if (s.output == nullptr) {
-      auto const bytes = 2 * static_cast<std::size_t>(activation_elements(chain, sizes[l + 1]));
-      auto const own = allocate(bytes, "memory for activations", memory);
-      if (!own) return tl::make_unexpected(own.error());
-      s.output = *own;
-    }
-    s.bias = buffers.layers[l].bias;
-    if (!times.empty()) s.times = times[l];
-    if (int const residual = chain.layers[l].residual; residual >= 0)
-      s.residual = activations[static_cast<std::size_t>(residual)];
-    if (!filter_map(&maps[2 * l], chain.type, buffers.layers[l].filter, s) ||
-        !input_map(&maps[2 * l + 1], chain.type, activations.back(), s))
-      return tl::make_unexpected(refused(fmt::format("the driver cannot describe the memory of layer {}", l),
-                                         "see whether the sizes and addresses are right")
-                                     .error());
-    activations.push_back(s.output);
+    s.output = const_cast<void*>(activations[l + 1]);
+    s.bias = layers[l].bias;
+    if (!times.empty()) s.times = times[part.first + l];
+    if (int const residual = part.chain.layers[l].residual; residual >= 0) s.residual = activations[residual];
+    if (!filter_map(&maps[2 * l], part.chain.type, layers[l].filter, s) ||
+        !input_map(&maps[2 * l + 1], part.chain.type, activations[l], s))
+      return tl::make_unexpected(
+          refused(fmt::format("the driver cannot describe the memory of layer {}", part.first + l),
+                  "see whether the sizes and addresses are right")
+              .error());
   }
   auto const maps_at =
       copy_on_device(maps.data(), maps.size() * sizeof(CUtensorMap), "descriptions of a chain's memory");
@@ -111,13 +120,27 @@ Expected<ConvStage const*> describe(LayerChain const& chain, ConvBuffers const& 
   return static_cast<ConvStage const*>(at->get());
 }
 
+/// Behind another launch of the chain a launch starts early: what it loads then nobody writes.
+Expected<ConvLoop> launch_of(ChainPart const& part, ConvStage const* stages, MachineProfile const& machine,
+                             ConvOptions const& options) {
+  auto const plan = plan_chain(part.cut, machine, part.first);
+  if (!plan) return tl::make_unexpected(plan.error());
+  RoleOptions role;
+  role.rings = part.cut.rings;
+  role.cluster_blocks = part.cut.splits;
+  role.starts_early = options.starts_early || part.first > 0;
+  role.chain.deadline_seconds = options.deadline_seconds;
+  return part.chain.type == ElementType::bf16 ? loop_of_bf16(*plan, role, stages)
+                                              : loop_of_fp16(*plan, role, stages);
+}
+
 }  // namespace
 
 struct ConvChain::State {
-  CutChain cut;
+  std::vector<ChainPart> parts;
   std::vector<few_tokens::TileTimes*> times;  ///< of each layer
   Memory memory;
-  ConvLoop loop;  // before the memory it goes: its launches use it
+  std::vector<ConvLoop> loops;  // before the memory they go: their launches use it
 };
 
 Expected<ConvChain> ConvChain::make(LayerChain const& chain, ConvBuffers const& buffers,
@@ -125,48 +148,59 @@ Expected<ConvChain> ConvChain::make(LayerChain const& chain, ConvBuffers const& 
   if (auto ok = check_chain(chain); !ok) return tl::make_unexpected(ok.error());
   if (auto ok = check_buffers(chain, buffers); !ok) return tl::make_unexpected(ok.error());
   // What can be refused without a GPU is.
-  if (auto const any = cut_chain(chain, {}, options); !any) return tl::make_unexpected(any.error());
+  if (auto const any = cut_launches(chain, {}, options); !any) return tl::make_unexpected(any.error());
   auto const machine = with_device();
   if (!machine) return tl::make_unexpected(machine.error());
   auto const places = places_on_device(machine->sms);
   if (!places) return tl::make_unexpected(places.error());
-  auto cut = cut_chain(chain, *places, options);
-  if (!cut) return tl::make_unexpected(cut.error());
-  auto const plan = plan_chain(chain, *cut, *machine);
-  if (!plan) return tl::make_unexpected(plan.error());
+  auto parts = cut_launches(chain, *places, options);
+  if (!parts) return tl::make_unexpected(parts.error());
 
   auto const state = std::make_shared<State>();
-  for (auto const& stage : cut->stages) {
-    if (!options.keep_times) break;
-    auto const bytes = static_cast<std::size_t>(stage.tiles()) * sizeof(few_tokens::TileTimes);
-    auto const at = allocate(bytes, "times of tiles", state->memory);
-    if (!at) return tl::make_unexpected(at.error());
-    state->times.push_back(static_cast<few_tokens::TileTimes*>(*at));
+  state->parts = std::move(*parts);
+  auto const activations = find_activations(chain, buffers, state->memory);
+  if (!activations) return tl::make_unexpected(activations.error());
+  for (auto const& part : state->parts)
+    for (auto const& stage : part.cut.stages) {
+      if (!options.keep_times) break;
+      auto const bytes = static_cast<std::size_t>(stage.tiles()) * sizeof(few_tokens::TileTimes);
+      auto const at = allocate(bytes, "times of tiles", state->memory);
+      if (!at) return tl::make_unexpected(at.error());
+      state->times.push_back(static_cast<few_tokens::TileTimes*>(*at));
+    }
+  for (auto const& part : state->parts) {
+    auto const stages = describe(part, activations->data() + part.first, buffers.layers.data() + part.first,
+                                 state->times, state->memory);
+    if (!stages) return tl::make_unexpected(stages.error());
+    auto loop = launch_of(part, *stages, *machine, options);
+    if (!loop) return tl::make_unexpected(loop.error());
+    state->loops.push_back(std::move(*loop));
   }
-  auto const stages = describe(chain, buffers, *cut, state->times, state->memory);
-  if (!stages) return tl::make_unexpected(stages.error());
-  RoleOptions role;
-  role.rings = cut->rings;
-  role.cluster_blocks = cut->splits;
-  role.starts_early = options.starts_early;
-  role.chain.deadline_seconds = options.deadline_seconds;
-  auto loop = chain.type == ElementType::bf16 ? loop_of_bf16(*plan, role, *stages)
-                                              : loop_of_fp16(*plan, role, *stages);
-  if (!loop) return tl::make_unexpected(loop.error());
-  state->cut = std::move(*cut);
-  state->loop = std::move(*loop);
   ConvChain result;
   result.state_ = state;
   return result;
 }
 
-Expected<void> ConvChain::run(cudaStream_t stream) { return state_->loop.launch(stream); }
-Expected<void> ConvChain::finish() { return state_->loop.finish(); }
-CutChain const& ConvChain::cut() const { return state_->cut; }
+Expected<void> ConvChain::run(cudaStream_t stream) {
+  for (auto const& loop : state_->loops)
+    if (auto done = loop.launch(stream); !done) return done;
+  return {};
+}
+Expected<void> ConvChain::finish() {
+  Expected<void> result;
+  for (auto const& loop : state_->loops)
+    if (auto done = loop.finish(); !done && result) result = done;
+  return result;
+}
+std::vector<ChainPart> const& ConvChain::launches() const { return state_->parts; }
 std::vector<few_tokens::TileTimes> ConvChain::times(std::size_t layer) const {
   if (layer >= state_->times.size()) return {};
-  std::vector<few_tokens::TileTimes> result(static_cast<std::size_t>(state_->cut.stages[layer].tiles()));
-  if (cudaMemcpy(result.data(), state_->times[layer], result.size() * sizeof(result.front()),
+  std::size_t tiles = 0;
+  for (auto const& part : state_->parts)
+    if (layer >= part.first && layer < part.first + part.cut.stages.size())
+      tiles = static_cast<std::size_t>(part.cut.stages[layer - part.first].tiles());
+  std::vector<few_tokens::TileTimes> result(tiles);
+  if (cudaMemcpy(result.data(), state_->times[layer], tiles * sizeof(result.front()),
                  cudaMemcpyDeviceToHost) != cudaSuccess)
     return {};
   return result;

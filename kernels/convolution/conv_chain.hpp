@@ -35,13 +35,14 @@ class ConvChain {
   /// fails.
   static Expected<ConvChain> make(LayerChain const& chain, ConvBuffers const& buffers,
                                   ConvOptions const& options = {});
-  /// Enqueues the chain once; may be captured. Launches of one chain follow each other, on whatever streams.
-  /// Refuses as Chain::launch() of the library does, also (E0520) where a launch before has stalled.
+  /// Enqueues the chain once, one launch or several (cut_launches()); may be captured. Launches of one chain
+  /// follow each other, on whatever streams. Refuses as Chain::launch() of the library does, also (E0520)
+  /// where a launch before has stalled.
   Expected<void> run(cudaStream_t stream);
   /// Waits for all launches. E0520 if a wait met its deadline: it names the layer and the tile.
   Expected<void> finish();
-  /// How it was cut.
-  CutChain const& cut() const;
+  /// How it was cut: its launches, one or several.
+  std::vector<ChainPart> const& launches() const;
   /// Of a layer's tiles in the last launch, by the warps that compute; empty without ConvOptions::keep_times.
   /// Waits for the launch; empty, too, where CUDA fails.
   std::vector<few_tokens::TileTimes> times(std::size_t layer) const;

@@ -2,6 +2,7 @@
 // How convolutions are cut: every pixel once, slots that fit, warps that there are.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "convolution/chains.hpp"
@@ -139,6 +140,54 @@ TEST(ConvolutionCut, SplitsAreForSmallBatches) {
   EXPECT_GT(cut_chain(same_size(1, 7, 512, 2), {})->splits, 1);
   EXPECT_EQ(cut_chain(same_size(32, 14, 256, 2), {})->splits, 1);
   EXPECT_EQ(cut_chain(same_size(32, 56, 64, 2), {})->splits, 1);
+}
+
+/// The convolutions of a residual network, pair by pair: launches part where sizes change, and nowhere a
+/// residual would reach over.
+TEST(ConvolutionCut, ANetworkPartsWhereItsSizesChange) {
+  LayerChain network{1, 56, 56, 64, {}};
+  int const pairs[] = {3, 4, 6, 3};
+  std::vector<std::size_t> begins;
+  for (int stage = 0; stage < 4; ++stage)
+    for (int i = 0; i < 2 * pairs[stage]; ++i) {
+      Layer layer{64 << stage};
+      int const number = static_cast<int>(network.layers.size());
+      if (i == 0) begins.push_back(network.layers.size());
+      if (stage > 0 && i == 0) layer.stride = 2;
+      if (i % 2 == 1 && (stage == 0 || i > 1)) layer.residual = number - 1;
+      network.layers.push_back(layer);
+    }
+  auto const parts = cut_launches(network, {});
+  ASSERT_TRUE(parts) << to_text(parts.error());
+  EXPECT_GT(parts->size(), 1u) << "splits of one size do not suit all layers";
+  std::size_t next = 0;
+  auto const sizes = sizes_of(network);
+  double price = 0;
+  for (auto const& part : *parts) {
+    EXPECT_EQ(part.first, next);
+    EXPECT_NE(std::find(begins.begin(), begins.end(), part.first), begins.end()) << part.first;
+    EXPECT_EQ(part.chain.channels, sizes[part.first].channels);
+    EXPECT_EQ(part.cut.stages.size(), part.chain.layers.size());
+    for (std::size_t l = 0; l < part.chain.layers.size(); ++l) {
+      int const residual = network.layers[next + l].residual;
+      EXPECT_EQ(part.chain.layers[l].residual, residual < 0 ? -1 : residual - static_cast<int>(part.first));
+    }
+    next += part.chain.layers.size();
+    price += part.cut.price;
+  }
+  EXPECT_EQ(next, network.layers.size());
+  EXPECT_LT(price, cut_chain(network, {})->price);
+  // Sizes that do not change are one launch. So is what somebody cuts.
+  EXPECT_EQ(cut_launches(same_size(1, 14, 256, 8), {})->size(), 1u);
+  ConvOptions options;
+  options.splits = 1;
+  EXPECT_EQ(cut_launches(network, {}, options)->size(), 1u);
+  // No launch begins between an activation and the layer that adds it.
+  LayerChain over{1, 14, 14, 64, {Layer{512}, Layer{64}, Layer{512}}};
+  over.layers[2].residual = 1;
+  auto const of_over = cut_launches(over, {});
+  ASSERT_TRUE(of_over);
+  for (auto const& part : *of_over) EXPECT_TRUE(part.first == 0 || part.first == 1);
 }
 
 /// Four of them, worked out by hand: 14 rows in boxes of 4 are 4 boxes of whole rows.

@@ -116,7 +116,7 @@ TEST(ConvolutionRelation, ThePlanWaitsForTheSame) {
     SCOPED_TRACE(to_string(chain));
     auto const cut = cut_chain(chain, {});
     ASSERT_OK(cut);
-    auto const plan = plan_chain(chain, *cut, machine("h200").value());
+    auto const plan = plan_chain(*cut, machine("h200").value());
     ASSERT_OK(plan);
     EXPECT_EQ(plan->period, 1);
     auto const tables = describe_loop(*plan);

@@ -94,7 +94,8 @@ inline void expect_right(LayerChain const& chain, ConvOptions const& options = {
   auto made = ConvChain::make(chain, problem.buffers(), options);
   ASSERT_OK(made);
   std::string cuts = to_string(chain);
-  for (auto const& stage : made->cut().stages) cuts += "; " + to_string(stage.cut);
+  for (auto const& part : made->launches())
+    for (auto const& stage : part.cut.stages) cuts += "; " + to_string(stage.cut);
   SCOPED_TRACE(cuts);
   std::vector<unsigned short> first;
   for (int launch = 0; launch < 2; ++launch) {

@@ -98,6 +98,18 @@ TEST(Convolution, Residuals) {
 TEST(Convolution, ALongChain) {
   for (int const images : {1, 4}) expect_right(same_size(images, 14, 256, 32));
 }
+/// Several launches one behind the other, with splits of their own, residuals in each.
+TEST(Convolution, ANetworkInSeveralLaunches) {
+  LayerChain network{1, 56, 56, 64, {}};
+  for (int stage = 0; stage < 4; ++stage)
+    for (int i = 0; i < 4; ++i) {
+      auto one = layer(64 << stage, 3, stage > 0 && i == 0 ? 2 : 1, 1);
+      if (i == 3) one.residual = static_cast<int>(network.layers.size()) - 1;
+      network.layers.push_back(one);
+    }
+  ASSERT_GT(cut_launches(network, {})->size(), 1u);
+  expect_right(network);
+}
 /// Rows of activations between layers may be the chain's own memory.
 TEST(Convolution, OwnMemoryBetweenLayers) {
   auto const chain = same_size(2, 14, 256, 3);
