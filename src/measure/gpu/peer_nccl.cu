@@ -22,7 +22,7 @@ void measure(Context const& context, Team const& team, Nccl const& nccl, Probe& 
   int const samples = context.quick ? 5 : 25;
   auto const submit = [&](int rank, int repeats) {
     for (int i = 0; i < repeats; ++i)
-      nccl.all_reduce(rank, numbers.at(rank), sums.at(rank), 1, team.stream(rank));
+      nccl.all_reduce(rank, numbers.at(rank), sums.at(rank), 1, Nccl::Type::fp64, team.stream(rank));
   };
   auto const finish = [&](int rank) { ok(cudaStreamSynchronize(team.stream(rank))); };
 
@@ -80,7 +80,7 @@ void measure_peer_nccl(Context const& context, Probe& probe) {
   for (int gpus = 2; gpus <= static_cast<int>(devices.size()); ++gpus) {
     Team const team({devices.begin(), devices.begin() + gpus});
     std::string why;
-    auto const nccl = Nccl::open(team, why);
+    auto const nccl = open_nccl(team, why);
     if (!nccl) {
       probe.verdicts.push_back(
           {"peer.nccl.present", "look for NCCL", "did not hold", "no barrier by NCCL was measured: " + why});

@@ -147,7 +147,7 @@ class Reduction {
       launched();
     });
     team.wait();
-    nccl_ = Nccl::open(team, why_);
+    nccl_ = open_nccl(team, why_);
   }
 
   bool can(How how) const { return how != How::nccl || nccl_ != nullptr; }
@@ -172,7 +172,7 @@ class Reduction {
           sum_to<<<blocks_, k_threads, 0, stream>>>(part, result_.at(rank));
         } else if (how == How::nccl) {
           sum_to<<<blocks_, k_threads, 0, stream>>>(part, parts_.at(rank));
-          nccl_->all_reduce(rank, parts_.at(rank), result_.at(rank), 1, stream);
+          nccl_->all_reduce(rank, parts_.at(rank), result_.at(rank), 1, Nccl::Type::fp64, stream);
         } else {
           sum_to<<<blocks_, k_threads, 0, stream>>>(part, parts_.at(0) + rank);
           poll(stream);
