@@ -19,13 +19,16 @@ using kernels::refusal;
 constexpr int most_algorithms = 32;
 static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(LtAlgorithm));
 
-/// One per process, never destroyed: it may be used until the driver is gone.
+/// One for each device, never destroyed: it may be used until the driver is gone. The current device's.
 cublasLtHandle_t handle() {
-  static cublasLtHandle_t const one = [] {
-    cublasLtHandle_t made = nullptr;
-    return cublasLtCreate(&made) == CUBLAS_STATUS_SUCCESS ? made : nullptr;
-  }();
-  return one;
+  static auto& made = *new std::map<int, cublasLtHandle_t>;
+  static std::mutex mutex;
+  int device = 0;
+  (void)cudaGetDevice(&device);
+  std::lock_guard const lock(mutex);
+  auto const [known, is_new] = made.try_emplace(device, nullptr);
+  if (is_new && cublasLtCreate(&known->second) != CUBLAS_STATUS_SUCCESS) known->second = nullptr;
+  return known->second;
 }
 
 cublasLtMatmulAlgo_t opaque(LtAlgorithm const& algorithm) {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work on several GPUs as a graph for each, begun together and timed in turns: a sample is the longest of the
+// ranks.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <tessera/communicate/peer_group.hpp>
+
+namespace tessera::bench {
+
+/// Enqueues the parts of all ranks, each on its stream, for a set of operands.
+using GangWork = std::function<void(std::vector<cudaStream_t> const& streams, int set)>;
+
+struct GangTimed {
+  std::string name;
+  GangWork work;
+  std::vector<cudaGraphExec_t> graphs{};  ///< of each rank
+  std::vector<double> us{};               ///< of one piece of work
+};
+
+/// CUDA's errors end the program.
+class Gang {
+ public:
+  explicit Gang(std::shared_ptr<PeerGroup const> group);
+  ~Gang();
+  Gang(Gang const&) = delete;
+  Gang& operator=(Gang const&) = delete;
+
+  std::vector<cudaStream_t> const& streams() const { return streams_; }
+  /// A graph of `calls` pieces of work on sets in turns, after one outside of a graph.
+  void capture(GangTimed& timed, int calls, int sets);
+  static void release(GangTimed& timed);
+  /// So many samples of each, in an order that is drawn anew each round; each is run once before it is timed.
+  void rounds(std::vector<GangTimed*> const& all, int count, int calls);
+
+ private:
+  void finish() const;
+  void launch(GangTimed const& timed) const;
+
+  std::shared_ptr<PeerGroup const> group_;
+  PeerMemory words_;
+  std::vector<cudaStream_t> streams_;
+  std::vector<cudaEvent_t> begin_, end_;
+  std::mt19937 random_{1};
+};
+
+}  // namespace tessera::bench

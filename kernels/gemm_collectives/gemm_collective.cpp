@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gemm_collective.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tessera/communicate/reach.hpp>
+#include <tessera/communicate/transfers.hpp>
+
+#include "kernels/common/refusal.hpp"
+#include "src/gpu/check.hpp"
+#include "src/gpu/event_timer.hpp"
+#include "src/gpu/nccl.hpp"
+#include "src/gpu/relaxed_capture.hpp"
+#include "src/gpu/select.hpp"
+#include "src/gpu/stream.hpp"
+#include "src/gpu/told_flag.hpp"
+
+namespace tessera::gemm_collectives {
+namespace {
+
+using gpu::ok;
+using gpu::Select;
+using kernels::refusal;
+
+constexpr std::size_t k_element = 2;  // bytes
+
+std::size_t up(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+void* at(void* memory, std::size_t bytes) { return static_cast<char*>(memory) + bytes; }
+void const* at(void const* memory, std::size_t bytes) { return static_cast<char const*>(memory) + bytes; }
+
+auto failed(std::exception const& error) {
+  return refusal("E0511", error.what(),
+                 "see whether the devices work (nvidia-smi) and whether an earlier kernel failed");
+}
+
+}  // namespace
+
+struct GemmCollective::State {
+  std::shared_ptr<PeerGroup> group;
+  Problem problem;
+  Way way = Way::sequential;
+  double deadline_s = 2;
+  gpu::Nccl const* nccl = nullptr;
+  std::map<int, Piece> pieces;  ///< by rows
+  /// [control][packets, or slots]: what peers write to.
+  std::optional<PeerMemory> shared;
+  /// [record][workspace][partial sums, or what is sent].
+  std::optional<PeerMemory> own;
+  std::size_t shared_at = 0, workspace_at = 0, partial_at = 0, send_at = 0;
+
+  struct Rank {
+    std::unique_ptr<gpu::Stream> side;
+    std::unique_ptr<gpu::Edge> fork, join;
+    std::unique_ptr<gpu::ToldFlag> told;
+  };
+  std::vector<Rank> ranks;
+
+  int count() const { return problem.ranks; }
+  RowRange shard(int rank) const { return shard_of(problem.rows, problem.ranks, rank); }
+  std::size_t slot_bytes() const { return k_element * static_cast<std::size_t>(slot_elements(problem)); }
+  HalfType type() const { return problem.type == ElementType::bf16 ? HalfType::bf16 : HalfType::fp16; }
+  std::size_t output_bytes(int rows) const {
+    return k_element * static_cast<std::size_t>(rows) * static_cast<std::size_t>(problem.local_columns());
+  }
+  std::size_t input_bytes(int rows) const {
+    return k_element * static_cast<std::size_t>(rows) * static_cast<std::size_t>(problem.local_depth());
+  }
+  /// The slot of what `source` sends, in a rank's memory.
+  void* slot(int rank, int source) const {
+    return at(shared->at(rank), shared_at + static_cast<std::size_t>(source) * slot_bytes());
+  }
+  void* partial(int rank) const { return at(own->at(rank), partial_at); }
+  /// What is sent to a peer lies here first.
+  void* sent(int rank, int peer) const {
+    return at(own->at(rank), send_at + static_cast<std::size_t>(peer) * slot_bytes());
+  }
+  StallRecord* record(int rank) const { return static_cast<StallRecord*>(own->at(rank)); }
+
+  PeerOperation operation(int rank) const {
+    PeerOperation result;
+    for (int peer = 0; peer < count(); ++peer)
+      result.control[peer] = static_cast<PeerControl*>(shared->at(peer));
+    result.rank = rank;
+    result.ranks = count();
+    result.watch = {record(rank), static_cast<unsigned long long>(deadline_s * 1e9)};
+    return result;
+  }
+
+  // ------------------------------------------------------------------------------------------- making
+
+  Expected<void> make_pieces(PieceKernel const& kernel) {
+    std::vector<int> rows;
+    if (way == Way::words || way == Way::sequential)
+      rows = {problem.rows};
+    else
+      for (int rank = 0; rank < count(); ++rank)
+        if (shard(rank).rows() > 0) rows.push_back(shard(rank).rows());
+    for (int rank = 0; rank < count(); ++rank) {
+      Select const current(group->device(rank));
+      for (int const some : rows) {
+        auto made = Piece::make({some, problem.local_columns(), problem.local_depth(), problem.type}, kernel);
+        if (!made) return tl::make_unexpected(made.error());
+        pieces.insert_or_assign(some, std::move(*made));
+      }
+    }
+    return {};
+  }
+
+  Expected<void> make_memory() {
+    shared_at = up(sizeof(PeerControl));
+    std::size_t shared_bytes = shared_at;
+    long long const elements = 1LL * problem.rows * problem.local_columns();
+    auto const slots = static_cast<std::size_t>(count()) * slot_bytes();
+    if (way == Way::words)
+      shared_bytes += packet_bytes(elements, count());
+    else
+      shared_bytes += slots;
+    workspace_at = up(sizeof(StallRecord));
+    std::size_t workspace = 0;
+    for (auto const& [rows, piece] : pieces) workspace = std::max(workspace, piece.workspace_bytes());
+    partial_at = workspace_at + up(workspace);
+    std::size_t partial = 0;
+    if (way == Way::words) partial = output_bytes(problem.rows);
+    if (way == Way::sequential) partial = slots;
+    send_at = partial_at + up(partial);
+    bool const sends = (way == Way::copy && problem.collective != Collective::all_gather) ||
+                       (way == Way::sequential && problem.rows % count() != 0);
+    auto made = PeerMemory::make(group, shared_bytes);
+    if (!made) return tl::make_unexpected(made.error());
+    shared.emplace(std::move(*made));
+    auto own_made = PeerMemory::make(group, send_at + (sends ? slots : 0));
+    if (!own_made) return tl::make_unexpected(own_made.error());
+    own.emplace(std::move(*own_made));
+    return {};
+  }
+
+  void make_ranks() {
+    for (int rank = 0; rank < count(); ++rank) {
+      Select const current(group->device(rank));
+      ok(static_cast<cudaError_t>(load_transfers()));
+      Rank one;
+      // What is short and what peers wait for goes first.
+      int least = 0, greatest = 0;
+      ok(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+      one.side = std::make_unique<gpu::Stream>(greatest);
+      one.fork = std::make_unique<gpu::Edge>();
+      one.join = std::make_unique<gpu::Edge>();
+      one.told = std::make_unique<gpu::ToldFlag>();
+      ok(one.told->make(to_string(problem)));
+      ranks.push_back(std::move(one));
+    }
+    arm();
+  }
+
+  /// The records, empty, with the words that they raise.
+  void arm() const {
+    for (int rank = 0; rank < count(); ++rank) {
+      Select const current(group->device(rank));
+      StallRecord empty;
+      empty.told = ranks[static_cast<std::size_t>(rank)].told->address();
+      ok(cudaMemcpy(record(rank), &empty, sizeof empty, cudaMemcpyHostToDevice));
+    }
+  }
+
+  /// Runs every product once, of zeros: a library's kernel that is loaded behind one that spins would never
+  /// start.
+  Expected<void> warm_up() {
+    std::size_t const bytes = std::max(
+        {input_bytes(problem.rows), output_bytes(problem.rows), input_bytes(problem.local_columns())});
+    auto const some = PeerMemory::make(group, 2 * up(bytes));
+    if (!some) return tl::make_unexpected(some.error());
+    for (int rank = 0; rank < count(); ++rank) {
+      Select const current(group->device(rank));
+      auto const stream = ranks[static_cast<std::size_t>(rank)].side->get();
+      void* const zeros = some->at(rank);
+      for (auto const& [rows, piece] : pieces)
+        product(rank, rows, zeros, zeros, at(zeros, up(bytes)), false, false, stream);
+      ok(cudaStreamSynchronize(stream));
+    }
+    return {};
+  }
+
+  // ------------------------------------------------------------------------------------------- stalls
+
+  bool stalled() const {
+    return std::any_of(ranks.begin(), ranks.end(), [](Rank const& one) { return one.told->raised(); });
+  }
+
+  /// Waits for all ranks, says what happened, and begins anew.
+  Expected<void> recover() {
+    gpu::RelaxedCapture const relaxed;
+    if (auto waited = group->wait(); !waited) return waited;
+    if (!stalled()) return {};
+    Diagnostics found;
+    for (int rank = 0; rank < count(); ++rank) {
+      Select const current(group->device(rank));
+      StallRecord seen;
+      ok(cudaMemcpy(&seen, record(rank), sizeof seen, cudaMemcpyDeviceToHost));
+      if (seen.state != 2) continue;
+      PeerStall stall;
+      stall.operation = to_string(problem);
+      stall.rank = rank;
+      stall.peer = static_cast<int>(seen.semaphore);
+      stall.seen = seen.seen;
+      stall.expected = seen.expected;
+      stall.waited_s = static_cast<double>(seen.waited_ns) * 1e-9;
+      switch (static_cast<PeerWord>(seen.stage)) {
+        case PeerWord::arrived: stall.awaited = "what it sends"; break;
+        case PeerWord::done: stall.awaited = "that it has read what it was sent"; break;
+        case PeerWord::begun: stall.awaited = "that it begins"; break;
+        case PeerWord::partial_words:
+          stall.awaited = "its partial sums";
+          stall.peer = static_cast<int>(seen.tile % k_most_ranks);
+          stall.tile = seen.tile / k_most_ranks;
+          stall.tiles = parts_of_words(1LL * problem.rows * problem.columns);
+          break;
+      }
+      found.push_back(describe_stall(stall));
+    }
+    if (auto cleared = shared->clear(); !cleared) return cleared;
+    arm();
+    for (auto& one : ranks) one.told->lower();
+    return tl::make_unexpected(std::move(found));
+  }
+
+  Expected<void> ready(cudaStream_t stream) {
+    if (!stalled()) return {};
+    auto status = cudaStreamCaptureStatusNone;
+    ok(cudaStreamIsCapturing(stream, &status));
+    if (status != cudaStreamCaptureStatusNone)
+      return refusal("E0582", to_string(problem) + ": a launch before has stalled",
+                     "call finish() when the capture has ended, and capture again");
+    return recover();
+  }
+
+  // ---------------------------------------------------------------------------------------- launching
+
+  void product(int rank, int rows, void const* a, void const* b, void* d, bool lets_next, bool early,
+               cudaStream_t stream) {
+    auto const& piece = pieces.at(rows);
+    ok(piece.run({a, b, d}, at(own->at(rank), workspace_at), lets_next && piece.chains(),
+                 early && piece.chains(), stream));
+  }
+
+  void by_words(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
+    auto const& mine = operands[static_cast<std::size_t>(rank)];
+    product(rank, problem.rows, mine.a, mine.b, partial(rank), false, false, stream);
+    WordsSum sum;
+    sum.partial = partial(rank);
+    sum.sum = mine.d;
+    sum.elements = 1LL * problem.rows * problem.columns;
+    for (int peer = 0; peer < count(); ++peer) sum.packets[peer] = at(shared->at(peer), shared_at);
+    sum.type = type();
+    ok(static_cast<cudaError_t>(all_reduce_words(operation(rank), sum, true, stream)));
+  }
+
+  void sum_of_shard(int rank, std::vector<Operands> const& operands, cudaStream_t stream) const {
+    ShardSum sum;
+    sum.slots = slot(rank, 0);
+    sum.slot_elements = slot_elements(problem);
+    auto const rows = shard(rank);
+    sum.elements = 1LL * rows.rows() * problem.columns;
+    sum.type = type();
+    if (problem.collective == Collective::all_reduce) {
+      // The peers' copies first: the link takes longer.
+      sum.copies = count();
+      for (int step = 0; step < count(); ++step)
+        sum.results[step] = at(operands[static_cast<std::size_t>(send_order(count(), rank, step))].d,
+                               output_bytes(rows.begin));
+    } else {
+      sum.results[0] = operands[static_cast<std::size_t>(rank)].d;
+    }
+    ok(static_cast<cudaError_t>(::tessera::sum_shard(operation(rank), sum, stream)));
+  }
+
+  /// Rows of the peers first; what is theirs goes straight into their memory, or by a copy engine beside the
+  /// next product.
+  void by_shards(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
+    auto const& mine = operands[static_cast<std::size_t>(rank)];
+    auto const& one = ranks[static_cast<std::size_t>(rank)];
+    bool first = true, copied = false;
+    for (int step = 0; step < count(); ++step) {
+      int const owner = send_order(count(), rank, step);
+      auto const rows = shard(owner);
+      if (rows.rows() == 0) continue;
+      bool const copies = way == Way::copy && owner != rank;
+      void* const to = copies ? sent(rank, owner) : slot(owner, rank);
+      product(rank, rows.rows(), at(mine.a, input_bytes(rows.begin)), mine.b, to, owner != rank, !first,
+              stream);
+      first = false;
+      if (!copies) continue;
+      copied = true;
+      one.fork->put(stream, one.side->get());
+      ok(cudaMemcpyPeerAsync(slot(owner, rank), group->device(owner), to, group->device(rank),
+                             output_bytes(rows.rows()), one.side->get()));
+    }
+    if (copied) one.join->put(one.side->get(), stream);
+    sum_of_shard(rank, operands, stream);
+  }
+
+  /// Own rows at once, while a copy engine sends them to the peers; a peer's when they have come.
+  void by_gathering(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
+    auto const& mine = operands[static_cast<std::size_t>(rank)];
+    auto const& one = ranks[static_cast<std::size_t>(rank)];
+    auto const side = one.side->get();
+    one.fork->put(stream, side);
+    // A peer that has begun has read what it was sent the launch before.
+    ok(static_cast<cudaError_t>(begin_together(operation(rank), side)));
+    auto const own_rows = shard(rank);
+    for (int step = 0; step + 1 < count() && own_rows.rows() > 0; ++step) {
+      int const peer = send_order(count(), rank, step);
+      ok(cudaMemcpyPeerAsync(slot(peer, rank), group->device(peer), mine.a, group->device(rank),
+                             input_bytes(own_rows.rows()), side));
+      ok(static_cast<cudaError_t>(
+          send_arrived(operation(rank), peer, group->device(peer), group->device(rank), side)));
+    }
+    for (int step = 0; step < count(); ++step) {
+      int const source = receive_order(count(), rank, step);
+      auto const rows = shard(source);
+      if (rows.rows() == 0) continue;
+      if (source != rank) ok(static_cast<cudaError_t>(await_arrived(operation(rank), source, stream)));
+      product(rank, rows.rows(), source == rank ? mine.a : slot(rank, source), mine.b,
+              at(mine.d, output_bytes(rows.begin)), false, false, stream);
+    }
+    one.join->put(side, stream);
+  }
+
+  // By a library: what comes before NCCL's call, the call, and what comes behind it.
+  void before_library(int rank, Operands const& mine, cudaStream_t stream) {
+    if (problem.collective != Collective::all_gather)
+      product(rank, problem.rows, mine.a, mine.b, partial(rank), false, false, stream);
+    else if (problem.rows % count() != 0)
+      ok(cudaMemcpyAsync(sent(rank, 0), mine.a, input_bytes(shard(rank).rows()), cudaMemcpyDeviceToDevice,
+                         stream));
+  }
+  void call_library(int rank, Operands const& mine, cudaStream_t stream) const {
+    auto const kind = problem.type == ElementType::bf16 ? gpu::Nccl::Type::bf16 : gpu::Nccl::Type::fp16;
+    bool const padded = problem.rows % count() != 0;
+    auto const each = static_cast<std::size_t>(slot_elements(problem));
+    switch (problem.collective) {
+      case Collective::all_reduce:
+        nccl->all_reduce(rank, partial(rank), mine.d, output_bytes(problem.rows) / k_element, kind, stream);
+        break;
+      case Collective::reduce_scatter:
+        nccl->reduce_scatter(rank, partial(rank), padded ? sent(rank, 0) : mine.d, each, kind, stream);
+        break;
+      case Collective::all_gather:
+        nccl->all_gather(rank, padded ? sent(rank, 0) : mine.a, slot(rank, 0), each, kind, stream);
+        break;
+    }
+  }
+  void after_library(int rank, Operands const& mine, cudaStream_t stream) {
+    if (problem.collective == Collective::all_gather)
+      product(rank, problem.rows, slot(rank, 0), mine.b, mine.d, false, false, stream);
+    else if (problem.collective == Collective::reduce_scatter && problem.rows % count() != 0)
+      ok(cudaMemcpyAsync(mine.d, sent(rank, 0), output_bytes(shard(rank).rows()), cudaMemcpyDeviceToDevice,
+                         stream));
+  }
+
+  void enqueue(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
+    Select const current(group->device(rank));
+    ranks[static_cast<std::size_t>(rank)].told->launched();
+    auto const& mine = operands[static_cast<std::size_t>(rank)];
+    if (way == Way::words) {
+      by_words(rank, operands, stream);
+    } else if (way == Way::sequential) {
+      before_library(rank, mine, stream);
+      call_library(rank, mine, stream);
+      after_library(rank, mine, stream);
+    } else if (problem.collective == Collective::all_gather) {
+      by_gathering(rank, operands, stream);
+    } else {
+      by_shards(rank, operands, stream);
+    }
+  }
+};
+
+Expected<GemmCollective> GemmCollective::make(std::shared_ptr<PeerGroup> group, Problem problem,
+                                              Options const& options) {
+  problem.ranks = group->size();
+  if (auto fine = check_problem(problem); !fine) return tl::make_unexpected(fine.error());
+  if (!(options.deadline_seconds > 0 && options.deadline_seconds <= 3600))
+    return refusal("E0581", "a deadline that is no time", "ask for more than 0 and at most 3600 seconds",
+                   {to_string(problem)});
+  auto state = std::make_shared<State>();
+  state->group = std::move(group);
+  state->problem = problem;
+  state->way = options.way == Way::automatic ? choose_way(problem) : options.way;
+  state->deadline_s = options.deadline_seconds;
+  auto const ways = ways_of(problem.collective);
+  if (std::find(ways.begin(), ways.end(), state->way) == ways.end())
+    return refusal(
+        "E0581", std::string(to_string(problem.collective)) + " has no way \"" + to_string(state->way) + "\"",
+        "leave the way to the library", {to_string(problem)});
+  if (state->way == Way::sequential) {
+    std::string why;
+    state->nccl = state->group->nccl(why);
+    if (state->nccl == nullptr)
+      return refusal("E0583", "NCCL is not there: " + why,
+                     "let the linker find libnccl.so.2 (LD_LIBRARY_PATH), or take another way",
+                     {to_string(problem)});
+  }
+  gpu::RelaxedCapture const relaxed;
+  try {
+    if (auto fine = state->make_pieces(options.kernel); !fine) return tl::make_unexpected(fine.error());
+    if (auto fine = state->make_memory(); !fine) return tl::make_unexpected(fine.error());
+    state->make_ranks();
+    if (auto fine = state->warm_up(); !fine) return tl::make_unexpected(fine.error());
+  } catch (std::exception const& error) {
+    return failed(error);
+  }
+  return GemmCollective(std::move(state));
+}
+
+Expected<void> GemmCollective::enqueue(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
+  try {
+    if (auto fine = state_->ready(stream); !fine) return fine;
+    state_->enqueue(rank, operands, stream);
+    return {};
+  } catch (std::exception const& error) {
+    return failed(error);
+  }
+}
+
+Expected<void> GemmCollective::run(std::vector<Operands> const& operands,
+                                   std::vector<cudaStream_t> const& streams) {
+  try {
+    auto& state = *state_;
+    if (auto fine = state.ready(streams.front()); !fine) return fine;
+    auto const each = [&](auto const& act) {
+      for (int rank = 0; rank < state.count(); ++rank) {
+        Select const current(state.group->device(rank));
+        act(rank, operands[static_cast<std::size_t>(rank)], streams[static_cast<std::size_t>(rank)]);
+      }
+    };
+    if (state.way != Way::sequential) {
+      each([&](int rank, Operands const&, cudaStream_t stream) { state.enqueue(rank, operands, stream); });
+      return {};
+    }
+    each([&](int rank, Operands const& mine, cudaStream_t stream) {
+      state.before_library(rank, mine, stream);
+    });
+    state.nccl->group_begin();
+    each(
+        [&](int rank, Operands const& mine, cudaStream_t stream) { state.call_library(rank, mine, stream); });
+    state.nccl->group_end();
+    each([&](int rank, Operands const& mine, cudaStream_t stream) {
+      state.after_library(rank, mine, stream);
+    });
+    return {};
+  } catch (std::exception const& error) {
+    return failed(error);
+  }
+}
+
+Expected<void> GemmCollective::finish() {
+  try {
+    return state_->recover();
+  } catch (std::exception const& error) {
+    return failed(error);
+  }
+}
+
+Problem const& GemmCollective::problem() const { return state_->problem; }
+Way GemmCollective::way() const { return state_->way; }
+std::string GemmCollective::name() const {
+  return std::string(to_string(state_->way)) + ", " + state_->pieces.begin()->second.name();
+}
+
+}  // namespace tessera::gemm_collectives

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// A matrix product and its collective on the GPUs of a host, overlapped.
+//
+//   auto group = PeerGroup::make({0, 1});
+//   auto product = GemmCollective::make(*group, {Collective::all_reduce, 8, 8192, 8192});
+//   product->run({{a0, b0, d0}, {a1, b1, d1}}, {stream0, stream1});
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+#include <tessera/communicate/peer_group.hpp>
+#include <tessera/diagnostic.hpp>
+#include <vector>
+
+#include "kernels/gemm_collectives/piece.hpp"
+#include "kernels/gemm_collectives/problem.hpp"
+
+namespace tessera::gemm_collectives {
+
+struct Options {
+  Way way = Way::automatic;
+  PieceKernel kernel;           ///< of every piece
+  double deadline_seconds = 2;  ///< of every wait for a peer; NCCL has none
+};
+
+/// Of one rank, in its GPU's memory; Problem says their sizes. 16-byte aligned, rows without gaps.
+struct Operands {
+  void const* a = nullptr;
+  void const* b = nullptr;
+  void* d = nullptr;
+};
+
+class GemmCollective {
+ public:
+  /// Problem::ranks is the group's. E0581 for sizes or a way that cannot be, E0583 where NCCL is asked for
+  /// and is not there, E0533, E0511.
+  static Expected<GemmCollective> make(std::shared_ptr<PeerGroup> group, Problem problem,
+                                       Options const& options = {});
+
+  /// Enqueues one rank's part. Every rank makes the same calls in the same order; calls of one rank are
+  /// ordered, on whatever streams. `operands`: of all ranks. May be captured, and the graph replayed, where
+  /// every rank replays as often. Refuses (E0582), and enqueues nothing, where a launch before has stalled:
+  /// then all ranks begin anew. Ranks by one thread: with Way::sequential take run().
+  Expected<void> enqueue(int rank, std::vector<Operands> const& operands, cudaStream_t stream);
+  /// The parts of all ranks.
+  Expected<void> run(std::vector<Operands> const& operands, std::vector<cudaStream_t> const& streams);
+  /// Waits for the group's GPUs. E0582 if a wait met its deadline: it names ranks, the part and the count.
+  Expected<void> finish();
+
+  Problem const& problem() const;
+  Way way() const;
+  /// "store, 128x256x64_2x1 band 8".
+  std::string name() const;
+
+ private:
+  struct State;
+  explicit GemmCollective(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace tessera::gemm_collectives

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "one_call.hpp"
+
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "kernels/common/refusal.hpp"
+
+namespace tessera::gemm_collectives {
+namespace {
+
+using Key = std::tuple<PeerGroup const*, Problem, std::vector<cudaStream_t>>;
+
+/// Never destroyed: when statics are, the driver may be gone.
+struct Kept {
+  std::mutex mutex;
+  std::map<Key, GemmCollective> all;
+};
+Kept& kept() {
+  static auto& one = *new Kept;
+  return one;
+}
+
+Expected<void> call(Collective collective, std::shared_ptr<PeerGroup> const& group, Sizes const& sizes,
+                    std::vector<Operands> const& operands, std::vector<cudaStream_t> const& streams) {
+  Problem const problem{collective, sizes.rows, sizes.columns, sizes.depth, sizes.type, group->size()};
+  auto const ranks = static_cast<std::size_t>(group->size());
+  if (operands.size() != ranks || streams.size() != ranks)
+    return kernels::refusal("E0581",
+                            "operands of " + std::to_string(operands.size()) + " ranks and " +
+                                std::to_string(streams.size()) + " streams for " + std::to_string(ranks) +
+                                " GPUs",
+                            "give operands and a stream for each rank of the group", {to_string(problem)});
+  auto& here = kept();
+  std::lock_guard const lock(here.mutex);
+  Key const key{group.get(), problem, streams};
+  auto found = here.all.find(key);
+  if (found == here.all.end()) {
+    auto made = GemmCollective::make(group, problem);
+    if (!made) return tl::make_unexpected(made.error());
+    found = here.all.emplace(key, std::move(*made)).first;
+  }
+  return found->second.run(operands, streams);
+}
+
+}  // namespace
+
+Expected<void> gemm_all_reduce(std::shared_ptr<PeerGroup> const& group, Sizes const& sizes,
+                               std::vector<Operands> const& operands,
+                               std::vector<cudaStream_t> const& streams) {
+  return call(Collective::all_reduce, group, sizes, operands, streams);
+}
+Expected<void> gemm_reduce_scatter(std::shared_ptr<PeerGroup> const& group, Sizes const& sizes,
+                                   std::vector<Operands> const& operands,
+                                   std::vector<cudaStream_t> const& streams) {
+  return call(Collective::reduce_scatter, group, sizes, operands, streams);
+}
+Expected<void> all_gather_gemm(std::shared_ptr<PeerGroup> const& group, Sizes const& sizes,
+                               std::vector<Operands> const& operands,
+                               std::vector<cudaStream_t> const& streams) {
+  return call(Collective::all_gather, group, sizes, operands, streams);
+}
+
+Expected<void> finish_all(std::shared_ptr<PeerGroup> const& group, bool release) {
+  auto& here = kept();
+  std::lock_guard const lock(here.mutex);
+  Diagnostics missed;
+  for (auto at = here.all.begin(); at != here.all.end();) {
+    if (std::get<0>(at->first) != group.get()) {
+      ++at;
+      continue;
+    }
+    if (auto ended = at->second.finish(); !ended)
+      missed.insert(missed.end(), ended.error().begin(), ended.error().end());
+    at = release ? here.all.erase(at) : std::next(at);
+  }
+  if (!missed.empty()) return tl::make_unexpected(std::move(missed));
+  return {};
+}
+
+}  // namespace tessera::gemm_collectives

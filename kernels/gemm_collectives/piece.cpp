@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "piece.hpp"
+
+#include <algorithm>
+
+#include "kernels/common/refusal.hpp"
+
+namespace tessera::gemm_collectives {
+namespace {
+
+gemm_sm90::Call call_of(cublaslt::LtProblem const& problem, PieceKernel const& kernel,
+                        PieceOperands const& operands) {
+  gemm_sm90::Call call;
+  call.problem = {problem.rows, problem.columns, problem.depth, operands.a, operands.b, operands.d};
+  call.band = kernel.band;
+  return call;
+}
+
+}  // namespace
+
+Expected<Piece> Piece::make(cublaslt::LtProblem const& problem, PieceKernel const& kernel) {
+  Piece piece;
+  piece.problem_ = problem;
+  piece.kernel_ = kernel;
+  if (kernel.tiles != nullptr) {
+    // Any aligned addresses: what is asked is whether the sizes are for it.
+    auto* const some = reinterpret_cast<void*>(256);
+    if (kernel.tiles->info.type != problem.type || kernel.tiles->info.splits > 1 ||
+        !kernel.tiles->can_implement(call_of(problem, kernel, {some, some, some})))
+      return kernels::refusal("E0581",
+                              std::string("kernel ") + kernel.tiles->info.name + " is not for these sizes",
+                              "leave the choice of the kernel to the library");
+    if (auto const error = gemm_sm90::prepare(*kernel.tiles); error != cudaSuccess)
+      return kernels::cuda_failed(error, "loading a kernel");
+    return piece;
+  }
+  auto made = cublaslt::LtGemm::make(problem);
+  if (!made) return tl::make_unexpected(made.error());
+  piece.lt_ = *made;
+  piece.algorithm_ = piece.lt_->algorithms().front();
+  if (!kernel.algorithm.empty())
+    if (auto const named = cublaslt::lt_algorithm(kernel.algorithm)) piece.algorithm_ = *named;
+  auto const bytes = piece.lt_->workspace_of(piece.algorithm_);
+  if (!bytes)
+    return kernels::refusal("E0581", "cuBLASLt's " + kernel.algorithm + " is not for these sizes",
+                            "leave the choice of the kernel to the library");
+  piece.workspace_bytes_ = *bytes;
+  return piece;
+}
+
+std::string Piece::name() const {
+  return kernel_.tiles != nullptr
+             ? std::string(kernel_.tiles->info.name) + " band " + std::to_string(kernel_.band)
+             : cublaslt::lt_name(algorithm_);
+}
+
+cudaError_t Piece::run(PieceOperands const& operands, void* workspace, bool lets_next, bool early,
+                       cudaStream_t stream) const {
+  if (kernel_.tiles == nullptr)
+    return lt_->run(algorithm_, operands.a, operands.b, operands.d, workspace, workspace_bytes_, stream);
+  auto call = call_of(problem_, kernel_, operands);
+  call.stage.triggers_at_start = lets_next;
+  call.programmatic = early;
+  call.stage.completes_after_previous = early;
+  return kernel_.tiles->launch(call, stream);
+}
+
+std::vector<PieceKernel> kernels_to_try(cublaslt::LtProblem const& problem, int most_algorithms) {
+  std::vector<PieceKernel> result;
+  if (auto const made = cublaslt::LtGemm::make(problem)) {
+    int taken = 0;
+    for (auto const& algorithm : (*made)->algorithms()) {
+      if (taken++ == most_algorithms) break;
+      result.push_back({nullptr, 8, cublaslt::lt_name(algorithm)});
+    }
+  }
+  for (auto const* kernel : gemm_sm90::kernels_for(problem.type, false)) {
+    auto const& info = kernel->info;
+    // Few rows: those whose rows are multiplied 16 at a time. Many: the larger tiles.
+    bool const few = problem.rows <= 64;
+    if (info.splits > 1 || info.swapped != few) continue;
+    if (!few && info.tile_rows * info.tile_columns < 128 * 192) continue;
+    result.push_back({kernel, 8, {}});
+  }
+  return result;
+}
+
+}  // namespace tessera::gemm_collectives

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// One of the products that a collective is cut into: by cuBLASLt, or by a kernel of gemm_sm90.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+#include <tessera/diagnostic.hpp>
+#include <vector>
+
+#include "kernels/cublaslt/gemm.hpp"
+#include "kernels/gemm_sm90/gemm.hpp"
+
+namespace tessera::gemm_collectives {
+
+/// Which kernel: one of the two, or neither for cuBLASLt's first guess.
+struct PieceKernel {
+  gemm_sm90::Kernel const* tiles = nullptr;
+  int band = 8;             ///< of `tiles`: Call::band
+  std::string algorithm{};  ///< of cuBLASLt, as lt_name() writes it; empty: its first guess
+};
+
+struct PieceOperands {
+  void const* a = nullptr;
+  void const* b = nullptr;
+  void* d = nullptr;
+};
+
+class Piece {
+ public:
+  /// E0533, or E0581 for a kernel that is not for these sizes. Loads it on the current device.
+  static Expected<Piece> make(cublaslt::LtProblem const& problem, PieceKernel const& kernel);
+
+  std::size_t workspace_bytes() const { return workspace_bytes_; }
+  std::string name() const;
+  /// Its blocks let the next kernel start early, and a later one can.
+  bool chains() const { return kernel_.tiles != nullptr; }
+  /// `lets_next`: the kernel behind it may start as soon as its own blocks have all begun. `early`: it is
+  /// such a kernel, and reads nothing of what the one before writes; it ends after it.
+  cudaError_t run(PieceOperands const& operands, void* workspace, bool lets_next, bool early,
+                  cudaStream_t stream) const;
+
+ private:
+  cublaslt::LtProblem problem_;
+  PieceKernel kernel_;
+  std::shared_ptr<cublaslt::LtGemm const> lt_;
+  cublaslt::LtAlgorithm algorithm_{};
+  std::size_t workspace_bytes_ = 0;
+};
+
+/// Kernels that are worth a try for a product, cuBLASLt's first guess first.
+std::vector<PieceKernel> kernels_to_try(cublaslt::LtProblem const& problem, int most_algorithms);
+
+}  // namespace tessera::gemm_collectives

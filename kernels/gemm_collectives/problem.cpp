@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "problem.hpp"
+
+#include <fmt/format.h>
+
+namespace tessera::gemm_collectives {
+namespace {
+
+auto refused(Problem const& problem, std::string message, std::string hint) {
+  Diagnostic one;
+  one.code = "E0581";
+  one.message = std::move(message);
+  one.notes.push_back(to_string(problem));
+  one.suggestion = std::move(hint);
+  return refuse(std::move(one));
+}
+
+/// Up to so many rows partial sums go to everybody at once: above, a shard's owner adds them. Both send as
+/// much on two GPUs.
+constexpr int k_most_words_rows = 512;
+
+}  // namespace
+
+char const* to_string(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce: return "gemm_all_reduce";
+    case Collective::reduce_scatter: return "gemm_reduce_scatter";
+    case Collective::all_gather: return "all_gather_gemm";
+  }
+  return "";
+}
+
+char const* to_string(Way way) {
+  switch (way) {
+    case Way::automatic: return "automatic";
+    case Way::words: return "words";
+    case Way::store: return "store";
+    case Way::copy: return "copy";
+    case Way::sequential: return "sequential";
+  }
+  return "";
+}
+
+std::string to_string(Problem const& problem) {
+  return fmt::format("{} of {} x {} x {} on {} GPUs", to_string(problem.collective), problem.rows,
+                     problem.columns, problem.depth, problem.ranks);
+}
+
+std::vector<Way> ways_of(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce: return {Way::words, Way::store, Way::copy, Way::sequential};
+    case Collective::reduce_scatter: return {Way::store, Way::copy, Way::sequential};
+    case Collective::all_gather: return {Way::copy, Way::sequential};
+  }
+  return {};
+}
+
+Expected<void> check_problem(Problem const& problem) {
+  constexpr int k_most = 1 << 20;
+  for (auto const& [name, size] : {std::pair{"rows", problem.rows}, std::pair{"columns", problem.columns},
+                                   std::pair{"depth", problem.depth}})
+    if (size < 1 || size > k_most)
+      return refused(problem, fmt::format("a product of {} {}", size, name),
+                     fmt::format("ask for 1 to {}", k_most));
+  if (problem.ranks < 2 || problem.ranks > k_most_ranks)
+    return refused(problem, fmt::format("a product on {} GPUs", problem.ranks),
+                   fmt::format("take a group of 2 to {} GPUs", k_most_ranks));
+  bool const gathers = problem.collective == Collective::all_gather;
+  int const spread = gathers ? problem.columns : problem.depth;
+  char const* const name = gathers ? "columns" : "depth";
+  if (spread % (8 * problem.ranks) != 0)
+    return refused(problem,
+                   fmt::format("{} {} is no multiple of {}: of 8 elements for each of {} GPUs", name, spread,
+                               8 * problem.ranks, problem.ranks),
+                   fmt::format("pad to a multiple of {}", 8 * problem.ranks));
+  int const whole = gathers ? problem.depth : problem.columns;
+  if (whole % 8 != 0)
+    return refused(problem, fmt::format("rows of {} elements are not 16-byte aligned", whole),
+                   "pad to a multiple of 8");
+  return {};
+}
+
+Way choose_way(Problem const& problem) {
+  switch (problem.collective) {
+    case Collective::all_reduce: return problem.rows <= k_most_words_rows ? Way::words : Way::store;
+    case Collective::reduce_scatter: return Way::store;
+    case Collective::all_gather: return Way::copy;
+  }
+  return Way::sequential;
+}
+
+long long slot_elements(Problem const& problem) {
+  long long const rows = most_shard_rows(problem.rows, problem.ranks);
+  return rows * (problem.collective == Collective::all_gather ? problem.depth : problem.columns);
+}
+
+}  // namespace tessera::gemm_collectives

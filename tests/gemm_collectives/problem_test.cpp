@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with their collective, without a GPU: sizes, refusals, ways.
+#include "kernels/gemm_collectives/problem.hpp"
+
+#include <gmock/gmock.h>
+
+namespace tessera::gemm_collectives {
+namespace {
+
+constexpr Collective k_all[] = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather};
+
+std::string refusal_of(Problem const& problem) {
+  auto const fine = check_problem(problem);
+  return fine ? "" : to_text(fine.error());
+}
+
+TEST(GemmCollectiveProblem, AnyNumberOfRowsWillDo) {
+  for (auto const collective : k_all)
+    for (int rows = 1; rows <= 300; ++rows)
+      EXPECT_EQ(refusal_of({collective, rows, 1024, 1024, ElementType::bf16, 8}), "");
+}
+
+TEST(GemmCollectiveProblem, WhatIsSpreadDivides) {
+  EXPECT_EQ(refusal_of({Collective::all_reduce, 8, 1024, 520, ElementType::bf16, 2}),
+            "error E0581: depth 520 is no multiple of 16: of 8 elements for each of 2 GPUs\n"
+            "   gemm_all_reduce of 8 x 1024 x 520 on 2 GPUs\n"
+            "   hint: pad to a multiple of 16");
+  EXPECT_EQ(refusal_of({Collective::all_gather, 8, 1032, 512, ElementType::bf16, 4}),
+            "error E0581: columns 1032 is no multiple of 32: of 8 elements for each of 4 GPUs\n"
+            "   all_gather_gemm of 8 x 1032 x 512 on 4 GPUs\n"
+            "   hint: pad to a multiple of 32");
+  EXPECT_EQ(refusal_of({Collective::all_gather, 8, 1024, 520, ElementType::bf16, 2}), "");
+  EXPECT_EQ(refusal_of({Collective::reduce_scatter, 8, 1032, 512, ElementType::bf16, 2}), "");
+}
+
+TEST(GemmCollectiveProblem, RowsAreAligned) {
+  EXPECT_EQ(refusal_of({Collective::reduce_scatter, 8, 1028, 512, ElementType::bf16, 2}),
+            "error E0581: rows of 1028 elements are not 16-byte aligned\n"
+            "   gemm_reduce_scatter of 8 x 1028 x 512 on 2 GPUs\n"
+            "   hint: pad to a multiple of 8");
+}
+
+TEST(GemmCollectiveProblem, SizesAndGroupsThatCannotBe) {
+  EXPECT_THAT(refusal_of({Collective::all_reduce, 0, 1024, 512, ElementType::bf16, 2}),
+              testing::StartsWith("error E0581: a product of 0 rows\n"));
+  EXPECT_THAT(refusal_of({Collective::all_reduce, 1 << 21, 1024, 512, ElementType::bf16, 2}),
+              testing::StartsWith("error E0581: a product of 2097152 rows\n"));
+  EXPECT_THAT(refusal_of({Collective::all_reduce, 8, 1024, -8, ElementType::bf16, 2}),
+              testing::StartsWith("error E0581: a product of -8 depth\n"));
+  for (int const ranks : {-1, 0, 1, 17})
+    EXPECT_THAT(refusal_of({Collective::all_reduce, 8, 1024, 512, ElementType::bf16, ranks}),
+                testing::StartsWith("error E0581: a product on " + std::to_string(ranks) + " GPUs\n"));
+}
+
+TEST(GemmCollectiveProblem, TheWayThatIsTakenIsOneThatTheCollectiveHas) {
+  for (auto const collective : k_all)
+    for (int const rows : {1, 64, 65, 512, 513, 2048, 100000})
+      for (int const ranks : {2, 4, 8})
+        EXPECT_THAT(ways_of(collective),
+                    testing::Contains(choose_way({collective, rows, 8192, 8192, ElementType::bf16, ranks})));
+}
+
+TEST(GemmCollectiveProblem, ASlotHoldsTheLargestShare) {
+  for (auto const collective : k_all)
+    for (int const rows : {1, 7, 3001})
+      for (int rank = 0; rank < 4; ++rank) {
+        Problem const problem{collective, rows, 1024, 512, ElementType::bf16, 4};
+        long long const wide = collective == Collective::all_gather ? 512 : 1024;
+        EXPECT_GE(slot_elements(problem), wide * shard_of(rows, 4, rank).rows());
+      }
+}
+
+}  // namespace
+}  // namespace tessera::gemm_collectives

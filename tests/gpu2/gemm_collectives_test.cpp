@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with their collective on two GPUs: right, with the same bits each time, and what happens when a
+// rank is late or does not come.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "collective_case.hpp"
+#include "kernels/gemm_collectives/one_call.hpp"
+
+namespace tessera::gemm_collectives {
+namespace {
+
+using testing::HasSubstr;
+
+class GemmCollectives : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!gpus.group) GTEST_SKIP() << "needs two GPUs that reach each other's memory";
+  }
+
+  GemmCollective make(Problem const& problem, Options const& options = {}) const {
+    auto made = GemmCollective::make(gpus.group, problem, options);
+    EXPECT_TRUE(made) << (made ? "" : to_text(made.error()));
+    return *made;
+  }
+  void run(GemmCollective& product, CollectiveCase const& some) const {
+    auto const done = product.run(some.operands(), gpus.both());
+    EXPECT_TRUE(done) << (done ? "" : to_text(done.error()));
+  }
+  static void finish(GemmCollective& product) {
+    auto const done = product.finish();
+    EXPECT_TRUE(done) << (done ? "" : to_text(done.error()));
+  }
+  void expect_right(Problem const& problem, Options const& options) const {
+    CollectiveCase const some(gpus, problem);
+    auto product = make(problem, options);
+    // The second launch finds what the first has left.
+    for (int launch = 0; launch < 3; ++launch) {
+      some.poison();
+      run(product, some);
+      finish(product);
+    }
+    some.expect_right(to_string(problem) + ", " + product.name());
+  }
+
+  TwoGpus const& gpus = *TwoGpus::get();
+};
+
+PieceKernel tiles(char const* name) { return {gemm_sm90::find_kernel(name), 8, {}}; }
+
+TEST_F(GemmCollectives, SumsOfOneToSixtyFourRowsAreRightAndAlikeOnAllRanks) {
+  for (int rows = 1; rows <= 64; ++rows)
+    expect_right({Collective::all_reduce, rows, 2048 + 8 * rows, 1024}, {Way::words, {}, 2});
+}
+
+TEST_F(GemmCollectives, EveryWayIsRightForManyRowsAndForRaggedOnes) {
+  for (auto const collective : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather})
+    for (auto const way : ways_of(collective)) {
+      if (way == Way::sequential) continue;
+      for (int const rows : {1, 2, 3, 129, 1000, 2048, 3001, 4096})
+        expect_right({collective, rows, 1040, 528}, {way, {}, 2});
+      expect_right({collective, 777, 1040, 528, ElementType::fp16}, {way, {}, 2});
+    }
+}
+
+TEST_F(GemmCollectives, KernelsThatStartEarlyAreRight) {
+  for (auto const collective : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather})
+    for (auto const way : {Way::store, Way::copy})
+      for (int const rows : {1000, 3001, 4096})
+        if (collective != Collective::all_gather || way == Way::copy)
+          expect_right({collective, rows, 2048, 1024}, {way, tiles("128x256x64_2x1"), 2});
+}
+
+TEST_F(GemmCollectives, AtASizeOfAModelsLayer) {
+  expect_right({Collective::reduce_scatter, 2048, 8192, 8192}, {Way::store, tiles("128x256x64_2x1"), 2});
+  expect_right({Collective::all_gather, 2048, 8192, 4096}, {Way::copy, {}, 2});
+  expect_right({Collective::all_reduce, 8, 8192, 8192}, {Way::words, {}, 2});
+}
+
+TEST_F(GemmCollectives, ByTheLibraryToo) {
+  std::string why;
+  if (gpus.group->nccl(why) == nullptr) GTEST_SKIP() << why;
+  for (auto const collective : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather})
+    for (int const rows : {1000, 3001}) expect_right({collective, rows, 1040, 528}, {Way::sequential, {}, 2});
+}
+
+struct Kind {
+  Collective collective;
+  Way way;
+  int rows;
+};
+constexpr Kind k_kinds[] = {{Collective::all_reduce, Way::words, 5},
+                            {Collective::all_reduce, Way::store, 1000},
+                            {Collective::reduce_scatter, Way::store, 1000},
+                            {Collective::reduce_scatter, Way::copy, 999},
+                            {Collective::all_gather, Way::copy, 1000}};
+
+/// On the host's clock, in stream order.
+void sleep_for(void* microseconds) {
+  std::this_thread::sleep_for(std::chrono::microseconds(reinterpret_cast<std::uintptr_t>(microseconds)));
+}
+
+TEST_F(GemmCollectives, DelaysOfEitherRankChangeNothing) {
+  std::mt19937 random(7);
+  for (auto const& kind : k_kinds) {
+    Problem const problem{kind.collective, kind.rows, 1024, 512};
+    CollectiveCase const first(gpus, problem, 1), second(gpus, problem, 2);
+    auto product = make(problem, {kind.way, {}, 5});
+    std::vector<unsigned short> expected[2][2];
+    for (int launch = 0; launch < 100; ++launch) {
+      for (int rank = 0; rank < 2; ++rank) {
+        if (random() % 2 == 0) continue;
+        Select const current(rank);
+        ok(cudaLaunchHostFunc(gpus.stream(rank), sleep_for,
+                              reinterpret_cast<void*>(std::uintptr_t{random() % 400})));
+      }
+      auto const& some = launch % 2 == 0 ? first : second;
+      run(product, some);
+      if (launch % 10 < 8) continue;
+      finish(product);
+      for (int rank = 0; rank < 2; ++rank) {
+        auto& bits = expected[launch % 2][rank];
+        if (bits.empty()) bits = some.result(rank);
+        ASSERT_TRUE(bits == some.result(rank)) << to_string(problem) << ", launch " << launch;
+      }
+    }
+    first.expect_right("delayed " + product.name());
+    second.expect_right("delayed " + product.name());
+  }
+}
+
+TEST_F(GemmCollectives, ReplaysOfAGraphHaveTheSameBits) {
+  for (auto const& kind : k_kinds) {
+    Problem const problem{kind.collective, kind.rows, 512, 256};
+    CollectiveCase const first(gpus, problem, 1), second(gpus, problem, 2);
+    auto product = make(problem, {kind.way, {}, 2});
+    run(product, first);
+    run(product, second);
+    finish(product);
+    first.expect_right(product.name());
+    std::vector<unsigned short> const bits[2] = {first.result(0), second.result(1)};
+    first.poison();
+    second.poison();
+    // An odd number of launches: what alternates from launch to launch alternates from replay to replay.
+    cudaGraphExec_t graphs[2] = {};
+    for (int rank = 0; rank < 2; ++rank) {
+      Select const current(rank);
+      ok(cudaStreamBeginCapture(gpus.stream(rank), cudaStreamCaptureModeThreadLocal));
+    }
+    run(product, first);
+    run(product, second);
+    run(product, first);
+    for (int rank = 0; rank < 2; ++rank) {
+      Select const current(rank);
+      cudaGraph_t graph = nullptr;
+      ok(cudaStreamEndCapture(gpus.stream(rank), &graph));
+      ok(cudaGraphInstantiate(&graphs[rank], graph, 0));
+      ok(cudaGraphUpload(graphs[rank], gpus.stream(rank)));
+      cudaGraphDestroy(graph);
+    }
+    for (int replay = 0; replay < 2000; ++replay)
+      for (int rank = 0; rank < 2; ++rank) {
+        Select const current(rank);
+        ok(cudaGraphLaunch(graphs[rank], gpus.stream(rank)));
+      }
+    finish(product);
+    EXPECT_TRUE(bits[0] == first.result(0)) << to_string(problem) << ", " << product.name();
+    EXPECT_TRUE(bits[1] == second.result(1)) << to_string(problem) << ", " << product.name();
+    for (auto* graph : graphs) cudaGraphExecDestroy(graph);
+  }
+}
+
+TEST_F(GemmCollectives, ARankThatNeverComesIsNamedAndTheNextCallWorks) {
+  for (auto const& kind : k_kinds) {
+    Problem const problem{kind.collective, kind.rows, 1024, 512};
+    CollectiveCase const some(gpus, problem);
+    auto product = make(problem, {kind.way, {}, 0.2});
+    run(product, some);
+    finish(product);
+    auto const begin = std::chrono::steady_clock::now();
+    ASSERT_TRUE(product.enqueue(1, some.operands(), gpus.stream(1)));
+    auto const ended = product.finish();
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 5);
+    ASSERT_FALSE(ended) << product.name();
+    auto const& error = ended.error().front();
+    EXPECT_EQ(error.code, "E0582");
+    EXPECT_THAT(error.message, HasSubstr("rank 1 waits for rank 0"));
+    EXPECT_THAT(error.notes.front(), HasSubstr("expected 2"));
+    some.poison();
+    run(product, some);
+    finish(product);
+    some.expect_right("after a stall: " + product.name());
+  }
+}
+
+TEST_F(GemmCollectives, TheCallAfterAStallSaysSoOnce) {
+  Problem const problem{Collective::all_reduce, 4, 1024, 512};
+  CollectiveCase const some(gpus, problem);
+  auto product = make(problem, {Way::words, {}, 0.1});
+  ASSERT_TRUE(product.enqueue(0, some.operands(), gpus.stream(0)));
+  ok(cudaStreamSynchronize(gpus.stream(0)));
+  auto const next = product.run(some.operands(), gpus.both());
+  ASSERT_FALSE(next);
+  EXPECT_EQ(next.error().front().code, "E0582");
+  run(product, some);
+  finish(product);
+  some.expect_right("after a refusal");
+}
+
+TEST_F(GemmCollectives, OneCallForEach) {
+  auto const both = gpus.both();
+  CollectiveCase const sums(gpus, {Collective::all_reduce, 8, 1024, 512}),
+      parts(gpus, {Collective::reduce_scatter, 1500, 1024, 512}),
+      gathered(gpus, {Collective::all_gather, 1500, 1024, 512});
+  for (int call = 0; call < 3; ++call) {
+    ASSERT_TRUE(gemm_all_reduce(gpus.group, {8, 1024, 512}, sums.operands(), both));
+    ASSERT_TRUE(gemm_reduce_scatter(gpus.group, {1500, 1024, 512}, parts.operands(), both));
+    ASSERT_TRUE(all_gather_gemm(gpus.group, {1500, 1024, 512}, gathered.operands(), both));
+  }
+  ASSERT_TRUE(finish_all(gpus.group, true));
+  sums.expect_right("gemm_all_reduce");
+  parts.expect_right("gemm_reduce_scatter");
+  gathered.expect_right("all_gather_gemm");
+  auto const refused = gemm_all_reduce(gpus.group, {8, 1024, 510}, sums.operands(), both);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().front().code, "E0581");
+}
+
+TEST_F(GemmCollectives, AGroupOfGpusThatAreNotThereIsRefused) {
+  auto const refused = PeerGroup::make({0, 99});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().front().code, "E0580");
+}
+
+}  // namespace
+}  // namespace tessera::gemm_collectives
