@@ -41,18 +41,19 @@ void Gang::capture(GangTimed& timed, int calls, int sets) {
   finish();
   for (int rank = 0; rank < group_->size(); ++rank) {
     check(cudaSetDevice(group_->device(rank)), "cudaSetDevice");
-    check(cudaStreamBeginCapture(streams_[static_cast<std::size_t>(rank)], cudaStreamCaptureModeThreadLocal),
+    check(cudaStreamBeginCapture(streams_[static_cast<std::size_t>(rank)], cudaStreamCaptureModeRelaxed),
           "capturing");
   }
   for (int call = 0; call < calls; ++call) timed.work(streams_, call % sets);
-  for (int rank = 0; rank < group_->size(); ++rank) {
-    check(cudaSetDevice(group_->device(rank)), "cudaSetDevice");
-    auto* const stream = streams_[static_cast<std::size_t>(rank)];
-    cudaGraph_t graph = nullptr;
-    check(cudaStreamEndCapture(stream, &graph), "capturing");
-    check(cudaGraphInstantiate(&timed.graphs.emplace_back(), graph, 0), "cudaGraphInstantiate");
-    check(cudaGraphUpload(timed.graphs.back(), stream), "cudaGraphUpload");
-    cudaGraphDestroy(graph);
+  // All captures end before one of the graphs is made.
+  std::vector<cudaGraph_t> graphs(streams_.size());
+  for (std::size_t rank = 0; rank < graphs.size(); ++rank)
+    check(cudaStreamEndCapture(streams_[rank], &graphs[rank]), "capturing");
+  for (std::size_t rank = 0; rank < graphs.size(); ++rank) {
+    check(cudaSetDevice(group_->device(static_cast<int>(rank))), "cudaSetDevice");
+    check(cudaGraphInstantiate(&timed.graphs.emplace_back(), graphs[rank], 0), "cudaGraphInstantiate");
+    check(cudaGraphUpload(timed.graphs.back(), streams_[rank]), "cudaGraphUpload");
+    cudaGraphDestroy(graphs[rank]);
   }
   finish();
 }

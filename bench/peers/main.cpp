@@ -145,6 +145,7 @@ class Bench {
         gang_.rounds({&one.timed}, k_quick_rounds, k_calls);
         if (auto const ended = one.product.finish(); !ended) say(ended.error());
         Gang::release(one.timed);
+        std::printf("      %9.2f  %s\n", median(one.timed.us), one.timed.name.c_str());
       }
     }
     // The fastest kernel of each way.

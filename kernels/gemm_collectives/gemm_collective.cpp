@@ -293,8 +293,8 @@ struct GemmCollective::State {
       if (!copies) continue;
       copied = true;
       one.fork->put(stream, one.side->get());
-      ok(cudaMemcpyPeerAsync(slot(owner, rank), group->device(owner), to, group->device(rank),
-                             output_bytes(rows.rows()), one.side->get()));
+      ok(cudaMemcpyAsync(slot(owner, rank), to, output_bytes(rows.rows()), cudaMemcpyDefault,
+                         one.side->get()));
     }
     if (copied) one.join->put(one.side->get(), stream);
     sum_of_shard(rank, operands, stream);
@@ -311,10 +311,9 @@ struct GemmCollective::State {
     auto const own_rows = shard(rank);
     for (int step = 0; step + 1 < count() && own_rows.rows() > 0; ++step) {
       int const peer = send_order(count(), rank, step);
-      ok(cudaMemcpyPeerAsync(slot(peer, rank), group->device(peer), mine.a, group->device(rank),
-                             input_bytes(own_rows.rows()), side));
-      ok(static_cast<cudaError_t>(
-          send_arrived(operation(rank), peer, group->device(peer), group->device(rank), side)));
+      // Not cudaMemcpyPeerAsync(), which cannot be captured.
+      ok(cudaMemcpyAsync(slot(peer, rank), mine.a, input_bytes(own_rows.rows()), cudaMemcpyDefault, side));
+      ok(static_cast<cudaError_t>(send_arrived(operation(rank), peer, side)));
     }
     for (int step = 0; step < count(); ++step) {
       int const source = receive_order(count(), rank, step);

@@ -83,6 +83,7 @@ class CollectiveCase {
     }
   }
   double error(int rank) const {
+    if (d_elements(rank) == 0) return 0;
     Select const current(rank);
     return bench::relative_error(d_->at(rank), static_cast<float const*>(references_->at(rank)),
                                  d_elements(rank), problem_.type, gpus_.stream(rank));

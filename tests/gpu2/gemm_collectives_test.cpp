@@ -153,13 +153,13 @@ TEST_F(GemmCollectives, ReplaysOfAGraphHaveTheSameBits) {
     run(product, first);
     run(product, second);
     run(product, first);
+    cudaGraph_t captured[2] = {};
+    for (int rank = 0; rank < 2; ++rank) ok(cudaStreamEndCapture(gpus.stream(rank), &captured[rank]));
     for (int rank = 0; rank < 2; ++rank) {
       Select const current(rank);
-      cudaGraph_t graph = nullptr;
-      ok(cudaStreamEndCapture(gpus.stream(rank), &graph));
-      ok(cudaGraphInstantiate(&graphs[rank], graph, 0));
+      ok(cudaGraphInstantiate(&graphs[rank], captured[rank], 0));
       ok(cudaGraphUpload(graphs[rank], gpus.stream(rank)));
-      cudaGraphDestroy(graph);
+      cudaGraphDestroy(captured[rank]);
     }
     for (int replay = 0; replay < 2000; ++replay)
       for (int rank = 0; rank < 2; ++rank) {

@@ -84,8 +84,7 @@ int begin_together(PeerOperation const& operation, CUstream_st* stream);
 
 /// Puts the number of this launch into a peer's word for this rank, by a copy engine, behind what is before
 /// it in the stream: behind begin_together().
-int send_arrived(PeerOperation const& operation, int peer, int peer_device, int own_device,
-                 CUstream_st* stream);
+int send_arrived(PeerOperation const& operation, int peer, CUstream_st* stream);
 
 /// Waits until that word of this rank's says that the peer's data is there.
 int await_arrived(PeerOperation const& operation, int peer, CUstream_st* stream);

@@ -18,7 +18,8 @@ namespace {
 // Of PeerControl::tickets; who awaits rank n counts in k_await + n.
 enum Ticket { k_words, k_shard, k_begin, k_spare, k_await };
 
-__device__ unsigned* word_of(PeerControl* control, PeerWord which, int rank) {
+/// On the host an address alone.
+__host__ __device__ unsigned* word_at(PeerControl* control, PeerWord which, int rank) {
   return &control->words[static_cast<int>(which)][rank];
 }
 
@@ -28,7 +29,7 @@ __device__ unsigned launch_of(PeerControl* own, int ticket, LaunchedBlocks const
 }
 
 __device__ bool await_word(PeerOperation const& operation, PeerWord which, int peer, unsigned number) {
-  return wait_until<Scope::system>(word_of(operation.control[operation.rank], which, peer), number,
+  return wait_until<Scope::system>(word_at(operation.control[operation.rank], which, peer), number,
                                    operation.watch, WaitPlace{static_cast<int>(which), 0, peer});
 }
 
@@ -196,7 +197,7 @@ __global__ void __launch_bounds__(k_shard_threads)
   bool const is_peer = peer < operation.ranks && peer != operation.rank;
   // What was launched before this kernel is complete, in the peers' memory, too.
   if (blockIdx.x == 0 && is_peer)
-    store_release<Scope::system>(word_of(operation.control[peer], PeerWord::arrived, operation.rank), number);
+    store_release<Scope::system>(word_at(operation.control[peer], PeerWord::arrived, operation.rank), number);
   bool const there = !is_peer || await_word(operation, PeerWord::arrived, peer, number);
   if (!group_all<Group::block>(there)) return;
   if (operation.ranks == 2)
@@ -216,7 +217,7 @@ __global__ void __launch_bounds__(k_shard_threads)
   __syncwarp();
   if (before + 1 != number * gridDim.x || !is_peer) return;
   // The last block speaks for the rank.
-  store_release<Scope::system>(word_of(operation.control[peer], PeerWord::done, operation.rank), number);
+  store_release<Scope::system>(word_at(operation.control[peer], PeerWord::done, operation.rank), number);
   await_word(operation, PeerWord::done, peer, number);
 }
 
@@ -228,7 +229,7 @@ __global__ void __launch_bounds__(32) begin_all(__grid_constant__ PeerOperation 
   int const peer = static_cast<int>(threadIdx.x);
   if (peer == 0) own->number = number;
   if (peer >= operation.ranks || peer == operation.rank) return;
-  store_release<Scope::system>(word_of(operation.control[peer], PeerWord::begun, operation.rank), number);
+  store_release<Scope::system>(word_at(operation.control[peer], PeerWord::begun, operation.rank), number);
   await_word(operation, PeerWord::begun, peer, number);
 }
 
@@ -288,12 +289,10 @@ int begin_together(PeerOperation const& operation, CUstream_st* stream) {
   return gpu::try_launch(gpu::Shape{}, stream, &begin_all, operation);
 }
 
-int send_arrived(PeerOperation const& operation, int peer, int peer_device, int own_device,
-                 CUstream_st* stream) {
-  auto* const to = operation.control[peer];
-  return cudaMemcpyPeerAsync(&to->words[static_cast<int>(PeerWord::arrived)][operation.rank], peer_device,
-                             &operation.control[operation.rank]->number, own_device, sizeof(unsigned),
-                             stream);
+int send_arrived(PeerOperation const& operation, int peer, CUstream_st* stream) {
+  return cudaMemcpyAsync(word_at(operation.control[peer], PeerWord::arrived, operation.rank),
+                         &operation.control[operation.rank]->number, sizeof(unsigned), cudaMemcpyDefault,
+                         stream);
 }
 
 int await_arrived(PeerOperation const& operation, int peer, CUstream_st* stream) {
