@@ -126,15 +126,16 @@ class Bench {
     auto const& problem = layer.problem;
     Sets const sets(group_, problem);
     std::deque<Candidate> all;
-    for (auto const way : ways_of(problem.collective)) {
+    for (auto const way : ways_of(problem)) {
       if (way == Way::words && problem.rows > 512) continue;
       if (way != Way::words && way != Way::sequential && problem.rows < 128) continue;
-      for (auto const& kernel : kernels_of(problem, way)) {
-        auto made = GemmCollective::make(group_, problem, {way, kernel, 5});
+      for (auto const& options : candidates(problem, way)) {
+        auto made = GemmCollective::make(group_, problem, options);
         if (!made) {
           say(made.error());
           continue;
         }
+        auto const& kernel = options.kernel;
         all.push_back({way, kernel, *made, {}});
         auto& one = all.back();
         one.timed.name = one.product.name();
@@ -198,12 +199,17 @@ class Bench {
   }
 
  private:
-  static std::vector<PieceKernel> kernels_of(Problem const& problem, Way way) {
+  static std::vector<gemm_collectives::Options> candidates(Problem const& problem, Way way) {
     int rows = problem.rows;
     if (way != Way::words && way != Way::sequential) rows = most_shard_rows(rows, problem.ranks);
-    auto all = kernels_to_try({rows, problem.local_columns(), problem.local_depth(), problem.type}, 3);
-    if (way == Way::sequential) std::erase_if(all, [](auto const& one) { return one.tiles != nullptr; });
-    return all;
+    auto kernels = kernels_to_try({rows, problem.local_columns(), problem.local_depth(), problem.type}, 3);
+    bool const by_library = way == Way::sequential || way == Way::add;
+    if (by_library) std::erase_if(kernels, [](auto const& one) { return one.tiles != nullptr; });
+    std::vector<gemm_collectives::Options> result;
+    bool const shares = way == Way::add && problem.collective == Collective::all_reduce;
+    for (int const parts : shares ? std::vector{1, 2, 4} : std::vector{1})
+      for (auto const& kernel : kernels) result.push_back({way, kernel, parts, 5});
+    return result;
   }
 
   /// The whole product, and the collective, alone.

@@ -162,14 +162,24 @@ std::optional<std::size_t> LtGemm::workspace_of(LtAlgorithm const& algorithm) co
 
 bool LtGemm::supports(LtAlgorithm const& algorithm) const { return workspace_of(algorithm).has_value(); }
 
-cudaError_t LtGemm::run(LtAlgorithm const& algorithm, void const* a, void const* b, void* d, void* workspace,
-                        std::size_t bytes, cudaStream_t stream) const {
+cudaError_t LtGemm::multiply(LtAlgorithm const& algorithm, void const* a, void const* b, float share,
+                             void const* c, void* d, void* workspace, std::size_t bytes,
+                             cudaStream_t stream) const {
   float const one = 1;
-  float const zero = 0;
   auto const bits = opaque(algorithm);
-  auto const status = cublasLtMatmul(handle(), state_->product, &one, b, state_->b, a, state_->a, &zero, d,
+  auto const status = cublasLtMatmul(handle(), state_->product, &one, b, state_->b, a, state_->a, &share, c,
                                      state_->d, d, state_->d, &bits, workspace, bytes, stream);
   return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorNotSupported;
+}
+
+cudaError_t LtGemm::run(LtAlgorithm const& algorithm, void const* a, void const* b, void* d, void* workspace,
+                        std::size_t bytes, cudaStream_t stream) const {
+  return multiply(algorithm, a, b, 0, d, d, workspace, bytes, stream);
+}
+
+cudaError_t LtGemm::run_adding(LtAlgorithm const& algorithm, void const* a, void const* b, void const* c,
+                               void* d, void* workspace, std::size_t bytes, cudaStream_t stream) const {
+  return multiply(algorithm, a, b, 1, c, d, workspace, bytes, stream);
 }
 
 std::size_t lt_version() { return cublasLtGetVersion(); }

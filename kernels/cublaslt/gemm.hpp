@@ -53,11 +53,17 @@ class LtGemm {
   /// cudaErrorNotSupported if it cannot. `workspace` has `bytes`, at least workspace_of().
   cudaError_t run(LtAlgorithm const& algorithm, void const* a, void const* b, void* d, void* workspace,
                   std::size_t bytes, cudaStream_t stream) const;
+  /// The same for d = a * b^T + c, added in fp32; c has d's sizes and is another matrix.
+  cudaError_t run_adding(LtAlgorithm const& algorithm, void const* a, void const* b, void const* c, void* d,
+                         void* workspace, std::size_t bytes, cudaStream_t stream) const;
 
   struct State;
   explicit LtGemm(std::shared_ptr<State const> state) : state_(std::move(state)) {}
 
  private:
+  cudaError_t multiply(LtAlgorithm const& algorithm, void const* a, void const* b, float share, void const* c,
+                       void* d, void* workspace, std::size_t bytes, cudaStream_t stream) const;
+
   std::shared_ptr<State const> state_;
 };
 

@@ -44,6 +44,8 @@ struct GemmCollective::State {
   double deadline_s = 2;
   gpu::Nccl const* nccl = nullptr;
   std::map<int, Piece> pieces;  ///< by rows
+  std::map<int, Piece> adding;  ///< those that add what a peer has sent
+  int parts = 1;                ///< products of the own rows, where they add
   /// [control][packets, or slots]: what peers write to.
   std::optional<PeerMemory> shared;
   /// [record][workspace][partial sums, or what is sent].
@@ -90,20 +92,39 @@ struct GemmCollective::State {
 
   // ------------------------------------------------------------------------------------------- making
 
+  /// The n-th of the products that a rank's own rows are cut into: whole tiles, but for the last one.
+  RowRange part_of(int rank, int n) const {
+    constexpr int k_tile = 128;
+    auto const rows = shard(rank);
+    auto const tiles = shard_of((rows.rows() + k_tile - 1) / k_tile, parts, n);
+    auto const upto = [&](int tile) { return std::min(rows.begin + tile * k_tile, rows.end); };
+    return {upto(tiles.begin), upto(tiles.end)};
+  }
+
+  static Expected<void> make_pieces(std::map<int, Piece>& to, std::vector<int> const& rows,
+                                    Problem const& problem, PieceKernel const& kernel) {
+    for (int const some : rows) {
+      if (some == 0) continue;
+      auto made = Piece::make({some, problem.local_columns(), problem.local_depth(), problem.type}, kernel);
+      if (!made) return tl::make_unexpected(made.error());
+      to.insert_or_assign(some, std::move(*made));
+    }
+    return {};
+  }
   Expected<void> make_pieces(PieceKernel const& kernel) {
-    std::vector<int> rows;
-    if (way == Way::words || way == Way::sequential)
-      rows = {problem.rows};
-    else
-      for (int rank = 0; rank < count(); ++rank)
-        if (shard(rank).rows() > 0) rows.push_back(shard(rank).rows());
+    std::vector<int> rows, with_sum;
+    bool const whole = way == Way::words || way == Way::sequential;
+    if (whole) rows = {problem.rows};
+    for (int rank = 0; rank < count() && !whole; ++rank) {
+      rows.push_back(shard(rank).rows());
+      for (int n = 0; way == Way::add && n < parts; ++n) with_sum.push_back(part_of(rank, n).rows());
+    }
     for (int rank = 0; rank < count(); ++rank) {
       Select const current(group->device(rank));
-      for (int const some : rows) {
-        auto made = Piece::make({some, problem.local_columns(), problem.local_depth(), problem.type}, kernel);
-        if (!made) return tl::make_unexpected(made.error());
-        pieces.insert_or_assign(some, std::move(*made));
-      }
+      if (auto fine = make_pieces(pieces, rows, problem, kernel); !fine) return fine;
+      // Only cuBLASLt's products add.
+      auto const by_library = kernel.tiles != nullptr ? PieceKernel{} : kernel;
+      if (auto fine = make_pieces(adding, with_sum, problem, by_library); !fine) return fine;
     }
     return {};
   }
@@ -119,7 +140,8 @@ struct GemmCollective::State {
       shared_bytes += slots;
     workspace_at = up(sizeof(StallRecord));
     std::size_t workspace = 0;
-    for (auto const& [rows, piece] : pieces) workspace = std::max(workspace, piece.workspace_bytes());
+    for (auto const* all : {&pieces, &adding})
+      for (auto const& [rows, piece] : *all) workspace = std::max(workspace, piece.workspace_bytes());
     partial_at = workspace_at + up(workspace);
     std::size_t partial = 0;
     if (way == Way::words) partial = output_bytes(problem.rows);
@@ -177,6 +199,8 @@ struct GemmCollective::State {
       void* const zeros = some->at(rank);
       for (auto const& [rows, piece] : pieces)
         product(rank, rows, zeros, zeros, at(zeros, up(bytes)), false, false, stream);
+      for (auto const& [rows, piece] : adding)
+        adding_product(rank, rows, {zeros, zeros, at(zeros, up(bytes)), zeros}, stream);
       ok(cudaStreamSynchronize(stream));
     }
     return {};
@@ -244,6 +268,10 @@ struct GemmCollective::State {
                  early && piece.chains(), stream));
   }
 
+  void adding_product(int rank, int rows, PieceOperands const& operands, cudaStream_t stream) {
+    ok(adding.at(rows).run(operands, at(own->at(rank), workspace_at), false, false, stream));
+  }
+
   void by_words(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
     auto const& mine = operands[static_cast<std::size_t>(rank)];
     product(rank, problem.rows, mine.a, mine.b, partial(rank), false, false, stream);
@@ -298,6 +326,37 @@ struct GemmCollective::State {
     }
     if (copied) one.join->put(one.side->get(), stream);
     sum_of_shard(rank, operands, stream);
+  }
+
+  /// The peer's rows straight into its memory; then the own ones, whose products add what has come. With
+  /// several parts a copy engine takes one to the peer beside the next.
+  void by_adding(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
+    auto const& mine = operands[static_cast<std::size_t>(rank)];
+    auto const& one = ranks[static_cast<std::size_t>(rank)];
+    int const peer = send_order(count(), rank, 0);
+    auto const rows = shard(peer);
+    // A peer that has begun has read what it was sent the launch before.
+    ok(static_cast<cudaError_t>(begin_together(operation(rank), stream)));
+    if (rows.rows() > 0)
+      product(rank, rows.rows(), at(mine.a, input_bytes(rows.begin)), mine.b, slot(peer, rank), false, false,
+              stream);
+    ok(static_cast<cudaError_t>(meet_arrived(operation(rank), stream)));
+    bool const shares = problem.collective == Collective::all_reduce;
+    int const first = shares ? 0 : shard(rank).begin;
+    for (int n = 0; n < parts; ++n) {
+      auto const part = part_of(rank, n);
+      if (part.rows() == 0) continue;
+      void* const to = at(mine.d, output_bytes(part.begin - first));
+      void const* const come = at(slot(rank, peer), output_bytes(part.begin - shard(rank).begin));
+      adding_product(rank, part.rows(), {at(mine.a, input_bytes(part.begin)), mine.b, to, come}, stream);
+      if (!shares) continue;
+      one.fork->put(stream, one.side->get());
+      ok(cudaMemcpyAsync(at(operands[static_cast<std::size_t>(peer)].d, output_bytes(part.begin)), to,
+                         output_bytes(part.rows()), cudaMemcpyDefault, one.side->get()));
+    }
+    if (!shares) return;
+    if (shard(rank).rows() > 0) one.join->put(one.side->get(), stream);
+    ok(static_cast<cudaError_t>(meet_done(operation(rank), stream)));
   }
 
   /// Own rows at once, while a copy engine sends them to the peers; a peer's when they have come.
@@ -368,6 +427,8 @@ struct GemmCollective::State {
       before_library(rank, mine, stream);
       call_library(rank, mine, stream);
       after_library(rank, mine, stream);
+    } else if (way == Way::add) {
+      by_adding(rank, operands, stream);
     } else if (problem.collective == Collective::all_gather) {
       by_gathering(rank, operands, stream);
     } else {
@@ -388,7 +449,9 @@ Expected<GemmCollective> GemmCollective::make(std::shared_ptr<PeerGroup> group, 
   state->problem = problem;
   state->way = options.way == Way::automatic ? choose_way(problem) : options.way;
   state->deadline_s = options.deadline_seconds;
-  auto const ways = ways_of(problem.collective);
+  if (state->way == Way::add)
+    state->parts = options.parts > 0 ? options.parts : problem.collective == Collective::all_reduce ? 2 : 1;
+  auto const ways = ways_of(problem);
   if (std::find(ways.begin(), ways.end(), state->way) == ways.end())
     return refusal(
         "E0581", std::string(to_string(problem.collective)) + " has no way \"" + to_string(state->way) + "\"",
@@ -465,7 +528,9 @@ Expected<void> GemmCollective::finish() {
 Problem const& GemmCollective::problem() const { return state_->problem; }
 Way GemmCollective::way() const { return state_->way; }
 std::string GemmCollective::name() const {
-  return std::string(to_string(state_->way)) + ", " + state_->pieces.begin()->second.name();
+  auto name = std::string(to_string(state_->way)) + ", " + state_->pieces.begin()->second.name();
+  if (state_->parts > 1) name += ", own rows in " + std::to_string(state_->parts);
+  return name;
 }
 
 }  // namespace tessera::gemm_collectives

@@ -56,6 +56,10 @@ std::string Piece::name() const {
 
 cudaError_t Piece::run(PieceOperands const& operands, void* workspace, bool lets_next, bool early,
                        cudaStream_t stream) const {
+  if (operands.c != nullptr)
+    return kernel_.tiles != nullptr ? cudaErrorNotSupported
+                                    : lt_->run_adding(algorithm_, operands.a, operands.b, operands.c,
+                                                      operands.d, workspace, workspace_bytes_, stream);
   if (kernel_.tiles == nullptr)
     return lt_->run(algorithm_, operands.a, operands.b, operands.d, workspace, workspace_bytes_, stream);
   auto call = call_of(problem_, kernel_, operands);

@@ -25,6 +25,7 @@ struct PieceOperands {
   void const* a = nullptr;
   void const* b = nullptr;
   void* d = nullptr;
+  void const* c = nullptr;  ///< added, by cuBLASLt alone; null: nothing is
 };
 
 class Piece {

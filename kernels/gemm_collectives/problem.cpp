@@ -35,6 +35,7 @@ char const* to_string(Way way) {
     case Way::automatic: return "automatic";
     case Way::words: return "words";
     case Way::store: return "store";
+    case Way::add: return "add";
     case Way::copy: return "copy";
     case Way::sequential: return "sequential";
   }
@@ -46,13 +47,16 @@ std::string to_string(Problem const& problem) {
                      problem.columns, problem.depth, problem.ranks);
 }
 
-std::vector<Way> ways_of(Collective collective) {
-  switch (collective) {
-    case Collective::all_reduce: return {Way::words, Way::store, Way::copy, Way::sequential};
-    case Collective::reduce_scatter: return {Way::store, Way::copy, Way::sequential};
-    case Collective::all_gather: return {Way::copy, Way::sequential};
+std::vector<Way> ways_of(Problem const& problem) {
+  std::vector<Way> ways;
+  if (problem.collective == Collective::all_reduce) ways.push_back(Way::words);
+  if (problem.collective != Collective::all_gather) {
+    ways.push_back(Way::store);
+    if (problem.ranks == 2) ways.push_back(Way::add);
   }
-  return {};
+  ways.push_back(Way::copy);
+  ways.push_back(Way::sequential);
+  return ways;
 }
 
 Expected<void> check_problem(Problem const& problem) {

@@ -45,6 +45,7 @@ enum class Way {
   automatic,   ///< choose_way()
   words,       ///< all_reduce: the product, then one kernel that sends packets with tokens and adds
   store,       ///< products of the peers' rows store into the peers' memory, then sums of a shard
+  add,         ///< of two GPUs: as store, and the product of the own rows adds what has come as it ends
   copy,        ///< a copy engine sends while the next product runs, then sums of a shard
   sequential,  ///< cuBLASLt, then NCCL
 };
@@ -54,8 +55,8 @@ char const* to_string(Way way);
 /// "gemm_all_reduce of 8 x 8192 x 8192 on 2 GPUs".
 std::string to_string(Problem const& problem);
 
-/// Ways that this collective has, the automatic one not among them.
-std::vector<Way> ways_of(Collective collective);
+/// Ways that there are, the automatic one not among them.
+std::vector<Way> ways_of(Problem const& problem);
 
 /// Refuses (E0581) sizes that do not divide, and others that no kernel is for.
 Expected<void> check_problem(Problem const& problem);

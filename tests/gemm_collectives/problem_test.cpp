@@ -52,12 +52,21 @@ TEST(GemmCollectiveProblem, SizesAndGroupsThatCannotBe) {
                 testing::StartsWith("error E0581: a product on " + std::to_string(ranks) + " GPUs\n"));
 }
 
-TEST(GemmCollectiveProblem, TheWayThatIsTakenIsOneThatTheCollectiveHas) {
+TEST(GemmCollectiveProblem, TheWayThatIsTakenIsOneThatThereIs) {
   for (auto const collective : k_all)
     for (int const rows : {1, 64, 65, 512, 513, 2048, 100000})
-      for (int const ranks : {2, 4, 8})
-        EXPECT_THAT(ways_of(collective),
-                    testing::Contains(choose_way({collective, rows, 8192, 8192, ElementType::bf16, ranks})));
+      for (int const ranks : {2, 4, 8}) {
+        Problem const problem{collective, rows, 8192, 8192, ElementType::bf16, ranks};
+        EXPECT_THAT(ways_of(problem), testing::Contains(choose_way(problem)));
+      }
+}
+
+TEST(GemmCollectiveProblem, TwoGpusAloneAddAsAProductEnds) {
+  using testing::Contains;
+  using testing::Not;
+  EXPECT_THAT(ways_of({Collective::reduce_scatter, 8, 8, 32, ElementType::bf16, 2}), Contains(Way::add));
+  EXPECT_THAT(ways_of({Collective::reduce_scatter, 8, 8, 32, ElementType::bf16, 4}), Not(Contains(Way::add)));
+  EXPECT_THAT(ways_of({Collective::all_gather, 8, 16, 8, ElementType::bf16, 2}), Not(Contains(Way::add)));
 }
 
 TEST(GemmCollectiveProblem, ASlotHoldsTheLargestShare) {

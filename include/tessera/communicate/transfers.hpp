@@ -30,7 +30,7 @@ struct PeerControl {
   unsigned words[3][k_most_ranks] = {};  ///< [PeerWord][of rank]: launches
   unsigned number = 0;                   ///< of this launch, from 1: what copy engines send
   unsigned arrivals = 0;
-  unsigned long long tickets[4 + k_most_ranks] = {};  ///< one for each kind of call: it counts its blocks
+  unsigned long long tickets[5 + k_most_ranks] = {};  ///< one for each kind of call: it counts its blocks
 };
 
 /// Of one operation, as each of its calls takes it.
@@ -81,6 +81,9 @@ int sum_shard(PeerOperation const& operation, ShardSum const& sum, CUstream_st* 
 /// Tells the peers that this rank has begun, waits until all have, and leaves this launch's number in
 /// PeerControl::number.
 int begin_together(PeerOperation const& operation, CUstream_st* stream);
+/// Tells the peers that all that is before it in the stream has arrived, or is done, and waits for them.
+int meet_arrived(PeerOperation const& operation, CUstream_st* stream);
+int meet_done(PeerOperation const& operation, CUstream_st* stream);
 
 /// Puts the number of this launch into a peer's word for this rank, by a copy engine, behind what is before
 /// it in the stream: behind begin_together().

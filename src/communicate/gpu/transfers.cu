@@ -16,7 +16,8 @@ namespace tessera {
 namespace {
 
 // Of PeerControl::tickets; who awaits rank n counts in k_await + n.
-enum Ticket { k_words, k_shard, k_begin, k_spare, k_await };
+// Who meets for a word counts in k_meet + that word.
+enum Ticket { k_words, k_shard, k_meet, k_await = k_meet + 3 };
 
 /// On the host an address alone.
 __host__ __device__ unsigned* word_at(PeerControl* control, PeerWord which, int rank) {
@@ -223,14 +224,15 @@ __global__ void __launch_bounds__(k_shard_threads)
 
 // ------------------------------------------------------------------------------------------------- words
 
-__global__ void __launch_bounds__(32) begin_all(__grid_constant__ PeerOperation const operation) {
+__global__ void __launch_bounds__(32)
+    meet_all(__grid_constant__ PeerOperation const operation, PeerWord const which) {
   PeerControl* const own = operation.control[operation.rank];
-  unsigned const number = launch_of(own, k_begin, 1) + 1;
+  unsigned const number = launch_of(own, k_meet + static_cast<int>(which), 1) + 1;
   int const peer = static_cast<int>(threadIdx.x);
-  if (peer == 0) own->number = number;
+  if (peer == 0 && which == PeerWord::begun) own->number = number;
   if (peer >= operation.ranks || peer == operation.rank) return;
-  store_release<Scope::system>(word_at(operation.control[peer], PeerWord::begun, operation.rank), number);
-  await_word(operation, PeerWord::begun, peer, number);
+  store_release<Scope::system>(word_at(operation.control[peer], which, operation.rank), number);
+  await_word(operation, which, peer, number);
 }
 
 __global__ void __launch_bounds__(32)
@@ -258,7 +260,7 @@ int load_transfers() {
        {reinterpret_cast<void const*>(&sum_words<HalfType::bf16>),
         reinterpret_cast<void const*>(&sum_words<HalfType::fp16>),
         reinterpret_cast<void const*>(&sum_slots<HalfType::bf16>),
-        reinterpret_cast<void const*>(&sum_slots<HalfType::fp16>), reinterpret_cast<void const*>(&begin_all),
+        reinterpret_cast<void const*>(&sum_slots<HalfType::fp16>), reinterpret_cast<void const*>(&meet_all),
         reinterpret_cast<void const*>(&await_peer)})
     if (auto const error = cudaFuncGetAttributes(&attributes, kernel); error != cudaSuccess) return error;
   return cudaSuccess;
@@ -286,7 +288,15 @@ int sum_shard(PeerOperation const& operation, ShardSum const& sum, CUstream_st* 
 }
 
 int begin_together(PeerOperation const& operation, CUstream_st* stream) {
-  return gpu::try_launch(gpu::Shape{}, stream, &begin_all, operation);
+  return gpu::try_launch(gpu::Shape{}, stream, &meet_all, operation, PeerWord::begun);
+}
+
+int meet_arrived(PeerOperation const& operation, CUstream_st* stream) {
+  return gpu::try_launch(gpu::Shape{}, stream, &meet_all, operation, PeerWord::arrived);
+}
+
+int meet_done(PeerOperation const& operation, CUstream_st* stream) {
+  return gpu::try_launch(gpu::Shape{}, stream, &meet_all, operation, PeerWord::done);
 }
 
 int send_arrived(PeerOperation const& operation, int peer, CUstream_st* stream) {
