@@ -37,7 +37,7 @@ void Gang::finish() const {
 }
 
 void Gang::capture(GangTimed& timed, int calls, int sets) {
-  timed.work(streams_, 0);
+  for (int set = 0; set < sets; ++set) timed.work(streams_, set);
   finish();
   for (int rank = 0; rank < group_->size(); ++rank) {
     check(cudaSetDevice(group_->device(rank)), "cudaSetDevice");

@@ -34,7 +34,7 @@ class Gang {
   Gang& operator=(Gang const&) = delete;
 
   std::vector<cudaStream_t> const& streams() const { return streams_; }
-  /// A graph of `calls` pieces of work on sets in turns, after one outside of a graph.
+  /// A graph of `calls` pieces of work on sets in turns, after each set once outside of a graph.
   void capture(GangTimed& timed, int calls, int sets);
   static void release(GangTimed& timed);
   /// So many samples of each, in an order that is drawn anew each round; each is run once before it is timed.

@@ -114,6 +114,7 @@ struct Candidate {
   PieceKernel kernel;
   GemmCollective product;
   GangTimed timed;
+  double trial_us = 0;
 };
 
 void say(Diagnostics const& errors) { std::printf("  %s\n", to_text(errors).c_str()); }
@@ -136,7 +137,7 @@ class Bench {
           continue;
         }
         auto const& kernel = options.kernel;
-        all.push_back({way, kernel, *made, {}});
+        all.push_back({way, kernel, *made, {}, 0});
         auto& one = all.back();
         one.timed.name = one.product.name();
         one.timed.work = [&one, &sets](std::vector<cudaStream_t> const& streams, int set) {
@@ -146,7 +147,7 @@ class Bench {
         gang_.rounds({&one.timed}, k_quick_rounds, k_calls);
         if (auto const ended = one.product.finish(); !ended) say(ended.error());
         Gang::release(one.timed);
-        std::printf("      %9.2f  %s\n", median(one.timed.us), one.timed.name.c_str());
+        one.trial_us = median(one.timed.us);
       }
     }
     // The fastest kernel of each way.
@@ -190,6 +191,12 @@ class Bench {
         ours = std::min(ours, us);
     }
     for (auto const& one : alone) ideal = std::max(ideal, write(one.name.c_str(), one));
+    json.end_array().key("trials").begin_array();
+    for (auto const& one : all)
+      json.begin_object()
+          .member("kernel", one.timed.name)
+          .member("us", bench::with_decimals(one.trial_us, 2))
+          .end_object();
     json.end_array().end_object();
     std::printf("; seq/ours %.2f ideal/ours %.2f\n", sequential / ours, ideal / ours);
     for (auto& [way, one] : best)
@@ -202,12 +209,16 @@ class Bench {
   static std::vector<gemm_collectives::Options> candidates(Problem const& problem, Way way) {
     int rows = problem.rows;
     if (way != Way::words && way != Way::sequential) rows = most_shard_rows(rows, problem.ranks);
-    auto kernels = kernels_to_try({rows, problem.local_columns(), problem.local_depth(), problem.type}, 3);
+    auto kernels = kernels_to_try({rows, problem.local_columns(), problem.local_depth(), problem.type}, 2);
     bool const by_library = way == Way::sequential || way == Way::add;
-    if (by_library) std::erase_if(kernels, [](auto const& one) { return one.tiles != nullptr; });
+    if (by_library)
+      std::erase_if(kernels, [](auto const& one) { return one.tiles != nullptr || one.few >= 0; });
     std::vector<gemm_collectives::Options> result;
-    bool const shares = way == Way::add && problem.collective == Collective::all_reduce;
-    for (int const parts : shares ? std::vector{1, 2, 4} : std::vector{1})
+    // Of its tiles one shape: the others were slower wherever both were measured.
+    std::erase_if(kernels, [](auto const& one) {
+      return one.tiles != nullptr && std::string(one.tiles->info.name) != "128x256x64_2x1";
+    });
+    for (int const parts : way == Way::add ? std::vector{2, 4} : std::vector{1})
       for (auto const& kernel : kernels) result.push_back({way, kernel, parts, 5});
     return result;
   }
@@ -236,10 +247,11 @@ class Bench {
                       check(cudaSetDevice(group_->device(static_cast<int>(rank))), "cudaSetDevice");
                       auto const& mine = operands[rank];
                       // Of all rows: those of the peer stand in for what would have come.
-                      check(pieces_[rank].run({mine.a, mine.b, scratch_[1].at(static_cast<int>(rank))},
-                                              scratch_[0].at(static_cast<int>(rank)), false, false,
-                                              streams[rank]),
-                            "the product");
+                      if (auto const done = pieces_[rank].run(
+                              {mine.a, mine.b, scratch_[1].at(static_cast<int>(rank))},
+                              scratch_[0].at(static_cast<int>(rank)), false, false, streams[rank]);
+                          !done)
+                        say(done.error());
                     }
                   }});
     if (nccl == nullptr) return;

@@ -30,7 +30,17 @@ std::size_t up(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 void* at(void* memory, std::size_t bytes) { return static_cast<char*>(memory) + bytes; }
 void const* at(void const* memory, std::size_t bytes) { return static_cast<char const*>(memory) + bytes; }
 
-auto failed(std::exception const& error) {
+/// What a launch said, for those who catch it.
+struct Refused : std::runtime_error {
+  Diagnostics said;
+  explicit Refused(Diagnostics d) : std::runtime_error("a launch was refused"), said(std::move(d)) {}
+};
+void fine(Expected<void> done) {
+  if (!done) throw Refused(std::move(done.error()));
+}
+
+tl::unexpected<Diagnostics> failed(std::exception const& error) {
+  if (auto const* refused = dynamic_cast<Refused const*>(&error)) return tl::make_unexpected(refused->said);
   return refusal("E0511", error.what(),
                  "see whether the devices work (nvidia-smi) and whether an earlier kernel failed");
 }
@@ -116,15 +126,16 @@ struct GemmCollective::State {
     bool const whole = way == Way::words || way == Way::sequential;
     if (whole) rows = {problem.rows};
     for (int rank = 0; rank < count() && !whole; ++rank) {
-      rows.push_back(shard(rank).rows());
+      if (way != Way::add) rows.push_back(shard(rank).rows());
       for (int n = 0; way == Way::add && n < parts; ++n) with_sum.push_back(part_of(rank, n).rows());
     }
+    if (way == Way::add) rows = with_sum;
     for (int rank = 0; rank < count(); ++rank) {
       Select const current(group->device(rank));
-      if (auto fine = make_pieces(pieces, rows, problem, kernel); !fine) return fine;
+      if (auto done = make_pieces(pieces, rows, problem, kernel); !done) return done;
       // Only cuBLASLt's products add.
       auto const by_library = kernel.tiles != nullptr ? PieceKernel{} : kernel;
-      if (auto fine = make_pieces(adding, with_sum, problem, by_library); !fine) return fine;
+      if (auto done = make_pieces(adding, with_sum, problem, by_library); !done) return done;
     }
     return {};
   }
@@ -147,7 +158,8 @@ struct GemmCollective::State {
     if (way == Way::words) partial = output_bytes(problem.rows);
     if (way == Way::sequential) partial = slots;
     send_at = partial_at + up(partial);
-    bool const sends = (way == Way::copy && problem.collective != Collective::all_gather) ||
+    bool const sends = way == Way::add ||
+                       (way == Way::copy && problem.collective != Collective::all_gather) ||
                        (way == Way::sequential && problem.rows % count() != 0);
     auto made = PeerMemory::make(group, shared_bytes);
     if (!made) return tl::make_unexpected(made.error());
@@ -230,6 +242,8 @@ struct GemmCollective::State {
       stall.seen = seen.seen;
       stall.expected = seen.expected;
       stall.waited_s = static_cast<double>(seen.waited_ns) * 1e-9;
+      stall.tile = seen.tile;
+      stall.tiles = parts;
       switch (static_cast<PeerWord>(seen.stage)) {
         case PeerWord::arrived: stall.awaited = "what it sends"; break;
         case PeerWord::done: stall.awaited = "that it has read what it was sent"; break;
@@ -264,12 +278,12 @@ struct GemmCollective::State {
   void product(int rank, int rows, void const* a, void const* b, void* d, bool lets_next, bool early,
                cudaStream_t stream) {
     auto const& piece = pieces.at(rows);
-    ok(piece.run({a, b, d}, at(own->at(rank), workspace_at), lets_next && piece.chains(),
-                 early && piece.chains(), stream));
+    fine(piece.run({a, b, d}, at(own->at(rank), workspace_at), lets_next && piece.chains(),
+                   early && piece.chains(), stream));
   }
 
   void adding_product(int rank, int rows, PieceOperands const& operands, cudaStream_t stream) {
-    ok(adding.at(rows).run(operands, at(own->at(rank), workspace_at), false, false, stream));
+    fine(adding.at(rows).run(operands, at(own->at(rank), workspace_at), false, false, stream));
   }
 
   void by_words(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
@@ -328,35 +342,44 @@ struct GemmCollective::State {
     sum_of_shard(rank, operands, stream);
   }
 
-  /// The peer's rows straight into its memory; then the own ones, whose products add what has come. With
-  /// several parts a copy engine takes one to the peer beside the next.
+  /// The peer's rows first, in parts that a copy engine sends beside the next product; then the own ones,
+  /// whose products add what has come.
   void by_adding(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
     auto const& mine = operands[static_cast<std::size_t>(rank)];
     auto const& one = ranks[static_cast<std::size_t>(rank)];
+    auto const side = one.side->get();
+    auto const words = operation(rank);
     int const peer = send_order(count(), rank, 0);
-    auto const rows = shard(peer);
+    one.fork->put(stream, side);
     // A peer that has begun has read what it was sent the launch before.
-    ok(static_cast<cudaError_t>(begin_together(operation(rank), stream)));
-    if (rows.rows() > 0)
-      product(rank, rows.rows(), at(mine.a, input_bytes(rows.begin)), mine.b, slot(peer, rank), false, false,
-              stream);
-    ok(static_cast<cudaError_t>(meet_arrived(operation(rank), stream)));
+    ok(static_cast<cudaError_t>(begin_together(words, side)));
+    for (int n = 0; n < parts; ++n) {
+      auto const part = part_of(peer, n);
+      if (part.rows() == 0) continue;
+      std::size_t const to = output_bytes(part.begin - shard(peer).begin);
+      product(rank, part.rows(), at(mine.a, input_bytes(part.begin)), mine.b, at(sent(rank, peer), to), false,
+              false, stream);
+      one.fork->put(stream, side);
+      ok(cudaMemcpyAsync(at(slot(peer, rank), to), at(sent(rank, peer), to), output_bytes(part.rows()),
+                         cudaMemcpyDefault, side));
+      ok(static_cast<cudaError_t>(send_arrived(words, peer, n, side)));
+    }
     bool const shares = problem.collective == Collective::all_reduce;
     int const first = shares ? 0 : shard(rank).begin;
     for (int n = 0; n < parts; ++n) {
       auto const part = part_of(rank, n);
       if (part.rows() == 0) continue;
+      ok(static_cast<cudaError_t>(await_arrived(words, peer, n, stream)));
       void* const to = at(mine.d, output_bytes(part.begin - first));
       void const* const come = at(slot(rank, peer), output_bytes(part.begin - shard(rank).begin));
       adding_product(rank, part.rows(), {at(mine.a, input_bytes(part.begin)), mine.b, to, come}, stream);
       if (!shares) continue;
-      one.fork->put(stream, one.side->get());
+      one.fork->put(stream, side);
       ok(cudaMemcpyAsync(at(operands[static_cast<std::size_t>(peer)].d, output_bytes(part.begin)), to,
-                         output_bytes(part.rows()), cudaMemcpyDefault, one.side->get()));
+                         output_bytes(part.rows()), cudaMemcpyDefault, side));
     }
-    if (!shares) return;
-    if (shard(rank).rows() > 0) one.join->put(one.side->get(), stream);
-    ok(static_cast<cudaError_t>(meet_done(operation(rank), stream)));
+    one.join->put(side, stream);
+    if (shares) ok(static_cast<cudaError_t>(meet_done(words, stream)));
   }
 
   /// Own rows at once, while a copy engine sends them to the peers; a peer's when they have come.
@@ -372,13 +395,13 @@ struct GemmCollective::State {
       int const peer = send_order(count(), rank, step);
       // Not cudaMemcpyPeerAsync(), which cannot be captured.
       ok(cudaMemcpyAsync(slot(peer, rank), mine.a, input_bytes(own_rows.rows()), cudaMemcpyDefault, side));
-      ok(static_cast<cudaError_t>(send_arrived(operation(rank), peer, side)));
+      ok(static_cast<cudaError_t>(send_arrived(operation(rank), peer, 0, side)));
     }
     for (int step = 0; step < count(); ++step) {
       int const source = receive_order(count(), rank, step);
       auto const rows = shard(source);
       if (rows.rows() == 0) continue;
-      if (source != rank) ok(static_cast<cudaError_t>(await_arrived(operation(rank), source, stream)));
+      if (source != rank) ok(static_cast<cudaError_t>(await_arrived(operation(rank), source, 0, stream)));
       product(rank, rows.rows(), source == rank ? mine.a : slot(rank, source), mine.b,
               at(mine.d, output_bytes(rows.begin)), false, false, stream);
     }
@@ -440,7 +463,7 @@ struct GemmCollective::State {
 Expected<GemmCollective> GemmCollective::make(std::shared_ptr<PeerGroup> group, Problem problem,
                                               Options const& options) {
   problem.ranks = group->size();
-  if (auto fine = check_problem(problem); !fine) return tl::make_unexpected(fine.error());
+  if (auto done = check_problem(problem); !done) return tl::make_unexpected(done.error());
   if (!(options.deadline_seconds > 0 && options.deadline_seconds <= 3600))
     return refusal("E0581", "a deadline that is no time", "ask for more than 0 and at most 3600 seconds",
                    {to_string(problem)});
@@ -449,8 +472,11 @@ Expected<GemmCollective> GemmCollective::make(std::shared_ptr<PeerGroup> group, 
   state->problem = problem;
   state->way = options.way == Way::automatic ? choose_way(problem) : options.way;
   state->deadline_s = options.deadline_seconds;
-  if (state->way == Way::add)
-    state->parts = options.parts > 0 ? options.parts : problem.collective == Collective::all_reduce ? 2 : 1;
+  if (options.parts < 0 || options.parts > k_most_parts)
+    return refusal("E0581", std::to_string(options.parts) + " parts of a shard",
+                   "ask for 1 to " + std::to_string(k_most_parts) + ", or 0: as the library chooses",
+                   {to_string(problem)});
+  if (state->way == Way::add) state->parts = options.parts > 0 ? options.parts : 2;
   auto const ways = ways_of(problem);
   if (std::find(ways.begin(), ways.end(), state->way) == ways.end())
     return refusal(
@@ -466,10 +492,10 @@ Expected<GemmCollective> GemmCollective::make(std::shared_ptr<PeerGroup> group, 
   }
   gpu::RelaxedCapture const relaxed;
   try {
-    if (auto fine = state->make_pieces(options.kernel); !fine) return tl::make_unexpected(fine.error());
-    if (auto fine = state->make_memory(); !fine) return tl::make_unexpected(fine.error());
+    if (auto done = state->make_pieces(options.kernel); !done) return tl::make_unexpected(done.error());
+    if (auto done = state->make_memory(); !done) return tl::make_unexpected(done.error());
     state->make_ranks();
-    if (auto fine = state->warm_up(); !fine) return tl::make_unexpected(fine.error());
+    if (auto done = state->warm_up(); !done) return tl::make_unexpected(done.error());
   } catch (std::exception const& error) {
     return failed(error);
   }
@@ -478,7 +504,7 @@ Expected<GemmCollective> GemmCollective::make(std::shared_ptr<PeerGroup> group, 
 
 Expected<void> GemmCollective::enqueue(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
   try {
-    if (auto fine = state_->ready(stream); !fine) return fine;
+    if (auto done = state_->ready(stream); !done) return done;
     state_->enqueue(rank, operands, stream);
     return {};
   } catch (std::exception const& error) {
@@ -490,7 +516,7 @@ Expected<void> GemmCollective::run(std::vector<Operands> const& operands,
                                    std::vector<cudaStream_t> const& streams) {
   try {
     auto& state = *state_;
-    if (auto fine = state.ready(streams.front()); !fine) return fine;
+    if (auto done = state.ready(streams.front()); !done) return done;
     auto const each = [&](auto const& act) {
       for (int rank = 0; rank < state.count(); ++rank) {
         Select const current(state.group->device(rank));
@@ -529,7 +555,7 @@ Problem const& GemmCollective::problem() const { return state_->problem; }
 Way GemmCollective::way() const { return state_->way; }
 std::string GemmCollective::name() const {
   auto name = std::string(to_string(state_->way)) + ", " + state_->pieces.begin()->second.name();
-  if (state_->parts > 1) name += ", own rows in " + std::to_string(state_->parts);
+  if (state_->parts > 1) name += ", parts: " + std::to_string(state_->parts);
   return name;
 }
 

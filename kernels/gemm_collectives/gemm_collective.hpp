@@ -22,7 +22,7 @@ namespace tessera::gemm_collectives {
 struct Options {
   Way way = Way::automatic;
   PieceKernel kernel;           ///< of every piece
-  int parts = 0;                ///< of Way::add: products of the own rows; 0: as the collective needs
+  int parts = 0;                ///< of a shard, for Way::add; 0: as the library chooses
   double deadline_seconds = 2;  ///< of every wait for a peer; NCCL has none
 };
 

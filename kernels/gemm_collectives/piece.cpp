@@ -34,6 +34,14 @@ Expected<Piece> Piece::make(cublaslt::LtProblem const& problem, PieceKernel cons
       return kernels::cuda_failed(error, "loading a kernel");
     return piece;
   }
+  if (kernel.few >= 0) {
+    auto const configs = few_configs(problem);
+    if (static_cast<std::size_t>(kernel.few) >= configs.size())
+      return kernels::refusal("E0581", "no kernel for few rows is for these sizes",
+                              "leave the choice of the kernel to the library");
+    piece.few_ = std::make_shared<FewProduct>(problem, configs[static_cast<std::size_t>(kernel.few)]);
+    return piece;
+  }
   auto made = cublaslt::LtGemm::make(problem);
   if (!made) return tl::make_unexpected(made.error());
   piece.lt_ = *made;
@@ -49,24 +57,30 @@ Expected<Piece> Piece::make(cublaslt::LtProblem const& problem, PieceKernel cons
 }
 
 std::string Piece::name() const {
+  if (few_ != nullptr) return "few rows, " + few_->name();
   return kernel_.tiles != nullptr
              ? std::string(kernel_.tiles->info.name) + " band " + std::to_string(kernel_.band)
              : cublaslt::lt_name(algorithm_);
 }
 
-cudaError_t Piece::run(PieceOperands const& operands, void* workspace, bool lets_next, bool early,
-                       cudaStream_t stream) const {
-  if (operands.c != nullptr)
-    return kernel_.tiles != nullptr ? cudaErrorNotSupported
-                                    : lt_->run_adding(algorithm_, operands.a, operands.b, operands.c,
-                                                      operands.d, workspace, workspace_bytes_, stream);
-  if (kernel_.tiles == nullptr)
-    return lt_->run(algorithm_, operands.a, operands.b, operands.d, workspace, workspace_bytes_, stream);
-  auto call = call_of(problem_, kernel_, operands);
-  call.stage.triggers_at_start = lets_next;
-  call.programmatic = early;
-  call.stage.completes_after_previous = early;
-  return kernel_.tiles->launch(call, stream);
+Expected<void> Piece::run(PieceOperands const& operands, void* workspace, bool lets_next, bool early,
+                          cudaStream_t stream) const {
+  if (few_ != nullptr) return few_->run(operands.a, operands.b, operands.d, stream);
+  auto const launch = [&]() -> cudaError_t {
+    if (kernel_.tiles == nullptr)
+      return operands.c != nullptr ? lt_->run_adding(algorithm_, operands.a, operands.b, operands.c,
+                                                     operands.d, workspace, workspace_bytes_, stream)
+                                   : lt_->run(algorithm_, operands.a, operands.b, operands.d, workspace,
+                                              workspace_bytes_, stream);
+    if (operands.c != nullptr) return cudaErrorNotSupported;
+    auto call = call_of(problem_, kernel_, operands);
+    call.stage.triggers_at_start = lets_next;
+    call.programmatic = early;
+    call.stage.completes_after_previous = early;
+    return kernel_.tiles->launch(call, stream);
+  };
+  if (auto const error = launch(); error != cudaSuccess) return kernels::cuda_failed(error, "a product");
+  return {};
 }
 
 std::vector<PieceKernel> kernels_to_try(cublaslt::LtProblem const& problem, int most_algorithms) {
@@ -75,16 +89,18 @@ std::vector<PieceKernel> kernels_to_try(cublaslt::LtProblem const& problem, int 
     int taken = 0;
     for (auto const& algorithm : (*made)->algorithms()) {
       if (taken++ == most_algorithms) break;
-      result.push_back({nullptr, 8, cublaslt::lt_name(algorithm)});
+      result.push_back({nullptr, 8, cublaslt::lt_name(algorithm), -1});
     }
   }
+  auto const few_rows = few_configs(problem);
+  for (std::size_t i = 0; i < few_rows.size(); ++i) result.push_back({nullptr, 8, {}, static_cast<int>(i)});
   for (auto const* kernel : gemm_sm90::kernels_for(problem.type, false)) {
     auto const& info = kernel->info;
-    // Few rows: those whose rows are multiplied 16 at a time. Many: the larger tiles.
-    bool const few = problem.rows <= 64;
-    if (info.splits > 1 || info.swapped != few) continue;
-    if (!few && info.tile_rows * info.tile_columns < 128 * 192) continue;
-    result.push_back({kernel, 8, {}});
+    // The larger tiles; few rows are better off with the others.
+    if (info.splits > 1 || info.swapped || problem.rows <= 64 ||
+        info.tile_rows * info.tile_columns < 128 * 192)
+      continue;
+    result.push_back({kernel, 8, {}, -1});
   }
   return result;
 }

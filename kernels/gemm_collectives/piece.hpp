@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One of the products that a collective is cut into: by cuBLASLt, or by a kernel of gemm_sm90.
+// One of the products that a collective is cut into: by cuBLASLt, or by a kernel of ours.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,15 +10,17 @@
 #include <vector>
 
 #include "kernels/cublaslt/gemm.hpp"
+#include "kernels/gemm_collectives/few_product.hpp"
 #include "kernels/gemm_sm90/gemm.hpp"
 
 namespace tessera::gemm_collectives {
 
-/// Which kernel: one of the two, or neither for cuBLASLt's first guess.
+/// Which kernel: tiles of gemm_sm90, or rings of few_tokens, or neither: cuBLASLt's.
 struct PieceKernel {
   gemm_sm90::Kernel const* tiles = nullptr;
   int band = 8;             ///< of `tiles`: Call::band
   std::string algorithm{};  ///< of cuBLASLt, as lt_name() writes it; empty: its first guess
+  int few = -1;             ///< which of few_configs()
 };
 
 struct PieceOperands {
@@ -39,13 +41,14 @@ class Piece {
   bool chains() const { return kernel_.tiles != nullptr; }
   /// `lets_next`: the kernel behind it may start as soon as its own blocks have all begun. `early`: it is
   /// such a kernel, and reads nothing of what the one before writes; it ends after it.
-  cudaError_t run(PieceOperands const& operands, void* workspace, bool lets_next, bool early,
-                  cudaStream_t stream) const;
+  Expected<void> run(PieceOperands const& operands, void* workspace, bool lets_next, bool early,
+                     cudaStream_t stream) const;
 
  private:
   cublaslt::LtProblem problem_;
   PieceKernel kernel_;
   std::shared_ptr<cublaslt::LtGemm const> lt_;
+  std::shared_ptr<FewProduct> few_;
   cublaslt::LtAlgorithm algorithm_{};
   std::size_t workspace_bytes_ = 0;
 };

@@ -45,7 +45,7 @@ enum class Way {
   automatic,   ///< choose_way()
   words,       ///< all_reduce: the product, then one kernel that sends packets with tokens and adds
   store,       ///< products of the peers' rows store into the peers' memory, then sums of a shard
-  add,         ///< of two GPUs: as store, and the product of the own rows adds what has come as it ends
+  add,         ///< of two GPUs: as copy, in parts, and products of the own rows add what has come
   copy,        ///< a copy engine sends while the next product runs, then sums of a shard
   sequential,  ///< cuBLASLt, then NCCL
 };

@@ -49,11 +49,21 @@ class GemmCollectives : public testing::Test {
   TwoGpus const& gpus = *TwoGpus::get();
 };
 
-PieceKernel tiles(char const* name) { return {gemm_sm90::find_kernel(name), 8, {}}; }
+PieceKernel tiles(char const* name) { return {gemm_sm90::find_kernel(name), 8, {}, -1}; }
+PieceKernel few(int rings) { return {nullptr, 8, {}, rings}; }
 
 TEST_F(GemmCollectives, SumsOfOneToSixtyFourRowsAreRightAndAlikeOnAllRanks) {
   for (int rows = 1; rows <= 64; ++rows)
     expect_right({Collective::all_reduce, rows, 2048 + 8 * rows, 1024}, {Way::words, {}, 0, 2});
+}
+
+TEST_F(GemmCollectives, KernelsForFewRowsAreRight) {
+  for (int rows = 1; rows <= 64; rows = rows < 4 ? rows + 1 : rows * 3 / 2) {
+    auto const rings = few_configs({rows, 2048, 1024, ElementType::bf16, false});
+    ASSERT_FALSE(rings.empty());
+    for (int i = 0; i < static_cast<int>(rings.size()); ++i)
+      expect_right({Collective::all_reduce, rows, 2048, 2048}, {Way::words, few(i), 0, 2});
+  }
 }
 
 TEST_F(GemmCollectives, EveryWayIsRightForManyRowsAndForRaggedOnes) {
@@ -76,6 +86,7 @@ TEST_F(GemmCollectives, KernelsThatStartEarlyAreRight) {
 
 TEST_F(GemmCollectives, AtASizeOfAModelsLayer) {
   expect_right({Collective::reduce_scatter, 2048, 8192, 8192}, {Way::store, tiles("128x256x64_2x1"), 0, 2});
+  expect_right({Collective::reduce_scatter, 2048, 8192, 8192}, {Way::add, {}, 4, 2});
   expect_right({Collective::all_gather, 2048, 8192, 4096}, {Way::copy, {}, 0, 2});
   expect_right({Collective::all_reduce, 8, 8192, 8192}, {Way::words, {}, 0, 2});
 }
@@ -92,6 +103,7 @@ struct Kind {
   Collective collective;
   Way way;
   int rows;
+  PieceKernel kernel = {};
 };
 constexpr Kind k_kinds[] = {
     {Collective::all_reduce, Way::words, 5},        {Collective::all_reduce, Way::store, 1000},
@@ -109,7 +121,7 @@ TEST_F(GemmCollectives, DelaysOfEitherRankChangeNothing) {
   for (auto const& kind : k_kinds) {
     Problem const problem{kind.collective, kind.rows, 1024, 512};
     CollectiveCase const first(gpus, problem, 1), second(gpus, problem, 2);
-    auto product = make(problem, {kind.way, {}, 0, 5});
+    auto product = make(problem, {kind.way, kind.kernel, 0, 5});
     std::vector<unsigned short> expected[2][2];
     for (int launch = 0; launch < 100; ++launch) {
       for (int rank = 0; rank < 2; ++rank) {
@@ -137,7 +149,7 @@ TEST_F(GemmCollectives, ReplaysOfAGraphHaveTheSameBits) {
   for (auto const& kind : k_kinds) {
     Problem const problem{kind.collective, kind.rows, 512, 256};
     CollectiveCase const first(gpus, problem, 1), second(gpus, problem, 2);
-    auto product = make(problem, {kind.way, {}, 0, 2});
+    auto product = make(problem, {kind.way, kind.kernel, 0, 2});
     run(product, first);
     run(product, second);
     finish(product);
@@ -178,7 +190,7 @@ TEST_F(GemmCollectives, ARankThatNeverComesIsNamedAndTheNextCallWorks) {
   for (auto const& kind : k_kinds) {
     Problem const problem{kind.collective, kind.rows, 1024, 512};
     CollectiveCase const some(gpus, problem);
-    auto product = make(problem, {kind.way, {}, 0, 0.2});
+    auto product = make(problem, {kind.way, kind.kernel, 0, 0.2});
     run(product, some);
     finish(product);
     auto const begin = std::chrono::steady_clock::now();

@@ -25,12 +25,17 @@ enum class PeerWord : int {
   partial_words,  ///< of all_reduce_words(): the partial sums themselves
 };
 
-/// An operation's words in one rank's memory. Others write `words`; the rest is the rank's own.
+/// Parts of what a rank sends to another in one launch, each with a word of its own.
+constexpr int k_most_parts = 8;
+
+/// An operation's words in one rank's memory. Others write `words` and `parts`; the rest is the rank's own.
 struct PeerControl {
-  unsigned words[3][k_most_ranks] = {};  ///< [PeerWord][of rank]: launches
-  unsigned number = 0;                   ///< of this launch, from 1: what copy engines send
+  unsigned words[3][k_most_ranks] = {};             ///< [PeerWord][of rank]: launches
+  unsigned parts[k_most_parts][k_most_ranks] = {};  ///< the same, of parts that have arrived
+  unsigned number = 0;                              ///< of this launch, from 1: what copy engines send
   unsigned arrivals = 0;
-  unsigned long long tickets[5 + k_most_ranks] = {};  ///< one for each kind of call: it counts its blocks
+  unsigned long long tickets[5 + k_most_parts * k_most_ranks] =
+      {};  ///< one for each kind of call: it counts its blocks
 };
 
 /// Of one operation, as each of its calls takes it.
@@ -85,11 +90,11 @@ int begin_together(PeerOperation const& operation, CUstream_st* stream);
 int meet_arrived(PeerOperation const& operation, CUstream_st* stream);
 int meet_done(PeerOperation const& operation, CUstream_st* stream);
 
-/// Puts the number of this launch into a peer's word for this rank, by a copy engine, behind what is before
-/// it in the stream: behind begin_together().
-int send_arrived(PeerOperation const& operation, int peer, CUstream_st* stream);
+/// Puts the number of this launch into a peer's word for a part of what this rank sends, by a copy engine,
+/// behind what is before it in the stream: behind begin_together().
+int send_arrived(PeerOperation const& operation, int peer, int part, CUstream_st* stream);
 
-/// Waits until that word of this rank's says that the peer's data is there.
-int await_arrived(PeerOperation const& operation, int peer, CUstream_st* stream);
+/// Waits until that word of this rank's says that the part of the peer's is there.
+int await_arrived(PeerOperation const& operation, int peer, int part, CUstream_st* stream);
 
 }  // namespace tessera

@@ -16,11 +16,10 @@ namespace tessera {
 namespace {
 
 // Of PeerControl::tickets; who awaits rank n counts in k_await + n.
-// Who meets for a word counts in k_meet + that word.
+// Who meets for a word counts in k_meet + that word; for part n of rank r: k_await + n * k_most_ranks + r.
 enum Ticket { k_words, k_shard, k_meet, k_await = k_meet + 3 };
 
-/// On the host an address alone.
-__host__ __device__ unsigned* word_at(PeerControl* control, PeerWord which, int rank) {
+__device__ unsigned* word_at(PeerControl* control, PeerWord which, int rank) {
   return &control->words[static_cast<int>(which)][rank];
 }
 
@@ -86,6 +85,8 @@ __global__ void __launch_bounds__(k_words_threads)
   // The kernel of the launch before has ended when this one's tickets are drawn: what lies between in the
   // stream waits for it.
   unsigned const launch = launch_of(operation.control[operation.rank], k_words, blocks);
+  // The next kernel may load what nobody writes.
+  pdl_trigger();
   pdl_wait();
   int const lane = static_cast<int>(threadIdx.x) % 32;
   long long const chunks = a.elements / 8, packets = packets_of(a.elements), shares = shares_of(a.elements);
@@ -236,9 +237,12 @@ __global__ void __launch_bounds__(32)
 }
 
 __global__ void __launch_bounds__(32)
-    await_peer(__grid_constant__ PeerOperation const operation, int const peer) {
-  unsigned const number = launch_of(operation.control[operation.rank], k_await + peer, 1) + 1;
-  if (threadIdx.x == 0) await_word(operation, PeerWord::arrived, peer, number);
+    await_part(__grid_constant__ PeerOperation const operation, int const peer, int const part) {
+  PeerControl* const own = operation.control[operation.rank];
+  unsigned const number = launch_of(own, k_await + part * k_most_ranks + peer, 1) + 1;
+  if (threadIdx.x == 0)
+    wait_until<Scope::system>(&own->parts[part][peer], number, operation.watch,
+                              WaitPlace{static_cast<int>(PeerWord::arrived), part, peer});
 }
 
 int blocks_for(long long pieces, int of_a_block, int most) {
@@ -261,7 +265,7 @@ int load_transfers() {
         reinterpret_cast<void const*>(&sum_words<HalfType::fp16>),
         reinterpret_cast<void const*>(&sum_slots<HalfType::bf16>),
         reinterpret_cast<void const*>(&sum_slots<HalfType::fp16>), reinterpret_cast<void const*>(&meet_all),
-        reinterpret_cast<void const*>(&await_peer)})
+        reinterpret_cast<void const*>(&await_part)})
     if (auto const error = cudaFuncGetAttributes(&attributes, kernel); error != cudaSuccess) return error;
   return cudaSuccess;
 }
@@ -299,14 +303,14 @@ int meet_done(PeerOperation const& operation, CUstream_st* stream) {
   return gpu::try_launch(gpu::Shape{}, stream, &meet_all, operation, PeerWord::done);
 }
 
-int send_arrived(PeerOperation const& operation, int peer, CUstream_st* stream) {
-  return cudaMemcpyAsync(word_at(operation.control[peer], PeerWord::arrived, operation.rank),
+int send_arrived(PeerOperation const& operation, int peer, int part, CUstream_st* stream) {
+  return cudaMemcpyAsync(&operation.control[peer]->parts[part][operation.rank],
                          &operation.control[operation.rank]->number, sizeof(unsigned), cudaMemcpyDefault,
                          stream);
 }
 
-int await_arrived(PeerOperation const& operation, int peer, CUstream_st* stream) {
-  return gpu::try_launch(gpu::Shape{}, stream, &await_peer, operation, peer);
+int await_arrived(PeerOperation const& operation, int peer, int part, CUstream_st* stream) {
+  return gpu::try_launch(gpu::Shape{}, stream, &await_part, operation, peer, part);
 }
 
 }  // namespace tessera
