@@ -25,7 +25,7 @@ endforeach()
 # What runs and tunes plans on a GPU, where it is built: an export of its own, which find_package reads where there is
 # CUDA. The tuner stands on the measuring library, whose headers are not installed.
 set(gpu_targets "")
-foreach(name run_gpu tune_gpu bench_library)
+foreach(name run_gpu tune_gpu bench_library communicate_gpu)
   if(TARGET tessera_${name})
     set_target_properties(tessera_${name} PROPERTIES EXPORT_NAME ${name})
     list(APPEND gpu_targets tessera_${name})

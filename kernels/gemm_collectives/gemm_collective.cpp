@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <tessera/communicate/reach.hpp>
 #include <tessera/communicate/transfers.hpp>
 
-#include "kernels/common/refusal.hpp"
+#include "refused.hpp"
 #include "src/gpu/check.hpp"
 #include "src/gpu/event_timer.hpp"
 #include "src/gpu/nccl.hpp"
@@ -29,21 +31,6 @@ std::size_t up(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 void* at(void* memory, std::size_t bytes) { return static_cast<char*>(memory) + bytes; }
 void const* at(void const* memory, std::size_t bytes) { return static_cast<char const*>(memory) + bytes; }
-
-/// What a launch said, for those who catch it.
-struct Refused : std::runtime_error {
-  Diagnostics said;
-  explicit Refused(Diagnostics d) : std::runtime_error("a launch was refused"), said(std::move(d)) {}
-};
-void fine(Expected<void> done) {
-  if (!done) throw Refused(std::move(done.error()));
-}
-
-tl::unexpected<Diagnostics> failed(std::exception const& error) {
-  if (auto const* refused = dynamic_cast<Refused const*>(&error)) return tl::make_unexpected(refused->said);
-  return refusal("E0511", error.what(),
-                 "see whether the devices work (nvidia-smi) and whether an earlier kernel failed");
-}
 
 }  // namespace
 
@@ -198,23 +185,32 @@ struct GemmCollective::State {
     }
   }
 
-  /// Runs every product once, of zeros: a library's kernel that is loaded behind one that spins would never
-  /// start.
+  /// Runs the library's products once, of zeros: a kernel that is first loaded behind one that spins would
+  /// never start. Each kernel on each device once for the process.
   Expected<void> warm_up() {
-    std::size_t const bytes = std::max(
-        {input_bytes(problem.rows), output_bytes(problem.rows), input_bytes(problem.local_columns())});
-    auto const some = PeerMemory::make(group, 2 * up(bytes));
-    if (!some) return tl::make_unexpected(some.error());
-    for (int rank = 0; rank < count(); ++rank) {
-      Select const current(group->device(rank));
-      auto const stream = ranks[static_cast<std::size_t>(rank)].side->get();
-      void* const zeros = some->at(rank);
-      for (auto const& [rows, piece] : pieces)
-        product(rank, rows, zeros, zeros, at(zeros, up(bytes)), false, false, stream);
-      for (auto const& [rows, piece] : adding)
-        adding_product(rank, rows, {zeros, zeros, at(zeros, up(bytes)), zeros}, stream);
-      ok(cudaStreamSynchronize(stream));
-    }
+    static std::mutex mutex;
+    static auto& known = *new std::set<std::pair<int, std::string>>;
+    std::lock_guard const lock(mutex);
+    std::optional<PeerMemory> some;
+    for (auto const* all : {&pieces, &adding})
+      for (auto const& [rows, piece] : *all)
+        for (int rank = 0; rank < count() && piece.by_library(); ++rank) {
+          auto const name = piece.name() + (all == &adding ? " and a sum" : "");
+          if (!known.insert({group->device(rank), name}).second) continue;
+          std::size_t const bytes = up(std::max(
+              {input_bytes(problem.rows), output_bytes(problem.rows), input_bytes(problem.local_columns())}));
+          if (!some) {
+            auto made = PeerMemory::make(group, 2 * bytes);
+            if (!made) return tl::make_unexpected(made.error());
+            some.emplace(std::move(*made));
+          }
+          Select const current(group->device(rank));
+          auto const stream = ranks[static_cast<std::size_t>(rank)].side->get();
+          void* const zeros = some->at(rank);
+          PieceOperands const operands{zeros, zeros, at(zeros, bytes), all == &adding ? zeros : nullptr};
+          must(piece.run(operands, at(own->at(rank), workspace_at), false, false, stream));
+          ok(cudaStreamSynchronize(stream));
+        }
     return {};
   }
 
@@ -278,12 +274,12 @@ struct GemmCollective::State {
   void product(int rank, int rows, void const* a, void const* b, void* d, bool lets_next, bool early,
                cudaStream_t stream) {
     auto const& piece = pieces.at(rows);
-    fine(piece.run({a, b, d}, at(own->at(rank), workspace_at), lets_next && piece.chains(),
+    must(piece.run({a, b, d}, at(own->at(rank), workspace_at), lets_next && piece.chains(),
                    early && piece.chains(), stream));
   }
 
   void adding_product(int rank, int rows, PieceOperands const& operands, cudaStream_t stream) {
-    fine(adding.at(rows).run(operands, at(own->at(rank), workspace_at), false, false, stream));
+    must(adding.at(rows).run(operands, at(own->at(rank), workspace_at), false, false, stream));
   }
 
   void by_words(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {

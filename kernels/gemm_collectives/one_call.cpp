@@ -3,19 +3,21 @@
 
 #include <map>
 #include <mutex>
-#include <tuple>
+#include <utility>
 
 #include "kernels/common/refusal.hpp"
 
 namespace tessera::gemm_collectives {
 namespace {
 
-using Key = std::tuple<PeerGroup const*, Problem, std::vector<cudaStream_t>>;
+using Sized = std::pair<PeerGroup const*, Problem>;
+using Key = std::pair<Sized, std::vector<cudaStream_t>>;
 
 /// Never destroyed: when statics are, the driver may be gone.
 struct Kept {
   std::mutex mutex;
   std::map<Key, GemmCollective> all;
+  std::map<Sized, Options> options;
 };
 Kept& kept() {
   static auto& one = *new Kept;
@@ -34,10 +36,11 @@ Expected<void> call(Collective collective, std::shared_ptr<PeerGroup> const& gro
                             "give operands and a stream for each rank of the group", {to_string(problem)});
   auto& here = kept();
   std::lock_guard const lock(here.mutex);
-  Key const key{group.get(), problem, streams};
+  Key const key{{group.get(), problem}, streams};
   auto found = here.all.find(key);
   if (found == here.all.end()) {
-    auto made = GemmCollective::make(group, problem);
+    auto const known = here.options.find(key.first);
+    auto made = GemmCollective::make(group, problem, known != here.options.end() ? known->second : Options{});
     if (!made) return tl::make_unexpected(made.error());
     found = here.all.emplace(key, std::move(*made)).first;
   }
@@ -62,12 +65,29 @@ Expected<void> all_gather_gemm(std::shared_ptr<PeerGroup> const& group, Sizes co
   return call(Collective::all_gather, group, sizes, operands, streams);
 }
 
+Expected<void> remember(std::shared_ptr<PeerGroup> const& group, Problem const& problem,
+                        Options const& options) {
+  auto& here = kept();
+  std::lock_guard const lock(here.mutex);
+  Sized key{group.get(), problem};
+  key.second.ranks = group->size();
+  here.options.insert_or_assign(key, options);
+  Expected<void> missed;
+  for (auto at = here.all.begin(); at != here.all.end();) {
+    bool const of_these = at->first.first == key;
+    if (of_these)
+      if (auto ended = at->second.finish(); !ended) missed = std::move(ended);
+    at = of_these ? here.all.erase(at) : std::next(at);
+  }
+  return missed;
+}
+
 Expected<void> finish_all(std::shared_ptr<PeerGroup> const& group, bool release) {
   auto& here = kept();
   std::lock_guard const lock(here.mutex);
   Diagnostics missed;
   for (auto at = here.all.begin(); at != here.all.end();) {
-    if (std::get<0>(at->first) != group.get()) {
+    if (at->first.first.first != group.get()) {
       ++at;
       continue;
     }

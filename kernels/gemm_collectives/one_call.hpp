@@ -28,6 +28,11 @@ Expected<void> all_gather_gemm(std::shared_ptr<PeerGroup> const& group, Sizes co
                                std::vector<Operands> const& operands,
                                std::vector<cudaStream_t> const& streams);
 
+/// What calls of these sizes take from now on, as tune() found it. Waits for calls in flight, and says what
+/// they have missed.
+Expected<void> remember(std::shared_ptr<PeerGroup> const& group, Problem const& problem,
+                        Options const& options);
+
 /// Waits for the group's GPUs and says what calls above have missed. `release`: and forgets all that is kept
 /// for the group.
 Expected<void> finish_all(std::shared_ptr<PeerGroup> const& group, bool release = false);

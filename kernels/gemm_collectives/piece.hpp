@@ -39,6 +39,7 @@ class Piece {
   std::string name() const;
   /// Its blocks let the next kernel start early, and a later one can.
   bool chains() const { return kernel_.tiles != nullptr; }
+  bool by_library() const { return lt_ != nullptr; }
   /// `lets_next`: the kernel behind it may start as soon as its own blocks have all begun. `early`: it is
   /// such a kernel, and reads nothing of what the one before writes; it ends after it.
   Expected<void> run(PieceOperands const& operands, void* workspace, bool lets_next, bool early,

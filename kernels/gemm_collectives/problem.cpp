@@ -15,9 +15,13 @@ auto refused(Problem const& problem, std::string message, std::string hint) {
   return refuse(std::move(one));
 }
 
-/// Up to so many rows partial sums go to everybody at once: above, a shard's owner adds them. Both send as
-/// much on two GPUs.
-constexpr int k_most_words_rows = 512;
+// Of two H200 (results/h200x2/gemm_collectives.json). Up to so many rows partial sums go to everybody at
+// once; above, a shard's owner adds them.
+constexpr int k_most_words_rows = 256;
+// Up to so many rows a product that stores into a peer's memory beats a copy behind it.
+constexpr int k_most_store_rows = 1024;
+// A product of less depth is over before what it should add has come.
+constexpr int k_least_add_depth = 3072;
 
 }  // namespace
 
@@ -85,12 +89,11 @@ Expected<void> check_problem(Problem const& problem) {
 }
 
 Way choose_way(Problem const& problem) {
-  switch (problem.collective) {
-    case Collective::all_reduce: return problem.rows <= k_most_words_rows ? Way::words : Way::store;
-    case Collective::reduce_scatter: return Way::store;
-    case Collective::all_gather: return Way::copy;
-  }
-  return Way::sequential;
+  if (problem.collective == Collective::all_gather) return Way::copy;
+  if (problem.collective == Collective::all_reduce && problem.rows <= k_most_words_rows) return Way::words;
+  if (problem.rows <= k_most_store_rows) return Way::store;
+  bool const adds = problem.ranks == 2 && problem.local_depth() >= k_least_add_depth;
+  return adds ? Way::add : Way::copy;
 }
 
 long long slot_elements(Problem const& problem) {

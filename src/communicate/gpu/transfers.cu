@@ -245,6 +245,16 @@ __global__ void __launch_bounds__(32)
                               WaitPlace{static_cast<int>(PeerWord::arrived), part, peer});
 }
 
+/// As kernels of products ask for: with another division of an SM's memory nothing here would share one with
+/// them.
+gpu::Shape shape_of(int blocks, int threads) {
+  gpu::Shape shape;
+  shape.blocks = static_cast<unsigned>(blocks);
+  shape.threads = static_cast<unsigned>(threads);
+  shape.shared_percent = 100;
+  return shape;
+}
+
 int blocks_for(long long pieces, int of_a_block, int most) {
   return static_cast<int>(std::clamp<long long>((pieces + of_a_block - 1) / of_a_block, 1, most));
 }
@@ -272,10 +282,8 @@ int load_transfers() {
 
 int all_reduce_words(PeerOperation const& operation, WordsSum const& sum, bool programmatic,
                      CUstream_st* stream) {
-  gpu::Shape shape;
-  shape.threads = k_words_threads;
-  shape.blocks =
-      static_cast<unsigned>(blocks_for(shares_of(sum.elements), k_words_threads / 32, k_most_words_blocks));
+  auto shape = shape_of(blocks_for(shares_of(sum.elements), k_words_threads / 32, k_most_words_blocks),
+                        k_words_threads);
   shape.programmatic = programmatic;
   return gpu::try_launch(shape, stream,
                          sum.type == HalfType::bf16 ? &sum_words<HalfType::bf16> : &sum_words<HalfType::fp16>,
@@ -283,24 +291,23 @@ int all_reduce_words(PeerOperation const& operation, WordsSum const& sum, bool p
 }
 
 int sum_shard(PeerOperation const& operation, ShardSum const& sum, CUstream_st* stream) {
-  gpu::Shape shape;
-  shape.threads = k_shard_threads;
-  shape.blocks = static_cast<unsigned>(blocks_for(sum.elements / 8, k_shard_threads, k_most_shard_blocks));
+  auto const shape =
+      shape_of(blocks_for(sum.elements / 8, k_shard_threads, k_most_shard_blocks), k_shard_threads);
   return gpu::try_launch(shape, stream,
                          sum.type == HalfType::bf16 ? &sum_slots<HalfType::bf16> : &sum_slots<HalfType::fp16>,
                          operation, sum, LaunchedBlocks(shape.blocks.x));
 }
 
 int begin_together(PeerOperation const& operation, CUstream_st* stream) {
-  return gpu::try_launch(gpu::Shape{}, stream, &meet_all, operation, PeerWord::begun);
+  return gpu::try_launch(shape_of(1, 32), stream, &meet_all, operation, PeerWord::begun);
 }
 
 int meet_arrived(PeerOperation const& operation, CUstream_st* stream) {
-  return gpu::try_launch(gpu::Shape{}, stream, &meet_all, operation, PeerWord::arrived);
+  return gpu::try_launch(shape_of(1, 32), stream, &meet_all, operation, PeerWord::arrived);
 }
 
 int meet_done(PeerOperation const& operation, CUstream_st* stream) {
-  return gpu::try_launch(gpu::Shape{}, stream, &meet_all, operation, PeerWord::done);
+  return gpu::try_launch(shape_of(1, 32), stream, &meet_all, operation, PeerWord::done);
 }
 
 int send_arrived(PeerOperation const& operation, int peer, int part, CUstream_st* stream) {
@@ -310,7 +317,7 @@ int send_arrived(PeerOperation const& operation, int peer, int part, CUstream_st
 }
 
 int await_arrived(PeerOperation const& operation, int peer, int part, CUstream_st* stream) {
-  return gpu::try_launch(gpu::Shape{}, stream, &await_part, operation, peer, part);
+  return gpu::try_launch(shape_of(1, 32), stream, &await_part, operation, peer, part);
 }
 
 }  // namespace tessera

@@ -9,14 +9,13 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <tessera/communicate/peer_group.hpp>
 #include <vector>
 
-#include <tessera/communicate/peer_group.hpp>
-
-namespace tessera::bench {
+namespace tessera::gemm_collectives {
 
 /// Enqueues the parts of all ranks, each on its stream, for a set of operands.
-using GangWork = std::function<void(std::vector<cudaStream_t> const& streams, int set)>;
+using GangWork = std::function<Expected<void>(std::vector<cudaStream_t> const& streams, int set)>;
 
 struct GangTimed {
   std::string name;
@@ -25,7 +24,7 @@ struct GangTimed {
   std::vector<double> us{};               ///< of one piece of work
 };
 
-/// CUDA's errors end the program.
+/// Throws where CUDA fails, and what the work refuses.
 class Gang {
  public:
   explicit Gang(std::shared_ptr<PeerGroup const> group);
@@ -45,10 +44,10 @@ class Gang {
   void launch(GangTimed const& timed) const;
 
   std::shared_ptr<PeerGroup const> group_;
-  PeerMemory words_;
+  PeerMemory words_;  ///< of the gate: control words, and its record
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> begin_, end_;
   std::mt19937 random_{1};
 };
 
-}  // namespace tessera::bench
+}  // namespace tessera::gemm_collectives

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gang.hpp"
+
+#include <algorithm>
+#include <tessera/communicate/transfers.hpp>
+
+#include "refused.hpp"
+#include "src/gpu/check.hpp"
+#include "src/gpu/select.hpp"
+
+namespace tessera::gemm_collectives {
+namespace {
+
+using gpu::ok;
+using gpu::Select;
+
+constexpr std::size_t k_record_at = (sizeof(PeerControl) + 255) / 256 * 256;
+constexpr unsigned long long k_deadline_ns = 5'000'000'000;
+
+}  // namespace
+
+Gang::Gang(std::shared_ptr<PeerGroup const> group)
+    : group_(std::move(group)),
+      words_(must(PeerMemory::make(group_, k_record_at + sizeof(StallRecord)))) {
+  for (int rank = 0; rank < group_->size(); ++rank) {
+    Select const current(group_->device(rank));
+    ok(static_cast<cudaError_t>(load_transfers()));
+    ok(cudaStreamCreateWithFlags(&streams_.emplace_back(), cudaStreamNonBlocking));
+    ok(cudaEventCreate(&begin_.emplace_back()));
+    ok(cudaEventCreate(&end_.emplace_back()));
+  }
+}
+
+Gang::~Gang() {
+  for (auto* event : begin_) cudaEventDestroy(event);
+  for (auto* event : end_) cudaEventDestroy(event);
+  for (auto* stream : streams_) cudaStreamDestroy(stream);
+}
+
+void Gang::finish() const {
+  for (auto* stream : streams_) ok(cudaStreamSynchronize(stream));
+}
+
+void Gang::capture(GangTimed& timed, int calls, int sets) {
+  for (int set = 0; set < sets; ++set) must(timed.work(streams_, set));
+  finish();
+  for (auto* stream : streams_) ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  Expected<void> done;
+  for (int call = 0; call < calls && done; ++call) done = timed.work(streams_, call % sets);
+  // All captures end before one of the graphs is made.
+  std::vector<cudaGraph_t> captured(streams_.size());
+  for (std::size_t rank = 0; rank < captured.size(); ++rank)
+    ok(cudaStreamEndCapture(streams_[rank], &captured[rank]));
+  for (std::size_t rank = 0; rank < captured.size() && done; ++rank) {
+    Select const current(group_->device(static_cast<int>(rank)));
+    ok(cudaGraphInstantiate(&timed.graphs.emplace_back(), captured[rank], 0));
+    ok(cudaGraphUpload(timed.graphs.back(), streams_[rank]));
+  }
+  for (auto* graph : captured) cudaGraphDestroy(graph);
+  must(std::move(done));
+  finish();
+}
+
+void Gang::release(GangTimed& timed) {
+  for (auto* graph : timed.graphs) cudaGraphExecDestroy(graph);
+  timed.graphs.clear();
+}
+
+void Gang::launch(GangTimed const& timed) const {
+  PeerOperation gate;
+  gate.ranks = group_->size();
+  for (int rank = 0; rank < gate.ranks; ++rank)
+    gate.control[rank] = static_cast<PeerControl*>(words_.at(rank));
+  for (int rank = 0; rank < gate.ranks; ++rank) {
+    Select const current(group_->device(rank));
+    auto const at = static_cast<std::size_t>(rank);
+    gate.rank = rank;
+    gate.watch = {reinterpret_cast<StallRecord*>(static_cast<char*>(words_.at(rank)) + k_record_at),
+                  k_deadline_ns};
+    ok(static_cast<cudaError_t>(begin_together(gate, streams_[at])));
+    ok(cudaEventRecord(begin_[at], streams_[at]));
+    ok(cudaGraphLaunch(timed.graphs[at], streams_[at]));
+    ok(cudaEventRecord(end_[at], streams_[at]));
+  }
+}
+
+void Gang::rounds(std::vector<GangTimed*> const& all, int count, int calls) {
+  auto order = all;
+  for (int round = 0; round < count; ++round) {
+    std::shuffle(order.begin(), order.end(), random_);
+    for (auto* timed : order) {
+      launch(*timed);
+      launch(*timed);
+      finish();
+      double longest = 0;
+      for (std::size_t rank = 0; rank < streams_.size(); ++rank) {
+        float ms = 0;
+        ok(cudaEventElapsedTime(&ms, begin_[rank], end_[rank]));
+        longest = std::max(longest, 1e3 * static_cast<double>(ms));
+      }
+      timed->us.push_back(longest / calls);
+    }
+  }
+}
+
+}  // namespace tessera::gemm_collectives
