@@ -28,6 +28,13 @@ __device__ unsigned launch_of(PeerControl* own, int ticket, LaunchedBlocks const
   return blocks.launches(draw_for_block<false>(&own->tickets[ticket]));
 }
 
+/// The same for a launch of one warp: without shared memory, of which products leave none.
+__device__ unsigned launch_of_warp(PeerControl* own, int ticket) {
+  unsigned long long drawn = 0;
+  if (threadIdx.x == 0) drawn = draw_ticket(&own->tickets[ticket]);
+  return static_cast<unsigned>(__shfl_sync(0xffffffffu, drawn, 0));
+}
+
 __device__ bool await_word(PeerOperation const& operation, PeerWord which, int peer, unsigned number) {
   return wait_until<Scope::system>(word_at(operation.control[operation.rank], which, peer), number,
                                    operation.watch, WaitPlace{static_cast<int>(which), 0, peer});
@@ -228,7 +235,7 @@ __global__ void __launch_bounds__(k_shard_threads)
 __global__ void __launch_bounds__(32)
     meet_all(__grid_constant__ PeerOperation const operation, PeerWord const which) {
   PeerControl* const own = operation.control[operation.rank];
-  unsigned const number = launch_of(own, k_meet + static_cast<int>(which), 1) + 1;
+  unsigned const number = launch_of_warp(own, k_meet + static_cast<int>(which)) + 1;
   int const peer = static_cast<int>(threadIdx.x);
   if (peer == 0 && which == PeerWord::begun) own->number = number;
   if (peer >= operation.ranks || peer == operation.rank) return;
@@ -239,7 +246,7 @@ __global__ void __launch_bounds__(32)
 __global__ void __launch_bounds__(32)
     await_part(__grid_constant__ PeerOperation const operation, int const peer, int const part) {
   PeerControl* const own = operation.control[operation.rank];
-  unsigned const number = launch_of(own, k_await + part * k_most_ranks + peer, 1) + 1;
+  unsigned const number = launch_of_warp(own, k_await + part * k_most_ranks + peer) + 1;
   if (threadIdx.x == 0)
     wait_until<Scope::system>(&own->parts[part][peer], number, operation.watch,
                               WaitPlace{static_cast<int>(PeerWord::arrived), part, peer});
