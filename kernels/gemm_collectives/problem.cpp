@@ -20,8 +20,17 @@ auto refused(Problem const& problem, std::string message, std::string hint) {
 constexpr int k_most_words_rows = 256;
 // Up to so many rows a product that stores into a peer's memory beats a copy behind it.
 constexpr int k_most_store_rows = 1024;
-// A product of less depth is over before what it should add has come.
-constexpr int k_least_add_depth = 3072;
+// Products of half a shard cost more than what a last sum takes where they leave more of the SMs without
+// work.
+constexpr double k_least_filled = 0.9;
+
+/// Of the SMs of an H200, with tiles of 128 x 256.
+double filled(int rows, int columns) {
+  constexpr int k_sms = 132;
+  auto const up = [](int value, int unit) { return (value + unit - 1) / unit; };
+  int const tiles = up(rows, 128) * up(columns, 256);
+  return static_cast<double>(tiles) / (up(tiles, k_sms) * k_sms);
+}
 
 }  // namespace
 
@@ -92,8 +101,8 @@ Way choose_way(Problem const& problem) {
   if (problem.collective == Collective::all_gather) return Way::copy;
   if (problem.collective == Collective::all_reduce && problem.rows <= k_most_words_rows) return Way::words;
   if (problem.rows <= k_most_store_rows) return Way::store;
-  bool const adds = problem.ranks == 2 && problem.local_depth() >= k_least_add_depth;
-  return adds ? Way::add : Way::copy;
+  int const half = most_shard_rows(problem.rows, 2 * problem.ranks);
+  return problem.ranks == 2 && filled(half, problem.columns) >= k_least_filled ? Way::add : Way::copy;
 }
 
 long long slot_elements(Problem const& problem) {

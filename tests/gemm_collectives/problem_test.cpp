@@ -61,6 +61,25 @@ TEST(GemmCollectiveProblem, TheWayThatIsTakenIsOneThatThereIs) {
       }
 }
 
+TEST(GemmCollectiveProblem, TheWayIsTheOneThatWasFastest) {
+  auto const way = [](Collective collective, int rows, int columns, int depth, int ranks = 2) {
+    return choose_way({collective, rows, columns, depth, ElementType::bf16, ranks});
+  };
+  // results/h200x2/gemm_collectives.json
+  EXPECT_EQ(way(Collective::all_reduce, 64, 8192, 8192), Way::words);
+  EXPECT_EQ(way(Collective::all_reduce, 512, 8192, 8192), Way::store);
+  EXPECT_EQ(way(Collective::reduce_scatter, 512, 8192, 22016), Way::store);
+  EXPECT_EQ(way(Collective::reduce_scatter, 2048, 8192, 8192), Way::add);
+  EXPECT_EQ(way(Collective::all_reduce, 2048, 8192, 22016), Way::add);
+  EXPECT_EQ(way(Collective::reduce_scatter, 16384, 3072, 12288), Way::add);
+  // Half a shard of these fills 73 and 69 % of the SMs.
+  EXPECT_EQ(way(Collective::reduce_scatter, 2048, 12288, 12288), Way::copy);
+  EXPECT_EQ(way(Collective::all_reduce, 8192, 4256, 4256), Way::copy);
+  EXPECT_EQ(way(Collective::all_gather, 2048, 22016, 8192), Way::copy);
+  // Only a pair of GPUs has one sum to add.
+  EXPECT_EQ(way(Collective::reduce_scatter, 4096, 8192, 8192, 4), Way::copy);
+}
+
 TEST(GemmCollectiveProblem, TwoGpusAloneAddAsAProductEnds) {
   using testing::Contains;
   using testing::Not;
