@@ -2,6 +2,7 @@
 #include "gemm_collective.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -55,6 +56,14 @@ struct GemmCollective::State {
     std::unique_ptr<gpu::ToldFlag> told;
   };
   std::vector<Rank> ranks;
+
+  State() = default;
+  State(State const&) = delete;
+  State& operator=(State const&) = delete;
+  /// Kernels in flight may still raise a flag, and write.
+  ~State() {
+    if (group) (void)group->wait();
+  }
 
   int count() const { return problem.ranks; }
   RowRange shard(int rank) const { return shard_of(problem.rows, problem.ranks, rank); }
@@ -259,14 +268,42 @@ struct GemmCollective::State {
     return tl::make_unexpected(std::move(found));
   }
 
-  Expected<void> ready(cudaStream_t stream) {
+  /// E0582 where a launch has stalled and nobody has heard of it.
+  Expected<void> go_on() const {
+    if (!stalled()) return {};
+    return refusal("E0582", to_string(problem) + ": a launch before has stalled",
+                   "call finish() once for all ranks, and then make the call again on each; a stream that is "
+                   "captured: when its capture has ended");
+  }
+  Expected<void> recover_first(cudaStream_t stream) {
     if (!stalled()) return {};
     auto status = cudaStreamCaptureStatusNone;
     ok(cudaStreamIsCapturing(stream, &status));
-    if (status != cudaStreamCaptureStatusNone)
-      return refusal("E0582", to_string(problem) + ": a launch before has stalled",
-                     "call finish() when the capture has ended, and capture again");
-    return recover();
+    return status == cudaStreamCaptureStatusNone ? recover() : go_on();
+  }
+
+  /// E0581 for memory that is missing or not 16-byte aligned.
+  Expected<void> check(std::vector<Operands> const& operands) const {
+    if (operands.size() != static_cast<std::size_t>(count()))
+      return refusal("E0581",
+                     "operands of " + std::to_string(operands.size()) + " ranks for " +
+                         std::to_string(count()) + " GPUs",
+                     "give operands for each rank of the group", {to_string(problem)});
+    for (int rank = 0; rank < count(); ++rank) {
+      auto const& one = operands[static_cast<std::size_t>(rank)];
+      bool const gathers = problem.collective == Collective::all_gather;
+      bool const scatters = problem.collective == Collective::reduce_scatter;
+      // A rank may own no rows.
+      bool const owns = shard(rank).rows() > 0;
+      auto const fits = [](void const* memory, bool needed) {
+        return (memory != nullptr || !needed) && reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
+      };
+      if (fits(one.a, owns || !gathers) && fits(one.b, true) && fits(one.d, owns || !scatters)) continue;
+      return refusal("E0581",
+                     "an operand of rank " + std::to_string(rank) + " is missing or not 16-byte aligned",
+                     "give a, b and d in the memory of its GPU", {to_string(problem)});
+    }
+    return {};
   }
 
   // ---------------------------------------------------------------------------------------- launching
@@ -500,7 +537,8 @@ Expected<GemmCollective> GemmCollective::make(std::shared_ptr<PeerGroup> group, 
 
 Expected<void> GemmCollective::enqueue(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
   try {
-    if (auto done = state_->ready(stream); !done) return done;
+    if (auto done = state_->check(operands); !done) return done;
+    if (auto done = state_->go_on(); !done) return done;
     state_->enqueue(rank, operands, stream);
     return {};
   } catch (std::exception const& error) {
@@ -512,7 +550,12 @@ Expected<void> GemmCollective::run(std::vector<Operands> const& operands,
                                    std::vector<cudaStream_t> const& streams) {
   try {
     auto& state = *state_;
-    if (auto done = state.ready(streams.front()); !done) return done;
+    if (auto done = state.check(operands); !done) return done;
+    if (streams.size() != operands.size())
+      return refusal(
+          "E0581", std::to_string(streams.size()) + " streams for " + std::to_string(state.count()) + " GPUs",
+          "give a stream for each rank of the group", {to_string(state.problem)});
+    if (auto done = state.recover_first(streams.front()); !done) return done;
     auto const each = [&](auto const& act) {
       for (int rank = 0; rank < state.count(); ++rank) {
         Select const current(state.group->device(rank));

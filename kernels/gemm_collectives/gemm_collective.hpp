@@ -42,12 +42,15 @@ class GemmCollective {
 
   /// Enqueues one rank's part. Every rank makes the same calls in the same order; calls of one rank are
   /// ordered, on whatever streams. `operands`: of all ranks. May be captured, and the graph replayed, where
-  /// every rank replays as often. Refuses (E0582), and enqueues nothing, where a launch before has stalled:
-  /// then all ranks begin anew. Ranks by one thread: with Way::sequential take run().
+  /// every rank replays as often. Refuses (E0582), and enqueues nothing, where a launch before has stalled,
+  /// until finish() was called. E0581 for operands that are missing or not aligned. Ranks by one thread: with
+  /// Way::sequential take run().
   Expected<void> enqueue(int rank, std::vector<Operands> const& operands, cudaStream_t stream);
-  /// The parts of all ranks.
+  /// The parts of all ranks. Where a launch before has stalled it does what finish() does, and enqueues
+  /// nothing; in a capture it only refuses.
   Expected<void> run(std::vector<Operands> const& operands, std::vector<cudaStream_t> const& streams);
-  /// Waits for the group's GPUs. E0582 if a wait met its deadline: it names ranks, the part and the count.
+  /// Waits for the group's GPUs, called once for all ranks while none enqueues. E0582 if a wait met its
+  /// deadline: it names ranks, the part and the count; then all ranks begin anew.
   Expected<void> finish();
 
   Problem const& problem() const;

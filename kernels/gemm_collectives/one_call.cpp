@@ -5,8 +5,6 @@
 #include <mutex>
 #include <utility>
 
-#include "kernels/common/refusal.hpp"
-
 namespace tessera::gemm_collectives {
 namespace {
 
@@ -27,13 +25,6 @@ Kept& kept() {
 Expected<void> call(Collective collective, std::shared_ptr<PeerGroup> const& group, Sizes const& sizes,
                     std::vector<Operands> const& operands, std::vector<cudaStream_t> const& streams) {
   Problem const problem{collective, sizes.rows, sizes.columns, sizes.depth, sizes.type, group->size()};
-  auto const ranks = static_cast<std::size_t>(group->size());
-  if (operands.size() != ranks || streams.size() != ranks)
-    return kernels::refusal("E0581",
-                            "operands of " + std::to_string(operands.size()) + " ranks and " +
-                                std::to_string(streams.size()) + " streams for " + std::to_string(ranks) +
-                                " GPUs",
-                            "give operands and a stream for each rank of the group", {to_string(problem)});
   auto& here = kept();
   std::lock_guard const lock(here.mutex);
   Key const key{{group.get(), problem}, streams};
@@ -95,6 +86,7 @@ Expected<void> finish_all(std::shared_ptr<PeerGroup> const& group, bool release)
       missed.insert(missed.end(), ended.error().begin(), ended.error().end());
     at = release ? here.all.erase(at) : std::next(at);
   }
+  if (release) std::erase_if(here.options, [&](auto const& one) { return one.first.first == group.get(); });
   if (!missed.empty()) return tl::make_unexpected(std::move(missed));
   return {};
 }

@@ -99,7 +99,9 @@ Expected<void> check_problem(Problem const& problem) {
 
 Way choose_way(Problem const& problem) {
   if (problem.collective == Collective::all_gather) return Way::copy;
-  if (problem.collective == Collective::all_reduce && problem.rows <= k_most_words_rows) return Way::words;
+  // Each rank sends all it has to every other.
+  if (problem.collective == Collective::all_reduce && problem.rows * (problem.ranks - 1) <= k_most_words_rows)
+    return Way::words;
   if (problem.rows <= k_most_store_rows) return Way::store;
   int const half = most_shard_rows(problem.rows, 2 * problem.ranks);
   return problem.ranks == 2 && filled(half, problem.columns) >= k_least_filled ? Way::add : Way::copy;

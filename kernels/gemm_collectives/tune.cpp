@@ -85,7 +85,7 @@ std::vector<Options> options_to_try(Problem const& problem, Way way) {
       bool const by_library = kernel.tiles == nullptr && kernel.few < 0;
       int const algorithm = by_library ? algorithms++ : -1;
       if (way != Way::words && kernel.few >= 0) continue;
-      if (worth_it(kernel, algorithm, rows, way)) result.push_back({way, kernel, parts, 5});
+      if (worth_it(kernel, algorithm, rows, way)) result.push_back({way, kernel, parts});
     }
   }
   return result;

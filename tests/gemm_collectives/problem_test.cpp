@@ -67,6 +67,7 @@ TEST(GemmCollectiveProblem, TheWayIsTheOneThatWasFastest) {
   };
   // results/h200x2/gemm_collectives.json
   EXPECT_EQ(way(Collective::all_reduce, 64, 8192, 8192), Way::words);
+  EXPECT_EQ(way(Collective::all_reduce, 64, 8192, 8192, 8), Way::store);
   EXPECT_EQ(way(Collective::all_reduce, 512, 8192, 8192), Way::store);
   EXPECT_EQ(way(Collective::reduce_scatter, 512, 8192, 22016), Way::store);
   EXPECT_EQ(way(Collective::reduce_scatter, 2048, 8192, 8192), Way::add);

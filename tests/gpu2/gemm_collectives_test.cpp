@@ -9,6 +9,7 @@
 
 #include "collective_case.hpp"
 #include "kernels/gemm_collectives/one_call.hpp"
+#include "kernels/gemm_collectives/tune.hpp"
 
 namespace tessera::gemm_collectives {
 namespace {
@@ -221,6 +222,62 @@ TEST_F(GemmCollectives, TheCallAfterAStallSaysSoOnce) {
   run(product, some);
   finish(product);
   some.expect_right("after a refusal");
+}
+
+TEST_F(GemmCollectives, ARankAloneIsRefusedAfterAStallUntilSomebodyHasHeardOfIt) {
+  Problem const problem{Collective::all_reduce, 4, 1024, 512};
+  CollectiveCase const some(gpus, problem);
+  auto product = make(problem, {Way::words, {}, 0, 0.1});
+  ASSERT_TRUE(product.enqueue(0, some.operands(), gpus.stream(0)));
+  ok(cudaStreamSynchronize(gpus.stream(0)));
+  for (int rank = 0; rank < 2; ++rank) {
+    auto const next = product.enqueue(rank, some.operands(), gpus.stream(rank));
+    ASSERT_FALSE(next);
+    EXPECT_THAT(next.error().front().message, HasSubstr("a launch before has stalled"));
+  }
+  EXPECT_FALSE(product.finish());
+  for (int rank = 0; rank < 2; ++rank) ASSERT_TRUE(product.enqueue(rank, some.operands(), gpus.stream(rank)));
+  finish(product);
+  some.expect_right("after finish()");
+}
+
+TEST_F(GemmCollectives, RefusalsNameWhatIsWrong) {
+  Problem const problem{Collective::reduce_scatter, 100, 1024, 512};
+  auto const of = [&](Options const& options) {
+    auto const made = GemmCollective::make(gpus.group, problem, options);
+    return made ? std::string() : to_text(made.error());
+  };
+  EXPECT_THAT(of({Way::words, {}, 0, 2}),
+              testing::StartsWith("error E0581: gemm_reduce_scatter has no way \"words\"\n"));
+  EXPECT_THAT(of({Way::add, {}, 9, 2}), testing::StartsWith("error E0581: 9 parts of a shard\n"));
+  EXPECT_THAT(of({Way::store, {}, 0, 0}), testing::StartsWith("error E0581: a deadline that is no time\n"));
+  EXPECT_THAT(of({Way::store, {nullptr, 8, {}, 99}, 0, 2}),
+              testing::StartsWith("error E0581: no kernel for few rows is for these sizes\n"));
+  CollectiveCase const some(gpus, problem);
+  auto product = make(problem);
+  auto operands = some.operands();
+  operands[1].b = static_cast<char const*>(operands[1].b) + 2;
+  auto const odd = product.run(operands, gpus.both());
+  ASSERT_FALSE(odd);
+  EXPECT_THAT(odd.error().front().message, HasSubstr("an operand of rank 1 is missing"));
+  EXPECT_FALSE(product.run({some.operands()[0]}, gpus.both()));
+  EXPECT_FALSE(product.run(some.operands(), {gpus.stream(0)}));
+  run(product, some);
+  finish(product);
+  some.expect_right("after refusals");
+}
+
+TEST_F(GemmCollectives, TunedCallsTakeWhatWasFastest) {
+  Problem const problem{Collective::all_gather, 1000, 1024, 512};
+  auto const tried = tune(gpus.group, problem, {2, 2});
+  ASSERT_TRUE(tried) << to_text(tried.error());
+  ASSERT_FALSE(tried->empty());
+  for (std::size_t i = 1; i < tried->size(); ++i) EXPECT_LE((*tried)[i - 1].us, (*tried)[i].us);
+  ASSERT_TRUE(remember(gpus.group, problem, tried->front().options));
+  CollectiveCase const some(gpus, problem);
+  ASSERT_TRUE(all_gather_gemm(gpus.group, {1000, 1024, 512}, some.operands(), gpus.both()));
+  ASSERT_TRUE(finish_all(gpus.group, true));
+  some.expect_right("tuned");
 }
 
 TEST_F(GemmCollectives, OneCallForEach) {
