@@ -86,8 +86,7 @@ int sum_shard(PeerOperation const& operation, ShardSum const& sum, CUstream_st* 
 /// Tells the peers that this rank has begun, waits until all have, and leaves this launch's number in
 /// PeerControl::number.
 int begin_together(PeerOperation const& operation, CUstream_st* stream);
-/// Tells the peers that all that is before it in the stream has arrived, or is done, and waits for them.
-int meet_arrived(PeerOperation const& operation, CUstream_st* stream);
+/// Tells the peers that all that is before it in the stream is done, and waits for them.
 int meet_done(PeerOperation const& operation, CUstream_st* stream);
 
 /// Puts the number of this launch into a peer's word for a part of what this rank sends, by a copy engine,

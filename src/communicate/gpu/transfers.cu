@@ -15,9 +15,11 @@
 namespace tessera {
 namespace {
 
-// Of PeerControl::tickets; who awaits rank n counts in k_await + n.
-// Who meets for a word counts in k_meet + that word; for part n of rank r: k_await + n * k_most_ranks + r.
+// Of PeerControl::tickets. Who meets for a word counts in k_meet + that word, who awaits part n of rank r in
+// k_await + n * k_most_ranks + r.
 enum Ticket { k_words, k_shard, k_meet, k_await = k_meet + 3 };
+static_assert(sizeof(PeerControl::tickets) / sizeof(unsigned long long) ==
+              k_await + k_most_parts * k_most_ranks);
 
 __device__ unsigned* word_at(PeerControl* control, PeerWord which, int rank) {
   return &control->words[static_cast<int>(which)][rank];
@@ -307,10 +309,6 @@ int sum_shard(PeerOperation const& operation, ShardSum const& sum, CUstream_st* 
 
 int begin_together(PeerOperation const& operation, CUstream_st* stream) {
   return gpu::try_launch(shape_of(1, 32), stream, &meet_all, operation, PeerWord::begun);
-}
-
-int meet_arrived(PeerOperation const& operation, CUstream_st* stream) {
-  return gpu::try_launch(shape_of(1, 32), stream, &meet_all, operation, PeerWord::arrived);
 }
 
 int meet_done(PeerOperation const& operation, CUstream_st* stream) {
