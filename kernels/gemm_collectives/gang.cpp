@@ -20,8 +20,7 @@ constexpr unsigned long long k_deadline_ns = 5'000'000'000;
 }  // namespace
 
 Gang::Gang(std::shared_ptr<PeerGroup const> group)
-    : group_(std::move(group)),
-      words_(must(PeerMemory::make(group_, k_record_at + sizeof(StallRecord)))) {
+    : group_(std::move(group)), words_(must(PeerMemory::make(group_, k_record_at + sizeof(StallRecord)))) {
   for (int rank = 0; rank < group_->size(); ++rank) {
     Select const current(group_->device(rank));
     ok(static_cast<cudaError_t>(load_transfers()));
