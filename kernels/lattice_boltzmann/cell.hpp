@@ -76,8 +76,9 @@ template <class Real>
 Relaxation<Real> relaxation_of(double tau, double const (&force)[3], double const (&lid)[3]) {
   Relaxation<Real> result;
   double const rate = 1 / tau, forced = 3 * (1 - rate / 2);
-  result.rate = static_cast<Real>(rate);
+  // Their sum is 1 to the last bit, or each step would add to what is conserved.
   result.keep = static_cast<Real>(1 - rate);
+  result.rate = Real(1) - result.keep;
   result.force_on_speed = static_cast<Real>(forced);
   for (int d = 0; d < 3; ++d) {
     result.force[d] = static_cast<Real>(force[d]);
@@ -140,9 +141,11 @@ TESSERA_HOST_DEVICE inline void collide(Real (&f)[k_directions], Relaxation<Real
   Real const rated = of.rate * density;
   Real const even =
       multiply_add(of.rate, m.excess, multiply_add(Real(-1.5) * rated, square, -of.force_on_speed * work));
-  f[0] = multiply_add(of.keep, f[0], even * Real(1.0 / 3));
-  Real const even_of[2] = {even * Real(1.0 / 18), even * Real(1.0 / 36)};
-  Real const linear_of[2] = {rated * Real(1.0 / 6), rated * Real(1.0 / 12)};
+  // 1/36 and 1/12 are rounded; the rest goes where the sums over all directions come out right.
+  Real const thirty_sixth = even * Real(1.0 / 36), twelfth = rated * Real(1.0 / 12);
+  f[0] = multiply_add(of.keep, f[0], multiply_add(Real(-24), thirty_sixth, even));
+  Real const even_of[2] = {Real(2) * thirty_sixth, thirty_sixth};
+  Real const linear_of[2] = {multiply_add(Real(-4), twelfth, Real(0.5) * rated), twelfth};
   Real const square_of[2] = {rated * Real(0.25), rated * Real(0.125)};
 #if defined(__CUDA_ARCH__)
 #pragma unroll

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a box of cells is shared by blocks that keep their cells on the chip, and where two of them meet: which
-// words a population goes through that leaves its block. For device code, and for the CPU's tests of it.
+// How a box of cells is shared by blocks that keep their cells on the chip, and where two of them meet: what
+// a block shows its neighbours, and which cells of it are for whom. For device code, and for the CPU's tests.
 //
-// A population that crosses a face of a block goes through a word of a plane: each side of each cut has five,
-// one for each direction that crosses it, laid out as the cells of the whole box beside the cut. Where it
-// crosses an edge, and so two faces, the first axis counts.
+// A block shows the outermost cells of each side in a plane: what leaves through that side, five populations
+// a cell. Who is behind the side takes from it what arrives at his cells; what leaves through two sides at
+// once is taken from the plane of the first axis.
 #pragma once
 
 #include "kernels/lattice_boltzmann/cell.hpp"
@@ -28,18 +28,25 @@ TESSERA_HOST_DEVICE constexpr unsigned entering(int side) {
     if (enters(side, i)) mask |= 1u << i;
   return mask;
 }
-/// Which of a side's five planes population i goes through.
-TESSERA_HOST_DEVICE constexpr int plane_of(int side, int i) {
-  int number = 0;
-  for (int j = 1; j < i; ++j)
-    if (enters(side, j)) ++number;
-  return number;
+constexpr int k_words = 5;  ///< populations that leave a cell through a side
+
+/// The axes along a side.
+TESSERA_HOST_DEVICE constexpr int axis_u(int side) { return side / 2 == 0 ? 1 : 0; }
+TESSERA_HOST_DEVICE constexpr int axis_v(int side) { return side / 2 == 2 ? 1 : 2; }
+/// Word k of what leaves through a side: straight ahead, and a cell up or down along u, along v.
+TESSERA_HOST_DEVICE constexpr int step_u(int k) { return k == 1 ? 1 : k == 2 ? -1 : 0; }
+TESSERA_HOST_DEVICE constexpr int step_v(int k) { return k == 3 ? 1 : k == 4 ? -1 : 0; }
+TESSERA_HOST_DEVICE constexpr int leaving(int side, int k) {
+  for (int i = 1; i < k_directions; ++i)
+    if (velocity_along(side / 2, i) == (side % 2 == 0 ? -1 : 1) &&
+        velocity_along(axis_u(side), i) == step_u(k) && velocity_along(axis_v(side), i) == step_v(k))
+      return i;
+  return 0;
 }
-constexpr int k_planes = 5;
 
 /// n / divisor, for n below 2^15.
 struct SmallDivision {
-  unsigned factor = 0;
+  unsigned factor;
   TESSERA_HOST_DEVICE static constexpr SmallDivision by(int divisor) {
     return {0x80000000u / static_cast<unsigned>(divisor) + 1};
   }
@@ -61,47 +68,116 @@ struct ChipCut {
   TESSERA_HOST_DEVICE constexpr int area(int axis) const {
     return axis == 0 ? box[1] * box[2] : axis == 1 ? box[0] * box[2] : box[0] * box[1];
   }
-  /// Of the planes that block `block` along an axis reads at a side of that axis.
-  TESSERA_HOST_DEVICE constexpr int first_word(int axis, int block, int high) const {
+  /// Of the plane of side `high` of the blocks with this number along an axis; cells of the whole box beside
+  /// it.
+  TESSERA_HOST_DEVICE constexpr int first_shown(int axis, int block, int high) const {
     int before = 0;
-    for (int a = 0; a < axis; ++a) before += 2 * k_planes * blocks[a] * area(a);
-    return before + (2 * block + high) * k_planes * area(axis);
+    for (int a = 0; a < axis; ++a) before += 2 * blocks[a] * area(a);
+    return before + (2 * block + high) * area(axis);
   }
-  TESSERA_HOST_DEVICE constexpr int words() const { return first_word(3, 0, 0); }
+  TESSERA_HOST_DEVICE constexpr int shown() const { return first_shown(3, 0, 0); }
   /// Cells of the largest block, padding included.
   TESSERA_HOST_DEVICE constexpr int most_cells() const {
     int size[3] = {};
     for (int a = 0; a < 3; ++a) size[a] = (box[a] + blocks[a] - 1) / blocks[a];
     return pitch(size[0]) * size[1] * size[2];
   }
+  /// At least as many cells as any block takes.
+  TESSERA_HOST_DEVICE constexpr int most_taken() const {
+    int size[3] = {};
+    for (int a = 0; a < 3; ++a) size[a] = (box[a] + blocks[a] - 1) / blocks[a];
+    return 2 * (size[1] * size[2] + size[0] * size[2] + size[0] * size[1] + 2 * size[1] + 2 * size[2] +
+                2 * size[0]);
+  }
   TESSERA_HOST_DEVICE constexpr int pitch(int width) const {
     return odd_pitch && width % 2 == 0 ? width + 1 : width;
   }
 };
 
+/// What a block takes through one of its sides: from the cells behind it, and from the rows and columns
+/// around those, whose populations come across an edge.
+struct ChipSide {
+  int taken;                   ///< cells
+  int size_u, size_v;          ///< of the side
+  bool around_u, around_v;     ///< is something taken from beyond its ends?
+  int first;                   ///< cell of the box (0, 0) in the neighbours' plane
+  int origin_u, origin_v;      ///< of the side in the box
+  int edge_u, edge_v;          ///< of the box
+  int cell, along_u, along_v;  ///< the side's first cell in its block, and the way to the next ones
+  int place[k_words];  ///< from a cell of the side to where word k of the cell behind it goes, in places
+
+  /// Cell number t of those taken; -1 and size_u (or v) are beyond the ends.
+  TESSERA_HOST_DEVICE void at(int t, int& u, int& v) const {
+    int const side = size_u * size_v;
+    if (t < side) {
+      v = by_u(t), u = t - v * size_u;
+      return;
+    }
+    t -= side;
+    if (around_u && t < 2 * size_v) {
+      bool const high = t >= size_v;
+      u = high ? size_u : -1, v = high ? t - size_v : t;
+      return;
+    }
+    if (around_u) t -= 2 * size_v;
+    bool const high = t >= size_u;
+    u = high ? t - size_u : t, v = high ? size_v : -1;
+  }
+  /// Its number among all that are shown.
+  TESSERA_HOST_DEVICE int shown(int u, int v) const {
+    u += origin_u, v += origin_v;
+    u = u < 0 ? edge_u - 1 : u == edge_u ? 0 : u;
+    v = v < 0 ? edge_v - 1 : v == edge_v ? 0 : v;
+    return first + u + edge_u * v;
+  }
+  /// Does word k of that cell go to a cell of the side?
+  TESSERA_HOST_DEVICE bool hits(int u, int v, int k) const {
+    u += step_u(k), v += step_v(k);
+    return u >= 0 && u < size_u && v >= 0 && v < size_v;
+  }
+  SmallDivision by_u;
+};
+
 /// One block.
 struct ChipBlock {
-  int first[3], size[3];  ///< cells of the box
-  int pitch;              ///< cells from row to row
-  int read[k_sides];      ///< first word of a side's planes
-  int written[k_sides];   ///< the same of the block behind that side
-  int neighbour_before[3], neighbour_behind[3];
+  int first[3], size[3];                                 ///< cells of the box
+  int pitch;                                             ///< cells from row to row
+  int written[k_sides];                                  ///< its planes: the cell of the box (0, 0)
+  int own[3], neighbour_before[3], neighbour_behind[3];  ///< block numbers along each axis
   SmallDivision by_pitch, by_height;
+  ChipSide side[k_sides];
 
-  TESSERA_HOST_DEVICE void set(ChipCut const& cut, int number) {
+  /// `slot`: places from direction to direction.
+  TESSERA_HOST_DEVICE void set(ChipCut const& cut, int number, int slot) {
     int const at[3] = {number % cut.blocks[0], number / cut.blocks[0] % cut.blocks[1],
                        number / cut.blocks[0] / cut.blocks[1]};
     for (int a = 0; a < 3; ++a) {
       first[a] = cut.first(a, at[a]);
       size[a] = cut.first(a, at[a] + 1) - first[a];
-      int const before = at[a] == 0 ? cut.blocks[a] - 1 : at[a] - 1;
-      int const behind = at[a] + 1 == cut.blocks[a] ? 0 : at[a] + 1;
-      neighbour_before[a] = before, neighbour_behind[a] = behind;
-      read[2 * a] = cut.first_word(a, at[a], 0), read[2 * a + 1] = cut.first_word(a, at[a], 1);
-      written[2 * a] = cut.first_word(a, before, 1), written[2 * a + 1] = cut.first_word(a, behind, 0);
+      own[a] = at[a];
+      neighbour_before[a] = at[a] == 0 ? cut.blocks[a] - 1 : at[a] - 1;
+      neighbour_behind[a] = at[a] + 1 == cut.blocks[a] ? 0 : at[a] + 1;
     }
     pitch = cut.pitch(size[0]);
     by_pitch = SmallDivision::by(pitch), by_height = SmallDivision::by(size[1]);
+    int const stride[3] = {1, pitch, pitch * size[1]};
+    for (int s = 0; s < k_sides; ++s) {
+      int const axis = s / 2, high = s % 2, u = axis_u(s), v = axis_v(s);
+      written[s] = cut.first_shown(axis, own[axis], high);
+      auto& one = side[s];
+      one.first =
+          cut.first_shown(axis, high != 0 ? neighbour_behind[axis] : neighbour_before[axis], 1 - high);
+      one.size_u = size[u], one.size_v = size[v];
+      one.around_u = axis == 0, one.around_v = axis != 2;
+      one.taken = size[u] * size[v] + (one.around_u ? 2 * size[v] : 0) + (one.around_v ? 2 * size[u] : 0);
+      one.origin_u = first[u], one.origin_v = first[v];
+      one.edge_u = cut.box[u], one.edge_v = cut.box[v];
+      one.cell = high * (size[axis] - 1) * stride[axis];
+      one.along_u = stride[u], one.along_v = stride[v];
+      for (int k = 0; k < k_words; ++k)
+        one.place[k] = leaving(s ^ 1, k) * slot + step_u(k) * stride[u] + step_v(k) * stride[v];
+      one.by_u = SmallDivision::by(size[u]);
+    }
   }
 
   TESSERA_HOST_DEVICE constexpr int cells() const { return size[0] * size[1] * size[2]; }
@@ -141,6 +217,17 @@ struct ChipBlock {
   }
 };
 
+/// Populations that enter through any of these sides.
+template <int Side = 0>
+TESSERA_HOST_DEVICE constexpr unsigned crossing_at(unsigned sides) {
+  if constexpr (Side == k_sides) {
+    return 0;
+  } else {
+    constexpr unsigned here = entering(Side);
+    return ((sides >> Side & 1) != 0 ? here : 0u) | crossing_at<Side + 1>(sides);
+  }
+}
+
 /// A cell of a block's rim: where its populations come from that do not come from its own block.
 struct RimCell {
   int at[3] = {};         ///< in the box
@@ -157,48 +244,8 @@ struct RimCell {
       if (inside[a] == 0) sides |= 1u << (2 * a);
       if (inside[a] + 1 == block.size[a]) sides |= 2u << (2 * a);
     }
-    crossing = 0;
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-    for (int side = 0; side < k_sides; ++side)
-      if ((sides >> side & 1) != 0) crossing |= entering(side);
-    crossing &= ~walls;
+    crossing = crossing_at(sides) & ~walls;
   }
 };
-
-/// Calls `visit(i, incoming, outgoing)` for each population i that comes through a word: the word that it
-/// comes through, and that through which the opposite population leaves to where it came from.
-template <class Visit>
-TESSERA_HOST_DEVICE inline void visit_crossings(ChipCut const& cut, ChipBlock const& block,
-                                                RimCell const& cell, Visit const& visit) {
-  unsigned left = cell.crossing;
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-  for (int side = 0; side < k_sides; ++side) {
-    if ((cell.sides >> side & 1) == 0) continue;
-    int const axis = side / 2, u = axis == 0 ? 1 : 0, v = axis == 2 ? 1 : 2;
-    int const area = cut.area(axis), edge_u = cut.box[u], edge_v = cut.box[v];
-    int const here = cell.at[u] + edge_u * cell.at[v];
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-    for (int i = 1; i < k_directions; ++i) {
-      if (!enters(side, i)) continue;
-      if ((left >> i & 1) == 0) continue;
-      // The neighbour is a cell back, on the other side of the box beyond its end.
-      int there_u = cell.at[u] - velocity_along(u, i), there_v = cell.at[v] - velocity_along(v, i);
-      if (velocity_along(u, i) == 1) there_u = there_u < 0 ? edge_u - 1 : there_u;
-      if (velocity_along(u, i) == -1) there_u = there_u == edge_u ? 0 : there_u;
-      if (velocity_along(v, i) == 1) there_v = there_v < 0 ? edge_v - 1 : there_v;
-      if (velocity_along(v, i) == -1) there_v = there_v == edge_v ? 0 : there_v;
-      int const other = side % 2 == 0 ? side + 1 : side - 1;
-      visit(i, block.read[side] + plane_of(side, i) * area + here,
-            block.written[side] + plane_of(other, opposite(i)) * area + there_u + edge_u * there_v);
-    }
-    left &= ~entering(side);
-  }
-}
 
 }  // namespace tessera::lattice_boltzmann

@@ -23,11 +23,14 @@ TESSERA_HOST_DEVICE constexpr int place_of(int i, ChipStrides const& strides) {
   if (!Reaches || i == 0) return i * k_slot;
   return opposite(i) * k_slot - velocity_x(i) - velocity_y(i) * strides.row - velocity_z(i) * strides.plane;
 }
-/// The same for a cell whose populations in `own` come from a wall or another block: through its own places.
-template <bool Reaches>
-TESSERA_HOST_DEVICE constexpr int place_of(int i, ChipStrides const& strides, unsigned own) {
-  if (Reaches && (own >> i & 1) == 0) return place_of<true>(i, strides);
-  return i * k_slot;
+
+/// Populations that go through the cell's own places: in a step that reaches out those that come from a wall
+/// or from another block, in a local step all.
+TESSERA_HOST_DEVICE constexpr unsigned own_places(bool reaches, unsigned crossing, unsigned walls) {
+  return reaches ? crossing | walls : ~0u;
+}
+TESSERA_HOST_DEVICE constexpr int place_of_any(int i, ChipStrides const& strides, unsigned own) {
+  return (own >> i & 1) != 0 ? i * k_slot : place_of<true>(i, strides);
 }
 
 /// A cell inside of a block, with fluid all around.
@@ -47,13 +50,12 @@ TESSERA_HOST_DEVICE inline void step_inside(float* cell, ChipStrides const& stri
 }
 
 /// Populations of any cell that come from its own block, bounces among them.
-template <bool Reaches>
 TESSERA_HOST_DEVICE inline void gather(float const* cell, ChipStrides const& strides, unsigned own,
                                        unsigned lids, Relaxation<float> const& of, float (&f)[k_directions]) {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-  for (int i = 0; i < k_directions; ++i) f[i] = cell[place_of<Reaches>(i, strides, own)];
+  for (int i = 0; i < k_directions; ++i) f[i] = cell[place_of_any(i, strides, own)];
   if (lids == 0) return;
 #if defined(__CUDA_ARCH__)
 #pragma unroll
@@ -61,13 +63,12 @@ TESSERA_HOST_DEVICE inline void gather(float const* cell, ChipStrides const& str
   for (int i = 1; i < k_directions; ++i)
     if ((lids >> i & 1) != 0) f[i] = f[i] + lid_adds(of, i);
 }
-template <bool Reaches>
 TESSERA_HOST_DEVICE inline void scatter(float* cell, ChipStrides const& strides, unsigned own,
                                         float const (&f)[k_directions]) {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-  for (int i = 0; i < k_directions; ++i) cell[place_of<Reaches>(i, strides, own)] = f[opposite(i)];
+  for (int i = 0; i < k_directions; ++i) cell[place_of_any(i, strides, own)] = f[opposite(i)];
 }
 
 }  // namespace tessera::lattice_boltzmann

@@ -13,22 +13,6 @@ Expected<void> refused(std::string message, std::string way_out) {
   return refuse({"E0568", Severity::error, {}, std::move(message), {}, std::move(way_out)});
 }
 
-Expected<void> check_box(Problem const& p) {
-  for (int const edge : {p.width, p.height, p.depth})
-    if (edge < 1 || edge > k_most_edge)
-      return refused(fmt::format("a box of {}x{}x{} cells", p.width, p.height, p.depth),
-                     fmt::format("ask for 1 to {} cells along each axis", k_most_edge));
-  if (p.size() >= k_most_cells)
-    return refused(fmt::format("a box of {} cells", p.size()), "ask for fewer than 2^31");
-  char const* const axes[] = {"x", "y", "z"};
-  for (std::size_t d = 0; d < 3; ++d)
-    if ((p.faces[2 * d] == Face::periodic) != (p.faces[2 * d + 1] == Face::periodic))
-      return refused(
-          fmt::format("a box that is periodic at one end of {} and has a wall at the other", axes[d]),
-          "make both ends periodic, or both walls");
-  return {};
-}
-
 Expected<void> check_fields(Problem const& p) {
   auto const right = [&](std::size_t size) { return size == 0 || static_cast<long long>(size) == p.size(); };
   bool all = right(p.cells.size()) && right(p.density.size());
@@ -65,6 +49,22 @@ Expected<void> check_speed(Problem const& p) {
 }
 
 }  // namespace
+
+Expected<void> check_box(Problem const& p) {
+  for (int const edge : {p.width, p.height, p.depth})
+    if (edge < 1 || edge > k_most_edge)
+      return refused(fmt::format("a box of {}x{}x{} cells", p.width, p.height, p.depth),
+                     fmt::format("ask for 1 to {} cells along each axis", k_most_edge));
+  if (p.size() >= k_most_cells)
+    return refused(fmt::format("a box of {} cells", p.size()), "ask for fewer than 2^31");
+  char const* const axes[] = {"x", "y", "z"};
+  for (std::size_t d = 0; d < 3; ++d)
+    if ((p.faces[2 * d] == Face::periodic) != (p.faces[2 * d + 1] == Face::periodic))
+      return refused(
+          fmt::format("a box that is periodic at one end of {} and has a wall at the other", axes[d]),
+          "make both ends periodic, or both walls");
+  return {};
+}
 
 Expected<void> check_problem(Problem const& problem) {
   if (auto ok = check_box(problem); !ok) return ok;
@@ -122,12 +122,15 @@ std::string to_string(Problem const& p) {
   return fmt::format("a box of {}x{}x{} cells, tau {:.4g}", p.width, p.height, p.depth, p.tau);
 }
 
-Problem driven_cavity(int edge, double speed, double reynolds) {
-  Problem result{edge, edge, edge};
+Problem cavity(int width, int height, int depth, double speed, double tau) {
+  Problem result{width, height, depth, tau};
   result.faces = {Face::wall, Face::wall, Face::wall, Face::lid, Face::wall, Face::wall};
   result.lid[0] = speed;
-  result.tau = 0.5 + 3 * speed * edge / reynolds;
   return result;
+}
+
+Problem driven_cavity(int edge, double speed, double reynolds) {
+  return cavity(edge, edge, edge, speed, 0.5 + 3 * speed * edge / reynolds);
 }
 
 Problem taylor_green(int width, int height, int depth, double speed, double tau) {
@@ -154,6 +157,21 @@ Problem channel(int width, int height, int depth, double speed, double tau) {
   result.faces[2] = result.faces[3] = Face::wall;
   double const viscosity = (tau - 0.5) / 3;
   result.force[0] = 8 * viscosity * speed / (1.0 * height * height);
+  return result;
+}
+
+Expected<Problem> named_flow(std::string const& name, int width, int height, int depth, double speed,
+                             double tau) {
+  if (name != "vortices" && name != "cavity" && name != "channel")
+    return tl::make_unexpected(
+        refused(fmt::format("no flow has the name {}", name), "ask for vortices, cavity or channel").error());
+  // A wall of that speed stands for all: what is too fast, or too large, is refused before fields are made.
+  auto const walls = cavity(width, height, depth, speed, tau);
+  if (auto ok = check_problem(walls); !ok) return tl::make_unexpected(ok.error());
+  auto result = name == "cavity"    ? walls
+                : name == "channel" ? channel(width, height, depth, speed, tau)
+                                    : taylor_green(width, height, depth, speed, tau);
+  if (auto ok = check_problem(result); !ok) return tl::make_unexpected(ok.error());
   return result;
 }
 

@@ -57,6 +57,8 @@ std::vector<Links> links_of(Problem const& problem);
 /// Refuses (E0568) boxes without cells or with too many, tau that is not above 1/2, speeds above Mach 0.3, a
 /// periodic face opposite to a wall, and fields of another size than the box.
 Expected<void> check_problem(Problem const& problem);
+/// Its part that is about the box and its faces.
+Expected<void> check_box(Problem const& problem);
 
 template <class Real>
 Relaxation<Real> relaxation_of(Problem const& problem) {
@@ -66,11 +68,17 @@ Relaxation<Real> relaxation_of(Problem const& problem) {
 /// "a box of 128x128x128 cells, tau 0.6"
 std::string to_string(Problem const& problem);
 
-/// A cube of fluid that one wall, at the upper end of y, drags along x: a driven cavity.
+/// Fluid in a box of walls, the one at the upper end of y moving along x: a driven cavity.
+Problem cavity(int width, int height, int depth, double speed, double tau);
 Problem driven_cavity(int edge, double speed, double reynolds);
 /// Vortices that decay, the same at all z, in a periodic box: speed at the start.
 Problem taylor_green(int width, int height, int depth, double speed, double tau);
 /// Fluid between two walls at the ends of y, driven along x so that it reaches `speed` in the middle.
 Problem channel(int width, int height, int depth, double speed, double tau);
+
+/// What the command line names: "vortices", "cavity" or "channel". Refuses (E0568) other names and, before
+/// fields are made, what check_problem() refuses.
+Expected<Problem> named_flow(std::string const& name, int width, int height, int depth, double speed,
+                             double tau);
 
 }  // namespace tessera::lattice_boltzmann

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "kernels/lattice_boltzmann/chip_cell.hpp"
@@ -14,9 +15,10 @@
 namespace tessera::lattice_boltzmann {
 namespace {
 
-/// A word, and the step that wrote it.
-struct Word {
-  float value = 0;
+/// What is shown of a cell, the step that wrote it, and how often it was taken.
+struct Shown {
+  float words[k_words] = {};
+  bool bounces[k_words] = {};
   int written = -1;
 };
 
@@ -24,31 +26,31 @@ class Chip {
  public:
   Chip(Problem const& problem, ChipCut const& cut)
       : problem_(problem), cut_(cut), links_(links_of(problem)), of_(relaxation_of<float>(problem)) {
-    words_.resize(2 * static_cast<std::size_t>(cut.words()));
+    shown_.resize(2 * static_cast<std::size_t>(cut.shown()));
     for (int b = 0; b < cut.count(); ++b) {
-      blocks_.emplace_back().set(cut, b);
+      blocks_.emplace_back().set(cut, b, k_slot);
       memory_.emplace_back(k_directions * k_slot, 1e30f);
     }
   }
 
   std::vector<float> run(std::vector<float> const& start, int steps) {
     auto const cells = static_cast<std::size_t>(problem_.size());
+    auto result = start;
+    for (int step = 0; step <= steps; ++step) {
+      bool const reaches = (steps - step) % 2 == 1, shows = step < steps;
+      for (std::size_t b = 0; b < blocks_.size(); ++b)
+        for_each_cell(b, [&](int n, std::size_t in_box, Links const& link) {
+          float f[k_directions];
+          if (step == 0)
+            for (std::size_t i = 0; i < k_directions; ++i) f[i] = start[i * cells + in_box];
+          compute(b, n, link, step, reaches, shows, f);
+        });
+      if (shows)
+        for (std::size_t b = 0; b < blocks_.size(); ++b) take_all(b, step);
+    }
     for (std::size_t b = 0; b < blocks_.size(); ++b)
       for_each_cell(b, [&](int n, std::size_t in_box, Links const& link) {
-        float f[k_directions];
-        for (std::size_t i = 0; i < k_directions; ++i) f[i] = start[i * cells + in_box];
-        steps % 2 == 0 ? leave<false>(b, n, link, 0, true, f) : leave<true>(b, n, link, 0, true, f);
-      });
-    for (int step = 1; step <= steps; ++step)
-      for (std::size_t b = 0; b < blocks_.size(); ++b)
-        for_each_cell(b, [&](int n, std::size_t, Links const& link) {
-          (steps - step) % 2 == 1 ? compute<true>(b, n, link, step, step < steps)
-                                  : compute<false>(b, n, link, step, step < steps);
-        });
-    auto result = start;
-    for (std::size_t b = 0; b < blocks_.size(); ++b)
-      for_each_cell(b, [&](int n, std::size_t in_box, Links const&) {
-        for (int i = 0; i < k_directions; ++i)
+        for (int i = 0; i < k_directions && (link.walls & k_solid) == 0; ++i)
           result[static_cast<std::size_t>(i) * cells + in_box] =
               memory_[b][static_cast<std::size_t>(opposite(i) * k_slot + n)];
       });
@@ -68,42 +70,73 @@ class Chip {
           block.first[0] + at[0] +
           1LL * problem_.width * (block.first[1] + at[1] + 1LL * problem_.height * (block.first[2] + at[2])));
       Links const link = links_.empty() ? Links{} : links_[in_box];
-      if ((link.walls & k_solid) == 0) visit(n, in_box, link);
+      visit(n, in_box, link);
     }
   }
   ChipStrides strides(std::size_t b) const {
     return {blocks_[b].pitch, blocks_[b].pitch * blocks_[b].size[1]};
   }
 
-  template <bool Reaches>
-  void leave(std::size_t b, int n, Links const& link, int step, bool sends, float const (&f)[k_directions]) {
+  void compute(std::size_t b, int n, Links const& link, int step, bool reaches, bool shows,
+               float (&f)[k_directions]) {
     RimCell cell;
-    cell.set(blocks_[b], n, link.walls);
-    scatter<Reaches>(memory_[b].data() + n, strides(b), cell.crossing | link.walls, f);
-    if (!sends) return;
-    visit_crossings(cut_, blocks_[b], cell, [&](int i, int, int outgoing) {
-      auto& word = words_.at(static_cast<std::size_t>(step % 2 * cut_.words() + outgoing));
-      EXPECT_TRUE(word.written < 0 || word.written == step - 2) << "written again before its time";
-      word = {f[opposite(i)], step};
-    });
+    cell.set(blocks_[b], n, 0);
+    float* const at = memory_[b].data() + n;
+    bool const solid = (link.walls & k_solid) != 0;
+    if (step > 0 && cell.sides == 0 && link.walls == 0)
+      return reaches ? step_inside<true>(at, strides(b), of_) : step_inside<false>(at, strides(b), of_);
+    unsigned const own = own_places(reaches, cell.crossing, link.walls);
+    if (step > 0 && !solid) {
+      gather(at, strides(b), own, link.lids, of_, f);
+      collide(f, of_);
+    }
+    if (!solid) scatter(at, strides(b), own, f);
+    if (shows) show<0>(b, cell, link, step, f);
   }
-  template <bool Reaches>
-  void compute(std::size_t b, int n, Links const& link, int step, bool sends) {
-    RimCell cell;
-    cell.set(blocks_[b], n, link.walls);
-    if (cell.sides == 0 && link.walls == 0)
-      return step_inside<Reaches>(memory_[b].data() + n, strides(b), of_);
-    float f[k_directions];
-    gather<Reaches>(memory_[b].data() + n, strides(b), cell.crossing | link.walls, link.lids, of_, f);
-    int found = 0;
-    visit_crossings(cut_, blocks_[b], cell, [&](int i, int incoming, int) {
-      auto const& word = words_.at(static_cast<std::size_t>((step - 1) % 2 * cut_.words() + incoming));
-      EXPECT_EQ(word.written, step - 1) << "direction " << i;
-      f[i] = word.value, ++found;
-    });
-    EXPECT_EQ(found, __builtin_popcount(cell.crossing));
-    collide(f, of_);
-    leave<Reaches>(b, n, link, step, sends, f);
+  template <int Side>
+  void show(std::size_t b, RimCell const& cell, Links const& link, int step, float const (&f)[k_directions]) {
+    if constexpr (Side < k_sides) {
+      if ((cell.sides >> Side & 1) != 0) {
+        auto& to = shown_.at(static_cast<std::size_t>(step % 2 * cut_.shown() + blocks_[b].written[Side] +
+                                                      cell.at[axis_u(Side)] +
+                                                      cut_.box[axis_u(Side)] * cell.at[axis_v(Side)]));
+        EXPECT_TRUE(to.written < 0 || to.written == step - 2) << "written again before its time";
+        to.written = step;
+        for (int k = 0; k < k_words; ++k) {
+          int const i = leaving(Side, k);
+          to.words[k] = f[i];
+          to.bounces[k] = (link.walls & k_solid) != 0 || (link.walls >> opposite(i) & 1) != 0;
+        }
+      }
+      show<Side + 1>(b, cell, link, step, f);
+    }
+  }
+  void take_all(std::size_t b, int step) {
+    std::set<int> places;
+    int taken = 0;
+    for (auto const& side : blocks_[b].side) taken += side.taken;
+    EXPECT_LE(taken, cut_.most_taken());
+    for (auto const& side : blocks_[b].side)
+      for (int t = 0; t < side.taken; ++t) {
+        int u = 0, v = 0;
+        side.at(t, u, v);
+        auto const& from = shown_.at(static_cast<std::size_t>(step % 2 * cut_.shown() + side.shown(u, v)));
+        EXPECT_EQ(from.written, step);
+        for (int k = 0; k < k_words; ++k)
+          if (side.hits(u, v, k)) {
+            int const place = side.cell + u * side.along_u + v * side.along_v + side.place[k];
+            places.insert(place);
+            if (!from.bounces[k]) memory_[b].at(static_cast<std::size_t>(place)) = from.words[k];
+          }
+      }
+    // Each population that comes from elsewhere has been given once at least.
+    std::size_t wanted = 0;
+    for (int k = 0; k < blocks_[b].rim(); ++k) {
+      RimCell cell;
+      cell.set(blocks_[b], blocks_[b].in_order(k), 0);
+      wanted += static_cast<std::size_t>(__builtin_popcount(cell.crossing));
+    }
+    EXPECT_EQ(places.size(), wanted);
   }
 
   Problem problem_;
@@ -112,7 +145,7 @@ class Chip {
   Relaxation<float> of_;
   std::vector<ChipBlock> blocks_;
   std::vector<std::vector<float>> memory_;
-  std::vector<Word> words_;
+  std::vector<Shown> shown_;
 };
 
 TEST(LatticeBoltzmannChip, BlocksComputeWhatPlainStepsDo) {
@@ -145,7 +178,7 @@ TEST(LatticeBoltzmannChip, EveryCellIsComputedOnceAndTheRimFirst) {
   ChipCut cut{{17, 9, 5}, {3, 4, 2}, true};
   for (int b = 0; b < cut.count(); ++b) {
     ChipBlock block;
-    block.set(cut, b);
+    block.set(cut, b, k_slot);
     std::map<int, int> seen;
     for (int k = 0; k < block.cells(); ++k) {
       int const n = block.in_order(k);

@@ -7,6 +7,7 @@
 #include "commands.hpp"
 #include "companion.hpp"
 #include "decode_run.hpp"
+#include "flow_run.hpp"
 #include "gpu_files.hpp"
 #include "load_plan.hpp"
 #include "planned_run.hpp"
@@ -21,6 +22,7 @@ struct RunArguments : GpuArguments {
   bool planned = false;
   std::optional<std::string> machine;
   DecodeArguments decode;
+  FlowArguments flow;
 };
 
 /// The options that both commands have.
@@ -61,6 +63,35 @@ Diagnostics unused_by_run(RunArguments const& arguments, bool plan) {
   if (cache && arguments.planned)
     refuse("--cache", " is for what was tuned; --planned does not look at it",
            "leave --cache or --planned out");
+  return found;
+}
+
+/// E0906 for options of other runs.
+Diagnostics unused_by_flow(RunArguments const& arguments) {
+  auto found = unused_without_decode(arguments.decode);
+  auto const& w = arguments.workload;
+  for (auto const& [option, given] : {std::pair{"--decode", arguments.decode.decode},
+                                      {"--planned", arguments.planned},
+                                      {"--machine", arguments.machine.has_value()},
+                                      {"--cache", !arguments.cache.empty()},
+                                      {"--quick", arguments.quick},
+                                      {"--timeline", !arguments.timeline.empty()},
+                                      {"--html", !arguments.html.empty()},
+                                      {"--block", w.block.has_value()},
+                                      {"--tokens", w.tokens.has_value()},
+                                      {"--sequences", w.sequences.has_value()},
+                                      {"--cached", w.cached.has_value()},
+                                      {"--tp", w.tensor_parallel.has_value()},
+                                      {"--dtype", w.data_type.has_value()},
+                                      {"--routing", w.routing.has_value()},
+                                      {"--layer", w.layer.has_value()},
+                                      {"--images", w.images.has_value()},
+                                      {"--iterations", w.iterations.has_value()}})
+    if (given) {
+      auto one = complaint("E0906", std::string(option) + " is not for lattice-boltzmann",
+                           std::string("leave ") + option + " out");
+      found.insert(found.end(), one.begin(), one.end());
+    }
   return found;
 }
 
@@ -117,6 +148,7 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
                       "With --planned, and with --decode, for which its memory counts: a shipped profile\n"
                       "(see tessera machines) or a profile's file (default h200)");
   add_decode_options(*command, arguments->decode);
+  add_flow_options(*command, arguments->flow);
   add_output(*command, "--timeline", arguments->timeline,
              "The measured timeline as JSON, for tessera diff; of one plan or size");
   add_output(*command, "--html", arguments->html,
@@ -143,10 +175,21 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       "  tessera run llama-3.2-1b --decode --prompt-ids 1,2,3 --new-tokens 128\n"
       "  tessera run ./Llama-3.2-1B/config.json --decode --weights ./Llama-3.2-1B --prompt-ids prompts.txt "
       "-o "
-      "record.json");
+      "record.json\n\n"
+      "lattice-boltzmann in place of a workload computes steps of a flow on this GPU, says how fast, and "
+      "checks what "
+      "is\n"
+      "conserved (docs/lattice-boltzmann.md).\n\n"
+      "  tessera run lattice-boltzmann --box 128x128x128 --steps 1000\n"
+      "  tessera run lattice-boltzmann --flow cavity --box 64x64x64 --speed 0.1 --tau 0.69 --vtk cavity.vtk");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] {
       auto const& name = arguments->workload.workload;
+      if (name == k_flow_name) {
+        auto const others = unused_by_flow(*arguments);
+        return others.empty() ? run_flow(session, arguments->flow) : session.fail(others);
+      }
+      if (auto const flow = unused_without_flow(arguments->flow); !flow.empty()) return session.fail(flow);
       bool const plan = !arguments->decode.decode && is_plan(name);
       if (auto const unused = unused_by_run(*arguments, plan); !unused.empty()) return session.fail(unused);
       if (arguments->decode.decode)

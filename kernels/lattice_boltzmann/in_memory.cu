@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/lattice_boltzmann/in_memory.hpp"
+
+#include <cooperative_groups.h>
+
+#include <tessera/sync/barrier.cuh>
+
+#include "kernels/lattice_boltzmann/box_cell.cuh"
+
+namespace tessera::lattice_boltzmann {
+namespace {
+
+constexpr unsigned k_threads = 256;
+/// Of which both lattices, 152 bytes a cell, may find a place in some 50 MB.
+constexpr unsigned k_most_cells_in_l2 = 500'000;
+
+__device__ unsigned own_cell() { return blockIdx.x * k_threads + threadIdx.x; }
+unsigned blocks_for(BoxArguments const& box) { return (box.cells + k_threads - 1) / k_threads; }
+
+__device__ std::size_t place_after(BoxArguments const& box, BoxCell const& cell, int i, Layout layout,
+                                   unsigned walls) {
+  std::size_t const cells = box.cells;
+  if (layout == Layout::own) return i * cells + cell.n;
+  // What leaves into a wall comes back as the opposite population.
+  if (layout == Layout::opposite || (walls >> opposite(i) & 1) != 0) return opposite(i) * cells + cell.n;
+  return i * cells + cell.ahead(i);
+}
+
+__global__ void start_kernel(BoxArguments box, FlowFields fields, float* lattice, Layout layout) {
+  unsigned const n = own_cell();
+  if (n >= box.cells) return;
+  auto const links = links_at(box, n);
+  bool const solid = (links.walls & k_solid) != 0;
+  float u[3], f[k_directions];
+  for (int d = 0; d < 3; ++d) u[d] = fields.velocity[d] != nullptr && !solid ? fields.velocity[d][n] : 0;
+  float const density = fields.density != nullptr && !solid ? fields.density[n] : 1;
+  equilibrium(density - 1, u, f);
+  BoxCell const cell(box, n);
+#pragma unroll
+  for (int i = 0; i < k_directions; ++i) lattice[place_after(box, cell, i, layout, links.walls)] = f[i];
+}
+
+__global__ void flow_kernel(BoxArguments box, float const* lattice, Layout layout,
+                            Relaxation<float> const __grid_constant__ of, FlowFields fields) {
+  unsigned const n = own_cell();
+  if (n >= box.cells) return;
+  auto const links = links_at(box, n);
+  float density = 1, u[3] = {0, 0, 0};
+  if ((links.walls & k_solid) == 0) {
+    BoxCell const cell(box, n);
+    float f[k_directions];
+#pragma unroll
+    for (int i = 0; i < k_directions; ++i) f[i] = lattice[place_after(box, cell, i, layout, links.walls)];
+    flow_of(f, of, density, u);
+  }
+  if (fields.density != nullptr) fields.density[n] = density;
+  for (int d = 0; d < 3; ++d)
+    if (fields.velocity[d] != nullptr) fields.velocity[d][n] = u[d];
+}
+
+template <bool Streams>
+__global__ void __launch_bounds__(k_threads, 4)
+    between_kernel(BoxArguments box, float const* __restrict__ from, float* __restrict__ to,
+                   Relaxation<float> const __grid_constant__ of) {
+  unsigned const n = own_cell();
+  if (n < box.cells) step_cell<Streams>(box, BoxCell(box, n), from, to, of);
+}
+
+template <bool Reaches>
+__global__ void __launch_bounds__(k_threads, 3)
+    in_place_kernel(BoxArguments box, float* lattice, Relaxation<float> const __grid_constant__ of) {
+  unsigned const n = own_cell();
+  if (n >= box.cells) return;
+  auto const links = links_at(box, n);
+  if ((links.walls & k_solid) != 0) return;
+  BoxCell const cell(box, n);
+  float f[k_directions];
+#pragma unroll
+  for (int i = 0; i < k_directions; ++i) f[i] = lattice[place_in_box<Reaches>(box, cell, i, links.walls)];
+  add_lids(links.lids, of, f);
+  collide(f, of);
+#pragma unroll
+  for (int i = 0; i < k_directions; ++i)
+    lattice[place_in_box<Reaches>(box, cell, i, links.walls)] = f[opposite(i)];
+}
+
+__global__ void __launch_bounds__(k_barrier_threads, 1)
+    barrier_steps(BarrierSteps const __grid_constant__ a, DeadlineWatch<> watch,
+                  Relaxation<float> const __grid_constant__ of) {
+  GridBarrier<DeadlineWatch<>> barrier({a.barrier, gridDim.x}, blockIdx.x, watch);
+  auto const share = [&](unsigned block) {
+    return static_cast<unsigned>(static_cast<unsigned long long>(a.box.cells) * block / gridDim.x);
+  };
+  unsigned const end = share(blockIdx.x + 1);
+  for (unsigned step = 0; step < a.steps; ++step) {
+    for (unsigned n = share(blockIdx.x) + threadIdx.x; n < end; n += k_barrier_threads)
+      step_cell(a.box, BoxCell(a.box, n), a.lattices[step & 1], a.lattices[step & 1 ^ 1], of);
+    if (a.cooperative)
+      cooperative_groups::this_grid().sync();
+    else if (!barrier.sync())
+      return;
+  }
+}
+
+}  // namespace
+
+cudaError_t start(BoxArguments const& box, FlowFields const& fields, float* lattice, Layout layout,
+                  cudaStream_t stream) {
+  start_kernel<<<blocks_for(box), k_threads, 0, stream>>>(box, fields, lattice, layout);
+  return cudaGetLastError();
+}
+cudaError_t flow(BoxArguments const& box, float const* lattice, Layout layout, Relaxation<float> const& of,
+                 FlowFields const& fields, cudaStream_t stream) {
+  flow_kernel<<<blocks_for(box), k_threads, 0, stream>>>(box, lattice, layout, of, fields);
+  return cudaGetLastError();
+}
+cudaError_t step_between(BoxArguments const& box, float const* from, float* to, Relaxation<float> const& of,
+                         cudaStream_t stream) {
+  if (box.cells > k_most_cells_in_l2)
+    between_kernel<true><<<blocks_for(box), k_threads, 0, stream>>>(box, from, to, of);
+  else
+    between_kernel<false><<<blocks_for(box), k_threads, 0, stream>>>(box, from, to, of);
+  return cudaGetLastError();
+}
+cudaError_t step_in_place(BoxArguments const& box, float* lattice, bool reaches, Relaxation<float> const& of,
+                          cudaStream_t stream) {
+  if (reaches)
+    in_place_kernel<true><<<blocks_for(box), k_threads, 0, stream>>>(box, lattice, of);
+  else
+    in_place_kernel<false><<<blocks_for(box), k_threads, 0, stream>>>(box, lattice, of);
+  return cudaGetLastError();
+}
+void const* barrier_steps_kernel() { return reinterpret_cast<void const*>(&barrier_steps); }
+
+}  // namespace tessera::lattice_boltzmann

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/lattice_boltzmann/lattice_boltzmann.hpp"
+
+#include <fmt/format.h>
+
+#include <tessera/run/chain.hpp>
+#include <tessera/run/device.hpp>
+#include <tessera/sync/barrier.cuh>
+
+#include "kernels/common/refusal.hpp"
+#include "kernels/lattice_boltzmann/neighbour_steps.hpp"
+
+namespace tessera::lattice_boltzmann {
+namespace {
+
+using kernels::cuda_failed;
+
+struct Free {
+  void operator()(void* at) const { cudaFree(at); }
+};
+using Memory = std::unique_ptr<void, Free>;
+
+Expected<Memory> allocate(long long bytes, char const* what) {
+  void* at = nullptr;
+  if (auto const e = cudaMalloc(&at, static_cast<std::size_t>(bytes)); e != cudaSuccess)
+    return cuda_failed(e, fmt::format("memory for {}, {} bytes", what, bytes));
+  return Memory(at);
+}
+
+template <class T>
+Expected<Memory> upload(std::vector<T> const& from, char const* what) {
+  if (from.empty()) return Memory();
+  auto memory = allocate(static_cast<long long>(from.size() * sizeof(T)), what);
+  if (!memory) return memory;
+  if (auto const e = cudaMemcpy(memory->get(), from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice);
+      e != cudaSuccess)
+    return cuda_failed(e, fmt::format("bringing {} to the device", what));
+  return memory;
+}
+
+Expected<void> done(cudaError_t error, char const* what) {
+  if (error == cudaSuccess) return {};
+  return cuda_failed(error, what);
+}
+
+constexpr std::size_t k_aligned = 256;
+std::size_t aligned(std::size_t bytes) { return (bytes + k_aligned - 1) / k_aligned * k_aligned; }
+
+/// Where the parts of a chain's memory for tokens begin.
+struct TokenParts {
+  std::size_t semaphores, barrier, taken, shown, bytes;
+
+  TokenParts(ChipCut const& cut, int blocks) {
+    auto const count = static_cast<std::size_t>(blocks);
+    semaphores = aligned(4 * count);
+    barrier = semaphores + aligned(4 * k_semaphores_apart * count);
+    taken = barrier + aligned(4 * grid_barrier_words(static_cast<unsigned>(blocks)));
+    shown = taken + aligned(sizeof(Taken) * count * static_cast<std::size_t>(cut.most_taken()));
+    bytes = shown + 2 * 2 * sizeof(Packet<3>) * static_cast<std::size_t>(cut.shown());
+  }
+};
+
+Handover handover_of(Variant variant) {
+  switch (variant) {
+    case Variant::chip_semaphores: return Handover::semaphores;
+    case Variant::chip_split_barrier: return Handover::split_barrier;
+    case Variant::chip_barrier: return Handover::barrier;
+    case Variant::chip_cooperative: return Handover::cooperative;
+    default: return Handover::tokens;
+  }
+}
+
+}  // namespace
+
+struct LatticeBoltzmann::State {
+  Problem problem;
+  Options options;
+  Choice choice;
+  Memory kinds, links, density, velocity[3], lattices[2], phase;
+  BoxArguments box;
+  Relaxation<float> relaxation;
+  long long steps_done = 0;
+  unsigned asked = 0;          ///< steps of the launch that is being enqueued
+  std::optional<Chain> chain;  // behind the memory that its launches use
+  std::optional<NeighbourLoop> loop;
+
+  float* lattice(long long step) const {
+    return static_cast<float*>(lattices[has_two_lattices(choice.variant) ? step & 1 : 0].get());
+  }
+  Layout layout() const {
+    if (choice.variant != Variant::in_place) return Layout::own;
+    return steps_done % 2 == 0 ? Layout::opposite : Layout::sent;
+  }
+  Expected<void> take_memory();
+  Expected<void> take_links();
+  Expected<void> prepare(MachineProfile const& machine);
+  Expected<void> prepare_launches(MachineProfile const& machine);
+  Expected<void> prepare_barrier(MachineProfile const& machine);
+  Expected<void> prepare_neighbours(MachineProfile const& machine);
+  Expected<void> prepare_chip(MachineProfile const& machine);
+  Expected<void> make_chain(Expected<Plan> const& plan, StageKernel const& kernel, std::size_t token_bytes);
+  Expected<void> start(cudaStream_t stream);
+};
+
+Expected<void> LatticeBoltzmann::State::take_links() {
+  auto const all = links_of(problem);
+  std::vector<unsigned char> kind(all.size());
+  for (std::size_t n = 0; n < all.size(); ++n)
+    kind[n] = (all[n].walls & k_solid) != 0 ? k_no_fluid : all[n].walls != 0 ? k_near_wall : k_plain;
+  auto first = upload(kind, "kinds of cells");
+  if (!first) return tl::make_unexpected(first.error());
+  auto second = upload(all, "links to walls");
+  if (!second) return tl::make_unexpected(second.error());
+  kinds = std::move(*first), links = std::move(*second);
+  box = {problem.width,
+         problem.height,
+         problem.depth,
+         static_cast<unsigned>(problem.size()),
+         static_cast<unsigned char const*>(kinds.get()),
+         static_cast<Links const*>(links.get())};
+  return {};
+}
+
+Expected<void> LatticeBoltzmann::State::take_memory() {
+  if (auto ok = take_links(); !ok) return ok;
+  auto const fields = [&](std::vector<float> const& from, Memory& to) -> Expected<void> {
+    auto memory = upload(from, "fields of the start");
+    if (!memory) return tl::make_unexpected(memory.error());
+    to = std::move(*memory);
+    return {};
+  };
+  if (auto ok = fields(problem.density, density); !ok) return ok;
+  for (std::size_t d = 0; d < 3; ++d)
+    if (auto ok = fields(problem.velocity[d], velocity[d]); !ok) return ok;
+  for (int i = 0; i < (has_two_lattices(choice.variant) ? 2 : 1); ++i) {
+    auto memory = allocate(4 * k_directions * problem.size(), "a lattice");
+    if (!memory) return tl::make_unexpected(memory.error());
+    lattices[i] = std::move(*memory);
+    // Cells of walls are never written, and are at rest.
+    if (auto ok = done(
+            cudaMemset(lattices[i].get(), 0, 4 * k_directions * static_cast<std::size_t>(problem.size())),
+            "clearing a lattice");
+        !ok)
+      return ok;
+  }
+  auto word = allocate(4, "a lattice's number");
+  if (!word) return tl::make_unexpected(word.error());
+  phase = std::move(*word);
+  return {};
+}
+
+Expected<void> LatticeBoltzmann::State::start(cudaStream_t stream) {
+  steps_done = 0;
+  FlowFields const fields{static_cast<float*>(density.get()),
+                          {static_cast<float*>(velocity[0].get()), static_cast<float*>(velocity[1].get()),
+                           static_cast<float*>(velocity[2].get())}};
+  if (auto ok = done(cudaMemsetAsync(phase.get(), 0, 4, stream), "setting a lattice's number"); !ok)
+    return ok;
+  return done(lattice_boltzmann::start(box, fields, lattice(0), layout(), stream), "starting a flow");
+}
+
+Expected<void> LatticeBoltzmann::State::make_chain(Expected<Plan> const& plan, StageKernel const& kernel,
+                                                   std::size_t token_bytes) {
+  if (!plan) return tl::make_unexpected(plan.error());
+  ChainOptions chain_options;
+  chain_options.deadline_seconds = options.deadline_seconds;
+  chain_options.token_bytes = token_bytes;
+  auto made = Chain::make(*plan, {kernel}, chain_options);
+  if (!made) return tl::make_unexpected(made.error());
+  chain.emplace(std::move(*made));
+  return {};
+}
+
+/// A launch for each step; Chain::launch() repeats it.
+Expected<void> LatticeBoltzmann::State::prepare_launches(MachineProfile const& machine) {
+  StageKernel kernel;
+  kernel.enqueue = [this](ChainViews const& views, GpuStream stream, bool) {
+    long long const step = steps_done + views.repetition;
+    return static_cast<int>(choice.variant == Variant::in_place
+                                ? step_in_place(box, lattice(0), step % 2 == 0, relaxation, stream)
+                                : step_between(box, lattice(step), lattice(step + 1), relaxation, stream));
+  };
+  return make_chain(plan_launch(machine), kernel, 0);
+}
+
+Expected<void> LatticeBoltzmann::State::prepare_barrier(MachineProfile const& machine) {
+  ChipCut shares{{problem.width, problem.height, problem.depth}, {machine.sms, 1, 1}, false};
+  auto const plan = plan_steps(shares, {k_barrier_threads, 64, 0}, machine, true);
+  if (!plan) return tl::make_unexpected(plan.error());
+  StageKernel kernel;
+  kernel.function = barrier_steps_kernel();
+  kernel.block.x = k_barrier_threads;
+  kernel.all_resident = true;
+  kernel.pack = [this](ChainViews const& views, KernelArguments& arguments) {
+    arguments.add(BarrierSteps{box,
+                               {lattice(steps_done), lattice(steps_done + 1)},
+                               asked,
+                               choice.variant == Variant::cooperative,
+                               static_cast<unsigned*>(views.tokens)});
+    arguments.add(views.watch());
+    arguments.add(relaxation);
+  };
+  return make_chain(plan->plan, kernel, 4 * grid_barrier_words(static_cast<unsigned>(machine.sms)));
+}
+
+Expected<void> LatticeBoltzmann::State::prepare_neighbours(MachineProfile const& machine) {
+  auto const plan = plan_steps(choice.cut, {k_tile_threads, 80, 0}, machine, false);
+  if (!plan) return tl::make_unexpected(plan.error());
+  NeighbourSteps steps{
+      box, choice.cut, {lattice(0), lattice(1)}, static_cast<int const*>(phase.get()), relaxation};
+  auto made = neighbour_loop(*plan, steps, options.deadline_seconds);
+  if (!made) return tl::make_unexpected(made.error());
+  loop.emplace(std::move(*made));
+  return {};
+}
+
+Expected<void> LatticeBoltzmann::State::prepare_chip(MachineProfile const& machine) {
+  auto const& cut = choice.cut;
+  auto const plan = plan_steps(cut, {k_chip_threads, 80, k_chip_shared_bytes}, machine, true);
+  if (!plan) return tl::make_unexpected(plan.error());
+  TokenParts const parts(cut, cut.count());
+  StageKernel kernel;
+  kernel.function = chip_kernel_address();
+  kernel.block.x = k_chip_threads;
+  kernel.dynamic_shared_bytes = k_chip_shared_bytes;
+  kernel.all_resident = true;
+  kernel.pack = [this, parts](ChainViews const& views, KernelArguments& arguments) {
+    arguments.add(ChipArguments{choice.cut, problem.size(), lattice(0), box.links, asked,
+                                handover_of(choice.variant), options.disturbance});
+    auto* const at = static_cast<std::byte*>(views.tokens);
+    arguments.add(ChipMemory{
+        reinterpret_cast<unsigned*>(at), reinterpret_cast<unsigned*>(at + parts.semaphores),
+        reinterpret_cast<unsigned*>(at + parts.barrier), reinterpret_cast<Packet<3>*>(at + parts.shown),
+        reinterpret_cast<Taken*>(at + parts.taken), choice.cut.most_taken()});
+    arguments.add(views.watch());
+    arguments.add(relaxation);
+  };
+  return make_chain(plan->plan, kernel, parts.bytes);
+}
+
+Expected<void> LatticeBoltzmann::State::prepare(MachineProfile const& machine) {
+  switch (choice.variant) {
+    case Variant::two_lattices:
+    case Variant::in_place: return prepare_launches(machine);
+    case Variant::barrier:
+    case Variant::cooperative: return prepare_barrier(machine);
+    case Variant::neighbours: return prepare_neighbours(machine);
+    default: return prepare_chip(machine);
+  }
+}
+
+Expected<LatticeBoltzmann> LatticeBoltzmann::make(Problem const& problem, Options const& options) {
+  if (auto ok = check_problem(problem); !ok) return tl::make_unexpected(ok.error());
+  auto const machine = with_device(options.machine);
+  if (!machine) return tl::make_unexpected(machine.error());
+  std::size_t free_bytes = 0, all_bytes = 0;
+  if (auto ok = done(cudaMemGetInfo(&free_bytes, &all_bytes), "asking for free memory"); !ok)
+    return tl::make_unexpected(ok.error());
+  auto const room = static_cast<long long>(free_bytes);
+  auto choice = options.variant ? choose_variant(problem, *machine, *options.variant, room)
+                                : choose_variant(problem, *machine, room);
+  if (!choice) return tl::make_unexpected(choice.error());
+  if (options.cut && on_chip(choice->variant)) {
+    if (options.cut->most_cells() > k_chip_cells)
+      return kernels::refusal("E0569", fmt::format("blocks of {} cells on a chip", options.cut->most_cells()),
+                              fmt::format("{} fit: cut the box into more blocks", k_chip_cells));
+    choice->cut = *options.cut;
+  }
+  auto const state = std::make_shared<State>();
+  state->problem = problem;
+  state->options = options;
+  state->choice = *choice;
+  state->relaxation = relaxation_of<float>(problem);
+  if (auto ok = state->take_memory(); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = state->prepare(*machine); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = state->start(nullptr); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = done(cudaStreamSynchronize(nullptr), "starting a flow"); !ok)
+    return tl::make_unexpected(ok.error());
+  LatticeBoltzmann result;
+  result.state_ = state;
+  return result;
+}
+
+Expected<void> LatticeBoltzmann::run(cudaStream_t stream, long long steps) {
+  auto& s = *state_;
+  if (steps < 0 || steps > 1'000'000'000)
+    return kernels::refusal("E0569", fmt::format("{} steps", steps), "ask for 0 to 1,000,000,000");
+  if (steps == 0) return {};
+  bool const same_place = on_chip(s.choice.variant);
+  if (steps % 2 == 1 && !same_place) {
+    auto status = cudaStreamCaptureStatusNone;
+    if (auto ok = done(cudaStreamIsCapturing(stream, &status), "looking at a stream"); !ok) return ok;
+    if (status != cudaStreamCaptureStatusNone)
+      return kernels::refusal("E0569",
+                              fmt::format("a capture of {} steps as {}", steps, to_string(s.choice.variant)),
+                              "capture an even number: an odd one ends in another lattice than it began in");
+  }
+  s.asked = static_cast<unsigned>(steps);
+  Expected<void> launched;
+  if (s.loop)
+    launched = s.loop->launch(stream, steps);
+  else if (s.choice.variant == Variant::two_lattices || s.choice.variant == Variant::in_place)
+    launched = s.chain->launch(stream, 0, static_cast<unsigned>(steps));
+  else
+    launched = s.chain->launch(stream);
+  if (!launched) return launched;
+  s.steps_done += steps;
+  if (s.choice.variant == Variant::neighbours && steps % 2 == 1)
+    return done(cudaMemsetAsync(s.phase.get(), static_cast<int>(s.steps_done % 2), 1, stream),
+                "setting a lattice's number");
+  return {};
+}
+
+Expected<void> LatticeBoltzmann::write(cudaStream_t stream, FlowFields const& fields) {
+  auto const& s = *state_;
+  return done(flow(s.box, s.lattice(s.steps_done), s.layout(), s.relaxation, fields, stream),
+              "writing a flow");
+}
+Expected<void> LatticeBoltzmann::start_again(cudaStream_t stream) { return state_->start(stream); }
+Expected<void> LatticeBoltzmann::finish() {
+  return state_->loop ? state_->loop->finish() : state_->chain->finish();
+}
+Choice const& LatticeBoltzmann::choice() const { return state_->choice; }
+Problem const& LatticeBoltzmann::problem() const { return state_->problem; }
+
+}  // namespace tessera::lattice_boltzmann

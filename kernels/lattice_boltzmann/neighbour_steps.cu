@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/lattice_boltzmann/neighbour_steps.hpp"
+
+#include <tessera/run/run_loop.hpp>
+
+#include "kernels/lattice_boltzmann/box_cell.cuh"
+
+namespace tessera::lattice_boltzmann {
+namespace {
+
+struct StepOfTile {
+  static constexpr int threads = k_tile_threads;
+  NeighbourSteps steps;
+
+  __device__ void operator()(Tile tile, Context& context) const {
+    unsigned first[3], size[3];
+#pragma unroll
+    for (int a = 0; a < 3; ++a) {
+      first[a] = static_cast<unsigned>(steps.cut.first(a, tile.at[a]));
+      size[a] = static_cast<unsigned>(steps.cut.first(a, tile.at[a] + 1)) - first[a];
+    }
+    auto const from = static_cast<int>(context.iteration & 1) ^ *steps.phase;
+    unsigned const cells = size[0] * size[1] * size[2];
+    for (unsigned n = threadIdx.x; n < cells; n += static_cast<unsigned>(context.threads)) {
+      BoxCell const cell(steps.box, first[0] + n % size[0], first[1] + n / size[0] % size[1],
+                         first[2] + n / size[0] / size[1]);
+      step_cell(steps.box, cell, steps.lattices[from], steps.lattices[from ^ 1], steps.of);
+    }
+  }
+};
+
+}  // namespace
+
+Expected<NeighbourLoop> neighbour_loop(LoopPlan const& plan, NeighbourSteps const& steps,
+                                       double deadline_seconds) {
+  ChainOptions options;
+  options.deadline_seconds = deadline_seconds;
+  auto made = loop_chain(plan, options, StepOfTile{steps});
+  if (!made) return tl::make_unexpected(made.error());
+  auto const chain = std::make_shared<LoopChain>(std::move(*made));
+  return NeighbourLoop{
+      [chain](GpuStream stream, long long iterations) { return chain->launch(stream, iterations); },
+      [chain] { return chain->finish(); }};
+}
+
+}  // namespace tessera::lattice_boltzmann

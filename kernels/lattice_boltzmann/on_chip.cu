@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/lattice_boltzmann/on_chip.cuh"
+
+namespace tessera::lattice_boltzmann {
+
+void const* chip_kernel_address() { return reinterpret_cast<void const*>(&chip_kernel); }
+
+}  // namespace tessera::lattice_boltzmann

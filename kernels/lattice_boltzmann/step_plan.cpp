@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/lattice_boltzmann/step_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tessera/describe/dsl.hpp>
+#include <tessera/plan/build.hpp>
+#include <tuple>
+
+#include "kernels/lattice_boltzmann/on_chip.hpp"
+
+namespace tessera::lattice_boltzmann {
+namespace {
+
+constexpr char const* k_names[] = {"two_lattices", "in_place",        "barrier",         "cooperative",
+                                   "neighbours",   "chip_tokens",     "chip_semaphores", "chip_split_barrier",
+                                   "chip_barrier", "chip_cooperative"};
+static_assert(std::size(k_names) == std::size(k_variants));
+
+/// Tasks of the inside that a task of the rim takes as long as: its words' addresses, loads and stores.
+constexpr double k_rim_task = 2;
+
+bool has_walls(Problem const& problem) {
+  return !problem.cells.empty() ||
+         std::any_of(problem.faces.begin(), problem.faces.end(), [](Face f) { return f != Face::periodic; });
+}
+
+/// A coordinate and its two neighbours around a periodic axis of so many tiles, each once.
+std::vector<Dim> around(Dim const& at, int tiles) {
+  std::vector<Dim> result = {at};
+  if (tiles > 1) result.push_back((at + 1) % tiles);
+  if (tiles > 2) result.push_back((at + (tiles - 1)) % tiles);
+  return result;
+}
+
+/// Calls visit(cut) for every cut into at most `most` blocks.
+template <class Visit>
+void for_each_cut(Problem const& problem, int most, Visit const& visit) {
+  ChipCut cut{{problem.width, problem.height, problem.depth}, {1, 1, 1}, false};
+  for (int x = 1; x <= std::min(most, problem.width); ++x)
+    for (int y = 1; x * y <= most && y <= problem.height; ++y)
+      for (int z = 1; x * y * z <= most && z <= problem.depth; ++z) {
+        cut.blocks[0] = x, cut.blocks[1] = y, cut.blocks[2] = z;
+        visit(cut);
+      }
+}
+
+}  // namespace
+
+std::string to_string(Variant variant) { return k_names[static_cast<std::size_t>(variant)]; }
+
+std::optional<Variant> variant_named(std::string const& name) {
+  for (auto const variant : k_variants)
+    if (to_string(variant) == name) return variant;
+  return std::nullopt;
+}
+
+long long memory_of(Problem const& problem, Variant variant) {
+  auto const cells = problem.size();
+  long long bytes = 4 * k_directions * cells * (has_two_lattices(variant) ? 2 : 1);
+  if (has_walls(problem)) bytes += cells * static_cast<long long>(1 + sizeof(Links));
+  if (!problem.density.empty()) bytes += 4 * cells;
+  for (auto const& component : problem.velocity)
+    if (!component.empty()) bytes += 4 * cells;
+  return bytes;
+}
+
+Diagnostic does_not_fit(std::string message, std::string way_out) {
+  Diagnostic one;
+  one.code = "E0569";
+  one.message = std::move(message);
+  one.suggestion = std::move(way_out);
+  return one;
+}
+
+Expected<void> check_memory(Problem const& problem, Variant variant, long long free_bytes) {
+  auto const needed = memory_of(problem, variant);
+  if (needed <= free_bytes) return {};
+  auto const gib = [](long long bytes) {
+    return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
+  };
+  auto const least = memory_of(problem, Variant::in_place);
+  auto const hint =
+      variant != Variant::in_place && least <= free_bytes
+          ? fmt::format("take the variant in_place, which needs {}", gib(least))
+          : fmt::format("ask for at most {:.0f} cells along each axis",
+                        std::floor(std::cbrt(static_cast<double>(free_bytes) / static_cast<double>(least) *
+                                             static_cast<double>(problem.size()))));
+  return refuse(does_not_fit(fmt::format("{} as {} needs {} of memory, and {} are free", to_string(problem),
+                                         to_string(variant), gib(needed), gib(free_bytes)),
+                             hint));
+}
+
+double tasks_of(ChipCut const& cut) {
+  double most = 0;
+  // The largest block along each axis is among the first two: sizes differ by one at most.
+  for (int z = 0; z < std::min(2, cut.blocks[2]); ++z)
+    for (int y = 0; y < std::min(2, cut.blocks[1]); ++y)
+      for (int x = 0; x < std::min(2, cut.blocks[0]); ++x) {
+        ChipBlock block;
+        auto const last = [&](int axis, int i) { return i == 0 ? 0 : cut.blocks[axis] - 1; };
+        block.set(cut, last(0, x) + cut.blocks[0] * (last(1, y) + cut.blocks[1] * last(2, z)), k_slot);
+        int const rim = (block.rim() + 31) / 32, inside = (block.cells() - block.rim() + 31) / 32;
+        most = std::max(most, k_rim_task * rim + inside);
+      }
+  return most;
+}
+
+std::optional<ChipCut> chip_cut(Problem const& problem, int sms) {
+  std::optional<ChipCut> best;
+  double least = std::numeric_limits<double>::infinity();
+  if (problem.size() > 1LL * sms * k_chip_cells) return best;
+  for_each_cut(problem, sms, [&](ChipCut cut) {
+    cut.odd_pitch = true;
+    if (cut.most_cells() > k_chip_cells) cut.odd_pitch = false;
+    if (cut.most_cells() > k_chip_cells) return;
+    double const tasks = tasks_of(cut);
+    if (tasks < least) least = tasks, best = cut;
+  });
+  return best;
+}
+
+ChipCut tile_cut(Problem const& problem, int workers) {
+  ChipCut best{{problem.width, problem.height, problem.depth}, {1, 1, 1}, false};
+  auto const rank = [](ChipCut const& cut) {
+    // Rows of x stay whole where that costs nothing.
+    return std::tuple(cut.most_cells(), cut.blocks[0], cut.blocks[1]);
+  };
+  for_each_cut(problem, workers, [&](ChipCut const& cut) {
+    if (rank(cut) < rank(best)) best = cut;
+  });
+  return best;
+}
+
+Expected<Loop> describe_steps(ChipCut const& cut, Resources const& resources) {
+  PipelineBuilder pipeline("lattice_boltzmann");
+  auto [x, y, z] = pipeline.dims("x", "y", "z");
+  auto step = pipeline.stage("step", {x = cut.blocks[0], y = cut.blocks[1], z = cut.blocks[2]});
+  step.output("populations").resources(resources);
+  std::vector<TileRef> read;
+  for (auto const& c : around(z, cut.blocks[2]))
+    for (auto const& b : around(y, cut.blocks[1]))
+      for (auto const& a : around(x, cut.blocks[0])) read.push_back(earlier(step(a, b, c)));
+  pipeline.depends_on(step(x, y, z), read).through("before");
+  pipeline.copies("populations", 2);
+  return pipeline.build_loop();
+}
+
+Expected<LoopPlan> plan_steps(ChipCut const& cut, Resources const& resources, MachineProfile const& machine,
+                              bool tokens) {
+  auto const loop = describe_steps(cut, resources);
+  if (!loop) return tl::make_unexpected(loop.error());
+  return plan_loop(*loop, machine, cut.count(),
+                   tokens ? std::vector<std::string>{"populations"} : std::vector<std::string>{});
+}
+
+Expected<Plan> plan_launch(MachineProfile const& machine) {
+  PipelineBuilder pipeline("lattice_boltzmann");
+  auto [x] = pipeline.dims("x");
+  pipeline.stage("step", {x = 1}).output("populations");
+  auto const built = pipeline.build();
+  if (!built) return tl::make_unexpected(built.error());
+  auto const checked = check(*built);
+  if (!checked) return tl::make_unexpected(checked.error());
+  return build_plan(*checked, machine, {});
+}
+
+}  // namespace tessera::lattice_boltzmann

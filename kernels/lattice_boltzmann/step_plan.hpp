@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of a box as a loop of one stage, and how the box is cut into its tiles. Without CUDA.
+#pragma once
+
+#include <optional>
+#include <tessera/plan/loop_plan.hpp>
+
+#include "kernels/lattice_boltzmann/chip_block.hpp"
+#include "kernels/lattice_boltzmann/problem.hpp"
+
+namespace tessera::lattice_boltzmann {
+
+/// Ways to compute the same steps.
+enum class Variant {
+  two_lattices,        ///< a launch for each step, from one lattice to another
+  in_place,            ///< the same in one lattice: half of the memory
+  barrier,             ///< one launch, both lattices, behind Tessera's barrier of all blocks
+  cooperative,         ///< behind cooperative groups' barrier
+  neighbours,          ///< one launch of a loop: a tile waits for the tiles around it
+  chip_tokens,         ///< cells stay on the chip; words between blocks carry their step
+  chip_semaphores,     ///< on the chip; blocks wait for their neighbours' semaphores
+  chip_split_barrier,  ///< on the chip; Tessera's barrier, the inside between arrival and wait
+  chip_barrier,        ///< on the chip; Tessera's barrier as a whole
+  chip_cooperative,    ///< on the chip; cooperative groups' barrier
+};
+constexpr Variant k_variants[] = {
+    Variant::two_lattices, Variant::in_place,        Variant::barrier,         Variant::cooperative,
+    Variant::neighbours,   Variant::chip_tokens,     Variant::chip_semaphores, Variant::chip_split_barrier,
+    Variant::chip_barrier, Variant::chip_cooperative};
+
+/// "two_lattices"; the names of the enumerators.
+std::string to_string(Variant variant);
+std::optional<Variant> variant_named(std::string const& name);
+constexpr bool on_chip(Variant variant) { return variant >= Variant::chip_tokens; }
+constexpr bool has_two_lattices(Variant variant) { return !on_chip(variant) && variant != Variant::in_place; }
+
+/// E0569.
+Diagnostic does_not_fit(std::string message, std::string way_out);
+
+/// Bytes of device memory that a variant takes for a problem, before any is taken.
+long long memory_of(Problem const& problem, Variant variant);
+/// Refuses (E0569) if that is more than is free, and names variants that take less.
+Expected<void> check_memory(Problem const& problem, Variant variant, long long free_bytes);
+
+/// The cheapest cut into no more blocks than SMs, each of which fits on its SM; none if there is none.
+std::optional<ChipCut> chip_cut(Problem const& problem, int sms);
+/// A cut into no more tiles than workers, as even as can be.
+ChipCut tile_cut(Problem const& problem, int workers);
+/// Warps' tasks of the largest block, what a cell of the rim takes beyond one of the inside counted in.
+double tasks_of(ChipCut const& cut);
+
+/// The steps of a box that is cut into tiles: each tile of a step reads those around it of the step before.
+Expected<Loop> describe_steps(ChipCut const& cut, Resources const& resources);
+/// As one persistent launch with a worker for each tile; `tokens`: words carry their step.
+Expected<LoopPlan> plan_steps(ChipCut const& cut, Resources const& resources, MachineProfile const& machine,
+                              bool tokens);
+/// As a launch that reads all of the launch before; kernels choose their blocks by themselves.
+Expected<Plan> plan_launch(MachineProfile const& machine);
+
+}  // namespace tessera::lattice_boltzmann

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// run lattice-boltzmann: what is refused without a GPU, and what tessera-flow is asked for.
+#include "cli/alone.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+
+struct Flow : AloneInAFolder {
+  void put_companion(std::string const& more = "") const {
+    put_beside("tessera-flow", "for word; do echo \"$word\"; done >words\n" + more);
+  }
+  void expect_refused(std::string const& words, std::string const& text) const {
+    auto const said = says("run lattice-boltzmann " + words);
+    EXPECT_NE(said.exit, 0) << words;
+    EXPECT_THAT(said.err, HasSubstr(text)) << words;
+    EXPECT_FALSE(std::filesystem::exists(folder / "words")) << words;
+  }
+};
+
+TEST_F(Flow, AsksForWhatWasSaid) {
+  put_companion("exit 1\n");
+  auto said = says(
+      "run lattice-boltzmann --box 64x32x16 --steps 50 --flow cavity --speed 0.1 --tau 0.7 "
+      "--variant in_place --vtk out.vtk");
+  EXPECT_EQ(said.exit, 1) << said.err;
+  EXPECT_EQ(read_text(folder / "words"), "64\n32\n16\n50\ncavity\n0.1\n0.7\nin_place\nout.vtk\n");
+  put_companion();
+  said = says("run lattice-boltzmann");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_EQ(read_text(folder / "words"), "128\n128\n128\n1000\nvortices\n0.05\n0.6\nchosen\n");
+}
+
+TEST_F(Flow, RefusesWithoutAGpu) {
+  put_companion();
+  expect_refused("--box 64x64", "error E0917: --box: \"64x64\" is not the size of a box");
+  expect_refused("--box 64x64x64x", "is not the size of a box");
+  expect_refused("--box 0x64x64", "error E0568: a box of 0x64x64 cells");
+  expect_refused("--box 4096x4096x4096", "error E0568: a box of 68719476736 cells");
+  expect_refused("--tau 0.5", "error E0568: a relaxation time tau of 0.5");
+  expect_refused("--speed 0.2", "error E0568: a wall that moves at 0.2 cells a step, Mach 0.346");
+  expect_refused("--variant fastest", "error E0917: --variant: no variant has the name fastest");
+  expect_refused("--tokens 1", "error E0906: --tokens is not for lattice-boltzmann");
+  expect_refused("--planned", "error E0906: --planned is not for lattice-boltzmann");
+  auto const other = says("run llama-65b --steps 3");
+  EXPECT_NE(other.exit, 0);
+  EXPECT_THAT(other.err, HasSubstr("error E0906: --steps is for lattice-boltzmann"));
+}
+
+TEST_F(Flow, SaysWhatIsMissing) {
+  auto const said = says("run lattice-boltzmann");
+  EXPECT_THAT(said.err, HasSubstr("error E0936: tessera run lattice-boltzmann needs tessera-flow"));
+}
+
+}  // namespace
+}  // namespace tessera

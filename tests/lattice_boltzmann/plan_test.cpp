@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// How boxes are cut, what is planned for them, and which variant is chosen.
+#include <gmock/gmock.h>
+
+#include <tessera/measure/machine_json.hpp>
+
+#include "kernels/lattice_boltzmann/on_chip.hpp"
+#include "kernels/lattice_boltzmann/step_choice.hpp"
+#include "support/assert_ok.hpp"
+
+namespace tessera::lattice_boltzmann {
+namespace {
+
+MachineProfile h200() {
+  auto const profile = machine("h200");
+  return profile ? *profile : MachineProfile{};
+}
+Problem box(int width, int height, int depth) { return {width, height, depth}; }
+
+TEST(LatticeBoltzmannCut, FillsTheChipAndNoMore) {
+  auto const even = chip_cut(box(48, 36, 132), 132);
+  ASSERT_TRUE(even);
+  EXPECT_EQ(even->count(), 132);
+  EXPECT_LE(even->most_cells(), k_chip_cells);
+  auto const full = chip_cut(box(56, 42, 165), 132);
+  ASSERT_TRUE(full);
+  EXPECT_EQ(full->count(), 132);
+  EXPECT_EQ(full->most_cells(), 14 * 14 * 15);
+  EXPECT_FALSE(chip_cut(box(128, 128, 128), 132));
+  EXPECT_FALSE(chip_cut(box(48, 36, 132), 32));
+  auto const tiny = chip_cut(box(1, 2, 3), 132);
+  ASSERT_TRUE(tiny);
+  EXPECT_EQ(tiny->count(), 1) << "a task is 32 cells";
+}
+
+TEST(LatticeBoltzmannPlan, TilesWaitForTheTilesAroundThem) {
+  for (auto const& problem : {box(48, 36, 132), box(29, 23, 31), box(5, 1, 2), box(1, 1, 1)}) {
+    auto const cut = chip_cut(problem, 132);
+    ASSERT_TRUE(cut);
+    for (bool const tokens : {false, true}) {
+      auto const plan = plan_steps(*cut, {k_chip_threads, 80, k_chip_shared_bytes}, h200(), tokens);
+      ASSERT_OK(plan);
+      EXPECT_TRUE(plan->is_persistent());
+      EXPECT_EQ(plan->plan.launches.front().workers, cut->count());
+      EXPECT_EQ(plan->period, 2);
+    }
+  }
+  ASSERT_OK(plan_launch(h200()));
+}
+
+TEST(LatticeBoltzmannChoice, TheChipForSmallBoxesAndLaunchesForLargeOnes) {
+  auto const machine = h200();
+  auto const small = choose_variant(box(48, 36, 132), machine);
+  ASSERT_OK(small);
+  EXPECT_EQ(small->variant, Variant::chip_tokens);
+  EXPECT_THAT(small->reason, testing::HasSubstr("12x12x12 cells on an SM"));
+  EXPECT_EQ(small->prices.size(), std::size(k_variants));
+  auto const large = choose_variant(box(256, 256, 256), machine);
+  ASSERT_OK(large);
+  EXPECT_FALSE(on_chip(large->variant));
+  EXPECT_THAT(large->reason, testing::HasSubstr("us of memory"));
+  auto const unmeasured = choose_variant(box(16, 16, 16), MachineProfile{});
+  EXPECT_FALSE(unmeasured && on_chip(unmeasured->variant)) << "no SM has a place";
+}
+
+TEST(LatticeBoltzmannRefusal, MemoryAndChips) {
+  auto const machine = h200();
+  auto const problem = box(512, 512, 512);
+  EXPECT_EQ(memory_of(problem, Variant::in_place), 76LL << 27);
+  EXPECT_EQ(memory_of(problem, Variant::two_lattices), 152LL << 27);
+  auto const refused = check_memory(problem, Variant::two_lattices, 12LL << 30);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(
+      to_text(refused.error()),
+      "error E0569: a box of 512x512x512 cells, tau 0.6 as two_lattices needs 19.00 GiB of memory, and 12.00 "
+      "GiB are free\n   hint: take the variant in_place, which needs 9.50 GiB");
+  EXPECT_THAT(to_text(check_memory(problem, Variant::in_place, 8LL << 30).error()),
+              testing::HasSubstr("hint: ask for at most 483 cells along each axis"));
+  auto const chosen = choose_variant(problem, machine, 12LL << 30);
+  ASSERT_OK(chosen);
+  EXPECT_EQ(chosen->variant, Variant::in_place);
+  auto const chip = choose_variant(problem, machine, Variant::chip_tokens);
+  ASSERT_FALSE(chip);
+  EXPECT_EQ(
+      to_text(chip.error()),
+      "error E0569: a box of 512x512x512 cells, tau 0.6 as chip_tokens: 134217728 cells do not fit on 132 "
+      "SMs, 2960 on each\n   hint: take a variant whose cells are in memory");
+}
+
+TEST(LatticeBoltzmannChoice, VariantsHaveNames) {
+  for (auto const variant : k_variants) EXPECT_EQ(variant_named(to_string(variant)), variant);
+  EXPECT_FALSE(variant_named("fastest"));
+}
+
+}  // namespace
+}  // namespace tessera::lattice_boltzmann

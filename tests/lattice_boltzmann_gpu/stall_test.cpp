@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// A block that tells its neighbours nothing: what is said, and the launch after.
+#include "lattice_boltzmann/rough.hpp"
+#include "lattice_boltzmann_gpu/on_device.hpp"
+
+namespace tessera::lattice_boltzmann {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST(LatticeBoltzmannStall, NamesATileAndIsOver) {
+  auto const problem = rough(24, 24, 24);
+  for (auto const variant : {Variant::chip_tokens, Variant::chip_semaphores, Variant::chip_split_barrier}) {
+    SCOPED_TRACE(to_string(variant));
+    Options options;
+    options.variant = variant;
+    options.deadline_seconds = 0.05;
+    options.disturbance.silent_block = 5;
+    options.disturbance.silent_from = 20;
+    auto made = LatticeBoltzmann::make(problem, options);
+    ASSERT_OK(made);
+    for (int round = 0; round < 2; ++round) {
+      ASSERT_OK(made->start_again(nullptr));
+      ASSERT_OK(made->run(nullptr, 40));
+      auto const stalled = made->finish();
+      ASSERT_FALSE(stalled) << "a block was silent, and nobody waited for it";
+      EXPECT_EQ(stalled.error().front().code, "E0520");
+      if (variant != Variant::chip_split_barrier) {
+        EXPECT_THAT(to_text(stalled.error()), AllOf(HasSubstr("step_0 tile ("), HasSubstr("waits for data")));
+      }
+      if (round == 0) std::printf("%s\n", to_text(stalled.error()).c_str());
+      // So few steps that it is not silent.
+      ASSERT_OK(made->start_again(nullptr));
+      ASSERT_OK(made->run(nullptr, 19));
+      ASSERT_OK(made->finish());
+      Reference<float> reference(problem);
+      for (int step = 0; step < 19; ++step) reference.step();
+      EXPECT_EQ(other_bits(flow_on_device(*made), reference.flow()), 0u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::lattice_boltzmann

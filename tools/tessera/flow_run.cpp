@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "flow_run.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "commands.hpp"
+#include "companion.hpp"
+#include "kernels/lattice_boltzmann/step_plan.hpp"
+
+namespace tessera::cli {
+namespace {
+
+constexpr long long k_usual_steps = 1000, k_most_steps = 1'000'000'000;
+constexpr double k_usual_tau = 0.6, k_usual_speed = 0.05;
+
+struct Edges {
+  int width = 0, height = 0, depth = 0;
+};
+
+Expected<Edges> edges_of(std::string const& text) {
+  Edges e;
+  int end = 0;
+  if (std::sscanf(text.c_str(), "%6dx%6dx%6d%n", &e.width, &e.height, &e.depth, &end) != 3 ||
+      static_cast<std::size_t>(end) != text.size())
+    return tl::make_unexpected(complaint("E0917", fmt::format("--box: \"{}\" is not the size of a box", text),
+                                         "give cells along x, y and z: --box 128x128x128"));
+  return e;
+}
+
+}  // namespace
+
+void add_flow_options(CLI::App& command, FlowArguments& arguments) {
+  auto const group = "Steps of a flow (tessera run lattice-boltzmann)";
+  command.add_option("--box", arguments.box, "Cells along x, y and z (default 128x128x128)")
+      ->option_text("WxHxD")
+      ->group(group);
+  command.add_option("--steps", arguments.steps, "Steps of time (default 1000)")
+      ->check(CLI::Range(1LL, k_most_steps))
+      ->option_text("N")
+      ->group(group);
+  command
+      .add_option("--flow", arguments.flow,
+                  "vortices that decay in a periodic box (default), a cavity whose lid drags the fluid, or\n"
+                  "a channel through which it is pushed")
+      ->check(CLI::IsMember({"vortices", "cavity", "channel"}))
+      ->option_text("vortices|cavity|channel")
+      ->group(group);
+  command.add_option("--tau", arguments.tau, "Relaxation time, above 0.5 (default 0.6)")
+      ->option_text("T")
+      ->group(group);
+  command.add_option("--speed", arguments.speed, "The flow's, in cells a step (default 0.05)")
+      ->option_text("U")
+      ->group(group);
+  command
+      .add_option("--variant", arguments.variant,
+                  "How steps are computed; left out: what the machine's profile says")
+      ->option_text("NAME")
+      ->group(group);
+  command.add_option("--vtk", arguments.vtk, "Write density and velocity at the end, for ParaView")
+      ->option_text("FILE")
+      ->group(group);
+}
+
+Diagnostics unused_without_flow(FlowArguments const& a) {
+  Diagnostics found;
+  for (auto const& [option, given] : {std::pair{"--box", a.box.has_value()},
+                                      {"--steps", a.steps.has_value()},
+                                      {"--flow", a.flow.has_value()},
+                                      {"--tau", a.tau.has_value()},
+                                      {"--speed", a.speed.has_value()},
+                                      {"--variant", a.variant.has_value()},
+                                      {"--vtk", !a.vtk.empty()}})
+    if (given) {
+      auto one = complaint("E0906", fmt::format("{} is for lattice-boltzmann", option),
+                           fmt::format("leave {} out", option));
+      found.insert(found.end(), one.begin(), one.end());
+    }
+  return found;
+}
+
+int run_flow(Session const& session, FlowArguments const& a) {
+  auto const edges = edges_of(a.box.value_or("128x128x128"));
+  if (!edges) return session.fail(edges.error());
+  auto const name = a.flow.value_or("vortices");
+  double const tau = a.tau.value_or(k_usual_tau), speed = a.speed.value_or(k_usual_speed);
+  // The fields of the start are the companion's: a small box of the same flow shows what is refused.
+  namespace lb = lattice_boltzmann;
+  auto const walls = lb::cavity(edges->width, edges->height, edges->depth, speed, tau);
+  if (auto const ok = lb::check_box(walls); !ok) return session.fail(ok.error());
+  if (auto const small = lb::named_flow(name, 8, 8, 8, speed, tau); !small)
+    return session.fail(small.error());
+  if (a.variant && !lb::variant_named(*a.variant)) {
+    std::string names;
+    for (auto const variant : lb::k_variants) names += (names.empty() ? "" : ", ") + lb::to_string(variant);
+    return session.fail(complaint("E0917", fmt::format("--variant: no variant has the name {}", *a.variant),
+                                  "one of " + names));
+  }
+  std::vector<std::string> words{std::to_string(edges->width),
+                                 std::to_string(edges->height),
+                                 std::to_string(edges->depth),
+                                 std::to_string(a.steps.value_or(k_usual_steps)),
+                                 name,
+                                 fmt::format("{}", speed),
+                                 fmt::format("{}", tau),
+                                 a.variant.value_or("chosen")};
+  if (!a.vtk.empty()) words.push_back(a.vtk);
+  return run_companion(session, "tessera run lattice-boltzmann", "tessera-flow", words);
+}
+
+}  // namespace tessera::cli

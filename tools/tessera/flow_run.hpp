@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// run lattice-boltzmann: steps of a flow. Everything that can be known without a GPU is refused here; the
+// steps are tessera-flow's.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+#include "session.hpp"
+
+namespace tessera::cli {
+
+/// What `tessera run` takes in place of a workload's name.
+constexpr char const* k_flow_name = "lattice-boltzmann";
+
+struct FlowArguments {
+  std::optional<std::string> box, flow, variant;
+  std::optional<long long> steps;
+  std::optional<double> tau, speed;
+  std::string vtk;
+};
+
+void add_flow_options(CLI::App& command, FlowArguments& arguments);
+
+/// E0906 for each of these that is given for another workload.
+Diagnostics unused_without_flow(FlowArguments const& arguments);
+
+int run_flow(Session const& session, FlowArguments const& arguments);
+
+}  // namespace tessera::cli
