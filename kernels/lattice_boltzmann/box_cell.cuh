@@ -50,9 +50,7 @@ __device__ inline void add_lids(unsigned lids, Relaxation<float> const& of, floa
     if ((lids >> i & 1) != 0) f[i] = f[i] + lid_adds(of, i);
 }
 
-/// One cell's step from one lattice to another. `Streams`: what is stored is not kept in the L2, which has no
-/// room for it.
-template <bool Streams = false>
+/// One cell's step from one lattice to another.
 __device__ inline void step_cell(BoxArguments const& box, BoxCell const& cell, float const* from, float* to,
                                  Relaxation<float> const& of) {
   auto const links = links_at(box, cell.n);
@@ -69,12 +67,7 @@ __device__ inline void step_cell(BoxArguments const& box, BoxCell const& cell, f
   }
   collide(f, of);
 #pragma unroll
-  for (int i = 0; i < k_directions; ++i) {
-    if constexpr (Streams)
-      __stcs(to + i * cells + cell.n, f[i]);
-    else
-      to[i * cells + cell.n] = f[i];
-  }
+  for (int i = 0; i < k_directions; ++i) to[i * cells + cell.n] = f[i];
 }
 
 /// Where a cell reads population i, and leaves the opposite one, in a step in place.

@@ -11,8 +11,6 @@ namespace tessera::lattice_boltzmann {
 namespace {
 
 constexpr unsigned k_threads = 256;
-/// Of which both lattices, 152 bytes a cell, may find a place in some 50 MB.
-constexpr unsigned k_most_cells_in_l2 = 500'000;
 
 __device__ unsigned own_cell() { return blockIdx.x * k_threads + threadIdx.x; }
 unsigned blocks_for(BoxArguments const& box) { return (box.cells + k_threads - 1) / k_threads; }
@@ -58,12 +56,11 @@ __global__ void flow_kernel(BoxArguments box, float const* lattice, Layout layou
     if (fields.velocity[d] != nullptr) fields.velocity[d][n] = u[d];
 }
 
-template <bool Streams>
 __global__ void __launch_bounds__(k_threads, 4)
     between_kernel(BoxArguments box, float const* __restrict__ from, float* __restrict__ to,
                    Relaxation<float> const __grid_constant__ of) {
   unsigned const n = own_cell();
-  if (n < box.cells) step_cell<Streams>(box, BoxCell(box, n), from, to, of);
+  if (n < box.cells) step_cell(box, BoxCell(box, n), from, to, of);
 }
 
 template <bool Reaches>
@@ -116,10 +113,7 @@ cudaError_t flow(BoxArguments const& box, float const* lattice, Layout layout, R
 }
 cudaError_t step_between(BoxArguments const& box, float const* from, float* to, Relaxation<float> const& of,
                          cudaStream_t stream) {
-  if (box.cells > k_most_cells_in_l2)
-    between_kernel<true><<<blocks_for(box), k_threads, 0, stream>>>(box, from, to, of);
-  else
-    between_kernel<false><<<blocks_for(box), k_threads, 0, stream>>>(box, from, to, of);
+  between_kernel<<<blocks_for(box), k_threads, 0, stream>>>(box, from, to, of);
   return cudaGetLastError();
 }
 cudaError_t step_in_place(BoxArguments const& box, float* lattice, bool reaches, Relaxation<float> const& of,

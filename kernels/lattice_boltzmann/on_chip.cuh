@@ -82,15 +82,17 @@ struct ChipWorker {
 #pragma unroll
       for (int i = 0; i < k_takes; ++i) {
         int const t = first + i * threads;
-        one[i] = taken[t < all_taken ? t : first];  // once more
+        if (t < all_taken) one[i] = taken[t];
       }
 #pragma unroll
       for (int i = 0; i < k_takes; ++i) {
+        if (first + i * threads >= all_taken) continue;
         tessera::detail::load_item<Scope::device>(items[i][0], from + 2 * one[i].shown);
         tessera::detail::load_item<Scope::device>(items[i][1], from + 2 * one[i].shown + 1);
       }
 #pragma unroll
       for (int i = 0; i < k_takes; ++i) {
+        if (first + i * threads >= all_taken) continue;
         if (a.exchange == Handover::tokens && !(carries(items[i][0], step) && carries(items[i][1], step)))
           ok = take(from + 2 * one[i].shown, 1, step, items[i], watch,
                     WaitPlace{0, static_cast<long long>(blockIdx.x), 0}) &&
@@ -278,9 +280,17 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
   GridBarrier<Watched> barrier({memory.barrier, gridDim.x}, blockIdx.x, watch);
   __syncthreads();
 
-  ChipWorker worker{
-      a,        of,           watch, block, {block.pitch, block.pitch * block.size[1]}, tessera_chip_cells,
-      in_order, memory.shown, taken, all_taken, false};
+  ChipWorker worker{a,
+                    of,
+                    watch,
+                    block,
+                    {block.pitch, block.pitch * block.size[1]},
+                    tessera_chip_cells,
+                    in_order,
+                    memory.shown,
+                    taken,
+                    all_taken,
+                    false};
   unsigned const steps = a.steps;
   bool const tokens = a.exchange == Handover::tokens;
   for (unsigned step = 0; step <= steps; ++step) {

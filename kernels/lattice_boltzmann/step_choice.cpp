@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "kernels/lattice_boltzmann/on_chip.hpp"
@@ -12,14 +13,22 @@ namespace tessera::lattice_boltzmann {
 namespace {
 
 constexpr double k_bytes_per_cell = 2 * 4 * k_directions;
-/// Of what the probe reads from memory, what a stencil of reads and writes gets: to be measured.
-constexpr double k_share_of_bandwidth = 0.9;
-/// Cycles of an SM for 32 cells whose populations are in its shared memory: some 190 instructions of a warp
-/// by four schedulers, and what they wait for each other.
-constexpr double k_cycles_per_task = 60;
-/// What a step takes beyond its tasks when nobody waits for another block: a barrier of the block, the ends
-/// of loops.
-constexpr double k_step_ns = 250;
+
+// Fitted to results/h200/lattice_boltzmann.json, as notes-lattice-boltzmann.md says.
+/// Of what the probe reads from memory, and from the L2, what a step gets that reads and writes as much.
+constexpr double k_share_of_memory = 0.877, k_share_of_l2 = 0.52;
+/// How long a launch takes to get memory to full speed and to end, beyond the gap to the next one.
+constexpr double k_ramp_of_memory_ns = 2200;
+/// A tile of a loop, beyond its waits: drawing it, its record, tiles around it that are late.
+constexpr double k_tile_ns = 2500;
+/// Lattices of up to so much of the L2's size stay there, and of more than that share nothing does.
+constexpr double k_stays = 0.92, k_leaves = 1.28;
+/// Of one launch of all steps, whose blocks run through the box in an order of their own, beyond the L2.
+constexpr double k_persistent_memory = 1.3;
+/// A step of cells on the chip: from the rim to what the neighbours show of it, and each task of 32 cells.
+constexpr double k_chip_step_ns = 3500, k_rim_task_ns = 105, k_inside_task_ns = 30;
+/// Taking what neighbours show, and waiting for the slowest block, where nothing is computed meanwhile.
+constexpr double k_take_ns = 1400, k_slowest_ns = 1400;
 
 /// A figure of the probe, in ns, or what is given.
 double measured_ns(MachineProfile const& machine, char const* id, double otherwise) {
@@ -32,10 +41,17 @@ double measured_ns(MachineProfile const& machine, char const* id, double otherwi
   return otherwise;
 }
 
-double memory_ns(Problem const& problem, MachineProfile const& machine) {
+/// A step whose populations are in memory, or in the L2.
+double memory_ns(Problem const& problem, Variant variant, MachineProfile const& machine, bool persistent) {
   double const bytes = k_bytes_per_cell * static_cast<double>(problem.size());
-  double const held = bytes < 0.6 * machine.l2_mib * 1048576 ? machine.l2_gbps : machine.dram_gbps;
-  return bytes / (held * k_share_of_bandwidth);
+  double const held = has_two_lattices(variant) ? bytes : bytes / 2;
+  double const l2 = machine.l2_mib * 1048576;
+  double const away = std::clamp((held / l2 - k_stays) / (k_leaves - k_stays), 0.0, 1.0);
+  double const near = bytes / (machine.l2_gbps * k_share_of_l2);
+  double const far =
+      bytes / (machine.dram_gbps * k_share_of_memory) * (persistent ? k_persistent_memory : 1) +
+      k_ramp_of_memory_ns;
+  return (1 - away) * near + away * far;
 }
 
 /// Without rates: on the chip where it fits, else from memory, with two lattices where there is room.
@@ -63,43 +79,38 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
   if (free_bytes > 0)
     if (auto const ok = check_memory(problem, variant, free_bytes); !ok)
       return impossible(variant, ok.error().front().message);
-  double const barrier = measured_ns(machine,
-                                     variant == Variant::cooperative || variant == Variant::chip_cooperative
-                                         ? "grid.barrier.cooperative.data"
-                                         : "grid.barrier.own.data",
-                                     1200);
+  bool const of_groups = variant == Variant::cooperative || variant == Variant::chip_cooperative;
+  double const barrier =
+      measured_ns(machine, of_groups ? "grid.barrier.cooperative.data" : "grid.barrier.own.data", 1200);
   if (!on_chip(variant)) {
-    double const cells = memory_ns(problem, machine);
-    if (variant == Variant::two_lattices || variant == Variant::in_place)
-      return {variant, cells + machine.stream_gap_ns,
-              fmt::format("{:.1f} us of memory, {:.1f} us from launch to launch", cells / 1e3,
-                          machine.stream_gap_ns / 1e3)};
-    double const meets =
-        variant == Variant::neighbours ? machine.post_ns + machine.wait_ns + machine.ticket_ns : barrier;
+    bool const launches = variant == Variant::two_lattices || variant == Variant::in_place;
+    double const cells = memory_ns(problem, variant, machine, !launches);
+    double const meets = launches ? machine.stream_gap_ns
+                         : variant == Variant::neighbours
+                             ? k_tile_ns + machine.post_ns + machine.wait_ns + machine.ticket_ns
+                             : barrier;
     return {variant, cells + meets,
-            fmt::format("{:.1f} us of memory, {:.1f} us until blocks have met", cells / 1e3, meets / 1e3)};
+            fmt::format("{:.1f} us of memory, {:.1f} us {}", cells / 1e3, meets / 1e3,
+                        launches ? "from launch to launch" : "until blocks have met")};
   }
   auto const cut = chip_cut(problem, machine.sms);
   if (!cut)
     return impossible(variant, fmt::format("{} cells do not fit on {} SMs, {} on each", problem.size(),
                                            machine.sms, k_slot));
-  double const task = k_cycles_per_task / machine.clock_ghz;
-  double const cells = tasks_of(*cut) * task + k_step_ns;
   ChipBlock block;
-  block.set(*cut, 0, k_slot);
-  double const inside = task * (block.cells() - block.rim()) / 32;
-  double const hop = machine.post_ns + machine.wait_ns;
-  // What is not hidden behind the inside.
+  block.set(*cut, cut->count() - 1, k_slot);
+  double const rim = std::ceil(block.rim() / 32.0), inside = std::ceil((block.cells() - block.rim()) / 32.0);
+  double const cells = k_chip_step_ns + k_rim_task_ns * rim + k_inside_task_ns * inside;
   double waits = 0;
   switch (variant) {
-    case Variant::chip_tokens: waits = std::max(0.0, hop / 2 - inside); break;
-    case Variant::chip_semaphores: waits = std::max(200.0, hop - inside); break;
-    case Variant::chip_split_barrier: waits = std::max(300.0, barrier - inside); break;
-    default: waits = barrier; break;
+    case Variant::chip_tokens: break;
+    case Variant::chip_semaphores: waits = k_take_ns + machine.post_ns + machine.wait_ns; break;
+    case Variant::chip_split_barrier: waits = k_take_ns + barrier; break;
+    default: waits = k_take_ns + barrier + k_slowest_ns; break;
   }
   return {variant, cells + waits,
-          fmt::format("{:.1f} us of {}x{}x{} cells on an SM, {:.1f} us for what comes from others",
-                      cells / 1e3, block.size[0], block.size[1], block.size[2], waits / 1e3)};
+          fmt::format("{:.1f} us of {}x{}x{} cells on an SM, {:.1f} us that wait for others", cells / 1e3,
+                      block.size[0], block.size[1], block.size[2], waits / 1e3)};
 }
 
 Expected<Choice> choose_variant(Problem const& problem, MachineProfile const& machine, Variant variant,

@@ -21,7 +21,7 @@ constexpr char const* k_names[] = {"two_lattices", "in_place",        "barrier",
 static_assert(std::size(k_names) == std::size(k_variants));
 
 /// Tasks of the inside that a task of the rim takes as long as: its words' addresses, loads and stores.
-constexpr double k_rim_task = 2;
+constexpr double k_rim_task = 3;
 
 bool has_walls(Problem const& problem) {
   return !problem.cells.empty() ||

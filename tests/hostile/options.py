@@ -22,6 +22,7 @@ NUMBERS = [
     (["why-not", "--second", "128,32,0"], ["--first", "--resident"]),
     (["explain", "PLAN"], ["--alternatives"]),
     (["run", "llama-3.2-1b", "--decode", "--prompt-ids", "1"], ["--new-tokens", "--capacity", "--top-k"]),
+    (["run", "lattice-boltzmann"], ["--steps"]),
 ]
 WORDS = [
     (["plan", "llama-3-8b"], ["--block", "--dtype", "--mechanism", "--policy", "--machine", "--layer"]),
@@ -34,6 +35,7 @@ WORDS = [
     (["probe", "--from", "h200"], ["--against", "--base"]),
     (["run", "llama-3.2-1b", "--decode"], ["--prompt-ids"]),
     (["run", "llama-3.2-1b", "--decode", "--prompt-ids", "1"], ["--weights", "--seed", "--stop-id"]),
+    (["run", "lattice-boltzmann"], ["--box", "--flow", "--variant", "--tau", "--speed"]),
 ]
 ARGUMENTS = [["plan"], ["check"], ["simulate"], ["generate"], ["explain"], ["why-not"], ["diff"], ["sweep"],
              ["workloads"], ["machines"], ["bench"], ["bench", "banana"], ["diff", "PLAN"], [], ["banana"],

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is predicted for each variant and box of the record, beside what was measured.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <tessera/measure/machine_json.hpp>
+#include <tessera/measure/statistics.hpp>
+
+#include "kernels/lattice_boltzmann/step_choice.hpp"
+#include "support/assert_ok.hpp"
+
+namespace tessera::lattice_boltzmann {
+namespace {
+
+TEST(LatticeBoltzmannRecord, PredictionsAreNearAndTheChoiceIsNearTheFastest) {
+  std::ifstream file(TESSERA_SOURCE_DIR "/results/h200/lattice_boltzmann.json");
+  ASSERT_TRUE(file);
+  auto const record = nlohmann::json::parse(file);
+  auto const profile = machine("h200");
+  ASSERT_OK(profile);
+  std::vector<double> off;
+  int near_fastest = 0, boxes = 0;
+  for (auto const& box : record["flows"]["boxes"]) {
+    Problem const problem{box["box"][0], box["box"][1], box["box"][2]};
+    auto const chosen = choose_variant(problem, *profile);
+    ASSERT_OK(chosen);
+    double fastest = INFINITY, ours = INFINITY;
+    for (auto const& row : box["variants"]) {
+      auto const variant = variant_named(row["variant"]);
+      ASSERT_TRUE(variant);
+      double const us = row["us"], predicted = price_of(problem, *variant, *profile).ns_per_step / 1e3;
+      off.push_back(std::abs(predicted / us - 1));
+      fastest = std::min(fastest, us);
+      if (*variant == chosen->variant) ours = us;
+      std::printf("%-32s %-18s %9.2f us, predicted %9.2f (%+.0f %%)%s\n", to_string(problem).c_str(),
+                  to_string(*variant).c_str(), us, predicted, 100 * (predicted / us - 1),
+                  *variant == chosen->variant ? "  chosen" : "");
+    }
+    ++boxes, near_fastest += ours <= 1.05 * fastest ? 1 : 0;
+  }
+  std::printf(
+      "off by %.0f %% in the median, by %.0f %% at the 90th percentile; chosen within 5 %% of the fastest at "
+      "%d of %d\n",
+      100 * median(off), 100 * quantile(off, 0.9), near_fastest, boxes);
+  EXPECT_LT(median(off), 0.15);
+  EXPECT_EQ(near_fastest, boxes);
+}
+
+}  // namespace
+}  // namespace tessera::lattice_boltzmann
