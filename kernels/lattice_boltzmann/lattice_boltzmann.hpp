@@ -41,7 +41,8 @@ class LatticeBoltzmann {
   Expected<void> write(cudaStream_t stream, FlowFields const& fields);
   /// Enqueues that the flow is as at the start.
   Expected<void> start_again(cudaStream_t stream);
-  /// Waits for all steps. E0520 if a wait met its deadline: it names the tile.
+  /// Waits for all steps. E0520 if a wait met its deadline: it names the tile; the flow is lost, see
+  /// start_again().
   Expected<void> finish();
 
   Choice const& choice() const;

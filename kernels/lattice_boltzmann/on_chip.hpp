@@ -49,8 +49,9 @@ struct ChipArguments {
 /// A cell that a block takes from its neighbours: where it is shown, and where it goes.
 struct Taken {
   int shown;
-  unsigned
-      to;  ///< place of the cell in front of it, plus 2^12; from bit 16 on which words go somewhere, the side
+  /// Place of the cell in front of it, plus k_taken_offset; from bit 16 on which words go to a cell of this
+  /// block; from bit 24 on the side.
+  unsigned to;
 };
 constexpr int k_taken_offset = 4096;
 
