@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <tessera/run/device.hpp>
 
 #include "kernels/common/refusal.hpp"
@@ -134,10 +135,49 @@ Expected<ConvLoop> launch_of(ChainPart const& part, ConvStage const* stages, Mac
                                               : loop_of_fp16(*plan, role, stages);
 }
 
+/// Runs of several launches, one behind the other on whatever streams: the first launch of one writes what
+/// the last of the one before may still read. Graphs that are captured are the caller's to order.
+class RunOrder {
+ public:
+  RunOrder() = default;
+  RunOrder(RunOrder const&) = delete;
+  RunOrder& operator=(RunOrder const&) = delete;
+  ~RunOrder() {
+    if (done_ != nullptr) cudaEventDestroy(done_);
+  }
+
+  Expected<void> before(cudaStream_t stream) {
+    auto status = cudaStreamCaptureStatusNone;
+    if (auto const e = cudaStreamIsCapturing(stream, &status); e != cudaSuccess)
+      return kernels::cuda_failed(e, "a stream for a chain");
+    captured_ = status != cudaStreamCaptureStatusNone;
+    if (captured_) return {};
+    unsigned long long id = 0;  // of a stream, unlike its handle, never used again
+    auto e = cudaStreamGetId(stream, &id);
+    if (e == cudaSuccess && done_ == nullptr) e = cudaEventCreateWithFlags(&done_, cudaEventDisableTiming);
+    if (e == cudaSuccess && last_ && *last_ != id) e = cudaStreamWaitEvent(stream, done_, 0);
+    last_ = id;
+    if (e != cudaSuccess) return kernels::cuda_failed(e, "the order of a chain's runs");
+    return {};
+  }
+  Expected<void> behind(cudaStream_t stream) const {
+    if (captured_) return {};
+    if (auto const e = cudaEventRecord(done_, stream); e != cudaSuccess)
+      return kernels::cuda_failed(e, "the order of a chain's runs");
+    return {};
+  }
+
+ private:
+  cudaEvent_t done_ = nullptr;
+  std::optional<unsigned long long> last_;
+  bool captured_ = false;
+};
+
 }  // namespace
 
 struct ConvChain::State {
   std::vector<ChainPart> parts;
+  RunOrder order;                             // where there are several
   std::vector<few_tokens::TileTimes*> times;  ///< of each layer
   Memory memory;
   std::vector<ConvLoop> loops;  // before the memory they go: their launches use it
@@ -182,9 +222,15 @@ Expected<ConvChain> ConvChain::make(LayerChain const& chain, ConvBuffers const& 
 }
 
 Expected<void> ConvChain::run(cudaStream_t stream) {
-  for (auto const& loop : state_->loops)
-    if (auto done = loop.launch(stream); !done) return done;
-  return {};
+  auto& state = *state_;
+  if (state.loops.size() == 1) return state.loops.front().launch(stream);
+  auto result = state.order.before(stream);
+  if (!result) return result;
+  for (auto const& loop : state.loops)
+    if (result = loop.launch(stream); !result) break;
+  // Also behind a part of a run.
+  if (auto ok = state.order.behind(stream); !ok && result) result = ok;
+  return result;
 }
 Expected<void> ConvChain::finish() {
   Expected<void> result;
