@@ -182,7 +182,7 @@ class Bench {
         {"nccl", [this, nccl, problem](std::vector<cudaStream_t> const& streams, int) -> Expected<void> {
            auto const each = static_cast<std::size_t>(slot_elements(problem));
            auto const kind = gpu::Nccl::Type::bf16;
-           nccl->group_begin();
+           gpu::Nccl::Group calls(*nccl);
            for (std::size_t at = 0; at < streams.size(); ++at) {
              int const rank = static_cast<int>(at);
              check(cudaSetDevice(group_->device(rank)), "cudaSetDevice");
@@ -197,7 +197,7 @@ class Bench {
              else
                nccl->all_gather(rank, from, into, each, kind, streams[at]);
            }
-           nccl->group_end();
+           calls.end();
            return {};
          }});
   }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tessera::gpu {
@@ -76,6 +77,21 @@ class Nccl {
   }
   void group_begin() const { ok(group_begin_(), "ncclGroupStart"); }
   void group_end() const { ok(group_end_(), "ncclGroupEnd"); }
+  /// From begin to end, also where a call between them throws: a group that is left open keeps all later
+  /// calls of this thread.
+  class Group {
+   public:
+    explicit Group(Nccl const& nccl) : nccl_(&nccl) { nccl.group_begin(); }
+    void end() { std::exchange(nccl_, nullptr)->group_end(); }
+    ~Group() {
+      if (nccl_ != nullptr) (void)nccl_->group_end_();
+    }
+    Group(Group const&) = delete;
+    Group& operator=(Group const&) = delete;
+
+   private:
+    Nccl const* nccl_;
+  };
 
   /// As NCCL writes it: 22809 for 2.28.9.
   int version() const { return version_; }
