@@ -2,6 +2,7 @@
 #include "gang.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <tessera/communicate/transfers.hpp>
 
 #include "refused.hpp"
@@ -36,8 +37,37 @@ Gang::~Gang() {
   for (auto* stream : streams_) cudaStreamDestroy(stream);
 }
 
+StallRecord* Gang::record(int rank) const {
+  return reinterpret_cast<StallRecord*>(static_cast<char*>(words_.at(rank)) + k_record_at);
+}
+
 void Gang::finish() const {
   for (auto* stream : streams_) ok(cudaStreamSynchronize(stream));
+}
+
+void Gang::check_gate() const {
+  for (int rank = 0; rank < group_->size(); ++rank) {
+    Select const current(group_->device(rank));
+    StallRecord seen;
+    ok(cudaMemcpy(&seen, record(rank), sizeof seen, cudaMemcpyDeviceToHost));
+    if (seen.state == 0) continue;
+    // All ranks' words and records: they begin anew.
+    must(words_.clear());
+    throw std::runtime_error("rank " + std::to_string(rank) +
+                             " has waited in vain for the others at the beginning of a sample");
+  }
+}
+
+Gang::Captured Gang::end_captures() const {
+  Captured result;
+  for (auto* stream : streams_) {
+    cudaGraph_t graph = nullptr;
+    auto const error = cudaStreamEndCapture(stream, &graph);
+    if (result.error == cudaSuccess) result.error = error;
+    if (error != cudaSuccess) (void)cudaGetLastError();
+    if (graph != nullptr) result.graphs.push_back(graph);
+  }
+  return result;
 }
 
 void Gang::capture(GangTimed& timed, int calls, int sets) {
@@ -45,23 +75,34 @@ void Gang::capture(GangTimed& timed, int calls, int sets) {
   finish();
   for (auto* stream : streams_) ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   Expected<void> done;
-  for (int call = 0; call < calls && done; ++call) done = timed.work(streams_, call % sets);
-  // All captures end before one of the graphs is made.
-  std::vector<cudaGraph_t> captured(streams_.size());
-  for (std::size_t rank = 0; rank < captured.size(); ++rank)
-    ok(cudaStreamEndCapture(streams_[rank], &captured[rank]));
-  for (std::size_t rank = 0; rank < captured.size() && done; ++rank) {
-    Select const current(group_->device(static_cast<int>(rank)));
-    ok(cudaGraphInstantiate(&timed.graphs.emplace_back(), captured[rank], 0));
-    ok(cudaGraphUpload(timed.graphs.back(), streams_[rank]));
+  try {
+    for (int call = 0; call < calls && done; ++call) done = timed.work(streams_, call % sets);
+  } catch (...) {
+    for (auto* graph : end_captures().graphs) cudaGraphDestroy(graph);
+    throw;
+  }
+  auto const [captured, error] = end_captures();
+  try {
+    // What the work has refused says more than the capture that it broke.
+    must(std::move(done));
+    ok(error);
+    for (std::size_t rank = 0; rank < captured.size(); ++rank) {
+      Select const current(group_->device(static_cast<int>(rank)));
+      ok(cudaGraphInstantiate(&timed.graphs.emplace_back(), captured[rank], 0));
+      ok(cudaGraphUpload(timed.graphs.back(), streams_[rank]));
+    }
+  } catch (...) {
+    for (auto* graph : captured) cudaGraphDestroy(graph);
+    release(timed);
+    throw;
   }
   for (auto* graph : captured) cudaGraphDestroy(graph);
-  must(std::move(done));
   finish();
 }
 
 void Gang::release(GangTimed& timed) {
-  for (auto* graph : timed.graphs) cudaGraphExecDestroy(graph);
+  for (auto* graph : timed.graphs)
+    if (graph != nullptr) cudaGraphExecDestroy(graph);
   timed.graphs.clear();
 }
 
@@ -74,8 +115,7 @@ void Gang::launch(GangTimed const& timed) const {
     Select const current(group_->device(rank));
     auto const at = static_cast<std::size_t>(rank);
     gate.rank = rank;
-    gate.watch = {reinterpret_cast<StallRecord*>(static_cast<char*>(words_.at(rank)) + k_record_at),
-                  k_deadline_ns};
+    gate.watch = {record(rank), k_deadline_ns};
     ok(static_cast<cudaError_t>(begin_together(gate, streams_[at])));
     ok(cudaEventRecord(begin_[at], streams_[at]));
     ok(cudaGraphLaunch(timed.graphs[at], streams_[at]));
@@ -91,6 +131,7 @@ void Gang::rounds(std::vector<GangTimed*> const& all, int count, int calls) {
       launch(*timed);
       launch(*timed);
       finish();
+      check_gate();
       double longest = 0;
       for (std::size_t rank = 0; rank < streams_.size(); ++rank) {
         float ms = 0;

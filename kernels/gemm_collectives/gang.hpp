@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 #include <tessera/communicate/peer_group.hpp>
+#include <tessera/sync/wait.cuh>
 #include <vector>
 
 namespace tessera::gemm_collectives {
@@ -40,7 +41,16 @@ class Gang {
   void rounds(std::vector<GangTimed*> const& all, int count, int calls);
 
  private:
+  struct Captured {
+    std::vector<cudaGraph_t> graphs;  ///< of each rank, where there is no error
+    cudaError_t error = cudaSuccess;  ///< the first one
+  };
+  /// All of them, also where one fails: a stream that is left capturing takes no other work.
+  Captured end_captures() const;
+  StallRecord* record(int rank) const;
   void finish() const;
+  /// Throws where a gate has stalled: what was timed did not begin together. The next samples do.
+  void check_gate() const;
   void launch(GangTimed const& timed) const;
 
   std::shared_ptr<PeerGroup const> group_;
