@@ -79,17 +79,29 @@ Expected<FewProduct::Launch> FewProduct::make(void const* a, void const* b, void
   return Launch{std::move(*stages), std::move(*loop)};
 }
 
-Expected<void> FewProduct::run(void const* a, void const* b, void* d, cudaStream_t stream) {
+Expected<FewProduct::Launch*> FewProduct::find(void const* a, void const* b, void* d) {
   Key key{0, a, b, d};
   (void)cudaGetDevice(&std::get<0>(key));
-  std::lock_guard const lock(mutex_);
   auto found = kept_.find(key);
   if (found == kept_.end()) {
     auto made = make(a, b, d);
     if (!made) return tl::make_unexpected(made.error());
     found = kept_.emplace(key, std::move(*made)).first;
   }
-  return found->second.loop.launch(stream, 1);
+  return &found->second;
+}
+
+Expected<void> FewProduct::prepare(void const* a, void const* b, void* d) {
+  std::lock_guard const lock(mutex_);
+  auto const launch = find(a, b, d);
+  return launch ? Expected<void>{} : tl::make_unexpected(launch.error());
+}
+
+Expected<void> FewProduct::run(void const* a, void const* b, void* d, cudaStream_t stream) {
+  std::lock_guard const lock(mutex_);
+  auto const launch = find(a, b, d);
+  if (!launch) return tl::make_unexpected(launch.error());
+  return (*launch)->loop.launch(stream, 1);
 }
 
 }  // namespace tessera::gemm_collectives

@@ -31,6 +31,8 @@ class FewProduct {
       : problem_(problem), config_(config) {}
 
   std::string name() const { return to_string(config_); }
+  /// Makes the launch of these operands on the current device, which allocates memory.
+  Expected<void> prepare(void const* a, void const* b, void* d);
   /// Enqueues it on the current device. It starts early: what is before it in the stream has to let it, and
   /// must not write `b`.
   Expected<void> run(void const* a, void const* b, void* d, cudaStream_t stream);
@@ -43,6 +45,8 @@ class FewProduct {
   using Key = std::tuple<int, void const*, void const*, void*>;
 
   Expected<Launch> make(void const* a, void const* b, void* d) const;
+  /// With the lock.
+  Expected<Launch*> find(void const* a, void const* b, void* d);
 
   cublaslt::LtProblem problem_;
   few_tokens::MlpChainConfig config_;

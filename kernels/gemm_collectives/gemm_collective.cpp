@@ -2,18 +2,23 @@
 #include "gemm_collective.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <tessera/communicate/reach.hpp>
 #include <tessera/communicate/transfers.hpp>
+#include <tuple>
 
+#include "operand_memory.hpp"
 #include "refused.hpp"
 #include "src/gpu/check.hpp"
 #include "src/gpu/event_timer.hpp"
 #include "src/gpu/nccl.hpp"
+#include "src/gpu/peer_order.hpp"
 #include "src/gpu/relaxed_capture.hpp"
 #include "src/gpu/select.hpp"
 #include "src/gpu/stream.hpp"
@@ -56,6 +61,8 @@ struct GemmCollective::State {
     std::unique_ptr<gpu::ToldFlag> told;
   };
   std::vector<Rank> ranks;
+  /// A call has failed when a part of it was enqueued: ranks may have counted differently.
+  std::atomic<bool> broken{false};
 
   State() = default;
   State(State const&) = delete;
@@ -130,7 +137,7 @@ struct GemmCollective::State {
       Select const current(group->device(rank));
       if (auto done = make_pieces(pieces, rows, problem, kernel); !done) return done;
       // Only cuBLASLt's products add.
-      auto const by_library = kernel.tiles != nullptr ? PieceKernel{} : kernel;
+      auto const by_library = kernel.tiles != nullptr || kernel.few >= 0 ? PieceKernel{} : kernel;
       if (auto done = make_pieces(adding, with_sum, problem, by_library); !done) return done;
     }
     return {};
@@ -190,22 +197,25 @@ struct GemmCollective::State {
       Select const current(group->device(rank));
       StallRecord empty;
       empty.told = ranks[static_cast<std::size_t>(rank)].told->address();
-      ok(cudaMemcpy(record(rank), &empty, sizeof empty, cudaMemcpyHostToDevice));
+      auto const stream = ranks[static_cast<std::size_t>(rank)].side->get();
+      ok(cudaMemcpyAsync(record(rank), &empty, sizeof empty, cudaMemcpyHostToDevice, stream));
+      ok(cudaStreamSynchronize(stream));
     }
   }
 
-  /// Runs the library's products once, of zeros: a kernel that is first loaded behind one that spins would
-  /// never start. Each kernel on each device once for the process.
+  /// Runs products once, of zeros, whose kernels are loaded by their first launch: a kernel that is first
+  /// loaded behind one that spins would never start. Each kernel on each device once for the process.
   Expected<void> warm_up() {
     static std::mutex mutex;
-    static auto& known = *new std::set<std::pair<int, std::string>>;
+    static auto& known = *new std::set<std::tuple<int, ElementType, std::string, int>>;
     std::lock_guard const lock(mutex);
     std::optional<PeerMemory> some;
     for (auto const* all : {&pieces, &adding})
       for (auto const& [rows, piece] : *all)
-        for (int rank = 0; rank < count() && piece.by_library(); ++rank) {
+        for (int rank = 0; rank < count() && piece.is_loaded_late(); ++rank) {
           auto const name = piece.name() + (all == &adding ? " and a sum" : "");
-          if (!known.insert({group->device(rank), name}).second) continue;
+          auto const key = std::tuple(group->device(rank), problem.type, name, piece.by_library() ? 0 : rows);
+          if (known.contains(key)) continue;
           std::size_t const bytes = up(std::max(
               {input_bytes(problem.rows), output_bytes(problem.rows), input_bytes(problem.local_columns())}));
           if (!some) {
@@ -219,6 +229,7 @@ struct GemmCollective::State {
           PieceOperands const operands{zeros, zeros, at(zeros, bytes), all == &adding ? zeros : nullptr};
           must(piece.run(operands, at(own->at(rank), workspace_at), false, false, stream));
           ok(cudaStreamSynchronize(stream));
+          known.insert(key);
         }
     return {};
   }
@@ -233,7 +244,7 @@ struct GemmCollective::State {
   Expected<void> recover() {
     gpu::RelaxedCapture const relaxed;
     if (auto waited = group->wait(); !waited) return waited;
-    if (!stalled()) return {};
+    if (!stalled() && !broken) return {};
     Diagnostics found;
     for (int rank = 0; rank < count(); ++rank) {
       Select const current(group->device(rank));
@@ -265,24 +276,31 @@ struct GemmCollective::State {
     if (auto cleared = shared->clear(); !cleared) return cleared;
     arm();
     for (auto& one : ranks) one.told->lower();
+    broken = false;
+    if (found.empty()) return {};
     return tl::make_unexpected(std::move(found));
   }
 
-  /// E0582 where a launch has stalled and nobody has heard of it.
+  /// E0582 where a launch has stalled and nobody has heard of it, or a call has failed halfway.
   Expected<void> go_on() const {
-    if (!stalled()) return {};
-    return refusal("E0582", to_string(problem) + ": a launch before has stalled",
+    if (!stalled() && !broken) return {};
+    return refusal("E0582",
+                   to_string(problem) + (stalled() ? ": a launch before has stalled"
+                                                   : ": a call before has failed on some ranks only"),
                    "call finish() once for all ranks, and then make the call again on each; a stream that is "
                    "captured: when its capture has ended");
   }
-  Expected<void> recover_first(cudaStream_t stream) {
-    if (!stalled()) return {};
-    auto status = cudaStreamCaptureStatusNone;
-    ok(cudaStreamIsCapturing(stream, &status));
-    return status == cudaStreamCaptureStatusNone ? recover() : go_on();
+  Expected<void> recover_first(std::vector<cudaStream_t> const& streams) {
+    if (!stalled() && !broken) return {};
+    for (auto* const stream : streams) {
+      auto status = cudaStreamCaptureStatusNone;
+      ok(cudaStreamIsCapturing(stream, &status));
+      if (status != cudaStreamCaptureStatusNone) return go_on();
+    }
+    return recover();
   }
 
-  /// E0581 for memory that is missing or not 16-byte aligned.
+  /// E0581 for memory that is missing, not 16-byte aligned, or not where it should be.
   Expected<void> check(std::vector<Operands> const& operands) const {
     if (operands.size() != static_cast<std::size_t>(count()))
       return refusal("E0581",
@@ -298,10 +316,17 @@ struct GemmCollective::State {
       auto const fits = [](void const* memory, bool needed) {
         return (memory != nullptr || !needed) && reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
       };
-      if (fits(one.a, owns || !gathers) && fits(one.b, true) && fits(one.d, owns || !scatters)) continue;
-      return refusal("E0581",
-                     "an operand of rank " + std::to_string(rank) + " is missing or not 16-byte aligned",
-                     "give a, b and d in the memory of its GPU", {to_string(problem)});
+      if (!fits(one.a, owns || !gathers) || !fits(one.b, true) || !fits(one.d, owns || !scatters))
+        return refusal("E0581",
+                       "an operand of rank " + std::to_string(rank) + " is missing or not 16-byte aligned",
+                       "give a, b and d in the memory of its GPU", {to_string(problem)});
+      bool const by_peers =
+          problem.collective == Collective::all_reduce && way != Way::words && way != Way::sequential;
+      for (auto const& [name, memory, stored] : {std::tuple{"a", one.a, false}, std::tuple{"b", one.b, false},
+                                                 std::tuple{"d", static_cast<void const*>(one.d), by_peers}})
+        if (memory != nullptr)
+          if (auto done = check_memory(*group, rank, name, memory, stored, to_string(problem)); !done)
+            return done;
     }
     return {};
   }
@@ -491,6 +516,45 @@ struct GemmCollective::State {
       by_shards(rank, operands, stream);
     }
   }
+
+  void enqueue_all(std::vector<Operands> const& operands, std::vector<cudaStream_t> const& streams) {
+    auto const each = [&](auto const& act) {
+      for (int rank = 0; rank < count(); ++rank) {
+        Select const current(group->device(rank));
+        act(rank, operands[static_cast<std::size_t>(rank)], streams[static_cast<std::size_t>(rank)]);
+      }
+    };
+    if (way != Way::sequential) {
+      each([&](int rank, Operands const&, cudaStream_t stream) { enqueue(rank, operands, stream); });
+      return;
+    }
+    each([&](int rank, Operands const& mine, cudaStream_t stream) { before_library(rank, mine, stream); });
+    gpu::Nccl::Group calls(*nccl);
+    each([&](int rank, Operands const& mine, cudaStream_t stream) { call_library(rank, mine, stream); });
+    calls.end();
+    each([&](int rank, Operands const& mine, cudaStream_t stream) { after_library(rank, mine, stream); });
+  }
+
+  /// What `act` throws leaves some ranks a launch behind.
+  template <class Act>
+  void unbroken(Act const& act) {
+    try {
+      act();
+    } catch (...) {
+      broken = true;
+      // A kernel that was not launched is no error of the next one.
+      (void)cudaGetLastError();
+      throw;
+    }
+  }
+
+  /// Makes what a rank's operands need when they are new.
+  void prepare(int rank, std::vector<Operands> const& operands) {
+    if (way != Way::words) return;
+    Select const current(group->device(rank));
+    auto const& mine = operands[static_cast<std::size_t>(rank)];
+    must(pieces.at(problem.rows).prepare({mine.a, mine.b, partial(rank)}));
+  }
 };
 
 Expected<GemmCollective> GemmCollective::make(std::shared_ptr<PeerGroup> group, Problem problem,
@@ -536,10 +600,13 @@ Expected<GemmCollective> GemmCollective::make(std::shared_ptr<PeerGroup> group, 
 }
 
 Expected<void> GemmCollective::enqueue(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
+  auto& state = *state_;
   try {
-    if (auto done = state_->check(operands); !done) return done;
-    if (auto done = state_->go_on(); !done) return done;
-    state_->enqueue(rank, operands, stream);
+    if (auto done = state.check(operands); !done) return done;
+    if (auto done = state.go_on(); !done) return done;
+    state.prepare(rank, operands);
+    gpu::PeerOrder::Turn const turn(state.group->order(), rank, stream);
+    state.unbroken([&] { state.enqueue(rank, operands, stream); });
     return {};
   } catch (std::exception const& error) {
     return failed(error);
@@ -555,27 +622,13 @@ Expected<void> GemmCollective::run(std::vector<Operands> const& operands,
       return refusal(
           "E0581", std::to_string(streams.size()) + " streams for " + std::to_string(state.count()) + " GPUs",
           "give a stream for each rank of the group", {to_string(state.problem)});
-    if (auto done = state.recover_first(streams.front()); !done) return done;
-    auto const each = [&](auto const& act) {
-      for (int rank = 0; rank < state.count(); ++rank) {
-        Select const current(state.group->device(rank));
-        act(rank, operands[static_cast<std::size_t>(rank)], streams[static_cast<std::size_t>(rank)]);
-      }
-    };
-    if (state.way != Way::sequential) {
-      each([&](int rank, Operands const&, cudaStream_t stream) { state.enqueue(rank, operands, stream); });
-      return {};
-    }
-    each([&](int rank, Operands const& mine, cudaStream_t stream) {
-      state.before_library(rank, mine, stream);
-    });
-    state.nccl->group_begin();
-    each(
-        [&](int rank, Operands const& mine, cudaStream_t stream) { state.call_library(rank, mine, stream); });
-    state.nccl->group_end();
-    each([&](int rank, Operands const& mine, cudaStream_t stream) {
-      state.after_library(rank, mine, stream);
-    });
+    if (auto done = state.recover_first(streams); !done) return done;
+    // Before any rank waits for another: what is made first may wait for the GPUs.
+    for (int rank = 0; rank < state.count(); ++rank) state.prepare(rank, operands);
+    std::deque<gpu::PeerOrder::Turn> turns;
+    for (int rank = 0; rank < state.count(); ++rank)
+      turns.emplace_back(state.group->order(), rank, streams[static_cast<std::size_t>(rank)]);
+    state.unbroken([&] { state.enqueue_all(operands, streams); });
     return {};
   } catch (std::exception const& error) {
     return failed(error);

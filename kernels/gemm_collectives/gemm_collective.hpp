@@ -26,7 +26,10 @@ struct Options {
   double deadline_seconds = 2;  ///< of every wait for a peer; NCCL has none
 };
 
-/// Of one rank, in its GPU's memory; Problem says their sizes. 16-byte aligned, rows without gaps.
+/// Of one rank, in its GPU's memory; Problem says their sizes. 16-byte aligned, rows without gaps. Of an
+/// all-reduce the peers store into `d`, but for Way::words and Way::sequential: memory of cudaMalloc(), or of
+/// a pool or of cuMemMap() that the other GPUs were given access to. Weights are read early: `b` is complete
+/// when the call is made, or written by work that does not run in front of it in the stream at the time.
 struct Operands {
   void const* a = nullptr;
   void const* b = nullptr;
@@ -40,17 +43,19 @@ class GemmCollective {
   static Expected<GemmCollective> make(std::shared_ptr<PeerGroup> group, Problem problem,
                                        Options const& options = {});
 
-  /// Enqueues one rank's part. Every rank makes the same calls in the same order; calls of one rank are
-  /// ordered, on whatever streams. `operands`: of all ranks. May be captured, and the graph replayed, where
-  /// every rank replays as often. Refuses (E0582), and enqueues nothing, where a launch before has stalled,
-  /// until finish() was called. E0581 for operands that are missing or not aligned. Ranks by one thread: with
-  /// Way::sequential take run().
+  /// Enqueues one rank's part, behind all that the group's products have enqueued for this rank, on whatever
+  /// streams (PeerGroup). Every rank makes the same calls, of all products of the group, in the same order.
+  /// `operands`: of all ranks. May be captured, and the graph replayed, where every rank replays as often and
+  /// no other work of the group runs beside it. Refuses (E0582), and enqueues nothing, where a launch before
+  /// has stalled or failed halfway, until finish() was called. E0581 for operands that are missing, not
+  /// aligned, or in other memory. Ranks by one thread: with Way::sequential take run().
   Expected<void> enqueue(int rank, std::vector<Operands> const& operands, cudaStream_t stream);
   /// The parts of all ranks. Where a launch before has stalled it does what finish() does, and enqueues
-  /// nothing; in a capture it only refuses.
+  /// nothing; where one has failed halfway it lets all ranks begin anew. In a capture it only refuses.
   Expected<void> run(std::vector<Operands> const& operands, std::vector<cudaStream_t> const& streams);
   /// Waits for the group's GPUs, called once for all ranks while none enqueues. E0582 if a wait met its
-  /// deadline: it names ranks, the part and the count; then all ranks begin anew.
+  /// deadline: it names ranks, the part and the count; then, and where a call has failed halfway, all ranks
+  /// begin anew.
   Expected<void> finish();
 
   Problem const& problem() const;

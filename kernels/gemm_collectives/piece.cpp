@@ -63,6 +63,10 @@ std::string Piece::name() const {
              : cublaslt::lt_name(algorithm_);
 }
 
+Expected<void> Piece::prepare(PieceOperands const& operands) const {
+  return few_ != nullptr ? few_->prepare(operands.a, operands.b, operands.d) : Expected<void>{};
+}
+
 Expected<void> Piece::run(PieceOperands const& operands, void* workspace, bool lets_next, bool early,
                           cudaStream_t stream) const {
   if (few_ != nullptr) return few_->run(operands.a, operands.b, operands.d, stream);

@@ -40,6 +40,10 @@ class Piece {
   /// Its blocks let the next kernel start early, and a later one can.
   bool chains() const { return kernel_.tiles != nullptr; }
   bool by_library() const { return lt_ != nullptr; }
+  /// By its first launch; tiles are loaded when they are made.
+  bool is_loaded_late() const { return lt_ != nullptr || few_ != nullptr; }
+  /// Makes what a launch with these operands on the current device needs, where that is not there.
+  Expected<void> prepare(PieceOperands const& operands) const;
   /// `lets_next`: the kernel behind it may start as soon as its own blocks have all begun. `early`: it is
   /// such a kernel, and reads nothing of what the one before writes; it ends after it.
   Expected<void> run(PieceOperands const& operands, void* workspace, bool lets_next, bool early,

@@ -14,9 +14,16 @@ namespace tessera {
 
 namespace gpu {
 class Nccl;
-}
+class PeerOrder;
+}  // namespace gpu
 
 /// Rank n is the n-th device. Its memory is reached by every rank.
+///
+/// Products of a group are kept apart, whatever their streams: on each GPU one begins when the one before has
+/// ended, in the order in which they were enqueued, which is the same on all GPUs where one call enqueues for
+/// all ranks. Who enqueues rank by rank keeps the same order of all products on all ranks. What a capture
+/// holds is ordered within the capture alone: a graph that runs beside other graphs or calls of the group,
+/// or of a group with a GPU in common, can wait for them for ever, up to the deadline: order them.
 class PeerGroup {
  public:
   /// E0580 where the devices are no group, E0511 where CUDA fails. Switches peer access on, for good.
@@ -35,11 +42,15 @@ class PeerGroup {
   /// there is none.
   gpu::Nccl const* nccl(std::string& why) const;
 
+  /// For who enqueues what waits for peers (src/gpu/peer_order.hpp).
+  gpu::PeerOrder& order() const { return *order_; }
+
  private:
   struct Library;
   explicit PeerGroup(std::vector<int> devices);
   std::vector<int> devices_;
   std::unique_ptr<Library> library_;
+  std::unique_ptr<gpu::PeerOrder> order_;
 };
 
 /// As many bytes on each rank's GPU, zeros from the start. Frees itself.

@@ -5,7 +5,9 @@
 
 #include "communicate/gpu/failed.hpp"
 #include "gpu/nccl.hpp"
+#include "gpu/peer_order.hpp"
 #include "gpu/select.hpp"
+#include "gpu/stream.hpp"
 #include "tessera/communicate/reach.hpp"
 
 namespace tessera {
@@ -22,7 +24,9 @@ struct PeerGroup::Library {
 };
 
 PeerGroup::PeerGroup(std::vector<int> devices)
-    : devices_(std::move(devices)), library_(std::make_unique<Library>()) {}
+    : devices_(std::move(devices)),
+      library_(std::make_unique<Library>()),
+      order_(std::make_unique<gpu::PeerOrder>(devices_)) {}
 PeerGroup::~PeerGroup() = default;
 
 Expected<std::shared_ptr<PeerGroup>> PeerGroup::make(std::vector<int> devices) {
@@ -103,8 +107,10 @@ Expected<void> PeerMemory::clear() const {
   return guarded([&]() -> Expected<void> {
     for (int rank = 0; rank < group_->size(); ++rank) {
       Select const current(group_->device(rank));
-      ok(cudaMemset(at(rank), 0, bytes_));
-      ok(cudaDeviceSynchronize());
+      // In a stream of its own: CUDA refuses the others' while something is captured.
+      gpu::Stream const stream;
+      ok(cudaMemsetAsync(at(rank), 0, bytes_, stream.get()));
+      ok(cudaStreamSynchronize(stream.get()));
     }
     return {};
   });
