@@ -102,6 +102,12 @@ class PerStream {
     return cudaSuccess;
   }
 
+  /// The same for all values.
+  template <class Function>
+  void for_all(Function const& function) {
+    for (auto& [key, entry] : all_) function(key.first, entry.value, key.second.capture != 0);
+  }
+
   /// The graph of a capture is gone, and all that were made of it.
   void ended(Rest const& rest, StreamPlace const& place) {
     std::lock_guard const lock(ended_mutex_);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "collective_case.hpp"
 #include "kernels/gemm_collectives/one_call.hpp"
@@ -36,15 +37,16 @@ class GemmCollectives : public testing::Test {
     EXPECT_TRUE(done) << (done ? "" : to_text(done.error()));
   }
   void expect_right(Problem const& problem, Options const& options) const {
-    CollectiveCase const some(gpus, problem);
+    // A launch finds what the one before has left: of other numbers, so that nothing stale passes.
+    CollectiveCase const first(gpus, problem, 1), second(gpus, problem, 2);
     auto product = make(problem, options);
-    // The second launch finds what the first has left.
-    for (int launch = 0; launch < 3; ++launch) {
+    for (int launch = 0; launch < 4; ++launch) {
+      auto const& some = launch % 2 == 0 ? first : second;
       some.poison();
       run(product, some);
       finish(product);
+      if (launch >= 2) some.expect_right(to_string(problem) + ", " + product.name());
     }
-    some.expect_right(to_string(problem) + ", " + product.name());
   }
 
   TwoGpus const& gpus = *TwoGpus::get();
@@ -106,11 +108,26 @@ struct Kind {
   int rows;
   PieceKernel kernel = {};
 };
-constexpr Kind k_kinds[] = {
-    {Collective::all_reduce, Way::words, 5},        {Collective::all_reduce, Way::store, 1000},
-    {Collective::reduce_scatter, Way::store, 1000}, {Collective::reduce_scatter, Way::copy, 999},
-    {Collective::reduce_scatter, Way::add, 999},    {Collective::all_reduce, Way::add, 1000},
-    {Collective::all_gather, Way::copy, 1000}};
+/// Of the library's kernels, and of ours.
+std::vector<Kind> kinds() {
+  auto const early = tiles("128x256x64_2x1");
+  return {{Collective::all_reduce, Way::words, 5},
+          {Collective::all_reduce, Way::words, 5, few(0)},
+          {Collective::all_reduce, Way::store, 1000},
+          {Collective::all_reduce, Way::store, 1000, early},
+          {Collective::reduce_scatter, Way::store, 1000},
+          {Collective::reduce_scatter, Way::copy, 999},
+          {Collective::reduce_scatter, Way::copy, 999, early},
+          {Collective::reduce_scatter, Way::add, 999},
+          {Collective::all_reduce, Way::add, 1000},
+          {Collective::all_gather, Way::copy, 1000}};
+}
+
+/// Small; those that our kernels are for are larger.
+Problem problem_of(Kind const& kind, int columns, int depth) {
+  bool const ours = kind.kernel.tiles != nullptr || kind.kernel.few >= 0;
+  return {kind.collective, kind.rows, ours ? 2048 : columns, ours ? 2048 : depth};
+}
 
 /// On the host's clock, in stream order.
 void sleep_for(void* microseconds) {
@@ -119,8 +136,8 @@ void sleep_for(void* microseconds) {
 
 TEST_F(GemmCollectives, DelaysOfEitherRankChangeNothing) {
   std::mt19937 random(7);
-  for (auto const& kind : k_kinds) {
-    Problem const problem{kind.collective, kind.rows, 1024, 512};
+  for (auto const& kind : kinds()) {
+    auto const problem = problem_of(kind, 1024, 512);
     CollectiveCase const first(gpus, problem, 1), second(gpus, problem, 2);
     auto product = make(problem, {kind.way, kind.kernel, 0, 5});
     std::vector<unsigned short> expected[2][2];
@@ -147,8 +164,8 @@ TEST_F(GemmCollectives, DelaysOfEitherRankChangeNothing) {
 }
 
 TEST_F(GemmCollectives, ReplaysOfAGraphHaveTheSameBits) {
-  for (auto const& kind : k_kinds) {
-    Problem const problem{kind.collective, kind.rows, 512, 256};
+  for (auto const& kind : kinds()) {
+    auto const problem = problem_of(kind, 512, 256);
     CollectiveCase const first(gpus, problem, 1), second(gpus, problem, 2);
     auto product = make(problem, {kind.way, kind.kernel, 0, 2});
     run(product, first);
@@ -188,8 +205,8 @@ TEST_F(GemmCollectives, ReplaysOfAGraphHaveTheSameBits) {
 }
 
 TEST_F(GemmCollectives, ARankThatNeverComesIsNamedAndTheNextCallWorks) {
-  for (auto const& kind : k_kinds) {
-    Problem const problem{kind.collective, kind.rows, 1024, 512};
+  for (auto const& kind : kinds()) {
+    auto const problem = problem_of(kind, 1024, 512);
     CollectiveCase const some(gpus, problem);
     auto product = make(problem, {kind.way, kind.kernel, 0, 0.2});
     run(product, some);
@@ -208,6 +225,109 @@ TEST_F(GemmCollectives, ARankThatNeverComesIsNamedAndTheNextCallWorks) {
     finish(product);
     some.expect_right("after a stall: " + product.name());
   }
+}
+
+TEST_F(GemmCollectives, ProductsOfAGroupInOtherStreamsKeepTheirOrder) {
+  Problem const sums{Collective::all_reduce, 4096, 2048, 512},
+      parts{Collective::reduce_scatter, 4096, 2048, 512};
+  CollectiveCase const one(gpus, sums, 1), other(gpus, parts, 2);
+  auto first = make(sums, {Way::store, {}, 0, 2}), second = make(parts, {Way::copy, {}, 0, 2});
+  std::vector<std::unique_ptr<gpu::Stream>> more;
+  for (int rank = 0; rank < 2; ++rank) {
+    Select const current(rank);
+    more.push_back(std::make_unique<gpu::Stream>());
+  }
+  auto const both = gpus.both();
+  std::vector<cudaStream_t> const others = {more[0]->get(), more[1]->get()};
+  auto const delay = [&](int rank, cudaStream_t stream) {
+    Select const current(rank);
+    ok(cudaLaunchHostFunc(stream, sleep_for, reinterpret_cast<void*>(std::uintptr_t{5000})));
+  };
+  for (int launch = 0; launch < 20; ++launch) {
+    // Crosswise: but for the order, each GPU would begin with the product that the other begins last.
+    delay(0, both[0]);
+    delay(1, others[1]);
+    ASSERT_TRUE(first.run(one.operands(), both));
+    ASSERT_TRUE(second.run(other.operands(), others));
+    for (int rank = 0; rank < 2; ++rank) {
+      Select const current(rank);
+      ok(cudaStreamSynchronize(others[static_cast<std::size_t>(rank)]));
+      EXPECT_EQ(cudaStreamQuery(both[static_cast<std::size_t>(rank)]), cudaSuccess) << "rank " << rank;
+    }
+  }
+  finish(first);
+  finish(second);
+  one.expect_right("beside another product");
+  other.expect_right("behind another product");
+}
+
+TEST_F(GemmCollectives, ACallThatFailsOnARankLeavesNothingBehind) {
+  for (auto const& kind : kinds()) {
+    auto const problem = problem_of(kind, 1024, 512);
+    CollectiveCase const some(gpus, problem);
+    auto product = make(problem, {kind.way, kind.kernel, 0, 0.2});
+    run(product, some);
+    finish(product);
+    // Of the wrong GPU: nothing of rank 1 can be launched on it.
+    EXPECT_FALSE(product.run(some.operands(), {gpus.stream(0), gpus.stream(0)}));
+    auto const alone = product.enqueue(0, some.operands(), gpus.stream(0));
+    ASSERT_FALSE(alone) << product.name();
+    EXPECT_EQ(alone.error().front().code, "E0582");
+    // Rank 0 may have waited for rank 1.
+    auto const ended = product.finish();
+    EXPECT_TRUE(ended || ended.error().front().code == "E0582") << to_text(ended.error());
+    for (int launch = 0; launch < 2; ++launch) {
+      some.poison();
+      run(product, some);
+      finish(product);
+      some.expect_right("after a failure: " + product.name());
+    }
+  }
+}
+
+TEST_F(GemmCollectives, OperandsInOtherMemoryAreRefused) {
+  Problem const problem{Collective::all_reduce, 1000, 1024, 512};
+  CollectiveCase const some(gpus, problem);
+  auto storing = make(problem, {Way::store, {}, 0, 2}), keeping = make(problem, {Way::words, {}, 0, 2});
+  auto const refusal_of = [&](GemmCollective& product, std::vector<Operands> const& operands) {
+    auto const done = product.run(operands, gpus.both());
+    return done ? std::string() : to_text(done.error());
+  };
+  auto operands = some.operands();
+  std::swap(operands[0].b, operands[1].b);
+  EXPECT_THAT(refusal_of(storing, operands),
+              testing::StartsWith("error E0581: b of rank 0 is in the memory of GPU 1, not of GPU 0\n"));
+  operands = some.operands();
+  void* host = nullptr;
+  ok(cudaMallocHost(&host, 2 * 1000 * 1024));
+  operands[1].d = host;
+  EXPECT_THAT(refusal_of(storing, operands),
+              testing::StartsWith("error E0581: d of rank 1 is not in a GPU's memory\n"));
+  ok(cudaFreeHost(host));
+  // A pool's memory is its own GPU's alone until somebody says otherwise.
+  operands = some.operands();
+  Select const current(1);
+  cudaMemPoolProps props{};
+  props.allocType = cudaMemAllocationTypePinned;
+  props.location = {cudaMemLocationTypeDevice, 1};
+  cudaMemPool_t pool = nullptr;
+  ok(cudaMemPoolCreate(&pool, &props));
+  void* pooled = nullptr;
+  ok(cudaMallocFromPoolAsync(&pooled, 2 * 1000 * 1024, pool, gpus.stream(1)));
+  operands[1].d = pooled;
+  EXPECT_THAT(refusal_of(storing, operands),
+              testing::StartsWith("error E0581: d of rank 1 is memory that GPU 0 may not write\n"));
+  EXPECT_EQ(refusal_of(keeping, operands), "");
+  finish(keeping);
+  cudaMemAccessDesc access{};
+  access.location = {cudaMemLocationTypeDevice, 0};
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  ok(cudaMemPoolSetAccess(pool, &access, 1));
+  EXPECT_EQ(refusal_of(storing, operands), "");
+  finish(storing);
+  ok(cudaFreeAsync(pooled, gpus.stream(1)));
+  ok(cudaStreamSynchronize(gpus.stream(1)));
+  ok(cudaMemPoolDestroy(pool));
 }
 
 TEST_F(GemmCollectives, TheCallAfterAStallSaysSoOnce) {
@@ -278,6 +398,49 @@ TEST_F(GemmCollectives, TunedCallsTakeWhatWasFastest) {
   ASSERT_TRUE(all_gather_gemm(gpus.group, {1000, 1024, 512}, some.operands(), gpus.both()));
   ASSERT_TRUE(finish_all(gpus.group, true));
   some.expect_right("tuned");
+}
+
+TEST_F(GemmCollectives, AGraphOfOneCallsHasMemoryOfItsOwn) {
+  Sizes const sizes{1000, 1024, 512};
+  Problem const problem{Collective::reduce_scatter, 1000, 1024, 512};
+  CollectiveCase const captured(gpus, problem, 1), eager(gpus, problem, 2);
+  auto const both = gpus.both();
+  auto const capture = [&](cudaGraph_t(&graphs)[2]) {
+    for (auto* const stream : both) ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    auto const done = gemm_reduce_scatter(gpus.group, sizes, captured.operands(), both);
+    for (int rank = 0; rank < 2; ++rank) ok(cudaStreamEndCapture(gpus.stream(rank), &graphs[rank]));
+    return done;
+  };
+  cudaGraph_t graphs[2] = {};
+  auto const refused = capture(graphs);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().front().message, HasSubstr("the first call of these sizes is in a capture"));
+  for (auto*& graph : graphs) ok(cudaGraphDestroy(std::exchange(graph, nullptr)));
+  ASSERT_TRUE(gemm_reduce_scatter(gpus.group, sizes, eager.operands(), both));
+  ASSERT_TRUE(capture(graphs));
+  // The graph keeps what it was captured with.
+  ASSERT_TRUE(remember(gpus.group, problem, {Way::store, {}, 0, 2}));
+  cudaGraphExec_t launched[2] = {};
+  for (int rank = 0; rank < 2; ++rank) {
+    Select const current(rank);
+    ok(cudaGraphInstantiate(&launched[rank], graphs[rank], 0));
+    ok(cudaGraphUpload(launched[rank], gpus.stream(rank)));
+    ok(cudaGraphDestroy(graphs[rank]));
+  }
+  for (int round = 0; round < 5; ++round) {
+    captured.poison();
+    eager.poison();
+    for (int rank = 0; rank < 2; ++rank) {
+      Select const current(rank);
+      ok(cudaGraphLaunch(launched[rank], gpus.stream(rank)));
+    }
+    ASSERT_TRUE(gemm_reduce_scatter(gpus.group, sizes, eager.operands(), both));
+    ASSERT_TRUE(finish_all(gpus.group));
+    captured.expect_right("replayed");
+    eager.expect_right("between replays");
+  }
+  for (auto* graph : launched) ok(cudaGraphExecDestroy(graph));
+  ASSERT_TRUE(finish_all(gpus.group, true));
 }
 
 TEST_F(GemmCollectives, OneCallForEach) {
