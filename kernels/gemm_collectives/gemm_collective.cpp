@@ -302,6 +302,7 @@ struct GemmCollective::State {
 
   /// E0581 for memory that is missing, not 16-byte aligned, or not where it should be.
   Expected<void> check(std::vector<Operands> const& operands) const {
+    gpu::RelaxedCapture const relaxed;
     if (operands.size() != static_cast<std::size_t>(count()))
       return refusal("E0581",
                      "operands of " + std::to_string(operands.size()) + " ranks for " +

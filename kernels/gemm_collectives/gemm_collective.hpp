@@ -28,8 +28,8 @@ struct Options {
 
 /// Of one rank, in its GPU's memory; Problem says their sizes. 16-byte aligned, rows without gaps. Of an
 /// all-reduce the peers store into `d`, but for Way::words and Way::sequential: memory of cudaMalloc(), or of
-/// a pool or of cuMemMap() that the other GPUs were given access to. Weights are read early: `b` is complete
-/// when the call is made, or written by work that does not run in front of it in the stream at the time.
+/// a pool or of cuMemMap() that the other GPUs were given access to. A kernel may read `b` before the work in
+/// front of the call is complete: what writes `b` has ended when the call is made.
 struct Operands {
   void const* a = nullptr;
   void const* b = nullptr;

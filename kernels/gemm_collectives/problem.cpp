@@ -15,8 +15,9 @@ auto refused(Problem const& problem, std::string message, std::string hint) {
   return refuse(std::move(one));
 }
 
-// Of two H200 (results/h200x2/gemm_collectives.json). Up to so many rows partial sums go to everybody at
-// once; above, a shard's owner adds them.
+// Of two H200 (results/h200x2/gemm_collectives.json), where 64, 512 and 2048 rows were measured: both limits
+// are guesses between them. Up to so many rows partial sums go to everybody at once; above, a shard's owner
+// adds them.
 constexpr int k_most_words_rows = 256;
 // Up to so many rows a product that stores into a peer's memory beats a copy behind it.
 constexpr int k_most_store_rows = 1024;

@@ -86,5 +86,18 @@ TEST_F(PerStreamTest, ACaptureHasItsOwnUntilItsGraphIsGone) {
   EXPECT_NE(at(capture(1, 104)), first);
 }
 
+TEST_F(PerStreamTest, AllAreVisitedAndCapturesAreTold) {
+  *at(stream(1, 7), "a") = 1;
+  *at(stream(2, 8), "b") = 2;
+  *at(capture(1, 100), "a") = 3;
+  int sum = 0, captured = 0;
+  kept.for_all([&](std::string const&, int value, bool in_capture) {
+    sum += value;
+    captured += in_capture ? value : 0;
+  });
+  EXPECT_EQ(sum, 6);
+  EXPECT_EQ(captured, 3);
+}
+
 }  // namespace
 }  // namespace tessera::kernels

@@ -22,8 +22,8 @@ class PeerOrder;
 /// Products of a group are kept apart, whatever their streams: on each GPU one begins when the one before has
 /// ended, in the order in which they were enqueued, which is the same on all GPUs where one call enqueues for
 /// all ranks. Who enqueues rank by rank keeps the same order of all products on all ranks. What a capture
-/// holds is ordered within the capture alone: a graph that runs beside other graphs or calls of the group,
-/// or of a group with a GPU in common, can wait for them for ever, up to the deadline: order them.
+/// holds is ordered within the capture alone. Let a graph run beside no other graph or call of the group, nor
+/// of a group with a GPU in common: they can wait for each other until the deadline.
 class PeerGroup {
  public:
   /// E0580 where the devices are no group, E0511 where CUDA fails. Switches peer access on, for good.
