@@ -73,9 +73,9 @@ Gang::Captured Gang::end_captures() const {
 void Gang::capture(GangTimed& timed, int calls, int sets) {
   for (int set = 0; set < sets; ++set) must(timed.work(streams_, set));
   finish();
-  for (auto* stream : streams_) ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   Expected<void> done;
   try {
+    for (auto* stream : streams_) ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
     for (int call = 0; call < calls && done; ++call) done = timed.work(streams_, call % sets);
   } catch (...) {
     for (auto* graph : end_captures().graphs) cudaGraphDestroy(graph);

@@ -249,7 +249,9 @@ struct GemmCollective::State {
     for (int rank = 0; rank < count(); ++rank) {
       Select const current(group->device(rank));
       StallRecord seen;
-      ok(cudaMemcpy(&seen, record(rank), sizeof seen, cudaMemcpyDeviceToHost));
+      auto const stream = ranks[static_cast<std::size_t>(rank)].side->get();
+      ok(cudaMemcpyAsync(&seen, record(rank), sizeof seen, cudaMemcpyDeviceToHost, stream));
+      ok(cudaStreamSynchronize(stream));
       if (seen.state != 2) continue;
       PeerStall stall;
       stall.operation = to_string(problem);
@@ -549,12 +551,14 @@ struct GemmCollective::State {
     }
   }
 
-  /// Makes what a rank's operands need when they are new.
-  void prepare(int rank, std::vector<Operands> const& operands) {
-    if (way != Way::words) return;
-    Select const current(group->device(rank));
-    auto const& mine = operands[static_cast<std::size_t>(rank)];
-    must(pieces.at(problem.rows).prepare({mine.a, mine.b, partial(rank)}));
+  /// Makes what operands need when they are new, of all ranks before one of them waits for another: to
+  /// allocate memory may take until a GPU is idle.
+  void prepare(std::vector<Operands> const& operands) {
+    for (int rank = 0; rank < count() && way == Way::words; ++rank) {
+      Select const current(group->device(rank));
+      auto const& mine = operands[static_cast<std::size_t>(rank)];
+      must(pieces.at(problem.rows).prepare({mine.a, mine.b, partial(rank)}));
+    }
   }
 };
 
@@ -605,7 +609,7 @@ Expected<void> GemmCollective::enqueue(int rank, std::vector<Operands> const& op
   try {
     if (auto done = state.check(operands); !done) return done;
     if (auto done = state.go_on(); !done) return done;
-    state.prepare(rank, operands);
+    state.prepare(operands);
     gpu::PeerOrder::Turn const turn(state.group->order(), rank, stream);
     state.unbroken([&] { state.enqueue(rank, operands, stream); });
     return {};
@@ -624,8 +628,7 @@ Expected<void> GemmCollective::run(std::vector<Operands> const& operands,
           "E0581", std::to_string(streams.size()) + " streams for " + std::to_string(state.count()) + " GPUs",
           "give a stream for each rank of the group", {to_string(state.problem)});
     if (auto done = state.recover_first(streams); !done) return done;
-    // Before any rank waits for another: what is made first may wait for the GPUs.
-    for (int rank = 0; rank < state.count(); ++rank) state.prepare(rank, operands);
+    state.prepare(operands);
     std::deque<gpu::PeerOrder::Turn> turns;
     for (int rank = 0; rank < state.count(); ++rank)
       turns.emplace_back(state.group->order(), rank, streams[static_cast<std::size_t>(rank)]);
