@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <tessera/run/chain.hpp>
 #include <tessera/run/device.hpp>
 #include <tessera/sync/barrier.cuh>
 
 #include "kernels/common/refusal.hpp"
 #include "kernels/lattice_boltzmann/neighbour_steps.hpp"
+#include "kernels/lattice_boltzmann/progress.hpp"
 
 namespace tessera::lattice_boltzmann {
 namespace {
@@ -60,6 +62,13 @@ struct TokenParts {
   }
 };
 
+Expected<bool> is_captured(cudaStream_t stream) {
+  auto status = cudaStreamCaptureStatusNone;
+  if (auto ok = done(cudaStreamIsCapturing(stream, &status), "looking at a stream"); !ok)
+    return tl::make_unexpected(ok.error());
+  return status != cudaStreamCaptureStatusNone;
+}
+
 Handover handover_of(Variant variant) {
   switch (variant) {
     case Variant::chip_semaphores: return Handover::semaphores;
@@ -79,7 +88,7 @@ struct LatticeBoltzmann::State {
   Memory kinds, links, density, velocity[3], lattices[2], phase;
   BoxArguments box;
   Relaxation<float> relaxation;
-  long long steps_done = 0;
+  Progress progress;
   unsigned asked = 0;          ///< steps of the launch that is being enqueued
   std::optional<Chain> chain;  // behind the memory that its launches use
   std::optional<NeighbourLoop> loop;
@@ -89,7 +98,7 @@ struct LatticeBoltzmann::State {
   }
   Layout layout() const {
     if (choice.variant != Variant::in_place) return Layout::own;
-    return steps_done % 2 == 0 ? Layout::opposite : Layout::sent;
+    return progress.steps_done % 2 == 0 ? Layout::opposite : Layout::sent;
   }
   Expected<void> take_memory();
   Expected<void> take_links();
@@ -100,6 +109,7 @@ struct LatticeBoltzmann::State {
   Expected<void> prepare_chip(MachineProfile const& machine);
   Expected<void> make_chain(Expected<Plan> const& plan, StageKernel const& kernel, std::size_t token_bytes);
   Expected<void> start(cudaStream_t stream);
+  Expected<void> launch(cudaStream_t stream, long long steps);
 };
 
 Expected<void> LatticeBoltzmann::State::take_links() {
@@ -150,13 +160,18 @@ Expected<void> LatticeBoltzmann::State::take_memory() {
 }
 
 Expected<void> LatticeBoltzmann::State::start(cudaStream_t stream) {
-  steps_done = 0;
+  progress.lost = true;  // until all of it is enqueued
+  progress.steps_done = 0;
   FlowFields const fields{static_cast<float*>(density.get()),
                           {static_cast<float*>(velocity[0].get()), static_cast<float*>(velocity[1].get()),
                            static_cast<float*>(velocity[2].get())}};
   if (auto ok = done(cudaMemsetAsync(phase.get(), 0, 4, stream), "setting a lattice's number"); !ok)
     return ok;
-  return done(lattice_boltzmann::start(box, fields, lattice(0), layout(), stream), "starting a flow");
+  if (auto ok = done(lattice_boltzmann::start(box, fields, lattice(0), layout(), stream), "starting a flow");
+      !ok)
+    return ok;
+  progress.started();
+  return {};
 }
 
 Expected<void> LatticeBoltzmann::State::make_chain(Expected<Plan> const& plan, StageKernel const& kernel,
@@ -175,7 +190,7 @@ Expected<void> LatticeBoltzmann::State::make_chain(Expected<Plan> const& plan, S
 Expected<void> LatticeBoltzmann::State::prepare_launches(MachineProfile const& machine) {
   StageKernel kernel;
   kernel.enqueue = [this](ChainViews const& views, GpuStream stream, bool) {
-    long long const step = steps_done + views.repetition;
+    long long const step = progress.steps_done + views.repetition;
     return static_cast<int>(choice.variant == Variant::in_place
                                 ? step_in_place(box, lattice(0), step % 2 == 0, relaxation, stream)
                                 : step_between(box, lattice(step), lattice(step + 1), relaxation, stream));
@@ -193,7 +208,7 @@ Expected<void> LatticeBoltzmann::State::prepare_barrier(MachineProfile const& ma
   kernel.all_resident = true;
   kernel.pack = [this](ChainViews const& views, KernelArguments& arguments) {
     arguments.add(BarrierSteps{box,
-                               {lattice(steps_done), lattice(steps_done + 1)},
+                               {lattice(progress.steps_done), lattice(progress.steps_done + 1)},
                                asked,
                                choice.variant == Variant::cooperative,
                                static_cast<unsigned*>(views.tokens)});
@@ -249,21 +264,35 @@ Expected<void> LatticeBoltzmann::State::prepare(MachineProfile const& machine) {
   }
 }
 
+Expected<void> LatticeBoltzmann::State::launch(cudaStream_t stream, long long steps) {
+  asked = static_cast<unsigned>(steps);
+  if (choice.variant == Variant::two_lattices || choice.variant == Variant::in_place)
+    return chain->launch(stream, 0, asked);
+  if (choice.variant != Variant::neighbours) return chain->launch(stream);
+  if (auto ok = loop->launch(stream, steps); !ok) return ok;
+  if (steps % 2 == 0) return {};
+  return done(cudaMemsetAsync(phase.get(), static_cast<int>((progress.steps_done + steps) % 2), 1, stream),
+              "setting a lattice's number");
+}
+
 Expected<LatticeBoltzmann> LatticeBoltzmann::make(Problem const& problem, Options const& options) {
   if (auto ok = check_problem(problem); !ok) return tl::make_unexpected(ok.error());
+  if (options.cut)
+    if (auto ok = check_cut(problem, *options.cut); !ok) return tl::make_unexpected(ok.error());
   auto const machine = with_device(options.machine);
   if (!machine) return tl::make_unexpected(machine.error());
   std::size_t free_bytes = 0, all_bytes = 0;
   if (auto ok = done(cudaMemGetInfo(&free_bytes, &all_bytes), "asking for free memory"); !ok)
     return tl::make_unexpected(ok.error());
-  auto const room = static_cast<long long>(free_bytes);
+  // 0 would mean that it is not known.
+  auto const room = std::max(1LL, static_cast<long long>(free_bytes) - options.spare_bytes);
   auto choice = options.variant ? choose_variant(problem, *machine, *options.variant, room)
                                 : choose_variant(problem, *machine, room);
   if (!choice) return tl::make_unexpected(choice.error());
   if (options.cut && on_chip(choice->variant)) {
-    if (options.cut->most_cells() > k_chip_cells)
-      return kernels::refusal("E0569", fmt::format("blocks of {} cells on a chip", options.cut->most_cells()),
-                              fmt::format("{} fit: cut the box into more blocks", k_chip_cells));
+    if (options.cut->count() > machine->sms)
+      return refuse(does_not_fit(fmt::format("{} blocks on {} SMs", options.cut->count(), machine->sms),
+                                 "cut the box into one for each SM at most"));
     choice->cut = *options.cut;
   }
   auto const state = std::make_shared<State>();
@@ -283,43 +312,46 @@ Expected<LatticeBoltzmann> LatticeBoltzmann::make(Problem const& problem, Option
 
 Expected<void> LatticeBoltzmann::run(cudaStream_t stream, long long steps) {
   auto& s = *state_;
-  if (steps < 0 || steps > 1'000'000'000)
-    return kernels::refusal("E0569", fmt::format("{} steps", steps), "ask for 0 to 1,000,000,000");
+  auto const captured = is_captured(stream);
+  if (!captured) return tl::make_unexpected(captured.error());
+  if (auto ok = s.progress.may_run(s.choice.variant, steps, *captured); !ok) return ok;
   if (steps == 0) return {};
-  bool const same_place = on_chip(s.choice.variant);
-  if (steps % 2 == 1 && !same_place) {
-    auto status = cudaStreamCaptureStatusNone;
-    if (auto ok = done(cudaStreamIsCapturing(stream, &status), "looking at a stream"); !ok) return ok;
-    if (status != cudaStreamCaptureStatusNone)
-      return kernels::refusal("E0569",
-                              fmt::format("a capture of {} steps as {}", steps, to_string(s.choice.variant)),
-                              "capture an even number: an odd one ends in another lattice than it began in");
+  auto const launched = s.launch(stream, steps);
+  if (launched) {
+    s.progress.ran(s.choice.variant, steps, *captured);
+    return {};
   }
-  s.asked = static_cast<unsigned>(steps);
-  Expected<void> launched;
-  if (s.loop)
-    launched = s.loop->launch(stream, steps);
-  else if (s.choice.variant == Variant::two_lattices || s.choice.variant == Variant::in_place)
-    launched = s.chain->launch(stream, 0, static_cast<unsigned>(steps));
-  else
-    launched = s.chain->launch(stream);
-  if (!launched) return launched;
-  s.steps_done += steps;
-  if (s.choice.variant == Variant::neighbours && steps % 2 == 1)
-    return done(cudaMemsetAsync(s.phase.get(), static_cast<int>(s.steps_done % 2), 1, stream),
-                "setting a lattice's number");
-  return {};
+  // Of a capture nothing has run; but a launch before may have stalled.
+  if (!*captured || launched.error().front().code == "E0520") s.progress.lost = true;
+  return launched;
 }
 
 Expected<void> LatticeBoltzmann::write(cudaStream_t stream, FlowFields const& fields) {
-  auto const& s = *state_;
-  return done(flow(s.box, s.lattice(s.steps_done), s.layout(), s.relaxation, fields, stream),
-              "writing a flow");
+  auto& s = *state_;
+  auto const captured = is_captured(stream);
+  if (!captured) return tl::make_unexpected(captured.error());
+  if (auto ok = s.progress.may_write(s.choice.variant, *captured); !ok) return ok;
+  if (auto ok = done(flow(s.box, s.lattice(s.progress.steps_done), s.layout(), s.relaxation, fields, stream),
+                     "writing a flow");
+      !ok)
+    return ok;
+  s.progress.written(s.choice.variant, *captured);
+  return {};
 }
-Expected<void> LatticeBoltzmann::start_again(cudaStream_t stream) { return state_->start(stream); }
+
+Expected<void> LatticeBoltzmann::start_again(cudaStream_t stream) {
+  auto const captured = is_captured(stream);
+  if (!captured) return tl::make_unexpected(captured.error());
+  if (auto ok = state_->progress.may_start_again(*captured); !ok) return ok;
+  return state_->start(stream);
+}
+
 Expected<void> LatticeBoltzmann::finish() {
-  return state_->loop ? state_->loop->finish() : state_->chain->finish();
+  auto finished = state_->loop ? state_->loop->finish() : state_->chain->finish();
+  if (!finished) state_->progress.lost = true;
+  return finished;
 }
+
 Choice const& LatticeBoltzmann::choice() const { return state_->choice; }
 Problem const& LatticeBoltzmann::problem() const { return state_->problem; }
 

@@ -94,9 +94,30 @@ Expected<void> check_memory(Problem const& problem, Variant variant, long long f
                              hint));
 }
 
+Expected<void> check_cut(Problem const& problem, ChipCut const& cut) {
+  int const edges[] = {problem.width, problem.height, problem.depth};
+  long long cells = 1;
+  for (int a = 0; a < 3; ++a) {
+    if (cut.box[a] != edges[a])
+      return refuse(does_not_fit(fmt::format("a cut of a box of {}x{}x{} cells for {}", cut.box[0],
+                                             cut.box[1], cut.box[2], to_string(problem)),
+                                 "cut the problem's own box"));
+    if (cut.blocks[a] < 1 || cut.blocks[a] > cut.box[a])
+      return refuse(does_not_fit(fmt::format("a cut into {}x{}x{} blocks of {}", cut.blocks[0], cut.blocks[1],
+                                             cut.blocks[2], to_string(problem)),
+                                 "cut each axis into 1 block at least, and into no more than its cells"));
+    cells *= (cut.box[a] + cut.blocks[a] - 1) / cut.blocks[a];
+  }
+  if (cells <= k_chip_cells) cells = cut.most_cells();
+  if (cells > k_chip_cells)
+    return refuse(does_not_fit(fmt::format("blocks of {} cells on a chip", cells),
+                               fmt::format("{} fit: cut the box into more blocks", k_chip_cells)));
+  return {};
+}
+
 double tasks_of(ChipCut const& cut) {
   double most = 0;
-  // The largest block along each axis is among the first two: sizes differ by one at most.
+  // The first and the last along each axis: sizes differ by one at most, and the last one has the largest.
   for (int z = 0; z < std::min(2, cut.blocks[2]); ++z)
     for (int y = 0; y < std::min(2, cut.blocks[1]); ++y)
       for (int x = 0; x < std::min(2, cut.blocks[0]); ++x) {

@@ -34,6 +34,8 @@ std::optional<Variant> variant_named(std::string const& name);
 constexpr bool on_chip(Variant variant) { return variant >= Variant::chip_tokens; }
 constexpr bool has_two_lattices(Variant variant) { return !on_chip(variant) && variant != Variant::in_place; }
 
+constexpr long long k_most_steps = 1'000'000'000;  ///< of one call
+
 /// E0569.
 Diagnostic does_not_fit(std::string message, std::string way_out);
 
@@ -42,6 +44,9 @@ long long memory_of(Problem const& problem, Variant variant);
 /// Refuses (E0569) if that is more than is free, and names variants that take less.
 Expected<void> check_memory(Problem const& problem, Variant variant, long long free_bytes);
 
+/// Refuses (E0569) cuts that are not of the problem's box, that have an axis of no blocks or of more than
+/// cells, and blocks that are larger than the chip has room for.
+Expected<void> check_cut(Problem const& problem, ChipCut const& cut);
 /// The cheapest cut into no more blocks than SMs, each of which fits on its SM; none if there is none.
 std::optional<ChipCut> chip_cut(Problem const& problem, int sms);
 /// A cut into no more tiles than workers, as even as can be.

@@ -87,6 +87,31 @@ TEST(LatticeBoltzmannRefusal, MemoryAndChips) {
       "SMs, 2960 on each\n   hint: take a variant whose cells are in memory");
 }
 
+TEST(LatticeBoltzmannRefusal, CutsOfAnotherBoxAndOfNothing) {
+  auto const problem = box(24, 20, 16);
+  EXPECT_TRUE(check_cut(problem, *chip_cut(problem, 132)));
+  EXPECT_TRUE(check_cut(problem, {{24, 20, 16}, {24, 20, 16}}));
+  auto const text = [&](ChipCut const& cut) {
+    auto const checked = check_cut(problem, cut);
+    return checked ? "" : to_text(checked.error());
+  };
+  EXPECT_EQ(text({{24, 20, 17}, {2, 2, 2}}),
+            "error E0569: a cut of a box of 24x20x17 cells for a box of 24x20x16 cells, tau 0.6\n"
+            "   hint: cut the problem's own box");
+  std::string const hint = "hint: cut each axis into 1 block at least, and into no more than its cells";
+  EXPECT_THAT(text({{24, 20, 16}, {2, 0, 2}}), testing::HasSubstr(hint));
+  EXPECT_THAT(text({{24, 20, 16}, {-1, -1, 2}}), testing::HasSubstr(hint));
+  EXPECT_THAT(text({{24, 20, 16}, {2, 2, 17}}), testing::HasSubstr("a cut into 2x2x17 blocks of a box"));
+  EXPECT_EQ(text({{24, 20, 16}, {2, 1, 1}}),
+            "error E0569: blocks of 3840 cells on a chip\n   hint: 2960 fit: cut the box into more blocks");
+  // Rows that are padded: 148 of 20 cells fit, of 21 they do not.
+  auto const wide = box(20, 148, 1);
+  EXPECT_TRUE(check_cut(wide, {{20, 148, 1}, {1, 1, 1}, false}));
+  EXPECT_FALSE(check_cut(wide, {{20, 148, 1}, {1, 1, 1}, true}));
+  // More than an int counts, once padded.
+  EXPECT_FALSE(check_cut(box(128, 4096, 4095), {{128, 4096, 4095}, {1, 1, 1}, true}));
+}
+
 TEST(LatticeBoltzmannChoice, VariantsHaveNames) {
   for (auto const variant : k_variants) EXPECT_EQ(variant_named(to_string(variant)), variant);
   EXPECT_FALSE(variant_named("fastest"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block that tells its neighbours nothing: what is said, and the launch after.
+// A block that tells its neighbours nothing: what is said, that the flow is lost, and how it begins anew.
 #include "lattice_boltzmann/rough.hpp"
 #include "lattice_boltzmann_gpu/on_device.hpp"
 
@@ -30,6 +30,13 @@ TEST(LatticeBoltzmannStall, NamesATileAndIsOver) {
         EXPECT_THAT(to_text(stalled.error()), AllOf(HasSubstr("step_0 tile ("), HasSubstr("waits for data")));
       }
       if (round == 0) std::printf("%s\n", to_text(stalled.error()).c_str());
+      auto const lost = [](Expected<void> const& asked) {
+        return !asked && asked.error().front().code == "E0569" &&
+               to_text(asked.error()).find("call start_again()") != std::string::npos;
+      };
+      EXPECT_TRUE(lost(made->run(nullptr, 1))) << "steps of a flow that is lost";
+      gpu::DeviceBuffer<float> density(static_cast<std::size_t>(problem.size()));
+      EXPECT_TRUE(lost(made->write(nullptr, {density.get(), {}}))) << "a flow that is lost was written";
       // So few steps that it is not silent.
       ASSERT_OK(made->start_again(nullptr));
       ASSERT_OK(made->run(nullptr, 19));

@@ -78,11 +78,20 @@ TEST_P(Variants, AreReplayedAsGraphs) {
     ASSERT_FALSE(odd);
     EXPECT_THAT(to_text(odd.error()), testing::HasSubstr("E0569: a capture of 5 steps"));
   }
+  auto const again = made->start_again(stream);
+  ASSERT_FALSE(again);
+  EXPECT_THAT(to_text(again.error()), testing::HasSubstr("E0569: a capture of a flow's start"));
   ASSERT_OK(made->run(stream, 6));
   cudaGraph_t graph;
   gpu::ok(cudaStreamEndCapture(stream, &graph));
   cudaGraphExec_t replay;
   gpu::ok(cudaGraphInstantiate(&replay, graph, 0));
+  bool const keeps_even = !on_chip(GetParam()) && GetParam() != Variant::neighbours;
+  if (keeps_even) {
+    auto const odd = made->run(stream, 5);
+    ASSERT_FALSE(odd);
+    EXPECT_THAT(to_text(odd.error()), testing::HasSubstr("E0569: 5 steps as"));
+  }
   for (int i = 0; i < 5; ++i) gpu::ok(cudaGraphLaunch(replay, stream));
   gpu::ok(cudaStreamSynchronize(stream));
   ASSERT_OK(made->finish());
