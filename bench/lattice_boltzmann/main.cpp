@@ -53,7 +53,14 @@ double copied_gbps(cudaStream_t stream) {
 
 double mlups(Problem const& problem, double us) { return static_cast<double>(problem.size()) / us; }
 
-void measure(Box const& box, MachineProfile const& machine, std::string const& only, cudaStream_t stream,
+/// Says why not.
+bool fine(Expected<void> const& done) {
+  if (!done) std::printf("  %s\n", to_text(done.error()).c_str());
+  return done.has_value();
+}
+
+/// False if a variant failed that should not: those that do not fit are left out.
+bool measure(Box const& box, MachineProfile const& machine, std::string const& only, cudaStream_t stream,
              JsonWriter& json) {
   auto problem = Problem{box.width, box.height, box.depth, 0.6};
   problem.force[0] = 1e-7;
@@ -61,6 +68,7 @@ void measure(Box const& box, MachineProfile const& machine, std::string const& o
   bench::Timer timer(stream, 1, 1);
   std::deque<LatticeBoltzmann> flows;
   std::vector<Row> rows;
+  bool all_fine = true;
   auto const chosen = choose_variant(problem, machine);
   for (auto const variant : k_variants) {
     if (!only.empty() && only != to_string(variant)) continue;
@@ -70,6 +78,7 @@ void measure(Box const& box, MachineProfile const& machine, std::string const& o
     auto made = LatticeBoltzmann::make(problem, options);
     if (!made) {
       std::printf("  %s\n", to_text(made.error()).c_str());
+      all_fine = all_fine && made.error().front().code == "E0569";
       continue;
     }
     auto& flow = flows.emplace_back(std::move(*made));
@@ -80,26 +89,26 @@ void measure(Box const& box, MachineProfile const& machine, std::string const& o
     if (variant == Variant::two_lattices || variant == Variant::in_place)
       row.steps = std::min(row.steps, 200LL);
     row.timed.work = [&flow, count = row.steps](cudaStream_t on, int) {
-      auto const done = flow.run(on, count);
-      if (!done) std::printf("  %s\n", to_text(done.error()).c_str());
-      return done ? cudaSuccess : cudaErrorLaunchFailure;
+      return fine(flow.run(on, count)) ? cudaSuccess : cudaErrorLaunchFailure;
     };
     rows.push_back(std::move(row));
   }
   std::vector<bench::Timed*> running;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     auto const run = rows[r].timed.work(stream, 0);
-    auto const ended = flows[r].finish();
-    if (run != cudaSuccess || !ended) {
-      if (!ended) std::printf("  %s\n", to_text(ended.error()).c_str());
-      continue;
-    }
-    if (timer.capture(rows[r].timed)) running.push_back(&rows[r].timed);
+    bool const ended = fine(flows[r].finish());
+    if (run == cudaSuccess && ended && timer.capture(rows[r].timed))
+      running.push_back(&rows[r].timed);
+    else
+      all_fine = false;
   }
   timer.hot_rounds(running, k_warm_rounds);
   for (auto* const one : running) one->hot.clear();
   timer.hot_rounds(running, k_rounds);
   check(timer.error(), "measuring");
+  // Samples of steps that stalled are of nothing.
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    if (!rows[r].timed.hot.empty() && !fine(flows[r].finish())) rows[r].timed.hot.clear(), all_fine = false;
 
   json.begin_object().key("box").begin_array();
   json.value(box.width).value(box.height).value(box.depth).end_array();
@@ -111,8 +120,8 @@ void measure(Box const& box, MachineProfile const& machine, std::string const& o
   std::printf("%s: a copy gets %.0f GB/s, which is %.3f us a step, %.0f MLUPS; chosen: %s\n",
               to_string(problem).c_str(), copied, floor_us, mlups(problem, floor_us),
               chosen ? to_string(chosen->variant).c_str() : "none");
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    Row& row = rows[r];
+  for (auto& row : rows) {
+    timer.release(row.timed);
     if (row.timed.hot.empty()) continue;
     auto const count = static_cast<double>(row.steps);
     row.low = quantile(row.timed.hot, 0.1) / count, row.us = median(row.timed.hot) / count;
@@ -133,11 +142,10 @@ void measure(Box const& box, MachineProfile const& machine, std::string const& o
     json.member("floor_over_time", bench::with_digits(floor_us / row.us, 3));
     json.member("predicted_us", bench::with_digits(predicted, 4));
     json.member("blocks", blocks).end_object();
-    timer.release(row.timed);
-    if (auto const ended = flows[r].finish(); !ended) std::printf("  %s\n", to_text(ended.error()).c_str());
   }
   json.end_array().end_object();
   std::fflush(stdout);
+  return all_fine;
 }
 
 }  // namespace
@@ -171,10 +179,11 @@ int main(int count, char** arguments) {
               "microseconds a step, graphs of many steps, medians; MLUPS: 1e6 cells a second; the floor: 152 "
               "bytes a cell at what a copy of 2 GiB gets in the same run");
   json.member("samples", k_rounds).key("boxes").begin_array();
+  bool all_fine = true;
   for (auto const& box : boxes) {
-    measure(box, *profile, only, stream, json);
+    all_fine = measure(box, *profile, only, stream, json) && all_fine;
     auto whole = json;
     if (!bench::write_file(arguments[1], whole.end_array().end_object().text() + '\n')) return 1;
   }
-  return 0;
+  return all_fine ? 0 : 1;
 }
