@@ -285,7 +285,7 @@ Expected<LatticeBoltzmann> LatticeBoltzmann::make(Problem const& problem, Option
   if (auto ok = done(cudaMemGetInfo(&free_bytes, &all_bytes), "asking for free memory"); !ok)
     return tl::make_unexpected(ok.error());
   // 0 would mean that it is not known.
-  auto const room = std::max(1LL, static_cast<long long>(free_bytes) - options.spare_bytes);
+  auto const room = std::max(1LL, static_cast<long long>(free_bytes));
   auto choice = options.variant ? choose_variant(problem, *machine, *options.variant, room)
                                 : choose_variant(problem, *machine, room);
   if (!choice) return tl::make_unexpected(choice.error());

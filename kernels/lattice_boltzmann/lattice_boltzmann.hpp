@@ -22,7 +22,6 @@ struct Options {
   std::optional<Variant> variant;  ///< none: what choose_variant() says for the GPU at hand
   /// Of variants whose cells stay on the chip; none: the cheapest. See check_cut().
   std::optional<ChipCut> cut;
-  long long spare_bytes = 0;  ///< of device memory, for others
   /// Rates and latencies to choose by; what the device holds is asked of it.
   MachineProfile machine = {};
   double deadline_seconds = 2;

@@ -55,7 +55,8 @@ constexpr std::uint32_t k_solid = 1u << 31;  ///< in Links::walls: no fluid here
 std::vector<Links> links_of(Problem const& problem);
 
 /// Refuses (E0568) boxes without cells or with too many, tau that is not above 1/2, speeds above Mach 0.3, a
-/// periodic face opposite to a wall, and fields of another size than the box.
+/// periodic face opposite to a wall, a lid that does not move along its face, and fields of another size than
+/// the box.
 Expected<void> check_problem(Problem const& problem);
 /// Its part that is about the box and its faces.
 Expected<void> check_box(Problem const& problem);
@@ -76,8 +77,11 @@ Problem taylor_green(int width, int height, int depth, double speed, double tau)
 /// Fluid between two walls at the ends of y, driven along x so that it reaches `speed` in the middle.
 Problem channel(int width, int height, int depth, double speed, double tau);
 
-/// What the command line names: "vortices", "cavity" or "channel". Refuses (E0568) other names and, before
-/// fields are made, what check_problem() refuses.
+/// What the command line names: "vortices", "cavity" or "channel". Refuses (E0568) other names and what
+/// check_problem() refuses; makes fields of a plane at most.
+Expected<void> check_named_flow(std::string const& name, int width, int height, int depth, double speed,
+                                double tau);
+/// The same, and then the flow.
 Expected<Problem> named_flow(std::string const& name, int width, int height, int depth, double speed,
                              double tau);
 

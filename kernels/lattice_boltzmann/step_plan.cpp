@@ -76,13 +76,13 @@ Diagnostic does_not_fit(std::string message, std::string way_out) {
   return one;
 }
 
-Expected<void> check_memory(Problem const& problem, Variant variant, long long free_bytes) {
-  auto const needed = memory_of(problem, variant);
+Expected<void> check_memory(Problem const& problem, Variant variant, long long free_bytes, long long beside) {
+  auto const needed = memory_of(problem, variant) + beside;
   if (needed <= free_bytes) return {};
   auto const gib = [](long long bytes) {
     return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
   };
-  auto const least = memory_of(problem, Variant::in_place);
+  auto const least = memory_of(problem, Variant::in_place) + beside;
   auto const hint =
       variant != Variant::in_place && least <= free_bytes
           ? fmt::format("take the variant in_place, which needs {}", gib(least))

@@ -41,8 +41,10 @@ Diagnostic does_not_fit(std::string message, std::string way_out);
 
 /// Bytes of device memory that a variant takes for a problem, before any is taken.
 long long memory_of(Problem const& problem, Variant variant);
-/// Refuses (E0569) if that is more than is free, and names variants that take less.
-Expected<void> check_memory(Problem const& problem, Variant variant, long long free_bytes);
+/// Refuses (E0569) if that, and `beside` for the caller, is more than is free, and names variants that take
+/// less.
+Expected<void> check_memory(Problem const& problem, Variant variant, long long free_bytes,
+                            long long beside = 0);
 
 /// Refuses (E0569) cuts that are not of the problem's box, that have an axis of no blocks or of more than
 /// cells, and blocks that are larger than the chip has room for.

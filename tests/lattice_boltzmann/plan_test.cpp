@@ -76,6 +76,8 @@ TEST(LatticeBoltzmannRefusal, MemoryAndChips) {
       "GiB are free\n   hint: take the variant in_place, which needs 9.50 GiB");
   EXPECT_THAT(to_text(check_memory(problem, Variant::in_place, 8LL << 30).error()),
               testing::HasSubstr("hint: ask for at most 483 cells along each axis"));
+  EXPECT_TRUE(check_memory(problem, Variant::in_place, 76LL << 27));
+  EXPECT_FALSE(check_memory(problem, Variant::in_place, 76LL << 27, 4LL << 27)) << "a field beside it";
   auto const chosen = choose_variant(problem, machine, 12LL << 30);
   ASSERT_OK(chosen);
   EXPECT_EQ(chosen->variant, Variant::in_place);

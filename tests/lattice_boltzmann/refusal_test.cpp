@@ -46,6 +46,39 @@ TEST(LatticeBoltzmannRefusal, UnstableParameters) {
   EXPECT_THAT(to_text(check_problem(pushed).error()), testing::HasSubstr("a force that leaves a fluid"));
 }
 
+TEST(LatticeBoltzmannRefusal, LidsThatMoveThroughTheirOwnFace) {
+  auto p = cavity(8, 8, 8, 0.05, 0.6);
+  p.lid[2] = 0.05;
+  EXPECT_TRUE(check_problem(p));
+  p.lid[1] = -0.01;
+  expect_refused(p,
+                 "error E0568: a lid at y = height that moves through its own face, -0.01 cells a step\n"
+                 "   hint: set lid[1] to 0: a lid slides along its face");
+  p.faces = {Face::lid, Face::wall};
+  expect_refused(p,
+                 "error E0568: a lid at x = 0 that moves through its own face, 0.05 cells a step\n"
+                 "   hint: set lid[0] to 0: a lid slides along its face");
+}
+
+/// Each flow has words of its own, and the boxes are those that are asked for.
+TEST(LatticeBoltzmannRefusal, NamedFlows) {
+  auto const text = [](char const* name, int width, int height, double speed) {
+    auto const checked = check_named_flow(name, width, height, 4, speed, 0.6);
+    EXPECT_EQ(checked.has_value(), named_flow(name, width, height, 4, speed, 0.6).has_value());
+    return checked ? "" : to_text(checked.error());
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(text("cavity", 8, 8, 0.2),
+              HasSubstr("E0568: a wall that moves at 0.2 cells a step, Mach 0.346"));
+  EXPECT_THAT(text("channel", 8, 8, 0.2), HasSubstr("E0568: a channel that flows at 0.2 cells a step"));
+  EXPECT_THAT(text("vortices", 8, 8, -0.2), HasSubstr("E0568: vortices that turn at 0.2 cells a step"));
+  EXPECT_THAT(text("vortices", 8, 8, std::nan("")), HasSubstr("E0568: vortices that turn at nan"));
+  EXPECT_THAT(text("storm", 8, 8, 0.1), HasSubstr("E0568: no flow has the name storm"));
+  EXPECT_EQ(text("vortices", 64, 64, 0.1), "");
+  EXPECT_THAT(text("vortices", 256, 64, 0.1), HasSubstr("E0568: a flow that starts at 0."))
+      << "a long box has fast vortices";
+}
+
 TEST(LatticeBoltzmannRefusal, Fields) {
   Problem p{4, 4, 4};
   p.cells.resize(63);

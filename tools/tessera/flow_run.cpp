@@ -7,12 +7,13 @@
 
 #include "commands.hpp"
 #include "companion.hpp"
+#include "files.hpp"
 #include "kernels/lattice_boltzmann/step_plan.hpp"
 
 namespace tessera::cli {
 namespace {
 
-constexpr long long k_usual_steps = 1000, k_most_steps = 1'000'000'000;
+constexpr long long k_usual_steps = 1000;
 constexpr double k_usual_tau = 0.6, k_usual_speed = 0.05;
 
 struct Edges {
@@ -37,7 +38,7 @@ void add_flow_options(CLI::App& command, FlowArguments& arguments) {
       ->option_text("WxHxD")
       ->group(group);
   command.add_option("--steps", arguments.steps, "Steps of time (default 1000)")
-      ->check(CLI::Range(1LL, k_most_steps))
+      ->check(CLI::Range(1LL, lattice_boltzmann::k_most_steps))
       ->option_text("N")
       ->group(group);
   command
@@ -58,7 +59,7 @@ void add_flow_options(CLI::App& command, FlowArguments& arguments) {
                   "How steps are computed; left out: what the machine's profile says")
       ->option_text("NAME")
       ->group(group);
-  command.add_option("--vtk", arguments.vtk, "Write density and velocity at the end, for ParaView")
+  add_output(command, "--vtk", arguments.vtk, "Write density and velocity at the end, for ParaView")
       ->option_text("FILE")
       ->group(group);
 }
@@ -85,12 +86,10 @@ int run_flow(Session const& session, FlowArguments const& a) {
   if (!edges) return session.fail(edges.error());
   auto const name = a.flow.value_or("vortices");
   double const tau = a.tau.value_or(k_usual_tau), speed = a.speed.value_or(k_usual_speed);
-  // The fields of the start are the companion's: a small box of the same flow shows what is refused.
   namespace lb = lattice_boltzmann;
-  auto const walls = lb::cavity(edges->width, edges->height, edges->depth, speed, tau);
-  if (auto const ok = lb::check_box(walls); !ok) return session.fail(ok.error());
-  if (auto const small = lb::named_flow(name, 8, 8, 8, speed, tau); !small)
-    return session.fail(small.error());
+  if (auto const ok = lb::check_named_flow(name, edges->width, edges->height, edges->depth, speed, tau); !ok)
+    return session.fail(ok.error());
+  if (auto const fit = check_outputs({a.vtk}); !fit) return session.fail(fit.error());
   if (a.variant && !lb::variant_named(*a.variant)) {
     std::string names;
     for (auto const variant : lb::k_variants) names += (names.empty() ? "" : ", ") + lb::to_string(variant);
