@@ -14,7 +14,7 @@ namespace {
 
 constexpr double k_bytes_per_cell = 2 * 4 * k_directions;
 
-// Fitted to results/h200/lattice_boltzmann.json, as notes-lattice-boltzmann.md says.
+// Fitted to results/h200/lattice_boltzmann.json; notes-lattice-boltzmann.md has the rows of each.
 /// Of what the probe reads from memory, and from the L2, what a step gets that reads and writes as much.
 constexpr double k_share_of_memory = 0.877, k_share_of_l2 = 0.52;
 /// How long a launch takes to get memory to full speed and to end, beyond the gap to the next one.
@@ -25,7 +25,8 @@ constexpr double k_tile_ns = 2500;
 constexpr double k_stays = 0.92, k_leaves = 1.28;
 /// Of one launch of all steps, whose blocks run through the box in an order of their own, beyond the L2.
 constexpr double k_persistent_memory = 1.3;
-/// A step of cells on the chip: from the rim to what the neighbours show of it, and each task of 32 cells.
+/// A step of cells on the chip: from the rim to what the neighbours show of it, and each task of 32 cells, of
+/// which one of the inside is as it was expected and not fitted.
 constexpr double k_chip_step_ns = 3500, k_rim_task_ns = 105, k_inside_task_ns = 30;
 /// Taking what neighbours show, and waiting for the slowest block, where nothing is computed meanwhile.
 constexpr double k_take_ns = 1400, k_slowest_ns = 1400;
