@@ -128,30 +128,6 @@ Expected<void> check_logits_file(DecodeArguments const& a, decode::LogitsShape c
   return decode::check_logits(shape);
 }
 
-/// E0906 for options of other runs.
-Diagnostics unused_by_decode(GpuArguments const& gpu) {
-  Diagnostics found;
-  auto const& w = gpu.workload;
-  for (auto const& [option, given] : {std::pair{"--block", w.block.has_value()},
-                                      {"--tokens", w.tokens.has_value()},
-                                      {"--sequences", w.sequences.has_value()},
-                                      {"--cached", w.cached.has_value()},
-                                      {"--tp", w.tensor_parallel.has_value()},
-                                      {"--dtype", w.data_type.has_value()},
-                                      {"--routing", w.routing.has_value()},
-                                      {"--layer", w.layer.has_value()},
-                                      {"--images", w.images.has_value()},
-                                      {"--iterations", w.iterations.has_value()},
-                                      {"--cache", !gpu.cache.empty()},
-                                      {"--quick", gpu.quick}})
-    if (given) {
-      auto one = complaint("E0906", fmt::format("{} is not for --decode", option),
-                           fmt::format("leave {} out", option));
-      found.insert(found.end(), one.begin(), one.end());
-    }
-  return found;
-}
-
 /// What the user could type to get the same again.
 std::string command_text(GpuArguments const& gpu, DecodeArguments const& a) {
   auto text = fmt::format("tessera run {} --decode", gpu.workload.workload);
@@ -305,7 +281,7 @@ Diagnostics unused_without_decode(DecodeArguments const& a) {
 
 int run_decode(Session const& session, GpuArguments const& gpu, DecodeArguments const& a,
                std::string const& machine_name) {
-  if (auto const unused = unused_by_decode(gpu); !unused.empty()) return session.fail(unused);
+  if (auto const unused = unused_gpu_options(gpu, "--decode"); !unused.empty()) return session.fail(unused);
   auto const model = load_model(gpu.workload.workload);
   if (!model) return session.fail(model.error());
   if (a.prompts.empty())

@@ -69,24 +69,13 @@ Diagnostics unused_by_run(RunArguments const& arguments, bool plan) {
 /// E0906 for options of other runs.
 Diagnostics unused_by_flow(RunArguments const& arguments) {
   auto found = unused_without_decode(arguments.decode);
-  auto const& w = arguments.workload;
+  auto const sizes = unused_gpu_options(arguments, "lattice-boltzmann");
+  found.insert(found.end(), sizes.begin(), sizes.end());
   for (auto const& [option, given] : {std::pair{"--decode", arguments.decode.decode},
                                       {"--planned", arguments.planned},
                                       {"--machine", arguments.machine.has_value()},
-                                      {"--cache", !arguments.cache.empty()},
-                                      {"--quick", arguments.quick},
                                       {"--timeline", !arguments.timeline.empty()},
-                                      {"--html", !arguments.html.empty()},
-                                      {"--block", w.block.has_value()},
-                                      {"--tokens", w.tokens.has_value()},
-                                      {"--sequences", w.sequences.has_value()},
-                                      {"--cached", w.cached.has_value()},
-                                      {"--tp", w.tensor_parallel.has_value()},
-                                      {"--dtype", w.data_type.has_value()},
-                                      {"--routing", w.routing.has_value()},
-                                      {"--layer", w.layer.has_value()},
-                                      {"--images", w.images.has_value()},
-                                      {"--iterations", w.iterations.has_value()}})
+                                      {"--html", !arguments.html.empty()}})
     if (given) {
       auto one = complaint("E0906", std::string(option) + " is not for lattice-boltzmann",
                            std::string("leave ") + option + " out");

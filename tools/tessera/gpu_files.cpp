@@ -76,6 +76,29 @@ Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options) {
   return sized;
 }
 
+Diagnostics unused_gpu_options(GpuArguments const& arguments, std::string const& run) {
+  Diagnostics found;
+  auto const& w = arguments.workload;
+  for (auto const& [option, given] : {std::pair{"--block", w.block.has_value()},
+                                      {"--tokens", w.tokens.has_value()},
+                                      {"--sequences", w.sequences.has_value()},
+                                      {"--cached", w.cached.has_value()},
+                                      {"--tp", w.tensor_parallel.has_value()},
+                                      {"--dtype", w.data_type.has_value()},
+                                      {"--routing", w.routing.has_value()},
+                                      {"--layer", w.layer.has_value()},
+                                      {"--images", w.images.has_value()},
+                                      {"--iterations", w.iterations.has_value()},
+                                      {"--cache", !arguments.cache.empty()},
+                                      {"--quick", arguments.quick}})
+    if (given) {
+      auto one = complaint("E0906", fmt::format("{} is not for {}", option, run),
+                           fmt::format("leave {} out", option));
+      found.insert(found.end(), one.begin(), one.end());
+    }
+  return found;
+}
+
 std::vector<std::string> timeline_words(GpuArguments const& arguments) {
   std::vector<std::string> words;
   if (!arguments.timeline.empty()) words.insert(words.end(), {"--timeline", arguments.timeline});

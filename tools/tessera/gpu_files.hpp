@@ -28,6 +28,10 @@ struct GpuArguments {
   bool verbose = false;
 };
 
+/// E0906 for each option of a workload that is planned or tuned and of its measuring, which `run`
+/// ("--decode") has no use for.
+Diagnostics unused_gpu_options(GpuArguments const& arguments, std::string const& run);
+
 /// "--timeline F --html F" where they are asked for.
 std::vector<std::string> timeline_words(GpuArguments const& arguments);
 /// E0906 where they are, and more than one size is run.
