@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <tessera/run/bindings.hpp>
 #include <tessera/run/device.hpp>
 
 #include "kernels/common/refusal.hpp"
@@ -123,7 +124,7 @@ Expected<ConvStage const*> describe(ChainPart const& part, void const* const* ac
 
 /// Behind another launch of the chain a launch starts early: what it loads then nobody writes.
 Expected<ConvLoop> launch_of(ChainPart const& part, ConvStage const* stages, MachineProfile const& machine,
-                             ConvOptions const& options) {
+                             ConvOptions const& options, StallGroup* stalls) {
   auto const plan = plan_chain(part.cut, machine, part.first);
   if (!plan) return tl::make_unexpected(plan.error());
   RoleOptions role;
@@ -131,6 +132,7 @@ Expected<ConvLoop> launch_of(ChainPart const& part, ConvStage const* stages, Mac
   role.cluster_blocks = part.cut.splits;
   role.starts_early = options.starts_early || part.first > 0;
   role.chain.deadline_seconds = options.deadline_seconds;
+  role.chain.stalls_with = stalls;
   return part.chain.type == ElementType::bf16 ? loop_of_bf16(*plan, role, stages)
                                               : loop_of_fp16(*plan, role, stages);
 }
@@ -176,6 +178,7 @@ class RunOrder {
 }  // namespace
 
 struct ConvChain::State {
+  Scratch together;  ///< its launches stall together: a run is of all of them
   std::vector<ChainPart> parts;
   RunOrder order;                             // where there are several
   std::vector<few_tokens::TileTimes*> times;  ///< of each layer
@@ -198,6 +201,8 @@ Expected<ConvChain> ConvChain::make(LayerChain const& chain, ConvBuffers const& 
 
   auto const state = std::make_shared<State>();
   state->parts = std::move(*parts);
+  auto const stalls = state->together.stalls();
+  if (!stalls) return tl::make_unexpected(stalls.error());
   auto const activations = find_activations(chain, buffers, state->memory);
   if (!activations) return tl::make_unexpected(activations.error());
   for (auto const& part : state->parts)
@@ -212,7 +217,7 @@ Expected<ConvChain> ConvChain::make(LayerChain const& chain, ConvBuffers const& 
     auto const stages = describe(part, activations->data() + part.first, buffers.layers.data() + part.first,
                                  state->times, state->memory);
     if (!stages) return tl::make_unexpected(stages.error());
-    auto loop = launch_of(part, *stages, *machine, options);
+    auto loop = launch_of(part, *stages, *machine, options, *stalls);
     if (!loop) return tl::make_unexpected(loop.error());
     state->loops.push_back(std::move(*loop));
   }
@@ -233,11 +238,12 @@ Expected<void> ConvChain::run(cudaStream_t stream) {
   return result;
 }
 Expected<void> ConvChain::finish() {
-  Expected<void> result;
+  // The first to hear of a stall says it of all, and names the tile.
   for (auto const& loop : state_->loops)
-    if (auto done = loop.finish(); !done && result) result = done;
-  return result;
+    if (auto done = loop.finish(); !done) return done;
+  return {};
 }
+bool ConvChain::stalled() const { return state_->together.stalled(); }
 std::vector<ChainPart> const& ConvChain::launches() const { return state_->parts; }
 std::vector<few_tokens::TileTimes> ConvChain::times(std::size_t layer) const {
   if (layer >= state_->times.size()) return {};

@@ -41,6 +41,8 @@ class ConvChain {
   Expected<void> run(cudaStream_t stream);
   /// Waits for all launches. E0520 if a wait met its deadline: it names the layer and the tile.
   Expected<void> finish();
+  /// Has a wait met its deadline since then? One load of host memory; then results are not to be used.
+  bool stalled() const;
   /// How it was cut: its launches, one or several.
   std::vector<ChainPart> const& launches() const;
   /// Of a layer's tiles in the last launch, by the warps that compute; empty without ConvOptions::keep_times.

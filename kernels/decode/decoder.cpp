@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <tessera/run/bindings.hpp>
 #include <tessera/run/device.hpp>
 
 #include "kernels/decode/decoder_buffers.hpp"
@@ -112,6 +113,7 @@ struct Decoder::State {
   few_tokens::ProductStages layers, head;
   std::shared_ptr<void const> attention;
   StepEnd end;
+  Scratch together;  ///< its launches stall together: they share memory beside their own
   Launch layer_launch, head_launch;
   std::optional<PromptReader> prompts;
   cudaGraphExec_t graph = nullptr;
@@ -129,7 +131,12 @@ struct Decoder::State {
   Expected<void> make_prompts(MachineProfile const& machine, int blocks);
   Expected<void> capture(cudaStream_t stream, Decoder& decoder);
   Expected<void> check_sequence(Sequence const& sequence) const;
+  Expected<void> check_begun() const;
   Expected<void> check_steps(cudaStream_t stream, int steps) const;
+  /// E0520 where a launch has given up, as finish() says it: nothing is enqueued then.
+  Expected<void> settle(cudaStream_t stream);
+  Expected<void> finish();
+  std::size_t arrived_bytes() const { return 4 * (times(options.batch, model.kv_heads) + 1); }
   int known(std::size_t sequence) const {
     return begun[sequence].cached + static_cast<int>(begun[sequence].tokens.size());
   }
@@ -225,14 +232,19 @@ Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
   int const columns = few_tokens::columns_for(options.batch);
   auto const layer_plan = plan_layers(tiles, machine, blocks, *options.cut.exchange);
   if (!layer_plan) return tl::make_unexpected(layer_plan.error());
+  auto const stalls = together.stalls();
+  if (!stalls) return tl::make_unexpected(stalls.error());
   RoleOptions roles;
-  if (auto const& words = at.layer.words; words.x != nullptr) {
-    if (tiles.of[k_attention] > options.batch * model.kv_heads) roles.meeting_stages = {k_attention};
-    // Iterations are counted from 1 again.
-    roles.reset = [words, keep = memory](GpuStream stream) {
-      return static_cast<int>(cudaMemsetAsync(words.x, 0, words.bytes, static_cast<cudaStream_t>(stream)));
-    };
-  }
+  auto const& words = at.layer.words;
+  if (words.x != nullptr && tiles.of[k_attention] > options.batch * model.kv_heads)
+    roles.meeting_stages = {k_attention};
+  // Iterations are counted from 1 again, and half a launch has counted some tiles, of the head, too.
+  roles.reset = [words, arrived = at.arrived, bytes = arrived_bytes(), keep = memory](GpuStream stream) {
+    auto error = cudaMemsetAsync(arrived, 0, bytes, stream);
+    if (error == cudaSuccess && words.x != nullptr) error = cudaMemsetAsync(words.x, 0, words.bytes, stream);
+    return static_cast<int>(error);
+  };
+  roles.chain.stalls_with = *stalls;
   roles.rings = layers.rings;
   roles.chain.deadline_seconds = options.deadline_seconds;
   roles.tile_bytes =
@@ -257,11 +269,14 @@ Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
 
 Expected<void> Decoder::State::make_prompts(MachineProfile const& machine, int blocks) {
   if (items == 0) return {};
+  auto const stalls = together.stalls();
+  if (!stalls) return tl::make_unexpected(stalls.error());
   auto buffers = at.layer;
   buffers.words = {};  // many rows travel behind semaphores
-  auto made = PromptReader::make(model, weights, options, at.prompts,
-                                 {buffers, end, at.keys, at.values, weights.head_gains, at.turns, cache},
-                                 machine, blocks, items);
+  auto made =
+      PromptReader::make(model, weights, options, at.prompts,
+                         {buffers, end, at.keys, at.values, weights.head_gains, at.turns, cache, *stalls},
+                         machine, blocks, items);
   if (!made) return tl::make_unexpected(made.error());
   prompts = std::move(*made);
   return {};
@@ -328,6 +343,7 @@ Expected<void> Decoder::State::check_sequence(Sequence const& sequence) const {
 Expected<void> Decoder::begin(cudaStream_t stream, std::vector<Sequence> const& sequences) {
   auto& s = *state_;
   s.begun.clear();
+  if (auto ok = s.settle(stream); !ok) return ok;
   if (sequences.size() != static_cast<std::size_t>(s.options.batch))
     return refused(fmt::format("{} sequences for a decoder of {}", sequences.size(), s.options.batch),
                    "give as many as Options::batch");
@@ -345,11 +361,10 @@ Expected<void> Decoder::begin(cudaStream_t stream, std::vector<Sequence> const& 
   };
   if (s.prompts)
     if (auto ok = s.prompts->reset(stream); !ok) return ok;
-  auto const pairs = times(s.options.batch, s.model.kv_heads);
   auto const of_each = 4 * times(s.options.batch, 1);
   for (auto const error :
        {copy(s.at.cached, cached), copy(s.at.first_cached, cached), copy(s.at.known, known),
-        copy(s.at.ids, ids), cudaMemsetAsync(s.at.arrived, 0, 4 * (pairs + 1), stream),
+        copy(s.at.ids, ids), cudaMemsetAsync(s.at.arrived, 0, s.arrived_bytes(), stream),
         cudaMemsetAsync(s.at.best, 0, 8 * times(s.options.batch, 1), stream),
         cudaMemsetAsync(s.at.ended, 0, of_each, stream), cudaMemsetAsync(s.at.not_finite, 0, of_each, stream),
         begin_step(s.end, stream), cudaStreamSynchronize(stream)})
@@ -361,16 +376,24 @@ Expected<void> Decoder::begin(cudaStream_t stream, std::vector<Sequence> const& 
 
 Expected<void> Decoder::step(cudaStream_t stream, Part part) {
   auto& s = *state_;
+  if (auto ok = s.settle(stream); !ok) return ok;
+  if (auto ok = s.check_begun(); !ok) return ok;
   if (part != Part::head)
     if (auto ok = s.layer_launch.launch(stream, s.model.layers); !ok) return ok;
   if (part == Part::layers) return {};
-  if (auto ok = s.head_launch.launch(stream, 1); !ok || !s.end.draws) return ok;
+  if (auto ok = s.head_launch.launch(stream, 1); !ok) {
+    s.begun.clear();  // half a step has been enqueued
+    return ok;
+  }
+  if (!s.end.draws) return {};
   return check_call(sample(s.end, draws_of(s.options.sampling, s.model.vocabulary), stream),
                     "drawing tokens");
 }
 
 Expected<void> Decoder::rewind(cudaStream_t stream) {
   auto& s = *state_;
+  if (auto ok = s.settle(stream); !ok) return ok;
+  if (auto ok = s.check_begun(); !ok) return ok;
   auto const bytes = 4 * times(s.options.batch, 1);
   for (auto const error :
        {cudaMemcpyAsync(s.at.cached, s.at.first_cached, bytes, cudaMemcpyDeviceToDevice, stream),
@@ -394,10 +417,14 @@ Expected<void> Decoder::State::capture(cudaStream_t stream, Decoder& decoder) {
   return check_call(error, "capturing a step");
 }
 
+Expected<void> Decoder::State::check_begun() const {
+  if (!begun.empty()) return {};
+  return refused("steps of a decoder whose sequences have not begun",
+                 "call begin() or prefill() first; after a launch that gave up, again");
+}
+
 Expected<void> Decoder::State::check_steps(cudaStream_t stream, int steps) const {
-  if (begun.empty())
-    return refused("steps of a decoder whose sequences have not begun",
-                   "call begin() or prefill() first; after a refusal of finish(), again");
+  if (auto ok = check_begun(); !ok) return ok;
   int const most = *std::max_element(read.begin(), read.end());
   if (steps < 0 || most + static_cast<long long>(steps) > options.capacity)
     return refused(fmt::format("{} steps behind {} tokens, with room for {}", steps, most, options.capacity),
@@ -410,11 +437,18 @@ Expected<void> Decoder::State::check_steps(cudaStream_t stream, int steps) const
 
 Expected<void> Decoder::decode(cudaStream_t stream, int steps) {
   auto& s = *state_;
+  if (auto ok = s.settle(stream); !ok) return ok;
   if (auto ok = s.check_steps(stream, steps); !ok) return ok;
-  if (steps > 0)
-    if (auto ok = s.capture(stream, *this); !ok) return ok;
-  for (int i = 0; i < steps; ++i)
-    if (auto ok = check_call(cudaGraphLaunch(s.graph, stream), "cudaGraphLaunch"); !ok) return ok;
+  if (steps == 0) return {};
+  if (auto ok = s.capture(stream, *this); !ok) return ok;
+  // The layers hold the SMs; the head's launch waits for nobody.
+  auto const ok = s.layer_launch.replay(stream, [&s, steps](GpuStream in) {
+    auto error = cudaSuccess;
+    for (int i = 0; i < steps && error == cudaSuccess; ++i) error = cudaGraphLaunch(s.graph, in);
+    return static_cast<int>(error);
+  });
+  if (!ok) s.begun.clear();  // some steps may have been enqueued
+  if (!ok) return ok;
   for (auto& read : s.read) read += steps;
   return {};
 }
@@ -427,10 +461,14 @@ Expected<void> Decoder::prefill(cudaStream_t stream) {
     longest = std::max(longest, s.known(i) - s.read[i]);
     unread.push_back({s.read[i], std::max(s.read[i], s.known(i) - 1)});
   }
+  if (auto ok = s.settle(stream); !ok) return ok;
   if (!s.prompts || longest <= 1) return decode(stream, longest);
   // A step that generates reads the last token of each.
   if (auto ok = s.check_steps(stream, 1); !ok) return ok;
-  if (auto ok = s.prompts->read(stream, unread); !ok) return ok;
+  if (auto ok = s.prompts->read(stream, unread); !ok) {
+    s.begun.clear();  // some of them may have been enqueued
+    return ok;
+  }
   for (std::size_t i = 0; i < unread.size(); ++i) s.read[i] = unread[i].end;
   return decode(stream, 1);
 }
@@ -442,27 +480,40 @@ Expected<void> Decoder::prefill(cudaStream_t stream, std::vector<std::vector<int
   return prefill(stream);
 }
 
-Expected<void> Decoder::finish() {
-  auto& s = *state_;
-  struct End {
-    Launch const* launch;
-    Expected<void> result;
-  };
-  std::vector<End> ends;
-  auto const end = [&](Launch const& launch) { ends.push_back({&launch, launch.finish()}); };
-  if (s.prompts) end(s.prompts->launch());
-  end(s.layer_launch);
-  end(s.head_launch);
-  auto const fine = [](End const& one) { return one.result.has_value(); };
-  if (std::all_of(ends.begin(), ends.end(), fine)) return {};
-  s.begun.clear();
-  // Others may only say that an earlier launch gave up: who names a tile comes first.
-  std::stable_partition(ends.begin(), ends.end(),
-                        [](End const& one) { return one.launch->last_stall().state != 0; });
-  auto const& [launch, result] = *std::find_if_not(ends.begin(), ends.end(), fine);
-  if (launch == &s.head_launch) return result;
-  return tl::make_unexpected(with_layer(result.error(), *launch->plan, launch->last_stall(), s.model.layers));
+Expected<void> Decoder::State::finish() {
+  std::vector<Launch const*> launches = {&layer_launch, &head_launch};
+  if (prompts) launches.push_back(&prompts->launch());
+  for (auto const* one : launches) {
+    auto const result = one->finish();
+    if (result) continue;
+    begun.clear();
+    // The first to hear of a stall says it of all.
+    auto const stalled = std::find_if(launches.begin(), launches.end(),
+                                      [](Launch const* each) { return each->last_stall().state != 0; });
+    if (stalled == launches.end() || *stalled == &head_launch) return result;
+    return tl::make_unexpected(
+        with_layer(result.error(), *(*stalled)->plan, (*stalled)->last_stall(), model.layers));
+  }
+  return {};
 }
+
+Expected<void> Decoder::State::settle(cudaStream_t stream) {
+  if (!together.stalled()) return {};
+  begun.clear();
+  auto status = cudaStreamCaptureStatusNone;
+  if (auto ok = check_call(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing"); !ok) return ok;
+  // A launch refuses by itself there: nothing can be waited for.
+  if (status != cudaStreamCaptureStatusNone) return layer_launch.launch(stream, model.layers);
+  auto said = finish();
+  if (!said)
+    for (auto& diagnostic : said.error())
+      diagnostic.notes.push_back(
+          "found when more was asked for, which was not enqueued: begin sequences again");
+  return said;
+}
+
+bool Decoder::stalled() const { return state_->together.stalled(); }
+Expected<void> Decoder::finish() { return state_->finish(); }
 
 Expected<std::vector<std::vector<int>>> Decoder::tokens() {
   auto& s = *state_;

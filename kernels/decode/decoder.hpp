@@ -94,6 +94,9 @@ class Decoder {
   /// Waits for all steps. E0520: a wait met its deadline; the report names operator, layer (iteration) and
   /// tile. Then nothing of the sequences is to be used: begin() again.
   Expected<void> finish();
+  /// Has a wait met its deadline since then? One load of host memory. The next call that enqueues says it as
+  /// finish() does, and enqueues nothing.
+  bool stalled() const;
 
   /// What each sequence has read and will read next, from its first token on, up to the one with which it has
   /// ended. Waits. Refuses (E0566) where the largest logit of a step was not a finite number.

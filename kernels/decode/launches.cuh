@@ -13,6 +13,9 @@ inline Expected<Launch> launch_of(LoopPlan const& plan, Expected<LoopChain> made
   auto const chain = std::make_shared<LoopChain>(std::move(*made));
   return Launch{std::make_shared<LoopPlan const>(plan),
                 [chain](GpuStream stream, long long iterations) { return chain->launch(stream, iterations); },
+                [chain](GpuStream stream, std::function<int(GpuStream)> const& enqueue) {
+                  return chain->replay(stream, enqueue);
+                },
                 [chain] { return chain->finish(); }, [chain] { return chain->last_stall(); }};
 }
 

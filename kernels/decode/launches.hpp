@@ -16,6 +16,8 @@ namespace tessera::decode {
 struct Launch {
   std::shared_ptr<LoopPlan const> plan;
   std::function<Expected<void>(GpuStream, long long iterations)> launch;
+  /// Chain::replay()
+  std::function<Expected<void>(GpuStream, std::function<int(GpuStream)> const&)> replay;
   std::function<Expected<void>()> finish;
   std::function<StallRecord()> last_stall;  ///< Chain::last_stall()
 };

@@ -28,6 +28,11 @@ PromptArguments attention_arguments(Model const& model, PromptBuffers const& own
   return a;
 }
 
+/// A counter for each tile of attention.
+std::size_t bytes_of_arrived(int items, int kv_heads) {
+  return sizeof(unsigned) * static_cast<std::size_t>(items) * static_cast<std::size_t>(kv_heads);
+}
+
 }  // namespace
 
 int prompt_rows_of(Options const& o) {
@@ -74,6 +79,11 @@ Expected<PromptReader> PromptReader::make(Model const& model, PackedWeights cons
   RoleOptions roles;
   roles.rings = rings;
   roles.chain.deadline_seconds = options.deadline_seconds;
+  roles.chain.stalls_with = around.stalls_with;
+  // Half a launch has counted some tiles.
+  roles.reset = [arrived = own.arrived, bytes = bytes_of_arrived(items, model.kv_heads)](GpuStream stream) {
+    return static_cast<int>(cudaMemsetAsync(arrived, 0, bytes, stream));
+  };
   // Each piece of a long prompt reads all positions before it.
   int const pieces = most_prompt_pieces(model.group(), result.rows_, 1);
   roles.tile_bytes = tile_bytes(model, pieces, tiles, std::min(options.usual_cached, options.capacity));
@@ -97,9 +107,8 @@ Expected<void> PromptReader::read(cudaStream_t stream, std::vector<Positions> co
 }
 
 Expected<void> PromptReader::reset(cudaStream_t stream) const {
-  auto const bytes =
-      sizeof(unsigned) * static_cast<std::size_t>(items_) * static_cast<std::size_t>(kv_heads_);
-  return check_call(cudaMemsetAsync(own_.arrived, 0, bytes, stream), "cudaMemsetAsync");
+  return check_call(cudaMemsetAsync(own_.arrived, 0, bytes_of_arrived(items_, kv_heads_), stream),
+                    "cudaMemsetAsync");
 }
 
 }  // namespace tessera::decode

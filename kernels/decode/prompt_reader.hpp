@@ -26,6 +26,7 @@ struct PromptSurroundings {
   void const* head_gains = nullptr;
   Turn const* turns = nullptr;
   CacheShape cache;
+  StallGroup* stalls_with = nullptr;  ///< ChainOptions::stalls_with
 };
 
 /// How many rows such a step has for a decoder of these options; below 2: there are no such steps.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <tessera/run/bindings.hpp>
 #include <tessera/run/device.hpp>
 #include <tessera/run/run_roles.hpp>
 
@@ -70,6 +71,7 @@ struct MlpChain::State {
   std::shared_ptr<void const> words;  ///< null: results do not travel as words
   std::size_t word_bytes = 0;
   ProductStages stages;
+  Scratch stalls;  ///< the word that the launch raises
   ProductLoop loop;
 
   long long asked = 0;  ///< MLPs of the launch that is enqueued
@@ -104,7 +106,10 @@ Expected<MlpChain> MlpChain::make(mlp::Shape const& shape, MlpChainBuffers const
   if (!made) return tl::make_unexpected(made.error());
   state->stages = std::move(*made);
 
+  auto const stalls = state->stalls.stalls();
+  if (!stalls) return tl::make_unexpected(stalls.error());
   RoleOptions options;
+  options.chain.stalls_with = *stalls;
   // Iterations are counted from 1 again.
   options.reset = [state = state.get()](GpuStream stream) { return static_cast<int>(state->clear(stream)); };
   // One MLP leaves one copy of x as it is. Some 32768 iterations later its words would look new.
@@ -128,5 +133,6 @@ Expected<void> MlpChain::launch(cudaStream_t stream, long long mlps) {
   return state_->loop.launch(stream, mlps);
 }
 Expected<void> MlpChain::finish() { return state_->loop.finish(); }
+bool MlpChain::stalled() const { return state_->stalls.stalled(); }
 
 }  // namespace tessera::few_tokens

@@ -32,9 +32,12 @@ class MlpChain {
   /// Refuses (E0565) shapes that it is not for, and as plan_loop() and role_chain() do.
   static Expected<MlpChain> make(mlp::Shape const& shape, MlpChainBuffers const& buffers,
                                  MlpChainConfig const& config = {}, MlpSurroundings const& around = {});
-  /// Enqueues so many MLPs; may be captured.
+  /// Enqueues so many MLPs; may be captured. Refuses as Chain::launch() of the library does, also (E0520)
+  /// where a launch before has stalled.
   Expected<void> launch(cudaStream_t stream, long long mlps);
   Expected<void> finish();
+  /// Has a wait met its deadline since then? One load of host memory; then results are not to be used.
+  bool stalled() const;
 
  private:
   struct State;

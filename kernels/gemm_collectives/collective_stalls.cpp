@@ -11,6 +11,7 @@
 
 namespace tessera::gemm_collectives {
 
+bool GemmCollective::stalled() const { return state_->stalled(); }
 bool GemmCollective::State::stalled() const {
   return std::any_of(ranks.begin(), ranks.end(), [](Rank const& one) { return one.told->raised(); });
 }
@@ -64,6 +65,23 @@ Expected<void> GemmCollective::State::go_on() const {
                                                  : ": a call before has failed on some ranks only"),
                  "call finish() once for all ranks, and then make the call again on each; a stream that is "
                  "captured: when its capture has ended");
+}
+
+Expected<void> GemmCollective::State::nothing_else_stalled(std::vector<cudaStream_t> const& streams) const {
+  auto const& mine = *ranks.front().told;
+  if (!mine.another_raised()) return {};
+  for (auto* const stream : streams) {
+    auto status = cudaStreamCaptureStatusNone;
+    ok(cudaStreamIsCapturing(stream, &status));
+    if (status != cudaStreamCaptureStatusNone) return {};  // nothing is read now
+  }
+  auto const name = mine.hear_of_another();
+  if (name.empty()) return {};
+  return refusal("E0520",
+                 "an earlier launch of " + name + " gave up: " + to_string(problem) +
+                     " may have read what it did not write",
+                 "compute again from the launch that gave up; its own finish() names the tile that waited",
+                 {"said once, by the first call of the thread that launched both"});
 }
 
 Expected<void> GemmCollective::State::recover_first(std::vector<cudaStream_t> const& streams) {

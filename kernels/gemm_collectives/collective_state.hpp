@@ -114,6 +114,8 @@ struct GemmCollective::State {
   /// Waits for all ranks, says what happened, and begins anew.
   Expected<void> recover();
   /// E0582 where a launch has stalled and nobody has heard of it, or a call has failed halfway.
+  /// E0520, once, where something else that this thread has launched has stalled.
+  Expected<void> nothing_else_stalled(std::vector<cudaStream_t> const& streams) const;
   Expected<void> go_on() const;
   Expected<void> recover_first(std::vector<cudaStream_t> const& streams);
   /// E0581 for memory that is missing, not 16-byte aligned, or not where it should be.

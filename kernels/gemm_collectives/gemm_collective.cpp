@@ -58,6 +58,7 @@ Expected<void> GemmCollective::enqueue(int rank, std::vector<Operands> const& op
   try {
     if (auto done = state.check(operands); !done) return done;
     if (auto done = state.go_on(); !done) return done;
+    if (auto done = state.nothing_else_stalled({stream}); !done) return done;
     state.prepare(operands);
     gpu::PeerOrder::Turn const turn(state.group->order(), rank, stream);
     state.unbroken([&] { state.enqueue(rank, operands, stream); });
@@ -77,6 +78,7 @@ Expected<void> GemmCollective::run(std::vector<Operands> const& operands,
           "E0581", std::to_string(streams.size()) + " streams for " + std::to_string(state.count()) + " GPUs",
           "give a stream for each rank of the group", {to_string(state.problem)});
     if (auto done = state.recover_first(streams); !done) return done;
+    if (auto done = state.nothing_else_stalled(streams); !done) return done;
     state.prepare(operands);
     std::deque<gpu::PeerOrder::Turn> turns;
     for (int rank = 0; rank < state.count(); ++rank)

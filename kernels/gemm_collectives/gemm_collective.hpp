@@ -57,6 +57,8 @@ class GemmCollective {
   /// deadline: it names ranks, the part and the count; then, and where a call has failed halfway, all ranks
   /// begin anew.
   Expected<void> finish();
+  /// Has a wait of any rank met its deadline since then? A load of host memory for each rank.
+  bool stalled() const;
 
   Problem const& problem() const;
   Way way() const;

@@ -110,6 +110,10 @@ struct LatticeBoltzmann::State {
   Expected<void> make_chain(Expected<Plan> const& plan, StageKernel const& kernel, std::size_t token_bytes);
   Expected<void> start(cudaStream_t stream);
   Expected<void> launch(cudaStream_t stream, long long steps);
+  bool stalled() const { return loop ? loop->stalled() : chain->stalled(); }
+  Expected<void> finish();
+  /// E0520 where a launch has given up, as finish() says it: the flow is lost.
+  Expected<void> settle(bool captured);
 };
 
 Expected<void> LatticeBoltzmann::State::take_links() {
@@ -330,6 +334,7 @@ Expected<void> LatticeBoltzmann::write(cudaStream_t stream, FlowFields const& fi
   auto& s = *state_;
   auto const captured = is_captured(stream);
   if (!captured) return tl::make_unexpected(captured.error());
+  if (auto ok = s.settle(*captured); !ok) return ok;
   if (auto ok = s.progress.may_write(s.choice.variant, *captured); !ok) return ok;
   if (auto ok = done(flow(s.box, s.lattice(s.progress.steps_done), s.layout(), s.relaxation, fields, stream),
                      "writing a flow");
@@ -343,14 +348,25 @@ Expected<void> LatticeBoltzmann::start_again(cudaStream_t stream) {
   auto const captured = is_captured(stream);
   if (!captured) return tl::make_unexpected(captured.error());
   if (auto ok = state_->progress.may_start_again(*captured); !ok) return ok;
+  if (auto ok = state_->settle(*captured); !ok) return ok;
   return state_->start(stream);
 }
 
-Expected<void> LatticeBoltzmann::finish() {
-  auto finished = state_->loop ? state_->loop->finish() : state_->chain->finish();
-  if (!finished) state_->progress.lost = true;
+Expected<void> LatticeBoltzmann::State::finish() {
+  auto finished = loop ? loop->finish() : chain->finish();
+  if (!finished) progress.lost = true;
   return finished;
 }
+
+Expected<void> LatticeBoltzmann::State::settle(bool captured) {
+  if (!stalled()) return {};
+  progress.lost = true;
+  // Nothing can be waited for in a capture.
+  return captured ? Expected<void>() : finish();
+}
+
+Expected<void> LatticeBoltzmann::finish() { return state_->finish(); }
+bool LatticeBoltzmann::stalled() const { return state_->stalled(); }
 
 Choice const& LatticeBoltzmann::choice() const { return state_->choice; }
 Problem const& LatticeBoltzmann::problem() const { return state_->problem; }

@@ -44,12 +44,15 @@ class LatticeBoltzmann {
   /// perhaps behind others of the same call. Only start_again() helps then.
   Expected<void> run(cudaStream_t stream, long long steps);
   /// Enqueues that the flow is written to these fields in device memory. May be captured as run() may, here
-  /// with the same rule for `neighbours`. E0569 for a flow that is lost.
+  /// with the same rule for `neighbours`. E0569 for a flow that is lost, E0520 where that is found now.
   Expected<void> write(cudaStream_t stream, FlowFields const& fields);
   /// Enqueues that the flow is as at the start. Not captured (E0569).
   Expected<void> start_again(cudaStream_t stream);
   /// Waits for all steps. E0520 if a wait met its deadline: it names the tile; the flow is lost.
   Expected<void> finish();
+  /// Has a wait met its deadline since then? One load of host memory. The next call says it as finish() does,
+  /// and does nothing else.
+  bool stalled() const;
 
   Choice const& choice() const;
   Problem const& problem() const;

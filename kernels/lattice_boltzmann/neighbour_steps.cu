@@ -40,7 +40,7 @@ Expected<NeighbourLoop> neighbour_loop(LoopPlan const& plan, NeighbourSteps cons
   auto const chain = std::make_shared<LoopChain>(std::move(*made));
   return NeighbourLoop{
       [chain](GpuStream stream, long long iterations) { return chain->launch(stream, iterations); },
-      [chain] { return chain->finish(); }};
+      [chain] { return chain->finish(); }, [chain] { return chain->stalled(); }};
 }
 
 }  // namespace tessera::lattice_boltzmann

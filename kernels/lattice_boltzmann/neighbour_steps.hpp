@@ -22,6 +22,7 @@ struct NeighbourSteps {
 struct NeighbourLoop {
   std::function<Expected<void>(GpuStream, long long)> launch;
   std::function<Expected<void>()> finish;
+  std::function<bool()> stalled;
 };
 constexpr int k_tile_threads = 768;
 Expected<NeighbourLoop> neighbour_loop(LoopPlan const& plan, NeighbourSteps const& steps,

@@ -56,5 +56,45 @@ TEST(ConvolutionStall, NamesLayerAndTileAndTheNextLaunchIsRight) {
   }
 }
 
+/// Two launches: the next run says what happened in one of them and enqueues neither; the one after is right.
+TEST(ConvolutionStall, OfSeveralLaunchesIsSaidByTheNextRun) {
+  LayerChain base{8, 28, 28, 128, {}};
+  for (int stage = 0; stage < 3; ++stage)
+    for (int i = 0; i < 3; ++i) base.layers.push_back(layer(128 << stage, 3, stage > 0 && i == 0 ? 2 : 1, 1));
+  ConvOptions options;
+  options.starts_early = true;
+  options.deadline_seconds = 0.05;
+  Problem const problem(base, 5);
+  auto chain = ConvChain::make(base, problem.buffers(), options);
+  ASSERT_OK(chain);
+  ASSERT_GT(chain->launches().size(), 1u);
+  ASSERT_OK(chain->run(nullptr));
+  ASSERT_OK(chain->finish());
+  auto const expected = problem.result();
+  int sms = 0;
+  ok(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
+  cudaStream_t held, own;
+  ok(cudaStreamCreateWithFlags(&held, cudaStreamNonBlocking));
+  ok(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+  ok(cudaDeviceSynchronize());
+  ok(few_tokens::hold_sms(held, 0.2, sms - 16));
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));  // they have SMs
+  ASSERT_OK(chain->run(own));
+  ok(cudaDeviceSynchronize());
+  EXPECT_TRUE(chain->stalled());
+  auto const said = chain->run(own);
+  ASSERT_FALSE(said) << "blocks were missing, and nothing waited for them";
+  EXPECT_EQ(said.error().front().code, "E0520");
+  EXPECT_THAT(to_text(said.error()), HasSubstr("convolution_"));
+  EXPECT_THAT(to_text(said.error()), HasSubstr(" tile ("));
+  EXPECT_FALSE(chain->stalled());
+  problem.start_again();
+  ASSERT_OK(chain->run(own));
+  ASSERT_OK(chain->finish());
+  EXPECT_EQ(problem.result(), expected);
+  ok(cudaStreamDestroy(held));
+  ok(cudaStreamDestroy(own));
+}
+
 }  // namespace
 }  // namespace tessera::convolution

@@ -106,6 +106,55 @@ TEST(DecodeStall, OfWordsIsNamedAndTheNextSequenceIsRight) {
   stalls_and_goes_on(slow);
 }
 
+/// Nobody has called finish(): what is asked for next says it, whatever that is, and nothing goes on behind
+/// it but new sequences.
+TEST(DecodeStall, IsSaidByTheNextCall) {
+  auto model = reference::small_model(128, 1, 4);
+  model.layers = 1;
+  Options options;
+  options.batch = 2;
+  options.capacity = 1 << 17;
+  options.cut.blocks = 2, options.cut.splits = 1;
+  options.cut.exchange = Exchange::words;
+  options.deadline_seconds = 0.0004;
+  reference::Weights const weights(model, 6);
+  WeightsOnDevice const on_device(weights);
+  auto decoder = Decoder::make(model, on_device.weights, options, nullptr);
+  ASSERT_OK(decoder);
+  gpu::ok(cudaDeviceSynchronize());
+  Streams const streams;
+  std::vector<Tokens> generated;
+  generate(*decoder, 2, streams.own, generated);
+  std::vector<Sequence> const sequences = {{{1}, 131000}, {{1}, 0}};
+  using Call = Expected<void> (*)(Decoder&, cudaStream_t, std::vector<Sequence> const&);
+  Call const calls[] = {
+      [](Decoder& d, cudaStream_t stream, auto const&) { return d.step(stream); },
+      [](Decoder& d, cudaStream_t stream, auto const&) { return d.decode(stream, 1); },
+      [](Decoder& d, cudaStream_t stream, auto const&) { return d.prefill(stream); },
+      [](Decoder& d, cudaStream_t stream, auto const&) { return d.rewind(stream); },
+      [](Decoder& d, cudaStream_t stream, auto const& all) { return d.begin(stream, all); },
+  };
+  for (auto const call : calls) {
+    SCOPED_TRACE(&call - calls);
+    gpu::ok(cudaDeviceSynchronize());
+    ASSERT_OK(decoder->begin(streams.own, sequences));
+    ASSERT_OK(decoder->decode(streams.own, 1));
+    gpu::ok(cudaDeviceSynchronize());
+    ASSERT_TRUE(decoder->stalled());
+    auto const said = call(*decoder, streams.own, sequences);
+    ASSERT_FALSE(said);
+    EXPECT_EQ(said.error().front().code, "E0520");
+    EXPECT_THAT(to_text(said.error()), ContainsRegex("out[_0-9]* tile"));
+    EXPECT_FALSE(decoder->stalled());
+    for (auto const& again : {decoder->step(streams.own), decoder->decode(streams.own, 1)}) {
+      ASSERT_FALSE(again) << "sequences are lost";
+      EXPECT_EQ(again.error().front().code, "E0566");
+    }
+    generate(*decoder, 2, streams.own, generated);
+    EXPECT_EQ(generated.back(), generated.front());
+  }
+}
+
 /// A launch begins when the driver has a place for all its blocks: an SM that is held for four deadlines
 /// makes it late, not wrong.
 TEST(DecodeStall, WaitsForAnSmThatIsHeld) {

@@ -43,6 +43,8 @@ TEST(FewTokensStall, NamesWhatWaitedAndTheNextLaunchIsRight) {
           ok(hold_an_sm(held, 0.2));
           std::this_thread::sleep_for(std::chrono::milliseconds(5));  // it has an SM
           ASSERT_OK(chain->launch(own, 4));
+          ok(cudaDeviceSynchronize());
+          EXPECT_EQ(chain->stalled(), starts_early);
           auto const stalled = chain->finish();
           if (!starts_early) {
             ASSERT_OK(stalled);

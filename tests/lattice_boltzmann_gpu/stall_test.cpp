@@ -48,5 +48,34 @@ TEST(LatticeBoltzmannStall, NamesATileAndIsOver) {
   }
 }
 
+/// Nobody has called finish(): a flow that is written, or begun again, is the first to hear of it.
+TEST(LatticeBoltzmannStall, IsSaidBeforeAFlowIsWritten) {
+  auto const problem = rough(24, 24, 24);
+  Options options;
+  options.variant = Variant::chip_tokens;
+  options.deadline_seconds = 0.05;
+  options.disturbance.silent_block = 5;
+  options.disturbance.silent_from = 20;
+  auto made = LatticeBoltzmann::make(problem, options);
+  ASSERT_OK(made);
+  gpu::DeviceBuffer<float> density(static_cast<std::size_t>(problem.size()));
+  for (bool const writes : {true, false}) {
+    ASSERT_OK(made->run(nullptr, 40));
+    gpu::ok(cudaDeviceSynchronize());
+    EXPECT_TRUE(made->stalled());
+    auto const said = writes ? made->write(nullptr, {density.get(), {}}) : made->start_again(nullptr);
+    ASSERT_FALSE(said);
+    EXPECT_EQ(said.error().front().code, "E0520");
+    EXPECT_THAT(to_text(said.error()), HasSubstr("waits for data"));
+    EXPECT_FALSE(made->stalled());
+    EXPECT_FALSE(made->write(nullptr, {density.get(), {}})) << "a flow that is lost was written";
+    ASSERT_OK(made->start_again(nullptr));
+    ASSERT_OK(made->run(nullptr, 19));
+    ASSERT_OK(made->write(nullptr, {density.get(), {}}));
+    ASSERT_OK(made->finish());
+    ASSERT_OK(made->start_again(nullptr));
+  }
+}
+
 }  // namespace
 }  // namespace tessera::lattice_boltzmann

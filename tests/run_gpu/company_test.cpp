@@ -201,6 +201,41 @@ TEST(Company, GraphsTakeTurnsToo) {
   EXPECT_EQ(a.data.mismatches() + b.data.mismatches(), 0u);
 }
 
+TEST(Company, GraphsOfTheCallersTakeTurnsByReplay) {
+  Waiting a(100, 20, 55), b(100, 20, 56);
+  ASSERT_EQ(said(a.chain), "accepted");
+  ASSERT_EQ(said(b.chain), "accepted");
+  Stream one, other;
+  auto const captured = [](Waiting& of, cudaStream_t stream) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    EXPECT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    EXPECT_EQ(said(of.chain->launch(stream)), "accepted");
+    EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    EXPECT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+    cudaGraphDestroy(graph);
+    return executable;
+  };
+  auto* const graph_a = captured(a, one);
+  auto* const graph_b = captured(b, other);
+  auto const launch = [](cudaGraphExec_t graph) {
+    return [graph](GpuStream in) { return static_cast<int>(cudaGraphLaunch(graph, in)); };
+  };
+  for (int round = 0; round < 3; ++round) {
+    a.data.poison(one);
+    b.data.poison(other);
+    ASSERT_EQ(said(a.chain->replay(one, launch(graph_a))), "accepted");
+    ASSERT_EQ(said(b.chain->replay(other, launch(graph_b))), "accepted");
+    a.data.compare(one);
+    b.data.compare(other);
+  }
+  EXPECT_EQ(said(a.chain->finish()), "accepted");
+  EXPECT_EQ(said(b.chain->finish()), "accepted");
+  EXPECT_EQ(a.data.mismatches() + b.data.mismatches(), 0u);
+  cudaGraphExecDestroy(graph_a);
+  cudaGraphExecDestroy(graph_b);
+}
+
 TEST(Company, AChainThatIsGoneIsNotWaitedFor) {
   Waiting stays(100, 1, 57);
   ASSERT_EQ(said(stays.chain), "accepted");

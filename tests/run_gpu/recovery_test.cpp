@@ -187,6 +187,40 @@ TEST(Recovery, AStallInAReplayOfTheCallersGraphIsSaid) {
   }
 }
 
+TEST(Recovery, AStallIsSaidBeforeTheCallersGraphIsReplayed) {
+  Faulty faulty(Mechanism::pdl_tiles);
+  ASSERT_OK(faulty.chain);
+  Stream stream;
+  OwnGraph const good(*faulty.chain, stream);
+  *faulty.fault = Faulty::Fault::unposted;
+  OwnGraph const bad(*faulty.chain, stream);
+  *faulty.fault = Faulty::Fault::none;
+  int asked = 0;
+  auto const replay = [&](OwnGraph const& graph) {
+    return faulty.chain->replay(stream, [&](GpuStream in) {
+      ++asked;
+      return static_cast<int>(cudaGraphLaunch(graph.executable, in));
+    });
+  };
+  ASSERT_OK(replay(bad));
+  ASSERT_TRUE(comes_to_stall(*faulty.chain));
+  EXPECT_THAT(said(replay(good)), HasSubstr("E0520"));
+  EXPECT_EQ(asked, 1) << "a graph was launched behind a stall";
+  faulty.data.poison(stream);
+  ASSERT_OK(replay(good));
+  faulty.data.compare(stream);
+  ASSERT_OK(faulty.chain->finish());
+  EXPECT_EQ(faulty.data.mismatches(), 0u);
+  auto const failing = [](GpuStream) { return static_cast<int>(cudaErrorInvalidValue); };
+  EXPECT_THAT(said(faulty.chain->replay(stream, failing)), HasSubstr("E0511"));
+  faulty.expect_right(stream);
+  ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  EXPECT_THAT(said(replay(good)), HasSubstr("E0511"));
+  cudaGraph_t nothing = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(stream, &nothing), cudaSuccess);
+  cudaGraphDestroy(nothing);
+}
+
 TEST(Recovery, AnErrorOrAnExceptionInAnEnqueueLeavesNothingBehind) {
   for (auto const mechanism : {Mechanism::stream_order, Mechanism::pdl_tiles, Mechanism::wait_kernel})
     for (auto const fault : {Faulty::Fault::refused, Faulty::Fault::thrown}) {

@@ -184,6 +184,12 @@ class Chain {
   /// that finish() must be called outside of it.
   Expected<void> launch(GpuStream stream, int set = 0, unsigned times = 1);
 
+  /// For a graph of your own in which launches of this chain were captured: does around `enqueue` what
+  /// launch() does around its kernels. So an earlier stall is said first, and what cannot be proved to finish
+  /// beside this chain is kept apart from the graph. `enqueue` launches the graph in the stream, as often as
+  /// it likes, and returns CUDA's error. E0511 in a stream that is being captured.
+  Expected<void> replay(GpuStream stream, std::function<int(GpuStream)> const& enqueue);
+
   /// Captures one launch, or several, into a graph, which must not outlive the chain.
   Expected<ChainGraph> capture(int set = 0, unsigned times = 1);
 

@@ -54,8 +54,14 @@ class LoopChain {
     if (!times) return tl::make_unexpected(times.error());
     return chain_.capture(0, *times);
   }
+  /// As Chain::replay().
+  Expected<void> replay(GpuStream stream, std::function<int(GpuStream)> const& enqueue) {
+    return chain_.replay(stream, enqueue);
+  }
   /// As Chain::finish().
   Expected<void> finish() { return chain_.finish(); }
+  /// As Chain::stalled().
+  bool stalled() const { return chain_.stalled(); }
   /// As Chain::last_stall(); stalled_iteration() says which iteration it was in.
   StallRecord const& last_stall() const { return chain_.last_stall(); }
   std::string const& proof() const { return chain_.proof(); }

@@ -280,28 +280,41 @@ Expected<ChainGraph> Chain::capture(int set, unsigned times) {
   return ChainGraph(state.release());
 }
 
-Expected<void> ChainGraph::launch(GpuStream stream) {
-  auto& chain = *state_->chain;
+Expected<void> Chain::State::replay(GpuStream stream, std::function<int(GpuStream)> const& graph,
+                                    unsigned times) {
   auto status = cudaStreamCaptureStatusNone;
   if (auto ok = check_call(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing"); !ok) return ok;
   if (status != cudaStreamCaptureStatusNone)
     return refuse({"E0511",
                    Severity::error,
-                   chain.plan.pipeline.where,
+                   plan.pipeline.where,
                    fmt::format("a graph of {} cannot be launched in a stream that is being captured",
-                               chain.plan.pipeline.name),
+                               plan.pipeline.name),
                    {"CUDA would make the capture invalid (cudaErrorStreamCaptureUnsupported)"},
                    "call Chain::launch() there: it becomes a part of the capture"});
-  if (auto ok = chain.settle(false); !ok) return ok;
-  chain.stalls->launched();
-  auto const id = Chain::State::id_of(stream);
-  if (auto ok = chain.after_previous(stream, id); !ok) return ok;
-  auto const lease = chain.lease.take(stream, id);
-  if (!lease) return tl::make_unexpected(lease.error());
-  run::ProfilerRange const range(chain.plan.pipeline.name);
-  if (auto ok = chain.mark_begin(stream); !ok) return ok;
-  if (auto ok = check_call(cudaGraphLaunch(state_->executable, stream), "cudaGraphLaunch"); !ok) return ok;
-  return chain.mark_done(stream, id, state_->times);
+  if (auto ok = settle(false); !ok) return ok;
+  stalls->launched();
+  auto const id = id_of(stream);
+  if (auto ok = after_previous(stream, id); !ok) return ok;
+  auto const turn = lease.take(stream, id);
+  if (!turn) return tl::make_unexpected(turn.error());
+  run::ProfilerRange const range(plan.pipeline.name);
+  if (auto ok = mark_begin(stream); !ok) return ok;
+  auto const enqueued_now = check_call(static_cast<cudaError_t>(graph(stream)), "cudaGraphLaunch");
+  // Also behind some of several graphs.
+  auto const marked = mark_done(stream, id, enqueued_now ? times : 0);
+  return enqueued_now ? marked : enqueued_now;
+}
+
+Expected<void> Chain::replay(GpuStream stream, std::function<int(GpuStream)> const& enqueue) {
+  return state_->replay(stream, enqueue, 1);
+}
+
+Expected<void> ChainGraph::launch(GpuStream stream) {
+  auto const once = [this](GpuStream in) {
+    return static_cast<int>(cudaGraphLaunch(state_->executable, in));
+  };
+  return state_->chain->replay(stream, once, state_->times);
 }
 
 ChainGraph::~ChainGraph() { delete state_; }

@@ -87,6 +87,8 @@ struct Chain::State {
   Expected<void> enqueue_group(LaunchGroup const& group, cudaStream_t stream, int set);
   Expected<void> enqueue_side(Side const& side, int set);
   Expected<void> kernel(std::size_t launch, cudaStream_t stream, int set);
+  /// Of a graph with so many launches.
+  Expected<void> replay(GpuStream stream, std::function<int(GpuStream)> const& graph, unsigned times);
 
   /// For the launches that the library has enqueued; E0521.
   Expected<void> wait_for_launches();
