@@ -2,19 +2,18 @@
 // A chain of convolutions that waits for longer than its deadline: what is said, and the launch after.
 #include <gmock/gmock.h>
 
-#include <chrono>
 #include <cstdio>
-#include <thread>
 
 #include "convolution_gpu/chain_problem.hpp"
-#include "few_tokens_gpu/hold_an_sm.hpp"
+#include "run_gpu/held_sms.hpp"
+#include "run_gpu/told_stall.hpp"
 
 namespace tessera::convolution {
 namespace {
 
 using testing::HasSubstr;
 
-/// Most SMs have no place for a block for four deadlines, and others wait for what it should compute.
+/// Most SMs have no place for a block until a wait has given up, and others wait for what it should compute.
 TEST(ConvolutionStall, NamesLayerAndTileAndTheNextLaunchIsRight) {
   for (int const splits : {1, 2}) {
     SCOPED_TRACE(splits);
@@ -29,29 +28,24 @@ TEST(ConvolutionStall, NamesLayerAndTileAndTheNextLaunchIsRight) {
     ASSERT_OK(chain->run(nullptr));
     ASSERT_OK(chain->finish());
     auto const expected = problem.result();
-    int sms = 0;
-    ok(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
-    cudaStream_t held, own;
-    ok(cudaStreamCreateWithFlags(&held, cudaStreamNonBlocking));
+    cudaStream_t own;
     ok(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
     for (int round = 0; round < 2; ++round) {
-      ok(cudaDeviceSynchronize());
-      ok(few_tokens::hold_sms(held, 0.2, sms - 16));
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // they have SMs
+      gpu::HeldSms held(gpu::sms_of_device() - 16);
       ASSERT_OK(chain->run(own));
+      EXPECT_TRUE(gpu::a_stall_comes());
+      held.release();
       auto const stalled = chain->finish();
       ASSERT_FALSE(stalled) << "blocks were missing, and nothing waited for them";
       EXPECT_EQ(stalled.error().front().code, "E0520");
       EXPECT_THAT(to_text(stalled.error()), HasSubstr("convolution_"));
       EXPECT_THAT(to_text(stalled.error()), HasSubstr(" tile ("));
       if (round == 0) std::printf("%s\n", to_text(stalled.error()).c_str());
-      ok(cudaDeviceSynchronize());
       problem.start_again();
       ASSERT_OK(chain->run(own));
       ASSERT_OK(chain->finish());
       ASSERT_EQ(problem.result(), expected) << "round " << round;
     }
-    ok(cudaStreamDestroy(held));
     ok(cudaStreamDestroy(own));
   }
 }

@@ -2,26 +2,21 @@
 // Steps that wait for longer than their deadline: what is said, and what comes after.
 #include <gmock/gmock.h>
 
-#include <chrono>
 #include <cstdio>
-#include <thread>
 
 #include "decode_gpu/small_decoder.hpp"
-#include "few_tokens_gpu/hold_an_sm.hpp"
+#include "run_gpu/held_sms.hpp"
 
 namespace tessera::decode {
 namespace {
 
 using testing::ContainsRegex;
 
-struct Streams {
-  Streams() {
-    for (auto* const one : {&held, &own}) gpu::ok(cudaStreamCreateWithFlags(one, cudaStreamNonBlocking));
-  }
-  ~Streams() {
-    for (auto const one : {held, own}) cudaStreamDestroy(one);
-  }
-  cudaStream_t held = nullptr, own = nullptr;
+struct OwnStream {
+  OwnStream() { gpu::ok(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking)); }
+  ~OwnStream() { cudaStreamDestroy(own); }
+  cudaStream_t own = nullptr;
+  operator cudaStream_t() const { return own; }
 };
 
 using Tokens = std::vector<std::vector<int>>;
@@ -55,10 +50,10 @@ void stalls_and_goes_on(Slow slow) {
   auto decoder = Decoder::make(slow.model, on_device.weights, slow.options, nullptr);
   ASSERT_OK(decoder);
   gpu::ok(cudaDeviceSynchronize());
-  Streams const streams;
+  OwnStream const stream;
   std::vector<Tokens> generated;
   int const batch = slow.options.batch;
-  generate(*decoder, batch, streams.own, generated);
+  generate(*decoder, batch, stream, generated);
   for (int round = 0; round < (slow.prompt_cached > 0 ? 3 : 2); ++round) {
     bool const of_prompts = round == 2;
     int const cached = of_prompts ? slow.prompt_cached : slow.cached;
@@ -66,19 +61,19 @@ void stalls_and_goes_on(Slow slow) {
     for (int i = 0; i < batch; ++i)
       sequences.push_back({of_prompts ? std::vector{1, 2} : std::vector{1}, i % 2 == 0 ? cached : 0});
     gpu::ok(cudaDeviceSynchronize());
-    ASSERT_OK(decoder->begin(streams.own, sequences));
+    ASSERT_OK(decoder->begin(stream, sequences));
     if (of_prompts)
-      ASSERT_OK(decoder->prefill(streams.own));
+      ASSERT_OK(decoder->prefill(stream));
     else
-      ASSERT_OK(round == 0 ? decoder->decode(streams.own, 2) : decoder->step(streams.own));
+      ASSERT_OK(round == 0 ? decoder->decode(stream, 2) : decoder->step(stream));
     auto const stalled = decoder->finish();
     ASSERT_FALSE(stalled) << "a block took longer than a deadline, and nothing waited for it";
     EXPECT_EQ(stalled.error().front().code, "E0520");
     EXPECT_THAT(to_text(stalled.error()), ContainsRegex(slow.waits));
     EXPECT_THAT(to_text(stalled.error()), ContainsRegex("; layer 0 of 1"));
     if (round == 0) std::printf("%s\n", to_text(stalled.error()).c_str());
-    EXPECT_FALSE(decoder->decode(streams.own, 1)) << "sequences are lost";
-    generate(*decoder, batch, streams.own, generated);
+    EXPECT_FALSE(decoder->decode(stream, 1)) << "sequences are lost";
+    generate(*decoder, batch, stream, generated);
     EXPECT_EQ(generated.back(), generated.front()) << "round " << round;
   }
 }
@@ -166,15 +161,14 @@ TEST(DecodeStall, WaitsForAnSmThatIsHeld) {
   options.deadline_seconds = 0.05;
   auto decoder = Decoder::make(model, on_device.weights, options, nullptr);
   ASSERT_OK(decoder);
-  Streams const streams;
+  OwnStream const stream;
   std::vector<Tokens> generated;
-  generate(*decoder, 1, streams.own, generated);
+  generate(*decoder, 1, stream, generated);
   gpu::ok(cudaDeviceSynchronize());
-  ASSERT_OK(decoder->begin(streams.own, {{{1, 2, 3}, 0}}));
-  gpu::ok(few_tokens::hold_an_sm(streams.held, 0.2));
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));  // it has an SM
-  ASSERT_OK(decoder->prefill(streams.own));
-  ASSERT_OK(decoder->decode(streams.own, 20));
+  ASSERT_OK(decoder->begin(stream, {{{1, 2, 3}, 0}}));
+  gpu::HeldSms const held(1, 0.2);
+  ASSERT_OK(decoder->prefill(stream));
+  ASSERT_OK(decoder->decode(stream, 20));
   auto const tokens = decoder->tokens();
   ASSERT_OK(tokens);
   EXPECT_EQ(*tokens, generated.front());

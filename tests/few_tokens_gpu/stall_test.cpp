@@ -2,20 +2,20 @@
 // Chains of MLPs that wait for longer than their deadline: what is said, and the launch after.
 #include <gmock/gmock.h>
 
-#include <chrono>
 #include <cstdio>
-#include <thread>
 
 #include "few_tokens_gpu/chain_problem.hpp"
-#include "few_tokens_gpu/hold_an_sm.hpp"
+#include "run_gpu/held_sms.hpp"
+#include "run_gpu/told_stall.hpp"
 
 namespace tessera::few_tokens {
 namespace {
 
 using testing::HasSubstr;
 
-/// One block of a launch that starts early has no SM for four deadlines, and all others wait for what it
-/// should compute. A launch that does not start early begins when the driver has a place for all blocks.
+/// One block of a launch that starts early has no SM until a wait has given up, and all others wait for what
+/// it should compute. A launch that does not start early begins when the driver has a place for all blocks:
+/// after four deadlines.
 TEST(FewTokensStall, NamesWhatWaitedAndTheNextLaunchIsRight) {
   for (int const tokens : {1, 9})
     for (bool const in_data : {false, true})
@@ -35,14 +35,15 @@ TEST(FewTokensStall, NamesWhatWaitedAndTheNextLaunchIsRight) {
         ASSERT_OK(chain->finish());
         ASSERT_LE(problem.error(4), allowed_error(shape));
         auto const expected = problem.result(4);
-        cudaStream_t held, own;
-        ok(cudaStreamCreateWithFlags(&held, cudaStreamNonBlocking));
+        cudaStream_t own;
         ok(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
         for (int round = 0; round < 2; ++round) {
-          ok(cudaDeviceSynchronize());
-          ok(hold_an_sm(held, 0.2));
-          std::this_thread::sleep_for(std::chrono::milliseconds(5));  // it has an SM
+          gpu::HeldSms held(1, starts_early ? 10 : 4 * config.deadline_seconds);
           ASSERT_OK(chain->launch(own, 4));
+          if (starts_early) {
+            EXPECT_TRUE(gpu::a_stall_comes());
+            held.release();
+          }
           ok(cudaDeviceSynchronize());
           EXPECT_EQ(chain->stalled(), starts_early);
           auto const stalled = chain->finish();
@@ -65,7 +66,6 @@ TEST(FewTokensStall, NamesWhatWaitedAndTheNextLaunchIsRight) {
           ASSERT_OK(chain->finish());
           ASSERT_EQ(problem.result(4), expected) << "round " << round;
         }
-        ok(cudaStreamDestroy(held));
         ok(cudaStreamDestroy(own));
       }
 }

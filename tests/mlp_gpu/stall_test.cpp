@@ -2,14 +2,14 @@
 // mlp() beside a kernel that holds an SM: right, or an error, and right afterwards.
 #include <gmock/gmock.h>
 
-#include <chrono>
-#include <thread>
+#include <optional>
 
-#include "few_tokens_gpu/hold_an_sm.hpp"
 #include "kernels/mlp/mlp.hpp"
 #include "kernels/mlp/one_call.hpp"
 #include "mlp_gpu/operands.hpp"
 #include "mlp_gpu/plans.hpp"
+#include "run_gpu/held_sms.hpp"
+#include "run_gpu/told_stall.hpp"
 
 namespace tessera::mlp {
 namespace {
@@ -32,17 +32,19 @@ Plan in_one_launch(bool early) {
   return plan_of(graph_of(shape), {{few, few}, Mechanism::fused, 1, true, early}, machine).value();
 }
 
-/// Holds half of the SMs for so long, since a launch may have fewer blocks than there are; returns when they
-/// are held.
-void hold(cudaStream_t stream, double seconds) {
-  ASSERT_EQ(few_tokens::hold_an_sm(stream, 0), cudaSuccess);  // loads it
-  ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-  ASSERT_EQ(few_tokens::hold_sms(stream, seconds, 66), cudaSuccess);
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+/// Half of the SMs are held, since a launch may have fewer blocks than there are.
+constexpr int k_half = 66;
+
+/// Runs `launch` beside held SMs, which are free again when a wait has given up.
+template <class Launch>
+void stalls(Launch const& launch) {
+  gpu::HeldSms held(k_half);
+  launch();
+  EXPECT_TRUE(gpu::a_stall_comes());
 }
 
 TEST(MlpStall, IsSaidByTheNextLaunchOfAnySizeAndThenAllAreRight) {
-  Stream const stream, held;
+  Stream const stream;
   Operands const operands(shape, 3, stream);
   MlpOptions options;
   options.only = in_one_launch(true);
@@ -56,13 +58,11 @@ TEST(MlpStall, IsSaidByTheNextLaunchOfAnySizeAndThenAllAreRight) {
   for (int const tokens : {16, 9}) ASSERT_EQ(launch(tokens), "accepted");
   ASSERT_EQ(said(block->finish(stream)), "accepted");
   for (bool const same : {false, true}) {
-    hold(held, 0.4);
-    ASSERT_EQ(launch(16), "accepted");
+    stalls([&] { ASSERT_EQ(launch(16), "accepted"); });
     ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
     EXPECT_TRUE(block->stalled());
     EXPECT_THAT(launch(same ? 16 : 9), HasSubstr("E0520"));
     EXPECT_FALSE(block->stalled());
-    ASSERT_EQ(cudaStreamSynchronize(held), cudaSuccess);
     for (int const tokens : {9, 16, 9}) {
       operands.poison_result();
       ASSERT_EQ(launch(tokens), "accepted");
@@ -73,18 +73,19 @@ TEST(MlpStall, IsSaidByTheNextLaunchOfAnySizeAndThenAllAreRight) {
 }
 
 TEST(MlpStall, InOneCallBesideASpinnerIsRightOrAnErrorAndTheNextIsRight) {
-  Stream const stream, held;
+  Stream const stream;
   Operands const operands(shape, 4, stream);
   auto const call = [&] { return mlp(operands.x, operands.w1, operands.w2, operands.y, shape, stream); };
   ASSERT_EQ(said(call()), "accepted");
   ASSERT_EQ(said(finish(stream)), "accepted");
-  hold(held, 1.5);
-  operands.poison_result();
-  bool const right = call().has_value() && finish(stream).has_value();
-  if (right) {
-    EXPECT_LE(operands.error(shape.tokens), allowed);
+  {
+    gpu::HeldSms const held(k_half, 1.5);
+    operands.poison_result();
+    bool const right = call().has_value() && finish(stream).has_value();
+    if (right) {
+      EXPECT_LE(operands.error(shape.tokens), allowed);
+    }
   }
-  ASSERT_EQ(cudaStreamSynchronize(held), cudaSuccess);
   operands.poison_result();
   ASSERT_EQ(said(call()), "accepted");
   ASSERT_EQ(said(finish(stream)), "accepted");
@@ -125,7 +126,7 @@ class MlpOneCallStall : public testing::Test {
     ASSERT_EQ(cudaGraphInstantiate(&made.executable, made.graph, 0), cudaSuccess);
   }
 
-  Stream stream, held;
+  Stream stream;
   Operands const operands{shape, 6, stream};
 };
 
@@ -133,15 +134,13 @@ TEST_F(MlpOneCallStall, IsSaidByTheNextCallOrByFinishAndThenItIsRight) {
   expect_right();
   for (bool const by_finish : {false, true}) {
     SCOPED_TRACE(by_finish ? "finish()" : "mlp()");
-    hold(held, 0.4);
-    ASSERT_EQ(call(), "accepted");
+    stalls([&] { ASSERT_EQ(call(), "accepted"); });
     if (by_finish) {
       EXPECT_THAT(said(finish(stream)), HasSubstr("E0520"));
     } else {
       ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
       EXPECT_THAT(call(), HasSubstr("E0520"));
     }
-    ASSERT_EQ(cudaStreamSynchronize(held), cudaSuccess);
     expect_right();
   }
 }
@@ -152,11 +151,9 @@ TEST_F(MlpOneCallStall, OfAReplayIsSaidByFinishAndTheReplayAfterIsRight) {
   capture(graph);
   ASSERT_EQ(graph.called, "accepted");
   for (int round = 0; round < 2; ++round) {
-    hold(held, 0.4);
-    ASSERT_EQ(cudaGraphLaunch(graph.executable, stream), cudaSuccess);
+    stalls([&] { ASSERT_EQ(cudaGraphLaunch(graph.executable, stream), cudaSuccess); });
     EXPECT_THAT(said(finish(stream)), HasSubstr("E0520"));
     EXPECT_EQ(said(finish(stream)), "accepted");
-    ASSERT_EQ(cudaStreamSynchronize(held), cudaSuccess);
     operands.poison_result();
     ASSERT_EQ(cudaGraphLaunch(graph.executable, stream), cudaSuccess);
     ASSERT_EQ(said(finish(stream)), "accepted");
@@ -172,19 +169,17 @@ TEST_F(MlpOneCallStall, OfAGraphThatIsGoneIsSaidInTheNextCaptureAndThenByFinish)
     Graph graph;
     capture(graph);
     ASSERT_EQ(graph.called, "accepted");
-    hold(held, 0.4);
-    ASSERT_EQ(cudaGraphLaunch(graph.executable, stream), cudaSuccess);
+    stalls([&] { ASSERT_EQ(cudaGraphLaunch(graph.executable, stream), cudaSuccess); });
     ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-    ASSERT_EQ(cudaStreamSynchronize(held), cudaSuccess);
   }
   // CUDA may tell of a graph's end a little later.
-  std::string called = "accepted";
-  for (int i = 0; i < 100 && called == "accepted"; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::string called;
+  EXPECT_TRUE(support::comes_true([&] {
     Graph next;
     capture(next);
     called = next.called;
-  }
+    return called != "accepted";
+  }));
   EXPECT_THAT(called, HasSubstr("call finish() when the capture has ended"));
   EXPECT_THAT(said(finish(stream)), HasSubstr("E0520"));
   Graph graph;
@@ -198,13 +193,13 @@ TEST_F(MlpOneCallStall, OfAGraphThatIsGoneIsSaidInTheNextCaptureAndThenByFinish)
 
 /// The same with a plan whose launch needs every SM, by the deadline that mlp() has.
 TEST(MlpStall, TheDefaultDeadlineOutlastsASpinner) {
-  Stream const stream, held;
+  Stream const stream;
   Operands const operands(shape, 5, stream);
   MlpOptions options;
   options.only = in_one_launch(false);
   auto block = Mlp::make(shape, options);
   ASSERT_TRUE(block) << said(block);
-  hold(held, 1.5);
+  gpu::HeldSms const held(k_half, 1.5);
   operands.poison_result();
   ASSERT_EQ(said(block->launch(operands.x, operands.w1, operands.w2, operands.y, 16, stream)), "accepted");
   ASSERT_EQ(said(block->finish(stream)), "accepted");
@@ -212,7 +207,7 @@ TEST(MlpStall, TheDefaultDeadlineOutlastsASpinner) {
 }
 
 TEST(MlpStall, OfACooperativeLaunchIsSaidOrTheResultIsRight) {
-  Stream const stream, held;
+  Stream const stream;
   Operands const operands(shape, 7, stream);
   MlpOptions options;
   options.only = in_one_launch(false);
@@ -225,7 +220,7 @@ TEST(MlpStall, OfACooperativeLaunchIsSaidOrTheResultIsRight) {
   };
   ASSERT_EQ(launch(), "accepted");
   ASSERT_EQ(said(block->finish(stream)), "accepted");
-  hold(held, 0.4);
+  std::optional<gpu::HeldSms> held(std::in_place, k_half, 0.4);  // for eight deadlines: perhaps nobody waits
   ASSERT_EQ(launch(), "accepted");
   auto const outcome = said(block->finish(stream));
   RecordProperty("outcome", outcome == "accepted" ? "its blocks came together" : "it stalled");
@@ -234,7 +229,7 @@ TEST(MlpStall, OfACooperativeLaunchIsSaidOrTheResultIsRight) {
   } else {
     EXPECT_THAT(outcome, HasSubstr("E0520"));
   }
-  ASSERT_EQ(cudaStreamSynchronize(held), cudaSuccess);
+  held.reset();
   ASSERT_EQ(launch(), "accepted");
   ASSERT_EQ(said(block->finish(stream)), "accepted");
   EXPECT_LE(operands.error(16), allowed);

@@ -11,6 +11,7 @@
 #include "run_gpu/device_data.hpp"
 #include "support/assert_ok.hpp"
 #include "support/plans.hpp"
+#include "support/real_clock.hpp"
 #include "tessera/measure/machine_json.hpp"
 #include "tessera/run/launch.hpp"
 
@@ -75,10 +76,7 @@ struct Faulty {
 };
 
 bool comes_to_stall(Chain const& chain) {
-  auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-  while (!chain.stalled() && std::chrono::steady_clock::now() < until)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return chain.stalled();
+  return support::comes_true([&] { return chain.stalled(); });
 }
 
 constexpr Mechanism k_waiting[] = {Mechanism::pdl_tiles, Mechanism::wait_kernel, Mechanism::fused};
