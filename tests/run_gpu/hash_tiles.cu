@@ -15,17 +15,6 @@ struct HashTile {
   int stage;
   long long base, tiles, first;
 
-  __device__ void wait_if_late(long long place, std::uint64_t round) const {
-    Late const volatile& late = *device.late;
-    if (late.round != round || late.place != place) return;
-    unsigned long long begin, now;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
-    do {
-      __nanosleep(1000);
-      asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-    } while (now - begin < static_cast<unsigned long long>(late.nanoseconds));
-  }
-
   __device__ void operator()(Tile tile, Context& context) const {
     if (threadIdx.x != 0) return;
     long long const linear = linear_of(context.grid, tile);
@@ -34,7 +23,7 @@ struct HashTile {
     auto const late = mix(mix(round, base + linear), 7);
     if ((late >> 8 & 15) == 0) __nanosleep(static_cast<unsigned>(late % 20000));
     auto const place = base + context.split * tiles + linear;
-    if (device.late != nullptr) wait_if_late(place, round);
+    wait_if_held(device.held, place, round);
     device.values[place] = value_of(device.needs + offset[0], offset[1] - offset[0], device.values, stage,
                                     linear, context.split, round);
     atomicAdd(device.runs + place, 1u);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "run_gpu/held_tile.cuh"
 #include "support/mix.hpp"
 #include "tessera/run/chain.hpp"
 
@@ -38,13 +39,6 @@ TESSERA_HOST_DEVICE inline std::uint64_t value_of(std::int32_t const* needs, int
 /// All values of a round, stage after stage.
 std::vector<std::uint64_t> reference(Pipeline const& pipeline, Layout const& layout, std::uint64_t round);
 
-/// One tile that takes long in one round: its index among the values, and for how long.
-struct Late {
-  std::uint64_t round = 0;
-  std::int64_t place = 0;
-  std::int64_t nanoseconds = 0;
-};
-
 /// Device memory of one pipeline.
 struct Device {
   std::uint64_t* values = nullptr;
@@ -54,7 +48,7 @@ struct Device {
   unsigned* runs = nullptr;                ///< by value: how often it was computed
   unsigned long long* sequence = nullptr;  ///< counts tiles as they are computed
   unsigned long long* places = nullptr;    ///< by value: its place in that sequence, in the last round
-  Late const* late = nullptr;              ///< may be left out
+  HeldTile const* held = nullptr;          ///< by its index among the values; may be left out
 };
 
 constexpr int k_most_stages = 6;

@@ -25,6 +25,7 @@ struct TableTile {
     auto const round = *static_cast<std::uint64_t const volatile*>(device.round);
     auto const hash = support::mix(round, static_cast<std::uint64_t>(place));
     late(hash);
+    wait_if_held(device.held, place / k_width, round);
     auto const value =
         loop_table::value_of(table, device.memory, context.stage, context.iteration, linear, i);
     context.sync();  // a tile that works in place reads all before it stores any

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "run_gpu/held_tile.cuh"
 #include "support/loop_table.hpp"
 #include "tessera/run/run_roles.hpp"
 
@@ -16,7 +17,8 @@ struct Device {
   std::uint64_t const* round = nullptr;  ///< tiles are late in one launch, other tiles in another one
   std::uint64_t* memory = nullptr;
   std::uint64_t* record = nullptr;
-  unsigned* runs = nullptr;  ///< by tile of the record: how often it was computed
+  unsigned* runs = nullptr;        ///< by tile of the record: how often it was computed
+  HeldTile const* held = nullptr;  ///< by tile of the record; may be left out
 };
 
 /// A LoopChain behind plain functions.

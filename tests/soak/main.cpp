@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random chains, at once, with faults, for a given time: tests/soak/README.md.
+// Random chains, loops and workloads, at once, with faults, for a given time: tests/soak/README.md.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
+#include <mutex>
 #include <random>
+#include <sstream>
 #include <string>
 #include <thread>
 
 #include "files/whole_files.hpp"
-#include "soak/hold_sms.hpp"
+#include "run_gpu/held_sms.hpp"
+#include "soak/child.hpp"
+#include "soak/neighbour.hpp"
 #include "soak/run_case.hpp"
 
 namespace {
@@ -23,25 +25,25 @@ namespace {
 using namespace tessera::soak;
 using Clock = std::chrono::steady_clock;
 
+enum Status { k_right = 0, k_failed = 1, k_usage = 2, k_no_gpu = 3, k_hang = 4 };
+
 struct Arguments {
   double seconds = 300;
-  std::uint64_t seed = 0;  ///< 0: from the clock
-  std::string state;       ///< a file to go on from
+  double shrinks_seconds = 60;  ///< for smaller cases of one that failed
+  std::uint64_t seed = 0;       ///< 0: from the clock
+  std::string state;            ///< a file to go on from
   bool neighbour = true;
   bool one = false;  ///< a single case
   Case only;
 };
 
-struct State {
-  std::uint64_t seed = 0, cases = 0, launches = 0, faults = 0, said = 0, refused_plans = 0;
-};
-
 [[noreturn]] void usage() {
-  fmt::print(stderr,
-             "soak [--seconds 300] [--seed N] [--state FILE] [--no-neighbour]\n"
-             "soak --case N [--chains N] [--launches N] [--graphs 0|1] [--fault NAME] [--held N]\n"
-             "              [--workload NAME]\n");
-  std::exit(2);
+  fmt::print(
+      stderr,
+      "soak [--seconds 300] [--seed N] [--state FILE] [--shrink SECONDS] [--no-neighbour]\n"
+      "soak --case N [--first N] [--chains N] [--loops 0|1] [--launches N] [--graphs 0|1] [--threads N]\n"
+      "              [--workload NAME] [--fault NAME] [--faulty N] [--at N] [--times N] [--held N]\n");
+  std::exit(k_usage);
 }
 
 Arguments read(int count, char** texts) {
@@ -50,67 +52,36 @@ Arguments read(int count, char** texts) {
     std::string const name = texts[i];
     auto const value = [&] { return i + 1 < count ? std::string(texts[++i]) : (usage(), std::string()); };
     if (name == "--seconds")
-      a.seconds = std::stod(value());
+      a.seconds = std::atof(value().c_str());
+    else if (name == "--shrink")
+      a.shrinks_seconds = std::atof(value().c_str());
     else if (name == "--seed")
-      a.seed = std::stoull(value());
+      a.seed = std::strtoull(value().c_str(), nullptr, 10);
     else if (name == "--state")
       a.state = value();
     else if (name == "--no-neighbour")
       a.neighbour = false;
-    else if (name == "--case")
-      a.one = true, a.only = case_of(std::stoull(value()));
-    else if (name == "--chains")
-      a.only.chains = std::stoi(value());
-    else if (name == "--launches")
-      a.only.launches = std::stoi(value());
-    else if (name == "--graphs")
-      a.only.graphs = value() == "1";
-    else if (name == "--held")
-      a.only.held_sms = std::stoi(value());
-    else if (name == "--fault") {
-      auto const wanted = value();
-      for (auto const fault :
-           {Fault::none, Fault::held_sms, Fault::late_tile, Fault::exception, Fault::bad_enqueue})
-        if (wanted == to_text(fault)) a.only.fault = fault;
-    } else if (name == "--workload") {
-      auto const wanted = value();
-      for (auto const workload : {Workload::none, Workload::mlp, Workload::sum, Workload::loop,
-                                  Workload::loop_by_words, Workload::loop_in_pairs})
-        if (wanted == to_text(workload)) a.only.workload = workload;
-    } else
+    else if (set_argument(a.only, name, value()))
+      a.one = true;
+    else
       usage();
   }
   return a;
 }
 
-/// Another process that uses the GPU: kernels of half a millisecond on a few SMs, until its parent is gone.
-pid_t start_neighbour() {
-  auto const parent = getpid();
-  auto const child = fork();
-  if (child != 0) return child;
-  cudaStream_t stream = nullptr;
-  if (prepare_to_hold() != cudaSuccess || cudaStreamCreate(&stream) != cudaSuccess) std::_Exit(1);
-  while (getppid() == parent) {
-    if (hold_sms(4, 1, stream) != cudaSuccess || cudaStreamSynchronize(stream) != cudaSuccess) std::_Exit(1);
-    std::this_thread::sleep_for(std::chrono::milliseconds(3));
-  }
-  std::_Exit(0);
-}
-
-State read_state(Arguments const& a) {
-  State s;
+State begin_state(Arguments const& a) {
   std::ifstream file(a.state);
-  if (!a.state.empty() && (file >> s.seed >> s.cases >> s.launches >> s.faults >> s.said >> s.refused_plans))
-    return s;
-  s = State{};
-  s.seed = a.seed != 0 ? a.seed : std::random_device{}();
-  return s;
+  std::ostringstream text;
+  if (!a.state.empty() && file) {
+    text << file.rdbuf();
+    if (auto const state = read_state(text.str())) return *state;
+  }
+  return {a.seed != 0 ? a.seed : std::random_device{}(), {}};
 }
 void write_state(Arguments const& a, State const& s) {
   if (a.state.empty()) return;
   // A run that is ended meanwhile goes on from the state before.
-  auto const text =
-      fmt::format("{} {} {} {} {} {}\n", s.seed, s.cases, s.launches, s.faults, s.said, s.refused_plans);
+  auto const text = state_text(s.seed, s.counts);
   if (auto written = tessera::files::write_whole({{a.state, text}}); !written)
     fmt::print(stderr, "{}\n", tessera::to_text(written.error()));
 }
@@ -124,25 +95,31 @@ class Watchdog {
     thread_.join();
   }
   void begin(Case const& one) {
+    std::lock_guard const lock(mutex_);
     text_ = arguments_of(one);
-    since_ = Clock::now().time_since_epoch().count();
+    since_ = Clock::now();
+    runs_ = true;
   }
-  void end() { since_ = 0; }
+  void end() {
+    std::lock_guard const lock(mutex_);
+    runs_ = false;
+  }
 
  private:
   void watch() {
     while (!done_) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      auto const since = since_.load();
-      Clock::duration const limit = std::chrono::seconds(60);
-      if (since == 0 || Clock::now().time_since_epoch().count() - since < limit.count()) continue;
+      std::lock_guard const lock(mutex_);
+      if (!runs_ || Clock::now() - since_ < std::chrono::seconds(60)) continue;
       fmt::print("HANG: soak {}\n", text_);
       std::fflush(stdout);
-      std::_Exit(1);
+      std::_Exit(k_hang);
     }
   }
+  std::mutex mutex_;
   std::string text_;
-  std::atomic<Clock::rep> since_{0};
+  Clock::time_point since_;
+  bool runs_ = false;
   std::atomic<bool> done_{false};
   std::thread thread_;
 };
@@ -154,56 +131,73 @@ Outcome watched(Watchdog& watchdog, Case const& one) {
   return outcome;
 }
 
-/// The smallest of the smaller cases that fails too, in three tries each.
-Case shrunk(Watchdog& watchdog, Case const& failed) {
-  for (auto const& smaller : smaller_than(failed))
-    for (int i = 0; i < 3; ++i)
-      if (!watched(watchdog, smaller).failure.empty()) return smaller;
+/// The smallest of the smaller cases that fails too, in three tries each: in processes of their own, which a
+/// sticky error of CUDA in this one does not reach. As far as the time goes.
+Case shrunk(Case const& failed, double seconds) {
+  auto const begin = Clock::now();
+  for (auto const& smaller : smaller_than(failed)) {
+    std::istringstream words(arguments_of(smaller));
+    std::vector<std::string> arguments;
+    for (std::string word; words >> word;) arguments.push_back(word);
+    for (int i = 0; i < 3; ++i) {
+      double const left = seconds - std::chrono::duration<double>(Clock::now() - begin).count();
+      if (left <= 0) return failed;
+      auto const status = status_of_child("/proc/self/exe", arguments, std::min(left, 20.0));
+      if (status != k_right && status != k_usage && status != k_no_gpu) return smaller;
+    }
+  }
   return failed;
+}
+
+int run_one(Arguments const& a) {
+  Watchdog watchdog;
+  auto const outcome = watched(watchdog, a.only);
+  fmt::print("{}\n{}\n", to_json({a.only.number, outcome.counts}, outcome.failure.empty() ? 0 : 1, 0),
+             outcome.failure.empty() ? "right" : outcome.failure);
+  return outcome.failure.empty() ? k_right : k_failed;
 }
 
 }  // namespace
 
 int main(int count, char** texts) {
   auto const a = read(count, texts);
-  auto const neighbour = a.neighbour && !a.one ? start_neighbour() : 0;
-  if (auto const error = prepare_to_hold(); error != cudaSuccess) {
-    fmt::print("no GPU: {}\n", cudaGetErrorString(static_cast<cudaError_t>(error)));
-    return 3;
+  std::unique_ptr<Neighbour> neighbour;
+  if (a.neighbour && !a.one) neighbour = std::make_unique<Neighbour>();
+  if (auto const error = tessera::gpu::HeldSms::load(); error != cudaSuccess) {
+    fmt::print("no GPU: {}\n", cudaGetErrorString(error));
+    return k_no_gpu;
   }
-  Watchdog watchdog;
-  if (a.one) {
-    auto const outcome = watched(watchdog, a.only);
-    fmt::print("{} launches, {} refused plans, {} faults, {} said\n{}\n", outcome.launches,
-               outcome.refused_plans, outcome.faults, outcome.said,
-               outcome.failure.empty() ? "right" : outcome.failure);
-    return outcome.failure.empty() ? 0 : 1;
-  }
-  auto state = read_state(a);
+  if (a.one) return run_one(a);
+  auto state = begin_state(a);
   auto const begin = Clock::now();
-  int status = 0;
-  while (std::chrono::duration<double>(Clock::now() - begin).count() < a.seconds) {
-    auto const one = case_of(state.seed + state.cases);
-    auto const outcome = watched(watchdog, one);
-    if (!outcome.failure.empty()) {
-      fmt::print("FAILED: soak {}\n{}\n", arguments_of(one), outcome.failure);
-      fmt::print("smaller: soak {}\n", arguments_of(shrunk(watchdog, one)));
-      status = 1;
-      break;
+  auto const seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  std::string failure;
+  {
+    Watchdog watchdog;
+    while (failure.empty() && seconds() < a.seconds) {
+      auto const one = case_of(state.seed + state.counts.cases);
+      auto const outcome = watched(watchdog, one);
+      failure = outcome.failure;
+      state.counts.add(outcome.counts);
+      if (!failure.empty()) {
+        fmt::print("FAILED: soak {}\n{}\n", arguments_of(one), failure);
+        std::fflush(stdout);
+        fmt::print("smaller: soak {}\n", arguments_of(shrunk(one, a.shrinks_seconds)));
+      } else if (neighbour) {
+        failure = neighbour->gone();
+        if (!failure.empty()) fmt::print("FAILED behind soak {}\n{}\n", arguments_of(one), failure);
+      }
+      if (failure.empty()) write_state(a, state);
     }
-    ++state.cases;
-    state.launches += outcome.launches, state.faults += outcome.faults, state.said += outcome.said;
-    state.refused_plans += outcome.refused_plans;
-    write_state(a, state);
   }
-  fmt::print(
-      "{{\"seed\": {}, \"cases\": {}, \"launches\": {}, \"faults\": {}, \"said\": {}, \"refused_plans\": {}, "
-      "\"failures\": {}, \"seconds\": {:.1f}}}\n",
-      state.seed, state.cases, state.launches, state.faults, state.said, state.refused_plans, status,
-      std::chrono::duration<double>(Clock::now() - begin).count());
-  if (neighbour > 0) {
-    kill(neighbour, SIGTERM);
-    waitpid(neighbour, nullptr, 0);
+  if (neighbour && failure.empty()) {
+    failure = neighbour->end();
+    if (!failure.empty()) fmt::print("FAILED: {}\n", failure);
   }
-  return status;
+  if (auto const kind = state.counts.never_stalls(); !kind.empty() && failure.empty()) {
+    failure = fmt::format("none of the faults {} was ever said", kind);
+    fmt::print("FAILED: {}\n", failure);
+  }
+  fmt::print("{}\n", to_json(state, failure.empty() ? 0 : 1, seconds()));
+  return failure.empty() ? k_right : k_failed;
 }

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs of every shipped workload, replayed without a reset: equal bits each time. TESSERA_REPLAYS says how
-// often (default 20000).
+// Every shipped workload, launched without a reset: equal bits each time, compared on the GPU behind every
+// launch and poisoned before the next. By graphs of a hundred launches where it can be captured.
+// TESSERA_REPLAYS says how often (default 20000).
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <functional>
+#include <vector>
 
-#include "few_tokens_gpu/chain_problem.hpp"
 #include "gpu/device_buffer.hpp"
-#include "kernels/mlp/mlp.hpp"
-#include "kernels/reduction/sum.hpp"
-#include "mlp_gpu/operands.hpp"
 #include "mlp_gpu/plans.hpp"
+#include "soak/compare.hpp"
+#include "soak/must.hpp"
+#include "soak/workloads.hpp"
 
-namespace tessera {
+namespace tessera::soak {
 namespace {
 
 using gpu::DeviceBuffer;
 using gpu::ok;
+
+constexpr double k_deadline_s = 2;
+constexpr int k_of_graph = 100;
 
 long long wanted() {
   char const* const said = std::getenv("TESSERA_REPLAYS");
@@ -25,116 +28,132 @@ long long wanted() {
   return replays > 0 ? replays : 20000;
 }
 
-/// Launches of one graph. What comes between comparisons is free to run into its neighbours.
-constexpr int k_of_graph = 10;
-constexpr int k_between_comparisons = 50;
+struct Stream {
+  Stream() { ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)); }
+  ~Stream() { cudaStreamDestroy(stream); }
+  operator cudaStream_t() const { return stream; }
+  cudaStream_t stream = nullptr;
+};
 
-/// Captures `enqueue`, replays it, and compares `words` 16-bit words at `output` with those of the first
-/// replay. The output is poisoned now and then: a replay that wrote nothing would be found.
-void replay(std::function<void(cudaStream_t)> const& enqueue, void* output, std::size_t words,
-            std::function<void()> const& finish) {
-  mlp::Stream const stream;
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  for (int i = 0; i < k_of_graph; ++i) enqueue(stream);
-  ok(cudaStreamEndCapture(stream, &graph));
-  ok(cudaGraphInstantiate(&executable, graph, 0));
-  DeviceBuffer<unsigned short> first(words);
-  bench::poison(output, words, stream);
-  ok(cudaGraphLaunch(executable, stream));
-  ok(cudaMemcpyAsync(first.get(), output, words * 2, cudaMemcpyDeviceToDevice, stream));
-  ASSERT_EQ(bench::differing(first.get(), output, words, stream), 0u);
-  ASSERT_GT(bench::not_poisoned(output, words, stream), words / 2);
-  unsigned long long different = 0;
-  long long const launches = wanted(), graphs = (launches + k_of_graph - 1) / k_of_graph;
-  for (long long i = 1; i <= graphs && different == 0; ++i) {
-    if (i % k_between_comparisons == 1) bench::poison(output, words, stream);
-    ok(cudaGraphLaunch(executable, stream));
-    if (i % k_between_comparisons == 0 || i == graphs)
-      different = bench::differing(first.get(), output, words, stream);
+/// Launches whose output is compared with the first one's.
+class Replays {
+ public:
+  Replays(Ways const& ways, cudaStream_t stream)
+      : ways_(ways), stream_(stream), expected_(ways.words), comparisons_(1) {}
+
+  /// The first launch, held to plain arithmetic.
+  void begin() {
+    if (ways_.begin) {
+      ASSERT_EQ(ways_.begin(stream_), "");
+    }
+    poison();
+    ASSERT_EQ(ways_.launch(stream_), "");
+    ASSERT_EQ(ways_.finish(stream_), "");
+    ok(cudaStreamSynchronize(stream_));
+    ASSERT_TRUE(ways_.is_right());
+    ok(cudaMemcpyAsync(expected_.get(), ways_.output, ways_.words * 2, cudaMemcpyDeviceToDevice, stream_));
+    poison();
   }
-  EXPECT_EQ(different, 0u) << "of " << words << " words";
-  finish();
-  ok(cudaGraphExecDestroy(executable));
-  ok(cudaGraphDestroy(graph));
-  testing::Test::RecordProperty("replays", std::to_string(graphs * k_of_graph));
+  /// In calls, or into a capture.
+  void enqueue(int launches, bool spoil = false) {
+    for (int i = 0; i < launches; ++i) {
+      ASSERT_EQ(ways_.launch(stream_), "");
+      if (spoil) ok(cudaMemsetAsync(ways_.output, 0, 2, stream_));
+      ok(enqueue_comparison(ways_.output, expected_.get(), ways_.words, true, comparisons_.get(), stream_));
+    }
+  }
+  void by_graphs(long long graphs, bool spoil = false) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    ok(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+    enqueue(k_of_graph, spoil);
+    ok(cudaStreamEndCapture(stream_, &graph));
+    ok(cudaGraphInstantiate(&executable, graph, 0));
+    for (long long i = 0; i < graphs; ++i) {
+      ok(cudaGraphLaunch(executable, stream_));
+      // Now and then the host looks.
+      if (i % 100 == 99) ok(cudaStreamSynchronize(stream_));
+    }
+    ok(cudaStreamSynchronize(stream_));
+    ok(cudaGraphExecDestroy(executable));
+    ok(cudaGraphDestroy(graph));
+  }
+  void by_calls(long long launches) {
+    for (long long i = 0; i < launches; i += k_of_graph) {
+      ASSERT_NO_FATAL_FAILURE(enqueue(k_of_graph));
+      ok(cudaStreamSynchronize(stream_));
+    }
+  }
+  Comparisons found() {
+    EXPECT_EQ(ways_.finish(stream_), "");
+    return comparisons_.download().front();
+  }
+  std::size_t words() const { return ways_.words; }
+
+ private:
+  void poison() const { ok(cudaMemsetAsync(ways_.output, 0xff, ways_.words * 2, stream_)); }
+
+  Ways ways_;
+  cudaStream_t stream_;
+  DeviceBuffer<unsigned short> expected_;
+  DeviceBuffer<Comparisons> comparisons_;
+};
+
+void replay(Ways const& ways, cudaStream_t stream) {
+  Replays replays(ways, stream);
+  ASSERT_NO_FATAL_FAILURE(replays.begin());
+  long long const graphs = (wanted() + k_of_graph - 1) / k_of_graph, launches = graphs * k_of_graph;
+  if (ways.capturable)
+    ASSERT_NO_FATAL_FAILURE(replays.by_graphs(graphs));
+  else
+    ASSERT_NO_FATAL_FAILURE(replays.by_calls(launches));
+  auto const found = replays.found();
+  EXPECT_EQ(found.done, static_cast<unsigned long long>(launches));
+  EXPECT_EQ(found.differing, 0u) << "of " << replays.words() << " words in each launch";
+  testing::Test::RecordProperty("compared_launches", std::to_string(found.done));
+  testing::Test::RecordProperty("words_of_a_launch", std::to_string(replays.words()));
+  testing::Test::RecordProperty("by", ways.capturable ? "graphs" : "calls");
 }
 
-void replay_mlp(mlp::Shape const& shape, Plan const& plan) {
-  mlp::Stream const stream;
-  mlp::Operands const operands(shape, 3, stream);
-  mlp::MlpOptions options;
-  options.only = plan;
-  auto block = mlp::Mlp::make(shape, options);
-  ASSERT_TRUE(block) << to_text(block.error());
-  auto const enqueue = [&](cudaStream_t in) {
-    auto const launched = block->launch(operands.x, operands.w1, operands.w2, operands.y, shape.tokens, in);
-    ASSERT_TRUE(launched) << to_text(launched.error());
-  };
-  replay(enqueue, operands.y, static_cast<std::size_t>(shape.tokens) * static_cast<std::size_t>(shape.model),
-         [&] {
-           auto const done = block->finish(stream);
-           EXPECT_TRUE(done) << to_text(done.error());
-         });
-  EXPECT_LE(operands.error(shape.tokens), 2e-3);
+void replay(Workload workload) {
+  Stream const stream;
+  replay(ways_of(workload, k_deadline_s, stream), stream);
 }
 
 TEST(Replays, MlpOfFewTokensInOneLaunch) {
+  Stream const stream;
   mlp::Shape const shape{8, 1024, 768, mlp::Form::gelu, mlp::ElementType::bf16};
-  auto const few = mlp::by("few_tokens_8");
-  auto const plan =
-      plan_of(mlp::graph_of(shape), {{few, few}, Mechanism::fused, 1, true, true}, with_device().value());
-  ASSERT_TRUE(plan) << to_text(plan.error());
-  replay_mlp(shape, *plan);
+  replay(mlp_ways(shape, mlp_in_one_launch(shape, true), k_deadline_s, stream), stream);
 }
 
 TEST(Replays, MlpOfTwoGemmsByTiles) {
+  Stream const stream;
   mlp::Shape const shape{256, 1024, 768, mlp::Form::swiglu, mlp::ElementType::bf16};
-  auto const machine = with_device().value();
   auto const tiles = mlp::by("gemm_128x128x64_2x1", 8, 0);
-  auto const plan =
-      plan_of(mlp::graph_of(shape), {{tiles, tiles}, Mechanism::pdl_tiles, 1, true, true}, machine);
+  auto const plan = plan_of(mlp::graph_of(shape), {{tiles, tiles}, Mechanism::pdl_tiles, 1, true, true},
+                            with_device().value());
   ASSERT_TRUE(plan) << to_text(plan.error());
-  replay_mlp(shape, *plan);
+  replay(mlp_ways(shape, *plan, k_deadline_s, stream), stream);
 }
 
-TEST(Replays, ChainOfMlpsInOneLaunch) {
-  for (bool const words : {false, true}) {
-    mlp::Shape const shape{1, 1024, 768, mlp::Form::gelu, mlp::ElementType::bf16};
-    few_tokens::MlpChainConfig config;
-    config.tokens_in_data = words;
-    few_tokens::Problem const problem(shape, 5);
-    auto chain = few_tokens::MlpChain::make(shape, problem.buffers(), config);
-    ASSERT_OK(chain);
-    // The chain reads what it wrote, so that its input is put back first.
-    auto const buffers = problem.buffers();
-    auto const bytes = static_cast<std::size_t>(shape.model) * 2;
-    DeviceBuffer<unsigned short> input(static_cast<std::size_t>(shape.model));
-    ok(cudaMemcpy(input.get(), buffers.x[1], bytes, cudaMemcpyDeviceToDevice));
-    auto const enqueue = [&](cudaStream_t in) {
-      ok(cudaMemcpyAsync(buffers.x[1], input.get(), bytes, cudaMemcpyDeviceToDevice, in));
-      ASSERT_OK(chain->launch(in, 3));
-    };
-    replay(enqueue, buffers.x[0], static_cast<std::size_t>(shape.model), [&] { ASSERT_OK(chain->finish()); });
-    EXPECT_LE(problem.error(3), few_tokens::allowed_error(shape));
-  }
-}
+TEST(Replays, LoopOfMlpsBySemaphores) { replay(loop_ways({1}, k_deadline_s), Stream()); }
+TEST(Replays, LoopOfMlpsByWords) { replay(Workload::loop_by_words); }
+TEST(Replays, LoopOfMlpsInPairs) { replay(Workload::loop_in_pairs); }
+TEST(Replays, Sum) { replay(Workload::sum); }
+TEST(Replays, Convolutions) { replay(Workload::convolution); }
+TEST(Replays, DecoderRewound) { replay(Workload::decoder); }
+TEST(Replays, LatticeBoltzmannFromItsStart) { replay(Workload::lattice_boltzmann); }
 
-TEST(Replays, Sum) {
-  constexpr std::size_t count = 100'003;
-  std::vector<float> numbers(count);
-  for (std::size_t i = 0; i < count; ++i) numbers[i] = 1.0f / static_cast<float>(i % 97 + 1);
-  DeviceBuffer<float> x(count), out(1);
-  x.upload(numbers);
-  auto sum = reduction::Sum::make();
-  ASSERT_TRUE(sum) << to_text(sum.error());
-  auto const enqueue = [&](cudaStream_t in) {
-    auto const launched = sum->launch(x.get(), count, out.get(), in);
-    ASSERT_TRUE(launched) << to_text(launched.error());
-  };
-  replay(enqueue, out.get(), 2, [&] { EXPECT_TRUE(sum->finish(nullptr)); });
+// What the others rest on: a word that is not what it should be is found in every launch.
+TEST(Replays, AWrongWordIsFound) {
+  Stream const stream;
+  Replays replays(ways_of(Workload::sum, k_deadline_s, stream), stream);
+  ASSERT_NO_FATAL_FAILURE(replays.begin());
+  ASSERT_NO_FATAL_FAILURE(replays.by_graphs(3, true));
+  auto const found = replays.found();
+  EXPECT_EQ(found.done, 300u);
+  EXPECT_EQ(found.differing, 300u);
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::soak

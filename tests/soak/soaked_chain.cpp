@@ -1,120 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "soak/soaked_chain.hpp"
 
-#include <cuda_runtime_api.h>
-#include <fmt/format.h>
 #include <rapidcheck.h>
 
-#include <mutex>
 #include <optional>
-#include <random>
-#include <stdexcept>
+#include <sstream>
 #include <vector>
 
 #include "run_gpu/hash_tiles.hpp"
+#include "soak/in_turns.hpp"
+#include "soak/random_values.hpp"
+#include "soak/streams.hpp"
+#include "soak/waited_tiles.hpp"
 #include "support/random_plan.hpp"
 #include "tessera/run/chain.hpp"
 
 namespace tessera::soak {
 namespace {
 
-void must(cudaError_t error, char const* what) {
-  if (error != cudaSuccess) throw std::runtime_error(fmt::format("{}: {}", what, cudaGetErrorString(error)));
-}
-
-struct Free {
-  void operator()(void* p) const { cudaFree(p); }
-};
 struct FreeHost {
   void operator()(void* p) const { cudaFreeHost(p); }
 };
-template <class T>
-using OnDevice = std::unique_ptr<T, Free>;
-
-template <class T>
-OnDevice<T> on_device(std::size_t count) {
-  void* p = nullptr;
-  must(cudaMalloc(&p, std::max<std::size_t>(count, 1) * sizeof(T)), "cudaMalloc");
-  OnDevice<T> owner(static_cast<T*>(p));
-  must(cudaMemset(p, 0, std::max<std::size_t>(count, 1) * sizeof(T)), "cudaMemset");
-  return owner;
-}
-template <class T>
-OnDevice<T> copied(std::vector<T> const& values) {
-  auto result = on_device<T>(values.size());
-  must(cudaMemcpy(result.get(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
-       "cudaMemcpy");
-  return result;
-}
 
 /// The first provable plan from the number on.
-PlanOnMachine plan_of(std::uint64_t number) {
-  // Generators that draw from others while they make a value need what exec() puts around them. It is one for
-  // all threads, and chains are made in several.
-  static std::mutex one_at_a_time;
-  std::lock_guard const lock(one_at_a_time);
+PlanOnMachine plan_of(std::uint64_t number, bool waits) {
+  // Generators that draw from others while they make a value need what exec() puts around them.
+  std::lock_guard const lock(random_values());
   auto const plans = rc::gen::exec([] { return *random::plans({16, 64, {}}); });
   for (std::uint64_t attempt = 0;; ++attempt) {
     auto made = plans(rc::Random(number * 1000 + attempt), 100).value();
-    if (prove_progress(made.plan, made.machine)) return made;
+    if ((!waits || !waited_stages(made.plan).empty()) && prove_progress(made.plan, made.machine)) return made;
   }
 }
+
+/// What goes wrong in one launch of a batch.
+struct Armed {
+  Fault fault = Fault::none;
+  std::uint64_t round = 0;
+  std::size_t kernel = 0;
+};
 
 }  // namespace
 
 struct SoakedChain::State {
   PlanOnMachine made;
   hash_tiles::Layout layout;
+  double deadline_seconds;
   OnDevice<std::uint64_t> values, round;
   OnDevice<std::int32_t> offsets, needs;
   OnDevice<unsigned> runs;
   OnDevice<unsigned long long> sequence, places;
-  OnDevice<hash_tiles::Late> late;
+  OnDevice<HeldTile> held;
   std::unique_ptr<std::uint64_t, FreeHost> seen;  ///< values of the rounds of a batch
   std::size_t rounds_seen = 0;
-  cudaStream_t stream = nullptr;
+  TurnStreams streams;
   std::optional<Chain> chain;
   std::optional<ChainGraph> graph;
   std::string refusal;
-  std::uint64_t next_round = 1;
-  bool throws = false, overflows = false;
+  std::uint64_t next_round = 1, enqueued_round = 0;
+  std::size_t kernel_count = 0;
+  Armed armed;
 
-  explicit State(std::uint64_t number)
-      : made(plan_of(number)), layout(hash_tiles::layout_of(made.plan.pipeline)) {
+  State(std::uint64_t number, bool waits, double deadline)
+      : made(plan_of(number, waits)),
+        layout(hash_tiles::layout_of(made.plan.pipeline)),
+        deadline_seconds(deadline),
+        streams(number) {
     auto const count = static_cast<std::size_t>(layout.values);
     values = on_device<std::uint64_t>(count), round = on_device<std::uint64_t>(1);
     offsets = copied(layout.offsets), needs = copied(layout.needs);
     runs = on_device<unsigned>(count), sequence = on_device<unsigned long long>(1);
-    places = on_device<unsigned long long>(count), late = on_device<hash_tiles::Late>(1);
-    int lowest = 0, highest = 0;
-    must(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "priorities");
-    auto const priority =
-        lowest - static_cast<int>(number % static_cast<std::uint64_t>(lowest - highest + 1));
-    must(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority), "stream");
+    places = on_device<unsigned long long>(count), held = on_device<HeldTile>(1);
   }
   State(State const&) = delete;
   State& operator=(State const&) = delete;
   ~State() {
     graph.reset();
     chain.reset();
-    cudaStreamDestroy(stream);
   }
 
   /// The plan's kernels, whose arguments can be made to fail.
   std::vector<StageKernel> kernels() {
     auto result = hash_tiles::kernels(made.plan, layout,
                                       {values.get(), round.get(), offsets.get(), needs.get(), runs.get(),
-                                       sequence.get(), places.get(), late.get()});
-    auto& last = result.back();
-    last.pack = [this, pack = last.pack](ChainViews const& views, KernelArguments& arguments) {
-      if (std::exchange(throws, false)) throw std::runtime_error("a kernel's arguments throw");
-      pack(views, arguments);
-      if (!std::exchange(overflows, false)) return;
-      struct Large {
-        std::byte bytes[4096];
+                                       sequence.get(), places.get(), held.get()});
+    kernel_count = result.size();
+    for (std::size_t k = 0; k < result.size(); ++k)
+      result[k].pack = [this, k, pack = result[k].pack](ChainViews const& views, KernelArguments& arguments) {
+        bool const now = armed.round == enqueued_round && armed.kernel == k;
+        if (now && armed.fault == Fault::exception) throw std::runtime_error("a kernel's arguments throw");
+        pack(views, arguments);
+        if (!now || armed.fault != Fault::bad_enqueue) return;
+        struct Large {
+          std::byte bytes[4096];
+        };
+        for (int i = 0; i < 16; ++i) arguments.add(Large{});
       };
-      for (int i = 0; i < 16; ++i) arguments.add(Large{});
-    };
     return result;
   }
 
@@ -127,10 +108,11 @@ struct SoakedChain::State {
     rounds_seen = rounds;
   }
 
-  std::string enqueue(std::size_t slot, std::uint64_t number, bool by_graph) {
+  std::string enqueue(std::size_t slot, std::uint64_t number, bool by_graph, cudaStream_t stream) {
     auto const bytes = static_cast<std::size_t>(layout.values) * sizeof(std::uint64_t);
     must(cudaMemcpyAsync(round.get(), &number, sizeof number, cudaMemcpyHostToDevice, stream), "round");
     must(cudaMemsetAsync(values.get(), 0xA5, bytes, stream), "poison");
+    enqueued_round = number;
     try {
       auto const launched = by_graph ? graph->launch(stream) : chain->launch(stream);
       if (!launched) return to_text(launched.error());
@@ -146,6 +128,7 @@ struct SoakedChain::State {
   void compare(std::size_t slot, std::uint64_t number, Batch& batch) const {
     auto const expected = hash_tiles::reference(made.plan.pipeline, layout, number);
     auto const* got = seen.get() + slot * expected.size();
+    ++batch.compared;
     for (std::size_t i = 0; i < expected.size(); ++i)
       if (got[i] != expected[i]) {
         if (batch.wrong++ == 0)
@@ -154,10 +137,20 @@ struct SoakedChain::State {
         return;
       }
   }
+
+  /// A value of a stage whose tiles others wait for, if there is one.
+  std::int64_t waited_place(std::uint64_t random) const {
+    auto stages = waited_stages(made.plan);
+    if (stages.empty()) return static_cast<std::int64_t>(random % static_cast<std::uint64_t>(layout.values));
+    auto const s = static_cast<std::size_t>(stages[random % stages.size()]);
+    auto const& stage = made.plan.pipeline.stages[s];
+    return layout.base[s] +
+           static_cast<std::int64_t>(random / 7 % static_cast<std::uint64_t>(stage.blocks()));
+  }
 };
 
-SoakedChain::SoakedChain(std::uint64_t number, double deadline_seconds)
-    : state_(std::make_unique<State>(number)) {
+SoakedChain::SoakedChain(std::uint64_t number, bool waits, double deadline_seconds)
+    : state_(std::make_unique<State>(number, waits, deadline_seconds)) {
   ChainOptions options;
   options.deadline_seconds = deadline_seconds;
   auto chain = Chain::make(state_->made.plan, state_->kernels(), options);
@@ -183,34 +176,44 @@ std::string SoakedChain::description() const {
   return text.str();
 }
 
-Batch SoakedChain::run(int launches, bool by_graph) {
+Batch SoakedChain::run(int launches, int threads, bool by_graph) {
   auto& s = *state_;
   Batch batch;
   s.room_for(static_cast<std::size_t>(launches));
+  s.streams.make(threads);
   auto const first = s.next_round;
-  for (int i = 0; i < launches && batch.error.empty(); ++i) {
-    batch.error = s.enqueue(static_cast<std::size_t>(i), s.next_round, by_graph);
-    if (batch.error.empty()) ++s.next_round, ++batch.launches;
-  }
+  std::uint64_t enqueued = 0;
+  in_turns(launches, threads, [&](int i, int thread) {
+    auto const slot = static_cast<std::uint64_t>(i);
+    batch.error = s.enqueue(slot, first + slot, by_graph, s.streams.begin(thread));
+    s.streams.behind(thread);
+    enqueued += batch.error.empty() ? 1 : 0;
+    return batch.error.empty();
+  });
+  // No round comes twice: a tile is held, or an enqueue fails, in one of them.
+  s.next_round = first + static_cast<std::uint64_t>(launches);
   auto const finished = s.chain->finish();
   if (!finished) batch.error += (batch.error.empty() ? "" : "\n") + to_text(finished.error());
   // Copies behind a launch that gave up are still to come.
-  must(cudaStreamSynchronize(s.stream), "stream");
-  if (batch.error.empty())
-    for (std::uint64_t i = 0; i < batch.launches; ++i) s.compare(i, first + i, batch);
+  s.streams.wait();
+  auto const armed = std::exchange(s.armed, {});
+  bool const in_one = armed.fault != Fault::none && armed.fault != Fault::held_sms;
+  // Launches before the one that went wrong are right, whatever was said.
+  std::uint64_t const sound = batch.error.empty() ? enqueued : in_one ? armed.round - first : 0;
+  for (std::uint64_t i = 0; i < std::min(sound, enqueued); ++i) s.compare(i, first + i, batch);
   return batch;
 }
 
-void SoakedChain::make_a_tile_late(int milliseconds) {
+void SoakedChain::break_launch(int at, Fault fault, std::uint64_t random) {
   auto& s = *state_;
-  std::mt19937_64 random(s.next_round);
-  hash_tiles::Late const late{
-      s.next_round, static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(s.layout.values)),
-      1000000ll * milliseconds};
-  must(cudaMemcpy(s.late.get(), &late, sizeof late, cudaMemcpyHostToDevice), "late");
+  s.armed = {fault, s.next_round + static_cast<std::uint64_t>(at), random % s.kernel_count};
+  if (fault != Fault::held_tile) return;
+  // Shorter than finish() waits for a launch that does not get on, and long enough for others to give up.
+  auto const limit_ns = static_cast<unsigned long long>(5e9 * s.deadline_seconds);
+  HeldTile const held{s.armed.round, s.waited_place(random), &s.chain->views().stall->state, limit_ns};
+  must(cudaMemcpyAsync(s.held.get(), &held, sizeof held, cudaMemcpyHostToDevice, s.streams[0]), "held tile");
+  s.streams.behind(0);
+  must(cudaStreamSynchronize(s.streams[0]), "held tile");
 }
-
-void SoakedChain::throw_at_next_launch() { state_->throws = true; }
-void SoakedChain::overflow_at_next_launch() { state_->overflows = true; }
 
 }  // namespace tessera::soak
