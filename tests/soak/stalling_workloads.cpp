@@ -4,6 +4,7 @@
 #include <chrono>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "decode_gpu/small_decoder.hpp"
 #include "gpu/device_buffer.hpp"
@@ -43,26 +44,29 @@ Ways beside_held_sms(Ways ways, int sms) {
 /// their own.
 Ways stalling_sum_ways() {
   using reduction::Sum;
-  constexpr std::size_t count = 1 << 24;  // more than the L2 holds
+  constexpr std::size_t slow_count = 1 << 24, count = 1 << 20;  // more than the L2 holds, and fewer
   constexpr reduction::Config config{
       reduction::Variant::data_token, reduction::Loads::vector, 256, 8, 128, 1};
   constexpr unsigned long long k_second = 1'000'000'000;
   // Kept for all cases: to pin it takes long.
   static int* const ones = [] {
     void* memory = nullptr;
-    must(cudaMallocHost(&memory, count * sizeof(int)), "numbers");
+    must(cudaMallocHost(&memory, slow_count * sizeof(int)), "numbers");
     auto* const numbers = static_cast<int*>(memory);
-    std::fill_n(numbers, count, 1);
+    std::fill_n(numbers, slow_count, 1);
     return numbers;
   }();
-  auto const out = std::make_shared<gpu::DeviceBuffer<int>>(1);
+  auto const x = std::make_shared<gpu::DeviceBuffer<int>>(count);
+  x->upload(std::vector<int>(count, 1));
+  auto const out = std::make_shared<gpu::DeviceBuffer<int>>(1),
+             slow_out = std::make_shared<gpu::DeviceBuffer<int>>(1);
   auto const record = std::make_shared<gpu::DeviceBuffer<StallRecord>>(1);
   auto const sum = made(Sum::make(1e-9));
-  auto const launch = [=](cudaStream_t in, DeadlineWatch<> const& watch) {
-    return text_of(sum->launch(reduction::Element::int32, ones, count, out->get(), in, config, {}, watch));
-  };
   Ways ways;
-  ways.launch = [=](cudaStream_t in) { return launch(in, {record->get(), k_second}); };
+  ways.launch = [=](cudaStream_t in) {
+    return text_of(sum->launch(reduction::Element::int32, x->get(), count, out->get(), in, config, {},
+                               {record->get(), k_second}));
+  };
   ways.finish = [=](cudaStream_t in) {
     if (auto said = text_of(sum->finish(in)); !said.empty()) return said;
     StallRecord found;
@@ -75,12 +79,13 @@ Ways stalling_sum_ways() {
   ways.words = 2;
   ways.stall = [=](cudaStream_t in) {
     for (int i = 0; i < 1000 && !sum->stalled(); ++i) {
-      if (auto said = launch(in, {}); !said.empty()) return said;
+      auto said =
+          text_of(sum->launch(reduction::Element::int32, ones, slow_count, slow_out->get(), in, config));
+      if (!said.empty()) return said;
       must(cudaStreamSynchronize(in), "a sum");
     }
     return text_of(sum->finish(in));
   };
-  ways.stall_has_output = true;
   return ways;
 }
 
@@ -184,7 +189,8 @@ Ways stalling_ways_of(Workload workload, cudaStream_t stream) {
     case Workload::sum: return stalling_sum_ways();
     case Workload::loop: return beside_held_sms(loop_ways({9, false, false, true}, k_deadline_s), 1);
     case Workload::loop_by_words: return beside_held_sms(loop_ways({1, true, false, true}, k_deadline_s), 1);
-    case Workload::loop_in_pairs: return beside_held_sms(loop_ways({16, false, true, true}, k_deadline_s), 2);
+    case Workload::loop_in_pairs:
+      return beside_held_sms(loop_ways({16, false, true, true}, k_deadline_s), 66);
     case Workload::convolution:
       return beside_held_sms(convolution_ways({8, 3, true}, k_deadline_s), gpu::sms_of_device() - 16);
     case Workload::decoder: return stalling_decoder_ways(stream);
