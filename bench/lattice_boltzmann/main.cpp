@@ -12,6 +12,7 @@
 #include <tessera/report/json_text.hpp>
 
 #include "bench/common/program.hpp"
+#include "bench/lattice_boltzmann/boxes.hpp"
 #include "bench/lattice_boltzmann/copy.hpp"
 #include "kernels/lattice_boltzmann/lattice_boltzmann.hpp"
 #include "src/bench/timer.hpp"
@@ -24,9 +25,6 @@ using namespace tessera;
 using namespace tessera::lattice_boltzmann;
 using bench::check;
 
-struct Box {
-  int width, height, depth;
-};
 /// 12^3, 14x14x15 and 2/3 of that on each of 132 SMs; cubes.
 constexpr Box k_boxes[] = {{48, 36, 132},   {56, 42, 165},   {64, 64, 64},   {96, 96, 96},
                            {128, 128, 128}, {256, 256, 256}, {512, 512, 512}};
@@ -51,19 +49,10 @@ double copied_gbps(cudaStream_t stream) {
   return 2e-3 * static_cast<double>(bytes) / us;
 }
 
-double mlups(Problem const& problem, double us) { return static_cast<double>(problem.size()) / us; }
-
-/// Says why not.
-bool fine(Expected<void> const& done) {
-  if (!done) std::printf("  %s\n", to_text(done.error()).c_str());
-  return done.has_value();
-}
-
 /// False if a variant failed that should not: those that do not fit are left out.
 bool measure(Box const& box, MachineProfile const& machine, std::string const& only, cudaStream_t stream,
              JsonWriter& json) {
-  auto problem = Problem{box.width, box.height, box.depth, 0.6};
-  problem.force[0] = 1e-7;
+  auto const problem = measured_flow(box);
   double const copied = copied_gbps(stream);
   bench::Timer timer(stream, 1, 1);
   std::deque<LatticeBoltzmann> flows;
@@ -165,13 +154,8 @@ int main(int count, char** arguments) {
   if (!profile) return 1;
   cudaStream_t stream;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-  std::vector<Box> boxes(std::begin(k_boxes), std::end(k_boxes));
-  if (count > 5) boxes.clear();
-  for (int i = 5; i < count; ++i) {
-    Box box{};
-    if (std::sscanf(arguments[i], "%dx%dx%d", &box.width, &box.height, &box.depth) != 3) return 2;
-    boxes.push_back(box);
-  }
+  auto const boxes = boxes_of(count, arguments, 5, {std::begin(k_boxes), std::end(k_boxes)});
+  if (!boxes) return 2;
   std::string const only = count > 4 && std::string(arguments[4]) != "all" ? arguments[4] : "";
   JsonWriter json;
   json.begin_object().key("about").raw(bench::about(arguments[2]));
@@ -180,7 +164,7 @@ int main(int count, char** arguments) {
               "bytes a cell at what a copy of 2 GiB gets in the same run");
   json.member("samples", k_rounds).key("boxes").begin_array();
   bool all_fine = true;
-  for (auto const& box : boxes) {
+  for (auto const& box : *boxes) {
     all_fine = measure(box, *profile, only, stream, json) && all_fine;
     auto whole = json;
     if (!bench::write_file(arguments[1], whole.end_array().end_object().text() + '\n')) return 1;

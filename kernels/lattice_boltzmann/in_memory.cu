@@ -5,7 +5,7 @@
 
 #include <tessera/sync/barrier.cuh>
 
-#include "kernels/lattice_boltzmann/box_cell.cuh"
+#include "kernels/lattice_boltzmann/box_cell.hpp"
 
 namespace tessera::lattice_boltzmann {
 namespace {
@@ -13,7 +13,8 @@ namespace {
 constexpr unsigned k_threads = 256;
 
 __device__ unsigned own_cell() { return blockIdx.x * k_threads + threadIdx.x; }
-unsigned blocks_for(BoxArguments const& box) { return (box.cells + k_threads - 1) / k_threads; }
+unsigned blocks_of(unsigned cells) { return (cells + k_threads - 1) / k_threads; }
+unsigned blocks_for(BoxArguments const& box) { return blocks_of(box.cells); }
 
 __device__ std::size_t place_after(BoxArguments const& box, BoxCell const& cell, int i, Layout layout,
                                    unsigned walls) {
@@ -38,10 +39,10 @@ __global__ void start_kernel(BoxArguments box, FlowFields fields, float* lattice
   for (int i = 0; i < k_directions; ++i) lattice[place_after(box, cell, i, layout, links.walls)] = f[i];
 }
 
-__global__ void flow_kernel(BoxArguments box, float const* lattice, Layout layout,
+__global__ void flow_kernel(BoxArguments box, CellRange range, float const* lattice, Layout layout,
                             Relaxation<float> const __grid_constant__ of, FlowFields fields) {
-  unsigned const n = own_cell();
-  if (n >= box.cells) return;
+  unsigned const to = own_cell(), n = range.first + to;
+  if (to >= range.count) return;
   auto const links = links_at(box, n);
   float density = 1, u[3] = {0, 0, 0};
   if ((links.walls & k_solid) == 0) {
@@ -51,9 +52,9 @@ __global__ void flow_kernel(BoxArguments box, float const* lattice, Layout layou
     for (int i = 0; i < k_directions; ++i) f[i] = lattice[place_after(box, cell, i, layout, links.walls)];
     flow_of(f, of, density, u);
   }
-  if (fields.density != nullptr) fields.density[n] = density;
+  if (fields.density != nullptr) fields.density[to] = density;
   for (int d = 0; d < 3; ++d)
-    if (fields.velocity[d] != nullptr) fields.velocity[d][n] = u[d];
+    if (fields.velocity[d] != nullptr) fields.velocity[d][to] = u[d];
 }
 
 __global__ void __launch_bounds__(k_threads, 4)
@@ -106,9 +107,9 @@ cudaError_t start(BoxArguments const& box, FlowFields const& fields, float* latt
   start_kernel<<<blocks_for(box), k_threads, 0, stream>>>(box, fields, lattice, layout);
   return cudaGetLastError();
 }
-cudaError_t flow(BoxArguments const& box, float const* lattice, Layout layout, Relaxation<float> const& of,
-                 FlowFields const& fields, cudaStream_t stream) {
-  flow_kernel<<<blocks_for(box), k_threads, 0, stream>>>(box, lattice, layout, of, fields);
+cudaError_t flow(BoxArguments const& box, CellRange const& range, float const* lattice, Layout layout,
+                 Relaxation<float> const& of, FlowFields const& fields, cudaStream_t stream) {
+  flow_kernel<<<blocks_of(range.count), k_threads, 0, stream>>>(box, range, lattice, layout, of, fields);
   return cudaGetLastError();
 }
 cudaError_t step_between(BoxArguments const& box, float const* from, float* to, Relaxation<float> const& of,

@@ -6,7 +6,7 @@
 
 #include <tessera/sync/wait.cuh>
 
-#include "kernels/lattice_boltzmann/problem.hpp"
+#include "kernels/lattice_boltzmann/box_cell.hpp"
 
 namespace tessera::lattice_boltzmann {
 
@@ -17,14 +17,6 @@ enum class Layout {
   sent,      ///< at place i of the neighbour that it goes to; of a bounce, at the cell's place opposite(i)
 };
 
-struct BoxArguments {
-  int width = 1, height = 1, depth = 1;
-  unsigned cells = 1;
-  unsigned char const* kinds = nullptr;  ///< of each cell; null: fluid without walls
-  Links const* links = nullptr;          ///< where the kind is k_near_wall
-};
-constexpr unsigned char k_plain = 0, k_near_wall = 1, k_no_fluid = 2;
-
 /// Fields of a flow in device memory; null: density 1, velocity 0, or not wanted.
 struct FlowFields {
   float* density = nullptr;
@@ -34,8 +26,12 @@ struct FlowFields {
 /// Populations of a fluid in equilibrium.
 cudaError_t start(BoxArguments const& box, FlowFields const& fields, float* lattice, Layout layout,
                   cudaStream_t stream);
-cudaError_t flow(BoxArguments const& box, float const* lattice, Layout layout, Relaxation<float> const& of,
-                 FlowFields const& fields, cudaStream_t stream);
+/// Of some cells, from the fields' beginning.
+struct CellRange {
+  unsigned first = 0, count = 0;
+};
+cudaError_t flow(BoxArguments const& box, CellRange const& range, float const* lattice, Layout layout,
+                 Relaxation<float> const& of, FlowFields const& fields, cudaStream_t stream);
 
 /// One step as a launch, from one lattice to another; layout `own`.
 cudaError_t step_between(BoxArguments const& box, float const* from, float* to, Relaxation<float> const& of,

@@ -8,42 +8,12 @@
 #include <tessera/run/device.hpp>
 #include <tessera/sync/barrier.cuh>
 
-#include "kernels/common/refusal.hpp"
+#include "kernels/lattice_boltzmann/device_memory.hpp"
 #include "kernels/lattice_boltzmann/neighbour_steps.hpp"
 #include "kernels/lattice_boltzmann/progress.hpp"
 
 namespace tessera::lattice_boltzmann {
 namespace {
-
-using kernels::cuda_failed;
-
-struct Free {
-  void operator()(void* at) const { cudaFree(at); }
-};
-using Memory = std::unique_ptr<void, Free>;
-
-Expected<Memory> allocate(long long bytes, char const* what) {
-  void* at = nullptr;
-  if (auto const e = cudaMalloc(&at, static_cast<std::size_t>(bytes)); e != cudaSuccess)
-    return cuda_failed(e, fmt::format("memory for {}, {} bytes", what, bytes));
-  return Memory(at);
-}
-
-template <class T>
-Expected<Memory> upload(std::vector<T> const& from, char const* what) {
-  if (from.empty()) return Memory();
-  auto memory = allocate(static_cast<long long>(from.size() * sizeof(T)), what);
-  if (!memory) return memory;
-  if (auto const e = cudaMemcpy(memory->get(), from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice);
-      e != cudaSuccess)
-    return cuda_failed(e, fmt::format("bringing {} to the device", what));
-  return memory;
-}
-
-Expected<void> done(cudaError_t error, char const* what) {
-  if (error == cudaSuccess) return {};
-  return cuda_failed(error, what);
-}
 
 constexpr std::size_t k_aligned = 256;
 std::size_t aligned(std::size_t bytes) { return (bytes + k_aligned - 1) / k_aligned * k_aligned; }
@@ -61,13 +31,6 @@ struct TokenParts {
     bytes = shown + 2 * 2 * sizeof(Packet<3>) * static_cast<std::size_t>(cut.shown());
   }
 };
-
-Expected<bool> is_captured(cudaStream_t stream) {
-  auto status = cudaStreamCaptureStatusNone;
-  if (auto ok = done(cudaStreamIsCapturing(stream, &status), "looking at a stream"); !ok)
-    return tl::make_unexpected(ok.error());
-  return status != cudaStreamCaptureStatusNone;
-}
 
 Handover handover_of(Variant variant) {
   switch (variant) {
@@ -119,8 +82,7 @@ struct LatticeBoltzmann::State {
 Expected<void> LatticeBoltzmann::State::take_links() {
   auto const all = links_of(problem);
   std::vector<unsigned char> kind(all.size());
-  for (std::size_t n = 0; n < all.size(); ++n)
-    kind[n] = (all[n].walls & k_solid) != 0 ? k_no_fluid : all[n].walls != 0 ? k_near_wall : k_plain;
+  for (std::size_t n = 0; n < all.size(); ++n) kind[n] = kind_of(all[n]);
   auto first = upload(kind, "kinds of cells");
   if (!first) return tl::make_unexpected(first.error());
   auto second = upload(all, "links to walls");
@@ -336,7 +298,8 @@ Expected<void> LatticeBoltzmann::write(cudaStream_t stream, FlowFields const& fi
   if (!captured) return tl::make_unexpected(captured.error());
   if (auto ok = s.settle(*captured); !ok) return ok;
   if (auto ok = s.progress.may_write(s.choice.variant, *captured); !ok) return ok;
-  if (auto ok = done(flow(s.box, s.lattice(s.progress.steps_done), s.layout(), s.relaxation, fields, stream),
+  if (auto ok = done(flow(s.box, {0, s.box.cells}, s.lattice(s.progress.steps_done), s.layout(), s.relaxation,
+                          fields, stream),
                      "writing a flow");
       !ok)
     return ok;

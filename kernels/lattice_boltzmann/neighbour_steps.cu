@@ -3,7 +3,7 @@
 
 #include <tessera/run/run_loop.hpp>
 
-#include "kernels/lattice_boltzmann/box_cell.cuh"
+#include "kernels/lattice_boltzmann/box_cell.hpp"
 
 namespace tessera::lattice_boltzmann {
 namespace {

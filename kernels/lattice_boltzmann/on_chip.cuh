@@ -9,6 +9,7 @@
 
 #include <tessera/sync/barrier.cuh>
 
+#include "kernels/lattice_boltzmann/late.cuh"
 #include "kernels/lattice_boltzmann/on_chip.hpp"
 
 namespace tessera::lattice_boltzmann {
@@ -186,15 +187,6 @@ struct ChipWorker {
       for (int i = 0; i < k_directions; ++i) a.lattice[i * all + to] = cells[opposite(i) * k_slot + n];
     });
   }
-
-  /// For tests: warps that are late.
-  __device__ void dawdle(unsigned step) const {
-    if (a.disturbance.late == 0) return;
-    unsigned word =
-        (blockIdx.x * 32 + threadIdx.x / 32) * 0x9E3779B9u ^ (step + a.disturbance.late) * 0x85EBCA6Bu;
-    word ^= word >> 15, word *= 0x2C1B3C6Du, word ^= word >> 12;
-    if (word % 8 == 0) __nanosleep(word >> 8 & 4095);
-  }
 };
 
 /// Waits until all blocks around this one have posted `posts` times. Called by all threads.
@@ -297,7 +289,7 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
     bool const reaches = ((steps - step) & 1) != 0, shows = step < steps;
     worker.silent =
         static_cast<int>(blockIdx.x) == a.disturbance.silent_block && step >= a.disturbance.silent_from;
-    worker.dawdle(step);
+    dawdle(a.disturbance.late, step);
     unsigned const now = base + step;
     if (step == 0)
       worker.load(tasks, now, reaches, shows);

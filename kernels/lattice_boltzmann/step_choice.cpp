@@ -31,6 +31,9 @@ constexpr double k_chip_step_ns = 3500, k_rim_task_ns = 105, k_inside_task_ns = 
 /// Taking what neighbours show, and waiting for the slowest block, where nothing is computed meanwhile.
 constexpr double k_take_ns = 1400, k_slowest_ns = 1400;
 
+/// Expected, not fitted: from a word of the neighbour's to the next one that answers it.
+constexpr double k_answer_ns = 4500;
+
 /// A figure of the probe, in ns, or what is given.
 double measured_ns(MachineProfile const& machine, char const* id, double otherwise) {
   if (!machine.probe) return otherwise;
@@ -112,6 +115,13 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
   return {variant, cells + waits,
           fmt::format("{:.1f} us of {}x{}x{} cells on an SM, {:.1f} us that wait for others", cells / 1e3,
                       block.size[0], block.size[1], block.size[2], waits / 1e3)};
+}
+
+double slabs_ns(Problem const& problem, int ranks, MachineProfile const& machine) {
+  Problem slab{problem.width, problem.height, (problem.depth + ranks - 1) / ranks};
+  // What crosses the link does so while the inside is computed.
+  return std::max(memory_ns(slab, Variant::two_lattices, machine, false) + machine.stream_gap_ns,
+                  k_answer_ns);
 }
 
 Expected<Choice> choose_variant(Problem const& problem, MachineProfile const& machine, Variant variant,

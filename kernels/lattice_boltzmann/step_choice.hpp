@@ -29,6 +29,8 @@ struct Choice {
 /// `free_bytes`: of device memory; 0: not known.
 Price price_of(Problem const& problem, Variant variant, MachineProfile const& machine,
                long long free_bytes = 0);
+/// Of a box that GPUs of one kind share in slabs, a launch for each step on each.
+double slabs_ns(Problem const& problem, int ranks, MachineProfile const& machine);
 /// The fastest that fits; refuses (E0569) where none does.
 Expected<Choice> choose_variant(Problem const& problem, MachineProfile const& machine,
                                 long long free_bytes = 0);

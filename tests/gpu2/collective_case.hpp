@@ -12,38 +12,12 @@
 #include "src/bench/matrices.hpp"
 #include "src/gpu/check.hpp"
 #include "src/gpu/event_timer.hpp"
-#include "src/gpu/select.hpp"
-#include "src/gpu/stream.hpp"
+#include "two_gpus.hpp"
 
 namespace tessera::gemm_collectives {
 
 using gpu::ok;
 using gpu::Select;
-
-/// Two GPUs that reach each other, with a stream each; null where there are none.
-struct TwoGpus {
-  std::shared_ptr<PeerGroup> group;
-  std::vector<std::unique_ptr<gpu::Stream>> streams;
-
-  static TwoGpus* get() {
-    static auto* const one = [] {
-      auto* const result = new TwoGpus;
-      int count = 0;
-      if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) return result;
-      auto made = PeerGroup::make({0, 1});
-      if (!made) return result;
-      result->group = *made;
-      for (int rank = 0; rank < 2; ++rank) {
-        Select const current(rank);
-        result->streams.push_back(std::make_unique<gpu::Stream>());
-      }
-      return result;
-    }();
-    return one;
-  }
-  cudaStream_t stream(int rank) const { return streams[static_cast<std::size_t>(rank)]->get(); }
-  std::vector<cudaStream_t> both() const { return {stream(0), stream(1)}; }
-};
 
 /// Random operands of all ranks, and what the ranks' results should be, in fp32 without tensor cores.
 class CollectiveCase {

@@ -1,36 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // All variants against plain steps on the CPU: equal bits, since the order of operations is the same.
 #include <cmath>
-#include <deque>
 
 #include "gpu/graph.hpp"
 #include "gpu/stream.hpp"
-#include "lattice_boltzmann/rough.hpp"
 #include "lattice_boltzmann_gpu/on_device.hpp"
+#include "lattice_boltzmann_gpu/plain.hpp"
 
 namespace tessera::lattice_boltzmann {
 namespace {
-
-Problem open_box(int width, int height, int depth) {
-  auto problem = rough(width, height, depth);
-  problem.cells.clear(), problem.faces = {};
-  return problem;
-}
-
-/// Computed once for all variants.
-Flow<float> const& plain(Problem const& problem, int steps) {
-  struct Known {
-    Problem problem;
-    int steps;
-    Flow<float> flow;
-  };
-  static std::deque<Known> all;
-  for (auto const& one : all)
-    if (one.steps == steps && one.problem == problem) return one.flow;
-  Reference<float> reference(problem);
-  for (int step = 0; step < steps; ++step) reference.step();
-  return all.emplace_back(Known{problem, steps, reference.flow()}).flow;
-}
 
 class Variants : public testing::TestWithParam<Variant> {};
 
@@ -144,6 +122,19 @@ TEST(LatticeBoltzmann, AFullChipKeepsMassAndMomentum) {
   ASSERT_OK(other->run(nullptr, 6000));
   ASSERT_OK(other->finish());
   EXPECT_EQ(other_bits(flow_on_device(*made), flow_on_device(*other)), 0u);
+}
+
+/// A group of one is its own neighbour.
+TEST(LatticeBoltzmann, ASlabOfOneGpuHasTheBitsOfPlainSteps) {
+  auto const group = PeerGroup::make({0});
+  ASSERT_OK(group);
+  for (auto const& problem : {rough(29, 23, 31), open_box(5, 3, 1), open_box(33, 18, 25)}) {
+    auto made = SlabFlow::make(*group, problem);
+    ASSERT_OK(made);
+    ASSERT_OK(made->run({nullptr}, 41));
+    ASSERT_OK(made->finish());
+    EXPECT_EQ(other_bits(flow_on_devices(*made, **group), plain(problem, 41)), 0u) << to_string(problem);
+  }
 }
 
 TEST(LatticeBoltzmann, TheChosenVariantRuns) {

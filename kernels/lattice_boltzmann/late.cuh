@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Warps that are late, for tests: whatever the order in which they come, nothing may change.
+#pragma once
+
+namespace tessera::lattice_boltzmann {
+
+/// Lets one of eight warps sleep up to 4 us. `seed` 0: none.
+__device__ inline void dawdle(unsigned seed, unsigned step) {
+  if (seed == 0) return;
+  unsigned word = (blockIdx.x * 32 + threadIdx.x / 32) * 0x9E3779B9u ^ (step + seed) * 0x85EBCA6Bu;
+  word ^= word >> 15, word *= 0x2C1B3C6Du, word ^= word >> 12;
+  if (word % 8 == 0) __nanosleep(word >> 8 & 4095);
+}
+
+}  // namespace tessera::lattice_boltzmann
