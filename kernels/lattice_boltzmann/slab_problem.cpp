@@ -17,10 +17,14 @@ long long memory_of_slab(Problem const& problem, int ranks) {
   return memory_of(problem, Variant::two_lattices) / problem.depth * (most + k_ends);
 }
 
+Expected<void> check_shared(Problem const& problem, int ranks) {
+  if (ranks <= problem.depth) return {};
+  return refuse(does_not_fit(fmt::format("{} planes along z for {} GPUs", problem.depth, ranks),
+                             "take no more GPUs than planes"));
+}
+
 Expected<void> check_slabs(Problem const& problem, int ranks, long long free_bytes) {
-  if (ranks > problem.depth)
-    return refuse(does_not_fit(fmt::format("{} planes along z for {} GPUs", problem.depth, ranks),
-                               "take no more GPUs than planes"));
+  if (auto ok = check_shared(problem, ranks); !ok) return ok;
   auto const needed = memory_of_slab(problem, ranks);
   if (needed <= free_bytes) return {};
   auto const gib = [](long long bytes) { return static_cast<double>(bytes) / (1 << 30); };

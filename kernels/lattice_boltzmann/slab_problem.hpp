@@ -22,7 +22,9 @@ std::vector<T> of_slab(Problem const& problem, RowRange planes, std::vector<T> c
 
 /// Bytes of device memory that each rank takes at most.
 long long memory_of_slab(Problem const& problem, int ranks);
-/// Refuses (E0569) more ranks than planes, and slabs for which a GPU has too little memory free.
+/// Refuses (E0569) more ranks than planes.
+Expected<void> check_shared(Problem const& problem, int ranks);
+/// And slabs for which a GPU has too little memory free.
 Expected<void> check_slabs(Problem const& problem, int ranks, long long free_bytes);
 
 }  // namespace tessera::lattice_boltzmann

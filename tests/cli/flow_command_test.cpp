@@ -15,9 +15,8 @@ struct Flow : AloneInAFolder {
     auto const said = says("run lattice-boltzmann " + words);
     // What cannot be computed is a no (1), what cannot be written is of the machine (3); the rest is usage
     // (2).
-    int const exit = text.find("E0568") != std::string::npos   ? 1
-                     : text.find("E0902") != std::string::npos ? 3
-                                                               : 2;
+    bool const no = text.find("E0568") != std::string::npos || text.find("E0569") != std::string::npos;
+    int const exit = no ? 1 : text.find("E0902") != std::string::npos ? 3 : 2;
     EXPECT_EQ(said.exit, exit) << words;
     EXPECT_THAT(said.err, HasSubstr(text)) << words;
     EXPECT_FALSE(std::filesystem::exists(folder / "words")) << words;
@@ -30,11 +29,13 @@ TEST_F(Flow, AsksForWhatWasSaid) {
       "run lattice-boltzmann --box 64x32x16 --steps 50 --flow cavity --speed 0.1 --tau 0.7 "
       "--variant in_place --vtk out.vtk");
   EXPECT_EQ(said.exit, 1) << said.err;
-  EXPECT_EQ(read_text(folder / "words"), "64\n32\n16\n50\ncavity\n0.1\n0.7\nin_place\nout.vtk\n");
+  EXPECT_EQ(read_text(folder / "words"), "64\n32\n16\n50\ncavity\n0.1\n0.7\nin_place\n1\nout.vtk\n");
   put_companion();
   said = says("run lattice-boltzmann");
   EXPECT_EQ(said.exit, 0) << said.err;
-  EXPECT_EQ(read_text(folder / "words"), "128\n128\n128\n1000\nvortices\n0.05\n0.6\nchosen\n");
+  EXPECT_EQ(read_text(folder / "words"), "128\n128\n128\n1000\nvortices\n0.05\n0.6\nchosen\n1\n");
+  said = says("run lattice-boltzmann --gpus 2");
+  EXPECT_EQ(read_text(folder / "words"), "128\n128\n128\n1000\nvortices\n0.05\n0.6\nchosen\n2\n");
 }
 
 TEST_F(Flow, RefusesWithoutAGpu) {
@@ -51,6 +52,9 @@ TEST_F(Flow, RefusesWithoutAGpu) {
   expect_refused("--vtk ''", "--vtk: needs the name of a file");
   expect_refused("--vtk nowhere/out.vtk", "error E0902");
   expect_refused("--variant fastest", "error E0917: --variant: no variant has the name fastest");
+  expect_refused("--gpus 2 --variant in_place", "error E0906: --variant is for one GPU, and --gpus says 2");
+  expect_refused("--gpus 9 --box 64x64x8", "error E0569: 8 planes along z for 9 GPUs");
+  expect_refused("--gpus 17", "--gpus");
   expect_refused("--tokens 1", "error E0906: --tokens is not for lattice-boltzmann");
   expect_refused("--planned", "error E0906: --planned is not for lattice-boltzmann");
   auto const other = says("run llama-65b --steps 3");
@@ -68,7 +72,7 @@ TEST_F(Flow, TheCompanionSaysNoWithTheSameNumber) {
         std::system(("cd " + folder.path() + " && '" + real.string() + "' " + words + " >out 2>err").c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
   };
-  EXPECT_EQ(asked("8 8 8 10 vortices 0.05 0.5 chosen"), 1);
+  EXPECT_EQ(asked("8 8 8 10 vortices 0.05 0.5 chosen 1"), 1);
   EXPECT_THAT(read_text(folder / "err"), HasSubstr("error E0568: a relaxation time tau of 0.5"));
   EXPECT_EQ(asked("8 8 8"), 2);
 }

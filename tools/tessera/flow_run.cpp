@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <tessera/communicate/shards.hpp>
 #include <vector>
 
 #include "commands.hpp"
 #include "companion.hpp"
 #include "files.hpp"
+#include "kernels/lattice_boltzmann/slab_problem.hpp"
 #include "kernels/lattice_boltzmann/step_plan.hpp"
 
 namespace tessera::cli {
@@ -59,6 +61,10 @@ void add_flow_options(CLI::App& command, FlowArguments& arguments) {
                   "How steps are computed; left out: what the machine's profile says")
       ->option_text("NAME")
       ->group(group);
+  command.add_option("--gpus", arguments.gpus, "GPUs that share the box in slabs along z (default 1)")
+      ->check(CLI::Range(1, k_most_ranks))
+      ->option_text("N")
+      ->group(group);
   add_output(command, "--vtk", arguments.vtk, "Write density and velocity at the end, for ParaView")
       ->option_text("FILE")
       ->group(group);
@@ -72,6 +78,7 @@ Diagnostics unused_without_flow(FlowArguments const& a) {
                                       {"--tau", a.tau.has_value()},
                                       {"--speed", a.speed.has_value()},
                                       {"--variant", a.variant.has_value()},
+                                      {"--gpus", a.gpus.has_value()},
                                       {"--vtk", !a.vtk.empty()}})
     if (given) {
       auto one = complaint("E0906", fmt::format("{} is for lattice-boltzmann", option),
@@ -96,6 +103,13 @@ int run_flow(Session const& session, FlowArguments const& a) {
     return session.fail(complaint("E0917", fmt::format("--variant: no variant has the name {}", *a.variant),
                                   "one of " + names));
   }
+  int const gpus = a.gpus.value_or(1);
+  if (gpus > 1 && a.variant)
+    return session.fail(complaint("E0906", fmt::format("--variant is for one GPU, and --gpus says {}", gpus),
+                                  "leave --variant out: several GPUs share a box as two_lattices"));
+  if (gpus > 1)
+    if (auto const ok = lb::check_shared({edges->width, edges->height, edges->depth}, gpus); !ok)
+      return session.fail(ok.error());
   std::vector<std::string> words{std::to_string(edges->width),
                                  std::to_string(edges->height),
                                  std::to_string(edges->depth),
@@ -103,7 +117,8 @@ int run_flow(Session const& session, FlowArguments const& a) {
                                  name,
                                  fmt::format("{}", speed),
                                  fmt::format("{}", tau),
-                                 a.variant.value_or("chosen")};
+                                 a.variant.value_or("chosen"),
+                                 std::to_string(gpus)};
   if (!a.vtk.empty()) words.push_back(a.vtk);
   return run_companion(session, "tessera run lattice-boltzmann", "tessera-flow", words);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tessera-flow <width> <height> <depth> <steps> <flow> <speed> <tau> <variant>|chosen [<file.vtk>]: the part
-// of `tessera run lattice-boltzmann` that needs a GPU.
+// tessera-flow <width> <height> <depth> <steps> <flow> <speed> <tau> <variant>|chosen <gpus> [<file.vtk>]:
+// the part of `tessera run lattice-boltzmann` that needs a GPU.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -15,11 +15,9 @@
 #include <vector>
 
 #include "files/partial_files.hpp"
-#include "kernels/lattice_boltzmann/lattice_boltzmann.hpp"
-#include "kernels/lattice_boltzmann/reference.hpp"
 #include "kernels/lattice_boltzmann/vtk.hpp"
+#include "some_flow.hpp"
 #include "src/bench/record.hpp"
-#include "src/gpu/device_buffer.hpp"
 #include "src/gpu/hopper.hpp"
 
 namespace {
@@ -36,36 +34,20 @@ constexpr double k_conserved = 1e-5, k_momentum_each_step = 1e-8;
 int fail(Diagnostics const& reasons) {
   std::fprintf(stderr, "%s\n", to_text(reasons).c_str());
   auto const& code = reasons.front().code;
-  return code == "E0511" || code == "E0902" ? environment : answer_is_no;
+  return code == "E0511" || code == "E0580" || code == "E0902" ? environment : answer_is_no;
 }
 
 /// A cell: fields are read one after the other; vortices begin with four.
 constexpr long long k_bytes_read = 4, k_bytes_of_fields = 16;
 
-Expected<Flow<float>> read_flow(LatticeBoltzmann& flow, gpu::DeviceBuffer<float>& buffer) {
-  Flow<float> result;
-  auto const read = [&](FlowFields const& fields, std::vector<float>& to) -> Expected<void> {
-    if (auto ok = flow.write(nullptr, fields); !ok) return ok;
-    to = buffer.download();
-    return {};
-  };
-  if (auto ok = read({buffer.get(), {}}, result.density); !ok) return tl::make_unexpected(ok.error());
-  for (int d = 0; d < 3; ++d) {
-    FlowFields fields;
-    fields.velocity[d] = buffer.get();
-    if (auto ok = read(fields, result.velocity[d]); !ok) return tl::make_unexpected(ok.error());
-  }
-  return result;
-}
-
-Expected<Totals> read_totals(LatticeBoltzmann& flow, gpu::DeviceBuffer<float>& buffer) {
-  auto const all = read_flow(flow, buffer);
+Expected<Totals> read_totals(SomeFlow& flow) {
+  auto const all = flow.read();
   if (!all) return tl::make_unexpected(all.error());
   return totals_of(flow.problem(), *all);
 }
 
 /// Steps in pieces of about half a second. Milliseconds of the GPU.
-Expected<double> run_all(LatticeBoltzmann& flow, long long steps) {
+Expected<double> run_all(SomeFlow& flow, long long steps) {
   cudaEvent_t begin, end;
   gpu::ok(cudaEventCreate(&begin));
   gpu::ok(cudaEventCreate(&end));
@@ -75,9 +57,9 @@ Expected<double> run_all(LatticeBoltzmann& flow, long long steps) {
   auto const cells = static_cast<double>(flow.problem().size());
   for (long long done = 0; done < steps;) {
     long long const now = std::min(piece, steps - done);
-    gpu::ok(cudaEventRecord(begin, nullptr));
-    if (auto ok = flow.run(nullptr, now); !ok) return tl::make_unexpected(ok.error());
-    gpu::ok(cudaEventRecord(end, nullptr));
+    gpu::ok(cudaEventRecord(begin, flow.stream()));
+    if (auto ok = flow.run(now); !ok) return tl::make_unexpected(ok.error());
+    gpu::ok(cudaEventRecord(end, flow.stream()));
     if (auto ok = flow.finish(); !ok) return tl::make_unexpected(ok.error());
     gpu::ok(cudaEventSynchronize(end));
     float ms = 0;
@@ -120,6 +102,7 @@ struct Asked {
   std::string flow;
   double speed, tau;
   std::optional<Variant> variant;
+  int gpus;
   std::string vtk;
 
   explicit Asked(std::vector<std::string> const& words)
@@ -131,11 +114,13 @@ struct Asked {
         speed(std::stod(words[5])),
         tau(std::stod(words[6])),
         variant(variant_named(words[7])),
-        vtk(words.size() > 8 ? words[8] : "") {}
+        gpus(std::stoi(words[8])),
+        vtk(words.size() > 9 ? words[9] : "") {}
 
   Expected<void> check() const { return check_named_flow(flow, width, height, depth, speed, tau); }
   /// Is there memory for it, and for what is read of it? Before its fields are made.
   Expected<void> check_room() const {
+    if (gpus > 1) return {};  // SlabFlow looks
     bool const fields = flow == "vortices";
     auto const shape = fields ? Problem{width, height, depth, tau} : cavity(width, height, depth, speed, tau);
     std::size_t free_bytes = 0, all_bytes = 0;
@@ -158,24 +143,22 @@ int run(Asked const& asked) {
   auto problem = named_flow(asked.flow, asked.width, asked.height, asked.depth, asked.speed, asked.tau);
   if (!problem) return fail(problem.error());
   auto const steps = asked.steps;
-  gpu::DeviceBuffer<float> buffer(static_cast<std::size_t>(problem->size()));
   Options options;
   options.variant = asked.variant;
   if (auto const profile = machine("h200")) options.machine = *profile;
-  auto flow = LatticeBoltzmann::make(*problem, options);
+  auto flow = SomeFlow::make(*problem, options, asked.gpus);
   if (!flow) return fail(flow.error());
-  auto const& choice = flow->choice();
-  std::printf("%s, %s, %lld steps\n%s: %s\n", to_string(*problem).c_str(), asked.flow.c_str(), steps,
-              to_string(choice.variant).c_str(), choice.reason.c_str());
+  std::printf("%s, %s, %lld steps\n%s\n", to_string(*problem).c_str(), asked.flow.c_str(), steps,
+              flow->why().c_str());
   std::fflush(stdout);
-  auto const before = read_totals(*flow, buffer);
+  auto const before = read_totals(*flow);
   if (!before) return fail(before.error());
   auto const ms = run_all(*flow, steps);
   if (!ms) return fail(ms.error());
-  auto const last = read_flow(*flow, buffer);
+  auto const last = flow->read();
   if (!last) return fail(last.error());
   double const us = *ms * 1e3 / static_cast<double>(steps);
-  std::printf("%.3f us a step (predicted %.3f), %.0f MLUPS\n", us, choice.ns_per_step / 1e3,
+  std::printf("%.3f us a step (predicted %.3f), %.0f MLUPS\n", us, flow->predicted_ns() / 1e3,
               static_cast<double>(problem->size()) / us);
   bool right = false;
   auto const text = conservation(*problem, steps, *before, totals_of(*problem, *last), right);
@@ -192,10 +175,10 @@ int run(Asked const& asked) {
 int main(int count, char** words) {
   files::remove_partial_files_on_signals();
   try {
-    if (count < 9 || count > 10) {
+    if (count < 10 || count > 11) {
       std::fputs(
           "usage: tessera-flow <width> <height> <depth> <steps> <flow> <speed> <tau> <variant>|chosen "
-          "[<file.vtk>]\n",
+          "<gpus> [<file.vtk>]\n",
           stderr);
       return usage;
     }
