@@ -62,16 +62,6 @@ TESSERA_HOST_DEVICE inline Links links_at(BoxArguments const& box, unsigned n) {
   return box.links[n];
 }
 
-TESSERA_HOST_DEVICE inline void add_lids(unsigned lids, Relaxation<float> const& of,
-                                         float (&f)[k_directions]) {
-  if (lids == 0) return;
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-  for (int i = 1; i < k_directions; ++i)
-    if ((lids >> i & 1) != 0) f[i] = f[i] + lid_adds(of, i);
-}
-
 /// What a cell has after one step from a lattice; false: there is no fluid.
 TESSERA_HOST_DEVICE inline bool next_of(BoxArguments const& box, BoxCell const& cell, float const* from,
                                         Relaxation<float> const& of, float (&f)[k_directions]) {

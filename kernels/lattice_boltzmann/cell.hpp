@@ -101,6 +101,17 @@ TESSERA_HOST_DEVICE inline Real lid_adds(Relaxation<Real> const& of, int i) {
   return i % 2 == 1 ? of.of_lid[(i - 1) / 2] : -of.of_lid[(i - 1) / 2];
 }
 
+/// The same for all populations of a mask.
+template <class Real>
+TESSERA_HOST_DEVICE inline void add_lids(unsigned lids, Relaxation<Real> const& of, Real (&f)[k_directions]) {
+  if (lids == 0) return;
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+  for (int i = 1; i < k_directions; ++i)
+    if ((lids >> i & 1) != 0) f[i] = f[i] + lid_adds(of, i);
+}
+
 template <class Real>
 struct Moments {
   Real excess = 0;         ///< density - 1

@@ -86,12 +86,10 @@ __global__ void __launch_bounds__(k_barrier_threads, 1)
     barrier_steps(BarrierSteps const __grid_constant__ a, DeadlineWatch<> watch,
                   Relaxation<float> const __grid_constant__ of) {
   GridBarrier<DeadlineWatch<>> barrier({a.barrier, gridDim.x}, blockIdx.x, watch);
-  auto const share = [&](unsigned block) {
-    return static_cast<unsigned>(static_cast<unsigned long long>(a.box.cells) * block / gridDim.x);
-  };
-  unsigned const end = share(blockIdx.x + 1);
   for (unsigned step = 0; step < a.steps; ++step) {
-    for (unsigned n = share(blockIdx.x) + threadIdx.x; n < end; n += k_barrier_threads)
+    // All blocks sweep over the box together: neighbours in memory are in the L2 at the same time.
+    for (unsigned n = blockIdx.x * k_barrier_threads + threadIdx.x; n < a.box.cells;
+         n += gridDim.x * k_barrier_threads)
       step_cell(a.box, BoxCell(a.box, n), a.lattices[step & 1], a.lattices[step & 1 ^ 1], of);
     if (a.cooperative)
       cooperative_groups::this_grid().sync();

@@ -20,6 +20,17 @@ constexpr int k_chip_warps = k_chip_threads / 32;
 /// Cells that a thread takes at once: their loads are on their way together.
 constexpr int k_takes = 4;
 
+/// Threads from this one on take what neighbours show, where words carry their step.
+constexpr int k_takers_from = k_chip_threads / 2;
+
+/// All threads are behind the rim: who takes waits for it, others only say so.
+__device__ inline void rim_barrier_wait() {
+  asm volatile("barrier.cta.sync 1, %0;" ::"n"(k_chip_threads) : "memory");
+}
+__device__ inline void rim_barrier_arrive() {
+  asm volatile("barrier.cta.arrive 1, %0;" ::"n"(k_chip_threads) : "memory");
+}
+
 /// Adds one for a whole warp.
 __device__ inline int draw_task(int* counter) {
   int task = 0;
@@ -71,13 +82,12 @@ struct ChipWorker {
     if (!silent) show_sides<0>(cell, (links.walls & k_solid) != 0 ? ~0u : links.walls, step, f);
   }
 
-  /// All that the neighbours show of step `step`, by `warps` warps from number 0 on. False: the watch gave
-  /// up.
-  __device__ bool take_all(unsigned step, int warps) const {
+  /// All that the neighbours show of step `step`, by so many threads of which this is number `thread`. False:
+  /// the watch gave up.
+  __device__ bool take_all(unsigned step, int thread, int threads) const {
     auto const* const from = shown_in(step);
     bool ok = true;
-    int const threads = 32 * warps;
-    for (int first = static_cast<int>(threadIdx.x); first < all_taken; first += threads * k_takes) {
+    for (int first = thread; first < all_taken; first += threads * k_takes) {
       Packet<3> items[k_takes][2];
       Taken one[k_takes];
 #pragma unroll
@@ -93,7 +103,7 @@ struct ChipWorker {
       }
 #pragma unroll
       for (int i = 0; i < k_takes; ++i) {
-        if (first + i * threads >= all_taken) continue;
+        if (first + i * threads >= all_taken) break;
         if (a.exchange == Handover::tokens && !(carries(items[i][0], step) && carries(items[i][1], step)))
           ok = take(from + 2 * one[i].shown, 1, step, items[i], watch,
                     WaitPlace{0, static_cast<long long>(blockIdx.x), 0}) &&
@@ -128,10 +138,17 @@ struct ChipWorker {
     Links const links = links_of(cell, entry);
     float f[k_directions];
     if ((links.walls & k_solid) == 0) {
-      unsigned const own = own_places(reaches, cell.crossing, links.walls);
-      gather(cells + n, strides, own, links.lids, of, f);
+      unsigned const own = cell.crossing | links.walls;
+      if (reaches)
+        gather(cells + n, strides, own, f);
+      else
+        gather_own(cells + n, f);
+      add_lids(links.lids, of, f);
       collide(f, of);
-      scatter(cells + n, strides, own, f);
+      if (reaches)
+        scatter(cells + n, strides, own, f);
+      else
+        scatter_own(cells + n, f);
     }
     if (shows) show(cell, links, step, f);
   }
@@ -149,12 +166,21 @@ struct ChipWorker {
       if (entry != k_no_cell) visit(entry);
     }
   }
-  /// The tasks of the inside, drawn from a counter.
+  /// Tasks of the inside, drawn from a counter: `most`, or until none is left.
   template <bool Reaches>
-  __device__ void inside(int first, int end, int* counter) const {
+  __device__ void inside(int first, int end, int* counter, int most) const {
     int const lane = static_cast<int>(threadIdx.x) % 32;
-    for (int task = first + draw_task(counter); task < end; task = first + draw_task(counter))
+    for (int count = 0; count < most; ++count) {
+      int const task = first + draw_task(counter);
+      if (task >= end) return;
       step_plain<Reaches>(in_order[32 * task + lane]);
+    }
+  }
+  __device__ void inside(bool reaches, int first, int end, int* counter, int most) const {
+    if (reaches)
+      inside<true>(first, end, counter, most);
+    else
+      inside<false>(first, end, counter, most);
   }
 
   /// Brings the box's cells in, as if a step had left them.
@@ -170,7 +196,7 @@ struct ChipWorker {
 #pragma unroll
       for (int i = 0; i < k_directions; ++i) f[i] = a.lattice[i * all + from];
       if ((links.walls & k_solid) == 0)
-        scatter(cells + n, strides, own_places(reaches, cell.crossing, links.walls), f);
+        scatter(cells + n, strides, reaches ? cell.crossing | links.walls : ~0u, f);
       if (shows) show(cell, links, step, f);
     });
   }
@@ -297,21 +323,30 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
       worker.for_tasks(0, a.links != nullptr ? tasks : rim_tasks, [&](unsigned entry) {
         if ((entry & k_special) != 0) worker.step_any(entry, now, reaches, shows);
       });
-    if (a.exchange == Handover::split_barrier && !worker.silent)
-      barrier.arrive();
-    else
-      __syncthreads();
-    if (a.exchange == Handover::semaphores && threadIdx.x == 0 && !worker.silent)
-      add_release<Scope::device>(memory.semaphores + k_semaphores_apart * blockIdx.x, 1u);
     if (threadIdx.x == 0) drawn[step + 1 & 1] = 0;
     bool ok = true;
-    // The first half of the warps takes while the others compute; who is done first goes on with the inside.
-    if (tokens && shows && threadIdx.x < k_chip_threads / 2) ok = worker.take_all(now, k_chip_warps / 2);
-    if (step > 0) {
-      if (reaches)
-        worker.inside<true>(rim_tasks, tasks, drawn + (step & 1));
-      else
-        worker.inside<false>(rim_tasks, tasks, drawn + (step & 1));
+    int* const counter = drawn + (step & 1);
+    // Who takes writes where the rim has read: behind all of it. Others go on with the inside at once.
+    bool const takes = tokens && threadIdx.x >= k_takers_from;
+    // What the neighbours show takes its time: one more task of the inside meanwhile.
+    for (int part = takes ? 0 : 1; part < 2; ++part) {
+      if (part == 1) {
+        if (takes) {
+          rim_barrier_wait();
+          if (shows)
+            ok = worker.take_all(now, static_cast<int>(threadIdx.x) - k_takers_from,
+                                 k_chip_threads - k_takers_from);
+        } else if (tokens) {
+          rim_barrier_arrive();
+        } else if (a.exchange == Handover::split_barrier && !worker.silent) {
+          barrier.arrive();
+        } else {
+          __syncthreads();
+        }
+        if (a.exchange == Handover::semaphores && threadIdx.x == 0 && !worker.silent)
+          add_release<Scope::device>(memory.semaphores + k_semaphores_apart * blockIdx.x, 1u);
+      }
+      if (step > 0) worker.inside(reaches, rim_tasks, tasks, counter, part == 0 ? 1 : tasks);
     }
     if (!tokens) {
       switch (a.exchange) {
@@ -323,7 +358,7 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
         default: cooperative_groups::this_grid().sync(); break;
       }
       if (__syncthreads_or(ok ? 0 : 1)) return;
-      if (shows) worker.take_all(now, k_chip_warps);
+      if (shows) worker.take_all(now, static_cast<int>(threadIdx.x), k_chip_threads);
     }
     if (__syncthreads_or(ok ? 0 : 1)) return;  // the chain zeroes the counters
   }

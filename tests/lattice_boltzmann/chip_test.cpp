@@ -85,12 +85,13 @@ class Chip {
     bool const solid = (link.walls & k_solid) != 0;
     if (step > 0 && cell.sides == 0 && link.walls == 0)
       return reaches ? step_inside<true>(at, strides(b), of_) : step_inside<false>(at, strides(b), of_);
-    unsigned const own = own_places(reaches, cell.crossing, link.walls);
+    unsigned const own = cell.crossing | link.walls;
     if (step > 0 && !solid) {
-      gather(at, strides(b), own, link.lids, of_, f);
+      reaches ? gather(at, strides(b), own, f) : gather_own(at, f);
+      add_lids(link.lids, of_, f);
       collide(f, of_);
     }
-    if (!solid) scatter(at, strides(b), own, f);
+    if (!solid) reaches ? scatter(at, strides(b), own, f) : scatter_own(at, f);
     if (shows) show<0>(b, cell, link, step, f);
   }
   template <int Side>
