@@ -85,41 +85,54 @@ struct ChipWorker {
   /// All that the neighbours show of step `step`, by so many threads of which this is number `thread`. False:
   /// the watch gave up.
   __device__ bool take_all(unsigned step, int thread, int threads) const {
-    auto const* const from = shown_in(step);
-    bool ok = true;
     for (int first = thread; first < all_taken; first += threads * k_takes) {
-      Packet<3> items[k_takes][2];
       Taken one[k_takes];
+      unsigned left = 0;  // those that have not come, a bit each
 #pragma unroll
       for (int i = 0; i < k_takes; ++i) {
         int const t = first + i * threads;
-        if (t < all_taken) one[i] = taken[t];
+        if (t < all_taken) one[i] = taken[t], left |= 1u << i;
       }
-#pragma unroll
-      for (int i = 0; i < k_takes; ++i) {
-        if (first + i * threads >= all_taken) continue;
-        tessera::detail::load_item<Scope::device>(items[i][0], from + 2 * one[i].shown);
-        tessera::detail::load_item<Scope::device>(items[i][1], from + 2 * one[i].shown + 1);
-      }
-#pragma unroll
-      for (int i = 0; i < k_takes; ++i) {
-        if (first + i * threads >= all_taken) break;
-        if (a.exchange == Handover::tokens && !(carries(items[i][0], step) && carries(items[i][1], step)))
-          ok = take(from + 2 * one[i].shown, 1, step, items[i], watch,
-                    WaitPlace{0, static_cast<long long>(blockIdx.x), 0}) &&
-               ok;
-        auto const& places = block.side[one[i].to >> 24].place;
-        float* const to = cells + static_cast<int>(one[i].to & 0xFFFF) - k_taken_offset;
-        unsigned const words[k_words] = {items[i][0].payload[0], items[i][0].payload[1],
-                                         items[i][0].payload[2], items[i][1].payload[0],
-                                         items[i][1].payload[1]};
-#pragma unroll
-        for (int k = 0; k < k_words; ++k)
-          if ((one[i].to >> (16 + k) & 1) != 0 && words[k] != k_nothing)
-            to[places[k]] = __uint_as_float(words[k]);
+      auto patience = watch.begin();
+      while (true) {
+        unsigned const seen = take_those(one, left, step);
+        if (left == 0) break;
+        WaitPlace const place{0, static_cast<long long>(blockIdx.x), k_data_token};
+        if (!watch.go_on(patience, place, seen, step + 1)) return false;
       }
     }
-    return ok;
+    return true;
+  }
+  /// Looks once at all that are left, whose loads are on their way together. A token of one that has not
+  /// come.
+  __device__ unsigned take_those(Taken const (&one)[k_takes], unsigned& left, unsigned step) const {
+    auto const* const from = shown_in(step);
+    Packet<3> items[k_takes][2];
+    unsigned seen = 0;
+#pragma unroll
+    for (int i = 0; i < k_takes; ++i) {
+      if ((left >> i & 1) == 0) continue;
+      tessera::detail::load_item<Scope::device>(items[i][0], from + 2 * one[i].shown);
+      tessera::detail::load_item<Scope::device>(items[i][1], from + 2 * one[i].shown + 1);
+    }
+#pragma unroll
+    for (int i = 0; i < k_takes; ++i) {
+      if ((left >> i & 1) == 0) continue;
+      if (a.exchange == Handover::tokens && !(carries(items[i][0], step) && carries(items[i][1], step))) {
+        seen = carries(items[i][0], step) ? items[i][1].token : items[i][0].token;
+        continue;
+      }
+      left &= ~(1u << i);
+      auto const& places = block.side[one[i].to >> 24].place;
+      float* const to = cells + static_cast<int>(one[i].to & 0xFFFF) - k_taken_offset;
+      unsigned const words[k_words] = {items[i][0].payload[0], items[i][0].payload[1], items[i][0].payload[2],
+                                       items[i][1].payload[0], items[i][1].payload[1]};
+#pragma unroll
+      for (int k = 0; k < k_words; ++k)
+        if ((one[i].to >> (16 + k) & 1) != 0 && words[k] != k_nothing)
+          to[places[k]] = __uint_as_float(words[k]);
+    }
+    return seen;
   }
 
   __device__ std::size_t in_box(RimCell const& cell) const {
