@@ -6,6 +6,7 @@
 #include <tessera/sync/barrier.cuh>
 
 #include "kernels/lattice_boltzmann/box_cell.hpp"
+#include "kernels/lattice_boltzmann/step_launch.cuh"
 
 namespace tessera::lattice_boltzmann {
 namespace {
@@ -60,6 +61,7 @@ __global__ void flow_kernel(BoxArguments box, CellRange range, float const* latt
 __global__ void __launch_bounds__(k_threads, 4)
     between_kernel(BoxArguments box, float const* __restrict__ from, float* __restrict__ to,
                    Relaxation<float> const __grid_constant__ of) {
+  behind_the_step_before();
   unsigned const n = own_cell();
   if (n < box.cells) step_cell(box, BoxCell(box, n), from, to, of);
 }
@@ -67,6 +69,7 @@ __global__ void __launch_bounds__(k_threads, 4)
 template <bool Reaches>
 __global__ void __launch_bounds__(k_threads, 3)
     in_place_kernel(BoxArguments box, float* lattice, Relaxation<float> const __grid_constant__ of) {
+  behind_the_step_before();
   unsigned const n = own_cell();
   if (n >= box.cells) return;
   auto const links = links_at(box, n);
@@ -112,16 +115,12 @@ cudaError_t flow(BoxArguments const& box, CellRange const& range, float const* l
 }
 cudaError_t step_between(BoxArguments const& box, float const* from, float* to, Relaxation<float> const& of,
                          cudaStream_t stream) {
-  between_kernel<<<blocks_for(box), k_threads, 0, stream>>>(box, from, to, of);
-  return cudaGetLastError();
+  return launch_step(blocks_for(box), k_threads, stream, &between_kernel, box, from, to, of);
 }
 cudaError_t step_in_place(BoxArguments const& box, float* lattice, bool reaches, Relaxation<float> const& of,
                           cudaStream_t stream) {
-  if (reaches)
-    in_place_kernel<true><<<blocks_for(box), k_threads, 0, stream>>>(box, lattice, of);
-  else
-    in_place_kernel<false><<<blocks_for(box), k_threads, 0, stream>>>(box, lattice, of);
-  return cudaGetLastError();
+  return launch_step(blocks_for(box), k_threads, stream,
+                     reaches ? &in_place_kernel<true> : &in_place_kernel<false>, box, lattice, of);
 }
 void const* barrier_steps_kernel() { return reinterpret_cast<void const*>(&barrier_steps); }
 

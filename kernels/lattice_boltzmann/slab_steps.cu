@@ -2,6 +2,7 @@
 #include "kernels/lattice_boltzmann/slab_steps.hpp"
 
 #include "kernels/lattice_boltzmann/late.cuh"
+#include "kernels/lattice_boltzmann/step_launch.cuh"
 
 namespace tessera::lattice_boltzmann {
 namespace {
@@ -37,6 +38,7 @@ __device__ void tell_at_end(SlabStep const& a, unsigned ends) {
 __global__ void __launch_bounds__(k_slab_threads, 4)
     slab_kernel(SlabStep const __grid_constant__ a, Relaxation<float> const __grid_constant__ of,
                 DeadlineWatch<> watch) {
+  behind_the_step_before();
   auto const part = part_of(a.box, k_slab_threads, blockIdx.x);
   if (a.late != 0) dawdle(a.late, steps_at(a, 0));
   if (part.ends != 0 && __syncthreads_or(wait_at_end(a, part.ends, watch) ? 0 : 1) != 0) return;
@@ -56,8 +58,8 @@ cudaError_t load_slab_steps() {
 
 cudaError_t step_slab(SlabStep const& step, Relaxation<float> const& of, DeadlineWatch<> const& watch,
                       cudaStream_t stream) {
-  slab_kernel<<<blocks_of_slab(step.box, k_slab_threads), k_slab_threads, 0, stream>>>(step, of, watch);
-  return cudaGetLastError();
+  return launch_step(blocks_of_slab(step.box, k_slab_threads), k_slab_threads, stream, &slab_kernel, step, of,
+                     watch);
 }
 
 }  // namespace tessera::lattice_boltzmann
