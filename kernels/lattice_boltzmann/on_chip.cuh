@@ -246,27 +246,49 @@ __device__ inline bool wait_for_neighbours(ChipArguments const& a, ChipBlock con
                                    WaitPlace{0, static_cast<long long>(blockIdx.x), k_data_token});
 }
 
-/// The order in which a block computes its cells, tasks of 32 that begin anew behind the rim.
-__device__ inline void set_order(ChipArguments const& a, ChipBlock const& block, int rim_tasks, int tasks,
-                                 unsigned short* in_order) {
-  int const rim = block.rim(), cells = block.cells();
-  for (int k = static_cast<int>(threadIdx.x); k < 32 * tasks; k += k_chip_threads) {
-    bool const in_rim = k < 32 * rim_tasks;
-    int const number = in_rim ? k : k - 32 * rim_tasks + rim;
-    unsigned entry = k_no_cell;
-    if (number < (in_rim ? rim : cells)) {
-      int const n = block.in_order(number);
-      entry = static_cast<unsigned>(n) | (in_rim ? k_special : 0u);
-      if (a.links != nullptr) {
-        RimCell cell;
-        cell.set(block, n, 0);
-        auto const links =
-            a.links[cell.at[0] + static_cast<std::size_t>(a.cut.box[0]) *
-                                     (cell.at[1] + static_cast<std::size_t>(a.cut.box[1]) * cell.at[2])];
-        if (links.walls != 0) entry |= k_has_links | k_special;
-      }
-    }
-    in_order[k] = static_cast<unsigned short>(entry);
+/// Tasks of the inside.
+struct InsideTasks {
+  int count;
+  bool by_bank;  ///< lane l's cells are in bank l of shared memory: no lane waits for another
+};
+/// Called by one warp.
+__device__ inline InsideTasks inside_tasks(ChipBlock const& block, int rim_tasks) {
+  int const plain = (block.cells() - block.rim() + 31) / 32;
+  int count = 0;
+  block.for_bank(static_cast<int>(threadIdx.x % 32), [&](int) { ++count; });
+  int const most = __reduce_max_sync(~0u, count);
+  // Of some blocks few banks have most cells.
+  if (most > plain + plain / 8 || rim_tasks + most > k_chip_tasks) return {plain, false};
+  return {most, true};
+}
+
+/// The order in which a block computes its cells, tasks of 32 that begin anew behind the rim. Called by all
+/// threads; a barrier of the block comes behind it.
+__device__ inline void set_order(ChipArguments const& a, ChipBlock const& block, int rim_tasks,
+                                 InsideTasks const& inside, unsigned short* in_order) {
+  int const rim = block.rim(), cells = block.cells(), thread = static_cast<int>(threadIdx.x);
+  for (int k = thread; k < 32 * rim_tasks; k += k_chip_threads)
+    in_order[k] = static_cast<unsigned short>(k < rim ? static_cast<unsigned>(block.in_order(k)) | k_special
+                                                      : k_no_cell);
+  auto* const of_inside = in_order + 32 * rim_tasks;
+  if (!inside.by_bank) {
+    for (int k = thread; k < 32 * inside.count; k += k_chip_threads)
+      of_inside[k] = static_cast<unsigned short>(rim + k < cells ? block.in_order(rim + k) : k_no_cell);
+  } else if (thread < 32) {
+    int task = 0;
+    block.for_bank(thread, [&](int n) { of_inside[32 * task++ + thread] = static_cast<unsigned short>(n); });
+    for (; task < inside.count; ++task) of_inside[32 * task + thread] = k_no_cell;
+  }
+  if (a.links == nullptr) return;
+  __syncthreads();
+  for (int k = thread; k < 32 * (rim_tasks + inside.count); k += k_chip_threads) {
+    if (in_order[k] == k_no_cell) continue;
+    RimCell cell;
+    cell.set(block, in_order[k] & k_number, 0);
+    auto const links =
+        a.links[cell.at[0] + static_cast<std::size_t>(a.cut.box[0]) *
+                                 (cell.at[1] + static_cast<std::size_t>(a.cut.box[1]) * cell.at[2])];
+    if (links.walls != 0) in_order[k] |= k_has_links | k_special;
   }
 }
 
@@ -296,14 +318,20 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
   auto* const in_order = reinterpret_cast<unsigned short*>(tessera_chip_cells + k_directions * k_slot);
   __shared__ ChipBlock block;
   __shared__ int drawn[2];  // tasks of the inside, of this step and of the next
+  __shared__ InsideTasks of_inside;
   if (threadIdx.x == 0) {
     block.set(a.cut, static_cast<int>(blockIdx.x), k_slot);
     drawn[0] = drawn[1] = 0;
   }
   __syncthreads();
   int const rim_tasks = (block.rim() + 31) / 32;
-  int const tasks = rim_tasks + (block.cells() - block.rim() + 31) / 32;
-  set_order(a, block, rim_tasks, tasks, in_order);
+  if (threadIdx.x < 32) {
+    auto const found = inside_tasks(block, rim_tasks);
+    if (threadIdx.x == 0) of_inside = found;
+  }
+  __syncthreads();
+  int const tasks = rim_tasks + of_inside.count;
+  set_order(a, block, rim_tasks, of_inside, in_order);
   auto* const taken = memory.taken + static_cast<std::size_t>(blockIdx.x) * memory.most_taken;
   int const all_taken = set_taken(block, taken);
   LaunchNumber const number{memory.steps + blockIdx.x};

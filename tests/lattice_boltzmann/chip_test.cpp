@@ -192,6 +192,34 @@ TEST(LatticeBoltzmannChip, EveryCellIsComputedOnceAndTheRimFirst) {
   }
 }
 
+/// Of the largest block: no more tasks of 32 than the cells need, or nearly so.
+TEST(LatticeBoltzmannChip, BanksShareTheInside) {
+  for (auto const& cut : {ChipCut{{56, 42, 165}, {4, 3, 11}, true}, ChipCut{{48, 36, 132}, {4, 3, 11}, true},
+                          ChipCut{{17, 9, 5}, {3, 4, 2}, true}, ChipCut{{5, 3, 2}, {1, 1, 1}, false}}) {
+    ChipBlock block;
+    block.set(cut, cut.count() - 1, k_slot);
+    std::set<int> seen;
+    int most = 0;
+    for (int bank = 0; bank < k_banks; ++bank) {
+      int count = 0;
+      block.for_bank(bank, [&](int n) {
+        EXPECT_EQ(n % k_banks, bank);
+        EXPECT_TRUE(seen.insert(n).second);
+        RimCell cell;
+        cell.set(block, n, 0);
+        EXPECT_EQ(cell.sides, 0u);
+        ++count;
+      });
+      most = std::max(most, count);
+    }
+    int const inside = block.cells() - block.rim();
+    EXPECT_EQ(static_cast<int>(seen.size()), inside);
+    if (inside > 500) {
+      EXPECT_LE(most, (inside + 31) / 32 + 5) << inside;
+    }
+  }
+}
+
 TEST(LatticeBoltzmannChip, SmallDivisionsAreExact) {
   for (int divisor : {1, 2, 3, 7, 12, 13, 14, 15, 16, 17, 31, 2960, 4095})
     for (int n = 0; n < 32768; ++n)
