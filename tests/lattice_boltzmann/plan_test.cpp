@@ -63,6 +63,20 @@ TEST(LatticeBoltzmannChoice, TheChipForSmallBoxesAndLaunchesForLargeOnes) {
   EXPECT_FALSE(unmeasured && on_chip(unmeasured->variant)) << "no SM has a place";
 }
 
+TEST(LatticeBoltzmannChoice, TwoGpusPayForLargeBoxes) {
+  auto const machine = h200();
+  auto const over_one = [&](Problem const& problem, int gpus) {
+    auto const chosen = choose_variant(problem, machine);
+    return chosen ? chosen->ns_per_step / slabs_ns(problem, gpus, machine) : 0;
+  };
+  EXPECT_GT(over_one(box(512, 512, 1024), 2), 1.9);
+  EXPECT_GT(over_one(box(512, 512, 1024), 8), 7);
+  EXPECT_GT(over_one(box(256, 256, 256), 2), 1.9);
+  EXPECT_LT(over_one(box(24, 24, 24), 2), 1.3);
+  // Below some size the neighbour's answer is all there is to wait for.
+  EXPECT_EQ(slabs_ns(box(8, 8, 8), 2, machine), slabs_ns(box(4, 4, 4), 2, machine));
+}
+
 TEST(LatticeBoltzmannRefusal, MemoryAndChips) {
   auto const machine = h200();
   auto const problem = box(512, 512, 512);
