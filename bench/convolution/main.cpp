@@ -14,11 +14,12 @@
 
 #include "bench/common/program.hpp"
 #include "bench/common/rows.hpp"
-#include "bench/convolution/cudnn_plans.hpp"
 #include "kernels/convolution/conv_chain.hpp"
 #include "kernels/convolution/conv_loop.hpp"
+#include "kernels/cudnn/convolution.hpp"
 #include "src/bench/operand_sets.hpp"
 #include "src/bench/timer.hpp"
+#include "src/gpu/device_buffer.hpp"
 #include "tessera/run/device.hpp"
 
 namespace {
@@ -26,7 +27,6 @@ namespace {
 using namespace tessera;
 using namespace tessera::convolution;
 using bench::check;
-using bench::CudnnBuffers;
 
 struct Case {
   int edge, channels, layers;
@@ -86,7 +86,7 @@ struct Operands {
           {at("filter", l, set), at("bias", l, set), const_cast<void*>(at("x", l + 1, set))});
     return result;
   }
-  CudnnBuffers layer(std::size_t l, int set) const {
+  cudnn::Buffers layer(std::size_t l, int set) const {
     int const residual = chain.layers[l].residual;
     return {at("x", l, set), at("filter", l, set), at("bias", l, set),
             residual < 0 ? nullptr : at("x", static_cast<std::size_t>(residual), set),
@@ -181,17 +181,14 @@ struct Outcome {
 class ByCudnn {
  public:
   ByCudnn(Operands const& operands, bench::Timer& timer, cudaStream_t stream) : operands_(operands) {
-    auto const& layers = operands.chain.layers;
-    std::vector<std::pair<ImageSize, Layer>> seen;
-    for (std::size_t l = 0; l < layers.size(); ++l) {
-      auto layer = layers[l];
-      layer.residual = std::min(layer.residual, 0);  // whether there is one
-      std::pair const key{operands.sizes[l], layer};
-      auto const found = std::find(seen.begin(), seen.end(), key);
+    std::vector<cudnn::Problem> seen;
+    for (std::size_t l = 0; l < operands.chain.layers.size(); ++l) {
+      auto const problem = cudnn::problem_of(operands.chain, l);
+      auto const found = std::find(seen.begin(), seen.end(), problem);
       kinds_.push_back(static_cast<std::size_t>(found - seen.begin()));
       if (found != seen.end()) continue;
-      seen.push_back(key);
-      plans_.emplace_back(operands.chain, l, k_cudnn_plans, k_cudnn_seconds);
+      seen.push_back(problem);
+      plans_.emplace_back(problem, k_cudnn_plans, k_cudnn_seconds);
       best_.push_back(-1);
     }
     for (std::size_t kind = 0; kind < plans_.size(); ++kind) choose(kind, timer, stream);
@@ -204,13 +201,13 @@ class ByCudnn {
     std::string result;
     for (std::size_t kind = 0; kind < plans_.size(); ++kind)
       result += (kind > 0 ? "; plan " : "plan ") + plans_[kind].name(best_[kind]) + " of " +
-                std::to_string(plans_[kind].plans()) + " built, " + std::to_string(plans_[kind].offered()) +
+                std::to_string(plans_[kind].count()) + " built, " + std::to_string(plans_[kind].offered()) +
                 " offered";
     return result;
   }
   cudaError_t run(cudaStream_t stream, int set) const {
     for (std::size_t l = 0; l < kinds_.size(); ++l)
-      if (!plans_[kinds_[l]].run(best_[kinds_[l]], operands_.layer(l, set), stream))
+      if (!plans_[kinds_[l]].run(best_[kinds_[l]], operands_.layer(l, set), workspace_.get(), stream))
         return cudaErrorLaunchFailure;
     return cudaSuccess;
   }
@@ -218,10 +215,10 @@ class ByCudnn {
  private:
   void choose(std::size_t kind, bench::Timer& timer, cudaStream_t stream) {
     double least = INFINITY;
-    for (int plan = 0; plan < plans_[kind].plans(); ++plan) {
+    for (int plan = 0; plan < plans_[kind].count(); ++plan) {
       auto const all_of_kind = [&](cudaStream_t on, int set) {
         for (std::size_t l = 0; l < kinds_.size(); ++l)
-          if (kinds_[l] == kind && !plans_[kind].run(plan, operands_.layer(l, set), on))
+          if (kinds_[l] == kind && !plans_[kind].run(plan, operands_.layer(l, set), workspace_.get(), on))
             return cudaErrorLaunchFailure;
         return cudaSuccess;
       };
@@ -233,7 +230,8 @@ class ByCudnn {
 
   Operands const& operands_;
   std::vector<std::size_t> kinds_;  ///< of each layer
-  std::deque<bench::CudnnLayer> plans_;
+  std::deque<cudnn::Plans> plans_;
+  gpu::DeviceBuffer<char> workspace_{cudnn::Plans::most_workspace};
   std::vector<int> best_;
 };
 
@@ -398,12 +396,12 @@ int main(int count, char** arguments) {
   cudaStream_t stream;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   JsonWriter json;
-  json.begin_object().key("about").raw(bench::about(arguments[2])).member("cudnn", bench::cudnn_version());
+  json.begin_object().key("about").raw(bench::about(arguments[2])).member("cudnn", cudnn::version());
   json.member("unit",
               "microseconds for a chain, fp16 NHWC, bias and ReLU; medians; cool: after rests of 4 times the "
               "work; filters and activations rotate through sets");
   json.member("samples", k_rounds).key("chains").begin_array();
-  std::printf("%s\n", bench::cudnn_version().c_str());
+  std::printf("%s\n", cudnn::version().c_str());
   for (auto const& chain : chains_of_kind(kind)) {
     if (!wanted(chain)) continue;
     measure(chain, most_cuts, stream, json);

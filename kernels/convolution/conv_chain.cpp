@@ -32,11 +32,13 @@ Expected<void> check_buffers(LayerChain const& chain, ConvBuffers const& b) {
   for (std::size_t l = 0; l < b.layers.size(); ++l) {
     auto const& one = b.layers[l];
     bool const last = l + 1 == b.layers.size();
+    bool const adds_given = chain.layers[l].residual == k_given_residual;
     bool const all = one.filter != nullptr && (one.bias != nullptr) == chain.layers[l].bias &&
-                     (one.output != nullptr || !last);
-    if (!all || !aligned(one.filter) || !aligned(one.bias) || !aligned(one.output))
+                     (one.output != nullptr || !last) && (one.residual != nullptr) == adds_given;
+    if (!all || !aligned(one.filter) || !aligned(one.bias) || !aligned(one.output) || !aligned(one.residual))
       return refused(fmt::format("a buffer of layer {} is missing, too many or not 16-byte aligned", l),
-                     "give filters, a bias where the layer has one, and the last layer's output");
+                     "give filters, a bias and a residual where the layer has them, and the last layer's "
+                     "output");
   }
   return {};
 }
@@ -99,6 +101,7 @@ Expected<ConvStage const*> describe(ChainPart const& part, void const* const* ac
     auto& s = stages[l];
     s.output = const_cast<void*>(activations[l + 1]);
     s.bias = layers[l].bias;
+    s.residual = layers[l].residual;
     if (!times.empty()) s.times = times[part.first + l];
     if (int const residual = part.chain.layers[l].residual; residual >= 0) s.residual = activations[residual];
     if (!filter_map(&maps[2 * l], part.chain.type, layers[l].filter, s) ||

@@ -22,6 +22,8 @@ struct LayerBuffers {
   void const* filter = nullptr;  ///< [channels out][row][column][channels in]
   void const* bias = nullptr;    ///< [channels out], where the layer has one
   void* output = nullptr;  ///< [image][row][column][channel]; null: memory of the chain, not of the last
+  /// As the output, where the layer adds one that is given. Complete when a run begins.
+  void const* residual = nullptr;
 };
 
 struct ConvBuffers {

@@ -18,6 +18,7 @@ constexpr int k_most_layers = 64;
 constexpr int k_most_channels = 4096;
 constexpr int k_most_edge = 1024;  ///< pixels of a row or a column
 constexpr int k_most_images = 1024;
+constexpr int k_given_residual = -2;  ///< Layer::residual: memory that comes with the layer's buffers
 
 /// y = relu(filter * x + bias + residual), fp32 sums, rounded once.
 struct Layer {
@@ -28,7 +29,7 @@ struct Layer {
   bool bias = true;
   bool relu = true;
   /// Which activation is added: 0 is the chain's input, n what layer n - 1 writes. It is older than the
-  /// layer's own input. -1: none.
+  /// layer's own input. -1: none. k_given_residual: an activation that is none of the chain's.
   int residual = -1;
 
   bool operator==(Layer const&) const = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/convolution/cudnn_plans.hpp"
+#include "kernels/cudnn/convolution.hpp"
 
 #include <cudnn.h>
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-namespace tessera::bench {
+namespace tessera::cudnn {
 namespace {
 
 /// The functions of the library that are called.
@@ -141,34 +141,42 @@ Descriptor convolve(convolution::Layer const& layer, Descriptor const& x, Descri
   return std::move(result).finished();
 }
 
-enum : std::int64_t { k_x = 1, k_w, k_bias, k_y, k_residual, k_sum, k_biased, k_added };
+/// Of tensors; from the last on those between operations.
+enum : std::int64_t { k_x = 1, k_w, k_bias, k_y, k_residual, k_between };
 
-Descriptor graph_of(convolution::LayerChain const& chain, std::size_t l) {
-  auto const sizes = sizes_of(chain);
-  auto const& layer = chain.layers[l];
-  auto const type = chain.type == gpu::ElementType::fp16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
-  Sizes const x = {chain.images, sizes[l].channels, sizes[l].height, sizes[l].width};
-  Sizes const y = {chain.images, sizes[l + 1].channels, sizes[l + 1].height, sizes[l + 1].width};
-  Sizes const w = {layer.channels, sizes[l].channels, layer.kernel, layer.kernel},
-              one = {1, layer.channels, 1, 1};
-  auto const input = tensor(k_x, type, x, false), filter = tensor(k_w, type, w, false);
-  auto const bias = tensor(k_bias, type, one, false), output = tensor(k_y, type, y, false);
-  auto const sum = tensor(k_sum, CUDNN_DATA_FLOAT, y, true),
-             biased = tensor(k_biased, CUDNN_DATA_FLOAT, y, true);
-  auto const first = convolve(layer, input, filter, sum);
-  auto const second = pointwise(CUDNN_POINTWISE_ADD, sum, &bias, biased);
+Descriptor graph_of(Problem const& problem) {
+  auto const& layer = problem.layer;
+  auto const output_size = convolution::output_size(problem.input, layer);
+  auto const type = problem.type == convolution::ElementType::fp16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
+  auto const sizes = [&](convolution::ImageSize const& of) {
+    return Sizes{problem.images, of.channels, of.height, of.width};
+  };
+  Sizes const y = sizes(output_size);
+  Sizes const w = {layer.channels, problem.input.channels, layer.kernel, layer.kernel};
+  auto const input = tensor(k_x, type, sizes(problem.input), false), filter = tensor(k_w, type, w, false);
+  auto const bias = tensor(k_bias, type, {1, layer.channels, 1, 1}, false);
+  auto const residual = tensor(k_residual, type, y, false);
+  // What the convolution and each operation behind it writes: the last of them is the layer's output.
   bool const adds = layer.residual >= 0;
-  auto const residual = tensor(k_residual, type, y, false),
-             added = tensor(k_added, CUDNN_DATA_FLOAT, y, true);
-  auto const sum_of_both = pointwise(CUDNN_POINTWISE_ADD, biased, &residual, added);
-  auto const last = pointwise(CUDNN_POINTWISE_RELU_FWD, adds ? added : biased, nullptr, output);
-  std::vector<cudnnBackendDescriptor_t> operations = {first.get(), second.get()};
-  if (adds) operations.push_back(sum_of_both.get());
-  operations.push_back(last.get());
+  int const behind = (layer.bias ? 1 : 0) + (adds ? 1 : 0) + (layer.relu ? 1 : 0);
+  std::vector<Descriptor> values;
+  for (int i = 0; i < behind; ++i) values.push_back(tensor(k_between + i, CUDNN_DATA_FLOAT, y, true));
+  values.push_back(tensor(k_y, type, y, false));
+  std::vector<Descriptor> operations;
+  operations.push_back(convolve(layer, input, filter, values[0]));
+  std::size_t next = 0;
+  auto const then = [&](cudnnPointwiseMode_t mode, Descriptor const* with) {
+    operations.push_back(pointwise(mode, values[next], with, values[next + 1]));
+    ++next;
+  };
+  if (layer.bias) then(CUDNN_POINTWISE_ADD, &bias);
+  if (adds) then(CUDNN_POINTWISE_ADD, &residual);
+  if (layer.relu) then(CUDNN_POINTWISE_RELU_FWD, nullptr);
+  std::vector<cudnnBackendDescriptor_t> all;
+  for (auto const& one : operations) all.push_back(one.get());
   Descriptor result(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   result.set<cudnnHandle_t>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, {library().handle});
-  result.set<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                       operations);
+  result.set<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, all);
   return std::move(result).finished();
 }
 
@@ -197,38 +205,56 @@ std::vector<Descriptor> configurations(Descriptor const& graph, cudnnBackendHeur
 struct Plan {
   Descriptor plan;
   std::string name;
+  std::int64_t workspace = 0;
 };
+
+/// Throws if the engine does not support the graph on this GPU.
+Plan plan_of(Descriptor const& configuration, std::string name) {
+  Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  plan.set<cudnnHandle_t>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, {library().handle});
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+  plan = std::move(plan).finished();
+  std::int64_t bytes = 0, count = 0;
+  ok(library().get(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes),
+     "workspace");
+  return {std::move(plan), std::move(name), bytes};
+}
 
 }  // namespace
 
-std::string cudnn_version() {
+std::string version() {
   if (library().handle == nullptr) return "no cuDNN: libcudnn.so.9 was not found";
   auto const v = library().version();
   return "cuDNN " + std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
          std::to_string(v % 100);
 }
 
-struct CudnnLayer::State {
+Problem problem_of(convolution::LayerChain const& chain, std::size_t layer) {
+  auto const sizes = sizes_of(chain);
+  Problem result{chain.images, sizes[layer], chain.layers[layer], chain.type};
+  auto& residual = result.layer.residual;
+  residual = residual == -1 ? -1 : 0;
+  return result;
+}
+
+struct Plans::State {
   std::vector<Plan> plans;
   int offered = 0;
-  void* workspace = nullptr;
-  static constexpr std::int64_t workspace_bytes = 256LL << 20;
 };
 
-CudnnLayer::CudnnLayer(convolution::LayerChain const& chain, std::size_t layer, int most, double seconds)
-    : state_(std::make_unique<State>()) {
+Plans::Plans(Problem const& problem, int most, double seconds) : state_(std::make_unique<State>()) {
   if (library().handle == nullptr) return;
-  if (cudaMalloc(&state_->workspace, State::workspace_bytes) != cudaSuccess) return;
   auto const begin = std::chrono::steady_clock::now();
   auto const over = [&] {
     std::chrono::duration<double> const passed = std::chrono::steady_clock::now() - begin;
-    return passed.count() > seconds || plans() >= most;
+    return (passed.count() > seconds && count() > 0) || count() >= most;
   };
   try {
-    auto const graph = graph_of(chain, layer);
+    auto const graph = graph_of(problem);
     std::pair<cudnnBackendHeurMode_t, char const*> const modes[] = {
         {CUDNN_HEUR_MODE_A, "A"}, {CUDNN_HEUR_MODE_B, "B"}, {CUDNN_HEUR_MODE_FALLBACK, "fallback"}};
     for (auto const& [mode, name] : modes) {
+      if (over()) break;
       std::vector<Descriptor> offered;
       try {
         offered = configurations(graph, mode);
@@ -237,16 +263,8 @@ CudnnLayer::CudnnLayer(convolution::LayerChain const& chain, std::size_t layer, 
       }
       state_->offered += static_cast<int>(offered.size());
       for (std::size_t i = 0; i < offered.size() && !over(); ++i) try {
-          Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-          plan.set<cudnnHandle_t>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, {library().handle});
-          plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, offered[i]);
-          plan = std::move(plan).finished();
-          std::int64_t bytes = 0, count = 0;
-          ok(library().get(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
-                           &bytes),
-             "workspace");
-          if (bytes > State::workspace_bytes) continue;
-          state_->plans.push_back({std::move(plan), std::string(name) + " " + std::to_string(i)});
+          auto plan = plan_of(offered[i], std::string(name) + " " + std::to_string(i));
+          if (plan.workspace <= most_workspace) state_->plans.push_back(std::move(plan));
         } catch (Refused const&) {
           // An engine that does not support this graph on this GPU.
         }
@@ -255,23 +273,28 @@ CudnnLayer::CudnnLayer(convolution::LayerChain const& chain, std::size_t layer, 
   }
 }
 
-CudnnLayer::~CudnnLayer() { cudaFree(state_->workspace); }
+Plans::~Plans() = default;
+Plans::Plans(Plans&&) noexcept = default;
+Plans& Plans::operator=(Plans&&) noexcept = default;
 
-int CudnnLayer::plans() const { return static_cast<int>(state_->plans.size()); }
-int CudnnLayer::offered() const { return state_->offered; }
-std::string CudnnLayer::name(int plan) const { return state_->plans[static_cast<std::size_t>(plan)].name; }
+int Plans::count() const { return static_cast<int>(state_->plans.size()); }
+int Plans::offered() const { return state_->offered; }
+std::string Plans::name(int plan) const { return state_->plans[static_cast<std::size_t>(plan)].name; }
+std::int64_t Plans::workspace_bytes(int plan) const {
+  return state_->plans[static_cast<std::size_t>(plan)].workspace;
+}
 
-bool CudnnLayer::run(int plan, CudnnBuffers const& b, cudaStream_t stream) const {
+bool Plans::run(int plan, Buffers const& b, void* workspace, cudaStream_t stream) const {
   try {
     ok(library().set_stream(library().handle, stream), "stream");
     Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    std::vector<std::int64_t> ids = {k_x, k_w, k_bias, k_y};
-    std::vector<void*> memory = {const_cast<void*>(b.input), const_cast<void*>(b.filter),
-                                 const_cast<void*>(b.bias), b.output};
-    if (b.residual != nullptr) ids.push_back(k_residual), memory.push_back(const_cast<void*>(b.residual));
+    std::vector<std::int64_t> ids = {k_x, k_w, k_y};
+    std::vector<void*> memory = {const_cast<void*>(b.input), const_cast<void*>(b.filter), b.output};
+    for (auto const& [id, at] : {std::pair{k_bias, b.bias}, {k_residual, b.residual}})
+      if (at != nullptr) ids.push_back(id), memory.push_back(const_cast<void*>(at));
     pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, ids);
     pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, memory);
-    pack.set<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, {state_->workspace});
+    pack.set<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, {workspace});
     pack = std::move(pack).finished();
     ok(library().execute(library().handle, state_->plans[static_cast<std::size_t>(plan)].plan.get(),
                          pack.get()),
@@ -282,4 +305,4 @@ bool CudnnLayer::run(int plan, CudnnBuffers const& b, cudaStream_t stream) const
   }
 }
 
-}  // namespace tessera::bench
+}  // namespace tessera::cudnn
