@@ -117,11 +117,13 @@ LayerChain same_size(int images, int edge, int channels, int layers, ElementType
   return {images, edge, edge, channels, std::vector<Layer>(static_cast<std::size_t>(layers), layer), type};
 }
 
+std::string name_of(ElementType type) { return type == ElementType::fp16 ? "fp16" : "bf16"; }
+
 std::string to_string(LayerChain const& chain) {
   return fmt::format("{} convolution{} of {} image{} of {}x{}x{}, {}", chain.layers.size(),
                      chain.layers.size() == 1 ? "" : "s", chain.images, chain.images == 1 ? "" : "s",
                      chain.height, chain.width, chain.channels,
-                     chain.type == ElementType::fp16 ? "fp16" : "bf16");
+                     name_of(chain.type));
 }
 
 }  // namespace tessera::convolution

@@ -63,6 +63,7 @@ Expected<void> check_chain(LayerChain const& chain);
 
 /// `layers` layers of one size with 3x3 filters: the input's.
 LayerChain same_size(int images, int edge, int channels, int layers, ElementType type = ElementType::fp16);
+std::string name_of(ElementType type);  ///< "fp16"
 /// "2 convolutions of 4 images of 14x14x256, fp16".
 std::string to_string(LayerChain const& chain);
 

@@ -222,8 +222,10 @@ Plan plan_of(Descriptor const& configuration, std::string name) {
 
 }  // namespace
 
+bool available() { return library().handle != nullptr; }
+
 std::string version() {
-  if (library().handle == nullptr) return "no cuDNN: libcudnn.so.9 was not found";
+  if (!available()) return "no cuDNN: libcudnn.so.9 was not found";
   auto const v = library().version();
   return "cuDNN " + std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
          std::to_string(v % 100);

@@ -17,6 +17,7 @@ namespace tessera::cudnn {
 
 /// "cuDNN 9.19.0", or why there is none.
 std::string version();
+bool available();
 
 /// One layer on its own. Channels may be of any number, and filters of any size.
 struct Problem {

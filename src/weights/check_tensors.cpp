@@ -62,7 +62,7 @@ Extras extras_of(WeightFiles const& files, WantedTensors const& wanted) {
 
 /// "model.layers.3.x" without what files of a bare model leave out.
 std::string hint_for(WeightFiles const& files, std::string const& missing,
-                     std::vector<std::string> const& unread) {
+                     std::vector<std::string> const& unread, std::string const& whole) {
   for (std::string const prefix : {"model.", "language_model."}) {
     if (missing.rfind(prefix, 0) == 0 && files.find(missing.substr(prefix.size())) != nullptr)
       return fmt::format("here it is called \"{}\": save the model with its head (AutoModelForCausalLM)",
@@ -71,7 +71,7 @@ std::string hint_for(WeightFiles const& files, std::string const& missing,
       return fmt::format("here it is called \"{}\": save the language model alone", prefix + missing);
   }
   auto const near = did_you_mean(missing, unread);
-  return near.empty() ? "see that the weights are those of this config.json" : near;
+  return near.empty() ? whole : near;
 }
 
 }  // namespace
@@ -79,6 +79,7 @@ std::string hint_for(WeightFiles const& files, std::string const& missing,
 Expected<void> check_tensors(WeightFiles const& files, WantedTensors const& wanted) {
   Diagnostics found;
   std::vector<std::string> missing;
+  auto const whole = "see that the weights are those of " + wanted.source;
   auto const extras = extras_of(files, wanted);
   if (!extras.quantized.empty()) {
     found.push_back(finding(files.path(),
@@ -101,24 +102,24 @@ Expected<void> check_tensors(WeightFiles const& files, WantedTensors const& want
                           : finding(files.path_of(*tensor),
                                     fmt::format("{} is {}, and the model's is {}", one.name, is,
                                                 to_text(one.shape, type ? tensor->type : "BF16")),
-                                    "see that the weights are those of this config.json"));
+                                    whole));
   }
   if (others > k_most_named)
     found.push_back(finding(
         files.path(), fmt::format("{} tensors more are of other shapes or types", others - k_most_named),
-        "see that the weights are those of this config.json"));
+        whole));
   if (!missing.empty())
     found.insert(found.begin(), finding(files.path(),
                                         fmt::format("{} of {} tensors are missing: {}", missing.size(),
                                                     wanted.tensors.size(), some_of(missing)),
-                                        hint_for(files, missing.front(), extras.others)));
+                                        hint_for(files, missing.front(), extras.others, whole)));
   if (!extras.biases.empty())
     found.push_back(finding(files.path(), fmt::format("products have biases: {}", some_of(extras.biases)),
-                            "a model of this config.json has none: see that the weights are those of it"));
+                            fmt::format("a model of {} has none: see that the weights are those of it", wanted.source)));
   if (!extras.others.empty())
     found.push_back(finding(
         files.path(), fmt::format("nobody reads {}, so this would be another model", some_of(extras.others)),
-        "see that the weights are those of this config.json"));
+        whole));
   if (!found.empty()) return tl::make_unexpected(std::move(found));
   return {};
 }

@@ -73,6 +73,7 @@ struct WantedTensor {
 struct WantedTensors {
   std::vector<WantedTensor> tensors;
   std::vector<std::string> ignored_ends;
+  std::string source = "this config.json";  ///< what says so, for hints
 };
 
 /// E0572: tensors that are missing, have other shapes, are not BF16, F16 or F32, and tensors that nobody
