@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"out_of_range", "explain E0901 --alternatives -1", 2},
         Mistake{"unknown_workload", "plan lama-65b", 2},
         Mistake{"tune_of_attention", "tune llama-65b --block attention", 2},
-        Mistake{"run_of_a_network", "run resnet-38", 2},
+        Mistake{"run_of_a_network", "run resnet-38 --planned", 2},
         Mistake{"tune_of_fp32", "tune products_of_fp32.json", 2},
         Mistake{"plan_of_fp32", "plan products_of_fp32.json", 1},
         Mistake{"sizes_for_a_plan", "run a_plan.json --tokens 768 --tp 8", 2},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // tune and run: what a workload takes on this machine's GPU. The work is tessera-gpu's, of tokens
 // tessera-decode's.
+#include <fmt/format.h>
+
 #include <memory>
 #include <optional>
 
@@ -10,6 +12,7 @@
 #include "flow_run.hpp"
 #include "gpu_files.hpp"
 #include "load_plan.hpp"
+#include "network_run.hpp"
 #include "planned_run.hpp"
 
 namespace tessera::cli {
@@ -23,6 +26,7 @@ struct RunArguments : GpuArguments {
   std::optional<std::string> machine;
   DecodeArguments decode;
   FlowArguments flow;
+  NetworkArguments network;
 };
 
 /// The options that both commands have.
@@ -63,6 +67,22 @@ Diagnostics unused_by_run(RunArguments const& arguments, bool plan) {
   if (cache && arguments.planned)
     refuse("--cache", " is for what was tuned; --planned does not look at it",
            "leave --cache or --planned out");
+  return found;
+}
+
+/// E0906 for options of plans and workloads that a network has no use for.
+Diagnostics unused_by_network(RunArguments const& arguments) {
+  Diagnostics found;
+  for (auto const& [option, given] : {std::pair{"--planned", arguments.planned},
+                                      {"--machine", arguments.machine.has_value()},
+                                      {"--timeline", !arguments.timeline.empty()},
+                                      {"--html", !arguments.html.empty()}})
+    if (given) {
+      auto one =
+          complaint("E0906", fmt::format("{} is not for {} as a whole", option, arguments.workload.workload),
+                    fmt::format("leave {} out", option));
+      found.insert(found.end(), one.begin(), one.end());
+    }
   return found;
 }
 
@@ -138,6 +158,7 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
                       "(see tessera machines) or a profile's file (default h200)");
   add_decode_options(*command, arguments->decode);
   add_flow_options(*command, arguments->flow);
+  add_network_options(*command, arguments->network);
   add_output(*command, "--timeline", arguments->timeline,
              "The measured timeline as JSON, for tessera diff; of one plan or size");
   add_output(*command, "--html", arguments->html,
@@ -170,15 +191,34 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       "is\n"
       "conserved (docs/lattice-boltzmann.md).\n\n"
       "  tessera run lattice-boltzmann --box 128x128x128 --steps 1000\n"
-      "  tessera run lattice-boltzmann --flow cavity --box 64x64x64 --speed 0.1 --tau 0.69 --vtk cavity.vtk");
+      "  tessera run lattice-boltzmann --flow cavity --box 64x64x64 --speed 0.1 --tau 0.69 --vtk "
+      "cavity.vtk\n\n"
+      "resnet-38, vgg-19 and resnet-50 without a --layer run as whole networks, with chains of convolutions "
+      "or "
+      "cuDNN\n"
+      "where each is faster: what they take, layer by layer (docs/convolutions.md). Of the options for "
+      "generating "
+      "tokens\n"
+      "--weights, --seed, -o and --commit are theirs, too.\n\n"
+      "  tessera run resnet-38 --images 1,4\n"
+      "  tessera run resnet-50 --images 4 --weights ./resnet50 --tune --check -o record.json");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] {
       auto const& name = arguments->workload.workload;
       if (name == k_flow_name) {
-        auto const others = unused_by_flow(*arguments);
+        auto others = unused_by_flow(*arguments);
+        auto const network = unused_without_network(arguments->network);
+        others.insert(others.end(), network.begin(), network.end());
         return others.empty() ? run_flow(session, arguments->flow) : session.fail(others);
       }
       if (auto const flow = unused_without_flow(arguments->flow); !flow.empty()) return session.fail(flow);
+      if (!arguments->decode.decode && is_network(*arguments)) {
+        auto const others = unused_by_network(*arguments);
+        return others.empty() ? run_network(session, *arguments, arguments->decode, arguments->network)
+                              : session.fail(others);
+      }
+      if (auto const network = unused_without_network(arguments->network); !network.empty())
+        return session.fail(network);
       bool const plan = !arguments->decode.decode && is_plan(name);
       if (auto const unused = unused_by_run(*arguments, plan); !unused.empty()) return session.fail(unused);
       if (arguments->decode.decode)
