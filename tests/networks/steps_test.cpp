@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "kernels/convolution/chain_plan.hpp"
 #include "networks/longest_chains.hpp"
 
 namespace tessera::networks {
@@ -55,6 +56,16 @@ TEST(NetworkSteps, NoChain) {
   refused(chain_of(resnet_50(), 1, 55, 57), "E0573: a chain of layers 55 to 57 of 56");
   EXPECT_FALSE(check_steps(vgg_19(), 1, {{0, 2, true}}));
   EXPECT_TRUE(check_steps(vgg_19(), 1, steps_with(vgg_19(), {{0, 2, true}})));
+}
+
+/// Chains that may be measured can be planned, for the places of an H200.
+TEST(NetworkSteps, ChainsCanBeCut) {
+  for (auto const& [network, images] : {std::pair{resnet_38(), 1}, {vgg_19(), 16}, {resnet_50(), 4}})
+    for (auto const& step : longest_chains(network, images)) {
+      if (!step.chain) continue;
+      auto const parts = cut_launches(*chain_of(network, images, step.first, step.end), {});
+      ASSERT_TRUE(parts) << network.name << ", " << step.first << ": " << to_text(parts.error());
+    }
 }
 
 TEST(NetworkSteps, TheCheapestOfAll) {

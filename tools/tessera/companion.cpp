@@ -45,7 +45,9 @@ int run_companion(Session const& session, std::string const& command, std::strin
         "E0936",
         fmt::format("{} needs {}, which is not beside this program ({})", command, name, path.string()),
         fmt::format("build it where there is nvcc{}: cmake --build <build> --target {}",
-                    name == "tessera-gpu" || name == "tessera-bench" ? ", with cuBLASLt and CUTLASS" : "",
+                    name == "tessera-gpu" || name == "tessera-bench" ? ", with cuBLASLt and CUTLASS"
+                    : name == "tessera-network"                      ? ", with cuDNN's headers"
+                                                                     : "",
                     name)));
   std::vector<std::string> words{path.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
