@@ -2,6 +2,7 @@
 // Which layers are faster in a chain: by measurement of each alone, and then of whole networks.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/networks/step_runs.hpp"
@@ -9,19 +10,26 @@
 namespace tessera::networks {
 namespace {
 
+/// A chain is not tried where a part of it took so many times as long as its layers by cuDNN: in a longer one
+/// it saves a launch, which is a microsecond or two.
+constexpr double k_hopeless = 1.5;
+constexpr double k_launch_us = 4;  ///< of a chain that is alone: from its launch to its first multiplication
+
 bool alike(convolution::LayerChain const& a, convolution::LayerChain const& b) {
   return a.height == b.height && a.width == b.width && a.channels == b.channels && a.layers == b.layers;
 }
 
-/// Chains and their times: those that are alike are measured once.
-class ChainTimes {
+/// What steps take. Chains that are alike are measured once.
+class StepTimes {
  public:
-  ChainTimes(NetworkState const& state, NetworkOptions const& options) : state_(state), options_(options) {}
+  StepTimes(NetworkState const& state, NetworkOptions const& options, std::vector<Step> const& chains)
+      : state_(state), options_(options), chains_(chains) {}
 
-  /// Below zero: it cannot be made, or did not run.
+  /// Microseconds; below zero: it cannot be made, did not run, or is not worth trying.
   double of(Step const& step) {
+    if (!step.chain) return alone(step.first);
     auto const chain = chain_of(state_.network, state_.images, step.first, step.end);
-    if (!chain) return -1;
+    if (!chain || is_hopeless(step)) return -1;
     for (auto const& [other, us] : known_)
       if (alike(other, *chain)) return us;
     double us = -1;
@@ -34,8 +42,30 @@ class ChainTimes {
   }
 
  private:
+  /// Pooling is the same in all ways.
+  double alone(std::size_t layer) const {
+    auto const& plans = *state_.plans;
+    if (state_.network.layers[layer].kind != Kind::convolution) return 0;
+    return plans.us[static_cast<std::size_t>(plans.kind_of[layer])];
+  }
+  bool is_hopeless(Step const& step) {
+    auto const inside = [](Step const& part, Step const& whole) {
+      return !(part == whole) && part.first >= whole.first && part.end <= whole.end;
+    };
+    return std::any_of(chains_.begin(), chains_.end(), [&](Step const& part) {
+      bool const shortest =
+          std::none_of(chains_.begin(), chains_.end(), [&](Step const& one) { return inside(one, part); });
+      if (!inside(part, step) || !shortest) return false;
+      double sum = 0;
+      for (auto n = part.first; n < part.end; ++n) sum += alone(n);
+      double const us = of(part);
+      return us < 0 || us > k_hopeless * sum + k_launch_us;
+    });
+  }
+
   NetworkState const& state_;
   NetworkOptions const& options_;
+  std::vector<Step> const& chains_;
   std::vector<std::pair<convolution::LayerChain, double>> known_;
 };
 
@@ -60,15 +90,17 @@ double time_of(NetworkState const& state, std::vector<Step> const& steps, Networ
 Expected<std::vector<Step>> tuned_steps(NetworkState& state, NetworkOptions const& options) {
   auto const& network = state.network;
   if (auto ok = tune_plans(state); !ok) return tl::make_unexpected(ok.error());
-  ChainTimes chains(state, options);
-  auto const cost = [&](Step const& step) {
-    if (step.chain) return chains.of(step);
-    // Pooling is the same in all ways.
-    if (network.layers[step.first].kind != Kind::convolution) return 0.0;
-    return state.plans->us[static_cast<std::size_t>(state.plans->kind_of[step.first])];
-  };
+  auto const chains = possible_chains(network, state.images);
+  StepTimes times(state, options, chains);
+  for (auto const& step : chains)
+    if (double const us = times.of(step); us >= 0) {
+      double sum = 0;
+      for (auto n = step.first; n < step.end; ++n) sum += times.of({n, n + 1, false});
+      state.decisions.push_back(fmt::format("layers {} to {}: {:.2f} us in a chain, {:.2f} us one by one",
+                                            step.first, step.end - 1, us, sum));
+    }
   auto const plain = steps_with(network, {});
-  auto const mixed = cheapest_steps(network, possible_chains(network, state.images), cost);
+  auto const mixed = cheapest_steps(network, chains, [&](Step const& step) { return times.of(step); });
   if (mixed.empty() || mixed == plain) {
     state.decisions.push_back("no chain is faster than cuDNN's plans for its layers");
     return plain;
