@@ -36,6 +36,10 @@ TEST(ConvolutionCall, Buffers) {
   refused([](auto& at) { at.layers[1].bias = nullptr; }, "a buffer of layer 1" + of_layer);
   refused([](auto& at) { at.layers[1].output = nullptr; }, "a buffer of layer 1" + of_layer);
   refused([](auto& at) { at.layers[0].output = address(0x7004); }, "a buffer of layer 0" + of_layer);
+  refused([](auto& at) { at.layers[1].residual = address(0x8000); }, "a buffer of layer 1" + of_layer);
+  auto given = chain;
+  given.layers[1].residual = k_given_residual;
+  expect_refused(given, buffers(), "a buffer of layer 1" + of_layer);
   auto without = chain;
   without.layers[0].bias = false;
   expect_refused(without, buffers(), "a buffer of layer 0" + of_layer);
