@@ -122,8 +122,7 @@ std::string name_of(ElementType type) { return type == ElementType::fp16 ? "fp16
 std::string to_string(LayerChain const& chain) {
   return fmt::format("{} convolution{} of {} image{} of {}x{}x{}, {}", chain.layers.size(),
                      chain.layers.size() == 1 ? "" : "s", chain.images, chain.images == 1 ? "" : "s",
-                     chain.height, chain.width, chain.channels,
-                     name_of(chain.type));
+                     chain.height, chain.width, chain.channels, name_of(chain.type));
 }
 
 }  // namespace tessera::convolution

@@ -105,17 +105,18 @@ Expected<void> check_tensors(WeightFiles const& files, WantedTensors const& want
                                     whole));
   }
   if (others > k_most_named)
-    found.push_back(finding(
-        files.path(), fmt::format("{} tensors more are of other shapes or types", others - k_most_named),
-        whole));
+    found.push_back(
+        finding(files.path(),
+                fmt::format("{} tensors more are of other shapes or types", others - k_most_named), whole));
   if (!missing.empty())
     found.insert(found.begin(), finding(files.path(),
                                         fmt::format("{} of {} tensors are missing: {}", missing.size(),
                                                     wanted.tensors.size(), some_of(missing)),
                                         hint_for(files, missing.front(), extras.others, whole)));
   if (!extras.biases.empty())
-    found.push_back(finding(files.path(), fmt::format("products have biases: {}", some_of(extras.biases)),
-                            fmt::format("a model of {} has none: see that the weights are those of it", wanted.source)));
+    found.push_back(
+        finding(files.path(), fmt::format("products have biases: {}", some_of(extras.biases)),
+                fmt::format("a model of {} has none: see that the weights are those of it", wanted.source)));
   if (!extras.others.empty())
     found.push_back(finding(
         files.path(), fmt::format("nobody reads {}, so this would be another model", some_of(extras.others)),
