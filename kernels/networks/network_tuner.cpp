@@ -12,7 +12,7 @@ namespace {
 
 /// A chain is not tried where a part of it took so many times as long as its layers by cuDNN: in a longer one
 /// it saves a launch, which is a microsecond or two.
-constexpr double k_hopeless = 1.5;
+constexpr double k_hopeless = 1.2;
 constexpr double k_launch_us = 4;  ///< of a chain that is alone: from its launch to its first multiplication
 
 bool alike(convolution::LayerChain const& a, convolution::LayerChain const& b) {

@@ -61,20 +61,33 @@ __global__ void max_pool_kernel(uint4 const* input, uint4* output, MaxPool p) {
   output[at] = result.whole;
 }
 
-/// A thread: a group of channels of an image.
+constexpr int k_average_groups = 16, k_average_shares = k_threads / k_average_groups;
+
+/// Threads that share a group of channels of an image: each adds up some of the pixels.
 template <class Element>
-__global__ void average_pool_kernel(uint4 const* input, uint4* output, int pixels, int groups, int threads) {
-  int const at = static_cast<int>(blockIdx.x * k_threads + threadIdx.x);
-  if (at >= threads) return;
-  long long const first = 1LL * (at / groups) * pixels * groups + at % groups;
-  float sums[k_group] = {};
-  for (int pixel = 0; pixel < pixels; ++pixel) {
-    Group found;
-    found.whole = input[first + 1LL * pixel * groups];
-    for (int c = 0; c < k_group; ++c) sums[c] += wide(found.bits[c], Element());
+__global__ void average_pool_kernel(uint4 const* input, uint4* output, int pixels, int groups, int results) {
+  __shared__ float sums[k_average_shares][k_average_groups][k_group];
+  int const lane = static_cast<int>(threadIdx.x) % k_average_groups;
+  int const share = static_cast<int>(threadIdx.x) / k_average_groups;
+  int const at = static_cast<int>(blockIdx.x) * k_average_groups + lane;
+  float own[k_group] = {};
+  if (at < results) {
+    long long const first = 1LL * (at / groups) * pixels * groups + at % groups;
+    for (int pixel = share; pixel < pixels; pixel += k_average_shares) {
+      Group found;
+      found.whole = input[first + 1LL * pixel * groups];
+      for (int c = 0; c < k_group; ++c) own[c] += wide(found.bits[c], Element());
+    }
   }
+  for (int c = 0; c < k_group; ++c) sums[share][lane][c] = own[c];
+  __syncthreads();
+  if (share != 0 || at >= results) return;
   Group result;
-  for (int c = 0; c < k_group; ++c) result.bits[c] = narrow(sums[c] / static_cast<float>(pixels), Element());
+  for (int c = 0; c < k_group; ++c) {
+    float sum = 0;
+    for (auto const& part : sums) sum += part[lane][c];
+    result.bits[c] = narrow(sum / static_cast<float>(pixels), Element());
+  }
   output[at] = result.whole;
 }
 
@@ -116,12 +129,12 @@ cudaError_t max_pool(void const* input, void* output, int images, ImageSize cons
 
 cudaError_t average_pool(void const* input, void* output, int images, ImageSize const& from, ElementType type,
                          cudaStream_t stream) {
-  int const groups = from.channels / k_group, threads = images * groups;
+  int const groups = from.channels / k_group, results = images * groups;
   auto* const kernel =
       type == ElementType::fp16 ? &average_pool_kernel<__half> : &average_pool_kernel<__nv_bfloat16>;
-  kernel<<<blocks_of(threads), k_threads, 0, stream>>>(static_cast<uint4 const*>(input),
-                                                       static_cast<uint4*>(output), from.height * from.width,
-                                                       groups, threads);
+  auto const blocks = static_cast<unsigned>((results + k_average_groups - 1) / k_average_groups);
+  kernel<<<blocks, k_threads, 0, stream>>>(static_cast<uint4 const*>(input), static_cast<uint4*>(output),
+                                           from.height * from.width, groups, results);
   return cudaGetLastError();
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
+#include <utility>
 
 namespace tessera::networks {
 namespace {
@@ -14,6 +16,17 @@ using convolution::LayerChain;
 tl::unexpected<Diagnostics> refused(std::string message, std::string way_out) {
   return refuse({"E0573", Severity::error, {}, std::move(message), {}, std::move(way_out)});
 }
+
+/// Layers [first, end) of a network for so many images, of its own size. As results/h200/networks.json has
+/// them.
+struct Measured {
+  std::string_view network;
+  int images;
+  std::pair<std::size_t, std::size_t> chains[4];
+};
+constexpr Measured k_measured[] = {
+    {"resnet-38", 1, {{14, 32}}},
+};
 
 bool follows(Network const& network, std::size_t layer) {
   return network.layers[layer].kind == Kind::convolution &&
@@ -127,7 +140,18 @@ std::vector<Step> cheapest_steps(Network const& network, std::vector<Step> const
   return result;
 }
 
-std::vector<Step> measured_chains(Network const&, int) { return {}; }
+std::vector<Step> measured_chains(Network const& network, int images) {
+  for (auto const& one : k_measured) {
+    if (one.network != network.name || one.images != images) continue;
+    auto const shipped = network_named(network.name);
+    if (!shipped || !(shipped->layers == network.layers) || !(shipped->image == network.image)) continue;
+    std::vector<Step> result;
+    for (auto const& [first, end] : one.chains)
+      if (first < end) result.push_back({first, end, true});
+    return result;
+  }
+  return {};
+}
 
 Expected<void> check_steps(Network const& network, int images, std::vector<Step> const& steps) {
   std::size_t next = 0;

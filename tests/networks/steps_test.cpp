@@ -58,6 +58,19 @@ TEST(NetworkSteps, NoChain) {
   EXPECT_TRUE(check_steps(vgg_19(), 1, steps_with(vgg_19(), {{0, 2, true}})));
 }
 
+TEST(NetworkSteps, WhatWasMeasuredIsForTheShippedSizes) {
+  int found = 0;
+  for (auto const& name : network_names())
+    for (int images = 1; images <= 32; ++images) {
+      auto const network = *network_named(name);
+      auto const chains = measured_chains(network, images);
+      found += chains.empty() ? 0 : 1;
+      EXPECT_TRUE(check_steps(network, images, steps_with(network, chains))) << name << " " << images;
+      EXPECT_TRUE(measured_chains(with_edge(network, 32), images).empty());
+    }
+  EXPECT_GT(found, 0);
+}
+
 /// Chains that may be measured can be planned, for the places of an H200.
 TEST(NetworkSteps, ChainsCanBeCut) {
   for (auto const& [network, images] : {std::pair{resnet_38(), 1}, {vgg_19(), 16}, {resnet_50(), 4}})
