@@ -6,8 +6,9 @@
 // long prompts take to be read, many tokens at once and one by one. A list of rings is kilobytes of a slot
 // (0: what follows from the sequences), in flight at a tile's beginning and within (0: all), late slots and
 // kilobytes of these (0: what follows), warps that fill them (0: 1), parts of the cache (0: what follows) and
-// 1 for a head that starts early, 1 for semaphores where words would do; what is left out is 0:
-// 32:2:4,24:2:4:8:4. A record is made with the decoder's own choice alone: --rings 0.
+// 1 for a head that starts early, 1 for semaphores where words would do, positions of a page of the cache (0:
+// none); what is left out is 0: 32:2:4,24:2:4:8:4. A record is made with the decoder's own choice alone:
+// --rings 0.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -62,7 +63,24 @@ void done(Expected<void> const& outcome) {
 
 struct Rings {
   int kilobytes = 0, in_flight = 0, within = 0, late_slots = 0, late_kilobytes = 0, late_warps = 0;
-  int splits = 0, head_early = 0, semaphores = 0;
+  int splits = 0, head_early = 0, semaphores = 0, page = 0;
+};
+
+/// Pages in another order than positions, one after the other.
+struct Pages {
+  Pages(int batch, int capacity, int positions) {
+    std::vector<int> numbers;
+    for (int i = batch * decode::pages_of(capacity, positions); i > 0; --i) numbers.push_back(i - 1);
+    check(cudaMalloc(&table, 4 * numbers.size()), "cudaMalloc");
+    check(cudaMemcpy(table, numbers.data(), 4 * numbers.size(), cudaMemcpyHostToDevice), "pages");
+    paged.positions = positions, paged.pages = static_cast<int>(numbers.size()),
+    paged.table = static_cast<int const*>(table);
+  }
+  Pages(Pages const&) = delete;
+  Pages& operator=(Pages const&) = delete;
+  ~Pages() { cudaFree(table); }
+  void* table = nullptr;
+  decode::PagedCache paged;
 };
 
 constexpr char const* usual_rings =
@@ -75,7 +93,7 @@ bool parse_rings(char const* text, std::vector<Rings>& to) {
     Rings rings;
     for (int* const number :
          {&rings.kilobytes, &rings.in_flight, &rings.within, &rings.late_slots, &rings.late_kilobytes,
-          &rings.late_warps, &rings.splits, &rings.head_early, &rings.semaphores}) {
+          &rings.late_warps, &rings.splits, &rings.head_early, &rings.semaphores, &rings.page}) {
       char* end = nullptr;
       auto const value = std::strtol(text, &end, 10);
       if (end == text || value < 0 || value > 1000) return false;
@@ -93,7 +111,8 @@ bool parse_rings(char const* text, std::vector<Rings>& to) {
   return !to.empty();
 }
 std::string to_string(Rings const& r) {
-  if (r.kilobytes == 0) return "rings of the decoder's choice";
+  std::string const pages = r.page > 0 ? ", pages of " + std::to_string(r.page) : "";
+  if (r.kilobytes == 0) return "rings of the decoder's choice" + pages;
   auto const or_none = [](char const* what, int number) {
     return number > 0 ? ", " + std::string(what) + " " + std::to_string(number) : std::string();
   };
@@ -101,7 +120,7 @@ std::string to_string(Rings const& r) {
          std::to_string(r.within) + " in flight" + or_none("late slots", r.late_slots) +
          or_none("late KB", r.late_kilobytes) + or_none("late warps", r.late_warps) +
          or_none("parts", r.splits) + (r.head_early > 0 ? ", head early" : "") +
-         (r.semaphores > 0 ? ", semaphores" : "");
+         (r.semaphores > 0 ? ", semaphores" : "") + pages;
 }
 
 decode::StepTimes times_of(Decoder const& decoder, int layers) {
@@ -141,6 +160,7 @@ struct Bench {
   std::unique_ptr<Decoder>& first;
   std::vector<std::unique_ptr<Decoder>> decoders = {};
   std::vector<std::pair<decode::Options, std::string>> made_with = {};
+  std::vector<std::unique_ptr<Pages>> pages = {};
 
   std::vector<decode::Sequence> sequences() const {
     std::vector<decode::Sequence> result;
@@ -161,6 +181,10 @@ struct Bench {
       options.head_starts_early = rings.head_early > 0;
       if (rings.semaphores > 0) options.cut.exchange = Exchange::semaphore;
       options.prompt_rows = 1;  // tokens alone
+      if (rings.page > 0) {
+        pages.push_back(std::make_unique<Pages>(batch, options.capacity, rings.page));
+        options.paged = pages.back()->paged;
+      }
       auto made = first->another(options, stream);
       if (!made) {
         std::printf("  not here: %s\n%s\n", to_string(rings).c_str(), to_text(made.error()).c_str());

@@ -8,6 +8,7 @@
 
 #include "kernels/decode/attention.hpp"
 #include "kernels/decode/attention_warp.cuh"
+#include "kernels/decode/cache_pages.cuh"
 #include "kernels/decode/join_words.cuh"
 #include "kernels/decode/last_to_arrive.cuh"
 #include "kernels/decode/load_positions.cuh"
@@ -16,8 +17,8 @@
 
 namespace tessera::decode {
 
-/// bf16 or fp16; heads of 64 or 128. `Extras`: queries and keys may be normed, and
-/// a token may see no more than a window. `Words`: what comes, what goes and what
+/// bf16 or fp16; heads of 64 or 128. `Extras`: queries and keys may be normed, a token may see no more than a
+/// window, and the cache may have pages. `Words`: what comes, what goes and what
 /// parts send to one another is words that carry the iteration.
 template <class Element, int HeadSize, bool Extras = false, bool Words = false>
 struct CachedAttention {
@@ -35,6 +36,14 @@ struct CachedAttention {
     auto const& a = loader.template arguments<CachedAttention>();
     auto const tile = attention_tile(loader.job->tile, a.kv_heads, a.splits);
     auto const past = past_of(a, a.cached[tile.sequence], tile.split);
+    if constexpr (Extras)
+      if (a.pages.table != nullptr) {
+        long long const layer = layer_of(a, loader.job->iteration) * a.layer_elements;
+        load_pages<HeadSize>(loader, a.pages, tile.sequence, a.kv_heads, tile.head,
+                             static_cast<Element const*>(a.keys) + layer,
+                             static_cast<Element const*>(a.values) + layer, past, a.slot_positions);
+        return;
+      }
     long long const row = first_row(a, tile, loader.job->iteration);
     load_positions<row_bytes>(loader, static_cast<Element const*>(a.keys) + row,
                               static_cast<Element const*>(a.values) + row, past, a.slot_positions);
@@ -194,11 +203,25 @@ struct CachedAttention {
            static_cast<long long>(tile.sequence * a.kv_heads + tile.head) * a.capacity * HeadSize;
   }
 
+  /// Of the new token; below 0: it has no place.
+  __device__ static long long newest_row(AttentionArguments const& a, AttentionTile const& tile,
+                                         long long iteration, int position) {
+    if constexpr (Extras)
+      if (a.pages.table != nullptr) {
+        int const page = page_of(a.pages, tile.sequence, position);
+        return page < 0 ? -1
+                        : layer_of(a, iteration) * a.layer_elements +
+                              row_of_page<HeadSize>(a.pages, page, a.kv_heads, tile.head, position);
+      }
+    return first_row(a, tile, iteration) + static_cast<long long>(position) * HeadSize;
+  }
+
   /// One warp stores the turned key, and the value as it came.
   __device__ static void store_newest(AttentionArguments const& a, AttentionTile const& tile,
                                       long long iteration, int position,
                                       typename Warp::Fragment const& turned, unsigned value) {
-    long long const row = first_row(a, tile, iteration) + static_cast<long long>(position) * HeadSize;
+    long long const row = newest_row(a, tile, iteration, position);
+    if (Extras && row < 0) return;
     auto* const keys = static_cast<Element*>(a.keys) + row;
     auto* const values = static_cast<Element*>(a.values) + row;
     int const lane = static_cast<int>(threadIdx.x % 32);

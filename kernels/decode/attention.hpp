@@ -24,7 +24,7 @@ struct AttentionArguments {
   /// [sequence][key head][its query heads, key, value][head_size]: what the product writes.
   void const* qkv = nullptr;
   void* output = nullptr;  ///< [sequence][query head][head_size]
-  void* keys = nullptr;    ///< of layer 0; cache.hpp says how they lie
+  void* keys = nullptr;    ///< of layer 0; cache.hpp says how they lie, in pages too
   void* values = nullptr;
   long long layer_elements = 0;  ///< from layer to layer; iteration n of a launch is layer n modulo `layers`
   Turn const* turns = nullptr;   ///< [capacity][head_size / 2]
@@ -54,7 +54,8 @@ struct AttentionArguments {
   /// none. Kernels with extras alone read it.
   void const* head_gains = nullptr;
   float norm_epsilon = 0;
-  int window = 0;  ///< Model::window; read by kernels with extras alone
+  int window = 0;    ///< Model::window; read by kernels with extras alone
+  CachePages pages;  ///< likewise
 
   TESSERA_HOST_DEVICE constexpr int tiles() const { return batch * kv_heads * splits; }
   /// Elements of qkv of a sequence.

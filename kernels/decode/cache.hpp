@@ -17,7 +17,7 @@ TESSERA_HOST_DEVICE constexpr int place_in_row(int position, int dimension) {
   return (dimension / 8 ^ (position & 7)) * 8 + dimension % 8;
 }
 
-/// Sizes of a cache, in elements.
+/// Sizes of a cache, in elements. In pages: `batch` is their number, and `capacity` the positions of one.
 struct CacheShape {
   int layers = 0, batch = 0, kv_heads = 0, capacity = 0, head_size = 0;
 
@@ -31,6 +31,23 @@ struct CacheShape {
     return row(layer, sequence, head, position) + static_cast<std::size_t>(place_in_row(position, dimension));
   }
 };
+
+/// A cache in pages: [layer][page][key head][position of the page][head_size], keys and values likewise, rows
+/// as above. Which page has a sequence's positions p * positions and so on stands in a table.
+struct CachePages {
+  int const* table = nullptr;  ///< [sequence][of_sequence], in device memory; null: the cache has no pages
+  /// Of each sequence, zeroed when it begins: 1 more than a position whose page the table has wrong. Such a
+  /// page is not written, and another is read in its place.
+  int* wrong = nullptr;
+  int of_sequence = 0;
+  int positions = 0;  ///< of a page: a multiple of 16
+  int count = 0;
+};
+constexpr int k_most_page = 1 << 14;  ///< positions
+/// Entries of a table for a sequence.
+TESSERA_HOST_DEVICE constexpr int pages_of(int capacity, int positions) {
+  return (capacity + positions - 1) / positions;
+}
 
 struct Positions {
   int begin = 0, end = 0;

@@ -22,6 +22,7 @@ namespace {
 using few_tokens::ProductStage;
 
 constexpr gpu::ElementType k_type = gpu::ElementType::bf16;
+constexpr int k_most_pages = 1 << 20;
 constexpr int k_most_sms = 144;  ///< of a GPU of compute capability 9.0: a full GH100
 
 Expected<void> refused(std::string message, std::string way_out) {
@@ -36,15 +37,33 @@ Diagnostics not_finite_logits(std::size_t sequence, int tokens) {
       .error();
 }
 
+Diagnostics wrong_page(std::size_t sequence, int position) {
+  return refused(fmt::format("the table has no page for position {} of sequence {}", position, sequence),
+                 "give a page from 0 on, below Options::paged.pages, for every position that a step reads or "
+                 "writes; what was generated from there on says nothing")
+      .error();
+}
+
+/// Those that the model has, and no others.
+bool has_extras_of(Model const& m, LayerWeights const& l) {
+  auto const are = [](std::initializer_list<void const*> vectors, bool wanted) {
+    return std::all_of(vectors.begin(), vectors.end(),
+                       [&](void const* one) { return (one != nullptr) == wanted; });
+  };
+  return are({l.q_bias, l.k_bias, l.v_bias}, m.qkv_biases) && are({l.o_bias}, m.out_biases) &&
+         are({l.q_norm, l.k_norm}, m.norms_heads) && are({l.up_bias, l.down_bias}, m.mlp_biases) &&
+         are({l.attention_norm_bias, l.mlp_norm_bias}, m.layer_norms);
+}
+
 Expected<void> check_weights(Model const& m, Weights const& w) {
-  bool all = w.embedding != nullptr && w.norm != nullptr && (w.head != nullptr || m.tied), extras = true;
+  bool all = w.embedding != nullptr && w.norm != nullptr && (w.head != nullptr || m.tied);
+  bool extras =
+      (w.norm_bias != nullptr) == m.layer_norms && (w.positions != nullptr) == (m.learned_positions > 0);
   for (auto const& l : w.layers) {
-    for (auto const* one : {l.attention_norm, l.q, l.k, l.v, l.o, l.mlp_norm, l.gate, l.up, l.down})
+    for (auto const* one : {l.attention_norm, l.q, l.k, l.v, l.o, l.mlp_norm, l.up, l.down})
       all = all && one != nullptr;
-    for (auto const* one : {l.q_bias, l.k_bias, l.v_bias})
-      extras = extras && (one != nullptr) == m.qkv_biases;
-    for (auto const* one : {l.q_norm, l.k_norm}) extras = extras && (one != nullptr) == m.norms_heads;
-    extras = extras && (l.o_bias != nullptr) == m.out_biases;
+    all = all && (l.gate != nullptr) == !m.gelu;
+    extras = extras && has_extras_of(m, l);
   }
   if (w.layers.size() != static_cast<std::size_t>(m.layers))
     return refused(fmt::format("weights of {} layers for a model of {}", w.layers.size(), m.layers),
@@ -54,10 +73,11 @@ Expected<void> check_weights(Model const& m, Weights const& w) {
         "a matrix or a norm of a decoder is missing, or the embedding is not 16-byte aligned",
         "give all of each layer, the embedding, the last norm, and the head unless the model is tied");
   if (!extras)
-    return refused("biases or norms of heads of a decoder's layer are missing, or are not the model's",
-                   "give q_bias, k_bias and v_bias with Model::qkv_biases, o_bias with out_biases, q_norm "
-                   "and k_norm with "
-                   "norms_heads, of each layer, and none without");
+    return refused(
+        "biases, norms of heads or positions of a decoder are missing, or are not the model's",
+        "give q_bias, k_bias and v_bias with Model::qkv_biases, o_bias with out_biases, q_norm and "
+        "k_norm with norms_heads, up_bias and down_bias with mlp_biases, biases of norms with "
+        "layer_norms, positions with learned_positions, and none without");
   return {};
 }
 
@@ -67,9 +87,27 @@ Expected<void> check_token(Model const& m, int token) {
                  "see whether the tokenizer is the model's");
 }
 
+Expected<void> check_pages(Options const& o) {
+  auto const& p = o.paged;
+  if (p.positions == 0) return {};
+  if (p.positions < 0 || p.positions % k_position_block != 0 || p.positions > k_most_page)
+    return refused(
+        fmt::format("pages of {} positions", p.positions),
+        fmt::format("ask for a multiple of {} up to {}, or 0: no pages", k_position_block, k_most_page));
+  if (p.pages < 1 || p.pages > k_most_pages)
+    return refused(fmt::format("a cache of {} pages", p.pages), fmt::format("ask for 1 to {}", k_most_pages));
+  auto const is_aligned = [](void const* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; };
+  if (p.table == nullptr || (p.keys == nullptr) != (p.values == nullptr) || !is_aligned(p.keys) ||
+      !is_aligned(p.values))
+    return refused(
+        "a paged cache without a table, or keys and values that are not both there, 16-byte aligned",
+        "give a table in device memory, and memory for keys and for values, or for neither");
+  return {};
+}
+
 Expected<void> check_options(Model const& m, Options const& o) {
   if (auto ok = check_model(m); !ok) return ok;
-  if (auto ok = check_sequences(o.batch, o.capacity); !ok) return ok;
+  if (auto ok = check_sequences(o.batch, o.capacity, most_capacity(m)); !ok) return ok;
   for (int const number : {o.cut.blocks, o.cut.splits, o.usual_cached})
     if (number < 0)
       return refused(fmt::format("{} blocks, parts or cached tokens", number), "ask for 1 or more, or 0");
@@ -80,6 +118,7 @@ Expected<void> check_options(Model const& m, Options const& o) {
     return refused(fmt::format("{} rows of prompts to a step", o.prompt_rows),
                    fmt::format("ask for 2 to {}, 1 for token by token, or 0 for as many as are of use",
                                k_most_prompt_rows));
+  if (auto ok = check_pages(o); !ok) return ok;
   if (auto ok = check_sampling(o.sampling); !ok) return ok;
   for (int const token : o.stop_tokens)
     if (auto ok = check_token(m, token); !ok) return ok;
@@ -128,6 +167,7 @@ struct Decoder::State {
   Expected<void> describe(int blocks);
   Expected<void> plan(MachineProfile const& machine, int blocks);
   AttentionArguments attention_arguments(int slot_bytes) const;
+  CachePages pages() const;
   Expected<void> make_prompts(MachineProfile const& machine, int blocks);
   Expected<void> capture(cudaStream_t stream, Decoder& decoder);
   Expected<void> check_sequence(Sequence const& sequence) const;
@@ -150,7 +190,10 @@ std::size_t Decoder::bytes_of(Model const& m, Options const& o) {
 }
 
 Expected<void> Decoder::State::fill(cudaStream_t stream) {
-  auto const table = rotation_table(model.rotation, model.head_size, options.capacity);
+  // Learned positions are added to tokens: nothing turns.
+  auto const table = model.learned_positions > 0
+                         ? std::vector<Turn>(times(options.capacity, model.head_size / 2))
+                         : rotation_table(model.rotation, model.head_size, options.capacity);
   if (auto ok = check_call(cudaMemcpyAsync(at.turns, table.data(), table.size() * sizeof(Turn),
                                            cudaMemcpyHostToDevice, stream),
                            "copying the table of rotations");
@@ -168,6 +211,12 @@ Expected<void> Decoder::State::fill(cudaStream_t stream) {
   return check_call(cudaStreamSynchronize(stream), "filling a decoder's memory");
 }
 
+CachePages Decoder::State::pages() const {
+  auto const& p = options.paged;
+  if (p.positions == 0) return {};
+  return {p.table, at.wrong_pages, pages_of(options.capacity, p.positions), p.positions, p.pages};
+}
+
 AttentionArguments Decoder::State::attention_arguments(int slot_bytes) const {
   AttentionArguments a;
   a.qkv = at.layer.qkv, a.output = at.layer.attended;
@@ -179,6 +228,7 @@ AttentionArguments Decoder::State::attention_arguments(int slot_bytes) const {
   a.times = at.times[k_attention];
   a.head_gains = weights.head_gains, a.norm_epsilon = static_cast<float>(model.norm_epsilon);
   a.window = model.window;
+  a.pages = pages();
   a.scale = score_scale(model.head_size);
   a.layers = model.layers;
   a.batch = options.batch, a.kv_heads = model.kv_heads, a.group = model.group();
@@ -210,6 +260,7 @@ Expected<void> Decoder::State::describe(int blocks) {
   stage.product = head_product(model, options.batch, tiles);
   stage.weights = {weights.head}, stage.inputs = {at.layer.x};
   stage.stores = false;
+  stage.product.bias = weights.head_shifts;
   auto made_head = few_tokens::product_stages({stage}, k_type, blocks, columns, head_options(options.cut));
   if (!made_head) return tl::make_unexpected(made_head.error());
   head = std::move(*made_head);
@@ -221,7 +272,7 @@ Expected<void> Decoder::State::describe(int blocks) {
   end.draws = options.sampling.draws();
   end.stops = at.stops, end.stop_count = static_cast<int>(options.stop_tokens.size());
   end.ended = at.ended, end.not_finite = at.not_finite;
-  end.embedding = embedding;
+  end.embedding = embedding, end.positions = weights.positions, end.means = weights.means;
   end.stream = at.layer.stream, end.x = at.layer.x;
   end.hidden = model.hidden;
   end.sequences = options.batch;
@@ -250,7 +301,7 @@ Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
   roles.tile_bytes =
       tile_bytes(model, options.batch, tiles, std::min(options.usual_cached, options.capacity));
   auto made =
-      decode::layer_launch(*layer_plan, roles, columns, head_kind_of(model),
+      decode::layer_launch(*layer_plan, roles, columns, head_kind_of(model, options.paged.positions > 0),
                            {layers.arguments, static_cast<AttentionArguments const*>(attention.get())});
   if (!made) return tl::make_unexpected(made.error());
   layer_launch = std::move(*made);
@@ -261,7 +312,8 @@ Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
   roles.tile_bytes.clear(), roles.meeting_stages.clear();
   roles.reset = nullptr;
   roles.starts_early = options.head_starts_early;
-  auto made_head = decode::head_launch(*head_plan, roles, columns, head.arguments, end, tiles.head_parts);
+  auto made_head = decode::head_launch(*head_plan, roles, columns, model.head_has_extras(), head.arguments,
+                                       end, tiles.head_parts);
   if (!made_head) return tl::make_unexpected(made_head.error());
   head_launch = std::move(*made_head);
   return {};
@@ -273,10 +325,10 @@ Expected<void> Decoder::State::make_prompts(MachineProfile const& machine, int b
   if (!stalls) return tl::make_unexpected(stalls.error());
   auto buffers = at.layer;
   buffers.words = {};  // many rows travel behind semaphores
-  auto made =
-      PromptReader::make(model, weights, options, at.prompts,
-                         {buffers, end, at.keys, at.values, weights.head_gains, at.turns, cache, *stalls},
-                         machine, blocks, items);
+  auto made = PromptReader::make(
+      model, weights, options, at.prompts,
+      {buffers, end, at.keys, at.values, weights.head_gains, at.turns, cache, pages(), *stalls}, machine,
+      blocks, items);
   if (!made) return tl::make_unexpected(made.error());
   prompts = std::move(*made);
   return {};
@@ -367,6 +419,7 @@ Expected<void> Decoder::begin(cudaStream_t stream, std::vector<Sequence> const& 
         copy(s.at.ids, ids), cudaMemsetAsync(s.at.arrived, 0, s.arrived_bytes(), stream),
         cudaMemsetAsync(s.at.best, 0, 8 * times(s.options.batch, 1), stream),
         cudaMemsetAsync(s.at.ended, 0, of_each, stream), cudaMemsetAsync(s.at.not_finite, 0, of_each, stream),
+        s.at.wrong_pages != nullptr ? cudaMemsetAsync(s.at.wrong_pages, 0, of_each, stream) : cudaSuccess,
         begin_step(s.end, stream), cudaStreamSynchronize(stream)})
     if (auto ok = check_call(error, "beginning sequences"); !ok) return ok;
   s.begun = sequences;
@@ -519,16 +572,21 @@ Expected<std::vector<std::vector<int>>> Decoder::tokens() {
   auto& s = *state_;
   if (auto ok = finish(); !ok) return tl::make_unexpected(ok.error());
   std::vector<int> ids(times(s.options.batch, s.options.capacity)), ended(times(s.options.batch, 1)),
-      not_finite(ended.size());
-  for (auto const& [to, from] :
-       {std::pair{&ids, s.at.ids}, {&ended, s.at.ended}, {&not_finite, s.at.not_finite}})
-    if (auto ok = check_call(cudaMemcpy(to->data(), from, 4 * to->size(), cudaMemcpyDeviceToHost),
-                             "reading tokens");
-        !ok)
+      not_finite(ended.size()), wrong_pages(ended.size());
+  for (auto const& [to, from] : {std::pair{&ids, s.at.ids},
+                                 {&ended, s.at.ended},
+                                 {&not_finite, s.at.not_finite},
+                                 {&wrong_pages, s.at.wrong_pages}})
+    if (from == nullptr)
+      continue;
+    else if (auto ok = check_call(cudaMemcpy(to->data(), from, 4 * to->size(), cudaMemcpyDeviceToHost),
+                                  "reading tokens");
+             !ok)
       return tl::make_unexpected(ok.error());
   std::vector<std::vector<int>> result;
   for (std::size_t i = 0; i < s.begun.size(); ++i) {
     auto const row = ids.begin() + static_cast<std::ptrdiff_t>(i) * s.options.capacity;
+    if (wrong_pages[i] != 0) return tl::make_unexpected(wrong_page(i, wrong_pages[i] - 1));
     if (not_finite[i] != 0) return tl::make_unexpected(not_finite_logits(i, not_finite[i]));
     int const all = std::min(std::max(s.read[i] + 1, s.known(i)), s.options.capacity);
     int const end = ended[i] != 0 ? std::min(ended[i], all) : all;

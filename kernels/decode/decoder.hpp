@@ -23,16 +23,32 @@ struct LayerWeights {
   void const* attention_norm = nullptr;
   void const *q = nullptr, *k = nullptr, *v = nullptr, *o = nullptr;
   void const* mlp_norm = nullptr;
-  void const *gate = nullptr, *up = nullptr, *down = nullptr;
+  void const *gate = nullptr, *up = nullptr, *down = nullptr;  ///< no gate where the MLP has none
   /// Vectors; null where the model has none.
   void const *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr, *o_bias = nullptr;
   void const *q_norm = nullptr, *k_norm = nullptr;  ///< [head_size], the same for all heads
+  void const *attention_norm_bias = nullptr, *mlp_norm_bias = nullptr;  ///< of LayerNorm
+  void const *up_bias = nullptr, *down_bias = nullptr;
 };
 struct Weights {
   std::vector<LayerWeights> layers;
   void const* embedding = nullptr;  ///< [vocabulary][hidden]; the decoder reads its rows, so it has to stay
   void const* norm = nullptr;
   void const* head = nullptr;  ///< null in a tied model: the embedding
+  void const* norm_bias = nullptr;
+  void const* positions = nullptr;  ///< [learned_positions][hidden]
+};
+
+/// A cache in pages that the caller deals out: cache.hpp says how they lie. The table is read by steps, so it
+/// may grow while they run: what a step reads and writes has to stand in it by then. Several sequences, and
+/// decoders of the same model, may have a page in common, as long as none of them writes there: new tokens
+/// are written to their own positions alone.
+struct PagedCache {
+  int positions = 0;  ///< of a page: a multiple of 16; 0: a cache without pages
+  int pages = 0;      ///< that there are
+  int const* table =
+      nullptr;  ///< [sequence][pages_of(capacity, positions)] numbers of pages, in device memory
+  void *keys = nullptr, *values = nullptr;  ///< the caller's, 16-byte aligned; null: the decoder's own
 };
 
 struct Options {
@@ -48,6 +64,7 @@ struct Options {
   /// Tokens of prompts that a step of prefill() reads, of all sequences together: 2 to 64. 1: token by token.
   /// 0: as many as are of use.
   int prompt_rows = 0;
+  PagedCache paged;
   Sampling sampling;
   /// A sequence ends with the first of these that it generates. Later steps read that one again, and change
   /// nothing.
@@ -99,7 +116,8 @@ class Decoder {
   bool stalled() const;
 
   /// What each sequence has read and will read next, from its first token on, up to the one with which it has
-  /// ended. Waits. Refuses (E0566) where the largest logit of a step was not a finite number.
+  /// ended. Waits. Refuses (E0566) where the largest logit of a step was not a finite number, or the table of
+  /// a paged cache had a page that there is not.
   Expected<std::vector<std::vector<int>>> tokens();
   /// Of the last step, [sequence][vocabulary] in device memory; null unless kept, or drawn from.
   float const* logits() const;

@@ -8,6 +8,7 @@
 namespace tessera::decode {
 
 CacheShape cache_of(Model const& m, Options const& o) {
+  if (o.paged.positions > 0) return {m.layers, o.paged.pages, m.kv_heads, o.paged.positions, m.head_size};
   return {m.layers, o.batch, m.kv_heads, o.capacity, m.head_size};
 }
 
@@ -47,6 +48,7 @@ Buffers places(Model const& m, Options const& o, Tiles const& tiles, int items, 
   b.first_cached = pieces.take<int>(4 * times(o.batch, 1));
   b.ended = pieces.take<int>(4 * times(o.batch, 1));
   b.not_finite = pieces.take<int>(4 * times(o.batch, 1));
+  if (o.paged.positions > 0) b.wrong_pages = pieces.take<int>(4 * times(o.batch, 1));
   b.stops = pieces.take<int>(4 * o.stop_tokens.size());
   b.ids = pieces.take<int>(4 * times(o.batch, o.capacity));
   for (std::size_t s = 0; o.keep_times && s < k_stages; ++s)
@@ -54,8 +56,11 @@ Buffers places(Model const& m, Options const& o, Tiles const& tiles, int items, 
         pieces.take<few_tokens::TileTimes>(sizeof(few_tokens::TileTimes) * times(m.layers, tiles.of[s]));
   if (o.keep_logits || o.sampling.draws()) b.logits = pieces.take<float>(4 * times(o.batch, m.vocabulary));
   b.turns = pieces.take<Turn>(sizeof(Turn) * times(o.capacity, m.head_size / 2));
-  b.keys = pieces.take(2 * cache_of(m, o).elements());
-  b.values = pieces.take(2 * cache_of(m, o).elements());
+  b.keys = o.paged.keys, b.values = o.paged.values;
+  if (b.keys == nullptr) {
+    b.keys = pieces.take(2 * cache_of(m, o).elements());
+    b.values = pieces.take(2 * cache_of(m, o).elements());
+  }
   b.bytes = pieces.used();
   return b;
 }

@@ -20,6 +20,7 @@ struct Buffers {
   int *cached = nullptr, *known = nullptr, *ids = nullptr;
   int* first_cached = nullptr;  ///< as begin() left it
   int *ended = nullptr, *not_finite = nullptr, *stops = nullptr;
+  int* wrong_pages = nullptr;  ///< CachePages::wrong
   float* logits = nullptr;
   std::array<few_tokens::TileTimes*, k_stages> times = {};
   Turn* turns = nullptr;

@@ -7,6 +7,7 @@
 #include <tessera/weights/bf16.hpp>
 
 #include "kernels/decode/hf_model.hpp"
+#include "kernels/decode/pack.hpp"
 #include "src/bench/matrices.hpp"
 
 namespace tessera::decode {
@@ -89,12 +90,42 @@ struct Reader {
         return tl::make_unexpected(ok.error());
     }
     done += bytes;
+    return wanted.transposed ? transposed(wanted, *memory) : memory;
+  }
+
+ private:
+  /// As [out][in].
+  Expected<Memory> transposed(WantedTensor const& wanted, Memory const& from) {
+    auto const rows = static_cast<int>(wanted.shape[0]), columns = static_cast<int>(wanted.shape[1]);
+    auto memory = zeroed_memory(2 * times(rows, columns), stream);
+    if (!memory) return memory;
+    auto error = transpose(from.get(), memory->get(), rows, columns, stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);  // what was read is given back
+    if (auto ok = check_call(error, "transposing weights"); !ok) return tl::make_unexpected(ok.error());
     return memory;
   }
 };
 
+/// In the order of layer_tensors(): queries, keys and values are one matrix there.
+LayerWeights layer_of_gpt2(Model const& model, std::vector<void const*> const& m) {
+  LayerWeights layer;
+  layer.attention_norm = m[0], layer.attention_norm_bias = m[1];
+  auto const rows_of = [&](void const* all, int first, int columns) -> void const* {
+    return static_cast<unsigned char const*>(all) + 2 * times(first, columns);
+  };
+  int const keys = model.attended(), values = keys + model.kv_heads * model.head_size;
+  layer.q = m[2], layer.k = rows_of(m[2], keys, model.hidden), layer.v = rows_of(m[2], values, model.hidden);
+  layer.q_bias = m[3], layer.k_bias = rows_of(m[3], keys, 1), layer.v_bias = rows_of(m[3], values, 1);
+  layer.o = m[4], layer.o_bias = m[5];
+  layer.mlp_norm = m[6], layer.mlp_norm_bias = m[7];
+  layer.up = m[8], layer.up_bias = m[9];
+  layer.down = m[10], layer.down_bias = m[11];
+  return layer;
+}
+
 /// In the order of layer_tensors().
 LayerWeights layer_of(Model const& model, std::vector<void const*> const& m) {
+  if (model.learned_positions > 0) return layer_of_gpt2(model, m);
   LayerWeights layer;
   layer.attention_norm = m[0];
   layer.q = m[1], layer.k = m[2], layer.v = m[3], layer.o = m[4];
@@ -113,7 +144,8 @@ LayerWeights layer_of(Model const& model, std::vector<void const*> const& m) {
 
 /// All tensors of a model, each made by `make`. `layers`: how many are made; further ones are the last again.
 template <class Make>
-Expected<DeviceWeights> assembled(Model const& model, int layers, Make const& make) {
+Expected<DeviceWeights> assembled(Model const& model, int layers, std::string const& prefix,
+                                  Make const& make) {
   DeviceWeights result;
   auto const add = [&](WantedTensor const& wanted, void const** to, bool stays) -> Expected<void> {
     auto memory = make(wanted);
@@ -126,12 +158,15 @@ Expected<DeviceWeights> assembled(Model const& model, int layers, Make const& ma
     return {};
   };
   auto& weights = result.weights;
-  auto ok = add(embedding_tensor(model), &weights.embedding, true);
-  if (ok) ok = add(norm_tensor(model), &weights.norm, false);
-  if (ok && !model.tied) ok = add(head_tensor(model), &weights.head, false);
+  auto const ends = end_tensors(model, prefix);
+  auto ok = add(ends.embedding, &weights.embedding, true);
+  void const** const others[] = {&weights.norm, &weights.norm_bias, &weights.positions};
+  for (std::size_t i = 0; i < ends.others.size(); ++i)
+    if (ok) ok = add(ends.others[i], others[i], false);
+  if (ok && ends.head) ok = add(*ends.head, &weights.head, false);
   for (int i = 0; ok && i < layers; ++i) {
     std::vector<void const*> matrices;
-    for (auto const& wanted : layer_tensors(model, i)) {
+    for (auto const& wanted : layer_tensors(model, i, prefix)) {
       matrices.push_back(nullptr);
       if (ok) ok = add(wanted, &matrices.back(), false);
     }
@@ -147,7 +182,8 @@ Expected<DeviceWeights> assembled(Model const& model, int layers, Make const& ma
 Expected<DeviceWeights> read_weights(Model const& model, WeightFiles const& files, cudaStream_t stream,
                                      LoadProgress const& progress) {
   if (auto ok = check_model(model); !ok) return tl::make_unexpected(ok.error());
-  auto const wanted = tensors_of(model);
+  auto const prefix = prefix_of(model, files);
+  auto const wanted = tensors_of(model, prefix);
   if (auto ok = check_tensors(files, wanted); !ok) return tl::make_unexpected(ok.error());
   std::uint64_t all = 0;
   for (auto const& one : wanted.tensors) {
@@ -156,7 +192,8 @@ Expected<DeviceWeights> read_weights(Model const& model, WeightFiles const& file
   }
   Reader reader{files, stream, progress, all};
   if (auto ok = reader.staging.make(); !ok) return tl::make_unexpected(ok.error());
-  auto result = assembled(model, model.layers, [&](WantedTensor const& one) { return reader.read(one); });
+  auto result =
+      assembled(model, model.layers, prefix, [&](WantedTensor const& one) { return reader.read(one); });
   if (auto ok = check_call(cudaStreamSynchronize(stream), "copying weights"); !ok)
     return tl::make_unexpected(ok.error());
   return result;
@@ -167,8 +204,10 @@ Expected<DeviceWeights> random_weights(Model const& model, unsigned long long se
   unsigned long long number = 0;
   auto const make = [&](WantedTensor const& wanted) -> Expected<Memory> {
     // Vectors and rows of the embedding are as large as what they make; matrices add up as many numbers.
-    auto const columns = static_cast<double>(wanted.shape.back());
-    bool const matrix = wanted.shape.size() == 2 && wanted.name != embedding_tensor(model).name;
+    auto const columns = static_cast<double>(wanted.transposed ? wanted.shape.front() : wanted.shape.back());
+    auto const ends = end_tensors(model);
+    bool const matrix = wanted.shape.size() == 2 && wanted.name != ends.embedding.name &&
+                        wanted.name != ends.others.back().name;
     std::size_t count = 1;
     for (auto const extent : wanted.shape) count *= static_cast<std::size_t>(extent);
     auto memory = zeroed_memory(2 * count, stream);
@@ -178,7 +217,7 @@ Expected<DeviceWeights> random_weights(Model const& model, unsigned long long se
                        static_cast<float>(matrix ? 1 / std::sqrt(columns) : 1), stream);
     return memory;
   };
-  auto result = assembled(model, 1, make);
+  auto result = assembled(model, 1, k_usual_prefix, make);
   if (auto ok = check_call(cudaStreamSynchronize(stream), "making weights"); !ok)
     return tl::make_unexpected(ok.error());
   return result;

@@ -11,8 +11,8 @@
 
 namespace tessera::decode {
 
-/// For up to N sequences.
-template <class Element, int N>
+/// For up to N sequences. `Extras`: logits may have biases, and positions may be learned.
+template <class Element, int N, bool Extras = false>
 struct HeadColumns {
   using Columns = few_tokens::MatrixColumns<Element, N, false>;
   static constexpr bool has_roles = true;
@@ -53,7 +53,7 @@ struct HeadColumns {
     if (int const s = static_cast<int>(threadIdx.x); s < end.sequences)
       next[s] = next_token(end, s, token_of(take_best(end, s)));
     computer.sync();
-    embed<Element>(end, Computer::threads, [next](int sequence) { return next[sequence]; });
+    embed<Element, Extras>(end, Computer::threads, [next](int sequence) { return next[sequence]; });
   }
 
  private:
@@ -67,7 +67,8 @@ struct HeadColumns {
       int const token = i % p.tokens, feature = i / p.tokens * 32 + lane;
       unsigned long long key = 0;
       if (feature < features) {
-        float const logit = exchange.sum(token, feature) * exchange.root_mean_square_scale(p, token);
+        float logit = exchange.sum(token, feature) * exchange.root_mean_square_scale(p, token);
+        if (Extras && p.bias != nullptr) logit += __ldg(p.bias + range.begin + feature);
         if (end.logits != nullptr)
           end.logits[static_cast<long long>(token) * p.features + range.begin + feature] = logit;
         key = key_of(__float_as_uint(logit), range.begin + feature);

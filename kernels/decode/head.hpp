@@ -23,8 +23,13 @@ struct StepEnd {
   int* ended = nullptr;
   int* not_finite = nullptr;
   void const* embedding = nullptr;  ///< [vocabulary][hidden]
-  float* stream = nullptr;          ///< [sequence][hidden], of residuals
-  void* x = nullptr;                ///< the same, rounded
+  /// Where positions are learned: what is added to a token's row at each position, and what is subtracted
+  /// from each of its elements, [capacity][hidden] and [vocabulary]. Null: neither. Read by kernels with
+  /// extras alone.
+  float const* positions = nullptr;
+  float const* means = nullptr;
+  float* stream = nullptr;  ///< [sequence][hidden], of residuals
+  void* x = nullptr;        ///< the same, rounded
   int hidden = 0;
   int sequences = 0;
 };

@@ -4,13 +4,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 namespace tessera::decode {
 namespace {
 
-/// Families whose layers are those of Llama, but for biases and norms of heads.
+/// Families whose layers are those of Llama, but for biases and norms of heads; and GPT-2.
 bool is_known(std::string const& family) {
-  return family == "llama" || family == "mistral" || family == "qwen2" || family == "qwen3";
+  return family == "llama" || family == "mistral" || family == "qwen2" || family == "qwen3" ||
+         family == "gpt2";
+}
+
+/// Names of GELU by tanh. "gelu" itself is by the error function.
+bool is_tanh_gelu(std::string const& name) {
+  return name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast";
 }
 
 tl::unexpected<Diagnostics> refused(SourceLine where, std::string message, std::string way_out) {
@@ -22,6 +29,41 @@ int small(std::int64_t size) { return static_cast<int>(std::min<std::int64_t>(si
 
 constexpr double k_gigabyte = 1e9;
 
+/// The member of a GPT-2's config that says the same.
+std::string name_of_gpt2(std::string const& member) {
+  static std::map<std::string, std::string> const names = {{"hidden_size", "n_embd"},
+                                                           {"intermediate_size", "n_inner"},
+                                                           {"num_key_value_heads", "n_head"},
+                                                           {"num_hidden_layers", "n_layer"},
+                                                           {"rms_norm_eps", "layer_norm_epsilon"},
+                                                           {"head_dim", "n_head"}};
+  auto const found = names.find(member);
+  return found == names.end() ? member : found->second;
+}
+
+/// GPT-2's tensors have names of their own, and its matrices are [in][out].
+bool is_named_as_gpt2(Model const& m) { return m.learned_positions > 0; }
+
+std::vector<WantedTensor> layer_of_gpt2(Model const& m, int layer, std::string const& prefix) {
+  std::vector<WantedTensor> all;
+  auto const add = [&](char const* name, std::vector<std::int64_t> shape, bool transposed = false) {
+    all.push_back({fmt::format("{}h.{}.{}", prefix, layer, name), std::move(shape), transposed});
+  };
+  add("ln_1.weight", {m.hidden});
+  add("ln_1.bias", {m.hidden});
+  add("attn.c_attn.weight", {m.hidden, m.qkv_features()}, true);
+  add("attn.c_attn.bias", {m.qkv_features()});
+  add("attn.c_proj.weight", {m.attended(), m.hidden}, true);
+  add("attn.c_proj.bias", {m.hidden});
+  add("ln_2.weight", {m.hidden});
+  add("ln_2.bias", {m.hidden});
+  add("mlp.c_fc.weight", {m.hidden, m.intermediate}, true);
+  add("mlp.c_fc.bias", {m.intermediate});
+  add("mlp.c_proj.weight", {m.intermediate, m.hidden}, true);
+  add("mlp.c_proj.bias", {m.hidden});
+  return all;
+}
+
 }  // namespace
 
 Expected<Model> model_of(DecoderConfig const& config, std::string name) {
@@ -30,7 +72,8 @@ Expected<Model> model_of(DecoderConfig const& config, std::string name) {
     return refused(
         config.at("model_type"),
         fmt::format("there are no kernels for the layers of \"{}\"", family.substr(0, 60)),
-        "tokens are generated with models of Llama's layers, or nearly: llama, mistral, qwen2, qwen3");
+        "tokens are generated with models of Llama's layers, or nearly, and GPT-2's: llama, mistral, qwen2, "
+        "qwen3, gpt2");
   Model m;
   m.name = std::move(name);
   m.layers = small(config.layers);
@@ -51,18 +94,27 @@ Expected<Model> model_of(DecoderConfig const& config, std::string name) {
   m.out_biases = config.attention_bias && family != "qwen2";
   m.mlp_biases = config.mlp_bias;
   m.norms_heads = family == "qwen3";
+  if (family == "gpt2") {
+    m.gelu = m.layer_norms = true;
+    m.learned_positions = small(config.positions);
+  }
   m.window = small(config.layer.window);
   // Qwen's classes have them behind their first max_window_layers layers, Llama's has none.
   if (m.window > 0 && family != "mistral")
     return refused(config.at("sliding_window"),
                    fmt::format("a window of {} keys in some of the layers", m.window),
                    "there are kernels for windows of all layers, mistral's");
-  if (config.layer.epilogue != Epilogue::swiglu)
+  if (m.gelu && !is_tanh_gelu(config.activation))
+    return refused(config.at("activation_function"),
+                   fmt::format("an MLP with \"{}\"", config.activation.substr(0, 60)),
+                   "there is a kernel for GELU by tanh: gelu_new, gelu_pytorch_tanh, gelu_fast");
+  if (!m.gelu && config.layer.epilogue != Epilogue::swiglu)
     return refused(config.at("hidden_act"), "an MLP without SiLU in its gate",
                    "there is a kernel for SwiGLU alone");
   if (auto const wrong = unsupported(m); wrong) {
     std::string member = wrong->member;
     // A size that follows from others stands where these do.
+    if (m.gelu) member = name_of_gpt2(member);
     if (config.lines.count(member) == 0) member = member == "head_dim" ? "hidden_size" : "model_type";
     return refused(config.at(member), wrong->message, wrong->way_out);
   }
@@ -89,6 +141,9 @@ Expected<void> check_same(Model const& a, Model const& b, std::string const& fil
   compare("biases of queries, keys and values", a.qkv_biases, b.qkv_biases);
   compare("biases behind attention", a.out_biases, b.out_biases);
   compare("norms of heads", a.norms_heads, b.norms_heads);
+  compare("LayerNorm", a.layer_norms, b.layer_norms);
+  compare("an MLP without gates", a.gelu, b.gelu);
+  compare("learned positions", a.learned_positions, b.learned_positions);
   if (differ.empty()) return {};
   Diagnostic found;
   found.code = "E0572";
@@ -99,7 +154,8 @@ Expected<void> check_same(Model const& a, Model const& b, std::string const& fil
   return refuse(std::move(found));
 }
 
-std::vector<WantedTensor> layer_tensors(Model const& m, int layer) {
+std::vector<WantedTensor> layer_tensors(Model const& m, int layer, std::string const& prefix) {
+  if (is_named_as_gpt2(m)) return layer_of_gpt2(m, layer, prefix);
   auto const keys = m.kv_heads * m.head_size;
   std::vector<WantedTensor> all;
   auto const add = [&](char const* name, std::vector<std::int64_t> shape) {
@@ -127,23 +183,42 @@ std::vector<WantedTensor> layer_tensors(Model const& m, int layer) {
   return all;
 }
 
-WantedTensor embedding_tensor(Model const& m) {
-  return {"model.embed_tokens.weight", {m.vocabulary, m.hidden}};
+EndTensors end_tensors(Model const& m, std::string const& prefix) {
+  EndTensors ends;
+  if (is_named_as_gpt2(m)) {
+    ends.embedding = {prefix + "wte.weight", {m.vocabulary, m.hidden}};
+    ends.others = {{prefix + "ln_f.weight", {m.hidden}},
+                   {prefix + "ln_f.bias", {m.hidden}},
+                   {prefix + "wpe.weight", {m.learned_positions, m.hidden}}};
+  } else {
+    ends.embedding = {"model.embed_tokens.weight", {m.vocabulary, m.hidden}};
+    ends.others = {{"model.norm.weight", {m.hidden}}};
+  }
+  if (!m.tied) ends.head = {"lm_head.weight", {m.vocabulary, m.hidden}};
+  return ends;
 }
-WantedTensor norm_tensor(Model const& m) { return {"model.norm.weight", {m.hidden}}; }
-WantedTensor head_tensor(Model const& m) { return {"lm_head.weight", {m.vocabulary, m.hidden}}; }
 
-WantedTensors tensors_of(Model const& m) {
+std::string prefix_of(Model const& m, WeightFiles const& files) {
+  if (!is_named_as_gpt2(m)) return k_usual_prefix;
+  return files.find("wte.weight") != nullptr ? "" : k_usual_prefix;
+}
+
+WantedTensors tensors_of(Model const& m, std::string const& prefix) {
   WantedTensors all;
-  all.tensors = {embedding_tensor(m), norm_tensor(m)};
+  auto const ends = end_tensors(m, prefix);
+  all.tensors = {ends.embedding};
+  all.tensors.insert(all.tensors.end(), ends.others.begin(), ends.others.end());
   for (int i = 0; i < m.layers; ++i)
-    for (auto& one : layer_tensors(m, i)) all.tensors.push_back(std::move(one));
+    for (auto& one : layer_tensors(m, i, prefix)) all.tensors.push_back(std::move(one));
   // Tables that old files have of what is computed anew.
-  all.ignored_ends = {".rotary_emb.inv_freq"};
+  if (is_named_as_gpt2(m))
+    all.ignored_ends = {".attn.bias", ".attn.masked_bias"};
+  else
+    all.ignored_ends = {".rotary_emb.inv_freq"};
   if (m.tied)
     all.ignored_ends.emplace_back("lm_head.weight");
   else
-    all.tensors.push_back(head_tensor(m));
+    all.tensors.push_back(*ends.head);
   return all;
 }
 
@@ -153,6 +228,8 @@ DecoderMemory memory_of(Model const& m, int batch, int capacity, bool random) {
   memory.packed = m.weight_bytes();
   double const layers = memory.packed - matrix;
   memory.stored = (random ? layers / m.layers : layers) + (m.tied ? 1 : 2) * matrix;
+  double const table = 2.0 * m.learned_positions * m.hidden;
+  memory.stored += table, memory.packed += 2 * table;
   memory.cache = static_cast<double>(batch) * capacity * m.cache_bytes();
   return memory;
 }

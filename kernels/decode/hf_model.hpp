@@ -3,6 +3,7 @@
 // and how much memory both take. Arithmetic, without a GPU and without files.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <tessera/describe/decoder_config.hpp>
 #include <tessera/weights/weight_files.hpp>
@@ -13,21 +14,31 @@
 namespace tessera::decode {
 
 /// E0566, with the config's line, for what the kernels do not compute: families of other layers, biases of
-/// the MLP, windows of some layers, activations, sizes.
+/// an MLP with gates, windows of some layers, activations, sizes.
 Expected<Model> model_of(DecoderConfig const& config, std::string name);
 
 /// E0572 with all members in which the two differ, but for the name. `of_folder` is what the folder's
 /// config.json says; it is what a user who names both has got wrong.
 Expected<void> check_same(Model const& asked, Model const& of_folder, std::string const& file);
 
+/// How names of GPT-2's tensors begin in files of a model with its head. In those of a bare one, as they were
+/// first published, they begin with nothing.
+constexpr char const* k_usual_prefix = "transformer.";
+std::string prefix_of(Model const& model, WeightFiles const& files);
+
 /// Of a layer, in the order of LayerWeights' members: attention_norm, q, k, v, o, mlp_norm, gate, up, down,
-/// and those that the model has of q_bias, k_bias, v_bias, o_bias, q_norm, k_norm.
-std::vector<WantedTensor> layer_tensors(Model const& model, int layer);
-WantedTensor embedding_tensor(Model const& model);
-WantedTensor norm_tensor(Model const& model);
-WantedTensor head_tensor(Model const& model);  ///< of a model that is not tied
-/// All of these.
-WantedTensors tensors_of(Model const& model);
+/// and those that the model has of q_bias, k_bias, v_bias, o_bias, q_norm, k_norm. Of GPT-2: ln_1, c_attn,
+/// c_proj, ln_2, c_fc and c_proj, a bias behind each.
+std::vector<WantedTensor> layer_tensors(Model const& model, int layer,
+                                        std::string const& prefix = k_usual_prefix);
+struct EndTensors {
+  WantedTensor embedding;
+  std::vector<WantedTensor> others;  ///< the last norm; of GPT-2 its bias and the embedding of positions, too
+  std::optional<WantedTensor> head;  ///< of a model that is not tied
+};
+EndTensors end_tensors(Model const& model, std::string const& prefix = k_usual_prefix);
+/// All of these: the embedding, others, layer by layer, and the head.
+WantedTensors tensors_of(Model const& model, std::string const& prefix = k_usual_prefix);
 
 /// Bytes of device memory, of the parts that count.
 struct DecoderMemory {

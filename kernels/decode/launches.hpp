@@ -24,10 +24,13 @@ struct Launch {
 
 /// By what kernels of layers differ.
 struct HeadKind {
-  int size = 64;        ///< 64 or 128
-  bool extras = false;  ///< products may have biases, heads norms, keys a window: where arguments have them
+  int size = 64;  ///< 64 or 128
+  /// Products may have biases, heads norms, keys a window, the cache pages: where arguments have them.
+  bool extras = false;
 };
-inline HeadKind head_kind_of(Model const& model) { return {model.head_size, model.has_extras()}; }
+inline HeadKind head_kind_of(Model const& model, bool pages) {
+  return {model.head_size, model.has_extras() || pages};
+}
 
 /// Arguments in device memory, one for each stage of a body.
 struct LayerArguments {
@@ -45,8 +48,8 @@ Expected<Launch> layer_launch(LoopPlan const& plan, RoleOptions const& options, 
 /// For plan_layers() of prompt_tiles(): up to k_most_prompt_rows rows, by the kernel for as many columns.
 Expected<Launch> prompt_launch(LoopPlan const& plan, RoleOptions const& options, HeadKind heads,
                                PromptLayerArguments const& arguments);
-/// For plan_head(). `parts`: Tiles::head_parts.
-Expected<Launch> head_launch(LoopPlan const& plan, RoleOptions const& options, int columns,
+/// For plan_head(). `extras`: Model::head_has_extras(). `parts`: Tiles::head_parts.
+Expected<Launch> head_launch(LoopPlan const& plan, RoleOptions const& options, int columns, bool extras,
                              few_tokens::Product const* product, StepEnd const& end, int parts);
 
 }  // namespace tessera::decode

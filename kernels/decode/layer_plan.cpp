@@ -65,7 +65,7 @@ Tiles tiles_of(Model const& m, int batch, int blocks, int splits, int slot_bytes
   tiles.of[k_qkv] = product_tiles(m.qkv_features(), 1, blocks);
   tiles.of[k_attention] = batch * m.kv_heads * splits;
   tiles.of[k_out] = tiles.of[k_down] = product_tiles(m.hidden, 1, blocks);
-  tiles.of[k_gate_up] = product_tiles(m.intermediate, 2, blocks);
+  tiles.of[k_gate_up] = product_tiles(m.intermediate, m.mlp_rows(), blocks);
   tiles.head = blocks;
   tiles.head_parts = parts_of_head((m.vocabulary + blocks - 1) / blocks, m.hidden, slot_bytes);
   return tiles;
@@ -146,8 +146,8 @@ std::vector<Product> layer_products(Model const& m, int batch, Tiles const& tile
   out.producer_tiles = n[k_attention];
   out.whole_input = 1;  // a query head's result is that of all parts of its positions
   auto gate_up = product(batch, m.intermediate, m.hidden, n[k_gate_up]);
-  gate_up.rows_per_feature = 2;
-  gate_up.activation = Activation::swiglu;
+  gate_up.rows_per_feature = static_cast<short>(m.mlp_rows());
+  gate_up.activation = m.gelu ? Activation::gelu : Activation::swiglu;
   gate_up.producer_tiles = n[k_out];
   auto down = product(batch, m.hidden, m.intermediate, n[k_down]);
   down.producer_tiles = n[k_gate_up];

@@ -35,7 +35,8 @@ std::vector<few_tokens::ProductStage> layer_stages(Model const& model, PackedWei
     stages[k_gate_up].weights.push_back(layer.gate_up);
     stages[k_down].weights.push_back(layer.down);
   }
-  stages[k_qkv].product.bias = weights.qkv_biases, stages[k_out].product.bias = weights.out_biases;
+  stages[k_qkv].product.bias = weights.qkv_shifts, stages[k_out].product.bias = weights.out_shifts;
+  stages[k_gate_up].product.bias = weights.up_shifts, stages[k_down].product.bias = weights.down_shifts;
   stages[k_qkv].inputs = {at.x}, stages[k_qkv].outputs = {at.qkv};
   stages[k_out].inputs = {at.attended}, stages[k_out].outputs = {at.y};
   stages[k_gate_up].inputs = {at.y}, stages[k_gate_up].outputs = {at.h};

@@ -9,6 +9,7 @@ namespace tessera::decode {
 namespace {
 
 constexpr int k_largest = 1 << 20;
+constexpr int k_largest_table = 1 << 30;  ///< numbers of an embedding of positions
 
 Expected<void> refused(std::string message, std::string way_out) {
   return refuse({"E0566", Severity::error, {}, std::move(message), {}, std::move(way_out)});
@@ -66,6 +67,15 @@ std::vector<Model> qwens() {
           qwen3(sizes("qwen3-8b", 36, 4096, 12288, 32, 8, 128), false)};
 }
 
+std::vector<Model> gpts() {
+  auto model = sizes("gpt2", 12, 768, 3072, 12, 12, 64);
+  model.vocabulary = 50257;
+  model.tied = model.gelu = model.layer_norms = true;
+  model.qkv_biases = model.out_biases = model.mlp_biases = true;
+  model.learned_positions = 1024;
+  return {model};
+}
+
 std::string names() {
   std::string result;
   for (auto const& model : known_models()) result += (result.empty() ? "" : ", ") + model.name;
@@ -76,14 +86,14 @@ std::string names() {
 
 double Model::weight_bytes() const {
   double const layer = static_cast<double>(hidden) * (qkv_features() + attended()) +
-                       3.0 * static_cast<double>(hidden) * intermediate;
+                       (1.0 + mlp_rows()) * static_cast<double>(hidden) * intermediate;
   return 2 * (layers * layer + static_cast<double>(vocabulary) * hidden);
 }
 
 std::vector<Model> const& known_models() {
   static std::vector<Model> const all = [] {
     auto models = llamas();
-    for (auto& one : qwens()) models.push_back(std::move(one));
+    for (auto const& more : {qwens(), gpts()}) models.insert(models.end(), more.begin(), more.end());
     return models;
   }();
   return all;
@@ -112,14 +122,21 @@ std::optional<Unsupported> unsupported(Model const& m) {
     int size;
   };
   for (auto const& [member, what, size] : {Size{"hidden_size", "a hidden size", m.hidden},
-                                           {"intermediate_size", "an intermediate size", m.intermediate},
-                                           {"vocab_size", "a vocabulary", m.vocabulary}})
+                                           {"intermediate_size", "an intermediate size", m.intermediate}})
     if (size < 64 || size % 64 != 0 || size > k_largest)
       return Found{member, fmt::format("{} of {}", what, size),
                    "ask for a multiple of 64 up to 2^20; pad the weights with zeros"};
-  if (m.mlp_biases)
-    return Found{"mlp_bias", "an MLP with biases",
-                 "there is no kernel that adds them; attention may have some"};
+  if (m.vocabulary < 64 || m.vocabulary > k_largest)
+    return Found{"vocab_size", fmt::format("a vocabulary of {}", m.vocabulary), "ask for 64 up to 2^20"};
+  if (m.mlp_biases && !m.gelu)
+    return Found{"mlp_bias", "an MLP with gates and biases",
+                 "there is no kernel that adds them; attention may have some, and an MLP without gates"};
+  if (m.layer_norms && (!m.gelu || m.learned_positions == 0))
+    return Found{"model_type", "LayerNorm beside an MLP with gates, or positions that turn queries and keys",
+                 "there are kernels for it with GELU and learned positions, as GPT-2 has them"};
+  if (int const most = k_largest_table / m.hidden; m.learned_positions < 0 || m.learned_positions > most)
+    return Found{"n_positions", fmt::format("{} learned positions", m.learned_positions),
+                 fmt::format("ask for 1 to {}, or 0: positions turn queries and keys", most)};
   if (m.window < 0)
     return Found{"sliding_window", fmt::format("a window of {} keys", m.window),
                  "ask for 1 or more, or 0: all keys"};
@@ -137,12 +154,16 @@ Expected<void> check_model(Model const& model) {
   return {};
 }
 
-Expected<void> check_sequences(int batch, int capacity) {
+int most_capacity(Model const& m) {
+  return m.learned_positions > 0 ? std::min(m.learned_positions, k_most_capacity) : k_most_capacity;
+}
+
+Expected<void> check_sequences(int batch, int capacity, int most) {
   if (batch < 1 || batch > k_most_batch)
     return refused(fmt::format("{} sequences at once", batch), fmt::format("ask for 1 to {}", k_most_batch));
-  if (capacity < 1 || capacity > k_most_capacity)
+  if (capacity < 1 || capacity > most)
     return refused(fmt::format("room for {} tokens of a sequence", capacity),
-                   fmt::format("ask for 1 to {}", k_most_capacity));
+                   fmt::format("ask for 1 to {}", most));
   return {};
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes of decoders that kernels/decode can generate tokens with: Llama's layers, and those of Qwen 2.5
-// and 3. Plain values.
+// Sizes of decoders that kernels/decode can generate tokens with: Llama's layers, those of Qwen 2.5 and 3,
+// and GPT-2's. Plain values.
 #pragma once
 
 #include <optional>
@@ -22,8 +22,9 @@ struct Rotation {
 
 /// A decoder of layers x + O(attention(norm(x))), x + down(silu(gate(norm(x))) * up(norm(x))), RMSNorm before
 /// the head, a head with or without weights of its own. Attention's products may have biases, its heads
-/// norms, and all layers the same window. What a model has beside that is not computed, so biases of the MLP
-/// are said here to be refused.
+/// norms, and all layers the same window. As GPT-2 has them, norms may be LayerNorm with biases, the MLP
+/// down(gelu(up(norm(x)))) with biases, and positions learned. What a model has beside that is not computed,
+/// so biases of an MLP with gates are said here to be refused.
 struct Model {
   std::string name;
   int layers = 0;
@@ -35,18 +36,30 @@ struct Model {
   int vocabulary = 0;
   double norm_epsilon = 1e-5;
   Rotation rotation;
-  bool tied = false;         ///< the head is the embedding
-  bool qkv_biases = false;   ///< added to queries, keys and values
-  bool out_biases = false;   ///< to what attention comes to
-  bool mlp_biases = false;   ///< of gate, up and down
-  bool norms_heads = false;  ///< RMSNorm of each head's queries and keys, before positions turn them
-  int window = 0;            ///< keys that a token sees, its own among them; 0: all
+  bool tied = false;          ///< the head is the embedding
+  bool qkv_biases = false;    ///< added to queries, keys and values
+  bool out_biases = false;    ///< to what attention comes to
+  bool mlp_biases = false;    ///< of up and down
+  bool gelu = false;          ///< the MLP has no gate, and GELU in its tanh form
+  bool layer_norms = false;   ///< LayerNorm with biases in place of RMSNorm
+  int learned_positions = 0;  ///< rows of an embedding of positions; 0: positions turn queries and keys
+  bool norms_heads = false;   ///< RMSNorm of each head's queries and keys, before positions turn them
+  int window = 0;             ///< keys that a token sees, its own among them; 0: all
 
   int group() const { return heads / kv_heads; }  ///< query heads to a key head
   int qkv_features() const { return (heads + 2 * kv_heads) * head_size; }
   int attended() const { return heads * head_size; }
-  /// Has attention what Llama's has not?
-  bool has_extras() const { return qkv_biases || out_biases || norms_heads || window > 0; }
+  /// Have layers what Llama's have not, and the head?
+  bool has_extras() const {
+    return has_qkv_shifts() || has_out_shifts() || has_up_shifts() || norms_heads || window > 0;
+  }
+  bool head_has_extras() const { return layer_norms || learned_positions > 0; }
+  /// Is anything added to what products come to? A norm's bias goes through those behind it.
+  bool has_qkv_shifts() const { return qkv_biases || layer_norms; }
+  bool has_out_shifts() const { return out_biases; }
+  bool has_up_shifts() const { return mlp_biases || layer_norms; }
+  /// Rows of weights to a feature of the MLP.
+  int mlp_rows() const { return gelu ? 1 : 2; }
   /// Of so many cached tokens those that the next one reads.
   int read_of(int cached) const { return window > 0 && cached >= window ? window - 1 : cached; }
   /// Of weights that a token reads, without the embedding's row, norms and biases.
@@ -56,7 +69,7 @@ struct Model {
 };
 
 /// Models known by name: llama-3.2-1b, llama-3.2-3b, llama-3-8b, qwen2.5-0.5b, qwen2.5-7b, qwen3-0.6b,
-/// qwen3-4b, qwen3-8b.
+/// qwen3-4b, qwen3-8b, gpt2.
 std::vector<Model> const& known_models();
 /// Refuses (E0566) other names.
 Expected<Model> model_of(std::string const& name);
@@ -73,8 +86,10 @@ struct Unsupported {
 std::optional<Unsupported> unsupported(Model const& model);
 /// Refuses (E0566) the same.
 Expected<void> check_model(Model const& model);
-/// Refuses (E0566) another number of sequences than 1 to k_most_batch, or of cached tokens than 1 to
-/// k_most_capacity.
-Expected<void> check_sequences(int batch, int capacity);
+/// Tokens that a sequence can have: k_most_capacity, or as many as there are learned positions.
+int most_capacity(Model const& model);
+/// Refuses (E0566) another number of sequences than 1 to k_most_batch, or of tokens than 1 to `most`, which
+/// is most_capacity().
+Expected<void> check_sequences(int batch, int capacity, int most = k_most_capacity);
 
 }  // namespace tessera::decode

@@ -10,7 +10,7 @@
 namespace tessera::decode {
 
 /// Rows of a matrix of bf16, each to another place: row r of `from` becomes row first + r * step of `to`,
-/// times gains[column] in fp32 and rounded once. No gains: as it is.
+/// times gains[column], or less means[column], in fp32 and rounded once. Neither: as it is.
 struct PackedRows {
   void const* from = nullptr;
   void* to = nullptr;
@@ -19,8 +19,29 @@ struct PackedRows {
   int columns = 0;  ///< a multiple of 8
   int first = 0;
   int step = 1;
+  float const* means = nullptr;
 };
 cudaError_t pack(PackedRows const& rows, cudaStream_t stream);
+
+/// What is added to rows of a product, in fp32: to[row] = bias[row] + sum over columns of matrix[row][column]
+/// * shift[column]. Null: nothing of it.
+struct RowShifts {
+  void const* bias = nullptr;
+  void const* matrix = nullptr;
+  void const* shift = nullptr;
+  float* to = nullptr;
+  int rows = 0;
+  int columns = 0;
+};
+cudaError_t add_shifts(RowShifts const& shifts, cudaStream_t stream);
+
+/// Of each row of a matrix of bf16, and of each column.
+cudaError_t row_means(void const* matrix, int rows, int columns, float* means, cudaStream_t stream);
+cudaError_t column_means(void const* matrix, int rows, int columns, float* means, cudaStream_t stream);
+/// Each row less its mean, in place.
+cudaError_t center_rows(float* matrix, int rows, int columns, cudaStream_t stream);
+/// [rows][columns] of bf16 as [columns][rows].
+cudaError_t transpose(void const* from, void* to, int rows, int columns, cudaStream_t stream);
 
 /// Embeds the first token of each sequence.
 cudaError_t begin_step(StepEnd const& end, cudaStream_t stream);

@@ -93,6 +93,7 @@ struct PromptArguments {
   void const* head_gains = nullptr;
   float norm_epsilon = 0;
   int window = 0;
+  CachePages pages;
 
   TESSERA_HOST_DEVICE constexpr int row(int head_size) const { return kv_heads * (group + 2) * head_size; }
 };

@@ -8,6 +8,7 @@
 #include <tessera/sync.cuh>
 
 #include "kernels/decode/attention_warp.cuh"
+#include "kernels/decode/cache_pages.cuh"
 #include "kernels/decode/last_to_arrive.cuh"
 #include "kernels/decode/load_positions.cuh"
 #include "kernels/decode/prompt.hpp"
@@ -17,7 +18,7 @@ namespace tessera::decode {
 
 /// bf16 or fp16; heads of 64 or 128. A tile is an item of the step's table and a key head. Each warp has 16
 /// of its queries, token by token the query heads of the key head, and reads all keys. `Extras`: queries and
-/// keys may be normed, and a token may see no more than a window.
+/// keys may be normed, a token may see no more than a window, and the cache may have pages.
 template <class Element, int HeadSize, bool Extras = false>
 struct PromptAttention {
   static constexpr bool has_roles = true;
@@ -34,6 +35,14 @@ struct PromptAttention {
     auto const& a = loader.template arguments<PromptAttention>();
     Tile const tile(a, loader.job->tile);
     if (tile.is_empty()) return;
+    if constexpr (Extras)
+      if (a.pages.table != nullptr) {
+        long long const layer = layer_of(a, loader.job->iteration) * a.layer_elements;
+        load_pages<HeadSize>(loader, a.pages, tile.of.sequence, a.kv_heads, tile.head,
+                             static_cast<Element const*>(a.keys) + layer,
+                             static_cast<Element const*>(a.values) + layer, tile.of.past, a.slot_positions);
+        return;
+      }
     long long const row = tile.first_row(a, loader.job->iteration);
     load_positions<row_bytes>(loader, static_cast<Element const*>(a.keys) + row,
                               static_cast<Element const*>(a.values) + row, tile.of.past, a.slot_positions);
@@ -210,15 +219,28 @@ struct PromptAttention {
     }
   }
 
-  /// 16 bytes of number `piece` of a row: to shared memory, where the run's tokens are rows from 0 on, and to
-  /// the cache if they are of the tile's own tokens.
-  __device__ static void put(Tile const& tile, int token, int piece, uint4 const& what, unsigned char* shared,
-                             Element* cache) {
+  /// A new token's row of the cache, if it is one of the tile's own; else null.
+  __device__ static Element* row_of_new(PromptArguments const& a, Tile const& tile, long long iteration,
+                                        void* cache, int token) {
+    if (token < tile.of.begin) return nullptr;
     int const position = tile.of.cached + token;
+    if constexpr (Extras)
+      if (a.pages.table != nullptr) {
+        int const page = page_of(a.pages, tile.of.sequence, position);
+        if (page < 0) return nullptr;
+        return static_cast<Element*>(cache) + layer_of(a, iteration) * a.layer_elements +
+               row_of_page<HeadSize>(a.pages, page, a.kv_heads, tile.head, position);
+      }
+    return static_cast<Element*>(cache) + tile.first_row(a, iteration) +
+           static_cast<long long>(position) * HeadSize;
+  }
+  /// 16 bytes of number `piece` of a row: to shared memory, where the run's tokens are rows from 0 on, and to
+  /// the cache if there is a row for it.
+  __device__ static void put(Tile const& tile, int token, int piece, uint4 const& what, unsigned char* shared,
+                             Element* row) {
     *reinterpret_cast<uint4*>(shared + token * row_bytes + 2 * place_in_row(token, 8 * piece)) = what;
-    if (token >= tile.of.begin)
-      *reinterpret_cast<uint4*>(cache + static_cast<long long>(position) * HeadSize +
-                                place_in_row(position, 8 * piece)) = what;
+    if (row != nullptr)
+      *reinterpret_cast<uint4*>(row + place_in_row(tile.of.cached + token, 8 * piece)) = what;
   }
 
   /// A key's elements of a thread, normed and turned; the threads of a key stand one behind the other.
@@ -245,9 +267,9 @@ struct PromptAttention {
   /// All threads: turned by their positions.
   __device__ static void bring_new_keys(PromptArguments const& a, Tile const& tile, unsigned char* shared,
                                         long long iteration) {
-    auto* const cache = static_cast<Element*>(a.keys) + tile.first_row(a, iteration);
     for (int i = static_cast<int>(threadIdx.x); i < tile.of.end * (pieces / 2); i += threads) {
       int const token = i / (pieces / 2), piece = i % (pieces / 2);
+      auto* const cache = row_of_new(a, tile, iteration, a.keys, token);
       auto const* const from = tile.of_token(a, token) + a.group * HeadSize + 8 * piece;
       auto const first = __ldcg(reinterpret_cast<uint4 const*>(from));
       auto const second = __ldcg(reinterpret_cast<uint4 const*>(from + HeadSize / 2));
@@ -266,9 +288,9 @@ struct PromptAttention {
   }
   __device__ static void bring_new_values(PromptArguments const& a, Tile const& tile, unsigned char* shared,
                                           long long iteration) {
-    auto* const cache = static_cast<Element*>(a.values) + tile.first_row(a, iteration);
     for (int i = static_cast<int>(threadIdx.x); i < tile.of.end * pieces; i += threads) {
       int const token = i / pieces, piece = i % pieces;
+      auto* const cache = row_of_new(a, tile, iteration, a.values, token);
       auto const* const from = tile.of_token(a, token) + (a.group + 1) * HeadSize + 8 * piece;
       put(tile, token, piece, __ldcg(reinterpret_cast<uint4 const*>(from)), shared, cache);
     }

@@ -17,6 +17,7 @@ PromptArguments attention_arguments(Model const& model, PromptBuffers const& own
   a.layer_elements = static_cast<long long>(around.cache.row(1, 0, 0, 0));
   a.head_gains = around.head_gains, a.norm_epsilon = static_cast<float>(model.norm_epsilon);
   a.window = model.window;
+  a.pages = around.pages;
   a.turns = around.turns;
   a.items = own.items, a.parts = own.parts, a.arrived = own.arrived;
   a.scale = score_scale(model.head_size);
@@ -88,7 +89,7 @@ Expected<PromptReader> PromptReader::make(Model const& model, PackedWeights cons
   int const pieces = most_prompt_pieces(model.group(), result.rows_, 1);
   roles.tile_bytes = tile_bytes(model, pieces, tiles, std::min(options.usual_cached, options.capacity));
   auto launch = prompt_launch(
-      *plan, roles, head_kind_of(model),
+      *plan, roles, head_kind_of(model, around.pages.table != nullptr),
       {result.products_.arguments, static_cast<PromptArguments const*>(result.attention_.get())});
   if (!launch) return tl::make_unexpected(launch.error());
   result.launch_ = std::move(*launch);

@@ -26,6 +26,7 @@ struct PromptSurroundings {
   void const* head_gains = nullptr;
   Turn const* turns = nullptr;
   CacheShape cache;
+  CachePages pages;
   StallGroup* stalls_with = nullptr;  ///< ChainOptions::stalls_with
 };
 

@@ -56,7 +56,7 @@ __global__ void __cluster_dims__(k_sample_blocks, 1, 1) __launch_bounds__(k_samp
   }
   __syncthreads();
   for (int piece = static_cast<int>(threadIdx.x); piece < end.hidden / 8; piece += k_sample_threads)
-    embed_piece<Element>(end, sequence, piece, next);
+    embed_piece<Element>(end, sequence, piece, next, end.cached[sequence]);
 }
 
 }  // namespace

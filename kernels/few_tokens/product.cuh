@@ -202,7 +202,12 @@ struct MatrixColumns {
           value = skinny_sm90::silu(sum.x * scale) * (sum.y * scale);
         } else {
           float const sum = exchange.sum(token, feature) * scale;
-          value = p.activation == Activation::gelu ? skinny_sm90::gelu(sum) : sum;
+          bool const gelu = p.activation == Activation::gelu;
+          if (output.has_bias() && gelu) {
+            output.store(token, range.begin + feature, skinny_sm90::gelu(sum + rest));
+            return;
+          }
+          value = gelu ? skinny_sm90::gelu(sum) : sum;
         }
         output.store(token, range.begin + feature, value + rest);
       });
@@ -213,10 +218,9 @@ struct MatrixColumns {
  private:
   using Multiply = SlotMultiply<Element, N>;
 
-  __device__ static Element const* bias_of(Product const& p, long long iteration) {
+  __device__ static float const* bias_of(Product const& p, long long iteration) {
     if (!Biases || p.bias == nullptr) return nullptr;
-    return static_cast<Element const*>(p.bias) +
-           static_cast<long long>(copy_of(p.weight_copies, iteration)) * p.features;
+    return p.bias + static_cast<long long>(copy_of(p.weight_copies, iteration)) * p.features;
   }
 
   /// What is added to a result.
@@ -227,7 +231,7 @@ struct MatrixColumns {
 
   /// Where results go: plain, as words, or both.
   struct Output {
-    Element const* bias;
+    float const* bias;
     Element const* residual;
     float* stream;
     Packet<1>* stream_words;
@@ -245,7 +249,7 @@ struct MatrixColumns {
       auto const at = static_cast<long long>(token) * features + feature;
       Before result;
       if (residual != nullptr) result.rest = static_cast<float>(load_past_l1(residual + at));
-      if (has_bias()) result.rest += static_cast<float>(bias[feature]);
+      if (has_bias()) result.rest += bias[feature];
       if (!Direct) {
         if (stream != nullptr) result.rest += __ldcg(stream + at);
       } else if (from_words) {

@@ -40,7 +40,7 @@ TESSERA_HOST_DEVICE constexpr int depth_groups_of(int columns) { return k_warps 
 TESSERA_HOST_DEVICE constexpr int exchange_pitch(int row_tiles) { return 16 * row_tiles + 4; }
 
 /// y[token][feature] = activation(scale[token] * sum over k of weights[feature][k] * x[token][k])
-///                     + bias[feature] + residual, fp32 sums.
+///                     + bias[feature] + residual, fp32 sums. With GELU a bias is within: gelu(sum + bias).
 /// SwiGLU: gate f in row 2 * f, up f in row 2 * f + 1. RMSNorm: scale[token] = 1 / sqrt(mean over k of
 /// x[token][k]^2 + norm_epsilon); its gains are multiplied into the columns of the weights beforehand. A tile
 /// is a range of features, as even as can be. Copies: iteration n uses copy n modulo their number.
@@ -89,9 +89,9 @@ struct Product {
   int late_each = 1;    ///< slots of weights to one of activations: each turn of a ring costs
   int producer_tiles = 0;  ///< into which the stage that writes the input cuts `depth`; 0: none writes it
   Activation activation = Activation::none;
-  /// [copy][features], as many copies as weights have, of a product without activation. Kernels with biases
-  /// alone read it. Null: there is none.
-  void const* bias = nullptr;
+  /// [copy][features], as many copies as weights have: of a product without activation, or with GELU and
+  /// nothing else that is added. Kernels with biases alone read it. Null: there is none.
+  float const* bias = nullptr;
 
   /// k-blocks that a block multiplies, at most, and the first of them.
   TESSERA_HOST_DEVICE constexpr int depth_blocks() const {

@@ -35,8 +35,12 @@ Expected<void> check_copies(Product const& p) {
     return refused(fmt::format("a product with {} rows of weights for a feature{}", p.rows_per_feature,
                                gated ? " and SwiGLU" : ""),
                    "give 2 with SwiGLU, a gate and an up, and 1 without");
-  if (p.bias != nullptr && p.activation != Activation::none)
-    return refused("a product with a bias and an activation", "a bias is added last: leave one of both out");
+  if (p.bias != nullptr && gated)
+    return refused("a product with a bias and SwiGLU", "gates have none: leave one of both out");
+  if (p.bias != nullptr && p.activation == Activation::gelu &&
+      (p.residual[0] != nullptr || p.stream != nullptr))
+    return refused("a product with GELU, a bias and a residual",
+                   "with GELU a bias is within, and nothing else is added: leave one of them out");
   for (auto const& [name, copies] : {std::pair{"output", p.output_copies}, {"residual", p.residual_copies}})
     if (copies < 1 || copies > k_most_copies)
       return refused(fmt::format("a product with {} copies of its {}", copies, name),
@@ -54,10 +58,9 @@ Expected<void> check_sizes(Product const& p, int tiles, int columns) {
   if (p.tokens < 1 || p.tokens > columns)
     return refused(fmt::format("a product for {} tokens by a kernel for {}", p.tokens, columns),
                    "give a kernel more columns, 64 at most");
-  if (p.features < 64 || p.depth < 64 || p.features % 64 != 0 || p.depth % 64 != 0 ||
-      p.features > k_largest || p.depth > k_largest)
+  if (p.features < 64 || p.depth < 64 || p.depth % 64 != 0 || p.features > k_largest || p.depth > k_largest)
     return refused(fmt::format("a product of {} features and depth {}", p.features, p.depth),
-                   "ask for multiples of 64 up to 2^20");
+                   "ask for 64 features or more, and a depth that is a multiple of 64, both up to 2^20");
   for (auto const& [size, parts] : {std::pair{p.features, tiles}, {p.depth, p.producer_tiles}})
     if (tiles < 1 || parts < 0 || static_cast<long long>(size) * parts >= k_part_limit)
       return refused(fmt::format("{} elements of a product in {} tiles", size, parts),

@@ -12,12 +12,12 @@
 
 namespace tessera::few_tokens {
 
-/// A stage that is a product. Of `product` the caller fills in features, depth (both multiples of 64 up to
-/// 2^20), tokens (1 to 64), rows_per_feature (2 with SwiGLU, else 1), activation, bias and, if a stage of the
-/// loop writes the input, producer_tiles, whole_input and input_distance. Matrices: row-major in device
-/// memory, 16-byte aligned; iteration n uses copy n modulo their number. Input that comes as words (for 1 or
-/// 2 tokens, 8 columns): input_words too, as many as `inputs`. Results as words: output_words; then `outputs`
-/// may be empty, and output_copies says how many there are.
+/// A stage that is a product. Of `product` the caller fills in features (64 up to 2^20), depth (a multiple of
+/// 64 up to 2^20), tokens (1 to 64), rows_per_feature (2 with SwiGLU, else 1), activation, bias and, if a
+/// stage of the loop writes the input, producer_tiles, whole_input and input_distance. Matrices: row-major in
+/// device memory, 16-byte aligned; iteration n uses copy n modulo their number. Input that comes as words
+/// (for 1 or 2 tokens, 8 columns): input_words too, as many as `inputs`. Results as words: output_words; then
+/// `outputs` may be empty, and output_copies says how many there are.
 struct ProductStage {
   Product product;
   std::vector<void const*> weights;  ///< copies of [features * rows_per_feature][depth]

@@ -49,6 +49,39 @@ void read_rotation(Document& document, ObjectReader& model, RotaryPositions& rot
                     fmt::format("positions that turn {} of a head are not supported", part));
 }
 
+void read_llama(Document& document, ObjectReader& model, DecoderConfig& config) {
+  config.layers = model.integer("num_hidden_layers", 1, k_most_layers);
+  config.positions = model.integer_or("max_position_embeddings", 0, 1, k_most_tokens);
+  config.norm_epsilon = model.number_or("rms_norm_eps", config.norm_epsilon, 0, 1);
+  config.tied = model.boolean_or("tie_word_embeddings", false);
+  config.attention_bias = model.boolean_or("attention_bias", false);
+  config.mlp_bias = model.boolean_or("mlp_bias", false);
+  config.activation = model.string_or("hidden_act", "silu");
+  // The configuration class's own; what a null says is that there is none.
+  constexpr std::int64_t k_window_of_mistral = 4096;
+  if (config.layer.type == "mistral" && !model.has("sliding_window"))
+    config.layer.window = k_window_of_mistral;
+  read_rotation(document, model, config.rotation);
+}
+
+/// All of its products have biases.
+void read_gpt2(Document& document, ObjectReader& model, DecoderConfig& config) {
+  constexpr std::int64_t k_layers = 12, k_positions = 1024;
+  constexpr double k_epsilon = 1e-5;
+  config.layers = model.integer_or("n_layer", k_layers, 1, k_most_layers);
+  config.positions = model.integer_or("n_positions", k_positions, 1, k_most_tokens);
+  config.norm_epsilon = model.number_or("layer_norm_epsilon", k_epsilon, 0, 1);
+  config.tied = model.boolean_or("tie_word_embeddings", true);
+  config.attention_bias = config.mlp_bias = true;
+  config.activation = model.string_or("activation_function", "gelu_new");
+  for (auto const& [name, usual] : {std::pair{"scale_attn_weights", true},
+                                    {"scale_attn_by_inverse_layer_idx", false},
+                                    {"add_cross_attention", false}})
+    if (model.boolean_or(name, usual) != usual)
+      document.report(*model.find(name), "E0214",
+                      fmt::format("\"{}\" {} is not supported", name, usual ? "false" : "true"));
+}
+
 }  // namespace
 
 Expected<DecoderConfig> import_hf_decoder(std::string_view text, std::string const& file) {
@@ -57,7 +90,7 @@ Expected<DecoderConfig> import_hf_decoder(std::string_view text, std::string con
   auto& document = *parsed;
   auto const shape = json::read_shape(document);
   if (!shape) return document.refusal();
-  static std::vector<std::string> const known{"llama", "mistral", "qwen2", "qwen3"};
+  static std::vector<std::string> const known{"llama", "mistral", "qwen2", "qwen3", "gpt2"};
   if (std::find(known.begin(), known.end(), shape->type) == known.end()) {
     document.report(*json::language_model(document).find("model_type"), "E0214",
                     fmt::format("whole decoders of model_type \"{}\" are not supported", shape->type),
@@ -69,21 +102,32 @@ Expected<DecoderConfig> import_hf_decoder(std::string_view text, std::string con
   config.layer = *shape;
   config.file = file;
   ObjectReader model(document, json::language_model(document), "the config");
-  config.layers = model.integer("num_hidden_layers", 1, k_most_layers);
   config.vocabulary = model.integer("vocab_size", 1, k_most_tokens);
-  config.positions = model.integer_or("max_position_embeddings", 0, 1, k_most_tokens);
-  config.norm_epsilon = model.number_or("rms_norm_eps", config.norm_epsilon, 0, 1);
-  config.tied = model.boolean_or("tie_word_embeddings", false);
-  config.attention_bias = model.boolean_or("attention_bias", false);
-  config.mlp_bias = model.boolean_or("mlp_bias", false);
-  // The configuration class's own; what a null says is that there is none.
-  constexpr std::int64_t k_window_of_mistral = 4096;
-  if (shape->type == "mistral" && !model.has("sliding_window")) config.layer.window = k_window_of_mistral;
-  read_rotation(document, model, config.rotation);
-  for (auto const* name :
-       {"model_type", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads",
-        "head_dim", "vocab_size", "num_hidden_layers", "rms_norm_eps", "rope_theta", "sliding_window",
-        "attention_bias", "mlp_bias", "hidden_act"})
+  if (shape->type == "gpt2")
+    read_gpt2(document, model, config);
+  else
+    read_llama(document, model, config);
+  for (auto const* name : {"model_type",
+                           "hidden_size",
+                           "intermediate_size",
+                           "num_attention_heads",
+                           "num_key_value_heads",
+                           "head_dim",
+                           "vocab_size",
+                           "num_hidden_layers",
+                           "rms_norm_eps",
+                           "rope_theta",
+                           "sliding_window",
+                           "attention_bias",
+                           "mlp_bias",
+                           "hidden_act",
+                           "n_embd",
+                           "n_inner",
+                           "n_head",
+                           "n_layer",
+                           "n_positions",
+                           "layer_norm_epsilon",
+                           "activation_function"})
     if (auto const* const member = model.find(name); member != nullptr) config.lines[name] = member->line;
   if (document.failed()) return document.refusal();
   return config;

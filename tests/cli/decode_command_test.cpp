@@ -249,9 +249,54 @@ TEST_F(Decode, BiasesAndNormsAreTheModels) {
   of_llama.push_back({"o_proj.bias", 64});
   EXPECT_THAT(said_of("llama", of_llama, {{"attention_bias", true}}), Not(HasSubstr("error")));
   EXPECT_THAT(said_of("qwen2", of_llama), HasSubstr("products have biases: model.layers.0.self_attn.o_proj"));
-  EXPECT_EQ(said_of("qwen3", norms, {{"mlp_bias", true}}),
-            "./m/config.json:6: error E0566: an MLP with biases\n"
-            "   hint: there is no kernel that adds them; attention may have some\n");
+  EXPECT_EQ(
+      said_of("qwen3", norms, {{"mlp_bias", true}}),
+      "./m/config.json:6: error E0566: an MLP with gates and biases\n"
+      "   hint: there is no kernel that adds them; attention may have some, and an MLP without gates\n");
+}
+
+/// GPT-2's names with their prefix and without, masks that old files have, and positions that end.
+TEST_F(Decode, GPT2sWeights) {
+  put_companion();
+  Json const config = {{"model_type", "gpt2"}, {"n_embd", 64},      {"n_head", 1},
+                       {"n_layer", 1},         {"n_positions", 16}, {"vocab_size", 67}};
+  auto const tensors = [](std::string const& prefix) {
+    std::vector<support::WrittenTensor> all;
+    auto const add = [&](char const* name, std::vector<std::int64_t> const& shape) {
+      all.push_back(counting_tensor(prefix + name, "F32", shape, 4));
+    };
+    add("wte.weight", {67, 64}), add("wpe.weight", {16, 64});
+    for (auto const* name :
+         {"ln_f.weight", "ln_f.bias", "h.0.ln_1.weight", "h.0.ln_1.bias", "h.0.ln_2.weight", "h.0.ln_2.bias",
+          "h.0.attn.c_proj.bias", "h.0.mlp.c_proj.bias"})
+      add(name, {64});
+    add("h.0.attn.c_attn.weight", {64, 192}), add("h.0.attn.c_attn.bias", {192});
+    add("h.0.attn.c_proj.weight", {64, 64});
+    add("h.0.mlp.c_fc.weight", {64, 256}), add("h.0.mlp.c_fc.bias", {256});
+    add("h.0.mlp.c_proj.weight", {256, 64});
+    add("h.0.attn.bias", {1, 1, 16, 16}), add("h.0.attn.masked_bias", {1});
+    return all;
+  };
+  auto const said_of = [&](std::vector<support::WrittenTensor> const& all, std::string const& tokens) {
+    put_model("m", config, all);
+    return says("run ./m/config.json --decode --prompt-ids 1 --weights m --new-tokens " + tokens).err;
+  };
+  EXPECT_THAT(said_of(tensors(""), "4"), testing::Not(HasSubstr("error")));
+  EXPECT_THAT(said_of(tensors("transformer."), "15"), testing::Not(HasSubstr("error")));
+  auto missing = tensors("");
+  missing.pop_back(), missing.pop_back(), missing.pop_back();
+  EXPECT_EQ(said_of(missing, "4"),
+            "m: error E0572: 1 of 16 tensors are missing: h.0.mlp.c_proj.weight\n"
+            "   hint: see that the weights are those of this config.json\n");
+  auto straight = tensors("");
+  straight[10] = counting_tensor("h.0.attn.c_attn.weight", "F32", {192, 64}, 4);
+  EXPECT_EQ(
+      said_of(straight, "4"),
+      "m/model.safetensors: error E0572: h.0.attn.c_attn.weight is [192, 64] of F32, and the model's is "
+      "[64, 192] of F32\n"
+      "   hint: see that the weights are those of this config.json\n");
+  EXPECT_EQ(said_of(tensors(""), "16"),
+            "error E0566: room for 17 tokens of a sequence\n   hint: ask for 1 to 16\n");
 }
 
 TEST_F(Decode, MoreTokensThanTheModelWasMadeForAreAWarning) {

@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"machine_without_planned", "run llama-65b --machine h200", 2},
         Mistake{"cache_for_what_is_planned", "run llama-65b --planned --cache tune.json", 2},
         Mistake{"decode_of_an_unknown_model", "run llama-3.2-1 --decode --prompt-ids 1", 2},
-        Mistake{"decode_of_another_family", "run gpt-3-145b --decode --prompt-ids 1", 1},
+        Mistake{"decode_beyond_the_memory", "run gpt-3-145b --decode --prompt-ids 1", 1},
         Mistake{"decode_of_a_network", "run resnet-38 --decode --prompt-ids 1", 1},
         Mistake{"decode_of_a_plan", "run a_plan.json --decode --prompt-ids 1", 1},
         Mistake{"decode_without_a_prompt", "run llama-3.2-1b --decode", 2},

@@ -47,7 +47,7 @@ TEST(HfModel, RefusalsNameTheLine) {
   EXPECT_EQ(model_of(changed, "m").value().window, 4096);
   changed = config;
   changed.mlp_bias = true;
-  EXPECT_THAT(refusal(changed), HasSubstr("llama-3.2-1b.json:11: error E0566: an MLP with biases"));
+  EXPECT_THAT(refusal(changed), HasSubstr("llama-3.2-1b.json:11: error E0566: an MLP with gates and biases"));
   changed = config;
   changed.layer.type = "gemma2";
   EXPECT_THAT(refusal(changed), HasSubstr("there are no kernels for the layers of \"gemma2\""));
@@ -78,6 +78,52 @@ TEST(HfModel, ExtrasFollowFromFamilyAndConfig) {
   auto windows = shipped("qwen2.5-7b");
   windows.layer.window = 4096;
   EXPECT_THAT(refusal(windows), HasSubstr("qwen2.5-7b.json:16: error E0566: a window of 4096 keys"));
+}
+TEST(HfModel, GPT2sActivationAndSizesAreRefusedByTheirNames) {
+  auto const config = shipped("gpt2");
+  auto changed = config;
+  changed.activation = "gelu";
+  EXPECT_EQ(refusal(changed),
+            "gpt2.json:10: error E0566: an MLP with \"gelu\"\n"
+            "   hint: there is a kernel for GELU by tanh: gelu_new, gelu_pytorch_tanh, gelu_fast");
+  changed = config;
+  changed.layer.hidden = 800;
+  EXPECT_THAT(refusal(changed), HasSubstr("gpt2.json:4: error E0566: a hidden size of 800"));
+  changed = config;
+  changed.layer.head_dim = 48;
+  EXPECT_THAT(refusal(changed), HasSubstr("gpt2.json:5: error E0566: heads of size 48"));
+  changed = config;
+  changed.norm_epsilon = 0;
+  EXPECT_THAT(refusal(changed), HasSubstr("gpt2.json:9: error E0566: a norm with epsilon 0"));
+}
+/// Its matrices are [in][out]; a model without its head has names without the prefix.
+TEST(HfModel, NamesOfGPT2sWeights) {
+  auto const model = model_of(shipped("gpt2"), "gpt2").value();
+  auto const wanted = tensors_of(model), bare = tensors_of(model, "");
+  ASSERT_EQ(wanted.tensors.size(), 4u + 12 * 12);
+  double bytes = 0;
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < wanted.tensors.size(); ++i) {
+    auto const& one = wanted.tensors[i];
+    EXPECT_EQ(one.name, "transformer." + bare.tensors[i].name);
+    names.insert(one.name);
+    EXPECT_EQ(one.transposed, one.shape.size() == 2 && one.name.find(".h.") != std::string::npos) << one.name;
+    if (one.shape.size() == 2) bytes += 2.0 * static_cast<double>(one.shape[0] * one.shape[1]);
+  }
+  EXPECT_EQ(names.size(), wanted.tensors.size());
+  EXPECT_EQ(bytes, model.weight_bytes() + 2.0 * 1024 * 768) << "positions are read a row at a time";
+  EXPECT_EQ(bare.tensors[0].name, "wte.weight");
+  EXPECT_EQ(bare.tensors[0].shape, (std::vector<std::int64_t>{50257, 768}));
+  auto const layer = layer_tensors(model, 7, "");
+  EXPECT_EQ(layer[2].name, "h.7.attn.c_attn.weight");
+  EXPECT_EQ(layer[2].shape, (std::vector<std::int64_t>{768, 2304}));
+  EXPECT_EQ(layer[11].name, "h.7.mlp.c_proj.bias");
+  // Masks of attention that old files have.
+  EXPECT_EQ(wanted.ignored_ends,
+            (std::vector<std::string>{".attn.bias", ".attn.masked_bias", "lm_head.weight"}));
+  auto apart = model;
+  apart.tied = false;
+  EXPECT_EQ(tensors_of(apart).tensors.back().name, "lm_head.weight");
 }
 TEST(HfModel, OtherModelsDiffer) {
   auto const one = model_of(shipped("llama-3.2-1b"), "llama-3.2-1b").value(),

@@ -63,14 +63,30 @@ TEST(DecodeModel, RefusalsSayNumbers) {
   expect_refused([](Model& m) { m.kv_heads = 2; }, "32 query heads on 2 key heads");
   expect_refused([](Model& m) { m.hidden = 2000; }, "a hidden size of 2000");
   expect_refused([](Model& m) { m.intermediate = 0; }, "an intermediate size of 0");
-  expect_refused([](Model& m) { m.vocabulary = 50257; }, "a vocabulary of 50257");
+  expect_refused([](Model& m) { m.vocabulary = 63; }, "a vocabulary of 63");
   expect_refused([](Model& m) { m.layers = 0; }, "0 layers");
-  expect_refused([](Model& m) { m.mlp_biases = true; }, "an MLP with biases");
+  expect_refused([](Model& m) { m.mlp_biases = true; }, "an MLP with gates and biases");
+  expect_refused([](Model& m) { m.layer_norms = true; }, "LayerNorm beside an MLP with gates");
+  expect_refused([](Model& m) { m.layer_norms = m.gelu = true; }, "positions that turn queries");
+  expect_refused([](Model& m) { m.learned_positions = 1 << 30; }, "1073741824 learned positions");
   expect_refused([](Model& m) { m.window = -1; }, "a window of -1 keys");
   expect_refused([](Model& m) { m.norm_epsilon = 0; }, "epsilon 0");
   expect_refused(check_sequences(65, 100), "65 sequences");
   expect_refused(check_sequences(0, 100), "0 sequences");
   expect_refused(check_sequences(1, 0), "room for 0 tokens");
+  expect_refused(check_sequences(1, 1025, most_capacity(*model_of("gpt2"))), "room for 1025 tokens");
+}
+/// Learned positions are as many as there are; those that turn queries end nowhere.
+TEST(DecodeModel, GPT2) {
+  auto const model = model_of("gpt2").value();
+  EXPECT_TRUE(check_model(model));
+  EXPECT_TRUE(model.has_extras() && model.head_has_extras());
+  EXPECT_EQ(model.group(), 1);
+  // 85 million weights of layers, and the embedding as the head.
+  EXPECT_NEAR(model.weight_bytes() / 2, 85e6 + 50257.0 * 768, 0.1e6);
+  EXPECT_EQ(most_capacity(model), 1024);
+  EXPECT_EQ(most_capacity(known_models().front()), k_most_capacity);
+  EXPECT_FALSE(known_models().front().head_has_extras());
 }
 
 /// Worked out with the published formula, apart from the code: Llama-3.2-1B.

@@ -54,6 +54,26 @@ inline Numbers product(Numbers const& weights, Numbers const& x) {
   return result;
 }
 
+/// With biases.
+inline Numbers layer_norm(Numbers const& x, Numbers const& gains, Numbers const& biases, double epsilon,
+                          Precision precision) {
+  double sum = 0, squares = 0;
+  for (float const one : x) sum += static_cast<double>(one);
+  double const mean = sum / static_cast<double>(x.size());
+  for (float const one : x) squares += std::pow(static_cast<double>(one) - mean, 2);
+  double const scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + epsilon);
+  Numbers result(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i)
+    result[i] =
+        as(precision, static_cast<float>((static_cast<double>(x[i]) - mean) * scale) * gains[i] + biases[i]);
+  return result;
+}
+/// By tanh.
+inline float gelu(float x) {
+  float const inner = 0.7978845608f * (x + 0.044715f * x * x * x);
+  return 0.5f * x * (1 + std::tanh(inner));
+}
+
 inline Numbers norm(Numbers const& x, Numbers const& gains, double epsilon, Precision precision) {
   double squares = 0;
   for (float const one : x) squares += static_cast<double>(one) * static_cast<double>(one);
@@ -105,6 +125,7 @@ inline Numbers attention(float const* query, Numbers const& keys, Numbers const&
 struct Layer {
   Numbers attention_norm, q, k, v, o, mlp_norm, gate, up, down;
   Numbers q_bias, k_bias, v_bias, o_bias, q_norm, k_norm;  ///< empty: the model has none
+  Numbers attention_norm_bias, mlp_norm_bias, up_bias, down_bias;
 };
 
 /// Random weights that bf16 holds; what layers add is about as large as what they read.
@@ -112,6 +133,7 @@ struct Weights {
   Model model;
   std::vector<Layer> layers;
   Numbers embedding, norm, head;
+  Numbers norm_bias, positions;  ///< empty: the model has none
 
   Weights(Model const& of, unsigned seed) : model(of), random_(seed) {
     auto const& m = model;
@@ -120,7 +142,8 @@ struct Weights {
       l.attention_norm = gains(m.hidden), l.mlp_norm = gains(m.hidden);
       l.q = matrix(m.attended(), m.hidden, 2), l.k = matrix(m.kv_heads * m.head_size, m.hidden, 2);
       l.v = matrix(m.kv_heads * m.head_size, m.hidden, 1), l.o = matrix(m.hidden, m.attended(), 1);
-      l.gate = matrix(m.intermediate, m.hidden, 1), l.up = matrix(m.intermediate, m.hidden, 1);
+      if (!m.gelu) l.gate = matrix(m.intermediate, m.hidden, 1);
+      l.up = matrix(m.intermediate, m.hidden, 1);
       l.down = matrix(m.hidden, m.intermediate, 1);
       add_extras(l);
       layers.push_back(std::move(l));
@@ -128,6 +151,9 @@ struct Weights {
     embedding = matrix(m.vocabulary, m.hidden, std::sqrt(static_cast<double>(m.hidden)));
     norm = gains(m.hidden);
     if (!m.tied) head = matrix(m.vocabulary, m.hidden, 1);
+    if (m.layer_norms) norm_bias = biases(m.hidden);
+    // The mean of what layers read is not 0.
+    if (m.learned_positions > 0) positions = normal(at(m.learned_positions, 0, m.hidden), 0.5, 1);
   }
   Numbers const& head_matrix() const { return model.tied ? embedding : head; }
 
@@ -141,6 +167,8 @@ struct Weights {
     }
     if (m.out_biases) l.o_bias = biases(m.hidden);
     if (m.norms_heads) l.q_norm = gains(m.head_size), l.k_norm = gains(m.head_size);
+    if (m.layer_norms) l.attention_norm_bias = biases(m.hidden), l.mlp_norm_bias = biases(m.hidden);
+    if (m.mlp_biases) l.up_bias = biases(m.intermediate), l.down_bias = biases(m.hidden);
   }
   Numbers biases(int count) { return normal(static_cast<std::size_t>(count), 0, 1); }
   Numbers normal(std::size_t count, double mean, double deviation) {
@@ -169,7 +197,9 @@ class Sequence {
   Sequence(Weights const& weights, Precision precision, int capacity)
       : w_(weights),
         precision_(precision),
-        turns_(rotation_table(weights.model.rotation, weights.model.head_size, capacity)),
+        turns_(weights.model.learned_positions > 0
+                   ? std::vector<Turn>(at(capacity, 0, weights.model.head_size / 2))
+                   : rotation_table(weights.model.rotation, weights.model.head_size, capacity)),
         cache_(weights.layers.size()) {}
 
   /// Reads a token; logits.
@@ -177,18 +207,18 @@ class Sequence {
     auto const& m = w_.model;
     Numbers x(w_.embedding.begin() + static_cast<std::ptrdiff_t>(at(token, 0, m.hidden)),
               w_.embedding.begin() + static_cast<std::ptrdiff_t>(at(token + 1, 0, m.hidden)));
+    if (m.learned_positions > 0) {
+      auto const first = w_.positions.begin() + static_cast<std::ptrdiff_t>(at(position_, 0, m.hidden));
+      add(x, Numbers(first, first + m.hidden));
+    }
     for (std::size_t l = 0; l < w_.layers.size(); ++l) {
-      add(x, attended(w_.layers[l], cache_[l], normed(x, w_.layers[l].attention_norm)));
       auto const& layer = w_.layers[l];
-      auto const in = normed(x, layer.mlp_norm);
-      auto gate = through(layer.gate, in);
-      auto const up = through(layer.up, in);
-      for (std::size_t i = 0; i < gate.size(); ++i)
-        gate[i] = as(precision_, as(precision_, gate[i] / (1 + std::exp(-gate[i]))) * up[i]);
-      add(x, through(layer.down, gate));
+      add(x, attended(layer, cache_[l], normed(x, layer.attention_norm, layer.attention_norm_bias)));
+      add(x, through(layer.down, activated(layer, normed(x, layer.mlp_norm, layer.mlp_norm_bias)),
+                     layer.down_bias));
     }
     ++position_;
-    return through(w_.head_matrix(), normed(x, w_.norm));
+    return through(w_.head_matrix(), normed(x, w_.norm, w_.norm_bias));
   }
 
  private:
@@ -196,8 +226,22 @@ class Sequence {
     std::vector<Numbers> keys, values;  ///< of each key head
   };
 
-  Numbers normed(Numbers const& x, Numbers const& gains) const {
-    return norm(x, gains, w_.model.norm_epsilon, precision_);
+  Numbers normed(Numbers const& x, Numbers const& gains, Numbers const& biases = {}) const {
+    double const epsilon = w_.model.norm_epsilon;
+    return biases.empty() ? norm(x, gains, epsilon, precision_)
+                          : layer_norm(x, gains, biases, epsilon, precision_);
+  }
+  /// What the last product of the MLP reads.
+  Numbers activated(Layer const& layer, Numbers const& in) const {
+    auto up = through(layer.up, in, layer.up_bias);
+    if (w_.model.gelu) {
+      for (auto& one : up) one = as(precision_, gelu(one));
+      return up;
+    }
+    auto const gate = through(layer.gate, in);
+    for (std::size_t i = 0; i < gate.size(); ++i)
+      up[i] = as(precision_, as(precision_, gate[i] / (1 + std::exp(-gate[i]))) * up[i]);
+    return up;
   }
   Numbers through(Numbers const& weights, Numbers const& x, Numbers const& bias = {}) const {
     auto result = product(weights, x);
@@ -284,6 +328,16 @@ inline Model with_biases(Model m) {
 }
 inline Model with_window(Model m, int keys) {
   m.window = keys;
+  return m;
+}
+/// As GPT-2 is: a vocabulary of any size.
+inline Model small_gpt2(int heads = 4) {
+  auto m = small_model(64, heads, 1);
+  m.name = "small-gpt2";
+  m.vocabulary = 523;
+  m.tied = m.gelu = m.layer_norms = true;
+  m.qkv_biases = m.out_biases = m.mlp_biases = true;
+  m.learned_positions = 256;
   return m;
 }
 inline Model with_norms(Model m) {

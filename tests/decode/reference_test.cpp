@@ -110,6 +110,33 @@ TEST(DecodeReference, WindowsForget) {
   EXPECT_EQ(behind(2, {4, 1, 2, 3}).size(), behind(2, {5, 1, 2, 3}).size());
   EXPECT_EQ(behind(3, {1, 2, 3}), behind(0, {1, 2, 3}));
 }
+/// LayerNorm subtracts the mean: a constant that is added to all elements of each position changes nothing,
+/// nor one that is added to all that a product adds to the residual.
+TEST(DecodeReference, LayerNormSeesNoMean) {
+  Weights const weights(small_gpt2(), 2);
+  auto const expected = logits_behind(weights, {1, 2, 3});
+  auto shifted = weights;
+  for (auto& one : shifted.positions) one += 2;
+  for (auto& l : shifted.layers)
+    for (auto* const bias : {&l.o_bias, &l.down_bias})
+      for (auto& one : *bias) one -= 3;
+  EXPECT_LT(relative_error(logits_behind(shifted, {1, 2, 3}), expected), 1e-4);
+  for (auto const member :
+       {&Layer::up_bias, &Layer::down_bias, &Layer::attention_norm_bias, &Layer::mlp_norm_bias}) {
+    auto other = weights;
+    for (auto& l : other.layers) (l.*member)[3] += 2;
+    EXPECT_GT(relative_error(logits_behind(other, {1, 2, 3}), expected), 1e-3);
+  }
+}
+TEST(DecodeReference, LearnedPositionsMatter) {
+  Weights const weights(small_gpt2(), 2);
+  EXPECT_GT(relative_error(logits_behind(weights, {1, 1}), logits_behind(weights, {1})), 1e-2);
+}
+TEST(DecodeReference, GeluByTanh) {
+  EXPECT_EQ(gelu(0), 0);
+  EXPECT_NEAR(gelu(1), 0.8411920f, 1e-6);
+  EXPECT_NEAR(gelu(-1), -0.1588080f, 1e-6);
+}
 /// What was read before matters, and its order does.
 TEST(DecodeReference, RemembersInOrder) {
   auto const model = small_model();

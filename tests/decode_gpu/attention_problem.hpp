@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>
@@ -27,6 +28,51 @@ inline std::string heads_text(CacheShape const& cache, int group) {
          std::to_string(group) + " queries, ";
 }
 
+/// Where elements of a cache stand: of sequences, or of pages that are dealt out at random, some to nobody.
+struct Places {
+  CacheShape sequences;
+  int page = 0;  ///< positions; 0: no pages
+  int pages = 0;
+  std::vector<int> table;
+
+  Places(CacheShape const& of, int page_positions) : sequences(of), page(page_positions) {
+    if (page == 0) return;
+    constexpr int spare = 3;
+    pages = of.batch * each() + spare;
+    for (int i = 0; i < pages; ++i) table.push_back(i);
+    std::shuffle(table.begin(), table.end(), std::mt19937(static_cast<unsigned>(pages)));
+    table.resize(table.size() - spare);
+  }
+  int each() const { return pages_of(sequences.capacity, page); }
+  CacheShape shape() const {
+    return page == 0 ? sequences
+                     : CacheShape{sequences.layers, pages, sequences.kv_heads, page, sequences.head_size};
+  }
+  std::size_t at(int layer, int sequence, int head, int position, int dimension) const {
+    if (page == 0) return sequences.at(layer, sequence, head, position, dimension);
+    int const number = table[static_cast<std::size_t>(sequence * each() + position / page)];
+    return shape().at(layer, number, head, position % page, dimension);
+  }
+};
+
+/// The same on the GPU.
+class PagesOnDevice {
+ public:
+  explicit PagesOnDevice(Places const& from)
+      : table_(std::max<std::size_t>(from.table.size(), 1)),
+        wrong_(static_cast<std::size_t>(from.sequences.batch), 0) {
+    if (from.page == 0) return;
+    table_.upload(from.table);
+    pages = {table_.get(), wrong_.get(), from.each(), from.page, from.pages};
+  }
+  CachePages pages;
+  /// Of each sequence.
+  std::vector<int> wrong() const { return wrong_.download(); }
+
+ private:
+  gpu::DeviceBuffer<int> table_, wrong_;
+};
+
 class RandomBits {
  public:
   explicit RandomBits(unsigned seed) : random_(seed) {}
@@ -39,17 +85,18 @@ class RandomBits {
 
 /// Keys and values of positions [first(sequence), cached(sequence)); poison before and behind.
 template <class First, class Cached>
-void fill_cache(CacheShape const& cache, First const& first, Cached const& cached, RandomBits& random,
+void fill_cache(Places const& places, First const& first, Cached const& cached, RandomBits& random,
                 bool zero_keys, Bits& keys, Bits& values) {
-  keys.assign(cache.elements(), k_poison);
+  auto const& cache = places.sequences;
+  keys.assign(places.shape().elements(), k_poison);
   values = keys;
   for (int l = 0; l < cache.layers; ++l)
     for (int b = 0; b < cache.batch; ++b)
       for (int h = 0; h < cache.kv_heads; ++h)
         for (int p = first(b); p < cached(b); ++p)
           for (int d = 0; d < cache.head_size; ++d) {
-            keys[cache.at(l, b, h, p, d)] = zero_keys ? 0 : random.number();
-            values[cache.at(l, b, h, p, d)] = random.number();
+            keys[places.at(l, b, h, p, d)] = zero_keys ? 0 : random.number();
+            values[places.at(l, b, h, p, d)] = random.number();
           }
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention over a cache on a GPU, alone: against plain arithmetic, with poison behind each sequence.
+#include <gmock/gmock.h>
+
 #include "decode_gpu/attention_problem.hpp"
 #include "gpu/launches.hpp"
 
@@ -19,14 +21,18 @@ struct Shape {
   bool norms = false;       ///< of heads
   int window = 0;           ///< keys that a token sees; 0: all
   bool extras = false;      ///< by the kernel for them, whether or not there are norms
+  int page = 0;             ///< positions of a page; 0: no pages
 
   int batch() const { return static_cast<int>(cached.size()); }
   int row() const { return kv_heads * (group + 2) * head_size; }
   CacheShape cache() const { return {layers, batch(), kv_heads, capacity, head_size}; }
+  bool takes_extras() const { return norms || extras || window > 0 || page > 0; }
   std::string text() const {
     auto result = heads_text(cache(), group) + std::to_string(splits) + " parts, cached";
     for (int const one : cached) result += " " + std::to_string(one);
-    return result + (norms ? ", normed" : "") + (window > 0 ? ", a window of " + std::to_string(window) : "");
+    return result + (norms ? ", normed" : "") +
+           (window > 0 ? ", a window of " + std::to_string(window) : "") +
+           (page > 0 ? ", pages of " + std::to_string(page) : "");
   }
   /// The first position that the new token of a sequence sees.
   int first(int sequence) const {
@@ -39,7 +45,7 @@ constexpr double k_epsilon = 1e-2;  // large enough to matter
 /// Inputs, and what should come out.
 class Problem {
  public:
-  Problem(Shape const& of, unsigned seed) : s(of) {
+  Problem(Shape const& of, unsigned seed) : s(of), places(of.cache(), of.page) {
     RandomBits random(seed);
     auto const table = rotation_table(reference::small_model().rotation, s.head_size, s.capacity);
     turns_ = table;
@@ -53,7 +59,7 @@ class Problem {
     // Blocks before the window are no numbers.
     auto const first = [&](int sequence) { return s.first(sequence) / 16 * 16; };
     auto const cached = [&](int sequence) { return s.cached[static_cast<std::size_t>(sequence)]; };
-    fill_cache(s.cache(), first, cached, random, s.no_queries, keys, values);
+    fill_cache(places, first, cached, random, s.no_queries, keys, values);
     if (s.no_queries)
       for (std::size_t i = 0; i < qkv.size(); ++i)
         if (static_cast<int>(i) / s.head_size % (s.group + 2) <= s.group) qkv[i] = 0;
@@ -77,7 +83,7 @@ class Problem {
         Numbers all_keys, all_values;
         for (int p = s.first(b); p <= cached; ++p)
           for (int d = 0; d < s.head_size; ++d) {
-            auto const at = s.cache().at(layer, b, h, p, d);
+            auto const at = places.at(layer, b, h, p, d);
             auto const n = static_cast<std::size_t>(d);
             all_keys.push_back(p < cached ? from_bf16(keys[at]) : key[n]);
             all_values.push_back(p < cached ? from_bf16(values[at]) : value[n]);
@@ -93,7 +99,7 @@ class Problem {
   }
   /// The newest token's key and value are stored, of each layer; nothing else changes.
   void check_cache(Bits const& found_keys, Bits const& found_values) const {
-    auto const c = s.cache();
+    std::vector<bool> is_new(keys.size());
     std::size_t different = 0, wrong = 0;
     for (int l = 0; l < s.layers; ++l)
       for (int b = 0; b < s.batch(); ++b)
@@ -104,23 +110,22 @@ class Problem {
           auto key = numbers_of(qkv, first, static_cast<std::size_t>(s.head_size));
           reference::norm_and_turn(key, gains_of(l, 1), k_epsilon, turns_.data() + cached * s.head_size / 2,
                                    reference::Precision::fp32);
-          for (int p = 0; p < s.capacity; ++p)
-            for (int d = 0; d < s.head_size; ++d) {
-              auto const at = c.at(l, b, h, p, d);
-              if (p != cached) {
-                different += found_keys[at] != keys[at] || found_values[at] != values[at] ? 1 : 0;
-                continue;
-              }
-              auto const n = static_cast<std::size_t>(d);
-              wrong += is_stored_key(found_keys[at], key[n]) ? 0 : 1;
-              wrong += found_values[at] != qkv[first + static_cast<std::size_t>(s.head_size + d)] ? 1 : 0;
-            }
+          for (int d = 0; d < s.head_size; ++d) {
+            auto const at = places.at(l, b, h, cached, d);
+            auto const n = static_cast<std::size_t>(d);
+            is_new[at] = true;
+            wrong += is_stored_key(found_keys[at], key[n]) ? 0 : 1;
+            wrong += found_values[at] != qkv[first + static_cast<std::size_t>(s.head_size + d)] ? 1 : 0;
+          }
         }
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      different += !is_new[i] && (found_keys[i] != keys[i] || found_values[i] != values[i]) ? 1 : 0;
     EXPECT_EQ(different, 0u) << "elements of the cache that nobody may write";
     EXPECT_EQ(wrong, 0u) << "elements of the newest token";
   }
 
   Shape s;
+  Places places;
   Bits qkv, keys, values, gains;
 
  private:
@@ -162,7 +167,9 @@ void check(Shape const& s, unsigned seed) {
   AttentionArguments a;
   a.qkv = qkv.get(), a.output = output.get();
   a.keys = keys.get(), a.values = values.get();
-  a.layer_elements = static_cast<long long>(s.cache().row(1, 0, 0, 0));
+  PagesOnDevice const pages(problem.places);
+  a.layer_elements = static_cast<long long>(problem.places.shape().row(1, 0, 0, 0));
+  a.pages = pages.pages;
   a.turns = turns.get(), a.cached = cached.get();
   a.window = s.window;
   if (s.norms) a.head_gains = gains.get(), a.norm_epsilon = static_cast<float>(k_epsilon);
@@ -174,14 +181,14 @@ void check(Shape const& s, unsigned seed) {
   a.slot_positions = positions_of_slot(options.rings.slot_bytes, s.head_size);
   DeviceBuffer<AttentionArguments> arguments(1);
   arguments.upload({a});
-  auto chain = attention_alone(*machine, tiles, options, {s.head_size, s.norms || s.extras || s.window > 0},
-                               arguments.get());
+  auto chain = attention_alone(*machine, tiles, options, {s.head_size, s.takes_extras()}, arguments.get());
   ASSERT_OK(chain);
   // Each launch ends with the last layer's.
   expect_twice(*chain, s.layers, output, 0xff, problem.expected(s.layers - 1, reference::Precision::fp32),
                problem.expected(s.layers - 1, reference::Precision::bf16));
   if (testing::Test::HasFatalFailure()) return;
   problem.check_cache(keys.download(), values.download());
+  EXPECT_THAT(pages.wrong(), testing::Each(0));
 }
 
 TEST(DecodeAttention, Lengths) {
@@ -211,6 +218,21 @@ TEST(DecodeAttention, Windows) {
         s.window = window;
         check(s, 43);
       }
+}
+/// Of pages that are smaller than a slot of the ring, as large, and larger; a slot ends within one.
+TEST(DecodeAttention, Pages) {
+  for (int const head_size : {64, 128})
+    for (int const page : {16, 32, 48, 64, 256})
+      for (int const splits : {1, 3, 16}) {
+        Shape s{{0, 15, 16, 31, 48, 160, 299}, 2, 4, head_size, splits};
+        s.page = page;
+        check(s, 47);
+        s.window = 100, s.norms = true;
+        check(s, 53);
+      }
+  Shape many{{4000, 77}, 2, 4, 128, 2, 2, 4096};
+  many.page = 16;
+  check(many, 59);
 }
 /// By the kernel for heads that may be normed.
 TEST(DecodeAttention, HeadsThatMayBeNormedAndAreNot) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole decoders on a GPU, small ones, beside the plain one.
+#include <gmock/gmock.h>
+
 #include "decode_gpu/setting.hpp"
 
 namespace tessera::decode {
@@ -51,6 +53,139 @@ TEST(Decode, Windows) {
     s.steps = 60;
     check(s);
   }
+}
+TEST(Decode, Pages) {
+  for (int const page : {16, 48, 1024})
+    for (int const batch : {1, 3, 20}) {
+      SCOPED_TRACE("pages of " + std::to_string(page) + ", " + std::to_string(batch) + " sequences");
+      Setting s;
+      s.page = page;
+      s.steps = batch == 1 ? 60 : 20;
+      s.prompts.assign(static_cast<std::size_t>(batch), {5, 17, 300});
+      for (int i = 0; i < batch; ++i) s.prompts[static_cast<std::size_t>(i)][1] += i;
+      check(s);
+      s.model = reference::with_norms(reference::with_biases(reference::small_model(128, 2, 3)));
+      check(s);
+    }
+}
+/// What a step needs stands in the table when it runs, and not before; without it a sequence is refused, and
+/// another one is not.
+TEST(Decode, TablesGrow) {
+  auto const model = reference::small_model();
+  reference::Weights const weights(model, 4);
+  WeightsOnDevice const on_device(weights);
+  cudaStream_t stream = nullptr;
+  gpu::ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  auto const tokens_of = [&](int none, auto const& before_steps) {
+    Options options;
+    options.batch = 2, options.capacity = 64, options.prompt_rows = 1;
+    Paging paging(2, options.capacity, 16);
+    auto const whole = paging.numbers;
+    std::fill(paging.numbers.begin(), paging.numbers.end(), none);
+    for (int s = 0; s < 2; ++s)
+      paging.numbers[static_cast<std::size_t>(4 * s)] = whole[static_cast<std::size_t>(4 * s)];
+    paging.upload();
+    options.paged = paging.paged;
+    auto decoder = Decoder::make(model, on_device.weights, options, stream);
+    EXPECT_TRUE(decoder) << to_text(decoder.error());
+    gpu::ok(cudaDeviceSynchronize());
+    EXPECT_TRUE(decoder->prefill(stream, {{1, 2, 3}, {4, 5}}));
+    EXPECT_TRUE(decoder->decode(stream, 13));  // up to position 15
+    gpu::ok(cudaDeviceSynchronize());
+    before_steps(paging, whole);
+    gpu::ok(cudaDeviceSynchronize());
+    EXPECT_TRUE(decoder->decode(stream, 10));
+    return decoder->tokens();
+  };
+  auto const grown = tokens_of(-1, [](Paging& paging, std::vector<int> const& whole) {
+    for (std::size_t const entry : {1u, 5u}) paging.numbers[entry] = whole[entry];
+    paging.upload();
+  });
+  ASSERT_OK(grown);
+  Options plain;
+  plain.batch = 2, plain.capacity = 64, plain.prompt_rows = 1;
+  auto decoder = Decoder::make(model, on_device.weights, plain, stream);
+  ASSERT_OK(decoder);
+  gpu::ok(cudaDeviceSynchronize());
+  ASSERT_OK(decoder->prefill(stream, {{1, 2, 3}, {4, 5}}));
+  ASSERT_OK(decoder->decode(stream, 23));
+  EXPECT_EQ(*grown, decoder->tokens().value());
+  for (int const none : {-1, 10, 1 << 30}) {
+    auto const missing = tokens_of(none, [](Paging& paging, std::vector<int> const& whole) {
+      paging.numbers[1] = whole[1];
+      paging.upload();
+    });
+    ASSERT_FALSE(missing) << none;
+    EXPECT_THAT(
+        to_text(missing.error()),
+        testing::MatchesRegex("error E0566: the table has no page for position [0-9]+ of sequence 1.*"));
+  }
+  gpu::ok(cudaStreamDestroy(stream));
+}
+TEST(Decode, PagesThatCannotBe) {
+  auto const model = reference::small_model();
+  reference::Weights const weights(model, 4);
+  WeightsOnDevice const on_device(weights);
+  auto const refusal = [&](PagedCache const& paged) {
+    Options options;
+    options.paged = paged;
+    auto const made = Decoder::make(model, on_device.weights, options, nullptr);
+    return made ? "taken" : to_text(made.error());
+  };
+  gpu::DeviceBuffer<int> table(2048);
+  for (int const positions : {-16, 8, 24, 1 << 15})
+    EXPECT_THAT(refusal({positions, 100, table.get()}),
+                testing::HasSubstr("E0566: pages of " + std::to_string(positions) + " positions"));
+  EXPECT_THAT(refusal({16, 0, table.get()}), testing::HasSubstr("E0566: a cache of 0 pages"));
+  EXPECT_THAT(refusal({16, 100}), testing::HasSubstr("E0566: a paged cache without a table"));
+  EXPECT_THAT(refusal({16, 100, table.get(), table.get()}), testing::HasSubstr("a paged cache without a"));
+}
+/// LayerNorm with biases, learned positions, an MLP without gates, a vocabulary of any size.
+TEST(Decode, GPT2) {
+  for (int const batch : {1, 2, 3, 10, 20, 33}) {
+    SCOPED_TRACE(std::to_string(batch) + " sequences");
+    Setting s;
+    s.model = reference::small_gpt2();
+    s.steps = batch == 1 ? 60 : 12;
+    s.prompts.assign(static_cast<std::size_t>(batch), {5, 17, 300});
+    for (int i = 0; i < batch; ++i) s.prompts[static_cast<std::size_t>(i)][1] += i;
+    check(s);
+  }
+  Setting s;
+  s.model = reference::small_gpt2(5);  // heads that are not the hidden size together
+  s.model.tied = false;
+  s.cut.exchange = Exchange::semaphore;
+  check(s);
+  s.page = 32, s.cut.exchange.reset();
+  check(s);
+}
+/// The last position of all.
+TEST(Decode, LearnedPositionsEnd) {
+  auto const model = reference::small_gpt2();
+  reference::Weights const weights(model, 4);
+  WeightsOnDevice const on_device(weights);
+  Options options;
+  options.capacity = model.learned_positions;
+  options.keep_logits = true;
+  cudaStream_t stream = nullptr;
+  gpu::ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  auto decoder = Decoder::make(model, on_device.weights, options, stream);
+  ASSERT_OK(decoder);
+  gpu::ok(cudaDeviceSynchronize());
+  ASSERT_OK(decoder->prefill(stream, {{1, 2, 3}}));
+  ASSERT_OK(decoder->decode(stream, model.learned_positions - 3));
+  auto const tokens = decoder->tokens();
+  ASSERT_OK(tokens);
+  ASSERT_EQ(tokens->front().size(), static_cast<std::size_t>(model.learned_positions));
+  reference::Sequence plain(weights, reference::Precision::fp32, options.capacity);
+  Numbers expected;
+  for (int const token : tokens->front()) expected = plain.step(token);
+  EXPECT_LE(reference::relative_error(logits_of(*decoder, model, 1).front(), expected), 4e-2);
+  ++options.capacity;
+  auto const refused = Decoder::make(model, on_device.weights, options, stream);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(to_text(refused.error()), testing::HasSubstr("room for 257 tokens of a sequence"));
+  gpu::ok(cudaStreamDestroy(stream));
 }
 TEST(Decode, AllExtrasOfManySequences) {
   for (int const batch : {2, 10, 20, 33})

@@ -21,6 +21,10 @@ CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_
           "hidden_act": "silu"}
 
 
+GPT2 = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": 128, "n_head": 2, "n_layer": 2,
+        "n_positions": 512, "vocab_size": 509, "tie_word_embeddings": True}
+
+
 def errors(prompts, positions, size, seed):
     draw = random.Random(seed)
     return [[abs(draw.gauss(size, size / 4)) for _ in range(positions)] for _ in range(prompts)]
@@ -99,10 +103,10 @@ class Tokens(unittest.TestCase):
 @unittest.skipIf(importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None,
                  "torch and transformers are not installed")
 class WithTransformers(unittest.TestCase):
-    def compared(self, **environment):
+    def compared(self, config=None, **environment):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            (folder / "config.json").write_text(json.dumps(CONFIG))
+            (folder / "config.json").write_text(json.dumps(config or CONFIG))
             run = subprocess.run([sys.executable, HERE / "compare_transformers", "--tessera", HERE / "stand_in.py",
                                   "--model", folder / "config.json", "--batches", "20", "--new-tokens", "4",
                                   "--device", "cpu", "-o", folder / "out.json"], capture_output=True, text=True,
@@ -111,6 +115,10 @@ class WithTransformers(unittest.TestCase):
 
     def test_fp32_passes(self):
         code, results = self.compared()
+        self.assertEqual((code, [one["reasons"] for one in results]), (0, [[], []]))
+
+    def test_gpt2_passes(self):
+        code, results = self.compared(GPT2)
         self.assertEqual((code, [one["reasons"] for one in results]), (0, [[], []]))
 
     def test_noise_and_a_wrong_token_do_not(self):

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of runs of new tokens on a GPU, alone: against plain arithmetic, with no numbers behind each
 // sequence.
+#include <gmock/gmock.h>
+
 #include <algorithm>
 
 #include "decode_gpu/attention_problem.hpp"
@@ -21,15 +23,19 @@ struct Shape {
   bool norms = false;   ///< of heads
   int window = 0;       ///< keys that a token sees; 0: all
   bool extras = false;  ///< by the kernel for them, whether or not there are norms
+  int page = 0;         ///< positions of a page; 0: no pages
 
   int batch() const { return static_cast<int>(unread.size()); }
   int row() const { return kv_heads * (group + 2) * head_size; }
   CacheShape cache() const { return {layers, batch(), kv_heads, capacity, head_size}; }
+  bool takes_extras() const { return norms || extras || window > 0 || page > 0; }
   std::string text() const {
     auto result = heads_text(cache(), group) + std::to_string(items) + " items, positions";
     for (auto const& one : unread)
       result += " " + std::to_string(one.begin) + " to " + std::to_string(one.end);
-    return result + (norms ? ", normed" : "") + (window > 0 ? ", a window of " + std::to_string(window) : "");
+    return result + (norms ? ", normed" : "") +
+           (window > 0 ? ", a window of " + std::to_string(window) : "") +
+           (page > 0 ? ", pages of " + std::to_string(page) : "");
   }
   /// The first position that the token at `position` sees.
   int first(int position) const { return window > 0 ? std::max(position + 1 - window, 0) : 0; }
@@ -39,7 +45,8 @@ constexpr double k_epsilon = 1e-2;  // large enough to matter
 
 class Problem {
  public:
-  Problem(Shape const& of, unsigned seed) : s(of), steps(prompt_steps(of.unread, k_most_prompt_rows)) {
+  Problem(Shape const& of, unsigned seed)
+      : s(of), places(of.cache(), of.page), steps(prompt_steps(of.unread, k_most_prompt_rows)) {
     RandomBits random(seed);
     turns = rotation_table(reference::small_model().rotation, s.head_size, s.capacity);
     qkv.assign(static_cast<std::size_t>(k_most_prompt_rows * s.row()), k_poison);
@@ -49,7 +56,7 @@ class Problem {
     // Blocks before all windows are no numbers.
     auto const first = [&](int sequence) { return s.first(s.unread[at(sequence)].begin) / 16 * 16; };
     auto const cached = [&](int sequence) { return s.unread[at(sequence)].begin; };
-    fill_cache(s.cache(), first, cached, random, false, keys, values);
+    fill_cache(places, first, cached, random, false, keys, values);
   }
 
   /// Vector `i` of a row's key head: its queries, its key, its value; normed, if heads are, and turned unless
@@ -72,7 +79,7 @@ class Problem {
         Numbers all_keys, all_values;
         for (int p = 0; p < run.position; ++p)
           for (int d = 0; d < s.head_size; ++d) {
-            auto const place = s.cache().at(layer, run.sequence, h, p, d);
+            auto const place = places.at(layer, run.sequence, h, p, d);
             all_keys.push_back(from_bf16(keys[place])), all_values.push_back(from_bf16(values[place]));
           }
         for (int t = 0; t < run.tokens; ++t) {
@@ -107,7 +114,7 @@ class Problem {
             auto const key = vector(l, run, t, h, s.group, Precision::fp32);
             auto const value = vector(l, run, t, h, s.group + 1, Precision::fp32);
             for (int d = 0; d < s.head_size; ++d) {
-              auto const place = s.cache().at(l, run.sequence, h, run.position + t, d);
+              auto const place = places.at(l, run.sequence, h, run.position + t, d);
               is_new[place] = true;
               expected_values[place] = to_bf16(value[at(d)]);
               wrong += is_stored_key(found_keys[place], key[at(d)]) ? 0 : 1;
@@ -120,6 +127,7 @@ class Problem {
   }
 
   Shape s;
+  Places places;
   std::vector<PromptStep> steps;
   std::vector<Turn> turns;
   Bits qkv, keys, values, gains;
@@ -160,7 +168,9 @@ void check(Shape const& s, unsigned seed) {
   PromptArguments a;
   a.qkv = qkv.get(), a.output = output.get();
   a.keys = keys.get(), a.values = values.get();
-  a.layer_elements = static_cast<long long>(s.cache().row(1, 0, 0, 0));
+  PagesOnDevice const pages(problem.places);
+  a.layer_elements = static_cast<long long>(problem.places.shape().row(1, 0, 0, 0));
+  a.pages = pages.pages;
   a.turns = turns.get(), a.items = items.get();
   a.window = s.window;
   if (s.norms) a.head_gains = gains.get(), a.norm_epsilon = static_cast<float>(k_epsilon);
@@ -172,13 +182,14 @@ void check(Shape const& s, unsigned seed) {
   a.tiles = tiles;
   DeviceBuffer<PromptArguments> arguments(1);
   arguments.upload({a});
-  auto chain = prompt_attention_alone(*machine, tiles, options,
-                                      {s.head_size, s.norms || s.extras || s.window > 0}, arguments.get());
+  auto chain =
+      prompt_attention_alone(*machine, tiles, options, {s.head_size, s.takes_extras()}, arguments.get());
   ASSERT_OK(chain);
   expect_twice(*chain, s.layers, output, 0, problem.expected(Precision::fp32),
                problem.expected(Precision::bf16));
   if (testing::Test::HasFatalFailure()) return;
   problem.check_cache(keys.download(), values.download());
+  EXPECT_THAT(pages.wrong(), testing::Each(0));
 }
 
 TEST(DecodePromptAttention, LengthsAndPasts) {
@@ -189,6 +200,17 @@ TEST(DecodePromptAttention, HeadsAndGroups) {
   for (int const head_size : {64, 128})
     for (int const group : {1, 2, 3, 4, 5, 6, 7, 8})
       for (int const kv_heads : {1, 8}) check({{{77, 77 + 50}}, kv_heads, group, head_size}, 11);
+}
+TEST(DecodePromptAttention, Pages) {
+  for (int const head_size : {64, 128})
+    for (int const page : {16, 48, 64, 256})
+      for (int const tokens : {1, 17, 40}) {
+        Shape s{{{0, tokens}, {77, 78}, {300, 300 + 40 - tokens + 1}}, 2, 3, head_size, 24};
+        s.page = page;
+        check(s, 61);
+        s.window = 50, s.norms = true;
+        check(s, 67);
+      }
 }
 /// Of each layer with its own gains; 5 and 7 tokens leave some of a warp's lanes without a key.
 TEST(DecodePromptAttention, NormedHeads) {

@@ -79,6 +79,17 @@ TEST(DecodePrompts, UnequalSequences) {
     check(s);
   }
 }
+TEST(DecodePrompts, PagesAndGPT2) {
+  for (int const page : {0, 16, 80}) {
+    SCOPED_TRACE("pages of " + std::to_string(page));
+    Setting s;
+    s.model = page == 80 ? reference::small_model(128, 2, 4) : reference::small_gpt2();
+    s.prompts = {prompt_of(200), prompt_of(1), prompt_of(77, 1)};
+    s.page = page;
+    s.prompt_rows = 0, s.steps = 20;
+    check(s);
+  }
+}
 /// Several tiles of attention and of products to a block, and positions that are cut into parts and are not.
 TEST(DecodePrompts, FewBlocks) {
   for (int const blocks : {3, 7, 40}) {

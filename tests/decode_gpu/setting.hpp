@@ -16,6 +16,27 @@ struct Setting {
   int prompt_rows = 1;
   Cut cut = {};
   bool head_starts_early = false;
+  int page = 0;  ///< positions of a page; 0: no pages
+};
+
+/// A table of pages that are dealt out backwards, some to nobody.
+class Paging {
+ public:
+  Paging(int batch, int capacity, int page) {
+    if (page == 0) return;
+    constexpr int spare = 2;
+    int const all = batch * pages_of(capacity, page);
+    for (int i = all; i > 0; --i) numbers.push_back(i + spare - 1);
+    table_.emplace_back(numbers.size()).upload(numbers);
+    paged.positions = page, paged.pages = all + spare, paged.table = table_.front().get();
+  }
+  void upload() { table_.front().upload(numbers); }
+
+  PagedCache paged;
+  std::vector<int> numbers;
+
+ private:
+  std::deque<gpu::DeviceBuffer<int>> table_;
 };
 
 inline int capacity_of(Setting const& s) {
@@ -35,6 +56,8 @@ inline void check(Setting const& s) {
   options.cut = s.cut;
   options.keep_logits = true;
   options.head_starts_early = s.head_starts_early;
+  Paging const paging(options.batch, options.capacity, s.page);
+  options.paged = paging.paged;
   auto decoder = Decoder::make(s.model, on_device.weights, options, nullptr);
   ASSERT_OK(decoder);
   gpu::ok(cudaDeviceSynchronize());

@@ -20,9 +20,12 @@ class WeightsOnDevice {
     for (auto const& l : from.layers)
       weights.layers.push_back({put(l.attention_norm), put(l.q), put(l.k), put(l.v), put(l.o),
                                 put(l.mlp_norm), put(l.gate), put(l.up), put(l.down), put(l.q_bias),
-                                put(l.k_bias), put(l.v_bias), put(l.o_bias), put(l.q_norm), put(l.k_norm)});
+                                put(l.k_bias), put(l.v_bias), put(l.o_bias), put(l.q_norm), put(l.k_norm),
+                                put(l.attention_norm_bias), put(l.mlp_norm_bias), put(l.up_bias),
+                                put(l.down_bias)});
     weights.embedding = put(from.embedding);
     weights.norm = put(from.norm);
+    weights.norm_bias = put(from.norm_bias), weights.positions = put(from.positions);
     if (!from.model.tied) weights.head = put(from.head);
   }
   Weights weights;

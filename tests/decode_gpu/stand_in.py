@@ -11,7 +11,7 @@ import sys
 
 import numpy
 import torch
-from transformers import LlamaForCausalLM
+from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
 logging.disable_progress_bar()
@@ -25,7 +25,7 @@ assert sys.argv[1:3] == ["--quiet", "run"]
 a = parser.parse_args(sys.argv[3:])
 noise, wrong = float(os.environ.get("STAND_IN_NOISE", 0)), int(os.environ.get("STAND_IN_WRONG", 0))
 torch.manual_seed(1)
-model = LlamaForCausalLM.from_pretrained(a.weights, dtype=torch.float32, attn_implementation="eager").eval()
+model = AutoModelForCausalLM.from_pretrained(a.weights, dtype=torch.float32, attn_implementation="eager").eval()
 prompts = [[int(word) for word in line.split(",")] for line in pathlib.Path(a.prompt_ids).read_text().splitlines()]
 kept, sequences = [], []
 with torch.inference_mode():

@@ -26,14 +26,39 @@ std::string bytes_of(Numbers const& values, std::string const& type) {
   return bytes;
 }
 
+/// [in][out] of [out][in].
+Numbers transposed(Numbers const& matrix, std::vector<std::int64_t> const& shape) {
+  Numbers result(matrix.size());
+  auto const in = static_cast<std::size_t>(shape[0]), out = static_cast<std::size_t>(shape[1]);
+  for (std::size_t i = 0; i < in; ++i)
+    for (std::size_t o = 0; o < out; ++o) result[i * out + o] = matrix[o * in + i];
+  return result;
+}
+Numbers joined(std::initializer_list<Numbers const*> parts) {
+  Numbers result;
+  for (auto const* one : parts) result.insert(result.end(), one->begin(), one->end());
+  return result;
+}
+std::vector<Numbers> values_of_gpt2(reference::Weights const& w) {
+  std::vector<Numbers> values = {w.embedding, w.norm, w.norm_bias, w.positions};
+  for (auto const& l : w.layers)
+    for (auto const& one : {l.attention_norm, l.attention_norm_bias, joined({&l.q, &l.k, &l.v}),
+                            joined({&l.q_bias, &l.k_bias, &l.v_bias}), l.o, l.o_bias, l.mlp_norm,
+                            l.mlp_norm_bias, l.up, l.up_bias, l.down, l.down_bias})
+      values.push_back(one);
+  if (!w.model.tied) values.push_back(w.head);
+  return values;
+}
+
 /// In the order of tensors_of(), in which the head stands last.
-std::vector<Numbers const*> values_of(reference::Weights const& w) {
-  std::vector<Numbers const*> values = {&w.embedding, &w.norm};
+std::vector<Numbers> values_of(reference::Weights const& w) {
+  if (w.model.learned_positions > 0) return values_of_gpt2(w);
+  std::vector<Numbers> values = {w.embedding, w.norm};
   for (auto const& l : w.layers)
     for (auto const* one : {&l.attention_norm, &l.q, &l.k, &l.v, &l.o, &l.mlp_norm, &l.gate, &l.up, &l.down,
                             &l.q_bias, &l.k_bias, &l.v_bias, &l.o_bias, &l.q_norm, &l.k_norm})
-      if (!one->empty()) values.push_back(one);
-  if (!w.model.tied) values.push_back(&w.head);
+      if (!one->empty()) values.push_back(*one);
+  if (!w.model.tied) values.push_back(w.head);
   return values;
 }
 
@@ -49,15 +74,17 @@ class WeightsFromFiles : public testing::Test {
     cudaStreamDestroy(stream);
   }
   /// Alternately in two files, if `shards`.
-  void write(reference::Weights const& weights, std::string const& type, bool shards) const {
-    auto const wanted = tensors_of(weights.model).tensors;
+  void write(reference::Weights const& weights, std::string const& type, bool shards,
+             std::string const& prefix) const {
+    auto const wanted = tensors_of(weights.model, prefix).tensors;
     auto const values = values_of(weights);
     ASSERT_EQ(wanted.size(), values.size());
     std::vector<WrittenTensor> parts[2];
     std::string map;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       auto const part = shards ? i % 2 : 0;
-      parts[part].push_back({wanted[i].name, type, wanted[i].shape, bytes_of(*values[i], type)});
+      auto const stored = wanted[i].transposed ? transposed(values[i], wanted[i].shape) : values[i];
+      parts[part].push_back({wanted[i].name, type, wanted[i].shape, bytes_of(stored, type)});
       map += (map.empty() ? "\"" : ",\"") + wanted[i].name + "\":\"part" + std::to_string(part) + "\"";
     }
     if (!shards) {
@@ -81,10 +108,11 @@ class WeightsFromFiles : public testing::Test {
     EXPECT_TRUE(decoder->finish());
     return logits_of(*decoder, model, 1).front();
   }
-  void check(Model const& model, std::string const& type, bool shards) const {
+  void check(Model const& model, std::string const& type, bool shards,
+             std::string const& prefix = k_usual_prefix) const {
     for (auto const& old : fs::directory_iterator(folder)) fs::remove(old);
     reference::Weights const weights(model, 3);
-    write(weights, type, shards);
+    write(weights, type, shards, prefix);
     auto const files = WeightFiles::open(folder);
     ASSERT_TRUE(files) << to_text(files.error());
     std::uint64_t said = 0;
@@ -117,6 +145,19 @@ TEST_F(WeightsFromFiles, WithBiasesAndNormsAreTheSameToo) {
   both.out_biases = true;
   for (auto const& model : {biased, reference::with_norms(reference::small_model()), both})
     check(model, "BF16", true);
+}
+TEST_F(WeightsFromFiles, OfGPT2AreTransposed) {
+  auto model = reference::small_gpt2();
+  for (auto const* prefix : {"", "transformer."})
+    for (auto const* type : {"BF16", "F32"}) check(model, type, false, prefix);
+  model.tied = false;
+  check(model, "BF16", true);
+}
+TEST_F(WeightsFromFiles, RandomOnesOfGPT2AreNumbers) {
+  auto const model = reference::small_gpt2();
+  auto const made = random_weights(model, 1, stream);
+  ASSERT_TRUE(made) << to_text(made.error());
+  for (float const logit : logits_by(model, made->weights)) ASSERT_TRUE(std::isfinite(logit));
 }
 TEST_F(WeightsFromFiles, RandomOnesAreTheSameForASeed) {
   auto const model = reference::with_norms(reference::with_biases(reference::small_model()));

@@ -149,7 +149,7 @@ TEST(FewTokensRefusal, AProductNamesItsStage) {
   EXPECT_EQ(to_text(stages.error()),
             "error E0565: a product of 64 features and depth 100\n"
             "   stage 1 of the loop's body\n"
-            "   hint: ask for multiples of 64 up to 2^20");
+            "   hint: ask for 64 features or more, and a depth that is a multiple of 64, both up to 2^20");
 }
 
 TEST(FewTokensRefusal, MatricesAndWordsOfAProduct) {
@@ -178,11 +178,23 @@ TEST(FewTokensRefusal, RowsOfAFeature) {
   }
 }
 
-TEST(FewTokensRefusal, ABiasBehindAnActivation) {
+TEST(FewTokensRefusal, ABiasBesideAnActivation) {
   float const bias[64] = {};
-  auto stage = product(64, 64);
-  stage.product.bias = bias, stage.product.activation = Activation::gelu;
-  expect_refused(stage, 1, {}, "a product with a bias and an activation");
+  float stream[64] = {};
+  auto gated = product(64, 64);
+  gated.product.bias = bias, gated.product.activation = Activation::swiglu,
+  gated.product.rows_per_feature = 2;
+  expect_refused(gated, 1, {}, "a product with a bias and SwiGLU");
+  auto gelu = product(64, 64);
+  gelu.product.bias = bias, gelu.product.activation = Activation::gelu;
+  expect_refused(gelu, 1, {.slots = 1}, "there is room for 1 slots");  // it is taken so far
+  gelu.product.stream = stream;
+  expect_refused(gelu, 1, {}, "a product with GELU, a bias and a residual");
+}
+/// As a vocabulary may be.
+TEST(FewTokensRefusal, FeaturesOfAnyNumber) {
+  expect_refused(product(50257, 64), 1024, {.slots = 1}, "there is room for 1 slots");
+  expect_refused(product(63, 64), 1, {}, "a product of 63 features and depth 64");
 }
 
 TEST(FewTokensRefusal, NumbersOfCopiesAndDistances) {

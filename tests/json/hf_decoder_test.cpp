@@ -64,6 +64,36 @@ TEST(HfDecoder, Llama3sPositionsByBothNames) {
   EXPECT_EQ(imported(with("rope_scaling", nullptr))->rotation.factor, 1);
   EXPECT_EQ(imported(with("rope_scaling", Json{{"rope_type", "default"}}))->rotation.factor, 1);
 }
+TEST(HfDecoder, GPT2NamesItsMembersInAnotherWay) {
+  Json json = {{"model_type", "gpt2"}, {"n_embd", 256}, {"n_head", 4}, {"vocab_size", 523}};
+  auto const usual = imported(json);
+  ASSERT_TRUE(usual) << to_text(usual.error());
+  EXPECT_EQ(usual->layers, 12);
+  EXPECT_EQ(usual->positions, 1024);
+  EXPECT_EQ(usual->norm_epsilon, 1e-5);
+  EXPECT_EQ(usual->layer.intermediate, 1024);
+  EXPECT_EQ(usual->activation, "gelu_new");
+  EXPECT_TRUE(usual->tied && usual->attention_bias && usual->mlp_bias);
+  json.update({{"n_layer", 3}, {"n_positions", 77}, {"n_inner", 512}, {"layer_norm_epsilon", 1e-3}});
+  json.update({{"activation_function", "gelu"}, {"tie_word_embeddings", false}});
+  auto const said = imported(json);
+  ASSERT_TRUE(said) << to_text(said.error());
+  EXPECT_EQ(said->layers, 3);
+  EXPECT_EQ(said->positions, 77);
+  EXPECT_EQ(said->norm_epsilon, 1e-3);
+  EXPECT_EQ(said->layer.intermediate, 512);
+  EXPECT_EQ(said->activation, "gelu");
+  EXPECT_FALSE(said->tied);
+  EXPECT_EQ(said->at("n_layer").line, 8);  // members are sorted
+  for (auto const& [name, value] : {std::pair{"scale_attn_weights", false},
+                                    {"scale_attn_by_inverse_layer_idx", true},
+                                    {"add_cross_attention", true}}) {
+    auto other = json;
+    other[name] = value;
+    EXPECT_THAT(refusal(other), HasSubstr(std::string("error E0214: \"") + name + "\" " +
+                                          (value ? "true" : "false") + " is not supported"));
+  }
+}
 TEST(HfDecoder, WhatIsNotComputedIsRefused) {
   EXPECT_EQ(refusal(with("rope_scaling", Json{{"rope_type", "yarn"}, {"factor", 4.0}})),
             "config.json:8: error E0214: positions scaled by \"yarn\" are not supported\n"
@@ -89,7 +119,7 @@ TEST(HfDecoder, WhatIsNotComputedIsRefused) {
   mixtral["num_local_experts"] = 8, mixtral["num_experts_per_tok"] = 2;
   EXPECT_EQ(refusal(mixtral),
             "config.json:4: error E0214: whole decoders of model_type \"mixtral\" are not supported\n"
-            "   supported: llama, mistral, qwen2 and qwen3");
+            "   supported: llama, mistral, qwen2, qwen3 and gpt2");
 }
 TEST(HfDecoder, MistralHasAWindowUnlessItsConfigSaysNone) {
   auto mistral = with("model_type", "mistral");

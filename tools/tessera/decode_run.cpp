@@ -66,7 +66,7 @@ Expected<void> check_weights(std::string const& path, decode::Model const& model
   }
   auto const files = WeightFiles::open(path);
   if (!files) return tl::make_unexpected(files.error());
-  return check_tensors(*files, decode::tensors_of(model));
+  return check_tensors(*files, decode::tensors_of(model, decode::prefix_of(model, *files)));
 }
 
 tl::unexpected<Diagnostics> wrong(char const* code, std::string message, std::string way_out) {
@@ -100,7 +100,8 @@ struct Sizes {
   int longest = 0;  ///< prompt
   int new_tokens = 0, capacity = 0;
 };
-Expected<Sizes> sizes_of(DecodeArguments const& a, std::vector<std::vector<int>> const& prompts) {
+Expected<Sizes> sizes_of(DecodeArguments const& a, decode::Model const& model,
+                         std::vector<std::vector<int>> const& prompts) {
   Sizes sizes;
   std::size_t longest = 0;
   for (auto const& prompt : prompts) longest = std::max(longest, prompt.size());
@@ -112,9 +113,10 @@ Expected<Sizes> sizes_of(DecodeArguments const& a, std::vector<std::vector<int>>
                  fmt::format("{} tokens of a prompt and {} new ones, with room for {}", longest,
                              sizes.new_tokens, capacity),
                  fmt::format("--capacity {} holds them; or ask for fewer --new-tokens", needed));
-  auto const most = static_cast<long long>(decode::k_most_capacity);
-  if (auto ok = decode::check_sequences(static_cast<int>(std::min<std::size_t>(prompts.size(), 1 << 20)),
-                                        static_cast<int>(std::min(capacity, most + 1)));
+  auto const most = static_cast<long long>(decode::most_capacity(model));
+  if (auto ok =
+          decode::check_sequences(static_cast<int>(std::min<std::size_t>(prompts.size(), 1 << 20)),
+                                  static_cast<int>(std::min(capacity, most + 1)), static_cast<int>(most));
       !ok)
     return tl::make_unexpected(ok.error());
   sizes.longest = static_cast<int>(longest), sizes.capacity = static_cast<int>(capacity);
@@ -290,7 +292,7 @@ int run_decode(Session const& session, GpuArguments const& gpu, DecodeArguments 
                   "--prompt-ids 1,2,3, or a file with a prompt a line: --prompt-ids prompts.txt"));
   auto const prompts = read_prompts(a.prompts, model->model.vocabulary, model->model.name);
   if (!prompts) return session.fail(prompts.error());
-  auto const sizes = sizes_of(a, *prompts);
+  auto const sizes = sizes_of(a, model->model, *prompts);
   if (!sizes) return session.fail(sizes.error());
   if (auto const fine = check_drawing(a, model->model); !fine) return session.fail(fine.error());
   if (auto const fit = check_outputs({a.output, a.logits, gpu.timeline, gpu.html}); !fit)

@@ -124,7 +124,8 @@ struct Run {
     }
     auto const files = WeightFiles::open(asked.weights);
     if (!files) return no_more(files.error());
-    result.weights = fmt::format("{}: {}", asked.weights, conversion_text(*files, decode::tensors_of(model)));
+    auto const wanted = decode::tensors_of(model, decode::prefix_of(model, *files));
+    result.weights = fmt::format("{}: {}", asked.weights, conversion_text(*files, wanted));
     return decode::read_weights(model, *files, stream, [&](std::uint64_t done, std::uint64_t all) {
       progress.show(fmt::format("weights: {:.1f} of {:.1f} GB", static_cast<double>(done) / 1e9,
                                 static_cast<double>(all) / 1e9));

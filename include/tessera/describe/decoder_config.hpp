@@ -28,6 +28,7 @@ struct DecoderConfig {
   bool tied = false;            ///< the head is the embedding
   bool attention_bias = false;  ///< as the config says; families that always have some do not say so
   bool mlp_bias = false;
+  std::string activation;  ///< of the MLP, by its name
   std::string file;
   std::map<std::string, int> lines;  ///< where members stand that a reader may refuse
 
@@ -38,9 +39,11 @@ struct DecoderConfig {
 };
 
 /// Of the families that import_hf_config() knows those that are built as Llama, or nearly: llama, mistral,
-/// qwen2, qwen3. What a config leaves out has the default of their configuration classes. E0201, E0211 to
-/// E0214, E0217 as import_hf_config(); E0214 also for positions that are scaled in another way than Llama
-/// 3's, or turn a part of a head, and for quantized weights. Weights may be of any other type.
+/// qwen2, qwen3; and gpt2, which names its members in another way. What a config leaves out has the default
+/// of their configuration classes. E0201, E0211 to E0214, E0217 as import_hf_config(); E0214 also for
+/// positions that are scaled in another way than Llama 3's, or turn a part of a head, for scores of gpt2 that
+/// are scaled in another way than by the size of heads, and for quantized weights. Weights may be of any
+/// other type.
 Expected<DecoderConfig> import_hf_decoder(std::string_view json, std::string const& file);
 
 }  // namespace tessera

@@ -68,6 +68,7 @@ class WeightFiles {
 struct WantedTensor {
   std::string name;
   std::vector<std::int64_t> shape;
+  bool transposed = false;  ///< a matrix that files have as [in][out]
 };
 /// What a model reads, and what may be there beside it: names that end so.
 struct WantedTensors {
