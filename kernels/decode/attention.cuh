@@ -17,9 +17,9 @@
 
 namespace tessera::decode {
 
-/// bf16 or fp16; heads of 64 or 128. `Extras`: queries and keys may be normed, a token may see no more than a
-/// window, and the cache may have pages. `Words`: what comes, what goes and what
-/// parts send to one another is words that carry the iteration.
+/// bf16 or fp16; heads of 64, 96 or 128. `Extras`: queries and keys may be normed, a token may see no more
+/// than a window, and the cache may have pages. `Words`: what comes, what goes and what parts send to one
+/// another is words that carry the iteration.
 template <class Element, int HeadSize, bool Extras = false, bool Words = false>
 struct CachedAttention {
   static constexpr bool has_roles = true;
@@ -229,10 +229,10 @@ struct CachedAttention {
 #pragma unroll
     for (int i = 0; i < HeadSize / 8; ++i)
       if (lane / 4 == i % 8)
-        *reinterpret_cast<unsigned*>(keys + place_in_row(position, 8 * i + lane % 4 * 2)) =
+        *reinterpret_cast<unsigned*>(keys + place_in_row(position, 8 * i + lane % 4 * 2, HeadSize)) =
             turned[i / 2][i % 2];
     for (int d = 2 * lane; d < HeadSize; d += 64)
-      *reinterpret_cast<unsigned*>(values + place_in_row(position, d)) = load_shared(value + 2 * d);
+      *reinterpret_cast<unsigned*>(values + place_in_row(position, d, HeadSize)) = load_shared(value + 2 * d);
   }
 
   /// Sums of all warps meet in shared memory, then those of all parts in device memory.

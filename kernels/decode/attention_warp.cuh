@@ -209,7 +209,7 @@ struct AttentionWarp {
 #pragma unroll
     for (int s = 0; s < steps; ++s) {
       unsigned k[4];
-      few_tokens::load_matrices(k, key_row + ((2 * s + matrix % 2) ^ row) * 16);
+      few_tokens::load_matrices(k, key_row + ((2 * s + matrix % 2) ^ turn_of_row(row, HeadSize)) * 16);
       unsigned q[4] = {};
 #pragma unroll
       for (int r = 0; r < Halves; ++r) q[r] = queries[r][s][0], q[2 + r] = queries[r][s][1];
@@ -252,7 +252,7 @@ struct AttentionWarp {
 #pragma unroll
     for (int s = 0; s < steps; ++s) {
       unsigned v[4];
-      load_transposed(v, value_row + ((2 * s + matrix / 2) ^ row) * 16);
+      load_transposed(v, value_row + ((2 * s + matrix / 2) ^ turn_of_row(row, HeadSize)) * 16);
       // A weight of 0 times what is no number would be no number.
       if (count < k_position_block)
 #pragma unroll

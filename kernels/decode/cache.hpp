@@ -11,10 +11,14 @@
 namespace tessera::decode {
 
 /// Keys, and values likewise: [layer][sequence][key head][position][head_size], 16 bits each. In a position's
-/// row, 16 bytes of number c lie at c xor (position modulo 8): so a range of positions is one piece of memory
-/// that can be copied to shared memory as it is and be read there by matrix instructions, all banks at once.
-TESSERA_HOST_DEVICE constexpr int place_in_row(int position, int dimension) {
-  return (dimension / 8 ^ (position & 7)) * 8 + dimension % 8;
+/// row, 16 bytes of number c lie at c xor (position modulo 8), with heads of 96 at c xor (position / 2 modulo
+/// 4): so a range of positions is one piece of memory that can be copied to shared memory as it is and be
+/// read there by matrix instructions, all banks at once.
+TESSERA_HOST_DEVICE constexpr int turn_of_row(int position, int head_size) {
+  return head_size % 64 == 0 ? position & 7 : position / 2 & 3;
+}
+TESSERA_HOST_DEVICE constexpr int place_in_row(int position, int dimension, int head_size) {
+  return (dimension / 8 ^ turn_of_row(position, head_size)) * 8 + dimension % 8;
 }
 
 /// Sizes of a cache, in elements. In pages: `batch` is their number, and `capacity` the positions of one.
@@ -28,7 +32,8 @@ struct CacheShape {
   }
   constexpr std::size_t elements() const { return row(layers, 0, 0, 0); }
   constexpr std::size_t at(int layer, int sequence, int head, int position, int dimension) const {
-    return row(layer, sequence, head, position) + static_cast<std::size_t>(place_in_row(position, dimension));
+    return row(layer, sequence, head, position) +
+           static_cast<std::size_t>(place_in_row(position, dimension, head_size));
   }
 };
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <tessera/weights/bf16.hpp>
+#include <tuple>
 
 #include "kernels/decode/hf_model.hpp"
 #include "kernels/decode/pack.hpp"
@@ -106,16 +107,23 @@ struct Reader {
   }
 };
 
-/// In the order of layer_tensors(): queries, keys and values are one matrix there.
+/// From a row of a matrix on.
+void const* from_row(void const* matrix, int row, int columns) {
+  return static_cast<unsigned char const*>(matrix) + 2 * times(row, columns);
+}
+/// Queries, keys and values of one matrix, or of one vector of biases.
+std::tuple<void const*, void const*, void const*> parts_of_qkv(Model const& model, void const* all,
+                                                               int columns) {
+  int const keys = model.attended(), values = keys + model.kv_heads * model.head_size;
+  return {all, from_row(all, keys, columns), from_row(all, values, columns)};
+}
+
+/// In the order of layer_tensors().
 LayerWeights layer_of_gpt2(Model const& model, std::vector<void const*> const& m) {
   LayerWeights layer;
   layer.attention_norm = m[0], layer.attention_norm_bias = m[1];
-  auto const rows_of = [&](void const* all, int first, int columns) -> void const* {
-    return static_cast<unsigned char const*>(all) + 2 * times(first, columns);
-  };
-  int const keys = model.attended(), values = keys + model.kv_heads * model.head_size;
-  layer.q = m[2], layer.k = rows_of(m[2], keys, model.hidden), layer.v = rows_of(m[2], values, model.hidden);
-  layer.q_bias = m[3], layer.k_bias = rows_of(m[3], keys, 1), layer.v_bias = rows_of(m[3], values, 1);
+  std::tie(layer.q, layer.k, layer.v) = parts_of_qkv(model, m[2], model.hidden);
+  std::tie(layer.q_bias, layer.k_bias, layer.v_bias) = parts_of_qkv(model, m[3], 1);
   layer.o = m[4], layer.o_bias = m[5];
   layer.mlp_norm = m[6], layer.mlp_norm_bias = m[7];
   layer.up = m[8], layer.up_bias = m[9];
@@ -123,9 +131,21 @@ LayerWeights layer_of_gpt2(Model const& model, std::vector<void const*> const& m
   return layer;
 }
 
+/// Likewise.
+LayerWeights layer_of_joined(Model const& model, std::vector<void const*> const& m) {
+  LayerWeights layer;
+  layer.attention_norm = m[0];
+  std::tie(layer.q, layer.k, layer.v) = parts_of_qkv(model, m[1], model.hidden);
+  layer.o = m[2], layer.mlp_norm = m[3];
+  layer.gate = m[4], layer.up = from_row(m[4], model.intermediate, model.hidden);
+  layer.down = m[5];
+  return layer;
+}
+
 /// In the order of layer_tensors().
 LayerWeights layer_of(Model const& model, std::vector<void const*> const& m) {
   if (model.learned_positions > 0) return layer_of_gpt2(model, m);
+  if (model.joined_files) return layer_of_joined(model, m);
   LayerWeights layer;
   layer.attention_norm = m[0];
   layer.q = m[1], layer.k = m[2], layer.v = m[3], layer.o = m[4];

@@ -12,7 +12,7 @@ namespace {
 /// Families whose layers are those of Llama, but for biases and norms of heads; and GPT-2.
 bool is_known(std::string const& family) {
   return family == "llama" || family == "mistral" || family == "qwen2" || family == "qwen3" ||
-         family == "gpt2";
+         family == "phi3" || family == "gpt2";
 }
 
 /// Names of GELU by tanh. "gelu" itself is by the error function.
@@ -73,7 +73,7 @@ Expected<Model> model_of(DecoderConfig const& config, std::string name) {
         config.at("model_type"),
         fmt::format("there are no kernels for the layers of \"{}\"", family.substr(0, 60)),
         "tokens are generated with models of Llama's layers, or nearly, and GPT-2's: llama, mistral, qwen2, "
-        "qwen3, gpt2");
+        "qwen3, phi3, gpt2");
   Model m;
   m.name = std::move(name);
   m.layers = small(config.layers);
@@ -92,6 +92,7 @@ Expected<Model> model_of(DecoderConfig const& config, std::string name) {
   // Qwen2's class has no switch for its biases, of which the product behind attention has none.
   m.qkv_biases = config.attention_bias || family == "qwen2";
   m.out_biases = config.attention_bias && family != "qwen2";
+  if (family == "phi3") m.joined_files = true, m.qkv_biases = m.out_biases = false;  // whatever is said
   m.mlp_biases = config.mlp_bias;
   m.norms_heads = family == "qwen3";
   if (family == "gpt2") {
@@ -100,10 +101,10 @@ Expected<Model> model_of(DecoderConfig const& config, std::string name) {
   }
   m.window = small(config.layer.window);
   // Qwen's classes have them behind their first max_window_layers layers, Llama's has none.
-  if (m.window > 0 && family != "mistral")
+  if (m.window > 0 && family != "mistral" && family != "phi3")
     return refused(config.at("sliding_window"),
                    fmt::format("a window of {} keys in some of the layers", m.window),
-                   "there are kernels for windows of all layers, mistral's");
+                   "there are kernels for windows of all layers, mistral's and phi3's");
   if (m.gelu && !is_tanh_gelu(config.activation))
     return refused(config.at("activation_function"),
                    fmt::format("an MLP with \"{}\"", config.activation.substr(0, 60)),
@@ -144,6 +145,7 @@ Expected<void> check_same(Model const& a, Model const& b, std::string const& fil
   compare("LayerNorm", a.layer_norms, b.layer_norms);
   compare("an MLP without gates", a.gelu, b.gelu);
   compare("learned positions", a.learned_positions, b.learned_positions);
+  compare("joined matrices", a.joined_files, b.joined_files);
   if (differ.empty()) return {};
   Diagnostic found;
   found.code = "E0572";
@@ -162,13 +164,21 @@ std::vector<WantedTensor> layer_tensors(Model const& m, int layer, std::string c
     all.push_back({fmt::format("model.layers.{}.{}", layer, name), std::move(shape)});
   };
   add("input_layernorm.weight", {m.hidden});
-  add("self_attn.q_proj.weight", {m.attended(), m.hidden});
-  add("self_attn.k_proj.weight", {keys, m.hidden});
-  add("self_attn.v_proj.weight", {keys, m.hidden});
+  if (m.joined_files) {
+    add("self_attn.qkv_proj.weight", {m.qkv_features(), m.hidden});
+  } else {
+    add("self_attn.q_proj.weight", {m.attended(), m.hidden});
+    add("self_attn.k_proj.weight", {keys, m.hidden});
+    add("self_attn.v_proj.weight", {keys, m.hidden});
+  }
   add("self_attn.o_proj.weight", {m.hidden, m.attended()});
   add("post_attention_layernorm.weight", {m.hidden});
-  add("mlp.gate_proj.weight", {m.intermediate, m.hidden});
-  add("mlp.up_proj.weight", {m.intermediate, m.hidden});
+  if (m.joined_files) {
+    add("mlp.gate_up_proj.weight", {2 * m.intermediate, m.hidden});
+  } else {
+    add("mlp.gate_proj.weight", {m.intermediate, m.hidden});
+    add("mlp.up_proj.weight", {m.intermediate, m.hidden});
+  }
   add("mlp.down_proj.weight", {m.hidden, m.intermediate});
   if (m.qkv_biases) {
     add("self_attn.q_proj.bias", {m.attended()});

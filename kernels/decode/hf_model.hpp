@@ -28,7 +28,7 @@ std::string prefix_of(Model const& model, WeightFiles const& files);
 
 /// Of a layer, in the order of LayerWeights' members: attention_norm, q, k, v, o, mlp_norm, gate, up, down,
 /// and those that the model has of q_bias, k_bias, v_bias, o_bias, q_norm, k_norm. Of GPT-2: ln_1, c_attn,
-/// c_proj, ln_2, c_fc and c_proj, a bias behind each.
+/// c_proj, ln_2, c_fc and c_proj, a bias behind each. Of joined files: q, k and v are one, and gate and up.
 std::vector<WantedTensor> layer_tensors(Model const& model, int layer,
                                         std::string const& prefix = k_usual_prefix);
 struct EndTensors {

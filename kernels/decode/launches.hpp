@@ -24,8 +24,9 @@ struct Launch {
 
 /// By what kernels of layers differ.
 struct HeadKind {
-  int size = 64;  ///< 64 or 128
+  int size = 64;  ///< 64, 96 or 128
   /// Products may have biases, heads norms, keys a window, the cache pages: where arguments have them.
+  /// Kernels for heads of 96 are of this kind.
   bool extras = false;
 };
 inline HeadKind head_kind_of(Model const& model, bool pages) {

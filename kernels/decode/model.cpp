@@ -109,12 +109,17 @@ Expected<Model> model_of(std::string const& name) {
 
 std::optional<Unsupported> unsupported(Model const& m) {
   using Found = Unsupported;
-  if (m.head_size != 64 && m.head_size != 128)
+  if (m.head_size != 64 && m.head_size != 96 && m.head_size != 128)
     return Found{"head_dim", fmt::format("heads of size {}", m.head_size),
-                 "there are kernels for 64 and 128"};
+                 "there are kernels for 64, 96 and 128"};
   if (m.heads < 1 || m.kv_heads < 1 || m.heads % m.kv_heads != 0 || m.heads / m.kv_heads > k_most_group)
     return Found{"num_key_value_heads", fmt::format("{} query heads on {} key heads", m.heads, m.kv_heads),
                  fmt::format("1 to {} query heads can share a key head, all as many", k_most_group)};
+  if (m.attended() % 64 != 0)
+    return Found{"num_attention_heads", fmt::format("{} heads of {}", m.heads, m.head_size),
+                 "ask for a multiple of 64 elements of all heads together"};
+  if (m.norms_heads && m.head_size == 96)
+    return Found{"head_dim", "normed heads of size 96", "there are kernels for 64 and 128"};
   if (m.layers < 1 || m.layers > 1024)
     return Found{"num_hidden_layers", fmt::format("{} layers", m.layers), "ask for 1 to 1024"};
   struct Size {

@@ -43,8 +43,10 @@ struct Model {
   bool gelu = false;          ///< the MLP has no gate, and GELU in its tanh form
   bool layer_norms = false;   ///< LayerNorm with biases in place of RMSNorm
   int learned_positions = 0;  ///< rows of an embedding of positions; 0: positions turn queries and keys
-  bool norms_heads = false;   ///< RMSNorm of each head's queries and keys, before positions turn them
-  int window = 0;             ///< keys that a token sees, its own among them; 0: all
+  /// Files have queries, keys and values in one matrix, and gate and up (Phi 3); nothing else differs.
+  bool joined_files = false;
+  bool norms_heads = false;  ///< RMSNorm of each head's queries and keys, before positions turn them
+  int window = 0;            ///< keys that a token sees, its own among them; 0: all
 
   int group() const { return heads / kv_heads; }  ///< query heads to a key head
   int qkv_features() const { return (heads + 2 * kv_heads) * head_size; }

@@ -16,9 +16,9 @@
 
 namespace tessera::decode {
 
-/// bf16 or fp16; heads of 64 or 128. A tile is an item of the step's table and a key head. Each warp has 16
-/// of its queries, token by token the query heads of the key head, and reads all keys. `Extras`: queries and
-/// keys may be normed, a token may see no more than a window, and the cache may have pages.
+/// bf16 or fp16; heads of 64, 96 or 128. A tile is an item of the step's table and a key head. Each warp has
+/// 16 of its queries, token by token the query heads of the key head, and reads all keys. `Extras`: queries
+/// and keys may be normed, a token may see no more than a window, and the cache may have pages.
 template <class Element, int HeadSize, bool Extras = false>
 struct PromptAttention {
   static constexpr bool has_roles = true;
@@ -123,7 +123,9 @@ struct PromptAttention {
   __device__ static unsigned layer_of(PromptArguments const& a, long long iteration) {
     return static_cast<unsigned>(iteration) % static_cast<unsigned>(a.layers);
   }
-  __device__ static bool has_norms(PromptArguments const& a) { return Extras && a.head_gains != nullptr; }
+  __device__ static bool has_norms(PromptArguments const& a) {
+    return Extras && HeadSize % 64 == 0 && a.head_gains != nullptr;
+  }
   /// Those of queries, and behind them those of keys.
   __device__ static Element const* gains_of(PromptArguments const& a, long long iteration) {
     return static_cast<Element const*>(a.head_gains) + 2 * HeadSize * layer_of(a, iteration);
@@ -238,9 +240,10 @@ struct PromptAttention {
   /// the cache if there is a row for it.
   __device__ static void put(Tile const& tile, int token, int piece, uint4 const& what, unsigned char* shared,
                              Element* row) {
-    *reinterpret_cast<uint4*>(shared + token * row_bytes + 2 * place_in_row(token, 8 * piece)) = what;
+    *reinterpret_cast<uint4*>(shared + token * row_bytes + 2 * place_in_row(token, 8 * piece, HeadSize)) =
+        what;
     if (row != nullptr)
-      *reinterpret_cast<uint4*>(row + place_in_row(tile.of.cached + token, 8 * piece)) = what;
+      *reinterpret_cast<uint4*>(row + place_in_row(tile.of.cached + token, 8 * piece, HeadSize)) = what;
   }
 
   /// A key's elements of a thread, normed and turned; the threads of a key stand one behind the other.
@@ -249,7 +252,7 @@ struct PromptAttention {
     float squares = 0;
 #pragma unroll
     for (int j = 0; j < 4; ++j) squares += squares_of<Element>(low[j]) + squares_of<Element>(high[j]);
-    // Others of the warp may have no key.
+    // Others of the warp may have no key. Heads of 96 are not normed: their lanes are no power of two.
     constexpr int lanes = pieces / 2;
     unsigned const together = ((1u << lanes) - 1) << (Warp::lane() / lanes * lanes);
     float const scale = rsqrtf(sum_of_lanes<lanes>(squares, together) / HeadSize + a.norm_epsilon);

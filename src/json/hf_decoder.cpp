@@ -52,6 +52,7 @@ void read_rotation(Document& document, ObjectReader& model, RotaryPositions& rot
 void read_llama(Document& document, ObjectReader& model, DecoderConfig& config) {
   config.layers = model.integer("num_hidden_layers", 1, k_most_layers);
   config.positions = model.integer_or("max_position_embeddings", 0, 1, k_most_tokens);
+  if (config.layer.type == "phi3") config.norm_epsilon = 1e-5;  // its class's own
   config.norm_epsilon = model.number_or("rms_norm_eps", config.norm_epsilon, 0, 1);
   config.tied = model.boolean_or("tie_word_embeddings", false);
   config.attention_bias = model.boolean_or("attention_bias", false);
@@ -90,7 +91,7 @@ Expected<DecoderConfig> import_hf_decoder(std::string_view text, std::string con
   auto& document = *parsed;
   auto const shape = json::read_shape(document);
   if (!shape) return document.refusal();
-  static std::vector<std::string> const known{"llama", "mistral", "qwen2", "qwen3", "gpt2"};
+  static std::vector<std::string> const known{"llama", "mistral", "qwen2", "qwen3", "phi3", "gpt2"};
   if (std::find(known.begin(), known.end(), shape->type) == known.end()) {
     document.report(*json::language_model(document).find("model_type"), "E0214",
                     fmt::format("whole decoders of model_type \"{}\" are not supported", shape->type),

@@ -36,9 +36,10 @@ TEST(HfModel, ShippedConfigsAreTheKnownModels) {
 TEST(HfModel, RefusalsNameTheLine) {
   auto const config = shipped("llama-3.2-1b");
   auto changed = config;
-  changed.layer.head_dim = 96;
-  EXPECT_EQ(refusal(changed),
-            "llama-3.2-1b.json:8: error E0566: heads of size 96\n   hint: there are kernels for 64 and 128");
+  changed.layer.head_dim = 80;
+  EXPECT_EQ(
+      refusal(changed),
+      "llama-3.2-1b.json:8: error E0566: heads of size 80\n   hint: there are kernels for 64, 96 and 128");
   changed = config;
   changed.layer.window = 4096, changed.lines["sliding_window"] = 30;
   EXPECT_THAT(refusal(changed),
@@ -124,6 +125,29 @@ TEST(HfModel, NamesOfGPT2sWeights) {
   auto apart = model;
   apart.tied = false;
   EXPECT_EQ(tensors_of(apart).tensors.back().name, "lm_head.weight");
+}
+/// Queries, keys and values are one matrix, gate and up another.
+TEST(HfModel, NamesOfPhi3sWeights) {
+  auto config = shipped("llama-3-8b");
+  config.layer.type = "phi3", config.layer.window = 2047, config.attention_bias = true;
+  auto const model = model_of(config, "m").value();
+  EXPECT_TRUE(model.joined_files);
+  EXPECT_FALSE(model.qkv_biases || model.out_biases) << "its class has none";
+  EXPECT_EQ(model.window, 2047);
+  EXPECT_FALSE(check_same(model, model_of(shipped("llama-3-8b"), "m").value(), "config.json"));
+  std::string text;
+  for (auto const& one : layer_tensors(model, 1)) {
+    text += one.name.substr(std::string("model.layers.1.").size());
+    for (auto const extent : one.shape) text += " " + std::to_string(extent);
+    text += "\n";
+  }
+  EXPECT_EQ(text,
+            "input_layernorm.weight 4096\n"
+            "self_attn.qkv_proj.weight 6144 4096\n"
+            "self_attn.o_proj.weight 4096 4096\n"
+            "post_attention_layernorm.weight 4096\n"
+            "mlp.gate_up_proj.weight 28672 4096\n"
+            "mlp.down_proj.weight 4096 14336\n");
 }
 TEST(HfModel, OtherModelsDiffer) {
   auto const one = model_of(shipped("llama-3.2-1b"), "llama-3.2-1b").value(),

@@ -299,11 +299,11 @@ TEST(DecodeCache, PartsOfAWindowAreBlocksAndCoverIt) {
   EXPECT_EQ(model.read_of(999), 999);
 }
 TEST(DecodeCache, ARowsPlacesAreAllDifferentAndKeepSixteenBytes) {
-  for (int const size : {64, 128})
+  for (int const size : {64, 96, 128})
     for (int position = 0; position < 16; ++position) {
       std::set<int> places;
       for (int d = 0; d < size; ++d) {
-        int const place = place_in_row(position, d);
+        int const place = place_in_row(position, d, size);
         EXPECT_TRUE(place >= 0 && place < size);
         EXPECT_EQ(place % 8, d % 8);
         places.insert(place);
@@ -313,10 +313,10 @@ TEST(DecodeCache, ARowsPlacesAreAllDifferentAndKeepSixteenBytes) {
 }
 /// Eight rows' sixteen bytes of one number lie in all banks.
 TEST(DecodeCache, EightPositionsAreReadFromAllBanks) {
-  for (int const size : {64, 128})
+  for (int const size : {64, 96, 128})
     for (int chunk = 0; chunk < size / 8; ++chunk) {
       std::set<int> banks;
-      for (int p = 0; p < 8; ++p) banks.insert((p * size + place_in_row(p, 8 * chunk)) * 2 % 128 / 16);
+      for (int p = 0; p < 8; ++p) banks.insert((p * size + place_in_row(p, 8 * chunk, size)) * 2 % 128 / 16);
       EXPECT_EQ(banks.size(), 8u);
     }
 }

@@ -340,6 +340,12 @@ inline Model small_gpt2(int heads = 4) {
   m.learned_positions = 256;
   return m;
 }
+/// As Phi 3's files are, with heads of 96.
+inline Model small_phi3() {
+  auto m = small_model(96, 2, 3);
+  m.joined_files = true;
+  return m;
+}
 inline Model with_norms(Model m) {
   m.norms_heads = true;
   return m;

@@ -30,6 +30,7 @@ Expected<Launch> alone(MachineProfile const& machine, int tiles, RoleOptions con
   if (!plan) return tl::make_unexpected(plan.error());
   using Element = __nv_bfloat16;
   auto const made = [&](auto operation) { return launch_of(*plan, role_chain(*plan, options, operation)); };
+  if (heads.size == 96) return made(Attention<Element, 96, true>{arguments});
   if (heads.size == 64)
     return heads.extras ? made(Attention<Element, 64, true>{arguments})
                         : made(Attention<Element, 64, false>{arguments});

@@ -219,6 +219,17 @@ TEST(DecodeAttention, Windows) {
         check(s, 43);
       }
 }
+TEST(DecodeAttention, HeadsOf96) {
+  for (int const group : {1, 3, 8})
+    for (int const cached : {0, 1, 15, 16, 77, 299})
+      for (int const window : {0, 40})
+        for (int const page : {0, 16, 64}) {
+          Shape s{{cached, 33}, 2, group, 96, 3};
+          s.window = window, s.page = page;
+          check(s, 71);
+        }
+  check({{4000}, 1, 4, 96, 2, 1, 4096}, 73);
+}
 /// Of pages that are smaller than a slot of the ring, as large, and larger; a slot ends within one.
 TEST(DecodeAttention, Pages) {
   for (int const head_size : {64, 128})

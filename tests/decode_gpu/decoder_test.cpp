@@ -159,6 +159,19 @@ TEST(Decode, GPT2) {
   s.page = 32, s.cut.exchange.reset();
   check(s);
 }
+TEST(Decode, HeadsOf96) {
+  for (int const batch : {1, 2, 3, 10, 20, 33})
+    for (int const window : {0, 7}) {
+      SCOPED_TRACE(std::to_string(batch) + " sequences, window " + std::to_string(window));
+      Setting s;
+      s.model = reference::with_window(reference::small_phi3(), window);
+      s.steps = batch == 1 ? 40 : 8;
+      s.page = batch == 3 ? 16 : 0;
+      s.prompts.assign(static_cast<std::size_t>(batch), {5, 17, 300});
+      for (int i = 0; i < batch; ++i) s.prompts[static_cast<std::size_t>(i)][1] += i;
+      check(s);
+    }
+}
 /// The last position of all.
 TEST(Decode, LearnedPositionsEnd) {
   auto const model = reference::small_gpt2();

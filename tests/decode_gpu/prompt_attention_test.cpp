@@ -201,6 +201,16 @@ TEST(DecodePromptAttention, HeadsAndGroups) {
     for (int const group : {1, 2, 3, 4, 5, 6, 7, 8})
       for (int const kv_heads : {1, 8}) check({{{77, 77 + 50}}, kv_heads, group, head_size}, 11);
 }
+TEST(DecodePromptAttention, HeadsOf96) {
+  for (int const group : {1, 3, 8})
+    for (int const tokens : {1, 7, 16, 39})
+      for (int const window : {0, 40})
+        for (int const page : {0, 48}) {
+          Shape s{{{0, tokens}, {77, 77 + 64 - tokens - 1}}, 2, group, 96, 24};
+          s.window = window, s.page = page;
+          check(s, 71);
+        }
+}
 TEST(DecodePromptAttention, Pages) {
   for (int const head_size : {64, 128})
     for (int const page : {16, 48, 64, 256})

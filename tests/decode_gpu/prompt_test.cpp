@@ -90,6 +90,15 @@ TEST(DecodePrompts, PagesAndGPT2) {
     check(s);
   }
 }
+TEST(DecodePrompts, HeadsOf96) {
+  Setting s;
+  s.model = reference::small_phi3();
+  s.prompts = {prompt_of(130), prompt_of(37, 1)};
+  s.prompt_rows = 0, s.steps = 3;
+  check(s);
+  s.model = reference::with_biases(reference::with_window(reference::small_model(96, 4, 1), 50));
+  check(s);
+}
 /// Several tiles of attention and of products to a block, and positions that are cut into parts and are not.
 TEST(DecodePrompts, FewBlocks) {
   for (int const blocks : {3, 7, 40}) {

@@ -39,6 +39,15 @@ Numbers joined(std::initializer_list<Numbers const*> parts) {
   for (auto const* one : parts) result.insert(result.end(), one->begin(), one->end());
   return result;
 }
+std::vector<Numbers> values_of_joined(reference::Weights const& w) {
+  std::vector<Numbers> values = {w.embedding, w.norm};
+  for (auto const& l : w.layers)
+    for (auto const& one :
+         {l.attention_norm, joined({&l.q, &l.k, &l.v}), l.o, l.mlp_norm, joined({&l.gate, &l.up}), l.down})
+      values.push_back(one);
+  if (!w.model.tied) values.push_back(w.head);
+  return values;
+}
 std::vector<Numbers> values_of_gpt2(reference::Weights const& w) {
   std::vector<Numbers> values = {w.embedding, w.norm, w.norm_bias, w.positions};
   for (auto const& l : w.layers)
@@ -53,6 +62,7 @@ std::vector<Numbers> values_of_gpt2(reference::Weights const& w) {
 /// In the order of tensors_of(), in which the head stands last.
 std::vector<Numbers> values_of(reference::Weights const& w) {
   if (w.model.learned_positions > 0) return values_of_gpt2(w);
+  if (w.model.joined_files) return values_of_joined(w);
   std::vector<Numbers> values = {w.embedding, w.norm};
   for (auto const& l : w.layers)
     for (auto const* one : {&l.attention_norm, &l.q, &l.k, &l.v, &l.o, &l.mlp_norm, &l.gate, &l.up, &l.down,
@@ -152,6 +162,9 @@ TEST_F(WeightsFromFiles, OfGPT2AreTransposed) {
     for (auto const* type : {"BF16", "F32"}) check(model, type, false, prefix);
   model.tied = false;
   check(model, "BF16", true);
+}
+TEST_F(WeightsFromFiles, OfPhi3AreTakenApart) {
+  for (auto const* type : {"BF16", "F32"}) check(reference::small_phi3(), type, true);
 }
 TEST_F(WeightsFromFiles, RandomOnesOfGPT2AreNumbers) {
   auto const model = reference::small_gpt2();

@@ -64,6 +64,16 @@ TEST(HfDecoder, Llama3sPositionsByBothNames) {
   EXPECT_EQ(imported(with("rope_scaling", nullptr))->rotation.factor, 1);
   EXPECT_EQ(imported(with("rope_scaling", Json{{"rope_type", "default"}}))->rotation.factor, 1);
 }
+TEST(HfDecoder, Phi3) {
+  auto json = with("model_type", "phi3");
+  json["sliding_window"] = 2047, json["original_max_position_embeddings"] = 4096;
+  auto const found = imported(json);
+  ASSERT_TRUE(found) << to_text(found.error());
+  EXPECT_EQ(found->norm_epsilon, 1e-5);
+  EXPECT_EQ(found->layer.window, 2047);
+  json["rope_scaling"] = Json{{"type", "longrope"}, {"long_factor", {1.0}}, {"short_factor", {1.0}}};
+  EXPECT_THAT(refusal(json), HasSubstr("positions scaled by \"longrope\" are not supported"));
+}
 TEST(HfDecoder, GPT2NamesItsMembersInAnotherWay) {
   Json json = {{"model_type", "gpt2"}, {"n_embd", 256}, {"n_head", 4}, {"vocab_size", 523}};
   auto const usual = imported(json);
@@ -119,7 +129,7 @@ TEST(HfDecoder, WhatIsNotComputedIsRefused) {
   mixtral["num_local_experts"] = 8, mixtral["num_experts_per_tok"] = 2;
   EXPECT_EQ(refusal(mixtral),
             "config.json:4: error E0214: whole decoders of model_type \"mixtral\" are not supported\n"
-            "   supported: llama, mistral, qwen2, qwen3 and gpt2");
+            "   supported: llama, mistral, qwen2, qwen3, phi3 and gpt2");
 }
 TEST(HfDecoder, MistralHasAWindowUnlessItsConfigSaysNone) {
   auto mistral = with("model_type", "mistral");

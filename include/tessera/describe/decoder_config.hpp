@@ -39,8 +39,8 @@ struct DecoderConfig {
 };
 
 /// Of the families that import_hf_config() knows those that are built as Llama, or nearly: llama, mistral,
-/// qwen2, qwen3; and gpt2, which names its members in another way. What a config leaves out has the default
-/// of their configuration classes. E0201, E0211 to E0214, E0217 as import_hf_config(); E0214 also for
+/// qwen2, qwen3, phi3; and gpt2, which names its members in another way. What a config leaves out has the
+/// default of their configuration classes. E0201, E0211 to E0214, E0217 as import_hf_config(); E0214 also for
 /// positions that are scaled in another way than Llama 3's, or turn a part of a head, for scores of gpt2 that
 /// are scaled in another way than by the size of heads, and for quantized weights. Weights may be of any
 /// other type.
