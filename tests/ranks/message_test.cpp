@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/ranks/pack.hpp"
+
 namespace tessera::ranks {
 namespace {
 
@@ -38,6 +40,21 @@ TEST(Messages, OfSomebodyElseAreStrange) {
   EXPECT_TRUE(is_strange(std::string("tsr1\x01\2\0\0\0ab", 11)));  // a word without its length
   EXPECT_TRUE(
       is_strange(std::string("tsr1\x01\5\0\0\0\2\0\0\0a", 14)));  // a word that is longer than the rest
+}
+
+TEST(Pack, StringsAndDiagnosticsComeBack) {
+  std::vector<std::string> const words = {"", "a", std::string("\0\n", 2), std::string(70000, 'x')};
+  EXPECT_EQ(unpack(pack(words)), words);
+  EXPECT_EQ(unpack(""), std::vector<std::string>{});
+  for (std::size_t cut = 1; cut < 9; ++cut) {
+    auto const whole = pack(std::vector<std::string>{"abc", "d"});
+    auto const part = unpack(std::string_view(whole).substr(0, whole.size() - cut));
+    EXPECT_TRUE(!part || part->size() == 1) << cut;
+  }
+  Diagnostics two(2);
+  two[0].code = "E0582", two[0].message = "a", two[1].code = "E0586", two[1].notes = {"x", "y"};
+  EXPECT_EQ(unpack_diagnostics(pack(two)), two);
+  EXPECT_EQ(unpack_diagnostics("no diagnostics"), Diagnostics{});
 }
 
 TEST(Messages, CarryAFailure) {
