@@ -44,7 +44,7 @@ Expected<void> GemmCollective::State::make_pieces(PieceKernel const& kernel) {
     for (int n = 0; way == Way::add && n < parts; ++n) with_sum.push_back(part_of(rank, n).rows());
   }
   if (way == Way::add) rows = with_sum;
-  for (int rank = 0; rank < count(); ++rank) {
+  for (int const rank : group->here()) {
     Select const current(group->device(rank));
     if (auto done = make_pieces(pieces, rows, problem, kernel); !done) return done;
     // Only cuBLASLt's products add.
@@ -54,7 +54,7 @@ Expected<void> GemmCollective::State::make_pieces(PieceKernel const& kernel) {
   return {};
 }
 
-Expected<void> GemmCollective::State::make_memory() {
+Expected<void> GemmCollective::State::make_shared_memory() {
   shared_at = up(sizeof(PeerControl));
   std::size_t shared_bytes = shared_at;
   long long const elements = 1LL * problem.rows * problem.local_columns();
@@ -63,6 +63,14 @@ Expected<void> GemmCollective::State::make_memory() {
     shared_bytes += packet_bytes(elements, count());
   else
     shared_bytes += slots;
+  auto made = PeerMemory::make(group, shared_bytes);
+  if (!made) return tl::make_unexpected(made.error());
+  shared.emplace(std::move(*made));
+  return {};
+}
+
+Expected<void> GemmCollective::State::make_own_memory() {
+  auto const slots = static_cast<std::size_t>(count()) * slot_bytes();
   workspace_at = up(sizeof(StallRecord));
   std::size_t workspace = 0;
   for (auto const* all : {&pieces, &adding})
@@ -74,20 +82,18 @@ Expected<void> GemmCollective::State::make_memory() {
   send_at = partial_at + up(partial);
   bool const sends = way == Way::add || (way == Way::copy && problem.collective != Collective::all_gather) ||
                      (way == Way::sequential && problem.rows % count() != 0);
-  auto made = PeerMemory::make(group, shared_bytes);
+  auto made = PeerMemory::make(group, send_at + (sends ? slots : 0), Reached::by_its_rank);
   if (!made) return tl::make_unexpected(made.error());
-  shared.emplace(std::move(*made));
-  auto own_made = PeerMemory::make(group, send_at + (sends ? slots : 0));
-  if (!own_made) return tl::make_unexpected(own_made.error());
-  own.emplace(std::move(*own_made));
+  own.emplace(std::move(*made));
   return {};
 }
 
 void GemmCollective::State::make_ranks() {
-  for (int rank = 0; rank < count(); ++rank) {
+  ranks.resize(static_cast<std::size_t>(count()));
+  for (int const rank : group->here()) {
     Select const current(group->device(rank));
     ok(static_cast<cudaError_t>(load_transfers()));
-    Rank one;
+    auto& one = ranks[static_cast<std::size_t>(rank)];
     // What is short and what peers wait for goes first.
     int least = 0, greatest = 0;
     ok(cudaDeviceGetStreamPriorityRange(&least, &greatest));
@@ -96,13 +102,12 @@ void GemmCollective::State::make_ranks() {
     one.join = std::make_unique<gpu::Edge>();
     one.told = std::make_unique<gpu::ToldFlag>();
     ok(one.told->make(to_string(problem)));
-    ranks.push_back(std::move(one));
   }
   arm();
 }
 
 void GemmCollective::State::arm() const {
-  for (int rank = 0; rank < count(); ++rank) {
+  for (int const rank : group->here()) {
     Select const current(group->device(rank));
     StallRecord empty;
     empty.told = ranks[static_cast<std::size_t>(rank)].told->address();
@@ -119,14 +124,15 @@ Expected<void> GemmCollective::State::warm_up() {
   std::optional<PeerMemory> some;
   for (auto const* all : {&pieces, &adding})
     for (auto const& [rows, piece] : *all)
-      for (int rank = 0; rank < count() && piece.is_loaded_late(); ++rank) {
+      for (int const rank : group->here()) {
+        if (!piece.is_loaded_late()) break;
         auto const name = piece.name() + (all == &adding ? " and a sum" : "");
         auto const key = std::tuple(group->device(rank), problem.type, name, piece.by_library() ? 0 : rows);
         if (known.contains(key)) continue;
         std::size_t const bytes = up(std::max(
             {input_bytes(problem.rows), output_bytes(problem.rows), input_bytes(problem.local_columns())}));
         if (!some) {
-          auto made = PeerMemory::make(group, 2 * bytes);
+          auto made = PeerMemory::make(group, 2 * bytes, Reached::by_its_rank);
           if (!made) return tl::make_unexpected(made.error());
           some.emplace(std::move(*made));
         }

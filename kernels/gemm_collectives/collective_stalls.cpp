@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank that did not come: who waited for what, and a new beginning. What calls are given.
+#include <chrono>
 #include <cstdint>
+#include <future>
 #include <string>
 #include <tessera/communicate/reach.hpp>
+#include <tessera/ranks/pack.hpp>
 #include <tuple>
 
 #include "collective_state.hpp"
@@ -13,15 +16,35 @@ namespace tessera::gemm_collectives {
 
 bool GemmCollective::stalled() const { return state_->stalled(); }
 bool GemmCollective::State::stalled() const {
-  return std::any_of(ranks.begin(), ranks.end(), [](Rank const& one) { return one.told->raised(); });
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [](Rank const& one) { return one.told != nullptr && one.told->raised(); });
 }
 
-Expected<void> GemmCollective::State::recover() {
-  gpu::RelaxedCapture const relaxed;
-  if (auto waited = group->wait(); !waited) return waited;
-  if (!stalled() && !broken) return {};
+Expected<void> GemmCollective::State::wait() const {
+  if (!group->of_processes() || way != Way::sequential) return group->wait();
+  auto waited = std::async(std::launch::async, [&] { return group->wait(); });
+  auto const until = std::chrono::steady_clock::now() + std::chrono::duration<double>(deadline_s);
+  while (waited.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+    bool const late = std::chrono::steady_clock::now() > until;
+    if (!late && !group->lost()) continue;
+    Diagnostic why;
+    why.code = "E0582";
+    why.message = to_string(problem) + ": rank " + std::to_string(group->here().front()) +
+                  " waits in NCCL for a rank that does not come";
+    why.notes.push_back("ended NCCL, and with it the group, after " + std::to_string(deadline_s) + " s");
+    why.suggestion =
+        "see whether every rank makes the same calls in the same order; if one is only late, raise "
+        "the deadline";
+    group->give_up(why);
+    group->end_nccl();
+    break;
+  }
+  return waited.get();
+}
+
+Diagnostics GemmCollective::State::stalls() const {
   Diagnostics found;
-  for (int rank = 0; rank < count(); ++rank) {
+  for (int const rank : group->here()) {
     Select const current(group->device(rank));
     StallRecord seen;
     auto const stream = ranks[static_cast<std::size_t>(rank)].side->get();
@@ -50,15 +73,62 @@ Expected<void> GemmCollective::State::recover() {
     }
     found.push_back(describe_stall(stall));
   }
+  return found;
+}
+
+Expected<void> GemmCollective::State::begin_anew() {
   if (auto cleared = shared->clear(); !cleared) return cleared;
   arm();
-  for (auto& one : ranks) one.told->lower();
+  for (int const rank : group->here()) ranks[static_cast<std::size_t>(rank)].told->lower();
   broken = false;
+  return {};
+}
+
+Expected<void> GemmCollective::State::recover_with_others(Diagnostics found) {
+  // A peer that hangs is named within ten seconds, of which its kernels may have waited two.
+  constexpr double k_least_s = 6, k_more_s = 4;
+  double const last_s = std::max(k_least_s, deadline_s + k_more_s);
+  bool const anew = stalled() || broken;
+  auto const told =
+      group->exchange("finish of " + to_string(problem), (anew ? "-" : "+") + pack(found), last_s);
+  Diagnostics all;
+  bool all_well = told.has_value();
+  for (std::size_t rank = 0; told && rank < told->size(); ++rank) {
+    all_well = all_well && (*told)[rank].starts_with('+');
+    auto const said = unpack_diagnostics(std::string_view((*told)[rank]).substr(1));
+    all.insert(all.end(), said.begin(), said.end());
+  }
+  if (all_well) return {};
+  if (!told) {
+    all = std::move(found);
+    all.insert(all.end(), told.error().begin(), told.error().end());
+  }
+  // All GPUs are idle: nobody writes behind this, and nobody begins before all have done it.
+  if (auto done = begin_anew(); !done) return done;
+  if (told)
+    if (auto together = group->exchange("new beginning of " + to_string(problem)); !together)
+      return tl::make_unexpected(together.error());
+  if (all.empty()) return {};
+  return tl::make_unexpected(std::move(all));
+}
+
+Expected<void> GemmCollective::State::recover() {
+  gpu::RelaxedCapture const relaxed;
+  if (auto waited = wait(); !waited) {
+    if (group->of_processes()) group->give_up(waited.error().front());
+    return waited;
+  }
+  bool const anew = stalled() || broken;
+  if (group->of_processes()) return recover_with_others(anew ? stalls() : Diagnostics{});
+  if (!anew) return {};
+  auto found = stalls();
+  if (auto done = begin_anew(); !done) return done;
   if (found.empty()) return {};
   return tl::make_unexpected(std::move(found));
 }
 
 Expected<void> GemmCollective::State::go_on() const {
+  if (auto why = group->lost()) return refuse(std::move(*why));
   if (!stalled() && !broken) return {};
   return refusal("E0582",
                  to_string(problem) + (stalled() ? ": a launch before has stalled"
@@ -85,6 +155,7 @@ Expected<void> GemmCollective::State::nothing_else_stalled(std::vector<cudaStrea
 }
 
 Expected<void> GemmCollective::State::recover_first(std::vector<cudaStream_t> const& streams) {
+  if (group->of_processes()) return go_on();
   if (!stalled() && !broken) return {};
   for (auto* const stream : streams) {
     auto status = cudaStreamCaptureStatusNone;
@@ -101,28 +172,45 @@ Expected<void> GemmCollective::State::check(std::vector<Operands> const& operand
         "E0581",
         "operands of " + std::to_string(operands.size()) + " ranks for " + std::to_string(count()) + " GPUs",
         "give operands for each rank of the group", {to_string(problem)});
-  for (int rank = 0; rank < count(); ++rank) {
-    auto const& one = operands[static_cast<std::size_t>(rank)];
-    bool const gathers = problem.collective == Collective::all_gather;
-    bool const scatters = problem.collective == Collective::reduce_scatter;
-    // A rank may own no rows.
-    bool const owns = shard(rank).rows() > 0;
-    auto const fits = [](void const* memory, bool needed) {
-      return (memory != nullptr || !needed) && reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
-    };
-    if (!fits(one.a, owns || !gathers) || !fits(one.b, true) || !fits(one.d, owns || !scatters))
-      return refusal("E0581",
-                     "an operand of rank " + std::to_string(rank) + " is missing or not 16-byte aligned",
-                     "give a, b and d in the memory of its GPU", {to_string(problem)});
-    bool const by_peers =
-        problem.collective == Collective::all_reduce && way != Way::words && way != Way::sequential;
-    for (auto const& [name, memory, stored] : {std::tuple{"a", one.a, false}, std::tuple{"b", one.b, false},
-                                               std::tuple{"d", static_cast<void const*>(one.d), by_peers}})
-      if (memory != nullptr)
-        if (auto done = check_memory(*group, rank, name, memory, stored, to_string(problem)); !done)
-          return done;
-  }
+  for (int rank = 0; rank < count(); ++rank)
+    if (auto done = check(rank, operands[static_cast<std::size_t>(rank)]); !done) return done;
   return {};
+}
+
+Expected<void> GemmCollective::State::check(int rank, Operands const& one) const {
+  bool const gathers = problem.collective == Collective::all_gather;
+  bool const scatters = problem.collective == Collective::reduce_scatter;
+  bool const here = group->has(rank);
+  // A rank may own no rows. Of another process's only what is stored to counts.
+  bool const owns = shard(rank).rows() > 0;
+  auto const fits = [](void const* memory, bool needed) {
+    return (memory != nullptr || !needed) && reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
+  };
+  if (!fits(one.a, here && (owns || !gathers)) || !fits(one.b, here) ||
+      !fits(one.d, here ? owns || !scatters : by_peers()))
+    return refusal("E0581",
+                   "an operand of rank " + std::to_string(rank) + " is missing or not 16-byte aligned",
+                   here ? "give a, b and d in the memory of its GPU"
+                        : "let all ranks take d of one PeerMemory, and give its address of each rank",
+                   {to_string(problem)});
+  for (auto const& [name, memory, stored] : {std::tuple{"a", one.a, false}, std::tuple{"b", one.b, false},
+                                             std::tuple{"d", static_cast<void const*>(one.d), by_peers()}})
+    if (memory != nullptr && (here || stored))
+      if (auto done = check_memory(*group, rank, name, memory, stored, to_string(problem)); !done)
+        return done;
+  return {};
+}
+
+Expected<void> GemmCollective::State::check(int rank, cudaStream_t stream) const {
+  gpu::RelaxedCapture const relaxed;
+  Select const current(group->device(rank));
+  int device = -1;
+  ok(cudaStreamGetDevice(stream, &device));
+  if (device == group->device(rank)) return {};
+  return refusal("E0581",
+                 "the stream of rank " + std::to_string(rank) + " is of GPU " + std::to_string(device) +
+                     ", not of GPU " + std::to_string(group->device(rank)),
+                 "give a stream that was made while the rank's GPU was current", {to_string(problem)});
 }
 
 }  // namespace tessera::gemm_collectives

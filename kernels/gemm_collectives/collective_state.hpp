@@ -61,7 +61,7 @@ struct GemmCollective::State {
   State& operator=(State const&) = delete;
   /// Kernels in flight may still raise a flag, and write.
   ~State() {
-    if (group) (void)group->wait();
+    if (group) (void)wait();
   }
 
   int count() const { return problem.ranks; }
@@ -83,6 +83,10 @@ struct GemmCollective::State {
   void* sent(int rank, int peer) const {
     return at(own->at(rank), send_at + static_cast<std::size_t>(peer) * slot_bytes());
   }
+  /// The other ranks store into a rank's result.
+  bool by_peers() const {
+    return problem.collective == Collective::all_reduce && way != Way::words && way != Way::sequential;
+  }
   StallRecord* record(int rank) const { return static_cast<StallRecord*>(own->at(rank)); }
 
   PeerOperation operation(int rank) const {
@@ -95,13 +99,23 @@ struct GemmCollective::State {
     return result;
   }
 
-  // Making: collective_memory.cpp.
+  // Making: gemm_collective.cpp.
+  Expected<void> take_way(Options const& options);
+  /// What needs nobody else.
+  Expected<void> make_own(PieceKernel const& kernel);
+  /// The rest, if all ranks could make theirs. `mine`: whether this one could.
+  Expected<void> make_with_others(Expected<void> const& mine);
+  std::string name() const;
+
+  // collective_memory.cpp.
   /// The n-th of the products that a rank's own rows are cut into: whole tiles, but for the last one.
   RowRange part_of(int rank, int n) const;
   static Expected<void> make_pieces(std::map<int, Piece>& to, std::vector<int> const& rows,
                                     Problem const& problem, PieceKernel const& kernel);
   Expected<void> make_pieces(PieceKernel const& kernel);
-  Expected<void> make_memory();
+  /// What peers write to; a call of all ranks.
+  Expected<void> make_shared_memory();
+  Expected<void> make_own_memory();
   void make_ranks();
   /// The records, empty, with the words that they raise.
   void arm() const;
@@ -111,8 +125,14 @@ struct GemmCollective::State {
 
   // Stalls and what is given: collective_stalls.cpp.
   bool stalled() const;
+  /// For the GPUs of this process. A library's kernels wait for a lost rank without end: they are ended here.
+  Expected<void> wait() const;
+  /// What the ranks of this process have waited for in vain.
+  Diagnostics stalls() const;
   /// Waits for all ranks, says what happened, and begins anew.
   Expected<void> recover();
+  Expected<void> recover_with_others(Diagnostics found);
+  Expected<void> begin_anew();
   /// E0582 where a launch has stalled and nobody has heard of it, or a call has failed halfway.
   /// E0520, once, where something else that this thread has launched has stalled.
   Expected<void> nothing_else_stalled(std::vector<cudaStream_t> const& streams) const;
@@ -120,6 +140,9 @@ struct GemmCollective::State {
   Expected<void> recover_first(std::vector<cudaStream_t> const& streams);
   /// E0581 for memory that is missing, not 16-byte aligned, or not where it should be.
   Expected<void> check(std::vector<Operands> const& operands) const;
+  Expected<void> check(int rank, Operands const& operands) const;
+  /// E0581 for one that is of another GPU.
+  Expected<void> check(int rank, cudaStream_t stream) const;
 
   // Launching: collective_ways.cpp.
   void product(int rank, int rows, void const* a, void const* b, void* d, bool lets_next, bool early,

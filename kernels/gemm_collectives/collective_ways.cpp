@@ -189,9 +189,10 @@ void GemmCollective::State::enqueue(int rank, std::vector<Operands> const& opera
 void GemmCollective::State::enqueue_all(std::vector<Operands> const& operands,
                                         std::vector<cudaStream_t> const& streams) {
   auto const each = [&](auto const& act) {
-    for (int rank = 0; rank < count(); ++rank) {
+    auto stream = streams.begin();
+    for (int const rank : group->here()) {
       Select const current(group->device(rank));
-      act(rank, operands[static_cast<std::size_t>(rank)], streams[static_cast<std::size_t>(rank)]);
+      act(rank, operands[static_cast<std::size_t>(rank)], *stream++);
     }
   };
   if (way != Way::sequential) {
@@ -206,7 +207,8 @@ void GemmCollective::State::enqueue_all(std::vector<Operands> const& operands,
 }
 
 void GemmCollective::State::prepare(std::vector<Operands> const& operands) {
-  for (int rank = 0; rank < count() && way == Way::words; ++rank) {
+  for (int const rank : group->here()) {
+    if (way != Way::words) return;
     Select const current(group->device(rank));
     auto const& mine = operands[static_cast<std::size_t>(rank)];
     must(pieces.at(problem.rows).prepare({mine.a, mine.b, partial(rank)}));

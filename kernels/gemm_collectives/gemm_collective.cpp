@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <deque>
 #include <string>
+#include <tessera/communicate/reach.hpp>
+#include <tessera/ranks/pack.hpp>
 
 #include "collective_state.hpp"
 #include "src/gpu/peer_order.hpp"
@@ -21,42 +23,89 @@ Expected<GemmCollective> GemmCollective::make(std::shared_ptr<PeerGroup> group, 
   auto state = std::make_shared<State>();
   state->group = std::move(group);
   state->problem = problem;
-  state->way = options.way == Way::automatic ? choose_way(problem) : options.way;
   state->deadline_s = options.deadline_seconds;
+  if (auto done = state->take_way(options); !done) return tl::make_unexpected(done.error());
+  auto const mine = state->make_own(options.kernel);
+  if (auto done = state->make_with_others(mine); !done) return tl::make_unexpected(done.error());
+  return GemmCollective(std::move(state));
+}
+
+Expected<void> GemmCollective::State::take_way(Options const& options) {
+  way = options.way;
+  bool const apart = !group->apart().empty();
+  if (way == Way::automatic) way = apart ? Way::sequential : choose_way(problem);
   if (options.parts < 0 || options.parts > k_most_parts)
     return refusal("E0581", std::to_string(options.parts) + " parts of a shard",
                    "ask for 1 to " + std::to_string(k_most_parts) + ", or 0: as the library chooses",
                    {to_string(problem)});
-  if (state->way == Way::add) state->parts = options.parts > 0 ? options.parts : 2;
+  if (way == Way::add) parts = options.parts > 0 ? options.parts : 2;
   auto const ways = ways_of(problem);
-  if (std::find(ways.begin(), ways.end(), state->way) == ways.end())
-    return refusal(
-        "E0581", std::string(to_string(problem.collective)) + " has no way \"" + to_string(state->way) + "\"",
-        "leave the way to the library", {to_string(problem)});
-  if (state->way == Way::sequential) {
-    std::string why;
-    state->nccl = state->group->nccl(why);
-    if (state->nccl == nullptr)
-      return refusal("E0583", "NCCL is not there: " + why,
-                     "let the linker find libnccl.so.2 (LD_LIBRARY_PATH), or take another way",
-                     {to_string(problem)});
+  if (std::find(ways.begin(), ways.end(), way) == ways.end())
+    return refusal("E0581",
+                   std::string(to_string(problem.collective)) + " has no way \"" + to_string(way) + "\"",
+                   "leave the way to the library", {to_string(problem)});
+  if (way != Way::sequential) {
+    if (!apart) return {};
+    return refuse(needs_reach(std::string("the way \"") + to_string(way) + "\"", group->apart()));
   }
+  std::string why;
+  nccl = group->nccl(why);
+  if (nccl != nullptr) return {};
+  return refusal(
+      "E0583", "NCCL is not there: " + why,
+      apart ? "let the linker find libnccl.so.2 (LD_LIBRARY_PATH): no other way is left, as " + group->apart()
+            : "let the linker find libnccl.so.2 (LD_LIBRARY_PATH), or take another way",
+      {to_string(problem)});
+}
+
+Expected<void> GemmCollective::State::make_own(PieceKernel const& kernel) {
   gpu::RelaxedCapture const relaxed;
   try {
-    if (auto done = state->make_pieces(options.kernel); !done) return tl::make_unexpected(done.error());
-    if (auto done = state->make_memory(); !done) return tl::make_unexpected(done.error());
-    state->make_ranks();
-    if (auto done = state->warm_up(); !done) return tl::make_unexpected(done.error());
+    if (auto done = make_pieces(kernel); !done) return done;
+    if (auto done = make_own_memory(); !done) return done;
+    make_ranks();
+    return warm_up();
   } catch (std::exception const& error) {
     return failed(error);
   }
-  return GemmCollective(std::move(state));
+}
+
+std::string GemmCollective::State::name() const {
+  auto name = std::string(to_string(way));
+  if (!group->apart().empty()) name += " (" + group->apart() + ")";
+  name += ", " + pieces.begin()->second.name();
+  if (parts > 1) name += ", parts: " + std::to_string(parts);
+  return name;
+}
+
+Expected<void> GemmCollective::State::make_with_others(Expected<void> const& mine) {
+  // What one rank cannot make no rank has; and they agree on what it is.
+  if (group->of_processes()) {
+    auto const type = problem.type == ElementType::bf16 ? "bf16" : "fp16";
+    auto const what = to_string(problem) + " of " + type + " by " + to_string(way) +
+                      (parts > 1 ? ", parts: " + std::to_string(parts) : "");
+    auto const told = group->exchange(what, mine ? "" : pack(mine.error()));
+    if (!told) return tl::make_unexpected(told.error());
+    for (std::size_t rank = 0; mine && rank < told->size(); ++rank) {
+      auto why = unpack_diagnostics((*told)[rank]);
+      if (why.empty()) continue;
+      why.front().message = "rank " + std::to_string(rank) + ": " + why.front().message;
+      return tl::make_unexpected(std::move(why));
+    }
+  }
+  if (!mine) return mine;
+  gpu::RelaxedCapture const relaxed;
+  return make_shared_memory();
 }
 
 Expected<void> GemmCollective::enqueue(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
   auto& state = *state_;
   try {
     if (auto done = state.check(operands); !done) return done;
+    if (!state.group->has(rank))
+      return refusal("E0581", "rank " + std::to_string(rank) + " is not of this process",
+                     "let each process enqueue for its own rank", {to_string(state.problem)});
+    if (auto done = state.check(rank, stream); !done) return done;
     if (auto done = state.go_on(); !done) return done;
     if (auto done = state.nothing_else_stalled({stream}); !done) return done;
     state.prepare(operands);
@@ -73,16 +122,19 @@ Expected<void> GemmCollective::run(std::vector<Operands> const& operands,
   try {
     auto& state = *state_;
     if (auto done = state.check(operands); !done) return done;
-    if (streams.size() != operands.size())
-      return refusal(
-          "E0581", std::to_string(streams.size()) + " streams for " + std::to_string(state.count()) + " GPUs",
-          "give a stream for each rank of the group", {to_string(state.problem)});
+    auto const& here = state.group->here();
+    if (streams.size() != here.size())
+      return refusal("E0581",
+                     std::to_string(streams.size()) + " streams for " + std::to_string(here.size()) + " GPUs",
+                     "give a stream for each rank of this process", {to_string(state.problem)});
+    for (std::size_t i = 0; i < here.size(); ++i)
+      if (auto done = state.check(here[i], streams[i]); !done) return done;
     if (auto done = state.recover_first(streams); !done) return done;
     if (auto done = state.nothing_else_stalled(streams); !done) return done;
     state.prepare(operands);
     std::deque<gpu::PeerOrder::Turn> turns;
-    for (int rank = 0; rank < state.count(); ++rank)
-      turns.emplace_back(state.group->order(), rank, streams[static_cast<std::size_t>(rank)]);
+    for (std::size_t i = 0; i < here.size(); ++i)
+      turns.emplace_back(state.group->order(), here[i], streams[i]);
     state.unbroken([&] { state.enqueue_all(operands, streams); });
     return {};
   } catch (std::exception const& error) {
@@ -100,10 +152,6 @@ Expected<void> GemmCollective::finish() {
 
 Problem const& GemmCollective::problem() const { return state_->problem; }
 Way GemmCollective::way() const { return state_->way; }
-std::string GemmCollective::name() const {
-  auto name = std::string(to_string(state_->way)) + ", " + state_->pieces.begin()->second.name();
-  if (state_->parts > 1) name += ", parts: " + std::to_string(state_->parts);
-  return name;
-}
+std::string GemmCollective::name() const { return state_->name(); }
 
 }  // namespace tessera::gemm_collectives

@@ -26,10 +26,10 @@ struct Options {
   double deadline_seconds = 2;  ///< of every wait for a peer; NCCL has none
 };
 
-/// Of one rank, in its GPU's memory; Problem says their sizes. 16-byte aligned, rows without gaps. Of an
-/// all-reduce the peers store into `d`, but for Way::words and Way::sequential: memory of cudaMalloc(), or of
-/// a pool or of cuMemMap() that the other GPUs were given access to. A kernel may read `b` before the work in
-/// front of the call is complete: what writes `b` has ended when the call is made.
+/// Of one rank, in its GPU's memory, as this process sees it; Problem says their sizes. 16-byte aligned, rows
+/// without gaps. Of an all-reduce the peers store into `d`, but for Way::words and Way::sequential: memory of
+/// cudaMalloc(), or of a pool or of cuMemMap() that the other GPUs were given access to. A kernel may read
+/// `b` before the work in front of the call is complete: what writes `b` has ended when the call is made.
 struct Operands {
   void const* a = nullptr;
   void const* b = nullptr;
@@ -38,24 +38,27 @@ struct Operands {
 
 class GemmCollective {
  public:
-  /// Problem::ranks is the group's. E0581 for sizes or a way that cannot be, E0583 where NCCL is asked for
-  /// and is not there, E0533, E0511.
+  /// Problem::ranks is the group's. Of several processes a call of all ranks. E0581 for sizes or a way that
+  /// cannot be, E0580 for a way that needs GPUs that reach each other where they do not (Way::automatic is
+  /// Way::sequential there), E0583 where NCCL is needed and is not there, E0533, E0511, E0586.
   static Expected<GemmCollective> make(std::shared_ptr<PeerGroup> group, Problem problem,
                                        Options const& options = {});
 
   /// Enqueues one rank's part, behind all that the group's products have enqueued for this rank, on whatever
   /// streams (PeerGroup). Every rank makes the same calls, of all products of the group, in the same order.
-  /// `operands`: of all ranks. May be captured, and the graph replayed, where every rank replays as often and
-  /// no other work of the group runs beside it. Refuses (E0582), and enqueues nothing, where a launch before
-  /// has stalled or failed halfway, until finish() was called. E0581 for operands that are missing, not
-  /// aligned, or in other memory. Ranks by one thread: with Way::sequential take run().
+  /// `operands`: of all ranks; of another process's only `d`, and that only where peers store into it: all
+  /// ranks' `d` are of one PeerMemory then. May be captured, and the graph replayed, where every rank replays
+  /// as often and no other work of the group runs beside it. Refuses (E0582), and enqueues nothing, where a
+  /// launch before has stalled or failed halfway, until finish() was called. E0581 for operands that are
+  /// missing, not aligned, or in other memory. Ranks by one thread: with Way::sequential take run().
   Expected<void> enqueue(int rank, std::vector<Operands> const& operands, cudaStream_t stream);
-  /// The parts of all ranks. Where a launch before has stalled it does what finish() does, and enqueues
-  /// nothing; where one has failed halfway it lets all ranks begin anew. In a capture it only refuses.
+  /// The parts of all ranks of this process, each with its stream. Where a launch before has stalled it does
+  /// what finish() does, and enqueues nothing; where one has failed halfway it lets all ranks begin anew. In
+  /// a capture it only refuses, and in one of several processes.
   Expected<void> run(std::vector<Operands> const& operands, std::vector<cudaStream_t> const& streams);
   /// Waits for the group's GPUs, called once for all ranks while none enqueues. E0582 if a wait met its
   /// deadline: it names ranks, the part and the count; then, and where a call has failed halfway, all ranks
-  /// begin anew.
+  /// begin anew. Of several processes a call of all ranks, which hear of all that went wrong on any.
   Expected<void> finish();
   /// Has a wait of any rank met its deadline since then? A load of host memory for each rank.
   bool stalled() const;

@@ -78,8 +78,10 @@ Expected<void> check_memory(PeerGroup const& group, int rank, char const* name, 
   ok(cudaPointerGetAttributes(&found, memory));
   if (found.type != cudaMemoryTypeDevice)
     return kernels::refusal("E0581", of_rank + " is not in a GPU's memory",
-                            "give memory of GPU " + std::to_string(group.device(rank)), {problem});
-  if (found.device != group.device(rank))
+                            group.has(rank) ? "give memory of GPU " + std::to_string(group.device(rank))
+                                            : std::string("give its address in a PeerMemory of the group"),
+                            {problem});
+  if (group.has(rank) && found.device != group.device(rank))
     return kernels::refusal("E0581",
                             of_rank + " is in the memory of GPU " + std::to_string(found.device) +
                                 ", not of GPU " + std::to_string(group.device(rank)),
@@ -87,7 +89,8 @@ Expected<void> check_memory(PeerGroup const& group, int rank, char const* name, 
   if (!by_peers) return {};
   auto const address = reinterpret_cast<CUdeviceptr>(memory);
   auto const [kind, pool] = kind_of(address);
-  for (int peer = 0; peer < group.size(); ++peer)
+  // What other processes reach they say themselves.
+  for (int const peer : group.here())
     if (peer != rank && !reaches(group.device(peer), kind, pool, address))
       return kernels::refusal(
           "E0581", of_rank + " is memory that GPU " + std::to_string(group.device(peer)) + " may not write",

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <tessera/communicate/reach.hpp>
 #include <tessera/measure/statistics.hpp>
 
 #include "refused.hpp"
@@ -114,6 +115,11 @@ Expected<std::vector<Tried>> tune(std::shared_ptr<PeerGroup> const& group, Probl
                                   TuneOptions const& options) {
   problem.ranks = group->size();
   if (auto fine = check_problem(problem); !fine) return tl::make_unexpected(fine.error());
+  if (!group->apart().empty()) return refuse(needs_reach("tuning", group->apart()));
+  if (group->of_processes())
+    return kernels::refusal("E0581", "tuning among several processes",
+                            "tune in one process that has all GPUs, and give all ranks what was fastest",
+                            {to_string(problem)});
   try {
     Gang gang(group);
     return tune(group, problem, options, gang, OperandRing(group, problem, options.calls));

@@ -20,8 +20,7 @@ auto refused(std::string message, std::string hint) {
 
 }  // namespace
 
-Expected<void> check_reach(std::vector<int> const& devices, int present,
-                           std::function<bool(int from, int to)> const& reaches) {
+Expected<void> check_devices(std::vector<int> const& devices, int present) {
   if (devices.empty() || devices.size() > k_most_ranks)
     return refused(fmt::format("a group of {} GPUs", devices.size()),
                    fmt::format("name 1 to {} GPUs of this host", k_most_ranks));
@@ -32,14 +31,42 @@ Expected<void> check_reach(std::vector<int> const& devices, int present,
     if (std::count(devices.begin(), devices.end(), device) > 1)
       return refused(fmt::format("GPU {} is twice in a group", device), "give each rank a GPU of its own");
   }
+  return {};
+}
+
+std::string why_apart(std::vector<int> const& devices, std::function<bool(int from, int to)> const& reaches) {
   for (int const from : devices)
     for (int const to : devices)
       if (from != to && !reaches(from, to))
-        return refused(
-            fmt::format("GPU {} does not reach the memory of GPU {}", from, to),
-            "take GPUs that NVLink or a PCIe switch joins (nvidia-smi topo -p2p r), or a collectives "
-            "library between them");
+        return fmt::format("GPU {} does not reach the memory of GPU {}", from, to);
+  return "";
+}
+
+Diagnostic needs_reach(std::string const& what, std::string const& why_apart) {
+  Diagnostic one;
+  one.code = "E0580";
+  one.message = fmt::format("{}: {}", what, why_apart);
+  one.suggestion =
+      "take GPUs that NVLink or a PCIe switch joins (nvidia-smi topo -p2p r), or leave the way to the "
+      "library, "
+      "which takes NCCL then";
+  return one;
+}
+
+Expected<void> check_places(std::vector<RankPlace> const& places) {
+  for (std::size_t rank = 0; rank < places.size(); ++rank)
+    for (std::size_t other = 0; other < rank; ++other)
+      if (places[rank].gpu == places[other].gpu && places[rank].host == places[other].host)
+        return refused(fmt::format("rank {} and rank {} have the same GPU", other, rank),
+                       "give each rank a GPU of its own: the one of its LOCAL_RANK");
   return {};
+}
+
+std::string why_apart(std::vector<RankPlace> const& places) {
+  for (std::size_t rank = 1; rank < places.size(); ++rank)
+    if (places[rank].host != places[0].host)
+      return fmt::format("rank 0 and rank {} are on different hosts", rank);
+  return "";
 }
 
 Diagnostic describe_stall(PeerStall const& stall) {

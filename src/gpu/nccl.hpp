@@ -14,7 +14,7 @@
 
 namespace tessera::gpu {
 
-/// Communicators of one process, one for each of its GPUs.
+/// Communicators of one process, one for each of its GPUs; or that of its rank among several processes.
 class Nccl {
  public:
   enum class Type : int { fp16 = 6, fp32 = 7, fp64 = 8, bf16 = 9 };  // ncclDataType_t
@@ -22,6 +22,18 @@ class Nccl {
   /// Null, with the reason in `why`, if there is no libnccl.so.2 that the system's linker finds. Throws with
   /// NCCL's own words. Leaves any device current.
   static std::unique_ptr<Nccl> open(std::vector<int> const& devices, std::string& why) {
+    auto nccl = load(why);
+    if (nccl == nullptr) return nullptr;
+    std::vector<void*> ranks(devices.size(), nullptr);
+    nccl->ok(nccl->init_all_(ranks.data(), static_cast<int>(devices.size()), devices.data()),
+             "ncclCommInitAll");
+    nccl->ranks_ = std::move(ranks);
+    return nccl;
+  }
+
+  // For a rank of several processes: load() on all, new_id() on one, join() on all with that.
+
+  static std::unique_ptr<Nccl> load(std::string& why) {
     std::unique_ptr<Nccl> nccl(new Nccl);
     // Never closed: the library's threads may outlive the communicators for a moment.
     void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -32,7 +44,9 @@ class Nccl {
     }
     if (!find(library, "ncclGetVersion", nccl->get_version_) ||
         !find(library, "ncclCommInitAll", nccl->init_all_) ||
-        !find(library, "ncclCommDestroy", nccl->destroy_) ||
+        !find(library, "ncclGetUniqueId", nccl->get_id_) ||
+        !find(library, "ncclCommInitRank", nccl->init_rank_) ||
+        !find(library, "ncclCommDestroy", nccl->destroy_) || !find(library, "ncclCommAbort", nccl->abort_) ||
         !find(library, "ncclAllReduce", nccl->all_reduce_) ||
         !find(library, "ncclReduceScatter", nccl->reduce_scatter_) ||
         !find(library, "ncclAllGather", nccl->all_gather_) ||
@@ -44,14 +58,28 @@ class Nccl {
       return nullptr;
     }
     nccl->ok(nccl->get_version_(&nccl->version_), "ncclGetVersion");
-    std::vector<void*> ranks(devices.size(), nullptr);
-    nccl->ok(nccl->init_all_(ranks.data(), static_cast<int>(devices.size()), devices.data()),
-             "ncclCommInitAll");
-    nccl->ranks_ = std::move(ranks);
     return nccl;
   }
+  std::string new_id() const {
+    Id id{};
+    ok(get_id_(&id), "ncclGetUniqueId");
+    return {id.bytes, sizeof id.bytes};
+  }
+  /// Waits for the others without end. With the rank's GPU current.
+  void join(int ranks, int rank, std::string const& id) {
+    Id same{};
+    id.copy(same.bytes, sizeof same.bytes);
+    ranks_.assign(static_cast<std::size_t>(ranks), nullptr);
+    ok(init_rank_(&ranks_[static_cast<std::size_t>(rank)], ranks, same, rank), "ncclCommInitRank");
+  }
+  /// Ends what is in flight, and the communicators.
+  void abort() {
+    for (void*& rank : ranks_)
+      if (rank != nullptr) (void)abort_(std::exchange(rank, nullptr));
+  }
   ~Nccl() {
-    for (void* rank : ranks_) destroy_(rank);
+    for (void* rank : ranks_)
+      if (rank != nullptr) destroy_(rank);
   }
   Nccl(Nccl const&) = delete;
   Nccl& operator=(Nccl const&) = delete;
@@ -99,6 +127,9 @@ class Nccl {
  private:
   using Result = int;  // ncclResult_t; 0: success
   static constexpr int k_sum = 0;
+  struct Id {  // ncclUniqueId
+    char bytes[128];
+  };
 
   Nccl() = default;
   template <class Function>
@@ -109,11 +140,18 @@ class Nccl {
   void ok(Result result, char const* call) const {
     if (result != 0) throw std::runtime_error(std::string(call) + ": " + text_(result));
   }
-  void* at(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+  void* at(int rank) const {
+    auto* const one = ranks_[static_cast<std::size_t>(rank)];
+    if (one == nullptr) throw std::runtime_error("NCCL was ended: a rank is lost");
+    return one;
+  }
 
   Result (*get_version_)(int*) = nullptr;
   Result (*init_all_)(void**, int, int const*) = nullptr;
+  Result (*get_id_)(Id*) = nullptr;
+  Result (*init_rank_)(void**, int, Id, int) = nullptr;
   Result (*destroy_)(void*) = nullptr;
+  Result (*abort_)(void*) = nullptr;
   Result (*all_reduce_)(void const*, void*, std::size_t, int, int, void*, cudaStream_t) = nullptr;
   Result (*reduce_scatter_)(void const*, void*, std::size_t, int, int, void*, cudaStream_t) = nullptr;
   Result (*all_gather_)(void const*, void*, std::size_t, int, void*, cudaStream_t) = nullptr;

@@ -30,10 +30,12 @@ class PeerOrder {
   };
 
  public:
+  /// A negative device is another process's.
   explicit PeerOrder(std::vector<int> const& devices) {
     for (int const device : devices) {
-      Select const current(device);
       auto& one = ranks_.emplace_back();
+      if (device < 0) continue;
+      Select const current(device);
       one.device = device;
       for (auto* event : {&one.eager.event, &one.captured.event})
         ok(cudaEventCreateWithFlags(event, cudaEventDisableTiming));

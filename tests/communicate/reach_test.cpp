@@ -7,23 +7,39 @@
 namespace tessera {
 namespace {
 
-std::string refusal_of(std::vector<int> const& devices, int present, int lonely = -1) {
-  auto const made =
-      check_reach(devices, present, [&](int from, int to) { return from != lonely && to != lonely; });
+std::string refusal_of(std::vector<int> const& devices, int present) {
+  auto const made = check_devices(devices, present);
   return made ? "" : to_text(made.error());
 }
 
-TEST(Reach, GpusThatReachEachOtherAreAGroup) {
+TEST(Reach, GpusThatReachEachOtherAreNotApart) {
+  auto const all_but = [](int lonely) {
+    return [lonely](int from, int to) { return from != lonely && to != lonely; };
+  };
+  EXPECT_EQ(why_apart({0}, all_but(0)), "");
+  EXPECT_EQ(why_apart({0, 1}, all_but(2)), "");
+  EXPECT_EQ(why_apart({0, 1, 3}, all_but(3)), "GPU 0 does not reach the memory of GPU 3");
   EXPECT_EQ(refusal_of({0}, 1), "");
   EXPECT_EQ(refusal_of({3, 1, 0}, 4), "");
-  EXPECT_EQ(refusal_of({0, 1}, 4, 2), "");
 }
 
-TEST(Reach, OneThatIsNotReachedIsNamed) {
-  EXPECT_EQ(refusal_of({0, 1, 3}, 4, 3),
-            "error E0580: GPU 0 does not reach the memory of GPU 3\n"
-            "   hint: take GPUs that NVLink or a PCIe switch joins (nvidia-smi topo -p2p r), or a "
-            "collectives library between them");
+TEST(Reach, WhatNeedsItSaysSo) {
+  EXPECT_EQ(
+      to_text(needs_reach("the way \"store\"", "GPU 0 does not reach the memory of GPU 3")),
+      "error E0580: the way \"store\": GPU 0 does not reach the memory of GPU 3\n"
+      "   hint: take GPUs that NVLink or a PCIe switch joins (nvidia-smi topo -p2p r), or leave the way to "
+      "the library, which takes NCCL then");
+}
+
+TEST(Reach, RanksOfOneGpuAreRefusedAndThoseOfOtherHostsAreApart) {
+  EXPECT_EQ(why_apart({{"a", "0"}, {"a", "1"}}), "");
+  EXPECT_EQ(why_apart({{"a", "0"}, {"a", "1"}, {"b", "0"}}), "rank 0 and rank 2 are on different hosts");
+  EXPECT_TRUE(check_places({{"a", "0"}, {"b", "0"}}));
+  auto const twice = check_places({{"a", "0"}, {"a", "1"}, {"a", "1"}});
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(to_text(twice.error()),
+            "error E0580: rank 1 and rank 2 have the same GPU\n"
+            "   hint: give each rank a GPU of its own: the one of its LOCAL_RANK");
 }
 
 TEST(Reach, DevicesThatAreNotThereOrTwiceOrTooManyAreRefused) {

@@ -10,6 +10,7 @@
 
 #include "collective_case.hpp"
 #include "kernels/gemm_collectives/one_call.hpp"
+#include "kernels/gemm_collectives/refused.hpp"
 #include "kernels/gemm_collectives/tune.hpp"
 
 namespace tessera::gemm_collectives {
@@ -268,8 +269,17 @@ TEST_F(GemmCollectives, ACallThatFailsOnARankLeavesNothingBehind) {
     auto product = make(problem, {kind.way, kind.kernel, 0, 0.2});
     run(product, some);
     finish(product);
-    // Of the wrong GPU: nothing of rank 1 can be launched on it.
-    EXPECT_FALSE(product.run(some.operands(), {gpus.stream(0), gpus.stream(0)}));
+    {
+      // In a capture that is broken nothing of rank 1 can be launched.
+      Select const current(1);
+      ok(cudaStreamBeginCapture(gpus.stream(1), cudaStreamCaptureModeThreadLocal));
+      EXPECT_NE(cudaStreamSynchronize(gpus.stream(1)), cudaSuccess);
+      (void)cudaGetLastError();
+    }
+    EXPECT_FALSE(product.run(some.operands(), gpus.both()));
+    cudaGraph_t broken = nullptr;
+    EXPECT_NE(cudaStreamEndCapture(gpus.stream(1), &broken), cudaSuccess);
+    (void)cudaGetLastError();
     auto const alone = product.enqueue(0, some.operands(), gpus.stream(0));
     ASSERT_FALSE(alone) << product.name();
     EXPECT_EQ(alone.error().front().code, "E0582");
@@ -382,6 +392,10 @@ TEST_F(GemmCollectives, RefusalsNameWhatIsWrong) {
   EXPECT_THAT(odd.error().front().message, HasSubstr("an operand of rank 1 is missing"));
   EXPECT_FALSE(product.run({some.operands()[0]}, gpus.both()));
   EXPECT_FALSE(product.run(some.operands(), {gpus.stream(0)}));
+  auto const elsewhere = product.run(some.operands(), {gpus.stream(0), gpus.stream(0)});
+  ASSERT_FALSE(elsewhere);
+  EXPECT_EQ(elsewhere.error().front().message, "the stream of rank 1 is of GPU 0, not of GPU 1");
+  EXPECT_FALSE(product.enqueue(1, some.operands(), gpus.stream(0)));
   run(product, some);
   finish(product);
   some.expect_right("after refusals");
@@ -460,6 +474,29 @@ TEST_F(GemmCollectives, OneCallForEach) {
   auto const refused = gemm_all_reduce(gpus.group, {8, 1024, 510}, sums.operands(), both);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().front().code, "E0581");
+}
+
+TEST_F(GemmCollectives, WithoutPeerAccessTheSameCallGoesByTheLibrary) {
+  TwoGpus apart;
+  apart.group = must(PeerGroup::make({0, 1}, {false}));
+  EXPECT_EQ(apart.group->apart(), "peer access is turned off (PeerGroupOptions)");
+  Problem const problem{Collective::all_reduce, 8, 1024, 512};
+  auto const words = GemmCollective::make(apart.group, problem, {Way::words, {}, 0, 2});
+  ASSERT_FALSE(words);
+  EXPECT_THAT(to_text(words.error()),
+              testing::StartsWith("error E0580: the way \"words\": peer access is turned off"));
+  EXPECT_FALSE(tune(apart.group, problem));
+  std::string why;
+  if (gpus.group->nccl(why) == nullptr) GTEST_SKIP() << why;
+  auto product = GemmCollective::make(apart.group, problem);
+  ASSERT_TRUE(product) << to_text(product.error());
+  EXPECT_THAT(product->name(),
+              testing::StartsWith("sequential (peer access is turned off (PeerGroupOptions)), "));
+  CollectiveCase const some(gpus, problem);
+  for (int call = 0; call < 2; ++call)
+    ASSERT_TRUE(gemm_all_reduce(apart.group, {8, 1024, 512}, some.operands(), gpus.both()));
+  ASSERT_TRUE(finish_all(apart.group, true));
+  some.expect_right("without peer access");
 }
 
 TEST_F(GemmCollectives, AGroupOfGpusThatAreNotThereIsRefused) {

@@ -49,6 +49,8 @@ class Process {
     process_ = fork();
     if (process_ == 0) {
       close(ends[0]);
+      // Also of a program that takes this one's place.
+      dup2(ends[1], STDOUT_FILENO);
       auto const said = act();
       (void)!write(ends[1], said.data(), said.size());
       _exit(0);

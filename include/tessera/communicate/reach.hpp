@@ -9,11 +9,25 @@
 
 namespace tessera {
 
-/// Refuses (E0580) devices that are no group: none, more than k_most_ranks, one twice, one that is not there,
-/// or two that do not reach each other's memory. `reaches(from, to)`: a kernel on one can load from and store
-/// to the other's memory.
-Expected<void> check_reach(std::vector<int> const& devices, int present,
-                           std::function<bool(int from, int to)> const& reaches);
+/// Refuses (E0580) devices that are no group: none, more than k_most_ranks, one twice, one that is not there.
+Expected<void> check_devices(std::vector<int> const& devices, int present);
+
+/// "GPU 0 does not reach the memory of GPU 3", or nothing. `reaches(from, to)`: a kernel on one can load from
+/// and store to the other's memory.
+std::string why_apart(std::vector<int> const& devices, std::function<bool(int from, int to)> const& reaches);
+
+/// E0580 for what needs GPUs that reach each other's memory.
+Diagnostic needs_reach(std::string const& what, std::string const& why_apart);
+
+/// A rank of several processes, as the others see it.
+struct RankPlace {
+  std::string host;  ///< of the running system, not its name
+  std::string gpu;   ///< unlike all others
+};
+/// E0580 where two ranks have one GPU.
+Expected<void> check_places(std::vector<RankPlace> const& places);
+/// "rank 0 and rank 2 are on different hosts", or nothing.
+std::string why_apart(std::vector<RankPlace> const& places);
 
 /// A wait for a peer that met its deadline.
 struct PeerStall {

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two processes, a GPU each: products with their collective are right, and a rank that is lost is named.
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+
+#include "tests/ranks/processes.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class PeerProcesses : public testing::Test {
+ protected:
+  void SetUp() override {
+    int count = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) GTEST_SKIP() << "needs two GPUs";
+    port.free();
+  }
+  void needs_nccl() const {
+    if (dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL) == nullptr) GTEST_SKIP() << dlerror();
+  }
+  /// What both ranks of a program say; one that hangs is ended.
+  void start(char const* what) {
+    std::unique_ptr<Process> ranks[2];
+    for (int rank = 0; rank < 2; ++rank)
+      ranks[rank] = std::make_unique<Process>([&] {
+        setenv("RANK", std::to_string(rank).c_str(), 1);
+        setenv("LOCAL_RANK", std::to_string(rank).c_str(), 1);
+        setenv("WORLD_SIZE", "2", 1);
+        setenv("MASTER_ADDR", "127.0.0.1", 1);
+        setenv("TESSERA_PORT", std::to_string(port.number).c_str(), 1);
+        constexpr unsigned k_patience = 30;
+        alarm(k_patience);
+        // Its words go where the test reads them.
+        execl(TESSERA_PEER_RANK, TESSERA_PEER_RANK, what, nullptr);
+        return std::string("cannot start " TESSERA_PEER_RANK);
+      });
+    for (int rank = 0; rank < 2; ++rank) said[rank] = ranks[rank]->said();
+  }
+  void expect_right(char const* what) {
+    start(what);
+    for (auto const& one : said) EXPECT_EQ(one, "right\n");
+  }
+
+  Port port;
+  std::string said[2];
+};
+
+TEST_F(PeerProcesses, EveryWayIsRight) { expect_right("every_way"); }
+TEST_F(PeerProcesses, OneCallForEach) { expect_right("one_calls"); }
+TEST_F(PeerProcesses, ReplaysOfGraphsHaveTheSameBits) { expect_right("graphs"); }
+TEST_F(PeerProcesses, ARankThatIsLateIsNamedOnBothAndTheNextCallWorks) { expect_right("late_once"); }
+TEST_F(PeerProcesses, RefusalsLeaveTheGroupAsItIs) { expect_right("refusals"); }
+
+TEST_F(PeerProcesses, ByTheLibraryToo) {
+  needs_nccl();
+  if (!IsSkipped()) expect_right("by_library");
+}
+
+TEST_F(PeerProcesses, ARankThatDiesIsNamed) {
+  for (char const* const what : {"dies_words", "dies_copy"}) {
+    start(what);
+    EXPECT_EQ(said[1], "dies\n");
+    EXPECT_THAT(said[0],
+                StartsWith("error E0582: gemm_all_reduce of 200 x 512 x 256 on 2 GPUs: rank 0 waits for "
+                           "rank 1: "));
+    EXPECT_THAT(said[0], HasSubstr(", expected 2; gave up after 1 s"));
+    EXPECT_THAT(said[0], HasSubstr("error E0586: rank 1 (process "));
+    EXPECT_THAT(said[0], HasSubstr(") has ended\n"));
+    EXPECT_THAT(said[0], EndsWith("\nright\n"));
+  }
+}
+
+TEST_F(PeerProcesses, ARankThatHangsIsNamedOnBoth) {
+  start("hangs_add");
+  EXPECT_THAT(said[0],
+              StartsWith("error E0582: gemm_all_reduce of 200 x 512 x 256 on 2 GPUs: rank 0 waits for "
+                         "rank 1: "));
+  for (auto const& one : said) {
+    EXPECT_THAT(one, HasSubstr("error E0586: rank 1 (process "));
+    EXPECT_THAT(one, HasSubstr(") has not come within 6 s\n"));
+    EXPECT_THAT(one, EndsWith("\nright\n"));
+  }
+}
+
+TEST_F(PeerProcesses, TheLibraryIsEndedWhereARankIsLost) {
+  needs_nccl();
+  if (IsSkipped()) return;
+  start("dies_sequential");
+  EXPECT_THAT(said[0], HasSubstr("error E0586: rank 1 (process "));
+  EXPECT_THAT(said[0], EndsWith("\nright\n"));
+  start("hangs_sequential");
+  for (auto const& one : said) {
+    EXPECT_THAT(one,
+                HasSubstr("error E0582: gemm_all_reduce of 200 x 512 x 256 on 2 GPUs: rank 0 waits in NCCL "
+                          "for a rank that does not come\n"));
+    EXPECT_THAT(one, EndsWith("\nright\n"));
+  }
+}
+
+TEST_F(PeerProcesses, OtherSizesAreNamedOnBoth) {
+  start("other_sizes");
+  for (auto const& one : said) {
+    EXPECT_THAT(one, HasSubstr(" make different calls\n"));
+    EXPECT_THAT(one, HasSubstr("gemm_all_reduce of 8 x 512 x 256 on 2 GPUs of bf16 by words\n"));
+    EXPECT_THAT(one, HasSubstr("gemm_all_reduce of 16 x 512 x 256 on 2 GPUs of bf16 by words\n"));
+  }
+}
+
+TEST_F(PeerProcesses, RanksNeedAGpuEach) {
+  start("one_gpu");
+  for (auto const& one : said)
+    EXPECT_THAT(one, StartsWith("error E0580: rank 0 and rank 1 have the same GPU\n"));
+  start("gpu_that_is_not_there");
+  for (auto const& one : said)
+    EXPECT_THAT(one, StartsWith("error E0580: rank 1: a group with GPU 99, of 2 that are there\n"));
+}
+
+TEST_F(PeerProcesses, WithoutPeerAccessTheLibraryDoesIt) {
+  needs_nccl();
+  if (IsSkipped()) return;
+  start("without_peer_access");
+  for (auto const& one : said) {
+    EXPECT_THAT(one, StartsWith("sequential (peer access is turned off (PeerGroupOptions)), "));
+    EXPECT_THAT(one,
+                HasSubstr("error E0580: the way \"words\": peer access is turned off (PeerGroupOptions)\n"));
+    EXPECT_THAT(one, EndsWith("\nright\n"));
+  }
+}
+
+}  // namespace
+}  // namespace tessera

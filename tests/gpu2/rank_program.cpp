@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// peer_rank <what>: one rank of two, as a launcher starts it. Prints "right", or what went wrong.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <tessera/ranks/launched.hpp>
+#include <tessera/ranks/meeting.hpp>
+#include <thread>
+
+#include "kernels/gemm_collectives/one_call.hpp"
+#include "rank_case.hpp"
+
+namespace tessera::gemm_collectives {
+namespace {
+
+using gpu::ok;
+
+struct Trouble {
+  std::string text;
+};
+template <class T>
+T must(Expected<T> made) {
+  if (!made) throw Trouble{to_text(made.error())};
+  return std::move(*made);
+}
+void must(Expected<void> done) {
+  if (!done) throw Trouble{to_text(done.error())};
+}
+void expect(bool holds, std::string const& what) {
+  if (!holds) throw Trouble{"not so: " + what};
+}
+bool has(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
+std::string text_of(Expected<void> const& done) { return done ? "" : to_text(done.error()); }
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// A rank, its group, and a stream of its GPU.
+struct Rank {
+  LaunchedRank launched = must(launched_rank(std::getenv));
+  std::shared_ptr<Meeting> meeting = must(Meeting::join(launched, {20, ""}));
+  std::shared_ptr<PeerGroup> group;
+  std::unique_ptr<gpu::Stream> stream;
+
+  explicit Rank(PeerGroupOptions const& options = {}) {
+    ok(cudaSetDevice(launched.local));
+    group = must(PeerGroup::join(meeting, launched.local, options));
+    stream = std::make_unique<gpu::Stream>();
+  }
+  int rank() const { return launched.rank; }
+  GemmCollective make(Problem const& problem, Options const& options) const {
+    return must(GemmCollective::make(group, problem, options));
+  }
+  void run(GemmCollective& product, RankCase const& some) const {
+    must(product.run(some.operands(), {stream->get()}));
+  }
+  /// The GPU is its own again: other work runs, and is right.
+  void use_gpu() const {
+    ok(cudaDeviceSynchronize());
+    void* memory = nullptr;
+    ok(cudaMalloc(&memory, 1 << 20));
+    bench::poison(memory, 1 << 19, stream->get());
+    expect(bench::not_poisoned(memory, 1 << 19, stream->get()) == 0, "the GPU works");
+    ok(cudaFree(memory));
+  }
+};
+
+void expect_right(Rank const& me, RankCase const& some, Problem const& problem, std::string const& what) {
+  double const error = some.error();
+  expect(error < 6e-3, what + ": off by " + std::to_string(error));
+  if (problem.collective != Collective::all_reduce) return;
+  auto const all = must(me.group->exchange("bits", some.bits()));
+  expect(all[0] == all[1], what + ": ranks differ");
+}
+
+void expect_launches_right(Rank const& me, Problem const& problem, Options const& options) {
+  RankCase const first(me.group, problem, 1), second(me.group, problem, 2);
+  auto product = me.make(problem, options);
+  for (int launch = 0; launch < 4; ++launch) {
+    auto const& some = launch % 2 == 0 ? first : second;
+    some.poison();
+    // Nobody stores into what another still clears.
+    must(me.group->exchange("poisoned"));
+    me.run(product, some);
+    must(product.finish());
+    if (launch >= 2) expect_right(me, some, problem, to_string(problem) + ", " + product.name());
+  }
+}
+
+constexpr Collective k_collectives[] = {Collective::all_reduce, Collective::reduce_scatter,
+                                        Collective::all_gather};
+
+void every_way() {
+  Rank const me;
+  expect(me.group->apart().empty(), me.group->apart());
+  for (auto const collective : k_collectives)
+    for (auto const way : ways_of({collective, 1, 1040, 528})) {
+      if (way == Way::sequential) continue;
+      for (int const rows : {1, 3, 64, 1000, 3001})
+        expect_launches_right(me, {collective, rows, 1040, 528}, {way, {}, 0, 2});
+      expect_launches_right(me, {collective, 777, 1040, 528, ElementType::fp16}, {way, {}, 0, 2});
+    }
+}
+
+void by_library() {
+  Rank const me;
+  for (auto const collective : k_collectives)
+    for (int const rows : {1000, 3001})
+      expect_launches_right(me, {collective, rows, 1040, 528}, {Way::sequential, {}, 0, 5});
+}
+
+void one_calls() {
+  Rank const me;
+  RankCase const sums(me.group, {Collective::all_reduce, 8, 1024, 512}),
+      parts(me.group, {Collective::reduce_scatter, 1500, 1024, 512}),
+      gathered(me.group, {Collective::all_gather, 1500, 1024, 512});
+  for (int call = 0; call < 3; ++call) {
+    must(gemm_all_reduce(me.group, {8, 1024, 512}, sums.operands(), {me.stream->get()}));
+    must(gemm_reduce_scatter(me.group, {1500, 1024, 512}, parts.operands(), {me.stream->get()}));
+    must(all_gather_gemm(me.group, {1500, 1024, 512}, gathered.operands(), {me.stream->get()}));
+  }
+  must(finish_all(me.group, true));
+  for (auto const* some : {&sums, &parts, &gathered}) expect(some->error() < 6e-3, "one call");
+}
+
+void graphs() {
+  Rank const me;
+  for (auto const& [collective, way] :
+       std::vector<std::pair<Collective, Way>>{{Collective::all_reduce, Way::words},
+                                               {Collective::all_reduce, Way::add},
+                                               {Collective::reduce_scatter, Way::store},
+                                               {Collective::all_gather, Way::copy}}) {
+    Problem const problem{collective, 300, 512, 256};
+    RankCase const first(me.group, problem, 1), second(me.group, problem, 2);
+    auto product = me.make(problem, {way, {}, 0, 5});
+    me.run(product, first);
+    me.run(product, second);
+    must(product.finish());
+    auto const bits = first.bits();
+    first.poison();
+    must(me.group->exchange("poisoned"));
+    cudaGraph_t captured = nullptr;
+    cudaGraphExec_t graph = nullptr;
+    ok(cudaStreamBeginCapture(me.stream->get(), cudaStreamCaptureModeThreadLocal));
+    for (auto const* some : {&first, &second, &first}) me.run(product, *some);
+    ok(cudaStreamEndCapture(me.stream->get(), &captured));
+    ok(cudaGraphInstantiate(&graph, captured, 0));
+    ok(cudaGraphUpload(graph, me.stream->get()));
+    for (int replay = 0; replay < 1000; ++replay) {
+      // Either rank is late now and then.
+      if (replay % 100 == 50 * me.rank()) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      ok(cudaGraphLaunch(graph, me.stream->get()));
+    }
+    must(product.finish());
+    expect(bits == first.bits(), "replays of " + product.name() + " have the same bits");
+    ok(cudaGraphExecDestroy(graph));
+    ok(cudaGraphDestroy(captured));
+  }
+}
+
+void late_once() {
+  Rank const me;
+  Problem const problem{Collective::reduce_scatter, 500, 512, 256};
+  RankCase const some(me.group, problem);
+  for (auto const way : {Way::store, Way::copy, Way::add}) {
+    auto product = me.make(problem, {way, {}, 0, 0.3});
+    me.run(product, some);
+    must(product.finish());
+    if (me.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(900));
+    me.run(product, some);
+    auto const said = text_of(product.finish());
+    expect(has(said, "error E0582: ") && has(said, "rank 0 waits for rank 1: ") && has(said, "expected 2"),
+           said);
+    some.poison();
+    must(me.group->exchange("poisoned"));
+    me.run(product, some);
+    must(product.finish());
+    expect_right(me, some, problem, "after a stall");
+  }
+}
+
+/// Rank 1 is lost in the middle of things. Rank 0 hears of it in time, and keeps its GPU.
+void lost(Way way, bool hangs) {
+  Rank const me;
+  Problem const problem{Collective::all_reduce, 200, 512, 256};
+  RankCase const some(me.group, problem);
+  auto product = me.make(problem, {way, {}, 0, 1});
+  me.run(product, some);
+  must(product.finish());
+  if (me.rank() == 1) {
+    if (!hangs) {
+      // Rank 0 waits in its kernels meanwhile.
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      std::puts("dies");
+      std::fflush(stdout);
+      _exit(0);
+    }
+    while (!me.meeting->lost()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::puts(to_text(*me.meeting->lost()).c_str());
+    me.use_gpu();
+    return;
+  }
+  double const begin_s = now_s();
+  me.run(product, some);
+  auto const said = text_of(product.finish());
+  double const took_s = now_s() - begin_s;
+  std::puts(said.c_str());
+  expect(took_s < 10, "within ten seconds: " + std::to_string(took_s));
+  // For good.
+  expect(has(text_of(product.run(some.operands(), {me.stream->get()})), "error E058"), "refused from now on");
+  me.use_gpu();
+}
+
+void other_sizes() {
+  Rank const me;
+  auto const made =
+      GemmCollective::make(me.group, {Collective::all_reduce, me.rank() == 0 ? 8 : 16, 512, 256});
+  expect(!made, "made");
+  std::puts(to_text(made.error()).c_str());
+}
+
+void one_gpu() {
+  auto const launched = must(launched_rank(std::getenv));
+  auto const meeting = must(Meeting::join(launched, {20, ""}));
+  auto const group = PeerGroup::join(meeting, 0);
+  expect(!group, "a group");
+  std::puts(to_text(group.error()).c_str());
+}
+
+void gpu_that_is_not_there() {
+  auto const launched = must(launched_rank(std::getenv));
+  auto const meeting = must(Meeting::join(launched, {20, ""}));
+  auto const group = PeerGroup::join(meeting, launched.rank == 0 ? 0 : 99);
+  expect(!group, "a group");
+  std::puts(to_text(group.error()).c_str());
+}
+
+void without_peer_access() {
+  // One of them is enough.
+  Rank const me({must(launched_rank(std::getenv)).rank != 1});
+  for (auto const collective : k_collectives) expect_launches_right(me, {collective, 1000, 1040, 528}, {});
+  auto const product = me.make({Collective::all_reduce, 8, 512, 256}, {});
+  std::puts(product.name().c_str());
+  auto const refused =
+      GemmCollective::make(me.group, {Collective::all_reduce, 8, 512, 256}, {Way::words, {}, 0, 2});
+  expect(!refused, "words");
+  std::puts(to_text(refused.error()).c_str());
+}
+
+void refusals() {
+  Rank const me;
+  Problem const problem{Collective::all_reduce, 200, 512, 256};
+  RankCase const some(me.group, problem);
+  auto product = me.make(problem, {Way::store, {}, 0, 2});
+  auto operands = some.operands();
+  auto& other = operands[static_cast<std::size_t>(1 - me.rank())];
+  other.d = nullptr;
+  auto const said = text_of(product.run(operands, {me.stream->get()}));
+  expect(has(said, "error E0581: an operand of rank " + std::to_string(1 - me.rank()) + " is missing"), said);
+  auto const strange = text_of(product.enqueue(1 - me.rank(), some.operands(), me.stream->get()));
+  expect(has(strange, "is not of this process"), strange);
+  me.run(product, some);
+  must(product.finish());
+  expect_right(me, some, problem, "after refusals");
+}
+
+int main_of(std::string const& what) {
+  std::map<std::string, std::function<void()>> const all = {
+      {"every_way", every_way},
+      {"by_library", by_library},
+      {"one_calls", one_calls},
+      {"graphs", graphs},
+      {"late_once", late_once},
+      {"dies_words", [] { lost(Way::words, false); }},
+      {"dies_copy", [] { lost(Way::copy, false); }},
+      {"dies_sequential", [] { lost(Way::sequential, false); }},
+      {"hangs_add", [] { lost(Way::add, true); }},
+      {"hangs_sequential", [] { lost(Way::sequential, true); }},
+      {"other_sizes", other_sizes},
+      {"one_gpu", one_gpu},
+      {"gpu_that_is_not_there", gpu_that_is_not_there},
+      {"without_peer_access", without_peer_access},
+      {"refusals", refusals},
+  };
+  try {
+    all.at(what)();
+    std::puts("right");
+    return 0;
+  } catch (Trouble const& trouble) {
+    std::puts(trouble.text.c_str());
+  } catch (std::exception const& error) {
+    std::puts(error.what());
+  }
+  return 1;
+}
+
+}  // namespace
+}  // namespace tessera::gemm_collectives
+
+int main(int count, char** words) { return count == 2 ? tessera::gemm_collectives::main_of(words[1]) : 2; }
