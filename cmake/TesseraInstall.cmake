@@ -17,7 +17,7 @@ if(TARGET tessera)
   install(TARGETS tessera EXPORT tessera_targets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 # The programs beside the tool, which it starts; tessera-bench where it was built, by name.
-foreach(program tessera-decode tessera-flow tessera-network tessera-gpu tessera-probe tessera-bench)
+foreach(program tessera-decode tessera-flow tessera-network tessera-gpu tessera-peers tessera-probe tessera-bench)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
   endif()

@@ -14,6 +14,7 @@
 #include <tessera/report/json_text.hpp>
 
 #include "bench/common/program.hpp"
+#include "kernels/gemm_collectives/alone.hpp"
 #include "kernels/gemm_collectives/refused.hpp"
 #include "kernels/gemm_collectives/tune.hpp"
 #include "src/gpu/check.hpp"
@@ -98,9 +99,11 @@ class Bench {
       auto made = must(GemmCollective::make(group_, problem, one.options));
       best.insert({one.options.way, {one, made, {one.name, {}}}});
     }
-    std::deque<GangTimed> alone;
+    std::optional<Alone> parts;
     if (best.contains(Way::sequential))
-      alone_of(problem, sets, best.at(Way::sequential).tried.options.kernel, alone);
+      parts.emplace(group_, problem, sets, best.at(Way::sequential).tried.options.kernel);
+    std::deque<GangTimed> none;
+    auto& alone = parts ? parts->timed() : none;
     std::vector<GangTimed*> running;
     for (auto& [way, one] : best) {
       one.timed.work = [&product = one.product, &sets](std::vector<cudaStream_t> const& streams, int set) {
@@ -147,65 +150,8 @@ class Bench {
   }
 
  private:
-  /// The whole product, and the collective, alone.
-  void alone_of(Problem const& problem, OperandRing const& sets, PieceKernel const& kernel,
-                std::deque<GangTimed>& to) {
-    std::string why;
-    auto const* const nccl = group_->nccl(why);
-    pieces_.clear();
-    scratch_.clear();
-    for (int rank = 0; rank < group_->size(); ++rank) {
-      check(cudaSetDevice(group_->device(rank)), "cudaSetDevice");
-      pieces_.push_back(must(
-          Piece::make({problem.rows, problem.local_columns(), problem.local_depth(), problem.type}, kernel)));
-    }
-    auto const rows = static_cast<std::size_t>(most_shard_rows(problem.rows, 2)) * 2;
-    auto const wide = static_cast<std::size_t>(std::max(problem.local_columns(), problem.local_depth()));
-    scratch_.push_back(must(PeerMemory::make(group_, 64u << 20)));
-    scratch_.push_back(must(PeerMemory::make(group_, 2 * rows * wide)));
-    scratch_.push_back(must(PeerMemory::make(group_, 2 * rows * wide)));
-    to.push_back({"gemm", [this, &sets](std::vector<cudaStream_t> const& streams, int set) -> Expected<void> {
-                    auto const operands = sets.of(set);
-                    for (std::size_t at = 0; at < streams.size(); ++at) {
-                      int const rank = static_cast<int>(at);
-                      check(cudaSetDevice(group_->device(rank)), "cudaSetDevice");
-                      // Of all rows: the own ones stand in for those that would have come.
-                      auto const& mine = operands[at];
-                      auto const done = pieces_[at].run({mine.a, mine.b, scratch_[1].at(rank)},
-                                                        scratch_[0].at(rank), false, false, streams[at]);
-                      if (!done) return done;
-                    }
-                    return {};
-                  }});
-    if (nccl == nullptr) return;
-    to.push_back(
-        {"nccl", [this, nccl, problem](std::vector<cudaStream_t> const& streams, int) -> Expected<void> {
-           auto const each = static_cast<std::size_t>(slot_elements(problem));
-           auto const kind = gpu::Nccl::Type::bf16;
-           gpu::Nccl::Group calls(*nccl);
-           for (std::size_t at = 0; at < streams.size(); ++at) {
-             int const rank = static_cast<int>(at);
-             check(cudaSetDevice(group_->device(rank)), "cudaSetDevice");
-             void *from = scratch_[1].at(rank), *into = scratch_[2].at(rank);
-             if (problem.collective == Collective::all_reduce)
-               nccl->all_reduce(
-                   rank, from, into,
-                   static_cast<std::size_t>(problem.rows) * static_cast<std::size_t>(problem.columns), kind,
-                   streams[at]);
-             else if (problem.collective == Collective::reduce_scatter)
-               nccl->reduce_scatter(rank, from, into, each, kind, streams[at]);
-             else
-               nccl->all_gather(rank, from, into, each, kind, streams[at]);
-           }
-           calls.end();
-           return {};
-         }});
-  }
-
   std::shared_ptr<PeerGroup> group_;
   Gang& gang_;
-  std::vector<Piece> pieces_;
-  std::deque<PeerMemory> scratch_;
 };
 
 }  // namespace

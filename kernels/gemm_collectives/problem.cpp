@@ -44,6 +44,13 @@ char const* to_string(Collective collective) {
   return "";
 }
 
+std::optional<Collective> collective_named(std::string const& name) {
+  if (name == "gemm-all-reduce") return Collective::all_reduce;
+  if (name == "gemm-reduce-scatter") return Collective::reduce_scatter;
+  if (name == "all-gather-gemm") return Collective::all_gather;
+  return std::nullopt;
+}
+
 char const* to_string(Way way) {
   switch (way) {
     case Way::automatic: return "automatic";

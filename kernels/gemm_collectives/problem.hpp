@@ -3,6 +3,7 @@
 // work is cut, without a GPU.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <tessera/communicate/shards.hpp>
 #include <tessera/diagnostic.hpp>
@@ -51,6 +52,8 @@ enum class Way {
 };
 
 char const* to_string(Collective collective);
+/// As the command line names them: "gemm-all-reduce", "gemm-reduce-scatter", "all-gather-gemm".
+std::optional<Collective> collective_named(std::string const& name);
 char const* to_string(Way way);
 /// "gemm_all_reduce of 8 x 8192 x 8192 on 2 GPUs".
 std::string to_string(Problem const& problem);

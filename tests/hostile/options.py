@@ -23,6 +23,7 @@ NUMBERS = [
     (["explain", "PLAN"], ["--alternatives"]),
     (["run", "llama-3.2-1b", "--decode", "--prompt-ids", "1"], ["--new-tokens", "--capacity", "--top-k"]),
     (["run", "lattice-boltzmann"], ["--steps"]),
+    (["run", "gemm-all-reduce"], ["--rows", "--columns", "--depth", "--gpus"]),
 ]
 WORDS = [
     (["plan", "llama-3-8b"], ["--block", "--dtype", "--mechanism", "--policy", "--machine", "--layer"]),
@@ -36,6 +37,7 @@ WORDS = [
     (["run", "llama-3.2-1b", "--decode"], ["--prompt-ids"]),
     (["run", "llama-3.2-1b", "--decode", "--prompt-ids", "1"], ["--weights", "--seed", "--stop-id"]),
     (["run", "lattice-boltzmann"], ["--box", "--flow", "--variant", "--tau", "--speed"]),
+    (["run", "gemm-all-reduce", "--rows", "8", "--columns", "64", "--depth", "64"], ["--dtype"]),
 ]
 ARGUMENTS = [["plan"], ["check"], ["simulate"], ["generate"], ["explain"], ["why-not"], ["diff"], ["sweep"],
              ["workloads"], ["machines"], ["bench"], ["bench", "banana"], ["diff", "PLAN"], [], ["banana"],

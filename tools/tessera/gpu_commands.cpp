@@ -14,6 +14,7 @@
 #include "load_plan.hpp"
 #include "network_run.hpp"
 #include "planned_run.hpp"
+#include "products_run.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -27,6 +28,7 @@ struct RunArguments : GpuArguments {
   DecodeArguments decode;
   FlowArguments flow;
   NetworkArguments network;
+  ProductsArguments products;
 };
 
 /// The options that both commands have.
@@ -70,37 +72,51 @@ Diagnostics unused_by_run(RunArguments const& arguments, bool plan) {
   return found;
 }
 
-/// E0906 for options of plans and workloads that a network has no use for.
-Diagnostics unused_by_network(RunArguments const& arguments) {
+void append(Diagnostics& found, Diagnostics const& more) {
+  found.insert(found.end(), more.begin(), more.end());
+}
+
+/// E0906 for options of plans and workloads, which `name` is neither.
+Diagnostics unused_of_workloads(RunArguments const& arguments, std::string const& name) {
   Diagnostics found;
   for (auto const& [option, given] : {std::pair{"--planned", arguments.planned},
                                       {"--machine", arguments.machine.has_value()},
                                       {"--timeline", !arguments.timeline.empty()},
                                       {"--html", !arguments.html.empty()}})
-    if (given) {
-      auto one =
-          complaint("E0906", fmt::format("{} is not for {} as a whole", option, arguments.workload.workload),
-                    fmt::format("leave {} out", option));
-      found.insert(found.end(), one.begin(), one.end());
-    }
+    if (given)
+      append(found, complaint("E0906", fmt::format("{} is not for {}", option, name),
+                              fmt::format("leave {} out", option)));
   return found;
 }
 
-/// E0906 for options of other runs.
-Diagnostics unused_by_flow(RunArguments const& arguments) {
+/// And for options of generating tokens.
+Diagnostics unused_without_model(RunArguments const& arguments, std::string const& name) {
   auto found = unused_without_decode(arguments.decode);
-  auto const sizes = unused_gpu_options(arguments, "lattice-boltzmann");
-  found.insert(found.end(), sizes.begin(), sizes.end());
-  for (auto const& [option, given] : {std::pair{"--decode", arguments.decode.decode},
-                                      {"--planned", arguments.planned},
-                                      {"--machine", arguments.machine.has_value()},
-                                      {"--timeline", !arguments.timeline.empty()},
-                                      {"--html", !arguments.html.empty()}})
-    if (given) {
-      auto one = complaint("E0906", std::string(option) + " is not for lattice-boltzmann",
-                           std::string("leave ") + option + " out");
-      found.insert(found.end(), one.begin(), one.end());
-    }
+  if (arguments.decode.decode)
+    append(found, complaint("E0906", "--decode is not for " + name, "leave --decode out"));
+  append(found, unused_of_workloads(arguments, name));
+  return found;
+}
+
+Diagnostics unused_by_flow(RunArguments const& arguments) {
+  auto found = unused_without_model(arguments, k_flow_name);
+  append(found, unused_gpu_options(arguments, k_flow_name));
+  append(found, unused_without_products(arguments.products));
+  append(found, unused_without_network(arguments.network));
+  return found;
+}
+
+Diagnostics unused_by_products(RunArguments const& arguments) {
+  auto found = unused_without_model(arguments, arguments.workload.workload);
+  append(found, unused_without_flow(arguments.flow));
+  append(found, unused_without_network(arguments.network));
+  return found;
+}
+
+/// Some options of generating tokens are a network's, too.
+Diagnostics unused_by_network(RunArguments const& arguments) {
+  auto found = unused_of_workloads(arguments, arguments.workload.workload + " as a whole");
+  append(found, unused_without_products(arguments.products));
   return found;
 }
 
@@ -159,6 +175,7 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
   add_decode_options(*command, arguments->decode);
   add_flow_options(*command, arguments->flow);
   add_network_options(*command, arguments->network);
+  add_products_options(*command, arguments->products);
   add_output(*command, "--timeline", arguments->timeline,
              "The measured timeline as JSON, for tessera diff; of one plan or size");
   add_output(*command, "--html", arguments->html,
@@ -201,15 +218,26 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       "tokens\n"
       "--weights, --seed, -o and --commit are theirs, too.\n\n"
       "  tessera run resnet-38 --images 1,4\n"
-      "  tessera run resnet-50 --images 4 --weights ./resnet50 --tune --check -o record.json");
+      "  tessera run resnet-50 --images 4 --weights ./resnet50 --tune --check -o record.json\n\n"
+      "gemm-all-reduce, gemm-reduce-scatter or all-gather-gemm in place of a workload computes a matrix "
+      "product "
+      "with its\n"
+      "collective on several GPUs of this host in every way there is, beside cuBLASLt and NCCL in sequence "
+      "and "
+      "each of\n"
+      "them alone, and checks what comes out (docs/peers.md).\n\n"
+      "  tessera run gemm-all-reduce --rows 8 --columns 8192 --depth 8192\n"
+      "  tessera run gemm-reduce-scatter --rows 2048 --columns 8192 --depth 22016 --quick --record out.json");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] {
       auto const& name = arguments->workload.workload;
       if (name == k_flow_name) {
-        auto others = unused_by_flow(*arguments);
-        auto const network = unused_without_network(arguments->network);
-        others.insert(others.end(), network.begin(), network.end());
+        auto const others = unused_by_flow(*arguments);
         return others.empty() ? run_flow(session, arguments->flow) : session.fail(others);
+      }
+      if (is_product(name)) {
+        auto const others = unused_by_products(*arguments);
+        return others.empty() ? run_products(session, *arguments, arguments->products) : session.fail(others);
       }
       if (auto const flow = unused_without_flow(arguments->flow); !flow.empty()) return session.fail(flow);
       if (!arguments->decode.decode && is_network(*arguments)) {
@@ -219,6 +247,8 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       }
       if (auto const network = unused_without_network(arguments->network); !network.empty())
         return session.fail(network);
+      if (auto const more = unused_without_products(arguments->products); !more.empty())
+        return session.fail(more);
       bool const plan = !arguments->decode.decode && is_plan(name);
       if (auto const unused = unused_by_run(*arguments, plan); !unused.empty()) return session.fail(unused);
       if (arguments->decode.decode)

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The product and the collective alone, of which the longer is what a perfect overlap would take.
+#pragma once
+
+#include <deque>
+
+#include "kernels/gemm_collectives/gang.hpp"
+#include "kernels/gemm_collectives/tune.hpp"
+
+namespace tessera::gemm_collectives {
+
+/// Of all ranks of one process. Throws where CUDA fails.
+class Alone {
+ public:
+  /// `kernel` computes the product; `operands` outlive it.
+  Alone(std::shared_ptr<PeerGroup> const& group, Problem const& problem, OperandRing const& operands,
+        PieceKernel const& kernel);
+
+  /// "gemm", and "nccl" where NCCL is.
+  std::deque<GangTimed>& timed() { return timed_; }
+
+ private:
+  Expected<void> product(std::vector<cudaStream_t> const& streams, int set);
+  Expected<void> collective(gpu::Nccl const& nccl, std::vector<cudaStream_t> const& streams);
+
+  std::shared_ptr<PeerGroup> group_;
+  Problem problem_;
+  OperandRing const& operands_;
+  std::vector<Piece> pieces_;
+  std::deque<PeerMemory> scratch_;  ///< workspace, and two that are as large as the collective needs
+  std::deque<GangTimed> timed_;
+};
+
+}  // namespace tessera::gemm_collectives

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "products_run.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "commands.hpp"
+#include "companion.hpp"
+#include "files.hpp"
+#include "kernels/gemm_collectives/problem.hpp"
+
+namespace tessera::cli {
+namespace {
+
+namespace products = gemm_collectives;
+
+constexpr long long k_usual_gpus = 2, k_most_size = 1 << 20;
+
+}  // namespace
+
+bool is_product(std::string const& name) { return products::collective_named(name).has_value(); }
+
+void add_products_options(CLI::App& command, ProductsArguments& arguments) {
+  auto const group =
+      "Products on several GPUs (tessera run gemm-all-reduce, gemm-reduce-scatter, all-gather-gemm)";
+  auto const size = [&](std::string const& name, std::optional<long long>& to, std::string const& what) {
+    command.add_option(name, to, what)->check(CLI::Range(1LL, k_most_size))->option_text("N")->group(group);
+  };
+  size("--rows", arguments.rows, "Of the whole product");
+  size("--columns", arguments.columns, "Of the whole product");
+  size("--depth", arguments.depth, "Of the whole product");
+  command.add_option("--gpus", arguments.gpus, "The first so many of this host (default 2)")
+      ->check(CLI::Range(2LL, static_cast<long long>(k_most_ranks)))
+      ->option_text("N")
+      ->group(group);
+  command
+      .add_flag("--without-peer-access", arguments.without_peer_access,
+                "As if no GPU reached another's memory: NCCL alone")
+      ->group(group);
+  add_output(command, "--record", arguments.record, "The measurements as JSON")
+      ->option_text("FILE")
+      ->group(group);
+}
+
+Diagnostics unused_without_products(ProductsArguments const& a) {
+  Diagnostics found;
+  for (auto const& [option, given] : {std::pair{"--rows", a.rows.has_value()},
+                                      {"--columns", a.columns.has_value()},
+                                      {"--depth", a.depth.has_value()},
+                                      {"--gpus", a.gpus.has_value()},
+                                      {"--without-peer-access", a.without_peer_access},
+                                      {"--record", !a.record.empty()}})
+    if (given) {
+      auto one = complaint("E0906", fmt::format("{} is for products on several GPUs", option),
+                           fmt::format("leave {} out", option));
+      found.insert(found.end(), one.begin(), one.end());
+    }
+  return found;
+}
+
+int run_products(Session const& session, GpuArguments const& common, ProductsArguments const& a) {
+  auto const& name = common.workload.workload;
+  auto others = common;
+  others.workload.data_type.reset();
+  others.quick = false;
+  if (auto const unused = unused_gpu_options(others, name); !unused.empty()) return session.fail(unused);
+  for (auto const& [option, given] :
+       {std::pair{"--rows", a.rows}, {"--columns", a.columns}, {"--depth", a.depth}})
+    if (!given)
+      return session.fail(
+          complaint("E0906", fmt::format("{} needs {}", name, option),
+                    "give the sizes of the whole product: --rows 8 --columns 8192 --depth 8192"));
+  auto const type = common.workload.data_type.value_or("bf16");
+  if (type != "bf16" && type != "fp16")
+    return session.fail(complaint("E0906", fmt::format("--dtype: no product on several GPUs is of {}", type),
+                                  "one of bf16, fp16"));
+  products::Problem const problem{*products::collective_named(name),
+                                  static_cast<int>(*a.rows),
+                                  static_cast<int>(*a.columns),
+                                  static_cast<int>(*a.depth),
+                                  type == "fp16" ? gpu::ElementType::fp16 : gpu::ElementType::bf16,
+                                  static_cast<int>(a.gpus.value_or(k_usual_gpus))};
+  if (auto const fine = products::check_problem(problem); !fine) return session.fail(fine.error());
+  if (auto const fit = check_outputs({a.record}); !fit) return session.fail(fit.error());
+  std::vector<std::string> words{name,
+                                 std::to_string(problem.rows),
+                                 std::to_string(problem.columns),
+                                 std::to_string(problem.depth),
+                                 type,
+                                 std::to_string(problem.ranks),
+                                 common.quick ? "quick" : "full",
+                                 a.without_peer_access ? "apart" : "reach"};
+  if (!a.record.empty()) words.push_back(a.record);
+  return run_companion(session, "tessera run " + name, "tessera-peers", words);
+}
+
+}  // namespace tessera::cli
