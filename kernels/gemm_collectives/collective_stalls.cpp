@@ -204,6 +204,10 @@ Expected<void> GemmCollective::State::check(int rank, Operands const& one) const
 Expected<void> GemmCollective::State::check(int rank, cudaStream_t stream) const {
   gpu::RelaxedCapture const relaxed;
   Select const current(group->device(rank));
+  // CUDA says no device of a stream that is captured.
+  auto status = cudaStreamCaptureStatusNone;
+  ok(cudaStreamIsCapturing(stream, &status));
+  if (status != cudaStreamCaptureStatusNone) return {};
   int device = -1;
   ok(cudaStreamGetDevice(stream, &device));
   if (device == group->device(rank)) return {};

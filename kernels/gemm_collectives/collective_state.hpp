@@ -141,7 +141,7 @@ struct GemmCollective::State {
   /// E0581 for memory that is missing, not 16-byte aligned, or not where it should be.
   Expected<void> check(std::vector<Operands> const& operands) const;
   Expected<void> check(int rank, Operands const& operands) const;
-  /// E0581 for one that is of another GPU.
+  /// E0581 for one that is of another GPU, if it is not captured.
   Expected<void> check(int rank, cudaStream_t stream) const;
 
   // Launching: collective_ways.cpp.

@@ -2,6 +2,7 @@
 // peer_rank <what>: one rank of two, as a launcher starts it. Prints "right", or what went wrong.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -216,6 +217,38 @@ void lost(Way way, bool hangs) {
   me.use_gpu();
 }
 
+/// What a call takes among many, on this rank's clock: to be read beside the figures of one process.
+void times() {
+  Rank const me;
+  for (auto const& [problem, way] :
+       std::vector<std::pair<Problem, Way>>{{{Collective::all_reduce, 8, 8192, 8192}, Way::words},
+                                            {{Collective::reduce_scatter, 2048, 8192, 8192}, Way::copy},
+                                            {{Collective::all_gather, 2048, 22016, 8192}, Way::copy},
+                                            {{Collective::all_reduce, 8, 8192, 8192}, Way::sequential}}) {
+    RankCase const some(me.group, problem);
+    auto product = me.make(problem, {way, {}, 0, 2});
+    constexpr int k_calls = 100;
+    std::vector<float> us;
+    cudaEvent_t begin = nullptr, end = nullptr;
+    ok(cudaEventCreate(&begin));
+    ok(cudaEventCreate(&end));
+    for (int sample = 0; sample < 5; ++sample) {
+      must(me.group->exchange("sample"));
+      ok(cudaEventRecord(begin, me.stream->get()));
+      for (int call = 0; call < k_calls; ++call) me.run(product, some);
+      ok(cudaEventRecord(end, me.stream->get()));
+      must(product.finish());
+      float ms = 0;
+      ok(cudaEventElapsedTime(&ms, begin, end));
+      us.push_back(ms * 1000 / k_calls);
+    }
+    std::printf("%s, %s: %.1f us, eager\n", to_string(problem).c_str(), product.name().c_str(),
+                static_cast<double>(*std::min_element(us.begin(), us.end())));
+    ok(cudaEventDestroy(begin));
+    ok(cudaEventDestroy(end));
+  }
+}
+
 void other_sizes() {
   Rank const me;
   auto const made =
@@ -282,6 +315,7 @@ int main_of(std::string const& what) {
       {"hangs_add", [] { lost(Way::add, true); }},
       {"hangs_sequential", [] { lost(Way::sequential, true); }},
       {"other_sizes", other_sizes},
+      {"times", times},
       {"one_gpu", one_gpu},
       {"gpu_that_is_not_there", gpu_that_is_not_there},
       {"without_peer_access", without_peer_access},

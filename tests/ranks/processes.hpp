@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <functional>
 #include <string>
 
@@ -46,6 +47,8 @@ class Process {
   explicit Process(std::function<std::string()> const& act) {
     int ends[2] = {};
     EXPECT_EQ(pipe(ends), 0);
+    // What is not written yet would be written twice.
+    std::fflush(nullptr);
     process_ = fork();
     if (process_ == 0) {
       close(ends[0]);
