@@ -10,6 +10,7 @@
 #include "describe/operator_check.hpp"
 #include "diagnostic/nearest.hpp"
 #include "json/hf_family.hpp"
+#include "json/hf_type.hpp"
 #include "json/workload_parts.hpp"
 #include "tessera/describe/workload_json.hpp"
 
@@ -24,63 +25,16 @@ constexpr json::Codes k_codes{"E0201", "E0211", "E0212", "E0212", true};
 
 using Model = TransformerShape;
 
-/// Words of transformers, and of torch, for one type: the first of each list stands for the others.
-std::string plain_type(std::string word) {
-  if (word.rfind("torch.", 0) == 0) word.erase(0, 6);
-  if (word == "bf16") return "bfloat16";
-  return word == "fp16" || word == "half" ? "float16" : word;
-}
-
-struct SaidType {
-  Node const* node = nullptr;  ///< where; null: nowhere
-  std::string type;
-};
-
-/// What one object says of its weights by either of two names. E0214 where they say different things and
-/// `counts`.
-SaidType said_type(Document& document, Node const& object, bool counts) {
-  constexpr char const* k_old_name = "torch_dtype";
-  constexpr char const* k_new_name = "dtype";
-  ObjectReader reader(document, object, "the config");
-  SaidType said;
-  for (auto const* name : {k_old_name, k_new_name}) {
-    auto const* node = reader.find(name);
-    if (node == nullptr || node->is(Node::Kind::null)) continue;
-    auto const type = plain_type(reader.string_or(name, ""));
-    if (said.node == nullptr)
-      said = {node, type};
-    else if (counts && type != said.type)
-      document.report(*node, "E0214",
-                      fmt::format("\"{}\" says that weights are of type \"{}\", and \"{}\" \"{}\"",
-                                  k_new_name, type.substr(0, 60), k_old_name, said.type.substr(0, 60)),
-                      {}, "leave out the one that is wrong, or say which to plan: --dtype bf16");
-  }
-  return said;
-}
-
 /// E0214: weights that are not 16 bits wide, unless --dtype (`wanted`) says to plan the model as if they
-/// were. Without a type in the config they are taken for fp16. A model inside of another has its outer's
-/// type.
+/// were.
 ElementType element_type(Document& document, std::string const& wanted) {
-  auto const& root = document.root();
-  auto const& inner = json::language_model(document);
-  bool const counts = wanted.empty();
-  auto said = said_type(document, root, counts);
-  if (&inner != &root) {
-    auto of_inner = said_type(document, inner, counts);
-    if (said.node == nullptr) said = std::move(of_inner);
-  }
-  if (said.node == nullptr) said.type = "float16";
-  if (document.failed()) return ElementType::bf16;
-  if (!counts) return plain_type(wanted) == "bfloat16" ? ElementType::bf16 : ElementType::fp16;
-  constexpr char const* k_way_out =
-      "--dtype bf16 or --dtype fp16 plans the model as if its weights were that";
-  if (said.type != "bfloat16" && said.type != "float16")
-    document.report(said.node != nullptr ? *said.node : root, "E0214",
-                    fmt::format("weights of type \"{}\" are not supported", said.type.substr(0, 60)),
-                    {"supported: float16 and bfloat16"}, k_way_out);
-  json::report_quantized(document, k_way_out);
-  return said.type == "bfloat16" ? ElementType::bf16 : ElementType::fp16;
+  static json::TypesTaken const taken{
+      {"float16", "bfloat16"},
+      "--dtype bf16 or --dtype fp16 plans the model as if its weights were that",
+      "leave out the one that is wrong, or say which to plan: --dtype bf16"};
+  if (!wanted.empty()) json::check_type_words(document);
+  auto const type = wanted.empty() ? json::weights_type(document, taken) : json::plain_type(wanted);
+  return type == "bfloat16" ? ElementType::bf16 : ElementType::fp16;
 }
 
 /// E0215: an MLP whose inner features cannot be dealt out to the GPUs.

@@ -6,6 +6,7 @@
 
 #include "diagnostic/nearest.hpp"
 #include "json/hf_family.hpp"
+#include "json/hf_type.hpp"
 #include "tessera/describe/decoder_config.hpp"
 
 namespace tessera {
@@ -98,7 +99,10 @@ Expected<DecoderConfig> import_hf_decoder(std::string_view text, std::string con
                     {"supported: " + list_of(known)});
     return document.refusal();
   }
-  json::report_quantized(document, "name a folder with the weights as BF16, F16 or F32");
+  static json::TypesTaken const taken{{"float16", "bfloat16", "float32"},
+                                      "name a folder with the weights as BF16, F16 or F32",
+                                      "leave out the one that is wrong"};
+  json::weights_type(document, taken);
   DecoderConfig config;
   config.layer = *shape;
   config.file = file;

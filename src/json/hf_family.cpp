@@ -293,17 +293,6 @@ Node const& language_model(Document const& document) {
   return text != nullptr && text->is(Node::Kind::object) ? *text : document.root();
 }
 
-void report_quantized(Document& document, std::string const& way_out) {
-  for (auto const* object : {&document.root(), &language_model(document)}) {
-    // Of transformers, of its compressed tensors before they had that name, and of MLX.
-    for (auto const* name : {"quantization_config", "compression_config", "quantization"})
-      if (auto const* quantized = object->find(name);
-          quantized != nullptr && !quantized->is(Node::Kind::null) && !document.failed())
-        document.report(*quantized, "E0214", "quantized weights are not supported",
-                        {"supported: float16 and bfloat16"}, way_out);
-  }
-}
-
 Node const& place_of(Document const& document, ObjectReader& object, char const* name) {
   auto const* member = name != nullptr ? object.find(name) : nullptr;
   return member != nullptr ? *member : document.root();

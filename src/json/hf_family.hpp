@@ -17,9 +17,6 @@ Node const& language_model(Document const& document);
 /// One layer's sizes; nothing if the document was refused (E0211 to E0214, E0217).
 std::optional<TransformerShape> read_shape(Document& document);
 
-/// E0214: weights of fewer bits than a config's type says.
-void report_quantized(Document& document, std::string const& way_out);
-
 /// The member's line, or the whole object's.
 Node const& place_of(Document const& document, ObjectReader& object, char const* name);
 

@@ -119,7 +119,7 @@ TEST(HfDecoder, WhatIsNotComputedIsRefused) {
   EXPECT_THAT(refusal(with("partial_rotary_factor", 0.5)), HasSubstr("turn 0.5 of a head"));
   EXPECT_EQ(refusal(with("quantization_config", Json{{"bits", 4}})),
             "config.json:8: error E0214: quantized weights are not supported\n"
-            "   supported: float16 and bfloat16\n"
+            "   supported: float16, bfloat16 and float32\n"
             "   hint: name a folder with the weights as BF16, F16 or F32");
   EXPECT_THAT(refusal(with("num_hidden_layers", 0)),
               HasSubstr("\"num_hidden_layers\" in the config must be"));
@@ -130,6 +130,24 @@ TEST(HfDecoder, WhatIsNotComputedIsRefused) {
   EXPECT_EQ(refusal(mixtral),
             "config.json:4: error E0214: whole decoders of model_type \"mixtral\" are not supported\n"
             "   supported: llama, mistral, qwen2, qwen3, phi3 and gpt2");
+}
+TEST(HfDecoder, TypesOfWeights) {
+  for (auto const* word : {"bfloat16", "torch.bfloat16", "float16", "half", "float32"})
+    EXPECT_TRUE(imported(with("torch_dtype", word))) << word;
+  EXPECT_TRUE(imported(with("torch_dtype", nullptr)));
+  EXPECT_TRUE(imported(with("dtype", "torch.float32")));
+  EXPECT_EQ(refusal(with("torch_dtype", "float8_e4m3fn")),
+            "config.json:8: error E0214: weights of type \"float8_e4m3fn\" are not supported\n"
+            "   supported: float16, bfloat16 and float32\n"
+            "   hint: name a folder with the weights as BF16, F16 or F32");
+  EXPECT_EQ(refusal(with("dtype", "bfloat16")),
+            "config.json:2: error E0214: \"dtype\" says that weights are of type \"bfloat16\", and "
+            "\"torch_dtype\" \"float32\"\n"
+            "   hint: leave out the one that is wrong");
+  EXPECT_THAT(refusal(with("torch_dtype", "banana")), HasSubstr("type \"banana\""));
+  for (auto const& value : {Json(16), Json::object(), Json::array(), Json(true)})
+    EXPECT_THAT(refusal(with("torch_dtype", value)), HasSubstr("config.json:8: error E0212: "))
+        << value.dump();
 }
 TEST(HfDecoder, MistralHasAWindowUnlessItsConfigSaysNone) {
   auto mistral = with("model_type", "mistral");
