@@ -49,7 +49,7 @@ TEST_F(Flow, RefusesWithoutAGpu) {
   expect_refused("--speed 0.2 --flow channel", "error E0568: a channel that flows at 0.2 cells a step");
   expect_refused("--speed 0.2 --flow cavity", "error E0568: a wall that moves at 0.2 cells a step");
   expect_refused("--speed 0.1 --box 256x64x8", "error E0568: a flow that starts at 0.");
-  expect_refused("--vtk ''", "--vtk: needs the name of a file");
+  expect_refused("--vtk ''", "--vtk: needs a value, not an empty one");
   expect_refused("--vtk nowhere/out.vtk", "error E0902");
   expect_refused("--variant fastest", "error E0917: --variant: no variant has the name fastest");
   expect_refused("--gpus 2 --variant in_place", "error E0906: --variant is for one GPU, and --gpus says 2");

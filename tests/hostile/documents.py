@@ -14,9 +14,14 @@ class Document:
     commands: list       # argument lists; FILE is the document
     strict: bool = True  # every member is ours: a wrong type anywhere is a mistake
     changes: int = 90
+    beside: object = None  # as a Case's: what reads the document as it is then says ENOUGH
 
 
 CHECK = [["check", "FILE"]]
+DECODE = ["run", "FILE", "--decode", "--prompt-ids", "1"]
+# In place of the program that launches kernels: how far a document got that nothing is wrong with.
+ENOUGH = "E0931"
+NO_GPU = {"tessera-decode": f"#!/bin/sh\necho 'error {ENOUGH}: no GPU' >&2; exit 3\n"}
 WHY_NOT = ["why-not", "--first", "128,32,0", "--second", "128,32,0", "--machine", "FILE"]
 
 
@@ -63,6 +68,8 @@ def collect(tessera, source, folder):
         commands = [["check", "FILE"], ["check", "FILE", "--block", "attention", "--tokens", "16"],
                     ["sweep", "--study", "t3", "--parameters", "--model", "FILE"]]
         out.append(Document(f"config {name}", read(f"workloads/{name}.json"), commands, False, 40))
+    for name in ("llama-3-8b", "llama-3.2-1b", "qwen2.5-0.5b", "qwen3-0.6b"):
+        out.append(Document(f"decoder {name}", read(f"workloads/{name}.json"), [DECODE], False, 40, NO_GPU))
     out.append(Document("network resnet-38", read("workloads/resnet-38.json"),
                         [["check", "FILE", "--layer", "56x56x64"]], changes=50))
     out.append(Document("network vgg-19", read("workloads/vgg-19.json"),

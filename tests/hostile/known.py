@@ -68,6 +68,9 @@ def cases(texts):
                                         "4096", "--tp", "8"], "E0213", "banana", "b.json",
                   b_json=b'{"model_type":"banana","hidden_size":4096}')
 
+    # zeros in front made octal digits of some options' numbers
+    yield Case("known: --tp 016", ["plan", "llama-3-8b", "--tp", "016"], {}, FINE, says="tp 16")
+
     # data types were not looked at
     for value, code in (('"float32"', "E0214"), ('"float8_e4m3fn"', "E0214"), ('"banana"', "E0214"), ("16", "E0212")):
         text = changed(llama, ('"torch_dtype": "bfloat16"', f'"torch_dtype": {value}'))
@@ -88,6 +91,19 @@ def cases(texts):
                    {"c.json": text}, FINE)
     yield refused("a bias that is a word", ["plan", "c.json"], "E0212", "mlp_bias", "c.json",
                   c_json=changed(llama, ('"vocab_size"', '"mlp_bias": "yes", "vocab_size"')))
+
+    inner = json.dumps({"model_type": "gemma3", "torch_dtype": "float16",
+                        "text_config": json.loads(llama) | {"model_type": "gemma3_text"}}, indent=1).encode()
+    yield refused("a type within another", ["plan", "c.json"], "E0214", "the whole model's of type \"float16\"", "c.json",
+                  c_json=inner)
+    yield Case("known: a type within another with --dtype", ["plan", "c.json", "--block", "attention", "--tokens", "16", "--dtype", "bf16"],
+               {"c.json": inner}, FINE)
+
+    # and not at all where tokens are generated
+    for value, code in (('"float8_e4m3fn"', "E0214"), ('"banana"', "E0214"), ("16", "E0212"), ("{}", "E0212"),
+                        ("[]", "E0212")):
+        yield refused(f"torch_dtype {value} of a decoder", ["run", "c.json", "--decode", "--prompt-ids", "1"], code, "",
+                      "c.json", c_json=changed(llama, ('"torch_dtype": "bfloat16"', f'"torch_dtype": {value}')))
 
     # the gate was planned in the loads of the second GEMM, where the kernels have it in the epilogue of the first
     yield Case("known: a gate in an epilogue", ["plan", "llama-65b", "--tokens", "64", "--json"], {}, FINE,

@@ -2,9 +2,13 @@
 """Bad values for the options of every subcommand, and files that are no files."""
 
 import os
+import re
+import subprocess
 
 from cases import ANY, FINE, REFUSED, Case
 
+# What no option takes; and what no number is. An empty value is what a shell makes of a variable that is not set.
+NO_NUMBER = ["", "0x10", "seven", "1;2", "99999999999999999999"]
 BAD_NUMBERS = ["", "0", "-1", "1.5", "seven", "nan", "1e9", "2147483648", "99999999999999999999", "1,,2", "0x10", "1;2"]
 BAD_WORDS = ["", "banana", "mlp;rm", "x" * 5000, "\u001b[31m", "--", "\u00e9\u00df"]
 
@@ -22,7 +26,8 @@ NUMBERS = [
     (["why-not", "--second", "128,32,0"], ["--first", "--resident"]),
     (["explain", "PLAN"], ["--alternatives"]),
     (["run", "llama-3.2-1b", "--decode", "--prompt-ids", "1"], ["--new-tokens", "--capacity", "--top-k"]),
-    (["run", "lattice-boltzmann"], ["--steps"]),
+    (["run", "llama-3.2-1b", "--decode", "--prompt-ids", "1"], ["--seed", "--stop-id", "--temperature", "--top-p"]),
+    (["run", "lattice-boltzmann"], ["--steps", "--tau", "--speed"]),
     (["run", "gemm-all-reduce"], ["--rows", "--columns", "--depth", "--gpus"]),
 ]
 WORDS = [
@@ -35,8 +40,8 @@ WORDS = [
     (["why-not", "--first", "128,32,0"], ["--second", "--machine"]),
     (["probe", "--from", "h200"], ["--against", "--base"]),
     (["run", "llama-3.2-1b", "--decode"], ["--prompt-ids"]),
-    (["run", "llama-3.2-1b", "--decode", "--prompt-ids", "1"], ["--weights", "--seed", "--stop-id"]),
-    (["run", "lattice-boltzmann"], ["--box", "--flow", "--variant", "--tau", "--speed"]),
+    (["run", "llama-3.2-1b", "--decode", "--prompt-ids", "1"], ["--weights"]),
+    (["run", "lattice-boltzmann"], ["--box", "--flow", "--variant"]),
     (["run", "gemm-all-reduce", "--rows", "8", "--columns", "64", "--depth", "64"], ["--dtype"]),
 ]
 ARGUMENTS = [["plan"], ["check"], ["simulate"], ["generate"], ["explain"], ["why-not"], ["diff"], ["sweep"],
@@ -82,18 +87,41 @@ ODD_FILES = {
 }
 
 
-def cases(files):
+def help_of(tessera, command):
+    return subprocess.run([tessera, *command, "--help"], check=True, capture_output=True, text=True).stdout
+
+
+def commands(tessera, above=()):
+    """All, as the help lists them: ["plan"], ..., ["bench", "mlp"], ..."""
+    below = help_of(tessera, above).partition("\nSubcommands:\n")[2].partition("\n\n")[0]
+    for name in re.findall(r"^  ([a-z]\S*)", below, re.MULTILINE):
+        yield [*above, name]
+        yield from commands(tessera, (*above, name))
+
+
+def valued(tessera, command):
+    """The options that take a value, as the help shows them: its kind is one space behind the name."""
+    return re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]*) (?! |$)", help_of(tessera, command), re.MULTILINE)
+
+
+def cases(tessera, files):
     """`files`: the bytes of PLAN, ROLES and so on by name."""
 
     def case(name, arguments, **more):
         used = {word: files[word] for word in arguments if word in files}
         return Case(name, list(arguments), {**used, **more.pop("files", {})}, **more)
 
-    for table, values in ((NUMBERS, BAD_NUMBERS), (WORDS, BAD_WORDS)):
+    for table, values, refused in ((NUMBERS, BAD_NUMBERS, NO_NUMBER), (WORDS, BAD_WORDS, [""])):
         for command, options in table:
             for option in options:
                 for value in values:
-                    yield case(f"{' '.join(command)} {option} {value[:20]!r}", [*command, option, value])
+                    yield case(f"{' '.join(command)} {option} {value[:20]!r}", [*command, option, value],
+                               expect=REFUSED if value in refused else ANY)
+    everything = [(command, option) for command in commands(tessera) for option in valued(tessera, command)]
+    assert len(everything) >= 150, "the help looks otherwise"
+    for command, option in everything:
+        yield case(f"{' '.join(command)} {option} empty", [*command, option, ""], expect=REFUSED, code="E0908",
+                   says="needs a value, not an empty one")
     for arguments in ARGUMENTS:
         yield case("arguments " + " ".join(arguments), arguments, expect=ANY)
     for reader in READERS:

@@ -3,8 +3,8 @@
 """run.py TESSERA SOURCE BUILD [--seed N] [--only TEXT] [--jobs N] [--unlimited]
 
 Gives the tool some two thousand mistaken and hostile inputs, one process each, and checks every answer: an exit
-code that is documented, a refusal with a code and a place, no file that is half there, within 2 s of one core and
-512 MiB. A case that fails is printed as a command that can be pasted, and its files are kept in BUILD/failed.
+code that is documented, a refusal with a code and a place, no file that is half there, within 2 s of one core, 2 s of
+sleep and 512 MiB. A case that fails is printed as a command that can be pasted, and its files are kept in BUILD/failed.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import re
 import resource
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -30,7 +31,10 @@ import options
 import signals
 from cases import ANY, FINE, REFUSED, Case
 
-SECONDS = 2
+SECONDS = 2          # of a core; and asleep
+LOOK = 0.1           # seconds between looks at whether it sleeps
+PATIENCE = 60        # seconds: only a hang takes that long
+LEAST_CASES = 1500   # fewer are not the corpus
 BYTES = 512 << 20
 # What takes values of several types, or members of any name.
 FREE = r"rows\.\d+\.(values|results)\.|(grid|\.at) unknown$|accesses\.\d+\.\d+ (zero|huge|negative)$"
@@ -38,11 +42,11 @@ LONGEST_ANSWER = 1 << 16  # of a refusal: what a terminal can still scroll back 
 
 
 def document_cases(document, rng):
-    def case(what, text, command, expect):
+    def case(what, text, command, expect, code=""):
         words = ["file.json" if word == "FILE" else word for word in command]
         files = {"file.json": text.encode("utf-8", "surrogatepass")}
-        return Case(f"{document.name}: {what}: {command[0]}", words, files, expect,
-                    blamed="file.json" if expect == REFUSED else "")
+        return Case(f"{document.name}: {what}: {command[0]}", words, files, expect, code,
+                    blamed="file.json" if expect == REFUSED and not code else "", beside=document.beside)
 
     tree = mutations.parse(document.text)
     count = 0
@@ -54,7 +58,8 @@ def document_cases(document, rng):
     for what, text in mutations.truncations(document.text, rng, 10):
         yield case(what, text, document.commands[0], REFUSED)
     for command in document.commands:
-        yield case("as it is", mutations.dump(tree), command, FINE)
+        as_it_is = (REFUSED, documents.ENOUGH) if document.beside else (FINE,)
+        yield case("as it is", mutations.dump(tree), command, *as_it_is)
 
 
 def corpus(tessera, source, folder, seed):
@@ -65,7 +70,7 @@ def corpus(tessera, source, folder, seed):
                                  known.with_sms(texts["machine h200"], 66))
     for document in collected:
         yield from document_cases(document, rng)
-    yield from options.cases({"PLAN": texts["plan wait_kernel"].encode(), "ROLES": texts["roles"].encode()})
+    yield from options.cases(tessera, {"PLAN": texts["plan wait_kernel"].encode(), "ROLES": texts["roles"].encode()})
     yield from known.cases(texts)
     yield from companions.cases(texts)
 
@@ -139,6 +144,35 @@ def program(tessera, folder, case):
     return tessera if case.beside is None else str(folder.with_name(folder.name + "-tool") / "tessera")
 
 
+def sleeps(pid):
+    """Whether no thread of a process, or of those that it started, runs, could run or waits for a disk."""
+    try:
+        for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            if (thread / "stat").read_text().rpartition(")")[2].split()[0] in "RD":
+                return False
+            if not all(map(sleeps, (thread / "children").read_text().split())):
+                return False
+    except OSError:  # it is over
+        return False
+    return True
+
+
+def answer(process, given, unlimited):
+    """What it prints; or, as a word, why it is ended. Waiting for a core is no sleep: others may have it."""
+    until = time.monotonic() + PATIENCE
+    asleep = 0
+    while True:
+        try:
+            return process.communicate(given, timeout=LOOK)
+        except subprocess.TimeoutExpired:
+            given = None
+            asleep += sleeps(process.pid)
+            if time.monotonic() > until or (asleep * LOOK >= SECONDS and not unlimited):
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                return "does not end" if time.monotonic() > until else f"sleeps for {SECONDS} s"
+
+
 def run(tessera, folder, case, unlimited):
     folder.mkdir(parents=True)
     if case.beside is not None:
@@ -149,15 +183,17 @@ def run(tessera, folder, case, unlimited):
         else:
             (folder / name).write_bytes(content)
     try:
-        done = subprocess.run([tessera, *case.arguments], cwd=folder, input=case.stdin or b"", capture_output=True,
-                              preexec_fn=limit(unlimited), timeout=60, env={"HOME": str(folder), "NO_COLOR": "1"})
-    except subprocess.TimeoutExpired:
-        return ["does not end"]
+        process = subprocess.Popen([tessera, *case.arguments], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, preexec_fn=limit(unlimited), start_new_session=True,
+                                   env={"HOME": str(folder), "NO_COLOR": "1"})
     except ValueError:  # a NUL byte in an argument: no shell can give it either
         return []
+    said = answer(process, case.stdin or b"", unlimited)
+    if isinstance(said, str):
+        return [said]
     left = {path.name for path in folder.iterdir()}
-    return list(faults(case, done.returncode, done.stdout.decode(errors="replace"),
-                       done.stderr.decode(errors="replace"), left))
+    out, err = (text.decode(errors="replace") for text in said)
+    return list(faults(case, process.returncode, out, err, left))
 
 
 def attempt(job):
@@ -168,6 +204,17 @@ def attempt(job):
         if case.beside is not None:
             shutil.rmtree(pathlib.Path(program(tessera, folder, case)).parent)
     return found
+
+
+def sleep_is_seen(folder):
+    """What is wrong with this script: a program that sleeps gets by."""
+    tool = folder / "sleeper"
+    tool.write_text("#!/bin/sh\nsleep 30\n")
+    tool.chmod(0o700)
+    found = run(str(tool), folder / "asleep", Case("sleeps", []), False)
+    shutil.rmtree(folder / "asleep")
+    tool.unlink()
+    return found == [f"sleeps for {SECONDS} s"]
 
 
 def main():
@@ -199,6 +246,12 @@ def main():
         for fault in signals.faults(tessera, two_gemms, failed / "signals"):
             bad += 1
             print(fault, flush=True)
+        if not sleep_is_seen(failed):
+            bad += 1
+            print("a program that sleeps is not seen", flush=True)
+    if not wanted.only and len(all_cases) < LEAST_CASES:
+        bad += 1
+        print(f"{len(all_cases)} cases are fewer than {LEAST_CASES}", flush=True)
     print(f"{len(all_cases)} cases, {bad} failed, {time.time() - began:.0f} s, seed {wanted.seed}")
     return 1 if bad or not all_cases else 0
 

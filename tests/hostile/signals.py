@@ -37,7 +37,9 @@ for _name in OUTPUTS:
 
 def interrupt(command, folder, number, moment):
     """The exit code, and what is left. None: no end."""
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # A shell lets what it starts in the background ignore INT.
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     deadline = time.monotonic() + PATIENCE
     while process.poll() is None and not moment(sizes(folder)) and time.monotonic() < deadline:
         time.sleep(0.0002)  # a look, not a moment: what is waited for is seen in the folder

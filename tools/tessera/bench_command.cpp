@@ -20,8 +20,8 @@ void add_workload(CLI::App& bench, Session const& session, Action& action, std::
   auto* command = bench.add_subcommand(name, help);
   auto arguments = std::make_shared<WorkloadArguments>();
   add_gpu_options(*command, arguments->workload);
-  add_output(*command, "-o,--output", arguments->output, "The measurements as JSON");
-  add_output(*command, "--cache", arguments->cache, "Also keep the winners in this tuning cache");
+  command->add_option("-o,--output", arguments->output, "The measurements as JSON");
+  command->add_option("--cache", arguments->cache, "Also keep the winners in this tuning cache");
   command->add_flag("--quick", arguments->quick, "Fewer samples and finalists");
   command->add_flag("--verbose", arguments->verbose, "Say on standard error what is tried, a line each");
   command->footer(
@@ -47,7 +47,7 @@ void add_program(CLI::App& bench, Session const& session, Action& action, std::s
                  std::string const& help, std::string const& footer, std::string const& program) {
   auto* command = bench.add_subcommand(name, help);
   auto output = std::make_shared<std::string>();
-  add_output(*command, "-o,--output", *output, "The measurements as JSON");
+  command->add_option("-o,--output", *output, "The measurements as JSON");
   command->footer(footer);
   command->callback([=, &session, &action] {
     action = [=, &session] {
@@ -64,10 +64,10 @@ void add_pdl(CLI::App& bench, Session const& session, Action& action) {
   };
   auto* command = bench.add_subcommand("pdl", "Where a kernel should let the next one start");
   auto arguments = std::make_shared<Arguments>();
-  add_output(*command, "-o,--output", arguments->output, "The measurements as JSON");
-  add_output(*command, "--trace", arguments->trace,
-             "Write PREFIX.html, and for every place PREFIX-<place>.json (a timeline) and "
-             "PREFIX-<place>.trace.json (opens in Perfetto)");
+  command->add_option("-o,--output", arguments->output, "The measurements as JSON");
+  command->add_option("--trace", arguments->trace,
+                      "Write PREFIX.html, and for every place PREFIX-<place>.json (a timeline) and "
+                      "PREFIX-<place>.trace.json (opens in Perfetto)");
   command->footer(
       "Two dependent layers, FC1 then FC2, launched programmatically, with FC1's trigger at the start, in "
       "the\n"

@@ -29,10 +29,6 @@ void add_doctor(CLI::App& app, Session const& session, Action& action);
 void add_workloads(CLI::App& app, Session const& session, Action& action);
 void add_machines(CLI::App& app, Session const& session, Action& action);
 
-/// An option that names a file to write; an empty name, as of a variable that is not set, is a mistake.
-CLI::Option* add_output(CLI::App& command, std::string const& flags, std::string& path,
-                        std::string const& help);
-
 /// The workload argument and the options for its sizes.
 void add_workload_options(CLI::App& command, WorkloadOptions& options);
 

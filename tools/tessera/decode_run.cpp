@@ -208,14 +208,6 @@ int put_out(Session const& session, DecodeArguments const& a, GpuArguments const
 
 void add_decode_options(CLI::App& command, DecodeArguments& a) {
   auto const group = "Generating tokens";
-  // A number below 0 would become a large one.
-  CLI::Validator const whole(
-      [](std::string& word) {
-        return std::string(word.find_first_not_of("0123456789") == std::string::npos
-                               ? ""
-                               : "a whole number from 0 up is needed");
-      },
-      "");
   command.add_flag("--decode", a.decode, "Generate tokens with the whole model")->group(group);
   command
       .add_option("--prompt-ids", a.prompts,
@@ -238,7 +230,6 @@ void add_decode_options(CLI::App& command, DecodeArguments& a) {
       ->check(CLI::Range(1, decode::k_most_capacity))
       ->group(group);
   command.add_option("--seed", a.seed, "Of random weights, and of tokens that are drawn (default 1)")
-      ->check(whole)
       ->group(group);
   command.add_option("--temperature", a.temperature, "Draw tokens; 0 (default): take the most likely one")
       ->group(group);
@@ -252,9 +243,10 @@ void add_decode_options(CLI::App& command, DecodeArguments& a) {
       ->take_all()
       ->expected(1)
       ->group(group);
-  add_output(command, "-o,--output", a.output, "What was generated and what it took, as JSON")->group(group);
-  add_output(command, "--logits", a.logits,
-             "Those of all new tokens: fp32 that numpy reads, [step][prompt][vocabulary]")
+  command.add_option("-o,--output", a.output, "What was generated and what it took, as JSON")->group(group);
+  command
+      .add_option("--logits", a.logits,
+                  "Those of all new tokens: fp32 that numpy reads, [step][prompt][vocabulary]")
       ->group(group);
   command.add_option("--commit", a.commit, "What to note there as the commit that was built")->group(group);
 }

@@ -65,7 +65,7 @@ void add_flow_options(CLI::App& command, FlowArguments& arguments) {
       ->check(CLI::Range(1, k_most_ranks))
       ->option_text("N")
       ->group(group);
-  add_output(command, "--vtk", arguments.vtk, "Write density and velocity at the end, for ParaView")
+  command.add_option("--vtk", arguments.vtk, "Write density and velocity at the end, for ParaView")
       ->option_text("FILE")
       ->group(group);
 }

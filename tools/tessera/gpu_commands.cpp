@@ -34,8 +34,8 @@ struct RunArguments : GpuArguments {
 /// The options that both commands have.
 void add_options(CLI::App& command, GpuArguments& arguments) {
   add_gpu_options(command, arguments.workload);
-  add_output(
-      command, "--cache", arguments.cache,
+  command.add_option(
+      "--cache", arguments.cache,
       "The tuning cache (default: TESSERA_TUNE_CACHE, else tessera/tune.json in XDG_CACHE_HOME or ~/.cache)");
 }
 
@@ -176,10 +176,10 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
   add_flow_options(*command, arguments->flow);
   add_network_options(*command, arguments->network);
   add_products_options(*command, arguments->products);
-  add_output(*command, "--timeline", arguments->timeline,
-             "The measured timeline as JSON, for tessera diff; of one plan or size");
-  add_output(*command, "--html", arguments->html,
-             "A report page with the measured timeline beside the simulated one");
+  command->add_option("--timeline", arguments->timeline,
+                      "The measured timeline as JSON, for tessera diff; of one plan or size");
+  command->add_option("--html", arguments->html,
+                      "A report page with the measured timeline beside the simulated one");
   command->footer(
       "Takes what tessera tune has stored, or cuBLASLt where nothing is, runs it on random operands with "
       "poisoned\n"

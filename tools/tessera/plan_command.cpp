@@ -222,15 +222,15 @@ void add_plan(CLI::App& app, Session const& session, Action& action) {
                  "For work that is launched back to back: the first launch may start early, too")
       ->group(search);
   auto const files = "What is written (with several sizes, the size is added to each file's name)";
-  add_output(*command, "-o,--output", arguments->output, "The plan as JSON")->group(files);
-  add_output(*command, "--header", arguments->header, "The plan as a CUDA header")->group(files);
-  add_output(*command, "--html", arguments->html, "A report page; all sizes on one page")->group(files);
-  add_output(*command, "--trace", arguments->trace, "The predicted timeline for Perfetto or chrome://tracing")
+  command->add_option("-o,--output", arguments->output, "The plan as JSON")->group(files);
+  command->add_option("--header", arguments->header, "The plan as a CUDA header")->group(files);
+  command->add_option("--html", arguments->html, "A report page; all sizes on one page")->group(files);
+  command->add_option("--trace", arguments->trace, "The predicted timeline for Perfetto or chrome://tracing")
       ->group(files);
-  add_output(*command, "--csv", arguments->csv, "The predicted timeline as a table")->group(files);
-  add_output(*command, "--timeline", arguments->timeline, "The predicted timeline as JSON, for tessera diff")
+  command->add_option("--csv", arguments->csv, "The predicted timeline as a table")->group(files);
+  command->add_option("--timeline", arguments->timeline, "The predicted timeline as JSON, for tessera diff")
       ->group(files);
-  add_output(*command, "--dot", arguments->dot, "Stages and dependences as a Graphviz graph")->group(files);
+  command->add_option("--dot", arguments->dot, "Stages and dependences as a Graphviz graph")->group(files);
   command
       ->add_option("--alternatives", arguments->alternatives,
                    "How many rejected candidates the explanation shows")

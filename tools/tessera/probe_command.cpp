@@ -167,8 +167,8 @@ void add_probe(CLI::App& app, Session const& session, Action& action) {
                    "Only this experiment (any other word lists them); may be given again")
       ->take_all()
       ->expected(1);
-  add_output(*command, "-o,--output", arguments->output,
-             "Write a machine profile: the base with what was measured, and all figures");
+  command->add_option("-o,--output", arguments->output,
+                      "Write a machine profile: the base with what was measured, and all figures");
   command->add_option("--base", arguments->base,
                       "Profile that gives what is not measured (default: the shipped one of this GPU)");
   command->add_option("--name", arguments->name, "What the profile and the report call this machine");

@@ -38,7 +38,7 @@ void add_products_options(CLI::App& command, ProductsArguments& arguments) {
       .add_flag("--without-peer-access", arguments.without_peer_access,
                 "As if no GPU reached another's memory: NCCL alone")
       ->group(group);
-  add_output(command, "--record", arguments.record, "The measurements as JSON")
+  command.add_option("--record", arguments.record, "The measurements as JSON")
       ->option_text("FILE")
       ->group(group);
 }

@@ -14,6 +14,7 @@
 #include "diagnostic/nearest.hpp"
 #include "files.hpp"
 #include "files/partial_files.hpp"
+#include "option_values.hpp"
 #include "tessera/version.hpp"
 
 namespace tessera::cli {
@@ -158,6 +159,7 @@ int parse_and_run(int count, char** words, std::string const& folder) {
   add_doctor(app, session, action);
   add_workloads(app, session, action);
   add_machines(app, session, action);
+  check_option_values(app);
 
   if (auto const word = unknown_command(app, count, words); !word.empty()) {
     auto const hint = did_you_mean(word, command_names(app));

@@ -68,10 +68,6 @@ Expected<std::vector<std::vector<int>>> read_prompts(std::vector<std::string> co
       prompts.push_back(std::move(*ids));
       continue;
     }
-    if (word.empty())
-      return refused(
-          {}, fmt::format("{} names neither tokens nor a file", k_option),
-          fmt::format("ids: {0} 1,2,3; or a file with a prompt a line: {0} prompts.txt", k_option));
     auto const text = read_file(word);
     if (!text) return tl::make_unexpected(text.error());
     SourceLine where{word == "-" ? "standard input" : word, 0};

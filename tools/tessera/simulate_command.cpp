@@ -225,12 +225,12 @@ void add_simulate(CLI::App& app, Session const& session, Action& action) {
                    "roles: another value for a figure of the machine, as the JSON names them; repeatable")
       ->needs(roles)
       ->option_text("NAME=NUMBER");
-  add_output(*command, "-o,--output", arguments->outputs.output,
-             "The timeline as JSON, for tessera diff; of studies and --roles the tables");
-  add_output(*command, "--trace", arguments->outputs.trace, "The timeline for Perfetto or chrome://tracing");
-  add_output(*command, "--csv", arguments->outputs.csv,
-             "The timeline as a table, one row per block or transfer, times in nanoseconds");
-  add_output(*command, "--html", arguments->outputs.html, "A report page");
+  command->add_option("-o,--output", arguments->outputs.output,
+                      "The timeline as JSON, for tessera diff; of studies and --roles the tables");
+  command->add_option("--trace", arguments->outputs.trace, "The timeline for Perfetto or chrome://tracing");
+  command->add_option("--csv", arguments->outputs.csv,
+                      "The timeline as a table, one row per block or transfer, times in nanoseconds");
+  command->add_option("--html", arguments->outputs.html, "A report page");
   command->footer(
       "Prints total time, waves and one row per stage. With --json, the whole timeline instead. A plan is "
       "proved again\n"

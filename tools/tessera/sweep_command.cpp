@@ -244,13 +244,13 @@ void add_sweep(CLI::App& app, Session const& session, Action& action) {
       ->group(how);
   command->add_flag("--fresh", a.fresh, "Compute again what the output file has already")->group(how);
   auto const files = "What is written";
-  add_output(*command, "-o,--output", a.output, "The points as .csv or .json; points that are there are kept")
+  command->add_option("-o,--output", a.output, "The points as .csv or .json; points that are there are kept")
       ->group(files);
   command->add_option("--format", a.format, "Instead of the name's ending: csv or json")
       ->check(CLI::IsMember({"csv", "json"}))
       ->option_text("csv|json")
       ->group(files);
-  add_output(*command, "--html", a.html, "A page with a plot of each result over the first parameter")
+  command->add_option("--html", a.html, "A page with a plot of each result over the first parameter")
       ->group(files);
   command->footer(
       "Prints a row for each point. A point that the simulation refuses keeps its row, with the code. An "

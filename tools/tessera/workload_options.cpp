@@ -3,13 +3,6 @@
 
 namespace tessera::cli {
 
-CLI::Option* add_output(CLI::App& command, std::string const& flags, std::string& path,
-                        std::string const& help) {
-  CLI::Validator const named(
-      [](std::string& name) { return std::string(name.empty() ? "needs the name of a file" : ""); }, "");
-  return command.add_option(flags, path, help)->check(named);
-}
-
 void add_workload_options(CLI::App& command, WorkloadOptions& options) {
   command
       .add_option("workload", options.workload,
