@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "json/json_text.hpp"
 #include "json/reader.hpp"
+#include "json/timeline_rows.hpp"
 #include "json/timeline_tracks.hpp"
 #include "tessera/timeline_json.hpp"
 
@@ -28,6 +30,8 @@ constexpr char const* k_contradiction = "E0706";
 constexpr std::int64_t k_longest_ps = std::int64_t{1} << 53;
 constexpr std::int64_t k_most_blocks = std::int64_t{1} << 31;
 constexpr std::int64_t k_most_sms = 1 << 16;
+// As many as a plan has (k_most_stages of check); reports name stages by searching for them.
+constexpr std::size_t k_most_stages = 4096;
 
 constexpr std::array<char const*, 16> k_columns{
     "stage",           "split",     "tile",      "gpu",       "sm",         "slot",        "started_ps",
@@ -75,6 +79,24 @@ StageSpan read_stage(Document& document, Node const& node) {
     document.report(node, k_contradiction, fmt::format("stage \"{}\" ends before it starts", stage.name));
   reader.finish();
   return stage;
+}
+
+void read_stages(Document& document, ObjectReader& root, Timeline& timeline) {
+  auto const& stages = root.array("stages");
+  if (stages.size() > k_most_stages)
+    return document.report(
+        *root.find("stages"), k_codes.value,
+        fmt::format("a timeline has at most {} stages, not {}", k_most_stages, stages.size()));
+  std::set<std::string> names;
+  for (auto const& node : stages) {
+    timeline.stages.push_back(read_stage(document, node));
+    auto const& name = timeline.stages.back().name;
+    if (name.empty() && !document.failed()) document.report(node, k_codes.value, "a stage has a name");
+    if (timeline.stages.back().last_end > timeline.end)
+      document.report(node, k_contradiction, fmt::format("stage \"{}\" ends after \"end_ps\"", name));
+    if (!names.insert(name).second)
+      document.report(node, k_contradiction, fmt::format("two stages are called \"{}\"", name));
+  }
 }
 
 /// What is wrong with a record, or nothing.
@@ -211,11 +233,11 @@ Expected<Timeline> parse_timeline(std::string_view text, std::string const& file
   timeline.gpus = static_cast<int>(root.integer_or("gpus", 1, 1, 1024));
   timeline.sms = static_cast<int>(root.integer("sms", 1, k_most_sms));
   timeline.slots_per_sm = static_cast<int>(root.integer_or("slots_per_sm", 1, 1, 64));
-  timeline.busy = root.number_or("busy", 0, 0, 1.000001);
-  timeline.waves = root.number_or("waves", 0, 0);
+  timeline.busy = root.number("busy", 0, 1.000001);
+  timeline.waves = root.number("waves", 0);
   timeline.dram_bytes = root.number_or("dram_bytes", 0, 0);
   timeline.dram_busy = root.number_or("dram_busy", 0, 0, 1.000001);
-  for (auto const& stage : root.array("stages")) timeline.stages.push_back(read_stage(*document, stage));
+  read_stages(*document, root, timeline);
   auto const columns = read_columns(*document, root);
   auto const& rows = root.array("tiles");
   json::read_tracks(*document, root, timeline, k_contradiction);
@@ -224,6 +246,8 @@ Expected<Timeline> parse_timeline(std::string_view text, std::string const& file
   timeline.tiles.reserve(rows.size());
   for (auto const& row : rows)
     if (!read_tile(*document, timeline, row, columns)) return document->refusal();
+  json::check_rows(*document, root, rows, timeline, k_contradiction);
+  if (document->failed()) return document->refusal();
   return timeline;
 }
 

@@ -297,3 +297,21 @@ def cases(texts):
     for option in ("-o", "--trace", "--csv", "--html"):
         yield refused("explore with " + option, ["simulate", "p.json", "--explore", "100", option, "out"], "E0916",
                       "--explore has no timeline", p_json=texts["plan wait_kernel"].encode())
+
+    # timelines whose rows cannot all be true
+    rows = json.loads(texts["timeline"])
+    for name, change, code, says in (
+            ("a tile twice", lambda t: t["tiles"].append(t["tiles"][0]), "E0706", "is there twice"),
+            ("256 000 rows of 64", lambda t: t.update(tiles=t["tiles"][:64] * 4000), "E0706", "is there twice"),
+            ("a tile that is missing", lambda t: t["tiles"].pop(), "E0706", "blocks, and"),
+            ("stages of one name", lambda t: t["stages"][1].update(name=t["stages"][0]["name"]), "E0706", "are called"),
+            ("a stage without a name", lambda t: t["stages"][0].update(name=""), "E0703", "a stage has a name"),
+            ("a start that no tile has", lambda t: t["stages"][0].update(first_start_ps=0), "E0706", "said to last"),
+            ("no share of busy SMs", lambda t: t.pop("busy"), "E0702", "busy"),
+            ("no waves", lambda t: t.pop("waves"), "E0702", "waves"),
+            ("60 000 stages", lambda t: t.update(stages=t["stages"] * 30000), "E0703", "4096 stages")):
+        changed_rows = json.loads(json.dumps(rows))
+        change(changed_rows)
+        for command in (["explain", "t.json"], ["diff", "t.json", "t.json"]):
+            yield refused(f"timeline with {name}: {command[0]}", command, code, says, "t.json",
+                          t_json=json.dumps(changed_rows).encode())
