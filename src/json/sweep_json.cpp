@@ -9,6 +9,7 @@
 
 #include "json/json_text.hpp"
 #include "json/reader.hpp"
+#include "sweep/row_check.hpp"
 
 namespace tessera {
 namespace {
@@ -91,7 +92,8 @@ std::string print_sweep_json(SweepTable const& table) {
   return json::pretty(root);
 }
 
-Expected<SweepTable> parse_sweep_json(std::string_view text, std::string const& file) {
+Expected<SweepTable> parse_sweep_json(std::string_view text, std::string const& file,
+                                      SweepRules const& rules) {
   auto document = Document::parse(text, file, k_codes);
   if (!document) return tl::make_unexpected(document.error());
   ObjectReader root(*document, document->root());
@@ -106,7 +108,11 @@ Expected<SweepTable> parse_sweep_json(std::string_view text, std::string const& 
   table.points = static_cast<std::size_t>(root.integer("points", 0, most));
   table.axes = names(*document, root.array("axes"));
   table.results = names(*document, root.array("results"));
-  for (auto const& node : root.array("rows")) {
+  auto const& rows = root.array("rows");
+  if (!document->failed() && !rows.empty() && !is_fingerprint(table.sweep))
+    document->report(*root.find("sweep"), k_codes.value, "\"sweep\" must be 16 hexadecimal digits");
+  RowCheck check(table, rules);
+  for (auto const& node : rows) {
     ObjectReader reader(*document, node, "a row");
     SweepRow row;
     row.point = static_cast<std::size_t>(reader.integer("point", 1, most)) - 1;
@@ -118,6 +124,9 @@ Expected<SweepTable> parse_sweep_json(std::string_view text, std::string const& 
     if (document->failed()) return document->refusal();
     if (row.point >= table.points)
       document->report(node, k_codes.value, "a row's point is beyond the sweep's last");
+    if (auto const wrong = check.problem(row); !wrong.empty())
+      document->report(node, k_codes.value, "this is no table of a sweep: " + wrong, {},
+                       "remove it, or name another file");
     table.rows.push_back(std::move(row));
   }
   root.finish();

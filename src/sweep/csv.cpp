@@ -8,6 +8,7 @@
 
 #include "describe/fingerprint.hpp"
 #include "sweep/finding.hpp"
+#include "sweep/row_check.hpp"
 #include "tessera/sweep/table.hpp"
 
 namespace tessera {
@@ -83,7 +84,8 @@ std::string print_sweep_csv(SweepTable const& table) {
   return out;
 }
 
-Expected<SweepTable> parse_sweep_csv(std::string_view text, std::string const& file) {
+Expected<SweepTable> parse_sweep_csv(std::string_view text, std::string const& file,
+                                     SweepRules const& rules) {
   auto const lines = cells_of(text);
   auto const no = [&](std::string why, std::size_t line) {
     return refuse(finding("E0923", "this is no table of a sweep: " + std::move(why),
@@ -98,6 +100,7 @@ Expected<SweepTable> parse_sweep_csv(std::string_view text, std::string const& f
   SweepTable table;
   table.axes.assign(header.begin() + static_cast<std::ptrdiff_t>(k_before.size()), between);
   table.results.assign(between + 1, header.end());
+  RowCheck check(table, rules);
   for (std::size_t l = 1; l < lines.size(); ++l) {
     auto const& cells = lines[l];
     if (cells.size() != header.size())
@@ -110,12 +113,16 @@ Expected<SweepTable> parse_sweep_csv(std::string_view text, std::string const& f
     if (l == 1) table.sweep = cells[0], table.points = points;
     if (table.sweep != cells[0] || table.points != points)
       return no("its rows are of different sweeps", l + 1);
+    if (!is_fingerprint(table.sweep))
+      return no(fmt::format("\"{}\" is no fingerprint of 16 hexadecimal digits", table.sweep.substr(0, 60)),
+                l + 1);
     row.inputs = cells[3];
     auto const first = cells.begin() + static_cast<std::ptrdiff_t>(k_before.size());
     auto const middle = first + static_cast<std::ptrdiff_t>(table.axes.size());
     row.values.assign(first, middle);
     row.refused = *middle;
     row.results.assign(middle + 1, cells.end());
+    if (auto const wrong = check.problem(row); !wrong.empty()) return no(wrong, l + 1);
     table.rows.push_back(std::move(row));
   }
   return table;

@@ -76,11 +76,13 @@ Expected<std::vector<SweepRow>> rows_to_keep(SweepTable const& file, std::string
   for (auto const& row : wanted.rows) points.emplace(row.inputs, &row);
   bool const same_columns = file.axes == wanted.axes && file.results == wanted.results;
   std::vector<SweepRow> kept;
+  bool same_places = file.points == wanted.points;
   for (auto const& row : file.rows) {
     auto const found = points.find(row.inputs);
     if (found == points.end() || !same_columns || row.values != found->second->values) continue;
     kept.push_back(row);
     kept.back().point = found->second->point;
+    same_places = same_places && row.point == found->second->point;
   }
   if (kept.size() < file.rows.size())
     return refuse(
@@ -88,6 +90,15 @@ Expected<std::vector<SweepRow>> rows_to_keep(SweepTable const& file, std::string
                 fmt::format("{} of its {} rows {} not of this sweep", file.rows.size() - kept.size(),
                             file.rows.size(), file.rows.size() - kept.size() == 1 ? "is" : "are"),
                 "name another file; --fresh replaces the file and computes all points again", name));
+  // More values make another sweep, in which points are elsewhere; the same one is the same all over.
+  bool const whole = file.rows.size() == file.points;
+  bool const same_sweep = file.sweep == wanted.sweep;
+  if (!file.rows.empty() && ((same_sweep && !same_places) || (!same_sweep && same_places && whole)))
+    return refuse(finding("E0923",
+                          same_sweep ? "its points have other numbers than this sweep, whose name it has"
+                                     : "all of its points are this sweep's, and it has another's name",
+                          "name another file; --fresh replaces the file and computes all points again",
+                          name));
   return kept;
 }
 

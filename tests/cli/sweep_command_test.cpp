@@ -97,7 +97,7 @@ TEST_F(Sweep, GoesOnWithWhatIsThere) {
   auto marked = whole.substr(0, line);
   auto const at = marked.find("wait kernel");
   ASSERT_NE(at, std::string::npos);
-  marked.replace(at, 11, "as it was");
+  marked.replace(at, 11, "stream order");
   write("part.csv", marked);
   EXPECT_THAT(good(sweep + "-o part.csv").err, HasSubstr("2 of 4 points are in part.csv already\n"));
   EXPECT_EQ(text("part.csv"), marked + whole.substr(line)) << "rows that were there are not computed again";
@@ -115,6 +115,32 @@ TEST_F(Sweep, GoesOnWithWhatIsThere) {
   write("notes.csv", "dear diary\n");
   EXPECT_EQ(run(sweep + "-o notes.csv").exit, 1);
   EXPECT_EQ(text("notes.csv"), "dear diary\n");
+}
+
+TEST_F(Sweep, BelievesNoCellThatCannotBe) {
+  auto const sweep = std::string(k_chain) + "--set sms=40,80 ";
+  good(sweep + "-o whole.csv");
+  auto const whole = text("whole.csv");
+  auto const at = whole.find(",,", whole.find('\n')) + 2;
+  for (auto const* cell : {"foo", "nan", "-1", "1e999", ""}) {
+    auto changed = whole;
+    changed.replace(at, changed.find(',', at) - at, cell);
+    write("part.csv", changed);
+    for (auto const& command : {sweep + "-o part.csv", std::string("--merge part.csv -o all.csv")}) {
+      auto const said = run(command);
+      EXPECT_EQ(said.exit, 1) << command;
+      EXPECT_THAT(said.err,
+                  HasSubstr("part.csv:2: error E0923: this is no table of a sweep: us cannot be \"" +
+                            std::string(cell) + "\""));
+    }
+    EXPECT_EQ(text("part.csv"), changed);
+  }
+  for (auto const& [old, now] : {std::pair{"wait kernel", "foo"}, {",40,", ",foo,"}, {",40,", ",,"}}) {
+    auto changed = whole;
+    changed.replace(changed.find(old), std::string(old).size(), now);
+    write("part.csv", changed);
+    EXPECT_THAT(run("--merge part.csv").err, HasSubstr("part.csv:2: error E0923")) << now;
+  }
 }
 
 TEST_F(Sweep, SaysWhatIsKeptWhenItIsInterrupted) {

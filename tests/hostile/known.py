@@ -315,3 +315,27 @@ def cases(texts):
         for command in (["explain", "t.json"], ["diff", "t.json", "t.json"]):
             yield refused(f"timeline with {name}: {command[0]}", command, code, says, "t.json",
                           t_json=json.dumps(changed_rows).encode())
+
+    # cells of a sweep's table that no sweep writes
+    def table_with(change):
+        table = json.loads(texts["sweep table"])
+        change(table, table["rows"][0])
+        return json.dumps(table, indent=1).encode()
+
+    for name, change in (
+            *((f"us {value!r}", lambda t, r, value=value: r["results"].__setitem__(0, value))
+              for value in ("foo", "nan", -1, None, True, 0)),
+            ("a refusal foo", lambda t, r: r.update(refused="foo")),
+            ("a refusal with results", lambda t, r: r.update(refused="E0101")),
+            ("a mechanism foo", lambda t, r: r["results"].__setitem__(2, "foo")),
+            ("a point twice", lambda t, r: t["rows"].append(r | {"results": t["rows"][1]["results"]})),
+            ("a name foo", lambda t, r: t.update(sweep="foo")),
+            ("a value foo", lambda t, r: r["values"].__setitem__(0, "foo")),
+            ("an empty value", lambda t, r: r["values"].__setitem__(0, ""))):
+        yield refused("table with " + name, ["sweep", "--merge", "t.json"], "E0923", "", "t.json", t_json=table_with(change))
+    for name, change in (("other points", lambda t, r: t.update(points=3)),
+                         ("another name", lambda t, r: t.update(sweep="0" * 16)),
+                         ("us -1", lambda t, r: r["results"].__setitem__(0, -1))):
+        yield refused("a sweep that goes on with " + name,
+                      ["sweep", "two-gemms", "--set", "sms=100,132", "-o", "t.json"], "E0923", "t.json",
+                      t_json=table_with(change))

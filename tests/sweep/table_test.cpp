@@ -2,18 +2,26 @@
 // Tables of sweeps as files, put together from shares, and continued.
 #include "tessera/sweep/table.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <functional>
 
 #include "tessera/sweep/sweep_json.hpp"
 
 namespace tessera {
 namespace {
 
+constexpr char const* k_sweep = "00000000000005ee";
+constexpr char const* k_aa = "00000000000000aa";
+constexpr char const* k_bb = "00000000000000bb";
+constexpr char const* k_cc = "00000000000000cc";
+
 SweepTable sample(std::vector<std::size_t> const& points = {0, 1, 2}) {
-  SweepTable table{"5eed", 3, {"l2_mib", "raster"}, {"us", "plan"}, {}};
-  std::vector<SweepRow> const rows{{0, "aa", {"25", "row"}, "", {"12.125", "PDL, \"RowSync\""}},
-                                   {1, "bb", {"50", "true"}, "E0606", {"", ""}},
-                                   {2, "cc", {"0.1", "row"}, "", {"1e-09", "one\nline"}}};
+  SweepTable table{k_sweep, 3, {"l2_mib", "raster"}, {"us", "plan"}, {}};
+  std::vector<SweepRow> const rows{{0, k_aa, {"25", "row"}, "", {"12.125", "PDL, \"RowSync\""}},
+                                   {1, k_bb, {"50", "true"}, "E0606", {"", ""}},
+                                   {2, k_cc, {"0.1", "row"}, "", {"1e-09", "one\nline"}}};
   for (auto const point : points) table.rows.push_back(rows[point]);
   return table;
 }
@@ -23,9 +31,9 @@ std::string refusal(Expected<SweepTable> const& table) { return table ? "taken" 
 TEST(SweepTable, IsTheSameReadAgain) {
   EXPECT_EQ(print_sweep_csv(sample()),
             "sweep,points,point,inputs,l2_mib,raster,refused,us,plan\n"
-            "5eed,3,1,aa,25,row,,12.125,\"PDL, \"\"RowSync\"\"\"\n"
-            "5eed,3,2,bb,50,true,E0606,,\n"
-            "5eed,3,3,cc,0.1,row,,1e-09,\"one\nline\"\n");
+            "00000000000005ee,3,1,00000000000000aa,25,row,,12.125,\"PDL, \"\"RowSync\"\"\"\n"
+            "00000000000005ee,3,2,00000000000000bb,50,true,E0606,,\n"
+            "00000000000005ee,3,3,00000000000000cc,0.1,row,,1e-09,\"one\nline\"\n");
   EXPECT_EQ(parse_sweep_csv(print_sweep_csv(sample()), "x.csv").value(), sample());
   EXPECT_EQ(parse_sweep_json(print_sweep_json(sample()), "x.json").value(), sample());
 }
@@ -38,20 +46,64 @@ TEST(SweepTable, RefusesFilesThatAreNone) {
   auto const text = print_sweep_csv(sample());
   EXPECT_NE(refusal(parse_sweep_csv(text.substr(0, text.size() - 7), "x.csv")).find("a quote is not closed"),
             std::string::npos);
-  EXPECT_NE(refusal(parse_sweep_csv(text + "5eed,3,1\n", "x.csv")).find("this line has 3 cells, the first 9"),
+  EXPECT_NE(refusal(parse_sweep_csv(text + "00000000000005ee,3,1\n", "x.csv"))
+                .find("this line has 3 cells, the first 9"),
+            std::string::npos);
+  EXPECT_NE(refusal(parse_sweep_csv(text + "00000000000005ee,3,4,aa,25,row,,1,b\n", "x.csv"))
+                .find("\"4\" is no point of"),
+            std::string::npos);
+  EXPECT_NE(refusal(parse_sweep_csv(text + "0dd,3,1,00000000000000aa,25,row,,1,b\n", "x.csv"))
+                .find("of different sweeps"),
             std::string::npos);
   EXPECT_NE(
-      refusal(parse_sweep_csv(text + "5eed,3,4,aa,25,row,,1,b\n", "x.csv")).find("\"4\" is no point of"),
-      std::string::npos);
-  EXPECT_NE(refusal(parse_sweep_csv(text + "0dd,3,1,aa,25,row,,1,b\n", "x.csv")).find("of different sweeps"),
-            std::string::npos);
-  EXPECT_NE(
-      refusal(parse_sweep_csv(text.substr(0, text.find('\n') + 1) + "5eed,100001,4,aa,25,row,,1,b\n", "x"))
+      refusal(parse_sweep_csv(
+                  text.substr(0, text.find('\n') + 1) + "00000000000005ee,100001,4,aa,25,row,,1,b\n", "x"))
           .find("\"4\" is no point of \"100001\""),
       std::string::npos);
   EXPECT_NE(refusal(parse_sweep_json("{\"schema\": \"tessera.plan/2\"}", "x.json")).find("E0923"),
             std::string::npos);
   EXPECT_NE(refusal(parse_sweep_json("[1", "x.json")).find("E0923"), std::string::npos);
+}
+
+/// A table changed in one place, as both formats.
+void expect_refused(std::function<void(SweepTable&)> const& change, std::string const& says, int line_of_csv,
+                    SweepRules const& rules = {}) {
+  auto table = sample();
+  change(table);
+  auto const csv = refusal(parse_sweep_csv(print_sweep_csv(table), "x.csv", rules));
+  auto const json = refusal(parse_sweep_json(print_sweep_json(table), "x.json", rules));
+  auto const place = "x.csv:" + std::to_string(line_of_csv) + ": error E0923: this is no table of a sweep: ";
+  EXPECT_EQ(csv.substr(0, csv.find('\n')), place + says);
+  EXPECT_NE(json.find(": error E0923: this is no table of a sweep: " + says), std::string::npos) << json;
+  EXPECT_EQ(json.rfind("x.json:", 0), 0U) << "with the line";
+}
+
+TEST(SweepTable, RefusesRowsThatCannotBe) {
+  expect_refused([](auto& t) { t.rows[1].point = 0; }, "point 1 is there twice", 3);
+  expect_refused([](auto& t) { t.rows[1].inputs = k_aa; }, "point 2 has the inputs of another", 3);
+  expect_refused([](auto& t) { t.rows[0].inputs = "foo"; },
+                 "\"foo\" is no fingerprint of 16 hexadecimal digits", 2);
+  expect_refused([](auto& t) { t.rows[1].refused = "foo"; }, "\"foo\" is no code of a refusal", 3);
+  expect_refused([](auto& t) { t.rows[0].refused = "E0606"; }, "point 1 was refused, and has results", 2);
+  EXPECT_NE(
+      refusal(parse_sweep_csv("sweep,points,point,inputs,x,refused,us\nfoo,1,1,00000000000000aa,1,,2\n", "x"))
+          .find("x:2: error E0923: this is no table of a sweep: \"foo\" is no fingerprint"),
+      std::string::npos);
+}
+
+TEST(SweepTable, RefusesCellsThatTheRulesDoNotAllow) {
+  SweepRules const rules{
+      {whole_parameter("l2_mib", "MiB", 1, 50), word_parameter("raster", {"row", "true"})},
+      [](auto const& column, auto const& cell) { return column == "plan" || number_of(cell); }};
+  expect_refused([](auto& t) { t.rows[0].values[0] = "60"; }, "l2_mib cannot be \"60\"", 2, rules);
+  expect_refused([](auto& t) { t.rows[0].values[0] = ""; }, "l2_mib cannot be \"\"", 2, rules);
+  expect_refused([](auto& t) { t.rows[0].values[1] = "foo"; }, "raster cannot be \"foo\"", 2, rules);
+  expect_refused([](auto& t) { t.axes[1] = "foo"; }, "there is no parameter \"foo\"", 2, rules);
+  for (auto const* cell : {"foo", "nan", "1e999", "", "true"})
+    expect_refused([&](auto& t) { t.rows[0].results[0] = cell; }, fmt::format("us cannot be \"{}\"", cell), 2,
+                   rules);
+  auto fine = sample({0, 1});
+  EXPECT_EQ(parse_sweep_csv(print_sweep_csv(fine), "x.csv", rules).value(), fine);
 }
 
 TEST(SweepMerge, PutsSharesTogetherInOrder) {
@@ -85,11 +137,28 @@ TEST(SweepMerge, RefusesOtherSweepsAndMissingAndDoublePoints) {
 TEST(SweepResume, KeepsRowsWithTheSameInputsAtTheirNewPlaces) {
   auto wanted = sample();
   for (auto& row : wanted.rows) row.point += 4, row.results.clear();
+  wanted.sweep = "00000000000006ee";
+  wanted.points = 7;
   auto const kept = rows_to_keep(sample({2, 0}), "x.csv", wanted);
   ASSERT_TRUE(kept.has_value());
   ASSERT_EQ(kept->size(), 2U);
   EXPECT_EQ(kept->front().point, 6U);
   EXPECT_EQ(kept->front().results.front(), "1e-09");
+}
+
+TEST(SweepResume, RefusesAFileThatSaysItIsOfAnotherSweep) {
+  auto const no = [](std::function<void(SweepTable&)> const& change) {
+    auto file = sample();
+    change(file);
+    auto const kept = rows_to_keep(file, "x.csv", sample());
+    return kept ? "taken" : kept.error().front().message;
+  };
+  EXPECT_EQ(no([](auto&) {}), "taken");
+  auto const numbers = "its points have other numbers than this sweep, whose name it has";
+  EXPECT_EQ(no([](auto& t) { t.points = 4; }), numbers);
+  EXPECT_EQ(no([](auto& t) { std::swap(t.rows[0].point, t.rows[1].point); }), numbers);
+  EXPECT_EQ(no([](auto& t) { t.sweep = "00000000000006ee"; }),
+            "all of its points are this sweep's, and it has another's name");
 }
 
 TEST(SweepResume, RefusesToLoseRows) {

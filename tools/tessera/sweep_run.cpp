@@ -154,7 +154,8 @@ std::string print_sweep(SweepFile const& file, SweepTable const& table) {
 }
 
 Expected<SweepTable> parse_sweep(SweepFile const& file, std::string const& text) {
-  return file.json ? parse_sweep_json(text, file.path) : parse_sweep_csv(text, file.path);
+  auto const rules = sweep_rules();
+  return file.json ? parse_sweep_json(text, file.path, rules) : parse_sweep_csv(text, file.path, rules);
 }
 
 Expected<SweepTable> run_sweep(Session const& session, SweepSubject const& subject, SweepGrid const& grid,

@@ -209,7 +209,36 @@ Expected<SweepSubject> plan_subject(SweepSubjectArguments const& arguments) {
   return subject;
 }
 
+bool is_mechanism(std::string const& text) {
+  using enum Mechanism;
+  for (auto const mechanism : {stream_order, pdl, wait_kernel, pdl_tiles, fused})
+    if (text == to_text(mechanism)) return true;
+  return text.rfind("mixed: ", 0) == 0;
+}
+
+/// Columns are those of the two subjects above.
+bool is_result(std::string const& column, std::string const& cell) {
+  if (column == "mechanism") return is_mechanism(cell);
+  if (column == "plan") return !cell.empty();
+  // Points with another number of GPUs have none.
+  bool const reads = column.rfind("gemm_reads_tp", 0) == 0;
+  static std::set<std::string> const numbers{"us",           "stream_order_us", "ideal",  "ideal_most",
+                                             "t3",           "t3_most",         "t3_mca", "t3_mca_most",
+                                             "traffic_saved"};
+  if (!reads && numbers.count(column) == 0) return false;
+  if (reads && cell.empty()) return true;
+  auto const number = number_of(cell);
+  return number && (*number > 0 || column == "traffic_saved");
+}
+
 }  // namespace
+
+SweepRules sweep_rules() {
+  SweepRules rules{plan_parameters(), is_result};
+  auto const more = overlap_parameters();
+  rules.parameters.insert(rules.parameters.end(), more.begin(), more.end());
+  return rules;
+}
 
 Expected<void> check_given_once(SweepSubjectArguments const& arguments, SweepGrid const& grid) {
   for (auto const& axis : grid.axes)

@@ -8,6 +8,7 @@
 
 #include "load.hpp"
 #include "tessera/sweep/grid.hpp"
+#include "tessera/sweep/table.hpp"
 
 namespace tessera::cli {
 
@@ -31,6 +32,9 @@ struct SweepSubjectArguments {
   std::vector<std::string> models;
   WorkloadOptions workload;
 };
+
+/// What tables of both subjects may hold.
+SweepRules sweep_rules();
 
 /// E0921 if a size has an option's value and --set's.
 Expected<void> check_given_once(SweepSubjectArguments const& arguments, SweepGrid const& grid);

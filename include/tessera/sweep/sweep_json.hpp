@@ -8,7 +8,8 @@ namespace tessera {
 
 std::string print_sweep_json(SweepTable const& table);
 
-/// E0923 if it is no such table.
-Expected<SweepTable> parse_sweep_json(std::string_view text, std::string const& file);
+/// E0923 as parse_sweep_csv().
+Expected<SweepTable> parse_sweep_json(std::string_view text, std::string const& file,
+                                      SweepRules const& rules = {});
 
 }  // namespace tessera

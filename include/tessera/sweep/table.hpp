@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,20 +34,28 @@ struct SweepTable {
   bool operator==(SweepTable const&) const = default;
 };
 
+/// What may stand in a table's cells. An empty member: anything.
+struct SweepRules {
+  std::vector<Parameter> parameters;  ///< that an axis may be; several of one name: the value of any of them
+  std::function<bool(std::string const& column, std::string const& cell)> is_result;
+};
+
 /// 16 hexadecimal digits of 64 bits: the same on every machine.
 std::string fingerprint(std::string const& text);
 
 /// Header and rows, RFC 4180, but lines end with a newline only.
 std::string print_sweep_csv(SweepTable const& table);
-/// E0923 if it is no such table.
-Expected<SweepTable> parse_sweep_csv(std::string_view text, std::string const& file);
+/// E0923 with the line if it is no such table: other columns, a cell that the rules do not allow, a point
+/// twice, a refusal that is no code or has results.
+Expected<SweepTable> parse_sweep_csv(std::string_view text, std::string const& file,
+                                     SweepRules const& rules = {});
 
 /// All points of one sweep from its shares, each with the file that it is from. E0924 for files of different
 /// sweeps, points that are missing and points that are there twice, with their numbers.
 Expected<SweepTable> merge(std::vector<std::pair<std::string, SweepTable>> const& shares);
 
 /// Rows of a file whose inputs are those of a point of this sweep, as that point's. E0923 if there are
-/// others: they would be lost.
+/// others, which would be lost, and if the file says of which sweep it is and its points are another's.
 Expected<std::vector<SweepRow>> rows_to_keep(SweepTable const& file, std::string const& name,
                                              SweepTable const& wanted);
 
