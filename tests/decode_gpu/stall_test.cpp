@@ -117,35 +117,35 @@ TEST(DecodeStall, IsSaidByTheNextCall) {
   auto decoder = Decoder::make(model, on_device.weights, options, nullptr);
   ASSERT_OK(decoder);
   gpu::ok(cudaDeviceSynchronize());
-  Streams const streams;
+  OwnStream const stream;
   std::vector<Tokens> generated;
-  generate(*decoder, 2, streams.own, generated);
+  generate(*decoder, 2, stream, generated);
   std::vector<Sequence> const sequences = {{{1}, 131000}, {{1}, 0}};
   using Call = Expected<void> (*)(Decoder&, cudaStream_t, std::vector<Sequence> const&);
   Call const calls[] = {
-      [](Decoder& d, cudaStream_t stream, auto const&) { return d.step(stream); },
-      [](Decoder& d, cudaStream_t stream, auto const&) { return d.decode(stream, 1); },
-      [](Decoder& d, cudaStream_t stream, auto const&) { return d.prefill(stream); },
-      [](Decoder& d, cudaStream_t stream, auto const&) { return d.rewind(stream); },
-      [](Decoder& d, cudaStream_t stream, auto const& all) { return d.begin(stream, all); },
+      [](Decoder& d, cudaStream_t in, auto const&) { return d.step(in); },
+      [](Decoder& d, cudaStream_t in, auto const&) { return d.decode(in, 1); },
+      [](Decoder& d, cudaStream_t in, auto const&) { return d.prefill(in); },
+      [](Decoder& d, cudaStream_t in, auto const&) { return d.rewind(in); },
+      [](Decoder& d, cudaStream_t in, auto const& all) { return d.begin(in, all); },
   };
   for (auto const call : calls) {
     SCOPED_TRACE(&call - calls);
     gpu::ok(cudaDeviceSynchronize());
-    ASSERT_OK(decoder->begin(streams.own, sequences));
-    ASSERT_OK(decoder->decode(streams.own, 1));
+    ASSERT_OK(decoder->begin(stream, sequences));
+    ASSERT_OK(decoder->decode(stream, 1));
     gpu::ok(cudaDeviceSynchronize());
     ASSERT_TRUE(decoder->stalled());
-    auto const said = call(*decoder, streams.own, sequences);
+    auto const said = call(*decoder, stream, sequences);
     ASSERT_FALSE(said);
     EXPECT_EQ(said.error().front().code, "E0520");
     EXPECT_THAT(to_text(said.error()), ContainsRegex("out[_0-9]* tile"));
     EXPECT_FALSE(decoder->stalled());
-    for (auto const& again : {decoder->step(streams.own), decoder->decode(streams.own, 1)}) {
+    for (auto const& again : {decoder->step(stream), decoder->decode(stream, 1)}) {
       ASSERT_FALSE(again) << "sequences are lost";
       EXPECT_EQ(again.error().front().code, "E0566");
     }
-    generate(*decoder, 2, streams.own, generated);
+    generate(*decoder, 2, stream, generated);
     EXPECT_EQ(generated.back(), generated.front());
   }
 }
