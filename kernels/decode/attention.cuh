@@ -35,7 +35,7 @@ struct CachedAttention {
   __device__ void load_early(Loader& loader) const {
     auto const& a = loader.template arguments<CachedAttention>();
     auto const tile = attention_tile(loader.job->tile, a.kv_heads, a.splits);
-    auto const past = past_of(a, a.cached[tile.sequence], tile.split);
+    auto const past = past_of(a, a.cached[tile.sequence], tile.split, loader.job->iteration);
     if constexpr (Extras)
       if (a.pages.table != nullptr) {
         long long const layer = layer_of(a, loader.job->iteration) * a.layer_elements;
@@ -78,7 +78,8 @@ struct CachedAttention {
     auto const& a = computer.template arguments<CachedAttention>();
     auto const tile = attention_tile(computer.job->tile, a.kv_heads, a.splits);
     int const cached = a.cached[tile.sequence];
-    auto const past = past_of(a, cached, tile.split);
+    auto const past = past_of(a, cached, tile.split, computer.job->iteration);
+    int const first = Extras ? first_seen(cached, window_of(a, computer.job->iteration)) : 0;
     bool const newest = tile.split == a.splits - 1;
     int const warp = static_cast<int>(threadIdx.x) / 32;
     auto const note = [&](auto which) { few_tokens::note_time(a.times, a.tiles(), computer.job, which); };
@@ -123,7 +124,7 @@ struct CachedAttention {
       unsigned const keys = computer.slot(place), values = keys + a.slot_positions * row_bytes;
       for (int block = warp * k_position_block; block < count; block += k_attention_warps * k_position_block)
         add_block(a, state, keys + block * row_bytes, values + block * row_bytes, count - block,
-                  first_seen(cached, a.window) - from - block);
+                  first - from - block);
       computer.release_slot(place);
     }
     computer.done_reading();
@@ -145,8 +146,14 @@ struct CachedAttention {
     return static_cast<unsigned>(iteration) % static_cast<unsigned>(a.layers);
   }
 
-  __device__ static Positions past_of(AttentionArguments const& a, int cached, int split) {
-    if constexpr (Extras) return positions_from(first_seen(cached, a.window), cached, a.splits, split);
+  /// Of the iteration's layer.
+  __device__ static int window_of(AttentionArguments const& a, long long iteration) {
+    return static_cast<int>(layer_of(a, iteration)) >= a.window_from ? a.window : 0;
+  }
+  __device__ static Positions past_of(AttentionArguments const& a, int cached, int split,
+                                      long long iteration) {
+    if constexpr (Extras)
+      return positions_from(first_seen(cached, window_of(a, iteration)), cached, a.splits, split);
     return positions_of(cached, a.splits, split);
   }
   /// `unseen`: so many of the first rows are outside of the window.

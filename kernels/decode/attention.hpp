@@ -54,8 +54,9 @@ struct AttentionArguments {
   /// none. Kernels with extras alone read it.
   void const* head_gains = nullptr;
   float norm_epsilon = 0;
-  int window = 0;    ///< Model::window; read by kernels with extras alone
-  CachePages pages;  ///< likewise
+  int window = 0;       ///< Model::window; read by kernels with extras alone
+  int window_from = 0;  ///< likewise, the first layer with it
+  CachePages pages;     ///< likewise
 
   TESSERA_HOST_DEVICE constexpr int tiles() const { return batch * kv_heads * splits; }
   /// Elements of qkv of a sequence.

@@ -227,7 +227,7 @@ AttentionArguments Decoder::State::attention_arguments(int slot_bytes) const {
   a.arrived = at.arrived;
   a.times = at.times[k_attention];
   a.head_gains = weights.head_gains, a.norm_epsilon = static_cast<float>(model.norm_epsilon);
-  a.window = model.window;
+  a.window = model.window, a.window_from = model.window_from;
   a.pages = pages();
   a.scale = score_scale(model.head_size);
   a.layers = model.layers;

@@ -99,12 +99,10 @@ Expected<Model> model_of(DecoderConfig const& config, std::string name) {
     m.gelu = m.layer_norms = true;
     m.learned_positions = small(config.positions);
   }
-  m.window = small(config.layer.window);
-  // Qwen's classes have them behind their first max_window_layers layers, Llama's has none.
-  if (m.window > 0 && family != "mistral" && family != "phi3")
-    return refused(config.at("sliding_window"),
-                   fmt::format("a window of {} keys in some of the layers", m.window),
-                   "there are kernels for windows of all layers, mistral's and phi3's");
+  m.window = small(config.layer.window), m.window_from = small(config.window_from);
+  if (m.window > 0 && family == "llama")
+    return refused(config.at("sliding_window"), fmt::format("a window of {} keys", m.window),
+                   "llama's class has none; mistral's, qwen2's, qwen3's and phi3's have");
   if (m.gelu && !is_tanh_gelu(config.activation))
     return refused(config.at("activation_function"),
                    fmt::format("an MLP with \"{}\"", config.activation.substr(0, 60)),
@@ -139,6 +137,7 @@ Expected<void> check_same(Model const& a, Model const& b, std::string const& fil
   compare("factor of positions", a.rotation.factor, b.rotation.factor);
   compare("tied", a.tied, b.tied);
   compare("window", a.window, b.window);
+  compare("first layer with a window", a.window_from, b.window_from);
   compare("biases of queries, keys and values", a.qkv_biases, b.qkv_biases);
   compare("biases behind attention", a.out_biases, b.out_biases);
   compare("norms of heads", a.norms_heads, b.norms_heads);

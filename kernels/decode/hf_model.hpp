@@ -14,7 +14,7 @@
 namespace tessera::decode {
 
 /// E0566, with the config's line, for what the kernels do not compute: families of other layers, biases of
-/// an MLP with gates, windows of some layers, activations, sizes.
+/// an MLP with gates, windows of families without, activations, sizes.
 Expected<Model> model_of(DecoderConfig const& config, std::string name);
 
 /// E0572 with all members in which the two differ, but for the name. `of_folder` is what the folder's

@@ -145,6 +145,10 @@ std::optional<Unsupported> unsupported(Model const& m) {
   if (m.window < 0)
     return Found{"sliding_window", fmt::format("a window of {} keys", m.window),
                  "ask for 1 or more, or 0: all keys"};
+  if (m.window_from < 0 || (m.window > 0 ? m.window_from >= m.layers : m.window_from > 0))
+    return Found{"max_window_layers",
+                 fmt::format("a window of {} keys from layer {} of {} on", m.window, m.window_from, m.layers),
+                 "ask for a layer that there is, and for 0 without a window"};
   if (!(m.norm_epsilon > 0) || !(m.rotation.theta > 1) || !(m.rotation.factor >= 1))
     return Found{"rms_norm_eps",
                  fmt::format("a norm with epsilon {}, or a rotation with theta {} and factor {}",

@@ -22,9 +22,9 @@ struct Rotation {
 
 /// A decoder of layers x + O(attention(norm(x))), x + down(silu(gate(norm(x))) * up(norm(x))), RMSNorm before
 /// the head, a head with or without weights of its own. Attention's products may have biases, its heads
-/// norms, and all layers the same window. As GPT-2 has them, norms may be LayerNorm with biases, the MLP
-/// down(gelu(up(norm(x)))) with biases, and positions learned. What a model has beside that is not computed,
-/// so biases of an MLP with gates are said here to be refused.
+/// norms, and layers from one on the same window. As GPT-2 has them, norms may be LayerNorm with biases, the
+/// MLP down(gelu(up(norm(x)))) with biases, and positions learned. What a model has beside that is not
+/// computed, so biases of an MLP with gates are said here to be refused.
 struct Model {
   std::string name;
   int layers = 0;
@@ -47,6 +47,7 @@ struct Model {
   bool joined_files = false;
   bool norms_heads = false;  ///< RMSNorm of each head's queries and keys, before positions turn them
   int window = 0;            ///< keys that a token sees, its own among them; 0: all
+  int window_from = 0;       ///< the first layer with that window; those before it see all keys
 
   int group() const { return heads / kv_heads; }  ///< query heads to a key head
   int qkv_features() const { return (heads + 2 * kv_heads) * head_size; }
@@ -62,8 +63,12 @@ struct Model {
   bool has_up_shifts() const { return mlp_biases || layer_norms; }
   /// Rows of weights to a feature of the MLP.
   int mlp_rows() const { return gelu ? 1 : 2; }
-  /// Of so many cached tokens those that the next one reads.
-  int read_of(int cached) const { return window > 0 && cached >= window ? window - 1 : cached; }
+  /// Of so many cached tokens those that the next one reads; layers of both kinds: on average.
+  int read_of(int cached) const {
+    if (window == 0 || cached < window) return cached;
+    long long const in_windows = static_cast<long long>(layers - window_from) * (window - 1);
+    return static_cast<int>((static_cast<long long>(window_from) * cached + in_windows) / layers);
+  }
   /// Of weights that a token reads, without the embedding's row, norms and biases.
   double weight_bytes() const;
   /// Of keys and values of one cached token.

@@ -65,8 +65,8 @@ int most_prompt_pieces(int group, int rows, int batch);
 /// Items for each key head: so many that all of `blocks` have a tile, and enough for every step.
 int prompt_items(Model const& model, int rows, int batch, int blocks);
 /// Where items are left, positions are cut into parts of `least` or more. Precondition: as many items as
-/// most_prompt_pieces() at least. `window`: Model::window; what no token of an item sees is left out of its
-/// positions, but for a block's beginning.
+/// most_prompt_pieces() at least. `window`: Model::window, or 0 where some layers see all; what no token of
+/// an item sees is left out of its positions, but for a block's beginning.
 PromptTable prompt_table(PromptStep const& step, int group, int items, int least, int window = 0);
 
 /// What a launch tells the operation. As AttentionArguments, unless said.
@@ -93,6 +93,7 @@ struct PromptArguments {
   void const* head_gains = nullptr;
   float norm_epsilon = 0;
   int window = 0;
+  int window_from = 0;
   CachePages pages;
 
   TESSERA_HOST_DEVICE constexpr int row(int head_size) const { return kv_heads * (group + 2) * head_size; }

@@ -73,6 +73,7 @@ struct PromptAttention {
     Tile const tile(a, computer.job->tile);
     if (tile.is_empty()) return;
     Queries const queries(a, tile);
+    int const window = window_of(a, computer.job->iteration);
     Warp state(a.scale);
     RingPlace const late = computer.next_late_slot();
     computer.wait_late_slot(late);
@@ -87,7 +88,7 @@ struct PromptAttention {
       if (queries.any())
         for (int from = 0; from <= queries.last; from += k_position_block) {
           int const seen[2] = {queries.token[0] + 1 - from, queries.token[1] + 1 - from};
-          add_block(a, tile, queries, state, keys + from * row_bytes, values + from * row_bytes,
+          add_block(window, tile, queries, state, keys + from * row_bytes, values + from * row_bytes,
                     tile.of.end - from, seen, tile.of.cached + from);
         }
     }
@@ -99,7 +100,7 @@ struct PromptAttention {
       unsigned const keys = computer.slot(place), values = keys + a.slot_positions * row_bytes;
       if (queries.any())
         for (int block = 0; block < count; block += k_position_block)
-          add_past(a, tile, queries, state, keys + block * row_bytes, values + block * row_bytes,
+          add_past(window, tile, queries, state, keys + block * row_bytes, values + block * row_bytes,
                    count - block, from + block);
       computer.release_slot(place);
     }
@@ -125,6 +126,10 @@ struct PromptAttention {
   }
   __device__ static bool has_norms(PromptArguments const& a) {
     return Extras && HeadSize % 64 == 0 && a.head_gains != nullptr;
+  }
+  /// Of the iteration's layer.
+  __device__ static int window_of(PromptArguments const& a, long long iteration) {
+    return Extras && static_cast<int>(layer_of(a, iteration)) >= a.window_from ? a.window : 0;
   }
   /// Those of queries, and behind them those of keys.
   __device__ static Element const* gains_of(PromptArguments const& a, long long iteration) {
@@ -175,22 +180,22 @@ struct PromptAttention {
   };
 
   /// Rows from `position` on, of which each query sees the first `seen` of its window.
-  __device__ static void add_block(PromptArguments const& a, Tile const& tile, Queries const& queries,
-                                   Warp& state, unsigned keys, unsigned values, int count,
-                                   int const (&seen)[2], int position) {
+  __device__ static void add_block(int window, Tile const& tile, Queries const& queries, Warp& state,
+                                   unsigned keys, unsigned values, int count, int const (&seen)[2],
+                                   int position) {
     if constexpr (Extras) {
-      int const unseen[2] = {first_seen(tile.of.cached + queries.token[0], a.window) - position,
-                             first_seen(tile.of.cached + queries.token[1], a.window) - position};
+      int const unseen[2] = {first_seen(tile.of.cached + queries.token[0], window) - position,
+                             first_seen(tile.of.cached + queries.token[1], window) - position};
       state.template add_block<true>(keys, values, count, seen, unseen);
     } else {
       state.add_block(keys, values, count, seen);
     }
   }
-  __device__ static void add_past(PromptArguments const& a, Tile const& tile, Queries const& queries,
-                                  Warp& state, unsigned keys, unsigned values, int count, int position) {
+  __device__ static void add_past(int window, Tile const& tile, Queries const& queries, Warp& state,
+                                  unsigned keys, unsigned values, int count, int position) {
     if constexpr (Extras) {
       int const seen[2] = {count, count};
-      add_block(a, tile, queries, state, keys, values, count, seen, position);
+      add_block(window, tile, queries, state, keys, values, count, seen, position);
     } else {
       state.add_block(keys, values, count);
     }
@@ -221,20 +226,25 @@ struct PromptAttention {
     }
   }
 
-  /// A new token's row of the cache, if it is one of the tile's own; else null.
-  __device__ static Element* row_of_new(PromptArguments const& a, Tile const& tile, long long iteration,
-                                        void* cache, int token) {
+  /// Of keys or values: the layer's, or where it has no pages, position 0 of the tile's.
+  __device__ static Element* first_of(PromptArguments const& a, Tile const& tile, long long iteration,
+                                      void* cache) {
+    bool const pages = Extras && a.pages.table != nullptr;
+    return static_cast<Element*>(cache) +
+           (pages ? layer_of(a, iteration) * a.layer_elements : tile.first_row(a, iteration));
+  }
+  /// A new token's row behind first_of(), if it is one of the tile's own; else null.
+  __device__ static Element* row_of_new(PromptArguments const& a, Tile const& tile, Element* first,
+                                        int token) {
     if (token < tile.of.begin) return nullptr;
     int const position = tile.of.cached + token;
     if constexpr (Extras)
       if (a.pages.table != nullptr) {
         int const page = page_of(a.pages, tile.of.sequence, position);
-        if (page < 0) return nullptr;
-        return static_cast<Element*>(cache) + layer_of(a, iteration) * a.layer_elements +
-               row_of_page<HeadSize>(a.pages, page, a.kv_heads, tile.head, position);
+        return page < 0 ? nullptr
+                        : first + row_of_page<HeadSize>(a.pages, page, a.kv_heads, tile.head, position);
       }
-    return static_cast<Element*>(cache) + tile.first_row(a, iteration) +
-           static_cast<long long>(position) * HeadSize;
+    return first + static_cast<long long>(position) * HeadSize;
   }
   /// 16 bytes of number `piece` of a row: to shared memory, where the run's tokens are rows from 0 on, and to
   /// the cache if there is a row for it.
@@ -270,9 +280,10 @@ struct PromptAttention {
   /// All threads: turned by their positions.
   __device__ static void bring_new_keys(PromptArguments const& a, Tile const& tile, unsigned char* shared,
                                         long long iteration) {
+    auto* const cache = first_of(a, tile, iteration, a.keys);
     for (int i = static_cast<int>(threadIdx.x); i < tile.of.end * (pieces / 2); i += threads) {
       int const token = i / (pieces / 2), piece = i % (pieces / 2);
-      auto* const cache = row_of_new(a, tile, iteration, a.keys, token);
+      auto* const row = row_of_new(a, tile, cache, token);
       auto const* const from = tile.of_token(a, token) + a.group * HeadSize + 8 * piece;
       auto const first = __ldcg(reinterpret_cast<uint4 const*>(from));
       auto const second = __ldcg(reinterpret_cast<uint4 const*>(from + HeadSize / 2));
@@ -285,17 +296,18 @@ struct PromptAttention {
       else
 #pragma unroll
         for (int j = 0; j < 4; ++j) turn_pairs<Element>(low[j], high[j], __ldg(turns + j));
-      put(tile, token, piece, make_uint4(low[0], low[1], low[2], low[3]), shared, cache);
-      put(tile, token, piece + pieces / 2, make_uint4(high[0], high[1], high[2], high[3]), shared, cache);
+      put(tile, token, piece, make_uint4(low[0], low[1], low[2], low[3]), shared, row);
+      put(tile, token, piece + pieces / 2, make_uint4(high[0], high[1], high[2], high[3]), shared, row);
     }
   }
   __device__ static void bring_new_values(PromptArguments const& a, Tile const& tile, unsigned char* shared,
                                           long long iteration) {
+    auto* const cache = first_of(a, tile, iteration, a.values);
     for (int i = static_cast<int>(threadIdx.x); i < tile.of.end * pieces; i += threads) {
       int const token = i / pieces, piece = i % pieces;
-      auto* const cache = row_of_new(a, tile, iteration, a.values, token);
+      auto* const row = row_of_new(a, tile, cache, token);
       auto const* const from = tile.of_token(a, token) + (a.group + 1) * HeadSize + 8 * piece;
-      put(tile, token, piece, __ldcg(reinterpret_cast<uint4 const*>(from)), shared, cache);
+      put(tile, token, piece, __ldcg(reinterpret_cast<uint4 const*>(from)), shared, row);
     }
   }
 

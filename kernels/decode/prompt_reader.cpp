@@ -16,7 +16,7 @@ PromptArguments attention_arguments(Model const& model, PromptBuffers const& own
   a.keys = around.keys, a.values = around.values;
   a.layer_elements = static_cast<long long>(around.cache.row(1, 0, 0, 0));
   a.head_gains = around.head_gains, a.norm_epsilon = static_cast<float>(model.norm_epsilon);
-  a.window = model.window;
+  a.window = model.window, a.window_from = model.window_from;
   a.pages = around.pages;
   a.turns = around.turns;
   a.items = own.items, a.parts = own.parts, a.arrived = own.arrived;
@@ -58,7 +58,7 @@ Expected<PromptReader> PromptReader::make(Model const& model, PackedWeights cons
   result.own_ = own, result.end_ = around.end;
   result.rows_ = prompt_rows_of(options), result.items_ = items;
   result.layers_ = model.layers, result.kv_heads_ = model.kv_heads, result.group_ = model.group();
-  result.window_ = model.window;
+  result.window_ = model.window_from > 0 ? 0 : model.window;
   auto const tiles = prompt_tiles(model, result.rows_, items, blocks);
   // Rings of the decoder's options are those of steps that generate.
   auto made = few_tokens::product_stages(layer_stages(model, weights, around.buffers, result.rows_, tiles),

@@ -50,6 +50,24 @@ void read_rotation(Document& document, ObjectReader& model, RotaryPositions& rot
                     fmt::format("positions that turn {} of a head are not supported", part));
 }
 
+/// Qwen's layers from "max_window_layers" on have a window; newer configs say the kind of each layer.
+void read_windowed_layers(Document& document, ObjectReader& model, DecoderConfig& config) {
+  constexpr std::int64_t k_usual = 28;
+  if (config.layer.window == 0) return;
+  config.window_from = model.integer_or("max_window_layers", k_usual, 0, k_most_layers);
+  if (auto const* types = model.find("layer_types"); types != nullptr && types->is(json::Node::Kind::array)) {
+    auto const& all = types->items();
+    auto const windows = std::find_if(all.begin(), all.end(),
+                                      [](json::Node const& one) { return one.text() != "full_attention"; });
+    if (std::any_of(windows, all.end(),
+                    [](json::Node const& one) { return one.text() != "sliding_attention"; }))
+      document.report(*types, "E0214", "layers with windows before layers without are not supported",
+                      {"supported: \"full_attention\" up to a layer, and \"sliding_attention\" behind it"});
+    config.window_from = windows - all.begin();
+  }
+  if (config.window_from >= config.layers) config.layer.window = config.window_from = 0;
+}
+
 void read_llama(Document& document, ObjectReader& model, DecoderConfig& config) {
   config.layers = model.integer("num_hidden_layers", 1, k_most_layers);
   config.positions = model.integer_or("max_position_embeddings", 0, 1, k_most_tokens);
@@ -63,6 +81,8 @@ void read_llama(Document& document, ObjectReader& model, DecoderConfig& config) 
   constexpr std::int64_t k_window_of_mistral = 4096;
   if (config.layer.type == "mistral" && !model.has("sliding_window"))
     config.layer.window = k_window_of_mistral;
+  if (config.layer.type == "qwen2" || config.layer.type == "qwen3")
+    read_windowed_layers(document, model, config);
   read_rotation(document, model, config.rotation);
 }
 
@@ -123,6 +143,7 @@ Expected<DecoderConfig> import_hf_decoder(std::string_view text, std::string con
                            "rms_norm_eps",
                            "rope_theta",
                            "sliding_window",
+                           "max_window_layers",
                            "attention_bias",
                            "mlp_bias",
                            "hidden_act",

@@ -42,8 +42,7 @@ TEST(HfModel, RefusalsNameTheLine) {
       "llama-3.2-1b.json:8: error E0566: heads of size 80\n   hint: there are kernels for 64, 96 and 128");
   changed = config;
   changed.layer.window = 4096, changed.lines["sliding_window"] = 30;
-  EXPECT_THAT(refusal(changed),
-              HasSubstr("llama-3.2-1b.json:30: error E0566: a window of 4096 keys in some"));
+  EXPECT_THAT(refusal(changed), HasSubstr("llama-3.2-1b.json:30: error E0566: a window of 4096 keys\n"));
   changed.layer.type = "mistral";
   EXPECT_EQ(model_of(changed, "m").value().window, 4096);
   changed = config;
@@ -77,8 +76,12 @@ TEST(HfModel, ExtrasFollowFromFamilyAndConfig) {
   EXPECT_EQ(of("qwen3", false), "norms");
   EXPECT_EQ(of("qwen3", true), "qkv out norms");
   auto windows = shipped("qwen2.5-7b");
-  windows.layer.window = 4096;
-  EXPECT_THAT(refusal(windows), HasSubstr("qwen2.5-7b.json:16: error E0566: a window of 4096 keys"));
+  windows.layer.window = 4096, windows.window_from = 20;
+  auto const windowed = model_of(windows, "m").value();
+  EXPECT_EQ(windowed.window, 4096);
+  EXPECT_EQ(windowed.window_from, 20);
+  windows.window_from = 28;
+  EXPECT_THAT(refusal(windows), HasSubstr("error E0566: a window of 4096 keys from layer 28 of 28 on"));
 }
 TEST(HfModel, GPT2sActivationAndSizesAreRefusedByTheirNames) {
   auto const config = shipped("gpt2");

@@ -297,6 +297,9 @@ TEST(DecodeCache, PartsOfAWindowAreBlocksAndCoverIt) {
   EXPECT_EQ(model.read_of(5000), 999);
   EXPECT_EQ(model.read_of(1000), 999);
   EXPECT_EQ(model.read_of(999), 999);
+  model.window_from = model.layers / 4;
+  EXPECT_EQ(model.read_of(5000), (5000 + 3 * 999) / 4) << "on average";
+  EXPECT_EQ(model.read_of(999), 999);
 }
 TEST(DecodeCache, ARowsPlacesAreAllDifferentAndKeepSixteenBytes) {
   for (int const size : {64, 96, 128})

@@ -213,7 +213,8 @@ class Sequence {
     }
     for (std::size_t l = 0; l < w_.layers.size(); ++l) {
       auto const& layer = w_.layers[l];
-      add(x, attended(layer, cache_[l], normed(x, layer.attention_norm, layer.attention_norm_bias)));
+      int const window = static_cast<int>(l) >= m.window_from ? m.window : 0;
+      add(x, attended(layer, cache_[l], normed(x, layer.attention_norm, layer.attention_norm_bias), window));
       add(x, through(layer.down, activated(layer, normed(x, layer.mlp_norm, layer.mlp_norm_bias)),
                      layer.down_bias));
     }
@@ -260,7 +261,7 @@ class Sequence {
   void add(Numbers& x, Numbers const& more) const {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = as(precision_, x[i] + more[i]);
   }
-  Numbers attended(Layer const& layer, Cached& cached, Numbers const& x) const {
+  Numbers attended(Layer const& layer, Cached& cached, Numbers const& x, int window) const {
     auto const& m = w_.model;
     auto q = through(layer.q, x, layer.q_bias), k = through(layer.k, x, layer.k_bias);
     auto const v = through(layer.v, x, layer.v_bias);
@@ -273,8 +274,8 @@ class Sequence {
       prepare(k.data() + first, layer.k_norm);
       cached.keys[n].insert(cached.keys[n].end(), k.begin() + first, k.begin() + first + m.head_size);
       cached.values[n].insert(cached.values[n].end(), v.begin() + first, v.begin() + first + m.head_size);
-      auto const keys = last_rows(cached.keys[n], m.window, m.head_size);
-      auto const values = last_rows(cached.values[n], m.window, m.head_size);
+      auto const keys = last_rows(cached.keys[n], window, m.head_size);
+      auto const values = last_rows(cached.values[n], window, m.head_size);
       for (int g = 0; g < m.group(); ++g) {
         auto* const query = q.data() + at(h * m.group() + g, 0, m.head_size);
         prepare(query, layer.q_norm);
@@ -326,8 +327,8 @@ inline Model with_biases(Model m) {
   m.qkv_biases = true;
   return m;
 }
-inline Model with_window(Model m, int keys) {
-  m.window = keys;
+inline Model with_window(Model m, int keys, int from = 0) {
+  m.window = keys, m.window_from = from;
   return m;
 }
 /// As GPT-2 is: a vocabulary of any size.

@@ -110,6 +110,15 @@ TEST(DecodeReference, WindowsForget) {
   EXPECT_EQ(behind(2, {4, 1, 2, 3}).size(), behind(2, {5, 1, 2, 3}).size());
   EXPECT_EQ(behind(3, {1, 2, 3}), behind(0, {1, 2, 3}));
 }
+/// A window of one key in the second of two layers: the first one sees all.
+TEST(DecodeReference, WindowsOfSomeLayers) {
+  auto const behind = [&](int from, std::vector<int> const& tokens) {
+    return logits_behind(Weights(with_window(small_model(), 1, from), 2), tokens);
+  };
+  EXPECT_EQ(behind(0, {1, 2, 3}), behind(0, {7, 8, 3}));
+  EXPECT_GT(relative_error(behind(1, {1, 2, 3}), behind(1, {7, 2, 3})), 1e-3);
+  EXPECT_GT(relative_error(behind(1, {1, 2, 3}), logits_behind(Weights(small_model(), 2), {1, 2, 3})), 1e-3);
+}
 /// LayerNorm subtracts the mean: a constant that is added to all elements of each position changes nothing,
 /// nor one that is added to all that a product adds to the residual.
 TEST(DecodeReference, LayerNormSeesNoMean) {

@@ -52,6 +52,8 @@ TEST(Decode, Windows) {
     s.model = reference::with_window(reference::small_model(64, 2, 4), window);
     s.steps = 60;
     check(s);
+    s.model.window_from = 1;
+    check(s);
   }
 }
 TEST(Decode, Pages) {

@@ -67,6 +67,8 @@ TEST(DecodePrompts, Windows) {
     s.prompts = {prompt_of(200), prompt_of(37, 1)};
     s.prompt_rows = 0, s.steps = 3;
     check(s);
+    s.model.window_from = 1;
+    check(s);
   }
 }
 TEST(DecodePrompts, UnequalSequences) {

@@ -64,6 +64,33 @@ TEST(HfDecoder, Llama3sPositionsByBothNames) {
   EXPECT_EQ(imported(with("rope_scaling", nullptr))->rotation.factor, 1);
   EXPECT_EQ(imported(with("rope_scaling", Json{{"rope_type", "default"}}))->rotation.factor, 1);
 }
+/// Where they are switched on, and behind how many layers.
+TEST(HfDecoder, QwensWindows) {
+  auto json = with("model_type", "qwen2");
+  json["sliding_window"] = 4096, json["max_window_layers"] = 2;
+  EXPECT_EQ(imported(json)->layer.window, 0);
+  json["use_sliding_window"] = true;
+  auto const some = imported(json);
+  ASSERT_TRUE(some) << to_text(some.error());
+  EXPECT_EQ(some->layer.window, 4096);
+  EXPECT_EQ(some->window_from, 2);
+  auto const behind = [&](char const* name, Json const& value) {
+    auto other = json;
+    other[name] = value;
+    auto const found = imported(other);
+    EXPECT_TRUE(found) << to_text(found.error());
+    return std::pair{found->layer.window, found->window_from};
+  };
+  using Found = std::pair<std::int64_t, std::int64_t>;
+  EXPECT_EQ(behind("max_window_layers", 3), (Found{0, 0})) << "all layers see all";
+  EXPECT_EQ(behind("max_window_layers", nullptr), (Found{0, 0})) << "28 are usual";
+  EXPECT_EQ(behind("max_window_layers", 0), (Found{4096, 0}));
+  Json const full = "full_attention", sliding = "sliding_attention";
+  EXPECT_EQ(behind("layer_types", Json{full, sliding, sliding}), (Found{4096, 1}));
+  EXPECT_EQ(behind("layer_types", Json{full, full, full}), (Found{0, 0}));
+  json["layer_types"] = Json{sliding, full, sliding};
+  EXPECT_THAT(refusal(json), HasSubstr("error E0214: layers with windows before layers without"));
+}
 TEST(HfDecoder, Phi3) {
   auto json = with("model_type", "phi3");
   json["sliding_window"] = 2047, json["original_max_position_embeddings"] = 4096;

@@ -28,7 +28,8 @@ struct DecoderConfig {
   bool tied = false;            ///< the head is the embedding
   bool attention_bias = false;  ///< as the config says; families that always have some do not say so
   bool mlp_bias = false;
-  std::string activation;  ///< of the MLP, by its name
+  std::string activation;        ///< of the MLP, by its name
+  std::int64_t window_from = 0;  ///< the first layer with the window
   std::string file;
   std::map<std::string, int> lines;  ///< where members stand that a reader may refuse
 
