@@ -88,6 +88,14 @@ Expected<Model> model_of(DecoderConfig const& config, std::string name) {
     m.rotation.high_frequency_factor = config.rotation.high_frequency_factor;
     m.rotation.original_positions = small(config.rotation.original_positions);
   }
+  auto const narrow = [](std::vector<double> const& from) {
+    return std::vector<float>(from.begin(), from.end());
+  };
+  m.rotation.short_factors = narrow(config.rotation.short_factors);
+  m.rotation.long_factors = narrow(config.rotation.long_factors);
+  m.rotation.attention_factor = config.rotation.attention_factor;
+  if (!m.rotation.long_factors.empty())
+    m.rotation.original_positions = small(config.rotation.original_positions);
   m.tied = config.tied;
   // Qwen2's class has no switch for its biases, of which the product behind attention has none.
   m.qkv_biases = config.attention_bias || family == "qwen2";
@@ -135,6 +143,9 @@ Expected<void> check_same(Model const& a, Model const& b, std::string const& fil
   compare("norm's epsilon", a.norm_epsilon, b.norm_epsilon);
   compare("theta", a.rotation.theta, b.rotation.theta);
   compare("factor of positions", a.rotation.factor, b.rotation.factor);
+  compare("factor of attention", a.rotation.attention_factor, b.rotation.attention_factor);
+  compare("factors of frequencies", fmt::format("{:g}", fmt::join(a.rotation.long_factors, " ")),
+          fmt::format("{:g}", fmt::join(b.rotation.long_factors, " ")));
   compare("tied", a.tied, b.tied);
   compare("window", a.window, b.window);
   compare("first layer with a window", a.window_from, b.window_from);

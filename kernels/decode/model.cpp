@@ -149,7 +149,16 @@ std::optional<Unsupported> unsupported(Model const& m) {
     return Found{"max_window_layers",
                  fmt::format("a window of {} keys from layer {} of {} on", m.window, m.window_from, m.layers),
                  "ask for a layer that there is, and for 0 without a window"};
-  if (!(m.norm_epsilon > 0) || !(m.rotation.theta > 1) || !(m.rotation.factor >= 1))
+  for (auto const* factors : {&m.rotation.short_factors, &m.rotation.long_factors})
+    if (auto const count = factors->size();
+        count != m.rotation.long_factors.size() ||
+        (count > 0 && (count != static_cast<std::size_t>(m.head_size / 2) || m.rotation.factor > 1)) ||
+        !std::all_of(factors->begin(), factors->end(), [](float one) { return one > 0; }))
+      return Found{"rope_scaling",
+                   fmt::format("{} factors of frequencies for heads of {}", count, m.head_size),
+                   "give one above 0 for half of the dimensions, short and long ones, and no other scaling"};
+  if (!(m.norm_epsilon > 0) || !(m.rotation.theta > 1) || !(m.rotation.factor >= 1) ||
+      !(m.rotation.attention_factor > 0))
     return Found{"rms_norm_eps",
                  fmt::format("a norm with epsilon {}, or a rotation with theta {} and factor {}",
                              m.norm_epsilon, m.rotation.theta, m.rotation.factor),

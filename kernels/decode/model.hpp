@@ -18,6 +18,10 @@ struct Rotation {
   double low_frequency_factor = 1;
   double high_frequency_factor = 4;
   int original_positions = 8192;
+  /// Phi 3's "longrope": what each of head_size / 2 frequencies is divided by, in decoders with room for the
+  /// original positions at most, and in others. Empty: nothing.
+  std::vector<float> short_factors, long_factors;
+  double attention_factor = 1;  ///< of cosines and sines
 };
 
 /// A decoder of layers x + O(attention(norm(x))), x + down(silu(gate(norm(x))) * up(norm(x))), RMSNorm before

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "diagnostic/nearest.hpp"
 #include "json/hf_family.hpp"
@@ -18,36 +19,81 @@ using json::ObjectReader;
 constexpr json::Codes k_codes{"E0201", "E0211", "E0212", "E0212", true};
 constexpr std::int64_t k_most_layers = 1 << 16, k_most_tokens = std::int64_t{1} << 31;
 
+constexpr double k_most = 1e12;
+
+void read_llama3(Document& document, ObjectReader& reader, RotaryPositions& rotation) {
+  rotation.factor = reader.number("factor", 1, k_most);
+  rotation.low_frequency_factor = reader.number("low_freq_factor", 0, k_most);
+  rotation.high_frequency_factor = reader.number("high_freq_factor", 0, k_most);
+  rotation.original_positions = reader.integer("original_max_position_embeddings", 1, k_most_tokens);
+  if (!document.failed() && rotation.high_frequency_factor <= rotation.low_frequency_factor)
+    document.report(reader.node(), "E0212",
+                    fmt::format("\"high_freq_factor\" {} is not above \"low_freq_factor\" {}",
+                                rotation.high_frequency_factor, rotation.low_frequency_factor));
+}
+
+/// Numbers above 0, as many as half a head has dimensions.
+std::vector<double> factors_of(Document& document, ObjectReader& reader, char const* name,
+                               std::int64_t head_size) {
+  std::vector<double> result;
+  auto const& items = reader.array(name);
+  for (auto const& item : items)
+    if ((item.is(json::Node::Kind::number) || item.is(json::Node::Kind::integer)) && item.as_double() > 0)
+      result.push_back(item.as_double());
+  if (!document.failed() &&
+      (result.size() != items.size() || static_cast<std::int64_t>(result.size()) != head_size / 2))
+    document.report(*reader.find(name), "E0212",
+                    fmt::format("\"{}\" has {} numbers above 0, and half a head {} dimensions", name,
+                                result.size(), head_size / 2));
+  return result;
+}
+
+/// Where nothing is said, attention's factor follows from how much longer sequences may be than they were.
+void read_longrope(Document& document, ObjectReader& model, ObjectReader& reader, DecoderConfig& config) {
+  auto& rotation = config.rotation;
+  rotation.short_factors = factors_of(document, reader, "short_factor", config.layer.head_dim);
+  rotation.long_factors = factors_of(document, reader, "long_factor", config.layer.head_dim);
+  // Phi 3's configs have it beside "rope_scaling", newer ones within.
+  constexpr char const* k_original = "original_max_position_embeddings";
+  auto const beside = model.integer_or(k_original, 0, 1, k_most_tokens);
+  rotation.original_positions = beside > 0 ? reader.integer_or(k_original, beside, 1, k_most_tokens)
+                                           : reader.integer(k_original, 1, k_most_tokens);
+  if (document.failed()) return;
+  auto const original = static_cast<double>(rotation.original_positions);
+  double const longer =
+      reader.number_or("factor", std::max(static_cast<double>(config.positions) / original, 1.0), 1, k_most);
+  double const usual = longer > 1 && original > 1 ? std::sqrt(1 + std::log(longer) / std::log(original)) : 1;
+  rotation.attention_factor = reader.number_or("attention_factor", usual, 0, k_most);
+}
+
+void check_partial(Document& document, ObjectReader& reader) {
+  auto const part = reader.number_or("partial_rotary_factor", 1, 0, 1);
+  if (part < 1)
+    document.report(*reader.find("partial_rotary_factor"), "E0214",
+                    fmt::format("positions that turn {} of a head are not supported", part));
+}
+
 /// "rope_scaling" and the same in newer configs, "rope_parameters", which also has theta.
-void read_rotation(Document& document, ObjectReader& model, RotaryPositions& rotation) {
-  constexpr double k_most = 1e12;
+void read_rotation(Document& document, ObjectReader& model, DecoderConfig& config) {
+  auto& rotation = config.rotation;
   rotation.theta = model.number_or("rope_theta", rotation.theta, 0, k_most);
   for (auto const* name : {"rope_scaling", "rope_parameters"}) {
     auto const* object = model.object_or(name);
     if (object == nullptr) continue;
     ObjectReader reader(document, *object, fmt::format("\"{}\"", name));
     rotation.theta = reader.number_or("rope_theta", rotation.theta, 0, k_most);
+    check_partial(document, reader);
     auto const type = reader.string_or("rope_type", reader.string_or("type", "default"));
-    if (type == "default") continue;
-    if (type != "llama3") {
+    if (type == "llama3")
+      read_llama3(document, reader, rotation);
+    else if (type == "longrope" || type == "su")
+      read_longrope(document, model, reader, config);
+    else if (type != "default")
       document.report(*object, "E0214",
                       fmt::format("positions scaled by \"{}\" are not supported", type.substr(0, 60)),
-                      {"supported: default and llama3"});
-      continue;
-    }
-    rotation.factor = reader.number("factor", 1, k_most);
-    rotation.low_frequency_factor = reader.number("low_freq_factor", 0, k_most);
-    rotation.high_frequency_factor = reader.number("high_freq_factor", 0, k_most);
-    rotation.original_positions = reader.integer("original_max_position_embeddings", 1, k_most_tokens);
-    if (!document.failed() && rotation.high_frequency_factor <= rotation.low_frequency_factor)
-      document.report(*object, "E0212",
-                      fmt::format("\"high_freq_factor\" {} is not above \"low_freq_factor\" {}",
-                                  rotation.high_frequency_factor, rotation.low_frequency_factor));
+                      {"supported: default, llama3 and longrope"});
   }
-  auto const part = model.number_or("partial_rotary_factor", 1, 0, 1);
-  if (part < 1)
-    document.report(*model.find("partial_rotary_factor"), "E0214",
-                    fmt::format("positions that turn {} of a head are not supported", part));
+  check_partial(document, model);
 }
 
 /// Qwen's layers from "max_window_layers" on have a window; newer configs say the kind of each layer.
@@ -83,7 +129,7 @@ void read_llama(Document& document, ObjectReader& model, DecoderConfig& config) 
     config.layer.window = k_window_of_mistral;
   if (config.layer.type == "qwen2" || config.layer.type == "qwen3")
     read_windowed_layers(document, model, config);
-  read_rotation(document, model, config.rotation);
+  read_rotation(document, model, config);
 }
 
 /// All of its products have biases.

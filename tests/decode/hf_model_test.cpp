@@ -136,6 +136,15 @@ TEST(HfModel, NamesOfPhi3sWeights) {
   auto const model = model_of(config, "m").value();
   EXPECT_TRUE(model.joined_files);
   EXPECT_FALSE(model.qkv_biases || model.out_biases) << "its class has none";
+  auto longer = config;
+  longer.rotation.short_factors.assign(64, 1), longer.rotation.long_factors.assign(64, 2);
+  longer.rotation.original_positions = 4096, longer.rotation.attention_factor = 1.19;
+  auto const with_factors = model_of(longer, "m").value();
+  EXPECT_EQ(with_factors.rotation.long_factors, std::vector<float>(64, 2));
+  EXPECT_EQ(with_factors.rotation.original_positions, 4096);
+  EXPECT_EQ(with_factors.rotation.attention_factor, 1.19);
+  EXPECT_THAT(to_text(check_same(model, with_factors, "config.json").error()),
+              HasSubstr("factor of attention: 1 of m, 1.19 here"));
   EXPECT_EQ(model.window, 2047);
   EXPECT_FALSE(check_same(model, model_of(shipped("llama-3-8b"), "m").value(), "config.json"));
   std::string text;

@@ -116,6 +116,31 @@ TEST(DecodeRotation, Llama3ScalesLongWaves) {
   EXPECT_NEAR(wave, 2948, 1);
   EXPECT_NEAR(static_cast<double>(scaled[15]), (kept + (1 - kept) / 32) * 2 * M_PI / wave, 1e-9);
 }
+/// Other factors where a decoder has room for more than the original positions.
+TEST(DecodeRotation, Longrope) {
+  Rotation rotation;
+  rotation.original_positions = 100;
+  rotation.short_factors.assign(48, 2), rotation.long_factors.assign(48, 5);
+  rotation.short_factors[7] = 3;
+  rotation.attention_factor = 1.25;
+  auto const plain = frequencies({}, 96);
+  auto const few = frequencies(rotation, 96, 100), many = frequencies(rotation, 96, 101);
+  for (std::size_t d = 0; d < 48; ++d) {
+    EXPECT_FLOAT_EQ(few[d], plain[d] / (d == 7 ? 3 : 2));
+    EXPECT_FLOAT_EQ(many[d], plain[d] / 5);
+  }
+  auto const table = rotation_table(rotation, 96, 101);
+  EXPECT_FLOAT_EQ(table[0].cosine, 1.25f);
+  EXPECT_NEAR(table[100 * 48].cosine, 1.25 * std::cos(20.0), 1e-5);
+  EXPECT_NEAR(table[100 * 48].sine, 1.25 * std::sin(20.0), 1e-5);
+  auto model = known_models().front();
+  model.rotation = rotation;
+  expect_refused(check_model(model), "48 factors of frequencies for heads of 64");
+  model.head_size = 96;
+  EXPECT_TRUE(check_model(model));
+  model.rotation.short_factors.clear();
+  expect_refused(check_model(model), "0 factors of frequencies for heads of 96");
+}
 TEST(DecodeRotation, TableTurnsByPosition) {
   auto const table = rotation_table({}, 64, 50);
   ASSERT_EQ(table.size(), 50u * 32);

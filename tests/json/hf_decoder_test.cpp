@@ -98,8 +98,30 @@ TEST(HfDecoder, Phi3) {
   ASSERT_TRUE(found) << to_text(found.error());
   EXPECT_EQ(found->norm_epsilon, 1e-5);
   EXPECT_EQ(found->layer.window, 2047);
-  json["rope_scaling"] = Json{{"type", "longrope"}, {"long_factor", {1.0}}, {"short_factor", {1.0}}};
-  EXPECT_THAT(refusal(json), HasSubstr("positions scaled by \"longrope\" are not supported"));
+}
+/// Factors of half a head's dimensions; that of attention by the formula that was published with them.
+TEST(HfDecoder, Longrope) {
+  auto json = with("model_type", "phi3");
+  std::vector<double> const few(32, 1.5), many(32, 4);
+  json["max_position_embeddings"] = 131072, json["original_max_position_embeddings"] = 4096;
+  json["rope_scaling"] = Json{{"type", "longrope"}, {"short_factor", few}, {"long_factor", many}};
+  auto const found = imported(json);
+  ASSERT_TRUE(found) << to_text(found.error());
+  EXPECT_EQ(found->rotation.short_factors, few);
+  EXPECT_EQ(found->rotation.long_factors, many);
+  EXPECT_EQ(found->rotation.original_positions, 4096);
+  EXPECT_NEAR(found->rotation.attention_factor, 1.1902380714238083, 1e-12);  // sqrt(1 + 5 / 12)
+  auto within = json;
+  within.erase("original_max_position_embeddings"), within.erase("rope_scaling");
+  within["rope_parameters"] = json["rope_scaling"];
+  within["rope_parameters"].update({{"original_max_position_embeddings", 4096}, {"attention_factor", 1.25}});
+  EXPECT_EQ(imported(within)->rotation.attention_factor, 1.25);
+  within["rope_parameters"].erase("original_max_position_embeddings");
+  EXPECT_THAT(refusal(within), HasSubstr("\"original_max_position_embeddings\" is missing"));
+  json["rope_scaling"]["long_factor"] = std::vector<double>(31, 4);
+  EXPECT_THAT(refusal(json), HasSubstr("E0212: \"long_factor\" has 31 numbers above 0, and half a head 32"));
+  json["rope_scaling"]["long_factor"] = std::vector<double>(32, 0);
+  EXPECT_THAT(refusal(json), HasSubstr("\"long_factor\" has 0 numbers above 0"));
 }
 TEST(HfDecoder, GPT2NamesItsMembersInAnotherWay) {
   Json json = {{"model_type", "gpt2"}, {"n_embd", 256}, {"n_head", 4}, {"vocab_size", 523}};
@@ -134,7 +156,7 @@ TEST(HfDecoder, GPT2NamesItsMembersInAnotherWay) {
 TEST(HfDecoder, WhatIsNotComputedIsRefused) {
   EXPECT_EQ(refusal(with("rope_scaling", Json{{"rope_type", "yarn"}, {"factor", 4.0}})),
             "config.json:8: error E0214: positions scaled by \"yarn\" are not supported\n"
-            "   supported: default and llama3");
+            "   supported: default, llama3 and longrope");
   EXPECT_THAT(refusal(with("rope_scaling", Json{{"rope_type", "llama3"}, {"factor", 4.0}})),
               HasSubstr("\"low_freq_factor\" is missing in \"rope_scaling\""));
   EXPECT_THAT(refusal(with("rope_scaling", Json{{"rope_type", "llama3"},
@@ -144,6 +166,8 @@ TEST(HfDecoder, WhatIsNotComputedIsRefused) {
                                                 {"original_max_position_embeddings", 4096}})),
               HasSubstr("\"high_freq_factor\" 4 is not above \"low_freq_factor\" 4"));
   EXPECT_THAT(refusal(with("partial_rotary_factor", 0.5)), HasSubstr("turn 0.5 of a head"));
+  EXPECT_THAT(refusal(with("rope_parameters", Json{{"partial_rotary_factor", 0.75}})),
+              HasSubstr("turn 0.75 of a head"));
   EXPECT_EQ(refusal(with("quantization_config", Json{{"bits", 4}})),
             "config.json:8: error E0214: quantized weights are not supported\n"
             "   supported: float16, bfloat16 and float32\n"
