@@ -37,7 +37,7 @@ std::vector<Step> steps_with(Network const& network, std::vector<Step> const& ch
 std::vector<Step> cheapest_steps(Network const& network, std::vector<Step> const& chains,
                                  std::function<double(Step const&)> const& cost);
 
-/// The chains that were faster than cuDNN on an H200 where they were measured; none for
+/// The chains that were faster than cuDNN on an H200 (results/h200/networks.json); none for
 /// other networks and numbers of images.
 std::vector<Step> measured_chains(Network const& network, int images);
 
