@@ -25,6 +25,7 @@ struct Measured {
 };
 constexpr Measured k_measured[] = {
     {"resnet-38", 1, {{15, 27}, {27, 32}}},
+    {"vgg-19", 1, {{7, 10}, {12, 15}}},
 };
 
 bool follows(Network const& network, std::size_t layer) {
