@@ -138,8 +138,6 @@ struct ChipSide {
   SmallDivision by_u;
 };
 
-constexpr int k_banks = 32;
-
 /// One block.
 struct ChipBlock {
   int first[3], size[3];                                 ///< cells of the box
@@ -208,22 +206,6 @@ struct ChipBlock {
       k -= columns;
     }
     return number_of(1 + k % inner(0), 1 + k / inner(0) % inner(1), 1 + k / inner(0) / inner(1));
-  }
-
-  /// Has this number a cell all of whose neighbours are in the block?
-  TESSERA_HOST_DEVICE bool inside(int number) const {
-    int at[3];
-    place(number, at);
-    bool result = true;
-    for (int a = 0; a < 3; ++a) result = result && at[a] > 0 && at[a] + 1 < size[a];
-    return result;
-  }
-  /// Calls visit(number) for the cells of the inside that lie in one of the banks of shared memory. Cells of
-  /// different banks reach their places, and their neighbours', without waiting for each other.
-  template <class Visit>
-  TESSERA_HOST_DEVICE void for_bank(int bank, Visit const& visit) const {
-    for (int number = bank; number < pitch * size[1] * size[2]; number += k_banks)
-      if (inside(number)) visit(number);
   }
 
   /// Coordinates in the block of the cell with this number.

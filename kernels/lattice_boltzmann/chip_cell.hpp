@@ -24,8 +24,11 @@ TESSERA_HOST_DEVICE constexpr int place_of(int i, ChipStrides const& strides) {
   return opposite(i) * k_slot - velocity_x(i) - velocity_y(i) * strides.row - velocity_z(i) * strides.plane;
 }
 
-/// The same for any cell. `own`: populations that go through the cell's own places: in a step that reaches
-/// out those that come from a wall or from another block, in a local step all.
+/// Populations that go through the cell's own places: in a step that reaches out those that come from a wall
+/// or from another block, in a local step all.
+TESSERA_HOST_DEVICE constexpr unsigned own_places(bool reaches, unsigned crossing, unsigned walls) {
+  return reaches ? crossing | walls : ~0u;
+}
 TESSERA_HOST_DEVICE constexpr int place_of_any(int i, ChipStrides const& strides, unsigned own) {
   return (own >> i & 1) != 0 ? i * k_slot : place_of<true>(i, strides);
 }
@@ -46,13 +49,14 @@ TESSERA_HOST_DEVICE inline void step_inside(float* cell, ChipStrides const& stri
   for (int i = 0; i < k_directions; ++i) cell[place_of<Reaches>(i, strides)] = f[opposite(i)];
 }
 
-/// Populations of any cell, in a step that reaches out; bounces as they are.
+/// Populations of any cell that come from its own block, bounces among them.
 TESSERA_HOST_DEVICE inline void gather(float const* cell, ChipStrides const& strides, unsigned own,
-                                       float (&f)[k_directions]) {
+                                       unsigned lids, Relaxation<float> const& of, float (&f)[k_directions]) {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
   for (int i = 0; i < k_directions; ++i) f[i] = cell[place_of_any(i, strides, own)];
+  add_lids(lids, of, f);
 }
 TESSERA_HOST_DEVICE inline void scatter(float* cell, ChipStrides const& strides, unsigned own,
                                         float const (&f)[k_directions]) {
@@ -60,19 +64,6 @@ TESSERA_HOST_DEVICE inline void scatter(float* cell, ChipStrides const& strides,
 #pragma unroll
 #endif
   for (int i = 0; i < k_directions; ++i) cell[place_of_any(i, strides, own)] = f[opposite(i)];
-}
-/// The same in a local step.
-TESSERA_HOST_DEVICE inline void gather_own(float const* cell, float (&f)[k_directions]) {
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-  for (int i = 0; i < k_directions; ++i) f[i] = cell[i * k_slot];
-}
-TESSERA_HOST_DEVICE inline void scatter_own(float* cell, float const (&f)[k_directions]) {
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-  for (int i = 0; i < k_directions; ++i) cell[i * k_slot] = f[opposite(i)];
 }
 
 }  // namespace tessera::lattice_boltzmann

@@ -20,17 +20,6 @@ constexpr int k_chip_warps = k_chip_threads / 32;
 /// Cells that a thread takes at once: their loads are on their way together.
 constexpr int k_takes = 4;
 
-/// Threads from this one on take what neighbours show, where words carry their step.
-constexpr int k_takers_from = k_chip_threads / 2;
-
-/// All threads are behind the rim: who takes waits for it, others only say so.
-__device__ inline void rim_barrier_wait() {
-  asm volatile("barrier.cta.sync 1, %0;" ::"n"(k_chip_threads) : "memory");
-}
-__device__ inline void rim_barrier_arrive() {
-  asm volatile("barrier.cta.arrive 1, %0;" ::"n"(k_chip_threads) : "memory");
-}
-
 /// Adds one for a whole warp.
 __device__ inline int draw_task(int* counter) {
   int task = 0;
@@ -82,57 +71,45 @@ struct ChipWorker {
     if (!silent) show_sides<0>(cell, (links.walls & k_solid) != 0 ? ~0u : links.walls, step, f);
   }
 
-  /// All that the neighbours show of step `step`, by so many threads of which this is number `thread`. False:
-  /// the watch gave up.
-  __device__ bool take_all(unsigned step, int thread, int threads) const {
-    for (int first = thread; first < all_taken; first += threads * k_takes) {
+  /// All that the neighbours show of step `step`, by `warps` warps from number 0 on. False: the watch gave
+  /// up.
+  __device__ bool take_all(unsigned step, int warps) const {
+    auto const* const from = shown_in(step);
+    bool ok = true;
+    int const threads = 32 * warps;
+    for (int first = static_cast<int>(threadIdx.x); first < all_taken; first += threads * k_takes) {
+      Packet<3> items[k_takes][2];
       Taken one[k_takes];
-      unsigned left = 0;  // those that have not come, a bit each
 #pragma unroll
       for (int i = 0; i < k_takes; ++i) {
         int const t = first + i * threads;
-        if (t < all_taken) one[i] = taken[t], left |= 1u << i;
+        if (t < all_taken) one[i] = taken[t];
       }
-      auto patience = watch.begin();
-      while (true) {
-        unsigned const seen = take_those(one, left, step);
-        if (left == 0) break;
-        WaitPlace const place{0, static_cast<long long>(blockIdx.x), k_data_token};
-        if (!watch.go_on(patience, place, seen, step + 1)) return false;
+#pragma unroll
+      for (int i = 0; i < k_takes; ++i) {
+        if (first + i * threads >= all_taken) continue;
+        tessera::detail::load_item<Scope::device>(items[i][0], from + 2 * one[i].shown);
+        tessera::detail::load_item<Scope::device>(items[i][1], from + 2 * one[i].shown + 1);
+      }
+#pragma unroll
+      for (int i = 0; i < k_takes; ++i) {
+        if (first + i * threads >= all_taken) continue;
+        if (a.exchange == Handover::tokens && !(carries(items[i][0], step) && carries(items[i][1], step)))
+          ok = take(from + 2 * one[i].shown, 1, step, items[i], watch,
+                    WaitPlace{0, static_cast<long long>(blockIdx.x), 0}) &&
+               ok;
+        auto const& places = block.side[one[i].to >> 24].place;
+        float* const to = cells + static_cast<int>(one[i].to & 0xFFFF) - k_taken_offset;
+        unsigned const words[k_words] = {items[i][0].payload[0], items[i][0].payload[1],
+                                         items[i][0].payload[2], items[i][1].payload[0],
+                                         items[i][1].payload[1]};
+#pragma unroll
+        for (int k = 0; k < k_words; ++k)
+          if ((one[i].to >> (16 + k) & 1) != 0 && words[k] != k_nothing)
+            to[places[k]] = __uint_as_float(words[k]);
       }
     }
-    return true;
-  }
-  /// Looks once at all that are left, whose loads are on their way together. A token of one that has not
-  /// come.
-  __device__ unsigned take_those(Taken const (&one)[k_takes], unsigned& left, unsigned step) const {
-    auto const* const from = shown_in(step);
-    Packet<3> items[k_takes][2];
-    unsigned seen = 0;
-#pragma unroll
-    for (int i = 0; i < k_takes; ++i) {
-      if ((left >> i & 1) == 0) continue;
-      tessera::detail::load_item<Scope::device>(items[i][0], from + 2 * one[i].shown);
-      tessera::detail::load_item<Scope::device>(items[i][1], from + 2 * one[i].shown + 1);
-    }
-#pragma unroll
-    for (int i = 0; i < k_takes; ++i) {
-      if ((left >> i & 1) == 0) continue;
-      if (a.exchange == Handover::tokens && !(carries(items[i][0], step) && carries(items[i][1], step))) {
-        seen = carries(items[i][0], step) ? items[i][1].token : items[i][0].token;
-        continue;
-      }
-      left &= ~(1u << i);
-      auto const& places = block.side[one[i].to >> 24].place;
-      float* const to = cells + static_cast<int>(one[i].to & 0xFFFF) - k_taken_offset;
-      unsigned const words[k_words] = {items[i][0].payload[0], items[i][0].payload[1], items[i][0].payload[2],
-                                       items[i][1].payload[0], items[i][1].payload[1]};
-#pragma unroll
-      for (int k = 0; k < k_words; ++k)
-        if ((one[i].to >> (16 + k) & 1) != 0 && words[k] != k_nothing)
-          to[places[k]] = __uint_as_float(words[k]);
-    }
-    return seen;
+    return ok;
   }
 
   __device__ std::size_t in_box(RimCell const& cell) const {
@@ -151,17 +128,10 @@ struct ChipWorker {
     Links const links = links_of(cell, entry);
     float f[k_directions];
     if ((links.walls & k_solid) == 0) {
-      unsigned const own = cell.crossing | links.walls;
-      if (reaches)
-        gather(cells + n, strides, own, f);
-      else
-        gather_own(cells + n, f);
-      add_lids(links.lids, of, f);
+      unsigned const own = own_places(reaches, cell.crossing, links.walls);
+      gather(cells + n, strides, own, links.lids, of, f);
       collide(f, of);
-      if (reaches)
-        scatter(cells + n, strides, own, f);
-      else
-        scatter_own(cells + n, f);
+      scatter(cells + n, strides, own, f);
     }
     if (shows) show(cell, links, step, f);
   }
@@ -179,21 +149,12 @@ struct ChipWorker {
       if (entry != k_no_cell) visit(entry);
     }
   }
-  /// Tasks of the inside, drawn from a counter: `most`, or until none is left.
+  /// The tasks of the inside, drawn from a counter.
   template <bool Reaches>
-  __device__ void inside(int first, int end, int* counter, int most) const {
+  __device__ void inside(int first, int end, int* counter) const {
     int const lane = static_cast<int>(threadIdx.x) % 32;
-    for (int count = 0; count < most; ++count) {
-      int const task = first + draw_task(counter);
-      if (task >= end) return;
+    for (int task = first + draw_task(counter); task < end; task = first + draw_task(counter))
       step_plain<Reaches>(in_order[32 * task + lane]);
-    }
-  }
-  __device__ void inside(bool reaches, int first, int end, int* counter, int most) const {
-    if (reaches)
-      inside<true>(first, end, counter, most);
-    else
-      inside<false>(first, end, counter, most);
   }
 
   /// Brings the box's cells in, as if a step had left them.
@@ -209,7 +170,7 @@ struct ChipWorker {
 #pragma unroll
       for (int i = 0; i < k_directions; ++i) f[i] = a.lattice[i * all + from];
       if ((links.walls & k_solid) == 0)
-        scatter(cells + n, strides, reaches ? cell.crossing | links.walls : ~0u, f);
+        scatter(cells + n, strides, own_places(reaches, cell.crossing, links.walls), f);
       if (shows) show(cell, links, step, f);
     });
   }
@@ -246,49 +207,27 @@ __device__ inline bool wait_for_neighbours(ChipArguments const& a, ChipBlock con
                                    WaitPlace{0, static_cast<long long>(blockIdx.x), k_data_token});
 }
 
-/// Tasks of the inside.
-struct InsideTasks {
-  int count;
-  bool by_bank;  ///< lane l's cells are in bank l of shared memory: no lane waits for another
-};
-/// Called by one warp.
-__device__ inline InsideTasks inside_tasks(ChipBlock const& block, int rim_tasks) {
-  int const plain = (block.cells() - block.rim() + 31) / 32;
-  int count = 0;
-  block.for_bank(static_cast<int>(threadIdx.x % 32), [&](int) { ++count; });
-  int const most = __reduce_max_sync(~0u, count);
-  // Of some blocks few banks have most cells.
-  if (most > plain + plain / 8 || rim_tasks + most > k_chip_tasks) return {plain, false};
-  return {most, true};
-}
-
-/// The order in which a block computes its cells, tasks of 32 that begin anew behind the rim. Called by all
-/// threads; a barrier of the block comes behind it.
-__device__ inline void set_order(ChipArguments const& a, ChipBlock const& block, int rim_tasks,
-                                 InsideTasks const& inside, unsigned short* in_order) {
-  int const rim = block.rim(), cells = block.cells(), thread = static_cast<int>(threadIdx.x);
-  for (int k = thread; k < 32 * rim_tasks; k += k_chip_threads)
-    in_order[k] = static_cast<unsigned short>(k < rim ? static_cast<unsigned>(block.in_order(k)) | k_special
-                                                      : k_no_cell);
-  auto* const of_inside = in_order + 32 * rim_tasks;
-  if (!inside.by_bank) {
-    for (int k = thread; k < 32 * inside.count; k += k_chip_threads)
-      of_inside[k] = static_cast<unsigned short>(rim + k < cells ? block.in_order(rim + k) : k_no_cell);
-  } else if (thread < 32) {
-    int task = 0;
-    block.for_bank(thread, [&](int n) { of_inside[32 * task++ + thread] = static_cast<unsigned short>(n); });
-    for (; task < inside.count; ++task) of_inside[32 * task + thread] = k_no_cell;
-  }
-  if (a.links == nullptr) return;
-  __syncthreads();
-  for (int k = thread; k < 32 * (rim_tasks + inside.count); k += k_chip_threads) {
-    if (in_order[k] == k_no_cell) continue;
-    RimCell cell;
-    cell.set(block, in_order[k] & k_number, 0);
-    auto const links =
-        a.links[cell.at[0] + static_cast<std::size_t>(a.cut.box[0]) *
-                                 (cell.at[1] + static_cast<std::size_t>(a.cut.box[1]) * cell.at[2])];
-    if (links.walls != 0) in_order[k] |= k_has_links | k_special;
+/// The order in which a block computes its cells, tasks of 32 that begin anew behind the rim.
+__device__ inline void set_order(ChipArguments const& a, ChipBlock const& block, int rim_tasks, int tasks,
+                                 unsigned short* in_order) {
+  int const rim = block.rim(), cells = block.cells();
+  for (int k = static_cast<int>(threadIdx.x); k < 32 * tasks; k += k_chip_threads) {
+    bool const in_rim = k < 32 * rim_tasks;
+    int const number = in_rim ? k : k - 32 * rim_tasks + rim;
+    unsigned entry = k_no_cell;
+    if (number < (in_rim ? rim : cells)) {
+      int const n = block.in_order(number);
+      entry = static_cast<unsigned>(n) | (in_rim ? k_special : 0u);
+      if (a.links != nullptr) {
+        RimCell cell;
+        cell.set(block, n, 0);
+        auto const links =
+            a.links[cell.at[0] + static_cast<std::size_t>(a.cut.box[0]) *
+                                     (cell.at[1] + static_cast<std::size_t>(a.cut.box[1]) * cell.at[2])];
+        if (links.walls != 0) entry |= k_has_links | k_special;
+      }
+    }
+    in_order[k] = static_cast<unsigned short>(entry);
   }
 }
 
@@ -318,20 +257,14 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
   auto* const in_order = reinterpret_cast<unsigned short*>(tessera_chip_cells + k_directions * k_slot);
   __shared__ ChipBlock block;
   __shared__ int drawn[2];  // tasks of the inside, of this step and of the next
-  __shared__ InsideTasks of_inside;
   if (threadIdx.x == 0) {
     block.set(a.cut, static_cast<int>(blockIdx.x), k_slot);
     drawn[0] = drawn[1] = 0;
   }
   __syncthreads();
   int const rim_tasks = (block.rim() + 31) / 32;
-  if (threadIdx.x < 32) {
-    auto const found = inside_tasks(block, rim_tasks);
-    if (threadIdx.x == 0) of_inside = found;
-  }
-  __syncthreads();
-  int const tasks = rim_tasks + of_inside.count;
-  set_order(a, block, rim_tasks, of_inside, in_order);
+  int const tasks = rim_tasks + (block.cells() - block.rim() + 31) / 32;
+  set_order(a, block, rim_tasks, tasks, in_order);
   auto* const taken = memory.taken + static_cast<std::size_t>(blockIdx.x) * memory.most_taken;
   int const all_taken = set_taken(block, taken);
   LaunchNumber const number{memory.steps + blockIdx.x};
@@ -364,30 +297,21 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
       worker.for_tasks(0, a.links != nullptr ? tasks : rim_tasks, [&](unsigned entry) {
         if ((entry & k_special) != 0) worker.step_any(entry, now, reaches, shows);
       });
+    if (a.exchange == Handover::split_barrier && !worker.silent)
+      barrier.arrive();
+    else
+      __syncthreads();
+    if (a.exchange == Handover::semaphores && threadIdx.x == 0 && !worker.silent)
+      add_release<Scope::device>(memory.semaphores + k_semaphores_apart * blockIdx.x, 1u);
     if (threadIdx.x == 0) drawn[step + 1 & 1] = 0;
     bool ok = true;
-    int* const counter = drawn + (step & 1);
-    // Who takes writes where the rim has read: behind all of it. Others go on with the inside at once.
-    bool const takes = tokens && threadIdx.x >= k_takers_from;
-    // What the neighbours show takes its time: one more task of the inside meanwhile.
-    for (int part = takes ? 0 : 1; part < 2; ++part) {
-      if (part == 1) {
-        if (takes) {
-          rim_barrier_wait();
-          if (shows)
-            ok = worker.take_all(now, static_cast<int>(threadIdx.x) - k_takers_from,
-                                 k_chip_threads - k_takers_from);
-        } else if (tokens) {
-          rim_barrier_arrive();
-        } else if (a.exchange == Handover::split_barrier && !worker.silent) {
-          barrier.arrive();
-        } else {
-          __syncthreads();
-        }
-        if (a.exchange == Handover::semaphores && threadIdx.x == 0 && !worker.silent)
-          add_release<Scope::device>(memory.semaphores + k_semaphores_apart * blockIdx.x, 1u);
-      }
-      if (step > 0) worker.inside(reaches, rim_tasks, tasks, counter, part == 0 ? 1 : tasks);
+    // The first half of the warps takes while the others compute; who is done first goes on with the inside.
+    if (tokens && shows && threadIdx.x < k_chip_threads / 2) ok = worker.take_all(now, k_chip_warps / 2);
+    if (step > 0) {
+      if (reaches)
+        worker.inside<true>(rim_tasks, tasks, drawn + (step & 1));
+      else
+        worker.inside<false>(rim_tasks, tasks, drawn + (step & 1));
     }
     if (!tokens) {
       switch (a.exchange) {
@@ -399,7 +323,7 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
         default: cooperative_groups::this_grid().sync(); break;
       }
       if (__syncthreads_or(ok ? 0 : 1)) return;
-      if (shows) worker.take_all(now, static_cast<int>(threadIdx.x), k_chip_threads);
+      if (shows) worker.take_all(now, k_chip_warps);
     }
     if (__syncthreads_or(ok ? 0 : 1)) return;  // the chain zeroes the counters
   }

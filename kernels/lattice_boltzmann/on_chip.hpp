@@ -23,13 +23,10 @@ constexpr int k_chip_threads = 768;
 constexpr unsigned k_number = 0x0FFF, k_special = 0x4000, k_has_links = 0x8000, k_no_cell = 0x7FFF;
 /// What is shown of a population that bounces back: no number that arithmetic makes.
 constexpr unsigned k_nothing = 0xFFABCDEF;
-/// Cells that a block has room for, and tasks of 32 cells: those of the rim and of the inside begin anew, and
-/// of the inside may have lanes without a cell.
+/// Cells that a block has room for, and tasks of 32 cells: those of the rim and of the inside begin anew.
 constexpr int k_chip_cells = k_slot;
-constexpr int k_chip_tasks = 105;
-constexpr int k_chip_shared_bytes = k_directions * k_slot * 4 + 2 * 32 * k_chip_tasks;
-static_assert(k_slot <= 4096 && 32 * k_chip_tasks >= k_slot + 64, "");
-static_assert(k_chip_shared_bytes + 704 <= 227 * 1024, "");
+constexpr int k_chip_shared_bytes = k_directions * k_slot * 4 + 2 * (k_slot + 64);
+static_assert(k_slot <= 4096 && k_chip_shared_bytes + 512 <= 227 * 1024, "");
 constexpr int k_semaphores_apart = 32;  ///< words: a line each
 
 /// For tests.

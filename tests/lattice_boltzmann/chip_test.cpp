@@ -85,13 +85,12 @@ class Chip {
     bool const solid = (link.walls & k_solid) != 0;
     if (step > 0 && cell.sides == 0 && link.walls == 0)
       return reaches ? step_inside<true>(at, strides(b), of_) : step_inside<false>(at, strides(b), of_);
-    unsigned const own = cell.crossing | link.walls;
+    unsigned const own = own_places(reaches, cell.crossing, link.walls);
     if (step > 0 && !solid) {
-      reaches ? gather(at, strides(b), own, f) : gather_own(at, f);
-      add_lids(link.lids, of_, f);
+      gather(at, strides(b), own, link.lids, of_, f);
       collide(f, of_);
     }
-    if (!solid) reaches ? scatter(at, strides(b), own, f) : scatter_own(at, f);
+    if (!solid) scatter(at, strides(b), own, f);
     if (shows) show<0>(b, cell, link, step, f);
   }
   template <int Side>
@@ -189,34 +188,6 @@ TEST(LatticeBoltzmannChip, EveryCellIsComputedOnceAndTheRimFirst) {
       EXPECT_EQ(cell.sides != 0, k < block.rim()) << k;
     }
     EXPECT_EQ(static_cast<int>(seen.size()), block.cells());
-  }
-}
-
-/// Of the largest block: no more tasks of 32 than the cells need, or nearly so.
-TEST(LatticeBoltzmannChip, BanksShareTheInside) {
-  for (auto const& cut : {ChipCut{{56, 42, 165}, {4, 3, 11}, true}, ChipCut{{48, 36, 132}, {4, 3, 11}, true},
-                          ChipCut{{17, 9, 5}, {3, 4, 2}, true}, ChipCut{{5, 3, 2}, {1, 1, 1}, false}}) {
-    ChipBlock block;
-    block.set(cut, cut.count() - 1, k_slot);
-    std::set<int> seen;
-    int most = 0;
-    for (int bank = 0; bank < k_banks; ++bank) {
-      int count = 0;
-      block.for_bank(bank, [&](int n) {
-        EXPECT_EQ(n % k_banks, bank);
-        EXPECT_TRUE(seen.insert(n).second);
-        RimCell cell;
-        cell.set(block, n, 0);
-        EXPECT_EQ(cell.sides, 0u);
-        ++count;
-      });
-      most = std::max(most, count);
-    }
-    int const inside = block.cells() - block.rim();
-    EXPECT_EQ(static_cast<int>(seen.size()), inside);
-    if (inside > 500) {
-      EXPECT_LE(most, (inside + 31) / 32 + 5) << inside;
-    }
   }
 }
 
