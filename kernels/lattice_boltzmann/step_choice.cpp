@@ -16,20 +16,20 @@ constexpr double k_bytes_per_cell = 2 * 4 * k_directions;
 
 // Fitted to results/h200/lattice_boltzmann.json; notes-lattice-boltzmann.md has the rows of each.
 /// Of what the probe reads from memory, and from the L2, what a step gets that reads and writes as much.
-constexpr double k_share_of_memory = 0.877, k_share_of_l2 = 0.52;
+constexpr double k_share_of_memory = 0.877, k_share_of_l2 = 0.50;
 /// How long a launch takes to get memory to full speed and to end, beyond the gap to the next one.
 constexpr double k_ramp_of_memory_ns = 2200;
 /// A tile of a loop, beyond its waits: drawing it, its record, tiles around it that are late.
 constexpr double k_tile_ns = 2500;
 /// Lattices of up to so much of the L2's size stay there, and of more than that share nothing does.
-constexpr double k_stays = 0.92, k_leaves = 1.28;
+constexpr double k_stays = 0.98, k_leaves = 1.28;
 /// Of one launch of all steps, whose blocks run through the box in an order of their own, beyond the L2.
-constexpr double k_persistent_memory = 1.3;
+constexpr double k_persistent_memory = 1.17;
 /// A step of cells on the chip: from the rim to what the neighbours show of it, and each task of 32 cells, of
 /// which one of the inside is as it was expected and not fitted.
-constexpr double k_chip_step_ns = 3500, k_rim_task_ns = 105, k_inside_task_ns = 30;
+constexpr double k_chip_step_ns = 350, k_rim_task_ns = 209, k_inside_task_ns = 30;
 /// Taking what neighbours show, and waiting for the slowest block, where nothing is computed meanwhile.
-constexpr double k_take_ns = 1400, k_slowest_ns = 1400;
+constexpr double k_take_ns = 600, k_slowest_ns = 1100;
 
 /// Expected, not fitted: from a word of the neighbour's to the next one that answers it.
 constexpr double k_answer_ns = 4500;
@@ -43,6 +43,11 @@ double measured_ns(MachineProfile const& machine, char const* id, double otherwi
       return one.median;
   }
   return otherwise;
+}
+
+/// Each waits on the GPU for the end of the one before, where launches may start early.
+double to_the_next_launch_ns(MachineProfile const& machine) {
+  return machine.has_pdl && machine.pdl_grid_wait_ns > 0 ? machine.pdl_grid_wait_ns : machine.stream_gap_ns;
 }
 
 /// A step whose populations are in memory, or in the L2.
@@ -89,7 +94,7 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
   if (!on_chip(variant)) {
     bool const launches = variant == Variant::two_lattices || variant == Variant::in_place;
     double const cells = memory_ns(problem, variant, machine, !launches);
-    double const meets = launches ? machine.stream_gap_ns
+    double const meets = launches ? to_the_next_launch_ns(machine)
                          : variant == Variant::neighbours
                              ? k_tile_ns + machine.post_ns + machine.wait_ns + machine.ticket_ns
                              : barrier;
