@@ -212,6 +212,14 @@ std::vector<bool> check_stages(Pipeline const& pipeline, Diagnostics& found) {
                        "rename one of them"});
     usable.push_back(check_grid(pipeline, s, found));
     if (usable.back()) total += stage.tiles();
+    if (usable.back() && stage.efficiency > 0 && stage.blocks() > 1)
+      found.push_back({"E0109",
+                       Severity::error,
+                       place_of(pipeline, stage),
+                       fmt::format("efficiency of {} is {}, and it has {}", name_of(pipeline, s),
+                                   stage.efficiency, count_text(stage.blocks(), "block")),
+                       {},
+                       "it is of a stage that is one tile, a launch of a library; leave it out"});
     check_costs(pipeline, s, found);
   }
   if (total > k_max_total_tiles) {

@@ -238,6 +238,32 @@ Diagnostics problems_of(OperatorGraph const& graph) {
   return out;
 }
 
+Diagnostics problems_of_products(OperatorGraph const& graph) {
+  Diagnostics out;
+  for (auto const& op : graph.operators) {
+    if (!multiplies(op)) continue;
+    int left = 0, right = 0, others = 0;
+    for (auto const& input : op.inputs)
+      if (input.name == "a")
+        ++left;
+      else if (input.name == "b")
+        ++right;
+      else if (!is_right_hand(op, input))
+        ++others;
+    if (left == 1 && right == 1 && others == 0) continue;
+    Words names;
+    for (auto const& input : op.inputs) names.push_back(input.name);
+    out.push_back(
+        {"E0153",
+         Severity::error,
+         op.where,
+         fmt::format("{} is a {}, and multiplies \"a\" by \"b\", once each", op.name, to_text(op.kind)),
+         {"its inputs: " + (names.empty() ? "none" : list_of(names))},
+         "name the left-hand matrix \"a\" and the right-hand one \"b\""});
+  }
+  return out;
+}
+
 Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> const& choices) {
   if (choices.size() != graph.operators.size())
     return {{"E0150",

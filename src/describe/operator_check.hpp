@@ -26,6 +26,9 @@ char const* to_text(ReadPattern pattern);
 
 /// E0152, E0153: sizes, names, order, and whether every input's sizes fit its read pattern.
 Diagnostics problems_of(OperatorGraph const& graph);
+/// E0153: a product of files without its two matrices "a" and "b", or with another input, but for parts of a
+/// fused or cached matrix of attention. Precondition: the graph has no problems.
+Diagnostics problems_of_products(OperatorGraph const& graph);
 /// E0150, E0151: number and kind of choices, tile sizes, splits. Precondition: the graph has no problems.
 Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> const& choices);
 /// E0154: more tiles or blocks than can be numbered.

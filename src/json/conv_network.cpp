@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <set>
 
 #include "describe/operator_check.hpp"
 #include "diagnostic/nearest.hpp"
@@ -32,6 +33,7 @@ Layer read_layer(Document& document, json::Node const& node) {
   Layer layer;
   layer.where = document.at(node);
   layer.name = reader.string("name");
+  json::check_name(document, reader, "a layer");
   reader.rename(fmt::format("layer \"{}\"", layer.name.substr(0, 60)));
   layer.shape.p = reader.integer("p", 1, k_most);
   layer.shape.q = reader.integer("q", 1, k_most);
@@ -56,10 +58,16 @@ Expected<OperatorGraph> import_conv_network(std::string_view text, std::string c
   if (!document.failed() && schema != k_schema)
     document.report(*root.find("schema"), "E0205",
                     fmt::format("schema \"{}\" is not \"{}\"", schema.substr(0, 60), k_schema));
+  json::check_name(document, root, "the network");
   auto const name = root.string_or("name", json::stem_of(file));
   root.choice_or<int>("data_type", 2, {"fp16", "bf16"}, {2, 2});
   std::vector<Layer> layers;
-  for (auto const& node : root.array("layers")) layers.push_back(read_layer(document, node));
+  std::set<std::string> known;
+  for (auto const& node : root.array("layers")) {
+    layers.push_back(read_layer(document, node));
+    if (auto const& layer = layers.back().name; !known.insert(layer).second)
+      document.report(node, k_codes.value, fmt::format("two layers are named \"{}\"", layer.substr(0, 60)));
+  }
   root.finish();
   if (document.failed()) return document.refusal();
 

@@ -89,11 +89,19 @@ nlohmann::ordered_json print_fields(std::span<MachineField<Owner> const> fields,
   return printed;
 }
 
+/// A name that fits a line. What is not there at all was said by who reads it.
+void check_name(Document& document, ObjectReader& reader, char const* hint) {
+  auto const* name = reader.find("name");
+  if (name == nullptr || !name->is(json::Node::Kind::string) || is_machine_name(name->text())) return;
+  document.report(*name, k_codes.value, "\"name\" is empty, or has control characters in it", {}, hint);
+}
+
 void read_kernel(Document& document, json::Node const& node, MachineProfile& machine) {
   ObjectReader reader(document, node, "a kernel");
   auto const name = reader.string("name");
   auto timing = json::read_timing(reader);
   timing.source = reader.string("source");
+  check_name(document, reader, "kernels without a name would take the times");
   reader.finish();
   if (!machine.kernels.emplace(name, std::move(timing)).second)
     document.report(node, k_codes.value, fmt::format("\"{}\" is listed twice", name.substr(0, 60)));
@@ -107,6 +115,12 @@ nlohmann::ordered_json print_kernel(std::string const& name, KernelTiming const&
 
 }  // namespace
 
+bool is_machine_name(std::string_view name) {
+  return !name.empty() && std::none_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) < ' ' || c == 127;
+  });
+}
+
 Expected<MachineProfile> parse_machine(std::string_view text, std::string const& file) {
   auto document = Document::parse(text, file, k_codes);
   if (!document) return tl::make_unexpected(document.error());
@@ -119,12 +133,7 @@ Expected<MachineProfile> parse_machine(std::string_view text, std::string const&
   if (document->failed()) return document->refusal();
   MachineProfile machine;
   machine.name = root.string("name");
-  bool const is_word = !machine.name.empty() &&
-                       std::none_of(machine.name.begin(), machine.name.end(),
-                                    [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; });
-  if (auto const* name = root.find("name"); name != nullptr && name->is(json::Node::Kind::string) && !is_word)
-    document->report(*name, k_codes.value, "\"name\" is empty, or has control characters in it", {},
-                     "give the machine a name that fits a line: \"h200\"");
+  check_name(*document, root, "give the machine a name that fits a line: \"h200\"");
   machine.gpu = root.string("gpu");
   machine.architecture = root.string("architecture");
   machine.provisional = root.boolean_or("provisional", false);

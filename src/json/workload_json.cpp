@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "describe/operator_check.hpp"
 #include "json/pipeline_json.hpp"
+#include "json/workload_parts.hpp"
 #include "json/workload_read.hpp"
 #include "tessera/describe/workload_json.hpp"
 
@@ -15,7 +14,6 @@ using json::Document;
 using json::ObjectReader;
 
 constexpr json::Codes k_codes{"E0201", "E0202", "E0203", "E0204"};
-constexpr std::size_t k_longest_name = 200;
 constexpr char const* k_schema = "tessera.workload/1";
 
 /// E0205: not a workload, or one from the future.
@@ -35,20 +33,6 @@ void check_schema(Document& document, ObjectReader& root) {
                   later ? "the file is for a newer Tessera" : "");
 }
 
-/// The name stands in headings, file comments and on terminals.
-void check_name(Document& document, ObjectReader& root) {
-  auto const* name = root.find("name");
-  if (name == nullptr || !name->is(json::Node::Kind::string)) return;  // said by who reads it
-  auto const& text = name->text();
-  bool const control =
-      std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-  if (text.empty() || text.size() > k_longest_name || control)
-    document.report(
-        *name, "E0203",
-        fmt::format("\"name\" of the workload must have 1 to {} bytes, none of them a control character",
-                    k_longest_name));
-}
-
 }  // namespace
 
 Expected<Workload> parse_workload(std::string_view text, std::string const& file) {
@@ -58,7 +42,7 @@ Expected<Workload> parse_workload(std::string_view text, std::string const& file
   ObjectReader root(document, document.root(), "the workload");
   if (document.failed()) return document.refusal();
   check_schema(document, root);
-  check_name(document, root);
+  json::check_name(document, root, "the workload");
   if (document.failed()) return document.refusal();
 
   bool const operators = root.has("operators");
@@ -78,8 +62,9 @@ Expected<Workload> parse_workload(std::string_view text, std::string const& file
     read_operators(document, root, graph);
     root.finish();
     if (document.failed()) return document.refusal();
-    if (auto problems = problems_of(graph); !problems.empty())
-      return tl::make_unexpected(std::move(problems));
+    auto problems = problems_of(graph);
+    if (problems.empty()) problems = problems_of_products(graph);
+    if (!problems.empty()) return tl::make_unexpected(std::move(problems));
     workload = std::move(graph);
   } else if (root.has("loop")) {
     workload = json::read_loop(document, document.root(), root);

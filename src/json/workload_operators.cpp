@@ -85,8 +85,14 @@ Operator read_operator(Document& document, Node const& node, std::vector<Operato
 }  // namespace
 
 void read_operators(Document& document, ObjectReader& root, OperatorGraph& graph) {
-  graph.element_bytes = static_cast<int>(root.integer_or("element_bytes", 2, 1, 16));
   graph.type = root.choice_or("type", ElementType::bf16, element_types().words, element_types().values);
+  auto const bytes = bytes_of(graph.type);
+  graph.element_bytes = static_cast<int>(root.integer_or("element_bytes", bytes, 1, 16));
+  if (graph.element_bytes != bytes)
+    document.report(*root.find("element_bytes"), document.codes().value,
+                    fmt::format("\"element_bytes\" is {}, and elements of {} have {}", graph.element_bytes,
+                                to_text(graph.type), bytes),
+                    {}, "leave it out: \"type\" says it");
   if (auto const* node = root.object_or("attention"); node != nullptr) {
     ObjectReader reader(document, *node, "\"attention\"");
     auto& a = graph.attention;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "json/workload_parts.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstddef>
 
 namespace tessera::json {
@@ -15,7 +18,21 @@ std::string take_last(std::string& path) {
   return last;
 }
 
+constexpr std::size_t k_longest_name = 200;
+
 }  // namespace
+
+void check_name(Document& document, ObjectReader& reader, char const* what) {
+  auto const* name = reader.find("name");
+  if (name == nullptr || !name->is(Node::Kind::string)) return;
+  auto const& text = name->text();
+  bool const control =
+      std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+  if (text.empty() || text.size() > k_longest_name || control)
+    document.report(*name, document.codes().value,
+                    fmt::format("\"name\" of {} must have 1 to {} bytes, none of them a control character",
+                                what, k_longest_name));
+}
 
 std::string stem_of(std::string const& file) {
   auto path = file;

@@ -68,6 +68,13 @@ CoResidency why_not(MachineProfile const& machine, Resources const& first, Resou
                  use("block slots", machine.blocks_per_sm, a.slots, b.slots, n)};
   long long least = answer.second_alone;
   for (auto const& u : answer.uses) least = std::min(least, u.room_for);
+  if (answer.first_alone == 0) {
+    answer.stopped_by = occupancy_limiter(machine, first);
+    answer.remedies = {
+        fmt::format("no SM of this machine holds even one block of the first kernel: it needs less {}",
+                    answer.stopped_by)};
+    return answer;
+  }
   answer.second_beside = static_cast<int>(least);
   if (least > 0) return answer;
   if (answer.second_alone == 0) {
@@ -90,7 +97,9 @@ CoResidency why_not(MachineProfile const& machine, Resources const& first, Resou
 
 std::string to_text(CoResidency const& answer, std::string const& first, std::string const& second) {
   std::string text;
-  if (answer.second_beside > 0)
+  if (answer.first_alone == 0)
+    text = fmt::format("No block of {} fits on an SM: {} stops it.\n", first, answer.stopped_by);
+  else if (answer.second_beside > 0)
     text = fmt::format("{} block{} of {} fit{} on an SM beside {} of {}.\n", answer.second_beside,
                        answer.second_beside == 1 ? "" : "s", second, answer.second_beside == 1 ? "s" : "",
                        answer.first_resident, first);

@@ -120,7 +120,23 @@ TEST_F(ProbeCommand, Refuses) {
   EXPECT_THAT(
       unknown,
       StartsWith("error E0915: no shipped machine profile is of a GPU called \"NVIDIA H100 PCIe\"\n"));
-  EXPECT_EQ(says("probe --from other.json -o p.json --base a100").exit, 0);
+  EXPECT_THAT(
+      refused("--from other.json -o p.json --base a100", 2),
+      StartsWith("error E0908: a100 is a profile of \"NVIDIA A100 SXM4 80 GB\", and the probe is of \"NVIDIA "
+                 "H100 PCIe\"\n"));
+  EXPECT_EQ(says("probe --from other.json -o p.json --base a100 --name h100").exit, 0);
+  auto const made = parse_machine(read_text(folder / "p.json"), "p").value();
+  EXPECT_EQ(made.name, "h100");
+  EXPECT_EQ(made.gpu, "NVIDIA H100 PCIe");
+  for (auto const* name : {"\"$(printf 'a\\nb')\"", "\"$(printf 'a\\033[31m')\""})
+    EXPECT_THAT(refused("--from run.json -o n.json --name " + std::string(name), 2),
+                StartsWith("error E0908: --name has control characters in it\n"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "n.json"));
+  EXPECT_THAT(
+      refused("--from run.json --join other.json", 2),
+      StartsWith("error E0908: --join other is of \"NVIDIA H100 PCIe\", and the probe of \"NVIDIA H200\"\n"));
+  EXPECT_THAT(refused("--from run.json --all", 2),
+              StartsWith("error E0908: --all is for what --against prints\n"));
 }
 
 }  // namespace

@@ -339,3 +339,54 @@ def cases(texts):
         yield refused("a sweep that goes on with " + name,
                       ["sweep", "two-gemms", "--set", "sms=100,132", "-o", "t.json"], "E0923", "t.json",
                       t_json=table_with(change))
+
+    # kernels without a name took the times of one that was called so
+    nameless = json.loads(machine)
+    nameless["kernels"][0]["name"] = ""
+    yield refused("a kernel called nothing", ["plan", "two-gemms", "--machine", "./m.json"], "E0604", "empty", "m.json",
+                  m_json=json.dumps(nameless, indent=1).encode())
+
+    # workloads that contradict themselves
+    lora = texts["workload lora"]
+
+    def lora_with(change):
+        graph = json.loads(lora)
+        change(graph, graph["operators"][0])
+        return json.dumps(graph, indent=1).encode()
+
+    for name, change, code in (
+            ("bf16 of 4 bytes", lambda g, o: g.update(element_bytes=4), "E0203"),
+            ("no inputs", lambda g, o: o.pop("inputs"), "E0153"),
+            ("one input", lambda g, o: o["inputs"].pop(), "E0153"),
+            ("three inputs", lambda g, o: o["inputs"].append({"name": "c", "buffer": "z"}), "E0153"),
+            ("an input q", lambda g, o: o["inputs"][1].update(name="q"), "E0153")):
+        for command in ("check", "plan"):
+            yield refused(f"lora with {name}: {command}", [command, "w.json"], code, "", "w.json",
+                          w_json=lora_with(change))
+    yield refused("a launch of a library with 64 tiles", ["plan", "w.json"], "E0109", "64 blocks", "w.json",
+                  w_json=two.replace('"k_steps": 32', '"efficiency": 0.5, "k_steps": 32').encode())
+    network = json.loads(texts["network resnet-38"])
+    layer = network["layers"][0]
+    for name, given, says in (
+            ("layers of one name", network | {"layers": [layer, layer | {"channels": 128}]}, "two layers are named"),
+            ("no name", network | {"name": ""}, "1 to 200 bytes"), ("a name of two lines", network | {"name": "a\nb"}, "control"),
+            ("a layer without a name", network | {"layers": [layer, layer | {"name": ""}]}, "1 to 200 bytes")):
+        yield refused("network with " + name, ["check", "n.json", "--layer", layer["name"]], "E0203", says, "n.json",
+                      n_json=json.dumps(given, indent=1).encode())
+
+    # two kernels on an SM
+    yield refused("1025 threads", ["why-not", "--first", "1025,1,1", "--second", "32,1,1"], "E0908", "at most 1024")
+    yield refused("more blocks than fit", ["why-not", "--first", "64,1,1", "--second", "32,1,1", "--resident", "1000"],
+                  "E0908", "holds at most 32")
+    yield Case("known: beside a kernel that does not fit", ["why-not", "--first", "32,1,232449", "--second", "32,1,1"], {},
+               FINE, says="No block of the first kernel fits on an SM")
+    yield Case("known: why-not on the plan's machine", ["why-not", "p.json", "--first", "gemm1", "--second", "gemm2", "--json"],
+               {"p.json": texts["plan for an a100"].encode()}, FINE, says='"machine": "a100"')
+
+    # profiles that could not be read, or of two GPUs
+    for name in ("a\nb", "a\x1b[31m"):
+        yield refused(f"a profile called {name!r}", ["probe", "--from", "h200", "--name", name, "-o", "x.json"], "E0908",
+                      "control characters")
+    yield refused("a base of another GPU", ["probe", "--from", "h200", "--base", "a100", "-o", "x.json"], "E0908", "A100")
+    yield refused("a part of another GPU", ["probe", "--from", "h200", "--join", "p100"], "E0908", "P100")
+    yield refused("--all of nothing", ["probe", "--from", "h200", "--all"], "E0908", "--against")

@@ -70,6 +70,13 @@ TEST(WhyNot, FewerResidentBlocksLeaveRoom) {
   EXPECT_EQ(why_not(h200(), {1024, 32, 0}, {1024, 32, 0}, 1).second_beside, 1);
   EXPECT_EQ(why_not(h200(), {1024, 32, 0}, {1024, 32, 0}, 2).second_beside, 0);
   EXPECT_EQ(why_not(h200(), {1024, 32, 0}, {1024, 32, 0}, 9).first_resident, 2);
+  auto const none = why_not(h200(), {32, 1, 232449}, {32, 1, 0});
+  EXPECT_EQ(none.second_beside, 0) << "there is no first kernel that it could be beside";
+  EXPECT_THAT(to_text(none, "a", "b"),
+              testing::StartsWith("No block of a fits on an SM: shared memory stops it.\n"));
+  EXPECT_THAT(none.remedies,
+              testing::ElementsAre("no SM of this machine holds even one block of the first kernel: "
+                                   "it needs less shared memory"));
   EXPECT_THAT(to_text(why_not(h200(), {1024, 32, 0}, {1024, 32, 0}), "a", "b"),
               HasSubstr("at most 1 on an SM"));
 }

@@ -43,21 +43,40 @@ Expected<NamedProbe> load_probe(std::string const& name_or_path) {
   return NamedProbe{stem == "-" ? probe->identity.gpu : stem, std::move(*probe)};
 }
 
+/// Profiles name a GPU more exactly than its driver does, or the other way round.
+bool is_of(MachineProfile const& profile, std::string const& gpu) {
+  return !gpu.empty() && (profile.gpu.rfind(gpu, 0) == 0 || gpu.rfind(profile.gpu, 0) == 0);
+}
+
+/// The given profile for a probe of another GPU: only under a name of its own.
+Expected<MachineProfile> given_base(std::string const& base, std::string const& name, Probe const& probe) {
+  auto profile = load_machine(base);
+  auto const& gpu = probe.identity.gpu;
+  if (!profile || gpu.empty() || is_of(*profile, gpu)) return profile;
+  if (name.empty())
+    return tl::make_unexpected(complaint(
+        "E0908",
+        fmt::format("{} is a profile of \"{}\", and the probe is of \"{}\"", profile->name, profile->gpu,
+                    gpu),
+        "--name says what the profile that is made of both is called; check what it says of the SMs"));
+  profile->gpu = gpu;
+  return profile;
+}
+
 /// The given profile, or the shipped one whose GPU this is.
-Expected<MachineProfile> base_for(std::string const& base, Probe const& probe) {
-  if (!base.empty()) return load_machine(base);
+Expected<MachineProfile> base_for(std::string const& base, std::string const& name, Probe const& probe) {
+  if (!base.empty()) return given_base(base, name, probe);
   std::vector<std::string> names;
   for (auto const& file : shipped_machines()) {
     auto profile = machine(std::string(file.name));
     if (!profile) return profile;
-    if (!probe.identity.gpu.empty() &&
-        (profile->gpu.rfind(probe.identity.gpu, 0) == 0 || probe.identity.gpu.rfind(profile->gpu, 0) == 0))
-      return profile;
+    if (is_of(*profile, probe.identity.gpu)) return profile;
     names.emplace_back(file.name);
   }
   return tl::make_unexpected(complaint(
       "E0915", fmt::format("no shipped machine profile is of a GPU called \"{}\"", probe.identity.gpu),
-      "name one to begin with, and check what it says of the SMs: --base " + names.front(),
+      fmt::format("name one to begin with, and check what it says of the SMs: --base {} --name my-gpu",
+                  names.front()),
       {"shipped: " + list_of(names)}));
 }
 
@@ -74,6 +93,11 @@ Diagnostics contradictions(ProbeArguments const& arguments) {
                      "leave --from out to measure this machine's GPU");
   if (!arguments.base.empty() && arguments.output.empty())
     return complaint("E0908", "--base is for the profile that -o writes", "add -o, or leave --base out");
+  if (arguments.all && arguments.against.empty())
+    return complaint("E0908", "--all is for what --against prints", "add --against, or leave --all out");
+  if (!arguments.name.empty() && !is_machine_name(arguments.name))
+    return complaint("E0908", "--name has control characters in it",
+                     "give the machine a name that fits a line");
   for (auto const& report : arguments.reports) {
     auto const kind = std::filesystem::path(report).extension();
     if (kind != ".html" && kind != ".md")
@@ -126,13 +150,20 @@ int run(Session const& session, ProbeArguments const& arguments) {
   if (!found) return session.fail(found.error());
   if (status != k_ok && found->probe.figures.empty()) return status;
   if (!arguments.name.empty()) found->name = arguments.name;
-  for (auto const& part : parts) found->probe = joined(std::move(found->probe), part.probe);
+  for (auto const& part : parts) {
+    auto const &gpu = found->probe.identity.gpu, &other = part.probe.identity.gpu;
+    if (!gpu.empty() && !other.empty() && gpu != other)
+      return session.fail(complaint(
+          "E0908", fmt::format("--join {} is of \"{}\", and the probe of \"{}\"", part.name, other, gpu),
+          "join what was measured on the same GPU; --beside shows another in a report"));
+    found->probe = joined(std::move(found->probe), part.probe);
+  }
   shown.front() = std::move(*found);
   auto const& probe = shown.front().probe;
 
   std::vector<OutputFile> files;
   if (!arguments.output.empty()) {
-    auto base = base_for(arguments.base, probe);
+    auto base = base_for(arguments.base, arguments.name, probe);
     if (!base) return session.fail(base.error());
     if (!arguments.name.empty()) base->name = arguments.name;
     files.push_back({arguments.output, print_machine(with_measured(std::move(*base), probe))});

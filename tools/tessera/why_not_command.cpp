@@ -17,7 +17,7 @@ struct WhyNotArguments {
   std::string plan;
   std::string first;
   std::string second;
-  std::string machine = "h200";
+  std::string machine;  ///< empty: the plan's own, or h200
   int resident = 0;
 };
 
@@ -39,7 +39,11 @@ Expected<NamedKernel> parse_resources(std::string const& text, std::string const
   // An SM of any known GPU has less of each than 2^24; larger numbers are typing errors.
   for (int const value : values) fine = fine && value <= (1 << 24);
   // CUDA C++ Programming Guide, technical specifications per compute capability: the same for all.
-  constexpr int k_most_registers = 255;
+  constexpr int k_most_registers = 255, k_most_threads = 1024;
+  if (fine && values[0] > k_most_threads)
+    return tl::make_unexpected(complaint(
+        "E0908", fmt::format("--{} says {} threads; a block has at most {}", name, values[0], k_most_threads),
+        "give threads per block, registers per thread and bytes of shared memory: 384,168,221184"));
   if (fine && values[1] > k_most_registers)
     return tl::make_unexpected(
         complaint("E0908",
@@ -64,14 +68,20 @@ Expected<NamedKernel> stage_of(Plan const& plan, std::string const& name) {
                                        {fmt::format("its stages: {}", fmt::join(names, ", "))}));
 }
 
-Expected<std::pair<NamedKernel, NamedKernel>> both_kernels(Session const& session,
-                                                           WhyNotArguments const& arguments) {
+struct Question {
+  NamedKernel first, second;
+  MachineProfile machine;
+};
+
+Expected<Question> question_of(Session const& session, WhyNotArguments const& arguments) {
   if (arguments.plan.empty()) {
     auto first = parse_resources(arguments.first, "first");
     if (!first) return tl::make_unexpected(first.error());
     auto second = parse_resources(arguments.second, "second");
     if (!second) return tl::make_unexpected(second.error());
-    return std::pair{*first, *second};
+    auto machine = load_machine(arguments.machine.empty() ? "h200" : arguments.machine);
+    if (!machine) return tl::make_unexpected(machine.error());
+    return Question{*first, *second, std::move(*machine)};
   }
   auto const loaded = load_plan(session, arguments.plan);
   if (!loaded) return tl::make_unexpected(loaded.error());
@@ -80,7 +90,11 @@ Expected<std::pair<NamedKernel, NamedKernel>> both_kernels(Session const& sessio
   if (!first) return tl::make_unexpected(first.error());
   auto second = stage_of(*plan, arguments.second);
   if (!second) return tl::make_unexpected(second.error());
-  return std::pair{*first, *second};
+  // Whether the plan itself could run on another machine is not what is asked.
+  auto machine =
+      arguments.machine.empty() ? Expected<MachineProfile>(loaded->machine) : load_machine(arguments.machine);
+  if (!machine) return tl::make_unexpected(machine.error());
+  return Question{*first, *second, std::move(*machine)};
 }
 
 std::string as_json(CoResidency const& answer, NamedKernel const& first, NamedKernel const& second,
@@ -108,13 +122,17 @@ std::string as_json(CoResidency const& answer, NamedKernel const& first, NamedKe
 }
 
 int run(Session const& session, WhyNotArguments const& arguments) {
-  auto const kernels = both_kernels(session, arguments);
-  if (!kernels) return session.fail(kernels.error());
-  auto const machine = load_machine(arguments.machine);
-  if (!machine) return session.fail(machine.error());
-  auto const& [first, second] = *kernels;
-  auto const answer = why_not(*machine, first.resources, second.resources, arguments.resident);
-  session.print(session.json ? as_json(answer, first, second, *machine)
+  auto const question = question_of(session, arguments);
+  if (!question) return session.fail(question.error());
+  auto const& [first, second, machine] = *question;
+  auto const answer = why_not(machine, first.resources, second.resources, arguments.resident);
+  if (answer.first_alone > 0 && arguments.resident > answer.first_alone)
+    return session.fail(
+        complaint("E0908",
+                  fmt::format("--resident says {}, and an SM of {} holds at most {} of {}",
+                              arguments.resident, machine.name, answer.first_alone, first.name),
+                  "leave it out: as many as fit"));
+  session.print(session.json ? as_json(answer, first, second, machine)
                              : to_text(answer, first.name, second.name));
   return k_ok;
 }
@@ -131,10 +149,9 @@ void add_why_not(CLI::App& app, Session const& session, Action& action) {
                    "The kernel that is there: a stage, or THREADS,REGISTERS,SHARED")
       ->required();
   command->add_option("--second", arguments->second, "The kernel that is to join it, likewise")->required();
-  command
-      ->add_option("--machine", arguments->machine,
-                   "A shipped profile (see tessera machines) or a profile's file")
-      ->capture_default_str();
+  command->add_option(
+      "--machine", arguments->machine,
+      "A shipped profile (see tessera machines) or a profile's file (default: the plan's, or h200)");
   command
       ->add_option("--resident", arguments->resident,
                    "Blocks of the first kernel on the SM; 0: as many as fit, as in a full wave")

@@ -10,6 +10,9 @@
 
 namespace tessera {
 
+/// True for names that a profile may have: not empty, without control characters.
+bool is_machine_name(std::string_view name);
+
 Expected<MachineProfile> parse_machine(std::string_view json, std::string const& file);
 std::string print_machine(MachineProfile const& machine);
 

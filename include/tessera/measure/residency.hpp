@@ -28,7 +28,8 @@ struct CoResidency {
   int second_alone = 0;  ///< blocks of the second kernel that an SM holds
   int first_resident = 0;
   int second_beside = 0;   ///< blocks of the second kernel beside them
-  std::string stopped_by;  ///< resource of the least room; "" if second_beside > 0
+  std::string stopped_by;  ///< resource of the least room; of the first kernel where first_alone is 0; "" if
+                           ///< second_beside > 0
   std::vector<ResourceUse> uses;
   /// How much of an SM's memory is shared memory, the rest L1, where a kernel is alone: what its blocks need,
   /// as many as fit, in the steps of the hardware (CUDA C++ Programming Guide, "Compute Capabilities": shared
