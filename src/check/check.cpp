@@ -90,9 +90,20 @@ Diagnostic too_many_reuses(Pipeline const& pipeline) {
       "check a part of it; of a loop, fewer iterations: more of them repeat what these do"};
 }
 
+Diagnostic too_many_stages(Pipeline const& pipeline) {
+  return {"E0112",
+          Severity::error,
+          pipeline.where,
+          fmt::format("pipeline \"{}\" has {} stages; at most {} are checked", pipeline.name,
+                      pipeline.stages.size(), k_max_stages),
+          {},
+          "check a part of it; of a loop, fewer iterations: more of them repeat what these do"};
+}
+
 }  // namespace
 
 Expected<CheckedPipeline> check(Pipeline const& pipeline) {
+  if (std::ssize(pipeline.stages) > k_max_stages) return refuse(too_many_stages(pipeline));
   Diagnostics errors;
   Diagnostics warnings;
   auto const usable_stages = check_stages(pipeline, errors);

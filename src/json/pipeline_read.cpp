@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <set>
+#include <unordered_map>
 
 #include "describe/limits.hpp"
 #include "describe/names.hpp"
@@ -143,11 +145,21 @@ void read_buffers(Document& document, ObjectReader& reader, Pipeline& pipeline) 
   }
 }
 
+/// Thousands of dependences name one of thousands of stages.
+using StageIndex = std::unordered_map<std::string, int>;
+
+StageIndex index_of(Pipeline const& pipeline) {
+  StageIndex index;
+  for (auto const& stage : pipeline.stages) index.emplace(stage.name, static_cast<int>(index.size()));
+  return index;
+}
+
 /// Index of the stage that a member names, or -1 after a report.
-int stage_named(Document& document, ObjectReader& reader, char const* member, Pipeline const& pipeline) {
+int stage_named(Document& document, ObjectReader& reader, char const* member, Pipeline const& pipeline,
+                StageIndex const& stages) {
   auto const name = reader.string(member);
-  auto const index = find_stage(pipeline, name);
-  if (index >= 0 || document.failed()) return index;
+  if (auto const found = stages.find(name); found != stages.end()) return found->second;
+  if (document.failed()) return -1;
   std::vector<std::string> names;
   for (auto const& stage : pipeline.stages) names.push_back(stage.name);
   document.report(*reader.find(member), "E0208",
@@ -195,7 +207,7 @@ Access read_access(Document& document, Node const& node, Stage const& consumer, 
 
 /// `distance`: where the iterations that it reaches back go; null: it is no part of a loop.
 Dependence read_dependence(Document& document, Node const& node, Pipeline const& pipeline,
-                           int* distance = nullptr) {
+                           StageIndex const& stages, int* distance = nullptr) {
   ObjectReader reader(document, node, "a dependence");
   if (distance != nullptr)
     *distance = static_cast<int>(reader.integer_or("distance", 0, 0, k_most_int));
@@ -204,8 +216,8 @@ Dependence read_dependence(Document& document, Node const& node, Pipeline const&
                     {"it counts iterations, and nothing says that this pipeline is repeated"},
                     "a workload is a loop with \"loop\": {} beside \"stages\"");
   Dependence dependence;
-  dependence.consumer = stage_named(document, reader, "consumer", pipeline);
-  dependence.producer = stage_named(document, reader, "producer", pipeline);
+  dependence.consumer = stage_named(document, reader, "consumer", pipeline, stages);
+  dependence.producer = stage_named(document, reader, "producer", pipeline, stages);
   dependence.operand = reader.string("operand");
   dependence.on_complete =
       reader.choice_or("on_complete", OnComplete::release_waiters, completions().words, completions().values);
@@ -230,9 +242,10 @@ Pipeline read_stages(Document& document, Node const& node, ObjectReader& reader)
   Pipeline pipeline;
   pipeline.name = reader.string("name");
   pipeline.where = read_place(document, node, reader);
+  std::set<std::string> names;
   for (auto const& item : reader.array("stages")) {
     auto stage = read_stage(document, item);
-    if (find_stage(pipeline, stage.name) >= 0)
+    if (!names.insert(stage.name).second)
       document.report(item, "E0207", fmt::format("two stages are named \"{}\"", stage.name.substr(0, 60)));
     pipeline.stages.push_back(std::move(stage));
   }
@@ -265,8 +278,9 @@ Pipeline read_pipeline(Document& document, Node const& node, ObjectReader& reade
   auto const& dependences = reader.array_or("dependences");
   reader.finish();
   if (document.failed()) return pipeline;  // expressions need the grids
+  auto const stages = index_of(pipeline);
   for (auto const& item : dependences)
-    pipeline.dependences.push_back(read_dependence(document, item, pipeline));
+    pipeline.dependences.push_back(read_dependence(document, item, pipeline, stages));
   return pipeline;
 }
 
@@ -277,9 +291,10 @@ Loop read_loop(Document& document, Node const& node, ObjectReader& reader) {
   if (auto const* parts = reader.object("loop")) loop.copies = read_copies(document, *parts);
   reader.finish();
   if (document.failed()) return loop;
+  auto const stages = index_of(loop.body);
   for (auto const& item : dependences) {
     int distance = 0;
-    auto dependence = read_dependence(document, item, loop.body, &distance);
+    auto dependence = read_dependence(document, item, loop.body, stages, &distance);
     if (distance == 0)
       loop.body.dependences.push_back(std::move(dependence));
     else

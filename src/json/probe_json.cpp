@@ -66,6 +66,9 @@ std::map<std::string, double> read_conditions(Document& document, Node const& no
   return at;
 }
 
+/// Ten times what the probe finds; tables put values beside each other by searching for them.
+constexpr std::size_t k_most_figures = 8192;
+
 void read_curve(Document& document, Node const& node, std::vector<Figure>& figures) {
   ObjectReader reader(document, node, "a figure");
   Figure common;
@@ -191,7 +194,13 @@ void read_parts(Document& document, ObjectReader& reader, Probe& probe) {
   for (auto const& other : reader.array_or("also")) probe.also.push_back(read_identity(document, other));
   probe.quick = reader.boolean_or("quick", false);
   probe.seconds = reader.number_or("seconds", 0, 0, 1e9);
-  for (auto const& curve : reader.array("figures")) read_curve(document, curve, probe.figures);
+  for (auto const& curve : reader.array("figures")) {
+    read_curve(document, curve, probe.figures);
+    if (probe.figures.size() <= k_most_figures) continue;
+    document.report(curve, document.codes().value,
+                    fmt::format("a probe has at most {} values of figures", k_most_figures));
+    break;
+  }
   for (auto const& verdict : reader.array_or("verdicts"))
     probe.verdicts.push_back(read_verdict(document, verdict));
   for (auto const& model : reader.array_or("tau")) probe.tau.push_back(read_tau(document, model));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -45,7 +46,10 @@ std::int64_t work_of_search(Pipeline const& pipeline, std::int64_t edges, Machin
                             PlanOptions const& options) {
   // 1000 stages that overwrite one buffer take 8 us for each two of them.
   constexpr std::int64_t k_blocks_of_edge = 40;
-  auto work = blocks_of_search(pipeline) + lists_of_search(pipeline, options) + k_blocks_of_edge * edges;
+  // Each way to cut a pipeline into launches is a plan of all of its stages: 4000 take 3.5 s.
+  auto const stages = static_cast<std::int64_t>(pipeline.stages.size());
+  auto work = stages * stages + blocks_of_search(pipeline) + lists_of_search(pipeline, options) +
+              k_blocks_of_edge * edges;
   if (machine.power_limit_w > 0)
     for (auto const& stage : pipeline.stages) work += k_clocks * stage.blocks();
   return work;
@@ -68,6 +72,9 @@ std::optional<Diagnostic> too_long(CheckedPipeline const& checked, MachineProfil
   if (edges > 0)
     refusal.notes.push_back(
         fmt::format("{} times a stage overwrites what an earlier one used, and is to wait for it", edges));
+  if (auto const stages = static_cast<std::int64_t>(pipeline.stages.size()); stages * stages > k_most_blocks)
+    refusal.notes.push_back(fmt::format("{} stages; {} can be planned, where they are small", stages,
+                                        static_cast<std::int64_t>(std::sqrt(k_most_blocks))));
   if (int const stages = checked.iteration_stages(); stages > 0) {
     auto const all = static_cast<std::int64_t>(pipeline.stages.size()) / stages;
     auto fewer = std::int64_t{1};

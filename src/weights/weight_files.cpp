@@ -44,7 +44,8 @@ struct Opened {
 
 Expected<Opened> open_file(std::string const& path) {
   Opened opened;
-  opened.descriptor = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Without O_NONBLOCK a pipe that nobody writes to would be waited for.
+  opened.descriptor = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (opened.descriptor.number() < 0) return cannot_read(path, std::strerror(errno));
   struct stat about {};
   if (::fstat(opened.descriptor.number(), &about) != 0) return cannot_read(path, std::strerror(errno));

@@ -3,6 +3,7 @@
 #include "tessera/weights/weight_files.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -52,6 +53,11 @@ class Weights : public testing::Test {
   }
   std::string folder;
 };
+
+TEST_F(Weights, APipeIsNotWaitedFor) {
+  ASSERT_EQ(mkfifo((folder + "/model.safetensors").c_str(), 0600), 0);
+  EXPECT_EQ(refusal(), "error E0901: cannot read F/model.safetensors: it is not a file");
+}
 
 TEST_F(Weights, OneFile) {
   auto const a = counting_tensor("a", "F32", {2, 3}, 4), b = counting_tensor("b", "BF16", {5}, 2);
