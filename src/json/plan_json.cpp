@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "json/pipeline_json.hpp"
 #include "json/plan_launches.hpp"
@@ -17,6 +18,8 @@
 #include "json/plan_words.hpp"
 #include "json/policy_json.hpp"
 #include "json/reader.hpp"
+#include "json/workload_parts.hpp"
+#include "tessera/measure/machine_json.hpp"
 
 namespace tessera {
 namespace {
@@ -27,11 +30,21 @@ using json::ObjectReader;
 
 constexpr char const* k_other_version = "E0254";
 constexpr char const* k_launches = "E0263";
+constexpr char const* k_order = "E0257";
 constexpr std::int64_t k_int = std::numeric_limits<int>::max();
 /// Every tile is looked at when a plan is read: four times the largest pipeline that plans are made for.
 constexpr std::int64_t k_most_tiles = 1 << 22;
 
+/// What reads a plan looks for stages by their names, and in launches; more than can be planned.
+constexpr std::size_t k_most_stages = 4096;
+
 bool small_enough(Document& document, Node const& node, Pipeline const& pipeline) {
+  if (pipeline.stages.size() > k_most_stages) {
+    document.report(node, json::k_plan_codes.value,
+                    fmt::format("the pipeline of a plan may have at most {} stages, and this has {}",
+                                k_most_stages, pipeline.stages.size()));
+    return false;
+  }
   std::int64_t total = 0;
   for (auto const& stage : pipeline.stages) {
     std::int64_t tiles = 1;
@@ -81,8 +94,13 @@ StagePlan read_stage(Document& document, Node const& node, std::size_t index, Pi
       of.finish();
       if (!stage.order.table.empty())
         document.report(*item_bands, json::k_plan_codes.value, "an order has a table or bands, not both");
-      else if (!document.failed() && index < pipeline.stages.size())
-        stage.order = make_band_order(pipeline.stages[index], bands);
+      else if (!document.failed() && index < pipeline.stages.size()) {
+        auto const name = std::exchange(stage.order, make_band_order(pipeline.stages[index], bands)).name;
+        if (name != stage.order.name)
+          document.report(*item_bands, k_order,
+                          fmt::format("an order is called \"{}\", and its bands make \"{}\"",
+                                      name.substr(0, 60), stage.order.name));
+      }
     }
     order.finish();
   }
@@ -142,6 +160,9 @@ void read_edges(Document& document, ObjectReader& root, Plan& plan) {
 
 void read_choice(Document& document, ObjectReader& root, Plan& plan) {
   plan.machine = root.string("machine");
+  if (!document.failed() && !is_machine_name(plan.machine))
+    document.report(*root.find("machine"), json::k_plan_codes.value,
+                    "\"machine\" is empty, or has control characters in it");
   if (auto const* values = root.object_or("machine_values"))
     plan.machine_values = json::read_machine_values(document, *values, plan.machine);
   plan.predicted_us = root.number("predicted_us", 0);
@@ -175,6 +196,7 @@ Expected<Plan> json::read_plan(Document& document, Node const& node) {
   auto const* pipeline = root.object("pipeline");
   if (pipeline == nullptr) return document.refusal();
   ObjectReader pipeline_reader(document, *pipeline, "the pipeline");
+  json::check_line(document, pipeline_reader, "name");
   plan.pipeline = json::read_pipeline(document, *pipeline, pipeline_reader);
   if (document.failed() || !small_enough(document, *pipeline, plan.pipeline)) return document.refusal();
   auto const checked = json::check_pipeline(document, *pipeline, plan.pipeline);

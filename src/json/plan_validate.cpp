@@ -5,8 +5,10 @@
 
 #include <algorithm>
 
+#include "plan/assemble.hpp"
 #include "tessera/plan/launch_faults.hpp"
 #include "tessera/plan/orders.hpp"
+#include "tessera/plan/policies.hpp"
 
 namespace tessera::json {
 namespace {
@@ -73,6 +75,18 @@ class Validation {
             fmt::format("the order of {} is no permutation of its {} tiles", stage(s).name, stage(s).tiles()),
             {fmt::format("the table has {} entries", planned.order.table.size())},
             "list every tile from 0 on exactly once, or leave the table out for row major");
+      if (planned.order.table.empty() && !planned.order.bands && planned.order.name != TileOrder{}.name)
+        document_.report(node, k_order,
+                         fmt::format("the order of {} is called \"{}\", and without a table it is row major",
+                                     stage(s).name, planned.order.name.substr(0, 60)),
+                         {}, "give its table or its bands, or call it row major");
+      auto const posts = [&](SemaphoreSet const& set) { return set.producer == static_cast<int>(s); };
+      if (planned.plain_store && std::any_of(plan_.semaphores.begin(), plan_.semaphores.end(), posts) &&
+          !has_single_posts(plan_, static_cast<int>(s)))
+        document_.report(node, k_stage,
+                         fmt::format("{} posts by a plain store, and no value of its semaphores is one post",
+                                     stage(s).name),
+                         {}, "\"plain_store\" is false where several tiles post to one semaphore");
       if (!planned.custom_order && !planned.order.table.empty())
         document_.report(
             node, k_stage,
@@ -118,12 +132,26 @@ class Validation {
         document_.report(
             node, k_semaphores,
             fmt::format("semaphore set {} says {} semaphores, and its map makes {}", i, set.count, count));
+      if (!is_named_so(set, grid))
+        document_.report(node, k_semaphores,
+                         fmt::format("semaphore set {} is called {}, and its map is {}", i,
+                                     set.policy.substr(0, 60), policy_name(set.map, grid, false)));
       if (set.first != next)
         document_.report(node, k_semaphores,
                          fmt::format("semaphore set {} begins at {}, not at {} where the one before ends", i,
                                      set.first, next));
       next += count;
     }
+  }
+
+  /// By its map, or by the name that a dependence gives this map.
+  bool is_named_so(SemaphoreSet const& set, TileGrid const& grid) const {
+    return is_called(set.map, grid, set.policy) ||
+           std::any_of(plan_.pipeline.dependences.begin(), plan_.pipeline.dependences.end(),
+                       [&](auto const& d) {
+                         return d.producer == set.producer && d.policy && d.policy->name == set.policy &&
+                                same_map(normalized(d.policy->map, grid), normalized(set.map, grid));
+                       });
   }
 
   void unawaited_sets() {

@@ -20,18 +20,26 @@ std::string take_last(std::string& path) {
 
 constexpr std::size_t k_longest_name = 200;
 
+bool has_control(std::string const& text) {
+  return std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
 }  // namespace
 
 void check_name(Document& document, ObjectReader& reader, char const* what) {
   auto const* name = reader.find("name");
   if (name == nullptr || !name->is(Node::Kind::string)) return;
   auto const& text = name->text();
-  bool const control =
-      std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-  if (text.empty() || text.size() > k_longest_name || control)
+  if (text.empty() || text.size() > k_longest_name || has_control(text))
     document.report(*name, document.codes().value,
                     fmt::format("\"name\" of {} must have 1 to {} bytes, none of them a control character",
                                 what, k_longest_name));
+}
+
+void check_line(Document& document, ObjectReader& reader, char const* name) {
+  auto const* node = reader.find(name);
+  if (node != nullptr && has_control(node->text()))
+    document.report(*node, document.codes().value, fmt::format("\"{}\" has control characters in it", name));
 }
 
 std::string stem_of(std::string const& file) {

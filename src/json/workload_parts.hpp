@@ -12,6 +12,9 @@ namespace tessera::json {
 /// control characters. One that is missing, or no string, is left to who reads it.
 void check_name(Document& document, ObjectReader& reader, char const* what);
 
+/// The codes' value finding for a string of that name with control characters in it.
+void check_line(Document& document, ObjectReader& reader, char const* name);
+
 /// "workloads/llama-65b.json" -> "llama-65b"; "models/qwen/config.json" -> "qwen".
 std::string stem_of(std::string const& file);
 

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tessera/plan/lacking.hpp"
 #include "tessera/plan/machine_values.hpp"
 #include "tessera/plan/progress.hpp"
+#include "tessera/plan/waves.hpp"
 
 namespace tessera {
 namespace {
@@ -29,7 +31,7 @@ std::string from(std::string const& text, std::size_t at) {
   return '"' + (rest.size() > k_most ? rest.substr(0, k_most) + "..." : rest) + '"';
 }
 
-/// What the plan says of room on an SM, for reports, and is not so.
+/// What the plan says of room on an SM and of waves, for reports, and is not so.
 std::optional<std::string> wrong_room(Plan const& plan, MachineProfile const& machine) {
   for (auto const& launch : plan.launches)
     for (int s = launch.first; s < launch.end(); ++s) {
@@ -40,6 +42,15 @@ std::optional<std::string> wrong_room(Plan const& plan, MachineProfile const& ma
       if (said != room)
         return fmt::format("{} blocks of {} are said to fit an SM of {}, and {} do", said, stage.name,
                            machine.name, room);
+      // A loop's launch may have fewer workers than fit.
+      auto const slots = std::int64_t{said} * machine.sms;
+      auto const quoted = plan.stages[static_cast<std::size_t>(s)].waves;
+      auto const is = [&](double rounds) { return std::abs(quoted - rounds) <= 1e-6 * rounds; };
+      bool const fine = (slots > 0 && is(waves(stage.blocks(), slots))) ||
+                        (launch.workers > 0 && is(waves(stage.blocks(), launch.workers)));
+      if (slots > 0 && !fine)
+        return fmt::format("{} is said to take {:.4g} waves on {}, and takes {:.4g}", stage.name, quoted,
+                           machine.name, waves(stage.blocks(), slots));
     }
   return std::nullopt;
 }

@@ -175,6 +175,25 @@ std::string policy_name(PolicyMap const& given, TileGrid const& producer, bool c
   return name;
 }
 
+bool is_called(PolicyMap const& given, TileGrid const& producer, std::string const& name) {
+  if (name == policy_name(given, producer, false) || name == policy_name(given, producer, true)) return true;
+  if (given.is_table()) return false;
+  if (name == "GridSync") return given.count(producer) == 1;
+  auto const map = normalized(given, producer);
+  auto const is = [&](int d, Grouping grouping) {
+    return map.dimension[d].grouping == grouping || producer.extent[d] == 1;
+  };
+  auto const rest_each = [&](int from) {
+    for (int d = from; d < k_max_rank; ++d)
+      if (!is(d, Grouping::each)) return false;
+    return true;
+  };
+  if (name == "TileSync" || name == "Conv2DTileSync") return rest_each(0);
+  if (name == "RowSync") return is(0, Grouping::all) && rest_each(1);
+  if (name == "StridedSync") return is(0, Grouping::stride) && rest_each(1);
+  return name == "BatchedRowSync" && is(0, Grouping::all) && rest_each(2);
+}
+
 std::vector<Policy> generate_policies(Pipeline const& pipeline, int dependence_index) {
   auto const& dependence = pipeline.dependences[static_cast<std::size_t>(dependence_index)];
   auto const grid = pipeline.stages[static_cast<std::size_t>(dependence.producer)].tile_grid();

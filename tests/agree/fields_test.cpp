@@ -205,6 +205,7 @@ std::vector<Row> rows() {
       {"semaphores.map", mixed,
        [](Plan& p) {
          for (auto& dimension : p.semaphores[0].map.dimension) dimension = {Grouping::all, 1};
+         p.semaphores[0].policy = "GridSync";
          p.semaphores[0].count = 1;
          p.semaphores[1].first = 1;
        },
@@ -212,6 +213,7 @@ std::vector<Row> rows() {
       {"semaphores.map, table", mixed,
        [](Plan& p) {
          p.semaphores[0].map = table_map({0, 1, 2, 0, 1, 2, 0, 1, 2});
+         p.semaphores[0].policy = "TableSync";
          p.semaphores[0].count = 3;
          p.semaphores[1].first = 3;
        },

@@ -92,9 +92,11 @@ TEST_F(OutputFiles, NamesCannotSteerATerminal) {
   plan["why"] =
       "because \x1b[2J\x1b]0;title\x07 of \xc2\x9b"
       "31m and \x7f";
-  plan["pipeline"]["name"] = "mlp \x1b[31mred";
   std::ofstream(folder / "plan.json") << plan.dump();
-  for (auto const* reader : {"explain plan.json", "simulate plan.json", "simulate plan.json --draw"}) {
+  auto timeline = nlohmann::ordered_json::parse(run("simulate plan.json --json").out);
+  timeline["pipeline"] = "mlp \x1b[31mred";
+  std::ofstream(folder / "run.json") << timeline.dump();
+  for (auto const* reader : {"explain run.json", "diff run.json run.json"}) {
     auto const said = run(reader);
     EXPECT_EQ(said.exit, 0) << said.err;
     EXPECT_THAT(said.out, Not(HasSubstr("\x1b"))) << reader;
@@ -104,6 +106,11 @@ TEST_F(OutputFiles, NamesCannotSteerATerminal) {
   EXPECT_THAT(explained, HasSubstr("\\x1b[2J\\x1b]0;title\\x07"));
   EXPECT_THAT(explained, HasSubstr("\\u009b31m and \\x7f"));
   EXPECT_EQ(run("explain plan.json --json").json()["why"], plan["why"]) << "JSON keeps what was said";
+  auto named = plan;
+  named["pipeline"]["name"] = "mlp \x1b[31mred";
+  std::ofstream(folder / "named.json") << named.dump();
+  EXPECT_EQ(run("explain named.json").err,
+            "named.json:1: error E0252: \"name\" has control characters in it\n");
   plan["launches"][0]["\x1b[1munknown"] = 1;
   std::ofstream(folder / "plan.json") << plan.dump();
   auto const refused = run("explain plan.json");

@@ -47,6 +47,7 @@ def unchanged(tessera, folder, large_workload, small_machine):
     return {"large plan": made_of(large_workload, "plan", str(given), "--mechanism", "wait_kernel"),
             "plan for 66 SMs": made_of(small_machine, "plan", "two-gemms", "--machine", str(given)),
             "plan for an a100": made(tessera, folder, "plan", "two-gemms", "--machine", "a100"),
+            "plan of rows": made(tessera, folder, "plan", "two-gemms", "--mechanism", "wait_kernel", "--policy", "RowSync"),
             "timeline of lora": made(tessera, folder, "plan", "lora", "--timeline")}
 
 

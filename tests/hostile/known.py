@@ -184,7 +184,7 @@ def cases(texts):
     for command in ("check", "plan"):
         for workload in ("jacobi", "w.json"):
             yield refused(f"{command} 4096 iterations of {workload}", [command, workload, "--iterations", "4096"],
-                          "E0112", "more than 2097152 pairs", w_json=body)
+                          "E0112", "too many to check", w_json=body)
     # far below what is refused, so that a busy host does not end them
     for command in ("llama-65b --tokens 32768", "llama-65b --block attention --tokens 2048"):
         yield Case("known: still planned: " + command, ["plan", *command.split()], {}, FINE)
@@ -390,3 +390,52 @@ def cases(texts):
     yield refused("a base of another GPU", ["probe", "--from", "h200", "--base", "a100", "-o", "x.json"], "E0908", "A100")
     yield refused("a part of another GPU", ["probe", "--from", "h200", "--join", "p100"], "E0908", "P100")
     yield refused("--all of nothing", ["probe", "--from", "h200", "--all"], "E0908", "--against")
+
+    # what a plan says for people, and is not so
+    def plan_with(change):
+        plan = json.loads(texts["plan of rows"])
+        change(plan)
+        return json.dumps(plan, indent=1).encode()
+
+    for name, change, code in (
+            ("77 waves", lambda p: p["stages"][0].update(waves=77), "E0264"),
+            ("1e300 waves", lambda p: p["stages"][0].update(waves=1e300), "E0264"),
+            ("columns without a table", lambda p: p["stages"][0].update(order={"name": "columns"}), "E0257"),
+            ("another policy's name", lambda p: p["semaphores"][0].update(policy="StridedSync"), "E0258"),
+            ("a plain store of many posts", lambda p: p["stages"][0].update(plain_store=True), "E0261"),
+            ("no machine", lambda p: p.update(machine=""), "E0252"),
+            ("a machine of two lines", lambda p: p.update(machine="a\nb"), "E0252"),
+            ("a pipeline of two lines", lambda p: p["pipeline"].update(name="a\nb"), "E0252")):
+        for command in ("explain", "simulate"):
+            yield refused(f"plan with {name}: {command}", [command, "p.json"], code, "",
+                          "" if code == "E0264" else "p.json", p_json=plan_with(change))
+    yield Case("known: plan with a stream order of 1 us", ["explain", "p.json"],
+               {"p.json": plan_with(lambda p: p.update(stream_order_us=1.0))}, FINE, says="quotes 1.00 us for the best stream order")
+
+    # thousands of stages, launches and figures took time with the square of their number
+    def many_stages(count):
+        return json.dumps({"schema": "tessera.workload/1", "name": "many", "stages": [
+            {"name": f"s{i}", "grid": {"x": 1}, "output": f"b{i}", "operands": []} for i in range(count)]}).encode()
+
+    for command, count, code, says in (("check", 200_000, "E0112", "200000 stages"), ("plan", 200_000, "E0112", "stages"),
+                                       ("plan", 16_000, "E0504", "16000 stages"), ("plan", 4_000, "E0504", "4000 stages")):
+        yield refused(f"{command} {count} stages", [command, "w.json"], code, says, "w.json" if code == "E0112" else "",
+                      w_json=many_stages(count))
+    yield Case("known: check 16000 stages", ["check", "w.json"], {"w.json": many_stages(16_000)}, FINE)
+    long_plan = json.loads(texts["plan pdl"])
+    stage = long_plan["pipeline"]["stages"][0]
+    long_plan["pipeline"] |= {"stages": [stage | {"name": f"s{i}", "output": f"b{i}"} for i in range(10_000)], "dependences": []}
+    long_plan |= {"stages": long_plan["stages"][:1] * 10_000, "dependences": [], "semaphores": [], "reuse_edges": [],
+                  "launches": [{"stages": [f"s{i}"], "start": "in_order"} for i in range(10_000)]}
+    for name in ("mechanism", "proof"):
+        long_plan.pop(name)
+    for command in ("simulate", "explain", "generate"):
+        yield refused(f"{command} 10000 launches", [command, "p.json"], "E0252", "4096 stages", "p.json",
+                      p_json=json.dumps(long_plan).encode())
+    figures = json.loads(machine)
+    figures["probe"]["figures"] = [figures["probe"]["figures"][0] | {"id": f"a.b.c{i}"} for i in range(20_000)]
+    yield refused("20 000 figures", ["probe", "--from", "./m.json"], "E0604", "8192", "m.json",
+                  m_json=json.dumps(figures, indent=1).encode())
+    yield refused("a check of 50 million reads", ["check", "w.json"], "E0112", "50000000", "w.json",
+                  w_json=gemms(two, 2048, 2048).replace(
+                      b'[["all", "y"]]', json.dumps([[f"mod(x+{i}, 2048)", "y"] for i in range(12)]).encode()))

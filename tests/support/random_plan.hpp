@@ -15,6 +15,7 @@
 #include "support/random_pipeline.hpp"
 #include "tessera/measure/machine_profile.hpp"
 #include "tessera/plan/plan.hpp"
+#include "tessera/plan/policies.hpp"
 #include "tessera/plan/progress.hpp"
 
 namespace tessera {
@@ -133,7 +134,7 @@ inline int add_set(Plan& plan, int producer, PolicyMap const& map) {
   SemaphoreSet set;
   set.producer = producer;
   set.map = map;
-  set.policy = "random";
+  set.policy = policy_name(map, plan.pipeline.stages[static_cast<std::size_t>(producer)].tile_grid(), false);
   set.first = plan.semaphores.empty() ? 0 : plan.semaphores.back().first + plan.semaphores.back().count;
   set.count = map.count(plan.pipeline.stages[static_cast<std::size_t>(producer)].tile_grid());
   plan.semaphores.push_back(set);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "tessera/check/check.hpp"
@@ -45,6 +46,12 @@ std::optional<Range> own_stream_order(Plan const& plan, MachineProfile const& ma
   return in_order ? range_of(*in_order, machine) : std::nullopt;
 }
 
+/// Stages without a kernel have the same tiles in every plan; candidates differ in the order of them.
+bool tiles_are_given(Plan const& plan) {
+  return std::all_of(plan.pipeline.stages.begin(), plan.pipeline.stages.end(),
+                     [](Stage const& stage) { return stage.kernel.empty(); });
+}
+
 Diagnostic not_so(std::string message, std::string hint) {
   return {"E0267", Severity::warning, {}, std::move(message), {}, std::move(hint)};
 }
@@ -66,7 +73,9 @@ Diagnostics check_prediction(Plan& plan, MachineProfile const& machine) {
       for (auto& other : plan.alternatives) other.predicted_us = 0;
     }
   if (plan.stream_order_us > 0)
-    if (auto const us = own_stream_order(plan, machine); us && plan.stream_order_us > us->most) {
+    if (auto const us = own_stream_order(plan, machine);
+        us && (plan.stream_order_us > us->most ||
+               (tiles_are_given(plan) && plan.stream_order_us < us->least / 2))) {
       found.push_back(
           not_so(fmt::format("this plan quotes {:.2f} us for the best stream order, and its own stages take "
                              "{:.2f} us in stream order on {}",

@@ -33,6 +33,10 @@ std::vector<Policy> generate_policies(Pipeline const& pipeline, int dependence);
 /// Of a table "TableSync".
 std::string policy_name(PolicyMap const& map, TileGrid const& producer, bool convolution);
 
+/// True for the names that policy_name() may give to this map, on this grid or on one that a plan was resized
+/// from: where a dimension has one tile, "each" and "all" are the same.
+bool is_called(PolicyMap const& map, TileGrid const& producer, std::string const& name);
+
 /// True when a dependence reads as a convolution does: a halo over the grid's border, or column x/(R*S).
 bool reads_like_convolution(Dependence const& dependence);
 
