@@ -15,7 +15,7 @@ namespace {
 struct Section {
   int level = 0;  ///< number of # of its heading; 0: what comes before the first
   std::string title;
-  bool has_source = false;  ///< for the sections below it too
+  bool has_source = false;  ///< for the sections below it too, unless it is the whole page
   bool cites = false;       ///< for itself alone
   int first_line = 0;       ///< of a figure; 0: there is none
   std::string first;
@@ -93,8 +93,10 @@ Diagnostics figures_without_source(std::string_view page, std::string_view path)
   for (auto const& section : sections) {
     while (!around.empty() && around.back()->level >= section.level) around.pop_back();
     around.push_back(&section);
-    bool const has_source = section.cites || std::any_of(around.begin(), around.end(),
-                                                         [](Section const* s) { return s->has_source; });
+    // Under the page's title stands everything: what is said there is said of its own lines.
+    bool const has_source = section.cites || std::any_of(around.begin(), around.end(), [&](Section const* s) {
+                              return s->has_source && (s->level > 1 || s == &section);
+                            });
     if (section.figures == 0 || has_source) continue;
     found.push_back({"E0938",
                      Severity::warning,

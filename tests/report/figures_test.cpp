@@ -56,6 +56,18 @@ TEST(Figures, ASourceCountsForTheSectionsBelowItAndForNoOther) {
   EXPECT_EQ(found[1].where.line, 9);
 }
 
+TEST(Figures, WhatStandsUnderThePagesTitleIsNoSourceOfItsSections) {
+  for (auto const* lead : {"# Page\nFigures are of results/h200/probe.json.\n",
+                           "results/h200/probe.json\n# Page\n", "# `tessera simulate`\n"}) {
+    auto const found = figures_without_source(std::string(lead) + "## One\n4 us\n", "a.md");
+    ASSERT_THAT(found, SizeIs(1)) << lead;
+    EXPECT_EQ(found[0].severity, Severity::warning);
+  }
+  EXPECT_THAT(figures_without_source("# Page\n4 us (results/h200/probe.json)\n## One\nNothing.\n", "a.md"),
+              IsEmpty());
+  EXPECT_THAT(figures_without_source("# Page\nresults/h200/probe.json\n\n4 us\n", "a.md"), IsEmpty());
+}
+
 TEST(Figures, CodeAndPlainNumbersAreNoFigures) {
   EXPECT_THAT(figures_without_source("## A\n16 rows, `wait 4 us`, 64x128\n```\n27 us\n# 3 us\n```\n", "a.md"),
               IsEmpty());
