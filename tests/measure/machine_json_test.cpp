@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <fstream>
+#include <sstream>
 #include <string>
 
 #include "tessera/measure/machine_fields.hpp"
@@ -22,6 +24,17 @@ std::string replaced(std::string text, std::string const& from, std::string cons
 }
 
 std::string v100() { return print_machine(machine("v100").value()); }
+
+// libFuzzer cuts longer seeds: fuzz/run.
+TEST(MachineJson, TheSeedWithAProbeIsAProfileAndShort) {
+  std::ostringstream text;
+  text << std::ifstream(TESSERA_SOURCE_DIR "/fuzz/corpus/machine_json/with_a_probe.json").rdbuf();
+  EXPECT_LE(text.str().size(), 32768U);
+  auto const read = parse_machine(text.str(), "with_a_probe.json");
+  ASSERT_TRUE(read) << to_text(read.error());
+  ASSERT_TRUE(read->probe);
+  EXPECT_FALSE(read->probe->figures.empty());
+}
 
 TEST(MachineJson, EveryShippedProfileRoundTrips) {
   ASSERT_EQ(shipped_machines().size(), 5U);
