@@ -19,7 +19,7 @@ using json::Node;
 using json::ObjectReader;
 
 constexpr json::Codes k_header{"E0570", "E0570", "E0570", "E0570"};
-constexpr json::Codes k_index{"E0571", "E0571", "E0571", "E0571", true};
+constexpr json::Codes k_index{"E0571", "E0571", "E0571", "E0571"};
 constexpr char const* k_whole_file = "copy or download the file again";
 
 // All types of whole bytes that the format has.
@@ -178,6 +178,12 @@ Expected<std::vector<StoredTensor>> parse_safetensors_header(std::string_view js
     ObjectReader const no_object(*document, document->root(), "the header");
     return without_lines(document->refusal().value());
   }
+  // The format: words by name, and no other JSON.
+  ObjectReader header(*document, document->root(), "the header");
+  if (auto const* about = header.object_or("__metadata__"); about != nullptr) {
+    ObjectReader words(*document, *about, "\"__metadata__\"");
+    for (auto const& name : about->content->names) words.string(name);
+  }
   auto const& content = *document->root().content;
   for (std::size_t i = 0; i < content.names.size(); ++i)
     if (content.names[i] != "__metadata__")
@@ -199,6 +205,7 @@ Expected<std::vector<std::pair<std::string, std::string>>> parse_safetensors_ind
   if (!document) return tl::make_unexpected(document.error());
   std::vector<std::pair<std::string, std::string>> result;
   ObjectReader root(*document, document->root(), "the index");
+  root.object_or("metadata");
   auto const* map = root.object("weight_map");
   if (map == nullptr) return document->refusal();
   ObjectReader reader(*document, *map, "\"weight_map\"");

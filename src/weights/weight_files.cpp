@@ -183,6 +183,17 @@ Expected<void> WeightFiles::add_all_of_index(std::string const& path) {
           tensor != nullptr ? std::vector<std::string>{"it is in " + path_of(*tensor)}
                             : std::vector<std::string>{});
   }
+  if (tensors_.size() > index->size()) {
+    std::vector<std::string> indexed;
+    for (auto const& one : *index) indexed.push_back(one.first);
+    std::sort(indexed.begin(), indexed.end());
+    for (auto const& tensor : tensors_)
+      if (!std::binary_search(indexed.begin(), indexed.end(), tensor.name))
+        return refused(path,
+                       fmt::format("tensor \"{}\" is in {}, and the index does not name it",
+                                   tensor.name.substr(0, 120), path_of(tensor)),
+                       "the index is of other files: copy or download both again");
+  }
   return {};
 }
 

@@ -101,6 +101,15 @@ TEST(Safetensors, WhatIsNoHeaderIsRefused) {
   EXPECT_THAT(text_of(R"({"a":7})", 0), HasSubstr("tensor \"a\" must be an object, not 7"));
 }
 
+TEST(Safetensors, WhatIsSaidAboutAFileIsWords) {
+  EXPECT_EQ(text_of(R"({"__metadata__":{"format":"pt"}})", 0), text_of("{}", 0));
+  EXPECT_EQ(text_of(R"({"__metadata__":{"format":5}})", 0),
+            "w.safetensors: error E0570: \"format\" in \"__metadata__\" must be a string, not 5");
+  EXPECT_EQ(text_of(R"({"__metadata__":null})", 0),
+            "w.safetensors: error E0570: \"__metadata__\" in the header must be an object, not null");
+  EXPECT_THAT(text_of(R"({"__metadata__":[]})", 0), HasSubstr("must be an object"));
+}
+
 TEST(Safetensors, LengthsOfHeaders) {
   auto const length = [](std::string const& first, std::uint64_t bytes) {
     auto const found = safetensors_header_bytes(first, bytes, "w.safetensors");
@@ -138,6 +147,9 @@ TEST(Safetensors, Indexes) {
   EXPECT_THAT(text(R"({"weight_map":{"a":""}})"), HasSubstr("no file beside the index"));
   EXPECT_THAT(text(R"({"weight_map":{"a":7}})"), HasSubstr("must be a string, not 7"));
   EXPECT_THAT(text(R"({"weight_map":[]})"), HasSubstr("must be an object"));
+  EXPECT_THAT(text(R"({"weight_map":null})"), HasSubstr("must be an object"));
+  EXPECT_EQ(text(R"({"metadata":null,"weight_map":{}})"),
+            "i.json:1: error E0571: \"metadata\" in the index must be an object, not null");
   EXPECT_THAT(text("{}"), HasSubstr("\"weight_map\" is missing"));
 }
 

@@ -108,6 +108,12 @@ TEST_F(Weights, IndexesThatAreOfOtherFiles) {
   EXPECT_EQ(refusal(),
             "F/model.safetensors.index.json: error E0571: tensor \"c\" is not in two.safetensors, where the "
             "index has it\n   hint: the index is of other files: copy or download both again");
+  put("two.safetensors", {counting_tensor("b", "BF16", {3}, 2), counting_tensor("c", "BF16", {3}, 2),
+                          counting_tensor("d", "BF16", {3}, 2)});
+  EXPECT_EQ(
+      refusal(),
+      "F/model.safetensors.index.json: error E0571: tensor \"d\" is in F/two.safetensors, and the index "
+      "does not name it\n   hint: the index is of other files: copy or download both again");
   put_index(R"("a":"one.safetensors","b":"one.safetensors","c":"two.safetensors")");
   put("two.safetensors", {counting_tensor("b", "BF16", {3}, 2), counting_tensor("c", "BF16", {3}, 2)});
   EXPECT_THAT(refusal(), HasSubstr("\"b\" is not in one.safetensors, where the index has it\n"
