@@ -40,7 +40,7 @@ TEST_F(Flow, AsksForWhatWasSaid) {
 
 TEST_F(Flow, RefusesWithoutAGpu) {
   put_companion();
-  expect_refused("--box 64x64", "error E0917: --box: \"64x64\" is not the size of a box");
+  expect_refused("--box 64x64", "error E0908: --box: \"64x64\" is not the size of a box");
   expect_refused("--box 64x64x64x", "is not the size of a box");
   expect_refused("--box 0x64x64", "error E0568: a box of 0x64x64 cells");
   expect_refused("--box 4096x4096x4096", "error E0568: a box of 68719476736 cells");
@@ -51,7 +51,7 @@ TEST_F(Flow, RefusesWithoutAGpu) {
   expect_refused("--speed 0.1 --box 256x64x8", "error E0568: a flow that starts at 0.");
   expect_refused("--vtk ''", "--vtk: needs a value, not an empty one");
   expect_refused("--vtk nowhere/out.vtk", "error E0902");
-  expect_refused("--variant fastest", "error E0917: --variant: no variant has the name fastest");
+  expect_refused("--variant fastest", "error E0908: --variant: no variant has the name fastest");
   expect_refused("--gpus 2 --variant in_place", "error E0906: --variant is for one GPU, and --gpus says 2");
   expect_refused("--gpus 9 --box 64x64x8", "error E0569: 8 planes along z for 9 GPUs");
   expect_refused("--gpus 17", "--gpus");

@@ -27,7 +27,7 @@ Expected<Edges> edges_of(std::string const& text) {
   int end = 0;
   if (std::sscanf(text.c_str(), "%6dx%6dx%6d%n", &e.width, &e.height, &e.depth, &end) != 3 ||
       static_cast<std::size_t>(end) != text.size())
-    return tl::make_unexpected(complaint("E0917", fmt::format("--box: \"{}\" is not the size of a box", text),
+    return tl::make_unexpected(complaint("E0908", fmt::format("--box: \"{}\" is not the size of a box", text),
                                          "give cells along x, y and z: --box 128x128x128"));
   return e;
 }
@@ -100,7 +100,7 @@ int run_flow(Session const& session, FlowArguments const& a) {
   if (a.variant && !lb::variant_named(*a.variant)) {
     std::string names;
     for (auto const variant : lb::k_variants) names += (names.empty() ? "" : ", ") + lb::to_string(variant);
-    return session.fail(complaint("E0917", fmt::format("--variant: no variant has the name {}", *a.variant),
+    return session.fail(complaint("E0908", fmt::format("--variant: no variant has the name {}", *a.variant),
                                   "one of " + names));
   }
   int const gpus = a.gpus.value_or(1);

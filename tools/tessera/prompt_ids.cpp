@@ -31,12 +31,24 @@ struct Reader {
   std::string const& model;
 
   Expected<std::vector<int>> prompt(std::string const& line, SourceLine const& where) const {
+    constexpr char const* k_blanks = " \t\r";
     std::vector<int> ids;
-    for (std::size_t at = 0; at < line.size();) {
-      auto const begin = line.find_first_not_of(", \t\r", at);
-      if (begin == std::string::npos) break;
-      auto const end = std::min(line.find_first_of(", \t\r", begin), line.size());
-      auto const word = line.substr(begin, end - begin);
+    bool comma = false;  // behind an id, so that another must follow
+    for (std::size_t at = line.find_first_not_of(k_blanks); at != std::string::npos || comma;
+         at = line.find_first_not_of(k_blanks, at)) {
+      if (at == std::string::npos || line[at] == ',') {
+        if (comma || ids.empty())
+          return refused(where,
+                         fmt::format("{}: there is no id {} a comma", k_option,
+                                     at == std::string::npos ? "behind" : "before"),
+                         fmt::format("one comma, or blanks, between two ids: {} 1,2,3", k_option));
+        comma = true;
+        ++at;
+        continue;
+      }
+      comma = false;
+      auto const end = std::min(line.find_first_of(", \t\r", at), line.size());
+      auto const word = line.substr(at, end - at);
       at = end;
       int id = 0;
       auto const [stopped, error] = std::from_chars(word.data(), word.data() + word.size(), id);
