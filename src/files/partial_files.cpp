@@ -54,6 +54,12 @@ void on_signal(int signal) {
   end_by(signal);
 }
 
+/// What reads a pipe that is written to is gone.
+void on_broken_pipe(int signal) {
+  remove_all();
+  end_by(signal);
+}
+
 void remember(char* name) {
   for (auto& place : partial_names) {
     char* free = nullptr;
@@ -72,6 +78,7 @@ void forget(char* name) {
 
 void remove_partial_files_on_signals() {
   std::signal(SIGXFSZ, SIG_IGN);
+  if (std::signal(SIGPIPE, on_broken_pipe) == SIG_IGN) std::signal(SIGPIPE, SIG_IGN);
   for (int const signal : k_signals)
     // A signal that was to be ignored (nohup) stays so.
     if (std::signal(signal, on_signal) == SIG_IGN) std::signal(signal, SIG_IGN);

@@ -100,15 +100,17 @@ Expected<void> write_whole(std::vector<WholeFile> const& files) {
     partial.emplace_back(target);
     if (auto const written = put(partial.back().beside(), file); !written) return written;
   }
-  if (auto const done = rename_all(partial); done < partial.size())
-    return cannot_write(partial[done].path(), std::strerror(errno));
   for (auto const& file : files) {
     if (file.path == "-") {
       std::fwrite(file.text.data(), 1, file.text.size(), stdout);
+      if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+        return cannot_write("standard output", std::strerror(errno));
     } else if (is_special(file.path)) {
       if (auto const written = put(file.path.c_str(), file); !written) return written;
     }
   }
+  if (auto const done = rename_all(partial); done < partial.size())
+    return cannot_write(partial[done].path(), std::strerror(errno));
   return {};
 }
 

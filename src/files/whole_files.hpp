@@ -17,7 +17,8 @@ struct WholeFile {
 
 /// All or none: each is written beside its place, and renamed when all are whole; a signal comes before or
 /// after that. A symbolic link stays, and the file that it leads to is new. Devices, pipes and standard
-/// output ("-") come last, and are written through. E0902 with the system's reason.
+/// output ("-") are written through, before anything is renamed: where one is full the others are not there.
+/// E0902 with the system's reason.
 Expected<void> write_whole(std::vector<WholeFile> const& files);
 
 /// E0902 if the path is a folder, or is in none.

@@ -75,6 +75,22 @@ TEST_F(OutputFiles, WhatIsReadIsNotReplaced) {
   EXPECT_EQ(run("generate p.json -o h.cuh").exit, 0);
 }
 
+TEST_F(OutputFiles, AFullDeviceIsAnErrorOfWhatIsPrintedToo) {
+  for (auto const* arguments : {"--help", "plan --help", "--version", "machines"}) {
+    auto const command = std::string("'" TESSERA_BINARY "' ") + arguments + " >/dev/full 2>/dev/null";
+    EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 3) << arguments;
+  }
+}
+
+TEST_F(OutputFiles, APipeThatNobodyReadsLeavesNothingHalfWritten) {
+  auto const command = "cd '" + folder.path() + "' && (trap - PIPE; '" TESSERA_BINARY "' " + k_small_plan +
+                       " -o p.json --csv - 2>/dev/null; echo $? >code) | true";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  for (auto const& entry : fs::directory_iterator(folder.path()))
+    EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
+  EXPECT_EQ(fs::exists(folder / "p.json"), read_text(folder / "code") == "0\n");
+}
+
 TEST_F(OutputFiles, AFileThatMayNotGrowIsRefusedAndLeavesNone) {
   auto const command = "cd '" + folder.path() + "' && (ulimit -f 4; '" TESSERA_BINARY "' " + k_small_plan +
                        " -o a.json --html b.html) >/dev/null 2>../err-of-" +

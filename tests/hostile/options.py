@@ -143,5 +143,11 @@ def cases(tessera, files):
         yield case(f"plan {option} on a full disk", [*plan, "/dev/full"], expect=REFUSED, code="E0902")
         yield case(f"plan {option} twice", [*plan, "./out", *plan[2:], "./out"], expect=REFUSED, code="E0908")
         yield case(f"plan {option} fine", [*plan, "./out"], expect=FINE, outputs=("out",))
+    for option in ("--header", "--csv"):
+        yield case(f"a file, and a full device for {option}", ["plan", "two-gemms", "-o", "a", option, "/dev/full"],
+                   expect=REFUSED, code="E0902")
+    for output in ("/dev/full", "/dev/null", "/dev/stdout", "./out/"):
+        yield case(f"several sizes into {output}", ["plan", "llama-65b", "--tokens", "1,64", "--header", output],
+                   expect=REFUSED, code="E0902")
     yield case("two outputs, of which one cannot be written", ["plan", "two-gemms", "-o", "a", "--csv", "no/b"],
                expect=REFUSED, code="E0902")

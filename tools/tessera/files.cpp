@@ -145,6 +145,16 @@ bool fill_standard_output(std::vector<OutputFile> const& files) {
   return std::any_of(files.begin(), files.end(), [](OutputFile const& file) { return file.path == "-"; });
 }
 
+Expected<void> check_for_sizes(std::string const& path) {
+  if (path.empty() || path == "-") return {};
+  if (auto const place = files::check_place(path); !place) return place;
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error))
+    return cannot("E0902", "write", path, "each size has a file of its own, and this is none",
+                  "ask for one size, or name a file");
+  return {};
+}
+
 std::string with_size(std::string const& path, std::string const& size) {
   if (path == "-") return path;
   fs::path const whole(path);

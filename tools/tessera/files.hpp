@@ -44,6 +44,9 @@ Expected<void> write_files(Session const& session, std::vector<OutputFile> const
 /// Does one of them go to standard output, which must then hold nothing else?
 bool fill_standard_output(std::vector<OutputFile> const& files);
 
+/// E0902 for what cannot have a file beside it for each size: a folder, a device.
+Expected<void> check_for_sizes(std::string const& path);
+
 /// "out/plan.json", "64" -> "out/plan-64.json".
 std::string with_size(std::string const& path, std::string const& size);
 

@@ -149,6 +149,11 @@ int run(Session const& session, PlanArguments const& arguments) {
   auto const workloads = load_workloads(arguments.workload);
   if (!workloads) return session.fail(workloads.error());
 
+  if (workloads->size() > 1)
+    for (auto const* path : {&arguments.output, &arguments.header, &arguments.trace, &arguments.csv,
+                             &arguments.timeline, &arguments.dot})
+      if (auto const fit = check_for_sizes(*path); !fit) return session.fail(fit.error());
+
   bool const draws = !arguments.html.empty() || !arguments.trace.empty() || !arguments.csv.empty() ||
                      !arguments.timeline.empty();
   Planner planner(session, *machine, *options);

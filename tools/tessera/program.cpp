@@ -169,14 +169,15 @@ int parse_and_run(int count, char** words, std::string const& folder) {
   }
   if (auto const word = unknown_benchmark(app, count, words); !word.empty())
     return session.fail(no_benchmark(app, fmt::format("there is no benchmark \"{}\"", word), word));
+  int answer = k_ok;
   try {
     app.parse(count, words);
+    answer = action();
   } catch (CLI::Success const& success) {
-    return app.exit(success);
+    answer = app.exit(success);
   } catch (CLI::ParseError const& error) {
     return usage_error(session, app, error);
   }
-  int const answer = action();
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return answer;
   return session.fail(
       complaint("E0902", "cannot write standard output: " + std::string(std::strerror(errno))));
