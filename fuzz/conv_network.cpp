@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a convolution network, each of its layers in turn: a refusal with diagnostics, or operators that
-// print and read back the same.
+// Any bytes as a convolution network, each of its layers in turn: a refusal with diagnostics, or operators
+// that print and read back the same.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

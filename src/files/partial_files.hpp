@@ -15,7 +15,8 @@ namespace tessera::files {
 /// Once, before the first PartialFile. Afterwards the three signals remove what is half written, say the last
 /// words that there are, and end the program as they always do (exit code 130 for INT in a shell); while
 /// files are renamed, or another program runs (ForwardedSignals), they wait. A file that becomes larger than
-/// a limit allows (XFSZ) is an error of writing and no end; a pipe that nobody reads (PIPE) is an end as well.
+/// a limit allows (XFSZ) is an error of writing and no end; a pipe that nobody reads (PIPE) is an end as
+/// well.
 void remove_partial_files_on_signals();
 
 /// The three signals go to the process as long as this lives, and end this program after it: the process is

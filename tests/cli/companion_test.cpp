@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "cli/alone.hpp"
+#include "tessera/report/report.hpp"
 
 namespace tessera {
 namespace {
@@ -65,6 +66,7 @@ TEST_F(EndedCompanion, SignalsGoToItAndEndTheToolAfterIt) {
         std::tuple{SIGTERM, "tessera-gpu", "tune llama-65b --tp 8 --tokens 1"},
         std::tuple{SIGHUP, "tessera-bench", "bench mlp llama-65b --tp 8 --tokens 1"},
         std::tuple{SIGINT, "tessera-decode", "run llama-3.2-1b --decode --prompt-ids 1"},
+        std::tuple{SIGINT, "tessera-gpu", "--json run llama-65b --tp 8 --tokens 1"},
         std::tuple{SIGTERM, "tessera-probe", "probe --quick"}}) {
     // The sleeper says its own name: a shell's child that is told before it has left the shell's traps
     // behind loses the signal.
@@ -115,6 +117,30 @@ TEST_F(EndedCompanion, ItsOwnEndByASignalIsSaid) {
   EXPECT_THAT(said.err, testing::MatchesRegex("error E0936: [^\n]*/tessera-gpu was ended by signal 11 "
                                               "[(]Segmentation fault[)]\n   hint: [^\n]*\n"));
   EXPECT_EQ(entries(folder / "tmp"), 0U);
+}
+
+TEST_F(EndedCompanion, WithJsonWhatItRefusesIsJsonToo) {
+  Diagnostics const all{
+      {"E0933", Severity::error, {}, "no GPU can be used: no driver", {"more: tessera explain E0933"}, ""},
+      {"E0571", Severity::error, {"a/b.json", 0}, "two: of them", {}, "fetch them"},
+      {"E0103",
+       Severity::warning,
+       {"w.json", 12},
+       "outside its grid",
+       {"first: a", "second: b"},
+       "widen it"}};
+  std::ofstream(folder / "said") << "3 of 4\r\x1b[K" << to_text(all) << "\n\n   no note\nkept in tune.json\n";
+  for (auto const* more : {"", "sleep 5 & ", "sleep 0.2; "}) {  // a child of its own may hold the pipe
+    put_beside("tessera-gpu", std::string("cat said >&2; ") + more + "exit 3\n");
+    auto const said = says("--json run llama-65b --tp 8 --tokens 1");
+    EXPECT_EQ(said.exit, 3) << more;
+    EXPECT_EQ(said.out, print_diagnostics(all)) << more;
+    EXPECT_THAT(said.err, testing::HasSubstr("kept in tune.json\n")) << more;
+  }
+  put_beside("tessera-gpu", "echo wrong; echo 'error: no code' >&2; exit 1\n");
+  EXPECT_EQ(says("--json run llama-65b --tp 8 --tokens 1").out, "wrong\n");
+  put_beside("tessera-gpu", "cat said >&2; echo fine\n");
+  EXPECT_EQ(says("--json run llama-65b --tp 8 --tokens 1").out, "fine\n");
 }
 
 TEST_F(EndedCompanion, TemporaryFilesAreInAFolderThatNobodyElseSees) {

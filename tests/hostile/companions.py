@@ -8,6 +8,7 @@ COMMANDS = [
     (["run", "llama-65b", "--tp", "8", "--tokens", "1"], "tessera-gpu"),
     (["run", "llama-65b", "--tp", "8", "--tokens", "768", "--planned"], "tessera-gpu"),
     (["run", "p.json"], "tessera-gpu"),
+    (["run", "lattice-boltzmann"], "tessera-flow"),
     (["tune", "llama-65b", "--tp", "8", "--tokens", "1"], "tessera-gpu"),
     (["bench", "mlp", "llama-65b", "--tp", "8", "--tokens", "1"], "tessera-bench"),
     (["bench", "workload", "lora"], "tessera-bench"),
@@ -15,6 +16,7 @@ COMMANDS = [
     (["bench", "ablation"], "ablation"),
     (["probe", "--quick"], "tessera-probe"),
 ]
+REFUSES = "#!/bin/sh\necho 'error E0931: no GPU' >&2; exit 3\n"
 # What is wrong before any program is started.
 MISTAKES = [
     (["run", "llama-65b", "--tokens", "0"], "E0909"),
@@ -44,7 +46,9 @@ def cases(texts):
         yield case("for an interpreter that is not there", "#!/nowhere/sh\n", expect=REFUSED, code="E0936",
                    says="does not start")
         yield case("fine", "#!/bin/sh\necho done\n", expect=FINE, says="done")
-        yield case("refuses", "#!/bin/sh\necho 'error E0931: no GPU' >&2; exit 3\n", expect=REFUSED, code="E0931")
+        yield case("refuses", REFUSES, expect=REFUSED, code="E0931")
+        yield Case(f"companion: {words}: refuses, as JSON", ["--json", *arguments], files, REFUSED, "E0931",
+                   says='"code": "E0931"', beside={program: REFUSES})
         for signal in ("KILL", "SEGV", "ABRT"):
             yield case(f"ends by {signal}", f"#!/bin/sh\nkill -{signal} $$\n", expect=REFUSED, code="E0936",
                        says="was ended by signal")

@@ -35,7 +35,8 @@ struct Arguments {
 };
 
 int refuse(std::string const& code, std::string const& message, int exit) {
-  std::fprintf(stderr, "error %s: %s\n", code.c_str(), message.c_str());
+  std::fprintf(stderr, "error %s: %s\n   more: tessera explain %s\n", code.c_str(), message.c_str(),
+               code.c_str());
   return exit;
 }
 
