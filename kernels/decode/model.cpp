@@ -157,12 +157,13 @@ std::optional<Unsupported> unsupported(Model const& m) {
       return Found{"rope_scaling",
                    fmt::format("{} factors of frequencies for heads of {}", count, m.head_size),
                    "give one above 0 for half of the dimensions, short and long ones, and no other scaling"};
-  if (!(m.norm_epsilon > 0) || !(m.rotation.theta > 1) || !(m.rotation.factor >= 1) ||
-      !(m.rotation.attention_factor > 0))
-    return Found{"rms_norm_eps",
-                 fmt::format("a norm with epsilon {}, or a rotation with theta {} and factor {}",
-                             m.norm_epsilon, m.rotation.theta, m.rotation.factor),
-                 "ask for epsilon above 0, theta above 1, a factor of 1 or more"};
+  if (!(m.norm_epsilon > 0))
+    return Found{"rms_norm_eps", fmt::format("a norm with epsilon {}", m.norm_epsilon),
+                 "ask for epsilon above 0"};
+  if (!(m.rotation.theta > 1) || !(m.rotation.factor >= 1) || !(m.rotation.attention_factor > 0))
+    return Found{"rope_theta",
+                 fmt::format("a rotation with theta {} and factor {}", m.rotation.theta, m.rotation.factor),
+                 "ask for theta above 1, a factor of 1 or more"};
   return std::nullopt;
 }
 

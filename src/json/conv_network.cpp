@@ -27,6 +27,17 @@ struct Layer {
   SourceLine where;
 };
 
+/// The first of them.
+std::string shown(std::vector<std::string> names) {
+  constexpr std::size_t k_most = 40;
+  if (names.empty()) return "none";
+  if (names.size() <= k_most) return list_of(names);
+  auto const others = names.size() - k_most;
+  names.resize(k_most);
+  names.push_back(fmt::format("{} more", others));
+  return list_of(names);
+}
+
 Layer read_layer(Document& document, json::Node const& node) {
   constexpr std::int64_t k_most = 1 << 20;
   ObjectReader reader(document, node, "a layer");
@@ -81,8 +92,7 @@ Expected<OperatorGraph> import_conv_network(std::string_view text, std::string c
     auto const message = options.layer.empty()
                              ? std::string("no layer is named")
                              : fmt::format("there is no layer \"{}\"", options.layer.substr(0, 60));
-    document.report(document.root(), "E0220", message,
-                    {"layers: " + (names.empty() ? "none" : list_of(names))},
+    document.report(document.root(), "E0220", message, {"layers: " + shown(names)},
                     did_you_mean(options.layer, names));
     return document.refusal();
   }

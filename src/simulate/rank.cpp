@@ -65,10 +65,9 @@ std::optional<Diagnostic> too_long(CheckedPipeline const& checked, MachineProfil
   if (work <= k_most_blocks) return std::nullopt;
   auto refusal = too_long(pipeline.name, pipeline.where, work, k_smaller);
   if (auto const lists = lists_of_search(pipeline, options); lists > 0)
-    refusal.notes.push_back(
-        fmt::format("{} million of them stand for lists of the tiles that a tile waits for: stream order and "
-                    "PDL have none",
-                    lists / 1'000'000));
+    refusal.notes.push_back(fmt::format(
+        "{} of them stand for lists of the tiles that a tile waits for: stream order and PDL have none",
+        lists < 1'000'000 ? std::to_string(lists) : fmt::format("{} million", lists / 1'000'000)));
   if (edges > 0)
     refusal.notes.push_back(
         fmt::format("{} times a stage overwrites what an earlier one used, and is to wait for it", edges));

@@ -62,6 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"decode_of_words", "run llama-3.2-1b --decode --prompt-ids prompts_of_words.txt", 2},
         Mistake{"decode_of_two_commas", "run llama-3.2-1b --decode --prompt-ids 1,,2", 2},
         Mistake{"decode_of_a_comma_at_the_end", "run llama-3.2-1b --decode --prompt-ids '1 2,'", 2},
+        Mistake{"flow_into_a_record", "run lattice-boltzmann -o x --seed 1", 2},
         Mistake{"decode_of_an_empty_file", "run llama-3.2-1b --decode --prompt-ids empty_prompts.txt", 2},
         Mistake{"decode_beyond_its_capacity",
                 "run llama-3.2-1b --decode --prompt-ids 1,2,3 --new-tokens 126 --capacity 128", 1},

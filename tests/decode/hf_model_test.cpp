@@ -49,6 +49,9 @@ TEST(HfModel, RefusalsNameTheLine) {
   changed.mlp_bias = true;
   EXPECT_THAT(refusal(changed), HasSubstr("llama-3.2-1b.json:11: error E0566: an MLP with gates and biases"));
   changed = config;
+  changed.rotation.theta = 0, changed.lines["rope_theta"] = 25;
+  EXPECT_THAT(refusal(changed), HasSubstr("llama-3.2-1b.json:25: error E0566: a rotation with theta 0"));
+  changed = config;
   changed.layer.type = "gemma2";
   EXPECT_THAT(refusal(changed), HasSubstr("there are no kernels for the layers of \"gemma2\""));
   changed = config;

@@ -75,6 +75,7 @@ TEST(DecodeModel, RefusalsSayNumbers) {
   expect_refused([](Model& m) { m.norm_epsilon = 0; }, "epsilon 0");
   expect_refused([](Model& m) { m.window = 9, m.window_from = 16; }, "9 keys from layer 16 of 16 on");
   expect_refused([](Model& m) { m.window_from = 1; }, "a window of 0 keys from layer 1");
+  expect_refused([](Model& m) { m.rotation.theta = 0; }, "a rotation with theta 0 and");
   expect_refused(check_sequences(65, 100), "65 sequences");
   expect_refused(check_sequences(0, 100), "0 sequences");
   expect_refused(check_sequences(1, 0), "room for 0 tokens");

@@ -122,6 +122,12 @@ def cases(texts):
                    {"c.json": experts}, FINE)
     yield refused("mixtral's mlp", ["plan", "c.json"], "E0214", "--block experts", c_json=experts)
 
+    # all names of a file in one answer
+    layer = json.loads(texts["network resnet-38"])["layers"][0]
+    many = [layer | {"name": f"layer of some length, number {i}"} for i in range(3000)]
+    yield refused("a layer of thousands", ["check", "n.json", "--layer", "zz"], "E0220", "and 2960 more", "n.json",
+                  n_json=json.dumps(json.loads(texts["network resnet-38"]) | {"layers": many}).encode())
+
     # sizes that exploded
     window = ["clamp(x-50:x+51)", "clamp(y-50:y+51)"]
     yield Case("known: windows of 101 x 101", ["plan", "--mechanism", "stream_order,pdl,fused", "w.json"],

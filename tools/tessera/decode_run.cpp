@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "commands.hpp"
 #include "companion.hpp"
@@ -113,10 +114,10 @@ Expected<Sizes> sizes_of(DecodeArguments const& a, decode::Model const& model,
                  fmt::format("{} tokens of a prompt and {} new ones, with room for {}", longest,
                              sizes.new_tokens, capacity),
                  fmt::format("--capacity {} holds them; or ask for fewer --new-tokens", needed));
-  auto const most = static_cast<long long>(decode::most_capacity(model));
-  if (auto ok =
-          decode::check_sequences(static_cast<int>(std::min<std::size_t>(prompts.size(), 1 << 20)),
-                                  static_cast<int>(std::min(capacity, most + 1)), static_cast<int>(most));
+  auto const most = static_cast<int>(decode::most_capacity(model));
+  constexpr long long longest_int = std::numeric_limits<int>::max();
+  if (auto ok = decode::check_sequences(static_cast<int>(std::min<std::size_t>(prompts.size(), 1 << 20)),
+                                        static_cast<int>(std::min(capacity, longest_int)), most);
       !ok)
     return tl::make_unexpected(ok.error());
   sizes.longest = static_cast<int>(longest), sizes.capacity = static_cast<int>(capacity);
@@ -251,7 +252,7 @@ void add_decode_options(CLI::App& command, DecodeArguments& a) {
   command.add_option("--commit", a.commit, "What to note there as the commit that was built")->group(group);
 }
 
-Diagnostics unused_without_decode(DecodeArguments const& a) {
+Diagnostics unused_decode_options(DecodeArguments const& a, std::string const& way_out) {
   Diagnostics found;
   for (auto const& [option, given] : {std::pair{"--prompt-ids", !a.prompts.empty()},
                                       {"--new-tokens", a.new_tokens.has_value()},
@@ -267,7 +268,7 @@ Diagnostics unused_without_decode(DecodeArguments const& a) {
                                       {"--commit", !a.commit.empty()}})
     if (given) {
       auto one = complaint("E0906", fmt::format("{} is for generating tokens", option),
-                           fmt::format("add --decode, or leave {} out", option));
+                           way_out + fmt::format("leave {} out", option));
       found.insert(found.end(), one.begin(), one.end());
     }
   return found;

@@ -29,8 +29,9 @@ struct DecodeArguments {
 
 void add_decode_options(CLI::App& command, DecodeArguments& arguments);
 
-/// E0906 for each of these that is given without --decode.
-Diagnostics unused_without_decode(DecodeArguments const& arguments);
+/// E0906 for each of these that is given where no tokens are generated. `way_out` stands before leaving it
+/// out.
+Diagnostics unused_decode_options(DecodeArguments const& arguments, std::string const& way_out);
 
 /// `machine`: the profile whose memory counts; empty: the H200's.
 int run_decode(Session const& session, GpuArguments const& gpu, DecodeArguments const& arguments,

@@ -66,7 +66,7 @@ Expected<std::string> read_all(std::FILE* file, std::string const& path) {
     text.append(buffer, count);
     if (text.size() > k_most_bytes)
       return cannot("E0901", "read", path, fmt::format("it is larger than {} MiB", k_most_bytes >> 20),
-                    "is it the file that was meant? A timeline of fewer tiles is smaller");
+                    "is it the file that was meant?");
   }
   if (std::ferror(file)) return cannot("E0901", "read", path, std::strerror(errno));
   return text;

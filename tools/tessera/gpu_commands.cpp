@@ -54,7 +54,7 @@ Diagnostics unused_by_run(RunArguments const& arguments, bool plan) {
     if (arguments.planned) refuse("--planned", " is not for --decode", leave_out("--planned"));
     return found;
   }
-  auto const decoding = unused_without_decode(arguments.decode);
+  auto const decoding = unused_decode_options(arguments.decode, "add --decode, or ");
   found.insert(found.end(), decoding.begin(), decoding.end());
   if (plan) {
     auto const why = " is for a workload; " + name + " is a plan";
@@ -91,7 +91,7 @@ Diagnostics unused_of_workloads(RunArguments const& arguments, std::string const
 
 /// And for options of generating tokens.
 Diagnostics unused_without_model(RunArguments const& arguments, std::string const& name) {
-  auto found = unused_without_decode(arguments.decode);
+  auto found = unused_decode_options(arguments.decode, "");
   if (arguments.decode.decode)
     append(found, complaint("E0906", "--decode is not for " + name, "leave --decode out"));
   append(found, unused_of_workloads(arguments, name));

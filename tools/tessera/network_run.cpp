@@ -34,7 +34,7 @@ Expected<networks::Network> network_of(GpuArguments const& gpu, NetworkArguments
 Diagnostics unused(GpuArguments const& gpu, DecodeArguments const& decode) {
   auto others = decode;
   others.weights.reset(), others.seed.reset(), others.output.clear(), others.commit.clear();
-  auto found = unused_without_decode(others);
+  auto found = unused_decode_options(others, "");
   auto sizes = gpu;
   sizes.workload.images.reset(), sizes.workload.data_type.reset();
   auto const more = unused_gpu_options(sizes, gpu.workload.workload + " as a whole");
