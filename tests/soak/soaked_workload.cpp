@@ -21,7 +21,7 @@ struct SoakedWorkload::State {
   std::size_t room = 0;
 
   State(Workload workload, double deadline_seconds, bool stalls)
-      : ways(stalls ? stalling_ways_of(workload, streams[0])
+      : ways(stalls ? stalling_ways_of(workload, deadline_seconds, streams[0])
                     : ways_of(workload, deadline_seconds, streams[0])) {
     expected = on_device<unsigned short>(ways.words);
   }

@@ -12,9 +12,8 @@ namespace tessera::soak {
 class SoakedWorkload {
  public:
   /// Its first result is held to plain arithmetic, all others to that. Waits for the device: while no other
-  /// thread captures. Throws where the workload cannot be made, or is wrong by itself. `stalls`: it has a
-  /// short deadline, and stall() may be called. `by_graph`: a graph of one launch is captured, too, if it can
-  /// be.
+  /// thread captures. Throws where the workload cannot be made, or is wrong by itself. `stalls`: stall() may
+  /// be called. `by_graph`: a graph of one launch is captured, too, if it can be.
   SoakedWorkload(Workload workload, double deadline_seconds, bool stalls, bool by_graph);
   ~SoakedWorkload();
 

@@ -20,17 +20,15 @@
 namespace tessera::soak {
 namespace {
 
-constexpr double k_deadline_s = 0.02;
-
-/// Launches beside held SMs, until a wait has given up. If none does in fifty deadlines, no block was
+/// Launches beside held SMs, until a wait has given up. If none does in twenty deadlines, no block was
 /// missing.
-Ways beside_held_sms(Ways ways, int sms) {
-  ways.stall = [launch = ways.launch, finish = ways.finish, sms](cudaStream_t stream) {
+Ways beside_held_sms(Ways ways, int sms, double deadline_seconds) {
+  ways.stall = [launch = ways.launch, finish = ways.finish, sms, deadline_seconds](cudaStream_t stream) {
     gpu::HeldSms held(sms);
     if (auto said = launch(stream); !said.empty()) return said;
     auto const since = std::chrono::steady_clock::now();
     while (!gpu::a_stall_is_told() &&
-           std::chrono::steady_clock::now() - since < std::chrono::duration<double>(50 * k_deadline_s))
+           std::chrono::steady_clock::now() - since < std::chrono::duration<double>(20 * deadline_seconds))
       std::this_thread::yield();
     held.release();
     return finish(stream);
@@ -138,13 +136,13 @@ Ways stalling_decoder_ways(cudaStream_t stream) {
 }
 
 /// A block that tells its neighbours nothing from a step on that launches which should be right do not reach.
-Ways stalling_lattice_boltzmann_ways() {
+Ways stalling_lattice_boltzmann_ways(double deadline_seconds) {
   namespace lbm = lattice_boltzmann;
   constexpr int k_right_steps = 19, k_silent_from = 20, k_steps = 40;
   auto const problem = std::make_shared<lbm::Problem>(lbm::rough(24, 24, 24));
   lbm::Options options;
   options.variant = lbm::Variant::chip_tokens;
-  options.deadline_seconds = k_deadline_s;
+  options.deadline_seconds = deadline_seconds;
   options.disturbance.silent_block = 5;
   options.disturbance.silent_from = k_silent_from;
   auto const flow = made(lbm::LatticeBoltzmann::make(*problem, options));
@@ -178,23 +176,23 @@ Ways stalling_lattice_boltzmann_ways() {
 
 }  // namespace
 
-Ways stalling_ways_of(Workload workload, cudaStream_t stream) {
+Ways stalling_ways_of(Workload workload, double deadline_seconds, cudaStream_t stream) {
+  auto const beside = [&](Ways const& ways, int sms) { return beside_held_sms(ways, sms, deadline_seconds); };
   switch (workload) {
     case Workload::none: break;
     case Workload::mlp: {
       // Work for a block on every SM; half of them are held.
       mlp::Shape const shape{16, 4096, 3072, mlp::Form::gelu, mlp::ElementType::bf16};
-      return beside_held_sms(mlp_ways(shape, mlp_in_one_launch(shape, true), k_deadline_s, stream), 66);
+      return beside(mlp_ways(shape, mlp_in_one_launch(shape, true), deadline_seconds, stream), 66);
     }
     case Workload::sum: return stalling_sum_ways();
-    case Workload::loop: return beside_held_sms(loop_ways({9, false, false, true}, k_deadline_s), 1);
-    case Workload::loop_by_words: return beside_held_sms(loop_ways({1, true, false, true}, k_deadline_s), 1);
-    case Workload::loop_in_pairs:
-      return beside_held_sms(loop_ways({16, false, true, true}, k_deadline_s), 66);
+    case Workload::loop: return beside(loop_ways({9, false, false, true}, deadline_seconds), 1);
+    case Workload::loop_by_words: return beside(loop_ways({1, true, false, true}, deadline_seconds), 1);
+    case Workload::loop_in_pairs: return beside(loop_ways({16, false, true, true}, deadline_seconds), 66);
     case Workload::convolution:
-      return beside_held_sms(convolution_ways({8, 3, true}, k_deadline_s), gpu::sms_of_device() - 16);
+      return beside(convolution_ways({8, 3, true}, deadline_seconds), gpu::sms_of_device() - 16);
     case Workload::decoder: return stalling_decoder_ways(stream);
-    case Workload::lattice_boltzmann: return stalling_lattice_boltzmann_ways();
+    case Workload::lattice_boltzmann: return stalling_lattice_boltzmann_ways(deadline_seconds);
   }
   throw std::runtime_error("there is no such workload");
 }

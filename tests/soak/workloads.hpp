@@ -34,9 +34,9 @@ struct Ways {
 
 /// Of all but none. Throws where it cannot be made. `deadline_seconds` of one wait.
 Ways ways_of(Workload workload, double deadline_seconds, cudaStream_t stream);
-/// The same with a short deadline, and a way to stall: beside SMs that are held until a wait has given up, by
+/// The same with a way to stall: beside SMs that are held until a wait has given up, by
 /// tiles that take longer than the deadline, by a block that tells nobody anything.
-Ways stalling_ways_of(Workload workload, cudaStream_t stream);
+Ways stalling_ways_of(Workload workload, double deadline_seconds, cudaStream_t stream);
 
 /// An MLP by one plan; without one, by default.
 Ways mlp_ways(mlp::Shape const& shape, std::optional<Plan> const& plan, double deadline_seconds,
