@@ -104,7 +104,11 @@ Expected<void> GemmCollective::State::recover_with_others(Diagnostics found) {
     all.insert(all.end(), told.error().begin(), told.error().end());
   }
   // All GPUs are idle: nobody writes behind this, and nobody begins before all have done it.
-  if (auto done = begin_anew(); !done) return done;
+  if (auto done = begin_anew(); !done) {
+    if (told) group->give_up(done.error().front());
+    all.insert(all.end(), done.error().begin(), done.error().end());
+    return tl::make_unexpected(std::move(all));
+  }
   if (told)
     if (auto together = group->exchange("new beginning of " + to_string(problem)); !together)
       return tl::make_unexpected(together.error());

@@ -66,6 +66,19 @@ struct Meeting::State {
     }
   }
 
+  /// What has come by now, without a wait: it stands before every launch.
+  Came look(Message& message) {
+    std::string bytes;
+    auto const heard = socket.hear(bytes);
+    decoder.hear(bytes);
+    if (auto found = decoder.next()) {
+      message = std::move(*found);
+      return Came::message;
+    }
+    if (decoder.strange()) return Came::strange;
+    return heard == Socket::Heard::end ? Came::end : Came::late;
+  }
+
   /// Rank 0 listens before others look for it, which is why they ask again.
   std::optional<Diagnostic> find_rank_0(Clock::time_point until) {
     std::string why;
@@ -188,7 +201,7 @@ std::optional<Diagnostic> Meeting::lost() const {
   std::lock_guard const lock(state_->mutex);
   if (state_->failure) return state_->failure;
   Message message;
-  auto const came = state_->next(message, Clock::now());
+  auto const came = state_->look(message);
   if (came == State::Came::message && message.kind == Kind::failure)
     state_->failure = diagnostic_of(message);
   else if (came != State::Came::late)

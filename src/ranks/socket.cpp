@@ -18,8 +18,10 @@ namespace tessera::ranks {
 namespace {
 
 int milliseconds_until(Clock::time_point until) {
-  auto const left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-  return static_cast<int>(std::clamp<long long>(left + 1, 0, 1000));
+  auto const left = until - Clock::now();
+  if (left <= Clock::duration::zero()) return 0;
+  auto const whole = std::chrono::duration_cast<std::chrono::milliseconds>(left).count();
+  return static_cast<int>(std::min<long long>(whole + 1, 1000));
 }
 
 /// Until it is ready for `events`. False: not in time.
