@@ -61,6 +61,10 @@ TEST_F(GemmCollectives, SumsOfOneToSixtyFourRowsAreRightAndAlikeOnAllRanks) {
     expect_right({Collective::all_reduce, rows, 2048 + 8 * rows, 1024}, {Way::words, {}, 0, 2});
 }
 
+TEST_F(GemmCollectives, SumsOfUpToThreeHundredRowsAreRightByTheWayThatIsTakenUntuned) {
+  for (int rows = 65; rows <= 300; ++rows) expect_right({Collective::all_reduce, rows, 1040, 528}, {});
+}
+
 TEST_F(GemmCollectives, KernelsForFewRowsAreRight) {
   for (int rows = 1; rows <= 64; rows = rows < 4 ? rows + 1 : rows * 3 / 2) {
     auto const rings = few_configs({rows, 2048, 1024, ElementType::bf16, false});
@@ -74,7 +78,7 @@ TEST_F(GemmCollectives, EveryWayIsRightForManyRowsAndForRaggedOnes) {
   for (auto const collective : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather})
     for (auto const way : ways_of({collective, 1, 1040, 528})) {
       if (way == Way::sequential) continue;
-      for (int const rows : {1, 2, 3, 129, 1000, 2048, 3001, 4096})
+      for (int const rows : {1, 2, 3, 129, 1000, 2048, 3001, 4096, 8192})
         expect_right({collective, rows, 1040, 528}, {way, {}, 0, 2});
       expect_right({collective, 777, 1040, 528, ElementType::fp16}, {way, {}, 0, 2});
     }

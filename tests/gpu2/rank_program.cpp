@@ -8,9 +8,11 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <random>
 #include <tessera/ranks/launched.hpp>
 #include <tessera/ranks/meeting.hpp>
 #include <thread>
+#include <tuple>
 
 #include "kernels/gemm_collectives/one_call.hpp"
 #include "rank_case.hpp"
@@ -164,6 +166,37 @@ void graphs() {
   }
 }
 
+/// 100,000 calls of each, with delays of either rank.
+void many_replays() {
+  Rank const me;
+  for (auto const& [collective, way, rows] : std::vector<std::tuple<Collective, Way, int>>{
+           {Collective::all_reduce, Way::words, 4}, {Collective::reduce_scatter, Way::store, 100}}) {
+    Problem const problem{collective, rows, 512, 256};
+    RankCase const some(me.group, problem);
+    auto product = me.make(problem, {way, {}, 0, 5});
+    me.run(product, some);
+    must(product.finish());
+    auto const bits = some.bits();
+    constexpr int k_calls = 20, k_replays = 5000;
+    cudaGraph_t captured = nullptr;
+    cudaGraphExec_t graph = nullptr;
+    ok(cudaStreamBeginCapture(me.stream->get(), cudaStreamCaptureModeThreadLocal));
+    for (int call = 0; call < k_calls; ++call) me.run(product, some);
+    ok(cudaStreamEndCapture(me.stream->get(), &captured));
+    ok(cudaGraphInstantiate(&graph, captured, 0));
+    std::mt19937 random(static_cast<unsigned>(me.rank()));
+    for (int replay = 0; replay < k_replays; ++replay) {
+      if (random() % 500 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 5000));
+      ok(cudaGraphLaunch(graph, me.stream->get()));
+    }
+    must(product.finish());
+    expect(bits == some.bits(), "after many replays of " + product.name());
+    expect_right(me, some, problem, "after many replays");
+    ok(cudaGraphExecDestroy(graph));
+    ok(cudaGraphDestroy(captured));
+  }
+}
+
 void late_once() {
   Rank const me;
   Problem const problem{Collective::reduce_scatter, 500, 512, 256};
@@ -308,6 +341,7 @@ int main_of(std::string const& what) {
       {"by_library", by_library},
       {"one_calls", one_calls},
       {"graphs", graphs},
+      {"many_replays", many_replays},
       {"late_once", late_once},
       {"dies_words", [] { lost(Way::words, false); }},
       {"dies_copy", [] { lost(Way::copy, false); }},
