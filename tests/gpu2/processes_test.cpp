@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "tests/ranks/processes.hpp"
 
 namespace tessera {
@@ -36,8 +38,9 @@ class PeerProcesses : public testing::Test {
         constexpr unsigned k_patience = 30;
         alarm(k_patience);
         // Its words go where the test reads them.
-        execl(TESSERA_PEER_RANK, TESSERA_PEER_RANK, what, nullptr);
-        return std::string("cannot start " TESSERA_PEER_RANK);
+        auto const program = std::filesystem::read_symlink("/proc/self/exe").replace_filename("peer_rank");
+        execl(program.c_str(), program.c_str(), what, nullptr);
+        return "cannot start " + program.string();
       });
     for (int rank = 0; rank < 2; ++rank) said[rank] = ranks[rank]->said();
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// peer_rank <what>: one rank of two, as a launcher starts it. Prints "right", or what went wrong.
+// peer_rank <what>: one rank of two, as a launcher starts it. Prints "right", or what went wrong. "times",
+// which no test asks for, measures.
 #include <unistd.h>
 
 #include <algorithm>
