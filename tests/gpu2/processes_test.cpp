@@ -26,12 +26,13 @@ class PeerProcesses : public testing::Test {
     if (dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL) == nullptr) GTEST_SKIP() << dlerror();
   }
   /// What both ranks of a program say; one that hangs is ended.
-  void start(char const* what) {
+  void start(char const* what, bool sees_all = true) {
     std::unique_ptr<Process> ranks[2];
     for (int rank = 0; rank < 2; ++rank)
       ranks[rank] = std::make_unique<Process>([&] {
         setenv("RANK", std::to_string(rank).c_str(), 1);
-        setenv("LOCAL_RANK", std::to_string(rank).c_str(), 1);
+        setenv("LOCAL_RANK", sees_all ? std::to_string(rank).c_str() : "0", 1);
+        if (!sees_all) setenv("CUDA_VISIBLE_DEVICES", std::to_string(rank).c_str(), 1);
         setenv("WORLD_SIZE", "2", 1);
         setenv("MASTER_ADDR", "127.0.0.1", 1);
         setenv("TESSERA_PORT", std::to_string(port.number).c_str(), 1);
@@ -44,8 +45,8 @@ class PeerProcesses : public testing::Test {
       });
     for (int rank = 0; rank < 2; ++rank) said[rank] = ranks[rank]->said();
   }
-  void expect_right(char const* what) {
-    start(what);
+  void expect_right(char const* what, bool sees_all = true) {
+    start(what, sees_all);
     for (auto const& one : said) EXPECT_EQ(one, "right\n");
   }
 
@@ -59,6 +60,12 @@ TEST_F(PeerProcesses, ReplaysOfGraphsHaveTheSameBits) { expect_right("graphs"); 
 TEST_F(PeerProcesses, AHundredThousandCallsHaveTheSameBits) { expect_right("many_replays"); }
 TEST_F(PeerProcesses, ARankThatIsLateIsNamedOnBothAndTheNextCallWorks) { expect_right("late_once"); }
 TEST_F(PeerProcesses, RefusalsLeaveTheGroupAsItIs) { expect_right("refusals"); }
+
+/// As SLURM deals GPUs to tasks.
+TEST_F(PeerProcesses, WhoseOwnGpuIsAllTheySee) {
+  expect_right("one_calls", false);
+  expect_right("graphs", false);
+}
 
 TEST_F(PeerProcesses, ByTheLibraryToo) {
   needs_nccl();
