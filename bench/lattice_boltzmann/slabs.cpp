@@ -56,17 +56,19 @@ bool capture(Way& way, std::function<Expected<void>()> const& run) {
   for (auto const& part : way.parts)
     ok(cudaStreamBeginCapture(part.stream, cudaStreamCaptureModeThreadLocal));
   bool const captured = fine(run());
-  for (auto& part : way.parts) {
+  // All end before one is made ready: that is not allowed beside a capture.
+  std::vector<cudaGraph_t> graphs(way.parts.size());
+  for (std::size_t i = 0; i < graphs.size(); ++i) ok(cudaStreamEndCapture(way.parts[i].stream, &graphs[i]));
+  for (std::size_t i = 0; i < graphs.size(); ++i) {
+    auto& part = way.parts[i];
     Select const current(part.device);
-    cudaGraph_t graph = nullptr;
-    ok(cudaStreamEndCapture(part.stream, &graph));
     if (captured) {
-      ok(cudaGraphInstantiate(&part.graph, graph, 0));
+      ok(cudaGraphInstantiate(&part.graph, graphs[i], 0));
       ok(cudaGraphUpload(part.graph, part.stream));
       ok(cudaEventCreate(&part.begin));
       ok(cudaEventCreate(&part.end));
     }
-    ok(cudaGraphDestroy(graph));
+    ok(cudaGraphDestroy(graphs[i]));
   }
   return captured;
 }

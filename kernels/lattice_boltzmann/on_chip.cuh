@@ -18,7 +18,7 @@ using Watched = DeadlineWatch<>;
 
 constexpr int k_chip_warps = k_chip_threads / 32;
 /// Cells that a thread takes at once: their loads are on their way together.
-constexpr int k_takes = 4;
+constexpr int k_takes = 2;
 
 /// Adds one for a whole warp.
 __device__ inline int draw_task(int* counter) {

@@ -15,37 +15,20 @@
 namespace tessera::lattice_boltzmann {
 namespace {
 
-nlohmann::json read_record(std::string const& name) {
-  std::ifstream file(TESSERA_SOURCE_DIR "/results/h200/" + name);
-  EXPECT_TRUE(file) << name;
-  return nlohmann::json::parse(file)["flows"]["boxes"];
-}
-
-/// What stays on the chip, and the rest of a later record, whose launches are today's and whose chip is not.
-std::vector<nlohmann::json> rows_of(nlohmann::json const& chip, nlohmann::json const& memory) {
-  EXPECT_EQ(chip["box"], memory["box"]);
-  std::vector<nlohmann::json> rows;
-  for (auto const* record : {&chip, &memory})
-    for (auto const& row : (*record)["variants"])
-      if (on_chip(variant_named(row["variant"]).value()) == (record == &chip)) rows.push_back(row);
-  return rows;
-}
-
 TEST(LatticeBoltzmannRecord, PredictionsAreNearAndTheChoiceIsNearTheFastest) {
-  auto const chip = read_record("lattice_boltzmann.json"),
-             memory = read_record("lattice_boltzmann_launches.json");
-  ASSERT_EQ(chip.size(), memory.size());
+  std::ifstream file(TESSERA_SOURCE_DIR "/results/h200/lattice_boltzmann.json");
+  ASSERT_TRUE(file);
+  auto const record = nlohmann::json::parse(file);
   auto const profile = machine("h200");
   ASSERT_OK(profile);
   std::vector<double> off;
   int near_fastest = 0, boxes = 0;
-  for (std::size_t n = 0; n < chip.size(); ++n) {
-    auto const& box = chip[n];
+  for (auto const& box : record["flows"]["boxes"]) {
     Problem const problem{box["box"][0], box["box"][1], box["box"][2]};
     auto const chosen = choose_variant(problem, *profile);
     ASSERT_OK(chosen);
     double fastest = INFINITY, ours = INFINITY;
-    for (auto const& row : rows_of(box, memory[n])) {
+    for (auto const& row : box["variants"]) {
       auto const variant = variant_named(row["variant"]);
       ASSERT_TRUE(variant);
       double const us = row["us"], predicted = price_of(problem, *variant, *profile).ns_per_step / 1e3;
