@@ -122,6 +122,12 @@ def cases(texts):
                    {"c.json": experts}, FINE)
     yield refused("mixtral's mlp", ["plan", "c.json"], "E0214", "--block experts", c_json=experts)
 
+    # sizes that no kernel runs were planned without a word
+    odd = changed(llama, ('"intermediate_size": 14336', '"intermediate_size": 8191'))
+    yield Case("known: a plan of odd sizes", ["plan", "c.json"], {"c.json": odd}, FINE, says="warning E0530: the shipped")
+    for command in (["run", "c.json", "--tokens", "1"], ["tune", "c.json", "--tokens", "1"]):
+        yield refused("odd sizes: " + command[0], command, "E0530", "n 4096 and k 8191", "", c_json=odd)
+
     # all names of a file in one answer
     layer = json.loads(texts["network resnet-38"])["layers"][0]
     many = [layer | {"name": f"layer of some length, number {i}"} for i in range(3000)]

@@ -13,6 +13,7 @@
 #include "commands.hpp"
 #include "companion.hpp"
 #include "files.hpp"
+#include "odd_sizes.hpp"
 #include "tessera/shipped_kernels.hpp"
 
 namespace tessera::cli {
@@ -72,6 +73,8 @@ Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options) {
     for (auto const& op : graph->operators)
       if (!can_be_launched(op, graph->type))
         return tl::make_unexpected(no_kernels(op, graph->type, source->summary.kind, options.workload));
+    if (auto odd = odd_sizes(*graph, Severity::error); !odd.empty())
+      return tl::make_unexpected(std::move(odd));
   }
   return sized;
 }

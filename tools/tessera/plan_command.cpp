@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "files.hpp"
+#include "odd_sizes.hpp"
 #include "plan_workload.hpp"
 #include "tessera/check/check.hpp"
 #include "tessera/generate/generate.hpp"
@@ -153,6 +154,11 @@ int run(Session const& session, PlanArguments const& arguments) {
     for (auto const* path : {&arguments.output, &arguments.header, &arguments.trace, &arguments.csv,
                              &arguments.timeline, &arguments.dot})
       if (auto const fit = check_for_sizes(*path); !fit) return session.fail(fit.error());
+
+  // Of other GPUs there are published kernels, which are prices and take any size.
+  if (auto const* graph = std::get_if<OperatorGraph>(&workloads->front().workload);
+      graph != nullptr && machine->architecture == "sm_90")
+    session.warn(odd_sizes(*graph, Severity::warning));
 
   bool const draws = !arguments.html.empty() || !arguments.trace.empty() || !arguments.csv.empty() ||
                      !arguments.timeline.empty();
