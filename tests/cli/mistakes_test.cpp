@@ -41,6 +41,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"number_beyond_64_bits",
                 "run llama-3.2-1b --decode --prompt-ids 1 --seed 99999999999999999999", 2},
         Mistake{"no_number", "run lattice-boltzmann --tau nan", 2},
+        Mistake{"alternatives_of_a_code", "explain E0103 --alternatives 5", 2},
+        Mistake{"architecture_for_tiles", "check two-gemms --arch sm_80", 2},
         Mistake{"out_of_range", "explain E0901 --alternatives -1", 2},
         Mistake{"unknown_workload", "plan lama-65b", 2},
         Mistake{"tune_of_attention", "tune llama-65b --block attention", 2},

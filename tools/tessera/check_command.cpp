@@ -14,6 +14,7 @@ namespace {
 struct CheckArguments {
   WorkloadOptions workload;
   std::string architecture = "sm_90";
+  bool architecture_is_given = false;
 };
 
 Expected<CheckedPipeline> checked_of(SizedWorkload const& sized, std::string const& architecture) {
@@ -28,6 +29,11 @@ int run(Session const& session, CheckArguments const& arguments) {
   if (!workloads) return session.fail(workloads.error());
   std::vector<std::string> found;
   for (auto const& sized : *workloads) {
+    if (arguments.architecture_is_given && !std::holds_alternative<OperatorGraph>(sized.workload))
+      return session.fail(complaint("E0906",
+                                    fmt::format("--arch chooses kernels for operators, and {} is of tiles",
+                                                arguments.workload.workload),
+                                    "leave --arch out"));
     auto const checked = checked_of(sized, arguments.architecture);
     if (!checked) return session.fail(checked.error());
     found.push_back(session.json ? check_json(*checked) : check_text(*checked));
@@ -56,7 +62,8 @@ void add_check(CLI::App& app, Session const& session, Action& action) {
       "  tessera check pipeline.json\n"
       "  tessera check llama-65b --block attention --tokens 768 --tp 8\n"
       "  tessera check pipeline.json --json");
-  command->callback([arguments, &session, &action] {
+  command->callback([arguments, command, &session, &action] {
+    arguments->architecture_is_given = command->count("--arch") > 0;
     action = [arguments, &session] { return run(session, *arguments); };
   });
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
+#include <optional>
 
 #include "commands.hpp"
 #include "diagnostic/nearest.hpp"
@@ -18,7 +19,7 @@ namespace {
 
 struct ExplainArguments {
   std::string what;
-  int alternatives = 8;
+  std::optional<int> alternatives;
 };
 
 /// "E0103" of "E0103", "e0103", "0103" and "103"; empty: not a code.
@@ -70,14 +71,26 @@ int explain_code(Session const& session, std::string const& code) {
                                 did_you_mean(code, codes), {"tessera explain lists them all"}));
 }
 
+/// E0906: it is about a plan.
+int no_alternatives(Session const& session, std::string const& of) {
+  return session.fail(complaint("E0906", "--alternatives are a plan's, and there are none of " + of,
+                                "leave --alternatives out"));
+}
+
 int run(Session const& session, ExplainArguments const& arguments) {
-  if (arguments.what.empty()) return list_codes(session);
-  if (auto const code = code_of(arguments.what); !code.empty()) return explain_code(session, code);
+  constexpr int k_usual_alternatives = 8;
+  bool const wants_them = arguments.alternatives.has_value();
+  if (arguments.what.empty()) return wants_them ? no_alternatives(session, "codes") : list_codes(session);
+  if (auto const code = code_of(arguments.what); !code.empty())
+    return wants_them ? no_alternatives(session, code) : explain_code(session, code);
   auto const loaded = load_plan_or_timeline(session, arguments.what, {.quotes_times = true});
   if (!loaded) return session.fail(loaded.error());
   if (loaded->plan)
-    session.print(session.json ? print_plan(loaded->plan->plan)
-                               : explain(loaded->plan->plan, arguments.alternatives));
+    session.print(session.json
+                      ? print_plan(loaded->plan->plan)
+                      : explain(loaded->plan->plan, arguments.alternatives.value_or(k_usual_alternatives)));
+  else if (wants_them)
+    return no_alternatives(session, arguments.what);
   else
     session.print(session.json ? print_timeline(*loaded->timeline) : summary(*loaded->timeline));
   return k_ok;
@@ -94,7 +107,6 @@ void add_explain(CLI::App& app, Session const& session, Action& action) {
   command
       ->add_option("--alternatives", arguments->alternatives,
                    "How many rejected candidates of a plan are shown")
-      ->capture_default_str()
       ->check(CLI::Range(0, 100000))
       ->option_text("N=8");
   command->footer(
