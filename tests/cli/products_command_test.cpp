@@ -50,7 +50,8 @@ TEST_F(Products, AreRefusedWithoutAGpu) {
   expect_refused("gemm-all-reduce --record nowhere/out.json" + sizes, "error E0902", 3);
   expect_refused("gemm-all-reduce --gpus 1" + sizes, "--gpus");
   expect_refused("llama-65b --rows 8", "error E0906: --rows is for products on several GPUs");
-  expect_refused("lattice-boltzmann --gpus 2", "error E0906: --gpus is for products on several GPUs");
+  expect_refused("llama-65b --gpus 2",
+                 "error E0906: --gpus is for lattice-boltzmann and products on several");
 }
 
 /// Sizes are looked at before a GPU is asked for.

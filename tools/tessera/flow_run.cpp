@@ -61,10 +61,6 @@ void add_flow_options(CLI::App& command, FlowArguments& arguments) {
                   "How steps are computed; left out: what the machine's profile says")
       ->option_text("NAME")
       ->group(group);
-  command.add_option("--gpus", arguments.gpus, "GPUs that share the box in slabs along z (default 1)")
-      ->check(CLI::Range(1, k_most_ranks))
-      ->option_text("N")
-      ->group(group);
   command.add_option("--vtk", arguments.vtk, "Write density and velocity at the end, for ParaView")
       ->option_text("FILE")
       ->group(group);
@@ -78,7 +74,6 @@ Diagnostics unused_without_flow(FlowArguments const& a) {
                                       {"--tau", a.tau.has_value()},
                                       {"--speed", a.speed.has_value()},
                                       {"--variant", a.variant.has_value()},
-                                      {"--gpus", a.gpus.has_value()},
                                       {"--vtk", !a.vtk.empty()}})
     if (given) {
       auto one = complaint("E0906", fmt::format("{} is for lattice-boltzmann", option),

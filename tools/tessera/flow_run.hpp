@@ -18,7 +18,7 @@ struct FlowArguments {
   std::optional<std::string> box, flow, variant;
   std::optional<long long> steps;
   std::optional<double> tau, speed;
-  std::optional<int> gpus;
+  std::optional<int> gpus;  ///< --gpus, which products on several GPUs have, too
   std::string vtk;
 };
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <tessera/communicate/shards.hpp>
 
 #include "commands.hpp"
 #include "companion.hpp"
@@ -29,6 +30,7 @@ struct RunArguments : GpuArguments {
   FlowArguments flow;
   NetworkArguments network;
   ProductsArguments products;
+  std::optional<int> gpus;
 };
 
 /// The options that both commands have.
@@ -176,6 +178,12 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
   add_flow_options(*command, arguments->flow);
   add_network_options(*command, arguments->network);
   add_products_options(*command, arguments->products);
+  command
+      ->add_option("--gpus", arguments->gpus,
+                   "The first so many GPUs of this host: of a flow, whose box they share in slabs along z "
+                   "(default 1), or of a product on several (default 2)")
+      ->check(CLI::Range(1, k_most_ranks))
+      ->option_text("N");
   command->add_option("--timeline", arguments->timeline,
                       "The measured timeline as JSON, for tessera diff; of one plan or size");
   command->add_option("--html", arguments->html,
@@ -231,6 +239,7 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] {
       auto const& name = arguments->workload.workload;
+      arguments->flow.gpus = arguments->products.gpus = arguments->gpus;
       if (name == k_flow_name) {
         auto const others = unused_by_flow(*arguments);
         return others.empty() ? run_flow(session, arguments->flow) : session.fail(others);
@@ -239,6 +248,9 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
         auto const others = unused_by_products(*arguments);
         return others.empty() ? run_products(session, *arguments, arguments->products) : session.fail(others);
       }
+      if (arguments->gpus)
+        return session.fail(complaint("E0906", "--gpus is for lattice-boltzmann and products on several GPUs",
+                                      "leave --gpus out"));
       if (auto const flow = unused_without_flow(arguments->flow); !flow.empty()) return session.fail(flow);
       if (!arguments->decode.decode && is_network(*arguments)) {
         auto const others = unused_by_network(*arguments);

@@ -15,7 +15,8 @@ namespace {
 
 namespace products = gemm_collectives;
 
-constexpr long long k_usual_gpus = 2, k_most_size = 1 << 20;
+constexpr int k_usual_gpus = 2;
+constexpr long long k_most_size = 1 << 20;
 
 }  // namespace
 
@@ -30,10 +31,6 @@ void add_products_options(CLI::App& command, ProductsArguments& arguments) {
   size("--rows", arguments.rows, "Of the whole product");
   size("--columns", arguments.columns, "Of the whole product");
   size("--depth", arguments.depth, "Of the whole product");
-  command.add_option("--gpus", arguments.gpus, "The first so many of this host (default 2)")
-      ->check(CLI::Range(2LL, static_cast<long long>(k_most_ranks)))
-      ->option_text("N")
-      ->group(group);
   command
       .add_flag("--without-peer-access", arguments.without_peer_access,
                 "As if no GPU reached another's memory: NCCL alone")
@@ -48,7 +45,6 @@ Diagnostics unused_without_products(ProductsArguments const& a) {
   for (auto const& [option, given] : {std::pair{"--rows", a.rows.has_value()},
                                       {"--columns", a.columns.has_value()},
                                       {"--depth", a.depth.has_value()},
-                                      {"--gpus", a.gpus.has_value()},
                                       {"--without-peer-access", a.without_peer_access},
                                       {"--record", !a.record.empty()}})
     if (given) {
@@ -71,6 +67,9 @@ int run_products(Session const& session, GpuArguments const& common, ProductsArg
       return session.fail(
           complaint("E0906", fmt::format("{} needs {}", name, option),
                     "give the sizes of the whole product: --rows 8 --columns 8192 --depth 8192"));
+  if (a.gpus == 1)
+    return session.fail(complaint("E0908", fmt::format("--gpus 1: {} is a product on several GPUs", name),
+                                  fmt::format("ask for 2 to {}", k_most_ranks)));
   auto const type = common.workload.data_type.value_or("bf16");
   if (type != "bf16" && type != "fp16")
     return session.fail(complaint("E0906", fmt::format("--dtype: no product on several GPUs is of {}", type),
@@ -80,7 +79,7 @@ int run_products(Session const& session, GpuArguments const& common, ProductsArg
                                   static_cast<int>(*a.columns),
                                   static_cast<int>(*a.depth),
                                   type == "fp16" ? gpu::ElementType::fp16 : gpu::ElementType::bf16,
-                                  static_cast<int>(a.gpus.value_or(k_usual_gpus))};
+                                  a.gpus.value_or(k_usual_gpus)};
   if (auto const fine = products::check_problem(problem); !fine) return session.fail(fine.error());
   if (auto const fit = check_outputs({a.record}); !fit) return session.fail(fit.error());
   std::vector<std::string> words{name,

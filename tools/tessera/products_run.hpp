@@ -13,7 +13,8 @@
 namespace tessera::cli {
 
 struct ProductsArguments {
-  std::optional<long long> rows, columns, depth, gpus;
+  std::optional<long long> rows, columns, depth;
+  std::optional<int> gpus;  ///< --gpus, which flows have, too
   bool without_peer_access = false;
   std::string record;
 };
