@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a decoder has: its weights, memory and launches, and how far its sequences are.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <tessera/run/bindings.hpp>
+#include <vector>
+
+#include "kernels/decode/decoder.hpp"
+#include "kernels/decode/decoder_buffers.hpp"
+#include "kernels/decode/launches.hpp"
+#include "kernels/decode/prompt_reader.hpp"
+
+namespace tessera::decode {
+
+struct Decoder::State {
+  Model model;
+  Options options;
+  Tiles tiles;
+  PackedWeights weights;
+  void const* embedding = nullptr;
+  int items = 0;
+  Memory memory;
+  Buffers at;
+  CacheShape cache;
+  few_tokens::ProductStages layers, head;
+  std::shared_ptr<void const> attention;
+  StepEnd end;
+  Scratch together;  ///< its launches stall together: they share memory beside their own
+  Launch layer_launch, head_launch;
+  std::optional<PromptReader> prompts;
+  cudaGraphExec_t graph = nullptr;
+  std::vector<Sequence> begun;  ///< empty: begin() comes first
+  std::vector<int> read;        ///< positions of each sequence that have been read, when all steps are done
+
+  ~State() {
+    if (graph != nullptr) cudaGraphExecDestroy(graph);
+  }
+
+  Expected<void> fill(cudaStream_t stream);
+  Expected<void> describe(int blocks);
+  Expected<void> plan(MachineProfile const& machine, int blocks);
+  AttentionArguments attention_arguments(int slot_bytes) const;
+  CachePages pages() const;
+  Expected<void> make_prompts(MachineProfile const& machine, int blocks);
+  Expected<void> capture(cudaStream_t stream, Decoder& decoder);
+  Expected<void> check_sequence(Sequence const& sequence) const;
+  Expected<void> check_begun() const;
+  Expected<void> check_steps(cudaStream_t stream, int steps) const;
+  /// E0520 where a launch has given up, as finish() says it: nothing is enqueued then.
+  Expected<void> settle(cudaStream_t stream);
+  Expected<void> finish();
+  std::size_t arrived_bytes() const { return 4 * (times(options.batch, model.kv_heads) + 1); }
+  int known(std::size_t sequence) const {
+    return begun[sequence].cached + static_cast<int>(begun[sequence].tokens.size());
+  }
+};
+
+}  // namespace tessera::decode
