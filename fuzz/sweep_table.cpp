@@ -29,7 +29,9 @@ void read_back(std::string_view text, Parse parse, Print print) {
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
   std::string_view const text(reinterpret_cast<char const*>(data), size);
-  read_back(text, tessera::parse_sweep_csv, tessera::print_sweep_csv);
-  read_back(text, tessera::parse_sweep_json, tessera::print_sweep_json);
+  auto const csv = [](auto of, char const* file) { return tessera::parse_sweep_csv(of, file); };
+  auto const json = [](auto of, char const* file) { return tessera::parse_sweep_json(of, file); };
+  read_back(text, csv, tessera::print_sweep_csv);
+  read_back(text, json, tessera::print_sweep_json);
   return 0;
 }
