@@ -28,6 +28,8 @@ struct Layer {
 };
 
 /// The first of them.
+constexpr std::size_t k_most_names = 170;
+
 std::string shown(std::vector<std::string> names) {
   constexpr std::size_t k_most = 40;
   if (names.empty()) return "none";
@@ -96,6 +98,15 @@ Expected<OperatorGraph> import_conv_network(std::string_view text, std::string c
                     did_you_mean(options.layer, names));
     return document.refusal();
   }
+  // They make the name of what is imported, which has to be a workload's.
+  if (auto const both = name.size() + chosen->name.size(); both > k_most_names)
+    return refuse(
+        Diagnostic{k_codes.value,
+                   Severity::error,
+                   chosen->where,
+                   fmt::format("the names of the network and of a layer have {} bytes together", both),
+                   {},
+                   fmt::format("take names of up to {} bytes together", k_most_names)});
   if (options.images < 1 || options.images > 1 << 20) {
     Diagnostic problem;  // an option's fault, not the file's
     problem.code = "E0216";
