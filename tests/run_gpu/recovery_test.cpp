@@ -212,6 +212,12 @@ TEST(Recovery, AStallIsSaidBeforeTheCallersGraphIsReplayed) {
   auto const failing = [](GpuStream) { return static_cast<int>(cudaErrorInvalidValue); };
   EXPECT_THAT(said(faulty.chain->replay(stream, failing)), HasSubstr("E0511"));
   faulty.expect_right(stream);
+  auto const throwing = [&](GpuStream in) -> int {
+    EXPECT_EQ(cudaGraphLaunch(good.executable, in), cudaSuccess);
+    throw std::runtime_error("behind a graph that was launched");
+  };
+  EXPECT_THROW((void)faulty.chain->replay(stream, throwing), std::runtime_error);
+  faulty.expect_right(stream);
   ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
   EXPECT_THAT(said(replay(good)), HasSubstr("E0511"));
   cudaGraph_t nothing = nullptr;

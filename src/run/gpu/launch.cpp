@@ -299,11 +299,12 @@ Expected<void> Chain::State::replay(GpuStream stream, std::function<int(GpuStrea
   auto const turn = lease.take(stream, id);
   if (!turn) return tl::make_unexpected(turn.error());
   run::ProfilerRange const range(plan.pipeline.name);
+  // Also behind some of several graphs, the others of which failed.
+  Unless incomplete([&] { (void)mark_done(stream, id, 0); });
   if (auto ok = mark_begin(stream); !ok) return ok;
-  auto const enqueued_now = check_call(static_cast<cudaError_t>(graph(stream)), "cudaGraphLaunch");
-  // Also behind some of several graphs.
-  auto const marked = mark_done(stream, id, enqueued_now ? times : 0);
-  return enqueued_now ? marked : enqueued_now;
+  if (auto ok = check_call(static_cast<cudaError_t>(graph(stream)), "cudaGraphLaunch"); !ok) return ok;
+  incomplete.complete();
+  return mark_done(stream, id, times);
 }
 
 Expected<void> Chain::replay(GpuStream stream, std::function<int(GpuStream)> const& enqueue) {
