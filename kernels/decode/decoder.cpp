@@ -121,7 +121,7 @@ Expected<void> Decoder::State::capture(cudaStream_t stream, Decoder& decoder) {
 
 Expected<void> Decoder::State::check_begun() const {
   if (!begun.empty()) return {};
-  return refused("steps of a decoder whose sequences have not begun",
+  return refused("a decoder whose sequences have not begun",
                  "call begin() or prefill() first; after a launch that gave up, again");
 }
 
@@ -220,6 +220,7 @@ Expected<void> Decoder::finish() { return state_->finish(); }
 Expected<std::vector<std::vector<int>>> Decoder::tokens() {
   auto& s = *state_;
   if (auto ok = finish(); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = s.check_begun(); !ok) return tl::make_unexpected(ok.error());
   std::vector<int> ids(times(s.options.batch, s.options.capacity)), ended(times(s.options.batch, 1)),
       not_finite(ended.size()), wrong_pages(ended.size());
   for (auto const& [to, from] : {std::pair{&ids, s.at.ids},

@@ -145,6 +145,7 @@ TEST(DecodeStall, IsSaidByTheNextCall) {
       ASSERT_FALSE(again) << "sequences are lost";
       EXPECT_EQ(again.error().front().code, "E0566");
     }
+    EXPECT_FALSE(decoder->tokens()) << "no tokens are right that nobody has";
     generate(*decoder, 2, stream, generated);
     EXPECT_EQ(generated.back(), generated.front());
   }
