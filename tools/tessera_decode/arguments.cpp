@@ -5,15 +5,13 @@
 
 #include <cstdlib>
 
+#include "tools/companion_program.hpp"
+
 namespace tessera::command {
 namespace {
 
 tl::unexpected<Diagnostics> wrong(std::string message) {
-  Diagnostic one;
-  one.code = "E0908";
-  one.message = std::move(message);
-  one.suggestion = "this program is run by tessera run --decode";
-  return refuse(std::move(one));
+  return wrong_words(std::move(message), "tessera run --decode");
 }
 
 /// The whole word as a number.

@@ -1,39 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // tessera-decode: the part of `tessera run --decode` that needs a GPU.
-#include <cstdio>
-#include <exception>
-
 #include "arguments.hpp"
-#include "files/partial_files.hpp"
-#include "src/gpu/hopper.hpp"
-
-namespace {
-
-constexpr int answer_is_no = 1, usage = 2, environment = 3, defect = 4;
-
-int fail(tessera::Diagnostics const& reasons) {
-  std::fprintf(stderr, "%s\n", tessera::to_text(reasons).c_str());
-  auto const& code = reasons.front().code;
-  if (code == "E0908") return usage;
-  return code == "E0901" || code == "E0902" || code == "E0511" || code == "E0533" ? environment
-                                                                                  : answer_is_no;
-}
-
-}  // namespace
+#include "tools/companion_program.hpp"
 
 int main(int count, char** words) {
-  tessera::files::remove_partial_files_on_signals();
-  try {
-    auto const run = tessera::command::read_decode_run({words + 1, words + count});
-    if (!run) return fail(run.error());
-    if (auto const why = tessera::gpu::why_no_hopper(); !why.empty()) {
-      std::fputs(tessera::gpu::refusal_text(why).c_str(), stderr);
-      return environment;
-    }
-    auto const outcome = tessera::command::run_decode(*run);
-    return outcome ? 0 : fail(outcome.error());
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "error: a defect of tessera-decode: %s\n", error.what());
-    return defect;
-  }
+  using namespace tessera::command;
+  return companion_main("tessera-decode", count, words, read_decode_run,
+                        [](DecodeRun const& run) { return run_decode(run).map([] { return 0; }); });
 }

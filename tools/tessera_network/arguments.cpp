@@ -6,15 +6,13 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "tools/companion_program.hpp"
+
 namespace tessera::command {
 namespace {
 
 tl::unexpected<Diagnostics> wrong(std::string message) {
-  Diagnostic one;
-  one.code = "E0908";
-  one.message = std::move(message);
-  one.suggestion = "this program is run by tessera run resnet-50";
-  return refuse(std::move(one));
+  return wrong_words(std::move(message), "tessera run resnet-50");
 }
 
 /// The whole word as a number from 0 up; -1 if it is none.
