@@ -116,8 +116,8 @@ class Decoder {
   bool stalled() const;
 
   /// What each sequence has read and will read next, from its first token on, up to the one with which it has
-  /// ended. Waits. Refuses (E0566) where the largest logit of a step was not a finite number, or the table of
-  /// a paged cache had a page that there is not.
+  /// ended. Waits. Refuses (E0566) where no sequences have begun, as behind a stall, where the largest logit
+  /// of a step was not a finite number, or the table of a paged cache had a page that there is not.
   Expected<std::vector<std::vector<int>>> tokens();
   /// Of the last step, [sequence][vocabulary] in device memory; null unless kept, or drawn from.
   float const* logits() const;
