@@ -461,7 +461,7 @@ TEST(Decode, Refusals) {
     with_extras.*member = true;
     options.most_bytes = 0;
     refused(Decoder::make(with_extras, on_device.weights, options, nullptr),
-            "biases or norms of heads of a decoder's layer are missing");
+            "biases, norms of heads or positions of a decoder are missing");
   }
   none.layers.pop_back();
   refused(Decoder::make(model, none, options, nullptr), "weights of 1 layers for a model of 2");
