@@ -142,7 +142,8 @@ Expected<void> GemmCollective::State::go_on() const {
 }
 
 Expected<void> GemmCollective::State::nothing_else_stalled(std::vector<cudaStream_t> const& streams) const {
-  auto const& mine = *ranks.front().told;
+  // A process of its own has the flag of its own rank alone.
+  auto const& mine = *ranks[static_cast<std::size_t>(group->here().front())].told;
   if (!mine.another_raised()) return {};
   for (auto* const stream : streams) {
     auto status = cudaStreamCaptureStatusNone;

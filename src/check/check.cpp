@@ -43,9 +43,10 @@ std::vector<DependenceFacts> count_all(Pipeline const& pipeline, std::vector<boo
            place_of(pipeline, dependence),
            fmt::format("the tiles that {} reads of {} are too many to check exactly",
                        name_of(pipeline, dependence.consumer), name_of(pipeline, dependence.producer)),
-           {fmt::format("{} consumer tiles x {} accesses; a pipeline can have {} such pairs",
-                        pipeline.stages[static_cast<std::size_t>(dependence.consumer)].tiles(),
-                        dependence.accesses.size(), k_max_evaluations)},
+           {fmt::format(
+               "{} consumer tiles x {} accesses; all that a pipeline reads together can have {} such pairs",
+               pipeline.stages[static_cast<std::size_t>(dependence.consumer)].tiles(),
+               dependence.accesses.size(), k_max_evaluations)},
            "use larger tiles, or describe the reads with fewer, larger ranges"});
       break;
     }

@@ -159,6 +159,15 @@ void check_costs(Pipeline const& pipeline, int index, Diagnostics& found) {
     amount(fmt::format("bytes_per_block of operand {}", operand.name), operand.bytes_per_block);
     amount(fmt::format("unique_bytes of operand {}", operand.name), operand.unique_bytes);
   }
+  // 16 is what a GPU allows where a kernel asks for it.
+  if (std::int64_t const blocks = std::int64_t{stage.cluster_rows} * stage.cluster_columns; blocks > 16)
+    found.push_back({"E0109",
+                     Severity::error,
+                     place_of(pipeline, stage),
+                     fmt::format("a cluster of {} is {} x {}, {} blocks", name, stage.cluster_rows,
+                                 stage.cluster_columns, blocks),
+                     {},
+                     "a cluster has at most 16 blocks"});
   auto const& time = stage.block_time;
   for (auto const& [what, ns] :
        {std::pair{"alone_ns", time.alone_ns}, {"share_ns", time.share_ns}, {"waits_ns", time.waits_ns}}) {

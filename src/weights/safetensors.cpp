@@ -144,7 +144,10 @@ Expected<void> check_places(std::vector<StoredTensor> const& tensors, std::uint6
 
 std::string to_text(std::vector<std::int64_t> const& shape, std::string const& type) {
   std::string text;
-  for (auto const extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+  constexpr std::size_t most_shown = 8;
+  for (std::size_t i = 0; i < shape.size() && i < most_shown; ++i)
+    text += (text.empty() ? "" : ", ") + std::to_string(shape[i]);
+  if (shape.size() > most_shown) text += fmt::format(", ... ({} dimensions)", shape.size());
   return fmt::format("[{}] of {}", text, type);
 }
 

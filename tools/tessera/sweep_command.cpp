@@ -141,6 +141,14 @@ int run_grid(Session const& session, SweepArguments const& arguments, SweepSubje
   auto const shard =
       arguments.shard.empty() ? Expected<SweepShard>(SweepShard{}) : parse_shard(arguments.shard);
   if (!shard) return session.fail(shard.error());
+  if (shard->number > grid.size()) {
+    auto found = complaint(
+        "E0921",
+        fmt::format("share {} of {} has none of the {} points", shard->number, shard->of, grid.size()),
+        "its table is empty, and merges with the others");
+    found.front().severity = Severity::warning;
+    session.warn(found);
+  }
   auto const table = run_sweep(session, subject, grid, *shard, arguments.run, file);
   if (!table) return session.fail(table.error());
   return finish(session, arguments, file, *table, subject.title);

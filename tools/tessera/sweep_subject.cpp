@@ -151,9 +151,10 @@ std::string size_of(WorkloadOptions const& o, std::string const& name) {
 std::vector<Parameter> plan_parameters() {
   auto parameters = machine_parameters();
   for (auto& parameter : parameters) parameter.read = parameter.name.rfind("overlap.", 0) != 0;
-  for (auto const* name : {"tokens", "sequences", "images", "iterations"})
-    parameters.push_back(whole_parameter(name, "1", 1, 1e9));
-  parameters.push_back(whole_parameter("cached", "1", 0, 1e9));
+  for (auto const& [name, most] :
+       {std::pair{"tokens", 1 << 24}, {"sequences", 65536}, {"images", 1 << 24}, {"iterations", 4096}})
+    parameters.push_back(whole_parameter(name, "1", 1, most));
+  parameters.push_back(whole_parameter("cached", "1", 0, 1 << 24));
   parameters.push_back(whole_parameter("tp", "1", 1, 65536));
   parameters.push_back(word_parameter("block", {"mlp", "attention"}));
   parameters.push_back(word_parameter("dtype", {"fp16", "bf16"}));
@@ -168,8 +169,13 @@ Expected<Plan> plan_at(WorkloadOptions options, MachineProfile machine, Settings
   auto const sized = load_workloads(options);
   if (!sized) return tl::make_unexpected(sized.error());
   if (sized->size() > 1)
-    return tl::make_unexpected(complaint("E0921", "an option with several sizes does not sweep them",
-                                         "--set tokens=" + options.tokens.value_or("1,64,256")));
+    return tl::make_unexpected(
+        complaint("E0921", "an option with several sizes does not sweep them",
+                  options.iterations && options.iterations->find(',') != std::string::npos
+                      ? "--set iterations=" + *options.iterations
+                  : options.images && options.images->find(',') != std::string::npos
+                      ? "--set images=" + *options.images
+                      : "--set tokens=" + options.tokens.value_or("1,64,256")));
   return plan_workload(sized->front().workload, machine);
 }
 
