@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
 
 get_property(modules GLOBAL PROPERTY TESSERA_MODULES)
-set(targets tessera_sync tessera_all)
+set(targets tessera_sync tessera_cutlass tessera_all)
 foreach(module ${modules})
   list(APPEND targets tessera_${module})
 endforeach()
@@ -47,6 +47,7 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tesseraConfig.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tesseraConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tesseraConfig.cmake ${PROJECT_BINARY_DIR}/tesseraConfigVersion.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindCUTLASS.cmake
   DESTINATION ${package_directory})
 
 # The archives in link order: a module before those that it uses.

@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <tessera/cutlass/synchronization.cuh>
 #include <tessera/sync.cuh>
 #include <tessera/sync/runtime_stage.cuh>
 #include <vector>
@@ -43,11 +44,7 @@ struct SplitBuffers {
   unsigned* arrivals = nullptr;  ///< zeroed once, before the first launch, for one kernel and size
 };
 
-/// Tiles of the stage that makes `a`, in elements; its columns are depth here.
-struct ProducerTile {
-  int rows = 0;
-  int columns = 0;
-};
+using cutlass_sm90::ProducerTile;
 
 /// One launch. What it waits for and posts is a stage of a plan, under any of its policies: operand a of the
 /// stage is `a`, operand b is `b`. A default stage neither waits nor posts.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One tile shape as a kernel: our __global__ around CUTLASS's GemmUniversal, and what launches it. Heavy to
-// compile: one shape to a file (instances/).
+// One tile shape as a kernel, and what launches it. Heavy to compile: one shape to a file (instances/).
 #pragma once
 
 #include <cutlass/util/packed_stride.hpp>
@@ -10,22 +9,6 @@
 #include "src/gpu/launch.hpp"
 
 namespace tessera::gemm_sm90 {
-
-/// Lets the next kernel start at once: where there is nothing to overlap that costs next to nothing, and a
-/// consumer with waits is placed only when every block of this kernel is there or gone. A kernel that started
-/// early itself lets the next one start only when those before it are complete, for the epochs of the next
-/// one's waits are counts of blocks that have left.
-template <class Kernel>
-__global__ void __launch_bounds__(Kernel::MaxThreadsPerBlock, 1)
-    synchronized_gemm(__grid_constant__ typename Kernel::Params const params) {
-  Synchronization const& plan = params.mainloop.synchronization;
-  if (plan.triggers) pdl_trigger();
-  extern __shared__ char shared_memory[];
-  Kernel{}(params, shared_memory);
-  // A thread of the warp that waits: nobody else asks for the epoch.
-  if (threadIdx.x == 0) view_of(plan).leave();
-}
-
 namespace detail {
 
 template <class Shape>
@@ -80,12 +63,17 @@ PaddedTiles padded_tiles(Problem const& problem) {
           tiles(swapped ? problem.rows : problem.columns, cute::size<1>(Tile{}), cute::size<1>(Cluster{}))};
 }
 
+inline cutlass_sm90::SynchronizedProduct product_of(Call const& call) {
+  return {call.problem.rows, call.problem.depth, call.stage, call.memory, call.watch, call.producer};
+}
+
 template <class Shape>
-void synchronize(typename Shape::Kernel::Arguments& arguments, Call const& call) {
+auto launch_of(Call const& call) {
+  auto arguments = arguments_of<Shape>(call);
   if constexpr (!Shape::gated) arguments.epilogue.gelu = call.problem.activation == Activation::gelu;
   if constexpr (Shape::splits > 1)
     arguments.epilogue.split = {call.split.sums, call.split.arrivals, padded_tiles<Shape>(call.problem).n};
-  arguments.mainloop.synchronization = synchronization_of(call);
+  return cutlass_sm90::synchronized_launch<typename Shape::Kernel>(arguments, product_of(call));
 }
 
 /// Empty or with fields out of range, or not for TMA.
@@ -96,22 +84,14 @@ bool can_implement(Call const& call) {
   if ((problem.activation == Activation::swiglu) != Shape::gated || problem.columns % 2 != 0) return false;
   if (problem.a == nullptr || problem.b == nullptr || problem.d == nullptr) return false;
   if (Shape::splits > 1 && (call.split.sums == nullptr || call.split.arrivals == nullptr)) return false;
-  if (!can_synchronize(call)) return false;
+  if (!cutlass_sm90::can_synchronize(product_of(call))) return false;
   return Shape::Kernel::can_implement(arguments_of<Shape>(call));
 }
 
 template <class Shape>
-typename Shape::Kernel::Params params_of(Call const& call) {
-  auto arguments = arguments_of<Shape>(call);
-  synchronize<Shape>(arguments, call);
-  return Shape::Kernel::to_underlying_arguments(arguments, nullptr);
-}
-
-inline unsigned blocks_in(dim3 const& grid) { return grid.x * grid.y * grid.z; }
-
-template <class Shape>
 int blocks(Call const& call) {
-  return static_cast<int>(blocks_in(Shape::Kernel::get_grid_shape(params_of<Shape>(call))));
+  dim3 const grid = launch_of<Shape>(call).grid;
+  return static_cast<int>(grid.x * grid.y * grid.z);
 }
 
 /// Starts `function` with the cluster and what the call asks for.
@@ -132,11 +112,9 @@ template <class Shape>
 cudaError_t launch(Call const& call, cudaStream_t stream) {
   using Kernel = typename Shape::Kernel;
   if (!can_implement<Shape>(call)) return cudaErrorInvalidValue;
-  typename Kernel::Params params = params_of<Shape>(call);
-  dim3 const grid = Kernel::get_grid_shape(params);
-  params.mainloop.synchronization.launched = blocks_in(grid);
-  return start<Kernel>(reinterpret_cast<void const*>(&synchronized_gemm<Kernel>), grid, &params, call,
-                       stream);
+  auto planned = launch_of<Shape>(call);
+  return start<Kernel>(reinterpret_cast<void const*>(&synchronized_gemm<Kernel>), planned.grid,
+                       &planned.params, call, stream);
 }
 
 }  // namespace detail

@@ -9,6 +9,8 @@
 
 namespace tessera::gemm_sm90 {
 
+using cutlass_sm90::BandScheduler;
+
 constexpr int narrow_columns = 168;
 constexpr int loaded_columns = 176;
 

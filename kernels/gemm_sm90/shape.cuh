@@ -8,13 +8,18 @@
 #include <cutlass/gemm/collective/collective_builder.hpp>
 #include <cutlass/gemm/kernel/gemm_universal.hpp>
 
-#include "band_scheduler.cuh"
+#include <tessera/cutlass/gemm.cuh>
+
 #include "gated_epilogue.cuh"
 #include "gelu_epilogue.cuh"
-#include "post_epilogue.cuh"
-#include "wait_mainloop.cuh"
 
 namespace tessera::gemm_sm90 {
+
+using cutlass_sm90::BandSchedulerOf;
+using cutlass_sm90::BandSchedulerTag;
+using cutlass_sm90::PostEpilogue;
+using cutlass_sm90::synchronized_gemm;
+using cutlass_sm90::WaitMainloop;
 
 template <class Type>
 struct Same {

@@ -6,9 +6,9 @@
 
 #include <cstddef>
 
-#include "synchronization.hpp"
+#include "synchronization.cuh"
 
-namespace tessera::gemm_sm90 {
+namespace tessera::cutlass_sm90 {
 
 using StageView = PersistentStageView<DeadlineWatch<>, Scope::device, 2>;
 
@@ -30,4 +30,4 @@ CUTLASS_DEVICE Synchronization const& synchronization_of(typename Kernel::Epilog
 
 #pragma nv_diag_default 1427
 
-}  // namespace tessera::gemm_sm90
+}  // namespace tessera::cutlass_sm90

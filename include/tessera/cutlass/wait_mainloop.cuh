@@ -6,9 +6,9 @@
 #include <cutlass/cutlass.h>
 #include <cute/tensor.hpp>
 
-#include "synchronization.cuh"
+#include "synchronization_of.cuh"
 
-namespace tessera::gemm_sm90 {
+namespace tessera::cutlass_sm90 {
 
 /// `activations` says which of CUTLASS's operands is a of the plan, which is waited for as its depth gets
 /// ready: 0 is A, whose tiles are M, 1 is B. The other one is b.
@@ -211,4 +211,4 @@ struct WaitMainloop : Base {
   int complete_row_ = -1;  // a row of tiles that is known to be ready as a whole
 };
 
-}  // namespace tessera::gemm_sm90
+}  // namespace tessera::cutlass_sm90

@@ -6,7 +6,7 @@
 
 #include <cutlass/gemm/kernel/tile_scheduler.hpp>
 
-namespace tessera::gemm_sm90 {
+namespace tessera::cutlass_sm90 {
 
 /// Selects the scheduler in cutlass::gemm::kernel::GemmUniversal. `row_mode` says which of CUTLASS's modes
 /// the rows of tiles are: 0 is M; 1 is N, where operands are swapped. A tile comes `splits` times, with the
@@ -118,14 +118,14 @@ class BandSchedulerOf : public cutlass::gemm::kernel::detail::PersistentTileSche
 };
 using BandScheduler = BandSchedulerOf<0>;
 
-}  // namespace tessera::gemm_sm90
+}  // namespace tessera::cutlass_sm90
 
 namespace cutlass::gemm::kernel::detail {
 
 template <int row_mode, int splits, class ArchTag, class TileShape, class ClusterShape, uint32_t Stages>
-struct TileSchedulerSelector<tessera::gemm_sm90::BandSchedulerTag<row_mode, splits>, ArchTag, TileShape,
+struct TileSchedulerSelector<tessera::cutlass_sm90::BandSchedulerTag<row_mode, splits>, ArchTag, TileShape,
                              ClusterShape, Stages> {
-  using Scheduler = tessera::gemm_sm90::BandSchedulerOf<row_mode, splits>;
+  using Scheduler = tessera::cutlass_sm90::BandSchedulerOf<row_mode, splits>;
 };
 
 }  // namespace cutlass::gemm::kernel::detail

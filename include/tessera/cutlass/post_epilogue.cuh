@@ -5,9 +5,9 @@
 #include <cutlass/cutlass.h>
 #include <cute/tensor.hpp>
 
-#include "synchronization.cuh"
+#include "synchronization_of.cuh"
 
-namespace tessera::gemm_sm90 {
+namespace tessera::cutlass_sm90 {
 
 /// The kernel calls this store() where it would have called the base's, with the same arguments: cooperative
 /// kernels with the threads of both warp groups, ping-pong kernels with those of the one that has the tile.
@@ -47,4 +47,4 @@ struct PostEpilogue : Base {
   Params const& params_;
 };
 
-}  // namespace tessera::gemm_sm90
+}  // namespace tessera::cutlass_sm90
