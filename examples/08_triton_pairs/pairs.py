@@ -15,25 +15,27 @@ import tessera.triton
 import triton
 import triton.language as tl
 
-TILE = 128  # rows and columns of a GEMM's tile
+TILE = 128  # rows of a GEMM's tile
 SLICE = 64
 SOFTMAX_ROWS = 4  # of a softmax's block
-GEMM_OPTIONS = {"num_warps": 4, "num_stages": 3}
+# By the tile's columns. Two blocks of the narrow one share an SM; of the wide one each has an SM for itself, so that a
+# few tiles more than SMs take twice the time.
+GEMM_OPTIONS = {128: {"num_warps": 4, "num_stages": 3}, 256: {"num_warps": 8, "num_stages": 4}}
 SOFTMAX_OPTIONS = {"num_warps": 4}
 
 
 @triton.jit
 def gemm(
     a, b, c, mem, start: tl.constexpr, wait_a: tl.constexpr, post: tl.constexpr,
-    N: tl.constexpr, K: tl.constexpr, TILE: tl.constexpr, SLICE: tl.constexpr
+    N: tl.constexpr, K: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr, SLICE: tl.constexpr
 ):  # fmt: skip
     x, y, launch = start(mem)
     rows = y * TILE + tl.arange(0, TILE)
-    columns = x * TILE + tl.arange(0, TILE)
+    columns = x * WIDTH + tl.arange(0, WIDTH)
     depth = tl.arange(0, SLICE)
     a_at = a + rows[:, None] * K + depth[None, :]
     b_at = b + depth[:, None] * N + columns[None, :]
-    sum = tl.zeros((TILE, TILE), dtype=tl.float32)
+    sum = tl.zeros((TILE, WIDTH), dtype=tl.float32)
     wait_a(mem, launch, x, y)  # in front of the loop, which Triton pipelines
     for _ in range(0, K, SLICE):
         sum = tl.dot(tl.load(a_at), tl.load(b_at), sum)
@@ -71,19 +73,20 @@ class Pair:
     inputs: int  # columns of the first GEMM's input
     hidden: int  # of its output, which the second stage reads
     outputs: int  # of the second stage's output
+    width: int = 128  # of the GEMMs' tiles
 
     def pipeline(self, first: tessera.Resources, second: tessera.Resources) -> tessera.Pipeline:
         pair = tessera.Pipeline(self.name)
         x, y = pair.dims("x", "y")
-        up = pair.stage("up", {x: self.hidden // TILE, y: self.rows // TILE}, resources=first, cost=_gemm_cost(self.inputs))
-        _reads(up, "a", "input", self.rows, self.inputs)
-        _reads(up, "b", "w_up", self.hidden, self.inputs)
+        up = pair.stage("up", {x: self.hidden // self.width, y: self.rows // TILE}, resources=first, cost=self._cost(self.inputs))
+        _reads(up, "a", "input", TILE, self.rows, self.inputs)
+        _reads(up, "b", "w_up", self.width, self.hidden, self.inputs)
         if self.second == "gemm":
             down = pair.stage(
-                "down", {x: self.outputs // TILE, y: self.rows // TILE}, resources=second, cost=_gemm_cost(self.hidden)
+                "down", {x: self.outputs // self.width, y: self.rows // TILE}, resources=second, cost=self._cost(self.hidden)
             )  # fmt: skip
-            _reads(down, "a", "up", self.rows, self.hidden)
-            _reads(down, "b", "w_down", self.outputs, self.hidden)
+            _reads(down, "a", "up", TILE, self.rows, self.hidden)
+            _reads(down, "b", "w_down", self.width, self.outputs, self.hidden)
             down[x, y].reads(up[:, y], through="a")
         else:
             r = pair.dim("r")
@@ -94,6 +97,12 @@ class Pair:
             rows[r].reads(up[:, r // (TILE // SOFTMAX_ROWS)], through="s")
         return pair
 
+    def _cost(self, depth: int) -> tessera.StageCost:
+        return tessera.StageCost(
+            flops_per_block=2 * TILE * self.width * depth, store_bytes_per_block=2 * TILE * self.width, k_steps=depth // SLICE,
+            pipeline_stages=GEMM_OPTIONS[self.width]["num_stages"],
+        )  # fmt: skip
+
     def plan(self, machine: Any = "h200", **how: Any) -> tessera.Plan:
         """As tessera.plan(): mechanisms=["pdl_tiles"], ... With what the compiled kernels hold."""
         draft = tessera.plan(self.pipeline(tessera.Resources(), tessera.Resources()), machine, mechanisms=["stream_order"])
@@ -103,17 +112,18 @@ class Pair:
     def kernels(self, plan: tessera.Plan) -> dict[str, tuple[Any, dict[str, Any], dict[str, Any]]]:
         """Kernel, constants and options of each stage; the synchronization is the plan's."""
         sync = tessera.triton.load(plan)
-        tiles = {"TILE": TILE, "SLICE": SLICE}
+        tiles = {"TILE": TILE, "WIDTH": self.width, "SLICE": SLICE}
+        options = GEMM_OPTIONS[self.width]
         found = {
             "up": (
                 gemm,
                 {"start": sync.start_up, "wait_a": no_wait, "post": sync.post_up, "N": self.hidden, "K": self.inputs, **tiles},
-                GEMM_OPTIONS,
+                options,
             )
         }
         if self.second == "gemm":
             functions = {"start": sync.start_down, "wait_a": sync.wait_down_a, "post": sync.post_down}
-            found["down"] = (gemm, {**functions, "N": self.outputs, "K": self.hidden, **tiles}, GEMM_OPTIONS)
+            found["down"] = (gemm, {**functions, "N": self.outputs, "K": self.hidden, **tiles}, options)
         else:
             functions = {"start": sync.start_softmax, "wait_s": sync.wait_softmax_s, "post": sync.post_softmax}
             found["softmax"] = (softmax, {**functions, "ROWS": SOFTMAX_ROWS, "N": self.hidden}, SOFTMAX_OPTIONS)
@@ -170,12 +180,14 @@ def gemm_softmax(rows: int = 1152, inputs: int = 4096, hidden: int = 4096) -> Pa
     return Pair("gemm_softmax", "softmax", rows, inputs, hidden, hidden)
 
 
-def _gemm_cost(depth: int) -> tessera.StageCost:
-    return tessera.StageCost(
-        flops_per_block=2 * TILE * TILE * depth, store_bytes_per_block=2 * TILE * TILE, k_steps=depth // SLICE,
-        pipeline_stages=GEMM_OPTIONS["num_stages"],
-    )  # fmt: skip
+def wide_gemm_gemm(rows: int = 1152, inputs: int = 4096, hidden: int = 4096, outputs: int = 4096) -> Pair:
+    """Waves that fit badly: with 1152 rows both kernels have 144 tiles for 132 SMs."""
+    return Pair("wide_gemm_gemm", "gemm", rows, inputs, hidden, outputs, width=256)
 
 
-def _reads(stage: tessera.Stage, operand: str, buffer: str, rows: int, depth: int) -> None:
-    stage.reads(operand, buffer, bytes_per_block=2 * TILE * depth, unique_bytes=2 * rows * depth)
+def wide_gemm_softmax(rows: int = 1152, inputs: int = 2048, hidden: int = 4096) -> Pair:
+    return Pair("wide_gemm_softmax", "softmax", rows, inputs, hidden, hidden, width=256)
+
+
+def _reads(stage: tessera.Stage, operand: str, buffer: str, tile: int, extent: int, depth: int) -> None:
+    stage.reads(operand, buffer, bytes_per_block=2 * tile * depth, unique_bytes=2 * extent * depth)
