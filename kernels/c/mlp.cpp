@@ -151,6 +151,18 @@ int tessera_mlp_run(tessera_mlp* mlp, void const* x, void const* w_in, void cons
   });
 }
 
+int tessera_mlp_run_lent(tessera_mlp* mlp, void const* x, void const* w_in, void const* w_out, void* y,
+                         int64_t tokens, tessera_lend lend, void* context, void* stream) {
+  return answer([&]() -> Expected<void> {
+    if (lend == nullptr) return refused("lend is null", "give a function that lends memory");
+    auto const count = tokens_of(mlp, tokens);
+    if (!count) return tl::make_unexpected(count.error());
+    if (*count == 0) return {};
+    return mlp->kept.launch(x, w_in, w_out, y, *count, stream_of(stream),
+                            [&](std::size_t bytes) { return lend(context, bytes); });
+  });
+}
+
 int tessera_mlp_choice(tessera_mlp* mlp, int64_t tokens, void* stream, char* text, size_t size) {
   return answer([&]() -> Expected<void> {
     if (text == nullptr || size == 0)

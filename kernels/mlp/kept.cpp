@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kept.hpp"
 
+#include <fmt/format.h>
+
 #include <vector>
 
 #include "kernels/common/refusal.hpp"
@@ -26,12 +28,15 @@ Expected<int> current_device() {
 
 }  // namespace
 
-Expected<Mlp*> KeptMlps::with_room(Kept& mine, int tokens) const {
+Expected<Mlp*> KeptMlps::with_room(Kept& mine, int tokens, bool captured) const {
   std::lock_guard const lock(mine.making);
   if (tokens > mine.most_tokens) {
     Shape most = shape_;
     most.tokens = options_.only ? tokens : with_room_to_grow(tokens);
-    auto made = Mlp::make(most, options_);
+    auto options = options_;
+    if (options.most_plans == 0) options.most_plans = plans_of_a_stream;
+    if (captured) options.most_plans = 0;
+    auto made = Mlp::make(most, options);
     if (!made) return tl::make_unexpected(made.error());
     mine.all.push_back(std::move(*made));
     mine.most_tokens = most.tokens;
@@ -46,19 +51,35 @@ Expected<Mlp*> KeptMlps::find(int tokens, cudaStream_t stream) {
   auto const device = current_device();
   if (!device) return tl::make_unexpected(device.error());
   Kept* kept = nullptr;
+  kernels::StreamNow now;
   {
     std::lock_guard const lock(all_.mutex);
-    if (auto const error = all_.find(stream, *device, kept); error != cudaSuccess)
-      return cuda_failed(error, "asking for the stream");
+    auto error = kernels::look_at(stream, now);
+    if (error == cudaSuccess) error = all_.find(now, *device, kept);
+    if (error != cudaSuccess) return cuda_failed(error, "asking for the stream");
   }
   // Making one, launching it and recovering take their time: other streams go on.
-  return with_room(*kept, tokens);
+  return with_room(*kept, tokens, now.place.capture != 0);
 }
 
 Expected<void> KeptMlps::launch(void const* x, void const* w1, void const* w2, void* y, int tokens,
                                 cudaStream_t stream, LentScratch scratch) {
   return find(tokens, stream).and_then([&](Mlp* mine) {
     return mine->launch(x, w1, w2, y, tokens, stream, scratch);
+  });
+}
+
+Expected<void> KeptMlps::launch(void const* x, void const* w1, void const* w2, void* y, int tokens,
+                                cudaStream_t stream, std::function<void*(std::size_t)> const& lend) {
+  return find(tokens, stream).and_then([&](Mlp* mine) -> Expected<void> {
+    auto const bytes = mine->scratch_bytes(tokens);
+    if (!bytes) return tl::make_unexpected(bytes.error());
+    LentScratch lent;
+    if (*bytes > 0) lent = {lend(*bytes), *bytes};
+    if (*bytes > 0 && lent.data == nullptr)
+      return kernels::refusal("E0536", fmt::format("no {} bytes were lent", *bytes),
+                              "give memory, on the device and in the order of the stream");
+    return mine->launch(x, w1, w2, y, tokens, stream, lent);
   });
 }
 

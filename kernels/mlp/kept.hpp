@@ -3,12 +3,17 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <mutex>
 
 #include "kernels/common/per_stream.hpp"
 #include "mlp.hpp"
 
 namespace tessera::mlp {
+
+/// For how many numbers of tokens a stream keeps a plan where MlpOptions::most_plans does not say: more than
+/// decoding has, and few enough for a service that reads prompts of every length.
+constexpr int plans_of_a_stream = 128;
 
 /// Of one model and hidden size, form and type; for any number of tokens. What a capture has is kept for as
 /// long as there are graphs of it, whose replays must not overlap each other. Once a launch has been
@@ -22,6 +27,9 @@ class KeptMlps {
   /// As Mlp's, on the current device.
   Expected<void> launch(void const* x, void const* w1, void const* w2, void* y, int tokens,
                         cudaStream_t stream, LentScratch scratch = {});
+  /// `lend` is asked for so many bytes, once, before anything is enqueued; where it gives null, nothing is.
+  Expected<void> launch(void const* x, void const* w1, void const* w2, void* y, int tokens,
+                        cudaStream_t stream, std::function<void*(std::size_t)> const& lend);
   Expected<std::size_t> scratch_bytes(int tokens, cudaStream_t stream);
   Expected<Plan> choice(int tokens, cudaStream_t stream);
 
@@ -38,7 +46,7 @@ class KeptMlps {
   };
   /// The Mlp that has room; the pointer stays right.
   Expected<Mlp*> find(int tokens, cudaStream_t stream);
-  Expected<Mlp*> with_room(Kept& mine, int tokens) const;
+  Expected<Mlp*> with_room(Kept& mine, int tokens, bool captured) const;
 
   Shape const shape_;
   MlpOptions const options_;

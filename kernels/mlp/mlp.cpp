@@ -18,6 +18,7 @@
 
 #include "graph.hpp"
 #include "kernels/bindings/families.hpp"
+#include "kernels/common/recent.hpp"
 #include "kernels/common/refusal.hpp"
 #include "src/gpu/relaxed_capture.hpp"
 
@@ -84,7 +85,7 @@ struct Mlp::State {
   void* h = nullptr;  ///< null: in what is lent
   std::shared_ptr<Scratch> scratch = std::make_shared<Scratch>();
   std::mutex mutex;
-  std::map<int, Prepared> prepared;
+  kernels::Recent<int, Prepared> prepared;  ///< by the number of tokens
 
   State() = default;
   State(State const&) = delete;
@@ -154,8 +155,9 @@ struct Mlp::State {
   }
 
   Expected<Prepared*> prepare(int tokens) {
-    if (auto const known = prepared.find(tokens); known != prepared.end()) return &known->second;
+    if (auto* const known = prepared.find(tokens)) return known;
     RelaxedCapture const relaxed;
+    if (auto room = make_room(); !room) return tl::make_unexpected(room.error());
     auto plan = choose(tokens);
     if (!plan) return tl::make_unexpected(plan.error());
     if (!options.early_weights) {
@@ -169,7 +171,18 @@ struct Mlp::State {
       if (!bound) return tl::make_unexpected(bound.error());
       lent = scratch->lent_bytes();
     }
-    return &prepared.emplace(tokens, Prepared{std::move(*plan), lent, nullptr, {}, {}, 0}).first->second;
+    return &prepared.add(tokens, Prepared{std::move(*plan), lent, nullptr, {}, {}, 0});
+  }
+
+  /// E0520 if a launch of what was given up had given up waiting: nobody would say so later.
+  Expected<void> make_room() {
+    Expected<void> result;
+    while (auto* const one = prepared.in_the_way()) {
+      if (one->executable != nullptr) result = one->executable->finish();
+      prepared.give_up();
+      if (!result) break;
+    }
+    return result;
   }
 
   /// The set of operands at these addresses.
@@ -223,6 +236,7 @@ Expected<Mlp> Mlp::make(Shape const& most, MlpOptions const& options) {
   state->machine = std::move(*machine);
   state->options = options;
   state->options.cache = nullptr;
+  state->prepared.keep(static_cast<std::size_t>(std::max(options.most_plans, 0)));
   if (auto const stalls = state->scratch->stalls(); !stalls) return tl::make_unexpected(stalls.error());
   state->read(options.cache);
   auto const bytes = 2 * static_cast<std::size_t>(most.tokens) * static_cast<std::size_t>(most.hidden);
@@ -280,6 +294,11 @@ bool Mlp::stalled() const {
   return state_->scratch->stalled();
 }
 
+int Mlp::plans() const {
+  std::lock_guard const lock(state_->mutex);
+  return static_cast<int>(state_->prepared.size());
+}
+
 Diagnostics const& Mlp::notes() const { return state_->notes; }
 
 Expected<void> Mlp::finish(cudaStream_t stream) {
@@ -287,9 +306,10 @@ Expected<void> Mlp::finish(cudaStream_t stream) {
     return cuda_failed(error, "a launch, or what came before it,");
   std::lock_guard const lock(state_->mutex);
   Expected<void> result;
-  for (auto const& [tokens, one] : state_->prepared)
+  state_->prepared.for_each([&](State::Prepared const& one) {
     if (one.executable != nullptr)
       if (auto finished = one.executable->finish(); !finished && result) result = std::move(finished);
+  });
   return result;
 }
 

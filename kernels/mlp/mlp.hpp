@@ -36,6 +36,10 @@ struct MlpOptions {
   bool lends_scratch = false;
   /// How many sets of addresses are kept for each number of tokens.
   int address_sets = 64;
+  /// For how many numbers of tokens a plan is kept, bound and with its counters; 0: all that come. Another
+  /// one takes the place of the one that was not launched for the longest time, whose launches are waited
+  /// for. With a limit launches must not be captured: a graph would use what is given up.
+  int most_plans = 0;
 };
 
 /// Device memory that a launch is lent.
@@ -78,6 +82,9 @@ class Mlp {
 
   /// The plan that launch() takes for so many tokens.
   Expected<Plan> choice(int tokens);
+
+  /// For how many numbers of tokens plans are kept now.
+  int plans() const;
 
   /// What was wrong with the cache, or that it has nothing for this shape. Warnings and refusals alike: all
   /// were answered by taking cuBLASLt.

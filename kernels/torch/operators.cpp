@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <initializer_list>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -212,30 +214,77 @@ void check_out(Shim const& torch, Call const& call, Matrix const& out) {
              "give it memory of its own: operands are read until the end");
 }
 
-/// Enqueues, in torch's current stream.
-void run(Shim const& torch, Call const& call, void* out) {
-  auto const& x = call.x;
+/// The MLP of these sizes. A thread's calls ask for few different ones, mostly for the last again.
+tessera_mlp* mlp_of(Shim const& torch, Call const& call) {
+  struct Known {
+    std::int64_t model, hidden;
+    std::int32_t form, type;
+    bool early_weights;
+    tessera_mlp* mlp;
+  };
+  thread_local Known last{-1, -1, 0, 0, false, nullptr};
+  auto const model = call.x.last(), hidden = call.w_out.last();
+  if (last.mlp != nullptr && last.model == model && last.hidden == hidden && last.form == call.form &&
+      last.type == call.x.type && last.early_weights == call.early_weights)
+    return last.mlp;
   tessera_mlp_options options{};
   options.size = sizeof options;
-  options.model = x.last();
-  options.hidden = call.w_out.last();
+  options.model = model;
+  options.hidden = hidden;
   options.form = call.form;
-  options.type = x.type == torch.dtype_float16() ? TESSERA_FP16 : TESSERA_BF16;
+  options.type = call.x.type == torch.dtype_float16() ? TESSERA_FP16 : TESSERA_BF16;
   options.early_weights = call.early_weights ? 1 : 0;
   tessera_mlp* mlp = nullptr;
   done(tessera_mlp_get(&options, &mlp));
+  last = {model, hidden, call.form, call.x.type, call.early_weights, mlp};
+  return mlp;
+}
+
+/// Temporary memory by torch's allocator, for one call.
+class Lender {
+ public:
+  Lender(Shim const& torch, Matrix const& like) : torch_(torch), like_(like) {}
+
+  /// No exception may pass through C: the reason is kept.
+  static void* lend(void* self, std::size_t bytes) noexcept {
+    auto& me = *static_cast<Lender*>(self);
+    try {
+      // Given back to torch's allocator behind the launches, which keep it in the order of the stream.
+      me.lent_.emplace(
+          empty(me.torch_, {static_cast<std::int64_t>(bytes)}, me.torch_.dtype_uint8(), me.like_));
+      void* at = nullptr;
+      check(me.torch_.get_data_ptr(me.lent_->get(), &at), "say a tensor's address");
+      return at;
+    } catch (...) {
+      me.failed_ = std::current_exception();
+      return nullptr;
+    }
+  }
+  void rethrow() const {
+    if (failed_ != nullptr) std::rethrow_exception(failed_);
+  }
+
+ private:
+  Shim const& torch_;
+  Matrix const& like_;
+  std::optional<OwnedTensor> lent_;
+  std::exception_ptr failed_;
+};
+
+/// Enqueues, in torch's current stream.
+void run(Shim const& torch, Call const& call, void* out) {
+  auto const& x = call.x;
+  auto* const mlp = mlp_of(torch, call);
   auto const tokens = x.elements() / std::max<std::int64_t>(x.last(), 1);
   if (tokens == 0) return;
   OnDevice const here(torch, x.device);
   void* stream = nullptr;
   check(torch.get_current_cuda_stream(x.device, &stream), "say the current stream");
-  std::size_t bytes = 0;
-  done(tessera_mlp_workspace(mlp, tokens, stream, &bytes));
-  // Given back to torch's allocator behind the launches, which keep it in the order of the stream.
-  auto const workspace = empty(torch, {static_cast<std::int64_t>(bytes)}, torch.dtype_uint8(), x);
-  void* lent = nullptr;
-  check(torch.get_data_ptr(workspace.get(), &lent), "say a tensor's address");
-  done(tessera_mlp_run(mlp, x.data, call.w_in.data, call.w_out.data, out, tokens, lent, bytes, stream));
+  Lender lender(torch, x);
+  auto const refused = tessera_mlp_run_lent(mlp, x.data, call.w_in.data, call.w_out.data, out, tokens,
+                                            &Lender::lend, &lender, stream);
+  lender.rethrow();
+  done(refused);
 }
 
 Shim const& torch_here() {

@@ -33,6 +33,7 @@ ALLOWED_ERROR = 5e-3  # of a result's norm, against fp32: bf16 rounds h and y, s
 AGAINST_TORCH = 1.5  # times what torch's own arithmetic is wrong by
 LAYERS_TIMED, LAYERS_COMPARED = 16, 4
 CACHED = 100  # positions in the cache before a timed step
+PLANS_KEPT = 128  # of a stream: kernels/mlp/kept.hpp
 CALLS = 100  # of one sample of the host's time: fewer than the launch queue holds
 
 
@@ -302,6 +303,33 @@ def graphs(b, faults):
     return {"replays": 100}
 
 
+def many_sizes(b, faults):
+    """More numbers of tokens than a stream keeps plans for, with a graph of some beside: right, and memory does not grow."""
+    torch, tt = b.torch, b.tt
+    model, hidden = SIZES[1]
+    w_in, w_out = b.weights("swiglu", model, hidden, torch.bfloat16)
+    x = b.x(PLANS_KEPT + 72, model)
+    wanted = b.exact(x, w_in, w_out, "swiglu")
+    graph, captured = torch.cuda.CUDAGraph(), (3, 50, 120)
+    with torch.cuda.graph(graph):
+        of_graph = [tt.mlp(x[:tokens], w_in, w_out) for tokens in captured]
+    wrong, free = [], []
+    for _ in range(3):
+        for tokens in range(1, len(x) + 1):
+            if b.error(tt.mlp(x[:tokens], w_in, w_out), wanted[:tokens]) > ALLOWED_ERROR:
+                wrong.append(tokens)
+        for y in of_graph:
+            y.fill_(float("nan"))
+        graph.replay()
+        wrong += [("replayed", n) for n, y in zip(captured, of_graph) if b.error(y, wanted[:n]) > ALLOWED_ERROR]
+        torch.cuda.synchronize()
+        free.append(torch.cuda.mem_get_info()[0])
+    faults.expect(not wrong, f"{len(wrong)} wrong: {wrong[:5]}")
+    faults.expect(free[0] - free[2] <= 4 << 20, f"device memory shrinks: {free}")
+    tt.check()
+    return {"sizes": len(x), "rounds": 3, "free_bytes": free}
+
+
 def compiled(b, faults):
     """torch.compile, one graph, with torch's own CUDA graphs."""
     torch, tt = b.torch, b.tt
@@ -336,7 +364,7 @@ def overhead(b, faults):
     w_in, w_out = b.weights("swiglu", 2048, 8192, torch.bfloat16)
     gate, up = tt.unpack_gate_up(w_in)
     x, F = b.x(1, 2048), torch.nn.functional
-    out = torch.empty_like(x)
+    out, none, overload = torch.empty_like(x), x[:0], torch.ops.tessera.mlp.default
     module = tt.Mlp(w_in, w_out, "swiglu")
     library, options = tt._operators._loaded, tt._library.options(2048, 8192, "swiglu", "bfloat16")
     handle, size = ctypes.c_void_p(), ctypes.c_size_t()
@@ -349,6 +377,10 @@ def overhead(b, faults):
         "mlp": lambda: torch.ops.tessera.mlp(x, w_in, w_out, "swiglu"),
         "mlp_out": lambda: torch.ops.tessera.mlp_out(x, w_in, w_out, out, "swiglu"),
         "module": lambda: module(x),
+        # Dispatch, checks and the result's allocation, and nothing beneath.
+        "no_tokens": lambda: torch.ops.tessera.mlp(none, w_in, w_out, "swiglu"),
+        "overload": lambda: overload(x, w_in, w_out, "swiglu"),
+        "ctypes": lambda: library.tessera_mlp_run(handle, *at, 0, workspace.data_ptr(), size.value, stream),
         "c_interface": lambda: library.tessera_mlp_run(handle, *at, 1, workspace.data_ptr(), size.value, stream),
         "three_linears": lambda: F.linear(F.silu(F.linear(x, gate)) * F.linear(x, up), w_out),
         "one_linear": lambda: F.linear(x, gate),
@@ -528,7 +560,7 @@ def decode(b, faults):
     return found
 
 
-STEPS = (right, refusals, shapes, streams, threads, graphs, overhead, one_line, decode, compiled)
+STEPS = (right, refusals, shapes, streams, threads, graphs, many_sizes, overhead, one_line, decode, compiled)
 ON_CPU = (right, refusals, shapes, one_line, compiled)
 
 

@@ -20,6 +20,7 @@ CTYPES = {
     "int32_t": ctypes.c_int32,
     "size_t": ctypes.c_size_t,
     "double": ctypes.c_double,
+    "tessera_lend": _library.LEND,
     "char const*": ctypes.c_char_p,
     "char*": ctypes.POINTER(ctypes.c_char),
     "size_t*": ctypes.POINTER(ctypes.c_size_t),
@@ -48,7 +49,7 @@ def declared(path):
 class Headers(unittest.TestCase):
     def test_python_calls_what_is_declared(self):
         functions = {**declared(C_HEADER), **declared(TORCH_HEADER)}
-        self.assertEqual(len(functions), 10)
+        self.assertEqual(len(functions), 11)
         self.assertEqual(functions, _library.SIGNATURES)
 
     def test_options_are_those_of_the_header(self):
@@ -140,6 +141,16 @@ class Refusals(unittest.TestCase):
         self.assertIn(
             "E0536: mlp is null", self.said(self.library.tessera_mlp_run(None, None, None, None, None, 1, None, 0, None))
         )
+        at = self.get()[0]
+        lend = _library.LEND(lambda context, size: None)
+        self.assertIn(
+            "E0536: lend is null",
+            self.said(self.library.tessera_mlp_run_lent(at, 256, 256, 256, 256, 1, _library.LEND(), None, None)),
+        )
+        self.assertIn(
+            "E0536: mlp is null", self.said(self.library.tessera_mlp_run_lent(None, None, None, None, None, 1, lend, None, None))
+        )
+        self.assertEqual(self.library.tessera_mlp_run_lent(at, None, None, None, None, 0, lend, None, None), 0)
         self.assertIn("E0536: mlp is null", self.said(self.library.tessera_mlp_finish(None, None)))
         self.assertIn("E0536: there is no room", self.said(self.library.tessera_mlp_choice(self.get()[0], 1, None, None, 0)))
 
@@ -162,6 +173,7 @@ class Refusals(unittest.TestCase):
         for refused in (
             self.library.tessera_mlp_workspace(handle, 1, None, size),
             self.library.tessera_mlp_run(handle, 256, 256, 256, 256, 1, 256, 256, None),
+            self.library.tessera_mlp_run_lent(handle, 256, 256, 256, 256, 1, _library.LEND(lambda *_: 256), None, None),
             self.library.tessera_finish(None),
         ):
             self.assertIn("error E0511: cudaGetDevice failed: ", self.said(refused))

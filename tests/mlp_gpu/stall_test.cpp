@@ -43,12 +43,17 @@ void stalls(Launch const& launch) {
   EXPECT_TRUE(gpu::a_stall_comes());
 }
 
-TEST(MlpStall, IsSaidByTheNextLaunchOfAnySizeAndThenAllAreRight) {
+/// How many plans are kept; with one, each other size takes the place of the one that has stalled.
+class MlpPlansStall : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Kept, MlpPlansStall, testing::Values(0, 1));
+
+TEST_P(MlpPlansStall, IsSaidByTheNextLaunchOfAnySizeAndThenAllAreRight) {
   Stream const stream;
   Operands const operands(shape, 3, stream);
   MlpOptions options;
   options.only = in_one_launch(true);
   options.deadline_seconds = 0.05;
+  options.most_plans = GetParam();
   auto block = Mlp::make(shape, options);
   ASSERT_TRUE(block) << said(block);
   auto const launch = [&](int tokens) {

@@ -4,11 +4,12 @@
 import ctypes
 import os
 import sys
-from ctypes import POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_void_p
 
-VERSION = 1  # of tessera_c.h
+VERSION = 2  # of tessera_c.h
 FORMS = {"gelu_tanh": 0, "swiglu": 1}
 TYPES = {"bfloat16": 0, "float16": 1}
+LEND = CFUNCTYPE(c_void_p, c_void_p, c_size_t)
 
 
 class Options(Structure):
@@ -33,6 +34,7 @@ SIGNATURES = {
     "tessera_mlp_get": (c_int, [POINTER(Options), POINTER(c_void_p)]),
     "tessera_mlp_workspace": (c_int, [c_void_p, c_int64, c_void_p, POINTER(c_size_t)]),
     "tessera_mlp_run": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_size_t, c_void_p]),
+    "tessera_mlp_run_lent": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, LEND, c_void_p, c_void_p]),
     "tessera_mlp_choice": (c_int, [c_void_p, c_int64, c_void_p, POINTER(c_char), c_size_t]),
     "tessera_mlp_finish": (c_int, [c_void_p, c_void_p]),
     "tessera_finish": (c_int, [c_void_p]),
