@@ -73,10 +73,10 @@ bool measure(Box const& box, MachineProfile const& machine, std::string const& o
     auto& flow = flows.emplace_back(std::move(*made));
     Row row{flow.choice(), {}};
     auto const steps = static_cast<long long>(k_ns_per_sample / row.choice.ns_per_step);
-    row.steps = std::clamp(steps / 2 * 2, 2LL, 2000LL);
+    // Trips come in pairs, of two steps each.
+    row.steps = std::clamp(steps / 4 * 4, 4LL, 2000LL);
     // A launch for each step is a node of the graph.
-    if (variant == Variant::two_lattices || variant == Variant::in_place)
-      row.steps = std::min(row.steps, 200LL);
+    if (has_launches(variant)) row.steps = std::min(row.steps, 200LL);
     row.timed.work = [&flow, count = row.steps](cudaStream_t on, int) {
       return fine(flow.run(on, count)) ? cudaSuccess : cudaErrorLaunchFailure;
     };

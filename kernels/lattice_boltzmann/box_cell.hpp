@@ -62,16 +62,17 @@ TESSERA_HOST_DEVICE inline Links links_at(BoxArguments const& box, unsigned n) {
   return box.links[n];
 }
 
-/// What a cell has after one step from a lattice; false: there is no fluid.
+/// What a cell has after one step from a lattice; false: there is no fluid. `Walls`: may there be any?
+template <bool Walls = true>
 TESSERA_HOST_DEVICE inline bool next_of(BoxArguments const& box, BoxCell const& cell, float const* from,
                                         Relaxation<float> const& of, float (&f)[k_directions]) {
-  auto const links = links_at(box, cell.n);
-  if ((links.walls & k_solid) != 0) return false;
+  auto const links = Walls ? links_at(box, cell.n) : Links{};
+  if (Walls && (links.walls & k_solid) != 0) return false;
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
   for (int i = 0; i < k_directions; ++i) f[i] = from[place_at(box.cells, i, cell.behind(i))];
-  if (links.walls != 0) {
+  if (Walls && links.walls != 0) {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif

@@ -115,11 +115,11 @@ cudaError_t flow(BoxArguments const& box, CellRange const& range, float const* l
 }
 cudaError_t step_between(BoxArguments const& box, float const* from, float* to, Relaxation<float> const& of,
                          cudaStream_t stream) {
-  return launch_step(blocks_for(box), k_threads, stream, &between_kernel, box, from, to, of);
+  return launch_step({blocks_for(box), k_threads}, stream, &between_kernel, box, from, to, of);
 }
 cudaError_t step_in_place(BoxArguments const& box, float* lattice, bool reaches, Relaxation<float> const& of,
                           cudaStream_t stream) {
-  return launch_step(blocks_for(box), k_threads, stream,
+  return launch_step({blocks_for(box), k_threads}, stream,
                      reaches ? &in_place_kernel<true> : &in_place_kernel<false>, box, lattice, of);
 }
 void const* barrier_steps_kernel() { return reinterpret_cast<void const*>(&barrier_steps); }

@@ -11,6 +11,7 @@
 #include "kernels/lattice_boltzmann/device_memory.hpp"
 #include "kernels/lattice_boltzmann/neighbour_steps.hpp"
 #include "kernels/lattice_boltzmann/progress.hpp"
+#include "kernels/lattice_boltzmann/trip_steps.hpp"
 
 namespace tessera::lattice_boltzmann {
 namespace {
@@ -66,6 +67,7 @@ struct LatticeBoltzmann::State {
   Expected<void> take_memory();
   Expected<void> take_links();
   Expected<void> prepare(MachineProfile const& machine);
+  cudaError_t enqueue_launch(long long launch, cudaStream_t stream);
   Expected<void> prepare_launches(MachineProfile const& machine);
   Expected<void> prepare_barrier(MachineProfile const& machine);
   Expected<void> prepare_neighbours(MachineProfile const& machine);
@@ -152,14 +154,23 @@ Expected<void> LatticeBoltzmann::State::make_chain(Expected<Plan> const& plan, S
   return {};
 }
 
-/// A launch for each step; Chain::launch() repeats it.
+/// Launch number `launch` of those that are asked for.
+cudaError_t LatticeBoltzmann::State::enqueue_launch(long long launch, cudaStream_t stream) {
+  long long const before = progress.steps_done + launch;
+  if (choice.variant == Variant::in_place)
+    return step_in_place(box, lattice(0), before % 2 == 0, relaxation, stream);
+  if (choice.variant == Variant::trips && launch < trips_of(asked))
+    return trip_between(box, choice.cut, lattice(before), lattice(before + 1), relaxation, stream);
+  return step_between(box, lattice(before), lattice(before + 1), relaxation, stream);
+}
+
+/// A launch for each step, or for two; Chain::launch() repeats it.
 Expected<void> LatticeBoltzmann::State::prepare_launches(MachineProfile const& machine) {
+  if (choice.variant == Variant::trips)
+    if (auto ok = done(prepare_trips(box), "shared memory for trips of two steps"); !ok) return ok;
   StageKernel kernel;
   kernel.enqueue = [this](ChainViews const& views, GpuStream stream, bool) {
-    long long const step = progress.steps_done + views.repetition;
-    return static_cast<int>(choice.variant == Variant::in_place
-                                ? step_in_place(box, lattice(0), step % 2 == 0, relaxation, stream)
-                                : step_between(box, lattice(step), lattice(step + 1), relaxation, stream));
+    return static_cast<int>(enqueue_launch(views.repetition, stream));
   };
   return make_chain(plan_launch(machine), kernel, 0);
 }
@@ -222,7 +233,8 @@ Expected<void> LatticeBoltzmann::State::prepare_chip(MachineProfile const& machi
 Expected<void> LatticeBoltzmann::State::prepare(MachineProfile const& machine) {
   switch (choice.variant) {
     case Variant::two_lattices:
-    case Variant::in_place: return prepare_launches(machine);
+    case Variant::in_place:
+    case Variant::trips: return prepare_launches(machine);
     case Variant::barrier:
     case Variant::cooperative: return prepare_barrier(machine);
     case Variant::neighbours: return prepare_neighbours(machine);
@@ -232,8 +244,8 @@ Expected<void> LatticeBoltzmann::State::prepare(MachineProfile const& machine) {
 
 Expected<void> LatticeBoltzmann::State::launch(cudaStream_t stream, long long steps) {
   asked = static_cast<unsigned>(steps);
-  if (choice.variant == Variant::two_lattices || choice.variant == Variant::in_place)
-    return chain->launch(stream, 0, asked);
+  if (has_launches(choice.variant))
+    return chain->launch(stream, 0, static_cast<unsigned>(launches_of(choice.variant, steps)));
   if (choice.variant != Variant::neighbours) return chain->launch(stream);
   if (auto ok = loop->launch(stream, steps); !ok) return ok;
   if (steps % 2 == 0) return {};

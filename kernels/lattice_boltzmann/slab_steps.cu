@@ -58,8 +58,8 @@ cudaError_t load_slab_steps() {
 
 cudaError_t step_slab(SlabStep const& step, Relaxation<float> const& of, DeadlineWatch<> const& watch,
                       cudaStream_t stream) {
-  return launch_step(blocks_of_slab(step.box, k_slab_threads), k_slab_threads, stream, &slab_kernel, step, of,
-                     watch);
+  return launch_step({blocks_of_slab(step.box, k_slab_threads), k_slab_threads}, stream, &slab_kernel, step,
+                     of, watch);
 }
 
 }  // namespace tessera::lattice_boltzmann

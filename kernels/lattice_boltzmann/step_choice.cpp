@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "kernels/lattice_boltzmann/on_chip.hpp"
+#include "kernels/lattice_boltzmann/trip.hpp"
 
 namespace tessera::lattice_boltzmann {
 namespace {
@@ -30,6 +31,10 @@ constexpr double k_persistent_memory = 1.17;
 constexpr double k_chip_step_ns = 350, k_rim_task_ns = 209, k_inside_task_ns = 30;
 /// Taking what neighbours show, and waiting for the slowest block, where nothing is computed meanwhile.
 constexpr double k_take_ns = 600, k_slowest_ns = 1100;
+
+/// Expected of trips, not fitted: of the instructions that an SM can begin, what it begins; a plane of a
+/// block that waits for nothing but itself. Counted: instructions of a warp for an update.
+constexpr double k_share_of_issue = 0.6, k_plane_ns = 1200, k_instructions = 277;
 
 /// Expected, not fitted: from a word of the neighbour's to the next one that answers it.
 constexpr double k_answer_ns = 4500;
@@ -63,6 +68,27 @@ double memory_ns(Problem const& problem, Variant variant, MachineProfile const& 
   return (1 - away) * near + away * far;
 }
 
+/// A step of those that trips take, but for the gap between launches: blocks of an SM are in memory and
+/// compute by turns, and wait where they meet (a closed network of two places and two customers).
+Price trip_price(Problem const& problem, MachineProfile const& machine) {
+  auto const cut = trip_cut(problem, machine.sms);
+  double const memory = memory_ns(problem, Variant::trips, machine, false);
+  double const an_update = k_instructions / 32 / 4 / k_share_of_issue / machine.clock_ghz;
+  double const compute = an_update * updates_of_trip(cut, machine.sms);
+  double const both = memory + compute;
+  double const met = (both + (memory * memory + compute * compute) / both) / 2;
+  double const rounds = std::ceil(cut.count() / (1.0 * k_trips_on_sm * machine.sms));
+  double const planes = rounds * (std::ceil(1.0 * problem.depth / cut.blocks[2]) + 2) * k_plane_ns;
+  double const gap = to_the_next_launch_ns(machine);
+  double const ns = (std::max(met, planes) + gap) / 2;
+  return {Variant::trips, ns,
+          fmt::format("a trip of two steps: {:.1f} us of memory, {:.1f} us of {}x{}x{} cells in {} blocks, "
+                      "{:.1f} us from launch to launch",
+                      memory / 1e3, compute / 1e3, (problem.width + cut.blocks[0] - 1) / cut.blocks[0],
+                      (problem.height + cut.blocks[1] - 1) / cut.blocks[1],
+                      (problem.depth + cut.blocks[2] - 1) / cut.blocks[2], cut.count(), gap / 1e3)};
+}
+
 /// Without rates: on the chip where it fits, else from memory, with two lattices where there is room.
 Expected<Choice> choose_unmeasured(Problem const& problem, MachineProfile const& machine,
                                    long long free_bytes) {
@@ -88,11 +114,12 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
   if (free_bytes > 0)
     if (auto const ok = check_memory(problem, variant, free_bytes); !ok)
       return impossible(variant, ok.error().front().message);
+  if (variant == Variant::trips) return trip_price(problem, machine);
   bool const of_groups = variant == Variant::cooperative || variant == Variant::chip_cooperative;
   double const barrier =
       measured_ns(machine, of_groups ? "grid.barrier.cooperative.data" : "grid.barrier.own.data", 1200);
   if (!on_chip(variant)) {
-    bool const launches = variant == Variant::two_lattices || variant == Variant::in_place;
+    bool const launches = has_launches(variant);
     double const cells = memory_ns(problem, variant, machine, !launches);
     double const meets = launches ? to_the_next_launch_ns(machine)
                          : variant == Variant::neighbours
@@ -140,7 +167,9 @@ Expected<Choice> choose_variant(Problem const& problem, MachineProfile const& ma
         does_not_fit(fmt::format("{} as {}: {}", to_string(problem), to_string(variant), price.reason),
                      "take a variant whose cells are in memory"));
   Choice result{variant, {}, price.ns_per_step, price.reason, {price}};
-  result.cut = on_chip(variant) ? *chip_cut(problem, machine.sms) : tile_cut(problem, machine.sms);
+  result.cut = on_chip(variant)            ? *chip_cut(problem, machine.sms)
+               : variant == Variant::trips ? trip_cut(problem, machine.sms)
+                                           : tile_cut(problem, machine.sms);
   return result;
 }
 

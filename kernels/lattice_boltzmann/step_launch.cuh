@@ -15,11 +15,16 @@ __device__ inline void behind_the_step_before() {
   pdl_wait();
 }
 
+struct StepShape {
+  unsigned blocks, threads;
+  std::size_t shared = 0;  ///< bytes
+};
+
 template <class... Parameters, class... Arguments>
-cudaError_t launch_step(unsigned blocks, unsigned threads, cudaStream_t stream, void (*kernel)(Parameters...),
+cudaError_t launch_step(StepShape const& step, cudaStream_t stream, void (*kernel)(Parameters...),
                         Arguments const&... arguments) {
   gpu::Shape shape;
-  shape.blocks.x = blocks, shape.threads.x = threads;
+  shape.blocks.x = step.blocks, shape.threads.x = step.threads, shape.shared = step.shared;
   shape.programmatic = true;
   return gpu::try_launch(shape, stream, kernel, arguments...);
 }

@@ -11,22 +11,18 @@
 #include <tuple>
 
 #include "kernels/lattice_boltzmann/on_chip.hpp"
+#include "kernels/lattice_boltzmann/trip.hpp"
 
 namespace tessera::lattice_boltzmann {
 namespace {
 
-constexpr char const* k_names[] = {"two_lattices", "in_place",        "barrier",         "cooperative",
-                                   "neighbours",   "chip_tokens",     "chip_semaphores", "chip_split_barrier",
-                                   "chip_barrier", "chip_cooperative"};
+constexpr char const* k_names[] = {"two_lattices",       "in_place",     "trips",           "barrier",
+                                   "cooperative",        "neighbours",   "chip_tokens",     "chip_semaphores",
+                                   "chip_split_barrier", "chip_barrier", "chip_cooperative"};
 static_assert(std::size(k_names) == std::size(k_variants));
 
 /// Tasks of the inside that a task of the rim takes as long as: its words' addresses, loads and stores.
 constexpr double k_rim_task = 3;
-
-bool has_walls(Problem const& problem) {
-  return !problem.cells.empty() ||
-         std::any_of(problem.faces.begin(), problem.faces.end(), [](Face f) { return f != Face::periodic; });
-}
 
 /// A coordinate and its two neighbours around a periodic axis of so many tiles, each once.
 std::vector<Dim> around(Dim const& at, int tiles) {
@@ -49,6 +45,11 @@ void for_each_cut(Problem const& problem, int most, Visit const& visit) {
 }
 
 }  // namespace
+
+bool has_walls(Problem const& problem) {
+  return !problem.cells.empty() ||
+         std::any_of(problem.faces.begin(), problem.faces.end(), [](Face f) { return f != Face::periodic; });
+}
 
 std::string to_string(Variant variant) { return k_names[static_cast<std::size_t>(variant)]; }
 
@@ -153,6 +154,48 @@ ChipCut tile_cut(Problem const& problem, int workers) {
   for_each_cut(problem, workers, [&](ChipCut const& cut) {
     if (rank(cut) < rank(best)) best = cut;
   });
+  return best;
+}
+
+namespace {
+/// Sectors of memory, of 8 cells, that a row of cells lies in on average, and what one costs beside an update
+/// of a cell: 19 times 32 bytes by the L2's rate (k_share_of_l2), where an update takes an SM 2 ns.
+double sectors(double cells, bool aligned) { return cells / 8 + (aligned ? 0 : 1); }
+constexpr double k_sector = 7;
+
+/// Of one SM: blocks come one behind the other; those of the last round may have an SM for themselves.
+double of_trip(ChipCut const& cut, int sms, double sector) {
+  double size[3];
+  for (int a = 0; a < 3; ++a) size[a] = std::ceil(1.0 * cut.box[a] / cut.blocks[a]);
+  double const rounds = std::ceil(cut.count() / (1.0 * sms * k_trips_on_sm)) * k_trips_on_sm;
+  bool const aligned = cut.box[0] % (8 * cut.blocks[0]) == 0;
+  double const first = (size[1] + 2) * (size[0] + 2 + sector * sectors(size[0] + 2, false));
+  double const second = size[1] * (size[0] + sector * sectors(size[0], aligned));
+  return rounds * ((size[2] + 2) * first + size[2] * second);
+}
+}  // namespace
+
+double updates_of_trip(ChipCut const& cut, int sms) { return of_trip(cut, sms, 0); }
+
+ChipCut trip_cut(Problem const& problem, int sms) {
+  int const room = has_walls(problem) ? Middle<true>::columns : Middle<false>::columns;
+  long long const slots = 1LL * sms * k_trips_on_sm;
+  ChipCut best;
+  double least = std::numeric_limits<double>::infinity();
+  auto const tiles = [](int edge, int size) { return (edge + size - 1) / size; };
+  for (int width = 1; width <= problem.width && (width + 2) * 3 <= room; ++width)
+    for (int height = 1; height <= problem.height && (width + 2) * (height + 2) <= room; ++height) {
+      ChipCut cut{{problem.width, problem.height, problem.depth},
+                  {tiles(problem.width, width), tiles(problem.height, height), 1},
+                  false};
+      long long const plane = 1LL * cut.blocks[0] * cut.blocks[1];
+      for (long long rounds = (plane + slots - 1) / slots, more = 0; more < 4; ++more) {
+        cut.blocks[2] = static_cast<int>(
+            std::clamp((rounds + more) * slots / plane, 1LL, static_cast<long long>(problem.depth)));
+        double const cost = of_trip(cut, sms, k_sector);
+        if (cost < least) least = cost, best = cut;
+      }
+    }
   return best;
 }
 

@@ -14,6 +14,7 @@ namespace tessera::lattice_boltzmann {
 enum class Variant {
   two_lattices,        ///< a launch for each step, from one lattice to another
   in_place,            ///< the same in one lattice: half of the memory
+  trips,               ///< a launch for each two steps, the cells between them on the chip; two lattices
   barrier,             ///< one launch, both lattices, behind Tessera's barrier of all blocks
   cooperative,         ///< behind cooperative groups' barrier
   neighbours,          ///< one launch of a loop: a tile waits for the tiles around it
@@ -24,15 +25,25 @@ enum class Variant {
   chip_cooperative,    ///< on the chip; cooperative groups' barrier
 };
 constexpr Variant k_variants[] = {
-    Variant::two_lattices, Variant::in_place,        Variant::barrier,         Variant::cooperative,
-    Variant::neighbours,   Variant::chip_tokens,     Variant::chip_semaphores, Variant::chip_split_barrier,
-    Variant::chip_barrier, Variant::chip_cooperative};
+    Variant::two_lattices,       Variant::in_place,     Variant::trips,           Variant::barrier,
+    Variant::cooperative,        Variant::neighbours,   Variant::chip_tokens,     Variant::chip_semaphores,
+    Variant::chip_split_barrier, Variant::chip_barrier, Variant::chip_cooperative};
 
 /// "two_lattices"; the names of the enumerators.
 std::string to_string(Variant variant);
 std::optional<Variant> variant_named(std::string const& name);
 constexpr bool on_chip(Variant variant) { return variant >= Variant::chip_tokens; }
+/// A launch for each step, or for a few.
+constexpr bool has_launches(Variant variant) { return variant <= Variant::trips; }
 constexpr bool has_two_lattices(Variant variant) { return !on_chip(variant) && variant != Variant::in_place; }
+
+/// Trips of two steps among so many of one call: pairs of them, so that behind an even number of steps cells
+/// are in the first lattice, as with the other variants. The rest are single steps.
+constexpr long long trips_of(long long steps) { return steps / 4 * 2; }
+/// Launches of so many steps.
+constexpr long long launches_of(Variant variant, long long steps) {
+  return variant == Variant::trips ? steps - trips_of(steps) : steps;
+}
 
 constexpr long long k_most_steps = 1'000'000'000;  ///< of one call
 
@@ -53,6 +64,13 @@ Expected<void> check_cut(Problem const& problem, ChipCut const& cut);
 std::optional<ChipCut> chip_cut(Problem const& problem, int sms);
 /// A cut into no more tiles than workers, as even as can be.
 ChipCut tile_cut(Problem const& problem, int workers);
+/// The cheapest cut for trips of two steps: tiles along x and y, and along z what a block goes through plane
+/// by plane.
+ChipCut trip_cut(Problem const& problem, int sms);
+/// What that cut costs one SM, in cells' updates: those of the cells around the tiles counted in.
+double updates_of_trip(ChipCut const& cut, int sms);
+/// Is there a wall in it?
+bool has_walls(Problem const& problem);
 /// Warps' tasks of the largest block, what a cell of the rim takes beyond one of the inside counted in.
 double tasks_of(ChipCut const& cut);
 

@@ -39,7 +39,7 @@ TEST(LatticeBoltzmannProgress, NumbersOfSteps) {
 
 TEST(LatticeBoltzmannProgress, GraphsOfLatticesInMemoryCountOnEvenSteps) {
   for (auto const variant :
-       {Variant::two_lattices, Variant::in_place, Variant::barrier, Variant::cooperative}) {
+       {Variant::two_lattices, Variant::in_place, Variant::trips, Variant::barrier, Variant::cooperative}) {
     SCOPED_TRACE(to_string(variant));
     Progress flow;
     expect_refused(flow.may_run(variant, 5, true), "a capture of 5 steps");

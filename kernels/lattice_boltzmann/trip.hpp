@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two steps of cells that are in memory, for one trip through it: for device code, and for the CPU's tests.
+//
+// A block computes a tile of the box, plane by plane along z. It takes the first step of a plane of the tile
+// and of the cells around it, and keeps the result on the chip (`Middle`); with the planes before it takes
+// the second step of the tile's cells one plane back. Cells around the tile are computed by the neighbours as
+// well, so that no block waits for another.
+#pragma once
+
+#include "kernels/lattice_boltzmann/box_cell.hpp"
+#include "kernels/lattice_boltzmann/chip_block.hpp"
+
+namespace tessera::lattice_boltzmann {
+
+constexpr int k_trip_threads = 384;
+constexpr int k_trips_on_sm = 2;  ///< blocks
+
+namespace detail {
+/// For directions `first` to `first` + 15, four bits each: those before it with the same velocity along z.
+TESSERA_HOST_DEVICE constexpr unsigned long long packed_layers(int first) {
+  unsigned long long word = 0;
+  for (int i = first; i < first + 16 && i < k_directions; ++i)
+    for (int j = 0; j < i; ++j) word += velocity_z(j) == velocity_z(i) ? 1ull << (4 * (i - first)) : 0;
+  return word;
+}
+}  // namespace detail
+
+/// The number of direction i among those with the same velocity along z.
+TESSERA_HOST_DEVICE constexpr int number_in_layer(int i) {
+  constexpr unsigned long long low = detail::packed_layers(0), high = detail::packed_layers(16);
+  return static_cast<int>((i < 16 ? low >> (4 * i) : high >> (4 * (i - 16))) & 15);
+}
+constexpr int k_up = 5, k_level = 9, k_down = 5;
+
+/// Populations between the two steps, of a few planes: what goes up in z is needed for two planes more, what
+/// stays in its plane for one. Beside walls what goes down is needed for one more, too, as it may bounce.
+template <bool Walls>
+struct Middle {
+  static constexpr int ups = 3, levels = 2, downs = Walls ? 2 : 1;
+  static constexpr int words = ups * k_up + levels * k_level + downs * k_down;  ///< of a cell of a plane
+  /// Cells of a plane that there is room for.
+  static constexpr int columns = Walls ? 648 : 728;
+  static constexpr int bytes = columns * (4 * words + 6);
+
+  int of[3];  ///< by velocity along z: where the populations of a plane begin
+
+  TESSERA_HOST_DEVICE static constexpr Middle planes(int down, int level, int up) {
+    return {{(ups * k_up + levels * k_level + down % downs * k_down) * columns,
+             (ups * k_up + level % levels * k_level) * columns, up % ups * k_up * columns}};
+  }
+  /// All populations of plane k.
+  TESSERA_HOST_DEVICE static constexpr Middle own(int k) { return planes(k, k, k); }
+  /// Those that reach plane k in the second step.
+  TESSERA_HOST_DEVICE static constexpr Middle reaching(int k) { return planes(k + 1, k, k - 1); }
+
+  TESSERA_HOST_DEVICE constexpr int at(int i, int column) const {
+    return of[velocity_z(i) + 1] + number_in_layer(i) * columns + column;
+  }
+};
+
+/// A block's tile, and the planes and columns of cells that it takes the first step of: one more to each
+/// side.
+struct TripTile {
+  int first[3], size[3];  ///< of the tile in the box
+  int pitch;              ///< columns from row to row
+
+  TESSERA_HOST_DEVICE TripTile(ChipCut const& cut, int number) {
+    int const at[3] = {number % cut.blocks[0], number / cut.blocks[0] % cut.blocks[1],
+                       number / cut.blocks[0] / cut.blocks[1]};
+    for (int a = 0; a < 3; ++a) {
+      first[a] = cut.first(a, at[a]);
+      size[a] = cut.first(a, at[a] + 1) - first[a];
+    }
+    pitch = size[0] + 2;
+  }
+  TESSERA_HOST_DEVICE int planes() const { return size[2] + 2; }
+  TESSERA_HOST_DEVICE int columns() const { return pitch * (size[1] + 2); }
+  TESSERA_HOST_DEVICE int cells() const { return size[0] * size[1]; }  ///< of a plane of the tile
+  /// In the box, around whose ends it may lie.
+  TESSERA_HOST_DEVICE int plane(ChipCut const& cut, int k) const { return in_box(cut, 2, k); }
+  /// x and y in the box of a column, in 16 bits each.
+  TESSERA_HOST_DEVICE unsigned place(ChipCut const& cut, int column) const {
+    return static_cast<unsigned>(in_box(cut, 0, column % pitch)) |
+           static_cast<unsigned>(in_box(cut, 1, column / pitch)) << 16;
+  }
+  /// The column of a cell of the tile.
+  TESSERA_HOST_DEVICE int column_of(int cell) const {
+    return (cell / size[0] + 1) * pitch + cell % size[0] + 1;
+  }
+
+ private:
+  TESSERA_HOST_DEVICE int in_box(ChipCut const& cut, int axis, int k) const {
+    int const at = first[axis] - 1 + k;
+    return at < 0 ? cut.box[axis] - 1 : at >= cut.box[axis] ? 0 : at;
+  }
+};
+
+TESSERA_HOST_DEVICE inline BoxCell cell_at(BoxArguments const& box, unsigned place, int z) {
+  return {box, place & 0xFFFF, place >> 16, static_cast<unsigned>(z)};
+}
+
+/// The first step of a cell, from memory.
+template <bool Walls>
+TESSERA_HOST_DEVICE inline void first_of_trip(BoxArguments const& box, BoxCell const& cell, float const* from,
+                                              Relaxation<float> const& of, Middle<Walls> const& to,
+                                              float* middle, int column) {
+  float f[k_directions];
+  if (!next_of<Walls>(box, cell, from, of, f)) return;
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+  for (int i = 0; i < k_directions; ++i) middle[to.at(i, column)] = f[i];
+}
+
+/// The second one, back into memory. `own`: of its plane; `from`: what reaches it.
+template <bool Walls>
+TESSERA_HOST_DEVICE inline void second_of_trip(BoxArguments const& box, BoxCell const& cell,
+                                               Middle<Walls> const& from, Middle<Walls> const& own,
+                                               float const* middle, int column, int pitch,
+                                               Relaxation<float> const& of, float* to) {
+  Links const links = Walls ? links_at(box, cell.n) : Links{};
+  if (Walls && (links.walls & k_solid) != 0) return;
+  float f[k_directions];
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+  for (int i = 0; i < k_directions; ++i)
+    f[i] = middle[from.at(i, column - velocity_x(i) - velocity_y(i) * pitch)];
+  if (Walls && links.walls != 0) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (int i = 1; i < k_directions; ++i)
+      if ((links.walls >> i & 1) != 0) f[i] = middle[own.at(opposite(i), column)];
+    add_lids(links.lids, of, f);
+  }
+  collide(f, of);
+  keep(box, cell, to, f);
+}
+
+}  // namespace tessera::lattice_boltzmann
