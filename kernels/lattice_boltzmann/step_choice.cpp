@@ -18,7 +18,8 @@ constexpr double k_bytes_per_cell = 2 * 4 * k_directions;
 // Fitted to results/h200/lattice_boltzmann.json; notes-lattice-boltzmann.md has the rows of each.
 /// Of what the probe reads from memory, and from the L2, what a step gets that reads and writes as much.
 constexpr double k_share_of_memory = 0.877, k_share_of_l2 = 0.50;
-/// How long a launch takes to get memory to full speed and to end, beyond the gap to the next one.
+/// How long a launch takes to get memory to full speed and to end, beyond the gap to the next one: no step is
+/// shorter.
 constexpr double k_ramp_of_memory_ns = 2200;
 /// A tile of a loop, beyond its waits: drawing it, its record, tiles around it that are late.
 constexpr double k_tile_ns = 2500;
@@ -36,16 +37,16 @@ constexpr double k_take_ns = 600, k_slowest_ns = 1100;
 /// block that waits for nothing but itself. Counted: instructions of a warp for an update.
 constexpr double k_share_of_issue = 0.6, k_plane_ns = 1200, k_instructions = 277;
 
-/// Expected, not fitted: from a word of the neighbour's to the next one that answers it.
-constexpr double k_answer_ns = 4500;
+/// Of a slab, on an SM: its registers hold 4 blocks of 256 threads.
+constexpr int k_slab_cells_at_once = 1024;
 
-/// A figure of the probe, in ns, or what is given.
-double measured_ns(MachineProfile const& machine, char const* id, double otherwise) {
+/// A figure of the probe, in ns, where it has no such condition or this one, or what is given.
+double measured_ns(MachineProfile const& machine, char const* id, char const* condition, double is,
+                   double otherwise) {
   if (!machine.probe) return otherwise;
   for (auto const& one : machine.probe->figures) {
-    auto const blocks = one.at.find("blocks_per_sm");
-    if (one.id == id && one.unit == "ns" && (blocks == one.at.end() || blocks->second == 1))
-      return one.median;
+    auto const at = one.at.find(condition);
+    if (one.id == id && one.unit == "ns" && (at == one.at.end() || at->second == is)) return one.median;
   }
   return otherwise;
 }
@@ -61,7 +62,8 @@ double memory_ns(Problem const& problem, Variant variant, MachineProfile const& 
   double const held = has_two_lattices(variant) ? bytes : bytes / 2;
   double const l2 = machine.l2_mib * 1048576;
   double const away = std::clamp((held / l2 - k_stays) / (k_leaves - k_stays), 0.0, 1.0);
-  double const near = bytes / (machine.l2_gbps * k_share_of_l2);
+  double const near =
+      std::max(bytes / (machine.l2_gbps * k_share_of_l2), persistent ? 0 : k_ramp_of_memory_ns);
   double const far =
       bytes / (machine.dram_gbps * k_share_of_memory) * (persistent ? k_persistent_memory : 1) +
       k_ramp_of_memory_ns;
@@ -117,7 +119,8 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
   if (variant == Variant::trips) return trip_price(problem, machine);
   bool const of_groups = variant == Variant::cooperative || variant == Variant::chip_cooperative;
   double const barrier =
-      measured_ns(machine, of_groups ? "grid.barrier.cooperative.data" : "grid.barrier.own.data", 1200);
+      measured_ns(machine, of_groups ? "grid.barrier.cooperative.data" : "grid.barrier.own.data",
+                  "blocks_per_sm", 1, 1200);
   if (!on_chip(variant)) {
     bool const launches = has_launches(variant);
     double const cells = memory_ns(problem, variant, machine, !launches);
@@ -151,9 +154,14 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
 
 double slabs_ns(Problem const& problem, int ranks, MachineProfile const& machine) {
   Problem slab{problem.width, problem.height, (problem.depth + ranks - 1) / ranks};
-  // What crosses the link does so while the inside is computed.
-  return std::max(memory_ns(slab, Variant::two_lattices, machine, false) + machine.stream_gap_ns,
-                  k_answer_ns);
+  // What crosses the link does so while the inside is computed; but a step is no shorter than its launch, its
+  // cells at an end, which share the GPU with as many others as run at once, and the way of what they store
+  // to the neighbour, whose step waits for it.
+  double const gap = to_the_next_launch_ns(machine);
+  double const cells = memory_ns(slab, Variant::two_lattices, machine, false);
+  double const at_once = std::min(1.0, 1.0 * machine.sms * k_slab_cells_at_once / slab.size());
+  double const hop = measured_ns(machine, "peer.hop.store", "bytes", 32768, 2900);
+  return gap + std::max(cells, std::max(k_ramp_of_memory_ns, at_once * cells) + hop);
 }
 
 Expected<Choice> choose_variant(Problem const& problem, MachineProfile const& machine, Variant variant,

@@ -48,5 +48,38 @@ TEST(LatticeBoltzmannRecord, PredictionsAreNearAndTheChoiceIsNearTheFastest) {
   EXPECT_EQ(near_fastest, boxes);
 }
 
+/// Where two GPUs pay, by what is predicted, is where they were measured to.
+TEST(LatticeBoltzmannRecord, TwoGpusPayWhereTheyArePredictedTo) {
+  std::ifstream file(TESSERA_SOURCE_DIR "/results/h200x2/lattice_boltzmann_slabs.json");
+  ASSERT_TRUE(file);
+  auto const record = nlohmann::json::parse(file);
+  auto const profile = machine("h200");
+  ASSERT_OK(profile);
+  std::vector<double> off;
+  for (auto const& box : record["slabs"]["boxes"]) {
+    Problem const problem{box["box"][0], box["box"][1], box["box"][2]};
+    double fastest = INFINITY, cheapest = INFINITY, shared = 0;
+    for (auto const& way : box["ways"]) {
+      double const us = way["us"];
+      if (auto const variant = variant_named(way["way"])) {
+        fastest = std::min(fastest, us);
+        cheapest = std::min(cheapest, price_of(problem, *variant, *profile).ns_per_step / 1e3);
+      } else {
+        shared = us;
+      }
+    }
+    double const predicted = slabs_ns(problem, box["gpus"], *profile) / 1e3;
+    off.push_back(std::abs(predicted / shared - 1));
+    std::printf("%-34s two GPUs %8.2f us, predicted %8.2f (%+.0f %%); %.2f times one, predicted %.2f\n",
+                to_string(problem).c_str(), shared, predicted, 100 * (predicted / shared - 1),
+                fastest / shared, cheapest / predicted);
+    // Within a tenth either may be said.
+    bool const plain = std::abs(fastest / shared - 1) > 0.1;
+    EXPECT_TRUE(!plain || (shared < fastest) == (predicted < cheapest)) << to_string(problem);
+  }
+  std::printf("off by %.0f %% in the median\n", 100 * median(off));
+  EXPECT_LT(median(off), 0.1);
+}
+
 }  // namespace
 }  // namespace tessera::lattice_boltzmann
