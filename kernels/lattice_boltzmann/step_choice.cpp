@@ -15,40 +15,51 @@ namespace {
 
 constexpr double k_bytes_per_cell = 2 * 4 * k_directions;
 
-// Fitted to results/h200/lattice_boltzmann.json; notes-lattice-boltzmann.md has the rows of each.
-/// Of what the probe reads from memory, and from the L2, what a step gets that reads and writes as much.
-constexpr double k_share_of_memory = 0.877, k_share_of_l2 = 0.50;
-/// How long a launch takes to get memory to full speed and to end, beyond the gap to the next one: no step is
-/// shorter.
-constexpr double k_ramp_of_memory_ns = 2200;
-/// A tile of a loop, beyond its waits: drawing it, its record, tiles around it that are late.
-constexpr double k_tile_ns = 2500;
+// notes-lattice-boltzmann.md says where each is from. Fitted to results/h200/lattice_boltzmann.json are only
+// k_share_of_l2, k_stays, k_leaves, k_persistent_memory and k_tile_ns.
+/// Of what the probe reads from memory, what a copy reads and writes.
+constexpr double k_share_of_copy = 0.918;
+/// Of the profile's L2, what a step gets that reads and writes as much.
+constexpr double k_share_of_l2 = 0.50;
 /// Lattices of up to so much of the L2's size stay there, and of more than that share nothing does.
 constexpr double k_stays = 0.98, k_leaves = 1.28;
 /// Of one launch of all steps, whose blocks run through the box in an order of their own, beyond the L2.
 constexpr double k_persistent_memory = 1.17;
-/// A step of cells on the chip: from the rim to what the neighbours show of it, and each task of 32 cells, of
-/// which one of the inside is as it was expected and not fitted.
-constexpr double k_chip_step_ns = 350, k_rim_task_ns = 209, k_inside_task_ns = 30;
-/// Taking what neighbours show, and waiting for the slowest block, where nothing is computed meanwhile.
-constexpr double k_take_ns = 600, k_slowest_ns = 1100;
+/// A tile of a loop, beyond its waits: drawing it, its record, tiles around it that are late.
+constexpr double k_tile_ns = 2500;
+/// Instructions of a warp, counted in the machine code: an update from memory; on the chip a task of 32 cells
+/// of the rim, at 1 or 2 sides, a task of the inside, and 32 cells that are taken from neighbours.
+constexpr double k_update = 300, k_rim = 490, k_inside = 255, k_taken = 125;
+/// Expected: of the instructions that an SM can begin, what it begins.
+constexpr double k_share_of_issue = 0.6;
+constexpr int k_schedulers = 4;  ///< of an SM
 
-/// Expected of trips, not fitted: of the instructions that an SM can begin, what it begins; a plane of a
-/// block that waits for nothing but itself. Counted: instructions of a warp for an update.
-constexpr double k_share_of_issue = 0.6, k_plane_ns = 1200, k_instructions = 277;
+/// Expected of trips: a plane of a block that waits for nothing but itself. Counted: an update.
+constexpr double k_plane_ns = 1200, k_update_of_trip = 277;
 
 /// Of a slab, on an SM: its registers hold 4 blocks of 256 threads.
 constexpr int k_slab_cells_at_once = 1024;
 
-/// A figure of the probe, in ns, where it has no such condition or this one, or what is given.
-double measured_ns(MachineProfile const& machine, char const* id, char const* condition, double is,
-                   double otherwise) {
+/// A figure of the probe, where it has no such condition or this one, or what is given.
+double measured(MachineProfile const& machine, char const* id, char const* condition, double is,
+                double otherwise) {
   if (!machine.probe) return otherwise;
   for (auto const& one : machine.probe->figures) {
     auto const at = one.at.find(condition);
-    if (one.id == id && one.unit == "ns" && (at == one.at.end() || at->second == is)) return one.median;
+    if (one.id == id && (at == one.at.end() || at->second == is)) return one.median;
   }
   return otherwise;
+}
+
+/// GHz, of SMs whose matrix units do nothing.
+double clock_of(MachineProfile const& machine) {
+  return measured(machine, "timer.sm_clock", "", 0, machine.clock_ghz);
+}
+
+/// How long a launch takes to get memory to full speed: first loads, and an update of each of the 8 warps
+/// that a scheduler has. No step is shorter.
+double ramp_ns(MachineProfile const& machine) {
+  return measured(machine, "memory.dram.latency.loaded", "", 0, 500) + 8 * k_update / clock_of(machine);
 }
 
 /// Each waits on the GPU for the end of the one before, where launches may start early.
@@ -62,11 +73,10 @@ double memory_ns(Problem const& problem, Variant variant, MachineProfile const& 
   double const held = has_two_lattices(variant) ? bytes : bytes / 2;
   double const l2 = machine.l2_mib * 1048576;
   double const away = std::clamp((held / l2 - k_stays) / (k_leaves - k_stays), 0.0, 1.0);
-  double const near =
-      std::max(bytes / (machine.l2_gbps * k_share_of_l2), persistent ? 0 : k_ramp_of_memory_ns);
+  double const ramp = ramp_ns(machine);
+  double const near = std::max(bytes / (machine.l2_gbps * k_share_of_l2), persistent ? 0 : ramp);
   double const far =
-      bytes / (machine.dram_gbps * k_share_of_memory) * (persistent ? k_persistent_memory : 1) +
-      k_ramp_of_memory_ns;
+      bytes / (machine.dram_gbps * k_share_of_copy) * (persistent ? k_persistent_memory : 1) + ramp;
   return (1 - away) * near + away * far;
 }
 
@@ -75,7 +85,7 @@ double memory_ns(Problem const& problem, Variant variant, MachineProfile const& 
 Price trip_price(Problem const& problem, MachineProfile const& machine) {
   auto const cut = trip_cut(problem, machine.sms);
   double const memory = memory_ns(problem, Variant::trips, machine, false);
-  double const an_update = k_instructions / 32 / 4 / k_share_of_issue / machine.clock_ghz;
+  double const an_update = k_update_of_trip / 32 / k_schedulers / k_share_of_issue / machine.clock_ghz;
   double const compute = an_update * updates_of_trip(cut, machine.sms);
   double const both = memory + compute;
   double const met = (both + (memory * memory + compute * compute) / both) / 2;
@@ -119,8 +129,8 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
   if (variant == Variant::trips) return trip_price(problem, machine);
   bool const of_groups = variant == Variant::cooperative || variant == Variant::chip_cooperative;
   double const barrier =
-      measured_ns(machine, of_groups ? "grid.barrier.cooperative.data" : "grid.barrier.own.data",
-                  "blocks_per_sm", 1, 1200);
+      measured(machine, of_groups ? "grid.barrier.cooperative.data" : "grid.barrier.own.data",
+               "blocks_per_sm", 1, 1200);
   if (!on_chip(variant)) {
     bool const launches = has_launches(variant);
     double const cells = memory_ns(problem, variant, machine, !launches);
@@ -138,14 +148,25 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
                                            machine.sms, k_slot));
   ChipBlock block;
   block.set(*cut, cut->count() - 1, k_slot);
+  double taken = 0;
+  for (auto const& side : block.side) taken += side.taken;
   double const rim = std::ceil(block.rim() / 32.0), inside = std::ceil((block.cells() - block.rim()) / 32.0);
-  double const cells = k_chip_step_ns + k_rim_task_ns * rim + k_inside_task_ns * inside;
+  double const instructions = k_rim * rim + k_inside * inside + k_taken * std::ceil(taken / 32);
+  double const cells = instructions / k_schedulers / k_share_of_issue / clock_of(machine);
+  // Who takes behind the inside waits for its last task, for a table's entry, and for what it says where to
+  // look.
+  double const take = k_inside * measured(machine, "check.add.chain", "", 0, 4) / clock_of(machine) +
+                      2 * measured(machine, "memory.l2.hit", "", 0, 200);
   double waits = 0;
   switch (variant) {
-    case Variant::chip_tokens: break;
-    case Variant::chip_semaphores: waits = k_take_ns + machine.post_ns + machine.wait_ns; break;
-    case Variant::chip_split_barrier: waits = k_take_ns + barrier; break;
-    default: waits = k_take_ns + barrier + k_slowest_ns; break;
+    case Variant::chip_tokens: waits = measured(machine, "pair.hop.token", "bytes", 4096, 500); break;
+    case Variant::chip_semaphores:
+      waits = measured(machine, "pair.hop.store", "bytes", 4096, 1000) + take;
+      break;
+    case Variant::chip_split_barrier:
+      waits = measured(machine, "grid.barrier.own.split", "interior_ns", 2000, 800) + take;
+      break;
+    default: waits = barrier + take; break;
   }
   return {variant, cells + waits,
           fmt::format("{:.1f} us of {}x{}x{} cells on an SM, {:.1f} us that wait for others", cells / 1e3,
@@ -160,8 +181,8 @@ double slabs_ns(Problem const& problem, int ranks, MachineProfile const& machine
   double const gap = to_the_next_launch_ns(machine);
   double const cells = memory_ns(slab, Variant::two_lattices, machine, false);
   double const at_once = std::min(1.0, 1.0 * machine.sms * k_slab_cells_at_once / slab.size());
-  double const hop = measured_ns(machine, "peer.hop.store", "bytes", 32768, 2900);
-  return gap + std::max(cells, std::max(k_ramp_of_memory_ns, at_once * cells) + hop);
+  double const hop = measured(machine, "peer.hop.store", "bytes", 32768, 2900);
+  return gap + std::max(cells, std::max(ramp_ns(machine), at_once * cells) + hop);
 }
 
 Expected<Choice> choose_variant(Problem const& problem, MachineProfile const& machine, Variant variant,
