@@ -18,6 +18,7 @@
 #include "tessera/measure/generation.hpp"
 #include "tessera/report/generation.hpp"
 #include "tessera/report/report.hpp"
+#include "token_prediction.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -26,6 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr int k_usual_new_tokens = 128;
 constexpr std::uint64_t k_usual_seed = 1;
+constexpr std::int64_t k_usual_cached = 1024;
 
 /// "Llama-3.2-1B" of "Llama-3.2-1B/config.json".
 std::string name_of_config(std::string const& path) {
@@ -249,6 +251,11 @@ void add_decode_options(CLI::App& command, DecodeArguments& a) {
       .add_option("--logits", a.logits,
                   "Those of all new tokens: fp32 that numpy reads, [step][prompt][vocabulary]")
       ->group(group);
+  command
+      .add_flag("--predict", a.predict,
+                "Instead, without a GPU: what a token takes on --machine, of so many --sequences\n"
+                "(default 1) behind so many --cached tokens (default 1024), simulated")
+      ->group(group);
   command.add_option("--commit", a.commit, "What to note there as the commit that was built")->group(group);
 }
 
@@ -265,6 +272,7 @@ Diagnostics unused_decode_options(DecodeArguments const& a, std::string const& w
                                       {"--stop-id", !a.stop_ids.empty()},
                                       {"--output", !a.output.empty()},
                                       {"--logits", !a.logits.empty()},
+                                      {"--predict", a.predict},
                                       {"--commit", !a.commit.empty()}})
     if (given) {
       auto one = complaint("E0906", fmt::format("{} is for generating tokens", option),
@@ -274,8 +282,36 @@ Diagnostics unused_decode_options(DecodeArguments const& a, std::string const& w
   return found;
 }
 
+namespace {
+
+int run_prediction(Session const& session, GpuArguments const& gpu, DecodeArguments const& a,
+                   std::string const& machine_name) {
+  auto sizes = gpu;
+  sizes.workload.sequences.reset(), sizes.workload.cached.reset();
+  auto others = a;
+  others.predict = false, others.output.clear();
+  auto found = unused_decode_options(others, "--predict runs nothing: ");
+  auto const more = unused_gpu_options(sizes, "--decode --predict");
+  found.insert(found.end(), more.begin(), more.end());
+  if (!gpu.timeline.empty() || !gpu.html.empty())
+    for (auto const& one :
+         complaint("E0906", "a prediction of tokens has no timeline", "leave --timeline and --html out"))
+      found.push_back(one);
+  if (!found.empty()) return session.fail(found);
+  auto const model = load_model(gpu.workload.workload);
+  if (!model) return session.fail(model.error());
+  auto const machine = load_machine(machine_name.empty() ? "h200" : machine_name);
+  if (!machine) return session.fail(machine.error());
+  return predict_tokens(
+      session, model->model, *machine,
+      {gpu.workload.sequences.value_or(1), gpu.workload.cached.value_or(k_usual_cached), a.output});
+}
+
+}  // namespace
+
 int run_decode(Session const& session, GpuArguments const& gpu, DecodeArguments const& a,
                std::string const& machine_name) {
+  if (a.predict) return run_prediction(session, gpu, a, machine_name);
   if (auto const unused = unused_gpu_options(gpu, "--decode"); !unused.empty()) return session.fail(unused);
   auto const model = load_model(gpu.workload.workload);
   if (!model) return session.fail(model.error());

@@ -25,6 +25,7 @@ struct DecodeArguments {
   std::optional<int> top_k;
   std::vector<int> stop_ids;
   std::string output, logits, commit;
+  bool predict = false;
 };
 
 void add_decode_options(CLI::App& command, DecodeArguments& arguments);

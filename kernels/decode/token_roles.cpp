@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decode/token_roles.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tessera/measure/measured.hpp>
+
+#include "kernels/few_tokens/chain_plan.hpp"
+#include "kernels/few_tokens/chain_roles.hpp"
+
+namespace tessera::decode {
+namespace {
+
+using few_tokens::ProductCosts;
+
+constexpr int k_few_in_flight = 2;
+constexpr double k_word_bytes = 4;
+/// Words stand in the scratch: the late ring holds none of them.
+constexpr double k_in_scratch = 16;
+
+struct Sizes {
+  Model const& model;
+  int batch, cached, blocks, splits;
+  MachineProfile const& machine;
+  TokenCosts const& costs;
+};
+
+/// role_machine() with what decoders do otherwise.
+RoleMachine machine_of(Sizes const& of, Cut const& cut) {
+  auto result = role_machine(of.machine);
+  // Every stage waits for the last tile of the one before.
+  result.hop_ns += of.costs.last_tile_ns;
+  result.turn_ns = of.costs.turn_ns;
+  if (cut.in_flight_within > 0 && cut.in_flight_within <= k_few_in_flight)
+    result.dram_gbps *= of.costs.two_in_flight;
+  return result;
+}
+
+/// A tile with the most positions.
+RoleWork attention_work(Sizes const& of, int slot_bytes, bool words, RoleMachine const& machine) {
+  auto const& m = of.model;
+  auto const part = positions_of(m.read_of(of.cached), of.splits, 0);
+  int const positions = std::max(part.end - part.begin, 1);
+  int const of_slot =
+      std::min(std::max(positions_of_slot(slot_bytes, m.head_size), k_position_block), positions);
+  constexpr int warps_positions = k_position_block * k_attention_warps;
+  RoleWork work;
+  work.slots = (positions + of_slot - 1) / of_slot;
+  work.slot_bytes = 4.0 * m.head_size * positions / work.slots;
+  work.loads_per_slot = 2;
+  work.slots_per_late_slot = work.slots;
+  work.late_slot_bytes = words ? k_in_scratch : 2.0 * (m.group() + 2) * m.head_size;
+  double const rounds = (of_slot + warps_positions - 1) / warps_positions;
+  work.slot_ns = rounds * (of.costs.block_ns + of.costs.block_element_ns * m.head_size) +
+                 of.costs.turn_queries_ns / work.slots;
+  // Sums of warps meet; then parts go from block to block, and are put together.
+  work.end_ns = ProductCosts().end_ns;
+  if (of.splits > 1) work.end_ns += role_machine(of.machine).hop_ns;
+  if (of.splits > 1 && !words) work.end_ns += machine.post_ns + machine.look_ns;
+  return work;
+}
+
+/// Warps that multiply fetch all of a tile's input at once (direct_input.cuh), every SM at the same time.
+void fetch_at_once(RoleWork& work, few_tokens::Product const& product, Sizes const& of) {
+  double const bytes = k_word_bytes * product.tokens * product.depth * of.blocks;
+  work.slot_ns += bytes / of.machine.l2_gbps / work.slots;
+  work.slots_per_late_slot = work.slots;
+  work.late_slot_bytes = k_in_scratch;
+  work.late_warps = work.late_slots_at_once = 1;
+  work.whole_input = true;
+}
+
+RoleRingSizes sizes_of(RoleRings const& rings) {
+  return {rings.slots, rings.in_flight, rings.in_flight_within, rings.late_slots};
+}
+
+Expected<void> add_layers(Sizes const& of, Tiles const& tiles, TokenLaunches& to) {
+  bool const words = to.cut.exchange == Exchange::words;
+  auto plan = plan_layers(tiles, of.machine, of.blocks, *to.cut.exchange);
+  if (!plan) return tl::make_unexpected(plan.error());
+  int const columns = few_tokens::columns_for(of.batch);
+  auto products = layer_products(of.model, of.batch, tiles);
+  unsigned const word = 0;  // that there are some decides how products are cut
+  if (words)
+    for (auto& product : products) product.input_words[0] = &word;
+  auto const made =
+      few_tokens::cut_products(std::move(products), of.blocks, columns, layer_options(of.model, to.cut));
+  if (!made) return tl::make_unexpected(made.error());
+  to.layers_machine = machine_of(of, to.cut);
+  if (words) to.layers_machine.token_copy_ns = 0;  // no warp hands them on
+  to.layers.plan = std::move(*plan);
+  for (auto const& product : made->products)
+    if (product.features == 0) {
+      to.layers.work.push_back(attention_work(of, made->rings.slot_bytes, words, to.layers_machine));
+    } else {
+      to.layers.work.push_back(few_tokens::product_work(product, columns, words, of.machine));
+      if (words) fetch_at_once(to.layers.work.back(), product, of);
+    }
+  to.layers.rings = sizes_of(made->rings);
+  to.layers.iterations = of.model.layers;
+  to.layers.tile_bytes = tile_bytes(of.model, of.batch, tiles, of.cached);
+  return {};
+}
+
+Expected<void> add_head(Sizes const& of, Tiles tiles, TokenLaunches& to) {
+  int const columns = few_tokens::columns_for(of.batch);
+  auto const made = few_tokens::cut_products({head_product(of.model, of.batch, tiles)}, of.blocks, columns,
+                                             head_options(to.cut));
+  if (!made) return tl::make_unexpected(made.error());
+  tiles.head *= tiles.head_parts;
+  auto plan = plan_head(tiles, of.machine, of.blocks);
+  if (!plan) return tl::make_unexpected(plan.error());
+  to.head_machine = machine_of(of, to.cut);
+  to.head_machine.post_ns = 0;  // blocks meet once, behind all parts
+  to.head.plan = std::move(*plan);
+  ProductCosts costs;
+  costs.result_ns = of.costs.head_result_ns;
+  to.head.work = {few_tokens::product_work(made->products.front(), columns, false, of.machine, costs)};
+  to.head.rings = sizes_of(made->rings);
+  return {};
+}
+
+tl::unexpected<Diagnostics> refused(std::string message, std::string way_out) {
+  Diagnostic why;
+  why.code = "E0566", why.message = std::move(message), why.suggestion = std::move(way_out);
+  return refuse(std::move(why));
+}
+
+/// Between two kernels of a graph.
+double gap_ns(MachineProfile const& machine) {
+  auto const* const probed =
+      machine.probe ? find_figure(*machine.probe, "kernel.gap.graph", {{"blocks", machine.sms}}) : nullptr;
+  return probed != nullptr ? probed->median : machine.stream_gap_ns;
+}
+
+}  // namespace
+
+Expected<TokenLaunches> token_launches(Model const& model, int batch, int cached,
+                                       MachineProfile const& machine, Cut const& cut,
+                                       TokenCosts const& costs) {
+  if (auto ok = check_model(model); !ok) return tl::make_unexpected(ok.error());
+  if (cached < 0) return refused(fmt::format("a token behind {} cached ones", cached), "give 0 or more");
+  if (auto ok = check_sequences(batch, cached + 1, most_capacity(model)); !ok)
+    return tl::make_unexpected(ok.error());
+  int const blocks = cut.blocks > 0 ? cut.blocks : machine.sms;
+  int const splits = cut.splits > 0 ? cut.splits : splits_for(model, batch, blocks);
+  TokenLaunches result;
+  result.cut = with_exchange(model, batch, cut, blocks, splits);
+  auto const tiles = tiles_of(model, batch, blocks, splits, result.cut.slot_bytes);
+  Sizes const sizes{model, batch, cached, blocks, splits, machine, costs};
+  if (auto ok = add_layers(sizes, tiles, result); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = add_head(sizes, tiles, result); !ok) return tl::make_unexpected(ok.error());
+  return result;
+}
+
+Expected<TokenPrediction> predict_token(Model const& model, int batch, int cached,
+                                        MachineProfile const& machine, Cut const& cut,
+                                        TokenCosts const& costs) {
+  auto const launches = token_launches(model, batch, cached, machine, cut, costs);
+  if (!launches) return tl::make_unexpected(launches.error());
+  auto layers = simulate_roles(launches->layers, launches->layers_machine);
+  if (!layers) return tl::make_unexpected(layers.error());
+  auto head = simulate_roles(launches->head, launches->head_machine);
+  if (!head) return tl::make_unexpected(head.error());
+  TokenPrediction result;
+  result.layers_us = (gap_ns(machine) + layers->total_ns) / 1e3;
+  result.head_us = (gap_ns(machine) + head->total_ns) / 1e3;
+  double const bytes = model.weight_bytes() + model.cache_bytes() * batch * model.read_of(cached);
+  result.floor_us = bytes / role_machine(machine).dram_gbps / 1e3;
+  result.cut = launches->cut;
+  result.layers = std::move(*layers), result.head = std::move(*head);
+  return result;
+}
+
+}  // namespace tessera::decode

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A generated token for the simulator of launches with roles (tessera/simulate/role_loop.hpp), without a GPU:
+// the layers as one launch and the head as another, as Decoder::make() would have them.
+#pragma once
+
+#include <tessera/simulate/role_loop.hpp>
+
+#include "kernels/decode/layer_plan.hpp"
+
+namespace tessera::decode {
+
+/// What decoders take on an H200 beside what role_machine() and ProductCosts say. Fitted to the record of
+/// Llama-3.2-1B behind 1,024 cached tokens (results/h200/decode.json), each to the part that is named;
+/// those of attention to its stamps in that of Llama-3-8B, too.
+struct TokenCosts {
+  double last_tile_ns = 973;    ///< a stage's mean tile is stored -> its last one: stamps, one sequence
+  double turn_ns = 200;         ///< of the ring of weights: the layers of 16 sequences
+  double two_in_flight = 0.89;  ///< of the memory's bandwidth, two slots on their way: the head, one sequence
+  double head_result_ns = 1300;   ///< a further logit of a lane: the head of 16 sequences
+  double turn_queries_ns = 400;   ///< queries are there -> turned and in registers: stamps
+  double block_ns = 350;          ///< a warp attends to 16 positions: stamps of 16 sequences
+  double block_element_ns = 3.1;  ///< ... for each element of a head more
+};
+
+/// Both launches of a step.
+struct TokenLaunches {
+  RoleLoop layers;
+  RoleMachine layers_machine;
+  RoleLoop head;  ///< a block's parts of it are tiles, one behind the other
+  RoleMachine head_machine;
+  Cut cut;  ///< with what was chosen
+};
+
+/// Behind so many cached tokens of each sequence. Refuses as Decoder::make() does, without a GPU.
+Expected<TokenLaunches> token_launches(Model const& model, int batch, int cached,
+                                       MachineProfile const& machine, Cut const& cut = {},
+                                       TokenCosts const& costs = {});
+
+struct TokenPrediction {
+  double layers_us = 0, head_us = 0;  ///< a launch with the gap before it, in a graph of many steps
+  double floor_us = 0;                ///< reading the same bytes alone
+  Cut cut;
+  RolePrediction layers, head;
+
+  double token_us() const { return layers_us + head_us; }
+};
+/// Refuses as token_launches() and simulate_roles() do.
+Expected<TokenPrediction> predict_token(Model const& model, int batch, int cached,
+                                        MachineProfile const& machine, Cut const& cut = {},
+                                        TokenCosts const& costs = {});
+
+}  // namespace tessera::decode
