@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -68,6 +69,8 @@ class CollectiveCase {
     ok(cudaMemcpy(bits.data(), d_->at(rank), 2 * bits.size(), cudaMemcpyDeviceToHost));
     return bits;
   }
+  /// Of the rank that has the most.
+  std::size_t result_elements() const { return std::max(d_elements(0), d_elements(1)); }
   /// Behind the last row that a rank owns: nobody may write there.
   bool left_alone(int rank) const {
     Select const current(rank);

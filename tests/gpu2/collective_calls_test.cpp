@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with their collective: one-call functions, what tuning finds for them, and what is refused.
+#include <utility>
+
+#include "collective_fixture.hpp"
+#include "kernels/gemm_collectives/one_call.hpp"
+#include "kernels/gemm_collectives/refused.hpp"
+#include "kernels/gemm_collectives/tune.hpp"
+
+namespace tessera::gemm_collectives {
+namespace {
+
+using testing::HasSubstr;
+
+TEST_F(GemmCollectives, OperandsInOtherMemoryAreRefused) {
+  Problem const problem{Collective::all_reduce, 1000, 1024, 512};
+  CollectiveCase const some(gpus, problem);
+  auto storing = make(problem, {Way::store, {}, 0, 2}), keeping = make(problem, {Way::words, {}, 0, 2});
+  auto const refusal_of = [&](GemmCollective& product, std::vector<Operands> const& operands) {
+    auto const done = product.run(operands, gpus.both());
+    return done ? std::string() : to_text(done.error());
+  };
+  auto operands = some.operands();
+  std::swap(operands[0].b, operands[1].b);
+  EXPECT_THAT(refusal_of(storing, operands),
+              testing::StartsWith("error E0581: b of rank 0 is in the memory of GPU 1, not of GPU 0\n"));
+  operands = some.operands();
+  void* host = nullptr;
+  ok(cudaMallocHost(&host, 2 * 1000 * 1024));
+  operands[1].d = host;
+  EXPECT_THAT(refusal_of(storing, operands),
+              testing::StartsWith("error E0581: d of rank 1 is not in a GPU's memory\n"));
+  ok(cudaFreeHost(host));
+  // A pool's memory is its own GPU's alone until somebody says otherwise.
+  operands = some.operands();
+  Select const current(1);
+  cudaMemPoolProps props{};
+  props.allocType = cudaMemAllocationTypePinned;
+  props.location = {cudaMemLocationTypeDevice, 1};
+  cudaMemPool_t pool = nullptr;
+  ok(cudaMemPoolCreate(&pool, &props));
+  void* pooled = nullptr;
+  ok(cudaMallocFromPoolAsync(&pooled, 2 * 1000 * 1024, pool, gpus.stream(1)));
+  operands[1].d = pooled;
+  EXPECT_THAT(refusal_of(storing, operands),
+              testing::StartsWith("error E0581: d of rank 1 is memory that GPU 0 may not write\n"));
+  EXPECT_EQ(refusal_of(keeping, operands), "");
+  finish(keeping);
+  cudaMemAccessDesc access{};
+  access.location = {cudaMemLocationTypeDevice, 0};
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  ok(cudaMemPoolSetAccess(pool, &access, 1));
+  EXPECT_EQ(refusal_of(storing, operands), "");
+  finish(storing);
+  ok(cudaFreeAsync(pooled, gpus.stream(1)));
+  ok(cudaStreamSynchronize(gpus.stream(1)));
+  ok(cudaMemPoolDestroy(pool));
+}
+
+TEST_F(GemmCollectives, RefusalsNameWhatIsWrong) {
+  Problem const problem{Collective::reduce_scatter, 100, 1024, 512};
+  auto const of = [&](Options const& options) {
+    auto const made = GemmCollective::make(gpus.group, problem, options);
+    return made ? std::string() : to_text(made.error());
+  };
+  EXPECT_THAT(of({Way::words, {}, 0, 2}),
+              testing::StartsWith("error E0581: gemm_reduce_scatter has no way \"words\"\n"));
+  EXPECT_THAT(of({Way::add, {}, 9, 2}), testing::StartsWith("error E0581: 9 parts of a shard\n"));
+  EXPECT_THAT(of({Way::store, {}, 0, 0}), testing::StartsWith("error E0581: a deadline that is no time\n"));
+  EXPECT_THAT(of({Way::store, {nullptr, 8, {}, 99}, 0, 2}),
+              testing::StartsWith("error E0581: no kernel for few rows is for these sizes\n"));
+  CollectiveCase const some(gpus, problem);
+  auto product = make(problem);
+  auto operands = some.operands();
+  operands[1].b = static_cast<char const*>(operands[1].b) + 2;
+  auto const odd = product.run(operands, gpus.both());
+  ASSERT_FALSE(odd);
+  EXPECT_THAT(odd.error().front().message, HasSubstr("an operand of rank 1 is missing"));
+  EXPECT_FALSE(product.run({some.operands()[0]}, gpus.both()));
+  EXPECT_FALSE(product.run(some.operands(), {gpus.stream(0)}));
+  auto const elsewhere = product.run(some.operands(), {gpus.stream(0), gpus.stream(0)});
+  ASSERT_FALSE(elsewhere);
+  EXPECT_EQ(elsewhere.error().front().message, "the stream of rank 1 is of GPU 0, not of GPU 1");
+  EXPECT_FALSE(product.enqueue(1, some.operands(), gpus.stream(0)));
+  run(product, some);
+  finish(product);
+  some.expect_right("after refusals");
+}
+
+TEST_F(GemmCollectives, TunedCallsTakeWhatWasFastest) {
+  Problem const problem{Collective::all_gather, 1000, 1024, 512};
+  auto const tried = tune(gpus.group, problem, {2, 2});
+  ASSERT_TRUE(tried) << to_text(tried.error());
+  ASSERT_FALSE(tried->empty());
+  for (std::size_t i = 1; i < tried->size(); ++i) EXPECT_LE((*tried)[i - 1].us, (*tried)[i].us);
+  ASSERT_TRUE(remember(gpus.group, problem, tried->front().options));
+  CollectiveCase const some(gpus, problem);
+  ASSERT_TRUE(all_gather_gemm(gpus.group, {1000, 1024, 512}, some.operands(), gpus.both()));
+  ASSERT_TRUE(finish_all(gpus.group, true));
+  some.expect_right("tuned");
+}
+
+TEST_F(GemmCollectives, AGraphOfOneCallsHasMemoryOfItsOwn) {
+  Sizes const sizes{1000, 1024, 512};
+  Problem const problem{Collective::reduce_scatter, 1000, 1024, 512};
+  CollectiveCase const captured(gpus, problem, 1), eager(gpus, problem, 2);
+  auto const both = gpus.both();
+  auto const capture = [&](cudaGraph_t(&graphs)[2]) {
+    for (auto* const stream : both) ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    auto const done = gemm_reduce_scatter(gpus.group, sizes, captured.operands(), both);
+    for (int rank = 0; rank < 2; ++rank) ok(cudaStreamEndCapture(gpus.stream(rank), &graphs[rank]));
+    return done;
+  };
+  cudaGraph_t graphs[2] = {};
+  auto const refused = capture(graphs);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().front().message, HasSubstr("the first call of these sizes is in a capture"));
+  for (auto*& graph : graphs) ok(cudaGraphDestroy(std::exchange(graph, nullptr)));
+  ASSERT_TRUE(gemm_reduce_scatter(gpus.group, sizes, eager.operands(), both));
+  ASSERT_TRUE(capture(graphs));
+  // The graph keeps what it was captured with.
+  ASSERT_TRUE(remember(gpus.group, problem, {Way::store, {}, 0, 2}));
+  cudaGraphExec_t launched[2] = {};
+  for (int rank = 0; rank < 2; ++rank) {
+    Select const current(rank);
+    ok(cudaGraphInstantiate(&launched[rank], graphs[rank], 0));
+    ok(cudaGraphUpload(launched[rank], gpus.stream(rank)));
+    ok(cudaGraphDestroy(graphs[rank]));
+  }
+  for (int round = 0; round < 5; ++round) {
+    captured.poison();
+    eager.poison();
+    for (int rank = 0; rank < 2; ++rank) {
+      Select const current(rank);
+      ok(cudaGraphLaunch(launched[rank], gpus.stream(rank)));
+    }
+    ASSERT_TRUE(gemm_reduce_scatter(gpus.group, sizes, eager.operands(), both));
+    ASSERT_TRUE(finish_all(gpus.group));
+    captured.expect_right("replayed");
+    eager.expect_right("between replays");
+  }
+  for (auto* graph : launched) ok(cudaGraphExecDestroy(graph));
+  ASSERT_TRUE(finish_all(gpus.group, true));
+}
+
+TEST_F(GemmCollectives, OneCallForEach) {
+  auto const both = gpus.both();
+  CollectiveCase const sums(gpus, {Collective::all_reduce, 8, 1024, 512}),
+      parts(gpus, {Collective::reduce_scatter, 1500, 1024, 512}),
+      gathered(gpus, {Collective::all_gather, 1500, 1024, 512});
+  for (int call = 0; call < 3; ++call) {
+    ASSERT_TRUE(gemm_all_reduce(gpus.group, {8, 1024, 512}, sums.operands(), both));
+    ASSERT_TRUE(gemm_reduce_scatter(gpus.group, {1500, 1024, 512}, parts.operands(), both));
+    ASSERT_TRUE(all_gather_gemm(gpus.group, {1500, 1024, 512}, gathered.operands(), both));
+  }
+  ASSERT_TRUE(finish_all(gpus.group, true));
+  sums.expect_right("gemm_all_reduce");
+  parts.expect_right("gemm_reduce_scatter");
+  gathered.expect_right("all_gather_gemm");
+  auto const refused = gemm_all_reduce(gpus.group, {8, 1024, 510}, sums.operands(), both);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().front().code, "E0581");
+}
+
+TEST_F(GemmCollectives, WithoutPeerAccessTheSameCallGoesByTheLibrary) {
+  TwoGpus apart;
+  apart.group = must(PeerGroup::make({0, 1}, {false}));
+  EXPECT_EQ(apart.group->apart(), "peer access is turned off (PeerGroupOptions)");
+  Problem const problem{Collective::all_reduce, 8, 1024, 512};
+  auto const words = GemmCollective::make(apart.group, problem, {Way::words, {}, 0, 2});
+  ASSERT_FALSE(words);
+  EXPECT_THAT(to_text(words.error()),
+              testing::StartsWith("error E0580: the way \"words\": peer access is turned off"));
+  EXPECT_FALSE(tune(apart.group, problem));
+  std::string why;
+  if (gpus.group->nccl(why) == nullptr) GTEST_SKIP() << why;
+  auto product = GemmCollective::make(apart.group, problem);
+  ASSERT_TRUE(product) << to_text(product.error());
+  EXPECT_THAT(product->name(),
+              testing::StartsWith("sequential (peer access is turned off (PeerGroupOptions)), "));
+  CollectiveCase const some(gpus, problem);
+  for (int call = 0; call < 2; ++call)
+    ASSERT_TRUE(gemm_all_reduce(apart.group, {8, 1024, 512}, some.operands(), gpus.both()));
+  ASSERT_TRUE(finish_all(apart.group, true));
+  some.expect_right("without peer access");
+}
+
+TEST_F(GemmCollectives, AGroupOfGpusThatAreNotThereIsRefused) {
+  auto const refused = PeerGroup::make({0, 99});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().front().code, "E0580");
+}
+
+}  // namespace
+}  // namespace tessera::gemm_collectives
