@@ -120,4 +120,11 @@ long long slot_elements(Problem const& problem) {
   return rows * (problem.collective == Collective::all_gather ? problem.depth : problem.columns);
 }
 
+double wire_bytes(Problem const& problem) {
+  constexpr double k_element = 2;  // bytes
+  double const wide = problem.collective == Collective::all_gather ? problem.depth : problem.columns;
+  double const phases = problem.collective == Collective::all_reduce ? 2 : 1;
+  return phases * k_element * problem.rows * wide * (problem.ranks - 1) / problem.ranks;
+}
+
 }  // namespace tessera::gemm_collectives

@@ -71,4 +71,8 @@ Way choose_way(Problem const& problem);
 /// ranks. 0: there are none.
 long long slot_elements(Problem const& problem);
 
+/// Bytes that have to leave a GPU, whatever the way: its shares of the others' rows, and of an all-reduce the
+/// sums of its own rows to all of them (a switch that adds or copies would spare some of it).
+double wire_bytes(Problem const& problem);
+
 }  // namespace tessera::gemm_collectives

@@ -66,6 +66,50 @@ Expected<TuneEntry> read_entry(Document& document, Node const& node) {
   return entry;
 }
 
+ProductEntry read_product(Document& document, Node const& node) {
+  ObjectReader reader(document, node, "a product");
+  ProductEntry entry;
+  entry.key.collective = reader.string("collective");
+  entry.key.rows = reader.integer("rows", 1, k_largest);
+  entry.key.columns = reader.integer("columns", 1, k_largest);
+  entry.key.depth = reader.integer("depth", 1, k_largest);
+  entry.key.type = reader.string("type");
+  entry.key.gpus = reader.integer("gpus", 2, k_largest);
+  reader.rename(fmt::format("{} of {} x {} x {}", entry.key.collective, entry.key.rows, entry.key.columns,
+                            entry.key.depth));
+  entry.key.gpu = reader.string("gpu");
+  entry.key.driver = reader.string("driver");
+  entry.key.libraries = reader.string("libraries");
+  entry.way = reader.string("way");
+  entry.kernel = reader.string("kernel");
+  entry.parts = reader.integer_or("parts", 0, 0, k_largest);
+  entry.us = reader.number("us", 0, k_longest_us);
+  entry.sequential_us = reader.number_or("sequential_us", 0, 0, k_longest_us);
+  entry.date = reader.string_or("date", "");
+  reader.finish();
+  return entry;
+}
+
+nlohmann::ordered_json to_json(ProductEntry const& entry) {
+  nlohmann::ordered_json one;
+  one["collective"] = entry.key.collective;
+  one["rows"] = entry.key.rows;
+  one["columns"] = entry.key.columns;
+  one["depth"] = entry.key.depth;
+  one["type"] = entry.key.type;
+  one["gpus"] = entry.key.gpus;
+  one["gpu"] = entry.key.gpu;
+  one["driver"] = entry.key.driver;
+  one["libraries"] = entry.key.libraries;
+  one["way"] = entry.way;
+  one["kernel"] = entry.kernel;
+  one["parts"] = entry.parts;
+  one["us"] = entry.us;
+  one["sequential_us"] = entry.sequential_us;
+  one["date"] = entry.date;
+  return one;
+}
+
 nlohmann::ordered_json to_json(TuneEntry const& entry) {
   nlohmann::ordered_json one;
   one["name"] = entry.workload_name;
@@ -91,6 +135,10 @@ std::string print_tune_cache(TuneCache const& cache) {
   root["schema"] = k_schema;
   auto& entries = root["entries"] = nlohmann::ordered_json::array();
   for (auto const& entry : cache.entries) entries.push_back(to_json(entry));
+  if (!cache.products.empty()) {
+    auto& products = root["products"] = nlohmann::ordered_json::array();
+    for (auto const& entry : cache.products) products.push_back(to_json(entry));
+  }
   return json::pretty(root);
 }
 
@@ -113,6 +161,13 @@ Expected<TuneCache> parse_tune_cache(std::string_view text, std::string const& f
                        "this GPU, driver, libraries and workload have an entry already", {},
                        "delete one of the two");
     cache.entries.push_back(std::move(*entry));
+  }
+  for (auto const& item : root.array_or("products")) {
+    auto entry = read_product(*document, item);
+    if (find(cache, entry.key) != nullptr)
+      document->report(item, k_contradiction, "this GPU, driver, libraries and product have an entry already",
+                       {}, "delete one of the two");
+    cache.products.push_back(std::move(entry));
   }
   root.finish();
   if (document->failed()) return document->refusal();

@@ -9,27 +9,39 @@
 namespace tessera {
 namespace {
 
+template <class Entry, class Key>
+Entry const* entry_of(std::vector<Entry> const& entries, Key const& key) {
+  auto const at =
+      std::find_if(entries.begin(), entries.end(), [&](Entry const& one) { return one.key == key; });
+  return at == entries.end() ? nullptr : &*at;
+}
+
+template <class Entry>
+void merge(std::vector<Entry>& entries, std::vector<Entry> const& newer) {
+  for (auto const& entry : newer) {
+    auto const at =
+        std::find_if(entries.begin(), entries.end(), [&](Entry const& old) { return old.key == entry.key; });
+    if (at == entries.end())
+      entries.push_back(entry);
+    else
+      *at = entry;
+  }
+}
+
 bool same_machine(TuneKey const& a, TuneKey const& b) {
   return a.gpu == b.gpu && a.driver == b.driver && a.libraries == b.libraries;
 }
 
 }  // namespace
 
-TuneEntry const* find(TuneCache const& cache, TuneKey const& key) {
-  for (auto const& entry : cache.entries)
-    if (entry.key == key) return &entry;
-  return nullptr;
+TuneEntry const* find(TuneCache const& cache, TuneKey const& key) { return entry_of(cache.entries, key); }
+ProductEntry const* find(TuneCache const& cache, ProductKey const& key) {
+  return entry_of(cache.products, key);
 }
 
 void merge(TuneCache& cache, TuneCache const& newer) {
-  for (auto const& entry : newer.entries) {
-    auto const same = [&](TuneEntry const& old) { return old.key == entry.key; };
-    auto const at = std::find_if(cache.entries.begin(), cache.entries.end(), same);
-    if (at == cache.entries.end())
-      cache.entries.push_back(entry);
-    else
-      *at = entry;
-  }
+  merge(cache.entries, newer.entries);
+  merge(cache.products, newer.products);
 }
 
 std::vector<TuneEntry const*> nearest(TuneCache const& cache, TuneKey const& key) {

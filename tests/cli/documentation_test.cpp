@@ -26,9 +26,26 @@ TEST(Documentation, ReferenceIsTheHelpOfEveryCommand) {
       "nothing is said "
       "here that the tool does not say itself.\n\n";
   text += help("");
-  for (auto const* command : {"plan", "check", "simulate", "sweep", "generate", "explain", "why-not", "diff",
-                              "tune", "run", "probe", "bench", "bench mlp", "bench workload",
-                              "bench overhead", "bench ablation", "doctor", "workloads", "machines"})
+  for (auto const* command : {"plan",
+                              "check",
+                              "simulate",
+                              "sweep",
+                              "generate",
+                              "explain",
+                              "why-not",
+                              "diff",
+                              "tune",
+                              "run",
+                              "probe",
+                              "bench",
+                              "bench mlp",
+                              "bench workload",
+                              "bench overhead",
+                              "bench ablation",
+                              "bench gemm-all-reduce",
+                              "doctor",
+                              "workloads",
+                              "machines"})
     text += "\n## tessera " + std::string(command) + "\n\n" + help(command);
   expect_golden(text, "docs/reference/cli.md");
 }

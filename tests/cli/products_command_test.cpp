@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// run gemm-all-reduce and the others: what is refused without a GPU, and what tessera-peers is asked for.
+// tune, run and bench of gemm-all-reduce and the others: what is refused without a GPU, and what
+// tessera-peers is asked for.
 #include "cli/alone.hpp"
 
 namespace tessera {
@@ -12,7 +13,11 @@ struct Products : AloneInAFolder {
     put_beside("tessera-peers", "for word; do echo \"$word\"; done >words\n" + more);
   }
   void expect_refused(std::string const& words, std::string const& text, int exit = 2) const {
-    auto const said = says("run " + words);
+    expect_refused_by("run", words, text, exit);
+  }
+  void expect_refused_by(std::string const& verb, std::string const& words, std::string const& text,
+                         int exit = 2) const {
+    auto const said = says(verb + " " + words);
     EXPECT_EQ(said.exit, exit) << words;
     EXPECT_THAT(said.err, HasSubstr(text)) << words;
     EXPECT_FALSE(std::filesystem::exists(folder / "words")) << words;
@@ -26,11 +31,19 @@ TEST_F(Products, AskForWhatWasSaid) {
       "--without-peer-access --record out.json");
   EXPECT_EQ(said.exit, 1) << said.err;
   EXPECT_EQ(read_text(folder / "words"),
-            "gemm-reduce-scatter\n2048\n8192\n22016\nfp16\n4\nquick\napart\nout.json\n");
+            "run\ngemm-reduce-scatter\n2048\n8192\n22016\nfp16\n4\nquick\napart\n\nout.json\n");
   put_companion();
   said = says("run all-gather-gemm --rows 8 --columns 1024 --depth 512");
   EXPECT_EQ(said.exit, 0) << said.err;
-  EXPECT_EQ(read_text(folder / "words"), "all-gather-gemm\n8\n1024\n512\nbf16\n2\nfull\nreach\n");
+  EXPECT_EQ(read_text(folder / "words"), "run\nall-gather-gemm\n8\n1024\n512\nbf16\n2\nfull\nreach\n\n");
+  said = says("tune gemm-all-reduce --rows 8 --columns 1024 --depth 512 --cache c.json --gpus 4 --quick");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_EQ(read_text(folder / "words"),
+            "tune\ngemm-all-reduce\n8\n1024\n512\nbf16\n4\nquick\nreach\nc.json\n");
+  said = says("bench gemm-reduce-scatter --rows 8 --columns 1024 --depth 512 --dtype fp16 -o out.json");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_EQ(read_text(folder / "words"),
+            "bench\ngemm-reduce-scatter\n8\n1024\n512\nfp16\n2\nfull\nreach\n-\nout.json\n");
 }
 
 TEST_F(Products, AreRefusedWithoutAGpu) {
@@ -49,6 +62,15 @@ TEST_F(Products, AreRefusedWithoutAGpu) {
   expect_refused("gemm-all-reduce --box 8x8x8" + sizes, "error E0906: --box is for lattice-boltzmann");
   expect_refused("gemm-all-reduce --record nowhere/out.json" + sizes, "error E0902", 3);
   expect_refused("gemm-all-reduce --gpus 1" + sizes, "--gpus");
+  expect_refused_by("tune", "gemm-all-reduce --for steady" + sizes,
+                    "error E0906: --for is not for gemm-all-reduce");
+  expect_refused_by("tune", "gemm-all-reduce --verbose" + sizes,
+                    "error E0906: --verbose is not for gemm-all-reduce");
+  expect_refused_by("tune", "gemm-all-reduce --tp 2" + sizes, "error E0906: --tp is not for gemm-all-reduce");
+  expect_refused_by("tune", "llama-65b --rows 8", "error E0906: --rows is for products on several GPUs");
+  expect_refused_by("tune", "llama-65b --gpus 2", "error E0906: --gpus is for products on several GPUs");
+  expect_refused_by("bench", "all-gather-gemm --rows 8", "error E0906: all-gather-gemm needs --columns");
+  expect_refused_by("bench", "gemm-all-reduce --gpus 1" + sizes, "--gpus");
   expect_refused("llama-65b --rows 8", "error E0906: --rows is for products on several GPUs");
   expect_refused("llama-65b --gpus 2",
                  "error E0906: --gpus is for lattice-boltzmann and products on several");
@@ -63,10 +85,11 @@ TEST_F(Products, TheCompanionSaysNoWithTheSameNumber) {
         std::system(("cd " + folder.path() + " && '" + real.string() + "' " + words + " >out 2>err").c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
   };
-  EXPECT_EQ(asked("gemm-all-reduce 8 8 8 bf16 2 full reach"), 1);
+  EXPECT_EQ(asked("run gemm-all-reduce 8 8 8 bf16 2 full reach -"), 1);
   EXPECT_THAT(read_text(folder / "err"), HasSubstr("error E0581: depth 8 is no multiple of 16"));
-  EXPECT_EQ(asked("gemm-all-gather 8 8 8 bf16 2 full reach"), 2);
-  EXPECT_EQ(asked("gemm-all-reduce 8 8 8"), 2);
+  EXPECT_EQ(asked("run gemm-all-gather 8 8 8 bf16 2 full reach -"), 2);
+  EXPECT_EQ(asked("run gemm-all-reduce 8 8 8"), 2);
+  EXPECT_EQ(asked("look gemm-all-reduce 8 8 8 bf16 2 full reach -"), 2);
 }
 
 TEST_F(Products, SayWhatIsMissing) {

@@ -99,5 +99,13 @@ TEST(GemmCollectiveProblem, ASlotHoldsTheLargestShare) {
       }
 }
 
+TEST(GemmCollectiveProblem, WhatHasToCrossTheLink) {
+  // Half of 100 x 1000 elements of 2 bytes on two GPUs; of an all-reduce twice; of an all-gather rows of a.
+  EXPECT_EQ(wire_bytes({Collective::reduce_scatter, 100, 1000, 64}), 100'000);
+  EXPECT_EQ(wire_bytes({Collective::all_reduce, 100, 1000, 64}), 200'000);
+  EXPECT_EQ(wire_bytes({Collective::all_gather, 100, 1000, 64}), 6'400);
+  EXPECT_EQ(wire_bytes({Collective::reduce_scatter, 100, 1000, 64, ElementType::bf16, 4}), 150'000);
+}
+
 }  // namespace
 }  // namespace tessera::gemm_collectives

@@ -31,6 +31,14 @@ TEST(WaysTable, TheFastestIsFirstAndWhatIsAloneLast) {
       "all results are right: at most 6.0e-03 off\n");
 }
 
+TEST(WaysTable, TheWireIsNoPartOfTheIdeal) {
+  auto rows = some_rows();
+  rows.push_back({k_wire, "390 GB/s", 25.5, 25.5, 25.5, 0, false});
+  auto const text = ways_table(rows, 6e-3);
+  EXPECT_THAT(text, HasSubstr("\nwire's floor       25.5      25.5      25.5  -              390 GB/s\n"));
+  EXPECT_THAT(text, HasSubstr("; 0.81 of the ideal, 19.3 us\n"));
+}
+
 TEST(WaysTable, WrongResultsAreSaid) {
   for (double const error : {7e-3, static_cast<double>(NAN)}) {
     auto rows = some_rows();

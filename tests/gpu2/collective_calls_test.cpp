@@ -6,6 +6,7 @@
 #include "kernels/gemm_collectives/one_call.hpp"
 #include "kernels/gemm_collectives/refused.hpp"
 #include "kernels/gemm_collectives/tune.hpp"
+#include "kernels/gemm_collectives/tuned.hpp"
 
 namespace tessera::gemm_collectives {
 namespace {
@@ -98,6 +99,60 @@ TEST_F(GemmCollectives, TunedCallsTakeWhatWasFastest) {
   ASSERT_TRUE(all_gather_gemm(gpus.group, {1000, 1024, 512}, some.operands(), gpus.both()));
   ASSERT_TRUE(finish_all(gpus.group, true));
   some.expect_right("tuned");
+}
+
+TEST(TunedProducts, KernelsAreReadBackFromTheirNames) {
+  auto const tiles_kernel = tiles("128x256x64_2x1");
+  for (auto const& [kernel, text] : {std::pair{tiles_kernel, "128x256x64_2x1 band 8"},
+                                     {few(3), "few rows 3"},
+                                     {PieceKernel{}, ""},
+                                     {PieceKernel{nullptr, 8, cublaslt::lt_name({1, 2, 3}), -1}, nullptr}}) {
+    auto const name = to_text(kernel);
+    if (text != nullptr) {
+      EXPECT_EQ(name, text);
+    }
+    auto const read = piece_kernel(name);
+    ASSERT_TRUE(read) << name;
+    EXPECT_EQ(read->tiles, kernel.tiles);
+    EXPECT_EQ(read->few, kernel.few);
+    EXPECT_EQ(read->algorithm, kernel.algorithm);
+  }
+  for (char const* text : {"few rows", "few rows x", "few rows -1", "no tiles band 8",
+                           "128x256x64_2x1 band 0", "128x256x64_2x1", "cublaslt(nothing)"})
+    EXPECT_FALSE(piece_kernel(text)) << text;
+  ProductEntry entry{{"a", "b", "c", "gemm_all_reduce", 8, 8192, 8192, "bf16", 2}, "words", "", 1, 1, 1, ""};
+  ASSERT_TRUE(options_of(entry));
+  EXPECT_EQ(options_of(entry)->way, Way::words);
+  auto const no_options = [](ProductEntry changed) { return !options_of(changed); };
+  auto other = entry;
+  other.way = "pigeons";
+  EXPECT_TRUE(no_options(other));
+  other = entry;
+  other.key.depth = 8191;
+  EXPECT_TRUE(no_options(other));
+  other = entry;
+  other.key.rows = (1LL << 32) + 8;
+  EXPECT_TRUE(no_options(other));
+  other = entry;
+  other.key.collective = "gemm_reduce_scatter";
+  EXPECT_TRUE(no_options(other));
+}
+
+TEST_F(GemmCollectives, OneCallFunctionsTakeWhatTheCacheHas) {
+  Problem const problem{Collective::reduce_scatter, 1000, 1024, 512};
+  auto const key = product_key(*gpus.group, problem);
+  ASSERT_TRUE(key) << to_text(key.error());
+  TuneCache cache;
+  cache.products.push_back({*key, "copy", "", 1, 10, 20, "2026-11-24"});
+  cache.products.push_back({*key, "add", "", 2, 10, 20, "2026-11-24"});
+  cache.products.back().key.driver = "another";
+  auto const taken = remember_tuned(gpus.group, cache);
+  ASSERT_TRUE(taken) << to_text(taken.error());
+  EXPECT_EQ(*taken, 1);
+  CollectiveCase const some(gpus, problem);
+  ASSERT_TRUE(gemm_reduce_scatter(gpus.group, {1000, 1024, 512}, some.operands(), gpus.both()));
+  ASSERT_TRUE(finish_all(gpus.group, true));
+  some.expect_right("from the cache");
 }
 
 TEST_F(GemmCollectives, AGraphOfOneCallsHasMemoryOfItsOwn) {

@@ -233,6 +233,73 @@ TEST(CacheJson, RefusesAPlanInItsOwnWordsAndLine) {
   EXPECT_NEAR(read.error().front().where.line, line, 6);
 }
 
+ProductEntry product(std::int64_t rows, std::string way = "copy") {
+  return {{"NVIDIA H200", "580.1", "tessera 0.1.0, cublasLt 130100", "gemm_reduce_scatter", rows, 8192, 22016,
+           "bf16", 2},
+          std::move(way),
+          "cublaslt(tile 28 split 1 #2a-0-1c)",
+          1,
+          557.5,
+          653.25,
+          "2026-11-24"};
+}
+
+TEST(Cache, ProductsOnSeveralGpusAreFoundByTheWholeKeyAndReplaced) {
+  TuneCache cache;
+  cache.products = {product(512), product(2048)};
+  EXPECT_EQ(find(cache, product(2048).key), &cache.products[1]);
+  auto other = product(2048).key;
+  other.gpus = 4;
+  EXPECT_EQ(find(cache, other), nullptr);
+  TuneCache newer;
+  newer.products = {product(2048, "add"), product(1, "words")};
+  merge(cache, newer);
+  ASSERT_EQ(cache.products.size(), 3u);
+  EXPECT_EQ(find(cache, product(2048).key)->way, "add");
+  EXPECT_EQ(find(cache, product(512).key)->way, "copy");
+}
+
+TEST(CacheJson, ProductsOnSeveralGpusAreReadBack) {
+  auto cache = cache_of({key(1)});
+  EXPECT_THAT(print_tune_cache(cache), testing::Not(HasSubstr("products")));
+  cache.products = {product(512), product(2048, "add")};
+  auto const text = print_tune_cache(cache);
+  EXPECT_THAT(text, HasSubstr(R"json(
+      "collective": "gemm_reduce_scatter",
+      "rows": 512,
+      "columns": 8192,
+      "depth": 22016,
+      "type": "bf16",
+      "gpus": 2,
+      "gpu": "NVIDIA H200",
+      "driver": "580.1",
+      "libraries": "tessera 0.1.0, cublasLt 130100",
+      "way": "copy",
+      "kernel": "cublaslt(tile 28 split 1 #2a-0-1c)",
+      "parts": 1,
+      "us": 557.5,
+      "sequential_us": 653.25,
+      "date": "2026-11-24"
+)json"));
+  auto const read = parse_tune_cache(text, "tune.json");
+  ASSERT_TRUE(read) << to_text(read.error());
+  EXPECT_EQ(print_tune_cache(*read), text);
+  auto const refused = [&](std::string const& from, std::string const& to) {
+    auto changed = text;
+    auto const at = changed.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    changed.replace(at, from.size(), to);
+    auto const again = parse_tune_cache(changed, "tune.json");
+    return again ? "accepted" : to_text(again.error());
+  };
+  EXPECT_THAT(refused("\"rows\": 512", "\"rows\": 2048"),
+              HasSubstr("error E0528: this GPU, driver, libraries and product have an entry already\n"
+                        "   hint: delete one of the two"));
+  EXPECT_THAT(refused("\"way\": \"copy\"", "\"day\": \"copy\""),
+              HasSubstr("error E0524: \"way\" is missing in gemm_reduce_scatter of 512 x 8192 x 22016"));
+  EXPECT_THAT(refused("\"gpus\": 2", "\"gpus\": 1"), HasSubstr("error E0525: "));
+}
+
 TEST(CacheJson, RefusesWhatIsNoCacheWithoutCrashing) {
   for (char const* text :
        {"", "[]", "7", "null", "{}", "{\"schema\": 1}", "{\"schema\": \"tessera.plan/1\"}",

@@ -6,6 +6,7 @@
 #include "companion.hpp"
 #include "files.hpp"
 #include "gpu_files.hpp"
+#include "products_run.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -86,11 +87,45 @@ void add_pdl(CLI::App& bench, Session const& session, Action& action) {
   });
 }
 
+/// A product with its collective, on several GPUs.
+void add_product(CLI::App& bench, Session const& session, Action& action, std::string const& name,
+                 std::string const& sizes) {
+  struct Arguments : GpuArguments {
+    ProductsArguments products;
+  };
+  auto* command = bench.add_subcommand(name, "Every way on several GPUs, beside cuBLASLt and NCCL");
+  auto arguments = std::make_shared<Arguments>();
+  arguments->workload.workload = name;
+  add_product_sizes(*command, arguments->products);
+  add_product_gpus(*command, arguments->products);
+  command->add_option("--dtype", arguments->workload.data_type, "bf16 (default) or fp16")
+      ->option_text("TYPE");
+  command->add_option("-o,--output", arguments->products.record, "The measurements as JSON");
+  command->add_option("--cache", arguments->cache, "Also keep the fastest way in this tuning cache");
+  command->add_flag("--quick", arguments->quick, "Fewer samples");
+  command->footer(
+      "Tries every way with every kernel that is worth it, then measures the fastest of each way by turns in "
+      "one\n"
+      "run, beside cuBLASLt and then NCCL, the product and NCCL alone, of which the longer is what a perfect "
+      "overlap\n"
+      "takes, and what has to cross the link at the rate of copies. Compares what each computes with plain "
+      "fp32\n"
+      "arithmetic (docs/peers.md).\n\n"
+      "Examples:\n"
+      "  tessera bench " +
+      name + " " + sizes + " -o out.json");
+  command->callback([arguments, &session, &action] {
+    action = [arguments, &session] {
+      return run_products(session, "bench", *arguments, arguments->products);
+    };
+  });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, Session const& session, Action& action) {
-  auto* command =
-      app.add_subcommand("bench", "Measure on this GPU: mlp, workload, overhead, ablation, pdl, reduce");
+  auto* command = app.add_subcommand(
+      "bench", "Measure on this GPU: mlp, workload, overhead, ablation, pdl, reduce, products");
   command->require_subcommand(1);
   command->footer(
       "Needs a Hopper GPU, and programs that are built by name beside this one:\n"
@@ -127,6 +162,8 @@ void add_bench(CLI::App& app, Session const& session, Action& action) {
       "Examples:\n"
       "  tessera bench reduce -o reduction.json",
       "reduction");
+  for (auto const& name : product_names())
+    add_product(*command, session, action, name, "--rows 2048 --columns 8192 --depth 8192");
 }
 
 }  // namespace tessera::cli

@@ -22,6 +22,7 @@ namespace {
 
 struct TuneArguments : GpuArguments {
   std::string load;
+  ProductsArguments products;
 };
 struct RunArguments : GpuArguments {
   bool planned = false;
@@ -122,6 +123,17 @@ Diagnostics unused_by_network(RunArguments const& arguments) {
   return found;
 }
 
+int tune_products(Session const& session, TuneArguments const& arguments) {
+  Diagnostics unused;
+  auto const& name = arguments.workload.workload;
+  for (auto const& [option, given] :
+       {std::pair{"--for", !arguments.load.empty()}, {"--verbose", arguments.verbose}})
+    if (given)
+      append(unused, complaint("E0906", fmt::format("{} is not for {}", option, name),
+                               fmt::format("leave {} out", option)));
+  return unused.empty() ? run_products(session, "tune", arguments, arguments.products) : session.fail(unused);
+}
+
 }  // namespace
 
 void add_tune(CLI::App& app, Session const& session, Action& action) {
@@ -137,6 +149,8 @@ void add_tune(CLI::App& app, Session const& session, Action& action) {
       ->option_text("any|steady|bursts");
   command->add_flag("--quick", arguments->quick, "Fewer samples and finalists: seconds instead of a minute");
   command->add_flag("--verbose", arguments->verbose, "Say on standard error what is tried, a line each");
+  add_product_sizes(*command, arguments->products);
+  add_product_gpus(*command, arguments->products);
   command->footer(
       "For each size: tries the registered kernels, alone and together in every way to overlap them, "
       "compares "
@@ -149,9 +163,20 @@ void add_tune(CLI::App& app, Session const& session, Action& action) {
       "Examples:\n"
       "  tessera tune llama-65b --block mlp --tp 8\n"
       "  tessera tune gpt-3-145b --tp 8 --tokens 1,768 --quick --cache tune.json\n"
-      "  tessera tune my_chain.json");
+      "  tessera tune my_chain.json\n\n"
+      "gemm-all-reduce, gemm-reduce-scatter or all-gather-gemm in place of a workload tries every way of a "
+      "matrix\n"
+      "product with its collective on several GPUs, with every kernel that is worth it (docs/peers.md). The "
+      "cache\n"
+      "keeps the fastest way: tessera run takes it.\n\n"
+      "  tessera tune gemm-reduce-scatter --rows 2048 --columns 8192 --depth 22016");
   command->callback([arguments, &session, &action] {
     action = [arguments, &session] {
+      if (is_product(arguments->workload.workload)) return tune_products(session, *arguments);
+      auto unused = unused_without_products(arguments->products);
+      if (arguments->products.gpus)
+        append(unused, complaint("E0906", "--gpus is for products on several GPUs", "leave --gpus out"));
+      if (!unused.empty()) return session.fail(unused);
       std::vector<std::string> load;
       if (!arguments->load.empty()) load = {"--for", arguments->load};
       return run_sizes(session, "tessera tune", "tessera-gpu", "tune", *arguments, load);
@@ -230,10 +255,11 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       "gemm-all-reduce, gemm-reduce-scatter or all-gather-gemm in place of a workload computes a matrix "
       "product "
       "with its\n"
-      "collective on several GPUs of this host in every way there is, beside cuBLASLt and NCCL in sequence "
-      "and "
-      "each of\n"
-      "them alone, and checks what comes out (docs/peers.md).\n\n"
+      "collective on several GPUs of this host in the way that was tuned, or in the usual one, beside "
+      "cuBLASLt and "
+      "NCCL in\n"
+      "sequence and each of them alone, and checks what comes out (docs/peers.md). tessera bench has every "
+      "way.\n\n"
       "  tessera run gemm-all-reduce --rows 8 --columns 8192 --depth 8192\n"
       "  tessera run gemm-reduce-scatter --rows 2048 --columns 8192 --depth 22016 --quick --record out.json");
   command->callback([arguments, &session, &action] {
@@ -246,7 +272,8 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       }
       if (is_product(name)) {
         auto const others = unused_by_products(*arguments);
-        return others.empty() ? run_products(session, *arguments, arguments->products) : session.fail(others);
+        return others.empty() ? run_products(session, "run", *arguments, arguments->products)
+                              : session.fail(others);
       }
       if (arguments->gpus)
         return session.fail(complaint("E0906", "--gpus is for lattice-boltzmann and products on several GPUs",

@@ -17,27 +17,43 @@ namespace products = gemm_collectives;
 
 constexpr int k_usual_gpus = 2;
 constexpr long long k_most_size = 1 << 20;
+constexpr char const* k_group =
+    "Products on several GPUs (gemm-all-reduce, gemm-reduce-scatter, all-gather-gemm)";
 
 }  // namespace
 
 bool is_product(std::string const& name) { return products::collective_named(name).has_value(); }
 
-void add_products_options(CLI::App& command, ProductsArguments& arguments) {
-  auto const group =
-      "Products on several GPUs (tessera run gemm-all-reduce, gemm-reduce-scatter, all-gather-gemm)";
+std::vector<std::string> const& product_names() {
+  static std::vector<std::string> const names{"gemm-all-reduce", "gemm-reduce-scatter", "all-gather-gemm"};
+  return names;
+}
+
+void add_product_gpus(CLI::App& command, ProductsArguments& arguments) {
+  command.add_option("--gpus", arguments.gpus, "The first so many GPUs of this host (default 2)")
+      ->check(CLI::Range(1, k_most_ranks))
+      ->option_text("N")
+      ->group(k_group);
+}
+
+void add_product_sizes(CLI::App& command, ProductsArguments& arguments) {
   auto const size = [&](std::string const& name, std::optional<long long>& to, std::string const& what) {
-    command.add_option(name, to, what)->check(CLI::Range(1LL, k_most_size))->option_text("N")->group(group);
+    command.add_option(name, to, what)->check(CLI::Range(1LL, k_most_size))->option_text("N")->group(k_group);
   };
   size("--rows", arguments.rows, "Of the whole product");
   size("--columns", arguments.columns, "Of the whole product");
   size("--depth", arguments.depth, "Of the whole product");
+}
+
+void add_products_options(CLI::App& command, ProductsArguments& arguments) {
+  add_product_sizes(command, arguments);
   command
       .add_flag("--without-peer-access", arguments.without_peer_access,
                 "As if no GPU reached another's memory: NCCL alone")
-      ->group(group);
+      ->group(k_group);
   command.add_option("--record", arguments.record, "The measurements as JSON")
       ->option_text("FILE")
-      ->group(group);
+      ->group(k_group);
 }
 
 Diagnostics unused_without_products(ProductsArguments const& a) {
@@ -55,11 +71,13 @@ Diagnostics unused_without_products(ProductsArguments const& a) {
   return found;
 }
 
-int run_products(Session const& session, GpuArguments const& common, ProductsArguments const& a) {
+int run_products(Session const& session, std::string const& verb, GpuArguments const& common,
+                 ProductsArguments const& a) {
   auto const& name = common.workload.workload;
   auto others = common;
   others.workload.data_type.reset();
   others.quick = false;
+  others.cache.clear();
   if (auto const unused = unused_gpu_options(others, name); !unused.empty()) return session.fail(unused);
   for (auto const& [option, given] :
        {std::pair{"--rows", a.rows}, {"--columns", a.columns}, {"--depth", a.depth}})
@@ -82,16 +100,20 @@ int run_products(Session const& session, GpuArguments const& common, ProductsArg
                                   a.gpus.value_or(k_usual_gpus)};
   if (auto const fine = products::check_problem(problem); !fine) return session.fail(fine.error());
   if (auto const fit = check_outputs({a.record}); !fit) return session.fail(fit.error());
-  std::vector<std::string> words{name,
+  // What is measured is kept where somebody asks for it.
+  auto const cache = verb == "bench" && common.cache.empty() ? "-" : common.cache;
+  std::vector<std::string> words{verb,
+                                 name,
                                  std::to_string(problem.rows),
                                  std::to_string(problem.columns),
                                  std::to_string(problem.depth),
                                  type,
                                  std::to_string(problem.ranks),
                                  common.quick ? "quick" : "full",
-                                 a.without_peer_access ? "apart" : "reach"};
+                                 a.without_peer_access ? "apart" : "reach",
+                                 cache};
   if (!a.record.empty()) words.push_back(a.record);
-  return run_companion(session, "tessera run " + name, "tessera-peers", words);
+  return run_companion(session, fmt::format("tessera {} {}", verb, name), "tessera-peers", words);
 }
 
 }  // namespace tessera::cli

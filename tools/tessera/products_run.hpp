@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// run gemm-all-reduce, gemm-reduce-scatter, all-gather-gemm: a product with its collective on the GPUs of
-// this host. Everything that can be known without a GPU is refused here; the rest is tessera-peers'.
+// tune, run and bench of gemm-all-reduce, gemm-reduce-scatter, all-gather-gemm: a product with its collective
+// on the GPUs of this host. Everything that can be known without a GPU is refused here; the rest is
+// tessera-peers'.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gpu_files.hpp"
 #include "session.hpp"
@@ -19,14 +21,22 @@ struct ProductsArguments {
   std::string record;
 };
 
-/// What `tessera run` takes in place of a workload's name.
+/// What `tessera tune` and `tessera run` take in place of a workload's name.
 bool is_product(std::string const& name);
+std::vector<std::string> const& product_names();
 
+/// --rows, --columns, --depth.
+void add_product_sizes(CLI::App& command, ProductsArguments& arguments);
+/// These, and what `tessera run` has beside them.
 void add_products_options(CLI::App& command, ProductsArguments& arguments);
+/// --gpus.
+void add_product_gpus(CLI::App& command, ProductsArguments& arguments);
 
 /// E0906 for each of these that is given for something else.
 Diagnostics unused_without_products(ProductsArguments const& arguments);
 
-int run_products(Session const& session, GpuArguments const& common, ProductsArguments const& arguments);
+/// `verb`: tune, run or bench.
+int run_products(Session const& session, std::string const& verb, GpuArguments const& common,
+                 ProductsArguments const& arguments);
 
 }  // namespace tessera::cli

@@ -116,13 +116,6 @@ Expected<MachineProfile> machine_here() {
 
 std::string size_text(OperatorGraph const& graph) { return std::to_string(graph.operators.front().m); }
 
-std::string today() {
-  char text[16];
-  std::time_t const now = std::time(nullptr);
-  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
-  return text;
-}
-
 std::string shown(std::string name) {
   for (auto at = name.find(" #"); at != std::string::npos; at = name.find(" #"))
     name.erase(at, name.find(')', at) - at);

@@ -66,8 +66,6 @@ void show_progress(std::string const& name, std::optional<double> us, bool verbo
 
 /// Names of kernels without the bits that only cuBLASLt reads.
 std::string shown(std::string name);
-/// "2026-11-21", UTC.
-std::string today();
 /// "768" for 768 rows of the first operator.
 std::string size_text(OperatorGraph const& graph);
 

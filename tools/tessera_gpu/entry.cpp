@@ -2,6 +2,7 @@
 #include "entry.hpp"
 
 #include "arguments.hpp"
+#include "tools/today.hpp"
 
 namespace tessera::command {
 

@@ -8,6 +8,7 @@
 #include "tessera/describe/workload_key.hpp"
 #include "tessera/diagnostic.hpp"
 #include "tessera/plan/plan.hpp"
+#include "tessera/tune/products.hpp"
 
 namespace tessera {
 
@@ -35,10 +36,12 @@ struct TuneEntry {
 };
 
 struct TuneCache {
-  std::vector<TuneEntry> entries;  ///< no key twice
+  std::vector<TuneEntry> entries;        ///< no key twice
+  std::vector<ProductEntry> products{};  ///< on several GPUs; no key twice
 };
 
 TuneEntry const* find(TuneCache const& cache, TuneKey const& key);
+ProductEntry const* find(TuneCache const& cache, ProductKey const& key);
 
 /// Adds what `newer` has; its entries replace those of the same key.
 void merge(TuneCache& cache, TuneCache const& newer);
