@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "waves.hpp"
+
 namespace tessera::gemm_collectives {
 namespace {
 
@@ -25,12 +27,11 @@ constexpr int k_most_store_rows = 1024;
 // work.
 constexpr double k_least_filled = 0.9;
 
-/// Of the SMs of an H200, with tiles of 128 x 256.
+/// Of the SMs of an H200.
 double filled(int rows, int columns) {
   constexpr int k_sms = 132;
-  auto const up = [](int value, int unit) { return (value + unit - 1) / unit; };
-  int const tiles = up(rows, 128) * up(columns, 256);
-  return static_cast<double>(tiles) / (up(tiles, k_sms) * k_sms);
+  return static_cast<double>(tiles_of_product(rows, columns)) /
+         (waves_of_product(rows, columns, k_sms) * k_sms);
 }
 
 }  // namespace
@@ -64,8 +65,9 @@ char const* to_string(Way way) {
 }
 
 std::string to_string(Problem const& problem) {
-  return fmt::format("{} of {} x {} x {} on {} GPUs", to_string(problem.collective), problem.rows,
-                     problem.columns, problem.depth, problem.ranks);
+  return fmt::format("{}{} of {} x {} x {} on {} GPUs", to_string(problem.collective),
+                     problem.gelu ? " with GeLU" : "", problem.rows, problem.columns, problem.depth,
+                     problem.ranks);
 }
 
 std::vector<Way> ways_of(Problem const& problem) {
@@ -91,6 +93,8 @@ Expected<void> check_problem(Problem const& problem) {
     return refused(problem, fmt::format("a product on {} GPUs", problem.ranks),
                    fmt::format("take a group of 2 to {} GPUs", k_most_ranks));
   bool const gathers = problem.collective == Collective::all_gather;
+  if (problem.gelu && !gathers)
+    return refused(problem, "GeLU of partial sums", "take it behind the sum, or ask for an all-gather");
   int const spread = gathers ? problem.columns : problem.depth;
   char const* const name = gathers ? "columns" : "depth";
   if (spread % (8 * problem.ranks) != 0)

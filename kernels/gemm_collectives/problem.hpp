@@ -35,6 +35,7 @@ struct Problem {
   int depth = 0;
   ElementType type = ElementType::bf16;
   int ranks = 2;
+  bool gelu = false;  ///< of each sum, tanh form: of all_gather alone, whose sums no other rank adds to
 
   int local_depth() const { return collective == Collective::all_gather ? depth : depth / ranks; }
   int local_columns() const { return collective == Collective::all_gather ? columns / ranks : columns; }

@@ -80,9 +80,12 @@ std::vector<Options> options_to_try(Problem const& problem, Way way) {
   std::vector<Options> result;
   for (int const parts : way == Way::add ? std::vector{1, 2, 4} : std::vector{1}) {
     if (parts > 1 && rows < parts * k_least_part) continue;
+    // What the library guesses for each part, which may be another kernel than a whole shard's.
+    if (parts > 1) result.push_back({way, {}, parts});
     int algorithms = 0;
-    for (auto const& kernel : kernels_to_try(
-             {rows, problem.local_columns(), problem.local_depth(), problem.type}, k_most_algorithms)) {
+    for (auto const& kernel :
+         kernels_to_try({rows, problem.local_columns(), problem.local_depth(), problem.type, problem.gelu},
+                        k_most_algorithms)) {
       bool const by_library = kernel.tiles == nullptr && kernel.few < 0;
       int const algorithm = by_library ? algorithms++ : -1;
       if (way != Way::words && kernel.few >= 0) continue;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "waves.hpp"
+
 namespace tessera::gemm_collectives {
 namespace {
 
@@ -42,19 +44,19 @@ class Schedule {
   }
 
   double adds(int parts) const {
-    int const rows = (shard_rows() + parts - 1) / parts;
     double const bytes = shard_bytes() / parts;
+    double const part_us = part_of_shard(parts);
     double sms = 0, engine = 0;
     std::vector<double> come;
     for (int part = 0; part < parts; ++part) {
-      sms += product(rows);
+      sms += part_us;
       engine = std::max(engine, sms) + figures_.copy_us + link(bytes);
       come.push_back(engine + figures_.hop_us);
     }
     for (int part = 0; part < parts; ++part) {
       auto const there = come[static_cast<std::size_t>(part)];
       if (there > sms) sms = there + figures_.launch_us;
-      sms += product(rows) + memory(bytes);
+      sms += part_us + memory(bytes);
       if (shares()) engine = std::max(engine, sms) + figures_.copy_us + link(bytes);
     }
     return shares() ? std::max(sms, engine) + figures_.hop_us : sms;
@@ -76,6 +78,17 @@ class Schedule {
   double memory(double bytes) const { return bytes / figures_.dram_gbps * k_us_per_gb; }
   double product(int rows) const {
     return product_us_(rows, problem_.local_columns(), problem_.local_depth());
+  }
+
+  /// One of the products that a shard is cut into, by whole tiles. tune() tries the kernels of the shard for
+  /// it, so it takes as many of the shard's waves as its tiles fill in part.
+  double part_of_shard(int parts) const {
+    int const tiles = rounded_up(rounded_up(shard_rows(), k_tile_rows), parts);
+    auto const waves = [&](int rows) {
+      return waves_of_product(rows, problem_.local_columns(), figures_.sms);
+    };
+    int const rows = std::min(tiles * k_tile_rows, shard_rows());
+    return product(shard_rows()) * waves(rows) / waves(shard_rows());
   }
 
   Problem const& problem_;

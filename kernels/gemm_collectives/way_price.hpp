@@ -17,6 +17,7 @@ struct WayFigures {
   double dram_gbps = 0;
   double launch_us = 0;        ///< from a kernel's end to the next one's begin
   double early_launch_us = 0;  ///< the same where it starts early
+  int sms = 132;
 };
 
 /// Two H200, and eight: their links go to a switch. docs/design/notes-peers.md says where each comes from.

@@ -107,5 +107,18 @@ TEST(GemmCollectiveProblem, WhatHasToCrossTheLink) {
   EXPECT_EQ(wire_bytes({Collective::reduce_scatter, 100, 1000, 64, ElementType::bf16, 4}), 150'000);
 }
 
+TEST(GemmCollectiveProblem, GeluIsOfWholeSums) {
+  Problem problem{Collective::all_gather, 8, 64, 64};
+  problem.gelu = true;
+  EXPECT_TRUE(check_problem(problem));
+  problem.collective = Collective::all_reduce;
+  auto const refused = check_problem(problem);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(to_text(refused.error()),
+            "error E0581: GeLU of partial sums\n"
+            "   gemm_all_reduce with GeLU of 8 x 64 x 64 on 2 GPUs\n"
+            "   hint: take it behind the sum, or ask for an all-gather");
+}
+
 }  // namespace
 }  // namespace tessera::gemm_collectives
