@@ -16,8 +16,8 @@ Alone::Alone(std::shared_ptr<PeerGroup> const& group, Problem const& problem, Op
     : group_(group), problem_(problem), operands_(operands) {
   for (int rank = 0; rank < group->size(); ++rank) {
     Select const current(group->device(rank));
-    pieces_.push_back(must(
-        Piece::make({problem.rows, problem.local_columns(), problem.local_depth(), problem.type}, kernel)));
+    pieces_.push_back(must(Piece::make(
+        {problem.rows, problem.local_columns(), problem.local_depth(), problem.type, problem.gelu}, kernel)));
   }
   auto const ranks = static_cast<std::size_t>(problem.ranks);
   auto const rows = static_cast<std::size_t>(most_shard_rows(problem.rows, problem.ranks)) * ranks;

@@ -28,7 +28,8 @@ Expected<void> GemmCollective::State::make_pieces(std::map<int, Piece>& to, std:
                                                   Problem const& problem, PieceKernel const& kernel) {
   for (int const some : rows) {
     if (some == 0) continue;
-    auto made = Piece::make({some, problem.local_columns(), problem.local_depth(), problem.type}, kernel);
+    auto made = Piece::make(
+        {some, problem.local_columns(), problem.local_depth(), problem.type, problem.gelu}, kernel);
     if (!made) return tl::make_unexpected(made.error());
     to.insert_or_assign(some, std::move(*made));
   }
@@ -126,7 +127,8 @@ Expected<void> GemmCollective::State::warm_up() {
     for (auto const& [rows, piece] : *all)
       for (int const rank : group->here()) {
         if (!piece.is_loaded_late()) break;
-        auto const name = piece.name() + (all == &adding ? " and a sum" : "");
+        auto const name =
+            piece.name() + (all == &adding ? " and a sum" : "") + (problem.gelu ? ", gelu" : "");
         auto const key = std::tuple(group->device(rank), problem.type, name, piece.by_library() ? 0 : rows);
         if (known.contains(key)) continue;
         std::size_t const bytes = up(std::max(

@@ -4,7 +4,10 @@
 // the operands and results that travel. Pad rows to a few sizes where memory counts.
 #pragma once
 
+#include <optional>
+
 #include "kernels/gemm_collectives/gemm_collective.hpp"
+#include "kernels/gemm_collectives/parallel_mlp.hpp"
 
 namespace tessera::gemm_collectives {
 
@@ -32,10 +35,20 @@ Expected<void> all_gather_gemm(std::shared_ptr<PeerGroup> const& group, Sizes co
                                std::vector<Operands> const& operands,
                                std::vector<cudaStream_t> const& streams);
 
+/// An MLP of a tensor-parallel layer. The products take what remember() has for them when the first call of
+/// these sizes is made.
+Expected<void> tensor_parallel_mlp(std::shared_ptr<PeerGroup> const& group, MlpProblem problem,
+                                   std::vector<MlpOperands> const& operands,
+                                   std::vector<cudaStream_t> const& streams);
+
 /// What calls of these sizes take from now on, as tune() found it. Waits for calls in flight, and says what
 /// they have missed. Graphs keep what they were captured with.
 Expected<void> remember(std::shared_ptr<PeerGroup> const& group, Problem const& problem,
                         Options const& options);
+Expected<void> remember(std::shared_ptr<PeerGroup> const& group, MlpProblem const& problem,
+                        MlpOptions const& options);
+/// What was remembered for these sizes.
+std::optional<Options> remembered(std::shared_ptr<PeerGroup> const& group, Problem const& problem);
 
 /// Waits for the group's GPUs and says what calls above have missed. `release`: and forgets all that is kept
 /// for the group; graphs of its calls are not to be launched any more.

@@ -25,7 +25,7 @@ Expected<Piece> Piece::make(cublaslt::LtProblem const& problem, PieceKernel cons
   if (kernel.tiles != nullptr) {
     // Any aligned addresses: what is asked is whether the sizes are for it.
     auto* const some = reinterpret_cast<void*>(256);
-    if (kernel.tiles->info.type != problem.type || kernel.tiles->info.splits > 1 ||
+    if (problem.gelu || kernel.tiles->info.type != problem.type || kernel.tiles->info.splits > 1 ||
         !kernel.tiles->can_implement(call_of(problem, kernel, {some, some, some})))
       return kernels::refusal("E0581",
                               std::string("kernel ") + kernel.tiles->info.name + " is not for these sizes",
@@ -36,7 +36,7 @@ Expected<Piece> Piece::make(cublaslt::LtProblem const& problem, PieceKernel cons
   }
   if (kernel.few >= 0) {
     auto const configs = few_configs(problem);
-    if (static_cast<std::size_t>(kernel.few) >= configs.size())
+    if (problem.gelu || static_cast<std::size_t>(kernel.few) >= configs.size())
       return kernels::refusal("E0581", "no kernel for few rows is for these sizes",
                               "leave the choice of the kernel to the library");
     piece.few_ = std::make_shared<FewProduct>(problem, configs[static_cast<std::size_t>(kernel.few)]);

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands, results and references of a tensor-parallel MLP on two GPUs.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/common/mlp_reference.hpp"
+#include "kernels/gemm_collectives/parallel_mlp.hpp"
+#include "kernels/gemm_collectives/refused.hpp"
+#include "src/gpu/check.hpp"
+#include "two_gpus.hpp"
+
+namespace tessera::gemm_collectives {
+
+/// Random operands, and what y should be, in fp32 without tensor cores.
+class MlpCase {
+ public:
+  MlpCase(TwoGpus const& gpus, MlpProblem const& problem, unsigned seed = 1)
+      : gpus_(gpus),
+        problem_(problem),
+        x_(memory(model() * tokens())),
+        w1_(memory(model() * static_cast<std::size_t>(problem.local_columns()))),
+        w2_(memory(model() * static_cast<std::size_t>(problem.local_hidden()))),
+        y_(memory(model() * tokens())),
+        reference_(must(PeerMemory::make(gpus.group, 4 * model() * tokens()))) {
+    for (int rank = 0; rank < 2; ++rank) {
+      gpu::Select const current(rank);
+      auto const fill = [&](PeerMemory const& to, std::size_t count, unsigned what, double deviation) {
+        bench::fill_random(to.at(rank), count, problem.type, 100 * seed + 10 * what + unsigned(rank),
+                           static_cast<float>(deviation), gpus.stream(rank));
+      };
+      // Both ranks' x are one: rank 0's.
+      if (rank == 0) fill(x_, model() * tokens(), 0, 1);
+      fill(w1_, model() * static_cast<std::size_t>(problem.local_columns()), 1, 1 / std::sqrt(problem.model));
+      fill(w2_, model() * static_cast<std::size_t>(problem.local_hidden()), 2, 1 / std::sqrt(problem.hidden));
+      gpu::ok(cudaStreamSynchronize(gpus.stream(rank)));
+    }
+    gpu::ok(cudaMemcpy(x_.at(1), x_.at(0), 2 * model() * tokens(), cudaMemcpyDefault));
+    make_reference();
+    poison();
+  }
+
+  std::vector<MlpOperands> operands() const { return {of(0), of(1)}; }
+  void poison() const {
+    for (int rank = 0; rank < 2; ++rank) {
+      gpu::Select const current(rank);
+      bench::poison(y_.at(rank), model() * tokens(), gpus_.stream(rank));
+      gpu::ok(cudaStreamSynchronize(gpus_.stream(rank)));
+    }
+  }
+  std::vector<unsigned short> result(int rank) const {
+    std::vector<unsigned short> bits(own(rank).rows() * model());
+    gpu::ok(cudaMemcpy(bits.data(), y_.at(rank), 2 * bits.size(), cudaMemcpyDefault));
+    return bits;
+  }
+  void expect_right(std::string const& what) const {
+    for (int rank = 0; rank < 2; ++rank) {
+      gpu::Select const current(rank);
+      auto const rows = own(rank);
+      auto const count = static_cast<std::size_t>(rows.rows()) * model();
+      if (count > 0) {
+        EXPECT_LT(bench::relative_error(y_.at(rank),
+                                        static_cast<float const*>(reference_.at(rank)) +
+                                            static_cast<std::size_t>(rows.begin) * model(),
+                                        count, problem_.type, gpus_.stream(rank)),
+                  8e-3)
+            << what << ", rank " << rank;
+      }
+      EXPECT_EQ(bench::not_poisoned(static_cast<unsigned short*>(y_.at(rank)) + count,
+                                    model() * tokens() - count, gpus_.stream(rank)),
+                0u)
+          << what << ", rank " << rank;
+    }
+    if (problem_.rows == Tokens::whole) {
+      EXPECT_TRUE(result(0) == result(1)) << what << ": ranks differ";
+    }
+  }
+
+ private:
+  std::size_t model() const { return static_cast<std::size_t>(problem_.model); }
+  std::size_t tokens() const { return static_cast<std::size_t>(problem_.tokens); }
+  RowRange own(int rank) const {
+    return problem_.rows == Tokens::whole ? RowRange{0, problem_.tokens} : shard_of(problem_.tokens, 2, rank);
+  }
+  PeerMemory memory(std::size_t elements) const {
+    return must(PeerMemory::make(gpus_.group, 2 * elements + 16));
+  }
+  MlpOperands of(int rank) const {
+    auto const* const x = static_cast<unsigned short const*>(x_.at(rank));
+    return {x + static_cast<std::size_t>(own(rank).begin) * model(), w1_.at(rank), w2_.at(rank), y_.at(rank)};
+  }
+
+  /// Each rank's features, by its own weights from all of x, and their sum.
+  void make_reference() {
+    std::vector<float> sum(model() * tokens()), part(sum.size());
+    for (int rank = 0; rank < 2; ++rank) {
+      gpu::Select const current(rank);
+      auto const h = must(
+          PeerMemory::make(gpus_.group, 2 * tokens() * static_cast<std::size_t>(problem_.local_hidden())));
+      auto const sums = must(
+          PeerMemory::make(gpus_.group, 4 * tokens() * static_cast<std::size_t>(problem_.local_columns())));
+      mlp::Shape const shape{problem_.tokens, problem_.model, problem_.local_hidden(), problem_.form,
+                             problem_.type};
+      auto* const y = static_cast<float*>(reference_.at(rank));
+      // Gate and up are rounded before the activation, as a kernel of its own takes them.
+      mlp::reference_mlp(shape, {x_.at(rank), w1_.at(rank), h.at(rank), w2_.at(rank), nullptr},
+                         static_cast<float*>(sums.at(rank)), nullptr, y, true, gpus_.stream(rank));
+      gpu::ok(cudaStreamSynchronize(gpus_.stream(rank)));
+      gpu::ok(cudaMemcpy(part.data(), y, 4 * part.size(), cudaMemcpyDefault));
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
+    }
+    for (int rank = 0; rank < 2; ++rank)
+      gpu::ok(cudaMemcpy(reference_.at(rank), sum.data(), 4 * sum.size(), cudaMemcpyDefault));
+  }
+
+  TwoGpus const& gpus_;
+  MlpProblem problem_;
+  PeerMemory x_, w1_, w2_, y_, reference_;
+};
+
+}  // namespace tessera::gemm_collectives

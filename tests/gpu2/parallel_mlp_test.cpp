@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// The MLP of a tensor-parallel layer on two GPUs: right, in graphs, several in flight, and what is refused.
+#include "kernels/gemm_collectives/parallel_mlp.hpp"
+
+#include <gmock/gmock.h>
+
+#include "kernels/gemm_collectives/one_call.hpp"
+#include "mlp_case.hpp"
+
+namespace tessera::gemm_collectives {
+namespace {
+
+using gpu::ok;
+using mlp::Form;
+using testing::HasSubstr;
+
+struct ParallelMlp : testing::Test {
+  void SetUp() override {
+    if (!gpus.group) GTEST_SKIP() << "needs two GPUs that reach each other's memory";
+  }
+  void expect_right(MlpProblem const& problem, MlpOptions const& options = {}) const {
+    MlpCase const one(gpus, problem, 1), other(gpus, problem, 2);
+    auto mlp = TensorParallelMlp::make(gpus.group, problem, options);
+    ASSERT_TRUE(mlp) << to_text(mlp.error());
+    // What one call leaves behind is wrong for the next.
+    for (int call = 0; call < 4; ++call) {
+      auto const& some = call % 2 == 0 ? one : other;
+      some.poison();
+      auto const done = mlp->run(some.operands(), gpus.both());
+      ASSERT_TRUE(done) << to_text(done.error());
+      auto const ended = mlp->finish();
+      ASSERT_TRUE(ended) << to_text(ended.error());
+      some.expect_right(to_string(problem) + ", " + mlp->name());
+    }
+  }
+
+  TwoGpus const& gpus = *TwoGpus::get();
+};
+
+Form const forms[] = {Form::swiglu, Form::gelu};
+
+TEST_F(ParallelMlp, OfWholeTokensIsRight) {
+  for (auto const form : forms) {
+    for (int const tokens : {1, 2, 7, 16, 33, 64, 200, 300})
+      expect_right({tokens, 1024, 2752, form, Tokens::whole});
+    expect_right({9, 1024, 2752, form, Tokens::whole, ElementType::fp16});
+  }
+}
+
+TEST_F(ParallelMlp, OfSpreadTokensIsRight) {
+  for (auto const form : forms) {
+    for (int const tokens : {1, 2, 3, 129, 1000, 3001}) expect_right({tokens, 1024, 2752, form});
+    expect_right({777, 1024, 2752, form, Tokens::spread, ElementType::fp16});
+  }
+}
+
+TEST_F(ParallelMlp, ByEveryWayOfItsSecondProduct) {
+  for (auto const way : {Way::store, Way::add, Way::copy}) {
+    MlpOptions options;
+    options.second.way = way;
+    expect_right({1000, 1024, 2752, Form::swiglu, Tokens::spread}, options);
+    expect_right({1000, 1024, 2752, Form::gelu, Tokens::whole}, options);
+  }
+  std::string why;
+  if (gpus.group->nccl(why) == nullptr) GTEST_SKIP() << why;
+  MlpOptions in_sequence;
+  in_sequence.first.way = in_sequence.second.way = Way::sequential;
+  for (auto const form : forms)
+    for (auto const rows : {Tokens::spread, Tokens::whole})
+      expect_right({333, 1024, 2752, form, rows}, in_sequence);
+}
+
+TEST_F(ParallelMlp, TwoStreamsShareWhatIsBetweenTheProducts) {
+  for (auto const rows : {Tokens::whole, Tokens::spread}) {
+    MlpProblem const problem{96, 1024, 2752, Form::swiglu, rows};
+    MlpCase const one(gpus, problem, 1), other(gpus, problem, 2);
+    std::vector<std::unique_ptr<gpu::Stream>> more;
+    for (int rank = 0; rank < 2; ++rank) {
+      gpu::Select const current(rank);
+      more.push_back(std::make_unique<gpu::Stream>());
+    }
+    std::vector<cudaStream_t> const others = {more[0]->get(), more[1]->get()};
+    auto mlp = must(TensorParallelMlp::make(gpus.group, problem));
+    for (int call = 0; call < 200; ++call) {
+      ASSERT_TRUE(mlp.run(one.operands(), gpus.both()));
+      ASSERT_TRUE(mlp.run(other.operands(), others));
+    }
+    ASSERT_TRUE(mlp.finish());
+    one.expect_right("beside another stream");
+    other.expect_right("in another stream");
+  }
+}
+
+TEST_F(ParallelMlp, AGraphHasTheSameBits) {
+  for (auto const rows : {Tokens::whole, Tokens::spread}) {
+    MlpProblem const problem{48, 1024, 2752, Form::gelu, rows};
+    MlpCase const some(gpus, problem), eager(gpus, problem, 2);
+    ASSERT_TRUE(tensor_parallel_mlp(gpus.group, problem, some.operands(), gpus.both()));
+    ASSERT_TRUE(finish_all(gpus.group));
+    some.expect_right("one call");
+    std::vector<unsigned short> const bits[] = {some.result(0), some.result(1)};
+    some.poison();
+    for (auto* const stream : gpus.both())
+      ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    auto const captured = tensor_parallel_mlp(gpus.group, problem, some.operands(), gpus.both());
+    cudaGraphExec_t launched[2] = {};
+    for (int rank = 0; rank < 2; ++rank) {
+      gpu::Select const current(rank);
+      cudaGraph_t graph = nullptr;
+      ok(cudaStreamEndCapture(gpus.stream(rank), &graph));
+      ok(cudaGraphInstantiate(&launched[rank], graph, 0));
+      ok(cudaGraphUpload(launched[rank], gpus.stream(rank)));
+      ok(cudaGraphDestroy(graph));
+    }
+    ASSERT_TRUE(captured) << to_text(captured.error());
+    for (int replay = 0; replay < 1000; ++replay)
+      for (int rank = 0; rank < 2; ++rank) {
+        gpu::Select const current(rank);
+        ok(cudaGraphLaunch(launched[rank], gpus.stream(rank)));
+      }
+    ASSERT_TRUE(tensor_parallel_mlp(gpus.group, problem, eager.operands(), gpus.both()));
+    ASSERT_TRUE(finish_all(gpus.group));
+    for (int rank = 0; rank < 2; ++rank) EXPECT_TRUE(bits[rank] == some.result(rank)) << "rank " << rank;
+    eager.expect_right("behind replays");
+    for (auto* graph : launched) ok(cudaGraphExecDestroy(graph));
+    ASSERT_TRUE(finish_all(gpus.group, true));
+  }
+}
+
+TEST_F(ParallelMlp, TakesWhatIsRememberedForItsProducts) {
+  MlpProblem const problem{1000, 1024, 2752, Form::swiglu, Tokens::spread};
+  Options copies;
+  copies.way = Way::copy;
+  ASSERT_TRUE(remember(gpus.group, second_product(problem), copies));
+  auto const mlp = TensorParallelMlp::make(gpus.group, problem);
+  ASSERT_TRUE(mlp) << to_text(mlp.error());
+  EXPECT_THAT(mlp->name(), HasSubstr("; copy, "));
+  ASSERT_TRUE(finish_all(gpus.group, true));
+  auto const untuned = TensorParallelMlp::make(gpus.group, problem);
+  ASSERT_TRUE(untuned) << to_text(untuned.error());
+  EXPECT_THAT(untuned->name(), HasSubstr("; store, "));
+}
+
+TEST_F(ParallelMlp, RefusalsNameWhatIsWrong) {
+  auto const refusal_of = [&](MlpProblem const& problem) {
+    auto const made = TensorParallelMlp::make(gpus.group, problem);
+    return made ? std::string() : to_text(made.error());
+  };
+  EXPECT_THAT(refusal_of({8, 1024, 2744, Form::gelu}),
+              testing::StartsWith(
+                  "error E0581: hidden 2744 is no multiple of 16: of 8 features for each of 2 GPUs\n"));
+  EXPECT_THAT(refusal_of({8, 1020, 2752, Form::gelu}), testing::StartsWith("error E0581: "));
+  EXPECT_THAT(refusal_of({0, 1024, 2752, Form::gelu}),
+              testing::StartsWith("error E0581: a product of 0 rows\n"));
+  for (auto const rows : {Tokens::whole, Tokens::spread}) {
+    MlpProblem const problem{64, 1024, 2752, Form::swiglu, rows};
+    MlpCase const some(gpus, problem);
+    auto mlp = must(TensorParallelMlp::make(gpus.group, problem));
+    auto operands = some.operands();
+    operands[1].w1 = nullptr;
+    auto const missing = mlp.run(operands, gpus.both());
+    ASSERT_FALSE(missing);
+    EXPECT_THAT(missing.error().front().message, HasSubstr("of rank 1 is missing or not 16-byte aligned"));
+    EXPECT_FALSE(mlp.run({some.operands()[0]}, gpus.both()));
+    EXPECT_FALSE(mlp.run(some.operands(), {gpus.stream(0)}));
+    ASSERT_TRUE(mlp.run(some.operands(), gpus.both()));
+    ASSERT_TRUE(mlp.finish());
+    some.expect_right("after refusals");
+  }
+}
+
+}  // namespace
+}  // namespace tessera::gemm_collectives
