@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <variant>
 
 #include "diagnostic/nearest.hpp"
@@ -136,6 +137,11 @@ Expected<MachineProfile> parse_machine(std::string_view text, std::string const&
   check_name(*document, root, "give the machine a name that fits a line: \"h200\"");
   machine.gpu = root.string("gpu");
   machine.architecture = root.string("architecture");
+  static std::regex const architecture("sm_[1-9][0-9]{1,2}[af]?");
+  if (!document->failed() && !std::regex_match(machine.architecture, architecture))
+    document->report(*document->root().find("architecture"), k_codes.value,
+                     fmt::format("\"{}\" is no architecture", machine.architecture.substr(0, 60)), {},
+                     "write it as sm_90");
   machine.provisional = root.boolean_or("provisional", false);
   if (auto const* values = root.object("values"))
     read_fields(*document, *values, "\"values\"", machine_fields(), machine, "", machine.sources);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <regex>
 
 #include "tessera/measure/machine_fields.hpp"
 
@@ -36,9 +35,6 @@ Diagnostics contradictions(MachineProfile const& m) {
     report(fmt::format("behind a rest the GPU may draw {:g} W, and {:g} W under load", m.power_burst_w,
                        m.power_limit_w),
            "power_burst_w is at least power_limit_w; leave it out where there is no such time");
-  static std::regex const architecture("sm_[1-9][0-9]{1,2}[af]?");
-  if (!std::regex_match(m.architecture, architecture))
-    report(fmt::format("\"{}\" is no architecture", m.architecture.substr(0, 60)), "write it as sm_90");
   if (!m.overlap) return found;
   auto const& h = *m.overlap;
   if (!std::has_single_bit(static_cast<unsigned>(h.banks)) || h.bank_groups > h.banks ||

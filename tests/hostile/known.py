@@ -51,6 +51,15 @@ def cases(texts):
                       m_json=json.dumps(profile, indent=1).encode())
     yield refused("null in a timeline", ["explain", "t.json"], "E0703", "not null", "t.json",
                   t_json=changed(texts["timeline"], ('"sms": 132', '"sms": null')))
+    # profiles that no GPU has
+    for name, to, code, says in (("SM_90", '"SM_90"', "E0604", "no architecture"), ("none", '""', "E0604", "no architecture")):
+        yield refused("architecture " + name, ["plan", "two-gemms", "--machine", "./m.json"], code, says, "m.json",
+                      m_json=changed(machine, ('"architecture": "sm_90"', '"architecture": ' + to)))
+    yield refused("less power behind a rest than under load", ["plan", "two-gemms", "--machine", "./m.json"], "E0606",
+                  "behind a rest", "m.json", m_json=changed(machine, ('"power_burst_w": {"value": 840.0', '"power_burst_w": {"value": 84.0')))
+    # clusters beyond what any GPU starts
+    yield refused("a cluster of 256", ["check", "w.json"], "E0109", "16 x 16, 256 blocks", "w.json",
+                  w_json=changed(two, ('"grid": {"x": 8, "y": 8}', '"grid": {"x": 8, "y": 8}, "cluster_rows": 16, "cluster_columns": 16')))
     # a plan for PDL ran where there is none
     yield refused("PDL on a V100", ["simulate", "p.json", "--machine", "v100"], "E0303",
                   "no programmatic dependent launch", p_json=texts["plan pdl"].encode())
