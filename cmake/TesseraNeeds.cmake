@@ -1,0 +1,20 @@
+# What the library is built from, asked for all at once: who lacks one most likely lacks several.
+set(_missing "")
+foreach(_package fmt tl-expected nlohmann_json CLI11 Threads PkgConfig)
+  find_package(${_package} QUIET)
+  if(NOT ${_package}_FOUND)
+    list(APPEND _missing ${_package})
+  endif()
+endforeach()
+if(PkgConfig_FOUND)
+  pkg_check_modules(TESSERA_ISL_THERE QUIET isl)
+  if(NOT TESSERA_ISL_THERE_FOUND)
+    list(APPEND _missing isl)
+  endif()
+endif()
+if(_missing)
+  list(JOIN _missing ", " _missing)
+  message(FATAL_ERROR "tessera is built from libraries that are missing here: ${_missing}\n"
+    "On Debian 12 scripts/install_dependencies installs them; elsewhere install what "
+    "scripts/install_dependencies --list prints, by the names that your system has for them.")
+endif()
