@@ -150,10 +150,21 @@ void check_memory(std::initializer_list<Matrix const*> all) {
   }
 }
 
+/// Then no thread's current device is another.
+bool is_only_device() {
+  static bool const only = [] {
+    int devices = 0;
+    return cudaGetDeviceCount(&devices) == cudaSuccess && devices == 1;
+  }();
+  return only;
+}
+
 /// x's device is the current one, for torch and for the CUDA runtime of this library, while it lives.
 class OnDevice {
  public:
-  OnDevice(Shim const& torch, std::int32_t device) : guard_(guard(torch, device), torch.delete_cuda_guard) {
+  OnDevice(Shim const& torch, std::int32_t device)
+      : guard_(is_only_device() ? nullptr : guard(torch, device), torch.delete_cuda_guard) {
+    if (guard_.get() == nullptr) return;
     if (auto const error = cudaSetDevice(device); error != cudaSuccess)
       refuse(fmt::format("cuda:{} cannot be used: {}", device, cudaGetErrorString(error)),
              "the driver must be for CUDA 13 (580 or later)");

@@ -21,6 +21,7 @@ import re
 import statistics
 import struct
 import sys
+import time
 
 from for_triton.driver import POISON, Gpu, Program
 
@@ -340,9 +341,10 @@ def stalled(gpu, folder, pair, buffers, faults):
     return {"stall": {"ms": round(taken, 1), "tile": tile, "semaphore": semaphore, "waited_ms": round(waited, 1)}}
 
 
-def run(folder, rounds):
+def run(folder, rounds, seconds, write):
     with open(os.path.join(folder, "pairs.json")) as file:
         packed = json.load(file)
+    began = time.monotonic()
     gpu = Gpu()
     cute = os.path.join(folder, "cute.json")
     values = {
@@ -351,8 +353,12 @@ def run(folder, rounds):
         "pairs": [],
     }
     for pair in packed["pairs"]:
+        if time.monotonic() > began + seconds:
+            values.setdefault("left_out", []).append(f"{pair['name']}, {pair['rows']} rows")
+            continue
         found = run_pair(gpu, folder, pair, rounds)
         values["pairs"].append(found)
+        write(values)
         shown = ", ".join(f"{mechanism} {value} us" for mechanism, value in found["us"].items())
         print(
             f"{found['pair']}, {found['rows']} rows: {shown}; x{found['speedup']['pdl_tiles']}; {found['faults'] or 'right bit for bit'}"
@@ -419,6 +425,7 @@ def main():
     parser.add_argument("--rows", help="multiples of 128")
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--json")
+    parser.add_argument("--seconds", type=float, default=1e9, help="no pair begins after so many; it is named as left out")
     given = parser.parse_args()
     # Triton compiles each pair anew for torch, which takes longer than all that runs.
     rows = [int(word) for word in given.rows.split(",")] if given.rows else ROWS if given.what != "torch" else [1152]
@@ -428,11 +435,15 @@ def main():
         return pack(given.folder, rows)
     if given.what == "pack-cute":
         return pack_cute(given.folder)
-    values = run(given.folder, given.rounds) if given.what == "run" else run_torch(rows)
-    if given.json:
-        with open(given.json, "w") as out:
-            json.dump(values, out, indent=2)
-            out.write("\n")
+
+    def write(values):
+        if given.json:
+            with open(given.json, "w") as out:
+                json.dump(values, out, indent=2)
+                out.write("\n")
+
+    values = run(given.folder, given.rounds, given.seconds, write) if given.what == "run" else run_torch(rows)
+    write(values)
     sys.exit(1 if any(pair["faults"] for pair in values["pairs"]) else 0)
 
 
