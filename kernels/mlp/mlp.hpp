@@ -37,8 +37,9 @@ struct MlpOptions {
   /// How many sets of addresses are kept for each number of tokens.
   int address_sets = 64;
   /// For how many numbers of tokens a plan is kept, bound and with its counters; 0: all that come. Another
-  /// one takes the place of the one that was not launched for the longest time, whose launches are waited
-  /// for. With a limit launches must not be captured: a graph would use what is given up.
+  /// one takes the place of the one that was not launched for the longest time: its launches are waited for,
+  /// and all other kernels of the device, as its memory is freed. With a limit launches must not be captured:
+  /// a graph would use what is given up.
   int most_plans = 0;
 };
 
