@@ -32,15 +32,14 @@ TESSERA_HOST_DEVICE constexpr int number_in_layer(int i) {
 }
 constexpr int k_up = 5, k_level = 9, k_down = 5;
 
-/// Populations between the two steps, of a few planes: while plane k is made, plane k - 2 takes its second
-/// step, which needs what went up in z one plane below it, what stayed in its plane, and what went down one
-/// above it. Beside walls it needs all of its own plane, as it may bounce.
+/// Populations between the two steps, of a few planes: what goes up in z is needed for two planes more, what
+/// stays in its plane for one. Beside walls what goes down is needed for one more, too, as it may bounce.
 template <bool Walls>
 struct Middle {
-  static constexpr int ups = 4, levels = 3, downs = Walls ? 3 : 2;              ///< planes
-  static constexpr int words = ups * k_up + levels * k_level + downs * k_down;  ///< of a column
+  static constexpr int ups = 3, levels = 2, downs = Walls ? 2 : 1;
+  static constexpr int words = ups * k_up + levels * k_level + downs * k_down;  ///< of a cell of a plane
   /// Cells of a plane that there is room for.
-  static constexpr int columns = Walls ? 912 : 992;
+  static constexpr int columns = Walls ? 1304 : 1470;
   static constexpr int bytes = columns * (4 * words + 6);
   static_assert(bytes <= 227 * 1024, "");
 
@@ -52,7 +51,7 @@ struct Middle {
   }
   /// All populations of plane k.
   TESSERA_HOST_DEVICE static constexpr Middle own(int k) { return planes(k, k, k); }
-  /// Those that reach the cells of plane k in the second step.
+  /// Those that reach plane k in the second step.
   TESSERA_HOST_DEVICE static constexpr Middle reaching(int k) { return planes(k + 1, k, k - 1); }
 
   TESSERA_HOST_DEVICE constexpr int at(int i, int column) const {
@@ -75,12 +74,7 @@ struct TripTile {
     }
     pitch = size[0] + 2;
   }
-  /// Planes that take the first step; the tile's are 1 to size[2]. The block does as many and one more times
-  /// what comes between two of its barriers: the first step of plane k, and the second one of plane k - 2.
   TESSERA_HOST_DEVICE int planes() const { return size[2] + 2; }
-  TESSERA_HOST_DEVICE int turns() const { return planes() + 1; }
-  TESSERA_HOST_DEVICE bool has_first(int turn) const { return turn < planes(); }
-  TESSERA_HOST_DEVICE bool has_second(int turn) const { return turn >= 3; }
   TESSERA_HOST_DEVICE int columns() const { return pitch * (size[1] + 2); }
   TESSERA_HOST_DEVICE int cells() const { return size[0] * size[1]; }  ///< of a plane of the tile
   /// In the box, around whose ends it may lie.

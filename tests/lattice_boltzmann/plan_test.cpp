@@ -57,8 +57,11 @@ TEST(LatticeBoltzmannChoice, TheChipForSmallBoxesAndLaunchesForLargeOnes) {
   EXPECT_EQ(small->prices.size(), std::size(k_variants));
   auto const large = choose_variant(box(256, 256, 256), machine);
   ASSERT_OK(large);
-  EXPECT_FALSE(on_chip(large->variant));
-  EXPECT_THAT(large->reason, testing::HasSubstr("us of memory"));
+  EXPECT_EQ(large->variant, Variant::trips);
+  EXPECT_THAT(large->reason, testing::HasSubstr("64x16x128 cells and those around them in 128 blocks"));
+  auto const launches = choose_variant(box(256, 256, 256), machine, Variant::two_lattices);
+  ASSERT_OK(launches);
+  EXPECT_THAT(launches->reason, testing::HasSubstr("us of memory"));
   auto const unmeasured = choose_variant(box(16, 16, 16), MachineProfile{});
   EXPECT_FALSE(unmeasured && on_chip(unmeasured->variant)) << "no SM has a place";
 }
