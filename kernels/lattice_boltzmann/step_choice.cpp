@@ -16,7 +16,7 @@ namespace {
 constexpr double k_bytes_per_cell = 2 * 4 * k_directions;
 
 // notes-lattice-boltzmann.md says where each is from. Fitted to results/h200/lattice_boltzmann.json are only
-// k_share_of_l2, k_stays, k_leaves, k_persistent_memory and k_tile_ns, and to another run k_trip_task_ns.
+// k_share_of_l2, k_stays, k_leaves, k_persistent_memory and k_tile_ns.
 /// Of what the probe reads from memory, what a copy reads and writes.
 constexpr double k_share_of_copy = 0.918;
 /// Of the profile's L2, what a step gets that reads and writes as much.
@@ -34,8 +34,8 @@ constexpr double k_update = 300, k_rim = 490, k_inside = 255, k_taken = 125;
 constexpr double k_share_of_issue = 0.6;
 constexpr int k_schedulers = 4;  ///< of an SM
 
-/// A task of a trip, of 32 cells' first or second step; fitted to its first run, five boxes within 8 %.
-constexpr double k_trip_task_ns = 132;
+/// Expected of trips: a plane of a block that waits for nothing but itself. Counted: an update.
+constexpr double k_plane_ns = 1200, k_update_of_trip = 277;
 
 /// Of a slab, on an SM: its registers hold 4 blocks of 256 threads.
 constexpr int k_slab_cells_at_once = 1024;
@@ -80,18 +80,25 @@ double memory_ns(Problem const& problem, Variant variant, MachineProfile const& 
   return (1 - away) * near + away * far;
 }
 
-/// A step of those that trips take.
+/// A step of those that trips take, but for the gap between launches: halves of an SM's warps are in memory
+/// and compute by turns, and wait where they meet (a closed network of two places and two customers).
 Price trip_price(Problem const& problem, MachineProfile const& machine) {
   auto const cut = trip_cut(problem, machine.sms);
-  double const tasks = k_trip_task_ns / 32 * updates_of_trip(cut, machine.sms);
+  double const memory = memory_ns(problem, Variant::trips, machine, false);
+  double const an_update = k_update_of_trip / 32 / k_schedulers / k_share_of_issue / machine.clock_ghz;
+  double const compute = an_update * updates_of_trip(cut, machine.sms);
+  double const both = memory + compute;
+  double const met = (both + (memory * memory + compute * compute) / both) / 2;
+  double const rounds = std::ceil(cut.count() / (1.0 * k_trips_on_sm * machine.sms));
+  double const planes = rounds * (std::ceil(1.0 * problem.depth / cut.blocks[2]) + 2) * k_plane_ns;
   double const gap = to_the_next_launch_ns(machine);
-  return {
-      Variant::trips, (tasks + gap) / 2,
-      fmt::format("two steps in {:.1f} us: {}x{}x{} cells and those around them in {} blocks, {:.1f} us from "
-                  "launch to launch",
-                  tasks / 1e3, (problem.width + cut.blocks[0] - 1) / cut.blocks[0],
-                  (problem.height + cut.blocks[1] - 1) / cut.blocks[1],
-                  (problem.depth + cut.blocks[2] - 1) / cut.blocks[2], cut.count(), gap / 1e3)};
+  double const ns = (std::max(met, planes) + gap) / 2;
+  return {Variant::trips, ns,
+          fmt::format("a trip of two steps: {:.1f} us of memory, {:.1f} us of {}x{}x{} cells in {} blocks, "
+                      "{:.1f} us from launch to launch",
+                      memory / 1e3, compute / 1e3, (problem.width + cut.blocks[0] - 1) / cut.blocks[0],
+                      (problem.height + cut.blocks[1] - 1) / cut.blocks[1],
+                      (problem.depth + cut.blocks[2] - 1) / cut.blocks[2], cut.count(), gap / 1e3)};
 }
 
 /// Without rates: on the chip where it fits, else from memory, with two lattices where there is room.

@@ -2,9 +2,9 @@
 // Two steps of cells that are in memory, for one trip through it: for device code, and for the CPU's tests.
 //
 // A block computes a tile of the box, plane by plane along z. It takes the first step of a plane of the tile
-// and of the cells around it, and keeps the result on the chip (`Middle`); with the planes before it takes
-// the second step of the tile's cells one plane back. Cells around the tile are computed by the neighbours as
-// well, so that no block waits for another.
+// and of the cells around it, and keeps the result on the chip (`Middle`); meanwhile it takes the second step
+// of the tile's cells two planes back, so that some warps compute while others wait for memory. Cells around
+// the tile are computed by the neighbours as well, so that no block waits for another.
 #pragma once
 
 #include "kernels/lattice_boltzmann/box_cell.hpp"
@@ -12,8 +12,10 @@
 
 namespace tessera::lattice_boltzmann {
 
-constexpr int k_trip_threads = 768;
+constexpr int k_trip_threads = 1024;
 constexpr int k_trips_on_sm = 1;  ///< blocks
+/// An SM's memory that is shared memory, of 228 KiB, with the KiB that a block has beside it.
+constexpr int k_trip_shared_percent = 57, k_trip_shared_bytes = 131 * 1024;
 
 namespace detail {
 /// For directions `first` to `first` + 15, four bits each: those before it with the same velocity along z.
@@ -32,16 +34,17 @@ TESSERA_HOST_DEVICE constexpr int number_in_layer(int i) {
 }
 constexpr int k_up = 5, k_level = 9, k_down = 5;
 
-/// Populations between the two steps, of a few planes: what goes up in z is needed for two planes more, what
-/// stays in its plane for one. Beside walls what goes down is needed for one more, too, as it may bounce.
+/// Populations between the two steps, of a few planes: while plane k is made, plane k - 2 takes its second
+/// step, which needs what went up in z one plane below it, what stayed in its plane, and what went down one
+/// above it. Beside walls it needs all of its own plane, as it may bounce.
 template <bool Walls>
 struct Middle {
-  static constexpr int ups = 3, levels = 2, downs = Walls ? 2 : 1;
-  static constexpr int words = ups * k_up + levels * k_level + downs * k_down;  ///< of a cell of a plane
-  /// Cells of a plane that there is room for.
-  static constexpr int columns = Walls ? 1304 : 1470;
+  static constexpr int ups = 4, levels = 3, downs = Walls ? 3 : 2;              ///< planes
+  static constexpr int words = ups * k_up + levels * k_level + downs * k_down;  ///< of a column
+  /// Cells of a plane that there is room for: the rest of an SM's memory is L1, where loads on their way lie.
+  static constexpr int columns = Walls ? 528 : 572;
   static constexpr int bytes = columns * (4 * words + 6);
-  static_assert(bytes <= 227 * 1024, "");
+  static_assert(bytes <= k_trip_shared_bytes, "");
 
   int of[3];  ///< by velocity along z: where the populations of a plane begin
 
@@ -51,7 +54,7 @@ struct Middle {
   }
   /// All populations of plane k.
   TESSERA_HOST_DEVICE static constexpr Middle own(int k) { return planes(k, k, k); }
-  /// Those that reach plane k in the second step.
+  /// Those that reach the cells of plane k in the second step.
   TESSERA_HOST_DEVICE static constexpr Middle reaching(int k) { return planes(k + 1, k, k - 1); }
 
   TESSERA_HOST_DEVICE constexpr int at(int i, int column) const {
@@ -74,7 +77,12 @@ struct TripTile {
     }
     pitch = size[0] + 2;
   }
+  /// Planes that take the first step; the tile's are 1 to size[2]. The block does as many and one more times
+  /// what comes between two of its barriers: the first step of plane k, and the second one of plane k - 2.
   TESSERA_HOST_DEVICE int planes() const { return size[2] + 2; }
+  TESSERA_HOST_DEVICE int turns() const { return planes() + 1; }
+  TESSERA_HOST_DEVICE bool has_first(int turn) const { return turn < planes(); }
+  TESSERA_HOST_DEVICE bool has_second(int turn) const { return turn >= 3; }
   TESSERA_HOST_DEVICE int columns() const { return pitch * (size[1] + 2); }
   TESSERA_HOST_DEVICE int cells() const { return size[0] * size[1]; }  ///< of a plane of the tile
   /// In the box, around whose ends it may lie.

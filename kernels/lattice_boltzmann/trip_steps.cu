@@ -16,28 +16,34 @@ __global__ void __launch_bounds__(k_trip_threads, k_trips_on_sm)
       reinterpret_cast<unsigned*>(tessera_trip + Middle<Walls>::words * Middle<Walls>::columns);
   auto* const columns_of = reinterpret_cast<unsigned short*>(places + Middle<Walls>::columns);
   TripTile const tile(cut, static_cast<int>(blockIdx.x));
-  int const columns = tile.columns(), cells = tile.cells(), planes = tile.planes();
+  int const columns = tile.columns(), cells = tile.cells();
   for (int c = static_cast<int>(threadIdx.x); c < columns; c += k_trip_threads)
     places[c] = tile.place(cut, c);
   for (int n = static_cast<int>(threadIdx.x); n < cells; n += k_trip_threads)
     columns_of[n] = static_cast<unsigned short>(tile.column_of(n));
   __syncthreads();
   behind_the_step_before();
-  for (int k = 0; k < planes; ++k) {
+  int const warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  for (int k = 0; k < tile.turns(); ++k) {
+    // Tasks of 32 cells, first steps and second ones by turns: memory and arithmetic are busy together.
+    int const firsts = tile.has_first(k) ? (columns + 31) / 32 : 0;
+    int const seconds = tile.has_second(k) ? (cells + 31) / 32 : 0;
+    int const paired = firsts < seconds ? firsts : seconds;
     auto const made = Middle<Walls>::own(k);
-    int const z = tile.plane(cut, k);
+    auto const taken = Middle<Walls>::reaching(k - 2), own = Middle<Walls>::own(k - 2);
+    int const z = tile.plane(cut, k), behind = tile.plane(cut, k - 2);
 #pragma unroll 1
-    for (int c = static_cast<int>(threadIdx.x); c < columns; c += k_trip_threads)
-      first_of_trip<Walls>(box, cell_at(box, places[c], z), from, of, made, tessera_trip, c);
-    if (k < 2) continue;  // what a thread writes again it has written itself
-    __syncthreads();
-    auto const taken = Middle<Walls>::reaching(k - 1), own = Middle<Walls>::own(k - 1);
-    int const behind = tile.plane(cut, k - 1);
-#pragma unroll 1
-    for (int n = static_cast<int>(threadIdx.x); n < cells; n += k_trip_threads) {
-      int const c = columns_of[n];
-      second_of_trip<Walls>(box, cell_at(box, places[c], behind), taken, own, tessera_trip, c, tile.pitch, of,
-                            to);
+    for (int t = warp; t < firsts + seconds; t += k_trip_threads / 32) {
+      bool const first = t < 2 * paired ? t % 2 == 0 : firsts > seconds;
+      int const n = 32 * (t < 2 * paired ? t / 2 : t - paired) + lane;
+      if (first) {
+        if (n < columns)
+          first_of_trip<Walls>(box, cell_at(box, places[n], z), from, of, made, tessera_trip, n);
+      } else if (n < cells) {
+        int const c = columns_of[n];
+        second_of_trip<Walls>(box, cell_at(box, places[c], behind), taken, own, tessera_trip, c, tile.pitch,
+                              of, to);
+      }
     }
     __syncthreads();
   }
@@ -49,7 +55,7 @@ cudaError_t prepare() {
                                           Middle<Walls>::bytes);
   if (error != cudaSuccess) return error;
   return cudaFuncSetAttribute(&trip_kernel<Walls>, cudaFuncAttributePreferredSharedMemoryCarveout,
-                              cudaSharedmemCarveoutMaxShared);
+                              k_trip_shared_percent);
 }
 template <bool Walls>
 cudaError_t launch(BoxArguments const& box, ChipCut const& cut, float const* from, float* to,

@@ -58,7 +58,7 @@ TEST(LatticeBoltzmannChoice, TheChipForSmallBoxesAndLaunchesForLargeOnes) {
   auto const large = choose_variant(box(256, 256, 256), machine);
   ASSERT_OK(large);
   EXPECT_EQ(large->variant, Variant::trips);
-  EXPECT_THAT(large->reason, testing::HasSubstr("64x16x128 cells and those around them in 128 blocks"));
+  EXPECT_THAT(large->reason, testing::HasSubstr("32x12x86 cells in 528 blocks"));
   auto const launches = choose_variant(box(256, 256, 256), machine, Variant::two_lattices);
   ASSERT_OK(launches);
   EXPECT_THAT(launches->reason, testing::HasSubstr("us of memory"));

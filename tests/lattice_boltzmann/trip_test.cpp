@@ -29,7 +29,7 @@ struct Lattice {
   }
 };
 
-/// One block, as the kernel does it: `turned`: cells of a plane in the other order.
+/// One block, as the kernel does it: what comes between two barriers in one order, or `turned` in the other.
 template <bool Walls>
 void block(BoxArguments const& box, ChipCut const& cut, int number, std::vector<float> const& from,
            std::vector<float>& to, Relaxation<float> const& of, bool turned) {
@@ -38,19 +38,25 @@ void block(BoxArguments const& box, ChipCut const& cut, int number, std::vector<
   ASSERT_LE(columns, Middle<Walls>::columns);
   std::vector<float> middle(static_cast<std::size_t>(Middle<Walls>::words * Middle<Walls>::columns),
                             std::numeric_limits<float>::quiet_NaN());
-  for (int k = 0; k < tile.planes(); ++k) {
-    for (int n = 0; n < columns; ++n) {
+  auto const first = [&](int k) {
+    for (int n = 0; n < columns && tile.has_first(k); ++n) {
       int const c = turned ? columns - 1 - n : n;
       first_of_trip<Walls>(box, cell_at(box, tile.place(cut, c), tile.plane(cut, k)), from.data(), of,
                            Middle<Walls>::own(k), middle.data(), c);
     }
-    if (k < 2) continue;
-    for (int n = 0; n < cells; ++n) {
+  };
+  auto const second = [&](int k) {
+    for (int n = 0; n < cells && tile.has_second(k); ++n) {
       int const c = tile.column_of(turned ? cells - 1 - n : n);
-      second_of_trip<Walls>(box, cell_at(box, tile.place(cut, c), tile.plane(cut, k - 1)),
-                            Middle<Walls>::reaching(k - 1), Middle<Walls>::own(k - 1), middle.data(), c,
+      second_of_trip<Walls>(box, cell_at(box, tile.place(cut, c), tile.plane(cut, k - 2)),
+                            Middle<Walls>::reaching(k - 2), Middle<Walls>::own(k - 2), middle.data(), c,
                             tile.pitch, of, to.data());
     }
+  };
+  for (int k = 0; k < tile.turns(); ++k) {
+    if (turned) second(k);
+    first(k);
+    if (!turned) second(k);
   }
 }
 
@@ -100,16 +106,18 @@ TEST(LatticeBoltzmannTrip, HasTheBitsOfTwoPlainSteps) {
 TEST(LatticeBoltzmannTrip, PlanesThatAreNeededHavePlacesOfTheirOwn) {
   auto const check = [](auto middle) {
     using M = decltype(middle);
-    for (int k = 2; k < 12; ++k) {
-      // What planes k - 1 and k hold when the first is to take its second step, and k + 1 after it.
+    for (int k = 3; k < 14; ++k) {
+      // What is made of plane k, what plane k - 2 reads meanwhile, and what is kept for the turns behind
+      // that.
       std::set<int> places;
       std::size_t count = 0;
       auto const add = [&](M const& of, int i) { places.insert(of.at(i, 5)), ++count; };
       for (int i = 0; i < k_directions; ++i) {
-        add(M::reaching(k - 1), i);
-        if (velocity_z(i) >= 0) add(M::own(k), i);
-        if (velocity_z(i) > 0) add(M::own(k - 1), i);
-        if (M::downs == 2 && velocity_z(i) < 0) add(M::own(k - 1), i);
+        add(M::own(k), i);
+        add(M::reaching(k - 2), i);
+        if (velocity_z(i) >= 0) add(M::own(k - 1), i);
+        if (velocity_z(i) > 0) add(M::own(k - 2), i);
+        if (M::downs == 3 && velocity_z(i) < 0) add(M::own(k - 2), i);
       }
       EXPECT_EQ(places.size(), count);
       EXPECT_EQ(count, static_cast<std::size_t>(M::words));
