@@ -17,7 +17,7 @@ namespace tessera::gpu {
 /// Communicators of one process, one for each of its GPUs; or that of its rank among several processes.
 class Nccl {
  public:
-  enum class Type : int { fp16 = 6, fp32 = 7, fp64 = 8, bf16 = 9 };  // ncclDataType_t
+  enum class Type : int { int32 = 2, fp16 = 6, fp32 = 7, fp64 = 8, bf16 = 9 };  // ncclDataType_t
 
   /// Null, with the reason in `why`, if there is no libnccl.so.2 that the system's linker finds. Throws with
   /// NCCL's own words. Leaves any device current.
@@ -49,8 +49,8 @@ class Nccl {
         !find(library, "ncclCommDestroy", nccl->destroy_) || !find(library, "ncclCommAbort", nccl->abort_) ||
         !find(library, "ncclAllReduce", nccl->all_reduce_) ||
         !find(library, "ncclReduceScatter", nccl->reduce_scatter_) ||
-        !find(library, "ncclAllGather", nccl->all_gather_) ||
-        !find(library, "ncclGroupStart", nccl->group_begin_) ||
+        !find(library, "ncclAllGather", nccl->all_gather_) || !find(library, "ncclSend", nccl->send_) ||
+        !find(library, "ncclRecv", nccl->receive_) || !find(library, "ncclGroupStart", nccl->group_begin_) ||
         !find(library, "ncclGroupEnd", nccl->group_end_) ||
         !find(library, "ncclGetErrorString", nccl->text_)) {
       why = "libnccl.so.2 lacks a function";
@@ -102,6 +102,13 @@ class Nccl {
   void all_gather(int rank, void const* from, void* to, std::size_t count, Type type,
                   cudaStream_t stream) const {
     ok(all_gather_(from, to, count, static_cast<int>(type), at(rank), stream), "ncclAllGather");
+  }
+  /// One call of the peer's for each, in the same order; of all ranks between group_begin() and group_end().
+  void send(int rank, void const* from, std::size_t count, Type type, int peer, cudaStream_t stream) const {
+    ok(send_(from, count, static_cast<int>(type), peer, at(rank), stream), "ncclSend");
+  }
+  void receive(int rank, void* to, std::size_t count, Type type, int peer, cudaStream_t stream) const {
+    ok(receive_(to, count, static_cast<int>(type), peer, at(rank), stream), "ncclRecv");
   }
   void group_begin() const { ok(group_begin_(), "ncclGroupStart"); }
   void group_end() const { ok(group_end_(), "ncclGroupEnd"); }
@@ -155,6 +162,8 @@ class Nccl {
   Result (*all_reduce_)(void const*, void*, std::size_t, int, int, void*, cudaStream_t) = nullptr;
   Result (*reduce_scatter_)(void const*, void*, std::size_t, int, int, void*, cudaStream_t) = nullptr;
   Result (*all_gather_)(void const*, void*, std::size_t, int, void*, cudaStream_t) = nullptr;
+  Result (*send_)(void const*, std::size_t, int, int, void*, cudaStream_t) = nullptr;
+  Result (*receive_)(void*, std::size_t, int, int, void*, cudaStream_t) = nullptr;
   Result (*group_begin_)() = nullptr;
   Result (*group_end_)() = nullptr;
   char const* (*text_)(Result) = nullptr;
