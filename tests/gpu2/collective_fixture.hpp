@@ -68,6 +68,7 @@ inline std::vector<Kind> kinds() {
           {Collective::reduce_scatter, Way::copy, 999, early},
           {Collective::reduce_scatter, Way::add, 999},
           {Collective::all_reduce, Way::add, 1000},
+          {Collective::all_reduce, Way::copy, 1000},
           {Collective::all_gather, Way::copy, 1000}};
 }
 
