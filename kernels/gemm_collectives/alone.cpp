@@ -4,11 +4,13 @@
 #include <algorithm>
 
 #include "refused.hpp"
+#include "src/gpu/check.hpp"
 #include "src/gpu/nccl.hpp"
 #include "src/gpu/select.hpp"
 
 namespace tessera::gemm_collectives {
 
+using gpu::ok;
 using gpu::Select;
 
 Alone::Alone(std::shared_ptr<PeerGroup> const& group, Problem const& problem, OperandRing const& operands,
@@ -16,6 +18,7 @@ Alone::Alone(std::shared_ptr<PeerGroup> const& group, Problem const& problem, Op
     : group_(group), problem_(problem), operands_(operands) {
   for (int rank = 0; rank < group->size(); ++rank) {
     Select const current(group->device(rank));
+    sides_.emplace_back();
     pieces_.push_back(must(Piece::make(
         {problem.rows, problem.local_columns(), problem.local_depth(), problem.type, problem.gelu}, kernel)));
   }
@@ -28,6 +31,10 @@ Alone::Alone(std::shared_ptr<PeerGroup> const& group, Problem const& problem, Op
     scratch_.push_back(must(PeerMemory::make(group, bytes)));
   timed_.push_back(
       {"gemm", [this](std::vector<cudaStream_t> const& streams, int set) { return product(streams, set); }});
+  if (group->apart().empty())
+    timed_.push_back({"gemm beside copies", [this](std::vector<cudaStream_t> const& streams, int set) {
+                        return product_beside_copies(streams, set);
+                      }});
   std::string why;
   auto const* const nccl = group->nccl(why);
   if (nccl == nullptr) return;
@@ -48,6 +55,24 @@ Expected<void> Alone::product(std::vector<cudaStream_t> const& streams, int set)
     if (!done) return done;
   }
   return {};
+}
+
+Expected<void> Alone::product_beside_copies(std::vector<cudaStream_t> const& streams, int set) {
+  auto const bytes = std::min(static_cast<std::size_t>(wire_bytes(problem_)), scratch_[2].bytes());
+  for (std::size_t at = 0; at < streams.size(); ++at) {
+    int const rank = static_cast<int>(at);
+    Select const current(group_->device(rank));
+    auto& side = sides_[at];
+    side.fork.put(streams[at], side.stream.get());
+    ok(cudaMemcpyAsync(scratch_[2].at(send_order(problem_.ranks, rank, 0)), scratch_[1].at(rank), bytes,
+                       cudaMemcpyDefault, side.stream.get()));
+  }
+  auto const done = product(streams, set);
+  for (std::size_t at = 0; at < streams.size(); ++at) {
+    Select const current(group_->device(static_cast<int>(at)));
+    sides_[at].join.put(sides_[at].stream.get(), streams[at]);
+  }
+  return done;
 }
 
 Expected<void> Alone::collective(gpu::Nccl const& nccl, std::vector<cudaStream_t> const& streams) {

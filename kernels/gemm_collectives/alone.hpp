@@ -6,6 +6,8 @@
 
 #include "kernels/gemm_collectives/gang.hpp"
 #include "kernels/gemm_collectives/tune.hpp"
+#include "src/gpu/event_timer.hpp"
+#include "src/gpu/stream.hpp"
 
 namespace tessera::gemm_collectives {
 
@@ -16,11 +18,13 @@ class Alone {
   Alone(std::shared_ptr<PeerGroup> const& group, Problem const& problem, OperandRing const& operands,
         PieceKernel const& kernel);
 
-  /// "gemm", and "nccl" where NCCL is.
+  /// "gemm", "nccl" where NCCL is, and, where GPUs reach each other, "gemm beside copies": the product while
+  /// a copy engine sends what has to cross the link (wire_bytes()), which says what the product itself loses.
   std::deque<GangTimed>& timed() { return timed_; }
 
  private:
   Expected<void> product(std::vector<cudaStream_t> const& streams, int set);
+  Expected<void> product_beside_copies(std::vector<cudaStream_t> const& streams, int set);
   Expected<void> collective(gpu::Nccl const& nccl, std::vector<cudaStream_t> const& streams);
 
   std::shared_ptr<PeerGroup> group_;
@@ -28,6 +32,11 @@ class Alone {
   OperandRing const& operands_;
   std::vector<Piece> pieces_;
   std::deque<PeerMemory> scratch_;  ///< workspace, and two that are as large as the collective needs
+  struct Side {
+    gpu::Stream stream;
+    gpu::Edge fork, join;
+  };
+  std::deque<Side> sides_;  ///< of each rank
   std::deque<GangTimed> timed_;
 };
 

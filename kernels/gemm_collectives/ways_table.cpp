@@ -44,7 +44,7 @@ std::string ways_table(std::vector<WayMeasured> rows, double largest_error) {
   for (auto const& one : rows) text += line_of(one, largest_error);
   double ideal = 0;
   for (auto const& one : rows)
-    if (!one.checked && one.way != k_wire) ideal = std::max(ideal, one.us);
+    if (!one.checked && one.way != k_wire && one.way != k_beside) ideal = std::max(ideal, one.us);
   if (rows.empty() || !rows.front().checked) return text;
   auto const& fastest = rows.front();
   text += fmt::format("fastest: {}", fastest.way);

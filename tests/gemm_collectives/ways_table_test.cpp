@@ -31,9 +31,10 @@ TEST(WaysTable, TheFastestIsFirstAndWhatIsAloneLast) {
       "all results are right: at most 6.0e-03 off\n");
 }
 
-TEST(WaysTable, TheWireIsNoPartOfTheIdeal) {
+TEST(WaysTable, TheWireAndWhatIsBesideItAreNoPartOfTheIdeal) {
   auto rows = some_rows();
   rows.push_back({k_wire, "390 GB/s", 25.5, 25.5, 25.5, 0, false});
+  rows.push_back({k_beside, "", 26, 26, 26, 0, false});
   auto const text = ways_table(rows, 6e-3);
   EXPECT_THAT(text, HasSubstr("\nwire's floor       25.5      25.5      25.5  -              390 GB/s\n"));
   EXPECT_THAT(text, HasSubstr("; 0.81 of the ideal, 19.3 us\n"));

@@ -101,7 +101,9 @@ Measured Measuring::in_turns(std::vector<Options> const& options) const {
   }
   Alone alone(group_, asked_.problem, sets_, in_sequence);
   for (auto& one : alone.timed()) {
-    result.rows.emplace_back().way = one.name == "gemm" ? "product alone" : "NCCL alone";
+    result.rows.emplace_back().way = one.name == "gemm"   ? "product alone"
+                                     : one.name == "nccl" ? "NCCL alone"
+                                                          : k_beside;
     timed.push_back(one);
   }
   std::vector<GangTimed*> all;
