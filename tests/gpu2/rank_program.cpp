@@ -17,6 +17,7 @@
 
 #include "kernels/gemm_collectives/one_call.hpp"
 #include "rank_case.hpp"
+#include "rank_mlp_case.hpp"
 
 namespace tessera::gemm_collectives {
 namespace {
@@ -109,6 +110,25 @@ void every_way() {
         expect_launches_right(me, {collective, rows, 1040, 528}, {way, {}, 0, 2});
       expect_launches_right(me, {collective, 777, 1040, 528, ElementType::fp16}, {way, {}, 0, 2});
     }
+}
+
+void mlps() {
+  Rank const me;
+  for (auto const rows : {Tokens::whole, Tokens::spread})
+    for (auto const form : {mlp::Form::swiglu, mlp::Form::gelu})
+      for (int const tokens : {1, 16, 333}) {
+        MlpProblem const problem{tokens, 512, 1376, form, rows};
+        RankMlpCase const some(me.group, problem);
+        for (int call = 0; call < 3; ++call) {
+          some.poison();
+          // Nobody stores into what another still clears.
+          must(me.group->exchange("poisoned"));
+          must(tensor_parallel_mlp(me.group, problem, some.operands(), {me.stream->get()}));
+          must(finish_all(me.group));
+          expect(some.error() < 8e-3, to_string(problem) + ": off by " + std::to_string(some.error()));
+        }
+      }
+  must(finish_all(me.group, true));
 }
 
 void by_library() {
@@ -339,6 +359,7 @@ void refusals() {
 int main_of(std::string const& what) {
   std::map<std::string, std::function<void()>> const all = {
       {"every_way", every_way},
+      {"mlps", mlps},
       {"by_library", by_library},
       {"one_calls", one_calls},
       {"graphs", graphs},
