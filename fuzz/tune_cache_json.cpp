@@ -23,6 +23,8 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     if (guesses.empty() || guesses.front() != &entry) std::abort();
     if (!tessera::say_if_foreign(*cache, entry.key, "fuzz.json").empty()) std::abort();
   }
+  for (auto const& product : cache->products)
+    if (tessera::find(*cache, product.key) != &product) std::abort();
   tessera::merge(*again, *cache);
   if (tessera::print_tune_cache(*again) != text) std::abort();
   return 0;
