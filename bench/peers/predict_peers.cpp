@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// predict_peers: what products with their collective should take on H200s, without a GPU. Each line of its
-// input, "<collective> <rows> <columns> <depth> <GPUs>", is answered by a line: "<product alone>
+// predict_peers [own]: what products with their collective should take on H200s, without a GPU. Each line of
+// its input, "<collective> <rows> <columns> <depth> <GPUs>", is answered by a line: "<product alone>
 // <way>=<us>...", or "-" where the sizes do not divide. Products are those of shipped kernels, planned and
-// simulated on the profile h200.
+// simulated on the profile h200. Parts of a shard are computed by the shard's kernel; with "own" by their
+// own.
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -39,15 +40,15 @@ class Products {
   std::map<std::tuple<int, int, int>, double> known_;
 };
 
-void answer(Problem const& problem, Products& products) {
+void answer(Problem const& problem, Products& products, PartKernel part_kernel) {
   auto const product = [&](int rows, int columns, int depth) { return products(rows, columns, depth); };
   std::printf("%.2f", product(problem.rows, problem.local_columns(), problem.local_depth()));
   for (auto const way : ways_of(problem)) {
     if (way == Way::sequential) continue;
-    double us = price_of(problem, way, 1, h200_figures(), product);
+    double us = price_of(problem, way, 1, h200_figures(), product, part_kernel);
     constexpr int k_least_part = 256;
     if (way == Way::add && most_shard_rows(problem.rows, problem.ranks) >= 2 * k_least_part)
-      us = std::min(us, price_of(problem, way, 2, h200_figures(), product));
+      us = std::min(us, price_of(problem, way, 2, h200_figures(), product, part_kernel));
     std::printf(" %s=%.2f", to_string(way), us);
   }
   std::printf("\n");
@@ -55,8 +56,10 @@ void answer(Problem const& problem, Products& products) {
 
 }  // namespace
 
-int main() {
+int main(int count, char** words) {
   try {
+    auto const part_kernel =
+        count > 1 && std::string(words[1]) == "own" ? PartKernel::own : PartKernel::of_shard;
     Products products;
     std::string name;
     Problem problem;
@@ -65,7 +68,7 @@ int main() {
       if (!collective) throw std::runtime_error("no collective has the name " + name);
       problem.collective = *collective;
       if (check_problem(problem))
-        answer(problem, products);
+        answer(problem, products, part_kernel);
       else
         std::printf("-\n");
     }

@@ -43,9 +43,9 @@ class Schedule {
     return std::max(sms, engine) + figures_.launch_us + figures_.hop_us + sum + figures_.hop_us;
   }
 
-  double adds(int parts) const {
+  double adds(int parts, PartKernel kernel) const {
     double const bytes = shard_bytes() / parts;
-    double const part_us = part_of_shard(parts);
+    double const part_us = part_of_shard(parts, kernel);
     double sms = 0, engine = 0;
     std::vector<double> come;
     for (int part = 0; part < parts; ++part) {
@@ -80,14 +80,12 @@ class Schedule {
     return product_us_(rows, problem_.local_columns(), problem_.local_depth());
   }
 
-  /// One of the products that a shard is cut into, by whole tiles. tune() tries the kernels of the shard for
-  /// it, so it takes as many of the shard's waves as its tiles fill in part.
-  double part_of_shard(int parts) const {
+  /// One of the products that a shard is cut into, by whole tiles.
+  double part_of_shard(int parts, PartKernel kernel) const {
+    if (kernel == PartKernel::own) return product((shard_rows() + parts - 1) / parts);
     int const tiles = rounded_up(rounded_up(shard_rows(), k_tile_rows), parts);
-    auto const waves = [&](int rows) {
-      return waves_of_product(rows, problem_.local_columns(), figures_.sms);
-    };
     int const rows = std::min(tiles * k_tile_rows, shard_rows());
+    auto const waves = [&](int of) { return waves_of_product(of, problem_.local_columns(), figures_.sms); };
     return product(shard_rows()) * waves(rows) / waves(shard_rows());
   }
 
@@ -110,11 +108,11 @@ WayFigures h200_figures() {
 }
 
 double price_of(Problem const& problem, Way way, int parts, WayFigures const& figures,
-                ProductPrice const& product_us) {
+                ProductPrice const& product_us, PartKernel part_kernel) {
   Schedule const schedule(problem, figures, product_us);
   if (problem.collective == Collective::all_gather) return schedule.gathers();
   if (way == Way::words) return schedule.words();
-  if (way == Way::add) return schedule.adds(std::max(parts, 1));
+  if (way == Way::add) return schedule.adds(std::max(parts, 1), part_kernel);
   return schedule.shards(way == Way::copy);
 }
 

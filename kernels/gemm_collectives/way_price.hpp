@@ -26,9 +26,15 @@ WayFigures h200_figures();
 /// A product alone, with its launch.
 using ProductPrice = std::function<double(int rows, int columns, int depth)>;
 
-/// Microseconds. Not of Way::sequential, nor of the automatic one: ways_of() says which there are. `parts` is
-/// for Way::add.
+/// What computes the parts of a shard, for Way::add.
+enum class PartKernel {
+  own,       ///< the one that is best for so many rows
+  of_shard,  ///< a whole shard's: as many of its waves as the part's tiles take
+};
+
+/// Microseconds. Not of Way::sequential, nor of the automatic one: ways_of() says which there are. `parts`
+/// and `part_kernel` are for Way::add.
 double price_of(Problem const& problem, Way way, int parts, WayFigures const& figures,
-                ProductPrice const& product_us);
+                ProductPrice const& product_us, PartKernel part_kernel = PartKernel::own);
 
 }  // namespace tessera::gemm_collectives

@@ -7,9 +7,8 @@
 namespace tessera::gemm_collectives {
 namespace {
 
-/// 1 MB takes 1 us across the link and 0.1 us from memory; a row of a product takes 0.1 us. With one SM a
-/// part takes as many waves as it has tiles.
-WayFigures const k_figures{1000, 1, 2, 10000, 0.5, 0.25, 1};
+/// 1 MB takes 1 us across the link and 0.1 us from memory; a row of a product takes 0.1 us.
+WayFigures const k_figures{1000, 1, 2, 10000, 0.5, 0.25};
 double product_us(int rows, int, int) { return 0.1 * rows; }
 
 double price(Collective collective, Way way, int rows, int ranks = 2, int parts = 1) {
@@ -49,10 +48,12 @@ TEST(WayPrice, APartOfAShardTakesWholeWavesOfTheShardsKernel) {
   // A shard of 500 rows has 4 x 4 tiles: with 16 SMs half of them takes as long as all.
   figures.sms = 16;
   double const sum = 0.05;
-  EXPECT_DOUBLE_EQ(price_of(problem, Way::add, 2, figures, product_us), 4 * 50 + 2 * sum);
+  EXPECT_DOUBLE_EQ(price_of(problem, Way::add, 2, figures, product_us, PartKernel::of_shard),
+                   4 * 50 + 2 * sum);
   // With 12 SMs a shard has two waves, a half one.
   figures.sms = 12;
-  EXPECT_DOUBLE_EQ(price_of(problem, Way::add, 2, figures, product_us), 4 * 25 + 2 * sum);
+  EXPECT_DOUBLE_EQ(price_of(problem, Way::add, 2, figures, product_us, PartKernel::of_shard),
+                   4 * 25 + 2 * sum);
 }
 
 TEST(WayPrice, GatheredRowsArriveBesideTheOwnProduct) {

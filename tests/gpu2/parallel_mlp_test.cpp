@@ -103,14 +103,15 @@ TEST_F(ParallelMlp, AGraphHasTheSameBits) {
     for (auto* const stream : gpus.both())
       ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     auto const captured = tensor_parallel_mlp(gpus.group, problem, some.operands(), gpus.both());
+    // Both end before anything else is done: what allocates is refused while a stream is captured.
+    cudaGraph_t graphs[2] = {};
+    for (int rank = 0; rank < 2; ++rank) ok(cudaStreamEndCapture(gpus.stream(rank), &graphs[rank]));
     cudaGraphExec_t launched[2] = {};
     for (int rank = 0; rank < 2; ++rank) {
       gpu::Select const current(rank);
-      cudaGraph_t graph = nullptr;
-      ok(cudaStreamEndCapture(gpus.stream(rank), &graph));
-      ok(cudaGraphInstantiate(&launched[rank], graph, 0));
+      ok(cudaGraphInstantiate(&launched[rank], graphs[rank], 0));
       ok(cudaGraphUpload(launched[rank], gpus.stream(rank)));
-      ok(cudaGraphDestroy(graph));
+      ok(cudaGraphDestroy(graphs[rank]));
     }
     ASSERT_TRUE(captured) << to_text(captured.error());
     for (int replay = 0; replay < 1000; ++replay)
