@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/common/refusal.hpp"
+#include "kernels/networks/network_time.hpp"
 #include "kernels/networks/pooling.hpp"
 #include "kernels/networks/step_runs.hpp"
 
@@ -95,7 +96,7 @@ std::vector<bool> alone(std::vector<Step> const& steps, std::size_t layers) {
 Expected<std::vector<Step>> choose_steps(NetworkState& state, NetworkOptions const& options) {
   auto const& network = state.network;
   bool const tunes = options.tune && !options.steps;
-  auto const steps = options.steps.value_or(steps_with(network, measured_chains(network, state.images)));
+  auto const steps = options.steps ? *options.steps : usual_steps(network, state.images);
   if (auto ok = check_steps(network, state.images, steps); !ok) return tl::make_unexpected(ok.error());
   // Where everything may be measured each layer counts.
   auto const wanted = alone(tunes ? steps_with(network, {}) : steps, network.layers.size());

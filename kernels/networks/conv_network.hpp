@@ -24,11 +24,12 @@ namespace tessera::networks {
 struct NetworkOptions {
   /// Measures, on the stream of make(), which of cuDNN's plans is the fastest for each layer, and which
   /// layers are faster in a chain. Takes seconds, and the GPU should have nothing else to do. False: the
-  /// first plan of cuDNN's heuristics, and chains where they were measured before (measured_chains()).
+  /// first plan of cuDNN's heuristics, and chains where they were measured before, or are predicted to be
+  /// faster (usual_steps()).
   bool tune = false;
   double tune_seconds = 1;  ///< to build plans of cuDNN, of layers that are alike
   int tune_plans = 20;      ///< of cuDNN, of layers that are alike
-  /// Who computes what. Nothing: what was measured.
+  /// Who computes what. Nothing: what was measured, or usual_steps().
   std::optional<std::vector<Step>> steps;
   double deadline_seconds = 2;  ///< of a wait inside a chain
   bool keep_times = false;      ///< stamps of chains' tiles, for layer_times()

@@ -75,5 +75,26 @@ TEST_F(NetworkCommand, SaysWhatIsMissing) {
               HasSubstr("error E0936: tessera run resnet-38 needs tessera-network, which is not beside"));
 }
 
+TEST_F(NetworkCommand, PredictsWithoutAGpu) {
+  auto const said = says("run resnet-38 --images 1,16 --predict");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("by cuDNN alone"));
+  EXPECT_THAT(said.out, HasSubstr("layers 0 to 14 one by one, layer"));
+  auto const json = says("run vgg-19 --predict --json");
+  EXPECT_EQ(json.exit, 0) << json.err;
+  EXPECT_THAT(json.out, HasSubstr("tessera.study/1"));
+}
+
+TEST_F(NetworkCommand, RefusesToPredictWhatItDoesNotKnow) {
+  for (auto const& [options, message] :
+       {std::pair{"--tune", "error E0906: --tune is not for --predict, which runs nothing"},
+        {"--seed 3", "error E0906: --seed is not for --predict, which runs nothing"},
+        {"--edge 64", "error E0573: resnet-38 has layers of which no time by cuDNN is known"}}) {
+    auto const said = says(std::string("run resnet-38 --predict ") + options);
+    EXPECT_NE(said.exit, 0) << options;
+    EXPECT_THAT(said.err, HasSubstr(message));
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -254,7 +254,8 @@ void add_decode_options(CLI::App& command, DecodeArguments& a) {
   command
       .add_flag("--predict", a.predict,
                 "Instead, without a GPU: what a token takes on --machine, of so many --sequences\n"
-                "(default 1) behind so many --cached tokens (default 1024), simulated")
+                "(default 1) behind so many --cached tokens (default 1024), simulated; or what a\n"
+                "network takes on an H200")
       ->group(group);
   command.add_option("--commit", a.commit, "What to note there as the commit that was built")->group(group);
 }

@@ -11,6 +11,7 @@
 #include "files.hpp"
 #include "kernels/networks/weights.hpp"
 #include "load.hpp"
+#include "network_prediction.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -34,11 +35,28 @@ Expected<networks::Network> network_of(GpuArguments const& gpu, NetworkArguments
 Diagnostics unused(GpuArguments const& gpu, DecodeArguments const& decode) {
   auto others = decode;
   others.weights.reset(), others.seed.reset(), others.output.clear(), others.commit.clear();
+  others.predict = false;
   auto found = unused_decode_options(others, "");
   auto sizes = gpu;
   sizes.workload.images.reset(), sizes.workload.data_type.reset();
   auto const more = unused_gpu_options(sizes, gpu.workload.workload + " as a whole");
   found.insert(found.end(), more.begin(), more.end());
+  return found;
+}
+
+/// What only a run has.
+Diagnostics unused_by_prediction(DecodeArguments const& decode, NetworkArguments const& a) {
+  Diagnostics found;
+  for (auto const& [option, given] : {std::pair{"--weights", decode.weights.has_value()},
+                                      {"--seed", decode.seed.has_value()},
+                                      {"--commit", !decode.commit.empty()},
+                                      {"--tune", a.tune},
+                                      {"--check", a.check}})
+    if (given)
+      for (auto const& one :
+           complaint("E0906", fmt::format("{} is not for --predict, which runs nothing", option),
+                     fmt::format("leave {} out", option)))
+        found.push_back(one);
   return found;
 }
 
@@ -104,6 +122,10 @@ int run_network(Session const& session, GpuArguments const& gpu, DecodeArguments
     list += (list.empty() ? "" : ",") + std::to_string(one);
   }
   if (auto const fit = check_outputs({decode.output}); !fit) return session.fail(fit.error());
+  if (decode.predict) {
+    if (auto const more = unused_by_prediction(decode, a); !more.empty()) return session.fail(more);
+    return predict_networks(session, *network, *sizes, decode.output);
+  }
   if (decode.weights) {
     auto const files = WeightFiles::open(*decode.weights);
     if (!files) return session.fail(files.error());
