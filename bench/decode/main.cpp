@@ -422,7 +422,11 @@ int main(int count, char** arguments) {
       else if (batch == 1 && !quick)
         prompts = {16, 64, 512, 2048};
       measure({*model, tokens, batch, stream, first}, rings, prompts, json);
+      std::fflush(stdout);
+      // After each: what was measured is not lost if something stops the rest.
+      auto whole = json;
+      if (count > files && !bench::write_file(arguments[files], whole.end_array().end_object().text() + '\n'))
+        return 1;
     }
-  if (count <= files) return 0;
-  return bench::write_file(arguments[files], json.end_array().end_object().text() + '\n') ? 0 : 1;
+  return 0;
 }

@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 #include "kernels/decode/decoder_buffers.hpp"
+#include "kernels/decode/hf_model.hpp"
 #include "kernels/few_tokens/chain_plan.hpp"
 
 namespace tessera::decode {
@@ -29,10 +30,7 @@ bool has_extras_of(Model const& m, LayerWeights const& l) {
 Expected<void> check_pages(Options const& o) {
   auto const& p = o.paged;
   if (p.positions == 0) return {};
-  if (p.positions < 0 || p.positions % k_position_block != 0 || p.positions > k_most_page)
-    return refused(
-        fmt::format("pages of {} positions", p.positions),
-        fmt::format("ask for a multiple of {} up to {}, or 0: no pages", k_position_block, k_most_page));
+  if (auto ok = check_page_size(p.positions); !ok) return ok;
   if (p.pages < 1 || p.pages > k_most_pages)
     return refused(fmt::format("a cache of {} pages", p.pages), fmt::format("ask for 1 to {}", k_most_pages));
   auto const is_aligned = [](void const* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; };

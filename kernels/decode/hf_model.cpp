@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 
+#include "kernels/decode/cache.hpp"
+
 namespace tessera::decode {
 namespace {
 
@@ -240,6 +242,13 @@ WantedTensors tensors_of(Model const& m, std::string const& prefix) {
   else
     all.tensors.push_back(*ends.head);
   return all;
+}
+
+Expected<void> check_page_size(int positions) {
+  if (positions >= 0 && positions % k_position_block == 0 && positions <= k_most_page) return {};
+  return refused(
+      {}, fmt::format("pages of {} positions", positions),
+      fmt::format("ask for a multiple of {} up to {}, or 0: no pages", k_position_block, k_most_page));
 }
 
 DecoderMemory memory_of(Model const& m, int batch, int capacity, bool random) {

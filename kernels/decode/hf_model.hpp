@@ -40,6 +40,9 @@ EndTensors end_tensors(Model const& model, std::string const& prefix = k_usual_p
 /// All of these: the embedding, others, layer by layer, and the head.
 WantedTensors tensors_of(Model const& model, std::string const& prefix = k_usual_prefix);
 
+/// E0566 for pages that no cache has; 0: none.
+Expected<void> check_page_size(int positions);
+
 /// Bytes of device memory, of the parts that count.
 struct DecoderMemory {
   double stored = 0;  ///< weights as they are read from files, until they are packed

@@ -328,6 +328,26 @@ TEST_F(Decode, WhatTheCompanionSaysCounts) {
   EXPECT_THAT(broken.err, HasSubstr("error E0603"));
 }
 
+TEST_F(Decode, PagesAreHandedOver) {
+  put_companion();
+  auto const said = says("run llama-3.2-1b --decode --prompt-ids 1,2,3 --new-tokens 2 --page-size 32");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_EQ(word_behind("--page-size"), "32");
+  EXPECT_THAT(word_behind("--command"), HasSubstr("--page-size 32"));
+  for (auto const* size : {"8", "-16", "16400"}) {
+    auto const no = says(std::string("run llama-3.2-1b --decode --prompt-ids 1 --page-size=") + size);
+    EXPECT_NE(no.exit, 0) << size;
+    EXPECT_THAT(no.err, HasSubstr(std::string("error E0566: pages of ") + size + " positions"));
+  }
+  // Whole pages count: 64 sequences of one page of 16384 positions are more than the memory.
+  std::string prompts;
+  for (int i = 0; i < 64; ++i) prompts += "1\n";
+  write_bytes(folder / "many.txt", prompts);
+  EXPECT_EQ(says("run llama-3-8b --decode --prompt-ids many.txt --new-tokens 2").exit, 0);
+  EXPECT_THAT(says("run llama-3-8b --decode --prompt-ids many.txt --new-tokens 2 --page-size 16384").err,
+              HasSubstr("GB of device memory are needed"));
+}
+
 TEST_F(Decode, PredictsATokenWithoutAGpu) {
   auto const said = says("run llama-3.2-1b --decode --predict --sequences 16 --cached 128 --json");
   EXPECT_EQ(said.exit, 0) << said.err;

@@ -10,6 +10,7 @@
 #include "commands.hpp"
 #include "companion.hpp"
 #include "files.hpp"
+#include "kernels/decode/cache.hpp"
 #include "kernels/decode/hf_model.hpp"
 #include "kernels/decode/logits_file.hpp"
 #include "kernels/decode/sampling.hpp"
@@ -140,6 +141,7 @@ std::string command_text(GpuArguments const& gpu, DecodeArguments const& a) {
   if (a.new_tokens) text += fmt::format(" --new-tokens {}", *a.new_tokens);
   if (a.weights) text += " --weights " + *a.weights;
   if (a.capacity) text += fmt::format(" --capacity {}", *a.capacity);
+  if (a.page_size) text += fmt::format(" --page-size {}", *a.page_size);
   if (a.seed) text += fmt::format(" --seed {}", *a.seed);
   if (a.temperature) text += fmt::format(" --temperature {}", *a.temperature);
   if (a.top_k) text += fmt::format(" --top-k {}", *a.top_k);
@@ -156,6 +158,7 @@ std::vector<std::string> companion_words(DecodeArguments const& a, Sizes const& 
   auto const add = [&](char const* option, std::string const& value) {
     words.insert(words.end(), {option, value});
   };
+  if (a.page_size) add("--page-size", std::to_string(*a.page_size));
   if (a.weights) add("--weights", *a.weights);
   if (a.temperature) add("--temperature", fmt::format("{}", *a.temperature));
   if (a.top_k) add("--top-k", std::to_string(*a.top_k));
@@ -232,6 +235,11 @@ void add_decode_options(CLI::App& command, DecodeArguments& a) {
                   "Tokens of a sequence that there is room for (default: as many as asked for)")
       ->check(CLI::Range(1, decode::k_most_capacity))
       ->group(group);
+  command
+      .add_option("--page-size", a.page_size,
+                  "Positions of a page of the cache, a multiple of 16 (default: a cache without pages)")
+      ->option_text("N")
+      ->group(group);
   command.add_option("--seed", a.seed, "Of random weights, and of tokens that are drawn (default 1)")
       ->group(group);
   command.add_option("--temperature", a.temperature, "Draw tokens; 0 (default): take the most likely one")
@@ -266,6 +274,7 @@ Diagnostics unused_decode_options(DecodeArguments const& a, std::string const& w
                                       {"--new-tokens", a.new_tokens.has_value()},
                                       {"--weights", a.weights.has_value()},
                                       {"--capacity", a.capacity.has_value()},
+                                      {"--page-size", a.page_size.has_value()},
                                       {"--seed", a.seed.has_value()},
                                       {"--temperature", a.temperature.has_value()},
                                       {"--top-k", a.top_k.has_value()},
@@ -325,6 +334,8 @@ int run_decode(Session const& session, GpuArguments const& gpu, DecodeArguments 
   auto const sizes = sizes_of(a, model->model, *prompts);
   if (!sizes) return session.fail(sizes.error());
   if (auto const fine = check_drawing(a, model->model); !fine) return session.fail(fine.error());
+  int const page = a.page_size.value_or(0);
+  if (auto const fine = decode::check_page_size(page); !fine) return session.fail(fine.error());
   if (auto const fit = check_outputs({a.output, a.logits, gpu.timeline, gpu.html}); !fit)
     return session.fail(fit.error());
   decode::LogitsShape const logits{sizes->new_tokens, static_cast<int>(prompts->size()),
@@ -332,8 +343,9 @@ int run_decode(Session const& session, GpuArguments const& gpu, DecodeArguments 
   if (auto const fine = check_logits_file(a, logits); !fine) return session.fail(fine.error());
   auto const machine = load_machine(machine_name.empty() ? "h200" : machine_name);
   if (!machine) return session.fail(machine.error());
-  auto const memory =
-      decode::memory_of(model->model, static_cast<int>(prompts->size()), sizes->capacity, !a.weights);
+  auto const memory = decode::memory_of(
+      model->model, static_cast<int>(prompts->size()),
+      page > 0 ? decode::pages_of(sizes->capacity, page) * page : sizes->capacity, !a.weights);
   if (machine->dram_gb > 0)
     if (auto const fits = decode::check_memory(memory, 1e9 * machine->dram_gb,
                                                fmt::format("{} ({})", machine->name, machine->gpu));

@@ -19,7 +19,7 @@ struct DecodeArguments {
   std::vector<std::string> prompts;
   std::optional<int> new_tokens;
   std::optional<std::string> weights;
-  std::optional<int> capacity;
+  std::optional<int> capacity, page_size;
   std::optional<std::uint64_t> seed;
   std::optional<double> temperature, top_p;
   std::optional<int> top_k;

@@ -17,6 +17,7 @@ struct DecodeRun {
   std::string weights;       ///< a folder; empty: random ones
   std::string prompts;       ///< a file with a prompt a line: 1,2,3
   int new_tokens = 1, capacity = 1;
+  int page_size = 0;  ///< positions of a page of the cache; 0: it has none
   std::uint64_t seed = 1;
   decode::Sampling sampling;
   std::vector<int> stop_tokens;
@@ -24,6 +25,9 @@ struct DecodeRun {
   std::string timeline, logits;  ///< more of them, unless empty
   std::string commit, command;   ///< for the record
   bool silent = false;
+
+  /// Positions of a sequence that the cache holds: whole pages.
+  int held() const { return page_size > 0 ? (capacity + page_size - 1) / page_size * page_size : capacity; }
 };
 
 /// E0908.

@@ -14,6 +14,7 @@
 #include <tessera/describe/decoder_config.hpp>
 #include <tessera/measure/generation.hpp>
 #include <tessera/measure/statistics.hpp>
+#include <tessera/run/run_loop.hpp>
 #include <tessera/timeline_json.hpp>
 
 #include "arguments.hpp"
@@ -99,6 +100,8 @@ struct Run {
   cudaStream_t stream;
   Progress const& progress;
   Generation result = {};
+  decode::PagedCache paged = {};                         ///< of the decoder that generates
+  std::vector<std::shared_ptr<void const>> tables = {};  ///< in device memory
 
   int longest() const {
     std::size_t most = 0;
@@ -114,7 +117,25 @@ struct Run {
     options.usual_cached = usual_cached();
     options.sampling = asked.sampling;
     options.stop_tokens = asked.stop_tokens;
+    options.paged = paged;
     return options;
+  }
+  /// A table for so many tokens of each sequence: pages are dealt in turns, as sequences that grow together
+  /// get them.
+  Expected<decode::PagedCache> deal_pages(int capacity) {
+    decode::PagedCache dealt;
+    if (asked.page_size == 0) return dealt;
+    int const sequences = static_cast<int>(prompts.size());
+    int const of_each = decode::pages_of(capacity, asked.page_size);
+    std::vector<int> numbers;
+    for (int sequence = 0; sequence < sequences; ++sequence)
+      for (int page = 0; page < of_each; ++page) numbers.push_back(page * sequences + sequence);
+    auto const table = copy_on_device(numbers.data(), numbers.size() * sizeof(int), "a table of pages");
+    if (!table) return tl::make_unexpected(table.error());
+    tables.push_back(*table);
+    dealt.positions = asked.page_size, dealt.pages = sequences * of_each;
+    dealt.table = static_cast<int const*>(table->get());
+    return dealt;
   }
 
   Expected<decode::DeviceWeights> load() {
@@ -135,7 +156,7 @@ struct Run {
     std::size_t free = 0, all = 0;
     if (auto ok = decode::check_call(cudaMemGetInfo(&free, &all), "cudaMemGetInfo"); !ok) return ok;
     auto const needed =
-        decode::memory_of(model, static_cast<int>(prompts.size()), asked.capacity, asked.weights.empty());
+        decode::memory_of(model, static_cast<int>(prompts.size()), asked.held(), asked.weights.empty());
     return decode::check_memory(needed, static_cast<double>(free), gpu + " (what is free of it)");
   }
 
@@ -279,6 +300,9 @@ struct Run {
     with_stamps.capacity = usual_cached() + k_warm_steps + 1;
     with_stamps.sampling = {}, with_stamps.stop_tokens = {};
     with_stamps.prompt_rows = 1;  // it reads none
+    auto const pages = deal_pages(with_stamps.capacity);
+    if (!pages) return no_more(pages.error());
+    with_stamps.paged = *pages;
     auto other = decoder.another(with_stamps, stream);
     if (!other) return no_more(other.error());
     std::vector<decode::Sequence> sequences;
@@ -335,6 +359,9 @@ Expected<void> run_decode(DecodeRun const& asked) {
   if (auto ok = run.check_memory(context.device.name); !ok) return ok;
   auto weights = run.load();
   if (!weights) return no_more(weights.error());
+  auto const pages = run.deal_pages(asked.capacity);
+  if (!pages) return no_more(pages.error());
+  run.paged = *pages;
   progress.show("laying out weights");
   auto decoder = Decoder::make(run.model, weights->weights, run.options(), stream);
   if (!decoder) return no_more(decoder.error());
