@@ -2,7 +2,9 @@
 // bench_convolution <out.json> <about.json> same_size [<most cuts>] [<edge>x<batch>x<layers>...]: chains of
 // 3x3 convolutions of one size with bias and ReLU, fp16, in one launch: beside the same layers by cuDNN, one
 // after the other, each by the fastest plan that its heuristics offer, in one run and in an order drawn at
-// random. Sets of filters and activations take turns, so that filters come from memory.
+// random. Sets of filters and activations take turns, so that filters come from memory. Beside the planned
+// chain its layers run in stream order, each a launch of its own with the same cut: what waits from tile to
+// tile are worth. With 0 cuts to be tried that is all.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -121,6 +123,54 @@ std::function<cudaError_t(cudaStream_t, int)> work_of(std::vector<ConvChain>& ch
     auto const done = chains[static_cast<std::size_t>(set) % chains.size()].run(stream);
     if (!done) std::printf("  %s\n", to_text(done.error()).c_str());
     return done ? cudaSuccess : cudaErrorLaunchFailure;
+  };
+}
+
+/// One layer of a chain by itself. An older activation that it adds is given.
+LayerChain alone(Operands const& operands, std::size_t l) {
+  auto const& [height, width, channels] = operands.sizes[l];
+  LayerChain result{operands.chain.images, height, width, channels, {operands.chain.layers[l]}};
+  result.type = operands.chain.type;
+  if (auto& residual = result.layers[0].residual; residual >= 0) residual = k_given_residual;
+  return result;
+}
+
+/// Of all sets, every layer as a launch of its own, cut as `planned` has it: the same kernels, without waits
+/// from tile to tile. `early`: launches load filters while the one before still runs.
+std::vector<std::vector<ConvChain>> launches_of(Operands const& operands,
+                                                std::vector<ChainPart> const& planned, bool early) {
+  std::vector<std::vector<ConvChain>> result;
+  for (int set = 0; set < operands.sets.count(); ++set) {
+    auto& layers = result.emplace_back();
+    auto const all = operands.buffers(set);
+    for (auto const& part : planned)
+      for (std::size_t i = 0; i < part.cut.stages.size(); ++i) {
+        auto const l = part.first + i;
+        ConvOptions options;
+        options.cuts = {part.cut.stages[i].cut};
+        options.starts_early = early && l > 0;
+        auto const from = operands.layer(l, set);
+        ConvBuffers buffers{from.input, {all.layers[l]}};
+        buffers.layers[0].residual = from.residual;
+        auto made = ConvChain::make(alone(operands, l), buffers, options);
+        if (!made) {
+          std::printf("  not here: %s\n", to_text(made.error()).c_str());
+          return {};
+        }
+        layers.push_back(std::move(*made));
+      }
+  }
+  return result;
+}
+
+std::function<cudaError_t(cudaStream_t, int)> work_of(std::vector<std::vector<ConvChain>>& sets) {
+  return [&sets](cudaStream_t stream, int set) {
+    for (auto& one : sets[static_cast<std::size_t>(set) % sets.size()])
+      if (auto const done = one.run(stream); !done) {
+        std::printf("  %s\n", to_text(done.error()).c_str());
+        return cudaErrorLaunchFailure;
+      }
+    return cudaSuccess;
   };
 }
 
@@ -294,6 +344,18 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, cudaStream_t stream
     add("chain, early", early);
   }
 
+  // What waits from tile to tile are worth: the planned cuts in stream order.
+  std::deque<std::vector<std::vector<ConvChain>>> apart;
+  if (auto const planned = cut_launches(chain, *places); planned)
+    for (bool const early : {false, true}) {
+      auto& all = apart.emplace_back(launches_of(operands, *planned, early));
+      if (!all.empty())
+        rows.push_back({{},
+                        early ? "launches, early" : "stream order",
+                        "one launch for each layer, cut as planned",
+                        {work_of(all)}});
+    }
+
   std::vector<bench::Timed*> running;
   for (Row& row : rows) {
     operands.poison();
@@ -320,11 +382,12 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, cudaStream_t stream
     bytes += 2.0 * static_cast<double>(filter_elements(operands.sizes[l], chain.layers[l]));
   outcome.floor_us = 1e6 * std::max(flops_of(chain) / k_flops, bytes / k_bandwidth);
   for (Row const& row : timed) {
-    std::printf("  %-13s %7.2f (%.2f...%.2f) cool %.2f  off %.1e  %s\n", row.name.c_str(), row.median,
+    std::printf("  %-15s %7.2f (%.2f...%.2f) cool %.2f  off %.1e  %s\n", row.name.c_str(), row.median,
                 row.low, row.high, row.cool, row.error, row.detail.c_str());
     if (row.median <= 0) continue;
     auto& best = row.name == "cudnn" ? outcome.cudnn_us : outcome.chain_us;
-    if (row.name == "chain, early") continue;  // the sets are chains of their own: nothing overlaps
+    // Sets are chains of their own: nothing overlaps. And chains are what is asked for.
+    if (row.name == "chain, early" || row.name == "stream order" || row.name == "launches, early") continue;
     if (best == 0 || row.median < best) best = row.median;
   }
   std::printf("%s: floor %.2f us, cuDNN %.2f, chain %.2f (cuDNN / chain %.2f)\n", to_string(chain).c_str(),
