@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // predict_decode [<machine or profile.json>]: what a generated token takes, without a GPU. Each line of its
-// input is a model, a number of cached tokens and one of sequences; it prints a JSON object for each:
+// input is a model, a number of cached tokens, one of sequences, and rings as bench_decode has them, if not
+// the decoder's own: kilobytes of a slot, in flight at a tile's beginning and within. It prints a JSON object
+// for each:
 //
-//   echo llama-3.2-1b 1024 16 | predict_decode
+//   echo llama-3.2-1b 1024 16 32:2:4 | predict_decode
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -20,13 +22,28 @@ using namespace tessera;
 
 double rounded(double us) { return std::round(100 * us) / 100; }
 
-Expected<std::string> answer(std::string const& name, int cached, int batch, MachineProfile const& machine) {
+/// What is left out is 0.
+decode::Cut cut_of(std::string const& rings) {
+  decode::Cut cut;
+  std::istringstream in(rings);
+  char colon = 0;
+  in >> cut.slot_bytes >> colon >> cut.in_flight >> colon >> cut.in_flight_within;
+  cut.slot_bytes *= 1024;
+  return cut;
+}
+
+Expected<std::string> answer(std::string const& name, int cached, int batch, std::string const& rings,
+                             MachineProfile const& machine) {
   auto const model = decode::model_of(name);
   if (!model) return tl::make_unexpected(model.error());
-  auto const made = decode::predict_token(*model, batch, cached, machine);
+  auto const made = decode::predict_token(*model, batch, cached, machine, cut_of(rings));
   if (!made) return tl::make_unexpected(made.error());
   JsonWriter json;
-  json.begin_object().member("model", name).member("cached", cached).member("batch", batch);
+  json.begin_object()
+      .member("model", name)
+      .member("cached", cached)
+      .member("batch", batch)
+      .member("rings", rings);
   json.member("floor_us", rounded(made->floor_us)).member("token_us", rounded(made->token_us()));
   json.member("layers_us", rounded(made->layers_us)).member("head_us", rounded(made->head_us));
   return json.end_object().text();
@@ -46,13 +63,14 @@ int main(int count, char** arguments) {
   }
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream in(line);
-    std::string model;
+    std::string model, rings;
     int cached = 0, batch = 0;
     if (!(in >> model >> cached >> batch)) {
       std::fprintf(stderr, "not understood: %s\n", line.c_str());
       return 2;
     }
-    auto const made = answer(model, cached, batch, *profile);
+    in >> rings;
+    auto const made = answer(model, cached, batch, rings, *profile);
     if (!made) {
       std::fprintf(stderr, "%s\n", to_text(made.error()).c_str());
       return 1;
