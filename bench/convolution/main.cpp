@@ -16,6 +16,7 @@
 
 #include "bench/common/program.hpp"
 #include "bench/common/rows.hpp"
+#include "kernels/convolution/chain_time.hpp"
 #include "kernels/convolution/conv_chain.hpp"
 #include "kernels/convolution/conv_loop.hpp"
 #include "kernels/cudnn/convolution.hpp"
@@ -337,6 +338,7 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, cudaStream_t stream
     rows.push_back({{}, std::move(name), std::move(detail), {work_of(all)}});
   };
   add("planned", {});
+  if (auto const by_time = fastest_options(chain, *places)) add("by time", *by_time);
   if (!tried.empty()) {
     add("chain", tried.front().second);
     auto early = tried.front().second;

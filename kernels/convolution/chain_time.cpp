@@ -2,6 +2,7 @@
 #include "kernels/convolution/chain_time.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace tessera::convolution {
 namespace {
@@ -29,6 +30,26 @@ double activation_bytes(ConvStage const& s, bool adds) {
   double const pixels = 1.0 * s.images * s.height * s.width * s.stride * s.stride;
   double const input = pixels * k_line * s.chunks * s.cut.splits;
   return (adds ? 2 : 1) * output + input;
+}
+
+/// The fastest cut of each layer for so many splits, each by itself. Empty: a layer has none.
+std::vector<Cut> fastest_cuts(LayerChain const& chain, Places const& places, int splits,
+                              ChainCosts const& costs) {
+  std::vector<Cut> result;
+  auto const sizes = sizes_of(chain);
+  for (std::size_t l = 0; l < chain.layers.size(); ++l) {
+    auto const& layer = chain.layers[l];
+    double least = std::numeric_limits<double>::infinity();
+    Cut best;
+    for (auto const& cut : cuts_of(sizes[l], layer, chain.images, splits)) {
+      auto const stage = stage_of(sizes[l], layer, chain.images, cut, nullptr);
+      double const cycles = cycles_of(stage, layer.residual != -1, places.blocks(splits), costs);
+      if (cycles < least) least = cycles, best = cut;
+    }
+    if (!(least < std::numeric_limits<double>::infinity())) return {};
+    result.push_back(best);
+  }
+  return result;
 }
 
 }  // namespace
@@ -60,6 +81,30 @@ double chain_us(std::vector<ChainPart> const& launches, ChainCosts const& costs)
       cycles += cycles_of(cut.stages[l], chain.layers[l].residual != -1, cut.workers, costs);
   }
   return cycles / k_cycles_per_us;
+}
+
+Expected<ConvOptions> fastest_options(LayerChain const& chain, Places const& places,
+                                      ChainCosts const& costs) {
+  // Also what refuses a chain that cannot be cut.
+  auto const planned = cut_chain(chain, places);
+  if (!planned) return tl::make_unexpected(planned.error());
+  auto candidates = chain_options(chain, places, std::numeric_limits<std::size_t>::max());
+  ConvOptions as_planned;
+  for (auto const& stage : planned->stages) as_planned.cuts.push_back(stage.cut);
+  candidates.push_back(std::move(as_planned));
+  for (int const splits : {1, 2, 4, 8})
+    if (auto cuts = fastest_cuts(chain, places, splits, costs); !cuts.empty()) {
+      candidates.emplace_back();
+      candidates.back().cuts = std::move(cuts);
+    }
+  double least = std::numeric_limits<double>::infinity();
+  ConvOptions best;
+  for (auto const& options : candidates) {
+    auto const launches = cut_launches(chain, places, options);
+    if (!launches) continue;
+    if (double const us = chain_us(*launches, costs); us < least) least = us, best = options;
+  }
+  return best;
 }
 
 }  // namespace tessera::convolution

@@ -36,4 +36,9 @@ double cycles_of(ConvStage const& stage, bool adds, int workers, ChainCosts cons
 /// Microseconds of the launches that cut_launches() makes of a chain.
 double chain_us(std::vector<ChainPart> const& launches, ChainCosts const& costs = {});
 
+/// Cuts by chain_us() in place of price_of(): of each number of splits the fastest cut of each layer, if they
+/// fit together, and those of chain_options(); the fastest of all that. One launch. Refuses as cut_chain().
+Expected<ConvOptions> fastest_options(LayerChain const& chain, Places const& places,
+                                      ChainCosts const& costs = {});
+
 }  // namespace tessera::convolution
