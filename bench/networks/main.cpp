@@ -4,6 +4,7 @@
 // drawn at random. `seconds`: for building plans of cuDNN, of layers that are alike. Sets of weights and
 // activations take turns, so that both come from memory.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -104,7 +105,9 @@ void measure(Network const& network, NetworkWeights const& weights, int images, 
              cudaStream_t stream, JsonWriter& json) {
   NetworkOptions options;
   options.tune = true, options.tune_seconds = seconds;
+  auto const begin = std::chrono::steady_clock::now();
   auto const tuned = taken(ConvNetwork::make(network, weights, images, options, stream));
+  std::chrono::duration<double> const made_in = std::chrono::steady_clock::now() - begin;
   auto const numbers = random_images(network, images);
   double activations = 0;
   for (auto const& size : sizes_of(network))
@@ -155,9 +158,11 @@ void measure(Network const& network, NetworkWeights const& weights, int images, 
   std::printf("%s, %d images: floor %.2f us, cuDNN %.2f, chosen %.2f (cuDNN / chosen %.3f)\n",
               network.name.c_str(), images, floor_us, timed.front().median, chosen,
               timed.front().median / chosen);
+  std::printf("  made and tuned in %.1f s\n", made_in.count());
   for (auto const& line : tuned.decisions()) std::printf("    %s\n", line.c_str());
   std::fflush(stdout);
   json.begin_object().member("images", images).member("sets", count);
+  json.member("tune_s", bench::with_digits(made_in.count(), 3));
   json.member("floor_us", bench::with_digits(floor_us, 4)).member("chosen", to_string(tuned.steps()));
   json.member("cudnn_over_chosen", bench::with_digits(timed.front().median / chosen, 4));
   json.key("variants").begin_array();
@@ -188,7 +193,7 @@ int main(int count, char** arguments) {
   json.member(
       "unit",
       "microseconds for a network, fp16 NHWC; medians; cool: after rests of 4 times the work; weights "
-      "and activations rotate through sets");
+      "and activations rotate through sets; tune_s: seconds to make and tune it");
   json.member("samples", k_rounds).key("sizes").begin_array();
   std::printf("%s\n", cudnn::version().c_str());
   auto const weights = random_weights(*network, 1);

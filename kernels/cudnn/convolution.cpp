@@ -4,10 +4,16 @@
 #include <cudnn.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <deque>
+#include <mutex>
 #include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <utility>
 
 namespace tessera::cudnn {
 namespace {
@@ -16,6 +22,7 @@ namespace {
 struct Library {
   decltype(&::cudnnGetVersion) version = nullptr;
   decltype(&::cudnnCreate) create = nullptr;
+  decltype(&::cudnnDestroy) destroy_handle = nullptr;
   decltype(&::cudnnSetStream) set_stream = nullptr;
   decltype(&::cudnnBackendCreateDescriptor) make = nullptr;
   decltype(&::cudnnBackendDestroyDescriptor) destroy = nullptr;
@@ -23,7 +30,7 @@ struct Library {
   decltype(&::cudnnBackendGetAttribute) get = nullptr;
   decltype(&::cudnnBackendFinalize) finalize = nullptr;
   decltype(&::cudnnBackendExecute) execute = nullptr;
-  cudnnHandle_t handle = nullptr;
+  bool complete = false;
 
   Library() {
     void* file = nullptr;
@@ -35,18 +42,31 @@ struct Library {
       function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(file, name));
       return function != nullptr;
     };
-    bool const all = find(version, "cudnnGetVersion") && find(create, "cudnnCreate") &&
-                     find(set_stream, "cudnnSetStream") && find(make, "cudnnBackendCreateDescriptor") &&
-                     find(destroy, "cudnnBackendDestroyDescriptor") &&
-                     find(set, "cudnnBackendSetAttribute") && find(get, "cudnnBackendGetAttribute") &&
-                     find(finalize, "cudnnBackendFinalize") && find(execute, "cudnnBackendExecute");
-    if (all && create(&handle) != CUDNN_STATUS_SUCCESS) handle = nullptr;
+    complete = find(version, "cudnnGetVersion") && find(create, "cudnnCreate") &&
+               find(destroy_handle, "cudnnDestroy") && find(set_stream, "cudnnSetStream") &&
+               find(make, "cudnnBackendCreateDescriptor") && find(destroy, "cudnnBackendDestroyDescriptor") &&
+               find(set, "cudnnBackendSetAttribute") && find(get, "cudnnBackendGetAttribute") &&
+               find(finalize, "cudnnBackendFinalize") && find(execute, "cudnnBackendExecute");
   }
 };
 
 Library const& library() {
   static Library const loaded;
   return loaded;
+}
+
+/// A handle of the library on the calling thread's device. Null where there is none.
+using Handle = std::shared_ptr<cudnnContext>;
+Handle make_handle() {
+  cudnnHandle_t made = nullptr;
+  if (!library().complete || library().create(&made) != CUDNN_STATUS_SUCCESS) return nullptr;
+  return {made, [](cudnnHandle_t of) { (void)library().destroy_handle(of); }};
+}
+/// Of the thread that runs plans.
+Handle const& own_handle() {
+  // Never destroyed: the driver may be gone by then.
+  static Handle const& handle = *new Handle(make_handle());
+  return handle;
 }
 
 struct Refused : std::runtime_error {
@@ -144,7 +164,7 @@ Descriptor convolve(convolution::Layer const& layer, Descriptor const& x, Descri
 /// Of tensors; from the last on those between operations.
 enum : std::int64_t { k_x = 1, k_w, k_bias, k_y, k_residual, k_between };
 
-Descriptor graph_of(Problem const& problem) {
+Descriptor graph_of(Problem const& problem, Handle const& handle) {
   auto const& layer = problem.layer;
   auto const output_size = convolution::output_size(problem.input, layer);
   auto const type = problem.type == convolution::ElementType::fp16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
@@ -175,7 +195,7 @@ Descriptor graph_of(Problem const& problem) {
   std::vector<cudnnBackendDescriptor_t> all;
   for (auto const& one : operations) all.push_back(one.get());
   Descriptor result(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  result.set<cudnnHandle_t>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, {library().handle});
+  result.set<cudnnHandle_t>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, {handle.get()});
   result.set<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, all);
   return std::move(result).finished();
 }
@@ -203,26 +223,27 @@ std::vector<Descriptor> configurations(Descriptor const& graph, cudnnBackendHeur
 }
 
 struct Plan {
+  Handle handle;  ///< it was built with
   Descriptor plan;
   std::string name;
   std::int64_t workspace = 0;
 };
 
 /// Throws if the engine does not support the graph on this GPU.
-Plan plan_of(Descriptor const& configuration, std::string name) {
+Plan plan_of(Descriptor const& configuration, Handle const& handle, std::string name) {
   Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-  plan.set<cudnnHandle_t>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, {library().handle});
+  plan.set<cudnnHandle_t>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, {handle.get()});
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
   plan = std::move(plan).finished();
   std::int64_t bytes = 0, count = 0;
   ok(library().get(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes),
      "workspace");
-  return {std::move(plan), std::move(name), bytes};
+  return {handle, std::move(plan), std::move(name), bytes};
 }
 
 }  // namespace
 
-bool available() { return library().handle != nullptr; }
+bool available() { return own_handle() != nullptr; }
 
 std::string version() {
   if (!available()) return "no cuDNN: libcudnn.so.9 was not found";
@@ -244,35 +265,180 @@ struct Plans::State {
   int offered = 0;
 };
 
-Plans::Plans(Problem const& problem, int most, double seconds) : state_(std::make_unique<State>()) {
-  if (library().handle == nullptr) return;
-  auto const begin = std::chrono::steady_clock::now();
-  auto const over = [&] {
-    std::chrono::duration<double> const passed = std::chrono::steady_clock::now() - begin;
-    return (passed.count() > seconds && count() > 0) || count() >= most;
-  };
-  try {
-    auto const graph = graph_of(problem);
-    std::pair<cudnnBackendHeurMode_t, char const*> const modes[] = {
-        {CUDNN_HEUR_MODE_A, "A"}, {CUDNN_HEUR_MODE_B, "B"}, {CUDNN_HEUR_MODE_FALLBACK, "fallback"}};
-    for (auto const& [mode, name] : modes) {
-      if (over()) break;
-      std::vector<Descriptor> offered;
-      try {
-        offered = configurations(graph, mode);
-      } catch (Refused const&) {
-        continue;  // a mode that knows nothing of this graph
+namespace {
+
+/// What a graph's heuristics offer, for one handle: asked for as it is needed.
+class Offers {
+ public:
+  Offers(Problem const& problem, Handle handle)
+      : handle_(std::move(handle)), graph_(graph_of(problem, handle_)) {}
+
+  /// False: there are not so many.
+  bool has(std::size_t number) {
+    while (number >= configurations_.size() && mode_ < std::size(k_modes)) ask();
+    return number < configurations_.size();
+  }
+  /// Throws where the engine does not support the graph on this GPU.
+  Plan build(std::size_t number) const { return plan_of(configurations_[number], handle_, names_[number]); }
+  std::size_t count() const { return configurations_.size(); }
+
+ private:
+  static constexpr std::pair<cudnnBackendHeurMode_t, char const*> k_modes[] = {
+      {CUDNN_HEUR_MODE_A, "A"}, {CUDNN_HEUR_MODE_B, "B"}, {CUDNN_HEUR_MODE_FALLBACK, "fallback"}};
+
+  void ask() {
+    auto const& [mode, name] = k_modes[mode_++];
+    try {
+      auto offered = configurations(graph_, mode);
+      for (std::size_t i = 0; i < offered.size(); ++i) {
+        configurations_.push_back(std::move(offered[i]));
+        names_.push_back(std::string(name) + " " + std::to_string(i));
       }
-      state_->offered += static_cast<int>(offered.size());
-      for (std::size_t i = 0; i < offered.size() && !over(); ++i) try {
-          auto plan = plan_of(offered[i], std::string(name) + " " + std::to_string(i));
-          if (plan.workspace <= most_workspace) state_->plans.push_back(std::move(plan));
+    } catch (Refused const&) {
+      // A mode that knows nothing of this graph.
+    }
+  }
+
+  Handle handle_;
+  Descriptor graph_;
+  std::size_t mode_ = 0;
+  std::vector<Descriptor> configurations_;
+  std::vector<std::string> names_;
+};
+
+/// The plans of one problem, built by any number of threads that join.
+class Building {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Building(Problem const& problem, int most, double seconds)
+      : problem_(problem), most_(most), seconds_(seconds) {}
+
+  /// Builds until there are enough, or time is over, or nothing more is offered.
+  void join(Handle const& handle) {
+    try {
+      Offers offers(problem_, handle);
+      for (std::size_t number = 0; take(offers, number);) try {
+          add(number, offers.build(number));
         } catch (Refused const&) {
           // An engine that does not support this graph on this GPU.
         }
+    } catch (Refused const&) {
+      end();
     }
-  } catch (Refused const&) {
   }
+  /// How many threads are at it; -1: more are of no use.
+  int builders() {
+    std::lock_guard const lock(mutex_);
+    return ended_ || over() || (most_ == 1 && builders_ > 0) ? -1 : builders_;
+  }
+  void enter() {
+    std::lock_guard const lock(mutex_);
+    if (builders_++ == 0) begin_ = Clock::now();
+  }
+  /// The first ones first. No thread is at it any more.
+  std::vector<Plan> plans() {
+    std::sort(found_.begin(), found_.end(), [](auto const& a, auto const& b) { return a.first < b.first; });
+    std::vector<Plan> result;
+    for (auto& [number, plan] : found_)
+      if (static_cast<int>(result.size()) < most_) result.push_back(std::move(plan));
+    return result;
+  }
+  int offered() const { return offered_; }
+
+ private:
+  bool over() const {
+    std::chrono::duration<double> const passed = Clock::now() - begin_;
+    return static_cast<int>(found_.size()) >= most_ ||
+           (builders_ > 0 && passed.count() > seconds_ && !found_.empty());
+  }
+  void end() {
+    std::lock_guard const lock(mutex_);
+    ended_ = true;
+  }
+  bool take(Offers& offers, std::size_t& number) {
+    {
+      std::lock_guard const lock(mutex_);
+      if (ended_ || over()) return false;
+      number = next_++;
+    }
+    bool const is_there = offers.has(number);
+    std::lock_guard const lock(mutex_);
+    offered_ = std::max(offered_, static_cast<int>(offers.count()));
+    ended_ = ended_ || !is_there;
+    return is_there;
+  }
+  void add(std::size_t number, Plan plan) {
+    if (plan.workspace > Plans::most_workspace) return;
+    std::lock_guard const lock(mutex_);
+    found_.emplace_back(number, std::move(plan));
+  }
+
+  Problem problem_;
+  int most_;
+  double seconds_;
+  std::mutex mutex_;
+  Clock::time_point begin_ = Clock::now();
+  int builders_ = 0;
+  std::size_t next_ = 0;
+  bool ended_ = false;
+  int offered_ = 0;
+  std::vector<std::pair<std::size_t, Plan>> found_;
+};
+
+/// That which the fewest threads are at; null: nothing is left to do.
+Building* next_of(std::deque<Building>& all, std::mutex& mutex) {
+  std::lock_guard const lock(mutex);
+  Building* least = nullptr;
+  int fewest = 0;
+  for (auto& one : all)
+    if (int const builders = one.builders(); builders >= 0 && (least == nullptr || builders < fewest))
+      least = &one, fewest = builders;
+  if (least != nullptr) least->enter();
+  return least;
+}
+
+constexpr int k_most_threads = 16;
+
+}  // namespace
+
+Plans::Plans() : state_(std::make_unique<State>()) {}
+
+Plans::Plans(Problem const& problem, int most, double seconds)
+    : Plans(std::move(of_all({problem}, most, seconds, 1).front())) {}
+
+std::vector<Plans> Plans::of_all(std::vector<Problem> const& problems, int most, double seconds,
+                                 int threads) {
+  std::deque<Building> all;
+  for (auto const& problem : problems) all.emplace_back(problem, most, seconds);
+  std::mutex mutex;
+  auto const work = [&](Handle const& handle) {
+    if (handle == nullptr) return;
+    while (auto* const one = next_of(all, mutex)) one->join(handle);
+  };
+  int const processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  int const useful = most == 1 ? static_cast<int>(problems.size()) : k_most_threads;
+  int const wanted = std::min({threads > 0 ? threads : processors, k_most_threads, std::max(1, useful)});
+  int device = 0;
+  bool const has_device = cudaGetDevice(&device) == cudaSuccess;
+  std::vector<std::thread> others;
+  if (available() && has_device)
+    for (int i = 1; i < wanted; ++i) try {
+        others.emplace_back([&] {
+          if (cudaSetDevice(device) == cudaSuccess) work(make_handle());
+        });
+      } catch (std::system_error const&) {
+        break;  // no more threads here: fewer do
+      }
+  work(own_handle());
+  for (auto& one : others) one.join();
+  std::vector<Plans> result;
+  for (auto& one : all) {
+    Plans plans;
+    plans.state_->plans = one.plans(), plans.state_->offered = one.offered();
+    result.push_back(std::move(plans));
+  }
+  return result;
 }
 
 Plans::~Plans() = default;
@@ -288,7 +454,8 @@ std::int64_t Plans::workspace_bytes(int plan) const {
 
 bool Plans::run(int plan, Buffers const& b, void* workspace, cudaStream_t stream) const {
   try {
-    ok(library().set_stream(library().handle, stream), "stream");
+    auto const& chosen = state_->plans[static_cast<std::size_t>(plan)];
+    ok(library().set_stream(chosen.handle.get(), stream), "stream");
     Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     std::vector<std::int64_t> ids = {k_x, k_w, k_y};
     std::vector<void*> memory = {const_cast<void*>(b.input), const_cast<void*>(b.filter), b.output};
@@ -298,9 +465,7 @@ bool Plans::run(int plan, Buffers const& b, void* workspace, cudaStream_t stream
     pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, memory);
     pack.set<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, {workspace});
     pack = std::move(pack).finished();
-    ok(library().execute(library().handle, state_->plans[static_cast<std::size_t>(plan)].plan.get(),
-                         pack.get()),
-       "execute");
+    ok(library().execute(chosen.handle.get(), chosen.plan.get(), pack.get()), "execute");
     return true;
   } catch (Refused const&) {
     return false;

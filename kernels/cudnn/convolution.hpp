@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A convolution by cuDNN: filters, bias, residual and ReLU as one graph of its backend interface, and the
 // plans that its heuristics offer for it. The library is loaded when it is first asked for: where it is
-// missing, there are no plans. From one thread at a time: all plans share one handle of the library.
+// missing, there are no plans. From one thread at a time: plans share handles of the library.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -48,6 +48,11 @@ class Plans {
   /// Builds plans of heuristic modes A, B and fallback, the first ones first, until there are `most` or
   /// `seconds` are over and there is one.
   Plans(Problem const& problem, int most, double seconds);
+  /// The same for several problems, by several threads: each problem gets its seconds, and `most` plans,
+  /// which need not be the first ones then, but for `most` = 1. `threads`: 0: one for each processor, 16 at
+  /// most.
+  static std::vector<Plans> of_all(std::vector<Problem> const& problems, int most, double seconds,
+                                   int threads = 0);
   ~Plans();
   Plans(Plans&&) noexcept;
   Plans& operator=(Plans&&) noexcept;
@@ -60,6 +65,7 @@ class Plans {
   bool run(int plan, Buffers const& buffers, void* workspace, cudaStream_t stream) const;
 
  private:
+  Plans();
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -62,6 +62,8 @@ Expected<void> build_plans(NetworkState& state, std::vector<bool> const& wanted,
   if (state.plans == nullptr) state.plans = std::make_shared<LayerPlans>();
   auto& all = *state.plans;
   all.kind_of.resize(state.network.layers.size(), -1);
+  std::vector<cudnn::Problem> missing;
+  std::vector<std::size_t> first_of;  // the layers that they are missing for
   for (std::size_t n = 0; n < state.network.layers.size(); ++n) {
     auto const& layer = state.network.layers[n];
     if (layer.kind != Kind::convolution || !wanted[n] || all.kind_of[n] >= 0) continue;
@@ -70,13 +72,23 @@ Expected<void> build_plans(NetworkState& state, std::vector<bool> const& wanted,
     all.kind_of[n] = static_cast<int>(found - all.problems.begin());
     if (found != all.problems.end()) continue;
     all.problems.push_back(problem);
-    all.plans.emplace_back(problem, most, seconds);
-    all.best.push_back(0), all.us.push_back(0);
-    if (all.plans.back().count() == 0)
+    missing.push_back(problem), first_of.push_back(n);
+  }
+  auto made = cudnn::Plans::of_all(missing, most, seconds);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    auto const& layer = state.network.layers[first_of[i]];
+    if (made[i].count() == 0) {
+      // Other networks may share what is there.
+      all.problems.resize(all.plans.size());
+      for (auto& kind : all.kind_of)
+        if (kind >= static_cast<int>(all.plans.size())) kind = -1;
       return kernels::refusal("E0573",
                               fmt::format("cuDNN has no plan for {}, {}", layer.name, to_string(layer)),
                               "see that its version fits the driver; other sizes may have one",
                               {fmt::format("{}, {} images", cudnn::version(), state.images)});
+    }
+    all.plans.push_back(std::move(made[i]));
+    all.best.push_back(0), all.us.push_back(0);
   }
   return {};
 }

@@ -110,6 +110,36 @@ TEST(NetworkTime, NetworksAreNearTheRecord) {
   EXPECT_EQ(off.near, static_cast<int>(off.all.size()));
 }
 
+/// Measured when predictions stood.
+TEST(NetworkTime, ALaterRecordIsNear) {
+  auto const record = record_of("networks_threads.json");
+  auto const& size = record["resnet-38"]["sizes"][0];
+  int const images = size["images"];
+  ASSERT_EQ(images, 8);
+  auto const network = resnet_38();
+  Off chains, whole;
+  for (auto const& [step, us, alone] : decided(size)) {
+    auto const predicted = step_us(network, images, step);
+    ASSERT_TRUE(predicted);
+    chains.add(to_string({step}), *predicted, us);
+  }
+  chains.say("chains");
+  EXPECT_EQ(chains.all.size(), 7u);
+  EXPECT_GE(chains.near, 6);
+  EXPECT_LT(median(chains.all), 0.05);
+  auto const longest =
+      cheapest_steps(network, possible_chains(network, images), [](Step const&) { return 1.0; });
+  for (auto const& row : size["variants"]) {
+    auto const steps = row["variant"] == "cudnn" ? steps_with(network, {}) : longest;
+    auto const predicted = network_us(network, images, steps);
+    ASSERT_TRUE(predicted);
+    whole.add(row["variant"], *predicted, row["us"]);
+  }
+  whole.say("networks");
+  EXPECT_EQ(whole.near, 2);
+  EXPECT_EQ(predicted_steps(network, images), steps_with(network, {})) << "as tuned";
+}
+
 /// By what was measured of the steps: of cuDNN's plans each alone, of chains as a whole.
 TEST(NetworkTime, ThePredictedStepsAreNearTheFastest) {
   int near = 0, sizes = 0;
