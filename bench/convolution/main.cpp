@@ -239,9 +239,10 @@ class ByCudnn {
       kinds_.push_back(static_cast<std::size_t>(found - seen.begin()));
       if (found != seen.end()) continue;
       seen.push_back(problem);
-      plans_.emplace_back(problem, k_cudnn_plans, k_cudnn_seconds);
       best_.push_back(-1);
     }
+    for (auto& of_kind : cudnn::Plans::of_all(seen, k_cudnn_plans, k_cudnn_seconds))
+      plans_.push_back(std::move(of_kind));
     for (std::size_t kind = 0; kind < plans_.size(); ++kind) choose(kind, timer, stream);
   }
 
