@@ -88,8 +88,10 @@ Expected<void> Decoder::step(cudaStream_t stream, Part part) {
     return ok;
   }
   if (!s.end.draws) return {};
-  return check_call(sample(s.end, draws_of(s.options.sampling, s.model.vocabulary), stream),
-                    "drawing tokens");
+  auto drawn =
+      check_call(sample(s.end, draws_of(s.options.sampling, s.model.vocabulary), stream), "drawing tokens");
+  if (!drawn) s.begun.clear();
+  return drawn;
 }
 
 Expected<void> Decoder::rewind(cudaStream_t stream) {
@@ -100,7 +102,10 @@ Expected<void> Decoder::rewind(cudaStream_t stream) {
   for (auto const error :
        {cudaMemcpyAsync(s.at.cached, s.at.first_cached, bytes, cudaMemcpyDeviceToDevice, stream),
         cudaMemsetAsync(s.at.ended, 0, bytes, stream), begin_step(s.end, stream)})
-    if (auto ok = check_call(error, "going back to where sequences began"); !ok) return ok;
+    if (auto ok = check_call(error, "going back to where sequences began"); !ok) {
+      s.begun.clear();  // part of it may have been enqueued
+      return ok;
+    }
   return {};
 }
 

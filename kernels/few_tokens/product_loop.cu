@@ -15,7 +15,7 @@ Expected<ProductLoop> loop_of(LoopPlan const& plan, RoleOptions const& options, 
   auto const chain = std::make_shared<LoopChain>(std::move(*made));
   return ProductLoop{
       [chain](GpuStream stream, long long iterations) { return chain->launch(stream, iterations); },
-      [chain] { return chain->finish(); }};
+      [chain] { return chain->finish(); }, [chain] { return chain->stalled(); }};
 }
 
 template <class Element>

@@ -13,6 +13,7 @@ namespace tessera::few_tokens {
 struct ProductLoop {
   std::function<Expected<void>(GpuStream, long long iterations)> launch;
   std::function<Expected<void>()> finish;
+  std::function<bool()> stalled;  ///< as LoopChain::stalled()
 };
 
 /// A loop all of whose stages are products of one operation, for up to `columns` tokens: 8, 16, 32 or 64.

@@ -25,11 +25,12 @@ RowRange GemmCollective::State::part_of(int rank, int n) const {
 }
 
 Expected<void> GemmCollective::State::make_pieces(std::map<int, Piece>& to, std::vector<int> const& rows,
-                                                  Problem const& problem, PieceKernel const& kernel) {
+                                                  PieceKernel const& kernel) const {
   for (int const some : rows) {
     if (some == 0) continue;
-    auto made = Piece::make(
-        {some, problem.local_columns(), problem.local_depth(), problem.type, problem.gelu}, kernel);
+    auto made =
+        Piece::make({some, problem.local_columns(), problem.local_depth(), problem.type, problem.gelu},
+                    kernel, deadline_s);
     if (!made) return tl::make_unexpected(made.error());
     to.insert_or_assign(some, std::move(*made));
   }
@@ -47,10 +48,10 @@ Expected<void> GemmCollective::State::make_pieces(PieceKernel const& kernel) {
   if (way == Way::add) rows = with_sum;
   for (int const rank : group->here()) {
     Select const current(group->device(rank));
-    if (auto done = make_pieces(pieces, rows, problem, kernel); !done) return done;
+    if (auto done = make_pieces(pieces, rows, kernel); !done) return done;
     // Only cuBLASLt's products add.
     auto const by_library = kernel.tiles != nullptr || kernel.few >= 0 ? PieceKernel{} : kernel;
-    if (auto done = make_pieces(adding, with_sum, problem, by_library); !done) return done;
+    if (auto done = make_pieces(adding, with_sum, by_library); !done) return done;
   }
   return {};
 }

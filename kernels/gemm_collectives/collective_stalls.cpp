@@ -16,17 +16,25 @@ namespace tessera::gemm_collectives {
 
 bool GemmCollective::stalled() const { return state_->stalled(); }
 bool GemmCollective::State::stalled() const {
+  auto const in_piece = [](auto const& one) { return one.second.stalled(); };
   return std::any_of(ranks.begin(), ranks.end(),
-                     [](Rank const& one) { return one.told != nullptr && one.told->raised(); });
+                     [](Rank const& one) { return one.told != nullptr && one.told->raised(); }) ||
+         std::any_of(pieces.begin(), pieces.end(), in_piece);
 }
 
 Expected<void> GemmCollective::State::wait() const {
-  if (!group->of_processes() || way != Way::sequential) return group->wait();
+  if (!group->of_processes()) return group->wait();
+  // Another product of the group may wait in NCCL, which has no deadline, for a rank that is lost.
+  bool const by_library = way == Way::sequential;
   auto waited = std::async(std::launch::async, [&] { return group->wait(); });
   auto const until = std::chrono::steady_clock::now() + std::chrono::duration<double>(deadline_s);
   while (waited.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
-    bool const late = std::chrono::steady_clock::now() > until;
+    bool const late = by_library && std::chrono::steady_clock::now() > until;
     if (!late && !group->lost()) continue;
+    if (!by_library) {
+      group->end_nccl();
+      break;
+    }
     Diagnostic why;
     why.code = "E0582";
     why.message = to_string(problem) + ": rank " + std::to_string(group->here().front()) +
@@ -73,6 +81,9 @@ Diagnostics GemmCollective::State::stalls() const {
     }
     found.push_back(describe_stall(stall));
   }
+  for (auto const& [rows, piece] : pieces)
+    if (auto const done = piece.finish(); !done)
+      found.insert(found.end(), done.error().begin(), done.error().end());
   return found;
 }
 

@@ -110,8 +110,8 @@ struct GemmCollective::State {
   // collective_memory.cpp.
   /// The n-th of the products that a rank's own rows are cut into: whole tiles, but for the last one.
   RowRange part_of(int rank, int n) const;
-  static Expected<void> make_pieces(std::map<int, Piece>& to, std::vector<int> const& rows,
-                                    Problem const& problem, PieceKernel const& kernel);
+  Expected<void> make_pieces(std::map<int, Piece>& to, std::vector<int> const& rows,
+                             PieceKernel const& kernel) const;
   Expected<void> make_pieces(PieceKernel const& kernel);
   /// What peers write to; a call of all ranks.
   Expected<void> make_shared_memory();

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "few_product.hpp"
 
+#include <algorithm>
 #include <tessera/describe/dsl.hpp>
 #include <tessera/run/device.hpp>
 
 #include "src/gpu/relaxed_capture.hpp"
+#include "src/gpu/select.hpp"
 
 namespace tessera::gemm_collectives {
 namespace {
@@ -74,6 +76,7 @@ Expected<FewProduct::Launch> FewProduct::make(void const* a, void const* b, void
   options.starts_early = config_.starts_early;
   options.cluster_blocks = config_.cluster_blocks;
   options.rings = stages->rings;
+  options.chain.deadline_seconds = deadline_s_;
   auto loop = few_tokens::product_loop(*plan, options, problem_.type, columns, stages->arguments);
   if (!loop) return tl::make_unexpected(loop.error());
   return Launch{std::move(*stages), std::move(*loop)};
@@ -102,6 +105,21 @@ Expected<void> FewProduct::run(void const* a, void const* b, void* d, cudaStream
   auto const launch = find(a, b, d);
   if (!launch) return tl::make_unexpected(launch.error());
   return (*launch)->loop.launch(stream, 1);
+}
+
+bool FewProduct::stalled() {
+  std::lock_guard const lock(mutex_);
+  return std::any_of(kept_.begin(), kept_.end(), [](auto const& one) { return one.second.loop.stalled(); });
+}
+
+Expected<void> FewProduct::finish() {
+  std::lock_guard const lock(mutex_);
+  Expected<void> result;
+  for (auto const& [key, launch] : kept_) {
+    gpu::Select const current(std::get<0>(key));
+    if (auto done = launch.loop.finish(); !done && result) result = done;
+  }
+  return result;
 }
 
 }  // namespace tessera::gemm_collectives

@@ -27,8 +27,9 @@ std::vector<few_tokens::MlpChainConfig> few_configs(cublaslt::LtProblem const& p
 /// operands has a launch of its own, which is made when it is first asked for and then kept.
 class FewProduct {
  public:
-  FewProduct(cublaslt::LtProblem const& problem, few_tokens::MlpChainConfig const& config)
-      : problem_(problem), config_(config) {}
+  /// `deadline_s`: of a wait in the launch.
+  FewProduct(cublaslt::LtProblem const& problem, few_tokens::MlpChainConfig const& config, double deadline_s)
+      : problem_(problem), config_(config), deadline_s_(deadline_s) {}
 
   std::string name() const { return to_string(config_); }
   /// Makes the launch of these operands on the current device, which allocates memory.
@@ -36,6 +37,10 @@ class FewProduct {
   /// Enqueues it on the current device. It starts early: what is before it in the stream has to let it, and
   /// must not write `b`.
   Expected<void> run(void const* a, void const* b, void* d, cudaStream_t stream);
+  /// Has a wait in a launch given up since the last finish()?
+  bool stalled();
+  /// Waits for all launches. E0520 with the tile that waited; the next launch works.
+  Expected<void> finish();
 
  private:
   struct Launch {
@@ -50,6 +55,7 @@ class FewProduct {
 
   cublaslt::LtProblem problem_;
   few_tokens::MlpChainConfig config_;
+  double deadline_s_;
   std::mutex mutex_;  // ranks may be threads
   std::map<Key, Launch> kept_;
 };

@@ -144,7 +144,8 @@ Expected<void> GemmCollective::run(std::vector<Operands> const& operands,
 
 Expected<void> GemmCollective::finish() {
   try {
-    return state_->recover();
+    if (auto done = state_->recover(); !done) return done;
+    return state_->nothing_else_stalled({});
   } catch (std::exception const& error) {
     return failed(error);
   }

@@ -137,7 +137,7 @@ Expected<void> TensorParallelMlp::State::make(MlpOptions const& options) {
   if (problem.rows == Tokens::whole)
     for (int const rank : group->here()) {
       Select const current(group->device(rank));
-      auto piece = Piece::make(first_alone(), options.first.kernel);
+      auto piece = Piece::make(first_alone(), options.first.kernel, options.first.deadline_seconds);
       if (!piece) return tl::make_unexpected(piece.error());
       alone.emplace(rank, std::move(*piece));
     }
@@ -244,6 +244,8 @@ Expected<void> TensorParallelMlp::finish() {
   std::lock_guard const lock(state.mutex);
   auto one = state.first ? state.first->finish() : Expected<void>{};
   auto other = state.second->finish();
+  for (auto const& [rank, piece] : state.alone)
+    if (auto done = piece.finish(); !done && one) one = done;
   return one ? other : one;
 }
 

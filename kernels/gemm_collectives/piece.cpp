@@ -18,7 +18,8 @@ gemm_sm90::Call call_of(cublaslt::LtProblem const& problem, PieceKernel const& k
 
 }  // namespace
 
-Expected<Piece> Piece::make(cublaslt::LtProblem const& problem, PieceKernel const& kernel) {
+Expected<Piece> Piece::make(cublaslt::LtProblem const& problem, PieceKernel const& kernel,
+                            double deadline_s) {
   Piece piece;
   piece.problem_ = problem;
   piece.kernel_ = kernel;
@@ -39,7 +40,8 @@ Expected<Piece> Piece::make(cublaslt::LtProblem const& problem, PieceKernel cons
     if (problem.gelu || static_cast<std::size_t>(kernel.few) >= configs.size())
       return kernels::refusal("E0581", "no kernel for few rows is for these sizes",
                               "leave the choice of the kernel to the library");
-    piece.few_ = std::make_shared<FewProduct>(problem, configs[static_cast<std::size_t>(kernel.few)]);
+    piece.few_ =
+        std::make_shared<FewProduct>(problem, configs[static_cast<std::size_t>(kernel.few)], deadline_s);
     return piece;
   }
   auto made = cublaslt::LtGemm::make(problem);

@@ -33,7 +33,9 @@ struct PieceOperands {
 class Piece {
  public:
   /// E0533, or E0581 for a kernel that is not for these sizes. Loads it on the current device.
-  static Expected<Piece> make(cublaslt::LtProblem const& problem, PieceKernel const& kernel);
+  /// `deadline_s`: of a wait in a kernel for few rows; the others wait for nothing.
+  static Expected<Piece> make(cublaslt::LtProblem const& problem, PieceKernel const& kernel,
+                              double deadline_s = 2);
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
   std::string name() const;
@@ -48,6 +50,9 @@ class Piece {
   /// such a kernel, and reads nothing of what the one before writes; it ends after it.
   Expected<void> run(PieceOperands const& operands, void* workspace, bool lets_next, bool early,
                      cudaStream_t stream) const;
+  /// As FewProduct::stalled() and finish(): of a kernel for few rows.
+  bool stalled() const { return few_ != nullptr && few_->stalled(); }
+  Expected<void> finish() const { return few_ != nullptr ? few_->finish() : Expected<void>{}; }
 
  private:
   cublaslt::LtProblem problem_;

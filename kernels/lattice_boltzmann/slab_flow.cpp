@@ -55,6 +55,7 @@ struct SlabFlow::State {
   bool stalled() const {
     return std::any_of(ranks.begin(), ranks.end(), [](Rank const& one) { return one.told->raised(); });
   }
+  Expected<void> nothing_else_stalled() const;
   SlabStep step_of(int rank, long long step);
   Expected<void> launch(std::vector<cudaStream_t> const& streams, long long steps);
 };
@@ -139,12 +140,28 @@ SlabStep SlabFlow::State::step_of(int rank, long long step) {
   return result;
 }
 
+/// E0520, once: what this thread launched before has stalled, and steps may read what it did not write.
+Expected<void> SlabFlow::State::nothing_else_stalled() const {
+  auto const& mine = *ranks.front().told;
+  if (stalled() || !mine.another_raised()) return {};
+  auto const name = mine.hear_of_another();
+  if (name.empty()) return {};
+  Diagnostic said;
+  said.code = "E0520";
+  said.message =
+      "an earlier launch of " + name + " gave up: " + to_string(problem) + " may read what it did not write";
+  said.notes = {"said once, by the first call of the thread that launched both"};
+  said.suggestion = "compute again from the launch that gave up; its own finish() names the tile that waited";
+  return refuse(std::move(said));
+}
+
 Expected<void> SlabFlow::State::launch(std::vector<cudaStream_t> const& streams, long long steps) {
   // What fills a GPU while it waits is kept apart from others of the group.
   std::deque<gpu::PeerOrder::Turn> turns;
   for (int rank = 0; rank < group->size(); ++rank) {
     Select const current(group->device(rank));
     turns.emplace_back(group->order(), rank, streams[static_cast<std::size_t>(rank)]);
+    at(rank).told->launched();
   }
   // By turns: a queue that is full waits for steps that a neighbour's queue must have.
   for (long long step = 0; step < steps; ++step)
@@ -212,6 +229,7 @@ Expected<void> SlabFlow::run(std::vector<cudaStream_t> const& streams, long long
     if (s.stalled()) s.progress.lost = true;
     if (auto fine = s.progress.may_run(Variant::two_lattices, steps, captured); !fine) return fine;
     if (steps == 0) return {};
+    if (auto fine = captured ? Expected<void>{} : s.nothing_else_stalled(); !fine) return fine;
     auto const launched = s.launch(streams, steps);
     if (launched)
       s.progress.ran(Variant::two_lattices, steps, captured);
@@ -230,6 +248,8 @@ Expected<void> SlabFlow::write(int rank, cudaStream_t stream, FlowFields const& 
     if (!captured) return tl::make_unexpected(captured.error());
     if (s.stalled()) s.progress.lost = true;
     if (auto fine = s.progress.may_write(Variant::two_lattices, *captured); !fine) return fine;
+    if (auto fine = *captured ? Expected<void>{} : s.nothing_else_stalled(); !fine) return fine;
+    one.told->launched();
     unsigned const plane = cells_of_plane(one.box);
     ok(flow(one.box, {plane, plane * static_cast<unsigned>(one.planes.rows())},
             one.lattice(s.progress.steps_done), Layout::own, s.relaxation, fields, stream));

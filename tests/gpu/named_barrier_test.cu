@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A barrier of some of a block's warps, which the compiler takes to be met by part of a warp. It gathers the
-// warp first, and passes the barrier's number and its threads in a register. Synccheck does not read them
-// there: it takes the barrier for one of the whole block, and reports its warps as divergent.
-// scripts/sync_kinds counts on it.
+// A barrier of some of a block's warps. Where a warp comes in parts, a copy of the barrier gathers the warp
+// first, and has the barrier's number and its threads in a register; warps that come whole meet it at the
+// barrier itself. Synccheck reports such copies in some kernels (scripts/sync_kinds).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -24,7 +23,8 @@ __device__ inline unsigned anyone(bool yes) {
   return any;
 }
 
-/// Threads that each wait for a word of their own, and then meet; the last warp raises the words one by one.
+/// Threads of warp 0 each wait for a word of their own, and then meet warp 1; the last warp raises the words
+/// one by one.
 /// `met`: rounds in which thread 5 said yes, of each thread.
 __global__ void meet_one_by_one(int volatile* words, unsigned* met) {
   int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
@@ -33,7 +33,7 @@ __global__ void meet_one_by_one(int volatile* words, unsigned* met) {
     auto const begun = clock64();
     for (int round = 1; round <= k_rounds; ++round) {
       bool late = false;
-      while (words[threadIdx.x] < round)
+      while (warp == 0 && words[threadIdx.x] < round)
         if (clock64() - begun > 1'000'000'000) {
           late = true;
           break;

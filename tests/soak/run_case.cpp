@@ -58,7 +58,9 @@ std::string with_faults(Party const& party, Case const& one, Outcome& outcome) {
     bool const at_enqueue = one.fault == Fault::exception || one.fault == Fault::bad_enqueue;
     if (at_enqueue && broken.error.empty()) return "a failed enqueue was not said";
     // E0521: kernels had not ended, and perhaps one of them has given up since.
-    if (broken.error.find("E0521") != std::string::npos) (void)party.run();
+    if (broken.error.find("E0521") != std::string::npos)
+      if (auto const next = party.run(); next.error.empty() && next.wrong > 0)
+        return wrong(next, "behind a fault");
     if (auto failure = soundly(party, "behind a fault", outcome); !failure.empty())
       return failure + "\nthe fault was said: " + broken.error;
   }
