@@ -102,6 +102,7 @@ void GemmCollective::State::make_ranks() {
     one.side = std::make_unique<gpu::Stream>(greatest);
     one.fork = std::make_unique<gpu::Edge>();
     one.join = std::make_unique<gpu::Edge>();
+    one.before_library = std::make_unique<gpu::Edge>();
     one.told = std::make_unique<gpu::ToldFlag>();
     ok(one.told->make(to_string(problem)));
   }

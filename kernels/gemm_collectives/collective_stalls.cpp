@@ -23,12 +23,17 @@ bool GemmCollective::State::stalled() const {
 }
 
 Expected<void> GemmCollective::State::wait() const {
-  if (!group->of_processes()) return group->wait();
+  if (!group->of_processes() || ranks.empty()) return group->wait();
   // Another product of the group may wait in NCCL, which has no deadline, for a rank that is lost.
   bool const by_library = way == Way::sequential;
   auto waited = std::async(std::launch::async, [&] { return group->wait(); });
-  auto const until = std::chrono::steady_clock::now() + std::chrono::duration<double>(deadline_s);
+  auto const deadline = std::chrono::duration<double>(deadline_s);
+  auto until = std::chrono::steady_clock::now() + deadline;
+  auto const& mine = ranks[static_cast<std::size_t>(group->here().front())];
   while (waited.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+    // What is queued in front of NCCL's call takes as long as it takes.
+    if (by_library && mine.before_library && cudaEventQuery(mine.before_library->get()) == cudaErrorNotReady)
+      until = std::chrono::steady_clock::now() + deadline;
     bool const late = by_library && std::chrono::steady_clock::now() > until;
     if (!late && !group->lost()) continue;
     if (!by_library) {

@@ -50,6 +50,8 @@ struct GemmCollective::State {
   struct Rank {
     std::unique_ptr<gpu::Stream> side;
     std::unique_ptr<gpu::Edge> fork, join;
+    std::unique_ptr<gpu::Edge>
+        before_library;  ///< behind which the last call of NCCL is, but for captured ones
     std::unique_ptr<gpu::ToldFlag> told;
   };
   std::vector<Rank> ranks;

@@ -175,6 +175,12 @@ void GemmCollective::State::enqueue(int rank, std::vector<Operands> const& opera
     by_words(rank, operands, stream);
   } else if (way == Way::sequential) {
     before_library(rank, mine, stream);
+    if (group->of_processes()) {
+      auto status = cudaStreamCaptureStatusNone;
+      ok(cudaStreamIsCapturing(stream, &status));
+      if (status == cudaStreamCaptureStatusNone)
+        ok(cudaEventRecord(ranks[static_cast<std::size_t>(rank)].before_library->get(), stream));
+    }
     call_library(rank, mine, stream);
     after_library(rank, mine, stream);
   } else if (way == Way::add) {
