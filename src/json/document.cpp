@@ -2,6 +2,7 @@
 // Text to tree. nlohmann's parser reports no positions, so it is fed through an iterator that counts lines.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <iterator>
@@ -171,6 +172,13 @@ Expected<Document> Document::parse(std::string_view text, std::string file, Code
   Document document;
   document.file_ = std::move(file);
   document.codes_ = codes;
+  // The parser takes it for the end of the text.
+  if (auto const nul = text.find('\0'); nul != std::string_view::npos) {
+    auto const before = text.substr(0, nul);
+    auto const line = 1 + static_cast<int>(std::count(before.begin(), before.end(), '\n'));
+    return refuse(
+        {codes.syntax, Severity::error, {document.file_, line}, "this is not JSON: a NUL byte", {}, {}});
+  }
   Cursor cursor;
   TreeBuilder builder(cursor, k_depth, document.root_);
   CountingIterator const begin(text.data(), &cursor);

@@ -55,6 +55,7 @@ def document_cases(document, rng):
         count += 1
         mistake = mistake and document.strict and not re.search(FREE, what)
         yield case(what, text, command, REFUSED if mistake else ANY)
+    yield case("x behind a NUL byte", document.text + "\0x", document.commands[0], REFUSED)
     for what, text in mutations.truncations(document.text, rng, 10):
         yield case(what, text, document.commands[0], REFUSED)
     for command in document.commands:

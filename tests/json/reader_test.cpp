@@ -44,6 +44,9 @@ TEST(Reader, refuses_what_is_not_json) {
   EXPECT_THAT(refusal_of("[1e999]"), testing::HasSubstr("number overflow"));
   EXPECT_THAT(refusal_of("[1] 2"), testing::HasSubstr("not JSON"));
   EXPECT_THAT(refusal_of("\"\xff\""), testing::HasSubstr("not JSON"));
+  using namespace std::string_literals;
+  EXPECT_EQ(refusal_of("[1]\n\0x"s), "f.json:2: error SYN: this is not JSON: a NUL byte");
+  EXPECT_EQ(refusal_of("[1\0]"s), "f.json:1: error SYN: this is not JSON: a NUL byte");
 }
 
 TEST(Reader, null_is_refused_where_it_does_not_stand_for_missing) {
