@@ -96,22 +96,14 @@ void read_rotation(Document& document, ObjectReader& model, DecoderConfig& confi
   check_partial(document, model);
 }
 
-/// Qwen's layers from "max_window_layers" on have a window; newer configs say the kind of each layer.
+/// Layers in turns would need more than the first one with a window.
 void read_windowed_layers(Document& document, ObjectReader& model, DecoderConfig& config) {
-  constexpr std::int64_t k_usual = 28;
-  if (config.layer.window == 0) return;
-  config.window_from = model.integer_or("max_window_layers", k_usual, 0, k_most_layers);
-  if (auto const* types = model.find("layer_types"); types != nullptr && types->is(json::Node::Kind::array)) {
-    auto const& all = types->items();
-    auto const windows = std::find_if(all.begin(), all.end(),
-                                      [](json::Node const& one) { return one.text() != "full_attention"; });
-    if (std::any_of(windows, all.end(),
-                    [](json::Node const& one) { return one.text() != "sliding_attention"; }))
-      document.report(*types, "E0214", "layers with windows before layers without are not supported",
-                      {"supported: \"full_attention\" up to a layer, and \"sliding_attention\" behind it"});
-    config.window_from = windows - all.begin();
-  }
-  if (config.window_from >= config.layers) config.layer.window = config.window_from = 0;
+  auto const windows = json::read_windows(document, model, config.layer.type);
+  config.window_from = windows.from;
+  if (windows.in_turns)
+    document.report(json::place_of(document, model, "layer_types"), "E0214",
+                    "layers with windows before layers without are not supported",
+                    {"supported: \"full_attention\" up to a layer, and \"sliding_attention\" behind it"});
 }
 
 void read_llama(Document& document, ObjectReader& model, DecoderConfig& config) {
@@ -123,12 +115,7 @@ void read_llama(Document& document, ObjectReader& model, DecoderConfig& config) 
   config.attention_bias = model.boolean_or("attention_bias", false);
   config.mlp_bias = model.boolean_or("mlp_bias", false);
   config.activation = model.string_or("hidden_act", "silu");
-  // The configuration class's own; what a null says is that there is none.
-  constexpr std::int64_t k_window_of_mistral = 4096;
-  if (config.layer.type == "mistral" && !model.has("sliding_window"))
-    config.layer.window = k_window_of_mistral;
-  if (config.layer.type == "qwen2" || config.layer.type == "qwen3")
-    read_windowed_layers(document, model, config);
+  read_windowed_layers(document, model, config);
   read_rotation(document, model, config);
 }
 

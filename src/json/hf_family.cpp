@@ -13,7 +13,7 @@
 namespace tessera::json {
 namespace {
 
-constexpr std::int64_t k_largest_field = std::int64_t{1} << 24;
+constexpr std::int64_t k_largest_field = std::int64_t{1} << 24, k_most_layers = 1 << 16;
 constexpr std::int64_t k_required = -1;  ///< the config has to say it
 constexpr std::int64_t k_as_heads = 0;   ///< as many key and value heads as query heads
 
@@ -23,7 +23,13 @@ enum class Mlp {
 };
 
 /// Which layers see no more than "sliding_window" keys.
-enum class Windows { none, if_flagged, all_layers, some_layers };
+enum class Windows {
+  none,
+  if_flagged,     ///< all, with "use_sliding_window"
+  behind_layers,  ///< with "use_sliding_window" those that "max_window_layers" or "layer_types" say
+  all_layers,
+  some_layers,  ///< those that "layer_types" says, or the family itself
+};
 
 /// Where the number of key and value heads stands.
 enum class KeyHeads {
@@ -48,6 +54,7 @@ struct Defaults {
   std::int64_t times_hidden = 0;  ///< intermediate, in multiples of hidden
   std::int64_t hidden = 0, intermediate = 0, heads = 0;
   char const* activation = nullptr;  ///< nullptr: SiLU if gated, GeLU if not
+  std::int64_t window = 0;           ///< keys; 0: none
 };
 
 /// Experts in place of the MLP, or beside it.
@@ -71,33 +78,40 @@ struct Family {
 };
 
 constexpr char const* k_tanh_gelu = "gelu_pytorch_tanh";
+constexpr std::int64_t k_usual_window = 4096;
 constexpr Fields k_gpt2{"n_embd", "n_inner", "n_head", nullptr, "activation_function"};
 
 // Names and defaults: the configuration classes of transformers (LlamaConfig, ...), and of the published
 // configs that lean on them.
 constexpr std::array k_families{
     Family{"llama"},
-    Family{"mistral", Mlp::gated, {}, {k_required}, Windows::all_layers},
-    Family{"qwen2", Mlp::gated, {}, {k_required}},
-    Family{"qwen3", Mlp::gated, {}, {k_required, 128}},
+    Family{
+        "mistral", Mlp::gated, {}, {.kv_heads = k_required, .window = k_usual_window}, Windows::all_layers},
+    Family{
+        "qwen2", Mlp::gated, {}, {.kv_heads = k_required, .window = k_usual_window}, Windows::behind_layers},
+    Family{"qwen3",
+           Mlp::gated,
+           {},
+           {.kv_heads = k_required, .head_dim = 128, .window = k_usual_window},
+           Windows::behind_layers},
     Family{"phi", Mlp::plain},
     Family{"phi3", Mlp::gated, {}, {}, Windows::all_layers},
     Family{"gemma", Mlp::gated, {}, {k_required, 256, 0, 0, 0, 0, k_tanh_gelu}},
     Family{"gemma2",
            Mlp::gated,
            {.activation = "hidden_activation"},
-           {k_required, 256, 0, 0, 0, 0, k_tanh_gelu},
+           {k_required, 256, 0, 0, 0, 0, k_tanh_gelu, k_usual_window},
            Windows::some_layers},
     Family{"gemma3_text",
            Mlp::gated,
            {.activation = "hidden_activation"},
-           {4, 256, 0, 2304, 9216, 8, k_tanh_gelu},
+           {4, 256, 0, 2304, 9216, 8, k_tanh_gelu, k_usual_window},
            Windows::some_layers},
     Family{"granite"},
     Family{"olmo"},
     Family{"olmo2"},
     Family{"cohere"},
-    Family{"cohere2", Mlp::gated, {}, {}, Windows::some_layers},
+    Family{"cohere2", Mlp::gated, {}, {.window = k_usual_window}, Windows::some_layers},
     Family{"glm", Mlp::gated, {}, {k_required, 128}},
     Family{"glm4", Mlp::gated, {}, {k_required, 128}},
     Family{"stablelm", Mlp::gated, {}, {k_required}},
@@ -129,22 +143,22 @@ constexpr std::array k_families{
     Family{"gpt_oss",
            Mlp::gated,
            {},
-           {k_required, 64},
+           {.kv_heads = k_required, .head_dim = 64, .window = 128},
            Windows::some_layers,
            {.count = "num_local_experts", .intermediate = "intermediate_size"}},
     Family{"qwen2_moe",
            Mlp::gated,
            {},
-           {k_required},
-           Windows::if_flagged,
+           {.kv_heads = k_required, .window = k_usual_window},
+           Windows::behind_layers,
            {"num_experts", "moe_intermediate_size", "shared_expert_intermediate_size", false,
             "mlp_only_layers"}},
     Family{
         "qwen3_moe",
         Mlp::gated,
         {},
-        {k_required, 128},
-        Windows::if_flagged,
+        {.kv_heads = k_required, .head_dim = 128, .window = k_usual_window},
+        Windows::behind_layers,
         {.count = "num_experts", .intermediate = "moe_intermediate_size", .dense_layers = "mlp_only_layers"}},
     Family{"deepseek_v2",
            Mlp::gated,
@@ -251,11 +265,33 @@ Epilogue epilogue_of(Document& document, ObjectReader& model, Family const& fami
   return Epilogue::none;
 }
 
-void read_window(ObjectReader& model, Family const& family, TransformerShape& shape) {
-  bool const flag = model.boolean_or("use_sliding_window", family.windows != Windows::if_flagged);
-  if (family.windows == Windows::none || !flag) return;
-  shape.window = model.integer_or("sliding_window", 0, 1);
-  shape.some_layers_see_all = family.windows == Windows::some_layers;
+/// Of the kinds that newer configs give, one for each layer.
+WindowedLayers windowed_layers(Document& document, ObjectReader& model, std::int64_t keys) {
+  constexpr std::string_view k_all_keys = "full_attention", k_window = "sliding_attention";
+  auto const& kinds = model.array("layer_types");
+  auto const layers = static_cast<std::int64_t>(kinds.size());
+  if (auto const said = model.integer_or("num_hidden_layers", layers, 1, k_most_layers); said != layers)
+    document.report(*model.find("layer_types"), "E0217",
+                    fmt::format("\"layer_types\" has {} kinds, and there are {} layers", layers, said));
+  WindowedLayers found;
+  bool before = false;
+  for (std::int64_t layer = 0; layer < layers && !document.failed(); ++layer) {
+    auto const& kind = kinds[static_cast<std::size_t>(layer)];
+    if (kind.text() == k_window) {
+      if (found.keys == 0) found.from = layer;
+      found.keys = keys;
+    } else if (kind.text() == k_all_keys) {
+      before = true;
+      found.in_turns = found.in_turns || found.keys > 0;
+    } else {
+      document.report(kind, "E0214",
+                      fmt::format("layer {} of a kind that is not supported{}", layer,
+                                  kind.text().empty() ? "" : ": \"" + kind.text().substr(0, 60) + "\""),
+                      {fmt::format("supported: \"{}\" and \"{}\"", k_all_keys, k_window)});
+    }
+  }
+  found.some_see_all = found.keys > 0 && before;
+  return found;
 }
 
 void read_experts(Document& document, ObjectReader& model, Family const& family, TransformerShape& shape) {
@@ -293,6 +329,30 @@ Node const& language_model(Document const& document) {
   return text != nullptr && text->is(Node::Kind::object) ? *text : document.root();
 }
 
+WindowedLayers read_windows(Document& document, ObjectReader& model, std::string_view type) {
+  constexpr std::int64_t k_usual_layers_before = 28;
+  auto const& family = *std::find_if(k_families.begin(), k_families.end(),
+                                     [&](Family const& one) { return one.model_type == type; });
+  auto const windows = family.windows;
+  bool const flag = model.boolean_or("use_sliding_window",
+                                     windows != Windows::if_flagged && windows != Windows::behind_layers);
+  if (windows == Windows::none || !flag) return {};
+  // The configuration class has a number for what is missing; a null says that there is no window.
+  auto const keys =
+      model.has("sliding_window") ? model.integer_or("sliding_window", 0, 1) : family.defaults.window;
+  if (keys == 0 || document.failed()) return {};
+  bool const by_layer = windows == Windows::behind_layers || windows == Windows::some_layers;
+  if (by_layer && !model.array_or("layer_types").empty()) return windowed_layers(document, model, keys);
+  if (windows != Windows::behind_layers) {
+    bool const some = windows == Windows::some_layers;
+    return {keys, 0, some, some};
+  }
+  auto const layers = model.integer("num_hidden_layers", 1, k_most_layers);
+  auto const from = model.integer_or("max_window_layers", k_usual_layers_before, 0, k_most_layers);
+  if (from >= layers) return {};
+  return {keys, from, from > 0, false};
+}
+
 Node const& place_of(Document const& document, ObjectReader& object, char const* name) {
   auto const* member = name != nullptr ? object.find(name) : nullptr;
   return member != nullptr ? *member : document.root();
@@ -316,7 +376,8 @@ std::optional<TransformerShape> read_shape(Document& document) {
   for (auto const* name :
        {"mlp_bias", "attention_bias", "use_bias", "bias", "no_bias", "use_cache", "tie_word_embeddings"})
     (void)model.boolean_or(name, false);
-  read_window(model, *family, shape);
+  auto const windows = read_windows(document, model, shape.type);
+  shape.window = windows.keys, shape.some_layers_see_all = windows.some_see_all;
   shape.epilogue = epilogue_of(document, model, *family);
   read_experts(document, model, *family, shape);
   if (document.failed()) return std::nullopt;

@@ -131,6 +131,37 @@ def cases(texts):
                    {"c.json": experts}, FINE)
     yield refused("mixtral's mlp", ["plan", "c.json"], "E0214", "--block experts", c_json=experts)
 
+    # windows of Qwen's layers were taken for those of all layers, or of none
+    def qwen(**more):
+        return {"c.json": json.dumps(json.loads(llama) | {"model_type": "qwen2", "use_sliding_window": True,
+                                                          "sliding_window": 512} | more, indent=1).encode()}
+
+    full, sliding = "full_attention", "sliding_attention"
+    all_keys, some_keys = "257 x 1 x 256", "4 x 1 x 256"  # tiles of scores
+    cached = ["--tokens", "1", "--cached", "32768", "--sequences", "8"]
+    for name, more, attention, local in (
+            ("max_window_layers 0", {"max_window_layers": 0}, some_keys, ""),
+            ("max_window_layers 20", {"max_window_layers": 20}, all_keys, some_keys),
+            ("no max_window_layers", {}, all_keys, some_keys),
+            ("max_window_layers 32", {"max_window_layers": 32}, all_keys, ""),
+            ("no layer of a window", {"max_window_layers": 0, "layer_types": [full] * 32}, all_keys, ""),
+            ("layers of windows", {"max_window_layers": 32, "layer_types": [sliding] * 32}, some_keys, ""),
+            ("layers in turns", {"layer_types": [sliding, full] * 16}, all_keys, some_keys)):
+        yield Case(f"known: qwen2 with {name}", ["plan", "c.json", "--block", "attention", *cached], qwen(**more), FINE,
+                   says=attention)
+        local_case = {"expect": FINE, "says": local} if local else {"expect": REFUSED, "code": "E0214"}
+        yield Case(f"known: qwen2 with {name}: local_attention", ["plan", "c.json", "--block", "local_attention", *cached],
+                   qwen(**more), **local_case)
+    many = ["plan", "c.json", "--block", "attention", "--tokens", "513"]
+    yield Case("known: qwen2: more tokens than no window", many, qwen(max_window_layers=99), FINE)
+    for name, more, code in (("a window", {"max_window_layers": 0}, "E0214"),
+                             ("31 kinds of 32 layers", {"layer_types": [full] * 31}, "E0217"),
+                             ("an unknown kind", {"layer_types": [full] * 31 + ["banana"]}, "E0214"),
+                             ("a kind that is a number", {"layer_types": [full] * 31 + [1]}, "E0214")):
+        for command in (many, ["run", "c.json", "--decode", "--predict"]):
+            if name != "a window" or command is many:
+                yield Case(f"known: qwen2: {name}: {command[0]}", command, qwen(**more), REFUSED, code, "c.json")
+
     # sizes that no kernel runs were planned without a word
     odd = changed(llama, ('"intermediate_size": 14336', '"intermediate_size": 8191'))
     yield Case("known: a plan of odd sizes", ["plan", "c.json"], {"c.json": odd}, FINE, says="warning E0530: the shipped")

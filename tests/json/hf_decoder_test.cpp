@@ -88,6 +88,10 @@ TEST(HfDecoder, QwensWindows) {
   Json const full = "full_attention", sliding = "sliding_attention";
   EXPECT_EQ(behind("layer_types", Json{full, sliding, sliding}), (Found{4096, 1}));
   EXPECT_EQ(behind("layer_types", Json{full, full, full}), (Found{0, 0}));
+  json["layer_types"] = Json{full, sliding};
+  EXPECT_THAT(refusal(json), HasSubstr("E0217: \"layer_types\" has 2 kinds, and there are 3 layers"));
+  json["layer_types"] = Json{full, full, "banana"};
+  EXPECT_THAT(refusal(json), HasSubstr("E0214: layer 2 of a kind that is not supported: \"banana\""));
   json["layer_types"] = Json{sliding, full, sliding};
   EXPECT_THAT(refusal(json), HasSubstr("error E0214: layers with windows before layers without"));
 }
