@@ -127,6 +127,24 @@ tl::unexpected<Diagnostics> refused(std::string message, std::string way_out) {
   return refuse(std::move(why));
 }
 
+/// As many layers as take about a second; behind the first one all take the same time.
+Expected<RolePrediction> simulate_layers(RoleLoop loop, RoleMachine const& machine) {
+  constexpr double k_most_steps = 1e7;
+  constexpr long long k_least_layers = 2;
+  double const steps = role_steps(loop);
+  if (steps * k_least_layers > k_most_steps)
+    return refused(fmt::format("a layer of {:.0f} million slots to simulate, {:.0f} million are", steps / 1e6,
+                               k_most_steps / k_least_layers / 1e6),
+                   "ask for fewer sequences or cached tokens");
+  auto const layers = loop.iterations;
+  loop.iterations = std::min(layers, std::max(k_least_layers, static_cast<long long>(k_most_steps / steps)));
+  auto result = simulate_roles(loop, machine);
+  if (!result) return result;
+  result->total_ns += static_cast<double>(layers - loop.iterations) * result->steady_ns;
+  result->iteration_ns = result->total_ns / static_cast<double>(layers);
+  return result;
+}
+
 /// Between two kernels of a graph.
 double gap_ns(MachineProfile const& machine) {
   auto const* const probed =
@@ -159,7 +177,7 @@ Expected<TokenPrediction> predict_token(Model const& model, int batch, int cache
                                         TokenCosts const& costs) {
   auto const launches = token_launches(model, batch, cached, machine, cut, costs);
   if (!launches) return tl::make_unexpected(launches.error());
-  auto layers = simulate_roles(launches->layers, launches->layers_machine);
+  auto layers = simulate_layers(launches->layers, launches->layers_machine);
   if (!layers) return tl::make_unexpected(layers.error());
   auto head = simulate_roles(launches->head, launches->head_machine);
   if (!head) return tl::make_unexpected(head.error());

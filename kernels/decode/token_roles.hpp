@@ -44,7 +44,8 @@ struct TokenPrediction {
 
   double token_us() const { return layers_us + head_us; }
 };
-/// Refuses as token_launches() and simulate_roles() do.
+/// Of many layers, or large ones, the first few are simulated, and the others take as long as those behind
+/// the first. Refuses as token_launches() and simulate_roles() do, and what takes longer than that.
 Expected<TokenPrediction> predict_token(Model const& model, int batch, int cached,
                                         MachineProfile const& machine, Cut const& cut = {},
                                         TokenCosts const& costs = {});

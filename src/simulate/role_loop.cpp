@@ -109,6 +109,19 @@ Expected<void> check_machine(RoleLoop const& loop, RoleMachine const& machine) {
   return {};
 }
 
+double tiles_of(RoleLoop const& loop) {
+  double tiles = 0;
+  for (auto const& stage : loop.plan.loop.body.stages) tiles += static_cast<double>(stage.blocks());
+  return tiles;
+}
+
+double slots_of(RoleLoop const& loop) {
+  double slots = 0;
+  for (std::size_t s = 0; s < loop.work.size(); ++s)
+    slots += static_cast<double>(loop.plan.loop.body.stages[s].blocks()) * loop.work[s].slots;
+  return slots;
+}
+
 /// No launch takes longer: everything that any SM does, one behind the other.
 double longest_ns(RoleLoop const& loop, RoleMachine const& machine, double awaited) {
   constexpr double slowness = 4;  // of the SM that is served worst, beside the mean
@@ -139,12 +152,7 @@ Expected<void> check_all(RoleLoop const& loop, RoleMachine const& machine) {
   if (auto ok = check_tile_bytes(loop); !ok) return ok;
   if (auto ok = check_machine(loop, machine); !ok) return ok;
   if (auto ok = check_rings(loop, machine); !ok) return ok;
-  double tiles = 0, slots = 0;
-  for (std::size_t s = 0; s < loop.work.size(); ++s) {
-    auto const of_stage = static_cast<double>(loop.plan.loop.body.stages[s].blocks());
-    tiles += of_stage;
-    slots += of_stage * loop.work[s].slots;
-  }
+  double const tiles = tiles_of(loop), slots = slots_of(loop);
   auto const iterations = static_cast<double>(loop.iterations);
   auto const awaited = tiles > k_most_tiles ? 0 : simulation::awaited_tiles(loop);
   if (loop.iterations < 1 || iterations * tiles > k_most_tiles ||
@@ -228,6 +236,8 @@ double end_of(Records const& records, long long iteration) {
 }
 
 }  // namespace
+
+double role_steps(RoleLoop const& loop) { return slots_of(loop) + simulation::awaited_tiles(loop); }
 
 Expected<RolePrediction> simulate_roles(RoleLoop const& loop, RoleMachine const& machine) {
   if (auto ok = check_all(loop, machine); !ok) return tl::make_unexpected(ok.error());

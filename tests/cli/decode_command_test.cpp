@@ -373,6 +373,18 @@ TEST_F(Decode, RefusesToPredictWhatIsNotThere) {
     EXPECT_NE(said.exit, 0) << options;
     EXPECT_THAT(said.err, HasSubstr(message));
   }
+  for (auto const& [command, refusal] : std::initializer_list<std::pair<char const*, char const*>>{
+           {"llama-3-70b", "error E0566: 145.3 GB of device memory are needed, and h200"},
+           {"llama-3.2-1b --cached 131071 --sequences 64", "hint: ask for fewer --cached tokens"},
+           {"gpt2 --cached 1024",
+            "behind 1024 cached ones, and gpt2 takes sequences of 1024\n   hint: ask for "
+            "--cached 1023 at most"},
+           {"llama-3.2-1b --sequences 65", "error E0566: 65 sequences at once"}}) {
+    auto const said = says("run --decode --predict " + std::string(command));
+    EXPECT_EQ(said.exit, 1) << command;
+    EXPECT_THAT(said.err, HasSubstr(refusal));
+  }
+  EXPECT_THAT(says("run gpt2 --decode --predict --json").out, HasSubstr("behind 1023 cached ones"));
   auto const run = says("run llama-3-8b --predict");
   EXPECT_NE(run.exit, 0);
   EXPECT_THAT(run.err, HasSubstr("--predict"));

@@ -92,6 +92,19 @@ TEST(TokenPrediction, LaunchesAreCutAsTheDecoderCutsThem) {
   EXPECT_EQ(many->layers.work[k_attention].slots, 16);  // of 64 positions
 }
 
+/// Of many layers a few are simulated; the rest take as long as those behind the first.
+TEST(TokenRoles, ManyLayersAreNotAllSimulated) {
+  auto model = model_of("llama-3.2-1b").value();
+  auto const us_of_layers = [&](int layers) {
+    model.layers = layers;
+    auto const made = predict_token(model, 1, 0, h200());
+    EXPECT_TRUE(made) << to_text(made.error());
+    return made.value().layers_us;
+  };
+  double const few = us_of_layers(100), more = us_of_layers(140), most = us_of_layers(1024);
+  EXPECT_NEAR(most, more + (1024 - 140) / 40.0 * (more - few), 1e-3 * most);
+}
+
 TEST(TokenPrediction, GrowsWithWhatIsRead) {
   auto const one = predicted("llama-3.2-1b", 1, 1024);
   EXPECT_GT(one.token_us(), one.floor_us);
@@ -103,6 +116,11 @@ TEST(TokenPrediction, GrowsWithWhatIsRead) {
 
 TEST(TokenPrediction, RefusesWhatADecoderRefuses) {
   auto const model = model_of("llama-3.2-1b").value();
+  auto large = model;
+  large.kv_heads = large.heads, large.head_size = 128;
+  auto const slow = predict_token(large, 64, most_capacity(large) - 1, h200());
+  ASSERT_FALSE(slow);
+  EXPECT_THAT(to_text(slow.error()), HasSubstr("million slots to simulate"));
   auto const many = predict_token(model, 65, 1024, h200());
   ASSERT_FALSE(many);
   EXPECT_THAT(to_text(many.error()), HasSubstr("65 sequences at once"));

@@ -162,6 +162,21 @@ def cases(texts):
             if name != "a window" or command is many:
                 yield Case(f"known: qwen2: {name}: {command[0]}", command, qwen(**more), REFUSED, code, "c.json")
 
+    # predictions of models that do not fit, or that took half a minute
+    roomy = json.loads(machine)
+    roomy["values"]["dram_gb"]["value"] = 100_000
+    for command, files, says in (
+            ("llama-3-70b", {}, "145.3 GB of device memory are needed"), ("qwen2.5-72b", {}, "GB of device memory are needed"),
+            ("gpt-3-145b", {}, "GB of device memory are needed"), ("gpt2 --cached 1024", {}, "ask for --cached 1023"),
+            ("llama-3.2-1b --cached 131071 --sequences 64", {}, "ask for fewer --cached tokens")):
+        yield Case("known: --predict " + command, ["run", "--decode", "--predict", *command.split()], files, REFUSED, "E0566",
+                   says=says)
+    yield Case("known: --predict gpt2", ["run", "gpt2", "--decode", "--predict", "--json"], {}, FINE, says="behind 1023 cached ones")
+    for command in ("llama-3-70b --cached 100000 --sequences 64", "llama-3.2-1b --cached 131071 --sequences 64"):
+        yield Case("known: --predict with room: " + command,
+                   ["run", "--decode", "--predict", "--machine", "./m.json", *command.split()],
+                   {"m.json": json.dumps(roomy, indent=1).encode()}, FINE)
+
     # sizes that no kernel runs were planned without a word
     odd = changed(llama, ('"intermediate_size": 14336', '"intermediate_size": 8191'))
     yield Case("known: a plan of odd sizes", ["plan", "c.json"], {"c.json": odd}, FINE, says="warning E0530: the shipped")

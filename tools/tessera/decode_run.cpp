@@ -262,8 +262,8 @@ void add_decode_options(CLI::App& command, DecodeArguments& a) {
   command
       .add_flag("--predict", a.predict,
                 "Instead, without a GPU: what a token takes on --machine, of so many --sequences\n"
-                "(default 1) behind so many --cached tokens (default 1024), simulated; or what a\n"
-                "network takes on an H200")
+                "(default 1) behind so many --cached tokens (default 1024, or as many as the model\n"
+                "takes), simulated; or what a network takes on an H200")
       ->group(group);
   command.add_option("--commit", a.commit, "What to note there as the commit that was built")->group(group);
 }
@@ -294,6 +294,29 @@ Diagnostics unused_decode_options(DecodeArguments const& a, std::string const& w
 
 namespace {
 
+/// What there is to predict, where the machine has the memory for it: as many cached tokens as are asked for,
+/// or as usual, or as the model takes.
+Expected<TokenSize> size_of(GpuArguments const& gpu, decode::Model const& model,
+                            MachineProfile const& machine) {
+  auto const most = std::int64_t{decode::most_capacity(model)} - 1;
+  TokenSize size{
+      gpu.workload.sequences.value_or(1), gpu.workload.cached.value_or(std::min(k_usual_cached, most)), {}};
+  if (size.cached > most)
+    return wrong("E0566",
+                 fmt::format("a token behind {} cached ones, and {} takes sequences of {}", size.cached,
+                             model.name, most + 1),
+                 fmt::format("ask for --cached {} at most", most));
+  if (machine.dram_gb <= 0 || size.sequences > decode::k_most_batch) return size;
+  auto const memory =
+      decode::memory_of(model, static_cast<int>(size.sequences), static_cast<int>(size.cached) + 1, true);
+  auto fits =
+      decode::check_memory(memory, 1e9 * machine.dram_gb, fmt::format("{} ({})", machine.name, machine.gpu));
+  if (fits) return size;
+  if (memory.cache > memory.packed)
+    fits.error().front().suggestion = "ask for fewer --cached tokens or --sequences";
+  return tl::make_unexpected(fits.error());
+}
+
 int run_prediction(Session const& session, GpuArguments const& gpu, DecodeArguments const& a,
                    std::string const& machine_name) {
   auto sizes = gpu;
@@ -312,9 +335,10 @@ int run_prediction(Session const& session, GpuArguments const& gpu, DecodeArgume
   if (!model) return session.fail(model.error());
   auto const machine = load_machine(machine_name.empty() ? "h200" : machine_name);
   if (!machine) return session.fail(machine.error());
-  return predict_tokens(
-      session, model->model, *machine,
-      {gpu.workload.sequences.value_or(1), gpu.workload.cached.value_or(k_usual_cached), a.output});
+  auto size = size_of(gpu, model->model, *machine);
+  if (!size) return session.fail(size.error());
+  size->output = a.output;
+  return predict_tokens(session, model->model, *machine, *size);
 }
 
 }  // namespace

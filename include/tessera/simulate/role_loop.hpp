@@ -76,6 +76,10 @@ struct RolePrediction {
   std::vector<RoleStageTime> stages;
 };
 
+/// Slots of an iteration, and tiles that its tiles wait for: the time that simulating it takes grows with
+/// them.
+double role_steps(RoleLoop const& loop);
+
 /// Deterministic and pure. Refuses (E0506) plans that are not one persistent launch, work that no tile can
 /// have, and runs of more than 2e6 tiles, 2e8 slots, or a time that is not counted in 64 bits; and (E0564)
 /// rings that the kernel cannot have, whose slots have at least the bytes that are loaded into them, in whole
