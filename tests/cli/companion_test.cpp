@@ -139,6 +139,8 @@ TEST_F(EndedCompanion, WithJsonWhatItRefusesIsJsonToo) {
   }
   put_beside("tessera-gpu", "echo wrong; echo 'error: no code' >&2; exit 1\n");
   EXPECT_EQ(says("--json run llama-65b --tp 8 --tokens 1").out, "wrong\n");
+  put_beside("tessera-gpu", "cat said >&2; exit 42\n");
+  EXPECT_THAT(says("--json run llama-65b --tp 8 --tokens 1").out, testing::HasSubstr("\"code\": \"E0936\""));
   put_beside("tessera-gpu", "cat said >&2; echo fine\n");
   EXPECT_EQ(says("--json run llama-65b --tp 8 --tokens 1").out, "fine\n");
 }

@@ -16,9 +16,9 @@ TEST_F(AloneInAFolder, SaysWhatIsMissing) {
 }
 
 TEST_F(AloneInAFolder, HandsOverAFileForEachSize) {
-  put_beside("tessera-gpu", "echo \"$@\"; grep -h '\"name\": \"llama' \"$4\" \"$5\"; exit 7\n");
+  put_beside("tessera-gpu", "echo \"$@\"; grep -h '\"name\": \"llama' \"$4\" \"$5\"; exit 1\n");
   auto const llama = says("tune llama-65b --tp 8 --tokens 64,1 --quick --cache here.json --for steady");
-  EXPECT_EQ(llama.exit, 7);
+  EXPECT_EQ(llama.exit, 1);
   EXPECT_THAT(llama.out,
               testing::MatchesRegex("tune --name llama-65b [^ ]+-0.json [^ ]+-1.json --cache here.json "
                                     "--for steady --quick\n"
@@ -53,10 +53,10 @@ TEST_F(AloneInAFolder, RunsWhatIsPlanned) {
 }
 
 TEST_F(AloneInAFolder, RunsAPlansFile) {
-  put_beside("tessera-gpu", "echo \"$@\"; exit 7\n");
+  put_beside("tessera-gpu", "echo \"$@\"; exit 1\n");
   ASSERT_EQ(says("plan llama-65b --tp 8 --tokens 64 -o plan.json").exit, 0);
   auto const said = says("run plan.json");
-  EXPECT_EQ(said.exit, 7);
+  EXPECT_EQ(said.exit, 1);
   EXPECT_EQ(said.out, "run plan.json\n");
   EXPECT_EQ(says("run plan.json --quick").out, "run plan.json --quick\n");
   EXPECT_EQ(says("run plan.json --timeline t.json --html t.html").out,

@@ -52,6 +52,11 @@ def cases(texts):
         for signal in ("KILL", "SEGV", "ABRT"):
             yield case(f"ends by {signal}", f"#!/bin/sh\nkill -{signal} $$\n", expect=REFUSED, code="E0936",
                        says="was ended by signal")
+        for what, script in (("cannot be loaded", "echo 'x: cannot open liby.so' >&2; exit 127"),
+                             ("ends with 42", "exit 42"), ("gives no reason", "exit 3")):
+            yield case(what, f"#!/bin/sh\n{script}\n", expect=REFUSED, code="E0936", says="ended with exit code")
+            yield Case(f"companion: {words}: {what}, as JSON", ["--json", *arguments], files, REFUSED, "E0936",
+                       says='"code": "E0936"', beside={program: f"#!/bin/sh\n{script}\n"})
         yield case("reads what is not there", "#!/bin/sh\nread line && exit 3; exit 0\n", expect=FINE)
     for arguments, code in MISTAKES:
         # A program that would say that it was started.

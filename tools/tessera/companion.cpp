@@ -112,6 +112,15 @@ Ended await_end_of(char const* path, char* const* words, bool keeps_what_it_says
   return end;
 }
 
+/// Why an exit code is no answer of these programs: they have those of this one, and say why of all but "no",
+/// which is their result. Empty: it is one.
+std::string not_an_answer(int code, bool reasons_are_known, Diagnostics const& reasons) {
+  if (code > k_internal) return fmt::format("ended with exit code {}, which it does not have", code);
+  if (code > k_no && reasons_are_known && reasons.empty())
+    return fmt::format("ended with exit code {} and said no reason", code);
+  return {};
+}
+
 }  // namespace
 
 int run_companion(Session const& session, std::string const& command, std::string const& name,
@@ -132,7 +141,9 @@ int run_companion(Session const& session, std::string const& command, std::strin
   for (auto& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   std::fflush(stdout);
-  auto const [not_started, status, said] = await_end_of(path.c_str(), pointers.data(), session.json);
+  // A terminal is left to the program, which draws its progress there.
+  bool const keeps = session.json || isatty(STDERR_FILENO) == 0;
+  auto const [not_started, status, said] = await_end_of(path.c_str(), pointers.data(), keeps);
   if (not_started != 0)
     return session.fail(
         complaint("E0936", fmt::format("{} does not start: {}", path.string(), std::strerror(not_started)),
@@ -140,8 +151,12 @@ int run_companion(Session const& session, std::string const& command, std::strin
   if (WIFEXITED(status)) {
     int const answer = WEXITSTATUS(status);
     // These programs say on standard error why not; here is the same for programs.
-    if (auto const reasons = printed_diagnostics(said); session.json && answer != k_ok && !reasons.empty())
-      session.print(print_diagnostics(reasons));
+    auto const reasons = printed_diagnostics(said);
+    if (auto const why = not_an_answer(answer, keeps, reasons); !why.empty())
+      return session.fail(complaint(
+          "E0936", fmt::format("{} {}", path.string(), why),
+          fmt::format("what it wrote before says more; or a library is missing: ldd {}", path.string())));
+    if (session.json && answer != k_ok && !reasons.empty()) session.print(print_diagnostics(reasons));
     return answer;
   }
   int const signal = WTERMSIG(status);
