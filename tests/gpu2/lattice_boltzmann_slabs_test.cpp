@@ -166,6 +166,26 @@ TEST_F(Slabs, ARankThatTellsNothingIsNamed) {
   }
 }
 
+TEST_F(Slabs, ThoseOfTheSameThreadHearOfAStallOnce) {
+  SlabOptions options;
+  options.deadline_seconds = 0.05;
+  options.disturbance.silent_rank = 1;
+  auto stalling = SlabFlow::make(gpus.group, rough(24, 24, 24), options);
+  auto other = SlabFlow::make(gpus.group, rough(16, 16, 16));
+  ASSERT_OK(stalling);
+  ASSERT_OK(other);
+  ASSERT_OK(stalling->run(gpus.both(), 4));
+  for (int rank = 0; rank < 2; ++rank) ok(cudaStreamSynchronize(gpus.stream(rank)));
+  auto const told = other->run(gpus.both(), 1);
+  ASSERT_FALSE(told) << "steps behind a stall of another flow were enqueued, and nothing was said";
+  EXPECT_EQ(told.error().front().code, "E0520");
+  EXPECT_THAT(to_text(told.error()), HasSubstr("an earlier launch of a box of 24x24x24 cells"));
+  ASSERT_OK(other->run(gpus.both(), 7));
+  ASSERT_OK(other->finish());
+  EXPECT_EQ(wrong(*other, plain(rough(16, 16, 16), 7)), 0u);
+  EXPECT_FALSE(stalling->finish());
+}
+
 TEST_F(Slabs, WhatDoesNotFitIsRefused) {
   auto const thin = SlabFlow::make(gpus.group, open_box(8, 8, 1));
   ASSERT_FALSE(thin);
