@@ -71,18 +71,20 @@ class ToldFlag {
   bool another_raised() const {
     return look([](Page&, std::uint32_t) { return true; });
   }
-  /// Its name; nobody is told again, but by its owner. Empty: there is none, or another was faster.
+  /// Its name; nobody is told again, but by its owner. Others of that name are heard of with it: what runs on
+  /// several GPUs has a flag for each. Empty: there is none, or another was faster.
   std::string hear_of_another() const {
     std::string name;
     look([&](Page& page, std::uint32_t at) {
       std::lock_guard const lock(board().mutex);
+      if (!name.empty() && page.names[at] != name) return false;
       auto expected = k_raised;
       if (!__atomic_compare_exchange_n(page.words + at, &expected, k_heard, false, __ATOMIC_ACQ_REL,
                                        __ATOMIC_RELAXED))
         return false;
       name = page.names[at];
       if (!page.owned[at]) give_back(page, at);
-      return true;
+      return name.empty();
     });
     return name;
   }

@@ -53,6 +53,15 @@ TEST(ToldFlag, AnotherHearsOfItOnceAndItsOwnerKnowsStill) {
   EXPECT_EQ(third.hear_of_another(), "one") << "it stalled again";
 }
 
+TEST(ToldFlag, ThoseOfOneNameAreHeardOfTogether) {
+  Flag rank_0("flow"), between("chain"), rank_1("flow"), other("other");
+  for (auto const* const flag : {&rank_0, &between, &rank_1}) raise(*flag);
+  EXPECT_EQ(other.hear_of_another(), "flow");
+  EXPECT_EQ(other.hear_of_another(), "chain");
+  EXPECT_EQ(other.hear_of_another(), "");
+  EXPECT_TRUE(rank_0.raised() && rank_1.raised());
+}
+
 TEST(ToldFlag, ThreadsThatHaveNotLaunchedItDoNotHear) {
   Flag one("one"), never("never launched", false);
   raise(one);
