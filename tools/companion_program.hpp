@@ -6,24 +6,15 @@
 #include <exception>
 #include <string>
 #include <tessera/diagnostic.hpp>
-#include <utility>
 
 #include "files/partial_files.hpp"
 #include "src/gpu/hopper.hpp"
+#include "tools/companion_words.hpp"
 
 namespace tessera::command {
 
 /// Exit codes, the command line's own.
 constexpr int k_answer_is_no = 1, k_usage = 2, k_environment = 3, k_defect = 4;
-
-/// E0908, of words that `run_by` does not write.
-inline tl::unexpected<Diagnostics> wrong_words(std::string message, char const* run_by) {
-  Diagnostic one;
-  one.code = "E0908";
-  one.message = std::move(message);
-  one.suggestion = std::string("this program is run by ") + run_by;
-  return refuse(std::move(one));
-}
 
 inline int fail(Diagnostics const& reasons) {
   std::fprintf(stderr, "%s\n", to_text(reasons).c_str());

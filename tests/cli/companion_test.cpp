@@ -2,6 +2,7 @@
 // What a program that the tool started, and its temporary files, come to when the tool is ended.
 #include <signal.h>
 
+#include <array>
 #include <chrono>
 #include <fstream>
 #include <thread>
@@ -143,6 +144,29 @@ TEST_F(EndedCompanion, WithJsonWhatItRefusesIsJsonToo) {
   EXPECT_THAT(says("--json run llama-65b --tp 8 --tokens 1").out, testing::HasSubstr("\"code\": \"E0936\""));
   put_beside("tessera-gpu", "cat said >&2; echo fine\n");
   EXPECT_EQ(says("--json run llama-65b --tp 8 --tokens 1").out, "fine\n");
+}
+
+/// Before they look for a GPU.
+TEST(CompanionsWords, ThatAreNoNumbersAreRefused) {
+  auto const folder_of_tool = std::filesystem::path(TESSERA_BINARY).parent_path();
+  for (auto const& [program, words, refusal] : std::initializer_list<std::array<char const*, 3>>{
+           {"tessera-flow", "16 16 16 x vortices 0.05 0.6 chosen 1", "\"x\" is no such number"},
+           {"tessera-flow", "99999999999 16 16 1 vortices 0.05 0.6 chosen 1", "\"99999999999\" is no such"},
+           {"tessera-flow", "5x 16 16 1 vortices 0.05 0.6 chosen 1", "\"5x\" is no such number"},
+           {"tessera-flow", "16 16 16 1 vortices nan 0.6 chosen 1", "\"nan\" is no such number"},
+           {"tessera-flow", "16 16 16 1 vortices 0.05 0.6 none 1", "\"none\" is no variant"},
+           {"tessera-flow", "16", "usage: tessera-flow <width>"},
+           {"tessera-peers", "run gemm-all-reduce 8 5x 8 bf16 2 full reach -", "\"5x\" is no whole number"},
+           {"tessera-peers", "run", "usage: tessera-peers tune|run|bench"},
+           {"tessera-network", "resnet-50 1x", "\"1x\" are no numbers of images"}}) {
+    auto const path = folder_of_tool / program;
+    if (!std::filesystem::exists(path)) continue;  // built where there is nvcc
+    Folder const outputs;
+    auto const status =
+        std::system(("'" + path.string() + "' " + words + " 2>'" + (outputs / "err") + "'").c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 2) << program << " " << words;
+    EXPECT_THAT(read_text(outputs / "err"), testing::StartsWith(std::string("error E0908: ") + refusal));
+  }
 }
 
 TEST_F(EndedCompanion, TemporaryFilesAreInAFolderThatNobodyElseSees) {

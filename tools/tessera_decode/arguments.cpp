@@ -14,13 +14,6 @@ tl::unexpected<Diagnostics> wrong(std::string message) {
   return wrong_words(std::move(message), "tessera run --decode");
 }
 
-/// The whole word as a number.
-bool read_number(std::string const& word, double& number) {
-  char* end = nullptr;
-  number = std::strtod(word.c_str(), &end);
-  return !word.empty() && *end == 0;
-}
-
 }  // namespace
 
 Expected<DecodeRun> read_decode_run(std::vector<std::string> const& words) {

@@ -19,6 +19,7 @@
 #include "some_flow.hpp"
 #include "src/bench/record.hpp"
 #include "src/gpu/hopper.hpp"
+#include "tools/companion_words.hpp"
 
 namespace {
 
@@ -26,6 +27,9 @@ using namespace tessera;
 using namespace tessera::lattice_boltzmann;
 
 constexpr int answer_is_no = 1, usage = 2, environment = 3, defect = 4;
+constexpr char const* k_usage =
+    "usage: tessera-flow <width> <height> <depth> <steps> <flow> <speed> <tau> <variant>|chosen <gpus> "
+    "[<file.vtk>]";
 /// Of the mass, and of what momentum all of it would have at the speed of sound. Rounding of the mass goes
 /// either way: after a million steps of a channel it is off by 2e-6. That of momentum, in a flow that is the
 /// same everywhere, is the same everywhere, and adds up from step to step.
@@ -34,6 +38,7 @@ constexpr double k_conserved = 1e-5, k_momentum_each_step = 1e-8;
 int fail(Diagnostics const& reasons) {
   std::fprintf(stderr, "%s\n", to_text(reasons).c_str());
   auto const& code = reasons.front().code;
+  if (code == "E0908") return usage;
   return code == "E0511" || code == "E0580" || code == "E0902" ? environment : answer_is_no;
 }
 
@@ -97,25 +102,35 @@ std::string conservation(Problem const& problem, long long steps, Totals const& 
 
 /// What a command line asks for.
 struct Asked {
-  int width, height, depth;
-  long long steps;
+  int width = 0, height = 0, depth = 0;
+  long long steps = 0;
   std::string flow;
-  double speed, tau;
+  double speed = 0, tau = 0;
   std::optional<Variant> variant;
-  int gpus;
+  int gpus = 1;
   std::string vtk;
 
-  explicit Asked(std::vector<std::string> const& words)
-      : width(std::stoi(words[0])),
-        height(std::stoi(words[1])),
-        depth(std::stoi(words[2])),
-        steps(std::stoll(words[3])),
-        flow(words[4]),
-        speed(std::stod(words[5])),
-        tau(std::stod(words[6])),
-        variant(variant_named(words[7])),
-        gpus(std::stoi(words[8])),
-        vtk(words.size() > 9 ? words[9] : "") {}
+  /// E0908 for words that are not those of k_usage.
+  static Expected<Asked> read(std::vector<std::string> const& words) {
+    constexpr char const* k_run_by = "tessera run lattice-boltzmann";
+    if (words.size() < 9 || words.size() > 10) return command::wrong_words(k_usage, k_run_by);
+    Asked asked;
+    std::string wrong;
+    auto const number = [&](std::size_t word, auto& value) {
+      if (!command::read_number(words[word], value) && wrong.empty()) wrong = words[word];
+    };
+    number(0, asked.width), number(1, asked.height), number(2, asked.depth), number(3, asked.steps);
+    number(5, asked.speed), number(6, asked.tau), number(8, asked.gpus);
+    if (!wrong.empty()) return command::wrong_words("\"" + wrong + "\" is no such number", k_run_by);
+    if (asked.steps < 1 || asked.gpus < 1)
+      return command::wrong_words(fmt::format("{} steps on {} GPUs", asked.steps, asked.gpus), k_run_by);
+    asked.flow = words[4];
+    asked.variant = variant_named(words[7]);
+    if (!asked.variant && words[7] != "chosen")
+      return command::wrong_words("\"" + words[7] + "\" is no variant", k_run_by);
+    if (words.size() > 9) asked.vtk = words[9];
+    return asked;
+  }
 
   Expected<void> check() const { return check_named_flow(flow, width, height, depth, speed, tau); }
   /// Is there memory for it, and for what is read of it? Before its fields are made.
@@ -175,14 +190,9 @@ int run(Asked const& asked) {
 int main(int count, char** words) {
   files::remove_partial_files_on_signals();
   try {
-    if (count < 10 || count > 11) {
-      std::fputs(
-          "usage: tessera-flow <width> <height> <depth> <steps> <flow> <speed> <tau> <variant>|chosen "
-          "<gpus> [<file.vtk>]\n",
-          stderr);
-      return usage;
-    }
-    Asked const asked({words + 1, words + count});
+    auto const read = Asked::read({words + 1, words + count});
+    if (!read) return fail(read.error());
+    auto const& asked = *read;
     try {
       if (auto const ok = asked.check(); !ok) return fail(ok.error());
       if (auto const why = gpu::why_no_hopper(); !why.empty()) {

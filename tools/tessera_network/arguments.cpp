@@ -4,9 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
-#include "tools/companion_program.hpp"
+#include "tools/companion_words.hpp"
 
 namespace tessera::command {
 namespace {
@@ -17,9 +16,8 @@ tl::unexpected<Diagnostics> wrong(std::string message) {
 
 /// The whole word as a number from 0 up; -1 if it is none.
 long number_of(std::string const& word) {
-  char* end = nullptr;
-  long const number = std::strtol(word.c_str(), &end, 10);
-  return word.empty() || *end != 0 || number < 0 || number > 1 << 30 ? -1 : number;
+  long number = 0;
+  return !read_number(word, number) || number < 0 || number > 1 << 30 ? -1 : number;
 }
 
 /// "1,4": how many images, one run for each.

@@ -29,7 +29,7 @@ constexpr int answer_is_no = 1, usage = 2, environment = 3, defect = 4;
 int fail(Diagnostics const& reasons) {
   std::fprintf(stderr, "%s\n", to_text(reasons).c_str());
   auto const& code = reasons.front().code;
-  return code == "E0581" ? answer_is_no : environment;
+  return code == "E0908" ? usage : code == "E0581" ? answer_is_no : environment;
 }
 
 std::string cache_file(Asked const& asked) {
@@ -152,10 +152,7 @@ int main(int count, char** words) {
   files::remove_partial_files_on_signals();
   try {
     auto const asked = asked_by({words + 1, words + count});
-    if (!asked) {
-      std::fputs(k_usage, stderr);
-      return usage;
-    }
+    if (!asked) return fail(asked.error());
     if (auto const fine = check_problem(asked->problem); !fine) return fail(fine.error());
     if (auto const why = gpu::why_no_hopper(); !why.empty()) {
       std::fputs(gpu::refusal_text(why).c_str(), stderr);
