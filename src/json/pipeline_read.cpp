@@ -205,9 +205,23 @@ Access read_access(Document& document, Node const& node, Stage const& consumer, 
   return access;
 }
 
-/// `distance`: where the iterations that it reaches back go; null: it is no part of a loop.
+/// E0112: one takes some 2 KiB, and work for each tile that reads it.
+bool few_enough(Document& document, Node const& dependence, std::size_t count, std::size_t& all) {
+  constexpr std::size_t k_most = 1024, k_most_of_all = 1 << 16;
+  all += count;
+  if (count <= k_most && all <= k_most_of_all) return true;
+  document.report(dependence, "E0112",
+                  count > k_most
+                      ? fmt::format("a dependence has {} accesses; at most {} are read", count, k_most)
+                      : fmt::format("dependences have more than {} accesses together", k_most_of_all),
+                  {}, "describe the reads with fewer, larger ranges");
+  return false;
+}
+
+/// `accesses_so_far`: of the dependences before. `distance`: where the iterations that it reaches back go;
+/// null: it is no part of a loop.
 Dependence read_dependence(Document& document, Node const& node, Pipeline const& pipeline,
-                           StageIndex const& stages, int* distance = nullptr) {
+                           StageIndex const& stages, std::size_t& accesses_so_far, int* distance = nullptr) {
   ObjectReader reader(document, node, "a dependence");
   if (distance != nullptr)
     *distance = static_cast<int>(reader.integer_or("distance", 0, 0, k_most_int));
@@ -230,6 +244,7 @@ Dependence read_dependence(Document& document, Node const& node, Pipeline const&
     dependence.policy = read_policy(document, *policy, producer.grid.size(), producer.name);
   }
   if (dependence.consumer < 0 || dependence.producer < 0) return dependence;
+  if (!few_enough(document, node, accesses.size(), accesses_so_far)) return dependence;
   for (auto const& access : accesses)
     dependence.accesses.push_back(
         read_access(document, access, pipeline.stages[static_cast<std::size_t>(dependence.consumer)],
@@ -279,8 +294,9 @@ Pipeline read_pipeline(Document& document, Node const& node, ObjectReader& reade
   reader.finish();
   if (document.failed()) return pipeline;  // expressions need the grids
   auto const stages = index_of(pipeline);
+  std::size_t accesses = 0;
   for (auto const& item : dependences)
-    pipeline.dependences.push_back(read_dependence(document, item, pipeline, stages));
+    pipeline.dependences.push_back(read_dependence(document, item, pipeline, stages, accesses));
   return pipeline;
 }
 
@@ -292,9 +308,10 @@ Loop read_loop(Document& document, Node const& node, ObjectReader& reader) {
   reader.finish();
   if (document.failed()) return loop;
   auto const stages = index_of(loop.body);
+  std::size_t accesses = 0;
   for (auto const& item : dependences) {
     int distance = 0;
-    auto dependence = read_dependence(document, item, loop.body, stages, &distance);
+    auto dependence = read_dependence(document, item, loop.body, stages, accesses, &distance);
     if (distance == 0)
       loop.body.dependences.push_back(std::move(dependence));
     else

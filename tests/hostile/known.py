@@ -177,6 +177,22 @@ def cases(texts):
                    ["run", "--decode", "--predict", "--machine", "./m.json", *command.split()],
                    {"m.json": json.dumps(roomy, indent=1).encode()}, FINE)
 
+    # accesses took 2 KiB each
+    for command in ("plan", "check"):
+        yield refused(f"300000 times the same access: {command}", [command, "w.json"], "E0112", "at most 1024", "w.json",
+                      w_json=two.replace('[["all", "y"]]', "[" + ",".join(['["all","y"]'] * 300_000) + "]").encode())
+    boxes = [[f"{i % 8} : {i % 8 + 1 + i // 8 % 2000}", "y"] for i in range(300_000)]
+    yield refused("300000 boxes", ["check", "w.json"], "E0112", "at most 1024", "w.json", w_json=two.replace('[["all", "y"]]', json.dumps(boxes)).encode())
+    long_read = json.loads(two)
+    boxes = [[str(i), "y"] for i in range(1000)]
+    long_read |= {"stages": [{"name": "s", "grid": {"x": 1000, "y": 1}, "output": "b", "operands": []},
+                             {"name": "t", "grid": {"x": 1, "y": 1}, "output": "c", "operands": [
+                                 {"name": f"a{i}", "buffer": "b"} for i in range(300)]}],
+                  "dependences": [{"consumer": "t", "producer": "s", "operand": f"a{i}", "accesses": boxes}
+                                  for i in range(300)]}
+    yield refused("300 times 1000 boxes", ["check", "w.json"], "E0112", "more than 65536 accesses together", "w.json",
+                  w_json=json.dumps(long_read, indent=1).encode())
+
     # sizes that no kernel runs were planned without a word
     odd = changed(llama, ('"intermediate_size": 14336', '"intermediate_size": 8191'))
     yield Case("known: a plan of odd sizes", ["plan", "c.json"], {"c.json": odd}, FINE, says="warning E0530: the shipped")
