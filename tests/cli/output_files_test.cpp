@@ -42,6 +42,19 @@ TEST_F(OutputFiles, LinksInACircleAreRefused) {
   EXPECT_TRUE(fs::is_symlink(folder / "a"));
 }
 
+/// Standard output is a file here.
+TEST_F(OutputFiles, SizesHaveNoFilesBesideADevice) {
+  for (auto const* path : {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/../dev/stdout"}) {
+    auto const said = run(std::string("plan llama-65b --tp 8 --tokens 1,2 -o ") + path);
+    EXPECT_EQ(said.exit, 3) << path;
+    EXPECT_THAT(said.err, HasSubstr("error E0902: cannot write ")) << path;
+    EXPECT_THAT(said.err, HasSubstr("each size has a file of its own, and this is none")) << path;
+    EXPECT_FALSE(fs::exists("/dev/stdout-1")) << path;
+  }
+  EXPECT_EQ(run("plan llama-65b --tp 8 --tokens 1,2 -o p.json").exit, 0);
+  EXPECT_TRUE(fs::exists(folder / "p-2.json"));
+}
+
 TEST_F(OutputFiles, OneFileByTwoPathsIsRefused) {
   fs::create_directory(folder / "d");
   std::ofstream(folder / "there") << "";

@@ -124,8 +124,9 @@ void add_product(CLI::App& bench, Session const& session, Action& action, std::s
 }  // namespace
 
 void add_bench(CLI::App& app, Session const& session, Action& action) {
-  auto* command = app.add_subcommand(
-      "bench", "Measure on this GPU: mlp, workload, overhead, ablation, pdl, reduce, products");
+  auto* command = app.add_subcommand("bench",
+                                     "Measure on this GPU: mlp, workload, overhead, ablation, pdl, reduce,\n"
+                                     "gemm-all-reduce, gemm-reduce-scatter, all-gather-gemm");
   command->require_subcommand(1);
   command->footer(
       "Needs a Hopper GPU, and programs that are built by name beside this one:\n"

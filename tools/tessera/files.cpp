@@ -149,7 +149,10 @@ Expected<void> check_for_sizes(std::string const& path) {
   if (path.empty() || path == "-") return {};
   if (auto const place = files::check_place(path); !place) return place;
   std::error_code error;
-  if (fs::exists(path, error) && !fs::is_regular_file(path, error))
+  // Where standard output is a file, what leads to it is one, too; there is no place for names beside it.
+  auto const folder = fs::weakly_canonical(fs::absolute(path, error).parent_path(), error).string();
+  bool const of_system = folder == "/dev" || folder.rfind("/proc/", 0) == 0;
+  if (of_system || (fs::exists(path, error) && !fs::is_regular_file(path, error)))
     return cannot("E0902", "write", path, "each size has a file of its own, and this is none",
                   "ask for one size, or name a file");
   return {};
