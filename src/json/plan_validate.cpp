@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
+#include <tuple>
 
 #include "plan/assemble.hpp"
 #include "tessera/plan/launch_faults.hpp"
@@ -80,6 +83,11 @@ class Validation {
                          fmt::format("the order of {} is called \"{}\", and without a table it is row major",
                                      stage(s).name, planned.order.name.substr(0, 60)),
                          {}, "give its table or its bands, or call it row major");
+      if (planned.persistent_blocks > stage(s).blocks())
+        document_.report(node, k_stage,
+                         fmt::format("{} has a persistent grid of {} blocks, and {} of work", stage(s).name,
+                                     planned.persistent_blocks, stage(s).blocks()),
+                         {}, "give it fewer blocks, or 0: a grid of as many as there are tiles");
       auto const posts = [&](SemaphoreSet const& set) { return set.producer == static_cast<int>(s); };
       if (planned.plain_store && std::any_of(plan_.semaphores.begin(), plan_.semaphores.end(), posts) &&
           !has_single_posts(plan_, static_cast<int>(s)))
@@ -186,6 +194,7 @@ class Validation {
   }
 
   void reuse_edges() {
+    std::set<std::tuple<int, int, std::string, int>> seen;
     for (std::size_t i = 0; i < plan_.reuse_edges.size(); ++i) {
       auto const& edge = plan_.reuse_edges[i];
       auto const& node = entry("reuse_edges", i);
@@ -193,6 +202,8 @@ class Validation {
         document_.report(node, k_reuse, "the writer of a reuse edge must be a later stage than its reader");
         continue;
       }
+      if (!seen.emplace(edge.writer, edge.reader, edge.buffer, edge.semaphore_set).second)
+        document_.report(node, k_reuse, "this reuse edge is given twice", {}, "remove one of them");
       if (edge.semaphore_set < 0) continue;
       auto const& set = plan_.semaphores[static_cast<std::size_t>(edge.semaphore_set)];
       if (set.producer != edge.reader || set.count != 1)

@@ -91,8 +91,19 @@ Diagnostics other_values(Plan const& plan, MachineProfile const& machine) {
   d.where = plan.pipeline.where;
   d.message = fmt::format("this plan was made for a {} of other values than the profile {} has", plan.machine,
                           machine.name);
+  auto const is_named = [&](std::string const& value) {
+    auto const& stages = plan.pipeline.stages;
+    return std::any_of(stages.begin(), stages.end(), [&](Stage const& stage) {
+      return !stage.kernel.empty() && value.starts_with("kernels." + stage.kernel + ".");
+    });
+  };
   for (auto const& [name, before, after] : differences)
-    d.notes.push_back(fmt::format("{} is {} in the plan, {} in the profile", name, before, after));
+    // Only what the stages name was looked up.
+    if (name.starts_with("kernels.") && !is_named(name))
+      d.notes.push_back(
+          fmt::format("{} is {} in the plan, whose stages do not name that kernel", name, before));
+    else
+      d.notes.push_back(fmt::format("{} is {} in the plan, {} in the profile", name, before, after));
   d.suggestion = "make the plan again for the profile";
   return {std::move(d)};
 }

@@ -169,6 +169,18 @@ TEST_F(UntrustedPlans, AMachineOfAFileNeedsNoFileAfterwards) {
   EXPECT_THAT(run("generate plan.json").err, HasSubstr("error E0602: there is no machine \"mine\""));
 }
 
+/// It was said to be none of the profile's.
+TEST_F(UntrustedPlans, AKernelThatNoStageNamesIsSaid) {
+  auto plan = planned("llama-65b --tp 8 --tokens 768 --mechanism stream_order");
+  std::string const kernel = plan["pipeline"]["stages"][0]["kernel"];
+  for (auto& stage : plan["pipeline"]["stages"]) stage["kernel"] = "zz";
+  put("plan.json", plan.dump());
+  auto const said = run("explain plan.json");
+  EXPECT_THAT(said.err, HasSubstr("kernels." + kernel + "."));
+  EXPECT_THAT(said.err, HasSubstr("in the plan, whose stages do not name that kernel"));
+  EXPECT_THAT(said.err, Not(HasSubstr("none in the profile")));
+}
+
 TEST_F(UntrustedPlans, TimesThatAreQuotedAreHeldAgainstTheSimulator) {
   auto plan = planned("two-gemms --machine a100");
   double const right = plan["predicted_us"], stream = plan["stream_order_us"];

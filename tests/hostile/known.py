@@ -193,6 +193,20 @@ def cases(texts):
     yield refused("300 times 1000 boxes", ["check", "w.json"], "E0112", "more than 65536 accesses together", "w.json",
                   w_json=json.dumps(long_read, indent=1).encode())
 
+    # plans that no planner makes, and what was said of them
+    def persistent(plan):
+        plan["stages"][0]["persistent_blocks"] = 100_000
+
+    for command in ("explain", "simulate"):
+        grid = json.loads(texts["plan pdl"])
+        persistent(grid)
+        yield refused(f"100000 persistent blocks: {command}", [command, "p.json"], "E0261", "persistent grid of 100000", "p.json",
+                      p_json=json.dumps(grid, indent=1).encode())
+    endless = json.loads(texts["plan pdl"]) | {"predicted_us": 1e308, "stream_order_us": 1e307}
+    yield Case("known: a plan of 1e308 us", ["explain", "p.json"], {"p.json": json.dumps(endless, indent=1).encode()}, FINE,
+               says="quotes 1e+308 us")
+    yield refused("a layer of resnet-50", ["run", "resnet-50", "--layer", "7x7x512"], "E0906", "run as a whole network only")
+
     # sizes that no kernel runs were planned without a word
     odd = changed(llama, ('"intermediate_size": 14336', '"intermediate_size": 8191'))
     yield Case("known: a plan of odd sizes", ["plan", "c.json"], {"c.json": odd}, FINE, says="warning E0530: the shipped")

@@ -84,6 +84,11 @@ TEST(PlanJson, files_of_version_1_are_read) {
   auto const again = parse_plan(print_plan(*pdl), "pdl.json");
   ASSERT_TRUE(again) << to_text(again.error());
   EXPECT_EQ(print_plan(*again), print_plan(*pdl));
+  auto twice = *pdl;
+  twice.reuse_edges.push_back(twice.reuse_edges.front());
+  auto const refused = parse_plan(print_plan(twice), "pdl.json");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(to_text(refused.error()).find("error E0260: this reuse edge is given twice"), std::string::npos);
 }
 
 }  // namespace

@@ -285,6 +285,7 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
         return others.empty() ? run_network(session, *arguments, arguments->decode, arguments->network)
                               : session.fail(others);
       }
+      if (auto const none = layer_of_no_workload(*arguments); !none.empty()) return session.fail(none);
       if (auto const network = unused_without_network(arguments->network); !network.empty())
         return session.fail(network);
       if (auto const more = unused_without_products(arguments->products); !more.empty())

@@ -12,6 +12,7 @@
 #include "kernels/networks/weights.hpp"
 #include "load.hpp"
 #include "network_prediction.hpp"
+#include "tessera/shipped.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -91,6 +92,18 @@ void add_network_options(CLI::App& command, NetworkArguments& a) {
 bool is_network(GpuArguments const& gpu) {
   auto const names = networks::network_names();
   return !gpu.workload.layer && std::find(names.begin(), names.end(), gpu.workload.workload) != names.end();
+}
+
+Diagnostics layer_of_no_workload(GpuArguments const& gpu) {
+  auto const& name = gpu.workload.workload;
+  auto const names = networks::network_names();
+  auto const& files = shipped_workloads();
+  bool const is_workload =
+      std::any_of(files.begin(), files.end(), [&](auto const& file) { return file.name == name; });
+  if (!gpu.workload.layer || is_workload || std::find(names.begin(), names.end(), name) == names.end())
+    return {};
+  return complaint("E0906", fmt::format("--layer: {} is run as a whole network only", name),
+                   "leave --layer out; layers of resnet-38 and vgg-19 are workloads");
 }
 
 Diagnostics unused_without_network(NetworkArguments const& a) {

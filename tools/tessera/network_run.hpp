@@ -20,6 +20,9 @@ struct NetworkArguments {
 
 void add_network_options(CLI::App& command, NetworkArguments& arguments);
 
+/// E0906 for a --layer of a network that is no workload.
+Diagnostics layer_of_no_workload(GpuArguments const& gpu);
+
 /// Is this the name of a network that is run as a whole? With a --layer it is a workload's.
 bool is_network(GpuArguments const& arguments);
 

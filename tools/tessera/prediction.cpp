@@ -56,6 +56,12 @@ Diagnostic not_so(std::string message, std::string hint) {
   return {"E0267", Severity::warning, {}, std::move(message), {}, std::move(hint)};
 }
 
+/// Of what a file says, which may be any number.
+std::string quoted_us(double us) {
+  constexpr double k_most = 1e9;
+  return us < k_most ? fmt::format("{:.2f}", us) : fmt::format("{:.3g}", us);
+}
+
 }  // namespace
 
 Diagnostics check_prediction(Plan& plan, MachineProfile const& machine) {
@@ -64,8 +70,8 @@ Diagnostics check_prediction(Plan& plan, MachineProfile const& machine) {
     if (auto const us = range_of(plan, machine);
         us && (plan.predicted_us < us->least || plan.predicted_us > us->most)) {
       found.push_back(not_so(
-          fmt::format("this plan quotes {:.2f} us, and its simulation on {} takes {:.2f} us",
-                      plan.predicted_us, plan.machine, us->alone),
+          fmt::format("this plan quotes {} us, and its simulation on {} takes {:.2f} us",
+                      quoted_us(plan.predicted_us), plan.machine, us->alone),
           "the simulated time is taken, and the alternatives' times are left out; make the plan again: "
           "tessera plan ... -o plan.json"));
       plan.predicted_us = us->alone;
@@ -77,9 +83,9 @@ Diagnostics check_prediction(Plan& plan, MachineProfile const& machine) {
         us && (plan.stream_order_us > us->most ||
                (tiles_are_given(plan) && plan.stream_order_us < us->least / 2))) {
       found.push_back(
-          not_so(fmt::format("this plan quotes {:.2f} us for the best stream order, and its own stages take "
+          not_so(fmt::format("this plan quotes {} us for the best stream order, and its own stages take "
                              "{:.2f} us in stream order on {}",
-                             plan.stream_order_us, us->alone, plan.machine),
+                             quoted_us(plan.stream_order_us), us->alone, plan.machine),
                  "no gain is shown; make the plan again: tessera plan ... -o plan.json"));
       plan.stream_order_us = 0;
       plan.why.clear();
