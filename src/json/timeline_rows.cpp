@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -22,6 +23,7 @@ class Rows {
     each_tile_once();
     if (!document_.failed()) spans();
     if (!document_.failed()) one_at_a_time();
+    if (!document_.failed()) share_and_waves();
   }
 
  private:
@@ -107,6 +109,39 @@ class Rows {
         return report(rows_[order[i]], fmt::format("{} starts in slot {} of SM {} before {} has left it",
                                                    name_of(tile), tile.slot, tile.sm, name_of(before)));
     }
+  }
+
+  /// SMs are busy where a row says so, and a slot had its rows. There may be more of both: blocks that pad a
+  /// cluster, and workers that find no tile, are no rows. A run with counters counts less: when it computes.
+  /// Of token generation nothing is said of waves, which is 0.
+  void share_and_waves() {
+    constexpr double k_rounding = 1e-3;
+    auto const order = sorted_by([](TileRecord const& t) { return std::tie(t.gpu, t.sm, t.started); });
+    double there = 0, waiting = 0;
+    std::int64_t until = 0;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      auto const& tile = timeline_.tiles[order[i]];
+      auto const* const before = i > 0 ? &timeline_.tiles[order[i - 1]] : nullptr;
+      if (before == nullptr || before->gpu != tile.gpu || before->sm != tile.sm) until = 0;
+      there += static_cast<double>(std::max<std::int64_t>(tile.posted - std::max(tile.started, until), 0));
+      until = std::max(until, tile.posted);
+      waiting += static_cast<double>(tile.waiting);
+    }
+    auto const whole =
+        static_cast<double>(std::max<std::int64_t>(timeline_.end, 1)) * timeline_.gpus * timeline_.sms;
+    if (auto const least = (there - waiting) / whole;
+        timeline_.counters.empty() && timeline_.busy < least - k_rounding)
+      return report(*root_.find("busy"), fmt::format("SMs are said to be busy for {:.3g} of the time, and by "
+                                                     "\"tiles\" are for {:.3g} at least",
+                                                     timeline_.busy, least));
+    std::map<std::tuple<int, int, int>, int> rows;
+    int most = 0;
+    for (auto const& tile : timeline_.tiles) most = std::max(most, ++rows[{tile.gpu, tile.sm, tile.slot}]);
+    auto const stages = static_cast<double>(timeline_.stages.size());
+    if (timeline_.waves == 0) return;
+    if (timeline_.waves < most || timeline_.waves > 2 * (most + stages))
+      report(*root_.find("waves"), fmt::format("\"waves\" is {:g}, and a slot has up to {} rows of \"tiles\"",
+                                               timeline_.waves, most));
   }
 
   Document& document_;

@@ -207,6 +207,14 @@ def cases(texts):
                says="quotes 1e+308 us")
     yield refused("a layer of resnet-50", ["run", "resnet-50", "--layer", "7x7x512"], "E0906", "run as a whole network only")
 
+    # summaries of a timeline that its rows contradict
+    for member, value in (("busy", 0.01), ("waves", 99), ("waves", 0.5)):
+        for name in ("timeline", "timeline of lora"):
+            changed_line = json.dumps(json.loads(texts[name]) | {member: value}).encode()
+            for command in (["explain", "t.json"], ["diff", "t.json", "t.json"]):
+                yield refused(f"{name} with {member} {value}: {command[0]}", command, "E0706", '"tiles"', "t.json",
+                              t_json=changed_line)
+
     # sizes that no kernel runs were planned without a word
     odd = changed(llama, ('"intermediate_size": 14336', '"intermediate_size": 8191'))
     yield Case("known: a plan of odd sizes", ["plan", "c.json"], {"c.json": odd}, FINE, says="warning E0530: the shipped")
