@@ -51,7 +51,8 @@ void look_for_figures(std::string line, int number, Section& section) {
   static std::regex const code("`[^`]*`");
   static std::regex const figure(
       "(^|[^A-Za-z0-9.])([0-9][0-9.,]*) ?"
-      "((\u00b5s|us|ns|ms|[KMGT]i?B/s|[GT]FLOP(/s|S)|[MG]LUPS|cycles|clocks|x)\\b|%|"
+      "((\u00b5s|us|ns|ms|[KMGT]i?B/s|[GT]FLOP(/s|S)|[MG]LUPS|cycles|clocks|x|(micro|nano|milli)seconds?|"
+      "percent|times (as )?(fast|slow)(er)?)\\b|%|"
       "\u00d7(?! ?[0-9a-zA-Z]))");
   line = std::regex_replace(line, code, "");
   for (std::sregex_iterator it(line.begin(), line.end(), figure), end; it != end; ++it) {
@@ -115,12 +116,13 @@ Diagnostics gaps_of_record(std::string_view record, std::string_view path) {
   };
   if (has("\"command\": *\"[^\"]*results/")) return {};
   std::vector<std::string> missing;
-  for (auto const& [what, pattern] : {std::pair{"commit", "\"commit\": *\"[0-9a-f]{7}"},
-                                      {"date", "\"date\": *\"20[0-9]{2}-"},
-                                      {"machine", "\"(machine|gpu)\": *\""},
-                                      {"driver", "\"driver\": *\""},
-                                      {"clocks", "\"[a-z_]*(clocks|mhz|ghz|cycles)\": *"},
-                                      {"command", "\"command\": *\""}})
+  for (auto const& [what, pattern] :
+       {std::pair{"commit", "\"commit\": *\"[0-9a-f]{7}"},
+        {"date", "\"date\": *\"20[0-9]{2}-"},
+        {"machine", "\"(machine|gpu)\": *\""},
+        {"driver", "\"driver\": *\""},
+        {"clocks", "\"[a-z_]*(clocks|mhz|ghz|cycles)\": *(?!\\{\\s*\\}|\"\"|null)[^\\s]"},
+        {"command", "\"command\": *\""}})
     if (!has(pattern)) missing.emplace_back(what);
   if (missing.empty()) return {};
   Diagnostic gap;

@@ -22,7 +22,8 @@ TEST(Figures, ASectionNamesWhatMadeItsNumbers) {
 
 TEST(Figures, OfEveryUnitAreSeen) {
   for (auto const* figure : {"35 %", "2.5%", "1.41×", "1.4x", "12 MB/s", "4.8 TB/s", "3 GiB/s", "1200 MLUPS",
-                             "4.1 GLUPS", "12 GFLOPS", "800 TFLOP/s", "20 cycles"})
+                             "4.1 GLUPS", "12 GFLOPS", "800 TFLOP/s", "20 cycles", "17 microseconds",
+                             "40 percent", "3 times faster", "1.2 times as fast"})
     EXPECT_THAT(figures_without_source(std::string("## A\nIt is ") + figure + ".\n", "a.md"), SizeIs(1))
         << figure;
   for (auto const* none : {"64×128 tiles", "2 × 4 tiles", "64x128 tiles", "a deadline of 2 s", "8 xs"})
@@ -86,6 +87,11 @@ TEST(Figures, ARecordSaysWhenWhereAndWithWhatItWasMade) {
     ASSERT_THAT(found, SizeIs(1)) << key;
     EXPECT_EQ(found[0].code, "E0939");
     EXPECT_THAT(found[0].message, HasSubstr(key));
+  }
+  for (auto const* nothing : {"{}", "{ }", "\"\"", "null"}) {
+    auto text = whole;
+    text.replace(text.find("\"1980 MHz\""), 10, nothing);
+    EXPECT_THAT(gaps_of_record(text, "r.json"), SizeIs(1)) << nothing;
   }
   EXPECT_THAT(gaps_of_record(R"({"command": "bench/predict/run results/h200/mlp.json"})", "r.json"),
               IsEmpty())
