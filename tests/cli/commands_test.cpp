@@ -246,6 +246,11 @@ TEST_F(Commands, DoctorReadsThePagesOfASourceTree) {
   auto const said = run("doctor --sources .");
   EXPECT_EQ(said.exit, 3);
   EXPECT_THAT(said.err, HasSubstr("docs/page.md:3: warning E0938"));
+  std::ofstream(folder / "README.md") << "# A\n4 us (results/h200/"
+                                         "banana.json)\n";
+  EXPECT_THAT(run("doctor --sources .").err,
+              HasSubstr("README.md:2: warning E0938: there is no record results/h200/"
+                        "banana.json"));
 }
 
 TEST_F(Commands, VersionAndHelpAreData) {

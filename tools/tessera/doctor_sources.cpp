@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
+#include <string>
 #include <vector>
 
 #include "files.hpp"
@@ -32,6 +34,23 @@ bool is_below(std::string const& name, std::initializer_list<char const*> folder
   return std::any_of(folders.begin(), folders.end(), [&](char const* f) { return name.starts_with(f); });
 }
 
+/// E0938: a page names a record by its path, and there is none.
+void look_for_records(std::string const& text, std::string const& page, fs::path const& root,
+                      Diagnostics& found) {
+  static std::regex const record("results/[A-Za-z0-9_./-]+\\.json");
+  std::error_code error;
+  for (std::sregex_iterator it(text.begin(), text.end(), record), end; it != end; ++it) {
+    if (fs::exists(root / it->str(), error)) continue;
+    auto const line = 1 + static_cast<int>(std::count(text.begin(), text.begin() + it->position(), '\n'));
+    found.push_back({"E0938",
+                     Severity::warning,
+                     {page, line},
+                     fmt::format("there is no record {}", it->str()),
+                     {},
+                     "name one that is there"});
+  }
+}
+
 }  // namespace
 
 int run_sources(Session const& session, std::string const& folder) {
@@ -50,6 +69,7 @@ int run_sources(Session const& session, std::string const& folder) {
     auto const text = read_file((root / page).string());
     if (!text) return session.fail(text.error());
     for (auto& one : figures_without_source(*text, page)) found.push_back(std::move(one));
+    look_for_records(*text, page, root, found);
   }
   for (auto const& record : files_below(root, "results", ".json")) {
     if (is_below(record, {"results/simulated/"}) || record.ends_with("/tune.json")) continue;
