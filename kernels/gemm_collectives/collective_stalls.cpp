@@ -168,11 +168,7 @@ Expected<void> GemmCollective::State::nothing_else_stalled(std::vector<cudaStrea
   }
   auto const name = mine.hear_of_another();
   if (name.empty()) return {};
-  return refusal("E0520",
-                 "an earlier launch of " + name + " gave up: " + to_string(problem) +
-                     " may have read what it did not write",
-                 "compute again from the launch that gave up; its own finish() names the tile that waited",
-                 {"said once, by the first call of the thread that launched both"});
+  return refuse(describe_other_stall(name, to_string(problem)));
 }
 
 Expected<void> GemmCollective::State::recover_first(std::vector<cudaStream_t> const& streams) {

@@ -56,9 +56,8 @@ struct ExpertsProduct::State {
 
   std::size_t row_bytes() const { return 2 * static_cast<std::size_t>(problem.depth); }
   std::size_t slot_bytes() const { return row_bytes() * static_cast<std::size_t>(problem.capacity); }
-  std::size_t come_count() const {
-    return static_cast<std::size_t>(problem.experts);
-  }  // local experts x ranks
+  /// Local experts x ranks.
+  std::size_t come_count() const { return static_cast<std::size_t>(problem.experts); }
   std::size_t all_slots() const { return come_count() * slot_bytes(); }
   StallRecord* record(int rank) const { return static_cast<StallRecord*>(own->at(rank)); }
   int* most(int rank) const { return reinterpret_cast<int*>(at(own->at(rank), most_at)); }
@@ -80,6 +79,7 @@ struct ExpertsProduct::State {
   bool stalled() const {
     return std::any_of(told.begin(), told.end(), [](auto const& one) { return one.raised(); });
   }
+  Expected<void> nothing_else_stalled(std::vector<cudaStream_t> const& streams) const;
   Expected<void> check(std::vector<ExpertsOperands> const& operands,
                        std::vector<cudaStream_t> const& streams) const;
   RowExchange exchange(int rank, ExpertsOperands const& mine) const;
@@ -224,6 +224,18 @@ Expected<void> ExpertsProduct::State::check(std::vector<ExpertsOperands> const& 
   return {};
 }
 
+/// E0520, once; not in a capture, in which nothing is read.
+Expected<void> ExpertsProduct::State::nothing_else_stalled(std::vector<cudaStream_t> const& streams) const {
+  if (!told.front().another_raised()) return {};
+  for (auto* const stream : streams) {
+    auto status = cudaStreamCaptureStatusNone;
+    ok(cudaStreamIsCapturing(stream, &status));
+    if (status != cudaStreamCaptureStatusNone) return {};
+  }
+  auto const name = told.front().hear_of_another();
+  return name.empty() ? Expected<void>{} : refuse(describe_other_stall(name, to_string(problem)));
+}
+
 RowExchange ExpertsProduct::State::exchange(int rank, ExpertsOperands const& mine) const {
   RowExchange result;
   result.rows = mine.rows;
@@ -311,9 +323,12 @@ Expected<void> ExpertsProduct::run(std::vector<ExpertsOperands> const& operands,
                      to_string(state.problem) + (state.stalled() ? ": a launch before has stalled"
                                                                  : ": a call before has failed halfway"),
                      "call finish(), and then make the call again");
+    if (auto fine = state.nothing_else_stalled(streams); !fine) return fine;
     std::deque<gpu::PeerOrder::Turn> turns;
-    for (int rank = 0; rank < state.problem.ranks; ++rank)
+    for (int rank = 0; rank < state.problem.ranks; ++rank) {
       turns.emplace_back(state.group->order(), rank, streams[static_cast<std::size_t>(rank)]);
+      state.told[static_cast<std::size_t>(rank)].launched();
+    }
     state.broken = true;
     state.enqueue(operands, streams);
     state.broken = false;

@@ -146,13 +146,7 @@ Expected<void> SlabFlow::State::nothing_else_stalled() const {
   if (stalled() || !mine.another_raised()) return {};
   auto const name = mine.hear_of_another();
   if (name.empty()) return {};
-  Diagnostic said;
-  said.code = "E0520";
-  said.message =
-      "an earlier launch of " + name + " gave up: " + to_string(problem) + " may read what it did not write";
-  said.notes = {"said once, by the first call of the thread that launched both"};
-  said.suggestion = "compute again from the launch that gave up; its own finish() names the tile that waited";
-  return refuse(std::move(said));
+  return refuse(describe_other_stall(name, to_string(problem)));
 }
 
 Expected<void> SlabFlow::State::launch(std::vector<cudaStream_t> const& streams, long long steps) {

@@ -44,5 +44,7 @@ struct PeerStall {
 
 /// E0582.
 Diagnostic describe_stall(PeerStall const& stall);
+/// E0520: `stalled` gave up in a launch before, of which `reader` may read what it did not write.
+Diagnostic describe_other_stall(std::string const& stalled, std::string const& reader);
 
 }  // namespace tessera
