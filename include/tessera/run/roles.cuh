@@ -487,8 +487,12 @@ class RoleComputer {
   /// Jobs that have been read.
   __device__ unsigned read() const { return read_; }
 
-  /// Barrier of the threads that compute.
-  __device__ void sync() const { asm volatile("barrier.cta.sync 2, %0;" ::"n"(Threads) : "memory"); }
+  /// Barrier of the threads that compute. Each warp is gathered first, here and in anyone(): for warps that
+  /// may come in parts the compiler makes a second copy of the barrier.
+  __device__ void sync() const {
+    __syncwarp();
+    asm volatile("barrier.cta.sync.aligned 2, %0;" ::"n"(Threads) : "memory");
+  }
 
   __device__ void stop() { stalled_ = true; }
   /// Barrier that also answers whether there was a stall in any of the threads.
@@ -496,9 +500,10 @@ class RoleComputer {
   /// Barrier that also answers whether any of the threads says yes, or had a stall.
   __device__ bool anyone(bool yes) const {
     unsigned any;
+    __syncwarp();
     asm volatile(
-        "{ .reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.cta.red.or.pred q, 2, %2, p; selp.u32 %0, 1, 0, q; "
-        "}"
+        "{ .reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.cta.red.or.aligned.pred q, 2, %2, p; "
+        "selp.u32 %0, 1, 0, q; }"
         : "=r"(any)
         : "r"(stalled_ || yes ? 1u : 0u), "n"(Threads)
         : "memory");

@@ -23,10 +23,12 @@ struct Context {
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
   /// Barrier of the threads that call the function.
   __device__ void sync() const {
-    if (among_roles)
-      asm volatile("barrier.cta.sync 2, %0;" ::"r"(threads) : "memory");
-    else
+    if (among_roles) {
+      __syncwarp();
+      asm volatile("barrier.cta.sync.aligned 2, %0;" ::"r"(threads) : "memory");
+    } else {
       __syncthreads();
+    }
   }
 #endif
 };
