@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the run stage costs, on the chain of vector functions that the tests run: host time of a launch and of
-// a replay, GPU time per replay with kernels that are bare, watched, and recording; all interleaved.
+// a replay, GPU time per replay with kernels that are bare, watched, and recording; all interleaved. Then
+// what a replay costs the host beside a hundred other chains.
 //
 //   run_bench [--json FILE] [--commit HASH] [--date DATE] [--driver VERSION]
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "company.hpp"
 #include "files/partial_files.hpp"
 #include "files/whole_files.hpp"
+#include "or_stop.hpp"
 #include "run_gpu/vector_chain.hpp"
 #include "support/plans.hpp"
 #include "tessera/measure/machine_json.hpp"
@@ -22,6 +22,7 @@
 namespace {
 
 using namespace tessera;
+using namespace tessera::run_bench;
 using vector_chain::Kind;
 
 constexpr int k_rounds = 15;
@@ -36,29 +37,6 @@ nlohmann::ordered_json summary(std::vector<double> const& v) {
           {"min", *std::min_element(v.begin(), v.end())},
           {"max", *std::max_element(v.begin(), v.end())}};
 }
-template <class Work>
-double host_us(Work work) {
-  auto const start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-}
-template <class T>
-T or_stop(Expected<T> value) {
-  if (value) return std::move(*value);
-  std::cerr << to_text(value.error()) << "\n";
-  std::exit(1);
-}
-void or_stop(Expected<void> const& value) {
-  if (value) return;
-  std::cerr << to_text(value.error()) << "\n";
-  std::exit(1);
-}
-void or_stop(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  std::cerr << cudaGetErrorString(error) << "\n";
-  std::exit(1);
-}
-
 struct Case {
   std::string mechanism;
   int kind;
@@ -145,9 +123,11 @@ int main(int count, char** arguments) {
   out["command"] = command;
   out["what"] =
       "three stages of 480 tiles (24 x 20), RowSync; medians of 15 rounds, all cases interleaved; hot";
-  out["units"] = {{"launch_host_us", "host time of one Chain::launch()"},
-                  {"replay_host_us", "host time of one ChainGraph::launch(), queue not empty"},
-                  {"gpu_us", "GPU time of one replay, back to back"}};
+  out["units"] = {
+      {"launch_host_us", "host time of one Chain::launch()"},
+      {"replay_host_us", "host time of one ChainGraph::launch(), queue not empty"},
+      {"gpu_us", "GPU time of one replay, back to back"},
+      {"company", "host time of one ChainGraph::launch(), alone and beside other chains, in turns"}};
   fmt::print("{:<14}{:<12}{:>16}{:>16}{:>10}\n", "mechanism", "kernels", "launch host us", "replay host us",
              "GPU us");
   for (auto const& c : cases) {
@@ -158,6 +138,17 @@ int main(int count, char** arguments) {
                             {"launch_host_us", summary(c.times.launch_us)},
                             {"replay_host_us", summary(c.times.replay_us)},
                             {"gpu_us", summary(c.times.gpu_us)}});
+  }
+  fmt::print("\n{:<48}{:>12}{:>20}\n", "plan", "alone us", fmt::format("beside {} us", k_others));
+  for (auto const& c : measure_company(3 * k_rounds)) {
+    std::vector<double> more;
+    for (std::size_t i = 0; i < c.alone_us.size(); ++i) more.push_back(c.beside_us[i] - c.alone_us[i]);
+    fmt::print("{:<48}{:>12.3f}{:>20.3f}\n", c.plan, median(c.alone_us), median(c.beside_us));
+    out["company"].push_back({{"plan", c.plan},
+                              {"other_chains", k_others},
+                              {"replay_host_us_alone", summary(c.alone_us)},
+                              {"replay_host_us_beside", summary(c.beside_us)},
+                              {"difference_us", summary(more)}});
   }
   if (file.empty()) return 0;
   files::remove_partial_files_on_signals();

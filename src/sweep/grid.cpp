@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <unordered_set>
 
 #include "sweep/finding.hpp"
 
@@ -86,10 +87,11 @@ Expected<SweepAxis> parse_axis(std::string const& text, std::vector<Parameter> c
                    ? range(axis.name, list)
                    : Expected<std::vector<std::string>>(split(list, ','));
   if (!words) return tl::make_unexpected(words.error());
+  std::unordered_set<std::string> listed;
   for (auto const& word : *words) {
     auto value = value_text(*parameter, word);
     if (!value) return tl::make_unexpected(value.error());
-    if (std::find(axis.values.begin(), axis.values.end(), *value) != axis.values.end())
+    if (!listed.insert(*value).second)
       return no("E0921", fmt::format("{}: {} is listed twice", axis.name, *value), "leave one of them out");
     axis.values.push_back(std::move(*value));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A barrier of some of a block's warps. Where a warp comes in parts, a copy of the barrier gathers the warp
 // first, and has the barrier's number and its threads in a register; warps that come whole meet it at the
-// barrier itself. Synccheck reports such copies in some kernels (scripts/sync_kinds).
+// barrier itself. Synccheck counts the copy as another barrier, and reports this kernel although it is right.
 #include <gtest/gtest.h>
 
 #include <array>

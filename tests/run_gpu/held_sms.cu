@@ -9,10 +9,12 @@
 
 namespace tessera::gpu {
 
-/// In pinned host memory.
+constexpr int k_most_sms = 1024;
+
+/// In pinned host memory. A word for each block: not every host has atomics for the GPU.
 struct HeldSms::Words {
-  unsigned resident = 0;  ///< blocks that have their SM
-  unsigned free = 0;      ///< raised by the host
+  unsigned resident[k_most_sms] = {};  ///< raised by the block that has its SM
+  unsigned free = 0;                   ///< raised by the host
 };
 
 namespace {
@@ -34,7 +36,7 @@ __global__ void __launch_bounds__(k_threads, 1)
   for (unsigned i = 0; i < k_kept; ++i) kept[i] = threadIdx.x + i;
   auto const since = GlobalTimer::now();
   __syncthreads();
-  if (threadIdx.x == 0) atomicAdd_system(resident, 1u);
+  if (threadIdx.x == 0) *static_cast<unsigned volatile*>(resident + blockIdx.x) = 1;
   auto now = since;
   while (now - since < most_ns && *static_cast<unsigned volatile*>(free) == 0) {
     __nanosleep(2000);
@@ -63,7 +65,7 @@ int sms_of_device() {
   return sms;
 }
 
-HeldSms::HeldSms(int sms, double most_seconds) : sms_(std::min(sms, sms_of_device())) {
+HeldSms::HeldSms(int sms, double most_seconds) : sms_(std::min({sms, sms_of_device(), k_most_sms})) {
   must(load(), "loading a kernel that holds SMs");
   void* memory = nullptr;
   must(cudaHostAlloc(&memory, sizeof(Words), cudaHostAllocPortable | cudaHostAllocMapped), "pinned words");
@@ -73,11 +75,12 @@ HeldSms::HeldSms(int sms, double most_seconds) : sms_(std::min(sms, sms_of_devic
   if (error == cudaSuccess) error = cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, highest);
   if (error == cudaSuccess) {
     hold<<<static_cast<unsigned>(sms_), k_threads, k_shared_bytes, stream_>>>(
-        &words_->resident, &words_->free, static_cast<unsigned long long>(most_seconds * 1e9));
+        words_->resident, &words_->free, static_cast<unsigned long long>(most_seconds * 1e9));
     error = cudaGetLastError();
   }
   auto const resident = [&] {
-    return __atomic_load_n(&words_->resident, __ATOMIC_ACQUIRE) == static_cast<unsigned>(sms_);
+    return std::all_of(words_->resident, words_->resident + sms_,
+                       [](unsigned const& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE) != 0; });
   };
   bool const held = error == cudaSuccess && support::comes_true(resident);
   if (held) return;
