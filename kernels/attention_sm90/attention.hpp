@@ -15,7 +15,7 @@
 namespace tessera::attention_sm90 {
 
 /// Enqueues it. `q`, `k`, `v` and `out` are device memory, 16-byte aligned; `out` may be `q`, if their
-/// strides are the same, and nothing else. Refuses what the kernel cannot compute (E0320) and CUDA's errors
+/// strides are the same, and nothing else. Refuses what the kernel cannot compute (E0590) and CUDA's errors
 /// (E0511).
 Expected<void> attention(Problem const& problem, void const* q, void const* k, void const* v, void* out,
                          cudaStream_t stream);

@@ -4,6 +4,7 @@
 
 #include <tessera/diagnostic.hpp>
 
+#include "sight.hpp"
 #include "src/gpu/element_type.hpp"
 
 namespace tessera::attention_sm90 {
@@ -61,7 +62,7 @@ struct Problem {
 /// The problem with all zeros that stand for something replaced by it.
 Problem completed(Problem problem);
 
-/// E0320 with what is wrong and what can be done. Addresses are looked at by the launch.
+/// E0590 with what is wrong and what can be done. Addresses are looked at by the launch.
 Expected<void> check(Problem const& problem);
 
 /// The size for which a kernel is compiled that takes this one: 64, 128 or 256.
@@ -73,17 +74,7 @@ struct TileSize {
 };
 TileSize tile_size(int head_size);
 
-/// Tiles of a launch: heads, blocks of queries of a sequence, sequences.
-struct Tiles {
-  int heads = 0, query_blocks = 0, sequences = 0;
-  int count() const { return heads * query_blocks * sequences; }
-};
+/// Of a launch.
 Tiles tiles_of(Problem const& problem);
-
-/// Tile at a position of a launch without a planned order: the blocks with most keys first.
-struct TilePlace {
-  int head = 0, query_block = 0, sequence = 0;
-};
-TilePlace place_of(Tiles const& tiles, int position, bool longest_first);
 
 }  // namespace tessera::attention_sm90

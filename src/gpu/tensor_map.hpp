@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptions of arrays of 16-bit numbers for the copy engine, whose rows land in shared memory swizzled in
-// patterns of 8 rows of 128 bytes.
+// patterns of 8 rows of 128 bytes, or as they are.
 #pragma once
 
 #include <cuda.h>
@@ -22,13 +22,14 @@ inline auto tensor_map_encoder() {
 /// What lies outside reads as zeros. False if the driver refuses.
 inline bool encode_tensor_map(CUtensorMap* map, ElementType type, void const* array, cuuint32_t rank,
                               cuuint64_t const* sizes, cuuint64_t const* strides, cuuint32_t const* box,
-                              CUtensorMapL2promotion promotion) {
+                              CUtensorMapL2promotion promotion,
+                              CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B) {
   constexpr cuuint32_t steps[] = {1, 1, 1, 1, 1};
   auto const of =
       type == ElementType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
   auto const encode = tensor_map_encoder();
   return encode != nullptr && encode(map, of, rank, const_cast<void*>(array), sizes, strides, box, steps,
-                                     CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, promotion,
+                                     CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, promotion,
                                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 

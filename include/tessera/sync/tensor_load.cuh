@@ -36,6 +36,13 @@ __device__ inline void load_box(unsigned to, void const* map, int x, int y, int 
       "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
 }
+__device__ inline void load_box(unsigned to, void const* map, int x, int y, int z, int w, unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, "
+      "%5}], [%6];" ::"r"(to),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+      : "memory");
+}
 
 }  // namespace tessera
 
