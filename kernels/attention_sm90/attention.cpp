@@ -163,23 +163,27 @@ Expected<void> prepare(Problem const& problem) {
 
 int blocks_of(Call const& call) { return tiles_of(call.problem).count(); }
 
-Expected<void> launch(Call const& call, cudaStream_t stream) {
-  auto const found = checked_instance(call.problem);
-  if (!found) return tl::make_unexpected(found.error());
+Expected<void> launch(Instance const& instance, Call const& call, cudaStream_t stream) {
   if (auto fine = check_call(call); !fine) return fine;
-  if (auto fine = prepare(**found); !fine) return fine;
-  auto parameters = parameters_of(call, (*found)->info);
+  if (auto fine = prepare(instance); !fine) return fine;
+  auto parameters = parameters_of(call, instance.info);
   if (!parameters) return tl::make_unexpected(parameters.error());
   gpu::Shape shape;
   shape.blocks = dim3(static_cast<unsigned>(blocks_of(call)));
-  shape.threads = dim3(static_cast<unsigned>((*found)->info.threads));
-  shape.shared = static_cast<std::size_t>((*found)->info.shared_bytes);
+  shape.threads = dim3(static_cast<unsigned>(instance.info.threads));
+  shape.shared = static_cast<std::size_t>(instance.info.shared_bytes);
   shape.programmatic = call.programmatic;
   shape.shared_percent = call.shared_percent;
   void* arguments[] = {&*parameters};
-  if (auto const error = gpu::try_launch(shape, stream, (*found)->function, arguments); error != cudaSuccess)
-    return cuda_failed(error, fmt::format("launching {}", (*found)->info.name));
+  if (auto const error = gpu::try_launch(shape, stream, instance.function, arguments); error != cudaSuccess)
+    return cuda_failed(error, fmt::format("launching {}", instance.info.name));
   return {};
+}
+
+Expected<void> launch(Call const& call, cudaStream_t stream) {
+  return checked_instance(call.problem).and_then([&](Instance const* found) {
+    return launch(*found, call, stream);
+  });
 }
 
 Expected<void> attention(Problem const& problem, void const* q, void const* k, void const* v, void* out,

@@ -35,7 +35,8 @@ class Computer {
 #pragma unroll
     for (float& sum : sums_) sum = 0;
     if (job_.blocks() == 0) return;
-    if (group_ != 0 && job_.blocks() > 1) named_arrive(k_turn_barrier, k_computing_groups * k_warpgroup);
+    if (S::takes_turns && group_ != 0 && job_.blocks() > 1)
+      named_arrive(k_turn_barrier, k_computing_groups * k_warpgroup);
     wait_barrier(room_.queries_full(), 0);
     wait_barrier(room_.keys_full(keys_.index), keys_.parity);
     float shrink[2];
@@ -146,7 +147,7 @@ class Computer {
     constexpr int both = k_computing_groups * k_warpgroup;
     float shrink[2];
     wait_barrier(room_.keys_full(keys_.index), keys_.parity);
-    named_sync(k_turn_barrier + group_, both);
+    if (S::takes_turns) named_sync(k_turn_barrier + group_, both);
     sm90::multiply_fence();
     multiply_scores();
     sm90::multiply_commit();
@@ -154,7 +155,8 @@ class Computer {
     sm90::multiply_fence();
     multiply_values();
     sm90::multiply_commit();
-    if (group_ == 0 || block > job_.begin) named_arrive(k_turn_barrier + 1 - group_, both);
+    if (S::takes_turns && (group_ == 0 || block > job_.begin))
+      named_arrive(k_turn_barrier + 1 - group_, both);
     sm90::multiply_wait<1>();
     sm90::settle(scores_);
     release(room_.keys_empty(keys_.index));

@@ -13,6 +13,9 @@ struct Instance {
   void const* function = nullptr;
 };
 
+/// As launch(), by this kernel.
+Expected<void> launch(Instance const& instance, Call const& call, cudaStream_t stream);
+
 // One file of instances/ each.
 std::vector<Instance> instances_64();
 std::vector<Instance> instances_128();

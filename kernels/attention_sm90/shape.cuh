@@ -14,15 +14,20 @@ constexpr int k_computing_groups = 2;  ///< warpgroups, each with 64 of a tile's
 constexpr int k_threads = (1 + k_computing_groups) * k_warpgroup;
 constexpr int k_group_queries = 64;
 
-template <class Type, int HeadSize, bool Drops>
+constexpr int keys_of(int head_size) { return head_size == 256 ? 64 : 128; }
+
+/// TakesTurns: the two warpgroups multiply one after the other.
+template <class Type, int HeadSize, bool Drops, int Keys = keys_of(HeadSize),
+          int Stages = HeadSize == 64 ? 3 : 2, bool TakesTurns = true>
 struct Shape {
   using Element = Type;
   static constexpr int head_size = HeadSize;
   static constexpr bool drops = Drops;
   static constexpr int queries = k_computing_groups * k_group_queries;
-  static constexpr int keys = HeadSize == 256 ? 64 : 128;
-  static constexpr int stages = HeadSize == 64 ? 3 : 2;
-  static constexpr int chunks = HeadSize / k_chunk;
+  static constexpr bool takes_turns = TakesTurns;
+  static constexpr int keys = Keys;
+  static constexpr int stages = Stages;
+  static constexpr int chunks = (HeadSize + k_chunk - 1) / k_chunk;
   static constexpr int query_chunk_bytes = queries * k_line, key_chunk_bytes = keys * k_line;
   static constexpr int query_bytes = chunks * query_chunk_bytes, key_bytes = chunks * key_chunk_bytes;
   static constexpr int keys_at = query_bytes, values_at = keys_at + stages * key_bytes;
