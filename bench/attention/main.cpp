@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench_attention <out.json> <about.json> <model> [<tokens>...]: attention of one prompt in a model's size,
-// beside forms of the kernel that are not shipped, in turns, hot and after rests; each result is compared
-// with plain arithmetic first. bench/attention/peers.py measures libraries in the same sizes.
+// and beside it in tiles of other sizes, in turns, hot and after rests; each result is compared with plain
+// arithmetic first. bench/attention/peers.py measures libraries in the same sizes.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <tessera/report/json_text.hpp>
 
-#include "bench/attention/variants.hpp"
 #include "bench/common/program.hpp"
 #include "bench/common/rows.hpp"
+#include "kernels/attention_sm90/attention.hpp"
 #include "kernels/attention_sm90/plain.hpp"
 #include "src/bench/operand_sets.hpp"
 #include "src/bench/timer.hpp"
@@ -36,7 +36,7 @@ Size const sizes[] = {{"gpt3", 12, 12, 128, false, 0, {512, 1000, 1024, 2048, 40
                       {"phi3", 32, 32, 96, true, 0, {2048}},
                       {"gemma", 8, 4, 256, true, 0, {2048, 8192}},
                       {"mistral", 32, 8, 128, true, 1024, {8192}}};
-constexpr double k_roof = 790e12;  ///< dense products in bf16, cool (docs/design/notes-attention.md)
+constexpr double k_roof = 790e12;  ///< dense products in bf16, cool (docs/benchmarks.md)
 constexpr int k_rounds = 12, k_cool_rounds = 6;
 constexpr double k_rest = 4;
 
@@ -89,8 +89,9 @@ class Bench {
   }
 
   int sets() const { return sets_.count(); }
-  Call call(int set) const {
+  Call call(int set, int tile_queries) const {
     Call call;
+    call.tile_queries = tile_queries;
     call.problem = p_;
     call.q = sets_.at("q", set);
     call.k = sets_.at("k", set);
@@ -119,13 +120,16 @@ cudaError_t error_of(Expected<void> const& launched) {
 
 std::vector<Row> rows_of(Bench const& bench, Problem const& p) {
   std::vector<Row> rows;
-  rows.push_back({{}, "attention", kernel_for(p)->name, {[&bench](cudaStream_t stream, int set) {
-                    return error_of(launch(bench.call(set), stream));
-                  }}});
-  for (auto const& variant : variants(p.head_size))
-    rows.push_back({{}, "variant", variant.info.name, {[&bench, variant](cudaStream_t stream, int set) {
-                      return error_of(launch(variant, bench.call(set), stream));
-                    }}});
+  auto const add = [&](char const* name, int tile_queries) {
+    auto const launched = [&bench, tile_queries](cudaStream_t stream, int set) {
+      return error_of(launch(bench.call(set, tile_queries), stream));
+    };
+    rows.push_back({{}, name, kernel_for(p, tile_queries)->name, {launched}});
+  };
+  int const usual = k_usual_queries;
+  add("attention", usual);
+  for (int const queries : tile_choices(p))
+    if (queries != usual) add("other tiles", queries);
   return rows;
 }
 

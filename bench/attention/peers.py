@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What torch's attention takes in the sizes that bench_attention measures, by cuDNN and by FlashAttention 2, for
-`bench/attention/table` to put beside ours: graphs of several calls on rotating operands.
+"""What torch's attention takes in the sizes that bench_attention measures, by cuDNN and by FlashAttention 2, in
+graphs of several calls on rotating operands.
 
   bench/attention/peers.py results/h200/attention_peers.json --commit <hash>
   bench/attention/peers.py out.json --models llama --tokens 512 2048
@@ -53,7 +53,8 @@ def about(a):
         "driver": query("driver_version"),
         "torch": torch.__version__,
         "cudnn": torch.backends.cudnn.version(),
-        "sm_clock_mhz_before": query("clocks.sm"),
+        "max_sm_clock_mhz": int(query("clocks.max.sm")),
+        "sm_clock_mhz_before": int(query("clocks.sm")),
         "command": " ".join(["bench/attention/peers.py", *sys.argv[1:]]),
     }
 

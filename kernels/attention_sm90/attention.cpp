@@ -2,6 +2,7 @@
 #include "attention.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <cmath>
@@ -25,7 +26,8 @@ constexpr int k_chunk_columns = 64;
 std::vector<Instance> const& instances() {
   static std::vector<Instance> const all = [] {
     std::vector<Instance> result;
-    for (auto const some : {instances_64, instances_128, instances_256, instances_dropout})
+    for (auto const some : {instances_64, instances_80, instances_96, instances_128, instances_128_tiles,
+                            instances_256, instances_dropout})
       for (auto const& one : some()) result.push_back(one);
     return result;
   }();
@@ -33,18 +35,22 @@ std::vector<Instance> const& instances() {
 }
 
 /// Of a problem that check() lets through.
-Instance const* instance_of(Problem const& p) {
+Instance const* instance_of(Problem const& p, int tile_queries) {
   for (auto const& one : instances())
-    if (one.info.type == p.type && one.info.head_size == compiled_head_size(p.head_size) &&
-        one.info.drops == (p.drop > 0))
+    if (one.info.tile_queries == tile_queries && one.info.type == p.type && one.info.drops == (p.drop > 0) &&
+        one.info.head_size == compiled_head_size(p.head_size, p.drop > 0))
       return &one;
   return nullptr;
 }
 
-Expected<Instance const*> checked_instance(Problem const& p) {
+/// `tile_queries` 0: of plans.
+Expected<Instance const*> checked_instance(Problem const& p, int tile_queries) {
   if (auto fine = check(p); !fine) return tl::make_unexpected(fine.error());
-  if (auto const* found = instance_of(p)) return found;
-  return refusal("E0590", "attention: no kernel is compiled for it", "take another head size or type");
+  if (auto const* found = instance_of(p, tile_queries == 0 ? k_usual_queries : tile_queries)) return found;
+  return refusal(
+      "E0590",
+      fmt::format("attention: no kernel for heads of {} in tiles of {} queries", p.head_size, tile_queries),
+      fmt::format("tiles are of {}", fmt::join(tile_choices(p), ", ")));
 }
 
 cuuint64_t wide(long long value) { return static_cast<cuuint64_t>(value); }
@@ -69,7 +75,7 @@ bool waits(RuntimeStage const& stage) {
 }
 bool is_planned(RuntimeStage const& stage) { return stage.grid.rank > 1; }
 
-Expected<void> check_call(Call const& call) {
+Expected<void> check_call(Call const& call, Tiles const& tiles) {
   struct Named {
     char const* name;
     void const* data;
@@ -84,13 +90,12 @@ Expected<void> check_call(Call const& call) {
   }
   auto const& stage = call.stage;
   if (!is_planned(stage)) return {};
-  auto const tiles = tiles_of(call.problem);
   int const blocks = tiles.query_blocks * tiles.sequences;
   if (stage.grid.rank != 2 || stage.grid.extent[0] != tiles.heads || stage.grid.extent[1] != blocks)
     return refusal("E0590",
                    fmt::format("attention: the stage has {} x {} tiles, the problem {} heads x {} blocks",
                                stage.grid.extent[0], stage.grid.extent[1], tiles.heads, blocks),
-                   "describe the stage by tiles_of()");
+                   "describe the stage by tiles_of() of the call's tile_queries");
   if (stage.persistent_blocks > 0 || stage.splits != 1)
     return refusal("E0590", "attention: a persistent grid or splits, and a block computes one whole tile",
                    "plan with a block for each tile");
@@ -102,7 +107,7 @@ Expected<void> check_call(Call const& call) {
   return {};
 }
 
-Expected<Parameters> parameters_of(Call const& call, KernelInfo const& info) {
+Expected<Parameters> parameters_of(Call const& call, KernelInfo const& info, Tiles const& tiles) {
   auto const p = completed(call.problem);
   Parameters to;
   int const group = p.heads / p.key_heads;
@@ -120,7 +125,7 @@ Expected<Parameters> parameters_of(Call const& call, KernelInfo const& info) {
   to.keys_each = p.key_rows / p.sequences;
   to.query_rows = p.query_rows;
   to.key_rows = p.key_rows;
-  to.tiles = tiles_of(p);
+  to.tiles = tiles;
   to.sight = {p.causal, p.window};
   to.group = group;
   to.head_size = p.head_size;
@@ -143,10 +148,28 @@ Expected<void> prepare(Instance const& instance) {
   return {};
 }
 
+Expected<void> launch(Instance const& instance, Call const& call, cudaStream_t stream) {
+  auto const tiles = tiles_of(call.problem, instance.info.tile_queries);
+  if (auto fine = check_call(call, tiles); !fine) return fine;
+  if (auto fine = prepare(instance); !fine) return fine;
+  auto parameters = parameters_of(call, instance.info, tiles);
+  if (!parameters) return tl::make_unexpected(parameters.error());
+  gpu::Shape shape;
+  shape.blocks = dim3(static_cast<unsigned>(tiles.count()));
+  shape.threads = dim3(static_cast<unsigned>(instance.info.threads));
+  shape.shared = static_cast<std::size_t>(instance.info.shared_bytes);
+  shape.programmatic = call.programmatic;
+  shape.shared_percent = call.shared_percent;
+  void* arguments[] = {&*parameters};
+  if (auto const error = gpu::try_launch(shape, stream, instance.function, arguments); error != cudaSuccess)
+    return cuda_failed(error, fmt::format("launching {}", instance.info.name));
+  return {};
+}
+
 }  // namespace
 
-Expected<KernelInfo> kernel_for(Problem const& problem) {
-  return checked_instance(problem).map([](Instance const* found) {
+Expected<KernelInfo> kernel_for(Problem const& problem, int tile_queries) {
+  return checked_instance(problem, tile_queries).map([](Instance const* found) {
     auto info = found->info;
     cudaFuncAttributes attributes{};
     if (cudaFuncGetAttributes(&attributes, found->function) == cudaSuccess)
@@ -158,30 +181,17 @@ Expected<KernelInfo> kernel_for(Problem const& problem) {
 }
 
 Expected<void> prepare(Problem const& problem) {
-  return checked_instance(problem).and_then([](Instance const* found) { return prepare(*found); });
-}
-
-int blocks_of(Call const& call) { return tiles_of(call.problem).count(); }
-
-Expected<void> launch(Instance const& instance, Call const& call, cudaStream_t stream) {
-  if (auto fine = check_call(call); !fine) return fine;
-  if (auto fine = prepare(instance); !fine) return fine;
-  auto parameters = parameters_of(call, instance.info);
-  if (!parameters) return tl::make_unexpected(parameters.error());
-  gpu::Shape shape;
-  shape.blocks = dim3(static_cast<unsigned>(blocks_of(call)));
-  shape.threads = dim3(static_cast<unsigned>(instance.info.threads));
-  shape.shared = static_cast<std::size_t>(instance.info.shared_bytes);
-  shape.programmatic = call.programmatic;
-  shape.shared_percent = call.shared_percent;
-  void* arguments[] = {&*parameters};
-  if (auto const error = gpu::try_launch(shape, stream, instance.function, arguments); error != cudaSuccess)
-    return cuda_failed(error, fmt::format("launching {}", instance.info.name));
+  for (int const queries : tile_choices(problem))
+    if (auto fine = checked_instance(problem, queries).and_then([](Instance const* found) {
+          return prepare(*found);
+        });
+        !fine)
+      return fine;
   return {};
 }
 
 Expected<void> launch(Call const& call, cudaStream_t stream) {
-  return checked_instance(call.problem).and_then([&](Instance const* found) {
+  return checked_instance(call.problem, call.tile_queries).and_then([&](Instance const* found) {
     return launch(*found, call, stream);
   });
 }

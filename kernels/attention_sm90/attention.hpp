@@ -9,8 +9,8 @@
 #include <tessera/sync.cuh>
 #include <tessera/sync/runtime_stage.cuh>
 
-#include "problem.hpp"
 #include "tessera/diagnostic.hpp"
+#include "tile_choice.hpp"
 
 namespace tessera::attention_sm90 {
 
@@ -27,32 +27,32 @@ struct Call {
   void const* k = nullptr;
   void const* v = nullptr;
   void* out = nullptr;
-  /// Its grid is tiles_of(): heads first, then blocks of queries. A tile waits for all that the plan says it
-  /// reads through operands 0 (q), 1 (k) and 2 (v) before it loads, and posts when its part of `out` is
-  /// stored. Blocks take the order of the plan where it has one, else the longest tiles first.
+  /// Its grid is tiles_of() of `tile_queries`: heads first, then blocks of queries. A tile waits for all that
+  /// the plan says it reads through operands 0 (q), 1 (k) and 2 (v) before it loads, and posts when its part
+  /// of `out` is stored. Blocks take the order of the plan where it has one, else the longest tiles first.
   RuntimeStage stage;
   ChainMemory memory;     ///< of the plan; needed with waits and posts
   DeadlineWatch<> watch;  ///< nanoseconds > 0 and a record: needed with waits
   bool programmatic =
       false;  ///< starts when the kernel before has started (PDL) instead of when it is complete
   int shared_percent = -1;  ///< of an SM's memory that the launch wants as shared (gpu::Shape)
+  /// Of a tile, one of tile_choices(). 0: 128. Tiles of 192 look at keys in blocks of 64 and not of 128, so
+  /// that last bits differ.
+  int tile_queries = 0;
 };
 
 Expected<void> launch(Call const& call, cudaStream_t stream);
 
-/// Blocks that launch() would start.
-int blocks_of(Call const& call);
-
-/// Lets the kernel for a problem use its shared memory and loads its code (a lazily loaded kernel behind one
-/// that spins would never start). launch() does it by itself, once a process and device; call it first where
-/// something that spins may be on the GPU.
+/// Lets the kernels for a problem use their shared memory and loads their code (a lazily loaded kernel behind
+/// one that spins would never start). launch() does it by itself, once a process and device; call it first
+/// where something that spins may be on the GPU.
 Expected<void> prepare(Problem const& problem);
 
 /// What a planner has to know of a compiled kernel.
 struct KernelInfo {
-  char const* name = "";  ///< "attention_128", "attention_128_fp16", "attention_128_dropout"
+  char const* name = "";  ///< "attention_128", "attention_128_fp16", "attention_128_192": tiles of 192
   ElementType type = ElementType::bf16;
-  int head_size = 0;  ///< the largest that it takes; see compiled_head_size()
+  int head_size = 0;  ///< see compiled_head_size()
   bool drops = false;
   int tile_queries = 0, tile_keys = 0;
   int stages = 0;  ///< blocks of keys, and of values, in flight
@@ -61,7 +61,7 @@ struct KernelInfo {
   int shared_bytes = 0;
 };
 
-/// The kernel that computes a problem, or the refusal.
-Expected<KernelInfo> kernel_for(Problem const& problem);
+/// The kernel that computes a problem in tiles of so many queries, or the refusal. 0: of those of plans.
+Expected<KernelInfo> kernel_for(Problem const& problem, int tile_queries = 0);
 
 }  // namespace tessera::attention_sm90

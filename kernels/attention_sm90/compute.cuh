@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a computing warpgroup does with its 64 queries: for each block of keys, from the last one, scores,
 // their softmax, and the sums of values. The scores of the next block are multiplied together with the values
-// of this one, and the two warpgroups take turns at that, so that one multiplies while the other has its
-// softmax.
+// of this one, and warpgroups take turns at that, so that one multiplies while another has its softmax.
 #pragma once
 
 #include "kernels/skinny_mlp_sm90/hopper.cuh"
@@ -35,8 +34,8 @@ class Computer {
 #pragma unroll
     for (float& sum : sums_) sum = 0;
     if (job_.blocks() == 0) return;
-    if (S::takes_turns && group_ != 0 && job_.blocks() > 1)
-      named_arrive(k_turn_barrier, k_computing_groups * k_warpgroup);
+    if (S::groups > 1 && group_ == S::groups - 1 && job_.blocks() > 1)
+      named_arrive(k_turn_barrier, k_two_groups);
     wait_barrier(room_.queries_full(), 0);
     wait_barrier(room_.keys_full(keys_.index), keys_.parity);
     float shrink[2];
@@ -113,7 +112,8 @@ class Computer {
   }
 
  private:
-  static constexpr unsigned k_step_units = 2;  ///< of 16 bytes: 16 columns of a row
+  static constexpr int k_two_groups = 2 * k_warpgroup;  ///< who had the last turn, and whose it is
+  static constexpr unsigned k_step_units = 2;           ///< of 16 bytes: 16 columns of a row
 
   __device__ __forceinline__ void multiply_scores() {
     unsigned const keys = sm90::operand_place(room_.keys(keys_.index));
@@ -144,10 +144,9 @@ class Computer {
 
   template <bool Hides>
   __device__ __forceinline__ void step(int block) {
-    constexpr int both = k_computing_groups * k_warpgroup;
     float shrink[2];
     wait_barrier(room_.keys_full(keys_.index), keys_.parity);
-    if (S::takes_turns) named_sync(k_turn_barrier + group_, both);
+    if (S::groups > 1) named_sync(k_turn_barrier + group_, k_two_groups);
     sm90::multiply_fence();
     multiply_scores();
     sm90::multiply_commit();
@@ -155,8 +154,8 @@ class Computer {
     sm90::multiply_fence();
     multiply_values();
     sm90::multiply_commit();
-    if (S::takes_turns && (group_ == 0 || block > job_.begin))
-      named_arrive(k_turn_barrier + 1 - group_, both);
+    if (S::groups > 1 && (group_ < S::groups - 1 || block > job_.begin))
+      named_arrive(k_turn_barrier + (group_ + 1) % S::groups, k_two_groups);
     sm90::multiply_wait<1>();
     sm90::settle(scores_);
     release(room_.keys_empty(keys_.index));
@@ -190,7 +189,7 @@ class Computer {
   }
 
   /// Values that no query of the tile sees may be anything, and a weight of zero times that may be no number:
-  /// zeros in their place. Both warpgroups write them, so that each has only itself to wait for.
+  /// zeros in their place. All warpgroups write them, so that each has only itself to wait for.
   __device__ __forceinline__ void clear_values(int block) {
     int const first = block * S::keys, begin = job_.seen.begin - first, end = job_.seen.end - first;
     if (begin <= 0 && end >= S::keys) return;

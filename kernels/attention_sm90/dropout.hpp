@@ -3,7 +3,7 @@
 // and on the GPU and whatever the tiles are.
 #pragma once
 
-#include "kernels/decode/draw.hpp"
+#include "kernels/common/philox.hpp"
 
 namespace tessera::attention_sm90 {
 
@@ -14,12 +14,12 @@ TESSERA_HOST_DEVICE constexpr unsigned drop_below(float drop) {
 
 /// Eight numbers at once: word 2 * a + b, half c is that of the query 8 * a and the key 8 * b + c further on.
 /// `queries`: query / 16 * 8 + query % 8; `keys`: key / 16 * 4 + key % 8 / 2.
-TESSERA_HOST_DEVICE constexpr decode::RandomWords drop_words(unsigned long long seed, int sequence, int head,
-                                                             int queries, int keys) {
-  return decode::philox(seed, {{static_cast<unsigned>(keys), static_cast<unsigned>(queries),
-                                static_cast<unsigned>(head), static_cast<unsigned>(sequence)}});
+TESSERA_HOST_DEVICE constexpr kernels::RandomWords drop_words(unsigned long long seed, int sequence, int head,
+                                                              int queries, int keys) {
+  return kernels::philox(seed, {{static_cast<unsigned>(keys), static_cast<unsigned>(queries),
+                                 static_cast<unsigned>(head), static_cast<unsigned>(sequence)}});
 }
-TESSERA_HOST_DEVICE constexpr unsigned drop_number(decode::RandomWords const& words, int word, int half) {
+TESSERA_HOST_DEVICE constexpr unsigned drop_number(kernels::RandomWords const& words, int word, int half) {
   return words.word[word] >> (16 * half) & 0xffffu;
 }
 

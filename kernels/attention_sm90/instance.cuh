@@ -17,7 +17,7 @@ Instance instance(char const* name) {
   info.tile_queries = S::queries;
   info.tile_keys = S::keys;
   info.stages = S::stages;
-  info.threads = k_threads;
+  info.threads = S::threads;
   info.shared_bytes = S::shared_bytes;
   return {info, reinterpret_cast<void const*>(&attention_kernel<S>)};
 }

@@ -13,12 +13,12 @@ struct Instance {
   void const* function = nullptr;
 };
 
-/// As launch(), by this kernel.
-Expected<void> launch(Instance const& instance, Call const& call, cudaStream_t stream);
-
 // One file of instances/ each.
 std::vector<Instance> instances_64();
+std::vector<Instance> instances_80();
+std::vector<Instance> instances_96();
 std::vector<Instance> instances_128();
+std::vector<Instance> instances_128_tiles();
 std::vector<Instance> instances_256();
 std::vector<Instance> instances_dropout();
 

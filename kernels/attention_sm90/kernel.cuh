@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel: a block computes one tile. One warp loads, two warpgroups compute.
+// The kernel: a block computes one tile. One warp loads, one to three warpgroups compute.
 #pragma once
 
 #include <tessera/run/role_registers.cuh>
@@ -9,14 +9,12 @@
 
 namespace tessera::attention_sm90 {
 
-constexpr int k_loader_registers = 40, k_computer_registers = 232;
-
 template <class S>
-__global__ void __launch_bounds__(k_threads, 1) attention_kernel(__grid_constant__ Parameters const p) {
+__global__ void __launch_bounds__(S::threads, 1) attention_kernel(__grid_constant__ Parameters const p) {
   extern __shared__ unsigned char memory[];
   Room<S> const room(memory);
   if (threadIdx.x == 0) {
-    constexpr unsigned readers = k_computing_groups * k_warpgroup / 32;
+    constexpr unsigned readers = S::computers / 32;
     barrier_init(room.queries_full(), 1);
     for (int i = 0; i < S::stages; ++i) {
       barrier_init(room.keys_full(i), 1);
@@ -42,11 +40,11 @@ __global__ void __launch_bounds__(k_threads, 1) attention_kernel(__grid_constant
   __syncthreads();
   int const group = same(static_cast<int>(threadIdx.x) / k_warpgroup);
   if (group == 0) {
-    detail::give_registers<k_loader_registers>();
+    if constexpr (S::groups > 1) detail::give_registers<S::loader_registers>();
     if (threadIdx.x < 32) wait_and_load<S>(p, room, job, view);
     return;
   }
-  detail::take_registers<k_computer_registers>();
+  if constexpr (S::groups > 1) detail::take_registers<S::computer_registers>();
   if (!job.empty()) {
     Computer<S> computer(p, room, job, group - 1);
     computer.run();
@@ -59,7 +57,7 @@ __global__ void __launch_bounds__(k_threads, 1) attention_kernel(__grid_constant
   if (!p.planned) return;
   // Who reads the tile through TMA finds it there.
   fence_proxy_async();
-  named_sync(k_all_barrier, k_computing_groups * k_warpgroup);
+  named_sync(k_all_barrier, S::computers);
   if (threadIdx.x == k_warpgroup) view.template post<Group::thread>();
 }
 

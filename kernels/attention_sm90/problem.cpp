@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -53,10 +54,12 @@ Expected<void> check_options(Problem const& p) {
   if (!(p.drop >= 0 && p.drop < 1))
     return refused(fmt::format("weights cannot be dropped with a chance of {}", p.drop),
                    "give a chance from 0 to below 1");
-  if (p.drop > 0 && compiled_head_size(p.head_size) > 128)
+  if (p.drop > 0 && compiled_head_size(p.head_size, true) == 0)
     return refused(fmt::format("heads of {} are not compiled with dropout", p.head_size),
                    "heads of 64, 80, 96 and 128 are");
-  if (p.turned_keys && compiled_head_size(p.head_size) != p.head_size)
+  if (p.drop > 0 && p.type != ElementType::bf16)
+    return refused("fp16 is not compiled with dropout", "bf16 is");
+  if (p.turned_keys && p.head_size % 64 != 0)
     return refused(fmt::format("a cache whose rows are turned, with heads of {}", p.head_size),
                    "heads of 64, 128 and 256 can be read so");
   return {};
@@ -110,22 +113,17 @@ Expected<void> check(Problem const& problem) {
   return {};
 }
 
-int compiled_head_size(int head_size) {
-  switch (head_size) {
-    case 64: return 64;
-    case 80:
-    case 96:
-    case 128: return 128;
-    case 256: return 256;
-    default: return 0;
-  }
+int compiled_head_size(int head_size, bool drops) {
+  if (std::find(k_head_sizes.begin(), k_head_sizes.end(), head_size) == k_head_sizes.end()) return 0;
+  if (!drops) return head_size;
+  return head_size <= 64 ? 64 : head_size <= 128 ? 128 : 0;
 }
 
-TileSize tile_size(int head_size) { return {128, compiled_head_size(head_size) == 256 ? 64 : 128}; }
+TileSize tile_size(int head_size) { return {128, head_size == 256 ? 64 : 128}; }
 
-Tiles tiles_of(Problem const& problem) {
+Tiles tiles_of(Problem const& problem, int tile_queries) {
   auto const p = completed(problem);
-  int const queries = tile_size(p.head_size).queries;
+  int const queries = tile_queries > 0 ? tile_queries : tile_size(p.head_size).queries;
   return {p.heads, (p.longest_queries + queries - 1) / queries, p.sequences};
 }
 

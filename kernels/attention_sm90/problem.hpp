@@ -53,7 +53,7 @@ struct Problem {
   bool turned_keys = false;
 
   /// Of each weight after the softmax, the chance to be dropped; the others are divided by 1 - drop. Which
-  /// ones is a function of seed, sequence, head, query and key (dropout.hpp). In [0, 1). Head sizes 64 and
+  /// ones is a function of seed, sequence, head, query and key (dropout.hpp). In [0, 1). bf16, heads up to
   /// 128.
   float drop = 0;
   unsigned long long seed = 0;
@@ -65,16 +65,17 @@ Problem completed(Problem problem);
 /// E0590 with what is wrong and what can be done. Addresses are looked at by the launch.
 Expected<void> check(Problem const& problem);
 
-/// The size for which a kernel is compiled that takes this one: 64, 128 or 256.
-int compiled_head_size(int head_size);
+/// The size for which a kernel is compiled that takes this one: the same, and 128 for heads of 80 and 96 with
+/// dropout. 0: there is none.
+int compiled_head_size(int head_size, bool drops = false);
 
-/// What a block computes: queries of one head, looking at keys in blocks of so many.
+/// What a block of a plan computes: queries of one head, looking at keys in blocks of so many.
 struct TileSize {
   int queries = 0, keys = 0;
 };
 TileSize tile_size(int head_size);
 
-/// Of a launch.
-Tiles tiles_of(Problem const& problem);
+/// Of a launch, in tiles of so many queries; 0: of those of tile_size().
+Tiles tiles_of(Problem const& problem, int tile_queries = 0);
 
 }  // namespace tessera::attention_sm90

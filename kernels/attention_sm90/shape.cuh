@@ -10,23 +10,23 @@ namespace tessera::attention_sm90 {
 constexpr int k_chunk = 64;  ///< columns
 constexpr int k_line = 128;  ///< bytes of a chunk's row
 constexpr int k_warpgroup = 128;
-constexpr int k_computing_groups = 2;  ///< warpgroups, each with 64 of a tile's queries
-constexpr int k_threads = (1 + k_computing_groups) * k_warpgroup;
 constexpr int k_group_queries = 64;
 
-constexpr int keys_of(int head_size) { return head_size == 256 ? 64 : 128; }
-
-/// TakesTurns: the two warpgroups multiply one after the other.
-template <class Type, int HeadSize, bool Drops, int Keys = keys_of(HeadSize),
-          int Stages = HeadSize == 64 ? 3 : 2, bool TakesTurns = true>
+/// Groups: warpgroups that compute, each 64 of a tile's queries.
+template <class Type, int HeadSize, bool Drops, int Groups = 2>
 struct Shape {
+  static_assert(Groups >= 1 && Groups <= 3);
   using Element = Type;
   static constexpr int head_size = HeadSize;
   static constexpr bool drops = Drops;
-  static constexpr int queries = k_computing_groups * k_group_queries;
-  static constexpr bool takes_turns = TakesTurns;
-  static constexpr int keys = Keys;
-  static constexpr int stages = Stages;
+  static constexpr int groups = Groups;
+  static constexpr int queries = groups * k_group_queries;
+  static constexpr int computers = groups * k_warpgroup, threads = computers + k_warpgroup;
+  /// Of a thread: what there is divided by role. One warpgroup has all that it can use.
+  static constexpr int loader_registers = groups == 3 ? 32 : 40, computer_registers = groups == 3 ? 160 : 232;
+  /// Three warpgroups have registers for 64.
+  static constexpr int keys = HeadSize == 256 || groups == 3 ? 64 : 128;
+  static constexpr int stages = groups == 3 ? 4 : HeadSize == 64 || groups == 1 ? 3 : 2;
   static constexpr int chunks = (HeadSize + k_chunk - 1) / k_chunk;
   static constexpr int query_chunk_bytes = queries * k_line, key_chunk_bytes = keys * k_line;
   static constexpr int query_bytes = chunks * query_chunk_bytes, key_bytes = chunks * key_chunk_bytes;
@@ -37,6 +37,7 @@ struct Shape {
   static constexpr int used_bytes = barriers_at + 8 * (barriers + 1);
   static constexpr int alignment = 1024;
   static constexpr int shared_bytes = used_bytes + alignment;
+  static_assert(shared_bytes <= 227 * 1024);
 };
 
 /// Shared memory by 32-bit addresses.
@@ -68,8 +69,8 @@ __device__ inline void named_sync(int number, int threads) {
 __device__ inline void named_arrive(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-constexpr int k_turn_barrier = 1;   ///< and the next: whose turn to multiply it is
-constexpr int k_group_barrier = 3;  ///< and the next: of a warpgroup
-constexpr int k_all_barrier = 5;    ///< of those that compute
+constexpr int k_turn_barrier = 1;   ///< and the next ones: whose turn to multiply it is
+constexpr int k_group_barrier = 4;  ///< and the next: of a warpgroup
+constexpr int k_all_barrier = 7;    ///< of those that compute
 
 }  // namespace tessera::attention_sm90

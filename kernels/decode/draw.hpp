@@ -10,29 +10,14 @@
 #include <cmath>
 #include <tessera/sync/config.cuh>
 
+#include "kernels/common/philox.hpp"
 #include "kernels/decode/sampling.hpp"
 
 namespace tessera::decode {
 
 using Amount = unsigned long long;
 
-struct RandomWords {
-  unsigned word[4] = {};
-};
-
-/// Philox4x32 of ten rounds (Salmon et al., Parallel random numbers: as easy as 1, 2, 3; SC 2011).
-TESSERA_HOST_DEVICE constexpr RandomWords philox(Amount key, RandomWords counter) {
-  unsigned first = static_cast<unsigned>(key), second = static_cast<unsigned>(key >> 32);
-  auto [c] = counter;
-  for (int round = 0; round < 10; ++round) {
-    Amount const even = Amount{0xD2511F53} * c[0], odd = Amount{0xCD9E8D57} * c[2];
-    unsigned const next[4] = {static_cast<unsigned>(odd >> 32) ^ c[1] ^ first, static_cast<unsigned>(odd),
-                              static_cast<unsigned>(even >> 32) ^ c[3] ^ second, static_cast<unsigned>(even)};
-    for (int i = 0; i < 4; ++i) c[i] = next[i];
-    first += 0x9E3779B9, second += 0xBB67AE85;
-  }
-  return {{c[0], c[1], c[2], c[3]}};
-}
+using kernels::philox, kernels::RandomWords;
 
 /// For the token of a sequence that comes to stand at a position.
 TESSERA_HOST_DEVICE constexpr Amount random_bits(Amount seed, int sequence, int position) {

@@ -109,8 +109,16 @@ class Case {
   }
 
   void clear() { out_memory_->fill(0xff); }
-  void run() {
-    ASSERT_OK(attention(p_, device_q(), device_k(), device_v(), device_out(), nullptr));
+  /// `tile_queries`: of Call.
+  void run(int tile_queries = 0) {
+    Call call;
+    call.problem = p_;
+    call.q = device_q();
+    call.k = device_k();
+    call.v = device_v();
+    call.out = device_out();
+    call.tile_queries = tile_queries;
+    ASSERT_OK(launch(call, nullptr));
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess) << cudaGetErrorString(cudaGetLastError());
   }
   std::vector<Bits> results() const { return out_memory_->download(); }
@@ -126,9 +134,9 @@ class Case {
   }
 
   /// Runs it and compares each element of each sequence, and that nothing else is written.
-  void check() {
+  void check(int tile_queries = 0) {
     clear();
-    run();
+    run(tile_queries);
     if (::testing::Test::HasFatalFailure()) return;
     compare(results());
   }

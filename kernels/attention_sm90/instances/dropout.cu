@@ -5,9 +5,7 @@ namespace tessera::attention_sm90 {
 
 std::vector<Instance> instances_dropout() {
   return {instance<Shape<__nv_bfloat16, 64, true>>("attention_64_dropout"),
-          instance<Shape<__half, 64, true>>("attention_64_dropout_fp16"),
-          instance<Shape<__nv_bfloat16, 128, true>>("attention_128_dropout"),
-          instance<Shape<__half, 128, true>>("attention_128_dropout_fp16")};
+          instance<Shape<__nv_bfloat16, 128, true>>("attention_128_dropout")};
 }
 
 }  // namespace tessera::attention_sm90
