@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_peers <out.json> <about.json> tokens|layers|gathers [<seconds>] [<name>...]: products with their
-// collective on two GPUs, in one run and by turns: cuBLASLt and then NCCL, each way of ours, and the product
-// and the collective alone, of which the longer is the ideal. Layers are those of
-// docs/design/notes-peers.md, spread over two GPUs.
+// bench_peers <out.json> <about.json> tokens|layers|gathers|rows [<seconds>] [<name>...]: products with their
+// collective on two GPUs (or as many as TESSERA_GPUS says), in one run and by turns: cuBLASLt and then NCCL,
+// each way of ours, and the product and the collective alone, of which the longer is the ideal. Layers are
+// those of docs/design/notes-peers.md, spread over them.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -17,6 +17,7 @@
 #include "kernels/gemm_collectives/alone.hpp"
 #include "kernels/gemm_collectives/refused.hpp"
 #include "kernels/gemm_collectives/tune.hpp"
+#include "src/bench/asked_gpus.hpp"
 #include "src/gpu/check.hpp"
 #include "src/gpu/nccl.hpp"
 #include "tessera/measure/statistics.hpp"
@@ -74,6 +75,14 @@ std::vector<Layer> layers_of(std::string const& kind) {
         add(Collective::all_reduce, model, "op", rows, model.model, model.model);
         add(Collective::all_reduce, model, "fc2", rows, model.model, model.hidden);
       }
+  // From one row to many, of one layer: is there a number of rows at which a call loses?
+  if (kind == "rows")
+    for (auto const collective : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather})
+      for (int const rows : {2, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 3001, 4096, 8192}) {
+        bool const gathers = collective == Collective::all_gather;
+        if (collective != Collective::all_reduce && rows < 64) continue;
+        add(collective, models[5], to_string(collective), rows, gathers ? 22016 : 8192, 8192);
+      }
   return result;
 }
 
@@ -99,6 +108,11 @@ class Bench {
       auto made = must(GemmCollective::make(group_, problem, one.options));
       best.insert({one.options.way, {one, made, {one.name, {}}}});
     }
+    // As a call is that nobody has tuned: cuBLASLt's first guess, by the way that rows choose.
+    auto untuned = must(GemmCollective::make(group_, problem));
+    GangTimed taken{untuned.name(), [&](std::vector<cudaStream_t> const& streams, int set) {
+                      return untuned.run(sets.of(set), streams);
+                    }};
     std::optional<Alone> parts;
     if (best.contains(Way::sequential))
       parts.emplace(group_, problem, sets, best.at(Way::sequential).tried.options.kernel);
@@ -111,10 +125,12 @@ class Bench {
       };
       running.push_back(&one.timed);
     }
+    running.push_back(&taken);
     for (auto& one : alone) running.push_back(&one);
     for (auto* one : running) gang_.capture(*one, calls, sets.count());
     gang_.rounds(running, k_rounds, calls);
     for (auto& [way, one] : best) must(one.product.finish());
+    must(untuned.finish());
 
     json.begin_object().member("layer", layer.name).member("collective", to_string(problem.collective));
     json.member("rows", problem.rows).member("columns", problem.columns).member("depth", problem.depth);
@@ -136,6 +152,7 @@ class Bench {
       if (way == Way::sequential) sequential = us;
       if (way != Way::sequential && us < ours) ours = us, fastest = one.timed.name;
     }
+    write("untuned", taken);
     for (auto const& one : alone) {
       double const us = write(one.name.c_str(), one);
       if (one.name == "gemm" || one.name == "nccl") ideal = std::max(ideal, us);
@@ -161,12 +178,13 @@ class Bench {
 
 int main(int count, char** arguments) {
   std::string const kind = count > 3 ? arguments[3] : "";
-  if (kind != "tokens" && kind != "layers" && kind != "gathers") {
-    std::fprintf(stderr, "usage: %s <out.json> <about.json> tokens|layers|gathers [<seconds>] [<name>...]\n",
+  if (layers_of(kind).empty()) {
+    std::fprintf(stderr,
+                 "usage: %s <out.json> <about.json> tokens|layers|gathers|rows [<seconds>] [<name>...]\n",
                  arguments[0]);
     return 2;
   }
-  auto made = PeerGroup::make({0, 1});
+  auto made = PeerGroup::make(bench::asked_devices());
   if (!made) {
     std::fprintf(stderr, "%s\n", to_text(made.error()).c_str());
     return 3;
@@ -186,14 +204,15 @@ int main(int count, char** arguments) {
     JsonWriter json;
     json.begin_object().key("about").raw(bench::about(arguments[2]));
     json.member("nccl_version", nccl != nullptr ? nccl->version() : 0);
+    json.member("gpus", group->size());
     json.member("unit",
-                "microseconds for one product with its collective on two GPUs, bf16; graphs of 6 calls (3 "
-                "above a millisecond) on "
-                "rotating sets, the longer of the ranks, medians");
+                "microseconds for one product with its collective, bf16; graphs of 6 calls (3 above a "
+                "millisecond) on rotating sets, the longest of the ranks, medians");
     json.member("samples", k_rounds).key("layers").begin_array();
     auto const begin = std::chrono::steady_clock::now();
-    for (auto const& layer : layers_of(kind)) {
-      if (!wanted(layer.name)) continue;
+    for (auto layer : layers_of(kind)) {
+      layer.problem.ranks = group->size();
+      if (!wanted(layer.name) || !check_problem(layer.problem)) continue;
       if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > seconds) {
         std::printf("%s is left out: no time\n", layer.name.c_str());
         continue;

@@ -13,6 +13,7 @@
 #include "kernels/gemm_collectives/parallel_mlp.hpp"
 #include "kernels/gemm_collectives/refused.hpp"
 #include "kernels/gemm_collectives/tune.hpp"
+#include "src/bench/asked_gpus.hpp"
 #include "src/bench/matrices.hpp"
 #include "src/gpu/check.hpp"
 #include "src/gpu/select.hpp"
@@ -50,7 +51,7 @@ class Ring {
         for (int rank = 0; rank < ranks_ && which < 3; ++rank) {
           gpu::Select const current(group->device(rank));
           bench::fill_random(memory_.back().at(rank), elements[which], problem.type,
-                             static_cast<unsigned>(8 * set + 2 * which + rank),
+                             static_cast<unsigned>(1000 * set + 100 * which + rank),
                              static_cast<float>(deviations[which]), nullptr);
           gpu::ok(cudaStreamSynchronize(nullptr));
         }
@@ -151,7 +152,7 @@ int main(int count, char** arguments) {
                  arguments[0]);
     return 2;
   }
-  auto made = PeerGroup::make({0, 1});
+  auto made = PeerGroup::make(bench::asked_devices());
   if (!made) {
     std::fprintf(stderr, "%s\n", to_text(made.error()).c_str());
     return 3;
@@ -165,10 +166,11 @@ int main(int count, char** arguments) {
     Bench bench(*made, gang);
     JsonWriter json;
     json.begin_object().key("about").raw(bench::about(arguments[2]));
+    json.member("gpus", (*made)->size());
     json.member(
         "unit",
-        "microseconds for one MLP on two GPUs, bf16; graphs of 6 calls (3 above 1024 tokens) on two sets "
-        "in turns, the longer of the ranks, medians");
+        "microseconds for one MLP, bf16; graphs of 6 calls (3 above 1024 tokens) on two sets in turns, "
+        "the longest of the ranks, medians");
     json.member("samples", k_rounds).key("mlps").begin_array();
     auto const begin = std::chrono::steady_clock::now();
     for (int const some : tokens)

@@ -16,14 +16,6 @@ std::size_t up(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
-RowRange GemmCollective::State::part_of(int rank, int n) const {
-  constexpr int k_tile = 128;
-  auto const rows = shard(rank);
-  auto const tiles = shard_of((rows.rows() + k_tile - 1) / k_tile, parts, n);
-  auto const upto = [&](int tile) { return std::min(rows.begin + tile * k_tile, rows.end); };
-  return {upto(tiles.begin), upto(tiles.end)};
-}
-
 Expected<void> GemmCollective::State::make_pieces(std::map<int, Piece>& to, std::vector<int> const& rows,
                                                   PieceKernel const& kernel) const {
   for (int const some : rows) {
@@ -38,12 +30,14 @@ Expected<void> GemmCollective::State::make_pieces(std::map<int, Piece>& to, std:
 }
 
 Expected<void> GemmCollective::State::make_pieces(PieceKernel const& kernel) {
+  if (way == Way::fused) return {};
   std::vector<int> rows, with_sum;
   bool const whole = way == Way::words || way == Way::sequential;
   if (whole) rows = {problem.rows};
   for (int rank = 0; rank < count() && !whole; ++rank) {
     if (way != Way::add) rows.push_back(shard(rank).rows());
-    for (int n = 0; way == Way::add && n < parts; ++n) with_sum.push_back(part_of(rank, n).rows());
+    for (int n = 0; way == Way::add && n < parts; ++n)
+      with_sum.push_back(part_of(problem, rank, parts, n).rows());
   }
   if (way == Way::add) rows = with_sum;
   for (int const rank : group->here()) {
@@ -63,6 +57,8 @@ Expected<void> GemmCollective::State::make_shared_memory() {
   auto const slots = static_cast<std::size_t>(count()) * slot_bytes();
   if (way == Way::words)
     shared_bytes += packet_bytes(elements, count());
+  else if (way == Way::fused)
+    shared_bytes += fused_packet_bytes(problem.rows, problem.columns, count());
   else
     shared_bytes += slots;
   auto made = PeerMemory::make(group, shared_bytes);
@@ -95,6 +91,7 @@ void GemmCollective::State::make_ranks() {
   for (int const rank : group->here()) {
     Select const current(group->device(rank));
     ok(static_cast<cudaError_t>(load_transfers()));
+    if (way == Way::fused) ok(static_cast<cudaError_t>(load_fused()));
     auto& one = ranks[static_cast<std::size_t>(rank)];
     // What is short and what peers wait for goes first.
     int least = 0, greatest = 0;
@@ -103,6 +100,7 @@ void GemmCollective::State::make_ranks() {
     one.fork = std::make_unique<gpu::Edge>();
     one.join = std::make_unique<gpu::Edge>();
     one.before_library = std::make_unique<gpu::Edge>();
+    if (way != Way::sequential) one.steps = steps_of(problem, way, parts, rank);
     one.told = std::make_unique<gpu::ToldFlag>();
     ok(one.told->make(to_string(problem)));
   }

@@ -81,7 +81,8 @@ Diagnostics GemmCollective::State::stalls() const {
         stall.awaited = "its partial sums";
         stall.peer = static_cast<int>(seen.tile % k_most_ranks);
         stall.tile = seen.tile / k_most_ranks;
-        stall.tiles = parts_of_words(1LL * problem.rows * problem.columns);
+        stall.tiles = way == Way::fused ? fused_plan(problem.rows, problem.columns).blocks
+                                        : parts_of_words(1LL * problem.rows * problem.columns);
         break;
     }
     found.push_back(describe_stall(stall));

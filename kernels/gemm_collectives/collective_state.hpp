@@ -9,9 +9,11 @@
 #include <optional>
 #include <tessera/communicate/transfers.hpp>
 
+#include "fused.hpp"
 #include "gemm_collective.hpp"
 #include "piece.hpp"
 #include "refused.hpp"
+#include "schedule.hpp"
 #include "src/gpu/check.hpp"
 #include "src/gpu/event_timer.hpp"
 #include "src/gpu/nccl.hpp"
@@ -53,6 +55,7 @@ struct GemmCollective::State {
     std::unique_ptr<gpu::Edge>
         before_library;  ///< behind which the last call of NCCL is, but for captured ones
     std::unique_ptr<gpu::ToldFlag> told;
+    std::vector<Step> steps;  ///< of a launch, but for Way::sequential
   };
   std::vector<Rank> ranks;
   /// A call has failed when a part of it was enqueued: ranks may have counted differently.
@@ -87,7 +90,8 @@ struct GemmCollective::State {
   }
   /// The other ranks store into a rank's result.
   bool by_peers() const {
-    return problem.collective == Collective::all_reduce && way != Way::words && way != Way::sequential;
+    return problem.collective == Collective::all_reduce && way != Way::words && way != Way::fused &&
+           way != Way::sequential;
   }
   StallRecord* record(int rank) const { return static_cast<StallRecord*>(own->at(rank)); }
 
@@ -110,8 +114,6 @@ struct GemmCollective::State {
   std::string name() const;
 
   // collective_memory.cpp.
-  /// The n-th of the products that a rank's own rows are cut into: whole tiles, but for the last one.
-  RowRange part_of(int rank, int n) const;
   Expected<void> make_pieces(std::map<int, Piece>& to, std::vector<int> const& rows,
                              PieceKernel const& kernel) const;
   Expected<void> make_pieces(PieceKernel const& kernel);
@@ -147,19 +149,13 @@ struct GemmCollective::State {
   Expected<void> check(int rank, cudaStream_t stream) const;
 
   // Launching: collective_ways.cpp.
-  void product(int rank, int rows, void const* a, void const* b, void* d, bool lets_next, bool early,
-               cudaStream_t stream);
-  void adding_product(int rank, int rows, PieceOperands const& operands, cudaStream_t stream);
-  void by_words(int rank, std::vector<Operands> const& operands, cudaStream_t stream);
+  void product(int rank, int rows, PieceOperands const& operands, Step const& step, cudaStream_t stream);
+  void multiply(int rank, Step const& step, std::vector<Operands> const& operands, cudaStream_t stream);
+  void copy(int rank, Step const& step, std::vector<Operands> const& operands, cudaStream_t stream) const;
+  void sum_of_words(int rank, Operands const& mine, cudaStream_t stream) const;
+  void fused(int rank, Operands const& mine, cudaStream_t stream) const;
   void sum_of_shard(int rank, std::vector<Operands> const& operands, cudaStream_t stream) const;
-  /// Rows of the peers first; what is theirs goes straight into their memory, or by a copy engine beside the
-  /// next product.
-  void by_shards(int rank, std::vector<Operands> const& operands, cudaStream_t stream);
-  /// The peer's rows first, in parts that a copy engine sends beside the next product; then the own ones,
-  /// whose products add what has come.
-  void by_adding(int rank, std::vector<Operands> const& operands, cudaStream_t stream);
-  /// Own rows at once, while a copy engine sends them to the peers; a peer's when they have come.
-  void by_gathering(int rank, std::vector<Operands> const& operands, cudaStream_t stream);
+  void launch(int rank, Step const& step, std::vector<Operands> const& operands, cudaStream_t main);
   // By a library: what comes before NCCL's call, the call, and what comes behind it.
   void before_library(int rank, Operands const& mine, cudaStream_t stream);
   void call_library(int rank, Operands const& mine, cudaStream_t stream) const;

@@ -1,24 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ways: what a rank launches, in which order, and what copy engines send beside it.
+// What a rank launches: the steps of its schedule, or what a library does.
 #include "collective_state.hpp"
 
 namespace tessera::gemm_collectives {
 
-void GemmCollective::State::product(int rank, int rows, void const* a, void const* b, void* d, bool lets_next,
-                                    bool early, cudaStream_t stream) {
-  auto const& piece = pieces.at(rows);
-  must(piece.run({a, b, d}, at(own->at(rank), workspace_at), lets_next && piece.chains(),
-                 early && piece.chains(), stream));
+void GemmCollective::State::product(int rank, int rows, PieceOperands const& operands, Step const& step,
+                                    cudaStream_t stream) {
+  auto const& piece = (operands.c == nullptr ? pieces : adding).at(rows);
+  bool const chains = operands.c == nullptr && piece.chains();
+  must(piece.run(operands, at(own->at(rank), workspace_at), step.lets_next && chains, step.early && chains,
+                 stream));
 }
 
-void GemmCollective::State::adding_product(int rank, int rows, PieceOperands const& operands,
-                                           cudaStream_t stream) {
-  must(adding.at(rows).run(operands, at(own->at(rank), workspace_at), false, false, stream));
-}
-
-void GemmCollective::State::by_words(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
+void GemmCollective::State::multiply(int rank, Step const& step, std::vector<Operands> const& operands,
+                                     cudaStream_t stream) {
   auto const& mine = operands[static_cast<std::size_t>(rank)];
-  product(rank, problem.rows, mine.a, mine.b, partial(rank), false, false, stream);
+  auto const& rows = step.rows;
+  bool const gathers = problem.collective == Collective::all_gather;
+  void const* a = at(mine.a, input_bytes(rows.begin));
+  // What has come of a peer's rows, or the own ones, which are all that there is of them.
+  if (gathers) a = step.peer == rank ? mine.a : slot(rank, step.peer);
+  if (step.act == Act::add) {
+    int const first = problem.collective == Collective::all_reduce ? 0 : shard(rank).begin;
+    void const* const come = at(slot(rank, step.peer), output_bytes(rows.begin - shard(rank).begin));
+    product(rank, rows.rows(), {a, mine.b, at(mine.d, output_bytes(rows.begin - first)), come}, step, stream);
+    return;
+  }
+  void* d = at(mine.d, output_bytes(rows.begin));
+  if (step.to == Place::partial) d = partial(rank);
+  std::size_t const offset = step.to == Place::sent || step.to == Place::slot
+                                 ? output_bytes(rows.begin - shard(step.peer).begin)
+                                 : 0;
+  if (step.to == Place::sent) d = at(sent(rank, step.peer), offset);
+  if (step.to == Place::slot) d = at(slot(step.peer, rank), offset);
+  product(rank, rows.rows(), {a, mine.b, d}, step, stream);
+}
+
+void GemmCollective::State::copy(int rank, Step const& step, std::vector<Operands> const& operands,
+                                 cudaStream_t stream) const {
+  auto const& mine = operands[static_cast<std::size_t>(rank)];
+  void const* from = mine.a;
+  void* to = slot(step.peer, rank);
+  auto bytes = output_bytes(step.rows.rows());
+  if (step.from == Place::operand) {
+    bytes = input_bytes(step.rows.rows());
+  } else if (step.from == Place::result) {
+    from = at(mine.d, output_bytes(step.rows.begin));
+    to = at(operands[static_cast<std::size_t>(step.peer)].d, output_bytes(step.rows.begin));
+  } else {
+    auto const offset = output_bytes(step.rows.begin - shard(step.peer).begin);
+    from = at(sent(rank, step.peer), offset);
+    to = at(to, offset);
+  }
+  // Not cudaMemcpyPeerAsync(), which cannot be captured.
+  ok(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
+}
+
+void GemmCollective::State::sum_of_words(int rank, Operands const& mine, cudaStream_t stream) const {
   WordsSum sum;
   sum.partial = partial(rank);
   sum.sum = mine.d;
@@ -26,6 +64,19 @@ void GemmCollective::State::by_words(int rank, std::vector<Operands> const& oper
   for (int peer = 0; peer < count(); ++peer) sum.packets[peer] = at(shared->at(peer), shared_at);
   sum.type = type();
   ok(static_cast<cudaError_t>(all_reduce_words(operation(rank), sum, true, stream)));
+}
+
+void GemmCollective::State::fused(int rank, Operands const& mine, cudaStream_t stream) const {
+  FusedProduct product;
+  product.a = mine.a;
+  product.b = mine.b;
+  product.d = mine.d;
+  product.rows = problem.rows;
+  product.columns = problem.columns;
+  product.depth = problem.local_depth();
+  for (int peer = 0; peer < count(); ++peer) product.packets[peer] = at(shared->at(peer), shared_at);
+  product.type = type();
+  ok(static_cast<cudaError_t>(fused_all_reduce(operation(rank), product, stream)));
 }
 
 void GemmCollective::State::sum_of_shard(int rank, std::vector<Operands> const& operands,
@@ -48,95 +99,31 @@ void GemmCollective::State::sum_of_shard(int rank, std::vector<Operands> const& 
   ok(static_cast<cudaError_t>(::tessera::sum_shard(operation(rank), sum, stream)));
 }
 
-void GemmCollective::State::by_shards(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
+void GemmCollective::State::launch(int rank, Step const& step, std::vector<Operands> const& operands,
+                                   cudaStream_t main) {
   auto const& mine = operands[static_cast<std::size_t>(rank)];
   auto const& one = ranks[static_cast<std::size_t>(rank)];
-  bool first = true, copied = false;
-  for (int step = 0; step < count(); ++step) {
-    int const owner = send_order(count(), rank, step);
-    auto const rows = shard(owner);
-    if (rows.rows() == 0) continue;
-    bool const copies = way == Way::copy && owner != rank;
-    void* const to = copies ? sent(rank, owner) : slot(owner, rank);
-    product(rank, rows.rows(), at(mine.a, input_bytes(rows.begin)), mine.b, to, owner != rank, !first,
-            stream);
-    first = false;
-    if (!copies) continue;
-    copied = true;
-    one.fork->put(stream, one.side->get());
-    ok(cudaMemcpyAsync(slot(owner, rank), to, output_bytes(rows.rows()), cudaMemcpyDefault, one.side->get()));
+  auto* const stream = step.side ? one.side->get() : main;
+  auto const done = [](int error) { ok(static_cast<cudaError_t>(error)); };
+  switch (step.act) {
+    case Act::multiply:
+    case Act::add: return multiply(rank, step, operands, stream);
+    case Act::copy: return copy(rank, step, operands, stream);
+    case Act::exchange_words: return sum_of_words(rank, mine, stream);
+    case Act::fuse: return fused(rank, mine, stream);
+    case Act::sum_shard: return sum_of_shard(rank, operands, stream);
+    case Act::begin: return done(begin_together(operation(rank), stream));
+    case Act::finish: return done(meet_done(operation(rank), stream));
+    case Act::tell: return done(send_arrived(operation(rank), step.peer, step.part, stream));
+    case Act::await: return done(await_arrived(operation(rank), step.peer, step.part, stream));
+    case Act::fork: return one.fork->put(main, one.side->get());
+    case Act::join: return one.join->put(one.side->get(), main);
   }
-  if (copied) one.join->put(one.side->get(), stream);
-  sum_of_shard(rank, operands, stream);
-}
-
-void GemmCollective::State::by_adding(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
-  auto const& mine = operands[static_cast<std::size_t>(rank)];
-  auto const& one = ranks[static_cast<std::size_t>(rank)];
-  auto const side = one.side->get();
-  auto const words = operation(rank);
-  int const peer = send_order(count(), rank, 0);
-  one.fork->put(stream, side);
-  // A peer that has begun has read what it was sent the launch before.
-  ok(static_cast<cudaError_t>(begin_together(words, side)));
-  for (int n = 0; n < parts; ++n) {
-    auto const part = part_of(peer, n);
-    if (part.rows() == 0) continue;
-    std::size_t const to = output_bytes(part.begin - shard(peer).begin);
-    product(rank, part.rows(), at(mine.a, input_bytes(part.begin)), mine.b, at(sent(rank, peer), to), false,
-            false, stream);
-    one.fork->put(stream, side);
-    ok(cudaMemcpyAsync(at(slot(peer, rank), to), at(sent(rank, peer), to), output_bytes(part.rows()),
-                       cudaMemcpyDefault, side));
-    ok(static_cast<cudaError_t>(send_arrived(words, peer, n, side)));
-  }
-  bool const shares = problem.collective == Collective::all_reduce;
-  int const first = shares ? 0 : shard(rank).begin;
-  for (int n = 0; n < parts; ++n) {
-    auto const part = part_of(rank, n);
-    if (part.rows() == 0) continue;
-    ok(static_cast<cudaError_t>(await_arrived(words, peer, n, stream)));
-    void* const to = at(mine.d, output_bytes(part.begin - first));
-    void const* const come = at(slot(rank, peer), output_bytes(part.begin - shard(rank).begin));
-    adding_product(rank, part.rows(), {at(mine.a, input_bytes(part.begin)), mine.b, to, come}, stream);
-    if (!shares) continue;
-    one.fork->put(stream, side);
-    ok(cudaMemcpyAsync(at(operands[static_cast<std::size_t>(peer)].d, output_bytes(part.begin)), to,
-                       output_bytes(part.rows()), cudaMemcpyDefault, side));
-  }
-  one.join->put(side, stream);
-  if (shares) ok(static_cast<cudaError_t>(meet_done(words, stream)));
-}
-
-void GemmCollective::State::by_gathering(int rank, std::vector<Operands> const& operands,
-                                         cudaStream_t stream) {
-  auto const& mine = operands[static_cast<std::size_t>(rank)];
-  auto const& one = ranks[static_cast<std::size_t>(rank)];
-  auto const side = one.side->get();
-  one.fork->put(stream, side);
-  // A peer that has begun has read what it was sent the launch before.
-  ok(static_cast<cudaError_t>(begin_together(operation(rank), side)));
-  auto const own_rows = shard(rank);
-  for (int step = 0; step + 1 < count() && own_rows.rows() > 0; ++step) {
-    int const peer = send_order(count(), rank, step);
-    // Not cudaMemcpyPeerAsync(), which cannot be captured.
-    ok(cudaMemcpyAsync(slot(peer, rank), mine.a, input_bytes(own_rows.rows()), cudaMemcpyDefault, side));
-    ok(static_cast<cudaError_t>(send_arrived(operation(rank), peer, 0, side)));
-  }
-  for (int step = 0; step < count(); ++step) {
-    int const source = receive_order(count(), rank, step);
-    auto const rows = shard(source);
-    if (rows.rows() == 0) continue;
-    if (source != rank) ok(static_cast<cudaError_t>(await_arrived(operation(rank), source, 0, stream)));
-    product(rank, rows.rows(), source == rank ? mine.a : slot(rank, source), mine.b,
-            at(mine.d, output_bytes(rows.begin)), false, false, stream);
-  }
-  one.join->put(side, stream);
 }
 
 void GemmCollective::State::before_library(int rank, Operands const& mine, cudaStream_t stream) {
   if (problem.collective != Collective::all_gather)
-    product(rank, problem.rows, mine.a, mine.b, partial(rank), false, false, stream);
+    product(rank, problem.rows, {mine.a, mine.b, partial(rank)}, {}, stream);
   else if (problem.rows % count() != 0)
     ok(cudaMemcpyAsync(sent(rank, 0), mine.a, input_bytes(shard(rank).rows()), cudaMemcpyDeviceToDevice,
                        stream));
@@ -161,7 +148,7 @@ void GemmCollective::State::call_library(int rank, Operands const& mine, cudaStr
 
 void GemmCollective::State::after_library(int rank, Operands const& mine, cudaStream_t stream) {
   if (problem.collective == Collective::all_gather)
-    product(rank, problem.rows, slot(rank, 0), mine.b, mine.d, false, false, stream);
+    product(rank, problem.rows, {slot(rank, 0), mine.b, mine.d}, {}, stream);
   else if (problem.collective == Collective::reduce_scatter && problem.rows % count() != 0)
     ok(cudaMemcpyAsync(mine.d, sent(rank, 0), output_bytes(shard(rank).rows()), cudaMemcpyDeviceToDevice,
                        stream));
@@ -171,25 +158,19 @@ void GemmCollective::State::enqueue(int rank, std::vector<Operands> const& opera
   Select const current(group->device(rank));
   ranks[static_cast<std::size_t>(rank)].told->launched();
   auto const& mine = operands[static_cast<std::size_t>(rank)];
-  if (way == Way::words) {
-    by_words(rank, operands, stream);
-  } else if (way == Way::sequential) {
-    before_library(rank, mine, stream);
-    if (group->of_processes()) {
-      auto status = cudaStreamCaptureStatusNone;
-      ok(cudaStreamIsCapturing(stream, &status));
-      if (status == cudaStreamCaptureStatusNone)
-        ok(cudaEventRecord(ranks[static_cast<std::size_t>(rank)].before_library->get(), stream));
-    }
-    call_library(rank, mine, stream);
-    after_library(rank, mine, stream);
-  } else if (way == Way::add) {
-    by_adding(rank, operands, stream);
-  } else if (problem.collective == Collective::all_gather) {
-    by_gathering(rank, operands, stream);
-  } else {
-    by_shards(rank, operands, stream);
+  if (way != Way::sequential) {
+    for (auto const& step : ranks[static_cast<std::size_t>(rank)].steps) launch(rank, step, operands, stream);
+    return;
   }
+  before_library(rank, mine, stream);
+  if (group->of_processes()) {
+    auto status = cudaStreamCaptureStatusNone;
+    ok(cudaStreamIsCapturing(stream, &status));
+    if (status == cudaStreamCaptureStatusNone)
+      ok(cudaEventRecord(ranks[static_cast<std::size_t>(rank)].before_library->get(), stream));
+  }
+  call_library(rank, mine, stream);
+  after_library(rank, mine, stream);
 }
 
 void GemmCollective::State::enqueue_all(std::vector<Operands> const& operands,

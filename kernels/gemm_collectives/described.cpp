@@ -26,25 +26,29 @@ void sums_of_shards(PipelineBuilder& one, Sizes const& sizes, bool shares, Launc
   auto product = one.stage(
       "product", {rank = sizes.ranks, owner = sizes.ranks, row = sizes.rows, column = sizes.columns});
   product.output("partial");
-  auto send = one.stage("send", {rank = sizes.ranks, owner = sizes.ranks});
+  auto send = one.stage("send", {rank = sizes.ranks, owner = sizes.ranks, row = sizes.rows});
   send.output("slots");
   auto sum = one.stage("sum", {owner = sizes.ranks, row = sizes.rows, column = sizes.columns});
   sum.output("sums");
-  one.depends(send(rank, owner), product(rank, owner, all(row), all(column)));
-  one.depends(sum(owner, row, column), send(all(rank), owner));
+  one.depends(send(rank, owner, row), product(rank, owner, row, all(column)));
+  one.depends(sum(owner, row, column), send(all(rank), owner, row));
   auto ended = words(one, "ended", {rank = sizes.ranks});
-  one.depends(ended(rank), send(rank, all(owner)), sum(rank, all(row), all(column)));
+  one.depends(ended(rank), send(rank, all(owner), all(row)), sum(rank, all(row), all(column)));
   if (order.stream) one.depends(product(rank, owner, row, column), earlier(ended(rank)));
   auto done = words(one, "done", {rank = sizes.ranks, owner = sizes.ranks});
   one.depends(done(rank, owner), sum(owner, all(row), all(column)));
-  if (order.peers) one.depends(send(rank, owner), earlier(done(rank, owner)));
+  if (order.peers) one.depends(send(rank, owner, row), earlier(done(rank, owner)));
   if (!shares) return;
-  auto share = one.stage("share", {rank = sizes.ranks, owner = sizes.ranks});
+  auto share = one.stage("share", {rank = sizes.ranks, owner = sizes.ranks, row = sizes.rows});
   share.output("d");
-  one.depends(share(rank, owner), sum(owner, all(row), all(column)));
+  one.depends(share(rank, owner, row), sum(owner, row, all(column)));
   auto shared = words(one, "shared", {owner = sizes.ranks});
-  one.depends(shared(owner), share(all(rank), owner));
+  one.depends(shared(owner), share(all(rank), owner, all(row)));
   if (order.peers) one.depends(sum(owner, row, column), earlier(shared(owner)));
+  // What comes behind a launch on a rank finds all of its result there.
+  auto whole = words(one, "whole", {rank = sizes.ranks});
+  one.depends(whole(rank), share(rank, all(owner), all(row)));
+  if (order.peers) one.depends(product(rank, owner, row, column), earlier(whole(rank)));
 }
 
 /// Each rank sends all it has to all as packets, and adds what comes.
@@ -91,7 +95,7 @@ Expected<Loop> describe(Problem const& problem, Way way, LaunchOrder const& orde
     return refuse(std::move(one));
   }
   PipelineBuilder one(to_string(problem));
-  bool const whole = way == Way::words;
+  bool const whole = way == Way::words || way == Way::fused;
   int const rows = whole ? problem.rows : most_shard_rows(problem.rows, problem.ranks);
   Sizes const sizes{problem.ranks, rounded_up(rows, k_tile_rows),
                     rounded_up(problem.local_columns(), k_tile_columns)};

@@ -15,7 +15,7 @@ namespace tessera::gemm_collectives {
 struct LaunchOrder {
   bool peers = true;      ///< a rank sends when its peer has read what the launch before sent: begun, done
   bool stream = true;     ///< on a rank a launch begins when the one before has ended
-  int packet_copies = 2;  ///< of Way::words, by turns
+  int packet_copies = 2;  ///< of words and fused, by turns
 };
 
 /// Tiles of waves.hpp, shards of equal size. Refuses as check_problem() does, and (E0581) Way::automatic and

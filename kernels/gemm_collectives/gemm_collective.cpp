@@ -73,6 +73,12 @@ Expected<void> GemmCollective::State::make_own(PieceKernel const& kernel) {
 std::string GemmCollective::State::name() const {
   auto name = std::string(to_string(way));
   if (!group->apart().empty()) name += " (" + group->apart() + ")";
+  if (way == Way::fused) {
+    auto const plan = fused_plan(problem.rows, problem.columns);
+    return name + ", " + std::to_string(plan.blocks) + " blocks of " + std::to_string(plan.tiles) +
+           " tiles x " + std::to_string(plan.splits) +
+           (plan.passes > 1 ? ", passes: " + std::to_string(plan.passes) : "");
+  }
   name += ", " + pieces.begin()->second.name();
   if (parts > 1) name += ", parts: " + std::to_string(parts);
   return name;

@@ -27,7 +27,7 @@ struct Options {
 };
 
 /// Of one rank, in its GPU's memory, as this process sees it; Problem says their sizes. 16-byte aligned, rows
-/// without gaps. Of an all-reduce the peers store into `d`, but for Way::words and Way::sequential: memory of
+/// without gaps. Of an all-reduce the peers store into `d`, but for words, fused and sequential: memory of
 /// cudaMalloc(), or of a pool or of cuMemMap() that the other GPUs were given access to. A kernel may read
 /// `b` before the work in front of the call is complete: what writes `b` has ended when the call is made.
 struct Operands {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "fused_plan.hpp"
 #include "waves.hpp"
 
 namespace tessera::gemm_collectives {
@@ -56,6 +57,7 @@ char const* to_string(Way way) {
   switch (way) {
     case Way::automatic: return "automatic";
     case Way::words: return "words";
+    case Way::fused: return "fused";
     case Way::store: return "store";
     case Way::add: return "add";
     case Way::copy: return "copy";
@@ -72,7 +74,10 @@ std::string to_string(Problem const& problem) {
 
 std::vector<Way> ways_of(Problem const& problem) {
   std::vector<Way> ways;
-  if (problem.collective == Collective::all_reduce) ways.push_back(Way::words);
+  if (problem.collective == Collective::all_reduce) {
+    ways.push_back(Way::words);
+    if (fused_plan(problem.rows, problem.columns).tiles > 0) ways.push_back(Way::fused);
+  }
   if (problem.collective != Collective::all_gather) {
     ways.push_back(Way::store);
     if (problem.ranks == 2) ways.push_back(Way::add);

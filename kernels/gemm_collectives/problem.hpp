@@ -46,6 +46,7 @@ struct Problem {
 enum class Way {
   automatic,   ///< choose_way()
   words,       ///< all_reduce: the product, then one kernel that sends packets with tokens and adds
+  fused,       ///< all_reduce of few rows: the same in one kernel, whose blocks send what they have summed
   store,       ///< products of the peers' rows store into the peers' memory, then sums of a shard
   add,         ///< of two GPUs: as copy, in parts, and products of the own rows add what has come
   copy,        ///< a copy engine sends while the next product runs, then sums of a shard

@@ -67,6 +67,7 @@ bool worth_it(PieceKernel const& kernel, int algorithm, int rows, Way way) {
 }  // namespace
 
 std::vector<Options> options_to_try(Problem const& problem, Way way) {
+  if (way == Way::fused) return {{way, {}, 1}};
   // Rows of the products: all, or a shard's.
   bool const whole = way == Way::words || way == Way::sequential;
   // Where shards are a few rows, transfers are all that counts.

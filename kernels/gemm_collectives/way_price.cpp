@@ -26,6 +26,15 @@ class Schedule {
            link(k_packet * bytes * peers) + memory(k_packet * bytes * problem_.ranks);
   }
 
+  /// As fast as the weights are read; packets are few.
+  double fused() const {
+    double const weights = k_element * problem_.columns * problem_.local_depth();
+    double const bytes = k_element * problem_.rows * problem_.columns;
+    constexpr double k_packet = 4.0 / 3;
+    return memory(weights) + figures_.launch_us + figures_.hop_us +
+           link(k_packet * bytes * (problem_.ranks - 1));
+  }
+
   /// A product that stores across the link ends when its stores have left, a copy runs beside the next one.
   double shards(bool copies) const {
     double sms = 0, engine = 0;
@@ -112,6 +121,7 @@ double price_of(Problem const& problem, Way way, int parts, WayFigures const& fi
   Schedule const schedule(problem, figures, product_us);
   if (problem.collective == Collective::all_gather) return schedule.gathers();
   if (way == Way::words) return schedule.words();
+  if (way == Way::fused) return schedule.fused();
   if (way == Way::add) return schedule.adds(std::max(parts, 1), part_kernel);
   return schedule.shards(way == Way::copy);
 }

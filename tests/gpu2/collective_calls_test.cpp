@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "collective_fixture.hpp"
-#include "kernels/gemm_collectives/one_call.hpp"
 #include "kernels/gemm_collectives/refused.hpp"
 #include "kernels/gemm_collectives/tune.hpp"
 #include "kernels/gemm_collectives/tuned.hpp"
@@ -14,11 +13,11 @@ namespace {
 using testing::HasSubstr;
 
 TEST_F(GemmCollectives, OperandsInOtherMemoryAreRefused) {
-  Problem const problem{Collective::all_reduce, 1000, 1024, 512};
+  auto const problem = fit(Problem{Collective::all_reduce, 1000, 1024, 512});
   CollectiveCase const some(gpus, problem);
   auto storing = make(problem, {Way::store, {}, 0, 2}), keeping = make(problem, {Way::words, {}, 0, 2});
   auto const refusal_of = [&](GemmCollective& product, std::vector<Operands> const& operands) {
-    auto const done = product.run(operands, gpus.both());
+    auto const done = product.run(operands, gpus.all());
     return done ? std::string() : to_text(done.error());
   };
   auto operands = some.operands();
@@ -47,10 +46,12 @@ TEST_F(GemmCollectives, OperandsInOtherMemoryAreRefused) {
               testing::StartsWith("error E0581: d of rank 1 is memory that GPU 0 may not write\n"));
   EXPECT_EQ(refusal_of(keeping, operands), "");
   finish(keeping);
-  cudaMemAccessDesc access{};
-  access.location = {cudaMemLocationTypeDevice, 0};
-  access.flags = cudaMemAccessFlagsProtReadWrite;
-  ok(cudaMemPoolSetAccess(pool, &access, 1));
+  for (int const rank : gpus.ranks()) {
+    cudaMemAccessDesc access{};
+    access.location = {cudaMemLocationTypeDevice, rank};
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    if (rank != 1) ok(cudaMemPoolSetAccess(pool, &access, 1));
+  }
   EXPECT_EQ(refusal_of(storing, operands), "");
   finish(storing);
   ok(cudaFreeAsync(pooled, gpus.stream(1)));
@@ -59,14 +60,14 @@ TEST_F(GemmCollectives, OperandsInOtherMemoryAreRefused) {
 }
 
 TEST_F(GemmCollectives, RefusalsNameWhatIsWrong) {
-  Problem const problem{Collective::reduce_scatter, 100, 1024, 512};
+  auto const problem = fit(Problem{Collective::reduce_scatter, 100, 1024, 512});
   auto const of = [&](Options const& options) {
     auto const made = GemmCollective::make(gpus.group, problem, options);
     return made ? std::string() : to_text(made.error());
   };
   EXPECT_THAT(of({Way::words, {}, 0, 2}),
               testing::StartsWith("error E0581: gemm_reduce_scatter has no way \"words\"\n"));
-  EXPECT_THAT(of({Way::add, {}, 9, 2}), testing::StartsWith("error E0581: 9 parts of a shard\n"));
+  EXPECT_THAT(of({Way::automatic, {}, 9, 2}), testing::StartsWith("error E0581: 9 parts of a shard\n"));
   EXPECT_THAT(of({Way::store, {}, 0, 0}), testing::StartsWith("error E0581: a deadline that is no time\n"));
   EXPECT_THAT(of({Way::store, {nullptr, 8, {}, 99}, 0, 2}),
               testing::StartsWith("error E0581: no kernel for few rows is for these sizes\n"));
@@ -74,12 +75,14 @@ TEST_F(GemmCollectives, RefusalsNameWhatIsWrong) {
   auto product = make(problem);
   auto operands = some.operands();
   operands[1].b = static_cast<char const*>(operands[1].b) + 2;
-  auto const odd = product.run(operands, gpus.both());
+  auto const odd = product.run(operands, gpus.all());
   ASSERT_FALSE(odd);
   EXPECT_THAT(odd.error().front().message, HasSubstr("an operand of rank 1 is missing"));
-  EXPECT_FALSE(product.run({some.operands()[0]}, gpus.both()));
+  EXPECT_FALSE(product.run({some.operands()[0]}, gpus.all()));
   EXPECT_FALSE(product.run(some.operands(), {gpus.stream(0)}));
-  auto const elsewhere = product.run(some.operands(), {gpus.stream(0), gpus.stream(0)});
+  auto streams = gpus.all();
+  streams[1] = streams[0];
+  auto const elsewhere = product.run(some.operands(), streams);
   ASSERT_FALSE(elsewhere);
   EXPECT_EQ(elsewhere.error().front().message, "the stream of rank 1 is of GPU 0, not of GPU 1");
   EXPECT_FALSE(product.enqueue(1, some.operands(), gpus.stream(0)));
@@ -89,14 +92,14 @@ TEST_F(GemmCollectives, RefusalsNameWhatIsWrong) {
 }
 
 TEST_F(GemmCollectives, TunedCallsTakeWhatWasFastest) {
-  Problem const problem{Collective::all_gather, 1000, 1024, 512};
+  auto const problem = fit(Problem{Collective::all_gather, 1000, 1024, 512});
   auto const tried = tune(gpus.group, problem, {2, 2});
   ASSERT_TRUE(tried) << to_text(tried.error());
   ASSERT_FALSE(tried->empty());
   for (std::size_t i = 1; i < tried->size(); ++i) EXPECT_LE((*tried)[i - 1].us, (*tried)[i].us);
   ASSERT_TRUE(remember(gpus.group, problem, tried->front().options));
   CollectiveCase const some(gpus, problem);
-  ASSERT_TRUE(all_gather_gemm(gpus.group, {1000, 1024, 512}, some.operands(), gpus.both()));
+  ASSERT_TRUE(all_gather_gemm(gpus.group, {1000, problem.columns, 512}, some.operands(), gpus.all()));
   ASSERT_TRUE(finish_all(gpus.group, true));
   some.expect_right("tuned");
 }
@@ -139,34 +142,34 @@ TEST(TunedProducts, KernelsAreReadBackFromTheirNames) {
 }
 
 TEST_F(GemmCollectives, OneCallFunctionsTakeWhatTheCacheHas) {
-  Problem const problem{Collective::reduce_scatter, 1000, 1024, 512};
+  auto const problem = fit(Problem{Collective::reduce_scatter, 1000, 1024, 512});
   auto const key = product_key(*gpus.group, problem);
   ASSERT_TRUE(key) << to_text(key.error());
   TuneCache cache;
   cache.products.push_back({*key, "copy", "", 1, 10, 20, "2026-11-24"});
-  cache.products.push_back({*key, "add", "", 2, 10, 20, "2026-11-24"});
+  cache.products.push_back({*key, "store", "", 1, 10, 20, "2026-11-24"});
   cache.products.back().key.driver = "another";
   auto const taken = remember_tuned(gpus.group, cache);
   ASSERT_TRUE(taken) << to_text(taken.error());
   EXPECT_EQ(*taken, 1);
   CollectiveCase const some(gpus, problem);
-  ASSERT_TRUE(gemm_reduce_scatter(gpus.group, {1000, 1024, 512}, some.operands(), gpus.both()));
+  ASSERT_TRUE(gemm_reduce_scatter(gpus.group, {1000, 1024, problem.depth}, some.operands(), gpus.all()));
   ASSERT_TRUE(finish_all(gpus.group, true));
   some.expect_right("from the cache");
 }
 
 TEST_F(GemmCollectives, AGraphOfOneCallsHasMemoryOfItsOwn) {
-  Sizes const sizes{1000, 1024, 512};
-  Problem const problem{Collective::reduce_scatter, 1000, 1024, 512};
+  auto const problem = fit(Problem{Collective::reduce_scatter, 1000, 1024, 512});
+  Sizes const sizes{1000, 1024, problem.depth};
   CollectiveCase const captured(gpus, problem, 1), eager(gpus, problem, 2);
-  auto const both = gpus.both();
-  auto const capture = [&](cudaGraph_t(&graphs)[2]) {
+  auto const both = gpus.all();
+  auto const capture = [&](PerRank<cudaGraph_t>& graphs) {
     for (auto* const stream : both) ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     auto const done = gemm_reduce_scatter(gpus.group, sizes, captured.operands(), both);
-    for (int rank = 0; rank < 2; ++rank) ok(cudaStreamEndCapture(gpus.stream(rank), &graphs[rank]));
+    for (int const rank : gpus.ranks()) ok(cudaStreamEndCapture(gpus.stream(rank), &graphs[rank]));
     return done;
   };
-  cudaGraph_t graphs[2] = {};
+  PerRank<cudaGraph_t> graphs(gpus.count());
   auto const refused = capture(graphs);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().front().message, HasSubstr("the first call of these sizes is in a capture"));
@@ -175,8 +178,8 @@ TEST_F(GemmCollectives, AGraphOfOneCallsHasMemoryOfItsOwn) {
   ASSERT_TRUE(capture(graphs));
   // The graph keeps what it was captured with.
   ASSERT_TRUE(remember(gpus.group, problem, {Way::store, {}, 0, 2}));
-  cudaGraphExec_t launched[2] = {};
-  for (int rank = 0; rank < 2; ++rank) {
+  PerRank<cudaGraphExec_t> launched(gpus.count());
+  for (int const rank : gpus.ranks()) {
     Select const current(rank);
     ok(cudaGraphInstantiate(&launched[rank], graphs[rank], 0));
     ok(cudaGraphUpload(launched[rank], gpus.stream(rank)));
@@ -185,7 +188,7 @@ TEST_F(GemmCollectives, AGraphOfOneCallsHasMemoryOfItsOwn) {
   for (int round = 0; round < 5; ++round) {
     captured.poison();
     eager.poison();
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int const rank : gpus.ranks()) {
       Select const current(rank);
       ok(cudaGraphLaunch(launched[rank], gpus.stream(rank)));
     }
@@ -199,14 +202,15 @@ TEST_F(GemmCollectives, AGraphOfOneCallsHasMemoryOfItsOwn) {
 }
 
 TEST_F(GemmCollectives, OneCallForEach) {
-  auto const both = gpus.both();
-  CollectiveCase const sums(gpus, {Collective::all_reduce, 8, 1024, 512}),
-      parts(gpus, {Collective::reduce_scatter, 1500, 1024, 512}),
-      gathered(gpus, {Collective::all_gather, 1500, 1024, 512});
+  auto const both = gpus.all();
+  int const columns = gpus.spread(1024), depth = gpus.spread(512);
+  CollectiveCase const sums(gpus, {Collective::all_reduce, 8, columns, depth}),
+      parts(gpus, {Collective::reduce_scatter, 1500, columns, depth}),
+      gathered(gpus, {Collective::all_gather, 1500, columns, depth});
   for (int call = 0; call < 3; ++call) {
-    ASSERT_TRUE(gemm_all_reduce(gpus.group, {8, 1024, 512}, sums.operands(), both));
-    ASSERT_TRUE(gemm_reduce_scatter(gpus.group, {1500, 1024, 512}, parts.operands(), both));
-    ASSERT_TRUE(all_gather_gemm(gpus.group, {1500, 1024, 512}, gathered.operands(), both));
+    ASSERT_TRUE(gemm_all_reduce(gpus.group, {8, columns, depth}, sums.operands(), both));
+    ASSERT_TRUE(gemm_reduce_scatter(gpus.group, {1500, columns, depth}, parts.operands(), both));
+    ASSERT_TRUE(all_gather_gemm(gpus.group, {1500, columns, depth}, gathered.operands(), both));
   }
   ASSERT_TRUE(finish_all(gpus.group, true));
   sums.expect_right("gemm_all_reduce");
@@ -218,10 +222,10 @@ TEST_F(GemmCollectives, OneCallForEach) {
 }
 
 TEST_F(GemmCollectives, WithoutPeerAccessTheSameCallGoesByTheLibrary) {
-  TwoGpus apart;
-  apart.group = must(PeerGroup::make({0, 1}, {false}));
+  SomeGpus apart;
+  apart.group = must(PeerGroup::make(gpus.ranks(), {false}));
   EXPECT_EQ(apart.group->apart(), "peer access is turned off (PeerGroupOptions)");
-  Problem const problem{Collective::all_reduce, 8, 1024, 512};
+  auto const problem = fit(Problem{Collective::all_reduce, 8, 1024, 512});
   auto const words = GemmCollective::make(apart.group, problem, {Way::words, {}, 0, 2});
   ASSERT_FALSE(words);
   EXPECT_THAT(to_text(words.error()),
@@ -235,7 +239,7 @@ TEST_F(GemmCollectives, WithoutPeerAccessTheSameCallGoesByTheLibrary) {
               testing::StartsWith("sequential (peer access is turned off (PeerGroupOptions)), "));
   CollectiveCase const some(gpus, problem);
   for (int call = 0; call < 2; ++call)
-    ASSERT_TRUE(gemm_all_reduce(apart.group, {8, 1024, 512}, some.operands(), gpus.both()));
+    ASSERT_TRUE(gemm_all_reduce(apart.group, {8, 1024, problem.depth}, some.operands(), gpus.all()));
   ASSERT_TRUE(finish_all(apart.group, true));
   some.expect_right("without peer access");
 }

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "kernels/gemm_collectives/gemm_collective.hpp"
+#include "some_gpus.hpp"
 #include "src/bench/matrices.hpp"
 #include "src/gpu/check.hpp"
 #include "src/gpu/event_timer.hpp"
-#include "two_gpus.hpp"
 
 namespace tessera::gemm_collectives {
 
@@ -23,10 +23,11 @@ using gpu::Select;
 /// Random operands of all ranks, and what the ranks' results should be, in fp32 without tensor cores.
 class CollectiveCase {
  public:
-  CollectiveCase(TwoGpus const& gpus, Problem const& problem, unsigned seed = 1)
-      : gpus_(gpus), problem_(problem) {
-    for (int rank = 0; rank < 2; ++rank) {
-      auto const own = shard_of(problem.rows, 2, rank).rows();
+  CollectiveCase(SomeGpus const& gpus, Problem const& problem, unsigned seed = 1)
+      : gpus_(gpus), problem_(problem), a_rows_(gpus.count()), d_rows_(gpus.count()) {
+    problem_.ranks = gpus.count();
+    for (int const rank : gpus_.ranks()) {
+      auto const own = shard_of(problem.rows, gpus.count(), rank).rows();
       bool const gathers = problem.collective == Collective::all_gather;
       a_rows_[rank] = gathers ? own : problem.rows;
       d_rows_[rank] = problem.collective == Collective::reduce_scatter ? own : problem.rows;
@@ -35,11 +36,11 @@ class CollectiveCase {
     a_ = memory(2 * most * depth());
     b_ = memory(2 * columns() * depth());
     d_ = memory(2 * most * columns());
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int const rank : gpus_.ranks()) {
       Select const current(rank);
-      bench::fill_random(a_->at(rank), a_elements(rank), problem.type, 10 * seed + unsigned(rank), 1,
+      bench::fill_random(a_->at(rank), a_elements(rank), problem.type, 100 * seed + unsigned(rank), 1,
                          gpus.stream(rank));
-      bench::fill_random(b_->at(rank), columns() * depth(), problem.type, 10 * seed + 2 + unsigned(rank),
+      bench::fill_random(b_->at(rank), columns() * depth(), problem.type, 100 * seed + 50 + unsigned(rank),
                          1 / std::sqrt(float(problem.depth)), gpus.stream(rank));
       ok(cudaStreamSynchronize(gpus.stream(rank)));
     }
@@ -48,10 +49,12 @@ class CollectiveCase {
   }
 
   std::vector<Operands> operands() const {
-    return {{a_->at(0), b_->at(0), d_->at(0)}, {a_->at(1), b_->at(1), d_->at(1)}};
+    std::vector<Operands> all;
+    for (int const rank : gpus_.ranks()) all.push_back({a_->at(rank), b_->at(rank), d_->at(rank)});
+    return all;
   }
   void poison() const {
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int const rank : gpus_.ranks()) {
       Select const current(rank);
       bench::poison(d_->at(rank), static_cast<std::size_t>(problem_.rows) * columns(), gpus_.stream(rank));
       ok(cudaStreamSynchronize(gpus_.stream(rank)));
@@ -69,8 +72,8 @@ class CollectiveCase {
     ok(cudaMemcpy(bits.data(), d_->at(rank), 2 * bits.size(), cudaMemcpyDeviceToHost));
     return bits;
   }
-  /// Of the rank that has the most.
-  std::size_t result_elements() const { return std::max(d_elements(0), d_elements(1)); }
+  /// Of the rank that has the most, which is the first.
+  std::size_t result_elements() const { return d_elements(0); }
   /// Behind the last row that a rank owns: nobody may write there.
   bool left_alone(int rank) const {
     Select const current(rank);
@@ -79,13 +82,14 @@ class CollectiveCase {
                                all - d_elements(rank), gpus_.stream(rank)) == 0;
   }
   void expect_right(std::string const& what) const {
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int const rank : gpus_.ranks()) {
       EXPECT_LT(error(rank), 6e-3) << what << ", rank " << rank;
       EXPECT_TRUE(left_alone(rank)) << what << ", rank " << rank;
     }
-    if (problem_.collective == Collective::all_reduce) {
-      EXPECT_TRUE(result(0) == result(1)) << what << ": ranks differ";
-    }
+    if (problem_.collective != Collective::all_reduce) return;
+    auto const first = result(0);
+    for (int const rank : gpus_.ranks())
+      EXPECT_TRUE(first == result(rank)) << what << ": ranks 0 and " << rank << " differ";
   }
 
  private:
@@ -101,9 +105,9 @@ class CollectiveCase {
     auto const rows = static_cast<std::size_t>(problem_.rows);
     references_ = memory(4 * rows * columns());
     if (problem_.collective == Collective::all_gather) {
-      for (int rank = 0; rank < 2; ++rank)
-        for (int source = 0; source < 2; ++source) {
-          auto const shard = shard_of(problem_.rows, 2, source);
+      for (int const rank : gpus_.ranks())
+        for (int const source : gpus_.ranks()) {
+          auto const shard = shard_of(problem_.rows, gpus_.count(), source);
           if (shard.rows() == 0) continue;
           Select const current(rank);
           bench::reference_gemm(
@@ -115,7 +119,7 @@ class CollectiveCase {
       return;
     }
     std::vector<float> sum(rows * columns()), part(sum.size());
-    for (int source = 0; source < 2; ++source) {
+    for (int const source : gpus_.ranks()) {
       Select const current(source);
       auto* const here = static_cast<float*>(references_->at(source));
       bench::reference_gemm(a_->at(source), b_->at(source), here, problem_.rows, problem_.columns,
@@ -124,19 +128,20 @@ class CollectiveCase {
       ok(cudaMemcpy(part.data(), here, 4 * part.size(), cudaMemcpyDeviceToHost));
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
     }
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int const rank : gpus_.ranks()) {
       Select const current(rank);
       bool const scatters = problem_.collective == Collective::reduce_scatter;
-      auto const first = scatters ? static_cast<std::size_t>(shard_of(problem_.rows, 2, rank).begin) : 0;
+      auto const first =
+          scatters ? static_cast<std::size_t>(shard_of(problem_.rows, gpus_.count(), rank).begin) : 0;
       if (d_elements(rank) > 0)
         ok(cudaMemcpy(references_->at(rank), sum.data() + first * columns(), 4 * d_elements(rank),
                       cudaMemcpyHostToDevice));
     }
   }
 
-  TwoGpus const& gpus_;
+  SomeGpus const& gpus_;
   Problem problem_;
-  int a_rows_[2] = {}, d_rows_[2] = {};
+  PerRank<int> a_rows_, d_rows_;
   std::unique_ptr<PeerMemory> a_, b_, d_, references_;
 };
 

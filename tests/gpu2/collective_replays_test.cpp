@@ -18,9 +18,10 @@ TEST_F(GemmCollectives, DelaysOfEitherRankChangeNothing) {
     auto const problem = problem_of(kind, 1024, 512);
     CollectiveCase const first(gpus, problem, 1), second(gpus, problem, 2);
     auto product = make(problem, {kind.way, kind.kernel, 0, 5});
-    std::vector<unsigned short> expected[2][2];
+    PerRank<std::vector<unsigned short>> expected[2] = {PerRank<std::vector<unsigned short>>(gpus.count()),
+                                                        PerRank<std::vector<unsigned short>>(gpus.count())};
     for (int launch = 0; launch < 100; ++launch) {
-      for (int rank = 0; rank < 2; ++rank) {
+      for (int const rank : gpus.ranks()) {
         if (random() % 2 == 0) continue;
         Select const current(rank);
         ok(cudaLaunchHostFunc(gpus.stream(rank), sleep_for,
@@ -30,7 +31,7 @@ TEST_F(GemmCollectives, DelaysOfEitherRankChangeNothing) {
       run(product, some);
       if (launch % 10 < 8) continue;
       finish(product);
-      for (int rank = 0; rank < 2; ++rank) {
+      for (int const rank : gpus.ranks()) {
         auto& bits = expected[launch % 2][rank];
         if (bits.empty()) bits = some.result(rank);
         ASSERT_TRUE(bits == some.result(rank)) << to_string(problem) << ", launch " << launch;
@@ -54,24 +55,24 @@ TEST_F(GemmCollectives, ReplaysOfAGraphHaveTheSameBits) {
     first.poison();
     second.poison();
     // An odd number of launches: what alternates from launch to launch alternates from replay to replay.
-    cudaGraphExec_t graphs[2] = {};
-    for (int rank = 0; rank < 2; ++rank) {
+    PerRank<cudaGraphExec_t> graphs(gpus.count());
+    for (int const rank : gpus.ranks()) {
       Select const current(rank);
       ok(cudaStreamBeginCapture(gpus.stream(rank), cudaStreamCaptureModeThreadLocal));
     }
     run(product, first);
     run(product, second);
     run(product, first);
-    cudaGraph_t captured[2] = {};
-    for (int rank = 0; rank < 2; ++rank) ok(cudaStreamEndCapture(gpus.stream(rank), &captured[rank]));
-    for (int rank = 0; rank < 2; ++rank) {
+    PerRank<cudaGraph_t> captured(gpus.count());
+    for (int const rank : gpus.ranks()) ok(cudaStreamEndCapture(gpus.stream(rank), &captured[rank]));
+    for (int const rank : gpus.ranks()) {
       Select const current(rank);
       ok(cudaGraphInstantiate(&graphs[rank], captured[rank], 0));
       ok(cudaGraphUpload(graphs[rank], gpus.stream(rank)));
       cudaGraphDestroy(captured[rank]);
     }
     for (int replay = 0; replay < 2000; ++replay)
-      for (int rank = 0; rank < 2; ++rank) {
+      for (int const rank : gpus.ranks()) {
         Select const current(rank);
         ok(cudaGraphLaunch(graphs[rank], gpus.stream(rank)));
       }
@@ -83,17 +84,18 @@ TEST_F(GemmCollectives, ReplaysOfAGraphHaveTheSameBits) {
 }
 
 TEST_F(GemmCollectives, ProductsOfAGroupInOtherStreamsKeepTheirOrder) {
-  Problem const sums{Collective::all_reduce, 4096, 2048, 512},
-      parts{Collective::reduce_scatter, 4096, 2048, 512};
+  auto const sums = fit(Problem{Collective::all_reduce, 4096, 2048, 512});
+  auto const parts = fit(Problem{Collective::reduce_scatter, 4096, 2048, 512});
   CollectiveCase const one(gpus, sums, 1), other(gpus, parts, 2);
   auto first = make(sums, {Way::store, {}, 0, 2}), second = make(parts, {Way::copy, {}, 0, 2});
   std::vector<std::unique_ptr<gpu::Stream>> more;
-  for (int rank = 0; rank < 2; ++rank) {
+  for (int const rank : gpus.ranks()) {
     Select const current(rank);
     more.push_back(std::make_unique<gpu::Stream>());
   }
-  auto const both = gpus.both();
-  std::vector<cudaStream_t> const others = {more[0]->get(), more[1]->get()};
+  auto const both = gpus.all();
+  std::vector<cudaStream_t> others;
+  for (auto const& one : more) others.push_back(one->get());
   auto const delay = [&](int rank, cudaStream_t stream) {
     Select const current(rank);
     ok(cudaLaunchHostFunc(stream, sleep_for, reinterpret_cast<void*>(std::uintptr_t{5000})));
@@ -104,7 +106,7 @@ TEST_F(GemmCollectives, ProductsOfAGroupInOtherStreamsKeepTheirOrder) {
     delay(1, others[1]);
     ASSERT_TRUE(first.run(one.operands(), both));
     ASSERT_TRUE(second.run(other.operands(), others));
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int const rank : gpus.ranks()) {
       Select const current(rank);
       ok(cudaStreamSynchronize(others[static_cast<std::size_t>(rank)]));
       EXPECT_EQ(cudaStreamQuery(both[static_cast<std::size_t>(rank)]), cudaSuccess) << "rank " << rank;
@@ -135,30 +137,32 @@ void delay(std::mt19937& random, cudaStream_t stream) {
 /// A graph for each rank: one call, whose results are compared with what they should be and then poisoned.
 class Compared {
  public:
-  Compared(TwoGpus const& gpus, GemmCollective& product, CollectiveCase const& some)
+  Compared(SomeGpus const& gpus, GemmCollective& product, CollectiveCase const& some)
       : gpus_(gpus),
         expected_(must(PeerMemory::make(gpus.group, 2 * some.result_elements()))),
-        differing_(must(PeerMemory::make(gpus.group, sizeof(unsigned long long)))) {
+        differing_(must(PeerMemory::make(gpus.group, sizeof(unsigned long long)))),
+        count_(gpus.count()),
+        graphs_(gpus.count()) {
     some.poison();
-    must(product.run(some.operands(), gpus.both()));
+    must(product.run(some.operands(), gpus.all()));
     must(product.finish());
     some.expect_right(product.name());
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int const rank : gpus.ranks()) {
       auto const bits = some.result(rank);
       count_[rank] = bits.size();
       Select const current(rank);
       ok(cudaMemcpy(expected_.at(rank), bits.data(), 2 * bits.size(), cudaMemcpyHostToDevice));
     }
     some.poison();
-    for (auto* const stream : gpus.both()) ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-    must(product.run(some.operands(), gpus.both()));
-    for (int rank = 0; rank < 2; ++rank) {
+    for (auto* const stream : gpus.all()) ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    must(product.run(some.operands(), gpus.all()));
+    for (int const rank : gpus.ranks()) {
       Select const current(rank);
       auto const stream = gpus.stream(rank);
       ok(compare_and_poison(some.operands()[static_cast<std::size_t>(rank)].d, expected_.at(rank),
                             count_[rank], counter(rank), stream));
     }
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int const rank : gpus.ranks()) {
       Select const current(rank);
       cudaGraph_t captured = nullptr;
       ok(cudaStreamEndCapture(gpus.stream(rank), &captured));
@@ -191,10 +195,10 @@ class Compared {
     return static_cast<unsigned long long*>(differing_.at(rank));
   }
 
-  TwoGpus const& gpus_;
+  SomeGpus const& gpus_;
   PeerMemory expected_, differing_;
-  std::size_t count_[2] = {};
-  cudaGraphExec_t graphs_[2] = {};
+  PerRank<std::size_t> count_;
+  PerRank<cudaGraphExec_t> graphs_;
 };
 
 TEST_F(GemmCollectives, EachOfAHundredThousandReplaysIsRightWhicheverRankIsLate) {
@@ -215,11 +219,13 @@ TEST_F(GemmCollectives, EachOfAHundredThousandReplaysIsRightWhicheverRankIsLate)
       }
     };
     // A thread for each rank: launching takes longer than these products.
-    auto other = std::async(std::launch::async, replay_all, 1);
+    std::vector<std::future<void>> others;
+    for (int rank = 1; rank < gpus.count(); ++rank)
+      others.push_back(std::async(std::launch::async, replay_all, rank));
     replay_all(0);
-    other.get();
+    for (auto& one : others) one.get();
     finish(product);
-    for (int rank = 0; rank < 2; ++rank)
+    for (int const rank : gpus.ranks())
       for (auto const& one : compared)
         EXPECT_EQ(one.differing(rank), 0u)
             << to_string(problem) << ", " << product.name() << ", rank " << rank;

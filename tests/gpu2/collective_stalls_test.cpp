@@ -15,14 +15,19 @@ TEST_F(GemmCollectives, ARankThatNeverComesIsNamedAndTheNextCallWorks) {
     run(product, some);
     finish(product);
     auto const begin = std::chrono::steady_clock::now();
-    ASSERT_TRUE(product.enqueue(1, some.operands(), gpus.stream(1)));
+    for (int const rank : gpus.ranks())
+      if (rank != 0) ASSERT_TRUE(product.enqueue(rank, some.operands(), gpus.stream(rank)));
     auto const ended = product.finish();
     EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 5);
     ASSERT_FALSE(ended) << product.name();
-    auto const& error = ended.error().front();
-    EXPECT_EQ(error.code, "E0582");
-    EXPECT_THAT(error.message, HasSubstr("rank 1 waits for rank 0"));
-    EXPECT_THAT(error.notes.front(), HasSubstr("expected 2"));
+    // Every rank that came says who did not.
+    EXPECT_EQ(ended.error().size(), gpus.streams.size() - 1) << to_text(ended.error());
+    int waits = 1;
+    for (auto const& error : ended.error()) {
+      EXPECT_EQ(error.code, "E0582");
+      EXPECT_THAT(error.message, HasSubstr("rank " + std::to_string(waits++) + " waits for rank 0"));
+      EXPECT_THAT(error.notes.front(), HasSubstr("expected 2"));
+    }
     some.poison();
     run(product, some);
     finish(product);
@@ -44,7 +49,7 @@ TEST_F(GemmCollectives, ACallThatFailsOnARankLeavesNothingBehind) {
       EXPECT_NE(cudaStreamSynchronize(gpus.stream(1)), cudaSuccess);
       (void)cudaGetLastError();
     }
-    EXPECT_FALSE(product.run(some.operands(), gpus.both()));
+    EXPECT_FALSE(product.run(some.operands(), gpus.all()));
     cudaGraph_t broken = nullptr;
     EXPECT_NE(cudaStreamEndCapture(gpus.stream(1), &broken), cudaSuccess);
     (void)cudaGetLastError();
@@ -64,12 +69,12 @@ TEST_F(GemmCollectives, ACallThatFailsOnARankLeavesNothingBehind) {
 }
 
 TEST_F(GemmCollectives, TheCallAfterAStallSaysSoOnce) {
-  Problem const problem{Collective::all_reduce, 4, 1024, 512};
+  auto const problem = fit(Problem{Collective::all_reduce, 4, 1024, 512});
   CollectiveCase const some(gpus, problem);
   auto product = make(problem, {Way::words, {}, 0, 0.1});
   ASSERT_TRUE(product.enqueue(0, some.operands(), gpus.stream(0)));
   ok(cudaStreamSynchronize(gpus.stream(0)));
-  auto const next = product.run(some.operands(), gpus.both());
+  auto const next = product.run(some.operands(), gpus.all());
   ASSERT_FALSE(next);
   EXPECT_EQ(next.error().front().code, "E0582");
   run(product, some);
@@ -78,18 +83,18 @@ TEST_F(GemmCollectives, TheCallAfterAStallSaysSoOnce) {
 }
 
 TEST_F(GemmCollectives, ARankAloneIsRefusedAfterAStallUntilSomebodyHasHeardOfIt) {
-  Problem const problem{Collective::all_reduce, 4, 1024, 512};
+  auto const problem = fit(Problem{Collective::all_reduce, 4, 1024, 512});
   CollectiveCase const some(gpus, problem);
   auto product = make(problem, {Way::words, {}, 0, 0.1});
   ASSERT_TRUE(product.enqueue(0, some.operands(), gpus.stream(0)));
   ok(cudaStreamSynchronize(gpus.stream(0)));
-  for (int rank = 0; rank < 2; ++rank) {
+  for (int const rank : gpus.ranks()) {
     auto const next = product.enqueue(rank, some.operands(), gpus.stream(rank));
     ASSERT_FALSE(next);
     EXPECT_THAT(next.error().front().message, HasSubstr("a launch before has stalled"));
   }
   EXPECT_FALSE(product.finish());
-  for (int rank = 0; rank < 2; ++rank) ASSERT_TRUE(product.enqueue(rank, some.operands(), gpus.stream(rank)));
+  for (int const rank : gpus.ranks()) ASSERT_TRUE(product.enqueue(rank, some.operands(), gpus.stream(rank)));
   finish(product);
   some.expect_right("after finish()");
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Experts on two GPUs: tokens go to them by counts that only the GPU knows; right, in graphs, late, and
+// Experts on several GPUs: tokens go to them by counts that only the GPU knows; right, in graphs, late, and
 // refused.
 #include "kernels/gemm_collectives/experts.hpp"
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <numeric>
@@ -12,9 +13,9 @@
 #include <thread>
 
 #include "kernels/gemm_collectives/refused.hpp"
+#include "some_gpus.hpp"
 #include "src/bench/matrices.hpp"
 #include "src/gpu/check.hpp"
-#include "two_gpus.hpp"
 
 namespace tessera::gemm_collectives {
 namespace {
@@ -26,16 +27,16 @@ using testing::HasSubstr;
 /// Random rows and weights, counts that are drawn anew, and what should come of them.
 class ExpertsCase {
  public:
-  ExpertsCase(TwoGpus const& gpus, ExpertsProblem const& problem)
+  ExpertsCase(SomeGpus const& gpus, ExpertsProblem const& problem)
       : gpus_(gpus),
-        problem_(problem),
+        problem_(on(problem, gpus.count())),
         rows_(memory(2 * size(problem.experts) * size(problem.capacity) * size(problem.depth))),
         counts_(memory(4 * size(problem.experts))),
-        b_(memory(2 * size(problem.local_experts()) * size(problem.columns) * size(problem.depth))),
+        b_(memory(2 * size(problem_.local_experts()) * size(problem.columns) * size(problem.depth))),
         d_(memory(2 * d_elements())),
         come_(memory(4 * size(problem.experts))),
         reference_(memory(4 * size(problem.capacity) * size(problem.columns))) {
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int const rank : gpus.ranks()) {
       Select const current(rank);
       auto const stream = gpus.stream(rank);
       bench::fill_random(rows_.at(rank), rows_.bytes() / 2, problem.type, 7 + unsigned(rank), 1, stream);
@@ -45,9 +46,10 @@ class ExpertsCase {
     }
   }
 
-  void send(std::vector<int> const& of_rank_0, std::vector<int> const& of_rank_1) {
-    sent_ = {of_rank_0, of_rank_1};
-    for (int rank = 0; rank < 2; ++rank) {
+  /// Counts of each rank.
+  void send(std::vector<std::vector<int>> const& counts_of_ranks) {
+    sent_ = counts_of_ranks;
+    for (int const rank : gpus_.ranks()) {
       auto const& counts = sent_[size(rank)];
       ok(cudaMemcpy(counts_.at(rank), counts.data(), 4 * counts.size(), cudaMemcpyDefault));
       Select const current(rank);
@@ -57,21 +59,25 @@ class ExpertsCase {
   }
   std::vector<ExpertsOperands> operands() const {
     std::vector<ExpertsOperands> all;
-    for (int rank = 0; rank < 2; ++rank)
+    for (int const rank : gpus.ranks())
       all.push_back({rows_.at(rank), static_cast<int const*>(counts_.at(rank)), b_.at(rank), d_.at(rank),
                      static_cast<int*>(come_.at(rank))});
     return all;
   }
   void expect_right(std::string const& what) const {
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int const rank : gpus.ranks()) {
       std::vector<int> come(size(problem_.experts));
       ok(cudaMemcpy(come.data(), come_.at(rank), 4 * come.size(), cudaMemcpyDefault));
       for (int expert = 0; expert < problem_.local_experts(); ++expert)
-        for (int source = 0; source < 2; ++source) expect_slot(rank, expert, source, come, what);
+        for (int const source : gpus_.ranks()) expect_slot(rank, expert, source, come, what);
     }
   }
 
  private:
+  static ExpertsProblem on(ExpertsProblem problem, int ranks) {
+    problem.ranks = ranks;
+    return problem;
+  }
   static std::size_t size(int value) { return static_cast<std::size_t>(value); }
   std::size_t d_elements() const {
     return size(problem_.local_experts()) * size(problem_.slot_rows()) * size(problem_.columns);
@@ -83,7 +89,7 @@ class ExpertsCase {
     auto const& sent = sent_[size(source)];
     int const box = rank * problem_.local_experts() + expert;
     int const count = std::min(sent[size(box)], problem_.capacity);
-    EXPECT_EQ(come[size(2 * expert + source)], count)
+    EXPECT_EQ(come[size(gpus_.count() * expert + source)], count)
         << what << ", expert " << box << " from rank " << source;
     if (count == 0) return;
     auto const first = size(std::accumulate(sent.begin(), sent.begin() + box, 0)) * size(problem_.depth);
@@ -94,15 +100,16 @@ class ExpertsCase {
     auto* const reference = static_cast<float*>(reference_.at(rank));
     bench::reference_gemm(a, b, reference, count, problem_.columns, problem_.depth, problem_.type,
                           gpus_.stream(rank));
-    auto const* const d = static_cast<unsigned short const*>(d_.at(rank)) +
-                          size(2 * expert + source) * size(problem_.capacity) * size(problem_.columns);
+    auto const* const d =
+        static_cast<unsigned short const*>(d_.at(rank)) +
+        size(gpus_.count() * expert + source) * size(problem_.capacity) * size(problem_.columns);
     EXPECT_LT(bench::relative_error(d, reference, size(count) * size(problem_.columns), problem_.type,
                                     gpus_.stream(rank)),
               6e-3)
         << what << ", expert " << box << " from rank " << source;
   }
 
-  TwoGpus const& gpus_;
+  SomeGpus const& gpus_;
   ExpertsProblem problem_;
   PeerMemory rows_, counts_, b_, d_, come_, reference_;
   std::vector<std::vector<int>> sent_;
@@ -110,7 +117,7 @@ class ExpertsCase {
 
 struct Experts : testing::Test {
   void SetUp() override {
-    if (!gpus.group) GTEST_SKIP() << "needs two GPUs that reach each other's memory";
+    if (!gpus.group) GTEST_SKIP() << "needs GPUs that reach each other's memory";
   }
   static std::vector<int> drawn(std::mt19937& random, ExpertsProblem const& problem) {
     std::vector<int> counts;
@@ -119,33 +126,64 @@ struct Experts : testing::Test {
     return counts;
   }
 
-  TwoGpus const& gpus = *TwoGpus::get();
+  /// For each rank.
+  std::vector<std::vector<int>> all_drawn(std::mt19937& random, ExpertsProblem const& problem) const {
+    std::vector<std::vector<int>> all;
+    for (int rank = 0; rank < gpus.count(); ++rank) all.push_back(drawn(random, problem));
+    return all;
+  }
+  /// Of these GPUs, with a few more experts where they do not divide.
+  ExpertsProblem fit(ExpertsProblem problem) const {
+    problem.ranks = gpus.count();
+    problem.experts = (problem.experts + gpus.count() - 1) / gpus.count() * gpus.count();
+    return problem;
+  }
+  /// Rank n sends `counts` from its n-th on, around.
+  std::vector<std::vector<int>> turned(std::vector<int> counts) const {
+    std::vector<std::vector<int>> all;
+    for (int rank = 0; rank < gpus.count(); ++rank) {
+      all.push_back(counts);
+      std::rotate(counts.begin(), counts.begin() + 1, counts.end());
+    }
+    return all;
+  }
+  /// As many as there are experts: 1, 2, 3, 4 and so on.
+  static std::vector<int> a_few(ExpertsProblem const& problem) {
+    std::vector<int> counts;
+    for (int expert = 0; expert < problem.experts; ++expert) counts.push_back(1 + expert % 4);
+    return counts;
+  }
+
+  SomeGpus const& gpus = *SomeGpus::get();
 };
 
 void expect_done(Expected<void> const& done) { EXPECT_TRUE(done) << (done ? "" : to_text(done.error())); }
 
 TEST_F(Experts, OfAnyCountsAreRight) {
   std::mt19937 random(3);
-  for (auto const& problem : {ExpertsProblem{2, 1, 64, 64},
-                              {8, 16, 512, 256},
-                              {64, 33, 256, 512},
-                              {8, 100, 520, 264, ElementType::fp16}}) {
+  for (auto const& asked : {ExpertsProblem{2, 1, 64, 64},
+                            {8, 16, 512, 256},
+                            {64, 33, 256, 512},
+                            {8, 100, 520, 264, ElementType::fp16}}) {
+    auto const problem = fit(asked);
     ExpertsCase some(gpus, problem);
     for (bool const in_sequence : {false, true}) {
       std::string why;
       if (in_sequence && gpus.group->nccl(why) == nullptr) continue;
       auto product = must(ExpertsProduct::make(gpus.group, problem, in_sequence));
       for (int call = 0; call < 4; ++call) {
-        some.send(drawn(random, problem), drawn(random, problem));
-        expect_done(product.run(some.operands(), gpus.both()));
+        some.send(all_drawn(random, problem));
+        expect_done(product.run(some.operands(), gpus.all()));
         expect_done(product.finish());
         some.expect_right(to_string(problem) + ", " + product.name());
       }
       // All to one, none at all.
       std::vector<int> none(static_cast<std::size_t>(problem.experts)), one = none;
       one.back() = problem.capacity;
-      some.send(none, one);
-      expect_done(product.run(some.operands(), gpus.both()));
+      std::vector<std::vector<int>> counts(gpus.streams.size(), one);
+      counts.front() = none;
+      some.send(counts);
+      expect_done(product.run(some.operands(), gpus.all()));
       expect_done(product.finish());
       some.expect_right("one expert alone, " + product.name());
     }
@@ -157,27 +195,27 @@ void sleep_for(void* microseconds) {
 }
 
 TEST_F(Experts, AGraphTakesTheCountsOfItsReplayWhicheverRankIsLate) {
-  ExpertsProblem const problem{8, 32, 256, 256};
+  auto const problem = fit({8, 32, 256, 256});
   ExpertsCase some(gpus, problem);
   auto product = must(ExpertsProduct::make(gpus.group, problem));
   std::mt19937 random(5);
-  some.send(drawn(random, problem), drawn(random, problem));
-  for (auto* const stream : gpus.both()) ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  auto const captured = product.run(some.operands(), gpus.both());
+  some.send(all_drawn(random, problem));
+  for (auto* const stream : gpus.all()) ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  auto const captured = product.run(some.operands(), gpus.all());
   // Both end before anything else is done: what allocates is refused while a stream is captured.
-  cudaGraph_t graphs[2] = {};
-  for (int rank = 0; rank < 2; ++rank) ok(cudaStreamEndCapture(gpus.stream(rank), &graphs[rank]));
-  cudaGraphExec_t launched[2] = {};
-  for (int rank = 0; rank < 2; ++rank) {
+  PerRank<cudaGraph_t> graphs(gpus.count());
+  for (int const rank : gpus.ranks()) ok(cudaStreamEndCapture(gpus.stream(rank), &graphs[rank]));
+  PerRank<cudaGraphExec_t> launched(gpus.count());
+  for (int const rank : gpus.ranks()) {
     Select const current(rank);
     ok(cudaGraphInstantiate(&launched[rank], graphs[rank], 0));
     ok(cudaGraphDestroy(graphs[rank]));
   }
   ASSERT_TRUE(captured) << to_text(captured.error());
   for (int round = 0; round < 20; ++round) {
-    some.send(drawn(random, problem), drawn(random, problem));
+    some.send(all_drawn(random, problem));
     for (int replay = 0; replay < 50; ++replay)
-      for (int rank = 0; rank < 2; ++rank) {
+      for (int const rank : gpus.ranks()) {
         Select const current(rank);
         if (random() % 10 == 0)
           ok(cudaLaunchHostFunc(gpus.stream(rank), sleep_for,
@@ -191,17 +229,22 @@ TEST_F(Experts, AGraphTakesTheCountsOfItsReplayWhicheverRankIsLate) {
 }
 
 TEST_F(Experts, RowsThatDoNotFitAreSaid) {
-  ExpertsProblem const problem{4, 8, 64, 64};
+  auto const problem = fit({4, 8, 64, 64});
   ExpertsCase some(gpus, problem);
   auto product = must(ExpertsProduct::make(gpus.group, problem));
-  some.send({8, 9, 3, 0}, {1, 2, 3, 4});
-  expect_done(product.run(some.operands(), gpus.both()));
+  auto counts = turned(a_few(problem));
+  counts[0][0] = 8;
+  counts[0][1] = 9;
+  some.send(counts);
+  expect_done(product.run(some.operands(), gpus.all()));
   auto const said = product.finish();
   ASSERT_FALSE(said);
   EXPECT_EQ(to_text(said.error()),
             "error E0581: rank 0 has sent 9 rows to an expert, and a slot has 8\n"
-            "   all_to_all_gemm of 4 experts, 8 x 64 x 64, on 2 GPUs\n"
-            "   hint: what was more is lost: make it with a larger capacity");
+            "   " +
+                to_string(problem) +
+                "\n"
+                "   hint: what was more is lost: make it with a larger capacity");
   some.expect_right("cut off");
   expect_done(product.finish());
 }
@@ -211,64 +254,69 @@ TEST_F(Experts, RefusalsNameWhatIsWrong) {
     auto const made = ExpertsProduct::make(gpus.group, problem);
     return made ? std::string() : to_text(made.error());
   };
-  EXPECT_THAT(refusal_of({3, 8, 64, 64}), testing::StartsWith("error E0581: 3 experts on 2 GPUs\n"));
+  auto const ranks = std::to_string(gpus.count());
+  EXPECT_THAT(refusal_of({5 * gpus.count() - 1, 8, 64, 64}),
+              testing::StartsWith("error E0581: " + std::to_string(5 * gpus.count() - 1) + " experts on " +
+                                  ranks + " GPUs\n"));
   EXPECT_THAT(refusal_of({4, 0, 64, 64}), testing::StartsWith("error E0581: capacity: 0\n"));
-  EXPECT_THAT(refusal_of({4, 8, 60, 64}),
+  EXPECT_THAT(refusal_of(fit({4, 8, 60, 64})),
               testing::StartsWith("error E0581: columns 60 are not 16-byte aligned\n"));
-  ExpertsProblem const problem{4, 8, 64, 64};
+  auto const problem = fit({4, 8, 64, 64});
   ExpertsCase some(gpus, problem);
-  some.send({1, 2, 3, 4}, {4, 3, 2, 1});
+  some.send(turned(a_few(problem)));
   auto product = must(ExpertsProduct::make(gpus.group, problem));
   auto operands = some.operands();
   operands[1].come = nullptr;
-  auto const missing = product.run(operands, gpus.both());
+  auto const missing = product.run(operands, gpus.all());
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().front().message, HasSubstr("come of rank 1 is missing or not 4-byte aligned"));
   operands = some.operands();
   std::swap(operands[0].b, operands[1].b);
-  auto const elsewhere = product.run(operands, gpus.both());
+  auto const elsewhere = product.run(operands, gpus.all());
   ASSERT_FALSE(elsewhere);
   EXPECT_THAT(elsewhere.error().front().message, HasSubstr("b of rank 0 is in the memory of GPU 1"));
   EXPECT_FALSE(product.run(some.operands(), {gpus.stream(0)}));
-  expect_done(product.run(some.operands(), gpus.both()));
+  expect_done(product.run(some.operands(), gpus.all()));
   expect_done(product.finish());
   some.expect_right("after refusals");
 }
 
 TEST_F(Experts, ARankThatIsTooLateIsNamedAndTheNextCallWorks) {
-  ExpertsProblem const problem{4, 8, 64, 64};
+  auto const problem = fit({4, 8, 64, 64});
   ExpertsCase some(gpus, problem);
   auto product = must(ExpertsProduct::make(gpus.group, problem, false, 0.1));
-  some.send({1, 2, 3, 4}, {4, 3, 2, 1});
+  some.send(turned(a_few(problem)));
   {
     Select const current(0);
     ok(cudaLaunchHostFunc(gpus.stream(0), sleep_for, reinterpret_cast<void*>(std::uintptr_t{500'000})));
   }
-  expect_done(product.run(some.operands(), gpus.both()));
+  expect_done(product.run(some.operands(), gpus.all()));
   ok(cudaStreamSynchronize(gpus.stream(1)));
-  auto const next = product.run(some.operands(), gpus.both());
+  auto const next = product.run(some.operands(), gpus.all());
   ASSERT_FALSE(next);
   EXPECT_THAT(next.error().front().message, HasSubstr("a launch before has stalled"));
   auto const said = product.finish();
   ASSERT_FALSE(said);
   EXPECT_EQ(said.error().front().code, "E0582");
   EXPECT_THAT(said.error().front().message, HasSubstr("rank 1 waits for rank 0: that it begins"));
-  some.send({4, 3, 2, 1}, {1, 2, 3, 4});
-  expect_done(product.run(some.operands(), gpus.both()));
+  auto counts = turned(a_few(problem));
+  std::reverse(counts.begin(), counts.end());
+  some.send(counts);
+  expect_done(product.run(some.operands(), gpus.all()));
   expect_done(product.finish());
   some.expect_right("after a stall");
 }
 
 TEST_F(Experts, WithoutPeerAccessTheyGoByTheLibrary) {
-  auto const apart = must(PeerGroup::make({0, 1}, {false}));
-  ExpertsProblem const problem{4, 8, 64, 64};
+  auto const apart = must(PeerGroup::make(gpus.ranks(), {false}));
+  auto const problem = fit({4, 8, 64, 64});
   std::string why;
   if (apart->nccl(why) == nullptr) GTEST_SKIP() << why;
   auto product = must(ExpertsProduct::make(apart, problem));
   EXPECT_THAT(product.name(), testing::StartsWith("sequential, "));
   ExpertsCase some(gpus, problem);
-  some.send({1, 2, 3, 4}, {4, 3, 2, 1});
-  expect_done(product.run(some.operands(), gpus.both()));
+  some.send(turned(a_few(problem)));
+  expect_done(product.run(some.operands(), gpus.all()));
   expect_done(product.finish());
   some.expect_right("without peer access");
 }

@@ -11,42 +11,49 @@
 #include "kernels/common/mlp_reference.hpp"
 #include "kernels/gemm_collectives/parallel_mlp.hpp"
 #include "kernels/gemm_collectives/refused.hpp"
+#include "some_gpus.hpp"
 #include "src/gpu/check.hpp"
-#include "two_gpus.hpp"
 
 namespace tessera::gemm_collectives {
 
 /// Random operands, and what y should be, in fp32 without tensor cores.
 class MlpCase {
  public:
-  MlpCase(TwoGpus const& gpus, MlpProblem const& problem, unsigned seed = 1)
+  MlpCase(SomeGpus const& gpus, MlpProblem const& problem, unsigned seed = 1)
       : gpus_(gpus),
-        problem_(problem),
+        problem_(on(problem, gpus.count())),
         x_(memory(model() * tokens())),
-        w1_(memory(model() * static_cast<std::size_t>(problem.local_columns()))),
-        w2_(memory(model() * static_cast<std::size_t>(problem.local_hidden()))),
+        w1_(memory(model() * static_cast<std::size_t>(problem_.local_columns()))),
+        w2_(memory(model() * static_cast<std::size_t>(problem_.local_hidden()))),
         y_(memory(model() * tokens())),
         reference_(must(PeerMemory::make(gpus.group, 4 * model() * tokens()))) {
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int const rank : gpus_.ranks()) {
       gpu::Select const current(rank);
       auto const fill = [&](PeerMemory const& to, std::size_t count, unsigned what, double deviation) {
-        bench::fill_random(to.at(rank), count, problem.type, 100 * seed + 10 * what + unsigned(rank),
+        bench::fill_random(to.at(rank), count, problem.type, 1000 * seed + 100 * what + unsigned(rank),
                            static_cast<float>(deviation), gpus.stream(rank));
       };
-      // Both ranks' x are one: rank 0's.
+      // All ranks' x are one: rank 0's.
       if (rank == 0) fill(x_, model() * tokens(), 0, 1);
-      fill(w1_, model() * static_cast<std::size_t>(problem.local_columns()), 1, 1 / std::sqrt(problem.model));
-      fill(w2_, model() * static_cast<std::size_t>(problem.local_hidden()), 2, 1 / std::sqrt(problem.hidden));
+      fill(w1_, model() * static_cast<std::size_t>(problem_.local_columns()), 1,
+           1 / std::sqrt(problem.model));
+      fill(w2_, model() * static_cast<std::size_t>(problem_.local_hidden()), 2,
+           1 / std::sqrt(problem.hidden));
       gpu::ok(cudaStreamSynchronize(gpus.stream(rank)));
     }
-    gpu::ok(cudaMemcpy(x_.at(1), x_.at(0), 2 * model() * tokens(), cudaMemcpyDefault));
+    for (int const rank : gpus.ranks())
+      if (rank != 0) gpu::ok(cudaMemcpy(x_.at(rank), x_.at(0), 2 * model() * tokens(), cudaMemcpyDefault));
     make_reference();
     poison();
   }
 
-  std::vector<MlpOperands> operands() const { return {of(0), of(1)}; }
+  std::vector<MlpOperands> operands() const {
+    std::vector<MlpOperands> all;
+    for (int const rank : gpus_.ranks()) all.push_back(of(rank));
+    return all;
+  }
   void poison() const {
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int const rank : gpus_.ranks()) {
       gpu::Select const current(rank);
       bench::poison(y_.at(rank), model() * tokens(), gpus_.stream(rank));
       gpu::ok(cudaStreamSynchronize(gpus_.stream(rank)));
@@ -58,7 +65,7 @@ class MlpCase {
     return bits;
   }
   void expect_right(std::string const& what) const {
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int const rank : gpus_.ranks()) {
       gpu::Select const current(rank);
       auto const rows = own(rank);
       auto const count = static_cast<std::size_t>(rows.rows()) * model();
@@ -75,16 +82,22 @@ class MlpCase {
                 0u)
           << what << ", rank " << rank;
     }
-    if (problem_.rows == Tokens::whole) {
-      EXPECT_TRUE(result(0) == result(1)) << what << ": ranks differ";
-    }
+    if (problem_.rows != Tokens::whole) return;
+    auto const first = result(0);
+    for (int const rank : gpus_.ranks())
+      EXPECT_TRUE(first == result(rank)) << what << ": ranks 0 and " << rank << " differ";
   }
 
  private:
+  static MlpProblem on(MlpProblem problem, int ranks) {
+    problem.ranks = ranks;
+    return problem;
+  }
   std::size_t model() const { return static_cast<std::size_t>(problem_.model); }
   std::size_t tokens() const { return static_cast<std::size_t>(problem_.tokens); }
   RowRange own(int rank) const {
-    return problem_.rows == Tokens::whole ? RowRange{0, problem_.tokens} : shard_of(problem_.tokens, 2, rank);
+    return problem_.rows == Tokens::whole ? RowRange{0, problem_.tokens}
+                                          : shard_of(problem_.tokens, gpus_.count(), rank);
   }
   PeerMemory memory(std::size_t elements) const {
     return must(PeerMemory::make(gpus_.group, 2 * elements + 16));
@@ -97,7 +110,7 @@ class MlpCase {
   /// Each rank's features, by its own weights from all of x, and their sum.
   void make_reference() {
     std::vector<float> sum(model() * tokens()), part(sum.size());
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int const rank : gpus_.ranks()) {
       gpu::Select const current(rank);
       auto const h = must(
           PeerMemory::make(gpus_.group, 2 * tokens() * static_cast<std::size_t>(problem_.local_hidden())));
@@ -113,11 +126,11 @@ class MlpCase {
       gpu::ok(cudaMemcpy(part.data(), y, 4 * part.size(), cudaMemcpyDefault));
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
     }
-    for (int rank = 0; rank < 2; ++rank)
+    for (int const rank : gpus_.ranks())
       gpu::ok(cudaMemcpy(reference_.at(rank), sum.data(), 4 * sum.size(), cudaMemcpyDefault));
   }
 
-  TwoGpus const& gpus_;
+  SomeGpus const& gpus_;
   MlpProblem problem_;
   PeerMemory x_, w1_, w2_, y_, reference_;
 };

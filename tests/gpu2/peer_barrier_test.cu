@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The barriers among GPUs on two GPUs: what they order, and what happens when somebody does not come.
+// The barriers among GPUs: what they order, and what happens when somebody does not come.
 #include "tessera/sync/peer_barrier.cuh"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 
+#include "bench/asked_gpus.hpp"
 #include "measure/gpu/methods/peer_pointers.cuh"
 
 namespace tessera::probe {
@@ -62,13 +63,15 @@ class Peers : public testing::Test {
  protected:
   void SetUp() override {
     int count = 0;
-    if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2 || reachable_gpus().size() < 2)
-      GTEST_SKIP() << "needs two GPUs that reach each other's memory";
+    if (cudaGetDeviceCount(&count) != cudaSuccess || count < gpus ||
+        reachable_gpus().size() < static_cast<std::size_t>(gpus))
+      GTEST_SKIP() << "needs " << gpus << " GPUs that reach each other's memory";
     auto const devices = reachable_gpus();
-    team = std::make_unique<Team>(std::vector<int>{devices[0], devices[1]});
-    words = std::make_unique<TeamBuffer<unsigned>>(*team, 2 * k_most_blocks);
+    auto const count_of = static_cast<std::size_t>(gpus);
+    team = std::make_unique<Team>(std::vector<int>(devices.begin(), devices.begin() + gpus));
+    words = std::make_unique<TeamBuffer<unsigned>>(*team, count_of * k_most_blocks);
     block_words = std::make_unique<TeamBuffer<unsigned>>(*team, 1);
-    cells = std::make_unique<TeamBuffer<unsigned>>(*team, 4 * k_most_blocks * k_threads);
+    cells = std::make_unique<TeamBuffer<unsigned>>(*team, 2 * count_of * k_most_blocks * k_threads);
     wrong = std::make_unique<TeamBuffer<unsigned>>(*team, 1);
     stalls = std::make_unique<TeamBuffer<StallRecord>>(*team, 1);
     team->preload(write_meet_read<ByBlock>);
@@ -78,11 +81,11 @@ class Peers : public testing::Test {
   template <class Barrier>
   void launch(int rank, unsigned blocks, unsigned rounds, int absent = -1) {
     OneGpu a;
-    a.words.gpus = 2;
-    a.words.parties = std::is_same_v<Barrier, ByBlock> ? 2 * blocks : 2;
-    for (int gpu = 0; gpu < 2; ++gpu) a.words.at[gpu] = words->at(gpu);
+    a.words.gpus = static_cast<unsigned>(gpus);
+    a.words.parties = std::is_same_v<Barrier, ByBlock> ? a.words.gpus * blocks : a.words.gpus;
+    for (int gpu = 0; gpu < gpus; ++gpu) a.words.at[gpu] = words->at(gpu);
     a.blocks = {block_words->at(rank), blocks};
-    a.cells = pointers(*cells, 2);
+    a.cells = pointers(*cells, gpus);
     a.gpu = static_cast<unsigned>(rank);
     a.rounds = rounds;
     a.absent = absent;
@@ -103,9 +106,9 @@ class Peers : public testing::Test {
 
   template <class Barrier>
   void expect_order(unsigned blocks, unsigned rounds) {
-    for (int rank = 0; rank < 2; ++rank) launch<Barrier>(rank, blocks, rounds);
+    for (int rank = 0; rank < gpus; ++rank) launch<Barrier>(rank, blocks, rounds);
     finish();
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int rank = 0; rank < gpus; ++rank) {
       EXPECT_EQ(wrong->download(rank)[0], 0u) << "GPU " << rank;
       EXPECT_EQ(stalls->download(rank)[0].state, 0u) << "GPU " << rank;
     }
@@ -118,6 +121,7 @@ class Peers : public testing::Test {
   }
 
   static constexpr std::size_t k_most_blocks = 132;
+  int const gpus = bench::asked_gpus();
   std::unique_ptr<Team> team;
   std::unique_ptr<TeamBuffer<unsigned>> words, block_words, cells, wrong;
   std::unique_ptr<TeamBuffer<StallRecord>> stalls;
@@ -135,7 +139,8 @@ TEST_F(Peers, TheNextLaunchGoesOnWithoutAReset) {
 }
 
 TEST_F(Peers, APeerThatNeverRunsIsNamed) {
-  launch<ByGpu>(0, 3, 10);
+  for (int rank = 0; rank < gpus; ++rank)
+    if (rank != 1) launch<ByGpu>(rank, 3, 10);
   EXPECT_LT(finish(), 60);
   auto const record = stalls->download(0)[0];
   EXPECT_EQ(record.state, 2u);
@@ -148,9 +153,8 @@ TEST_F(Peers, APeerThatNeverRunsIsNamed) {
   expect_order<ByGpu>(132, 100);
 }
 
-TEST_F(Peers, ABlockThatLeavesEarlyStallsBothGpus) {
-  launch<ByGpu>(0, 4, 10);
-  launch<ByGpu>(1, 4, 10, 2);
+TEST_F(Peers, ABlockThatLeavesEarlyStallsAllGpus) {
+  for (int rank = 0; rank < gpus; ++rank) launch<ByGpu>(rank, 4, 10, rank == 1 ? 2 : -1);
   EXPECT_LT(finish(), 60);
   auto const first = stalls->download(0)[0], second = stalls->download(1)[0];
   EXPECT_EQ(first.state, 2u);
