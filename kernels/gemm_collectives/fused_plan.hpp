@@ -3,7 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
+#include <tessera/sync/config.cuh>
 
 namespace tessera::gemm_collectives {
 
@@ -26,21 +26,29 @@ struct FusedPlan {
   static constexpr int k_most_warps = 16;
   static constexpr int k_most_passes = 4;
 
-  constexpr int threads() const { return 32 * tiles * splits; }
-  constexpr int columns() const { return tiles * k_columns; }
-  constexpr int depth() const { return splits * k_warp_depth; }
+  TESSERA_HOST_DEVICE constexpr int threads() const { return 32 * tiles * splits; }
+  TESSERA_HOST_DEVICE constexpr int columns() const { return tiles * k_columns; }
+  TESSERA_HOST_DEVICE constexpr int depth() const { return splits * k_warp_depth; }
   /// Of a block in one pass.
-  constexpr int packets(int rows) const { return (rows * columns() + k_elements - 1) / k_elements; }
+  TESSERA_HOST_DEVICE constexpr int packets(int rows) const {
+    return (rows * columns() + k_elements - 1) / k_elements;
+  }
   /// Of one rank in one launch.
-  constexpr long long all_packets(int rows) const { return 1LL * blocks * passes * packets(rows); }
+  TESSERA_HOST_DEVICE constexpr long long all_packets(int rows) const {
+    return 1LL * blocks * passes * packets(rows);
+  }
 
   // Shared memory, bytes: rows of a, sums of the splits, own results as words.
-  constexpr int row_stride() const { return 2 * depth() + 64; }
-  constexpr int buffer_bytes() const { return 8 * row_tiles * row_stride(); }
-  constexpr int sum_stride() const { return columns() + 4; }  // floats
-  constexpr int sums_at() const { return k_buffers * buffer_bytes(); }
-  constexpr int own_at() const { return sums_at() + 4 * splits * 8 * row_tiles * sum_stride(); }
-  constexpr int shared_bytes(int rows) const { return own_at() + 12 * passes * packets(rows); }
+  TESSERA_HOST_DEVICE constexpr int row_stride() const { return 2 * depth() + 64; }
+  TESSERA_HOST_DEVICE constexpr int buffer_bytes() const { return 8 * row_tiles * row_stride(); }
+  TESSERA_HOST_DEVICE constexpr int sum_stride() const { return columns() + 4; }  // floats
+  TESSERA_HOST_DEVICE constexpr int sums_at() const { return k_buffers * buffer_bytes(); }
+  TESSERA_HOST_DEVICE constexpr int own_at() const {
+    return sums_at() + 4 * splits * 8 * row_tiles * sum_stride();
+  }
+  TESSERA_HOST_DEVICE constexpr int shared_bytes(int rows) const {
+    return own_at() + 12 * passes * packets(rows);
+  }
 };
 
 /// tiles 0: not for these sizes.

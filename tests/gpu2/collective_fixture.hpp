@@ -10,6 +10,7 @@
 
 #include "collective_case.hpp"
 #include "kernels/gemm_collectives/few_product.hpp"
+#include "kernels/gemm_collectives/fused_plan.hpp"
 #include "kernels/gemm_collectives/one_call.hpp"
 
 namespace tessera::gemm_collectives {

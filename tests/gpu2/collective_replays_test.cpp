@@ -95,7 +95,7 @@ TEST_F(GemmCollectives, ProductsOfAGroupInOtherStreamsKeepTheirOrder) {
   }
   auto const both = gpus.all();
   std::vector<cudaStream_t> others;
-  for (auto const& one : more) others.push_back(one->get());
+  for (auto const& stream : more) others.push_back(stream->get());
   auto const delay = [&](int rank, cudaStream_t stream) {
     Select const current(rank);
     ok(cudaLaunchHostFunc(stream, sleep_for, reinterpret_cast<void*>(std::uintptr_t{5000})));

@@ -15,8 +15,8 @@ TEST_F(GemmCollectives, ARankThatNeverComesIsNamedAndTheNextCallWorks) {
     run(product, some);
     finish(product);
     auto const begin = std::chrono::steady_clock::now();
-    for (int const rank : gpus.ranks())
-      if (rank != 0) ASSERT_TRUE(product.enqueue(rank, some.operands(), gpus.stream(rank)));
+    for (int rank = 1; rank < gpus.count(); ++rank)
+      ASSERT_TRUE(product.enqueue(rank, some.operands(), gpus.stream(rank)));
     auto const ended = product.finish();
     EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 5);
     ASSERT_FALSE(ended) << product.name();

@@ -59,13 +59,13 @@ class ExpertsCase {
   }
   std::vector<ExpertsOperands> operands() const {
     std::vector<ExpertsOperands> all;
-    for (int const rank : gpus.ranks())
+    for (int const rank : gpus_.ranks())
       all.push_back({rows_.at(rank), static_cast<int const*>(counts_.at(rank)), b_.at(rank), d_.at(rank),
                      static_cast<int*>(come_.at(rank))});
     return all;
   }
   void expect_right(std::string const& what) const {
-    for (int const rank : gpus.ranks()) {
+    for (int const rank : gpus_.ranks()) {
       std::vector<int> come(size(problem_.experts));
       ok(cudaMemcpy(come.data(), come_.at(rank), 4 * come.size(), cudaMemcpyDefault));
       for (int expert = 0; expert < problem_.local_experts(); ++expert)

@@ -89,7 +89,7 @@ TEST_F(ParallelMlp, TwoStreamsShareWhatIsBetweenTheProducts) {
       more.push_back(std::make_unique<gpu::Stream>());
     }
     std::vector<cudaStream_t> others;
-    for (auto const& one : more) others.push_back(one->get());
+    for (auto const& stream : more) others.push_back(stream->get());
     auto mlp = must(TensorParallelMlp::make(gpus.group, problem));
     for (int call = 0; call < 200; ++call) {
       ASSERT_TRUE(mlp.run(one.operands(), gpus.all()));
