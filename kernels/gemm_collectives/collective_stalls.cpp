@@ -55,7 +55,7 @@ Expected<void> GemmCollective::State::wait() const {
   return waited.get();
 }
 
-Diagnostics GemmCollective::State::stalls() const {
+Diagnostics GemmCollective::State::stalls() {
   Diagnostics found;
   for (int const rank : group->here()) {
     Select const current(group->device(rank));
@@ -87,6 +87,9 @@ Diagnostics GemmCollective::State::stalls() const {
     }
     found.push_back(describe_stall(stall));
   }
+  // What has just been read its own kernels for few rows would say as another's.
+  broken = true;
+  for (int const rank : group->here()) ranks[static_cast<std::size_t>(rank)].told->lower();
   for (auto const& [rows, piece] : pieces)
     if (auto const done = piece.finish(); !done)
       found.insert(found.end(), done.error().begin(), done.error().end());

@@ -131,8 +131,8 @@ struct GemmCollective::State {
   bool stalled() const;
   /// For the GPUs of this process. A library's kernels wait for a lost rank without end: they are ended here.
   Expected<void> wait() const;
-  /// What the ranks of this process have waited for in vain.
-  Diagnostics stalls() const;
+  /// What the ranks of this process have waited for in vain, which is said once: begin_anew() follows.
+  Diagnostics stalls();
   /// Waits for all ranks, says what happened, and begins anew.
   Expected<void> recover();
   Expected<void> recover_with_others(Diagnostics found);

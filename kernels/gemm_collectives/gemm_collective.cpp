@@ -33,7 +33,11 @@ Expected<GemmCollective> GemmCollective::make(std::shared_ptr<PeerGroup> group, 
 Expected<void> GemmCollective::State::take_way(Options const& options) {
   way = options.way;
   bool const apart = !group->apart().empty();
-  if (way == Way::automatic) way = apart ? Way::sequential : choose_way(problem);
+  std::string why;
+  if (way == Way::automatic) {
+    way = apart ? Way::sequential : choose_way(problem);
+    if (way == Way::sequential && !apart && group->nccl(why) == nullptr) way = choose_way(problem, false);
+  }
   if (options.parts < 0 || options.parts > k_most_parts)
     return refusal("E0581", std::to_string(options.parts) + " parts of a shard",
                    "ask for 1 to " + std::to_string(k_most_parts) + ", or 0: as the library chooses",
@@ -48,7 +52,6 @@ Expected<void> GemmCollective::State::take_way(Options const& options) {
     if (!apart) return {};
     return refuse(needs_reach(std::string("the way \"") + to_string(way) + "\"", group->apart()));
   }
-  std::string why;
   nccl = group->nccl(why);
   if (nccl != nullptr) return {};
   return refusal(
@@ -149,9 +152,13 @@ Expected<void> GemmCollective::run(std::vector<Operands> const& operands,
 }
 
 Expected<void> GemmCollective::finish() {
+  auto own = finish_own();
+  return own ? hear_of_others() : own;
+}
+Expected<void> GemmCollective::hear_of_others() const { return state_->nothing_else_stalled({}); }
+Expected<void> GemmCollective::finish_own() {
   try {
-    if (auto done = state_->recover(); !done) return done;
-    return state_->nothing_else_stalled({});
+    return state_->recover();
   } catch (std::exception const& error) {
     return failed(error);
   }

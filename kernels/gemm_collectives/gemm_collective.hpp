@@ -50,7 +50,8 @@ class GemmCollective {
   /// ranks' `d` are of one PeerMemory then. May be captured, and the graph replayed, where every rank replays
   /// as often and no other work of the group runs beside it. Refuses (E0582), and enqueues nothing, where a
   /// launch before has stalled or failed halfway, until finish() was called. E0581 for operands that are
-  /// missing, not aligned, or in other memory. Ranks by one thread: with Way::sequential take run().
+  /// missing, not aligned, or in other memory. Ranks by one thread: with Way::sequential, which
+  /// the automatic one may be, take run().
   Expected<void> enqueue(int rank, std::vector<Operands> const& operands, cudaStream_t stream);
   /// The parts of all ranks of this process, each with its stream. Where a launch before has stalled it does
   /// what finish() does, and enqueues nothing; where one has failed halfway it lets all ranks begin anew. In
@@ -60,6 +61,10 @@ class GemmCollective {
   /// deadline: it names ranks, the part and the count; then, and where a call has failed halfway, all ranks
   /// begin anew. Of several processes a call of all ranks, which hear of all that went wrong on any.
   Expected<void> finish();
+  /// Both halves of it, for who has several products: what has stalled here; and, when all have said that,
+  /// once what else this thread has launched (E0520).
+  Expected<void> finish_own();
+  Expected<void> hear_of_others() const;
   /// Has a wait of any rank met its deadline since then? A load of host memory for each rank.
   bool stalled() const;
 

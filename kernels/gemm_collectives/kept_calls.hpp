@@ -17,8 +17,8 @@
 
 namespace tessera::gemm_collectives {
 
-/// `Work` has make(group, sizes, settings), run(operands, streams) and finish(); `Sizes` an order and
-/// to_string().
+/// `Work` has make(group, sizes, settings), run(operands, streams), finish(), finish_own() and
+/// hear_of_others(); `Sizes` an order and to_string().
 template <class Work, class Sizes, class Settings>
 class KeptCalls {
  public:
@@ -81,21 +81,19 @@ class KeptCalls {
     return known->second.settings;
   }
 
-  /// Waits for a group's calls and adds what they have missed. `release`: and forgets the group.
-  void finish(std::shared_ptr<PeerGroup> const& group, bool release, Diagnostics& missed) {
+  /// Waits for a group's calls and adds what they have missed: each what has stalled in it.
+  void finish(std::shared_ptr<PeerGroup> const& group, Diagnostics& missed) {
+    for_all_of(group, [&](Work& work) { add(work.finish_own(), missed); });
+  }
+  /// Behind that: what else has stalled, once.
+  void hear_of_others(std::shared_ptr<PeerGroup> const& group, Diagnostics& missed) {
+    for_all_of(group, [&](Work const& work) { add(work.hear_of_others(), missed); });
+  }
+  void forget(std::shared_ptr<PeerGroup> const& group) {
     std::lock_guard const lock(kept_.mutex);
-    auto const finish = [&](Work& work) {
-      if (auto ended = work.finish(); !ended)
-        missed.insert(missed.end(), ended.error().begin(), ended.error().end());
-    };
     kept_.for_all([&](Key const& key, Kept& one, bool) {
-      if (key.first != group.get() || !one.work) return;
-      finish(*one.work);
-      if (release) one.work.reset();
+      if (key.first == group.get()) one.work.reset();
     });
-    for (auto& [of, work] : retired_)
-      if (of == group.get()) finish(work);
-    if (!release) return;
     std::erase_if(retired_, [&](auto const& one) { return one.first == group.get(); });
     std::erase_if(settings_, [&](auto const& one) { return one.first.first == group.get(); });
   }
@@ -110,6 +108,19 @@ class KeptCalls {
     Settings settings;
     int number = 0;
   };
+
+  static void add(Expected<void> const& done, Diagnostics& missed) {
+    if (!done) missed.insert(missed.end(), done.error().begin(), done.error().end());
+  }
+  template <class Act>
+  void for_all_of(std::shared_ptr<PeerGroup> const& group, Act const& act) {
+    std::lock_guard const lock(kept_.mutex);
+    kept_.for_all([&](Key const& key, Kept& one, bool) {
+      if (key.first == group.get() && one.work) act(*one.work);
+    });
+    for (auto& [of, work] : retired_)
+      if (of == group.get()) act(work);
+  }
 
   /// Of a call: the capture that its streams are in, or none.
   static Expected<kernels::StreamNow> place_of(std::vector<cudaStream_t> const& streams) {

@@ -71,8 +71,14 @@ std::optional<Options> remembered(std::shared_ptr<PeerGroup> const& group, Probl
 
 Expected<void> finish_all(std::shared_ptr<PeerGroup> const& group, bool release) {
   Diagnostics missed;
-  mlps().finish(group, release, missed);
-  products().finish(group, release, missed);
+  mlps().finish(group, missed);
+  products().finish(group, missed);
+  mlps().hear_of_others(group, missed);
+  products().hear_of_others(group, missed);
+  if (release) {
+    mlps().forget(group);
+    products().forget(group);
+  }
   if (!missed.empty()) return tl::make_unexpected(std::move(missed));
   return {};
 }

@@ -240,14 +240,26 @@ Expected<void> TensorParallelMlp::run(std::vector<MlpOperands> const& operands,
 }
 
 Expected<void> TensorParallelMlp::finish() {
+  auto own = finish_own();
+  return own ? hear_of_others() : own;
+}
+
+Expected<void> TensorParallelMlp::finish_own() {
   auto& state = *state_;
   std::lock_guard const lock(state.mutex);
-  auto one = state.first ? state.first->finish() : Expected<void>{};
-  auto other = state.second->finish();
-  for (auto const& [rank, piece] : state.alone)
-    if (auto done = piece.finish(); !done && one) one = done;
-  return one ? other : one;
+  Diagnostics found;
+  auto const add = [&](Expected<void> const& done) {
+    if (!done) found.insert(found.end(), done.error().begin(), done.error().end());
+  };
+  if (state.first) add(state.first->finish_own());
+  add(state.second->finish_own());
+  // Last: they say what else has stalled, and the products have said theirs.
+  for (auto const& [rank, piece] : state.alone) add(piece.finish());
+  if (found.empty()) return {};
+  return tl::make_unexpected(std::move(found));
 }
+
+Expected<void> TensorParallelMlp::hear_of_others() const { return state_->second->hear_of_others(); }
 
 MlpProblem const& TensorParallelMlp::problem() const { return state_->problem; }
 

@@ -70,6 +70,9 @@ class TensorParallelMlp {
   Expected<void> run(std::vector<MlpOperands> const& operands, std::vector<cudaStream_t> const& streams);
   /// Waits for the group's GPUs: GemmCollective::finish() of both products.
   Expected<void> finish();
+  /// As GemmCollective's.
+  Expected<void> finish_own();
+  Expected<void> hear_of_others() const;
 
   MlpProblem const& problem() const;
   /// "copy, cublaslt(...); add, cublaslt(...), parts: 2".

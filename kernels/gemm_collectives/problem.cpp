@@ -18,11 +18,17 @@ auto refused(Problem const& problem, std::string message, std::string hint) {
   return refuse(std::move(one));
 }
 
-// Of two H200 (results/h200x2/gemm_collectives.json), where 64, 512 and 2048 rows were measured: both limits
-// are guesses between them. Up to so many rows partial sums go to everybody at once; above, a shard's owner
-// adds them.
-constexpr int k_most_words_rows = 256;
-// Up to so many rows a product that stores into a peer's memory beats a copy behind it.
+// Fewer rows of a shard are bound by the reading of weights, which each shard's product reads anew: on four
+// H100 128 rows lost 5 and 31 % to the sequence (results/h100x4/gemm_collectives.json), on two H200 256 rows
+// won 13 to 19 % (results/h200x2/gemm_collectives.json). A guess between them.
+constexpr int k_least_shard_rows = 192;
+// Sums that go to everybody at once put so many bytes more on a link than a library's ring, whose start
+// they spare: on four H100 words won 5 to 8 % with 2.6 million, and nothing with 3.9.
+constexpr double k_most_more_bytes = 3e6;
+// Fewer blocks cannot draw what the memory gives. A guess.
+constexpr int k_least_fused_blocks = 64;
+// A guess between 512 and 2048 rows of two H200: up to so many a product that stores into a peer's memory
+// beats a copy behind it.
 constexpr int k_most_store_rows = 1024;
 // Products of half a shard cost more than what a last sum takes where they leave more of the SMs without
 // work.
@@ -33,6 +39,12 @@ double filled(int rows, int columns) {
   constexpr int k_sms = 132;
   return static_cast<double>(tiles_of_product(rows, columns)) /
          (waves_of_product(rows, columns, k_sms) * k_sms);
+}
+
+/// What packets to everybody put on a rank's link beyond a ring's share: four words carry three.
+double more_than_a_ring(Problem const& problem) {
+  constexpr double k_element = 2, k_packet = 4.0 / 3;
+  return k_element * problem.rows * problem.columns * (problem.ranks - 1) * (k_packet - 2.0 / problem.ranks);
 }
 
 }  // namespace
@@ -114,11 +126,12 @@ Expected<void> check_problem(Problem const& problem) {
   return {};
 }
 
-Way choose_way(Problem const& problem) {
+Way choose_way(Problem const& problem, bool library) {
+  bool const few = most_shard_rows(problem.rows, problem.ranks) < k_least_shard_rows;
+  if (problem.collective == Collective::all_reduce && few && more_than_a_ring(problem) <= k_most_more_bytes)
+    return fused_plan(problem.rows, problem.columns).blocks >= k_least_fused_blocks ? Way::fused : Way::words;
+  if (few && library) return Way::sequential;
   if (problem.collective == Collective::all_gather) return Way::copy;
-  // Each rank sends all it has to every other.
-  if (problem.collective == Collective::all_reduce && problem.rows * (problem.ranks - 1) <= k_most_words_rows)
-    return Way::words;
   if (problem.rows <= k_most_store_rows) return Way::store;
   int const half = most_shard_rows(problem.rows, 2 * problem.ranks);
   return problem.ranks == 2 && filled(half, problem.columns) >= k_least_filled ? Way::add : Way::copy;

@@ -66,8 +66,9 @@ std::vector<Way> ways_of(Problem const& problem);
 /// Refuses (E0581) sizes that do not divide, and others that no kernel is for.
 Expected<void> check_problem(Problem const& problem);
 
-/// The way by what was measured on two H200 (docs/design/notes-peers.md).
-Way choose_way(Problem const& problem);
+/// The way by what was measured on two H200 and on two and four H100 (docs/design/notes-peers.md). Shards of
+/// few rows go in sequence, where there is a library for it.
+Way choose_way(Problem const& problem, bool library = true);
 
 /// Elements of a rank's memory that the peers write to: slots of one shard each, a rank's in the order of
 /// ranks. 0: there are none.

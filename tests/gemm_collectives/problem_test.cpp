@@ -57,7 +57,11 @@ TEST(GemmCollectiveProblem, TheWayThatIsTakenIsOneThatThereIs) {
     for (int const rows : {1, 64, 65, 512, 513, 2048, 100000})
       for (int const ranks : {2, 4, 8}) {
         Problem const problem{collective, rows, 8192, 8192, ElementType::bf16, ranks};
-        EXPECT_THAT(ways_of(problem), testing::Contains(choose_way(problem)));
+        for (bool const library : {true, false}) {
+          auto const way = choose_way(problem, library);
+          EXPECT_THAT(ways_of(problem), testing::Contains(way));
+          EXPECT_TRUE(library || way != Way::sequential);
+        }
       }
 }
 
@@ -67,7 +71,23 @@ TEST(GemmCollectiveProblem, TheWayIsTheOneThatWasFastest) {
   };
   // results/h200x2/gemm_collectives.json
   EXPECT_EQ(way(Collective::all_reduce, 64, 8192, 8192), Way::words);
-  EXPECT_EQ(way(Collective::all_reduce, 64, 8192, 8192, 8), Way::store);
+  EXPECT_EQ(way(Collective::all_reduce, 300, 8192, 8192), Way::words);
+  // Packets to everybody cost more than a ring's start, and shards are of few rows.
+  EXPECT_EQ(way(Collective::all_reduce, 64, 8192, 8192, 8), Way::sequential);
+  EXPECT_EQ(way(Collective::all_reduce, 64, 12288, 12288, 4), Way::sequential);
+  EXPECT_EQ(way(Collective::all_reduce, 64, 8192, 8192, 4), Way::words);
+  // Too many rows, or too few blocks, for one launch.
+  EXPECT_EQ(way(Collective::all_reduce, 32, 8192, 8192), Way::fused);
+  EXPECT_EQ(way(Collective::all_reduce, 32, 8192, 8192, 4), Way::fused);
+  EXPECT_EQ(way(Collective::all_reduce, 33, 8192, 8192), Way::words);
+  EXPECT_EQ(way(Collective::all_reduce, 1, 1008, 8192), Way::words);
+  EXPECT_EQ(way(Collective::all_reduce, 1, 1024, 8192), Way::fused);
+  // Weights would be read for each shard of few rows.
+  EXPECT_EQ(way(Collective::reduce_scatter, 382, 8192, 22016), Way::sequential);
+  EXPECT_EQ(way(Collective::reduce_scatter, 383, 8192, 22016), Way::store);
+  EXPECT_EQ(way(Collective::reduce_scatter, 512, 8192, 22016, 4), Way::sequential);
+  EXPECT_EQ(way(Collective::all_gather, 64, 22016, 8192), Way::sequential);
+  EXPECT_EQ(way(Collective::all_gather, 512, 22016, 8192), Way::copy);
   EXPECT_EQ(way(Collective::all_reduce, 512, 8192, 8192), Way::store);
   EXPECT_EQ(way(Collective::reduce_scatter, 512, 8192, 22016), Way::store);
   EXPECT_EQ(way(Collective::reduce_scatter, 2048, 8192, 8192), Way::add);

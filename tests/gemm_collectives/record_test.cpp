@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way that is taken without tuning, beside what was measured on two H200 (docs/peers.md).
+// The way that is taken without tuning, beside what was measured (docs/peers.md).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <map>
 #include <regex>
 #include <sstream>
+#include <tuple>
 
 #include "kernels/gemm_collectives/problem.hpp"
 
@@ -47,21 +48,54 @@ std::vector<Size> sizes_of(std::string const& text) {
   return result;
 }
 
+std::vector<Size> record_of(std::string const& machine, int ranks) {
+  std::stringstream text;
+  text << std::ifstream(TESSERA_SOURCE_DIR "/results/" + machine + "/gemm_collectives.json").rdbuf();
+  auto sizes = sizes_of(text.str());
+  for (auto& one : sizes) one.problem.ranks = ranks;
+  return sizes;
+}
+
+/// Of the way that is taken with its fastest kernel. What this record is older than has `else_way` in its
+/// place.
+double taken_us(Size const& size, Way else_way) {
+  auto const way = choose_way(size.problem);
+  return size.us.at(to_string(way == Way::fused && !size.us.contains("fused") ? else_way : way));
+}
+
+void expect_near_the_fastest(Size const& size, double taken) {
+  double fastest = size.us.at("sequential");
+  for (auto const way : ways_of(size.problem))
+    if (auto const found = size.us.find(to_string(way)); found != size.us.end())
+      fastest = std::min(fastest, found->second);
+  EXPECT_LT(taken, 1.06 * fastest) << to_string(size.problem);
+}
+
 // An untuned call takes cuBLASLt's first guess, which the record does not tell from the others.
 TEST(GemmCollectiveRecord, TheUntunedWayWithItsBestKernelIsFasterThanTheSequenceAndNearTheFastest) {
-  std::stringstream text;
-  text << std::ifstream(TESSERA_SOURCE_DIR "/results/h200x2/gemm_collectives.json").rdbuf();
-  auto const sizes = sizes_of(text.str());
+  auto const sizes = record_of("h200x2", 2);
   ASSERT_EQ(sizes.size(), 53u);
-  for (auto const& [problem, us] : sizes) {
-    double fastest = us.at("sequential");
-    for (auto const way : ways_of(problem))
-      if (auto const found = us.find(to_string(way)); found != us.end())
-        fastest = std::min(fastest, found->second);
-    double const taken = us.at(to_string(choose_way(problem)));
-    EXPECT_LT(taken, us.at("sequential")) << to_string(problem);
-    EXPECT_LT(taken, 1.06 * fastest) << to_string(problem);
+  for (auto const& size : sizes) {
+    double const taken = taken_us(size, Way::words);
+    EXPECT_LT(taken, size.us.at("sequential")) << to_string(size.problem);
+    expect_near_the_fastest(size, taken);
   }
+}
+
+TEST(GemmCollectiveRecord, OnTwoAndFourOtherGpusItIsNeverSlowerThanTheSequence) {
+  int in_sequence = 0;
+  for (auto const& [machine, ranks, count] : {std::tuple{"h100x2", 2, 6u}, {"h100x4", 4, 40u}}) {
+    auto const sizes = record_of(machine, ranks);
+    ASSERT_EQ(sizes.size(), count);
+    for (auto const& size : sizes) {
+      double const taken = taken_us(size, Way::fused);
+      in_sequence += choose_way(size.problem) == Way::sequential;
+      EXPECT_LE(taken, size.us.at("sequential")) << to_string(size.problem);
+      expect_near_the_fastest(size, taken);
+    }
+  }
+  // 64 rows of 12288 columns, and shards of 128 rows, on four.
+  EXPECT_EQ(in_sequence, 3);
 }
 
 }  // namespace

@@ -5,6 +5,9 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <thread>
+
 #include "kernels/gemm_collectives/one_call.hpp"
 #include "mlp_case.hpp"
 
@@ -98,6 +101,28 @@ TEST_F(ParallelMlp, TwoStreamsShareWhatIsBetweenTheProducts) {
     ASSERT_TRUE(mlp.finish());
     one.expect_right("beside another stream");
     other.expect_right("in another stream");
+  }
+}
+
+TEST_F(ParallelMlp, AStallIsSaidOnceByTheProductThatWaited) {
+  for (auto const rows : {Tokens::whole, Tokens::spread}) {
+    auto const problem = fit({16, 1024, 2752, Form::swiglu, rows});
+    MlpCase const some(gpus, problem);
+    MlpOptions options;
+    options.first.way = Way::copy;
+    options.second.way = rows == Tokens::whole ? Way::fused : Way::copy;
+    options.first.deadline_seconds = options.second.deadline_seconds = 0.1;
+    auto mlp = must(TensorParallelMlp::make(gpus.group, problem, options));
+    auto const late = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(400)); };
+    ok(cudaLaunchHostFunc(gpus.stream(0), late, nullptr));
+    ASSERT_TRUE(mlp.run(some.operands(), gpus.all()));
+    auto const ended = mlp.finish();
+    ASSERT_FALSE(ended) << mlp.name();
+    for (auto const& error : ended.error()) EXPECT_EQ(error.code, "E0582") << to_text(ended.error());
+    some.poison();
+    ASSERT_TRUE(mlp.run(some.operands(), gpus.all()));
+    ASSERT_TRUE(mlp.finish());
+    some.expect_right("after a stall: " + mlp.name());
   }
 }
 

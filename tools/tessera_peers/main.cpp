@@ -69,7 +69,7 @@ Expected<std::vector<Options>> chosen(Asked const& asked, PeerGroup const& group
     options.front() = *kept;
     std::printf("takes what was tuned (%s): %s\n", file.c_str(), entry->way.c_str());
   } else {
-    std::printf("not tuned: takes %s\n", to_string(choose_way(asked.problem)));
+    std::printf("not tuned: takes %s\n", to_string(choose_way(asked.problem, nccl)));
   }
   if (nccl && options.front().way != Way::sequential) options.emplace_back().way = Way::sequential;
   return options;
@@ -114,7 +114,7 @@ int run(Asked const& asked) {
   bool const nccl = group->nccl(why) != nullptr;
   if (!nccl) std::printf("without NCCL: %s\n", why.c_str());
   bool const apart = !group->apart().empty();
-  auto const untuned = apart ? Way::sequential : choose_way(asked.problem);
+  auto const untuned = apart ? Way::sequential : choose_way(asked.problem, nccl);
   if (apart) std::printf("by NCCL alone: %s\n", group->apart().c_str());
   std::fflush(stdout);
   Measured measured;
