@@ -6,6 +6,7 @@
 
 #include "gpu/device_buffer.hpp"
 #include "gpu/launch.hpp"
+#include "gpu/launches.hpp"
 #include "kernels/common/mlp_reference.hpp"
 #include "kernels/skinny_mlp_sm90/skinny.hpp"
 
@@ -63,7 +64,7 @@ struct Memory {
     one.buffers = of;
     one.workspace = workspace.get();
     one.programmatic = programmatic;
-    one.watch = {stall.get(), static_cast<unsigned long long>(deadline_seconds * 1e9)};
+    one.watch = {stall.get(), static_cast<unsigned long long>(gpu::patient(deadline_seconds) * 1e9)};
     return one;
   }
   StallRecord record() const { return stall.download()[0]; }
