@@ -65,6 +65,7 @@ struct LtGemm::State {
 
   cublasStatus_t describe(LtProblem const& problem) {
     auto const type = problem.type == gpu::ElementType::bf16 ? CUDA_R_16BF : CUDA_R_16F;
+    auto const result_type = problem.wide ? CUDA_R_32F : type;
     auto const transposed = CUBLAS_OP_T;
     auto const epilogue = problem.gelu ? CUBLASLT_EPILOGUE_GELU : CUBLASLT_EPILOGUE_DEFAULT;
     cublasStatus_t status = cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F);
@@ -81,8 +82,9 @@ struct LtGemm::State {
     });
     then([&] { return cublasLtMatrixLayoutCreate(&b, type, problem.depth, problem.columns, problem.depth); });
     then([&] { return cublasLtMatrixLayoutCreate(&a, type, problem.depth, problem.rows, problem.depth); });
-    then(
-        [&] { return cublasLtMatrixLayoutCreate(&d, type, problem.columns, problem.rows, problem.columns); });
+    then([&] {
+      return cublasLtMatrixLayoutCreate(&d, result_type, problem.columns, problem.rows, problem.columns);
+    });
     return status;
   }
 

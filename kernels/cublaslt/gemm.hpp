@@ -31,6 +31,7 @@ struct LtProblem {
   int rows = 0, columns = 0, depth = 0;
   gpu::ElementType type = gpu::ElementType::bf16;
   bool gelu = false;
+  bool wide = false;  ///< d, and what is added to it, in fp32
 
   auto operator<=>(LtProblem const&) const = default;
 };
@@ -53,7 +54,7 @@ class LtGemm {
   /// cudaErrorNotSupported if it cannot. `workspace` has `bytes`, at least workspace_of().
   cudaError_t run(LtAlgorithm const& algorithm, void const* a, void const* b, void* d, void* workspace,
                   std::size_t bytes, cudaStream_t stream) const;
-  /// The same for d = a * b^T + c, added in fp32; c has d's sizes and is another matrix.
+  /// The same for d = a * b^T + c, added in fp32; c has d's sizes and is another matrix, or d itself.
   cudaError_t run_adding(LtAlgorithm const& algorithm, void const* a, void const* b, void const* c, void* d,
                          void* workspace, std::size_t bytes, cudaStream_t stream) const;
 

@@ -160,24 +160,44 @@ Expected<void> Decoder::decode(cudaStream_t stream, int steps) {
   return {};
 }
 
+bool Decoder::State::takes_pass(std::vector<Positions> const& unread) const {
+  if (!pass) return false;
+  long long tokens = 0;
+  for (auto const& of : unread) tokens += of.end - of.begin;
+  return !prompts || tokens >= k_least_pass_tokens;
+}
+
 Expected<void> Decoder::prefill(cudaStream_t stream) {
   auto& s = *state_;
   std::vector<Positions> unread;
   int longest = 0;
+  bool all = true;  // has each sequence a token left to read?
   for (std::size_t i = 0; i < s.begun.size(); ++i) {
     longest = std::max(longest, s.known(i) - s.read[i]);
+    all = all && s.read[i] < s.known(i);
     unread.push_back({s.read[i], std::max(s.read[i], s.known(i) - 1)});
   }
   if (auto ok = s.settle(stream); !ok) return ok;
-  if (!s.prompts || longest <= 1) return decode(stream, longest);
-  // A step that generates reads the last token of each.
+  bool const takes_pass = s.takes_pass(unread);
+  if ((!s.prompts && !takes_pass) || longest <= 1) return decode(stream, longest);
   if (auto ok = s.check_steps(stream, 1); !ok) return ok;
-  if (auto ok = s.prompts->read(stream, unread); !ok) {
+  // Behind a pass the head alone is left; else a step that generates reads the last token of each.
+  bool const head_alone = takes_pass && all;
+  for (auto& of : unread)
+    if (head_alone) ++of.end;
+  auto ok = takes_pass ? s.pass->read(stream, unread, head_alone) : s.prompts->read(stream, unread);
+  if (ok && takes_pass && !head_alone) ok = check_call(end_prompts(s.end, stream), "ending prompts");
+  if (!ok) {
     s.begun.clear();  // some of them may have been enqueued
     return ok;
   }
+  if (!head_alone) {
+    for (std::size_t i = 0; i < unread.size(); ++i) s.read[i] = unread[i].end;
+    return decode(stream, 1);
+  }
+  if (auto found = step(stream, Part::head); !found) return found;
   for (std::size_t i = 0; i < unread.size(); ++i) s.read[i] = unread[i].end;
-  return decode(stream, 1);
+  return {};
 }
 
 Expected<void> Decoder::prefill(cudaStream_t stream, std::vector<std::vector<int>> const& prompts) {

@@ -61,8 +61,9 @@ struct Options {
   bool head_starts_early = false;  ///< loads the head's weights while the last layers are still computed
   double deadline_seconds = 2;     ///< of each wait
   std::size_t most_bytes = 0;      ///< of device memory; 0: what there is
-  /// Tokens of prompts that a step of prefill() reads, of all sequences together: 2 to 64. 1: token by token.
-  /// 0: as many as are of use.
+  /// Tokens of prompts that a step of prefill() reads, of all sequences together: 2 to 64 by the kernels of
+  /// steps, more, up to k_most_pass_rows, by a pass of matrix products. 1: token by token. 0: few by steps
+  /// and many by passes, as many as are of use.
   int prompt_rows = 0;
   PagedCache paged;
   Sampling sampling;
@@ -94,9 +95,9 @@ class Decoder {
 
   /// Forgets what was, and takes the first token of each sequence in. Waits for the stream.
   Expected<void> begin(cudaStream_t stream, std::vector<Sequence> const& sequences);
-  /// Enqueues steps that read what is left of all prompts, many tokens at once, and one that reads the last
-  /// token of each: the first token behind each prompt is known then. Where Options::prompt_rows is 1: as
-  /// many steps of decode() as the longest rest of a prompt has tokens.
+  /// Enqueues what reads all that is left of prompts, many tokens at once: the first token behind each prompt
+  /// is known then. Where Options::prompt_rows is 1: as many steps of decode() as the longest rest of a
+  /// prompt has tokens.
   Expected<void> prefill(cudaStream_t stream);
   /// begin(), and prefill().
   Expected<void> prefill(cudaStream_t stream, std::vector<std::vector<int>> const& prompts);

@@ -40,6 +40,7 @@ Buffers places(Model const& m, Options const& o, Tiles const& tiles, int items, 
     w.bytes = pieces.used() - begin;
   }
   if (items > 0) b.prompts = prompt_places(pieces, m, items);
+  b.pass = pass_places(pieces, m, o);
   b.parts = pieces.take<float>(4 * times(tiles.of[k_attention], m.group() * (m.head_size + 2)));
   b.arrived = pieces.take<unsigned>(4 * (times(o.batch, m.kv_heads) + 1));
   b.best = pieces.take<unsigned long long>(8 * times(o.batch, 1));

@@ -6,6 +6,7 @@
 
 #include "kernels/decode/decoder.hpp"
 #include "kernels/decode/layer_stages.hpp"
+#include "kernels/decode/prompt_pass.hpp"
 #include "kernels/decode/prompt_reader.hpp"
 
 namespace tessera::decode {
@@ -14,6 +15,7 @@ namespace tessera::decode {
 struct Buffers {
   LayerBuffers layer;
   PromptBuffers prompts;  ///< where prompts are read many tokens at once
+  PassBuffers pass;       ///< and some thousand
   float* parts = nullptr;
   unsigned* arrived = nullptr;  ///< of attention, and behind it of the head
   unsigned long long* best = nullptr;

@@ -89,10 +89,11 @@ Expected<void> check_options(Model const& m, Options const& o) {
   if (o.cut.splits > k_most_splits)
     return refused(fmt::format("{} parts of a sequence's cached tokens", o.cut.splits),
                    fmt::format("ask for up to {}, or 0", k_most_splits));
-  if (o.prompt_rows < 0 || o.prompt_rows > k_most_prompt_rows)
+  if (o.prompt_rows < 0 || o.prompt_rows > k_most_pass_rows)
     return refused(fmt::format("{} rows of prompts to a step", o.prompt_rows),
-                   fmt::format("ask for 2 to {}, 1 for token by token, or 0 for as many as are of use",
-                               k_most_prompt_rows));
+                   fmt::format("ask for 2 to {}, for more, up to {}, for passes of so many, 1 for token by "
+                               "token, or 0 for what is of use",
+                               k_most_prompt_rows, k_most_pass_rows));
   if (auto ok = check_pages(o); !ok) return ok;
   if (auto ok = check_sampling(o.sampling); !ok) return ok;
   for (int const token : o.stop_tokens)

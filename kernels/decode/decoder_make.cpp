@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tessera/run/device.hpp>
 
+#include "kernels/attention_sm90/attention.hpp"
 #include "kernels/decode/decoder_checks.hpp"
 #include "kernels/decode/decoder_state.hpp"
 #include "kernels/decode/pack.hpp"
@@ -171,6 +172,16 @@ Expected<void> Decoder::State::make_prompts(MachineProfile const& machine, int b
   return {};
 }
 
+Expected<void> Decoder::State::make_pass() {
+  if (pass_rows_of(options) == 0) return {};
+  auto made =
+      PromptPass::make(model, weights, options, at.pass, {end, at.keys, at.values, at.turns, cache, pages()},
+                       attention_sm90::attention);
+  if (!made) return tl::make_unexpected(made.error());
+  pass = std::move(*made);
+  return {};
+}
+
 Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t stream) {
   auto const machine = with_device();
   if (!machine) return tl::make_unexpected(machine.error());
@@ -191,6 +202,7 @@ Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t 
   if (auto ok = state->describe(blocks); !ok) return tl::make_unexpected(ok.error());
   if (auto ok = state->plan(*machine, blocks); !ok) return tl::make_unexpected(ok.error());
   if (auto ok = state->make_prompts(*machine, blocks); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = state->make_pass(); !ok) return tl::make_unexpected(ok.error());
   Decoder result;
   result.state_ = state;
   return result;

@@ -10,6 +10,7 @@
 #include "kernels/decode/decoder.hpp"
 #include "kernels/decode/decoder_buffers.hpp"
 #include "kernels/decode/launches.hpp"
+#include "kernels/decode/prompt_pass.hpp"
 #include "kernels/decode/prompt_reader.hpp"
 
 namespace tessera::decode {
@@ -30,6 +31,7 @@ struct Decoder::State {
   Scratch together;  ///< its launches stall together: they share memory beside their own
   Launch layer_launch, head_launch;
   std::optional<PromptReader> prompts;
+  std::optional<PromptPass> pass;
   cudaGraphExec_t graph = nullptr;
   std::vector<Sequence> begun;  ///< empty: begin() comes first
   std::vector<int> read;        ///< positions of each sequence that have been read, when all steps are done
@@ -44,6 +46,9 @@ struct Decoder::State {
   AttentionArguments attention_arguments(int slot_bytes) const;
   CachePages pages() const;
   Expected<void> make_prompts(MachineProfile const& machine, int blocks);
+  Expected<void> make_pass();
+  /// Is what is left of prompts read by a pass?
+  bool takes_pass(std::vector<Positions> const& unread) const;
   Expected<void> capture(cudaStream_t stream, Decoder& decoder);
   Expected<void> check_sequence(Sequence const& sequence) const;
   Expected<void> check_begun() const;

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prompts at the speed of matrix products: all layers over some thousand tokens, a launch for each operator.
+// Weights are those that steps read; what lies between the products is done in fp32 and rounded once.
+#pragma once
+
+#include <functional>
+
+#include "kernels/attention_sm90/problem.hpp"
+#include "kernels/decode/decoder.hpp"
+#include "kernels/decode/device_memory.hpp"
+#include "kernels/decode/head.hpp"
+#include "kernels/decode/packed_weights.hpp"
+#include "kernels/decode/pass_kernels.hpp"
+#include "kernels/decode/rotation_table.hpp"
+
+namespace tessera::decode {
+
+/// Memory of passes alone.
+struct PassBuffers {
+  float* stream = nullptr;  ///< [row][hidden], of residuals
+  void *normed = nullptr, *qkv = nullptr, *attended = nullptr, *gate_up = nullptr, *h = nullptr;
+  void *keys = nullptr,
+       *values = nullptr;     ///< of positions before a pass, and of its own: [row][key head][head_size]
+  void* workspace = nullptr;  ///< of the library of products
+  PassPlaces places;
+};
+
+/// What they share with steps that generate.
+struct PassSurroundings {
+  StepEnd end;
+  void *keys = nullptr, *values = nullptr;
+  Turn const* turns = nullptr;
+  CacheShape cache;
+  CachePages pages;
+};
+
+/// How attention of a pass is computed: attention_sm90::attention(), or what a test has in its place.
+using PassAttention = std::function<Expected<void>(attention_sm90::Problem const&, void const* q,
+                                                   void const* k, void const* v, void* out, cudaStream_t)>;
+
+/// Rows of a pass for a decoder of these options; 0: it has none.
+int pass_rows_of(Options const& options);
+/// Keys that the runs of a pass may see together.
+int pass_keys_of(Options const& options);
+/// Takes places, or adds up what they take.
+PassBuffers pass_places(Pieces& pieces, Model const& model, Options const& options);
+
+/// So many tokens and more of prompts are read by a pass: fewer are faster by a step of the kernels for few
+/// tokens.
+constexpr int k_least_pass_tokens = 48;
+
+class PromptPass {
+ public:
+  /// Loads its kernels. Refuses what the library has no product for.
+  static Expected<PromptPass> make(Model const& model, PackedWeights const& weights, Options const& options,
+                                   PassBuffers const& own, PassSurroundings const& around,
+                                   PassAttention attention);
+
+  /// Enqueues passes that read the positions `unread` of each sequence. `then_head`: the head finds the token
+  /// behind the last of them next, of every sequence.
+  Expected<void> read(cudaStream_t stream, std::vector<Positions> const& unread, bool then_head) const;
+
+ private:
+  Expected<void> read_table(cudaStream_t stream, PassTable const& table) const;
+  Expected<void> layer(cudaStream_t stream, PassTable const& table, int number) const;
+  Expected<void> attend(cudaStream_t stream, PassTable const& table, int number) const;
+  Expected<void> multiply(cudaStream_t stream, int rows, int columns, int depth, void const* input,
+                          void const* weights, void* to, bool adds) const;
+  Expected<void> norm(cudaStream_t stream, int rows, float const* shift) const;
+  LayerCache cache_of(int layer) const;
+
+  Model model_;
+  PackedWeights weights_;
+  PassBuffers own_;
+  PassSurroundings around_;
+  StepEnd end_;  ///< whose stream and x are the pass's own
+  PassAttention attention_;
+  int rows_ = 0, keys_ = 0;
+};
+
+}  // namespace tessera::decode

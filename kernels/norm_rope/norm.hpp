@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Norms of rows: RMSNorm, and LayerNorm.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace tessera::kernels {
+
+/// Columns that a row may have: a block holds it in registers.
+constexpr int k_most_norm_columns = 16384;
+
+/// y = (x - mean) / sqrt(mean square + epsilon) * gains + biases for each row, in fp32 and rounded to bf16
+/// once. Device memory, 16-byte aligned.
+struct Norm {
+  float* x = nullptr;            ///< [rows][columns]
+  void* y = nullptr;             ///< [rows][columns] of bf16
+  float const* shift = nullptr;  ///< [columns], added to each row of x first, and stored there; null: nothing
+  void const* gains = nullptr;   ///< [columns] of bf16; null: 1
+  void const* biases = nullptr;  ///< [columns] of bf16; null: 0
+  int rows = 0;
+  int columns = 0;  ///< a multiple of 4
+  float epsilon = 1e-5f;
+  bool centered = false;  ///< LayerNorm; else RMSNorm, which subtracts no mean
+};
+
+/// Its launch is programmatic, whatever the kernel before. cudaErrorInvalidValue: sizes that it is not for.
+cudaError_t norm(Norm const& problem, cudaStream_t stream);
+
+}  // namespace tessera::kernels
