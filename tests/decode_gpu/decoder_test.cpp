@@ -430,7 +430,7 @@ TEST(Decode, Refusals) {
   refused(Decoder::make(model, on_device.weights, options, nullptr),
           "3 sequences whose results travel through clusters");
   options.batch = 1, options.cut.exchange.reset();
-  for (int const rows : {-1, 65}) {
+  for (int const rows : {-1, 8193}) {
     options.prompt_rows = rows;
     refused(Decoder::make(model, on_device.weights, options, nullptr),
             std::to_string(rows) + " rows of prompts to a step");

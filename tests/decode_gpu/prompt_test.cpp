@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prompts that are read many tokens at once: whole small decoders beside the plain one, and beside themselves
-// token by token.
+// Prompts that are read 64 tokens at once: whole small decoders beside the plain one, and beside themselves
+// token by token. Passes, which read more, are in prompt_pass_test.cpp, and in the last two.
 #include "decode_gpu/setting.hpp"
 
 namespace tessera::decode {
@@ -19,7 +19,7 @@ TEST(DecodePrompts, LengthsAroundAStep) {
     SCOPED_TRACE(std::to_string(length) + " tokens");
     Setting s;
     s.prompts = {prompt_of(length)};
-    s.prompt_rows = 0, s.steps = 4;
+    s.prompt_rows = 64, s.steps = 4;
     check(s);
   }
 }
@@ -39,7 +39,7 @@ TEST(DecodePrompts, HeadsAndGroups) {
       Setting s;
       s.model = reference::small_model(head_size, 2, group);
       s.prompts = {prompt_of(100)};
-      s.prompt_rows = 0, s.steps = 3;
+      s.prompt_rows = 64, s.steps = 3;
       check(s);
     }
 }
@@ -55,7 +55,7 @@ TEST(DecodePrompts, BiasesAndNormedHeads) {
     Setting s;
     s.model = model;
     s.prompts = {prompt_of(100), prompt_of(37, 1)};
-    s.prompt_rows = 0, s.steps = 3;
+    s.prompt_rows = 64, s.steps = 3;
     check(s);
   }
 }
@@ -65,7 +65,7 @@ TEST(DecodePrompts, Windows) {
     Setting s;
     s.model = reference::with_window(reference::small_model(128, 2, 4), window);
     s.prompts = {prompt_of(200), prompt_of(37, 1)};
-    s.prompt_rows = 0, s.steps = 3;
+    s.prompt_rows = 64, s.steps = 3;
     check(s);
     s.model.window_from = 1;
     check(s);
@@ -77,7 +77,7 @@ TEST(DecodePrompts, UnequalSequences) {
     Setting s;
     s.prompts.clear();
     for (int i = 0; i < batch; ++i) s.prompts.push_back(prompt_of(1 + i * 37 % 90, i));
-    s.prompt_rows = 0, s.steps = 3;
+    s.prompt_rows = 64, s.steps = 3;
     check(s);
   }
 }
@@ -88,7 +88,7 @@ TEST(DecodePrompts, PagesAndGPT2) {
     s.model = page == 80 ? reference::small_model(128, 2, 4) : reference::small_gpt2();
     s.prompts = {prompt_of(200), prompt_of(1), prompt_of(77, 1)};
     s.page = page;
-    s.prompt_rows = 0, s.steps = 20;
+    s.prompt_rows = 64, s.steps = 20;
     check(s);
   }
 }
@@ -96,7 +96,7 @@ TEST(DecodePrompts, HeadsOf96) {
   Setting s;
   s.model = reference::small_phi3();
   s.prompts = {prompt_of(130), prompt_of(37, 1)};
-  s.prompt_rows = 0, s.steps = 3;
+  s.prompt_rows = 64, s.steps = 3;
   check(s);
   s.model = reference::with_biases(reference::with_window(reference::small_model(96, 4, 1), 50));
   check(s);
@@ -107,7 +107,7 @@ TEST(DecodePrompts, FewBlocks) {
     SCOPED_TRACE(std::to_string(blocks) + " blocks");
     Setting s;
     s.prompts = {prompt_of(300), prompt_of(77, 1)};
-    s.prompt_rows = 0, s.steps = 3;
+    s.prompt_rows = 64, s.steps = 3;
     s.cut.blocks = blocks;
     check(s);
   }
@@ -129,7 +129,7 @@ Numbers cached(Decoder const& decoder, void const* from) {
 
 /// The cache holds what it holds token by token, but for rounding, and nothing behind the prompt; the same
 /// tokens follow as long as there is no near tie; and the same prompt gives the same bits.
-TEST(DecodePrompts, LeaveWhatTokenByTokenLeaves) {
+void check_leaves(int rows) {
   auto const model = reference::small_model(64, 2, 4);
   reference::Weights const weights(model, 12);
   WeightsOnDevice const on_device(weights);
@@ -140,7 +140,7 @@ TEST(DecodePrompts, LeaveWhatTokenByTokenLeaves) {
   Streamed const own;
   auto one_by_one = Decoder::make(model, on_device.weights, options, own.stream);
   ASSERT_OK(one_by_one);
-  options.prompt_rows = 0;
+  options.prompt_rows = 64;
   auto at_once = one_by_one->another(options, own.stream);
   ASSERT_OK(at_once);
   std::vector<std::vector<int>> const prompts = {prompt_of(200), prompt_of(200, 3)};
@@ -188,16 +188,23 @@ TEST(DecodePrompts, LeaveWhatTokenByTokenLeaves) {
     }
   }
 }
+TEST(DecodePrompts, LeaveWhatTokenByTokenLeaves) {
+  for (int const rows : {0, 64, 128}) {
+    SCOPED_TRACE(std::to_string(rows) + " rows");
+    check_leaves(rows);
+  }
+}
 
 /// Behind what stands in the cache, some of it read token by token and some of it not; a sequence that has
 /// nothing left to read goes on by one token.
-TEST(DecodePrompts, GoOnBehindACache) {
+void check_going_on(int rows) {
   auto const model = reference::small_model();
   reference::Weights const weights(model, 4);
   WeightsOnDevice const on_device(weights);
   Options options;
   options.batch = 2, options.capacity = 200;
   options.keep_logits = true;
+  options.prompt_rows = rows;
   Streamed const own;
   auto decoder = Decoder::make(model, on_device.weights, options, own.stream);
   ASSERT_OK(decoder);
@@ -229,6 +236,12 @@ TEST(DecodePrompts, GoOnBehindACache) {
   auto const tokens = decoder->tokens();
   ASSERT_OK(tokens);
   EXPECT_EQ((*tokens)[1].size(), other.size() + 1);
+}
+TEST(DecodePrompts, GoOnBehindACache) {
+  for (int const rows : {0, 64, 128}) {
+    SCOPED_TRACE(std::to_string(rows) + " rows");
+    check_going_on(rows);
+  }
 }
 
 }  // namespace
