@@ -70,6 +70,7 @@ Read read(Decoder& decoder, Model const& model, int tokens, int batch, cudaStrea
     check(cudaEventRecord(begin, stream), "cudaEventRecord");
     done(decoder.prefill(stream));
     check(cudaEventRecord(end, stream), "cudaEventRecord");
+    check(cudaEventSynchronize(end), "cudaEventSynchronize");
     done(decoder.finish());
     float ms = 0;
     check(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
