@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench_prompts <model> <tokens>[,...] <sequences> [<out.json> [<about.json>]]: how long prompts of random
 // weights take to be read, with the token behind them: by steps of 64 tokens, and by passes of matrix
-// products; what they come to beside each other; and of a pass the time of each operator alone, captured, on
-// rotating weights: its products by the algorithm that cuBLASLt guesses first and by its best one.
+// products, with cuBLASLt's first guess of an algorithm ("guessed") and with the fastest; what they come to
+// beside each other; and of a pass the time of each operator alone, captured, on rotating weights: its
+// products by the algorithm that cuBLASLt guesses first and by its best one.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -49,8 +50,9 @@ void done(Expected<void> const& outcome) {
 struct Arm {
   char const* name;
   int rows;
+  bool times_products;
 };
-constexpr Arm k_arms[] = {{"steps", 64}, {"passes", 4096}};
+constexpr Arm k_arms[] = {{"steps", 64, false}, {"guessed", 2048, false}, {"passes", 2048, true}};
 
 /// Medians of prefill(), from begin() on, and the logits behind it.
 struct Read {
@@ -246,7 +248,7 @@ int main(int count, char** arguments) {
   options.capacity = *std::max_element(lengths.begin(), lengths.end()) + 1;
   std::vector<Decoder> arms;
   for (auto const& arm : k_arms) {
-    options.prompt_rows = arm.rows;
+    options.prompt_rows = arm.rows, options.time_products = arm.times_products;
     arms.push_back(taken(arms.empty() ? Decoder::make(*model, weights.weights, options, stream)
                                       : arms.front().another(options, stream)));
   }
@@ -266,7 +268,7 @@ int main(int count, char** arguments) {
       if (i == 0) first = one;
       double const off = apart(one.logits, first.logits);
       right = right && off < 0.05;
-      std::printf("%s, %d x %d tokens, %-6s %9.1f us, %6.2f a token, logits %.2e apart%s\n",
+      std::printf("%s, %d x %d tokens, %-7s %9.1f us, %6.2f a token, logits %.2e apart%s\n",
                   model->name.c_str(), batch, tokens, k_arms[i].name, one.us, one.us / tokens / batch, off,
                   off < 0.05 ? "" : ": WRONG");
       json.begin_object().member("name", k_arms[i].name).member("us", bench::with_digits(one.us, 6));

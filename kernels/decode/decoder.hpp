@@ -65,6 +65,10 @@ struct Options {
   /// steps, more, up to k_most_pass_rows, by a pass of matrix products. 1: token by token. 0: few by steps
   /// and many by passes, as many as are of use.
   int prompt_rows = 0;
+  /// make() times the algorithms of cuBLASLt for full passes of 1024 rows and more, and passes take the
+  /// fastest, one choice for all decoders of a process. Else passes take what the library guesses first,
+  /// which is the same in every process: sums, and with them near ties, do not depend on what was faster.
+  bool time_products = true;
   PagedCache paged;
   Sampling sampling;
   /// A sequence ends with the first of these that it generates. Later steps read that one again, and change

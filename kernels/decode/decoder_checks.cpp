@@ -108,8 +108,12 @@ Expected<void> check_options(Model const& m, Options const& o) {
     return refused(
         fmt::format("{} bytes of device memory for a decoder, {} are allowed", needed, o.most_bytes),
         fmt::format("allow more, or ask for fewer sequences or less capacity: a token of a sequence "
-                    "takes {:.0f} bytes",
-                    m.cache_bytes()));
+                    "takes {:.0f} bytes{}",
+                    m.cache_bytes(),
+                    pass_rows_of(o) > 0
+                        ? fmt::format("; passes over prompts take {}, prompt_rows = {} has none",
+                                      pass_bytes(m, o), k_most_prompt_rows)
+                        : ""));
   return {};
 }
 

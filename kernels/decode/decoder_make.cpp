@@ -172,11 +172,11 @@ Expected<void> Decoder::State::make_prompts(MachineProfile const& machine, int b
   return {};
 }
 
-Expected<void> Decoder::State::make_pass() {
+Expected<void> Decoder::State::make_pass(cudaStream_t stream) {
   if (pass_rows_of(options) == 0) return {};
   auto made =
       PromptPass::make(model, weights, options, at.pass, {end, at.keys, at.values, at.turns, cache, pages()},
-                       attention_sm90::attention);
+                       attention_sm90::attention, stream);
   if (!made) return tl::make_unexpected(made.error());
   pass = std::move(*made);
   return {};
@@ -202,7 +202,7 @@ Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t 
   if (auto ok = state->describe(blocks); !ok) return tl::make_unexpected(ok.error());
   if (auto ok = state->plan(*machine, blocks); !ok) return tl::make_unexpected(ok.error());
   if (auto ok = state->make_prompts(*machine, blocks); !ok) return tl::make_unexpected(ok.error());
-  if (auto ok = state->make_pass(); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = state->make_pass(stream); !ok) return tl::make_unexpected(ok.error());
   Decoder result;
   result.state_ = state;
   return result;

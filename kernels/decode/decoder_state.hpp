@@ -46,7 +46,7 @@ struct Decoder::State {
   AttentionArguments attention_arguments(int slot_bytes) const;
   CachePages pages() const;
   Expected<void> make_prompts(MachineProfile const& machine, int blocks);
-  Expected<void> make_pass();
+  Expected<void> make_pass(cudaStream_t stream);
   /// Is what is left of prompts read by a pass?
   bool takes_pass(std::vector<Positions> const& unread) const;
   Expected<void> capture(cudaStream_t stream, Decoder& decoder);

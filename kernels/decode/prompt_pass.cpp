@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "kernels/cublaslt/gemm.hpp"
 #include "kernels/decode/prompt.hpp"
 #include "kernels/norm_rope/norm.hpp"
 #include "kernels/swiglu/swiglu.hpp"
@@ -51,27 +50,75 @@ PassBuffers pass_places(Pieces& pieces, Model const& m, Options const& o) {
   return b;
 }
 
+std::size_t pass_bytes(Model const& m, Options const& o) {
+  Pieces none;
+  pass_places(none, m, o);
+  return none.used();
+}
+
 Expected<PromptPass> PromptPass::make(Model const& model, PackedWeights const& weights,
                                       Options const& options, PassBuffers const& own,
-                                      PassSurroundings const& around, PassAttention attention) {
+                                      PassSurroundings const& around, PassAttention attention,
+                                      cudaStream_t stream) {
   PromptPass result;
   result.model_ = model, result.weights_ = weights;
   result.own_ = own, result.around_ = around, result.attention_ = std::move(attention);
   result.end_ = around.end;
   result.end_.stream = own.stream, result.end_.x = own.normed;
   result.rows_ = pass_rows_of(options), result.keys_ = pass_keys_of(options);
+  result.timed_ = options.time_products && result.rows_ >= k_least_timed_rows;
+  if (auto ok = result.find_algorithms(stream); !ok) return tl::make_unexpected(ok.error());
   return result;
 }
 
-Expected<void> PromptPass::multiply(cudaStream_t stream, int rows, int columns, int depth, void const* input,
-                                    void const* weights, void* to, bool adds) const {
-  auto const product = cublaslt::LtGemm::make({rows, columns, depth, gpu::ElementType::bf16, false, adds});
-  if (!product) return tl::make_unexpected(product.error());
-  auto const& best = (*product)->algorithms().front();
-  auto const bytes = cublaslt::workspace_bytes;
-  return check_call(adds ? (*product)->run_adding(best, input, weights, to, to, own_.workspace, bytes, stream)
-                         : (*product)->run(best, input, weights, to, own_.workspace, bytes, stream),
-                    "a product of a prompt");
+cublaslt::LtProblem PromptPass::problem_of(Product product, int rows) const {
+  auto const& m = model_;
+  cublaslt::LtProblem p;
+  p.rows = rows;
+  switch (product) {
+    case Product::qkv: p.columns = m.qkv_features(), p.depth = m.hidden; break;
+    case Product::out: p.columns = m.hidden, p.depth = m.attended(), p.wide = true; break;
+    case Product::gate_up: p.columns = m.mlp_rows() * m.intermediate, p.depth = m.hidden; break;
+    case Product::down: p.columns = m.hidden, p.depth = m.intermediate, p.wide = true; break;
+  }
+  return p;
+}
+
+PromptOperands PromptPass::operands_of(Product product, int layer) const {
+  auto const& weights = weights_.layers[static_cast<std::size_t>(layer)];
+  switch (product) {
+    case Product::qkv: return {own_.normed, weights.qkv, own_.qkv, own_.workspace};
+    case Product::out: return {own_.attended, weights.out, own_.stream, own_.workspace};
+    case Product::gate_up:
+      return {own_.normed, weights.gate_up, model_.gelu ? own_.h : own_.gate_up, own_.workspace};
+    case Product::down: break;
+  }
+  return {own_.h, weights.down, own_.stream, own_.workspace};
+}
+
+Expected<void> PromptPass::multiply(cudaStream_t stream, Product product, int layer, int rows) const {
+  return decode::multiply(problem_of(product, rows), operands_of(product, layer), timed_, stream);
+}
+
+Expected<void> PromptPass::find_algorithms(cudaStream_t stream) const {
+  for (auto const product : {Product::qkv, Product::out, Product::gate_up, Product::down}) {
+    auto const problem = problem_of(product, rows_);
+    if (auto const gemm = cublaslt::LtGemm::make(problem); !gemm) return tl::make_unexpected(gemm.error());
+    if (!timed_) continue;
+    // Numbers of the model's: products of zeros take less power, and are faster than others.
+    auto const input = operands_of(product, 0).input;
+    auto const bytes = 2 * std::min(times(rows_, problem.depth),
+                                    times(model_.mlp_rows() * model_.intermediate, model_.hidden));
+    if (auto ok = check_call(cudaMemcpyAsync(const_cast<void*>(input), weights_.layers.front().gate_up, bytes,
+                                             cudaMemcpyDeviceToDevice, stream),
+                             "numbers to time products with");
+        !ok)
+      return ok;
+    std::vector<PromptOperands> sets;
+    for (int l = 0; l < model_.layers; ++l) sets.push_back(operands_of(product, l));
+    if (auto ok = time_algorithms(problem, sets, stream); !ok) return ok;
+  }
+  return {};
 }
 
 Expected<void> PromptPass::norm(cudaStream_t stream, int rows, float const* shift) const {
@@ -137,7 +184,6 @@ Expected<void> PromptPass::attend(cudaStream_t stream, PassTable const& table, i
 
 Expected<void> PromptPass::layer(cudaStream_t stream, PassTable const& table, int number) const {
   auto const& m = model_;
-  auto const& weights = weights_.layers[static_cast<std::size_t>(number)];
   int const rows = rows_of_products(table.rows);
   auto const* const before = number > 0 ? of_layer(weights_.down_shifts, number - 1, m.hidden) : nullptr;
   auto const* const up_shifts = of_layer(weights_.up_shifts, number, m.intermediate);
@@ -146,27 +192,18 @@ Expected<void> PromptPass::layer(cudaStream_t stream, PassTable const& table, in
     if (result) result = call();
   };
   then([&] { return norm(stream, rows, before); });
-  then([&] {
-    return multiply(stream, rows, m.qkv_features(), m.hidden, own_.normed, weights.qkv, own_.qkv, false);
-  });
+  then([&] { return multiply(stream, Product::qkv, number, rows); });
   then([&] { return attend(stream, table, number); });
-  then([&] {
-    return multiply(stream, rows, m.hidden, m.attended(), own_.attended, weights.out, own_.stream, true);
-  });
+  then([&] { return multiply(stream, Product::out, number, rows); });
   then([&] { return norm(stream, rows, of_layer(weights_.out_shifts, number, m.hidden)); });
-  then([&] {
-    return multiply(stream, rows, m.mlp_rows() * m.intermediate, m.hidden, own_.normed, weights.gate_up,
-                    m.gelu ? own_.h : own_.gate_up, false);
-  });
+  then([&] { return multiply(stream, Product::gate_up, number, rows); });
   then([&] {
     return check_call(
         m.gelu ? add_and_gelu(own_.h, up_shifts, rows, m.intermediate, stream)
                : kernels::swiglu(own_.gate_up, own_.h, rows, m.intermediate, gpu::ElementType::bf16, stream),
         "the activation of a prompt");
   });
-  then([&] {
-    return multiply(stream, rows, m.hidden, m.intermediate, own_.h, weights.down, own_.stream, true);
-  });
+  then([&] { return multiply(stream, Product::down, number, rows); });
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/decode/head.hpp"
 #include "kernels/decode/packed_weights.hpp"
 #include "kernels/decode/pass_kernels.hpp"
+#include "kernels/decode/prompt_products.hpp"
 #include "kernels/decode/rotation_table.hpp"
 
 namespace tessera::decode {
@@ -44,17 +45,21 @@ int pass_rows_of(Options const& options);
 int pass_keys_of(Options const& options);
 /// Takes places, or adds up what they take.
 PassBuffers pass_places(Pieces& pieces, Model const& model, Options const& options);
+std::size_t pass_bytes(Model const& model, Options const& options);
 
-/// So many tokens and more of prompts are read by a pass: fewer are faster by a step of the kernels for few
-/// tokens.
-constexpr int k_least_pass_tokens = 48;
+/// So many tokens and more of prompts are read by a pass: a step of the kernels for few tokens takes longer.
+constexpr int k_least_pass_tokens = 8;
+
+/// Passes of so many rows and more are of products whose algorithms are worth to be timed.
+constexpr int k_least_timed_rows = 1024;
 
 class PromptPass {
  public:
-  /// Loads its kernels. Refuses what the library has no product for.
+  /// Loads the products of a full pass, and times their algorithms where Options::time_products asks for it.
+  /// E0533: the library has no such product.
   static Expected<PromptPass> make(Model const& model, PackedWeights const& weights, Options const& options,
                                    PassBuffers const& own, PassSurroundings const& around,
-                                   PassAttention attention);
+                                   PassAttention attention, cudaStream_t stream);
 
   /// Enqueues passes that read the positions `unread` of each sequence. `then_head`: the head finds the token
   /// behind the last of them next, of every sequence.
@@ -64,8 +69,12 @@ class PromptPass {
   Expected<void> read_table(cudaStream_t stream, PassTable const& table) const;
   Expected<void> layer(cudaStream_t stream, PassTable const& table, int number) const;
   Expected<void> attend(cudaStream_t stream, PassTable const& table, int number) const;
-  Expected<void> multiply(cudaStream_t stream, int rows, int columns, int depth, void const* input,
-                          void const* weights, void* to, bool adds) const;
+  /// The products of a layer, in their order.
+  enum class Product { qkv, out, gate_up, down };
+  cublaslt::LtProblem problem_of(Product product, int rows) const;
+  PromptOperands operands_of(Product product, int layer) const;
+  Expected<void> multiply(cudaStream_t stream, Product product, int layer, int rows) const;
+  Expected<void> find_algorithms(cudaStream_t stream) const;
   Expected<void> norm(cudaStream_t stream, int rows, float const* shift) const;
   LayerCache cache_of(int layer) const;
 
@@ -76,6 +85,7 @@ class PromptPass {
   StepEnd end_;  ///< whose stream and x are the pass's own
   PassAttention attention_;
   int rows_ = 0, keys_ = 0;
+  bool timed_ = false;
 };
 
 }  // namespace tessera::decode

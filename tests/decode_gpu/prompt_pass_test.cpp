@@ -96,7 +96,7 @@ class Pass {
     around.end.positions = packed->positions, around.end.means = packed->means;
     around.end.x = x.get(), around.end.hidden = s.model.hidden, around.end.sequences = batch;
     shape = around.cache;
-    auto made = PromptPass::make(s.model, *packed, options, own, around, plain_attention);
+    auto made = PromptPass::make(s.model, *packed, options, own, around, plain_attention, nullptr);
     ASSERT_OK(made);
     pass = std::move(*made);
   }
@@ -228,13 +228,24 @@ TEST(DecodePass, UnequalSequences) {
     SCOPED_TRACE(std::to_string(batch) + " sequences");
     PassSetting s;
     s.prompts.clear();
-    for (int i = 0; i < batch; ++i) s.prompts.push_back(prompt_of(1 + i * 37 % 90, i));
+    for (int i = 0; i < batch; ++i) s.prompts.push_back(prompt_of(1 + i * 37 % 50, i));
     check(s);
   }
 }
+/// Of full passes, by algorithms that are timed.
+TEST(DecodePass, TimedProducts) {
+  PassSetting s;
+  s.rows = k_least_timed_rows;
+  s.prompts.clear();
+  for (int i = 0; i < 64; ++i) s.prompts.push_back(prompt_of(k_least_timed_rows / 64, i));
+  check(s);
+  s.model = reference::small_gpt2();
+  s.behind = {};
+  check(s);
+}
 TEST(DecodePass, BehindACache) {
   PassSetting s;
-  s.prompts = {prompt_of(333), prompt_of(1), prompt_of(77, 1)};
+  s.prompts = {prompt_of(270), prompt_of(1), prompt_of(77, 1)};
   for (int const page : {0, 16, 80})
     for (int const first : {1, 64, 130}) {
       SCOPED_TRACE("pages of " + std::to_string(page) + ", behind " + std::to_string(first));
@@ -259,8 +270,8 @@ TEST(DecodePassPrompts, HeadsAndGroups) {
       SCOPED_TRACE(std::to_string(group) + " queries, heads of " + std::to_string(head_size));
       Setting s;
       s.model = reference::small_model(head_size, 2, group);
-      s.prompts = {prompt_of(200), prompt_of(66, 1)};
-      s.prompt_rows = 192, s.steps = 3;
+      s.prompts = {prompt_of(140), prompt_of(33, 1)};
+      s.prompt_rows = 128, s.steps = 2;
       check(s);
     }
 }
@@ -271,7 +282,7 @@ TEST(DecodePassPrompts, WhatElseModelsHave) {
     SCOPED_TRACE(model.name + std::to_string(model.heads) + " heads of " + std::to_string(model.head_size));
     Setting s;
     s.model = model;
-    s.prompts = {prompt_of(200), prompt_of(37, 1), prompt_of(1)};
+    s.prompts = {prompt_of(140), prompt_of(37, 1), prompt_of(1)};
     s.prompt_rows = 128, s.steps = 3;
     check(s);
   }
@@ -281,7 +292,7 @@ TEST(DecodePassPrompts, PagesAndManySequences) {
     SCOPED_TRACE("pages of " + std::to_string(page));
     Setting s;
     s.prompts.clear();
-    for (int i = 0; i < 33; ++i) s.prompts.push_back(prompt_of(1 + i * 37 % 90, i));
+    for (int i = 0; i < 33; ++i) s.prompts.push_back(prompt_of(1 + i * 37 % 60, i));
     s.page = page;
     s.prompt_rows = 256, s.steps = 3;
     check(s);

@@ -128,7 +128,8 @@ Numbers cached(Decoder const& decoder, void const* from) {
 }
 
 /// The cache holds what it holds token by token, but for rounding, and nothing behind the prompt; the same
-/// tokens follow as long as there is no near tie; and the same prompt gives the same bits.
+/// tokens follow as long as there is no near tie; and the same prompt gives the same bits. Passes round in
+/// other places than steps do, so they are apart by as much as both are from what is exact.
 void check_leaves(int rows) {
   auto const model = reference::small_model(64, 2, 4);
   reference::Weights const weights(model, 12);
@@ -140,7 +141,8 @@ void check_leaves(int rows) {
   Streamed const own;
   auto one_by_one = Decoder::make(model, on_device.weights, options, own.stream);
   ASSERT_OK(one_by_one);
-  options.prompt_rows = 64;
+  options.prompt_rows = rows;
+  double const apart = rows == 64 ? 1e-2 : 2e-2;
   auto at_once = one_by_one->another(options, own.stream);
   ASSERT_OK(at_once);
   std::vector<std::vector<int>> const prompts = {prompt_of(200), prompt_of(200, 3)};
@@ -152,8 +154,8 @@ void check_leaves(int rows) {
     ASSERT_OK(at_once->prefill(own.stream, prompts));
     ASSERT_OK(at_once->finish());
     auto const keys = cached(*at_once, at_once->keys()), values = cached(*at_once, at_once->values());
-    EXPECT_LT(reference::relative_error(keys, cached(*one_by_one, one_by_one->keys())), 1e-2);
-    EXPECT_LT(reference::relative_error(values, cached(*one_by_one, one_by_one->values())), 1e-2);
+    EXPECT_LT(reference::relative_error(keys, cached(*one_by_one, one_by_one->keys())), apart);
+    EXPECT_LT(reference::relative_error(values, cached(*one_by_one, one_by_one->values())), apart);
     auto const& shape = at_once->cache();
     std::size_t behind = 0;
     for (int l = 0; l < model.layers; ++l)
@@ -163,7 +165,7 @@ void check_leaves(int rows) {
             behind += keys[at] != 0 || values[at] != 0 ? 1 : 0;
     EXPECT_EQ(behind, 0u) << "elements behind the prompts were written";
     auto found = logits_of(*at_once, model, 2);
-    for (std::size_t i = 0; i < 2; ++i) EXPECT_LT(reference::relative_error(found[i], logits[i]), 2e-2);
+    for (std::size_t i = 0; i < 2; ++i) EXPECT_LT(reference::relative_error(found[i], logits[i]), 2 * apart);
     if (round == 0) before = found[1];
     EXPECT_EQ(found[1], before);
   }
@@ -182,7 +184,7 @@ void check_leaves(int rows) {
         for (std::size_t q = 0; q < p; ++q) last = exact.step((*expected)[i][q]);
         auto const gap = std::fabs(last[static_cast<std::size_t>((*found)[i][p])] -
                                    last[static_cast<std::size_t>((*expected)[i][p])]);
-        EXPECT_LT(gap, 0.08f) << "no near tie: token " << p << " of sequence " << i;
+        EXPECT_LT(gap, 8 * apart) << "no near tie: token " << p << " of sequence " << i;
         break;
       }
     }

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decode/prompt_products.hpp"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "kernels/decode/device_memory.hpp"
+
+namespace tessera::decode {
+namespace {
+
+using cublaslt::LtAlgorithm;
+using cublaslt::LtGemm;
+using cublaslt::LtProblem;
+
+constexpr std::size_t k_most_tried = 12;
+constexpr int k_samples = 3, k_each = 2;  ///< of an algorithm, and products of a sample
+constexpr float k_worth = 0.98f;          ///< of the first guess's time
+
+/// Algorithms that have been timed, by device, until the process ends.
+class Known {
+ public:
+  std::optional<LtAlgorithm> find(LtProblem const& problem) const {
+    std::lock_guard const lock(mutex_);
+    auto const found = all_.find({device(), problem});
+    return found == all_.end() ? std::nullopt : std::optional(found->second);
+  }
+  void keep(LtProblem const& problem, LtAlgorithm const& algorithm) {
+    std::lock_guard const lock(mutex_);
+    all_.try_emplace({device(), problem}, algorithm);
+  }
+
+ private:
+  static int device() {
+    int which = 0;
+    (void)cudaGetDevice(&which);
+    return which;
+  }
+  mutable std::mutex mutex_;
+  std::map<std::pair<int, LtProblem>, LtAlgorithm> all_;
+};
+Known& known() {
+  static auto& all = *new Known;
+  return all;
+}
+
+cudaError_t run(LtGemm const& gemm, bool adds, LtAlgorithm const& algorithm, PromptOperands const& o,
+                cudaStream_t stream) {
+  constexpr auto bytes = cublaslt::workspace_bytes;
+  return adds ? gemm.run_adding(algorithm, o.input, o.weights, o.to, o.to, o.workspace, bytes, stream)
+              : gemm.run(algorithm, o.input, o.weights, o.to, o.workspace, bytes, stream);
+}
+
+/// Two events of a stream.
+class Clock {
+ public:
+  Clock() {
+    for (auto* const one : {&begin_, &end_})
+      if (error_ == cudaSuccess) error_ = cudaEventCreate(one);
+  }
+  ~Clock() {
+    for (auto const one : {begin_, end_})
+      if (one != nullptr) (void)cudaEventDestroy(one);
+  }
+  Clock(Clock const&) = delete;
+  Clock& operator=(Clock const&) = delete;
+
+  /// Nothing: `work` cannot be enqueued. An error of CUDA stays in error().
+  template <class Work>
+  std::optional<float> milliseconds(cudaStream_t stream, Work const& work) {
+    float result = 0;
+    keep(cudaEventRecord(begin_, stream));
+    if (error_ != cudaSuccess || work() != cudaSuccess) return {};
+    keep(cudaEventRecord(end_, stream));
+    keep(error_ == cudaSuccess ? cudaEventSynchronize(end_) : error_);
+    keep(error_ == cudaSuccess ? cudaEventElapsedTime(&result, begin_, end_) : error_);
+    return error_ == cudaSuccess ? std::optional(result) : std::nullopt;
+  }
+  cudaError_t error() const { return error_; }
+
+ private:
+  void keep(cudaError_t error) {
+    if (error_ == cudaSuccess) error_ = error;
+  }
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  cudaError_t error_ = cudaSuccess;
+};
+
+}  // namespace
+
+Expected<void> multiply(LtProblem const& problem, PromptOperands const& operands, bool timed,
+                        cudaStream_t stream) {
+  auto const gemm = LtGemm::make(problem);
+  if (!gemm) return tl::make_unexpected(gemm.error());
+  auto const& guess = (*gemm)->algorithms().front();
+  auto const algorithm = timed ? known().find(problem).value_or(guess) : guess;
+  return check_call(run(**gemm, problem.wide, algorithm, operands, stream), "a product of a prompt");
+}
+
+Expected<void> time_algorithms(LtProblem const& problem, std::vector<PromptOperands> const& sets,
+                               cudaStream_t stream) {
+  if (sets.empty() || known().find(problem)) return {};
+  auto const gemm = LtGemm::make(problem);
+  if (!gemm) return tl::make_unexpected(gemm.error());
+  Clock clock;
+  std::size_t turn = 0;
+  auto const sample = [&](LtAlgorithm const& algorithm, int products) {
+    return clock.milliseconds(stream, [&] {
+      auto error = cudaSuccess;
+      for (int i = 0; i < products && error == cudaSuccess; ++i)
+        error = run(**gemm, problem.wide, algorithm, sets[turn++ % sets.size()], stream);
+      return error;
+    });
+  };
+  auto const& all = (*gemm)->algorithms();
+  auto best = all.front();
+  std::optional<float> least;
+  for (std::size_t i = 0; i < std::min(all.size(), k_most_tried); ++i) {
+    (void)sample(all[i], i == 0 ? 4 * k_each : 1);  // loads it; the first one wakes the clocks, too
+    std::optional<float> mine;
+    for (int s = 0; s < k_samples; ++s)
+      if (auto const one = sample(all[i], k_each); one) mine = std::min(*one, mine.value_or(*one));
+    if (clock.error() != cudaSuccess) break;
+    if (!mine || (least && *mine >= *least)) continue;
+    // Behind the first guess the least is what has to be undercut.
+    least = i == 0 ? k_worth * *mine : *mine;
+    best = all[i];
+  }
+  if (auto ok = check_call(clock.error(), "timing products of prompts"); !ok) return ok;
+  known().keep(problem, best);
+  return {};
+}
+
+}  // namespace tessera::decode
