@@ -83,7 +83,7 @@ void stalls_and_goes_on(Slow slow) {
 /// with a deadline of 5. Shorter deadlines would not do: finish() gives up after ten of them.
 TEST(DecodeStall, NamesOperatorLayerAndTileAndTheNextSequenceIsRight) {
   Slow slow{reference::small_model(), {}, 131000, 60000};
-  slow.options.batch = 64;
+  slow.options.batch = 64, slow.options.prompt_rows = 64;  // a pass waits for nothing
   slow.options.cut.blocks = 4, slow.options.cut.splits = 1;
   slow.options.deadline_seconds = 0.005;
   stalls_and_goes_on(slow);
