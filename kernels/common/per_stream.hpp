@@ -28,6 +28,17 @@ struct StreamPlace {
   }
 };
 
+/// One handle for each stream: the legacy default stream has two, and so has a thread's own where host code
+/// is compiled with --default-stream per-thread.
+inline cudaStream_t only_handle(cudaStream_t stream) {
+  if (stream != nullptr) return stream;
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+  return cudaStreamPerThread;
+#else
+  return cudaStreamLegacy;
+#endif
+}
+
 /// What CUDA says of a stream.
 struct StreamNow {
   StreamPlace place;
@@ -39,6 +50,7 @@ inline cudaError_t look_at(cudaStream_t stream, StreamNow& now) {
   auto status = cudaStreamCaptureStatusNone;
   unsigned long long capture = 0;
   now = {};
+  stream = only_handle(stream);
   now.place.stream = stream;
   if (auto const error = cudaStreamGetCaptureInfo(stream, &status, &capture, &now.graph);
       error != cudaSuccess)

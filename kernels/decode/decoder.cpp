@@ -72,6 +72,7 @@ Expected<void> Decoder::begin(cudaStream_t stream, std::vector<Sequence> const& 
         begin_step(s.end, stream), cudaStreamSynchronize(stream)})
     if (auto ok = check_call(error, "beginning sequences"); !ok) return ok;
   s.begun = sequences;
+  s.begun_at = s.together.restarts();
   s.read = cached;
   return {};
 }
@@ -125,7 +126,7 @@ Expected<void> Decoder::State::capture(cudaStream_t stream, Decoder& decoder) {
 }
 
 Expected<void> Decoder::State::check_begun() const {
-  if (!begun.empty()) return {};
+  if (!begun.empty() && begun_at == together.restarts()) return {};
   return refused("a decoder whose sequences have not begun",
                  "call begin() or prefill() first; after a launch that gave up, again");
 }
@@ -149,12 +150,14 @@ Expected<void> Decoder::decode(cudaStream_t stream, int steps) {
   if (steps == 0) return {};
   if (auto ok = s.capture(stream, *this); !ok) return ok;
   // The layers hold the SMs; the head's launch waits for nobody.
-  auto const ok = s.layer_launch.replay(stream, [&s, steps](GpuStream in) {
+  bool begins = false;
+  auto const ok = s.layer_launch.replay(stream, [&s, &begins, steps](GpuStream in) {
+    begins = true;
     auto error = cudaSuccess;
     for (int i = 0; i < steps && error == cudaSuccess; ++i) error = cudaGraphLaunch(s.graph, in);
     return static_cast<int>(error);
   });
-  if (!ok) s.begun.clear();  // some steps may have been enqueued
+  if (!ok && begins) s.begun.clear();  // some steps may have been enqueued
   if (!ok) return ok;
   for (auto& read : s.read) read += steps;
   return {};
@@ -181,6 +184,8 @@ Expected<void> Decoder::prefill(cudaStream_t stream) {
   bool const takes_pass = s.takes_pass(unread);
   if ((!s.prompts && !takes_pass) || longest <= 1) return decode(stream, longest);
   if (auto ok = s.check_steps(stream, 1); !ok) return ok;
+  // A stall of something else costs no sequences: it is said before anything is enqueued.
+  if (auto ok = s.together.nothing_else_stalled("a decoder"); !ok) return ok;
   // Behind a pass the head alone is left; else a step that generates reads the last token of each.
   bool const head_alone = takes_pass && all;
   for (auto& of : unread)
@@ -213,7 +218,6 @@ Expected<void> Decoder::State::finish() {
   for (auto const* one : launches) {
     auto const result = one->finish();
     if (result) continue;
-    begun.clear();
     // The first to hear of a stall says it of all.
     auto const stalled = std::find_if(launches.begin(), launches.end(),
                                       [](Launch const* each) { return each->last_stall().state != 0; });

@@ -34,6 +34,7 @@ struct Decoder::State {
   std::optional<PromptPass> pass;
   cudaGraphExec_t graph = nullptr;
   std::vector<Sequence> begun;  ///< empty: begin() comes first
+  unsigned begun_at = 0;        ///< together.restarts() then: another number by now, and they are lost
   std::vector<int> read;        ///< positions of each sequence that have been read, when all steps are done
 
   ~State() {

@@ -170,9 +170,9 @@ Expected<void> GemmCollective::State::nothing_else_stalled(std::vector<cudaStrea
     ok(cudaStreamIsCapturing(stream, &status));
     if (status != cudaStreamCaptureStatusNone) return {};  // nothing is read now
   }
-  auto const name = mine.hear_of_another();
-  if (name.empty()) return {};
-  return refuse(describe_other_stall(name, to_string(problem)));
+  auto const heard = mine.hear_of_another();
+  if (heard.name.empty()) return {};
+  return refuse(describe_other_stall(heard.name, to_string(problem), heard.how_often(), heard.way_out()));
 }
 
 Expected<void> GemmCollective::State::recover_first(std::vector<cudaStream_t> const& streams) {

@@ -156,7 +156,9 @@ void GemmCollective::State::after_library(int rank, Operands const& mine, cudaSt
 
 void GemmCollective::State::enqueue(int rank, std::vector<Operands> const& operands, cudaStream_t stream) {
   Select const current(group->device(rank));
-  ranks[static_cast<std::size_t>(rank)].told->launched();
+  auto captured = cudaStreamCaptureStatusNone;
+  ok(cudaStreamIsCapturing(stream, &captured));
+  ranks[static_cast<std::size_t>(rank)].told->launched(captured != cudaStreamCaptureStatusNone);
   auto const& mine = operands[static_cast<std::size_t>(rank)];
   if (way != Way::sequential) {
     for (auto const& step : ranks[static_cast<std::size_t>(rank)].steps) launch(rank, step, operands, stream);

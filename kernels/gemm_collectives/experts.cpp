@@ -232,8 +232,9 @@ Expected<void> ExpertsProduct::State::nothing_else_stalled(std::vector<cudaStrea
     ok(cudaStreamIsCapturing(stream, &status));
     if (status != cudaStreamCaptureStatusNone) return {};
   }
-  auto const name = told.front().hear_of_another();
-  return name.empty() ? Expected<void>{} : refuse(describe_other_stall(name, to_string(problem)));
+  auto const heard = told.front().hear_of_another();
+  if (heard.name.empty()) return {};
+  return refuse(describe_other_stall(heard.name, to_string(problem), heard.how_often(), heard.way_out()));
 }
 
 RowExchange ExpertsProduct::State::exchange(int rank, ExpertsOperands const& mine) const {
@@ -327,7 +328,9 @@ Expected<void> ExpertsProduct::run(std::vector<ExpertsOperands> const& operands,
     std::deque<gpu::PeerOrder::Turn> turns;
     for (int rank = 0; rank < state.problem.ranks; ++rank) {
       turns.emplace_back(state.group->order(), rank, streams[static_cast<std::size_t>(rank)]);
-      state.told[static_cast<std::size_t>(rank)].launched();
+      auto captured = cudaStreamCaptureStatusNone;
+      ok(cudaStreamIsCapturing(streams[static_cast<std::size_t>(rank)], &captured));
+      state.told[static_cast<std::size_t>(rank)].launched(captured != cudaStreamCaptureStatusNone);
     }
     state.broken = true;
     state.enqueue(operands, streams);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tessera/run/bindings.hpp>
 #include <tessera/run/chain.hpp>
 #include <tessera/run/device.hpp>
 #include <tessera/sync/barrier.cuh>
@@ -54,6 +55,7 @@ struct LatticeBoltzmann::State {
   Relaxation<float> relaxation;
   Progress progress;
   unsigned asked = 0;          ///< steps of the launch that is being enqueued
+  Scratch together;            // says when a launch was spoilt
   std::optional<Chain> chain;  // behind the memory that its launches use
   std::optional<NeighbourLoop> loop;
 
@@ -148,6 +150,9 @@ Expected<void> LatticeBoltzmann::State::make_chain(Expected<Plan> const& plan, S
   ChainOptions chain_options;
   chain_options.deadline_seconds = options.deadline_seconds;
   chain_options.token_bytes = token_bytes;
+  auto const stalls = together.stalls();
+  if (!stalls) return tl::make_unexpected(stalls.error());
+  chain_options.stalls_with = *stalls;
   auto made = Chain::make(*plan, {kernel}, chain_options);
   if (!made) return tl::make_unexpected(made.error());
   chain.emplace(std::move(*made));
@@ -200,7 +205,9 @@ Expected<void> LatticeBoltzmann::State::prepare_neighbours(MachineProfile const&
   if (!plan) return tl::make_unexpected(plan.error());
   NeighbourSteps steps{
       box, choice.cut, {lattice(0), lattice(1)}, static_cast<int const*>(phase.get()), relaxation};
-  auto made = neighbour_loop(*plan, steps, options.deadline_seconds);
+  auto const stalls = together.stalls();
+  if (!stalls) return tl::make_unexpected(stalls.error());
+  auto made = neighbour_loop(*plan, steps, options.deadline_seconds, *stalls);
   if (!made) return tl::make_unexpected(made.error());
   loop.emplace(std::move(*made));
   return {};
@@ -249,8 +256,11 @@ Expected<void> LatticeBoltzmann::State::launch(cudaStream_t stream, long long st
   if (choice.variant != Variant::neighbours) return chain->launch(stream);
   if (auto ok = loop->launch(stream, steps); !ok) return ok;
   if (steps % 2 == 0) return {};
-  return done(cudaMemsetAsync(phase.get(), static_cast<int>((progress.steps_done + steps) % 2), 1, stream),
-              "setting a lattice's number");
+  auto number =
+      done(cudaMemsetAsync(phase.get(), static_cast<int>((progress.steps_done + steps) % 2), 1, stream),
+           "setting a lattice's number");
+  if (!number) progress.lost = true;
+  return number;
 }
 
 Expected<LatticeBoltzmann> LatticeBoltzmann::make(Problem const& problem, Options const& options) {
@@ -294,13 +304,15 @@ Expected<void> LatticeBoltzmann::run(cudaStream_t stream, long long steps) {
   if (!captured) return tl::make_unexpected(captured.error());
   if (auto ok = s.progress.may_run(s.choice.variant, steps, *captured); !ok) return ok;
   if (steps == 0) return {};
+  auto const before = s.together.restarts();
   auto const launched = s.launch(stream, steps);
   if (launched) {
     s.progress.ran(s.choice.variant, steps, *captured);
     return {};
   }
-  // Of a capture nothing has run; but a launch before may have stalled.
-  if (!*captured || launched.error().front().code == "E0520") s.progress.lost = true;
+  // A launch before has stalled, or some steps of this one are enqueued. Where it is refused for another
+  // reason, a stall of something else too, the flow is what it was.
+  if (s.stalled() || s.together.restarts() != before) s.progress.lost = true;
   return launched;
 }
 
@@ -328,8 +340,9 @@ Expected<void> LatticeBoltzmann::start_again(cudaStream_t stream) {
 }
 
 Expected<void> LatticeBoltzmann::State::finish() {
+  auto const before = together.restarts();
   auto finished = loop ? loop->finish() : chain->finish();
-  if (!finished) progress.lost = true;
+  if (together.restarts() != before) progress.lost = true;
   return finished;
 }
 

@@ -32,8 +32,9 @@ struct StepOfTile {
 }  // namespace
 
 Expected<NeighbourLoop> neighbour_loop(LoopPlan const& plan, NeighbourSteps const& steps,
-                                       double deadline_seconds) {
+                                       double deadline_seconds, StallGroup* stalls) {
   ChainOptions options;
+  options.stalls_with = stalls;
   options.deadline_seconds = deadline_seconds;
   auto made = loop_chain(plan, options, StepOfTile{steps});
   if (!made) return tl::make_unexpected(made.error());

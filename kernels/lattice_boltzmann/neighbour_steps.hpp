@@ -26,6 +26,6 @@ struct NeighbourLoop {
 };
 constexpr int k_tile_threads = 768;
 Expected<NeighbourLoop> neighbour_loop(LoopPlan const& plan, NeighbourSteps const& steps,
-                                       double deadline_seconds);
+                                       double deadline_seconds, StallGroup* stalls);
 
 }  // namespace tessera::lattice_boltzmann

@@ -57,7 +57,7 @@ struct SlabFlow::State {
   }
   Expected<void> nothing_else_stalled() const;
   SlabStep step_of(int rank, long long step);
-  Expected<void> launch(std::vector<cudaStream_t> const& streams, long long steps);
+  Expected<void> launch(std::vector<cudaStream_t> const& streams, long long steps, bool captured);
 };
 
 Expected<void> SlabFlow::State::take_memory(int rank, std::vector<Links> const& all_links) {
@@ -144,18 +144,19 @@ SlabStep SlabFlow::State::step_of(int rank, long long step) {
 Expected<void> SlabFlow::State::nothing_else_stalled() const {
   auto const& mine = *ranks.front().told;
   if (stalled() || !mine.another_raised()) return {};
-  auto const name = mine.hear_of_another();
-  if (name.empty()) return {};
-  return refuse(describe_other_stall(name, to_string(problem)));
+  auto const heard = mine.hear_of_another();
+  if (heard.name.empty()) return {};
+  return refuse(describe_other_stall(heard.name, to_string(problem), heard.how_often(), heard.way_out()));
 }
 
-Expected<void> SlabFlow::State::launch(std::vector<cudaStream_t> const& streams, long long steps) {
+Expected<void> SlabFlow::State::launch(std::vector<cudaStream_t> const& streams, long long steps,
+                                       bool captured) {
   // What fills a GPU while it waits is kept apart from others of the group.
   std::deque<gpu::PeerOrder::Turn> turns;
   for (int rank = 0; rank < group->size(); ++rank) {
     Select const current(group->device(rank));
     turns.emplace_back(group->order(), rank, streams[static_cast<std::size_t>(rank)]);
-    at(rank).told->launched();
+    at(rank).told->launched(captured);
   }
   // By turns: a queue that is full waits for steps that a neighbour's queue must have.
   for (long long step = 0; step < steps; ++step)
@@ -224,7 +225,7 @@ Expected<void> SlabFlow::run(std::vector<cudaStream_t> const& streams, long long
     if (auto fine = s.progress.may_run(Variant::two_lattices, steps, captured); !fine) return fine;
     if (steps == 0) return {};
     if (auto fine = captured ? Expected<void>{} : s.nothing_else_stalled(); !fine) return fine;
-    auto const launched = s.launch(streams, steps);
+    auto const launched = s.launch(streams, steps, captured);
     if (launched)
       s.progress.ran(Variant::two_lattices, steps, captured);
     else if (!captured)
@@ -243,7 +244,7 @@ Expected<void> SlabFlow::write(int rank, cudaStream_t stream, FlowFields const& 
     if (s.stalled()) s.progress.lost = true;
     if (auto fine = s.progress.may_write(Variant::two_lattices, *captured); !fine) return fine;
     if (auto fine = *captured ? Expected<void>{} : s.nothing_else_stalled(); !fine) return fine;
-    one.told->launched();
+    one.told->launched(*captured);
     unsigned const plane = cells_of_plane(one.box);
     ok(flow(one.box, {plane, plane * static_cast<unsigned>(one.planes.rows())},
             one.lattice(s.progress.steps_done), Layout::own, s.relaxation, fields, stream));

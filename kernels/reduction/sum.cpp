@@ -52,11 +52,19 @@ tl::unexpected<Diagnostics> bad_argument(std::string message, std::string hint) 
   return refusal("E0550", std::move(message), std::move(hint));
 }
 
-tl::unexpected<Diagnostics> stalled_elsewhere(std::string const& name) {
-  return refusal(
-      "E0520", "an earlier launch of " + name + " gave up: a sum may have read what it did not write",
-      "compute again from the launch that gave up; its own finish() names the tile that waited",
-      {"said once, by the first call of the thread that launched both; " + name + " says it itself, too"});
+Expected<void> nothing_heard(gpu::ToldFlag::Heard const& heard) {
+  auto const& name = heard.name;
+  if (name.empty()) return {};
+  return refusal("E0520",
+                 "an earlier launch of " + name + " gave up: a sum may have read what it did not write",
+                 heard.way_out(), {std::string(heard.how_often()) + "; " + name + " says it itself, too"});
+}
+
+Expected<bool> is_capturing(cudaStream_t stream) {
+  auto status = cudaStreamCaptureStatusNone;
+  if (auto const error = cudaStreamIsCapturing(stream, &status); error != cudaSuccess)
+    return cuda_failed(error, "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
 }
 
 }  // namespace
@@ -163,7 +171,11 @@ Expected<void> Sum::launch(Element element, void const* x, std::size_t count, vo
   // Whoever waits for all must not keep some out. A launch that starts early cannot ask for that.
   shape.cooperative = config.variant == Variant::cooperative ||
                       (config.variant == Variant::grid_barrier && !early.programmatic);
-  if (own_watch) state_->told.launched();
+  if (own_watch) {
+    auto const capturing = is_capturing(stream);
+    if (!capturing) return tl::make_unexpected(capturing.error());
+    state_->told.launched(*capturing);
+  }
   auto error = cudaLaunchKernelExC(gpu::LaunchConfiguration(shape, stream).get(), kernel->function, first);
   bool const pdl = config.variant == Variant::two_launches_pdl;
   if (error == cudaSuccess && (pdl || config.variant == Variant::two_launches)) {
@@ -192,10 +204,7 @@ Expected<void> Sum::finish(cudaStream_t stream) {
   if (auto const error = cudaStreamSynchronize(stream); error != cudaSuccess)
     return cuda_failed(error, "cudaStreamSynchronize after sums");
   std::lock_guard const lock(state_->recovery);
-  if (!stalled()) {
-    auto const name = state_->told.hear_of_another();
-    return name.empty() ? Expected<void>{} : stalled_elsewhere(name);
-  }
+  if (!stalled()) return nothing_heard(state_->told.hear_of_another());
   RelaxedCapture const relaxed;  // another stream's
   StallRecord record;
   auto const error = kernels::at_once([&](cudaStream_t own) {
@@ -211,24 +220,12 @@ Expected<void> Sum::finish(cudaStream_t stream) {
       "do launches that share this Sum overlap? Use one Sum per stream");
 }
 
-namespace {
-
-Expected<bool> is_capturing(cudaStream_t stream) {
-  auto status = cudaStreamCaptureStatusNone;
-  if (auto const error = cudaStreamIsCapturing(stream, &status); error != cudaSuccess)
-    return cuda_failed(error, "cudaStreamIsCapturing");
-  return status != cudaStreamCaptureStatusNone;
-}
-
-}  // namespace
-
 Expected<void> Sum::nothing_else_stalled(cudaStream_t stream) const {
   if (!state_->told.another_raised()) return {};
   auto const capturing = is_capturing(stream);
   if (!capturing) return tl::make_unexpected(capturing.error());
   if (*capturing) return {};  // nothing is read now
-  auto const name = state_->told.hear_of_another();
-  return name.empty() ? Expected<void>{} : stalled_elsewhere(name);
+  return nothing_heard(state_->told.hear_of_another());
 }
 
 Expected<void> Sum::after_stall(cudaStream_t stream) {

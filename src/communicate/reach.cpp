@@ -69,13 +69,14 @@ std::string why_apart(std::vector<RankPlace> const& places) {
   return "";
 }
 
-Diagnostic describe_other_stall(std::string const& stalled, std::string const& reader) {
+Diagnostic describe_other_stall(std::string const& stalled, std::string const& reader,
+                                std::string const& how_often, std::string const& way_out) {
   Diagnostic d;
   d.code = "E0520";
   d.message =
       fmt::format("an earlier launch of {} gave up: {} may have read what it did not write", stalled, reader);
-  d.notes = {"said once, by the first call of the thread that launched both"};
-  d.suggestion = "compute again from the launch that gave up; its own finish() names the tile that waited";
+  d.notes = {how_often};
+  d.suggestion = way_out;
   return d;
 }
 

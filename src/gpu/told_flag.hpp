@@ -17,6 +17,26 @@ namespace tessera::gpu {
 
 class ToldFlag {
  public:
+  /// Something else that has stalled.
+  struct Heard {
+    std::string name;  ///< empty: there is none, or another was faster
+    /// It has launches in a graph whose replays are not seen: all of them are wrong until it has been asked
+    /// itself, so that others go on hearing of it.
+    bool until_asked = false;
+
+    char const* how_often() const {
+      return until_asked ? "said by every call of the thread that launched both until its own finish() was "
+                           "called: it is in a graph, whose replays are not seen"
+                         : "said once, by the first call of the thread that launched both";
+    }
+    char const* way_out() const {
+      return until_asked ? "call its own finish(), which names the tile that waited and makes replays work, "
+                           "and compute again from the launch that gave up"
+                         : "compute again from the launch that gave up; its own finish() names the tile that "
+                           "waited";
+    }
+  };
+
   ToldFlag() = default;
   ToldFlag(ToldFlag const&) = delete;
   ToldFlag& operator=(ToldFlag const&) = delete;
@@ -41,6 +61,7 @@ class ToldFlag {
     page_->names[at_] = std::move(name);
     page_->owned[at_] = true;
     page_->launched_by[at_].store(0, std::memory_order_relaxed);
+    page_->replayed[at_].store(false, std::memory_order_relaxed);
     auto const used = page_->used.load(std::memory_order_relaxed);
     if (at_ >= used) page_->used.store(at_ + 1, std::memory_order_release);
     return cudaSuccess;
@@ -59,8 +80,9 @@ class ToldFlag {
   /// A kernel that never ends may still raise it: nobody gets it again.
   void leak() { leaked_ = true; }
 
-  /// This thread has launched what may raise it.
-  void launched() {
+  /// This thread has launched what may raise it. `captured`: into a graph of the caller's.
+  void launched(bool captured = false) {
+    if (captured) page_->replayed[at_].store(true, std::memory_order_relaxed);
     auto& by = page_->launched_by[at_];
     // Threads that launch others have the line, too: it is left alone where nothing changes.
     if (by.load(std::memory_order_relaxed) != this_thread())
@@ -71,13 +93,18 @@ class ToldFlag {
   bool another_raised() const {
     return look([](Page&, std::uint32_t) { return true; });
   }
-  /// Its name; nobody is told again, but by its owner. Others of that name are heard of with it: what runs on
-  /// several GPUs has a flag for each. Empty: there is none, or another was faster.
-  std::string hear_of_another() const {
-    std::string name;
+  /// Nobody is told again, but by its owner, and of what is in a graph. Others of its name are heard of with
+  /// it: what runs on several GPUs has a flag for each.
+  Heard hear_of_another() const {
+    Heard heard;
     look([&](Page& page, std::uint32_t at) {
       std::lock_guard const lock(board().mutex);
+      auto& name = heard.name;
       if (!name.empty() && page.names[at] != name) return false;
+      if (page.owned[at] && page.replayed[at].load(std::memory_order_relaxed)) {
+        heard = {page.names[at], true};
+        return heard.name.empty();
+      }
       auto expected = k_raised;
       if (!__atomic_compare_exchange_n(page.words + at, &expected, k_heard, false, __ATOMIC_ACQ_REL,
                                        __ATOMIC_RELAXED))
@@ -86,7 +113,7 @@ class ToldFlag {
       if (!page.owned[at]) give_back(page, at);
       return name.empty();
     });
-    return name;
+    return heard;
   }
 
  private:
@@ -100,6 +127,7 @@ class ToldFlag {
     unsigned* words = nullptr;
     std::atomic<std::uint32_t> used{0};
     std::array<std::atomic<std::uint32_t>, k_words> launched_by{};
+    std::array<std::atomic<bool>, k_words> replayed{};
     std::array<std::string, k_words> names;
     std::array<bool, k_words> owned{};
     Page* before = nullptr;

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "decode_gpu/small_decoder.hpp"
+#include "gpu/told_flag.hpp"
 #include "run_gpu/held_sms.hpp"
 
 namespace tessera::decode {
@@ -149,6 +150,55 @@ TEST(DecodeStall, IsSaidByTheNextCall) {
     generate(*decoder, 2, stream, generated);
     EXPECT_EQ(generated.back(), generated.front());
   }
+}
+
+/// Something else that this thread launched has stalled: that is said once, and costs no sequence.
+TEST(DecodeStall, OfSomethingElseLosesNothing) {
+  auto const model = reference::small_model();
+  reference::Weights const weights(model, 6);
+  WeightsOnDevice const on_device(weights);
+  Options options;
+  options.capacity = 64;
+  auto decoder = Decoder::make(model, on_device.weights, options, nullptr);
+  ASSERT_OK(decoder);
+  OwnStream const stream;
+  std::vector<Tokens> generated;
+  generate(*decoder, 1, stream, generated);
+  gpu::ToldFlag neighbour;
+  ASSERT_EQ(neighbour.make("a neighbour"), cudaSuccess);
+  neighbour.launched();
+  using Call = Expected<void> (*)(Decoder&, cudaStream_t);
+  Call const calls[] = {
+      [](Decoder& d, cudaStream_t in) { return d.prefill(in); },
+      [](Decoder& d, cudaStream_t in) { return d.decode(in, 10); },
+      [](Decoder& d, cudaStream_t in) { return d.decode(in, 10); },
+      [](Decoder& d, cudaStream_t) { return d.finish(); },
+      [](Decoder& d, cudaStream_t) -> Expected<void> {
+        auto const tokens = d.tokens();
+        return tokens ? Expected<void>{} : tl::make_unexpected(tokens.error());
+      },
+  };
+  ASSERT_OK(decoder->begin(stream, {{{1, 2, 3}, 0}}));
+  for (auto const call : calls) {
+    SCOPED_TRACE(&call - calls);
+    __atomic_store_n(neighbour.address(), 1u, __ATOMIC_RELEASE);
+    auto const refused = call(*decoder, stream);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(to_text(refused.error()), testing::HasSubstr("an earlier launch of a neighbour gave up"));
+    EXPECT_FALSE(decoder->stalled());
+    ASSERT_OK(call(*decoder, stream));
+    neighbour.lower();
+  }
+  auto const tokens = decoder->tokens();
+  ASSERT_OK(tokens);
+  EXPECT_EQ(*tokens, generated.front());
+  // A step by itself, and sequences that begin, say it and go on, too.
+  __atomic_store_n(neighbour.address(), 1u, __ATOMIC_RELEASE);
+  EXPECT_FALSE(decoder->step(stream));
+  ASSERT_OK(decoder->step(stream));
+  neighbour.lower();
+  generate(*decoder, 1, stream, generated);
+  EXPECT_EQ(generated.back(), generated.front());
 }
 
 /// A launch begins when the driver has a place for all its blocks: an SM that is held for four deadlines

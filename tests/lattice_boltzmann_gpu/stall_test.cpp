@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A block that tells its neighbours nothing: what is said, that the flow is lost, and how it begins anew.
+#include "gpu/told_flag.hpp"
 #include "lattice_boltzmann/rough.hpp"
 #include "lattice_boltzmann_gpu/on_device.hpp"
 
@@ -45,6 +46,35 @@ TEST(LatticeBoltzmannStall, NamesATileAndIsOver) {
       for (int step = 0; step < 19; ++step) reference.step();
       EXPECT_EQ(other_bits(flow_on_device(*made), reference.flow()), 0u);
     }
+  }
+}
+
+/// Something else that this thread launched has stalled: that is said once, and the flow is what it was.
+TEST(LatticeBoltzmannStall, OfSomethingElseLosesNoFlow) {
+  auto const problem = rough(24, 24, 24);
+  Reference<float> reference(problem);
+  for (int step = 0; step < 20; ++step) reference.step();
+  gpu::ToldFlag neighbour;
+  ASSERT_EQ(neighbour.make("a neighbour"), cudaSuccess);
+  neighbour.launched();
+  for (auto const variant :
+       {Variant::chip_tokens, Variant::barrier, Variant::neighbours, Variant::two_lattices}) {
+    SCOPED_TRACE(to_string(variant));
+    Options options;
+    options.variant = variant;
+    auto made = LatticeBoltzmann::make(problem, options);
+    ASSERT_OK(made);
+    ASSERT_OK(made->run(nullptr, 10));
+    for (bool const by_finish : {false, true}) {
+      __atomic_store_n(neighbour.address(), 1u, __ATOMIC_RELEASE);
+      auto const refused = by_finish ? made->finish() : made->run(nullptr, 10);
+      ASSERT_FALSE(refused);
+      EXPECT_THAT(to_text(refused.error()), HasSubstr("an earlier launch of a neighbour gave up"));
+      neighbour.lower();
+      if (!by_finish) ASSERT_OK(made->run(nullptr, 10));
+    }
+    ASSERT_OK(made->finish());
+    EXPECT_EQ(other_bits(flow_on_device(*made), reference.flow()), 0u);
   }
 }
 

@@ -153,6 +153,26 @@ TEST_F(MlpOneCallStall, IsSaidByTheNextCallOrByFinishAndThenItIsRight) {
   }
 }
 
+TEST_F(MlpOneCallStall, InTheDefaultStreamIsSaidByEitherOfItsNames) {
+  auto const in = [&](cudaStream_t named) {
+    return said(mlp(operands.x, operands.w1, operands.w2, operands.y, shape, named));
+  };
+  ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  for (cudaStream_t const called : {cudaStream_t{}, cudaStreamLegacy})
+    for (cudaStream_t const finished : {cudaStream_t{}, cudaStreamLegacy}) {
+      SCOPED_TRACE(testing::Message() << "mlp() in " << called << ", finish() of " << finished);
+      ASSERT_EQ(in(called), "accepted");
+      ASSERT_EQ(said(finish(finished)), "accepted");
+      stalls([&] { ASSERT_EQ(in(called), "accepted"); });
+      EXPECT_THAT(said(finish(finished)), HasSubstr("E0520"));
+      operands.poison_result();
+      ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+      ASSERT_EQ(in(called), "accepted");
+      ASSERT_EQ(said(finish(finished)), "accepted");
+      EXPECT_LE(operands.error(shape.tokens), allowed);
+    }
+}
+
 TEST_F(MlpOneCallStall, OfAReplayIsSaidByFinishAndTheReplayAfterIsRight) {
   expect_right();
   Graph graph;

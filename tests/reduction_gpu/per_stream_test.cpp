@@ -63,6 +63,14 @@ TEST_F(PerStreamTest, ThreadsWithOneHandleHaveTheirOwn) {
   EXPECT_EQ(waits, 0);
 }
 
+/// mlp(..., 0) and finish(cudaStreamLegacy) are of one stream.
+TEST(StreamNames, TheDefaultStreamsTwoHandlesAreOne) {
+  EXPECT_EQ(only_handle(nullptr), only_handle(cudaStreamLegacy));
+  EXPECT_NE(only_handle(nullptr), only_handle(cudaStreamPerThread));
+  EXPECT_EQ(only_handle(cudaStreamPerThread), cudaStreamPerThread);
+  EXPECT_EQ(only_handle(handle(3)), handle(3));
+}
+
 TEST_F(PerStreamTest, AFailedWaitGivesNothing) {
   (void)at(stream(1, 7));
   kept.wait_by(+[] { return cudaErrorLaunchFailure; });

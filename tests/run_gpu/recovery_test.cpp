@@ -4,16 +4,8 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
-#include <memory>
-#include <stdexcept>
-#include <thread>
 
-#include "run_gpu/device_data.hpp"
-#include "support/assert_ok.hpp"
-#include "support/plans.hpp"
-#include "support/real_clock.hpp"
-#include "tessera/measure/machine_json.hpp"
-#include "tessera/run/launch.hpp"
+#include "run_gpu/faulty_chain.hpp"
 
 namespace tessera {
 namespace {
@@ -23,61 +15,6 @@ using testing::HasSubstr;
 using vector_chain::DeviceData;
 using vector_chain::Kind;
 using vector_chain::Stream;
-
-template <class T>
-std::string said(Expected<T> const& outcome) {
-  return outcome ? "accepted" : to_text(outcome.error());
-}
-
-/// A chain of which one post is missing, or the third kernel is refused or throws, as long as the test likes.
-struct Faulty {
-  enum class Fault { none, unposted, refused, thrown };
-  std::shared_ptr<Fault> fault = std::make_shared<Fault>(Fault::none);
-  Plan plan;
-  DeviceData data;
-  Expected<Chain> chain;
-
-  explicit Faulty(Mechanism mechanism, double deadline_seconds = 0.05)
-      : plan(support::make_plan(vector_chain::pipeline(3, 24, 20, 1), machine("h200").value(), mechanism,
-                                Policy::row_sync)),
-        data(plan.pipeline, 41),
-        chain(make(deadline_seconds)) {}
-
-  Expected<Chain> make(double deadline_seconds) {
-    auto kernels = vector_chain::kernels(plan, data.buffers(), Kind::watched);
-    auto const unposted = vector_chain::kernels(plan, data.buffers(), Kind::watched, 5);
-    kernels.front().pack = [f = fault, whole = kernels.front().pack, less = unposted.front().pack](
-                               ChainViews const& views, KernelArguments& arguments) {
-      (*f == Fault::unposted ? less : whole)(views, arguments);
-    };
-    kernels.back().pack = [f = fault, whole = kernels.back().pack](ChainViews const& views,
-                                                                   KernelArguments& arguments) {
-      if (*f == Fault::thrown) throw std::runtime_error("pack throws");
-      whole(views, arguments);
-      for (int i = 0; i < 64 && *f == Fault::refused; ++i) arguments.add(i);
-    };
-    ChainOptions o;
-    o.deadline_seconds = deadline_seconds;
-    o.dispatches_in_launch_order = true;
-    o.token_bytes = 4096;
-    return Chain::make(plan, kernels, o);
-  }
-
-  void expect_right(cudaStream_t stream) {
-    *fault = Fault::none;
-    for (int i = 0; i < 3; ++i) {
-      data.poison(stream);
-      ASSERT_OK(chain->launch(stream));
-      data.compare(stream);
-    }
-    ASSERT_OK(chain->finish());
-    ASSERT_EQ(data.mismatches(), 0u);
-  }
-};
-
-bool comes_to_stall(Chain const& chain) {
-  return support::comes_true([&] { return chain.stalled(); });
-}
 
 constexpr Mechanism k_waiting[] = {Mechanism::pdl_tiles, Mechanism::wait_kernel, Mechanism::fused};
 
@@ -119,28 +56,6 @@ TEST(Recovery, AGraphOfAChainThatStalledIsRefusedOnceAndThenRight) {
   ASSERT_OK(faulty.chain->finish());
   EXPECT_EQ(faulty.data.mismatches(), 0u);
 }
-
-/// A launch in a graph of the caller's, who replays it without asking the library.
-struct OwnGraph {
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  Expected<void> launched;
-  cudaError_t ended = cudaSuccess;
-
-  OwnGraph(Chain& chain, cudaStream_t stream) {
-    EXPECT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
-    launched = chain.launch(stream);
-    ended = cudaStreamEndCapture(stream, &graph);
-    if (ended == cudaSuccess) {
-      EXPECT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
-    }
-  }
-  ~OwnGraph() {
-    if (executable != nullptr) cudaGraphExecDestroy(executable);
-    if (graph != nullptr) cudaGraphDestroy(graph);
-    (void)cudaGetLastError();
-  }
-};
 
 TEST(Recovery, FinishWaitsForReplaysOfTheCallersGraph) {
   Faulty faulty(Mechanism::pdl_tiles);
@@ -358,51 +273,6 @@ TEST(Recovery, AChainsGraphInACaptureIsRefusedAndSpoilsNothing) {
   ASSERT_OK(part->launch(stream));
   ASSERT_OK(faulty.chain->finish());
   faulty.expect_right(stream);
-}
-
-TEST(Recovery, AStallIsSaidOnceByWhatElseTheThreadLaunches) {
-  Faulty first(Mechanism::pdl_tiles), second(Mechanism::stream_order);
-  ASSERT_OK(first.chain);
-  ASSERT_OK(second.chain);
-  Stream stream, other;
-  for (bool const by_finish : {false, true}) {
-    SCOPED_TRACE(by_finish ? "finish()" : "launch()");
-    *first.fault = Faulty::Fault::unposted;
-    if (by_finish) ASSERT_OK(second.chain->launch(other));
-    ASSERT_OK(first.chain->launch(stream));
-    ASSERT_TRUE(comes_to_stall(*first.chain));
-    *first.fault = Faulty::Fault::none;
-    std::string in_another_thread;
-    std::thread([&] {
-      Faulty third(Mechanism::stream_order);
-      Stream own;
-      in_another_thread = said(third.chain->launch(own)) + ", " + said(third.chain->finish());
-    }).join();
-    EXPECT_EQ(in_another_thread, "accepted, accepted") << "it has nothing to do with this one";
-    auto const found = by_finish ? said(second.chain->finish()) : said(second.chain->launch(other));
-    EXPECT_THAT(found, HasSubstr("E0520: an earlier launch of "));
-    EXPECT_FALSE(second.chain->stalled());
-    second.expect_right(other);
-    EXPECT_TRUE(first.chain->stalled()) << "its own memory is to be made right still";
-    EXPECT_THAT(said(first.chain->launch(stream)), HasSubstr("E0520"));
-    first.expect_right(stream);
-    second.expect_right(other);
-  }
-}
-
-TEST(Recovery, AStallOfAChainThatIsGoneIsNotForgotten) {
-  Faulty stays(Mechanism::stream_order);
-  ASSERT_OK(stays.chain);
-  Stream stream;
-  {
-    Faulty goes(Mechanism::pdl_tiles);
-    ASSERT_OK(goes.chain);
-    *goes.fault = Faulty::Fault::unposted;
-    ASSERT_OK(goes.chain->launch(stream));
-    ASSERT_TRUE(comes_to_stall(*goes.chain));
-  }
-  EXPECT_THAT(said(stays.chain->launch(stream)), HasSubstr("E0520: an earlier launch of "));
-  stays.expect_right(stream);
 }
 
 /// Two stages, of which the first is busy for so long before it counts anything, and its launch is the first

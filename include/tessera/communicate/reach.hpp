@@ -44,7 +44,9 @@ struct PeerStall {
 
 /// E0582.
 Diagnostic describe_stall(PeerStall const& stall);
-/// E0520: `stalled` gave up in a launch before, of which `reader` may read what it did not write.
-Diagnostic describe_other_stall(std::string const& stalled, std::string const& reader);
+/// E0520: `stalled` gave up in a launch before, of which `reader` may read what it did not write. How often
+/// that is said, and what to do, in the caller's words.
+Diagnostic describe_other_stall(std::string const& stalled, std::string const& reader,
+                                std::string const& how_often, std::string const& way_out);
 
 }  // namespace tessera

@@ -69,6 +69,13 @@ class Scratch {
   /// Has a wait of one of them given up since its last finish()? One load of host memory; beside launches in
   /// another thread once stalls() has been called.
   bool stalled() const;
+  /// How often their memory was made as it was at the start after a stall, or is to be since a launch was
+  /// enqueued in part. What several launches compute together is lost when it has changed; where a call
+  /// refuses and it has not, nothing was enqueued.
+  unsigned restarts() const;
+  /// E0520 where anything else that this thread has launched has stalled, as launch() and finish() say it:
+  /// for what enqueues more before its first launch. `called`: what was asked for.
+  Expected<void> nothing_else_stalled(std::string const& called) const;
 
  private:
   struct Memory {

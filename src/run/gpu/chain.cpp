@@ -28,6 +28,7 @@ Expected<void> copy_in(run::DeviceMemory& memory, std::vector<T> const& values, 
 }  // namespace
 
 Chain::State::~State() {
+  run::OnDevice const here(device);
   if (lost && run::has_ended(done)) lost = false;
   if (!lost) (void)wait_until_done();
   lease.leave();
@@ -50,6 +51,7 @@ Chain::State::~State() {
 }
 
 Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
+  if (auto ok = check_call(cudaGetDevice(&device), "cudaGetDevice"); !ok) return ok;
   for (auto const& set : plan.semaphores)
     semaphore_count = std::max(semaphore_count, static_cast<std::size_t>(set.first + set.count));
   auto const stages = static_cast<int>(plan.stages.size());
@@ -103,8 +105,6 @@ Expected<void> Chain::State::allocate(RuntimeTables const& tables) {
         !ok)
       return ok;
   if (auto ok = make_sides(); !ok) return ok;
-  int device = 0;
-  if (auto ok = check_call(cudaGetDevice(&device), "cudaGetDevice"); !ok) return ok;
   lease.set(validated.claim, device, validated.device.sms, done, plan.pipeline.name);
   return zero();
 }
@@ -227,6 +227,7 @@ StallRecord const& Chain::last_stall() const { return state_->last_stall; }
 
 Expected<Timeline> Chain::timeline() const {
   auto const& s = *state_;
+  run::OnDevice const here(s.device);
   std::vector<BlockStamps> stamps(s.options.record ? s.stamp_count : 0);
   if (auto ok = state_->wait_for_launches(); !ok) return tl::make_unexpected(ok.error());
   if (stalled())

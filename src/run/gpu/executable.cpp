@@ -45,6 +45,10 @@ Expected<StallGroup*> Scratch::stalls() {
 }
 
 bool Scratch::stalled() const { return stalls_ != nullptr && stalls_->told(); }
+Expected<void> Scratch::nothing_else_stalled(std::string const& called) const {
+  return stalls_ == nullptr ? Expected<void>{} : stalls_->nothing_else_stalled(called);
+}
+unsigned Scratch::restarts() const { return stalls_ == nullptr ? 0 : stalls_->restarts(); }
 
 Expected<Executable> Executable::make(Plan const& plan, Registry const& kernels, Bindings const& bindings,
                                       Tensors const& tensors, ChainOptions const& options,

@@ -133,17 +133,18 @@ Expected<void> Chain::State::settle(bool capturing) {
          {"nothing can be waited for in a capture, and nothing was enqueued"},
          "call finish() when the capture has ended, and capture again"});
   auto recovered = recover();
-  if (!recovered)
-    for (auto& diagnostic : recovered.error())
-      if (diagnostic.code == "E0520")
-        diagnostic.notes.push_back(
-            "found when the next launch was asked for, which was not enqueued: ask for it again");
+  if (recovered) return stalls->nothing_else_stalled(plan.pipeline.name);
+  for (auto& diagnostic : recovered.error())
+    if (diagnostic.code == "E0520")
+      diagnostic.notes.push_back(
+          "found when the next launch was asked for, which was not enqueued: ask for it again");
   return recovered;
 }
 
 // Half a launch has counted in some semaphores and not in others, and side streams may not have been joined.
 void Chain::State::abandon(cudaStream_t stream, unsigned long long id) {
   broken = true;
+  stalls->spoil();
   for (auto const& side : sides)
     if (cudaEventRecord(side.done, side.stream) == cudaSuccess)
       (void)cudaStreamWaitEvent(stream, side.done, 0);
@@ -183,6 +184,18 @@ void spoil_capture(cudaStream_t stream) {
 unsigned long long Chain::State::id_of(cudaStream_t stream) {
   unsigned long long id = 0;
   return cudaStreamGetId(stream, &id) == cudaSuccess ? id : 0;
+}
+
+Expected<void> Chain::State::is_current() const {
+  int current = 0;
+  if (auto ok = check_call(cudaGetDevice(&current), "cudaGetDevice"); !ok) return ok;
+  if (current == device) return {};
+  return refuse({"E0511",
+                 Severity::error,
+                 plan.pipeline.where,
+                 fmt::format("{} is on GPU {}, and GPU {} is current", plan.pipeline.name, device, current),
+                 {},
+                 fmt::format("call cudaSetDevice({}) before, or make a chain for each GPU", device)});
 }
 
 Expected<void> Chain::State::after_previous(cudaStream_t stream, unsigned long long id) {
@@ -232,12 +245,13 @@ Expected<void> Chain::State::mark_done(cudaStream_t stream, unsigned long long i
 Expected<void> Chain::launch(GpuStream stream, int set, unsigned times) {
   auto& chain = *state_;
   if (auto ok = chain.has_set(set); !ok) return ok;
+  if (auto ok = chain.is_current(); !ok) return ok;
   auto status = cudaStreamCaptureStatusNone;
   if (auto ok = check_call(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing"); !ok) return ok;
   // A capture cannot wait for what runs outside; whoever replays the graph keeps replays apart.
   bool const captured = status != cudaStreamCaptureStatusNone;
   if (auto ok = chain.settle(captured); !ok) return ok;
-  chain.stalls->launched();
+  chain.stalls->launched(captured);
   if (captured) {
     Unless incomplete([&] { spoil_capture(stream); });
     chain.captured = true;
@@ -258,6 +272,7 @@ Expected<void> Chain::launch(GpuStream stream, int set, unsigned times) {
 
 Expected<ChainGraph> Chain::capture(int set, unsigned times) {
   if (auto ok = state_->has_set(set); !ok) return tl::make_unexpected(ok.error());
+  if (auto ok = state_->is_current(); !ok) return tl::make_unexpected(ok.error());
   auto state = std::make_unique<ChainGraph::State>();
   state->chain = state_;
   state->times = times;
@@ -282,6 +297,7 @@ Expected<ChainGraph> Chain::capture(int set, unsigned times) {
 
 Expected<void> Chain::State::replay(GpuStream stream, std::function<int(GpuStream)> const& graph,
                                     unsigned times) {
+  if (auto ok = is_current(); !ok) return ok;
   auto status = cudaStreamCaptureStatusNone;
   if (auto ok = check_call(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing"); !ok) return ok;
   if (status != cudaStreamCaptureStatusNone)

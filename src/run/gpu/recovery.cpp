@@ -52,6 +52,7 @@ Expected<void> Chain::State::zero() {
 }
 
 Expected<void> Chain::State::wait_until_done() {
+  run::OnDevice const here(device);
   // First what can be seen not to end.
   if (auto ok = wait_for_launches(); !ok || !captured) return ok;
   gpu::RelaxedCapture const relaxed;
@@ -62,6 +63,7 @@ Expected<void> Chain::State::wait_until_done() {
 
 Expected<void> Chain::State::wait_for_launches() {
   if (!launched) return {};
+  run::OnDevice const here(device);
   // Events may be asked about while streams are captured, by this thread or by others.
   gpu::RelaxedCapture const relaxed;
   if (options.deadline_seconds <= 0) {
@@ -136,6 +138,7 @@ void Chain::State::found_lost(bool yes) {
 }
 
 Expected<void> Chain::State::look_for_stall(Diagnostics& found) {
+  run::OnDevice const here(device);
   auto const stream = run::own_stream();
   if (!stream) return tl::make_unexpected(stream.error());
   auto* const own = *stream;
@@ -154,6 +157,7 @@ Expected<void> Chain::State::look_for_stall(Diagnostics& found) {
 }
 
 Expected<void> Chain::State::start_anew() {
+  run::OnDevice const here(device);
   auto const stream = run::own_stream();
   if (!stream) return tl::make_unexpected(stream.error());
   if (auto ok = zero(); !ok) return ok;

@@ -28,15 +28,15 @@ void StallGroup::add(Chain::State* chain) {
 
 Expected<void> StallGroup::nothing_else_stalled(std::string const& called) const {
   if (!flag_.another_raised()) return {};
-  auto const name = flag_.hear_of_another();
+  auto const heard = flag_.hear_of_another();
+  auto const& name = heard.name;
   if (name.empty()) return {};
   Diagnostic d;
   d.code = "E0520";
   d.message =
       fmt::format("an earlier launch of {} gave up: {} may have read what it did not write", name, called);
-  d.notes = {"said once, by the first call of the thread that launched both; " + name +
-             " says it itself, too"};
-  d.suggestion = "compute again from the launch that gave up; its own finish() names the tile that waited";
+  d.notes = {std::string(heard.how_often()) + "; " + name + " says it itself, too"};
+  d.suggestion = heard.way_out();
   return refuse(std::move(d));
 }
 
@@ -58,6 +58,7 @@ Expected<void> StallGroup::recover() {
   for (auto* chain : members_)
     if (auto ok = chain->start_anew(); !ok) return ok;
   flag_.lower();
+  if (told || !found.empty()) ++restarts_;
   if (!found.empty()) return tl::make_unexpected(std::move(found));
   if (!told) return {};
   Diagnostic gone;

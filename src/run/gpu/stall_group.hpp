@@ -24,10 +24,11 @@ class StallGroup {
   /// Has a wait of a member given up since the last recovery? One load of host memory.
   bool told() const { return flag_.raised(); }
   /// This thread launches a member: until somebody has said that it has stalled, other launches of the thread
-  /// are refused.
-  void launched() { flag_.launched(); }
-  /// E0520, once: something else that this thread has launched has stalled, of whatever kind; what is asked
-  /// for next may read what it should have written. `called`: what was asked for.
+  /// are refused. `captured`: into a graph of the caller's.
+  void launched(bool captured = false) { flag_.launched(captured); }
+  /// E0520: something else that this thread has launched has stalled, of whatever kind; what is asked for
+  /// next may read what it should have written. Once, or until that was asked itself if it is in a graph.
+  /// `called`: what was asked for.
   Expected<void> nothing_else_stalled(std::string const& called) const;
   unsigned* address() const { return flag_.address(); }
   /// A member's kernels never end: they may still raise the flag.
@@ -37,12 +38,18 @@ class StallGroup {
   /// of one has counted in what others use. Then refuses with what waits gave up (E0520), if any did. E0521
   /// if a launch does not end: then nothing was touched.
   Expected<void> recover();
+  /// A member's launch was enqueued in part.
+  void spoil() { ++restarts_; }
+  /// How often the memory was made as it was at the start after a stall, or is to be since a launch was
+  /// enqueued in part. What several launches compute together is lost when it has changed.
+  unsigned restarts() const { return restarts_; }
 
  private:
   explicit StallGroup(bool kept) : kept_(kept) {}
   ~StallGroup() = default;
 
   bool kept_;
+  unsigned restarts_ = 0;
   gpu::ToldFlag flag_;
   std::vector<Chain::State*> members_;
 };

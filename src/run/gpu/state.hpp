@@ -7,6 +7,7 @@
 #include "run/gpu/cuda_call.hpp"
 #include "run/gpu/has_ended.hpp"
 #include "run/gpu/leases.hpp"
+#include "run/gpu/on_device.hpp"
 #include "run/gpu/stall_group.hpp"
 #include "run/gpu/validate.hpp"
 #include "run/patience.hpp"
@@ -49,6 +50,7 @@ struct Chain::State {
   unsigned long long last = 0;  ///< id of the last launch's stream; means something if `launched`
   bool launched = false;
   bool captured = false;  ///< by the caller, whose replays are not seen
+  int device = 0;         ///< where it was made
   bool broken = false;    ///< a launch was enqueued in part
   bool lost = false;      ///< a launch does not end: until it has, its memory cannot be given back
   run::Lease lease;
@@ -70,6 +72,8 @@ struct Chain::State {
   Expected<void> has_set(int set) const;  ///< E0510
   Expected<void> zero();
 
+  /// E0511: another device is current, whose streams are not this one's.
+  Expected<void> is_current() const;
   /// After the launch before, on whatever stream that was.
   Expected<void> after_previous(cudaStream_t stream, unsigned long long id);
   /// E0538: a green context's stream that has fewer SMs than the proof counts on.
@@ -92,7 +96,8 @@ struct Chain::State {
 
   /// For the launches that the library has enqueued; E0521.
   Expected<void> wait_for_launches();
-  /// For these, and for the device where the caller has captured launches.
+  /// For these, and for the chain's device where the caller has captured launches. Like all that follows it
+  /// may be called while another device is current.
   Expected<void> wait_until_done();
   /// What was enqueued by now has ended.
   void all_ended() { ended = enqueued, begin_marked = false; }

@@ -43,22 +43,22 @@ TEST(ToldFlag, AnotherHearsOfItOnceAndItsOwnerKnowsStill) {
   Flag one("one"), other("other"), third("third");
   raise(one);
   EXPECT_TRUE(other.another_raised());
-  EXPECT_EQ(other.hear_of_another(), "one");
+  EXPECT_EQ(other.hear_of_another().name, "one");
   EXPECT_FALSE(other.another_raised());
   EXPECT_FALSE(third.another_raised());
-  EXPECT_EQ(third.hear_of_another(), "");
+  EXPECT_EQ(third.hear_of_another().name, "");
   EXPECT_TRUE(one.raised());
   one.lower();
   raise(one);
-  EXPECT_EQ(third.hear_of_another(), "one") << "it stalled again";
+  EXPECT_EQ(third.hear_of_another().name, "one") << "it stalled again";
 }
 
 TEST(ToldFlag, ThoseOfOneNameAreHeardOfTogether) {
   Flag rank_0("flow"), between("chain"), rank_1("flow"), other("other");
   for (auto const* const flag : {&rank_0, &between, &rank_1}) raise(*flag);
-  EXPECT_EQ(other.hear_of_another(), "flow");
-  EXPECT_EQ(other.hear_of_another(), "chain");
-  EXPECT_EQ(other.hear_of_another(), "");
+  EXPECT_EQ(other.hear_of_another().name, "flow");
+  EXPECT_EQ(other.hear_of_another().name, "chain");
+  EXPECT_EQ(other.hear_of_another().name, "");
   EXPECT_TRUE(rank_0.raised() && rank_1.raised());
 }
 
@@ -69,11 +69,52 @@ TEST(ToldFlag, ThreadsThatHaveNotLaunchedItDoNotHear) {
   std::thread([] {
     Flag const elsewhere("elsewhere");
     EXPECT_FALSE(elsewhere.another_raised());
-    EXPECT_EQ(elsewhere.hear_of_another(), "");
+    EXPECT_EQ(elsewhere.hear_of_another().name, "");
   }).join();
   Flag const here("here");
-  EXPECT_EQ(here.hear_of_another(), "one");
-  EXPECT_EQ(here.hear_of_another(), "");
+  EXPECT_EQ(here.hear_of_another().name, "one");
+  EXPECT_EQ(here.hear_of_another().name, "");
+}
+
+/// Nobody sees replays of its graph, all of which are wrong until its owner has made its memory right.
+TEST(ToldFlag, OfOneInAGraphOthersHearUntilItsOwnerHasLoweredIt) {
+  Flag one("one"), other("other");
+  one.launched(true);
+  raise(one);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(other.another_raised());
+    auto const heard = other.hear_of_another();
+    EXPECT_EQ(heard.name, "one");
+    EXPECT_TRUE(heard.until_asked);
+    EXPECT_NE(std::string(heard.way_out()).find("call its own finish()"), std::string::npos);
+    one.launched();
+  }
+  one.lower();
+  EXPECT_FALSE(other.another_raised());
+  EXPECT_EQ(other.hear_of_another().name, "");
+  raise(one);
+  EXPECT_TRUE(other.hear_of_another().until_asked) << "its graph may still be replayed";
+  one.lower();
+}
+
+TEST(ToldFlag, OfOneInAGraphThatIsGoneOthersHearOnceAndItsWordForgets) {
+  Flag other("other");
+  unsigned* word = nullptr;
+  {
+    Flag goes("goes");
+    goes.launched(true);
+    word = goes.address();
+    raise(goes);
+  }
+  auto const heard = other.hear_of_another();
+  EXPECT_EQ(heard.name, "goes");
+  EXPECT_FALSE(heard.until_asked) << "nobody can be asked";
+  EXPECT_FALSE(other.another_raised());
+  Flag next("next");
+  ASSERT_EQ(next.address(), word);
+  raise(next);
+  EXPECT_FALSE(other.hear_of_another().until_asked);
+  next.lower();
 }
 
 TEST(ToldFlag, OfOneThatIsGoneIsHeardOfAndItsWordIsUsedAgain) {
@@ -87,7 +128,7 @@ TEST(ToldFlag, OfOneThatIsGoneIsHeardOfAndItsWordIsUsedAgain) {
   {
     Flag const next("next");
     EXPECT_NE(next.address(), word) << "nobody has heard of it";
-    EXPECT_EQ(stays.hear_of_another(), "goes");
+    EXPECT_EQ(stays.hear_of_another().name, "goes");
   }
   Flag const one("one"), two("two");
   EXPECT_TRUE(one.address() == word || two.address() == word);
@@ -110,7 +151,7 @@ TEST(ToldFlag, ALeakedWordIsNobodysAgain) {
   }
   raise(*many[2500]);
   EXPECT_TRUE(many.front()->another_raised()) << "in another page";
-  EXPECT_EQ(many.front()->hear_of_another(), "one of many");
+  EXPECT_EQ(many.front()->hear_of_another().name, "one of many");
 }
 
 }  // namespace
