@@ -110,7 +110,7 @@ struct StageKernel {
 };
 
 struct ChainOptions {
-  double deadline_seconds = 2;  ///< how long one wait may take, in kernels with a DeadlineWatch
+  double deadline_seconds = 2;  ///< of one wait, in kernels with a DeadlineWatch; 0 or less: waits for ever
   bool record = false;          ///< allocate stamps; kernels must be compiled with recording views
   bool time_launches = false;   ///< for a timeline by launch, which any kernel can have
   /// Does the GPU place blocks of an older kernel first, across streams? MachineProfile has the same fact.
@@ -177,11 +177,11 @@ class Chain {
   /// captured. `times`: so many, one behind the other with nothing in between.
   ///
   /// If a wait of an earlier launch has met its deadline, enqueues nothing, does what finish() does and
-  /// refuses with E0520; the next call works. So it does, once, after a stall of anything else that
-  /// this thread launched with this library: this launch may read what it should have written. A launch that
-  /// was enqueued in part (an error, an exception of `pack`) is waited for by the next call, and its traces
-  /// removed; a capture of the caller's becomes invalid. In a capture nothing can be waited for: E0520 says
-  /// that finish() must be called outside of it.
+  /// refuses with E0520; the next call works. So it does, once, after a stall of anything else that this
+  /// thread launched with this library, whose output this launch may read; of what the caller has captured,
+  /// until that was asked itself. A launch that was enqueued in part (an error, an exception of `pack`) is
+  /// waited for by the next call, and its traces removed; a capture of the caller's becomes invalid. In a
+  /// capture E0520 says that finish() must be called outside of it. E0511 while another device is current.
   Expected<void> launch(GpuStream stream, int set = 0, unsigned times = 1);
 
   /// For a graph of your own in which launches of this chain were captured: does around `enqueue` what
