@@ -53,8 +53,6 @@ int run(char** arguments) {
       options.variant = variant;
       options.machine = *profile;
       options.cut = ChipCut{{problem.width, problem.height, problem.depth}, {k_cut[0], k_cut[1], k_cut[2]}};
-      // As chip_cut() does where it fits.
-      options.cut->odd_pitch = options.cut->pitch(edge) == edge && (edge + 1) * edge * edge <= k_chip_cells;
       auto made = LatticeBoltzmann::make(problem, options);
       if (!made) {
         std::printf("  %s\n", to_text(made.error()).c_str());

@@ -25,6 +25,23 @@ TESSERA_HOST_DEVICE constexpr std::size_t place_at(unsigned cells, int i, unsign
   return static_cast<std::size_t>(i) * cells + n;
 }
 
+/// A lattice of so many cells.
+template <class Value>
+struct Planes {
+  Value* first;
+  unsigned cells;
+  TESSERA_HOST_DEVICE Value& at(int i, unsigned n) const { return first[place_at(cells, i, n)]; }
+};
+/// The same with a pointer for each direction, which as an argument of a launch costs nothing to add to.
+template <class Value>
+struct Lattice {
+  Value* of[k_directions];
+  Lattice(Value* first, unsigned cells) {
+    for (int i = 0; i < k_directions; ++i) of[i] = first + place_at(cells, i, 0);
+  }
+  TESSERA_HOST_DEVICE Value& at(int i, unsigned n) const { return of[i][n]; }
+};
+
 struct BoxCell {
   unsigned n;
   unsigned x[3], y[3], z[3];  ///< of the neighbours before, the cell, and behind, in cells of the box
@@ -63,38 +80,39 @@ TESSERA_HOST_DEVICE inline Links links_at(BoxArguments const& box, unsigned n) {
 }
 
 /// What a cell has after one step from a lattice; false: there is no fluid. `Walls`: may there be any?
-template <bool Walls = true>
-TESSERA_HOST_DEVICE inline bool next_of(BoxArguments const& box, BoxCell const& cell, float const* from,
+template <bool Walls = true, class From>
+TESSERA_HOST_DEVICE inline bool next_of(BoxArguments const& box, BoxCell const& cell, From const& from,
                                         Relaxation<float> const& of, float (&f)[k_directions]) {
   auto const links = Walls ? links_at(box, cell.n) : Links{};
   if (Walls && (links.walls & k_solid) != 0) return false;
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-  for (int i = 0; i < k_directions; ++i) f[i] = from[place_at(box.cells, i, cell.behind(i))];
+  for (int i = 0; i < k_directions; ++i) f[i] = from.at(i, cell.behind(i));
   if (Walls && links.walls != 0) {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
     for (int i = 1; i < k_directions; ++i)
-      if ((links.walls >> i & 1) != 0) f[i] = from[place_at(box.cells, opposite(i), cell.n)];
+      if ((links.walls >> i & 1) != 0) f[i] = from.at(opposite(i), cell.n);
     add_lids(links.lids, of, f);
   }
   collide(f, of);
   return true;
 }
-TESSERA_HOST_DEVICE inline void keep(BoxArguments const& box, BoxCell const& cell, float* to,
-                                     float const (&f)[k_directions]) {
+template <class To>
+TESSERA_HOST_DEVICE inline void keep(BoxCell const& cell, To const& to, float const (&f)[k_directions]) {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-  for (int i = 0; i < k_directions; ++i) to[place_at(box.cells, i, cell.n)] = f[i];
+  for (int i = 0; i < k_directions; ++i) to.at(i, cell.n) = f[i];
 }
 /// One cell's step from one lattice to another.
-TESSERA_HOST_DEVICE inline void step_cell(BoxArguments const& box, BoxCell const& cell, float const* from,
-                                          float* to, Relaxation<float> const& of) {
+template <class From, class To>
+TESSERA_HOST_DEVICE inline void step_cell(BoxArguments const& box, BoxCell const& cell, From const& from,
+                                          To const& to, Relaxation<float> const& of) {
   float f[k_directions];
-  if (next_of(box, cell, from, of, f)) keep(box, cell, to, f);
+  if (next_of(box, cell, from, of, f)) keep(cell, to, f);
 }
 
 /// Where a cell reads population i, and leaves the opposite one, in a step in place.

@@ -59,38 +59,54 @@ TESSERA_HOST_DEVICE inline double multiply_add(double a, double b, double c) {
 #endif
 }
 
+/// 1 over a density, rounded as IEEE says. On the GPU without the choices that make it right where it is no
+/// normal number: no flow has such a density.
+TESSERA_HOST_DEVICE inline float reciprocal(float x) {
+#if defined(__CUDA_ARCH__)
+  float near;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(x));
+  return ::fmaf(near, ::fmaf(-x, near, 1.0f), near);
+#else
+  return 1.0f / x;
+#endif
+}
+TESSERA_HOST_DEVICE inline double reciprocal(double x) { return 1.0 / x; }
+
 /// What all cells of a problem have in common. Velocities are in cells a step.
 template <class Real>
 struct Relaxation {
-  Real rate = 1;                ///< 1 / tau
-  Real keep = 0;                ///< 1 - rate
-  Real force[3] = {};           ///< on a cell, each step
-  Real half_force[3] = {};      ///
-  Real force_on_speed = 0;      ///< 3 (1 - rate / 2)
-  Real of_force[k_pairs] = {};  ///< what the force adds to the first of a pair, and takes from the other
-  Real of_lid[k_pairs] = {};    ///< the same of a bounce off a moving wall
+  Real rate = 1;              ///< 1 / tau
+  Real keep = 0;              ///< 1 - rate
+  Real eighth = 0;            ///< rate / 8
+  Real linear[2] = {};        ///< of momentum, along an axis and along two: rate / 6, rate / 12
+  Real half_force[3] = {};    ///< of the force on a cell, each step
+  Real more_force[3] = {};    ///< 2 tau - 1 / 2 of it
+  Real of_force[2][3] = {};   ///< what it adds to momentum along an axis, and along two
+  Real of_lid[k_pairs] = {};  ///< what a bounce off a moving wall adds to the first of a pair
 };
 
 /// `force` and `lid`: on a cell, and of walls that move.
 template <class Real>
 Relaxation<Real> relaxation_of(double tau, double const (&force)[3], double const (&lid)[3]) {
   Relaxation<Real> result;
-  double const rate = 1 / tau, forced = 3 * (1 - rate / 2);
+  double const rate = 1 / tau;
   // Their sum is 1 to the last bit, or each step would add to what is conserved.
   result.keep = static_cast<Real>(1 - rate);
   result.rate = Real(1) - result.keep;
-  result.force_on_speed = static_cast<Real>(forced);
+  result.eighth = result.rate * Real(0.125);
+  // So are eight of the second and two of the first: the rate.
+  result.linear[1] = static_cast<Real>(static_cast<double>(result.rate) / 12);
+  result.linear[0] = Real(0.5) * result.rate - Real(4) * result.linear[1];
   for (int d = 0; d < 3; ++d) {
-    result.force[d] = static_cast<Real>(force[d]);
     result.half_force[d] = static_cast<Real>(force[d] / 2);
+    result.more_force[d] = static_cast<Real>(force[d] * (2 * tau - 0.5));
+    result.of_force[0][d] = static_cast<Real>((1 - rate / 2) * force[d] / 6);
+    result.of_force[1][d] = static_cast<Real>((1 - rate / 2) * force[d] / 12);
   }
   for (int p = 0; p < k_pairs; ++p) {
     int const i = 2 * p + 1;
-    auto const along = [i](double const(&v)[3]) {
-      return velocity_x(i) * v[0] + velocity_y(i) * v[1] + velocity_z(i) * v[2];
-    };
-    result.of_force[p] = static_cast<Real>(forced * along(force) / inverse_weight(i));
-    result.of_lid[p] = static_cast<Real>(6 * along(lid) / inverse_weight(i));
+    double const along = velocity_x(i) * lid[0] + velocity_y(i) * lid[1] + velocity_z(i) * lid[2];
+    result.of_lid[p] = static_cast<Real>(6 * along / inverse_weight(i));
   }
   return result;
 }
@@ -137,49 +153,57 @@ TESSERA_HOST_DEVICE inline Moments<Real> moments_of(Real const (&f)[k_directions
   return m;
 }
 
+/// What a collision adds to a pair of opposite populations: the same to both, and to one what it takes from
+/// the other.
+template <class Real>
+TESSERA_HOST_DEVICE inline void relax_pair(Real& one, Real& other, Real keep, Real both, Real apart) {
+  one = multiply_add(keep, one, both + apart);
+  other = multiply_add(keep, other, both - apart);
+}
+
 /// Populations before the collision become those after it.
+///
+/// All is made of momentum with half of the force, p, and with more of it, q: in the equilibrium and in Guo's
+/// forcing together, what is even in the direction c is (p c)(q c) and p q, over the density.
 template <class Real>
 TESSERA_HOST_DEVICE inline void collide(Real (&f)[k_directions], Relaxation<Real> const& of) {
   auto const m = moments_of(f);
-  Real const density = Real(1) + m.excess;
-  Real const inverse = Real(1) / density;
-  Real const ux = (m.momentum[0] + of.half_force[0]) * inverse;
-  Real const uy = (m.momentum[1] + of.half_force[1]) * inverse;
-  Real const uz = (m.momentum[2] + of.half_force[2]) * inverse;
-  Real const square = multiply_add(uz, uz, multiply_add(uy, uy, ux * ux));
-  Real const work = multiply_add(uz, of.force[2], multiply_add(uy, of.force[1], ux * of.force[0]));
-  // Of each population, over its weight: what does not depend on the direction.
-  Real const rated = of.rate * density;
-  Real const even =
-      multiply_add(of.rate, m.excess, multiply_add(Real(-1.5) * rated, square, -of.force_on_speed * work));
-  // 1/36 and 1/12 are rounded; the rest goes where the sums over all directions come out right.
-  Real const thirty_sixth = even * Real(1.0 / 36), twelfth = rated * Real(1.0 / 12);
-  f[0] = multiply_add(of.keep, f[0], multiply_add(Real(-24), thirty_sixth, even));
-  Real const even_of[2] = {Real(2) * thirty_sixth, thirty_sixth};
-  Real const linear_of[2] = {multiply_add(Real(-4), twelfth, Real(0.5) * rated), twelfth};
-  Real const square_of[2] = {rated * Real(0.25), rated * Real(0.125)};
+  Real p[3], q[3], scaled[3], square[3], axis[3], diagonal[3];
+  Real const scale = of.eighth * reciprocal(Real(1) + m.excess);
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-  for (int p = 0; p < k_pairs; ++p) {
-    int const i = 2 * p + 1;
-    int const diagonal = p < 3 ? 0 : 1;
-    Real speed = 0;
-    if (p == 0) speed = ux;
-    if (p == 1) speed = uy;
-    if (p == 2) speed = uz;
-    if (p == 3) speed = ux + uy;
-    if (p == 4) speed = ux - uy;
-    if (p == 5) speed = ux + uz;
-    if (p == 6) speed = ux - uz;
-    if (p == 7) speed = uy + uz;
-    if (p == 8) speed = uy - uz;
-    Real const forced = of.of_force[p];
-    Real const both =
-        multiply_add(multiply_add(square_of[diagonal], speed, Real(3) * forced), speed, even_of[diagonal]);
-    Real const apart = multiply_add(linear_of[diagonal], speed, forced);
-    f[i] = multiply_add(of.keep, f[i], both + apart);
-    f[i + 1] = multiply_add(of.keep, f[i + 1], both - apart);
+  for (int d = 0; d < 3; ++d) {
+    p[d] = m.momentum[d] + of.half_force[d];
+    q[d] = m.momentum[d] + of.more_force[d];
+    scaled[d] = scale * p[d];
+    square[d] = scaled[d] * q[d];
+    axis[d] = multiply_add(of.linear[0], p[d], of.of_force[0][d]);
+    diagonal[d] = multiply_add(of.linear[1], p[d], of.of_force[1][d]);
+  }
+  // Of populations along two axes, whose weight is 1/36: what does not depend on the direction. 1/36 is
+  // rounded; what is left goes to the population at rest, so that the sum over all directions comes out
+  // right.
+  Real const squares = (square[0] + square[1]) + square[2];
+  Real const all = multiply_add(Real(-12), squares, of.rate * m.excess);
+  Real const even = all * Real(1.0 / 36);
+  f[0] = multiply_add(of.keep, f[0], multiply_add(Real(-24), even, all));
+  Real const twice = even + even, with_squares = even + squares;
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+  for (int d = 0; d < 3; ++d)
+    relax_pair(f[2 * d + 1], f[2 * d + 2], of.keep, multiply_add(Real(2), square[d], twice), axis[d]);
+  constexpr int of_plane[3][2] = {{0, 1}, {0, 2}, {1, 2}};
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+  for (int plane = 0; plane < 3; ++plane) {
+    int const a = of_plane[plane][0], b = of_plane[plane][1], i = 7 + 4 * plane;
+    Real const alike = with_squares - square[3 - a - b];
+    Real const crossed = multiply_add(scaled[a], q[b], scaled[b] * q[a]);
+    relax_pair(f[i], f[i + 1], of.keep, alike + crossed, diagonal[a] + diagonal[b]);
+    relax_pair(f[i + 2], f[i + 3], of.keep, alike - crossed, diagonal[a] - diagonal[b]);
   }
 }
 

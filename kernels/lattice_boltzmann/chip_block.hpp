@@ -44,22 +44,10 @@ TESSERA_HOST_DEVICE constexpr int leaving(int side, int k) {
   return 0;
 }
 
-/// n / divisor, for n below 2^15.
-struct SmallDivision {
-  unsigned factor;
-  TESSERA_HOST_DEVICE static constexpr SmallDivision by(int divisor) {
-    return {0x80000000u / static_cast<unsigned>(divisor) + 1};
-  }
-  TESSERA_HOST_DEVICE constexpr int operator()(int n) const {
-    return static_cast<int>(static_cast<unsigned long long>(2u * static_cast<unsigned>(n)) * factor >> 32);
-  }
-};
-
 /// The box and its cuts.
 struct ChipCut {
   int box[3] = {1, 1, 1};     ///< cells
   int blocks[3] = {1, 1, 1};  ///< along each axis
-  bool odd_pitch = false;     ///< rows are padded, so that columns lie in different banks of shared memory
 
   TESSERA_HOST_DEVICE constexpr int count() const { return blocks[0] * blocks[1] * blocks[2]; }
   TESSERA_HOST_DEVICE constexpr int first(int axis, int block) const {
@@ -76,21 +64,11 @@ struct ChipCut {
     return before + (2 * block + high) * area(axis);
   }
   TESSERA_HOST_DEVICE constexpr int shown() const { return first_shown(3, 0, 0); }
-  /// Cells of the largest block, padding included.
+  /// Of the largest block.
   TESSERA_HOST_DEVICE constexpr int most_cells() const {
     int size[3] = {};
     for (int a = 0; a < 3; ++a) size[a] = (box[a] + blocks[a] - 1) / blocks[a];
-    return pitch(size[0]) * size[1] * size[2];
-  }
-  /// At least as many cells as any block takes.
-  TESSERA_HOST_DEVICE constexpr int most_taken() const {
-    int size[3] = {};
-    for (int a = 0; a < 3; ++a) size[a] = (box[a] + blocks[a] - 1) / blocks[a];
-    return 2 * (size[1] * size[2] + size[0] * size[2] + size[0] * size[1] + 2 * size[1] + 2 * size[2] +
-                2 * size[0]);
-  }
-  TESSERA_HOST_DEVICE constexpr int pitch(int width) const {
-    return odd_pitch && width % 2 == 0 ? width + 1 : width;
+    return size[0] * size[1] * size[2];
   }
 };
 
@@ -104,13 +82,12 @@ struct ChipSide {
   int origin_u, origin_v;      ///< of the side in the box
   int edge_u, edge_v;          ///< of the box
   int cell, along_u, along_v;  ///< the side's first cell in its block, and the way to the next ones
-  int place[k_words];  ///< from a cell of the side to where word k of the cell behind it goes, in places
 
   /// Cell number t of those taken; -1 and size_u (or v) are beyond the ends.
-  TESSERA_HOST_DEVICE void at(int t, int& u, int& v) const {
+  void at(int t, int& u, int& v) const {
     int const side = size_u * size_v;
     if (t < side) {
-      v = by_u(t), u = t - v * size_u;
+      v = t / size_u, u = t % size_u;
       return;
     }
     t -= side;
@@ -124,31 +101,28 @@ struct ChipSide {
     u = high ? t - size_u : t, v = high ? size_v : -1;
   }
   /// Its number among all that are shown.
-  TESSERA_HOST_DEVICE int shown(int u, int v) const {
+  int shown(int u, int v) const {
     u += origin_u, v += origin_v;
     u = u < 0 ? edge_u - 1 : u == edge_u ? 0 : u;
     v = v < 0 ? edge_v - 1 : v == edge_v ? 0 : v;
     return first + u + edge_u * v;
   }
   /// Does word k of that cell go to a cell of the side?
-  TESSERA_HOST_DEVICE bool hits(int u, int v, int k) const {
+  bool hits(int u, int v, int k) const {
     u += step_u(k), v += step_v(k);
     return u >= 0 && u < size_u && v >= 0 && v < size_v;
   }
-  SmallDivision by_u;
 };
 
 /// One block.
 struct ChipBlock {
   int first[3], size[3];                                 ///< cells of the box
-  int pitch;                                             ///< cells from row to row
+  int stride[3];                                         ///< from cell to cell along each axis
   int written[k_sides];                                  ///< its planes: the cell of the box (0, 0)
   int own[3], neighbour_before[3], neighbour_behind[3];  ///< block numbers along each axis
-  SmallDivision by_pitch, by_height;
   ChipSide side[k_sides];
 
-  /// `slot`: places from direction to direction.
-  TESSERA_HOST_DEVICE void set(ChipCut const& cut, int number, int slot) {
+  ChipBlock(ChipCut const& cut, int number) {
     int const at[3] = {number % cut.blocks[0], number / cut.blocks[0] % cut.blocks[1],
                        number / cut.blocks[0] / cut.blocks[1]};
     for (int a = 0; a < 3; ++a) {
@@ -158,9 +132,7 @@ struct ChipBlock {
       neighbour_before[a] = at[a] == 0 ? cut.blocks[a] - 1 : at[a] - 1;
       neighbour_behind[a] = at[a] + 1 == cut.blocks[a] ? 0 : at[a] + 1;
     }
-    pitch = cut.pitch(size[0]);
-    by_pitch = SmallDivision::by(pitch), by_height = SmallDivision::by(size[1]);
-    int const stride[3] = {1, pitch, pitch * size[1]};
+    stride[0] = 1, stride[1] = size[0], stride[2] = size[0] * size[1];
     for (int s = 0; s < k_sides; ++s) {
       int const axis = s / 2, high = s % 2, u = axis_u(s), v = axis_v(s);
       written[s] = cut.first_shown(axis, own[axis], high);
@@ -174,78 +146,37 @@ struct ChipBlock {
       one.edge_u = cut.box[u], one.edge_v = cut.box[v];
       one.cell = high * (size[axis] - 1) * stride[axis];
       one.along_u = stride[u], one.along_v = stride[v];
-      for (int k = 0; k < k_words; ++k)
-        one.place[k] = leaving(s ^ 1, k) * slot + step_u(k) * stride[u] + step_v(k) * stride[v];
-      one.by_u = SmallDivision::by(size[u]);
     }
   }
 
-  TESSERA_HOST_DEVICE constexpr int cells() const { return size[0] * size[1] * size[2]; }
-  TESSERA_HOST_DEVICE constexpr int inner(int axis) const { return size[axis] > 2 ? size[axis] - 2 : 0; }
+  constexpr int cells() const { return size[0] * size[1] * size[2]; }
+  constexpr int inner(int axis) const { return size[axis] > 2 ? size[axis] - 2 : 0; }
   /// Cells that touch another block, or the box's end.
-  TESSERA_HOST_DEVICE constexpr int rim() const { return cells() - inner(0) * inner(1) * inner(2); }
-  TESSERA_HOST_DEVICE constexpr int number_of(int x, int y, int z) const {
-    return x + pitch * (y + size[1] * z);
-  }
-
-  /// Cells in the order in which they are computed: those of the rim first, side by side.
-  TESSERA_HOST_DEVICE constexpr int in_order(int k) const {
-    int const plane = size[0] * size[1];
-    for (int high = 0; high < 2 && high < size[2]; ++high) {
-      if (k < plane) return number_of(k % size[0], k / size[0], high * (size[2] - 1));
-      k -= plane;
-    }
-    int const rows = size[0] * inner(2);
-    for (int high = 0; high < 2 && high < size[1]; ++high) {
-      if (k < rows) return number_of(k % size[0], high * (size[1] - 1), 1 + k / size[0]);
-      k -= rows;
-    }
-    int const columns = inner(1) * inner(2);
-    for (int high = 0; high < 2 && high < size[0]; ++high) {
-      if (k < columns) return number_of(high * (size[0] - 1), 1 + k % inner(1), 1 + k / inner(1));
-      k -= columns;
-    }
-    return number_of(1 + k % inner(0), 1 + k / inner(0) % inner(1), 1 + k / inner(0) / inner(1));
-  }
-
+  constexpr int rim() const { return cells() - inner(0) * inner(1) * inner(2); }
+  constexpr int number_of(int x, int y, int z) const { return x + stride[1] * y + stride[2] * z; }
   /// Coordinates in the block of the cell with this number.
-  TESSERA_HOST_DEVICE void place(int number, int (&at)[3]) const {
-    int const row = by_pitch(number);
-    at[0] = number - row * pitch;
-    at[2] = by_height(row);
-    at[1] = row - at[2] * size[1];
+  constexpr void place(int number, int (&at)[3]) const {
+    at[0] = number % size[0], at[1] = number / size[0] % size[1], at[2] = number / stride[2];
+  }
+  /// Sides of the block that a cell lies at, a bit each.
+  constexpr unsigned sides_of(int number) const {
+    int at[3] = {};
+    place(number, at);
+    unsigned sides = 0;
+    for (int a = 0; a < 3; ++a) {
+      if (at[a] == 0) sides |= 1u << (2 * a);
+      if (at[a] + 1 == size[a]) sides |= 2u << (2 * a);
+    }
+    return sides;
   }
 };
 
 /// Populations that enter through any of these sides.
-template <int Side = 0>
-TESSERA_HOST_DEVICE constexpr unsigned crossing_at(unsigned sides) {
-  if constexpr (Side == k_sides) {
-    return 0;
-  } else {
-    constexpr unsigned here = entering(Side);
-    return ((sides >> Side & 1) != 0 ? here : 0u) | crossing_at<Side + 1>(sides);
-  }
+constexpr unsigned entering_any(unsigned sides) {
+  unsigned mask = 0;
+  for (int s = 0; s < k_sides; ++s)
+    if ((sides >> s & 1) != 0) mask |= entering(s);
+  return mask;
 }
-
-/// A cell of a block's rim: where its populations come from that do not come from its own block.
-struct RimCell {
-  int at[3] = {};         ///< in the box
-  unsigned sides = 0;     ///< which sides of the block it lies at
-  unsigned crossing = 0;  ///< bit i: population i comes through a word
-
-  /// `walls`: bit i: population i comes from a wall.
-  TESSERA_HOST_DEVICE void set(ChipBlock const& block, int number, unsigned walls) {
-    int inside[3];
-    block.place(number, inside);
-    sides = 0;
-    for (int a = 0; a < 3; ++a) {
-      at[a] = block.first[a] + inside[a];
-      if (inside[a] == 0) sides |= 1u << (2 * a);
-      if (inside[a] + 1 == block.size[a]) sides |= 2u << (2 * a);
-    }
-    crossing = crossing_at(sides) & ~walls;
-  }
-};
 
 }  // namespace tessera::lattice_boltzmann

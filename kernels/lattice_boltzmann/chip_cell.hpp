@@ -6,64 +6,61 @@
 // the same step, and all may go in any order.
 #pragma once
 
-#include "kernels/lattice_boltzmann/chip_block.hpp"
+#include "kernels/lattice_boltzmann/chip_tables.hpp"
 
 namespace tessera::lattice_boltzmann {
-
-/// Words between the places of two directions.
-constexpr int k_slot = 2960;
 
 struct ChipStrides {
   int row, plane;  ///< in cells
 };
 
-/// From a cell to where its population i comes from, in places.
-template <bool Reaches>
-TESSERA_HOST_DEVICE constexpr int place_of(int i, ChipStrides const& strides) {
-  if (!Reaches || i == 0) return i * k_slot;
-  return opposite(i) * k_slot - velocity_x(i) - velocity_y(i) * strides.row - velocity_z(i) * strides.plane;
-}
+/// Where a cell's populations come from: in a local step its own places.
+struct LocalPlaces {
+  TESSERA_HOST_DEVICE float& of(float* cell, int i) const { return cell[i * k_slot]; }
+};
+/// Of a cell with others of its block, and fluid, all around.
+struct ReachedPlaces {
+  ChipStrides strides;
+  TESSERA_HOST_DEVICE float& of(float* cell, int i) const {
+    if (i == 0) return cell[0];
+    return cell[opposite(i) * k_slot - velocity_x(i) - velocity_y(i) * strides.row -
+                velocity_z(i) * strides.plane];
+  }
+};
+/// Of a cell beside a wall: `own` are those that come from walls and from other blocks.
+struct AnyPlaces {
+  ChipStrides strides;
+  unsigned own;
+  TESSERA_HOST_DEVICE float& of(float* cell, int i) const {
+    return (own >> i & 1) != 0 ? LocalPlaces{}.of(cell, i) : ReachedPlaces{strides}.of(cell, i);
+  }
+};
+/// Of a cell of the rim.
+struct RimPlaces {
+  ReachRow row;
+  TESSERA_HOST_DEVICE float& of(float* cell, int i) const {
+    return *reinterpret_cast<float*>(reinterpret_cast<char*>(cell) + row.bytes[i]);
+  }
+};
 
-/// Populations that go through the cell's own places: in a step that reaches out those that come from a wall
-/// or from another block, in a local step all.
-TESSERA_HOST_DEVICE constexpr unsigned own_places(bool reaches, unsigned crossing, unsigned walls) {
-  return reaches ? crossing | walls : ~0u;
+template <class Places>
+TESSERA_HOST_DEVICE inline void scatter(float* cell, Places const& places, float const (&f)[k_directions]) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+  for (int i = 0; i < k_directions; ++i) places.of(cell, i) = f[opposite(i)];
 }
-TESSERA_HOST_DEVICE constexpr int place_of_any(int i, ChipStrides const& strides, unsigned own) {
-  return (own >> i & 1) != 0 ? i * k_slot : place_of<true>(i, strides);
-}
-
-/// A cell inside of a block, with fluid all around.
-template <bool Reaches>
-TESSERA_HOST_DEVICE inline void step_inside(float* cell, ChipStrides const& strides,
-                                            Relaxation<float> const& of) {
+template <class Places>
+TESSERA_HOST_DEVICE inline void step_chip_cell(float* cell, Places const& places, unsigned lids,
+                                               Relaxation<float> const& of) {
   float f[k_directions];
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-  for (int i = 0; i < k_directions; ++i) f[i] = cell[place_of<Reaches>(i, strides)];
-  collide(f, of);
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-  for (int i = 0; i < k_directions; ++i) cell[place_of<Reaches>(i, strides)] = f[opposite(i)];
-}
-
-/// Populations of any cell that come from its own block, bounces among them.
-TESSERA_HOST_DEVICE inline void gather(float const* cell, ChipStrides const& strides, unsigned own,
-                                       unsigned lids, Relaxation<float> const& of, float (&f)[k_directions]) {
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-  for (int i = 0; i < k_directions; ++i) f[i] = cell[place_of_any(i, strides, own)];
+  for (int i = 0; i < k_directions; ++i) f[i] = places.of(cell, i);
   add_lids(lids, of, f);
-}
-TESSERA_HOST_DEVICE inline void scatter(float* cell, ChipStrides const& strides, unsigned own,
-                                        float const (&f)[k_directions]) {
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-  for (int i = 0; i < k_directions; ++i) cell[place_of_any(i, strides, own)] = f[opposite(i)];
+  collide(f, of);
+  scatter(cell, places, f);
 }
 
 }  // namespace tessera::lattice_boltzmann

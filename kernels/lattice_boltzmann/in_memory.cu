@@ -59,8 +59,9 @@ __global__ void flow_kernel(BoxArguments box, CellRange range, float const* latt
 }
 
 __global__ void __launch_bounds__(k_threads, 4)
-    between_kernel(BoxArguments box, float const* __restrict__ from, float* __restrict__ to,
-                   Relaxation<float> const __grid_constant__ of) {
+    between_kernel(BoxArguments const __grid_constant__ box,
+                   Lattice<float const> const __grid_constant__ from,
+                   Lattice<float> const __grid_constant__ to, Relaxation<float> const __grid_constant__ of) {
   behind_the_step_before();
   unsigned const n = own_cell();
   if (n < box.cells) step_cell(box, BoxCell(box, n), from, to, of);
@@ -93,7 +94,8 @@ __global__ void __launch_bounds__(k_barrier_threads, 1)
     // All blocks sweep over the box together: neighbours in memory are in the L2 at the same time.
     for (unsigned n = blockIdx.x * k_barrier_threads + threadIdx.x; n < a.box.cells;
          n += gridDim.x * k_barrier_threads)
-      step_cell(a.box, BoxCell(a.box, n), a.lattices[step & 1], a.lattices[step & 1 ^ 1], of);
+      step_cell(a.box, BoxCell(a.box, n), Planes<float const>{a.lattices[step & 1], a.box.cells},
+                Planes<float>{a.lattices[step & 1 ^ 1], a.box.cells}, of);
     if (a.cooperative)
       cooperative_groups::this_grid().sync();
     else if (!barrier.sync())
@@ -115,7 +117,8 @@ cudaError_t flow(BoxArguments const& box, CellRange const& range, float const* l
 }
 cudaError_t step_between(BoxArguments const& box, float const* from, float* to, Relaxation<float> const& of,
                          cudaStream_t stream) {
-  return launch_step({blocks_for(box), k_threads}, stream, &between_kernel, box, from, to, of);
+  return launch_step({blocks_for(box), k_threads}, stream, &between_kernel, box,
+                     Lattice<float const>(from, box.cells), Lattice<float>(to, box.cells), of);
 }
 cudaError_t step_in_place(BoxArguments const& box, float* lattice, bool reaches, Relaxation<float> const& of,
                           cudaStream_t stream) {

@@ -22,14 +22,13 @@ std::size_t aligned(std::size_t bytes) { return (bytes + k_aligned - 1) / k_alig
 
 /// Where the parts of a chain's memory for tokens begin.
 struct TokenParts {
-  std::size_t semaphores, barrier, taken, shown, bytes;
+  std::size_t semaphores, barrier, shown, bytes;
 
   TokenParts(ChipCut const& cut, int blocks) {
     auto const count = static_cast<std::size_t>(blocks);
     semaphores = aligned(4 * count);
     barrier = semaphores + aligned(4 * k_semaphores_apart * count);
-    taken = barrier + aligned(4 * grid_barrier_words(static_cast<unsigned>(blocks)));
-    shown = taken + aligned(sizeof(Taken) * count * static_cast<std::size_t>(cut.most_taken()));
+    shown = barrier + aligned(4 * grid_barrier_words(static_cast<unsigned>(blocks)));
     bytes = shown + 2 * 2 * sizeof(Packet<3>) * static_cast<std::size_t>(cut.shown());
   }
 };
@@ -51,6 +50,8 @@ struct LatticeBoltzmann::State {
   Options options;
   Choice choice;
   Memory kinds, links, density, velocity[3], lattices[2], phase;
+  Memory tables[6];  ///< of blocks on the chip
+  ChipLookup lookup = {};
   BoxArguments box;
   Relaxation<float> relaxation;
   Progress progress;
@@ -74,6 +75,7 @@ struct LatticeBoltzmann::State {
   Expected<void> prepare_barrier(MachineProfile const& machine);
   Expected<void> prepare_neighbours(MachineProfile const& machine);
   Expected<void> prepare_chip(MachineProfile const& machine);
+  Expected<void> take_tables();
   Expected<void> make_chain(Expected<Plan> const& plan, StageKernel const& kernel, std::size_t token_bytes);
   Expected<void> start(cudaStream_t stream);
   Expected<void> launch(cudaStream_t stream, long long steps);
@@ -181,7 +183,7 @@ Expected<void> LatticeBoltzmann::State::prepare_launches(MachineProfile const& m
 }
 
 Expected<void> LatticeBoltzmann::State::prepare_barrier(MachineProfile const& machine) {
-  ChipCut shares{{problem.width, problem.height, problem.depth}, {machine.sms, 1, 1}, false};
+  ChipCut shares{{problem.width, problem.height, problem.depth}, {machine.sms, 1, 1}};
   auto const plan = plan_steps(shares, {k_barrier_threads, 64, 0}, machine, true);
   if (!plan) return tl::make_unexpected(plan.error());
   StageKernel kernel;
@@ -213,24 +215,44 @@ Expected<void> LatticeBoltzmann::State::prepare_neighbours(MachineProfile const&
   return {};
 }
 
+Expected<void> LatticeBoltzmann::State::take_tables() {
+  auto const all = chip_tables(choice.cut, links_of(problem));
+  std::size_t next = 0;
+  Expected<void> result;
+  auto const bring = [&](auto const& from, auto const*& to) {
+    if (!result) return;
+    auto memory = upload(from, "tables of the chip's blocks");
+    if (!memory) {
+      result = tl::make_unexpected(memory.error());
+      return;
+    }
+    tables[next] = std::move(*memory);
+    to = static_cast<std::decay_t<decltype(to)>>(tables[next++].get());
+  };
+  bring(all.blocks, lookup.blocks), bring(all.rim, lookup.rim), bring(all.beside_walls, lookup.beside_walls);
+  bring(all.inside, lookup.inside), bring(all.shows, lookup.shows), bring(all.takes, lookup.takes);
+  return result;
+}
+
 Expected<void> LatticeBoltzmann::State::prepare_chip(MachineProfile const& machine) {
   auto const& cut = choice.cut;
   auto const plan = plan_steps(cut, {k_chip_threads, 80, k_chip_shared_bytes}, machine, true);
   if (!plan) return tl::make_unexpected(plan.error());
   TokenParts const parts(cut, cut.count());
+  if (auto ok = take_tables(); !ok) return ok;
   StageKernel kernel;
-  kernel.function = chip_kernel_address();
+  kernel.function = chip_kernel_address(has_walls(problem));
   kernel.block.x = k_chip_threads;
   kernel.dynamic_shared_bytes = k_chip_shared_bytes;
   kernel.all_resident = true;
   kernel.pack = [this, parts](ChainViews const& views, KernelArguments& arguments) {
-    arguments.add(ChipArguments{choice.cut, problem.size(), lattice(0), box.links, asked,
-                                handover_of(choice.variant), options.disturbance});
+    arguments.add(ChipArguments{choice.cut, problem.size(), lattice(0), asked, handover_of(choice.variant),
+                                options.disturbance});
+    arguments.add(lookup);
     auto* const at = static_cast<std::byte*>(views.tokens);
     arguments.add(ChipMemory{
         reinterpret_cast<unsigned*>(at), reinterpret_cast<unsigned*>(at + parts.semaphores),
-        reinterpret_cast<unsigned*>(at + parts.barrier), reinterpret_cast<Packet<3>*>(at + parts.shown),
-        reinterpret_cast<Taken*>(at + parts.taken), choice.cut.most_taken()});
+        reinterpret_cast<unsigned*>(at + parts.barrier), reinterpret_cast<Packet<3>*>(at + parts.shown)});
     arguments.add(views.watch());
     arguments.add(relaxation);
   };

@@ -24,7 +24,8 @@ struct StepOfTile {
     for (unsigned n = threadIdx.x; n < cells; n += static_cast<unsigned>(context.threads)) {
       BoxCell const cell(steps.box, first[0] + n % size[0], first[1] + n / size[0] % size[1],
                          first[2] + n / size[0] / size[1]);
-      step_cell(steps.box, cell, steps.lattices[from], steps.lattices[from ^ 1], steps.of);
+      step_cell(steps.box, cell, Planes<float const>{steps.lattices[from], steps.box.cells},
+                Planes<float>{steps.lattices[from ^ 1], steps.box.cells}, steps.of);
     }
   }
 };

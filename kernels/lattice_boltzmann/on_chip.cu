@@ -3,6 +3,9 @@
 
 namespace tessera::lattice_boltzmann {
 
-void const* chip_kernel_address() { return reinterpret_cast<void const*>(&chip_kernel); }
+void const* chip_kernel_address(bool walls) {
+  return walls ? reinterpret_cast<void const*>(&chip_kernel<true>)
+               : reinterpret_cast<void const*>(&chip_kernel<false>);
+}
 
 }  // namespace tessera::lattice_boltzmann

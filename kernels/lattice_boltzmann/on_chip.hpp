@@ -18,15 +18,15 @@ enum class Handover {
   cooperative,    ///< cooperative groups' barrier
 };
 
-constexpr int k_chip_threads = 768;
-/// A cell in the order of a block: its number, whether it lies at the rim or beside a wall, and the latter.
-constexpr unsigned k_number = 0x0FFF, k_special = 0x4000, k_has_links = 0x8000, k_no_cell = 0x7FFF;
-/// What is shown of a population that bounces back: no number that arithmetic makes.
-constexpr unsigned k_nothing = 0xFFABCDEF;
-/// Cells that a block has room for, and tasks of 32 cells: those of the rim and of the inside begin anew.
+#ifndef TESSERA_CHIP_THREADS
+#define TESSERA_CHIP_THREADS 768
+#endif
+constexpr int k_chip_threads = TESSERA_CHIP_THREADS;
+/// Cells that a block has room for.
 constexpr int k_chip_cells = k_slot;
-constexpr int k_chip_shared_bytes = k_directions * k_slot * 4 + 2 * (k_slot + 64);
-static_assert(k_slot <= 4096 && k_chip_shared_bytes + 512 <= 227 * 1024, "");
+/// The cells, and the order of the inside.
+constexpr int k_chip_shared_bytes = k_directions * k_slot * 4 + 2 * k_most_inside;
+static_assert(k_slot <= 4096 && k_chip_shared_bytes + sizeof(ChipConstants) + 64 <= 227 * 1024, "");
 constexpr int k_semaphores_apart = 32;  ///< words: a line each
 
 /// For tests.
@@ -38,22 +38,22 @@ struct Disturbance {
 
 struct ChipArguments {
   ChipCut cut;
-  long long cells;     ///< of the box
-  float* lattice;      ///< [direction][cell], after the last collision
-  Links const* links;  ///< of each cell of the box; null: no walls
+  long long cells;  ///< of the box
+  float* lattice;   ///< [direction][cell], after the last collision
   unsigned steps = 0;
   Handover exchange = Handover::tokens;
   Disturbance disturbance;
 };
 
-/// A cell that a block takes from its neighbours: where it is shown, and where it goes.
-struct Taken {
-  int shown;
-  /// Place of the cell in front of it, plus k_taken_offset; from bit 16 on which words go to a cell of this
-  /// block; from bit 24 on the side.
-  unsigned to;
+/// ChipTables on the device.
+struct ChipLookup {
+  ChipConstants const* blocks;
+  unsigned const* rim;
+  OwnPlaces const* beside_walls;  ///< null: no walls
+  std::uint16_t const* inside;
+  Shows const* shows;
+  Taken const* takes;
 };
-constexpr int k_taken_offset = 4096;
 
 /// Parts of the chain's memory for tokens, zeroed with it.
 struct ChipMemory {
@@ -61,10 +61,9 @@ struct ChipMemory {
   unsigned* semaphores;  ///< a line for each block
   unsigned* barrier;
   Packet<3>* shown;  ///< of both parities: two for each cell that is shown
-  Taken* taken;      ///< for each block as many as `most_taken`
-  int most_taken;
 };
 
-void const* chip_kernel_address();
+/// `walls`: is there any?
+void const* chip_kernel_address(bool walls);
 
 }  // namespace tessera::lattice_boltzmann

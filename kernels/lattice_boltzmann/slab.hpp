@@ -94,8 +94,8 @@ TESSERA_HOST_DEVICE inline void step_slab_cell(BoxArguments const& box, unsigned
                                                Relaxation<float> const& of) {
   BoxCell const cell(box, n);
   float f[k_directions];
-  if (!next_of(box, cell, from, of, f)) return;
-  keep(box, cell, to, f);
+  if (!next_of(box, cell, Planes<float const>{from, box.cells}, of, f)) return;
+  keep(cell, Planes<float>{to, box.cells}, f);
   if ((ends & 1) != 0 && ways[0].lattice != nullptr) send_cell<0>(cell, ways[0], f);
   if ((ends & 2) != 0 && ways[1].lattice != nullptr) send_cell<1>(cell, ways[1], f);
 }

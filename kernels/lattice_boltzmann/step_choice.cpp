@@ -146,8 +146,7 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
   if (!cut)
     return impossible(variant, fmt::format("{} cells do not fit on {} SMs, {} on each", problem.size(),
                                            machine.sms, k_slot));
-  ChipBlock block;
-  block.set(*cut, cut->count() - 1, k_slot);
+  ChipBlock const block(*cut, cut->count() - 1);
   double taken = 0;
   for (auto const& side : block.side) taken += side.taken;
   double const rim = std::ceil(block.rim() / 32.0), inside = std::ceil((block.cells() - block.rim()) / 32.0);

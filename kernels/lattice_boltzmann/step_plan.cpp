@@ -35,7 +35,7 @@ std::vector<Dim> around(Dim const& at, int tiles) {
 /// Calls visit(cut) for every cut into at most `most` blocks.
 template <class Visit>
 void for_each_cut(Problem const& problem, int most, Visit const& visit) {
-  ChipCut cut{{problem.width, problem.height, problem.depth}, {1, 1, 1}, false};
+  ChipCut cut{{problem.width, problem.height, problem.depth}, {1, 1, 1}};
   for (int x = 1; x <= std::min(most, problem.width); ++x)
     for (int y = 1; x * y <= most && y <= problem.height; ++y)
       for (int z = 1; x * y * z <= most && z <= problem.depth; ++z) {
@@ -109,7 +109,6 @@ Expected<void> check_cut(Problem const& problem, ChipCut const& cut) {
                                  "cut each axis into 1 block at least, and into no more than its cells"));
     cells *= (cut.box[a] + cut.blocks[a] - 1) / cut.blocks[a];
   }
-  if (cells <= k_chip_cells) cells = cut.most_cells();
   if (cells > k_chip_cells)
     return refuse(does_not_fit(fmt::format("blocks of {} cells on a chip", cells),
                                fmt::format("{} fit: cut the box into more blocks", k_chip_cells)));
@@ -122,9 +121,8 @@ double tasks_of(ChipCut const& cut) {
   for (int z = 0; z < std::min(2, cut.blocks[2]); ++z)
     for (int y = 0; y < std::min(2, cut.blocks[1]); ++y)
       for (int x = 0; x < std::min(2, cut.blocks[0]); ++x) {
-        ChipBlock block;
         auto const last = [&](int axis, int i) { return i == 0 ? 0 : cut.blocks[axis] - 1; };
-        block.set(cut, last(0, x) + cut.blocks[0] * (last(1, y) + cut.blocks[1] * last(2, z)), k_slot);
+        ChipBlock const block(cut, last(0, x) + cut.blocks[0] * (last(1, y) + cut.blocks[1] * last(2, z)));
         int const rim = (block.rim() + 31) / 32, inside = (block.cells() - block.rim() + 31) / 32;
         most = std::max(most, k_rim_task * rim + inside);
       }
@@ -135,9 +133,7 @@ std::optional<ChipCut> chip_cut(Problem const& problem, int sms) {
   std::optional<ChipCut> best;
   double least = std::numeric_limits<double>::infinity();
   if (problem.size() > 1LL * sms * k_chip_cells) return best;
-  for_each_cut(problem, sms, [&](ChipCut cut) {
-    cut.odd_pitch = true;
-    if (cut.most_cells() > k_chip_cells) cut.odd_pitch = false;
+  for_each_cut(problem, sms, [&](ChipCut const& cut) {
     if (cut.most_cells() > k_chip_cells) return;
     double const tasks = tasks_of(cut);
     if (tasks < least) least = tasks, best = cut;
@@ -146,7 +142,7 @@ std::optional<ChipCut> chip_cut(Problem const& problem, int sms) {
 }
 
 ChipCut tile_cut(Problem const& problem, int workers) {
-  ChipCut best{{problem.width, problem.height, problem.depth}, {1, 1, 1}, false};
+  ChipCut best{{problem.width, problem.height, problem.depth}, {1, 1, 1}};
   auto const rank = [](ChipCut const& cut) {
     // Rows of x stay whole where that costs nothing.
     return std::tuple(cut.most_cells(), cut.blocks[0], cut.blocks[1]);
@@ -184,10 +180,11 @@ ChipCut trip_cut(Problem const& problem, int sms) {
   double least = std::numeric_limits<double>::infinity();
   auto const tiles = [](int edge, int size) { return (edge + size - 1) / size; };
   for (int width = 1; width <= problem.width && (width + 2) * 3 <= room; ++width)
-    for (int height = 1; height <= problem.height && (width + 2) * (height + 2) <= room; ++height) {
+    for (int height = 1; height <= problem.height && (width + 2) * (height + 2) <= room &&
+                         width * height <= Middle<true>::cells;
+         ++height) {
       ChipCut cut{{problem.width, problem.height, problem.depth},
-                  {tiles(problem.width, width), tiles(problem.height, height), 1},
-                  false};
+                  {tiles(problem.width, width), tiles(problem.height, height), 1}};
       long long const plane = 1LL * cut.blocks[0] * cut.blocks[1];
       for (long long rounds = (plane + slots - 1) / slots, more = 0; more < 4; ++more) {
         cut.blocks[2] = static_cast<int>(

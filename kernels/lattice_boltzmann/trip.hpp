@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two steps of cells that are in memory, for one trip through it: for device code, and for the CPU's tests.
 //
-// A block computes a tile of the box, plane by plane along z. It takes the first step of a plane of the tile
-// and of the cells around it, and keeps the result on the chip (`Middle`); meanwhile it takes the second step
-// of the tile's cells two planes back, so that some warps compute while others wait for memory. Cells around
-// the tile are computed by the neighbours as well, so that no block waits for another.
+// A block computes a tile of the box, plane by plane along z. Some of its warps take the first step of a
+// plane of the tile and of the cells around it, and keep the result on the chip (`Middle`); others take the
+// second step of the tile's cells, as soon as the planes around them are there. So some compute while others
+// wait for memory. Cells around the tile are computed by the neighbours as well, so that no block waits for
+// another.
 #pragma once
 
 #include "kernels/lattice_boltzmann/box_cell.hpp"
@@ -13,6 +14,8 @@
 namespace tessera::lattice_boltzmann {
 
 constexpr int k_trip_threads = 1024;
+/// Warps that take first steps; the others take second ones.
+constexpr int k_first_warps = 18, k_second_warps = k_trip_threads / 32 - k_first_warps;
 constexpr int k_trips_on_sm = 1;  ///< blocks
 /// An SM's memory that is shared memory, of 228 KiB, with the KiB that a block has beside it.
 constexpr int k_trip_shared_percent = 57, k_trip_shared_bytes = 131 * 1024;
@@ -34,16 +37,18 @@ TESSERA_HOST_DEVICE constexpr int number_in_layer(int i) {
 }
 constexpr int k_up = 5, k_level = 9, k_down = 5;
 
-/// Populations between the two steps, of a few planes: while plane k is made, plane k - 2 takes its second
-/// step, which needs what went up in z one plane below it, what stayed in its plane, and what went down one
-/// above it. Beside walls it needs all of its own plane, as it may bounce.
+/// Populations between the two steps, of a few planes: plane k is made as soon as plane k - 3 has taken its
+/// second step, which needs what went up in z one plane below it, what stayed in its plane, and what went
+/// down one above it. Beside walls it needs all of its own plane, as it may bounce.
 template <bool Walls>
 struct Middle {
   static constexpr int ups = 4, levels = 3, downs = Walls ? 3 : 2;              ///< planes
   static constexpr int words = ups * k_up + levels * k_level + downs * k_down;  ///< of a column
   /// Cells of a plane that there is room for: the rest of an SM's memory is L1, where loads on their way lie.
   static constexpr int columns = Walls ? 528 : 572;
-  static constexpr int bytes = columns * (4 * words + 6);
+  static constexpr int cells = 32 * k_second_warps;  ///< of the tile among them, each with a thread
+  static_assert(columns <= 32 * k_first_warps, "each with a thread");
+  static constexpr int bytes = columns * 4 * words;
   static_assert(bytes <= k_trip_shared_bytes, "");
 
   int of[3];  ///< by velocity along z: where the populations of a plane begin
@@ -77,12 +82,8 @@ struct TripTile {
     }
     pitch = size[0] + 2;
   }
-  /// Planes that take the first step; the tile's are 1 to size[2]. The block does as many and one more times
-  /// what comes between two of its barriers: the first step of plane k, and the second one of plane k - 2.
+  /// Planes that take the first step; the tile's, which take the second one, are 1 to size[2].
   TESSERA_HOST_DEVICE int planes() const { return size[2] + 2; }
-  TESSERA_HOST_DEVICE int turns() const { return planes() + 1; }
-  TESSERA_HOST_DEVICE bool has_first(int turn) const { return turn < planes(); }
-  TESSERA_HOST_DEVICE bool has_second(int turn) const { return turn >= 3; }
   TESSERA_HOST_DEVICE int columns() const { return pitch * (size[1] + 2); }
   TESSERA_HOST_DEVICE int cells() const { return size[0] * size[1]; }  ///< of a plane of the tile
   /// In the box, around whose ends it may lie.
@@ -108,13 +109,15 @@ TESSERA_HOST_DEVICE inline BoxCell cell_at(BoxArguments const& box, unsigned pla
   return {box, place & 0xFFFF, place >> 16, static_cast<unsigned>(z)};
 }
 
-/// The first step of a cell, from memory.
-template <bool Walls>
-TESSERA_HOST_DEVICE inline void first_of_trip(BoxArguments const& box, BoxCell const& cell, float const* from,
-                                              Relaxation<float> const& of, Middle<Walls> const& to,
-                                              float* middle, int column) {
+/// The first step of a cell, from memory. `room()` says that there is room for the result.
+template <bool Walls, class From, class Room>
+TESSERA_HOST_DEVICE inline void first_of_trip(BoxArguments const& box, BoxCell const& cell, From const& from,
+                                              Relaxation<float> const& of, Room const& room,
+                                              Middle<Walls> const& to, float* middle, int column) {
   float f[k_directions];
-  if (!next_of<Walls>(box, cell, from, of, f)) return;
+  bool const fluid = next_of<Walls>(box, cell, from, of, f);
+  room();
+  if (!fluid) return;
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
@@ -122,11 +125,11 @@ TESSERA_HOST_DEVICE inline void first_of_trip(BoxArguments const& box, BoxCell c
 }
 
 /// The second one, back into memory. `own`: of its plane; `from`: what reaches it.
-template <bool Walls>
+template <bool Walls, class To>
 TESSERA_HOST_DEVICE inline void second_of_trip(BoxArguments const& box, BoxCell const& cell,
                                                Middle<Walls> const& from, Middle<Walls> const& own,
                                                float const* middle, int column, int pitch,
-                                               Relaxation<float> const& of, float* to) {
+                                               Relaxation<float> const& of, To const& to) {
   Links const links = Walls ? links_at(box, cell.n) : Links{};
   if (Walls && (links.walls & k_solid) != 0) return;
   float f[k_directions];
@@ -144,7 +147,7 @@ TESSERA_HOST_DEVICE inline void second_of_trip(BoxArguments const& box, BoxCell 
     add_lids(links.lids, of, f);
   }
   collide(f, of);
-  keep(box, cell, to, f);
+  keep(cell, to, f);
 }
 
 }  // namespace tessera::lattice_boltzmann

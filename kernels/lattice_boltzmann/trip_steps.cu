@@ -1,51 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/lattice_boltzmann/trip_steps.hpp"
 
+#include <tessera/sync/shared_barrier.cuh>
+
 #include "kernels/lattice_boltzmann/step_launch.cuh"
 
 namespace tessera::lattice_boltzmann {
 namespace {
 
+/// Barriers for planes, by turns: of the first steps, from plane 0 on, and of the second ones, from 1 on.
+constexpr int k_ring = 4;
+__device__ void wait_for(unsigned barriers, int number) {
+  while (!barrier_try(barriers + 8 * static_cast<unsigned>(number % k_ring),
+                      static_cast<unsigned>(number / k_ring) & 1u)) {
+  }
+}
+/// A whole warp has done its part of a plane.
+__device__ void arrive_at(unsigned barriers, int number) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) barrier_arrive(barriers + 8 * static_cast<unsigned>(number % k_ring));
+}
+
 template <bool Walls>
 __global__ void __launch_bounds__(k_trip_threads, k_trips_on_sm)
     trip_kernel(BoxArguments const __grid_constant__ box, ChipCut const __grid_constant__ cut,
-                float const* __restrict__ from, float* __restrict__ to,
+                Lattice<float const> const __grid_constant__ from, Lattice<float> const __grid_constant__ to,
                 Relaxation<float> const __grid_constant__ of) {
   extern __shared__ __align__(128) float tessera_trip[];
-  auto* const places =
-      reinterpret_cast<unsigned*>(tessera_trip + Middle<Walls>::words * Middle<Walls>::columns);
-  auto* const columns_of = reinterpret_cast<unsigned short*>(places + Middle<Walls>::columns);
-  TripTile const tile(cut, static_cast<int>(blockIdx.x));
-  int const columns = tile.columns(), cells = tile.cells();
-  for (int c = static_cast<int>(threadIdx.x); c < columns; c += k_trip_threads)
-    places[c] = tile.place(cut, c);
-  for (int n = static_cast<int>(threadIdx.x); n < cells; n += k_trip_threads)
-    columns_of[n] = static_cast<unsigned short>(tile.column_of(n));
+  __shared__ __align__(8) unsigned long long words[2 * k_ring];
+  unsigned const made = shared_address(words), used = made + 8 * k_ring;
+  if (threadIdx.x == 0) {
+    for (unsigned k = 0; k < k_ring; ++k)
+      barrier_init(made + 8 * k, k_first_warps), barrier_init(used + 8 * k, k_second_warps);
+    fence_barrier_init();
+  }
   __syncthreads();
   behind_the_step_before();
-  int const warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  for (int k = 0; k < tile.turns(); ++k) {
-    // Tasks of 32 cells, first steps and second ones by turns: memory and arithmetic are busy together.
-    int const firsts = tile.has_first(k) ? (columns + 31) / 32 : 0;
-    int const seconds = tile.has_second(k) ? (cells + 31) / 32 : 0;
-    int const paired = firsts < seconds ? firsts : seconds;
-    auto const made = Middle<Walls>::own(k);
-    auto const taken = Middle<Walls>::reaching(k - 2), own = Middle<Walls>::own(k - 2);
-    int const z = tile.plane(cut, k), behind = tile.plane(cut, k - 2);
-#pragma unroll 1
-    for (int t = warp; t < firsts + seconds; t += k_trip_threads / 32) {
-      bool const first = t < 2 * paired ? t % 2 == 0 : firsts > seconds;
-      int const n = 32 * (t < 2 * paired ? t / 2 : t - paired) + lane;
-      if (first) {
-        if (n < columns)
-          first_of_trip<Walls>(box, cell_at(box, places[n], z), from, of, made, tessera_trip, n);
-      } else if (n < cells) {
-        int const c = columns_of[n];
-        second_of_trip<Walls>(box, cell_at(box, places[c], behind), taken, own, tessera_trip, c, tile.pitch,
-                              of, to);
-      }
+  TripTile const tile(cut, static_cast<int>(blockIdx.x));
+  int const thread = static_cast<int>(threadIdx.x), planes = tile.planes();
+  if (thread < 32 * k_first_warps) {
+    bool const some = thread < tile.columns();
+    unsigned const place = tile.place(cut, some ? thread : 0);
+    for (int k = 0; k < planes; ++k) {
+      // What has no column waits as well: no warp may arrive twice for others.
+      auto const room = [&] {
+        if (k > 3) wait_for(used, k - 4);
+      };
+      if (some)
+        first_of_trip<Walls>(box, cell_at(box, place, tile.plane(cut, k)), from, of, room,
+                             Middle<Walls>::own(k), tessera_trip, thread);
+      else
+        room();
+      arrive_at(made, k);
     }
-    __syncthreads();
+  } else {
+    int const n = thread - 32 * k_first_warps;
+    bool const some = n < tile.cells();
+    int const column = tile.column_of(some ? n : 0);
+    unsigned const place = tile.place(cut, column);
+    for (int k = 1; k + 1 < planes; ++k) {
+      wait_for(made, k + 1);
+      if (some)
+        second_of_trip<Walls>(box, cell_at(box, place, tile.plane(cut, k)), Middle<Walls>::reaching(k),
+                              Middle<Walls>::own(k), tessera_trip, column, tile.pitch, of, to);
+      arrive_at(used, k - 1);
+    }
   }
 }
 
@@ -61,7 +80,8 @@ template <bool Walls>
 cudaError_t launch(BoxArguments const& box, ChipCut const& cut, float const* from, float* to,
                    Relaxation<float> const& of, cudaStream_t stream) {
   return launch_step({static_cast<unsigned>(cut.count()), k_trip_threads, Middle<Walls>::bytes}, stream,
-                     &trip_kernel<Walls>, box, cut, from, to, of);
+                     &trip_kernel<Walls>, box, cut, Lattice<float const>(from, box.cells),
+                     Lattice<float>(to, box.cells), of);
 }
 
 }  // namespace

@@ -3,34 +3,31 @@
 // written and read once a step, and the result has the bits of the plain steps.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstring>
-#include <map>
 #include <set>
 #include <vector>
 
 #include "kernels/lattice_boltzmann/chip_cell.hpp"
+#include "kernels/lattice_boltzmann/on_chip.hpp"
 #include "kernels/lattice_boltzmann/reference.hpp"
 #include "lattice_boltzmann/rough.hpp"
 
 namespace tessera::lattice_boltzmann {
 namespace {
 
-/// What is shown of a cell, the step that wrote it, and how often it was taken.
+/// What is shown of a cell, and the step that wrote it.
 struct Shown {
   float words[k_words] = {};
-  bool bounces[k_words] = {};
   int written = -1;
 };
 
 class Chip {
  public:
   Chip(Problem const& problem, ChipCut const& cut)
-      : problem_(problem), cut_(cut), links_(links_of(problem)), of_(relaxation_of<float>(problem)) {
+      : problem_(problem), cut_(cut), tables_(chip_tables(cut, links_of(problem))) {
     shown_.resize(2 * static_cast<std::size_t>(cut.shown()));
-    for (int b = 0; b < cut.count(); ++b) {
-      blocks_.emplace_back().set(cut, b, k_slot);
-      memory_.emplace_back(k_directions * k_slot, 1e30f);
-    }
+    memory_.assign(tables_.blocks.size(), std::vector<float>(k_directions * k_slot, 1e30f));
   }
 
   std::vector<float> run(std::vector<float> const& start, int steps) {
@@ -38,112 +35,113 @@ class Chip {
     auto result = start;
     for (int step = 0; step <= steps; ++step) {
       bool const reaches = (steps - step) % 2 == 1, shows = step < steps;
-      for (std::size_t b = 0; b < blocks_.size(); ++b)
-        for_each_cell(b, [&](int n, std::size_t in_box, Links const& link) {
+      for (std::size_t b = 0; b < memory_.size(); ++b) {
+        for_each_cell(b, reaches, [&](float* cell, std::size_t in_box, auto const& places, unsigned lids) {
+          if (step > 0) return step_chip_cell(cell, places, lids, of_);
           float f[k_directions];
-          if (step == 0)
-            for (std::size_t i = 0; i < k_directions; ++i) f[i] = start[i * cells + in_box];
-          compute(b, n, link, step, reaches, shows, f);
+          for (std::size_t i = 0; i < k_directions; ++i) f[i] = start[i * cells + in_box];
+          scatter(cell, places, f);
         });
-      if (shows)
-        for (std::size_t b = 0; b < blocks_.size(); ++b) take_all(b, step);
+        if (shows) show_all(b, step);
+      }
+      for (std::size_t b = 0; b < memory_.size() && shows; ++b) take_all(b, step);
     }
-    for (std::size_t b = 0; b < blocks_.size(); ++b)
-      for_each_cell(b, [&](int n, std::size_t in_box, Links const& link) {
-        for (int i = 0; i < k_directions && (link.walls & k_solid) == 0; ++i)
-          result[static_cast<std::size_t>(i) * cells + in_box] =
-              memory_[b][static_cast<std::size_t>(opposite(i) * k_slot + n)];
+    for (std::size_t b = 0; b < memory_.size(); ++b)
+      for_each_cell(b, false, [&](float* cell, std::size_t in_box, auto const& places, unsigned) {
+        for (int i = 0; i < k_directions; ++i)
+          result[static_cast<std::size_t>(i) * cells + in_box] = places.of(cell, opposite(i));
       });
     return result;
   }
 
  private:
+  /// As the kernel does: the rim, what is beside walls, the inside.
   template <class Visit>
-  void for_each_cell(std::size_t b, Visit const& visit) {
-    auto const& block = blocks_[b];
-    for (int k = 0; k < block.cells(); ++k) {
-      int const n = block.in_order(k);
-      int at[3];
-      block.place(n, at);
-      ASSERT_EQ(block.number_of(at[0], at[1], at[2]), n);
-      auto const in_box = static_cast<std::size_t>(
-          block.first[0] + at[0] +
-          1LL * problem_.width * (block.first[1] + at[1] + 1LL * problem_.height * (block.first[2] + at[2])));
-      Links const link = links_.empty() ? Links{} : links_[in_box];
-      visit(n, in_box, link);
-    }
-  }
-  ChipStrides strides(std::size_t b) const {
-    return {blocks_[b].pitch, blocks_[b].pitch * blocks_[b].size[1]};
-  }
-
-  void compute(std::size_t b, int n, Links const& link, int step, bool reaches, bool shows,
-               float (&f)[k_directions]) {
-    RimCell cell;
-    cell.set(blocks_[b], n, 0);
-    float* const at = memory_[b].data() + n;
-    bool const solid = (link.walls & k_solid) != 0;
-    if (step > 0 && cell.sides == 0 && link.walls == 0)
-      return reaches ? step_inside<true>(at, strides(b), of_) : step_inside<false>(at, strides(b), of_);
-    unsigned const own = own_places(reaches, cell.crossing, link.walls);
-    if (step > 0 && !solid) {
-      gather(at, strides(b), own, link.lids, of_, f);
-      collide(f, of_);
-    }
-    if (!solid) scatter(at, strides(b), own, f);
-    if (shows) show<0>(b, cell, link, step, f);
-  }
-  template <int Side>
-  void show(std::size_t b, RimCell const& cell, Links const& link, int step, float const (&f)[k_directions]) {
-    if constexpr (Side < k_sides) {
-      if ((cell.sides >> Side & 1) != 0) {
-        auto& to = shown_.at(static_cast<std::size_t>(step % 2 * cut_.shown() + blocks_[b].written[Side] +
-                                                      cell.at[axis_u(Side)] +
-                                                      cut_.box[axis_u(Side)] * cell.at[axis_v(Side)]));
-        EXPECT_TRUE(to.written < 0 || to.written == step - 2) << "written again before its time";
-        to.written = step;
-        for (int k = 0; k < k_words; ++k) {
-          int const i = leaving(Side, k);
-          to.words[k] = f[i];
-          to.bounces[k] = (link.walls & k_solid) != 0 || (link.walls >> opposite(i) & 1) != 0;
-        }
+  void for_each_cell(std::size_t b, bool reaches, Visit const& visit) {
+    auto const& block = tables_.blocks[b];
+    ChipStrides const strides{block.row, block.plane};
+    auto* const cells = memory_[b].data();
+    auto const in_box = [&](int n) {
+      return static_cast<std::size_t>(block.first[0] + n % block.row) +
+             static_cast<std::size_t>(problem_.width) *
+                 static_cast<std::size_t>(block.first[1] + n / block.row % block.size[1] +
+                                          problem_.height * (block.first[2] + n / block.plane));
+    };
+    for (int k = 0; k < 32 * block.rim_tasks; ++k) {
+      auto const at = static_cast<std::size_t>(block.rim + k);
+      unsigned const entry = tables_.rim[at];
+      if (entry == k_no_cell) continue;
+      int const n = static_cast<int>(entry & k_number);
+      if (k / 32 >= block.plain_tasks) {
+        auto const beside = tables_.beside_walls.at(at);
+        visit(cells + n, in_box(n), AnyPlaces{strides, reaches ? beside.own : ~0u}, beside.lids);
+      } else if (reaches) {
+        visit(cells + n, in_box(n), RimPlaces{block.reach[entry >> k_row_shift]}, 0u);
+      } else {
+        visit(cells + n, in_box(n), LocalPlaces{}, 0u);
       }
-      show<Side + 1>(b, cell, link, step, f);
+    }
+    for (int k = 0; k < 32 * block.inside_tasks; ++k) {
+      auto const n = tables_.inside[static_cast<std::size_t>(block.inside + k)];
+      if (n == k_none_inside) continue;
+      if (reaches)
+        visit(cells + n, in_box(n), ReachedPlaces{strides}, 0u);
+      else
+        visit(cells + n, in_box(n), LocalPlaces{}, 0u);
+    }
+  }
+  static float& word(float* cell, SideWords const& words, std::size_t k) {
+    return *(cell + words.bytes[k] / 4);
+  }
+  void show_all(std::size_t b, int step) {
+    auto const& block = tables_.blocks[b];
+    for (int t = 0; t < block.shown; ++t) {
+      auto const one = tables_.shows[static_cast<std::size_t>(block.shows + t)];
+      auto& to = shown_.at(static_cast<std::size_t>(step % 2 * cut_.shown()) + one.to);
+      EXPECT_TRUE(to.written < 0 || to.written == step - 2) << "written again before its time";
+      to.written = step;
+      for (std::size_t k = 0; k < k_words; ++k)
+        to.words[k] = word(memory_[b].data() + (one.cell & k_cell_bytes) / 4, block.leave[one.cell >> 16], k);
     }
   }
   void take_all(std::size_t b, int step) {
-    std::set<int> places;
-    int taken = 0;
-    for (auto const& side : blocks_[b].side) taken += side.taken;
-    EXPECT_LE(taken, cut_.most_taken());
-    for (auto const& side : blocks_[b].side)
-      for (int t = 0; t < side.taken; ++t) {
-        int u = 0, v = 0;
-        side.at(t, u, v);
-        auto const& from = shown_.at(static_cast<std::size_t>(step % 2 * cut_.shown() + side.shown(u, v)));
-        EXPECT_EQ(from.written, step);
-        for (int k = 0; k < k_words; ++k)
-          if (side.hits(u, v, k)) {
-            int const place = side.cell + u * side.along_u + v * side.along_v + side.place[k];
-            places.insert(place);
-            if (!from.bounces[k]) memory_[b].at(static_cast<std::size_t>(place)) = from.words[k];
-          }
-      }
-    // Each population that comes from elsewhere has been given once at least.
+    auto const& block = tables_.blocks[b];
+    std::set<float*> places;
+    for (int t = 0; t < block.taken; ++t) {
+      auto const one = tables_.takes[static_cast<std::size_t>(block.takes + t)];
+      auto const& from = shown_.at(static_cast<std::size_t>(step % 2 * cut_.shown()) + one.from);
+      EXPECT_EQ(from.written, step);
+      auto* const cell = memory_[b].data() + (static_cast<int>(one.cell & k_cell_bytes) - k_taken_offset) / 4;
+      for (std::size_t k = 0; k < k_words; ++k)
+        if ((one.cell >> (16 + k) & 1) != 0) {
+          auto& to = word(cell, block.land[one.cell >> 24], k);
+          ASSERT_GE(&to, memory_[b].data());
+          ASSERT_LE(&to, &memory_[b].back());
+          to = from.words[k];
+          places.insert(&to);
+        }
+    }
+    // Each population that comes from elsewhere, and not from a wall, has been given once at least.
     std::size_t wanted = 0;
-    for (int k = 0; k < blocks_[b].rim(); ++k) {
-      RimCell cell;
-      cell.set(blocks_[b], blocks_[b].in_order(k), 0);
-      wanted += static_cast<std::size_t>(__builtin_popcount(cell.crossing));
+    ChipBlock const whole(cut_, static_cast<int>(b));
+    auto const links = links_of(problem_);
+    for (int n = 0; n < whole.cells(); ++n) {
+      int at[3] = {};
+      whole.place(n, at);
+      auto const in_box = static_cast<std::size_t>(
+          whole.first[0] + at[0] +
+          problem_.width * (whole.first[1] + at[1] + problem_.height * (whole.first[2] + at[2])));
+      Links const link = links.empty() ? Links{} : links[in_box];
+      if ((link.walls & k_solid) == 0)
+        wanted += static_cast<std::size_t>(__builtin_popcount(entering_any(whole.sides_of(n)) & ~link.walls));
     }
     EXPECT_EQ(places.size(), wanted);
   }
 
   Problem problem_;
   ChipCut cut_;
-  std::vector<Links> links_;
-  Relaxation<float> of_;
-  std::vector<ChipBlock> blocks_;
+  ChipTables tables_;
+  Relaxation<float> of_ = relaxation_of<float>(problem_);
   std::vector<std::vector<float>> memory_;
   std::vector<Shown> shown_;
 };
@@ -163,38 +161,69 @@ TEST(LatticeBoltzmannChip, BlocksComputeWhatPlainStepsDo) {
     if (!one.walls) problem.cells.clear(), problem.faces = {};
     ChipCut cut;
     for (int a = 0; a < 3; ++a) cut.box[a] = one.box[a], cut.blocks[a] = one.blocks[a];
-    for (bool const odd : {false, true}) {
-      cut.odd_pitch = odd;
-      Reference<float> plain(problem);
-      Chip chip(problem, cut);
-      auto const found = chip.run(plain.populations(), one.steps);
-      for (int step = 0; step < one.steps; ++step) plain.step();
-      ASSERT_EQ(std::memcmp(found.data(), plain.populations().data(), found.size() * sizeof(float)), 0);
-    }
+    Reference<float> plain(problem);
+    Chip chip(problem, cut);
+    auto const found = chip.run(plain.populations(), one.steps);
+    for (int step = 0; step < one.steps; ++step) plain.step();
+    ASSERT_EQ(std::memcmp(found.data(), plain.populations().data(), found.size() * sizeof(float)), 0);
   }
 }
 
 TEST(LatticeBoltzmannChip, EveryCellIsComputedOnceAndTheRimFirst) {
-  ChipCut cut{{17, 9, 5}, {3, 4, 2}, true};
+  ChipCut const cut{{17, 9, 5}, {3, 4, 2}};
+  auto const tables = chip_tables(cut, {});
   for (int b = 0; b < cut.count(); ++b) {
-    ChipBlock block;
-    block.set(cut, b, k_slot);
-    std::map<int, int> seen;
-    for (int k = 0; k < block.cells(); ++k) {
-      int const n = block.in_order(k);
-      ++seen[n];
-      RimCell cell;
-      cell.set(block, n, 0);
-      EXPECT_EQ(cell.sides != 0, k < block.rim()) << k;
-    }
+    ChipBlock const block(cut, b);
+    auto const& made = tables.blocks[static_cast<std::size_t>(b)];
+    std::set<unsigned> seen;
+    for (int k = 0; k < 32 * made.rim_tasks; ++k)
+      if (auto const entry = tables.rim[static_cast<std::size_t>(made.rim + k)]; entry != k_no_cell) {
+        EXPECT_NE(block.sides_of(static_cast<int>(entry & k_number)), 0u);
+        EXPECT_TRUE(seen.insert(entry & k_number).second);
+      }
+    EXPECT_EQ(static_cast<int>(seen.size()), block.rim());
+    for (int k = 0; k < 32 * made.inside_tasks; ++k)
+      if (auto const n = tables.inside[static_cast<std::size_t>(made.inside + k)]; n != k_none_inside) {
+        EXPECT_TRUE(seen.insert(n).second);
+      }
     EXPECT_EQ(static_cast<int>(seen.size()), block.cells());
   }
 }
 
-TEST(LatticeBoltzmannChip, SmallDivisionsAreExact) {
-  for (int divisor : {1, 2, 3, 7, 12, 13, 14, 15, 16, 17, 31, 2960, 4095})
-    for (int n = 0; n < 32768; ++n)
-      ASSERT_EQ(SmallDivision::by(divisor)(n), n / divisor) << n << " " << divisor;
+TEST(LatticeBoltzmannChip, CellsOfATaskLieInDifferentBanks) {
+  auto const tables = chip_tables({{56, 42, 165}, {4, 3, 11}}, {});
+  for (auto const& block : tables.blocks) {
+    ASSERT_LE(32 * block.inside_tasks, k_most_inside);
+    int meet = 0;
+    for (int task = 0; task < block.inside_tasks; ++task) {
+      std::set<int> banks;
+      int cells = 0;
+      for (int lane = 0; lane < 32; ++lane)
+        if (int const n = tables.inside[static_cast<std::size_t>(block.inside + 32 * task + lane)];
+            n != k_none_inside)
+          ++cells, banks.insert(n % 32);
+      meet += cells - static_cast<int>(banks.size());
+    }
+    EXPECT_LT(meet, 1872 / 50);
+  }
+  // Where all lie in one bank, each has a place all the same.
+  std::vector<int> one_bank(70);
+  for (std::size_t k = 0; k < one_bank.size(); ++k) one_bank[k] = 32 * static_cast<int>(k) + 5;
+  auto order = in_order_of_banks(one_bank);
+  EXPECT_EQ(order.size(), 96u);
+  std::sort(order.begin(), order.end());
+  order.erase(order.begin(), order.begin() + 26);
+  EXPECT_EQ(order, one_bank);
+}
+
+/// The order of the inside has a place in shared memory, whatever the block's shape.
+TEST(LatticeBoltzmannChip, TheInsideOfAnyBlockHasRoom) {
+  for (int x = 1; x <= k_chip_cells; ++x)
+    for (int y = 1; x * y <= k_chip_cells; ++y) {
+      int const z = k_chip_cells / (x * y);
+      int const inside = std::max(0, x - 2) * std::max(0, y - 2) * std::max(0, z - 2);
+      ASSERT_LE((inside + 31) / 32 * 32, k_most_inside) << x << "x" << y << "x" << z;
+    }
 }
 
 }  // namespace

@@ -29,31 +29,34 @@ struct Lattice {
   }
 };
 
-/// One block, as the kernel does it: what comes between two barriers in one order, or `turned` in the other.
+/// One block, as the kernel does it: first steps as early as they have room, or `turned`: second ones as soon
+/// as they can.
 template <bool Walls>
 void block(BoxArguments const& box, ChipCut const& cut, int number, std::vector<float> const& from,
            std::vector<float>& to, Relaxation<float> const& of, bool turned) {
   TripTile const tile(cut, number);
   int const columns = tile.columns(), cells = tile.cells();
   ASSERT_LE(columns, Middle<Walls>::columns);
+  ASSERT_LE(cells, Middle<Walls>::cells);
   std::vector<float> middle(static_cast<std::size_t>(Middle<Walls>::words * Middle<Walls>::columns),
                             std::numeric_limits<float>::quiet_NaN());
   auto const first = [&](int k) {
-    for (int n = 0; n < columns && tile.has_first(k); ++n) {
+    for (int n = 0; n < columns && k < tile.planes(); ++n) {
       int const c = turned ? columns - 1 - n : n;
-      first_of_trip<Walls>(box, cell_at(box, tile.place(cut, c), tile.plane(cut, k)), from.data(), of,
-                           Middle<Walls>::own(k), middle.data(), c);
+      first_of_trip<Walls>(
+          box, cell_at(box, tile.place(cut, c), tile.plane(cut, k)),
+          Planes<float const>{from.data(), box.cells}, of, [] {}, Middle<Walls>::own(k), middle.data(), c);
     }
   };
   auto const second = [&](int k) {
-    for (int n = 0; n < cells && tile.has_second(k); ++n) {
+    for (int n = 0; n < cells && k >= 3; ++n) {
       int const c = tile.column_of(turned ? cells - 1 - n : n);
       second_of_trip<Walls>(box, cell_at(box, tile.place(cut, c), tile.plane(cut, k - 2)),
                             Middle<Walls>::reaching(k - 2), Middle<Walls>::own(k - 2), middle.data(), c,
-                            tile.pitch, of, to.data());
+                            tile.pitch, of, Planes<float>{to.data(), box.cells});
     }
   };
-  for (int k = 0; k < tile.turns(); ++k) {
+  for (int k = 0; k <= tile.planes(); ++k) {
     if (turned) second(k);
     first(k);
     if (!turned) second(k);
@@ -139,6 +142,7 @@ TEST(LatticeBoltzmannTrip, CutsCoverTheBoxAndFit) {
       for (int b = 0; b < cut.count(); ++b) {
         TripTile const tile(cut, b);
         ASSERT_LE(tile.columns(), Middle<false>::columns);
+        ASSERT_LE(tile.cells(), Middle<false>::cells);
         for (int a = 0; a < 3; ++a) ASSERT_GT(tile.size[a], 0);
         cells += 1LL * tile.cells() * tile.size[2];
       }

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/lattice_boltzmann/chip_tables.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tessera::lattice_boltzmann {
+namespace {
+
+constexpr int k_lanes = 32, k_banks = 32;
+
+int tasks_for(std::size_t cells) { return static_cast<int>((cells + k_lanes - 1) / k_lanes); }
+
+/// One block of a cut, and what is beside its cells.
+struct Builder {
+  ChipCut const& cut;
+  std::vector<Links> const& links;
+  ChipTables& tables;
+  ChipBlock block;
+  ChipConstants constants = {};
+
+  Links links_of(int n) const {
+    if (links.empty()) return {};
+    int at[3] = {};
+    block.place(n, at);
+    auto const x = block.first[0] + at[0], y = block.first[1] + at[1], z = block.first[2] + at[2];
+    return links[static_cast<std::size_t>(x + 1LL * cut.box[0] * (y + 1LL * cut.box[1] * z))];
+  }
+  /// 0 at an axis's lower end, 1 between, 2 at the upper end.
+  int row_of(int n) const {
+    int at[3] = {}, row = 0;
+    block.place(n, at);
+    for (int a = 2; a >= 0; --a) row = 3 * row + (at[a] == 0 ? 0 : at[a] + 1 == block.size[a] ? 2 : 1);
+    return row;
+  }
+
+  void set_geometry() {
+    for (int a = 0; a < 3; ++a) constants.first[a] = block.first[a], constants.size[a] = block.size[a];
+    constants.row = block.stride[1], constants.plane = block.stride[2];
+    for (int t = 0; t < 27; ++t) {
+      int number = 0;
+      for (int axis = 2, rest = t; axis >= 0; --axis, rest /= 3) {
+        int const at = rest % 3 == 0   ? block.neighbour_before[axis]
+                       : rest % 3 == 1 ? block.neighbour_behind[axis]
+                                       : block.own[axis];
+        number = number * cut.blocks[axis] + at;
+      }
+      constants.neighbours[t] = number;
+    }
+    for (int s = 0; s < k_sides; ++s)
+      for (int k = 0; k < k_words; ++k) {
+        auto const word = static_cast<std::size_t>(k);
+        constants.leave[s].bytes[word] = 4 * opposite(leaving(s, k)) * k_slot;
+        constants.land[s].bytes[word] = 4 * (leaving(s ^ 1, k) * k_slot + step_u(k) * block.side[s].along_u +
+                                             step_v(k) * block.side[s].along_v);
+      }
+  }
+  void set_reach() {
+    for (int row = 0; row < k_reach_rows; ++row) {
+      unsigned sides = 0;
+      for (int a = 0, rest = row; a < 3; ++a, rest /= 3) {
+        if (rest % 3 == 0) sides |= 1u << (2 * a);
+        if (rest % 3 == 2 || block.size[a] == 1) sides |= 2u << (2 * a);
+      }
+      unsigned const crossing = entering_any(sides);
+      for (int i = 0; i < k_directions; ++i) {
+        bool const own = i == 0 || (crossing >> i & 1) != 0;
+        constants.reach[row].bytes[i] =
+            4 * (own ? i * k_slot
+                     : opposite(i) * k_slot - velocity_x(i) - velocity_y(i) * block.stride[1] -
+                           velocity_z(i) * block.stride[2]);
+      }
+    }
+  }
+
+  void set_order() {
+    std::vector<int> plain, beside, inside;
+    for (int n = 0; n < block.cells(); ++n) {
+      auto const link = links_of(n);
+      if ((link.walls & k_solid) != 0) continue;
+      (link.walls != 0 ? beside : block.sides_of(n) != 0 ? plain : inside).push_back(n);
+    }
+    constants.rim = static_cast<int>(tables.rim.size());
+    constants.plain_tasks = tasks_for(plain.size());
+    constants.rim_tasks = constants.plain_tasks + tasks_for(beside.size());
+    for (auto const* const some : {&plain, &beside})
+      for (int const n : in_order_of_banks(*some)) {
+        tables.rim.push_back(n < 0 ? k_no_cell : static_cast<unsigned>(n | row_of(n) << k_row_shift));
+        if (links.empty()) continue;
+        auto const link = n < 0 ? Links{} : links_of(n);
+        tables.beside_walls.push_back({n < 0 ? 0 : entering_any(block.sides_of(n)) | link.walls, link.lids});
+      }
+    constants.inside = static_cast<int>(tables.inside.size());
+    constants.inside_tasks = tasks_for(inside.size());
+    for (int const n : in_order_of_banks(inside))
+      tables.inside.push_back(n < 0 ? k_none_inside : static_cast<std::uint16_t>(n));
+  }
+
+  /// `asked`: of all that are shown, those that somebody takes.
+  void set_taken(std::vector<bool>& asked) {
+    constants.takes = static_cast<int>(tables.takes.size());
+    for (int s = 0; s < k_sides; ++s) {
+      auto const& side = block.side[s];
+      for (int t = 0; t < side.taken; ++t) {
+        int u = 0, v = 0;
+        side.at(t, u, v);
+        int const in_front = side.cell + u * side.along_u + v * side.along_v;
+        unsigned hits = 0;
+        for (int k = 0; k < k_words; ++k) {
+          if (!side.hits(u, v, k)) continue;
+          auto const walls = links_of(in_front + step_u(k) * side.along_u + step_v(k) * side.along_v).walls;
+          if ((walls & k_solid) == 0 && (walls >> leaving(s ^ 1, k) & 1) == 0) hits |= 1u << k;
+        }
+        if (hits == 0) continue;
+        int const from = side.shown(u, v);
+        asked[static_cast<std::size_t>(from)] = true;
+        tables.takes.push_back(
+            {static_cast<unsigned>(from), static_cast<unsigned>(4 * in_front + k_taken_offset) | hits << 16 |
+                                              static_cast<unsigned>(s) << 24});
+      }
+    }
+    constants.taken = static_cast<int>(tables.takes.size()) - constants.takes;
+  }
+  void set_shown(std::vector<bool> const& asked) {
+    auto& of = tables.blocks[static_cast<std::size_t>(
+        block.own[0] + cut.blocks[0] * (block.own[1] + cut.blocks[1] * block.own[2]))];
+    of.shows = static_cast<int>(tables.shows.size());
+    for (int s = 0; s < k_sides; ++s) {
+      auto const& side = block.side[s];
+      for (int v = 0; v < side.size_v; ++v)
+        for (int u = 0; u < side.size_u; ++u) {
+          int const to = block.written[s] + side.origin_u + u + side.edge_u * (side.origin_v + v);
+          if (asked[static_cast<std::size_t>(to)])
+            tables.shows.push_back(
+                {static_cast<unsigned>(to),
+                 static_cast<unsigned>(4 * (side.cell + u * side.along_u + v * side.along_v)) |
+                     static_cast<unsigned>(s) << 16});
+        }
+    }
+    of.shown = static_cast<int>(tables.shows.size()) - of.shows;
+  }
+};
+
+}  // namespace
+
+std::vector<int> in_order_of_banks(std::vector<int> const& cells) {
+  std::array<std::vector<int>, k_banks> banks;
+  for (int const n : cells) banks[static_cast<std::size_t>(n % k_banks)].push_back(n);
+  auto const tasks = static_cast<std::size_t>(tasks_for(cells.size()));
+  std::vector<int> order(tasks * k_lanes, -1), more;
+  for (std::size_t b = 0; b < k_banks; ++b)
+    for (std::size_t k = 0; k < banks[b].size(); ++k)
+      if (k < tasks)
+        order[k * k_lanes + b] = banks[b][k];
+      else
+        more.push_back(banks[b][k]);
+  for (auto& n : order)
+    if (n < 0 && !more.empty()) n = more.back(), more.pop_back();
+  return order;
+}
+
+ChipTables chip_tables(ChipCut const& cut, std::vector<Links> const& links) {
+  ChipTables tables;
+  std::vector<bool> asked(static_cast<std::size_t>(cut.shown()));
+  for (int b = 0; b < cut.count(); ++b) {
+    Builder builder{cut, links, tables, ChipBlock(cut, b)};
+    builder.set_geometry();
+    builder.set_reach();
+    builder.set_order();
+    builder.set_taken(asked);
+    tables.blocks.push_back(builder.constants);
+  }
+  for (int b = 0; b < cut.count(); ++b) Builder{cut, links, tables, ChipBlock(cut, b)}.set_shown(asked);
+  return tables;
+}
+
+}  // namespace tessera::lattice_boltzmann

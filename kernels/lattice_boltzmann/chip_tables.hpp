@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each block on the chip looks up in place of computing it: in which order its cells go, where a cell of
+// its rim reads and writes, what it shows and what it takes. Made once, on the host.
+#pragma once
+
+#include <vector>
+
+#include "kernels/lattice_boltzmann/chip_block.hpp"
+#include "kernels/lattice_boltzmann/problem.hpp"
+
+namespace tessera::lattice_boltzmann {
+
+/// Cells that a block has room for: words between the places of two directions.
+constexpr int k_slot = 2960;
+/// Of those the cells with others of the block all around, at most: 12x12x13 of 14x14x15. Tasks of 32 cells.
+constexpr int k_most_inside = 1888;
+
+/// A cell of the rim, or beside a wall: its number in the block; in front of it which row of `reach` it has.
+constexpr unsigned k_number = 0x0FFF, k_row_shift = 12, k_no_cell = ~0u;
+constexpr std::uint16_t k_none_inside = 0xFFFF;
+
+/// Where a cell's populations come from in a step that reaches out, in bytes from the cell on. Those that
+/// cross into the block come from the cell's own places.
+struct alignas(16) ReachRow {
+  int bytes[20] = {};
+};
+/// For each axis: at its lower end, between, at its upper end. A block of one cell has no more than the
+/// first.
+constexpr int k_reach_rows = 27;
+/// The words of a cell that go through a side, in bytes from the cell on.
+struct alignas(16) SideWords {
+  int bytes[8] = {};
+};
+
+/// What a cell shows through one side, in packets 2 * `to` and the next one.
+struct Shows {
+  unsigned to;
+  unsigned cell;  ///< in bytes from the block's first; from bit 16 on the side
+};
+/// What comes from a cell behind a side.
+struct Taken {
+  unsigned from;
+  /// Of the cell in front of it: in bytes from k_taken_offset before the block's first; from bit 16 on which
+  /// words go to a cell of this block; from bit 24 on the side.
+  unsigned cell;
+};
+constexpr int k_taken_offset = 4 * 4096;
+constexpr unsigned k_cell_bytes = 0xFFFF;
+
+/// What is beside a cell near a wall: populations that come through its own places, from walls or other
+/// blocks, and those that lids add to.
+struct OwnPlaces {
+  unsigned own, lids;
+};
+
+struct alignas(16) ChipConstants {
+  int first[3], size[3];            ///< cells of the box
+  int row, plane;                   ///< from cell to cell along y and z
+  int rim, plain_tasks, rim_tasks;  ///< first entry; tasks of 32 cells: without a wall beside them, all
+  int inside, inside_tasks;
+  int shows, shown;  ///< first entry, and how many
+  int takes, taken;
+  int neighbours[27];  ///< numbers of the blocks around this one, itself among them
+  SideWords leave[k_sides], land[k_sides];
+  ReachRow reach[k_reach_rows];
+};
+static_assert(sizeof(ChipConstants) % 16 == 0, "");
+
+/// Of all blocks, one behind the other.
+struct ChipTables {
+  std::vector<ChipConstants> blocks;
+  std::vector<unsigned> rim;            ///< tasks of 32
+  std::vector<OwnPlaces> beside_walls;  ///< for each entry of the rim; empty: no walls
+  std::vector<std::uint16_t> inside;    ///< tasks of 32
+  std::vector<Shows> shows;
+  std::vector<Taken> takes;
+};
+
+/// In an order in which 32 cells that go together lie in different banks of shared memory, as far as that is
+/// possible; filled up with -1.
+std::vector<int> in_order_of_banks(std::vector<int> const& cells);
+
+/// For a cut that check_cut() has passed. `links`: of each cell of the box; empty: no walls.
+ChipTables chip_tables(ChipCut const& cut, std::vector<Links> const& links);
+
+}  // namespace tessera::lattice_boltzmann
