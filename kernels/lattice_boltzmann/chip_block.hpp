@@ -117,7 +117,7 @@ struct ChipSide {
 /// One block.
 struct ChipBlock {
   int first[3], size[3];                                 ///< cells of the box
-  int stride[3];                                         ///< from cell to cell along each axis
+  int stride[3];                                         ///< from cell to cell along each axis, in places
   int written[k_sides];                                  ///< its planes: the cell of the box (0, 0)
   int own[3], neighbour_before[3], neighbour_behind[3];  ///< block numbers along each axis
   ChipSide side[k_sides];
@@ -132,7 +132,6 @@ struct ChipBlock {
       neighbour_before[a] = at[a] == 0 ? cut.blocks[a] - 1 : at[a] - 1;
       neighbour_behind[a] = at[a] + 1 == cut.blocks[a] ? 0 : at[a] + 1;
     }
-    stride[0] = 1, stride[1] = size[0], stride[2] = size[0] * size[1];
     for (int s = 0; s < k_sides; ++s) {
       int const axis = s / 2, high = s % 2, u = axis_u(s), v = axis_v(s);
       written[s] = cut.first_shown(axis, own[axis], high);
@@ -144,8 +143,15 @@ struct ChipBlock {
       one.taken = size[u] * size[v] + (one.around_u ? 2 * size[v] : 0) + (one.around_v ? 2 * size[u] : 0);
       one.origin_u = first[u], one.origin_v = first[v];
       one.edge_u = cut.box[u], one.edge_v = cut.box[v];
-      one.cell = high * (size[axis] - 1) * stride[axis];
-      one.along_u = stride[u], one.along_v = stride[v];
+    }
+    lay_out(size[0], size[0] * size[1]);
+  }
+  /// Places between rows and between planes: there may be some that no cell has.
+  void lay_out(int row, int plane) {
+    stride[0] = 1, stride[1] = row, stride[2] = plane;
+    for (int s = 0; s < k_sides; ++s) {
+      side[s].cell = s % 2 * (size[s / 2] - 1) * stride[s / 2];
+      side[s].along_u = stride[axis_u(s)], side[s].along_v = stride[axis_v(s)];
     }
   }
 
@@ -154,9 +160,11 @@ struct ChipBlock {
   /// Cells that touch another block, or the box's end.
   constexpr int rim() const { return cells() - inner(0) * inner(1) * inner(2); }
   constexpr int number_of(int x, int y, int z) const { return x + stride[1] * y + stride[2] * z; }
+  constexpr int last() const { return number_of(size[0] - 1, size[1] - 1, size[2] - 1); }
   /// Coordinates in the block of the cell with this number.
   constexpr void place(int number, int (&at)[3]) const {
-    at[0] = number % size[0], at[1] = number / size[0] % size[1], at[2] = number / stride[2];
+    at[2] = number / stride[2], at[1] = number % stride[2] / stride[1],
+    at[0] = number % stride[2] % stride[1];
   }
   /// Sides of the block that a cell lies at, a bit each.
   constexpr unsigned sides_of(int number) const {

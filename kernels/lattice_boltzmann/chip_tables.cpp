@@ -3,11 +3,20 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <map>
 
 namespace tessera::lattice_boltzmann {
 namespace {
 
 constexpr int k_lanes = 32, k_banks = 32;
+
+template <class Visit>
+void for_each_cell(ChipBlock const& block, Visit const& visit) {
+  for (int z = 0; z < block.size[2]; ++z)
+    for (int y = 0; y < block.size[1]; ++y)
+      for (int x = 0; x < block.size[0]; ++x) visit(block.number_of(x, y, z));
+}
 
 int tasks_for(std::size_t cells) { return static_cast<int>((cells + k_lanes - 1) / k_lanes); }
 
@@ -75,11 +84,13 @@ struct Builder {
 
   void set_order() {
     std::vector<int> plain, beside, inside;
-    for (int n = 0; n < block.cells(); ++n) {
+    for_each_cell(block, [&](int n) {
       auto const link = links_of(n);
-      if ((link.walls & k_solid) != 0) continue;
+      if ((link.walls & k_solid) != 0) return;
       (link.walls != 0 ? beside : block.sides_of(n) != 0 ? plain : inside).push_back(n);
-    }
+    });
+    // Cells of a task at the same sides go the same way, so that their words do not meet elsewhere either.
+    std::stable_sort(plain.begin(), plain.end(), [&](int a, int b) { return row_of(a) < row_of(b); });
     constants.rim = static_cast<int>(tables.rim.size());
     constants.plain_tasks = tasks_for(plain.size());
     constants.rim_tasks = constants.plain_tasks + tasks_for(beside.size());
@@ -143,34 +154,92 @@ struct Builder {
 
 }  // namespace
 
-std::vector<int> in_order_of_banks(std::vector<int> const& cells) {
-  std::array<std::vector<int>, k_banks> banks;
-  for (int const n : cells) banks[static_cast<std::size_t>(n % k_banks)].push_back(n);
+std::vector<int> in_order_of_banks(std::vector<int> cells) {
   auto const tasks = static_cast<std::size_t>(tasks_for(cells.size()));
-  std::vector<int> order(tasks * k_lanes, -1), more;
-  for (std::size_t b = 0; b < k_banks; ++b)
-    for (std::size_t k = 0; k < banks[b].size(); ++k)
-      if (k < tasks)
-        order[k * k_lanes + b] = banks[b][k];
-      else
-        more.push_back(banks[b][k]);
-  for (auto& n : order)
-    if (n < 0 && !more.empty()) n = more.back(), more.pop_back();
+  std::vector<int> order(tasks * k_lanes, -1);
+  // A task takes the first cell that is left of each bank, and if lanes are left then the first ones of any.
+  for (std::size_t task = 0; task < tasks; ++task) {
+    std::array<bool, k_banks> used = {};
+    std::size_t lane = 0;
+    for (bool const any : {false, true}) {
+      std::vector<int> later;
+      for (int const n : cells)
+        if (auto& bank = used[static_cast<std::size_t>(n % k_banks)]; lane < k_lanes && (any || !bank))
+          order[task * k_lanes + lane++] = n, bank = true;
+        else
+          later.push_back(n);
+      cells = std::move(later);
+    }
+  }
   return order;
+}
+
+namespace {
+
+/// Cycles that 32 words at a time, one behind the other along a side's rows, take beyond one for each 32.
+int meetings(ChipBlock const& block, int side) {
+  auto const& one = block.side[side];
+  int all = 0, most = 0, lanes = 0;
+  std::array<int, k_banks> banks = {};
+  for (int v = 0; v < one.size_v; ++v)
+    for (int u = 0; u < one.size_u; ++u) {
+      most = std::max(most, ++banks[static_cast<std::size_t>((u * one.along_u + v * one.along_v) % k_banks)]);
+      bool const last = u + 1 == one.size_u && v + 1 == one.size_v;
+      if (++lanes < k_lanes && !last) continue;
+      all += most - 1, most = lanes = 0, banks = {};
+    }
+  return all;
+}
+/// Cells that find no task in which nobody else has their bank.
+int too_many(ChipBlock const& block, bool of_rim) {
+  std::array<int, k_banks> banks = {};
+  int cells = 0;
+  for_each_cell(block, [&](int n) {
+    if ((block.sides_of(n) != 0) == of_rim) ++cells, ++banks[static_cast<std::size_t>(n % k_banks)];
+  });
+  int const tasks = tasks_for(static_cast<std::size_t>(cells));
+  int more = 0;
+  for (int const bank : banks) more += std::max(0, bank - tasks);
+  return more;
+}
+
+}  // namespace
+
+void spread_over_banks(ChipBlock& block) {
+  // Of the words of a side five are shown and five taken; a cell's update reads and writes 19.
+  constexpr int of_side = 2 * k_words, of_cell = 2 * k_directions;
+  int least = std::numeric_limits<int>::max(), row = 0, plane = 0;
+  for (int r = block.size[0]; r < block.size[0] + 4; ++r)
+    for (int p = r * block.size[1]; p < r * block.size[1] + k_banks; ++p) {
+      block.lay_out(r, p);
+      if (block.last() >= k_slot) continue;
+      int cost = of_cell * (too_many(block, true) + too_many(block, false));
+      for (int side = 0; side < k_sides; side += 2) cost += 2 * of_side * meetings(block, side);
+      if (cost < least) least = cost, row = r, plane = p;
+    }
+  block.lay_out(row, plane);
 }
 
 ChipTables chip_tables(ChipCut const& cut, std::vector<Links> const& links) {
   ChipTables tables;
   std::vector<bool> asked(static_cast<std::size_t>(cut.shown()));
+  std::vector<ChipBlock> blocks;
+  std::map<std::array<int, 3>, ChipBlock> of_size;  // blocks have few sizes
   for (int b = 0; b < cut.count(); ++b) {
-    Builder builder{cut, links, tables, ChipBlock(cut, b)};
+    auto& block = blocks.emplace_back(cut, b);
+    auto const [known, added] = of_size.try_emplace({block.size[0], block.size[1], block.size[2]}, block);
+    if (added) spread_over_banks(known->second);
+    block.lay_out(known->second.stride[1], known->second.stride[2]);
+  }
+  for (auto const& block : blocks) {
+    Builder builder{cut, links, tables, block};
     builder.set_geometry();
     builder.set_reach();
     builder.set_order();
     builder.set_taken(asked);
     tables.blocks.push_back(builder.constants);
   }
-  for (int b = 0; b < cut.count(); ++b) Builder{cut, links, tables, ChipBlock(cut, b)}.set_shown(asked);
+  for (auto const& block : blocks) Builder{cut, links, tables, block}.set_shown(asked);
   return tables;
 }
 

@@ -55,7 +55,7 @@ struct OwnPlaces {
 
 struct alignas(16) ChipConstants {
   int first[3], size[3];            ///< cells of the box
-  int row, plane;                   ///< from cell to cell along y and z
+  int row, plane;                   ///< from cell to cell along y and z, in places
   int rim, plain_tasks, rim_tasks;  ///< first entry; tasks of 32 cells: without a wall beside them, all
   int inside, inside_tasks;
   int shows, shown;  ///< first entry, and how many
@@ -78,7 +78,11 @@ struct ChipTables {
 
 /// In an order in which 32 cells that go together lie in different banks of shared memory, as far as that is
 /// possible; filled up with -1.
-std::vector<int> in_order_of_banks(std::vector<int> const& cells);
+std::vector<int> in_order_of_banks(std::vector<int> cells);
+
+/// Gives a block's rows and planes the distances, with room on an SM, by which warps that go along its sides
+/// wait least for banks of shared memory.
+void spread_over_banks(ChipBlock& block);
 
 /// For a cut that check_cut() has passed. `links`: of each cell of the box; empty: no walls.
 ChipTables chip_tables(ChipCut const& cut, std::vector<Links> const& links);

@@ -183,7 +183,7 @@ struct ChipWorker {
 
   __device__ std::size_t in_box(float const* cell) const {
     int const n = static_cast<int>(cell - cells);
-    int const x = n % block.row, y = n / block.row % block.size[1], z = n / block.plane;
+    int const z = n / block.plane, y = n % block.plane / block.row, x = n % block.plane % block.row;
     return static_cast<std::size_t>(block.first[0] + x) +
            static_cast<std::size_t>(a.cut.box[0]) *
                (static_cast<unsigned>(block.first[1] + y) +
