@@ -15,21 +15,29 @@ namespace {
 
 constexpr double k_bytes_per_cell = 2 * 4 * k_directions;
 
-// notes-lattice-boltzmann.md says where each is from. Fitted to results/h200/lattice_boltzmann.json are only
-// k_share_of_l2, k_stays, k_leaves, k_persistent_memory and k_tile_ns.
-/// Of what the probe reads from memory, what a copy reads and writes.
-constexpr double k_share_of_copy = 0.918;
-/// Of the profile's L2, what a step gets that reads and writes as much.
-constexpr double k_share_of_l2 = 0.50;
+// notes-lattice-boltzmann.md says where each is from, and to which rows of a record those are fitted that
+// are.
+/// Of what the probe reads from memory, what a copy reads and writes; of what a copy gets, what a step gets.
+constexpr double k_share_of_copy = 0.918, k_share_of_step = 0.945;
+/// Of the profile's L2, what a step gets that reads and writes as much: as a launch, or in one of all steps.
+constexpr double k_share_of_l2 = 0.49, k_persistent_l2 = 0.56;
 /// Lattices of up to so much of the L2's size stay there, and of more than that share nothing does.
 constexpr double k_stays = 0.98, k_leaves = 1.28;
 /// Of one launch of all steps, whose blocks run through the box in an order of their own, beyond the L2.
 constexpr double k_persistent_memory = 1.17;
 /// A tile of a loop, beyond its waits: drawing it, its record, tiles around it that are late.
-constexpr double k_tile_ns = 2500;
+constexpr double k_tile_ns = 2800;
+/// Blocks with a tile of the box each, beyond what the GPU keeps of where pages are: one row of a record,
+/// 20 GB, is so; 2.6 GB are not.
+constexpr double k_far_apart = 2.3, k_far_apart_bytes = 8e9;
 /// Instructions of a warp, counted in the machine code: an update from memory; on the chip a task of 32 cells
-/// of the rim, at 1 or 2 sides, a task of the inside, and 32 cells that are taken from neighbours.
-constexpr double k_update = 300, k_rim = 490, k_inside = 255, k_taken = 125;
+/// of the rim, a task of the inside, and 32 cells that are shown and that are taken from neighbours.
+constexpr double k_update = 300, k_rim = 206, k_inside = 209, k_shown = 33, k_taken = 53;
+/// Cycles of shared memory of the same, counted from the tables: 19 words in, 19 out, or 5; what meets in a
+/// bank counted in. An SM does one at a time.
+constexpr double k_rim_words = 46, k_inside_words = 38.5, k_side_words = 9.5;
+/// A whole barrier on the chip also waits for the slowest block, of which the probe's knows nothing.
+constexpr double k_slowest_block_ns = 1500;
 /// Expected: of the instructions that an SM can begin, what it begins.
 constexpr double k_share_of_issue = 0.6;
 constexpr int k_schedulers = 4;  ///< of an SM
@@ -72,11 +80,18 @@ double memory_ns(Problem const& problem, Variant variant, MachineProfile const& 
   double const bytes = k_bytes_per_cell * static_cast<double>(problem.size());
   double const held = has_two_lattices(variant) ? bytes : bytes / 2;
   double const l2 = machine.l2_mib * 1048576;
-  double const away = std::clamp((held / l2 - k_stays) / (k_leaves - k_stays), 0.0, 1.0);
+  double away = std::clamp((held / l2 - k_stays) / (k_leaves - k_stays), 0.0, 1.0);
   double const ramp = ramp_ns(machine);
-  double const near = std::max(bytes / (machine.l2_gbps * k_share_of_l2), persistent ? 0 : ramp);
-  double const far =
-      bytes / (machine.dram_gbps * k_share_of_copy) * (persistent ? k_persistent_memory : 1) + ramp;
+  double const near = persistent ? bytes / (machine.l2_gbps * k_persistent_l2)
+                                 : std::max(bytes / (machine.l2_gbps * k_share_of_l2), ramp);
+  double far = bytes / (machine.dram_gbps * k_share_of_copy * k_share_of_step) *
+                   (persistent ? k_persistent_memory : 1) +
+               ramp;
+  // Its blocks go through the box in an order of their own: no part of what does not stay is there again.
+  if (variant == Variant::neighbours) {
+    away = away > 0 ? 1 : 0;
+    if (held > k_far_apart_bytes) far *= k_far_apart;
+  }
   return (1 - away) * near + away * far;
 }
 
@@ -147,11 +162,14 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
     return impossible(variant, fmt::format("{} cells do not fit on {} SMs, {} on each", problem.size(),
                                            machine.sms, k_slot));
   ChipBlock const block(*cut, cut->count() - 1);
-  double taken = 0;
-  for (auto const& side : block.side) taken += side.taken;
+  double taken = 0, shown = 0;
+  for (auto const& side : block.side)
+    taken += std::ceil(side.taken / 32.0), shown += std::ceil(side.size_u * side.size_v / 32.0);
   double const rim = std::ceil(block.rim() / 32.0), inside = std::ceil((block.cells() - block.rim()) / 32.0);
-  double const instructions = k_rim * rim + k_inside * inside + k_taken * std::ceil(taken / 32);
-  double const cells = instructions / k_schedulers / k_share_of_issue / clock_of(machine);
+  double const instructions = k_rim * rim + k_inside * inside + k_shown * shown + k_taken * taken;
+  double const words = k_rim_words * rim + k_inside_words * inside + k_side_words * (shown + taken);
+  // Found, not understood: the two add up.
+  double const cells = (instructions / k_schedulers / k_share_of_issue + words) / clock_of(machine);
   // Who takes behind the inside waits for its last task, for a table's entry, and for what it says where to
   // look.
   double const take = k_inside * measured(machine, "check.add.chain", "", 0, 4) / clock_of(machine) +
@@ -165,7 +183,7 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
     case Variant::chip_split_barrier:
       waits = measured(machine, "grid.barrier.own.split", "interior_ns", 2000, 800) + take;
       break;
-    default: waits = barrier + take; break;
+    default: waits = barrier + take + k_slowest_block_ns; break;
   }
   return {variant, cells + waits,
           fmt::format("{:.1f} us of {}x{}x{} cells on an SM, {:.1f} us that wait for others", cells / 1e3,
