@@ -17,14 +17,16 @@ constexpr double k_bytes_per_cell = 2 * 4 * k_directions;
 
 // notes-lattice-boltzmann.md says where each is from, and to which rows of a record those are fitted that
 // are.
-/// Of what the probe reads from memory, what a copy reads and writes; of what a copy gets, what a step gets.
-constexpr double k_share_of_copy = 0.918, k_share_of_step = 0.945;
-/// Of the profile's L2, what a step gets that reads and writes as much: as a launch, or in one of all steps.
-constexpr double k_share_of_l2 = 0.49, k_persistent_l2 = 0.56;
+/// Between what the probe reads from memory and what it writes there, what a copy gets of it; of what a copy
+/// gets, what a step gets.
+constexpr double k_share_of_copy = 0.954, k_share_of_step = 0.95;
+/// Of what the probe reads from the L2, what a step gets that reads and writes as much: as a launch, or in
+/// one of all steps. Without a probe: of the profile's L2, what a probe reads.
+constexpr double k_share_of_l2 = 0.57, k_persistent_l2 = 0.645, k_l2_read = 0.84;
 /// Lattices of up to so much of the L2's size stay there, and of more than that share nothing does.
 constexpr double k_stays = 0.98, k_leaves = 1.28;
 /// Of one launch of all steps, whose blocks run through the box in an order of their own, beyond the L2.
-constexpr double k_persistent_memory = 1.17;
+constexpr double k_persistent_memory = 1.15;
 /// A tile of a loop, beyond its waits: drawing it, its record, tiles around it that are late.
 constexpr double k_tile_ns = 2800;
 /// Blocks with a tile of the box each, beyond what the GPU keeps of where pages are: one row of a record,
@@ -38,12 +40,14 @@ constexpr double k_update = 300, k_rim = 206, k_inside = 209, k_shown = 33, k_ta
 constexpr double k_rim_words = 46, k_inside_words = 38.5, k_side_words = 9.5;
 /// A whole barrier on the chip also waits for the slowest block, of which the probe's knows nothing.
 constexpr double k_slowest_block_ns = 1500;
+/// Beside a step's instructions, where it waits for less: until a block has shown and taken its cells.
+constexpr double k_exchange_ns = 2250;
 /// Expected: of the instructions that an SM can begin, what it begins.
 constexpr double k_share_of_issue = 0.6;
 constexpr int k_schedulers = 4;  ///< of an SM
 
-/// Expected of trips: a plane of a block that waits for nothing but itself. Counted: an update.
-constexpr double k_plane_ns = 1200, k_update_of_trip = 277;
+/// Of trips: a plane of a block that waits for nothing but itself. Counted: an update.
+constexpr double k_plane_ns = 1500, k_update_of_trip = 277;
 
 /// Of a slab, on an SM: its registers hold 4 blocks of 256 threads.
 constexpr int k_slab_cells_at_once = 1024;
@@ -82,9 +86,11 @@ double memory_ns(Problem const& problem, Variant variant, MachineProfile const& 
   double const l2 = machine.l2_mib * 1048576;
   double away = std::clamp((held / l2 - k_stays) / (k_leaves - k_stays), 0.0, 1.0);
   double const ramp = ramp_ns(machine);
-  double const near = persistent ? bytes / (machine.l2_gbps * k_persistent_l2)
-                                 : std::max(bytes / (machine.l2_gbps * k_share_of_l2), ramp);
-  double far = bytes / (machine.dram_gbps * k_share_of_copy * k_share_of_step) *
+  double const from_l2 = measured(machine, "memory.l2.read", "bytes", 8 << 20, machine.l2_gbps * k_l2_read);
+  double const near =
+      persistent ? bytes / (from_l2 * k_persistent_l2) : std::max(bytes / (from_l2 * k_share_of_l2), ramp);
+  double const in = machine.dram_gbps, out = measured(machine, "memory.dram.write", "", 0, in);
+  double far = bytes / (2 * in * out / (in + out) * k_share_of_copy * k_share_of_step) *
                    (persistent ? k_persistent_memory : 1) +
                ramp;
   // Its blocks go through the box in an order of their own: no part of what does not stay is there again.
@@ -95,15 +101,15 @@ double memory_ns(Problem const& problem, Variant variant, MachineProfile const& 
   return (1 - away) * near + away * far;
 }
 
-/// A step of those that trips take, but for the gap between launches: halves of an SM's warps are in memory
-/// and compute by turns, and wait where they meet (a closed network of two places and two customers).
+/// A step of those that trips take: as many planes as there is room for are in memory and are computed by
+/// turns, and wait where they meet (a closed network of two places and three customers).
 Price trip_price(Problem const& problem, MachineProfile const& machine) {
   auto const cut = trip_cut(problem, machine.sms);
   double const memory = memory_ns(problem, Variant::trips, machine, false);
   double const an_update = k_update_of_trip / 32 / k_schedulers / k_share_of_issue / machine.clock_ghz;
   double const compute = an_update * updates_of_trip(cut, machine.sms);
-  double const both = memory + compute;
-  double const met = (both + (memory * memory + compute * compute) / both) / 2;
+  double const squares = memory * memory + compute * compute;
+  double const met = (memory + compute) * squares / (squares + memory * compute);
   double const rounds = std::ceil(cut.count() / (1.0 * k_trips_on_sm * machine.sms));
   double const planes = rounds * (std::ceil(1.0 * problem.depth / cut.blocks[2]) + 2) * k_plane_ns;
   double const gap = to_the_next_launch_ns(machine);
@@ -168,8 +174,11 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
   double const rim = std::ceil(block.rim() / 32.0), inside = std::ceil((block.cells() - block.rim()) / 32.0);
   double const instructions = k_rim * rim + k_inside * inside + k_shown * shown + k_taken * taken;
   double const words = k_rim_words * rim + k_inside_words * inside + k_side_words * (shown + taken);
-  // Found, not understood: the two add up.
-  double const cells = (instructions / k_schedulers / k_share_of_issue + words) / clock_of(machine);
+  // A whole barrier keeps nothing behind anything: instructions and shared memory add up. Else shared memory
+  // is hidden, and what leaves a block and comes into it is what a step waits for beside its instructions.
+  bool const whole = variant == Variant::chip_barrier || variant == Variant::chip_cooperative;
+  double const cells = instructions / k_schedulers / k_share_of_issue / clock_of(machine) +
+                       (whole ? words / clock_of(machine) : k_exchange_ns);
   // Who takes behind the inside waits for its last task, for a table's entry, and for what it says where to
   // look.
   double const take = k_inside * measured(machine, "check.add.chain", "", 0, 4) / clock_of(machine) +

@@ -158,6 +158,9 @@ namespace {
 /// of a cell: 19 times 32 bytes by the L2's rate (k_share_of_l2), where an update takes an SM 2 ns.
 double sectors(double cells, bool aligned) { return cells / 8 + (aligned ? 0 : 1); }
 constexpr double k_sector = 7;
+/// Planes that a block goes through at most: blocks beside each other do not wait for each other, and those
+/// that are further apart than the L2 holds read what is around their tiles from memory once more.
+constexpr int k_trip_planes = 96;
 
 /// Of one SM: blocks come one behind the other; those of the last round may have an SM for themselves.
 double of_trip(ChipCut const& cut, int sms, double sector) {
@@ -193,6 +196,7 @@ ChipCut trip_cut(Problem const& problem, int sms) {
         if (cost < least) least = cost, best = cut;
       }
     }
+  best.blocks[2] = std::max(best.blocks[2], tiles(problem.depth, k_trip_planes));
   return best;
 }
 

@@ -15,11 +15,13 @@
 namespace tessera::lattice_boltzmann {
 namespace {
 
-TEST(LatticeBoltzmannRecord, PredictionsAreNearAndTheChoiceIsNearTheFastest) {
-  std::ifstream file(TESSERA_SOURCE_DIR "/results/h200/lattice_boltzmann.json");
+class LatticeBoltzmannRecord : public testing::TestWithParam<char const*> {};
+
+TEST_P(LatticeBoltzmannRecord, PredictionsAreNearAndTheChoiceIsNearTheFastest) {
+  std::ifstream file(std::string(TESSERA_SOURCE_DIR "/results/") + GetParam() + "/lattice_boltzmann.json");
   ASSERT_TRUE(file);
   auto const record = nlohmann::json::parse(file);
-  auto const profile = machine("h200");
+  auto const profile = machine(GetParam());
   ASSERT_OK(profile);
   std::vector<double> off;
   int near_fastest = 0, boxes = 0;
@@ -48,8 +50,11 @@ TEST(LatticeBoltzmannRecord, PredictionsAreNearAndTheChoiceIsNearTheFastest) {
   EXPECT_EQ(near_fastest, boxes);
 }
 
+INSTANTIATE_TEST_SUITE_P(Records, LatticeBoltzmannRecord, testing::Values("h200", "h100"),
+                         [](auto const& one) { return std::string(one.param); });
+
 /// Where two GPUs pay, by what is predicted, is where they were measured to.
-TEST(LatticeBoltzmannRecord, TwoGpusPayWhereTheyArePredictedTo) {
+TEST(LatticeBoltzmannSlabRecord, TwoGpusPayWhereTheyArePredictedTo) {
   std::ifstream file(TESSERA_SOURCE_DIR "/results/h200x2/lattice_boltzmann_slabs.json");
   ASSERT_TRUE(file);
   auto const record = nlohmann::json::parse(file);
