@@ -210,8 +210,9 @@ Expected<void> Chain::State::after_previous(cudaStream_t stream, unsigned long l
   if (lease.counts() && id != last)
     if (auto ok = has_sms(stream); !ok) return ok;
   if (!launched) return {};
-  // The order of the stream is enough, and a wait for an event would keep the kernel from starting early.
-  if (plan.launches.front().start == LaunchStart::early && id != 0 && id == last) return {};
+  // The order of the stream is enough. A wait for an event would take the host its time, and would keep a
+  // kernel from starting early.
+  if (id != 0 && id == last) return {};
   return check_call(cudaStreamWaitEvent(stream, done, 0), "cudaStreamWaitEvent");
 }
 
