@@ -5,18 +5,19 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <map>
 #include <mutex>
 #include <tessera/tune/plans.hpp>
 #include <tuple>
 #include <vector>
 
-#include "kernels/common/refusal.hpp"
+#include "kernels/c/answer.hpp"
 #include "kernels/mlp/kept.hpp"
 #include "tessera_c.h"
 
 using tessera::Expected;
+using tessera::c::answer;
+using tessera::c::refused;
 using tessera::mlp::KeptMlps;
 using tessera::mlp::Shape;
 
@@ -29,33 +30,6 @@ struct tessera_mlp {
 namespace {
 
 constexpr int address_sets = 1024;  // a model's layers, and a few places of each one's input and output
-
-std::string& error_text() {
-  thread_local std::string text;
-  return text;
-}
-
-tl::unexpected<tessera::Diagnostics> refused(std::string message, std::string way_out) {
-  return tessera::kernels::refusal("E0536", std::move(message), std::move(way_out));
-}
-
-/// Runs a function that returns Expected<void>.
-template <class Function>
-int answer(Function const& function) noexcept {
-  try {
-    error_text().clear();
-    Expected<void> const outcome = function();
-    if (outcome) return 0;
-    error_text() = to_text(outcome.error());
-  } catch (std::exception const& error) {
-    try {
-      error_text() = error.what();
-    } catch (...) {
-    }
-  } catch (...) {
-  }
-  return 1;
-}
 
 /// Never destroyed: when statics are, the driver may be gone, and graphs may be left.
 struct All {
@@ -97,10 +71,6 @@ Expected<int> tokens_of(tessera_mlp const* mlp, std::int64_t tokens) {
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
 
 }  // namespace
-
-int tessera_c_version(void) { return TESSERA_C_VERSION; }
-
-char const* tessera_error_text(void) { return error_text().c_str(); }
 
 int tessera_mlp_get(tessera_mlp_options const* options, tessera_mlp** mlp) {
   return answer([&]() -> Expected<void> {

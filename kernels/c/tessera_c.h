@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /* Grows with each change of this file. A field or function is never taken away within a major version. */
-#define TESSERA_C_VERSION 2
+#define TESSERA_C_VERSION 3
 int tessera_c_version(void);
 
 /* Why this thread's last call was refused: "error E0530: ...", with hints, as the C++ library writes it.
@@ -61,7 +61,8 @@ int tessera_mlp_run(tessera_mlp* mlp, void const* x, void const* w_in, void cons
                     int64_t tokens, void* workspace, size_t workspace_bytes, void* stream);
 
 /* The same, with one look-up instead of two: `lend` is asked once, with `context`, for the workspace's bytes
- * before anything is enqueued, and not at all where none are needed. Where it gives NULL the call is refused. */
+ * before anything is enqueued, and not at all where none are needed. Where it gives NULL the call is refused.
+ */
 typedef void* (*tessera_lend)(void* context, size_t bytes);
 int tessera_mlp_run_lent(tessera_mlp* mlp, void const* x, void const* w_in, void const* w_out, void* y,
                          int64_t tokens, tessera_lend lend, void* context, void* stream);

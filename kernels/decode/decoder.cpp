@@ -28,6 +28,37 @@ Diagnostics wrong_page(std::size_t sequence, int position) {
       .error();
 }
 
+Diagnostics wrong_token(std::size_t sequence, int position) {
+  return refused(fmt::format("what was given to sequence {} for position {} is no token", sequence, position),
+                 "give numbers from 0 on, below the size of the vocabulary; what was generated from there on "
+                 "says nothing")
+      .error();
+}
+
+/// A step is captured in a stream of its own: the caller's may be the default one, which cannot be.
+class CaptureStream {
+ public:
+  CaptureStream() = default;
+  CaptureStream(CaptureStream const&) = delete;
+  CaptureStream& operator=(CaptureStream const&) = delete;
+  ~CaptureStream() {
+    if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
+  }
+  Expected<cudaStream_t> begin() {
+    if (auto ok = check_call(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+        !ok)
+      return tl::make_unexpected(ok.error());
+    if (auto ok = check_call(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+                             "cudaStreamBeginCapture");
+        !ok)
+      return tl::make_unexpected(ok.error());
+    return stream_;
+  }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
 }  // namespace
 
 Expected<void> Decoder::State::check_sequence(Sequence const& sequence) const {
@@ -69,7 +100,8 @@ Expected<void> Decoder::begin(cudaStream_t stream, std::vector<Sequence> const& 
         cudaMemsetAsync(s.at.best, 0, 8 * times(s.options.batch, 1), stream),
         cudaMemsetAsync(s.at.ended, 0, of_each, stream), cudaMemsetAsync(s.at.not_finite, 0, of_each, stream),
         s.at.wrong_pages != nullptr ? cudaMemsetAsync(s.at.wrong_pages, 0, of_each, stream) : cudaSuccess,
-        begin_step(s.end, stream), cudaStreamSynchronize(stream)})
+        cudaMemsetAsync(s.at.wrong_tokens, 0, of_each, stream), begin_step(s.end, stream),
+        cudaStreamSynchronize(stream)})
     if (auto ok = check_call(error, "beginning sequences"); !ok) return ok;
   s.begun = sequences;
   s.begun_at = s.together.restarts();
@@ -110,15 +142,23 @@ Expected<void> Decoder::rewind(cudaStream_t stream) {
   return {};
 }
 
-Expected<void> Decoder::State::capture(cudaStream_t stream, Decoder& decoder) {
+Expected<void> Decoder::feed(cudaStream_t stream, int const* tokens) {
+  auto& s = *state_;
+  if (tokens == nullptr) return refused("no tokens to feed", "give one of each sequence, in device memory");
+  if (auto ok = s.settle(stream); !ok) return ok;
+  if (auto ok = s.check_begun(); !ok) return ok;
+  return check_call(begin_step(s.end, {tokens, s.model.vocabulary, s.at.wrong_tokens}, stream),
+                    "taking in tokens");
+}
+
+Expected<void> Decoder::State::capture(Decoder& decoder) {
   if (graph != nullptr) return {};
-  if (auto ok = check_call(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
-                           "cudaStreamBeginCapture");
-      !ok)
-    return ok;
-  auto const done = decoder.step(stream);
+  CaptureStream own;
+  auto const stream = own.begin();
+  if (!stream) return tl::make_unexpected(stream.error());
+  auto const done = decoder.step(*stream);
   cudaGraph_t captured = nullptr;
-  auto error = cudaStreamEndCapture(stream, &captured);
+  auto error = cudaStreamEndCapture(*stream, &captured);
   if (done && error == cudaSuccess) error = cudaGraphInstantiate(&graph, captured, 0);
   if (captured != nullptr) cudaGraphDestroy(captured);
   if (!done) return done;
@@ -131,24 +171,21 @@ Expected<void> Decoder::State::check_begun() const {
                  "call begin() or prefill() first; after a launch that gave up, again");
 }
 
-Expected<void> Decoder::State::check_steps(cudaStream_t stream, int steps) const {
+Expected<void> Decoder::State::check_steps(int steps) const {
   if (auto ok = check_begun(); !ok) return ok;
   int const most = *std::max_element(read.begin(), read.end());
   if (steps < 0 || most + static_cast<long long>(steps) > options.capacity)
     return refused(fmt::format("{} steps behind {} tokens, with room for {}", steps, most, options.capacity),
                    "make a decoder with more capacity");
-  if (stream == nullptr || stream == cudaStreamLegacy)
-    return refused("steps in the default stream, which cannot be captured, and a step is a graph",
-                   "give a stream of your own, or cudaStreamPerThread");
   return {};
 }
 
 Expected<void> Decoder::decode(cudaStream_t stream, int steps) {
   auto& s = *state_;
   if (auto ok = s.settle(stream); !ok) return ok;
-  if (auto ok = s.check_steps(stream, steps); !ok) return ok;
+  if (auto ok = s.check_steps(steps); !ok) return ok;
   if (steps == 0) return {};
-  if (auto ok = s.capture(stream, *this); !ok) return ok;
+  if (auto ok = s.capture(*this); !ok) return ok;
   // The layers hold the SMs; the head's launch waits for nobody.
   bool begins = false;
   auto const ok = s.layer_launch.replay(stream, [&s, &begins, steps](GpuStream in) {
@@ -183,7 +220,7 @@ Expected<void> Decoder::prefill(cudaStream_t stream) {
   if (auto ok = s.settle(stream); !ok) return ok;
   bool const takes_pass = s.takes_pass(unread);
   if ((!s.prompts && !takes_pass) || longest <= 1) return decode(stream, longest);
-  if (auto ok = s.check_steps(stream, 1); !ok) return ok;
+  if (auto ok = s.check_steps(1); !ok) return ok;
   // A stall of something else costs no sequences: it is said before anything is enqueued.
   if (auto ok = s.together.nothing_else_stalled("a decoder"); !ok) return ok;
   // Behind a pass the head alone is left; else a step that generates reads the last token of each.
@@ -251,9 +288,11 @@ Expected<std::vector<std::vector<int>>> Decoder::tokens() {
   if (auto ok = finish(); !ok) return tl::make_unexpected(ok.error());
   if (auto ok = s.check_begun(); !ok) return tl::make_unexpected(ok.error());
   std::vector<int> ids(times(s.options.batch, s.options.capacity)), ended(times(s.options.batch, 1)),
-      not_finite(ended.size()), wrong_pages(ended.size());
+      not_finite(ended.size()), wrong_pages(ended.size()), wrong_tokens(ended.size()), cached(ended.size());
   for (auto const& [to, from] : {std::pair{&ids, s.at.ids},
+                                 {&cached, s.at.cached},
                                  {&ended, s.at.ended},
+                                 {&wrong_tokens, s.at.wrong_tokens},
                                  {&not_finite, s.at.not_finite},
                                  {&wrong_pages, s.at.wrong_pages}})
     if (from == nullptr)
@@ -266,14 +305,19 @@ Expected<std::vector<std::vector<int>>> Decoder::tokens() {
   for (std::size_t i = 0; i < s.begun.size(); ++i) {
     auto const row = ids.begin() + static_cast<std::ptrdiff_t>(i) * s.options.capacity;
     if (wrong_pages[i] != 0) return tl::make_unexpected(wrong_page(i, wrong_pages[i] - 1));
+    if (wrong_tokens[i] != 0) return tl::make_unexpected(wrong_token(i, wrong_tokens[i] - 1));
     if (not_finite[i] != 0) return tl::make_unexpected(not_finite_logits(i, not_finite[i]));
-    int const all = std::min(std::max(s.read[i] + 1, s.known(i)), s.options.capacity);
+    // Steps of a caller's graph are counted on the device alone.
+    int const read = std::max(s.read[i], cached[i]);
+    int const all = std::min(std::max(read + 1, s.known(i)), s.options.capacity);
     int const end = ended[i] != 0 ? std::min(ended[i], all) : all;
     result.emplace_back(row + s.begun[i].cached, row + end);
   }
   return result;
 }
 
+int const* Decoder::ids() const { return state_->at.ids; }
+int const* Decoder::cached() const { return state_->at.cached; }
 float const* Decoder::logits() const { return state_->at.logits; }
 few_tokens::TileTimes const* Decoder::tile_times(Stage stage) const { return state_->at.times[stage]; }
 void* Decoder::keys() const { return state_->at.keys; }

@@ -109,7 +109,12 @@ class Decoder {
   /// else the one just found, and the next one is found: the most likely (of equal ones the lowest), or one
   /// that is drawn.
   Expected<void> decode(cudaStream_t stream, int steps);
-  /// One step, or a part of it for who measures; may be captured. decode() replays a graph of it.
+  /// Enqueues that the next step reads these, [sequence] in device memory, in place of what was found: for
+  /// callers that choose tokens by logits() themselves. May be captured. What is no token is not read, and
+  /// tokens() refuses (E0566).
+  Expected<void> feed(cudaStream_t stream, int const* tokens);
+  /// One step, or a part of it for who measures; may be captured. decode() replays a graph of it. A sequence
+  /// that has no room left reads its last token again, and changes nothing.
   Expected<void> step(cudaStream_t stream, Part part = Part::all);
   /// Enqueues that steps go on where begin() began; may be captured.
   Expected<void> rewind(cudaStream_t stream);
@@ -124,6 +129,10 @@ class Decoder {
   /// ended. Waits. Refuses (E0566) where no sequences have begun, as behind a stall, where the largest logit
   /// of a step was not a finite number, or the table of a paged cache had a page that there is not.
   Expected<std::vector<std::vector<int>>> tokens();
+  /// In device memory: [sequence][capacity], of which [sequence] have been read; behind these is the one that
+  /// is read next.
+  int const* ids() const;
+  int const* cached() const;
   /// Of the last step, [sequence][vocabulary] in device memory; null unless kept, or drawn from.
   float const* logits() const;
   /// Of the last step's layers, [layer][tile of the stage] in device memory; null unless kept.

@@ -49,6 +49,7 @@ Buffers places(Model const& m, Options const& o, Tiles const& tiles, int items, 
   b.first_cached = pieces.take<int>(4 * times(o.batch, 1));
   b.ended = pieces.take<int>(4 * times(o.batch, 1));
   b.not_finite = pieces.take<int>(4 * times(o.batch, 1));
+  b.wrong_tokens = pieces.take<int>(4 * times(o.batch, 1));
   if (o.paged.positions > 0) b.wrong_pages = pieces.take<int>(4 * times(o.batch, 1));
   b.stops = pieces.take<int>(4 * o.stop_tokens.size());
   b.ids = pieces.take<int>(4 * times(o.batch, o.capacity));

@@ -22,7 +22,8 @@ struct Buffers {
   int *cached = nullptr, *known = nullptr, *ids = nullptr;
   int* first_cached = nullptr;  ///< as begin() left it
   int *ended = nullptr, *not_finite = nullptr, *stops = nullptr;
-  int* wrong_pages = nullptr;  ///< CachePages::wrong
+  int* wrong_pages = nullptr;   ///< CachePages::wrong
+  int* wrong_tokens = nullptr;  ///< GivenTokens::wrong
   float* logits = nullptr;
   std::array<few_tokens::TileTimes*, k_stages> times = {};
   Turn* turns = nullptr;

@@ -50,10 +50,10 @@ struct Decoder::State {
   Expected<void> make_pass(cudaStream_t stream);
   /// Is what is left of prompts read by a pass?
   bool takes_pass(std::vector<Positions> const& unread) const;
-  Expected<void> capture(cudaStream_t stream, Decoder& decoder);
+  Expected<void> capture(Decoder& decoder);
   Expected<void> check_sequence(Sequence const& sequence) const;
   Expected<void> check_begun() const;
-  Expected<void> check_steps(cudaStream_t stream, int steps) const;
+  Expected<void> check_steps(int steps) const;
   /// E0520 where a launch has given up, as finish() says it: nothing is enqueued then.
   Expected<void> settle(cudaStream_t stream);
   Expected<void> finish();

@@ -4,9 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <map>
+#include <string_view>
 #include <tessera/weights/bf16.hpp>
 #include <tuple>
 
+#include "kernels/decode/decoder_checks.hpp"
 #include "kernels/decode/hf_model.hpp"
 #include "kernels/decode/pack.hpp"
 #include "src/bench/matrices.hpp"
@@ -65,6 +69,17 @@ class Staging {
   std::size_t next_ = 0;
 };
 
+/// As [out][in]. Waits: what was read may be given back.
+Expected<Memory> transposed(WantedTensor const& wanted, void const* from, cudaStream_t stream) {
+  auto const rows = static_cast<int>(wanted.shape[0]), columns = static_cast<int>(wanted.shape[1]);
+  auto memory = zeroed_memory(2 * times(rows, columns), stream);
+  if (!memory) return memory;
+  auto error = transpose(from, memory->get(), rows, columns, stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  if (auto ok = check_call(error, "transposing weights"); !ok) return tl::make_unexpected(ok.error());
+  return memory;
+}
+
 struct Reader {
   WeightFiles const& files;
   cudaStream_t stream;
@@ -91,19 +106,7 @@ struct Reader {
         return tl::make_unexpected(ok.error());
     }
     done += bytes;
-    return wanted.transposed ? transposed(wanted, *memory) : memory;
-  }
-
- private:
-  /// As [out][in].
-  Expected<Memory> transposed(WantedTensor const& wanted, Memory const& from) {
-    auto const rows = static_cast<int>(wanted.shape[0]), columns = static_cast<int>(wanted.shape[1]);
-    auto memory = zeroed_memory(2 * times(rows, columns), stream);
-    if (!memory) return memory;
-    auto error = transpose(from.get(), memory->get(), rows, columns, stream);
-    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);  // what was read is given back
-    if (auto ok = check_call(error, "transposing weights"); !ok) return tl::make_unexpected(ok.error());
-    return memory;
+    return wanted.transposed ? transposed(wanted, memory->get(), stream) : memory;
   }
 };
 
@@ -217,6 +220,30 @@ Expected<DeviceWeights> read_weights(Model const& model, WeightFiles const& file
   if (auto ok = check_call(cudaStreamSynchronize(stream), "copying weights"); !ok)
     return tl::make_unexpected(ok.error());
   return result;
+}
+
+Expected<DeviceWeights> lent_weights(Model const& model, std::vector<LentTensor> const& tensors,
+                                     cudaStream_t stream) {
+  if (auto ok = check_model(model); !ok) return tl::make_unexpected(ok.error());
+  std::vector<StoredTensor> shapes;
+  for (auto const& one : tensors) shapes.push_back({one.name, "BF16", one.shape});
+  auto wanted_here = tensors_of(model);
+  wanted_here.source = "the model's config";
+  if (auto ok = check_tensors(shapes, "the model", wanted_here); !ok) return tl::make_unexpected(ok.error());
+  std::map<std::string_view, void const*> places;
+  for (auto const& one : tensors) {
+    if (one.data == nullptr || reinterpret_cast<std::uintptr_t>(one.data) % 16 != 0)
+      return tl::make_unexpected(refused(fmt::format("{} is not there, or not 16-byte aligned", one.name),
+                                         "give tensors of their own, in device memory")
+                                     .error());
+    places[one.name] = one.data;
+  }
+  return assembled(model, model.layers, k_usual_prefix, [&](WantedTensor const& wanted) -> Expected<Memory> {
+    auto const* const at = places.at(wanted.name);  // check_tensors() has seen it
+    if (wanted.transposed) return transposed(wanted, at, stream);
+    // Owned by the caller, and read alone.
+    return Memory(static_cast<unsigned char*>(const_cast<void*>(at)), [](unsigned char*) {});
+  });
 }
 
 Expected<DeviceWeights> random_weights(Model const& model, unsigned long long seed, cudaStream_t stream) {

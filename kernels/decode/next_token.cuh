@@ -15,14 +15,13 @@ __device__ inline unsigned long long take_best(StepEnd const& end, int sequence)
   return best;
 }
 
-/// Of its prompt, or what was found, which is stored; one that has ended reads its last token again, at the
-/// same position. One thread of a sequence.
+/// Of its prompt, or what was found, which is stored; one that has ended, or has no room left, reads its last
+/// token again, at the same position: replays of a caller's graph may go on. One thread of a sequence.
 __device__ inline int next_token(StepEnd const& end, int sequence, int found) {
   int* const ids = end.ids + static_cast<long long>(sequence) * end.capacity;
   int const position = end.cached[sequence] + 1;
-  if (end.ended[sequence] != 0) return ids[position - 1];
+  if (end.ended[sequence] != 0 || position >= end.capacity) return ids[position - 1];
   end.cached[sequence] = position;
-  if (position >= end.capacity) return found;
   if (position < end.known[sequence]) return ids[position];
   ids[position] = found;
   for (int i = 0; i < end.stop_count; ++i)

@@ -105,6 +105,17 @@ __global__ void __launch_bounds__(k_threads) embed_cached(StepEnd end) {
   });
 }
 
+/// A thread for each sequence.
+__global__ void store_given(StepEnd end, GivenTokens given) {
+  int const sequence = static_cast<int>(threadIdx.x);
+  if (end.ended[sequence] != 0) return;
+  int const token = given.tokens[sequence], position = end.cached[sequence];
+  if (token >= 0 && token < given.vocabulary)
+    end.ids[static_cast<long long>(sequence) * end.capacity + position] = token;
+  else if (given.wrong[sequence] == 0)
+    given.wrong[sequence] = position + 1;
+}
+
 __global__ void __launch_bounds__(k_threads)
     embed_prompt(PromptTable const __grid_constant__ table, StepEnd end, PromptItem* items) {
   int const row = static_cast<int>(blockIdx.x);
@@ -163,6 +174,12 @@ cudaError_t transpose(void const* from, void* to, int rows, int columns, cudaStr
 cudaError_t begin_step(StepEnd const& end, cudaStream_t stream) {
   embed_cached<<<1, k_threads, 0, stream>>>(end);
   return cudaGetLastError();
+}
+
+cudaError_t begin_step(StepEnd const& end, GivenTokens const& given, cudaStream_t stream) {
+  store_given<<<1, static_cast<unsigned>(end.sequences), 0, stream>>>(end, given);
+  if (auto const error = cudaGetLastError(); error != cudaSuccess) return error;
+  return begin_step(end, stream);
 }
 
 cudaError_t begin_prompt_step(PromptTable const& table, int rows, StepEnd const& end, PromptItem* items,

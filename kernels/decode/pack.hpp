@@ -43,8 +43,18 @@ cudaError_t center_rows(float* matrix, int rows, int columns, cudaStream_t strea
 /// [rows][columns] of bf16 as [columns][rows].
 cudaError_t transpose(void const* from, void* to, int rows, int columns, cudaStream_t stream);
 
-/// Embeds the first token of each sequence.
+/// Embeds the token that each sequence reads next.
 cudaError_t begin_step(StepEnd const& end, cudaStream_t stream);
+
+/// Tokens that the caller has chosen, in device memory: [sequence].
+struct GivenTokens {
+  int const* tokens = nullptr;
+  int vocabulary = 0;
+  int* wrong = nullptr;  ///< of each sequence: 1 + the first position for which a number was no token
+};
+/// Each sequence reads its one next, in place of what was found; not one that has ended, nor where a number
+/// is no token.
+cudaError_t begin_step(StepEnd const& end, GivenTokens const& given, cudaStream_t stream);
 
 /// Embeds the tokens of a step's rows, and zeros where a row reads nothing. `items`: where the step's launch
 /// finds those of the table.

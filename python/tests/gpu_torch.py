@@ -9,22 +9,12 @@ Llama-3.2-1B of random weights. Needs torch 2.10 or later for CUDA 13, and trans
 extension is for another Python, they run without it. Each step's findings are written when it has ended. On a machine
 without a GPU (--device cpu) the steps that torch can compute run, to try this script."""
 
-import argparse
-import contextlib
-import importlib
-import importlib.util
-import json
-import os
-import statistics
 import sys
 import threading
 import time
-import traceback
-import types
-import warnings
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGE = os.path.join(os.path.dirname(HERE), "tessera")
+from for_torch.gpu_steps import replayed, run_steps
+
 FORMS = ("swiglu", "gelu_tanh")
 # Model and hidden size: Llama-3.2-1B's, and one that is no multiple of any tile.
 SIZES = ((2048, 8192), (1544, 1032))
@@ -35,58 +25,6 @@ LAYERS_TIMED, LAYERS_COMPARED = 16, 4
 CACHED = 100  # positions in the cache before a timed step
 PLANS_KEPT = 128  # of a stream: kernels/mlp/kept.hpp
 CALLS = 100  # of one sample of the host's time: fewer than the launch queue holds
-
-
-def import_tessera(library):
-    """The package; without its extension, a bare one that has the operators."""
-    try:
-        import tessera
-    except ImportError:
-        tessera = types.ModuleType("tessera")
-        tessera.__path__ = [PACKAGE]
-        sys.modules["tessera"] = tessera
-    if library:
-        tessera.__path__ = [*tessera.__path__, library]
-    if PACKAGE not in tessera.__path__ and not importlib.util.find_spec("tessera.torch"):
-        tessera.__path__ = [*tessera.__path__, PACKAGE]
-    return importlib.import_module("tessera.torch")
-
-
-class Faults(list):
-    def expect(self, fine, text):
-        if not fine:
-            self.append(text)
-            print(f"   FAULT: {text}", flush=True)
-
-
-class Bench:
-    def __init__(self, torch, tt, device):
-        self.torch, self.tt, self.device = torch, tt, device
-        self.is_gpu = device == "cuda"
-
-    def sync(self):
-        if self.is_gpu:
-            self.torch.cuda.synchronize()
-
-    def weights(self, form, model, hidden, dtype, seed=0):
-        torch = self.torch
-        lot = torch.Generator(self.device).manual_seed(seed)
-        rows = 2 * hidden if form == "swiglu" else hidden
-        w_in = torch.randn(rows, model, generator=lot, device=self.device).div_(model**0.5).to(dtype)
-        return w_in, torch.randn(model, hidden, generator=lot, device=self.device).div_(hidden**0.5).to(dtype)
-
-    def x(self, *sizes, dtype=None, seed=1):
-        lot = self.torch.Generator(self.device).manual_seed(seed)
-        return self.torch.randn(*sizes, generator=lot, device=self.device).to(dtype or self.torch.bfloat16)
-
-    def exact(self, x, w_in, w_out, form):
-        return self.tt._operators.by_torch(x.float(), w_in.float(), w_out.float(), form)
-
-    def error(self, seen, wanted):
-        seen = seen.float()
-        if not bool(self.torch.isfinite(seen).all()):
-            return float("inf")
-        return ((seen - wanted).norm() / wanted.norm()).item()
 
 
 def right(b, faults):
@@ -401,8 +339,25 @@ def overhead(b, faults):
     found["gpu_us"] = round(gpu_us(b, ways["mlp"]), 2)
     found["over_c_interface"] = round(found["mlp"] - found["c_interface"], 2)
     found["plan"] = tt.choice(1, 2048, 8192)
+    found["cuda_calls"] = cuda_calls(b, ways["mlp"])
     print(f"   host us: {found}", flush=True)
     return found
+
+
+def cuda_calls(b, work, calls=50):
+    """What a warm call asks of CUDA: how often, and the host's microseconds of each as the profiler sees them."""
+    from torch.profiler import ProfilerActivity, profile
+
+    b.sync()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+        for _ in range(calls):
+            work()
+        b.sync()
+    return {
+        one.key: [round(one.count / calls, 2), round(one.self_cpu_time_total / one.count, 2)]
+        for one in seen.key_averages()
+        if one.key.startswith(("cuda", "cu")) and one.count >= calls
+    }
 
 
 def gpu_us(b, work):
@@ -415,21 +370,6 @@ def gpu_us(b, work):
         for _ in range(10):
             work()
     return replayed(torch, {"one": graph.replay}, 10)["one"]
-
-
-def replayed(torch, ways, steps, rounds=21):
-    """Medians, in turns."""
-    taken = {name: [] for name in ways}
-    for round_number in range(rounds + 3):
-        for name, replay in ways.items():
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            replay()
-            end.record()
-            end.synchronize()
-            if round_number >= 3:
-                taken[name].append(begin.elapsed_time(end) * 1e3 / steps)
-    return {name: statistics.median(times) for name, times in taken.items()}
 
 
 class Decoder:
@@ -564,61 +504,5 @@ STEPS = (right, refusals, shapes, streams, threads, graphs, many_sizes, overhead
 ON_CPU = (right, refusals, shapes, one_line, compiled)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--library")
-    parser.add_argument("--json")
-    parser.add_argument("--only", nargs="+", choices=[step.__name__ for step in STEPS], default=[])
-    parser.add_argument("--seconds", type=float, default=1e9, help="no step begins after so many")
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    given = parser.parse_args()
-    started = time.perf_counter()
-    import torch
-
-    warnings.simplefilter("ignore")
-    tt = import_tessera(given.library)
-    values = {
-        "torch": torch.__version__,
-        "python": sys.version.split()[0],
-        "kernels": tt.why_not_compiled() or "there",
-        "steps": {},
-    }
-    with contextlib.suppress(ImportError):
-        import transformers
-
-        values["transformers"] = transformers.__version__
-    if given.device == "cuda":
-        if tt.why_not_compiled():
-            sys.exit(f"no kernels: {tt.why_not_compiled()}")
-        values["gpu"] = torch.cuda.get_device_name()
-    b, bad = Bench(torch, tt, given.device), 0
-    for step in STEPS if given.device == "cuda" else ON_CPU:
-        if given.only and step.__name__ not in given.only:
-            continue
-        print(f"-- {step.__name__}", flush=True)
-        faults, began, found = Faults(), time.perf_counter(), {}
-        if step in (one_line, decode) and "transformers" not in values:
-            found = {"skipped": "transformers is not installed"}
-        elif began > started + given.seconds:
-            found = {"skipped": f"{given.seconds:g} seconds are over"}
-        else:
-            try:
-                found = step(b, faults) or {}
-                b.sync()
-            except Exception as error:  # noqa: BLE001  the other steps say more
-                traceback.print_exc()
-                faults.append(f"{type(error).__name__}: {error}")
-        bad += bool(faults)
-        values["steps"][step.__name__] = {**found, "seconds": round(time.perf_counter() - began, 2), "faults": list(faults)}
-        print(
-            f"   {found.get('skipped') or ('FAILED' if faults else 'right')}, {time.perf_counter() - began:.1f} s", flush=True
-        )
-        if given.json:
-            with open(given.json, "w") as out:
-                json.dump(values, out, indent=2)
-                out.write("\n")
-    sys.exit(1 if bad else 0)
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(run_steps(__doc__, STEPS, on_cpu=ON_CPU, needs_transformers=(one_line, decode)))

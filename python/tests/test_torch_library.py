@@ -3,6 +3,7 @@
 
 import ctypes
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -13,11 +14,33 @@ from support import ROOT, python
 from tessera.torch import _library
 
 C_HEADER = os.path.join(ROOT, "kernels", "c", "tessera_c.h")
+DECODER_HEADER = os.path.join(ROOT, "kernels", "c", "tessera_decoder.h")
 TORCH_HEADER = os.path.join(ROOT, "kernels", "torch", "tessera_torch.h")
+# A model of one layer, and its tensors: (name, a made-up address, rows, columns).
+LLAMA = {
+    "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 1, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 1024, "hidden_act": "silu", "rms_norm_eps": 1e-5,
+}  # fmt: skip
+
+
+def llama_tensors():
+    layer = "model.layers.0."
+    shapes = {
+        "model.norm.weight": (256, 0), "model.embed_tokens.weight": (1024, 256), "lm_head.weight": (1024, 256),
+        layer + "input_layernorm.weight": (256, 0), layer + "post_attention_layernorm.weight": (256, 0),
+        layer + "self_attn.q_proj.weight": (256, 256), layer + "self_attn.k_proj.weight": (128, 256),
+        layer + "self_attn.v_proj.weight": (128, 256), layer + "self_attn.o_proj.weight": (256, 256),
+        layer + "mlp.gate_proj.weight": (512, 256), layer + "mlp.up_proj.weight": (512, 256),
+        layer + "mlp.down_proj.weight": (256, 512),
+    }  # fmt: skip
+    return [(name, 256, *shape) for name, shape in shapes.items()]
+
+
 CTYPES = {
     "int": ctypes.c_int,
     "int64_t": ctypes.c_int64,
     "int32_t": ctypes.c_int32,
+    "uint64_t": ctypes.c_uint64,
     "size_t": ctypes.c_size_t,
     "double": ctypes.c_double,
     "tessera_lend": _library.LEND,
@@ -29,6 +52,13 @@ CTYPES = {
     "tessera_mlp*": ctypes.c_void_p,
     "tessera_mlp**": ctypes.POINTER(ctypes.c_void_p),
     "struct tessera_mlp_options const*": ctypes.POINTER(_library.Options),
+    "int32_t const*": ctypes.POINTER(ctypes.c_int32),
+    "int32_t*": ctypes.POINTER(ctypes.c_int32),
+    "tessera_decoder*": ctypes.c_void_p,
+    "tessera_decoder**": ctypes.POINTER(ctypes.c_void_p),
+    "struct tessera_tensor const*": ctypes.POINTER(_library.Tensor),
+    "struct tessera_decoder_options const*": ctypes.POINTER(_library.DecoderOptions),
+    "struct tessera_decoder_places*": ctypes.POINTER(_library.Places),
 }
 
 
@@ -48,16 +78,27 @@ def declared(path):
 
 class Headers(unittest.TestCase):
     def test_python_calls_what_is_declared(self):
-        functions = {**declared(C_HEADER), **declared(TORCH_HEADER)}
-        self.assertEqual(len(functions), 11)
+        functions = {**declared(C_HEADER), **declared(DECODER_HEADER), **declared(TORCH_HEADER)}
+        self.assertEqual(len(functions), 22)
         self.assertEqual(functions, _library.SIGNATURES)
 
-    def test_options_are_those_of_the_header(self):
-        body = re.search(r"struct tessera_mlp_options \{(.*?)\};", text(C_HEADER), re.S)[1]
-        fields = []
-        for kind, names in re.findall(r"^\s*(\w[\w ]*?\*?) (\w[\w, ]*);", body, re.M):
-            fields += [(name.strip(), CTYPES[kind]) for name in names.split(",")]
-        self.assertEqual(fields, _library.Options._fields_)
+    def test_structures_are_those_of_the_headers(self):
+        # Where an address in a structure is one of device memory, Python has it as a number.
+        addresses = {"tokens": ctypes.c_void_p, "lengths": ctypes.c_void_p}
+        for header, name, ours in (
+            (C_HEADER, "tessera_mlp_options", _library.Options),
+            (DECODER_HEADER, "tessera_tensor", _library.Tensor),
+            (DECODER_HEADER, "tessera_decoder_options", _library.DecoderOptions),
+            (DECODER_HEADER, "tessera_decoder_places", _library.Places),
+        ):
+            body = re.search(rf"struct {name} \{{(.*?)\}};", text(header), re.S)[1]
+            fields = []
+            for kind, names in re.findall(r"^\s*(\w[\w ]*?\*?) (\*?\w+(?:, \*?\w+)*);", body, re.M):
+                for one in names.split(","):
+                    whole = kind + ("*" if one.strip().startswith("*") else "")
+                    known = ctypes.c_void_p if whole == "float const*" else CTYPES[whole]
+                    fields.append((one.strip(" *"), addresses.get(one.strip(" *"), known)))
+            self.assertEqual(fields, list(ours._fields_), name)
 
     def test_numbers_are_those_of_the_header(self):
         numbers = dict(re.findall(r"(TESSERA_\w+) = (\d+)", text(C_HEADER)))
@@ -70,7 +111,7 @@ class Headers(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("cc"), "no C compiler")
     def test_headers_are_c(self):
-        for header in (C_HEADER, TORCH_HEADER):
+        for header in (C_HEADER, DECODER_HEADER, TORCH_HEADER):
             subprocess.run(
                 [
                     "cc",
@@ -148,7 +189,8 @@ class Refusals(unittest.TestCase):
             self.said(self.library.tessera_mlp_run_lent(at, 256, 256, 256, 256, 1, _library.LEND(), None, None)),
         )
         self.assertIn(
-            "E0536: mlp is null", self.said(self.library.tessera_mlp_run_lent(None, None, None, None, None, 1, lend, None, None))
+            "E0536: mlp is null",
+            self.said(self.library.tessera_mlp_run_lent(None, None, None, None, None, 1, lend, None, None)),
         )
         self.assertEqual(self.library.tessera_mlp_run_lent(at, None, None, None, None, 0, lend, None, None), 0)
         self.assertIn("E0536: mlp is null", self.said(self.library.tessera_mlp_finish(None, None)))
@@ -177,6 +219,48 @@ class Refusals(unittest.TestCase):
             self.library.tessera_finish(None),
         ):
             self.assertIn("error E0511: cudaGetDevice failed: ", self.said(refused))
+
+    def test_decoders(self):
+        def said(config=LLAMA, tensors=None, **how):
+            options = _library.decoder_options(json.dumps(config).encode(), (), **{"batch": 1, "capacity": 64, **how})
+            given = _library.tensors(llama_tensors() if tensors is None else tensors)
+            decoder = ctypes.c_void_p()
+            refused = self.library.tessera_decoder_make(options, given, len(given), None, decoder)
+            self.assertIsNone(decoder.value)
+            return self.said(refused)
+
+        self.assertIn("error E0213", said({**LLAMA, "model_type": "banana"}))
+        self.assertIn("error E0566", said({**LLAMA, "head_dim": 48}))
+        self.assertIn("error E0572: 1 of 12 tensors are missing: model.norm.weight", said(tensors=llama_tensors()[1:]))
+        self.assertIn(
+            "error E0572: model.norm.weight is [128] of BF16, and the model's is [256] of BF16",
+            said(tensors=[("model.norm.weight", 256, 128, 0), *llama_tensors()[1:]]),
+        )
+        self.assertIn(
+            "error E0572: the weights are quantized: model.x.weight_scale",
+            said(tensors=[*llama_tensors(), ("model.x.weight_scale", 256, 1, 0)]),
+        )
+        self.assertIn(
+            "error E0566: model.norm.weight is not there, or not 16-byte aligned",
+            said(tensors=[("model.norm.weight", 264, 256, 0), *llama_tensors()[1:]]),
+        )
+        self.assertIn("error E0536: deadline_seconds is -1", said(deadline_seconds=-1))
+        decoder = ctypes.c_void_p()
+        self.assertIn(
+            "E0536: decoder_options is null", self.said(self.library.tessera_decoder_make(None, None, 0, None, decoder))
+        )
+        wrong = _library.DecoderOptions(size=8)
+        self.assertIn(
+            "E0536: size is 8, this library's decoder_options has",
+            self.said(self.library.tessera_decoder_make(wrong, None, 0, None, decoder)),
+        )
+        for refused in (
+            self.library.tessera_decoder_free(None),
+            self.library.tessera_decoder_about(None, None),
+            self.library.tessera_decoder_decode(None, 1, None),
+            self.library.tessera_decoder_tokens(None, None, None),
+        ):
+            self.assertIn("E0536: decoder is null", self.said(refused))
 
     def test_without_torch_it_is_said(self):
         code, told, _ = python(

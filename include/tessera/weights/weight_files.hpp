@@ -80,6 +80,9 @@ struct WantedTensors {
 /// E0572: tensors that are missing, have other shapes, are not BF16, F16 or F32, and tensors that nobody
 /// reads: scales of quantized weights, biases, norms, which would change what the model says.
 Expected<void> check_tensors(WeightFiles const& files, WantedTensors const& wanted);
+/// The same of tensors that are in no file: `place` is where they are, for diagnostics.
+Expected<void> check_tensors(std::vector<StoredTensor> const& tensors, std::string const& place,
+                             WantedTensors const& wanted);
 
 /// How many numbers are rounded on the way to bf16: "all BF16", or "290 tensors of F32 rounded to bf16".
 std::string conversion_text(WeightFiles const& files, WantedTensors const& wanted);

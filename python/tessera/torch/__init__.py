@@ -1,18 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tessera's MLP as torch operators, for inference on Hopper GPUs (docs/torch.md):
+"""Tessera's MLP and decoder as torch operators, for inference on Hopper GPUs (docs/torch.md):
 
     import tessera.torch
 
-    tessera.torch.replace_mlp(model)        # a transformers model of the LLaMA kind, on its GPU
+    tessera.torch.replace_mlp(model)                         # a transformers model of the LLaMA kind, on its GPU
+    tessera.torch.Decoder(model).generate(input_ids)         # its tokens, two launches to each
 
-Importing it registers torch.ops.tessera.mlp and mlp_out. The planner is not imported with it, and torch not with
+Importing it registers torch.ops.tessera.mlp, mlp_out and decode_step. The planner is not imported with it, and torch not with
 tessera."""
 
 from importlib.util import find_spec as _find_spec
 
-__all__ = ["Mlp", "Report", "check", "choice", "mlp", "pack_gate_up", "replace_mlp", "unpack_gate_up", "why_not_compiled"]
+__all__ = [
+    "Decoder",
+    "Mlp",
+    "Report",
+    "check",
+    "choice",
+    "mlp",
+    "pack_gate_up",
+    "replace_mlp",
+    "unpack_gate_up",
+    "why_not_compiled",
+]
 
 if _find_spec("torch"):
+    from ._decoder import Decoder
     from ._module import Mlp
     from ._operators import check, choice, mlp, pack_gate_up, unpack_gate_up, why_not_compiled
     from ._replace import Report, replace_mlp

@@ -1,12 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libtessera_torch.so by ctypes: kernels/c/tessera_c.h and kernels/torch/tessera_torch.h. Knows no torch."""
+"""libtessera_torch.so by ctypes: kernels/c/tessera_c.h, tessera_decoder.h and kernels/torch/tessera_torch.h. Knows no
+torch."""
 
 import ctypes
 import os
 import sys
-from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    c_char,
+    c_char_p,
+    c_double,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint64,
+    c_void_p,
+)
 
-VERSION = 2  # of tessera_c.h
+VERSION = 3  # of tessera_c.h
 FORMS = {"gelu_tanh": 0, "swiglu": 1}
 TYPES = {"bfloat16": 0, "float16": 1}
 LEND = CFUNCTYPE(c_void_p, c_void_p, c_size_t)
@@ -27,6 +41,45 @@ class Options(Structure):
     ]
 
 
+class Tensor(Structure):
+    """struct tessera_tensor"""
+
+    _fields_ = [("name", c_char_p), ("data", c_void_p), ("rows", c_int64), ("columns", c_int64)]
+
+
+class DecoderOptions(Structure):
+    """struct tessera_decoder_options"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("config", c_char_p),
+        ("batch", c_int32),
+        ("capacity", c_int32),
+        ("prompt_rows", c_int32),
+        ("keep_logits", c_int32),
+        ("temperature", c_double),
+        ("top_k", c_int32),
+        ("top_p", c_double),
+        ("seed", c_uint64),
+        ("stop_tokens", POINTER(c_int32)),
+        ("stop_count", c_int32),
+        ("deadline_seconds", c_double),
+    ]
+
+
+class Places(Structure):
+    """struct tessera_decoder_places"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        *((name, c_int32) for name in ("batch", "capacity", "vocabulary", "layers", "kv_heads", "head_size")),
+        *((name, c_void_p) for name in ("tokens", "lengths", "logits", "keys", "values")),
+        ("weight_bytes", c_uint64),
+    ]
+
+
+NUMBERS, DECODER = POINTER(c_int32), c_void_p
+
 # Result and arguments of every function, as in the headers; python/tests/test_torch_library.py compares them.
 SIGNATURES = {
     "tessera_c_version": (c_int, []),
@@ -38,6 +91,17 @@ SIGNATURES = {
     "tessera_mlp_choice": (c_int, [c_void_p, c_int64, c_void_p, POINTER(c_char), c_size_t]),
     "tessera_mlp_finish": (c_int, [c_void_p, c_void_p]),
     "tessera_finish": (c_int, [c_void_p]),
+    "tessera_decoder_make": (c_int, [POINTER(DecoderOptions), POINTER(Tensor), c_size_t, c_void_p, POINTER(DECODER)]),
+    "tessera_decoder_another": (c_int, [DECODER, POINTER(DecoderOptions), c_void_p, POINTER(DECODER)]),
+    "tessera_decoder_free": (c_int, [DECODER]),
+    "tessera_decoder_about": (c_int, [DECODER, POINTER(Places)]),
+    "tessera_decoder_begin": (c_int, [DECODER, NUMBERS, NUMBERS, NUMBERS, c_void_p]),
+    "tessera_decoder_prefill": (c_int, [DECODER, c_void_p]),
+    "tessera_decoder_decode": (c_int, [DECODER, c_int32, c_void_p]),
+    "tessera_decoder_feed": (c_int, [DECODER, NUMBERS, c_void_p]),
+    "tessera_decoder_rewind": (c_int, [DECODER, c_void_p]),
+    "tessera_decoder_finish": (c_int, [DECODER]),
+    "tessera_decoder_tokens": (c_int, [DECODER, NUMBERS, NUMBERS]),
     "tessera_torch_register": (c_char_p, [c_char_p]),
     "tessera_torch_check": (c_char_p, [c_int, c_void_p]),
 }
@@ -68,6 +132,28 @@ def load(at: str | None = None) -> ctypes.CDLL:
 
 def options(model: int, hidden: int, form: str, type_name: str, early_weights: bool = False) -> Options:
     return Options(ctypes.sizeof(Options), model, hidden, FORMS[form], TYPES[type_name], early_weights, 0, None)
+
+
+def decoder_options(config: bytes, stops: tuple[int, ...], **how) -> DecoderOptions:
+    return DecoderOptions(
+        size=ctypes.sizeof(DecoderOptions), config=config, stop_tokens=numbers(stops), stop_count=len(stops), **how
+    )
+
+
+def tensors(each) -> ctypes.Array:
+    """Of (name, address, rows, columns)."""
+    all_ = [Tensor(name.encode(), address, rows, columns) for name, address, rows, columns in each]
+    return (Tensor * len(all_))(*all_)
+
+
+def numbers(of) -> ctypes.Array:
+    """An array of a list, or of so many zeros."""
+    return (c_int32 * of)() if isinstance(of, int) else (c_int32 * len(of))(*of)
+
+
+def at(address: int):
+    """Numbers in device memory."""
+    return ctypes.cast(address, NUMBERS)
 
 
 def text_of(library: ctypes.CDLL) -> str:
