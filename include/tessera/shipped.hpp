@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of machines/, workloads/ and docs/diagnostics/, built in, so that an installed tool needs no data
-// folder.
+// Files of machines/, workloads/, tunings/ and docs/diagnostics/, built in, so that an installed tool needs
+// no data folder.
 #pragma once
 
 #include <span>
@@ -15,6 +15,7 @@ struct ShippedFile {
 
 std::span<ShippedFile const> shipped_machines();
 std::span<ShippedFile const> shipped_workloads();
+std::span<ShippedFile const> shipped_tuning_files();
 std::span<ShippedFile const> shipped_diagnostics();
 
 }  // namespace tessera

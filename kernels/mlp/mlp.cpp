@@ -79,7 +79,8 @@ struct Mlp::State {
   Shape most;
   MachineProfile machine;
   MlpOptions options;
-  TuneCache tuned;  ///< of this shape, any number of tokens
+  TuneCache tuned;    ///< of this shape, any number of tokens
+  TuneCache shipped;  ///< likewise, of what came with the library: where the cache has nothing
   TuneKey key;
   Diagnostics notes;
   void* h = nullptr;  ///< null: in what is lent
@@ -114,7 +115,12 @@ struct Mlp::State {
     }
     key = *mine;
     for (auto const* const entry : nearest(*cache, key)) tuned.entries.push_back(*entry);
-    if (tuned.entries.empty()) notes = say_if_foreign(*cache, key, file);
+    if (!tuned.entries.empty()) return;
+    notes = say_if_foreign(*cache, key, file);
+    if (given != nullptr) return;
+    for (auto const& entry : shipped_tunings().entries)
+      if (entry.key.gpu == key.gpu && same_but_rows(entry.key.workload, key.workload))
+        shipped.entries.push_back(entry);
   }
 
   /// The plan that was tuned for this size or near it, else cuBLASLt's.
@@ -125,6 +131,9 @@ struct Mlp::State {
     here.workload = workload_key(graph);
     auto const runs = [&](Plan const& plan) { return can_run(plan, tokens); };
     if (auto plan = tuned_plan(tuned, here, graph, shipped_kernels(), machine, runs)) return *plan;
+    if (auto const* const entry = shipped_entry(shipped, here, shipped_kernels()); entry != nullptr)
+      if (auto plan = resize(entry->plan, graph, shipped_kernels(), machine); plan && runs(*plan))
+        return *plan;
     return default_plan(shape(tokens));
   }
 
@@ -244,11 +253,13 @@ Expected<Mlp> Mlp::make(Shape const& most, MlpOptions const& options) {
     if (auto const error = cudaMalloc(&state->h, bytes); error != cudaSuccess)
       return cuda_failed(error, fmt::format("allocating {} bytes for {} tokens", bytes, most.tokens));
   // Loads the kernels, so that none is loaded behind one that spins.
-  for (auto const& entry : state->tuned.entries)
-    if (auto const tokens = static_cast<int>(entry.key.workload.sizes.front().front()); tokens <= most.tokens)
-      if (auto const plan =
-              resize(entry.plan, graph_of(state->shape(tokens)), shipped_kernels(), state->machine))
-        (void)state->can_run(*plan, tokens);
+  for (auto const* const cache : {&state->tuned, &state->shipped})
+    for (auto const& entry : cache->entries)
+      if (auto const tokens = static_cast<int>(entry.key.workload.sizes.front().front());
+          tokens <= most.tokens)
+        if (auto const plan =
+                resize(entry.plan, graph_of(state->shape(tokens)), shipped_kernels(), state->machine))
+          (void)state->can_run(*plan, tokens);
   if (auto const first = state->prepare(most.tokens); !first) return tl::make_unexpected(first.error());
   return Mlp(std::move(state));
 }

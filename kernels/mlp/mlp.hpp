@@ -17,7 +17,8 @@
 namespace tessera::mlp {
 
 struct MlpOptions {
-  /// Where `tessera tune` has written; empty: default_cache_file() (tessera/tune/cache_file.hpp).
+  /// Where `tessera tune` has written; empty: default_cache_file() (tessera/tune/cache_file.hpp). Where it
+  /// has nothing of these sizes, what came with the library counts (shipped_tunings()).
   std::string cache_file;
   bool use_cache = true;
   /// Take this instead of reading a file.

@@ -59,6 +59,23 @@ std::vector<TuneEntry const*> nearest(TuneCache const& cache, TuneKey const& key
   return order;
 }
 
+TuneEntry const* shipped_entry(TuneCache const& shipped, TuneKey const& key, Registry const& kernels) {
+  TuneEntry const* best = nullptr;
+  for (auto const& entry : shipped.entries) {
+    auto const& of = entry.key;
+    if (of.gpu != key.gpu || !same_but_rows(of.workload, key.workload)) continue;
+    if (rows_of(of.workload) < rows_of(key.workload)) continue;
+    if (best == nullptr || rows_of(of.workload) < rows_of(best->key.workload)) best = &entry;
+  }
+  if (best == nullptr || best->key.libraries == key.libraries) return best;
+  auto const& stages = best->plan.pipeline.stages;
+  bool const own = std::none_of(stages.begin(), stages.end(), [&](Stage const& stage) {
+    auto const* const kernel = kernels.find(stage.kernel);
+    return kernel == nullptr || kernel->whole;
+  });
+  return own ? best : nullptr;
+}
+
 Diagnostics say_if_foreign(TuneCache const& cache, TuneKey const& key, std::string const& file) {
   Diagnostic found;
   found.code = "E0529";

@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string>
 #include <vector>
 
 #include "files/partial_files.hpp"
+#include "tessera/shipped.hpp"
 #include "tessera/tune/cache_json.hpp"
 
 namespace tessera {
@@ -49,6 +51,17 @@ Expected<TuneCache> read_cache(std::string const& path) {
   text << file.rdbuf();
   if (!file || fs::is_directory(path, error)) return file_failed(path, "read", std::strerror(errno));
   return parse_tune_cache(text.str(), path);
+}
+
+TuneCache const& shipped_tunings() {
+  static TuneCache const all = [] {
+    TuneCache read;
+    for (auto const& file : shipped_tuning_files())
+      if (auto const one = parse_tune_cache(file.text, "tunings/" + std::string(file.name) + ".json"); one)
+        merge(read, *one);
+    return read;
+  }();
+  return all;
 }
 
 Expected<void> add_to_cache(std::string const& path, TuneCache const& newer) {

@@ -8,6 +8,7 @@
 #include "plan/llama.hpp"
 #include "support/plans.hpp"
 #include "tessera/plan/orders.hpp"
+#include "tessera/shipped_kernels.hpp"
 
 namespace tessera {
 namespace {
@@ -91,6 +92,36 @@ TEST(Cache, NearestIsTheSizeItselfThenLargerThenSmaller) {
   EXPECT_EQ(rows_of(nearest(cache, key(17))), (std::vector<std::int64_t>{64, 256, 16, 1}));
   EXPECT_EQ(rows_of(nearest(cache, key(300))), (std::vector<std::int64_t>{256, 64, 16, 1}));
   EXPECT_TRUE(nearest({}, key(5)).empty());
+}
+
+TEST(Cache, WhatIsShippedHoldsWithAnyDriverAndNotBeyondItsRows) {
+  auto cache = cache_of({key(64, "old"), key(1, "old"), key(16, "old")});
+  cache.entries.push_back(entry(key(20, "old", Epilogue::gelu)));
+  auto const& kernels = shipped_kernels().kernels();
+  auto const own = std::find_if(kernels.begin(), kernels.end(), [](auto const& one) { return !one.whole; });
+  ASSERT_NE(own, kernels.end());
+  for (auto& one : cache.entries)
+    for (auto& stage : one.plan.pipeline.stages) stage.kernel = own->name;
+  auto const rows = [&](TuneKey const& of) {
+    auto const* const found = shipped_entry(cache, of, shipped_kernels());
+    return found == nullptr ? 0 : rows_of(found->key.workload);
+  };
+  EXPECT_EQ(rows(key(1)), 1);
+  EXPECT_EQ(rows(key(2)), 16);
+  EXPECT_EQ(rows(key(17)), 64);
+  EXPECT_EQ(rows(key(65)), 0);
+  auto other = key(2);
+  other.gpu = "NVIDIA H100 80GB HBM3";
+  EXPECT_EQ(rows(other), 0);
+  // Another version of a library does not matter to own kernels, and does to its own.
+  other = key(2);
+  other.libraries = "tessera 0.1.0, cublasLt 130200";
+  EXPECT_EQ(rows(other), 16);
+  cache.entries[2].plan.pipeline.stages[1].kernel = "cublaslt";
+  EXPECT_EQ(rows(key(2)), 16);
+  EXPECT_EQ(rows(other), 0);
+  cache.entries[2].plan.pipeline.stages[1].kernel = "no such kernel";
+  EXPECT_EQ(rows(other), 0);
 }
 
 TEST(Cache, APipelineIsNearToItselfOnly) {

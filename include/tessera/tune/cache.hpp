@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/describe/kernel.hpp"
 #include "tessera/describe/workload_key.hpp"
 #include "tessera/diagnostic.hpp"
 #include "tessera/plan/plan.hpp"
@@ -51,6 +52,11 @@ void merge(TuneCache& cache, TuneCache const& newer);
 /// from the largest down. All of them, so that one whose plan cannot be made for these sizes (resize()) is
 /// passed over. Pointers into the cache.
 std::vector<TuneEntry const*> nearest(TuneCache const& cache, TuneKey const& key);
+
+/// Of tunings that came with the library the entry for a workload, or for the next larger number of rows, on
+/// the same GPU with any driver. Null where there is none; and where its plan has a kernel of a library in
+/// another version than here, which numbers its algorithms in another way.
+TuneEntry const* shipped_entry(TuneCache const& shipped, TuneKey const& key, Registry const& kernels);
 
 /// A warning (E0529) that says in what the entries of this workload, or of other rows of it, differ from the
 /// key, if there are any and none was measured here; else nothing.

@@ -16,6 +16,9 @@ std::string default_cache_file();
 /// An empty cache if there is no such file. E0531 if it cannot be read, E0523 to E0528 if it is no cache.
 Expected<TuneCache> read_cache(std::string const& path);
 
+/// What comes with the library: all of tunings/, each GPU's by `tessera tune` there. Read once.
+TuneCache const& shipped_tunings();
+
 /// Merges into what the file holds, whole or not at all: written beside and renamed. A file that is no cache
 /// is refused, not replaced. Makes the folder. E0531 with the system's reason.
 Expected<void> add_to_cache(std::string const& path, TuneCache const& newer);
