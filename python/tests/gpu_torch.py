@@ -11,9 +11,9 @@ without a GPU (--device cpu) the steps that torch can compute run, to try this s
 
 import sys
 import threading
-import time
 
 from for_torch.gpu_steps import replayed, run_steps
+from for_torch.host_cost import overhead
 
 FORMS = ("swiglu", "gelu_tanh")
 # Model and hidden size: Llama-3.2-1B's, and one that is no multiple of any tile.
@@ -24,7 +24,6 @@ AGAINST_TORCH = 1.5  # times what torch's own arithmetic is wrong by
 LAYERS_TIMED, LAYERS_COMPARED = 16, 4
 CACHED = 100  # positions in the cache before a timed step
 PLANS_KEPT = 128  # of a stream: kernels/mlp/kept.hpp
-CALLS = 100  # of one sample of the host's time: fewer than the launch queue holds
 
 
 def right(b, faults):
@@ -291,85 +290,6 @@ def compiled(b, faults):
     skipped = counters["inductor"].get("cudagraph_skips", 0)
     faults.expect(not skipped, f"torch left out its CUDA graphs {skipped} times")
     return {"worst_error": worst}
-
-
-def overhead(b, faults):
-    """Host microseconds of a warm call, with nothing waited for: the operators, the C interface beneath by ctypes, and what
-    torch takes for the same."""
-    torch, tt = b.torch, b.tt
-    import ctypes
-
-    w_in, w_out = b.weights("swiglu", 2048, 8192, torch.bfloat16)
-    gate, up = tt.unpack_gate_up(w_in)
-    x, F = b.x(1, 2048), torch.nn.functional
-    out, none, overload = torch.empty_like(x), x[:0], torch.ops.tessera.mlp.default
-    module = tt.Mlp(w_in, w_out, "swiglu")
-    library, options = tt._operators._loaded, tt._library.options(2048, 8192, "swiglu", "bfloat16")
-    handle, size = ctypes.c_void_p(), ctypes.c_size_t()
-    stream = torch.cuda.current_stream().cuda_stream
-    assert library.tessera_mlp_get(options, handle) == 0
-    assert library.tessera_mlp_workspace(handle, 1, stream, size) == 0, tt._library.text_of(library)
-    workspace = torch.empty(size.value, device=b.device, dtype=torch.uint8)
-    at = [one.data_ptr() for one in (x, w_in, w_out, out)]
-    ways = {
-        "mlp": lambda: torch.ops.tessera.mlp(x, w_in, w_out, "swiglu"),
-        "mlp_out": lambda: torch.ops.tessera.mlp_out(x, w_in, w_out, out, "swiglu"),
-        "module": lambda: module(x),
-        # Dispatch, checks and the result's allocation, and nothing beneath.
-        "no_tokens": lambda: torch.ops.tessera.mlp(none, w_in, w_out, "swiglu"),
-        "overload": lambda: overload(x, w_in, w_out, "swiglu"),
-        "ctypes": lambda: library.tessera_mlp_run(handle, *at, 0, workspace.data_ptr(), size.value, stream),
-        "c_interface": lambda: library.tessera_mlp_run(handle, *at, 1, workspace.data_ptr(), size.value, stream),
-        "three_linears": lambda: F.linear(F.silu(F.linear(x, gate)) * F.linear(x, up), w_out),
-        "one_linear": lambda: F.linear(x, gate),
-    }
-    taken = {name: [] for name in ways}
-    with torch.no_grad():
-        for round_number in range(13):
-            for name, way in ways.items():
-                torch.cuda.synchronize()
-                began = time.perf_counter()
-                for _ in range(CALLS):
-                    way()
-                once = (time.perf_counter() - began) / CALLS * 1e6
-                if round_number >= 2:
-                    taken[name].append(once)
-    found = {name: round(min(times), 2) for name, times in taken.items()}
-    # A call that waited for room in the launch queue would show the GPU's time, not the host's.
-    found["gpu_us"] = round(gpu_us(b, ways["mlp"]), 2)
-    found["over_c_interface"] = round(found["mlp"] - found["c_interface"], 2)
-    found["plan"] = tt.choice(1, 2048, 8192)
-    found["cuda_calls"] = cuda_calls(b, ways["mlp"])
-    print(f"   host us: {found}", flush=True)
-    return found
-
-
-def cuda_calls(b, work, calls=50):
-    """What a warm call asks of CUDA: how often, and the host's microseconds of each as the profiler sees them."""
-    from torch.profiler import ProfilerActivity, profile
-
-    b.sync()
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
-        for _ in range(calls):
-            work()
-        b.sync()
-    return {
-        one.key: [round(one.count / calls, 2), round(one.self_cpu_time_total / one.count, 2)]
-        for one in seen.key_averages()
-        if one.key.startswith(("cuda", "cu")) and one.count >= calls
-    }
-
-
-def gpu_us(b, work):
-    """GPU microseconds of one call, from a graph of ten."""
-    torch = b.torch
-    work()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph), torch.no_grad():
-        for _ in range(10):
-            work()
-    return replayed(torch, {"one": graph.replay}, 10)["one"]
 
 
 class Decoder:

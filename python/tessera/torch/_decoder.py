@@ -190,7 +190,7 @@ class Decoder:
         """Enqueues steps; may be captured, and compiled. Each reads a token of every sequence and finds the next. `tokens`,
         [batch], are read first in place of those that were found: for who chooses by `logits`."""
         logits = self._no_logits if self.logits is None else self.logits
-        torch.ops.tessera.decode_step(self.ids, self.lengths, logits, self._number, steps, tokens)
+        torch.ops.tessera.decode_step.default(self.ids, self.lengths, logits, self._number, steps, tokens)
 
     def _enqueue(self, steps, tokens):
         if tokens is not None:
