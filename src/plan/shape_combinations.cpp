@@ -191,6 +191,23 @@ std::vector<std::vector<std::size_t>> ShapeCombinations::kept() const {
       if (std::find(by_time.begin(), by_time.end(), option) == by_time.end()) by_time.push_back(option);
     result.push_back(std::move(by_time));
   }
+  // One of either kind for each of many operators is still two to the power of their number.
+  auto const combinations = [&] {
+    double n = 1;
+    for (auto const& list : result) n *= static_cast<double>(list.size());
+    return n;
+  };
+  auto const gain_of_last = [&](std::size_t i) {
+    auto const& list = result[i];
+    if (list.size() < 2) return std::numeric_limits<double>::infinity();
+    return shapes_[i][list.front()].filled_us(launch_us) - shapes_[i][list.back()].filled_us(launch_us);
+  };
+  while (combinations() > static_cast<double>(k_most_combinations)) {
+    std::size_t least = 0;
+    for (std::size_t i = 1; i < result.size(); ++i)
+      if (gain_of_last(i) < gain_of_last(least)) least = i;
+    result[least].pop_back();
+  }
   return result;
 }
 

@@ -275,6 +275,13 @@ def cases(texts):
     yield Case("known: a chain of 1000 stages", ["plan", "w.json"],
                {"w.json": json.dumps({"schema": "tessera.workload/1", "name": "chain", "stages": stages,
                                       "dependences": chain}).encode()}, FINE)
+    # two shapes kept of each operator are two to the power of their number in all
+    products = [{"name": f"g{i}", "kind": "gemm", "m": 2048, "n": 2048, "k": 2048,
+                 "inputs": [{"name": "a", **({"producer": f"g{i - 1}"} if i > 0 else {"buffer": "x"})},
+                            {"name": "b", "buffer": f"w{i}"}]} for i in range(20)]
+    yield Case("known: a chain of 20 products", ["plan", "w.json"],
+               {"w.json": json.dumps({"schema": "tessera.workload/1", "name": "chain", "type": "bf16",
+                                      "operators": products}).encode()}, FINE)
     # loops took time with the square of their iterations
     yield Case("known: check 800 iterations", ["check", "jacobi", "--iterations", "800"], {}, FINE)
     yield Case("known: plan 50 iterations", ["plan", "jacobi", "--iterations", "50"], {}, FINE)
