@@ -44,10 +44,12 @@ std::vector<DependenceFacts> count_all(Pipeline const& pipeline, std::vector<boo
            fmt::format("the tiles that {} reads of {} are too many to check exactly",
                        name_of(pipeline, dependence.consumer), name_of(pipeline, dependence.producer)),
            {fmt::format(
-               "{} consumer tiles x {} accesses; all that a pipeline reads together can have {} such pairs",
+               "{} consumer tiles x {} accesses; counting takes a step for each of a tile's accesses, "
+               "one more and those to join them, and all of a pipeline together {} steps at most",
                pipeline.stages[static_cast<std::size_t>(dependence.consumer)].tiles(),
                dependence.accesses.size(), k_max_evaluations)},
-           "use larger tiles, or describe the reads with fewer, larger ranges"});
+           "use larger tiles, or describe the reads with fewer, larger ranges; of a loop, check fewer "
+           "iterations"});
       break;
     }
     report_reads(pipeline, dependence, *count, errors, warnings);

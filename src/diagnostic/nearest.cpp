@@ -49,6 +49,16 @@ std::string nearest(std::string_view word, std::vector<std::string> const& candi
   return best;
 }
 
+std::string slip_of(std::string_view word, std::vector<std::string> const& candidates) {
+  constexpr std::size_t k_least_letters = 8, k_most_edits = 2;
+  if (word.size() < k_least_letters || word.size() > k_longest_compared) return {};
+  for (auto const& candidate : candidates)
+    if (candidate.size() >= k_least_letters && candidate.size() <= k_longest_compared &&
+        edit_distance(word, candidate) <= k_most_edits)
+      return candidate;
+  return {};
+}
+
 std::string did_you_mean(std::string_view word, std::vector<std::string> const& candidates) {
   auto const best = nearest(word, candidates);
   return best.empty() ? best : "did you mean \"" + best + "\"?";

@@ -12,6 +12,10 @@ namespace tessera {
 /// a slip of the hand: at most a third of the longer word's length, at least 1. Empty if none is.
 std::string nearest(std::string_view word, std::vector<std::string> const& candidates);
 
+/// The candidate that `word` is a slip of: both long (8 letters and more), and two edits apart at most. Empty
+/// if none is. For texts that may hold other words of their own.
+std::string slip_of(std::string_view word, std::vector<std::string> const& candidates);
+
 /// `did you mean "hidden_size"?`, or an empty text when nothing is near.
 std::string did_you_mean(std::string_view word, std::vector<std::string> const& candidates);
 

@@ -80,6 +80,11 @@ Expected<void> check_place(std::string const& path) {
   std::error_code error;
   if (path == "-") return {};
   if (fs::is_directory(path, error)) return cannot_write(path, "it is a folder");
+  // A new file takes its place, so its permissions would not be asked.
+  auto const there = fs::status(path, error);
+  auto const writers = fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
+  if (fs::is_regular_file(there) && (there.permissions() & writers) == fs::perms::none)
+    return cannot_write(path, "it is read-only", "take another name, or chmod u+w " + path);
   auto const folder = followed(path).parent_path();
   if (folder.empty() || fs::is_directory(folder, error)) return {};
   if (fs::exists(folder, error)) return cannot_write(path, std::strerror(ENOTDIR));

@@ -235,6 +235,14 @@ std::int64_t kv_heads_of(Document& document, ObjectReader& model, Family const& 
     case KeyHeads::field: break;
   }
   if (name == nullptr) return heads;
+  // Other families' names for it: what they say would be passed over.
+  if (!model.has(name))
+    for (auto const* other : {"num_kv_heads", "n_kv_heads", "n_head_kv", "kv_n_heads"})
+      if (auto const* said = model.find(other); said != nullptr)
+        document.report(*said, "E0211",
+                        fmt::format("\"{}\" is not read for model_type \"{}\", and \"{}\" is missing", other,
+                                    family.model_type, name),
+                        {}, fmt::format("write it as \"{}\"", name));
   auto const fallback = family.defaults.kv_heads;
   // A null means "as many as heads" also where the class has a number for what is missing.
   if (fallback == k_required && model.find(name) == nullptr) return model.integer(name, 1);
@@ -380,6 +388,8 @@ std::optional<TransformerShape> read_shape(Document& document) {
   shape.window = windows.keys, shape.some_layers_see_all = windows.some_see_all;
   shape.epilogue = epilogue_of(document, model, *family);
   read_experts(document, model, *family, shape);
+  for (auto const* name : {"torch_dtype", "quantization_config"}) (void)model.find(name);  // read elsewhere
+  model.report_slips("E0211");
   if (document.failed()) return std::nullopt;
 
   if (shape.head_dim == 0) {

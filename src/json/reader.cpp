@@ -187,6 +187,22 @@ void ObjectReader::finish() {
   }
 }
 
+void ObjectReader::report_slips(char const* code) {
+  if (!node_.is(Node::Kind::object)) return;
+  std::vector<std::string> missing;
+  for (auto const& name : known_)
+    if (!has(name)) missing.push_back(name);
+  for (std::size_t i = 0; i < node_.content->names.size(); ++i) {
+    auto const& name = node_.content->names[i];
+    if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
+    if (auto const meant = slip_of(name, missing); !meant.empty())
+      document_.report(
+          node_.content->items[i], code,
+          fmt::format("\"{}\" is read by nobody, and \"{}\" is missing{}", shown(name), meant, in_what()), {},
+          fmt::format("did you mean \"{0}\"? If not, say \"{0}\", too", meant));
+  }
+}
+
 std::int64_t integer_item(Document& document, Node const& item, std::int64_t least, std::int64_t most) {
   if (item.is(Node::Kind::integer) && item.integer >= least && item.integer <= most) return item.integer;
   document.report(

@@ -132,6 +132,9 @@ class ObjectReader {
 
   /// Reports members that no getter asked for. Call last.
   void finish();
+  /// For other people's files, whose members nobody knows all: reports those that are a slip of a name that a
+  /// getter asked for and that is missing, with this code. Call last.
+  void report_slips(char const* code);
 
  private:
   Node const* get(std::string_view name, Node::Kind kind, bool required);
