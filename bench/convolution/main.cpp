@@ -19,6 +19,7 @@
 #include "kernels/convolution/chain_time.hpp"
 #include "kernels/convolution/conv_chain.hpp"
 #include "kernels/convolution/conv_loop.hpp"
+#include "kernels/convolution/layer_cut.hpp"
 #include "kernels/cudnn/convolution.hpp"
 #include "src/bench/operand_sets.hpp"
 #include "src/bench/timer.hpp"
@@ -175,6 +176,71 @@ std::function<cudaError_t(cudaStream_t, int)> work_of(std::vector<std::vector<Co
   };
 }
 
+/// Of all sets, one layer as a launch of its own.
+std::vector<ConvChain> layer_alone(Operands const& operands, std::size_t l, ConvOptions const& options,
+                                   int sets) {
+  std::vector<ConvChain> result;
+  for (int set = 0; set < sets; ++set) {
+    auto const from = operands.layer(l, set);
+    ConvBuffers buffers{from.input, {operands.buffers(set).layers[l]}};
+    buffers.layers[0].residual = from.residual;
+    auto made = ConvChain::make(alone(operands, l), buffers, options);
+    if (!made) {
+      std::printf("  not here: %s\n", to_text(made.error()).c_str());
+      return {};
+    }
+    result.push_back(std::move(*made));
+  }
+  return result;
+}
+
+/// Of each layer the fastest of some cuts as a launch of its own, behind others of its kind. Layers that are
+/// alike are measured once.
+ConvOptions tuned_layers(Operands const& operands, std::size_t most, int sms, int sets, bench::Timer& timer,
+                         cudaStream_t stream) {
+  ConvOptions result;
+  result.by_layer = true;
+  std::vector<LayerChain> seen;
+  std::vector<Cut> taken;
+  for (std::size_t l = 0; l < operands.chain.layers.size(); ++l) {
+    auto const one = alone(operands, l);
+    auto const before = std::find_if(seen.begin(), seen.end(), [&](LayerChain const& other) {
+      return other.width == one.width && other.channels == one.channels && other.layers == one.layers;
+    });
+    if (before != seen.end()) {
+      result.cuts.push_back(taken[static_cast<std::size_t>(before - seen.begin())]);
+      continue;
+    }
+    auto const input = operands.sizes[l];
+    std::vector<std::pair<double, Cut>> tried;
+    for (auto const& cut : layer_cuts(input, one.layers[0], one.images, sms, most)) {
+      ConvOptions options;
+      options.by_layer = options.starts_early = true;
+      options.cuts = {cut};
+      auto some = layer_alone(operands, l, options, sets);
+      if (some.empty()) continue;
+      for (auto& chain : some)
+        if (!chain.run(stream)) std::printf("  not launched\n");
+      check(cudaStreamSynchronize(stream), to_string(cut).c_str());
+      tried.emplace_back(timer.quick(work_of(some), 5), cut);
+    }
+    std::stable_sort(tried.begin(), tried.end(),
+                     [](auto const& a, auto const& b) { return a.first < b.first; });
+    for (std::size_t i = 0; i < tried.size(); ++i) {
+      auto const stage = stage_of(input, one.layers[0], one.images, tried[i].second, nullptr);
+      auto const memory = memory_of(stage);
+      std::printf("    %zux%d stride %d: %5.2f us, priced %5.2f: %s, %d tiles, ring of %d of %d, %d KB\n",
+                  static_cast<std::size_t>(input.width), input.channels, one.layers[0].stride, tried[i].first,
+                  layer_price(stage, sms) / 1755, to_string(tried[i].second).c_str(), stage.tiles(),
+                  memory.slots, stage.slots(), memory.bytes() / 1024);
+    }
+    seen.push_back(one);
+    taken.push_back(tried.empty() ? Cut{} : tried.front().second);
+    result.cuts.push_back(taken.back());
+  }
+  return result;
+}
+
 /// Against cuDNN's result, in the type's numbers: both round each layer once.
 double difference(Operands const& operands, std::vector<unsigned short> const& reference) {
   std::vector<unsigned short> found(operands.results());
@@ -287,7 +353,8 @@ class ByCudnn {
   std::vector<int> best_;
 };
 
-Outcome measure(LayerChain const& of, std::size_t most_cuts, cudaStream_t stream, JsonWriter& json) {
+Outcome measure(LayerChain const& of, std::size_t most_cuts, std::size_t most_layer_cuts, cudaStream_t stream,
+                JsonWriter& json) {
   Operands const operands(of, stream);
   auto const& chain = operands.chain;
   int const sets = operands.sets.count();
@@ -347,6 +414,17 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, cudaStream_t stream
     add("chain, early", early);
   }
 
+  ConvOptions layers;
+  layers.by_layer = true;
+  add("layers, planned", layers);
+  if (most_layer_cuts > 0) {
+    layers = tuned_layers(operands, most_layer_cuts, machine->sms, few, quick, stream);
+    print_stamps(operands, layers, few, stream);
+    add("layers", layers);
+    layers.starts_early = true;
+    add("layers, early", layers);
+  }
+
   // What waits from tile to tile are worth: the planned cuts in stream order.
   std::deque<std::vector<std::vector<ConvChain>>> apart;
   if (auto const planned = cut_launches(chain, *places); planned)
@@ -390,7 +468,9 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, cudaStream_t stream
     if (row.median <= 0) continue;
     auto& best = row.name == "cudnn" ? outcome.cudnn_us : outcome.chain_us;
     // Sets are chains of their own: nothing overlaps. And chains are what is asked for.
-    if (row.name == "chain, early" || row.name == "stream order" || row.name == "launches, early") continue;
+    if (row.name == "layers, early" || row.name == "chain, early" || row.name == "stream order" ||
+        row.name == "launches, early")
+      continue;
     if (best == 0 || row.median < best) best = row.median;
   }
   std::printf("%s: floor %.2f us, cuDNN %.2f, chain %.2f (cuDNN / chain %.2f)\n", to_string(chain).c_str(),
@@ -453,6 +533,8 @@ int main(int count, char** arguments) {
     return 3;
   }
   auto const most_cuts = static_cast<std::size_t>(count > 4 ? std::atoi(arguments[4]) : 8);
+  auto const* const comma = count > 4 ? std::strchr(arguments[4], ',') : nullptr;
+  auto const most_layer_cuts = comma != nullptr ? static_cast<std::size_t>(std::atoi(comma + 1)) : most_cuts;
   auto const wanted = [&](LayerChain const& chain) {
     auto const name = std::to_string(chain.width) + "x" + std::to_string(chain.images) + "x" +
                       std::to_string(chain.layers.size());
@@ -470,7 +552,7 @@ int main(int count, char** arguments) {
   std::printf("%s\n", cudnn::version().c_str());
   for (auto const& chain : chains_of_kind(kind)) {
     if (!wanted(chain)) continue;
-    measure(chain, most_cuts, stream, json);
+    measure(chain, most_cuts, most_layer_cuts, stream, json);
     // After each: what was measured is not lost if something stops the rest.
     auto whole = json;
     if (!bench::write_file(arguments[1], whole.end_array().end_object().text() + '\n')) return 1;

@@ -30,6 +30,10 @@ struct ConvOptions {
   bool starts_early = false;
   double deadline_seconds = 2;
   bool keep_times = false;  ///< ConvChain::times()
+  /// Each layer is a launch of its own, without waits from tile to tile (layer_kernel.cuh). Each but the
+  /// first loads its filters while the one before still runs. `cuts` are of layer_cuts() then, `splits` is
+  /// not used.
+  bool by_layer = false;
 };
 
 /// A chain that is cut.

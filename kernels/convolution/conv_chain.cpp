@@ -9,6 +9,8 @@
 
 #include "kernels/common/refusal.hpp"
 #include "kernels/convolution/conv_loop.hpp"
+#include "kernels/convolution/layer_cut.hpp"
+#include "kernels/convolution/layer_launch.hpp"
 #include "src/gpu/tensor_map.hpp"
 
 namespace tessera::convolution {
@@ -18,6 +20,11 @@ using Memory = std::vector<std::shared_ptr<void const>>;
 
 Expected<void> refused(std::string message, std::string way_out) {
   return refuse({"E0567", Severity::error, {}, std::move(message), {}, std::move(way_out)});
+}
+
+Expected<void> not_described(std::size_t layer) {
+  return refused(fmt::format("the driver cannot describe the memory of layer {}", layer),
+                 "see whether the sizes and addresses are right");
 }
 
 bool aligned(void const* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; }
@@ -106,10 +113,7 @@ Expected<ConvStage const*> describe(ChainPart const& part, void const* const* ac
     if (int const residual = part.chain.layers[l].residual; residual >= 0) s.residual = activations[residual];
     if (!filter_map(&maps[2 * l], part.chain.type, layers[l].filter, s) ||
         !input_map(&maps[2 * l + 1], part.chain.type, activations[l], s))
-      return tl::make_unexpected(
-          refused(fmt::format("the driver cannot describe the memory of layer {}", part.first + l),
-                  "see whether the sizes and addresses are right")
-              .error());
+      return tl::make_unexpected(not_described(part.first + l).error());
   }
   auto const maps_at =
       copy_on_device(maps.data(), maps.size() * sizeof(CUtensorMap), "descriptions of a chain's memory");
@@ -138,6 +142,26 @@ Expected<ConvLoop> launch_of(ChainPart const& part, ConvStage const* stages, Mac
   role.chain.stalls_with = stalls;
   return part.chain.type == ElementType::bf16 ? loop_of_bf16(*plan, role, stages)
                                               : loop_of_fp16(*plan, role, stages);
+}
+
+/// One layer as a launch. Activations are the whole chain's.
+Expected<ConvLoop> layer_launch(ChainPart const& part, LayerChain const& chain,
+                                std::vector<void const*> const& activations, LayerBuffers const& buffers,
+                                few_tokens::TileTimes* times, bool early) {
+  auto stage = part.cut.stages.front();
+  stage.output = const_cast<void*>(activations[part.first + 1]);
+  stage.bias = buffers.bias;
+  stage.residual = buffers.residual;
+  stage.times = times;
+  if (int const residual = chain.layers[part.first].residual; residual >= 0)
+    stage.residual = activations[static_cast<std::size_t>(residual)];
+  CUtensorMap filters, pixels;
+  if (!filter_map(&filters, chain.type, buffers.filter, stage) ||
+      !input_map(&pixels, chain.type, activations[part.first], stage))
+    return tl::make_unexpected(not_described(part.first).error());
+  auto const memory = memory_of(stage);
+  return chain.type == ElementType::bf16 ? layer_of_bf16(stage, memory, filters, pixels, early)
+                                         : layer_of_fp16(stage, memory, filters, pixels, early);
 }
 
 /// Runs of several launches, one behind the other on whatever streams: the first launch of one writes what
@@ -194,12 +218,15 @@ Expected<ConvChain> ConvChain::make(LayerChain const& chain, ConvBuffers const& 
   if (auto ok = check_chain(chain); !ok) return tl::make_unexpected(ok.error());
   if (auto ok = check_buffers(chain, buffers); !ok) return tl::make_unexpected(ok.error());
   // What can be refused without a GPU is.
-  if (auto const any = cut_launches(chain, {}, options); !any) return tl::make_unexpected(any.error());
+  auto const cut = [&](Places const& places) {
+    return options.by_layer ? cut_layers(chain, places.sms, options) : cut_launches(chain, places, options);
+  };
+  if (auto const any = cut({}); !any) return tl::make_unexpected(any.error());
   auto const machine = with_device();
   if (!machine) return tl::make_unexpected(machine.error());
   auto const places = places_on_device(machine->sms);
   if (!places) return tl::make_unexpected(places.error());
-  auto parts = cut_launches(chain, *places, options);
+  auto parts = cut(*places);
   if (!parts) return tl::make_unexpected(parts.error());
 
   auto const state = std::make_shared<State>();
@@ -216,6 +243,18 @@ Expected<ConvChain> ConvChain::make(LayerChain const& chain, ConvBuffers const& 
       if (!at) return tl::make_unexpected(at.error());
       state->times.push_back(static_cast<few_tokens::TileTimes*>(*at));
     }
+  if (options.by_layer) {
+    for (auto const& part : state->parts) {
+      auto loop = layer_launch(part, chain, *activations, buffers.layers[part.first],
+                               state->times.empty() ? nullptr : state->times[part.first],
+                               options.starts_early || part.first > 0);
+      if (!loop) return tl::make_unexpected(loop.error());
+      state->loops.push_back(std::move(*loop));
+    }
+    ConvChain result;
+    result.state_ = state;
+    return result;
+  }
   for (auto const& part : state->parts) {
     auto const stages = describe(part, activations->data() + part.first, buffers.layers.data() + part.first,
                                  state->times, state->memory);

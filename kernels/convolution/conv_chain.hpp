@@ -38,7 +38,8 @@ class ConvChain {
   static Expected<ConvChain> make(LayerChain const& chain, ConvBuffers const& buffers,
                                   ConvOptions const& options = {});
   /// Enqueues the chain once, one launch or several (cut_launches()); may be captured. Runs of one chain
-  /// follow each other, on whatever streams; graphs of a chain of several launches are yours to order.
+  /// follow each other, on whatever streams; graphs of a chain of several launches are yours to order, and so
+  /// is a chain of one layer with ConvOptions::by_layer.
   /// Refuses as Chain::launch() of the library does, also (E0520) where a launch before has stalled.
   Expected<void> run(cudaStream_t stream);
   /// Waits for all launches. E0520 if a wait met its deadline: it names the layer and the tile.

@@ -69,6 +69,7 @@ __device__ __forceinline__ void multiply_slots_wide(ConvStage const& p, Computer
         for (int t = 0; t < 3; ++t) tap(filters + tap_units * t, pixels + units_of_line * t);
         sm90::multiply_commit();
         sm90::multiply_wait<0>();
+        sm90::settle(sums);
         pixels += units_of_line * (3 + next_row);
       } else {
 #pragma unroll 1
@@ -77,6 +78,7 @@ __device__ __forceinline__ void multiply_slots_wide(ConvStage const& p, Computer
           tap(filters, pixels);
           sm90::multiply_commit();
           sm90::multiply_wait<0>();
+          sm90::settle(sums);
           filters += tap_units, pixels += units_of_line;
           if (++column == kernel) column = 0, pixels += units_of_line * next_row;
         }

@@ -88,7 +88,7 @@ Expected<void> make_memory(NetworkState& state, NetworkWeights const& weights, c
 std::vector<bool> alone(std::vector<Step> const& steps, std::size_t layers) {
   std::vector<bool> result(layers);
   for (auto const& step : steps)
-    if (!step.chain) result[step.first] = true;
+    if (!step.chain && !step.launch) result[step.first] = true;
   return result;
 }
 
@@ -216,7 +216,9 @@ Expected<std::vector<StepTime>> ConvNetwork::step_times(cudaStream_t stream) con
     auto const& layer = state_->network.layers[one.step.first];
     if (one.chain) {
       auto const launches = one.chain->launches().size();
-      time.by = launches == 1 ? "chain" : fmt::format("chain, {} launches", launches);
+      time.by = one.step.launch ? "a launch of its own"
+                : launches == 1 ? "chain"
+                                : fmt::format("chain, {} launches", launches);
       time.layers_us = shares(*one.chain, one.step.end - one.step.first, time.us);
     } else if (layer.kind == Kind::convolution) {
       auto const kind = static_cast<std::size_t>(state_->plans->kind_of[one.step.first]);

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "kernels/convolution/chain_time.hpp"
+#include "kernels/convolution/layer_cut.hpp"
 
 namespace tessera::networks {
 namespace {
@@ -31,6 +32,8 @@ constexpr Measured k_measured[] = {
 // again, whose weights and activations are in the L2.
 constexpr double k_among_others_us = 0.25;
 constexpr double k_chained_us = 0.4;  ///< the same, a layer in a chain
+constexpr int k_sms = 132;
+constexpr double k_cycles_per_us = 1755;
 /// No prediction of a network of the record is further off.
 constexpr double k_sure_gain = 0.09;
 // Of pooling and padding: an empty kernel in a graph, and bytes, by ResNet-50's difference in the same
@@ -77,6 +80,13 @@ std::optional<double> step_us(Network const& network, int images, Step const& st
   auto const sizes = sizes_of(network);
   auto const& layer = network.layers[step.first];
   auto const& input = sizes[static_cast<std::size_t>(layer.input)];
+  if (step.launch) {
+    auto const layer_chain = chain_of(network, images, step.first, step.end);
+    if (!layer_chain) return std::nullopt;
+    auto const parts = convolution::cut_layers(*layer_chain, k_sms);
+    if (!parts) return std::nullopt;
+    return parts->front().cut.price / k_cycles_per_us;
+  }
   if (step.chain) {
     auto const chain = chain_of(network, images, step.first, step.end);
     if (!chain) return std::nullopt;

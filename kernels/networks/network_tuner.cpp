@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/convolution/layer_cut.hpp"
 #include "kernels/networks/step_runs.hpp"
 
 namespace tessera::networks {
@@ -15,8 +16,14 @@ namespace {
 constexpr double k_hopeless = 1.2;
 constexpr double k_launch_us = 4;  ///< of a chain that is alone: from its launch to its first multiplication
 
-bool alike(convolution::LayerChain const& a, convolution::LayerChain const& b) {
-  return a.height == b.height && a.width == b.width && a.channels == b.channels && a.layers == b.layers;
+constexpr std::size_t k_cuts = 16;  ///< of a layer, that are tried
+
+int sms_of_device() {
+  int device = 0, sms = 0;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+    return 132;
+  return sms;
 }
 
 /// What steps take. Chains that are alike are measured once.
@@ -27,6 +34,7 @@ class StepTimes {
 
   /// Microseconds; below zero: it cannot be made, did not run, or is not worth trying.
   double of(Step const& step) {
+    if (step.launch) return launch(step);
     if (!step.chain) return alone(step.first);
     auto const chain = chain_of(state_.network, state_.images, step.first, step.end);
     if (!chain || is_hopeless(step)) return -1;
@@ -42,6 +50,26 @@ class StepTimes {
   }
 
  private:
+  /// By the fastest of some cuts, which the plans keep. Layers that are alike are measured once.
+  double launch(Step const& step) {
+    auto const layer = chain_of(state_.network, state_.images, step.first, step.end);
+    if (!layer) return -1;
+    for (auto const& [other, us] : launches_)
+      if (alike(other, *layer)) return us;
+    double least = -1;
+    auto const cuts = convolution::layer_cuts({layer->height, layer->width, layer->channels},
+                                              layer->layers.front(), layer->images, sms_of_device(), k_cuts);
+    convolution::Cut best;
+    for (auto const& cut : cuts) {
+      auto running = prepare(state_, step, options_, &cut);
+      if (!running) continue;
+      double const us = microseconds(state_, {&*running});
+      if (std::isfinite(us) && (least < 0 || us < least)) least = us, best = cut;
+    }
+    if (least >= 0) state_.plans->cuts.emplace_back(*layer, best);
+    launches_.emplace_back(*layer, least);
+    return least;
+  }
   /// Pooling is the same in all ways.
   double alone(std::size_t layer) const {
     auto const& plans = *state_.plans;
@@ -66,7 +94,7 @@ class StepTimes {
   NetworkState const& state_;
   NetworkOptions const& options_;
   std::vector<Step> const& chains_;
-  std::vector<std::pair<convolution::LayerChain, double>> known_;
+  std::vector<std::pair<convolution::LayerChain, double>> known_, launches_;
 };
 
 /// Of the whole network; below zero: it does not run.
@@ -99,10 +127,16 @@ Expected<std::vector<Step>> tuned_steps(NetworkState& state, NetworkOptions cons
       state.decisions.push_back(fmt::format("layers {} to {}: {:.2f} us in a chain, {:.2f} us one by one",
                                             step.first, step.end - 1, us, sum));
     }
+  auto all = possible_launches(network, state.images);
+  for (auto const& step : all)
+    if (double const us = times.of(step); us >= 0)
+      state.decisions.push_back(fmt::format("layer {}: {:.2f} us in a launch of its own, {:.2f} us by cuDNN",
+                                            step.first, us, times.of({step.first, step.end, false})));
+  all.insert(all.end(), chains.begin(), chains.end());
   auto const plain = steps_with(network, {});
-  auto const mixed = cheapest_steps(network, chains, [&](Step const& step) { return times.of(step); });
+  auto const mixed = cheapest_steps(network, all, [&](Step const& step) { return times.of(step); });
   if (mixed.empty() || mixed == plain) {
-    state.decisions.push_back("no chain is faster than cuDNN's plans for its layers");
+    state.decisions.push_back("no kernel of these is faster than cuDNN's plans");
     return plain;
   }
   // A layer may be faster alone and slower among others: what counts is the whole.

@@ -129,8 +129,9 @@ Expected<void> tune_plans(NetworkState& state) {
   return {};
 }
 
-Expected<RunningStep> prepare(NetworkState const& state, Step const& step, NetworkOptions const& options) {
-  if (!step.chain) return RunningStep{step, {}};
+Expected<RunningStep> prepare(NetworkState const& state, Step const& step, NetworkOptions const& options,
+                              convolution::Cut const* cut) {
+  if (!step.chain && !step.launch) return RunningStep{step, {}};
   auto const chain = chain_of(state.network, state.images, step.first, step.end);
   if (!chain) return tl::make_unexpected(chain.error());
   convolution::ConvBuffers buffers{state.at(state.network.layers[step.first].input), {}};
@@ -144,6 +145,11 @@ Expected<RunningStep> prepare(NetworkState const& state, Step const& step, Netwo
   with.starts_early = step.first > 0;
   with.deadline_seconds = options.deadline_seconds;
   with.keep_times = options.keep_times;
+  with.by_layer = step.launch;
+  if (step.launch)
+    for (auto const& [layer, cut] : state.plans->cuts)
+      if (alike(layer, *chain)) with.cuts = {cut};
+  if (cut != nullptr) with.cuts = {*cut};
   auto made = ConvChain::make(*chain, buffers, with);
   if (!made) return tl::make_unexpected(made.error());
   return RunningStep{step, std::move(*made)};

@@ -23,6 +23,8 @@ struct LayerPlans {
   std::deque<cudnn::Plans> plans;
   std::vector<int> best;   ///< of each kind
   std::vector<double> us;  ///< what that takes; 0: not measured
+  /// The fastest cuts of layers that are launches of their own, as far as they were measured: of which layer.
+  std::vector<std::pair<convolution::LayerChain, convolution::Cut>> cuts;
 };
 
 struct NetworkState {
@@ -42,6 +44,11 @@ struct NetworkState {
   void* at(int activation) const { return activations[static_cast<std::size_t>(activation)]; }
 };
 
+/// Chains of a network for one number of images.
+inline bool alike(convolution::LayerChain const& a, convolution::LayerChain const& b) {
+  return a.height == b.height && a.width == b.width && a.channels == b.channels && a.layers == b.layers;
+}
+
 /// E0511.
 Expected<std::shared_ptr<void>> device_memory(std::size_t bytes, std::string const& what);
 
@@ -52,8 +59,10 @@ Expected<void> tune_plans(NetworkState& state);
 /// Memory for the plans that are taken, or for all of them. E0511.
 Expected<void> make_workspace(NetworkState& state, bool all_plans);
 
-/// Loads and plans a chain. Refuses as ConvChain::make().
-Expected<RunningStep> prepare(NetworkState const& state, Step const& step, NetworkOptions const& options);
+/// Loads and plans a chain, or a launch of one layer: with this cut, or else with the fastest that is known.
+/// Refuses as ConvChain::make().
+Expected<RunningStep> prepare(NetworkState const& state, Step const& step, NetworkOptions const& options,
+                              convolution::Cut const* cut = nullptr);
 /// Enqueues it. E0511 where CUDA or cuDNN fails, E0520.
 Expected<void> enqueue(NetworkState const& state, RunningStep& step, cudaStream_t stream);
 /// One convolution by this plan of cuDNN.

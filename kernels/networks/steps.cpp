@@ -101,6 +101,13 @@ std::vector<Step> possible_chains(Network const& network, int images) {
   return result;
 }
 
+std::vector<Step> possible_launches(Network const& network, int images) {
+  std::vector<Step> result;
+  for (std::size_t n = 0; n < network.layers.size(); ++n)
+    if (chain_of(network, images, n, n + 1)) result.push_back({n, n + 1, false, true});
+  return result;
+}
+
 std::vector<Step> steps_with(Network const& network, std::vector<Step> const& chains) {
   std::vector<Step> result;
   auto next = chains.begin();
@@ -157,11 +164,11 @@ Expected<void> check_steps(Network const& network, int images, std::vector<Step>
   std::size_t next = 0;
   for (auto const& step : steps) {
     if (step.first != next || step.end <= step.first || step.end > network.layers.size() ||
-        (!step.chain && step.end != step.first + 1))
+        (!step.chain && step.end != step.first + 1) || (step.chain && step.launch))
       return refused(
           fmt::format("a step of layers {} to {} where layer {} is next", step.first, step.end, next),
           "name all layers in order, several only as a chain");
-    if (step.chain)
+    if (step.chain || step.launch)
       if (auto chain = chain_of(network, images, step.first, step.end); !chain)
         return tl::make_unexpected(chain.error());
     next = step.end;
@@ -175,12 +182,15 @@ std::string to_string(std::vector<Step> const& steps) {
   std::string text;
   for (std::size_t i = 0; i < steps.size();) {
     auto const first = steps[i].first;
-    bool const chain = steps[i].chain;
+    bool const chain = steps[i].chain, launch = steps[i].launch;
     auto end = steps[i++].end;
-    while (!chain && i < steps.size() && !steps[i].chain) end = steps[i++].end;
+    while (!chain && i < steps.size() && !steps[i].chain && steps[i].launch == launch) end = steps[i++].end;
     auto const which =
         end - first == 1 ? fmt::format("layer {}", first) : fmt::format("layers {} to {}", first, end - 1);
-    text += (text.empty() ? "" : ", ") + which + (chain ? " in a chain" : " one by one");
+    text += (text.empty() ? "" : ", ") + which +
+            (chain    ? " in a chain"
+             : launch ? " in launches of their own"
+                      : " one by one");
   }
   return text;
 }

@@ -10,10 +10,13 @@
 
 namespace tessera::networks {
 
-/// Layers [first, end), by a chain of convolutions; or one layer, by cuDNN or by a kernel for pooling.
+/// Layers [first, end), by a chain of convolutions; or one layer, by cuDNN, by a kernel for pooling, or by a
+/// launch of its own (convolution::ConvOptions::by_layer), which loads its filters while the step before
+/// runs.
 struct Step {
   std::size_t first = 0, end = 1;
   bool chain = false;
+  bool launch = false;
 
   bool operator==(Step const&) const = default;
 };
@@ -29,7 +32,10 @@ Expected<convolution::LayerChain> chain_of(Network const& network, int images, s
 /// chain of all of them has the fewest launches. Every chain between two of these places.
 std::vector<Step> possible_chains(Network const& network, int images);
 
-/// Each layer by itself, but for these chains. Precondition: they do not overlap, and are in order.
+/// Convolutions that may be launches of their own, each as a step.
+std::vector<Step> possible_launches(Network const& network, int images);
+
+/// Each layer by itself, but for these steps. Precondition: they do not overlap, and are in order.
 std::vector<Step> steps_with(Network const& network, std::vector<Step> const& chains);
 
 /// Of all ways to take some of `chains` and each other layer by itself that which costs least. `cost` is
@@ -44,7 +50,7 @@ std::vector<Step> measured_chains(Network const& network, int images);
 /// Refuses (E0573) steps that are not all layers in order, or layers that are no such step.
 Expected<void> check_steps(Network const& network, int images, std::vector<Step> const& steps);
 
-/// "layers 0 to 13 by cuDNN, 14 to 31 in a chain".
+/// "layers 0 to 13 one by one, layers 14 to 20 in a chain, layers 21 to 31 in launches of their own".
 std::string to_string(std::vector<Step> const& steps);
 
 }  // namespace tessera::networks

@@ -44,6 +44,27 @@ TEST(NetworkSteps, ChainsOfResNet50) {
   EXPECT_FALSE(chain->layers[9].relu);  // the next stage's projection
 }
 
+TEST(NetworkSteps, LaunchesOfTheirOwn) {
+  auto const network = resnet_50();
+  auto const launches = possible_launches(network, 2);
+  // All but the stem, two poolings and the classifier.
+  EXPECT_EQ(launches.size(), network.layers.size() - 4);
+  auto const steps = steps_with(network, launches);
+  ASSERT_TRUE(check_steps(network, 2, steps));
+  EXPECT_EQ(to_string(steps),
+            "layers 0 to 1 one by one, layers 2 to 53 in launches of their own, layers 54 to 55 one by one");
+  EXPECT_FALSE(check_steps(network, 2, steps_with(network, {{0, 1, false, true}}))) << "3 channels";
+  EXPECT_FALSE(check_steps(network, 2, steps_with(network, {{3, 4, true, true}})));
+  // What costs least is found among them and chains.
+  auto all = launches;
+  for (auto const& chain : possible_chains(network, 2)) all.push_back(chain);
+  auto const found = cheapest_steps(network, all, [](Step const& step) {
+    return step.chain ? -1.0 : step.launch && step.first % 2 == 0 ? 1.0 : 2.0;
+  });
+  for (auto const& step : found)
+    EXPECT_EQ(step.launch && step.first % 2 == 0, step.first % 2 == 0 && step.first > 1 && step.first < 54);
+}
+
 TEST(NetworkSteps, NoChain) {
   auto const refused = [](Expected<convolution::LayerChain> const& chain, std::string const& text) {
     ASSERT_FALSE(chain) << text;

@@ -89,10 +89,17 @@ TEST(Networks, InChains) {
   for (auto const& network : small_networks())
     for (int const images : {1, 3}) expect_right(network, images, with(longest_chains(network, images)));
 }
+/// Each convolution that can be one is a launch of its own, which starts while the step before still runs.
+TEST(Networks, InLaunchesOfTheirOwn) {
+  for (auto const& network : small_networks())
+    for (int const images : {1, 3})
+      expect_right(network, images, with(steps_with(network, possible_launches(network, images))));
+}
 TEST(Networks, Bf16) {
   auto network = with_edge(resnet_50(), 64);
   network.type = ElementType::bf16;
-  for (auto const& steps : {steps_with(network, {}), longest_chains(network, 2)})
+  for (auto const& steps : {steps_with(network, {}), longest_chains(network, 2),
+                            steps_with(network, possible_launches(network, 2))})
     expect_right(network, 2, with(steps));
 }
 TEST(Networks, AsMeasured) {
@@ -104,11 +111,12 @@ TEST(Networks, AsMeasured) {
 }
 TEST(Networks, WholeSizes) {
   for (auto const& network : {resnet_38(), resnet_50()})
-    expect_right(network, 1, with(longest_chains(network, 1)));
+    for (auto const& steps : {longest_chains(network, 1), steps_with(network, possible_launches(network, 1))})
+      expect_right(network, 1, with(steps));
 }
-/// Runs one by one and graphs of them: the same bits.
-TEST(Networks, ReplaysHaveTheSameBits) {
-  OnGpu on(resnet_50(), 2, with(longest_chains(resnet_50(), 2)));
+/// Runs of ResNet-50 one by one and graphs of them: the same bits.
+void replays_have_the_same_bits(std::vector<Step> const& steps) {
+  OnGpu on(resnet_50(), 2, with(steps));
   ASSERT_TRUE(on.result);
   ASSERT_OK(on.result->run(on.stream.get()));
   ASSERT_OK(on.result->finish());
@@ -125,6 +133,10 @@ TEST(Networks, ReplaysHaveTheSameBits) {
   EXPECT_EQ(on.last(), expected);
   ok(cudaGraphExecDestroy(executable));
   ok(cudaGraphDestroy(graph));
+}
+TEST(Networks, ReplaysHaveTheSameBits) {
+  replays_have_the_same_bits(longest_chains(resnet_50(), 2));
+  replays_have_the_same_bits(steps_with(resnet_50(), possible_launches(resnet_50(), 2)));
 }
 /// The same network in memory of its own, in other steps.
 TEST(Networks, Again) {

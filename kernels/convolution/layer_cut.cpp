@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a layer is cut where it is a launch of its own, and what a block holds then.
+#include "kernels/convolution/layer_cut.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace tessera::convolution {
+namespace {
+
+// Of an SM of sm_90: what one block may have, and each of two.
+constexpr int k_whole = 227 * 1024, k_half = 113 * 1024;
+constexpr int k_most_slots = 40, k_most_patches = 4;
+constexpr int k_most_sources = 32;
+
+// Figures behind layer_price(), of an SM of an H200 in cycles. Where nothing else is said they are guesses
+// that docs/design/notes-convolution.md holds against what came.
+constexpr double k_boundary = 2600;       ///< complete -> the next launch goes on, and its first pixels
+constexpr double k_instruction = 1.65;    ///< 16 x 8 x 16 multiplications by mma.sync, four at a time
+constexpr double k_matrices = 4;          ///< four matrices from shared memory to registers
+constexpr double k_step_latency = 50;     ///< of a warp's step that waits for its own operands
+constexpr double k_wide_least = 46;       ///< an instruction of 64 rows, however few its columns
+constexpr double k_bytes_per_cycle = 31;  ///< from the L2, of each SM while all load
+constexpr double k_exchange = 900;        ///< a round through distributed shared memory
+constexpr double k_meeting = 250;         ///< of warps alone
+constexpr double k_tile = 500;            ///< from its sums to the end
+
+Expected<void> refused(std::string message, std::string way_out, std::size_t layer) {
+  Diagnostic one{"E0567", Severity::error, {}, std::move(message), {}, std::move(way_out)};
+  one.notes.push_back(fmt::format("layer {} of the chain", layer));
+  return refuse(std::move(one));
+}
+
+/// A cut of a launch with roles, with a row of the filter in a slot.
+Cut with_rows_of_filter(Cut cut, Layer const& layer) {
+  cut.taps_per_slot = layer.kernel;
+  return cut;
+}
+
+bool fits_layer(ConvStage const& stage) {
+  return sources_of(stage.cut) <= k_most_sources && memory_of(stage).slots > 0;
+}
+
+}  // namespace
+
+LayerMemory memory_of(ConvStage const& s) {
+  LayerMemory m;
+  m.slot_bytes = s.slot_bytes(), m.patch_bytes = s.patch_bytes();
+  if (s.cut.adds_up()) m.sum_bytes = 4 * s.cut.rows() * s.cut.columns() * s.cut.depth_warps;
+  for (int const limit : {k_half, k_whole})
+    for (m.patches = std::min(s.chunks, k_most_patches); m.patches > 0; --m.patches) {
+      m.slots = 0;
+      int const room = (limit - m.bytes()) / (m.slot_bytes + 16);
+      if (room < std::min(s.slots(), limit == k_half ? 4 : 2)) continue;
+      m.slots = std::min({s.slots(), room, k_most_slots});
+      return m;
+    }
+  m.slots = m.patches = 0;
+  return m;
+}
+
+double layer_price(ConvStage const& s, int sms) {
+  auto const& c = s.cut;
+  double const steps = 4.0 * s.taps() * s.chunks;
+  double multiply = 0;
+  if (c.wide != 0) {
+    int const groups = c.row_warps * c.column_warps, columns = 8 * c.column_tiles;
+    multiply = steps * groups * std::max({k_wide_least, columns / 2.0, (64 + columns) * 32 / 128.0});
+  } else {
+    double const instructions = k_instruction * (c.rows() / 16) * (c.columns() / 8);
+    double const matrices =
+        k_matrices * c.row_warps * c.column_warps * (c.row_tiles + (c.column_tiles + 1) / 2);
+    multiply = steps * std::max({instructions, matrices, k_step_latency / c.depth_warps});
+  }
+  auto const memory = memory_of(s);
+  int const tiles = s.tiles(), of_sm = (tiles + sms - 1) / sms;
+  double const busy = std::min(1.0, 1.0 * tiles / sms);
+  // What the ring holds is there before pixels are.
+  double const late = std::max(0, s.slots() - memory.slots) * 1.0 * s.slot_bytes();
+  double const patches = 1.0 * k_line * s.patch_lines() * s.chunks;
+  double const again = (of_sm - 1.0) * (1.0 * s.slots() * s.slot_bytes() + patches);
+  double const load = busy * (late + patches + again) / k_bytes_per_cycle;
+  double end = k_tile;
+  double const sums = 4.0 * c.rows() * c.columns() * c.depth_warps;
+  if (c.splits > 1)
+    end += k_exchange + sums / 16;
+  else if (c.depth_warps > 1)
+    end += k_meeting + sums / 64;
+  end += c.rows() * c.pixels() / 128.0 / c.splits * 8;
+  return k_boundary + std::max(of_sm * multiply, load) + of_sm * end;
+}
+
+std::vector<Cut> layer_cuts(ImageSize const& input, Layer const& layer, int images, int sms,
+                            std::size_t most) {
+  std::vector<std::pair<double, Cut>> found;
+  for (int const splits : {1, 2, 4, 8})
+    for (auto const& of_roles : cuts_of(input, layer, images, splits)) {
+      auto const cut = with_rows_of_filter(of_roles, layer);
+      auto const stage = stage_of(input, layer, images, cut, nullptr);
+      if (fits_layer(stage)) found.emplace_back(layer_price(stage, sms), cut);
+    }
+  std::stable_sort(found.begin(), found.end(),
+                   [](auto const& a, auto const& b) { return a.first < b.first; });
+  std::vector<Cut> result;
+  for (auto const& [price, cut] : found)
+    if (result.size() < most) result.push_back(cut);
+  return result;
+}
+
+Expected<std::vector<ChainPart>> cut_layers(LayerChain const& chain, int sms, ConvOptions const& options) {
+  if (auto ok = check_chain(chain); !ok) return tl::make_unexpected(ok.error());
+  if (!options.cuts.empty() && options.cuts.size() != chain.layers.size())
+    return tl::make_unexpected(
+        refused(fmt::format("{} cuts of {} convolutions", options.cuts.size(), chain.layers.size()),
+                "give one for each layer", chain.layers.size() - 1)
+            .error());
+  auto const sizes = sizes_of(chain);
+  std::vector<ChainPart> result;
+  for (std::size_t l = 0; l < chain.layers.size(); ++l) {
+    auto layer = chain.layers[l];
+    auto const cuts = options.cuts.empty() ? layer_cuts(sizes[l], layer, chain.images, sms, 1)
+                                           : std::vector<Cut>{with_rows_of_filter(options.cuts[l], layer)};
+    if (cuts.empty())
+      return tl::make_unexpected(
+          refused("no way to cut a convolution that fits into an SM", "see whether its sizes are meant", l)
+              .error());
+    auto const stage = stage_of(sizes[l], layer, chain.images, cuts.front(), nullptr);
+    if (!options.cuts.empty()) {
+      auto const all = cuts_of(sizes[l], layer, chain.images, cuts.front().splits);
+      bool const known = std::any_of(all.begin(), all.end(), [&](Cut const& one) {
+        return with_rows_of_filter(one, layer) == cuts.front();
+      });
+      if (!known || !fits_layer(stage))
+        return tl::make_unexpected(refused(fmt::format("a convolution cut into {}", to_string(cuts.front())),
+                                           "take one of layer_cuts(), or none", l)
+                                       .error());
+    }
+    ChainPart part;
+    part.first = l;
+    // An older activation that it adds is none of this launch's.
+    if (layer.residual >= 0) layer.residual = k_given_residual;
+    part.chain = {chain.images, sizes[l].height, sizes[l].width, sizes[l].channels, {layer}, chain.type};
+    part.cut.stages = {stage};
+    part.cut.splits = cuts.front().splits;
+    part.cut.workers = stage.tiles();
+    part.cut.price = layer_price(stage, sms);
+    result.push_back(std::move(part));
+  }
+  return result;
+}
+
+}  // namespace tessera::convolution
