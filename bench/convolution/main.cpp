@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_convolution <out.json> <about.json> same_size [<most cuts>] [<edge>x<batch>x<layers>...]: chains of
-// 3x3 convolutions of one size with bias and ReLU, fp16, in one launch: beside the same layers by cuDNN, one
-// after the other, each by the fastest plan that its heuristics offer, in one run and in an order drawn at
-// random. Sets of filters and activations take turns, so that filters come from memory. Beside the planned
-// chain its layers run in stream order, each a launch of its own with the same cut: what waits from tile to
-// tile are worth. With 0 cuts to be tried that is all.
+// bench_convolution <out.json> <about.json> same_size|network [<most cuts>[,<of a layer>]]
+// [<edge>x<batch>x<layers>...]: chains of 3x3 convolutions of one size with bias and ReLU, fp16, or the 32 of
+// ResNet-38, beside the same layers by cuDNN, one after the other, each by the fastest plan that its
+// heuristics offer, in one run and in an order drawn at random. Sets of filters and activations take turns,
+// so that filters come from memory. "layers": a launch for each, which loads its filters while the one before
+// runs, cut by price and as the fastest of some that are tried; "planned", "by time": persistent launches.
+// Both beside the same kernels in stream order: what loads ahead and waits from tile to tile are worth. Of 0
+// cuts none is tried.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -140,7 +142,8 @@ LayerChain alone(Operands const& operands, std::size_t l) {
 /// Of all sets, every layer as a launch of its own, cut as `planned` has it: the same kernels, without waits
 /// from tile to tile. `early`: launches load filters while the one before still runs.
 std::vector<std::vector<ConvChain>> launches_of(Operands const& operands,
-                                                std::vector<ChainPart> const& planned, bool early) {
+                                                std::vector<ChainPart> const& planned, bool early,
+                                                bool by_layer) {
   std::vector<std::vector<ConvChain>> result;
   for (int set = 0; set < operands.sets.count(); ++set) {
     auto& layers = result.emplace_back();
@@ -149,6 +152,7 @@ std::vector<std::vector<ConvChain>> launches_of(Operands const& operands,
       for (std::size_t i = 0; i < part.cut.stages.size(); ++i) {
         auto const l = part.first + i;
         ConvOptions options;
+        options.by_layer = by_layer;
         options.cuts = {part.cut.stages[i].cut};
         options.starts_early = early && l > 0;
         auto const from = operands.layer(l, set);
@@ -405,7 +409,9 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, std::size_t most_la
       detail += (detail.empty() ? "" : "; then ") + to_string(part.cut.stages.front().cut);
     rows.push_back({{}, std::move(name), std::move(detail), {work_of(all)}});
   };
-  add("planned", {});
+  ConvOptions persistent;
+  persistent.by_layer = false;
+  add("planned", persistent);
   if (auto const by_time = fastest_options(chain, *places)) add("by time", *by_time);
   if (!tried.empty()) {
     add("chain", tried.front().second);
@@ -424,12 +430,16 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, std::size_t most_la
     layers.starts_early = true;
     add("layers, early", layers);
   }
+  // The same kernels, each behind the end of the one before.
+  std::deque<std::vector<std::vector<ConvChain>>> apart;
+  if (auto const cut = cut_layers(chain, machine->sms, layers); cut)
+    if (auto& all = apart.emplace_back(launches_of(operands, *cut, false, true)); !all.empty())
+      rows.push_back({{}, "layers, stream order", "cut as layers", {work_of(all)}});
 
   // What waits from tile to tile are worth: the planned cuts in stream order.
-  std::deque<std::vector<std::vector<ConvChain>>> apart;
   if (auto const planned = cut_launches(chain, *places); planned)
     for (bool const early : {false, true}) {
-      auto& all = apart.emplace_back(launches_of(operands, *planned, early));
+      auto& all = apart.emplace_back(launches_of(operands, *planned, early, false));
       if (!all.empty())
         rows.push_back({{},
                         early ? "launches, early" : "stream order",
@@ -463,13 +473,13 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, std::size_t most_la
     bytes += 2.0 * static_cast<double>(filter_elements(operands.sizes[l], chain.layers[l]));
   outcome.floor_us = 1e6 * std::max(flops_of(chain) / k_flops, bytes / k_bandwidth);
   for (Row const& row : timed) {
-    std::printf("  %-15s %7.2f (%.2f...%.2f) cool %.2f  off %.1e  %s\n", row.name.c_str(), row.median,
+    std::printf("  %-20s %7.2f (%.2f...%.2f) cool %.2f  off %.1e  %s\n", row.name.c_str(), row.median,
                 row.low, row.high, row.cool, row.error, row.detail.c_str());
     if (row.median <= 0) continue;
     auto& best = row.name == "cudnn" ? outcome.cudnn_us : outcome.chain_us;
     // Sets are chains of their own: nothing overlaps. And chains are what is asked for.
     if (row.name == "layers, early" || row.name == "chain, early" || row.name == "stream order" ||
-        row.name == "launches, early")
+        row.name == "launches, early" || row.name == "layers, stream order")
       continue;
     if (best == 0 || row.median < best) best = row.median;
   }

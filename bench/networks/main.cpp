@@ -128,6 +128,8 @@ void measure(Network const& network, NetworkWeights const& weights, int images, 
   };
   add("cudnn", plain);
   if (tuned.steps() != plain) add("chosen", tuned.steps());
+  auto const launches = steps_with(network, possible_launches(network, images));
+  if (tuned.steps() != launches) add("launches", launches);
   if (tuned.steps() != longest) add("longest chains", longest);
   std::vector<bench::Timed*> running;
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -130,7 +130,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1e9, help="no case begins after it")
     parser.add_argument("--mode", default=None, help="of torch.compile: max-autotune-no-cudagraphs")
     parser.add_argument("cases", nargs="*")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     cases = given.cases or [f"{case}x{images}" for images in (1, 4, 8, 16, 32)
                             for case in ("resnet-38", "vgg-19", "56x2", "28x2", "14x2", "7x2", "14x4", "7x4")]
     torch.backends.cudnn.benchmark = True

@@ -320,6 +320,7 @@ std::vector<ConvOptions> chain_options(LayerChain const& chain, Places const& pl
   for (int const splits : {1, 2, 4, 8})
     for (auto const& w : all_warps()) {
       ConvOptions options;
+      options.by_layer = false;
       for (std::size_t l = 0; l < chain.layers.size(); ++l) {
         double least = std::numeric_limits<double>::infinity();
         Cut best;

@@ -31,9 +31,9 @@ struct ConvOptions {
   double deadline_seconds = 2;
   bool keep_times = false;  ///< ConvChain::times()
   /// Each layer is a launch of its own, without waits from tile to tile (layer_kernel.cuh). Each but the
-  /// first loads its filters while the one before still runs. `cuts` are of layer_cuts() then, `splits` is
-  /// not used.
-  bool by_layer = false;
+  /// first loads its filters while the one before still runs. `cuts` are of layer_cuts() then, `splits` and
+  /// `deadline_seconds` are not used. False: persistent launches of several layers (cut_launches()).
+  bool by_layer = true;
 };
 
 /// A chain that is cut.
@@ -63,8 +63,8 @@ struct ChainPart {
 Expected<std::vector<ChainPart>> cut_launches(LayerChain const& chain, Places const& places,
                                               ConvOptions const& options = {});
 
-/// What a tuner may try, the cheapest first by price: the best boxes for each way to divide warps and depth.
-/// Which is fastest differs from chain to chain: measure.
+/// What a tuner may try of one persistent launch, the cheapest first by price: the best boxes for each way to
+/// divide warps and depth. Which is fastest differs from chain to chain: measure.
 std::vector<ConvOptions> chain_options(LayerChain const& chain, Places const& places, std::size_t most);
 
 /// All ways in which a layer may be cut for so many splits: what the planner and a tuner choose from.

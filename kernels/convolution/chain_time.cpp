@@ -104,6 +104,7 @@ Expected<ConvOptions> fastest_options(LayerChain const& chain, Places const& pla
     if (!launches) continue;
     if (double const us = chain_us(*launches, costs); us < least) least = us, best = options;
   }
+  best.by_layer = false;
   return best;
 }
 

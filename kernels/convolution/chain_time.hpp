@@ -37,7 +37,8 @@ double cycles_of(ConvStage const& stage, bool adds, int workers, ChainCosts cons
 double chain_us(std::vector<ChainPart> const& launches, ChainCosts const& costs = {});
 
 /// Cuts by chain_us() in place of price_of(): of each number of splits the fastest cut of each layer, if they
-/// fit together, and those of chain_options(); the fastest of all that. One launch. Refuses as cut_chain().
+/// fit together, and those of chain_options(); the fastest of all that. One persistent launch. Refuses as
+/// cut_chain().
 Expected<ConvOptions> fastest_options(LayerChain const& chain, Places const& places,
                                       ChainCosts const& costs = {});
 

@@ -206,6 +206,7 @@ class RunOrder {
 
 struct ConvChain::State {
   Scratch together;  ///< its launches stall together: a run is of all of them
+  bool by_layer = false;
   std::vector<ChainPart> parts;
   RunOrder order;                             // where there are several
   std::vector<few_tokens::TileTimes*> times;  ///< of each layer
@@ -243,7 +244,7 @@ Expected<ConvChain> ConvChain::make(LayerChain const& chain, ConvBuffers const& 
       if (!at) return tl::make_unexpected(at.error());
       state->times.push_back(static_cast<few_tokens::TileTimes*>(*at));
     }
-  if (options.by_layer) {
+  if (state->by_layer = options.by_layer; state->by_layer) {
     for (auto const& part : state->parts) {
       auto loop = layer_launch(part, chain, *activations, buffers.layers[part.first],
                                state->times.empty() ? nullptr : state->times[part.first],
@@ -280,6 +281,11 @@ Expected<void> ConvChain::run(cudaStream_t stream) {
   return result;
 }
 Expected<void> ConvChain::finish() {
+  if (state_->by_layer) {
+    if (auto const e = cudaDeviceSynchronize(); e != cudaSuccess)
+      return kernels::cuda_failed(e, "a chain of convolutions");
+    return {};
+  }
   // The first to hear of a stall says it of all, and names the tile.
   for (auto const& loop : state_->loops)
     if (auto done = loop.finish(); !done) return done;
@@ -294,7 +300,9 @@ std::vector<few_tokens::TileTimes> ConvChain::times(std::size_t layer) const {
     if (layer >= part.first && layer < part.first + part.cut.stages.size())
       tiles = static_cast<std::size_t>(part.cut.stages[layer - part.first].tiles());
   std::vector<few_tokens::TileTimes> result(tiles);
-  if (cudaMemcpy(result.data(), state_->times[layer], tiles * sizeof(result.front()),
+  // The copy follows no stream that is not blocking.
+  if (cudaDeviceSynchronize() != cudaSuccess ||
+      cudaMemcpy(result.data(), state_->times[layer], tiles * sizeof(result.front()),
                  cudaMemcpyDeviceToHost) != cudaSuccess)
     return {};
   return result;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions one behind the other in one persistent launch: operations with roles
-// (tessera/run/roles.cuh), whose tiles wait for the tiles that their halo lies in.
+// Convolutions one behind the other: each a launch of its own, which loads its filters while the one before
+// runs (layer_kernel.cuh), or persistent launches of several: operations with roles (tessera/run/roles.cuh),
+// whose tiles wait for the tiles that their halo lies in.
 //
 //   auto chain = ConvChain::make(same_size(1, 14, 256, 2), buffers);
 //   chain->run(stream);
@@ -37,12 +38,13 @@ class ConvChain {
   /// fails.
   static Expected<ConvChain> make(LayerChain const& chain, ConvBuffers const& buffers,
                                   ConvOptions const& options = {});
-  /// Enqueues the chain once, one launch or several (cut_launches()); may be captured. Runs of one chain
-  /// follow each other, on whatever streams; graphs of a chain of several launches are yours to order, and so
-  /// is a chain of one layer with ConvOptions::by_layer.
+  /// Enqueues the chain once; may be captured. Runs of one chain follow each other, on whatever streams;
+  /// graphs of a chain of several launches are yours to order, and so is a chain of one layer with
+  /// ConvOptions::by_layer.
   /// Refuses as Chain::launch() of the library does, also (E0520) where a launch before has stalled.
   Expected<void> run(cudaStream_t stream);
-  /// Waits for all launches. E0520 if a wait met its deadline: it names the layer and the tile.
+  /// Waits for all launches; with ConvOptions::by_layer for all work of the device. E0520 if a wait met its
+  /// deadline: it names the layer and the tile. E0511.
   Expected<void> finish();
   /// Has a wait met its deadline since then? One load of host memory; then results are not to be used.
   bool stalled() const;

@@ -15,17 +15,22 @@ constexpr int k_whole = 227 * 1024, k_half = 113 * 1024;
 constexpr int k_most_slots = 40, k_most_patches = 4;
 constexpr int k_most_sources = 32;
 
-// Figures behind layer_price(), of an SM of an H200 in cycles. Where nothing else is said they are guesses
-// that docs/design/notes-convolution.md holds against what came.
-constexpr double k_boundary = 2600;       ///< complete -> the next launch goes on, and its first pixels
+// Figures behind layer_price(), of an SM of an H200 in cycles, fitted to measured cuts of 41 layers;
+// docs/design/notes-convolution.md says how well.
+constexpr double k_boundary = 1671;       ///< complete -> the next launch goes on
+constexpr double k_round = 4409;          ///< blocks that are there at once, whatever is in them
+constexpr double k_exchange = 1238;       ///< through distributed shared memory
+constexpr double k_slot_wide = 34;        ///< of filters, by warpgroups
+constexpr double k_slot = 112;            ///< by warps
+constexpr double k_wide_least = 30;       ///< an instruction of 64 rows, however few its columns
+constexpr double k_wide_column = 1.22;    ///< two columns of it
 constexpr double k_instruction = 1.65;    ///< 16 x 8 x 16 multiplications by mma.sync, four at a time
-constexpr double k_matrices = 4;          ///< four matrices from shared memory to registers
-constexpr double k_step_latency = 50;     ///< of a warp's step that waits for its own operands
-constexpr double k_wide_least = 46;       ///< an instruction of 64 rows, however few its columns
-constexpr double k_bytes_per_cycle = 31;  ///< from the L2, of each SM while all load
-constexpr double k_exchange = 900;        ///< a round through distributed shared memory
-constexpr double k_meeting = 250;         ///< of warps alone
-constexpr double k_tile = 500;            ///< from its sums to the end
+constexpr double k_matrices = 6.3;        ///< four matrices from shared memory to registers
+constexpr double k_step_latency = 30;     ///< of a warp's step that waits for its own operands
+constexpr double k_bytes_per_cycle = 60;  ///< from the L2
+constexpr double k_store = 35;            ///< 128 results
+constexpr double k_sent = 0.05;           ///< a byte of sums, through the cluster
+constexpr double k_met = 0.015;           ///< through the block's own memory
 
 Expected<void> refused(std::string message, std::string way_out, std::size_t layer) {
   Diagnostic one{"E0567", Severity::error, {}, std::move(message), {}, std::move(way_out)};
@@ -48,7 +53,7 @@ bool fits_layer(ConvStage const& stage) {
 LayerMemory memory_of(ConvStage const& s) {
   LayerMemory m;
   m.slot_bytes = s.slot_bytes(), m.patch_bytes = s.patch_bytes();
-  if (s.cut.adds_up()) m.sum_bytes = 4 * s.cut.rows() * s.cut.columns() * s.cut.depth_warps;
+  if (s.cut.adds_up()) m.sum_bytes = 4 * s.cut.pitch() * s.cut.columns() * s.cut.depth_warps;
   for (int const limit : {k_half, k_whole})
     for (m.patches = std::min(s.chunks, k_most_patches); m.patches > 0; --m.patches) {
       m.slots = 0;
@@ -67,7 +72,8 @@ double layer_price(ConvStage const& s, int sms) {
   double multiply = 0;
   if (c.wide != 0) {
     int const groups = c.row_warps * c.column_warps, columns = 8 * c.column_tiles;
-    multiply = steps * groups * std::max({k_wide_least, columns / 2.0, (64 + columns) * 32 / 128.0});
+    multiply = steps * std::max({k_wide_least / c.depth_warps, groups * k_wide_column * columns / 2,
+                                 groups * (64 + columns) * 32 / 128.0});
   } else {
     double const instructions = k_instruction * (c.rows() / 16) * (c.columns() / 8);
     double const matrices =
@@ -75,21 +81,25 @@ double layer_price(ConvStage const& s, int sms) {
     multiply = steps * std::max({instructions, matrices, k_step_latency / c.depth_warps});
   }
   auto const memory = memory_of(s);
+  int const of_block = memory.bytes() <= k_half && layer_sums(c) <= k_sums_of_half ? 2 : 1;
+  // Clusters lie within a part of the GPU: of 4 and 8 blocks not all SMs have one.
+  int const whole = c.splits == 8 ? sms * 28 / 33 : c.splits == 4 ? sms * 10 / 11 : sms;
   int const tiles = s.tiles(), of_sm = (tiles + sms - 1) / sms;
-  double const busy = std::min(1.0, 1.0 * tiles / sms);
-  // What the ring holds is there before pixels are.
-  double const late = std::max(0, s.slots() - memory.slots) * 1.0 * s.slot_bytes();
-  double const patches = 1.0 * k_line * s.patch_lines() * s.chunks;
-  double const again = (of_sm - 1.0) * (1.0 * s.slots() * s.slot_bytes() + patches);
-  double const load = busy * (late + patches + again) / k_bytes_per_cycle;
-  double end = k_tile;
+  int const rounds = (tiles + whole * of_block - 1) / (whole * of_block);
+  // What the ring holds is there before pixels are, if the launch before leaves room.
+  bool const early = of_block == 2 && tiles <= sms;
+  double const filters = 1.0 * s.slots() * s.slot_bytes(),
+               patches = 1.0 * k_line * s.patch_lines() * s.chunks;
+  double const late = early ? std::max(0, s.slots() - memory.slots) * 1.0 * s.slot_bytes() : filters;
+  double const load = (late + patches + (of_sm - 1) * (filters + patches)) / k_bytes_per_cycle;
+  double of_round = k_round + (c.wide != 0 ? k_slot_wide : k_slot) * s.slots();
+  double end = k_store * c.rows() * c.pixels() / 128.0 / c.splits;
   double const sums = 4.0 * c.rows() * c.columns() * c.depth_warps;
   if (c.splits > 1)
-    end += k_exchange + sums / 16;
+    of_round += k_exchange, end += k_sent * sums;
   else if (c.depth_warps > 1)
-    end += k_meeting + sums / 64;
-  end += c.rows() * c.pixels() / 128.0 / c.splits * 8;
-  return k_boundary + std::max(of_sm * multiply, load) + of_sm * end;
+    end += k_met * sums;
+  return k_boundary + rounds * of_round + std::max(of_sm * multiply, load) + of_sm * end;
 }
 
 std::vector<Cut> layer_cuts(ImageSize const& input, Layer const& layer, int images, int sms,
@@ -103,9 +113,23 @@ std::vector<Cut> layer_cuts(ImageSize const& input, Layer const& layer, int imag
     }
   std::stable_sort(found.begin(), found.end(),
                    [](auto const& a, auto const& b) { return a.first < b.first; });
+  // Boxes that are nearly alike take nearly the same: of each way to divide warps and depth two come first.
+  std::vector<std::pair<Cut, int>> seen;
+  std::vector<bool> taken(found.size());
+  std::size_t count = 0;
+  for (int const of_each : {2, std::numeric_limits<int>::max()})
+    for (std::size_t i = 0; i < found.size() && count < most; ++i) {
+      auto division = found[i].second;
+      division.box_width = division.box_height = division.box_images = 0;
+      auto const known =
+          std::find_if(seen.begin(), seen.end(), [&](auto const& one) { return one.first == division; });
+      auto& times = known != seen.end() ? known->second : seen.emplace_back(division, 0).second;
+      if (taken[i] || times >= of_each) continue;
+      taken[i] = true, ++times, ++count;
+    }
   std::vector<Cut> result;
-  for (auto const& [price, cut] : found)
-    if (result.size() < most) result.push_back(cut);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (taken[i]) result.push_back(found[i].second);
   return result;
 }
 

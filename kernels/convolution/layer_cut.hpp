@@ -14,8 +14,9 @@ LayerMemory memory_of(ConvStage const& stage);
 /// About how many cycles a layer takes as a launch behind another one, on so many SMs.
 double layer_price(ConvStage const& stage, int sms);
 
-/// Ways to cut a layer, the cheapest first by layer_price(), no more than `most`. Which is fastest differs
-/// from layer to layer: measure.
+/// Ways to cut a layer, the cheapest first by layer_price(), no more than `most`: of each way to divide warps
+/// and depth the two cheapest boxes, and others where these are fewer. Which is fastest differs from layer to
+/// layer: measure.
 std::vector<Cut> layer_cuts(ImageSize const& input, Layer const& layer, int images, int sms,
                             std::size_t most);
 

@@ -13,7 +13,7 @@ namespace tessera::convolution {
 using LayerKernel = void (*)(LayerLaunch);
 
 /// Two blocks of an SM where sums leave them registers.
-constexpr int blocks_per_sm(int sums) { return sums > 56 ? 1 : 2; }
+constexpr int blocks_per_sm(int sums) { return sums > k_sums_of_half ? 1 : 2; }
 
 template <class Element, int DepthGroups, int Last = k_wide_kinds - 1>
 LayerKernel by_groups(int column_tiles) {

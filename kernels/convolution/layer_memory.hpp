@@ -30,4 +30,10 @@ struct LayerMemory {
 /// Sums that are added up for each result.
 TESSERA_HOST_DEVICE constexpr int sources_of(Cut const& cut) { return cut.depth_warps * cut.splits; }
 
+/// Of a thread. Blocks with no more than k_sums_of_half have registers for two of them on an SM.
+TESSERA_HOST_DEVICE constexpr int layer_sums(Cut const& cut) {
+  return 4 * cut.column_tiles * (cut.wide != 0 ? 1 : cut.row_tiles);
+}
+constexpr int k_sums_of_half = 56;
+
 }  // namespace tessera::convolution

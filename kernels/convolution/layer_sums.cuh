@@ -72,25 +72,26 @@ __device__ __forceinline__ void store_turned(Results<Element> const& results, Wa
   }
 }
 
-/// Where sums that share a tile's depth meet: [source][column][channel]. Of blocks of a cluster each adds up
-/// every so manyth column.
+/// Where sums that share a tile's depth meet: [source][column][channel], columns Cut::pitch() apart, so that
+/// lanes with neighbouring columns store to other banks. Of blocks of a cluster each adds up every so manyth
+/// column.
 struct MeetingSums {
   unsigned base;  ///< in shared memory, at the same place in all blocks
-  int rows, columns, splits, split_shift;
+  int rows, pitch, columns, splits, split_shift;
 
   __device__ static MeetingSums of(Cut const& cut, unsigned base) {
-    return {base, cut.rows(), cut.columns() / cut.splits, cut.splits, __ffs(cut.splits) - 1};
+    return {base, cut.rows(), cut.pitch(), cut.columns() / cut.splits, cut.splits, __ffs(cut.splits) - 1};
   }
   __device__ int owner(int column) const { return column & (splits - 1); }
   __device__ int own(int column) const { return column >> split_shift; }
   __device__ int tile_column(int own_column, int rank) const { return (own_column << split_shift) + rank; }
   __device__ unsigned at(int source, int own_column, int channel) const {
-    return base + 4 * ((source * columns + own_column) * rows + channel);
+    return base + 4 * ((source * columns + own_column) * pitch + channel);
   }
   /// In the order of sources, so that bits do not depend on who is earlier.
   __device__ float4 sum(int sources, int own_column, int channel) const {
     float4 result = {};
-    unsigned const step = 4 * columns * rows;
+    unsigned const step = 4 * columns * pitch;
     unsigned from = at(0, own_column, channel);
 #pragma unroll 4
     for (int i = 0; i < sources; ++i, from += step) {

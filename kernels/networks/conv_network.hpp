@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network of convolutions on the GPU: chains of them in launches of their own where that is faster, other
-// layers by cuDNN's plans, pooling by kernels of its own.
+// A network of convolutions on the GPU: each a launch of its own that loads its filters early, or by cuDNN's
+// plans, or some in persistent chains, whichever is faster; pooling by kernels of its own.
 //
 //   auto network = ConvNetwork::make(resnet_50(), weights, 4, {}, stream);
 //   cudaMemcpyAsync(network->input(), images, bytes, cudaMemcpyDefault, stream);
@@ -23,9 +23,8 @@ namespace tessera::networks {
 
 struct NetworkOptions {
   /// Measures, on the stream of make(), which of cuDNN's plans is the fastest for each layer, and which
-  /// layers are faster in a chain. Takes seconds, and the GPU should have nothing else to do. False: the
-  /// first plan of cuDNN's heuristics, and chains where they were measured before, or are predicted to be
-  /// faster (usual_steps()).
+  /// layers are faster in launches of their own or in a chain. Takes seconds, and the GPU should have nothing
+  /// else to do. False: the first plan of cuDNN's heuristics, and usual_steps().
   bool tune = false;
   double tune_seconds = 1;  ///< to build plans of cuDNN, of layers that are alike
   int tune_plans = 20;      ///< of cuDNN, of layers that are alike

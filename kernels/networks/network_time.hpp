@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a network takes on an H200, and which layers are faster in chains, without a GPU: chains by
-// convolution::chain_us(), other layers by what cuDNN's plans took when they were measured alone.
+// How long a network takes on an H200, and who computes a layer fastest, without a GPU: chains by
+// convolution::chain_us(), launches of layers by convolution::layer_price(), other layers by what cuDNN's
+// plans took when they were measured alone.
 #pragma once
 
 #include <optional>

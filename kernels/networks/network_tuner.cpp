@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <limits>
+#include <optional>
 
 #include "kernels/convolution/layer_cut.hpp"
 #include "kernels/networks/step_runs.hpp"
@@ -11,12 +14,13 @@
 namespace tessera::networks {
 namespace {
 
-/// A chain is not tried where a part of it took so many times as long as its layers by cuDNN: in a longer one
-/// it saves a launch, which is a microsecond or two.
+/// A chain is not tried where a part of it took so many times as long as its layers one by one, by cuDNN or
+/// in launches of their own: in a longer one it saves a launch, which is a microsecond or two.
 constexpr double k_hopeless = 1.2;
 constexpr double k_launch_us = 4;  ///< of a chain that is alone: from its launch to its first multiplication
 
-constexpr std::size_t k_cuts = 16;  ///< of a layer, that are tried
+constexpr std::size_t k_cuts = 16;   ///< of a layer, that are tried
+constexpr double k_clearly = 0.997;  ///< of the time: less is how far two measurements are apart
 
 int sms_of_device() {
   int device = 0, sms = 0;
@@ -85,7 +89,10 @@ class StepTimes {
           std::none_of(chains_.begin(), chains_.end(), [&](Step const& one) { return inside(one, part); });
       if (!inside(part, step) || !shortest) return false;
       double sum = 0;
-      for (auto n = part.first; n < part.end; ++n) sum += alone(n);
+      for (auto n = part.first; n < part.end; ++n) {
+        double const own = launch({n, n + 1, false, true}), by_cudnn = alone(n);
+        sum += own >= 0 ? std::min(own, by_cudnn) : by_cudnn;
+      }
       double const us = of(part);
       return us < 0 || us > k_hopeless * sum + k_launch_us;
     });
@@ -97,20 +104,66 @@ class StepTimes {
   std::vector<std::pair<convolution::LayerChain, double>> known_, launches_;
 };
 
-/// Of the whole network; below zero: it does not run.
-double time_of(NetworkState const& state, std::vector<Step> const& steps, NetworkOptions const& options) {
-  std::vector<RunningStep> all;
-  for (auto const& step : steps) {
-    auto running = prepare(state, step, options);
-    if (!running) return -1;
-    all.push_back(std::move(*running));
+/// Whole networks. A step is made once, whatever others it stands beside.
+class WholeTimes {
+ public:
+  WholeTimes(NetworkState const& state, NetworkOptions const& options) : state_(state), options_(options) {}
+
+  /// Infinite: it does not run.
+  double of(std::vector<Step> const& steps) {
+    std::vector<RunningStep*> all;
+    for (auto const& step : steps) {
+      auto* const one = running(step);
+      if (one == nullptr) return std::numeric_limits<double>::infinity();
+      all.push_back(one);
+    }
+    double const us = microseconds(state_, all);
+    for (auto* const one : all)
+      if (one->chain && !one->chain->finish()) return std::numeric_limits<double>::infinity();
+    return us;
   }
-  std::vector<RunningStep*> pointers;
-  for (auto& one : all) pointers.push_back(&one);
-  double const us = microseconds(state, pointers);
-  for (auto& one : all)
-    if (one.chain && !one.chain->finish()) return -1;
-  return std::isfinite(us) ? us : -1;
+
+ private:
+  RunningStep* running(Step const& step) {
+    for (auto& [known, made] : made_)
+      if (known == step) return made ? &*made : nullptr;
+    auto found = prepare(state_, step, options_);
+    auto& [known, made] = made_.emplace_back(step, std::nullopt);
+    if (found) made = std::move(*found);
+    return made ? &*made : nullptr;
+  }
+
+  NetworkState const& state_;
+  NetworkOptions const& options_;
+  std::deque<std::pair<Step, std::optional<RunningStep>>> made_;
+};
+
+struct Choice {
+  std::vector<Step> steps;
+  double us = 0;
+};
+
+/// Layers that are alike go from cuDNN to launches of their own or back, together, where the whole is faster
+/// then.
+void refine(NetworkState const& state, std::vector<Step> const& launches, WholeTimes& whole, Choice& best) {
+  std::vector<std::pair<convolution::LayerChain, std::vector<std::size_t>>> kinds;
+  for (auto const& step : launches) {
+    auto const layer = chain_of(state.network, state.images, step.first, step.end);
+    auto const known =
+        std::find_if(kinds.begin(), kinds.end(), [&](auto const& kind) { return alike(kind.first, *layer); });
+    auto& layers =
+        known != kinds.end() ? known->second : kinds.emplace_back(*layer, std::vector<std::size_t>()).second;
+    layers.push_back(step.first);
+  }
+  for (auto const& [layer, layers] : kinds)
+    for (bool const launch : {false, true}) {
+      auto other = best.steps;
+      for (auto& step : other)
+        if (!step.chain && std::find(layers.begin(), layers.end(), step.first) != layers.end())
+          step.launch = launch;
+      if (other == best.steps) continue;
+      if (double const us = whole.of(other); us < k_clearly * best.us) best = {std::move(other), us};
+    }
 }
 
 }  // namespace
@@ -119,7 +172,12 @@ Expected<std::vector<Step>> tuned_steps(NetworkState& state, NetworkOptions cons
   auto const& network = state.network;
   if (auto ok = tune_plans(state); !ok) return tl::make_unexpected(ok.error());
   auto const chains = possible_chains(network, state.images);
+  auto const launches = possible_launches(network, state.images);
   StepTimes times(state, options, chains);
+  for (auto const& step : launches)
+    if (double const us = times.of(step); us >= 0)
+      state.decisions.push_back(fmt::format("layer {}: {:.2f} us in a launch of its own, {:.2f} us by cuDNN",
+                                            step.first, us, times.of({step.first, step.end, false})));
   for (auto const& step : chains)
     if (double const us = times.of(step); us >= 0) {
       double sum = 0;
@@ -127,23 +185,26 @@ Expected<std::vector<Step>> tuned_steps(NetworkState& state, NetworkOptions cons
       state.decisions.push_back(fmt::format("layers {} to {}: {:.2f} us in a chain, {:.2f} us one by one",
                                             step.first, step.end - 1, us, sum));
     }
-  auto all = possible_launches(network, state.images);
-  for (auto const& step : all)
-    if (double const us = times.of(step); us >= 0)
-      state.decisions.push_back(fmt::format("layer {}: {:.2f} us in a launch of its own, {:.2f} us by cuDNN",
-                                            step.first, us, times.of({step.first, step.end, false})));
+  auto all = launches;
   all.insert(all.end(), chains.begin(), chains.end());
-  auto const plain = steps_with(network, {});
-  auto const mixed = cheapest_steps(network, all, [&](Step const& step) { return times.of(step); });
-  if (mixed.empty() || mixed == plain) {
-    state.decisions.push_back("no kernel of these is faster than cuDNN's plans");
-    return plain;
-  }
   // A layer may be faster alone and slower among others: what counts is the whole.
-  double const plain_us = time_of(state, plain, options), mixed_us = time_of(state, mixed, options);
-  state.decisions.push_back(
-      fmt::format("the whole: {:.2f} us by cuDNN, {:.2f} us as {}", plain_us, mixed_us, to_string(mixed)));
-  return mixed_us >= 0 && (plain_us < 0 || mixed_us < plain_us) ? mixed : plain;
+  WholeTimes whole(state, options);
+  Choice best{steps_with(network, {}), 0};
+  double const plain_us = best.us = whole.of(best.steps);
+  for (auto const& steps : {cheapest_steps(network, all, [&](Step const& step) { return times.of(step); }),
+                            steps_with(network, launches)}) {
+    if (steps.empty() || steps == best.steps) continue;
+    double const us = whole.of(steps);
+    state.decisions.push_back(fmt::format("the whole: {:.2f} us as {}", us, to_string(steps)));
+    if (us < k_clearly * best.us) best = {steps, us};
+  }
+  refine(state, launches, whole, best);
+  if (best.steps == steps_with(network, {}))
+    state.decisions.push_back("no kernel of these is faster than cuDNN's plans");
+  else
+    state.decisions.push_back(fmt::format("the whole: {:.2f} us by cuDNN, {:.2f} us as {}", plain_us, best.us,
+                                          to_string(best.steps)));
+  return best.steps;
 }
 
 }  // namespace tessera::networks

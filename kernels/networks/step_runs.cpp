@@ -147,8 +147,8 @@ Expected<RunningStep> prepare(NetworkState const& state, Step const& step, Netwo
   with.keep_times = options.keep_times;
   with.by_layer = step.launch;
   if (step.launch)
-    for (auto const& [layer, cut] : state.plans->cuts)
-      if (alike(layer, *chain)) with.cuts = {cut};
+    for (auto const& [layer, fastest] : state.plans->cuts)
+      if (alike(layer, *chain)) with.cuts = {fastest};
   if (cut != nullptr) with.cuts = {*cut};
   auto made = ConvChain::make(*chain, buffers, with);
   if (!made) return tl::make_unexpected(made.error());

@@ -89,7 +89,14 @@ class Problem {
 };
 
 /// Two launches from poisoned memory: every layer is right, nothing is written beside, equal bits.
-inline void expect_right(LayerChain const& chain, ConvOptions const& options = {}) {
+/// Layers in persistent launches, several to one.
+inline ConvOptions persistent() {
+  ConvOptions options;
+  options.by_layer = false;
+  return options;
+}
+
+inline void expect_right(LayerChain const& chain, ConvOptions const& options = persistent()) {
   Problem const problem(chain, 1);
   auto made = ConvChain::make(chain, problem.buffers(), options);
   ASSERT_OK(made);

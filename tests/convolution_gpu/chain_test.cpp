@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains of convolutions in one launch: the right numbers for every size, batch, filter and way to cut them.
+// Chains of convolutions in persistent launches: the right numbers for every size, batch, filter and way to
+// cut them.
 #include "convolution_gpu/chain_problem.hpp"
 
 namespace tessera::convolution {
@@ -41,7 +42,7 @@ TEST(Convolution, EveryNumberOfSplits) {
     for (int const splits : {1, 2, 4, 8})
       for (auto const& [edge, channels] : {std::pair{7, 512}, {14, 256}, {28, 128}}) {
         if (channels / k_chunk % splits != 0) continue;
-        ConvOptions options;
+        auto options = persistent();
         options.splits = splits;
         expect_right(same_size(images, edge, channels, 3), options);
         if (HasFatalFailure()) return;
@@ -55,7 +56,7 @@ TEST(Convolution, EveryWayToCut) {
       for (int round = 0; round < 25; ++round) {
         auto const sizes = sizes_of(chain);
         auto const cuts = cuts_of(sizes[0], chain.layers[0], chain.images, splits);
-        ConvOptions options;
+        auto options = persistent();
         while (options.cuts.size() < chain.layers.size()) {
           seed = seed * 1664525 + 1013904223;
           options.cuts.push_back(cuts[seed / 65536 % cuts.size()]);
@@ -113,20 +114,22 @@ TEST(Convolution, ANetworkInSeveralLaunches) {
 /// Rows of activations between layers may be the chain's own memory.
 TEST(Convolution, OwnMemoryBetweenLayers) {
   auto const chain = same_size(2, 14, 256, 3);
-  Problem const problem(chain, 3);
-  auto given = ConvChain::make(chain, problem.buffers());
-  ASSERT_OK(given);
-  ASSERT_OK(given->run(nullptr));
-  ASSERT_OK(given->finish());
-  auto const expected = problem.result();
-  auto buffers = problem.buffers();
-  buffers.layers[0].output = buffers.layers[1].output = nullptr;
-  auto own = ConvChain::make(chain, buffers);
-  ASSERT_OK(own);
-  problem.start_again();
-  ASSERT_OK(own->run(nullptr));
-  ASSERT_OK(own->finish());
-  EXPECT_EQ(problem.result(), expected);
+  for (auto const& options : {persistent(), ConvOptions()}) {
+    Problem const problem(chain, 3);
+    auto given = ConvChain::make(chain, problem.buffers(), options);
+    ASSERT_OK(given);
+    ASSERT_OK(given->run(nullptr));
+    ASSERT_OK(given->finish());
+    auto const expected = problem.result();
+    auto buffers = problem.buffers();
+    buffers.layers[0].output = buffers.layers[1].output = nullptr;
+    auto own = ConvChain::make(chain, buffers, options);
+    ASSERT_OK(own);
+    problem.start_again();
+    ASSERT_OK(own->run(nullptr));
+    ASSERT_OK(own->finish());
+    EXPECT_EQ(problem.result(), expected);
+  }
 }
 
 /// Launches in a row, and graphs of them: the same bits as one by one.
@@ -134,7 +137,7 @@ TEST(Convolution, ReplaysHaveTheSameBits) {
   for (auto const& base : {same_size(1, 14, 256, 4), same_size(1, 7, 512, 2), same_size(8, 28, 128, 2)})
     for (bool const starts_early : {false, true}) {
       Problem const problem(base, 2);
-      ConvOptions options;
+      auto options = persistent();
       options.starts_early = starts_early;
       auto chain = ConvChain::make(base, problem.buffers(), options);
       ASSERT_OK(chain);

@@ -117,6 +117,38 @@ TEST(ConvolutionLayer, ReplaysHaveTheSameBits) {
       ok(cudaStreamDestroy(stream));
     }
 }
+/// Stamps are in order, of every tile, also on a stream that does not block; finish() waits.
+TEST(ConvolutionLayer, StampsOfEveryTile) {
+  auto const base = same_size(4, 14, 256, 3);
+  Problem const problem(base, 2);
+  auto options = by_layer();
+  options.keep_times = true;
+  auto chain = ConvChain::make(base, problem.buffers(), options);
+  ASSERT_OK(chain);
+  cudaStream_t stream;
+  ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  unsigned long long before = 0;
+  for (int run = 0; run < 3; ++run) {
+    for (int i = 0; i < 20; ++i) ASSERT_OK(chain->run(stream));
+    ASSERT_OK(chain->finish());
+    EXPECT_EQ(cudaStreamQuery(stream), cudaSuccess);
+    auto last = before;
+    for (std::size_t l = 0; l < base.layers.size(); ++l) {
+      auto const times = chain->times(l);
+      ASSERT_EQ(times.size(), static_cast<std::size_t>(chain->launches()[l].cut.stages[0].tiles()));
+      for (auto const& tile : times) {
+        EXPECT_GT(tile.begun, before);
+        EXPECT_LE(tile.begun, tile.fed);
+        EXPECT_LE(tile.fed, tile.read);
+        EXPECT_LE(tile.read, tile.stored);
+        EXPECT_LT(tile.stored - tile.begun, 1'000'000u);
+        last = std::max(last, tile.stored);
+      }
+    }
+    before = last;
+  }
+  ok(cudaStreamDestroy(stream));
+}
 /// 32 layers of four sizes, strides and residuals among them.
 TEST(ConvolutionLayer, ANetwork) {
   for (int const images : {1, 4}) {

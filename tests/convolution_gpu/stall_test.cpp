@@ -17,7 +17,7 @@ using testing::HasSubstr;
 TEST(ConvolutionStall, NamesLayerAndTileAndTheNextLaunchIsRight) {
   for (int const splits : {1, 2}) {
     SCOPED_TRACE(splits);
-    ConvOptions options;
+    auto options = persistent();
     options.splits = splits;
     options.starts_early = true;  // otherwise the launch begins when there is a place for all blocks
     options.deadline_seconds = 0.05;
@@ -55,7 +55,7 @@ TEST(ConvolutionStall, OfSeveralLaunchesIsSaidByTheNextRun) {
   LayerChain base{8, 28, 28, 128, {}};
   for (int stage = 0; stage < 3; ++stage)
     for (int i = 0; i < 3; ++i) base.layers.push_back(layer(128 << stage, 3, stage > 0 && i == 0 ? 2 : 1, 1));
-  ConvOptions options;
+  auto options = persistent();
   options.starts_early = true;
   options.deadline_seconds = 0.05;
   Problem const problem(base, 5);

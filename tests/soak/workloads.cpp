@@ -76,6 +76,7 @@ Ways loop_ways(LoopWays const& how, double deadline_seconds) {
 Ways convolution_ways(ConvolutionWays const& how, double deadline_seconds) {
   auto const base = convolution::same_size(how.images, 14, 256, how.layers);
   convolution::ConvOptions options;
+  options.by_layer = false;  // waits from tile to tile
   options.splits = how.starts_early ? 1 : 0;
   options.starts_early = how.starts_early;
   options.deadline_seconds = deadline_seconds;
