@@ -20,11 +20,12 @@ bool reaches_over(LayerChain const& chain, std::size_t at) {
   return false;
 }
 
-/// Layers before which a launch may begin, and the number of layers.
-std::vector<std::size_t> places_to_part(LayerChain const& chain, std::vector<ImageSize> const& sizes) {
+/// Layers before which a launch may begin, and the number of layers: where sizes change, or all.
+std::vector<std::size_t> places_to_part(LayerChain const& chain, std::vector<ImageSize> const& sizes,
+                                        bool all) {
   std::vector<std::size_t> result = {0};
   for (std::size_t l = 1; l < chain.layers.size(); ++l)
-    if (!(sizes[l] == sizes[l + 1]) && !reaches_over(chain, l)) result.push_back(l);
+    if ((all || !(sizes[l] == sizes[l + 1])) && !reaches_over(chain, l)) result.push_back(l);
   result.push_back(chain.layers.size());
   return result;
 }
@@ -40,18 +41,10 @@ LayerChain layers_of(LayerChain const& chain, std::vector<ImageSize> const& size
   return result;
 }
 
-}  // namespace
-
-Expected<std::vector<ChainPart>> cut_launches(LayerChain const& chain, Places const& places,
-                                              ConvOptions const& options) {
-  if (options.splits != 0 || !options.cuts.empty()) {
-    auto cut = cut_chain(chain, places, options);
-    if (!cut) return tl::make_unexpected(cut.error());
-    return std::vector<ChainPart>{{0, chain, std::move(*cut)}};
-  }
-  if (auto ok = check_chain(chain); !ok) return tl::make_unexpected(ok.error());
-  auto const sizes = sizes_of(chain);
-  auto const at = places_to_part(chain, sizes);
+/// The cheapest launches that begin at such places.
+Expected<std::vector<ChainPart>> cut_at(LayerChain const& chain, Places const& places,
+                                        std::vector<ImageSize> const& sizes,
+                                        std::vector<std::size_t> const& at) {
   // Of the layers before at[i]: the least price, and the launches that have it.
   struct Best {
     double price = std::numeric_limits<double>::infinity();
@@ -75,6 +68,23 @@ Expected<std::vector<ChainPart>> cut_launches(LayerChain const& chain, Places co
     }
   if (best.back().parts.empty()) return tl::make_unexpected(why);
   return std::move(best.back().parts);
+}
+
+}  // namespace
+
+Expected<std::vector<ChainPart>> cut_launches(LayerChain const& chain, Places const& places,
+                                              ConvOptions const& options) {
+  if (options.splits != 0 || !options.cuts.empty()) {
+    auto cut = cut_chain(chain, places, options);
+    if (!cut) return tl::make_unexpected(cut.error());
+    return std::vector<ChainPart>{{0, chain, std::move(*cut)}};
+  }
+  if (auto ok = check_chain(chain); !ok) return tl::make_unexpected(ok.error());
+  auto const sizes = sizes_of(chain);
+  auto found = cut_at(chain, places, sizes, places_to_part(chain, sizes, false));
+  // Slots of a launch are as large as its largest layer's: one whose layers differ may not fit.
+  if (!found) found = cut_at(chain, places, sizes, places_to_part(chain, sizes, true));
+  return found;
 }
 
 }  // namespace tessera::convolution

@@ -58,8 +58,8 @@ struct ChainPart {
 
 /// The chain as one launch or several, one behind the other: each has splits of its own, and slots of its own
 /// size. Launches may part where the size of activations changes and no residual reaches over; they do where
-/// the sum of prices is less by more than a launch. One launch if `options` has cuts or splits. Refuses as
-/// cut_chain().
+/// the sum of prices is less by more than a launch, and between other layers where nothing else fits. One
+/// launch if `options` has cuts or splits. Refuses as cut_chain().
 Expected<std::vector<ChainPart>> cut_launches(LayerChain const& chain, Places const& places,
                                               ConvOptions const& options = {});
 

@@ -177,6 +177,19 @@ TEST(ConvolutionCut, ANetworkPartsWhereItsSizesChange) {
   }
   EXPECT_EQ(next, network.layers.size());
   EXPECT_LT(price, cut_chain(network, {})->price);
+  // With many images slots that suit all layers of a stage do not fit: it parts inside.
+  for (int const images : {8, 16, 32, 64}) {
+    network.images = images;
+    auto const of_many = cut_launches(network, {});
+    ASSERT_TRUE(of_many) << images << " images: " << to_text(of_many.error());
+    std::size_t layers = 0;
+    for (auto const& part : *of_many) {
+      EXPECT_EQ(part.first, layers);
+      layers += part.chain.layers.size();
+    }
+    EXPECT_EQ(layers, network.layers.size());
+  }
+  network.images = 1;
   // Sizes that do not change are one launch. So is what somebody cuts.
   EXPECT_EQ(cut_launches(same_size(1, 14, 256, 8), {})->size(), 1u);
   ConvOptions options;
