@@ -19,9 +19,10 @@ auto refused(Problem const& problem, std::string message, std::string hint) {
 }
 
 // Fewer rows of a shard are bound by the reading of weights, which each shard's product reads anew: on four
-// H100 128 rows lost 5 and 31 % to the sequence (results/h100x4/gemm_collectives.json), on two H200 256 rows
-// won 13 to 19 % (results/h200x2/gemm_collectives.json). A guess between them.
-constexpr int k_least_shard_rows = 192;
+// H100 128 rows lost 5 and 31 % to the sequence (results/h100x4/gemm_collectives.json), on two H100 192 rows
+// 4 to 13 % and 256 up to 2 % (results/h100x2/gemm_collectives_rows.json), on two H200 256 rows won 13 to 19
+// % (results/h200x2/gemm_collectives.json).
+constexpr int k_least_shard_rows = 256;
 // Sums that go to everybody at once put so many bytes more on a link than a library's ring, whose start
 // they spare: on four H100 words won 5 to 8 % with 2.6 million, and nothing with 3.9.
 constexpr double k_most_more_bytes = 3e6;

@@ -83,8 +83,8 @@ TEST(GemmCollectiveProblem, TheWayIsTheOneThatWasFastest) {
   EXPECT_EQ(way(Collective::all_reduce, 1, 1008, 8192), Way::words);
   EXPECT_EQ(way(Collective::all_reduce, 1, 1024, 8192), Way::fused);
   // Weights would be read for each shard of few rows.
-  EXPECT_EQ(way(Collective::reduce_scatter, 382, 8192, 22016), Way::sequential);
-  EXPECT_EQ(way(Collective::reduce_scatter, 383, 8192, 22016), Way::store);
+  EXPECT_EQ(way(Collective::reduce_scatter, 510, 8192, 22016), Way::sequential);
+  EXPECT_EQ(way(Collective::reduce_scatter, 511, 8192, 22016), Way::store);
   EXPECT_EQ(way(Collective::reduce_scatter, 512, 8192, 22016, 4), Way::sequential);
   EXPECT_EQ(way(Collective::all_gather, 64, 22016, 8192), Way::sequential);
   EXPECT_EQ(way(Collective::all_gather, 512, 22016, 8192), Way::copy);
