@@ -198,8 +198,14 @@ Expected<void> launch(Call const& call, cudaStream_t stream) {
 
 Expected<void> attention(Problem const& problem, void const* q, void const* k, void const* v, void* out,
                          cudaStream_t stream) {
+  if (auto fine = check(problem); !fine) return fine;
+  int device = 0, sms = 0;
+  auto error = cudaGetDevice(&device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  if (error != cudaSuccess) return cuda_failed(error, "asking for the number of SMs");
   Call call;
   call.problem = problem;
+  call.tile_queries = choose_tile_queries(problem, sms);
   call.q = q;
   call.k = k;
   call.v = v;

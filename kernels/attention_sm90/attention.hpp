@@ -36,8 +36,8 @@ struct Call {
   bool programmatic =
       false;  ///< starts when the kernel before has started (PDL) instead of when it is complete
   int shared_percent = -1;  ///< of an SM's memory that the launch wants as shared (gpu::Shape)
-  /// Of a tile, one of tile_choices(). 0: 128. Tiles of 192 look at keys in blocks of 64 and not of 128, so
-  /// that last bits differ.
+  /// Of a tile, one of tile_choices(). 0: 128; attention() takes what choose_tile_queries() says. Tiles of
+  /// 192 look at keys in blocks of 64 and not of 128, so that last bits differ.
   int tile_queries = 0;
 };
 

@@ -4,6 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstddef>
+
 namespace tessera::attention_sm90 {
 namespace {
 
@@ -49,6 +52,35 @@ TEST(AttentionTileChoice, NoChoiceIsEstimatedToBeSlowerThanTheUsualTile) {
           EXPECT_LE(estimate(p, choose_tile_queries(p, sms), sms), estimate(p, 128, sms));
           EXPECT_GT(estimate(p, 128, sms), 0);
         }
+}
+
+/// results/h100/attention.json: microseconds in tiles of 64, 128 and 192 queries.
+struct Measured {
+  int heads, length;
+  bool causal;
+  int window;
+  double us[3];
+};
+constexpr Measured k_measured[] = {
+    {12, 512, false, 0, {9.14, 11.36, 14.63}},      {12, 1000, false, 0, {26.59, 19.09, 24.67}},
+    {12, 1024, false, 0, {24.54, 17.98, 23.92}},    {12, 2048, false, 0, {63.15, 60.25, 45.89}},
+    {12, 4096, false, 0, {226.21, 165.34, 164.01}}, {12, 8192, false, 0, {961.31, 690.2, 676.32}},
+    {8, 512, true, 0, {9.99, 11.69, 14.45}},        {8, 1000, true, 0, {14.6, 18.84, 23.78}},
+    {8, 1024, true, 0, {14.88, 18.28, 23.19}},      {8, 2048, true, 0, {28, 31.64, 42.38}},
+    {8, 4096, true, 0, {85.12, 61.18, 80.86}},      {8, 8192, true, 0, {299.58, 219.1, 239.84}},
+    {32, 512, true, 0, {15.9, 13.58, 16.08}},       {32, 1024, true, 0, {35.73, 25.44, 30.18}},
+    {32, 2048, true, 0, {100.27, 72, 76.76}},       {32, 4096, true, 0, {328.25, 236.44, 244.67}},
+    {32, 8192, true, 0, {1338.26, 950.53, 948.66}}, {32, 8192, true, 1024, {409.93, 283.26, 279.42}},
+};
+
+TEST(AttentionTileChoice, IsWithinTwoPercentOfTheFastestThatWasMeasured) {
+  for (auto const& one : k_measured) {
+    auto p = of(one.heads, one.length, one.causal);
+    p.window = one.window;
+    auto const taken = static_cast<std::size_t>(choose_tile_queries(p, 132) / 64 - 1);
+    EXPECT_LE(one.us[taken], 1.02 * *std::min_element(one.us, one.us + 3))
+        << one.heads << " heads, " << one.length << " tokens";
+  }
 }
 
 }  // namespace
