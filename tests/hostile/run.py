@@ -81,7 +81,9 @@ def limit(unlimited):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if not unlimited:
             resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
-            resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+            # What it takes, and not what it maps: cuBLASLt's file alone has more bytes than that.
+            resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
+            resource.setrlimit(resource.RLIMIT_AS, (4 * BYTES, 4 * BYTES))
     return apply
 
 
@@ -237,11 +239,17 @@ def main():
     bad = 0
     jobs = [(tessera, failed / str(number), case, wanted.unlimited) for number, case in enumerate(all_cases)]
     with concurrent.futures.ProcessPoolExecutor(wanted.jobs) as pool:
-        for (_, folder, case, _), found in zip(jobs, pool.map(attempt, jobs, chunksize=8)):
-            if found:
-                bad += 1
-                print(f"{case.name}\n  {'; '.join(found)}\n  cd {shlex.quote(str(folder))} && "
-                      f"{shlex.join([program(tessera, folder, case), *case.arguments])[:1000]}", flush=True)
+        answers = list(zip(jobs, pool.map(attempt, jobs, chunksize=8)))
+    for job, found in answers:
+        _, folder, case, _ = job
+        # A core that others share takes longer for the same work: once more, with nothing beside it.
+        if found == [f"ended by signal {int(signal.SIGXCPU)}"]:
+            shutil.rmtree(folder)
+            found = attempt(job)
+        if found:
+            bad += 1
+            print(f"{case.name}\n  {'; '.join(found)}\n  cd {shlex.quote(str(folder))} && "
+                  f"{shlex.join([program(tessera, folder, case), *case.arguments])[:1000]}", flush=True)
     if not wanted.only or wanted.only == "signals":
         two_gemms = (pathlib.Path(wanted.source) / "workloads/two-gemms.json").read_text()
         for fault in signals.faults(tessera, two_gemms, failed / "signals"):
