@@ -25,19 +25,23 @@ double estimate(Problem const& problem, int tile_queries, int sms) {
   Sequence const s{0, std::min(average, p.longest_queries), 0, p.key_rows / p.sequences};
   int const blocks = (s.queries + tile_queries - 1) / tile_queries;
   constexpr int k_keys = 128;
-  double longest = 0, sum = 0;
+  int most = 0;
+  long long all = 0;
   for (int block = 0; block < blocks; ++block) {
     int const first = block * tile_queries;
     auto const seen = Sight{p.causal, p.window}.of(s, first, std::min(first + tile_queries, s.queries) - 1);
     int const steps = seen.empty() ? 0 : (seen.end + k_keys - 1) / k_keys - seen.begin / k_keys;
-    double const one = k_tile_us + steps * keys_us(tile_queries);
-    longest = std::max(longest, one);
-    sum += one;
+    most = std::max(most, steps);
+    all += steps;
   }
+  auto const us = [&](double tiles, double steps) {
+    return tiles * k_tile_us + steps * keys_us(tile_queries);
+  };
+  double const longest = us(1, most), sum = us(blocks, static_cast<double>(all));
   double const columns = 1.0 * p.heads * p.sequences, tiles = columns * blocks;
   if (tiles <= sms) return longest;
   // Tiles of one length go in rounds. Others, the longest first, end within half of an average one.
-  if (sum >= longest * blocks)
+  if (all == 1LL * most * blocks)
     return longest * static_cast<double>((static_cast<long long>(tiles) + sms - 1) / sms);
   return std::max(longest, columns * sum / sms + sum / blocks / 2);
 }

@@ -43,6 +43,13 @@ TEST(AttentionTileChoice, FillsTheGpu) {
   EXPECT_EQ(choose_tile_queries(of(8, 512, true), 132), 64);
 }
 
+TEST(AttentionTileChoice, EqualTilesGoInWholeRoundsHoweverMany) {
+  // 12 heads of 4096 that see all keys: 384 tiles of 32 blocks are three rounds of 132 SMs, 264 of 192 two.
+  EXPECT_NEAR(estimate(of(12, 4096, false), 128, 132), 3 * (1 + 32 * 1.68), 1e-9);
+  EXPECT_NEAR(estimate(of(12, 4096, false), 192, 132), 2 * (1 + 32 * 2.4), 1e-9);
+  EXPECT_EQ(choose_tile_queries(of(12, 4096, false), 132), 192);
+}
+
 TEST(AttentionTileChoice, NoChoiceIsEstimatedToBeSlowerThanTheUsualTile) {
   for (int const heads : {1, 8, 12, 32, 64})
     for (int const length : {1, 100, 512, 1000, 2048, 8192})
