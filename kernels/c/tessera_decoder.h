@@ -57,8 +57,8 @@ struct tessera_decoder_places {
   int32_t const* tokens;  /* [batch][capacity] */
   int32_t const* lengths; /* [batch]: how many have been read; the one behind them is read next */
   float const* logits;    /* of the last step, [batch][vocabulary]; NULL unless kept, or drawn from */
-  void *keys,
-      *values; /* [layer][sequence][key head][capacity][head size], as kernels/decode/cache.hpp says */
+  void* keys;             /* [layer][sequence][key head][capacity][head size], as kernels/decode/cache.hpp says */
+  void* values;           /* the same */
   uint64_t weight_bytes;
 };
 int tessera_decoder_about(tessera_decoder* decoder, struct tessera_decoder_places* places);
