@@ -15,7 +15,7 @@
 namespace tessera::convolution {
 namespace {
 
-nlohmann::json chains() {
+nlohmann::json recorded_chains() {
   std::ifstream file(TESSERA_SOURCE_DIR "/results/h200/convolution.json");
   EXPECT_TRUE(file);
   return nlohmann::json::parse(file)["same_size"]["chains"];
@@ -36,7 +36,7 @@ double us_of(LayerChain const& chain, ConvOptions const& options) {
 
 TEST(ChainTime, PlannedChainsAreNearTheRecord) {
   std::vector<double> off;
-  auto const all = chains();
+  auto const all = recorded_chains();
   for (auto const& one : all) {
     double const us = us_of(chain_of(one), {}), measured = variant(one, "planned")["us"];
     off.push_back(std::abs(us / measured - 1));
@@ -49,7 +49,7 @@ TEST(ChainTime, PlannedChainsAreNearTheRecord) {
 /// The fastest of the cuts that were measured in the record, by their first layer's words.
 TEST(ChainTime, CutsByTimeAreThoseThatWereMeasuredAsFastest) {
   int same = 0, near = 0, count = 0;
-  auto const all = chains();
+  auto const all = recorded_chains();
   for (auto const& one : all) {
     auto const chain = chain_of(one);
     auto const best = fastest_options(chain, {});

@@ -13,7 +13,6 @@ namespace tessera {
 namespace {
 
 using support::GemmTile;
-using support::Policy;
 using support::Switches;
 
 struct Row {
@@ -31,8 +30,8 @@ Row const k_rows[] = {{64, {64, 256, 32, 2, 4, k_small}, {64, 256, 32, 2, 3, k_s
 
 double simulated(Row const& row, MachineProfile const& machine, Mechanism mechanism, Switches switches = {}) {
   auto const p = support::make_gemm_pair({row.tokens, 12288, 6144}, row.first, row.second);
-  auto const t =
-      simulate(support::make_plan(p, machine, mechanism, Policy::tile_sync, switches), machine, {false});
+  auto const t = simulate(support::make_plan(p, machine, mechanism, support::Policy::tile_sync, switches),
+                          machine, {false});
   return t ? static_cast<double>(t->end) / 1e6 : -1;
 }
 

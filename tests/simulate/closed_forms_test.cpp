@@ -9,8 +9,6 @@
 namespace tessera {
 namespace {
 
-using support::Policy;
-
 constexpr Mechanism k_mechanisms[] = {Mechanism::stream_order, Mechanism::pdl, Mechanism::wait_kernel,
                                       Mechanism::pdl_tiles, Mechanism::fused};
 
@@ -109,7 +107,7 @@ TEST(ClosedForms, AReusedBufferIsNotOverwrittenBeforeItsReadersAreDone) {
   p.name = "reuse";
   p.stages = {support::make_stage("slow", 1, 1, 9), support::make_stage("writer", 1, 1, 1)};
   auto plan = support::make_plan(p, machine, Mechanism::wait_kernel);
-  auto const map = support::map_of(Policy::whole_grid);
+  auto const map = support::map_of(support::Policy::whole_grid);
   plan.semaphores = {{0, map, "GridSync", 0, 1}};
   plan.reuse_edges = {{1, 0, "x", 0}};
   EXPECT_EQ(run(plan, machine).stages[1].last_end, 9'000'000);
@@ -129,7 +127,7 @@ TEST(ClosedForms, BytesAreConservedUnderEveryMechanism) {
   for (auto const mechanism : k_mechanisms)
     for (bool const reorder : {false, true}) {
       if (mechanism == Mechanism::pdl || mechanism == Mechanism::pdl_tiles) v100.has_pdl = true;
-      auto const t = run(support::make_plan(p, v100, mechanism, Policy::tile_sync, {reorder}), v100);
+      auto const t = run(support::make_plan(p, v100, mechanism, support::Policy::tile_sync, {reorder}), v100);
       EXPECT_NEAR(t.dram_bytes, unique, 1e-6 * unique) << to_text(mechanism);
       EXPECT_GE(static_cast<double>(t.end), unique / v100.dram_gbps * 1000)
           << "never below the bandwidth floor";

@@ -7,8 +7,6 @@
 namespace tessera {
 namespace {
 
-using support::Policy;
-
 /// Two dependent grids in one persistent launch on four workers; whether it gets stuck is up to the tickets.
 Plan two_grids(MachineProfile const& machine) {
   Pipeline p;
@@ -16,7 +14,7 @@ Plan two_grids(MachineProfile const& machine) {
   p.stages = {support::make_stage("gemm1", 3, 2), support::make_stage("gemm2", 4, 2)};
   p.stages[1].operands = {{"a", "gemm1", 0, 0}};
   p.dependences = {support::row_dependence(p, 1, 0)};
-  return support::make_plan(p, machine, Mechanism::fused, Policy::row_sync);
+  return support::make_plan(p, machine, Mechanism::fused, support::Policy::row_sync);
 }
 
 TEST(Deadlock, ConsumersFirstHoldAllWorkersAndTheChainSaysSo) {
@@ -51,8 +49,8 @@ TEST(Deadlock, HeldSmsAreCountedByStage) {
   p.stages = {support::make_stage("gemm2", 4, 1), support::make_stage("gemm1", 3, 1)};
   p.stages[0].operands = {{"a", "gemm1", 0, 0}};
   p.dependences = {support::row_dependence(p, 0, 1)};
-  auto const plan =
-      support::make_plan(p, machine, Mechanism::wait_kernel, Policy::tile_sync, {false, true, false});
+  auto const plan = support::make_plan(p, machine, Mechanism::wait_kernel, support::Policy::tile_sync,
+                                       {false, true, false});
   auto const refused = simulate(plan, machine, {false});
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error()[0].code, "E0501");

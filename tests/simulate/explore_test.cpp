@@ -16,7 +16,6 @@ using exploration::Finishing;
 using support::figure_one;
 using support::ideal_machine;
 using support::make_plan;
-using support::Policy;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -40,7 +39,7 @@ TEST(Explore, FigureOneFinishesUnderEveryMechanism) {
 
 TEST(Explore, ConsumerFirstHoldsAllSms) {
   auto const machine = ideal_machine(2);
-  auto const plan = make_plan(two_tiles_each(), machine, Mechanism::wait_kernel, Policy::row_sync,
+  auto const plan = make_plan(two_tiles_each(), machine, Mechanism::wait_kernel, support::Policy::row_sync,
                               {.avoid_wait_kernel = true});
   auto const explored = explore(plan, machine);
   EXPECT_TRUE(explored.complete);
@@ -53,7 +52,7 @@ TEST(Explore, ConsumerFirstHoldsAllSms) {
 
 TEST(Explore, TicketsThatPutTheConsumerFirst) {
   auto const machine = ideal_machine(1);
-  auto plan = make_plan(two_tiles_each(), machine, Mechanism::fused, Policy::row_sync);
+  auto plan = make_plan(two_tiles_each(), machine, Mechanism::fused, support::Policy::row_sync);
   plan.launches[0].tickets = {{0, 0}, {1, 0}, {0, 1}, {1, 1}};
   EXPECT_THAT(explore(plan, machine).deadlock,
               ElementsAre("a worker draws gemm1(0, 0)", "gemm1(0, 0) finishes", "a worker draws gemm2(0, 0)",

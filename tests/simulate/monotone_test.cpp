@@ -14,7 +14,6 @@ namespace tessera {
 namespace {
 
 using support::GemmTile;
-using support::Policy;
 using support::Switches;
 
 constexpr Mechanism k_mechanisms[] = {Mechanism::stream_order, Mechanism::pdl, Mechanism::wait_kernel,
@@ -60,7 +59,7 @@ TEST(Monotone, NoRateUpAndNoLatencyDownMakesAPlanSlower) {
   // At one clock: with a limit, a rate that rises draws power that others lose.
   base.power_limit_w = 0;
   for (auto const mechanism : k_mechanisms)
-    for (auto const policy : {Policy::tile_sync, Policy::row_sync})
+    for (auto const policy : {support::Policy::tile_sync, support::Policy::row_sync})
       for (bool const reorder : {false, true}) {
         auto const plan = support::make_plan(whole_waves(), base, mechanism, policy, {reorder});
         auto const before = end_of(plan, base);
@@ -77,7 +76,7 @@ TEST(Monotone, NoRateUpAndNoLatencyDownMakesAPlanSlower) {
 TEST(Monotone, EachCostOfSynchronizationIsPaidByWhoUsesIt) {
   auto const base = machine("h200").value();
   auto const delta = [&](Mechanism mechanism, std::function<void(MachineProfile&)> const& worsen) {
-    auto const plan = support::make_plan(whole_waves(), base, mechanism, Policy::row_sync);
+    auto const plan = support::make_plan(whole_waves(), base, mechanism, support::Policy::row_sync);
     auto worse = base;
     worsen(worse);
     return end_of(plan, worse) - end_of(plan, base);
@@ -104,7 +103,7 @@ Pipeline diamond() {
 TEST(Determinism, TheOrderOfDependencesAndSemaphoresIsNothingToTheRun) {
   auto const machine = tessera::machine("h200").value();
   for (auto const mechanism : k_mechanisms)
-    for (auto const policy : {Policy::tile_sync, Policy::row_sync}) {
+    for (auto const policy : {support::Policy::tile_sync, support::Policy::row_sync}) {
       auto const plan = support::make_plan(diamond(), machine, mechanism, policy);
       auto const expected = simulate(plan, machine).value();
       auto other = plan;

@@ -11,8 +11,6 @@
 namespace tessera {
 namespace {
 
-using support::Policy;
-
 constexpr Mechanism k_mechanisms[] = {Mechanism::stream_order, Mechanism::pdl, Mechanism::wait_kernel,
                                       Mechanism::pdl_tiles, Mechanism::fused};
 
@@ -24,7 +22,7 @@ Pipeline mlp(std::int64_t rows) {
 TEST(Properties, TheSamePlanTwiceIsTheSameTimeline) {
   auto const machine = tessera::machine("h200").value();
   for (auto const mechanism : k_mechanisms)
-    for (auto const policy : {Policy::tile_sync, Policy::row_sync}) {
+    for (auto const policy : {support::Policy::tile_sync, support::Policy::row_sync}) {
       auto const plan = support::make_plan(mlp(1024), machine, mechanism, policy);
       EXPECT_EQ(simulate(plan, machine).value(), simulate(plan, machine).value()) << to_text(mechanism);
     }

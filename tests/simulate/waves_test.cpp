@@ -7,8 +7,6 @@
 namespace tessera {
 namespace {
 
-using support::Policy;
-
 constexpr std::int64_t k_microsecond = 1'000'000;
 
 Timeline run(Plan const& plan, MachineProfile const& machine) {

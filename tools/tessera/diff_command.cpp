@@ -70,7 +70,7 @@ struct Difference {
   std::optional<double> before, after;
 };
 
-std::string number_of(Difference const& difference, std::optional<double> const& value) {
+std::string value_text(Difference const& difference, std::optional<double> const& value) {
   if (!value) return "-";
   if (difference.number.kind == NumberKind::flag) return *value != 0 ? "true" : "false";
   return fmt::format("{}", *value);
@@ -98,7 +98,7 @@ int run_machines(Session const& session, DiffArguments const& arguments) {
   for (auto const& number : machine_numbers()) {
     Difference const one{number, machine_number(*before, number.name), machine_number(*after, number.name)};
     if (one.before == one.after) continue;
-    rows.push_back({number.name, number.unit, number_of(one, one.before), number_of(one, one.after)});
+    rows.push_back({number.name, number.unit, value_text(one, one.before), value_text(one, one.after)});
     json.begin_object().member("name", number.name).member("unit", number.unit);
     if (one.before) json.member("before", *one.before);
     if (one.after) json.member("after", *one.after);
