@@ -60,19 +60,19 @@ TEST(Fused, EveryCollectiveRunsAndMovesItsBytes) {
   Small const small;
   auto const chunk = small.output() / small.gpus;
   auto const n = small.gpus;
-  struct Case {
+  struct Exchange {
     char const* kernel;
     Topology topology;
     double link_chunks, writes;  // sent, and written by incoming traffic, by one GPU
   };
-  for (auto const& [kernel, topology, link_chunks, writes] :
-       std::initializer_list<Case>{{"reduce_scatter", Topology::ring, n - 1.0, n - 1.0},
-                                   {"reduce_scatter", Topology::fully_connected, n - 1.0, n - 1.0},
-                                   {"all_reduce", Topology::ring, 2.0 * (n - 1), 2.0 * (n - 1)},
-                                   {"all_reduce", Topology::fully_connected, 2.0 * (n - 1), 2.0 * (n - 1)},
-                                   {"all_gather", Topology::ring, n - 1.0, n - 1.0},
-                                   {"all_gather", Topology::fully_connected, n - 1.0, n - 1.0},
-                                   {"all_to_all", Topology::fully_connected, n - 1.0, n - 1.0}}) {
+  for (auto const& [kernel, topology, link_chunks, writes] : std::initializer_list<Exchange>{
+           {"reduce_scatter", Topology::ring, n - 1.0, n - 1.0},
+           {"reduce_scatter", Topology::fully_connected, n - 1.0, n - 1.0},
+           {"all_reduce", Topology::ring, 2.0 * (n - 1), 2.0 * (n - 1)},
+           {"all_reduce", Topology::fully_connected, 2.0 * (n - 1), 2.0 * (n - 1)},
+           {"all_gather", Topology::ring, n - 1.0, n - 1.0},
+           {"all_gather", Topology::fully_connected, n - 1.0, n - 1.0},
+           {"all_to_all", Topology::fully_connected, n - 1.0, n - 1.0}}) {
     auto pipeline = sub_layer_pipeline(small.problem, small.kernel, n).value();
     pipeline.stages[1].kernel = kernel;
     if (kernel == std::string("all_gather") || kernel == std::string("all_to_all"))

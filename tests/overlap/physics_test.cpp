@@ -113,13 +113,13 @@ TEST(Physics, InfiniteLinksLeaveTheGemm) {
 }
 
 TEST(Physics, EachParameterMovesTheFusedRunTheRightWay) {
-  struct Case {
+  struct Change {
     char const* name;
     void (*worse)(Setting&);
   };
   Setting const base;
   auto const before = base.fused();
-  for (auto const& [name, worse] : std::initializer_list<Case>{
+  for (auto const& [name, worse] : std::initializer_list<Change>{
            {"link bandwidth", [](Setting& s) { s.machine.overlap->link_gbps /= 2; }},
            {"link latency", [](Setting& s) { s.machine.overlap->link_latency_ns *= 40; }},
            {"memory clock", [](Setting& s) { s.machine.overlap->dram_clock_ghz /= 3; }},
