@@ -22,6 +22,7 @@
 #include "kernels/convolution/conv_chain.hpp"
 #include "kernels/convolution/conv_loop.hpp"
 #include "kernels/convolution/layer_cut.hpp"
+#include "kernels/convolution/layer_time.hpp"
 #include "kernels/cudnn/convolution.hpp"
 #include "src/bench/operand_sets.hpp"
 #include "src/bench/timer.hpp"
@@ -198,10 +199,27 @@ std::vector<ConvChain> layer_alone(Operands const& operands, std::size_t l, Conv
   return result;
 }
 
+/// What cuts of a layer took, in a graph of so many launches, the fastest first.
+struct TriedCuts {
+  std::size_t layer = 0;
+  int in_graph = 0;
+  std::vector<std::pair<double, Cut>> tried;
+};
+void write_cuts(JsonWriter& json, std::vector<TriedCuts> const& all) {
+  json.key("cuts").begin_array();
+  for (auto const& one : all) {
+    json.begin_object().member("layer", static_cast<int>(one.layer)).member("in_graph", one.in_graph);
+    json.key("tried").begin_object();
+    for (auto const& [us, cut] : one.tried) json.member(to_string(cut), bench::with_decimals(us, 2));
+    json.end_object().end_object();
+  }
+  json.end_array();
+}
+
 /// Of each layer the fastest of some cuts as a launch of its own, behind others of its kind. Layers that are
-/// alike are measured once.
+/// alike are measured once. `measured`: all of them.
 ConvOptions tuned_layers(Operands const& operands, std::size_t most, int sms, int sets, bench::Timer& timer,
-                         cudaStream_t stream) {
+                         cudaStream_t stream, std::vector<TriedCuts>& measured) {
   ConvOptions result;
   result.by_layer = true;
   std::vector<LayerChain> seen;
@@ -235,12 +253,13 @@ ConvOptions tuned_layers(Operands const& operands, std::size_t most, int sms, in
       auto const memory = memory_of(stage);
       std::printf("    %zux%d stride %d: %5.2f us, priced %5.2f: %s, %d tiles, ring of %d of %d, %d KB\n",
                   static_cast<std::size_t>(input.width), input.channels, one.layers[0].stride, tried[i].first,
-                  layer_price(stage, sms) / 1755, to_string(tried[i].second).c_str(), stage.tiles(),
-                  memory.slots, stage.slots(), memory.bytes() / 1024);
+                  layer_us(stage, one.layers[0].residual != -1, sms), to_string(tried[i].second).c_str(),
+                  stage.tiles(), memory.slots, stage.slots(), memory.bytes() / 1024);
     }
     seen.push_back(one);
     taken.push_back(tried.empty() ? Cut{} : tried.front().second);
     result.cuts.push_back(taken.back());
+    measured.push_back({l, sets, std::move(tried)});
   }
   return result;
 }
@@ -423,8 +442,9 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, std::size_t most_la
   ConvOptions layers;
   layers.by_layer = true;
   add("layers, planned", layers);
+  std::vector<TriedCuts> measured;
   if (most_layer_cuts > 0) {
-    layers = tuned_layers(operands, most_layer_cuts, machine->sms, few, quick, stream);
+    layers = tuned_layers(operands, most_layer_cuts, machine->sms, few, quick, stream, measured);
     print_stamps(operands, layers, few, stream);
     add("layers", layers);
     layers.starts_early = true;
@@ -492,6 +512,7 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, std::size_t most_la
       .member("sets", sets)
       .member("floor_us", bench::with_digits(outcome.floor_us, 4));
   json.member("cudnn_over_chain", bench::with_digits(outcome.cudnn_us / outcome.chain_us, 4));
+  if (!measured.empty()) write_cuts(json, measured);
   json.key("variants").begin_array();
   bench::write_rows(json, timed);
   json.end_array().end_object();

@@ -7,30 +7,15 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/convolution/layer_time.hpp"
+
 namespace tessera::convolution {
 namespace {
 
-// Of an SM of sm_90: what one block may have, and each of two.
-constexpr int k_whole = 227 * 1024, k_half = 113 * 1024;
+// Of an SM of sm_90: what one block may have.
+constexpr int k_whole = 227 * 1024;
 constexpr int k_most_slots = 40, k_most_patches = 4;
 constexpr int k_most_sources = 32;
-
-// Figures behind layer_price(), of an SM of an H200 in cycles, fitted to measured cuts of 41 layers;
-// docs/design/notes-convolution.md says how well.
-constexpr double k_boundary = 1671;       ///< complete -> the next launch goes on
-constexpr double k_round = 4409;          ///< blocks that are there at once, whatever is in them
-constexpr double k_exchange = 1238;       ///< through distributed shared memory
-constexpr double k_slot_wide = 34;        ///< of filters, by warpgroups
-constexpr double k_slot = 112;            ///< by warps
-constexpr double k_wide_least = 30;       ///< an instruction of 64 rows, however few its columns
-constexpr double k_wide_column = 1.22;    ///< two columns of it
-constexpr double k_instruction = 1.65;    ///< 16 x 8 x 16 multiplications by mma.sync, four at a time
-constexpr double k_matrices = 6.3;        ///< four matrices from shared memory to registers
-constexpr double k_step_latency = 30;     ///< of a warp's step that waits for its own operands
-constexpr double k_bytes_per_cycle = 60;  ///< from the L2
-constexpr double k_store = 35;            ///< 128 results
-constexpr double k_sent = 0.05;           ///< a byte of sums, through the cluster
-constexpr double k_met = 0.015;           ///< through the block's own memory
 
 Expected<void> refused(std::string message, std::string way_out, std::size_t layer) {
   Diagnostic one{"E0567", Severity::error, {}, std::move(message), {}, std::move(way_out)};
@@ -54,52 +39,16 @@ LayerMemory memory_of(ConvStage const& s) {
   LayerMemory m;
   m.slot_bytes = s.slot_bytes(), m.patch_bytes = s.patch_bytes();
   if (s.cut.adds_up()) m.sum_bytes = 4 * s.cut.pitch() * s.cut.columns() * s.cut.depth_warps;
-  for (int const limit : {k_half, k_whole})
+  for (int const limit : {k_half_of_sm, k_whole})
     for (m.patches = std::min(s.chunks, k_most_patches); m.patches > 0; --m.patches) {
       m.slots = 0;
       int const room = (limit - m.bytes()) / (m.slot_bytes + 16);
-      if (room < std::min(s.slots(), limit == k_half ? 4 : 2)) continue;
+      if (room < std::min(s.slots(), limit == k_half_of_sm ? 4 : 2)) continue;
       m.slots = std::min({s.slots(), room, k_most_slots});
       return m;
     }
   m.slots = m.patches = 0;
   return m;
-}
-
-double layer_price(ConvStage const& s, int sms) {
-  auto const& c = s.cut;
-  double const steps = 4.0 * s.taps() * s.chunks;
-  double multiply = 0;
-  if (c.wide != 0) {
-    int const groups = c.row_warps * c.column_warps, columns = 8 * c.column_tiles;
-    multiply = steps * std::max({k_wide_least / c.depth_warps, groups * k_wide_column * columns / 2,
-                                 groups * (64 + columns) * 32 / 128.0});
-  } else {
-    double const instructions = k_instruction * (c.rows() / 16) * (c.columns() / 8);
-    double const matrices =
-        k_matrices * c.row_warps * c.column_warps * (c.row_tiles + (c.column_tiles + 1) / 2);
-    multiply = steps * std::max({instructions, matrices, k_step_latency / c.depth_warps});
-  }
-  auto const memory = memory_of(s);
-  int const of_block = memory.bytes() <= k_half && layer_sums(c) <= k_sums_of_half ? 2 : 1;
-  // Clusters lie within a part of the GPU: of 4 and 8 blocks not all SMs have one.
-  int const whole = c.splits == 8 ? sms * 28 / 33 : c.splits == 4 ? sms * 10 / 11 : sms;
-  int const tiles = s.tiles(), of_sm = (tiles + sms - 1) / sms;
-  int const rounds = (tiles + whole * of_block - 1) / (whole * of_block);
-  // What the ring holds is there before pixels are, if the launch before leaves room.
-  bool const early = of_block == 2 && tiles <= sms;
-  double const filters = 1.0 * s.slots() * s.slot_bytes(),
-               patches = 1.0 * k_line * s.patch_lines() * s.chunks;
-  double const late = early ? std::max(0, s.slots() - memory.slots) * 1.0 * s.slot_bytes() : filters;
-  double const load = (late + patches + (of_sm - 1) * (filters + patches)) / k_bytes_per_cycle;
-  double of_round = k_round + (c.wide != 0 ? k_slot_wide : k_slot) * s.slots();
-  double end = k_store * c.rows() * c.pixels() / 128.0 / c.splits;
-  double const sums = 4.0 * c.rows() * c.columns() * c.depth_warps;
-  if (c.splits > 1)
-    of_round += k_exchange, end += k_sent * sums;
-  else if (c.depth_warps > 1)
-    end += k_met * sums;
-  return k_boundary + rounds * of_round + std::max(of_sm * multiply, load) + of_sm * end;
 }
 
 std::vector<Cut> layer_cuts(ImageSize const& input, Layer const& layer, int images, int sms,
@@ -109,7 +58,7 @@ std::vector<Cut> layer_cuts(ImageSize const& input, Layer const& layer, int imag
     for (auto const& of_roles : cuts_of(input, layer, images, splits)) {
       auto const cut = with_rows_of_filter(of_roles, layer);
       auto const stage = stage_of(input, layer, images, cut, nullptr);
-      if (fits_layer(stage)) found.emplace_back(layer_price(stage, sms), cut);
+      if (fits_layer(stage)) found.emplace_back(layer_cycles(stage, layer.residual != -1, sms), cut);
     }
   std::stable_sort(found.begin(), found.end(),
                    [](auto const& a, auto const& b) { return a.first < b.first; });
@@ -169,7 +118,7 @@ Expected<std::vector<ChainPart>> cut_layers(LayerChain const& chain, int sms, Co
     part.cut.stages = {stage};
     part.cut.splits = cuts.front().splits;
     part.cut.workers = stage.tiles();
-    part.cut.price = layer_price(stage, sms);
+    part.cut.price = layer_cycles(stage, layer.residual != -1, sms);
     result.push_back(std::move(part));
   }
   return result;

@@ -7,16 +7,15 @@
 
 namespace tessera::convolution {
 
+constexpr int k_half_of_sm = 113 * 1024;  ///< shared memory of sm_90, of each of two blocks
+
 /// What a block of it holds; no slots: it does not fit. If possible half of an SM, so that the next launch's
 /// blocks find room beside it and load their filters.
 LayerMemory memory_of(ConvStage const& stage);
 
-/// About how many cycles a layer takes as a launch behind another one, on so many SMs.
-double layer_price(ConvStage const& stage, int sms);
-
-/// Ways to cut a layer, the cheapest first by layer_price(), no more than `most`: of each way to divide warps
-/// and depth the two cheapest boxes, and others where these are fewer. Which is fastest differs from layer to
-/// layer: measure.
+/// Ways to cut a layer, the cheapest first by layer_cycles(), no more than `most`: of each way to divide
+/// warps and depth the two cheapest boxes, and others where these are fewer. Which is fastest differs from
+/// layer to layer: measure.
 std::vector<Cut> layer_cuts(ImageSize const& input, Layer const& layer, int images, int sms,
                             std::size_t most);
 

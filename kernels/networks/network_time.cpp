@@ -8,6 +8,7 @@
 
 #include "kernels/convolution/chain_time.hpp"
 #include "kernels/convolution/layer_cut.hpp"
+#include "kernels/convolution/layer_time.hpp"
 
 namespace tessera::networks {
 namespace {
@@ -34,8 +35,6 @@ constexpr double k_among_others_us = 0.25;
 constexpr double k_chained_us = 0.4;  ///< the same, a layer in a chain
 constexpr int k_sms = 132;
 constexpr double k_cycles_per_us = 1755;
-/// No prediction of a network of the record is further off.
-constexpr double k_sure_gain = 0.09;
 // Of pooling and padding: an empty kernel in a graph, and bytes, by ResNet-50's difference in the same
 // record.
 constexpr double k_pool_us = 2.5, k_pool_bytes_per_us = 1.5e6;
@@ -52,6 +51,7 @@ double bytes_of(ImageSize size, int images) {
 }
 
 double among_others_us(Network const& network, Step const& step) {
+  if (step.launch) return 0;
   if (step.chain) return k_chained_us * static_cast<double>(step.end - step.first);
   return network.layers[step.first].kind == Kind::convolution ? k_among_others_us : 0;
 }
@@ -103,10 +103,13 @@ std::optional<double> network_us(Network const& network, int images, std::vector
   double sum = 0;
   if (auto const& image = network.image; image.channels != padded(image.channels))
     sum += copy_us(2.0 * images * static_cast<double>(image.elements()) + bytes_of(image, images));
+  bool launched = false;
   for (auto const& step : steps) {
     auto const us = step_us(network, images, step);
     if (!us) return std::nullopt;
     sum += *us + among_others_us(network, step);
+    if (step.launch && !launched) sum += convolution::k_layer_begins_us;
+    launched = step.launch;
   }
   return sum;
 }
@@ -115,17 +118,17 @@ std::optional<std::vector<Step>> predicted_steps(Network const& network, int ima
   auto const plain = steps_with(network, {});
   auto const plain_us = network_us(network, images, plain);
   if (!plain_us) return std::nullopt;
-  auto mixed = cheapest_steps(network, possible_chains(network, images),
-                              [&](Step const& step) { return step_us(network, images, step).value_or(-1); });
+  auto mixed = cheapest_steps(
+      network, possible_launches(network, images),
+      [&](Step const& step) { return step_us(network, images, step).value_or(-1); },
+      convolution::k_layer_begins_us);
   auto const mixed_us = network_us(network, images, mixed);
   if (!mixed_us || *mixed_us > (1 - least_gain) * *plain_us) return plain;
   return mixed;
 }
 
 std::vector<Step> usual_steps(Network const& network, int images) {
-  if (auto const chains = measured_chains(network, images); !chains.empty())
-    return steps_with(network, chains);
-  return predicted_steps(network, images, k_sure_gain).value_or(steps_with(network, {}));
+  return predicted_steps(network, images).value_or(steps_with(network, {}));
 }
 
 }  // namespace tessera::networks

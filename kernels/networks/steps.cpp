@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
-#include <string_view>
 #include <utility>
 
 namespace tessera::networks {
@@ -16,17 +17,6 @@ using convolution::LayerChain;
 tl::unexpected<Diagnostics> refused(std::string message, std::string way_out) {
   return refuse({"E0573", Severity::error, {}, std::move(message), {}, std::move(way_out)});
 }
-
-/// Layers [first, end) of a network for so many images, of its own size, as bench/networks has measured them.
-struct Measured {
-  std::string_view network;
-  int images;
-  std::pair<std::size_t, std::size_t> chains[4];
-};
-constexpr Measured k_measured[] = {
-    {"resnet-38", 1, {{15, 27}, {27, 32}}},
-    {"vgg-19", 1, {{7, 10}, {12, 15}}},
-};
 
 bool follows(Network const& network, std::size_t layer) {
   return network.layers[layer].kind == Kind::convolution &&
@@ -121,43 +111,41 @@ std::vector<Step> steps_with(Network const& network, std::vector<Step> const& ch
   return result;
 }
 
-std::vector<Step> cheapest_steps(Network const& network, std::vector<Step> const& chains,
-                                 std::function<double(Step const&)> const& cost) {
+std::vector<Step> cheapest_steps(Network const& network, std::vector<Step> const& steps,
+                                 std::function<double(Step const&)> const& cost, double begins) {
   struct Best {
     double cost = std::numeric_limits<double>::infinity();
     Step last;
   };
-  std::vector<Best> best(network.layers.size() + 1);  // of the layers before each place
-  best[0].cost = 0;
+  // Of the layers before each place, if the last of them is a launch of its own and if it is none.
+  std::vector<std::array<Best, 2>> best(network.layers.size() + 1);
+  best[0][0].cost = 0;
+  auto const way = [](Step const& step) -> std::size_t { return step.launch ? 1 : 0; };
+  auto const behind = [&](Step const& step) -> Best const& {
+    auto const& [other, launch] = best[step.first];
+    return step.launch ? (launch.cost <= other.cost + begins ? launch : other)
+                       : (launch.cost <= other.cost ? launch : other);
+  };
   auto const offer = [&](Step const& step) {
     double const own = cost(step);
     if (own < 0) return;
-    if (double const sum = best[step.first].cost + own; sum < best[step.end].cost)
-      best[step.end] = {sum, step};
+    auto const& before = behind(step);
+    double const sum = before.cost + own + (step.launch && &before == &best[step.first][0] ? begins : 0);
+    if (auto& to = best[step.end][way(step)]; sum < to.cost) to = {sum, step};
   };
   for (std::size_t at = 0; at < network.layers.size(); ++at) {
     offer({at, at + 1, false});
-    for (auto const& step : chains)
+    for (auto const& step : steps)
       if (step.first == at) offer(step);
   }
   std::vector<Step> result;
-  for (auto at = network.layers.size(); at > 0 && best[at].cost < best[at].cost + 1; at = best[at].last.first)
-    result.push_back(best[at].last);
+  auto const& [other, launch] = best.back();
+  auto const* last = launch.cost < other.cost ? &launch : &other;
+  if (!std::isfinite(last->cost)) return {};
+  for (auto at = network.layers.size(); at > 0; at = last->last.first, last = &behind(result.back()))
+    result.push_back(last->last);
   std::reverse(result.begin(), result.end());
   return result;
-}
-
-std::vector<Step> measured_chains(Network const& network, int images) {
-  for (auto const& one : k_measured) {
-    if (one.network != network.name || one.images != images) continue;
-    auto const shipped = network_named(network.name);
-    if (!shipped || !(shipped->layers == network.layers) || !(shipped->image == network.image)) continue;
-    std::vector<Step> result;
-    for (auto const& [first, end] : one.chains)
-      if (first < end) result.push_back({first, end, true});
-    return result;
-  }
-  return {};
 }
 
 Expected<void> check_steps(Network const& network, int images, std::vector<Step> const& steps) {

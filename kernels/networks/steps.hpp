@@ -38,14 +38,11 @@ std::vector<Step> possible_launches(Network const& network, int images);
 /// Each layer by itself, but for these steps. Precondition: they do not overlap, and are in order.
 std::vector<Step> steps_with(Network const& network, std::vector<Step> const& chains);
 
-/// Of all ways to take some of `chains` and each other layer by itself that which costs least. `cost` is
-/// asked once for each; below zero: it cannot be taken.
-std::vector<Step> cheapest_steps(Network const& network, std::vector<Step> const& chains,
-                                 std::function<double(Step const&)> const& cost);
-
-/// The chains that were faster than cuDNN on an H200 (results/h200/networks.json); none for
-/// other networks and numbers of images.
-std::vector<Step> measured_chains(Network const& network, int images);
+/// Of all ways to take some of `steps` and each other layer by itself that which costs least. `cost` is asked
+/// once for each; below zero: it cannot be taken. `begins`: what a launch of its own costs besides where the
+/// step before is none.
+std::vector<Step> cheapest_steps(Network const& network, std::vector<Step> const& steps,
+                                 std::function<double(Step const&)> const& cost, double begins = 0);
 
 /// Refuses (E0573) steps that are not all layers in order, or layers that are no such step.
 Expected<void> check_steps(Network const& network, int images, std::vector<Step> const& steps);

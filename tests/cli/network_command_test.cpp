@@ -79,7 +79,7 @@ TEST_F(NetworkCommand, PredictsWithoutAGpu) {
   auto const said = says("run resnet-38 --images 1,16 --predict");
   EXPECT_EQ(said.exit, 0) << said.err;
   EXPECT_THAT(said.out, HasSubstr("by cuDNN alone"));
-  EXPECT_THAT(said.out, HasSubstr("layers 0 to 14 one by one, layer"));
+  EXPECT_THAT(said.out, HasSubstr("layers 0 to 31 in launches of th"));
   auto const json = says("run vgg-19 --predict --json");
   EXPECT_EQ(json.exit, 0) << json.err;
   EXPECT_THAT(json.out, HasSubstr("tessera.study/1"));

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "convolution/chains.hpp"
+#include "kernels/convolution/layer_time.hpp"
 
 namespace tessera::convolution {
 namespace {
@@ -42,7 +43,7 @@ TEST(ConvolutionLayerCut, WhatABlockHoldsFits) {
           ASSERT_EQ(m.sum_bytes, 0);
         ASSERT_EQ(cut.columns() % cut.splits, 0);
         ASSERT_EQ(stage.tiles() % cut.splits, 0);
-        double const price = layer_price(stage, k_sms);
+        double const price = layer_cycles(stage, chain.layers[l].residual != -1, k_sms);
         ASSERT_GE(price, last);
         last = price;
       }
@@ -50,12 +51,17 @@ TEST(ConvolutionLayerCut, WhatABlockHoldsFits) {
   }
 }
 
-/// Small batches leave room for the next launch's blocks beside them: it could not load its filters.
-TEST(ConvolutionLayerCut, SmallBatchesTakeHalfOfAnSm) {
+/// Small batches leave room for the next launch's blocks, beside them or on other SMs: it could not load its
+/// filters. Of the fastest measured cuts of results/h100/convolution_layers.json that of 7x7x512 leaves SMs.
+TEST(ConvolutionLayerCut, SmallBatchesLeaveRoomForTheNextLaunch) {
   for (auto const& [edge, channels] : {std::pair{56, 64}, {28, 128}, {14, 256}, {7, 512}}) {
     auto const parts = cut_layers(same_size(1, edge, channels, 2), k_sms);
     ASSERT_OK(parts);
-    for (auto const& part : *parts) EXPECT_LE(memory_of(part.cut.stages[0]).bytes(), 113 * 1024);
+    for (auto const& part : *parts) {
+      auto const& stage = part.cut.stages[0];
+      EXPECT_LE(stage.tiles(), k_sms);
+      EXPECT_TRUE(memory_of(stage).bytes() <= k_half_of_sm || 2 * stage.tiles() <= k_sms) << edge;
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 #include <tessera/measure/statistics.hpp>
 
 #include "kernels/convolution/chain_time.hpp"
+#include "networks/record_steps.hpp"
 #include "support/assert_ok.hpp"
 
 namespace tessera::networks {
@@ -99,7 +100,7 @@ TEST(NetworkTime, NetworksAreNearTheRecord) {
         std::string const variant = row["variant"];
         auto steps = steps_with(*network, {});
         if (variant == "longest chains") steps = longest;
-        if (variant == "chosen") steps = steps_with(*network, measured_chains(*network, images));
+        if (variant == "chosen") steps = steps_of_words(row["detail"]);
         auto const predicted = network_us(*network, images, steps);
         ASSERT_TRUE(predicted);
         off.add(name + ", " + std::to_string(images) + ", " + variant, *predicted, row["us"]);
@@ -108,6 +109,15 @@ TEST(NetworkTime, NetworksAreNearTheRecord) {
   off.say("networks");
   EXPECT_LT(median(off.all), 0.05);
   EXPECT_EQ(off.near, static_cast<int>(off.all.size()));
+}
+
+/// What is predicted to be fastest of persistent chains and cuDNN: records of an H200 have no launches of
+/// layers. Chains where they save 3 %.
+std::vector<Step> chains_or_cudnn(Network const& network, int images) {
+  auto const plain = steps_with(network, {});
+  auto steps = cheapest_steps(network, possible_chains(network, images),
+                              [&](Step const& step) { return step_us(network, images, step).value_or(-1); });
+  return *network_us(network, images, steps) > 0.97 * *network_us(network, images, plain) ? plain : steps;
 }
 
 /// Measured when predictions stood.
@@ -137,11 +147,12 @@ TEST(NetworkTime, ALaterRecordIsNear) {
   }
   whole.say("networks");
   EXPECT_EQ(whole.near, 2);
-  EXPECT_EQ(predicted_steps(network, images), steps_with(network, {})) << "as tuned";
+  EXPECT_EQ(chains_or_cudnn(network, images), steps_with(network, {})) << "as tuned";
 }
 
-/// By what was measured of the steps: of cuDNN's plans each alone, of chains as a whole.
-TEST(NetworkTime, ThePredictedStepsAreNearTheFastest) {
+/// Of persistent chains and cuDNN, by what was measured of the steps: of cuDNN's plans each alone, of chains
+/// as a whole.
+TEST(NetworkTime, ThePredictedChainsAreNearTheFastest) {
   int near = 0, sizes = 0;
   auto const record = record_of("networks.json");
   for (auto const& [name, one] : record.items())
@@ -149,18 +160,17 @@ TEST(NetworkTime, ThePredictedStepsAreNearTheFastest) {
       auto const network = network_named(name);
       ASSERT_OK(network);
       int const images = size["images"];
-      auto const steps = predicted_steps(*network, images);
-      ASSERT_TRUE(steps);
+      auto const steps = chains_or_cudnn(*network, images);
       double gain = 0, most = 0;
       for (auto const& [step, us, alone] : decided(size))
-        if (std::find(steps->begin(), steps->end(), step) != steps->end()) gain += alone - us;
+        if (std::find(steps.begin(), steps.end(), step) != steps.end()) gain += alone - us;
       std::map<std::string, double> measured;
       for (auto const& row : size["variants"]) measured[row["variant"]] = row["us"];
       double const cudnn = measured["cudnn"];
       if (measured.count("chosen") > 0) most = cudnn - measured["chosen"];
       double const ours = cudnn - gain, best = cudnn - most;
       std::printf("%s, %d: %.1f us, tuned %.1f: %s\n", name.c_str(), images, ours, best,
-                  to_string(*steps).c_str());
+                  to_string(steps).c_str());
       ++sizes, near += ours <= 1.03 * best ? 1 : 0;
     }
   EXPECT_GE(near, static_cast<int>(std::ceil(0.9 * sizes)));
@@ -195,18 +205,20 @@ TEST(NetworkTime, SaysNothingOfLayersThatWereNotMeasured) {
   EXPECT_FALSE(predicted_steps(small, 1));
 }
 
-TEST(NetworkTime, UsualStepsAreWhatWasMeasuredElseWhatIsPredicted) {
-  auto const network = resnet_38();
-  EXPECT_EQ(usual_steps(network, 1), steps_with(network, measured_chains(network, 1)));
-  auto const plain = steps_with(network, {});
-  EXPECT_EQ(usual_steps(network, 16), plain);
-  for (int const images : {2, 3, 8, 32}) {
-    auto const steps = usual_steps(network, images);
-    EXPECT_TRUE(check_steps(network, images, steps));
-    EXPECT_LE(network_us(network, images, steps), network_us(network, images, plain));
+TEST(NetworkTime, UsualStepsAreWhatIsPredictedToBeFaster) {
+  for (auto const& name : network_names()) {
+    auto const network = *network_named(name);
+    auto const plain = steps_with(network, {});
+    for (int const images : {1, 2, 3, 4, 8, 16, 32}) {
+      auto const steps = usual_steps(network, images);
+      EXPECT_TRUE(check_steps(network, images, steps));
+      EXPECT_LE(network_us(network, images, steps), network_us(network, images, plain));
+    }
   }
+  auto const launched = usual_steps(resnet_38(), 1);
+  EXPECT_EQ(launched, steps_with(resnet_38(), possible_launches(resnet_38(), 1)));
   auto const small = with_edge(resnet_50(), 96);
-  EXPECT_EQ(usual_steps(small, 1), steps_with(small, {}));
+  EXPECT_EQ(usual_steps(small, 1), steps_with(small, {})) << "nothing of its layers is known";
 }
 
 TEST(NetworkTime, GrowsWithImages) {

@@ -79,19 +79,6 @@ TEST(NetworkSteps, NoChain) {
   EXPECT_TRUE(check_steps(vgg_19(), 1, steps_with(vgg_19(), {{0, 2, true}})));
 }
 
-TEST(NetworkSteps, WhatWasMeasuredIsForTheShippedSizes) {
-  int found = 0;
-  for (auto const& name : network_names())
-    for (int images = 1; images <= 32; ++images) {
-      auto const network = *network_named(name);
-      auto const chains = measured_chains(network, images);
-      found += chains.empty() ? 0 : 1;
-      EXPECT_TRUE(check_steps(network, images, steps_with(network, chains))) << name << " " << images;
-      EXPECT_TRUE(measured_chains(with_edge(network, 32), images).empty());
-    }
-  EXPECT_GT(found, 0);
-}
-
 /// Chains that may be measured can be planned, for the places of an H200.
 TEST(NetworkSteps, ChainsCanBeCut) {
   for (auto const& [network, images] : {std::pair{resnet_38(), 1}, {vgg_19(), 16}, {resnet_50(), 4}})
@@ -141,6 +128,43 @@ TEST(NetworkSteps, TheCheapestOfAll) {
     try_from(try_from, 0);
     auto const found = cheapest_steps(network, chains, cost);
     ASSERT_TRUE(check_steps(network, 1, found));
+    EXPECT_NEAR(sum(found), least, 1e-9);
+  }
+}
+
+/// Launches of layers that cost more where the step before is none, against all ways.
+TEST(NetworkSteps, TheCheapestOfAllWhereLaunchesBegin) {
+  auto network = vgg_19();
+  network.layers.resize(9);
+  auto const launches = possible_launches(network, 1);
+  ASSERT_EQ(launches.size(), 7u);  // 2 are pooling
+  std::mt19937 random(5);
+  for (int round = 0; round < 50; ++round) {
+    std::uniform_real_distribution<double> us(1, 2);
+    std::vector<double> alone(9), launched(9);
+    for (auto& one : alone) one = us(random);
+    for (auto& one : launched) one = us(random) - 0.4;
+    double const begins = us(random) / 2;
+    auto const sum = [&](std::vector<Step> const& steps) {
+      double result = 0;
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        bool const launch = steps[i].launch;
+        result += launch ? launched[i] : alone[i];
+        if (launch && (i == 0 || !steps[i - 1].launch)) result += begins;
+      }
+      return result;
+    };
+    double least = sum(steps_with(network, {}));
+    for (unsigned some = 0; some < 1u << launches.size(); ++some) {
+      std::vector<Step> taken;
+      for (std::size_t i = 0; i < launches.size(); ++i)
+        if ((some >> i & 1u) != 0) taken.push_back(launches[i]);
+      least = std::min(least, sum(steps_with(network, taken)));
+    }
+    auto const found = cheapest_steps(
+        network, launches,
+        [&](Step const& step) { return step.launch ? launched[step.first] : alone[step.first]; }, begins);
+    ASSERT_EQ(found.size(), 9u);
     EXPECT_NEAR(sum(found), least, 1e-9);
   }
 }

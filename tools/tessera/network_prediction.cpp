@@ -35,8 +35,8 @@ int predict_networks(Session const& session, networks::Network const& network,
   StudyDocument document;
   document.title = fmt::format("{} on {}", network.name, machine->gpu);
   document.notes = {
-      "From what cuDNN's plans and chains took alone; how far it is off: docs/convolutions.md, \"Predicting "
-      "it\"."};
+      "From what cuDNN's plans, launches of layers and chains took alone; how far it is off: "
+      "docs/convolutions.md, \"Predicting it\"."};
   document.tables = {{"networks",
                       "A whole network",
                       "Microseconds.",
