@@ -63,6 +63,11 @@ Expected<void> check_options(Options const* options) {
                    "give 0 or more");
   if (options->key_heads < 1 || options->keys < 1)
     return refused(fmt::format("{} key heads, {} keys", options->key_heads, options->keys), "give 1 or more");
+  auto const& o = *options;
+  if (auto const most = std::max({o.batch, o.heads, o.key_heads, o.queries, o.keys, o.head_size, o.window});
+      most > INT32_MAX)
+    return refused(fmt::format("{} is more than a launch counts", most),
+                   fmt::format("sizes and windows are {} at most", INT32_MAX));
   return {};
 }
 
@@ -155,9 +160,9 @@ int tessera_attention_run(Options const* options, void const* q, void const* k, 
     auto const found = launches_of(options, o);
     if (!found) return tl::make_unexpected(found.error());
     for (int i = 0; i < found->count; ++i)
-      if (auto fine = tessera::attention_sm90::attention(
-              found->problem, moved<char const>(q, o.q, i), moved<char const>(k, o.k, i),
-              moved<char const>(v, o.v, i), moved<char>(out, o.out, i), static_cast<cudaStream_t>(stream));
+      if (auto fine = attention(found->problem, moved<char const>(q, o.q, i), moved<char const>(k, o.k, i),
+                                moved<char const>(v, o.v, i), moved<char>(out, o.out, i),
+                                static_cast<cudaStream_t>(stream));
           !fine)
         return fine;
     return {};
