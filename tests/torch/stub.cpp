@@ -35,6 +35,9 @@ Tensor* stub_tensor(std::int64_t dimensions, std::int64_t const* sizes, std::int
   for (auto d = dimensions; d-- > 0; next *= sizes[d]) made->strides[d] = next;
   return made;
 }
+/// Of a tensor, one stride; and another in its place.
+std::int64_t stub_stride(Tensor* tensor, std::int64_t d) { return tensor->strides.at(d); }
+void stub_set_stride(Tensor* tensor, std::int64_t d, std::int64_t stride) { tensor->strides.at(d) = stride; }
 std::string* stub_string(char const* text) { return ++strings, new std::string(text); }
 int stub_living() { return 100 * tensors + 10 * strings + guards; }
 /// What a boxed function throws; empty if it returns.
@@ -72,11 +75,12 @@ std::int32_t aoti_torch_get_device_type(Tensor* tensor, std::int32_t* type) {
 }
 std::int32_t aoti_torch_get_device_index(Tensor* tensor, std::int32_t* at) { return *at = tensor->device, 0; }
 std::int32_t aoti_torch_get_data_ptr(Tensor* tensor, void** at) { return *at = tensor->data, 0; }
-std::int32_t aoti_torch_empty_strided(std::int64_t dimensions, std::int64_t const* sizes, std::int64_t const*,
-                                      std::int32_t type, std::int32_t device_type, std::int32_t device,
-                                      Tensor** made) {
+std::int32_t aoti_torch_empty_strided(std::int64_t dimensions, std::int64_t const* sizes,
+                                      std::int64_t const* strides, std::int32_t type,
+                                      std::int32_t device_type, std::int32_t device, Tensor** made) {
   *made = stub_tensor(dimensions, sizes, type, device_type, device,
                       reinterpret_cast<void*>(std::uintptr_t{1} << 40));
+  (*made)->strides.assign(strides, strides + dimensions);
   return 0;
 }
 std::int32_t aoti_torch_delete_tensor_object(Tensor* tensor) { return --tensors, delete tensor, 0; }
