@@ -122,6 +122,16 @@ class Models(unittest.TestCase):
         self.expect(causal_model("Mistral", head_dim=32, sliding_window=5), lambda m: m(words()).logits, [])
         self.expect(causal_model(), lambda m: m(words(tokens=1)).logits, [])
 
+    def test_devices(self):
+        self.assertTrue(_transformers._computes_on("cpu", None))
+        self.assertFalse(_transformers._computes_on("meta", None))
+        with mock.patch("torch.cuda.get_device_capability", lambda index: (9, 0) if index == 1 else (8, 0)):
+            with mock.patch.object(_transformers._operators, "_reason", ""):
+                self.assertTrue(_transformers._computes_on("cuda", 1))
+                self.assertFalse(_transformers._computes_on("cuda", 0))
+            with mock.patch.object(_transformers._operators, "_reason", "none"):
+                self.assertFalse(_transformers._computes_on("cuda", 1))
+
     def test_gradients_go_to_sdpa(self):
         model = causal_model()
         model.set_attn_implementation("tessera")

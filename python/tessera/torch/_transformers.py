@@ -39,6 +39,14 @@ def mask(
     )  # fmt: skip
 
 
+@torch.compiler.assume_constant_result
+def _computes_on(kind: str, index: int | None) -> bool:
+    """A Hopper GPU, and the kernels are there; a CPU, for which torch computes."""
+    if kind != "cuda":
+        return kind == "cpu"
+    return not _operators.why_not_compiled() and torch.cuda.get_device_capability(index) == (9, 0)
+
+
 def _has_kernel(query, key, value) -> bool:
     return (
         query.dtype in (torch.bfloat16, torch.float16)
@@ -48,6 +56,7 @@ def _has_kernel(query, key, value) -> bool:
         and query.shape[2] > 1  # of a single query torch's kernels divide the keys among blocks
         and query.numel() > 0
         and not _operators.wants_gradients(query, key, value)
+        and _computes_on(query.device.type, query.device.index)
     )
 
 
