@@ -157,9 +157,7 @@ class Stub(unittest.TestCase):
 
     def test_a_dispatch_key_that_torch_refuses(self):
         told = self.run_with("print(ours.tessera_torch_register(b'Toaster').decode())\n")
-        self.assertEqual(
-            told, "torch could not open the namespace tessera\n   hint: torch has written the reason to stderr\n"
-        )
+        self.assertEqual(told, "torch could not open the namespace tessera\n   hint: torch has written the reason to stderr\n")
 
 
 if __name__ == "__main__":

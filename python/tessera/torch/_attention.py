@@ -103,9 +103,7 @@ def _mask(queries, keys, causal, window, device):
 def by_torch(q, k, v, causal=False, window=0, scale=0.0):
     """The same by torch's own operators, which have gradients."""
     mask = _mask(q.shape[2], k.shape[2], causal, window, q.device)
-    result = F.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, scale=scale or None, enable_gqa=q.shape[1] != k.shape[1]
-    )
+    result = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale or None, enable_gqa=q.shape[1] != k.shape[1])
     if mask is not None and k.shape[2] < q.shape[2]:  # of queries that see nothing zeros, whatever this torch gives
         result = result.masked_fill(~mask.any(-1)[:, None], 0)
     return result
