@@ -19,8 +19,12 @@ struct Operator {
   char const* name;
   BoxedFunction function;
 };
-constexpr Operator operators[] = {
-    {"attention", &attention}, {"attention_out", &attention_out}, {"mlp", &mlp}, {"mlp_out", &mlp_out}};
+constexpr Operator operators[] = {{"attention", &attention},
+                                  {"attention_out", &attention_out},
+                                  {"convolution_chain", &convolution_chain},
+                                  {"convolution_chain_out", &convolution_chain_out},
+                                  {"mlp", &mlp},
+                                  {"mlp_out", &mlp_out}};
 
 void register_for(std::string const& key) {
   static std::mutex mutex;

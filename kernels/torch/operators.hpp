@@ -19,4 +19,11 @@ void attention(Value* stack, std::uint64_t arguments, std::uint64_t results);
 /// -> ()
 void attention_out(Value* stack, std::uint64_t arguments, std::uint64_t results);
 
+/// convolution_chain(Tensor x, Tensor[] filters, Tensor[] biases, *, int[] strides, int[] paddings, int[]
+/// residuals, bool[] relus) -> Tensor
+void convolution_chain(Value* stack, std::uint64_t arguments, std::uint64_t results);
+/// convolution_chain_out(Tensor x, Tensor[] filters, Tensor[] biases, Tensor(a!) out, *, int[] strides, int[]
+/// paddings, int[] residuals, bool[] relus) -> ()
+void convolution_chain_out(Value* stack, std::uint64_t arguments, std::uint64_t results);
+
 }  // namespace tessera::torch

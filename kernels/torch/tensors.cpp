@@ -171,6 +171,15 @@ OwnedTensor tensor_in(Shim const& torch, Value value) {
   return {reinterpret_cast<TensorHandle>(value), torch.delete_tensor};
 }
 
+std::vector<Value> list_in(Shim const& torch, Value value) {
+  Owned<ListHandle> const owned(reinterpret_cast<ListHandle>(value), torch.delete_list);
+  std::size_t size = 0;
+  check(torch.list_size(owned.get(), &size), "say a list's size");
+  std::vector<Value> items(size);
+  for (std::size_t i = 0; i < size; ++i) check(torch.list_get_item(owned.get(), i, &items[i]), "read a list");
+  return items;
+}
+
 double real_in(Value value) {
   double real;
   std::memcpy(&real, &value, sizeof real);

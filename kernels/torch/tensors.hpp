@@ -103,6 +103,7 @@ OwnedTensor empty(Shim const& torch, std::vector<std::int64_t> const& sizes,
 // Arguments on the stack. A boxed function owns what is there, also where it throws.
 std::string string_in(Shim const& torch, Value value);
 OwnedTensor tensor_in(Shim const& torch, Value value);
+std::vector<Value> list_in(Shim const& torch, Value value);
 inline bool truth_in(Value value) { return (value & 0xff) != 0; }
 inline std::int64_t number_in(Value value) { return static_cast<std::int64_t>(value); }
 double real_in(Value value);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libtessera_torch: the headers of kernels/c, and over them torch's operators tessera::mlp, mlp_out,
- * attention and attention_out. */
+/* libtessera_torch: the headers of kernels/c, and over them torch's operators tessera::mlp, attention and
+ * convolution_chain, each with its _out. */
 #ifndef TESSERA_TORCH_H
 #define TESSERA_TORCH_H
 

@@ -15,6 +15,7 @@ from tessera.torch import _library
 
 C_HEADER = os.path.join(ROOT, "kernels", "c", "tessera_c.h")
 ATTENTION_HEADER = os.path.join(ROOT, "kernels", "c", "tessera_attention.h")
+CONVOLUTION_HEADER = os.path.join(ROOT, "kernels", "c", "tessera_convolution.h")
 DECODER_HEADER = os.path.join(ROOT, "kernels", "c", "tessera_decoder.h")
 TORCH_HEADER = os.path.join(ROOT, "kernels", "torch", "tessera_torch.h")
 # A model of one layer, and its tensors: (name, a made-up address, rows, columns).
@@ -60,6 +61,11 @@ CTYPES = {
     "struct tessera_tensor const*": ctypes.POINTER(_library.Tensor),
     "struct tessera_decoder_options const*": ctypes.POINTER(_library.DecoderOptions),
     "struct tessera_decoder_places*": ctypes.POINTER(_library.Places),
+    "void const* const*": ctypes.POINTER(ctypes.c_void_p),
+    "tessera_convolution*": ctypes.c_void_p,
+    "tessera_convolution**": ctypes.POINTER(ctypes.c_void_p),
+    "struct tessera_convolution_layer const*": ctypes.POINTER(_library.ConvolutionLayer),
+    "struct tessera_convolution_options const*": ctypes.POINTER(_library.ConvolutionOptions),
     "struct tessera_attention_strides": _library.AttentionStrides,
     "struct tessera_attention_options const*": ctypes.POINTER(_library.AttentionOptions),
 }
@@ -94,9 +100,9 @@ def declared(path):
 class Headers(unittest.TestCase):
     def test_python_calls_what_is_declared(self):
         functions = {}
-        for header in (C_HEADER, ATTENTION_HEADER, DECODER_HEADER, TORCH_HEADER):
+        for header in (C_HEADER, ATTENTION_HEADER, CONVOLUTION_HEADER, DECODER_HEADER, TORCH_HEADER):
             functions |= declared(header)
-        self.assertEqual(len(functions), 24)
+        self.assertEqual(len(functions), 27)
         self.assertEqual(functions, _library.SIGNATURES)
 
     def test_structures_are_those_of_the_headers(self):
@@ -106,6 +112,8 @@ class Headers(unittest.TestCase):
             (C_HEADER, "tessera_mlp_options", _library.Options),
             (ATTENTION_HEADER, "tessera_attention_strides", _library.AttentionStrides),
             (ATTENTION_HEADER, "tessera_attention_options", _library.AttentionOptions),
+            (CONVOLUTION_HEADER, "tessera_convolution_layer", _library.ConvolutionLayer),
+            (CONVOLUTION_HEADER, "tessera_convolution_options", _library.ConvolutionOptions),
             (DECODER_HEADER, "tessera_tensor", _library.Tensor),
             (DECODER_HEADER, "tessera_decoder_options", _library.DecoderOptions),
             (DECODER_HEADER, "tessera_decoder_places", _library.Places),
@@ -130,7 +138,7 @@ class Headers(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("cc"), "no C compiler")
     def test_headers_are_c(self):
-        for header in (C_HEADER, ATTENTION_HEADER, DECODER_HEADER, TORCH_HEADER):
+        for header in (C_HEADER, ATTENTION_HEADER, CONVOLUTION_HEADER, DECODER_HEADER, TORCH_HEADER):
             subprocess.run(
                 [
                     "cc",
@@ -338,6 +346,50 @@ class Refusals(unittest.TestCase):
         self.assertIn("E0536: attention_options is null", self.said(self.library.tessera_attention_run(None, 1, 1, 1, 1, None)))
         self.assertIn("E0536: launches is null", self.said(self.library.tessera_attention_launches(attention_options(), None)))
         self.assertEqual(self.library.tessera_attention_run(attention_options(t=0), None, None, None, None, None), 0)
+
+    def chain(self, *layers, **changed):
+        """(a chain or None, what was said)"""
+        each = [{"channels": 64, "kernel": 3, "stride": 1, "padding": 1, "bias": 1, "relu": 1, "residual": -1, **one} for one in layers]
+        array = (_library.ConvolutionLayer * max(len(each), 1))(*(_library.ConvolutionLayer(**one) for one in each))
+        options = _library.ConvolutionOptions(ctypes.sizeof(_library.ConvolutionOptions), 2, 14, 14, 64, 0, len(each), array)
+        for name, value in changed.items():
+            setattr(options, name, value)
+        handle = ctypes.c_void_p()
+        refused = self.library.tessera_convolution_get(options, handle)
+        return handle.value, _library.text_of(self.library) if refused else ""
+
+    def test_chains_of_convolutions(self):
+        size = ctypes.c_size_t(7)
+        one, _ = self.chain({})
+        self.assertEqual((self.library.tessera_convolution_workspace(one, size), size.value), (0, 0))
+        three, _ = self.chain({}, {"stride": 2, "channels": 128}, {"residual": -1})
+        self.assertEqual(self.library.tessera_convolution_workspace(three, size), 0)
+        self.assertEqual(size.value, 2 * 2 * (14 * 14 * 64 + 7 * 7 * 128))
+        self.assertEqual(self.chain({})[0], one)
+        self.assertNotEqual(self.chain({}, type=1)[0], one)
+        self.assertNotEqual(self.chain({"relu": 0})[0], one)
+        for layers, changed, told in (
+            ([{}], {"size": 8}, "E0536: size is 8, this library's convolution_options has 40 bytes"),
+            ([{}], {"type": 5}, "E0536: type is 5"),
+            ([], {}, "E0536: 0 layers, or null"),
+            ([{}] * 65, {}, "E0567: a chain of 65 convolutions"),
+            ([{}], {"images": 0}, "E0567: convolutions of 0 images"),
+            ([{"kernel": 7}], {}, "E0567: a filter of 7x7 pixels"),
+            ([{"residual": -2}], {}, "E0536: layer 0 has a residual of -2"),
+            ([{}, {"residual": 1}], {}, "E0567: a residual of activation 1"),
+        ):
+            handle, said = self.chain(*layers, **changed)
+            self.assertIsNone(handle)
+            self.assertIn(told, said)
+        self.assertIn("E0536: chain is null", self.said(self.library.tessera_convolution_get(None, None)))
+        self.assertIn("E0536: chain is null", self.said(self.library.tessera_convolution_workspace(None, size)))
+        self.assertIn("E0536: bytes is null", self.said(self.library.tessera_convolution_workspace(one, None)))
+        places = (ctypes.c_void_p * 3)(1024, 2048, 4096)
+        run = self.library.tessera_convolution_run
+        self.assertIn("E0536: filters or biases are null", self.said(run(one, 256, None, places, 512, None, 0, None)))
+        self.assertIn("E0536: a workspace of 8 bytes", self.said(run(three, 256, places, places, 512, 256, 8, None)))
+        self.assertIn("E0567: a buffer of layer 0 is missing", self.said(run(one, 256, places, places, None, None, 0, None)))
+        self.assertIn("E0567: the input of a chain", self.said(run(one, 264, places, places, 512, None, 0, None)))
 
     def test_without_torch_it_is_said(self):
         code, told, _ = python(

@@ -19,7 +19,7 @@ stub, folder = ctypes.CDLL({folder!r} + "/libtorch_cpu.so"), {folder!r}
 cuda = ctypes.CDLL(folder + "/libtorch_cuda.so")
 ours = ctypes.CDLL({library!r})
 ours.tessera_torch_register.restype = c_char_p
-stub.stub_tensor.restype = stub.stub_string.restype = c_void_p
+stub.stub_tensor.restype = stub.stub_string.restype = stub.stub_list.restype = c_void_p
 stub.stub_call.restype = c_char_p
 stub.stub_stride.restype = c_int64
 BF16, CUDA = 15, 1
@@ -37,6 +37,9 @@ def strides(tensor):
 
 def real(number):
     return c_uint64.from_buffer(c_double(number)).value
+
+def items(*each):
+    return stub.stub_list((c_uint64 * len(each))(*(one & 2**64 - 1 for one in each)), c_int64(len(each)))
 
 def text(word):
     return stub.stub_string(word.encode())
@@ -142,6 +145,49 @@ class Stub(unittest.TestCase):
         )
         for one in told[-2:]:
             self.assertRegex(one, "^tessera::attention: .* 0$")
+
+    def test_convolutions(self):
+        told = self.run_with(
+            "ours.tessera_torch_register(None)\n"
+            "def last(*sizes, **more):\n"
+            "    one = tensor(*sizes, **more)\n"
+            "    for d, stride in enumerate((sizes[1] * sizes[2] * sizes[3], 1, sizes[1] * sizes[3], sizes[1])):\n"
+            "        stub.stub_set_stride(c_void_p(one), c_int64(d), c_int64(stride))\n"
+            "    return one\n"
+            "def said(images=2, strides=(1, 1), residuals=(-1, 0), bias=64, relus=(1, 1), out=None, device=0):\n"
+            "    filters = items(last(64, 64, 3, 3), last(64, 64, 1, 1, device=device))\n"
+            "    biases = items(tensor(64), tensor(bias))\n"
+            "    name, given = ('convolution_chain', ()) if out is None else ('convolution_chain_out', (out,))\n"
+            "    x = last(images, 64, 7, 7, data=1 << 33)\n"
+            "    options = items(*strides), items(1, 0), items(*residuals), items(*relus)\n"
+            "    one, result = call('tessera::' + name, x, filters, biases, *given, *options, results=1)\n"
+            "    print(one.splitlines()[0] if one else strides_of(result), stub.stub_living())\n"
+            "strides_of = strides\n"
+            "said(images=0)\n"
+            "said(strides=(1,))\n"
+            "said(strides=(1, 3))\n"
+            "said(residuals=(-1, 1))\n"
+            "said(bias=32)\n"
+            "said(device=1)\n"
+            "said(out=last(2, 64, 7, 6))\n"
+            "said(out=last(2, 64, 7, 7, data=1 << 33))\n"
+            "said(), said(out=last(2, 64, 7, 7, data=1 << 35))\n"
+        ).splitlines()
+        self.assertEqual(
+            told[:-2],
+            [
+                "[3136, 1, 448, 64] 100",
+                "tessera::convolution_chain: 1 strides for 2 filters 100",
+                "tessera::convolution_chain: layer 1 has a stride of 3 100",
+                "tessera::convolution_chain: layer 1 adds activation 1 100",
+                "tessera::convolution_chain: biases[1] is 32, filters[1] is 64 x 64 x 1 x 1 100",
+                "tessera::convolution_chain: filters[1] is on cuda:1, x on cuda:0 100",
+                "tessera::convolution_chain: out is 2 x 64 x 7 x 6, the result is 2 x 64 x 7 x 7 100",
+                "tessera::convolution_chain: out overlaps x 100",
+            ],
+        )
+        for one in told[-2:]:  # no GPU
+            self.assertRegex(one, "^tessera::convolution_chain: .* 100$")
 
     def test_without_a_gpu_nothing_is_left_behind(self):
         told = self.run_with(
