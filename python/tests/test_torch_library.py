@@ -349,7 +349,10 @@ class Refusals(unittest.TestCase):
 
     def chain(self, *layers, **changed):
         """(a chain or None, what was said)"""
-        each = [{"channels": 64, "kernel": 3, "stride": 1, "padding": 1, "bias": 1, "relu": 1, "residual": -1, **one} for one in layers]
+        each = [
+            {"channels": 64, "kernel": 3, "stride": 1, "padding": 1, "bias": 1, "relu": 1, "residual": -1, **one}
+            for one in layers
+        ]
         array = (_library.ConvolutionLayer * max(len(each), 1))(*(_library.ConvolutionLayer(**one) for one in each))
         options = _library.ConvolutionOptions(ctypes.sizeof(_library.ConvolutionOptions), 2, 14, 14, 64, 0, len(each), array)
         for name, value in changed.items():

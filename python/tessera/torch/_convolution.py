@@ -189,7 +189,9 @@ def convolution_chain(x, filters, biases=None, *, strides=1, paddings=None, resi
     The result is the last layer's, channels_last. What is wrong is a RuntimeError with the numbers. Where gradients are
     asked for, torch's own operators compute (docs/torch.md)."""
     last = torch.channels_last
-    x, *filters = (one.contiguous(memory_format=last) if one.dim() == 4 and not _is_channels_last(one) else one for one in (x, *filters))
+    x, *filters = (
+        one.contiguous(memory_format=last) if one.dim() == 4 and not _is_channels_last(one) else one for one in (x, *filters)
+    )
     biases, count = list(biases or []), len(filters)
     how = {
         "strides": _each(strides, count),
