@@ -85,10 +85,9 @@ Expected<void> check_strides(char const* name, Strides const& s) {
   return {};
 }
 
-/// `o` with strides that count.
-Expected<Launches> launches_of(Options const& o) {
-  Launches made;
-  auto& p = made.problem;
+/// Of one of the batch, and where its rows lie left open.
+Problem sizes_of(Options const& o) {
+  Problem p;
   p.type = o.type == TESSERA_FP16 ? tessera::gpu::ElementType::fp16 : tessera::gpu::ElementType::bf16;
   p.heads = number(o.heads);
   p.key_heads = number(o.key_heads);
@@ -98,28 +97,35 @@ Expected<Launches> launches_of(Options const& o) {
   p.scale = static_cast<float>(o.scale);
   p.query_rows = number(o.queries);
   p.key_rows = number(o.keys);
+  return p;
+}
+
+/// `o` with strides that count.
+Expected<Launches> launches_of(Problem p, Options const& o) {
   p.q = {o.q.row, o.q.head, 0};
   p.k = {o.k.row, o.k.head, 0};
   p.v = {o.v.row, o.v.head, 0};
   p.out = {o.out.row, o.out.head, 0};
+  int count = number(o.batch);
   auto const of_queries = common_step(o.q, o.out, o.queries, o.batch);
   auto const of_keys = common_step(o.k, o.v, o.keys, o.batch);
-  made.count = number(o.batch);
   if (o.batch > 1 && of_queries && of_keys) {
-    p.sequences = made.count;
+    p.sequences = count;
     p.query_step = *of_queries;
     p.query_rows += (p.sequences - 1) * p.query_step;
     p.key_step = *of_keys;
     p.key_rows += (p.sequences - 1) * p.key_step;
-    made.count = 1;
+    count = 1;
   }
   if (auto fine = check(p); !fine) return tl::make_unexpected(fine.error());
-  return made;
+  return Launches{p, count};
 }
 
 Expected<Launches> launches_of(Options const* options, Options& counted) {
   if (auto fine = check_options(options); !fine) return tl::make_unexpected(fine.error());
   if (options->batch == 0 || options->queries == 0) return Launches{};
+  auto const sizes = sizes_of(*options);
+  if (auto fine = check(sizes); !fine) return tl::make_unexpected(fine.error());
   counted = *options;
   counted.q = counting(options->q, options->heads, options->queries, *options);
   counted.out = counting(options->out, options->heads, options->queries, *options);
@@ -132,7 +138,7 @@ Expected<Launches> launches_of(Options const* options, Options& counted) {
   for (auto const& [name, strides] :
        {Named{"q", counted.q}, Named{"k", counted.k}, Named{"v", counted.v}, Named{"out", counted.out}})
     if (auto fine = check_strides(name, strides); !fine) return tl::make_unexpected(fine.error());
-  return launches_of(counted);
+  return launches_of(sizes, counted);
 }
 
 template <class Byte, class Array>
