@@ -206,12 +206,13 @@ def graphs(b, faults):
             wrong.append(f"replay {i}")
     faults.expect(not wrong, f"{len(wrong)} wrong: {wrong[:3]}")
     torch.cuda.synchronize()
-    before = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
+    before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved(), torch.cuda.mem_get_info()[0]
     for _ in range(1000):
         tt.attention(*inputs[0], causal=True)
     torch.cuda.synchronize()
-    after = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
-    faults.expect(before == after, f"memory goes from {before} to {after} in 1000 calls")
+    after = torch.cuda.memory_allocated(), torch.cuda.memory_reserved(), torch.cuda.mem_get_info()[0]
+    fine = before[:2] == after[:2] and before[2] - after[2] <= 4 << 20
+    faults.expect(fine, f"memory goes from {before} to {after} in 1000 calls")
     return {"replays": 100}
 
 
