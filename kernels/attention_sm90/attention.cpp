@@ -121,8 +121,10 @@ Expected<Parameters> parameters_of(Call const& call, KernelInfo const& info, Til
   to.query_offsets = p.query_offsets;
   to.key_offsets = p.key_offsets;
   to.key_lengths = p.key_lengths;
-  to.queries_each = p.query_rows / p.sequences;
-  to.keys_each = p.key_rows / p.sequences;
+  to.queries_each = rows_each(p.query_rows, p.sequences, p.query_step);
+  to.keys_each = rows_each(p.key_rows, p.sequences, p.key_step);
+  to.query_step = step_of(p.query_rows, p.sequences, p.query_step);
+  to.key_step = step_of(p.key_rows, p.sequences, p.key_step);
   to.query_rows = p.query_rows;
   to.key_rows = p.key_rows;
   to.tiles = tiles;

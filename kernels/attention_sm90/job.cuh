@@ -22,7 +22,7 @@ struct Job {
 __device__ inline int same(int value) { return __shfl_sync(~0u, value, 0); }
 
 __device__ inline Sequence sequence_of(Parameters const& p, int number) {
-  Sequence s{number * p.queries_each, p.queries_each, number * p.keys_each, p.keys_each};
+  Sequence s{number * p.query_step, p.queries_each, number * p.key_step, p.keys_each};
   if (p.query_offsets != nullptr) {
     s.first_query = __ldcg(p.query_offsets + number);
     s.queries = __ldcg(p.query_offsets + number + 1) - s.first_query;

@@ -25,6 +25,7 @@ struct Parameters {
   int const* key_offsets = nullptr;
   int const* key_lengths = nullptr;
   int queries_each = 0, keys_each = 0;  ///< of a sequence, where there are no offsets
+  int query_step = 0, key_step = 0;     ///< from a sequence to the next, likewise
   int query_rows = 0, key_rows = 0;
   Tiles tiles;
   Sight sight;

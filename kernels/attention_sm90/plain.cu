@@ -39,8 +39,10 @@ __device__ float of_all(float value, float (&room)[k_threads], Combine const& co
 }
 
 __device__ Sequence find(Problem const& p, int number) {
-  int const queries = p.query_rows / p.sequences, keys = p.key_rows / p.sequences;
-  Sequence s{number * queries, queries, number * keys, keys};
+  Sequence s{number * step_of(p.query_rows, p.sequences, p.query_step),
+             rows_each(p.query_rows, p.sequences, p.query_step),
+             number * step_of(p.key_rows, p.sequences, p.key_step),
+             rows_each(p.key_rows, p.sequences, p.key_step)};
   if (p.query_offsets != nullptr) {
     s.first_query = p.query_offsets[number];
     s.queries = p.query_offsets[number + 1] - s.first_query;

@@ -21,6 +21,20 @@ tl::unexpected<Diagnostics> refused(std::string why, std::string way_out) {
   return tl::make_unexpected(std::move(one));
 }
 
+Expected<void> check_rows(char const* of, char const* name, int rows, int sequences, int step,
+                          int const* offsets) {
+  if (offsets != nullptr) return {};
+  if (step == 0 && rows % sequences != 0)
+    return refused(fmt::format("{} rows of {} are not {} equal sequences", rows, of, sequences),
+                   fmt::format("give {}_offsets", name));
+  auto const each = rows - (sequences - 1LL) * step;
+  if (step != 0 && (step < 0 || each < 1 || each > step))
+    return refused(
+        fmt::format("{} rows of {} are not {} sequences at steps of {}", rows, of, sequences, step),
+        fmt::format("let {}_step hold a sequence, and the rows end with the last one", name));
+  return {};
+}
+
 Expected<void> check_sizes(Problem const& p) {
   if (p.sequences < 1 || p.heads < 1 || p.query_rows < 1 || p.key_rows < 1 || p.longest_queries < 1)
     return refused(fmt::format("{} sequences, {} heads, {} rows of queries, at most {} of a sequence, and {} "
@@ -33,12 +47,11 @@ Expected<void> check_sizes(Problem const& p) {
   if (compiled_head_size(p.head_size) == 0)
     return refused(fmt::format("no kernel for heads of {}", p.head_size),
                    fmt::format("heads are of {}", fmt::join(k_head_sizes, ", ")));
-  if (p.query_offsets == nullptr && p.query_rows % p.sequences != 0)
-    return refused(fmt::format("{} rows of queries are not {} equal sequences", p.query_rows, p.sequences),
-                   "give query_offsets");
-  if (p.key_offsets == nullptr && p.key_rows % p.sequences != 0)
-    return refused(fmt::format("{} rows of keys are not {} equal sequences", p.key_rows, p.sequences),
-                   "give key_offsets");
+  if (auto fine = check_rows("queries", "query", p.query_rows, p.sequences, p.query_step, p.query_offsets);
+      !fine)
+    return fine;
+  if (auto fine = check_rows("keys", "key", p.key_rows, p.sequences, p.key_step, p.key_offsets); !fine)
+    return fine;
   auto const tiles = tiles_of(p);
   auto const count = 1LL * tiles.heads * tiles.query_blocks * tiles.sequences;
   if (count > 0x7fffffff)
@@ -93,8 +106,9 @@ Problem completed(Problem p) {
   if (p.key_heads == 0) p.key_heads = p.heads;
   if (p.key_rows == 0) p.key_rows = p.query_rows;
   if (p.longest_queries == 0)
-    p.longest_queries =
-        p.query_offsets == nullptr && p.sequences > 0 ? p.query_rows / p.sequences : p.query_rows;
+    p.longest_queries = p.query_offsets == nullptr && p.sequences > 0
+                            ? std::max(rows_each(p.query_rows, p.sequences, p.query_step), 1)
+                            : p.query_rows;
   if (p.window > 0) p.causal = true;
   if (p.scale == 0 && p.head_size > 0)
     p.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(p.head_size)));

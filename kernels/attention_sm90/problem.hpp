@@ -20,9 +20,9 @@ struct Strides {
   long long group = 0;
 };
 
-/// Sequences lie one behind the other in the rows of q and out (queries) and of k and v (keys). The last
-/// query of a sequence stands at its last key: query i of n sees keys up to i + (keys - n) where `causal`.
-/// What a query sees none of gives zeros. Pointers are device memory, read when the launch runs.
+/// Sequences lie in the rows of q and out (queries) and of k and v (keys), one behind the other or at steps.
+/// The last query of a sequence stands at its last key: query i of n sees keys up to i + (keys - n) where
+/// `causal`. What a query sees none of gives zeros. Pointers are device memory, read when the launch runs.
 struct Problem {
   ElementType type = ElementType::bf16;
   int sequences = 1;
@@ -33,10 +33,15 @@ struct Problem {
   int query_rows = 0;       ///< that q and out have; nothing behind them is read or written
   int key_rows = 0;         ///< that k and v have, likewise; 0: query_rows
   int longest_queries = 0;  ///< no sequence has more, or its last ones are not computed; 0: query_rows
+  /// Where there are no offsets: rows from where a sequence begins to where the next does, the last one
+  /// ending with the array. 0: they lie one behind the other. A tensor [sequence][head][token][head_size] has
+  /// heads * tokens.
+  int query_step = 0;
+  int key_step = 0;
   /// [sequences + 1]: where the queries of each sequence begin, and where the last one's end. Null: all have
-  /// query_rows / sequences.
+  /// as many (rows_each()).
   int const* query_offsets = nullptr;
-  /// [sequences + 1], of keys. Null: all have key_rows / sequences.
+  /// [sequences + 1], of keys.
   int const* key_offsets = nullptr;
   /// [sequences]: keys that are there, from each one's offset on, and no others are looked at. Null: all up
   /// to the next offset. With it key_offsets need not be in order: a cache [sequence][key head][capacity] has

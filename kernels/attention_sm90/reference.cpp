@@ -66,8 +66,10 @@ class Row {
 Sequence sequence_of(Problem const& problem, HostLengths const& lengths, int number) {
   auto const p = completed(problem);
   auto const at = index(number);
-  int const queries = p.query_rows / p.sequences, keys = p.key_rows / p.sequences;
-  Sequence s{number * queries, queries, number * keys, keys};
+  Sequence s{number * step_of(p.query_rows, p.sequences, p.query_step),
+             rows_each(p.query_rows, p.sequences, p.query_step),
+             number * step_of(p.key_rows, p.sequences, p.key_step),
+             rows_each(p.key_rows, p.sequences, p.key_step)};
   if (!lengths.query_offsets.empty()) {
     s.first_query = lengths.query_offsets[at];
     s.queries = lengths.query_offsets[at + 1] - s.first_query;

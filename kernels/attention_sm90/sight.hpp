@@ -12,6 +12,15 @@ struct Sequence {
   int first_key = 0, keys = 0;       ///< rows of k
 };
 
+/// How sequences of one length lie in the rows of an array. `step`: from where one begins to where the next
+/// does, the last one ending with the array; 0: they lie one behind the other.
+TESSERA_HOST_DEVICE constexpr int step_of(int rows, int sequences, int step) {
+  return step > 0 ? step : rows / sequences;
+}
+TESSERA_HOST_DEVICE constexpr int rows_each(int rows, int sequences, int step) {
+  return step > 0 ? rows - (sequences - 1) * step : rows / sequences;
+}
+
 struct KeyRange {
   int begin = 0, end = 0;
   TESSERA_HOST_DEVICE constexpr bool empty() const { return end <= begin; }

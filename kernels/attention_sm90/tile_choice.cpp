@@ -21,8 +21,11 @@ std::vector<int> tile_choices(Problem const& problem) {
 
 double estimate(Problem const& problem, int tile_queries, int sms) {
   auto const p = completed(problem);
-  int const average = (p.query_rows + p.sequences - 1) / p.sequences;
-  Sequence const s{0, std::min(average, p.longest_queries), 0, p.key_rows / p.sequences};
+  int const average = p.query_offsets != nullptr ? (p.query_rows + p.sequences - 1) / p.sequences
+                                                 : rows_each(p.query_rows, p.sequences, p.query_step);
+  int const keys =
+      p.key_offsets != nullptr ? p.key_rows / p.sequences : rows_each(p.key_rows, p.sequences, p.key_step);
+  Sequence const s{0, std::min(average, p.longest_queries), 0, keys};
   int const blocks = (s.queries + tile_queries - 1) / tile_queries;
   constexpr int k_keys = 128;
   int most = 0;

@@ -46,6 +46,9 @@ Shim load(std::string& reason) {
   cpu.find("aoti_torch_delete_tensor_object", all.delete_tensor);
   cpu.find("torch_string_c_str", all.string_c_str);
   cpu.find("torch_delete_string", all.delete_string);
+  cpu.find("torch_list_size", all.list_size);
+  cpu.find("torch_list_get_item", all.list_get_item);
+  cpu.find("torch_delete_list", all.delete_list);
   cpu.find("aoti_torch_device_type_cuda", all.device_type_cuda);
   cpu.find("aoti_torch_dtype_bfloat16", all.dtype_bfloat16);
   cpu.find("aoti_torch_dtype_float16", all.dtype_float16);

@@ -4,6 +4,7 @@
 // these declarations to torch's own headers.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -18,6 +19,7 @@ using TensorHandle = struct AtenTensorOpaque*;
 using LibraryHandle = struct TorchLibraryOpaque*;
 using StringHandle = struct StringOpaque*;
 using GuardHandle = struct CUDAGuardOpaque*;
+using ListHandle = struct ListOpaque*;
 
 /// How values are passed: as torch 2.10 does, whichever torch runs.
 constexpr std::uint64_t abi_version = (std::uint64_t{2} << 56) | (std::uint64_t{10} << 48);
@@ -40,6 +42,9 @@ struct Shim {
   ErrorCode (*delete_tensor)(TensorHandle tensor);
   ErrorCode (*string_c_str)(StringHandle string, char const** text);  ///< borrowed
   ErrorCode (*delete_string)(StringHandle string);
+  ErrorCode (*list_size)(ListHandle list, std::size_t* size);
+  ErrorCode (*list_get_item)(ListHandle list, std::size_t index, Value* item);  ///< owned by who asks once
+  ErrorCode (*delete_list)(ListHandle list);                                    ///< not its items
   std::int32_t (*device_type_cuda)();
   std::int32_t (*dtype_bfloat16)();
   std::int32_t (*dtype_float16)();

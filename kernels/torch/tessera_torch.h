@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libtessera_torch: tessera_c.h, and torch's operators tessera::mlp and tessera::mlp_out over it. */
+/* libtessera_torch: the headers of kernels/c, and over them torch's operators tessera::mlp, attention and
+ * convolution_chain, each with its _out. */
 #ifndef TESSERA_TORCH_H
 #define TESSERA_TORCH_H
 

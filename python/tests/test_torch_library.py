@@ -14,6 +14,8 @@ from support import ROOT, python
 from tessera.torch import _library
 
 C_HEADER = os.path.join(ROOT, "kernels", "c", "tessera_c.h")
+ATTENTION_HEADER = os.path.join(ROOT, "kernels", "c", "tessera_attention.h")
+CONVOLUTION_HEADER = os.path.join(ROOT, "kernels", "c", "tessera_convolution.h")
 DECODER_HEADER = os.path.join(ROOT, "kernels", "c", "tessera_decoder.h")
 TORCH_HEADER = os.path.join(ROOT, "kernels", "torch", "tessera_torch.h")
 # A model of one layer, and its tensors: (name, a made-up address, rows, columns).
@@ -59,7 +61,26 @@ CTYPES = {
     "struct tessera_tensor const*": ctypes.POINTER(_library.Tensor),
     "struct tessera_decoder_options const*": ctypes.POINTER(_library.DecoderOptions),
     "struct tessera_decoder_places*": ctypes.POINTER(_library.Places),
+    "void const* const*": ctypes.POINTER(ctypes.c_void_p),
+    "tessera_convolution*": ctypes.c_void_p,
+    "tessera_convolution**": ctypes.POINTER(ctypes.c_void_p),
+    "struct tessera_convolution_layer const*": ctypes.POINTER(_library.ConvolutionLayer),
+    "struct tessera_convolution_options const*": ctypes.POINTER(_library.ConvolutionOptions),
+    "struct tessera_attention_strides": _library.AttentionStrides,
+    "struct tessera_attention_options const*": ctypes.POINTER(_library.AttentionOptions),
 }
+
+
+def attention_options(b=2, h=8, key_heads=2, t=40, keys=40, d=64, **changed):
+    """q and out as [batch][token][head], k and v as [batch][head][token]."""
+    outer = _library.AttentionStrides(t * h * d, d, h * d)
+    inner = _library.AttentionStrides(keys * key_heads * d, keys * d, d)
+    options = _library.AttentionOptions(
+        ctypes.sizeof(_library.AttentionOptions), b, h, key_heads, t, keys, d, 0, 1, 0, 0, outer, inner, inner, outer
+    )
+    for name, value in changed.items():
+        setattr(options, name, value)
+    return options
 
 
 def text(path):
@@ -78,8 +99,10 @@ def declared(path):
 
 class Headers(unittest.TestCase):
     def test_python_calls_what_is_declared(self):
-        functions = {**declared(C_HEADER), **declared(DECODER_HEADER), **declared(TORCH_HEADER)}
-        self.assertEqual(len(functions), 22)
+        functions = {}
+        for header in (C_HEADER, ATTENTION_HEADER, CONVOLUTION_HEADER, DECODER_HEADER, TORCH_HEADER):
+            functions |= declared(header)
+        self.assertEqual(len(functions), 27)
         self.assertEqual(functions, _library.SIGNATURES)
 
     def test_structures_are_those_of_the_headers(self):
@@ -87,6 +110,10 @@ class Headers(unittest.TestCase):
         addresses = {"tokens": ctypes.c_void_p, "lengths": ctypes.c_void_p}
         for header, name, ours in (
             (C_HEADER, "tessera_mlp_options", _library.Options),
+            (ATTENTION_HEADER, "tessera_attention_strides", _library.AttentionStrides),
+            (ATTENTION_HEADER, "tessera_attention_options", _library.AttentionOptions),
+            (CONVOLUTION_HEADER, "tessera_convolution_layer", _library.ConvolutionLayer),
+            (CONVOLUTION_HEADER, "tessera_convolution_options", _library.ConvolutionOptions),
             (DECODER_HEADER, "tessera_tensor", _library.Tensor),
             (DECODER_HEADER, "tessera_decoder_options", _library.DecoderOptions),
             (DECODER_HEADER, "tessera_decoder_places", _library.Places),
@@ -111,7 +138,7 @@ class Headers(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("cc"), "no C compiler")
     def test_headers_are_c(self):
-        for header in (C_HEADER, DECODER_HEADER, TORCH_HEADER):
+        for header in (C_HEADER, ATTENTION_HEADER, CONVOLUTION_HEADER, DECODER_HEADER, TORCH_HEADER):
             subprocess.run(
                 [
                     "cc",
@@ -219,6 +246,10 @@ class Refusals(unittest.TestCase):
             self.library.tessera_finish(None),
         ):
             self.assertIn("error E0511: cudaGetDevice failed: ", self.said(refused))
+        self.assertIn(
+            "error E0511: asking for the number of SMs failed: ",
+            self.said(self.library.tessera_attention_run(attention_options(), 256, 256, 256, 256, None)),
+        )
 
     def test_decoders(self):
         def said(config=LLAMA, tensors=None, **how):
@@ -261,6 +292,107 @@ class Refusals(unittest.TestCase):
             self.library.tessera_decoder_tokens(None, None, None),
         ):
             self.assertIn("E0536: decoder is null", self.said(refused))
+
+    def test_attention_in_launches(self):
+        def launches(**changed):
+            count = ctypes.c_int32(-1)
+            self.assertEqual(self.library.tessera_attention_launches(attention_options(**changed), count), 0)
+            return count.value
+
+        strides = _library.AttentionStrides
+        self.assertEqual(launches(), 1)
+        self.assertEqual(launches(b=1), 1)
+        self.assertEqual((launches(b=0), launches(t=0)), (0, 0))
+        self.assertEqual(launches(t=1), 1)
+        self.assertEqual(launches(b=3, key_heads=1, keys=1), 1)
+        # Columns of one matrix; rows of a longer cache.
+        self.assertEqual(launches(q=strides(40 * 3 * 8 * 64, 64, 3 * 8 * 64)), 1)
+        self.assertEqual(launches(keys=30, k=strides(2 * 40 * 64, 40 * 64, 64), v=strides(2 * 40 * 64, 40 * 64, 64)), 1)
+        # q inside out and out not; v other than k; one k for all; the batch inside of the tokens.
+        inside = strides(8 * 40 * 64, 40 * 64, 64)
+        self.assertEqual(launches(q=inside), 2)
+        self.assertEqual(launches(q=inside, out=inside), 1)
+        self.assertEqual(launches(b=5, v=strides(40 * 2 * 64, 64, 2 * 64)), 5)
+        self.assertEqual(launches(b=3, k=strides(0, 40 * 64, 64)), 3)
+        self.assertEqual(launches(b=3, q=strides(8 * 64, 64, 3 * 8 * 64)), 3)
+        # What does not count may be anything.
+        self.assertEqual(launches(b=1, q=strides(-7, 64, 8 * 64)), 1)
+        self.assertEqual(launches(h=1, key_heads=1, q=strides(40 * 64, 5, 64)), 1)
+
+    def test_attention_that_is_refused(self):
+        strides = _library.AttentionStrides
+        for changed, told in (
+            ({"size": 8}, "E0536: size is 8, this library's attention_options has 176 bytes"),
+            ({"type": 2}, "E0536: type is 2\n   hint: take a value of enum tessera_element_type"),
+            ({"b": -1}, "E0536: a batch of -1, 40 queries"),
+            ({"keys": 0}, "E0536: 2 key heads, 0 keys"),
+            ({"key_heads": 3}, "E0590: attention: 8 heads cannot share 3 key heads evenly"),
+            ({"d": 72}, "E0590: attention: no kernel for heads of 72\n   hint: heads are of 64, 80, 96, 128, 256"),
+            ({"h": 1, "key_heads": 1, "d": 100, "b": 1, "t": 1}, "E0590: attention: no kernel for heads of 100"),
+            ({"window": -1}, "E0590: attention: a window of -1 keys"),
+            ({"scale": float("nan")}, "E0590: attention: scores cannot be scaled by nan"),
+            ({"k": strides(40 * 2 * 64, 40 * 64, 60)}, "E0590: attention: a stride of 60 elements in k"),
+            ({"v": strides(4, 40 * 64, 64)}, "E0590: attention: a stride of 4 elements in v"),
+            ({"q": strides(40 * 8 * 64, 0, 64)}, "E0590: attention: heads of q are 0 elements apart, and rows 64"),
+            ({"keys": 2**31}, "E0536: 2147483648 is more than a launch counts"),
+            ({"window": 2**40}, "E0536: 1099511627776 is more than a launch counts"),
+        ):
+            options = attention_options(**changed)
+            for refused in (
+                self.library.tessera_attention_launches(options, ctypes.c_int32()),
+                self.library.tessera_attention_run(options, 256, 256, 256, 256, None),
+            ):
+                self.assertIn(told, self.said(refused))
+        self.assertIn("E0536: attention_options is null", self.said(self.library.tessera_attention_run(None, 1, 1, 1, 1, None)))
+        self.assertIn("E0536: launches is null", self.said(self.library.tessera_attention_launches(attention_options(), None)))
+        self.assertEqual(self.library.tessera_attention_run(attention_options(t=0), None, None, None, None, None), 0)
+
+    def chain(self, *layers, **changed):
+        """(a chain or None, what was said)"""
+        each = [
+            {"channels": 64, "kernel": 3, "stride": 1, "padding": 1, "bias": 1, "relu": 1, "residual": -1, **one}
+            for one in layers
+        ]
+        array = (_library.ConvolutionLayer * max(len(each), 1))(*(_library.ConvolutionLayer(**one) for one in each))
+        options = _library.ConvolutionOptions(ctypes.sizeof(_library.ConvolutionOptions), 2, 14, 14, 64, 0, len(each), array)
+        for name, value in changed.items():
+            setattr(options, name, value)
+        handle = ctypes.c_void_p()
+        refused = self.library.tessera_convolution_get(options, handle)
+        return handle.value, _library.text_of(self.library) if refused else ""
+
+    def test_chains_of_convolutions(self):
+        size = ctypes.c_size_t(7)
+        one, _ = self.chain({})
+        self.assertEqual((self.library.tessera_convolution_workspace(one, size), size.value), (0, 0))
+        three, _ = self.chain({}, {"stride": 2, "channels": 128}, {"residual": -1})
+        self.assertEqual(self.library.tessera_convolution_workspace(three, size), 0)
+        self.assertEqual(size.value, 2 * 2 * (14 * 14 * 64 + 7 * 7 * 128))
+        self.assertEqual(self.chain({})[0], one)
+        self.assertNotEqual(self.chain({}, type=1)[0], one)
+        self.assertNotEqual(self.chain({"relu": 0})[0], one)
+        for layers, changed, told in (
+            ([{}], {"size": 8}, "E0536: size is 8, this library's convolution_options has 40 bytes"),
+            ([{}], {"type": 5}, "E0536: type is 5"),
+            ([], {}, "E0536: 0 layers, or null"),
+            ([{}] * 65, {}, "E0567: a chain of 65 convolutions"),
+            ([{}], {"images": 0}, "E0567: convolutions of 0 images"),
+            ([{"kernel": 7}], {}, "E0567: a filter of 7x7 pixels"),
+            ([{"residual": -2}], {}, "E0536: layer 0 has a residual of -2"),
+            ([{}, {"residual": 1}], {}, "E0567: a residual of activation 1"),
+        ):
+            handle, said = self.chain(*layers, **changed)
+            self.assertIsNone(handle)
+            self.assertIn(told, said)
+        self.assertIn("E0536: chain is null", self.said(self.library.tessera_convolution_get(None, None)))
+        self.assertIn("E0536: chain is null", self.said(self.library.tessera_convolution_workspace(None, size)))
+        self.assertIn("E0536: bytes is null", self.said(self.library.tessera_convolution_workspace(one, None)))
+        places = (ctypes.c_void_p * 3)(1024, 2048, 4096)
+        run = self.library.tessera_convolution_run
+        self.assertIn("E0536: filters or biases are null", self.said(run(one, 256, None, places, 512, None, 0, None)))
+        self.assertIn("E0536: a workspace of 8 bytes", self.said(run(three, 256, places, places, 512, 256, 8, None)))
+        self.assertIn("E0567: a buffer of layer 0 is missing", self.said(run(one, 256, places, places, None, None, 0, None)))
+        self.assertIn("E0567: the input of a chain", self.said(run(one, 264, places, places, 512, None, 0, None)))
 
     def test_without_torch_it_is_said(self):
         code, told, _ = python(

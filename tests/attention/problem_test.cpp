@@ -64,6 +64,26 @@ TEST(AttentionProblem, IsRefusedByNumberAndWithAWayOut) {
   EXPECT_THAT(said_after([](auto& p) { p.sequences = p.query_rows = 1 << 29; }), HasSubstr("tiles are more"));
 }
 
+TEST(AttentionProblem, StepsHoldTheirSequences) {
+  auto const stepped = [](int rows, int step) {
+    return said_after(
+        [&](auto& p) { p.sequences = 3, p.query_rows = rows, p.query_step = step, p.key_rows = 9; });
+  };
+  EXPECT_EQ(stepped(2 * 800 + 100, 800), "fine");
+  EXPECT_EQ(stepped(2 * 800 + 800, 800), "fine");
+  for (int const rows : {2 * 800, 2 * 800 + 801})
+    EXPECT_THAT(stepped(rows, 800), AllOf(HasSubstr(std::to_string(rows) +
+                                                    " rows of queries are not 3 sequences at steps of 800"),
+                                          HasSubstr("query_step")));
+  EXPECT_THAT(stepped(300, -1), HasSubstr("at steps of -1"));
+  EXPECT_THAT(stepped(300, 1 << 30), HasSubstr("at steps of 1073741824"));
+  EXPECT_THAT(said_after([](auto& p) { p.sequences = 2, p.key_rows = 50, p.key_step = 20; }),
+              AllOf(HasSubstr("50 rows of keys are not 2 sequences at steps of 20"), HasSubstr("key_step")));
+  // Offsets say where sequences are, so that steps do not count.
+  int const offsets[] = {0, 3, 7};
+  EXPECT_EQ(said_after([&](auto& p) { p.sequences = 2, p.key_step = 1, p.key_offsets = offsets; }), "fine");
+}
+
 TEST(AttentionProblem, OddButRightOnesAreTaken) {
   EXPECT_EQ(said_after([](auto& p) { p.query_rows = 1; }), "fine");
   EXPECT_EQ(said_after([](auto& p) { p.key_heads = 1, p.key_rows = 7; }), "fine");
@@ -127,6 +147,8 @@ TEST(AttentionTileOrder, HasRoomForTheLongestSequence) {
   EXPECT_EQ(tiles_of(p, 192).query_blocks, 6);
   p.sequences = 4;
   EXPECT_EQ(tiles_of(p).query_blocks, 2);
+  p.query_step = 300;
+  EXPECT_EQ(tiles_of(p).query_blocks, 1);
   p.longest_queries = 129;
   EXPECT_EQ(tiles_of(p).query_blocks, 2);
   EXPECT_EQ(tiles_of(p).count(), 8 * 2 * 4);

@@ -49,6 +49,33 @@ TEST(AttentionReference, QueriesThatSeeNothingGiveZeros) {
   EXPECT_NEAR(out.back(), 0.5, 1e-6);
 }
 
+TEST(AttentionReference, SequencesAtStepsAreThoseThatLieOneBehindTheOther) {
+  auto close = small();
+  close.sequences = 2;
+  close.query_rows = 6;
+  close.key_rows = 10;
+  close.longest_queries = 3;
+  auto apart = close;
+  apart.query_step = 5;
+  apart.query_rows = 8;
+  apart.key_step = 7;
+  apart.key_rows = 12;
+  for (int const number : {0, 1}) {
+    auto const there = sequence_of(close, {}, number), here = sequence_of(apart, {}, number);
+    EXPECT_EQ(here.queries, there.queries);
+    EXPECT_EQ(here.keys, there.keys);
+    EXPECT_EQ(here.first_query, 5 * number);
+    EXPECT_EQ(here.first_key, 7 * number);
+  }
+  // Values are their rows' numbers: means of rows 0 to 4, 5 to 9 and 7 to 11.
+  auto const one = run(close, 1), other = run(apart, 1);
+  EXPECT_NEAR(one.front(), 2, 1e-6);
+  EXPECT_NEAR(one.back(), 7, 1e-6);
+  EXPECT_NEAR(other.front(), 2, 1e-6);
+  EXPECT_NEAR(other.back(), 9, 1e-6);
+  EXPECT_EQ(other[static_cast<std::size_t>(4 * apart.q.row)], -1);  // of no sequence
+}
+
 TEST(AttentionReference, TypesRoundToTheNearest) {
   EXPECT_EQ(rounded(1 + 0x1p-9f, ElementType::bf16), 1);
   EXPECT_EQ(rounded(1 + 0x1.8p-8f, ElementType::bf16), 1 + 0x1p-7f);

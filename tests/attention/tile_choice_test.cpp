@@ -43,6 +43,15 @@ TEST(AttentionTileChoice, FillsTheGpu) {
   EXPECT_EQ(choose_tile_queries(of(8, 512, true), 132), 64);
 }
 
+TEST(AttentionTileChoice, IsTheSameHoweverSequencesLie) {
+  auto close = of(8, 4 * 512, true), apart = close;
+  close.sequences = apart.sequences = 4;
+  apart.query_step = apart.key_step = 8 * 512;
+  apart.query_rows = apart.key_rows = 3 * apart.query_step + 512;
+  for (int const queries : {64, 128, 192})
+    EXPECT_EQ(estimate(apart, queries, 132), estimate(close, queries, 132));
+}
+
 TEST(AttentionTileChoice, EqualTilesGoInWholeRoundsHoweverMany) {
   // 12 heads of 4096 that see all keys: 384 tiles of 32 blocks are three rounds of 132 SMs, 264 of 192 two.
   EXPECT_NEAR(estimate(of(12, 4096, false), 128, 132), 3 * (1 + 32 * 1.68), 1e-9);

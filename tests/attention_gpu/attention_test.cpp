@@ -123,6 +123,26 @@ TEST(AttentionOnGpu, ColumnsOfOneMatrix) {
   Case(with(grouped, Mask::causal), {}).check();
 }
 
+// torch's tensors of several sequences: [sequence][head][token][head_size], beside [sequence][token][head]
+// for q and out, in one launch.
+TEST(AttentionOnGpu, SequencesAtSteps) {
+  constexpr int sequences = 3, heads = 4, key_heads = 2, queries = 200, keys = 333;
+  for (int const size : {64, 80, 128}) {
+    SCOPED_TRACE(size);
+    auto p = problem_of(size, heads, key_heads, sequences * queries);
+    p.sequences = sequences;
+    p.k = p.v = {size, 1LL * keys * size, 0};
+    p.key_step = key_heads * keys;
+    p.key_rows = (sequences - 1) * p.key_step + keys;
+    Case(with(p, Mask::causal), {}).check();
+    p.q = p.out = {size, 1LL * queries * size, 2LL * queries * size};
+    p.query_step = heads * queries;
+    p.query_rows = (sequences - 1) * p.query_step + queries;
+    Case(with(p, Mask::causal), {}).check();
+    Case(with(p, Mask::window), {}).check();
+  }
+}
+
 // One matrix indeed: pointers into it.
 TEST(AttentionOnGpu, PointersIntoOneMatrix) {
   constexpr int heads = 4, size = 128, rows = 300, width = heads * size;

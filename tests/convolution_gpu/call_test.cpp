@@ -2,7 +2,8 @@
 // What ConvChain::make() refuses before it asks for a GPU (E0567).
 #include <gmock/gmock.h>
 
-#include "kernels/convolution/conv_chain.hpp"
+#include "kernels/convolution/conv_launches.hpp"
+#include "support/assert_ok.hpp"
 
 namespace tessera::convolution {
 namespace {
@@ -43,6 +44,28 @@ TEST(ConvolutionCall, Buffers) {
   auto without = chain;
   without.layers[0].bias = false;
   expect_refused(without, buffers(), "a buffer of layer 0" + of_layer);
+}
+
+TEST(ConvolutionCall, LentMemoryHasTheResultsBetween) {
+  EXPECT_EQ(scratch_bytes(same_size(1, 14, 256, 1)), 0u);
+  EXPECT_EQ(scratch_bytes(same_size(1, 14, 256, 3)), 2u * 2 * 14 * 14 * 256);
+  // Each begins at a multiple of 256 bytes: 3 x 3 x 64 numbers are 1152.
+  EXPECT_EQ(scratch_bytes(same_size(1, 3, 64, 3)), 2u * 1280);
+}
+
+TEST(ConvolutionCall, LentMemoryThatIsNotThere) {
+  auto const launches = ConvLaunches::make(same_size(1, 14, 256, 2), 132);
+  ASSERT_OK(launches);
+  for (void* const lent : {address(0), address(0x7080)}) {
+    auto const refused = launches->run(buffers(), lent, nullptr);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(to_text(refused.error()),
+                testing::HasSubstr("E0567: the memory that a chain of convolutions is lent"));
+  }
+  auto at = buffers();
+  at.layers[1].output = nullptr;
+  EXPECT_FALSE(launches->run(at, address(0x8000), nullptr));
+  EXPECT_FALSE(ConvLaunches::make(same_size(1, 14, 96, 2), 132));
 }
 
 TEST(ConvolutionCall, Chains) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers that are launches of their own: the right numbers for every size, batch, filter and way to cut them.
 #include "convolution_gpu/chain_problem.hpp"
+#include "kernels/convolution/conv_launches.hpp"
 #include "kernels/convolution/layer_cut.hpp"
 
 namespace tessera::convolution {
@@ -76,6 +77,33 @@ TEST(ConvolutionLayer, WithoutBiasAndRelu) {
   chain.layers[0].bias = chain.layers[1].relu = false;
   chain.layers[2].bias = chain.layers[2].relu = false;
   expect_right(chain, by_layer());
+}
+/// Bound when it is called, with memory that is lent: as a chain that is bound once.
+TEST(ConvolutionLayer, MemoryOfTheCallerGivesTheSameBits) {
+  int sms = 0;
+  ASSERT_EQ(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0), cudaSuccess);
+  for (auto chain : {same_size(1, 14, 256, 3), same_size(5, 7, 512, 2, ElementType::bf16)}) {
+    if (chain.layers.size() > 2) chain.layers[2].residual = 1;
+    SCOPED_TRACE(to_string(chain));
+    Problem const problem(chain, 3);
+    auto once = ConvChain::make(chain, problem.buffers(), by_layer());
+    ASSERT_OK(once);
+    ASSERT_OK(once->run(nullptr));
+    ASSERT_OK(once->finish());
+    auto const wanted = problem.result();
+    auto const launches = ConvLaunches::make(chain, sms);
+    ASSERT_OK(launches);
+    auto buffers = problem.buffers();
+    for (std::size_t l = 0; l + 1 < buffers.layers.size(); ++l) buffers.layers[l].output = nullptr;
+    Numbers const lent(scratch_bytes(chain) / 2);
+    for (int call = 0; call < 3; ++call) {
+      problem.start_again();
+      ASSERT_OK(launches->run(buffers, lent.get(), nullptr));
+      ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+      ASSERT_EQ(problem.result(), wanted);
+      ASSERT_TRUE(problem.kept_its_bounds());
+    }
+  }
 }
 TEST(ConvolutionLayer, Residuals) {
   for (int const images : {1, 2, 8}) {

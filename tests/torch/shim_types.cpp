@@ -55,6 +55,9 @@ static_assert(same<decltype(Shim::empty_strided), decltype(&aoti_torch_empty_str
 static_assert(same<decltype(Shim::delete_tensor), decltype(&aoti_torch_delete_tensor_object)>);
 static_assert(same<decltype(Shim::string_c_str), decltype(&torch_string_c_str)>);
 static_assert(same<decltype(Shim::delete_string), decltype(&torch_delete_string)>);
+static_assert(same<decltype(Shim::list_size), decltype(&torch_list_size)>);
+static_assert(same<decltype(Shim::list_get_item), decltype(&torch_list_get_item)>);
+static_assert(same<decltype(Shim::delete_list), decltype(&torch_delete_list)>);
 static_assert(same<decltype(Shim::device_type_cuda), decltype(&aoti_torch_device_type_cuda)>);
 static_assert(same<decltype(Shim::dtype_bfloat16), decltype(&aoti_torch_dtype_bfloat16)>);
 static_assert(same<decltype(Shim::dtype_float16), decltype(&aoti_torch_dtype_float16)>);

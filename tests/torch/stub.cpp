@@ -16,7 +16,8 @@ struct Tensor {
   std::int32_t type = 15, device_type = 1, device = 0;
   void* data = nullptr;
 };
-int tensors = 0, strings = 0, guards = 0;
+int tensors = 0, strings = 0, guards = 0, lists = 0;
+using List = std::vector<std::uint64_t>;
 using Boxed = void (*)(std::uint64_t*, std::uint64_t, std::uint64_t);
 std::map<std::string, Boxed> known;
 std::string said;
@@ -35,8 +36,14 @@ Tensor* stub_tensor(std::int64_t dimensions, std::int64_t const* sizes, std::int
   for (auto d = dimensions; d-- > 0; next *= sizes[d]) made->strides[d] = next;
   return made;
 }
+/// Of a tensor, one stride; and another in its place.
+std::int64_t stub_stride(Tensor* tensor, std::int64_t d) { return tensor->strides.at(d); }
+void stub_set_stride(Tensor* tensor, std::int64_t d, std::int64_t stride) { tensor->strides.at(d) = stride; }
 std::string* stub_string(char const* text) { return ++strings, new std::string(text); }
-int stub_living() { return 100 * tensors + 10 * strings + guards; }
+List* stub_list(std::uint64_t const* items, std::int64_t count) {
+  return ++lists, new List(items, items + count);
+}
+int stub_living() { return 10000 * lists + 100 * tensors + 10 * strings + guards; }
 /// What a boxed function throws; empty if it returns.
 char const* stub_call(char const* name, std::uint64_t* stack, std::uint64_t arguments,
                       std::uint64_t results) {
@@ -72,16 +79,22 @@ std::int32_t aoti_torch_get_device_type(Tensor* tensor, std::int32_t* type) {
 }
 std::int32_t aoti_torch_get_device_index(Tensor* tensor, std::int32_t* at) { return *at = tensor->device, 0; }
 std::int32_t aoti_torch_get_data_ptr(Tensor* tensor, void** at) { return *at = tensor->data, 0; }
-std::int32_t aoti_torch_empty_strided(std::int64_t dimensions, std::int64_t const* sizes, std::int64_t const*,
-                                      std::int32_t type, std::int32_t device_type, std::int32_t device,
-                                      Tensor** made) {
+std::int32_t aoti_torch_empty_strided(std::int64_t dimensions, std::int64_t const* sizes,
+                                      std::int64_t const* strides, std::int32_t type,
+                                      std::int32_t device_type, std::int32_t device, Tensor** made) {
   *made = stub_tensor(dimensions, sizes, type, device_type, device,
                       reinterpret_cast<void*>(std::uintptr_t{1} << 40));
+  (*made)->strides.assign(strides, strides + dimensions);
   return 0;
 }
 std::int32_t aoti_torch_delete_tensor_object(Tensor* tensor) { return --tensors, delete tensor, 0; }
 std::int32_t torch_string_c_str(std::string* string, char const** text) { return *text = string->c_str(), 0; }
 std::int32_t torch_delete_string(std::string* string) { return --strings, delete string, 0; }
+std::int32_t torch_list_size(List* list, std::size_t* size) { return *size = list->size(), 0; }
+std::int32_t torch_list_get_item(List* list, std::size_t index, std::uint64_t* item) {
+  return *item = list->at(index), 0;
+}
+std::int32_t torch_delete_list(List* list) { return --lists, delete list, 0; }
 std::int32_t aoti_torch_device_type_cuda() { return 1; }
 std::int32_t aoti_torch_dtype_bfloat16() { return 15; }
 std::int32_t aoti_torch_dtype_float16() { return 5; }

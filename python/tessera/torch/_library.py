@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libtessera_torch.so by ctypes: kernels/c/tessera_c.h, tessera_decoder.h and kernels/torch/tessera_torch.h. Knows no
-torch."""
+"""libtessera_torch.so by ctypes: kernels/c/tessera_c.h, tessera_attention.h, tessera_convolution.h,
+tessera_decoder.h and kernels/torch/tessera_torch.h. Knows no torch."""
 
 import ctypes
 import os
@@ -38,6 +38,42 @@ class Options(Structure):
         ("early_weights", c_int32),
         ("deadline_seconds", c_double),
         ("cache_file", c_char_p),
+    ]
+
+
+class AttentionStrides(Structure):
+    """struct tessera_attention_strides"""
+
+    _fields_ = [("batch", c_int64), ("head", c_int64), ("row", c_int64)]
+
+
+class AttentionOptions(Structure):
+    """struct tessera_attention_options"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        *((name, c_int64) for name in ("batch", "heads", "key_heads", "queries", "keys", "head_size")),
+        ("type", c_int32),
+        ("causal", c_int32),
+        ("window", c_int64),
+        ("scale", c_double),
+        *((name, AttentionStrides) for name in ("q", "k", "v", "out")),
+    ]
+
+
+class ConvolutionLayer(Structure):
+    """struct tessera_convolution_layer"""
+
+    _fields_ = [(name, c_int32) for name in ("channels", "kernel", "stride", "padding", "bias", "relu", "residual")]
+
+
+class ConvolutionOptions(Structure):
+    """struct tessera_convolution_options"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        *((name, c_int32) for name in ("images", "height", "width", "channels", "type", "layer_count")),
+        ("layers", POINTER(ConvolutionLayer)),
     ]
 
 
@@ -91,6 +127,14 @@ SIGNATURES = {
     "tessera_mlp_choice": (c_int, [c_void_p, c_int64, c_void_p, POINTER(c_char), c_size_t]),
     "tessera_mlp_finish": (c_int, [c_void_p, c_void_p]),
     "tessera_finish": (c_int, [c_void_p]),
+    "tessera_attention_launches": (c_int, [POINTER(AttentionOptions), NUMBERS]),
+    "tessera_attention_run": (c_int, [POINTER(AttentionOptions), c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "tessera_convolution_get": (c_int, [POINTER(ConvolutionOptions), POINTER(c_void_p)]),
+    "tessera_convolution_workspace": (c_int, [c_void_p, POINTER(c_size_t)]),
+    "tessera_convolution_run": (
+        c_int,
+        [c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p), c_void_p, c_void_p, c_size_t, c_void_p],
+    ),
     "tessera_decoder_make": (c_int, [POINTER(DecoderOptions), POINTER(Tensor), c_size_t, c_void_p, POINTER(DECODER)]),
     "tessera_decoder_another": (c_int, [DECODER, POINTER(DecoderOptions), c_void_p, POINTER(DECODER)]),
     "tessera_decoder_free": (c_int, [DECODER]),
