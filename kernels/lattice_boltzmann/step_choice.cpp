@@ -8,21 +8,19 @@
 #include <limits>
 
 #include "kernels/lattice_boltzmann/on_chip.hpp"
+#include "kernels/lattice_boltzmann/step_costs.hpp"
 #include "kernels/lattice_boltzmann/trip.hpp"
 
 namespace tessera::lattice_boltzmann {
 namespace {
 
-constexpr double k_bytes_per_cell = 2 * 4 * k_directions;
-
 // notes-lattice-boltzmann.md says where each is from, and to which rows of a record those are fitted that
 // are.
-/// Between what the probe reads from memory and what it writes there, what a copy gets of it; of what a copy
-/// gets, what a step gets.
-constexpr double k_share_of_copy = 0.954, k_share_of_step = 0.95;
+/// Of what a copy gets of memory, what a step gets.
+constexpr double k_share_of_step = 0.95;
 /// Of what the probe reads from the L2, what a step gets that reads and writes as much: as a launch, or in
-/// one of all steps. Without a probe: of the profile's L2, what a probe reads.
-constexpr double k_share_of_l2 = 0.57, k_persistent_l2 = 0.645, k_l2_read = 0.84;
+/// one of all steps.
+constexpr double k_share_of_l2 = 0.57, k_persistent_l2 = 0.645;
 /// Lattices of up to so much of the L2's size stay there, and of more than that share nothing does.
 constexpr double k_stays = 0.98, k_leaves = 1.28;
 /// Of one launch of all steps, whose blocks run through the box in an order of their own, beyond the L2.
@@ -32,41 +30,18 @@ constexpr double k_tile_ns = 2800;
 /// Blocks with a tile of the box each, beyond what the GPU keeps of where pages are: one row of a record,
 /// 20 GB, is so; 2.6 GB are not.
 constexpr double k_far_apart = 2.3, k_far_apart_bytes = 8e9;
-/// Instructions of a warp, counted in the machine code: an update from memory; on the chip a task of 32 cells
-/// of the rim, a task of the inside, and 32 cells that are shown and that are taken from neighbours.
-constexpr double k_update = 300, k_rim = 206, k_inside = 209, k_shown = 33, k_taken = 53;
-/// Cycles of shared memory of the same, counted from the tables: 19 words in, 19 out, or 5; what meets in a
-/// bank counted in. An SM does one at a time.
+/// Cycles of shared memory of tasks on the chip, counted from the tables: 19 words in, 19 out, or 5; what
+/// meets in a bank counted in. An SM does one at a time.
 constexpr double k_rim_words = 46, k_inside_words = 38.5, k_side_words = 9.5;
 /// A whole barrier on the chip also waits for the slowest block, of which the probe's knows nothing.
 constexpr double k_slowest_block_ns = 1500;
 /// Beside a step's instructions, where it waits for less: until a block has shown and taken its cells.
 constexpr double k_exchange_ns = 2250;
-/// Expected: of the instructions that an SM can begin, what it begins.
-constexpr double k_share_of_issue = 0.6;
-constexpr int k_schedulers = 4;  ///< of an SM
-
-/// Of trips: a plane of a block that waits for nothing but itself. Counted: an update.
-constexpr double k_plane_ns = 1500, k_update_of_trip = 277;
+/// Of trips: a plane of a block that waits for nothing but itself.
+constexpr double k_plane_ns = 1500;
 
 /// Of a slab, on an SM: its registers hold 4 blocks of 256 threads.
 constexpr int k_slab_cells_at_once = 1024;
-
-/// A figure of the probe, where it has no such condition or this one, or what is given.
-double measured(MachineProfile const& machine, char const* id, char const* condition, double is,
-                double otherwise) {
-  if (!machine.probe) return otherwise;
-  for (auto const& one : machine.probe->figures) {
-    auto const at = one.at.find(condition);
-    if (one.id == id && (at == one.at.end() || at->second == is)) return one.median;
-  }
-  return otherwise;
-}
-
-/// GHz, of SMs whose matrix units do nothing.
-double clock_of(MachineProfile const& machine) {
-  return measured(machine, "timer.sm_clock", "", 0, machine.clock_ghz);
-}
 
 /// How long a launch takes to get memory to full speed: first loads, and an update of each of the 8 warps
 /// that a scheduler has. No step is shorter.
@@ -86,13 +61,10 @@ double memory_ns(Problem const& problem, Variant variant, MachineProfile const& 
   double const l2 = machine.l2_mib * 1048576;
   double away = std::clamp((held / l2 - k_stays) / (k_leaves - k_stays), 0.0, 1.0);
   double const ramp = ramp_ns(machine);
-  double const from_l2 = measured(machine, "memory.l2.read", "bytes", 8 << 20, machine.l2_gbps * k_l2_read);
+  double const from_l2 = l2_rate(machine);
   double const near =
       persistent ? bytes / (from_l2 * k_persistent_l2) : std::max(bytes / (from_l2 * k_share_of_l2), ramp);
-  double const in = machine.dram_gbps, out = measured(machine, "memory.dram.write", "", 0, in);
-  double far = bytes / (2 * in * out / (in + out) * k_share_of_copy * k_share_of_step) *
-                   (persistent ? k_persistent_memory : 1) +
-               ramp;
+  double far = bytes / (copy_rate(machine) * k_share_of_step) * (persistent ? k_persistent_memory : 1) + ramp;
   // Its blocks go through the box in an order of their own: no part of what does not stay is there again.
   if (variant == Variant::neighbours) {
     away = away > 0 ? 1 : 0;
@@ -149,9 +121,7 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
       return impossible(variant, ok.error().front().message);
   if (variant == Variant::trips) return trip_price(problem, machine);
   bool const of_groups = variant == Variant::cooperative || variant == Variant::chip_cooperative;
-  double const barrier =
-      measured(machine, of_groups ? "grid.barrier.cooperative.data" : "grid.barrier.own.data",
-               "blocks_per_sm", 1, 1200);
+  double const barrier = barrier_ns(machine, of_groups);
   if (!on_chip(variant)) {
     bool const launches = has_launches(variant);
     double const cells = memory_ns(problem, variant, machine, !launches);
@@ -168,12 +138,11 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
     return impossible(variant, fmt::format("{} cells do not fit on {} SMs, {} on each", problem.size(),
                                            machine.sms, k_slot));
   ChipBlock const block(*cut, cut->count() - 1);
-  double taken = 0, shown = 0;
-  for (auto const& side : block.side)
-    taken += std::ceil(side.taken / 32.0), shown += std::ceil(side.size_u * side.size_v / 32.0);
-  double const rim = std::ceil(block.rim() / 32.0), inside = std::ceil((block.cells() - block.rim()) / 32.0);
-  double const instructions = k_rim * rim + k_inside * inside + k_shown * shown + k_taken * taken;
-  double const words = k_rim_words * rim + k_inside_words * inside + k_side_words * (shown + taken);
+  auto const work = work_of(block);
+  double const instructions =
+      k_rim * work.rim + k_inside * work.inside + k_shown * work.shown + k_taken * work.taken;
+  double const words =
+      k_rim_words * work.rim + k_inside_words * work.inside + k_side_words * (work.shown + work.taken);
   // A whole barrier keeps nothing behind anything: instructions and shared memory add up. Else shared memory
   // is hidden, and what leaves a block and comes into it is what a step waits for beside its instructions.
   bool const whole = variant == Variant::chip_barrier || variant == Variant::chip_cooperative;

@@ -62,6 +62,21 @@ TEST_F(Flow, RefusesWithoutAGpu) {
   EXPECT_THAT(other.err, HasSubstr("error E0906: --steps is for lattice-boltzmann"));
 }
 
+TEST_F(Flow, PredictsWithoutAGpu) {
+  auto const said = says("run lattice-boltzmann --box 32x32x32 --predict --machine h100 -o out.json");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_THAT(said.out, testing::AllOf(HasSubstr("two_lattices"), HasSubstr("chip_cooperative")));
+  EXPECT_THAT(read_text(folder / "out.json"), HasSubstr("nothing fitted"));
+  auto const one = says("run lattice-boltzmann --box 32x32x32 --predict --variant barrier");
+  EXPECT_THAT(one.out, testing::Not(HasSubstr("two_lattices")));
+  expect_refused("--predict --steps 3", "error E0906: --steps is not for --predict");
+  expect_refused("--predict --gpus 2", "error E0906: --gpus is not for --predict");
+  expect_refused("--predict --box 0x1x1", "error E0568");
+  expect_refused("--machine h100", "error E0906: --machine is not for lattice-boltzmann");
+  expect_refused("-o out.json", "error E0906: --output is for generating tokens");
+  EXPECT_THAT(says("run lattice-boltzmann --predict --machine v100").err, HasSubstr("error E0303"));
+}
+
 /// The numbers of docs/reference/cli.md, whoever finds it out: here, or tessera-flow, which looks at the flow
 /// before it asks for a GPU.
 TEST_F(Flow, TheCompanionSaysNoWithTheSameNumber) {

@@ -263,7 +263,7 @@ void add_decode_options(CLI::App& command, DecodeArguments& a) {
       .add_flag("--predict", a.predict,
                 "Instead, without a GPU: what a token takes on --machine, of so many --sequences\n"
                 "(default 1) behind so many --cached tokens (default 1024, or as many as the model\n"
-                "takes), simulated; or what a network takes on an H200")
+                "takes), simulated; what a step of a flow takes there; or what a network takes on an H200")
       ->group(group);
   command.add_option("--commit", a.commit, "What to note there as the commit that was built")->group(group);
 }

@@ -9,8 +9,10 @@
 #include "commands.hpp"
 #include "companion.hpp"
 #include "files.hpp"
+#include "flow_prediction.hpp"
 #include "kernels/lattice_boltzmann/slab_problem.hpp"
 #include "kernels/lattice_boltzmann/step_plan.hpp"
+#include "load.hpp"
 
 namespace tessera::cli {
 namespace {
@@ -30,6 +32,34 @@ Expected<Edges> edges_of(std::string const& text) {
     return tl::make_unexpected(complaint("E0908", fmt::format("--box: \"{}\" is not the size of a box", text),
                                          "give cells along x, y and z: --box 128x128x128"));
   return e;
+}
+
+/// What only a run has.
+Diagnostics unused_by_prediction(FlowArguments const& a) {
+  Diagnostics found;
+  for (auto const& [option, given] : {std::pair{"--steps", a.steps.has_value()},
+                                      {"--flow", a.flow.has_value()},
+                                      {"--tau", a.tau.has_value()},
+                                      {"--speed", a.speed.has_value()},
+                                      {"--vtk", !a.vtk.empty()},
+                                      {"--gpus", a.gpus.has_value()}})
+    if (given) {
+      auto one = complaint("E0906",
+                           fmt::format("{} is not for --predict, which simulates a step on one GPU", option),
+                           fmt::format("leave {} out", option));
+      found.insert(found.end(), one.begin(), one.end());
+    }
+  return found;
+}
+
+int run_prediction(Session const& session, FlowArguments const& a, Edges const& edges) {
+  if (auto const more = unused_by_prediction(a); !more.empty()) return session.fail(more);
+  FlowPrediction asked{{edges.width, edges.height, edges.depth}, {}, a.output};
+  if (auto const ok = lattice_boltzmann::check_problem(asked.box); !ok) return session.fail(ok.error());
+  if (a.variant) asked.variant = lattice_boltzmann::variant_named(*a.variant);
+  auto const machine = load_machine(a.machine.empty() ? "h200" : a.machine);
+  if (!machine) return session.fail(machine.error());
+  return predict_flow(session, asked, *machine);
 }
 
 }  // namespace
@@ -86,18 +116,19 @@ Diagnostics unused_without_flow(FlowArguments const& a) {
 int run_flow(Session const& session, FlowArguments const& a) {
   auto const edges = edges_of(a.box.value_or("128x128x128"));
   if (!edges) return session.fail(edges.error());
-  auto const name = a.flow.value_or("vortices");
-  double const tau = a.tau.value_or(k_usual_tau), speed = a.speed.value_or(k_usual_speed);
   namespace lb = lattice_boltzmann;
-  if (auto const ok = lb::check_named_flow(name, edges->width, edges->height, edges->depth, speed, tau); !ok)
-    return session.fail(ok.error());
-  if (auto const fit = check_outputs({a.vtk}); !fit) return session.fail(fit.error());
   if (a.variant && !lb::variant_named(*a.variant)) {
     std::string names;
     for (auto const variant : lb::k_variants) names += (names.empty() ? "" : ", ") + lb::to_string(variant);
     return session.fail(complaint("E0908", fmt::format("--variant: no variant has the name {}", *a.variant),
                                   "one of " + names));
   }
+  if (a.predict) return run_prediction(session, a, *edges);
+  auto const name = a.flow.value_or("vortices");
+  double const tau = a.tau.value_or(k_usual_tau), speed = a.speed.value_or(k_usual_speed);
+  if (auto const ok = lb::check_named_flow(name, edges->width, edges->height, edges->depth, speed, tau); !ok)
+    return session.fail(ok.error());
+  if (auto const fit = check_outputs({a.vtk}); !fit) return session.fail(fit.error());
   int const gpus = a.gpus.value_or(1);
   if (gpus > 1 && a.variant)
     return session.fail(complaint("E0906", fmt::format("--variant is for one GPU, and --gpus says {}", gpus),

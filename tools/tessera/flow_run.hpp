@@ -20,6 +20,9 @@ struct FlowArguments {
   std::optional<double> tau, speed;
   std::optional<int> gpus;  ///< --gpus, which products on several GPUs have, too
   std::string vtk;
+  /// --predict, --machine and --output, which others have, too.
+  bool predict = false;
+  std::string machine, output;
 };
 
 void add_flow_options(CLI::App& command, FlowArguments& arguments);

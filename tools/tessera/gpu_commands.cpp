@@ -101,8 +101,12 @@ Diagnostics unused_without_model(RunArguments const& arguments, std::string cons
   return found;
 }
 
+/// --predict, -o and --machine are a flow's, too.
 Diagnostics unused_by_flow(RunArguments const& arguments) {
-  auto found = unused_without_model(arguments, k_flow_name);
+  auto others = arguments;
+  others.decode.predict = false;
+  if (arguments.decode.predict) others.decode.output.clear(), others.machine.reset();
+  auto found = unused_without_model(others, k_flow_name);
   append(found, unused_gpu_options(arguments, k_flow_name));
   append(found, unused_without_products(arguments.products));
   append(found, unused_without_network(arguments.network));
@@ -197,8 +201,8 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
   command->add_flag("--planned", arguments->planned,
                     "Take what the plan of each size says, not what was tuned");
   command->add_option("--machine", arguments->machine,
-                      "With --planned, and with --decode, for which its memory counts: a shipped profile\n"
-                      "(see tessera machines) or a profile's file (default h200)");
+                      "With --planned, with --decode, for which its memory counts, and with --predict: a\n"
+                      "shipped profile (see tessera machines) or a profile's file (default h200)");
   add_decode_options(*command, arguments->decode);
   add_flow_options(*command, arguments->flow);
   add_network_options(*command, arguments->network);
@@ -242,7 +246,8 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       "conserved (docs/lattice-boltzmann.md).\n\n"
       "  tessera run lattice-boltzmann --box 128x128x128 --steps 1000\n"
       "  tessera run lattice-boltzmann --flow cavity --box 64x64x64 --speed 0.1 --tau 0.69 --vtk "
-      "cavity.vtk\n\n"
+      "cavity.vtk\n"
+      "  tessera run lattice-boltzmann --box 128x128x128 --predict --machine h100\n\n"
       "resnet-38, vgg-19 and resnet-50 without a --layer run as whole networks, with chains of convolutions "
       "or "
       "cuDNN\n"
@@ -269,6 +274,9 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       arguments->flow.gpus = arguments->products.gpus = arguments->gpus;
       if (name == k_flow_name) {
         auto const others = unused_by_flow(*arguments);
+        arguments->flow.predict = arguments->decode.predict;
+        arguments->flow.output = arguments->decode.output;
+        arguments->flow.machine = arguments->machine.value_or("");
         return others.empty() ? run_flow(session, arguments->flow) : session.fail(others);
       }
       if (is_product(name)) {
