@@ -126,7 +126,9 @@ TEST_F(PeerProcesses, TheLibraryIsEndedWhereARankIsLost) {
     // With more than two, whoever gave up first has spoken for all.
     EXPECT_THAT(one, HasSubstr("error E0582: gemm_all_reduce of 200 x 512 x 256" + on_gpus() + ": rank "));
     EXPECT_THAT(one, HasSubstr(" waits in NCCL for a rank that does not come\n"));
-    if (ranks == 2) EXPECT_THAT(one, HasSubstr(": rank 0 waits in NCCL "));
+    if (ranks == 2) {
+      EXPECT_THAT(one, HasSubstr(": rank 0 waits in NCCL "));
+    }
     EXPECT_THAT(one, EndsWith("\nright\n"));
   }
 }
