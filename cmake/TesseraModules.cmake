@@ -24,7 +24,7 @@ function(tessera_module name)
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
     PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_compile_features(tessera_${name} PUBLIC cxx_std_20)
-  target_compile_options(tessera_${name} PRIVATE ${TESSERA_WARNINGS})
+  target_compile_options(tessera_${name} PRIVATE ${TESSERA_WARNINGS} ${TESSERA_MODULE_FLAGS})
   set_target_properties(tessera_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
   add_library(tessera::${name} ALIAS tessera_${name})
   set_property(GLOBAL APPEND PROPERTY TESSERA_MODULES ${name})
