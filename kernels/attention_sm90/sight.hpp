@@ -18,7 +18,9 @@ TESSERA_HOST_DEVICE constexpr int step_of(int rows, int sequences, int step) {
   return step > 0 ? step : rows / sequences;
 }
 TESSERA_HOST_DEVICE constexpr int rows_each(int rows, int sequences, int step) {
-  return step > 0 ? rows - (sequences - 1) * step : rows / sequences;
+  if (step <= 0) return rows / sequences;
+  long long const before = static_cast<long long>(sequences - 1) * step;
+  return before < rows ? static_cast<int>(rows - before) : 0;  // 0: the last one would begin behind the array
 }
 
 struct KeyRange {
