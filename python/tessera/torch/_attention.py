@@ -128,20 +128,8 @@ def _attention_out_fake(q, k, v, out, *, causal=False, window=0, scale=0.0):
     _check(q, k, v, window, scale, out)
 
 
-for _name, _cpu, _fake in (
-    ("attention", _attention_cpu, _attention_fake),
-    ("attention_out", _attention_out_cpu, _attention_out_fake),
-):
-    _operators._operators.impl(_name, _cpu, "CPU")
-    torch.library.register_fake(f"tessera::{_name}", _fake, lib=_operators._operators)
-
-if _operators._reason:
-
-    def _not_there(*_arguments, **_keywords):
-        _refuse(f"there are no kernels here: {_operators._reason}", "docs/torch.md says what they need")
-
-    for _name in _SCHEMAS:
-        _operators._operators.impl(_name, _not_there, "CUDA")
+_operators.implement("attention", _attention_cpu, _attention_fake)
+_operators.implement("attention_out", _attention_out_cpu, _attention_out_fake)
 
 
 def attention(q, k, v, *, causal=False, window=0, scale=None, out=None):

@@ -155,20 +155,8 @@ def _chain_out_fake(x, filters, biases, out, **how):
     _check(x, filters, biases, **how, out=out)
 
 
-for _name, _cpu, _fake in (
-    ("convolution_chain", _chain_cpu, _chain_fake),
-    ("convolution_chain_out", _chain_out_cpu, _chain_out_fake),
-):
-    _operators._operators.impl(_name, _cpu, "CPU")
-    torch.library.register_fake(f"tessera::{_name}", _fake, lib=_operators._operators)
-
-if _operators._reason:
-
-    def _not_there(*_arguments, **_keywords):
-        _refuse(f"there are no kernels here: {_operators._reason}", "docs/torch.md says what they need")
-
-    for _name in _SCHEMAS:
-        _operators._operators.impl(_name, _not_there, "CUDA")
+_operators.implement("convolution_chain", _chain_cpu, _chain_fake)
+_operators.implement("convolution_chain_out", _chain_out_cpu, _chain_out_fake)
 
 
 def _each(value, count):

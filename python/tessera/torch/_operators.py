@@ -108,11 +108,6 @@ def _mlp_out_fake(x, w_in, w_out, out, form, *, early_weights=False):
     _check(x, w_in, w_out, form, out)
 
 
-for _name, _cpu, _fake in (("mlp", _mlp_cpu, _mlp_fake), ("mlp_out", _mlp_out_cpu, _mlp_out_fake)):
-    _operators.impl(_name, _cpu, "CPU")
-    torch.library.register_fake(f"tessera::{_name}", _fake, lib=_operators)
-
-
 def _register() -> tuple[ctypes.CDLL | None, str]:
     try:
         library = _library.load()
@@ -127,13 +122,24 @@ def _register() -> tuple[ctypes.CDLL | None, str]:
 
 _loaded, _reason = _register()
 
-if _reason:
 
-    def _not_there(*_arguments, **_keywords):
-        _refuse(f"there are no kernels here: {_reason}", "docs/torch.md says what they need")
+def _no_kernels(operator: str):
+    raise RuntimeError(
+        f"tessera::{operator}: there are no kernels here: {_reason}\n   hint: docs/torch.md says what they need"
+    )
 
-    for _name in ("mlp", "mlp_out"):
-        _operators.impl(_name, _not_there, "CUDA")
+
+def implement(name: str, cpu, fake) -> None:
+    """An operator for CPUs and for compilers; for GPUs a refusal where their kernels are not there."""
+    _operators.impl(name, cpu, "CPU")
+    torch.library.register_fake(f"tessera::{name}", fake, lib=_operators)
+    if _reason:
+        operator = name.removesuffix("_out")
+        _operators.impl(name, lambda *_arguments, **_keywords: _no_kernels(operator), "CUDA")
+
+
+implement("mlp", _mlp_cpu, _mlp_fake)
+implement("mlp_out", _mlp_out_cpu, _mlp_out_fake)
 
 
 def why_not_compiled() -> str:
@@ -177,7 +183,7 @@ def check() -> None:
     """Waits for the current stream. Raises RuntimeError if a call in it, or in a graph, gave up waiting, so that a result
     is wrong (E0520); a later call raises it as well."""
     if _loaded is None or _reason:
-        _refuse(f"there are no kernels here: {_reason}", "docs/torch.md says what they need")
+        _no_kernels("mlp")
     wrong = _loaded.tessera_torch_check(torch.cuda.current_device(), torch.cuda.current_stream().cuda_stream)
     if wrong is not None:
         raise RuntimeError(wrong.decode())
@@ -186,7 +192,7 @@ def check() -> None:
 def choice(tokens: int, model: int, hidden: int, form: str = "swiglu", dtype=torch.bfloat16, *, early_weights=False) -> str:
     """What runs for so many tokens, in the current stream: a plan's name."""
     if _loaded is None or _reason:
-        _refuse(f"there are no kernels here: {_reason}", "docs/torch.md says what they need")
+        _no_kernels("mlp")
     options = _library.options(model, hidden, form, str(dtype).removeprefix("torch."), early_weights)
     handle, text = ctypes.c_void_p(), ctypes.create_string_buffer(1024)
     stream = torch.cuda.current_stream().cuda_stream
