@@ -28,6 +28,11 @@ def link(path):
     path.symlink_to("target")
 
 
+def read_only(path):
+    path.write_text("kept")
+    path.chmod(0o444)
+
+
 def cases(texts):
     """`texts`: of documents by name, as documents.py names them."""
     machine, two, llama = texts["machine h200"], texts["workload two-gemms"], texts["config llama-3-8b"]
@@ -485,6 +490,28 @@ def cases(texts):
             ("a layer without a name", network | {"layers": [layer, layer | {"name": ""}]}, "1 to 200 bytes")):
         yield refused("network with " + name, ["check", "n.json", "--layer", layer["name"]], "E0203", says, "n.json",
                       n_json=json.dumps(given, indent=1).encode())
+
+    # options that were passed over, and ways out that led nowhere
+    yield refused("doctor --gpu --sources", ["doctor", "--gpu", "--sources", "."], "E0906", "leave --gpu or --sources out")
+    yield Case("known: 3 features on 8 GPUs", ["sweep", "--study", "t3", "--set", "hidden=3"], {}, FINE, says="3 E0215")
+    for command in ("plan", "tune"):
+        yield refused(command + " resnet-50", [command, "resnet-50"], "E0903", "tessera run resnet-50")
+    for name in (["two-gemms"], ["vgg-19", "--layer", "7x7x512"], ["./w.json"]):
+        yield refused("predict " + name[0], ["run", *name, "--predict"], "E0906", "hint: leave --predict out",
+                      w_json=two.encode())
+    yield refused("a layer of fp16", ["run", "resnet-38", "--layer", "7x7x512"], "E0906", "a conv2d of fp16")
+    yield refused("standard input twice", ["diff", "-", "-"], "E0906", "given twice")
+    yield refused("lora with fp32: check", ["check", "w.json"], "E0305", 'change "type"', "w.json",
+                  w_json=lora_with(lambda g, o: g.update(type="fp32")))
+    yield refused("an efficiency of 1.0000001", ["check", "w.json"], "E0203", "not 1.0000001", "w.json",
+                  w_json=two.replace('"k_steps": 32', '"efficiency": 1.0000001, "k_steps": 32').encode())
+    # what turns the text behind it, or ends a line
+    for code in (0x202e, 0x2028, 0x200b):
+        yield refused(f"U+{code:04X} in a name", ["check", "w.json"], "E0207", f'"g\\u{code:04x}"', "w.json",
+                      w_json=two.replace('"gemm1"', json.dumps("g" + chr(code)), 1).encode())
+    yield refused("another family's key heads", ["plan", "c.json", "--block", "attention"], "E0211", '"num_key_value_heads"', "c.json",
+                  c_json=changed(llama, ('"num_key_value_heads"', '"num_kv_heads"')))
+    yield refused("a read-only output", ["plan", "two-gemms", "-o", "p.json"], "E0902", "it is read-only", p_json=read_only)
 
     # two kernels on an SM
     yield refused("1025 threads", ["why-not", "--first", "1025,1,1", "--second", "32,1,1"], "E0908", "at most 1024")
