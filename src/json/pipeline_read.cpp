@@ -48,6 +48,20 @@ void read_grid(Document& document, ObjectReader& reader, Stage& stage) {
                                 quoted("stage", stage.name), stage.grid.size(), k_max_rank));
 }
 
+/// A tile's byte is some block's: what the whole grid reads of an operand, its blocks read at least once.
+void check_unique(Document& document, Node const& node, Stage const& stage, Operand const& operand) {
+  double blocks = stage.splits;
+  for (auto const& dim : stage.grid) blocks *= static_cast<double>(dim.extent);
+  // Bytes of a block are a mean where the last tiles are smaller.
+  if (operand.unique_bytes <= blocks * operand.bytes_per_block * (1 + 1e-6)) return;
+  document.report(
+      node, document.codes().value,
+      fmt::format("operand \"{}\" of {} has {:.10g} unique bytes, and {:.10g} blocks read {:.10g} each",
+                  operand.name.substr(0, 60), quoted("stage", stage.name), operand.unique_bytes, blocks,
+                  operand.bytes_per_block),
+      {}, "unique_bytes are the distinct ones of what all blocks read");
+}
+
 Operand read_operand(Document& document, Node const& node, Stage const& stage) {
   ObjectReader reader(document, node, "an operand of " + quoted("stage", stage.name));
   Operand operand;
@@ -62,6 +76,7 @@ Operand read_operand(Document& document, Node const& node, Stage const& stage) {
                     fmt::format("\"{}\" cannot name an operand of {}", operand.name.substr(0, 60),
                                 quoted("stage", stage.name)),
                     {}, "use a C++ identifier");
+  check_unique(document, node, stage, operand);
   return operand;
 }
 
@@ -91,14 +106,16 @@ Stage read_stage(Document& document, Node const& node) {
   for (auto const& operand : reader.array_or("operands"))
     stage.operands.push_back(read_operand(document, operand, stage));
   stage.kernel = reader.string_or("kernel", "");
-  stage.activation = reader.string_or("activation", "");
+  auto const activations = epilogues().words;
+  if (reader.choice_or("activation", Epilogue::none, activations, epilogues().values) != Epilogue::none)
+    stage.activation = reader.find("activation")->text();
   stage.last_split_posts = reader.boolean_or("last_split_posts", false);
   stage.efficiency = reader.number_or("efficiency", 0, 0, 1);
   stage.cluster_rows = static_cast<int>(reader.integer_or("cluster_rows", 1, 1, 16));
   stage.cluster_columns = static_cast<int>(reader.integer_or("cluster_columns", 1, 1, 16));
   for (auto const& item : reader.array_or("cannot")) read_inability(document, item, stage);
   for (auto const& item : reader.array_or("band_heights"))
-    stage.can.heights.push_back(static_cast<int>(integer_item(document, item, 0, k_most_int)));
+    stage.can.heights.push_back(static_cast<int>(integer_item(document, item, 1, k_most_int)));
   if (auto const* held = reader.object_or("resources"); held != nullptr) {
     ObjectReader resources(document, *held, "the resources of " + quoted("stage", stage.name));
     stage.resources.threads = static_cast<int>(resources.integer_or("threads", 256, 1, 1024));

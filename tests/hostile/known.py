@@ -513,6 +513,27 @@ def cases(texts):
                   c_json=changed(llama, ('"num_key_value_heads"', '"num_kv_heads"')))
     yield refused("a read-only output", ["plan", "two-gemms", "-o", "p.json"], "E0902", "it is read-only", p_json=read_only)
 
+    # members that say what cannot be, or what nobody asks for
+    def stage_with(**members):
+        graph = json.loads(two)
+        graph["stages"][0] |= members
+        return json.dumps(graph, indent=1).encode()
+
+    for name, members, says in (("bands of 0 rows", {"band_heights": [0]}, "band_heights"),
+                                ("activation banana", {"activation": "banana"}, '"banana"'),
+                                ("unique bytes that no block reads",
+                                 {"operands": [{"name": "a", "buffer": "A", "bytes_per_block": 8, "unique_bytes": 1e6}]},
+                                 "1000000 unique bytes")):
+        yield refused(name, ["check", "w.json"], "E0203", says, "w.json", w_json=stage_with(**members))
+    for name, members in (("attention", {"tokens": 4, "query_heads": 4, "head_dim": 8}),
+                          ("conv", {"p": 8, "q": 8, "channels": 8})):
+        yield refused(f"{name} of products", ["check", "w.json"], "E0203", f'has a use for "{name}"', "w.json",
+                      w_json=lora_with(lambda g, o, name=name, members=members: g.update({name: members})))
+    yield refused("a pattern without a producer", ["check", "w.json"], "E0203", "has no producer", "w.json",
+                  w_json=lora_with(lambda g, o: o["inputs"][0].update(pattern="same_tile")))
+    yield refused("a buffer of two sizes", ["check", "w.json"], "E0203", "elements for down", "w.json",
+                  w_json=lora_with(lambda g, o: g["operators"][1]["inputs"][1].update(buffer=o["inputs"][0]["buffer"])))
+
     # two kernels on an SM
     yield refused("1025 threads", ["why-not", "--first", "1025,1,1", "--second", "32,1,1"], "E0908", "at most 1024")
     yield refused("more blocks than fit", ["why-not", "--first", "64,1,1", "--second", "32,1,1", "--resident", "1000"],
