@@ -40,26 +40,12 @@ void read_grid(Document& document, ObjectReader& reader, Stage& stage) {
     stage.grid.push_back({name, dimensions.integer(name, 1, k_largest_size)});
     if (!is_dimension_name(name))
       document.report(*grid, "E0207", fmt::format("\"{}\" cannot name a dimension", name.substr(0, 60)), {},
-                      "use a C++ identifier other than all, clamp, floor, max, min and mod");
+                      name_hint(name, "use a C++ identifier other than all, clamp, floor, max, min and mod"));
   }
   if (stage.grid.empty() || stage.grid.size() > k_max_rank)
     document.report(*grid, document.codes().value,
                     fmt::format("the grid of {} has {} dimensions: 1 to {} are possible",
                                 quoted("stage", stage.name), stage.grid.size(), k_max_rank));
-}
-
-/// A tile's byte is some block's: what the whole grid reads of an operand, its blocks read at least once.
-void check_unique(Document& document, Node const& node, Stage const& stage, Operand const& operand) {
-  double blocks = stage.splits;
-  for (auto const& dim : stage.grid) blocks *= static_cast<double>(dim.extent);
-  // Bytes of a block are a mean where the last tiles are smaller.
-  if (operand.unique_bytes <= blocks * operand.bytes_per_block * (1 + 1e-6)) return;
-  document.report(
-      node, document.codes().value,
-      fmt::format("operand \"{}\" of {} has {:.10g} unique bytes, and {:.10g} blocks read {:.10g} each",
-                  operand.name.substr(0, 60), quoted("stage", stage.name), operand.unique_bytes, blocks,
-                  operand.bytes_per_block),
-      {}, "unique_bytes are the distinct ones of what all blocks read");
 }
 
 Operand read_operand(Document& document, Node const& node, Stage const& stage) {
@@ -75,8 +61,7 @@ Operand read_operand(Document& document, Node const& node, Stage const& stage) {
     document.report(node, "E0207",
                     fmt::format("\"{}\" cannot name an operand of {}", operand.name.substr(0, 60),
                                 quoted("stage", stage.name)),
-                    {}, "use a C++ identifier");
-  check_unique(document, node, stage, operand);
+                    {}, name_hint(operand.name));
   return operand;
 }
 
@@ -140,7 +125,7 @@ Stage read_stage(Document& document, Node const& node) {
   reader.finish();
   if (!document.failed() && !is_identifier(stage.name))
     document.report(node, "E0207", fmt::format("\"{}\" cannot name a stage", stage.name.substr(0, 60)), {},
-                    "use a C++ identifier");
+                    name_hint(stage.name));
   return stage;
 }
 

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
 
 #include "diagnostic/nearest.hpp"
 
@@ -22,7 +22,9 @@ std::string shown(std::string const& text) {
 /// Six digits, or as many as tell it from others: 1.0000001 is not 1.
 std::string number_text(double value) {
   auto const brief = fmt::format("{:g}", value);
-  return std::strtod(brief.c_str(), nullptr) == value ? brief : fmt::format("{}", value);
+  double read = 0;
+  std::from_chars(brief.data(), brief.data() + brief.size(), read);
+  return read == value ? brief : fmt::format("{}", value);
 }
 
 std::string value_text(Node const& node) {

@@ -63,7 +63,7 @@ OperatorInput read_input(Document& document, Node const& node, std::string const
   if (!document.failed() && !is_identifier(input.name))
     document.report(node, "E0207",
                     fmt::format("\"{}\" cannot name an input of {}", input.name.substr(0, 60), owner), {},
-                    "use a C++ identifier");
+                    name_hint(input.name));
   return input;
 }
 
@@ -95,7 +95,7 @@ Operator read_operator(Document& document, Node const& node, std::vector<Operato
   reader.finish();
   if (!document.failed() && !is_identifier(op.name))
     document.report(node, "E0207", fmt::format("\"{}\" cannot name an operator", op.name.substr(0, 60)), {},
-                    "use a C++ identifier");
+                    name_hint(op.name));
   return op;
 }
 

@@ -23,8 +23,8 @@ Expected<void> check_shares(TransformerModel const& model, int gpus) {
   d.code = "E0215";
   d.message =
       fmt::format("{} features of {} cannot be divided among {} GPUs", model.hidden, model.name, gpus);
-  d.suggestion = below > 0 ? fmt::format("{} and {} features can", below, above)
-                           : fmt::format("{} features can", above);
+  d.suggestion =
+      below > 0 ? fmt::format("{} and {} features can", below, above) : fmt::format("{} features can", above);
   return refuse(std::move(d));
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "describe/tile_stage.hpp"
 #include "diagnostic/nearest.hpp"
 #include "tessera/plan/waves.hpp"
 
@@ -171,7 +172,8 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
   }
   base = beside(graph, base, variants, common_rows(graph, variants));
   // A workload that is wrong is wrong for every shape: refuse it in tile()'s words.
-  if (auto tiled = tile(graph, base); !tiled) return tl::make_unexpected(std::move(tiled).error());
+  auto tiled = tile(graph, base);
+  if (!tiled) return tl::make_unexpected(std::move(tiled).error());
 
   std::vector<std::vector<ShapeOption>> options(graph.operators.size());
   for (std::size_t i = 0; i < graph.operators.size(); ++i)
@@ -184,9 +186,10 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
       for (int splits = least; splits <= most; ++splits) {
         auto choices = beside(graph, base, variants, kernel.tile_m);
         choices[i] = {kernel, splits};
-        auto const tiled = tile(graph, choices);
-        if (!tiled) break;
-        auto const& stage = tiled->stages[i];
+        auto const cut = tile_stage(graph, choices, i);
+        if (!cut) break;
+        auto& stage = tiled->stages[i];  // what it reads of others is the same for every shape
+        stage = *cut;
         // Splitting fills slots that would stay empty; a grid that fills them has no use for it.
         if (splits > 1 && stage.tiles() * (splits - 1) >= slots) break;
         ShapeOption option;

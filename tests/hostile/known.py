@@ -493,7 +493,7 @@ def cases(texts):
 
     # options that were passed over, and ways out that led nowhere
     yield refused("doctor --gpu --sources", ["doctor", "--gpu", "--sources", "."], "E0906", "leave --gpu or --sources out")
-    yield Case("known: 3 features on 8 GPUs", ["sweep", "--study", "t3", "--set", "hidden=3"], {}, FINE, says="3 E0215")
+    yield refused("3 features on 8 GPUs", ["sweep", "--study", "t3", "--set", "hidden=3"], "E0215", "8 features can")
     for command in ("plan", "tune"):
         yield refused(command + " resnet-50", [command, "resnet-50"], "E0903", "tessera run resnet-50")
     for name in (["two-gemms"], ["vgg-19", "--layer", "7x7x512"], ["./w.json"]):
@@ -519,11 +519,8 @@ def cases(texts):
         graph["stages"][0] |= members
         return json.dumps(graph, indent=1).encode()
 
-    for name, members, says in (("bands of 0 rows", {"band_heights": [0]}, "band_heights"),
-                                ("activation banana", {"activation": "banana"}, '"banana"'),
-                                ("unique bytes that no block reads",
-                                 {"operands": [{"name": "a", "buffer": "A", "bytes_per_block": 8, "unique_bytes": 1e6}]},
-                                 "1000000 unique bytes")):
+    for name, members, says in (("bands of 0 rows", {"band_heights": [0]}, "between 1 and"),
+                                ("activation banana", {"activation": "banana"}, '"banana"')):
         yield refused(name, ["check", "w.json"], "E0203", says, "w.json", w_json=stage_with(**members))
     for name, members in (("attention", {"tokens": 4, "query_heads": 4, "head_dim": 8}),
                           ("conv", {"p": 8, "q": 8, "channels": 8})):
@@ -533,6 +530,29 @@ def cases(texts):
                   w_json=lora_with(lambda g, o: o["inputs"][0].update(pattern="same_tile")))
     yield refused("a buffer of two sizes", ["check", "w.json"], "E0203", "elements for down", "w.json",
                   w_json=lora_with(lambda g, o: g["operators"][1]["inputs"][1].update(buffer=o["inputs"][0]["buffer"])))
+
+    # hints that named no fault, and files that were asked for too late
+    for name, says in (("int", "a keyword of C++"), ("_up", "reserved"), ("u" * 65, "it has 65 letters")):
+        yield refused("a stage called " + name, ["check", "w.json"], "E0207", says, "w.json",
+                      w_json=two.replace('"gemm1"', json.dumps(name), 1).encode())
+    plan = json.loads(texts["plan of rows"])
+    for name, says, change in (
+            ("launches in another order", "launch 0 begins with gemm2, where gemm1 is next", lambda p: p["launches"].reverse()),
+            ("a launch of no stages", "launch 0 holds 0 stages", lambda p: p["launches"][0].update(stages=[]))):
+        wrong = json.loads(json.dumps(plan))
+        change(wrong)
+        yield refused(name, ["explain", "p.json"], "E0263", says, "p.json", p_json=json.dumps(wrong, indent=1).encode())
+    yield Case("known: a profile's file of other values", ["simulate", "p.json", "--machine", "./m.json"],
+               {"p.json": texts["plan of rows"].encode(), "m.json": with_sms(machine, 100)}, FINE,
+               says="the profile is the one of ./m.json")
+    for output in ("-o", "--header", "--html", "--trace", "--csv", "--timeline", "--dot"):
+        yield refused(output + " in no folder", ["plan", "w.json", output, "nowhere/x"], "E0902", "mkdir -p nowhere",
+                      w_json=gemms(two, 4000, 4000))
+    yield refused("three timelines", ["plan", "w.json", "--trace", "t", "--csv", "c", "--timeline", "l"], "E0504",
+                  "in 3 outputs", w_json=gemms(two, 240, 240))
+    attention = json.loads(llama) | {"head_dim": 3}
+    yield Case("known: heads of 3 values", ["plan", "c.json", "--block", "attention"],
+               {"c.json": json.dumps(attention).encode()}, FINE, says="heads of 3 values")
 
     # two kernels on an SM
     yield refused("1025 threads", ["why-not", "--first", "1025,1,1", "--second", "32,1,1"], "E0908", "at most 1024")
