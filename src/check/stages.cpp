@@ -171,8 +171,9 @@ void check_costs(Pipeline const& pipeline, int index, Diagnostics& found) {
   auto const& time = stage.block_time;
   for (auto const& [what, ns] :
        {std::pair{"alone_ns", time.alone_ns}, {"share_ns", time.share_ns}, {"waits_ns", time.waits_ns}}) {
-    amount(fmt::format("block_time.{}", what), ns);
-    if (ns > k_longest_block_ns)
+    if (!std::isfinite(ns) || ns <= k_longest_block_ns)
+      amount(fmt::format("block_time.{}", what), ns);
+    else
       found.push_back({"E0109",
                        Severity::error,
                        place_of(pipeline, stage),

@@ -71,7 +71,7 @@ Dim PipelineBuilder::dim(std::string_view name, std::source_location place) {
 Dim PipelineBuilder::dim(std::string_view name, SourceLine where) {
   if (!is_dimension_name(name))
     report("E0131", where, fmt::format("\"{}\" cannot name a dimension", name.substr(0, 60)), {},
-           "use a C++ identifier other than all, clamp, floor, max, min and mod");
+           name_hint(name, "use a C++ identifier other than all, clamp, floor, max, min and mod"));
   if (std::find(dim_names_.begin(), dim_names_.end(), name) != dim_names_.end())
     report("E0131", where, fmt::format("dimension \"{}\" is declared twice", name), {},
            "stages may share a dimension: declare it once");
@@ -91,7 +91,7 @@ StageHandle PipelineBuilder::stage(std::string name, std::vector<DimExtent> cons
   stage.output = stage.name;
   if (!is_identifier(stage.name))
     report("E0131", stage.where, fmt::format("\"{}\" cannot name a stage", stage.name.substr(0, 60)), {},
-           "use a C++ identifier");
+           name_hint(stage.name));
   if (auto const other = find_stage(pipeline_, stage.name); other >= 0)
     report("E0131", stage.where, fmt::format("two stages are named {}", stage.name),
            {fmt::format("the first is at line {}",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "describe/names.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -23,15 +25,29 @@ constexpr std::array<std::string_view, 78> k_keywords{
     "unsigned",      "using",       "virtual",    "void",         "volatile", "while"};
 constexpr std::array<std::string_view, 6> k_expression_words{"all", "clamp", "floor", "max", "min", "mod"};
 
+constexpr std::size_t k_most_letters = 64;
+
+bool is_keyword(std::string_view name) {
+  return std::find(k_keywords.begin(), k_keywords.end(), name) != k_keywords.end();
+}
+
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 }  // namespace
 
 bool is_identifier(std::string_view name) {
-  if (name.empty() || name.size() > 64 || !is_letter(name.front())) return false;
+  if (name.empty() || name.size() > k_most_letters || !is_letter(name.front())) return false;
   bool const spelled = std::all_of(name.begin(), name.end(),
                                    [](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_'; });
-  return spelled && std::find(k_keywords.begin(), k_keywords.end(), name) == k_keywords.end();
+  return spelled && !is_keyword(name);
+}
+
+std::string name_hint(std::string_view name, std::string general) {
+  if (is_keyword(name)) return "it is a keyword of C++: give another name";
+  if (name.size() > k_most_letters)
+    return fmt::format("it has {} letters, and a name has at most {}", name.size(), k_most_letters);
+  if (name.starts_with('_')) return "names that begin with an underscore are reserved: give another name";
+  return general;
 }
 
 bool is_dimension_name(std::string_view name) {

@@ -48,7 +48,7 @@ void check_stages(Pipeline const& pipeline, Diagnostics& problems) {
       if (!is_identifier(operand.name))
         add(problems, stage.where,
             fmt::format("\"{}\" cannot name an operand of {}", operand.name.substr(0, 60), stage.name),
-            "use a C++ identifier");
+            name_hint(operand.name));
       for (std::size_t j = 0; j < i; ++j)
         if (stage.operands[j].name == operand.name)
           add(problems, stage.where,

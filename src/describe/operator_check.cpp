@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "diagnostic/nearest.hpp"
@@ -203,6 +204,17 @@ char const* to_text(ReadPattern pattern) {
     case ReadPattern::same_tile: return "same_tile";
   }
   return "";
+}
+
+bool reads_heads(Operator const& op) {
+  return std::any_of(op.inputs.begin(), op.inputs.end(),
+                     [](OperatorInput const& input) { return is_attention(input.pattern); });
+}
+
+bool convolves(Operator const& op) {
+  return op.kind == OperatorKind::conv2d ||
+         std::any_of(op.inputs.begin(), op.inputs.end(),
+                     [](OperatorInput const& input) { return input.pattern == ReadPattern::conv_halo; });
 }
 
 Diagnostics problems_of(OperatorGraph const& graph) {

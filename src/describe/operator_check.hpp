@@ -24,6 +24,10 @@ bool is_right_hand(Operator const& op, OperatorInput const& input);
 
 char const* to_text(ReadPattern pattern);
 
+/// Whose sizes are the graph's `attention` and `conv`.
+bool reads_heads(Operator const& op);
+bool convolves(Operator const& op);
+
 /// E0152, E0153: sizes, names, order, and whether every input's sizes fit its read pattern.
 Diagnostics problems_of(OperatorGraph const& graph);
 /// E0153: a product of files without its two matrices "a" and "b", or with another input, but for parts of a

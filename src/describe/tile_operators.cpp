@@ -6,6 +6,7 @@
 
 #include "describe/operator_check.hpp"
 #include "describe/reads.hpp"
+#include "describe/tile_stage.hpp"
 
 namespace tessera {
 namespace {
@@ -155,6 +156,15 @@ Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const&
 }
 
 }  // namespace
+
+Expected<Stage> tile_stage(OperatorGraph const& graph, std::vector<TileChoice> const& choices,
+                           std::size_t i) {
+  if (auto problems = problems_of(graph, choices); !problems.empty())
+    return tl::make_unexpected(std::move(problems));
+  auto stage = stage_of(graph, graph.operators[i], choices[i]);
+  if (auto problem = oversized(stage)) return refuse(std::move(*problem));
+  return stage;
+}
 
 Expected<Pipeline> tile(OperatorGraph const& graph, std::vector<TileChoice> const& choices) {
   auto problems = problems_of(graph);

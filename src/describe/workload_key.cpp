@@ -21,19 +21,6 @@ std::string detail(PolicyMap const& map) {
 constexpr char const* k_of_pipeline = "pipeline ";
 constexpr std::size_t k_operator_sizes = 4;  // m, n, k, batch
 
-bool reads_heads(Operator const& op) {
-  return std::any_of(op.inputs.begin(), op.inputs.end(), [](OperatorInput const& input) {
-    return input.pattern == ReadPattern::query_heads || input.pattern == ReadPattern::key_heads ||
-           input.pattern == ReadPattern::value_heads || input.pattern == ReadPattern::heads_to_columns;
-  });
-}
-
-bool convolves(Operator const& op) {
-  return op.kind == OperatorKind::conv2d ||
-         std::any_of(op.inputs.begin(), op.inputs.end(),
-                     [](OperatorInput const& input) { return input.pattern == ReadPattern::conv_halo; });
-}
-
 /// Outside tensors by their first use, so that their names do not count. What is overwritten counts.
 class Structure {
  public:

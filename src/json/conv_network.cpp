@@ -73,7 +73,8 @@ Expected<OperatorGraph> import_conv_network(std::string_view text, std::string c
                     fmt::format("schema \"{}\" is not \"{}\"", schema.substr(0, 60), k_schema));
   json::check_name(document, root, "the network");
   auto const name = root.string_or("name", json::stem_of(file));
-  root.choice_or<int>("data_type", 2, {"fp16", "bf16"}, {2, 2});
+  auto const type = root.choice_or("data_type", ElementType::fp16, {"fp16", "bf16"},
+                                   {ElementType::fp16, ElementType::bf16});
   std::vector<Layer> layers;
   std::set<std::string> known;
   for (auto const& node : root.array("layers")) {
@@ -118,6 +119,7 @@ Expected<OperatorGraph> import_conv_network(std::string_view text, std::string c
   graph.name = fmt::format("{} {}, {} {}", name, chosen->name, options.images,
                            options.images == 1 ? "image" : "images");
   graph.where = chosen->where;
+  graph.type = type;
   graph.conv = chosen->shape;
   graph.conv.images = options.images;
   auto const& shape = graph.conv;

@@ -40,7 +40,7 @@ void read_grid(Document& document, ObjectReader& reader, Stage& stage) {
     stage.grid.push_back({name, dimensions.integer(name, 1, k_largest_size)});
     if (!is_dimension_name(name))
       document.report(*grid, "E0207", fmt::format("\"{}\" cannot name a dimension", name.substr(0, 60)), {},
-                      "use a C++ identifier other than all, clamp, floor, max, min and mod");
+                      name_hint(name, "use a C++ identifier other than all, clamp, floor, max, min and mod"));
   }
   if (stage.grid.empty() || stage.grid.size() > k_max_rank)
     document.report(*grid, document.codes().value,
@@ -61,7 +61,7 @@ Operand read_operand(Document& document, Node const& node, Stage const& stage) {
     document.report(node, "E0207",
                     fmt::format("\"{}\" cannot name an operand of {}", operand.name.substr(0, 60),
                                 quoted("stage", stage.name)),
-                    {}, "use a C++ identifier");
+                    {}, name_hint(operand.name));
   return operand;
 }
 
@@ -91,14 +91,16 @@ Stage read_stage(Document& document, Node const& node) {
   for (auto const& operand : reader.array_or("operands"))
     stage.operands.push_back(read_operand(document, operand, stage));
   stage.kernel = reader.string_or("kernel", "");
-  stage.activation = reader.string_or("activation", "");
+  auto const activations = epilogues().words;
+  if (reader.choice_or("activation", Epilogue::none, activations, epilogues().values) != Epilogue::none)
+    stage.activation = reader.find("activation")->text();
   stage.last_split_posts = reader.boolean_or("last_split_posts", false);
   stage.efficiency = reader.number_or("efficiency", 0, 0, 1);
   stage.cluster_rows = static_cast<int>(reader.integer_or("cluster_rows", 1, 1, 16));
   stage.cluster_columns = static_cast<int>(reader.integer_or("cluster_columns", 1, 1, 16));
   for (auto const& item : reader.array_or("cannot")) read_inability(document, item, stage);
   for (auto const& item : reader.array_or("band_heights"))
-    stage.can.heights.push_back(static_cast<int>(integer_item(document, item, 0, k_most_int)));
+    stage.can.heights.push_back(static_cast<int>(integer_item(document, item, 1, k_most_int)));
   if (auto const* held = reader.object_or("resources"); held != nullptr) {
     ObjectReader resources(document, *held, "the resources of " + quoted("stage", stage.name));
     stage.resources.threads = static_cast<int>(resources.integer_or("threads", 256, 1, 1024));
@@ -123,7 +125,7 @@ Stage read_stage(Document& document, Node const& node) {
   reader.finish();
   if (!document.failed() && !is_identifier(stage.name))
     document.report(node, "E0207", fmt::format("\"{}\" cannot name a stage", stage.name.substr(0, 60)), {},
-                    "use a C++ identifier");
+                    name_hint(stage.name));
   return stage;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "diagnostic/nearest.hpp"
@@ -18,10 +19,18 @@ std::string shown(std::string const& text) {
   return text.size() <= k_longest ? text : text.substr(0, k_longest) + "...";
 }
 
+/// Six digits, or as many as tell it from others: 1.0000001 is not 1.
+std::string number_text(double value) {
+  auto const brief = fmt::format("{:g}", value);
+  double read = 0;
+  std::from_chars(brief.data(), brief.data() + brief.size(), read);
+  return read == value ? brief : fmt::format("{}", value);
+}
+
 std::string value_text(Node const& node) {
   switch (node.kind) {
     case Node::Kind::integer: return std::to_string(node.integer);
-    case Node::Kind::number: return fmt::format("{:g}", node.number);
+    case Node::Kind::number: return number_text(node.number);
     case Node::Kind::string: return '"' + shown(node.text()) + '"';
     case Node::Kind::boolean: return node.integer != 0 ? "true" : "false";
     default: return to_text(node.kind);
@@ -141,7 +150,7 @@ double ObjectReader::number_or(std::string_view name, double fallback, double le
                           ? fmt::format("at least {:g}", least)
                           : fmt::format("between {:g} and {:g}", least, most);
   document_.report(*member, document_.codes().value,
-                   fmt::format("\"{}\"{} must be {}, not {:g}", name, in_what(), bounds, value));
+                   fmt::format("\"{}\"{} must be {}, not {}", name, in_what(), bounds, number_text(value)));
   return fallback;
 }
 

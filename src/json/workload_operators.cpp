@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+
 #include "describe/names.hpp"
 #include "describe/operator_check.hpp"
 #include "json/policy_json.hpp"
@@ -28,6 +32,13 @@ NamedPolicy read_product(Document& document, Node const& node, std::vector<Opera
   return policy;
 }
 
+/// Nothing of it is left where no stage wrote the buffer: caches of keys and values and images have their
+/// costs, and a gated pair is twice as wide.
+bool is_between_tiles(ReadPattern pattern) {
+  return pattern == ReadPattern::query_heads || pattern == ReadPattern::same_batch_rows ||
+         pattern == ReadPattern::heads_to_columns || pattern == ReadPattern::same_tile;
+}
+
 OperatorInput read_input(Document& document, Node const& node, std::string const& owner,
                          std::vector<Operator> const& before) {
   ObjectReader reader(document, node, "an input of " + owner);
@@ -42,11 +53,17 @@ OperatorInput read_input(Document& document, Node const& node, std::string const
       reader.choice_or("pattern", ReadPattern::rows, read_patterns().words, read_patterns().values);
   if (auto const* policy = reader.object_or("policy"); policy != nullptr)
     input.policy = read_product(document, *policy, before, input.producer);
+  if (input.producer.empty() && is_between_tiles(input.pattern))
+    document.report(
+        *reader.find("pattern"), document.codes().value,
+        fmt::format("\"{}\" says how tiles of a producer are read, and this input has no producer",
+                    read_patterns().word_of(input.pattern)),
+        {}, "leave the pattern out, or name the producer");
   reader.finish();
   if (!document.failed() && !is_identifier(input.name))
     document.report(node, "E0207",
                     fmt::format("\"{}\" cannot name an input of {}", input.name.substr(0, 60), owner), {},
-                    "use a C++ identifier");
+                    name_hint(input.name));
   return input;
 }
 
@@ -78,8 +95,48 @@ Operator read_operator(Document& document, Node const& node, std::vector<Operato
   reader.finish();
   if (!document.failed() && !is_identifier(op.name))
     document.report(node, "E0207", fmt::format("\"{}\" cannot name an operator", op.name.substr(0, 60)), {},
-                    "use a C++ identifier");
+                    name_hint(op.name));
   return op;
+}
+
+/// Elements of a matrix from outside; 0: how many is not said.
+double elements_of(Operator const& op, OperatorInput const& input) {
+  if (!input.producer.empty() || input.pattern != ReadPattern::rows) return 0;
+  auto const all = static_cast<double>(op.batch), m = static_cast<double>(op.m),
+             n = static_cast<double>(op.n), k = static_cast<double>(op.k);
+  if (op.kind != OperatorKind::gemm && op.kind != OperatorKind::conv2d) return m * n * all;
+  if (is_right_hand(op, input))
+    return n * k * all * static_cast<double>(std::max<std::size_t>(1, op.groups.size()));
+  return op.kind == OperatorKind::gemm ? m * k * all : 0;
+}
+
+/// A buffer from outside that two operators read in two sizes.
+void check_sizes(Document& document, Node const& operators, OperatorGraph const& graph) {
+  struct First {
+    double elements;
+    std::string reader;
+  };
+  std::map<std::string, First> known;
+  for (std::size_t i = 0; i < graph.operators.size(); ++i)
+    for (auto const& input : graph.operators[i].inputs) {
+      auto const& name = graph.operators[i].name;
+      auto const elements = elements_of(graph.operators[i], input);
+      if (elements == 0) continue;
+      auto const [first, is_new] = known.try_emplace(input.buffer, First{elements, name});
+      if (is_new || std::abs(first->second.elements - elements) <= 1e-12 * elements) continue;
+      document.report(operators.items()[i], document.codes().value,
+                      fmt::format("buffer \"{}\" has {:.0f} elements for {}, and {:.0f} for {}",
+                                  input.buffer.substr(0, 60), first->second.elements, first->second.reader,
+                                  elements, name),
+                      {}, "give the operators the same sizes, or two buffers");
+    }
+}
+
+/// Sizes that nobody asks for.
+void check_use(Document& document, ObjectReader& root, char const* member, bool used, char const* who) {
+  if (auto const* node = root.find(member); node != nullptr && !used)
+    document.report(*node, document.codes().value, fmt::format("no operator has a use for \"{}\"", member),
+                    {fmt::format("it is of {}", who)}, "leave it out");
 }
 
 }  // namespace
@@ -117,6 +174,13 @@ void read_operators(Document& document, ObjectReader& root, OperatorGraph& graph
   }
   for (auto const& node : root.array("operators"))
     graph.operators.push_back(read_operator(document, node, graph.operators));
+  if (document.failed()) return;
+  auto const any = [&](bool (*is)(Operator const&)) {
+    return std::any_of(graph.operators.begin(), graph.operators.end(), is);
+  };
+  check_use(document, root, "attention", any(reads_heads), "inputs that read heads by their pattern");
+  check_use(document, root, "conv", any(convolves), "convolutions, and inputs of pattern conv_halo");
+  check_sizes(document, *root.find("operators"), graph);
 }
 
 }  // namespace tessera::json

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -10,6 +12,23 @@
 
 namespace tessera {
 namespace overlap {
+namespace {
+
+/// E0215: features that cannot be dealt out to the GPUs. Configurations say their heads, and are refused by
+/// who reads them.
+Expected<void> check_shares(TransformerModel const& model, int gpus) {
+  if (model.heads > 0 || model.hidden % gpus == 0) return {};
+  auto const below = model.hidden / gpus * gpus, above = below + gpus;
+  Diagnostic d;
+  d.code = "E0215";
+  d.message =
+      fmt::format("{} features of {} cannot be divided among {} GPUs", model.hidden, model.name, gpus);
+  d.suggestion =
+      below > 0 ? fmt::format("{} and {} features can", below, above) : fmt::format("{} features can", above);
+  return refuse(std::move(d));
+}
+
+}  // namespace
 
 double bytes_of(OverlapRun const& run, Traffic traffic) {
   return run.bytes[static_cast<std::size_t>(traffic)];
@@ -41,6 +60,9 @@ Expected<std::vector<SubLayerRuns>> run_sub_layers(MachineProfile const& machine
         auto const pipeline = sub_layer_pipeline(problem, options.kernel, group.tensor_parallel);
         if (!pipeline) return tl::make_unexpected(pipeline.error());
       }
+    for (auto const& group : groups)
+      if (auto const whole = check_shares(*group.model, group.tensor_parallel); !whole)
+        return tl::make_unexpected(whole.error());
   }
   std::vector<Expected<CollectiveRuns>> collectives(groups.size(), CollectiveRuns{});
   for_all(parallel, groups.size(), [&](std::size_t i) {

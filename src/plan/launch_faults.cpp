@@ -40,22 +40,28 @@ class Faults {
     return text;
   }
 
+  /// Why a launch does not go on where the one before it ended; nothing if it does.
+  std::string misplaced(Launch const& launch, int next, int stages) const {
+    if (launch.stages < 1) return fmt::format("holds {} stages", launch.stages);
+    auto const stage = [&](int s) {
+      return s >= 0 && s < stages ? name(s) : fmt::format("stage {} of {}", s, stages);
+    };
+    if (launch.first != next || next == stages)
+      return fmt::format("begins with {}, where {}", stage(launch.first),
+                         next < stages ? name(next) + " is next" : "all stages are launched");
+    if (launch.stages <= stages - next) return "";
+    return fmt::format("holds {} stages, where {} {} left from {} on", launch.stages, stages - next,
+                       stages - next == 1 ? "is" : "are", name(next));
+  }
+
   void coverage() {
     char const* const way_out = "name every stage in exactly one launch, in the pipeline's order";
     int next = 0;
     int const stages = static_cast<int>(plan_.pipeline.stages.size());
     for (int l = 0; l < static_cast<int>(plan_.launches.size()); ++l) {
       auto const& launch = plan_.launches[at(l)];
-      if (launch.first != next || launch.stages < 1 || launch.stages > stages - next) {
-        auto const expected = next < stages
-                                  ? fmt::format("{} (stage {} of {}) is next", name(next), next, stages)
-                                  : fmt::format("all {} stages are launched", stages);
-        add(About::launch, l,
-            fmt::format("launch {} holds {} stages from stage {} on, where {}", l, launch.stages,
-                        launch.first, expected),
-            way_out);
-        return;
-      }
+      auto const wrong = misplaced(launch, next, stages);
+      if (!wrong.empty()) return add(About::launch, l, fmt::format("launch {} {}", l, wrong), way_out);
       next = launch.end();
     }
     if (next < stages)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "describe/tile_stage.hpp"
 #include "diagnostic/nearest.hpp"
 #include "tessera/plan/waves.hpp"
 
@@ -37,9 +38,7 @@ bool can_run(KernelEntry const& kernel, Operator const& op, ElementType type, Ma
 }
 
 /// What to change where no kernel of the catalogue can run an operator.
-std::string way_out(Operator const& op, ElementType type, std::vector<KernelEntry> const& catalogue,
-                    MachineProfile const& machine) {
-  if (machine.architecture.empty()) return "give the machine profile its architecture, sm_70, sm_80 or sm_90";
+std::string way_out(Operator const& op, ElementType type, std::vector<KernelEntry> const& catalogue) {
   std::vector<std::string> types;
   bool known = false, epilogue = false;
   for (auto const& kernel : catalogue)
@@ -135,6 +134,17 @@ double ShapeOption::filled_us(double launch_us) const {
   return std::max((alone_us - launch_us) * share, loads.most()) + launch_us;
 }
 
+Diagnostic no_kernel_of(std::vector<KernelEntry> const& catalogue, std::string const& architecture,
+                        Operator const& op, ElementType type) {
+  return {"E0305",
+          Severity::error,
+          op.where,
+          fmt::format("no kernel of the catalogue for {} can run {}", architecture, op.name),
+          {fmt::format("the catalogue has {} kernels; {} is a {} of {} with epilogue {}", catalogue.size(),
+                       op.name, to_text(op.kind), to_text(type), to_text(op.epilogue))},
+          way_out(op, type, catalogue)};
+}
+
 Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph const& graph,
                                                               Registry const& kernels,
                                                               MachineProfile const& machine) {
@@ -150,22 +160,20 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
         if (kernel.whole == whole && known && can_run(kernel, op, graph.type, machine))
           fitting.push_back(kernel);
       }
-    if (fitting.empty())
-      return refuse(
-          {"E0305",
-           Severity::error,
-           op.where,
-           fmt::format("no kernel of the catalogue for {} can run {} on {}", architecture_of(machine),
-                       op.name, machine.name),
-           {fmt::format("the catalogue has {} kernels; {} is a {} of {} with epilogue {}", catalogue.size(),
-                        op.name, to_text(op.kind), to_text(graph.type), to_text(op.epilogue))},
-           way_out(op, graph.type, catalogue, machine)});
+    if (fitting.empty()) {
+      auto none = no_kernel_of(catalogue, architecture_of(machine), op, graph.type);
+      none.message += " on " + machine.name;
+      if (machine.architecture.empty())
+        none.suggestion = "give the machine profile its architecture, sm_70, sm_80 or sm_90";
+      return refuse(std::move(none));
+    }
     base.push_back({fitting.front(), splits_of(fitting.front()).least});
     variants.push_back(std::move(fitting));
   }
   base = beside(graph, base, variants, common_rows(graph, variants));
   // A workload that is wrong is wrong for every shape: refuse it in tile()'s words.
-  if (auto tiled = tile(graph, base); !tiled) return tl::make_unexpected(std::move(tiled).error());
+  auto tiled = tile(graph, base);
+  if (!tiled) return tl::make_unexpected(std::move(tiled).error());
 
   std::vector<std::vector<ShapeOption>> options(graph.operators.size());
   for (std::size_t i = 0; i < graph.operators.size(); ++i)
@@ -178,9 +186,10 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
       for (int splits = least; splits <= most; ++splits) {
         auto choices = beside(graph, base, variants, kernel.tile_m);
         choices[i] = {kernel, splits};
-        auto const tiled = tile(graph, choices);
-        if (!tiled) break;
-        auto const& stage = tiled->stages[i];
+        auto const cut = tile_stage(graph, choices, i);
+        if (!cut) break;
+        auto& stage = tiled->stages[i];  // what it reads of others is the same for every shape
+        stage = *cut;
         // Splitting fills slots that would stay empty; a grid that fills them has no use for it.
         if (splits > 1 && stage.tiles() * (splits - 1) >= slots) break;
         ShapeOption option;

@@ -42,6 +42,10 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
                                                               Registry const& kernels,
                                                               MachineProfile const& machine);
 
+/// E0305: none of the catalogue's kernels for an architecture computes the operator.
+Diagnostic no_kernel_of(std::vector<KernelEntry> const& catalogue, std::string const& architecture,
+                        Operator const& op, ElementType type);
+
 /// "sm_90": the profile's own word, or told from what only that generation has.
 std::string architecture_of(MachineProfile const& machine);
 

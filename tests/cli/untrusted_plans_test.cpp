@@ -131,6 +131,11 @@ TEST_F(UntrustedPlans, AProfileOfTheSameNameWithOtherValuesIsNoticed) {
   auto const mine = run("simulate plan.json --machine ./mine.json --json");
   EXPECT_EQ(mine.err, "");
   EXPECT_EQ(mine.out, own.out);
+  machine["values"]["sms"]["value"] = 60;
+  put("other.json", machine.dump());
+  EXPECT_THAT(run("simulate plan.json --machine ./other.json").err,
+              HasSubstr("than the profile v100 has\n   the profile is the one of ./other.json\n"
+                        "   sms is 40 in the plan, 60 in the profile\n"));
 }
 
 TEST_F(UntrustedPlans, AHeaderNeedsAProofOnTheShippedProfileToo) {

@@ -19,6 +19,13 @@ TEST(DiagnosticText, cannot_move_a_cursor) {
   EXPECT_EQ(shown("fr\xc3\xbch"), "error E0000: there is no fr\xc3\xbch");
 }
 
+TEST(DiagnosticText, cannot_turn_or_break_a_line) {
+  EXPECT_EQ(shown("a\xe2\x80\xae"
+                  "b\xe2\x80\xa8 \xd8\x9c \xef\xbb\xbf"),
+            "error E0000: there is no a\\u202eb\\u2028 \\u061c \\ufeff");
+  EXPECT_EQ(shown("\xe2\x82\xac \xe2\x80"), "error E0000: there is no \xe2\x82\xac \xe2\x80");
+}
+
 TEST(DiagnosticText, shows_the_beginning_of_long_words) {
   EXPECT_EQ(shown(std::string(400, 'x') + " here"),
             "error E0000: there is no " + std::string(400, 'x') + " here");

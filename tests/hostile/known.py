@@ -28,6 +28,11 @@ def link(path):
     path.symlink_to("target")
 
 
+def read_only(path):
+    path.write_text("kept")
+    path.chmod(0o444)
+
+
 def cases(texts):
     """`texts`: of documents by name, as documents.py names them."""
     machine, two, llama = texts["machine h200"], texts["workload two-gemms"], texts["config llama-3-8b"]
@@ -485,6 +490,69 @@ def cases(texts):
             ("a layer without a name", network | {"layers": [layer, layer | {"name": ""}]}, "1 to 200 bytes")):
         yield refused("network with " + name, ["check", "n.json", "--layer", layer["name"]], "E0203", says, "n.json",
                       n_json=json.dumps(given, indent=1).encode())
+
+    # options that were passed over, and ways out that led nowhere
+    yield refused("doctor --gpu --sources", ["doctor", "--gpu", "--sources", "."], "E0906", "leave --gpu or --sources out")
+    yield refused("3 features on 8 GPUs", ["sweep", "--study", "t3", "--set", "hidden=3"], "E0215", "8 features can")
+    for command in ("plan", "tune"):
+        yield refused(command + " resnet-50", [command, "resnet-50"], "E0903", "tessera run resnet-50")
+    for name in (["two-gemms"], ["vgg-19", "--layer", "7x7x512"], ["./w.json"]):
+        yield refused("predict " + name[0], ["run", *name, "--predict"], "E0906", "hint: leave --predict out",
+                      w_json=two.encode())
+    yield refused("a layer of fp16", ["run", "resnet-38", "--layer", "7x7x512"], "E0906", "a conv2d of fp16")
+    yield refused("standard input twice", ["diff", "-", "-"], "E0906", "given twice")
+    yield refused("lora with fp32: check", ["check", "w.json"], "E0305", 'change "type"', "w.json",
+                  w_json=lora_with(lambda g, o: g.update(type="fp32")))
+    yield refused("an efficiency of 1.0000001", ["check", "w.json"], "E0203", "not 1.0000001", "w.json",
+                  w_json=two.replace('"k_steps": 32', '"efficiency": 1.0000001, "k_steps": 32').encode())
+    # what turns the text behind it, or ends a line
+    for code in (0x202e, 0x2028, 0x200b):
+        yield refused(f"U+{code:04X} in a name", ["check", "w.json"], "E0207", f'"g\\u{code:04x}"', "w.json",
+                      w_json=two.replace('"gemm1"', json.dumps("g" + chr(code)), 1).encode())
+    yield refused("another family's key heads", ["plan", "c.json", "--block", "attention"], "E0211", '"num_key_value_heads"', "c.json",
+                  c_json=changed(llama, ('"num_key_value_heads"', '"num_kv_heads"')))
+    yield refused("a read-only output", ["plan", "two-gemms", "-o", "p.json"], "E0902", "it is read-only", p_json=read_only)
+
+    # members that say what cannot be, or what nobody asks for
+    def stage_with(**members):
+        graph = json.loads(two)
+        graph["stages"][0] |= members
+        return json.dumps(graph, indent=1).encode()
+
+    for name, members, says in (("bands of 0 rows", {"band_heights": [0]}, "between 1 and"),
+                                ("activation banana", {"activation": "banana"}, '"banana"')):
+        yield refused(name, ["check", "w.json"], "E0203", says, "w.json", w_json=stage_with(**members))
+    for name, members in (("attention", {"tokens": 4, "query_heads": 4, "head_dim": 8}),
+                          ("conv", {"p": 8, "q": 8, "channels": 8})):
+        yield refused(f"{name} of products", ["check", "w.json"], "E0203", f'has a use for "{name}"', "w.json",
+                      w_json=lora_with(lambda g, o, name=name, members=members: g.update({name: members})))
+    yield refused("a pattern without a producer", ["check", "w.json"], "E0203", "has no producer", "w.json",
+                  w_json=lora_with(lambda g, o: o["inputs"][0].update(pattern="same_tile")))
+    yield refused("a buffer of two sizes", ["check", "w.json"], "E0203", "elements for down", "w.json",
+                  w_json=lora_with(lambda g, o: g["operators"][1]["inputs"][1].update(buffer=o["inputs"][0]["buffer"])))
+
+    # hints that named no fault, and files that were asked for too late
+    for name, says in (("int", "a keyword of C++"), ("_up", "reserved"), ("u" * 65, "it has 65 letters")):
+        yield refused("a stage called " + name, ["check", "w.json"], "E0207", says, "w.json",
+                      w_json=two.replace('"gemm1"', json.dumps(name), 1).encode())
+    plan = json.loads(texts["plan of rows"])
+    for name, says, change in (
+            ("launches in another order", "launch 0 begins with gemm2, where gemm1 is next", lambda p: p["launches"].reverse()),
+            ("a launch of no stages", "launch 0 holds 0 stages", lambda p: p["launches"][0].update(stages=[]))):
+        wrong = json.loads(json.dumps(plan))
+        change(wrong)
+        yield refused(name, ["explain", "p.json"], "E0263", says, "p.json", p_json=json.dumps(wrong, indent=1).encode())
+    yield Case("known: a profile's file of other values", ["simulate", "p.json", "--machine", "./m.json"],
+               {"p.json": texts["plan of rows"].encode(), "m.json": with_sms(machine, 100)}, FINE,
+               says="the profile is the one of ./m.json")
+    for output in ("-o", "--header", "--html", "--trace", "--csv", "--timeline", "--dot"):
+        yield refused(output + " in no folder", ["plan", "w.json", output, "nowhere/x"], "E0902", "mkdir -p nowhere",
+                      w_json=gemms(two, 4000, 4000))
+    yield refused("three timelines", ["plan", "w.json", "--trace", "t", "--csv", "c", "--timeline", "l"], "E0504",
+                  "in 3 outputs", w_json=gemms(two, 240, 240))
+    attention = json.loads(llama) | {"head_dim": 3}
+    yield Case("known: heads of 3 values", ["plan", "c.json", "--block", "attention"],
+               {"c.json": json.dumps(attention).encode()}, FINE, says="heads of 3 values")
 
     # two kernels on an SM
     yield refused("1025 threads", ["why-not", "--first", "1025,1,1", "--second", "32,1,1"], "E0908", "at most 1024")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """run.py TESSERA SOURCE BUILD [--seed N] [--only TEXT] [--jobs N] [--unlimited]
 
-Gives the tool some 3500 mistaken and hostile inputs, one process each, and checks every answer: an exit code that is
+Gives the tool some 3600 mistaken and hostile inputs, one process each, and checks every answer: an exit code that is
 documented, a refusal with a code and a place, no file that is half there, within 2 s of one core, 2 s of sleep and
 512 MiB of its own, beside what it maps. A case that fails is printed as a command that can be pasted, and its files are
 kept in BUILD/failed.

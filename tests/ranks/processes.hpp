@@ -2,7 +2,7 @@
 // Real processes that meet, and what each of them is told.
 #pragma once
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -17,8 +17,17 @@
 
 namespace tessera {
 
-/// Long enough that a busy host meets it, and what is not to come within is never done.
+/// Long enough that a busy host meets it, and a deadline for what never comes.
 constexpr double k_patience_s = 60, k_soon_s = 0.3;
+
+/// What is said of a deadline that passes in vain. A busy host may not come so far before it passes: then ten
+/// times as long, and a hundred times, which counts.
+template <class Matcher>
+std::string said_within_deadline(std::function<std::string(double)> const& say, Matcher const& wanted) {
+  for (double const deadline_s : {k_soon_s, 10 * k_soon_s})
+    if (auto said = say(deadline_s); testing::Matches(wanted)(said)) return said;
+  return say(100 * k_soon_s);
+}
 
 /// A port of this host, with what keeps it from others; closed, it is free.
 struct Port {

@@ -155,9 +155,16 @@ TEST(Mixed, RefusesLaunchesThatContradictThePipeline) {
   EXPECT_EQ(outcome([](Plan& p) { p.launches.clear(); }), mismatch("no launch holds a"));
   EXPECT_EQ(outcome([](Plan& p) { p.launches.pop_back(); }), mismatch("no launch holds c"));
   EXPECT_EQ(outcome([](Plan& p) { p.launches[2].first = 3; }),
-            mismatch("launch 2 holds 2 stages from stage 3 on, where c (stage 2 of 4) is next"));
+            mismatch("launch 2 begins with d, where c is next"));
   EXPECT_EQ(outcome([](Plan& p) { p.launches[2].stages = 3; }),
-            mismatch("launch 2 holds 3 stages from stage 2 on, where c (stage 2 of 4) is next"));
+            mismatch("launch 2 holds 3 stages, where 2 are left from c on"));
+  EXPECT_EQ(outcome([](Plan& p) { p.launches.push_back(p.launches[2]); }),
+            mismatch("launch 3 begins with c, where all stages are launched"));
+  EXPECT_EQ(outcome([](Plan& p) {
+              p.launches.push_back(p.launches[2]);
+              p.launches[3].first = 4;
+            }),
+            mismatch("launch 3 begins with stage 4 of 4, where all stages are launched"));
   EXPECT_EQ(outcome([](Plan& p) { p.launches[2].workers = 0; }),
             mismatch("c + d are in one launch, which has no workers"));
   EXPECT_EQ(outcome([](Plan& p) { p.launches[2].workers = -1; }),

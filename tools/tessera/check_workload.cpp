@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "diagnostic/nearest.hpp"
+#include "plan/shapes.hpp"
 #include "session.hpp"
 #include "tessera/shipped_kernels.hpp"
 
@@ -18,12 +21,14 @@ Expected<Pipeline> tiled(Workload const& workload, std::string const& architectu
         "E0911", fmt::format("there are no kernels for architecture \"{}\"", architecture),
         did_you_mean(architecture, {"sm_70", "sm_80", "sm_90"}), {"known: sm_70, sm_80 and sm_90"}));
   std::vector<TileChoice> choices;
-  for (auto const& op : graph.operators)
-    for (auto const& kernel : catalogue)
-      if (kernel.kind == op.kind && find_form(kernel, op.epilogue, graph.type) != nullptr) {
-        choices.push_back({kernel, 1});
-        break;
-      }
+  for (auto const& op : graph.operators) {
+    auto const kernel = std::find_if(catalogue.begin(), catalogue.end(), [&](KernelEntry const& one) {
+      return one.kind == op.kind && find_form(one, op.epilogue, graph.type) != nullptr;
+    });
+    if (kernel == catalogue.end())
+      return tl::make_unexpected(Diagnostics{no_kernel_of(catalogue, architecture, op, graph.type)});
+    choices.push_back({*kernel, 1});
+  }
   return tile(graph, choices);
 }
 

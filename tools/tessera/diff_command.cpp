@@ -112,6 +112,9 @@ int run_machines(Session const& session, DiffArguments const& arguments) {
 }
 
 int run(Session const& session, DiffArguments const& arguments) {
+  if (arguments.before == "-" && arguments.after == "-")
+    return session.fail(complaint("E0906", "standard input is given twice, and can be read once",
+                                  "give one of the two as a file"));
   if (arguments.machines) return run_machines(session, arguments);
   auto const before = timeline_of(session, arguments.before);
   if (!before) return session.fail(before.error());

@@ -160,7 +160,11 @@ void add_doctor(CLI::App& app, Session const& session, Action& action) {
       "  tessera doctor --sources .");
   command->callback([needs_gpu, folder, &session, &action] {
     action = [needs_gpu, folder, &session] {
-      return folder->empty() ? run(session, *needs_gpu) : run_sources(session, *folder);
+      if (folder->empty()) return run(session, *needs_gpu);
+      if (*needs_gpu)
+        return session.fail(complaint("E0906", "--gpu is not for --sources, which looks at pages and records",
+                                      "leave --gpu or --sources out"));
+      return run_sources(session, *folder);
     };
   });
 }

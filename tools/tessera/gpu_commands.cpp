@@ -42,6 +42,19 @@ void add_options(CLI::App& command, GpuArguments& arguments) {
       "The tuning cache (default: TESSERA_TUNE_CACHE, else tessera/tune.json in XDG_CACHE_HOME or ~/.cache)");
 }
 
+void append(Diagnostics& found, Diagnostics const& more) {
+  found.insert(found.end(), more.begin(), more.end());
+}
+
+/// E0906 for options of generating tokens. Adding --decode is a way out for a model alone.
+Diagnostics unused_without_decode(RunArguments const& arguments) {
+  auto found = unused_decode_options(arguments.decode, "");
+  if (found.empty() || arguments.workload.workload == "-") return found;
+  auto const source = load_workload_text(arguments.workload.workload);
+  bool const model = source && source->summary.kind == DocumentKind::hf_config;
+  return model ? unused_decode_options(arguments.decode, "add --decode, or ") : found;
+}
+
 /// E0906 for options of tessera run that what is run has no use for.
 Diagnostics unused_by_run(RunArguments const& arguments, bool plan) {
   auto const& name = arguments.workload.workload;
@@ -57,8 +70,7 @@ Diagnostics unused_by_run(RunArguments const& arguments, bool plan) {
     if (arguments.planned) refuse("--planned", " is not for --decode", leave_out("--planned"));
     return found;
   }
-  auto const decoding = unused_decode_options(arguments.decode, "add --decode, or ");
-  found.insert(found.end(), decoding.begin(), decoding.end());
+  append(found, unused_without_decode(arguments));
   if (plan) {
     auto const why = " is for a workload; " + name + " is a plan";
     if (arguments.planned) refuse("--planned", why, leave_out("--planned"));
@@ -73,10 +85,6 @@ Diagnostics unused_by_run(RunArguments const& arguments, bool plan) {
     refuse("--cache", " is for what was tuned; --planned does not look at it",
            "leave --cache or --planned out");
   return found;
-}
-
-void append(Diagnostics& found, Diagnostics const& more) {
-  found.insert(found.end(), more.begin(), more.end());
 }
 
 /// E0906 for options of plans and workloads, which `name` is neither.

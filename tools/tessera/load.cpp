@@ -9,6 +9,7 @@
 
 #include "diagnostic/nearest.hpp"
 #include "files.hpp"
+#include "kernels/networks/network.hpp"
 #include "session.hpp"
 #include "tessera/check/check.hpp"
 #include "tessera/measure/machine_json.hpp"
@@ -189,6 +190,12 @@ Expected<SourceText> load_workload_text(std::string const& name_or_path) {
   if (source.text.empty()) {
     if (!is_path(name_or_path)) {
       auto const names = names_of(shipped_workloads());
+      auto const networks = networks::network_names();
+      if (std::find(networks.begin(), networks.end(), name_or_path) != networks.end())
+        return tl::make_unexpected(complaint(
+            "E0903", fmt::format("{} is a network that is run as a whole, and no workload", name_or_path),
+            fmt::format("tessera run {}; layers of resnet-38 and vgg-19 are workloads (--layer)",
+                        name_or_path)));
       return tl::make_unexpected(
           complaint("E0903", fmt::format("there is no workload or file \"{}\"", name_or_path),
                     did_you_mean(name_or_path, names), {"shipped: " + list_of(names)}));

@@ -44,9 +44,11 @@ Expected<MachineProfile> own_machine(Plan const& plan) {
 }
 
 Diagnostics warnings_of_values(std::string const& path, Plan const& plan, MachineProfile const& profile,
-                               char const* taken) {
+                               std::string const& given, char const* taken) {
   auto warnings = other_values(plan, profile);
   for (auto& warning : warnings) {
+    if (!given.empty() && given != profile.name)
+      warning.notes.insert(warning.notes.begin(), fmt::format("the profile is the one of {}", given));
     warning.where = {path, 0};
     warning.suggestion = taken;
   }
@@ -83,14 +85,14 @@ Expected<LoadedPlan> confirm_plan(Plan plan, std::string const& path, PlanUse co
     auto other = load_machine(use.machine);
     if (!other) return tl::make_unexpected(other.error());
     if (other->name == plan.machine)
-      warnings = warnings_of_values(path, plan, *other, "the profile's values are taken");
+      warnings = warnings_of_values(path, plan, *other, use.machine, "the profile's values are taken");
     if (auto const fine = confirm_for(plan, path, *other, false, use); !fine)
       return tl::make_unexpected(fine.error());
     return LoadedPlan{std::move(plan), std::move(*other), std::move(warnings)};
   }
   if (is_shipped(plan.machine)) {
     auto const profile = machine(plan.machine);
-    warnings = warnings_of_values(path, plan, *profile,
+    warnings = warnings_of_values(path, plan, *profile, "",
                                   "the plan's values are taken; make the plan again for the profile's");
     auto there = plan;  // what is proved there is not what the header quotes
     if (use.becomes_a_header)

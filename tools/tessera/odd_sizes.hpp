@@ -7,8 +7,8 @@
 
 namespace tessera::cli {
 
-/// E0530 for each product whose rows do not begin at multiples of 16 bytes. Of batched ones nothing is said:
-/// there are no kernels for any.
+/// E0530 for each product whose rows, and for heads that, do not begin at multiples of 16 bytes. Of batched
+/// products nothing is said: there are no kernels for any.
 Diagnostics odd_sizes(OperatorGraph const& graph, Severity severity);
 
 }  // namespace tessera::cli

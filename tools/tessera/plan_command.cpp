@@ -142,6 +142,20 @@ Expected<void> add_files(PlanArguments const& arguments, SizedWorkload const& si
   return {};
 }
 
+/// Whether all files can be written, asked before the first plan is made.
+Expected<void> check_places(PlanArguments const& arguments, std::vector<SizedWorkload> const& workloads) {
+  std::vector<std::string> places{arguments.html};
+  for (auto const* path : {&arguments.output, &arguments.header, &arguments.trace, &arguments.csv,
+                           &arguments.timeline, &arguments.dot}) {
+    if (path->empty()) continue;
+    if (workloads.size() > 1)
+      if (auto fit = check_for_sizes(*path); !fit) return fit;
+    for (auto const& sized : workloads)
+      places.push_back(workloads.size() > 1 && !sized.size.empty() ? with_size(*path, sized.size) : *path);
+  }
+  return check_outputs(places);
+}
+
 int run(Session const& session, PlanArguments const& arguments) {
   auto const options = plan_options(arguments);
   if (!options) return session.fail(options.error());
@@ -150,10 +164,7 @@ int run(Session const& session, PlanArguments const& arguments) {
   auto const workloads = load_workloads(arguments.workload);
   if (!workloads) return session.fail(workloads.error());
 
-  if (workloads->size() > 1)
-    for (auto const* path : {&arguments.output, &arguments.header, &arguments.trace, &arguments.csv,
-                             &arguments.timeline, &arguments.dot})
-      if (auto const fit = check_for_sizes(*path); !fit) return session.fail(fit.error());
+  if (auto const fit = check_places(arguments, *workloads); !fit) return session.fail(fit.error());
 
   // Of other GPUs there are published kernels, which are prices and take any size.
   if (auto const* graph = std::get_if<OperatorGraph>(&workloads->front().workload);
@@ -162,6 +173,8 @@ int run(Session const& session, PlanArguments const& arguments) {
 
   bool const draws = !arguments.html.empty() || !arguments.trace.empty() || !arguments.csv.empty() ||
                      !arguments.timeline.empty();
+  int const row_by_row = !arguments.trace.empty() + !arguments.csv.empty() + !arguments.timeline.empty();
+  std::int64_t blocks = 0;  ///< of the sizes so far
   Planner planner(session, *machine, *options);
   Outputs outputs(workloads->size() > 1);
   std::vector<Plan> plans;
@@ -171,9 +184,9 @@ int run(Session const& session, PlanArguments const& arguments) {
     auto plan =
         planner.plan(sized, fmt::format("{}/{} {}", w + 1, workloads->size(), name_of(sized.workload)));
     if (!plan) return session.fail(plan.error());
-    if (!arguments.trace.empty() || !arguments.csv.empty() || !arguments.timeline.empty())
-      if (auto const small = refuse_long_timeline(plan->pipeline.name, blocks_of(plan->pipeline)); !small)
-        return session.fail(small.error());
+    blocks += blocks_of(plan->pipeline);
+    if (auto const few = refuse_long_timeline(plan->pipeline.name, blocks, row_by_row); !few)
+      return session.fail(few.error());
     Expected<Timeline> timeline = Timeline{};
     if (draws) timeline = simulate(*plan, *machine);
     if (!timeline) return session.fail(timeline.error());

@@ -14,24 +14,30 @@ std::int64_t blocks_of(Pipeline const& pipeline) {
   return blocks;
 }
 
-Expected<void> refuse_long_timeline(std::string const& name, std::int64_t blocks) {
+Expected<void> refuse_long_timeline(std::string const& name, std::int64_t blocks, int outputs) {
   // Measured: a trace has some 470 bytes for each block and takes 1800 of memory while it is made; a JSON
   // timeline of this many is read again in 230 MiB.
-  constexpr std::int64_t k_most_blocks = 1 << 18;
+  constexpr std::int64_t k_most_rows = 1 << 18;
   constexpr std::int64_t k_bytes_made = 1800;
-  if (blocks <= k_most_blocks) return {};
+  auto const rows = blocks * outputs;
+  if (rows <= k_most_rows) return {};
   return tl::make_unexpected(complaint(
       "E0504",
-      fmt::format("a timeline of {}, {} blocks row by row, would take some {} MiB; at most {} are written",
-                  name, blocks, blocks * k_bytes_made >> 20, k_most_blocks),
-      "leave --trace, --csv and JSON of the timeline out, or take a smaller problem of the same shape"));
+      fmt::format(
+          "a timeline of {}, {} blocks row by row{}, would take some {} MiB; at most {} rows are written",
+          name, blocks, outputs > 1 ? fmt::format(" in {} outputs", outputs) : "", rows * k_bytes_made >> 20,
+          k_most_rows),
+      outputs > 1 && blocks <= k_most_rows ? "write one of --trace, --csv and JSON of the timeline at a time"
+                                           : "leave --trace, --csv and JSON of the timeline out, or take a "
+                                             "smaller problem of the same shape"));
 }
 
 int put_out(Session const& session, Timeline const& timeline, TimelineOutputs const& outputs,
             std::function<std::string()> const& page, Plan const* plan) {
-  if (!outputs.output.empty() || !outputs.trace.empty() || !outputs.csv.empty() || session.json)
-    if (auto const written = refuse_long_timeline(timeline.pipeline, std::ssize(timeline.tiles)); !written)
-      return session.fail(written.error());
+  int const row_by_row =
+      !outputs.output.empty() + !outputs.trace.empty() + !outputs.csv.empty() + session.json;
+  if (auto const few = refuse_long_timeline(timeline.pipeline, std::ssize(timeline.tiles), row_by_row); !few)
+    return session.fail(few.error());
   std::vector<OutputFile> files;
   if (!outputs.output.empty()) files.push_back({outputs.output, print_timeline(timeline)});
   if (!outputs.trace.empty()) files.push_back({outputs.trace, perfetto_trace(timeline, plan)});

@@ -22,8 +22,9 @@ struct TimelineOutputs {
 /// Of all stages.
 std::int64_t blocks_of(Pipeline const& pipeline);
 
-/// E0504: a timeline of so many blocks is not written out, row by row. Ask before it is made.
-Expected<void> refuse_long_timeline(std::string const& name, std::int64_t blocks);
+/// E0504: so many blocks are not written row by row, each in every one of so many outputs. Ask before the
+/// timeline is made.
+Expected<void> refuse_long_timeline(std::string const& name, std::int64_t blocks, int outputs);
 
 /// Writes what is asked for and prints the summary, or the timeline as JSON. `page` makes the --html page;
 /// `plan`, where there is one, the arrows of the trace. Returns the exit code.
