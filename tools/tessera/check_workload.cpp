@@ -20,7 +20,7 @@ Expected<Pipeline> tiled(Workload const& workload, std::string const& architectu
   std::vector<TileChoice> choices;
   for (auto const& op : graph.operators)
     for (auto const& kernel : catalogue)
-      if (kernel.kind == op.kind && find_form(kernel, op.epilogue, graph.type) != nullptr) {
+      if (computes(kernel, op, graph.type)) {
         choices.push_back({kernel, 1});
         break;
       }
