@@ -108,7 +108,7 @@ TEST(AttentionKernels, TheCatalogueSaysWhatIsCompiled) {
       EXPECT_EQ(form.pipeline_stages, compiled->stages) << kernel.name;
       EXPECT_EQ(form.resources.threads, compiled->threads) << kernel.name;
       EXPECT_EQ(form.resources.shared_bytes, compiled->shared_bytes) << kernel.name;
-      if (compiled->registers > 0) EXPECT_EQ(form.resources.registers_per_thread, compiled->registers);
+      EXPECT_GE(form.resources.registers_per_thread, compiled->registers) << kernel.name;
       said.insert(compiled->name);
     }
   std::size_t without_dropout = 0;
