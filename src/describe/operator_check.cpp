@@ -39,7 +39,9 @@ std::vector<Fit> fits_of(OperatorGraph const& graph, Operator const& op, Operato
   auto const rows = output_rows(from);
   auto const columns = output_columns(from);
   auto const depth = multiplies(op) ? op.k : op.n;
-  if (op.kind == OperatorKind::attention)  // the rest of it: problems_of_attention()
+  // The rest of it: problems_of_attention().
+  if (op.kind == OperatorKind::attention && !is_attention(pattern)) return {};
+  if (op.kind == OperatorKind::attention)
     return {{false, "rows (sequences * tokens)", rows, a.sequences * a.tokens},
             {false, "columns ((query heads + 2 * kv heads) * head size)", columns, qkv_columns},
             {false, "batch entries", from.batch, 1}};

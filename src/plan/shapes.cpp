@@ -158,15 +158,15 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
           fitting.push_back(kernel);
       }
     if (fitting.empty())
-      return refuse(
-          {"E0305",
-           Severity::error,
-           op.where,
-           fmt::format("no kernel of the catalogue for {} can run {} on {}", architecture_of(machine),
-                       op.name, machine.name),
-           {fmt::format("the catalogue has {} kernels; {} is a {} of {} with epilogue {}", catalogue.size(),
-                        op.name, to_text(op.kind), to_text(graph.type), to_text(op.epilogue))},
-           way_out(op, graph.type, catalogue, machine)});
+      return refuse({"E0305",
+                     Severity::error,
+                     op.where,
+                     fmt::format("no kernel of the catalogue for {} can run {} on {}",
+                                 architecture_of(machine), op.name, machine.name),
+                     {fmt::format("the catalogue has {} kernels; {} is {} {} of {} with epilogue {}",
+                                  catalogue.size(), op.name, op.kind == OperatorKind::attention ? "an" : "a",
+                                  to_text(op.kind), to_text(graph.type), to_text(op.epilogue))},
+                     way_out(op, graph.type, catalogue, machine)});
     base.push_back({fitting.front(), splits_of(fitting.front()).least});
     variants.push_back(std::move(fitting));
   }
