@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "families.hpp"
+#include "kernels/attention_sm90/catalogue.hpp"
 #include "kernels/cublaslt/catalogue.hpp"
 #include "kernels/gemm_sm90/catalogue.hpp"
 #include "kernels/reduction/catalogue.hpp"
@@ -12,7 +13,7 @@ Registry const& shipped_kernels() {
   static Registry const all = [] {
     Registry registry;
     for (auto const& family : {gemm_sm90::catalogue(), published_kernels(), reduction::catalogue(),
-                               skinny_sm90::catalogue(), cublaslt::catalogue()})
+                               skinny_sm90::catalogue(), cublaslt::catalogue(), attention_sm90::catalogue()})
       for (auto const& kernel : family) (void)registry.add(kernel);  // a test sees that all are there
     return registry;
   }();

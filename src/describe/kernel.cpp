@@ -59,6 +59,7 @@ char const* to_text(OperatorKind kind) {
     case OperatorKind::conv2d: return "conv2d";
     case OperatorKind::copy: return "copy";
     case OperatorKind::sum: return "sum";
+    case OperatorKind::attention: return "attention";
   }
   return "";
 }

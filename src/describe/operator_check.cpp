@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "describe/attention_sight.hpp"
 #include "diagnostic/nearest.hpp"
 
 namespace tessera {
@@ -39,6 +40,12 @@ std::vector<Fit> fits_of(OperatorGraph const& graph, Operator const& op, Operato
   auto const rows = output_rows(from);
   auto const columns = output_columns(from);
   auto const depth = multiplies(op) ? op.k : op.n;
+  // The rest of it: problems_of_attention().
+  if (op.kind == OperatorKind::attention && !is_attention(pattern)) return {};
+  if (op.kind == OperatorKind::attention)
+    return {{false, "rows (sequences * tokens)", rows, a.sequences * a.tokens},
+            {false, "columns ((query heads + 2 * kv heads) * head size)", columns, qkv_columns},
+            {false, "batch entries", from.batch, 1}};
   switch (pattern) {
     case ReadPattern::rows:
     case ReadPattern::same_batch_rows:
@@ -105,7 +112,7 @@ std::string shape_problem(OperatorGraph const& graph, ReadPattern pattern) {
   if (is_attention(pattern)) {
     if (!product_fits({a.sequences, a.tokens}) || !product_fits({a.query_heads, 3, a.head_dim}) ||
         !product_fits({a.sequences, a.query_heads}) || a.cached < 0 || a.cached > k_largest_size - a.tokens ||
-        a.kv_heads < 1)
+        a.kv_heads < 1 || a.window < 0)
       return "the attention shape has a size that is zero, negative or too large";
     if (a.query_heads % a.kv_heads != 0)
       return fmt::format("{} query heads do not share {} kv heads evenly", a.query_heads, a.kv_heads);
@@ -168,6 +175,10 @@ void check_input(OperatorGraph const& graph, Operator const& op, OperatorInput c
   if (!op.groups.empty() && input.pattern != ReadPattern::rows)
     return report("E0152", fmt::format("{} cannot read groups of {} as {}: only as rows", op.name, from->name,
                                        to_text(input.pattern)));
+  if (from->kind == OperatorKind::attention && input.pattern != ReadPattern::rows &&
+      input.pattern != ReadPattern::same_tile)
+    return report("E0152", fmt::format("{} cannot read {}, an attention, as {}: only as rows or same_tile",
+                                       op.name, from->name, to_text(input.pattern)));
   for (auto const& fit : fits_of(graph, op, *from, input.pattern))
     if (fit.is != fit.should)
       return report("E0152", fmt::format("{} cannot read the output of {} as {}: {} must have {} {}, not {}",
@@ -189,6 +200,11 @@ std::int64_t output_columns(Operator const& op) {
 bool is_right_hand(Operator const&, OperatorInput const& input) {
   return input.name == "b" || input.pattern == ReadPattern::key_heads ||
          input.pattern == ReadPattern::value_heads;
+}
+
+bool computes(KernelEntry const& kernel, Operator const& op, ElementType type) {
+  if (kernel.kind != op.kind || find_form(kernel, op.epilogue, type) == nullptr) return false;
+  return op.kind != OperatorKind::attention || kernel.tile_n == op.k;
 }
 
 char const* to_text(ReadPattern pattern) {
@@ -221,6 +237,7 @@ Diagnostics problems_of(OperatorGraph const& graph) {
   Diagnostics out;
   std::vector<Operator const*> earlier;
   std::set<std::string> names;
+  bool fused = false;
   if (graph.operators.empty())
     out.push_back({"E0153", Severity::error, graph.where, "the operator graph is empty", {}, {}});
   if (graph.element_bytes < 1 || graph.element_bytes > 16)
@@ -245,8 +262,18 @@ Diagnostics problems_of(OperatorGraph const& graph) {
     check_groups(op, out);
     if (out.empty())
       for (auto const& input : op.inputs) check_input(graph, op, input, earlier, out);
+    if (out.empty() && op.kind == OperatorKind::attention) out = problems_of_attention(graph, op);
+    fused = fused || op.kind == OperatorKind::attention;
     earlier.push_back(&op);
   }
+  if (!fused && is_causal(graph.attention))
+    out.push_back(
+        {"E0153",
+         Severity::error,
+         graph.where,
+         "\"causal\" and \"window\" hide keys from an operator of kind attention, and there is none",
+         {"scores, softmax and context as operators of their own look at all keys"},
+         "leave them out"});
   return out;
 }
 
@@ -314,6 +341,9 @@ Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> cons
     else if (kernel.splits != k_any_splits && splits != kernel.splits)
       report("E0151", fmt::format("kernel {} of {} is compiled for {} split{}, not {}", kernel.name, op.name,
                                   kernel.splits, kernel.splits == 1 ? "" : "s", splits));
+    if (op.kind == OperatorKind::attention && kernel.kind == op.kind && kernel.tile_n != op.k)
+      report("E0151", fmt::format("kernel {} of {} is for heads of {}, not {}", kernel.name, op.name,
+                                  kernel.tile_n, op.k));
     if (kernel.whole && !op.groups.empty())
       report("E0151", fmt::format("kernel {} of {} computes one matrix, not {} groups", kernel.name, op.name,
                                   op.groups.size()));

@@ -27,6 +27,8 @@ std::vector<Access> read_rows(Edge const& edge) {
   access.ranges.push_back(all_of(edge.producer.grid_x()));
   if (edge.producer.row_tiles > 0)  // the same groups, cut alike: tile() has seen to it
     access.ranges.push_back({to_expr(space.dimension(1)), to_expr(space.dimension(1) + 1), false});
+  else if (edge.producer.sequence_rows > 0)
+    access.ranges.push_back(rows_of_sequences(space, row, row + edge.consumer.tile_rows, edge.producer));
   else
     access.ranges.push_back(
         space.covering({row}, {row + edge.consumer.tile_rows, edge.producer.rows}, edge.producer.tile_rows));

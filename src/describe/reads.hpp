@@ -16,9 +16,16 @@ struct Tiling {
   std::int64_t rows = 1, columns = 1, batch = 1;  ///< elements, as stored
   std::int64_t tile_rows = 1, tile_columns = 1;   ///< elements of one tile, as stored
   std::int64_t row_tiles = 0;  ///< where rows are cut in groups, none of whose tiles has rows of two; else 0
+  /// Where rows are those of sequences that tiles do not divide, and no tile has rows of two: of each; else
+  /// 0.
+  std::int64_t sequence_rows = 0;
 
   std::int64_t grid_x() const { return (columns + tile_columns - 1) / tile_columns; }
-  std::int64_t grid_y() const { return row_tiles > 0 ? row_tiles : (rows + tile_rows - 1) / tile_rows; }
+  std::int64_t grid_y() const {
+    if (row_tiles > 0) return row_tiles;
+    if (sequence_rows > 0) return rows / sequence_rows * ((sequence_rows + tile_rows - 1) / tile_rows);
+    return (rows + tile_rows - 1) / tile_rows;
+  }
   std::vector<std::int64_t> extents() const;
 };
 
@@ -37,5 +44,13 @@ std::vector<Access> read_key_heads(Edge const& edge);         ///< key_heads
 std::vector<Access> read_value_heads(Edge const& edge);       ///< value_heads
 std::vector<Access> read_heads_to_columns(Edge const& edge);  ///< heads_to_columns
 std::vector<Access> read_conv_halo(Edge const& edge);         ///< conv_halo
+// The first three patterns of heads by an attention in one kernel.
+std::vector<Access> read_fused_queries(Edge const& edge);
+std::vector<Access> read_fused_keys(Edge const& edge);
+std::vector<Access> read_fused_values(Edge const& edge);
+
+/// Row tiles that hold rows [begin, end) of a producer with `sequence_rows`. Precondition: begin < rows.
+TileRange rows_of_sequences(AffineSpace const& space, Linear const& begin, Linear const& end,
+                            Tiling const& producer);
 
 }  // namespace tessera

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "describe/attention_sight.hpp"
 #include "describe/operator_check.hpp"
 #include "describe/reads.hpp"
 #include "describe/tile_stage.hpp"
@@ -18,8 +20,9 @@ bool multiplies(Operator const& op) {
 }
 
 /// How an operator's output is cut. A gated epilogue stores one column for each pair that it computes; a
-/// softmax tile holds whole rows; a sum's tile is what it reads.
-Tiling tiling_of(Operator const& op, KernelEntry const& kernel) {
+/// softmax tile holds whole rows; a sum's tile is what it reads; no tile of attention has rows of two
+/// sequences.
+Tiling tiling_of(OperatorGraph const& graph, Operator const& op, KernelEntry const& kernel) {
   Tiling tiling{op.m, op.n, op.batch, kernel.tile_m, kernel.tile_n};
   if (is_gated(op.epilogue)) {
     tiling.columns = op.n / 2;
@@ -28,10 +31,17 @@ Tiling tiling_of(Operator const& op, KernelEntry const& kernel) {
   if (op.kind == OperatorKind::softmax_dropout || kernel.whole) tiling.tile_columns = tiling.columns;
   if (kernel.whole) tiling.tile_rows = tiling.rows;
   for (auto const rows : op.groups) tiling.row_tiles += ceil_of(rows, tiling.tile_rows);
+  auto const& shape = graph.attention;
+  if (op.kind == OperatorKind::attention && shape.sequences > 1 && shape.tokens % kernel.tile_m != 0)
+    tiling.sequence_rows = shape.tokens;
   return tiling;
 }
 
-std::vector<Access> accesses_of(ReadPattern pattern, Edge const& edge) {
+std::vector<Access> accesses_of(OperatorKind reader, ReadPattern pattern, Edge const& edge) {
+  if (reader == OperatorKind::attention) {
+    if (pattern == ReadPattern::query_heads) return read_fused_queries(edge);
+    return pattern == ReadPattern::key_heads ? read_fused_keys(edge) : read_fused_values(edge);
+  }
   switch (pattern) {
     case ReadPattern::rows:
     case ReadPattern::same_batch_rows:
@@ -46,13 +56,33 @@ std::vector<Access> accesses_of(ReadPattern pattern, Edge const& edge) {
   return {};
 }
 
+/// Of attention in one kernel: a block loads its queries, and of keys or values those that some of them see.
+Operand attention_operand(OperatorGraph const& graph, Operator const& op, OperatorInput const& input,
+                          Tiling const& tiling, KernelEntry const& kernel) {
+  auto const& shape = graph.attention;
+  auto const row_bytes = static_cast<double>(shape.head_dim * graph.element_bytes);
+  Operand operand{input.name, input.buffer, 0, 0};
+  if (input.pattern == ReadPattern::query_heads) {
+    operand.bytes_per_block = static_cast<double>(op.m) / static_cast<double>(tiling.grid_y()) * row_bytes;
+    operand.unique_bytes = static_cast<double>(op.m) * static_cast<double>(shape.query_heads) * row_bytes;
+    return operand;
+  }
+  auto const seen = keys_seen(shape, kernel.tile_m, kernel.tile_k);
+  bool const cache = is_cache(op, input);
+  operand.bytes_per_block = (cache ? seen.cached : seen.fresh) * row_bytes;
+  operand.unique_bytes = static_cast<double>(shape.sequences * shape.kv_heads) *
+                         static_cast<double>(cache ? cached_keys_seen(shape) : shape.tokens) * row_bytes;
+  return operand;
+}
+
 /// Bytes of one operand, averaged over the blocks so that the grid's total is exact at ragged edges.
 Operand operand_of(OperatorGraph const& graph, Operator const& op, OperatorInput const& input,
-                   Tiling const& tiling, int splits) {
+                   Tiling const& tiling, TileChoice const& choice) {
+  if (op.kind == OperatorKind::attention) return attention_operand(graph, op, input, tiling, choice.kernel);
   auto const bytes = static_cast<double>(graph.element_bytes);
   auto const rows = static_cast<double>(op.m) / static_cast<double>(tiling.grid_y());
   auto const columns = static_cast<double>(op.n) / static_cast<double>(tiling.grid_x());
-  auto const depth = static_cast<double>(op.k) / splits;
+  auto const depth = static_cast<double>(op.k) / choice.splits;
   auto const all = static_cast<double>(op.batch);
   auto const& shape = graph.attention;
   Operand operand{input.name, input.buffer, 0, 0};
@@ -106,7 +136,7 @@ void add_buffers(OperatorGraph const& graph, Operator const& op, std::vector<Buf
 }
 
 Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const& choice) {
-  auto const tiling = tiling_of(op, choice.kernel);
+  auto const tiling = tiling_of(graph, op, choice.kernel);
   Stage stage;
   stage.name = op.name;
   stage.grid = {{"x", tiling.grid_x()}, {"y", tiling.grid_y()}};
@@ -125,7 +155,7 @@ Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const&
   stage.pipeline_stages = form.pipeline_stages;
   stage.where = op.where;
   for (auto const& input : op.inputs) {
-    stage.operands.push_back(operand_of(graph, op, input, tiling, choice.splits));
+    stage.operands.push_back(operand_of(graph, op, input, tiling, choice));
     // The blocks of a cluster that lie above each other read the same columns of the right-hand matrix.
     stage.operands.back().multicast =
         is_right_hand(op, input) ? choice.kernel.cluster_m : choice.kernel.cluster_n;
@@ -139,7 +169,14 @@ Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const&
   stage.store_bytes_per_block = static_cast<double>(tiling.rows) / static_cast<double>(tiling.grid_y()) *
                                 static_cast<double>(tiling.columns) / static_cast<double>(tiling.grid_x()) *
                                 bytes;
-  if (multiplies(op) && choice.kernel.whole) {
+  if (op.kind == OperatorKind::attention) {
+    // Whole tiles of scores and of results, also where a mask hides a part of them. An average block stands
+    // for all: behind a causal mask the last ones look at twice as many keys.
+    auto const& kernel = choice.kernel;
+    auto const steps = keys_seen(graph.attention, kernel.tile_m, kernel.tile_k).steps;
+    stage.k_steps = std::max(static_cast<int>(std::lround(steps)), 1);
+    stage.flops_per_block = 4.0 * kernel.tile_m * kernel.tile_n * kernel.tile_k * steps;
+  } else if (multiplies(op) && choice.kernel.whole) {
     stage.flops_per_block =
         2.0 * static_cast<double>(op.m) * static_cast<double>(op.n) * static_cast<double>(op.k);
   } else if (multiplies(op)) {
@@ -187,11 +224,12 @@ Expected<Pipeline> tile(OperatorGraph const& graph, std::vector<TileChoice> cons
       if (input.producer.empty()) continue;
       auto const producer = find_stage(pipeline, input.producer);  // problems_of has seen that it is there
       auto const from = static_cast<std::size_t>(producer);
-      Edge const edge{tiling_of(op, choices[i].kernel),
-                      tiling_of(graph.operators[from], choices[from].kernel), graph.attention, graph.conv};
+      Edge const edge{tiling_of(graph, op, choices[i].kernel),
+                      tiling_of(graph, graph.operators[from], choices[from].kernel), graph.attention,
+                      graph.conv};
       pipeline.dependences.push_back({static_cast<int>(i), producer, input.name,
-                                      accesses_of(input.pattern, edge), OnComplete::release_waiters, op.where,
-                                      input.policy});
+                                      accesses_of(op.kind, input.pattern, edge), OnComplete::release_waiters,
+                                      op.where, input.policy});
     }
   }
   return pipeline;

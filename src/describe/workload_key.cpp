@@ -72,6 +72,9 @@ WorkloadKey key_of(OperatorGraph const& graph) {
   auto const& a = graph.attention;
   if (std::any_of(ops.begin(), ops.end(), reads_heads))
     key.sizes.push_back({a.sequences, a.tokens, a.cached, a.query_heads, a.kv_heads, a.head_dim});
+  if (std::any_of(ops.begin(), ops.end(),
+                  [](Operator const& op) { return op.kind == OperatorKind::attention; }))
+    key.sizes.push_back({a.causal ? 1 : 0, a.window});
   auto const& c = graph.conv;
   if (std::any_of(ops.begin(), ops.end(), convolves))
     key.sizes.push_back({c.images, c.p, c.q, c.channels, c.r, c.s});

@@ -117,14 +117,25 @@ bool is_windowed(Model const& model, BlockOptions const& options) {
   return model.window > 0 && (options.block == "local_attention" || !model.some_layers_see_all);
 }
 
+bool is_attention(BlockOptions const& options) {
+  return options.block == "attention" || options.block == "local_attention" ||
+         options.block == "fused_attention";
+}
+
 /// In a window, new tokens together see window - 1 keys before them.
 AttentionShape attention_shape(Model const& model, BlockOptions const& options) {
-  return {options.sequences,
-          options.tokens,
-          is_windowed(model, options) ? std::min(options.cached, model.window - 1) : options.cached,
-          model.heads / options.tensor_parallel,
-          std::max<std::int64_t>(model.kv_heads / options.tensor_parallel, 1),
-          model.head_dim};
+  bool const windowed = is_windowed(model, options);
+  AttentionShape shape{options.sequences,
+                       options.tokens,
+                       windowed ? std::min(options.cached, model.window - 1) : options.cached,
+                       model.heads / options.tensor_parallel,
+                       std::max<std::int64_t>(model.kv_heads / options.tensor_parallel, 1),
+                       model.head_dim};
+  if (options.block == "fused_attention") {
+    shape.causal = true;
+    if (windowed) shape.window = model.window;
+  }
+  return shape;
 }
 
 /// Unfused attention (cuSync, figure 2b): QKV GEMM, scores, softmax and dropout, context, output GEMM. All
@@ -160,6 +171,32 @@ std::vector<Operator> attention_operators(Model const& model, AttentionShape con
                {from("a", "context", ReadPattern::heads_to_columns), external("b", "w_output")})};
 }
 
+/// QKV GEMM, attention in one kernel, output GEMM. Keys and values of earlier tokens come from the cache.
+std::vector<Operator> fused_attention_operators(Model const& model, AttentionShape const& a) {
+  auto const rows = a.sequences * a.tokens;
+  auto const columns = (a.query_heads + 2 * a.kv_heads) * a.head_dim;
+  auto const width = a.query_heads * a.head_dim;
+  Operator attention{"attention",
+                     OperatorKind::attention,
+                     Epilogue::none,
+                     rows,
+                     width,
+                     a.head_dim,
+                     1,
+                     {from("a", "qkv", ReadPattern::query_heads), from("b", "qkv", ReadPattern::key_heads),
+                      from("c", "qkv", ReadPattern::value_heads)},
+                     "",
+                     {}};
+  if (a.cached > 0) {
+    attention.inputs.push_back({"b_cached", "k_cache", "", ReadPattern::key_heads});
+    attention.inputs.push_back({"c_cached", "v_cache", "", ReadPattern::value_heads});
+  }
+  return {gemm("qkv", rows, columns, model.hidden, 1, {external("a", "x"), external("b", "w_qkv")}),
+          attention,
+          gemm("output", rows, model.hidden, width, 1,
+               {from("a", "attention", ReadPattern::rows), external("b", "w_output")})};
+}
+
 std::string title(std::string const& file, BlockOptions const& options) {
   auto text = fmt::format("{} {}, {} token{}", json::stem_of(file), options.block, options.tokens,
                           options.tokens == 1 ? "" : "s");
@@ -174,8 +211,8 @@ Diagnostics problems_of(BlockOptions const& options) {
   auto const report = [&](std::string message, std::string hint = {}) {
     out.push_back({"E0216", Severity::error, {}, std::move(message), {}, std::move(hint)});
   };
-  static std::vector<std::string> const blocks{"mlp", "attention", "local_attention", "experts",
-                                               "shared_expert"};
+  static std::vector<std::string> const blocks{
+      "mlp", "attention", "local_attention", "fused_attention", "experts", "shared_expert"};
   if (std::find(blocks.begin(), blocks.end(), options.block) == blocks.end()) {
     auto hint = did_you_mean(options.block, blocks);
     report(fmt::format("there is no block \"{}\"", options.block.substr(0, 60)),
@@ -246,17 +283,19 @@ void check_block(Document& document, Model const& model, BlockOptions const& opt
   if (options.block == "local_attention" && (model.window == 0 || !model.some_layers_see_all))
     refuse("this model has no layers with a window beside others", {}, "--block attention plans what it has");
   if (options.block == "experts") check_routing(document, model, options);
-  if (options.block != "attention" && options.block != "local_attention") return;
+  if (!is_attention(options)) return;
   if (model.latent_attention)
     refuse(
         "attention over a latent vector (kv_lora_rank) is not supported",
         {"keys and values of a head are made of a vector that all heads share"},
         "describe its operators as a tessera.workload/1 file; --block mlp and --block experts are planned");
-  if (is_windowed(model, options) && options.tokens > model.window)
+  if (options.block != "fused_attention" && is_windowed(model, options) && options.tokens > model.window)
     refuse(
         fmt::format("{} new tokens are more than the sliding window of {}: a band of keys is not supported",
                     options.tokens, model.window),
-        {}, fmt::format("let tokens be at most {}; cached tokens may be more", model.window));
+        {},
+        fmt::format("let tokens be at most {}; cached tokens may be more{}", model.window,
+                    options.block == "attention" ? "; or --block fused_attention, which has the band" : ""));
 }
 
 std::vector<Operator> operators_of(Model const& model, BlockOptions const& options) {
@@ -269,7 +308,9 @@ std::vector<Operator> operators_of(Model const& model, BlockOptions const& optio
     return mlp_operators(model,
                          {routed_rows(model, options), model.experts.intermediate / options.tensor_parallel,
                           groups_of(model, options)});
-  return attention_operators(model, attention_shape(model, options));
+  auto const shape = attention_shape(model, options);
+  return options.block == "fused_attention" ? fused_attention_operators(model, shape)
+                                            : attention_operators(model, shape);
 }
 
 }  // namespace
@@ -306,7 +347,7 @@ Expected<OperatorGraph> import_hf_config(std::string_view text, std::string cons
   auto const& model = *read;
   auto const type = element_type(document, options.data_type);
   check_block(document, model, options);
-  bool const attention = options.block == "attention" || options.block == "local_attention";
+  bool const attention = is_attention(options);
   if (attention)
     check_parallel(document, model, options.tensor_parallel);
   else

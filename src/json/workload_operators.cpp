@@ -77,7 +77,8 @@ Operator read_operator(Document& document, Node const& node, std::vector<Operato
   op.epilogue = reader.choice_or("epilogue", Epilogue::none, epilogues().words, epilogues().values);
   op.m = reader.integer("m", 1, k_largest_size);
   op.n = reader.integer("n", 1, k_largest_size);
-  bool const multiplies = op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
+  bool const multiplies =
+      op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d || op.kind == OperatorKind::attention;
   op.k = multiplies ? reader.integer("k", 1, k_largest_size) : reader.integer_or("k", 1, 1, k_largest_size);
   op.batch = reader.integer_or("batch", 1, 1, k_largest_size);
   for (auto const& rows : reader.array_or("groups")) {
@@ -159,6 +160,8 @@ void read_operators(Document& document, ObjectReader& root, OperatorGraph& graph
     a.query_heads = reader.integer("query_heads", 1, k_largest_size);
     a.kv_heads = reader.integer_or("kv_heads", a.query_heads, 1, k_largest_size);
     a.head_dim = reader.integer("head_dim", 1, k_largest_size);
+    a.causal = reader.boolean_or("causal", false);
+    a.window = reader.integer_or("window", 0, 0, k_largest_size);
     reader.finish();
   }
   if (auto const* node = root.object_or("conv"); node != nullptr) {

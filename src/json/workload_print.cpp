@@ -48,6 +48,8 @@ Json printed(OperatorGraph const& graph) {
   if (a != AttentionShape{})
     out["attention"] = {{"sequences", a.sequences},     {"tokens", a.tokens},     {"cached", a.cached},
                         {"query_heads", a.query_heads}, {"kv_heads", a.kv_heads}, {"head_dim", a.head_dim}};
+  if (a.causal) out["attention"]["causal"] = true;
+  if (a.window > 0) out["attention"]["window"] = a.window;
   auto const& c = graph.conv;
   if (c != ConvShape{})
     out["conv"] = {{"images", c.images},     {"p", c.p}, {"q", c.q},

@@ -5,9 +5,10 @@
 namespace tessera::json {
 
 Words<OperatorKind> const& operator_kinds() {
-  static Words<OperatorKind> const words{{"gemm", "softmax_dropout", "conv2d", "copy", "sum"},
-                                         {OperatorKind::gemm, OperatorKind::softmax_dropout,
-                                          OperatorKind::conv2d, OperatorKind::copy, OperatorKind::sum}};
+  static Words<OperatorKind> const words{
+      {"gemm", "softmax_dropout", "conv2d", "copy", "sum", "attention"},
+      {OperatorKind::gemm, OperatorKind::softmax_dropout, OperatorKind::conv2d, OperatorKind::copy,
+       OperatorKind::sum, OperatorKind::attention}};
   return words;
 }
 

@@ -32,21 +32,26 @@ bool has_producer(Pipeline const& pipeline, std::size_t stage, std::string const
 
 /// As a launch of its own, with blocks that fit an SM.
 bool can_run(KernelEntry const& kernel, Operator const& op, ElementType type, MachineProfile const& machine) {
-  if (kernel.kind != op.kind || !kernel.can.run_alone) return false;
-  auto const* form = find_form(kernel, op.epilogue, type);
-  return form != nullptr && occupancy(machine, form->resources) > 0;
+  return computes(kernel, op, type) && kernel.can.run_alone &&
+         occupancy(machine, find_form(kernel, op.epilogue, type)->resources) > 0;
 }
 
 /// What to change where no kernel of the catalogue can run an operator.
 std::string way_out(Operator const& op, ElementType type, std::vector<KernelEntry> const& catalogue) {
   std::vector<std::string> types;
-  bool known = false, epilogue = false;
+  std::vector<std::string> sizes;
+  bool known = false, epilogue = false, head_size = false;
   for (auto const& kernel : catalogue)
     for (auto const& form : kernel.forms)
       for (auto const one : form.types) {
         if (kernel.kind != op.kind) continue;
         epilogue = epilogue || find_form(kernel, op.epilogue, one) != nullptr;
         known = known || one == type;
+        if (op.kind == OperatorKind::attention) {
+          head_size = head_size || kernel.tile_n == op.k;
+          auto const size = std::to_string(kernel.tile_n);
+          if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
+        }
         if (std::find(types.begin(), types.end(), to_text(one)) == types.end())
           types.emplace_back(to_text(one));
       }
@@ -54,6 +59,8 @@ std::string way_out(Operator const& op, ElementType type, std::vector<KernelEntr
     return "as swiglu it would cost the same: for the times, set \"epilogue\" to swiglu, or a config's "
            "activation "
            "to silu";
+  if (op.kind == OperatorKind::attention && known && !head_size)
+    return fmt::format("there are kernels for heads of {}, not of {}", list_of(sizes), op.k);
   if (types.empty() || known) return "register a kernel (docs/extending.md), or choose another type or size";
   return fmt::format("kernels of kind {} exist in {}: change \"type\"", to_text(op.kind), list_of(types));
 }
@@ -140,8 +147,9 @@ Diagnostic no_kernel_of(std::vector<KernelEntry> const& catalogue, std::string c
           Severity::error,
           op.where,
           fmt::format("no kernel of the catalogue for {} can run {}", architecture, op.name),
-          {fmt::format("the catalogue has {} kernels; {} is a {} of {} with epilogue {}", catalogue.size(),
-                       op.name, to_text(op.kind), to_text(type), to_text(op.epilogue))},
+          {fmt::format("the catalogue has {} kernels; {} is {} {} of {} with epilogue {}", catalogue.size(),
+                       op.name, op.kind == OperatorKind::attention ? "an" : "a", to_text(op.kind),
+                       to_text(type), to_text(op.epilogue))},
           way_out(op, type, catalogue)};
 }
 

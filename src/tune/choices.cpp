@@ -70,9 +70,8 @@ std::vector<TileChoice> kernels_for(Operator const& op, ElementType type, Regist
                                     MachineProfile const& machine) {
   std::vector<TileChoice> result;
   for (auto const& kernel : kernels.for_architecture(machine.architecture)) {
-    auto const* form = find_form(kernel, op.epilogue, type);
-    bool const fits = form != nullptr && (kernel.whole || occupancy(machine, form->resources) > 0);
-    if (kernel.family != "published" && kernel.kind == op.kind && fits)
+    if (kernel.family == "published" || !computes(kernel, op, type)) continue;
+    if (kernel.whole || occupancy(machine, find_form(kernel, op.epilogue, type)->resources) > 0)
       result.push_back({kernel, kernel.splits == k_any_splits ? 1 : kernel.splits});
   }
   return result;

@@ -18,6 +18,8 @@ TileChoice any_kernel(Operator const& op, ElementType type) {
   choice.kernel.name = "any";
   choice.kernel.kind = op.kind;
   choice.kernel.tile_m = choice.kernel.tile_n = 256;
+  if (op.kind == OperatorKind::attention) choice.kernel.tile_n = static_cast<int>(op.k);
+  if (op.kind == OperatorKind::attention) choice.kernel.tile_n = static_cast<int>(op.k);
   choice.kernel.forms = {{{type}, {op.epilogue}, 2, {}}};
   return choice;
 }

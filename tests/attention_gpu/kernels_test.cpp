@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kernels/attention_sm90/attention.hpp"
+#include "kernels/attention_sm90/catalogue.hpp"
 
 namespace tessera::attention_sm90 {
 namespace {
@@ -88,6 +89,33 @@ TEST(AttentionKernels, ArraysAndStagesThatDoNotFitAreRefusedByName) {
   auto posting = staged;
   posting.stage.posts = 1;
   EXPECT_THAT(said(posting), HasSubstr("the stage waits or posts without the plan's memory"));
+}
+
+// What planners take for the kernels is what they are.
+TEST(AttentionKernels, TheCatalogueSaysWhatIsCompiled) {
+  std::set<std::string> said;
+  for (auto const& kernel : catalogue())
+    for (auto const type : kernel.forms.at(0).types) {
+      bool const half = type == tessera::ElementType::fp16;
+      auto const compiled = kernel_for(
+          problem_of(kernel.tile_n, half ? ElementType::fp16 : ElementType::bf16, 0), kernel.tile_m);
+      ASSERT_TRUE(compiled) << kernel.name << "\n" << to_text(compiled.error());
+      EXPECT_EQ(kernel.name + (half ? "_fp16" : ""), compiled->name);
+      EXPECT_EQ(kernel.tile_m, compiled->tile_queries) << kernel.name;
+      EXPECT_EQ(kernel.tile_n, compiled->head_size) << kernel.name;
+      EXPECT_EQ(kernel.tile_k, compiled->tile_keys) << kernel.name;
+      auto const& form = kernel.forms.at(0);
+      EXPECT_EQ(form.pipeline_stages, compiled->stages) << kernel.name;
+      EXPECT_EQ(form.resources.threads, compiled->threads) << kernel.name;
+      EXPECT_EQ(form.resources.shared_bytes, compiled->shared_bytes) << kernel.name;
+      EXPECT_GE(form.resources.registers_per_thread, compiled->registers) << kernel.name;
+      said.insert(compiled->name);
+    }
+  std::size_t without_dropout = 0;
+  for (int const head_size : {64, 80, 96, 128, 256})
+    for (auto const type : {ElementType::bf16, ElementType::fp16})
+      without_dropout += tile_choices(problem_of(head_size, type, 0)).size();
+  EXPECT_EQ(said.size(), without_dropout);
 }
 
 }  // namespace

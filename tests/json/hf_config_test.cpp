@@ -130,6 +130,57 @@ TEST(HfConfig, attention_of_a_prompt) {
   for (auto const& op : graph.operators) EXPECT_LE(op.inputs.size(), 2u) << "no cache";
 }
 
+// Rows, hidden, query heads and key heads of a share, and the size of a head, by hand.
+TEST(HfConfig, fused_attention_of_every_shipped_model) {
+  struct Model {
+    char const* name;
+    int parallel;
+    std::int64_t hidden, heads, kv_heads, head_dim;
+  };
+  for (auto const& m : {Model{"gpt-3-145b", 8, 12288, 12, 12, 128}, Model{"llama-65b", 8, 8192, 8, 8, 128},
+                        Model{"llama-65b", 1, 8192, 64, 64, 128}, Model{"llama-3.2-1b", 1, 2048, 32, 8, 64},
+                        Model{"llama-3.2-3b", 2, 3072, 12, 4, 128}, Model{"llama-3-8b", 1, 4096, 32, 8, 128},
+                        Model{"llama-3-70b", 8, 8192, 8, 1, 128}, Model{"llama-3-70b", 16, 8192, 4, 1, 128},
+                        Model{"qwen2.5-0.5b", 1, 896, 14, 2, 64}, Model{"qwen2.5-7b", 4, 3584, 7, 1, 128},
+                        Model{"qwen2.5-72b", 8, 8192, 8, 1, 128}, Model{"qwen3-0.6b", 1, 1024, 16, 8, 128},
+                        Model{"qwen3-4b", 1, 2560, 32, 8, 128}, Model{"qwen3-8b", 2, 4096, 16, 4, 128},
+                        Model{"gpt2", 1, 768, 12, 12, 64}}) {
+    SCOPED_TRACE(m.name);
+    auto const graph = import(m.name, {"fused_attention", 1000, 3, 0, m.parallel, ""});
+    auto const text = [](char const* name, std::int64_t n, std::int64_t k) {
+      return std::string(name) + " 3000x" + std::to_string(n) + "x" + std::to_string(k);
+    };
+    auto const width = m.heads * m.head_dim;
+    EXPECT_THAT(sizes(graph),
+                ElementsAre(text("qkv", width + 2 * m.kv_heads * m.head_dim, m.hidden),
+                            text("attention", width, m.head_dim), text("output", m.hidden, width)));
+    AttentionShape expected{3, 1000, 0, m.heads, m.kv_heads, m.head_dim};
+    expected.causal = true;
+    EXPECT_EQ(graph.attention, expected);
+    auto const again = parse_workload(print_workload(graph), "again.json");
+    ASSERT_TRUE(again) << to_text(again.error());
+    EXPECT_EQ(std::get<OperatorGraph>(*again).attention, expected);
+  }
+}
+
+TEST(HfConfig, fused_attention_reads_the_cache_and_has_the_models_window) {
+  auto const graph = import("llama-3-8b", {"fused_attention", 16, 4, 1008, 1, ""});
+  EXPECT_EQ(graph.name, "llama-3-8b fused_attention, 16 tokens, 4 sequences, 1008 cached, tp 1");
+  ASSERT_EQ(graph.operators[1].inputs.size(), 5u);
+  EXPECT_EQ(graph.operators[1].inputs[3].buffer, "k_cache");
+  EXPECT_EQ(graph.operators[1].inputs[4].buffer, "v_cache");
+  auto const mistral =
+      import_hf_config(R"({"model_type": "mistral", "hidden_size": 4096, "hidden_act": "silu",
+    "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "sliding_window": 4096})",
+                       "config.json", {"fused_attention", 8192, 1, 8192, 1, ""});
+  ASSERT_TRUE(mistral) << to_text(mistral.error());
+  EXPECT_EQ(mistral->attention.window, 4096);
+  EXPECT_EQ(mistral->attention.cached, 4095);
+  auto const uneven = import_hf_config(shipped("qwen2.5-7b"), "c.json", {"fused_attention", 64, 1, 0, 8, ""});
+  ASSERT_FALSE(uneven);
+  EXPECT_EQ(uneven.error().front().code, "E0215");
+}
+
 TEST(HfConfig, token_generation_reads_the_cache) {
   auto const graph = import("llama-3-70b", {"attention", 1, 4, 1023, 8, ""});
   EXPECT_THAT(sizes(graph), ElementsAre("qkv 4x1280x8192", "scores 1x1024x128 *32", "softmax 1x1024x1 *32",

@@ -22,22 +22,30 @@ namespace {
 constexpr char const* k_usual_tokens = "1,16,64,128,256,512,768,1024,1536,2048,4096";
 
 bool can_be_launched(Operator const& op, ElementType type) {
+  if (op.kind == OperatorKind::attention) return false;  // no binding launches it yet
   auto const& kernels = shipped_kernels().kernels();
   return std::any_of(kernels.begin(), kernels.end(), [&](KernelEntry const& kernel) {
-    return kernel.family != "published" && kernel.kind == op.kind && op.batch == 1 &&
-           find_form(kernel, op.epilogue, type) != nullptr;
+    return kernel.family != "published" && op.batch == 1 && computes(kernel, op, type);
   });
 }
 
 Diagnostics no_kernels(Operator const& op, ElementType type, DocumentKind kind, std::string const& name) {
   bool const model = kind == DocumentKind::hf_config;
+  bool const attention = op.kind == OperatorKind::attention;
   auto found =
-      complaint("E0906",
-                fmt::format("there are no kernels for {} of {}, a {}{} of {}", op.name, name,
-                            op.batch > 1 ? "batched " : "", to_text(op.kind), to_text(type)),
-                model ? "plain matrix products of bf16 and fp16 can be launched: --block mlp"
-                      : "plain matrix products of bf16 and fp16 can be launched; others need a kernel "
-                        "of your own (docs/extending.md)");
+      attention
+          ? complaint("E0906",
+                      fmt::format("no plan launches {} of {} yet: attention has kernels, and no binding",
+                                  op.name, name),
+                      "plan and simulate it; call attention_sm90::attention() between the products, or "
+                      "launch it as a "
+                      "stage of a chain of your own (docs/attention.md)")
+          : complaint("E0906",
+                      fmt::format("there are no kernels for {} of {}, a {}{} of {}", op.name, name,
+                                  op.batch > 1 ? "batched " : "", to_text(op.kind), to_text(type)),
+                      model ? "plain matrix products of bf16 and fp16 can be launched: --block mlp"
+                            : "plain matrix products of bf16 and fp16 can be launched; others need a kernel "
+                              "of your own (docs/extending.md)");
   if (kind == DocumentKind::workload) found.front().where = op.where;
   return found;
 }

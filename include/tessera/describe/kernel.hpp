@@ -17,6 +17,9 @@ enum class OperatorKind {
   conv2d,           ///< implicit GEMM, NHWC: m = images*p*q, n = output channels, k = channels*r*s
   copy,             ///< element-wise, m*n elements
   sum,              ///< of m*n elements: one element
+  /// softmax(q * k^T) * v of all heads in one kernel: m = rows of all sequences, n = query heads * head size.
+  /// A tile is some queries of one head: tile_m queries, tile_n the head size, tile_k keys at a time.
+  attention,
 };
 
 /// swiglu and geglu: of neighbouring columns, gate and up; the output has half of them.

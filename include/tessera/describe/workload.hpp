@@ -59,6 +59,8 @@ struct Operator {
 struct AttentionShape {
   std::int64_t sequences = 1, tokens = 1, cached = 0;  ///< per sequence: new tokens, tokens in the cache
   std::int64_t query_heads = 1, kv_heads = 1, head_dim = 128;
+  bool causal = false;      ///< a token sees no later ones; of OperatorKind::attention only
+  std::int64_t window = 0;  ///< > 0: it sees so many keys at most, up to its own, which is causal; 0: all
 
   bool operator==(AttentionShape const&) const = default;
 };
@@ -91,6 +93,9 @@ struct TileChoice {
 
   bool operator==(TileChoice const&) const = default;
 };
+
+/// Is it a kernel for operators of this kind, epilogue, type and, of attention, head size?
+bool computes(KernelEntry const& kernel, Operator const& op, ElementType type);
 
 /// Cuts every operator into tiles: one choice per operator, in order. The result's stages carry grids,
 /// costs, resources and exact dependences. Refuses a choice of the wrong kind or count (E0150), splits or a
