@@ -22,9 +22,8 @@ Expected<Pipeline> tiled(Workload const& workload, std::string const& architectu
         did_you_mean(architecture, {"sm_70", "sm_80", "sm_90"}), {"known: sm_70, sm_80 and sm_90"}));
   std::vector<TileChoice> choices;
   for (auto const& op : graph.operators) {
-    auto const kernel = std::find_if(catalogue.begin(), catalogue.end(), [&](KernelEntry const& one) {
-      return computes(one, op, graph.type);
-    });
+    auto const kernel = std::find_if(catalogue.begin(), catalogue.end(),
+                                     [&](KernelEntry const& one) { return computes(one, op, graph.type); });
     if (kernel == catalogue.end())
       return tl::make_unexpected(Diagnostics{no_kernel_of(catalogue, architecture, op, graph.type)});
     choices.push_back({*kernel, 1});
