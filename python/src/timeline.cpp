@@ -17,7 +17,7 @@ namespace {
 constexpr double k_ps_per_us = 1e6;
 
 void refuse_long(Timeline const& timeline) {
-  value_of(cli::refuse_long_timeline(timeline.pipeline, std::ssize(timeline.tiles)));
+  value_of(cli::refuse_long_timeline(timeline.pipeline, std::ssize(timeline.tiles), 1));
 }
 
 /// On another machine than its own, the plan is proved again.
