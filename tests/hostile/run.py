@@ -201,13 +201,16 @@ def run(tessera, folder, case, unlimited):
 
 
 def attempt(job):
+    """What is wrong with an answer, and the seconds of a core that it took."""
     tessera, folder, case, unlimited = job
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = run(tessera, folder, case, unlimited)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if not found:
         shutil.rmtree(folder)
         if case.beside is not None:
             shutil.rmtree(pathlib.Path(program(tessera, folder, case)).parent)
-    return found
+    return found, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def sleep_is_seen(folder):
@@ -241,12 +244,12 @@ def main():
     jobs = [(tessera, failed / str(number), case, wanted.unlimited) for number, case in enumerate(all_cases)]
     with concurrent.futures.ProcessPoolExecutor(wanted.jobs) as pool:
         answers = list(zip(jobs, pool.map(attempt, jobs, chunksize=8)))
-    for job, found in answers:
+    for job, (found, _) in answers:
         _, folder, case, _ = job
         # A core that others share takes longer for the same work: once more, with nothing beside it.
         if found == [f"ended by signal {int(signal.SIGXCPU)}"]:
             shutil.rmtree(folder)
-            found = attempt(job)
+            found, _ = attempt(job)
         if found:
             bad += 1
             print(f"{case.name}\n  {'; '.join(found)}\n  cd {shlex.quote(str(folder))} && "
@@ -262,6 +265,8 @@ def main():
     if not wanted.only and len(all_cases) < LEAST_CASES:
         bad += 1
         print(f"{len(all_cases)} cases are fewer than {LEAST_CASES}", flush=True)
+    for job, (_, seconds) in sorted(answers, key=lambda one: -one[1][1])[:3]:
+        print(f"{seconds:.2f} s of a core: {job[2].name}")
     print(f"{len(all_cases)} cases, {bad} failed, {time.time() - began:.0f} s, seed {wanted.seed}")
     return 1 if bad or not all_cases else 0
 
