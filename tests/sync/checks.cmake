@@ -12,6 +12,7 @@ if(TESSERA_HAS_CUDA)
     target_link_libraries(nvrtc_compile PRIVATE CUDA::nvrtc)
     add_test(NAME sync.nvrtc
       COMMAND nvrtc_compile ${CMAKE_CURRENT_LIST_DIR}/kernels.cu ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/tests)
+    set_tests_properties(sync.nvrtc PROPERTIES LABELS compile)
   endif()
 
   # A kernel without a watch must not pay for one: its machine code has no timer in it.
