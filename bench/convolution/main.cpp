@@ -2,11 +2,11 @@
 // bench_convolution <out.json> <about.json> same_size|network [<most cuts>[,<of a layer>]]
 // [<edge>x<batch>x<layers>...]: chains of 3x3 convolutions of one size with bias and ReLU, fp16, or the 32 of
 // ResNet-38, beside the same layers by cuDNN, one after the other, each by the fastest plan that its
-// heuristics offer, in one run and in an order drawn at random. Sets of filters and activations take turns,
-// so that filters come from memory. "layers": a launch for each, which loads its filters while the one before
-// runs, cut by price and as the fastest of some that are tried; "planned", "by time": persistent launches.
-// Both beside the same kernels in stream order: what loads ahead and waits from tile to tile are worth. Of 0
-// cuts none is tried.
+// heuristics offer, and by CUTLASS's kernel for sm_90, in one run and in an order drawn at random. Sets of
+// filters and activations take turns, so that filters come from memory. "layers": a launch for each, which
+// loads its filters while the one before runs, cut by price and as the fastest of some that are tried;
+// "planned", "by time": persistent launches. Both beside the same kernels in stream order: what loads ahead
+// and waits from tile to tile are worth. Of 0 cuts none is tried.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -19,6 +19,7 @@
 #include "bench/common/program.hpp"
 #include "bench/common/rows.hpp"
 #include "bench/convolution/by_cudnn.hpp"
+#include "bench/convolution/cutlass_layer.hpp"
 #include "bench/convolution/cuts.hpp"
 #include "bench/convolution/operands.hpp"
 #include "kernels/convolution/chain_time.hpp"
@@ -91,6 +92,16 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, std::size_t most_la
           "reading");
     rows.push_back({{}, "cudnn", cudnn.words(), {work}});
   }
+
+#ifdef TESSERA_HAS_CUTLASS
+  auto const by_cutlass = [&](cudaStream_t on, int set) {
+    auto done = cudaSuccess;
+    for (std::size_t l = 0; l < chain.layers.size() && done == cudaSuccess; ++l)
+      done = cutlass_layer(cudnn::problem_of(chain, l), operands.layer(l, set), on);
+    return done;
+  };
+  if (by_cutlass(stream, 0) == cudaSuccess) rows.push_back({{}, "cutlass", k_cutlass_tile, {by_cutlass}});
+#endif
 
   auto const machine = with_device();
   if (!machine) std::exit(1);
@@ -177,8 +188,8 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, std::size_t most_la
     if (row.median <= 0) continue;
     auto& best = row.name == "cudnn" ? outcome.cudnn_us : outcome.chain_us;
     // Sets are chains of their own: nothing overlaps. And chains are what is asked for.
-    if (row.name == "layers, early" || row.name == "chain, early" || row.name == "stream order" ||
-        row.name == "launches, early" || row.name == "layers, stream order")
+    if (row.name == "cutlass" || row.name == "layers, early" || row.name == "chain, early" ||
+        row.name == "stream order" || row.name == "launches, early" || row.name == "layers, stream order")
       continue;
     if (best == 0 || row.median < best) best = row.median;
   }
