@@ -2,11 +2,11 @@
 // bench_convolution <out.json> <about.json> same_size|network [<most cuts>[,<of a layer>]]
 // [<edge>x<batch>x<layers>...]: chains of 3x3 convolutions of one size with bias and ReLU, fp16, or the 32 of
 // ResNet-38, beside the same layers by cuDNN, one after the other, each by the fastest plan that its
-// heuristics offer, in one run and in an order drawn at random. Sets of filters and activations take turns,
-// so that filters come from memory. "layers": a launch for each, which loads its filters while the one before
-// runs, cut by price and as the fastest of some that are tried; "planned", "by time": persistent launches.
-// Both beside the same kernels in stream order: what loads ahead and waits from tile to tile are worth. Of 0
-// cuts none is tried.
+// heuristics offer, and by CUTLASS's kernel for sm_90, in one run and in an order drawn at random. Sets of
+// filters and activations take turns, so that filters come from memory. "layers": a launch for each, which
+// loads its filters while the one before runs, cut by price and as the fastest of some that are tried;
+// "planned", "by time": persistent launches. Both beside the same kernels in stream order: what loads ahead
+// and waits from tile to tile are worth. Of 0 cuts none is tried.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,21 +18,18 @@
 
 #include "bench/common/program.hpp"
 #include "bench/common/rows.hpp"
+#include "bench/convolution/by_cudnn.hpp"
+#include "bench/convolution/cutlass_layer.hpp"
+#include "bench/convolution/cuts.hpp"
+#include "bench/convolution/operands.hpp"
 #include "kernels/convolution/chain_time.hpp"
-#include "kernels/convolution/conv_chain.hpp"
 #include "kernels/convolution/conv_loop.hpp"
-#include "kernels/convolution/layer_cut.hpp"
-#include "kernels/convolution/layer_time.hpp"
-#include "kernels/cudnn/convolution.hpp"
-#include "src/bench/operand_sets.hpp"
-#include "src/bench/timer.hpp"
-#include "src/gpu/device_buffer.hpp"
 #include "tessera/run/device.hpp"
 
 namespace {
 
 using namespace tessera;
-using namespace tessera::convolution;
+using namespace tessera::bench_convolution;
 using bench::check;
 
 struct Case {
@@ -44,225 +41,12 @@ constexpr int k_rounds = 40, k_cool_rounds = 12;
 constexpr double k_rest = 4;        // as long as the work
 constexpr double k_flops = 790e12;  // dense fp16 under power, as measured
 constexpr double k_bandwidth = 4.16e12;
-constexpr std::size_t k_rotated = 80u << 20;  // bytes of all sets: more than the L2 holds
-constexpr double k_cudnn_seconds = 1;
-constexpr int k_cudnn_plans = 20;
 
 struct Row : bench::RowTimes {
   std::string name, detail;
   bench::Timed timed;
   double error = 0;
 };
-
-/// A chain's memory, in sets.
-struct Operands {
-  LayerChain chain;
-  std::vector<ImageSize> sizes;
-  bench::OperandSets sets;
-  cudaStream_t stream;
-
-  Operands(LayerChain const& of, cudaStream_t on) : chain(of), sizes(sizes_of(of)), stream(on) {
-    std::vector<bench::Operand> all;
-    std::size_t bytes = 0;
-    auto const add = [&](std::string name, long long elements, double deviation, unsigned seed) {
-      auto const size = 2 * static_cast<std::size_t>(elements);
-      bytes += size;
-      all.push_back({std::move(name), size,
-                     deviation > 0 ? bench::random_numbers(chain.type, seed, deviation) : bench::Fill{}});
-    };
-    add("x0", activation_elements(chain, sizes[0]), 1, 1);
-    for (std::size_t l = 0; l < chain.layers.size(); ++l) {
-      auto const number = std::to_string(l);
-      auto const filter = filter_elements(sizes[l], chain.layers[l]);
-      double const depth = static_cast<double>(filter) / chain.layers[l].channels;
-      add("filter" + number, filter, std::sqrt(2.0 / depth), 10 * static_cast<unsigned>(l) + 100);
-      add("bias" + number, chain.layers[l].channels, 0.3, 10 * static_cast<unsigned>(l) + 101);
-      add("x" + std::to_string(l + 1), activation_elements(chain, sizes[l + 1]), 0, 0);
-    }
-    int const count = std::clamp(static_cast<int>((k_rotated + bytes - 1) / bytes), 2, 32);
-    check(sets.make(all, count, stream), "memory");
-  }
-
-  void const* at(char const* name, std::size_t number, int set) const {
-    return sets.at(name + std::to_string(number), set);
-  }
-  ConvBuffers buffers(int set) const {
-    ConvBuffers result{at("x", 0, set), {}};
-    for (std::size_t l = 0; l < chain.layers.size(); ++l)
-      result.layers.push_back(
-          {at("filter", l, set), at("bias", l, set), const_cast<void*>(at("x", l + 1, set))});
-    return result;
-  }
-  cudnn::Buffers layer(std::size_t l, int set) const {
-    int const residual = chain.layers[l].residual;
-    return {at("x", l, set), at("filter", l, set), at("bias", l, set),
-            residual < 0 ? nullptr : at("x", static_cast<std::size_t>(residual), set),
-            const_cast<void*>(at("x", l + 1, set))};
-  }
-  std::size_t results() const { return static_cast<std::size_t>(activation_elements(chain, sizes.back())); }
-  void const* result(int set) const { return at("x", chain.layers.size(), set); }
-  void poison() const {
-    for (int set = 0; set < sets.count(); ++set)
-      for (std::size_t l = 1; l < sizes.size(); ++l)
-        bench::poison(const_cast<void*>(at("x", l, set)),
-                      static_cast<std::size_t>(activation_elements(chain, sizes[l])), stream);
-  }
-};
-
-/// Chains of all sets, cut alike.
-std::vector<ConvChain> chains_of(Operands const& operands, ConvOptions const& options, int sets) {
-  std::vector<ConvChain> result;
-  for (int set = 0; set < sets; ++set) {
-    auto made = ConvChain::make(operands.chain, operands.buffers(set), options);
-    if (!made) {
-      std::printf("  not here: %s\n", to_text(made.error()).c_str());
-      return {};
-    }
-    result.push_back(std::move(*made));
-  }
-  return result;
-}
-
-std::function<cudaError_t(cudaStream_t, int)> work_of(std::vector<ConvChain>& chains) {
-  return [&chains](cudaStream_t stream, int set) {
-    auto const done = chains[static_cast<std::size_t>(set) % chains.size()].run(stream);
-    if (!done) std::printf("  %s\n", to_text(done.error()).c_str());
-    return done ? cudaSuccess : cudaErrorLaunchFailure;
-  };
-}
-
-/// One layer of a chain by itself. An older activation that it adds is given.
-LayerChain alone(Operands const& operands, std::size_t l) {
-  auto const& [height, width, channels] = operands.sizes[l];
-  LayerChain result{operands.chain.images, height, width, channels, {operands.chain.layers[l]}};
-  result.type = operands.chain.type;
-  if (auto& residual = result.layers[0].residual; residual >= 0) residual = k_given_residual;
-  return result;
-}
-
-/// Of all sets, every layer as a launch of its own, cut as `planned` has it: the same kernels, without waits
-/// from tile to tile. `early`: launches load filters while the one before still runs.
-std::vector<std::vector<ConvChain>> launches_of(Operands const& operands,
-                                                std::vector<ChainPart> const& planned, bool early,
-                                                bool by_layer) {
-  std::vector<std::vector<ConvChain>> result;
-  for (int set = 0; set < operands.sets.count(); ++set) {
-    auto& layers = result.emplace_back();
-    auto const all = operands.buffers(set);
-    for (auto const& part : planned)
-      for (std::size_t i = 0; i < part.cut.stages.size(); ++i) {
-        auto const l = part.first + i;
-        ConvOptions options;
-        options.by_layer = by_layer;
-        options.cuts = {part.cut.stages[i].cut};
-        options.starts_early = early && l > 0;
-        auto const from = operands.layer(l, set);
-        ConvBuffers buffers{from.input, {all.layers[l]}};
-        buffers.layers[0].residual = from.residual;
-        auto made = ConvChain::make(alone(operands, l), buffers, options);
-        if (!made) {
-          std::printf("  not here: %s\n", to_text(made.error()).c_str());
-          return {};
-        }
-        layers.push_back(std::move(*made));
-      }
-  }
-  return result;
-}
-
-std::function<cudaError_t(cudaStream_t, int)> work_of(std::vector<std::vector<ConvChain>>& sets) {
-  return [&sets](cudaStream_t stream, int set) {
-    for (auto& one : sets[static_cast<std::size_t>(set) % sets.size()])
-      if (auto const done = one.run(stream); !done) {
-        std::printf("  %s\n", to_text(done.error()).c_str());
-        return cudaErrorLaunchFailure;
-      }
-    return cudaSuccess;
-  };
-}
-
-/// Of all sets, one layer as a launch of its own.
-std::vector<ConvChain> layer_alone(Operands const& operands, std::size_t l, ConvOptions const& options,
-                                   int sets) {
-  std::vector<ConvChain> result;
-  for (int set = 0; set < sets; ++set) {
-    auto const from = operands.layer(l, set);
-    ConvBuffers buffers{from.input, {operands.buffers(set).layers[l]}};
-    buffers.layers[0].residual = from.residual;
-    auto made = ConvChain::make(alone(operands, l), buffers, options);
-    if (!made) {
-      std::printf("  not here: %s\n", to_text(made.error()).c_str());
-      return {};
-    }
-    result.push_back(std::move(*made));
-  }
-  return result;
-}
-
-/// What cuts of a layer took, in a graph of so many launches, the fastest first.
-struct TriedCuts {
-  std::size_t layer = 0;
-  int in_graph = 0;
-  std::vector<std::pair<double, Cut>> tried;
-};
-void write_cuts(JsonWriter& json, std::vector<TriedCuts> const& all) {
-  json.key("cuts").begin_array();
-  for (auto const& one : all) {
-    json.begin_object().member("layer", static_cast<int>(one.layer)).member("in_graph", one.in_graph);
-    json.key("tried").begin_object();
-    for (auto const& [us, cut] : one.tried) json.member(to_string(cut), bench::with_decimals(us, 2));
-    json.end_object().end_object();
-  }
-  json.end_array();
-}
-
-/// Of each layer the fastest of some cuts as a launch of its own, behind others of its kind. Layers that are
-/// alike are measured once. `measured`: all of them.
-ConvOptions tuned_layers(Operands const& operands, std::size_t most, int sms, int sets, bench::Timer& timer,
-                         cudaStream_t stream, std::vector<TriedCuts>& measured) {
-  ConvOptions result;
-  result.by_layer = true;
-  std::vector<LayerChain> seen;
-  std::vector<Cut> taken;
-  for (std::size_t l = 0; l < operands.chain.layers.size(); ++l) {
-    auto const one = alone(operands, l);
-    auto const before = std::find_if(seen.begin(), seen.end(), [&](LayerChain const& other) {
-      return other.width == one.width && other.channels == one.channels && other.layers == one.layers;
-    });
-    if (before != seen.end()) {
-      result.cuts.push_back(taken[static_cast<std::size_t>(before - seen.begin())]);
-      continue;
-    }
-    auto const input = operands.sizes[l];
-    std::vector<std::pair<double, Cut>> tried;
-    for (auto const& cut : layer_cuts(input, one.layers[0], one.images, sms, most)) {
-      ConvOptions options;
-      options.by_layer = options.starts_early = true;
-      options.cuts = {cut};
-      auto some = layer_alone(operands, l, options, sets);
-      if (some.empty()) continue;
-      for (auto& chain : some)
-        if (!chain.run(stream)) std::printf("  not launched\n");
-      check(cudaStreamSynchronize(stream), to_string(cut).c_str());
-      tried.emplace_back(timer.quick(work_of(some), 5), cut);
-    }
-    std::stable_sort(tried.begin(), tried.end(),
-                     [](auto const& a, auto const& b) { return a.first < b.first; });
-    for (std::size_t i = 0; i < tried.size(); ++i) {
-      auto const stage = stage_of(input, one.layers[0], one.images, tried[i].second, nullptr);
-      auto const memory = memory_of(stage);
-      std::printf("    %zux%d stride %d: %5.2f us, priced %5.2f: %s, %d tiles, ring of %d of %d, %d KB\n",
-                  static_cast<std::size_t>(input.width), input.channels, one.layers[0].stride, tried[i].first,
-                  layer_us(stage, one.layers[0].residual != -1, sms), to_string(tried[i].second).c_str(),
-                  stage.tiles(), memory.slots, stage.slots(), memory.bytes() / 1024);
-    }
-    seen.push_back(one);
-    taken.push_back(tried.empty() ? Cut{} : tried.front().second);
-    result.cuts.push_back(taken.back());
-    measured.push_back({l, sets, std::move(tried)});
-  }
-  return result;
-}
 
 /// Against cuDNN's result, in the type's numbers: both round each layer once.
 double difference(Operands const& operands, std::vector<unsigned short> const& reference) {
@@ -282,98 +66,8 @@ double difference(Operands const& operands, std::vector<unsigned short> const& r
   return std::sqrt(off / all);
 }
 
-/// Where a chain's time is: of each layer, from the launch's first tile on, in microseconds, means over tiles
-/// and the last one's, of the moments that stamps keep. The last of some launches, each of another set.
-void print_stamps(Operands const& operands, ConvOptions options, int sets, cudaStream_t stream) {
-  options.keep_times = true;
-  auto chains = chains_of(operands, options, sets);
-  for (int round = 0; round < 2; ++round)
-    for (auto& one : chains)
-      if (!one.run(stream)) return;
-  if (chains.empty() || !chains.back().finish()) return;
-  unsigned long long first = ~0ull;
-  for (std::size_t l = 0; l < operands.chain.layers.size(); ++l)
-    for (auto const& tile : chains.back().times(l)) first = std::min(first, tile.begun);
-  using few_tokens::TileTimes;
-  for (std::size_t l = 0; l < operands.chain.layers.size(); ++l) {
-    auto const tiles = chains.back().times(l);
-    std::printf("    layer %zu, %zu tiles:", l, tiles.size());
-    for (auto const& [name, which] : {std::pair{"begun", &TileTimes::begun},
-                                      {"fed", &TileTimes::fed},
-                                      {"read", &TileTimes::read},
-                                      {"stored", &TileTimes::stored}}) {
-      double mean = 0, last = 0;
-      for (auto const& tile : tiles) {
-        double const us = static_cast<double>(tile.*which - first) / 1e3;
-        mean += us / static_cast<double>(tiles.size()), last = std::max(last, us);
-      }
-      std::printf("  %s %.2f (last %.2f)", name, mean, last);
-    }
-    std::printf("\n");
-  }
-}
-
 struct Outcome {
   double floor_us = 0, chain_us = 0, cudnn_us = 0;
-};
-
-/// The layers of a chain by cuDNN, each by the fastest of its plans; layers that are alike have one.
-class ByCudnn {
- public:
-  ByCudnn(Operands const& operands, bench::Timer& timer, cudaStream_t stream) : operands_(operands) {
-    std::vector<cudnn::Problem> seen;
-    for (std::size_t l = 0; l < operands.chain.layers.size(); ++l) {
-      auto const problem = cudnn::problem_of(operands.chain, l);
-      auto const found = std::find(seen.begin(), seen.end(), problem);
-      kinds_.push_back(static_cast<std::size_t>(found - seen.begin()));
-      if (found != seen.end()) continue;
-      seen.push_back(problem);
-      best_.push_back(-1);
-    }
-    for (auto& of_kind : cudnn::Plans::of_all(seen, k_cudnn_plans, k_cudnn_seconds))
-      plans_.push_back(std::move(of_kind));
-    for (std::size_t kind = 0; kind < plans_.size(); ++kind) choose(kind, timer, stream);
-  }
-
-  bool can() const {
-    return std::none_of(best_.begin(), best_.end(), [](int plan) { return plan < 0; });
-  }
-  std::string words() const {
-    std::string result;
-    for (std::size_t kind = 0; kind < plans_.size(); ++kind)
-      result += (kind > 0 ? "; plan " : "plan ") + plans_[kind].name(best_[kind]) + " of " +
-                std::to_string(plans_[kind].count()) + " built, " + std::to_string(plans_[kind].offered()) +
-                " offered";
-    return result;
-  }
-  cudaError_t run(cudaStream_t stream, int set) const {
-    for (std::size_t l = 0; l < kinds_.size(); ++l)
-      if (!plans_[kinds_[l]].run(best_[kinds_[l]], operands_.layer(l, set), workspace_.get(), stream))
-        return cudaErrorLaunchFailure;
-    return cudaSuccess;
-  }
-
- private:
-  void choose(std::size_t kind, bench::Timer& timer, cudaStream_t stream) {
-    double least = INFINITY;
-    for (int plan = 0; plan < plans_[kind].count(); ++plan) {
-      auto const all_of_kind = [&](cudaStream_t on, int set) {
-        for (std::size_t l = 0; l < kinds_.size(); ++l)
-          if (kinds_[l] == kind && !plans_[kind].run(plan, operands_.layer(l, set), workspace_.get(), on))
-            return cudaErrorLaunchFailure;
-        return cudaSuccess;
-      };
-      if (all_of_kind(stream, 0) != cudaSuccess) continue;
-      check(cudaStreamSynchronize(stream), "cuDNN");
-      if (double const us = timer.quick(all_of_kind, 5); us < least) least = us, best_[kind] = plan;
-    }
-  }
-
-  Operands const& operands_;
-  std::vector<std::size_t> kinds_;  ///< of each layer
-  std::deque<cudnn::Plans> plans_;
-  gpu::DeviceBuffer<char> workspace_{cudnn::Plans::most_workspace};
-  std::vector<int> best_;
 };
 
 Outcome measure(LayerChain const& of, std::size_t most_cuts, std::size_t most_layer_cuts, cudaStream_t stream,
@@ -399,26 +93,22 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, std::size_t most_la
     rows.push_back({{}, "cudnn", cudnn.words(), {work}});
   }
 
+#ifdef TESSERA_HAS_CUTLASS
+  auto const by_cutlass = [&](cudaStream_t on, int set) {
+    auto done = cudaSuccess;
+    for (std::size_t l = 0; l < chain.layers.size() && done == cudaSuccess; ++l)
+      done = cutlass_layer(cudnn::problem_of(chain, l), operands.layer(l, set), on);
+    return done;
+  };
+  if (by_cutlass(stream, 0) == cudaSuccess) rows.push_back({{}, "cutlass", k_cutlass_tile, {by_cutlass}});
+#endif
+
   auto const machine = with_device();
   if (!machine) std::exit(1);
   auto const places = places_on_device(machine->sms);
   if (!places) std::exit(1);
   std::deque<std::vector<ConvChain>> owned;
-  std::vector<std::pair<double, ConvOptions>> tried;
-  for (auto const& options : chain_options(chain, *places, most_cuts)) {
-    auto& some = owned.emplace_back(chains_of(operands, options, few));
-    if (some.empty()) continue;
-    double const us = quick.quick(work_of(some), 5);
-    for (auto& one : some)
-      if (auto const ended = one.finish(); !ended) std::printf("  %s\n", to_text(ended.error()).c_str());
-    auto const& cut = some.front().launches().front().cut;
-    std::printf("    %7.2f us, priced %6.2f: %s, ring of %d x %d\n", us, cut.price / 1755,
-                to_string(cut.stages.front().cut).c_str(), cut.rings.slots, cut.rings.slot_bytes);
-    tried.emplace_back(us, options);
-    owned.clear();
-  }
-  std::stable_sort(tried.begin(), tried.end(),
-                   [](auto const& a, auto const& b) { return a.first < b.first; });
+  auto const tried = tried_chains(operands, chain_options(chain, *places, most_cuts), few, quick);
   if (!tried.empty()) print_stamps(operands, tried.front().second, few, stream);
   auto const add = [&](std::string name, ConvOptions const& options) {
     auto& all = owned.emplace_back(chains_of(operands, options, sets));
@@ -498,8 +188,8 @@ Outcome measure(LayerChain const& of, std::size_t most_cuts, std::size_t most_la
     if (row.median <= 0) continue;
     auto& best = row.name == "cudnn" ? outcome.cudnn_us : outcome.chain_us;
     // Sets are chains of their own: nothing overlaps. And chains are what is asked for.
-    if (row.name == "layers, early" || row.name == "chain, early" || row.name == "stream order" ||
-        row.name == "launches, early" || row.name == "layers, stream order")
+    if (row.name == "cutlass" || row.name == "layers, early" || row.name == "chain, early" ||
+        row.name == "stream order" || row.name == "launches, early" || row.name == "layers, stream order")
       continue;
     if (best == 0 || row.median < best) best = row.median;
   }

@@ -5,10 +5,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "simulate/cusync_steps.hpp"
 #include "tessera/check/check.hpp"
 #include "tessera/describe/dsl.hpp"
-#include "tessera/plan/build.hpp"
-#include "tessera/simulate/simulate.hpp"
 
 namespace tessera {
 namespace {
@@ -31,7 +30,6 @@ constexpr PrintedRow k_rows[] = {
     {256, 256, 128, 4, 2, true, 862, 728},     {512, 256, 256, 2, 1, false, 1500, 1196},
     {1024, 256, 256, 2, 1, false, 2111, 1901}, {2048, 256, 256, 1, 1, false, 3730, 3574}};
 constexpr double k_table_five[] = {378, 365, 360, 355};
-constexpr char const* k_step_names[] = {"none", "R", "WR", "WRT"};
 constexpr int k_slice = 32;
 
 Expected<CheckedPipeline> mlp(PrintedRow const& row) {
@@ -55,25 +53,6 @@ Expected<CheckedPipeline> mlp(PrintedRow const& row) {
   auto gemm2 = gemm("gemm2", k_hidden, k_inner, row.splits2, "w2", "gemm1");
   p.depends(gemm2(x, y), gemm1(all(x), y)).through("a");
   return check(p);
-}
-
-Expected<double> simulated(CheckedPipeline const& checked, MachineProfile const& machine,
-                           Recipe const& recipe) {
-  auto const plan = build_plan(checked, machine, recipe);
-  if (!plan) return tl::make_unexpected(plan.error());
-  auto const timeline = simulate(*plan, machine, {false});
-  if (!timeline) return tl::make_unexpected(timeline.error());
-  return static_cast<double>(timeline->end) * 1e-6;
-}
-
-Recipe step(int number, std::vector<Policy> policies) {
-  Recipe recipe;
-  recipe.mechanism = Mechanism::wait_kernel;
-  recipe.policies = std::move(policies);
-  recipe.reorder_loads = number >= 1;
-  recipe.avoid_wait_kernel = number >= 2;
-  recipe.avoid_custom_order = number >= 3;
-  return recipe;
 }
 
 /// Some SM computes at least a whole number of blocks; together, of what both depths of a block divide by.
@@ -113,7 +92,7 @@ Expected<CusyncStudy> study_cusync(MachineProfile const& machine) {
     if (!stream) return tl::make_unexpected(stream.error());
     row.waves1 = stream->stages[0].waves;
     row.waves2 = stream->stages[1].waves;
-    auto const in_order = simulated(*checked, machine, Recipe{});
+    auto const in_order = simulated_us(*checked, machine, Recipe{});
     if (!in_order) return tl::make_unexpected(in_order.error());
     row.stream = *in_order;
     row.tile_sync = row.row_sync = row.stream * 1e3;
@@ -121,15 +100,18 @@ Expected<CusyncStudy> study_cusync(MachineProfile const& machine) {
       for (int number = 0; number < 4; ++number) {
         bool const tile = policy.name == "TileSync";
         if (!tile && policy.name != "RowSync") continue;
-        auto const time = simulated(*checked, machine, step(number, {policy}));
+        auto const time = simulated_us(*checked, machine, cusync_step(number, {policy}));
         if (!time) return tl::make_unexpected(time.error());
         auto& least = tile ? row.tile_sync : row.row_sync;
         least = std::min(least, *time);
         if (tile && study.rows.empty())
-          study.steps.push_back({k_step_names[number], k_table_five[number], *time});
+          study.steps.push_back({k_cusync_steps[number], k_table_five[number], *time});
       }
     study.rows.push_back(row);
   }
+  auto convolutions = study_cusync_convolutions(machine);
+  if (!convolutions) return tl::make_unexpected(convolutions.error());
+  study.convolutions = std::move(*convolutions);
   return study;
 }
 

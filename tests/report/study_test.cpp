@@ -114,5 +114,27 @@ TEST(CusyncStudy, RowsAreThoseOfTheCalibration) {
   EXPECT_THAT(study_text(study_document(*study)), HasSubstr("Table IV"));
 }
 
+TEST(CusyncStudy, ConvolutionsAreThoseOfTableVb) {
+  auto const study = study_cusync(machine("v100").value());
+  ASSERT_TRUE(study.has_value()) << to_text(study.error());
+  ASSERT_EQ(study->convolutions.size(), 5U);
+  std::array<std::int64_t, 3> const grids[] = {{49, 1, 2}, {13, 2, 2}, {4, 4, 4}, {1, 8, 8}, {4, 8, 4}};
+  for (std::size_t i = 0; i < 5; ++i) {
+    auto const& row = study->convolutions[i];
+    EXPECT_EQ(row.grid, grids[i]) << i;
+    EXPECT_LT(row.waves, 1) << i;
+    EXPECT_LT(row.steps[1], row.steps[0]) << i;
+    EXPECT_LT(row.steps[2], row.steps[1]) << i;
+    // T gains nothing where four images share the tiles of 7x7x512; it costs next to nothing there.
+    EXPECT_LT(row.steps[3], i == 4 ? 1.01 * row.steps[2] : row.steps[2]) << i;
+    EXPECT_LT(row.steps[3], row.stream) << i;
+    // As in the paper, tiles without any optimization are slower than stream order.
+    EXPECT_GT(row.steps[0], row.stream) << i;
+  }
+  auto const text = study_text(study_document(*study));
+  EXPECT_THAT(text, HasSubstr("Table V(b)"));
+  EXPECT_THAT(text, HasSubstr("13x2x2"));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuSync's MLP tables, simulated: GPT-3's two GEMMs in stream order and synchronized tile by tile.
+// cuSync's tables, simulated: GPT-3's two GEMMs, and two convolutions of ResNet-38, in stream order and
+// synchronized tile by tile.
 #pragma once
 
 #include <array>
@@ -34,12 +35,27 @@ struct CusyncStep {
   double simulated = 0;
 };
 
+/// One row of Table V(b): two 3x3 convolutions, Conv2DTileSync. Times in microseconds.
+struct CusyncConvolution {
+  std::int64_t channels = 0, images = 0;
+  std::array<std::int64_t, 3> grid{};  ///< rows of tiles, columns of tiles, splits; of both kernels
+  double waves = 0;                    ///< of one of them alone
+  double stream = 0;
+  std::array<double, 4> steps{};  ///< without optimizations, +R, +WR, +WRT
+  double paper_stream = 0;        ///< of the artifact's result file: the table has none
+  std::array<double, 4> paper{};
+};
+
 struct CusyncStudy {
   MachineProfile machine;
   double peak_tflops = 0;
   std::vector<CusyncRow> rows;
   std::vector<CusyncStep> steps;
+  std::vector<CusyncConvolution> convolutions;
 };
+
+/// Table V(b) with tiles and splits of the paper's artifact. Refuses what does not fit the machine.
+Expected<std::vector<CusyncConvolution>> study_cusync_convolutions(MachineProfile const& machine);
 
 /// Grids, splits and blocks per SM as the paper prints them, on any machine. Refuses what does not fit it.
 Expected<CusyncStudy> study_cusync(MachineProfile const& machine);
