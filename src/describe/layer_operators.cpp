@@ -147,6 +147,7 @@ Diagnostics problems_of_layer(OperatorGraph const& graph, Operator const& op) {
                           : fmt::format("{} reads \"{}\", which comes from outside, without a pattern",
                                         op.name, input.name));
   }
+  if (!out.empty()) return out;  // sizes are bounded where inputs are right
   struct Size {
     char const* what;
     std::int64_t is, should;
@@ -172,7 +173,7 @@ Diagnostics problems_of_layer(OperatorGraph const& graph, Operator const& op) {
 std::optional<Diagnostic> problem_of_types(Operator const& op, OperatorInput const& input,
                                            Operator const& from, ElementType type) {
   bool const wants = reads_wide(op, input), gets = writes_wide(from);
-  if (wants == gets) return std::nullopt;
+  if (wants == gets || type == ElementType::fp32) return std::nullopt;
   auto const* const wide = to_text(ElementType::fp32);
   return Diagnostic{
       "E0152",
