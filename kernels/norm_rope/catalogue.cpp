@@ -58,7 +58,8 @@ std::vector<KernelEntry> catalogue() {
                         {k_threads, k_turn_registers, 0});
     // Blocks have heads of several rows, or a part of one.
     kernel.whole = true;
-    kernel.efficiency = 1;  // no record: all that reading and storing alone reach
+    // All that loading and storing reach: docs/design/notes-predict.md has it beside a record.
+    kernel.efficiency = 1;
     kernel.tile_n = size;
     result.push_back(std::move(kernel));
   }

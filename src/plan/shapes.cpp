@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "describe/layer_operators.hpp"
 #include "describe/tile_stage.hpp"
 #include "diagnostic/nearest.hpp"
 #include "tessera/plan/waves.hpp"
@@ -61,8 +62,15 @@ std::string way_out(Operator const& op, ElementType type, std::vector<KernelEntr
            "to silu";
   if (op.kind == OperatorKind::attention && known && !head_size)
     return fmt::format("there are kernels for heads of {}, not of {}", list_of(sizes), op.k);
+  bool const of_prompts = is_layer_kind(op.kind) || op.kind == OperatorKind::attention;
+  if (types.empty() && of_prompts)
+    return fmt::format(
+        "kernels of kind {} are there for sm_90; of a model, --block attention and --block mlp are "
+        "planned for others",
+        to_text(op.kind));
   if (types.empty() || known) return "register a kernel (docs/extending.md), or choose another type or size";
-  return fmt::format("kernels of kind {} exist in {}: change \"type\"", to_text(op.kind), list_of(types));
+  return fmt::format("kernels of kind {} exist in {}: change \"type\"{}", to_text(op.kind), list_of(types),
+                     is_layer_kind(op.kind) ? ", or a model's --dtype" : "");
 }
 
 using Variants = std::vector<std::vector<KernelEntry>>;
