@@ -42,13 +42,16 @@ std::string way_out(Operator const& op, ElementType type, std::vector<KernelEntr
   std::vector<std::string> types;
   std::vector<std::string> sizes;
   bool known = false, epilogue = false, head_size = false;
+  bool const of_heads = op.kind == OperatorKind::attention || op.kind == OperatorKind::turn_heads;
+  int longest_row = 0;
   for (auto const& kernel : catalogue)
     for (auto const& form : kernel.forms)
       for (auto const one : form.types) {
         if (kernel.kind != op.kind) continue;
         epilogue = epilogue || find_form(kernel, op.epilogue, one) != nullptr;
         known = known || one == type;
-        if (op.kind == OperatorKind::attention) {
+        longest_row = std::max(longest_row, kernel.tile_n);
+        if (of_heads) {
           head_size = head_size || kernel.tile_n == op.k;
           auto const size = std::to_string(kernel.tile_n);
           if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
@@ -60,10 +63,12 @@ std::string way_out(Operator const& op, ElementType type, std::vector<KernelEntr
     return "as swiglu it would cost the same: for the times, set \"epilogue\" to swiglu, or a config's "
            "activation "
            "to silu";
-  if (op.kind == OperatorKind::attention && known && !head_size)
+  if (of_heads && known && !head_size)
     return fmt::format("there are kernels for heads of {}, not of {}", list_of(sizes), op.k);
-  bool const of_prompts = is_layer_kind(op.kind) || op.kind == OperatorKind::attention;
-  if (types.empty() && of_prompts)
+  if (op.kind == OperatorKind::norm && known)
+    return fmt::format("there are norms of rows of up to {} numbers, a multiple of 4, not of {}", longest_row,
+                       op.n);
+  if (types.empty() && (of_heads || op.kind == OperatorKind::norm))
     return fmt::format(
         "kernels of kind {} are there for sm_90; of a model, --block attention and --block mlp are "
         "planned for others",
