@@ -39,6 +39,8 @@ class Binding {
     auto const& stage = request_.stage();
     auto const d = tensor_of(request_, 0, "");
     if (!d) return tl::make_unexpected(d.error());
+    if (stage.activation == to_text(Epilogue::residual))
+      return refused("the epilogue", "it adds no residual", "take another kernel");
     auto const epilogue = stage.activation == "gelu"     ? Epilogue::gelu
                           : stage.activation == "swiglu" ? Epilogue::swiglu
                                                          : Epilogue::none;

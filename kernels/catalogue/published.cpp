@@ -40,7 +40,7 @@ KernelEntry entry(std::string name, OperatorKind kind, char const* architecture,
   kernel.splits = k_any_splits;
   KernelForm form;
   form.types = {ElementType::bf16, ElementType::fp16, ElementType::fp32};
-  form.epilogues = {Epilogue::none, Epilogue::gelu, Epilogue::swiglu, Epilogue::geglu};
+  form.epilogues = {Epilogue::none, Epilogue::gelu, Epilogue::swiglu, Epilogue::geglu, Epilogue::residual};
   form.pipeline_stages = stages;
   form.resources = resources;
   kernel.forms = {form};

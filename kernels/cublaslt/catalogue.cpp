@@ -21,6 +21,11 @@ std::vector<KernelEntry> catalogue() {
   form.epilogues = {Epilogue::swiglu};
   form.rounds_sums = true;
   kernel.forms.push_back(form);
+  // Added in fp32 (run_adding()); its binding has no place for what is added yet.
+  form.types = {ElementType::bf16};
+  form.epilogues = {Epilogue::residual};
+  form.rounds_sums = false;
+  kernel.forms.push_back(form);
   kernel.can.wait = kernel.can.post = kernel.can.run_beside = kernel.can.start_early = kernel.can.persist =
       false;
   kernel.can.bands = kernel.can.any_order = kernel.can.load_early = kernel.can.fuse = false;

@@ -60,6 +60,8 @@ char const* to_text(OperatorKind kind) {
     case OperatorKind::copy: return "copy";
     case OperatorKind::sum: return "sum";
     case OperatorKind::attention: return "attention";
+    case OperatorKind::norm: return "norm";
+    case OperatorKind::turn_heads: return "turn_heads";
   }
   return "";
 }
@@ -70,6 +72,7 @@ char const* to_text(Epilogue epilogue) {
     case Epilogue::gelu: return "gelu";
     case Epilogue::swiglu: return "swiglu";
     case Epilogue::geglu: return "geglu";
+    case Epilogue::residual: return "residual";
   }
   return "";
 }

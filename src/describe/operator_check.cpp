@@ -7,6 +7,7 @@
 #include <set>
 
 #include "describe/attention_sight.hpp"
+#include "describe/layer_operators.hpp"
 #include "diagnostic/nearest.hpp"
 
 namespace tessera {
@@ -106,10 +107,10 @@ bool product_fits(std::vector<std::int64_t> const& factors) {
 }
 
 /// Why the graph's attention or convolution shape cannot be used, or empty.
-std::string shape_problem(OperatorGraph const& graph, ReadPattern pattern) {
+std::string shape_problem(OperatorGraph const& graph, Operator const& op, ReadPattern pattern) {
   auto const& a = graph.attention;
   auto const& c = graph.conv;
-  if (is_attention(pattern)) {
+  if (is_attention(pattern) || op.kind == OperatorKind::turn_heads) {
     if (!product_fits({a.sequences, a.tokens}) || !product_fits({a.query_heads, 3, a.head_dim}) ||
         !product_fits({a.sequences, a.query_heads}) || a.cached < 0 || a.cached > k_largest_size - a.tokens ||
         a.kv_heads < 1 || a.window < 0)
@@ -149,7 +150,7 @@ void check_input(OperatorGraph const& graph, Operator const& op, OperatorInput c
   auto const report = [&](char const* code, std::string message, Words notes = {}, std::string hint = {}) {
     out.push_back({code, Severity::error, op.where, std::move(message), std::move(notes), std::move(hint)});
   };
-  if (auto const problem = shape_problem(graph, input.pattern); !problem.empty())
+  if (auto const problem = shape_problem(graph, op, input.pattern); !problem.empty())
     return report("E0152", fmt::format("{} reads \"{}\" as {}, but {}", op.name, input.name,
                                        to_text(input.pattern), problem));
   if (input.producer.empty()) return;
@@ -169,6 +170,8 @@ void check_input(OperatorGraph const& graph, Operator const& op, OperatorInput c
   if (input.buffer != output_of(*from))
     return report("E0153", fmt::format("{} reads buffer \"{}\" from {}, which writes \"{}\"", op.name,
                                        input.buffer, from->name, output_of(*from)));
+  if (auto problem = problem_of_types(op, input, *from, graph.type))
+    return out.push_back(std::move(*problem));
   if (op.groups != from->groups)
     return report("E0152", fmt::format("{} cannot read the output of {}: they are grouped in different ways",
                                        op.name, from->name));
@@ -204,7 +207,7 @@ bool is_right_hand(Operator const&, OperatorInput const& input) {
 
 bool computes(KernelEntry const& kernel, Operator const& op, ElementType type) {
   if (kernel.kind != op.kind || find_form(kernel, op.epilogue, type) == nullptr) return false;
-  return op.kind != OperatorKind::attention || kernel.tile_n == op.k;
+  return fits_rows(kernel, op) && (op.kind != OperatorKind::attention || kernel.tile_n == op.k);
 }
 
 char const* to_text(ReadPattern pattern) {
@@ -223,7 +226,8 @@ char const* to_text(ReadPattern pattern) {
 }
 
 bool reads_heads(Operator const& op) {
-  return std::any_of(op.inputs.begin(), op.inputs.end(),
+  return op.kind == OperatorKind::turn_heads ||
+         std::any_of(op.inputs.begin(), op.inputs.end(),
                      [](OperatorInput const& input) { return is_attention(input.pattern); });
 }
 
@@ -263,6 +267,7 @@ Diagnostics problems_of(OperatorGraph const& graph) {
     if (out.empty())
       for (auto const& input : op.inputs) check_input(graph, op, input, earlier, out);
     if (out.empty() && op.kind == OperatorKind::attention) out = problems_of_attention(graph, op);
+    if (out.empty()) out = problems_of_layer(graph, op);
     fused = fused || op.kind == OperatorKind::attention;
     earlier.push_back(&op);
   }
@@ -287,7 +292,7 @@ Diagnostics problems_of_products(OperatorGraph const& graph) {
         ++left;
       else if (input.name == "b")
         ++right;
-      else if (!is_right_hand(op, input))
+      else if (!is_right_hand(op, input) && !reads_wide(op, input))
         ++others;
     if (left == 1 && right == 1 && others == 0) continue;
     Words names;
@@ -344,6 +349,13 @@ Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> cons
     if (op.kind == OperatorKind::attention && kernel.kind == op.kind && kernel.tile_n != op.k)
       report("E0151", fmt::format("kernel {} of {} is for heads of {}, not {}", kernel.name, op.name,
                                   kernel.tile_n, op.k));
+    if (is_layer_kind(op.kind) && kernel.kind == op.kind && !fits_rows(kernel, op))
+      report("E0151",
+             op.kind == OperatorKind::norm
+                 ? fmt::format("kernel {} of {} is for rows of {} to {} columns, a multiple of 4, not {}",
+                               kernel.name, op.name, kernel.tile_k, kernel.tile_n, op.n)
+                 : fmt::format("kernel {} of {} is for heads of {}, not {}", kernel.name, op.name,
+                               kernel.tile_n, op.k));
     if (kernel.whole && !op.groups.empty())
       report("E0151", fmt::format("kernel {} of {} computes one matrix, not {} groups", kernel.name, op.name,
                                   op.groups.size()));

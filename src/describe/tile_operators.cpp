@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "describe/attention_sight.hpp"
+#include "describe/layer_operators.hpp"
 #include "describe/operator_check.hpp"
 #include "describe/reads.hpp"
 #include "describe/tile_stage.hpp"
@@ -19,16 +20,17 @@ bool multiplies(Operator const& op) {
   return op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
 }
 
-/// How an operator's output is cut. A gated epilogue stores one column for each pair that it computes; a
-/// softmax tile holds whole rows; a sum's tile is what it reads; no tile of attention has rows of two
-/// sequences.
+/// How an operator's output is cut. A gated epilogue stores one column for each pair that it computes; tiles
+/// of softmax, norms and turned heads hold whole rows; a sum's tile is what it reads; no tile of attention
+/// has rows of two sequences.
 Tiling tiling_of(OperatorGraph const& graph, Operator const& op, KernelEntry const& kernel) {
   Tiling tiling{op.m, op.n, op.batch, kernel.tile_m, kernel.tile_n};
   if (is_gated(op.epilogue)) {
     tiling.columns = op.n / 2;
     tiling.tile_columns = std::max(kernel.tile_n / 2, 1);
   }
-  if (op.kind == OperatorKind::softmax_dropout || kernel.whole) tiling.tile_columns = tiling.columns;
+  if (op.kind == OperatorKind::softmax_dropout || is_layer_kind(op.kind) || kernel.whole)
+    tiling.tile_columns = tiling.columns;
   if (kernel.whole) tiling.tile_rows = tiling.rows;
   for (auto const rows : op.groups) tiling.row_tiles += ceil_of(rows, tiling.tile_rows);
   auto const& shape = graph.attention;
@@ -86,6 +88,16 @@ Operand operand_of(OperatorGraph const& graph, Operator const& op, OperatorInput
   auto const all = static_cast<double>(op.batch);
   auto const& shape = graph.attention;
   Operand operand{input.name, input.buffer, 0, 0};
+  if (is_layer_kind(op.kind)) {
+    operand.bytes_per_block = layer_operand_bytes(graph, op, input, rows);
+    operand.unique_bytes = layer_unique_bytes(graph, op, input);
+    return operand;
+  }
+  if (reads_wide(op, input)) {  // by the block of a tile that adds it, one of its splits
+    operand.bytes_per_block = rows * columns * k_wide_bytes / choice.splits;
+    operand.unique_bytes = static_cast<double>(op.m) * static_cast<double>(op.n) * k_wide_bytes;
+    return operand;
+  }
 
   // The right-hand matrix of a GEMM, or the left-hand one?
   bool const keys_or_values =
@@ -116,23 +128,15 @@ Operand operand_of(OperatorGraph const& graph, Operator const& op, OperatorInput
 
 /// What the buffers hold, where it is a plain matrix: all but parts of a fused tensor and caches.
 void add_buffers(OperatorGraph const& graph, Operator const& op, std::vector<Buffer>& buffers) {
-  auto const add = [&](std::string const& name, std::int64_t rows, std::int64_t columns,
-                       std::size_t matrices = 1) {
+  auto const add = [&](std::string const& name, OutsideMatrix const& matrix) {
     auto const same = [&](Buffer const& buffer) { return buffer.name == name; };
     if (std::none_of(buffers.begin(), buffers.end(), same))
-      buffers.push_back(
-          {name, rows, columns, op.batch * static_cast<std::int64_t>(matrices), to_text(graph.type)});
+      buffers.push_back({name, matrix.rows, matrix.columns, matrix.batch, to_text(matrix.type)});
   };
-  for (auto const& input : op.inputs) {
-    if (!input.producer.empty() || input.pattern != ReadPattern::rows) continue;
-    if (!multiplies(op))
-      add(input.buffer, op.m, op.n);
-    else if (is_right_hand(op, input))
-      add(input.buffer, op.n, op.k, std::max<std::size_t>(op.groups.size(), 1));
-    else if (op.kind == OperatorKind::gemm)
-      add(input.buffer, op.m, op.k);
-  }
-  add(output_of(op), output_rows(op), output_columns(op));
+  for (auto const& input : op.inputs)
+    if (auto const matrix = outside_matrix(graph, op, input)) add(input.buffer, *matrix);
+  add(output_of(op),
+      {output_rows(op), output_columns(op), op.batch, writes_wide(op) ? ElementType::fp32 : graph.type});
 }
 
 Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const& choice) {
@@ -161,14 +165,13 @@ Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const&
         is_right_hand(op, input) ? choice.kernel.cluster_m : choice.kernel.cluster_n;
   }
 
-  auto const bytes = static_cast<double>(graph.element_bytes);
   if (op.kind == OperatorKind::sum) {
-    stage.store_bytes_per_block = bytes;
+    stage.store_bytes_per_block = static_cast<double>(graph.element_bytes);
     return stage;
   }
   stage.store_bytes_per_block = static_cast<double>(tiling.rows) / static_cast<double>(tiling.grid_y()) *
                                 static_cast<double>(tiling.columns) / static_cast<double>(tiling.grid_x()) *
-                                bytes;
+                                stored_bytes(graph, op);
   if (op.kind == OperatorKind::attention) {
     // Whole tiles of scores and of results, also where a mask hides a part of them. An average block stands
     // for all: behind a causal mask the last ones look at twice as many keys.
@@ -185,7 +188,7 @@ Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const&
     stage.k_steps = static_cast<int>(steps);
     stage.flops_per_block =
         2.0 * choice.kernel.tile_m * choice.kernel.tile_n * choice.kernel.tile_k * static_cast<double>(steps);
-  } else {
+  } else if (!is_layer_kind(op.kind)) {  // whose rows are held whole
     stage.k_steps = static_cast<int>(
         ceil_of(std::min<std::int64_t>(op.n, tiling.tile_columns), std::max(choice.kernel.tile_n, 1)));
   }

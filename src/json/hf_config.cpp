@@ -9,6 +9,7 @@
 
 #include "describe/operator_check.hpp"
 #include "diagnostic/nearest.hpp"
+#include "json/hf_blocks.hpp"
 #include "json/hf_family.hpp"
 #include "json/hf_type.hpp"
 #include "json/workload_parts.hpp"
@@ -23,6 +24,8 @@ using json::ObjectReader;
 
 constexpr json::Codes k_codes{"E0201", "E0211", "E0212", "E0212", true};
 
+using json::LayerParts;
+using json::Mlp;
 using Model = TransformerShape;
 
 /// E0214: weights that are not 16 bits wide, unless --dtype (`wanted`) says to plan the model as if they
@@ -61,39 +64,6 @@ void check_parallel(Document& document, Model const& model, std::int64_t paralle
         fmt::format("use a tensor-parallel degree that divides {} or is a multiple of it", model.kv_heads));
 }
 
-OperatorInput external(std::string name, std::string buffer) {
-  return {std::move(name), std::move(buffer), "", {}};
-}
-OperatorInput from(std::string name, std::string const& producer, ReadPattern pattern) {
-  return {std::move(name), producer, producer, pattern};
-}
-
-Operator gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch,
-              std::vector<OperatorInput> inputs) {
-  return {std::move(name), OperatorKind::gemm, Epilogue::none, m, n, k, batch, std::move(inputs), "", {}};
-}
-
-/// What of a layer multiplies: an MLP, or experts with rows of their own.
-struct Mlp {
-  std::int64_t rows = 1, inner = 1;
-  std::vector<std::int64_t> groups = {};
-};
-
-/// GPT: up projection with GeLU, down projection. Gated: gate and up as one GEMM of twice the width, each
-/// gate beside its up, with SwiGLU or GeGLU in its epilogue, which is how the compiled kernels have it
-/// (cuSync, II-B1, has it in the down projection's loads).
-std::vector<Operator> mlp_operators(Model const& model, Mlp const& mlp) {
-  bool const gated = is_gated(model.epilogue);
-  std::string const first = gated ? "gate_up" : "up";
-  auto up = gemm(first, mlp.rows, gated ? 2 * mlp.inner : mlp.inner, model.hidden, 1,
-                 {external("a", "x"), external("b", "w_" + first)});
-  up.epilogue = model.epilogue;
-  auto down = gemm("down", mlp.rows, model.hidden, mlp.inner, 1,
-                   {from("a", first, ReadPattern::rows), external("b", "w_down")});
-  up.groups = down.groups = mlp.groups;
-  return {up, down};
-}
-
 /// Rows that tokens make: each goes to `per_token` experts.
 std::int64_t routed_rows(Model const& model, BlockOptions const& options) {
   return options.sequences * options.tokens * model.experts.per_token;
@@ -119,7 +89,11 @@ bool is_windowed(Model const& model, BlockOptions const& options) {
 
 bool is_attention(BlockOptions const& options) {
   return options.block == "attention" || options.block == "local_attention" ||
-         options.block == "fused_attention";
+         options.block == "fused_attention" || options.block == "layer";
+}
+
+bool in_one_kernel(BlockOptions const& options) {
+  return options.block == "fused_attention" || options.block == "layer";
 }
 
 /// In a window, new tokens together see window - 1 keys before them.
@@ -131,70 +105,11 @@ AttentionShape attention_shape(Model const& model, BlockOptions const& options) 
                        model.heads / options.tensor_parallel,
                        std::max<std::int64_t>(model.kv_heads / options.tensor_parallel, 1),
                        model.head_dim};
-  if (options.block == "fused_attention") {
+  if (in_one_kernel(options)) {
     shape.causal = true;
     if (windowed) shape.window = model.window;
   }
   return shape;
-}
-
-/// Unfused attention (cuSync, figure 2b): QKV GEMM, scores, softmax and dropout, context, output GEMM. All
-/// keys are scored, without use of the causal mask. Keys and values of earlier tokens come from the cache
-/// and have no producer; the QKV GEMM writes the new ones.
-std::vector<Operator> attention_operators(Model const& model, AttentionShape const& a) {
-  auto const rows = a.sequences * a.tokens;
-  auto const keys = a.cached + a.tokens;
-  auto const entries = a.sequences * a.query_heads;
-  auto const columns = (a.query_heads + 2 * a.kv_heads) * a.head_dim;
-  auto scores = gemm("scores", a.tokens, keys, a.head_dim, entries,
-                     {from("a", "qkv", ReadPattern::query_heads), from("b", "qkv", ReadPattern::key_heads)});
-  auto context =
-      gemm("context", a.tokens, a.head_dim, keys, entries,
-           {from("a", "softmax", ReadPattern::same_batch_rows), from("b", "qkv", ReadPattern::value_heads)});
-  if (a.cached > 0) {
-    scores.inputs.push_back({"b_cached", "k_cache", "", ReadPattern::key_heads});
-    context.inputs.push_back({"b_cached", "v_cache", "", ReadPattern::value_heads});
-  }
-  Operator softmax{"softmax",
-                   OperatorKind::softmax_dropout,
-                   Epilogue::none,
-                   a.tokens,
-                   keys,
-                   1,
-                   entries,
-                   {from("a", "scores", ReadPattern::same_batch_rows)},
-                   "",
-                   {}};
-  return {gemm("qkv", rows, columns, model.hidden, 1, {external("a", "x"), external("b", "w_qkv")}), scores,
-          softmax, context,
-          gemm("output", rows, model.hidden, a.query_heads * a.head_dim, 1,
-               {from("a", "context", ReadPattern::heads_to_columns), external("b", "w_output")})};
-}
-
-/// QKV GEMM, attention in one kernel, output GEMM. Keys and values of earlier tokens come from the cache.
-std::vector<Operator> fused_attention_operators(Model const& model, AttentionShape const& a) {
-  auto const rows = a.sequences * a.tokens;
-  auto const columns = (a.query_heads + 2 * a.kv_heads) * a.head_dim;
-  auto const width = a.query_heads * a.head_dim;
-  Operator attention{"attention",
-                     OperatorKind::attention,
-                     Epilogue::none,
-                     rows,
-                     width,
-                     a.head_dim,
-                     1,
-                     {from("a", "qkv", ReadPattern::query_heads), from("b", "qkv", ReadPattern::key_heads),
-                      from("c", "qkv", ReadPattern::value_heads)},
-                     "",
-                     {}};
-  if (a.cached > 0) {
-    attention.inputs.push_back({"b_cached", "k_cache", "", ReadPattern::key_heads});
-    attention.inputs.push_back({"c_cached", "v_cache", "", ReadPattern::value_heads});
-  }
-  return {gemm("qkv", rows, columns, model.hidden, 1, {external("a", "x"), external("b", "w_qkv")}),
-          attention,
-          gemm("output", rows, model.hidden, width, 1,
-               {from("a", "attention", ReadPattern::rows), external("b", "w_output")})};
 }
 
 std::string title(std::string const& file, BlockOptions const& options) {
@@ -211,8 +126,8 @@ Diagnostics problems_of(BlockOptions const& options) {
   auto const report = [&](std::string message, std::string hint = {}) {
     out.push_back({"E0216", Severity::error, {}, std::move(message), {}, std::move(hint)});
   };
-  static std::vector<std::string> const blocks{
-      "mlp", "attention", "local_attention", "fused_attention", "experts", "shared_expert"};
+  static std::vector<std::string> const blocks{"mlp",   "attention", "local_attention", "fused_attention",
+                                               "layer", "experts",   "shared_expert"};
   if (std::find(blocks.begin(), blocks.end(), options.block) == blocks.end()) {
     auto hint = did_you_mean(options.block, blocks);
     report(fmt::format("there is no block \"{}\"", options.block.substr(0, 60)),
@@ -275,6 +190,9 @@ void check_block(Document& document, Model const& model, BlockOptions const& opt
            experts.shared_intermediate > 0
                ? "--block experts plans them, --block shared_expert the shared one"
                : "--block experts plans them");
+  if (options.block == "layer" && experts.count > 0)
+    refuse(fmt::format("layers with experts are not described whole ({} of them)", experts.count), {},
+           "--block fused_attention and --block experts plan their parts");
   if (options.block == "experts" && experts.count == 0)
     refuse("this model has no experts", {}, "--block mlp plans its MLP");
   if (options.block == "shared_expert" && experts.shared_intermediate == 0)
@@ -289,7 +207,7 @@ void check_block(Document& document, Model const& model, BlockOptions const& opt
         "attention over a latent vector (kv_lora_rank) is not supported",
         {"keys and values of a head are made of a vector that all heads share"},
         "describe its operators as a tessera.workload/1 file; --block mlp and --block experts are planned");
-  if (options.block != "fused_attention" && is_windowed(model, options) && options.tokens > model.window)
+  if (!in_one_kernel(options) && is_windowed(model, options) && options.tokens > model.window)
     refuse(
         fmt::format("{} new tokens are more than the sliding window of {}: a band of keys is not supported",
                     options.tokens, model.window),
@@ -298,19 +216,21 @@ void check_block(Document& document, Model const& model, BlockOptions const& opt
                     options.block == "attention" ? "; or --block fused_attention, which has the band" : ""));
 }
 
-std::vector<Operator> operators_of(Model const& model, BlockOptions const& options) {
+std::vector<Operator> operators_of(Model const& model, LayerParts const& parts, BlockOptions const& options) {
   auto const rows = options.sequences * options.tokens;
   if (options.block == "mlp")
-    return mlp_operators(model, {rows, model.intermediate / options.tensor_parallel});
+    return json::mlp_operators(model, {rows, model.intermediate / options.tensor_parallel});
   if (options.block == "shared_expert")
-    return mlp_operators(model, {rows, model.experts.shared_intermediate / options.tensor_parallel});
+    return json::mlp_operators(model, {rows, model.experts.shared_intermediate / options.tensor_parallel});
   if (options.block == "experts")
-    return mlp_operators(model,
-                         {routed_rows(model, options), model.experts.intermediate / options.tensor_parallel,
-                          groups_of(model, options)});
+    return json::mlp_operators(
+        model, {routed_rows(model, options), model.experts.intermediate / options.tensor_parallel,
+                groups_of(model, options)});
   auto const shape = attention_shape(model, options);
-  return options.block == "fused_attention" ? fused_attention_operators(model, shape)
-                                            : attention_operators(model, shape);
+  if (options.block == "layer")
+    return json::layer_operators(model, parts, shape, model.intermediate / options.tensor_parallel);
+  return in_one_kernel(options) ? json::fused_attention_operators(model, shape)
+                                : json::attention_operators(model, shape);
 }
 
 }  // namespace
@@ -345,12 +265,16 @@ Expected<OperatorGraph> import_hf_config(std::string_view text, std::string cons
   auto const read = json::read_shape(document);
   if (!read) return document.refusal();
   auto const& model = *read;
-  auto const type = element_type(document, options.data_type);
+  bool const layer = options.block == "layer";
+  auto type = element_type(document, options.data_type);
+  if (layer && options.data_type.empty()) type = ElementType::bf16;
   check_block(document, model, options);
+  LayerParts parts;
+  if (layer && !document.failed()) parts = json::read_layer(document, model);
   bool const attention = is_attention(options);
-  if (attention)
-    check_parallel(document, model, options.tensor_parallel);
-  else
+  if (attention) check_parallel(document, model, options.tensor_parallel);
+  if (layer) check_parallel_mlp(document, model.intermediate, options.tensor_parallel);
+  if (!attention)
     check_parallel_mlp(document,
                        options.block == "mlp"       ? model.intermediate
                        : options.block == "experts" ? model.experts.intermediate
@@ -364,7 +288,7 @@ Expected<OperatorGraph> import_hf_config(std::string_view text, std::string cons
   graph.element_bytes = 2;
   graph.type = type;
   if (attention) graph.attention = attention_shape(model, options);
-  graph.operators = operators_of(model, options);
+  graph.operators = operators_of(model, parts, options);
   for (auto& op : graph.operators) op.where = graph.where;
   if (auto problems = tessera::problems_of(graph); !problems.empty())
     return tl::make_unexpected(std::move(problems));

@@ -66,13 +66,6 @@ void read_longrope(Document& document, ObjectReader& model, ObjectReader& reader
   rotation.attention_factor = reader.number_or("attention_factor", usual, 0, k_most);
 }
 
-void check_partial(Document& document, ObjectReader& reader) {
-  auto const part = reader.number_or("partial_rotary_factor", 1, 0, 1);
-  if (part < 1)
-    document.report(*reader.find("partial_rotary_factor"), "E0214",
-                    fmt::format("positions that turn {} of a head are not supported", part));
-}
-
 /// "rope_scaling" and the same in newer configs, "rope_parameters", which also has theta.
 void read_rotation(Document& document, ObjectReader& model, DecoderConfig& config) {
   auto& rotation = config.rotation;
@@ -82,7 +75,7 @@ void read_rotation(Document& document, ObjectReader& model, DecoderConfig& confi
     if (object == nullptr) continue;
     ObjectReader reader(document, *object, fmt::format("\"{}\"", name));
     rotation.theta = reader.number_or("rope_theta", rotation.theta, 0, k_most);
-    check_partial(document, reader);
+    json::check_whole_rotation(document, reader);
     auto const type = reader.string_or("rope_type", reader.string_or("type", "default"));
     if (type == "llama3")
       read_llama3(document, reader, rotation);
@@ -93,7 +86,7 @@ void read_rotation(Document& document, ObjectReader& model, DecoderConfig& confi
                       fmt::format("positions scaled by \"{}\" are not supported", type.substr(0, 60)),
                       {"supported: default, llama3 and longrope"});
   }
-  check_partial(document, model);
+  json::check_whole_rotation(document, model);
 }
 
 /// Layers in turns would need more than the first one with a window.

@@ -361,6 +361,13 @@ WindowedLayers read_windows(Document& document, ObjectReader& model, std::string
   return {keys, from, from > 0, false};
 }
 
+void check_whole_rotation(Document& document, ObjectReader& reader) {
+  auto const part = reader.number_or("partial_rotary_factor", 1, 0, 1);
+  if (part < 1)
+    document.report(*reader.find("partial_rotary_factor"), "E0214",
+                    fmt::format("positions that turn {} of a head are not supported", part));
+}
+
 Node const& place_of(Document const& document, ObjectReader& object, char const* name) {
   auto const* member = name != nullptr ? object.find(name) : nullptr;
   return member != nullptr ? *member : document.root();

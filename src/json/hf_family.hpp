@@ -29,6 +29,9 @@ struct WindowedLayers {
 /// E0212, E0214 and E0217.
 WindowedLayers read_windows(Document& document, ObjectReader& model, std::string_view type);
 
+/// E0214: positions that turn a part of a head.
+void check_whole_rotation(Document& document, ObjectReader& reader);
+
 /// The member's line, or the whole object's.
 Node const& place_of(Document const& document, ObjectReader& object, char const* name);
 

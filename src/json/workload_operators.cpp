@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "describe/layer_operators.hpp"
 #include "describe/names.hpp"
 #include "describe/operator_check.hpp"
 #include "json/policy_json.hpp"
@@ -77,9 +78,9 @@ Operator read_operator(Document& document, Node const& node, std::vector<Operato
   op.epilogue = reader.choice_or("epilogue", Epilogue::none, epilogues().words, epilogues().values);
   op.m = reader.integer("m", 1, k_largest_size);
   op.n = reader.integer("n", 1, k_largest_size);
-  bool const multiplies =
-      op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d || op.kind == OperatorKind::attention;
-  op.k = multiplies ? reader.integer("k", 1, k_largest_size) : reader.integer_or("k", 1, 1, k_largest_size);
+  bool const has_depth = op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d ||
+                         op.kind == OperatorKind::attention || op.kind == OperatorKind::turn_heads;
+  op.k = has_depth ? reader.integer("k", 1, k_largest_size) : reader.integer_or("k", 1, 1, k_largest_size);
   op.batch = reader.integer_or("batch", 1, 1, k_largest_size);
   for (auto const& rows : reader.array_or("groups")) {
     if (rows.is(Node::Kind::integer) && rows.integer >= 1 && rows.integer <= k_largest_size)
@@ -100,17 +101,6 @@ Operator read_operator(Document& document, Node const& node, std::vector<Operato
   return op;
 }
 
-/// Elements of a matrix from outside; 0: how many is not said.
-double elements_of(Operator const& op, OperatorInput const& input) {
-  if (!input.producer.empty() || input.pattern != ReadPattern::rows) return 0;
-  auto const all = static_cast<double>(op.batch), m = static_cast<double>(op.m),
-             n = static_cast<double>(op.n), k = static_cast<double>(op.k);
-  if (op.kind != OperatorKind::gemm && op.kind != OperatorKind::conv2d) return m * n * all;
-  if (is_right_hand(op, input))
-    return n * k * all * static_cast<double>(std::max<std::size_t>(1, op.groups.size()));
-  return op.kind == OperatorKind::gemm ? m * k * all : 0;
-}
-
 /// A buffer from outside that two operators read in two sizes.
 void check_sizes(Document& document, Node const& operators, OperatorGraph const& graph) {
   struct First {
@@ -121,8 +111,10 @@ void check_sizes(Document& document, Node const& operators, OperatorGraph const&
   for (std::size_t i = 0; i < graph.operators.size(); ++i)
     for (auto const& input : graph.operators[i].inputs) {
       auto const& name = graph.operators[i].name;
-      auto const elements = elements_of(graph.operators[i], input);
-      if (elements == 0) continue;
+      auto const matrix = outside_matrix(graph, graph.operators[i], input);
+      if (!matrix) continue;
+      auto const elements = static_cast<double>(matrix->rows) * static_cast<double>(matrix->columns) *
+                            static_cast<double>(matrix->batch);
       auto const [first, is_new] = known.try_emplace(input.buffer, First{elements, name});
       if (is_new || std::abs(first->second.elements - elements) <= 1e-12 * elements) continue;
       document.report(operators.items()[i], document.codes().value,

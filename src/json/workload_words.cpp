@@ -6,9 +6,9 @@ namespace tessera::json {
 
 Words<OperatorKind> const& operator_kinds() {
   static Words<OperatorKind> const words{
-      {"gemm", "softmax_dropout", "conv2d", "copy", "sum", "attention"},
+      {"gemm", "softmax_dropout", "conv2d", "copy", "sum", "attention", "norm", "turn_heads"},
       {OperatorKind::gemm, OperatorKind::softmax_dropout, OperatorKind::conv2d, OperatorKind::copy,
-       OperatorKind::sum, OperatorKind::attention}};
+       OperatorKind::sum, OperatorKind::attention, OperatorKind::norm, OperatorKind::turn_heads}};
   return words;
 }
 
@@ -20,8 +20,9 @@ Words<ElementType> const& element_types() {
 }
 
 Words<Epilogue> const& epilogues() {
-  static Words<Epilogue> const words{{"none", "gelu", "swiglu", "geglu"},
-                                     {Epilogue::none, Epilogue::gelu, Epilogue::swiglu, Epilogue::geglu}};
+  static Words<Epilogue> const words{
+      {"none", "gelu", "swiglu", "geglu", "residual"},
+      {Epilogue::none, Epilogue::gelu, Epilogue::swiglu, Epilogue::geglu, Epilogue::residual}};
   return words;
 }
 

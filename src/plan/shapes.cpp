@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "describe/layer_operators.hpp"
 #include "describe/tile_stage.hpp"
 #include "diagnostic/nearest.hpp"
 #include "tessera/plan/waves.hpp"
@@ -41,13 +42,16 @@ std::string way_out(Operator const& op, ElementType type, std::vector<KernelEntr
   std::vector<std::string> types;
   std::vector<std::string> sizes;
   bool known = false, epilogue = false, head_size = false;
+  bool const of_heads = op.kind == OperatorKind::attention || op.kind == OperatorKind::turn_heads;
+  int longest_row = 0;
   for (auto const& kernel : catalogue)
     for (auto const& form : kernel.forms)
       for (auto const one : form.types) {
         if (kernel.kind != op.kind) continue;
         epilogue = epilogue || find_form(kernel, op.epilogue, one) != nullptr;
         known = known || one == type;
-        if (op.kind == OperatorKind::attention) {
+        longest_row = std::max(longest_row, kernel.tile_n);
+        if (of_heads) {
           head_size = head_size || kernel.tile_n == op.k;
           auto const size = std::to_string(kernel.tile_n);
           if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
@@ -59,10 +63,19 @@ std::string way_out(Operator const& op, ElementType type, std::vector<KernelEntr
     return "as swiglu it would cost the same: for the times, set \"epilogue\" to swiglu, or a config's "
            "activation "
            "to silu";
-  if (op.kind == OperatorKind::attention && known && !head_size)
+  if (of_heads && known && !head_size)
     return fmt::format("there are kernels for heads of {}, not of {}", list_of(sizes), op.k);
+  if (op.kind == OperatorKind::norm && known)
+    return fmt::format("there are norms of rows of up to {} numbers, a multiple of 4, not of {}", longest_row,
+                       op.n);
+  if (types.empty() && (of_heads || op.kind == OperatorKind::norm))
+    return fmt::format(
+        "kernels of kind {} are there for sm_90; of a model, --block attention and --block mlp are "
+        "planned for others",
+        to_text(op.kind));
   if (types.empty() || known) return "register a kernel (docs/extending.md), or choose another type or size";
-  return fmt::format("kernels of kind {} exist in {}: change \"type\"", to_text(op.kind), list_of(types));
+  return fmt::format("kernels of kind {} exist in {}: change \"type\"{}", to_text(op.kind), list_of(types),
+                     is_layer_kind(op.kind) ? ", or a model's --dtype" : "");
 }
 
 using Variants = std::vector<std::vector<KernelEntry>>;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "describe/layer_operators.hpp"
 #include "describe/operator_check.hpp"
 
 namespace tessera {
@@ -18,8 +19,9 @@ TileChoice any_kernel(Operator const& op, ElementType type) {
   choice.kernel.name = "any";
   choice.kernel.kind = op.kind;
   choice.kernel.tile_m = choice.kernel.tile_n = 256;
-  if (op.kind == OperatorKind::attention) choice.kernel.tile_n = static_cast<int>(op.k);
-  if (op.kind == OperatorKind::attention) choice.kernel.tile_n = static_cast<int>(op.k);
+  if (op.kind == OperatorKind::attention || op.kind == OperatorKind::turn_heads)
+    choice.kernel.tile_n = static_cast<int>(op.k);
+  if (op.kind == OperatorKind::norm) choice.kernel.tile_n = choice.kernel.tile_k = static_cast<int>(op.n);
   choice.kernel.forms = {{{type}, {op.epilogue}, 2, {}}};
   return choice;
 }
@@ -36,7 +38,7 @@ double floor_us(OperatorGraph const& graph, double flops_per_second, double byte
     auto const& op = graph.operators[i];
     auto const batch = static_cast<double>(op.batch);
     double bytes = static_cast<double>(output_rows(op)) * static_cast<double>(output_columns(op)) * batch *
-                   graph.element_bytes;
+                   stored_bytes(graph, op);
     for (auto const& operand : tiled->stages[i].operands) bytes += operand.unique_bytes;
     double const flops = multiplies(op) ? 2 * static_cast<double>(op.m) * static_cast<double>(op.n) *
                                               static_cast<double>(op.k) * batch

@@ -92,7 +92,8 @@ TEST(ShippedKernels, are_all_registered) {
   for (auto const& kernel : shipped_kernels().kernels()) ++of_family[kernel.family];
   EXPECT_THAT(of_family, testing::ElementsAre(std::pair("attention_sm90", 7), std::pair("cublaslt", 1),
                                               std::pair("few_tokens", 5), std::pair("gemm_sm90", 19),
-                                              std::pair("published", 41), std::pair("reduction", 1)));
+                                              std::pair("norm_rope", 10), std::pair("published", 41),
+                                              std::pair("reduction", 1)));
 }
 
 TEST(TileKernels, swapped_tiles_lie_in_rows_and_columns_of_the_output) {
@@ -153,6 +154,29 @@ TEST(TileKernels, a_sum_is_one_element) {
   EXPECT_EQ(pipeline->stages[0].operands[0].bytes_per_block, 4.0 * 1000 * 100);
   EXPECT_EQ(pipeline->stages[0].store_bytes_per_block, 4);
   EXPECT_EQ(pipeline->buffers, (std::vector<Buffer>{{"x", 1000, 100, 1, "fp32"}, {"s", 1, 1, 1, "fp32"}}));
+}
+
+// A kernel for each number of columns: norm() launches one of them.
+TEST(TileKernels, norms_are_for_rows_of_their_length) {
+  Operator op;
+  op.kind = OperatorKind::norm;
+  op.m = 100;
+  auto const kernels_for = [&](std::int64_t columns) {
+    op.n = columns;
+    std::vector<std::string> names;
+    for (auto const& kernel : shipped_kernels().kernels())
+      if (computes(kernel, op, ElementType::bf16)) names.push_back(kernel.name);
+    return names;
+  };
+  for (auto const& [columns, name] : {std::pair{4, "norm_1024"},
+                                      {1024, "norm_1024"},
+                                      {1028, "norm_2048"},
+                                      {4096, "norm_4096"},
+                                      {8192, "norm_8192"},
+                                      {12288, "norm_16384"},
+                                      {16384, "norm_16384"}})
+    EXPECT_THAT(kernels_for(columns), testing::ElementsAre(name)) << columns;
+  for (int const columns : {1, 1026, 16388}) EXPECT_THAT(kernels_for(columns), testing::IsEmpty()) << columns;
 }
 
 TEST(TileKernels, buffers_have_the_operands_sizes) {

@@ -68,6 +68,7 @@ def collect(tessera, source, folder):
     out.append(Document("workload jacobi", read("workloads/jacobi.json"), [["check", "FILE", "--iterations", "3"]]))
     for name in ("gpt-3-145b", "llama-3-8b", "llama-3-70b", "llama-3.2-1b", "llama-65b", "qwen2.5-72b"):
         commands = [["check", "FILE"], ["check", "FILE", "--block", "attention", "--tokens", "16"],
+                    ["check", "FILE", "--block", "layer", "--tokens", "16"],
                     ["sweep", "--study", "t3", "--parameters", "--model", "FILE"]]
         out.append(Document(f"config {name}", read(f"workloads/{name}.json"), commands, False, 40))
     for name in ("llama-3-8b", "llama-3.2-1b", "qwen2.5-0.5b", "qwen3-0.6b"):

@@ -135,6 +135,16 @@ def cases(texts):
         yield Case("known: mixtral's " + block, ["plan", "c.json", "--block", block, "--tokens", "64"],
                    {"c.json": experts}, FINE)
     yield refused("mixtral's mlp", ["plan", "c.json"], "E0214", "--block experts", c_json=experts)
+    layer = ["--block", "layer", "--tokens", "16"]
+    yield refused("mixtral's layer", ["plan", "c.json", *layer], "E0214", "--block experts", c_json=experts)
+    for name, change, code, says in (("of another family", ('"model_type": "llama"', '"model_type": "olmo2"'), "E0214", '"olmo2"'),
+                                     ("of half turned heads", ('"model_type"', '"partial_rotary_factor": 0.5, "model_type"'),
+                                      "E0214", "0.5 of a head"),
+                                     ("of narrow rows", ('"hidden_size": 4096', '"head_dim": 128, "hidden_size": 4098'), "E0305",
+                                      "a multiple of 4, not of 4098"),
+                                     ("of odd heads", ('"model_type"', '"head_dim": 72, "model_type"'), "E0305", "not of 72")):
+        for command in ("plan", "check"):
+            yield refused(f"{command}: a layer {name}", [command, "c.json", *layer], code, says, c_json=changed(llama, change))
 
     # windows of Qwen's layers were taken for those of all layers, or of none
     def qwen(**more):
@@ -261,6 +271,7 @@ def cases(texts):
             ("llama-65b --block attention --cached 1000000", {}),
             ("llama-65b --block attention --cached 10000000", {}),
             ("llama-65b --block attention --tokens 131072 --sequences 8", {}),
+            ("llama-3-8b --block layer --tokens 131072", {}),
             ("resnet-38 --layer 56x56x64 --images 100000", {}),
             ("c.json --block attention --tokens 16", {"c.json": json.dumps(json.loads(llama) |
                                                                            {"head_dim": 1000000}).encode()}),

@@ -21,8 +21,14 @@ namespace {
 
 constexpr char const* k_usual_tokens = "1,16,64,128,256,512,768,1024,1536,2048,4096";
 
+/// There are kernels, and no binding launches them in a plan yet.
+bool lacks_binding(Operator const& op) {
+  return op.kind == OperatorKind::attention || op.kind == OperatorKind::norm ||
+         op.kind == OperatorKind::turn_heads || op.epilogue == Epilogue::residual;
+}
+
 bool can_be_launched(Operator const& op, ElementType type) {
-  if (op.kind == OperatorKind::attention) return false;  // no binding launches it yet
+  if (lacks_binding(op)) return false;
   auto const& kernels = shipped_kernels().kernels();
   return std::any_of(kernels.begin(), kernels.end(), [&](KernelEntry const& kernel) {
     return kernel.family != "published" && op.batch == 1 && computes(kernel, op, type);
@@ -31,15 +37,18 @@ bool can_be_launched(Operator const& op, ElementType type) {
 
 Diagnostics no_kernels(Operator const& op, ElementType type, DocumentKind kind, std::string const& name) {
   bool const model = kind == DocumentKind::hf_config;
-  bool const attention = op.kind == OperatorKind::attention;
   auto found =
-      attention
-          ? complaint("E0906",
-                      fmt::format("no plan launches {} of {} yet: attention has kernels, and no binding",
-                                  op.name, name),
-                      "plan and simulate it; call attention_sm90::attention() between the products, or "
-                      "launch it as a "
-                      "stage of a chain of your own (docs/attention.md)")
+      lacks_binding(op)
+          ? complaint(
+                "E0906",
+                fmt::format(
+                    "no plan launches {} of {} yet: {} has kernels, and no binding", op.name, name,
+                    op.epilogue == Epilogue::residual ? "a product that adds a residual" : to_text(op.kind)),
+                op.kind == OperatorKind::attention
+                    ? "plan and simulate it; call attention_sm90::attention() between the products, or "
+                      "launch it as a stage of a chain of your own (docs/attention.md)"
+                    : "plan and simulate it; tessera run --decode runs a model's layers "
+                      "(docs/decode.md)")
           : complaint("E0906",
                       fmt::format("there are no kernels for {} of {}, a {}{} of {}", op.name, name,
                                   op.batch > 1 ? "batched " : "", to_text(op.kind), to_text(type)),

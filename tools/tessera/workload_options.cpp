@@ -11,8 +11,9 @@ void add_workload_options(CLI::App& command, WorkloadOptions& options) {
       ->required();
   auto const models = "Sizes of a model";
   command
-      .add_option("--block", options.block,
-                  "mlp (default), attention, local_attention, fused_attention, experts or shared_expert")
+      .add_option(
+          "--block", options.block,
+          "mlp (default), attention, local_attention, fused_attention, layer, experts or shared_expert")
       ->group(models);
   command.add_option("--tokens", options.tokens, "New tokens per sequence, or several: 1,64,256 (default 1)")
       ->group(models);

@@ -20,10 +20,17 @@ enum class OperatorKind {
   /// softmax(q * k^T) * v of all heads in one kernel: m = rows of all sequences, n = query heads * head size.
   /// A tile is some queries of one head: tile_m queries, tile_n the head size, tile_k keys at a time.
   attention,
+  /// RMSNorm or LayerNorm of m rows of n fp32 numbers each, as elements. A tile is whole rows; a kernel is
+  /// for rows of tile_k to tile_n columns.
+  norm,
+  /// Queries and keys of a QKV product turned by their positions, or given their biases, or both: m rows of
+  /// all heads' n columns, k the head size, which is the kernel's tile_n. A tile is whole rows.
+  turn_heads,
 };
 
-/// swiglu and geglu: of neighbouring columns, gate and up; the output has half of them.
-enum class Epilogue { none, gelu, swiglu, geglu };
+/// swiglu and geglu: of neighbouring columns, gate and up; the output has half of them. residual: another
+/// matrix is added to the product, both it and the output in fp32.
+enum class Epilogue { none, gelu, swiglu, geglu, residual };
 constexpr bool is_gated(Epilogue epilogue) {
   return epilogue == Epilogue::swiglu || epilogue == Epilogue::geglu;
 }

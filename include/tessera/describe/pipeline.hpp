@@ -84,7 +84,7 @@ struct Stage {
   std::string output;         ///< buffer that the stage writes; the stage's name unless given
   std::vector<Operand> operands;
   std::string kernel;      ///< catalogue entry that the costs below come from, or empty
-  std::string activation;  ///< in the epilogue: "gelu", "swiglu", or empty
+  std::string activation;  ///< in the epilogue: "gelu", "swiglu", "residual", or empty
   /// The last split of a tile to arrive stores it and posts for all of them, and the others do not post.
   bool last_split_posts = false;
   /// 0: a grid of blocks. Else the stage is one tile, a launch that spreads itself over the GPU and reaches

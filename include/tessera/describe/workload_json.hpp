@@ -19,14 +19,14 @@ std::string print_workload(Workload const& workload);
 /// Which part of a decoder-only transformer, at which sizes, on one GPU of `tensor_parallel`.
 struct BlockOptions {
   /// "mlp", "attention", "local_attention" (of models some of whose layers see a window of the keys),
-  /// "fused_attention" (scores, softmax and context in one causal kernel), "experts" (a pair of grouped
-  /// GEMMs) or "shared_expert".
+  /// "fused_attention" (scores, softmax and context in one causal kernel), "layer" (norms, that attention,
+  /// MLP and residuals), "experts" (a pair of grouped GEMMs) or "shared_expert".
   std::string block = "mlp";
   std::int64_t tokens = 1;  ///< new tokens per sequence
   std::int64_t sequences = 1;
   std::int64_t cached = 0;  ///< tokens per sequence in the KV cache
   int tensor_parallel = 1;
-  std::string data_type;  ///< "fp16", "bf16" or "" (the config's own, else fp16)
+  std::string data_type;  ///< "fp16", "bf16" or "" (the config's own, else fp16; of a layer bf16)
   /// "experts": tokens that each expert gets; the sum is tokens times experts for each. Empty: all as many.
   std::vector<std::int64_t> routing = {};
 };

@@ -41,8 +41,8 @@ Expected<void> has_reference(OperatorGraph const& graph) {
     auto const* a = input_of(op, "a");
     auto const* b = input_of(op, "b");
     bool const product = op.kind == OperatorKind::gemm && op.batch == 1 && op.groups.empty() &&
-                         a != nullptr && b != nullptr && a->pattern == ReadPattern::rows &&
-                         b->producer.empty();
+                         op.epilogue != Epilogue::residual && a != nullptr && b != nullptr &&
+                         a->pattern == ReadPattern::rows && b->producer.empty();
     bool const type = graph.type == ElementType::bf16 || graph.type == ElementType::fp16;
     if (product && type) continue;
     Diagnostic d;

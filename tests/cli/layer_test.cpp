@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model's decoder layer through every command that needs no GPU.
+#include <gmock/gmock.h>
+
+#include "cli/program.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+
+struct LayerBlock : testing::Test {
+  Folder folder;
+
+  Said run(std::string const& arguments) { return tessera_says(arguments, folder.path()); }
+  Said good(std::string const& arguments) {
+    auto said = run(arguments);
+    EXPECT_EQ(said.exit, 0) << arguments << "\n" << said.err;
+    return said;
+  }
+};
+
+TEST_F(LayerBlock, PlansOfModelsAreWhatTheyWere) {
+  for (std::string const model : {"gpt-3-145b --tp 8", "llama-3-8b"}) {
+    auto const arguments = "plan " + model + " --block layer --tokens 1024 --machine h200 --alternatives 1";
+    expect_golden("$ tessera " + arguments + "\n" + good(arguments).out,
+                  "tests/golden/layer_" + model.substr(0, model.find(' ')) + ".txt");
+  }
+}
+
+TEST_F(LayerBlock, EveryModelIsChecked) {
+  for (auto const* model : {"gpt-3-145b --tp 8", "llama-65b --tp 8", "llama-3.2-1b", "llama-3.2-3b",
+                            "llama-3-8b --tp 2", "llama-3-70b --tp 8", "qwen2.5-0.5b", "qwen2.5-7b --tp 4",
+                            "qwen2.5-72b --tp 8", "qwen3-0.6b", "qwen3-4b", "qwen3-8b", "gpt2"})
+    EXPECT_THAT(good("check " + std::string(model) + " --block layer --tokens 500 --sequences 3").out,
+                HasSubstr("tile pairs"));
+}
+
+TEST_F(LayerBlock, GoesThroughEveryCommand) {
+  good(
+      "plan qwen3-0.6b --block layer --tokens 100 --cached 100 --sequences 2 --machine h200 -o plan.json "
+      "--header plan.cuh");
+  for (auto const* command :
+       {"simulate plan.json --machine h200", "explain plan.json", "generate plan.json"}) {
+    auto const said = good(command).out;
+    for (auto const* stage : {"attention_norm", "turn", "mlp_norm", "down"})
+      EXPECT_THAT(said, HasSubstr(stage));
+  }
+  EXPECT_THAT(read_text(folder / "plan.cuh"), HasSubstr("tessera/sync.cuh"));
+}
+
+}  // namespace
+}  // namespace tessera

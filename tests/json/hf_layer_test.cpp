@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole layers of models: sizes of every shipped model, and the bytes and operations of one, worked out by
+// hand.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+#include "tessera/describe/workload_json.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string shipped(std::string const& name) {
+  std::ifstream file(std::string(TESSERA_SOURCE_DIR) + "/workloads/" + name + ".json");
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+OperatorGraph layer_of(std::string const& name, std::int64_t tokens, std::int64_t sequences, int parallel) {
+  auto graph = import_hf_config(shipped(name), name + ".json", {"layer", tokens, sequences, 0, parallel, ""});
+  EXPECT_TRUE(graph) << to_text(graph.error());
+  return graph ? *graph : OperatorGraph{};
+}
+
+std::vector<std::string> sizes(OperatorGraph const& graph) {
+  std::vector<std::string> out;
+  for (auto const& op : graph.operators) {
+    std::ostringstream text;
+    text << op.name << " " << op.m << "x" << op.n << "x" << op.k;
+    if (op.epilogue != Epilogue::none) text << " " << to_text(op.epilogue);
+    out.push_back(text.str());
+  }
+  return out;
+}
+
+std::vector<std::string> inputs(Operator const& op) {
+  std::vector<std::string> out;
+  for (auto const& input : op.inputs)
+    out.push_back(input.name + (input.producer.empty() ? " " + input.buffer : " of " + input.producer));
+  return out;
+}
+
+// Hidden size, query heads and key heads of a share, size of a head, inner features of a share.
+TEST(HfLayer, SizesOfEveryShippedModel) {
+  struct Model {
+    char const* name;
+    int parallel;
+    std::int64_t hidden, heads, kv_heads, head_dim, inner;
+  };
+  for (auto const& m :
+       {Model{"gpt-3-145b", 8, 12288, 12, 12, 128, 6144}, Model{"llama-65b", 8, 8192, 8, 8, 128, 2752},
+        Model{"llama-65b", 1, 8192, 64, 64, 128, 22016}, Model{"llama-3.2-1b", 1, 2048, 32, 8, 64, 8192},
+        Model{"llama-3.2-3b", 2, 3072, 12, 4, 128, 4096}, Model{"llama-3-8b", 1, 4096, 32, 8, 128, 14336},
+        Model{"llama-3-70b", 8, 8192, 8, 1, 128, 3584}, Model{"llama-3-70b", 16, 8192, 4, 1, 128, 1792},
+        Model{"qwen2.5-0.5b", 1, 896, 14, 2, 64, 4864}, Model{"qwen2.5-7b", 4, 3584, 7, 1, 128, 4736},
+        Model{"qwen2.5-72b", 8, 8192, 8, 1, 128, 3696}, Model{"qwen3-0.6b", 1, 1024, 16, 8, 128, 3072},
+        Model{"qwen3-4b", 1, 2560, 32, 8, 128, 9728}, Model{"qwen3-8b", 2, 4096, 16, 4, 128, 6144},
+        Model{"gpt2", 1, 768, 12, 12, 64, 3072}}) {
+    SCOPED_TRACE(m.name);
+    bool const gpt = std::string(m.name).substr(0, 3) == "gpt",
+               qwen2 = std::string(m.name).substr(0, 5) == "qwen2";
+    auto const graph = layer_of(m.name, 1000, 3, m.parallel);
+    auto const text = [](char const* name, std::int64_t n, std::int64_t k, char const* epilogue = "") {
+      return std::string(name) + " 3000x" + std::to_string(n) + "x" + std::to_string(k) + epilogue;
+    };
+    auto const width = m.heads * m.head_dim, qkv = width + 2 * m.kv_heads * m.head_dim;
+    EXPECT_THAT(sizes(graph),
+                ElementsAre(text("attention_norm", m.hidden, 1), text("qkv", qkv, m.hidden),
+                            text("turn", qkv, m.head_dim), text("attention", width, m.head_dim),
+                            text("output", m.hidden, width, " residual"), text("mlp_norm", m.hidden, 1),
+                            gpt ? text("up", m.inner, m.hidden, " gelu")
+                                : text("gate_up", 2 * m.inner, m.hidden, " swiglu"),
+                            text("down", m.hidden, m.inner, " residual")));
+    ASSERT_EQ(graph.operators.size(), 8u);
+    AttentionShape expected{3, 1000, 0, m.heads, m.kv_heads, m.head_dim};
+    expected.causal = true;
+    EXPECT_EQ(graph.attention, expected);
+    EXPECT_EQ(graph.type, ElementType::bf16);
+    // GPT has biases and learned positions, Qwen 2.5 biases of queries, keys and values.
+    if (gpt) {
+      EXPECT_THAT(inputs(graph.operators[0]), ElementsAre("a x", "shift shift_attention_norm"));
+      EXPECT_THAT(inputs(graph.operators[2]), ElementsAre("a of qkv", "shift shift_qkv"));
+      EXPECT_THAT(inputs(graph.operators[5]), ElementsAre("a of output", "shift shift_mlp_norm"));
+    } else {
+      EXPECT_THAT(inputs(graph.operators[0]), ElementsAre("a x"));
+      EXPECT_EQ(inputs(graph.operators[2]).size(), qwen2 ? 3u : 2u);
+      EXPECT_EQ(inputs(graph.operators[2])[1], "turns turns");
+      EXPECT_THAT(inputs(graph.operators[5]), ElementsAre("a of output"));
+    }
+    EXPECT_THAT(inputs(graph.operators[1]), ElementsAre("a of attention_norm", "b w_qkv"));
+    EXPECT_THAT(inputs(graph.operators[3]), ElementsAre("a of turn", "b of turn", "c of turn"));
+    EXPECT_THAT(inputs(graph.operators[4]), ElementsAre("a of attention", "b w_output", "residual x"));
+    EXPECT_THAT(inputs(graph.operators[7]),
+                ElementsAre(gpt ? "a of up" : "a of gate_up", "b w_down", "residual of output"));
+    auto const again = parse_workload(print_workload(graph), "again.json");
+    ASSERT_TRUE(again) << to_text(again.error());
+    auto got = std::get<OperatorGraph>(*again);
+    for (std::size_t i = 0; i < got.operators.size(); ++i) got.operators[i].where = graph.operators[i].where;
+    got.where = graph.where;
+    EXPECT_EQ(got, graph);
+  }
+}
+
+TEST(HfLayer, BytesAndOperationsOfLlama3By1024Tokens) {
+  auto const graph = layer_of("llama-3-8b", 1024, 1, 1);
+  std::vector<TileChoice> choices;
+  for (auto const& op : graph.operators) {
+    TileChoice choice;
+    auto& kernel = choice.kernel;
+    kernel.name = "k";
+    kernel.kind = op.kind;
+    kernel.tile_m = kernel.tile_n = 128, kernel.tile_k = 64;
+    if (op.kind == OperatorKind::norm) kernel.tile_m = 1, kernel.tile_n = 4096, kernel.tile_k = 4;
+    kernel.forms = {{{ElementType::bf16}, {op.epilogue}, 2, {}}};
+    choices.push_back(choice);
+  }
+  auto const pipeline = tile(graph, choices);
+  ASSERT_TRUE(pipeline) << to_text(pipeline.error());
+  struct Cost {
+    std::vector<double> distinct;  // bytes of each operand
+    double stored, operations;
+  };
+  std::vector<Cost> const expected{
+      {{16777216}, 8388608, 0},                                // 1024 x 4096 in fp32, and in bf16
+      {{8388608, 50331648}, 12582912, 51539607552},            // 6144 columns of 4096
+      {{10485760, 524288}, 10485760, 0},                       // 40 of 48 heads; 1024 x 64 cosines and sines
+      {{8388608, 2097152, 2097152}, 8388608, 9663676416},      // 36 of 64 blocks of keys of 32 heads
+      {{8388608, 33554432, 16777216}, 16777216, 34359738368},  // with the stream of residuals in fp32
+      {{16777216}, 8388608, 0},                                //
+      {{8388608, 234881024}, 29360128, 240518168576},          // 28672 columns, half of them stored
+      {{29360128, 117440512, 16777216}, 16777216, 120259084288}};  //
+  ASSERT_EQ(pipeline->stages.size(), expected.size());
+  for (std::size_t s = 0; s < expected.size(); ++s) {
+    auto const& stage = pipeline->stages[s];
+    SCOPED_TRACE(stage.name);
+    std::vector<double> distinct;
+    for (auto const& operand : stage.operands) distinct.push_back(operand.unique_bytes);
+    EXPECT_EQ(distinct, expected[s].distinct);
+    auto const blocks = static_cast<double>(stage.blocks());
+    EXPECT_DOUBLE_EQ(stage.store_bytes_per_block * blocks, expected[s].stored);
+    EXPECT_DOUBLE_EQ(stage.flops_per_block * blocks, expected[s].operations);
+  }
+}
+
+TEST(HfLayer, ReadsTheCacheAndHasTheModelsWindow) {
+  auto const cached = import_hf_config(shipped("llama-3-8b"), "c.json", {"layer", 16, 4, 1008, 1, ""});
+  ASSERT_TRUE(cached) << to_text(cached.error());
+  EXPECT_EQ(cached->name, "c layer, 16 tokens, 4 sequences, 1008 cached, tp 1");
+  EXPECT_THAT(inputs(cached->operators[3]),
+              ElementsAre("a of turn", "b of turn", "c of turn", "b_cached k_cache", "c_cached v_cache"));
+  auto const mistral =
+      import_hf_config(R"({"model_type": "mistral", "hidden_size": 4096, "hidden_act": "silu",
+    "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "sliding_window": 4096})",
+                       "config.json", {"layer", 8192, 1, 0, 1, ""});
+  ASSERT_TRUE(mistral) << to_text(mistral.error());
+  EXPECT_EQ(mistral->attention.window, 4096);
+}
+
+TEST(HfLayer, BiasesAreThoseThatTheConfigSays) {
+  auto const graph =
+      import_hf_config(R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096,
+    "num_attention_heads": 16, "attention_bias": true, "torch_dtype": "bfloat16"})",
+                       "c.json", {"layer", 64, 1, 0, 1, ""});
+  ASSERT_TRUE(graph) << to_text(graph.error());
+  EXPECT_EQ(inputs(graph->operators[0]).size(), 1u);
+  EXPECT_THAT(inputs(graph->operators[2]), ElementsAre("a of qkv", "turns turns", "shift shift_qkv"));
+  EXPECT_THAT(inputs(graph->operators[5]), ElementsAre("a of output", "shift shift_mlp_norm"));
+}
+
+std::string refusal(std::string const& members, BlockOptions const& options = {"layer", 64, 1, 0, 1, ""}) {
+  auto const graph = import_hf_config(
+      "{\"hidden_size\": 1024, \"intermediate_size\": 4096, \"num_attention_heads\": "
+      "16, \"num_key_value_heads\": 16, \"torch_dtype\": \"bfloat16\", " +
+          members + "}",
+      "c.json", options);
+  return graph ? "accepted" : to_text(graph.error());
+}
+
+TEST(HfLayer, RefusesWhatIsBuiltInAnotherWay) {
+  EXPECT_EQ(refusal("\"model_type\": \"llama\""), "accepted");
+  EXPECT_THAT(refusal("\"model_type\": \"gemma2\""),
+              HasSubstr("E0214: layers of model_type \"gemma2\" are not described whole"));
+  EXPECT_THAT(refusal("\"model_type\": \"gemma2\""), HasSubstr("--block fused_attention and --block mlp"));
+  EXPECT_THAT(refusal("\"model_type\": \"phi\""), HasSubstr("E0214"));
+  EXPECT_THAT(refusal("\"model_type\": \"mixtral\", \"num_local_experts\": 8, \"num_experts_per_tok\": 2"),
+              HasSubstr("E0214: layers with experts are not described whole (8 of them)"));
+  EXPECT_THAT(refusal("\"model_type\": \"llama\", \"mlp_bias\": true"), HasSubstr("E0214"));
+  EXPECT_THAT(refusal("\"model_type\": \"phi3\", \"partial_rotary_factor\": 0.75"),
+              HasSubstr("E0214: positions that turn 0.75 of a head are not supported"));
+  EXPECT_THAT(refusal("\"model_type\": \"llama\", \"rope_parameters\": {\"partial_rotary_factor\": 0.5}"),
+              HasSubstr("E0214"));
+  EXPECT_THAT(refusal("\"model_type\": \"llama\", \"rope_parameters\": 7"), HasSubstr("E021"));
+  EXPECT_THAT(refusal("\"model_type\": \"llama\"", {"layer", 64, 1, 0, 3, ""}), HasSubstr("E0215"));
+  EXPECT_THAT(refusal("\"model_type\": \"llama\"", {"layer", 64, 1, 0, 32, ""}), HasSubstr("E0215"));
+  EXPECT_THAT(refusal("\"model_type\": \"llama\"", {"layer", 64, 1, 0, 1, "", {64}}),
+              HasSubstr("only experts have a routing"));
+}
+
+}  // namespace
+}  // namespace tessera
