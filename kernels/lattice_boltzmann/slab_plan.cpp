@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <tessera/check/check.hpp>
 #include <tessera/describe/dsl.hpp>
 #include <tessera/plan/build.hpp>
@@ -38,6 +39,7 @@ double figure_at(MachineProfile const& machine, char const* id, std::map<std::st
 }
 
 Expected<void> check_ranks(Problem const& problem, int ranks) {
+  if (auto const fine = check_problem(problem); !fine) return fine;
   if (ranks < 2)
     return refuse(does_not_fit(fmt::format("slabs of {} GPU{}", ranks, ranks == 1 ? "" : "s"),
                                "share a box among two GPUs or more"));

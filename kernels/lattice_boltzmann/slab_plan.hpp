@@ -21,7 +21,7 @@ MachineProfile machine_of_slabs(Problem const& problem, int ranks, MachineProfil
                                 SlabLink const& link, StepFit const& fit = k_fitted_to_two_rows);
 
 /// A rank's step: the cells of its ends, which wait for the neighbours' word, and those inside. Refuses
-/// (E0569) fewer than two ranks, and more than planes.
+/// (E0569) fewer than two ranks, and more than planes, and what check_problem() does (E0568).
 Expected<Loop> describe_slabs(Problem const& problem, int ranks);
 /// So many steps, a launch for each, of which a block begins with an end's cells.
 Expected<Plan> plan_slabs(Problem const& problem, int ranks, MachineProfile const& machine, int iterations,

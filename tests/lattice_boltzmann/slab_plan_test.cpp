@@ -129,6 +129,7 @@ TEST(LatticeBoltzmannSlabPlan, Refuses) {
   EXPECT_EQ(code(simulate_slabs_ns({32, 32, 32}, 1, h200())), "E0569");
   EXPECT_EQ(code(simulate_slabs_ns({32, 32, 32}, 0, h200())), "E0569");
   EXPECT_EQ(code(simulate_slabs_ns({32, 32, 2}, 3, h200())), "E0569");
+  EXPECT_EQ(code(simulate_slabs_ns({0, 32, 32}, 2, h200())), "E0568");
   // Measured alone, and not measured.
   EXPECT_EQ(code(simulate_slabs_ns({32, 32, 32}, 2, *machine("h100"))), "E0303");
   EXPECT_EQ(code(simulate_slabs_ns({32, 32, 32}, 2, {})), "E0303");
