@@ -19,6 +19,8 @@ namespace tessera::lattice_boltzmann {
 constexpr int k_ends = 2;
 TESSERA_HOST_DEVICE constexpr int other_end(int end) { return 1 - end; }
 
+constexpr unsigned k_slab_threads = 256;  ///< of a block
+
 /// Planes of the box that a rank has: as many as the others have, or one more or less.
 constexpr RowRange planes_of(int depth, int ranks, int rank) {
   return {static_cast<int>(1LL * depth * rank / ranks), static_cast<int>(1LL * depth * (rank + 1) / ranks)};

@@ -22,8 +22,6 @@ struct SlabStep {
   bool silent = false;  ///< for tests: the neighbours are told nothing
 };
 
-constexpr unsigned k_slab_threads = 256;
-
 /// Loads it on the current device: behind a kernel that waits it would never start.
 cudaError_t load_slab_steps();
 cudaError_t step_slab(SlabStep const& step, Relaxation<float> const& of, DeadlineWatch<> const& watch,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/lattice_boltzmann/step_simulation.hpp"
 
+#include <algorithm>
 #include <tessera/simulate/simulate.hpp>
 
 namespace tessera::lattice_boltzmann {
@@ -10,11 +11,24 @@ namespace {
 constexpr int k_iterations = 4;
 constexpr std::int64_t k_many_blocks = 20000;
 
-Expected<double> total_ns(Problem const& problem, Variant variant, MachineProfile const& machine,
-                          int iterations, StepFit const& fit) {
-  auto const plan = plan_variant(problem, variant, machine, iterations, fit);
+/// What an iteration of many takes, where so many take `total_ns(iterations)`.
+template <class Total>
+Expected<double> further_ns(Pipeline const& iteration, Total const& total_ns) {
+  std::int64_t tiles = 0;
+  for (auto const& stage : iteration.stages) tiles = std::max(tiles, stage.tiles());
+  int const few = tiles > k_many_blocks ? 2 : k_iterations;
+  Expected<double> const first = total_ns(few);
+  if (!first) return first;
+  Expected<double> const all = total_ns(2 * few);
+  if (!all) return all;
+  return (*all - *first) / few;
+}
+
+Expected<double> total_ns(Expected<Plan> const& plan, MachineProfile const& machine,
+                          SimulateOptions options = {}) {
   if (!plan) return tl::make_unexpected(plan.error());
-  auto const timeline = simulate(*plan, machine_of(problem, variant, machine, fit), {.record_tiles = false});
+  options.record_tiles = false;
+  auto const timeline = simulate(*plan, machine, options);
   if (!timeline) return tl::make_unexpected(timeline.error());
   return static_cast<double>(timeline->end) / 1e3;
 }
@@ -25,12 +39,27 @@ Expected<double> simulate_step_ns(Problem const& problem, Variant variant, Machi
                                   StepFit const& fit) {
   auto const loop = describe_variant(problem, variant, machine, fit);
   if (!loop) return tl::make_unexpected(loop.error());
-  int const few = loop->body.stages.front().tiles() > k_many_blocks ? 2 : k_iterations;
-  auto const first = total_ns(problem, variant, machine, few, fit);
-  if (!first) return first;
-  auto const all = total_ns(problem, variant, machine, 2 * few, fit);
-  if (!all) return all;
-  return (*all - *first) / (few * steps_of_iteration(variant));
+  auto const of = machine_of(problem, variant, machine, fit);
+  return further_ns(loop->body,
+                    [&](int iterations) {
+                      return total_ns(plan_variant(problem, variant, machine, iterations, fit), of);
+                    })
+      .map([&](double ns) { return ns / steps_of_iteration(variant); });
+}
+
+Expected<double> simulate_slabs_ns(Problem const& problem, int ranks, MachineProfile const& machine,
+                                   StepFit const& fit) {
+  auto const link = link_of_slabs(problem, machine);
+  if (!link) return tl::make_unexpected(link.error());
+  auto const loop = describe_slabs(problem, ranks);
+  if (!loop) return tl::make_unexpected(loop.error());
+  auto const of = machine_of_slabs(problem, ranks, machine, *link, fit);
+  return further_ns(loop->body, [&](int iterations) {
+    SimulateOptions options;
+    options.seen_later_ns.assign(loop->body.stages.size() * static_cast<std::size_t>(iterations),
+                                 link->later_ns);
+    return total_ns(plan_slabs(problem, ranks, machine, iterations, fit), of, options);
+  });
 }
 
 }  // namespace tessera::lattice_boltzmann

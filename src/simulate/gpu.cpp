@@ -240,7 +240,9 @@ void Gpu::post(int b) {
       auto const& set = plan_.semaphores[static_cast<std::size_t>(i)];
       auto& semaphore =
           semaphores_[static_cast<std::size_t>(set.first + set.map.semaphore_of(grids_[s], tile))];
-      if (++semaphore.count == semaphore.value) wake(semaphore.waiters, now_ + wait_);
+      if (++semaphore.count != semaphore.value) continue;
+      semaphore.seen = now_ + seen_later_[s];
+      wake(semaphore.waiters, semaphore.seen + wait_);
     }
   }
   leave(b);

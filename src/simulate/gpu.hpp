@@ -120,12 +120,13 @@ struct StageWaits {
 struct Semaphore {
   std::int64_t count = 0;
   std::int64_t value = 0;  ///< that means ready
+  Picoseconds seen = 0;    ///< when those who wait may see that it is
   std::int32_t waiters = -1;
 };
 
 class Gpu {
  public:
-  Gpu(Plan const& plan, MachineProfile const& machine, bool record_tiles);
+  Gpu(Plan const& plan, MachineProfile const& machine, SimulateOptions const& options);
 
   /// Until nothing is left to happen. True if every stage completed.
   bool run();
@@ -219,7 +220,7 @@ class Gpu {
 
   bool ready(std::int64_t semaphore) const {
     auto const& s = semaphores_[static_cast<std::size_t>(semaphore)];
-    return s.count >= s.value;
+    return s.count >= s.value && s.seen <= now_;
   }
   StageCost const& cost(Block const& block) const {
     return (pads(block) ? padding_costs_ : costs_)[static_cast<std::size_t>(block.stage)];
@@ -239,6 +240,7 @@ class Gpu {
   int first_kernel_ = 0;             ///< component of kernel 0
 
   std::vector<StageCost> costs_, padding_costs_;  ///< by stage
+  std::vector<Picoseconds> seen_later_;           ///< by stage
   std::vector<AwaitedLists> awaited_;
   std::vector<char> starts_at_once_;        ///< by stage: nothing to load early or to wait for
   std::vector<std::vector<int>> posts_to_;  ///< by stage: indices into plan.semaphores

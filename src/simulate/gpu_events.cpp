@@ -13,8 +13,13 @@ double or_unlimited(double rate) { return rate > 0 ? rate : std::numeric_limits<
 
 }  // namespace
 
-Gpu::Gpu(Plan const& plan, MachineProfile const& machine, bool record_tiles)
-    : plan_(plan), machine_(machine), record_tiles_(record_tiles), costs_(stage_costs(plan, machine)) {
+Gpu::Gpu(Plan const& plan, MachineProfile const& machine, SimulateOptions const& options)
+    : plan_(plan),
+      machine_(machine),
+      record_tiles_(options.record_tiles),
+      costs_(stage_costs(plan, machine)) {
+  for (auto const ns : options.seen_later_ns) seen_later_.push_back(picoseconds(ns));
+  seen_later_.resize(plan.stages.size());
   wait_ = picoseconds(machine.wait_ns);
   grid_wait_ = picoseconds(machine.pdl_grid_wait_ns);
   add_stages();

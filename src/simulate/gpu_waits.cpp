@@ -31,7 +31,10 @@ bool Gpu::has_to_wait(Block const& block) {
 
 void Gpu::wait_for(int b, std::int64_t semaphore, Phase phase) {
   blocks_[static_cast<std::size_t>(b)].waits_for = semaphore;
-  start_waiting(b, semaphores_[static_cast<std::size_t>(semaphore)].waiters, phase);
+  auto& s = semaphores_[static_cast<std::size_t>(semaphore)];
+  start_waiting(b, s.waiters, phase);
+  // Posted and on its way: nobody posts again.
+  if (s.count >= s.value) wake(s.waiters, s.seen + wait_);
 }
 
 // Of them the last completes last.

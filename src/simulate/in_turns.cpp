@@ -31,7 +31,7 @@ Expected<std::vector<Turn>> simulate_in_turns(std::vector<Plan> const& plans, Ma
                                               SimulateOptions options) {
   std::vector<Turn> turns(plans.size());
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (auto fine = simulation::refuse_plan(plans[i], machine); !fine)
+    if (auto fine = simulation::refuse_plan(plans[i], machine, options); !fine)
       return tl::make_unexpected(fine.error());
     turns[i].clock_ghz = simulation::first_clock(plans[i], machine);
   }

@@ -63,6 +63,25 @@ Expected<void> refuse_shape(Plan const& plan) {
   return {};
 }
 
+/// Longer than a day is a mistake, and would not fit the clock.
+constexpr double k_latest_ns = 86'400e9;
+
+Expected<void> refuse_options(Plan const& plan, SimulateOptions const& options) {
+  auto const& later = options.seen_later_ns;
+  if (later.empty()) return {};
+  auto const refused = [&](std::string what) {
+    auto d = mismatch(plan, std::move(what));
+    d.suggestion = "give a time of 0 ns or more for each stage, or none at all";
+    return refuse(std::move(d));
+  };
+  if (later.size() != plan.stages.size())
+    return refused(
+        fmt::format("posts are seen later by {} times for {} stages", later.size(), plan.stages.size()));
+  for (auto const ns : later)
+    if (!(ns >= 0 && ns <= k_latest_ns)) return refused(fmt::format("posts are seen later by {} ns", ns));
+  return {};
+}
+
 Expected<void> refuse_semaphores(Plan const& plan) {
   auto const& pipeline = plan.pipeline;
   auto const stages = static_cast<int>(pipeline.stages.size());
@@ -160,8 +179,9 @@ Expected<void> refuse_workers(Plan const& plan, MachineProfile const& machine) {
 
 }  // namespace
 
-Expected<void> refuse_plan(Plan const& plan, MachineProfile const& machine) {
+Expected<void> refuse_plan(Plan const& plan, MachineProfile const& machine, SimulateOptions const& options) {
   return refuse_shape(plan)
+      .and_then([&] { return refuse_options(plan, options); })
       .and_then([&] { return refuse_semaphores(plan); })
       .and_then([&] { return refuse_launches(plan); })
       .and_then([&] { return refuse_mechanism(plan, machine); })

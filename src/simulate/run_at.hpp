@@ -6,11 +6,12 @@
 
 namespace tessera::simulation {
 
-/// What no clock changes: a plan that does not fit its pipeline or the machine.
-Expected<void> refuse_plan(Plan const& plan, MachineProfile const& machine);
+/// What no clock changes: a plan that does not fit its pipeline or the machine, options that do not fit it.
+Expected<void> refuse_plan(Plan const& plan, MachineProfile const& machine,
+                           SimulateOptions const& options = {});
 
 /// One run at a given clock, whatever power it draws. Refuses a deadlock only.
 Expected<Timeline> run_at(Plan const& plan, MachineProfile const& machine, double clock_ghz,
-                          SimulateOptions options);
+                          SimulateOptions const& options);
 
 }  // namespace tessera::simulation

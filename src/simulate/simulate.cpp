@@ -24,16 +24,18 @@ double clock_of_run(Plan const& plan, MachineProfile const& machine, Timeline co
 namespace simulation {
 
 Expected<Timeline> run_at(Plan const& plan, MachineProfile const& machine, double clock_ghz,
-                          SimulateOptions options) {
+                          SimulateOptions const& options) {
   // A probed profile is large: a search simulates at the profile's own clock, without a copy.
   std::optional<MachineProfile> other;
   if (clock_ghz != machine.clock_ghz) other = at_clock(machine, clock_ghz);
   auto const& clocked = other ? *other : machine;
-  Gpu gpu(plan, clocked, options.record_tiles);
+  Gpu gpu(plan, clocked, options);
   if (gpu.run()) return gpu.timeline();
   if (options.record_tiles) return refuse(explain_deadlock(gpu));
   // The explanation needs to know which tiles were finished.
-  Gpu again(plan, clocked, true);
+  auto recorded = options;
+  recorded.record_tiles = true;
+  Gpu again(plan, clocked, recorded);
   again.run();
   return refuse(explain_deadlock(again));
 }
@@ -41,7 +43,8 @@ Expected<Timeline> run_at(Plan const& plan, MachineProfile const& machine, doubl
 }  // namespace simulation
 
 Expected<Timeline> simulate(Plan const& plan, MachineProfile const& machine, SimulateOptions options) {
-  if (auto fine = simulation::refuse_plan(plan, machine); !fine) return tl::make_unexpected(fine.error());
+  if (auto fine = simulation::refuse_plan(plan, machine, options); !fine)
+    return tl::make_unexpected(fine.error());
   auto clock = machine.power_limit_w > 0 ? simulation::first_clock(plan, machine) : machine.clock_ghz;
   for (int attempt = 0;; ++attempt) {
     auto timeline = simulation::run_at(plan, machine, clock, options);

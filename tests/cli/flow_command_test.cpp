@@ -70,11 +70,23 @@ TEST_F(Flow, PredictsWithoutAGpu) {
   auto const one = says("run lattice-boltzmann --box 32x32x32 --predict --variant barrier");
   EXPECT_THAT(one.out, testing::Not(HasSubstr("two_lattices")));
   expect_refused("--predict --steps 3", "error E0906: --steps is not for --predict");
-  expect_refused("--predict --gpus 2", "error E0906: --gpus is not for --predict");
+  EXPECT_THAT(one.out, testing::Not(HasSubstr("slabs")));
   expect_refused("--predict --box 0x1x1", "error E0568");
   expect_refused("--machine h100", "error E0906: --machine is not for lattice-boltzmann");
   expect_refused("-o out.json", "error E0906: --output is for generating tokens");
   EXPECT_THAT(says("run lattice-boltzmann --predict --machine v100").err, HasSubstr("error E0303"));
+}
+
+TEST_F(Flow, PredictsSlabsOfSeveralGpus) {
+  auto const two = says("run lattice-boltzmann --box 32x32x32 --predict --gpus 2 -o out.json");
+  EXPECT_EQ(two.exit, 0) << two.err;
+  EXPECT_THAT(two.out, testing::AllOf(HasSubstr("two_lattices"), HasSubstr("slabs")));
+  EXPECT_THAT(read_text(folder / "out.json"), HasSubstr("2 GPUs with 16 planes each"));
+  expect_refused("--predict --gpus 2 --variant barrier", "error E0906: --variant is for one GPU");
+  expect_refused("--predict --gpus 3 --box 8x8x2", "error E0569");
+  // It was measured alone.
+  expect_refused("--predict --gpus 2 --machine h100",
+                 "error E0303: the profile h100 says nothing of a second");
 }
 
 /// The numbers of docs/reference/cli.md, whoever finds it out: here, or tessera-flow, which looks at the flow

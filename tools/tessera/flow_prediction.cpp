@@ -27,23 +27,47 @@ Expected<void> check_machine(MachineProfile const& machine) {
       "take --machine h200, or the profile of another Hopper GPU"));
 }
 
-/// Of a variant that cannot be taken, or that is not simulated, it says why.
+/// Of what is not simulated it says why.
+std::vector<StudyCell> row_of(std::string const& name, lb::Problem const& box, Expected<double> const& ns,
+                              Expected<double> const& nothing_fitted, double price_us,
+                              std::string const& reason) {
+  if (!ns || !nothing_fitted)
+    return {name, "-", "-", "-", price_us, (ns ? nothing_fitted : ns).error().front().message};
+  return {name,     *ns / 1e3, 1e3 * static_cast<double>(box.size()) / *ns, *nothing_fitted / 1e3,
+          price_us, reason};
+}
+
+/// Of a variant that cannot be taken it says why as well.
 std::vector<StudyCell> row_of(lb::Problem const& box, lb::Variant variant, MachineProfile const& machine) {
   auto const price = lb::price_of(box, variant, machine);
   if (!price.possible) return {to_string(variant), "-", "-", "-", "-", price.reason};
-  double const price_us = price.ns_per_step / 1e3;
-  auto const ns = lb::simulate_step_ns(box, variant, machine);
-  auto const plain = lb::simulate_step_ns(box, variant, machine, lb::k_nothing_fitted);
-  if (!ns || !plain)
-    return {to_string(variant), "-", "-", "-", price_us, (ns ? plain : ns).error().front().message};
-  return {to_string(variant), *ns / 1e3, 1e3 * static_cast<double>(box.size()) / *ns,
-          *plain / 1e3,       price_us,  price.reason};
+  return row_of(to_string(variant), box, lb::simulate_step_ns(box, variant, machine),
+                lb::simulate_step_ns(box, variant, machine, lb::k_nothing_fitted), price.ns_per_step / 1e3,
+                price.reason);
+}
+
+std::vector<StudyCell> row_of_slabs(lb::Problem const& box, int gpus, MachineProfile const& machine) {
+  return row_of("slabs", box, lb::simulate_slabs_ns(box, gpus, machine),
+                lb::simulate_slabs_ns(box, gpus, machine, lb::k_nothing_fitted),
+                lb::slabs_ns(box, gpus, machine) / 1e3,
+                fmt::format("{} GPUs with {} planes each at most, of which an end's word takes a link", gpus,
+                            (box.depth + gpus - 1) / gpus));
+}
+
+Expected<void> check_slabs(FlowPrediction const& asked, MachineProfile const& machine) {
+  if (asked.gpus < 2) return {};
+  if (auto const fine = lb::describe_slabs(asked.box, asked.gpus); !fine)
+    return tl::make_unexpected(fine.error());
+  if (auto const link = lb::link_of_slabs(asked.box, machine); !link)
+    return tl::make_unexpected(link.error());
+  return {};
 }
 
 }  // namespace
 
 int predict_flow(Session const& session, FlowPrediction const& asked, MachineProfile const& machine) {
   if (auto const fine = check_machine(machine); !fine) return session.fail(fine.error());
+  if (auto const fine = check_slabs(asked, machine); !fine) return session.fail(fine.error());
   if (auto const fit = check_outputs({asked.output}); !fit) return session.fail(fit.error());
   auto const& box = asked.box;
   StudyDocument document;
@@ -62,6 +86,13 @@ int predict_flow(Session const& session, FlowPrediction const& asked, MachinePro
   for (auto const variant : lb::k_variants)
     if (!asked.variant || *asked.variant == variant)
       document.tables[0].rows.push_back(row_of(box, variant, machine));
+  if (asked.gpus > 1) {
+    document.tables[0].rows.push_back(row_of_slabs(box, asked.gpus, machine));
+    document.notes.push_back(
+        fmt::format("Variants are of one GPU. Slabs are of {}, one of which stands for all: planes that "
+                    "divide, periodic along z.",
+                    asked.gpus));
+  }
   document.machine = report::study_machine(machine);
   std::vector<OutputFile> files;
   if (!asked.output.empty()) files.push_back({asked.output, study_json(document)});

@@ -15,10 +15,12 @@ namespace tessera::cli {
 struct FlowPrediction {
   lattice_boltzmann::Problem box;
   std::optional<lattice_boltzmann::Variant> variant;  ///< none: all
+  int gpus = 1;                                       ///< more: slabs on so many beside the variants of one
   std::string output;
 };
 
-/// E0303 for machines that the kernels are not for, or that were not measured.
+/// E0303 for machines that the kernels are not for, or that were not measured: with one GPU, or with a second
+/// one where several are asked for.
 int predict_flow(Session const& session, FlowPrediction const& asked, MachineProfile const& machine);
 
 }  // namespace tessera::cli

@@ -34,6 +34,11 @@ Expected<Edges> edges_of(std::string const& text) {
   return e;
 }
 
+Diagnostics variant_on_gpus(int gpus) {
+  return complaint("E0906", fmt::format("--variant is for one GPU, and --gpus says {}", gpus),
+                   "leave --variant out: several GPUs share a box as two_lattices");
+}
+
 /// What only a run has.
 Diagnostics unused_by_prediction(FlowArguments const& a) {
   Diagnostics found;
@@ -41,11 +46,9 @@ Diagnostics unused_by_prediction(FlowArguments const& a) {
                                       {"--flow", a.flow.has_value()},
                                       {"--tau", a.tau.has_value()},
                                       {"--speed", a.speed.has_value()},
-                                      {"--vtk", !a.vtk.empty()},
-                                      {"--gpus", a.gpus.has_value()}})
+                                      {"--vtk", !a.vtk.empty()}})
     if (given) {
-      auto one = complaint("E0906",
-                           fmt::format("{} is not for --predict, which simulates a step on one GPU", option),
+      auto one = complaint("E0906", fmt::format("{} is not for --predict, which simulates a step", option),
                            fmt::format("leave {} out", option));
       found.insert(found.end(), one.begin(), one.end());
     }
@@ -54,7 +57,8 @@ Diagnostics unused_by_prediction(FlowArguments const& a) {
 
 int run_prediction(Session const& session, FlowArguments const& a, Edges const& edges) {
   if (auto const more = unused_by_prediction(a); !more.empty()) return session.fail(more);
-  FlowPrediction asked{{edges.width, edges.height, edges.depth}, {}, a.output};
+  FlowPrediction asked{{edges.width, edges.height, edges.depth}, {}, a.gpus.value_or(1), a.output};
+  if (asked.gpus > 1 && a.variant) return session.fail(variant_on_gpus(asked.gpus));
   if (auto const ok = lattice_boltzmann::check_problem(asked.box); !ok) return session.fail(ok.error());
   if (a.variant) asked.variant = lattice_boltzmann::variant_named(*a.variant);
   auto const machine = load_machine(a.machine.empty() ? "h200" : a.machine);
@@ -130,9 +134,7 @@ int run_flow(Session const& session, FlowArguments const& a) {
     return session.fail(ok.error());
   if (auto const fit = check_outputs({a.vtk}); !fit) return session.fail(fit.error());
   int const gpus = a.gpus.value_or(1);
-  if (gpus > 1 && a.variant)
-    return session.fail(complaint("E0906", fmt::format("--variant is for one GPU, and --gpus says {}", gpus),
-                                  "leave --variant out: several GPUs share a box as two_lattices"));
+  if (gpus > 1 && a.variant) return session.fail(variant_on_gpus(gpus));
   if (gpus > 1)
     if (auto const ok = lb::check_shared({edges->width, edges->height, edges->depth}, gpus); !ok)
       return session.fail(ok.error());

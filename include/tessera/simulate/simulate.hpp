@@ -2,6 +2,8 @@
 // A plan on a machine, without the machine.
 #pragma once
 
+#include <vector>
+
 #include "../measure/machine_profile.hpp"
 #include "../plan/plan.hpp"
 #include "../timeline.hpp"
@@ -10,10 +12,14 @@ namespace tessera {
 
 struct SimulateOptions {
   bool record_tiles = true;  ///< false: totals only (pricing a candidate)
+  /// By stage: from when a tile has posted until those who wait for it may see that, while its block goes on,
+  /// nanoseconds: what goes to a peer over a link. Empty: at once.
+  std::vector<double> seen_later_ns = {};
 };
 
 /// Deterministic: same input, same bytes. Pure. Refuses a plan that makes no progress (E0501) with
-/// the wait-for chain in the user's names, and one whose blocks do not fit an SM (E0301).
+/// the wait-for chain in the user's names, and one whose blocks do not fit an SM (E0301), and times of other
+/// stages than the plan's (E0505).
 Expected<Timeline> simulate(Plan const& plan, MachineProfile const& machine, SimulateOptions options = {});
 
 }  // namespace tessera
