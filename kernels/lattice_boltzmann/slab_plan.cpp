@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <map>
-#include <tessera/check/check.hpp>
 #include <tessera/describe/dsl.hpp>
-#include <tessera/plan/build.hpp>
 #include <tessera/plan/progress.hpp>
+#include <tessera/plan/written_out.hpp>
 
 #include "kernels/lattice_boltzmann/slab_problem.hpp"
 #include "kernels/lattice_boltzmann/step_costs.hpp"
@@ -61,6 +60,7 @@ void share_launches(Plan& plan, MachineProfile const& machine) {
     planned.semaphore_set = static_cast<int>(words.size()) - 1;
   }
   plan.semaphores = std::move(words);
+  for (auto& stage : plan.stages) stage.reorder_loads = false;
   int const each = pipeline.stages.back().name.starts_with("inside") ? 2 : 1;
   plan.launches.clear();
   for (int s = 0; s < static_cast<int>(pipeline.stages.size()); s += each) {
@@ -147,14 +147,8 @@ Expected<Plan> plan_slabs(Problem const& problem, int ranks, MachineProfile cons
   if (!loop) return tl::make_unexpected(loop.error());
   auto const link = link_of_slabs(problem, machine);
   if (!link) return tl::make_unexpected(link.error());
-  auto const checked = check(*loop, iterations);
-  if (!checked) return tl::make_unexpected(checked.error());
   auto const of = machine_of_slabs(problem, ranks, machine, *link, fit);
-  Recipe recipe;
-  recipe.mechanism = Mechanism::pdl_tiles;
-  recipe.reorder_loads = false;
-  recipe.stages.assign(checked->pipeline().stages.size(), {std::nullopt, 0});
-  auto plan = build_plan(*checked, of, recipe);
+  auto plan = plan_persistent_written_out(*loop, of, iterations);
   if (!plan) return plan;
   share_launches(*plan, of);
   auto proof = prove_progress(*plan, of);
