@@ -10,6 +10,7 @@
 #include <numeric>
 #include <utility>
 
+#include "plan/cuts.hpp"
 #include "plan/forms.hpp"
 
 namespace tessera {
@@ -136,7 +137,22 @@ void ShapeCombinations::rule_out_by_loads(Search& search) {
   }
 }
 
+bool ShapeCombinations::is_one_choice(Combination const& combination) const {
+  auto const choice = [&](std::size_t i) -> TileChoice const& {
+    return shapes_[i][combination.pick[i]].choice;
+  };
+  for (std::size_t i = 1; i < shapes_.size(); ++i)
+    if (choice(i).kernel.name != choice(0).kernel.name || choice(i).splits != choice(0).splits) return false;
+  return true;
+}
+
 void ShapeCombinations::price_alone(Search& search, Pricer const& price) {
+  struct Priced {
+    bool runs = false;
+    double us = 0;
+    StageRecipe form;
+  };
+  std::map<std::string, Priced> known[2];  // by identity, with all forms or with the first: layers are alike
   for (std::size_t i = 0; i < shapes_.size(); ++i) {
     double const least = least_estimate(shapes_[i]);
     std::erase_if(shapes_[i], [&](ShapeOption& option) {
@@ -156,11 +172,14 @@ void ShapeCombinations::price_alone(Search& search, Pricer const& price) {
       auto const more = 3 * option.alone.stages.front().blocks();
       bool const all = blocks + more <= k_form_budget;
       if (all) blocks += more;
-      auto const best = fastest_alone(option.alone, machine_, price, {}, all ? 4 : 1);
-      if (!best) return true;
-      option.alone_us = best->us;
-      option.form = best->recipe.stages.front();
-      return false;
+      auto const [place, fresh] = known[all].try_emplace(identity_of(option.alone, {}));
+      auto& priced = place->second;
+      if (fresh)
+        if (auto const best = fastest_alone(option.alone, machine_, price, {}, all ? 4 : 1))
+          priced = {true, best->us, best->recipe.stages.front()};
+      option.alone_us = priced.us;
+      option.form = priced.form;
+      return !priced.runs;
     });
   }
 }

@@ -29,6 +29,9 @@ class ShapeCombinations {
   std::vector<TileChoice> choices_of(Combination const& combination) const;
   std::vector<StageRecipe> forms_of(Combination const& combination) const;
 
+  /// Whether all operators have the same kernel and splits.
+  bool is_one_choice(Combination const& combination) const;
+
   /// The options that are estimated best.
   Combination first_guess() const;
 

@@ -2,6 +2,7 @@
 #include "tessera/simulate/simulate.hpp"
 
 #include <cmath>
+#include <optional>
 
 #include "deadlock.hpp"
 #include "gpu.hpp"
@@ -24,7 +25,10 @@ namespace simulation {
 
 Expected<Timeline> run_at(Plan const& plan, MachineProfile const& machine, double clock_ghz,
                           SimulateOptions options) {
-  auto const clocked = at_clock(machine, clock_ghz);
+  // A profile is large, and a search simulates thousands of small plans.
+  std::optional<MachineProfile> other;
+  if (clock_ghz != machine.clock_ghz) other = at_clock(machine, clock_ghz);
+  auto const& clocked = other ? *other : machine;
   Gpu gpu(plan, clocked, options.record_tiles);
   if (gpu.run()) return gpu.timeline();
   if (options.record_tiles) return refuse(explain_deadlock(gpu));
