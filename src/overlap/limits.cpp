@@ -36,8 +36,9 @@ tl::unexpected<Diagnostics> refused(char const* code, std::string message, std::
 std::int64_t lines_of_tile(GemmProblem const& p, GemmKernel const& k) {
   auto const bytes = [&](double elements) { return elements * static_cast<double>(k_element); };
   auto const slice = bytes(static_cast<double>(k.tile_m) + k.tile_n) * k.tile_k / k_line;
-  auto const lines = static_cast<double>(divided_up(p.k, k.tile_k)) * std::max<double>(slice, k_fewest_lines) +
-                     bytes(static_cast<double>(k.tile_m) * k.tile_n) / k_line;
+  auto const lines =
+      static_cast<double>(divided_up(p.k, k.tile_k)) * std::max<double>(slice, k_fewest_lines) +
+      bytes(static_cast<double>(k.tile_m) * k.tile_n) / k_line;
   return static_cast<std::int64_t>(std::min(lines, 1e12));
 }
 
@@ -141,10 +142,10 @@ Expected<void> check_sizes(GemmProblem const& p, GemmKernel const& k, int gpus) 
                           divided_up(p.k, k_most_slices / panels), k_most_slices / panels * k.tile_k)
             : "take larger tiles");
   if (auto const lines = lines_of_tile(p, k); lines > k_most_lines / grid.tiles())
-    return refused("E0544",
-                   fmt::format("{} tiles that load and store {} lines of {} bytes each", grid.tiles(), lines,
-                               k_line),
-                   fmt::format("at most {} lines in all{}", k_most_lines, that_is(rows)));
+    return refused(
+        "E0544",
+        fmt::format("{} tiles that load and store {} lines of {} bytes each", grid.tiles(), lines, k_line),
+        fmt::format("at most {} lines in all{}", k_most_lines, that_is(rows)));
   auto const splits = std::min(slices, k_most_tiles / grid.tiles());
   if (k.splits < 1 || k.splits > splits)
     return refused("E0544", fmt::format("{} splits of {} slices", k.splits, slices),

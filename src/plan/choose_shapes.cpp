@@ -182,7 +182,7 @@ class ShapeSearch {
   PlanOptions const& options_;
   ShapeCombinations shapes_;
   Search search_;
-  std::vector<std::vector<std::size_t>> priced_;  ///< combinations in stream order
+  std::vector<std::vector<std::uint16_t>> priced_;  ///< combinations in stream order
 };
 
 }  // namespace

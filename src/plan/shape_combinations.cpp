@@ -45,7 +45,7 @@ Combination ShapeCombinations::first_guess() const {
       auto const least =
           std::min_element(shapes_[i].begin(), shapes_[i].end(),
                            [&](auto const& a, auto const& b) { return estimate(a) < estimate(b); });
-      guess.first.pick.push_back(static_cast<std::size_t>(least - shapes_[i].begin()));
+      guess.first.pick.push_back(static_cast<std::uint16_t>(least - shapes_[i].begin()));
       guess.second += estimate(*least);
     }
     return guess;
@@ -234,16 +234,28 @@ std::vector<Combination> ShapeCombinations::by_stream_time() const {
   double const launch_us = machine_.launch_ns * 1e-3;
   auto const lists = kept();
   std::vector<Combination> combinations{{}};
+  combinations.front().pick.reserve(lists.size());
   for (std::size_t i = 0; i < lists.size(); ++i) {
+    auto const extend = [&](Combination& one, std::size_t option) {
+      one.pick.push_back(static_cast<std::uint16_t>(option));
+      one.stream_us += shapes_[i][option].alone_us - launch_us;
+      one.filled_us += shapes_[i][option].filled_us(launch_us) - launch_us;
+    };
+    if (lists[i].size() == 1) {  // most operators of a long chain
+      for (auto& one : combinations) extend(one, lists[i].front());
+      continue;
+    }
     std::vector<Combination> longer;
-    for (auto const& shorter : combinations)
+    longer.reserve(combinations.size() * lists[i].size());
+    for (auto& shorter : combinations) {
       for (auto const option : lists[i]) {
-        auto next = shorter;
-        next.pick.push_back(option);
-        next.stream_us += shapes_[i][option].alone_us - launch_us;
-        next.filled_us += shapes_[i][option].filled_us(launch_us) - launch_us;
-        longer.push_back(std::move(next));
+        longer.emplace_back();
+        longer.back().pick.reserve(lists.size());
+        longer.back() = shorter;
+        extend(longer.back(), option);
       }
+      shorter = {};
+    }
     combinations = std::move(longer);
   }
   std::erase_if(combinations, [&](Combination const& one) { return !cuts_groups_alike(one); });

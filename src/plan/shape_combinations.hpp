@@ -13,9 +13,9 @@
 namespace tessera {
 
 struct Combination {
-  std::vector<std::size_t> pick;  ///< option of each operator
-  double stream_us = 0;           ///< sum of the stages alone
-  double filled_us = 0;           ///< the same if last waves are shared
+  std::vector<std::uint16_t> pick;  ///< option of each operator
+  double stream_us = 0;             ///< sum of the stages alone
+  double filled_us = 0;             ///< the same if last waves are shared
 };
 
 class ShapeCombinations {

@@ -34,7 +34,16 @@ class Search {
   }
 
  private:
+  /// Whether anything may be able to finish behind a step, where nothing was before it.
+  bool may_finish(State const& state, Step const& step) const {
+    auto const kernel = model_.units[at(step.unit)].kernel;
+    if (rules_.can_finish(state, step.unit)) return true;
+    // A wait kernel has waited for the first block, idle workers for the last ticket.
+    return step.what == Step::start ? state.placed[at(kernel)] == 1 : !rules_.has_tickets(state, kernel);
+  }
+
   void finish_all(State& state) {
+    if (!may_finish(state, steps_.back())) return;
     bool again = true;
     while (again) {
       again = false;
@@ -67,7 +76,7 @@ class Search {
     for (std::size_t sm = 0; sm < state.residents.size(); ++sm) {
       kinds_.clear();
       for (auto const u : state.residents[sm]) kinds_.push_back(model_.units[at(u)].kind);
-      std::sort(kinds_.begin(), kinds_.end());
+      if (kinds_.size() > 1) std::sort(kinds_.begin(), kinds_.end());
       for (auto const kind : kinds_) put(contents_, kind);
       begins_.push_back(contents_.size());
       if (!kinds_.empty()) occupied_.push_back(sm);
@@ -131,10 +140,9 @@ class Search {
           if (finishing_ == Finishing::at_once &&
               rules_.can_finish(state, rules_.next_ticket(state, model_.units[at(u)].kernel)))
             return;
-        } else if (rules_.can_finish(state, u)) {
+        } else if (finishing_ == Finishing::any_time && rules_.can_finish(state, u)) {
           can_go_on = true;
-          if (finishing_ == Finishing::any_time)
-            step(state, [&](State& next) { return rules_.finish(next, sm, i); });
+          step(state, [&](State& next) { return rules_.finish(next, sm, i); });
         }
       }
 
