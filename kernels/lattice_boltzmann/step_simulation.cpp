@@ -13,7 +13,7 @@ constexpr int k_iterations = 4;
 constexpr std::int64_t k_many_blocks = 20000;
 /// Of a larger box a part is simulated, and time grows in proportion: some hundred waves. 512 x 512 x 512 has
 /// fewer.
-constexpr std::int64_t k_most_blocks = 150'000;
+constexpr std::int64_t k_most_blocks = 525'000;
 
 Expected<double> total_ns(Problem const& problem, Variant variant, MachineProfile const& machine,
                           int iterations, StepFit const& fit) {
