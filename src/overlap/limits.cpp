@@ -133,19 +133,25 @@ Expected<void> check_sizes(GemmProblem const& p, GemmKernel const& k, int gpus) 
                                      std::max<std::int64_t>(1, most / grid.rows) * k.tile_n));
   auto const panels = grid.columns + grid.rows;
   auto const slices = divided_up(p.k, k.tile_k);
+  auto const fits = [&](std::int64_t fewer) {
+    auto shallow = p;
+    shallow.k = fewer * k.tile_k;
+    return fewer > 0 && lines_of_tile(shallow, k) <= k_most_lines / grid.tiles();
+  };
   if (panels * slices > k_most_slices)
     return refused(
         "E0544", fmt::format("{} slices of {} panels", slices, panels),
         rows > 0 ? fmt::format("at most {} slices in all{}", k_most_slices, that_is(rows))
-        : k_most_slices / panels > 0
+        : fits(k_most_slices / panels)
             ? fmt::format("at most {} slices: tile_k of {}, or k of {}", k_most_slices / panels,
                           divided_up(p.k, k_most_slices / panels), k_most_slices / panels * k.tile_k)
-            : "take larger tiles");
+            : "take larger tiles, or fewer columns of the output");
   if (auto const lines = lines_of_tile(p, k); lines > k_most_lines / grid.tiles())
     return refused(
         "E0544",
         fmt::format("{} tiles that load and store {} lines of {} bytes each", grid.tiles(), lines, k_line),
-        fmt::format("at most {} lines in all{}", k_most_lines, that_is(rows)));
+        fmt::format("at most {} lines in all{}", k_most_lines,
+                    rows > 0 ? that_is(rows) : ": fewer columns of the output, or a smaller k"));
   auto const splits = std::min(slices, k_most_tiles / grid.tiles());
   if (k.splits < 1 || k.splits > splits)
     return refused("E0544", fmt::format("{} splits of {} slices", k.splits, slices),

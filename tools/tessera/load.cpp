@@ -19,7 +19,7 @@ namespace tessera::cli {
 namespace {
 
 constexpr std::int64_t k_largest_size = std::int64_t{1} << 24;  // as the importers have it
-constexpr std::int64_t k_most_steps = 10'000'000;               // of loops in one command: 60 ns each in all
+constexpr std::int64_t k_most_steps = 5'000'000;  // of several loops in one command: some 0.3 us each
 
 /// A file rather than a shipped name: it reads like one, or there is one.
 bool is_path(std::string const& text) {
