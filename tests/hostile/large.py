@@ -126,6 +126,9 @@ def cases(texts, rng):
     yield from lists()
     yield from studies()
     yield from block_times(texts["workload two-gemms"], rng)
+    for iterations, answer in ((300, {"expect": FINE}), (1000, {"expect": REFUSED, "code": "E0506", "says": "3e7 slots"})):
+        yield Case(f"large: roles, {iterations} iterations", ["simulate", "--roles", "r.json", "--iterations", str(iterations)],
+                   {"r.json": texts["roles"].encode()}, **answer)
     # 20 us a state
     yield Case("large: 200000 states", ["simulate", "p.json", "--explore", "200000"],
                {"p.json": texts["plan of 4 x 4"].encode()}, says="no conclusion: 200001 states seen, none stuck",
