@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -52,7 +53,9 @@ Expected<void> check_speed(Problem const& p) {
   // Of a force a step's worth alone can be judged: how fast it makes the fluid depends on the walls.
   double const force = std::hypot(p.force[0], p.force[1], p.force[2]);
   if (!(force <= k_most_speed)) return too_fast(force, "a force that leaves a fluid, after one step,");
-  for (std::size_t n = 0; n < static_cast<std::size_t>(p.size()); ++n) {
+  bool const at_rest =
+      std::all_of(p.velocity.begin(), p.velocity.end(), [](auto const& v) { return v.empty(); });
+  for (std::size_t n = 0; !at_rest && n < static_cast<std::size_t>(p.size()); ++n) {
     double square = 0;
     for (auto const& component : p.velocity)
       if (!component.empty()) square += 1.0 * component[n] * component[n];

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "check/asked_before.hpp"
 #include "check/limits.hpp"
 
 namespace tessera::check_detail {
@@ -89,8 +90,16 @@ void decide_reuses(Pipeline const& pipeline, std::vector<BufferReuse>& reuses) {
     std::size_t last = 0;  // the nearest writer before, if it writes the same tiles; else first
   };
   std::vector<Row> rows(pipeline.stages.size());
+  if (reuses.empty()) return;
   std::vector<bool> open(reuses.size());
   ReuseEffort effort;
+  AskedBefore asked(pipeline);
+  auto const decide = [&](BufferReuse& reuse) {
+    if (asked.answer(reuse)) return true;
+    bool const decided = decide_reuse(pipeline, reuse, effort);
+    if (decided) asked.remember(reuse);
+    return decided;
+  };
   for (std::size_t first = 0, end = 0; first < reuses.size(); first = end) {
     auto const& writer = stage_at(pipeline, reuses[first].writer);
     auto last = first;
@@ -99,14 +108,14 @@ void decide_reuses(Pipeline const& pipeline, std::vector<BufferReuse>& reuses) {
     if (!same_layout(writer, stage_at(pipeline, reuses[last].reader))) last = first;
     rows[static_cast<std::size_t>(reuses[first].writer)] = {first, end, last};
     // First what the rest follows from: it is near, and must not lack the effort that far ones take.
-    for (auto at = last; at < end; ++at) open[at] = !decide_reuse(pipeline, reuses[at], effort);
+    for (auto at = last; at < end; ++at) open[at] = !decide(reuses[at]);
   }
   for (auto const& [first, end, last] : rows)
     for (auto at = first; at < last; ++at) {
       auto const before = rows[static_cast<std::size_t>(reuses[last].reader)].first + (at - first);
       reuses[at].covered = reuses[last].covered && reuses[before].covered;
       // What was too much for the writer before is too much for this one, which is farther away.
-      open[at] = open[before] || (!reuses[at].covered && !decide_reuse(pipeline, reuses[at], effort));
+      open[at] = open[before] || (!reuses[at].covered && !decide(reuses[at]));
     }
 }
 

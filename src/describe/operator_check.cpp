@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "describe/attention_sight.hpp"
 #include "describe/layer_operators.hpp"
@@ -14,6 +14,7 @@ namespace tessera {
 namespace {
 
 using Words = std::vector<std::string>;
+using Earlier = std::map<std::string, Operator const*>;  // by name
 
 bool multiplies(Operator const& op) {
   return op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
@@ -146,7 +147,7 @@ void check_groups(Operator const& op, Diagnostics& out) {
 }
 
 void check_input(OperatorGraph const& graph, Operator const& op, OperatorInput const& input,
-                 std::vector<Operator const*> const& earlier, Diagnostics& out) {
+                 Earlier const& earlier, Diagnostics& out) {
   auto const report = [&](char const* code, std::string message, Words notes = {}, std::string hint = {}) {
     out.push_back({code, Severity::error, op.where, std::move(message), std::move(notes), std::move(hint)});
   };
@@ -155,18 +156,20 @@ void check_input(OperatorGraph const& graph, Operator const& op, OperatorInput c
                                        to_text(input.pattern), problem));
   if (input.producer.empty()) return;
 
-  Operator const* from = nullptr;
-  Words names;
-  for (auto const* candidate : earlier) {
-    names.push_back(candidate->name);
-    if (candidate->name == input.producer) from = candidate;
-  }
-  if (from == nullptr)
+  auto const place = earlier.find(input.producer);
+  if (place == earlier.end()) {
+    Words names;
+    for (auto const& op_before : graph.operators) {
+      if (&op_before == &op) break;
+      names.push_back(op_before.name);
+    }
     return report("E0153",
                   fmt::format("{} reads \"{}\" from {}, which is no earlier operator", op.name, input.name,
                               input.producer),
                   {"operators before it: " + (names.empty() ? "none" : list_of(names))},
                   did_you_mean(input.producer, names));
+  }
+  auto const* const from = place->second;
   if (input.buffer != output_of(*from))
     return report("E0153", fmt::format("{} reads buffer \"{}\" from {}, which writes \"{}\"", op.name,
                                        input.buffer, from->name, output_of(*from)));
@@ -239,8 +242,7 @@ bool convolves(Operator const& op) {
 
 Diagnostics problems_of(OperatorGraph const& graph) {
   Diagnostics out;
-  std::vector<Operator const*> earlier;
-  std::set<std::string> names;
+  Earlier earlier;
   bool fused = false;
   if (graph.operators.empty())
     out.push_back({"E0153", Severity::error, graph.where, "the operator graph is empty", {}, {}});
@@ -255,7 +257,7 @@ Diagnostics problems_of(OperatorGraph const& graph) {
     auto const report = [&](std::string message) {
       out.push_back({"E0153", Severity::error, op.where, std::move(message), {}, {}});
     };
-    if (!names.insert(op.name).second) report(fmt::format("two operators are named {}", op.name));
+    if (earlier.count(op.name) != 0) report(fmt::format("two operators are named {}", op.name));
     for (auto const& [what, size] :
          {std::pair{"m", op.m}, std::pair{"n", op.n}, std::pair{"k", op.k}, std::pair{"batch", op.batch}})
       if (size < 1 || size > k_largest_size)
@@ -269,7 +271,7 @@ Diagnostics problems_of(OperatorGraph const& graph) {
     if (out.empty() && op.kind == OperatorKind::attention) out = problems_of_attention(graph, op);
     if (out.empty()) out = problems_of_layer(graph, op);
     fused = fused || op.kind == OperatorKind::attention;
-    earlier.push_back(&op);
+    earlier.emplace(op.name, &op);
   }
   if (!fused && is_causal(graph.attention))
     out.push_back(
@@ -308,6 +310,62 @@ Diagnostics problems_of_products(OperatorGraph const& graph) {
   return out;
 }
 
+Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> const& choices, std::size_t i) {
+  Diagnostics out;
+  auto const& op = graph.operators[i];
+  auto const& [kernel, splits] = choices[i];
+  auto const report = [&](char const* code, std::string message, std::string hint = {}) {
+    out.push_back({code, Severity::error, op.where, std::move(message), {}, std::move(hint)});
+  };
+  if (kernel.kind != op.kind)
+    report("E0150", fmt::format("{} is a {}, but kernel {} is a {}", op.name, to_text(op.kind), kernel.name,
+                                to_text(kernel.kind)));
+  if (kernel.tile_m < 1 || kernel.tile_n < 1 || kernel.tile_k < 1) {
+    report("E0151", fmt::format("kernel {} of {}: a tile of {} x {} x {} is not possible", kernel.name,
+                                op.name, kernel.tile_m, kernel.tile_n, kernel.tile_k));
+    return out;
+  }
+  if (kernel.kind == op.kind && find_form(kernel, op.epilogue, graph.type) == nullptr)
+    report("E0151", fmt::format("kernel {} of {} is not compiled for {} with epilogue {}", kernel.name,
+                                op.name, to_text(graph.type), to_text(op.epilogue)));
+  if (is_gated(op.epilogue) && kernel.tile_n % 2 != 0)
+    report("E0151", fmt::format("kernel {} of {}: a gated epilogue needs an even tile width, not {}",
+                                kernel.name, op.name, kernel.tile_n));
+  auto const slices = multiplies(op) ? (op.k + kernel.tile_k - 1) / kernel.tile_k : 1;
+  if (splits < 1 || splits > slices)
+    report("E0151", fmt::format("{} cannot be split {} ways along k", op.name, splits),
+           multiplies(op) ? fmt::format("k = {} is {} slices of {}: use 1 to {} splits", op.k, slices,
+                                        kernel.tile_k, slices)
+                          : fmt::format("a {} has nothing to split: use 1", to_text(op.kind)));
+  else if (kernel.splits != k_any_splits && splits != kernel.splits)
+    report("E0151", fmt::format("kernel {} of {} is compiled for {} split{}, not {}", kernel.name, op.name,
+                                kernel.splits, kernel.splits == 1 ? "" : "s", splits));
+  if (op.kind == OperatorKind::attention && kernel.kind == op.kind && kernel.tile_n != op.k)
+    report("E0151", fmt::format("kernel {} of {} is for heads of {}, not {}", kernel.name, op.name,
+                                kernel.tile_n, op.k));
+  if (is_layer_kind(op.kind) && kernel.kind == op.kind && !fits_rows(kernel, op))
+    report("E0151",
+           op.kind == OperatorKind::norm
+               ? fmt::format("kernel {} of {} is for rows of {} to {} columns, a multiple of 4, not {}",
+                             kernel.name, op.name, kernel.tile_k, kernel.tile_n, op.n)
+               : fmt::format("kernel {} of {} is for heads of {}, not {}", kernel.name, op.name,
+                             kernel.tile_n, op.k));
+  if (kernel.whole && !op.groups.empty())
+    report("E0151", fmt::format("kernel {} of {} computes one matrix, not {} groups", kernel.name, op.name,
+                                op.groups.size()));
+  for (auto const& input : op.inputs)
+    for (std::size_t j = 0; j < i && !op.groups.empty(); ++j)
+      if (graph.operators[j].name == input.producer && choices[j].kernel.tile_m != kernel.tile_m)
+        report("E0151",
+               fmt::format("groups of {} and {} must be cut into tiles of as many rows, not {} and {}",
+                           input.producer, op.name, choices[j].kernel.tile_m, kernel.tile_m),
+               "choose kernels with the same tile_m");
+  if (kernel.whole && op.batch > 1)
+    report("E0151", fmt::format("kernel {} of {} computes one matrix, not a batch of {}", kernel.name,
+                                op.name, op.batch));
+  return out;
+}
+
 Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> const& choices) {
   if (choices.size() != graph.operators.size())
     return {{"E0150",
@@ -317,59 +375,8 @@ Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> cons
              {},
              "give one choice for each operator, in order"}};
   Diagnostics out;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    auto const& op = graph.operators[i];
-    auto const& [kernel, splits] = choices[i];
-    auto const report = [&](char const* code, std::string message, std::string hint = {}) {
-      out.push_back({code, Severity::error, op.where, std::move(message), {}, std::move(hint)});
-    };
-    if (kernel.kind != op.kind)
-      report("E0150", fmt::format("{} is a {}, but kernel {} is a {}", op.name, to_text(op.kind), kernel.name,
-                                  to_text(kernel.kind)));
-    if (kernel.tile_m < 1 || kernel.tile_n < 1 || kernel.tile_k < 1) {
-      report("E0151", fmt::format("kernel {} of {}: a tile of {} x {} x {} is not possible", kernel.name,
-                                  op.name, kernel.tile_m, kernel.tile_n, kernel.tile_k));
-      continue;
-    }
-    if (kernel.kind == op.kind && find_form(kernel, op.epilogue, graph.type) == nullptr)
-      report("E0151", fmt::format("kernel {} of {} is not compiled for {} with epilogue {}", kernel.name,
-                                  op.name, to_text(graph.type), to_text(op.epilogue)));
-    if (is_gated(op.epilogue) && kernel.tile_n % 2 != 0)
-      report("E0151", fmt::format("kernel {} of {}: a gated epilogue needs an even tile width, not {}",
-                                  kernel.name, op.name, kernel.tile_n));
-    auto const slices = multiplies(op) ? (op.k + kernel.tile_k - 1) / kernel.tile_k : 1;
-    if (splits < 1 || splits > slices)
-      report("E0151", fmt::format("{} cannot be split {} ways along k", op.name, splits),
-             multiplies(op) ? fmt::format("k = {} is {} slices of {}: use 1 to {} splits", op.k, slices,
-                                          kernel.tile_k, slices)
-                            : fmt::format("a {} has nothing to split: use 1", to_text(op.kind)));
-    else if (kernel.splits != k_any_splits && splits != kernel.splits)
-      report("E0151", fmt::format("kernel {} of {} is compiled for {} split{}, not {}", kernel.name, op.name,
-                                  kernel.splits, kernel.splits == 1 ? "" : "s", splits));
-    if (op.kind == OperatorKind::attention && kernel.kind == op.kind && kernel.tile_n != op.k)
-      report("E0151", fmt::format("kernel {} of {} is for heads of {}, not {}", kernel.name, op.name,
-                                  kernel.tile_n, op.k));
-    if (is_layer_kind(op.kind) && kernel.kind == op.kind && !fits_rows(kernel, op))
-      report("E0151",
-             op.kind == OperatorKind::norm
-                 ? fmt::format("kernel {} of {} is for rows of {} to {} columns, a multiple of 4, not {}",
-                               kernel.name, op.name, kernel.tile_k, kernel.tile_n, op.n)
-                 : fmt::format("kernel {} of {} is for heads of {}, not {}", kernel.name, op.name,
-                               kernel.tile_n, op.k));
-    if (kernel.whole && !op.groups.empty())
-      report("E0151", fmt::format("kernel {} of {} computes one matrix, not {} groups", kernel.name, op.name,
-                                  op.groups.size()));
-    for (auto const& input : op.inputs)
-      for (std::size_t j = 0; j < i && !op.groups.empty(); ++j)
-        if (graph.operators[j].name == input.producer && choices[j].kernel.tile_m != kernel.tile_m)
-          report("E0151",
-                 fmt::format("groups of {} and {} must be cut into tiles of as many rows, not {} and {}",
-                             input.producer, op.name, choices[j].kernel.tile_m, kernel.tile_m),
-                 "choose kernels with the same tile_m");
-    if (kernel.whole && op.batch > 1)
-      report("E0151", fmt::format("kernel {} of {} computes one matrix, not a batch of {}", kernel.name,
-                                  op.name, op.batch));
-  }
+  for (std::size_t i = 0; i < choices.size(); ++i)
+    for (auto& problem : problems_of(graph, choices, i)) out.push_back(std::move(problem));
   return out;
 }
 

@@ -35,6 +35,8 @@ Diagnostics problems_of(OperatorGraph const& graph);
 Diagnostics problems_of_products(OperatorGraph const& graph);
 /// E0150, E0151: number and kind of choices, tile sizes, splits. Precondition: the graph has no problems.
 Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> const& choices);
+/// Those of one operator's choice. Precondition: there are as many choices as operators.
+Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> const& choices, std::size_t i);
 /// E0154: more tiles or blocks than can be numbered.
 std::optional<Diagnostic> oversized(Stage const& stage);
 

@@ -2,6 +2,7 @@
 // Which producer tiles does a tile of a consumer read? One function per family of read patterns.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct Tiling {
   /// Where rows are those of sequences that tiles do not divide, and no tile has rows of two: of each; else
   /// 0.
   std::int64_t sequence_rows = 0;
+
+  auto operator<=>(Tiling const&) const = default;
 
   std::int64_t grid_x() const { return (columns + tile_columns - 1) / tile_columns; }
   std::int64_t grid_y() const {

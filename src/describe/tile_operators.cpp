@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
 
 #include "describe/attention_sight.hpp"
 #include "describe/layer_operators.hpp"
@@ -39,7 +42,7 @@ Tiling tiling_of(OperatorGraph const& graph, Operator const& op, KernelEntry con
   return tiling;
 }
 
-std::vector<Access> accesses_of(OperatorKind reader, ReadPattern pattern, Edge const& edge) {
+std::vector<Access> computed_accesses(OperatorKind reader, ReadPattern pattern, Edge const& edge) {
   if (reader == OperatorKind::attention) {
     if (pattern == ReadPattern::query_heads) return read_fused_queries(edge);
     return pattern == ReadPattern::key_heads ? read_fused_keys(edge) : read_fused_values(edge);
@@ -57,6 +60,20 @@ std::vector<Access> accesses_of(OperatorKind reader, ReadPattern pattern, Edge c
   }
   return {};
 }
+
+/// computed_accesses() of a graph, each once: layers of a network are mostly alike.
+class KnownAccesses {
+ public:
+  std::vector<Access> const& of(OperatorKind reader, ReadPattern pattern, Edge const& edge) {
+    auto const [place, fresh] = known_.try_emplace({reader, pattern, edge.consumer, edge.producer});
+    if (fresh) place->second = computed_accesses(reader, pattern, edge);
+    return place->second;
+  }
+
+ private:
+  // Shapes of attention and convolution are the graph's.
+  std::map<std::tuple<OperatorKind, ReadPattern, Tiling, Tiling>, std::vector<Access>> known_;
+};
 
 /// Of attention in one kernel: a block loads its queries, and of keys or values those that some of them see.
 Operand attention_operand(OperatorGraph const& graph, Operator const& op, OperatorInput const& input,
@@ -126,11 +143,12 @@ Operand operand_of(OperatorGraph const& graph, Operator const& op, OperatorInput
   return operand;
 }
 
-/// What the buffers hold, where it is a plain matrix: all but parts of a fused tensor and caches.
-void add_buffers(OperatorGraph const& graph, Operator const& op, std::vector<Buffer>& buffers) {
+/// What the buffers hold, where it is a plain matrix: all but parts of a fused tensor and caches. `known`:
+/// their names.
+void add_buffers(OperatorGraph const& graph, Operator const& op, std::vector<Buffer>& buffers,
+                 std::set<std::string>& known) {
   auto const add = [&](std::string const& name, OutsideMatrix const& matrix) {
-    auto const same = [&](Buffer const& buffer) { return buffer.name == name; };
-    if (std::none_of(buffers.begin(), buffers.end(), same))
+    if (known.insert(name).second)
       buffers.push_back({name, matrix.rows, matrix.columns, matrix.batch, to_text(matrix.type)});
   };
   for (auto const& input : op.inputs)
@@ -199,8 +217,11 @@ Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const&
 
 Expected<Stage> tile_stage(OperatorGraph const& graph, std::vector<TileChoice> const& choices,
                            std::size_t i) {
-  if (auto problems = problems_of(graph, choices); !problems.empty())
-    return tl::make_unexpected(std::move(problems));
+  // Only groups must be cut alike by several operators.
+  bool const grouped = std::any_of(graph.operators.begin(), graph.operators.end(),
+                                   [](Operator const& op) { return !op.groups.empty(); });
+  auto problems = grouped ? problems_of(graph, choices) : problems_of(graph, choices, i);
+  if (!problems.empty()) return tl::make_unexpected(std::move(problems));
   auto stage = stage_of(graph, graph.operators[i], choices[i]);
   if (auto problem = oversized(stage)) return refuse(std::move(*problem));
   return stage;
@@ -212,15 +233,17 @@ Expected<Pipeline> tile(OperatorGraph const& graph, std::vector<TileChoice> cons
   if (!problems.empty()) return tl::make_unexpected(std::move(problems));
 
   Pipeline pipeline;
+  std::set<std::string> buffers;
   pipeline.name = graph.name;
   pipeline.where = graph.where;
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
     pipeline.stages.push_back(stage_of(graph, graph.operators[i], choices[i]));
-    add_buffers(graph, graph.operators[i], pipeline.buffers);
+    add_buffers(graph, graph.operators[i], pipeline.buffers, buffers);
     if (auto problem = oversized(pipeline.stages.back())) problems.push_back(std::move(*problem));
   }
   if (!problems.empty()) return tl::make_unexpected(std::move(problems));
 
+  KnownAccesses accesses;
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
     auto const& op = graph.operators[i];
     for (auto const& input : op.inputs) {
@@ -231,7 +254,7 @@ Expected<Pipeline> tile(OperatorGraph const& graph, std::vector<TileChoice> cons
                       tiling_of(graph, graph.operators[from], choices[from].kernel), graph.attention,
                       graph.conv};
       pipeline.dependences.push_back({static_cast<int>(i), producer, input.name,
-                                      accesses_of(op.kind, input.pattern, edge), OnComplete::release_waiters,
+                                      accesses.of(op.kind, input.pattern, edge), OnComplete::release_waiters,
                                       op.where, input.policy});
     }
   }

@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// Stage i of tile(graph, choices). Refuses choices that tile() refuses, but for sizes of other stages.
-/// Precondition: the graph has no problems.
+/// Stage i of tile(graph, choices). Refuses choices that tile() refuses, but for sizes of other stages, and
+/// for their kernels where no operator has groups. Precondition: the graph has no problems.
 Expected<Stage> tile_stage(OperatorGraph const& graph, std::vector<TileChoice> const& choices, std::size_t i);
 
 }  // namespace tessera

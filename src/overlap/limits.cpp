@@ -17,6 +17,9 @@ constexpr std::int64_t k_most_elements = std::int64_t{1} << 36;
 constexpr std::int64_t k_most_tiles = 1 << 20;
 constexpr std::int64_t k_most_slices = 1 << 21;  // some 200 bytes each, and as much for each further channel
 constexpr std::int64_t k_most_configured = 1 << 24;  // some 30 bytes each
+constexpr std::int64_t k_most_lines = 200'000'000;   // some 10 ns each: twice GPT-3's FC-2 with 8192 tokens
+constexpr std::int64_t k_line = 128;
+constexpr std::int64_t k_fewest_lines = 32;  // that a slice of a tile takes as long as, however small
 constexpr std::int64_t k_warp = 32;
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -29,11 +32,22 @@ tl::unexpected<Diagnostics> refused(char const* code, std::string message, std::
   return refuse(std::move(d));
 }
 
+/// Lines of memory that one tile of the output loads and stores. Saturates far beyond what can be simulated.
+std::int64_t lines_of_tile(GemmProblem const& p, GemmKernel const& k) {
+  auto const bytes = [&](double elements) { return elements * static_cast<double>(k_element); };
+  auto const slice = bytes(static_cast<double>(k.tile_m) + k.tile_n) * k.tile_k / k_line;
+  auto const lines =
+      static_cast<double>(divided_up(p.k, k.tile_k)) * std::max<double>(slice, k_fewest_lines) +
+      bytes(static_cast<double>(k.tile_m) * k.tile_n) / k_line;
+  return static_cast<std::int64_t>(std::min(lines, 1e12));
+}
+
 /// The largest m of a GEMM that is otherwise this one; 0 if there is none.
 std::int64_t most_rows(GemmProblem const& p, GemmKernel const& k, std::int64_t most_tiles) {
   auto const columns = divided_up(p.n, k.tile_n);
   auto const panels = k_most_slices / divided_up(p.k, k.tile_k);
-  auto const tiles = std::max<std::int64_t>(0, std::min(most_tiles / columns, panels - columns));
+  auto const tiles = std::max<std::int64_t>(
+      0, std::min({most_tiles / columns, panels - columns, k_most_lines / lines_of_tile(p, k) / columns}));
   return std::min({k_most, k_most_elements / std::max(p.n, p.k), tiles * k.tile_m});
 }
 
@@ -119,14 +133,25 @@ Expected<void> check_sizes(GemmProblem const& p, GemmKernel const& k, int gpus) 
                                      std::max<std::int64_t>(1, most / grid.rows) * k.tile_n));
   auto const panels = grid.columns + grid.rows;
   auto const slices = divided_up(p.k, k.tile_k);
+  auto const fits = [&](std::int64_t fewer) {
+    auto shallow = p;
+    shallow.k = fewer * k.tile_k;
+    return fewer > 0 && lines_of_tile(shallow, k) <= k_most_lines / grid.tiles();
+  };
   if (panels * slices > k_most_slices)
     return refused(
         "E0544", fmt::format("{} slices of {} panels", slices, panels),
         rows > 0 ? fmt::format("at most {} slices in all{}", k_most_slices, that_is(rows))
-        : k_most_slices / panels > 0
+        : fits(k_most_slices / panels)
             ? fmt::format("at most {} slices: tile_k of {}, or k of {}", k_most_slices / panels,
                           divided_up(p.k, k_most_slices / panels), k_most_slices / panels * k.tile_k)
-            : "take larger tiles");
+            : "take larger tiles, or fewer columns of the output");
+  if (auto const lines = lines_of_tile(p, k); lines > k_most_lines / grid.tiles())
+    return refused(
+        "E0544",
+        fmt::format("{} tiles that load and store {} lines of {} bytes each", grid.tiles(), lines, k_line),
+        fmt::format("at most {} lines in all{}", k_most_lines,
+                    rows > 0 ? that_is(rows) : ": fewer columns of the output, or a smaller k"));
   auto const splits = std::min(slices, k_most_tiles / grid.tiles());
   if (k.splits < 1 || k.splits > splits)
     return refused("E0544", fmt::format("{} splits of {} slices", k.splits, slices),

@@ -12,8 +12,7 @@
 namespace tessera {
 namespace {
 
-/// A search with 8 million pairs was seen to take 3 s and 470 MiB: at the limit, half of that.
-constexpr std::int64_t k_most_pairs = 4'000'000;
+constexpr auto k_most_pairs = k_most_awaited_pairs;
 constexpr std::int64_t k_bytes_per_pair = 60;
 
 std::int64_t volume(TileRelation::Box const& box) {
@@ -41,19 +40,25 @@ std::int64_t listed_pairs(Pipeline const& pipeline, Dependence const& dependence
 
 }  // namespace
 
+std::vector<std::int64_t> awaited_pairs(CheckedPipeline const& checked) {
+  std::vector<std::int64_t> pairs;
+  for (std::size_t d = 0; d < checked.facts().size(); ++d)
+    pairs.push_back(checked.facts()[d].max_producers > 1
+                        ? listed_pairs(checked.pipeline(), checked.pipeline().dependences[d])
+                        : 0);
+  return pairs;
+}
+
 std::optional<Diagnostic> too_many_awaited_pairs(CheckedPipeline const& checked) {
   auto const& pipeline = checked.pipeline();
   // Most need not be looked at: a tile each, or few pairs together.
-  std::vector<std::size_t> many;
   std::int64_t at_most = 0;
   for (std::size_t d = 0; d < checked.facts().size(); ++d)
-    if (checked.facts()[d].max_producers > 1) {
-      many.push_back(d);
+    if (checked.facts()[d].max_producers > 1)
       at_most += checked.facts()[d].pairs * std::ssize(pipeline.dependences[d].accesses);
-    }
   if (at_most <= k_most_pairs) return std::nullopt;
   std::int64_t pairs = 0;
-  for (auto const d : many) pairs += listed_pairs(pipeline, pipeline.dependences[d]);
+  for (auto const of_one : awaited_pairs(checked)) pairs += of_one;
   if (pairs <= k_most_pairs) return std::nullopt;
   return Diagnostic{"E0504",
                     Severity::error,

@@ -4,10 +4,18 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "tessera/check/check.hpp"
 
 namespace tessera {
+
+/// A search with 8 million pairs was seen to take 3 s and 470 MiB: at the limit, half of that.
+constexpr std::int64_t k_most_awaited_pairs = 4'000'000;
+
+/// Of each dependence: pairs of tiles of which one waits for the other, equal lists once; 0 where a tile
+/// waits for one other at most.
+std::vector<std::int64_t> awaited_pairs(CheckedPipeline const& checked);
 
 /// E0504: waiting for tiles would take lists of too many (consumer tile, producer tile) pairs. Consumer tiles
 /// that read the same tiles, such as a row of a GEMM, share a list. Counts without making the lists, in time

@@ -126,11 +126,8 @@ class ShapeSearch {
       filled += add(by_filled[i]);
 
     std::size_t alike = 0;
-    for (std::size_t i = 0; i < by_filled.size() && alike < k_early_alike; ++i) {
-      auto const choices = shapes_.choices_of(combinations[by_filled[i]]);
-      if (std::all_of(choices.begin(), choices.end(), [&](auto const& c) { return c == choices.front(); }))
-        ++alike, add(by_filled[i]);
-    }
+    for (std::size_t i = 0; i < by_filled.size() && alike < k_early_alike; ++i)
+      if (shapes_.is_one_choice(combinations[by_filled[i]])) ++alike, add(by_filled[i]);
 
     std::vector<CheckedPipeline> pipelines;
     std::size_t best_pipeline = 0;
@@ -185,7 +182,7 @@ class ShapeSearch {
   PlanOptions const& options_;
   ShapeCombinations shapes_;
   Search search_;
-  std::vector<std::vector<std::size_t>> priced_;  ///< combinations in stream order
+  std::vector<std::vector<std::uint16_t>> priced_;  ///< combinations in stream order
 };
 
 }  // namespace

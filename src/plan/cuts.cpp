@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "plan/assemble.hpp"
+#include "plan/awaited_pairs.hpp"
 #include "plan/forms.hpp"
 #include "plan/policy_families.hpp"
 #include "plan/shapes.hpp"
@@ -139,6 +140,10 @@ PricedPart Cuts::price_part(int first, int end) {
     }
     return result;
   }
+  std::int64_t pairs = 0;
+  if (!pairs_.empty())
+    for (auto const d : part.dependences) pairs += pairs_[at(d)];
+  if (pairs > k_most_awaited_pairs) return result;
   std::vector<std::vector<Policy>> per_dependence;
   for (auto const d : part.dependences) per_dependence.push_back(policies_[at(d)]);
   auto families = policy_families(per_dependence);
@@ -254,6 +259,7 @@ void Cuts::run() {
   auto policies = allowed_policies(checked_.pipeline(), options_.policies);
   if (!policies) return;
   policies_ = std::move(*policies);
+  if (too_many_awaited_pairs(checked_)) pairs_ = awaited_pairs(checked_);
   ways_.assign(at(stages) + 1, {});
   ways_[0].push_back({});
   for (int length = 1; length <= std::min(k_longest_part, stages); ++length)

@@ -61,6 +61,7 @@ class Cuts {
   Pricer const& price_;
   PlanOptions const& options_;
   Search& search_;
+  std::vector<std::int64_t> pairs_;  ///< by dependence, where they are too many together; else empty
   std::vector<std::vector<Policy>> policies_;  ///< by dependence of the whole chain
   std::map<std::string, PricedPart> priced_;   ///< by what the part is, names aside
   std::vector<std::vector<Way>> ways_;         ///< by number of stages covered

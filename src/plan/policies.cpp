@@ -29,8 +29,26 @@ struct Wait {
   std::int64_t tiles = 0;
 };
 
+/// The same of one box and a product of maps: dimension by dimension.
+Wait wait_of(SemaphoreMap const& map, TileGrid const& grid, TileRelation::Box const& box) {
+  Wait wait{1, 1};
+  for (int d = 0; d < k_max_rank; ++d) {
+    auto const& one = map.dimension[d];
+    int const count = one.count_in(box.begin[d], box.end[d]);
+    std::int64_t tiles = 0;
+    if (one.grouping == Grouping::each)
+      tiles = count;
+    else
+      for (int i = 0; i < count; ++i) tiles += one.members(grid.extent[d], one.index_in(box.begin[d], i));
+    wait.semaphores *= count;
+    wait.tiles *= tiles;
+  }
+  return wait;
+}
+
 Wait wait_of(PolicyMap const& map, TileGrid const& grid, Boxes const& boxes,
              std::vector<std::int64_t>& scratch) {
+  if (boxes.size() == 1 && !map.is_table()) return wait_of(map, grid, boxes.front());
   scratch.clear();
   for (auto const& box : boxes) {
     Tile tile;

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <utility>
 
+#include "plan/cuts.hpp"
 #include "plan/forms.hpp"
 
 namespace tessera {
@@ -44,7 +45,7 @@ Combination ShapeCombinations::first_guess() const {
       auto const least =
           std::min_element(shapes_[i].begin(), shapes_[i].end(),
                            [&](auto const& a, auto const& b) { return estimate(a) < estimate(b); });
-      guess.first.pick.push_back(static_cast<std::size_t>(least - shapes_[i].begin()));
+      guess.first.pick.push_back(static_cast<std::uint16_t>(least - shapes_[i].begin()));
       guess.second += estimate(*least);
     }
     return guess;
@@ -136,7 +137,22 @@ void ShapeCombinations::rule_out_by_loads(Search& search) {
   }
 }
 
+bool ShapeCombinations::is_one_choice(Combination const& combination) const {
+  auto const choice = [&](std::size_t i) -> TileChoice const& {
+    return shapes_[i][combination.pick[i]].choice;
+  };
+  for (std::size_t i = 1; i < shapes_.size(); ++i)
+    if (choice(i).kernel.name != choice(0).kernel.name || choice(i).splits != choice(0).splits) return false;
+  return true;
+}
+
 void ShapeCombinations::price_alone(Search& search, Pricer const& price) {
+  struct Priced {
+    bool runs = false;
+    double us = 0;
+    StageRecipe form;
+  };
+  std::map<std::string, Priced> known[2];  // by identity, with all forms or with the first: layers are alike
   for (std::size_t i = 0; i < shapes_.size(); ++i) {
     double const least = least_estimate(shapes_[i]);
     std::erase_if(shapes_[i], [&](ShapeOption& option) {
@@ -156,11 +172,14 @@ void ShapeCombinations::price_alone(Search& search, Pricer const& price) {
       auto const more = 3 * option.alone.stages.front().blocks();
       bool const all = blocks + more <= k_form_budget;
       if (all) blocks += more;
-      auto const best = fastest_alone(option.alone, machine_, price, {}, all ? 4 : 1);
-      if (!best) return true;
-      option.alone_us = best->us;
-      option.form = best->recipe.stages.front();
-      return false;
+      auto const [place, fresh] = known[all].try_emplace(identity_of(option.alone, {}));
+      auto& priced = place->second;
+      if (fresh)
+        if (auto const best = fastest_alone(option.alone, machine_, price, {}, all ? 4 : 1))
+          priced = {true, best->us, best->recipe.stages.front()};
+      option.alone_us = priced.us;
+      option.form = priced.form;
+      return !priced.runs;
     });
   }
 }
@@ -215,16 +234,28 @@ std::vector<Combination> ShapeCombinations::by_stream_time() const {
   double const launch_us = machine_.launch_ns * 1e-3;
   auto const lists = kept();
   std::vector<Combination> combinations{{}};
+  combinations.front().pick.reserve(lists.size());
   for (std::size_t i = 0; i < lists.size(); ++i) {
+    auto const extend = [&](Combination& one, std::size_t option) {
+      one.pick.push_back(static_cast<std::uint16_t>(option));
+      one.stream_us += shapes_[i][option].alone_us - launch_us;
+      one.filled_us += shapes_[i][option].filled_us(launch_us) - launch_us;
+    };
+    if (lists[i].size() == 1) {  // most operators of a long chain
+      for (auto& one : combinations) extend(one, lists[i].front());
+      continue;
+    }
     std::vector<Combination> longer;
-    for (auto const& shorter : combinations)
+    longer.reserve(combinations.size() * lists[i].size());
+    for (auto& shorter : combinations) {
       for (auto const option : lists[i]) {
-        auto next = shorter;
-        next.pick.push_back(option);
-        next.stream_us += shapes_[i][option].alone_us - launch_us;
-        next.filled_us += shapes_[i][option].filled_us(launch_us) - launch_us;
-        longer.push_back(std::move(next));
+        longer.emplace_back();
+        longer.back().pick.reserve(lists.size());
+        longer.back() = shorter;
+        extend(longer.back(), option);
       }
+      shorter = {};
+    }
     combinations = std::move(longer);
   }
   std::erase_if(combinations, [&](Combination const& one) { return !cuts_groups_alike(one); });

@@ -13,9 +13,9 @@
 namespace tessera {
 
 struct Combination {
-  std::vector<std::size_t> pick;  ///< option of each operator
-  double stream_us = 0;           ///< sum of the stages alone
-  double filled_us = 0;           ///< the same if last waves are shared
+  std::vector<std::uint16_t> pick;  ///< option of each operator
+  double stream_us = 0;             ///< sum of the stages alone
+  double filled_us = 0;             ///< the same if last waves are shared
 };
 
 class ShapeCombinations {
@@ -28,6 +28,9 @@ class ShapeCombinations {
   std::size_t operators() const { return shapes_.size(); }
   std::vector<TileChoice> choices_of(Combination const& combination) const;
   std::vector<StageRecipe> forms_of(Combination const& combination) const;
+
+  /// Whether all operators have the same kernel and splits.
+  bool is_one_choice(Combination const& combination) const;
 
   /// The options that are estimated best.
   Combination first_guess() const;

@@ -86,13 +86,12 @@ KernelEntry const* with_rows(std::vector<KernelEntry> const& kernels, int tile_m
   return found == kernels.end() ? nullptr : &*found;
 }
 
-/// The base's choices, but for grouped operators, which are cut into tiles of as many rows.
-std::vector<TileChoice> beside(OperatorGraph const& graph, std::vector<TileChoice> choices,
-                               Variants const& variants, int tile_m) {
+/// Cuts grouped operators into tiles of as many rows.
+void cut_beside(std::vector<TileChoice>& choices, OperatorGraph const& graph, Variants const& variants,
+                int tile_m) {
   for (std::size_t i = 0; i < choices.size(); ++i)
     if (auto const* kernel = graph.operators[i].groups.empty() ? nullptr : with_rows(variants[i], tile_m))
       choices[i] = {*kernel, splits_of(*kernel).least};
-  return choices;
 }
 
 /// A height of tiles that all grouped operators have; 0: none.
@@ -191,13 +190,16 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
     base.push_back({fitting.front(), splits_of(fitting.front()).least});
     variants.push_back(std::move(fitting));
   }
-  base = beside(graph, base, variants, common_rows(graph, variants));
+  cut_beside(base, graph, variants, common_rows(graph, variants));
   // A workload that is wrong is wrong for every shape: refuse it in tile()'s words.
   auto tiled = tile(graph, base);
   if (!tiled) return tl::make_unexpected(std::move(tiled).error());
 
   std::vector<std::vector<ShapeOption>> options(graph.operators.size());
-  for (std::size_t i = 0; i < graph.operators.size(); ++i)
+  bool const grouped = std::any_of(graph.operators.begin(), graph.operators.end(),
+                                   [](Operator const& op) { return !op.groups.empty(); });
+  auto choices = base;
+  for (std::size_t i = 0; i < graph.operators.size(); ++i) {
     for (auto const& kernel : variants[i]) {
       auto const& op = graph.operators[i];
       auto const slots =
@@ -205,7 +207,10 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
           machine.sms;
       auto const [least, most] = splits_of(kernel);
       for (int splits = least; splits <= most; ++splits) {
-        auto choices = beside(graph, base, variants, kernel.tile_m);
+        if (grouped) {
+          choices = base;
+          cut_beside(choices, graph, variants, kernel.tile_m);
+        }
         choices[i] = {kernel, splits};
         auto const cut = tile_stage(graph, choices, i);
         if (!cut) break;
@@ -232,6 +237,8 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
         options[i].push_back(std::move(option));
       }
     }
+    choices[i] = base[i];
+  }
   return options;
 }
 

@@ -165,10 +165,11 @@ void try_other_forms(Search& search, CheckedPipeline const& checked) {
       auto recipe = search.best()->recipe;
       if (form == StageRecipe{}) break;  // there is no choice
       recipe.stages.resize(stages);
+      // A plan that is not priced is not built: of long chains that takes longer than all that came before.
+      if (recipe.stages[s] == form || !search.affords(checked.pipeline())) continue;
       recipe.stages[s] = form;
       auto plan = build_plan(checked, search.machine(), recipe);
       if (!plan || search.known(describe(*plan))) continue;
-      if (!search.affords(checked.pipeline())) continue;
       search.price(std::move(*plan), recipe);
     }
 }

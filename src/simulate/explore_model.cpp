@@ -29,6 +29,10 @@ Model::Model(Plan const& plan, MachineProfile const& machine, LaunchGroup const&
     sm = {kernels[0].blocks, 0, 0, 0};
     sms = 1;
   }
+  // SMs beyond those that blocks could each have for themselves stay empty.
+  std::int64_t blocks = 0;
+  for (auto const& kernel : kernels) blocks += kernel.blocks;
+  sms = static_cast<int>(std::min<std::int64_t>(sms, std::max<std::int64_t>(blocks, 1)));
   count_posts(plan, group);
   find_kinds(kinds_by_posts);
 }

@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 
 #include "explore_state.hpp"
@@ -14,7 +16,7 @@
 namespace tessera::exploration {
 namespace {
 
-constexpr std::size_t k_states_between_looks = 1024;  ///< some 30 ms
+constexpr std::size_t k_states_between_looks = 1024;  ///< some 6 ms
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
@@ -32,7 +34,16 @@ class Search {
   }
 
  private:
+  /// Whether anything may be able to finish behind a step, where nothing was before it.
+  bool may_finish(State const& state, Step const& step) const {
+    auto const kernel = model_.units[at(step.unit)].kernel;
+    if (rules_.can_finish(state, step.unit)) return true;
+    // A wait kernel has waited for the first block, idle workers for the last ticket.
+    return step.what == Step::start ? state.placed[at(kernel)] == 1 : !rules_.has_tickets(state, kernel);
+  }
+
   void finish_all(State& state) {
+    if (!may_finish(state, steps_.back())) return;
     bool again = true;
     while (again) {
       again = false;
@@ -53,51 +64,61 @@ class Search {
     text += static_cast<char>(value >> 8 & 0xff);
   }
 
-  /// The kinds of the units on each SM. Two SMs with the same are the same to the scheduler.
-  std::vector<std::string> contents_of(State const& state) const {
-    std::vector<std::string> sms;
-    std::vector<int> kinds;
-    for (auto const& units : state.residents) {
-      kinds.clear();
-      for (auto const u : units) kinds.push_back(model_.units[at(u)].kind);
-      std::sort(kinds.begin(), kinds.end());
-      auto& text = sms.emplace_back();
-      for (auto const kind : kinds) put(text, kind);
+  /// The kinds of an SM's units, sorted. Two SMs with the same are the same to the scheduler.
+  std::string_view contents_of(std::size_t sm) const {
+    return std::string_view(contents_).substr(begins_[sm], begins_[sm + 1] - begins_[sm]);
+  }
+
+  void look_at(State const& state) {
+    contents_.clear();
+    begins_.assign(1, 0);
+    occupied_.clear();
+    for (std::size_t sm = 0; sm < state.residents.size(); ++sm) {
+      kinds_.clear();
+      for (auto const u : state.residents[sm]) kinds_.push_back(model_.units[at(u)].kind);
+      if (kinds_.size() > 1) std::sort(kinds_.begin(), kinds_.end());
+      for (auto const kind : kinds_) put(contents_, kind);
+      begins_.push_back(contents_.size());
+      if (!kinds_.empty()) occupied_.push_back(sm);
     }
-    return sms;
+    std::sort(occupied_.begin(), occupied_.end(), [&](std::size_t a, std::size_t b) {
+      auto const order = contents_of(a).compare(contents_of(b));
+      return order != 0 ? order < 0 : a < b;
+    });
   }
 
   /// One SM for each content that occurs: a step on another one would lead to a state that is already known.
-  static std::vector<std::size_t> different(std::vector<std::string> const& contents) {
-    std::vector<std::size_t> sms;
-    for (std::size_t sm = 0; sm < contents.size(); ++sm)
-      if (std::none_of(sms.begin(), sms.end(),
-                       [&](std::size_t earlier) { return contents[earlier] == contents[sm]; }))
-        sms.push_back(sm);
-    return sms;
+  void list_different(State const& state, std::vector<std::size_t>& sms) const {
+    sms.clear();
+    for (std::size_t i = 0; i < occupied_.size(); ++i)
+      if (i == 0 || contents_of(occupied_[i]) != contents_of(occupied_[i - 1])) sms.push_back(occupied_[i]);
+    auto const empty = std::find_if(state.residents.begin(), state.residents.end(),
+                                    [](auto const& units) { return units.empty(); });
+    if (empty != state.residents.end())
+      sms.push_back(static_cast<std::size_t>(empty - state.residents.begin()));
+    std::sort(sms.begin(), sms.end());
   }
 
-  std::string key_of(State const& state, std::vector<std::string> sms) const {
-    std::string key;
-    for (auto const count : state.placed) put(key, static_cast<int>(count));
-    for (auto const count : state.drawn) put(key, count);
+  void make_key(State const& state) {
+    key_.clear();
+    for (auto const count : state.placed) put(key_, static_cast<int>(count));
+    for (auto const count : state.drawn) put(key_, count);
     // With blocks that finish at once, what is placed says what has finished.
     if (finishing_ == Finishing::any_time)
-      for (auto const count : state.finished_kind) put(key, count);
-    put(key, state.head);
-    std::erase_if(sms, [](std::string const& text) { return text.empty(); });
-    std::sort(sms.begin(), sms.end());
-    for (auto const& text : sms) {
-      put(key, static_cast<int>(text.size()));
-      key += text;
+      for (auto const count : state.finished_kind) put(key_, count);
+    put(key_, state.head);
+    for (auto const sm : occupied_) {
+      auto const text = contents_of(sm);
+      put(key_, static_cast<int>(text.size()));
+      key_ += text;
     }
-    return key;
   }
 
   void visit(State const& state) {
     if (!result_.deadlock.empty() || out_of_states_) return;
-    auto const contents = contents_of(state);
-    if (!seen_.insert(key_of(state, contents)).second) return;
+    look_at(state);
+    make_key(state);
+    if (!seen_.insert(key_).second) return;
     if (static_cast<std::int64_t>(seen_.size()) > max_states_) {
       out_of_states_ = true;
       return;
@@ -105,7 +126,8 @@ class Search {
     if (observer_ && seen_.size() % k_states_between_looks == 0)
       observer_(static_cast<std::int64_t>(seen_.size()));
 
-    auto const sms = different(contents);
+    auto& sms = frame(depth_).different;
+    list_different(state, sms);
     bool can_go_on = false;
     for (auto const sm : sms)
       for (std::size_t i = 0; i < state.residents[sm].size(); ++i) {
@@ -118,10 +140,9 @@ class Search {
           if (finishing_ == Finishing::at_once &&
               rules_.can_finish(state, rules_.next_ticket(state, model_.units[at(u)].kernel)))
             return;
-        } else if (rules_.can_finish(state, u)) {
+        } else if (finishing_ == Finishing::any_time && rules_.can_finish(state, u)) {
           can_go_on = true;
-          if (finishing_ == Finishing::any_time)
-            step(state, [&](State& next) { return rules_.finish(next, sm, i); });
+          step(state, [&](State& next) { return rules_.finish(next, sm, i); });
         }
       }
 
@@ -146,12 +167,24 @@ class Search {
   template <class Change>
   void step(State const& state, Change const& change) {
     if (!result_.deadlock.empty() || out_of_states_) return;
-    auto const depth = steps_.size();
-    auto next = state;
+    auto const steps = steps_.size();
+    auto& next = frame(++depth_).state;
+    next = state;
     steps_.push_back(change(next));
     if (finishing_ == Finishing::at_once) finish_all(next);
     visit(next);
-    if (result_.deadlock.empty()) steps_.resize(depth);
+    --depth_;
+    if (result_.deadlock.empty()) steps_.resize(steps);
+  }
+
+  /// What a step down needs, kept for the next one at the same depth: it has the room already.
+  struct Frame {
+    State state;
+    std::vector<std::size_t> different;  // SMs
+  };
+  Frame& frame(std::size_t depth) {
+    while (frames_.size() <= depth) frames_.emplace_back();
+    return frames_[depth];
   }
 
   std::string lack_of(State const& state, int u) const {
@@ -211,6 +244,14 @@ class Search {
   ExplorationObserver const& observer_;
   std::unordered_set<std::string> seen_;
   std::vector<Step> steps_;
+  std::deque<Frame> frames_;  // by depth
+  std::size_t depth_ = 0;
+  // Of the state that is looked at.
+  std::string contents_;               // of all SMs
+  std::vector<std::size_t> begins_;    // of each SM's part
+  std::vector<std::size_t> occupied_;  // SMs, by content
+  std::vector<int> kinds_;
+  std::string key_;
   bool out_of_states_ = false;
   Exploration result_;
 };

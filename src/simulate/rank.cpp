@@ -19,8 +19,8 @@ namespace {
 /// How many plans in stream order set the clock.
 constexpr int k_in_turns = 8;
 
-/// A simulated block takes some 0.2 us of one core with all that a search does besides: two seconds.
-constexpr std::int64_t k_most_blocks = 10'000'000;
+// A simulated block takes some 0.2 us of one core with all that a search does besides.
+constexpr auto k_most_blocks = k_most_work_of_search;
 
 /// The clock of a plan at its power limit takes that many simulations.
 constexpr int k_clocks = 3;
@@ -44,6 +44,14 @@ constexpr char const* k_smaller =
 /// Each way to cut a pipeline into launches is a plan of all of its stages: a chain of 2500 takes 2.4 s.
 constexpr std::int64_t k_blocks_of_stage_pair = 2;
 
+/// Each of many operators has kernels to choose among: a chain of 700 takes two seconds.
+constexpr std::int64_t k_blocks_of_operator_pair = 20;
+
+/// How many of what counts by pairs can be planned.
+std::int64_t most_of(std::int64_t blocks_of_pair) {
+  return std::lround(std::sqrt(k_most_blocks / blocks_of_pair));
+}
+
 /// All that a search takes, in blocks. `edges`: of a stage and an earlier one whose buffer it overwrites.
 std::int64_t work_of_search(Pipeline const& pipeline, std::int64_t edges, MachineProfile const& machine,
                             PlanOptions const& options) {
@@ -57,12 +65,16 @@ std::int64_t work_of_search(Pipeline const& pipeline, std::int64_t edges, Machin
   return work;
 }
 
+std::int64_t uncovered(CheckedPipeline const& checked) {
+  return std::count_if(checked.reuses().begin(), checked.reuses().end(),
+                       [](BufferReuse const& reuse) { return !reuse.covered; });
+}
+
 /// A search that is not begun.
 std::optional<Diagnostic> too_long(CheckedPipeline const& checked, MachineProfile const& machine,
                                    PlanOptions const& options) {
   auto const& pipeline = checked.pipeline();
-  auto const edges = std::count_if(checked.reuses().begin(), checked.reuses().end(),
-                                   [](BufferReuse const& reuse) { return !reuse.covered; });
+  auto const edges = uncovered(checked);
   auto const work = work_of_search(pipeline, edges, machine, options);
   if (work <= k_most_blocks) return std::nullopt;
   auto refusal = too_long(pipeline.name, pipeline.where, work, k_smaller);
@@ -76,7 +88,7 @@ std::optional<Diagnostic> too_long(CheckedPipeline const& checked, MachineProfil
   if (auto const stages = static_cast<std::int64_t>(pipeline.stages.size());
       k_blocks_of_stage_pair * stages * stages > k_most_blocks)
     refusal.notes.push_back(fmt::format("{} stages; {} can be planned, where they are small", stages,
-                                        std::lround(std::sqrt(k_most_blocks / k_blocks_of_stage_pair))));
+                                        most_of(k_blocks_of_stage_pair)));
   if (int const stages = checked.iteration_stages(); stages > 0) {
     auto const all = static_cast<std::int64_t>(pipeline.stages.size()) / stages;
     auto fewer = std::int64_t{1};
@@ -130,14 +142,42 @@ Expected<std::vector<Plan>> at_one_clock(MachineProfile const& machine, PlanOpti
 
 Plan first_of(std::vector<Plan> plans) { return std::move(plans.front()); }
 
+std::int64_t work_of_pairs(OperatorGraph const& graph) {
+  auto const operators = static_cast<std::int64_t>(graph.operators.size());
+  return k_blocks_of_operator_pair * operators * operators;
+}
+
+Diagnostic too_long(OperatorGraph const& graph, std::int64_t work) {
+  bool const many = work_of_pairs(graph) > k_most_blocks;
+  auto refusal = too_long(graph.name, graph.where, work, many ? "plan parts of the chain" : k_smaller);
+  if (many)
+    refusal.notes.push_back(fmt::format("{} operators; {} can be planned, where they are small",
+                                        graph.operators.size(), most_of(k_blocks_of_operator_pair)));
+  return refusal;
+}
+
 }  // namespace
+
+Expected<std::int64_t> work_of_search(OperatorGraph const& graph, Registry const& kernels,
+                                      MachineProfile const& machine) {
+  // The blocks of so many would take long to count.
+  if (auto const pairs = work_of_pairs(graph); pairs > k_most_blocks) return pairs;
+  return blocks_of_search(graph, kernels, machine).map([&](std::int64_t blocks) {
+    return blocks + work_of_pairs(graph);
+  });
+}
+
+std::int64_t work_of_search(CheckedPipeline const& checked, MachineProfile const& machine,
+                            PlanOptions const& options) {
+  return work_of_search(checked.pipeline(), uncovered(checked), machine, options);
+}
 
 Expected<std::vector<Plan>> rank_by_simulation(OperatorGraph const& graph, Registry const& kernels,
                                                MachineProfile const& machine, PlanOptions const& options,
                                                PriceObserver const& observer) {
-  auto const blocks = blocks_of_search(graph, kernels, machine);
+  auto const blocks = work_of_search(graph, kernels, machine);
   if (!blocks) return tl::make_unexpected(blocks.error());
-  if (*blocks > k_most_blocks) return refuse(too_long(graph.name, graph.where, *blocks, k_smaller));
+  if (*blocks > k_most_blocks) return refuse(too_long(graph, *blocks));
   return at_one_clock(machine, options, *blocks, observer, [&](Pricer const& price, PlanOptions const& with) {
     return rank(graph, kernels, machine, price, with);
   });

@@ -17,7 +17,7 @@ using simulation::Picoseconds;
 using simulation::RoleRecord;
 using Records = std::vector<std::vector<RoleRecord>>;
 
-constexpr double k_most_steps = 2e8;
+constexpr double k_most_steps = 3e7;  ///< some 50 ns each: two seconds
 constexpr double k_most_tiles = 2e6;
 constexpr double k_most_ns = 1e9;
 constexpr double k_least_gbps = 1e-3;
@@ -160,7 +160,7 @@ Expected<void> check_all(RoleLoop const& loop, RoleMachine const& machine) {
     return cannot(loop,
                   fmt::format("{} iterations of {:.0f} tiles, {:.0f} slots and {:.0f} awaited tiles",
                               loop.iterations, tiles, slots, awaited),
-                  "simulate 1 iteration or more, of 2e6 tiles and of 2e8 slots and awaited tiles at most");
+                  "simulate 1 iteration or more, of 2e6 tiles and of 3e7 slots and awaited tiles at most");
   if (auto const longest = longest_ns(loop, machine, awaited); !(longest <= k_longest_ns))
     return cannot(loop,
                   fmt::format("a launch that may take {:.2g} ns, {:.0e} are counted", longest, k_longest_ns),

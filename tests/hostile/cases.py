@@ -21,3 +21,4 @@ class Case:
     outputs: tuple = ()                          # files that are there afterwards if the answer is fine
     stdin: object = None                         # bytes
     beside: object = None                        # scripts by name: the tool runs from a folder with these alone
+    exit_code: object = None                     # the one it must end with; None: any that is documented

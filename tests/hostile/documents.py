@@ -44,7 +44,9 @@ def unchanged(tessera, folder, large_workload, small_machine):
         given.unlink()
         return text
 
-    return {"large plan": made_of(large_workload, "plan", str(given), "--mechanism", "wait_kernel"),
+    small = large_workload.replace(b'"x": 60, "y": 60', b'"x": 4, "y": 4')
+    return {"plan of 4 x 4": made_of(small, "plan", str(given), "--mechanism", "wait_kernel"),
+            "large plan": made_of(large_workload, "plan", str(given), "--mechanism", "wait_kernel"),
             "plan for 66 SMs": made_of(small_machine, "plan", "two-gemms", "--machine", str(given)),
             "plan for an a100": made(tessera, folder, "plan", "two-gemms", "--machine", "a100"),
             "plan of rows": made(tessera, folder, "plan", "two-gemms", "--mechanism", "wait_kernel", "--policy", "RowSync"),

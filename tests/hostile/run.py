@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """run.py TESSERA SOURCE BUILD [--seed N] [--only TEXT] [--jobs N] [--unlimited]
 
-Gives the tool some 3600 mistaken and hostile inputs, one process each, and checks every answer: an exit code that is
+Gives the tool some 3700 mistaken and hostile inputs, one process each, and checks every answer: an exit code that is
 documented, a refusal with a code and a place, no file that is half there, within 2 s of one core, 2 s of sleep and
 512 MiB of its own, beside what it maps. A case that fails is printed as a command that can be pasted, and its files are
 kept in BUILD/failed.
@@ -27,6 +27,7 @@ sys.dont_write_bytecode = True
 import companions
 import documents
 import known
+import large
 import mutations
 import options
 import signals
@@ -74,6 +75,7 @@ def corpus(tessera, source, folder, seed):
         yield from document_cases(document, rng)
     yield from options.cases(tessera, {"PLAN": texts["plan wait_kernel"].encode(), "ROLES": texts["roles"].encode()})
     yield from known.cases(texts)
+    yield from large.cases(texts, rng)
     yield from companions.cases(texts)
 
 
@@ -97,6 +99,8 @@ def faults(case, code, out, err, left):
         return
     if code not in (0, 1, 2, 3):
         yield f"exit code {code}"
+    if case.exit_code is not None and code != case.exit_code:
+        yield f"exit code {code} instead of {case.exit_code}"
     if "defect of tessera" in err or "runtime error" in err or "Sanitizer" in err:
         yield "a defect: " + err[:200]
     if found and found[1] == "E0937":

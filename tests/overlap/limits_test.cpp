@@ -27,7 +27,7 @@ TEST(OverlapLimits, EverySizeHasItsRange) {
   EXPECT_EQ(sizes({1 << 20, 1 << 20, 64, true}),
             "error E0544: a GEMM of 1048576 x 1048576 x 64\n   hint: at most 68719476736 elements a matrix; "
             "that is "
-            "at most 32768 tokens (rows of the output)");
+            "at most 6912 tokens (rows of the output)");
   GemmKernel kernel;
   kernel.stages = 1;
   EXPECT_EQ(sizes(k_problem, kernel),
@@ -45,22 +45,28 @@ TEST(OverlapLimits, EverySizeHasItsRange) {
 TEST(OverlapLimits, HintsNameTheLargestThatWorks) {
   EXPECT_EQ(sizes({8192, 1 << 24, 64, true}, {}, 8),
             "error E0544: a GEMM of 8192 x 16777216 x 64\n   hint: at most 68719476736 elements a "
-            "matrix; that is at most 2048 tokens (rows of the output)");
+            "matrix; that is at most 256 tokens (rows of the output)");
   EXPECT_EQ(sizes({4096, 1 << 24, 64, true}, {}, 8),
             "error E0544: 131072 x 16 tiles on 8 GPUs\n"
-            "   hint: at most 1048576 tiles; that is at most 2048 tokens (rows of the output)");
-  EXPECT_EQ(sizes({2048, 1 << 24, 64, true}, {}, 8), "");
+            "   hint: at most 1048576 tiles; that is at most 256 tokens (rows of the output)");
+  EXPECT_EQ(sizes({2048, 1 << 24, 64, true}, {}, 8),
+            "error E0544: 1048576 tiles that load and store 896 lines of 128 bytes each\n"
+            "   hint: at most 200000000 lines in all; that is at most 256 tokens (rows of the output)");
+  EXPECT_EQ(sizes({256, 1 << 24, 64, true}, {}, 8), "");
   EXPECT_EQ(sizes({2048, 1 << 24, 64, true}, {}, 32),
             "error E0544: 131072 x 8 tiles on 32 GPUs\n"
-            "   hint: at most 524288 tiles; that is at most 1024 tokens (rows of the output)");
-  EXPECT_EQ(sizes({1024, 1 << 24, 64, true}, {}, 32), "");
+            "   hint: at most 524288 tiles; that is at most 256 tokens (rows of the output)");
+  EXPECT_EQ(sizes({256, 1 << 24, 64, true}, {}, 32), "");
   EXPECT_EQ(sizes({256, 1 << 28, 64, true}, {}, 8),
             "error E0544: 2097152 x 1 tiles on 8 GPUs\n"
             "   hint: at most 1048576 tiles: here 134217728 columns of the output");
   EXPECT_EQ(sizes({256, 1 << 27, 64, true}, {}, 8),
             "error E0544: 2 slices of 1048577 panels\n"
-            "   hint: at most 1 slices: tile_k of 64, or k of 32");
-  EXPECT_EQ(sizes({256, 1 << 27, 32, true}, {}, 8), "");
+            "   hint: take larger tiles, or fewer columns of the output");
+  EXPECT_EQ(sizes({256, 1 << 27, 32, true}, {}, 8),
+            "error E0544: 1048576 tiles that load and store 704 lines of 128 bytes each\n"
+            "   hint: at most 200000000 lines in all: fewer columns of the output, or a smaller k");
+  EXPECT_EQ(sizes({256, 1 << 25, 32, true}, {}, 8), "");
 }
 
 TEST(OverlapLimits, EveryLimitNamesTheTokensThatPassAllOfThem) {

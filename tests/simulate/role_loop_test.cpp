@@ -270,7 +270,7 @@ TEST(RoleLoop, Refusals) {
   wrong.iterations = 0;
   EXPECT_EQ(refusal(wrong),
             "error E0506: 0 iterations of 4 tiles, 8 slots and 8 awaited tiles\n"
-            "   hint: simulate 1 iteration or more, of 2e6 tiles and of 2e8 slots and awaited tiles at most");
+            "   hint: simulate 1 iteration or more, of 2e6 tiles and of 3e7 slots and awaited tiles at most");
   wrong.iterations = 1'000'000'000;
   EXPECT_NE(refusal(wrong).find("1000000000 iterations of 4 tiles"), std::string::npos);
   wrong = loop;

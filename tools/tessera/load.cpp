@@ -19,6 +19,7 @@ namespace tessera::cli {
 namespace {
 
 constexpr std::int64_t k_largest_size = std::int64_t{1} << 24;  // as the importers have it
+constexpr std::int64_t k_most_steps = 5'000'000;  // of several loops in one command: some 0.3 us each
 
 /// A file rather than a shipped name: it reads like one, or there is one.
 bool is_path(std::string const& text) {
@@ -148,6 +149,32 @@ Expected<std::vector<SizedWorkload>> network(SourceText const& source, WorkloadO
   return out;
 }
 
+/// E0112: several numbers of iterations are checked in one command only if they take no longer than one may.
+Expected<void> check_together(Loop const& loop, std::vector<std::int64_t> const& sizes) {
+  double each = 0;  // steps of an iteration: for a tile, and for each of its accesses
+  auto const count = [&](Dependence const& dependence) {
+    double steps = static_cast<double>(dependence.accesses.size()) + 1;
+    for (auto const& dim : loop.body.stages[static_cast<std::size_t>(dependence.consumer)].grid)
+      steps *= static_cast<double>(dim.extent);
+    each += steps;
+  };
+  for (auto const& dependence : loop.body.dependences) count(dependence);
+  for (auto const& carried : loop.carried) count(carried.dependence);
+  auto iterations = sizes.front();
+  for (std::size_t s = 1; s < sizes.size(); ++s) {
+    iterations += sizes[s];
+    if (iterations <= k_most_iterations && static_cast<double>(iterations) * each <= k_most_steps) continue;
+    return tl::make_unexpected(complaint(
+        "E0112",
+        fmt::format("{} of the {} numbers of iterations are {} iterations together: too many for one command",
+                    s + 1, sizes.size(), iterations),
+        fmt::format("give {} of them at a time", s),
+        {fmt::format("at most {} iterations, and {} steps to count tiles and accesses, of which each has {}",
+                     k_most_iterations, k_most_steps, each)}));
+  }
+  return {};
+}
+
 /// Written out, once for each number of iterations.
 Expected<std::vector<SizedWorkload>> unrolled(Loop const& loop, SourceText const& source,
                                               WorkloadOptions const& options) {
@@ -157,6 +184,7 @@ Expected<std::vector<SizedWorkload>> unrolled(Loop const& loop, SourceText const
   auto const sizes = distinct(whole_numbers(*options.iterations, "--iterations", 1, k_most_iterations,
                                             "--iterations 10, or several: --iterations 4,16"));
   if (!sizes) return tl::make_unexpected(sizes.error());
+  if (auto const fit = check_together(loop, *sizes); !fit) return tl::make_unexpected(fit.error());
   std::vector<SizedWorkload> out;
   for (auto const iterations : *sizes) {
     auto checked = check(loop, static_cast<int>(iterations));

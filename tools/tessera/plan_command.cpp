@@ -175,6 +175,7 @@ int run(Session const& session, PlanArguments const& arguments) {
                      !arguments.timeline.empty();
   int const row_by_row = !arguments.trace.empty() + !arguments.csv.empty() + !arguments.timeline.empty();
   std::int64_t blocks = 0;  ///< of the sizes so far
+  if (auto const fit = check_together(*workloads, *machine, *options); !fit) return session.fail(fit.error());
   Planner planner(session, *machine, *options);
   Outputs outputs(workloads->size() > 1);
   std::vector<Plan> plans;

@@ -46,4 +46,27 @@ Expected<Plan> plan_workload(Workload const& workload, MachineProfile const& mac
   return choose_by_simulation(*checked, machine, options, observer);
 }
 
+Expected<void> check_together(std::vector<SizedWorkload> const& workloads, MachineProfile const& machine,
+                              PlanOptions const& options) {
+  std::int64_t work = 0;
+  for (std::size_t w = 0; workloads.size() > 1 && w < workloads.size(); ++w) {
+    auto const* const graph = std::get_if<OperatorGraph>(&workloads[w].workload);
+    if (graph == nullptr && !workloads[w].checked) continue;
+    auto const more = graph != nullptr ? work_of_search(*graph, shipped_kernels(), machine)
+                                       : work_of_search(*workloads[w].checked, machine, options);
+    if (!more) return tl::make_unexpected(more.error());
+    work += *more;
+    if (*more > k_most_work_of_search) return {};  // refused with its own numbers
+    if (work > k_most_work_of_search)
+      return tl::make_unexpected(complaint(
+          "E0504",
+          fmt::format("to plan {} of the {} sizes, some {} million blocks would be simulated, all candidates "
+                      "together; at most {} million are in one command",
+                      w + 1, workloads.size(), (work + 999'999) / 1'000'000,
+                      k_most_work_of_search / 1'000'000),
+          fmt::format("plan {} of them at a time", w)));
+  }
+  return {};
+}
+
 }  // namespace tessera::cli

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "load.hpp"
 #include "tessera/describe/workload.hpp"
 #include "tessera/simulate/rank.hpp"
 
@@ -16,5 +17,9 @@ Expected<std::vector<Mechanism>> mechanisms_of(std::vector<std::string> const& w
 /// choose_by_simulation() of operators over the kernels that Tessera ships, or of a pipeline as it is.
 Expected<Plan> plan_workload(Workload const& workload, MachineProfile const& machine,
                              PlanOptions const& options = {}, PriceObserver const& observer = {});
+
+/// E0504: several sizes are planned in one command only if they take no longer than one may.
+Expected<void> check_together(std::vector<SizedWorkload> const& workloads, MachineProfile const& machine,
+                              PlanOptions const& options);
 
 }  // namespace tessera::cli

@@ -3,6 +3,7 @@
 // call "as planned".
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -23,6 +24,14 @@ Expected<std::vector<Plan>> rank_by_simulation(OperatorGraph const& graph, Regis
 Expected<std::vector<Plan>> rank_by_simulation(CheckedPipeline const& checked, MachineProfile const& machine,
                                                PlanOptions const& options = {},
                                                PriceObserver const& observer = {});
+
+/// What rank_by_simulation() takes, in blocks that it simulates and in other work that lasts as long, by an
+/// estimate. Beyond this many, some two seconds, it refuses to begin (E0504).
+constexpr std::int64_t k_most_work_of_search = 10'000'000;
+Expected<std::int64_t> work_of_search(OperatorGraph const& graph, Registry const& kernels,
+                                      MachineProfile const& machine);
+std::int64_t work_of_search(CheckedPipeline const& checked, MachineProfile const& machine,
+                            PlanOptions const& options = {});
 
 /// The first of rank_by_simulation().
 Expected<Plan> choose_by_simulation(OperatorGraph const& graph, Registry const& kernels,
