@@ -127,9 +127,9 @@ tl::unexpected<Diagnostics> refused(std::string message, std::string way_out) {
   return refuse(std::move(why));
 }
 
-/// As many layers as take about a second; behind the first one all take the same time.
+/// As many layers as take about half a second; behind the first one all take the same time.
 Expected<RolePrediction> simulate_layers(RoleLoop loop, RoleMachine const& machine) {
-  constexpr double k_most_steps = 1e7;
+  constexpr double k_usual_steps = 5e6, k_most_steps = 1e7;
   constexpr long long k_least_layers = 2;
   double const steps = role_steps(loop);
   if (steps * k_least_layers > k_most_steps)
@@ -137,7 +137,7 @@ Expected<RolePrediction> simulate_layers(RoleLoop loop, RoleMachine const& machi
                                k_most_steps / k_least_layers / 1e6),
                    "ask for fewer sequences or cached tokens");
   auto const layers = loop.iterations;
-  loop.iterations = std::min(layers, std::max(k_least_layers, static_cast<long long>(k_most_steps / steps)));
+  loop.iterations = std::min(layers, std::max(k_least_layers, static_cast<long long>(k_usual_steps / steps)));
   auto result = simulate_roles(loop, machine);
   if (!result) return result;
   result->total_ns += static_cast<double>(layers - loop.iterations) * result->steady_ns;
