@@ -148,6 +148,18 @@ BlockTime time_of(double tasks, double instructions, int warps, double l2_bytes,
   return {std::max({share, l2, rounds * (instructions * chain / clock + latency_ns)}), share, 0};
 }
 
+/// Bytes that a block shows of a cell, in two packets.
+constexpr double k_packets = 2 * 16;
+
+/// What it takes longer to hand over so many bytes than as few as the probe's hops and barriers do, by the
+/// two sizes that it has of one hop: until all stores are there, and others have loaded them.
+double of_more_bytes_ns(MachineProfile const& machine, double bytes) {
+  constexpr double few = 4096, many = 32768;
+  double const of_few = measured(machine, "pair.hop.store", "bytes", few, 0),
+               of_many = measured(machine, "pair.hop.store", "bytes", many, of_few);
+  return std::max(0.0, (of_many - of_few) * (bytes - few) / (many - few));
+}
+
 /// The rim, what is shown of it, the inside, and what is taken of the neighbours'. Where a step is not a
 /// whole barrier's, the inside is computed while words are on their way; by tokens, while others of the
 /// block's warps show and take.
@@ -182,15 +194,14 @@ Expected<Loop> describe_on_chip(ChipCut const& cut, Variant variant, MachineProf
 
   auto const work = work_of(ChipBlock(cut, cut.count() - 1));
   int const warps = k_chip_warps_of_block, others = tokens ? k_helpers_of_block : warps;
-  constexpr double packets = 2 * 16;  ///< bytes of a cell
   double const two_looks = 2 * measured(machine, "memory.l2.hit", "", 0, 200);
   auto& stages = loop->body.stages;
   stages[0].block_time = time_of(work.rim, k_rim, warps, 0, 0, machine);
-  stages[1].block_time = time_of(work.shown, k_shown, others, packets * work.shown_cells, 0, machine);
+  stages[1].block_time = time_of(work.shown, k_shown, others, k_packets * work.shown_cells, 0, machine);
   stages[2].block_time = time_of(work.inside, k_inside, warps, 0, 0, machine);
   // A table's entry, and what it says where to look.
   stages[3].block_time = time_of(work.taken, k_taken, others * k_cells_taken_at_once,
-                                 packets * work.taken_cells, two_looks, machine);
+                                 k_packets * work.taken_cells, two_looks, machine);
   stages[3].block_time.alone_ns += fit.exchange_ns;
   return loop;
 }
@@ -237,6 +248,10 @@ MachineProfile machine_of(Problem const& problem, Variant variant, MachineProfil
                 : variant == Variant::chip_split_barrier
                     ? measured(machine, "grid.barrier.own.split", "interior_ns", 2000, 800)
                     : barrier_ns(machine, is_of_groups(variant));
+    auto const cut = on_chip(variant) ? chip_cut(problem, machine.sms) : std::nullopt;
+    if (cut)
+      m.post_ns +=
+          of_more_bytes_ns(machine, k_packets * work_of(ChipBlock(*cut, cut->count() - 1)).shown_cells);
   }
   if (!on_chip(variant)) {
     auto const slices = shares_of(problem, variant, machine).slices;

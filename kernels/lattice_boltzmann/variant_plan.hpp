@@ -19,7 +19,7 @@ struct StepFit {
 };
 constexpr StepFit k_nothing_fitted{};
 /// H200: two_lattices at 48x36x132; H100: chip_tokens at 48x36x132 (results/h*/lattice_boltzmann.json).
-constexpr StepFit k_fitted_to_two_rows{0.588, 2843};
+constexpr StepFit k_fitted_to_two_rows{0.588, 1524};
 
 /// The machine as the steps of a variant use it: cycles of a slice by counted instructions, what a copy gets
 /// of memory, the probe's L2 and clock, and what it costs there to tell others (MachineProfile::post_ns).

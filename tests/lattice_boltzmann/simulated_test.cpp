@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Records, LatticeBoltzmannSimulated,
                                                 {Variant::trips, Variant::chip_tokens,
                                                  Variant::chip_semaphores, Variant::chip_split_barrier,
                                                  Variant::chip_barrier, Variant::chip_cooperative}},
-                                         Bounds{"h100", 0.12, 0.21, 0.3}),
+                                         Bounds{"h100", 0.1, 0.21, 0.22}),
                          [](auto const& one) { return std::string(one.param.machine); });
 
 TEST(LatticeBoltzmannVariantPlan, EachIsAPlanThatMakesProgress) {
