@@ -207,7 +207,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"run_of_too_many_tokens",
                 "simulate --study t3 --model T-NLG --tp 8 --tokens 16777216 --layer FC-2 --config t3", 1},
         Mistake{"run_of_too_many_transfers",
-                "simulate --study t3 --model T-NLG --tp 8 --tokens 2097152 --layer FC-2 --config t3", 1},
+                "simulate --study t3 --model T-NLG --tp 16 --tokens 655360 --layer OP --config t3", 1},
         Mistake{"run_of_no_equal_chunks", "simulate --study t3 --model T-NLG --tp 9 --layer FC-2 --config t3",
                 1},
         Mistake{

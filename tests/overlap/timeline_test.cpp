@@ -273,6 +273,7 @@ TEST(OverlapTimeline, BinsAreJoinedUntilFewEnoughAreLeft) {
 TEST(OverlapTimeline, MoreThanARecordingHoldsIsRefusedBeforeItIsSimulated) {
   auto small = Small();
   small.model.sequence = 1 << 22;
+  small.model.inner = 128;  // a slice of k, so that so many tiles can be simulated
   auto const refused =
       sub_layer_timeline(small.machine, small.model, 4, SubLayer::fc2, SubLayerRun::t3, small.options);
   ASSERT_FALSE(refused.has_value());
