@@ -38,14 +38,39 @@ long long division(MachineProfile const& m, Taken const& one, int blocks) {
   return m.shared_bytes_per_sm;
 }
 
-std::string remedy(ResourceUse const& u, int resident) {
+/// What a block keeps that does anything: 16 registers of each thread, a warp, what the system takes.
+long long least_of(ResourceUse const& u, MachineProfile const& m, Taken const& one) {
+  if (u.resource == "registers") return 16 * one.threads;
+  if (u.resource == "threads") return k_warp;
+  return u.resource == "shared memory" ? m.shared_reserved_per_block : 0;
+}
+
+struct Remedy {
+  std::string text;    ///< "": there is none
+  bool enough = true;  ///< false: a block keeps less than it needs to run
+};
+
+/// `first`, `second`: the least that a block of each keeps.
+Remedy remedy(ResourceUse const& u, int resident, long long first, long long second) {
   long long const missing = u.one_second - u.free;
-  if (u.one_second > u.capacity) return "";
-  if (u.resource == "block slots") return "fewer, larger blocks of the first kernel";
+  if (u.one_second > u.capacity) return {};
+  if (u.resource == "block slots") return {"fewer, larger blocks of the first kernel"};
   long long const each = (missing + resident - 1) / std::max(resident, 1);
   auto const unit = u.resource == "shared memory" ? "bytes of shared memory" : u.resource.c_str();
-  return fmt::format("take {} {} from each block of the first kernel ({} of {}), or {} from the second", each,
-                     unit, std::max(0LL, u.one_first - each), u.one_first, missing);
+  bool const enough = u.one_first - each >= first || u.one_second - missing >= second;
+  return {fmt::format("take {} {} from each block of the first kernel ({} of {}), or {} from the second{}",
+                      each, unit, std::max(0LL, u.one_first - each), u.one_first, missing,
+                      enough ? "" : ": too little is left to run with"),
+          enough};
+}
+
+/// Most blocks of the first kernel, below `n`, that leave room for one of the second; 0: not even one does.
+int most_beside(std::vector<ResourceUse> const& uses, int n) {
+  for (int fewer = n - 1; fewer > 0; --fewer)
+    if (std::all_of(uses.begin(), uses.end(),
+                    [&](ResourceUse const& u) { return u.capacity - fewer * u.one_first >= u.one_second; }))
+      return fewer;
+  return 0;
 }
 
 }  // namespace
@@ -84,14 +109,20 @@ CoResidency why_not(MachineProfile const& machine, Resources const& first, Resou
                     answer.stopped_by)};
     return answer;
   }
+  bool enough = true;
   for (auto const& u : answer.uses)
     if (u.room_for == 0) {
       if (answer.stopped_by.empty()) answer.stopped_by = u.resource;
-      if (auto text = remedy(u, n); !text.empty()) answer.remedies.push_back(std::move(text));
+      auto one = remedy(u, n, least_of(u, machine, a), least_of(u, machine, b));
+      enough = enough && one.enough;
+      if (!one.text.empty()) answer.remedies.push_back(std::move(one.text));
     }
-  if (n > 1)
+  if (int const most = most_beside(answer.uses, n); most > 0)
     answer.remedies.push_back(fmt::format("{}launch fewer blocks of the first kernel: at most {} on an SM",
-                                          answer.remedies.size() > 1 ? "instead of all these: " : "", n - 1));
+                                          answer.remedies.size() > 1 ? "instead of all these: " : "", most));
+  else if (!enough)
+    answer.remedies.push_back(
+        "so none of these: choose kernels with smaller blocks, or let them follow each other");
   return answer;
 }
 

@@ -39,7 +39,7 @@ Diagnostic too_long(std::string const& name, SourceLine const& where, std::int64
 }
 
 constexpr char const* k_smaller =
-    "plan a smaller problem of the same shape: with hundreds of waves, time grows in proportion";
+    "plan a smaller problem of the same shape: with hundreds of waves, time grows as the work does";
 
 /// Each way to cut a pipeline into launches is a plan of all of its stages: a chain of 2500 takes 2.4 s.
 constexpr std::int64_t k_blocks_of_stage_pair = 2;

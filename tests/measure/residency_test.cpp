@@ -81,5 +81,23 @@ TEST(WhyNot, FewerResidentBlocksLeaveRoom) {
               HasSubstr("at most 1 on an SM"));
 }
 
+TEST(WhyNot, RemediesLeaveBothKernelsSomethingToRunWith) {
+  // 6 blocks of 10240 registers, and a product that takes nearly all: it fits beside none.
+  auto const norm = why_not(h200(), {256, 40, 0}, {384, 168, 200000});
+  EXPECT_EQ(norm.first_resident, 6);
+  EXPECT_EQ(norm.second_beside, 0);
+  EXPECT_EQ(why_not(h200(), {256, 40, 0}, {384, 168, 200000}, 1).second_beside, 0);
+  EXPECT_THAT(norm.remedies, testing::Contains(HasSubstr(": too little is left to run with")));
+  EXPECT_THAT(norm.remedies.back(), HasSubstr("choose kernels with smaller blocks"));
+  EXPECT_THAT(norm.remedies, testing::Not(testing::Contains(HasSubstr("fewer blocks"))));
+  // One fewer is not enough: the second needs room of three.
+  auto const three = why_not(h200(), {256, 40, 0}, {256, 96, 0});
+  EXPECT_EQ(three.first_resident, 6);
+  EXPECT_THAT(three.remedies, testing::Contains(HasSubstr("at most 4 on an SM")));
+  EXPECT_THAT(three.remedies, testing::Not(testing::Contains(HasSubstr("too little"))));
+  EXPECT_EQ(why_not(h200(), {256, 40, 0}, {256, 96, 0}, 4).second_beside, 1);
+  EXPECT_EQ(why_not(h200(), {256, 40, 0}, {256, 96, 0}, 5).second_beside, 0);
+}
+
 }  // namespace
 }  // namespace tessera

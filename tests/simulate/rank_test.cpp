@@ -220,13 +220,13 @@ TEST(Rank, RefusesBeforeItBeginsWhatWouldTakeSeconds) {
       refusal(check(two_fields(1000, 50))),
       R"(error E0504: to plan fields, some 23 million blocks would be simulated, all candidates together; at most 10 million are
    8 million of them stand for lists of the tiles that a tile waits for: stream order and PDL have none
-   hint: plan a smaller problem of the same shape: with hundreds of waves, time grows in proportion)");
+   hint: plan a smaller problem of the same shape: with hundreds of waves, time grows as the work does)");
   PlanOptions without_lists;
   without_lists.mechanisms = {Mechanism::stream_order, Mechanism::pdl};
   EXPECT_EQ(
       refusal(check(two_fields(1000, 50)), without_lists),
       R"(error E0504: to plan fields, some 15 million blocks would be simulated, all candidates together; at most 10 million are
-   hint: plan a smaller problem of the same shape: with hundreds of waves, time grows in proportion)");
+   hint: plan a smaller problem of the same shape: with hundreds of waves, time grows as the work does)");
 
   // A loop says how many iterations are within.
   Loop steps;
