@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "files.hpp"
+#include "kernels/lattice_boltzmann/slab_problem.hpp"
 #include "kernels/lattice_boltzmann/step_choice.hpp"
 #include "kernels/lattice_boltzmann/step_simulation.hpp"
 #include "report/study_machine.hpp"
@@ -37,9 +40,12 @@ std::vector<StudyCell> row_of(std::string const& name, lb::Problem const& box, E
           price_us, reason};
 }
 
+/// Of the whole device memory; 0: the profile does not say.
+long long memory_of(MachineProfile const& machine) { return std::llround(machine.dram_gb * 1e9); }
+
 /// Of a variant that cannot be taken it says why as well.
 std::vector<StudyCell> row_of(lb::Problem const& box, lb::Variant variant, MachineProfile const& machine) {
-  auto const price = lb::price_of(box, variant, machine);
+  auto const price = lb::price_of(box, variant, machine, memory_of(machine));
   if (!price.possible) return {to_string(variant), "-", "-", "-", "-", price.reason};
   return row_of(to_string(variant), box, lb::simulate_step_ns(box, variant, machine),
                 lb::simulate_step_ns(box, variant, machine, lb::k_nothing_fitted), price.ns_per_step / 1e3,
@@ -47,6 +53,9 @@ std::vector<StudyCell> row_of(lb::Problem const& box, lb::Variant variant, Machi
 }
 
 std::vector<StudyCell> row_of_slabs(lb::Problem const& box, int gpus, MachineProfile const& machine) {
+  if (auto const bytes = memory_of(machine); bytes > 0)
+    if (auto const fit = lb::check_slabs(box, gpus, bytes); !fit)
+      return {"slabs", "-", "-", "-", "-", fit.error().front().message};
   return row_of("slabs", box, lb::simulate_slabs_ns(box, gpus, machine),
                 lb::simulate_slabs_ns(box, gpus, machine, lb::k_nothing_fitted),
                 lb::slabs_ns(box, gpus, machine) / 1e3,
