@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <tessera/describe/dsl.hpp>
+#include <tessera/measure/measured.hpp>
 #include <tessera/plan/progress.hpp>
 #include <tessera/plan/written_out.hpp>
 
@@ -24,17 +25,10 @@ Problem slab_of(Problem const& problem, int ranks) {
   return {problem.width, problem.height, (problem.depth + ranks - 1) / ranks};
 }
 
-/// A figure of the probe under all of these conditions; 0: there is none.
+/// 0: the probe did not measure it.
 double figure_at(MachineProfile const& machine, char const* id, std::map<std::string, double> const& at) {
-  if (!machine.probe) return 0;
-  for (auto const& one : machine.probe->figures) {
-    bool const meets = std::all_of(at.begin(), at.end(), [&](auto const& wanted) {
-      auto const found = one.at.find(wanted.first);
-      return found != one.at.end() && found->second == wanted.second;
-    });
-    if (one.id == id && meets) return one.median;
-  }
-  return 0;
+  auto const* const figure = machine.probe ? find_figure(*machine.probe, id, at) : nullptr;
+  return figure != nullptr ? figure->median : 0;
 }
 
 Expected<void> check_ranks(Problem const& problem, int ranks) {

@@ -2,7 +2,7 @@
 #include "kernels/lattice_boltzmann/step_simulation.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <iterator>
 #include <tessera/simulate/simulate.hpp>
 
 namespace tessera::lattice_boltzmann {
@@ -46,12 +46,10 @@ Expected<double> simulate_step_ns(Problem const& problem, Variant variant, Machi
   auto const blocks = loop->body.stages.front().tiles();
   if (blocks > k_most_blocks) {
     auto part = problem;
-    auto& longest =
-        std::max({std::ref(part.width), std::ref(part.height), std::ref(part.depth)}, [](int const& a,
-                                                                                         int const& b) {
-          return a < b;
-        }).get();
-    longest /= static_cast<int>((blocks + k_most_blocks - 1) / k_most_blocks);
+    int* const edges[] = {&part.width, &part.height, &part.depth};
+    auto* const longest = *std::max_element(std::begin(edges), std::end(edges),
+                                            [](int const* a, int const* b) { return *a < *b; });
+    *longest /= static_cast<int>((blocks + k_most_blocks - 1) / k_most_blocks);
     auto const times = static_cast<double>(problem.size()) / static_cast<double>(part.size());
     return simulate_step_ns(part, variant, machine, fit).map([&](double ns) { return ns * times; });
   }

@@ -27,8 +27,8 @@ class AskedBefore {
   bool same(BufferReuse const& a, BufferReuse const& b) const;
 
   Pipeline const& pipeline_;
-  std::vector<int>
-      kinds_;  // of stages: those of one kind are cut alike, and read alike of what is as far before
+  /// Of stages. Those of one kind are cut alike, and read alike of what is as far before.
+  std::vector<int> kinds_;
   std::map<Key, std::vector<BufferReuse>> answers_;
   std::size_t remembered_ = 0;
 };

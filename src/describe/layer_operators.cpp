@@ -81,8 +81,7 @@ std::optional<OutsideMatrix> outside_matrix(OperatorGraph const& graph, Operator
     return OutsideMatrix{op.m, op.n, 1, type};
   }
   if (reads_wide(op, input)) return OutsideMatrix{op.m, op.n, 1, ElementType::fp32};
-  bool const multiplies = op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
-  if (!multiplies) return OutsideMatrix{op.m, op.n, op.batch, graph.type};
+  if (!multiplies(op)) return OutsideMatrix{op.m, op.n, op.batch, graph.type};
   if (is_right_hand(op, input)) {
     auto const matrices = std::max<std::size_t>(op.groups.size(), 1);
     return OutsideMatrix{op.n, op.k, op.batch * static_cast<std::int64_t>(matrices), graph.type};

@@ -16,10 +16,6 @@ namespace {
 using Words = std::vector<std::string>;
 using Earlier = std::map<std::string, Operator const*>;  // by name
 
-bool multiplies(Operator const& op) {
-  return op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
-}
-
 bool is_attention(ReadPattern pattern) {
   return pattern == ReadPattern::query_heads || pattern == ReadPattern::key_heads ||
          pattern == ReadPattern::value_heads || pattern == ReadPattern::heads_to_columns;
@@ -201,6 +197,10 @@ std::int64_t output_rows(Operator const& op) { return op.kind == OperatorKind::s
 std::int64_t output_columns(Operator const& op) {
   if (op.kind == OperatorKind::sum) return 1;
   return is_gated(op.epilogue) ? op.n / 2 : op.n;
+}
+
+bool multiplies(Operator const& op) {
+  return op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
 }
 
 bool is_right_hand(Operator const&, OperatorInput const& input) {

@@ -18,6 +18,9 @@ std::string const& output_of(Operator const& op);
 std::int64_t output_rows(Operator const& op);
 std::int64_t output_columns(Operator const& op);
 
+/// Is it a product of two matrices, or a convolution, which is one?
+bool multiplies(Operator const& op);
+
 /// True for the second matrix of a multiplication (weights, keys, values): an operand named "b", or one
 /// whose pattern says so.
 bool is_right_hand(Operator const& op, OperatorInput const& input);

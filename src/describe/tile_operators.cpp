@@ -19,10 +19,6 @@ namespace {
 
 std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-bool multiplies(Operator const& op) {
-  return op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
-}
-
 /// How an operator's output is cut. A gated epilogue stores one column for each pair that it computes; tiles
 /// of softmax, norms and turned heads hold whole rows; a sum's tile is what it reads; no tile of attention
 /// has rows of two sequences.

@@ -9,10 +9,6 @@
 namespace tessera {
 namespace {
 
-bool multiplies(Operator const& op) {
-  return op.kind == OperatorKind::gemm || op.kind == OperatorKind::conv2d;
-}
-
 /// Any kernel: what an operator reads at least does not depend on it.
 TileChoice any_kernel(Operator const& op, ElementType type) {
   TileChoice choice;

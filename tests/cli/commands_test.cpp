@@ -14,15 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-struct Commands : testing::Test {
-  Folder folder;
-
-  Said run(std::string const& arguments) { return tessera_says(arguments, folder.path()); }
-  Said good(std::string const& arguments) {
-    auto said = run(arguments);
-    EXPECT_EQ(said.exit, 0) << arguments << "\n" << said.err;
-    return said;
-  }
+struct Commands : CommandLine {
   std::string text(std::string const& name) { return read_text(folder / name); }
   void put(std::string const& name, std::string const& content) const {
     std::ofstream(folder / name) << content;

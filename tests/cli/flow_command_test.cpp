@@ -84,7 +84,7 @@ TEST_F(Flow, PredictsSlabsOfSeveralGpus) {
   EXPECT_THAT(read_text(folder / "out.json"), HasSubstr("2 GPUs with 16 planes each"));
   expect_refused("--predict --gpus 2 --variant barrier", "error E0906: --variant is for one GPU");
   expect_refused("--predict --gpus 3 --box 8x8x2", "error E0569");
-  // 82 GB of each of two GPUs; two lattices are 163 GB.
+  // Two lattices are 163 GB, and the profile has 141.
   auto const large =
       says("run lattice-boltzmann --box 1024x1024x1024 --predict --variant two_lattices --json");
   EXPECT_THAT(large.out, HasSubstr("[\"two_lattices\", \"-\""));

@@ -9,16 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-struct LayerBlock : testing::Test {
-  Folder folder;
-
-  Said run(std::string const& arguments) { return tessera_says(arguments, folder.path()); }
-  Said good(std::string const& arguments) {
-    auto said = run(arguments);
-    EXPECT_EQ(said.exit, 0) << arguments << "\n" << said.err;
-    return said;
-  }
-};
+struct LayerBlock : CommandLine {};
 
 TEST_F(LayerBlock, PlansOfModelsAreWhatTheyWere) {
   for (std::string const model : {"gpt-3-145b --tp 8", "llama-3-8b"}) {

@@ -50,6 +50,18 @@ inline Said tessera_says(std::string const& arguments, std::string const& folder
           read_text(outputs / "err")};
 }
 
+/// Commands in a folder of their own.
+struct CommandLine : testing::Test {
+  Folder folder;
+
+  Said run(std::string const& arguments) { return tessera_says(arguments, folder.path()); }
+  Said good(std::string const& arguments) {
+    auto said = run(arguments);
+    EXPECT_EQ(said.exit, 0) << arguments << "\n" << said.err;
+    return said;
+  }
+};
+
 /// A quick plan to work on.
 inline constexpr char const* k_small_plan =
     "plan llama-3.2-1b --tokens 64 --tp 8 --machine v100 --mechanism stream_order,wait_kernel";
