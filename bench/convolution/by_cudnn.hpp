@@ -15,8 +15,8 @@
 
 namespace tessera::bench_convolution {
 
-constexpr double k_cudnn_seconds = 1;
-constexpr int k_cudnn_plans = 20;
+constexpr double k_cudnn_seconds = 2;
+constexpr int k_cudnn_plans = 100;  // more than modes A, B and fallback offer
 
 /// The layers of a chain by cuDNN, each by the fastest of its plans; layers that are alike have one.
 class ByCudnn {

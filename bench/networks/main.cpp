@@ -16,6 +16,7 @@
 #include "bench/common/rows.hpp"
 #include "kernels/cudnn/convolution.hpp"
 #include "kernels/networks/conv_network.hpp"
+#include "kernels/networks/network_time.hpp"
 
 namespace {
 
@@ -75,9 +76,11 @@ double difference(Network const& network, ConvNetwork const& a, ConvNetwork cons
 class Sets {
  public:
   Sets(ConvNetwork const& tuned, NetworkWeights const& weights, std::vector<Step> const& steps, int count,
-       std::vector<std::uint16_t> const& images, cudaStream_t stream) {
+       std::vector<std::uint16_t> const& images, bool early, cudaStream_t stream) {
+    NetworkOptions options;
+    options.starts_early = early;
     for (int set = 0; set < count; ++set) {
-      auto& one = all_.emplace_back(taken(tuned.again(weights, steps, {}, stream)));
+      auto& one = all_.emplace_back(taken(tuned.again(weights, steps, options, stream)));
       check(cudaMemcpy(one.input(), images.data(), 2 * images.size(), cudaMemcpyHostToDevice), "images");
     }
   }
@@ -122,14 +125,20 @@ void measure(Network const& network, NetworkWeights const& weights, int images, 
   bench::Timer timer(stream, count, count);
   std::deque<Sets> sets;
   std::deque<Row> rows;
-  auto const add = [&](char const* name, std::vector<Step> const& steps) {
-    auto& made = sets.emplace_back(tuned, weights, steps, count, numbers, stream);
+  auto const add = [&](char const* name, std::vector<Step> const& steps, bool early = true) {
+    auto& made = sets.emplace_back(tuned, weights, steps, count, numbers, early, stream);
     rows.push_back({{}, name, to_string(steps), {made.work()}});
   };
   add("cudnn", plain);
   if (tuned.steps() != plain) add("chosen", tuned.steps());
   auto const launches = steps_with(network, possible_launches(network, images));
   if (tuned.steps() != launches) add("launches", launches);
+  // The same launches, each behind the end of the one before.
+  add("stream order", launches, false);
+  // What is taken without tuning; its layers by cuDNN have the tuned plans here.
+  if (auto const usual = usual_steps(network, images);
+      usual != tuned.steps() && usual != plain && usual != launches)
+    add("usual", usual);
   if (tuned.steps() != longest) add("longest chains", longest);
   std::vector<bench::Timed*> running;
   for (std::size_t i = 0; i < rows.size(); ++i) {

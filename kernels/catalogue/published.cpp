@@ -92,7 +92,8 @@ constexpr std::array k_sm80_conv{Shape{256, 128, 32, 3, 256}, Shape{128, 128, 32
                                  Shape{128, 64, 32, 6, 128}, Shape{64, 128, 32, 6, 128},
                                  Shape{64, 64, 32, 10, 128}};
 
-// Convolutions are not compiled yet: as many stages as 227 KiB hold beside the epilogue.
+// What a library of tiles would have: as many stages as 227 KiB hold beside the epilogue. Kernels that are
+// compiled are launches of layers, which kernels/convolution cuts and prices (layer_time.hpp).
 constexpr std::array k_sm90_conv{Shape{128, 128, 64, 6, 384}, Shape{128, 64, 64, 8, 256},
                                  Shape{64, 128, 64, 8, 256}, Shape{64, 64, 64, 8, 256},
                                  Shape{256, 128, 64, 4, 384}};

@@ -27,11 +27,12 @@ struct NetworkOptions {
   /// else to do. False: the first plan of cuDNN's heuristics, and usual_steps().
   bool tune = false;
   double tune_seconds = 1;  ///< to build plans of cuDNN, of layers that are alike
-  int tune_plans = 20;      ///< of cuDNN, of layers that are alike
+  int tune_plans = 100;     ///< of cuDNN, of layers that are alike: more than its heuristics offer
   /// Who computes what. Nothing: what was measured, or usual_steps().
   std::optional<std::vector<Step>> steps;
   double deadline_seconds = 2;  ///< of a wait inside a chain
   bool keep_times = false;      ///< stamps of chains' tiles, for layer_times()
+  bool starts_early = true;     ///< launches and chains load filters while the step before runs
 };
 
 /// What a step takes by itself, again and again, and how its layers share it.

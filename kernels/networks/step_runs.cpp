@@ -142,7 +142,7 @@ Expected<RunningStep> prepare(NetworkState const& state, Step const& step, Netwo
   }
   convolution::ConvOptions with;
   // Behind another step: it may load filters while that still runs.
-  with.starts_early = step.first > 0;
+  with.starts_early = options.starts_early && step.first > 0;
   with.deadline_seconds = options.deadline_seconds;
   with.keep_times = options.keep_times;
   with.by_layer = step.launch;

@@ -20,6 +20,26 @@ int decimals(double value) {
   return size >= 1000 ? 0 : size >= 100 ? 1 : 2;
 }
 
+/// Lines of whole words, each up to `room` wide; at least one line. A word that is wider is cut.
+std::vector<std::string> wrapped(std::string_view text, std::size_t room) {
+  std::vector<std::string> lines(1);
+  std::size_t used = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    auto const end = std::min(text.find_first_of(" \n", at), text.size());
+    auto const word = cut(std::string(text.substr(at, end - at)), room);
+    at = end + 1;
+    if (word.empty()) continue;
+    auto const size = display_width(word);
+    if (used > 0 && used + 1 + size > room) {
+      lines.emplace_back();
+      used = 0;
+    }
+    lines.back() += (used > 0 ? " " : "") + word;
+    used += size + (used > 0 ? 1 : 0);
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::size_t display_width(std::string_view text) {
@@ -70,6 +90,13 @@ std::string table(std::vector<std::vector<std::string>> const& rows, std::vector
     std::string line(static_cast<std::size_t>(indent), ' ');
     for (std::size_t c = 0; c < row.size(); ++c) {
       if (c > 0) line += "  ";
+      // A sentence in the last column goes on below; elsewhere there is no room for one.
+      if (c > 0 && c + 1 == widths.size() && !to_right(c) && display_width(row[c]) > widths[c]) {
+        std::string const hanging(display_width(line), ' ');
+        auto const lines = wrapped(row[c], widths[c]);
+        for (std::size_t i = 0; i < lines.size(); ++i) line += (i > 0 ? '\n' + hanging : "") + lines[i];
+        continue;
+      }
       auto const cell = cut(row[c], widths[c]);
       std::string const padding(widths[c] - display_width(cell), ' ');
       line += to_right(c) ? padding + cell : cell + padding;
@@ -81,27 +108,12 @@ std::string table(std::vector<std::vector<std::string>> const& rows, std::vector
 
 std::string labelled(std::string_view label, std::string_view text, int indent, int label_width, int width) {
   std::string const hanging(static_cast<std::size_t>(indent + label_width + 1), ' ');
-  auto const room = static_cast<std::size_t>(width) - hanging.size();
-  std::string line = fmt::format("{:{}}{:<{}} ", "", indent, label, label_width);
-  std::string out;
-  std::size_t used = 0;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    auto const end = std::min(text.find_first_of(" \n", at), text.size());
-    auto word = cut(std::string(text.substr(at, end - at)), room);
-    at = end + 1;
-    if (word.empty()) continue;
-    auto const size = display_width(word);
-    if (used > 0 && used + 1 + size > room) {
-      out += trimmed(line) + '\n';
-      line = hanging;
-      used = 0;
-    }
-    if (used > 0) line += ' ';
-    line += word;
-    used += size + (used > 0 ? 1 : 0);
+  std::string out, line = fmt::format("{:{}}{:<{}} ", "", indent, label, label_width);
+  for (auto const& part : wrapped(text, static_cast<std::size_t>(width) - hanging.size())) {
+    out += trimmed(line + part) + '\n';
+    line = hanging;
   }
-  return out + trimmed(line) + '\n';
+  return out;
 }
 
 std::string us_number(double microseconds) {

@@ -75,8 +75,9 @@ inline std::map<std::string, Cut> cuts_by_words(ImageSize const& input, Layer co
   return result;
 }
 
-inline std::vector<MeasuredChain> measured_layer_chains() {
-  std::ifstream file(TESSERA_SOURCE_DIR "/results/h100/convolution_layers.json");
+/// Of results/h100 or results/h200.
+inline std::vector<MeasuredChain> measured_layer_chains(std::string const& gpu = "h100") {
+  std::ifstream file(TESSERA_SOURCE_DIR "/results/" + gpu + "/convolution_layers.json");
   EXPECT_TRUE(file);
   auto const record = nlohmann::json::parse(file);
   std::vector<MeasuredChain> result;

@@ -74,6 +74,11 @@ class Problem {
     return true;
   }
   std::vector<unsigned short> result() const { return activations_.back().download(); }
+  std::vector<unsigned short> activation(std::size_t number) const { return activations_[number].download(); }
+  /// One number of the chain's input.
+  void put(std::size_t at, unsigned short bits) const {
+    ok(cudaMemcpy(activations_.front().get() + at, &bits, sizeof bits, cudaMemcpyHostToDevice));
+  }
 
  private:
   static constexpr std::size_t behind = 4096;

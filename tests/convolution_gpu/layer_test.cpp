@@ -116,6 +116,43 @@ TEST(ConvolutionLayer, Residuals) {
     if (HasFatalFailure()) return;
   }
 }
+/// The layers of ResNet-38 that change the size, each with one behind it.
+TEST(ConvolutionLayer, SizesThatChangeWithEveryBatch) {
+  for (auto const& [edge, channels] : {std::pair{56, 64}, {28, 128}, {14, 256}})
+    for (int const images : {1, 2, 3, 4, 5, 8, 13, 16, 32, 33}) {
+      expect_right(
+          {images, edge, edge, channels, {layer(2 * channels, 3, 2, 1), layer(2 * channels, 3, 1, 1)}},
+          by_layer());
+      if (HasFatalFailure()) return;
+    }
+}
+bool is_nan(unsigned short bits) { return (bits & 0x7c00) == 0x7c00 && (bits & 0x3ff) != 0; }
+/// A NaN of one channel of one pixel comes out wherever a filter reaches it, and nowhere else.
+TEST(ConvolutionLayer, ANanReachesWhatItsFiltersReach) {
+  auto persistent_too = {by_layer(), by_layer(true), persistent()};
+  for (auto const& options : persistent_too)
+    for (auto const& [edge, channels] : {std::pair{28, 128}, {7, 512}}) {
+      auto const chain = same_size(2, edge, channels, 2);
+      SCOPED_TRACE(to_string(chain));
+      Problem const problem(chain, 4);
+      int const row = edge / 2, column = edge - 1;  // of the second image, at its edge
+      problem.put(static_cast<std::size_t>(((edge + row) * edge + column) * channels + 5), 0x7e00);
+      auto made = ConvChain::make(chain, problem.buffers(), options);
+      ASSERT_OK(made);
+      ASSERT_OK(made->run(nullptr));
+      ASSERT_OK(made->finish());
+      for (int layer = 1; layer <= 2; ++layer) {
+        auto const found = problem.activation(static_cast<std::size_t>(layer));
+        for (int pixel = 0; pixel < 2 * edge * edge; ++pixel) {
+          bool const reached = pixel >= edge * edge && std::abs(pixel / edge % edge - row) <= layer &&
+                               std::abs(pixel % edge - column) <= layer;
+          for (int channel = 0; channel < channels; ++channel)
+            ASSERT_EQ(is_nan(found[static_cast<std::size_t>(pixel * channels + channel)]), reached)
+                << "layer " << layer << ", pixel " << pixel << ", channel " << channel;
+        }
+      }
+    }
+}
 /// Launches that start early, in graphs that are replayed from poisoned memory: the same bits as one by one.
 TEST(ConvolutionLayer, ReplaysHaveTheSameBits) {
   for (auto const& base : {same_size(1, 14, 256, 6), same_size(1, 7, 512, 4), same_size(8, 28, 128, 4)})

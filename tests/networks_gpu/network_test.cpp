@@ -113,6 +113,9 @@ TEST(Networks, WholeSizes) {
   for (auto const& network : {resnet_38(), resnet_50()})
     for (auto const& steps : {longest_chains(network, 1), steps_with(network, possible_launches(network, 1))})
       expect_right(network, 1, with(steps));
+  auto const vgg = vgg_19();
+  expect_right(vgg, 1, with(steps_with(vgg, {})));
+  expect_right(vgg, 1, with(steps_with(vgg, possible_launches(vgg, 1))));
 }
 /// Runs of ResNet-50 one by one and graphs of them: the same bits.
 void replays_have_the_same_bits(std::vector<Step> const& steps) {

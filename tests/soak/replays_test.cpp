@@ -141,6 +141,11 @@ TEST(Replays, LoopOfMlpsByWords) { replay(Workload::loop_by_words); }
 TEST(Replays, LoopOfMlpsInPairs) { replay(Workload::loop_in_pairs); }
 TEST(Replays, Sum) { replay(Workload::sum); }
 TEST(Replays, Convolutions) { replay(Workload::convolution); }
+// Filters are loaded while the launch before runs, the comparison behind the replay before among them.
+TEST(Replays, ConvolutionsInLaunchesOfTheirOwn) {
+  for (auto const& [edge, channels] : {std::pair{56, 64}, {28, 128}, {14, 256}, {7, 512}})
+    replay(convolution_ways({1, 4, true, true, edge, channels}, k_deadline_s), Stream());
+}
 TEST(Replays, DecoderRewound) { replay(Workload::decoder); }
 TEST(Replays, LatticeBoltzmannFromItsStart) { replay(Workload::lattice_boltzmann); }
 

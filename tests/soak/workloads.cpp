@@ -74,10 +74,10 @@ Ways loop_ways(LoopWays const& how, double deadline_seconds) {
 }
 
 Ways convolution_ways(ConvolutionWays const& how, double deadline_seconds) {
-  auto const base = convolution::same_size(how.images, 14, 256, how.layers);
+  auto const base = convolution::same_size(how.images, how.edge, how.channels, how.layers);
   convolution::ConvOptions options;
-  options.by_layer = false;  // waits from tile to tile
-  options.splits = how.starts_early ? 1 : 0;
+  options.by_layer = how.by_layer;
+  options.splits = how.starts_early && !how.by_layer ? 1 : 0;
   options.starts_early = how.starts_early;
   options.deadline_seconds = deadline_seconds;
   auto const problem = std::make_shared<convolution::Problem>(base, 5);

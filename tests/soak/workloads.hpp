@@ -56,6 +56,8 @@ Ways loop_ways(LoopWays const& how, double deadline_seconds);
 struct ConvolutionWays {
   int images = 1, layers = 2;
   bool starts_early = false;
+  bool by_layer = false;  ///< launches of layers; else waits from tile to tile
+  int edge = 14, channels = 256;
 };
 Ways convolution_ways(ConvolutionWays const& how, double deadline_seconds);
 

@@ -49,12 +49,16 @@ Diagnostics no_kernels(Operator const& op, ElementType type, DocumentKind kind, 
                       "launch it as a stage of a chain of your own (docs/attention.md)"
                     : "plan and simulate it; tessera run --decode runs a model's layers "
                       "(docs/decode.md)")
-          : complaint("E0906",
-                      fmt::format("there are no kernels for {} of {}, a {}{} of {}", op.name, name,
-                                  op.batch > 1 ? "batched " : "", to_text(op.kind), to_text(type)),
-                      model ? "plain matrix products of bf16 and fp16 can be launched: --block mlp"
-                            : "plain matrix products of bf16 and fp16 can be launched; others need a kernel "
-                              "of your own (docs/extending.md)");
+          : complaint(
+                "E0906",
+                fmt::format("there are no kernels for {} of {}, a {}{} of {}", op.name, name,
+                            op.batch > 1 ? "batched " : "", to_text(op.kind), to_text(type)),
+                model ? "plain matrix products of bf16 and fp16 can be launched: --block mlp"
+                : op.kind == OperatorKind::conv2d
+                    ? "a whole network runs, and is tuned, by kernels of its own: tessera run resnet-38 "
+                      "--images 4 --tune (docs/convolutions.md)"
+                    : "plain matrix products of bf16 and fp16 can be launched; others need a kernel "
+                      "of your own (docs/extending.md)");
   if (kind == DocumentKind::workload) found.front().where = op.where;
   return found;
 }
