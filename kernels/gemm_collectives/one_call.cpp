@@ -2,13 +2,13 @@
 #include "one_call.hpp"
 
 #include "kept_calls.hpp"
-#include "parallel_mlp.hpp"
 
 namespace tessera::gemm_collectives {
 namespace {
 
 using Products = KeptCalls<GemmCollective, Problem, Options>;
 using Mlps = KeptCalls<TensorParallelMlp, MlpProblem, MlpOptions>;
+using Attentions = KeptCalls<TensorParallelAttention, AttentionProblem, AttentionOptions>;
 
 // Never destroyed: when statics are, the driver may be gone.
 Products& products() {
@@ -18,6 +18,17 @@ Products& products() {
 Mlps& mlps() {
   static auto& one = *new Mlps;
   return one;
+}
+Attentions& attentions() {
+  static auto& one = *new Attentions;
+  return one;
+}
+
+template <class Calls, class Sizes, class Settings>
+Expected<void> remember_in(Calls& calls, std::shared_ptr<PeerGroup> const& group, Sizes sizes,
+                           Settings const& settings) {
+  sizes.ranks = group->size();
+  return calls.remember(group, sizes, settings);
 }
 
 Expected<void> call(Collective collective, std::shared_ptr<PeerGroup> const& group, Sizes const& sizes,
@@ -51,18 +62,29 @@ Expected<void> tensor_parallel_mlp(std::shared_ptr<PeerGroup> const& group, MlpP
   return mlps().call(group, problem, operands, streams);
 }
 
-Expected<void> remember(std::shared_ptr<PeerGroup> const& group, Problem const& problem,
-                        Options const& options) {
-  auto sizes = problem;
-  sizes.ranks = group->size();
-  return products().remember(group, sizes, options);
+Expected<void> tensor_parallel_attention(std::shared_ptr<PeerGroup> const& group, AttentionProblem problem,
+                                         std::vector<AttentionOperands> const& operands,
+                                         std::vector<cudaStream_t> const& streams) {
+  problem.ranks = group->size();
+  // Before it is looked up: a scale that is no number has no place in an order.
+  if (auto fine = check_problem(problem); !fine) return fine;
+  return attentions().call(group, problem, operands, streams);
 }
 
+Expected<void> remember(std::shared_ptr<PeerGroup> const& group, Problem const& problem,
+                        Options const& options) {
+  return remember_in(products(), group, problem, options);
+}
 Expected<void> remember(std::shared_ptr<PeerGroup> const& group, MlpProblem const& problem,
                         MlpOptions const& options) {
+  return remember_in(mlps(), group, problem, options);
+}
+Expected<void> remember(std::shared_ptr<PeerGroup> const& group, AttentionProblem const& problem,
+                        AttentionOptions const& options) {
   auto sizes = problem;
   sizes.ranks = group->size();
-  return mlps().remember(group, sizes, options);
+  if (auto fine = check_problem(sizes); !fine) return fine;
+  return remember_in(attentions(), group, sizes, options);
 }
 
 std::optional<Options> remembered(std::shared_ptr<PeerGroup> const& group, Problem const& problem) {
@@ -71,14 +93,14 @@ std::optional<Options> remembered(std::shared_ptr<PeerGroup> const& group, Probl
 
 Expected<void> finish_all(std::shared_ptr<PeerGroup> const& group, bool release) {
   Diagnostics missed;
-  mlps().finish(group, missed);
-  products().finish(group, missed);
-  mlps().hear_of_others(group, missed);
-  products().hear_of_others(group, missed);
-  if (release) {
-    mlps().forget(group);
-    products().forget(group);
-  }
+  auto const for_all = [](auto const& act) {
+    act(attentions());
+    act(mlps());
+    act(products());
+  };
+  for_all([&](auto& calls) { calls.finish(group, missed); });
+  for_all([&](auto& calls) { calls.hear_of_others(group, missed); });
+  if (release) for_all([&](auto& calls) { calls.forget(group); });
   if (!missed.empty()) return tl::make_unexpected(std::move(missed));
   return {};
 }

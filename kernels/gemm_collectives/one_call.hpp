@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "kernels/gemm_collectives/gemm_collective.hpp"
+#include "kernels/gemm_collectives/parallel_attention.hpp"
 #include "kernels/gemm_collectives/parallel_mlp.hpp"
 
 namespace tessera::gemm_collectives {
@@ -41,12 +42,19 @@ Expected<void> tensor_parallel_mlp(std::shared_ptr<PeerGroup> const& group, MlpP
                                    std::vector<MlpOperands> const& operands,
                                    std::vector<cudaStream_t> const& streams);
 
+/// The attention block of a tensor-parallel layer, likewise.
+Expected<void> tensor_parallel_attention(std::shared_ptr<PeerGroup> const& group, AttentionProblem problem,
+                                         std::vector<AttentionOperands> const& operands,
+                                         std::vector<cudaStream_t> const& streams);
+
 /// What calls of these sizes take from now on, as tune() found it. Waits for calls in flight, and says what
 /// they have missed. Graphs keep what they were captured with.
 Expected<void> remember(std::shared_ptr<PeerGroup> const& group, Problem const& problem,
                         Options const& options);
 Expected<void> remember(std::shared_ptr<PeerGroup> const& group, MlpProblem const& problem,
                         MlpOptions const& options);
+Expected<void> remember(std::shared_ptr<PeerGroup> const& group, AttentionProblem const& problem,
+                        AttentionOptions const& options);
 /// What was remembered for these sizes.
 std::optional<Options> remembered(std::shared_ptr<PeerGroup> const& group, Problem const& problem);
 

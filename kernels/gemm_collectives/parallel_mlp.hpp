@@ -6,19 +6,13 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/common/mlp_problem.hpp"
-#include "kernels/gemm_collectives/gemm_collective.hpp"
+#include "kernels/gemm_collectives/product_pair.hpp"
 
 namespace tessera::gemm_collectives {
-
-enum class Tokens {
-  spread,  ///< a rank has its tokens of x and of y: all-gather before, reduce-scatter behind
-  whole,   ///< each rank has all of x, and gets all of y: an all-reduce behind. For few tokens
-};
 
 /// y = h * w2^T, h as the form says (kernels/common/mlp_problem.hpp). A rank has hidden / ranks features:
 ///   w1[hidden / ranks][model], of SwiGLU 2 * hidden / ranks rows, gate and up by turns; w2[model][hidden /
@@ -46,18 +40,9 @@ std::string to_string(MlpProblem const& problem);
 Problem first_product(MlpProblem const& problem);
 Problem second_product(MlpProblem const& problem);
 
-struct MlpOptions {
-  Options first;   ///< of whole tokens the kernel counts
-  Options second;  ///< Way::automatic: what remember() has for the product, or the library's own choice
-};
-
-/// Of one rank, as Operands are; of whole tokens the peers may store into `y`.
-struct MlpOperands {
-  void const* x = nullptr;
-  void const* w1 = nullptr;
-  void const* w2 = nullptr;
-  void* y = nullptr;
-};
+/// `first`: of whole tokens the kernel counts.
+using MlpOptions = PairOptions;
+using MlpOperands = PairOperands;
 
 class TensorParallelMlp {
  public:
@@ -79,9 +64,10 @@ class TensorParallelMlp {
   std::string name() const;
 
  private:
-  struct State;
-  explicit TensorParallelMlp(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;
+  TensorParallelMlp(MlpProblem const& problem, ProductPair pair)
+      : problem_(problem), pair_(std::move(pair)) {}
+  MlpProblem problem_;
+  ProductPair pair_;
 };
 
 }  // namespace tessera::gemm_collectives

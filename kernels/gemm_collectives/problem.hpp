@@ -42,6 +42,12 @@ struct Problem {
   auto operator<=>(Problem const&) const = default;
 };
 
+/// Where the tokens of a layer's part are, whose products the ranks share.
+enum class Tokens {
+  spread,  ///< a rank has its tokens of x and of y: all-gather before, reduce-scatter behind
+  whole,   ///< each rank has all of x, and gets all of y: an all-reduce behind. For few tokens
+};
+
 /// How the transfers go.
 enum class Way {
   automatic,   ///< choose_way()

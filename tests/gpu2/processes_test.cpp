@@ -69,6 +69,7 @@ class PeerProcesses : public testing::Test {
 TEST_F(PeerProcesses, EveryWayIsRight) { expect_right("every_way"); }
 TEST_F(PeerProcesses, OneCallForEach) { expect_right("one_calls"); }
 TEST_F(PeerProcesses, MlpsAreRight) { expect_right("mlps"); }
+TEST_F(PeerProcesses, AttentionBlocksAreRight) { expect_right("attentions"); }
 TEST_F(PeerProcesses, ReplaysOfGraphsHaveTheSameBits) { expect_right("graphs"); }
 TEST_F(PeerProcesses, AHundredThousandCallsHaveTheSameBits) { expect_right("many_replays"); }
 TEST_F(PeerProcesses, ARankThatIsLateIsNamedOnAllAndTheNextCallWorks) { expect_right("late_once"); }

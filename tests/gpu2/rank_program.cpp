@@ -16,6 +16,7 @@
 #include <tuple>
 
 #include "kernels/gemm_collectives/one_call.hpp"
+#include "rank_attention_case.hpp"
 #include "rank_case.hpp"
 #include "rank_mlp_case.hpp"
 
@@ -143,6 +144,30 @@ void mlps() {
           expect(some.error() < 8e-3, to_string(problem) + ": off by " + std::to_string(some.error()));
         }
       }
+  must(finish_all(me.group, true));
+}
+
+void attentions() {
+  Rank const me;
+  for (auto const rows : {Tokens::whole, Tokens::spread})
+    for (int const tokens : {1, 16, 333}) {
+      AttentionProblem problem;
+      problem.tokens = tokens;
+      problem.model = 512;
+      problem.ranks = me.group->size();
+      problem.heads = 2 * problem.ranks, problem.key_heads = problem.ranks;
+      problem.head_size = 64;
+      problem.rows = rows;
+      RankAttentionCase const some(me.group, problem);
+      for (int call = 0; call < 3; ++call) {
+        some.poison();
+        // Nobody stores into what another still clears.
+        must(me.group->exchange("poisoned"));
+        must(tensor_parallel_attention(me.group, problem, some.operands(), {me.stream->get()}));
+        must(finish_all(me.group));
+        expect(some.error() < 8e-3, to_string(problem) + ": off by " + std::to_string(some.error()));
+      }
+    }
   must(finish_all(me.group, true));
 }
 
@@ -380,6 +405,7 @@ int main_of(std::string const& what) {
   std::map<std::string, std::function<void()>> const all = {
       {"every_way", every_way},
       {"mlps", mlps},
+      {"attentions", attentions},
       {"by_library", by_library},
       {"one_calls", one_calls},
       {"graphs", graphs},
