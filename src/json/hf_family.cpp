@@ -327,7 +327,9 @@ void read_experts(Document& document, ObjectReader& model, Family const& family,
   auto const* dense = names.dense_layers != nullptr ? model.find(names.dense_layers) : nullptr;
   bool const some =
       dense != nullptr && (dense->is(Node::Kind::integer) ? dense->integer > 0 : !dense->items().empty());
-  if (!some) shape.intermediate = 0;
+  // Experts in every so many layers: the others have an MLP.
+  bool const sparse = model.integer_or("decoder_sparse_step", 1, 1, k_largest_field) > 1;
+  if (!some && !sparse) shape.intermediate = 0;
 }
 
 }  // namespace
@@ -396,6 +398,9 @@ std::optional<TransformerShape> read_shape(Document& document) {
   shape.epilogue = epilogue_of(document, model, *family);
   read_experts(document, model, *family, shape);
   for (auto const* name : {"torch_dtype", "quantization_config"}) (void)model.find(name);  // read elsewhere
+  // Members that families have beside those that are read: no slip of one of these.
+  for (auto const* name : {"v_head_dim", "qk_nope_head_dim", "qk_rope_head_dim", "q_lora_rank"})
+    (void)model.find(name);
   model.report_slips("E0211");
   if (document.failed()) return std::nullopt;
 

@@ -41,7 +41,7 @@ constexpr Published k_models[] = {
     {"Mixtral-8x7B", R"("model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "hidden_act": "silu", "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": null)"},
     {"Qwen3-30B-A3B", R"("model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144, "moe_intermediate_size": 768, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "hidden_act": "silu", "num_experts": 128, "num_experts_per_tok": 8, "mlp_only_layers": [])"},
     {"Qwen2-57B-A14B", R"("model_type": "qwen2_moe", "hidden_size": 3584, "intermediate_size": 18944, "moe_intermediate_size": 2560, "shared_expert_intermediate_size": 20480, "num_attention_heads": 28, "num_key_value_heads": 4, "hidden_act": "silu", "num_experts": 64, "num_experts_per_tok": 8)"},
-    {"DeepSeek-V3", R"("model_type": "deepseek_v3", "hidden_size": 7168, "intermediate_size": 18432, "moe_intermediate_size": 2048, "num_attention_heads": 128, "num_key_value_heads": 128, "kv_lora_rank": 512, "n_routed_experts": 256, "num_experts_per_tok": 8, "n_shared_experts": 1, "first_k_dense_replace": 3, "hidden_act": "silu", "quantization_config": {"quant_method": "fp8"})"},
+    {"DeepSeek-V3", R"("model_type": "deepseek_v3", "hidden_size": 7168, "intermediate_size": 18432, "moe_intermediate_size": 2048, "num_attention_heads": 128, "num_key_value_heads": 128, "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 256, "num_experts_per_tok": 8, "n_shared_experts": 1, "first_k_dense_replace": 3, "hidden_act": "silu", "quantization_config": {"quant_method": "fp8"})"},
     {"gpt-oss-20b", R"("model_type": "gpt_oss", "hidden_size": 2880, "intermediate_size": 2880, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "hidden_act": "silu", "num_local_experts": 32, "num_experts_per_tok": 4, "sliding_window": 128, "quantization_config": {"quant_method": "mxfp4"})"},
 };
 // clang-format on
@@ -242,6 +242,21 @@ TEST(PublishedModels, EveryModelHasItsBlocks) {
   }
   EXPECT_EQ(std::size(k_models), 27U);  // docs/models.md says both numbers
   EXPECT_EQ(whole, 26U);
+}
+
+TEST(PublishedModels, ExpertsInEverySecondLayerLeaveAnMlpToPlan) {
+  auto const config = [](char const* more) {
+    return std::string(R"({"model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144, )") +
+           more +
+           R"("moe_intermediate_size": 768, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, )"
+           R"("hidden_act": "silu", "num_experts": 128, "num_experts_per_tok": 8})";
+  };
+  BlockOptions const mlp{"mlp", 64, 1, 0, 1, "bf16"};
+  auto const all = import_hf_config(config(""), "all.json", mlp);
+  ASSERT_FALSE(all);
+  EXPECT_EQ(all.error().front().code, "E0214");
+  EXPECT_EQ(sizes(import_hf_config(config("\"decoder_sparse_step\": 2, "), "half.json", mlp)),
+            "gate_up 64x12288x2048 swiglu; down 64x2048x6144");
 }
 
 }  // namespace
