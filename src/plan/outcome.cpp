@@ -36,6 +36,7 @@ Outcome outcome_of(Plan const& plan, Recipe const& recipe, Timeline const& timel
   auto const count = count_waves(plan.pipeline, occupancies, machine.sms);
   o.stream_waves = count.stream_order;
   o.filled_waves = count.filled_text;
+  o.filled = count.filled;
   for (auto const& stage : plan.pipeline.stages) {
     o.stages.push_back(stage.name);
     for (auto const& operand : stage.operands)

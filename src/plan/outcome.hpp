@@ -26,6 +26,7 @@ struct Outcome {
   std::int64_t posts_per_value = 0;  ///< most posts that one value counts
   std::int64_t stream_waves = 0;
   std::string filled_waves;
+  double filled = 0;     ///< the same as a number
   double loaded_mb = 0;  ///< through L2, all blocks
   double us = 0;
   std::vector<double> starts_us;    ///< first block of each stage; empty if the pricer does not say

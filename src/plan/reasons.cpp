@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdlib>
 
 #include "plan/outcome.hpp"
 
@@ -42,18 +41,19 @@ std::string against_stream_order(Outcome const& winner) {
 /// What is worse of the loser's tiles. Where waves and bytes are only fewer, a wave takes longer. Empty if
 /// neither tells the shapes apart.
 std::string shapes_differ(Outcome const& loser, Outcome const& winner) {
-  double const filled = std::strtod(loser.filled_waves.c_str(), nullptr);
-  double const winners = std::strtod(winner.filled_waves.c_str(), nullptr);
+  double const filled = loser.filled, winners = winner.filled;
   double const more_mb = loser.loaded_mb - winner.loaded_mb;
   std::string text;
-  if (filled > winners || (filled == winners && loser.stream_waves > winner.stream_waves))
+  bool const looks_equal = loser.filled_waves == winner.filled_waves;
+  if ((!looks_equal && filled > winners) || (looks_equal && loser.stream_waves > winner.stream_waves))
     text = fmt::format("{} waves filled and {} in stream order instead of {} and {}", loser.filled_waves,
                        loser.stream_waves, winner.filled_waves, winner.stream_waves);
   if (more_mb >= 0.5)
     text += fmt::format("{}{:.0f} MB loaded through L2{}", text.empty() ? "" : "; ", loser.loaded_mb,
                         text.empty() ? fmt::format(" instead of {:.0f}", winner.loaded_mb)
                                      : fmt::format(", not {:.0f}", winner.loaded_mb));
-  bool const fewer = filled < winners || loser.stream_waves < winner.stream_waves || more_mb <= -0.5;
+  bool const fewer =
+      (!looks_equal && filled < winners) || loser.stream_waves < winner.stream_waves || more_mb <= -0.5;
   if (!text.empty() || !fewer || filled <= 0 || winners <= 0) return text;
   return fmt::format("a wave of {} takes {:.3g} us instead of {:.3g}", loser.kernels, loser.us / filled,
                      winner.us / winners) +
