@@ -44,12 +44,58 @@ TESSERA_HOST_DEVICE constexpr int leaving(int side, int k) {
   return 0;
 }
 
+/// Blocks of a cluster at most: what every GPU with clusters has (more is a matter of the GPU).
+constexpr int k_cluster_blocks = 8;
+
 /// The box and its cuts.
 struct ChipCut {
   int box[3] = {1, 1, 1};     ///< cells
   int blocks[3] = {1, 1, 1};  ///< along each axis
+  int cluster[3] = {1, 1,
+                    1};  ///< blocks of a cluster along each axis, which divide them; 1, 1, 1: no clusters
 
   TESSERA_HOST_DEVICE constexpr int count() const { return blocks[0] * blocks[1] * blocks[2]; }
+  TESSERA_HOST_DEVICE constexpr int cluster_blocks() const { return cluster[0] * cluster[1] * cluster[2]; }
+  /// Blocks are launched cluster by cluster: where the launch's block of this number is among all.
+  constexpr void launched(int number, int (&at)[3]) const {
+    int rank = number % cluster_blocks(), of = number / cluster_blocks();
+    for (int a = 0; a < 3; ++a) {
+      int const clusters = blocks[a] / cluster[a];
+      at[a] = of % clusters * cluster[a] + rank % cluster[a];
+      of /= clusters, rank /= cluster[a];
+    }
+  }
+  /// The number of a block among all, x first; one step beyond an end is at the other end.
+  constexpr int number_of(int const (&at)[3]) const {
+    int number = 0;
+    for (int a = 2; a >= 0; --a) number = number * blocks[a] + (at[a] + blocks[a]) % blocks[a];
+    return number;
+  }
+  constexpr int launched_number(int number) const {
+    int at[3] = {};
+    launched(number, at);
+    return number_of(at);
+  }
+  /// Where the block of that rank is, of the cluster that a block of this number (of all) is in.
+  constexpr void of_rank(int number, int rank, int (&at)[3]) const {
+    for (int a = 0; a < 3; ++a) {
+      int const own = number % blocks[a];
+      at[a] = own - own % cluster[a] + rank % cluster[a];
+      number /= blocks[a], rank /= cluster[a];
+    }
+  }
+  /// The rank of block `other` in the cluster of block `at`; -1: it is in another, or there are no clusters.
+  /// As in number_of(), `other` may be one step beyond an end.
+  constexpr int rank_beside(int const (&at)[3], int const (&other)[3]) const {
+    if (cluster_blocks() == 1) return -1;
+    int rank = 0;
+    for (int a = 2; a >= 0; --a) {
+      int const there = (other[a] + blocks[a]) % blocks[a];
+      if (there / cluster[a] != at[a] / cluster[a]) return -1;
+      rank = rank * cluster[a] + there % cluster[a];
+    }
+    return rank;
+  }
   TESSERA_HOST_DEVICE constexpr int first(int axis, int block) const {
     return static_cast<int>(1LL * block * box[axis] / blocks[axis]);
   }
@@ -106,6 +152,13 @@ struct ChipSide {
     u = u < 0 ? edge_u - 1 : u == edge_u ? 0 : u;
     v = v < 0 ? edge_v - 1 : v == edge_v ? 0 : v;
     return first + u + edge_u * v;
+  }
+  /// The block that the cell (u, v) of those taken is in, from the one that takes: steps along the three
+  /// axes.
+  void source(int number, int u, int v, int (&step)[3]) const {
+    step[number / 2] = number % 2 == 0 ? -1 : 1;
+    step[axis_u(number)] = u < 0 ? -1 : u >= size_u ? 1 : 0;
+    step[axis_v(number)] = v < 0 ? -1 : v >= size_v ? 1 : 0;
   }
   /// Does word k of that cell go to a cell of the side?
   bool hits(int u, int v, int k) const {

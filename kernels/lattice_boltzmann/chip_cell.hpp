@@ -42,6 +42,19 @@ struct RimPlaces {
     return *reinterpret_cast<float*>(reinterpret_cast<char*>(cell) + row.bytes[i]);
   }
 };
+/// Of a cell of the rim in a cluster, whose blocks' memories are reached by addresses: `own` as in AnyPlaces,
+/// and in `row` ranks are distances between memories. The row stays where it is: few registers hold it.
+struct ClusterPlaces {
+  ReachRow const* row;
+  unsigned own;
+  /// In bytes from the cell on; `copy` is of the row.
+  TESSERA_HOST_DEVICE int way(ReachRow const& copy, int i) const {
+    return (own >> i & 1) != 0 ? 4 * i * k_slot : copy.bytes[i];
+  }
+  float& of(float* cell, int i) const {
+    return *reinterpret_cast<float*>(reinterpret_cast<char*>(cell) + way(*row, i));
+  }
+};
 
 template <class Places>
 TESSERA_HOST_DEVICE inline void scatter(float* cell, Places const& places, float const (&f)[k_directions]) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <set>
 
 namespace tessera::lattice_boltzmann {
 namespace {
@@ -46,6 +47,7 @@ struct Builder {
   void set_geometry() {
     for (int a = 0; a < 3; ++a) constants.first[a] = block.first[a], constants.size[a] = block.size[a];
     constants.row = block.stride[1], constants.plane = block.stride[2];
+    constants.number = cut.number_of(block.own);
     for (int t = 0; t < 27; ++t) {
       int number = 0;
       for (int axis = 2, rest = t; axis >= 0; --axis, rest /= 3) {
@@ -65,6 +67,7 @@ struct Builder {
       }
   }
   void set_reach() {
+    std::set<int> partners;
     for (int row = 0; row < k_reach_rows; ++row) {
       unsigned sides = 0;
       for (int a = 0, rest = row; a < 3; ++a, rest /= 3) {
@@ -73,33 +76,73 @@ struct Builder {
       }
       unsigned const crossing = entering_any(sides);
       for (int i = 0; i < k_directions; ++i) {
-        bool const own = i == 0 || (crossing >> i & 1) != 0;
-        constants.reach[row].bytes[i] =
-            4 * (own ? i * k_slot
-                     : opposite(i) * k_slot - velocity_x(i) - velocity_y(i) * block.stride[1] -
-                           velocity_z(i) * block.stride[2]);
+        bool const crosses = (crossing >> i & 1) != 0;
+        int const rank = crosses ? source_rank(sides, i) : -1;
+        bool const own = i == 0 || (crosses && rank < 0);
+        int const reached =
+            rank < 0 ? -velocity_x(i) - velocity_y(i) * block.stride[1] - velocity_z(i) * block.stride[2]
+                     : way_to_source(sides, i);
+        int const bytes = 4 * (own ? i * k_slot : opposite(i) * k_slot + reached);
+        constants.reach[row].bytes[i] = rank < 0 ? bytes : place_in(rank, bytes);
+        if (rank >= 0 && rank != own_rank()) partners.insert(rank);
       }
     }
+    for (int const rank : partners) constants.partner[constants.partners++] = rank;
+  }
+  /// Does population i cross the block's end along an axis, of a cell at these sides?
+  static bool crosses_along(unsigned sides, int axis, int i) {
+    int const v = velocity_along(axis, i);
+    return v != 0 && (sides >> (2 * axis + (v > 0 ? 0 : 1)) & 1) != 0;
+  }
+  /// The rank in this block's cluster of the block that population i comes from; -1: in none of it.
+  int source_rank(unsigned sides, int i) const {
+    int from[3] = {};
+    for (int a = 0; a < 3; ++a)
+      from[a] = block.own[a] - (crosses_along(sides, a, i) ? velocity_along(a, i) : 0);
+    return cut.rank_beside(block.own, from);
+  }
+  int own_rank() const { return cut.rank_beside(block.own, block.own); }
+  /// In places, from the cell's own on, which is in the same place of the other block's memory.
+  int way_to_source(unsigned sides, int i) const {
+    int way = 0;
+    for (int a = 0; a < 3; ++a) {
+      int const v = velocity_along(a, i);
+      int const before =
+          cut.first(a, block.neighbour_before[a] + 1) - cut.first(a, block.neighbour_before[a]);
+      way += block.stride[a] * (!crosses_along(sides, a, i) ? -v : v > 0 ? before - 1 : 1 - block.size[a]);
+    }
+    return way;
+  }
+  /// Populations of a cell at these sides that come from blocks of other clusters.
+  unsigned from_outside(unsigned sides) const {
+    unsigned mask = entering_any(sides);
+    for (int i = 1; i < k_directions; ++i)
+      if ((mask >> i & 1) != 0 && source_rank(sides, i) >= 0) mask &= ~(1u << i);
+    return mask;
   }
 
   void set_order() {
-    std::vector<int> plain, beside, inside;
+    std::vector<int> plain, linked, beside, inside;
     for_each_cell(block, [&](int n) {
       auto const link = links_of(n);
       if ((link.walls & k_solid) != 0) return;
-      (link.walls != 0 ? beside : block.sides_of(n) != 0 ? plain : inside).push_back(n);
+      auto const sides = block.sides_of(n);
+      bool const far = from_outside(sides) != entering_any(sides);
+      (far ? linked : link.walls != 0 ? beside : sides != 0 ? plain : inside).push_back(n);
     });
     // Cells of a task at the same sides go the same way, so that their words do not meet elsewhere either.
-    std::stable_sort(plain.begin(), plain.end(), [&](int a, int b) { return row_of(a) < row_of(b); });
+    for (auto* const some : {&plain, &linked})
+      std::stable_sort(some->begin(), some->end(), [&](int a, int b) { return row_of(a) < row_of(b); });
     constants.rim = static_cast<int>(tables.rim.size());
     constants.plain_tasks = tasks_for(plain.size());
-    constants.rim_tasks = constants.plain_tasks + tasks_for(beside.size());
-    for (auto const* const some : {&plain, &beside})
+    constants.linked_tasks = constants.plain_tasks + tasks_for(linked.size());
+    constants.rim_tasks = constants.linked_tasks + tasks_for(beside.size());
+    for (auto const* const some : {&plain, &linked, &beside})
       for (int const n : in_order_of_banks(*some)) {
         tables.rim.push_back(n < 0 ? k_no_cell : static_cast<unsigned>(n | row_of(n) << k_row_shift));
         if (links.empty()) continue;
         auto const link = n < 0 ? Links{} : links_of(n);
-        tables.beside_walls.push_back({n < 0 ? 0 : entering_any(block.sides_of(n)) | link.walls, link.lids});
+        tables.beside_walls.push_back({n < 0 ? 0 : from_outside(block.sides_of(n)) | link.walls, link.lids});
       }
     constants.inside = static_cast<int>(tables.inside.size());
     constants.inside_tasks = tasks_for(inside.size());
@@ -107,6 +150,13 @@ struct Builder {
       tables.inside.push_back(n < 0 ? k_none_inside : static_cast<std::uint16_t>(n));
   }
 
+  /// Is the cell (u, v) behind a side in a block of the same cluster?
+  bool in_cluster(ChipSide const& side, int number, int u, int v) const {
+    int step[3] = {};
+    side.source(number, u, v, step);
+    for (int a = 0; a < 3; ++a) step[a] += block.own[a];
+    return cut.rank_beside(block.own, step) >= 0;
+  }
   /// `asked`: of all that are shown, those that somebody takes.
   void set_taken(std::vector<bool>& asked) {
     constants.takes = static_cast<int>(tables.takes.size());
@@ -115,6 +165,7 @@ struct Builder {
       for (int t = 0; t < side.taken; ++t) {
         int u = 0, v = 0;
         side.at(t, u, v);
+        if (in_cluster(side, s, u, v)) continue;
         int const in_front = side.cell + u * side.along_u + v * side.along_v;
         unsigned hits = 0;
         for (int k = 0; k < k_words; ++k) {
@@ -132,9 +183,7 @@ struct Builder {
     }
     constants.taken = static_cast<int>(tables.takes.size()) - constants.takes;
   }
-  void set_shown(std::vector<bool> const& asked) {
-    auto& of = tables.blocks[static_cast<std::size_t>(
-        block.own[0] + cut.blocks[0] * (block.own[1] + cut.blocks[1] * block.own[2]))];
+  void set_shown(std::vector<bool> const& asked, ChipConstants& of) {
     of.shows = static_cast<int>(tables.shows.size());
     for (int s = 0; s < k_sides; ++s) {
       auto const& side = block.side[s];
@@ -225,9 +274,12 @@ ChipTables chip_tables(ChipCut const& cut, std::vector<Links> const& links) {
   std::vector<bool> asked(static_cast<std::size_t>(cut.shown()));
   std::vector<ChipBlock> blocks;
   std::map<std::array<int, 3>, ChipBlock> of_size;  // blocks have few sizes
+  bool const clusters = cut.cluster_blocks() > 1;
+  ChipBlock const largest(cut, cut.count() - 1);
   for (int b = 0; b < cut.count(); ++b) {
-    auto& block = blocks.emplace_back(cut, b);
-    auto const [known, added] = of_size.try_emplace({block.size[0], block.size[1], block.size[2]}, block);
+    auto& block = blocks.emplace_back(cut, cut.launched_number(b));
+    auto const& like = clusters ? largest : block;
+    auto const [known, added] = of_size.try_emplace({like.size[0], like.size[1], like.size[2]}, like);
     if (added) spread_over_banks(known->second);
     block.lay_out(known->second.stride[1], known->second.stride[2]);
   }
@@ -239,7 +291,8 @@ ChipTables chip_tables(ChipCut const& cut, std::vector<Links> const& links) {
     builder.set_taken(asked);
     tables.blocks.push_back(builder.constants);
   }
-  for (auto const& block : blocks) Builder{cut, links, tables, block}.set_shown(asked);
+  for (std::size_t b = 0; b < blocks.size(); ++b)
+    Builder{cut, links, tables, blocks[b]}.set_shown(asked, tables.blocks[b]);
   return tables;
 }
 

@@ -39,6 +39,7 @@ Handover handover_of(Variant variant) {
     case Variant::chip_split_barrier: return Handover::split_barrier;
     case Variant::chip_barrier: return Handover::barrier;
     case Variant::chip_cooperative: return Handover::cooperative;
+    case Variant::chip_clusters: return Handover::clusters;
     default: return Handover::tokens;
   }
 }
@@ -81,6 +82,8 @@ struct LatticeBoltzmann::State {
   Expected<void> launch(cudaStream_t stream, long long steps);
   bool stalled() const { return loop ? loop->stalled() : chain->stalled(); }
   Expected<void> finish();
+  /// Where a wait for a neighbour in the cluster met its deadline: says who it was.
+  void name_partner(Diagnostic& said) const;
   /// E0520 where a launch has given up, as finish() says it: the flow is lost.
   Expected<void> settle(bool captured);
 };
@@ -243,6 +246,7 @@ Expected<void> LatticeBoltzmann::State::prepare_chip(MachineProfile const& machi
   StageKernel kernel;
   kernel.function = chip_kernel_address(has_walls(problem));
   kernel.block.x = k_chip_threads;
+  kernel.cluster.x = static_cast<unsigned>(cut.cluster_blocks());
   kernel.dynamic_shared_bytes = k_chip_shared_bytes;
   kernel.all_resident = true;
   kernel.pack = [this, parts](ChainViews const& views, KernelArguments& arguments) {
@@ -303,6 +307,12 @@ Expected<LatticeBoltzmann> LatticeBoltzmann::make(Problem const& problem, Option
     if (options.cut->count() > machine->sms)
       return refuse(does_not_fit(fmt::format("{} blocks on {} SMs", options.cut->count(), machine->sms),
                                  "cut the box into one for each SM at most"));
+    bool const clusters = choice->variant == Variant::chip_clusters;
+    if (clusters != (options.cut->cluster_blocks() > 1))
+      return refuse(does_not_fit(fmt::format("a cut in clusters of {} blocks for {}",
+                                             options.cut->cluster_blocks(), to_string(choice->variant)),
+                                 clusters ? "say which blocks form a cluster (ChipCut::cluster)"
+                                          : "leave clusters to the variant chip_clusters"));
     choice->cut = *options.cut;
   }
   auto const state = std::make_shared<State>();
@@ -327,11 +337,12 @@ Expected<void> LatticeBoltzmann::run(cudaStream_t stream, long long steps) {
   if (auto ok = s.progress.may_run(s.choice.variant, steps, *captured); !ok) return ok;
   if (steps == 0) return {};
   auto const before = s.together.restarts();
-  auto const launched = s.launch(stream, steps);
+  auto launched = s.launch(stream, steps);
   if (launched) {
     s.progress.ran(s.choice.variant, steps, *captured);
     return {};
   }
+  if (s.together.restarts() != before) s.name_partner(launched.error().front());
   // A launch before has stalled, or some steps of this one are enqueued. Where it is refused for another
   // reason, a stall of something else too, the flow is what it was.
   if (s.stalled() || s.together.restarts() != before) s.progress.lost = true;
@@ -361,10 +372,27 @@ Expected<void> LatticeBoltzmann::start_again(cudaStream_t stream) {
   return state_->start(stream);
 }
 
+void LatticeBoltzmann::State::name_partner(Diagnostic& said) const {
+  if (choice.variant != Variant::chip_clusters) return;
+  auto const& stall = chain->last_stall();
+  int const rank = stall.state == 2 ? awaited_rank(stall.semaphore) : -1;
+  if (rank < 0) return;
+  auto const& cut = choice.cut;
+  int at[3] = {};
+  cut.of_rank(static_cast<int>(stall.tile), rank, at);
+  said.notes.push_back(fmt::format(
+      "it waits for tile ({}, {}, {}) of its cluster, which has told of {} rims of this launch and "
+      "of {} was awaited, through distributed shared memory",
+      at[0], at[1], at[2], stall.seen, stall.expected));
+}
+
 Expected<void> LatticeBoltzmann::State::finish() {
   auto const before = together.restarts();
   auto finished = loop ? loop->finish() : chain->finish();
-  if (together.restarts() != before) progress.lost = true;
+  if (together.restarts() != before) {
+    progress.lost = true;
+    if (!finished) name_partner(finished.error().front());
+  }
   return finished;
 }
 

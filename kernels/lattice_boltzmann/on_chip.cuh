@@ -12,6 +12,7 @@
 #include "kernels/lattice_boltzmann/chip_cell.hpp"
 #include "kernels/lattice_boltzmann/late.cuh"
 #include "kernels/lattice_boltzmann/on_chip.hpp"
+#include "kernels/lattice_boltzmann/on_chip_cluster.cuh"
 
 namespace tessera::lattice_boltzmann {
 
@@ -27,6 +28,8 @@ constexpr int k_chip_warps = k_chip_threads / 32;
 /// Warps that show what leaves the block and take what comes, before they help with the inside: the last
 /// ones, which have the fewest tasks of the rim.
 constexpr int k_helpers = TESSERA_CHIP_HELPERS, k_first_helper = k_chip_warps - k_helpers;
+/// In clusters the last of them does neither: it tells the neighbours in the cluster and waits for them.
+constexpr int k_tellers = 1;
 /// Cells that a thread takes at once: their loads are on their way together.
 constexpr int k_takes = TESSERA_CHIP_TAKES;
 
@@ -58,6 +61,10 @@ __device__ inline int draw_task(unsigned counter) {
   return task;
 }
 
+struct NoFar {
+  __device__ void operator()(unsigned, ClusterPlaces const&, unsigned) const {}
+};
+
 template <bool Walls>
 struct ChipWorker {
   ChipArguments const& a;
@@ -69,6 +76,7 @@ struct ChipWorker {
   std::uint16_t const* order;  ///< of the inside
   Packet<3>* shown;
   bool silent;
+  bool clusters;
 
   __device__ Packet<3>* shown_in(unsigned step) const {
     return shown + static_cast<std::size_t>(step & 1) * 2u * static_cast<unsigned>(a.cut.shown());
@@ -96,7 +104,7 @@ struct ChipWorker {
   __device__ bool take_all(unsigned step, int first_thread, int threads) const {
     auto const* const packets = shown_in(step);
     auto const* const takes = lookup.takes + block.takes;
-    bool const tokens = a.exchange == Handover::tokens;
+    bool const tokens = a.exchange == Handover::tokens || clusters;
     for (int first = first_thread; first < block.taken; first += threads * k_takes) {
       Packet<3> items[k_takes][2];
       Taken one[k_takes];
@@ -117,7 +125,7 @@ struct ChipWorker {
       };
       if (!arrived()) {
         auto patience = watch.begin();
-        WaitPlace const place{0, static_cast<long long>(blockIdx.x), k_data_token};
+        WaitPlace const place{0, block.number, k_data_token};
         do
           if (!watch.go_on(patience, place, items[0][0].token, token_of(step))) return false;
         while (!arrived());
@@ -138,18 +146,23 @@ struct ChipWorker {
     return true;
   }
 
-  /// Calls visit(cell, where its populations come from, what lids add to) for the lanes' cells of the rim.
-  template <bool Reaches, class Visit>
-  __device__ void for_rim(Visit const& visit) const {
+  /// Calls visit(cell, where its populations come from, what lids add to) for the lanes' cells of the rim. Of
+  /// those with a block of the cluster beside them, in a step that reaches out, far() is given the address.
+  template <bool Reaches, class Visit, class Far>
+  __device__ void for_rim(Visit const& visit, Far const& far) const {
     int const warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-    int const tasks = Walls ? block.rim_tasks : block.plain_tasks;
 #pragma unroll 1
-    for (int task = warp; task < tasks; task += k_chip_warps) {
+    for (int task = warp; task < block.rim_tasks; task += k_chip_warps) {
       unsigned const entry = lookup.rim[block.rim + 32 * task + lane];
       if (entry == k_no_cell) continue;
       float* const cell = cells + (entry & k_number);
-      if (Walls && task >= block.plain_tasks) {
-        auto const beside = lookup.beside_walls[block.rim + 32 * task + lane];
+      OwnPlaces beside{};
+      bool const plain = task < block.plain_tasks || (!Walls && !Reaches);
+      if (Walls && !plain) beside = lookup.beside_walls[block.rim + 32 * task + lane];
+      if (Reaches && !plain && (!Walls || task < block.linked_tasks)) {
+        unsigned const address = in_block(shared_address(cell), cluster_rank());
+        far(address, ClusterPlaces{&block.reach[entry >> k_row_shift], beside.own}, beside.lids);
+      } else if (Walls && !plain) {
         visit(cell, AnyPlaces{strides(), Reaches ? beside.own : ~0u}, beside.lids);
       } else if (Reaches) {
         visit(cell, RimPlaces{block.reach[entry >> k_row_shift]}, 0u);
@@ -161,7 +174,10 @@ struct ChipWorker {
   template <bool Reaches>
   __device__ void rim() const {
     for_rim<Reaches>(
-        [&](float* cell, auto const& places, unsigned lids) { step_chip_cell(cell, places, lids, of); });
+        [&](float* cell, auto const& places, unsigned lids) { step_chip_cell(cell, places, lids, of); },
+        [&](unsigned cell, ClusterPlaces const& places, unsigned lids) {
+          step_in_cluster(cell, places, lids, of);
+        });
   }
   /// The tasks of the inside, drawn from a counter: the next one while this one is computed.
   template <bool Reaches>
@@ -181,8 +197,8 @@ struct ChipWorker {
     }
   }
 
-  __device__ std::size_t in_box(float const* cell) const {
-    int const n = static_cast<int>(cell - cells);
+  __device__ std::size_t in_box(float const* cell) const { return in_box(static_cast<int>(cell - cells)); }
+  __device__ std::size_t in_box(int n) const {
     int const z = n / block.plane, y = n % block.plane / block.row, x = n % block.plane % block.row;
     return static_cast<std::size_t>(block.first[0] + x) +
            static_cast<std::size_t>(a.cut.box[0]) *
@@ -197,14 +213,20 @@ struct ChipWorker {
   /// Brings the box's cells in, as if a step had left them.
   template <bool Reaches>
   __device__ void load() const {
-    auto const bring = [&](float* cell, auto const& places, unsigned) {
-      auto const from = in_box(cell);
-      float f[k_directions];
+    auto const read = [&](std::size_t from, float(&f)[k_directions]) {
 #pragma unroll
       for (int i = 0; i < k_directions; ++i) f[i] = a.lattice[i * static_cast<std::size_t>(a.cells) + from];
+    };
+    auto const bring = [&](float* cell, auto const& places, unsigned) {
+      float f[k_directions];
+      read(in_box(cell), f);
       scatter(cell, places, f);
     };
-    for_rim<Reaches>(bring);
+    for_rim<Reaches>(bring, [&](unsigned cell, ClusterPlaces const& places, unsigned) {
+      float f[k_directions];
+      read(in_box(static_cast<int>(cell - in_block(shared_address(cells), cluster_rank())) / 4), f);
+      scatter_in_cluster(cell, places, f);
+    });
     for_inside([&](float* cell) {
       if constexpr (Reaches)
         bring(cell, ReachedPlaces{strides()}, 0u);
@@ -220,7 +242,7 @@ struct ChipWorker {
       for (int i = 0; i < k_directions; ++i)
         a.lattice[i * static_cast<std::size_t>(a.cells) + to] = cell[opposite(i) * k_slot];
     };
-    for_rim<false>([&](float* cell, auto const&, unsigned) { put_back(cell); });
+    for_rim<false>([&](float* cell, auto const&, unsigned) { put_back(cell); }, NoFar{});
     for_inside(put_back);
   }
 };
@@ -241,15 +263,22 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
   extern __shared__ __align__(128) float tessera_chip_cells[];
   auto* const order = reinterpret_cast<std::uint16_t*>(tessera_chip_cells + k_directions * k_slot);
   __shared__ ChipConstants block;
-  __shared__ int drawn[2];  // tasks of the inside, of this step and of the next
+  __shared__ int drawn[2];                     // tasks of the inside, of this step and of the next
+  __shared__ unsigned told[k_cluster_blocks];  // by blocks of the cluster
   int const thread = static_cast<int>(threadIdx.x);
   {
     auto const* const from = reinterpret_cast<int4 const*>(lookup.blocks + blockIdx.x);
     for (int k = thread; k < static_cast<int>(sizeof(block) / sizeof(int4)); k += k_chip_threads)
       reinterpret_cast<int4*>(&block)[k] = from[k];
     if (thread == 0) drawn[0] = drawn[1] = 0;
+    if (thread < k_cluster_blocks) told[thread] = 0;
   }
   __syncthreads();
+  bool const clusters = a.exchange == Handover::clusters;
+  if (clusters) {
+    find_memories(block, shared_address(tessera_chip_cells));
+    cluster_sync_parted();  // others write here when this block's words are zero
+  }
   for (int k = thread; k < 32 * block.inside_tasks; k += k_chip_threads)
     order[k] = lookup.inside[block.inside + k];
   LaunchNumber const number{memory.steps + blockIdx.x};
@@ -257,14 +286,19 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
   GridBarrier<Watched> barrier({memory.barrier, gridDim.x}, blockIdx.x, watch);
   __syncthreads();
 
-  ChipWorker<Walls> worker{a, lookup, of, watch, block, tessera_chip_cells, order, memory.shown, false};
+  ChipWorker<Walls> worker{a,     lookup,       of,    watch,   block, tessera_chip_cells,
+                           order, memory.shown, false, clusters};
   auto const counters = static_cast<unsigned>(__cvta_generic_to_shared(drawn));
   unsigned const steps = a.steps;
-  bool const tokens = a.exchange == Handover::tokens;
+  bool const tokens = a.exchange == Handover::tokens || clusters;
+  // Nobody leaves while a neighbour may reach into this block's memory. All get here: who waits gives up when
+  // others do.
+  auto const leave = [&] {
+    if (clusters) cluster_sync_parted();
+  };
   for (unsigned step = 0; step <= steps; ++step) {
     bool const reaches = ((steps - step) & 1) != 0, shows = step < steps;
-    worker.silent =
-        static_cast<int>(blockIdx.x) == a.disturbance.silent_block && step >= a.disturbance.silent_from;
+    worker.silent = block.number == a.disturbance.silent_block && step >= a.disturbance.silent_from;
     dawdle(a.disturbance.late, step);
     unsigned const now = base + step;
     if (step == 0) {
@@ -284,9 +318,16 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
       int const helper = thread - 32 * k_first_helper;
       if (helper >= 0) {
         meet<k_rim_done, k_chip_threads>();
-        if (shows) worker.show_all(now, helper, 32 * k_helpers);
-        meet<k_all_shown, 32 * k_helpers>();
-        if (shows) ok = worker.take_all(now, helper, 32 * k_helpers);
+        int const threads = 32 * (clusters ? k_helpers - k_tellers : k_helpers);
+        if (helper < threads) {
+          if (shows) worker.show_all(now, helper, threads);
+          meet<k_all_shown, 32 * k_helpers>();
+          if (shows) ok = worker.take_all(now, helper, threads);
+        } else {
+          come_to<k_all_shown, 32 * k_helpers>();
+          if (shows && !worker.silent) tell_partners(block, told, step);
+          if (shows) ok = wait_for_partners(block, told, step, watch);
+        }
       } else {
         come_to<k_rim_done, k_chip_threads>();
       }
@@ -316,9 +357,10 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
       if (__syncthreads_or(ok ? 0 : 1)) return;
       if (shows) worker.take_all(now, thread, k_chip_threads);
     }
-    if (__syncthreads_or(ok ? 0 : 1)) return;  // the chain zeroes the counters
+    if (__syncthreads_or(ok ? 0 : 1)) return leave();  // the chain zeroes the counters
   }
   worker.store();
+  leave();
   if (thread == 0) number.finish(base + steps);
 }
 

@@ -16,6 +16,7 @@ enum class Handover {
   split_barrier,  ///< Tessera's barrier of all blocks: the inside is computed between arrival and wait
   barrier,        ///< the same as a whole
   cooperative,    ///< cooperative groups' barrier
+  clusters,       ///< as by tokens between clusters; inside of one by words in shared memory
 };
 
 #ifndef TESSERA_CHIP_THREADS
@@ -26,7 +27,12 @@ constexpr int k_chip_threads = TESSERA_CHIP_THREADS;
 constexpr int k_chip_cells = k_slot;
 /// The cells, and the order of the inside.
 constexpr int k_chip_shared_bytes = k_directions * k_slot * 4 + 2 * k_most_inside;
-static_assert(k_slot <= 4096 && k_chip_shared_bytes + sizeof(ChipConstants) + 64 <= 227 * 1024, "");
+static_assert(k_slot <= 4096 && k_chip_shared_bytes + sizeof(ChipConstants) + 128 <= 227 * 1024, "");
+/// What a wait for a neighbour in the cluster writes as StallRecord::semaphore, and whom it names.
+TESSERA_HOST_DEVICE constexpr long long partner_wait_of(int rank) { return data_token_of(rank); }
+constexpr int awaited_rank(long long semaphore) {
+  return semaphore >= k_data_token ? -1 : static_cast<int>(data_token_of(0) - semaphore);
+}
 constexpr int k_semaphores_apart = 32;  ///< words: a line each
 
 /// For tests.

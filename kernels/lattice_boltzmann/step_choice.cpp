@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/lattice_boltzmann/cluster_cut.hpp"
 #include "kernels/lattice_boltzmann/on_chip.hpp"
 #include "kernels/lattice_boltzmann/step_costs.hpp"
 #include "kernels/lattice_boltzmann/trip.hpp"
@@ -35,8 +36,6 @@ constexpr double k_far_apart = 2.3, k_far_apart_bytes = 8e9;
 constexpr double k_rim_words = 46, k_inside_words = 38.5, k_side_words = 9.5;
 /// A whole barrier on the chip also waits for the slowest block, of which the probe's knows nothing.
 constexpr double k_slowest_block_ns = 1500;
-/// Beside a step's instructions, where it waits for less: until a block has shown and taken its cells.
-constexpr double k_exchange_ns = 2250;
 /// Of trips: a plane of a block that waits for nothing but itself.
 constexpr double k_plane_ns = 1500;
 
@@ -113,6 +112,32 @@ Price impossible(Variant variant, std::string why) {
   return {variant, std::numeric_limits<double>::infinity(), std::move(why), false};
 }
 
+/// Why no cut in clusters fits.
+std::string no_cluster_cut(Problem const& problem, MachineProfile const& machine) {
+  int most = 0;
+  for (int of = 2; of <= k_cluster_blocks; of *= 2) most = std::max(most, blocks_in_clusters(machine, of));
+  if (most == 0)
+    return fmt::format("{} ({}) has no clusters of blocks", machine.name.empty() ? "the GPU" : machine.name,
+                       machine.architecture.empty() ? "of no known architecture" : machine.architecture);
+  if (problem.size() > 1LL * most * k_slot)
+    return fmt::format("{} cells do not fit on the {} SMs that clusters find, {} on each", problem.size(),
+                       most, k_slot);
+  return fmt::format("no cut of {}x{}x{} cells has blocks that fill clusters", problem.width, problem.height,
+                     problem.depth);
+}
+
+Price cluster_price(Problem const& problem, MachineProfile const& machine) {
+  auto const cut = cluster_cut(problem, machine);
+  if (!cut) return impossible(Variant::chip_clusters, no_cluster_cut(problem, machine));
+  ChipBlock const block(*cut, cut->count() - 1);
+  auto const cost = cluster_cost(*cut, machine);
+  return {Variant::chip_clusters, cost.ns(),
+          fmt::format("{:.1f} us of {}x{}x{} cells on an SM, {:.1f} us that wait for others, {} blocks in "
+                      "clusters of {}x{}x{}",
+                      cost.cells_ns / 1e3, block.size[0], block.size[1], block.size[2], cost.waits_ns / 1e3,
+                      cut->count(), cut->cluster[0], cut->cluster[1], cut->cluster[2])};
+}
+
 }  // namespace
 
 Price price_of(Problem const& problem, Variant variant, MachineProfile const& machine, long long free_bytes) {
@@ -133,12 +158,13 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
             fmt::format("{:.1f} us of memory, {:.1f} us {}", cells / 1e3, meets / 1e3,
                         launches ? "from launch to launch" : "until blocks have met")};
   }
+  if (variant == Variant::chip_clusters) return cluster_price(problem, machine);
   auto const cut = chip_cut(problem, machine.sms);
   if (!cut)
     return impossible(variant, fmt::format("{} cells do not fit on {} SMs, {} on each", problem.size(),
                                            machine.sms, k_slot));
   ChipBlock const block(*cut, cut->count() - 1);
-  auto const work = work_of(block);
+  auto const work = work_of(*cut, block);
   double const instructions =
       k_rim * work.rim + k_inside * work.inside + k_shown * work.shown + k_taken * work.taken;
   double const words =
@@ -191,9 +217,10 @@ Expected<Choice> choose_variant(Problem const& problem, MachineProfile const& ma
         does_not_fit(fmt::format("{} as {}: {}", to_string(problem), to_string(variant), price.reason),
                      "take a variant whose cells are in memory"));
   Choice result{variant, {}, price.ns_per_step, price.reason, {price}};
-  result.cut = on_chip(variant)            ? *chip_cut(problem, machine.sms)
-               : variant == Variant::trips ? trip_cut(problem, machine.sms)
-                                           : tile_cut(problem, machine.sms);
+  result.cut = variant == Variant::chip_clusters ? *cluster_cut(problem, machine)
+               : on_chip(variant)                ? *chip_cut(problem, machine.sms)
+               : variant == Variant::trips       ? trip_cut(problem, machine.sms)
+                                                 : tile_cut(problem, machine.sms);
   return result;
 }
 

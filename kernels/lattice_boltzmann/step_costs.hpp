@@ -16,6 +16,12 @@ constexpr double k_bytes_per_cell = 2 * 4 * k_directions;  ///< each population 
 /// taken from neighbours.
 constexpr double k_update = 300, k_update_of_trip = 277, k_rim = 206, k_inside = 209, k_shown = 33,
                  k_taken = 53;
+/// Of those a task of the rim with a block of the same cluster beside it has more: 328 where 224 are without,
+/// in every other step.
+constexpr double k_linked_more = 52;
+/// Beside a step's instructions on the chip, where it waits for less than a whole barrier: until a block has
+/// shown and taken its cells. Fitted.
+constexpr double k_exchange_ns = 2250;
 constexpr int k_schedulers = 4;  ///< of an SM
 /// Expected: of the instructions that an SM can begin, what it begins.
 constexpr double k_share_of_issue = 0.6;
@@ -38,8 +44,9 @@ double barrier_ns(MachineProfile const& machine, bool of_groups);
 /// What the largest block of a cut does in a step on the chip, in tasks of 32 cells, and its cells.
 struct ChipWork {
   double rim = 0, inside = 0, shown = 0, taken = 0;
+  double linked = 0;  ///< of the rim's, those with a block of the same cluster beside them
   double shown_cells = 0, taken_cells = 0;
 };
-ChipWork work_of(ChipBlock const& block);
+ChipWork work_of(ChipCut const& cut, ChipBlock const& block);
 
 }  // namespace tessera::lattice_boltzmann

@@ -10,15 +10,17 @@
 #include <tessera/plan/build.hpp>
 #include <tuple>
 
+#include "kernels/lattice_boltzmann/each_cut.hpp"
 #include "kernels/lattice_boltzmann/on_chip.hpp"
 #include "kernels/lattice_boltzmann/trip.hpp"
 
 namespace tessera::lattice_boltzmann {
 namespace {
 
-constexpr char const* k_names[] = {"two_lattices",       "in_place",     "trips",           "barrier",
-                                   "cooperative",        "neighbours",   "chip_tokens",     "chip_semaphores",
-                                   "chip_split_barrier", "chip_barrier", "chip_cooperative"};
+constexpr char const* k_names[] = {"two_lattices", "in_place",         "trips",
+                                   "barrier",      "cooperative",      "neighbours",
+                                   "chip_tokens",  "chip_semaphores",  "chip_split_barrier",
+                                   "chip_barrier", "chip_cooperative", "chip_clusters"};
 static_assert(std::size(k_names) == std::size(k_variants));
 
 /// Tasks of the inside that a task of the rim takes as long as: its words' addresses, loads and stores.
@@ -30,18 +32,6 @@ std::vector<Dim> around(Dim const& at, int tiles) {
   if (tiles > 1) result.push_back((at + 1) % tiles);
   if (tiles > 2) result.push_back((at + (tiles - 1)) % tiles);
   return result;
-}
-
-/// Calls visit(cut) for every cut into at most `most` blocks.
-template <class Visit>
-void for_each_cut(Problem const& problem, int most, Visit const& visit) {
-  ChipCut cut{{problem.width, problem.height, problem.depth}, {1, 1, 1}};
-  for (int x = 1; x <= std::min(most, problem.width); ++x)
-    for (int y = 1; x * y <= most && y <= problem.height; ++y)
-      for (int z = 1; x * y * z <= most && z <= problem.depth; ++z) {
-        cut.blocks[0] = x, cut.blocks[1] = y, cut.blocks[2] = z;
-        visit(cut);
-      }
 }
 
 }  // namespace
@@ -112,6 +102,16 @@ Expected<void> check_cut(Problem const& problem, ChipCut const& cut) {
   if (cells > k_chip_cells)
     return refuse(does_not_fit(fmt::format("blocks of {} cells on a chip", cells),
                                fmt::format("{} fit: cut the box into more blocks", k_chip_cells)));
+  auto const& c = cut.cluster;
+  for (int a = 0; a < 3; ++a)
+    if (c[a] < 1 || cut.blocks[a] % c[a] != 0)
+      return refuse(
+          does_not_fit(fmt::format("clusters of {}x{}x{} among {}x{}x{} blocks, which do not fill them", c[0],
+                                   c[1], c[2], cut.blocks[0], cut.blocks[1], cut.blocks[2]),
+                       "take a cluster whose edges divide the numbers of blocks"));
+  if (cut.cluster_blocks() > k_cluster_blocks)
+    return refuse(does_not_fit(fmt::format("clusters of {} blocks", cut.cluster_blocks()),
+                               fmt::format("take {} at most", k_cluster_blocks)));
   return {};
 }
 

@@ -23,11 +23,13 @@ enum class Variant {
   chip_split_barrier,  ///< on the chip; Tessera's barrier, the inside between arrival and wait
   chip_barrier,        ///< on the chip; Tessera's barrier as a whole
   chip_cooperative,    ///< on the chip; cooperative groups' barrier
+  chip_clusters,       ///< as chip_tokens between clusters; in one, blocks reach into each other's memory
 };
 constexpr Variant k_variants[] = {
-    Variant::two_lattices,       Variant::in_place,     Variant::trips,           Variant::barrier,
-    Variant::cooperative,        Variant::neighbours,   Variant::chip_tokens,     Variant::chip_semaphores,
-    Variant::chip_split_barrier, Variant::chip_barrier, Variant::chip_cooperative};
+    Variant::two_lattices, Variant::in_place,         Variant::trips,
+    Variant::barrier,      Variant::cooperative,      Variant::neighbours,
+    Variant::chip_tokens,  Variant::chip_semaphores,  Variant::chip_split_barrier,
+    Variant::chip_barrier, Variant::chip_cooperative, Variant::chip_clusters};
 
 /// "two_lattices"; the names of the enumerators.
 std::string to_string(Variant variant);
@@ -58,7 +60,8 @@ Expected<void> check_memory(Problem const& problem, Variant variant, long long f
                             long long beside = 0);
 
 /// Refuses (E0569) cuts that are not of the problem's box, that have an axis of no blocks or of more than
-/// cells, and blocks that are larger than the chip has room for.
+/// cells, blocks that are larger than the chip has room for, and clusters of too many blocks or that blocks
+/// do not fill.
 Expected<void> check_cut(Problem const& problem, ChipCut const& cut);
 /// The cheapest cut into no more blocks than SMs, each of which fits on its SM; none if there is none.
 std::optional<ChipCut> chip_cut(Problem const& problem, int sms);

@@ -6,6 +6,7 @@
 #include <tessera/describe/dsl.hpp>
 #include <tessera/plan/written_out.hpp>
 
+#include "kernels/lattice_boltzmann/cluster_cut.hpp"
 #include "kernels/lattice_boltzmann/on_chip.hpp"
 #include "kernels/lattice_boltzmann/step_choice.hpp"
 #include "kernels/lattice_boltzmann/step_costs.hpp"
@@ -18,6 +19,7 @@ constexpr int k_launch_threads = 256, k_persistent_threads = 1024, k_tile_warps 
 constexpr int k_chip_warps_of_block = k_chip_threads / 32, k_helpers_of_block = k_chip_warps_of_block / 2;
 constexpr int k_cells_taken_at_once = 2;  ///< by a thread
 constexpr int k_planes_in_flight = 3;     ///< of a trip
+constexpr double k_nothing_ns = 1;        ///< of a stage that has nothing to do
 constexpr int k_waits_at_once = 32;       ///< a thread of a warp looks for each
 
 bool has_whole_barrier(Variant variant) {
@@ -175,7 +177,8 @@ Expected<Loop> describe_on_chip(ChipCut const& cut, Variant variant, MachineProf
     stage->resources({k_chip_threads / 2, 72, k_chip_shared_bytes / 2});
     pipeline.each_iteration(stage->name());
   }
-  bool const whole = has_whole_barrier(variant), tokens = variant == Variant::chip_tokens;
+  bool const whole = has_whole_barrier(variant),
+             tokens = variant == Variant::chip_tokens || variant == Variant::chip_clusters;
   pipeline.depends(rim(x, y, z), earlier(inside(x, y, z)));
   pipeline.depends(rim(x, y, z), earlier(take(x, y, z)));
   pipeline.depends(show(x, y, z), rim(x, y, z));
@@ -192,17 +195,25 @@ Expected<Loop> describe_on_chip(ChipCut const& cut, Variant variant, MachineProf
   auto loop = pipeline.build_loop();
   if (!loop) return loop;
 
-  auto const work = work_of(ChipBlock(cut, cut.count() - 1));
+  auto const work = work_of(cut, ChipBlock(cut, cut.count() - 1));
   int const warps = k_chip_warps_of_block, others = tokens ? k_helpers_of_block : warps;
   double const two_looks = 2 * measured(machine, "memory.l2.hit", "", 0, 200);
   auto& stages = loop->body.stages;
-  stages[0].block_time = time_of(work.rim, k_rim, warps, 0, 0, machine);
+  // Of clusters, whoever has waited for a neighbour there finds the rim's tables in the L2 only.
+  bool const clusters = variant == Variant::chip_clusters;
+  double const of_rim = k_rim + k_linked_more * work.linked / std::max(1.0, work.rim);
+  stages[0].block_time = time_of(work.rim, of_rim, warps, 0, clusters ? two_looks / 2 : 0, machine);
   stages[1].block_time = time_of(work.shown, k_shown, others, k_packets * work.shown_cells, 0, machine);
   stages[2].block_time = time_of(work.inside, k_inside, warps, 0, 0, machine);
   // A table's entry, and what it says where to look.
   stages[3].block_time = time_of(work.taken, k_taken, others * k_cells_taken_at_once,
                                  k_packets * work.taken_cells, two_looks, machine);
-  stages[3].block_time.alone_ns += fit.exchange_ns;
+  if (!clusters || !in_one_cluster(cut)) {
+    stages[3].block_time.alone_ns += fit.exchange_ns;
+  } else {
+    // Nothing is shown or taken; a block tells its neighbours and waits for them.
+    stages[1].block_time = stages[3].block_time = {k_nothing_ns, k_nothing_ns, 0};
+  }
   return loop;
 }
 
@@ -215,10 +226,27 @@ void part_blocks(Plan& plan, int tiles) {
     for (std::int32_t tile = 0; tile < tiles; ++tile) tickets.push_back({stage, tile});
 }
 
-Expected<ChipCut> cut_of(Problem const& problem, MachineProfile const& machine) {
-  if (auto const cut = chip_cut(problem, machine.sms)) return *cut;
+std::optional<ChipCut> chip_cut_of(Problem const& problem, Variant variant, MachineProfile const& machine) {
+  return variant == Variant::chip_clusters ? cluster_cut(problem, machine) : chip_cut(problem, machine.sms);
+}
+Expected<ChipCut> cut_of(Problem const& problem, Variant variant, MachineProfile const& machine) {
+  if (auto const cut = chip_cut_of(problem, variant, machine)) return *cut;
   return refuse(does_not_fit(to_string(problem) + " does not fit on the chip",
                              "take a variant whose cells are in memory"));
+}
+
+/// What it costs to tell others, of a step in one launch.
+double way_ns(Variant variant, std::optional<ChipCut> const& cut, MachineProfile const& machine) {
+  switch (variant) {
+    case Variant::chip_clusters:
+      if (cut && in_one_cluster(*cut)) return cluster_hop_ns(*cut, machine);
+      [[fallthrough]];
+    case Variant::chip_tokens: return measured(machine, "pair.hop.token", "bytes", 4096, 500);
+    case Variant::chip_semaphores: return measured(machine, "pair.hop.store", "bytes", 4096, 1000);
+    case Variant::chip_split_barrier:
+      return measured(machine, "grid.barrier.own.split", "interior_ns", 2000, 800);
+    default: return barrier_ns(machine, is_of_groups(variant));
+  }
 }
 
 }  // namespace
@@ -242,16 +270,11 @@ MachineProfile machine_of(Problem const& problem, Variant variant, MachineProfil
     // A block knows its tile, and what it waits for is in the figure of how others are told.
     m.ticket_ns = m.wait_ns = 0;
     m.store_post_ns = measured(machine, "block.syncthreads", "threads", 1024, 77) / m.clock_ghz;
-    m.post_ns = variant == Variant::chip_tokens ? measured(machine, "pair.hop.token", "bytes", 4096, 500)
-                : variant == Variant::chip_semaphores
-                    ? measured(machine, "pair.hop.store", "bytes", 4096, 1000)
-                : variant == Variant::chip_split_barrier
-                    ? measured(machine, "grid.barrier.own.split", "interior_ns", 2000, 800)
-                    : barrier_ns(machine, is_of_groups(variant));
-    auto const cut = on_chip(variant) ? chip_cut(problem, machine.sms) : std::nullopt;
+    auto const cut = on_chip(variant) ? chip_cut_of(problem, variant, machine) : std::nullopt;
+    m.post_ns = way_ns(variant, cut, machine);
     if (cut)
       m.post_ns +=
-          of_more_bytes_ns(machine, k_packets * work_of(ChipBlock(*cut, cut->count() - 1)).shown_cells);
+          of_more_bytes_ns(machine, k_packets * work_of(*cut, ChipBlock(*cut, cut->count() - 1)).shown_cells);
   }
   if (!on_chip(variant)) {
     auto const slices = shares_of(problem, variant, machine).slices;
@@ -268,7 +291,7 @@ MachineProfile machine_of(Problem const& problem, Variant variant, MachineProfil
 Expected<Loop> describe_variant(Problem const& problem, Variant variant, MachineProfile const& machine,
                                 StepFit const& fit) {
   if (!on_chip(variant)) return describe_in_memory(problem, variant, machine);
-  auto const cut = cut_of(problem, machine);
+  auto const cut = cut_of(problem, variant, machine);
   if (!cut) return tl::make_unexpected(cut.error());
   return describe_on_chip(*cut, variant, machine, fit);
 }
