@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "kernels/lattice_boltzmann/each_cut.hpp"
 #include "kernels/lattice_boltzmann/on_chip.hpp"
+#include "kernels/lattice_boltzmann/step_plan.hpp"
 
 namespace tessera::lattice_boltzmann {
 namespace {
@@ -66,7 +68,9 @@ double cluster_hop_ns(ChipCut const& cut, MachineProfile const& machine) {
 
 ClusterCost cluster_cost(ChipCut const& cut, MachineProfile const& machine) {
   auto const work = work_of(cut, ChipBlock(cut, cut.count() - 1));
-  double const clock = clock_of(machine), share = 1 / (k_schedulers * k_share_of_issue * clock);
+  // A GPU that was not measured has no clock, and cuts are compared all the same.
+  double const clock = clock_of(machine) > 0 ? clock_of(machine) : 1,
+               share = 1 / (k_schedulers * k_share_of_issue * clock);
   // Who has waited for a neighbour finds the tables of the rim in the L2 only: its SM's cache is empty then.
   double const look = measured(machine, "memory.l2.hit", "", 0, 200);
   if (!in_one_cluster(cut)) {
@@ -91,16 +95,27 @@ ClusterCost cluster_cost(ChipCut const& cut, MachineProfile const& machine) {
 std::optional<ChipCut> cluster_cut(Problem const& problem, MachineProfile const& machine) {
   std::optional<ChipCut> best;
   double least = std::numeric_limits<double>::infinity();
+  auto const offer = [&](ChipCut const& cut, double ns) {
+    if (ns < least) least = ns, best = cut;
+  };
   for (int const of : k_sizes) {
     int const blocks = blocks_in_clusters(machine, of);
     if (problem.size() > 1LL * blocks * k_chip_cells) continue;
+    // Of several clusters as chip_cut() has it, by tasks, so that steps can be compared.
+    std::optional<ChipCut> even;
+    std::pair<double, double> cheapest{std::numeric_limits<double>::infinity(), 0};
     for_each_cut(problem, blocks, [&](ChipCut const& cut) {
       if (cut.count() % of != 0 || cut.most_cells() > k_chip_cells) return;
+      bool const one = cut.count() == of;
+      double const tasks = one ? 0 : tasks_of(cut);
+      if (!one && tasks > cheapest.first) return;
       for_each_shape(cut, of, [&](ChipCut const& shaped) {
         double const ns = cluster_cost(shaped, machine).ns();
-        if (ns < least) least = ns, best = shaped;
+        if (one) return offer(shaped, ns);
+        if (std::pair(tasks, ns) < cheapest) cheapest = {tasks, ns}, even = shaped;
       });
     });
+    if (even) offer(*even, cheapest.second);
   }
   return best;
 }

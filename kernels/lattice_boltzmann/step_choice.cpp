@@ -61,8 +61,7 @@ double memory_ns(Problem const& problem, Variant variant, MachineProfile const& 
   double away = std::clamp((held / l2 - k_stays) / (k_leaves - k_stays), 0.0, 1.0);
   double const ramp = ramp_ns(machine);
   double const from_l2 = l2_rate(machine);
-  double const near =
-      persistent ? bytes / (from_l2 * k_persistent_l2) : std::max(bytes / (from_l2 * k_share_of_l2), ramp);
+  double const near = std::max(bytes / (from_l2 * (persistent ? k_persistent_l2 : k_share_of_l2)), ramp);
   double far = bytes / (copy_rate(machine) * k_share_of_step) * (persistent ? k_persistent_memory : 1) + ramp;
   // Its blocks go through the box in an order of their own: no part of what does not stay is there again.
   if (variant == Variant::neighbours) {

@@ -12,7 +12,8 @@ using testing::HasSubstr;
 
 TEST(LatticeBoltzmannStall, NamesATileAndIsOver) {
   auto const problem = rough(24, 24, 24);
-  for (auto const variant : {Variant::chip_tokens, Variant::chip_semaphores, Variant::chip_split_barrier}) {
+  for (auto const variant : {Variant::chip_tokens, Variant::chip_semaphores, Variant::chip_split_barrier,
+                             Variant::chip_clusters}) {
     SCOPED_TRACE(to_string(variant));
     Options options;
     options.variant = variant;
