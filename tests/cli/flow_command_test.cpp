@@ -69,6 +69,10 @@ TEST_F(Flow, PredictsWithoutAGpu) {
   EXPECT_THAT(read_text(folder / "out.json"), HasSubstr("nothing fitted"));
   auto const one = says("run lattice-boltzmann --box 32x32x32 --predict --variant barrier");
   EXPECT_THAT(one.out, testing::Not(HasSubstr("two_lattices")));
+  EXPECT_THAT(says("run lattice-boltzmann --box 32x32x32 --predict --variant chip_clusters --json").out,
+              HasSubstr("blocks in clusters of "));
+  EXPECT_THAT(says("run lattice-boltzmann --box 96x96x96 --predict --variant chip_clusters --json").out,
+              HasSubstr("884736 cells do not fit on the 132 SMs that clusters find"));
   expect_refused("--predict --steps 3", "error E0906: --steps is not for --predict");
   EXPECT_THAT(one.out, testing::Not(HasSubstr("slabs")));
   expect_refused("--predict --box 0x1x1", "error E0568");
