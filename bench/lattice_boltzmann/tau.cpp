@@ -27,8 +27,9 @@ constexpr int k_edges[] = {4, 6, 8, 10, 12, 14};
 /// Steps of a launch: two, so that what a launch costs beside its steps can be told apart.
 constexpr long long k_steps[] = {200, 800};
 constexpr int k_rounds = 5;
-constexpr Variant k_ways[] = {Variant::chip_tokens, Variant::chip_semaphores, Variant::chip_split_barrier,
-                              Variant::chip_barrier, Variant::chip_cooperative};
+constexpr Variant k_ways[] = {Variant::chip_tokens,  Variant::chip_semaphores,  Variant::chip_split_barrier,
+                              Variant::chip_barrier, Variant::chip_cooperative, Variant::chip_clusters};
+constexpr int k_pair = 2;  ///< blocks along x that are a cluster, of that way
 
 struct Row {
   Variant variant = Variant::chip_tokens;
@@ -53,6 +54,7 @@ int run(char** arguments) {
       options.variant = variant;
       options.machine = *profile;
       options.cut = ChipCut{{problem.width, problem.height, problem.depth}, {k_cut[0], k_cut[1], k_cut[2]}};
+      if (variant == Variant::chip_clusters) options.cut->cluster[0] = k_pair;
       auto made = LatticeBoltzmann::make(problem, options);
       if (!made) {
         std::printf("  %s\n", to_text(made.error()).c_str());
