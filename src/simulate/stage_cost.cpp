@@ -150,10 +150,11 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
       Bytes bytes;
       bytes.dram = (reads[i] - there) / (is_shared ? with_padding : blocks);
       bytes.l2 = operand.bytes_per_block / std::max(operand.multicast, 1);
-      loaded += operand.bytes_per_block;
+      auto const full = std::max(operand.bytes_per_block, operand.full_bytes);
+      loaded += full;
       cost.loads += bytes;
       if (is_shared) cost.shared += bytes;
-      if (is_shared) shared += operand.bytes_per_block;
+      if (is_shared) shared += full;
       if (waits_through(&operand.name)) continue;
       bytes = bytes * early_share;
       cost.early += bytes;

@@ -32,7 +32,7 @@ struct StageCost {
   int slices_in_flight = 1;    ///< pipeline stages, at most the number of main-loop slices
   double least_load_time = 0;  ///< ps: what it loads at the most that the block's slices in flight allow; of
                                ///< a measured block its time alone on an SM
-  double port_time = 0;  ///< ps: all loaded bytes at the most that one SM can load
+  double port_time = 0;        ///< ps: all bytes that a whole tile loads at the most that one SM can load
 
   // Early loads (R, or the prologue of a PDL kernel): the first slices of operands without a producer.
   Bytes early;
