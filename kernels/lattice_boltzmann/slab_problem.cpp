@@ -19,8 +19,9 @@ long long memory_of_slab(Problem const& problem, int ranks) {
 
 Expected<void> check_shared(Problem const& problem, int ranks) {
   if (ranks <= problem.depth) return {};
-  return refuse(does_not_fit(fmt::format("{} planes along z for {} GPUs", problem.depth, ranks),
-                             "take no more GPUs than planes"));
+  return refuse(does_not_fit(
+      fmt::format("{} plane{} along z for {} GPUs", problem.depth, problem.depth == 1 ? "" : "s", ranks),
+      "take no more GPUs than planes"));
 }
 
 Expected<void> check_slabs(Problem const& problem, int ranks, long long free_bytes) {

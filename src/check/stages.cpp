@@ -158,6 +158,7 @@ void check_costs(Pipeline const& pipeline, int index, Diagnostics& found) {
   for (auto const& operand : stage.operands) {
     amount(fmt::format("bytes_per_block of operand {}", operand.name), operand.bytes_per_block);
     amount(fmt::format("unique_bytes of operand {}", operand.name), operand.unique_bytes);
+    amount(fmt::format("full_bytes of operand {}", operand.name), operand.full_bytes);
   }
   // 16 is what a GPU allows where a kernel asks for it.
   if (std::int64_t const blocks = std::int64_t{stage.cluster_rows} * stage.cluster_columns; blocks > 16)

@@ -71,6 +71,10 @@ class KnownAccesses {
   std::map<std::tuple<OperatorKind, ReadPattern, Tiling, Tiling>, std::vector<Access>> known_;
 };
 
+std::int64_t tallest_tile(Tiling const& tiling) {
+  return std::min(tiling.tile_rows, tiling.sequence_rows > 0 ? tiling.sequence_rows : tiling.rows);
+}
+
 /// Of attention in one kernel: a block loads its queries, and of keys or values those that some of them see.
 Operand attention_operand(OperatorGraph const& graph, Operator const& op, OperatorInput const& input,
                           Tiling const& tiling, KernelEntry const& kernel) {
@@ -80,6 +84,8 @@ Operand attention_operand(OperatorGraph const& graph, Operator const& op, Operat
   if (input.pattern == ReadPattern::query_heads) {
     operand.bytes_per_block = static_cast<double>(op.m) / static_cast<double>(tiling.grid_y()) * row_bytes;
     operand.unique_bytes = static_cast<double>(op.m) * static_cast<double>(shape.query_heads) * row_bytes;
+    auto const whole = static_cast<double>(tallest_tile(tiling)) * row_bytes;
+    if (whole > operand.bytes_per_block) operand.full_bytes = whole;
     return operand;
   }
   auto const seen = keys_seen(shape, kernel.tile_m, kernel.tile_k);
@@ -90,13 +96,10 @@ Operand attention_operand(OperatorGraph const& graph, Operator const& op, Operat
   return operand;
 }
 
-/// Bytes of one operand, averaged over the blocks so that the grid's total is exact at ragged edges.
+/// Bytes of one operand, for tiles of so many rows and columns.
 Operand operand_of(OperatorGraph const& graph, Operator const& op, OperatorInput const& input,
-                   Tiling const& tiling, TileChoice const& choice) {
-  if (op.kind == OperatorKind::attention) return attention_operand(graph, op, input, tiling, choice.kernel);
+                   TileChoice const& choice, double rows, double columns) {
   auto const bytes = static_cast<double>(graph.element_bytes);
-  auto const rows = static_cast<double>(op.m) / static_cast<double>(tiling.grid_y());
-  auto const columns = static_cast<double>(op.n) / static_cast<double>(tiling.grid_x());
   auto const depth = static_cast<double>(op.k) / choice.splits;
   auto const all = static_cast<double>(op.batch);
   auto const& shape = graph.attention;
@@ -136,6 +139,21 @@ Operand operand_of(OperatorGraph const& graph, Operator const& op, OperatorInput
     if (op.kind == OperatorKind::conv2d)  // every pixel is loaded r*s times, but is one pixel
       operand.unique_bytes /= static_cast<double>(graph.conv.r * graph.conv.s);
   }
+  return operand;
+}
+
+/// Averaged over the blocks, so that the grid's total is exact at ragged edges; and those of a whole tile.
+Operand operand_of(OperatorGraph const& graph, Operator const& op, OperatorInput const& input,
+                   Tiling const& tiling, TileChoice const& choice) {
+  if (op.kind == OperatorKind::attention) return attention_operand(graph, op, input, tiling, choice.kernel);
+  auto operand =
+      operand_of(graph, op, input, choice, static_cast<double>(op.m) / static_cast<double>(tiling.grid_y()),
+                 static_cast<double>(op.n) / static_cast<double>(tiling.grid_x()));
+  if (choice.kernel.whole || op.kind != OperatorKind::gemm) return operand;
+  auto const columns = std::min<std::int64_t>(op.n, choice.kernel.tile_n);
+  auto const whole = operand_of(graph, op, input, choice, static_cast<double>(tallest_tile(tiling)),
+                                static_cast<double>(columns));
+  if (whole.bytes_per_block > operand.bytes_per_block) operand.full_bytes = whole.bytes_per_block;
   return operand;
 }
 

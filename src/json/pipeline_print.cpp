@@ -24,6 +24,7 @@ Json printed(Stage const& stage, bool places) {
                                {"buffer", operand.buffer},
                                {"bytes_per_block", operand.bytes_per_block},
                                {"unique_bytes", operand.unique_bytes}});
+    if (operand.full_bytes != 0) out["operands"].back()["full_bytes"] = operand.full_bytes;
     if (operand.multicast != 1) out["operands"].back()["multicast"] = operand.multicast;
   }
   if (!stage.kernel.empty()) out["kernel"] = stage.kernel;

@@ -55,6 +55,7 @@ Operand read_operand(Document& document, Node const& node, Stage const& stage) {
   operand.buffer = reader.string("buffer");
   operand.bytes_per_block = reader.number_or("bytes_per_block", 0, 0);
   operand.unique_bytes = reader.number_or("unique_bytes", 0, 0);
+  operand.full_bytes = reader.number_or("full_bytes", 0, 0);
   operand.multicast = static_cast<int>(reader.integer_or("multicast", 1, 1, 64));
   reader.finish();
   if (!document.failed() && !is_identifier(operand.name))

@@ -13,7 +13,8 @@ namespace tessera {
 
 std::int64_t blocks_of_search(Pipeline const& pipeline) {
   auto const blocks = blocks_of(pipeline);
-  return blocks + blocks_with_mechanisms(blocks);  // stream order first
+  auto const of_cuts = pipeline.stages.size() > 2 ? blocks_of_offers(blocks) : 0;
+  return blocks + blocks_with_mechanisms(blocks) + of_cuts;  // stream order first
 }
 
 std::int64_t lists_of_search(Pipeline const& pipeline, PlanOptions const& options) {

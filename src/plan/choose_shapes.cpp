@@ -195,7 +195,8 @@ Expected<std::int64_t> blocks_of_search(OperatorGraph const& graph, Registry con
   // The guess, and every combination that is taken further, are priced in stream order whatever they have.
   constexpr auto k_whole = std::int64_t{1 + k_stream_combinations + k_early_by_filled + k_early_alike};
   auto const blocks = combinations.blocks_of_guess();
-  return combinations.blocks_alone() + k_whole * blocks + blocks_with_mechanisms(blocks);
+  return combinations.blocks_alone() + k_whole * blocks + blocks_with_mechanisms(blocks) +
+         (graph.operators.size() > 2 ? blocks_of_offers(blocks) : 0);
 }
 
 Expected<std::vector<Plan>> rank(OperatorGraph const& graph, Registry const& kernels,

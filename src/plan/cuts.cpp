@@ -79,8 +79,9 @@ std::string identity_of(Pipeline const& part, std::vector<BufferReuse> const& re
       text += ability ? '1' : '0';
     for (auto const& dim : stage.grid) text += fmt::format(" {}", dim.extent);
     for (auto const& operand : stage.operands)
-      text += fmt::format(" {}={} {:.17g} {:.17g} {}", operand.name, number_of(operand.buffer),
-                          operand.bytes_per_block, operand.unique_bytes, operand.multicast);
+      text +=
+          fmt::format(" {}={} {:.17g} {:.17g} {} {:.17g}", operand.name, number_of(operand.buffer),
+                      operand.bytes_per_block, operand.unique_bytes, operand.multicast, operand.full_bytes);
     text += '\n';
   }
   for (auto const& dependence : part.dependences) {
@@ -197,7 +198,10 @@ PricedPart const* Cuts::part(int first, int end) {
   mark_what_is_there(pipeline, checked_.pipeline(), first, machine_.l2_mib * 1024 * 1024);
   auto key = identity_of(pipeline, reuses_in(checked_.reuses(), first, end));
   if (auto const known = priced_.find(key); known != priced_.end()) return &known->second;
-  if (end - first > 1 && (blocks_priced_ > k_part_budget || blocks > k_most_blocks_of_part)) return nullptr;
+  if (end - first > 1 && (blocks_priced_ > k_part_budget || blocks > k_most_blocks_of_part)) {
+    beyond_budget_.insert(std::move(key));
+    return nullptr;
+  }
   if (end - first > 1) {
     // Nothing is gained by one group where its stages, one after the other, are no slower than its floor.
     double apart = -boundary_us(LaunchStart::in_order), floor_us = 0;
@@ -272,6 +276,11 @@ void Cuts::run() {
     std::stable_sort(ways.begin(), ways.end(), [](Way const& a, Way const& b) { return a.us < b.us; });
     if (ways.size() > k_ways) ways.resize(k_ways);
   }
+  if (!beyond_budget_.empty())
+    search_.leave_out(
+        fmt::format("{} parts of the chain as one group of launches", beyond_budget_.size()),
+        fmt::format("not tried: parts of at most {} blocks are simulated, and of all at most {} blocks",
+                    k_most_blocks_of_part, k_part_budget));
   for (auto const& way : ways_[at(stages)]) offer(way);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,7 @@ class Cuts {
   std::vector<std::int64_t> pairs_;  ///< by dependence, where they are too many together; else empty
   std::vector<std::vector<Policy>> policies_;  ///< by dependence of the whole chain
   std::map<std::string, PricedPart> priced_;   ///< by what the part is, names aside
+  std::set<std::string> beyond_budget_;        ///< the same, of parts that are not priced
   std::vector<std::vector<Way>> ways_;         ///< by number of stages covered
   std::int64_t blocks_priced_ = 0;
 };

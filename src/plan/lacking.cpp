@@ -41,6 +41,18 @@ std::optional<std::string> too_much_for(Plan const& plan, int s) {
   return std::nullopt;
 }
 
+/// Ways to overlap without early launches that all of the kernels have.
+std::string without_early_launches(Pipeline const& pipeline) {
+  auto const all = [&](bool Abilities::*ability) {
+    return std::all_of(pipeline.stages.begin(), pipeline.stages.end(),
+                       [&](Stage const& stage) { return stage.can.*ability; });
+  };
+  bool const beside = all(&Abilities::run_beside), fuse = all(&Abilities::fuse);
+  if (!beside && !fuse) return "plan it for that machine, or in stream order: its kernels have no other way";
+  return fmt::format("use {}{}{} there", beside ? "the wait kernel" : "", beside && fuse ? " or " : "",
+                     fuse ? "a fused launch" : "");
+}
+
 }  // namespace
 
 Diagnostic no_early_launches(Pipeline const& pipeline, MachineProfile const& machine) {
@@ -49,7 +61,7 @@ Diagnostic no_early_launches(Pipeline const& pipeline, MachineProfile const& mac
           pipeline.where,
           fmt::format("{} has no programmatic dependent launch", machine.name),
           {},
-          "use the wait kernel or a fused launch there"};
+          without_early_launches(pipeline)};
 }
 
 std::optional<Diagnostic> lacking_launch(Plan const& plan, MachineProfile const& machine) {

@@ -42,8 +42,9 @@ std::string reason(Outcome const& loser, Outcome const& winner);
 /// "memory", "matrix units", "launch latency" or "waiting": what takes the largest share of the time.
 std::string bound_by(Plan const& plan, Timeline const& timeline, MachineProfile const& machine);
 
-/// Plan::why. `next` is the cheapest other candidate, or null.
+/// Plan::why. `next` is the cheapest other candidate, or null; `no_early_start` says why nothing else than
+/// stream order was priced, and is empty where something was.
 std::string choice_in_words(Outcome const& winner, Outcome const& best_stream_order, Outcome const* next,
-                            std::string const& limiter);
+                            std::string const& limiter, std::string const& no_early_start);
 
 }  // namespace tessera

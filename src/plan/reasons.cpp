@@ -161,12 +161,14 @@ std::string reason(Outcome const& loser, Outcome const& winner) {
 }
 
 std::string choice_in_words(Outcome const& winner, Outcome const& stream, Outcome const* next,
-                            std::string const& limiter) {
+                            std::string const& limiter, std::string const& no_early_start) {
   std::string text;
   double const gain = stream.us - winner.us;
   if (winner.mechanism == Mechanism::stream_order)
     text = fmt::format("{} is predicted at {:.1f} us", winner.description, winner.us) +
-           (next != nullptr ? ", and nothing that starts a stage early is predicted faster." : ".");
+           (!no_early_start.empty() ? ", and " + no_early_start + "."
+            : next != nullptr       ? ", and nothing that starts a stage early is predicted faster."
+                                    : ".");
   else if (gain >= 0)
     text = fmt::format(
         "{} is predicted at {:.1f} us, {:.1f} us ({:.1f} %) less than stream order at its best ({:.1f} us).",

@@ -29,6 +29,8 @@ constexpr int k_least_priced = 10;
 /// order and PDL, with and without early loads, are always priced.
 constexpr std::int64_t k_most_blocks = 3'000'000;
 constexpr int k_always_priced = 3;
+/// For ways to cut a chain, beside the budget of everything else.
+constexpr std::int64_t k_offer_budget = 300'000;
 /// A simulated wait takes some 50 ns, so that a candidate with more waits takes longer than all its blocks.
 constexpr std::int64_t k_most_waits = 20'000'000;
 
@@ -69,6 +71,11 @@ bool same_plan(Plan const& a, Plan const& b) {
 std::int64_t blocks_with_mechanisms(std::int64_t blocks) {
   return std::max(k_always_priced * blocks,
                   std::min(std::max(k_least_priced * blocks, k_block_budget), k_most_blocks));
+}
+
+std::int64_t blocks_of_offers(std::int64_t blocks) {
+  constexpr int k_ways = 6;  // of Cuts
+  return std::min(k_ways * blocks, k_offer_budget);
 }
 
 std::int64_t candidates_with_tile_waits(std::int64_t blocks) {
@@ -148,7 +155,9 @@ bool Search::affords(Pipeline const& pipeline) {
 
 void Search::offer(Plan plan, Recipe const& recipe) {
   if (known(describe(plan))) return;
-  if (!affords(plan.pipeline)) return;
+  auto const blocks = blocks_of(plan.pipeline);
+  if (offered_ + blocks > k_offer_budget && !affords(plan.pipeline)) return;
+  offered_ += blocks;
   auto proof = prove_progress(plan, machine_);
   if (!proof) return leave_out(describe(plan), "refused: " + proof.error().front().message);
   plan.proof = std::move(*proof);
@@ -176,6 +185,16 @@ std::optional<double> Search::attempt(CheckedPipeline const& checked, Recipe con
   if (recipe.merged_tickets && plan->launches.front().tickets.empty())
     return std::nullopt;  // stage by stage, known already
   return price(std::move(*plan), recipe);
+}
+
+std::string Search::no_early_start() const {
+  if (std::any_of(outcomes_.begin(), outcomes_.end(), [](Outcome const& one) {
+        return one.mechanism != Mechanism::stream_order || one.stages.size() < 2;
+      }))
+    return "";
+  if (options_.mechanisms == std::vector{Mechanism::stream_order}) return "nothing else was asked for";
+  if (beyond_budget_ > 0) return "what starts a stage early was not tried, being beyond the search's budget";
+  return "nothing that starts a stage early can run";
 }
 
 bool Search::known(std::string const& description) const {
@@ -219,7 +238,7 @@ Expected<std::vector<Plan>> Search::finish() {
         {fmt::format("{} more candidates", beyond_budget_), 0,
          fmt::format("not priced: a search prices {} blocks, and {} were spent on what looked better",
                      k_block_budget, blocks_priced_)});
-  plan.why = choice_in_words(winner, *best_stream_, next, plan.bound_by);
+  plan.why = choice_in_words(winner, *best_stream_, next, plan.bound_by, no_early_start());
   return plans;
 }
 

@@ -16,6 +16,8 @@ namespace tessera {
 std::int64_t blocks_with_mechanisms(std::int64_t blocks);
 /// How many of these wait for tiles, at most; one if none would be priced. Precondition: there are blocks.
 std::int64_t candidates_with_tile_waits(std::int64_t blocks);
+/// Of all ways to cut a chain that are priced beside them, at most.
+std::int64_t blocks_of_offers(std::int64_t blocks);
 
 std::int64_t blocks_of(Pipeline const& pipeline);
 
@@ -43,7 +45,8 @@ class Search {
   /// The same for a plan that was made and proved.
   std::optional<double> price(Plan plan, Recipe const& recipe);
 
-  /// Prices a plan that was put together elsewhere, if it can be proved and is not known.
+  /// Prices a plan that was put together elsewhere, if it can be proved and is not known: there is
+  /// a budget of their own for such.
   void offer(Plan plan, Recipe const& recipe);
 
   /// Whether one more candidate of this size is within the budget; if not, it counts as left out.
@@ -67,6 +70,8 @@ class Search {
 
  private:
   void keep(Candidate candidate);
+  /// Why no start of a stage before the ones before it are complete was priced; empty where one was.
+  std::string no_early_start() const;
 
   MachineProfile const& machine_;
   Pricer const& price_;
@@ -77,6 +82,7 @@ class Search {
   std::vector<Alternative> left_out_;
   Diagnostics refusals_;
   int priced_ = 0;
+  std::int64_t offered_ = 0;  ///< blocks
   std::int64_t blocks_priced_ = 0;
   int beyond_budget_ = 0;
 };

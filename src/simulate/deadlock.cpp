@@ -102,9 +102,9 @@ class Chain {
   std::size_t link(Block const& block, std::vector<std::string>& lines) {
     auto const& stage = plan_.pipeline.stages[static_cast<std::size_t>(block.stage)];
     auto const* set = set_of(plan_, block.waits_for);
+    auto const who = fmt::format("{}{} tile {}", block.pads ? "a block that pads the cluster of " : "",
+                                 stage.name, coordinates(stage, block.tile));
     if (set == nullptr) {
-      auto const who = block.tile < 0 ? fmt::format("a block that pads a cluster of {}", stage.name)
-                                      : fmt::format("{} tile {}", stage.name, coordinates(stage, block.tile));
       lines.push_back(who + " waits for the completion of the stage before");
       return k_end;
     }
@@ -118,9 +118,9 @@ class Chain {
       if (posted_[producer_index][static_cast<std::size_t>(t)] < producer.splits &&
           set->map.semaphore_of(grid, tile_of(grid, t)) == index)
         missing = t;
-    auto text = fmt::format("{} tile {} waits for {} (semaphore {}): {} of {} posted", stage.name,
-                            coordinates(stage, block.tile), group_name(plan_, *set, index), block.waits_for,
-                            semaphore.count, semaphore.value);
+    auto text =
+        fmt::format("{} waits for {} (semaphore {}): {} of {} posted", who, group_name(plan_, *set, index),
+                    block.waits_for, semaphore.count, semaphore.value);
     if (missing < 0) {
       lines.push_back(text + "; every tile that posts to it is done");
       return k_end;
@@ -129,7 +129,7 @@ class Chain {
     for (std::size_t b = 0; b < gpu_.blocks().size(); ++b) {
       auto const& other = gpu_.blocks()[b];
       if (other.phase == Phase::vacant || other.phase == Phase::wait_kernel) continue;
-      if (other.stage != set->producer || other.tile != missing) continue;
+      if (other.stage != set->producer || other.tile != missing || other.pads) continue;
       lines.push_back(text + fmt::format("started on SM {} and waiting", other.sm));
       return b;
     }

@@ -86,8 +86,7 @@ void Gpu::start_prologue(int b, Picoseconds time) {
 
 void Gpu::after_prologue(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
-  AwaitedLists::List const none;
-  auto const list = pads(block) ? none : awaited_[static_cast<std::size_t>(block.stage)].of(block.tile);
+  auto const list = awaited_[static_cast<std::size_t>(block.stage)].of(block.tile);
   block.wait_list = list.index;
   block.wait_begin = list.begin;
   block.wait_count = list.count;
@@ -97,8 +96,8 @@ void Gpu::after_prologue(int b) {
   if (!block.loaded_early) return after_early_loads(b);
   block.phase = Phase::loading_early;
   block.primed = true;
-  join(k_dram, c.early_dram_bytes, b);
-  join(k_l2, c.early_l2_bytes, b);
+  join(k_dram, c.early.dram, b);
+  join(k_l2, c.early.l2, b);
 }
 
 void Gpu::after_early_loads(int b) {
@@ -147,8 +146,8 @@ void Gpu::start_part(int b) {
   block.part_start = block.memory_end = block.compute_end = now_;
   block.part_computing = computing_time(block.sm);
   ++sms_[static_cast<std::size_t>(block.sm)].computing;
-  join(k_dram, (c.dram_bytes - (block.loaded_early ? c.early_dram_bytes : 0)) * share, b);
-  join(k_l2, (c.l2_bytes - (block.loaded_early ? c.early_l2_bytes : 0)) * share, b);
+  join(k_dram, (c.loads.dram - (block.loaded_early ? c.early.dram : 0)) * share, b);
+  join(k_l2, (c.loads.l2 - (block.loaded_early ? c.early.l2 : 0)) * share, b);
   join(k_first_sm + block.sm, c.flops * share, b);
   if (block.flows == 0) part_flows_done(b);
 }
@@ -196,7 +195,7 @@ void Gpu::part_done(int b) {
 
 void Gpu::reuse_or_store(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
-  if (pads(block)) return start_store(b);
+  if (block.pads) return start_store(b);
   auto const& waits = waits_[static_cast<std::size_t>(block.stage)];
   for (; static_cast<std::size_t>(block.wait_position) < waits.reuse.size(); ++block.wait_position) {
     auto const semaphore = waits.reuse[static_cast<std::size_t>(block.wait_position)];
@@ -211,8 +210,10 @@ void Gpu::start_store(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
   auto const& c = cost(block);
   block.phase = Phase::storing;
-  join(k_l2, c.store_l2_bytes, b);
-  join(k_dram, c.store_dram_bytes, b);
+  join(k_l2, c.store.l2, b);
+  join(k_dram, c.store.dram, b);
+  counted_dram_bytes_ += c.counted_dram_bytes;
+  if (c.memory_bound) counted_dram_time_ += c.end;
   if (auto const least = goes_on(block) ? c.next : c.end; least > 0) {
     ++block.flows;
     sleep_until(b, now_ + least);
@@ -232,7 +233,7 @@ void Gpu::store_done(int b) {
 void Gpu::post(int b) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
   auto const s = static_cast<std::size_t>(block.stage);
-  if (pads(block)) return leave(b);
+  if (block.pads) return leave(b);
   if (record_tiles_) record(b);
   if (!posts_to_[s].empty()) {
     auto const tile = tile_of(grids_[s], block.tile);

@@ -76,6 +76,7 @@ struct Block {
   Phase phase = Phase::vacant;
   bool primed = false;        ///< slices in flight: the next loads cost no latency of their own
   bool loaded_early = false;  ///< its share of the early loads is done
+  bool pads = false;          ///< only fills up the cluster of its tile
   std::int16_t flows = 0;     ///< shares that it still uses in this phase
   std::int32_t kernel = 0;
   std::int32_t stage = 0;  ///< -1: a worker without a ticket
@@ -98,6 +99,12 @@ struct Block {
   Picoseconds compute_end = 0;
   Picoseconds waiting_since = 0;
   Picoseconds started = 0, ready = -1, loaded = 0, stored = 0, waiting = 0;
+};
+
+/// What a block works on; `pads`: it only fills up the cluster of that tile.
+struct TileWork {
+  BlockWork work;
+  bool pads = false;
 };
 
 struct StageState {
@@ -148,7 +155,6 @@ class Gpu {
   static constexpr int k_dram = 0;
   static constexpr int k_l2 = 1;
   static constexpr int k_first_sm = 2;
-  static constexpr std::int64_t k_padding = -1;  ///< a block's tile that only fills a cluster up
 
   // gpu_events.cpp, which starts and runs everything
   void add_stages();
@@ -175,7 +181,7 @@ class Gpu {
 
   // gpu_tiles.cpp: which tile a block computes next
   void draw_ticket(int block);
-  void begin_tile(int block, BlockWork const& work, bool primed);
+  void begin_tile(int block, TileWork const& work, bool primed);
   void next_tile(int block);
   bool goes_on(Block const& block) const;  ///< a persistent block with another tile after this one
   /// A persistent block whose first tile is done.
@@ -184,7 +190,7 @@ class Gpu {
     return stride > 0 && block.position >= stride;
   }
   /// What the stage's block number `position` works on.
-  BlockWork work_at(std::size_t stage, std::int64_t position) const;
+  TileWork work_at(std::size_t stage, std::int64_t position) const;
 
   // gpu.cpp: the life of a block
   void timer(int block);
@@ -223,9 +229,8 @@ class Gpu {
     return s.count >= s.value && s.seen <= now_;
   }
   StageCost const& cost(Block const& block) const {
-    return (pads(block) ? padding_costs_ : costs_)[static_cast<std::size_t>(block.stage)];
+    return (block.pads ? padding_costs_ : costs_)[static_cast<std::size_t>(block.stage)];
   }
-  static bool pads(Block const& block) { return block.tile == k_padding; }
 
   Plan const& plan_;
   MachineProfile const& machine_;
@@ -239,8 +244,9 @@ class Gpu {
   int first_block_ = 0;              ///< component of block slot 0
   int first_kernel_ = 0;             ///< component of kernel 0
 
-  std::vector<StageCost> costs_, padding_costs_;  ///< by stage
-  std::vector<Picoseconds> seen_later_;           ///< by stage
+  std::vector<StageCost> costs_, padding_costs_;   ///< by stage
+  std::vector<std::vector<std::int64_t>> padded_;  ///< by stage: with_padding(), where something pads
+  std::vector<Picoseconds> seen_later_;            ///< by stage
   std::vector<AwaitedLists> awaited_;
   std::vector<char> starts_at_once_;        ///< by stage: nothing to load early or to wait for
   std::vector<std::vector<int>> posts_to_;  ///< by stage: indices into plan.semaphores
@@ -262,6 +268,8 @@ class Gpu {
   int slots_ = 1;
   int slots_seen_ = 1;
   Picoseconds active_time_ = 0;
+  double counted_dram_bytes_ = 0;      ///< of launches that are not looked into
+  Picoseconds counted_dram_time_ = 0;  ///< in which they are bound by it
   Picoseconds end_ = 0;
   Picoseconds wait_, grid_wait_, trigger_;
   std::vector<TileRecord> records_;

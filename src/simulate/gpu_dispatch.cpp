@@ -106,8 +106,9 @@ void Gpu::place(int kernel_index, int sm_index) {
   auto const s = static_cast<std::size_t>(kernel.stage);
   auto const work = work_at(s, position);
   block.stage = kernel.stage;
-  block.tile = work.tile;
-  block.split = work.split;
+  block.tile = work.work.tile;
+  block.split = work.work.split;
+  block.pads = work.pads;
   block.position = position;
   auto delay = costs_[s].start + costs_[s].ticket;
   // cuSync's stage.start(): the first block of a producer releases the wait kernel behind it.

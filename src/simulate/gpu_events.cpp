@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "gpu.hpp"
+#include "padding.hpp"
 
 namespace tessera::simulation {
 namespace {
@@ -50,6 +51,9 @@ void Gpu::add_stages() {
     stages_[s].blocks = stages[s].blocks() + costs_[s].padding;
     blocks += stages_[s].blocks;
     padding_costs_.push_back(padding_cost(costs_[s]));
+    padded_.emplace_back();
+    if (costs_[s].padding > 0)
+      padded_.back() = with_padding(stages[s], plan_.stages[s], machine_.kernels.at(stages[s].kernel));
     grids_.push_back(stages[s].tile_grid());
     awaited_.emplace_back(plan_, static_cast<int>(s));
     starts_at_once_.push_back(awaited_[s].empty() && !costs_[s].loads_early && !waits_[s].grid_first);

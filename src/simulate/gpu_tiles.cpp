@@ -29,14 +29,15 @@ void Gpu::draw_ticket(int b) {
   ++kernel.next_ticket;
   auto const s = static_cast<std::size_t>(block.stage);
   auto const work = block_work(plan_.pipeline.stages[s], plan_.stages[s], position);
-  begin_tile(b, work, false);
+  begin_tile(b, {work, false}, false);
   start_prologue(b, costs_[s].ticket);
 }
 
-void Gpu::begin_tile(int b, BlockWork const& work, bool primed) {
+void Gpu::begin_tile(int b, TileWork const& work, bool primed) {
   auto& block = blocks_[static_cast<std::size_t>(b)];
-  block.tile = work.tile;
-  block.split = work.split;
+  block.tile = work.work.tile;
+  block.split = work.work.split;
+  block.pads = work.pads;
   block.primed = primed;
   block.done = block.target = 0;
   block.wait_position = 0;
@@ -47,12 +48,10 @@ void Gpu::begin_tile(int b, BlockWork const& work, bool primed) {
   stage_started(block.stage);
 }
 
-// Tiles that pad come last. In a real grid they lie among the others, one beside each cluster's last; the
-// number of waves is the same.
-BlockWork Gpu::work_at(std::size_t s, std::int64_t position) const {
-  auto const& stage = plan_.pipeline.stages[s];
-  if (position >= stage.blocks()) return {k_padding, 0};
-  return block_work(stage, plan_.stages[s], position);
+TileWork Gpu::work_at(std::size_t s, std::int64_t position) const {
+  bool const pads = !padded_[s].empty() && padded_[s][static_cast<std::size_t>(position)] < 0;
+  if (!padded_[s].empty()) position = padded_[s][static_cast<std::size_t>(position)];
+  return {block_work(plan_.pipeline.stages[s], plan_.stages[s], pads ? ~position : position), pads};
 }
 
 bool Gpu::goes_on(Block const& block) const {

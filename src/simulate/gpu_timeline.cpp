@@ -18,8 +18,9 @@ Timeline Gpu::timeline() const {
   auto active = active_time_;
   t.busy = std::min(1.0, static_cast<double>(active) / (end * static_cast<double>(sms_.size())));
   t.waves = slot_runs_.empty() ? 0 : *std::max_element(slot_runs_.begin(), slot_runs_.end());
-  t.dram_bytes = servers_[k_dram].total();
-  t.dram_busy = std::min(1.0, static_cast<double>(servers_[k_dram].limited()) / end);
+  t.dram_bytes = servers_[k_dram].total() + counted_dram_bytes_;
+  auto const limited = static_cast<double>(servers_[k_dram].limited() + counted_dram_time_);
+  t.dram_busy = std::min(1.0, limited / end);
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     auto const& stage = plan_.pipeline.stages[s];
     StageSpan span{stage.name, stages_[s].first_start, stages_[s].last_end, stage.tiles(), stage.splits,

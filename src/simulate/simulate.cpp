@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "deadlock.hpp"
 #include "gpu.hpp"
@@ -42,19 +43,25 @@ Expected<Timeline> run_at(Plan const& plan, MachineProfile const& machine, doubl
 
 }  // namespace simulation
 
-Expected<Timeline> simulate(Plan const& plan, MachineProfile const& machine, SimulateOptions options) {
+Expected<Turn> simulate_alone(Plan const& plan, MachineProfile const& machine, SimulateOptions options) {
   if (auto fine = simulation::refuse_plan(plan, machine, options); !fine)
     return tl::make_unexpected(fine.error());
   auto clock = machine.power_limit_w > 0 ? simulation::first_clock(plan, machine) : machine.clock_ghz;
   for (int attempt = 0;; ++attempt) {
     auto timeline = simulation::run_at(plan, machine, clock, options);
-    if (!timeline) return timeline;
+    if (!timeline) return tl::make_unexpected(timeline.error());
     auto const settled = clock_of_run(plan, machine, *timeline, clock);
     if (std::abs(settled - clock) <= simulation::k_clock_tolerance * clock ||
         attempt == simulation::k_most_clocks)
-      return timeline;
+      return Turn{clock, std::move(*timeline)};
     clock = settled;
   }
+}
+
+Expected<Timeline> simulate(Plan const& plan, MachineProfile const& machine, SimulateOptions options) {
+  return simulate_alone(plan, machine, std::move(options)).map([](Turn turn) {
+    return std::move(turn.timeline);
+  });
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "padding.hpp"
 #include "reuse.hpp"
 
 namespace tessera::simulation {
@@ -47,26 +48,19 @@ bool waits_for_tiles(Plan const& plan, int stage) {
   });
 }
 
-/// In grids of columns and rows, as GEMMs have them.
-std::int64_t tiles_that_pad(Stage const& stage, KernelTiming const& kernel) {
-  if (stage.grid.size() < 2) return 0;
-  auto const up = [](std::int64_t tiles, int unit) { return (tiles + unit - 1) / unit * unit; };
-  auto const columns = stage.grid[0].extent, rows = stage.grid[1].extent;
-  return (up(columns, kernel.cluster_columns) * up(rows, kernel.cluster_rows) - columns * rows) *
-         (stage.blocks() / (columns * rows));
-}
-
 /// A launch that cuts its work in its own way: it takes what the busiest of the GPU's parts takes, at its
 /// share of that part's rate, and is not looked into.
 void spread_over_gpu(StageCost& cost, double efficiency, MachineProfile const& machine) {
   double const matrix = cost.flops / (machine.sms * machine.matrix_flops_per_ns());
-  double const l2 = machine.l2_gbps > 0 ? (cost.l2_bytes + cost.store_l2_bytes) / machine.l2_gbps : 0;
-  double const memory =
-      machine.dram_gbps > 0 ? (cost.dram_bytes + cost.store_dram_bytes) / machine.dram_gbps : 0;
+  double const l2 = machine.l2_gbps > 0 ? (cost.loads.l2 + cost.store.l2) / machine.l2_gbps : 0;
+  double const bytes = cost.loads.dram + cost.store.dram;
+  double const memory = machine.dram_gbps > 0 ? bytes / machine.dram_gbps : 0;
   StageCost whole;
   whole.start = cost.start;
   whole.latency = cost.latency;
   whole.end = whole.next = picoseconds(std::max(matrix, std::max(l2, memory)) / efficiency);
+  whole.counted_dram_bytes = bytes;
+  whole.memory_bound = memory >= std::max(matrix, l2);
   cost = whole;
 }
 
@@ -87,6 +81,13 @@ void as_measured(StageCost& cost, BlockTime const& time, bool waits, MachineProf
 
 StageCost padding_cost(StageCost const& cost) {
   StageCost result;
+  result.loads = cost.shared;
+  result.early = cost.early_shared;
+  result.loads_early = cost.loads_early && result.early.l2 > 0;
+  result.hides_waits = cost.hides_waits;
+  result.waits_per_poll = cost.waits_per_poll;
+  result.least_load_time = result.loads.l2 > 0 ? cost.least_load_time : 0;
+  result.port_time = cost.shared_port_time;
   result.flops = cost.flops;
   result.slices_in_flight = cost.slices_in_flight;
   result.end = cost.end;
@@ -127,9 +128,15 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
     int const slices = std::max(stage.k_steps, 1);
     cost.slices_in_flight = std::clamp(stage.pipeline_stages, 1, slices);
     early_share = static_cast<double>(cost.slices_in_flight) / slices;
-    auto const wave = by_workers ? std::int64_t{launch.workers}
-                                 : std::int64_t{occupancy(machine, stage.resources)} * machine.sms;
-    double loaded = 0;
+    auto const timing = machine.kernels.find(stage.kernel);
+    bool const measured = timing != machine.kernels.end();
+    // Workers take no tiles but those there are.
+    if (measured && !by_workers) cost.padding = blocks_that_pad(stage, timing->second);
+    auto const with_padding = static_cast<double>(stage.blocks() + cost.padding);
+    auto const resident = by_workers ? std::int64_t{launch.workers}
+                                     : std::int64_t{occupancy(machine, stage.resources)} * machine.sms;
+    auto const wave = std::llround(static_cast<double>(resident) * blocks / with_padding);
+    double loaded = 0, shared = 0;
     auto const reads = dram_reads(stage, planned, l2_bytes / std::max(machine.l2_parts, 1), wave);
     for (std::size_t i = 0; i < stage.operands.size(); ++i) {
       auto const& operand = stage.operands[i];
@@ -139,18 +146,21 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
       double const there = inside && operand.unique_bytes <= l2_bytes
                                ? std::min(operand.unique_bytes, operand.bytes_per_block * blocks)
                                : 0;
-      double const dram = (reads[i] - there) / blocks;
-      auto const l2 = operand.bytes_per_block / std::max(operand.multicast, 1);
-      loaded += operand.bytes_per_block;
-      cost.l2_bytes += l2;
-      cost.dram_bytes += dram;
+      bool const is_shared = operand.multicast > 1;
+      Bytes bytes;
+      bytes.dram = (reads[i] - there) / (is_shared ? with_padding : blocks);
+      bytes.l2 = operand.bytes_per_block / std::max(operand.multicast, 1);
+      auto const full = std::max(operand.bytes_per_block, operand.full_bytes);
+      loaded += full;
+      cost.loads += bytes;
+      if (is_shared) cost.shared += bytes;
+      if (is_shared) shared += full;
       if (waits_through(&operand.name)) continue;
-      cost.early_l2_bytes += l2 * early_share;
-      cost.early_dram_bytes += dram * early_share;
+      bytes = bytes * early_share;
+      cost.early += bytes;
+      if (is_shared) cost.early_shared += bytes;
     }
     cost.flops = stage.flops_per_block;
-    auto const timing = machine.kernels.find(stage.kernel);
-    bool const measured = timing != machine.kernels.end();
     if (measured) {
       auto const& kernel = timing->second;
       // As many operations as the matrix unit would do in the measured cycles.
@@ -160,21 +170,22 @@ std::vector<StageCost> stage_costs(Plan const& plan, MachineProfile const& machi
       cost.end = picoseconds((kernel.tile_end_cycles + activation) / machine.clock_ghz);
       cost.next = picoseconds((kernel.next_tile_cycles + activation) / machine.clock_ghz);
       cost.waits_per_poll = kernel.waits_per_poll;
-      // Workers take no tiles but those there are.
-      if (!by_workers) cost.padding = tiles_that_pad(stage, kernel);
     }
     // A block cannot load faster than what it keeps in flight arrives: one latency per round of slices.
     double const rounds = static_cast<double>(slices) / cost.slices_in_flight;
-    cost.least_load_time = cost.l2_bytes > 0 ? rounds * machine.dram_latency_ns * 1000 : 0;
-    cost.port_time = machine.sm_load_gbps > 0 ? loaded / machine.sm_load_gbps * 1000 : 0;
+    cost.least_load_time = cost.loads.l2 > 0 ? rounds * machine.dram_latency_ns * 1000 : 0;
+    if (machine.sm_load_gbps > 0) {
+      cost.port_time = loaded / machine.sm_load_gbps * 1000;
+      cost.shared_port_time = shared / machine.sm_load_gbps * 1000;
+    }
 
-    cost.store_l2_bytes = stage.store_bytes_per_block;
+    cost.store.l2 = stage.store_bytes_per_block;
     // The splits of a tile write the same output, one after the other in L2: it reaches DRAM once.
     auto const output_bytes = stage.store_bytes_per_block * static_cast<double>(stage.tiles());
     bool const stays = read_after(pipeline, s, output_of(stage)) && output_bytes <= l2_bytes;
-    cost.store_dram_bytes = stays ? 0 : stage.store_bytes_per_block / stage.splits;
+    cost.store.dram = stays ? 0 : stage.store_bytes_per_block / stage.splits;
 
-    bool const early = planned.reorder_loads && cost.early_l2_bytes > 0 && waits_through(nullptr);
+    bool const early = planned.reorder_loads && cost.early.l2 > 0 && waits_through(nullptr);
     cost.loads_early = early;
     cost.hides_waits = early;
     cost.start = picoseconds(machine.block_start_ns);

@@ -11,24 +11,38 @@
 
 namespace tessera::simulation {
 
+/// That one block moves. Those of L2 count every read of it, of which a cluster's blocks share some; those of
+/// DRAM are the block's share of what is distinct.
+struct Bytes {
+  double l2 = 0;
+  double dram = 0;
+
+  Bytes& operator+=(Bytes const& more) {
+    l2 += more.l2;
+    dram += more.dram;
+    return *this;
+  }
+  Bytes operator*(double part) const { return {l2 * part, dram * part}; }
+};
+
 struct StageCost {
-  // Main loop, one block. Bytes of L2 count every read of it, of which a cluster's blocks share some; bytes
-  // of DRAM a block's share of what is distinct.
-  double l2_bytes = 0;
-  double dram_bytes = 0;
+  // Main loop, one block.
+  Bytes loads;
   double flops = 0;
   int slices_in_flight = 1;    ///< pipeline stages, at most the number of main-loop slices
-  double least_load_time = 0;  ///< ps: l2_bytes at the most that the block's slices in flight allow; of a
-                               ///< measured block its time alone on an SM
-  double port_time = 0;        ///< ps: all loaded bytes at the most that one SM can load
+  double least_load_time = 0;  ///< ps: what it loads at the most that the block's slices in flight allow; of
+                               ///< a measured block its time alone on an SM
+  double port_time = 0;        ///< ps: all bytes that a whole tile loads at the most that one SM can load
 
   // Early loads (R, or the prologue of a PDL kernel): the first slices of operands without a producer.
-  double early_l2_bytes = 0;
-  double early_dram_bytes = 0;
+  Bytes early;
+
+  // Of these, what a cluster's blocks load together, each a part of it, for all of them.
+  Bytes shared, early_shared;
+  double shared_port_time = 0;
 
   // Epilogue.
-  double store_l2_bytes = 0;
-  double store_dram_bytes = 0;
+  Bytes store;
 
   // Fixed times.
   Picoseconds end = 0;      ///< last slice done -> tile stored, at least; runs beside the stores
@@ -40,11 +54,16 @@ struct StageCost {
   Picoseconds post = 0;
   bool loads_early = false;  ///< something to load before the first wait
   bool hides_waits = false;  ///< the round trip of a wait already met overlaps with other loads
-  /// Blocks behind the stage's own that only fill clusters up: they compute, and neither load nor store.
+  /// Blocks beside the stage's own that only fill clusters up (padding.hpp).
   std::int64_t padding = 0;
+
+  // Of a launch that is not looked into: what it moves all the same.
+  double counted_dram_bytes = 0;
+  bool memory_bound = false;  ///< `end` is the time that these take
 };
 
-/// What a block that only pads costs: `cost` without loads, stores and posts.
+/// What a block that only pads costs: it waits and computes as the others of its cluster do and loads its
+/// part of what they share; it stores and posts nothing.
 StageCost padding_cost(StageCost const& cost);
 
 /// One per stage. An operand that another stage writes costs no DRAM traffic when it fits in L2.

@@ -190,7 +190,7 @@ TEST_F(Slabs, WhatDoesNotFitIsRefused) {
   auto const thin = SlabFlow::make(gpus.group, open_box(8, 8, 1));
   ASSERT_FALSE(thin);
   EXPECT_THAT(to_text(thin.error()),
-              HasSubstr("E0569: 1 planes along z for " + std::to_string(gpus.count()) + " GPUs"));
+              HasSubstr("E0569: 1 plane along z for " + std::to_string(gpus.count()) + " GPUs"));
   auto made = SlabFlow::make(gpus.group, open_box(8, 8, 8));
   ASSERT_OK(made);
   auto const one = made->run({gpus.stream(0)}, 2);

@@ -133,7 +133,7 @@ TEST(Mixed, OperandsThatCompletionKeepsLoadEarly) {
   plan.stages[2].reorder_loads = true;
   auto cost = simulation::stage_costs(plan, machine)[2];
   EXPECT_TRUE(cost.loads_early);
-  EXPECT_EQ(cost.early_l2_bytes, 1e6) << "a | b > c: of a's and b's output, a's";
+  EXPECT_EQ(cost.early.l2, 1e6) << "a | b > c: of a's and b's output, a's";
   plan.launches[2].start = k_in_order;
   cost = simulation::stage_costs(plan, machine)[2];
   EXPECT_FALSE(cost.loads_early) << "nothing to wait for";

@@ -218,7 +218,7 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
   command
       ->add_option("--gpus", arguments->gpus,
                    "The first so many GPUs of this host: of a flow, whose box they share in slabs along z "
-                   "(default 1), or of a product on several (default 2)")
+                   "(1 to 16, default 1), or of a product on several (2 to 16, default 2)")
       ->check(CLI::Range(1, k_most_ranks))
       ->option_text("N");
   command->add_option("--timeline", arguments->timeline,

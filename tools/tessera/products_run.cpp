@@ -30,7 +30,7 @@ std::vector<std::string> const& product_names() {
 }
 
 void add_product_gpus(CLI::App& command, ProductsArguments& arguments) {
-  command.add_option("--gpus", arguments.gpus, "The first so many GPUs of this host (default 2)")
+  command.add_option("--gpus", arguments.gpus, "The first so many GPUs of this host (2 to 16, default 2)")
       ->check(CLI::Range(1, k_most_ranks))
       ->option_text("N")
       ->group(k_group);

@@ -148,12 +148,13 @@ int run(Session const& session, SimulateArguments const& arguments) {
   auto const& plan = loaded->plan;
   auto const& machine = loaded->machine;
   if (arguments.explore > 0) return run_explore(session, arguments, plan, machine);
-  auto const timeline = simulate(plan, machine);
-  if (!timeline) return session.fail(timeline.error());
+  auto const alone = simulate_alone(plan, machine);
+  if (!alone) return session.fail(alone.error());
   auto const page = [&] {
-    return html_report(plan.pipeline.name, {{plan, *timeline, {}}}, assumptions(machine));
+    return html_report(plan.pipeline.name, {{plan, alone->timeline, {}}}, assumptions(machine));
   };
-  return put_out(session, *timeline, arguments.outputs, page, &plan);
+  auto const note = machine.name == plan.machine ? clock_of_run(plan, *alone) : "";
+  return put_out(session, alone->timeline, arguments.outputs, page, &plan, note);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ Expected<void> refuse_long_timeline(std::string const& name, std::int64_t blocks
 }
 
 int put_out(Session const& session, Timeline const& timeline, TimelineOutputs const& outputs,
-            std::function<std::string()> const& page, Plan const* plan) {
+            std::function<std::string()> const& page, Plan const* plan, std::string const& note) {
   int const row_by_row =
       !outputs.output.empty() + !outputs.trace.empty() + !outputs.csv.empty() + session.json;
   if (auto const few = refuse_long_timeline(timeline.pipeline, std::ssize(timeline.tiles), row_by_row); !few)
@@ -48,7 +48,8 @@ int put_out(Session const& session, Timeline const& timeline, TimelineOutputs co
   if (session.json)
     session.print(print_timeline(timeline));
   else
-    session.print(summary(timeline) + (outputs.draw ? "\n" + draw(timeline) : ""));
+    session.print(summary(timeline) + (note.empty() ? "" : "\n" + note) +
+                  (outputs.draw ? "\n" + draw(timeline) : ""));
   return k_ok;
 }
 

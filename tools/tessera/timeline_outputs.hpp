@@ -27,8 +27,9 @@ std::int64_t blocks_of(Pipeline const& pipeline);
 Expected<void> refuse_long_timeline(std::string const& name, std::int64_t blocks, int outputs);
 
 /// Writes what is asked for and prints the summary, or the timeline as JSON. `page` makes the --html page;
-/// `plan`, where there is one, the arrows of the trace. Returns the exit code.
+/// `plan`, where there is one, the arrows of the trace; `note` goes below the summary. Returns the exit code.
 int put_out(Session const& session, Timeline const& timeline, TimelineOutputs const& outputs,
-            std::function<std::string()> const& page, Plan const* plan = nullptr);
+            std::function<std::string()> const& page, Plan const* plan = nullptr,
+            std::string const& note = {});
 
 }  // namespace tessera::cli

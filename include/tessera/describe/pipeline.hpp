@@ -71,6 +71,8 @@ struct Operand {
   double bytes_per_block = 0;  ///< bytes that one block loads, through L2
   double unique_bytes = 0;     ///< distinct bytes over the whole grid
   int multicast = 1;           ///< blocks of a cluster that one read from L2 serves
+  double full_bytes = 0;       ///< bytes_per_block of a tile that is cut off by no edge of the output, which
+                               ///< are an average over the grid; 0: as many
 
   bool operator==(Operand const&) const = default;
 };

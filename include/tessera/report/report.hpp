@@ -9,6 +9,7 @@
 #include "../check/check.hpp"
 #include "../measure/machine_profile.hpp"
 #include "../plan/plan.hpp"
+#include "../simulate/simulate.hpp"
 #include "../timeline.hpp"
 #include "../timeline_json.hpp"
 
@@ -20,6 +21,12 @@ std::string explain(Plan const& plan, int max_alternatives = 8);
 /// One row per plan: size, blocks, waves, mechanism, policy, predicted and stream-order time, gain, limiter.
 /// Precondition for both: the plan is consistent (choose() made it or parse_plan() accepted it).
 std::string explain_table(std::vector<Plan> const& plans);
+
+/// Which clock the plan's time is for, a line; empty where the plan alone takes as long. `alone`: by
+/// simulate_alone() on the plan's machine.
+std::string clock_of_candidates(Plan const& plan, Turn const& alone);
+/// The same of that run's time.
+std::string clock_of_run(Plan const& plan, Turn const& alone);
 
 /// Stages and dependences as a Graphviz graph.
 std::string dot(Plan const& plan);

@@ -8,12 +8,6 @@
 
 namespace tessera {
 
-/// One plan of several.
-struct Turn {
-  double clock_ghz = 0;
-  Timeline timeline;
-};
-
 /// Each again and again in turns for the same time, shorter than the power limit's control takes to follow
 /// (some 30 ms on an H200): the clock is the one at which their mean power is the limit, not that which each
 /// would settle at alone, but for a plan that would go beyond the burst limit at it. Without a power limit

@@ -22,4 +22,14 @@ struct SimulateOptions {
 /// stages than the plan's (E0505).
 Expected<Timeline> simulate(Plan const& plan, MachineProfile const& machine, SimulateOptions options = {});
 
+/// A run, and the clock of the matrix units in it.
+struct Turn {
+  double clock_ghz = 0;
+  Timeline timeline;
+};
+
+/// The same with the clock at which the plan runs alone, again and again: the one that the power limit allows
+/// for it, or the machine's.
+Expected<Turn> simulate_alone(Plan const& plan, MachineProfile const& machine, SimulateOptions options = {});
+
 }  // namespace tessera

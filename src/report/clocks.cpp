@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which clock a predicted time is for, where two commands say different times of one plan.
+#include <fmt/format.h>
+
+#include "report/text.hpp"
+#include "tessera/report/report.hpp"
+
+namespace tessera {
+
+using namespace report;
+
+namespace {
+
+bool says_the_same(Plan const& plan, Turn const& alone) {
+  return plan.predicted_us <= 0 ||
+         us(plan.predicted_us) == us(static_cast<double>(alone.timeline.end) * 1e-6);
+}
+
+}  // namespace
+
+std::string clock_of_candidates(Plan const& plan, Turn const& alone) {
+  if (says_the_same(plan, alone)) return "";
+  return labelled("clock",
+                  fmt::format("all candidates at one clock, as where they run in turns; alone, again "
+                              "and again, this plan goes at {:.2f} GHz and takes {}, as tessera "
+                              "simulate says",
+                              alone.clock_ghz, us(static_cast<double>(alone.timeline.end) * 1e-6)));
+}
+
+std::string clock_of_run(Plan const& plan, Turn const& alone) {
+  if (says_the_same(plan, alone)) return "";
+  return labelled("clock",
+                  fmt::format("{:.2f} GHz, where this plan runs alone, again and again; the plan itself says "
+                              "{}, at the one clock at which its candidates were compared",
+                              alone.clock_ghz, us(plan.predicted_us)));
+}
+
+}  // namespace tessera
