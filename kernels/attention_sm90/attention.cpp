@@ -9,6 +9,7 @@
 
 #include "dropout.hpp"
 #include "instance.hpp"
+#include "kernel_address.hpp"
 #include "kernels/common/refusal.hpp"
 #include "parameters.hpp"
 #include "src/gpu/launch.hpp"
@@ -180,6 +181,11 @@ Expected<KernelInfo> kernel_for(Problem const& problem, int tile_queries) {
       (void)cudaGetLastError();
     return info;
   });
+}
+
+void const* kernel_address(Problem const& problem, int tile_queries) {
+  auto const found = checked_instance(problem, tile_queries);
+  return found ? (*found)->function : nullptr;
 }
 
 Expected<void> prepare(Problem const& problem) {

@@ -19,12 +19,30 @@ gpu::ElementType type_of(Tensor const& tensor) {
   return tensor.type == ElementType::fp16 ? gpu::ElementType::fp16 : gpu::ElementType::bf16;
 }
 
-/// A stage's product and where its operands are.
+/// A stage's product and where its operands are. `added`: nothing, or what it adds to the product.
 struct Product {
   cublaslt::LtProblem problem;
   Tensor a, b, d;
   bool gated = false;
+  void const* added = nullptr;
 };
+
+/// What is added: E0560 unless it and the product are matrices of fp32 of the same sizes.
+Expected<void const*> residual_of(BindRequest const& request, Tensor const& d) {
+  auto const residual = tensor_of(request, 0, "residual");
+  if (!residual) return tl::make_unexpected(residual.error());
+  for (auto const* tensor : {&*residual, &d})
+    if (tensor->type != ElementType::fp32 || tensor->rows != d.rows || tensor->columns != d.columns ||
+        tensor->batch != 1 || tensor->stride() != d.columns)
+      return tl::make_unexpected(
+          cannot_bind(request, 0, "the residual",
+                      fmt::format("it adds {} x {} of fp32 to as many, and not {} x {} of {} to {}", d.rows,
+                                  d.columns, residual->rows, residual->columns, to_text(residual->type),
+                                  to_text(d.type)),
+                      "let the residual and the output be fp32 of one size")
+              .error());
+  return residual->data;
+}
 
 Expected<Product> product_of(BindRequest const& request) {
   auto const refused = [&](char const* field, std::string const& why, char const* way_out) {
@@ -36,7 +54,8 @@ Expected<Product> product_of(BindRequest const& request) {
                    "let the launch start in order");
   if (stage.blocks() != 1)
     return refused("the grid", "it cuts its output itself", "plan its stage as one tile");
-  if (!stage.activation.empty() && stage.activation != "gelu" && stage.activation != "swiglu")
+  bool const adds = stage.activation == to_text(Epilogue::residual);
+  if (!stage.activation.empty() && !adds && stage.activation != "gelu" && stage.activation != "swiglu")
     return refused("the epilogue", fmt::format("it has no {}", stage.activation), "take another kernel");
   auto const a = tensor_of(request, 0, "a"), b = tensor_of(request, 0, "b"), d = tensor_of(request, 0, "");
   for (auto const* tensor : {&a, &b, &d}) {
@@ -45,7 +64,7 @@ Expected<Product> product_of(BindRequest const& request) {
       return refused("operands", "it takes one matrix without gaps between its rows",
                      "give the kernel matrices of their own");
   }
-  Product product{{}, *a, *b, *d, stage.activation == "swiglu"};
+  Product product{{}, *a, *b, *d, stage.activation == "swiglu", nullptr};
   auto const columns = product.gated ? 2 * d->columns : d->columns;
   if (a->rows != d->rows || a->columns != b->columns || columns != b->rows)
     return refused("operands",
@@ -55,8 +74,14 @@ Expected<Product> product_of(BindRequest const& request) {
   product.problem.rows = static_cast<int>(d->rows);
   product.problem.columns = static_cast<int>(columns);
   product.problem.depth = static_cast<int>(a->columns);
-  product.problem.type = type_of(*d);
+  product.problem.type = type_of(*a);
   product.problem.gelu = stage.activation == "gelu";
+  product.problem.wide = adds;
+  if (adds) {
+    auto const added = residual_of(request, *d);
+    if (!added) return tl::make_unexpected(added.error());
+    product.added = *added;
+  }
   return product;
 }
 
@@ -88,8 +113,12 @@ Expected<StageKernel> bind_cublaslt(BindRequest const& request) {
   if (!workspace) return tl::make_unexpected(workspace.error());
   StageKernel kernel;
   auto const multiply = [gemm = *gemm, algorithm = *algorithm, workspace = *workspace, bytes,
-                         a = product->a.data, b = product->b.data](void* d, GpuStream stream) {
-    return static_cast<int>(gemm->run(algorithm, a, b, d, workspace.get(), bytes, stream));
+                         a = product->a.data, b = product->b.data,
+                         added = product->added](void* d, GpuStream stream) {
+    auto* const own = workspace.get();
+    return static_cast<int>(added == nullptr
+                                ? gemm->run(algorithm, a, b, d, own, bytes, stream)
+                                : gemm->run_adding(algorithm, a, b, added, d, own, bytes, stream));
   };
   if (!product->gated) {
     kernel.enqueue = [multiply, d = product->d.data](ChainViews const&, GpuStream stream, bool) {

@@ -13,6 +13,8 @@ Bindings shipped_bindings() {
   bindings.add("cublaslt", bind_cublaslt, variants_of_cublaslt);
   bindings.add("few_tokens", bind_few_tokens, variants_of_few_tokens);
   bindings.add("reduction", bind_reduction);
+  bindings.add("attention_sm90", bind_attention_sm90);
+  bindings.add("norm_rope", bind_norm_rope);
   bindings.uses(fmt::format("cublasLt {}", cublaslt::lt_version()));
   return bindings;
 }

@@ -10,6 +10,8 @@ Expected<StageKernel> bind_gemm_sm90(BindRequest const& request);
 Expected<StageKernel> bind_cublaslt(BindRequest const& request);
 Expected<StageKernel> bind_few_tokens(BindRequest const& request);
 Expected<StageKernel> bind_reduction(BindRequest const& request);
+Expected<StageKernel> bind_attention_sm90(BindRequest const& request);
+Expected<StageKernel> bind_norm_rope(BindRequest const& request);
 std::vector<std::string> variants_of_cublaslt(BindRequest const& request);
 std::vector<std::string> variants_of_few_tokens(BindRequest const& request);
 

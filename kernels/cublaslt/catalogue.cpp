@@ -21,7 +21,7 @@ std::vector<KernelEntry> catalogue() {
   form.epilogues = {Epilogue::swiglu};
   form.rounds_sums = true;
   kernel.forms.push_back(form);
-  // Added in fp32 (run_adding()); its binding has no place for what is added yet.
+  // Added in fp32 (run_adding()).
   form.types = {ElementType::bf16};
   form.epilogues = {Epilogue::residual};
   form.rounds_sums = false;

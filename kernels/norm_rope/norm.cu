@@ -10,7 +10,7 @@
 namespace tessera::kernels {
 namespace {
 
-constexpr int k_threads = 256;
+constexpr int k_threads = k_norm_threads;
 constexpr int k_warps = k_threads / 32;
 
 /// Of all threads of the block. `sums` is written once a call.
@@ -78,20 +78,28 @@ __global__ void __launch_bounds__(k_threads) norm_rows(Norm const p) {
   }
 }
 
+using Kernel = void (*)(Norm);
+
+Kernel kernel_of(int columns) {
+  int const pieces = (columns / 4 + k_threads - 1) / k_threads;
+  return pieces <= 1   ? norm_rows<1>
+         : pieces <= 2 ? norm_rows<2>
+         : pieces <= 4 ? norm_rows<4>
+         : pieces <= 8 ? norm_rows<8>
+                       : norm_rows<16>;
+}
+
 }  // namespace
 
-cudaError_t norm(Norm const& p, cudaStream_t stream) {
+void const* norm_kernel(int columns) { return reinterpret_cast<void const*>(kernel_of(columns)); }
+
+cudaError_t norm(Norm const& p, cudaStream_t stream, Start const& start) {
   if (p.rows < 1 || p.columns < 4 || p.columns % 4 != 0 || p.columns > k_most_norm_columns)
     return cudaErrorInvalidValue;
-  int const pieces = (p.columns / 4 + k_threads - 1) / k_threads;
   gpu::Shape shape{static_cast<unsigned>(p.rows), k_threads};
-  shape.programmatic = true;
-  auto* const kernel = pieces <= 1   ? norm_rows<1>
-                       : pieces <= 2 ? norm_rows<2>
-                       : pieces <= 4 ? norm_rows<4>
-                       : pieces <= 8 ? norm_rows<8>
-                                     : norm_rows<16>;
-  return gpu::try_launch(shape, stream, kernel, p);
+  shape.programmatic = start.programmatic;
+  shape.shared_percent = start.shared_percent;
+  return gpu::try_launch(shape, stream, kernel_of(p.columns), p);
 }
 
 }  // namespace tessera::kernels

@@ -4,6 +4,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "start.hpp"
+
 namespace tessera::kernels {
 
 /// Columns that a row may have: a block holds it in registers.
@@ -23,7 +25,11 @@ struct Norm {
   bool centered = false;  ///< LayerNorm; else RMSNorm, which subtracts no mean
 };
 
-/// Its launch is programmatic, whatever the kernel before. cudaErrorInvalidValue: sizes that it is not for.
-cudaError_t norm(Norm const& problem, cudaStream_t stream);
+/// cudaErrorInvalidValue: sizes that it is not for.
+cudaError_t norm(Norm const& problem, cudaStream_t stream, Start const& start = {});
+
+constexpr int k_norm_threads = 256;  ///< of a block, which has a row
+/// The kernel that norm() launches for rows of so many columns.
+void const* norm_kernel(int columns);
 
 }  // namespace tessera::kernels

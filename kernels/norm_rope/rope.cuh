@@ -10,8 +10,6 @@
 
 namespace tessera::kernels {
 
-constexpr int k_rope_threads = 256;
-
 /// Lanes of a head, a power of two. A lane has 8 elements of each half; with heads of 80 and 96 some have
 /// none.
 TESSERA_HOST_DEVICE constexpr int lanes_of_head(int head_size) {
@@ -124,7 +122,7 @@ __device__ void turn_all_heads(Heads const& h, Sink const& sink) {
     }
   }
   if (!works) return;
-  if (!is_value) {
+  if (!is_value && h.turns != nullptr) {
     auto const* const turns = h.turns + static_cast<long long>(position) * (HeadSize / 2);
     if (h.interleaved) {
       turn_neighbours(low, turns + 4 * lane);

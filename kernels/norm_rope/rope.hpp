@@ -5,6 +5,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "start.hpp"
+
 namespace tessera::kernels {
 
 /// Device memory, 16-byte aligned; heads are bf16. In place.
@@ -14,7 +16,7 @@ struct Heads {
   void const* query_gains = nullptr;  ///< [head_size] of bf16: RMSNorm of each query, and of each key, before
   void const* key_gains = nullptr;    ///< they are turned; null: neither
   float norm_epsilon = 0;
-  float2 const* turns = nullptr;  ///< [position][head_size / 2]: cosine and sine
+  float2 const* turns = nullptr;  ///< [position][head_size / 2]: cosine and sine; null: nothing is turned
   int rows = 0;
   int key_heads = 0;
   int group = 1;      ///< query heads to a key head
@@ -23,8 +25,13 @@ struct Heads {
   bool interleaved = false;
 };
 
-/// `positions`: of each row, in device memory; null: row i is at position i modulo `length`. The launch is
-/// programmatic, whatever the kernel before. cudaErrorInvalidValue: sizes that it is not for.
-cudaError_t turn_heads(Heads const& heads, int const* positions, int length, cudaStream_t stream);
+/// `positions`: of each row, in device memory; null: row i is at position i modulo `length`.
+/// cudaErrorInvalidValue: sizes that it is not for.
+cudaError_t turn_heads(Heads const& heads, int const* positions, int length, cudaStream_t stream,
+                       Start const& start = {});
+
+constexpr int k_rope_threads = 256;  ///< of a block
+/// The kernel that turn_heads() launches for heads of this size; null: there is none.
+void const* turn_kernel(int head_size);
 
 }  // namespace tessera::kernels

@@ -52,6 +52,17 @@ TEST_F(AloneInAFolder, RunsWhatIsPlanned) {
   EXPECT_EQ(nowhere.out, "");
 }
 
+TEST_F(AloneInAFolder, HandsOverLayersAndAttentionPlannedAndNot) {
+  put_beside("tessera-gpu", "grep -o '\"kernel\": \"[a-z_0-9]*\"' \"$2\" | tr '\\n' ' '\n");
+  EXPECT_THAT(says("run llama-3-8b --block layer --tokens 128 --planned").out,
+              testing::MatchesRegex(".*norm_4096.*turn_heads_128.*attention_128.*cublaslt.*norm_4096.*"));
+  EXPECT_THAT(says("run gpt2 --block fused_attention --tokens 128 --planned").out,
+              testing::HasSubstr("attention_64"));
+  put_beside("tessera-gpu", "grep -o '\"kind\": \"[a-z_]*\"' \"$4\" | tr '\\n' ' '\n");
+  EXPECT_THAT(says("run gpt2 --block layer --tokens 128").out,
+              testing::AllOf(testing::HasSubstr("turn_heads"), testing::HasSubstr("attention")));
+}
+
 TEST_F(AloneInAFolder, RunsAPlansFile) {
   put_beside("tessera-gpu", "echo \"$@\"; exit 1\n");
   ASSERT_EQ(says("plan llama-65b --tp 8 --tokens 64 -o plan.json").exit, 0);

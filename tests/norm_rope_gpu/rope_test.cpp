@@ -8,7 +8,7 @@ namespace {
 
 struct Setting {
   int head_size = 64, key_heads = 2, group = 4, rows = 37;
-  bool interleaved = false, shifted = false, normed = false, listed = false;
+  bool interleaved = false, shifted = false, normed = false, listed = false, turned = true;
 };
 
 class Case {
@@ -38,7 +38,8 @@ class Case {
     heads.upload(qkv), of_queries.upload(query_gains), of_keys.upload(key_gains), of_shifts.upload(shifts);
     table.upload(turns), places.upload(positions);
     Heads h;
-    h.qkv = heads.get(), h.turns = table.get();
+    h.qkv = heads.get();
+    if (s.turned) h.turns = table.get();
     if (s.shifted) h.shifts = of_shifts.get();
     if (s.normed) h.query_gains = of_queries.get(), h.key_gains = of_keys.get();
     h.norm_epsilon = 1e-3f;
@@ -65,7 +66,7 @@ class Case {
     if (positions[row] >= 0 && !is_value) {
       for (std::size_t d = 0; s.normed && d < size; ++d)
         x[d] *= static_cast<double>(from_bf16(gains[d])) / std::sqrt(squares + 1e-3);
-      for (std::size_t d = 0; d < size / 2; ++d) {
+      for (std::size_t d = 0; s.turned && d < size / 2; ++d) {
         auto& low = x[s.interleaved ? 2 * d : d];
         auto& high = x[s.interleaved ? 2 * d + 1 : d + size / 2];
         auto const by = turns[static_cast<std::size_t>(positions[row]) * size / 2 + d];
@@ -100,6 +101,11 @@ TEST(Rope, HeadsOfAllSizes) {
         s.head_size = size, s.group = group, s.interleaved = interleaved;
         Case(s).check();
       }
+}
+TEST(Rope, HeadsWithBiasesThatAreNotTurned) {
+  Setting s;
+  s.shifted = true, s.turned = false;
+  Case(s).check();
 }
 TEST(Rope, WithWhatElseThereIs) {
   for (int const size : {80, 128})

@@ -21,14 +21,21 @@ namespace {
 
 constexpr char const* k_usual_tokens = "1,16,64,128,256,512,768,1024,1536,2048,4096";
 
-/// There are kernels, and no binding launches them in a plan yet.
-bool lacks_binding(Operator const& op) {
+/// Why the binding of attention cannot launch the kernel that there is; empty: it can.
+std::string unbound_attention(OperatorGraph const& graph) {
+  auto const& a = graph.attention;
+  if (a.cached > 0) return fmt::format("{} cached tokens, whose keys lie apart from the new ones", a.cached);
+  if (a.window > 0 && a.window < a.tokens)
+    return fmt::format("a window of {} keys, which a plan does not say", a.window);
+  return a.causal || a.window > 0 ? "" : "no mask, which a plan does not say";
+}
+
+bool is_part_of_layer(Operator const& op) {
   return op.kind == OperatorKind::attention || op.kind == OperatorKind::norm ||
          op.kind == OperatorKind::turn_heads || op.epilogue == Epilogue::residual;
 }
 
 bool can_be_launched(Operator const& op, ElementType type) {
-  if (lacks_binding(op)) return false;
   auto const& kernels = shipped_kernels().kernels();
   return std::any_of(kernels.begin(), kernels.end(), [&](KernelEntry const& kernel) {
     return kernel.family != "published" && op.batch == 1 && computes(kernel, op, type);
@@ -38,19 +45,7 @@ bool can_be_launched(Operator const& op, ElementType type) {
 Diagnostics no_kernels(Operator const& op, ElementType type, DocumentKind kind, std::string const& name) {
   bool const model = kind == DocumentKind::hf_config;
   auto found =
-      lacks_binding(op)
-          ? complaint(
-                "E0906",
-                fmt::format(
-                    "no plan launches {} of {} yet: {} has kernels, and no binding", op.name, name,
-                    op.epilogue == Epilogue::residual ? "a product that adds a residual" : to_text(op.kind)),
-                op.kind == OperatorKind::attention
-                    ? "plan and simulate it; call attention_sm90::attention() between the products, or "
-                      "launch it as a stage of a chain of your own (docs/attention.md)"
-                    : "plan and simulate it; tessera run --decode runs a model's layers "
-                      "(docs/decode.md)")
-          : complaint(
-                "E0906",
+      complaint("E0906",
                 fmt::format("there are no kernels for {} of {}, a {}{} of {}", op.name, name,
                             op.batch > 1 ? "batched " : "", to_text(op.kind), to_text(type)),
                 model ? "plain matrix products of bf16 and fp16 can be launched: --block mlp"
@@ -60,6 +55,25 @@ Diagnostics no_kernels(Operator const& op, ElementType type, DocumentKind kind, 
                     : "plain matrix products of bf16 and fp16 can be launched; others need a kernel "
                       "of your own (docs/extending.md)");
   if (kind == DocumentKind::workload) found.front().where = op.where;
+  return found;
+}
+
+/// What no plan of this can be launched for: E0906 with the operator and what it has.
+Diagnostics problem_of(OperatorGraph const& graph, Operator const& op, DocumentKind kind,
+                       std::string const& name, Wanted wanted) {
+  if (!can_be_launched(op, graph.type)) return no_kernels(op, graph.type, kind, name);
+  Diagnostics found;
+  if (wanted == Wanted::benched && is_part_of_layer(op))
+    found = complaint(
+        "E0906",
+        fmt::format("{} of {} is not measured beside peers: there are none for {}", op.name, name,
+                    op.epilogue == Epilogue::residual ? "a product that adds a residual" : to_text(op.kind)),
+        "tessera tune measures its plans beside the library's; its products alone: --block mlp");
+  else if (auto const why = unbound_attention(graph); op.kind == OperatorKind::attention && !why.empty())
+    found = complaint("E0906", fmt::format("no plan launches {} of {} with {}", op.name, name, why),
+                      "plan and simulate it; run prompts without a cache and no longer than a window, or "
+                      "call attention_sm90::attention() (docs/attention.md)");
+  if (kind == DocumentKind::workload && !found.empty()) found.front().where = op.where;
   return found;
 }
 
@@ -76,7 +90,7 @@ void add_gpu_options(CLI::App& command, WorkloadOptions& options) {
   command.get_option("--dtype")->description("bf16 (default) or fp16, whatever the config says");
 }
 
-Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options) {
+Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options, Wanted wanted) {
   auto const source = load_workload_text(options.workload);
   if (!source) return tl::make_unexpected(source.error());
   if (source->summary.kind == DocumentKind::hf_config) {
@@ -92,8 +106,9 @@ Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options) {
           "E0906", fmt::format("{} says which tiles there are, and not which operators", options.workload),
           "describe it by operators; or run its kernels by run/chain.hpp and tune them by tune/tune.hpp"));
     for (auto const& op : graph->operators)
-      if (!can_be_launched(op, graph->type))
-        return tl::make_unexpected(no_kernels(op, graph->type, source->summary.kind, options.workload));
+      if (auto problem = problem_of(*graph, op, source->summary.kind, options.workload, wanted);
+          !problem.empty())
+        return tl::make_unexpected(std::move(problem));
     if (auto odd = odd_sizes(*graph, Severity::error); !odd.empty())
       return tl::make_unexpected(std::move(odd));
   }
@@ -141,7 +156,7 @@ Expected<void> one_timeline(GpuArguments const& arguments, std::size_t sizes) {
 
 int run_sizes(Session const& session, std::string const& command, std::string const& program,
               std::string const& verb, GpuArguments const& arguments, std::vector<std::string> const& more) {
-  auto const sized = gpu_workloads(arguments.workload);
+  auto const sized = gpu_workloads(arguments.workload, verb == "bench" ? Wanted::benched : Wanted::launched);
   if (!sized) return session.fail(sized.error());
   if (auto const one = one_timeline(arguments, sized->size()); !one) return session.fail(one.error());
   if (auto const fit = check_outputs({arguments.timeline, arguments.html}); !fit)

@@ -15,9 +15,12 @@ namespace tessera::cli {
 /// The workload and its sizes; a plan's file where the command takes one.
 void add_gpu_options(CLI::App& command, WorkloadOptions& options);
 
+/// What a workload is for: bench takes less than run and tune do.
+enum class Wanted { launched, benched };
+
 /// Every size that is asked for. Of a model where nothing is said: the MLP, in bf16, for the usual numbers of
-/// tokens. E0906 for operators that no kernel which can be launched computes.
-Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options);
+/// tokens. E0906 for operators that no kernel which can be launched computes, or that bench has no peers for.
+Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options, Wanted wanted);
 
 /// What tune, run and bench have in common.
 struct GpuArguments {

@@ -29,7 +29,7 @@ int run_plan(Session const& session, std::string const& path, GpuArguments const
 int run_planned(Session const& session, GpuArguments const& arguments, std::string const& machine_name) {
   auto const machine = load_machine(machine_name);
   if (!machine) return session.fail(machine.error());
-  auto const sizes = gpu_workloads(arguments.workload);
+  auto const sizes = gpu_workloads(arguments.workload, Wanted::launched);
   if (!sizes) return session.fail(sizes.error());
   if (auto const one = one_timeline(arguments, sizes->size()); !one) return session.fail(one.error());
   int answer = k_ok;

@@ -9,6 +9,7 @@
 #include <tessera/tune/cache_file.hpp>
 #include <tessera/tune/key.hpp>
 #include <tessera/tune/plans.hpp>
+#include <tessera/tune/promised.hpp>
 
 #include "arguments.hpp"
 #include "kernels/bindings/families.hpp"
@@ -37,7 +38,7 @@ Expected<Plan> plan_in(std::string const& path, std::string const& cache_path) {
   if (auto tuned = tuned_plan(*cache, *key, *graph, shipped_kernels(), *here, can_launch)) return *tuned;
   if (auto const foreign = say_if_foreign(*cache, *key, cache_path); !foreign.empty())
     std::fprintf(stderr, "%s\n", to_text(foreign).c_str());
-  return library_plan(*graph, shipped_kernels(), *here);
+  return priced_library_plan(*graph, shipped_kernels(), *here);
 }
 
 }  // namespace

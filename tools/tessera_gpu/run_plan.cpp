@@ -5,134 +5,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
 #include <cstdio>
-#include <limits>
-#include <memory>
-#include <optional>
-#include <random>
-#include <type_traits>
 #include <vector>
 
 #include "arguments.hpp"
 #include "files/whole_files.hpp"
 #include "kernels/bindings/families.hpp"
 #include "kernels/common/refusal.hpp"
-#include "src/bench/matrices.hpp"
+#include "kernels/plan_check/stage_check.hpp"
 #include "tessera/measure/machine_json.hpp"
 #include "tessera/report/report.hpp"
 #include "tessera/shipped_kernels.hpp"
 #include "tessera/simulate/simulate.hpp"
-#include "tessera/tune/tune.hpp"
+#include "tessera/tune/plans.hpp"
 
 namespace tessera::command {
 namespace {
 
-/// Device memory that frees itself.
-struct Free {
-  void operator()(void* memory) const { (void)cudaFree(memory); }
-};
-using Memory = std::unique_ptr<void, Free>;
-
-Expected<Memory> allocate(std::size_t bytes) {
-  void* memory = nullptr;
-  if (auto const error = cudaMalloc(&memory, bytes); error != cudaSuccess)
-    return kernels::cuda_failed(error, fmt::format("allocating {} bytes", bytes));
-  return Memory(memory);
-}
-
-bench::ElementType type_of(Tensor const& tensor) {
-  return tensor.type == ElementType::fp16 ? bench::ElementType::fp16 : bench::ElementType::bf16;
-}
-std::size_t elements(Tensor const& tensor) {
-  return static_cast<std::size_t>(tensor.rows * tensor.columns * tensor.batch);
-}
-std::size_t bytes(Tensor const& tensor) {
-  return elements(tensor) * static_cast<std::size_t>(bytes_of(tensor.type));
-}
-std::optional<ElementType> type_called(std::string const& name) {
-  for (auto const type :
-       {ElementType::bf16, ElementType::fp16, ElementType::fp32, ElementType::fp64, ElementType::int32})
-    if (name == to_text(type)) return type;
-  return {};
-}
-
-/// Calls `with` with a null pointer of the type of elements that no product here has.
-template <class With>
-auto with_elements(ElementType type, With const& with) {
-  switch (type) {
-    case ElementType::fp64: return with(static_cast<double*>(nullptr));
-    case ElementType::int32: return with(static_cast<std::int32_t*>(nullptr));
-    default: return with(static_cast<float*>(nullptr));
-  }
-}
-
-Expected<void> fill(Tensor const& tensor, unsigned seed, cudaStream_t stream) {
-  if (bytes_of(tensor.type) == 2) {
-    // A sum of products of two such matrices is about as large as its factors.
-    bench::fill_random(tensor.data, elements(tensor), type_of(tensor), seed,
-                       1 / std::pow(static_cast<float>(tensor.columns), 0.25f), stream);
-    return {};
-  }
-  return with_elements(tensor.type, [&](auto* none) -> Expected<void> {
-    using Element = std::remove_pointer_t<decltype(none)>;
-    // Not around zero: the sum of many would be next to nothing beside its terms.
-    std::mt19937 random(seed);
-    std::vector<Element> values(elements(tensor));
-    for (auto& value : values) {
-      auto const number = static_cast<Element>(random() % 1000);
-      value = std::is_integral_v<Element> ? number : number / 1000;
-    }
-    auto const error = cudaMemcpy(tensor.data, values.data(), bytes(tensor), cudaMemcpyHostToDevice);
-    if (error != cudaSuccess) return kernels::cuda_failed(error, "filling a buffer");
-    return {};
-  });
-}
-
-/// The buffers of a plan on the device.
-class Buffers {
- public:
-  /// Random where nothing writes, poison elsewhere. E0563 for buffers whose type the plan does not say.
-  Expected<void> make(Plan const& plan, cudaStream_t stream) {
-    unsigned seed = 1;
-    for (auto const& buffer : plan.pipeline.buffers) {
-      Tensor tensor;
-      tensor.rows = buffer.rows;
-      tensor.columns = buffer.columns;
-      tensor.batch = buffer.batch;
-      auto const type = type_called(buffer.type);
-      if (!type)
-        return kernels::refusal(
-            "E0563", fmt::format("buffer \"{}\" is of no type: nothing can be put into it", buffer.name),
-            "plan operators, whose buffers have types, or give the plan's buffer one");
-      tensor.type = *type;
-      auto memory = allocate(bytes(tensor));
-      if (!memory) return tl::make_unexpected(memory.error());
-      tensor.data = memory->get();
-      memory_.push_back(std::move(*memory));
-      tensors[buffer.name] = tensor;
-      bool const written =
-          std::any_of(plan.pipeline.stages.begin(), plan.pipeline.stages.end(), [&](Stage const& stage) {
-            return (stage.output.empty() ? stage.name : stage.output) == buffer.name;
-          });
-      if (written)
-        outputs_.push_back(tensor);
-      else if (auto filled = fill(tensor, seed++, stream); !filled)
-        return filled;
-    }
-    return {};
-  }
-  void poison(cudaStream_t stream) const {
-    for (auto const& tensor : outputs_) bench::poison(tensor.data, bytes(tensor) / 2, stream);
-  }
-
-  Tensors tensors;
-
- private:
-  std::vector<Memory> memory_;
-  std::vector<Tensor> outputs_;
-};
+using plan_check::Buffers;
 
 /// What a stage read and wrote can be looked at when all are done only if nobody writes over it: E0563.
 Expected<void> nothing_is_overwritten(Pipeline const& pipeline) {
@@ -157,97 +47,24 @@ Expected<void> nothing_is_overwritten(Pipeline const& pipeline) {
   return {};
 }
 
-/// A comparison: how far a result may be off is a matter of its arithmetic.
-struct Compared {
-  double error = 0;  ///< |got - reference| / |reference|
-  double allowed = k_allowed_error;
-};
-
-/// Of a sum: the terms added up in long double, integers modulo 2^32.
-Expected<Compared> error_of_sum(BindRequest const& request, int index) {
-  auto const x = tensor_of(request, index, request.stage(index).operands.front().name),
-             out = tensor_of(request, index, "");
-  for (auto const* tensor : {&x, &out})
-    if (!*tensor) return tl::make_unexpected(tensor->error());
-  return with_elements(x->type, [&](auto* none) -> Expected<Compared> {
-    using Element = std::remove_pointer_t<decltype(none)>;
-    std::vector<Element> terms(elements(*x));
-    Element got{};
-    auto error = cudaMemcpy(terms.data(), x->data, bytes(*x), cudaMemcpyDeviceToHost);
-    if (error == cudaSuccess) error = cudaMemcpy(&got, out->data, sizeof got, cudaMemcpyDeviceToHost);
-    if (error != cudaSuccess) return kernels::cuda_failed(error, "reading a sum");
-    if constexpr (std::is_integral_v<Element>) {
-      std::uint32_t sum = 0;
-      for (auto const term : terms) sum += static_cast<std::uint32_t>(term);
-      return Compared{sum == static_cast<std::uint32_t>(got) ? 0.0 : 1.0, 0};
-    } else {
-      long double sum = 0;
-      for (auto const term : terms) sum += term;
-      // Partial sums are added in a tree: a rounding for each of its some 30 levels at most.
-      constexpr double levels = 30;
-      return Compared{static_cast<double>(std::abs((got - sum) / sum)),
-                      levels * static_cast<double>(std::numeric_limits<Element>::epsilon())};
-    }
-  });
-}
-
-/// Of one stage.
-Expected<Compared> error_of(Plan const& plan, int launch, int index, Buffers const& buffers,
-                            cudaStream_t stream) {
-  Scratch none;
-  BindRequest const request{plan, launch, shipped_kernels(), buffers.tensors, none};
-  auto const& stage = request.stage(index);
-  auto const kind = request.kernel(index).kind;
-  if (kind == OperatorKind::sum) return error_of_sum(request, index);
-  if (kind != OperatorKind::gemm)
-    return kernels::refusal(
-        "E0563", fmt::format("there is no reference for {}, a {}", stage.name, to_text(kind)),
-        "run plans of products and sums, or launch it with Executable and compare in a program of your own "
-        "(docs/running.md)");
-  auto const a = tensor_of(request, index, "a"), b = tensor_of(request, index, "b"),
-             d = tensor_of(request, index, "");
-  for (auto const* tensor : {&a, &b, &d})
-    if (!*tensor) return tl::make_unexpected(tensor->error());
-  auto const count = static_cast<std::size_t>(a->rows * b->rows);
-  auto sums = allocate(count * sizeof(float)), results = allocate(count * sizeof(float));
-  if (!sums) return tl::make_unexpected(sums.error());
-  if (!results) return tl::make_unexpected(results.error());
-  auto* expected = static_cast<float*>(sums->get());
-  bench::reference_gemm(a->data, b->data, expected, static_cast<int>(a->rows), static_cast<int>(b->rows),
-                        static_cast<int>(a->columns), type_of(*a), stream);
-  if (!stage.activation.empty()) {
-    auto* activated = static_cast<float*>(results->get());
-    auto const* form = find_form(request.kernel(index), Epilogue::swiglu, d->type);
-    bool const rounds = form != nullptr && form->rounds_sums;
-    auto const activation = stage.activation == "gelu" ? bench::ReferenceActivation::gelu
-                            : rounds                   ? bench::ReferenceActivation::rounded_swiglu
-                                                       : bench::ReferenceActivation::swiglu;
-    bench::reference_activation(expected, activation, elements(*d), activated, nullptr, type_of(*d), stream);
-    expected = activated;
-  }
-  return Compared{bench::relative_error(d->data, expected, elements(*d), type_of(*d), stream)};
-}
-
 /// One line for each stage; how many are wrong.
 Expected<int> compare(Plan const& plan, char const* when, Buffers const& buffers, cudaStream_t stream) {
   int wrong = 0;
   for (int l = 0; l < static_cast<int>(plan.launches.size()); ++l)
     for (int i = 0; i < plan.launches[static_cast<std::size_t>(l)].stages; ++i) {
-      auto const compared = error_of(plan, l, i, buffers, stream);
+      auto const compared = plan_check::compare_stage(plan, l, i, buffers, stream);
       if (!compared) return tl::make_unexpected(compared.error());
-      bool const right = compared->error <= compared->allowed;
-      wrong += right ? 0 : 1;
       auto const& stage =
           plan.pipeline
               .stages[static_cast<std::size_t>(plan.launches[static_cast<std::size_t>(l)].first + i)];
-      std::printf("%-14s %s: relative error %.2e %s, %s\n", stage.name.c_str(), when, compared->error,
-                  right ? "right" : "WRONG", stage.kernel.c_str());
+      std::printf("%s\n", plan_check::line_of(stage, when, *compared).c_str());
+      wrong += compared->right() ? 0 : 1;
     }
   return wrong;
 }
 
-/// Microseconds of a launch in replayed graphs.
-Expected<double> replay(Executable& executable, int replays, cudaStream_t stream) {
+/// Microseconds of a launch in replayed graphs, and once more on poisoned outputs.
+Expected<double> replay(Executable& executable, int replays, Buffers const& buffers, cudaStream_t stream) {
   auto graph = executable.capture();
   if (!graph) return tl::make_unexpected(graph.error());
   cudaEvent_t begin = nullptr, end = nullptr;
@@ -260,6 +77,9 @@ Expected<double> replay(Executable& executable, int replays, cudaStream_t stream
     launched = graph->launch(stream);
   }
   cudaEventRecord(end, stream);
+  // One more, on outputs that hold nothing: inputs that a stage stores again have changed since.
+  buffers.poison(stream);
+  if (launched) launched = graph->launch(stream);
   auto const finished = executable.finish();
   cudaEventElapsedTime(&milliseconds, begin, end);
   cudaEventDestroy(begin);
@@ -296,8 +116,7 @@ Expected<bool> run_plan(Plan const& plan, int replays) {
   if (auto finished = executable->finish(); !finished) return tl::make_unexpected(finished.error());
   auto const wrong = compare(plan, "launched", buffers, stream);
   if (!wrong) return tl::make_unexpected(wrong.error());
-  buffers.poison(stream);
-  auto const us = replay(*executable, replays, stream);
+  auto const us = replay(*executable, replays, buffers, stream);
   if (!us) return tl::make_unexpected(us.error());
   auto const again = compare(plan, "replayed", buffers, stream);
   if (!again) return tl::make_unexpected(again.error());

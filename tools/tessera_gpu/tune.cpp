@@ -11,6 +11,7 @@
 #include "arguments.hpp"
 #include "entry.hpp"
 #include "kernels/bindings/families.hpp"
+#include "kernels/plan_check/layer_tune.hpp"
 #include "src/bench/matrices.hpp"
 
 namespace tessera::command {
@@ -38,6 +39,14 @@ void print_size(OperatorGraph const& graph, Tuned const& tuned, double floor) {
   std::fflush(stdout);
 }
 
+Expected<Tuned> tune_one(OperatorGraph const& graph, Bindings const& bindings, MachineProfile const& here,
+                         double floor, cudaStream_t stream, TuneOptions const& options) {
+  if (plan_check::is_layer(graph)) return plan_check::tune_layer(graph, here, floor, stream, options);
+  auto const bench = Workbench::make(graph, shipped_kernels(), bindings, stream);
+  if (!bench) return tl::make_unexpected(bench.error());
+  return tessera::tune(graph, shipped_kernels(), here, bench->subject(floor), stream, options);
+}
+
 Expected<void> tune_all(Arguments const& arguments) {
   auto const file = arguments.cache.empty() ? default_cache_file() : arguments.cache;
   auto const bindings = shipped_bindings();
@@ -56,8 +65,6 @@ Expected<void> tune_all(Arguments const& arguments) {
     if (!key) return tl::make_unexpected(key.error());
     if (std::exchange(first, false))
       print_header(arguments.name.empty() ? graph->name : arguments.name, *key, bandwidth);
-    auto const bench = Workbench::make(*graph, shipped_kernels(), bindings, stream);
-    if (!bench) return tl::make_unexpected(bench.error());
     TuneOptions options;
     options.quick = arguments.quick;
     options.load = arguments.load;
@@ -65,8 +72,7 @@ Expected<void> tune_all(Arguments const& arguments) {
       show_progress(name, us, arguments.verbose);
     };
     double const floor = floor_us(*graph, peak_flops, bandwidth);
-    auto const tuned =
-        tessera::tune(*graph, shipped_kernels(), *here, bench->subject(floor), stream, options);
+    auto const tuned = tune_one(*graph, bindings, *here, floor, stream, options);
     show_progress("", {}, arguments.verbose);
     if (!tuned) return tl::make_unexpected(tuned.error());
     print_size(*graph, *tuned, floor);

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where queries, keys and values of a plan's attention lie, and who sees whom: read from the plan alone.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/attention_sm90/problem.hpp"
+#include "tessera/run/bindings.hpp"
+
+namespace tessera {
+
+/// Heads of a matrix that a product has made: all queries, then all keys, then all values; or, as turned
+/// heads lie, the queries, the key and the value of each key head together.
+struct HeadCounts {
+  int heads = 0, key_heads = 0, head_size = 0;
+  int group() const { return heads / key_heads; }
+};
+
+/// Of a stage that turns heads: of the attention that reads it. E0560 where none does, or its numbers do not
+/// go together.
+Expected<HeadCounts> turned_heads(BindRequest const& request);
+
+/// How many sequences of one length, each behind a causal mask, `rows` queries in `blocks` tiles are, an
+/// average one of which sees so many keys. Nothing: no number of them does.
+std::optional<int> causal_sequences(std::int64_t rows, std::int64_t blocks, std::int64_t tile_queries,
+                                    double keys_seen);
+
+/// A stage of attention as the kernel's problem, and where its operands begin.
+struct AttentionCall {
+  attention_sm90::Problem problem;
+  void const *q = nullptr, *k = nullptr, *v = nullptr;
+  void* out = nullptr;
+  int tile_queries = 0;
+};
+/// E0560: cached keys, a mask that is not causal alone, heads that do not fit. E0561: tensors.
+Expected<AttentionCall> attention_call(BindRequest const& request);
+
+}  // namespace tessera

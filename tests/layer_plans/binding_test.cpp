@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// What bindings make of plans of layers, and what they refuse; no GPU is needed for that.
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "kernels/bindings/attention_layout.hpp"
+#include "kernels/bindings/families.hpp"
+#include "kernels/plan_check/layer_tune.hpp"
+#include "layer_plans/layer_plan.hpp"
+#include "tessera/tune/plans.hpp"
+#include "tessera/tune/promised.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+
+/// Buffers that nobody reads: of the plan's sizes and types, all at one place.
+class FakeTensors {
+ public:
+  explicit FakeTensors(Plan const& plan) {
+    for (auto const& buffer : plan.pipeline.buffers) {
+      Tensor tensor;
+      tensor.data = memory_;
+      tensor.rows = buffer.rows, tensor.columns = buffer.columns, tensor.batch = buffer.batch;
+      if (buffer.type == "fp32") tensor.type = ElementType::fp32;
+      tensors[buffer.name] = tensor;
+    }
+  }
+  Tensors tensors;
+
+ private:
+  alignas(256) unsigned char memory_[256] = {};
+};
+
+/// All that is left to fail without a GPU is loading a kernel and asking cuBLASLt.
+testing::Matcher<std::string> bound_but_for_a_gpu() {
+  return testing::AnyOf(testing::Eq("bound"), HasSubstr("error E0511"), HasSubstr("error E0533"));
+}
+
+class LayerBinding : public testing::Test {
+ protected:
+  /// With launches in stream order and early ones.
+  void take(std::string const& config, BlockOptions const& options) {
+    PlanOptions search;
+    search.mechanisms = {Mechanism::stream_order, Mechanism::pdl};
+    search.max_priced = 4;
+    take(plan_of_block(graph_of(config, options), search));
+  }
+  void take(Plan made) {
+    plan = std::move(made);
+    fake = std::make_unique<FakeTensors>(plan);
+  }
+  void expect_all_bound() {
+    for (auto const& stage : plan.pipeline.stages) {
+      SCOPED_TRACE(stage.name + " " + stage.kernel);
+      auto const& family = shipped_kernels().find(stage.kernel)->family;
+      bool const needs_none = family == "attention_sm90" || family == "norm_rope";
+      EXPECT_THAT(outcome(stage.name),
+                  needs_none ? testing::Matcher<std::string>("bound") : bound_but_for_a_gpu());
+    }
+  }
+  int launch_of(std::string const& stage) const {
+    auto const s = find_stage(plan.pipeline, stage);
+    for (std::size_t l = 0; l < plan.launches.size(); ++l)
+      if (plan.launches[l].first <= s && s < plan.launches[l].end()) return static_cast<int>(l);
+    return -1;
+  }
+  BindRequest request(std::string const& stage) {
+    return {plan, launch_of(stage), shipped_kernels(), fake->tensors, scratch};
+  }
+  /// "bound", or the refusal.
+  std::string outcome(std::string const& stage) {
+    auto const asked = request(stage);
+    auto const* family = bindings.find(asked.kernel().family);
+    if (family == nullptr) return "no binding";
+    auto const bound = family->bind(asked);
+    return bound ? "bound" : to_text(bound.error());
+  }
+
+  Bindings bindings = shipped_bindings();
+  Plan plan;
+  std::unique_ptr<FakeTensors> fake;
+  Scratch scratch;
+};
+
+BlockOptions block(char const* name, std::int64_t tokens, std::int64_t sequences = 1, int share = 1) {
+  BlockOptions options;
+  options.block = name;
+  options.tokens = tokens;
+  options.sequences = sequences;
+  options.tensor_parallel = share;
+  return options;
+}
+
+TEST_F(LayerBinding, TakesEveryStageOfAllModels) {
+  struct Shipped {
+    char const* name;
+    int share;
+  };
+  for (auto const& [name, share] : {Shipped{"gpt-3-145b", 8},
+                                    {"llama-65b", 8},
+                                    {"llama-3.2-1b", 1},
+                                    {"llama-3.2-3b", 1},
+                                    {"llama-3-8b", 1},
+                                    {"llama-3-70b", 8},
+                                    {"qwen2.5-0.5b", 1},
+                                    {"qwen2.5-7b", 1},
+                                    {"qwen2.5-72b", 8},
+                                    {"qwen3-0.6b", 1},
+                                    {"qwen3-4b", 1},
+                                    {"qwen3-8b", 1},
+                                    {"gpt2", 1}})
+    for (auto const* which : {"fused_attention", "layer"})
+      for (std::int64_t const sequences : {1, 3}) {
+        SCOPED_TRACE(std::string(name) + " " + which);
+        auto const graph = graph_of(config_of(name), block(which, 200, sequences, share));
+        // What tessera run takes where nothing is tuned, and what --planned takes.
+        take(library_plan(graph, shipped_kernels(), machine("h200").value()).value());
+        expect_all_bound();
+        take(config_of(name), block(which, 200, sequences, share));
+        expect_all_bound();
+        auto const attention = attention_call(request("attention"));
+        ASSERT_TRUE(attention) << to_text(attention.error());
+        auto const& shape = graph.attention;
+        EXPECT_EQ(attention->problem.heads, shape.query_heads) << name;
+        EXPECT_EQ(attention->problem.key_heads, shape.kv_heads) << name;
+        EXPECT_EQ(attention->problem.head_size, shape.head_dim) << name;
+        EXPECT_EQ(attention->problem.sequences, sequences) << name;
+        EXPECT_EQ(attention->problem.longest_queries, 200) << name;
+        EXPECT_TRUE(attention->problem.causal);
+      }
+}
+
+TEST_F(LayerBinding, TakesAllThatIsTuned) {
+  for (auto const* which : {"fused_attention", "layer"})
+    for (auto const* config : {k_small_llama, k_small_gpt2}) {
+      auto const graph = graph_of(config, block(which, 256));
+      ASSERT_TRUE(plan_check::is_layer(graph));
+      auto const found = promised_plans(graph, shipped_kernels(), machine("h200").value()).value();
+      ASSERT_GT(found.candidates.size(), 8u);
+      ASSERT_EQ(found.candidates.size(), found.times.size());
+      for (std::size_t i = 0; i < found.candidates.size(); ++i) {
+        EXPECT_EQ(found.candidates[i].baseline, i == 0);
+        EXPECT_GT(found.times[i], 0);
+        take(found.candidates[i].plan);
+        expect_all_bound();
+      }
+    }
+  EXPECT_FALSE(plan_check::is_layer(graph_of(k_small_llama, block("mlp", 256))));
+}
+
+TEST_F(LayerBinding, TakesTilesThatWaitForTiles) {
+  for (bool const tiles : {false, true}) {
+    take(early_block(graph_of(k_small_llama, block("fused_attention", 300, 3)), tiles));
+    EXPECT_EQ(plan.semaphores.empty(), !tiles);
+    expect_all_bound();
+  }
+}
+
+TEST_F(LayerBinding, FindsHeadsWhereTheyLie) {
+  take(k_small_llama, block("fused_attention", 256));
+  auto const apart = attention_call(request("attention")).value();
+  auto const elements = [](AttentionCall const& call, void const* at) {
+    return (static_cast<char const*>(at) - static_cast<char const*>(call.q)) / 2;
+  };
+  EXPECT_EQ(elements(apart, apart.k), 8 * 64);
+  EXPECT_EQ(elements(apart, apart.v), 10 * 64);
+  EXPECT_EQ(apart.problem.q.group, 0);
+  take(k_small_llama, block("layer", 256));
+  auto const together = attention_call(request("attention")).value();
+  EXPECT_EQ(elements(together, together.k), 4 * 64);
+  EXPECT_EQ(elements(together, together.v), 5 * 64);
+  EXPECT_EQ(together.problem.q.group, 6 * 64);
+  EXPECT_EQ(together.problem.k.head, 6 * 64);
+  EXPECT_EQ(together.problem.k.row, 12 * 64);
+}
+
+TEST(CausalSequences, AreCountedFromWhatTilesSee) {
+  for (std::int64_t const tokens : {1, 64, 100, 128, 129, 384, 1000, 1024, 4096})
+    for (std::int64_t const sequences : {1, 2, 3, 5, 8}) {
+      auto const blocks = (tokens + 127) / 128;
+      double keys = 0;
+      for (std::int64_t b = 1; b <= blocks; ++b) keys += static_cast<double>(std::min(128 * b, tokens));
+      EXPECT_EQ(
+          causal_sequences(tokens * sequences, blocks * sequences, 128, keys / static_cast<double>(blocks)),
+          sequences)
+          << tokens;
+    }
+  EXPECT_EQ(causal_sequences(1024, 8, 128, 400), std::nullopt);   // a window
+  EXPECT_EQ(causal_sequences(1024, 8, 128, 1024), std::nullopt);  // all keys
+  EXPECT_EQ(causal_sequences(1024, 9, 128, 576), std::nullopt);
+}
+
+TEST_F(LayerBinding, RefusesCachedKeysAndWindows) {
+  auto options = block("fused_attention", 256);
+  options.cached = 100;
+  take(k_small_llama, options);
+  EXPECT_THAT(outcome("attention"),
+              HasSubstr("error E0560: cached keys of attention cannot run in kernel attention_64: operand "
+                        "\"b_cached\" is in no array with the new ones"));
+  std::string windowed = k_small_llama;
+  windowed.replace(windowed.find("llama"), 5, "mistral");
+  windowed.insert(1, "\"sliding_window\": 300, ");
+  take(windowed, block("fused_attention", 1024));
+  EXPECT_THAT(outcome("attention"), HasSubstr("error E0560: the mask of attention cannot run"));
+  take(windowed, block("fused_attention", 300));
+  EXPECT_EQ(outcome("attention"), "bound");
+}
+
+TEST_F(LayerBinding, RefusesHeadsThatAreNotTurnedWhereTheyAre) {
+  take(k_small_llama, block("layer", 256));
+  alignas(256) unsigned char elsewhere[256];
+  fake->tensors["turn"].data = elsewhere;
+  EXPECT_THAT(outcome("turn"), HasSubstr("error E0560: the output of turn cannot run in kernel "
+                                         "turn_heads_64: it turns heads of bf16 where they are"));
+}
+
+TEST_F(LayerBinding, RefusesNumbersOfOtherSizes) {
+  take(k_small_gpt2, block("layer", 256));
+  fake->tensors["shift_attention_norm"].type = ElementType::bf16;
+  EXPECT_THAT(outcome("attention_norm"), HasSubstr("error E0561"));
+  fake->tensors["output"].type = ElementType::bf16;
+  EXPECT_THAT(outcome("output"), HasSubstr("error E0561"));
+}
+
+TEST_F(LayerBinding, RefusesLaunchesBesideOthersByStage) {
+  take(k_small_llama, block("layer", 256));
+  for (auto const* stage : {"turn", "mlp_norm"}) {
+    auto& launch = plan.launches[static_cast<std::size_t>(launch_of(stage))];
+    auto const planned = launch.start;
+    launch.start = LaunchStart::beside;
+    EXPECT_THAT(outcome(stage),
+                HasSubstr(std::string("error E0560: a launch beside others of ") + stage + " cannot run"));
+    launch.start = planned;
+    EXPECT_EQ(outcome(stage), "bound");
+  }
+  plan.launches[static_cast<std::size_t>(launch_of("output"))].start = LaunchStart::early;
+  EXPECT_THAT(outcome("output"),
+              HasSubstr("error E0560: the launch of output cannot run in kernel cublaslt"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small layers on a GPU, stage by stage against plain arithmetic; and that a wrong number is found.
+#include <gmock/gmock.h>
+
+#include <vector>
+
+#include "kernels/bindings/families.hpp"
+#include "kernels/plan_check/layer_tune.hpp"
+#include "kernels/plan_check/stage_check.hpp"
+#include "layer_plans/layer_plan.hpp"
+
+namespace tessera::plan_check {
+namespace {
+
+using testing::HasSubstr;
+
+class OnGpu {
+ public:
+  explicit OnGpu(Plan made) : plan(std::move(made)) {
+    take(buffers.make(plan, nullptr));
+    auto bound = Executable::make(plan, shipped_kernels(), shipped_bindings(), buffers.tensors);
+    if (!bound) throw std::runtime_error(to_text(bound.error()));
+    executable = std::make_unique<Executable>(std::move(*bound));
+  }
+  void launch() {
+    buffers.poison(nullptr);
+    take(executable->launch(nullptr));
+    take(executable->finish());
+  }
+  /// Of all stages, by launch.
+  std::vector<std::string> wrong() {
+    std::vector<std::string> lines;
+    for (int l = 0; l < static_cast<int>(plan.launches.size()); ++l)
+      for (int i = 0; i < plan.launches[static_cast<std::size_t>(l)].stages; ++i) {
+        auto const compared = compare_stage(plan, l, i, buffers, nullptr);
+        if (!compared) throw std::runtime_error(to_text(compared.error()));
+        auto const s = static_cast<std::size_t>(plan.launches[static_cast<std::size_t>(l)].first + i);
+        if (!compared->right()) lines.push_back(line_of(plan.pipeline.stages[s], "launched", *compared));
+      }
+    return lines;
+  }
+  /// Puts a number in place of one of a buffer of bf16.
+  void damage(std::string const& buffer, std::int64_t row, std::int64_t column) {
+    auto const& tensor = buffers.tensors.at(buffer);
+    unsigned short const seven = 0x40e0;
+    auto* const at = static_cast<unsigned short*>(tensor.data) + row * tensor.columns + column;
+    ASSERT_EQ(cudaMemcpy(at, &seven, sizeof seven, cudaMemcpyHostToDevice), cudaSuccess);
+  }
+
+  Plan plan;
+  Buffers buffers;
+  std::unique_ptr<Executable> executable;
+
+ private:
+  static void take(Expected<void> const& outcome) {
+    if (!outcome) throw std::runtime_error(to_text(outcome.error()));
+  }
+};
+
+BlockOptions block(char const* name, std::int64_t tokens, std::int64_t sequences) {
+  BlockOptions options;
+  options.block = name;
+  options.tokens = tokens;
+  options.sequences = sequences;
+  return options;
+}
+
+void expect_right(Plan const& plan) {
+  OnGpu layer(plan);
+  SCOPED_TRACE(plan.pipeline.name + ", " + mechanism_text(plan));
+  for (int times = 0; times < 3; ++times) {  // a stream that is stored again is put back each time
+    layer.launch();
+    EXPECT_THAT(layer.wrong(), testing::IsEmpty());
+  }
+}
+
+TEST(LayerPlans, LayersOfBothKindsAreRight) {
+  for (auto const* config : {k_small_llama, k_small_gpt2})
+    for (auto const& [tokens, sequences] : {std::pair{1, 1}, {128, 1}, {300, 3}, {1024, 1}})
+      for (bool const early : {false, true}) {
+        PlanOptions options;
+        options.mechanisms = {Mechanism::stream_order};
+        if (early) options.mechanisms.push_back(Mechanism::pdl);
+        options.max_priced = 8;
+        expect_right(plan_of_block(graph_of(config, block("layer", tokens, sequences)), options));
+      }
+}
+
+TEST(LayerPlans, AttentionBlocksAreRightUnderAllMechanisms) {
+  PlanOptions in_order;
+  in_order.mechanisms = {Mechanism::stream_order};
+  for (auto const* config : {k_small_llama, k_small_gpt2})
+    for (auto const& [tokens, sequences] : {std::pair{200, 3}, {1024, 1}}) {
+      auto const graph = graph_of(config, block("fused_attention", tokens, sequences));
+      for (auto const& plan :
+           {plan_of_block(graph, in_order), early_block(graph, false), early_block(graph, true)})
+        expect_right(plan);
+    }
+}
+
+TEST(LayerPlans, AWrongNumberIsFoundByStageRowAndColumn) {
+  OnGpu layer(plan_of_block(graph_of(k_small_llama, block("layer", 256, 1))));
+  layer.launch();
+  ASSERT_THAT(layer.wrong(), testing::IsEmpty());
+  layer.damage("attention", 77, 5);
+  auto const found = layer.wrong();
+  ASSERT_FALSE(found.empty());
+  EXPECT_THAT(found.front(), HasSubstr("attention "));
+  EXPECT_THAT(found.front(), HasSubstr("row 77, column 5: 7 in place of "));
+  layer.launch();
+  layer.damage("turn", 9, 130);
+  ASSERT_FALSE(layer.wrong().empty());
+  EXPECT_THAT(layer.wrong().front(), HasSubstr("turn "));
+}
+
+TEST(LayerPlans, TheFastestOfSeveralIsRight) {
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  for (auto const* which : {"layer", "fused_attention"}) {
+    auto const graph = graph_of(k_small_gpt2, block(which, 256, 1));
+    TuneOptions options;
+    options.quick = true;
+    auto const tuned = tune_layer(graph, machine("h200").value(), 1, stream, options);
+    ASSERT_TRUE(tuned) << to_text(tuned.error());
+    for (auto const& one : tuned->finalists)
+      EXPECT_TRUE(one.measurement.right) << one.measurement.candidate << ": " << one.relative_error;
+    EXPECT_LE(tuned->winner().measurement.hot_us, 2 * tuned->finalists[tuned->baseline].measurement.hot_us);
+  }
+}
+
+TEST(LayerPlans, WhatIsNotWrittenIsFound) {
+  OnGpu layer(plan_of_block(graph_of(k_small_gpt2, block("layer", 200, 1))));
+  layer.buffers.poison(nullptr);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(layer.wrong().size(), layer.plan.pipeline.stages.size() - 1);  // qkv is compared with turn
+}
+
+}  // namespace
+}  // namespace tessera::plan_check
