@@ -58,6 +58,8 @@ __global__ void __launch_bounds__(k_trip_threads, k_trips_on_sm)
     bool const some = n < tile.cells();
     int const column = tile.column_of(some ? n : 0);
     unsigned const place = tile.place(cut, column);
+    // Each phase of a barrier is waited for, those that the third implies too: synccheck counts on it.
+    wait_for(made, 0), wait_for(made, 1);
     for (int k = 1; k + 1 < planes; ++k) {
       wait_for(made, k + 1);
       if (some)

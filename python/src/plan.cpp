@@ -89,7 +89,9 @@ void bind_plan_value(nb::module_& m) {
                               "How a workload's kernels are synchronized, and why. str() explains it.");
   add_document(plans, "The document of schema tessera.plan/2.",
                [](PlanValue const& self) { return print_plan(self.plan); });
-  add_text(plans, [](PlanValue const& self) { return explain(self.plan); });
+  add_text(plans, [](PlanValue const& self) {
+    return explain(self.plan) + cli::clock_line(self.plan, self.machine);
+  });
   plans.def_prop_ro("name", [](PlanValue const& self) { return self.plan.pipeline.name; })
       .def_prop_ro("machine", [](PlanValue const& self) { return self.machine; })
       .def_prop_ro(

@@ -136,11 +136,8 @@ Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, Workl
 
 Expected<std::vector<SizedWorkload>> network(SourceText const& source, WorkloadOptions const& options) {
   if (!options.layer)
-    return tl::make_unexpected(
-        complaint("E0906", fmt::format("{} needs --layer", source.file),
-                  fmt::format("--layer {}; a whole network runs, and is tuned, by tessera "
-                              "run --images 4 --tune",
-                              list_of(source.summary.layers, "or"))));
+    return tl::make_unexpected(complaint("E0906", fmt::format("{} needs --layer", source.file),
+                                         fmt::format("--layer {}", list_of(source.summary.layers, "or"))));
   auto const sizes = parse_sizes(options.images.value_or("1"), "--images");
   if (!sizes) return tl::make_unexpected(sizes.error());
   std::vector<SizedWorkload> out;

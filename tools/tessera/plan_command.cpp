@@ -156,14 +156,8 @@ Expected<void> check_places(PlanArguments const& arguments, std::vector<SizedWor
   return check_outputs(places);
 }
 
-std::string clock_line(Plan const& plan, MachineProfile const& machine) {
-  auto const alone = simulate_alone(plan, machine, {false});
-  auto const line = alone ? clock_of_candidates(plan, *alone) : "";
-  return line.empty() ? line : "\n" + line;
-}
-
 /// Of a table.
-std::string clock_line(MachineProfile const& machine) {
+std::string clock_line_of_table(MachineProfile const& machine) {
   if (machine.power_limit_w <= 0) return "";
   return "\nall candidates of a size at one clock; tessera simulate says what a plan takes at its own\n";
 }
@@ -226,7 +220,7 @@ int run(Session const& session, PlanArguments const& arguments) {
   else
     session.print(plans.size() == 1
                       ? explain(plans.front(), arguments.alternatives) + clock_line(plans.front(), *machine)
-                      : explain_table(plans) + clock_line(*machine));
+                      : explain_table(plans) + clock_line_of_table(*machine));
   if (machine->provisional && !session.json)
     session.say(fmt::format("note: the profile {} is provisional (tessera machines {} shows its sources)",
                             machine->name, machine->name));

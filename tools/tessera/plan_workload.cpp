@@ -5,6 +5,7 @@
 
 #include "diagnostic/nearest.hpp"
 #include "session.hpp"
+#include "tessera/report/report.hpp"
 #include "tessera/shipped_kernels.hpp"
 
 namespace tessera::cli {
@@ -67,6 +68,12 @@ Expected<void> check_together(std::vector<SizedWorkload> const& workloads, Machi
           fmt::format("plan {} of them at a time", w)));
   }
   return {};
+}
+
+std::string clock_line(Plan const& plan, MachineProfile const& machine) {
+  auto const alone = simulate_alone(plan, machine, {false});
+  auto const line = alone ? clock_of_candidates(plan, *alone) : "";
+  return line.empty() ? line : "\n" + line;
 }
 
 }  // namespace tessera::cli

@@ -22,4 +22,7 @@ Expected<Plan> plan_workload(Workload const& workload, MachineProfile const& mac
 Expected<void> check_together(std::vector<SizedWorkload> const& workloads, MachineProfile const& machine,
                               PlanOptions const& options);
 
+/// What stands behind an explained plan where it takes another time alone: at which clock which.
+std::string clock_line(Plan const& plan, MachineProfile const& machine);
+
 }  // namespace tessera::cli
