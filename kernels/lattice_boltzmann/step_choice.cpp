@@ -42,10 +42,19 @@ constexpr double k_plane_ns = 1500;
 /// Of a slab, on an SM: its registers hold 4 blocks of 256 threads.
 constexpr int k_slab_cells_at_once = 1024;
 
-/// How long a launch takes to get memory to full speed: first loads, and an update of each of the 8 warps
-/// that a scheduler has. No step is shorter.
-double ramp_ns(MachineProfile const& machine) {
-  return measured(machine, "memory.dram.latency.loaded", "", 0, 500) + 8 * k_update / clock_of(machine);
+/// Warps of a scheduler on a full SM, and of one block of 256 threads.
+constexpr int k_full_warps = 8, k_block_warps = 2, k_block_cells = 256;
+
+/// How long a launch takes to get memory to full speed: first loads, and an update of each warp that a
+/// scheduler has. No step is shorter.
+double ramp_ns(MachineProfile const& machine, double warps = k_full_warps) {
+  return measured(machine, "memory.dram.latency.loaded", "", 0, 500) + warps * k_update / clock_of(machine);
+}
+
+/// Of a launch of a step: a small box has fewer blocks than SMs have room for.
+double warps_of_launch(Problem const& problem, MachineProfile const& machine) {
+  double const blocks = std::ceil(static_cast<double>(problem.size()) / k_block_cells);
+  return std::min(1.0 * k_full_warps, k_block_warps * std::ceil(blocks / machine.sms));
 }
 
 /// Each waits on the GPU for the end of the one before, where launches may start early.
@@ -59,7 +68,7 @@ double memory_ns(Problem const& problem, Variant variant, MachineProfile const& 
   double const held = has_two_lattices(variant) ? bytes : bytes / 2;
   double const l2 = machine.l2_mib * 1048576;
   double away = std::clamp((held / l2 - k_stays) / (k_leaves - k_stays), 0.0, 1.0);
-  double const ramp = ramp_ns(machine);
+  double const ramp = persistent ? ramp_ns(machine) : ramp_ns(machine, warps_of_launch(problem, machine));
   double const from_l2 = l2_rate(machine);
   double const near = std::max(bytes / (from_l2 * (persistent ? k_persistent_l2 : k_share_of_l2)), ramp);
   double far = bytes / (copy_rate(machine) * k_share_of_step) * (persistent ? k_persistent_memory : 1) + ramp;
