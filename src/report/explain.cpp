@@ -74,7 +74,7 @@ std::string margin(Plan const& plan) {
   auto const next = runner_up(plan);
   if (!next || plan.predicted_us <= 0) return "";
   double const lead = next->predicted_us - plan.predicted_us;
-  return fmt::format("{} ({}) to the next: {}", us(lead), percent(lead / plan.predicted_us),
+  return fmt::format("{} ({}) to the next that is slower: {}", us(lead), percent(lead / plan.predicted_us),
                      next->description);
 }
 

@@ -84,8 +84,8 @@ std::string reasons(Plan const& plan) {
   };
   entry("Why", plan.why);
   if (auto const next = runner_up(plan); next && plan.predicted_us > 0)
-    entry("Margin",
-          fmt::format("{} to the next: {}", us(next->predicted_us - plan.predicted_us), next->description));
+    entry("Margin", fmt::format("{} to the next that is slower: {}",
+                                us(next->predicted_us - plan.predicted_us), next->description));
   for (auto const& line : launch_lines(plan)) entry("Launch", line);
   entry("Cannot hang", plan.proof);
   return out + "</dl>\n";
