@@ -86,7 +86,8 @@ TEST(Html, TellsApartWhatTakesLongerAsLongAndWasRuledOut) {
   EXPECT_THAT(page, HasSubstr("<summary>2 candidates predicted to take longer</summary>"));
   EXPECT_THAT(page, HasSubstr("<summary>1 candidate predicted to take as long as the plan</summary>"));
   EXPECT_THAT(page, HasSubstr("<summary>1 candidate ruled out without a price</summary>"));
-  EXPECT_THAT(page, HasSubstr("<dt>Margin</dt><dd>0.10 us to the next that is slower: wait kernel, TileSync</dd>"));
+  EXPECT_THAT(page,
+              HasSubstr("<dt>Margin</dt><dd>0.10 us to the next that is slower: wait kernel, TileSync</dd>"));
 }
 
 /// Such tiles on a GPU of 132 SMs, drawn in groups of them.
