@@ -157,6 +157,10 @@ bool takes_as_long(Plan const& plan, Alternative const& other) {
   return other.predicted_us > 0 && other.predicted_us - plan.predicted_us < 0.005;
 }
 
+bool says_the_same(Plan const& plan, Timeline const& run) {
+  return plan.predicted_us <= 0 || us(plan.predicted_us) == us_of(run.end);
+}
+
 std::optional<Traffic> traffic(Plan const& plan, std::size_t dependence) {
   auto const& edge = plan.pipeline.dependences[dependence];
   auto const& consumer = plan.pipeline.stages[static_cast<std::size_t>(edge.consumer)];

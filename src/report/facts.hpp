@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/plan/plan.hpp"
+#include "tessera/timeline.hpp"
 
 namespace tessera::report {
 
@@ -33,6 +34,9 @@ std::vector<Alternative> sorted_alternatives(Plan const& plan);
 
 /// Less than can be told apart.
 bool takes_as_long(Plan const& plan, Alternative const& other);
+
+/// A run that is printed as the time that the plan predicts, or a plan that predicts none.
+bool says_the_same(Plan const& plan, Timeline const& run);
 
 /// The cheapest priced alternative that takes longer than the plan; if there is none, the cheapest.
 std::optional<Alternative> runner_up(Plan const& plan);

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
 #include "report/facts.hpp"
@@ -122,13 +121,11 @@ std::string drawings(ReportEntry const& entry) {
   auto const scale = std::max({entry.timeline.end, entry.measured.end,
                                entry.stream_order.tiles.empty() ? 0 : entry.stream_order.end});
   auto out = "<h3>Timeline</h3>\n" + legend(entry.timeline);
-  // Half a percent: less is the rounding of a clock.
-  double const alone = static_cast<double>(entry.timeline.end) * 1e-6;
-  if (entry.timeline.end > 0 && std::abs(alone / entry.plan.predicted_us - 1) > 0.005)
+  if (!says_the_same(entry.plan, entry.timeline))
     out += fmt::format(
         "<p class=\"soft\">Predicted times are at one clock for all candidates, as where they run in turns; "
         "a timeline is at the clock of that plan alone: {} where {} is predicted.</p>\n",
-        us(alone), us(entry.plan.predicted_us));
+        us_of(entry.timeline.end), us(entry.plan.predicted_us));
   bool const is_stream = is_stream_order(entry.plan);
   out +=
       drawing(is_stream ? "Plan: stream order" : "Plan: " + summary_line(entry.plan), entry.timeline, scale);
