@@ -8,6 +8,8 @@
 
 namespace tessera::lattice_boltzmann {
 
+constexpr unsigned k_step_threads = 256;  ///< of a block of a launch of a step, a thread a cell
+
 struct BoxArguments {
   int width = 1, height = 1, depth = 1;
   unsigned cells = 1;

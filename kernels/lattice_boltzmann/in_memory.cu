@@ -11,10 +11,8 @@
 namespace tessera::lattice_boltzmann {
 namespace {
 
-constexpr unsigned k_threads = 256;
-
-__device__ unsigned own_cell() { return blockIdx.x * k_threads + threadIdx.x; }
-unsigned blocks_of(unsigned cells) { return (cells + k_threads - 1) / k_threads; }
+__device__ unsigned own_cell() { return blockIdx.x * k_step_threads + threadIdx.x; }
+unsigned blocks_of(unsigned cells) { return (cells + k_step_threads - 1) / k_step_threads; }
 unsigned blocks_for(BoxArguments const& box) { return blocks_of(box.cells); }
 
 __device__ std::size_t place_after(BoxArguments const& box, BoxCell const& cell, int i, Layout layout,
@@ -58,7 +56,7 @@ __global__ void flow_kernel(BoxArguments box, CellRange range, float const* latt
     if (fields.velocity[d] != nullptr) fields.velocity[d][to] = u[d];
 }
 
-__global__ void __launch_bounds__(k_threads, 4)
+__global__ void __launch_bounds__(k_step_threads, 4)
     between_kernel(BoxArguments const __grid_constant__ box,
                    Lattice<float const> const __grid_constant__ from,
                    Lattice<float> const __grid_constant__ to, Relaxation<float> const __grid_constant__ of) {
@@ -68,7 +66,7 @@ __global__ void __launch_bounds__(k_threads, 4)
 }
 
 template <bool Reaches>
-__global__ void __launch_bounds__(k_threads, 3)
+__global__ void __launch_bounds__(k_step_threads, 3)
     in_place_kernel(BoxArguments box, float* lattice, Relaxation<float> const __grid_constant__ of) {
   behind_the_step_before();
   unsigned const n = own_cell();
@@ -107,22 +105,22 @@ __global__ void __launch_bounds__(k_barrier_threads, 1)
 
 cudaError_t start(BoxArguments const& box, FlowFields const& fields, float* lattice, Layout layout,
                   cudaStream_t stream) {
-  start_kernel<<<blocks_for(box), k_threads, 0, stream>>>(box, fields, lattice, layout);
+  start_kernel<<<blocks_for(box), k_step_threads, 0, stream>>>(box, fields, lattice, layout);
   return cudaGetLastError();
 }
 cudaError_t flow(BoxArguments const& box, CellRange const& range, float const* lattice, Layout layout,
                  Relaxation<float> const& of, FlowFields const& fields, cudaStream_t stream) {
-  flow_kernel<<<blocks_of(range.count), k_threads, 0, stream>>>(box, range, lattice, layout, of, fields);
+  flow_kernel<<<blocks_of(range.count), k_step_threads, 0, stream>>>(box, range, lattice, layout, of, fields);
   return cudaGetLastError();
 }
 cudaError_t step_between(BoxArguments const& box, float const* from, float* to, Relaxation<float> const& of,
                          cudaStream_t stream) {
-  return launch_step({blocks_for(box), k_threads}, stream, &between_kernel, box,
+  return launch_step({blocks_for(box), k_step_threads}, stream, &between_kernel, box,
                      Lattice<float const>(from, box.cells), Lattice<float>(to, box.cells), of);
 }
 cudaError_t step_in_place(BoxArguments const& box, float* lattice, bool reaches, Relaxation<float> const& of,
                           cudaStream_t stream) {
-  return launch_step({blocks_for(box), k_threads}, stream,
+  return launch_step({blocks_for(box), k_step_threads}, stream,
                      reaches ? &in_place_kernel<true> : &in_place_kernel<false>, box, lattice, of);
 }
 void const* barrier_steps_kernel() { return reinterpret_cast<void const*>(&barrier_steps); }

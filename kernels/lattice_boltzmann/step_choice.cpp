@@ -42,8 +42,9 @@ constexpr double k_plane_ns = 1500;
 /// Of a slab, on an SM: its registers hold 4 blocks of 256 threads.
 constexpr int k_slab_cells_at_once = 1024;
 
-/// Warps of a scheduler on a full SM, and of one block of 256 threads.
-constexpr int k_full_warps = 8, k_block_warps = 2, k_block_cells = 256;
+/// Warps of a scheduler, on a full SM and of one block.
+constexpr int k_full_warps = 8,
+              k_block_warps = static_cast<int>(k_step_threads) / 32 / static_cast<int>(k_schedulers);
 
 /// How long a launch takes to get memory to full speed: first loads, and an update of each warp that a
 /// scheduler has. No step is shorter.
@@ -53,7 +54,7 @@ double ramp_ns(MachineProfile const& machine, double warps = k_full_warps) {
 
 /// Of a launch of a step: a small box has fewer blocks than SMs have room for.
 double warps_of_launch(Problem const& problem, MachineProfile const& machine) {
-  double const blocks = std::ceil(static_cast<double>(problem.size()) / k_block_cells);
+  double const blocks = std::ceil(static_cast<double>(problem.size()) / k_step_threads);
   return std::min(1.0 * k_full_warps, k_block_warps * std::ceil(blocks / machine.sms));
 }
 
