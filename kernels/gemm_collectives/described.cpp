@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "described.hpp"
+#include "problem_refusal.hpp"
 
 #include <tessera/describe/dsl.hpp>
 
@@ -86,14 +87,9 @@ void gathers(PipelineBuilder& one, Sizes const& sizes, LaunchOrder const& order)
 
 Expected<Loop> describe(Problem const& problem, Way way, LaunchOrder const& order) {
   if (auto fine = check_problem(problem); !fine) return tl::make_unexpected(fine.error());
-  if (way == Way::automatic || way == Way::sequential) {
-    Diagnostic one;
-    one.code = "E0581";
-    one.message = std::string("nothing describes the way \"") + to_string(way) + "\"";
-    one.notes.push_back(to_string(problem));
-    one.suggestion = "take one of words, store, add, copy";
-    return refuse(std::move(one));
-  }
+  if (way == Way::automatic || way == Way::sequential)
+    return refused(problem, std::string("nothing describes the way \"") + to_string(way) + "\"",
+                   "take one of words, fused, store, add, copy");
   PipelineBuilder one(to_string(problem));
   bool const whole = way == Way::words || way == Way::fused;
   int const rows = whole ? problem.rows : most_shard_rows(problem.rows, problem.ranks);

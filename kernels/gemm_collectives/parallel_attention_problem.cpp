@@ -4,20 +4,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "problem_refusal.hpp"
+
 namespace tessera::gemm_collectives {
 namespace {
 
 /// So that no size below overflows.
 constexpr int k_most_heads = 4096;
-
-auto refused(AttentionProblem const& problem, std::string message, std::string hint) {
-  Diagnostic one;
-  one.code = "E0581";
-  one.message = std::move(message);
-  one.notes.push_back(to_string(problem));
-  one.suggestion = std::move(hint);
-  return refuse(std::move(one));
-}
 
 /// Groups of GPUs that share all heads evenly.
 std::string fitting_groups(AttentionProblem const& problem) {

@@ -4,19 +4,11 @@
 #include <fmt/format.h>
 
 #include "fused_plan.hpp"
+#include "problem_refusal.hpp"
 #include "waves.hpp"
 
 namespace tessera::gemm_collectives {
 namespace {
-
-auto refused(Problem const& problem, std::string message, std::string hint) {
-  Diagnostic one;
-  one.code = "E0581";
-  one.message = std::move(message);
-  one.notes.push_back(to_string(problem));
-  one.suggestion = std::move(hint);
-  return refuse(std::move(one));
-}
 
 // Fewer rows of a shard are bound by the reading of weights, which each shard's product reads anew: on four
 // H100 128 rows lost 5 and 31 % to the sequence (results/h100x4/gemm_collectives.json), on two H100 192 rows
