@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "described.hpp"
-#include "problem_refusal.hpp"
 
 #include <tessera/describe/dsl.hpp>
 
+#include "problem_refusal.hpp"
 #include "waves.hpp"
 
 namespace tessera::gemm_collectives {
