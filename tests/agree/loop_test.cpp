@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "support/cases.hpp"
 #include "support/loop_by_tiles.hpp"
 #include "support/loop_run.hpp"
 #include "support/random_loop.hpp"
@@ -21,7 +22,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::uint64_t k_loops = 1000;
+constexpr std::uint64_t k_loops = support::cases(1000);
 
 /// Stage by stage, the tiles of each up or down: empty where that is right.
 std::string wrong_in_stage_order(Loop const& loop, int iterations, bool down) {
@@ -88,7 +89,7 @@ TEST(AgreeLoops, AcceptedOnesEndRightInTheSimulatorAndTheInterpreter) {
     ASSERT_EQ(wrong_in_interpreter(loop, iterations, *plan, static_cast<unsigned>(seed)), "")
         << to_text(mechanism) << trace;
   }
-  EXPECT_GT(accepted, 300);
+  EXPECT_GT(accepted, support::cases(300));
 }
 
 /// What the explorer finds in all schedules of the loop's first iterations.
@@ -135,9 +136,9 @@ TEST(AgreeLoops, RefusedOnesHaveADeadlockOrAHazardThatTheExplorerFindsAndAccepte
   RecordProperty("accepted", accepted);
   RecordProperty("deadlocks", deadlocks);
   RecordProperty("hazards", hazards);
-  EXPECT_GT(accepted, 300);
-  EXPECT_GT(deadlocks, 30);
-  EXPECT_GT(hazards, 200);
+  EXPECT_GT(accepted, support::cases(300));
+  EXPECT_GT(deadlocks, support::cases(30));
+  EXPECT_GT(hazards, support::cases(200));
 }
 
 TEST(AgreeLoops, TheExplorerNamesTheTileThatComesTooEarly) {

@@ -4,6 +4,8 @@
 
 #include "cli/program.hpp"
 
+#include "support/cases.hpp"
+
 namespace tessera {
 namespace {
 
@@ -22,9 +24,11 @@ TEST_F(FusedAttentionBlock, PlansOfModelsAreWhatTheyWere) {
 }
 
 TEST_F(FusedAttentionBlock, EveryModelIsCheckedAndPlanned) {
+  int number = 0;
   for (auto const* model : {"gpt-3-145b --tp 8", "llama-65b --tp 8", "llama-3.2-1b", "llama-3.2-3b",
                             "llama-3-8b --tp 2", "llama-3-70b --tp 8", "qwen2.5-0.5b", "qwen2.5-7b --tp 4",
                             "qwen2.5-72b --tp 8", "qwen3-0.6b", "qwen3-4b", "qwen3-8b", "gpt2"}) {
+    if (support::k_sanitized && number++ % 4 != 0) continue;
     auto const block = std::string(model) + " --block fused_attention --tokens 500 --sequences 3";
     EXPECT_THAT(good("check " + block).out, HasSubstr("tile pairs"));
     EXPECT_THAT(good("plan " + block + " --machine h200").out, HasSubstr("attention_"));

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "convolution/chains.hpp"
+#include "support/cases.hpp"
 #include "tessera/measure/machine_json.hpp"
 #include "tessera/run/loop_tables.hpp"
 
@@ -92,7 +93,7 @@ TEST(ConvolutionRelation, OfAnyTwoCuts) {
   unsigned seed = 1;
   for (auto const& chain : {same_size(2, 14, 128, 2), same_size(3, 7, 128, 2), bottleneck(2)}) {
     auto const sizes = sizes_of(chain);
-    for (int round = 0; round < 40; ++round)
+    for (int round = 0; round < support::cases(40); ++round)
       for (int const splits : {1, 2}) {
         auto const pick = [&](std::size_t l) {
           auto const cuts = cuts_of(sizes[l], chain.layers[l], chain.images, splits);

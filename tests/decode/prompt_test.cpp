@@ -12,6 +12,7 @@
 #include <tessera/run/loop_tables.hpp>
 
 #include "kernels/decode/layer_plan.hpp"
+#include "support/cases.hpp"
 
 namespace tessera::decode {
 namespace {
@@ -111,7 +112,7 @@ TEST(DecodePrompts, UnequalSequences) {
 TEST(DecodePrompts, AtRandom) {
   std::mt19937 random(3);
   auto const below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-  for (int i = 0; i < 100 && !testing::Test::HasFailure(); ++i) {
+  for (int i = 0; i < support::cases(100) && !testing::Test::HasFailure(); ++i) {
     std::vector<Positions> unread;
     for (int s = below(12); s >= 0; --s) {
       int const begin = below(2) == 0 ? 0 : below(500);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/cases.hpp"
 #include "tessera/measure/machine_json.hpp"
 
 namespace tessera {
@@ -108,8 +109,10 @@ std::vector<OverlapStudySettings> places() {
 
 TEST(Parameters, WhatIsReadChangesTheResults) {
   auto const around = places();
+  int number = 0;
   for (auto const& parameter : overlap_parameters()) {
     if (!parameter.read || !is_machines(parameter.name)) continue;
+    if (support::k_sanitized && number++ % 8 != 0) continue;
     EXPECT_TRUE(std::any_of(around.begin(), around.end(), [&](auto const& place) {
       return matters(place, parameter);
     })) << parameter.name;

@@ -10,6 +10,8 @@
 #include <random>
 #include <tuple>
 
+#include "support/cases.hpp"
+
 namespace tessera {
 namespace {
 
@@ -66,7 +68,7 @@ void expect_complete(std::vector<StageToDeal> const& stages, DealtTables const& 
 TEST(Deal, RandomStagesAreDealtEvenlyAndInOrder) {
   std::mt19937 random(5);
   auto const below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-  for (int trial = 0; trial < 400; ++trial) {
+  for (int trial = 0; trial < support::cases(400); ++trial) {
     std::vector<StageToDeal> stages(static_cast<std::size_t>(1 + below(6)));
     int const workers = 1 + below(trial % 3 == 0 ? 140 : 9);
     int const largest = std::vector{1, 3, 40, 1000}[static_cast<std::size_t>(trial % 4)];
