@@ -173,6 +173,7 @@ TauModel read_tau(Document& document, Node const& node) {
     numbers.finish();
   }
   model.hold_out = reader.number_or("hold_out", 0, 0, k_most);
+  reader.boolean_or("holds", false);  // follows from the residuals
   model.samples = read_samples(document, reader.array_or("samples"));
   model.kept_back = read_samples(document, reader.array_or("kept_back"));
   reader.finish();
@@ -184,6 +185,7 @@ Json print_tau(TauModel const& model) {
   for (auto const& field : k_fit) value["fit"][field.name] = model.fit.*field.member;
   value["fit"]["samples"] = model.fit.samples;
   value["hold_out"] = model.hold_out;
+  value["holds"] = law_holds(model.fit);
   value["samples"] = print_samples(model.samples);
   value["kept_back"] = print_samples(model.kept_back);
   return value;

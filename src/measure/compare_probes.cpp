@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <map>
+#include <utility>
 
 namespace tessera {
 namespace {
@@ -31,22 +32,40 @@ FigureChange of_both(Figure const& a, Figure const& b, double tolerance) {
   return change;
 }
 
+/// `list` with what `by` has of the same key in its place, paired in order where a key repeats. What is new
+/// comes behind the others.
+template <class One, class Key>
+std::vector<One> replaced(std::vector<One> list, std::vector<One> const& by, Key const& key) {
+  using Place = std::pair<decltype(key(by.front())), int>;
+  auto const numbered = [&](std::vector<One> const& all) {
+    std::map<decltype(key(by.front())), int> seen;
+    std::vector<Place> places;
+    for (auto const& one : all) places.emplace_back(key(one), seen[key(one)]++);
+    return places;
+  };
+  std::map<Place, std::size_t> where;
+  for (auto const& place : numbered(list)) where.emplace(place, where.size());
+  auto const places = numbered(by);
+  for (std::size_t i = 0; i < by.size(); ++i)
+    if (auto const found = where.find(places[i]); found != where.end())
+      list[found->second] = by[i];
+    else
+      list.push_back(by[i]);
+  return list;
+}
+
 }  // namespace
 
 Probe joined(Probe whole, Probe const& part) {
-  auto const level = [](auto const& one) { return one.id.substr(0, one.id.find('.')); };
-  std::set<std::string> levels;
-  for (auto const& figure : part.figures) levels.insert(level(figure));
-  for (auto const& verdict : part.verdicts) levels.insert(level(verdict));
-  auto const replace = [&](auto& list, auto const& by) {
-    list.erase(std::remove_if(list.begin(), list.end(),
-                              [&](auto const& one) { return levels.count(level(one)) != 0; }),
-               list.end());
-    list.insert(list.end(), by.begin(), by.end());
-  };
-  replace(whole.figures, part.figures);
-  replace(whole.verdicts, part.verdicts);
-  if (!part.tau.empty()) whole.tau = part.tau;
+  whole.figures = replaced(std::move(whole.figures), part.figures,
+                           [](Figure const& one) { return std::pair(one.id, one.at); });
+  // Points of one curve stand together.
+  std::map<std::string, std::size_t> first;
+  for (std::size_t i = 0; i < whole.figures.size(); ++i) first.emplace(whole.figures[i].id, i);
+  std::stable_sort(whole.figures.begin(), whole.figures.end(),
+                   [&](Figure const& a, Figure const& b) { return first[a.id] < first[b.id]; });
+  whole.verdicts = replaced(std::move(whole.verdicts), part.verdicts, [](auto const& one) { return one.id; });
+  whole.tau = replaced(std::move(whole.tau), part.tau, [](auto const& one) { return one.mechanism; });
   whole.seconds += part.seconds;
   whole.quick = whole.quick || part.quick;
   whole.identity.gpus = std::max(whole.identity.gpus, part.identity.gpus);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "report/roof.hpp"
 #include "report/text.hpp"
 
 namespace tessera::report {
@@ -130,7 +131,11 @@ std::string gain_text(Plan const& plan) {
   if (plan.predicted_us <= 0 || plan.stream_order_us <= 0) return "";
   double const gain = plan.stream_order_us - plan.predicted_us;
   if (is_stream_order(plan) || gain <= 0) return "nothing beats stream order here";
-  return fmt::format("{} ({}) faster", us(gain), percent(gain / plan.stream_order_us));
+  double const share = gain / plan.stream_order_us;
+  auto const text = fmt::format("{} ({}) faster", us(gain), percent(share));
+  return share > k_model_error
+             ? text
+             : text + fmt::format(", below the model's error of {}", percent(k_model_error));
 }
 
 std::vector<Alternative> sorted_alternatives(Plan const& plan) {

@@ -63,25 +63,40 @@ TEST(Measured, AWholeProbeMakesAProfileThatIsNotProvisionalAndCanBeReadAgain) {
   EXPECT_EQ(*again, measured);
 }
 
-TEST(JoinProbes, LevelsOfThePartReplaceThoseOfTheWhole) {
+TEST(JoinProbes, FiguresOfThePartReplaceTheirLikeAndNothingElse) {
   auto whole = made_up_probe();
   whole.also.clear();
   whole.verdicts.push_back({"peer.present", "look", "did not hold", "one GPU"});
   Probe part;
   part.identity.gpus = 4;
   part.identity.date = "later";
-  part.figures = {made_up("grid.barrier.new", 1), made_up("peer.hop", 2)};
+  part.figures = {made_up("grid.barrier.own", 1, {{"blocks_per_sm", 2}, {"threads", 128}}),
+                  made_up("grid.barrier.own", 3, {{"blocks_per_sm", 4}, {"threads", 128}}),
+                  made_up("peer.hop", 2)};
+  part.verdicts = {{"peer.present", "look", "held", "four GPUs"}};
   auto const both = joined(whole, part);
-  ASSERT_EQ(both.figures.size(), 3U);
-  EXPECT_EQ(both.figures[0].id, "pair.hop.store");
-  EXPECT_EQ(both.figures[1].id, "grid.barrier.new");
-  EXPECT_EQ(both.figures[2].id, "peer.hop");
-  EXPECT_EQ(both.verdicts.size(), 1U);
+  ASSERT_EQ(both.figures.size(), 5U);
+  EXPECT_EQ(both.figures[0].median, 700) << "of other conditions";
+  EXPECT_EQ(both.figures[1].median, 1);
+  EXPECT_EQ(both.figures[2].median, 3) << "of the same curve";
+  EXPECT_EQ(both.figures[3].id, "pair.hop.store");
+  EXPECT_EQ(both.figures[4].id, "peer.hop");
+  ASSERT_EQ(both.verdicts.size(), 2U);
+  EXPECT_EQ(both.verdicts[1].answer, "held");
   EXPECT_EQ(both.tau, whole.tau);
   EXPECT_EQ(both.identity.gpus, 4);
   EXPECT_EQ(both.identity.date, whole.identity.date);
   ASSERT_EQ(both.also.size(), 1U);
   EXPECT_EQ(both.also[0].date, "later");
+
+  // A figure that repeats its conditions is replaced in order.
+  whole.figures = {made_up("a.b", 1), made_up("a.b", 2)};
+  part.figures = {made_up("a.b", 3)};
+  EXPECT_EQ(joined(whole, part).figures[0].median, 3);
+  EXPECT_EQ(joined(whole, part).figures[1].median, 2);
+  part.figures.push_back(made_up("a.b", 4));
+  ASSERT_EQ(joined(whole, part).figures.size(), 2U);
+  EXPECT_EQ(joined(whole, part).figures[1].median, 4);
 }
 
 TEST(CompareProbes, SaysWhatRepeats) {

@@ -27,9 +27,9 @@ struct FigureChange {
   Agreement agreement = Agreement::agrees;
 };
 
-/// Two runs as one, of experiments that do not fit one machine or one time: the levels ("grid", "peer") that
-/// `part` has figures or verdicts of are its own, the others `whole`'s. Keeps `whole`'s identity and notes
-/// `part`'s.
+/// Two runs as one, of experiments that do not fit one machine or one time: figures of `part` replace those
+/// of the same id and conditions, verdicts those of the same id, and models of tau those of the same
+/// mechanism. All others of `whole` are kept. Keeps `whole`'s identity and notes `part`'s.
 Probe joined(Probe whole, Probe const& part);
 
 /// In the order of `before`, then what is only in `after`. Figures are the same if id and conditions are; a

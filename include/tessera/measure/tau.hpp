@@ -36,6 +36,11 @@ struct TauFit {
   bool operator==(TauFit const&) const = default;
 };
 
+/// Does the law hold for these samples? Where no residual is larger than 5 % of its time. A host that submits
+/// each step waits for nothing while the GPU works: such times are the larger of the two, not their sum.
+inline constexpr double k_law_holds_within = 0.05;
+inline bool law_holds(TauFit const& fit) { return fit.worst_residual <= k_law_holds_within; }
+
 /// Zeros for fewer than four samples, or samples that do not vary in M and in K.
 TauFit fit_tau(std::vector<TauSample> const& samples);
 

@@ -180,8 +180,9 @@ void measure_tau(Context const& context, Probe& probe) {
     if (context.quick) counts = {counts.back() / 2};
     auto const model = harness.fit(mechanism, run, counts);
     probe.tau.push_back(model);
+    auto const holds = law_holds(model.fit) ? valid : valid + "; the law does not hold: residuals over 5 %";
     auto figure = figure_of(
-        {"tau." + id, "lambda of the tau model: a synchronization by " + mechanism, "ns", "slope", at, valid},
+        {"tau." + id, "lambda of the tau model: a synchronization by " + mechanism, "ns", "slope", at, holds},
         Cost{model.fit.sync_ns, model.fit.sync_error, model.fit.sync_ns - 2 * model.fit.sync_error,
              model.fit.sync_ns + 2 * model.fit.sync_error, model.fit.samples});
     figure.verified = data && harness.right();

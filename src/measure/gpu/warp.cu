@@ -32,13 +32,17 @@ struct TileShuffleStep {
 __device__ __noinline__ cg::coalesced_group active_lanes() { return cg::coalesced_threads(); }
 __device__ __noinline__ unsigned active_mask() { return __activemask(); }
 
-struct CoalescedSyncStep {
-  cg::coalesced_group group;
-  __device__ CoalescedSyncStep() : group(active_lanes()) {}
-  __device__ unsigned operator()(unsigned value) {
-    group.sync();
-    return value;
-  }
+struct CoalescedSync {
+  cg::coalesced_group group = active_lanes();
+  __device__ void operator()() const { group.sync(); }
+};
+struct MaskSync {
+  unsigned mask = active_mask();
+  __device__ void operator()() const { __syncwarp(mask); }
+};
+/// What the stamps take.
+struct NoSync {
+  __device__ void operator()() const {}
 };
 
 struct CoalescedShuffleStep {
@@ -47,15 +51,6 @@ struct CoalescedShuffleStep {
   __device__ CoalescedShuffleStep()
       : group(active_lanes()), source((group.thread_rank() + 1) % group.size()) {}
   __device__ unsigned operator()(unsigned value) { return group.shfl(value, source); }
-};
-
-struct MaskSyncStep {
-  unsigned mask;
-  __device__ MaskSyncStep() : mask(active_mask()) {}
-  __device__ unsigned operator()(unsigned value) {
-    __syncwarp(mask);
-    return value;
-  }
 };
 
 /// Latency with one warp, throughput with as many as two full blocks an SM.
@@ -95,11 +90,74 @@ void measure_tile(Context const& context, Probe& probe) {
 
 template <int Size>
 void measure_coalesced(Context const& context, Probe& probe) {
-  measure_step<CoalescedSyncStep, Size>(context, probe, "warp.sync.coalesced", "sync of a coalesced group",
-                                        Size);
   measure_step<CoalescedShuffleStep, Size, 4>(context, probe, "warp.shuffle.coalesced",
                                               "shuffle in a coalesced group", Size);
-  measure_step<MaskSyncStep, Size>(context, probe, "warp.sync.mask", "__syncwarp of a mask", Size);
+}
+
+/// Rounds of the first `lanes` lanes in two branches, the odd ones late by `late` cycles: each lane writes,
+/// all meet, each reads its neighbour's. `took[r]`: cycles of lane 1, one of the last, from its arrival to
+/// its leaving. The branches differ to the compiler, so that lanes do not converge before they meet.
+template <class Sync>
+__global__ void meet_from_two_branches(int lanes, int rounds, int late, unsigned* took, int* wrong) {
+  __shared__ int volatile box[2][32];
+  int const lane = static_cast<int>(threadIdx.x);
+  if (lane >= lanes) return;
+  Sync const sync;
+  for (int r = 0; r < rounds; ++r) {
+    int volatile* const words = box[r % 2];
+    unsigned begun = 0, ended = 0;
+    if (lane % 2 == 1) {
+      spin_cycles(late);
+      words[lane] = r * 64 + lane;
+      asm volatile("mov.u32 %0, %%clock; // late" : "=r"(begun)::"memory");
+      sync();
+      asm volatile("mov.u32 %0, %%clock; // late" : "=r"(ended)::"memory");
+    } else {
+      words[lane] = r * 64 + lane;
+      asm volatile("// early" ::: "memory");
+      sync();
+      asm volatile("// early" ::: "memory");
+    }
+    int const from = (lane + 1 + r) % lanes;
+    if (words[from] != r * 64 + from) atomicAdd(wrong, 1);
+    if (lane == 1) took[r] = ended - begun;
+  }
+}
+
+/// Cycles of `Sync` for the last lanes that come, and whether each lane read what was written before it.
+template <class Sync>
+void measure_meeting(Context const& context, Probe& probe, std::string const& id, std::string const& what,
+                     int lanes) {
+  constexpr int rounds = 1000, first = 8, late = 200;
+  DeviceBuffer<unsigned> took(rounds);
+  DeviceBuffer<int> wrong(1);
+  auto const cycles = [&](auto kernel) {
+    wrong.fill(context.stream, 0);
+    kernel<<<1, 32, 0, context.stream>>>(lanes, rounds, late, took.get(), wrong.get());
+    launched();
+    auto const all = took.download();
+    return std::vector<double>(all.begin() + first, all.end());
+  };
+  double const stamps = summarize(cycles(meet_from_two_branches<NoSync>)).median;
+  auto met = cycles(meet_from_two_branches<Sync>);
+  for (auto& one : met) one -= stamps;
+  auto figure =
+      figure_of({id,
+                 what,
+                 "cycle",
+                 "stamps",
+                 {{"threads", lanes}},
+                 "lanes in two branches, one of them 200 cycles late: from its arrival until it goes on"},
+                std::move(met));
+  figure.verified = wrong.download()[0] == 0;
+  probe.figures.push_back(figure);
+}
+
+void measure_meetings(Context const& context, Probe& probe) {
+  for (int const lanes : {2, 4, 8, 16, 31, 32}) {
+    measure_meeting<CoalescedSync>(context, probe, "warp.sync.coalesced", "sync of a coalesced group", lanes);
+    measure_meeting<MaskSync>(context, probe, "warp.sync.mask", "__syncwarp of a mask", lanes);
+  }
 }
 
 /// Each lane writes, the group syncs, each reads its neighbour's: how many were wrong.
@@ -165,6 +223,7 @@ void measure_warp(Context const& context, Probe& probe) {
     bool const tile = probe.figures[i].id.find("tile") != std::string::npos;
     probe.figures[i].verified = found[tile ? 0 : 1] == 0;
   }
+  measure_meetings(context, probe);
 }
 
 }  // namespace tessera::probe
