@@ -107,13 +107,17 @@ class Bench {
     int const calls = calls_for(problem);
     OperandRing const sets(group_, problem, calls);
     auto const tried = tune(group_, problem, {k_quick_rounds, calls}, gang_, sets);
+    if (tried.empty()) {
+      std::printf("%s is left out: no way is for it without NCCL\n", layer.name.c_str());
+      return;
+    }
     std::map<Way, Best> best;
     for (auto const& one : tried) {
       if (best.contains(one.options.way)) continue;
       auto made = must(GemmCollective::make(group_, problem, one.options));
       best.insert({one.options.way, {one, made, {one.name, {}}}});
     }
-    // As a call is that nobody has tuned: cuBLASLt's first guess, by the way that rows choose.
+    // As a call is that nobody has tuned: by the way and the kernels that sizes choose.
     auto untuned = must(GemmCollective::make(group_, problem));
     GangTimed taken{untuned.name(), [&](std::vector<cudaStream_t> const& streams, int set) {
                       return untuned.run(sets.of(set), streams);
