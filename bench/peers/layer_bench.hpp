@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts of a layer that GPUs share, two products with what stands between them: measured in one run and by
-// turns, by cuBLASLt and NCCL in sequence, as untuned calls have it, and with what tune() found for the
-// products.
+// turns, by cuBLASLt and NCCL in sequence, as untuned calls have it, with what tune() found for the products,
+// and with a second product in one launch ("fused") where there is one.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -69,6 +70,12 @@ class LayerBench {
     auto const first = problem.rows == Tokens::spread ? tuned(first_product(problem), calls) : Found{};
     std::vector<std::pair<char const*, PairOptions>> variants{{"untuned", {}},
                                                               {"tuned", {first.best, second.best}}};
+    auto const ways = ways_of(second_product(problem));
+    if (std::find(ways.begin(), ways.end(), Way::fused) != ways.end()) {
+      Options fused;
+      fused.way = Way::fused;
+      variants.push_back({"fused", {first.best, fused}});
+    }
     std::string why;
     if (group_->nccl(why) != nullptr)
       variants.insert(variants.begin(), {"sequential", {first.sequential, second.sequential}});

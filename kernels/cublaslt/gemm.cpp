@@ -118,6 +118,8 @@ std::string lt_name(LtAlgorithm const& algorithm) {
                      attribute(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM), bits);
 }
 
+int lt_splits(LtAlgorithm const& algorithm) { return attribute(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM); }
+
 std::optional<LtAlgorithm> lt_algorithm(std::string const& name) {
   auto const mark = name.find('#');
   if (name.rfind("cublaslt(", 0) != 0 || mark == std::string::npos || name.back() != ')') return {};

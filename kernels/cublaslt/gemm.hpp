@@ -23,6 +23,8 @@ using LtAlgorithm = std::array<std::uint64_t, 8>;
 
 /// "cublaslt(tile 28 split 1 #2a-0-1c)"; the part after # is the algorithm, and all that is read back.
 std::string lt_name(LtAlgorithm const& algorithm);
+/// Among how many blocks it splits the depth of a tile.
+int lt_splits(LtAlgorithm const& algorithm);
 /// Nothing if the text is no such name.
 std::optional<LtAlgorithm> lt_algorithm(std::string const& name);
 

@@ -14,8 +14,8 @@ using gpu::ok;
 using gpu::Select;
 
 Alone::Alone(std::shared_ptr<PeerGroup> const& group, Problem const& problem, OperandRing const& operands,
-             PieceKernel const& kernel)
-    : group_(group), problem_(problem), operands_(operands) {
+             PieceKernel const& kernel, int calls)
+    : group_(group), problem_(problem), operands_(operands), calls_(calls) {
   for (int rank = 0; rank < group->size(); ++rank) {
     Select const current(group->device(rank));
     sides_.emplace_back();
@@ -31,10 +31,19 @@ Alone::Alone(std::shared_ptr<PeerGroup> const& group, Problem const& problem, Op
     scratch_.push_back(must(PeerMemory::make(group, bytes)));
   timed_.push_back(
       {"gemm", [this](std::vector<cudaStream_t> const& streams, int set) { return product(streams, set); }});
-  if (group->apart().empty())
-    timed_.push_back({"gemm beside copies", [this](std::vector<cudaStream_t> const& streams, int set) {
-                        return product_beside_copies(streams, set);
-                      }});
+  if (group->apart().empty()) {
+    constexpr std::size_t k_word = 16;
+    auto const all = std::min(static_cast<std::size_t>(wire_bytes(problem_)), scratch_[2].bytes());
+    for (auto const& [name, bytes] : {std::pair{k_beside_nothing, k_word}, {k_beside_copies, all}}) {
+      auto& timed = timed_.emplace_back();
+      timed.name = name;
+      timed.work = [this, sent = bytes](std::vector<cudaStream_t> const& streams, int) {
+        return products_beside(sent, streams);
+      };
+      timed.pieces = calls_;
+      timed.clock = [this] { return products_us(); };
+    }
+  }
   std::string why;
   auto const* const nccl = group->nccl(why);
   if (nccl == nullptr) return;
@@ -57,22 +66,31 @@ Expected<void> Alone::product(std::vector<cudaStream_t> const& streams, int set)
   return {};
 }
 
-Expected<void> Alone::product_beside_copies(std::vector<cudaStream_t> const& streams, int set) {
-  auto const bytes = std::min(static_cast<std::size_t>(wire_bytes(problem_)), scratch_[2].bytes());
+Expected<void> Alone::products_beside(std::size_t bytes, std::vector<cudaStream_t> const& streams) {
   for (std::size_t at = 0; at < streams.size(); ++at) {
     int const rank = static_cast<int>(at);
     Select const current(group_->device(rank));
     auto& side = sides_[at];
     side.fork.put(streams[at], side.stream.get());
-    ok(cudaMemcpyAsync(scratch_[2].at(send_order(problem_.ranks, rank, 0)), scratch_[1].at(rank), bytes,
-                       cudaMemcpyDefault, side.stream.get()));
+    for (int call = 0; call < calls_; ++call)
+      ok(cudaMemcpyAsync(scratch_[2].at(send_order(problem_.ranks, rank, 0)), scratch_[1].at(rank), bytes,
+                         cudaMemcpyDefault, side.stream.get()));
+    side.timer.begin(streams[at]);
   }
-  auto const done = product(streams, set);
+  Expected<void> done;
+  for (int call = 0; call < calls_ && done; ++call) done = product(streams, call % operands_.count());
   for (std::size_t at = 0; at < streams.size(); ++at) {
     Select const current(group_->device(static_cast<int>(at)));
+    sides_[at].timer.end(streams[at]);
     sides_[at].join.put(sides_[at].stream.get(), streams[at]);
   }
   return done;
+}
+
+double Alone::products_us() const {
+  double longest = 0;
+  for (auto const& side : sides_) longest = std::max(longest, side.timer.us());
+  return longest / calls_;
 }
 
 Expected<void> Alone::collective(gpu::Nccl const& nccl, std::vector<cudaStream_t> const& streams) {

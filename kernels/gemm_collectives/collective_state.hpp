@@ -107,6 +107,8 @@ struct GemmCollective::State {
 
   // Making: gemm_collective.cpp.
   Expected<void> take_way(Options const& options);
+  /// What is asked for; untuned, what suits the way.
+  PieceKernel kernel_of(Options const& options) const;
   /// What needs nobody else.
   Expected<void> make_own(PieceKernel const& kernel);
   /// The rest, if all ranks could make theirs. `mine`: whether this one could.

@@ -76,7 +76,7 @@ void Gang::capture(GangTimed& timed, int calls, int sets) {
   Expected<void> done;
   try {
     for (auto* stream : streams_) ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-    for (int call = 0; call < calls && done; ++call) done = timed.work(streams_, call % sets);
+    for (int call = 0; call * timed.pieces < calls && done; ++call) done = timed.work(streams_, call % sets);
   } catch (...) {
     for (auto* graph : end_captures().graphs) cudaGraphDestroy(graph);
     throw;
@@ -132,6 +132,10 @@ void Gang::rounds(std::vector<GangTimed*> const& all, int count, int calls) {
       launch(*timed);
       finish();
       check_gate();
+      if (timed->clock) {
+        timed->us.push_back(timed->clock());
+        continue;
+      }
       double longest = 0;
       for (std::size_t rank = 0; rank < streams_.size(); ++rank) {
         float ms = 0;

@@ -23,6 +23,10 @@ struct GangTimed {
   GangWork work;
   std::vector<cudaGraphExec_t> graphs{};  ///< of each rank
   std::vector<double> us{};               ///< of one piece of work
+  /// Pieces that one call of `work` enqueues, where a graph is one call.
+  int pieces = 1;
+  /// Of a sample that has ended, one piece: what is timed, where it is not the whole graph.
+  std::function<double()> clock{};
 };
 
 /// Throws where CUDA fails, and what the work refuses.

@@ -25,7 +25,7 @@ Expected<GemmCollective> GemmCollective::make(std::shared_ptr<PeerGroup> group, 
   state->problem = problem;
   state->deadline_s = options.deadline_seconds;
   if (auto done = state->take_way(options); !done) return tl::make_unexpected(done.error());
-  auto const mine = state->make_own(options.kernel);
+  auto const mine = state->make_own(state->kernel_of(options));
   if (auto done = state->make_with_others(mine); !done) return tl::make_unexpected(done.error());
   return GemmCollective(std::move(state));
 }
@@ -59,6 +59,13 @@ Expected<void> GemmCollective::State::take_way(Options const& options) {
       apart ? "let the linker find libnccl.so.2 (LD_LIBRARY_PATH): no other way is left, as " + group->apart()
             : "let the linker find libnccl.so.2 (LD_LIBRARY_PATH), or take another way",
       {to_string(problem)});
+}
+
+PieceKernel GemmCollective::State::kernel_of(Options const& options) const {
+  auto const& asked = options.kernel;
+  bool const named = asked.tiles != nullptr || asked.few >= 0 || !asked.algorithm.empty();
+  if (named || options.way != Way::automatic || way != Way::store) return asked;
+  return storing_kernel({shard(0).rows(), problem.local_columns(), problem.local_depth(), problem.type});
 }
 
 Expected<void> GemmCollective::State::make_own(PieceKernel const& kernel) {

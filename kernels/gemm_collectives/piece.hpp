@@ -18,9 +18,10 @@ namespace tessera::gemm_collectives {
 /// Which kernel: tiles of gemm_sm90, or rings of few_tokens, or neither: cuBLASLt's.
 struct PieceKernel {
   gemm_sm90::Kernel const* tiles = nullptr;
-  int band = 8;             ///< of `tiles`: Call::band
-  std::string algorithm{};  ///< of cuBLASLt, as lt_name() writes it; empty: its first guess
-  int few = -1;             ///< which of few_configs()
+  int band = 8;  ///< of `tiles`: Call::band
+  std::string
+      algorithm{};  ///< of cuBLASLt, as lt_name() writes it; empty: its first guess, see first_guess()
+  int few = -1;     ///< which of few_configs()
 };
 
 struct PieceOperands {
@@ -62,6 +63,10 @@ class Piece {
   cublaslt::LtAlgorithm algorithm_{};
   std::size_t workspace_bytes_ = 0;
 };
+
+/// What a product that stores across a link takes untuned: tiles of ours, which do not wait for each tile's
+/// stores; cuBLASLt's first guess where they are not for these sizes.
+PieceKernel storing_kernel(cublaslt::LtProblem const& problem);
 
 /// Kernels that are worth a try for a product, cuBLASLt's first guess first.
 std::vector<PieceKernel> kernels_to_try(cublaslt::LtProblem const& problem, int most_algorithms);

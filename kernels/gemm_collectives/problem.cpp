@@ -20,9 +20,10 @@ constexpr int k_least_shard_rows = 256;
 constexpr double k_most_more_bytes = 3e6;
 // Fewer blocks cannot draw what the memory gives. A guess.
 constexpr int k_least_fused_blocks = 64;
-// A guess between 512 and 2048 rows of two H200: up to so many a product that stores into a peer's memory
-// beats a copy behind it.
-constexpr int k_most_store_rows = 1024;
+// Up to so many rows a product that stores into a peer's memory beats a copy behind it: at 512 by 4 to 7 % on
+// two H200 (results/h200x2/gemm_collectives.json) and by 11 % on two H100, where it is 8 to 12 % behind at
+// 768 and 1024 (results/h100x2/gemm_collectives_rows.json). Between them nothing was measured.
+constexpr int k_most_store_rows = 512;
 // Products of half a shard cost more than what a last sum takes where they leave more of the SMs without
 // work.
 constexpr double k_least_filled = 0.9;

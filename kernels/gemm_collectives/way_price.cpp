@@ -17,6 +17,13 @@ class Schedule {
   Schedule(Problem const& problem, WayFigures const& figures, ProductPrice const& product_us)
       : problem_(problem), figures_(figures), product_us_(product_us) {}
 
+  std::optional<double> in_sequence() const {
+    auto const collective =
+        figures_.library != nullptr ? figures_.library->us(problem_) : std::optional<double>{};
+    if (!collective) return std::nullopt;
+    return product(problem_.rows) + figures_.launch_us + *collective;
+  }
+
   double words() const {
     double const bytes = k_element * problem_.rows * problem_.columns;
     // Four words for each three, to every peer; what comes is read again.
@@ -26,13 +33,11 @@ class Schedule {
            link(k_packet * bytes * peers) + memory(k_packet * bytes * problem_.ranks);
   }
 
-  /// As fast as the weights are read; packets are few.
+  /// The product, which reads no faster than one alone; packets leave as it ends.
   double fused() const {
-    double const weights = k_element * problem_.columns * problem_.local_depth();
     double const bytes = k_element * problem_.rows * problem_.columns;
     constexpr double k_packet = 4.0 / 3;
-    return memory(weights) + figures_.launch_us + figures_.hop_us +
-           link(k_packet * bytes * (problem_.ranks - 1));
+    return product(problem_.rows) + figures_.hop_us + link(k_packet * bytes * (problem_.ranks - 1));
   }
 
   /// A product that stores across the link ends when its stores have left, a copy runs beside the next one.
@@ -113,12 +118,14 @@ WayFigures h200_figures() {
   figures.dram_gbps = 4479;         // machines/h200.json
   figures.launch_us = 1.795;        // machines/h200.json: stream_gap_ns
   figures.early_launch_us = 0.535;  // machines/h200.json: pdl_gap_ns
+  figures.library = &nccl_times();
   return figures;
 }
 
-double price_of(Problem const& problem, Way way, int parts, WayFigures const& figures,
-                ProductPrice const& product_us, PartKernel part_kernel) {
+std::optional<double> price_of(Problem const& problem, Way way, int parts, WayFigures const& figures,
+                               ProductPrice const& product_us, PartKernel part_kernel) {
   Schedule const schedule(problem, figures, product_us);
+  if (way == Way::sequential) return schedule.in_sequence();
   if (problem.collective == Collective::all_gather) return schedule.gathers();
   if (way == Way::words) return schedule.words();
   if (way == Way::fused) return schedule.fused();

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
+#include "kernels/gemm_collectives/library_times.hpp"
 #include "kernels/gemm_collectives/problem.hpp"
 
 namespace tessera::gemm_collectives {
@@ -18,6 +20,7 @@ struct WayFigures {
   double launch_us = 0;        ///< from a kernel's end to the next one's begin
   double early_launch_us = 0;  ///< the same where it starts early
   int sms = 132;
+  LibraryTimes const* library = nullptr;  ///< of collectives alone
 };
 
 /// Two H200, and eight: their links go to a switch. docs/design/notes-peers.md says where each comes from.
@@ -32,9 +35,9 @@ enum class PartKernel {
   of_shard,  ///< a whole shard's: as many of its waves as the part's tiles take
 };
 
-/// Microseconds. Not of Way::sequential, nor of the automatic one: ways_of() says which there are. `parts`
-/// and `part_kernel` are for Way::add.
-double price_of(Problem const& problem, Way way, int parts, WayFigures const& figures,
-                ProductPrice const& product_us, PartKernel part_kernel = PartKernel::own);
+/// Microseconds. Not of the automatic way: ways_of() says which there are; of Way::sequential where the
+/// library has times. `parts` and `part_kernel` are for Way::add.
+std::optional<double> price_of(Problem const& problem, Way way, int parts, WayFigures const& figures,
+                               ProductPrice const& product_us, PartKernel part_kernel = PartKernel::own);
 
 }  // namespace tessera::gemm_collectives

@@ -44,7 +44,7 @@ std::string ways_table(std::vector<WayMeasured> rows, double largest_error) {
   for (auto const& one : rows) text += line_of(one, largest_error);
   double ideal = 0;
   for (auto const& one : rows)
-    if (!one.checked && one.way != k_wire && one.way != k_beside) ideal = std::max(ideal, one.us);
+    if (one.way == "product alone" || one.way == "NCCL alone") ideal = std::max(ideal, one.us);
   if (rows.empty() || !rows.front().checked) return text;
   auto const& fastest = rows.front();
   text += fmt::format("fastest: {}", fastest.way);
@@ -55,6 +55,10 @@ std::string ways_table(std::vector<WayMeasured> rows, double largest_error) {
   if (find(rows, "NCCL alone") != nullptr)
     text += fmt::format("; {:.2f} of the ideal, {:.1f} us", ideal / fastest.us, ideal);
   text += "\n";
+  auto const *const beside = find(rows, k_beside), *const none = find(rows, k_beside_none);
+  if (beside != nullptr && none != nullptr && none->us > 0)
+    text += fmt::format("the product loses {:.1f} % beside copies of what has to cross the link\n",
+                        100 * (beside->us / none->us - 1));
   text += all_right(rows, largest_error)
               ? fmt::format("all results are right: at most {:.1e} off\n", largest_error)
               : "some results are WRONG\n";

@@ -11,11 +11,13 @@ namespace tessera::gemm_collectives {
 
 /// What has to cross the link, at the rate that copies of much more have in the same run.
 constexpr char const* k_wire = "wire's floor";
-/// The product while a copy engine sends as much: no part of the ideal.
+/// The product while a copy engine sends as much, and while it sends a word: neither is a part of the ideal,
+/// the first over the second is what the product loses.
 constexpr char const* k_beside = "beside copies";
+constexpr char const* k_beside_none = "beside no copy";
 
 struct WayMeasured {
-  std::string way;     ///< to_string(Way), or "product alone", "NCCL alone", k_wire, k_beside
+  std::string way;     ///< to_string(Way), or "product alone", "NCCL alone", k_wire, k_beside, k_beside_none
   std::string kernel;  ///< what it ran
   double us = 0, us_p10 = 0, us_p90 = 0;
   double error = 0;      ///< relative, of what it computed

@@ -29,16 +29,19 @@ std::string refusal(Problem const& problem, Way way, LaunchOrder const& order = 
   return "right";
 }
 
-TEST(DescribedWays, EachIsRightOverRanksAndLaunches) {
+// One row, of which all ranks but the first have none; fewer rows than ranks have tiles; shards of unlike
+// sizes.
+TEST(DescribedWays, EachIsRightOverRanksAndLaunchesOfAnyRows) {
   for (int const ranks : {2, 4, 8})
-    for (auto const collective :
-         {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather}) {
-      Problem const problem{collective, 1000, 1024, 1024, ElementType::bf16, ranks};
-      for (auto const way : ways_of(problem))
-        if (way != Way::sequential) {
-          EXPECT_EQ(refusal(problem, way), "right") << to_string(problem) << ", " << to_string(way);
-        }
-    }
+    for (int const rows : {1, 130, 777, 1000, 3001})
+      for (auto const collective :
+           {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather}) {
+        Problem const problem{collective, rows, 1024, 1024, ElementType::bf16, ranks};
+        for (auto const way : ways_of(problem))
+          if (way != Way::sequential) {
+            EXPECT_EQ(refusal(problem, way), "right") << to_string(problem) << ", " << to_string(way);
+          }
+      }
 }
 
 TEST(DescribedWays, ASumReadsWhatEveryRankHasSentOnce) {
@@ -64,7 +67,11 @@ TEST(DescribedWays, WithoutWordsOfThePeersSlotsAreOverwritten) {
   LaunchOrder order;
   order.peers = false;
   for (auto const collective : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather})
-    EXPECT_THAT(refusal({collective, 1000, 1024, 1024}, Way::copy, order), HasSubstr("may overwrite"));
+    for (int const rows : {2, 777, 1000, 3001})
+      for (int const ranks : {2, 4})
+        EXPECT_THAT(refusal({collective, rows, 1024, 1024, ElementType::bf16, ranks}, Way::copy, order),
+                    HasSubstr("may overwrite"))
+            << to_string(collective) << ", " << rows << " rows";
 }
 
 TEST(DescribedWays, OneCopyOfThePacketsIsTooFew) {

@@ -48,12 +48,42 @@ std::vector<Size> sizes_of(std::string const& text) {
   return result;
 }
 
-std::vector<Size> record_of(std::string const& machine, int ranks) {
+std::string text_of(std::string const& name) {
   std::stringstream text;
-  text << std::ifstream(TESSERA_SOURCE_DIR "/results/" + machine + "/gemm_collectives.json").rdbuf();
-  auto sizes = sizes_of(text.str());
+  text << std::ifstream(TESSERA_SOURCE_DIR "/results/" + name).rdbuf();
+  return text.str();
+}
+
+std::vector<Size> record_of(std::string const& name, int ranks) {
+  auto sizes = sizes_of(text_of(name));
   for (auto& one : sizes) one.problem.ranks = ranks;
   return sizes;
+}
+
+/// An MLP or an attention block.
+struct Block {
+  std::string name;
+  std::map<std::string, double> us;  ///< by variant
+};
+
+std::vector<Block> blocks_of(std::string const& name) {
+  auto const text = text_of(name);
+  std::vector<Block> result;
+  std::string variant;
+  std::regex const members(R"re("(model|tokens|x|variant|us)": *(?:"([^"]*)"|([-0-9.e+]+)))re");
+  for (std::sregex_iterator at(text.begin(), text.end(), members), end; at != end; ++at) {
+    auto const member = (*at)[1].str(), word = (*at)[2].str(), number = (*at)[3].str();
+    if (member == "model") {
+      result.push_back({word, {}});
+    } else if (member == "variant") {
+      variant = word;
+    } else if (member == "us") {
+      result.back().us[variant] = std::stod(number);
+    } else {
+      result.back().name += " " + word + number;
+    }
+  }
+  return result;
 }
 
 /// Of the way that is taken with its fastest kernel. What this record is older than has `else_way` in its
@@ -63,18 +93,18 @@ double taken_us(Size const& size, Way else_way) {
   return size.us.at(to_string(way == Way::fused && !size.us.contains("fused") ? else_way : way));
 }
 
-void expect_near_the_fastest(Size const& size, double taken) {
+void expect_near_the_fastest(Size const& size, double taken, double most = 1.06) {
   double fastest = size.us.at("sequential");
   for (auto const way : ways_of(size.problem))
     if (auto const found = size.us.find(to_string(way)); found != size.us.end())
       fastest = std::min(fastest, found->second);
-  EXPECT_LT(taken, 1.06 * fastest) << to_string(size.problem);
+  EXPECT_LT(taken, most * fastest) << to_string(size.problem);
 }
 
 // An untuned call takes cuBLASLt's first guess, which the record does not tell from the others.
 TEST(GemmCollectiveRecord, TheUntunedWayWithItsBestKernelIsFasterThanTheSequenceAndNearTheFastest) {
-  auto const sizes = record_of("h200x2", 2);
-  ASSERT_EQ(sizes.size(), 53u);
+  auto const sizes = record_of("h200x2/gemm_collectives.json", 2);
+  ASSERT_GE(sizes.size(), 53u);
   for (auto const& size : sizes) {
     double const taken = taken_us(size, Way::words);
     EXPECT_LT(taken, size.us.at("sequential")) << to_string(size.problem);
@@ -85,7 +115,7 @@ TEST(GemmCollectiveRecord, TheUntunedWayWithItsBestKernelIsFasterThanTheSequence
 TEST(GemmCollectiveRecord, OnTwoAndFourOtherGpusItIsNeverSlowerThanTheSequence) {
   int in_sequence = 0;
   for (auto const& [machine, ranks, count] : {std::tuple{"h100x2", 2, 6u}, {"h100x4", 4, 40u}}) {
-    auto const sizes = record_of(machine, ranks);
+    auto const sizes = record_of(std::string(machine) + "/gemm_collectives.json", ranks);
     ASSERT_EQ(sizes.size(), count);
     for (auto const& size : sizes) {
       double const taken = taken_us(size, Way::fused);
@@ -96,6 +126,38 @@ TEST(GemmCollectiveRecord, OnTwoAndFourOtherGpusItIsNeverSlowerThanTheSequence) 
   }
   // 64 rows of 12288 columns, and shards of 128 rows, on four.
   EXPECT_EQ(in_sequence, 3);
+}
+
+// Few rows by `fused` among them, and one layer with 2 to 8192 rows. `add` is up to 6.4 % ahead of the `copy`
+// that is taken at 3001 rows, whose half shards fill 73 % of the SMs.
+TEST(GemmCollectiveRecord, OfFewRowsAndOfAnyNumberItIsNeverSlowerThanTheSequence) {
+  int fused = 0;
+  for (auto const& [name, count] :
+       {std::pair{"h100x2/gemm_collectives_tokens.json", 18u}, {"h100x2/gemm_collectives_rows.json", 40u}}) {
+    auto const sizes = record_of(name, 2);
+    ASSERT_EQ(sizes.size(), count) << name;
+    for (auto const& size : sizes) {
+      auto const way = choose_way(size.problem);
+      fused += way == Way::fused;
+      ASSERT_TRUE(size.us.contains(to_string(way))) << to_string(size.problem) << " by " << to_string(way);
+      double const taken = size.us.at(to_string(way));
+      EXPECT_LE(taken, size.us.at("sequential") / 0.99) << to_string(size.problem);
+      expect_near_the_fastest(size, taken, 1.07);
+    }
+  }
+  EXPECT_EQ(fused, 16);
+}
+
+TEST(GemmCollectiveRecord, BlocksOfALayerAreNoSlowerThanTheSequenceTunedOrNot) {
+  for (auto const& [name, count] :
+       {std::pair{"h200x2/parallel_mlp.json", 12u}, {"h200x2/parallel_attention.json", 18u}}) {
+    auto const blocks = blocks_of(name);
+    ASSERT_EQ(blocks.size(), count) << name;
+    for (auto const& block : blocks)
+      for (char const* const call : {"tuned", "untuned"})
+        EXPECT_GE(block.us.at("sequential") / block.us.at(call), 0.99)
+            << name << ", " << block.name << ", " << call;
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <set>
 
 namespace tessera::gemm_collectives {
 namespace {
@@ -84,6 +85,26 @@ TEST(ScheduleProof, EachStepIsNeeded) {
   EXPECT_THAT(without(Act::copy, sums, Way::copy), HasSubstr("no step does send("));
   EXPECT_THAT(without(Act::multiply, sums, Way::store), HasSubstr("no step does product("));
   EXPECT_THAT(without(Act::sum_shard, sums, Way::store), HasSubstr("no step does sum("));
+}
+
+TEST(ScheduleProof, EveryKindOfStepOfEveryWayIsNeeded) {
+  int pairs = 0;
+  for (int const ranks : {2, 4})
+    for (auto const collective : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather})
+      for (int const rows : {5, 1000}) {
+        Problem const problem{collective, rows, 1024, 1024, ElementType::bf16, ranks};
+        for (auto const way : ways_of(problem)) {
+          if (way == Way::sequential) continue;
+          std::set<Act> acts;
+          for (auto const& step : steps_of(problem, way, 1, 0)) acts.insert(step.act);
+          for (auto const act : acts) {
+            ++pairs;
+            EXPECT_NE(without(act, problem, way), "")
+                << to_string(problem) << ", " << to_string(way) << " without " << to_string(Step{act});
+          }
+        }
+      }
+  EXPECT_GE(pairs, 60);
 }
 
 TEST(ScheduleProof, AWordBeforeItsCopyIsTooEarly) {

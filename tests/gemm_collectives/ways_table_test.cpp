@@ -35,7 +35,11 @@ TEST(WaysTable, TheWireAndWhatIsBesideItAreNoPartOfTheIdeal) {
   auto rows = some_rows();
   rows.push_back({k_wire, "390 GB/s", 25.5, 25.5, 25.5, 0, false});
   rows.push_back({k_beside, "", 26, 26, 26, 0, false});
+  EXPECT_THAT(ways_table(rows, 6e-3), testing::Not(HasSubstr("loses")));
+  rows.push_back({k_beside_none, "", 25, 25, 25, 0, false});
   auto const text = ways_table(rows, 6e-3);
+  EXPECT_THAT(text,
+              HasSubstr("us\nthe product loses 4.0 % beside copies of what has to cross the link\nall"));
   EXPECT_THAT(text, HasSubstr("\nwire's floor       25.5      25.5      25.5  -              390 GB/s\n"));
   EXPECT_THAT(text, HasSubstr("; 0.81 of the ideal, 19.3 us\n"));
 }

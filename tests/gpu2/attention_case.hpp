@@ -2,21 +2,19 @@
 // Operands and results of a tensor-parallel attention block on several GPUs of this process.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include "kernels/gemm_collectives/refused.hpp"
-#include "some_gpus.hpp"
+#include "block_case.hpp"
 #include "whole_attention.hpp"
 
 namespace tessera::gemm_collectives {
 
 class AttentionCase {
-  using Bits = WholeAttention::Bits;
-
  public:
   AttentionCase(SomeGpus const& gpus, AttentionProblem const& problem, unsigned seed = 1,
                 std::vector<int> const& offsets = {})
-      : gpus_(gpus), problem_(problem), whole_(on_first(problem, seed, offsets)), y_(memory(elements(), 2)) {
+      : gpus_(gpus),
+        problem_(problem),
+        whole_(on_first(problem, seed, offsets)),
+        y_(gpus, problem.tokens, problem.model, problem.rows) {
     auto const put = [&](auto const& of_rank) {
       auto& to = operands_.emplace_back(memory(of_rank(0).size(), sizeof of_rank(0)[0]));
       for (int const rank : gpus.ranks()) {
@@ -38,7 +36,7 @@ class AttentionCase {
     for (int const rank : gpus_.ranks()) {
       auto const at = [&](std::size_t which) { return operands_[which].at(rank); };
       AttentionOperands one;
-      one.x = static_cast<unsigned short const*>(at(0)) + first_element(rank);
+      one.x = static_cast<unsigned short const*>(at(0)) + y_.first_element(rank);
       one.w_in = at(1);
       one.w_out = at(2);
       one.y = y_.at(rank);
@@ -51,32 +49,11 @@ class AttentionCase {
     }
     return all;
   }
-  void poison() const {
-    for (int const rank : gpus_.ranks()) {
-      gpu::Select const current(rank);
-      bench::poison(y_.at(rank), elements(), gpus_.stream(rank));
-      gpu::ok(cudaStreamSynchronize(gpus_.stream(rank)));
-    }
-  }
-  Bits result(int rank) const {
-    Bits bits(own_elements(rank));
-    gpu::ok(cudaMemcpy(bits.data(), y_.at(rank), 2 * bits.size(), cudaMemcpyDefault));
-    return bits;
-  }
+  void poison() const { y_.poison(); }
+  BlockResult::Bits result(int rank) const { return y_.bits(rank); }
   void expect_right(std::string const& what) const {
-    for (int const rank : gpus_.ranks()) {
-      gpu::Select const current(rank);
-      auto const count = own_elements(rank);
-      EXPECT_LT(whole_.error(y_.at(rank), own(rank), gpus_.stream(rank)), 8e-3) << what << ", rank " << rank;
-      EXPECT_EQ(bench::not_poisoned(static_cast<unsigned short*>(y_.at(rank)) + count, elements() - count,
-                                    gpus_.stream(rank)),
-                0u)
-          << what << ", rank " << rank;
-    }
-    if (problem_.rows != Tokens::whole) return;
-    auto const first = result(0);
-    for (int const rank : gpus_.ranks())
-      EXPECT_TRUE(first == result(rank)) << what << ": ranks 0 and " << rank << " differ";
+    y_.expect_right(what,
+                    [&](int rank) { return whole_.error(y_.at(rank), y_.own(rank), gpus_.stream(rank)); });
   }
 
  private:
@@ -85,14 +62,6 @@ class AttentionCase {
     gpu::Select const current(0);
     return {problem, seed, offsets};
   }
-  std::size_t model() const { return static_cast<std::size_t>(problem_.model); }
-  std::size_t elements() const { return static_cast<std::size_t>(problem_.tokens) * model(); }
-  RowRange own(int rank) const {
-    return problem_.rows == Tokens::whole ? RowRange{0, problem_.tokens}
-                                          : shard_of(problem_.tokens, gpus_.count(), rank);
-  }
-  std::size_t first_element(int rank) const { return static_cast<std::size_t>(own(rank).begin) * model(); }
-  std::size_t own_elements(int rank) const { return static_cast<std::size_t>(own(rank).rows()) * model(); }
   /// A rank without tokens points behind them.
   PeerMemory memory(std::size_t count, std::size_t size) const {
     return must(PeerMemory::make(gpus_.group, size * count + 16));
@@ -101,7 +70,7 @@ class AttentionCase {
   SomeGpus const& gpus_;
   AttentionProblem problem_;
   WholeAttention whole_;
-  PeerMemory y_;
+  BlockResult y_;
   std::vector<PeerMemory> operands_;  ///< x, w_in, w_out, turns, positions, offsets
 };
 

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands, results and references of a tensor-parallel MLP on two GPUs.
+// Operands, results and references of a tensor-parallel MLP on several GPUs.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "block_case.hpp"
 #include "kernels/common/mlp_reference.hpp"
 #include "kernels/gemm_collectives/parallel_mlp.hpp"
-#include "kernels/gemm_collectives/refused.hpp"
-#include "some_gpus.hpp"
-#include "src/gpu/check.hpp"
 
 namespace tessera::gemm_collectives {
 
@@ -25,7 +20,7 @@ class MlpCase {
         x_(memory(model() * tokens())),
         w1_(memory(model() * static_cast<std::size_t>(problem_.local_columns()))),
         w2_(memory(model() * static_cast<std::size_t>(problem_.local_hidden()))),
-        y_(memory(model() * tokens())),
+        y_(gpus, problem.tokens, problem.model, problem.rows),
         reference_(must(PeerMemory::make(gpus.group, 4 * model() * tokens()))) {
     for (int const rank : gpus_.ranks()) {
       gpu::Select const current(rank);
@@ -52,40 +47,14 @@ class MlpCase {
     for (int const rank : gpus_.ranks()) all.push_back(of(rank));
     return all;
   }
-  void poison() const {
-    for (int const rank : gpus_.ranks()) {
-      gpu::Select const current(rank);
-      bench::poison(y_.at(rank), model() * tokens(), gpus_.stream(rank));
-      gpu::ok(cudaStreamSynchronize(gpus_.stream(rank)));
-    }
-  }
-  std::vector<unsigned short> result(int rank) const {
-    std::vector<unsigned short> bits(own(rank).rows() * model());
-    gpu::ok(cudaMemcpy(bits.data(), y_.at(rank), 2 * bits.size(), cudaMemcpyDefault));
-    return bits;
-  }
+  void poison() const { y_.poison(); }
+  BlockResult::Bits result(int rank) const { return y_.bits(rank); }
   void expect_right(std::string const& what) const {
-    for (int const rank : gpus_.ranks()) {
-      gpu::Select const current(rank);
-      auto const rows = own(rank);
-      auto const count = static_cast<std::size_t>(rows.rows()) * model();
-      if (count > 0) {
-        EXPECT_LT(bench::relative_error(y_.at(rank),
-                                        static_cast<float const*>(reference_.at(rank)) +
-                                            static_cast<std::size_t>(rows.begin) * model(),
-                                        count, problem_.type, gpus_.stream(rank)),
-                  8e-3)
-            << what << ", rank " << rank;
-      }
-      EXPECT_EQ(bench::not_poisoned(static_cast<unsigned short*>(y_.at(rank)) + count,
-                                    model() * tokens() - count, gpus_.stream(rank)),
-                0u)
-          << what << ", rank " << rank;
-    }
-    if (problem_.rows != Tokens::whole) return;
-    auto const first = result(0);
-    for (int const rank : gpus_.ranks())
-      EXPECT_TRUE(first == result(rank)) << what << ": ranks 0 and " << rank << " differ";
+    y_.expect_right(what, [&](int rank) {
+      return bench::relative_error(y_.at(rank),
+                                   static_cast<float const*>(reference_.at(rank)) + y_.first_element(rank),
+                                   y_.own_elements(rank), problem_.type, gpus_.stream(rank));
+    });
   }
 
  private:
@@ -95,16 +64,12 @@ class MlpCase {
   }
   std::size_t model() const { return static_cast<std::size_t>(problem_.model); }
   std::size_t tokens() const { return static_cast<std::size_t>(problem_.tokens); }
-  RowRange own(int rank) const {
-    return problem_.rows == Tokens::whole ? RowRange{0, problem_.tokens}
-                                          : shard_of(problem_.tokens, gpus_.count(), rank);
-  }
   PeerMemory memory(std::size_t elements) const {
     return must(PeerMemory::make(gpus_.group, 2 * elements + 16));
   }
   MlpOperands of(int rank) const {
     auto const* const x = static_cast<unsigned short const*>(x_.at(rank));
-    return {x + static_cast<std::size_t>(own(rank).begin) * model(), w1_.at(rank), w2_.at(rank), y_.at(rank)};
+    return {x + y_.first_element(rank), w1_.at(rank), w2_.at(rank), y_.at(rank)};
   }
 
   /// Each rank's features, by its own weights from all of x, and their sum.
@@ -132,7 +97,9 @@ class MlpCase {
 
   SomeGpus const& gpus_;
   MlpProblem problem_;
-  PeerMemory x_, w1_, w2_, y_, reference_;
+  PeerMemory x_, w1_, w2_;
+  BlockResult y_;
+  PeerMemory reference_;
 };
 
 }  // namespace tessera::gemm_collectives

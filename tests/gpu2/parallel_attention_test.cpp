@@ -5,16 +5,11 @@
 
 #include <gmock/gmock.h>
 
-#include <chrono>
-#include <thread>
-
 #include "attention_case.hpp"
-#include "kernels/gemm_collectives/one_call.hpp"
 
 namespace tessera::gemm_collectives {
 namespace {
 
-using gpu::ok;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -36,19 +31,9 @@ struct ParallelAttention : testing::Test {
   }
   void expect_right(AttentionProblem const& problem, AttentionOptions const& options = {},
                     std::vector<int> const& offsets = {}) const {
-    AttentionCase const one(gpus, problem, 1, offsets), other(gpus, problem, 2, offsets);
-    auto block = TensorParallelAttention::make(gpus.group, problem, options);
-    ASSERT_TRUE(block) << to_text(block.error());
-    // What one call leaves behind is wrong for the next.
-    for (int call = 0; call < 4; ++call) {
-      auto const& some = call % 2 == 0 ? one : other;
-      some.poison();
-      auto const done = block->run(some.operands(), gpus.all());
-      ASSERT_TRUE(done) << to_text(done.error());
-      auto const ended = block->finish();
-      ASSERT_TRUE(ended) << to_text(ended.error());
-      some.expect_right(to_string(problem) + ", " + block->name());
-    }
+    expect_calls_right<TensorParallelAttention>(gpus, problem, options,
+                                                AttentionCase(gpus, problem, 1, offsets),
+                                                AttentionCase(gpus, problem, 2, offsets));
   }
 
   SomeGpus const& gpus = *SomeGpus::get();
@@ -121,83 +106,27 @@ TEST_F(ParallelAttention, ByEveryWayOfItsSecondProduct) {
 TEST_F(ParallelAttention, TwoStreamsShareWhatIsBetweenTheProducts) {
   for (auto const rows : k_both) {
     auto const problem = layer(96, rows);
-    AttentionCase const one(gpus, problem, 1), other(gpus, problem, 2);
-    std::vector<std::unique_ptr<gpu::Stream>> more;
-    std::vector<cudaStream_t> others;
-    for (int const rank : gpus.ranks()) {
-      gpu::Select const current(rank);
-      others.push_back(more.emplace_back(std::make_unique<gpu::Stream>())->get());
-    }
-    auto block = must(TensorParallelAttention::make(gpus.group, problem));
-    for (int call = 0; call < 200; ++call) {
-      ASSERT_TRUE(block.run(one.operands(), gpus.all()));
-      ASSERT_TRUE(block.run(other.operands(), others));
-    }
-    ASSERT_TRUE(block.finish());
-    one.expect_right("beside another stream");
-    other.expect_right("in another stream");
+    expect_two_streams_share<TensorParallelAttention>(gpus, problem, AttentionCase(gpus, problem, 1),
+                                                      AttentionCase(gpus, problem, 2));
   }
 }
 
 TEST_F(ParallelAttention, AStallIsSaidOnceAndTheNextCallWorks) {
   for (auto const rows : k_both) {
     auto const problem = layer(16, rows);
-    AttentionCase const some(gpus, problem);
-    AttentionOptions options;
-    options.first.way = Way::copy;
-    options.second.way = rows == Tokens::whole ? Way::fused : Way::copy;
-    options.first.deadline_seconds = options.second.deadline_seconds = 0.1;
-    auto block = must(TensorParallelAttention::make(gpus.group, problem, options));
-    auto const late = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(400)); };
-    ok(cudaLaunchHostFunc(gpus.stream(0), late, nullptr));
-    ASSERT_TRUE(block.run(some.operands(), gpus.all()));
-    auto const ended = block.finish();
-    ASSERT_FALSE(ended) << block.name();
-    for (auto const& error : ended.error()) EXPECT_EQ(error.code, "E0582") << to_text(ended.error());
-    some.poison();
-    ASSERT_TRUE(block.run(some.operands(), gpus.all()));
-    ASSERT_TRUE(block.finish());
-    some.expect_right("after a stall: " + block.name());
+    expect_a_stall_is_said_once<TensorParallelAttention, AttentionOptions>(gpus, problem,
+                                                                           AttentionCase(gpus, problem));
   }
 }
 
 TEST_F(ParallelAttention, AGraphHasTheSameBits) {
   for (auto const rows : k_both) {
     auto const problem = layer(300, rows);
-    AttentionCase const some(gpus, problem), eager(gpus, problem, 2);
-    ASSERT_TRUE(tensor_parallel_attention(gpus.group, problem, some.operands(), gpus.all()));
-    ASSERT_TRUE(finish_all(gpus.group));
-    some.expect_right("one call");
-    std::vector<std::vector<unsigned short>> bits;
-    for (int const rank : gpus.ranks()) bits.push_back(some.result(rank));
-    some.poison();
-    auto const operands = some.operands();
-    for (auto* const stream : gpus.all())
-      ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    auto const captured = tensor_parallel_attention(gpus.group, problem, operands, gpus.all());
-    // All end before anything else is done: what allocates is refused while a stream is captured.
-    PerRank<cudaGraph_t> graphs(gpus.count());
-    for (int const rank : gpus.ranks()) ok(cudaStreamEndCapture(gpus.stream(rank), &graphs[rank]));
-    ASSERT_TRUE(captured) << to_text(captured.error());
-    PerRank<cudaGraphExec_t> launched(gpus.count());
-    for (int const rank : gpus.ranks()) {
-      gpu::Select const current(rank);
-      ok(cudaGraphInstantiate(&launched[rank], graphs[rank], 0));
-      ok(cudaGraphUpload(launched[rank], gpus.stream(rank)));
-      ok(cudaGraphDestroy(graphs[rank]));
-    }
-    for (int replay = 0; replay < 1000; ++replay)
-      for (int const rank : gpus.ranks()) {
-        gpu::Select const current(rank);
-        ok(cudaGraphLaunch(launched[rank], gpus.stream(rank)));
-      }
-    ASSERT_TRUE(tensor_parallel_attention(gpus.group, problem, eager.operands(), gpus.all()));
-    ASSERT_TRUE(finish_all(gpus.group));
-    for (int const rank : gpus.ranks())
-      EXPECT_TRUE(bits[std::size_t(rank)] == some.result(rank)) << "rank " << rank;
-    eager.expect_right("behind replays");
-    for (auto* graph : launched) ok(cudaGraphExecDestroy(graph));
-    ASSERT_TRUE(finish_all(gpus.group, true));
+    auto const call = [&](std::vector<AttentionOperands> const& operands) {
+      return tensor_parallel_attention(gpus.group, problem, operands, gpus.all());
+    };
+    expect_a_graph_has_the_same_bits(gpus, call, AttentionCase(gpus, problem),
+                                     AttentionCase(gpus, problem, 2));
   }
 }
 

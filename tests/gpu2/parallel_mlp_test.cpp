@@ -5,16 +5,11 @@
 
 #include <gmock/gmock.h>
 
-#include <chrono>
-#include <thread>
-
-#include "kernels/gemm_collectives/one_call.hpp"
 #include "mlp_case.hpp"
 
 namespace tessera::gemm_collectives {
 namespace {
 
-using gpu::ok;
 using mlp::Form;
 using testing::HasSubstr;
 
@@ -30,19 +25,8 @@ struct ParallelMlp : testing::Test {
   }
   void expect_right(MlpProblem const& asked, MlpOptions const& options = {}) const {
     auto const problem = fit(asked);
-    MlpCase const one(gpus, problem, 1), other(gpus, problem, 2);
-    auto mlp = TensorParallelMlp::make(gpus.group, problem, options);
-    ASSERT_TRUE(mlp) << to_text(mlp.error());
-    // What one call leaves behind is wrong for the next.
-    for (int call = 0; call < 4; ++call) {
-      auto const& some = call % 2 == 0 ? one : other;
-      some.poison();
-      auto const done = mlp->run(some.operands(), gpus.all());
-      ASSERT_TRUE(done) << to_text(done.error());
-      auto const ended = mlp->finish();
-      ASSERT_TRUE(ended) << to_text(ended.error());
-      some.expect_right(to_string(problem) + ", " + mlp->name());
-    }
+    expect_calls_right<TensorParallelMlp>(gpus, problem, options, MlpCase(gpus, problem, 1),
+                                          MlpCase(gpus, problem, 2));
   }
 
   SomeGpus const& gpus = *SomeGpus::get();
@@ -85,98 +69,44 @@ TEST_F(ParallelMlp, ByEveryWayOfItsSecondProduct) {
 TEST_F(ParallelMlp, TwoStreamsShareWhatIsBetweenTheProducts) {
   for (auto const rows : {Tokens::whole, Tokens::spread}) {
     auto const problem = fit({96, 1024, 2752, Form::swiglu, rows});
-    MlpCase const one(gpus, problem, 1), other(gpus, problem, 2);
-    std::vector<std::unique_ptr<gpu::Stream>> more;
-    for (int const rank : gpus.ranks()) {
-      gpu::Select const current(rank);
-      more.push_back(std::make_unique<gpu::Stream>());
-    }
-    std::vector<cudaStream_t> others;
-    for (auto const& stream : more) others.push_back(stream->get());
-    auto mlp = must(TensorParallelMlp::make(gpus.group, problem));
-    for (int call = 0; call < 200; ++call) {
-      ASSERT_TRUE(mlp.run(one.operands(), gpus.all()));
-      ASSERT_TRUE(mlp.run(other.operands(), others));
-    }
-    ASSERT_TRUE(mlp.finish());
-    one.expect_right("beside another stream");
-    other.expect_right("in another stream");
+    expect_two_streams_share<TensorParallelMlp>(gpus, problem, MlpCase(gpus, problem, 1),
+                                                MlpCase(gpus, problem, 2));
   }
 }
 
 TEST_F(ParallelMlp, AStallIsSaidOnceByTheProductThatWaited) {
   for (auto const rows : {Tokens::whole, Tokens::spread}) {
     auto const problem = fit({16, 1024, 2752, Form::swiglu, rows});
-    MlpCase const some(gpus, problem);
-    MlpOptions options;
-    options.first.way = Way::copy;
-    options.second.way = rows == Tokens::whole ? Way::fused : Way::copy;
-    options.first.deadline_seconds = options.second.deadline_seconds = 0.1;
-    auto mlp = must(TensorParallelMlp::make(gpus.group, problem, options));
-    auto const late = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(400)); };
-    ok(cudaLaunchHostFunc(gpus.stream(0), late, nullptr));
-    ASSERT_TRUE(mlp.run(some.operands(), gpus.all()));
-    auto const ended = mlp.finish();
-    ASSERT_FALSE(ended) << mlp.name();
-    for (auto const& error : ended.error()) EXPECT_EQ(error.code, "E0582") << to_text(ended.error());
-    some.poison();
-    ASSERT_TRUE(mlp.run(some.operands(), gpus.all()));
-    ASSERT_TRUE(mlp.finish());
-    some.expect_right("after a stall: " + mlp.name());
+    expect_a_stall_is_said_once<TensorParallelMlp, MlpOptions>(gpus, problem, MlpCase(gpus, problem));
   }
 }
 
 TEST_F(ParallelMlp, AGraphHasTheSameBits) {
   for (auto const rows : {Tokens::whole, Tokens::spread}) {
     auto const problem = fit({48, 1024, 2752, Form::gelu, rows});
-    MlpCase const some(gpus, problem), eager(gpus, problem, 2);
-    ASSERT_TRUE(tensor_parallel_mlp(gpus.group, problem, some.operands(), gpus.all()));
-    ASSERT_TRUE(finish_all(gpus.group));
-    some.expect_right("one call");
-    std::vector<std::vector<unsigned short>> bits;
-    for (int const rank : gpus.ranks()) bits.push_back(some.result(rank));
-    some.poison();
-    for (auto* const stream : gpus.all())
-      ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    auto const captured = tensor_parallel_mlp(gpus.group, problem, some.operands(), gpus.all());
-    // Both end before anything else is done: what allocates is refused while a stream is captured.
-    PerRank<cudaGraph_t> graphs(gpus.count());
-    for (int const rank : gpus.ranks()) ok(cudaStreamEndCapture(gpus.stream(rank), &graphs[rank]));
-    PerRank<cudaGraphExec_t> launched(gpus.count());
-    for (int const rank : gpus.ranks()) {
-      gpu::Select const current(rank);
-      ok(cudaGraphInstantiate(&launched[rank], graphs[rank], 0));
-      ok(cudaGraphUpload(launched[rank], gpus.stream(rank)));
-      ok(cudaGraphDestroy(graphs[rank]));
-    }
-    ASSERT_TRUE(captured) << to_text(captured.error());
-    for (int replay = 0; replay < 1000; ++replay)
-      for (int const rank : gpus.ranks()) {
-        gpu::Select const current(rank);
-        ok(cudaGraphLaunch(launched[rank], gpus.stream(rank)));
-      }
-    ASSERT_TRUE(tensor_parallel_mlp(gpus.group, problem, eager.operands(), gpus.all()));
-    ASSERT_TRUE(finish_all(gpus.group));
-    for (int const rank : gpus.ranks())
-      EXPECT_TRUE(bits[std::size_t(rank)] == some.result(rank)) << "rank " << rank;
-    eager.expect_right("behind replays");
-    for (auto* graph : launched) ok(cudaGraphExecDestroy(graph));
-    ASSERT_TRUE(finish_all(gpus.group, true));
+    auto const call = [&](std::vector<MlpOperands> const& operands) {
+      return tensor_parallel_mlp(gpus.group, problem, operands, gpus.all());
+    };
+    expect_a_graph_has_the_same_bits(gpus, call, MlpCase(gpus, problem), MlpCase(gpus, problem, 2));
   }
 }
 
 TEST_F(ParallelMlp, TakesWhatIsRememberedForItsProducts) {
   auto const problem = fit({1000, 1024, 2752, Form::swiglu, Tokens::spread});
-  Options copies;
-  copies.way = Way::copy;
-  ASSERT_TRUE(remember(gpus.group, second_product(problem), copies));
+  // What no call of these sizes takes untuned, on any number of GPUs.
+  Options stores;
+  stores.way = Way::store;
+  ASSERT_NE(choose_way(second_product(problem)), stores.way);
+  ASSERT_TRUE(remember(gpus.group, second_product(problem), stores));
   auto const mlp = TensorParallelMlp::make(gpus.group, problem);
   ASSERT_TRUE(mlp) << to_text(mlp.error());
-  EXPECT_THAT(mlp->name(), HasSubstr("; copy, "));
+  EXPECT_THAT(mlp->name(), HasSubstr("; store, "));
   ASSERT_TRUE(finish_all(gpus.group, true));
   auto const untuned = TensorParallelMlp::make(gpus.group, problem);
   ASSERT_TRUE(untuned) << to_text(untuned.error());
-  EXPECT_THAT(untuned->name(), HasSubstr("; store, "));
+  std::string why;
+  auto const way = choose_way(second_product(problem), gpus.group->nccl(why) != nullptr);
+  EXPECT_THAT(untuned->name(), HasSubstr(std::string("; ") + to_string(way) + ", "));
 }
 
 TEST_F(ParallelMlp, RefusalsNameWhatIsWrong) {

@@ -37,8 +37,9 @@ class PeerProcesses : public testing::Test {
         setenv("WORLD_SIZE", std::to_string(ranks).c_str(), 1);
         setenv("MASTER_ADDR", "127.0.0.1", 1);
         setenv("TESSERA_PORT", std::to_string(port.number).c_str(), 1);
-        constexpr unsigned k_patience = 30;
-        alarm(k_patience);
+        // Each rank makes the operands of all, and reaches the memory of all GPUs.
+        constexpr unsigned k_patience_a_rank = 15;
+        alarm(k_patience_a_rank * static_cast<unsigned>(ranks));
         // Its words go where the test reads them.
         auto const program = std::filesystem::read_symlink("/proc/self/exe").replace_filename("peer_rank");
         execl(program.c_str(), program.c_str(), what, nullptr);

@@ -45,6 +45,7 @@ class RankCase {
     return bench::relative_error(d_->at(rank_), static_cast<float const*>(reference_->at(rank_)), elements(),
                                  problem_.type, stream_.get());
   }
+  void* result() const { return d_->at(rank_); }
   /// The bits of the result, as text to tell others.
   std::string bits() const {
     std::string bytes(2 * elements(), '\0');

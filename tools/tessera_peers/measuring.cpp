@@ -99,11 +99,12 @@ Measured Measuring::in_turns(std::vector<Options> const& options) const {
                        return product.run(sets_.of(set), all);
                      }});
   }
-  Alone alone(group_, asked_.problem, sets_, in_sequence);
+  Alone alone(group_, asked_.problem, sets_, in_sequence, calls());
   for (auto& one : alone.timed()) {
-    result.rows.emplace_back().way = one.name == "gemm"   ? "product alone"
-                                     : one.name == "nccl" ? "NCCL alone"
-                                                          : k_beside;
+    result.rows.emplace_back().way = one.name == "gemm"             ? "product alone"
+                                     : one.name == "nccl"           ? "NCCL alone"
+                                     : one.name == k_beside_nothing ? k_beside_none
+                                                                    : k_beside;
     timed.push_back(one);
   }
   std::vector<GangTimed*> all;
