@@ -6,9 +6,11 @@
 #include <optional>
 #include <string>
 #include <tessera/diagnostic.hpp>
+#include <tessera/run/device.hpp>
 #include <vector>
 
 #include "kernels/lattice_boltzmann/problem.hpp"
+#include "src/bench/machine_of_gpu.hpp"
 
 namespace tessera::lattice_boltzmann {
 
@@ -26,6 +28,13 @@ inline std::optional<std::vector<Box>> boxes_of(int count, char** words, int fir
     boxes.push_back(box);
   }
   return boxes;
+}
+
+/// The shipped profile of the current device.
+inline Expected<MachineProfile> profile_here() {
+  auto const here = with_device();
+  if (!here) return here;
+  return bench::machine_of_gpu(here->gpu);
 }
 
 /// A fluid that is pushed, without walls.

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_lattice_boltzmann <out.json> <about.json> flows [<width>x<height>x<depth>...]: steps of a lattice
-// Boltzmann flow in boxes of several sizes, by all variants that fit, in one run and in an order drawn at
-// random, beside the bandwidth that a copy gets in the same run, and what was predicted.
+// bench_lattice_boltzmann <out.json>|- <about.json>|- flows [<variant>|all [<width>x<height>x<depth>...]]:
+// steps of a lattice Boltzmann flow in boxes of several sizes, by all variants that fit, in one run and in an
+// order drawn at random, beside the bandwidth that a copy gets in the same run, and what was predicted.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <string>
-#include <tessera/measure/machine_json.hpp>
 #include <tessera/report/json_text.hpp>
 
 #include "bench/common/program.hpp"
@@ -141,33 +140,39 @@ bool measure(Box const& box, MachineProfile const& machine, std::string const& o
 
 int main(int count, char** arguments) {
   if (count < 4 || std::string(arguments[3]) != "flows") {
-    std::fprintf(stderr,
-                 "usage: %s <out.json> <about.json> flows [<variant>|all [<width>x<height>x<depth>...]]\n",
-                 arguments[0]);
+    std::fprintf(
+        stderr, "usage: %s <out.json>|- <about.json>|- flows [<variant>|all [<width>x<height>x<depth>...]]\n",
+        arguments[0]);
     return 2;
   }
   if (auto const why = gpu::why_no_hopper(); !why.empty()) {
     std::fputs(gpu::refusal_text(why).c_str(), stderr);
     return 3;
   }
-  auto const profile = machine("h200");
+  auto const profile = profile_here();
   if (!profile) return 1;
   cudaStream_t stream;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   auto const boxes = boxes_of(count, arguments, 5, {std::begin(k_boxes), std::end(k_boxes)});
   if (!boxes) return 2;
   std::string const only = count > 4 && std::string(arguments[4]) != "all" ? arguments[4] : "";
+  std::string const output = arguments[1];
   JsonWriter json;
-  json.begin_object().key("about").raw(bench::about(arguments[2]));
+  std::printf("by the profile %s\n", profile->name.c_str());
+  json.begin_object().key("about");
+  if (std::string(arguments[2]) == "-")
+    json.begin_object().member("machine", with_device().value_or(MachineProfile{}).gpu).end_object();
+  else
+    json.raw(bench::about(arguments[2]));
   json.member("unit",
               "microseconds a step, graphs of many steps, medians; MLUPS: 1e6 cells a second; the floor: 152 "
               "bytes a cell at what a copy of 2 GiB gets in the same run");
-  json.member("samples", k_rounds).key("boxes").begin_array();
+  json.member("profile", profile->name).member("samples", k_rounds).key("boxes").begin_array();
   bool all_fine = true;
   for (auto const& box : *boxes) {
     all_fine = measure(box, *profile, only, stream, json) && all_fine;
     auto whole = json;
-    if (!bench::write_file(arguments[1], whole.end_array().end_object().text() + '\n')) return 1;
+    if (output != "-" && !bench::write_file(output, whole.end_array().end_object().text() + '\n')) return 1;
   }
   return all_fine ? 0 : 1;
 }

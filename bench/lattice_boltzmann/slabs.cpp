@@ -7,7 +7,6 @@
 #include <functional>
 #include <random>
 #include <string>
-#include <tessera/measure/machine_json.hpp>
 #include <tessera/measure/statistics.hpp>
 #include <tessera/report/json_text.hpp>
 
@@ -190,7 +189,7 @@ int run(int count, char** arguments) {
   std::vector<int> devices;
   for (int device = 0; device < std::min(gpus, k_most_ranks); ++device) devices.push_back(device);
   auto const group = PeerGroup::make(devices);
-  auto const profile = machine("h200");
+  auto const profile = profile_here();
   auto const boxes = boxes_of(count, arguments, 4, {std::begin(k_boxes), std::end(k_boxes)});
   if (!boxes) return 2;
   if (!group || !profile) {

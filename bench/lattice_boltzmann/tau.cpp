@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <deque>
 #include <string>
-#include <tessera/measure/machine_json.hpp>
 #include <tessera/measure/statistics.hpp>
 #include <tessera/measure/tau.hpp>
 #include <tessera/report/json_text.hpp>
@@ -39,7 +38,7 @@ struct Row {
 };
 
 int run(char** arguments) {
-  auto const profile = machine("h200");
+  auto const profile = profile_here();
   if (!profile) return 1;
   cudaStream_t stream;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");

@@ -80,8 +80,8 @@ struct Relaxation {
   Real eighth = 0;            ///< rate / 8
   Real linear[2] = {};        ///< of momentum, along an axis and along two: rate / 6, rate / 12
   Real half_force[3] = {};    ///< of the force on a cell, each step
+  Real tau_force[3] = {};     ///< tau of it
   Real more_force[3] = {};    ///< 2 tau - 1 / 2 of it
-  Real of_force[2][3] = {};   ///< what it adds to momentum along an axis, and along two
   Real of_lid[k_pairs] = {};  ///< what a bounce off a moving wall adds to the first of a pair
 };
 
@@ -90,8 +90,9 @@ template <class Real>
 Relaxation<Real> relaxation_of(double tau, double const (&force)[3], double const (&lid)[3]) {
   Relaxation<Real> result;
   double const rate = 1 / tau;
-  // Their sum is 1 to the last bit, or each step would add to what is conserved.
-  result.keep = static_cast<Real>(1 - rate);
+  // Their sum is 1 to the last bit, or each step would add to what is conserved. One of the two differences
+  // is exact: the first for rates from 1/2 on, the second for those below.
+  result.keep = Real(1) - static_cast<Real>(rate);
   result.rate = Real(1) - result.keep;
   result.eighth = result.rate * Real(0.125);
   // So are eight of the second and two of the first: the rate.
@@ -99,9 +100,8 @@ Relaxation<Real> relaxation_of(double tau, double const (&force)[3], double cons
   result.linear[0] = Real(0.5) * result.rate - Real(4) * result.linear[1];
   for (int d = 0; d < 3; ++d) {
     result.half_force[d] = static_cast<Real>(force[d] / 2);
+    result.tau_force[d] = static_cast<Real>(force[d] * tau);
     result.more_force[d] = static_cast<Real>(force[d] * (2 * tau - 0.5));
-    result.of_force[0][d] = static_cast<Real>((1 - rate / 2) * force[d] / 6);
-    result.of_force[1][d] = static_cast<Real>((1 - rate / 2) * force[d] / 12);
   }
   for (int p = 0; p < k_pairs; ++p) {
     int const i = 2 * p + 1;
@@ -154,21 +154,24 @@ TESSERA_HOST_DEVICE inline Moments<Real> moments_of(Real const (&f)[k_directions
 }
 
 /// What a collision adds to a pair of opposite populations: the same to both, and to one what it takes from
-/// the other.
+/// the other, `linear` of `along`. That is not rounded by itself: several pairs would share its rounding, and
+/// the sum over all directions would be off by all of it.
 template <class Real>
-TESSERA_HOST_DEVICE inline void relax_pair(Real& one, Real& other, Real keep, Real both, Real apart) {
-  one = multiply_add(keep, one, both + apart);
-  other = multiply_add(keep, other, both - apart);
+TESSERA_HOST_DEVICE inline void relax_pair(Real& one, Real& other, Real keep, Real both, Real linear,
+                                           Real along) {
+  one = multiply_add(keep, one, multiply_add(linear, along, both));
+  other = multiply_add(keep, other, multiply_add(-linear, along, both));
 }
 
 /// Populations before the collision become those after it.
 ///
-/// All is made of momentum with half of the force, p, and with more of it, q: in the equilibrium and in Guo's
-/// forcing together, what is even in the direction c is (p c)(q c) and p q, over the density.
+/// All is made of momentum with half of the force, p, with more of it, q, and with tau of it, r: in the
+/// equilibrium and in Guo's forcing together, what is even in the direction c is (p c)(q c) and p q, over the
+/// density, and what is odd is r c.
 template <class Real>
 TESSERA_HOST_DEVICE inline void collide(Real (&f)[k_directions], Relaxation<Real> const& of) {
   auto const m = moments_of(f);
-  Real p[3], q[3], scaled[3], square[3], axis[3], diagonal[3];
+  Real p[3], q[3], r[3], scaled[3], square[3];
   Real const scale = of.eighth * reciprocal(Real(1) + m.excess);
 #if defined(__CUDA_ARCH__)
 #pragma unroll
@@ -176,24 +179,24 @@ TESSERA_HOST_DEVICE inline void collide(Real (&f)[k_directions], Relaxation<Real
   for (int d = 0; d < 3; ++d) {
     p[d] = m.momentum[d] + of.half_force[d];
     q[d] = m.momentum[d] + of.more_force[d];
+    r[d] = m.momentum[d] + of.tau_force[d];
     scaled[d] = scale * p[d];
     square[d] = scaled[d] * q[d];
-    axis[d] = multiply_add(of.linear[0], p[d], of.of_force[0][d]);
-    diagonal[d] = multiply_add(of.linear[1], p[d], of.of_force[1][d]);
   }
-  // Of populations along two axes, whose weight is 1/36: what does not depend on the direction. 1/36 is
-  // rounded; what is left goes to the population at rest, so that the sum over all directions comes out
-  // right.
+  // Of populations along two axes, whose weight is 1/36: what does not depend on the direction. It is rounded
+  // once for twelve of them; what is left goes to the population at rest, so that the sum over all directions
+  // comes out right.
   Real const squares = (square[0] + square[1]) + square[2];
   Real const all = multiply_add(Real(-12), squares, of.rate * m.excess);
-  Real const even = all * Real(1.0 / 36);
+  Real const with_squares = multiply_add(all, Real(1.0 / 36), squares);
+  Real const even = with_squares - squares, twice = even + even;
   f[0] = multiply_add(of.keep, f[0], multiply_add(Real(-24), even, all));
-  Real const twice = even + even, with_squares = even + squares;
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
   for (int d = 0; d < 3; ++d)
-    relax_pair(f[2 * d + 1], f[2 * d + 2], of.keep, multiply_add(Real(2), square[d], twice), axis[d]);
+    relax_pair(f[2 * d + 1], f[2 * d + 2], of.keep, multiply_add(Real(2), square[d], twice), of.linear[0],
+               r[d]);
   constexpr int of_plane[3][2] = {{0, 1}, {0, 2}, {1, 2}};
 #if defined(__CUDA_ARCH__)
 #pragma unroll
@@ -202,8 +205,8 @@ TESSERA_HOST_DEVICE inline void collide(Real (&f)[k_directions], Relaxation<Real
     int const a = of_plane[plane][0], b = of_plane[plane][1], i = 7 + 4 * plane;
     Real const alike = with_squares - square[3 - a - b];
     Real const crossed = multiply_add(scaled[a], q[b], scaled[b] * q[a]);
-    relax_pair(f[i], f[i + 1], of.keep, alike + crossed, diagonal[a] + diagonal[b]);
-    relax_pair(f[i + 2], f[i + 3], of.keep, alike - crossed, diagonal[a] - diagonal[b]);
+    relax_pair(f[i], f[i + 1], of.keep, alike + crossed, of.linear[1], r[a] + r[b]);
+    relax_pair(f[i + 2], f[i + 3], of.keep, alike - crossed, of.linear[1], r[a] - r[b]);
   }
 }
 

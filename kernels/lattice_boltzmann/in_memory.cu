@@ -6,6 +6,7 @@
 #include <tessera/sync/barrier.cuh>
 
 #include "kernels/lattice_boltzmann/box_cell.hpp"
+#include "kernels/lattice_boltzmann/late.cuh"
 #include "kernels/lattice_boltzmann/step_launch.cuh"
 
 namespace tessera::lattice_boltzmann {
@@ -59,16 +60,20 @@ __global__ void flow_kernel(BoxArguments box, CellRange range, float const* latt
 __global__ void __launch_bounds__(k_step_threads, 4)
     between_kernel(BoxArguments const __grid_constant__ box,
                    Lattice<float const> const __grid_constant__ from,
-                   Lattice<float> const __grid_constant__ to, Relaxation<float> const __grid_constant__ of) {
+                   Lattice<float> const __grid_constant__ to, Relaxation<float> const __grid_constant__ of,
+                   unsigned late) {
   behind_the_step_before();
+  dawdle(late, 0);
   unsigned const n = own_cell();
   if (n < box.cells) step_cell(box, BoxCell(box, n), from, to, of);
 }
 
 template <bool Reaches>
 __global__ void __launch_bounds__(k_step_threads, 3)
-    in_place_kernel(BoxArguments box, float* lattice, Relaxation<float> const __grid_constant__ of) {
+    in_place_kernel(BoxArguments box, float* lattice, Relaxation<float> const __grid_constant__ of,
+                    unsigned late) {
   behind_the_step_before();
+  dawdle(late, 0);
   unsigned const n = own_cell();
   if (n >= box.cells) return;
   auto const links = links_at(box, n);
@@ -89,13 +94,18 @@ __global__ void __launch_bounds__(k_barrier_threads, 1)
                   Relaxation<float> const __grid_constant__ of) {
   GridBarrier<DeadlineWatch<>> barrier({a.barrier, gridDim.x}, blockIdx.x, watch);
   for (unsigned step = 0; step < a.steps; ++step) {
+    dawdle(a.disturbance.late, step);
     // All blocks sweep over the box together: neighbours in memory are in the L2 at the same time.
     for (unsigned n = blockIdx.x * k_barrier_threads + threadIdx.x; n < a.box.cells;
          n += gridDim.x * k_barrier_threads)
       step_cell(a.box, BoxCell(a.box, n), Planes<float const>{a.lattices[step & 1], a.box.cells},
                 Planes<float>{a.lattices[step & 1 ^ 1], a.box.cells}, of);
+    bool const silent =
+        static_cast<int>(blockIdx.x) == a.disturbance.silent_block && step >= a.disturbance.silent_from;
     if (a.cooperative)
       cooperative_groups::this_grid().sync();
+    else if (silent)
+      return;
     else if (!barrier.sync())
       return;
   }
@@ -114,14 +124,14 @@ cudaError_t flow(BoxArguments const& box, CellRange const& range, float const* l
   return cudaGetLastError();
 }
 cudaError_t step_between(BoxArguments const& box, float const* from, float* to, Relaxation<float> const& of,
-                         cudaStream_t stream) {
+                         unsigned late, cudaStream_t stream) {
   return launch_step({blocks_for(box), k_step_threads}, stream, &between_kernel, box,
-                     Lattice<float const>(from, box.cells), Lattice<float>(to, box.cells), of);
+                     Lattice<float const>(from, box.cells), Lattice<float>(to, box.cells), of, late);
 }
 cudaError_t step_in_place(BoxArguments const& box, float* lattice, bool reaches, Relaxation<float> const& of,
-                          cudaStream_t stream) {
+                          unsigned late, cudaStream_t stream) {
   return launch_step({blocks_for(box), k_step_threads}, stream,
-                     reaches ? &in_place_kernel<true> : &in_place_kernel<false>, box, lattice, of);
+                     reaches ? &in_place_kernel<true> : &in_place_kernel<false>, box, lattice, of, late);
 }
 void const* barrier_steps_kernel() { return reinterpret_cast<void const*>(&barrier_steps); }
 

@@ -7,6 +7,7 @@
 #include <tessera/sync/wait.cuh>
 
 #include "kernels/lattice_boltzmann/box_cell.hpp"
+#include "kernels/lattice_boltzmann/disturbance.hpp"
 
 namespace tessera::lattice_boltzmann {
 
@@ -33,12 +34,12 @@ struct CellRange {
 cudaError_t flow(BoxArguments const& box, CellRange const& range, float const* lattice, Layout layout,
                  Relaxation<float> const& of, FlowFields const& fields, cudaStream_t stream);
 
-/// One step as a launch, from one lattice to another; layout `own`.
+/// One step as a launch, from one lattice to another; layout `own`. `late`: see dawdle().
 cudaError_t step_between(BoxArguments const& box, float const* from, float* to, Relaxation<float> const& of,
-                         cudaStream_t stream);
+                         unsigned late, cudaStream_t stream);
 /// One step in place: from Layout::opposite to Layout::sent, or back.
 cudaError_t step_in_place(BoxArguments const& box, float* lattice, bool reaches, Relaxation<float> const& of,
-                          cudaStream_t stream);
+                          unsigned late, cudaStream_t stream);
 
 /// All steps in one launch, from lattices[0] on in turns, behind a barrier of all blocks.
 struct BarrierSteps {
@@ -47,6 +48,7 @@ struct BarrierSteps {
   unsigned steps = 0;
   bool cooperative = false;  ///< cooperative groups' barrier in place of Tessera's
   unsigned* barrier = nullptr;
+  Disturbance disturbance = {};
 };
 constexpr int k_barrier_threads = 1024;
 void const* barrier_steps_kernel();

@@ -82,8 +82,8 @@ struct LatticeBoltzmann::State {
   Expected<void> launch(cudaStream_t stream, long long steps);
   bool stalled() const { return loop ? loop->stalled() : chain->stalled(); }
   Expected<void> finish();
-  /// Where a wait for a neighbour in the cluster met its deadline: says who it was.
-  void name_partner(Diagnostic& said) const;
+  /// Where a wait for a neighbour in the cluster met its deadline, or one at a barrier: says who is missing.
+  void name_missing(Diagnostic& said) const;
   /// E0520 where a launch has given up, as finish() says it: the flow is lost.
   Expected<void> settle(bool captured);
 };
@@ -167,11 +167,12 @@ Expected<void> LatticeBoltzmann::State::make_chain(Expected<Plan> const& plan, S
 /// Launch number `launch` of those that are asked for.
 cudaError_t LatticeBoltzmann::State::enqueue_launch(long long launch, cudaStream_t stream) {
   long long const before = progress.steps_done + launch;
+  unsigned const late = options.disturbance.late_in(before);
   if (choice.variant == Variant::in_place)
-    return step_in_place(box, lattice(0), before % 2 == 0, relaxation, stream);
+    return step_in_place(box, lattice(0), before % 2 == 0, relaxation, late, stream);
   if (choice.variant == Variant::trips && launch < trips_of(asked))
-    return trip_between(box, choice.cut, lattice(before), lattice(before + 1), relaxation, stream);
-  return step_between(box, lattice(before), lattice(before + 1), relaxation, stream);
+    return trip_between(box, choice.cut, lattice(before), lattice(before + 1), relaxation, late, stream);
+  return step_between(box, lattice(before), lattice(before + 1), relaxation, late, stream);
 }
 
 /// A launch for each step, or for two; Chain::launch() repeats it.
@@ -198,7 +199,8 @@ Expected<void> LatticeBoltzmann::State::prepare_barrier(MachineProfile const& ma
                                {lattice(progress.steps_done), lattice(progress.steps_done + 1)},
                                asked,
                                choice.variant == Variant::cooperative,
-                               static_cast<unsigned*>(views.tokens)});
+                               static_cast<unsigned*>(views.tokens),
+                               options.disturbance});
     arguments.add(views.watch());
     arguments.add(relaxation);
   };
@@ -209,7 +211,8 @@ Expected<void> LatticeBoltzmann::State::prepare_neighbours(MachineProfile const&
   auto const plan = plan_steps(choice.cut, {k_tile_threads, 80, 0}, machine, false);
   if (!plan) return tl::make_unexpected(plan.error());
   NeighbourSteps steps{
-      box, choice.cut, {lattice(0), lattice(1)}, static_cast<int const*>(phase.get()), relaxation};
+      box,        choice.cut,         {lattice(0), lattice(1)}, static_cast<int const*>(phase.get()),
+      relaxation, options.disturbance};
   auto const stalls = together.stalls();
   if (!stalls) return tl::make_unexpected(stalls.error());
   auto made = neighbour_loop(*plan, steps, options.deadline_seconds, *stalls);
@@ -342,7 +345,7 @@ Expected<void> LatticeBoltzmann::run(cudaStream_t stream, long long steps) {
     s.progress.ran(s.choice.variant, steps, *captured);
     return {};
   }
-  if (s.together.restarts() != before) s.name_partner(launched.error().front());
+  if (s.together.restarts() != before) s.name_missing(launched.error().front());
   // A launch before has stalled, or some steps of this one are enqueued. Where it is refused for another
   // reason, a stall of something else too, the flow is what it was.
   if (s.stalled() || s.together.restarts() != before) s.progress.lost = true;
@@ -372,9 +375,28 @@ Expected<void> LatticeBoltzmann::start_again(cudaStream_t stream) {
   return state_->start(stream);
 }
 
-void LatticeBoltzmann::State::name_partner(Diagnostic& said) const {
-  if (choice.variant != Variant::chip_clusters) return;
+void LatticeBoltzmann::State::name_missing(Diagnostic& said) const {
+  if (!chain) return;
   auto const& stall = chain->last_stall();
+  bool const at_barrier = choice.variant == Variant::barrier || choice.variant == Variant::chip_barrier ||
+                          choice.variant == Variant::chip_split_barrier;
+  if (at_barrier && stall.state == 2) {
+    // The plan has no semaphores, of which the report speaks.
+    said.message =
+        fmt::format("{} waits at the barrier of all blocks: {} of {} have arrived",
+                    said.message.substr(0, said.message.find(" waits for ")), stall.seen, stall.expected);
+    if (stall.semaphore < 0) return;
+    auto const number = static_cast<int>(stall.semaphore);
+    if (choice.variant == Variant::barrier) {
+      said.message += fmt::format("; missing block {}", number);
+      return;
+    }
+    ChipBlock const missing(choice.cut, number);
+    said.message +=
+        fmt::format("; missing tile ({}, {}, {})", missing.own[0], missing.own[1], missing.own[2]);
+    return;
+  }
+  if (choice.variant != Variant::chip_clusters) return;
   int const rank = stall.state == 2 ? awaited_rank(stall.semaphore) : -1;
   if (rank < 0) return;
   auto const& cut = choice.cut;
@@ -391,7 +413,7 @@ Expected<void> LatticeBoltzmann::State::finish() {
   auto finished = loop ? loop->finish() : chain->finish();
   if (together.restarts() != before) {
     progress.lost = true;
-    if (!finished) name_partner(finished.error().front());
+    if (!finished) name_missing(finished.error().front());
   }
   return finished;
 }

@@ -4,6 +4,7 @@
 #include <tessera/run/run_loop.hpp>
 
 #include "kernels/lattice_boltzmann/box_cell.hpp"
+#include "kernels/lattice_boltzmann/late.cuh"
 
 namespace tessera::lattice_boltzmann {
 namespace {
@@ -13,6 +14,13 @@ struct StepOfTile {
   NeighbourSteps steps;
 
   __device__ void operator()(Tile tile, Context& context) const {
+    auto const step = static_cast<unsigned>(context.iteration);
+    dawdle(steps.disturbance.late, step);
+    int const number = tile.at[0] + steps.cut.blocks[0] * (tile.at[1] + steps.cut.blocks[1] * tile.at[2]);
+    if (number == steps.disturbance.silent_block && step >= steps.disturbance.silent_from) {
+      context.stopped = true;  // a tile that stops does not post
+      return;
+    }
     unsigned first[3], size[3];
 #pragma unroll
     for (int a = 0; a < 3; ++a) {

@@ -17,6 +17,7 @@ struct NeighbourSteps {
   float* lattices[2] = {};
   int const* phase = nullptr;  ///< 0: the first step of a launch reads lattices[0]
   Relaxation<float> of;
+  Disturbance disturbance = {};
 };
 
 struct NeighbourLoop {

@@ -351,7 +351,7 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
       switch (a.exchange) {
         case Handover::semaphores: ok = wait_for_neighbours(block, memory.semaphores, now + 1, watch); break;
         case Handover::split_barrier: ok = barrier.wait(); break;
-        case Handover::barrier: ok = barrier.sync(); break;
+        case Handover::barrier: ok = worker.silent || barrier.sync(); break;
         default: cooperative_groups::this_grid().sync(); break;
       }
       if (__syncthreads_or(ok ? 0 : 1)) return;

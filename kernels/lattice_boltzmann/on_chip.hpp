@@ -5,6 +5,7 @@
 #include <tessera/sync/data_token.cuh>
 
 #include "kernels/lattice_boltzmann/chip_cell.hpp"
+#include "kernels/lattice_boltzmann/disturbance.hpp"
 #include "kernels/lattice_boltzmann/problem.hpp"
 
 namespace tessera::lattice_boltzmann {
@@ -34,13 +35,6 @@ constexpr int awaited_rank(long long semaphore) {
   return semaphore >= k_data_token ? -1 : static_cast<int>(data_token_of(0) - semaphore);
 }
 constexpr int k_semaphores_apart = 32;  ///< words: a line each
-
-/// For tests.
-struct Disturbance {
-  unsigned late = 0;  ///< not 0: warps sleep up to 4 us now and then
-  int silent_block = -1;
-  unsigned silent_from = 0;  ///< from this step of a launch on the block tells nobody anything
-};
 
 struct ChipArguments {
   ChipCut cut;

@@ -42,20 +42,35 @@ constexpr double k_plane_ns = 1500;
 /// Of a slab, on an SM: its registers hold 4 blocks of 256 threads.
 constexpr int k_slab_cells_at_once = 1024;
 
-/// Warps of a scheduler, on a full SM and of one block.
-constexpr int k_full_warps = 8,
-              k_block_warps = static_cast<int>(k_step_threads) / 32 / static_cast<int>(k_schedulers);
+/// A thread a cell, of a block of one launch of all steps.
+constexpr double k_persistent_threads = 1024;
+/// Warps of a scheduler, on a full SM.
+constexpr int k_full_warps = 8;
+/// Bytes that an SM loads from the L2 in a cycle at most, and stores to it at the same time.
+constexpr double k_port_bytes = 64;
+/// On the chip, warps that show and take, and what is left of k_exchange_ns where they do both in one round.
+constexpr int k_helper_warps = k_chip_threads / 64;
+constexpr double k_short_exchange_ns = 1400;
+/// So many rounds of both are the longest that a step waits for: with more of them the inside is larger, too.
+constexpr int k_rounds_of_exchange = 6;
 
 /// How long a launch takes to get memory to full speed: first loads, and an update of each warp that a
 /// scheduler has. No step is shorter.
-double ramp_ns(MachineProfile const& machine, double warps = k_full_warps) {
+double ramp_ns(MachineProfile const& machine, double warps) {
   return measured(machine, "memory.dram.latency.loaded", "", 0, 500) + warps * k_update / clock_of(machine);
 }
 
-/// Of a launch of a step: a small box has fewer blocks than SMs have room for.
-double warps_of_launch(Problem const& problem, MachineProfile const& machine) {
-  double const blocks = std::ceil(static_cast<double>(problem.size()) / k_step_threads);
-  return std::min(1.0 * k_full_warps, k_block_warps * std::ceil(blocks / machine.sms));
+/// Cells that an SM has to itself, which a small box has fewer of than SMs have room for, or none.
+double cells_of_sm(Problem const& problem, Variant variant, MachineProfile const& machine) {
+  auto const cells = static_cast<double>(problem.size());
+  if (variant == Variant::neighbours && cells < 1.0 * machine.sms * k_persistent_threads)
+    return tile_cut(problem, machine.sms).most_cells();
+  double const block = has_launches(variant) ? k_step_threads : k_persistent_threads;
+  return std::min(cells, block * std::ceil(cells / block / machine.sms));
+}
+
+double ramp_of_cells_ns(MachineProfile const& machine, double cells) {
+  return ramp_ns(machine, std::min(1.0 * k_full_warps, std::ceil(cells / 32 / k_schedulers)));
 }
 
 /// Each waits on the GPU for the end of the one before, where launches may start early.
@@ -69,9 +84,14 @@ double memory_ns(Problem const& problem, Variant variant, MachineProfile const& 
   double const held = has_two_lattices(variant) ? bytes : bytes / 2;
   double const l2 = machine.l2_mib * 1048576;
   double away = std::clamp((held / l2 - k_stays) / (k_leaves - k_stays), 0.0, 1.0);
-  double const ramp = persistent ? ramp_ns(machine) : ramp_ns(machine, warps_of_launch(problem, machine));
+  double const cells = cells_of_sm(problem, variant, machine);
+  double const ramp = ramp_of_cells_ns(machine, cells);
+  // Few SMs with all cells have their own ways to the L2 alone. Trips load ahead.
+  double const port =
+      variant == Variant::trips ? 0 : cells * k_bytes_per_cell / 2 / k_port_bytes / clock_of(machine);
   double const from_l2 = l2_rate(machine);
-  double const near = std::max(bytes / (from_l2 * (persistent ? k_persistent_l2 : k_share_of_l2)), ramp);
+  double const near =
+      std::max(bytes / (from_l2 * (persistent ? k_persistent_l2 : k_share_of_l2)), ramp + port);
   double far = bytes / (copy_rate(machine) * k_share_of_step) * (persistent ? k_persistent_memory : 1) + ramp;
   // Its blocks go through the box in an order of their own: no part of what does not stay is there again.
   if (variant == Variant::neighbours) {
@@ -79,6 +99,13 @@ double memory_ns(Problem const& problem, Variant variant, MachineProfile const& 
     if (held > k_far_apart_bytes) far *= k_far_apart;
   }
   return (1 - away) * near + away * far;
+}
+
+/// On the chip, beside a step's instructions: until a block has shown and taken its cells.
+double exchange_ns(ChipWork const& work) {
+  double const rounds = std::ceil(work.shown / k_helper_warps) + std::ceil(work.taken / k_helper_warps);
+  double const share = std::clamp((rounds - 2) / (k_rounds_of_exchange - 2), 0.0, 1.0);
+  return k_short_exchange_ns + share * (k_exchange_ns - k_short_exchange_ns);
 }
 
 /// A step of those that trips take: as many planes as there is room for are in memory and are computed by
@@ -182,7 +209,7 @@ Price price_of(Problem const& problem, Variant variant, MachineProfile const& ma
   // is hidden, and what leaves a block and comes into it is what a step waits for beside its instructions.
   bool const whole = variant == Variant::chip_barrier || variant == Variant::chip_cooperative;
   double const cells = instructions / k_schedulers / k_share_of_issue / clock_of(machine) +
-                       (whole ? words / clock_of(machine) : k_exchange_ns);
+                       (whole ? words / clock_of(machine) : exchange_ns(work));
   // Who takes behind the inside waits for its last task, for a table's entry, and for what it says where to
   // look.
   double const take = k_inside * measured(machine, "check.add.chain", "", 0, 4) / clock_of(machine) +
@@ -212,7 +239,7 @@ double slabs_ns(Problem const& problem, int ranks, MachineProfile const& machine
   double const cells = memory_ns(slab, Variant::two_lattices, machine, false);
   double const at_once = std::min(1.0, 1.0 * machine.sms * k_slab_cells_at_once / slab.size());
   double const hop = measured(machine, "peer.hop.store", "bytes", 32768, 2900);
-  return gap + std::max(cells, std::max(ramp_ns(machine), at_once * cells) + hop);
+  return gap + std::max(cells, std::max(ramp_ns(machine, k_full_warps), at_once * cells) + hop);
 }
 
 Expected<Choice> choose_variant(Problem const& problem, MachineProfile const& machine, Variant variant,
@@ -238,10 +265,17 @@ Expected<Choice> choose_variant(Problem const& problem, MachineProfile const& ma
     return choose_unmeasured(problem, machine, free_bytes);
   std::vector<Price> prices;
   for (auto const variant : k_variants) prices.push_back(price_of(problem, variant, machine, free_bytes));
-  auto const best = std::min_element(prices.begin(), prices.end(), [](Price const& a, Price const& b) {
-    return a.ns_per_step < b.ns_per_step;
+  // Of two that take as long, the one that takes less memory.
+  auto const best = std::min_element(prices.begin(), prices.end(), [&](Price const& a, Price const& b) {
+    if (a.ns_per_step != b.ns_per_step) return a.ns_per_step < b.ns_per_step;
+    return a.possible && memory_of(problem, a.variant) < memory_of(problem, b.variant);
   });
   auto result = choose_variant(problem, machine, best->variant, free_bytes);
+  if (result)
+    for (auto const& other : prices)
+      if (other.ns_per_step == best->ns_per_step &&
+          memory_of(problem, other.variant) > memory_of(problem, best->variant))
+        result->reason += fmt::format("; {} takes as long and more memory", to_string(other.variant));
   if (result) result->prices = std::move(prices);
   return result;
 }

@@ -3,6 +3,7 @@
 
 #include <tessera/sync/shared_barrier.cuh>
 
+#include "kernels/lattice_boltzmann/late.cuh"
 #include "kernels/lattice_boltzmann/step_launch.cuh"
 
 namespace tessera::lattice_boltzmann {
@@ -25,7 +26,7 @@ template <bool Walls>
 __global__ void __launch_bounds__(k_trip_threads, k_trips_on_sm)
     trip_kernel(BoxArguments const __grid_constant__ box, ChipCut const __grid_constant__ cut,
                 Lattice<float const> const __grid_constant__ from, Lattice<float> const __grid_constant__ to,
-                Relaxation<float> const __grid_constant__ of) {
+                Relaxation<float> const __grid_constant__ of, unsigned late) {
   extern __shared__ __align__(128) float tessera_trip[];
   __shared__ __align__(8) unsigned long long words[2 * k_ring];
   unsigned const made = shared_address(words), used = made + 8 * k_ring;
@@ -42,6 +43,7 @@ __global__ void __launch_bounds__(k_trip_threads, k_trips_on_sm)
     bool const some = thread < tile.columns();
     unsigned const place = tile.place(cut, some ? thread : 0);
     for (int k = 0; k < planes; ++k) {
+      dawdle(late, static_cast<unsigned>(k));
       // What has no column waits as well: no warp may arrive twice for others.
       auto const room = [&] {
         if (k > 3) wait_for(used, k - 4);
@@ -62,6 +64,7 @@ __global__ void __launch_bounds__(k_trip_threads, k_trips_on_sm)
     wait_for(made, 0), wait_for(made, 1);
     for (int k = 1; k + 1 < planes; ++k) {
       wait_for(made, k + 1);
+      dawdle(late, static_cast<unsigned>(k));
       if (some)
         second_of_trip<Walls>(box, cell_at(box, place, tile.plane(cut, k)), Middle<Walls>::reaching(k),
                               Middle<Walls>::own(k), tessera_trip, column, tile.pitch, of, to);
@@ -80,10 +83,10 @@ cudaError_t prepare() {
 }
 template <bool Walls>
 cudaError_t launch(BoxArguments const& box, ChipCut const& cut, float const* from, float* to,
-                   Relaxation<float> const& of, cudaStream_t stream) {
+                   Relaxation<float> const& of, unsigned late, cudaStream_t stream) {
   return launch_step({static_cast<unsigned>(cut.count()), k_trip_threads, Middle<Walls>::bytes}, stream,
                      &trip_kernel<Walls>, box, cut, Lattice<float const>(from, box.cells),
-                     Lattice<float>(to, box.cells), of);
+                     Lattice<float>(to, box.cells), of, late);
 }
 
 }  // namespace
@@ -92,9 +95,9 @@ cudaError_t prepare_trips(BoxArguments const& box) {
   return box.kinds != nullptr ? prepare<true>() : prepare<false>();
 }
 cudaError_t trip_between(BoxArguments const& box, ChipCut const& cut, float const* from, float* to,
-                         Relaxation<float> const& of, cudaStream_t stream) {
-  return box.kinds != nullptr ? launch<true>(box, cut, from, to, of, stream)
-                              : launch<false>(box, cut, from, to, of, stream);
+                         Relaxation<float> const& of, unsigned late, cudaStream_t stream) {
+  return box.kinds != nullptr ? launch<true>(box, cut, from, to, of, late, stream)
+                              : launch<false>(box, cut, from, to, of, late, stream);
 }
 
 }  // namespace tessera::lattice_boltzmann

@@ -63,6 +63,19 @@ TEST(LatticeBoltzmannCell, CollidesAsTheTextbookSays) {
   }
 }
 
+/// What a collision keeps and what it puts in its place are 1 together, and so are the parts of momentum.
+TEST(LatticeBoltzmannCell, RoundedRatesAddUp) {
+  double const none[3] = {};
+  for (int k = 0; k < 4000; ++k) {
+    double const tau = k < 2000 ? 0.5005 + 5e-4 * k : 1.5 + 0.0173 * (k - 2000);
+    auto const of = relaxation_of<float>(tau, none, none);
+    auto const exact = [](float value) { return static_cast<double>(value); };
+    EXPECT_EQ(exact(of.keep) + exact(of.rate), 1) << tau;
+    EXPECT_EQ(2 * exact(of.linear[0]) + 8 * exact(of.linear[1]), exact(of.rate)) << tau;
+    EXPECT_NEAR(of.rate, 1 / tau, 6e-8) << tau;
+  }
+}
+
 TEST(LatticeBoltzmannFlow, MassAndMomentumStay) {
   auto p = taylor_green(15, 9, 7, 0.05, 0.53);
   for (auto& u : p.velocity[2]) u = 0.03f;
@@ -76,7 +89,24 @@ TEST(LatticeBoltzmannFlow, MassAndMomentumStay) {
   EXPECT_NEAR(after_rounded.mass, before.mass, 1e-7 * before.mass);
   for (int d = 0; d < 3; ++d) {
     EXPECT_NEAR(after.momentum[d], before.momentum[d], 1e-10) << d;
-    EXPECT_NEAR(after_rounded.momentum[d], before.momentum[d], 1e-6 * before.mass) << d;
+    EXPECT_NEAR(after_rounded.momentum[d], before.momentum[d], 1e-7 * before.mass) << d;
+  }
+}
+
+/// Rounding of what many cells have in common is the same in all of them: where it has a bias, momentum is
+/// off by half a last place of a population in each step, here by 7e-6 of the mass.
+TEST(LatticeBoltzmannFlow, RoundingHasNoBias) {
+  for (double const tau : {0.5584686, 0.55, 0.6}) {
+    auto p = taylor_green(12, 9, 1, 0.022, tau);
+    for (auto& u : p.velocity[0]) u += 0.049f;
+    for (auto& u : p.velocity[2]) u = 0.07f;
+    Reference<float> rounded(p);
+    auto const before = totals_of(p, rounded.flow());
+    for (int step = 0; step < 2000; ++step) rounded.step();
+    auto const after = totals_of(p, rounded.flow());
+    EXPECT_NEAR(after.mass, before.mass, 1e-6 * before.mass) << tau;
+    for (int d = 0; d < 3; ++d)
+      EXPECT_NEAR(after.momentum[d], before.momentum[d], 5e-7 * before.mass) << tau << " " << d;
   }
 }
 

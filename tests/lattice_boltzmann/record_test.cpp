@@ -9,19 +9,26 @@
 #include <tessera/measure/machine_json.hpp>
 #include <tessera/measure/statistics.hpp>
 
+#include "bench/machine_of_gpu.hpp"
 #include "kernels/lattice_boltzmann/step_choice.hpp"
 #include "support/assert_ok.hpp"
 
 namespace tessera::lattice_boltzmann {
 namespace {
 
-class LatticeBoltzmannRecord : public testing::TestWithParam<char const*> {};
+struct Record {
+  char const* folder;  ///< of results/, and the profile
+  char const* name;
+  double median;  ///< by which predictions may be off in the median
+};
+class LatticeBoltzmannRecord : public testing::TestWithParam<Record> {};
 
 TEST_P(LatticeBoltzmannRecord, PredictionsAreNearAndTheChoiceIsNearTheFastest) {
-  std::ifstream file(std::string(TESSERA_SOURCE_DIR "/results/") + GetParam() + "/lattice_boltzmann.json");
+  auto const& [folder, name, median_bound] = GetParam();
+  std::ifstream file(std::string(TESSERA_SOURCE_DIR "/results/") + folder + "/" + name + ".json");
   ASSERT_TRUE(file);
   auto const record = nlohmann::json::parse(file);
-  auto const profile = machine(GetParam());
+  auto const profile = machine(folder);
   ASSERT_OK(profile);
   std::vector<double> off;
   int near_fastest = 0, boxes = 0;
@@ -29,13 +36,16 @@ TEST_P(LatticeBoltzmannRecord, PredictionsAreNearAndTheChoiceIsNearTheFastest) {
     Problem const problem{box["box"][0], box["box"][1], box["box"][2]};
     double fastest = INFINITY, ours = INFINITY, cheapest = INFINITY;
     std::string chosen;  // of what the record has
+    long long least_bytes = 0;
     for (auto const& row : box["variants"]) {
       auto const variant = variant_named(row["variant"]);
       ASSERT_TRUE(variant);
       double const us = row["us"], predicted = price_of(problem, *variant, *profile).ns_per_step / 1e3;
       off.push_back(std::abs(predicted / us - 1));
       fastest = std::min(fastest, us);
-      if (predicted < cheapest) cheapest = predicted, ours = us, chosen = to_string(*variant);
+      long long const bytes = memory_of(problem, *variant);
+      if (predicted < cheapest || (predicted == cheapest && bytes < least_bytes))
+        cheapest = predicted, least_bytes = bytes, ours = us, chosen = to_string(*variant);
       std::printf("%-32s %-18s %9.2f us, predicted %9.2f (%+.0f %%)\n", to_string(problem).c_str(),
                   to_string(*variant).c_str(), us, predicted, 100 * (predicted / us - 1));
     }
@@ -46,12 +56,24 @@ TEST_P(LatticeBoltzmannRecord, PredictionsAreNearAndTheChoiceIsNearTheFastest) {
       "off by %.0f %% in the median, by %.0f %% at the 90th percentile; chosen within 5 %% of the fastest at "
       "%d of %d\n",
       100 * median(off), 100 * quantile(off, 0.9), near_fastest, boxes);
-  EXPECT_LT(median(off), 0.07);
+  EXPECT_LT(median(off), median_bound);
   EXPECT_EQ(near_fastest, boxes);
 }
 
-INSTANTIATE_TEST_SUITE_P(Records, LatticeBoltzmannRecord, testing::Values("h200", "h100"),
-                         [](auto const& one) { return std::string(one.param); });
+INSTANTIATE_TEST_SUITE_P(Records, LatticeBoltzmannRecord,
+                         testing::Values(Record{"h200", "lattice_boltzmann", 0.07},
+                                         Record{"h100", "lattice_boltzmann", 0.07},
+                                         Record{"h200", "lattice_boltzmann_clusters", 0.08}),
+                         [](auto const& one) {
+                           return std::string(one.param.folder) + "_" + one.param.name;
+                         });
+
+TEST(LatticeBoltzmannProfile, IsThatOfTheGpusName) {
+  EXPECT_EQ(bench::machine_of_gpu("NVIDIA H100 80GB HBM3")->name, "h100");
+  EXPECT_EQ(bench::machine_of_gpu("NVIDIA H200")->name, "h200");
+  EXPECT_EQ(bench::machine_of_gpu("NVIDIA GH200 480GB")->name, "h200");
+  EXPECT_EQ(bench::machine_of_gpu("")->name, "h200");
+}
 
 /// Where two GPUs pay, by what is predicted, is where they were measured to.
 TEST(LatticeBoltzmannSlabRecord, TwoGpusPayWhereTheyArePredictedTo) {

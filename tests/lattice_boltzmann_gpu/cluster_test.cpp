@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks in clusters of several shapes: bits of plain steps whatever is beside whom, with late warps too; a
 // block that tells its neighbours in the cluster nothing.
-#include "lattice_boltzmann_gpu/on_device.hpp"
-#include "lattice_boltzmann_gpu/plain.hpp"
+#include "lattice_boltzmann_gpu/silent.hpp"
 
 namespace tessera::lattice_boltzmann {
 namespace {
@@ -46,29 +45,12 @@ TEST(LatticeBoltzmannClusters, OfAnyShapeHaveTheBitsOfPlainSteps) {
 }
 
 TEST(LatticeBoltzmannClusters, ASilentBlockIsNamed) {
-  auto const problem = rough(24, 24, 24);
-  auto options = in_clusters({{24, 24, 24}, {2, 2, 2}, {2, 2, 2}});
-  options.deadline_seconds = 0.05;
-  options.disturbance.silent_block = 5;
-  options.disturbance.silent_from = 20;
-  auto made = LatticeBoltzmann::make(problem, options);
-  ASSERT_OK(made);
-  for (int round = 0; round < 2; ++round) {
-    ASSERT_OK(made->start_again(nullptr));
-    ASSERT_OK(made->run(nullptr, 40));
-    auto const stalled = made->finish();
-    ASSERT_FALSE(stalled) << "a block was silent, and nobody waited for it";
-    EXPECT_EQ(stalled.error().front().code, "E0520");
-    EXPECT_THAT(
-        to_text(stalled.error()),
-        AllOf(HasSubstr("step_0 tile ("), HasSubstr("waits for tile (1, 0, 1) of its cluster, which has "
-                                                    "told of 20 rims of this launch and of 21 was")));
-    if (round == 0) std::printf("%s\n", to_text(stalled.error()).c_str());
-    ASSERT_OK(made->start_again(nullptr));
-    ASSERT_OK(made->run(nullptr, 19));
-    ASSERT_OK(made->finish());
-    EXPECT_EQ(other_bits(flow_on_device(*made), plain(problem, 19)), 0u);
-  }
+  expect_that_a_silent_block_is_named(
+      rough(24, 24, 24), in_clusters({{24, 24, 24}, {2, 2, 2}, {2, 2, 2}}), [](LatticeBoltzmann const& flow) {
+        return AllOf(HasSubstr("step_0 tile ("),
+                     HasSubstr("waits for tile " + silent_place(flow.choice().cut) +
+                               " of its cluster, which has told of 20 rims of this launch and of 21 was"));
+      });
 }
 
 TEST(LatticeBoltzmannClusters, AreOfTheirVariantAlone) {

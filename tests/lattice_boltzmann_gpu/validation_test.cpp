@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "lattice_boltzmann/ghia.hpp"
+#include "examples/10_driven_cavity/ghia.hpp"
 #include "lattice_boltzmann_gpu/on_device.hpp"
 
 namespace tessera::lattice_boltzmann {
@@ -47,10 +47,16 @@ TEST(LatticeBoltzmannValidation, CavitiesAreWithinTwoPercentOfGhiasTables) {
     // The lid crosses the cavity in 1280 steps.
     auto flow = ran(problem, Variant::chip_tokens, reynolds == 100 ? 40000 : 80000);
     EXPECT_LT(change(flow, 2000), 1e-4) << "not at rest yet";
-    double const off = off_from_ghia(problem, flow_on_device(flow).velocity[0],
-                                     reynolds == 100 ? std::span<GhiasPoint const>(k_at_100) : k_at_400);
-    report(reynolds == 100 ? "off_at_100" : "off_at_400", off);
-    EXPECT_LT(off, 0.02) << "Reynolds number " << reynolds;
+    bool const slow = reynolds == 100;
+    auto const found = flow_on_device(flow);
+    double const off = off_from_ghia(problem, found.velocity[0], Line::upright,
+                                     slow ? std::span<GhiasPoint const>(k_u_at_100) : k_u_at_400);
+    double const off_v = off_from_ghia(problem, found.velocity[1], Line::level,
+                                       slow ? std::span<GhiasPoint const>(k_v_at_100) : k_v_at_400);
+    report(slow ? "off_at_100" : "off_at_400", off);
+    report(slow ? "off_v_at_100" : "off_v_at_400", off_v);
+    EXPECT_LT(off, 0.02) << "u, Reynolds number " << reynolds;
+    EXPECT_LT(off_v, 0.02) << "v, Reynolds number " << reynolds;
   }
 }
 
@@ -73,9 +79,9 @@ TEST(LatticeBoltzmannValidation, MassAndMomentumStayOverAHundredThousandSteps) {
       momentum = std::max(momentum, std::abs(after.momentum[d] - before.momentum[d]) / before.mass);
     report(variant == Variant::in_place ? "mass_in_place" : "mass_on_chip", mass);
     report(variant == Variant::in_place ? "momentum_in_place" : "momentum_on_chip", momentum);
-    EXPECT_LT(mass, 1e-5);
-    // Along z the flow is the same in all cells, and so is its rounding: half a last place in each step.
-    EXPECT_LT(momentum, 1e-7 + steps * 6e-8 * 0.02);
+    // The CPU, whose bits these are, finds 7.8e-7 and 8.8e-8.
+    EXPECT_LT(mass, 2e-6);
+    EXPECT_LT(momentum, 5e-7);
   }
 }
 

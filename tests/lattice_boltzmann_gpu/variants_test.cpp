@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All variants against plain steps on the CPU: equal bits, since the order of operations is the same.
 #include <cmath>
+#include <tessera/measure/machine_json.hpp>
 
 #include "gpu/graph.hpp"
 #include "gpu/stream.hpp"
@@ -80,7 +81,6 @@ TEST_P(Variants, AreReplayedAsGraphs) {
 }
 
 TEST_P(Variants, LateWarpsChangeNothing) {
-  if (!on_chip(GetParam())) GTEST_SKIP() << "its kernels have no delays";
   auto const problem = rough(30, 31, 32);
   for (unsigned late = 1; late <= 4; ++late) {
     Options options;
@@ -88,9 +88,9 @@ TEST_P(Variants, LateWarpsChangeNothing) {
     options.disturbance.late = late;
     auto made = LatticeBoltzmann::make(problem, options);
     ASSERT_OK(made);
-    ASSERT_OK(made->run(nullptr, 100));
+    ASSERT_OK(made->run(nullptr, 101));
     ASSERT_OK(made->finish());
-    EXPECT_EQ(other_bits(flow_on_device(*made), plain(problem, 100)), 0u) << late;
+    EXPECT_EQ(other_bits(flow_on_device(*made), plain(problem, 101)), 0u) << late;
   }
 }
 
@@ -110,11 +110,7 @@ TEST(LatticeBoltzmann, AFullChipKeepsMassAndMomentum) {
   ASSERT_OK(made->finish());
   auto const after = totals_of(problem, flow_on_device(*made));
   EXPECT_NEAR(after.mass / before.mass, 1, 1e-6);
-  // What is the same in all cells is rounded alike in all, in each step: by half a last place at most.
-  for (int d = 0; d < 3; ++d)
-    EXPECT_NEAR(after.momentum[d], before.momentum[d],
-                1e-7 * before.mass + 6000 * 6e-8 * std::abs(before.momentum[d]))
-        << d;
+  for (int d = 0; d < 3; ++d) EXPECT_NEAR(after.momentum[d], before.momentum[d], 1e-7 * before.mass) << d;
   // Two lattices compute the same.
   options.variant = Variant::two_lattices;
   auto other = LatticeBoltzmann::make(problem, options);
@@ -137,17 +133,22 @@ TEST(LatticeBoltzmann, ASlabOfOneGpuHasTheBitsOfPlainSteps) {
   }
 }
 
+/// On the chip and from memory, with a machine's figures and without.
 TEST(LatticeBoltzmann, TheChosenVariantRuns) {
-  for (auto const& problem : {rough(16, 16, 16), taylor_green(128, 128, 96, 0.05, 0.6)}) {
-    auto made = LatticeBoltzmann::make(problem);
-    ASSERT_OK(made);
-    std::printf("%s: %s, %s\n", to_string(problem).c_str(), to_string(made->choice().variant).c_str(),
-                made->choice().reason.c_str());
-    ASSERT_OK(made->run(nullptr, 20));
-    ASSERT_OK(made->finish());
-    auto const totals = totals_of(problem, flow_on_device(*made));
-    EXPECT_NEAR(totals.mass / static_cast<double>(totals.cells), 1, 0.01);
-  }
+  auto const h200 = machine("h200");
+  ASSERT_OK(h200);
+  for (auto const& problem : {rough(16, 16, 16), rough(128, 128, 32)})
+    for (auto const& profile : {MachineProfile{}, *h200}) {
+      Options options;
+      options.machine = profile;
+      auto made = LatticeBoltzmann::make(problem, options);
+      ASSERT_OK(made);
+      std::printf("%s: %s, %s\n", to_string(problem).c_str(), to_string(made->choice().variant).c_str(),
+                  made->choice().reason.c_str());
+      ASSERT_OK(made->run(nullptr, 7));
+      ASSERT_OK(made->finish());
+      EXPECT_EQ(other_bits(flow_on_device(*made), plain(problem, 7)), 0u);
+    }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "commands.hpp"
 #include "companion.hpp"
 #include "files.hpp"
+#include "flow_bench.hpp"
 #include "gpu_files.hpp"
 #include "products_run.hpp"
 
@@ -124,13 +125,15 @@ void add_product(CLI::App& bench, Session const& session, Action& action, std::s
 }  // namespace
 
 void add_bench(CLI::App& app, Session const& session, Action& action) {
-  auto* command = app.add_subcommand("bench",
-                                     "Measure on this GPU: mlp, workload, overhead, ablation, pdl, reduce,\n"
-                                     "gemm-all-reduce, gemm-reduce-scatter, all-gather-gemm");
+  auto* command =
+      app.add_subcommand("bench",
+                         "Measure on this GPU: mlp, workload, overhead, ablation, pdl, reduce,\n"
+                         "lattice-boltzmann, gemm-all-reduce, gemm-reduce-scatter, all-gather-gemm");
   command->require_subcommand(1);
   command->footer(
       "Needs a Hopper GPU, and programs that are built by name beside this one:\n"
-      "  cmake --build <build> --target tessera-bench copy_chain ablation pdl_placement reduction");
+      "  cmake --build <build> --target tessera-bench copy_chain ablation pdl_placement reduction "
+      "bench_lattice_boltzmann");
   add_workload(*command, session, action, "mlp", "A model's MLP, tuned, beside cuBLASLt and CUTLASS",
                "  tessera bench mlp gpt-3-145b --tp 8 -o mlp.json\n"
                "  tessera bench mlp llama-65b --tp 8 --tokens 1,768 --quick");
@@ -163,6 +166,7 @@ void add_bench(CLI::App& app, Session const& session, Action& action) {
       "Examples:\n"
       "  tessera bench reduce -o reduction.json",
       "reduction");
+  add_flow_bench(*command, session, action);
   for (auto const& name : product_names())
     add_product(*command, session, action, name, "--rows 2048 --columns 8192 --depth 8192");
 }

@@ -15,24 +15,30 @@
 #include "load.hpp"
 
 namespace tessera::cli {
+
+Expected<lattice_boltzmann::Problem> box_of(std::string const& text) {
+  lattice_boltzmann::Problem box;
+  int end = 0;
+  if (std::sscanf(text.c_str(), "%6dx%6dx%6d%n", &box.width, &box.height, &box.depth, &end) != 3 ||
+      static_cast<std::size_t>(end) != text.size())
+    return tl::make_unexpected(complaint("E0908", fmt::format("--box: \"{}\" is not the size of a box", text),
+                                         "give cells along x, y and z: --box 128x128x128"));
+  return box;
+}
+
+Expected<lattice_boltzmann::Variant> flow_variant(std::string const& name) {
+  namespace lb = lattice_boltzmann;
+  if (auto const variant = lb::variant_named(name)) return *variant;
+  std::string names;
+  for (auto const variant : lb::k_variants) names += (names.empty() ? "" : ", ") + lb::to_string(variant);
+  return tl::make_unexpected(
+      complaint("E0908", fmt::format("--variant: no variant has the name {}", name), "one of " + names));
+}
+
 namespace {
 
 constexpr long long k_usual_steps = 1000;
 constexpr double k_usual_tau = 0.6, k_usual_speed = 0.05;
-
-struct Edges {
-  int width = 0, height = 0, depth = 0;
-};
-
-Expected<Edges> edges_of(std::string const& text) {
-  Edges e;
-  int end = 0;
-  if (std::sscanf(text.c_str(), "%6dx%6dx%6d%n", &e.width, &e.height, &e.depth, &end) != 3 ||
-      static_cast<std::size_t>(end) != text.size())
-    return tl::make_unexpected(complaint("E0908", fmt::format("--box: \"{}\" is not the size of a box", text),
-                                         "give cells along x, y and z: --box 128x128x128"));
-  return e;
-}
 
 Diagnostics variant_on_gpus(int gpus) {
   return complaint("E0906", fmt::format("--variant is for one GPU, and --gpus says {}", gpus),
@@ -55,9 +61,9 @@ Diagnostics unused_by_prediction(FlowArguments const& a) {
   return found;
 }
 
-int run_prediction(Session const& session, FlowArguments const& a, Edges const& edges) {
+int run_prediction(Session const& session, FlowArguments const& a, lattice_boltzmann::Problem const& box) {
   if (auto const more = unused_by_prediction(a); !more.empty()) return session.fail(more);
-  FlowPrediction asked{{edges.width, edges.height, edges.depth}, {}, a.gpus.value_or(1), a.output};
+  FlowPrediction asked{box, {}, a.gpus.value_or(1), a.output};
   if (asked.gpus > 1 && a.variant) return session.fail(variant_on_gpus(asked.gpus));
   if (auto const ok = lattice_boltzmann::check_problem(asked.box); !ok) return session.fail(ok.error());
   if (a.variant) asked.variant = lattice_boltzmann::variant_named(*a.variant);
@@ -118,29 +124,24 @@ Diagnostics unused_without_flow(FlowArguments const& a) {
 }
 
 int run_flow(Session const& session, FlowArguments const& a) {
-  auto const edges = edges_of(a.box.value_or("128x128x128"));
-  if (!edges) return session.fail(edges.error());
+  auto const box = box_of(a.box.value_or("128x128x128"));
+  if (!box) return session.fail(box.error());
   namespace lb = lattice_boltzmann;
-  if (a.variant && !lb::variant_named(*a.variant)) {
-    std::string names;
-    for (auto const variant : lb::k_variants) names += (names.empty() ? "" : ", ") + lb::to_string(variant);
-    return session.fail(complaint("E0908", fmt::format("--variant: no variant has the name {}", *a.variant),
-                                  "one of " + names));
-  }
-  if (a.predict) return run_prediction(session, a, *edges);
+  if (a.variant)
+    if (auto const known = flow_variant(*a.variant); !known) return session.fail(known.error());
+  if (a.predict) return run_prediction(session, a, *box);
   auto const name = a.flow.value_or("vortices");
   double const tau = a.tau.value_or(k_usual_tau), speed = a.speed.value_or(k_usual_speed);
-  if (auto const ok = lb::check_named_flow(name, edges->width, edges->height, edges->depth, speed, tau); !ok)
+  if (auto const ok = lb::check_named_flow(name, box->width, box->height, box->depth, speed, tau); !ok)
     return session.fail(ok.error());
   if (auto const fit = check_outputs({a.vtk}); !fit) return session.fail(fit.error());
   int const gpus = a.gpus.value_or(1);
   if (gpus > 1 && a.variant) return session.fail(variant_on_gpus(gpus));
   if (gpus > 1)
-    if (auto const ok = lb::check_shared({edges->width, edges->height, edges->depth}, gpus); !ok)
-      return session.fail(ok.error());
-  std::vector<std::string> words{std::to_string(edges->width),
-                                 std::to_string(edges->height),
-                                 std::to_string(edges->depth),
+    if (auto const ok = lb::check_shared(*box, gpus); !ok) return session.fail(ok.error());
+  std::vector<std::string> words{std::to_string(box->width),
+                                 std::to_string(box->height),
+                                 std::to_string(box->depth),
                                  std::to_string(a.steps.value_or(k_usual_steps)),
                                  name,
                                  fmt::format("{}", speed),

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/lattice_boltzmann/step_plan.hpp"
 #include "session.hpp"
 
 namespace tessera::cli {
@@ -24,6 +25,11 @@ struct FlowArguments {
   bool predict = false;
   std::string machine, output;
 };
+
+/// "128x128x128", the rest as a Problem has it. E0908.
+Expected<lattice_boltzmann::Problem> box_of(std::string const& text);
+/// E0908 for a name that no variant has.
+Expected<lattice_boltzmann::Variant> flow_variant(std::string const& name);
 
 void add_flow_options(CLI::App& command, FlowArguments& arguments);
 

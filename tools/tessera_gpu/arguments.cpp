@@ -12,10 +12,10 @@
 #include <fstream>
 #include <iterator>
 #include <tessera/describe/workload_json.hpp>
-#include <tessera/measure/machine_json.hpp>
 #include <tessera/run/device.hpp>
 #include <utility>
 
+#include "src/bench/machine_of_gpu.hpp"
 #include "src/gpu/hopper.hpp"
 
 namespace tessera::command {
@@ -107,10 +107,8 @@ Expected<OperatorGraph> read_operators(std::string const& path) {
 Expected<MachineProfile> machine_here() {
   auto const here = with_device();
   if (!here) return tl::make_unexpected(here.error());
-  auto name = here->gpu.substr(here->gpu.rfind(' ') + 1);
-  for (auto& letter : name) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  auto profile = machine(name);
-  if (!profile) profile = machine("h200");
+  auto const profile = bench::machine_of_gpu(here->gpu);
+  if (!profile) return profile;
   return with_device(*profile);
 }
 
