@@ -40,8 +40,10 @@ template <int Barrier, int Threads>
 __device__ inline void meet() {
   asm volatile("barrier.cta.sync %0, %1;" ::"n"(Barrier), "n"(Threads) : "memory");
 }
+/// Arrives, and waits if `waits`.
 template <int Barrier, int Threads>
-__device__ inline void come_to() {
+__device__ inline void come_to(bool waits) {
+  if (waits) return meet<Barrier, Threads>();
   asm volatile("barrier.cta.arrive %0, %1;" ::"n"(Barrier), "n"(Threads) : "memory");
 }
 
@@ -324,12 +326,12 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
           meet<k_all_shown, 32 * k_helpers>();
           if (shows) ok = worker.take_all(now, helper, threads);
         } else {
-          come_to<k_all_shown, 32 * k_helpers>();
+          come_to<k_all_shown, 32 * k_helpers>(a.disturbance.waits);
           if (shows && !worker.silent) tell_partners(block, told, step);
           if (shows) ok = wait_for_partners(block, told, step, watch);
         }
       } else {
-        come_to<k_rim_done, k_chip_threads>();
+        come_to<k_rim_done, k_chip_threads>(a.disturbance.waits);
       }
     } else {
       __syncthreads();

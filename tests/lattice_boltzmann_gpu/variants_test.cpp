@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All variants against plain steps on the CPU: equal bits, since the order of operations is the same.
 #include <cmath>
+#include <cstdlib>
 #include <tessera/measure/machine_json.hpp>
 
 #include "gpu/graph.hpp"
@@ -47,6 +48,7 @@ TEST_P(Variants, AreReplayedAsGraphs) {
   auto const problem = rough(21, 20, 19);
   Options options;
   options.variant = GetParam();
+  options.disturbance.waits = std::getenv("TESSERA_UNDER_RACECHECK") != nullptr;
   auto made = LatticeBoltzmann::make(problem, options);
   ASSERT_OK(made);
   cudaStream_t stream;
