@@ -148,6 +148,12 @@ TEST(Replays, ConvolutionsInLaunchesOfTheirOwn) {
 }
 TEST(Replays, DecoderRewound) { replay(Workload::decoder); }
 TEST(Replays, LatticeBoltzmannFromItsStart) { replay(Workload::lattice_boltzmann); }
+TEST(Replays, LatticeBoltzmannInClusters) {
+  replay(lattice_boltzmann_ways(lattice_boltzmann::Variant::chip_clusters, k_deadline_s), Stream());
+}
+TEST(Replays, LatticeBoltzmannInTrips) {
+  replay(lattice_boltzmann_ways(lattice_boltzmann::Variant::trips, k_deadline_s), Stream());
+}
 
 // What the others rest on: a word that is not what it should be is found in every launch.
 TEST(Replays, AWrongWordIsFound) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "kernels/common/mlp_problem.hpp"
+#include "kernels/lattice_boltzmann/lattice_boltzmann.hpp"
 #include "soak/case.hpp"
 #include "tessera/plan/plan.hpp"
 
@@ -60,5 +61,7 @@ struct ConvolutionWays {
   int edge = 14, channels = 256;
 };
 Ways convolution_ways(ConvolutionWays const& how, double deadline_seconds);
+/// 19 steps from the start of a flow among walls.
+Ways lattice_boltzmann_ways(lattice_boltzmann::Variant variant, double deadline_seconds);
 
 }  // namespace tessera::soak
