@@ -87,6 +87,13 @@ TEST(ScheduleProof, EachStepIsNeeded) {
   EXPECT_THAT(without(Act::sum_shard, sums, Way::store), HasSubstr("no step does sum("));
 }
 
+/// What launches of a product alone do not need. The end of an all-reduce that adds is the begin of the next
+/// one; behind an all-gather it is the caller who may write `a`, which is still being sent.
+bool is_for_others(Collective collective, Act act) {
+  return (collective == Collective::all_reduce && act == Act::begin) ||
+         (collective == Collective::all_gather && act == Act::join);
+}
+
 TEST(ScheduleProof, EveryKindOfStepOfEveryWayIsNeeded) {
   int pairs = 0;
   for (int const ranks : {2, 4})
@@ -99,7 +106,7 @@ TEST(ScheduleProof, EveryKindOfStepOfEveryWayIsNeeded) {
           for (auto const& step : steps_of(problem, way, 1, 0)) acts.insert(step.act);
           for (auto const act : acts) {
             ++pairs;
-            EXPECT_NE(without(act, problem, way), "")
+            EXPECT_EQ(without(act, problem, way).empty(), is_for_others(collective, act))
                 << to_string(problem) << ", " << to_string(way) << " without " << to_string(Step{act});
           }
         }
