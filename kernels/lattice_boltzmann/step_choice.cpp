@@ -43,7 +43,7 @@ constexpr double k_plane_ns = 1500;
 constexpr int k_slab_cells_at_once = 1024;
 
 /// A thread a cell, of a block of one launch of all steps.
-constexpr double k_persistent_threads = 1024;
+constexpr double k_threads_of_persistent = 1024;
 /// Warps of a scheduler, on a full SM.
 constexpr int k_full_warps = 8;
 /// Bytes that an SM loads from the L2 in a cycle at most, and stores to it at the same time.
@@ -63,9 +63,9 @@ double ramp_ns(MachineProfile const& machine, double warps) {
 /// Cells that an SM has to itself, which a small box has fewer of than SMs have room for, or none.
 double cells_of_sm(Problem const& problem, Variant variant, MachineProfile const& machine) {
   auto const cells = static_cast<double>(problem.size());
-  if (variant == Variant::neighbours && cells < 1.0 * machine.sms * k_persistent_threads)
+  if (variant == Variant::neighbours && cells < 1.0 * machine.sms * k_threads_of_persistent)
     return tile_cut(problem, machine.sms).most_cells();
-  double const block = has_launches(variant) ? k_step_threads : k_persistent_threads;
+  double const block = has_launches(variant) ? k_step_threads : k_threads_of_persistent;
   return std::min(cells, block * std::ceil(cells / block / machine.sms));
 }
 
