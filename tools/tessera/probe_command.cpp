@@ -216,7 +216,7 @@ void add_probe(CLI::App& app, Session const& session, Action& action) {
                       "Measure nothing: take this probe (a machine or a file). Needs no GPU");
   command
       ->add_option("--join", arguments->joins,
-                   "Take the levels (grid, peer, ...) that this probe has from it; may be given again")
+                   "Take the figures of this probe in place of the same ones; may be given again")
       ->take_all()
       ->expected(1);
   command->add_option("--against", arguments->against, "Say what differs from this probe by more than 5 %");
