@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(LatticeBoltzmannStall, SilentBlock,
                          testing::Values(Variant::neighbours, Variant::barrier, Variant::chip_tokens,
                                          Variant::chip_semaphores, Variant::chip_split_barrier,
                                          Variant::chip_barrier, Variant::chip_clusters),
-                         [](auto const& info) { return to_string(info.param); });
+                         [](auto const& one) { return to_string(one.param); });
 
 /// Something else that this thread launched has stalled: that is said once, and the flow is what it was.
 TEST(LatticeBoltzmannStall, OfSomethingElseLosesNoFlow) {
