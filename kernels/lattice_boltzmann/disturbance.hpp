@@ -10,9 +10,9 @@ struct Disturbance {
   /// nothing to launches of a step, and to cooperative groups, whose barrier has no deadline.
   int silent_block = -1;
   unsigned silent_from = 0;
-  /// On the chip: warps wait at barriers at which they only arrive, which changes no result. Racecheck loses
-  /// the order of what follows an early arrival (tests/gpu/hidden_order_test.cu).
-  bool waits = false;
+  /// On the chip: each step also ends with a plain barrier of the block, which orders nothing that was not in
+  /// order. Racecheck loses the order at the reducing barrier that is there (docs/design/notes-overhead.md).
+  bool plain_barrier = false;
 
   /// For a launch of a step: its own delays.
   constexpr unsigned late_in(long long step) const {

@@ -40,10 +40,8 @@ template <int Barrier, int Threads>
 __device__ inline void meet() {
   asm volatile("barrier.cta.sync %0, %1;" ::"n"(Barrier), "n"(Threads) : "memory");
 }
-/// Arrives, and waits if `waits`.
 template <int Barrier, int Threads>
-__device__ inline void come_to(bool waits) {
-  if (waits) return meet<Barrier, Threads>();
+__device__ inline void come_to() {
   asm volatile("barrier.cta.arrive %0, %1;" ::"n"(Barrier), "n"(Threads) : "memory");
 }
 
@@ -326,12 +324,12 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
           meet<k_all_shown, 32 * k_helpers>();
           if (shows) ok = worker.take_all(now, helper, threads);
         } else {
-          come_to<k_all_shown, 32 * k_helpers>(a.disturbance.waits);
+          come_to<k_all_shown, 32 * k_helpers>();
           if (shows && !worker.silent) tell_partners(block, told, step);
           if (shows) ok = wait_for_partners(block, told, step, watch);
         }
       } else {
-        come_to<k_rim_done, k_chip_threads>(a.disturbance.waits);
+        come_to<k_rim_done, k_chip_threads>();
       }
     } else {
       __syncthreads();
@@ -359,6 +357,7 @@ __global__ void __launch_bounds__(k_chip_threads, 1)
       if (__syncthreads_or(ok ? 0 : 1)) return;
       if (shows) worker.take_all(now, thread, k_chip_threads);
     }
+    if (a.disturbance.plain_barrier) __syncthreads();
     if (__syncthreads_or(ok ? 0 : 1)) return leave();  // the chain zeroes the counters
   }
   worker.store();

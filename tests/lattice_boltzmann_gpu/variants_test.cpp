@@ -48,7 +48,7 @@ TEST_P(Variants, AreReplayedAsGraphs) {
   auto const problem = rough(21, 20, 19);
   Options options;
   options.variant = GetParam();
-  options.disturbance.waits = std::getenv("TESSERA_UNDER_RACECHECK") != nullptr;
+  options.disturbance.plain_barrier = std::getenv("TESSERA_UNDER_RACECHECK") != nullptr;
   auto made = LatticeBoltzmann::make(problem, options);
   ASSERT_OK(made);
   cudaStream_t stream;
