@@ -156,6 +156,7 @@ int main(int count, char** arguments) {
   auto const boxes = boxes_of(count, arguments, 5, {std::begin(k_boxes), std::end(k_boxes)});
   if (!boxes) return 2;
   std::string const only = count > 4 && std::string(arguments[4]) != "all" ? arguments[4] : "";
+  if (!only.empty() && !variant_named(only)) return 2;
   std::string const output = arguments[1];
   JsonWriter json;
   std::printf("by the profile %s\n", profile->name.c_str());

@@ -9,7 +9,9 @@ __device__ inline void dawdle(unsigned seed, unsigned step) {
   if (seed == 0) return;
   unsigned word = (blockIdx.x * 32 + threadIdx.x / 32) * 0x9E3779B9u ^ (step + seed) * 0x85EBCA6Bu;
   word ^= word >> 15, word *= 0x2C1B3C6Du, word ^= word >> 12;
-  if (word % 8 == 0) __nanosleep(word >> 8 & 4095);
+  // All warps sleep, most of them for no time: behind a branch that may diverge ptxas makes the descriptor of
+  // each load anew, 100 instructions of a step.
+  __nanosleep(word % 8 == 0 ? word >> 8 & 4095 : 0);
 }
 
 }  // namespace tessera::lattice_boltzmann

@@ -381,10 +381,11 @@ void LatticeBoltzmann::State::name_missing(Diagnostic& said) const {
   bool const at_barrier = choice.variant == Variant::barrier || choice.variant == Variant::chip_barrier ||
                           choice.variant == Variant::chip_split_barrier;
   if (at_barrier && stall.state == 2) {
-    // The plan has no semaphores, of which the report speaks.
-    said.message =
-        fmt::format("{} waits at the barrier of all blocks: {} of {} have arrived",
-                    said.message.substr(0, said.message.find(" waits for ")), stall.seen, stall.expected);
+    // The plan has no semaphores, of which the report speaks; a block that is missing was not found: -1.
+    auto const who =
+        stall.semaphore < 0 ? "a block" : said.message.substr(0, said.message.find(" waits for "));
+    said.message = fmt::format("{} waits at the barrier of all blocks: {} of {} have arrived", who,
+                               stall.seen, stall.expected);
     if (stall.semaphore < 0) return;
     auto const number = static_cast<int>(stall.semaphore);
     if (choice.variant == Variant::barrier) {

@@ -42,6 +42,7 @@ TEST(Documentation, ReferenceIsTheHelpOfEveryCommand) {
                               "bench workload",
                               "bench overhead",
                               "bench ablation",
+                              "bench lattice-boltzmann",
                               "bench gemm-all-reduce",
                               "doctor",
                               "workloads",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// run lattice-boltzmann: what is refused without a GPU, and what tessera-flow is asked for.
+// run and bench lattice-boltzmann: what is refused without a GPU, and what tessera-flow is asked for.
 #include "cli/alone.hpp"
 
 namespace tessera {
@@ -112,9 +112,29 @@ TEST_F(Flow, TheCompanionSaysNoWithTheSameNumber) {
   EXPECT_EQ(asked("8 8 8"), 2);
 }
 
+TEST_F(Flow, IsMeasured) {
+  put_beside("bench_lattice_boltzmann", "for word; do echo \"$word\"; done >words\n");
+  auto said = says("bench lattice-boltzmann");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_EQ(read_text(folder / "words"), "-\n-\nflows\nall\n");
+  said = says("bench lattice-boltzmann --box 64x64x64,8x9x10 --variant trips -o out.json");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_EQ(read_text(folder / "words"), "out.json\n-\nflows\ntrips\n64x64x64\n8x9x10\n");
+  std::filesystem::remove(folder / "words");
+  EXPECT_THAT(says("bench lattice-boltzmann --box 64x64x64,8x9").err,
+              HasSubstr("error E0908: --box: \"8x9\" is not the size of a box"));
+  EXPECT_THAT(says("bench lattice-boltzmann --box 0x8x8").err, HasSubstr("error E0568"));
+  EXPECT_THAT(says("bench lattice-boltzmann --variant fastest").err,
+              HasSubstr("error E0908: --variant: no variant has the name fastest"));
+  EXPECT_THAT(says("bench lattice-boltzmann -o nowhere/out.json").err, HasSubstr("error E0902"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "words"));
+}
+
 TEST_F(Flow, SaysWhatIsMissing) {
   auto const said = says("run lattice-boltzmann");
   EXPECT_THAT(said.err, HasSubstr("error E0936: tessera run lattice-boltzmann needs tessera-flow"));
+  EXPECT_THAT(says("bench lattice-boltzmann").err,
+              HasSubstr("error E0936: tessera bench lattice-boltzmann needs bench_lattice_boltzmann"));
 }
 
 }  // namespace
