@@ -151,6 +151,18 @@ def block_times(text, rng):
                    exit_code=WRONG_FILE)
 
 
+def pages(text):
+    def grids(side):
+        return {"w.json": json.dumps(json.loads(text), indent=1).replace('"x": 8,', f'"x": {side},')
+                .replace('"y": 8', f'"y": {side}').encode()}
+
+    # all tiles were simulated anew and kept, however many
+    for side, options in ((480, ["--mechanism", "stream_order"]), (690, ["--mechanism", "stream_order"]), (360, [])):
+        yield Case(f"large: a page of {side} x {side}", ["plan", "w.json", *options, "--html", "o.html"], grids(side),
+                   REFUSED, "E0504", says="at most 131072 are drawn", exit_code=WRONG_FILE)
+    yield Case("large: a page of 250 x 250", ["plan", "w.json", "--html", "o.html"], grids(250), FINE, outputs=("o.html",))
+
+
 def cases(texts, rng):
     yield from networks(texts["network resnet-38"], rng)
     yield from chains(rng)
@@ -158,6 +170,7 @@ def cases(texts, rng):
     yield from accesses(rng)
     yield from lists()
     yield from studies()
+    yield from pages(texts["workload two-gemms"])
     yield from block_times(texts["workload two-gemms"], rng)
     for iterations, answer in ((300, {"expect": FINE}), (1000, {"expect": REFUSED, "code": "E0506", "says": "3e7 slots"})):
         yield Case(f"large: roles, {iterations} iterations", ["simulate", "--roles", "r.json", "--iterations", str(iterations)],
