@@ -21,6 +21,49 @@ std::int64_t volume(TileRelation::Box const& box) {
   return tiles;
 }
 
+std::int64_t operations(TileExpr const& expression) {
+  std::int64_t count = 1;
+  for (auto const& argument : expression.arguments) count += operations(argument);
+  return count;
+}
+
+/// Of one tile: to evaluate where its accesses begin and end.
+std::int64_t steps_of_tile(Dependence const& dependence) {
+  constexpr std::int64_t k_of_access = 20;
+  std::int64_t steps = 0;
+  for (auto const& access : dependence.accesses) {
+    steps += k_of_access;
+    for (auto const& range : access.ranges) steps += operations(range.begin) + operations(range.end);
+  }
+  return steps;
+}
+
+std::int64_t distinct_lists(TileRelation const& relation) {
+  std::int64_t lists = 1;
+  for (int d = 0; d < relation.consumer_grid().rank; ++d)
+    if (relation.uses(d)) lists *= relation.consumer_grid().extent[d];
+  return lists;
+}
+
+/// Pairs of all lists; some number above the limit where they are more.
+std::int64_t pairs_of_lists(TileRelation const& relation) {
+  std::vector<TileRelation::Box> boxes;
+  auto const& grid = relation.consumer_grid();
+  std::int64_t pairs = 0;
+  Tile tile;
+  for (bool more = true; more && pairs <= k_most_pairs;) {
+    relation.boxes_of(linear_of(grid, tile), boxes);
+    for (auto const& box : boxes) pairs += volume(box);
+    more = false;
+    for (int d = 0; d < grid.rank && !more; ++d) {
+      if (!relation.uses(d)) continue;
+      more = ++tile.at[d] < grid.extent[d];
+      if (!more) tile.at[d] = 0;
+    }
+  }
+  return pairs;
+}
+
 /// Tiles that several boxes name count several times.
 std::int64_t listed_pairs(Pipeline const& pipeline, Dependence const& dependence) {
   TileRelation const relation(pipeline, dependence);
@@ -72,14 +115,25 @@ std::optional<Diagnostic> too_many_awaited_pairs(CheckedPipeline const& checked)
 
 std::int64_t awaited_lists(Pipeline const& pipeline) {
   std::int64_t lists = 0;
+  for (auto const& dependence : pipeline.dependences)
+    lists += distinct_lists(TileRelation(pipeline, dependence));
+  return lists;
+}
+
+std::int64_t awaited_steps(Pipeline const& pipeline) {
+  // Tiles of several boxes are sorted, and semaphores looked up for each.
+  constexpr std::int64_t k_of_pair = 4, k_of_sorted_pair = 8;
+  std::int64_t steps = 0;
   for (auto const& dependence : pipeline.dependences) {
     TileRelation const relation(pipeline, dependence);
-    std::int64_t distinct = 1;
-    for (int d = 0; d < relation.consumer_grid().rank; ++d)
-      if (relation.uses(d)) distinct *= relation.consumer_grid().extent[d];
-    lists += distinct;
+    auto const pairs = pairs_of_lists(relation);
+    if (pairs > k_most_pairs) continue;
+    // Half of the work finds equal lists by their coordinates, the other half looks at every tile.
+    auto const looks = (distinct_lists(relation) + relation.consumer_grid().tiles()) / 2;
+    steps += looks * steps_of_tile(dependence) +
+             pairs * (dependence.accesses.size() > 1 ? k_of_sorted_pair : k_of_pair);
   }
-  return lists;
+  return steps;
 }
 
 }  // namespace tessera

@@ -26,4 +26,9 @@ std::optional<Diagnostic> too_many_awaited_pairs(CheckedPipeline const& checked)
 /// those that differ only in coordinates which no dependence looks at.
 std::int64_t awaited_lists(Pipeline const& pipeline);
 
+/// Steps to find once what every tile waits for: a step for each operation of a tile's expressions, some more
+/// for each access and each tile that it names. Dependences of more pairs than are planned count none. Takes
+/// time proportional to the lists and their accesses.
+std::int64_t awaited_steps(Pipeline const& pipeline);
+
 }  // namespace tessera

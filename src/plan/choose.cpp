@@ -25,7 +25,16 @@ std::int64_t lists_of_search(Pipeline const& pipeline, PlanOptions const& option
     return 0;
   // A jacobi of 160 iterations takes 1.9 us a block with its list, where a block in stream order takes 0.2.
   constexpr std::int64_t k_blocks_of_list = 8;
-  return candidates_with_tile_waits(blocks) * k_blocks_of_list * awaited_lists(pipeline);
+  auto const candidates = candidates_with_tile_waits(blocks);
+  // A step takes 11 ns. Of two stages few candidates have other lists; a longer chain is priced part by part
+  // too, whose lists are made anew.
+  constexpr std::int64_t k_steps_of_block = 18;
+  auto const enumerations =
+      pipeline.stages.size() > 2
+          ? std::min<std::int64_t>(2 * candidates - std::min<std::int64_t>(candidates, 6), 70)
+          : std::min<std::int64_t>(candidates, 12);
+  return std::max(candidates * k_blocks_of_list * awaited_lists(pipeline),
+                  enumerations * awaited_steps(pipeline) / k_steps_of_block);
 }
 
 Expected<std::vector<Plan>> rank(CheckedPipeline const& checked, MachineProfile const& machine,

@@ -260,16 +260,21 @@ void Cuts::offer(Way const& last) {
 void Cuts::run() {
   int const stages = static_cast<int>(checked_.pipeline().stages.size());
   if (stages < 3) return;
-  auto policies = allowed_policies(checked_.pipeline(), options_.policies);
-  if (!policies) return;
-  policies_ = std::move(*policies);
-  if (too_many_awaited_pairs(checked_)) pairs_ = awaited_pairs(checked_);
+  bool const groups = search_.wants_tile_waits();
+  if (groups) {
+    auto policies = allowed_policies(checked_.pipeline(), options_.policies);
+    if (!policies) return;
+    policies_ = std::move(*policies);
+    if (too_many_awaited_pairs(checked_)) pairs_ = awaited_pairs(checked_);
+  }
+  // Without tile waits, a part is one stage.
+  int const longest = groups ? std::min(k_longest_part, stages) : 1;
   ways_.assign(at(stages) + 1, {});
   ways_[0].push_back({});
-  for (int length = 1; length <= std::min(k_longest_part, stages); ++length)
+  for (int length = 1; length <= longest; ++length)
     for (int first = 0; first + length <= stages; ++first) (void)part(first, first + length);
   for (int end = 1; end <= stages; ++end) {
-    for (int first = std::max(0, end - k_longest_part); first < end; ++first)
+    for (int first = std::max(0, end - longest); first < end; ++first)
       if (auto const* const priced = part(first, end))
         for (bool const streams : {false, true}) extend(end, first, *priced, streams);
     auto& ways = ways_[at(end)];

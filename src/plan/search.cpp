@@ -93,6 +93,11 @@ bool Search::wants(Mechanism mechanism) const {
                                                   mechanism) != options_.mechanisms.end();
 }
 
+bool Search::wants_tile_waits() const {
+  auto const& asked_for = options_.mechanisms;
+  return asked_for.empty() || std::any_of(asked_for.begin(), asked_for.end(), uses_semaphores);
+}
+
 void Search::leave_out(std::string description, std::string reason) {
   left_out_.push_back({std::move(description), 0, std::move(reason)});
 }

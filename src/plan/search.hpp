@@ -37,6 +37,8 @@ class Search {
   MachineProfile const& machine() const { return machine_; }
   PlanOptions const& options() const { return options_; }
   bool wants(Mechanism mechanism) const;
+  /// Any whose tiles wait for tiles.
+  bool wants_tile_waits() const;
 
   /// The recipe's plan, priced: microseconds. Nothing, and the reason is kept, if it cannot be made or is
   /// beyond the budget; nothing for merged tickets that come stage by stage.

@@ -65,6 +65,8 @@ void try_grid_waits(Search& search, CheckedPipeline const& checked, std::vector<
 Expected<void> try_tile_waits(Search& search, CheckedPipeline const& checked) {
   auto const& pipeline = checked.pipeline();
   if (pipeline.stages.size() < 2) return {};
+  // Policies that are asked for are looked at all the same: whether they suit a dependence.
+  if (!search.wants_tile_waits() && search.options().policies.empty()) return {};
   if (auto const too_many = too_many_awaited_pairs(checked)) {
     for (auto const mechanism : k_tile_mechanisms)
       if (search.wants(mechanism)) search.note_refusal(recipe_for(mechanism, true), pipeline, {*too_many});

@@ -41,6 +41,9 @@ Diagnostic too_long(std::string const& name, SourceLine const& where, std::int64
 constexpr char const* k_smaller =
     "plan a smaller problem of the same shape: with hundreds of waves, time grows as the work does";
 
+constexpr char const* k_fewer_reads =
+    "let tiles read fewer others, in fewer ranges, or ask for stream order and PDL alone";
+
 /// Each way to cut a pipeline into launches is a plan of all of its stages: a chain of 2500 takes 2.4 s.
 constexpr std::int64_t k_blocks_of_stage_pair = 2;
 
@@ -82,6 +85,7 @@ std::optional<Diagnostic> too_long(CheckedPipeline const& checked, MachineProfil
     refusal.notes.push_back(fmt::format(
         "{} of them stand for lists of the tiles that a tile waits for: stream order and PDL have none",
         lists < 1'000'000 ? std::to_string(lists) : fmt::format("{} million", lists / 1'000'000)));
+  if (lists_of_search(pipeline, options) > work / 2) refusal.suggestion = k_fewer_reads;
   if (edges > 0)
     refusal.notes.push_back(
         fmt::format("{} times a stage overwrites what an earlier one used, and is to wait for it", edges));

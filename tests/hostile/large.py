@@ -74,6 +74,36 @@ def loops(text, rng):
                    if count else "", "w.json", exit_code=WRONG_FILE)
 
 
+def accesses(rng):
+    # what tiles wait for was enumerated for every candidate, and not in the estimate
+    def reading(stages, side, ranges):
+        named = [{"name": f"s{i}", "grid": {"x": side, "y": side}, "output": f"b{i}",
+                  "operands": [{"name": "a", "buffer": f"b{i - 1}"}] if i > 0 else []} for i in range(stages)]
+        reads = [{"consumer": f"s{i}", "producer": f"s{i - 1}", "operand": "a", "accesses": ranges}
+                 for i in range(1, stages)]
+        return {"w.json": json.dumps({"schema": "tessera.workload/1", "name": "m", "stages": named,
+                                      "dependences": reads}).encode()}
+
+    def scattered(count, side):
+        return [[f"mod(x * {i + 1}, {side})", f"mod(y * {i + 1} + x, {side})"] for i in range(count)]
+
+    def around(reach, boxes):
+        return [[f"clamp(x - {reach} : x + {reach - i})", f"clamp(y - {reach - i} : y + {reach})"]
+                for i in range(boxes)]
+
+    for stages, side, ranges in ((8, 24, scattered(400, 24)), (2, 32, scattered(800, 32)), (16, 16, scattered(200, 16)),
+                                 (8, 8, scattered(1000, 8)), (8, 24, around(12, 2)), (8, 36, around(12, 1))):
+        files = reading(stages, side, ranges)
+        name = f"large: {stages} stages of {side} x {side}, {len(ranges)} accesses"
+        yield Case(name, ["plan", "w.json"], files, REFUSED, "E0504", "w.json", "lists of the tiles that a tile waits for",
+                   exit_code=WRONG_FILE)
+        yield Case(name + ", stream order", ["plan", "w.json", "--mechanism", "stream_order,pdl"], files, FINE)
+    for stages, side, ranges in ((8, 24, scattered(rng.randint(1, 10), 24)), (2, 24, scattered(200, 24)),
+                                 (40, 20, around(4, 1)), (8, 24, around(rng.randint(1, 3), 2))):
+        yield Case(f"large: {stages} stages of {side} x {side}, {len(ranges)} accesses: few enough", ["plan", "w.json"],
+                   reading(stages, side, ranges), FINE)
+
+
 def lists():
     yield Case("large: 40 numbers of tokens", ["plan", "llama-65b", "--tokens", numbers(1, 40)], {}, FINE)
     for command, says in ((["llama-65b", "--tokens", numbers(1, 4000)], "of the 4000 sizes"),
@@ -121,12 +151,26 @@ def block_times(text, rng):
                    exit_code=WRONG_FILE)
 
 
+def pages(text):
+    def grids(side):
+        return {"w.json": json.dumps(json.loads(text), indent=1).replace('"x": 8,', f'"x": {side},')
+                .replace('"y": 8', f'"y": {side}').encode()}
+
+    # all tiles were simulated anew and kept, however many
+    for side, options in ((480, ["--mechanism", "stream_order"]), (690, ["--mechanism", "stream_order"]), (360, [])):
+        yield Case(f"large: a page of {side} x {side}", ["plan", "w.json", *options, "--html", "o.html"], grids(side),
+                   REFUSED, "E0504", says="at most 131072 are drawn", exit_code=WRONG_FILE)
+    yield Case("large: a page of 250 x 250", ["plan", "w.json", "--html", "o.html"], grids(250), FINE, outputs=("o.html",))
+
+
 def cases(texts, rng):
     yield from networks(texts["network resnet-38"], rng)
     yield from chains(rng)
     yield from loops(texts["workload jacobi"], rng)
+    yield from accesses(rng)
     yield from lists()
     yield from studies()
+    yield from pages(texts["workload two-gemms"])
     yield from block_times(texts["workload two-gemms"], rng)
     for iterations, answer in ((300, {"expect": FINE}), (1000, {"expect": REFUSED, "code": "E0506", "says": "3e7 slots"})):
         yield Case(f"large: roles, {iterations} iterations", ["simulate", "--roles", "r.json", "--iterations", str(iterations)],

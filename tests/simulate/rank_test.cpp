@@ -18,6 +18,7 @@
 namespace tessera {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 /// GPT-3's MLP on one of eight GPUs.
@@ -227,6 +228,21 @@ TEST(Rank, RefusesBeforeItBeginsWhatWouldTakeSeconds) {
       refusal(check(two_fields(1000, 50)), without_lists),
       R"(error E0504: to plan fields, some 15 million blocks would be simulated, all candidates together; at most 10 million are
    hint: plan a smaller problem of the same shape: with hundreds of waves, time grows as the work does)");
+
+  // Many accesses of few tiles: what each tile waits for is found for every candidate.
+  auto scattered = two_fields(24, 0);
+  for (int i = 1; i < 1000; ++i) {
+    auto access = scattered.dependences[0].accesses[0];
+    for (auto& range : access.ranges) {
+      range.begin = modulo(range.begin + TileExpr::constant(7 * i), 24);
+      range.end = range.begin + TileExpr::constant(1);
+    }
+    scattered.dependences[0].accesses.push_back(access);
+  }
+  EXPECT_THAT(refusal(check(scattered)),
+              AllOf(HasSubstr("lists of the tiles"), HasSubstr("hint: let tiles read fewer others")));
+  scattered.dependences[0].accesses.resize(100);
+  EXPECT_EQ(refusal(check(scattered)), "");
 
   // A loop says how many iterations are within.
   Loop steps;

@@ -194,6 +194,11 @@ int run(Session const& session, PlanArguments const& arguments) {
     blocks += blocks_of(plan->pipeline);
     if (auto const few = refuse_long_timeline(plan->pipeline.name, blocks, row_by_row); !few)
       return session.fail(few.error());
+    // The plan once, and stream order in every form that it is chosen of.
+    constexpr int k_simulations = 3;
+    if (auto const few = refuse_large_page(plan->pipeline.name, blocks, k_simulations);
+        !few && !arguments.html.empty())
+      return session.fail(few.error());
     Expected<Timeline> timeline = Timeline{};
     if (draws) timeline = simulate(*plan, *machine);
     if (!timeline) return session.fail(timeline.error());

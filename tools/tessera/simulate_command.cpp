@@ -148,6 +148,9 @@ int run(Session const& session, SimulateArguments const& arguments) {
   auto const& plan = loaded->plan;
   auto const& machine = loaded->machine;
   if (arguments.explore > 0) return run_explore(session, arguments, plan, machine);
+  if (auto const few = refuse_large_page(plan.pipeline.name, blocks_of(plan.pipeline), 1);
+      !few && !to.html.empty())
+    return session.fail(few.error());
   auto const alone = simulate_alone(plan, machine);
   if (!alone) return session.fail(alone.error());
   auto const page = [&] {

@@ -32,6 +32,18 @@ Expected<void> refuse_long_timeline(std::string const& name, std::int64_t blocks
                                              "smaller problem of the same shape"));
 }
 
+Expected<void> refuse_large_page(std::string const& name, std::int64_t blocks, int simulations) {
+  // Simulated with all that is drawn of it, a block takes some 3 us of one core and 200 bytes.
+  constexpr std::int64_t k_most_simulated = 3 << 17;
+  auto const most = k_most_simulated / simulations;
+  if (blocks <= most) return {};
+  return tl::make_unexpected(
+      complaint("E0504",
+                fmt::format("a page of {} would take {} blocks{}; at most {} are drawn", name, blocks,
+                            simulations > 1 ? ", simulated anew in the plan and in stream order" : "", most),
+                "leave --html out, or take a smaller problem of the same shape"));
+}
+
 int put_out(Session const& session, Timeline const& timeline, TimelineOutputs const& outputs,
             std::function<std::string()> const& page, Plan const* plan, std::string const& note) {
   int const row_by_row =

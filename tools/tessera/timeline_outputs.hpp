@@ -26,6 +26,9 @@ std::int64_t blocks_of(Pipeline const& pipeline);
 /// timeline is made.
 Expected<void> refuse_long_timeline(std::string const& name, std::int64_t blocks, int outputs);
 
+/// E0504: a page of so many blocks, simulated so many times for it. Ask before that.
+Expected<void> refuse_large_page(std::string const& name, std::int64_t blocks, int simulations);
+
 /// Writes what is asked for and prints the summary, or the timeline as JSON. `page` makes the --html page;
 /// `plan`, where there is one, the arrows of the trace; `note` goes below the summary. Returns the exit code.
 int put_out(Session const& session, Timeline const& timeline, TimelineOutputs const& outputs,
