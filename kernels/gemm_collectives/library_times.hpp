@@ -22,8 +22,7 @@ struct LibraryTimes {
 };
 
 /// NCCL 2.28 on two and four H100 over NVLink, without its multicast. H200 have the same links: on two of
-/// them it takes as long within 4 % (docs/design/notes-peers.md). All-gather on four is taken for a
-/// reduce-scatter.
+/// them it takes as long within 4 % (docs/design/notes-peers.md).
 LibraryTimes const& nccl_times();
 
 }  // namespace tessera::gemm_collectives

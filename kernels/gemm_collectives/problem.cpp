@@ -11,13 +11,15 @@ namespace tessera::gemm_collectives {
 namespace {
 
 // Fewer rows of a shard are bound by the reading of weights, which each shard's product reads anew: on four
-// H100 128 rows lost 5 and 31 % to the sequence (results/h100x4/gemm_collectives.json), on two H100 192 rows
-// 4 to 13 % and 256 up to 2 % (results/h100x2/gemm_collectives_rows.json), on two H200 256 rows won 13 to 19
-// % (results/h200x2/gemm_collectives.json).
+// H100 128 rows lost 1 to 32 % to the sequence (results/h100x4/gemm_collectives.json), 192 rows of one layer
+// lost 6 % or won 4 to 10 % (results/h100x4/gemm_collectives_rows.json); on two H100 192 rows lost 4 to 13 %
+// and 256 up to 2 % (results/h100x2/gemm_collectives_rows.json), on two H200 256 rows won 13 to 19 %
+// (results/h200x2/gemm_collectives.json).
 constexpr int k_least_shard_rows = 256;
 // Sums that go to everybody at once put so many bytes more on a link than a library's ring, whose start
-// they spare: on four H100 words won 5 to 8 % with 2.6 million, and nothing with 3.9.
-constexpr double k_most_more_bytes = 3e6;
+// they spare. On four H100 (results/h100x4/gemm_collectives.json) words won 5 to 8 % with 2.6 million and 0
+// to 2 % with 3.9, and lost 1 to 3 % with 5.9; `fused` won 8 to 12 % with 2.9 and 3.3.
+constexpr double k_most_more_bytes = 3.5e6;
 // Fewer blocks cannot draw what the memory gives. A guess.
 constexpr int k_least_fused_blocks = 64;
 // Up to so many rows a product that stores into a peer's memory beats a copy behind it: at 512 by 4 to 7 % on

@@ -76,6 +76,8 @@ TEST(GemmCollectiveProblem, TheWayIsTheOneThatWasFastest) {
   EXPECT_EQ(way(Collective::all_reduce, 64, 8192, 8192, 8), Way::sequential);
   EXPECT_EQ(way(Collective::all_reduce, 64, 12288, 12288, 4), Way::sequential);
   EXPECT_EQ(way(Collective::all_reduce, 64, 8192, 8192, 4), Way::words);
+  // results/h100x4/gemm_collectives.json: 11 % faster than the sequence.
+  EXPECT_EQ(way(Collective::all_reduce, 32, 20480, 20480, 4), Way::fused);
   // Too many rows, or too few blocks, for one launch.
   EXPECT_EQ(way(Collective::all_reduce, 32, 8192, 8192), Way::fused);
   EXPECT_EQ(way(Collective::all_reduce, 32, 8192, 8192, 4), Way::fused);
