@@ -34,6 +34,7 @@ struct LayerParts {
   bool qkv_biases = false;     ///< added where heads are turned
   bool output_biases = false;  ///< of the output product: added by the norm behind it
   bool down_biases = false;    ///< of the down product: added by the first norm of the next layer
+  std::int64_t layers = 0;     ///< that the model has; 0: the config does not say
 };
 
 /// E0214: layers that are built in another way than kernels/decode runs them, or of which a part is.
@@ -41,8 +42,8 @@ LayerParts read_layer(Document& document, TransformerShape const& model);
 
 /// A layer of a prompt as kernels/decode runs it: norm, QKV GEMM, heads turned, attention in one kernel,
 /// output GEMM that adds the residual, norm, MLP whose last GEMM adds the residual. The stream of residuals
-/// is fp32.
+/// is fp32. Several are one behind the other: operators and weights of layer 3 end with "_3".
 std::vector<Operator> layer_operators(TransformerShape const& model, LayerParts const& parts,
-                                      AttentionShape const& a, std::int64_t inner);
+                                      AttentionShape const& a, std::int64_t inner, std::int64_t layers);
 
 }  // namespace tessera::json

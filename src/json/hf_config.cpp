@@ -28,6 +28,8 @@ using json::LayerParts;
 using json::Mlp;
 using Model = TransformerShape;
 
+constexpr std::int64_t k_most_chained = 1024;  // layers in one chain
+
 /// E0214: weights that are not 16 bits wide, unless --dtype (`wanted`) says to plan the model as if they
 /// were.
 ElementType element_type(Document& document, std::string const& wanted) {
@@ -112,10 +114,11 @@ AttentionShape attention_shape(Model const& model, BlockOptions const& options) 
   return shape;
 }
 
-std::string title(std::string const& file, BlockOptions const& options) {
+std::string title(std::string const& file, BlockOptions const& options, std::int64_t layers) {
   auto text = fmt::format("{} {}, {} token{}", json::stem_of(file), options.block, options.tokens,
                           options.tokens == 1 ? "" : "s");
   if (options.sequences > 1) text += fmt::format(", {} sequences", options.sequences);
+  if (layers != 1) text += fmt::format(", {} layers", layers);
   if (options.cached > 0) text += fmt::format(", {} cached", options.cached);
   return text + fmt::format(", tp {}", options.tensor_parallel);
 }
@@ -145,6 +148,11 @@ Diagnostics problems_of(BlockOptions const& options) {
       report(fmt::format("an expert gets between 0 and {} tokens, not {}", k_most_tokens, rows));
       break;
     }
+  if (options.layers != 1 && options.block != "layer")
+    report(fmt::format("several layers are of --block layer, and not of --block {}",
+                       options.block.substr(0, 60)),
+           "use --block layer, or leave --layers out");
+  range("layers", options.layers, 0, k_most_chained);
   range("tokens", options.tokens, 1, k_most_tokens);
   range("sequences", options.sequences, 1, 1 << 16);
   range("cached tokens", options.cached, 0, k_most_tokens);
@@ -177,6 +185,26 @@ void check_routing(Document& document, Model const& model, BlockOptions const& o
                                 options.sequences * options.tokens),
                     {fmt::format("each token goes to {} different experts", experts.per_token)},
                     fmt::format("give every expert at most {} rows", options.sequences * options.tokens));
+}
+
+/// E0216: more layers than there are or are described, or how many nobody says. E0214: layers that are not
+/// alike.
+void check_layers(Document& document, Model const& model, LayerParts const& parts, std::int64_t layers) {
+  if (layers == 0)
+    document.report(document.root(), "E0216", "the config does not say how many layers the model has", {},
+                    "say how many: --layers 24");
+  else if (layers > k_most_chained)
+    document.report(document.root(), "E0216",
+                    fmt::format("{} layers in one chain are more than {}", layers, k_most_chained), {},
+                    "plan a part of them");
+  else if (parts.layers > 0 && layers > parts.layers)
+    document.report(document.root(), "E0216",
+                    fmt::format("{} layers, and the model has {}", layers, parts.layers), {},
+                    fmt::format("let them be at most {}, or all", parts.layers));
+  if (layers > 1 && model.window > 0 && model.some_layers_see_all)
+    document.report(document.root(), "E0214",
+                    "layers with a window behind others that see all keys are not described together", {},
+                    "plan one layer");
 }
 
 /// E0214: a block that the model does not have, or that cannot be planned.
@@ -216,7 +244,8 @@ void check_block(Document& document, Model const& model, BlockOptions const& opt
                     options.block == "attention" ? "; or --block fused_attention, which has the band" : ""));
 }
 
-std::vector<Operator> operators_of(Model const& model, LayerParts const& parts, BlockOptions const& options) {
+std::vector<Operator> operators_of(Model const& model, LayerParts const& parts, BlockOptions const& options,
+                                   std::int64_t layers) {
   auto const rows = options.sequences * options.tokens;
   if (options.block == "mlp")
     return json::mlp_operators(model, {rows, model.intermediate / options.tensor_parallel});
@@ -228,7 +257,7 @@ std::vector<Operator> operators_of(Model const& model, LayerParts const& parts, 
                 groups_of(model, options)});
   auto const shape = attention_shape(model, options);
   if (options.block == "layer")
-    return json::layer_operators(model, parts, shape, model.intermediate / options.tensor_parallel);
+    return json::layer_operators(model, parts, shape, model.intermediate / options.tensor_parallel, layers);
   return in_one_kernel(options) ? json::fused_attention_operators(model, shape)
                                 : json::attention_operators(model, shape);
 }
@@ -271,6 +300,8 @@ Expected<OperatorGraph> import_hf_config(std::string_view text, std::string cons
   check_block(document, model, options);
   LayerParts parts;
   if (layer && !document.failed()) parts = json::read_layer(document, model);
+  auto const layers = options.layers == 0 ? parts.layers : options.layers;
+  if (layer && !document.failed()) check_layers(document, model, parts, layers);
   bool const attention = is_attention(options);
   if (attention) check_parallel(document, model, options.tensor_parallel);
   if (layer) check_parallel_mlp(document, model.intermediate, options.tensor_parallel);
@@ -283,12 +314,12 @@ Expected<OperatorGraph> import_hf_config(std::string_view text, std::string cons
   if (document.failed()) return document.refusal();
 
   OperatorGraph graph;
-  graph.name = title(file, options);
+  graph.name = title(file, options, layers);
   graph.where = document.at(document.root());
   graph.element_bytes = 2;
   graph.type = type;
   if (attention) graph.attention = attention_shape(model, options);
-  graph.operators = operators_of(model, parts, options);
+  graph.operators = operators_of(model, parts, options, layers);
   for (auto& op : graph.operators) op.where = graph.where;
   if (auto problems = tessera::problems_of(graph); !problems.empty())
     return tl::make_unexpected(std::move(problems));

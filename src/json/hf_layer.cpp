@@ -11,6 +11,9 @@
 namespace tessera::json {
 namespace {
 
+/// All layers read these as they are.
+bool is_shared(std::string const& buffer) { return buffer == "turns"; }
+
 /// Of the stream of residuals: `stream` is an operator's output, or "x" from outside.
 Operator norm_of(std::string name, std::int64_t rows, std::int64_t columns, std::string const& producer,
                  bool shifted) {
@@ -47,6 +50,7 @@ void add_residual(Operator& product, std::string const& producer) {
 
 LayerParts read_layer(Document& document, TransformerShape const& shape) {
   static std::vector<std::string> const known{"llama", "mistral", "qwen2", "qwen3", "phi3", "gpt2"};
+  constexpr std::int64_t k_most_read = 1 << 16;
   constexpr char const* k_parts = "--block fused_attention and --block mlp plan its parts";
   ObjectReader model(document, language_model(document), "the config");
   if (std::find(known.begin(), known.end(), shape.type) == known.end()) {
@@ -67,6 +71,7 @@ LayerParts read_layer(Document& document, TransformerShape const& shape) {
   if (!gpt2 && model.boolean_or("mlp_bias", false))
     document.report(*model.find("mlp_bias"), "E0214",
                     "layers are not described whole whose MLP has biases and gates", {}, k_parts);
+  parts.layers = model.integer_or(gpt2 ? "n_layer" : "num_hidden_layers", 0, 0, k_most_read);
   check_whole_rotation(document, model);
   for (auto const* name : {"rope_scaling", "rope_parameters"})
     if (auto const* object = model.object_or(name); object != nullptr) {
@@ -76,8 +81,10 @@ LayerParts read_layer(Document& document, TransformerShape const& shape) {
   return parts;
 }
 
-std::vector<Operator> layer_operators(TransformerShape const& model, LayerParts const& parts,
-                                      AttentionShape const& a, std::int64_t inner) {
+namespace {
+
+std::vector<Operator> one_layer(TransformerShape const& model, LayerParts const& parts,
+                                AttentionShape const& a, std::int64_t inner) {
   auto const rows = a.sequences * a.tokens;
   auto block = fused_attention_operators(model, a);
   auto mlp = mlp_operators(model, {rows, inner});
@@ -91,6 +98,39 @@ std::vector<Operator> layer_operators(TransformerShape const& model, LayerParts 
   read_instead(first, "x", between.name);
   add_residual(down, output.name);
   return {before, qkv, turn, attention, output, between, first, down};
+}
+
+/// Names of layer `index`, which reads the stream of residuals that `stream` has made, or "x".
+void number(std::vector<Operator>& layer, std::int64_t index, std::string const& stream) {
+  auto const ending = fmt::format("_{}", index);
+  for (auto& op : layer) {
+    op.name += ending;
+    for (auto& input : op.inputs) {
+      if (!input.producer.empty()) {
+        input.producer += ending, input.buffer += ending;
+      } else if (input.buffer != "x") {
+        if (!is_shared(input.buffer)) input.buffer += ending;
+      } else if (!stream.empty()) {
+        input.buffer = input.producer = stream;
+        if (input.name == "residual") input.pattern = ReadPattern::same_tile;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Operator> layer_operators(TransformerShape const& model, LayerParts const& parts,
+                                      AttentionShape const& a, std::int64_t inner, std::int64_t layers) {
+  auto const layer = one_layer(model, parts, a, inner);
+  if (layers == 1) return layer;
+  std::vector<Operator> all;
+  for (std::int64_t index = 0; index < layers; ++index) {
+    auto next = layer;
+    number(next, index, all.empty() ? std::string() : all.back().name);
+    all.insert(all.end(), next.begin(), next.end());
+  }
+  return all;
 }
 
 }  // namespace tessera::json

@@ -27,6 +27,22 @@ TEST_F(LayerBlock, EveryModelIsChecked) {
                 HasSubstr("tile pairs"));
 }
 
+// Layers are alike: all of them take as long as so many of one, but for what begins and ends.
+TEST_F(LayerBlock, AllLayersOfAModelArePlannedAsOneChain) {
+  auto const time = [&](std::string const& more) {
+    auto const said =
+        good("plan llama-3.2-1b --block layer --tokens 512 --machine h200 -o plan.json" + more).out;
+    EXPECT_THAT(said, HasSubstr("predicted "));
+    return std::stod(said.substr(said.find("predicted ") + 10));
+  };
+  auto const one = time(""), all = time(" --layers all");
+  EXPECT_NEAR(all / one, 16, 0.8);
+  EXPECT_THAT(good("explain plan.json").out, HasSubstr("down_15"));
+  EXPECT_THAT(good("simulate plan.json --machine h200").out, HasSubstr("attention_norm_15"));
+  EXPECT_THAT(good("check llama-65b --tp 8 --block layer --tokens 900 --layers 80").out,
+              HasSubstr("gate_up_79"));
+}
+
 TEST_F(LayerBlock, GoesThroughEveryCommand) {
   good(
       "plan qwen3-0.6b --block layer --tokens 100 --cached 100 --sequences 2 --machine h200 -o plan.json "

@@ -5,7 +5,9 @@
 
 #include <fstream>
 #include <numeric>
+#include <set>
 #include <sstream>
+#include <tuple>
 
 #include "tessera/describe/workload_json.hpp"
 
@@ -173,6 +175,40 @@ TEST(HfLayer, BiasesAreThoseThatTheConfigSays) {
   EXPECT_THAT(inputs(graph->operators[5]), ElementsAre("a of output", "shift shift_mlp_norm"));
 }
 
+TEST(HfLayer, LayersAreOneBehindTheOtherWithWeightsOfTheirOwn) {
+  BlockOptions options{"layer", 512, 1, 0, 1, ""};
+  auto const one = import_hf_config(shipped("gpt2"), "gpt2.json", options);
+  ASSERT_TRUE(one) << to_text(one.error());
+  options.layers = 3;
+  auto const graph = import_hf_config(shipped("gpt2"), "gpt2.json", options);
+  ASSERT_TRUE(graph) << to_text(graph.error());
+  EXPECT_EQ(graph->name, "gpt2 layer, 512 tokens, 3 layers, tp 1");
+  ASSERT_EQ(graph->operators.size(), 24u);
+  std::set<std::string> weights;
+  for (std::size_t i = 0; i < graph->operators.size(); ++i) {
+    auto const& op = graph->operators[i];
+    auto const& alone = one->operators[i % 8];
+    EXPECT_EQ(op.name, alone.name + "_" + std::to_string(i / 8));
+    EXPECT_EQ(std::tie(op.kind, op.epilogue, op.m, op.n, op.k),
+              std::tie(alone.kind, alone.epilogue, alone.m, alone.n, alone.k));
+    for (auto const& input : op.inputs)
+      if (input.name == "b" && input.producer.empty()) weights.insert(input.buffer);
+  }
+  EXPECT_EQ(weights.size(), 12u);
+  EXPECT_THAT(inputs(graph->operators[0]), ElementsAre("a x", "shift shift_attention_norm_0"));
+  EXPECT_THAT(inputs(graph->operators[8]), ElementsAre("a of down_0", "shift shift_attention_norm_1"));
+  EXPECT_THAT(inputs(graph->operators[4]), ElementsAre("a of attention_0", "b w_output_0", "residual x"));
+  EXPECT_THAT(inputs(graph->operators[12]),
+              ElementsAre("a of attention_1", "b w_output_1", "residual of down_0"));
+  EXPECT_EQ(graph->operators[12].inputs[2].pattern, ReadPattern::same_tile);
+  // All that the config says; angles are for all layers.
+  options.layers = 0;
+  auto const all = import_hf_config(shipped("llama-3.2-1b"), "llama-3.2-1b.json", options);
+  ASSERT_TRUE(all) << to_text(all.error());
+  EXPECT_EQ(all->operators.size(), 8u * 16);
+  EXPECT_THAT(inputs(all->operators[8 * 15 + 2]), ElementsAre("a of qkv_15", "turns turns"));
+}
+
 std::string refusal(std::string const& members, BlockOptions const& options = {"layer", 64, 1, 0, 1, ""}) {
   auto const graph = import_hf_config(
       "{\"hidden_size\": 1024, \"intermediate_size\": 4096, \"num_attention_heads\": "
@@ -200,6 +236,17 @@ TEST(HfLayer, RefusesWhatIsBuiltInAnotherWay) {
   EXPECT_THAT(refusal("\"model_type\": \"llama\"", {"layer", 64, 1, 0, 32, ""}), HasSubstr("E0215"));
   EXPECT_THAT(refusal("\"model_type\": \"llama\"", {"layer", 64, 1, 0, 1, "", {64}}),
               HasSubstr("only experts have a routing"));
+  auto const layers = [](std::int64_t count, std::string const& more = "", char const* block = "layer") {
+    BlockOptions options{block, 64, 1, 0, 1, ""};
+    options.layers = count;
+    return refusal("\"model_type\": \"llama\"" + more, options);
+  };
+  EXPECT_EQ(layers(5), "accepted");
+  EXPECT_THAT(layers(0), HasSubstr("E0216: the config does not say how many layers the model has"));
+  EXPECT_THAT(layers(5, ", \"num_hidden_layers\": 4"), HasSubstr("E0216: 5 layers, and the model has 4"));
+  EXPECT_THAT(layers(0, ", \"num_hidden_layers\": 1025"), HasSubstr("E0216: 1025 layers in one chain"));
+  EXPECT_THAT(layers(1025), HasSubstr("E0216: layers must be between 0 and 1024, not 1025"));
+  EXPECT_THAT(layers(2, "", "mlp"), HasSubstr("E0216: several layers are of --block layer"));
 }
 
 }  // namespace

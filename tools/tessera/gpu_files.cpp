@@ -125,6 +125,7 @@ Diagnostics unused_gpu_options(GpuArguments const& arguments, std::string const&
                                       {"--tp", w.tensor_parallel.has_value()},
                                       {"--dtype", w.data_type.has_value()},
                                       {"--routing", w.routing.has_value()},
+                                      {"--layers", w.layers.has_value()},
                                       {"--layer", w.layer.has_value()},
                                       {"--images", w.images.has_value()},
                                       {"--iterations", w.iterations.has_value()},

@@ -112,11 +112,24 @@ Expected<std::vector<std::int64_t>> parse_routing(std::optional<std::string> con
   return whole_numbers(*list, "--routing", 0, k_largest_size, "--routing 40,12,0,12");
 }
 
+/// How many layers of a model; 0: all.
+Expected<std::int64_t> parse_layers(std::optional<std::string> const& text) {
+  if (!text) return 1;
+  if (*text == "all") return 0;
+  auto const numbers = whole_numbers(*text, "--layers", 1, k_largest_size, "--layers 4, or --layers all");
+  if (!numbers) return tl::make_unexpected(numbers.error());
+  if (numbers->size() == 1) return numbers->front();
+  return tl::make_unexpected(complaint("E0909", fmt::format("--layers takes one number, not {}", *text),
+                                       "--layers 4, or --layers all"));
+}
+
 Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, WorkloadOptions const& options) {
   auto const sizes = parse_sizes(options.tokens.value_or("1"), "--tokens");
   if (!sizes) return tl::make_unexpected(sizes.error());
   auto const routing = parse_routing(options.routing);
   if (!routing) return tl::make_unexpected(routing.error());
+  auto const layers = parse_layers(options.layers);
+  if (!layers) return tl::make_unexpected(layers.error());
   std::vector<SizedWorkload> out;
   for (auto const tokens : *sizes) {
     BlockOptions block;
@@ -127,6 +140,7 @@ Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, Workl
     block.tensor_parallel = options.tensor_parallel.value_or(1);
     block.data_type = options.data_type.value_or("");
     block.routing = *routing;
+    block.layers = *layers;
     auto graph = import_hf_config(source.text, source.file, block);
     if (!graph) return tl::make_unexpected(graph.error());
     out.push_back({std::to_string(tokens), std::move(*graph)});
@@ -255,6 +269,7 @@ Diagnostics unused_options(WorkloadOptions const& options, DocumentKind kind, st
                        {"--tp", options.tensor_parallel.has_value(), DocumentKind::hf_config},
                        {"--dtype", options.data_type.has_value(), DocumentKind::hf_config},
                        {"--routing", options.routing.has_value(), DocumentKind::hf_config},
+                       {"--layers", options.layers.has_value(), DocumentKind::hf_config},
                        {"--layer", options.layer.has_value(), DocumentKind::conv_network},
                        {"--images", options.images.has_value(), DocumentKind::conv_network},
                        {"--iterations", options.iterations.has_value(), DocumentKind::workload}};

@@ -29,6 +29,8 @@ struct BlockOptions {
   std::string data_type;  ///< "fp16", "bf16" or "" (the config's own, else fp16; of a layer bf16)
   /// "experts": tokens that each expert gets; the sum is tokens times experts for each. Empty: all as many.
   std::vector<std::int64_t> routing = {};
+  /// "layer": so many, one behind the other, each with weights of its own; 0: all that the config says.
+  std::int64_t layers = 1;
 };
 
 /// A Hugging Face config.json of a decoder-only transformer of a known family (docs/models.md).
