@@ -91,12 +91,15 @@ Expected<void> check_call(Call const& call, Tiles const& tiles) {
   }
   auto const& stage = call.stage;
   if (!is_planned(stage)) return {};
-  int const blocks = tiles.query_blocks * tiles.sequences;
+  if (call.packed_blocks > 0 && call.problem.query_offsets == nullptr)
+    return refusal("E0590", "attention: blocks one behind the other, and no query_offsets",
+                   "give query_offsets, or leave packed_blocks at 0");
+  int const blocks = call.packed_blocks > 0 ? call.packed_blocks : tiles.query_blocks * tiles.sequences;
   if (stage.grid.rank != 2 || stage.grid.extent[0] != tiles.heads || stage.grid.extent[1] != blocks)
     return refusal("E0590",
                    fmt::format("attention: the stage has {} x {} tiles, the problem {} heads x {} blocks",
                                stage.grid.extent[0], stage.grid.extent[1], tiles.heads, blocks),
-                   "describe the stage by tiles_of() of the call's tile_queries");
+                   "describe the stage by tiles_of() of the call's tile_queries, or say packed_blocks");
   if (stage.persistent_blocks > 0 || stage.splits != 1)
     return refusal("E0590", "attention: a persistent grid or splits, and a block computes one whole tile",
                    "plan with a block for each tile");
@@ -138,6 +141,7 @@ Expected<Parameters> parameters_of(Call const& call, KernelInfo const& info, Til
   to.seed = p.seed;
   to.last_first = p.causal;
   to.planned = is_planned(call.stage);
+  to.packed = to.planned && call.packed_blocks > 0;
   to.waits_at_start = call.programmatic && !waits(call.stage);
   to.stage = call.stage;
   to.memory = call.memory;
@@ -158,7 +162,8 @@ Expected<void> launch(Instance const& instance, Call const& call, cudaStream_t s
   auto parameters = parameters_of(call, instance.info, tiles);
   if (!parameters) return tl::make_unexpected(parameters.error());
   gpu::Shape shape;
-  shape.blocks = dim3(static_cast<unsigned>(tiles.count()));
+  bool const packed = is_planned(call.stage) && call.packed_blocks > 0;
+  shape.blocks = dim3(static_cast<unsigned>(packed ? tiles.heads * call.packed_blocks : tiles.count()));
   shape.threads = dim3(static_cast<unsigned>(instance.info.threads));
   shape.shared = static_cast<std::size_t>(instance.info.shared_bytes);
   shape.programmatic = call.programmatic;

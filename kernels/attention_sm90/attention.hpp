@@ -39,6 +39,9 @@ struct Call {
   /// Of a tile, one of tile_choices(). 0: 128; attention() takes what choose_tile_queries() says. Tiles of
   /// 192 look at keys in blocks of 64 and not of 128, so that last bits differ.
   int tile_queries = 0;
+  /// In a plan, with query_offsets: the stage's blocks are those of the sequences one behind the other, as
+  /// many as each has by itself, so many together. 0: each has as many as the longest, as tiles_of() says.
+  int packed_blocks = 0;
 };
 
 Expected<void> launch(Call const& call, cudaStream_t stream);

@@ -40,6 +40,37 @@ __device__ inline Sequence sequence_of(Parameters const& p, int number) {
   return {same(s.first_query), same(s.queries), same(s.first_key), same(s.keys)};
 }
 
+/// Whose is block `block` of a grid that has the blocks of each sequence one behind the other? By all lanes
+/// of a warp. What is no sequence's is a tile without queries.
+template <class S>
+__device__ TilePlace packed_place(Parameters const& p, int head, int block) {
+  constexpr int lanes = 32, no_block = 1 << 22;
+  int const lane = static_cast<int>(threadIdx.x) % lanes;
+  int before = 0;
+  for (int first = 0; first < p.tiles.sequences; first += lanes) {
+    int const number = first + lane;
+    int blocks = 0;
+    if (number < p.tiles.sequences) {
+      int const rows = __ldcg(p.query_offsets + number + 1) - __ldcg(p.query_offsets + number);
+      blocks = rows > 0 ? (rows + S::queries - 1) / S::queries : 0;
+    }
+    int end = blocks;
+#pragma unroll
+    for (int apart = 1; apart < lanes; apart *= 2) {
+      int const more = __shfl_up_sync(~0u, end, apart);
+      if (lane >= apart) end += more;
+    }
+    end += before;
+    unsigned const later = __ballot_sync(~0u, block < end);
+    if (later != 0) {
+      int const owner = __ffs(static_cast<int>(later)) - 1;
+      return {head, same(block - __shfl_sync(~0u, end - blocks, owner)), same(first + owner)};
+    }
+    before = __shfl_sync(~0u, end, lanes - 1);
+  }
+  return {head, no_block, 0};
+}
+
 template <class S>
 __device__ Job job_of(Parameters const& p, TilePlace const& place) {
   Job job;

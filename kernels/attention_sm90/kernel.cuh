@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(S::threads, 1) attention_kernel(__grid_constan
   TilePlace place;
   if (p.planned) {
     Tile const tile = view.start();
-    place = p.tiles.at(tile.at[0], tile.at[1]);
+    place = p.packed ? packed_place<S>(p, tile.at[0], tile.at[1]) : p.tiles.at(tile.at[0], tile.at[1]);
   } else {
     place = p.tiles.at_position(static_cast<int>(blockIdx.x), p.last_first);
   }

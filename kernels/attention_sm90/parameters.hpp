@@ -37,6 +37,7 @@ struct Parameters {
   unsigned long long seed = 0;
   bool last_first = false;
   bool planned = false;         ///< tiles are those of the stage
+  bool packed = false;          ///< whose sequences have as many blocks as they need
   bool waits_at_start = false;  ///< for the launches before, as a whole
   RuntimeStage stage;
   ChainMemory memory;

@@ -57,6 +57,53 @@ void const* behind(Tensor const& tensor, std::int64_t elements) {
   return static_cast<std::byte const*>(tensor.data) + k_element_bytes * elements;
 }
 
+/// Of all kinds of sequences: types, heads, and where they lie.
+AttentionCall with_operands(BindRequest const& request, HeadCounts const& counts, Tensor const& q,
+                            Tensor const& out, AttentionCall call) {
+  auto& p = call.problem;
+  p.type = q.type == ElementType::fp16 ? gpu::ElementType::fp16 : gpu::ElementType::bf16;
+  p.causal = true;
+  p.heads = counts.heads;
+  p.key_heads = counts.key_heads;
+  p.head_size = counts.head_size;
+  p.query_rows = p.key_rows = static_cast<int>(out.rows);
+  auto const* maker = writer_of(request, operand_of(request.stage(), "a")->buffer);
+  bool const together = maker != nullptr && kind_of(request, *maker) == OperatorKind::turn_heads;
+  auto const size = counts.head_size;
+  auto const of_key_head = (counts.group() + 2) * size;
+  p.q = {q.columns, size, together ? of_key_head : 0};
+  p.k = p.v = {q.columns, together ? of_key_head : size, 0};
+  call.q = q.data;
+  call.k = behind(q, together ? counts.group() * size : counts.heads * size);
+  call.v = behind(q, together ? (counts.group() + 1) * size : (counts.heads + counts.key_heads) * size);
+  call.out = out.data;
+  return call;
+}
+
+/// Of prompts of unequal length: how long they are is in device memory.
+Expected<void> read_offsets(BindRequest const& request, HeadCounts const& counts, TileGrid const& grid,
+                            AttentionCall& call) {
+  auto const offsets = tensor_of(request, 0, "offsets");
+  if (!offsets) return tl::make_unexpected(offsets.error());
+  if (offsets->type != ElementType::int32 || offsets->rows != 1 || offsets->columns < 2)
+    return tl::make_unexpected(
+        cannot_bind(
+            request, 0, "offsets",
+            fmt::format("they are {} x {} of {}", offsets->rows, offsets->columns, to_text(offsets->type)),
+            "give in int32 where each prompt begins, and where the last one ends")
+            .error());
+  if (grid.rank != 2 || grid.extent[0] != counts.heads)
+    return tl::make_unexpected(
+        cannot_bind(request, 0, "heads",
+                    fmt::format("{} heads are not the columns of its tiles", counts.heads),
+                    "let a column of tiles be a head")
+            .error());
+  call.problem.sequences = static_cast<int>(offsets->columns) - 1;
+  call.problem.query_offsets = call.problem.key_offsets = static_cast<int const*>(offsets->data);
+  call.packed_blocks = grid.extent[1];
+  return {};
+}
+
 }  // namespace
 
 Expected<HeadCounts> turned_heads(BindRequest const& request) {
@@ -107,7 +154,7 @@ Expected<AttentionCall> attention_call(BindRequest const& request) {
   };
   auto const& stage = request.stage();
   for (auto const& operand : stage.operands)
-    if (operand.name != "a" && operand.name != "b" && operand.name != "c")
+    if (operand.name != "a" && operand.name != "b" && operand.name != "c" && operand.name != "offsets")
       return refused("cached keys",
                      fmt::format("operand \"{}\" is in no array with the new ones", operand.name),
                      "plan a prompt without --cached, or generate tokens with tessera run --decode");
@@ -135,8 +182,13 @@ Expected<AttentionCall> attention_call(BindRequest const& request) {
                    "let the matrix have whole heads");
   AttentionCall call;
   call.tile_queries = request.kernel().tile_m;
-  auto const* keys = operand_of(stage, "b");
   auto const grid = stage.tile_grid();
+  if (operand_of(stage, "offsets") != nullptr) {
+    if (auto fine = read_offsets(request, *counts, grid, call); !fine)
+      return tl::make_unexpected(fine.error());
+    return with_operands(request, *counts, *q, *out, call);
+  }
+  auto const* keys = operand_of(stage, "b");
   auto const seen = keys->bytes_per_block / static_cast<double>(counts->head_size * k_element_bytes);
   auto const sequences = causal_sequences(out->rows, grid.extent[1], call.tile_queries, seen);
   if (grid.rank != 2 || grid.extent[0] != counts->heads || !sequences)
@@ -145,26 +197,9 @@ Expected<AttentionCall> attention_call(BindRequest const& request) {
                                "prompts of one length behind a causal mask",
                                grid.extent[0], grid.extent[1], call.tile_queries, seen),
                    "plan causal prompts that are no longer than a window");
-  auto& p = call.problem;
-  p.type = q->type == ElementType::fp16 ? gpu::ElementType::fp16 : gpu::ElementType::bf16;
-  p.sequences = *sequences;
-  p.causal = true;
-  p.heads = counts->heads;
-  p.key_heads = counts->key_heads;
-  p.head_size = counts->head_size;
-  p.query_rows = p.key_rows = static_cast<int>(out->rows);
-  p.longest_queries = p.query_rows / p.sequences;
-  auto const* maker = writer_of(request, operand_of(stage, "a")->buffer);
-  bool const together = maker != nullptr && kind_of(request, *maker) == OperatorKind::turn_heads;
-  auto const size = counts->head_size;
-  auto const of_key_head = (counts->group() + 2) * size;
-  p.q = {q->columns, size, together ? of_key_head : 0};
-  p.k = p.v = {q->columns, together ? of_key_head : size, 0};
-  call.q = q->data;
-  call.k = behind(*q, together ? counts->group() * size : counts->heads * size);
-  call.v = behind(*q, together ? (counts->group() + 1) * size : (counts->heads + counts->key_heads) * size);
-  call.out = out->data;
-  return call;
+  call.problem.sequences = *sequences;
+  call.problem.longest_queries = static_cast<int>(out->rows) / *sequences;
+  return with_operands(request, *counts, *q, *out, call);
 }
 
 }  // namespace tessera

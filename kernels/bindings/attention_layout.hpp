@@ -32,8 +32,10 @@ struct AttentionCall {
   void const *q = nullptr, *k = nullptr, *v = nullptr;
   void* out = nullptr;
   int tile_queries = 0;
+  int packed_blocks = 0;  ///< of prompts of unequal length, all together; 0: they are of one length
 };
-/// E0560: cached keys, a mask that is not causal alone, heads that do not fit. E0561: tensors.
+/// E0560: cached keys, a mask that is not causal alone, heads that do not fit. E0561: tensors. An attention
+/// with an operand "offsets" has prompts of unequal length, which are causal and no longer than a window.
 Expected<AttentionCall> attention_call(BindRequest const& request);
 
 }  // namespace tessera

@@ -23,6 +23,7 @@ Expected<StageKernel> bind_attention_sm90(BindRequest const& request) {
   call.problem = bound->problem;
   call.q = bound->q, call.k = bound->k, call.v = bound->v, call.out = bound->out;
   call.tile_queries = bound->tile_queries;
+  call.packed_blocks = bound->packed_blocks;
   StageKernel kernel;
   kernel.function = attention_sm90::kernel_address(bound->problem, bound->tile_queries);
   kernel.block.x = static_cast<unsigned>(info->threads);

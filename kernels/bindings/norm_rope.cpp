@@ -108,6 +108,7 @@ Expected<StageKernel> bind_turn(BindRequest const& request) {
   if (!shift) return tl::make_unexpected(shift.error());
   heads.shifts = *shift;
   int length = heads.rows;
+  int const* positions = nullptr;
   if (reads(request, "turns")) {
     auto const table = tensor_of(request, 0, "turns");
     if (!table) return tl::make_unexpected(table.error());
@@ -116,13 +117,23 @@ Expected<StageKernel> bind_turn(BindRequest const& request) {
     heads.turns = reinterpret_cast<float2 const*>(*turns);
     length = static_cast<int>(table->rows);
   }
+  if (reads(request, "positions")) {
+    auto const each = tensor_of(request, 0, "positions");
+    if (!each) return tl::make_unexpected(each.error());
+    if (!is_plain(*each, ElementType::int32, 1, to->rows))
+      return refused(request, "positions",
+                     fmt::format("they are to be {} of int32, and are {} x {} of {}", to->rows, each->rows,
+                                 each->columns, to_text(each->type)),
+                     "give a row of the table for each row");
+    positions = static_cast<int const*>(each->data);
+  }
   StageKernel kernel;
   kernel.chains = true;
   kernel.function = kernels::turn_kernel(heads.head_size);
   kernel.block.x = kernels::k_rope_threads;
-  kernel.enqueue = [heads, length](ChainViews const& views, GpuStream stream, bool early) {
+  kernel.enqueue = [heads, positions, length](ChainViews const& views, GpuStream stream, bool early) {
     return static_cast<int>(
-        kernels::turn_heads(heads, nullptr, length, stream, {early, views.shared_percent}));
+        kernels::turn_heads(heads, positions, length, stream, {early, views.shared_percent}));
   };
   return kernel;
 }

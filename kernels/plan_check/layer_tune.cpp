@@ -32,17 +32,18 @@ std::size_t bytes_of(Pipeline const& pipeline) {
   std::size_t sum = 0;
   for (auto const& buffer : pipeline.buffers)
     sum += static_cast<std::size_t>(buffer.rows * buffer.columns * buffer.batch) *
-           (buffer.type == to_text(ElementType::fp32) ? 4 : 2);
+           (buffer.type == to_text(ElementType::fp32) || buffer.type == to_text(ElementType::int32) ? 4 : 2);
   return sum;
 }
 
-Expected<std::shared_ptr<Sets>> make_sets(Plan const& plan, cudaStream_t stream) {
+Expected<std::shared_ptr<Sets>> make_sets(Plan const& plan, Prompts const& prompts, cudaStream_t stream) {
   auto sets = std::make_shared<Sets>();
   sets->stream = stream;
   int const count = bench::sets_beyond_l2(bytes_of(plan.pipeline));
   for (int set = 0; set < count; ++set) {
     sets->all.push_back(std::make_unique<Buffers>());
-    if (auto made = sets->all.back()->make(plan, stream); !made) return tl::make_unexpected(made.error());
+    if (auto made = sets->all.back()->make(plan, stream, prompts); !made)
+      return tl::make_unexpected(made.error());
   }
   return sets;
 }
@@ -100,7 +101,7 @@ Expected<Tuned> tune_layer(OperatorGraph const& graph, MachineProfile const& mac
                            GpuStream stream, TuneOptions const& options) {
   auto const found = promised_plans(graph, shipped_kernels(), machine);
   if (!found) return tl::make_unexpected(found.error());
-  auto const sets = make_sets(found->candidates.front().plan, stream);
+  auto const sets = make_sets(found->candidates.front().plan, prompts_of(graph), stream);
   if (!sets) return tl::make_unexpected(sets.error());
   Subject subject;
   subject.sets = static_cast<int>((*sets)->all.size());

@@ -79,8 +79,23 @@ Expected<void> fill_turns(Tensor const& tensor) {
   return upload(tensor, values);
 }
 
+/// Where prompts begin, or each row's position in its own.
+Expected<void> fill_places(Tensor const& tensor, std::vector<std::int32_t> const& values,
+                           std::string const& operand) {
+  if (tensor.type == ElementType::int32 && values.size() == elements(tensor)) return upload(tensor, values);
+  return kernels::refusal("E0563",
+                          fmt::format("{} are {} of {}, and the prompts have {} of int32", operand,
+                                      elements(tensor), to_text(tensor.type), values.size()),
+                          "make the plan again");
+}
+
 /// Activations of deviation 1, weights of 1 / sqrt(depth): so is a product of them of deviation 1.
-Expected<void> fill(Tensor const& tensor, Role const& role, unsigned seed, cudaStream_t stream) {
+Expected<void> fill(Tensor const& tensor, Role const& role, Prompts const& prompts, unsigned seed,
+                    cudaStream_t stream) {
+  if (role.kind == OperatorKind::attention && role.operand == "offsets")
+    return fill_places(tensor, offsets_of(prompts), role.operand);
+  if (role.kind == OperatorKind::turn_heads && role.operand == "positions")
+    return fill_places(tensor, positions_of(prompts), role.operand);
   switch (tensor.type) {
     case ElementType::fp64: return fill_terms<double>(tensor, seed);
     case ElementType::int32: return fill_terms<std::int32_t>(tensor, seed);
@@ -153,7 +168,7 @@ Expected<void> Buffers::make(Plan const& plan, Buffer const& buffer, unsigned se
     outputs_.push_back(tensor);
     return {};
   }
-  return fill(tensor, role_of(plan, buffer.name), seed, stream);
+  return fill(tensor, role_of(plan, buffer.name), prompts, seed, stream);
 }
 
 Expected<void> Buffers::keep(Plan const& plan, cudaStream_t stream) {
@@ -174,7 +189,9 @@ Expected<void> Buffers::keep(Plan const& plan, cudaStream_t stream) {
   return {};
 }
 
-Expected<void> Buffers::make(Plan const& plan, cudaStream_t stream) {
+Expected<void> Buffers::make(Plan const& plan, cudaStream_t stream, Prompts const& lengths) {
+  if (auto fine = check_prompts(plan, lengths); !fine) return fine;
+  prompts = lengths;
   std::map<std::string, std::string> shared;
   for (auto const& stage : plan.pipeline.stages)
     if (auto const place = place_of(stage); place != output_of(stage)) shared[output_of(stage)] = place;

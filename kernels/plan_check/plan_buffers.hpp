@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "prompts.hpp"
 #include "tessera/run/bindings.hpp"
 
 namespace tessera::plan_check {
@@ -31,14 +32,16 @@ Operand const* operand_of(Stage const& stage, std::string const& name);
 class Buffers {
  public:
   /// Random where nothing writes, the same for the same plan; poison elsewhere. Heads that are turned have
-  /// one place with those that are not. E0563 for buffers whose type the plan does not say, E0511.
-  Expected<void> make(Plan const& plan, cudaStream_t stream);
+  /// one place with those that are not. E0563 for buffers whose type the plan does not say, and for prompts
+  /// that are not the plan's (check_prompts()); E0511.
+  Expected<void> make(Plan const& plan, cudaStream_t stream, Prompts const& prompts = {});
   /// Makes all that stages write NaN, and what comes from outside and is stored again as it was.
   void poison(cudaStream_t stream) const;
   /// What poison() puts into a buffer from outside that a norm stores again; null: nothing does.
   void const* before(std::string const& buffer) const;
 
   Tensors tensors;
+  Prompts prompts;  ///< of unequal length
 
  private:
   Expected<void> make(Plan const& plan, Buffer const& buffer, unsigned seed, cudaStream_t stream);

@@ -4,6 +4,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -339,6 +340,12 @@ class StageCheck {
     if (!turns) return tl::make_unexpected(turns.error());
     auto const columns = output().columns;
     auto const length = turns->empty() ? 1 : tensor("turns")->rows;
+    auto const offsets = offsets_of(buffers_.prompts);
+    auto const position = [&](std::int64_t row) {
+      if (buffers_.prompts.empty()) return row % length;
+      return std::min<std::int64_t>(row - *(std::upper_bound(offsets.begin(), offsets.end(), row) - 1),
+                                    length - 1);
+    };
     auto const product_rows = rows_of(static_cast<float const*>(sums->get()), columns);
     auto const reference = [&](std::int64_t begin, std::int64_t rows, Numbers& to) -> Expected<void> {
       if (auto read = product_rows(begin, rows, to); !read) return read;
@@ -346,8 +353,7 @@ class StageCheck {
         auto* const at = to.data() + row * columns;
         for (std::int64_t c = 0; c < columns; ++c)
           at[c] = rounded(at[c]) + (shift->empty() ? 0 : (*shift)[static_cast<std::size_t>(c)]);
-        if (!turns->empty())
-          turn_row(at, turns->data() + (begin + row) % length * counts->head_size, *counts);
+        if (!turns->empty()) turn_row(at, turns->data() + position(begin + row) * counts->head_size, *counts);
       }
       return {};
     };
@@ -372,7 +378,9 @@ class StageCheck {
     if (!call) return tl::make_unexpected(call.error());
     auto const& d = output();
     int const sequences = call->problem.sequences;
-    auto const tokens = d.rows / sequences;
+    auto const& prompts = buffers_.prompts;
+    auto const tokens =
+        prompts.empty() ? d.rows / sequences : *std::max_element(prompts.begin(), prompts.end());
     if (tokens > k_most_plain_keys)
       return kernels::refusal("E0563",
                               fmt::format("there is no reference for {}: {} keys are more than {}",
@@ -381,14 +389,18 @@ class StageCheck {
     auto expected = allocate(elements(d) * sizeof(float));
     if (!expected) return tl::make_unexpected(expected.error());
     auto* const out = static_cast<float*>(expected->get());
-    auto error = attention_sm90::plain_attention(call->problem, call->q, call->k, call->v, out,
+    auto problem = call->problem;
+    if (!prompts.empty()) problem.longest_queries = static_cast<int>(tokens);
+    auto error = attention_sm90::plain_attention(problem, call->q, call->k, call->v, out,
                                                  attention_sm90::Rounding::none, stream_);
     if (error == cudaSuccess) error = cudaStreamSynchronize(stream_);
     if (error != cudaSuccess) return kernels::cuda_failed(error, "computing a reference");
     auto compared = compare_rows(d, rows_of(out, d.columns), k_allowed_of_attention);
     if (compared)
-      compared->note =
-          fmt::format("{} sequence{} of {} tokens, causal", sequences, sequences == 1 ? "" : "s", tokens);
+      compared->note = prompts.empty()
+                           ? fmt::format("{} sequence{} of {} tokens, causal", sequences,
+                                         sequences == 1 ? "" : "s", tokens)
+                           : fmt::format("prompts of {} tokens, causal", fmt::join(prompts, ", "));
     return compared;
   }
 

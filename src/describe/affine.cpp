@@ -38,9 +38,19 @@ Linear operator*(Linear a, std::int64_t factor) {
 Linear operator-(Linear a, Linear const& b) { return std::move(a) + b * -1; }
 
 TileExpr to_expr(Linear const& form) {
-  auto sum = TileExpr::constant(0);
-  for (auto const& [atom, coefficient] : form.terms) sum = std::move(sum) + atom * coefficient;
-  return std::move(sum) + TileExpr::constant(form.constant);
+  // Of many terms in halves: a chain of additions would be as deep as they are many.
+  constexpr std::ptrdiff_t k_chain = 8;
+  using Place = std::vector<std::pair<TileExpr, std::int64_t>>::const_iterator;
+  auto const sum_of = [](auto const& self, Place begin, Place end) -> TileExpr {
+    if (end - begin > k_chain) {
+      auto const middle = begin + (end - begin) / 2;
+      return self(self, begin, middle) + self(self, middle, end);
+    }
+    auto sum = TileExpr::constant(0);
+    for (auto term = begin; term != end; ++term) sum = std::move(sum) + term->first * term->second;
+    return sum;
+  };
+  return sum_of(sum_of, form.terms.begin(), form.terms.end()) + TileExpr::constant(form.constant);
 }
 
 Linear AffineSpace::dimension(std::size_t index) const {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "describe/attention_sight.hpp"
 #include "describe/operator_check.hpp"
 
 namespace tessera {
@@ -13,11 +14,14 @@ namespace {
 constexpr char const* k_residual = "residual";
 constexpr char const* k_shift = "shift";
 constexpr char const* k_turns = "turns";
+constexpr char const* k_positions = "positions";
 
 bool has_input(Operator const& op, char const* name) {
   return std::any_of(op.inputs.begin(), op.inputs.end(),
                      [&](OperatorInput const& input) { return input.name == name; });
 }
+
+constexpr double k_position_bytes = 4;
 
 double product(std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); }
 
@@ -26,8 +30,11 @@ struct Inputs {
   std::vector<char const*> names;
   char const* text;
 };
-Inputs inputs_of(OperatorKind kind) {
+Inputs inputs_of(OperatorKind kind, bool unequal) {
   if (kind == OperatorKind::norm) return {{"a", k_shift}, "reads \"a\", and \"shift\" if there is one"};
+  if (unequal)
+    return {{"a", k_turns, k_positions, k_shift},
+            "reads \"a\", and \"turns\" with \"positions\", \"shift\" or all of them"};
   return {{"a", k_turns, k_shift}, "reads \"a\", and \"turns\", \"shift\" or both"};
 }
 
@@ -54,6 +61,7 @@ double layer_operand_bytes(OperatorGraph const& graph, Operator const& op, Opera
                            double rows) {
   if (input.name == k_shift) return static_cast<double>(op.n * k_wide_bytes);
   if (input.name == k_turns) return rows * static_cast<double>(op.k * k_wide_bytes);
+  if (input.name == k_positions) return rows * k_position_bytes;
   if (op.kind == OperatorKind::norm) return rows * static_cast<double>(op.n * k_wide_bytes);
   return rows * static_cast<double>(turned_columns(graph, op) * graph.element_bytes);
 }
@@ -77,9 +85,12 @@ std::optional<OutsideMatrix> outside_matrix(OperatorGraph const& graph, Operator
   if (is_layer_kind(op.kind)) {
     if (input.name == k_shift) return OutsideMatrix{1, op.n, 1, ElementType::fp32};
     if (input.name == k_turns) return OutsideMatrix{graph.attention.tokens, op.k, 1, ElementType::fp32};
+    if (input.name == k_positions) return OutsideMatrix{1, op.m, 1, ElementType::int32};
     auto const type = op.kind == OperatorKind::norm ? ElementType::fp32 : graph.type;
     return OutsideMatrix{op.m, op.n, 1, type};
   }
+  if (op.kind == OperatorKind::attention && input.name == k_offsets)
+    return OutsideMatrix{1, graph.attention.sequences + 1, 1, ElementType::int32};
   if (reads_wide(op, input)) return OutsideMatrix{op.m, op.n, 1, ElementType::fp32};
   if (!multiplies(op)) return OutsideMatrix{op.m, op.n, op.batch, graph.type};
   if (is_right_hand(op, input)) {
@@ -126,14 +137,16 @@ Diagnostics problems_of_layer(OperatorGraph const& graph, Operator const& op) {
   }
   if (!is_layer_kind(op.kind)) return out;
 
-  auto const wanted = inputs_of(op.kind);
+  auto const wanted = inputs_of(op.kind, !prompts_of(graph).empty());
   std::ptrdiff_t known = 0;
   bool once = count("a") == 1;
   for (auto const* name : wanted.names) {
     known += count(name);
     once = once && count(name) <= 1;
   }
-  if (!once || known != static_cast<std::ptrdiff_t>(op.inputs.size()) ||
+  bool const placed = prompts_of(graph).empty() || count(k_turns) == count(k_positions);
+  if (!once || (op.kind == OperatorKind::turn_heads && !placed) ||
+      known != static_cast<std::ptrdiff_t>(op.inputs.size()) ||
       (op.kind == OperatorKind::turn_heads && known < 2))
     report("E0153", fmt::format("{} is a {}, and {}, once each", op.name, to_text(op.kind), wanted.text),
            "name its inputs so");
@@ -154,7 +167,7 @@ Diagnostics problems_of_layer(OperatorGraph const& graph, Operator const& op) {
   std::vector<Size> sizes{{"batch entries", op.batch, 1}};
   if (op.kind == OperatorKind::turn_heads) {
     auto const& a = graph.attention;
-    sizes.push_back({"rows (sequences * tokens)", op.m, a.sequences * a.tokens});
+    sizes.push_back({words_of_rows(graph), op.m, all_tokens(graph)});
     sizes.push_back({"columns ((query heads + 2 * kv heads) * head size)", op.n,
                      (a.query_heads + 2 * a.kv_heads) * a.head_dim});
     sizes.push_back({"depth (head size)", op.k, a.head_dim});

@@ -3,8 +3,9 @@
 // What they read and write of which type, and whether they can be. All sizes are per launch.
 //
 // Inputs by their names. A norm: "a", the rows; "shift", a vector that is added to each row, and stored
-// there. A turn_heads: "a", the QKV product; "turns", a table of angles, a row for each token; "shift",
-// biases. A product whose epilogue is residual: "residual", what is added to it.
+// there. A turn_heads: "a", the QKV product; "turns", a table of angles, a row for each token; "positions",
+// the row of that table for each row, where sequences are of unequal length; "shift", biases. A product whose
+// epilogue is residual: "residual", what is added to it.
 #pragma once
 
 #include <optional>

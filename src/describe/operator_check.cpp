@@ -41,7 +41,7 @@ std::vector<Fit> fits_of(OperatorGraph const& graph, Operator const& op, Operato
   // The rest of it: problems_of_attention().
   if (op.kind == OperatorKind::attention && !is_attention(pattern)) return {};
   if (op.kind == OperatorKind::attention)
-    return {{false, "rows (sequences * tokens)", rows, a.sequences * a.tokens},
+    return {{false, words_of_rows(graph), rows, all_tokens(graph)},
             {false, "columns ((query heads + 2 * kv heads) * head size)", columns, qkv_columns},
             {false, "batch entries", from.batch, 1}};
   switch (pattern) {
@@ -124,6 +124,9 @@ std::string shape_problem(OperatorGraph const& graph, Operator const& op, ReadPa
   return {};
 }
 
+/// Groups of products, each with a matrix of its own; those of attention are sequences, and nobody else's.
+bool is_grouped(Operator const& op) { return op.kind == OperatorKind::gemm && !op.groups.empty(); }
+
 /// E0153: groups that are no rows of this operator.
 void check_groups(Operator const& op, Diagnostics& out) {
   if (op.groups.empty()) return;
@@ -136,8 +139,8 @@ void check_groups(Operator const& op, Diagnostics& out) {
       return report(fmt::format("{}: a group has {} rows", op.name, group), "leave empty groups out");
     rows += group;
   }
-  if (op.kind != OperatorKind::gemm || op.batch != 1)
-    return report(fmt::format("{}: only a gemm without a batch can have groups", op.name));
+  if ((op.kind != OperatorKind::gemm && op.kind != OperatorKind::attention) || op.batch != 1)
+    return report(fmt::format("{}: only a gemm without a batch, or an attention, can have groups", op.name));
   if (rows != op.m)
     report(fmt::format("{}: its groups have {} rows together, and m is {}", op.name, rows, op.m));
 }
@@ -171,10 +174,10 @@ void check_input(OperatorGraph const& graph, Operator const& op, OperatorInput c
                                        input.buffer, from->name, output_of(*from)));
   if (auto problem = problem_of_types(op, input, *from, graph.type))
     return out.push_back(std::move(*problem));
-  if (op.groups != from->groups)
+  if (is_grouped(op) != is_grouped(*from) || (is_grouped(op) && op.groups != from->groups))
     return report("E0152", fmt::format("{} cannot read the output of {}: they are grouped in different ways",
                                        op.name, from->name));
-  if (!op.groups.empty() && input.pattern != ReadPattern::rows)
+  if (is_grouped(op) && input.pattern != ReadPattern::rows)
     return report("E0152", fmt::format("{} cannot read groups of {} as {}: only as rows", op.name, from->name,
                                        to_text(input.pattern)));
   if (from->kind == OperatorKind::attention && input.pattern != ReadPattern::rows &&
@@ -350,11 +353,11 @@ Diagnostics problems_of(OperatorGraph const& graph, std::vector<TileChoice> cons
                              kernel.name, op.name, kernel.tile_k, kernel.tile_n, op.n)
                : fmt::format("kernel {} of {} is for heads of {}, not {}", kernel.name, op.name,
                              kernel.tile_n, op.k));
-  if (kernel.whole && !op.groups.empty())
+  if (kernel.whole && is_grouped(op))
     report("E0151", fmt::format("kernel {} of {} computes one matrix, not {} groups", kernel.name, op.name,
                                 op.groups.size()));
   for (auto const& input : op.inputs)
-    for (std::size_t j = 0; j < i && !op.groups.empty(); ++j)
+    for (std::size_t j = 0; j < i && is_grouped(op); ++j)
       if (graph.operators[j].name == input.producer && choices[j].kernel.tile_m != kernel.tile_m)
         report("E0151",
                fmt::format("groups of {} and {} must be cut into tiles of as many rows, not {} and {}",

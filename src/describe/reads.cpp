@@ -27,7 +27,7 @@ std::vector<Access> read_rows(Edge const& edge) {
   access.ranges.push_back(all_of(edge.producer.grid_x()));
   if (edge.producer.row_tiles > 0)  // the same groups, cut alike: tile() has seen to it
     access.ranges.push_back({to_expr(space.dimension(1)), to_expr(space.dimension(1) + 1), false});
-  else if (edge.producer.sequence_rows > 0)
+  else if (edge.producer.sequence_rows > 0 || !edge.producer.prompts.empty())
     access.ranges.push_back(rows_of_sequences(space, row, row + edge.consumer.tile_rows, edge.producer));
   else
     access.ranges.push_back(

@@ -20,12 +20,18 @@ struct Tiling {
   /// Where rows are those of sequences that tiles do not divide, and no tile has rows of two: of each; else
   /// 0.
   std::int64_t sequence_rows = 0;
+  std::vector<std::int64_t> prompts = {};  ///< likewise, where they are unequal: rows of each; else empty
 
   auto operator<=>(Tiling const&) const = default;
 
   std::int64_t grid_x() const { return (columns + tile_columns - 1) / tile_columns; }
   std::int64_t grid_y() const {
     if (row_tiles > 0) return row_tiles;
+    if (!prompts.empty()) {
+      std::int64_t blocks = 0;
+      for (auto const each : prompts) blocks += (each + tile_rows - 1) / tile_rows;
+      return blocks;
+    }
     if (sequence_rows > 0) return rows / sequence_rows * ((sequence_rows + tile_rows - 1) / tile_rows);
     return (rows + tile_rows - 1) / tile_rows;
   }
@@ -52,7 +58,8 @@ std::vector<Access> read_fused_queries(Edge const& edge);
 std::vector<Access> read_fused_keys(Edge const& edge);
 std::vector<Access> read_fused_values(Edge const& edge);
 
-/// Row tiles that hold rows [begin, end) of a producer with `sequence_rows`. Precondition: begin < rows.
+/// Row tiles that hold rows [begin, end) of a producer whose tiles keep sequences apart. Precondition: begin
+/// < rows.
 TileRange rows_of_sequences(AffineSpace const& space, Linear const& begin, Linear const& end,
                             Tiling const& producer);
 

@@ -6,21 +6,46 @@
 namespace tessera {
 namespace {
 
+std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// 0 below `begin`, 1 from it on.
+Linear from_on(AffineSpace const& space, Linear const& at, std::int64_t begin) {
+  return space.minimum(space.maximum(at - begin + 1, 0), 1);
+}
+
 /// Where a tile's queries are.
 struct Place {
   AffineSpace space;
   Linear first_row;  ///< of its sequence
   Linear row;        ///< its own first
+  Linear rows;       ///< of its sequence
 };
+
+/// Of unequal sequences, whose blocks lie one behind the other: what each adds to those before it.
+Place place_among(std::vector<std::int64_t> const& prompts, AffineSpace const& space, std::int64_t tile) {
+  auto const block = space.dimension(1);
+  Linear first_row, first_block, rows = prompts.front();
+  std::int64_t blocks = 0;
+  for (std::size_t s = 1; s < prompts.size(); ++s) {
+    auto const before = ceil_of(prompts[s - 1], tile);
+    blocks += before;
+    auto const behind = from_on(space, block, blocks);
+    first_row = first_row + behind * prompts[s - 1];
+    first_block = first_block + behind * before;
+    rows = rows + behind * (prompts[s] - prompts[s - 1]);
+  }
+  return {space, first_row, first_row + (block - first_block) * tile, rows};
+}
 
 Place place_of(Edge const& edge) {
   auto const& shape = edge.attention;
   auto const tile = edge.consumer.tile_rows;
-  auto const blocks = (shape.tokens + tile - 1) / tile;
   AffineSpace const space(edge.consumer.extents());
+  if (auto const& prompts = edge.consumer.prompts; !prompts.empty()) return place_among(prompts, space, tile);
+  auto const blocks = ceil_of(shape.tokens, tile);
   auto const block = space.dimension(1);
   auto const first_row = space.floor_div(block, blocks) * shape.tokens;
-  return {space, first_row, first_row + space.modulo(block, blocks) * tile};
+  return {space, first_row, first_row + space.modulo(block, blocks) * tile, shape.tokens};
 }
 
 TileRange head_columns(Place const& place, Linear const& head, Edge const& edge) {
@@ -33,7 +58,7 @@ std::vector<Access> read_keys(Edge const& edge, std::int64_t first_head) {
   auto const& shape = edge.attention;
   auto const place = place_of(edge);
   auto const head = place.space.floor_div(place.space.dimension(0), shape.query_heads / shape.kv_heads);
-  auto const sequence_end = place.first_row + shape.tokens;
+  auto const sequence_end = place.first_row + place.rows;
   // A query's own row is in any range, so that none is empty.
   std::vector<Linear> lower{place.first_row}, upper{sequence_end};
   if (shape.window > 0) lower.push_back(place.row + (1 - shape.window));
@@ -46,10 +71,10 @@ std::vector<Access> read_keys(Edge const& edge, std::int64_t first_head) {
 
 std::vector<Access> read_fused_queries(Edge const& edge) {
   auto const place = place_of(edge);
-  return {{{head_columns(place, place.space.dimension(0), edge),
-            place.space.covering(
-                {place.row}, {place.row + edge.consumer.tile_rows, place.first_row + edge.attention.tokens},
-                edge.producer.tile_rows, true)}}};
+  return {
+      {{head_columns(place, place.space.dimension(0), edge),
+        place.space.covering({place.row}, {place.row + edge.consumer.tile_rows, place.first_row + place.rows},
+                             edge.producer.tile_rows, true)}}};
 }
 
 std::vector<Access> read_fused_keys(Edge const& edge) { return read_keys(edge, edge.attention.query_heads); }
@@ -62,6 +87,20 @@ TileRange rows_of_sequences(AffineSpace const& space, Linear const& begin, Linea
                             Tiling const& producer) {
   // Tiles are numbered as their rows are, so that those of an interval are from its first row's to its last
   // one's.
+  if (!producer.prompts.empty()) {
+    auto const tile = [&](Linear const& row) {
+      Linear first_row, first_block;
+      std::int64_t rows = 0;
+      for (std::size_t s = 0; s + 1 < producer.prompts.size(); ++s) {
+        rows += producer.prompts[s];
+        auto const behind = from_on(space, row, rows);
+        first_row = first_row + behind * producer.prompts[s];
+        first_block = first_block + behind * ceil_of(producer.prompts[s], producer.tile_rows);
+      }
+      return space.floor_div(row - first_row, producer.tile_rows) + first_block;
+    };
+    return {to_expr(tile(begin)), to_expr(tile(space.minimum(end, producer.rows) - 1) + 1), false};
+  }
   auto const each = producer.sequence_rows;
   auto const blocks = (each + producer.tile_rows - 1) / producer.tile_rows;
   auto const tile = [&](Linear const& row) {

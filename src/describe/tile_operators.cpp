@@ -31,9 +31,12 @@ Tiling tiling_of(OperatorGraph const& graph, Operator const& op, KernelEntry con
   if (op.kind == OperatorKind::softmax_dropout || is_layer_kind(op.kind) || kernel.whole)
     tiling.tile_columns = tiling.columns;
   if (kernel.whole) tiling.tile_rows = tiling.rows;
-  for (auto const rows : op.groups) tiling.row_tiles += ceil_of(rows, tiling.tile_rows);
+  if (op.kind == OperatorKind::gemm)
+    for (auto const rows : op.groups) tiling.row_tiles += ceil_of(rows, tiling.tile_rows);
   auto const& shape = graph.attention;
-  if (op.kind == OperatorKind::attention && shape.sequences > 1 && shape.tokens % kernel.tile_m != 0)
+  if (op.kind == OperatorKind::attention && !op.groups.empty())
+    tiling.prompts = op.groups;
+  else if (op.kind == OperatorKind::attention && shape.sequences > 1 && shape.tokens % kernel.tile_m != 0)
     tiling.sequence_rows = shape.tokens;
   return tiling;
 }
@@ -72,8 +75,12 @@ class KnownAccesses {
 };
 
 std::int64_t tallest_tile(Tiling const& tiling) {
+  if (!tiling.prompts.empty())
+    return std::min(tiling.tile_rows, *std::max_element(tiling.prompts.begin(), tiling.prompts.end()));
   return std::min(tiling.tile_rows, tiling.sequence_rows > 0 ? tiling.sequence_rows : tiling.rows);
 }
+
+constexpr int k_offset_bytes = 4;
 
 /// Of attention in one kernel: a block loads its queries, and of keys or values those that some of them see.
 Operand attention_operand(OperatorGraph const& graph, Operator const& op, OperatorInput const& input,
@@ -81,6 +88,11 @@ Operand attention_operand(OperatorGraph const& graph, Operator const& op, Operat
   auto const& shape = graph.attention;
   auto const row_bytes = static_cast<double>(shape.head_dim * graph.element_bytes);
   Operand operand{input.name, input.buffer, 0, 0};
+  if (input.name == k_offsets) {  // all of them: a block finds its sequence by itself
+    operand.bytes_per_block = static_cast<double>((shape.sequences + 1) * k_offset_bytes);
+    operand.unique_bytes = operand.bytes_per_block;
+    return operand;
+  }
   if (input.pattern == ReadPattern::query_heads) {
     operand.bytes_per_block = static_cast<double>(op.m) / static_cast<double>(tiling.grid_y()) * row_bytes;
     operand.unique_bytes = static_cast<double>(op.m) * static_cast<double>(shape.query_heads) * row_bytes;
@@ -88,11 +100,11 @@ Operand attention_operand(OperatorGraph const& graph, Operator const& op, Operat
     if (whole > operand.bytes_per_block) operand.full_bytes = whole;
     return operand;
   }
-  auto const seen = keys_seen(shape, kernel.tile_m, kernel.tile_k);
+  auto const seen = keys_seen(graph, kernel.tile_m, kernel.tile_k);
   bool const cache = is_cache(op, input);
   operand.bytes_per_block = (cache ? seen.cached : seen.fresh) * row_bytes;
-  operand.unique_bytes = static_cast<double>(shape.sequences * shape.kv_heads) *
-                         static_cast<double>(cache ? cached_keys_seen(shape) : shape.tokens) * row_bytes;
+  auto const keys = cache ? shape.sequences * cached_keys_seen(shape) : all_tokens(graph);
+  operand.unique_bytes = static_cast<double>(shape.kv_heads) * static_cast<double>(keys) * row_bytes;
   return operand;
 }
 
@@ -208,7 +220,7 @@ Stage stage_of(OperatorGraph const& graph, Operator const& op, TileChoice const&
     // Whole tiles of scores and of results, also where a mask hides a part of them. An average block stands
     // for all: behind a causal mask the last ones look at twice as many keys.
     auto const& kernel = choice.kernel;
-    auto const steps = keys_seen(graph.attention, kernel.tile_m, kernel.tile_k).steps;
+    auto const steps = keys_seen(graph, kernel.tile_m, kernel.tile_k).steps;
     stage.k_steps = std::max(static_cast<int>(std::lround(steps)), 1);
     stage.flops_per_block = 4.0 * kernel.tile_m * kernel.tile_n * kernel.tile_k * steps;
   } else if (multiplies(op) && choice.kernel.whole) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "json/hf_blocks.hpp"
 
+#include <numeric>
+
 namespace tessera::json {
 namespace {
 
@@ -60,8 +62,10 @@ std::vector<Operator> attention_operators(TransformerShape const& model, Attenti
                {from("a", "context", ReadPattern::heads_to_columns), external("b", "w_output")})};
 }
 
-std::vector<Operator> fused_attention_operators(TransformerShape const& model, AttentionShape const& a) {
-  auto const rows = a.sequences * a.tokens;
+std::vector<Operator> fused_attention_operators(TransformerShape const& model, AttentionShape const& a,
+                                                std::vector<std::int64_t> const& prompts) {
+  auto const rows = prompts.empty() ? a.sequences * a.tokens
+                                    : std::accumulate(prompts.begin(), prompts.end(), std::int64_t{0});
   auto const columns = (a.query_heads + 2 * a.kv_heads) * a.head_dim;
   auto const width = a.query_heads * a.head_dim;
   Operator attention{"attention",
@@ -79,6 +83,8 @@ std::vector<Operator> fused_attention_operators(TransformerShape const& model, A
     attention.inputs.push_back({"b_cached", "k_cache", "", ReadPattern::key_heads});
     attention.inputs.push_back({"c_cached", "v_cache", "", ReadPattern::value_heads});
   }
+  attention.groups = prompts;
+  if (!prompts.empty()) attention.inputs.push_back(external("offsets", "offsets"));
   return {gemm("qkv", rows, columns, model.hidden, 1, {external("a", "x"), external("b", "w_qkv")}),
           attention,
           gemm("output", rows, model.hidden, width, 1,

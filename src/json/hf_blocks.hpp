@@ -26,7 +26,9 @@ std::vector<Operator> mlp_operators(TransformerShape const& model, Mlp const& ml
 std::vector<Operator> attention_operators(TransformerShape const& model, AttentionShape const& a);
 
 /// QKV GEMM, attention in one kernel, output GEMM. Keys and values of earlier tokens come from the cache.
-std::vector<Operator> fused_attention_operators(TransformerShape const& model, AttentionShape const& a);
+/// `prompts`: tokens of each sequence, where they are unequal.
+std::vector<Operator> fused_attention_operators(TransformerShape const& model, AttentionShape const& a,
+                                                std::vector<std::int64_t> const& prompts);
 
 /// What layers of some models have and others have not.
 struct LayerParts {
@@ -44,6 +46,7 @@ LayerParts read_layer(Document& document, TransformerShape const& model);
 /// output GEMM that adds the residual, norm, MLP whose last GEMM adds the residual. The stream of residuals
 /// is fp32. Several are one behind the other: operators and weights of layer 3 end with "_3".
 std::vector<Operator> layer_operators(TransformerShape const& model, LayerParts const& parts,
-                                      AttentionShape const& a, std::int64_t inner, std::int64_t layers);
+                                      AttentionShape const& a, std::vector<std::int64_t> const& prompts,
+                                      std::int64_t inner, std::int64_t layers);
 
 }  // namespace tessera::json

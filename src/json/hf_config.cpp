@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "describe/attention_sight.hpp"
 #include "describe/operator_check.hpp"
 #include "diagnostic/nearest.hpp"
 #include "json/hf_blocks.hpp"
@@ -111,16 +112,52 @@ AttentionShape attention_shape(Model const& model, BlockOptions const& options) 
     shape.causal = true;
     if (windowed) shape.window = model.window;
   }
+  if (!options.prompts.empty()) {
+    shape.sequences = std::ssize(options.prompts);
+    shape.tokens = *std::max_element(options.prompts.begin(), options.prompts.end());
+  }
   return shape;
 }
 
+/// "prompts of 512, 128, 2048 tokens"; of many how many they are.
+std::string words_of(std::vector<std::int64_t> const& prompts) {
+  constexpr std::size_t k_named = 8;
+  if (prompts.size() <= k_named) return fmt::format("prompts of {} tokens", fmt::join(prompts, ", "));
+  auto const [least, most] = std::minmax_element(prompts.begin(), prompts.end());
+  return fmt::format("{} prompts of {} to {} tokens", prompts.size(), *least, *most);
+}
+
 std::string title(std::string const& file, BlockOptions const& options, std::int64_t layers) {
-  auto text = fmt::format("{} {}, {} token{}", json::stem_of(file), options.block, options.tokens,
-                          options.tokens == 1 ? "" : "s");
-  if (options.sequences > 1) text += fmt::format(", {} sequences", options.sequences);
+  auto text = fmt::format("{} {}, ", json::stem_of(file), options.block);
+  if (options.prompts.empty())
+    text += fmt::format("{} token{}", options.tokens, options.tokens == 1 ? "" : "s");
+  else
+    text += words_of(options.prompts);
+  if (options.prompts.empty() && options.sequences > 1)
+    text += fmt::format(", {} sequences", options.sequences);
   if (layers != 1) text += fmt::format(", {} layers", layers);
   if (options.cached > 0) text += fmt::format(", {} cached", options.cached);
   return text + fmt::format(", tp {}", options.tensor_parallel);
+}
+
+/// E0216: prompts of unequal length that are none, or not described.
+template <class Report>
+void check_prompts(BlockOptions const& options, std::int64_t most_tokens, Report const& report) {
+  auto const& prompts = options.prompts;
+  if (prompts.empty()) return;
+  if (!in_one_kernel(options))
+    report(fmt::format("prompts of unequal length are of attention in one kernel, and not of --block {}",
+                       options.block.substr(0, 60)),
+           "use --block fused_attention or layer; of others only the number of tokens counts (--tokens)");
+  if (prompts.size() > k_most_prompts)
+    report(fmt::format("{} prompts of unequal length are more than {}", prompts.size(), k_most_prompts),
+           "plan them in parts, or as --sequences of one length");
+  for (auto const tokens : prompts)
+    if (tokens < 1 || tokens > most_tokens)
+      return report(fmt::format("a prompt has between 1 and {} tokens, not {}", most_tokens, tokens), "");
+  if (options.cached > 0)
+    report("prompts of unequal length have no cached tokens here",
+           "leave --cached out, or give --tokens and --sequences");
 }
 
 /// E0216: options that no model could satisfy. They come from the caller, so no file is named.
@@ -148,6 +185,7 @@ Diagnostics problems_of(BlockOptions const& options) {
       report(fmt::format("an expert gets between 0 and {} tokens, not {}", k_most_tokens, rows));
       break;
     }
+  check_prompts(options, k_most_tokens, report);
   if (options.layers != 1 && options.block != "layer")
     report(fmt::format("several layers are of --block layer, and not of --block {}",
                        options.block.substr(0, 60)),
@@ -207,6 +245,18 @@ void check_layers(Document& document, Model const& model, LayerParts const& part
                     "plan one layer");
 }
 
+/// E0214: prompts of unequal length in a window that hides some of a prompt's own keys.
+void check_window(Document& document, Model const& model, BlockOptions const& options) {
+  if (options.prompts.empty() || !in_one_kernel(options) || !is_windowed(model, options)) return;
+  auto const longest = *std::max_element(options.prompts.begin(), options.prompts.end());
+  if (longest > model.window)
+    document.report(document.root(), "E0214",
+                    fmt::format("a prompt of {} tokens among others of unequal length is longer than the "
+                                "sliding window of {}",
+                                longest, model.window),
+                    {}, "plan prompts of one length (--tokens, --sequences), or shorter ones");
+}
+
 /// E0214: a block that the model does not have, or that cannot be planned.
 void check_block(Document& document, Model const& model, BlockOptions const& options) {
   auto const refuse = [&](std::string message, std::vector<std::string> notes, std::string hint) {
@@ -257,8 +307,9 @@ std::vector<Operator> operators_of(Model const& model, LayerParts const& parts, 
                 groups_of(model, options)});
   auto const shape = attention_shape(model, options);
   if (options.block == "layer")
-    return json::layer_operators(model, parts, shape, model.intermediate / options.tensor_parallel, layers);
-  return in_one_kernel(options) ? json::fused_attention_operators(model, shape)
+    return json::layer_operators(model, parts, shape, options.prompts,
+                                 model.intermediate / options.tensor_parallel, layers);
+  return in_one_kernel(options) ? json::fused_attention_operators(model, shape, options.prompts)
                                 : json::attention_operators(model, shape);
 }
 
@@ -298,6 +349,7 @@ Expected<OperatorGraph> import_hf_config(std::string_view text, std::string cons
   auto type = element_type(document, options.data_type);
   if (layer && options.data_type.empty()) type = ElementType::bf16;
   check_block(document, model, options);
+  check_window(document, model, options);
   LayerParts parts;
   if (layer && !document.failed()) parts = json::read_layer(document, model);
   auto const layers = options.layers == 0 ? parts.layers : options.layers;

@@ -12,7 +12,9 @@ namespace tessera::json {
 namespace {
 
 /// All layers read these as they are.
-bool is_shared(std::string const& buffer) { return buffer == "turns"; }
+bool is_shared(std::string const& buffer) {
+  return buffer == "turns" || buffer == "positions" || buffer == "offsets";
+}
 
 /// Of the stream of residuals: `stream` is an operator's output, or "x" from outside.
 Operator norm_of(std::string name, std::int64_t rows, std::int64_t columns, std::string const& producer,
@@ -24,10 +26,12 @@ Operator norm_of(std::string name, std::int64_t rows, std::int64_t columns, std:
   return norm;
 }
 
-Operator turned(Operator const& qkv, AttentionShape const& a, LayerParts const& parts) {
+/// `placed`: each row says its position.
+Operator turned(Operator const& qkv, AttentionShape const& a, LayerParts const& parts, bool placed) {
   Operator turn{"turn", OperatorKind::turn_heads, Epilogue::none, qkv.m, qkv.n, a.head_dim, 1, {}, "", {}};
   turn.inputs.push_back({"a", qkv.name, qkv.name, ReadPattern::rows});
   if (parts.turns) turn.inputs.push_back({"turns", "turns", "", ReadPattern::rows});
+  if (parts.turns && placed) turn.inputs.push_back({"positions", "positions", "", ReadPattern::rows});
   if (parts.qkv_biases) turn.inputs.push_back({"shift", "shift_qkv", "", ReadPattern::rows});
   return turn;
 }
@@ -84,14 +88,15 @@ LayerParts read_layer(Document& document, TransformerShape const& shape) {
 namespace {
 
 std::vector<Operator> one_layer(TransformerShape const& model, LayerParts const& parts,
-                                AttentionShape const& a, std::int64_t inner) {
-  auto const rows = a.sequences * a.tokens;
-  auto block = fused_attention_operators(model, a);
+                                AttentionShape const& a, std::vector<std::int64_t> const& prompts,
+                                std::int64_t inner) {
+  auto block = fused_attention_operators(model, a, prompts);
+  auto const rows = block.front().m;
   auto mlp = mlp_operators(model, {rows, inner});
   auto &qkv = block[0], &attention = block[1], &output = block[2], &first = mlp[0], &down = mlp[1];
   auto const before = norm_of("attention_norm", rows, model.hidden, "", parts.down_biases);
   auto const between = norm_of("mlp_norm", rows, model.hidden, output.name, parts.output_biases);
-  auto const turn = turned(qkv, a, parts);
+  auto const turn = turned(qkv, a, parts, !prompts.empty());
   read_instead(qkv, "x", before.name);
   read_instead(attention, qkv.name, turn.name);
   add_residual(output, "");
@@ -121,8 +126,9 @@ void number(std::vector<Operator>& layer, std::int64_t index, std::string const&
 }  // namespace
 
 std::vector<Operator> layer_operators(TransformerShape const& model, LayerParts const& parts,
-                                      AttentionShape const& a, std::int64_t inner, std::int64_t layers) {
-  auto const layer = one_layer(model, parts, a, inner);
+                                      AttentionShape const& a, std::vector<std::int64_t> const& prompts,
+                                      std::int64_t inner, std::int64_t layers) {
+  auto const layer = one_layer(model, parts, a, prompts, inner);
   if (layers == 1) return layer;
   std::vector<Operator> all;
   for (std::int64_t index = 0; index < layers; ++index) {

@@ -58,6 +58,8 @@ TEST_F(AloneInAFolder, HandsOverLayersAndAttentionPlannedAndNot) {
               testing::MatchesRegex(".*norm_4096.*turn_heads_128.*attention_128.*cublaslt.*norm_4096.*"));
   EXPECT_THAT(says("run gpt2 --block fused_attention --tokens 128 --planned").out,
               testing::HasSubstr("attention_64"));
+  put_beside("tessera-gpu", "grep -o '\"offsets\"' \"$2\" | head -1; echo \"$3 $4\"\n");
+  EXPECT_EQ(says("run gpt2 --block layer --prompts 100,30 --planned").out, "\"offsets\"\n--prompts 100,30\n");
   put_beside("tessera-gpu", "grep -o '\"kind\": \"[a-z_]*\"' \"$4\" | tr '\\n' ' '\n");
   EXPECT_THAT(says("run gpt2 --block layer --tokens 128").out,
               testing::AllOf(testing::HasSubstr("turn_heads"), testing::HasSubstr("attention")));
@@ -70,6 +72,9 @@ TEST_F(AloneInAFolder, RunsAPlansFile) {
   EXPECT_EQ(said.exit, 1);
   EXPECT_EQ(said.out, "run plan.json\n");
   EXPECT_EQ(says("run plan.json --quick").out, "run plan.json --quick\n");
+  EXPECT_EQ(says("run plan.json --prompts 5,8").out, "run plan.json --prompts 5,8\n");
+  EXPECT_THAT(says("run plan.json --prompts 5,x").err, testing::HasSubstr("error E0909: --prompts: \"x\""));
+  EXPECT_THAT(says("run plan.json --tokens 5").err, testing::HasSubstr("error E0906: --tokens is for"));
   EXPECT_EQ(says("run plan.json --timeline t.json --html t.html").out,
             "run plan.json --timeline t.json --html t.html\n");
 }

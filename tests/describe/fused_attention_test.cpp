@@ -15,8 +15,35 @@ namespace {
 
 using testing::HasSubstr;
 
-OperatorGraph block_of(AttentionShape const& a, std::int64_t hidden) {
-  auto const rows = a.sequences * a.tokens, width = a.query_heads * a.head_dim;
+/// Sequences one behind the other: where one begins, and its tokens.
+struct Part {
+  std::int64_t first = 0, tokens = 0;
+  std::int64_t first_block = 0;  ///< of blocks of so many queries, each sequence's by itself
+};
+using Prompts = std::vector<std::int64_t>;
+std::vector<Part> parts_of(AttentionShape const& a, Prompts const& prompts, std::int64_t tile = 1) {
+  auto lengths = prompts;
+  if (lengths.empty()) lengths.assign(static_cast<std::size_t>(a.sequences), a.tokens);
+  std::vector<Part> parts;
+  Part next;
+  for (auto const tokens : lengths) {
+    parts.push_back({next.first, tokens, next.first_block});
+    next.first += tokens, next.first_block += (tokens + tile - 1) / tile;
+  }
+  return parts;
+}
+std::int64_t all_rows(AttentionShape const& a, Prompts const& prompts) {
+  auto const last = parts_of(a, prompts).back();
+  return last.first + last.tokens;
+}
+
+void shape_for(AttentionShape& a, Prompts const& prompts) {
+  a.sequences = std::ssize(prompts);
+  a.tokens = *std::max_element(prompts.begin(), prompts.end());
+}
+
+OperatorGraph block_of(AttentionShape const& a, std::int64_t hidden, Prompts const& prompts = {}) {
+  auto const rows = all_rows(a, prompts), width = a.query_heads * a.head_dim;
   OperatorGraph graph;
   graph.name = "block";
   graph.attention = a;
@@ -46,6 +73,8 @@ OperatorGraph block_of(AttentionShape const& a, std::int64_t hidden) {
     attention.inputs.push_back({"b_cached", "k_cache", "", ReadPattern::key_heads});
     attention.inputs.push_back({"c_cached", "v_cache", "", ReadPattern::value_heads});
   }
+  attention.groups = prompts;
+  if (!prompts.empty()) attention.inputs.push_back({"offsets", "offsets", "", ReadPattern::rows});
   Operator output{"output",
                   OperatorKind::gemm,
                   Epilogue::none,
@@ -82,6 +111,7 @@ bool sees(AttentionShape const& a, std::int64_t token, std::int64_t key) {
 /// A case: sizes, and tiles of the three operators.
 struct Case {
   AttentionShape a;
+  Prompts prompts = {};  // of unequal length
   std::int64_t hidden = 8;
   TileChoice qkv, attention, output;
 };
@@ -99,6 +129,12 @@ Case some_case(std::mt19937& random) {
   c.a.head_dim = in(1, 6);
   c.a.causal = in(0, 1) == 1;
   c.a.window = in(0, 2) == 0 ? in(1, 12) : 0;
+  if (c.a.cached == 0 && in(0, 1) == 1) {
+    for (auto prompts = in(1, 8); prompts > 0; --prompts) c.prompts.push_back(in(1, 24));
+    shape_for(c.a, c.prompts);
+    c.a.causal = c.a.window == 0;
+    if (c.a.window > 0) c.a.window = c.a.tokens + in(0, 3);
+  }
   c.qkv = choice(OperatorKind::gemm, in(1, 14), in(1, 14));
   c.attention = choice(OperatorKind::attention, in(1, 9), c.a.head_dim, in(1, 9));
   c.output = choice(OperatorKind::gemm, in(1, 14), in(1, 14));
@@ -112,7 +148,6 @@ struct TileReads {
 // What each tile of attention reads of qkv, token by token.
 std::vector<TileReads> reads_by_tokens(Case const& c, TileGrid const& qkv, TileGrid const& grid) {
   auto const& a = c.a;
-  auto const blocks = (a.tokens + c.attention.kernel.tile_m - 1) / c.attention.kernel.tile_m;
   std::vector<TileReads> result(static_cast<std::size_t>(grid.tiles()));
   auto const add = [&](std::set<std::int64_t>& to, std::int64_t row, std::int64_t head) {
     for (std::int64_t d = 0; d < a.head_dim; ++d) {
@@ -122,19 +157,19 @@ std::vector<TileReads> reads_by_tokens(Case const& c, TileGrid const& qkv, TileG
       to.insert(linear_of(qkv, tile));
     }
   };
-  for (std::int64_t s = 0; s < a.sequences; ++s)
+  for (auto const& part : parts_of(a, c.prompts, c.attention.kernel.tile_m))
     for (std::int64_t head = 0; head < a.query_heads; ++head)
-      for (std::int64_t token = 0; token < a.tokens; ++token) {
+      for (std::int64_t token = 0; token < part.tokens; ++token) {
         Tile tile;
         tile.at[0] = static_cast<int>(head);
-        tile.at[1] = static_cast<int>(s * blocks + token / c.attention.kernel.tile_m);
+        tile.at[1] = static_cast<int>(part.first_block + token / c.attention.kernel.tile_m);
         auto& reads = result[static_cast<std::size_t>(linear_of(grid, tile))];
         auto const kv_head = head / (a.query_heads / a.kv_heads);
-        add(reads.a, s * a.tokens + token, head);
-        for (std::int64_t other = 0; other < a.tokens; ++other)
+        add(reads.a, part.first + token, head);
+        for (std::int64_t other = 0; other < part.tokens; ++other)
           if (sees(a, token, a.cached + other)) {
-            add(reads.b, s * a.tokens + other, a.query_heads + kv_head);
-            add(reads.c, s * a.tokens + other, a.query_heads + a.kv_heads + kv_head);
+            add(reads.b, part.first + other, a.query_heads + kv_head);
+            add(reads.c, part.first + other, a.query_heads + a.kv_heads + kv_head);
           }
       }
   return result;
@@ -163,8 +198,9 @@ TEST(FusedAttention, TilesReadWhatTheirQueriesSee) {
     auto const c = some_case(random);
     auto const& a = c.a;
     SCOPED_TRACE(testing::Message() << "case " << i << ": " << a.sequences << " x " << a.tokens << " tokens, "
-                                    << a.cached << " cached, causal " << a.causal << ", window " << a.window);
-    auto const pipeline = tile(block_of(a, c.hidden), {c.qkv, c.attention, c.output});
+                                    << testing::PrintToString(c.prompts) << ", " << a.cached
+                                    << " cached, causal " << a.causal << ", window " << a.window);
+    auto const pipeline = tile(block_of(a, c.hidden, c.prompts), {c.qkv, c.attention, c.output});
     ASSERT_TRUE(pipeline) << to_text(pipeline.error());
     auto const qkv = pipeline->stages[0].tile_grid(), grid = pipeline->stages[1].tile_grid(),
                output = pipeline->stages[2].tile_grid();
@@ -178,18 +214,18 @@ TEST(FusedAttention, TilesReadWhatTheirQueriesSee) {
       if (HasFatalFailure()) return;
     }
     // The output product: all heads of its rows.
-    auto const blocks = (a.tokens + c.attention.kernel.tile_m - 1) / c.attention.kernel.tile_m;
     std::vector<std::set<std::int64_t>> of_output(static_cast<std::size_t>(output.tiles()));
-    for (std::int64_t row = 0; row < a.sequences * a.tokens; ++row)
-      for (std::int64_t head = 0; head < a.query_heads; ++head)
-        for (int x = 0; x < output.extent[0]; ++x) {
-          Tile reader, read;
-          reader.at[0] = x;
-          reader.at[1] = static_cast<int>(row / c.output.kernel.tile_m);
-          read.at[0] = static_cast<int>(head);
-          read.at[1] = static_cast<int>(row / a.tokens * blocks + row % a.tokens / c.attention.kernel.tile_m);
-          of_output[static_cast<std::size_t>(linear_of(output, reader))].insert(linear_of(grid, read));
-        }
+    for (auto const& part : parts_of(a, c.prompts, c.attention.kernel.tile_m))
+      for (std::int64_t token = 0; token < part.tokens; ++token)
+        for (std::int64_t head = 0; head < a.query_heads; ++head)
+          for (int x = 0; x < output.extent[0]; ++x) {
+            Tile reader, read;
+            reader.at[0] = x;
+            reader.at[1] = static_cast<int>((part.first + token) / c.output.kernel.tile_m);
+            read.at[0] = static_cast<int>(head);
+            read.at[1] = static_cast<int>(part.first_block + token / c.attention.kernel.tile_m);
+            of_output[static_cast<std::size_t>(linear_of(output, reader))].insert(linear_of(grid, read));
+          }
     for (std::int64_t t = 0; t < output.tiles(); ++t) {
       expect_reads(*pipeline, pipeline->dependences[3], t, of_output[static_cast<std::size_t>(t)]);
       if (HasFatalFailure()) return;
@@ -205,37 +241,38 @@ TEST(FusedAttention, CostsAreThoseOfTheKeysThatAreSeen) {
     auto const& a = c.a;
     SCOPED_TRACE(i);
     auto const& kernel = c.attention.kernel;
-    auto const pipeline = tile(block_of(a, c.hidden), {c.qkv, c.attention, c.output});
+    auto const pipeline = tile(block_of(a, c.hidden, c.prompts), {c.qkv, c.attention, c.output});
     ASSERT_TRUE(pipeline) << to_text(pipeline.error());
     auto const& stage = pipeline->stages[1];
-    double fresh = 0, cached = 0, steps = 0;
-    std::set<std::int64_t> distinct;
-    for (std::int64_t first = 0; first < a.tokens; first += kernel.tile_m) {
-      std::set<std::int64_t> keys, slices;
-      for (auto token = first; token < std::min(first + kernel.tile_m, a.tokens); ++token)
-        for (std::int64_t key = 0; key < a.cached + a.tokens; ++key)
-          if (sees(a, token, key)) keys.insert(key), slices.insert(key / kernel.tile_k);
-      for (auto const key : keys) (key < a.cached ? cached : fresh) += 1;
-      distinct.insert(keys.begin(), keys.end());
-      steps += static_cast<double>(slices.size());
+    double fresh = 0, cached = 0, steps = 0, distinct_cached = 0;
+    for (auto const& part : parts_of(a, c.prompts)) {
+      std::set<std::int64_t> distinct;
+      for (std::int64_t first = 0; first < part.tokens; first += kernel.tile_m) {
+        std::set<std::int64_t> keys, slices;
+        for (auto token = first; token < std::min(first + kernel.tile_m, part.tokens); ++token)
+          for (std::int64_t key = 0; key < a.cached + part.tokens; ++key)
+            if (sees(a, token, key)) keys.insert(key), slices.insert(key / kernel.tile_k);
+        for (auto const key : keys) (key < a.cached ? cached : fresh) += 1;
+        distinct.insert(keys.begin(), keys.end());
+        steps += static_cast<double>(slices.size());
+      }
+      distinct_cached += static_cast<double>(
+          std::count_if(distinct.begin(), distinct.end(), [&](auto key) { return key < a.cached; }));
     }
-    auto const tiles = static_cast<double>(a.sequences * a.query_heads);
+    auto const tiles = static_cast<double>(a.query_heads), kv_heads = static_cast<double>(a.kv_heads);
     auto const blocks = static_cast<double>(stage.blocks()), row = static_cast<double>(2 * a.head_dim);
-    auto const rows = static_cast<double>(a.sequences * a.tokens * a.query_heads);
+    auto const rows = static_cast<double>(all_rows(a, c.prompts) * a.query_heads);
     EXPECT_NEAR(stage.operands[0].bytes_per_block * blocks, rows * row, 1e-6);
     EXPECT_NEAR(stage.operands[0].unique_bytes, rows * row, 1e-6);
     EXPECT_NEAR(stage.store_bytes_per_block * blocks, rows * row, 1e-6);
-    auto const sequences = static_cast<double>(a.sequences * a.kv_heads);
     for (std::size_t o : {1, 2}) {
       EXPECT_NEAR(stage.operands[o].bytes_per_block * blocks, tiles * fresh * row, 1e-6);
-      EXPECT_NEAR(stage.operands[o].unique_bytes, sequences * static_cast<double>(a.tokens) * row, 1e-6);
+      EXPECT_NEAR(stage.operands[o].unique_bytes,
+                  kv_heads * static_cast<double>(all_rows(a, c.prompts)) * row, 1e-6);
     }
-    auto const distinct_cached =
-        std::count_if(distinct.begin(), distinct.end(), [&](auto key) { return key < a.cached; });
-    for (std::size_t o = 3; o < stage.operands.size(); ++o) {
+    for (std::size_t o = 3; o < stage.operands.size() && a.cached > 0; ++o) {
       EXPECT_NEAR(stage.operands[o].bytes_per_block * blocks, tiles * cached * row, 1e-6);
-      EXPECT_NEAR(stage.operands[o].unique_bytes, sequences * static_cast<double>(distinct_cached) * row,
-                  1e-6);
+      EXPECT_NEAR(stage.operands[o].unique_bytes, kv_heads * distinct_cached * row, 1e-6);
     }
     EXPECT_NEAR(stage.flops_per_block * blocks,
                 tiles * steps * 4 * kernel.tile_m * kernel.tile_n * kernel.tile_k, 1e-3);
@@ -273,6 +310,77 @@ TEST(FusedAttention, RefusesWhatIsNoAttention) {
   EXPECT_THAT(refusal([](OperatorGraph& g) { g.attention.window = -1; }), HasSubstr("negative"));
   EXPECT_THAT(refusal([](OperatorGraph& g) { g.attention.kv_heads = 3; }),
               HasSubstr("4 query heads do not share 3 kv heads evenly"));
+}
+
+// As many as there may be, of lengths that no tile divides: expressions stay within what is checked.
+TEST(FusedAttention, SixtyFourPromptsAreWithinTheLimitsOfExpressions) {
+  AttentionShape a;
+  Prompts prompts;
+  for (std::int64_t i = 0; i < 64; ++i) prompts.push_back(1 + (37 * i) % 400);
+  shape_for(a, prompts);
+  a.query_heads = 4, a.kv_heads = 2, a.head_dim = 64, a.causal = true;
+  auto const pipeline = tile(block_of(a, 256, prompts), {choice(OperatorKind::gemm, 128, 128, 64),
+                                                         choice(OperatorKind::attention, 128, 64, 128),
+                                                         choice(OperatorKind::gemm, 128, 128, 64)});
+  ASSERT_TRUE(pipeline) << to_text(pipeline.error());
+  auto const depth = [](auto const& self, TileExpr const& e) -> int {
+    int most = 0;
+    for (auto const& one : e.arguments) most = std::max(most, self(self, one));
+    return most + 1;
+  };
+  for (auto const& dependence : pipeline->dependences)
+    for (auto const& access : dependence.accesses)
+      for (auto const& range : access.ranges) {
+        EXPECT_LT(depth(depth, range.begin), 40);
+        EXPECT_LT(depth(depth, range.end), 40);
+      }
+}
+
+TEST(FusedAttention, RefusesPromptsThatAreNone) {
+  auto const refused = [](Prompts const& prompts, void (*change)(OperatorGraph&)) {
+    AttentionShape a{1, 1, 0, 4, 2, 8};
+    a.causal = true;
+    shape_for(a, prompts);
+    auto graph = block_of(a, 32, prompts);
+    change(graph);
+    auto const made = tile(graph, {choice(OperatorKind::gemm, 8, 8), choice(OperatorKind::attention, 8, 8),
+                                   choice(OperatorKind::gemm, 8, 8)});
+    return made ? "accepted" : to_text(made.error());
+  };
+  auto const as_it_is = [](OperatorGraph&) {};
+  EXPECT_EQ(refused({5, 9, 1}, as_it_is), "accepted");
+  EXPECT_THAT(refused({5, 0, 1}, as_it_is), HasSubstr("attention: a group has 0 rows"));
+  EXPECT_THAT(refused({5, 9}, [](OperatorGraph& g) { g.operators[1].groups[1] = std::int64_t{1} << 40; }),
+              HasSubstr("a group has 1099511627776 rows"));
+  EXPECT_THAT(refused(Prompts(65, 2), as_it_is), HasSubstr("65 prompts of unequal length are more than 64"));
+  EXPECT_THAT(refused({5, 9}, [](OperatorGraph& g) { g.attention.sequences = 3; }),
+              HasSubstr("2 prompts of up to 9 tokens are not 3 sequences of up to 9"));
+  EXPECT_THAT(refused({5, 9}, [](OperatorGraph& g) { g.attention.cached = 4; }),
+              HasSubstr("have no cached tokens"));
+  EXPECT_THAT(refused({5, 9}, [](OperatorGraph& g) { g.attention.causal = false; }),
+              HasSubstr("are causal, and no longer than a window"));
+  EXPECT_THAT(refused({5, 9}, [](OperatorGraph& g) { g.attention.window = 8; }),
+              HasSubstr("are causal, and no longer than a window"));
+  EXPECT_THAT(refused({5, 9}, [](OperatorGraph& g) { g.operators[1].m = 13; }),
+              HasSubstr("attention: its groups have 14 rows together, and m is 13"));
+  EXPECT_THAT(refused({5, 9}, [](OperatorGraph& g) { g.operators[0].m = 13; }),
+              HasSubstr("14 rows (tokens of all prompts), not 13"));
+  EXPECT_THAT(refused({5, 9}, [](OperatorGraph& g) { g.operators[1].inputs.pop_back(); }),
+              HasSubstr("reads \"offsets\" once"));
+  EXPECT_THAT(refused({5, 9}, [](OperatorGraph& g) { g.operators[1].groups.clear(); }), HasSubstr("E0152"));
+  EXPECT_THAT(refused({5, 9},
+                      [](OperatorGraph& g) {
+                        g.operators[2].groups = {5, 9};
+                      }),
+              HasSubstr("they are grouped in different ways"));
+}
+
+TEST(FusedAttention, PromptsInAnotherOrderAreAnotherWorkload) {
+  AttentionShape a{2, 9, 0, 4, 2, 8};
+  a.causal = true;
+  auto const one = workload_key(block_of(a, 32, {5, 9})), other = workload_key(block_of(a, 32, {9, 5}));
+  EXPECT_NE(one, other);
+  EXPECT_FALSE(same_but_rows(one, other));
 }
 
 TEST(FusedAttention, RefusesAMaskThatNothingKeeps) {

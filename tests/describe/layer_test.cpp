@@ -3,6 +3,7 @@
 // against a count element by element that knows nothing of tiles' expressions; and what is refused.
 #include <gmock/gmock.h>
 
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -21,6 +22,12 @@ struct Sizes {
   AttentionShape a;
   std::int64_t hidden = 8, inner = 8;
   bool shifts = false;
+  std::vector<std::int64_t> prompts = {};  // of unequal length
+
+  std::int64_t rows() const {
+    if (prompts.empty()) return a.sequences * a.tokens;
+    return std::accumulate(prompts.begin(), prompts.end(), std::int64_t{0});
+  }
 };
 
 OperatorInput outside(char const* name, char const* buffer) { return {name, buffer, "", ReadPattern::rows}; }
@@ -30,7 +37,7 @@ OperatorInput from(char const* name, char const* producer, ReadPattern pattern =
 
 OperatorGraph layer_of(Sizes const& s) {
   auto const& a = s.a;
-  auto const rows = a.sequences * a.tokens, width = a.query_heads * a.head_dim,
+  auto const rows = s.rows(), width = a.query_heads * a.head_dim,
              columns = (a.query_heads + 2 * a.kv_heads) * a.head_dim;
   OperatorGraph graph;
   graph.name = "layer";
@@ -53,6 +60,11 @@ OperatorGraph layer_of(Sizes const& s) {
       {from("a", "second_norm"), outside("b", "w_gate_up")});
   add("down", OperatorKind::gemm, Epilogue::residual, s.hidden, s.inner,
       {from("a", "gate_up"), outside("b", "w_down"), from("residual", "output", ReadPattern::same_tile)});
+  if (!s.prompts.empty()) {
+    graph.operators[attention].groups = s.prompts;
+    graph.operators[turn].inputs.push_back(outside("positions", "positions"));
+    graph.operators[attention].inputs.push_back(outside("offsets", "offsets"));
+  }
   if (s.shifts) {
     graph.operators[turn].inputs.push_back(outside("shift", "qkv_biases"));
     graph.operators[second_norm].inputs.push_back(outside("shift", "output_biases"));
@@ -90,6 +102,13 @@ Case some_case(std::mt19937& random) {
   a.query_heads = a.kv_heads * in(1, 3);
   a.head_dim = in(1, 5);
   a.causal = in(0, 1) == 1;
+  if (in(0, 1) == 1) {
+    auto& prompts = c.sizes.prompts;
+    for (auto count = in(1, 5); count > 0; --count) prompts.push_back(in(1, 12));
+    a.sequences = std::ssize(prompts);
+    a.tokens = *std::max_element(prompts.begin(), prompts.end());
+    a.causal = true;
+  }
   c.sizes.hidden = 4 * in(1, 6);
   c.sizes.inner = in(1, 20);
   c.sizes.shifts = in(0, 1) == 1;
@@ -111,6 +130,19 @@ Case some_case(std::mt19937& random) {
   return c;
 }
 
+/// Of the sequence that has a row: where it begins, and its tokens; and its first block of `tile` queries.
+struct Sequence {
+  std::int64_t first = 0, tokens = 0, first_block = 0;
+};
+Sequence sequence_with(Sizes const& sizes, std::int64_t row, std::int64_t tile = 1) {
+  Sequence s;
+  for (std::size_t i = 0;; ++i) {
+    s.tokens = sizes.prompts.empty() ? sizes.a.tokens : sizes.prompts[i];
+    if (row < s.first + s.tokens) return s;
+    s.first += s.tokens, s.first_block += (s.tokens + tile - 1) / tile;
+  }
+}
+
 /// Numbers of rows and columns of an operator's output, and the tile that has an element of it.
 struct Output {
   Case const& c;
@@ -128,9 +160,9 @@ struct Output {
     auto const& a = c.sizes.a;
     Tile tile;
     if (op.kind == OperatorKind::attention) {
-      auto const blocks = (a.tokens + kernel.tile_m - 1) / kernel.tile_m;
+      auto const sequence = sequence_with(c.sizes, row, kernel.tile_m);
       tile.at[0] = static_cast<int>(column / a.head_dim);
-      tile.at[1] = static_cast<int>(row / a.tokens * blocks + row % a.tokens / kernel.tile_m);
+      tile.at[1] = static_cast<int>(sequence.first_block + (row - sequence.first) / kernel.tile_m);
     } else if (!kernel.whole) {
       bool const whole_rows = op.kind == OperatorKind::norm || op.kind == OperatorKind::turn_heads;
       auto const width = op.epilogue == Epilogue::swiglu ? kernel.tile_n / 2 : kernel.tile_n;
@@ -156,10 +188,10 @@ void elements_read(Case const& c, Dependence const& dependence, std::int64_t row
     auto const columns_of = [&](std::int64_t first_head, std::int64_t of_row) {
       for (std::int64_t d = 0; d < a.head_dim; ++d) add(of_row, first_head * a.head_dim + d);
     };
-    auto const first = row / a.tokens * a.tokens;
+    auto const sequence = sequence_with(c.sizes, row);
     if (dependence.operand == "a") return columns_of(head, row);
     auto const behind = a.query_heads + (dependence.operand == "c" ? a.kv_heads : 0);
-    for (auto key = first; key < first + a.tokens; ++key)
+    for (auto key = sequence.first; key < sequence.first + sequence.tokens; ++key)
       if (!a.causal || key <= row) columns_of(behind + head / group, key);
     return;
   }
@@ -227,8 +259,8 @@ TEST(Layer, CostsAreThoseOfTheElements) {
     auto const pipeline = tile(c.graph, c.choices);
     ASSERT_TRUE(pipeline) << to_text(pipeline.error());
     auto const& a = c.sizes.a;
-    auto const rows = static_cast<double>(a.sequences * a.tokens),
-               hidden = static_cast<double>(c.sizes.hidden), head = static_cast<double>(a.head_dim);
+    auto const rows = static_cast<double>(c.sizes.rows()), hidden = static_cast<double>(c.sizes.hidden),
+               head = static_cast<double>(a.head_dim);
     auto const all = static_cast<double>(a.query_heads + 2 * a.kv_heads) * head;
     auto const touched = c.sizes.shifts ? all : static_cast<double>(a.query_heads + a.kv_heads) * head;
     for (auto const place : {norm, second_norm}) {
@@ -243,6 +275,12 @@ TEST(Layer, CostsAreThoseOfTheElements) {
     EXPECT_NEAR(operand(*pipeline, turn, "turns").loaded, rows * head * 4, 1e-6);
     EXPECT_NEAR(operand(*pipeline, turn, "turns").unique, static_cast<double>(a.tokens) * head * 4, 1e-6);
     EXPECT_NEAR(stored(*pipeline, turn), rows * touched * 2, 1e-6);
+    if (!c.sizes.prompts.empty()) {
+      EXPECT_NEAR(operand(*pipeline, turn, "positions").loaded, rows * 4, 1e-6);
+      EXPECT_NEAR(operand(*pipeline, turn, "positions").unique, rows * 4, 1e-6);
+      EXPECT_NEAR(operand(*pipeline, attention, "offsets").unique, static_cast<double>(a.sequences + 1) * 4,
+                  1e-6);
+    }
     if (c.sizes.shifts) {
       EXPECT_NEAR(operand(*pipeline, turn, "shift").loaded, tiles_of_turn * all * 4, 1e-6);
       EXPECT_NEAR(operand(*pipeline, turn, "shift").unique, all * 4, 1e-6);
@@ -338,6 +376,27 @@ TEST(Layer, RefusesKernelsForOtherSizes) {
   EXPECT_THAT(with([](std::vector<TileChoice>& c) { c[norm].kernel.tile_k = 33; }), HasSubstr("E0151"));
   EXPECT_THAT(with([](std::vector<TileChoice>& c) { c[turn].kernel.tile_n = 16; }),
               HasSubstr("E0151: kernel k_turn of turn is for heads of 16, not 8"));
+}
+
+// Each row says its position where sequences are of unequal length: no remainder of the row does.
+TEST(Layer, UnequalPromptsSayPositions) {
+  Sizes sizes{{2, 16, 0, 4, 4, 8}, 32, 24, false, {16, 5}};
+  sizes.a.causal = true;
+  auto graph = layer_of(sizes);
+  std::vector<TileChoice> choices;
+  for (auto const& op : graph.operators)
+    choices.push_back(choice(op, 8, op.kind == OperatorKind::norm ? 32 : 8, 8));
+  auto const pipeline = tile(graph, choices);
+  ASSERT_TRUE(pipeline) << to_text(pipeline.error());
+  std::vector<std::string> got;
+  for (auto const& b : pipeline->buffers)
+    if (b.type == "int32")
+      got.push_back(b.name + " " + std::to_string(b.rows) + "x" + std::to_string(b.columns));
+  EXPECT_THAT(got, testing::ElementsAre("positions 1x21", "offsets 1x3"));
+  graph.operators[turn].inputs.pop_back();
+  auto const refused = tile(graph, choices);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(to_text(refused.error()), HasSubstr("reads \"a\", and \"turns\" with \"positions\""));
 }
 
 TEST(Layer, ShiftsAreAnotherWorkload) {

@@ -175,6 +175,36 @@ TEST(HfLayer, BiasesAreThoseThatTheConfigSays) {
   EXPECT_THAT(inputs(graph->operators[5]), ElementsAre("a of output", "shift shift_mlp_norm"));
 }
 
+TEST(HfLayer, PromptsOfUnequalLengthSayWhereTheyAre) {
+  BlockOptions options{"layer", 1, 1, 0, 1, ""};
+  options.prompts = {512, 128, 2048};
+  auto const graph = import_hf_config(shipped("llama-3-8b"), "llama-3-8b.json", options);
+  ASSERT_TRUE(graph) << to_text(graph.error());
+  EXPECT_EQ(graph->name, "llama-3-8b layer, prompts of 512, 128, 2048 tokens, tp 1");
+  for (auto const& op : graph->operators) EXPECT_EQ(op.m, 2688) << op.name;
+  EXPECT_EQ(graph->attention.sequences, 3);
+  EXPECT_EQ(graph->attention.tokens, 2048);
+  EXPECT_THAT(graph->operators[3].groups, ElementsAre(512, 128, 2048));
+  EXPECT_THAT(inputs(graph->operators[2]), ElementsAre("a of qkv", "turns turns", "positions positions"));
+  EXPECT_THAT(inputs(graph->operators[3]),
+              ElementsAre("a of turn", "b of turn", "c of turn", "offsets offsets"));
+  auto const again = parse_workload(print_workload(*graph), "again.json");
+  ASSERT_TRUE(again) << to_text(again.error());
+  EXPECT_EQ(std::get<OperatorGraph>(*again).attention, graph->attention);
+  EXPECT_EQ(std::get<OperatorGraph>(*again).operators[3].groups, graph->operators[3].groups);
+  options.prompts.assign(64, 100);
+  auto const many = import_hf_config(shipped("llama-3-8b"), "llama-3-8b.json", options);
+  ASSERT_TRUE(many) << to_text(many.error());
+  EXPECT_EQ(many->name, "llama-3-8b layer, 64 prompts of 100 to 100 tokens, tp 1");
+  EXPECT_TRUE(parse_workload(print_workload(*many), "again.json"));
+  // Learned positions turn nothing.
+  auto const gpt2 = import_hf_config(shipped("gpt2"), "gpt2.json", options);
+  ASSERT_TRUE(gpt2) << to_text(gpt2.error());
+  EXPECT_THAT(inputs(gpt2->operators[2]), ElementsAre("a of qkv", "shift shift_qkv"));
+  EXPECT_THAT(inputs(gpt2->operators[3]),
+              ElementsAre("a of turn", "b of turn", "c of turn", "offsets offsets"));
+}
+
 TEST(HfLayer, LayersAreOneBehindTheOtherWithWeightsOfTheirOwn) {
   BlockOptions options{"layer", 512, 1, 0, 1, ""};
   auto const one = import_hf_config(shipped("gpt2"), "gpt2.json", options);
@@ -201,12 +231,14 @@ TEST(HfLayer, LayersAreOneBehindTheOtherWithWeightsOfTheirOwn) {
   EXPECT_THAT(inputs(graph->operators[12]),
               ElementsAre("a of attention_1", "b w_output_1", "residual of down_0"));
   EXPECT_EQ(graph->operators[12].inputs[2].pattern, ReadPattern::same_tile);
-  // All that the config says; angles are for all layers.
+  // All that the config says; angles and places of prompts are for all layers.
   options.layers = 0;
+  options.prompts = {5, 7};
   auto const all = import_hf_config(shipped("llama-3.2-1b"), "llama-3.2-1b.json", options);
   ASSERT_TRUE(all) << to_text(all.error());
   EXPECT_EQ(all->operators.size(), 8u * 16);
-  EXPECT_THAT(inputs(all->operators[8 * 15 + 2]), ElementsAre("a of qkv_15", "turns turns"));
+  EXPECT_THAT(inputs(all->operators[8 * 15 + 2]),
+              ElementsAre("a of qkv_15", "turns turns", "positions positions"));
 }
 
 std::string refusal(std::string const& members, BlockOptions const& options = {"layer", 64, 1, 0, 1, ""}) {
@@ -247,6 +279,24 @@ TEST(HfLayer, RefusesWhatIsBuiltInAnotherWay) {
   EXPECT_THAT(layers(0, ", \"num_hidden_layers\": 1025"), HasSubstr("E0216: 1025 layers in one chain"));
   EXPECT_THAT(layers(1025), HasSubstr("E0216: layers must be between 0 and 1024, not 1025"));
   EXPECT_THAT(layers(2, "", "mlp"), HasSubstr("E0216: several layers are of --block layer"));
+  auto const prompts = [](BlockOptions options, std::vector<std::int64_t> lengths) {
+    options.prompts = std::move(lengths);
+    return refusal("\"model_type\": \"llama\"", options);
+  };
+  BlockOptions const layer{"layer", 1, 1, 0, 1, ""};
+  EXPECT_EQ(prompts(layer, {5, 1, 300}), "accepted");
+  EXPECT_THAT(prompts(layer, {5, 0}), HasSubstr("E0216: a prompt has between 1 and"));
+  EXPECT_THAT(prompts(layer, std::vector<std::int64_t>(65, 8)),
+              HasSubstr("E0216: 65 prompts of unequal length are more than 64"));
+  EXPECT_THAT(prompts({"layer", 1, 1, 9, 1, ""}, {5, 8}), HasSubstr("have no cached tokens here"));
+  EXPECT_THAT(
+      prompts({"mlp", 1, 1, 0, 1, ""}, {5, 8}),
+      HasSubstr("E0216: prompts of unequal length are of attention in one kernel, and not of --block mlp"));
+  auto windowed = layer;
+  windowed.prompts = {5, 300};
+  EXPECT_THAT(refusal("\"model_type\": \"mistral\", \"sliding_window\": 299", windowed),
+              HasSubstr("E0214: a prompt of 300 tokens among others of unequal length is longer than the"));
+  EXPECT_EQ(refusal("\"model_type\": \"mistral\", \"sliding_window\": 300", windowed), "accepted");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "kernels/bindings/attention_layout.hpp"
 #include "kernels/bindings/families.hpp"
 #include "kernels/plan_check/layer_tune.hpp"
+#include "kernels/plan_check/prompts.hpp"
 #include "layer_plans/layer_plan.hpp"
 #include "tessera/tune/plans.hpp"
 #include "tessera/tune/promised.hpp"
@@ -25,6 +26,7 @@ class FakeTensors {
       tensor.data = memory_;
       tensor.rows = buffer.rows, tensor.columns = buffer.columns, tensor.batch = buffer.batch;
       if (buffer.type == "fp32") tensor.type = ElementType::fp32;
+      if (buffer.type == "int32") tensor.type = ElementType::int32;
       tensors[buffer.name] = tensor;
     }
   }
@@ -207,6 +209,71 @@ TEST_F(LayerBinding, RefusesCachedKeysAndWindows) {
   EXPECT_THAT(outcome("attention"), HasSubstr("error E0560: the mask of attention cannot run"));
   take(windowed, block("fused_attention", 300));
   EXPECT_EQ(outcome("attention"), "bound");
+}
+
+TEST_F(LayerBinding, TakesPromptsOfUnequalLength) {
+  for (auto const* which : {"fused_attention", "layer"})
+    for (auto const* config : {k_small_llama, k_small_gpt2}) {
+      auto options = block(which, 1);
+      options.prompts = {200, 1, 384, 129};
+      auto const graph = graph_of(config, options);
+      take(library_plan(graph, shipped_kernels(), machine("h200").value()).value());
+      expect_all_bound();
+      take(config, options);
+      expect_all_bound();
+      auto const call = attention_call(request("attention"));
+      ASSERT_TRUE(call) << to_text(call.error());
+      EXPECT_EQ(call->problem.sequences, 4);
+      EXPECT_EQ(call->problem.query_rows, 714);
+      EXPECT_TRUE(call->problem.causal);
+      EXPECT_EQ(call->problem.query_offsets, fake->tensors["offsets"].data);
+      EXPECT_EQ(call->packed_blocks, 2 + 1 + 3 + 2);
+      EXPECT_EQ(plan_check::prompts_of(graph), options.prompts);
+      EXPECT_TRUE(plan_check::check_prompts(plan, options.prompts));
+    }
+  fake->tensors["offsets"].type = ElementType::fp32;
+  EXPECT_THAT(outcome("attention"), HasSubstr("error E0561"));
+}
+
+TEST_F(LayerBinding, RefusesPositionsThatAreNotOfEachRow) {
+  auto options = block("layer", 1);
+  options.prompts = {200, 1, 384, 129};
+  take(k_small_llama, options);
+  EXPECT_EQ(outcome("turn"), "bound");
+  fake->tensors["positions"].columns = 713;
+  EXPECT_THAT(outcome("turn"), HasSubstr("error E0561"));
+  for (auto& buffer : plan.pipeline.buffers)
+    if (buffer.name == "positions") buffer.columns = 713;
+  EXPECT_THAT(outcome("turn"), HasSubstr("error E0560: positions of turn cannot run"));
+}
+
+TEST(Prompts, SayWhereEachBegins) {
+  EXPECT_EQ(plan_check::offsets_of({3, 1, 2}), (std::vector<std::int32_t>{0, 3, 4, 6}));
+  EXPECT_EQ(plan_check::positions_of({3, 1, 2}), (std::vector<std::int32_t>{0, 1, 2, 0, 0, 1}));
+}
+
+// How long prompts are is said beside a plan: what it has no tiles for is found.
+TEST(Prompts, AreThoseOfThePlan) {
+  auto options = block("fused_attention", 1);
+  options.prompts = {200, 1, 384, 129};
+  auto const plan = early_block(graph_of(k_small_llama, options), true);
+  auto const said = [](Plan const& of, plan_check::Prompts const& prompts) {
+    auto const fine = plan_check::check_prompts(of, prompts);
+    return fine ? "accepted" : to_text(fine.error());
+  };
+  EXPECT_EQ(said(plan, {200, 1, 384, 129}), "accepted");
+  EXPECT_EQ(said(plan, {199, 2, 384, 129}), "accepted");  // the same tiles, which wait for all of these rows
+  EXPECT_THAT(said(plan, {}),
+              HasSubstr("E0563: attention has 4 prompts of unequal length, and a plan does not "
+                        "say how long they are"));
+  EXPECT_THAT(said(plan, {200, 1, 384}), HasSubstr("is planned for 4 prompts of 714 tokens together in 8 "
+                                                   "tiles, and not for 3 of 585 in 6"));
+  EXPECT_THAT(said(plan, {200, 1, 385, 128}), HasSubstr("E0563"));
+  EXPECT_THAT(said(plan, {384, 200, 1, 129}),
+              HasSubstr("does not wait for all rows that it would read of qkv"));
+  EXPECT_THAT(said(plan, {0, 1, 584, 129}), HasSubstr("a prompt has 0 tokens"));
+  EXPECT_THAT(said(early_block(graph_of(k_small_llama, block("fused_attention", 256)), true), {256}),
+              HasSubstr("no attention over prompts of unequal length"));
 }
 
 TEST_F(LayerBinding, RefusesHeadsThatAreNotTurnedWhereTheyAre) {

@@ -16,8 +16,8 @@ using testing::HasSubstr;
 
 class OnGpu {
  public:
-  explicit OnGpu(Plan made) : plan(std::move(made)) {
-    take(buffers.make(plan, nullptr));
+  explicit OnGpu(Plan made, Prompts const& prompts = {}) : plan(std::move(made)) {
+    take(buffers.make(plan, nullptr, prompts));
     auto bound = Executable::make(plan, shipped_kernels(), shipped_bindings(), buffers.tensors);
     if (!bound) throw std::runtime_error(to_text(bound.error()));
     executable = std::make_unique<Executable>(std::move(*bound));
@@ -65,8 +65,8 @@ BlockOptions block(char const* name, std::int64_t tokens, std::int64_t sequences
   return options;
 }
 
-void expect_right(Plan const& plan) {
-  OnGpu layer(plan);
+void expect_right(Plan const& plan, Prompts const& prompts = {}) {
+  OnGpu layer(plan, prompts);
   SCOPED_TRACE(plan.pipeline.name + ", " + mechanism_text(plan));
   for (int times = 0; times < 3; ++times) {  // a stream that is stored again is put back each time
     layer.launch();
@@ -96,6 +96,35 @@ TEST(LayerPlans, AttentionBlocksAreRightUnderAllMechanisms) {
            {plan_of_block(graph, in_order), early_block(graph, false), early_block(graph, true)})
         expect_right(plan);
     }
+}
+
+// Lengths around those of a tile; more prompts than a warp has lanes; under all mechanisms.
+TEST(LayerPlans, PromptsOfUnequalLengthAreRight) {
+  Prompts many;
+  for (std::int64_t i = 0; i < 40; ++i) many.push_back(1 + (53 * i) % 170);
+  for (auto const& prompts : {Prompts{300, 1, 128, 511}, {511, 129, 64}, many})
+    for (auto const* config : {k_small_llama, k_small_gpt2}) {
+      SCOPED_TRACE(testing::PrintToString(prompts));
+      auto options = block("layer", 1, 1);
+      options.prompts = prompts;
+      PlanOptions in_order;
+      in_order.mechanisms = {Mechanism::stream_order};
+      expect_right(plan_of_block(graph_of(config, options), in_order), prompts);
+      options.block = "fused_attention";
+      auto const graph = graph_of(config, options);
+      for (bool const tiles : {false, true}) expect_right(early_block(graph, tiles), prompts);
+    }
+}
+
+TEST(LayerPlans, SeveralLayersAreRight) {
+  for (auto const* config : {k_small_llama, k_small_gpt2}) {
+    auto options = block("layer", 1, 1);
+    options.prompts = {200, 57};
+    options.layers = 3;
+    PlanOptions search;
+    search.mechanisms = {Mechanism::stream_order, Mechanism::pdl};
+    expect_right(plan_of_block(graph_of(config, options), search), options.prompts);
+  }
 }
 
 TEST(LayerPlans, AWrongNumberIsFoundByStageRowAndColumn) {

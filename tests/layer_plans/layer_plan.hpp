@@ -27,10 +27,10 @@ inline std::string config_of(std::string const& model) {
 /// Grouped queries, RMSNorm, positions and gates; or LayerNorm and biases.
 inline constexpr char const* k_small_llama =
     R"({"model_type": "llama", "hidden_size": 512, "intermediate_size": 1536, "num_attention_heads": 8,
-        "num_key_value_heads": 2, "head_dim": 64, "num_hidden_layers": 1, "vocab_size": 100,
+        "num_key_value_heads": 2, "head_dim": 64, "num_hidden_layers": 4, "vocab_size": 100,
         "max_position_embeddings": 4096, "hidden_act": "silu", "rms_norm_eps": 1e-5, "torch_dtype": "bfloat16"})";
 inline constexpr char const* k_small_gpt2 =
-    R"({"model_type": "gpt2", "n_embd": 512, "n_head": 8, "n_layer": 1, "n_positions": 4096,
+    R"({"model_type": "gpt2", "n_embd": 512, "n_head": 8, "n_layer": 4, "n_positions": 4096,
         "vocab_size": 100, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5})";
 
 inline OperatorGraph graph_of(std::string const& config, BlockOptions options) {

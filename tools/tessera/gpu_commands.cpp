@@ -59,7 +59,11 @@ Diagnostics unused_without_decode(RunArguments const& arguments) {
 Diagnostics unused_by_run(RunArguments const& arguments, bool plan) {
   auto const& name = arguments.workload.workload;
   Diagnostics found;
-  if (plan) found = unused_options(arguments.workload, DocumentKind::plan, name);
+  if (plan) {
+    auto sizes = arguments.workload;
+    sizes.prompts.reset();  // how long they are is no plan's to say
+    found = unused_options(sizes, DocumentKind::plan, name);
+  }
   auto const refuse = [&](std::string const& option, std::string const& why, std::string const& hint) {
     auto one = complaint("E0906", option + why, hint);
     found.insert(found.end(), one.begin(), one.end());
@@ -312,6 +316,8 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       if (arguments->decode.decode)
         return run_decode(session, *arguments, arguments->decode, arguments->machine.value_or(""));
       if (plan) {
+        if (auto const prompts = parse_prompts(arguments->workload); !prompts)
+          return session.fail(prompts.error());
         if (auto const fine = load_plan(session, name, {.quotes_times = true}); !fine)
           return session.fail(fine.error());
         return run_plan(session, name, *arguments);

@@ -94,7 +94,7 @@ Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options, Want
   auto const source = load_workload_text(options.workload);
   if (!source) return tl::make_unexpected(source.error());
   if (source->summary.kind == DocumentKind::hf_config) {
-    if (!options.tokens) options.tokens = k_usual_tokens;
+    if (!options.tokens && !options.prompts) options.tokens = k_usual_tokens;
     if (!options.data_type) options.data_type = "bf16";
   }
   auto sized = load_workloads(options);
@@ -121,6 +121,7 @@ Diagnostics unused_gpu_options(GpuArguments const& arguments, std::string const&
   for (auto const& [option, given] : {std::pair{"--block", w.block.has_value()},
                                       {"--tokens", w.tokens.has_value()},
                                       {"--sequences", w.sequences.has_value()},
+                                      {"--prompts", w.prompts.has_value()},
                                       {"--cached", w.cached.has_value()},
                                       {"--tp", w.tensor_parallel.has_value()},
                                       {"--dtype", w.data_type.has_value()},

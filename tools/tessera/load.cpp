@@ -128,6 +128,8 @@ Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, Workl
   if (!sizes) return tl::make_unexpected(sizes.error());
   auto const routing = parse_routing(options.routing);
   if (!routing) return tl::make_unexpected(routing.error());
+  auto const prompts = parse_prompts(options);
+  if (!prompts) return tl::make_unexpected(prompts.error());
   auto const layers = parse_layers(options.layers);
   if (!layers) return tl::make_unexpected(layers.error());
   std::vector<SizedWorkload> out;
@@ -140,10 +142,11 @@ Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, Workl
     block.tensor_parallel = options.tensor_parallel.value_or(1);
     block.data_type = options.data_type.value_or("");
     block.routing = *routing;
+    block.prompts = *prompts;
     block.layers = *layers;
     auto graph = import_hf_config(source.text, source.file, block);
     if (!graph) return tl::make_unexpected(graph.error());
-    out.push_back({std::to_string(tokens), std::move(*graph)});
+    out.push_back({options.prompts.value_or(std::to_string(tokens)), std::move(*graph)});
   }
   return out;
 }
@@ -265,6 +268,7 @@ Diagnostics unused_options(WorkloadOptions const& options, DocumentKind kind, st
   Given const all[] = {{"--block", options.block.has_value(), DocumentKind::hf_config},
                        {"--tokens", options.tokens.has_value(), DocumentKind::hf_config},
                        {"--sequences", options.sequences.has_value(), DocumentKind::hf_config},
+                       {"--prompts", options.prompts.has_value(), DocumentKind::hf_config},
                        {"--cached", options.cached.has_value(), DocumentKind::hf_config},
                        {"--tp", options.tensor_parallel.has_value(), DocumentKind::hf_config},
                        {"--dtype", options.data_type.has_value(), DocumentKind::hf_config},
@@ -340,6 +344,16 @@ std::vector<std::string> assumptions(MachineProfile const& machine) {
                     "measurement of this machine. Trust the order of candidates more than the times.",
                     machine.name));
   return notes;
+}
+
+Expected<std::vector<std::int64_t>> parse_prompts(WorkloadOptions const& options) {
+  if (!options.prompts) return std::vector<std::int64_t>{};
+  if (options.tokens || options.sequences)
+    return tl::make_unexpected(complaint(
+        "E0906",
+        fmt::format("--prompts says the sizes, and {} as well", options.tokens ? "--tokens" : "--sequences"),
+        "give one of the two"));
+  return whole_numbers(*options.prompts, "--prompts", 1, k_largest_size, "--prompts 512,128,2048");
 }
 
 Expected<std::vector<std::int64_t>> parse_sizes(std::string const& list, std::string const& option) {

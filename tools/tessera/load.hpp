@@ -30,6 +30,7 @@ struct WorkloadOptions {
   std::optional<std::string> block;
   std::optional<std::string> tokens;  ///< "768" or "1,64,256"
   std::optional<std::int64_t> sequences;
+  std::optional<std::string> prompts;  ///< "512,128,2048", in place of tokens and sequences
   std::optional<std::int64_t> cached;
   std::optional<int> tensor_parallel;
   std::optional<std::string> data_type;
@@ -68,6 +69,9 @@ tl::unexpected<Diagnostics> wrong_kind(std::string const& file, DocumentSummary 
 
 /// "1,64,256" as numbers from 1 to 2^24, without repetitions. `option` appears in the complaint.
 Expected<std::vector<std::int64_t>> parse_sizes(std::string const& list, std::string const& option);
+
+/// Tokens of each prompt; an empty list without --prompts. E0909; E0906 beside what it replaces.
+Expected<std::vector<std::int64_t>> parse_prompts(WorkloadOptions const& options);
 
 /// "a,b" as words.
 std::vector<std::string> split_list(std::string const& list);

@@ -20,6 +20,7 @@ int run_plan(Session const& session, std::string const& path, GpuArguments const
   if (auto const fit = check_outputs({arguments.timeline, arguments.html}); !fit)
     return session.fail(fit.error());
   std::vector<std::string> words{"run", path};
+  if (arguments.workload.prompts) words.insert(words.end(), {"--prompts", *arguments.workload.prompts});
   if (arguments.quick) words.push_back("--quick");
   auto const timeline = timeline_words(arguments);
   words.insert(words.end(), timeline.begin(), timeline.end());

@@ -62,8 +62,8 @@ Texts t3_results(SubLayerMeans const& means, Texts const& columns) {
 
 Expected<SweepSubject> t3_subject(SweepSubjectArguments const& arguments) {
   auto const& given = arguments.workload;
-  if (!given.workload.empty() || given.block || given.sequences || given.layers || given.cached ||
-      given.data_type || given.layer || given.images || given.iterations)
+  if (!given.workload.empty() || given.block || given.sequences || given.prompts || given.layers ||
+      given.cached || given.data_type || given.layer || given.images || given.iterations)
     return tl::make_unexpected(complaint("E0906",
                                          "--study t3 takes --model, --tokens and --tp, no other sizes",
                                          "leave the workload and its other sizes out"));

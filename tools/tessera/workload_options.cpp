@@ -18,6 +18,11 @@ void add_workload_options(CLI::App& command, WorkloadOptions& options) {
   command.add_option("--tokens", options.tokens, "New tokens per sequence, or several: 1,64,256 (default 1)")
       ->group(models);
   command.add_option("--sequences", options.sequences, "Sequences in the batch (default 1)")->group(models);
+  command
+      .add_option("--prompts", options.prompts,
+                  "fused_attention, layer: tokens of each of several sequences, 512,128,2048,\n"
+                  "in place of --tokens and --sequences")
+      ->group(models);
   command.add_option("--cached", options.cached, "Tokens per sequence already in the KV cache (default 0)")
       ->group(models);
   command

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -35,6 +36,21 @@ tl::unexpected<Diagnostics> wrong(std::string message) {
   one.front().message = std::move(message);
   one.front().suggestion = "this program is run by tessera";
   return tl::make_unexpected(std::move(one));
+}
+
+/// "512,128,2048"; false: it is none of these.
+bool read_numbers(std::string const& list, std::vector<std::int64_t>& numbers) {
+  auto const* at = list.data();
+  auto const* const end = at + list.size();
+  while (true) {
+    std::int64_t number = 0;
+    auto const [next, error] = std::from_chars(at, end, number);
+    if (error != std::errc{} || number < 1) return false;
+    numbers.push_back(number);
+    if (next == end) return true;
+    if (*next != ',') return false;
+    at = next + 1;
+  }
 }
 
 }  // namespace
@@ -68,6 +84,8 @@ Expected<Arguments> read_arguments(std::vector<std::string> const& words,
       result.timeline = value;
     else if (option == "--html")
       result.html = value;
+    else if (option == "--prompts" && read_numbers(value, result.prompts))
+      continue;
     else if (option == "--for" && (value == "any" || value == "steady" || value == "bursts"))
       result.load = value == "steady" ? Load::steady : value == "bursts" ? Load::bursts : Load::any;
     else

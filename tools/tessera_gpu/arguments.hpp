@@ -2,6 +2,7 @@
 // What tessera-gpu is asked to do. `tessera` writes this command line; a person uses that tool instead.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <tessera/describe/workload.hpp>
@@ -14,20 +15,21 @@
 namespace tessera::command {
 
 struct Arguments {
-  std::string verb;                ///< one of those that the program knows
-  std::vector<std::string> files;  ///< workloads; run: plans too
-  std::string name;                ///< for tables
-  std::string cache;               ///< empty: the default; bench: none
-  std::string output;              ///< bench: the record's values as JSON; empty: none
-  std::string timeline;            ///< run: the measured timeline as JSON; empty: none
-  std::string html;                ///< run: a report page; empty: none
+  std::string verb;                   ///< one of those that the program knows
+  std::vector<std::string> files;     ///< workloads; run: plans too
+  std::string name;                   ///< for tables
+  std::string cache;                  ///< empty: the default; bench: none
+  std::string output;                 ///< bench: the record's values as JSON; empty: none
+  std::string timeline;               ///< run: the measured timeline as JSON; empty: none
+  std::string html;                   ///< run: a report page; empty: none
+  std::vector<std::int64_t> prompts;  ///< run: of a plan, tokens of each prompt of unequal length
   Load load = Load::any;
   bool quick = false;
   bool verbose = false;  ///< a line on standard error before each try
 };
 
 /// <verb> FILE... [--name N] [--cache F] [--for any|steady|bursts] [--output F] [--timeline F] [--html F]
-/// [--quick] [--verbose]. E0908.
+/// [--prompts L,L,...] [--quick] [--verbose]. E0908.
 Expected<Arguments> read_arguments(std::vector<std::string> const& words,
                                    std::vector<std::string> const& verbs);
 
@@ -39,15 +41,17 @@ int tune(Arguments const& arguments);
 int run(Arguments const& arguments);
 
 /// Runs a plan of registered kernels on random operands, and prints for each stage how it compares with plain
-/// arithmetic: of a launch, and of the last of some replays of a graph. Whether all are right.
-Expected<bool> run_plan(Plan const& plan, int replays);
+/// arithmetic: of a launch, and of the last of some replays of a graph. Whether all are right. `prompts`: of
+/// unequal length, which a plan does not say.
+Expected<bool> run_plan(Plan const& plan, std::vector<std::int64_t> const& prompts, int replays);
 
 /// Runs the plan once more, with events around its launches, and writes what is asked for: the timeline by
 /// launch as JSON, and a page that shows it beside the simulated one. Prints both totals. E0902.
-Expected<void> write_timeline(Plan const& plan, std::string const& json_path, std::string const& html_path);
+Expected<void> write_timeline(Plan const& plan, std::vector<std::int64_t> const& prompts,
+                              std::string const& json_path, std::string const& html_path);
 
 /// Whether every kernel of the plan can be bound and launched here.
-bool can_launch(Plan const& plan);
+bool can_launch(Plan const& plan, std::vector<std::int64_t> const& prompts);
 
 /// E0901.
 Expected<std::string> read_file(std::string const& path);

@@ -13,14 +13,16 @@
 
 #include "arguments.hpp"
 #include "kernels/bindings/families.hpp"
+#include "kernels/plan_check/prompts.hpp"
 
 namespace tessera::command {
 namespace {
 
 constexpr int usual_replays = 20, few_replays = 2;
 
-/// The plan in the file; of a workload what the cache has, else the libraries'.
-Expected<Plan> plan_in(std::string const& path, std::string const& cache_path) {
+/// The plan in the file; of a workload what the cache has, else the libraries', and its prompts.
+Expected<Plan> plan_in(std::string const& path, std::string const& cache_path,
+                       std::vector<std::int64_t>& prompts) {
   auto const text = read_file(path);
   if (!text) return tl::make_unexpected(text.error());
   auto const summary = summarize_document(*text, path);
@@ -28,6 +30,8 @@ Expected<Plan> plan_in(std::string const& path, std::string const& cache_path) {
   if (summary->kind == DocumentKind::plan) return parse_plan(*text, path);
   auto const graph = read_operators(path);
   if (!graph) return tl::make_unexpected(graph.error());
+  prompts = plan_check::prompts_of(*graph);
+  auto const can = [&](Plan const& plan) { return can_launch(plan, prompts); };
   auto const here = machine_here();
   if (!here) return tl::make_unexpected(here.error());
   auto const bindings = shipped_bindings();
@@ -35,7 +39,7 @@ Expected<Plan> plan_in(std::string const& path, std::string const& cache_path) {
   if (!key) return tl::make_unexpected(key.error());
   auto const cache = read_cache(cache_path);
   if (!cache) return tl::make_unexpected(cache.error());
-  if (auto tuned = tuned_plan(*cache, *key, *graph, shipped_kernels(), *here, can_launch)) return *tuned;
+  if (auto tuned = tuned_plan(*cache, *key, *graph, shipped_kernels(), *here, can)) return *tuned;
   if (auto const foreign = say_if_foreign(*cache, *key, cache_path); !foreign.empty())
     std::fprintf(stderr, "%s\n", to_text(foreign).c_str());
   return priced_library_plan(*graph, shipped_kernels(), *here);
@@ -47,13 +51,14 @@ int run(Arguments const& arguments) {
   auto const cache = arguments.cache.empty() ? default_cache_file() : arguments.cache;
   bool right = true;
   for (auto const& file : arguments.files) {
-    auto const plan = plan_in(file, cache);
+    auto prompts = arguments.prompts;
+    auto const plan = plan_in(file, cache, prompts);
     if (!plan) return fail(plan.error());
-    auto const answer = run_plan(*plan, arguments.quick ? few_replays : usual_replays);
+    auto const answer = run_plan(*plan, prompts, arguments.quick ? few_replays : usual_replays);
     if (!answer) return fail(answer.error());
     right = right && *answer;
     if (arguments.timeline.empty() && arguments.html.empty()) continue;
-    if (auto const written = write_timeline(*plan, arguments.timeline, arguments.html); !written)
+    if (auto const written = write_timeline(*plan, prompts, arguments.timeline, arguments.html); !written)
       return fail(written.error());
   }
   return right ? ok : answer_is_no;

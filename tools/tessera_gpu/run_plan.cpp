@@ -96,19 +96,19 @@ Expected<void> write(std::string const& path, std::string const& text) {
 
 }  // namespace
 
-bool can_launch(Plan const& plan) {
+bool can_launch(Plan const& plan, std::vector<std::int64_t> const& prompts) {
   Buffers buffers;
-  return buffers.make(plan, nullptr) &&
+  return buffers.make(plan, nullptr, prompts) &&
          Executable::make(plan, shipped_kernels(), shipped_bindings(), buffers.tensors);
 }
 
-Expected<bool> run_plan(Plan const& plan, int replays) {
+Expected<bool> run_plan(Plan const& plan, std::vector<std::int64_t> const& prompts, int replays) {
   cudaStream_t stream = nullptr;
   if (auto const error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); error != cudaSuccess)
     return kernels::cuda_failed(error, "cudaStreamCreateWithFlags");
   if (auto fine = nothing_is_overwritten(plan.pipeline); !fine) return tl::make_unexpected(fine.error());
   Buffers buffers;
-  if (auto made = buffers.make(plan, stream); !made) return tl::make_unexpected(made.error());
+  if (auto made = buffers.make(plan, stream, prompts); !made) return tl::make_unexpected(made.error());
   auto executable = Executable::make(plan, shipped_kernels(), shipped_bindings(), buffers.tensors);
   if (!executable) return tl::make_unexpected(executable.error());
   buffers.poison(stream);
@@ -127,10 +127,11 @@ Expected<bool> run_plan(Plan const& plan, int replays) {
   return *wrong + *again == 0;
 }
 
-Expected<void> write_timeline(Plan const& plan, std::string const& json_path, std::string const& html_path) {
+Expected<void> write_timeline(Plan const& plan, std::vector<std::int64_t> const& prompts,
+                              std::string const& json_path, std::string const& html_path) {
   cudaStream_t stream = nullptr;
   Buffers buffers;
-  if (auto made = buffers.make(plan, stream); !made) return made;
+  if (auto made = buffers.make(plan, stream, prompts); !made) return made;
   ChainOptions options;
   options.time_launches = true;
   auto executable = Executable::make(plan, shipped_kernels(), shipped_bindings(), buffers.tensors, options);

@@ -48,8 +48,9 @@ struct Operator {
   std::vector<OperatorInput> inputs;
   std::string output;  ///< buffer; the operator's name unless given
   SourceLine where;
-  /// A grouped GEMM (experts): rows of each group, in order, m of them together; each has a right-hand matrix
-  /// of its own. Empty: one matrix for all rows.
+  /// Rows of each group, in order, m of them together. Of a GEMM: experts, each with a right-hand matrix of
+  /// its own. Of an attention: prompts of unequal length, `sequences` of up to `tokens`. Empty: there are
+  /// none.
   std::vector<std::int64_t> groups = {};
 
   bool operator==(Operator const&) const = default;

@@ -29,6 +29,9 @@ struct BlockOptions {
   std::string data_type;  ///< "fp16", "bf16" or "" (the config's own, else fp16; of a layer bf16)
   /// "experts": tokens that each expert gets; the sum is tokens times experts for each. Empty: all as many.
   std::vector<std::int64_t> routing = {};
+  /// "fused_attention", "layer": new tokens of each sequence, in place of `tokens` and `sequences`. Empty: as
+  /// those say.
+  std::vector<std::int64_t> prompts = {};
   /// "layer": so many, one behind the other, each with weights of its own; 0: all that the config says.
   std::int64_t layers = 1;
 };
