@@ -38,8 +38,9 @@ void right(cudaError_t error) {
 /// Velocities along x and y. The fields stay on the device; two are copied from it at the end.
 Flow<float> on_gpu(Problem const& problem, long long steps) {
   auto const cells = static_cast<std::size_t>(problem.size());
-  float* fields;
-  right(cudaMalloc(&fields, 2 * cells * sizeof(float)));
+  void* memory;
+  right(cudaMalloc(&memory, 2 * cells * sizeof(float)));
+  auto* const fields = static_cast<float*>(memory);
   cudaStream_t stream;
   right(cudaStreamCreate(&stream));
 
@@ -55,7 +56,7 @@ Flow<float> on_gpu(Problem const& problem, long long steps) {
         cudaMemcpy(result.velocity[d].data(), fields + d * cells, cells * sizeof(float), cudaMemcpyDefault));
   }
   right(cudaStreamDestroy(stream));
-  right(cudaFree(fields));
+  right(cudaFree(memory));
   return result;
 }
 
