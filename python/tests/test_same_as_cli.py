@@ -71,6 +71,11 @@ class SameAsCommandLine(unittest.TestCase):
             work = tessera.workload(config, block="experts", tokens=256, routing=[256, 120, 0, 136])
             self.assertEqual(str(tessera.plan(work)), tool("plan", at("mixtral.json"), *words))
 
+    def test_prompts_and_layers(self):
+        words = ["--block", "layer", "--prompts", "100,30", "--layers", "2"]
+        work = tessera.workload("gpt2", block="layer", prompts=[100, 30], layers="2")
+        self.assertEqual(str(tessera.plan(work)), tool("plan", "gpt2", *words))
+
     def test_reports(self):
         with Folder() as at:
             sizes = options({"tokens": 64})
