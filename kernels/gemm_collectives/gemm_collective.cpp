@@ -10,6 +10,7 @@
 #include "collective_state.hpp"
 #include "src/gpu/peer_order.hpp"
 #include "src/gpu/relaxed_capture.hpp"
+#include "waves.hpp"
 
 namespace tessera::gemm_collectives {
 
@@ -65,6 +66,8 @@ PieceKernel GemmCollective::State::kernel_of(Options const& options) const {
   auto const& asked = options.kernel;
   bool const named = asked.tiles != nullptr || asked.few >= 0 || !asked.algorithm.empty();
   if (named || options.way != Way::automatic || way != Way::store) return asked;
+  // The shards' products share the SMs.
+  if (!fills_its_waves(problem.rows, problem.columns)) return asked;
   return storing_kernel({shard(0).rows(), problem.local_columns(), problem.local_depth(), problem.type});
 }
 

@@ -26,17 +26,6 @@ constexpr int k_least_fused_blocks = 64;
 // two H200 (results/h200x2/gemm_collectives.json) and by 11 % on two H100, where it is 8 to 12 % behind at
 // 768 and 1024 (results/h100x2/gemm_collectives_rows.json). Between them nothing was measured.
 constexpr int k_most_store_rows = 512;
-// Products of half a shard cost more than what a last sum takes where they leave more of the SMs without
-// work.
-constexpr double k_least_filled = 0.9;
-
-/// Of the SMs of an H200.
-double filled(int rows, int columns) {
-  constexpr int k_sms = 132;
-  return static_cast<double>(tiles_of_product(rows, columns)) /
-         (waves_of_product(rows, columns, k_sms) * k_sms);
-}
-
 /// What packets to everybody put on a rank's link beyond a ring's share: four words carry three.
 double more_than_a_ring(Problem const& problem) {
   constexpr double k_element = 2, k_packet = 4.0 / 3;
@@ -130,7 +119,7 @@ Way choose_way(Problem const& problem, bool library) {
   if (problem.collective == Collective::all_gather) return Way::copy;
   if (problem.rows <= k_most_store_rows) return Way::store;
   int const half = most_shard_rows(problem.rows, 2 * problem.ranks);
-  return problem.ranks == 2 && filled(half, problem.columns) >= k_least_filled ? Way::add : Way::copy;
+  return problem.ranks == 2 && fills_its_waves(half, problem.columns) ? Way::add : Way::copy;
 }
 
 long long slot_elements(Problem const& problem) {
