@@ -84,7 +84,12 @@ Expected<void> check_box(Problem const& p) {
 
 Expected<void> check_problem(Problem const& problem) {
   if (auto ok = check_box(problem); !ok) return ok;
-  if (!(problem.tau > 0.5 && problem.tau < 1e6))
+  constexpr double k_tau_end = 1e6;
+  if (problem.tau >= k_tau_end)
+    return refused(
+        fmt::format("a relaxation time tau of {}", problem.tau),
+        fmt::format("ask for less than {}: the viscosity (tau - 1/2) / 3 is beyond any flow's", k_tau_end));
+  if (!(problem.tau > 0.5))
     return refused(
         fmt::format("a relaxation time tau of {}", problem.tau),
         "ask for more than 0.5: the viscosity (tau - 1/2) / 3 is positive; below 0.51 few flows stay "

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "files/whole_files.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -48,13 +50,27 @@ bool is_special(std::string const& path) {
   return fs::exists(path, error) && !fs::is_regular_file(path, error);
 }
 
+/// What cannot be replaced. A pipe that nobody reads is an error (ENXIO) and not a wait; writing may wait.
+std::FILE* open_special(char const* path) {
+  int const descriptor = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return nullptr;
+  fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
+  return fdopen(descriptor, "wb");
+}
+
 /// Into `name`, which is `path` or stands for it until it is whole.
 Expected<void> put(char const* name, WholeFile const& whole) {
   bool const fresh = name != whole.path;
   // Whatever has that name, be it a link of somebody else's, is not written through.
   if (fresh) std::remove(name);
-  File file(std::fopen(name, fresh ? "wbx" : "wb"));
-  if (!file) return cannot_write(whole.path, std::strerror(errno));
+  File file(fresh ? std::fopen(name, "wbx") : open_special(name));
+  if (!file) {
+    int const reason = errno;
+    std::error_code error;
+    if (reason == ENXIO && fs::is_fifo(whole.path, error))
+      return cannot_write(whole.path, "nobody reads this pipe", "start its reader first");
+    return cannot_write(whole.path, std::strerror(reason));
+  }
   bool ok = std::fwrite(whole.text.data(), 1, whole.text.size(), file.get()) == whole.text.size();
   ok = std::fflush(file.get()) == 0 && ok;
   int const reason = errno;

@@ -3,10 +3,26 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <charconv>
 
 #include "tessera/measure/machine_fields.hpp"
 
 namespace tessera {
+
+namespace {
+
+constexpr int k_first_with_pdl = 90;
+
+/// 70 of "sm_70"; the first that has everything of what is called otherwise.
+int generation(std::string const& architecture) {
+  int number = k_first_with_pdl;
+  constexpr std::string_view k_begin = "sm_";
+  if (architecture.starts_with(k_begin))
+    std::from_chars(architecture.data() + k_begin.size(), architecture.data() + architecture.size(), number);
+  return number;
+}
+
+}  // namespace
 
 Diagnostics contradictions(MachineProfile const& m) {
   Diagnostics found;
@@ -20,6 +36,10 @@ Diagnostics contradictions(MachineProfile const& m) {
     report(fmt::format("one block may take {} bytes of shared memory, but an SM has {}",
                        m.shared_bytes_per_block, m.shared_bytes_per_sm),
            "shared_bytes_per_block is the largest opt-in allocation; it is at most shared_bytes_per_sm");
+  if (m.has_pdl && generation(m.architecture) < k_first_with_pdl)
+    report(fmt::format("has_pdl, and the architecture is {}", m.architecture),
+           fmt::format("programmatic dependent launch begins with sm_{}: has_pdl is false before it",
+                       k_first_with_pdl));
   if (m.l2_gbps < m.dram_gbps)
     report(fmt::format("L2 ({:g} GB/s) is slower than DRAM ({:g} GB/s)", m.l2_gbps, m.dram_gbps),
            "every load goes through L2: check the units");

@@ -2,6 +2,7 @@
 """Inputs that were once answered wrongly, with the answer that they must get."""
 
 import json
+import os
 
 from cases import ANY, FINE, REFUSED, Case
 
@@ -26,6 +27,10 @@ def with_sms(machine, sms):
 
 def link(path):
     path.symlink_to("target")
+
+
+def pipe(path):
+    os.mkfifo(path)
 
 
 def read_only(path):
@@ -62,6 +67,9 @@ def cases(texts):
                       m_json=changed(machine, ('"architecture": "sm_90"', '"architecture": ' + to)))
     yield refused("less power behind a rest than under load", ["plan", "two-gemms", "--machine", "./m.json"], "E0606",
                   "behind a rest", "m.json", m_json=changed(machine, ('"power_burst_w": {"value": 840.0', '"power_burst_w": {"value": 84.0')))
+    yield refused("PDL before there was any", ["plan", "two-gemms", "--machine", "./m.json"], "E0606",
+                  "has_pdl, and the architecture is sm_70", "m.json",
+                  m_json=changed(machine, ('"architecture": "sm_90"', '"architecture": "sm_70"')))
     # clusters beyond what any GPU starts
     yield refused("a cluster of 256", ["check", "w.json"], "E0109", "16 x 16, 256 blocks", "w.json",
                   w_json=changed(two, ('"grid": {"x": 8, "y": 8}', '"grid": {"x": 8, "y": 8}, "cluster_rows": 16, "cluster_columns": 16')))
@@ -342,6 +350,10 @@ def cases(texts):
     # outputs that took each other's place
     yield Case("known: output through a link", ["plan", "two-gemms", "-o", "link"], {"link": link}, FINE,
                outputs=("target",))
+    yield Case("known: output to a pipe that nobody reads", ["plan", "two-gemms", "-o", "pipe"], {"pipe": pipe}, REFUSED,
+               "E0902", says="nobody reads this pipe")
+    for ids in ("-1", "1,-1"):
+        yield refused("a token " + ids, ["run", "gpt2", "--decode", "--prompt-ids", ids], "E0917", '"-1" is not a token')
     yield refused("an output under two names", ["plan", "two-gemms", "-o", "x", "--header", "./x"], "E0912",
                   "is the same file")
     # what a terminal would take for a command

@@ -94,6 +94,9 @@ TEST(MachineJson, RefusesOutOfRangeValuesUnitsAndContradictions) {
   EXPECT_THAT(codes(replaced(v100(), "\"sms\"", "\"sm_count\"")), ElementsAre("E0603", "E0605"));
   EXPECT_THAT(codes(replaced(v100(), "tessera.machine/1", "tessera.machine/9")), ElementsAre("E0607"));
   EXPECT_THAT(codes(replaced(v100(), "\"value\": 2490", "\"value\": 100")), ElementsAre("E0606"));
+  auto early = machine("v100").value();
+  early.has_pdl = true;
+  EXPECT_THAT(codes(print_machine(early)), ElementsAre("E0606"));
   auto h200 = machine("h200").value();
   h200.power_idle_w = h200.power_limit_w;
   EXPECT_THAT(codes(print_machine(h200)), ElementsAre("E0606"));

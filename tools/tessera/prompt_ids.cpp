@@ -20,9 +20,12 @@ tl::unexpected<Diagnostics> refused(SourceLine const& where, std::string message
   return tl::make_unexpected(std::move(found));
 }
 
-/// A file's name where a list could stand has something else in it than digits and commas.
+/// A file's name where a list could stand has something else in it than digits and commas. A sign before a
+/// number makes no name of it: -1 is a mistaken id, and the file of that name is ./-1.
 bool is_list(std::string const& word) {
-  return word.find_first_not_of(std::string(k_digits) + ", ") == std::string::npos &&
+  for (auto at = word.find('-'); at != std::string::npos; at = word.find('-', at + 1))
+    if (at > 0 && word[at - 1] != ',' && word[at - 1] != ' ') return false;
+  return word.find_first_not_of(std::string(k_digits) + ", -") == std::string::npos &&
          word.find_first_of(k_digits) != std::string::npos;
 }
 
