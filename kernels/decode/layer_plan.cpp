@@ -53,9 +53,10 @@ Product product(int batch, int features, int depth, int tiles) {
 Cut with_rings(Cut cut, int batch) {
   if (cut.slot_bytes != 0) return cut;
   // Slots of few rows are deep: for many sequences those of activations would leave no room.
-  cut.slot_bytes = (batch <= 2 ? 48 : batch <= 8 ? 32 : 16) * 1024;
-  cut.in_flight = batch <= 2 ? 1 : batch <= 8 ? 2 : 4;
-  cut.in_flight_within = batch <= 2 ? 2 : batch <= 8 ? 4 : 0;
+  bool const few = batch <= 2;
+  cut.slot_bytes = few ? 48 * 1024 : 16 * 1024;
+  cut.in_flight = few ? 1 : 4;
+  cut.in_flight_within = few ? 2 : 0;
   return cut;
 }
 
