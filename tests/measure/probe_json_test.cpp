@@ -72,7 +72,7 @@ TEST(ProbeJson, MistakesAreShownAtTheirLines) {
   EXPECT_EQ(refusal(replaced(text, "\"p05\": -4.0", "\"p05\": 4")),
             "p.json:47: error E0604: \"p05\" of figure \"pair.hop.store\" is above its \"p95\"");
   EXPECT_EQ(refusal(replaced(text, "[100.0, 8.0, 1.0, 76700.0]", "[100.0, 8.0]")),
-            "p.json:66: error E0604: a sample is not four numbers\n"
+            "p.json:67: error E0604: a sample is not four numbers\n"
             "   hint: [iterations, work, synchronizations, ns]");
   EXPECT_EQ(refusal(replaced(text, "\"gpu\": ", "\"cpu\": ")),
             "p.json:3: error E0603: \"gpu\" of \"identity\" is missing\n"
