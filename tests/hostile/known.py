@@ -565,6 +565,10 @@ def cases(texts):
         wrong = json.loads(json.dumps(plan))
         change(wrong)
         yield refused(name, ["explain", "p.json"], "E0263", says, "p.json", p_json=json.dumps(wrong, indent=1).encode())
+    silent = json.loads(texts["plan of rows"])
+    del silent["machine_values"]
+    yield Case("known: a plan without its machine's values", ["simulate", "p.json"],
+               {"p.json": json.dumps(silent, indent=1).encode()}, FINE, says="does not say the values of the h200")
     yield Case("known: a profile's file of other values", ["simulate", "p.json", "--machine", "./m.json"],
                {"p.json": texts["plan of rows"].encode(), "m.json": with_sms(machine, 100)}, FINE,
                says="the profile is the one of ./m.json")

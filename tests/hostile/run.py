@@ -38,6 +38,7 @@ SECONDS = 2          # of a core; and asleep
 LOOK = 0.1           # seconds between looks at whether it sleeps
 PATIENCE = 60        # seconds: only a hang takes that long
 LEAST_CASES = 1500   # fewer are not the corpus
+ALL_SECONDS = 240    # of cores for all cases together: two minutes of two, whoever else has them
 BYTES = 512 << 20
 # What takes values of several types, or members of any name.
 FREE = r"rows\.\d+\.(values|results)\.|(grid|\.at) unknown$|accesses\.\d+\.\d+ (zero|huge|negative)$"
@@ -277,7 +278,11 @@ def main():
         print(f"{cases_there} cases are fewer than {LEAST_CASES}", flush=True)
     for job, (_, seconds) in sorted(answers, key=lambda one: -one[1][1])[:3]:
         print(f"{seconds:.2f} s of a core: {job[2].name}")
-    print(f"{len(all_cases)} cases, {bad} failed, {time.time() - began:.0f} s, seed {wanted.seed}")
+    spent = sum(seconds for _, (_, seconds) in answers)
+    if spent > ALL_SECONDS and not wanted.unlimited:
+        bad += 1
+        print(f"all cases take more than {ALL_SECONDS} s of cores")
+    print(f"{len(all_cases)} cases, {bad} failed, {time.time() - began:.0f} s, {spent:.0f} s of cores, seed {wanted.seed}")
     return 1 if bad or not all_cases else 0
 
 

@@ -55,6 +55,16 @@ Diagnostics warnings_of_values(std::string const& path, Plan const& plan, Machin
   return warnings;
 }
 
+Diagnostic no_values(std::string const& path, Plan const& plan) {
+  Diagnostic d;
+  d.code = "E0266";
+  d.severity = Severity::warning;
+  d.where = {path, 0};
+  d.message = fmt::format("this plan does not say the values of the {} that it was made for", plan.machine);
+  d.suggestion = "the profile's values are taken, which may be others; make the plan again";
+  return d;
+}
+
 /// A plan that may get stuck is still refused for anything else.
 bool only_stuck(Diagnostics const& found) {
   for (auto const& one : found)
@@ -94,6 +104,7 @@ Expected<LoadedPlan> confirm_plan(Plan plan, std::string const& path, PlanUse co
     auto const profile = machine(plan.machine);
     warnings = warnings_of_values(path, plan, *profile, "",
                                   "the plan's values are taken; make the plan again for the profile's");
+    if (!plan.machine_values) warnings.push_back(no_values(path, plan));
     auto there = plan;  // what is proved there is not what the header quotes
     if (use.becomes_a_header)
       if (auto const fine = confirm_for(there, path, *profile, false, use); !fine)
