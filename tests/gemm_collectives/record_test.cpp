@@ -7,7 +7,8 @@
 #include <map>
 #include <regex>
 #include <sstream>
-#include <tuple>
+#include <string>
+#include <vector>
 
 #include "kernels/gemm_collectives/problem.hpp"
 
@@ -93,12 +94,16 @@ double taken_us(Size const& size, Way else_way) {
   return size.us.at(to_string(way == Way::fused && !size.us.contains("fused") ? else_way : way));
 }
 
-void expect_near_the_fastest(Size const& size, double taken, double most = 1.06) {
+double fastest_us(Size const& size) {
   double fastest = size.us.at("sequential");
   for (auto const way : ways_of(size.problem))
     if (auto const found = size.us.find(to_string(way)); found != size.us.end())
       fastest = std::min(fastest, found->second);
-  EXPECT_LT(taken, most * fastest) << to_string(size.problem);
+  return fastest;
+}
+
+void expect_near_the_fastest(Size const& size, double taken, double most = 1.06) {
+  EXPECT_LT(taken, most * fastest_us(size)) << to_string(size.problem);
 }
 
 // An untuned call takes cuBLASLt's first guess, which the record does not tell from the others.
@@ -112,27 +117,49 @@ TEST(GemmCollectiveRecord, TheUntunedWayWithItsBestKernelIsFasterThanTheSequence
   }
 }
 
-TEST(GemmCollectiveRecord, OnTwoAndFourOtherGpusItIsNeverSlowerThanTheSequence) {
+TEST(GemmCollectiveRecord, OnFourOtherGpusItIsNeverSlowerThanTheSequence) {
   int in_sequence = 0;
-  for (auto const& [machine, ranks, count] : {std::tuple{"h100x2", 2, 6u}, {"h100x4", 4, 107u}}) {
-    auto const sizes = record_of(std::string(machine) + "/gemm_collectives.json", ranks);
-    ASSERT_EQ(sizes.size(), count);
-    for (auto const& size : sizes) {
-      double const taken = taken_us(size, Way::fused);
-      in_sequence += choose_way(size.problem) == Way::sequential;
-      EXPECT_LE(taken, size.us.at("sequential")) << to_string(size.problem);
-      expect_near_the_fastest(size, taken);
-    }
+  auto const sizes = record_of("h100x4/gemm_collectives.json", 4);
+  ASSERT_EQ(sizes.size(), 107u);
+  for (auto const& size : sizes) {
+    double const taken = taken_us(size, Way::fused);
+    in_sequence += choose_way(size.problem) == Way::sequential;
+    EXPECT_LE(taken, size.us.at("sequential")) << to_string(size.problem);
+    expect_near_the_fastest(size, taken);
   }
-  // On four: 64 rows of 12288 columns and more, and shards of 128 rows.
+  // 64 rows of 12288 columns and more, and shards of 128 rows.
   EXPECT_EQ(in_sequence, 11);
 }
 
-/// Which calls of a record of four GPUs, tuned or not, are below 0.99 of the sequence's speed.
-std::vector<std::string> slower_calls(std::string const& name, std::size_t count) {
-  auto const sizes = record_of(name, 4);
+using Calls = std::vector<std::string>;
+
+// The slower one is within its spread. Those that are behind are not: 32 rows, where `words` is 6 to 9 %
+// faster than `fused`, and half shards that fill 0.69 of the SMs, where `add` is 10 and 12 % faster than
+// `copy`.
+TEST(GemmCollectiveRecord, OnTwoOtherGpusItIsFarFromTheFastestAtFiveSizesAndSlowerThanTheSequenceAtOne) {
+  auto const sizes = record_of("h100x2/gemm_collectives.json", 2);
+  ASSERT_EQ(sizes.size(), 105u);
+  Calls slower, behind;
+  for (auto const& size : sizes) {
+    double const taken = taken_us(size, Way::fused);
+    EXPECT_LE(taken, size.us.at("sequential") / 0.995) << to_string(size.problem);
+    if (taken > size.us.at("sequential")) slower.push_back(to_string(size.problem));
+    expect_near_the_fastest(size, taken, 1.12);
+    if (taken >= 1.06 * fastest_us(size)) behind.push_back(to_string(size.problem));
+  }
+  EXPECT_EQ(slower, (Calls{"gemm_reduce_scatter of 2048 x 18432 x 73728 on 2 GPUs"}));
+  EXPECT_EQ(behind, (Calls{"gemm_all_reduce of 32 x 4256 x 4256 on 2 GPUs",
+                           "gemm_all_reduce of 32 x 4256 x 17024 on 2 GPUs",
+                           "gemm_all_reduce of 32 x 3072 x 12288 on 2 GPUs",
+                           "gemm_reduce_scatter of 8192 x 4256 x 4256 on 2 GPUs",
+                           "gemm_all_reduce of 8192 x 4256 x 4256 on 2 GPUs"}));
+}
+
+/// Which calls of a record, tuned or not, are below 0.99 of the sequence's speed.
+Calls slower_calls(std::string const& name, std::size_t count, int ranks) {
+  auto const sizes = record_of(name, ranks);
   EXPECT_EQ(sizes.size(), count) << name;
-  std::vector<std::string> slower;
+  Calls slower;
   for (auto const& size : sizes)
     for (char const* const call : {"untuned", "tuned"}) {
       double const gain = size.us.at("sequential") / size.us.at(call);
@@ -145,13 +172,18 @@ std::vector<std::string> slower_calls(std::string const& name, std::size_t count
 // The four are sequences themselves: untuned ones with cuBLASLt's first guess, whose second is 1 % faster,
 // and a tuned one with the very kernel that it is compared with.
 TEST(GemmCollectiveRecord, CallsOnFourGpusAreNoSlowerThanTheSequenceButForFour) {
-  using Calls = std::vector<std::string>;
-  EXPECT_EQ(slower_calls("h100x4/gemm_collectives.json", 107),
+  EXPECT_EQ(slower_calls("h100x4/gemm_collectives.json", 107, 4),
             (Calls{"untuned, gemm_reduce_scatter of 512 x 8192 x 8192 on 4 GPUs"}));
-  EXPECT_EQ(slower_calls("h100x4/gemm_collectives_rows.json", 40),
+  EXPECT_EQ(slower_calls("h100x4/gemm_collectives_rows.json", 40, 4),
             (Calls{"untuned, gemm_all_reduce of 512 x 8192 x 8192 on 4 GPUs",
                    "untuned, gemm_reduce_scatter of 512 x 8192 x 8192 on 4 GPUs",
                    "tuned, gemm_reduce_scatter of 192 x 8192 x 8192 on 4 GPUs"}));
+}
+
+// It is the sequence itself, with the very kernel that it is compared with: noise.
+TEST(GemmCollectiveRecord, CallsOnTwoGpusAreNoSlowerThanTheSequenceButForOne) {
+  EXPECT_EQ(slower_calls("h100x2/gemm_collectives.json", 105, 2),
+            (Calls{"tuned, gemm_reduce_scatter of 2048 x 18432 x 73728 on 2 GPUs"}));
 }
 
 // Few rows by `fused` among them, and one layer with 2 to 8192 rows. `add` is up to 6.4 % ahead of the `copy`
@@ -177,6 +209,7 @@ TEST(GemmCollectiveRecord, OfFewRowsAndOfAnyNumberItIsNeverSlowerThanTheSequence
 TEST(GemmCollectiveRecord, BlocksOfALayerAreNoSlowerThanTheSequenceTunedOrNot) {
   for (auto const& [name, count] : {std::pair{"h200x2/parallel_mlp.json", 12u},
                                     {"h200x2/parallel_attention.json", 18u},
+                                    {"h100x2/parallel_mlp.json", 12u},
                                     {"h100x4/parallel_mlp.json", 14u}}) {
     auto const blocks = blocks_of(name);
     ASSERT_EQ(blocks.size(), count) << name;
