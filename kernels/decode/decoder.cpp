@@ -9,6 +9,7 @@
 #include "kernels/decode/decoder_state.hpp"
 #include "kernels/decode/pack.hpp"
 #include "kernels/decode/sample.hpp"
+#include "src/gpu/relaxed_capture.hpp"
 
 namespace tessera::decode {
 namespace {
@@ -121,10 +122,23 @@ Expected<void> Decoder::step(cudaStream_t stream, Part part) {
     return ok;
   }
   if (!s.end.draws) return {};
-  auto drawn =
-      check_call(sample(s.end, draws_of(s.options.sampling, s.model.vocabulary), stream), "drawing tokens");
+  auto drawn = s.draw(stream);
   if (!drawn) s.begun.clear();
   return drawn;
+}
+
+Expected<void> Decoder::State::draw(cudaStream_t stream) {
+  auto status = cudaStreamCaptureStatusNone;
+  for (auto const error : {sample(end, draws_of(options.sampling, model.vocabulary), stream),
+                           cudaStreamIsCapturing(stream, &status)})
+    if (auto ok = check_call(error, "drawing tokens"); !ok) return ok;
+  // Who replays a graph waits for all of it.
+  if (status != cudaStreamCaptureStatusNone) return {};
+  if (drawn == nullptr)
+    if (auto ok = check_call(cudaEventCreateWithFlags(&drawn, cudaEventDisableTiming), "cudaEventCreate");
+        !ok)
+      return ok;
+  return check_call(cudaEventRecord(drawn, stream), "cudaEventRecord");
 }
 
 Expected<void> Decoder::rewind(cudaStream_t stream) {
@@ -262,7 +276,10 @@ Expected<void> Decoder::State::finish() {
     return tl::make_unexpected(
         with_layer(result.error(), *(*stalled)->plan, (*stalled)->last_stall(), model.layers));
   }
-  return {};
+  // The head's launch ends before what was found is drawn from.
+  if (drawn == nullptr) return {};
+  gpu::RelaxedCapture const relaxed;
+  return check_call(cudaEventSynchronize(drawn), "waiting for drawn tokens");
 }
 
 Expected<void> Decoder::State::settle(cudaStream_t stream) {

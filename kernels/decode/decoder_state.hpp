@@ -33,12 +33,14 @@ struct Decoder::State {
   std::optional<PromptReader> prompts;
   std::optional<PromptPass> pass;
   cudaGraphExec_t graph = nullptr;
+  cudaEvent_t drawn = nullptr;  ///< behind the last drawing that no launch knows of; none yet: not made
   std::vector<Sequence> begun;  ///< empty: begin() comes first
   unsigned begun_at = 0;        ///< together.restarts() then: another number by now, and they are lost
   std::vector<int> read;        ///< positions of each sequence that have been read, when all steps are done
 
   ~State() {
     if (graph != nullptr) cudaGraphExecDestroy(graph);
+    if (drawn != nullptr) cudaEventDestroy(drawn);
   }
 
   Expected<void> fill(cudaStream_t stream);
@@ -56,6 +58,8 @@ struct Decoder::State {
   Expected<void> check_steps(int steps) const;
   /// E0520 where a launch has given up, as finish() says it: nothing is enqueued then.
   Expected<void> settle(cudaStream_t stream);
+  /// Enqueues the drawing of a step, which finish() waits for.
+  Expected<void> draw(cudaStream_t stream);
   Expected<void> finish();
   std::size_t arrived_bytes() const { return 4 * (times(options.batch, model.kv_heads) + 1); }
   int known(std::size_t sequence) const {
