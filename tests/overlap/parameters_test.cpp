@@ -44,8 +44,8 @@ TEST(Parameters, WhatIsNotReadChangesNothing) {
   EXPECT_GT(count, 20);
   // All at their largest values contradict each other in places.
   ASSERT_FALSE(contradictions(changed.machine).empty());
-  for (auto const& [name, value] :
-       std::map<std::string, std::string>{{"dram_gbps", "1"}, {"store_post_ns", "1"}, {"power_idle_w", "1"}})
+  for (auto const& [name, value] : std::map<std::string, std::string>{
+           {"dram_gbps", "1"}, {"store_post_ns", "1"}, {"power_idle_w", "1"}, {"has_pdl", "false"}})
     change(changed, {name, value});
   EXPECT_EQ(results(changed), results(small()));
 }
