@@ -8,6 +8,7 @@
 
 #include "kernels/lattice_boltzmann/reference.hpp"
 #include "lattice_boltzmann/rough.hpp"
+#include "support/cases.hpp"
 
 namespace tessera::lattice_boltzmann {
 namespace {
@@ -149,10 +150,11 @@ double error_of_decay(int edge, int steps, double speed) {
 
 TEST(LatticeBoltzmannFlow, TaylorGreenVorticesDecayWithSecondOrder) {
   // Twice as fine: a quarter of the time step, half of the speed.
-  double const coarse = error_of_decay(16, 60, 0.02), middle = error_of_decay(32, 240, 0.01),
-               fine = error_of_decay(64, 960, 0.005);
-  EXPECT_LT(fine, 2e-3);
+  double const coarse = error_of_decay(16, 60, 0.02), middle = error_of_decay(32, 240, 0.01);
   EXPECT_NEAR(std::log2(coarse / middle), 2, 0.25) << coarse << " " << middle;
+  if (support::k_sanitized) return;  // the finest takes four fifths of the time
+  double const fine = error_of_decay(64, 960, 0.005);
+  EXPECT_LT(fine, 2e-3);
   EXPECT_NEAR(std::log2(middle / fine), 2, 0.25) << middle << " " << fine;
 }
 
