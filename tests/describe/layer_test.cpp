@@ -297,12 +297,18 @@ TEST(Layer, CostsAreThoseOfTheElements) {
   }
 }
 
-TEST(Layer, BuffersHaveTheirTypes) {
-  Sizes sizes{{2, 16, 0, 4, 2, 8}, 32, 24, true};
-  auto const graph = layer_of(sizes);
+/// Tiles of 8 x 8, and of norms whole rows.
+std::vector<TileChoice> small_tiles(OperatorGraph const& graph) {
   std::vector<TileChoice> choices;
   for (auto const& op : graph.operators)
     choices.push_back(choice(op, 8, op.kind == OperatorKind::norm ? 32 : 8, 8));
+  return choices;
+}
+
+TEST(Layer, BuffersHaveTheirTypes) {
+  Sizes sizes{{2, 16, 0, 4, 2, 8}, 32, 24, true};
+  auto const graph = layer_of(sizes);
+  auto const choices = small_tiles(graph);
   auto const pipeline = tile(graph, choices);
   ASSERT_TRUE(pipeline) << to_text(pipeline.error());
   std::vector<std::string> got;
@@ -319,9 +325,7 @@ TEST(Layer, BuffersHaveTheirTypes) {
 std::string refusal(void (*change)(OperatorGraph&), void (*of_kernels)(std::vector<TileChoice>&) = nullptr) {
   Sizes const sizes{{2, 16, 0, 4, 2, 8}, 32, 24, true};
   auto graph = layer_of(sizes);
-  std::vector<TileChoice> choices;
-  for (auto const& op : graph.operators)
-    choices.push_back(choice(op, 8, op.kind == OperatorKind::norm ? 32 : 8, 8));
+  auto choices = small_tiles(graph);
   change(graph);
   if (of_kernels != nullptr) of_kernels(choices);
   auto const made = tile(graph, choices);
@@ -383,9 +387,7 @@ TEST(Layer, UnequalPromptsSayPositions) {
   Sizes sizes{{2, 16, 0, 4, 4, 8}, 32, 24, false, {16, 5}};
   sizes.a.causal = true;
   auto graph = layer_of(sizes);
-  std::vector<TileChoice> choices;
-  for (auto const& op : graph.operators)
-    choices.push_back(choice(op, 8, op.kind == OperatorKind::norm ? 32 : 8, 8));
+  auto const choices = small_tiles(graph);
   auto const pipeline = tile(graph, choices);
   ASSERT_TRUE(pipeline) << to_text(pipeline.error());
   std::vector<std::string> got;
