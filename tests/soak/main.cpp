@@ -32,6 +32,7 @@ struct Arguments {
   double shrinks_seconds = 60;  ///< for smaller cases of one that failed
   std::uint64_t seed = 0;       ///< 0: from the clock
   std::string state;            ///< a file to go on from
+  std::string only_kind;        ///< of fault, and none but cases with it
   bool neighbour = true;
   bool one = false;  ///< a single case
   Case only;
@@ -40,7 +41,7 @@ struct Arguments {
 [[noreturn]] void usage() {
   fmt::print(
       stderr,
-      "soak [--seconds 300] [--seed N] [--state FILE] [--shrink SECONDS] [--no-neighbour]\n"
+      "soak [--seconds 300] [--seed N] [--state FILE] [--shrink SECONDS] [--no-neighbour] [--only KIND]\n"
       "soak --case N [--first N] [--chains N] [--loops 0|1] [--launches N] [--graphs 0|1] [--threads N]\n"
       "              [--workload NAME] [--fault NAME] [--faulty N] [--at N] [--times N] [--held N]\n");
   std::exit(k_usage);
@@ -59,6 +60,8 @@ Arguments read(int count, char** texts) {
       a.seed = std::strtoull(value().c_str(), nullptr, 10);
     else if (name == "--state")
       a.state = value();
+    else if (name == "--only")
+      a.only_kind = value();
     else if (name == "--no-neighbour")
       a.neighbour = false;
     else if (set_argument(a.only, name, value()))
@@ -165,6 +168,8 @@ int main(int count, char** texts) {
   auto const a = read(count, texts);
   std::unique_ptr<Neighbour> neighbour;
   if (a.neighbour && !a.one) neighbour = std::make_unique<Neighbour>();
+  // A kernel that is first needed while another spins waits for it to end.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   if (auto const error = tessera::gpu::HeldSms::load(); error != cudaSuccess) {
     fmt::print("no GPU: {}\n", cudaGetErrorString(error));
     return k_no_gpu;
@@ -176,8 +181,13 @@ int main(int count, char** texts) {
   std::string failure;
   {
     Watchdog watchdog;
+    std::uint64_t passed_over = 0;
     while (failure.empty() && seconds() < a.seconds) {
-      auto const one = case_of(state.seed + state.counts.cases);
+      auto const one = case_of(state.seed + state.counts.cases + passed_over);
+      if (!a.only_kind.empty() && kind_of(one) != a.only_kind) {
+        ++passed_over;
+        continue;
+      }
       auto const outcome = watched(watchdog, one);
       failure = outcome.failure;
       state.counts.add(outcome.counts);
@@ -191,6 +201,10 @@ int main(int count, char** texts) {
       }
       if (failure.empty()) write_state(a, state);
     }
+  }
+  if (state.counts.cases == 0 && failure.empty()) {
+    failure = fmt::format("no case has the fault {}", a.only_kind);
+    fmt::print("FAILED: {}\n", failure);
   }
   if (neighbour && failure.empty()) {
     failure = neighbour->end();

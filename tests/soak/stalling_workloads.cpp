@@ -20,15 +20,15 @@
 namespace tessera::soak {
 namespace {
 
-/// Launches beside held SMs, until a wait has given up. If none does in twenty deadlines, no block was
-/// missing.
+/// Launches beside held SMs, until a wait has given up. If none does in some deadlines, no block was missing.
 Ways beside_held_sms(Ways ways, int sms, double deadline_seconds) {
-  ways.stall = [launch = ways.launch, finish = ways.finish, sms, deadline_seconds](cudaStream_t stream) {
+  double const patience = std::max(5 * deadline_seconds, 0.4);
+  ways.stall = [launch = ways.launch, finish = ways.finish, sms, patience](cudaStream_t stream) {
     gpu::HeldSms held(sms);
     if (auto said = launch(stream); !said.empty()) return said;
     auto const since = std::chrono::steady_clock::now();
     while (!gpu::a_stall_is_told() &&
-           std::chrono::steady_clock::now() - since < std::chrono::duration<double>(20 * deadline_seconds))
+           std::chrono::steady_clock::now() - since < std::chrono::duration<double>(patience))
       std::this_thread::yield();
     held.release();
     return finish(stream);
