@@ -32,17 +32,26 @@ char const* to_text(Workload workload) {
     case Workload::convolution: return "convolution";
     case Workload::decoder: return "decoder";
     case Workload::lattice_boltzmann: return "lattice_boltzmann";
+    case Workload::attention_block: return "attention_block";
+    case Workload::layer: return "layer";
   }
   return "";
 }
 
+bool can_stall(Workload workload) {
+  return workload != Workload::attention_block && workload != Workload::layer;
+}
+
 namespace {
 
-constexpr int k_workloads = 8;
+constexpr auto k_last = Workload::layer;
 
 void break_a_party(Case& one, std::mt19937_64& random) {
   auto const below = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most)); };
-  one.faulty = below(one.parties());
+  int const parties =
+      one.chains + one.loops + (one.workload != Workload::none && can_stall(one.workload) ? 1 : 0);
+  if (parties == 0) return;
+  one.faulty = below(parties);
   if (one.faulty < one.chains) {
     static constexpr Fault k_faults[] = {Fault::held_tile, Fault::held_tile, Fault::held_tile,
                                          Fault::held_sms,  Fault::exception, Fault::bad_enqueue};
@@ -104,7 +113,7 @@ Case case_of(std::uint64_t number) {
   one.graphs = below(2) == 0;
   one.threads = below(3) == 0 ? 2 + below(2) : 1;
   one.loops = below(4) == 0 ? 1 : 0;
-  if (below(3) == 0) one.workload = static_cast<Workload>(1 + below(k_workloads));
+  if (below(3) == 0) one.workload = static_cast<Workload>(1 + below(static_cast<int>(k_last)));
   // Alone: a workload may be replayed by a graph then.
   if (one.workload != Workload::none && below(2) == 0) one.chains = one.loops = 0;
   if (below(2) == 0) break_a_party(one, random);
@@ -168,7 +177,7 @@ bool set_argument(Case& one, std::string_view name, std::string const& value) {
     one.graphs = value == "1";
     return value == "0" || value == "1";
   }
-  if (name == "--workload") return read_name(value, Workload::lattice_boltzmann, one.workload);
+  if (name == "--workload") return read_name(value, k_last, one.workload);
   return name == "--fault" && read_name(value, Fault::stall, one.fault);
 }
 

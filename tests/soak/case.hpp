@@ -29,9 +29,13 @@ enum class Workload {
   loop_in_pairs,
   convolution,
   decoder,
-  lattice_boltzmann
+  lattice_boltzmann,
+  attention_block,
+  layer
 };
 char const* to_text(Workload workload);
+/// Those that do not wait only for blocks that have a place: held SMs make these late and no more.
+bool can_stall(Workload workload);
 
 /// Its parties, which run at once, are chains, then loops, then the workload.
 struct Case {

@@ -147,6 +147,8 @@ TEST(Replays, ConvolutionsInLaunchesOfTheirOwn) {
     replay(convolution_ways({1, 4, true, true, edge, channels}, k_deadline_s), Stream());
 }
 TEST(Replays, DecoderRewound) { replay(Workload::decoder); }
+TEST(Replays, AttentionBlockByTiles) { replay(Workload::attention_block); }
+TEST(Replays, LayerInLaunches) { replay(Workload::layer); }
 TEST(Replays, LatticeBoltzmannFromItsStart) { replay(Workload::lattice_boltzmann); }
 TEST(Replays, LatticeBoltzmannInClusters) {
   replay(lattice_boltzmann_ways(lattice_boltzmann::Variant::chip_clusters, k_deadline_s), Stream());

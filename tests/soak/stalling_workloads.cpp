@@ -193,6 +193,8 @@ Ways stalling_ways_of(Workload workload, double deadline_seconds, cudaStream_t s
       return beside(convolution_ways({8, 3, true}, deadline_seconds), gpu::sms_of_device() - 16);
     case Workload::decoder: return stalling_decoder_ways(stream);
     case Workload::lattice_boltzmann: return stalling_lattice_boltzmann_ways(deadline_seconds);
+    case Workload::attention_block:
+    case Workload::layer: break;  // can_stall()
   }
   throw std::runtime_error("there is no such workload");
 }

@@ -210,6 +210,8 @@ Ways ways_of(Workload workload, double deadline_seconds, cudaStream_t stream) {
     case Workload::decoder: return decoder_ways(deadline_seconds, stream);
     case Workload::lattice_boltzmann:
       return lattice_boltzmann_ways(lattice_boltzmann::Variant::chip_tokens, deadline_seconds);
+    case Workload::attention_block: return attention_block_ways(deadline_seconds);
+    case Workload::layer: return layer_ways(deadline_seconds);
   }
   throw std::runtime_error("there is no such workload");
 }

@@ -61,6 +61,11 @@ struct ConvolutionWays {
   int edge = 14, channels = 256;
 };
 Ways convolution_ways(ConvolutionWays const& how, double deadline_seconds);
+/// Products and attention of a prompt of 300 tokens, which start early and wait for tiles.
+Ways attention_block_ways(double deadline_seconds);
+/// A layer behind a prompt of 300 tokens: products by cuBLASLt, norms, attention, all with programmatic edges
+/// where the plan has them.
+Ways layer_ways(double deadline_seconds);
 /// 19 steps from the start of a flow among walls.
 Ways lattice_boltzmann_ways(lattice_boltzmann::Variant variant, double deadline_seconds);
 
