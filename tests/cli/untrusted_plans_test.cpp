@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "cli/program.hpp"
+#include "support/cases.hpp"
 
 namespace tessera {
 namespace {
@@ -212,12 +213,14 @@ TEST_F(UntrustedPlans, TimesThatAreQuotedAreHeldAgainstTheSimulator) {
 }
 
 TEST_F(UntrustedPlans, NoPlanOfOursQuotesATimeThatIsNotItsOwn) {
+  int number = 0;
   for (auto const* workload :
        {"llama-65b --tokens 768 --tp 8", "llama-65b --tokens 64 --tp 8", "gpt-3-145b --tokens 2048 --tp 8",
         "llama-3-8b --block attention --tokens 512", "resnet-38 --layer 7x7x512", "lora",
         "llama-65b --tokens 4096 --tp 8", "llama-65b --tokens 768 --tp 8 --machine v100",
         "llama-3-8b --tokens 300 --machine a100", "gpt-3-145b --tokens 1024",
         "two-gemms --mechanism wait_kernel", "two-gemms --mechanism stream_order"}) {
+    if (support::k_sanitized && number++ % 4 != 0) continue;
     put("plan.json", planned(workload).dump());
     EXPECT_EQ(run("explain plan.json").err, "") << workload;
   }

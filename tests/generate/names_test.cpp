@@ -4,6 +4,7 @@
 
 #include "generate/examples.hpp"
 #include "generate/names.hpp"
+#include "support/cases.hpp"
 #include "support/header_names.hpp"
 #include "tessera/generate/generate.hpp"
 
@@ -53,6 +54,7 @@ TEST(HeaderNames, TheLexerFindsWhatIsWrong) {
 }
 
 TEST(HeaderNames, EveryWordOfAHeaderAsAStageGivesAHeaderOrARefusal) {
+  int number = 0;
   for (auto const& plan : all_examples()) {
     auto const header = generate_header(plan);
     ASSERT_TRUE(header);
@@ -61,6 +63,7 @@ TEST(HeaderNames, EveryWordOfAHeaderAsAStageGivesAHeaderOrARefusal) {
       for (auto const& word : std::set<std::string>(words.begin(), words.end()))
         for (auto const& name :
              {word, word + "_", plan.pipeline.name, plan.pipeline.stages[0].name + "_tickets"}) {
+          if (support::k_sanitized && number++ % 7 != 0) continue;
           auto named = plan;
           named.pipeline.stages[s].name = name;
           auto const said = outcome(named);

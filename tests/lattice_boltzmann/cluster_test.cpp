@@ -15,6 +15,7 @@
 #include "lattice_boltzmann/chip_on_cpu.hpp"
 #include "lattice_boltzmann/rough.hpp"
 #include "support/assert_ok.hpp"
+#include "support/cases.hpp"
 
 namespace tessera::lattice_boltzmann::cluster_test {
 namespace {
@@ -96,7 +97,7 @@ std::vector<float> in_any_order(Case const& one, unsigned seed, bool waits) {
 
 TEST(LatticeBoltzmannCluster, TheOrderIsWhatItsWaitsAllow) {
   for (auto const& one : k_cases)
-    for (unsigned seed = 1; seed <= 5; ++seed)
+    for (unsigned seed = 1; seed <= support::cases(5u); ++seed)
       ASSERT_TRUE(same_bits(in_any_order(one, seed, true), plain_steps(one.problem(), one.steps)))
           << to_string(one.problem()) << ", seed " << seed;
   // Of one cluster nothing else is waited for.

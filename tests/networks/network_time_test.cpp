@@ -14,6 +14,7 @@
 #include "kernels/convolution/chain_time.hpp"
 #include "networks/record_steps.hpp"
 #include "support/assert_ok.hpp"
+#include "support/cases.hpp"
 
 namespace tessera::networks {
 namespace {
@@ -153,6 +154,7 @@ TEST(NetworkTime, ALaterRecordIsNear) {
 /// Of persistent chains and cuDNN, by what was measured of the steps: of cuDNN's plans each alone, of chains
 /// as a whole.
 TEST(NetworkTime, ThePredictedChainsAreNearTheFastest) {
+  if (support::k_sanitized) GTEST_SKIP() << "half a minute there; others price networks, too";
   int near = 0, sizes = 0;
   auto const record = record_of("networks.json");
   for (auto const& [name, one] : record.items())

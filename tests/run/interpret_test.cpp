@@ -238,20 +238,20 @@ TEST(Interpret, ReusedBuffersWaitForTheirReaders) {
   auto const run = [&](bool with_edge) {
     plan.reuse_edges.clear();
     if (with_edge) plan.reuse_edges.push_back({2, 1, "buffer", 1});
-    std::atomic<int> buffer[3] = {};
+    std::atomic<bool> overwritten[3] = {};
     std::atomic<bool> early{false};
     std::vector<TileFunction> const functions = {
-        [&](std::int64_t tile, int) { buffer[tile] = 1; },
+        [](std::int64_t, int) {},
         [&](std::int64_t tile, int) {
-          // Without the edge until the writer has come; with it
+          // Without the edge until the writer has come, perhaps even before "first"; with it
           // the writer has time to come too early.
           if (with_edge)
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
           else
-            support::comes_true([&] { return buffer[tile] == 3; });
-          if (buffer[tile] != 1) early = true;
+            support::comes_true([&] { return overwritten[tile].load(); });
+          if (overwritten[tile]) early = true;
         },
-        [&](std::int64_t tile, int) { buffer[tile] = 3; }};
+        [&](std::int64_t tile, int) { overwritten[tile] = true; }};
     InterpretOptions options;
     options.workers = 9;
     EXPECT_TRUE(interpret(plan, functions, options).has_value());

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "simulate/explore_search.hpp"
+#include "support/cases.hpp"
 #include "support/plans.hpp"
 #include "support/property.hpp"
 #include "support/random_plan.hpp"
@@ -96,7 +97,7 @@ TEST(Explore, IgnoresHowSmsAreNumbered) {
 // What the reduction rests on: a block that finishes late takes no deadlock away and adds none.
 TEST(Explore, FinishingAtOnceLosesNothing) {
   int compared = 0;
-  support::check_property("finishing at once loses nothing", 800, [&] {
+  support::check_property("finishing at once loses nothing", support::cases(800), [&] {
     auto const [plan, machine] = *random::plans({3, 7, {}});
     auto const reduced = exploration::search(plan, machine, 20'000, Finishing::at_once);
     auto const whole = exploration::search(plan, machine, 20'000, Finishing::any_time);
@@ -105,7 +106,7 @@ TEST(Explore, FinishingAtOnceLosesNothing) {
     RC_ASSERT(reduced.deadlock.empty() == whole.deadlock.empty());
     if (whole.deadlock.empty()) RC_ASSERT(reduced.states <= whole.states);
   });
-  EXPECT_GT(compared, 600);
+  EXPECT_GT(compared, support::cases(600));
 }
 
 }  // namespace
