@@ -84,6 +84,31 @@ int common_run(Needs const& needs) {
   return best;
 }
 
+/// Distance between what several dependences read of one producer, each a stretch as long as the others' of
+/// which a consumer tile needs a part: queries, keys and values of a head, in the columns of one product. 0
+/// if there is none.
+int stride_of_siblings(std::vector<Needs> const& siblings, int extent) {
+  std::set<int> places;
+  int width = 0;
+  bool parts_of_it = false;
+  for (auto const& needs : siblings) {
+    if (needs.empty()) return 0;
+    int first = extent, last = 0;
+    for (auto const& parts : needs) {
+      first = std::min(first, parts.front().begin);
+      last = std::max(last, parts.back().end);
+    }
+    if (width != 0 && last - first != width) return 0;
+    width = last - first;
+    if (first % width != 0) return 0;
+    places.insert(first);
+    parts_of_it = parts_of_it || std::any_of(needs.begin(), needs.end(), [&](auto const& parts) {
+                    return parts.back().end - parts.front().begin < width;
+                  });
+  }
+  return places.size() > 1 && parts_of_it && extent % width == 0 ? width : 0;
+}
+
 bool needs_several(Needs const& needs) {
   return std::any_of(needs.begin(), needs.end(), [](auto const& parts) {
     return parts.size() > 1 || parts.front().end - parts.front().begin > 1;
@@ -120,6 +145,9 @@ DimensionMap normalized(DimensionMap map, int extent) {
 std::array<std::vector<DimensionMap>, k_max_rank> dimension_choices(Pipeline const& pipeline,
                                                                     Dependence const& dependence) {
   auto const needs = needs_of(pipeline, dependence);
+  std::vector<Needs> siblings;  // along the columns
+  for (auto const& other : pipeline.dependences)
+    if (other.producer == dependence.producer) siblings.push_back(needs_of(pipeline, other)[0]);
   auto const grid = pipeline.stages[static_cast<std::size_t>(dependence.producer)].tile_grid();
   std::array<std::vector<DimensionMap>, k_max_rank> choices;
   for (int d = 0; d < k_max_rank; ++d) {
@@ -136,6 +164,8 @@ std::array<std::vector<DimensionMap>, k_max_rank> dimension_choices(Pipeline con
     bool const several = needs_several(need);
     if (int const run = common_run(need); run > 1) add({Grouping::block, run});
     if (int const stride = common_stride(need, extent); stride > 1) add({Grouping::stride, stride});
+    if (int const stride = d == 0 ? stride_of_siblings(siblings, extent) : 0; stride > 1)
+      add({Grouping::stride, stride});
     if (several || (d == 0 && divides(dependence, d))) add({Grouping::all, 1});
   }
   return choices;

@@ -9,7 +9,8 @@
 
 namespace tessera {
 
-/// For each producer dimension the maps that group what some consumer tile needs together, `each` first.
+/// For each producer dimension the maps that group what some consumer tile needs together, `each` first; of
+/// columns also those that tiles need of which other dependences read one each, a stride apart.
 /// Unused dimensions have `each` alone.
 std::array<std::vector<DimensionMap>, k_max_rank> dimension_choices(Pipeline const& pipeline,
                                                                     Dependence const& dependence);

@@ -2,6 +2,7 @@
 #include "plan/policy_families.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -65,6 +66,7 @@ Expected<std::vector<std::vector<Policy>>> allowed_policies(Pipeline const& pipe
     auto policies = generate_policies(pipeline, static_cast<int>(d));
     if (!wanted.empty()) {
       std::string known;
+      auto const first = policies.front().name;
       for (auto const& policy : policies) known += (known.empty() ? "" : ", ") + policy.name;
       std::erase_if(policies, [&](Policy const& policy) {
         return std::find(wanted.begin(), wanted.end(), policy.name) == wanted.end();
@@ -78,7 +80,8 @@ Expected<std::vector<std::vector<Policy>>> allowed_policies(Pipeline const& pipe
                                    pipeline.stages[static_cast<std::size_t>(dependence.consumer)].name,
                                    pipeline.stages[static_cast<std::size_t>(dependence.producer)].name),
                        {},
-                       "policies of this dependence: " + known});
+                       fmt::format("policies of this dependence: {}; name one of them, too: --policy {},{}",
+                                   known, fmt::join(wanted, ","), first)});
       }
     }
     result.push_back(std::move(policies));

@@ -191,7 +191,8 @@ TEST(Choose, keeps_to_the_policies_asked_for) {
   ASSERT_FALSE(none);
   EXPECT_EQ(to_text(none.error()),
             "error E0304: none of the policies asked for suits what gemm2 reads of gemm1\n"
-            "   hint: policies of this dependence: TileSync, RowSync");
+            "   hint: policies of this dependence: TileSync, RowSync; name one of them, too: --policy "
+            "StridedSync,TileSync");
 }
 
 TEST(Choose, plain_means_without_optimizations) {

@@ -48,6 +48,59 @@ TEST(Policies, attention_shares_a_semaphore_at_a_stride) {
   EXPECT_EQ(strided.semaphores, 12 * 4);
 }
 
+/// QKV of `heads` heads in tiles of `wide` columns, two tiles of rows; scores read queries and keys of a
+/// head, context its values.
+Pipeline unfused_attention(int heads, int key_heads, int head_columns, int wide) {
+  Pipeline pipeline;
+  auto const tiles = ((heads + 2 * key_heads) * head_columns + wide - 1) / wide;
+  pipeline.stages = {stage("qkv", {{"x", tiles}, {"y", 2}}),
+                     stage("scores", {{"x", 2}, {"y", 2}, {"z", heads}}),
+                     stage("context", {{"x", 1}, {"y", 2}, {"z", heads}})};
+  auto const column = [&](int first, int per) {
+    auto const begin = (floor_div(dim(2), per) + TileExpr::constant(first)) * head_columns;
+    return TileRange{floor_div(begin, wide),
+                     floor_div(begin + TileExpr::constant(head_columns + wide - 1), wide), false};
+  };
+  int const group = heads / key_heads;
+  depend(pipeline, 1, 0, {{{column(0, 1), {dim(1), dim(1) + TileExpr::constant(1)}}}});
+  depend(pipeline, 1, 0, {{{column(heads, group), {dim(0), dim(0) + TileExpr::constant(1)}}}}, "b");
+  depend(pipeline, 2, 0, {{{column(heads + key_heads, group), all(2)}}}, "b");
+  return pipeline;
+}
+
+Policy const* strided_of(std::vector<Policy> const& policies) {
+  auto const found = std::find_if(policies.begin(), policies.end(),
+                                  [](Policy const& policy) { return policy.name == "StridedSync"; });
+  return found == policies.end() ? nullptr : &*found;
+}
+
+// Figure 4(b) of the paper: no tile reads two of the three, which lie a third of the product apart.
+TEST(Policies, queries_keys_and_values_of_a_head_share_a_semaphore) {
+  struct Case {
+    int wide, apart;
+  };
+  for (auto const& [wide, apart] : {Case{128, 12}, Case{64, 24}, Case{192, 8}, Case{256, 6}}) {
+    auto const pipeline = unfused_attention(12, 12, 128, wide);
+    for (int d = 0; d < 3; ++d) {
+      auto const policies = generate_policies(pipeline, d);
+      auto const* strided = strided_of(policies);
+      ASSERT_NE(strided, nullptr) << wide << " columns, dependence " << d;
+      EXPECT_EQ(strided->map.dimension[0].width, apart);
+      EXPECT_EQ(strided->posts_per_value, 3);
+      EXPECT_EQ(strided->semaphores, apart * 2);
+    }
+  }
+}
+
+TEST(Policies, what_lies_at_no_stride_is_given_none) {
+  // Fewer keys than queries; tiles that hold queries and keys; one dependence, which reads a tile each.
+  EXPECT_EQ(strided_of(generate_policies(unfused_attention(12, 4, 128, 128), 1)), nullptr);
+  EXPECT_EQ(strided_of(generate_policies(unfused_attention(3, 3, 128, 256), 1)), nullptr);
+  auto alone = unfused_attention(12, 12, 128, 128);
+  alone.dependences.resize(1);
+  EXPECT_EQ(strided_of(generate_policies(alone, 0)), nullptr);
+}
+
 TEST(Policies, convolutions_have_their_own_name) {
   EXPECT_THAT(names(examples::conv2d(18, 4)), ElementsAre("Conv2DTileSync", "RowSync"));
 }
