@@ -13,6 +13,7 @@
 #include "commands.hpp"
 #include "companion.hpp"
 #include "files.hpp"
+#include "kernels/unfused_attention/unfused_plan.hpp"
 #include "odd_sizes.hpp"
 #include "tessera/shipped_kernels.hpp"
 
@@ -77,6 +78,17 @@ Diagnostics problem_of(OperatorGraph const& graph, Operator const& op, DocumentK
   return found;
 }
 
+/// Attention as separate kernels has kernels and plans of its own, which are run.
+Expected<void> can_be_run_unfused(OperatorGraph const& graph, std::string const& name, Wanted wanted) {
+  if (wanted == Wanted::launched) return unfused_attention::check_unfused(graph);
+  return tl::make_unexpected(
+      complaint("E0906",
+                fmt::format("attention of {} as separate kernels is not {}", name,
+                            wanted == Wanted::tuned ? "tuned" : "measured beside peers"),
+                "tessera run measures it in stream order, with StridedSync and as planned; in one kernel: "
+                "--block fused_attention"));
+}
+
 }  // namespace
 
 void add_gpu_options(CLI::App& command, WorkloadOptions& options) {
@@ -101,6 +113,11 @@ Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options, Want
   if (!sized) return sized;
   for (auto const& one : *sized) {
     auto const* graph = std::get_if<OperatorGraph>(&one.workload);
+    if (graph != nullptr && unfused_attention::is_unfused(*graph)) {
+      if (auto const fine = can_be_run_unfused(*graph, options.workload, wanted); !fine)
+        return tl::make_unexpected(fine.error());
+      continue;
+    }
     if (graph == nullptr)
       return tl::make_unexpected(complaint(
           "E0906", fmt::format("{} says which tiles there are, and not which operators", options.workload),
@@ -113,6 +130,13 @@ Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options, Want
       return tl::make_unexpected(std::move(odd));
   }
   return sized;
+}
+
+bool has_unfused(std::vector<SizedWorkload> const& sized) {
+  return std::any_of(sized.begin(), sized.end(), [](SizedWorkload const& one) {
+    auto const* graph = std::get_if<OperatorGraph>(&one.workload);
+    return graph != nullptr && unfused_attention::is_unfused(*graph);
+  });
 }
 
 Diagnostics unused_gpu_options(GpuArguments const& arguments, std::string const& run) {
@@ -158,8 +182,13 @@ Expected<void> one_timeline(GpuArguments const& arguments, std::size_t sizes) {
 
 int run_sizes(Session const& session, std::string const& command, std::string const& program,
               std::string const& verb, GpuArguments const& arguments, std::vector<std::string> const& more) {
-  auto const sized = gpu_workloads(arguments.workload, verb == "bench" ? Wanted::benched : Wanted::launched);
+  auto const sized = gpu_workloads(arguments.workload, verb == "bench"  ? Wanted::benched
+                                                       : verb == "tune" ? Wanted::tuned
+                                                                        : Wanted::launched);
   if (!sized) return session.fail(sized.error());
+  if (has_unfused(*sized) && !(arguments.timeline.empty() && arguments.html.empty()))
+    return session.fail(complaint("E0906", "timelines are not taken of attention as separate kernels",
+                                  "leave --timeline and --html out"));
   if (auto const one = one_timeline(arguments, sized->size()); !one) return session.fail(one.error());
   if (auto const fit = check_outputs({arguments.timeline, arguments.html}); !fit)
     return session.fail(fit.error());

@@ -16,11 +16,14 @@ namespace tessera::cli {
 void add_gpu_options(CLI::App& command, WorkloadOptions& options);
 
 /// What a workload is for: bench takes less than run and tune do.
-enum class Wanted { launched, benched };
+enum class Wanted { launched, tuned, benched };
 
 /// Every size that is asked for. Of a model where nothing is said: the MLP, in bf16, for the usual numbers of
 /// tokens. E0906 for operators that no kernel which can be launched computes, or that bench has no peers for.
 Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options, Wanted wanted);
+
+/// Is one of them attention as separate kernels? `tessera run` orders it in its own ways.
+bool has_unfused(std::vector<SizedWorkload> const& sized);
 
 /// What tune, run and bench have in common.
 struct GpuArguments {

@@ -32,6 +32,9 @@ int run_planned(Session const& session, GpuArguments const& arguments, std::stri
   if (!machine) return session.fail(machine.error());
   auto const sizes = gpu_workloads(arguments.workload, Wanted::launched);
   if (!sizes) return session.fail(sizes.error());
+  if (has_unfused(*sizes))
+    return session.fail(complaint("E0906", "--planned is not for attention as separate kernels",
+                                  "leave --planned out: it runs as planned, too"));
   if (auto const one = one_timeline(arguments, sizes->size()); !one) return session.fail(one.error());
   int answer = k_ok;
   for (auto const& size : *sizes) {

@@ -14,6 +14,7 @@
 #include "arguments.hpp"
 #include "kernels/bindings/families.hpp"
 #include "kernels/plan_check/prompts.hpp"
+#include "kernels/unfused_attention/unfused_plan.hpp"
 
 namespace tessera::command {
 namespace {
@@ -45,16 +46,33 @@ Expected<Plan> plan_in(std::string const& path, std::string const& cache_path,
   return priced_library_plan(*graph, shipped_kernels(), *here);
 }
 
+/// Of a workload that is attention as separate kernels; what cannot be read is plan_in()'s to refuse.
+std::optional<OperatorGraph> unfused_in(std::string const& path) {
+  auto const text = read_file(path);
+  auto const summary = text ? summarize_document(*text, path) : tl::make_unexpected(text.error());
+  if (!summary || summary->kind == DocumentKind::plan) return {};
+  auto const graph = read_operators(path);
+  if (!graph || !unfused_attention::is_unfused(*graph)) return {};
+  return *graph;
+}
+
 }  // namespace
 
 int run(Arguments const& arguments) {
   auto const cache = arguments.cache.empty() ? default_cache_file() : arguments.cache;
   bool right = true;
+  int const replays = arguments.quick ? few_replays : usual_replays;
   for (auto const& file : arguments.files) {
+    if (auto const graph = unfused_in(file)) {
+      auto const answer = run_unfused(*graph, replays);
+      if (!answer) return fail(answer.error());
+      right = right && *answer;
+      continue;
+    }
     auto prompts = arguments.prompts;
     auto const plan = plan_in(file, cache, prompts);
     if (!plan) return fail(plan.error());
-    auto const answer = run_plan(*plan, prompts, arguments.quick ? few_replays : usual_replays);
+    auto const answer = run_plan(*plan, prompts, replays);
     if (!answer) return fail(answer.error());
     right = right && *answer;
     if (arguments.timeline.empty() && arguments.html.empty()) continue;
