@@ -23,6 +23,7 @@ constexpr int k_shared_bytes = k_slices * (k_tile_rows + k_tile_columns) * (k_sl
 constexpr int k_product_registers = 208, k_softmax_registers = 48;
 
 constexpr char k_product[] = "heads_64x128x32", k_softmax[] = "heads_softmax_8";
+constexpr std::int64_t k_most_tokens = 8192;  // what the host compares in seconds
 // Of the two large products, for every length of a wave; bands and grids are the planner's.
 constexpr std::array k_large{"gemm_128x256x64_2x1", "gemm_128x192x64_2x1", "gemm_128x128x64_2x1"};
 
@@ -68,6 +69,25 @@ std::vector<TileChoice> choices(OperatorGraph const& graph, char const* qkv, cha
   return result;
 }
 
+bool is_one(Operator const& op, OperatorKind kind, std::int64_t batch,
+            std::vector<ReadPattern> const& reads) {
+  return op.kind == kind && op.epilogue == Epilogue::none && op.batch == batch && op.groups.empty() &&
+         std::equal(op.inputs.begin(), op.inputs.end(), reads.begin(), reads.end(),
+                    [](OperatorInput const& input, ReadPattern pattern) { return input.pattern == pattern; });
+}
+
+/// Are they those that a model's config.json is read as?
+bool are_five(OperatorGraph const& graph) {
+  using enum ReadPattern;
+  auto const& ops = graph.operators;
+  auto const all = graph.attention.sequences * graph.attention.query_heads;
+  return ops.size() == 5 && is_one(ops[0], OperatorKind::gemm, 1, {rows, rows}) &&
+         is_one(ops[1], OperatorKind::gemm, all, {query_heads, key_heads}) &&
+         is_one(ops[2], OperatorKind::softmax_dropout, all, {same_batch_rows}) &&
+         is_one(ops[3], OperatorKind::gemm, all, {same_batch_rows, value_heads}) &&
+         is_one(ops[4], OperatorKind::gemm, 1, {heads_to_columns, rows});
+}
+
 /// Each dependence on the first product that can have it gets StridedSync. False: not all of them can.
 bool make_strided(Pipeline& pipeline) {
   for (std::size_t d = 0; d < pipeline.dependences.size(); ++d) {
@@ -90,24 +110,21 @@ bool is_unfused(OperatorGraph const& graph) {
 }
 
 Expected<void> check_unfused(OperatorGraph const& graph) {
-  constexpr std::array k_kinds{OperatorKind::gemm, OperatorKind::gemm, OperatorKind::softmax_dropout,
-                               OperatorKind::gemm, OperatorKind::gemm};
   auto const& a = graph.attention;
-  auto const same = [](Operator const& op, OperatorKind kind) { return op.kind == kind; };
-  if (!std::equal(graph.operators.begin(), graph.operators.end(), k_kinds.begin(), k_kinds.end(), same) ||
-      graph.operators.front().batch != 1 || graph.operators[1].batch != a.sequences * a.query_heads)
+  if (a.cached > 0)
+    return refused(graph, fmt::format("{} cached tokens", a.cached),
+                   "plan and simulate it; leave --cached out to run a prompt");
+  if (!are_five(graph))
     return refused(graph, "other operators than a model's five",
                    "take the operators of --block attention, or bind kernels of your own "
                    "(docs/extending.md)");
   if (graph.type != ElementType::bf16) return refused(graph, to_text(graph.type), "add --dtype bf16");
-  if (a.cached > 0)
-    return refused(graph, fmt::format("{} cached tokens", a.cached),
-                   "plan and simulate it; leave --cached out to run a prompt");
   if (a.window > 0 && a.window < a.tokens)
     return refused(graph, fmt::format("a window of {} keys", a.window),
                    "take no more tokens than the window");
-  if (a.tokens % 8 != 0)
-    return refused(graph, fmt::format("prompts of {} tokens", a.tokens), "take a multiple of 8");
+  if (a.tokens % 8 != 0 || a.tokens > k_most_tokens)
+    return refused(graph, fmt::format("prompts of {} tokens", a.tokens),
+                   fmt::format("take a multiple of 8 up to {}", k_most_tokens));
   if (a.head_dim % 16 != 0 || a.head_dim > k_tile_columns)
     return refused(graph, fmt::format("heads of {}", a.head_dim),
                    fmt::format("take heads of a multiple of 16 up to {}", k_tile_columns));

@@ -113,19 +113,19 @@ Expected<std::vector<SizedWorkload>> gpu_workloads(WorkloadOptions options, Want
   if (!sized) return sized;
   for (auto const& one : *sized) {
     auto const* graph = std::get_if<OperatorGraph>(&one.workload);
-    if (graph != nullptr && unfused_attention::is_unfused(*graph)) {
-      if (auto const fine = can_be_run_unfused(*graph, options.workload, wanted); !fine)
-        return tl::make_unexpected(fine.error());
-      continue;
-    }
     if (graph == nullptr)
       return tl::make_unexpected(complaint(
           "E0906", fmt::format("{} says which tiles there are, and not which operators", options.workload),
           "describe it by operators; or run its kernels by run/chain.hpp and tune them by tune/tune.hpp"));
-    for (auto const& op : graph->operators)
-      if (auto problem = problem_of(*graph, op, source->summary.kind, options.workload, wanted);
-          !problem.empty())
-        return tl::make_unexpected(std::move(problem));
+    if (unfused_attention::is_unfused(*graph)) {
+      if (auto const fine = can_be_run_unfused(*graph, options.workload, wanted); !fine)
+        return tl::make_unexpected(fine.error());
+    } else {
+      for (auto const& op : graph->operators)
+        if (auto problem = problem_of(*graph, op, source->summary.kind, options.workload, wanted);
+            !problem.empty())
+          return tl::make_unexpected(std::move(problem));
+    }
     if (auto odd = odd_sizes(*graph, Severity::error); !odd.empty())
       return tl::make_unexpected(std::move(odd));
   }
