@@ -17,8 +17,8 @@ constexpr int k_softmax_rows = 8;
 /// Has the graph softmax of its own between products of heads?
 bool is_unfused(OperatorGraph const& graph);
 
-/// E0906: what the kernels do not compute. They take prompts in bf16, of a multiple of 8 tokens each up to 8192,
-/// without cached ones; heads of a multiple of 16 numbers up to 128.
+/// E0906: what the kernels do not compute. They take prompts in bf16, of a multiple of 8 tokens each up to
+/// 8192, without cached ones; heads of a multiple of 16 numbers up to 128.
 Expected<void> check_unfused(OperatorGraph const& graph);
 
 /// shipped_kernels(), and those of scores, softmax and context.

@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"tune_of_attention", "tune llama-65b --block attention", 2},
         Mistake{"run_of_ragged_attention", "run llama-65b --block attention --tp 8 --tokens 100", 2},
         Mistake{"planned_run_of_attention", "run llama-65b --block attention --tokens 64 --planned", 2},
-        Mistake{"strided_sync_alone", "plan llama-65b --block attention --tokens 64 --policy StridedSync", 2},
+        Mistake{"strided_sync_alone", "plan llama-65b --block attention --tokens 64 --policy StridedSync", 1},
         Mistake{"bench_of_fused_attention", "bench workload llama-65b --block fused_attention --tp 8", 2},
         Mistake{"run_of_cached_attention",
                 "run llama-65b --block fused_attention --tokens 512 --cached 100 --planned --machine h200",

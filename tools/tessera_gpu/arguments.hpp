@@ -45,9 +45,9 @@ int run(Arguments const& arguments);
 /// unequal length, which a plan does not say.
 Expected<bool> run_plan(Plan const& plan, std::vector<std::int64_t> const& prompts, int replays);
 
-/// The paper's attention as separate kernels: in stream order, with StridedSync where queries, keys and values
-/// lie at a stride, and as planned. Prints for each how its stages compare with plain arithmetic, and its time.
-/// Whether all are right.
+/// The paper's attention as separate kernels: in stream order, with StridedSync where queries, keys and
+/// values lie at a stride, and as planned. Prints for each how its stages compare with plain arithmetic, and
+/// its time. Whether all are right.
 Expected<bool> run_unfused(OperatorGraph const& graph, int replays);
 
 /// Runs the plan once more, with events around its launches, and writes what is asked for: the timeline by
