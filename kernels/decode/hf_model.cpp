@@ -68,7 +68,7 @@ std::vector<WantedTensor> layer_of_gpt2(Model const& m, int layer, std::string c
 
 }  // namespace
 
-Expected<Model> model_of(DecoderConfig const& config, std::string name) {
+Expected<Model> model_of(DecoderConfig const& config, std::string name, int gpus) {
   auto const& family = config.layer.type;
   if (!is_known(family))
     return refused(
@@ -120,14 +120,21 @@ Expected<Model> model_of(DecoderConfig const& config, std::string name) {
   if (!m.gelu && config.layer.epilogue != Epilogue::swiglu)
     return refused(config.at("hidden_act"), "an MLP without SiLU in its gate",
                    "there is a kernel for SwiGLU alone");
-  if (auto const wrong = unsupported(m); wrong) {
+  auto share = share_of(std::move(m), gpus);
+  if (!share) {
+    share.error().front().where = config.at("");
+    return share;
+  }
+  if (auto const wrong = unsupported(*share); wrong) {
     std::string member = wrong->member;
     // A size that follows from others stands where these do.
-    if (m.gelu) member = name_of_gpt2(member);
+    if (share->gelu) member = name_of_gpt2(member);
     if (config.lines.count(member) == 0) member = member == "head_dim" ? "hidden_size" : "model_type";
-    return refused(config.at(member), wrong->message, wrong->way_out);
+    if (gpus == 1) return refused(config.at(member), wrong->message, wrong->way_out);
+    return refused(config.at(member), fmt::format("{} in one GPU's share of {}", wrong->message, gpus),
+                   "divide the model among another number of GPUs, or: " + wrong->way_out);
   }
-  return m;
+  return share;
 }
 
 Expected<void> check_same(Model const& a, Model const& b, std::string const& file) {

@@ -14,8 +14,8 @@
 namespace tessera::decode {
 
 /// E0566, with the config's line, for what the kernels do not compute: families of other layers, biases of
-/// an MLP with gates, windows of families without, activations, sizes.
-Expected<Model> model_of(DecoderConfig const& config, std::string name);
+/// an MLP with gates, windows of families without, activations, sizes. `gpus`: share_of() it, of so many.
+Expected<Model> model_of(DecoderConfig const& config, std::string name, int gpus = 1);
 
 /// E0572 with all members in which the two differ, but for the name. `of_folder` is what the folder's
 /// config.json says; it is what a user who names both has got wrong.

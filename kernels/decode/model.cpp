@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace tessera::decode {
 namespace {
 
 constexpr int k_largest = 1 << 20;
 constexpr int k_largest_table = 1 << 30;  ///< numbers of an embedding of positions
+constexpr char k_share_mark = ':';
 
 Expected<void> refused(std::string message, std::string way_out) {
   return refuse({"E0566", Severity::error, {}, std::move(message), {}, std::move(way_out)});
@@ -67,18 +69,20 @@ std::vector<Model> qwens() {
           qwen3(sizes("qwen3-8b", 36, 4096, 12288, 32, 8, 128), false)};
 }
 
-std::vector<Model> gpts() {
-  auto model = sizes("gpt2", 12, 768, 3072, 12, 12, 64);
-  model.vocabulary = 50257;
+Model gpt(Model model, int vocabulary, int positions) {
+  model.vocabulary = vocabulary;
   model.tied = model.gelu = model.layer_norms = true;
   model.qkv_biases = model.out_biases = model.mlp_biases = true;
-  model.learned_positions = 1024;
-  return {model};
+  model.learned_positions = positions;
+  return model;
 }
+
+std::vector<Model> gpts() { return {gpt(sizes("gpt2", 12, 768, 3072, 12, 12, 64), 50257, 1024)}; }
 
 std::string names() {
   std::string result;
-  for (auto const& model : known_models()) result += (result.empty() ? "" : ", ") + model.name;
+  for (auto const* models : {&known_models(), &large_models()})
+    for (auto const& model : *models) result += (result.empty() ? "" : ", ") + model.name;
   return result;
 }
 
@@ -99,12 +103,60 @@ std::vector<Model> const& known_models() {
   return all;
 }
 
+std::vector<Model> const& large_models() {
+  static std::vector<Model> const all = [] {
+    auto old = sizes("llama-65b", 80, 8192, 22016, 64, 64, 128);
+    old.vocabulary = 32000;
+    return std::vector<Model>{llama(sizes("llama-3-70b", 80, 8192, 28672, 64, 8, 128)), old,
+                              gpt(sizes("gpt-3-145b", 80, 12288, 4 * 12288, 96, 96, 128), 51200, 2048)};
+  }();
+  return all;
+}
+
 Expected<Model> model_of(std::string const& name) {
-  for (auto const& model : known_models())
-    if (model.name == name) return model;
+  auto const colon = name.rfind(k_share_mark);
+  for (auto const* models : {&known_models(), &large_models()})
+    for (auto const& model : *models) {
+      if (model.name == name) return model;
+      if (colon == std::string::npos || model.name != name.substr(0, colon)) continue;
+      int gpus = 0;
+      auto const* const end = name.data() + name.size();
+      auto const read = std::from_chars(name.data() + colon + 1, end, gpus);
+      if (read.ec == std::errc() && read.ptr == end) return share_of(model, gpus);
+    }
   auto const no = refused(fmt::format("no decoder is known by the name \"{}\"", name.substr(0, 60)),
                           "known: " + names() + "; for others fill in a Model");
   return tl::make_unexpected(no.error());
+}
+
+Expected<Model> share_of(Model m, int gpus) {
+  auto const no = [](char const* code, std::string message, std::string way_out) {
+    return refuse({code, Severity::error, {}, std::move(message), {}, std::move(way_out)});
+  };
+  constexpr int k_most_gpus = 1 << 16;
+  if (gpus < 1 || gpus > k_most_gpus)
+    return no("E0216",
+              fmt::format("tensor-parallel degree must be between 1 and {}, not {}", k_most_gpus, gpus), {});
+  if (gpus == 1) return m;
+  if (m.gpus > 1) return no("E0566", fmt::format("{} is a share already", m.name), "divide the whole model");
+  if (m.heads % gpus != 0)
+    return no("E0215",
+              fmt::format("{} attention heads of {} cannot be divided among {} GPUs", m.heads, m.name, gpus),
+              fmt::format("use a tensor-parallel degree that divides {}", m.heads));
+  if (m.kv_heads % gpus != 0 && gpus % m.kv_heads != 0)
+    return no("E0215",
+              fmt::format("{} kv heads of {} can be neither divided among nor repeated over {} GPUs",
+                          m.kv_heads, m.name, gpus),
+              fmt::format("use a tensor-parallel degree that divides {} or is a multiple of it", m.kv_heads));
+  if (m.intermediate % gpus != 0)
+    return no("E0215",
+              fmt::format("{} inner features of {}'s MLP cannot be divided among {} GPUs", m.intermediate,
+                          m.name, gpus),
+              fmt::format("use a tensor-parallel degree that divides {}", m.intermediate));
+  m.heads /= gpus, m.kv_heads = std::max(m.kv_heads / gpus, 1), m.intermediate /= gpus;
+  m.gpus = gpus;
+  m.name += k_share_mark + std::to_string(gpus);
+  return m;
 }
 
 std::optional<Unsupported> unsupported(Model const& m) {

@@ -52,6 +52,7 @@ struct Model {
   bool norms_heads = false;  ///< RMSNorm of each head's queries and keys, before positions turn them
   int window = 0;            ///< keys that a token sees, its own among them; 0: all
   int window_from = 0;       ///< the first layer with that window; those before it see all keys
+  int gpus = 1;              ///< these sizes are one GPU's share of so many: share_of()
 
   int group() const { return heads / kv_heads; }  ///< query heads to a key head
   int qkv_features() const { return (heads + 2 * kv_heads) * head_size; }
@@ -82,8 +83,17 @@ struct Model {
 /// Models known by name: llama-3.2-1b, llama-3.2-3b, llama-3-8b, qwen2.5-0.5b, qwen2.5-7b, qwen3-0.6b,
 /// qwen3-4b, qwen3-8b, gpt2.
 std::vector<Model> const& known_models();
-/// Refuses (E0566) other names.
+/// Likewise, of which one GPU takes a share: llama-3-70b, llama-65b, gpt-3-145b.
+std::vector<Model> const& large_models();
+/// "llama-65b"; "llama-65b:8" is share_of() it, of 8 GPUs. Refuses (E0566) other names, and as share_of().
 Expected<Model> model_of(std::string const& name);
+
+/// What one of so many GPUs computes of a model that is divided among them: its query heads and features of
+/// the MLP, and its key heads, of which there is one at least. The embedding, norms, biases behind `out` and
+/// `down`, and the head are whole. What `out` and `down` come to would be summed over the GPUs, which is not
+/// done. The name gets ":8". Refuses (E0215) heads and features that cannot be divided, (E0216) another
+/// number than 1 to 65536, and (E0566) the share of a share.
+Expected<Model> share_of(Model model, int gpus);
 
 constexpr int k_most_batch = 64;
 constexpr int k_most_group = 8;

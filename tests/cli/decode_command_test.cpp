@@ -348,6 +348,41 @@ TEST_F(Decode, PagesAreHandedOver) {
               HasSubstr("GB of device memory are needed"));
 }
 
+TEST_F(Decode, AShareIsHandedOver) {
+  put_companion();
+  auto const said = says("run llama-65b --decode --tp 8 --prompt-ids 1,2,3 --new-tokens 2");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_EQ(word_behind("--tp"), "8");
+  EXPECT_EQ(word_behind("--name"), "llama-65b");
+  EXPECT_EQ(word_behind("--command"),
+            "tessera run llama-65b --decode --prompt-ids 1,2,3 --tp 8 --new-tokens 2");
+  EXPECT_EQ(says("run gpt-3-145b --decode --tp 8 --prompt-ids 1").exit, 0);
+  EXPECT_EQ(says("run llama-3.2-1b --decode --tp 1 --prompt-ids 1").exit, 0);
+  EXPECT_EQ(word_behind("--tp"), "");
+  put_model("small", config(), tensors());
+  auto const no = says("run ./small/config.json --decode --tp 2 --prompt-ids 1 --weights small");
+  EXPECT_EQ(no.exit, 2);
+  EXPECT_EQ(
+      no.err,
+      "error E0906: --tp is for random weights: a share's tokens mean nothing, since sums over GPUs are "
+      "not done\n"
+      "   hint: leave --weights out to measure a share, or --tp to generate with the whole model\n");
+  EXPECT_THAT(says("run llama-65b --decode --tp 7 --prompt-ids 1").err,
+              HasSubstr("error E0215: 64 attention heads of llama-65b cannot be divided among 7 GPUs"));
+  EXPECT_THAT(says("run llama-65b --decode --tp 0 --prompt-ids 1").err,
+              HasSubstr("error E0216: tensor-parallel degree must be between 1 and 65536, not 0"));
+}
+
+TEST_F(Decode, PredictsAShare) {
+  auto const said = says("run llama-65b --decode --predict --tp 8 --sequences 2 --json");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("llama-65b:8: a token of 2 sequences"));
+  EXPECT_THAT(said.out, HasSubstr("Sums over GPUs would be behind out and down of each layer."));
+  EXPECT_THAT(says("run llama-65b --decode --predict --tp 8").out,
+              testing::StartsWith("A step of many, of one GPU's share of 8 without the sums over GPUs\n"));
+  EXPECT_THAT(says("run llama-3.2-1b --decode --predict --json").out, testing::Not(HasSubstr("ver GPUs")));
+}
+
 TEST_F(Decode, PredictsATokenWithoutAGpu) {
   auto const said = says("run llama-3.2-1b --decode --predict --sequences 16 --cached 128 --json");
   EXPECT_EQ(said.exit, 0) << said.err;
@@ -364,7 +399,8 @@ TEST_F(Decode, PredictsATokenWithoutAGpu) {
 TEST_F(Decode, RefusesToPredictWhatIsNotThere) {
   for (auto const& [options, message] :
        {std::pair{"--prompt-ids 1", "error E0906: --prompt-ids is for generating tokens"},
-        {"--tp 2", "error E0906: --tp is not for --decode --predict"},
+        {"--tp 5", "error E0215: 32 attention heads of llama-3.2-1b cannot be divided among 5 GPUs"},
+        {"--block mlp", "error E0906: --block is not for --decode --predict"},
         {"--html p.html", "error E0906: a prediction of tokens has no timeline"},
         {"--sequences 65", "error E0566: 65 sequences at once"},
         {"--cached=-1", "error E0566: a token behind -1 cached ones"},
@@ -375,6 +411,7 @@ TEST_F(Decode, RefusesToPredictWhatIsNotThere) {
   }
   for (auto const& [command, refusal] : std::initializer_list<std::pair<char const*, char const*>>{
            {"llama-3-70b", "error E0566: 145.3 GB of device memory are needed, and h200"},
+           {"gpt-3-145b", "one GPU's share of this one, with random weights: --tp 4\n"},
            {"llama-3.2-1b --cached 131071 --sequences 64", "hint: ask for fewer --cached tokens"},
            {"gpt2 --cached 1024",
             "behind 1024 cached ones, and gpt2 takes sequences of 1024\n   hint: ask for "

@@ -24,14 +24,40 @@ std::string refusal(DecoderConfig const& config) {
 }
 
 TEST(HfModel, ShippedConfigsAreTheKnownModels) {
-  for (auto const& known : known_models()) {
+  auto all = known_models();
+  all.insert(all.end(), large_models().begin(), large_models().end());
+  for (auto const& known : all) {
     auto const found = model_of(shipped(known.name), known.name);
     ASSERT_TRUE(found) << to_text(found.error());
     auto const same = check_same(known, *found, "config.json");
     EXPECT_TRUE(same) << to_text(same.error());
     EXPECT_EQ(found->rotation.original_positions, known.rotation.original_positions);
   }
-  EXPECT_TRUE(model_of(shipped("llama-65b"), "llama-65b"));
+}
+TEST(HfModel, SharesAreOfTheConfig) {
+  auto const share = model_of(shipped("gpt-3-145b"), "gpt-3-145b", 8);
+  ASSERT_TRUE(share) << to_text(share.error());
+  EXPECT_TRUE(check_same(model_of("gpt-3-145b:8").value(), *share, "config.json"));
+  EXPECT_EQ(share->name, "gpt-3-145b:8");
+  auto const refusal = [](DecoderConfig const& config, int gpus) {
+    auto const found = model_of(config, "m", gpus);
+    return found ? "taken" : to_text(found.error());
+  };
+  auto const config = shipped("llama-65b");
+  EXPECT_EQ(refusal(config, 3),
+            "llama-65b.json: error E0215: 64 attention heads of m cannot be divided among 3 GPUs\n"
+            "   hint: use a tensor-parallel degree that divides 64");
+  EXPECT_THAT(refusal(config, 0), HasSubstr("error E0216: tensor-parallel degree must be between 1 and"));
+  EXPECT_EQ(
+      refusal(config, 64),
+      "llama-65b.json:8: error E0566: an intermediate size of 344 in one GPU's share of 64\n"
+      "   hint: divide the model among another number of GPUs, or: ask for a multiple of 64 up to 2^20; "
+      "pad the weights with zeros");
+  // 16 query heads to a key head are too many, and 8 to the one of a share are not.
+  auto wide = shipped("llama-3-70b");
+  wide.layer.kv_heads = 4;
+  EXPECT_THAT(refusal(wide, 1), HasSubstr("error E0566: 64 query heads on 4 key heads"));
+  EXPECT_EQ(refusal(wide, 8), "taken");
 }
 TEST(HfModel, RefusalsNameTheLine) {
   auto const config = shipped("llama-3.2-1b");

@@ -35,6 +35,58 @@ TEST(DecodeModel, KnownOnesAreTaken) {
   EXPECT_THAT(to_text(none.error()), HasSubstr("\"llama-9\""));
   EXPECT_THAT(to_text(none.error()), HasSubstr("llama-3.2-1b, llama-3.2-3b, llama-3-8b, qwen2.5-0.5b, "));
 }
+/// By hand: LLaMA-65B and GPT-3 145B on eight GPUs, as their published sizes say.
+TEST(DecodeModel, SharesHaveTheirPartOfEachLayer) {
+  auto const llama = model_of("llama-65b:8"), whole = model_of("llama-65b");
+  ASSERT_TRUE(llama) << to_text(llama.error());
+  EXPECT_EQ(llama->name, "llama-65b:8");
+  EXPECT_EQ(llama->gpus, 8);
+  EXPECT_EQ(llama->heads, 8);
+  EXPECT_EQ(llama->kv_heads, 8);
+  EXPECT_EQ(llama->intermediate, 2752);
+  EXPECT_EQ(llama->hidden, 8192);
+  double const head = 2.0 * 32000 * 8192;
+  EXPECT_DOUBLE_EQ(llama->weight_bytes() - head, (whole->weight_bytes() - head) / 8) << "the head is whole";
+  EXPECT_DOUBLE_EQ(llama->cache_bytes(), whole->cache_bytes() / 8);
+  auto const gpt = model_of("gpt-3-145b:8");
+  ASSERT_TRUE(gpt) << to_text(gpt.error());
+  EXPECT_EQ(gpt->attended(), 1536);
+  EXPECT_EQ(gpt->intermediate, 6144);
+  EXPECT_TRUE(check_model(*gpt));
+  // Fewer key heads than GPUs: each has one, and its part of the queries.
+  auto const many = model_of("llama-3-70b:16");
+  ASSERT_TRUE(many) << to_text(many.error());
+  EXPECT_EQ(many->kv_heads, 1);
+  EXPECT_EQ(many->group(), 4);
+  EXPECT_EQ(model_of("llama-65b:1")->name, "llama-65b");
+}
+TEST(DecodeModel, SharesThatCannotBeAreRefused) {
+  auto const refusal = [](char const* name) {
+    auto const found = model_of(name);
+    return found ? "taken" : to_text(found.error());
+  };
+  EXPECT_EQ(refusal("llama-65b:7"),
+            "error E0215: 64 attention heads of llama-65b cannot be divided among 7 GPUs\n"
+            "   hint: use a tensor-parallel degree that divides 64");
+  EXPECT_EQ(refusal("llama-3.2-3b:12"),
+            "error E0215: 8 kv heads of llama-3.2-3b can be neither divided among nor repeated over 12 GPUs\n"
+            "   hint: use a tensor-parallel degree that divides 8 or is a multiple of it");
+  EXPECT_EQ(refusal("gpt-3-145b:0"),
+            "error E0216: tensor-parallel degree must be between 1 and 65536, not 0");
+  for (auto const* none : {"llama-65b:", "llama-65b:8x", "llama-65b:8:2", ":8"})
+    EXPECT_THAT(refusal(none), HasSubstr("error E0566: no decoder is known by the name")) << none;
+  auto odd = model_of("llama-65b").value();
+  odd.intermediate = 22020;
+  auto const features = share_of(odd, 8);
+  ASSERT_FALSE(features);
+  EXPECT_EQ(to_text(features.error()),
+            "error E0215: 22020 inner features of llama-65b's MLP cannot be divided among 8 GPUs\n"
+            "   hint: use a tensor-parallel degree that divides 22020");
+  auto const twice = share_of(model_of("llama-65b:2").value(), 2);
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(to_text(twice.error()),
+            "error E0566: llama-65b:2 is a share already\n   hint: divide the whole model");
+}
 /// Sizes of heads that are not the hidden size, and extras, are no reason to refuse.
 TEST(DecodeModel, AttentionMayHaveExtras) {
   auto model = known_models().front();

@@ -94,6 +94,25 @@ TEST(DecodePlan, WordsWhereTheyFit) {
   EXPECT_EQ(large.exchange, Exchange::semaphore) << "256 KB of activations";
   EXPECT_EQ(large.slot_bytes, 48 * 1024);
 }
+/// One GPU's shares of models that none has room for.
+TEST(DecodePlan, SharesAreCutAsModelsAre) {
+  for (auto const& whole : large_models()) {
+    auto const model = *share_of(whole, 8);
+    for (int const batch : {1, 2, 16, 64}) {
+      SCOPED_TRACE(model.name + ", " + std::to_string(batch));
+      int const splits = splits_for(model, batch, k_blocks);
+      auto const cut = with_exchange(model, batch, {}, k_blocks, splits);
+      EXPECT_EQ(cut.exchange, batch <= 2 ? Exchange::words : Exchange::semaphore);
+      auto const tiles = tiles_of(model, batch, k_blocks, splits, cut.slot_bytes);
+      auto const plan = plan_layers(tiles, h200(), k_blocks, *cut.exchange);
+      ASSERT_TRUE(plan) << to_text(plan.error());
+      EXPECT_TRUE(plan->reuses.empty());
+    }
+    // A group of eight divides a layer and its cache, and nothing else.
+    double const head = 2.0 * whole.vocabulary * whole.hidden, all = whole.weight_bytes() - head;
+    EXPECT_DOUBLE_EQ(8 * (model.weight_bytes() - head), all);
+  }
+}
 /// What a block multiplies of activations is whole slots of weights: their room is, too.
 TEST(DecodePlan, RoomForActivationsIsThatOfWholeSlots) {
   auto const model = *model_of("llama-3.2-1b");

@@ -114,6 +114,23 @@ TEST(TokenPrediction, GrowsWithWhatIsRead) {
   EXPECT_GT(predicted("llama-3.2-1b", 1, 0).token_us(), 0);
 }
 
+/// One GPU's shares: no faster than the reading of a layer's weights, and no more over it than boundaries
+/// are.
+TEST(TokenPrediction, OfShares) {
+  for (auto const* name : {"llama-3-70b:8", "llama-65b:8", "gpt-3-145b:8"}) {
+    auto const share = model_of(name).value();
+    auto const made = predict_token(share, 1, 1024, h200());
+    ASSERT_OK(made);
+    EXPECT_EQ(made->cut.exchange, Exchange::words);
+    double const layer = made->layers_us / share.layers;
+    double const bytes = (share.weight_bytes() - 2.0 * share.vocabulary * share.hidden) / share.layers;
+    double const reading = bytes / h200().dram_gbps / 1e3;
+    EXPECT_GT(layer, reading) << name;
+    EXPECT_LT(layer, 1.5 * reading) << name;
+    std::printf("%s: a layer %.1f us, its weights %.1f\n", name, layer, reading);
+  }
+}
+
 TEST(TokenPrediction, RefusesWhatADecoderRefuses) {
   auto const model = model_of("llama-3.2-1b").value();
   auto large = model;

@@ -27,7 +27,7 @@ NUMBERS = [
     (["explain", "PLAN"], ["--alternatives"]),
     (["run", "llama-3.2-1b", "--decode", "--prompt-ids", "1"], ["--new-tokens", "--capacity", "--top-k"]),
     (["run", "llama-3.2-1b", "--decode", "--prompt-ids", "1"], ["--seed", "--stop-id", "--temperature", "--top-p"]),
-    (["run", "llama-3.2-1b", "--decode", "--predict"], ["--sequences", "--cached"]),
+    (["run", "llama-3.2-1b", "--decode", "--predict"], ["--sequences", "--cached", "--tp"]),
     (["run", "vgg-19", "--predict"], ["--images"]),
     (["run", "lattice-boltzmann"], ["--steps", "--tau", "--speed"]),
     (["run", "gemm-all-reduce"], ["--rows", "--columns", "--depth", "--gpus"]),

@@ -29,6 +29,7 @@ namespace fs = std::filesystem;
 constexpr int k_usual_new_tokens = 128;
 constexpr std::uint64_t k_usual_seed = 1;
 constexpr std::int64_t k_usual_cached = 1024;
+constexpr int k_most_usual_gpus = 64;  ///< that a refusal names
 
 /// "Llama-3.2-1B" of "Llama-3.2-1B/config.json".
 std::string name_of_config(std::string const& path) {
@@ -41,12 +42,14 @@ std::string name_of_config(std::string const& path) {
 }
 
 struct NamedModel {
-  decode::Model model;
+  decode::Model model;         ///< or one GPU's share of it
   std::string config;          ///< its config.json
   std::int64_t positions = 0;  ///< that it was made for
+  std::string name = {};       ///< the whole model's
+  DecoderConfig of = {};       ///< as it was read
 };
 
-Expected<NamedModel> load_model(std::string const& name_or_path) {
+Expected<NamedModel> load_model(std::string const& name_or_path, int gpus = 1) {
   auto source = load_workload_text(name_or_path);
   if (!source) return tl::make_unexpected(source.error());
   if (source->summary.kind != DocumentKind::hf_config)
@@ -54,9 +57,29 @@ Expected<NamedModel> load_model(std::string const& name_or_path) {
                       "name a model (llama-3.2-1b), or the config.json of one");
   auto const config = import_hf_decoder(source->text, source->file);
   if (!config) return tl::make_unexpected(config.error());
-  auto model = decode::model_of(*config, name_of_config(source->file));
+  auto name = name_of_config(source->file);
+  auto model = decode::model_of(*config, name, gpus);
   if (!model) return tl::make_unexpected(model.error());
-  return NamedModel{std::move(*model), std::move(source->text), config->positions};
+  return NamedModel{std::move(*model), std::move(source->text), config->positions, std::move(name), *config};
+}
+
+/// E0566 where memory does not suffice. Where weights are what is too large, the way out is a share that
+/// fits, if there is one.
+Expected<void> check_memory(NamedModel const& named, MachineProfile const& machine, int sequences,
+                            int capacity, bool random) {
+  double const bytes = 1e9 * machine.dram_gb;
+  if (bytes <= 0) return {};
+  auto const needed = decode::memory_of(named.model, sequences, capacity, random);
+  auto fits = decode::check_memory(needed, bytes, fmt::format("{} ({})", machine.name, machine.gpu));
+  if (fits || needed.cache > needed.packed) return fits;
+  for (int gpus = 2; gpus <= k_most_usual_gpus; gpus *= 2) {
+    auto const share = decode::model_of(named.of, named.name, gpus);
+    if (!share || decode::memory_of(*share, sequences, capacity, true).sum() > bytes) continue;
+    fits.error().front().suggestion = fmt::format(
+        "take a smaller model, or one GPU's share of this one, with random weights: --tp {}", gpus);
+    break;
+  }
+  return fits;
 }
 
 /// What stands in the folder is the model's: its config where it has one, and its weights' names and shapes.
@@ -138,6 +161,7 @@ Expected<void> check_logits_file(DecodeArguments const& a, decode::LogitsShape c
 std::string command_text(GpuArguments const& gpu, DecodeArguments const& a) {
   auto text = fmt::format("tessera run {} --decode", gpu.workload.workload);
   for (auto const& prompt : a.prompts) text += " --prompt-ids " + prompt;
+  if (gpu.workload.tensor_parallel) text += fmt::format(" --tp {}", *gpu.workload.tensor_parallel);
   if (a.new_tokens) text += fmt::format(" --new-tokens {}", *a.new_tokens);
   if (a.weights) text += " --weights " + *a.weights;
   if (a.capacity) text += fmt::format(" --capacity {}", *a.capacity);
@@ -296,8 +320,8 @@ namespace {
 
 /// What there is to predict, where the machine has the memory for it: as many cached tokens as are asked for,
 /// or as usual, or as the model takes.
-Expected<TokenSize> size_of(GpuArguments const& gpu, decode::Model const& model,
-                            MachineProfile const& machine) {
+Expected<TokenSize> size_of(GpuArguments const& gpu, NamedModel const& named, MachineProfile const& machine) {
+  auto const& model = named.model;
   auto const most = std::int64_t{decode::most_capacity(model)} - 1;
   TokenSize size{
       gpu.workload.sequences.value_or(1), gpu.workload.cached.value_or(std::min(k_usual_cached, most)), {}};
@@ -306,21 +330,27 @@ Expected<TokenSize> size_of(GpuArguments const& gpu, decode::Model const& model,
                  fmt::format("a token behind {} cached ones, and {} takes sequences of {}", size.cached,
                              model.name, most + 1),
                  fmt::format("ask for --cached {} at most", most));
-  if (machine.dram_gb <= 0 || size.sequences > decode::k_most_batch) return size;
-  auto const memory =
-      decode::memory_of(model, static_cast<int>(size.sequences), static_cast<int>(size.cached) + 1, true);
-  auto fits =
-      decode::check_memory(memory, 1e9 * machine.dram_gb, fmt::format("{} ({})", machine.name, machine.gpu));
+  if (size.sequences > decode::k_most_batch) return size;
+  int const sequences = static_cast<int>(size.sequences), capacity = static_cast<int>(size.cached) + 1;
+  auto fits = check_memory(named, machine, sequences, capacity, true);
   if (fits) return size;
-  if (memory.cache > memory.packed)
+  if (auto const memory = decode::memory_of(model, sequences, capacity, true); memory.cache > memory.packed)
     fits.error().front().suggestion = "ask for fewer --cached tokens or --sequences";
   return tl::make_unexpected(fits.error());
+}
+
+/// E0906: files have whole matrices, and there is nobody to sum with.
+Expected<void> check_share(GpuArguments const& gpu, DecodeArguments const& a) {
+  if (gpu.workload.tensor_parallel.value_or(1) == 1 || !a.weights) return {};
+  return wrong("E0906",
+               "--tp is for random weights: a share's tokens mean nothing, since sums over GPUs are not done",
+               "leave --weights out to measure a share, or --tp to generate with the whole model");
 }
 
 int run_prediction(Session const& session, GpuArguments const& gpu, DecodeArguments const& a,
                    std::string const& machine_name) {
   auto sizes = gpu;
-  sizes.workload.sequences.reset(), sizes.workload.cached.reset();
+  sizes.workload.sequences.reset(), sizes.workload.cached.reset(), sizes.workload.tensor_parallel.reset();
   auto others = a;
   others.predict = false, others.output.clear();
   auto found = unused_decode_options(others, "--predict runs nothing: ");
@@ -331,11 +361,11 @@ int run_prediction(Session const& session, GpuArguments const& gpu, DecodeArgume
          complaint("E0906", "a prediction of tokens has no timeline", "leave --timeline and --html out"))
       found.push_back(one);
   if (!found.empty()) return session.fail(found);
-  auto const model = load_model(gpu.workload.workload);
+  auto const model = load_model(gpu.workload.workload, gpu.workload.tensor_parallel.value_or(1));
   if (!model) return session.fail(model.error());
   auto const machine = load_machine(machine_name.empty() ? "h200" : machine_name);
   if (!machine) return session.fail(machine.error());
-  auto size = size_of(gpu, model->model, *machine);
+  auto size = size_of(gpu, *model, *machine);
   if (!size) return session.fail(size.error());
   size->output = a.output;
   return predict_tokens(session, model->model, *machine, *size);
@@ -346,8 +376,13 @@ int run_prediction(Session const& session, GpuArguments const& gpu, DecodeArgume
 int run_decode(Session const& session, GpuArguments const& gpu, DecodeArguments const& a,
                std::string const& machine_name) {
   if (a.predict) return run_prediction(session, gpu, a, machine_name);
-  if (auto const unused = unused_gpu_options(gpu, "--decode"); !unused.empty()) return session.fail(unused);
-  auto const model = load_model(gpu.workload.workload);
+  auto sizes_of_plans = gpu;
+  sizes_of_plans.workload.tensor_parallel.reset();
+  if (auto const unused = unused_gpu_options(sizes_of_plans, "--decode"); !unused.empty())
+    return session.fail(unused);
+  if (auto const fine = check_share(gpu, a); !fine) return session.fail(fine.error());
+  int const gpus = gpu.workload.tensor_parallel.value_or(1);
+  auto const model = load_model(gpu.workload.workload, gpus);
   if (!model) return session.fail(model.error());
   if (a.prompts.empty())
     return session.fail(
@@ -367,14 +402,10 @@ int run_decode(Session const& session, GpuArguments const& gpu, DecodeArguments 
   if (auto const fine = check_logits_file(a, logits); !fine) return session.fail(fine.error());
   auto const machine = load_machine(machine_name.empty() ? "h200" : machine_name);
   if (!machine) return session.fail(machine.error());
-  auto const memory = decode::memory_of(
-      model->model, static_cast<int>(prompts->size()),
-      page > 0 ? decode::pages_of(sizes->capacity, page) * page : sizes->capacity, !a.weights);
-  if (machine->dram_gb > 0)
-    if (auto const fits = decode::check_memory(memory, 1e9 * machine->dram_gb,
-                                               fmt::format("{} ({})", machine->name, machine->gpu));
-        !fits)
-      return session.fail(fits.error());
+  int const held = page > 0 ? decode::pages_of(sizes->capacity, page) * page : sizes->capacity;
+  if (auto const fits = check_memory(*model, *machine, static_cast<int>(prompts->size()), held, !a.weights);
+      !fits)
+    return session.fail(fits.error());
   if (a.weights)
     if (auto const fine = check_weights(*a.weights, model->model); !fine) return session.fail(fine.error());
   if (model->positions > 0 && sizes->longest + sizes->new_tokens > model->positions) {
@@ -392,7 +423,8 @@ int run_decode(Session const& session, GpuArguments const& gpu, DecodeArguments 
   auto const record = files.name("record");
   if (!record) return session.fail(record.error());
   auto words = companion_words(a, *sizes);
-  words.insert(words.end(), {"--config", files.paths()[0], "--name", model->model.name, "--prompts",
+  if (gpus > 1) words.insert(words.end(), {"--tp", std::to_string(gpus)});
+  words.insert(words.end(), {"--config", files.paths()[0], "--name", model->name, "--prompts",
                              files.paths()[1], "--command", command_text(gpu, a), "--output", *record});
   std::string timeline;
   if (!gpu.timeline.empty() || !gpu.html.empty()) {

@@ -26,9 +26,14 @@ StudyDocument document_of(decode::Model const& model, MachineProfile const& mach
   document.title = fmt::format("{}: a token of {} sequence{} behind {} cached ones on {}", model.name,
                                sequences, sequences == 1 ? "" : "s", cached, machine.gpu);
   document.notes = {"Simulated; what is assumed, and how far it is off: docs/decode.md, \"Predicting it\"."};
+  std::string step = "A step of many";
+  if (model.gpus > 1) {
+    step += fmt::format(", of one GPU's share of {} without the sums over GPUs", model.gpus);
+    document.notes.push_back("The head is whole. Sums over GPUs would be behind out and down of each layer.");
+  }
   document.tables = {
       {"token",
-       "A step of many",
+       step,
        "Microseconds.",
        {"a token", "tokens a second", "reading alone", "over reading", "layers", "head", "results go"},
        {{us, 1e6 * sequences / us, made.floor_us, us / made.floor_us, made.layers_us, made.head_us,

@@ -50,6 +50,8 @@ Expected<DecodeRun> read_decode_run(std::vector<std::string> const& words) {
       run.capacity = static_cast<int>(number);
     else if (option == "--page-size")
       run.page_size = static_cast<int>(number);
+    else if (option == "--tp")
+      run.gpus = static_cast<int>(number);
     else if (option == "--seed")
       run.seed = run.sampling.seed = std::strtoull(value.c_str(), nullptr, 10);
     else if (option == "--temperature")

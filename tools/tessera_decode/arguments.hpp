@@ -18,6 +18,7 @@ struct DecodeRun {
   std::string prompts;       ///< a file with a prompt a line: 1,2,3
   int new_tokens = 1, capacity = 1;
   int page_size = 0;  ///< positions of a page of the cache; 0: it has none
+  int gpus = 1;       ///< one GPU's share of so many, of random weights
   std::uint64_t seed = 1;
   decode::Sampling sampling;
   std::vector<int> stop_tokens;

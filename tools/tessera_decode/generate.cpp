@@ -141,6 +141,9 @@ struct Run {
   Expected<decode::DeviceWeights> load() {
     if (asked.weights.empty()) {
       result.weights = fmt::format("random weights of seed {}", asked.seed);
+      if (model.gpus > 1)
+        result.weights += fmt::format(
+            ", one GPU's share of {} with the whole head, without the sums over GPUs", model.gpus);
       return decode::random_weights(model, asked.seed, stream);
     }
     auto const files = WeightFiles::open(asked.weights);
@@ -341,7 +344,7 @@ Expected<void> run_decode(DecodeRun const& asked) {
   if (!prompt_text) return no_more(prompt_text.error());
   auto const config = import_hf_decoder(*config_text, asked.config);
   if (!config) return no_more(config.error());
-  auto const model = decode::model_of(*config, asked.name);
+  auto const model = decode::model_of(*config, asked.name, asked.gpus);
   if (!model) return no_more(model.error());
   probe::Context context;
   if (auto ok = decode::check_call(cudaGetDeviceProperties(&context.device, 0), "cudaGetDeviceProperties");
