@@ -55,6 +55,25 @@ TEST_F(LayerBlock, AllLayersOfAModelArePlannedAsOneChain) {
               HasSubstr("gate_up_79"));
 }
 
+// For one new token behind cached ones the plan's kernels are not what generates it.
+TEST_F(LayerBlock, SaysWhatGeneratesTokens) {
+  std::string const sizes = " --sequences 4 --cached 1024 --tp 8";
+  for (auto const* command : {"check llama-65b --block layer", "plan llama-65b --block fused_attention"}) {
+    auto const said = run(command + sizes);
+    EXPECT_EQ(said.exit, 0) << said.err;
+    EXPECT_THAT(
+        said.err,
+        testing::EndsWith("note: these are kernels for prompts, and no run launches them for one new token "
+                          "behind cached ones; generation has kernels of its own, and what a token takes "
+                          "with them says: tessera run llama-65b --decode --predict" +
+                          sizes + "\n"));
+  }
+  for (auto const* other :
+       {"check llama-65b --block layer --tokens 2 --cached 1024", "check llama-65b --block layer",
+        "check llama-65b --block attention --cached 1024"})
+    EXPECT_EQ(run(other).err, "") << other;
+}
+
 TEST_F(LayerBlock, GoesThroughEveryCommand) {
   good(
       "plan qwen3-0.6b --block layer --tokens 100 --cached 100 --sequences 2 --machine h200 -o plan.json "
