@@ -3,11 +3,12 @@
 // generated token of random weights: all layers in one launch and the head in a second one, in one graph,
 // with several rings; both parts alone; a token that is drawn; and the reading of the same bytes, in one run
 // for each size; then where a layer's time is, by stamps, and, with the first number of cached tokens, how
-// long prompts take to be read, many tokens at once and one by one. A list of rings is kilobytes of a slot
-// (0: what follows from the sequences), in flight at a tile's beginning and within (0: all), late slots and
-// kilobytes of these (0: what follows), warps that fill them (0: 1), parts of the cache (0: what follows) and
-// 1 for a head that starts early, 1 for semaphores where words would do, positions of a page of the cache (0:
-// none); what is left out is 0: 32:2:4,24:2:4:8:4. A record is made with the decoder's own choice alone:
+// long prompts take to be read, many tokens at once and one by one. "llama-65b:8" is one GPU's share of
+// eight: sums over GPUs are not in it. A list of rings is kilobytes of a slot (0: what follows from the
+// sequences), in flight at a tile's beginning and within (0: all), late slots and kilobytes of these (0: what
+// follows), warps that fill them (0: 1), parts of the cache (0: what follows) and 1 for a head that starts
+// early, 1 for semaphores where words would do, positions of a page of the cache (0: none); what is left out
+// is 0: 32:2:4,24:2:4:8:4. A record is made with the decoder's own choice alone:
 // --rings 0.
 #include <algorithm>
 #include <cmath>
@@ -144,6 +145,8 @@ void print(Stamps const& stamps) {
   for (auto const& one : stamps.operators)
     std::printf("    %-10s waits %6.2f  reads %6.2f  ends %6.2f  apart %6.2f  all %6.2f\n", one.name.c_str(),
                 one.waits, one.reads, one.ends, one.apart, one.all());
+  std::printf("    attention block: qkv, attention and out together %.2f, a sum by stamps\n",
+              decode::attention_block_us(stamps.operators));
 }
 
 /// Prompts of so many tokens, all sequences together, so many tokens to a step (0: as many as are of use).
@@ -352,7 +355,11 @@ void measure(Bench run, std::vector<Rings> const& rings, std::vector<int> const&
   json.end_array().key("stamps").begin_array();
   for (auto const& one : run.stamps()) {
     print(one);
-    json.begin_object().member("detail", one.rings).key("operators").begin_array();
+    json.begin_object().member("detail", one.rings);
+    json.member("attention_block_us", bench::with_decimals(decode::attention_block_us(one.operators), 3));
+    json.member("attention_block_is",
+                "qkv, attention and out of these operators added up: no chain of blocks");
+    json.key("operators").begin_array();
     for (auto const& of : one.operators) {
       json.begin_object().member("name", of.name).member("waits_us", bench::with_decimals(of.waits, 3));
       json.member("reads_us", bench::with_decimals(of.reads, 3));

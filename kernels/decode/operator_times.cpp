@@ -79,6 +79,14 @@ std::vector<OperatorTimes> operator_times(StepTimes const& times, int layers) {
   return result;
 }
 
+double attention_block_us(std::vector<OperatorTimes> const& operators) {
+  double sum = 0;
+  for (auto const stage : {k_qkv, k_attention, k_out})
+    for (auto const& one : operators)
+      if (one.name == stage_name(stage)) sum += one.all();
+  return sum;
+}
+
 Timeline step_timeline(StepTimes const& times, int layers, std::string const& name,
                        std::string const& machine) {
   Timeline timeline;

@@ -22,6 +22,10 @@ char const* stage_name(Stage stage);
 /// Of a layer, but the first, which waits for no other.
 std::vector<OperatorTimes> operator_times(StepTimes const& times, int layers);
 
+/// Of a layer what its attention block takes, qkv, attention and out: a sum of parts, and no chain of blocks
+/// that was measured by itself.
+double attention_block_us(std::vector<OperatorTimes> const& operators);
+
 /// All tiles of a step's layers from the first one's begin on. Stages are the operators, their grids tiles ×
 /// layers. Stamps do not say which SM a tile was on: rows are as few as hold the tiles that ran together.
 Timeline step_timeline(StepTimes const& times, int layers, std::string const& name,

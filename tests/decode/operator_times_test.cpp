@@ -39,6 +39,10 @@ TEST(OperatorTimes, AddUpToALayer) {
     all += one.all();
   }
   EXPECT_NEAR(all, 5 * 0.570, 1e-9);
+  EXPECT_NEAR(attention_block_us(found), 3 * 0.570, 1e-9);
+  auto without_mlp = found;
+  without_mlp.resize(3);
+  EXPECT_DOUBLE_EQ(attention_block_us(without_mlp), attention_block_us(found));
 }
 TEST(OperatorTimes, AreATimelineThatReadsBack) {
   auto times = regular();
