@@ -6,7 +6,9 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <optional>
 #include <tessera/diagnostic.hpp>
+#include <tessera/plan/deal.hpp>
 #include <vector>
 
 #include "kernels/decode/cache.hpp"
@@ -74,6 +76,8 @@ struct Options {
   /// A sequence ends with the first of these that it generates. Later steps read that one again, and change
   /// nothing.
   std::vector<int> stop_tokens;
+  /// For tests of stalls: a tile that no step computes, of a Stage, in the layer that is its iteration.
+  std::optional<MissedTile> missed_tile = {};
 };
 
 /// What a sequence begins with. `tokens` are at positions from `cached` on; what is before them stands in the

@@ -138,6 +138,7 @@ Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
   roles.chain.deadline_seconds = options.deadline_seconds;
   roles.tile_bytes =
       tile_bytes(model, options.batch, tiles, std::min(options.usual_cached, options.capacity));
+  roles.missed = options.missed_tile;
   auto made =
       decode::layer_launch(*layer_plan, roles, columns, head_kind_of(model, options.paged.positions > 0),
                            {layers.arguments, static_cast<AttentionArguments const*>(attention.get())});
@@ -148,7 +149,7 @@ Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
   if (!head_plan) return tl::make_unexpected(head_plan.error());
   roles.rings = head.rings;
   roles.tile_bytes.clear(), roles.meeting_stages.clear();
-  roles.reset = nullptr;
+  roles.reset = nullptr, roles.missed.reset();
   roles.starts_early = options.head_starts_early;
   auto made_head = decode::head_launch(*head_plan, roles, columns, model.head_has_extras(), head.arguments,
                                        end, tiles.head_parts);

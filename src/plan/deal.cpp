@@ -73,6 +73,17 @@ class Dealer {
   std::priority_queue<Worker, std::vector<Worker>, IsServedLater> waiting_;
 };
 
+/// Rows of one length, shorter lists with tiles of -1 behind their end.
+void put_in_rows(std::vector<std::vector<DealtTile>> const& lists, DealtTables& to) {
+  std::size_t longest = 0;
+  for (auto const& list : lists) longest = std::max(longest, list.size());
+  for (auto const& list : lists) {
+    to.tiles.insert(to.tiles.end(), list.begin(), list.end());
+    to.tiles.resize(to.tiles.size() + longest - list.size());
+  }
+  to.pitch = static_cast<int>(longest);
+}
+
 }  // namespace
 
 DealtTables deal(std::vector<StageToDeal> const& stages, int workers, long long bytes_ahead) {
@@ -86,13 +97,26 @@ DealtTables deal(std::vector<StageToDeal> const& stages, int workers, long long 
       dealer.deal(stages[s], result.periods, static_cast<int>(s));
     ++result.periods;
   } while (!dealer.is_even() && dealer.tiles() + of_period <= k_listed_tiles);
-  std::size_t longest = 0;
-  for (auto const& list : dealer.lists()) longest = std::max(longest, list.size());
-  for (auto const& list : dealer.lists()) {
-    result.tiles.insert(result.tiles.end(), list.begin(), list.end());
-    result.tiles.resize(result.tiles.size() + longest - list.size());
-  }
-  result.pitch = static_cast<int>(longest);
+  put_in_rows(dealer.lists(), result);
+  return result;
+}
+
+DealtTables without(DealtTables const& dealt, DealtTile const& missed) {
+  auto const pitch = static_cast<std::size_t>(dealt.pitch);
+  auto const workers = pitch > 0 ? dealt.tiles.size() / pitch : 0;
+  DealtTables result;
+  int const times = missed.period / dealt.periods + 1;
+  result.periods = times * dealt.periods;
+  std::vector<std::vector<DealtTile>> lists(workers);
+  for (std::size_t w = 0; w < workers; ++w)
+    for (int time = 0; time < times; ++time)
+      for (std::size_t i = 0; i < pitch; ++i) {
+        auto tile = dealt.tiles[w * pitch + i];
+        if (tile.tile < 0) break;
+        tile.period += time * dealt.periods;
+        if (!(tile == missed)) lists[w].push_back(tile);
+      }
+  put_in_rows(lists, result);
   return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "decode_gpu/own_stream.hpp"
 #include "decode_gpu/small_decoder.hpp"
 #include "gpu/told_flag.hpp"
 #include "run_gpu/held_sms.hpp"
@@ -12,13 +13,6 @@ namespace tessera::decode {
 namespace {
 
 using testing::ContainsRegex;
-
-struct OwnStream {
-  OwnStream() { gpu::ok(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking)); }
-  ~OwnStream() { cudaStreamDestroy(own); }
-  cudaStream_t own = nullptr;
-  operator cudaStream_t() const { return own; }
-};
 
 using Tokens = std::vector<std::vector<int>>;
 

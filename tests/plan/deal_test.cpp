@@ -262,5 +262,33 @@ TEST(Deal, TilesForEachWorkerGoToTheirOwnNumbers) {
   }
 }
 
+/// The list covers the period then; all other tiles stay where they were.
+TEST(Deal, ATileCanBeLeftOut) {
+  std::vector<StageToDeal> const stages = {{3, 1}, {5, 1}};
+  auto const dealt = deal(stages, 2, 0);
+  for (auto const& missed : {DealtTile{0, 0, 0}, {0, 1, 4}, {2, 0, 1}, {5, 1, 3}}) {
+    auto const left = without(dealt, missed);
+    ASSERT_GT(left.periods, missed.period);
+    EXPECT_EQ(left.periods % dealt.periods, 0);
+    long long const launch = 3LL * left.periods;
+    for (int worker = 0; worker < 2; ++worker) {
+      DealtWalk before(dealt.lists(dealt.tiles.data()), worker, launch),
+          after(left.lists(left.tiles.data()), worker, launch);
+      DealtTile one, same;
+      long long period = 0, same_period = 0;
+      long long place = 0;
+      for (long long i = 0; before.find(i, one, period); ++i) {
+        if (period % left.periods == missed.period && one.stage == missed.stage && one.tile == missed.tile)
+          continue;
+        ASSERT_TRUE(after.find(place++, same, same_period));
+        EXPECT_EQ(period, same_period);
+        EXPECT_EQ(one.stage, same.stage);
+        EXPECT_EQ(one.tile, same.tile);
+      }
+      EXPECT_FALSE(after.find(place, same, same_period));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -220,6 +220,25 @@ TEST(WithoutDevice, TilesThatCannotWaitForOneAnother) {
   EXPECT_THAT(refused({-1}, 8, Dealing::lists), HasSubstr("give numbers of stages, from 0 on"));
 }
 
+TEST(WithoutDevice, TilesThatCannotBeMissed) {
+  auto const h200 = machine("h200");
+  ASSERT_OK(h200);
+  auto const plan = mixing_plan(sizes(128, 8, 1), *h200, 5);  // stages of 16 tiles
+  ASSERT_OK(plan);
+  auto const refused = [&](MissedTile const& missed, Dealing dealing) {
+    auto const checked = check_missed(missed, dealing, *plan);
+    return checked ? std::string("accepted") : to_text(checked.error());
+  };
+  EXPECT_TRUE(check_missed({}, Dealing::queue, *plan));
+  EXPECT_EQ(refused({0, 1023, 15}, Dealing::lists), "accepted");
+  EXPECT_EQ(refused({0, 0, 16}, Dealing::lists),
+            "error E0564: tile 16 of stage 0 in iteration 0 is to be missed\n"
+            "   hint: name a tile of the loop's body in iterations 0 to 1023, and take Dealing::lists");
+  for (auto const& none : {MissedTile{-1, 0, 0}, {99, 0, 0}, {0, -1, 0}, {0, 1024, 0}, {0, 0, -1}})
+    EXPECT_THAT(refused(none, Dealing::lists), HasSubstr("is to be missed"));
+  EXPECT_THAT(refused({0, 0, 0}, Dealing::queue), HasSubstr("take Dealing::lists"));
+}
+
 TEST(WithoutDevice, BlocksOfAClusterComputeNeighbouringTiles) {
   auto const refused = [](std::vector<StageToDeal> const& stages, int workers, int blocks) {
     auto const checked = check_neighbours(deal(stages, workers, 0), blocks, {});

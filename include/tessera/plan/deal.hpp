@@ -43,6 +43,18 @@ struct DealtTables {
 /// Precondition: fewer than 2^31 tiles, 1 worker or more.
 DealtTables deal(std::vector<StageToDeal> const& stages, int workers, long long bytes_ahead);
 
+/// A tile that no block computes: of a stage of the body, in one iteration of every launch. For tests of what
+/// is said where tiles wait for one that never comes; nothing of it is in a kernel.
+struct MissedTile {
+  int stage = 0;
+  int iteration = 0;
+  int tile = 0;
+};
+
+/// The same lists, repeated as often as it takes to cover the tile's period, without the tile. For tests: who
+/// waits for it meets a deadline. Precondition: lists of workers, not one that all share.
+DealtTables without(DealtTables const& dealt, DealtTile const& missed);
+
 /// One list of all tiles of the period, of which workers draw in the order of tickets.
 DealtTables deal_as_queue(std::vector<StageToDeal> const& stages);
 

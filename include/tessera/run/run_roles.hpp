@@ -7,6 +7,8 @@
 //   chain->launch(stream, 1000);
 #pragma once
 
+#include <optional>
+
 #include "../plan/check_rings.hpp"
 #include "../plan/deal.hpp"
 #include "role_kernel.cuh"
@@ -39,6 +41,7 @@ struct RoleOptions {
   /// As StageKernel::reset: after a stall, for memory of the operations that counts from launch to launch.
   std::function<int(GpuStream)> reset = {};
   std::function<int(GpuStream)> before = {};  ///< as StageKernel::before
+  std::optional<MissedTile> missed = {};      ///< for lists only
 };
 
 /// Refuses (E0564) bytes of tiles that are not one number for each of so many stages, from 0 to
@@ -48,6 +51,8 @@ Expected<void> check_dealing(Dealing dealing, std::vector<long long> const& tile
 /// Refuses (E0564) stages whose tiles wait for one another, where the body has no such stage, or it has more
 /// tiles than there are workers, or blocks draw their tiles.
 Expected<void> check_meeting(std::vector<int> const& meeting_stages, Dealing dealing, LoopPlan const& plan);
+/// Refuses (E0564) a tile to be missed that there is not, beyond iteration 1023, or where blocks draw tiles.
+Expected<void> check_missed(std::optional<MissedTile> const& missed, Dealing dealing, LoopPlan const& plan);
 /// Refuses (E0564) clusters of fewer than 1 or more than 8 blocks, of a queue, or that do not divide so many
 /// workers.
 Expected<void> check_cluster(int cluster_blocks, Dealing dealing, int workers, SourceLine const& where);
@@ -121,6 +126,8 @@ Expected<LoopChain> role_chain(LoopPlan const& plan, RoleOptions const& options,
       !ok)
     return tl::make_unexpected(ok.error());
   if (auto ok = check_meeting(options.meeting_stages, options.dealing, plan); !ok)
+    return tl::make_unexpected(ok.error());
+  if (auto ok = check_missed(options.missed, options.dealing, plan); !ok)
     return tl::make_unexpected(ok.error());
   if (auto ok = check_cluster(options.cluster_blocks, options.dealing, plan.plan.launches.front().workers,
                               plan.loop.body.where);

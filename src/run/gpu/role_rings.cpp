@@ -52,6 +52,25 @@ Expected<void> check_meeting(std::vector<int> const& meeting_stages, Dealing dea
   return {};
 }
 
+Expected<void> check_missed(std::optional<MissedTile> const& missed, Dealing dealing, LoopPlan const& plan) {
+  if (!missed) return {};
+  constexpr int k_iterations = 1024;
+  auto const& stages = plan.loop.body.stages;
+  bool const there = missed->stage >= 0 && static_cast<std::size_t>(missed->stage) < stages.size() &&
+                     missed->tile >= 0 &&
+                     missed->tile < stages[static_cast<std::size_t>(missed->stage)].tiles() &&
+                     missed->iteration >= 0 && missed->iteration < k_iterations;
+  if (there && dealing == Dealing::lists) return {};
+  return refuse({"E0564",
+                 Severity::error,
+                 plan.loop.body.where,
+                 fmt::format("tile {} of stage {} in iteration {} is to be missed", missed->tile,
+                             missed->stage, missed->iteration),
+                 {},
+                 fmt::format("name a tile of the loop's body in iterations 0 to {}, and take Dealing::lists",
+                             k_iterations - 1)});
+}
+
 Expected<void> check_cluster(int cluster_blocks, Dealing dealing, int workers, SourceLine const& where) {
   auto const refused = [&](std::string message, std::string way_out) {
     return refuse({"E0564", Severity::error, where, std::move(message), {}, std::move(way_out)});
@@ -108,7 +127,12 @@ DealtTables deal(LoopPlan const& plan, LoopTables const& tables, RoleOptions con
   }
   if (options.dealing == Dealing::queue) return deal_as_queue(stages);
   auto const ahead = options.tile_bytes.empty() ? 0 : 1LL * options.rings.slots * options.rings.slot_bytes;
-  return deal(stages, plan.plan.launches.front().workers, ahead);
+  auto dealt = deal(stages, plan.plan.launches.front().workers, ahead);
+  if (!options.missed) return dealt;
+  auto const& missed = *options.missed;
+  int const body = static_cast<int>(plan.loop.body.stages.size());
+  return without(dealt, {missed.iteration / plan.period, missed.iteration % plan.period * body + missed.stage,
+                         missed.tile});
 }
 
 Expected<void> check_persistent(LoopPlan const& plan) {
