@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is judged of tokens and logits, by itself; and where torch and transformers are, all of compare_transformers
 with a stand-in for the program: what is right passes, and what has noise or a wrong token does not."""
+import contextlib
+import importlib.machinery
 import importlib.util
+import io
 import json
 import math
 import os
@@ -28,6 +31,18 @@ GPT2 = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": 12
 def errors(prompts, positions, size, seed):
     draw = random.Random(seed)
     return [[abs(draw.gauss(size, size / 4)) for _ in range(positions)] for _ in range(prompts)]
+
+
+class Batches(unittest.TestCase):
+    def test_several_runs_take_prompts_in_turns(self):
+        loader = importlib.machinery.SourceFileLoader("compare_transformers", str(HERE / "compare_transformers"))
+        compare = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare_transformers", loader))
+        loader.exec_module(compare)
+        self.assertEqual(compare.batches_of("24,1,64"), [(0, 24), (0, 1), (0, 64)])
+        self.assertEqual(compare.batches_of("2x3"), [(0, 2), (2, 2), (4, 2)])
+        for words in ("0", "65", "1x", "64x99", "one"):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+                compare.parse(["--tessera", "x", "--batches", words])
 
 
 class Bootstrap(unittest.TestCase):
@@ -90,12 +105,50 @@ class Tokens(unittest.TestCase):
         self.assertFalse(self.judged([[0.0]], shifts=[[math.inf]])["right"])
         self.assertFalse(self.judged([])["right"])
 
+    def drawn(self, error, peer_error=1.0, seed=1, prompts=88, positions=128):
+        """Two best logits, apart by chance as large vocabularies have them, and errors of normal distribution in what
+        is between them: what each arm chooses is as far below the best as they are apart where its error is larger."""
+        draw = random.Random(seed)
+        gaps, peer_gaps, shifts = [], [], []
+        for _ in range(prompts):
+            rows = [(draw.expovariate(0.2), draw.gauss(0, error), draw.gauss(0, peer_error)) for _ in range(positions)]
+            gaps.append([apart if moved > apart else 0.0 for apart, moved, _ in rows])
+            peer_gaps.append([apart if moved > apart else 0.0 for apart, _, moved in rows])
+            shifts.append([abs(moved) for _, _, moved in rows])
+        return numerics.judge_tokens(gaps, peer_gaps, shifts)
+
+    def test_errors_of_two_thirds_of_the_peers_are_right_and_of_twice_that_are_not(self):
+        # KL of 0.44 of the peer's (results/h200/decode_numerics.json) are errors of 0.66.
+        for seed in range(2):
+            found = self.drawn(0.66, seed=seed)
+            self.assertTrue(found["right"], found)
+            self.assertGreater(found["not_the_best"], 100)
+            twice = self.drawn(1.32, seed=seed)
+            self.assertFalse(twice["right"], twice)
+            self.assertTrue(twice["gaps_beside_peer"]["worse"])
+
+    def test_errors_as_large_as_the_peers_are_mostly_right(self):
+        right = sum(self.drawn(1.0, seed=seed)["right"] for seed in range(4))
+        self.assertGreaterEqual(right, 3)
+
+    def test_one_position_of_thousands_says_no_near_tie(self):
+        shifts = [[0.01] * 128 for _ in range(20)]
+        shifts[3][5] = 9.0
+        gaps = [[0.0] * 128 for _ in range(20)]
+        gaps[7][1] = 5.0
+        found = numerics.judge_tokens(gaps, [[0.0] * 128 for _ in range(20)], shifts)
+        self.assertFalse(found["right"])
+        self.assertEqual((found["near_tie"], len(found["wrong"])), (0.01, 1))
+
     def test_reasons_are_given(self):
         right = self.judged([[0.0]] * 20)
         good = numerics.no_worse([[0.5]] * 20, [[1.0]] * 20)
         self.assertEqual(numerics.verdict(right, good), [])
         self.assertIn("19 prompts say little", numerics.verdict(self.judged([[0.0]] * 19), good)[0])
         self.assertIn("no near ties", numerics.verdict(self.judged([[9.0]] * 20), good)[0])
+        often = self.judged([[0.009]] * 20)
+        self.assertEqual((often["right"], often["wrong"]), (False, []))
+        self.assertIn("below fp32's best on average", numerics.verdict(often, good)[0])
         self.assertIn("no run has logits", numerics.verdict(right, None)[0])
         self.assertIn("KL(fp32 || ours) is 1,", numerics.verdict(right, numerics.no_worse([[1.0]] * 20, [[0.5]] * 20))[0])
 
