@@ -45,9 +45,13 @@ class ShapeSearch {
         search_(machine, price, options) {}
 
   Expected<std::vector<Plan>> run() {
+    // Who asks for early starts or tiles that wait alone, or for a policy, asks for kernels that have them.
+    bool const libraries = search_.wants(Mechanism::stream_order) && options_.policies.empty();
+    if (!libraries) shapes_.leave_libraries_out();
     if (auto first = price_first_guess(); !first) return tl::make_unexpected(std::move(first).error());
     shapes_.rule_out_by_loads(search_);
     shapes_.price_alone(search_, price_);
+    if (libraries) shapes_.settle_on_libraries(search_);
     auto const combinations = shapes_.by_stream_time();
     for (std::size_t i = 0; i < std::min(k_stream_combinations, combinations.size()); ++i)
       price_in_stream_order(combinations[i]);

@@ -23,6 +23,8 @@ constexpr std::size_t k_most_combinations = 50'000;
 constexpr std::int64_t k_form_budget = 60'000;
 /// An option that needs more than this many times the least estimate of its operator is not priced.
 constexpr double k_hopeless = 2.5;
+/// What nine of ten products of a library are predicted off by at most (docs/design/notes-attention.md).
+constexpr double k_error_of_prices = 0.15;
 
 double least_estimate(std::vector<ShapeOption> const& options) {
   double least = options.front().estimate_us;
@@ -33,6 +35,17 @@ double least_estimate(std::vector<ShapeOption> const& options) {
 }  // namespace
 
 Combination ShapeCombinations::first_guess() const {
+  auto guess = guess_by_estimates();
+  for (std::size_t i = 0; i < shapes_.size(); ++i) {
+    if (!is_beside_attention(graph_, graph_.operators[i])) continue;
+    auto const library = std::find_if(shapes_[i].begin(), shapes_[i].end(),
+                                      [](ShapeOption const& one) { return one.choice.kernel.whole; });
+    if (library != shapes_[i].end()) guess.pick[i] = static_cast<std::uint16_t>(library - shapes_[i].begin());
+  }
+  return guess;
+}
+
+Combination ShapeCombinations::guess_by_estimates() const {
   auto const infinite = std::numeric_limits<double>::infinity();
   /// The least estimates where groups are cut into tiles of so many rows, and their sum.
   auto const guess_of = [&](int group_rows) {
@@ -60,7 +73,7 @@ Combination ShapeCombinations::first_guess() const {
 }
 
 std::int64_t ShapeCombinations::blocks_of_guess() const {
-  auto const guess = first_guess();
+  auto const guess = guess_by_estimates();  // a library's launch would be one block
   std::int64_t blocks = 0;
   for (std::size_t i = 0; i < shapes_.size(); ++i)
     blocks += shapes_[i][guess.pick[i]].alone.stages.front().blocks();
@@ -180,6 +193,35 @@ void ShapeCombinations::price_alone(Search& search, Pricer const& price) {
       option.alone_us = priced.us;
       option.form = priced.form;
       return !priced.runs;
+    });
+  }
+}
+
+void ShapeCombinations::leave_libraries_out() {
+  for (std::size_t i = 0; i < shapes_.size(); ++i) {
+    auto const is_library = [](ShapeOption const& one) { return one.choice.kernel.whole; };
+    if (is_beside_attention(graph_, graph_.operators[i]) &&
+        !std::all_of(shapes_[i].begin(), shapes_[i].end(), is_library))
+      std::erase_if(shapes_[i], is_library);
+  }
+}
+
+void ShapeCombinations::settle_on_libraries(Search& search) {
+  for (std::size_t i = 0; i < shapes_.size(); ++i) {
+    if (!is_beside_attention(graph_, graph_.operators[i])) continue;
+    auto const library = std::find_if(shapes_[i].begin(), shapes_[i].end(),
+                                      [](ShapeOption const& one) { return one.choice.kernel.whole; });
+    if (library == shapes_[i].end()) continue;
+    auto const name = option_text(*library);
+    auto const us = library->alone_us;
+    std::erase_if(shapes_[i], [&](ShapeOption const& option) {
+      if (option.choice.kernel.whole || option.alone_us < (1 - k_error_of_prices) * us) return false;
+      search.leave_out(
+          fmt::format("{} as {}", graph_.operators[i].name, option_text(option)),
+          fmt::format("not combined: {:.1f} us alone are not {:.0f} % less than the {:.1f} us of {}, and "
+                      "predictions are off by as much",
+                      option.alone_us, 100 * k_error_of_prices, us, name));
+      return true;
     });
   }
 }

@@ -32,7 +32,7 @@ class ShapeCombinations {
   /// Whether all operators have the same kernel and splits.
   bool is_one_choice(Combination const& combination) const;
 
-  /// The options that are estimated best.
+  /// The options that are estimated best; a library's where is_beside_attention() offers it.
   Combination first_guess() const;
 
   /// Of the pipeline with the first guess, and of all options that price_alone() would price, each once.
@@ -47,10 +47,18 @@ class ShapeCombinations {
   /// Leaves out what is estimated hopeless, and prices the rest alone, each in its fastest form.
   void price_alone(Search& search, Pricer const& price);
 
+  /// Leaves a library's kernels out where they are offered beside others by is_beside_attention().
+  void leave_libraries_out();
+
+  /// Leaves out what beats a library's kernel alone by less than predictions are off, where that may be taken
+  /// (is_beside_attention()).
+  void settle_on_libraries(Search& search);
+
   /// Of the options that are fastest alone and with filled waves, by stream-order time.
   std::vector<Combination> by_stream_time() const;
 
  private:
+  Combination guess_by_estimates() const;
   std::vector<std::vector<std::size_t>> kept() const;
   bool cuts_groups_alike(Combination const& combination) const;
 

@@ -113,6 +113,18 @@ double us(double amount, double per_ns) { return per_ns > 0 ? amount / per_ns * 
 
 }  // namespace
 
+bool is_beside_attention(OperatorGraph const& graph, Operator const& op) {
+  if (op.kind != OperatorKind::gemm || op.epilogue != Epilogue::none || !op.groups.empty() || op.batch != 1)
+    return false;
+  auto const reads = [](Operator const& reader, Operator const& from) {
+    return std::any_of(reader.inputs.begin(), reader.inputs.end(),
+                       [&](OperatorInput const& input) { return input.producer == from.name; });
+  };
+  return std::any_of(graph.operators.begin(), graph.operators.end(), [&](Operator const& other) {
+    return other.kind == OperatorKind::attention && (reads(other, op) || reads(op, other));
+  });
+}
+
 std::string architecture_of(MachineProfile const& machine) {
   if (!machine.architecture.empty()) return machine.architecture;
   if (machine.has_pdl) return "sm_90";
@@ -173,10 +185,12 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
   std::vector<std::vector<KernelEntry>> variants;
   for (auto const& op : graph.operators) {
     std::vector<KernelEntry> fitting;
-    // Kernels of libraries where they were measured, or no other is: what else they take is a guess.
+    // Kernels of libraries where they were measured, where records show that ours lose, or where no other is:
+    // what else they take is a guess.
     for (bool const whole : {false, true})
       for (auto const& kernel : catalogue) {
-        bool const known = !kernel.whole || fitting.empty() || machine.kernels.count(kernel.name) != 0;
+        bool const known = !kernel.whole || fitting.empty() || machine.kernels.count(kernel.name) != 0 ||
+                           is_beside_attention(graph, op);
         if (kernel.whole == whole && known && can_run(kernel, op, graph.type, machine))
           fitting.push_back(kernel);
       }

@@ -42,6 +42,10 @@ Expected<std::vector<std::vector<ShapeOption>>> shape_options(OperatorGraph cons
                                                               Registry const& kernels,
                                                               MachineProfile const& machine);
 
+/// A plain product whose result an attention reads, or that reads an attention's: the products of an
+/// attention block. A library's kernels are offered for it, although no profile has measured them.
+bool is_beside_attention(OperatorGraph const& graph, Operator const& op);
+
 /// E0305: none of the catalogue's kernels for an architecture computes the operator.
 Diagnostic no_kernel_of(std::vector<KernelEntry> const& catalogue, std::string const& architecture,
                         Operator const& op, ElementType type);

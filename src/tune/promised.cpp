@@ -2,6 +2,7 @@
 #include "tessera/tune/promised.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "tessera/simulate/rank.hpp"
 #include "tessera/simulate/simulate.hpp"
@@ -37,15 +38,21 @@ Expected<Found> promised_plans(OperatorGraph const& graph, Registry const& kerne
   auto library = priced_library_plan(graph, kernels, machine);
   if (!library) return tl::make_unexpected(library.error());
   add(std::move(*library), true);
-  for (auto const& mechanisms :
-       {std::vector<Mechanism>{}, {Mechanism::stream_order}, {Mechanism::stream_order, Mechanism::pdl}}) {
-    PlanOptions options;
-    options.mechanisms = mechanisms;
-    options.keep = k_of_each;
-    auto plans = rank_by_simulation(graph, kernels, machine, options);
-    if (!plans) return tl::make_unexpected(plans.error());
-    for (auto& plan : *plans) add(std::move(plan), false);
-  }
+  // The planner may prefer a library's products; what ours take is measured beside them.
+  Registry own;
+  for (auto const& kernel : kernels.kernels())
+    if (!kernel.whole || kernel.kind != OperatorKind::gemm) (void)own.add(kernel);
+  for (auto const* const of : {&kernels, &std::as_const(own)})
+    for (auto const& mechanisms :
+         {std::vector<Mechanism>{}, {Mechanism::stream_order}, {Mechanism::stream_order, Mechanism::pdl}}) {
+      PlanOptions options;
+      options.mechanisms = mechanisms;
+      options.keep = k_of_each;
+      auto plans = rank_by_simulation(graph, *of, machine, options);
+      if (!plans && of == &kernels) return tl::make_unexpected(plans.error());
+      if (!plans) break;  // a layer's products add residuals, as the library's alone do
+      for (auto& plan : *plans) add(std::move(plan), false);
+    }
   return found;
 }
 
