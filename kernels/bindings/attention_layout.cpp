@@ -11,6 +11,7 @@ namespace tessera {
 namespace {
 
 constexpr int k_element_bytes = 2;
+constexpr double k_rounding = 1e-6;  ///< of numbers of keys that a plan's bytes say
 
 std::string output_of(Stage const& stage) { return stage.output.empty() ? stage.name : stage.output; }
 
@@ -137,7 +138,6 @@ Expected<HeadCounts> turned_heads(BindRequest const& request) {
 
 std::optional<int> causal_sequences(std::int64_t rows, std::int64_t blocks, std::int64_t tile_queries,
                                     double keys_seen) {
-  constexpr double k_rounding = 1e-6;
   for (std::int64_t sequences = 1; sequences <= std::min(rows, blocks); ++sequences) {
     if (rows % sequences != 0) continue;
     auto const tokens = rows / sequences;
@@ -146,6 +146,11 @@ std::optional<int> causal_sequences(std::int64_t rows, std::int64_t blocks, std:
     if (std::fabs(seen - keys_seen) <= k_rounding * seen) return static_cast<int>(sequences);
   }
   return {};
+}
+
+bool sees_all_keys(std::int64_t rows, std::int64_t blocks, std::int64_t tile_queries, double keys_seen) {
+  return blocks > 1 && (rows + tile_queries - 1) / tile_queries == blocks &&
+         std::fabs(static_cast<double>(rows) - keys_seen) <= k_rounding * keys_seen;
 }
 
 Expected<AttentionCall> attention_call(BindRequest const& request) {
@@ -190,16 +195,20 @@ Expected<AttentionCall> attention_call(BindRequest const& request) {
   }
   auto const* keys = operand_of(stage, "b");
   auto const seen = keys->bytes_per_block / static_cast<double>(counts->head_size * k_element_bytes);
-  auto const sequences = causal_sequences(out->rows, grid.extent[1], call.tile_queries, seen);
+  // Several causal sequences cannot see on average as many keys as there are rows.
+  bool const all_keys = sees_all_keys(out->rows, grid.extent[1], call.tile_queries, seen);
+  auto const sequences = all_keys ? 1 : causal_sequences(out->rows, grid.extent[1], call.tile_queries, seen);
   if (grid.rank != 2 || grid.extent[0] != counts->heads || !sequences)
     return refused("the mask",
                    fmt::format("{} x {} tiles of {} queries that see {:.1f} keys on average are no "
-                               "prompts of one length behind a causal mask",
+                               "prompts of one length behind a causal mask, nor one prompt without a mask",
                                grid.extent[0], grid.extent[1], call.tile_queries, seen),
-                   "plan causal prompts that are no longer than a window");
+                   "plan causal prompts that are no longer than a window, or one prompt that sees all keys");
   call.problem.sequences = *sequences;
   call.problem.longest_queries = static_cast<int>(out->rows) / *sequences;
-  return with_operands(request, *counts, *q, *out, call);
+  call = with_operands(request, *counts, *q, *out, call);
+  call.problem.causal = !all_keys;
+  return call;
 }
 
 }  // namespace tessera

@@ -26,6 +26,10 @@ Expected<HeadCounts> turned_heads(BindRequest const& request);
 std::optional<int> causal_sequences(std::int64_t rows, std::int64_t blocks, std::int64_t tile_queries,
                                     double keys_seen);
 
+/// Whether tiles that see so many keys on average are of one sequence of `rows` tokens each of which sees
+/// all.
+bool sees_all_keys(std::int64_t rows, std::int64_t blocks, std::int64_t tile_queries, double keys_seen);
+
 /// A stage of attention as the kernel's problem, and where its operands begin.
 struct AttentionCall {
   attention_sm90::Problem problem;
@@ -34,8 +38,9 @@ struct AttentionCall {
   int tile_queries = 0;
   int packed_blocks = 0;  ///< of prompts of unequal length, all together; 0: they are of one length
 };
-/// E0560: cached keys, a mask that is not causal alone, heads that do not fit. E0561: tensors. An attention
-/// with an operand "offsets" has prompts of unequal length, which are causal and no longer than a window.
+/// E0560: cached keys, a mask that is neither causal alone nor none in one sequence, heads that do not fit.
+/// E0561: tensors. An attention with an operand "offsets" has prompts of unequal length, which are causal and
+/// no longer than a window.
 Expected<AttentionCall> attention_call(BindRequest const& request);
 
 }  // namespace tessera

@@ -408,8 +408,9 @@ class StageCheck {
     auto compared = compare_rows(d, reference, k_allowed_over_rounded * unavoidable->error);
     if (compared)
       compared->note = prompts.empty()
-                           ? fmt::format("{} sequence{} of {} tokens, causal", sequences,
-                                         sequences == 1 ? "" : "s", tokens)
+                           ? fmt::format("{} sequence{} of {} tokens, {}", sequences,
+                                         sequences == 1 ? "" : "s", tokens,
+                                         problem.causal ? "causal" : "all keys")
                            : fmt::format("prompts of {} tokens, causal", fmt::join(prompts, ", "));
     return compared;
   }

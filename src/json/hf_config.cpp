@@ -109,7 +109,7 @@ AttentionShape attention_shape(Model const& model, BlockOptions const& options) 
                        std::max<std::int64_t>(model.kv_heads / options.tensor_parallel, 1),
                        model.head_dim};
   if (in_one_kernel(options)) {
-    shape.causal = true;
+    shape.causal = !options.all_keys;
     if (windowed) shape.window = model.window;
   }
   if (!options.prompts.empty()) {
@@ -137,6 +137,7 @@ std::string title(std::string const& file, BlockOptions const& options, std::int
     text += fmt::format(", {} sequences", options.sequences);
   if (layers != 1) text += fmt::format(", {} layers", layers);
   if (options.cached > 0) text += fmt::format(", {} cached", options.cached);
+  if (options.all_keys) text += ", all keys";
   return text + fmt::format(", tp {}", options.tensor_parallel);
 }
 
@@ -190,6 +191,14 @@ Diagnostics problems_of(BlockOptions const& options) {
     report(fmt::format("several layers are of --block layer, and not of --block {}",
                        options.block.substr(0, 60)),
            "use --block layer, or leave --layers out");
+  if (options.all_keys && options.block != "fused_attention")
+    report(fmt::format("attention to all keys is of --block fused_attention, and not of --block {}",
+                       options.block.substr(0, 60)),
+           options.block == "attention" ? "leave --mask out: --block attention scores all keys"
+                                        : "use --block fused_attention, or leave --mask out");
+  if (options.all_keys && !options.prompts.empty())
+    report("prompts of unequal length are behind a causal mask",
+           "leave --mask out, or give --tokens and --sequences");
   range("layers", options.layers, 0, k_most_chained);
   range("tokens", options.tokens, 1, k_most_tokens);
   range("sequences", options.sequences, 1, 1 << 16);
@@ -285,6 +294,9 @@ void check_block(Document& document, Model const& model, BlockOptions const& opt
         "attention over a latent vector (kv_lora_rank) is not supported",
         {"keys and values of a head are made of a vector that all heads share"},
         "describe its operators as a tessera.workload/1 file; --block mlp and --block experts are planned");
+  if (options.all_keys && is_windowed(model, options))
+    refuse(fmt::format("tokens of this model see a window of {} keys, not all", model.window), {},
+           "leave --mask out");
   if (!in_one_kernel(options) && is_windowed(model, options) && options.tokens > model.window)
     refuse(
         fmt::format("{} new tokens are more than the sliding window of {}: a band of keys is not supported",

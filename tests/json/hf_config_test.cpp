@@ -181,6 +181,31 @@ TEST(HfConfig, fused_attention_reads_the_cache_and_has_the_models_window) {
   EXPECT_EQ(uneven.error().front().code, "E0215");
 }
 
+TEST(HfConfig, fused_attention_may_see_all_keys) {
+  BlockOptions options{"fused_attention", 512, 1, 0, 8, ""};
+  options.all_keys = true;
+  auto const graph = import("gpt-3-145b", options);
+  EXPECT_EQ(graph.name, "gpt-3-145b fused_attention, 512 tokens, all keys, tp 8");
+  EXPECT_FALSE(graph.attention.causal);
+  auto const again = parse_workload(print_workload(graph), "again.json");
+  ASSERT_TRUE(again) << to_text(again.error());
+  EXPECT_EQ(std::get<OperatorGraph>(*again).attention, graph.attention);
+  auto const refusal = [&](std::string const& config) {
+    auto const refused = import_hf_config(config, "config.json", options);
+    return refused ? std::string("taken")
+                   : refused.error().front().code + ": " + refused.error().front().message;
+  };
+  EXPECT_EQ(refusal(R"({"model_type": "mistral", "hidden_size": 4096, "hidden_act": "silu",
+    "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "sliding_window": 4096})"),
+            "E0214: tokens of this model see a window of 4096 keys, not all");
+  options.prompts = {5, 8};
+  EXPECT_EQ(refusal(shipped("gpt-3-145b")), "E0216: prompts of unequal length are behind a causal mask");
+  options.prompts.clear();
+  options.block = "layer";
+  EXPECT_EQ(refusal(shipped("gpt-3-145b")),
+            "E0216: attention to all keys is of --block fused_attention, and not of --block layer");
+}
+
 TEST(HfConfig, token_generation_reads_the_cache) {
   auto const graph = import("llama-3-70b", {"attention", 1, 4, 1023, 8, ""});
   EXPECT_THAT(sizes(graph), ElementsAre("qkv 4x1280x8192", "scores 1x1024x128 *32", "softmax 1x1024x1 *32",

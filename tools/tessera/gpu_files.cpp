@@ -22,13 +22,21 @@ namespace {
 
 constexpr char const* k_usual_tokens = "1,16,64,128,256,512,768,1024,1536,2048,4096";
 
+/// The most queries that a tile of attention has.
+constexpr std::int64_t k_longest_tile = 192;
+
 /// Why the binding of attention cannot launch the kernel that there is; empty: it can.
 std::string unbound_attention(OperatorGraph const& graph) {
   auto const& a = graph.attention;
   if (a.cached > 0) return fmt::format("{} cached tokens, whose keys lie apart from the new ones", a.cached);
   if (a.window > 0 && a.window < a.tokens)
     return fmt::format("a window of {} keys, which a plan does not say", a.window);
-  return a.causal || a.window > 0 ? "" : "no mask, which a plan does not say";
+  if (a.causal || a.window > 0) return "";
+  // A plan says how many keys an average tile sees, and no more of its mask.
+  if (a.sequences > 1) return "no mask in several sequences, which a plan does not say";
+  return a.tokens > k_longest_tile
+             ? ""
+             : fmt::format("no mask in {} tokens, of which a tile sees as many behind one", a.tokens);
 }
 
 bool is_part_of_layer(Operator const& op) {
@@ -151,6 +159,7 @@ Diagnostics unused_gpu_options(GpuArguments const& arguments, std::string const&
                                       {"--dtype", w.data_type.has_value()},
                                       {"--routing", w.routing.has_value()},
                                       {"--layers", w.layers.has_value()},
+                                      {"--mask", w.mask.has_value()},
                                       {"--layer", w.layer.has_value()},
                                       {"--images", w.images.has_value()},
                                       {"--iterations", w.iterations.has_value()},

@@ -123,6 +123,14 @@ Expected<std::int64_t> parse_layers(std::optional<std::string> const& text) {
                                        "--layers 4, or --layers all"));
 }
 
+/// Whether tokens see all keys of their sequence.
+Expected<bool> parse_mask(std::optional<std::string> const& word) {
+  if (!word || *word == "causal") return false;
+  if (*word == "all") return true;
+  return tl::make_unexpected(complaint("E0909", fmt::format("--mask takes causal or all, not {}", *word),
+                                       "--mask all: each token sees all keys of its sequence"));
+}
+
 Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, WorkloadOptions const& options) {
   auto const sizes = parse_sizes(options.tokens.value_or("1"), "--tokens");
   if (!sizes) return tl::make_unexpected(sizes.error());
@@ -132,6 +140,8 @@ Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, Workl
   if (!prompts) return tl::make_unexpected(prompts.error());
   auto const layers = parse_layers(options.layers);
   if (!layers) return tl::make_unexpected(layers.error());
+  auto const all_keys = parse_mask(options.mask);
+  if (!all_keys) return tl::make_unexpected(all_keys.error());
   std::vector<SizedWorkload> out;
   for (auto const tokens : *sizes) {
     BlockOptions block;
@@ -144,6 +154,7 @@ Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, Workl
     block.routing = *routing;
     block.prompts = *prompts;
     block.layers = *layers;
+    block.all_keys = *all_keys;
     auto graph = import_hf_config(source.text, source.file, block);
     if (!graph) return tl::make_unexpected(graph.error());
     out.push_back({options.prompts.value_or(std::to_string(tokens)), std::move(*graph)});
@@ -274,6 +285,7 @@ Diagnostics unused_options(WorkloadOptions const& options, DocumentKind kind, st
                        {"--dtype", options.data_type.has_value(), DocumentKind::hf_config},
                        {"--routing", options.routing.has_value(), DocumentKind::hf_config},
                        {"--layers", options.layers.has_value(), DocumentKind::hf_config},
+                       {"--mask", options.mask.has_value(), DocumentKind::hf_config},
                        {"--layer", options.layer.has_value(), DocumentKind::conv_network},
                        {"--images", options.images.has_value(), DocumentKind::conv_network},
                        {"--iterations", options.iterations.has_value(), DocumentKind::workload}};

@@ -36,6 +36,7 @@ struct WorkloadOptions {
   std::optional<std::string> data_type;
   std::optional<std::string> routing;  ///< "40,12,0,12"
   std::optional<std::string> layers;   ///< "4", or "all"
+  std::optional<std::string> mask;     ///< "causal" or "all"
   std::optional<std::string> layer;
   std::optional<std::string> images;      ///< as tokens
   std::optional<std::string> iterations;  ///< as tokens

@@ -38,6 +38,10 @@ void add_workload_options(CLI::App& command, WorkloadOptions& options) {
       .add_option("--layers", options.layers,
                   "layer: how many, one behind the other, each with weights of its own, or all (default 1)")
       ->group(models);
+  command
+      .add_option("--mask", options.mask,
+                  "fused_attention: causal (default), or all, where each token sees all of its sequence")
+      ->group(models);
   auto const networks = "Sizes of a convolution network";
   command.add_option("--layer", options.layer, "Which layer, by name: 56x56x64")->group(networks);
   command.add_option("--images", options.images, "Images in the batch, or several: 1,4,8 (default 1)")

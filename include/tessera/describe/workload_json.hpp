@@ -19,7 +19,7 @@ std::string print_workload(Workload const& workload);
 /// Which part of a decoder-only transformer, at which sizes, on one GPU of `tensor_parallel`.
 struct BlockOptions {
   /// "mlp", "attention", "local_attention" (of models some of whose layers see a window of the keys),
-  /// "fused_attention" (scores, softmax and context in one causal kernel), "layer" (norms, that attention,
+  /// "fused_attention" (scores, softmax and context in one kernel, causal but for `all_keys`), "layer" (norms, that attention,
   /// MLP and residuals), "experts" (a pair of grouped GEMMs) or "shared_expert".
   std::string block = "mlp";
   std::int64_t tokens = 1;  ///< new tokens per sequence
@@ -34,6 +34,8 @@ struct BlockOptions {
   std::vector<std::int64_t> prompts = {};
   /// "layer": so many, one behind the other, each with weights of its own; 0: all that the config says.
   std::int64_t layers = 1;
+  /// "fused_attention": each token sees all of its sequence, not only what comes before it.
+  bool all_keys = false;
 };
 
 /// A Hugging Face config.json of a decoder-only transformer of a known family (docs/models.md).
