@@ -97,17 +97,23 @@ bool is_layer(OperatorGraph const& graph) {
   });
 }
 
+Expected<Subject> layer_subject(OperatorGraph const& graph, Plan const& plan, GpuStream stream) {
+  auto const sets = make_sets(plan, prompts_of(graph), stream);
+  if (!sets) return tl::make_unexpected(sets.error());
+  Subject subject;
+  subject.sets = static_cast<int>((*sets)->all.size());
+  subject.make = [sets = *sets](Plan const& one) { return launchable_of(one, sets); };
+  return subject;
+}
+
 Expected<Tuned> tune_layer(OperatorGraph const& graph, MachineProfile const& machine, double floor_us,
                            GpuStream stream, TuneOptions const& options) {
   auto const found = promised_plans(graph, shipped_kernels(), machine);
   if (!found) return tl::make_unexpected(found.error());
-  auto const sets = make_sets(found->candidates.front().plan, prompts_of(graph), stream);
-  if (!sets) return tl::make_unexpected(sets.error());
-  Subject subject;
-  subject.sets = static_cast<int>((*sets)->all.size());
-  subject.about_us = floor_us;
-  subject.make = [sets = *sets](Plan const& plan) { return launchable_of(plan, sets); };
-  return tessera::tune(subject, found->candidates, found->times, stream, options);
+  auto subject = layer_subject(graph, found->candidates.front().plan, stream);
+  if (!subject) return tl::make_unexpected(subject.error());
+  subject->about_us = floor_us;
+  return tessera::tune(*subject, found->candidates, found->times, stream, options);
 }
 
 }  // namespace tessera::plan_check
