@@ -23,6 +23,20 @@ TEST_F(FusedAttentionBlock, PlansOfModelsAreWhatTheyWere) {
   }
 }
 
+// The library's products, and our attention early: GPT-3's block as the paper has it, where all see all keys.
+TEST_F(FusedAttentionBlock, ProductsMayBeALibrarys) {
+  auto const block =
+      std::string("plan gpt-3-145b --block fused_attention --tokens 512 --tp 8 --machine h200 ");
+  auto const library = good(block + "--mask all").out;
+  EXPECT_THAT(library, HasSubstr("all keys, tp 8, h200: mixed: qkv > attention | output"));
+  EXPECT_THAT(library, testing::ContainsRegex("qkv +1 x 1 .* cublaslt"));
+  EXPECT_THAT(library, testing::ContainsRegex("output +1 x 1 .* cublaslt"));
+  EXPECT_THAT(good(block + "--mechanism pdl_tiles").out, testing::Not(HasSubstr("  cublaslt  ")))
+      << "what waits for tiles";
+  EXPECT_THAT(good("plan llama-3-8b --block layer --tokens 512 --machine h200").out,
+              testing::Not(testing::ContainsRegex("qkv +1 x 1 .* cublaslt")));
+}
+
 TEST_F(FusedAttentionBlock, EveryModelIsCheckedAndPlanned) {
   int number = 0;
   for (auto const* model : {"gpt-3-145b --tp 8", "llama-65b --tp 8", "llama-3.2-1b", "llama-3.2-3b",

@@ -213,6 +213,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"more_layers_than_there_are", "plan llama-3-8b --block layer --layers 33", 2},
         Mistake{"layers_of_a_word", "plan llama-3-8b --block layer --layers many", 2},
         Mistake{"prompts_of_an_mlp", "plan llama-65b --prompts 5,8", 2},
+        Mistake{"mask_of_an_mlp", "plan llama-65b --mask all", 2},
+        Mistake{"mask_unknown", "plan llama-65b --block fused_attention --mask none", 2},
         Mistake{"prompts_and_tokens", "plan llama-3-8b --block layer --prompts 5,8 --tokens 4", 2},
         Mistake{"prompt_of_a_word", "plan llama-3-8b --block layer --prompts 5,x", 2},
         Mistake{"prompts_behind_a_cache", "run llama-3-8b --block layer --prompts 5,8 --cached 4", 2},

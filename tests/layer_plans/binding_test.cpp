@@ -195,6 +195,40 @@ TEST(CausalSequences, AreCountedFromWhatTilesSee) {
   EXPECT_EQ(causal_sequences(1024, 9, 128, 576), std::nullopt);
 }
 
+TEST(AllKeys, AreThoseOfOneSequence) {
+  EXPECT_TRUE(sees_all_keys(1024, 8, 128, 1024));
+  EXPECT_TRUE(sees_all_keys(1000, 8, 128, 1000));
+  EXPECT_FALSE(sees_all_keys(1024, 8, 128, 576)) << "causal";
+  EXPECT_FALSE(sees_all_keys(1024, 8, 128, 512)) << "two sequences";
+  EXPECT_FALSE(sees_all_keys(100, 1, 128, 100)) << "one tile sees as many behind a causal mask";
+  for (std::int64_t const tokens : {129, 500, 1024})  // none is both
+    for (std::int64_t sequences = 1; sequences < 6; ++sequences) {
+      auto const blocks = (tokens + 127) / 128;
+      double keys = 0;
+      for (std::int64_t b = 1; b <= blocks; ++b) keys += static_cast<double>(std::min(128 * b, tokens));
+      EXPECT_FALSE(
+          sees_all_keys(tokens * sequences, blocks * sequences, 128, keys / static_cast<double>(blocks)));
+    }
+}
+
+TEST_F(LayerBinding, TakesAPromptThatSeesAllKeys) {
+  auto options = block("fused_attention", 500);
+  options.all_keys = true;
+  for (auto const* config : {k_small_llama, k_small_gpt2}) {
+    take(config, options);
+    EXPECT_EQ(outcome("attention"), "bound");
+    auto const call = attention_call(request("attention"));
+    ASSERT_TRUE(call) << to_text(call.error());
+    EXPECT_FALSE(call->problem.causal);
+    EXPECT_EQ(call->problem.sequences, 1);
+    take(config, block("fused_attention", 500));
+    EXPECT_TRUE(attention_call(request("attention")).value().problem.causal);
+  }
+  options.sequences = 3;
+  take(k_small_llama, options);
+  EXPECT_THAT(outcome("attention"), HasSubstr("error E0560: the mask of attention cannot run"));
+}
+
 TEST_F(LayerBinding, RefusesCachedKeysAndWindows) {
   auto options = block("fused_attention", 256);
   options.cached = 100;

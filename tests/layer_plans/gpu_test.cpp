@@ -98,6 +98,27 @@ TEST(LayerPlans, AttentionBlocksAreRightUnderAllMechanisms) {
     }
 }
 
+TEST(LayerPlans, AttentionBlocksThatSeeAllKeysAreRight) {
+  for (auto const* config : {k_small_llama, k_small_gpt2})
+    for (std::int64_t const tokens : {200, 1024}) {
+      auto options = block("fused_attention", tokens, 1);
+      options.all_keys = true;
+      auto const graph = graph_of(config, options);
+      for (auto const& plan : {plan_of_block(graph), early_block(graph, false), early_block(graph, true)})
+        expect_right(plan);
+    }
+}
+
+// The library's product, an attention that starts early behind it, and the library's product.
+TEST(LayerPlans, AttentionStartsEarlyBehindALibrary) {
+  for (std::int64_t const tokens : {200, 1024}) {
+    auto const plan = library_block(graph_of(k_small_llama, block("fused_attention", tokens, 1)));
+    ASSERT_EQ(plan.pipeline.stages[0].kernel, "cublaslt");
+    ASSERT_EQ(plan.launches[1].start, LaunchStart::early);
+    expect_right(plan);
+  }
+}
+
 // Lengths around those of a tile; more prompts than a warp has lanes; under all mechanisms.
 TEST(LayerPlans, PromptsOfUnequalLengthAreRight) {
   Prompts many;

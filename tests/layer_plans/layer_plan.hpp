@@ -46,6 +46,16 @@ inline Plan plan_of_block(OperatorGraph const& graph, PlanOptions const& options
   return *plan;
 }
 
+/// An attention block whose products a library computes.
+inline Plan library_block(OperatorGraph const& graph) {
+  Registry kernels;
+  for (auto const& kernel : shipped_kernels().kernels())
+    if (kernel.kind != OperatorKind::gemm || kernel.whole) (void)kernels.add(kernel);
+  auto plan = choose_by_simulation(graph, kernels, machine("h200").value());
+  if (!plan) throw std::runtime_error(to_text(plan.error()));
+  return *plan;
+}
+
 /// An attention block all of whose launches start early; with tiles they wait for tiles.
 inline Plan early_block(OperatorGraph const& graph, bool tiles) {
   auto const& product = *shipped_kernels().find("gemm_128x128x64_2x1");
