@@ -410,7 +410,7 @@ class StageCheck {
       compared->note = prompts.empty()
                            ? fmt::format("{} sequence{} of {} tokens, {}", sequences,
                                          sequences == 1 ? "" : "s", tokens,
-                                         problem.causal ? "causal" : "all keys")
+                                         call->problem.causal ? "causal" : "all keys")
                            : fmt::format("prompts of {} tokens, causal", fmt::join(prompts, ", "));
     return compared;
   }
