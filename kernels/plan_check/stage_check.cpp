@@ -407,11 +407,11 @@ class StageCheck {
     if (!unavoidable) return unavoidable;
     auto compared = compare_rows(d, reference, k_allowed_over_rounded * unavoidable->error);
     if (compared)
-      compared->note = prompts.empty()
-                           ? fmt::format("{} sequence{} of {} tokens, {}", sequences,
-                                         sequences == 1 ? "" : "s", tokens,
-                                         call->problem.causal ? "causal" : "all keys")
-                           : fmt::format("prompts of {} tokens, causal", fmt::join(prompts, ", "));
+      compared->note =
+          prompts.empty()
+              ? fmt::format("{} sequence{} of {} tokens, {}", sequences, sequences == 1 ? "" : "s", tokens,
+                            call->problem.causal ? "causal" : "all keys")
+              : fmt::format("prompts of {} tokens, causal", fmt::join(prompts, ", "));
     return compared;
   }
 

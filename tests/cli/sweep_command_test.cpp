@@ -145,11 +145,10 @@ TEST_F(Sweep, BelievesNoCellThatCannotBe) {
 
 TEST_F(Sweep, SaysWhatIsKeptWhenItIsInterrupted) {
   // Ended as soon as the file has points. A shell's background jobs ignore INT, so that this is TERM.
-  auto const script =
-      "cd '" + folder.path() +
-      "' && { '" TESSERA_BINARY
-      "' sweep --study t3 --set sms=40:140:1 --jobs 1 -o x.csv 2>said & }; "
-      "until [ -s x.csv ] || ! kill -0 $!; do sleep 0.05; done; kill -TERM $!; wait $!";
+  auto const script = "cd '" + folder.path() +
+                      "' && { '" TESSERA_BINARY
+                      "' sweep --study t3 --set sms=40:140:1 --jobs 1 -o x.csv 2>said & }; "
+                      "until [ -s x.csv ] || ! kill -0 $!; do sleep 0.05; done; kill -TERM $!; wait $!";
   int const status = std::system(script.c_str());
   EXPECT_EQ(WEXITSTATUS(status), 128 + SIGTERM);
   auto const rows = text("x.csv");
