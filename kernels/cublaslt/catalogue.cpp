@@ -10,8 +10,8 @@ std::vector<KernelEntry> catalogue() {
   kernel.architectures = {"sm_70", "sm_80", "sm_90"};
   kernel.kind = OperatorKind::gemm;
   kernel.whole = true;
-  // results/h200/gemm_shapes.json, hot, and results/h100/prompts.json: with this the simulator is right in the
-  // median of 44 products of 256 to 4096 rows, and off by 15 % at most in nine of ten.
+  // results/h200/gemm_shapes.json, hot, and results/h100/prompts.json: with this the simulator is right in
+  // the median of 44 products of 256 to 4096 rows, and off by 15 % at most in nine of ten.
   kernel.efficiency = 0.85;
   KernelForm form;
   form.types = {ElementType::bf16, ElementType::fp16};

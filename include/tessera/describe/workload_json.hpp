@@ -19,8 +19,8 @@ std::string print_workload(Workload const& workload);
 /// Which part of a decoder-only transformer, at which sizes, on one GPU of `tensor_parallel`.
 struct BlockOptions {
   /// "mlp", "attention", "local_attention" (of models some of whose layers see a window of the keys),
-  /// "fused_attention" (scores, softmax and context in one kernel, causal but for `all_keys`), "layer" (norms, that attention,
-  /// MLP and residuals), "experts" (a pair of grouped GEMMs) or "shared_expert".
+  /// "fused_attention" (scores, softmax and context in one kernel, causal but for `all_keys`), "layer"
+  /// (norms, that attention, MLP and residuals), "experts" (a pair of grouped GEMMs) or "shared_expert".
   std::string block = "mlp";
   std::int64_t tokens = 1;  ///< new tokens per sequence
   std::int64_t sequences = 1;
