@@ -31,9 +31,9 @@ Document document_of(nb::handle dict) {
 
 /// The command line's options as the keywords that they are in Python.
 std::string in_keywords(std::string text) {
-  constexpr std::array<std::string_view, 12> k_options = {"block",  "tokens", "sequences",  "prompts",
-                                                          "cached", "tp",     "dtype",      "layers",
-                                                          "layer",  "images", "iterations", "routing"};
+  constexpr std::array<std::string_view, 13> k_options = {
+      "mask",  "block",  "tokens", "sequences", "prompts",    "cached", "tp",
+      "dtype", "layers", "layer",  "images",    "iterations", "routing"};
   for (auto const& option : k_options) {
     auto const word = fmt::format("--{}", option);
     for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at)) {
@@ -95,10 +95,12 @@ WorkloadValue workload(nb::handle given, std::optional<std::string> block, std::
                        std::optional<std::int64_t> iterations,
                        std::optional<std::vector<std::int64_t>> const& routing,
                        std::optional<std::string> layers,
-                       std::optional<std::vector<std::int64_t>> const& prompts) {
+                       std::optional<std::vector<std::int64_t>> const& prompts,
+                       std::optional<std::string> mask) {
   cli::WorkloadOptions options;
   if (prompts) options.prompts = fmt::format("{}", fmt::join(*prompts, ","));
   options.layers = std::move(layers);
+  options.mask = std::move(mask);
   if (routing) options.routing = fmt::format("{}", fmt::join(*routing, ","));
   options.block = std::move(block);
   options.tokens = word_of(tokens);
@@ -205,19 +207,19 @@ void bind_documents(nb::module_& m) {
       nb::arg("dtype").none() = nb::none(), nb::arg("layer").none() = nb::none(),
       nb::arg("images").none() = nb::none(), nb::arg("iterations").none() = nb::none(),
       nb::arg("routing").none() = nb::none(), nb::arg("layers").none() = nb::none(),
-      nb::arg("prompts").none() = nb::none(),
+      nb::arg("prompts").none() = nb::none(), nb::arg("mask").none() = nb::none(),
       nb::sig(
           "def workload(source: str | os.PathLike[str] | dict[str, typing.Any], *, block: str | None = None, "
           "tokens: int | None = None, sequences: int | None = None, cached: int | None = None, tp: int "
           "| None = None, dtype: str | None = None, layer: str | None = None, images: int | None = "
           "None, iterations: int | None = None, routing: collections.abc.Sequence[int] | None = None, "
-          "layers: str | None = None, prompts: collections.abc.Sequence[int] | None = None) -> "
-          "Workload"),
+          "layers: str | None = None, prompts: collections.abc.Sequence[int] | None = None, "
+          "mask: str | None = None) -> Workload"),
       "A shipped workload by name, a file, or a document: a model's config.json, a convolution network, or "
       "Tessera's own format. Of a model: `block` (\"mlp\", \"attention\", \"experts\", ...), `tokens`, "
       "`sequences`, `cached`, `tp` (GPUs that share it), `dtype`, `routing` (tokens that each expert "
-      "gets), `layers` (\"4\", or \"all\") and `prompts` (tokens of each of several sequences); of a "
-      "network: `layer` and `images`; of a loop: `iterations`.");
+      "gets), `layers` (\"4\", or \"all\"), `prompts` (tokens of each of several sequences) and `mask` "
+      "(\"causal\", or \"all\"); of a network: `layer` and `images`; of a loop: `iterations`.");
   m.def(
       "workloads", [] { return names_of(shipped_workloads()); }, "Names of the workloads that are shipped.");
 

@@ -64,9 +64,9 @@ class Workload:
 
     def __repr__(self) -> str: ...
 
-def workload(source: str | os.PathLike[str] | dict[str, Any], *, block: str | None = None, tokens: int | None = None, sequences: int | None = None, cached: int | None = None, tp: int | None = None, dtype: str | None = None, layer: str | None = None, images: int | None = None, iterations: int | None = None, routing: Sequence[int] | None = None, layers: str | None = None, prompts: Sequence[int] | None = None) -> Workload:
+def workload(source: str | os.PathLike[str] | dict[str, Any], *, block: str | None = None, tokens: int | None = None, sequences: int | None = None, cached: int | None = None, tp: int | None = None, dtype: str | None = None, layer: str | None = None, images: int | None = None, iterations: int | None = None, routing: Sequence[int] | None = None, layers: str | None = None, prompts: Sequence[int] | None = None, mask: str | None = None) -> Workload:
     """
-    A shipped workload by name, a file, or a document: a model's config.json, a convolution network, or Tessera's own format. Of a model: `block` ("mlp", "attention", "experts", ...), `tokens`, `sequences`, `cached`, `tp` (GPUs that share it), `dtype`, `routing` (tokens that each expert gets), `layers` ("4", or "all") and `prompts` (tokens of each of several sequences); of a network: `layer` and `images`; of a loop: `iterations`.
+    A shipped workload by name, a file, or a document: a model's config.json, a convolution network, or Tessera's own format. Of a model: `block` ("mlp", "attention", "experts", ...), `tokens`, `sequences`, `cached`, `tp` (GPUs that share it), `dtype`, `routing` (tokens that each expert gets), `layers` ("4", or "all"), `prompts` (tokens of each of several sequences) and `mask` ("causal", or "all"); of a network: `layer` and `images`; of a loop: `iterations`.
     """
 
 def workloads() -> list[str]:

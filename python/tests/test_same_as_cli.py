@@ -76,6 +76,11 @@ class SameAsCommandLine(unittest.TestCase):
         work = tessera.workload("gpt2", block="layer", prompts=[100, 30], layers="2")
         self.assertEqual(str(tessera.plan(work)), tool("plan", "gpt2", *words))
 
+    def test_masks(self):
+        words = ["--block", "fused_attention", "--tokens", "300", "--mask", "all"]
+        work = tessera.workload("gpt2", block="fused_attention", tokens=300, mask="all")
+        self.assertEqual(str(tessera.plan(work)), tool("plan", "gpt2", *words))
+
     def test_reports(self):
         with Folder() as at:
             sizes = options({"tokens": 64})
