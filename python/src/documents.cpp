@@ -162,7 +162,7 @@ Workload workload_of(nb::handle given) {
     if (loop.carried.empty() && loop.copies.empty()) return std::move(loop.body);
     return loop;
   }
-  return workload(given, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}).workload;
+  return workload(given, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}).workload;
 }
 
 Workload flat_workload_of(nb::handle given, std::optional<int> iterations) {
