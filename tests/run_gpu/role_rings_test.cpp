@@ -231,9 +231,10 @@ TEST(WithoutDevice, TilesThatCannotBeMissed) {
   };
   EXPECT_TRUE(check_missed({}, Dealing::queue, *plan));
   EXPECT_EQ(refused({0, 1023, 15}, Dealing::lists), "accepted");
-  EXPECT_EQ(refused({0, 0, 16}, Dealing::lists),
-            "error E0564: tile 16 of stage 0 in iteration 0 is to be missed\n"
-            "   hint: name a tile of the loop's body in iterations 0 to 1023, and take Dealing::lists");
+  EXPECT_THAT(refused({0, 0, 16}, Dealing::lists),
+              testing::EndsWith("error E0564: tile 16 of stage 0 in iteration 0 is to be missed\n"
+                                "   hint: name a tile of the loop's body in iterations 0 to 1023, and take "
+                                "Dealing::lists"));
   for (auto const& none : {MissedTile{-1, 0, 0}, {99, 0, 0}, {0, -1, 0}, {0, 1024, 0}, {0, 0, -1}})
     EXPECT_THAT(refused(none, Dealing::lists), HasSubstr("is to be missed"));
   EXPECT_THAT(refused({0, 0, 0}, Dealing::queue), HasSubstr("take Dealing::lists"));
