@@ -170,6 +170,9 @@ std::optional<Unsupported> unsupported(Model const& m) {
   if (m.attended() % 64 != 0)
     return Found{"num_attention_heads", fmt::format("{} heads of {}", m.heads, m.head_size),
                  "ask for a multiple of 64 elements of all heads together"};
+  if (m.attended() < 128)
+    return Found{"num_attention_heads", fmt::format("{} head of {}", m.heads, m.head_size),
+                 "ask for 128 elements of all heads together, or more"};
   if (m.norms_heads && m.head_size == 96)
     return Found{"head_dim", "normed heads of size 96", "there are kernels for 64 and 128"};
   if (m.layers < 1 || m.layers > 1024)

@@ -34,7 +34,7 @@ RoleWork product_work(Product const& p, int columns, bool input_by_word, Machine
       static_cast<double>(p.tokens) * p.depth / p.depth_parts * (input_by_word ? 4 : 2) / p.late_slots();
   if (input_by_word) {
     work.late_warps = k_late_warps;
-    work.late_slots_at_once = std::max(1, k_word_loads / (p.late_depth() / 2 * p.tokens));
+    work.late_slots_at_once = std::max(1, k_word_loads / std::max(1, p.late_depth() / 2 * p.tokens));
   }
   work.whole_input = p.whole_input != 0;
   double const steps =

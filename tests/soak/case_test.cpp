@@ -24,11 +24,13 @@ Case read(std::string const& line) {
 TEST(SoakCase, FaultsComeInEveryPartyAndInEveryLaunch) {
   std::map<std::string, int> kinds;
   std::set<int> faulty_chains, launches;
+  std::set<Workload> workloads;
   int replayed_by_threads = 0;
   for (std::uint64_t number = 0; number < k_cases; ++number) {
     auto const one = case_of(number);
     ASSERT_GT(one.parties(), 0) << number;
     if (one.graphs && one.threads > 1) ++replayed_by_threads;
+    workloads.insert(one.workload);
     if (one.fault == Fault::none) continue;
     ++kinds[kind_of(one)];
     ASSERT_LT(one.faulty, one.parties()) << number;
@@ -38,11 +40,13 @@ TEST(SoakCase, FaultsComeInEveryPartyAndInEveryLaunch) {
     // Each party has the faults that it can have.
     bool const chain = one.faulty < one.chains, loop = !chain && one.faulty < one.chains + one.loops;
     EXPECT_EQ(one.fault == Fault::stall, !chain && !loop) << number;
+    EXPECT_TRUE(one.fault != Fault::stall || can_stall(one.workload)) << number;
     if (loop) {
       EXPECT_EQ(one.fault, Fault::held_tile) << number;
     }
   }
   EXPECT_EQ(faulty_chains, (std::set{0, 1, 2}));
+  EXPECT_EQ(workloads.size(), 1u + static_cast<unsigned>(Workload::layer));  // all, and none
   EXPECT_GT(launches.size(), 50u);
   EXPECT_GT(replayed_by_threads, 100);
   std::set<std::string> const wanted{"held_sms",

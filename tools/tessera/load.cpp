@@ -142,10 +142,18 @@ Expected<std::vector<SizedWorkload>> transformer(SourceText const& source, Workl
   if (!layers) return tl::make_unexpected(layers.error());
   auto const all_keys = parse_mask(options.mask);
   if (!all_keys) return tl::make_unexpected(all_keys.error());
+  auto const name = options.block.value_or("mlp");
+  if (options.mask && !*all_keys && name != "fused_attention" && name != "layer")
+    return tl::make_unexpected(
+        complaint("E0216",
+                  fmt::format("a causal mask is of --block fused_attention and layer, and not of --block {}",
+                              name.substr(0, 60)),
+                  name == "attention" ? "leave --mask out: --block attention scores all keys"
+                                      : "use --block fused_attention, or leave --mask out"));
   std::vector<SizedWorkload> out;
   for (auto const tokens : *sizes) {
     BlockOptions block;
-    block.block = options.block.value_or("mlp");
+    block.block = name;
     block.tokens = tokens;
     block.sequences = options.sequences.value_or(1);
     block.cached = options.cached.value_or(0);
