@@ -112,7 +112,7 @@ TEST(DecodeModel, AttentionMayHaveExtras) {
 TEST(DecodeModel, RefusalsSayNumbers) {
   expect_refused([](Model& m) { m.head_size = 80; }, "heads of size 80");
   expect_refused([](Model& m) { m.head_size = 96, m.heads = m.kv_heads = 9; }, "9 heads of 96");
-  expect_refused([](Model& m) { m.head_size = 64, m.heads = m.kv_heads = 1; }, "1 head of 64");
+  expect_refused([](Model& m) { m.head_size = 64, m.heads = m.kv_heads = 1, m.gpus = 8; }, "1 head of 64");
   expect_refused([](Model& m) { m.head_size = 96, m.norms_heads = true; }, "normed heads of size 96");
   expect_refused([](Model& m) { m.kv_heads = 5; }, "32 query heads on 5 key heads");
   expect_refused([](Model& m) { m.kv_heads = 2; }, "32 query heads on 2 key heads");
