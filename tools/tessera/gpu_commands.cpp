@@ -249,6 +249,7 @@ void add_run(CLI::App& app, Session const& session, Action& action) {
       "standard\n"
       "output, a line for each prompt, and how fast they came to standard error (docs/decode.md).\n\n"
       "  tessera run llama-3.2-1b --decode --prompt-ids 1,2,3 --new-tokens 128\n"
+      "  tessera run llama-65b --decode --tp 8 --predict --cached 1024\n"
       "  tessera run ./Llama-3.2-1B/config.json --decode --weights ./Llama-3.2-1B --prompt-ids prompts.txt "
       "-o "
       "record.json\n\n"
