@@ -194,7 +194,7 @@ Ways stalling_ways_of(Workload workload, double deadline_seconds, cudaStream_t s
     case Workload::decoder: return stalling_decoder_ways(stream);
     case Workload::lattice_boltzmann: return stalling_lattice_boltzmann_ways(deadline_seconds);
     case Workload::attention_block:
-    case Workload::layer: break;  // can_stall()
+    case Workload::layer: break;  // nothing makes them stall: can_stall()
   }
   throw std::runtime_error("there is no such workload");
 }
