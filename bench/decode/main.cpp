@@ -7,9 +7,9 @@
 // eight: sums over GPUs are not in it. A list of rings is kilobytes of a slot (0: what follows from the
 // sequences), in flight at a tile's beginning and within (0: all), late slots and kilobytes of these (0: what
 // follows), warps that fill them (0: 1), parts of the cache (0: what follows) and 1 for a head that starts
-// early, 1 for semaphores where words would do, positions of a page of the cache (0: none); what is left out
-// is 0: 32:2:4,24:2:4:8:4. A record is made with the decoder's own choice alone:
-// --rings 0.
+// early, 1 for semaphores where words would do, positions of a page of the cache (0: none), 1 for persistent
+// launches, 2 for a launch for each operator; what is left out is 0: 32:2:4,24:2:4:8:4. A record is made with
+// the decoder's own choice alone, --rings 0, or with both ways of steps beside it: --rings both.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -64,8 +64,9 @@ void done(Expected<void> const& outcome) {
 
 struct Rings {
   int kilobytes = 0, in_flight = 0, within = 0, late_slots = 0, late_kilobytes = 0, late_warps = 0;
-  int splits = 0, head_early = 0, semaphores = 0, page = 0;
+  int splits = 0, head_early = 0, semaphores = 0, page = 0, by = 0;
 };
+constexpr char const* both_ways = "0:0:0:0:0:0:0:0:0:0:1,0:0:0:0:0:0:0:0:0:0:2";
 
 /// Pages in another order than positions, one after the other.
 struct Pages {
@@ -94,7 +95,7 @@ bool parse_rings(char const* text, std::vector<Rings>& to) {
     Rings rings;
     for (int* const number :
          {&rings.kilobytes, &rings.in_flight, &rings.within, &rings.late_slots, &rings.late_kilobytes,
-          &rings.late_warps, &rings.splits, &rings.head_early, &rings.semaphores, &rings.page}) {
+          &rings.late_warps, &rings.splits, &rings.head_early, &rings.semaphores, &rings.page, &rings.by}) {
       char* end = nullptr;
       auto const value = std::strtol(text, &end, 10);
       if (end == text || value < 0 || value > 1000) return false;
@@ -112,7 +113,10 @@ bool parse_rings(char const* text, std::vector<Rings>& to) {
   return !to.empty();
 }
 std::string to_string(Rings const& r) {
-  std::string const pages = r.page > 0 ? ", pages of " + std::to_string(r.page) : "";
+  std::string const pages =
+      (r.page > 0 ? ", pages of " + std::to_string(r.page) : "") + (r.by == 1   ? ", persistent"
+                                                                    : r.by == 2 ? ", all by launches"
+                                                                                : "");
   if (r.kilobytes == 0) return "rings of the decoder's choice" + pages;
   auto const or_none = [](char const* what, int number) {
     return number > 0 ? ", " + std::string(what) + " " + std::to_string(number) : std::string();
@@ -122,6 +126,12 @@ std::string to_string(Rings const& r) {
          or_none("late KB", r.late_kilobytes) + or_none("late warps", r.late_warps) +
          or_none("parts", r.splits) + (r.head_early > 0 ? ", head early" : "") +
          (r.semaphores > 0 ? ", semaphores" : "") + pages;
+}
+
+/// What the decoder chooses where nothing is asked for.
+std::string chosen_ways(decode::Options const& options, int by) {
+  if (by != 0 || !decode::head_by_launches(options)) return "";
+  return decode::by_launches(options) ? ", launches" : ", the head by launches";
 }
 
 decode::StepTimes times_of(Decoder const& decoder, int layers) {
@@ -184,6 +194,7 @@ struct Bench {
       options.head_starts_early = rings.head_early > 0;
       if (rings.semaphores > 0) options.cut.exchange = Exchange::semaphore;
       options.prompt_rows = 1;  // tokens alone
+      options.steps = static_cast<decode::StepBy>(rings.by);
       if (rings.page > 0) {
         pages.push_back(std::make_unique<Pages>(batch, options.capacity, rings.page));
         options.paged = pages.back()->paged;
@@ -194,15 +205,37 @@ struct Bench {
         continue;
       }
       decoders.push_back(std::make_unique<Decoder>(std::move(*made)));
-      made_with.emplace_back(options, to_string(rings));
+      made_with.emplace_back(options, to_string(rings) + chosen_ways(options, rings.by));
       auto* const decoder = decoders.back().get();
       fill_cache(*decoder);
       done(decoder->begin(stream, sequences()));
-      add(rows, "token", to_string(rings), decoder, Part::all);
-      add(rows, "layers", to_string(rings), decoder, Part::layers);
-      add(rows, "head", to_string(rings), decoder, Part::head);
+      auto const& detail = made_with.back().second;
+      add(rows, "token", detail, decoder, Part::all);
+      add(rows, "layers", detail, decoder, Part::layers);
+      add(rows, "head", detail, decoder, Part::head);
     }
-    if (!decoders.empty()) add_drawn(rows);
+    // Beside ways that were asked for there may be no memory for it.
+    if (!decoders.empty() && to_try.front().by == 0) add_drawn(rows);
+    add_operators(rows);
+  }
+  /// Of the first decoder whose steps are launches, behind all that needs its sequences: captured last.
+  void add_operators(std::vector<Row>& rows) {
+    for (auto [options, name] : made_with) {
+      if (!decode::by_launches(options)) continue;
+      decoders.push_back(std::make_unique<Decoder>(taken(first->another(options, stream))));
+      auto* const decoder = decoders.back().get();
+      fill_cache(*decoder);
+      done(decoder->begin(stream, sequences()));
+      for (auto const which : decode::k_layer_operators) {
+        Row row;
+        row.name = "operator", row.detail = decode::operator_name(which);
+        row.timed.work = [decoder, which](cudaStream_t on, int) {
+          return decoder->only(on, which) ? cudaSuccess : cudaErrorLaunchFailure;
+        };
+        rows.push_back(std::move(row));
+      }
+      return;
+    }
   }
   /// As the first of the others, but for what is behind the head.
   void add_drawn(std::vector<Row>& rows) {
@@ -223,7 +256,9 @@ struct Bench {
     constexpr int k_longest_by_tokens = 512;
     for (int const length : lengths)
       for (int const prompt_rows : {0, 16, 1}) {
-        if (made_with.empty() || (prompt_rows == 1 && length > k_longest_by_tokens)) continue;
+        if (made_with.empty() || (prompt_rows == 16 && decode::by_launches(made_with.front().first)) ||
+            (prompt_rows == 1 && length > k_longest_by_tokens))
+          continue;
         auto options = made_with.front().first;
         options.prompt_rows = prompt_rows;
         options.capacity = std::max(length + 1, options.capacity);
@@ -260,6 +295,7 @@ struct Bench {
   std::vector<Stamps> stamps() const {
     std::vector<Stamps> result;
     for (auto [options, name] : made_with) {
+      if (decode::by_launches(options)) continue;  // they have no tiles
       options.keep_times = true;
       auto decoder = taken(first->another(options, stream));
       fill_cache(decoder);
@@ -394,7 +430,7 @@ int main(int count, char** arguments) {
   files += quick ? 1 : 0;
   char const* list = quick ? "0" : usual_rings;
   if (count > files + 1 && std::strcmp(arguments[files], "--rings") == 0) {
-    list = arguments[files + 1];
+    list = std::strcmp(arguments[files + 1], "both") == 0 ? both_ways : arguments[files + 1];
     files += 2;
   }
   std::vector<Rings> rings;

@@ -36,7 +36,10 @@ Expected<std::string> answer(std::string const& name, int cached, int batch, std
                              MachineProfile const& machine) {
   auto const model = decode::model_of(name);
   if (!model) return tl::make_unexpected(model.error());
-  auto const made = decode::predict_token(*model, batch, cached, machine, cut_of(rings));
+  auto const by = decode::step_by(rings);
+  auto const cut = by ? decode::Cut{} : cut_of(rings);
+  auto const made =
+      decode::predict_token(*model, batch, cached, machine, cut, by.value_or(decode::StepBy::persistent));
   if (!made) return tl::make_unexpected(made.error());
   JsonWriter json;
   json.begin_object()

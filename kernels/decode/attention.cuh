@@ -9,8 +9,8 @@
 #include "kernels/decode/attention.hpp"
 #include "kernels/decode/attention_warp.cuh"
 #include "kernels/decode/cache_pages.cuh"
+#include "kernels/decode/join_parts.cuh"
 #include "kernels/decode/join_words.cuh"
-#include "kernels/decode/last_to_arrive.cuh"
 #include "kernels/decode/load_positions.cuh"
 #include "kernels/few_tokens/direct_input.cuh"
 #include "kernels/few_tokens/product.hpp"
@@ -140,7 +140,6 @@ struct CachedAttention {
  private:
   using Warp = AttentionWarp<Element, HeadSize>;
   static constexpr int row_bytes = HeadSize * static_cast<int>(sizeof(Element));
-  static constexpr int pitch = attention_pitch(HeadSize);
 
   __device__ static unsigned layer_of(AttentionArguments const& a, long long iteration) {
     return static_cast<unsigned>(iteration) % static_cast<unsigned>(a.layers);
@@ -247,69 +246,12 @@ struct CachedAttention {
   __device__ static void join_warps(AttentionArguments const& a, AttentionTile const& tile,
                                     Computer& computer, Warp& state) {
     auto* const sums = reinterpret_cast<float*>(computer.scratch);
-    auto* const weights = reinterpret_cast<float2*>(sums + k_attention_warps * a.group * pitch);
-    int const warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x % 32);
-    state.finish();
-    if (int const query = lane / 4; query < a.group) {
-      auto* const to = sums + (warp * a.group + query) * pitch + lane % 4 * 2;
-#pragma unroll
-      for (int n = 0; n < HeadSize / 8; ++n)
-        *reinterpret_cast<float2*>(to + 8 * n) = make_float2(state.sums[n][0], state.sums[n][1]);
-      if (lane % 4 == 0) weights[warp * a.group + query] = make_float2(state.most[0], state.total[0]);
-    }
+    auto* const weights = store_sums<k_attention_warps>(state, a.group, sums);
     computer.sync();
     if constexpr (Words)
       join_words<Element, HeadSize>(a, tile, computer, sums, weights);
     else
-      join_parts(a, tile, computer, sums, weights);
-  }
-
-  template <class Computer>
-  __device__ static void join_parts(AttentionArguments const& a, AttentionTile const& tile,
-                                    Computer& computer, float const* sums, float2 const* weights) {
-    auto* const output = static_cast<Element*>(a.output) +
-                         static_cast<long long>(tile.sequence * a.kv_heads + tile.head) * a.group * HeadSize;
-    auto* const of_parts =
-        a.splits > 1
-            ? reinterpret_cast<float2*>(a.parts + static_cast<long long>(a.tiles()) * a.group * HeadSize)
-            : nullptr;
-    int const results = a.group * HeadSize, part = computer.job->tile;
-    for (int i = static_cast<int>(threadIdx.x); i < results; i += Computer::threads) {
-      int const query = i / HeadSize, d = i % HeadSize;
-      Joined joined;
-#pragma unroll
-      for (int w = 0; w < k_attention_warps; ++w)
-        joined.add(weights[w * a.group + query], sums[(w * a.group + query) * pitch + d]);
-      if (of_parts == nullptr) {
-        output[i] = static_cast<Element>(joined.sum / joined.total);
-        continue;
-      }
-      a.parts[static_cast<long long>(part) * results + i] = joined.sum;
-      if (d == 0) of_parts[part * a.group + query] = make_float2(joined.most, joined.total);
-    }
-    if (of_parts == nullptr) return;
-    if (!last_to_arrive(computer, a.arrived + tile.sequence * a.kv_heads + tile.head,
-                        static_cast<unsigned>(a.splits)))
-      return;
-    int const first = part - tile.split;
-    for (int i = static_cast<int>(threadIdx.x); i < results; i += Computer::threads) {
-      Joined joined;
-      constexpr int at_once = 8;
-      for (int s = 0; s < a.splits; s += at_once) {
-        float2 weight[at_once];
-        float sum[at_once];
-#pragma unroll
-        for (int j = 0; j < at_once; ++j) {
-          int const one = first + min(s + j, a.splits - 1);
-          weight[j] = __ldcg(of_parts + one * a.group + i / HeadSize);
-          sum[j] = __ldcg(a.parts + static_cast<long long>(one) * results + i);
-        }
-#pragma unroll
-        for (int j = 0; j < at_once; ++j)
-          if (s + j < a.splits) joined.add(weight[j], sum[j]);
-      }
-      output[i] = static_cast<Element>(joined.sum / joined.total);
-    }
+      join_parts<Element, HeadSize, k_attention_warps>(a, tile, computer, sums, weights);
   }
 };
 

@@ -37,6 +37,11 @@ struct CacheShape {
   }
 };
 
+/// Where the bf16 of that number is.
+inline void* bytes_behind(void* at, std::size_t elements) {
+  return static_cast<unsigned char*>(at) + 2 * elements;
+}
+
 /// A cache in pages: [layer][page][key head][position of the page][head_size], keys and values likewise, rows
 /// as above. Which page has a sequence's positions p * positions and so on stands in a table.
 struct CachePages {
@@ -97,6 +102,12 @@ TESSERA_HOST_DEVICE constexpr AttentionTile attention_tile(int tile, int kv_head
 /// Parts into which each sequence and key head is cut so that all of `blocks` have work.
 constexpr int k_most_splits = 32;
 int splits_for(Model const& model, int batch, int blocks);
+/// A launch of attention of its own: bytes that an SM reads in the time that it takes, with so many positions
+/// of each sequence, cut into `splits` parts.
+double launched_work(Model const& model, int batch, int positions, int sms, int splits);
+/// Parts with which that is least, behind so many cached tokens.
+int launched_splits(Model const& model, int batch, int cached, int sms);
+constexpr int k_launched_blocks = 3;  ///< of that launch, to an SM
 /// Floats in shared memory of a tile of attention, for the sums of warps.
 constexpr int k_attention_warps = 8;
 TESSERA_HOST_DEVICE constexpr int attention_pitch(int head_size) { return head_size + 8; }

@@ -115,30 +115,55 @@ Expected<void> Decoder::step(cudaStream_t stream, Part part) {
   if (auto ok = s.settle(stream); !ok) return ok;
   if (auto ok = s.check_begun(); !ok) return ok;
   if (part != Part::head)
-    if (auto ok = s.layer_launch.launch(stream, s.model.layers); !ok) return ok;
+    if (auto ok = s.enqueue_layers(stream); !ok) return ok;
   if (part == Part::layers) return {};
-  if (auto ok = s.head_launch.launch(stream, 1); !ok) {
-    s.begun.clear();  // half a step has been enqueued
-    return ok;
-  }
-  if (!s.end.draws) return {};
-  auto drawn = s.draw(stream);
-  if (!drawn) s.begun.clear();
-  return drawn;
+  auto ok = s.enqueue_head(stream, part == Part::all);
+  if (!ok) s.begun.clear();  // half a step has been enqueued
+  return ok;
 }
 
-Expected<void> Decoder::State::draw(cudaStream_t stream) {
-  auto status = cudaStreamCaptureStatusNone;
-  for (auto const error : {sample(end, draws_of(options.sampling, model.vocabulary), stream),
-                           cudaStreamIsCapturing(stream, &status)})
-    if (auto ok = check_call(error, "drawing tokens"); !ok) return ok;
-  // Who replays a graph waits for all of it.
-  if (status != cudaStreamCaptureStatusNone) return {};
-  if (drawn == nullptr)
-    if (auto ok = check_call(cudaEventCreateWithFlags(&drawn, cudaEventDisableTiming), "cudaEventCreate");
+Expected<void> Decoder::only(cudaStream_t stream, LayerOperator which) {
+  auto& s = *state_;
+  if (!s.launched_layers)
+    return refused("an operator alone of a decoder whose steps are persistent launches",
+                   "make it with StepBy::launches");
+  s.begun.clear();
+  if (auto ok = s.launched_layers->only(stream, which); !ok) return ok;
+  return s.mark(stream);
+}
+
+Expected<void> Decoder::State::enqueue_layers(cudaStream_t stream) {
+  if (!launched_layers) return layer_launch.launch(stream, model.layers);
+  auto ok = launched_layers->all(stream);
+  if (ok) ok = mark(stream);
+  if (!ok) begun.clear();
+  return ok;
+}
+
+Expected<void> Decoder::State::enqueue_head(cudaStream_t stream, bool behind_layers) {
+  auto const find = [&] {
+    if (!launched_head) return head_launch.launch(stream, 1);
+    return launched_head->find(stream,
+                               launched_layers && behind_layers ? launched_layers->last_shift() : nullptr);
+  };
+  if (auto ok = find(); !ok) return ok;
+  if (end.draws)
+    if (auto ok =
+            check_call(sample(end, draws_of(options.sampling, model.vocabulary), stream), "drawing tokens");
         !ok)
       return ok;
-  return check_call(cudaEventRecord(drawn, stream), "cudaEventRecord");
+  return launched_head || end.draws ? mark(stream) : Expected<void>{};
+}
+
+Expected<void> Decoder::State::mark(cudaStream_t stream) {
+  auto status = cudaStreamCaptureStatusNone;
+  if (auto ok = check_call(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing"); !ok) return ok;
+  // Who replays a graph waits for all of it.
+  if (status != cudaStreamCaptureStatusNone) return {};
+  if (last == nullptr)
+    if (auto ok = check_call(cudaEventCreateWithFlags(&last, cudaEventDisableTiming), "cudaEventCreate"); !ok)
+      return ok;
+  return check_call(cudaEventRecord(last, stream), "cudaEventRecord");
 }
 
 Expected<void> Decoder::rewind(cudaStream_t stream) {
@@ -200,18 +225,26 @@ Expected<void> Decoder::decode(cudaStream_t stream, int steps) {
   if (auto ok = s.check_steps(steps); !ok) return ok;
   if (steps == 0) return {};
   if (auto ok = s.capture(*this); !ok) return ok;
-  // The layers hold the SMs; the head's launch waits for nobody.
   bool begins = false;
-  auto const ok = s.layer_launch.replay(stream, [&s, &begins, steps](GpuStream in) {
-    begins = true;
-    auto error = cudaSuccess;
-    for (int i = 0; i < steps && error == cudaSuccess; ++i) error = cudaGraphLaunch(s.graph, in);
-    return static_cast<int>(error);
-  });
+  auto const ok = s.replay(stream, steps, begins);
   if (!ok && begins) s.begun.clear();  // some steps may have been enqueued
   if (!ok) return ok;
   for (auto& read : s.read) read += steps;
   return {};
+}
+
+/// `begins`: something has been enqueued.
+Expected<void> Decoder::State::replay(cudaStream_t stream, int steps, bool& begins) {
+  auto const enqueue = [this, &begins, steps](GpuStream in) {
+    begins = true;
+    auto error = cudaSuccess;
+    for (int i = 0; i < steps && error == cudaSuccess; ++i) error = cudaGraphLaunch(graph, in);
+    return static_cast<int>(error);
+  };
+  // The layers hold the SMs; the head's launch waits for nobody.
+  auto ok = launched_layers ? check_call(static_cast<cudaError_t>(enqueue(stream)), "cudaGraphLaunch")
+                            : layer_launch.replay(stream, enqueue);
+  return ok && launched_head ? mark(stream) : ok;
 }
 
 bool Decoder::State::takes_pass(std::vector<Positions> const& unread) const {
@@ -251,7 +284,10 @@ Expected<void> Decoder::prefill(cudaStream_t stream) {
     for (std::size_t i = 0; i < unread.size(); ++i) s.read[i] = unread[i].end;
     return decode(stream, 1);
   }
-  if (auto found = step(stream, Part::head); !found) return found;
+  if (auto found = s.enqueue_head(stream, false); !found) {
+    s.begun.clear();
+    return found;
+  }
   for (std::size_t i = 0; i < unread.size(); ++i) s.read[i] = unread[i].end;
   return {};
 }
@@ -264,7 +300,9 @@ Expected<void> Decoder::prefill(cudaStream_t stream, std::vector<std::vector<int
 }
 
 Expected<void> Decoder::State::finish() {
-  std::vector<Launch const*> launches = {&layer_launch, &head_launch};
+  std::vector<Launch const*> launches;
+  if (!launched_layers) launches.push_back(&layer_launch);
+  if (!launched_head) launches.push_back(&head_launch);
   if (prompts) launches.push_back(&prompts->launch());
   for (auto const* one : launches) {
     auto const result = one->finish();
@@ -276,10 +314,10 @@ Expected<void> Decoder::State::finish() {
     return tl::make_unexpected(
         with_layer(result.error(), *(*stalled)->plan, (*stalled)->last_stall(), model.layers));
   }
-  // The head's launch ends before what was found is drawn from.
-  if (drawn == nullptr) return {};
+  // What is no persistent launch: steps by launches, and drawings, before which the head's launch ends.
+  if (last == nullptr) return {};
   gpu::RelaxedCapture const relaxed;
-  return check_call(cudaEventSynchronize(drawn), "waiting for drawn tokens");
+  return check_call(cudaEventSynchronize(last), "waiting for steps");
 }
 
 Expected<void> Decoder::State::settle(cudaStream_t stream) {

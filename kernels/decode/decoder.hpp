@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoder that generates tokens: all layers in one persistent launch, the head in a second one, both in one
-// graph that serves every step. docs/decode.md goes through it. Needs a GPU (sm_90).
+// A decoder that generates tokens: all layers in one persistent launch, the head in a second one, or, of many
+// sequences, a launch for each operator; all in one graph that serves every step. docs/decode.md goes through
+// it. Needs a GPU (sm_90).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -56,20 +57,22 @@ struct PagedCache {
 struct Options {
   int batch = 1;        ///< sequences at once
   int capacity = 2048;  ///< tokens of a sequence, prompt and generated ones together
-  Cut cut;
+  StepBy steps = StepBy::fastest;
+  Cut cut;                         ///< of persistent launches
   int usual_cached = 1024;         ///< by which blocks' work is evened out
   bool keep_logits = false;        ///< for Decoder::logits()
-  bool keep_times = false;         ///< for Decoder::tile_times()
+  bool keep_times = false;         ///< for Decoder::tile_times(); of persistent launches
   bool head_starts_early = false;  ///< loads the head's weights while the last layers are still computed
-  double deadline_seconds = 2;     ///< of each wait
+  double deadline_seconds = 2;     ///< of each wait between tiles
   std::size_t most_bytes = 0;      ///< of device memory; 0: what there is
   /// Tokens of prompts that a step of prefill() reads, of all sequences together: 2 to 64 by the kernels of
   /// steps, more, up to k_most_pass_rows, by a pass of matrix products. 1: token by token. 0: few by steps
   /// and many by passes, as many as are of use.
   int prompt_rows = 0;
-  /// make() times the algorithms of cuBLASLt for full passes of 1024 rows and more, and passes take the
-  /// fastest, one choice for all decoders of a process. Else passes take what the library guesses first,
-  /// which is the same in every process: sums, and with them near ties, do not depend on what was faster.
+  /// make() times the algorithms of cuBLASLt for full passes of 1024 rows and more, and for steps by
+  /// launches, and takes the fastest, one choice for all decoders of a process. Else it takes what the
+  /// library guesses first, which is the same in every process: sums, and with them near ties, do not depend
+  /// on what was faster.
   bool time_products = true;
   PagedCache paged;
   Sampling sampling;
@@ -79,6 +82,12 @@ struct Options {
   /// For tests of stalls: a tile that no step computes, of a Stage, in the layer that is its iteration.
   std::optional<MissedTile> missed_tile = {};
 };
+
+/// Are these options' layers a launch for each operator? Not, unless it is said, where something is asked for
+/// that persistent launches alone have: a cut, times of tiles, a head that starts early, or prompts by steps.
+bool by_launches(Options const& options);
+/// And the head? For fewer sequences than layers.
+bool head_by_launches(Options const& options);
 
 /// What a sequence begins with. `tokens` are at positions from `cached` on; what is before them stands in the
 /// cache (Decoder::keys()).
@@ -120,6 +129,9 @@ class Decoder {
   /// One step, or a part of it for who measures; may be captured. decode() replays a graph of it. A sequence
   /// that has no room left reads its last token again, and changes nothing.
   Expected<void> step(cudaStream_t stream, Part part = Part::all);
+  /// Of steps by launches one operator alone, of all layers one behind the other; may be captured. For who
+  /// measures: sequences are lost, begin() again. Refuses (E0566) where steps are persistent launches.
+  Expected<void> only(cudaStream_t stream, LayerOperator which);
   /// Enqueues that steps go on where begin() began; may be captured.
   Expected<void> rewind(cudaStream_t stream);
   /// Waits for all steps. E0520: a wait met its deadline; the report names operator, layer (iteration) and

@@ -17,6 +17,23 @@ int items_of(Model const& m, Options const& o, int blocks) {
   return rows > 1 ? prompt_items(m, rows, o.batch, blocks) : 0;
 }
 
+namespace {
+
+/// Rows of these steps are those that persistent ones would have.
+LaunchedBuffers launched_places(Pieces& pieces, Model const& m, Options const& o, Buffers const& b) {
+  LaunchedBuffers result;
+  auto& rows = result.rows;
+  rows.stream = b.layer.stream, rows.normed = b.layer.y;
+  rows.qkv = b.layer.qkv, rows.attended = b.layer.attended, rows.h = b.layer.h;
+  if (by_launches(o) && !m.gelu) rows.gate_up = pieces.take(4 * times(o.batch, m.intermediate));
+  rows.workspace = pass_rows_of(o) > 0 ? b.pass.rows.workspace : pieces.take(cublaslt::workspace_bytes);
+  result.sequences = pieces.take<int>(4 * times(o.batch, 1));
+  result.parts = b.parts, result.arrived = b.arrived;
+  return result;
+}
+
+}  // namespace
+
 Buffers places(Model const& m, Options const& o, Tiles const& tiles, int items, unsigned char* base) {
   Pieces pieces(base);
   Buffers b;
@@ -27,7 +44,7 @@ Buffers places(Model const& m, Options const& o, Tiles const& tiles, int items, 
   b.layer.qkv = pieces.take(2 * times(rows, m.qkv_features()));
   b.layer.attended = pieces.take(2 * times(rows, m.attended()));
   b.layer.h = pieces.take(2 * times(rows, m.intermediate));
-  if (takes_words(o.cut, o.batch)) {
+  if (takes_words(o.cut, o.batch) && !by_launches(o)) {
     auto const begin = pieces.used();
     auto& w = b.layer.words;
     w.x = pieces.take<unsigned>(4 * times(o.batch, m.hidden));
@@ -42,7 +59,8 @@ Buffers places(Model const& m, Options const& o, Tiles const& tiles, int items, 
   if (items > 0) b.prompts = prompt_places(pieces, m, items);
   b.pass = pass_places(pieces, m, o);
   b.parts = pieces.take<float>(4 * times(tiles.of[k_attention], m.group() * (m.head_size + 2)));
-  b.arrived = pieces.take<unsigned>(4 * (times(o.batch, m.kv_heads) + 1));
+  b.arrived = pieces.take<unsigned>(4 * times(o.batch, m.kv_heads + 1));
+  if (head_by_launches(o)) b.launched = launched_places(pieces, m, o, b);
   b.best = pieces.take<unsigned long long>(8 * times(o.batch, 1));
   b.cached = pieces.take<int>(4 * times(o.batch, 1));
   b.known = pieces.take<int>(4 * times(o.batch, 1));
@@ -56,7 +74,8 @@ Buffers places(Model const& m, Options const& o, Tiles const& tiles, int items, 
   for (std::size_t s = 0; o.keep_times && s < k_stages; ++s)
     b.times[s] =
         pieces.take<few_tokens::TileTimes>(sizeof(few_tokens::TileTimes) * times(m.layers, tiles.of[s]));
-  if (o.keep_logits || o.sampling.draws()) b.logits = pieces.take<float>(4 * times(o.batch, m.vocabulary));
+  if (o.keep_logits || o.sampling.draws() || head_by_launches(o))
+    b.logits = pieces.take<float>(4 * times(o.batch, m.vocabulary));
   b.turns = pieces.take<Turn>(sizeof(Turn) * times(o.capacity, m.head_size / 2));
   b.keys = o.paged.keys, b.values = o.paged.values;
   if (b.keys == nullptr) {

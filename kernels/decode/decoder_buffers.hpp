@@ -5,6 +5,7 @@
 #include <array>
 
 #include "kernels/decode/decoder.hpp"
+#include "kernels/decode/launched_layers.hpp"
 #include "kernels/decode/layer_stages.hpp"
 #include "kernels/decode/prompt_pass.hpp"
 #include "kernels/decode/prompt_reader.hpp"
@@ -14,10 +15,11 @@ namespace tessera::decode {
 /// What steps write, and the cache.
 struct Buffers {
   LayerBuffers layer;
-  PromptBuffers prompts;  ///< where prompts are read many tokens at once
-  PassBuffers pass;       ///< and some thousand
+  PromptBuffers prompts;     ///< where prompts are read many tokens at once
+  PassBuffers pass;          ///< and some thousand
+  LaunchedBuffers launched;  ///< of steps by launches
   float* parts = nullptr;
-  unsigned* arrived = nullptr;  ///< of attention, and behind it of the head
+  unsigned* arrived = nullptr;  ///< of attention, and behind it of the head: of each sequence, at most
   unsigned long long* best = nullptr;
   int *cached = nullptr, *known = nullptr, *ids = nullptr;
   int* first_cached = nullptr;  ///< as begin() left it

@@ -42,6 +42,15 @@ Expected<void> check_pages(Options const& o) {
   return {};
 }
 
+/// That persistent launches alone have.
+bool asks_for_persistent(Options const& o) {
+  auto const& c = o.cut;
+  bool const cut = c.blocks > 0 || c.slot_bytes > 0 || c.in_flight > 0 || c.in_flight_within > 0 ||
+                   c.late_slots > 0 || c.late_slot_bytes > 0 || c.late_warps != 1 || c.exchange.has_value();
+  return cut || o.keep_times || o.head_starts_early || o.missed_tile.has_value() ||
+         (o.prompt_rows > 1 && o.prompt_rows <= k_most_prompt_rows);
+}
+
 }  // namespace
 
 Expected<void> refused(std::string message, std::string way_out) {
@@ -80,6 +89,14 @@ Expected<void> check_weights(Model const& m, Weights const& w) {
   return {};
 }
 
+bool by_launches(Options const& o) {
+  return layers_by_launches(o.steps, o.batch) && (o.steps == StepBy::launches || !asks_for_persistent(o));
+}
+
+bool head_by_launches(Options const& o) {
+  return head_launched(o.steps, o.batch) && !o.head_starts_early && o.cut.blocks == 0;
+}
+
 Expected<void> check_options(Model const& m, Options const& o) {
   if (auto ok = check_model(m); !ok) return ok;
   if (auto ok = check_sequences(o.batch, o.capacity, most_capacity(m)); !ok) return ok;
@@ -94,6 +111,14 @@ Expected<void> check_options(Model const& m, Options const& o) {
                    fmt::format("ask for 2 to {}, for more, up to {}, for passes of so many, 1 for token by "
                                "token, or 0 for what is of use",
                                k_most_prompt_rows, k_most_pass_rows));
+  if (o.steps == StepBy::launches && asks_for_persistent(o))
+    return refused(
+        "steps by a launch for each operator with a cut, an exchange, times of tiles, a head that starts "
+        "early "
+        "or prompts by steps, which persistent launches alone have",
+        "ask for StepBy::persistent, or for none of these: prompts by passes (prompt_rows 0) or token by "
+        "token "
+        "(1)");
   if (auto ok = check_pages(o); !ok) return ok;
   if (auto ok = check_sampling(o.sampling); !ok) return ok;
   for (int const token : o.stop_tokens)

@@ -80,7 +80,7 @@ AttentionArguments Decoder::State::attention_arguments(int slot_bytes) const {
   return a;
 }
 
-Expected<void> Decoder::State::describe(int blocks) {
+Expected<void> Decoder::State::describe_layers(int blocks) {
   int const columns = few_tokens::columns_for(options.batch);
   auto stages = layer_stages(model, weights, at.layer, options.batch, tiles);
   for (std::size_t s = 0; s < k_stages; ++s) stages[s].product.times = at.times[s];
@@ -93,15 +93,23 @@ Expected<void> Decoder::State::describe(int blocks) {
       copy_on_device(arguments.data(), arguments.size() * sizeof(arguments[0]), "arguments of attention");
   if (!on_device) return tl::make_unexpected(on_device.error());
   attention = *on_device;
+  return {};
+}
 
+Expected<void> Decoder::State::describe_head(int blocks) {
   ProductStage stage;
   stage.product = head_product(model, options.batch, tiles);
   stage.weights = {weights.head}, stage.inputs = {at.layer.x};
   stage.stores = false;
   stage.product.bias = weights.head_shifts;
-  auto made_head = few_tokens::product_stages({stage}, k_type, blocks, columns, head_options(options.cut));
-  if (!made_head) return tl::make_unexpected(made_head.error());
-  head = std::move(*made_head);
+  auto made = few_tokens::product_stages({stage}, k_type, blocks, few_tokens::columns_for(options.batch),
+                                         head_options(options.cut));
+  if (!made) return tl::make_unexpected(made.error());
+  head = std::move(*made);
+  return {};
+}
+
+void Decoder::State::describe_end() {
   end.logits = at.logits;
   end.best = at.best;
   end.arrived = at.arrived + options.batch * model.kv_heads;
@@ -114,16 +122,24 @@ Expected<void> Decoder::State::describe(int blocks) {
   end.stream = at.layer.stream, end.x = at.layer.x;
   end.hidden = model.hidden;
   end.sequences = options.batch;
-  return {};
 }
 
-Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
-  int const columns = few_tokens::columns_for(options.batch);
-  auto const layer_plan = plan_layers(tiles, machine, blocks, *options.cut.exchange);
-  if (!layer_plan) return tl::make_unexpected(layer_plan.error());
+Expected<RoleOptions> Decoder::State::role_options() {
   auto const stalls = together.stalls();
   if (!stalls) return tl::make_unexpected(stalls.error());
   RoleOptions roles;
+  roles.chain.stalls_with = *stalls;
+  roles.chain.deadline_seconds = options.deadline_seconds;
+  return roles;
+}
+
+Expected<void> Decoder::State::plan_layer_launch(MachineProfile const& machine, int blocks) {
+  if (auto ok = describe_layers(blocks); !ok) return ok;
+  auto const layer_plan = plan_layers(tiles, machine, blocks, *options.cut.exchange);
+  if (!layer_plan) return tl::make_unexpected(layer_plan.error());
+  auto of_roles = role_options();
+  if (!of_roles) return tl::make_unexpected(of_roles.error());
+  auto& roles = *of_roles;
   auto const& words = at.layer.words;
   if (words.x != nullptr && tiles.of[k_attention] > options.batch * model.kv_heads)
     roles.meeting_stages = {k_attention};
@@ -133,28 +149,31 @@ Expected<void> Decoder::State::plan(MachineProfile const& machine, int blocks) {
     if (error == cudaSuccess && words.x != nullptr) error = cudaMemsetAsync(words.x, 0, words.bytes, stream);
     return static_cast<int>(error);
   };
-  roles.chain.stalls_with = *stalls;
   roles.rings = layers.rings;
-  roles.chain.deadline_seconds = options.deadline_seconds;
   roles.tile_bytes =
       tile_bytes(model, options.batch, tiles, std::min(options.usual_cached, options.capacity));
   roles.missed = options.missed_tile;
   auto made =
-      decode::layer_launch(*layer_plan, roles, columns, head_kind_of(model, options.paged.positions > 0),
+      decode::layer_launch(*layer_plan, roles, few_tokens::columns_for(options.batch),
+                           head_kind_of(model, options.paged.positions > 0),
                            {layers.arguments, static_cast<AttentionArguments const*>(attention.get())});
   if (!made) return tl::make_unexpected(made.error());
   layer_launch = std::move(*made);
+  return {};
+}
 
+Expected<void> Decoder::State::plan_head_launch(MachineProfile const& machine, int blocks) {
+  if (auto ok = describe_head(blocks); !ok) return ok;
   auto const head_plan = plan_head(tiles, machine, blocks);
   if (!head_plan) return tl::make_unexpected(head_plan.error());
-  roles.rings = head.rings;
-  roles.tile_bytes.clear(), roles.meeting_stages.clear();
-  roles.reset = nullptr, roles.missed.reset();
-  roles.starts_early = options.head_starts_early;
-  auto made_head = decode::head_launch(*head_plan, roles, columns, model.head_has_extras(), head.arguments,
-                                       end, tiles.head_parts);
-  if (!made_head) return tl::make_unexpected(made_head.error());
-  head_launch = std::move(*made_head);
+  auto roles = role_options();
+  if (!roles) return tl::make_unexpected(roles.error());
+  roles->rings = head.rings;
+  roles->starts_early = options.head_starts_early;
+  auto made = decode::head_launch(*head_plan, *roles, few_tokens::columns_for(options.batch),
+                                  model.head_has_extras(), head.arguments, end, tiles.head_parts);
+  if (!made) return tl::make_unexpected(made.error());
+  head_launch = std::move(*made);
   return {};
 }
 
@@ -175,11 +194,24 @@ Expected<void> Decoder::State::make_prompts(MachineProfile const& machine, int b
 
 Expected<void> Decoder::State::make_pass(cudaStream_t stream) {
   if (pass_rows_of(options) == 0) return {};
-  auto made =
-      PromptPass::make(model, weights, options, at.pass, {end, at.keys, at.values, at.turns, cache, pages()},
-                       attention_sm90::attention, stream);
+  auto made = PromptPass::make(model, weights, options, at.pass, around(), attention_sm90::attention, stream);
   if (!made) return tl::make_unexpected(made.error());
   pass = std::move(*made);
+  return {};
+}
+
+Expected<void> Decoder::State::make_launched_layers(cudaStream_t stream, int splits) {
+  auto made = LaunchedLayers::make(model, weights, options, at.launched, around(), splits, stream);
+  if (!made) return tl::make_unexpected(made.error());
+  launched_layers = std::move(*made);
+  return {};
+}
+
+Expected<void> Decoder::State::make_launched_head(cudaStream_t stream) {
+  auto* const arrived = at.arrived + options.batch * model.kv_heads;
+  auto made = LaunchedHead::make(model, weights, options, at.launched.rows, end, arrived, stream);
+  if (!made) return tl::make_unexpected(made.error());
+  launched_head = std::move(*made);
   return {};
 }
 
@@ -189,8 +221,11 @@ Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t 
   auto const& model = state->model;
   auto const& options = state->options;
   int const blocks = options.cut.blocks > 0 ? options.cut.blocks : machine->sms;
-  int const splits = options.cut.splits > 0 ? options.cut.splits : splits_for(model, options.batch, blocks);
-  state->options.cut = with_exchange(model, options.batch, options.cut, blocks, splits);
+  bool const launches = by_launches(options);
+  int const splits = options.cut.splits > 0 ? options.cut.splits
+                     : launches ? launched_splits(model, options.batch, options.usual_cached, blocks)
+                                : splits_for(model, options.batch, blocks);
+  if (!launches) state->options.cut = with_exchange(model, options.batch, options.cut, blocks, splits);
   state->tiles = tiles_of(model, options.batch, blocks, splits, options.cut.slot_bytes);
   state->items = items_of(model, options, blocks);
   auto const bytes = places(model, options, state->tiles, state->items, nullptr).bytes;
@@ -200,8 +235,15 @@ Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t 
   state->at = places(model, options, state->tiles, state->items, memory->get());
   state->cache = cache_of(model, options);
   if (auto ok = state->fill(stream); !ok) return tl::make_unexpected(ok.error());
-  if (auto ok = state->describe(blocks); !ok) return tl::make_unexpected(ok.error());
-  if (auto ok = state->plan(*machine, blocks); !ok) return tl::make_unexpected(ok.error());
+  state->describe_end();
+  if (auto ok =
+          launches ? state->make_launched_layers(stream, splits) : state->plan_layer_launch(*machine, blocks);
+      !ok)
+    return tl::make_unexpected(ok.error());
+  if (auto ok = head_by_launches(options) ? state->make_launched_head(stream)
+                                          : state->plan_head_launch(*machine, blocks);
+      !ok)
+    return tl::make_unexpected(ok.error());
   if (auto ok = state->make_prompts(*machine, blocks); !ok) return tl::make_unexpected(ok.error());
   if (auto ok = state->make_pass(stream); !ok) return tl::make_unexpected(ok.error());
   Decoder result;

@@ -9,6 +9,8 @@
 
 #include "kernels/decode/decoder.hpp"
 #include "kernels/decode/decoder_buffers.hpp"
+#include "kernels/decode/launched_head.hpp"
+#include "kernels/decode/launched_layers.hpp"
 #include "kernels/decode/launches.hpp"
 #include "kernels/decode/prompt_pass.hpp"
 #include "kernels/decode/prompt_reader.hpp"
@@ -30,22 +32,28 @@ struct Decoder::State {
   StepEnd end;
   Scratch together;  ///< its launches stall together: they share memory beside their own
   Launch layer_launch, head_launch;
+  std::optional<LaunchedLayers> launched_layers;  ///< in place of the one
+  std::optional<LaunchedHead> launched_head;      ///< and of the other
   std::optional<PromptReader> prompts;
   std::optional<PromptPass> pass;
   cudaGraphExec_t graph = nullptr;
-  cudaEvent_t drawn = nullptr;  ///< behind the last drawing that no launch knows of; none yet: not made
+  cudaEvent_t last = nullptr;  ///< behind the last launch that no persistent one knows of; none yet: not made
   std::vector<Sequence> begun;  ///< empty: begin() comes first
   unsigned begun_at = 0;        ///< together.restarts() then: another number by now, and they are lost
   std::vector<int> read;        ///< positions of each sequence that have been read, when all steps are done
 
   ~State() {
     if (graph != nullptr) cudaGraphExecDestroy(graph);
-    if (drawn != nullptr) cudaEventDestroy(drawn);
+    if (last != nullptr) cudaEventDestroy(last);
   }
 
   Expected<void> fill(cudaStream_t stream);
-  Expected<void> describe(int blocks);
-  Expected<void> plan(MachineProfile const& machine, int blocks);
+  Expected<void> describe_layers(int blocks);
+  Expected<void> describe_head(int blocks);
+  void describe_end();
+  Expected<RoleOptions> role_options();
+  Expected<void> plan_layer_launch(MachineProfile const& machine, int blocks);
+  Expected<void> plan_head_launch(MachineProfile const& machine, int blocks);
   AttentionArguments attention_arguments(int slot_bytes) const;
   CachePages pages() const;
   Expected<void> make_prompts(MachineProfile const& machine, int blocks);
@@ -58,10 +66,17 @@ struct Decoder::State {
   Expected<void> check_steps(int steps) const;
   /// E0520 where a launch has given up, as finish() says it: nothing is enqueued then.
   Expected<void> settle(cudaStream_t stream);
-  /// Enqueues the drawing of a step, which finish() waits for.
-  Expected<void> draw(cudaStream_t stream);
+  Expected<void> make_launched_layers(cudaStream_t stream, int splits);
+  Expected<void> make_launched_head(cudaStream_t stream);
+  /// What passes and steps by launches share with the rest.
+  PassSurroundings around() const { return {end, at.keys, at.values, at.turns, cache, pages()}; }
+  Expected<void> enqueue_layers(cudaStream_t stream);
+  Expected<void> enqueue_head(cudaStream_t stream, bool behind_layers);
+  Expected<void> replay(cudaStream_t stream, int steps, bool& begins);
+  /// finish() waits for what has been enqueued so far.
+  Expected<void> mark(cudaStream_t stream);
   Expected<void> finish();
-  std::size_t arrived_bytes() const { return 4 * (times(options.batch, model.kv_heads) + 1); }
+  std::size_t arrived_bytes() const { return 4 * times(options.batch, model.kv_heads + 1); }
   int known(std::size_t sequence) const {
     return begun[sequence].cached + static_cast<int>(begun[sequence].tokens.size());
   }

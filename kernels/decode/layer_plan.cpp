@@ -209,6 +209,12 @@ bool words_fit(Model const& m, int batch, Tiles const& tiles, Cut cut, int block
 
 }  // namespace
 
+std::optional<StepBy> step_by(std::string const& name) {
+  for (std::size_t i = 0; i < std::size(k_step_names); ++i)
+    if (name == k_step_names[i]) return static_cast<StepBy>(i);
+  return std::nullopt;
+}
+
 Cut with_exchange(Model const& m, int batch, Cut cut, int blocks, int splits) {
   bool const chosen = cut.slot_bytes == 0;
   cut = with_rings(cut, batch);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <tessera/plan/exchange.hpp>
 #include <tessera/plan/loop_plan.hpp>
 #include <tessera/sync/wait.cuh>
@@ -42,6 +43,35 @@ Cut with_rings(Cut cut, int batch);
 
 /// Stages of the loop's body.
 enum Stage { k_qkv, k_attention, k_out, k_gate_up, k_down, k_stages };
+
+/// How a step that generates is computed.
+enum class StepBy {
+  fastest,     ///< what is fastest for so many sequences: by_launches(), head_by_launches()
+  persistent,  ///< all layers in one launch, and the head in a second one
+  launches,    ///< a launch for each operator, products by cuBLASLt
+};
+
+/// Sequences from which on StepBy::fastest takes launches, for layers and for the head: by what both took on
+/// GPUs (docs/decode.md).
+constexpr int k_least_launched = 17, k_least_launched_head = 9;
+
+/// "fastest", "persistent", "launches"; nothing if it is none of them.
+std::optional<StepBy> step_by(std::string const& name);
+constexpr char const* k_step_names[] = {"fastest", "persistent", "launches"};
+/// Are layers of so many sequences a launch for each operator, where nothing else decides it? And the head?
+constexpr bool layers_by_launches(StepBy by, int batch) {
+  return by == StepBy::launches || (by == StepBy::fastest && batch >= k_least_launched);
+}
+constexpr bool head_launched(StepBy by, int batch) {
+  return by == StepBy::launches || (by == StepBy::fastest && batch >= k_least_launched_head);
+}
+
+/// Operators of a layer whose steps are launches, in their order. Attention is with what turns queries and
+/// keys and stores new ones.
+enum class LayerOperator { norm, qkv, attention, out, mlp_norm, gate_up, activation, down };
+constexpr LayerOperator k_layer_operators[] = {
+    LayerOperator::norm,     LayerOperator::qkv,     LayerOperator::attention,  LayerOperator::out,
+    LayerOperator::mlp_norm, LayerOperator::gate_up, LayerOperator::activation, LayerOperator::down};
 
 /// How many tiles each stage has.
 struct Tiles {

@@ -56,6 +56,20 @@ char const* stage_name(Stage stage) {
   return k_names[stage];
 }
 
+char const* operator_name(LayerOperator which) {
+  switch (which) {
+    case LayerOperator::norm: return "norm";
+    case LayerOperator::qkv: return stage_name(k_qkv);
+    case LayerOperator::attention: return stage_name(k_attention);
+    case LayerOperator::out: return stage_name(k_out);
+    case LayerOperator::mlp_norm: return "mlp_norm";
+    case LayerOperator::gate_up: return stage_name(k_gate_up);
+    case LayerOperator::activation: return "activation";
+    case LayerOperator::down: break;
+  }
+  return stage_name(k_down);
+}
+
 std::vector<OperatorTimes> operator_times(StepTimes const& times, int layers) {
   LayersOf const of{times, layers};
   std::vector<OperatorTimes> result;

@@ -18,6 +18,8 @@ using StepTimes = std::array<std::vector<few_tokens::TileTimes>, k_stages>;
 
 /// "qkv", "attention", "out", "gate_up", "down".
 char const* stage_name(Stage stage);
+/// The same, and "norm", "mlp_norm", "activation".
+char const* operator_name(LayerOperator which);
 
 /// Of a layer, but the first, which waits for no other.
 std::vector<OperatorTimes> operator_times(StepTimes const& times, int layers);

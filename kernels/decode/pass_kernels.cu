@@ -60,6 +60,7 @@ __device__ Element* row_in(void* of, LayerCache const& cache, int sequence, int 
 template <int HeadSize>
 struct ToCache {
   static constexpr bool takes = true;
+  static constexpr bool triggers_late = true;
   PassPlaces places;
   LayerCache cache;
   int key_heads;
@@ -133,9 +134,12 @@ __global__ void __launch_bounds__(k_threads)
   auto const& run = table.runs[blockIdx.x];
   if (!run.ends) return;
   auto const* const row = from + static_cast<long long>(run.row + run.tokens - 1) * end.hidden;
-  auto* const to = static_cast<Element*>(end.x) + static_cast<long long>(run.sequence) * end.hidden;
-  for (int i = static_cast<int>(threadIdx.x); i < end.hidden; i += k_threads)
-    to[i] = static_cast<Element>(row[i] + (shift != nullptr ? shift[i] : 0.0f));
+  long long const first = static_cast<long long>(run.sequence) * end.hidden;
+  for (int i = static_cast<int>(threadIdx.x); i < end.hidden; i += k_threads) {
+    float const one = row[i] + (shift != nullptr ? shift[i] : 0.0f);
+    static_cast<Element*>(end.x)[first + i] = static_cast<Element>(one);
+    if (end.stream != nullptr) end.stream[first + i] = one;
+  }
   if (threadIdx.x == 0) end.cached[run.sequence] = run.keys() - 1;
 }
 

@@ -9,30 +9,20 @@
 #include "kernels/decode/decoder.hpp"
 #include "kernels/decode/device_memory.hpp"
 #include "kernels/decode/head.hpp"
+#include "kernels/decode/layer_products.hpp"
+#include "kernels/decode/operator_launches.hpp"
 #include "kernels/decode/packed_weights.hpp"
 #include "kernels/decode/pass_kernels.hpp"
-#include "kernels/decode/prompt_products.hpp"
 #include "kernels/decode/rotation_table.hpp"
 
 namespace tessera::decode {
 
 /// Memory of passes alone.
 struct PassBuffers {
-  float* stream = nullptr;  ///< [row][hidden], of residuals
-  void *normed = nullptr, *qkv = nullptr, *attended = nullptr, *gate_up = nullptr, *h = nullptr;
+  RowBuffers rows;
   void *keys = nullptr,
-       *values = nullptr;     ///< of positions before a pass, and of its own: [row][key head][head_size]
-  void* workspace = nullptr;  ///< of the library of products
+       *values = nullptr;  ///< of positions before a pass, and of its own: [row][key head][head_size]
   PassPlaces places;
-};
-
-/// What they share with steps that generate.
-struct PassSurroundings {
-  StepEnd end;
-  void *keys = nullptr, *values = nullptr;
-  Turn const* turns = nullptr;
-  CacheShape cache;
-  CachePages pages;
 };
 
 /// How attention of a pass is computed: attention_sm90::attention(), or what a test has in its place.
@@ -67,25 +57,15 @@ class PromptPass {
 
  private:
   Expected<void> read_table(cudaStream_t stream, PassTable const& table) const;
-  Expected<void> layer(cudaStream_t stream, PassTable const& table, int number) const;
   Expected<void> attend(cudaStream_t stream, PassTable const& table, int number) const;
-  /// The products of a layer, in their order.
-  enum class Product { qkv, out, gate_up, down };
-  cublaslt::LtProblem problem_of(Product product, int rows) const;
-  PromptOperands operands_of(Product product, int layer) const;
-  Expected<void> multiply(cudaStream_t stream, Product product, int layer, int rows) const;
-  Expected<void> find_algorithms(cudaStream_t stream) const;
-  Expected<void> norm(cudaStream_t stream, int rows, float const* shift) const;
-  LayerCache cache_of(int layer) const;
 
   Model model_;
-  PackedWeights weights_;
   PassBuffers own_;
   PassSurroundings around_;
   StepEnd end_;  ///< whose stream and x are the pass's own
   PassAttention attention_;
+  OperatorLaunches layers_;
   int rows_ = 0, keys_ = 0;
-  bool timed_ = false;
 };
 
 }  // namespace tessera::decode

@@ -37,7 +37,7 @@ std::size_t bytes_of_arrived(int items, int kv_heads) {
 }  // namespace
 
 int prompt_rows_of(Options const& o) {
-  if (o.prompt_rows > k_most_prompt_rows) return 1;  // passes read them
+  if (o.prompt_rows > k_most_prompt_rows || by_launches(o)) return 1;  // passes read them
   if (o.prompt_rows > 0) return o.prompt_rows;
   return static_cast<int>(std::min<long long>(k_most_prompt_rows, (o.capacity - 1LL) * o.batch));
 }

@@ -173,21 +173,32 @@ Expected<TokenLaunches> token_launches(Model const& model, int batch, int cached
 }
 
 Expected<TokenPrediction> predict_token(Model const& model, int batch, int cached,
-                                        MachineProfile const& machine, Cut const& cut,
+                                        MachineProfile const& machine, Cut const& cut, StepBy by,
                                         TokenCosts const& costs) {
   auto const launches = token_launches(model, batch, cached, machine, cut, costs);
   if (!launches) return tl::make_unexpected(launches.error());
-  auto layers = simulate_layers(launches->layers, launches->layers_machine);
-  if (!layers) return tl::make_unexpected(layers.error());
-  auto head = simulate_roles(launches->head, launches->head_machine);
-  if (!head) return tl::make_unexpected(head.error());
   TokenPrediction result;
-  result.layers_us = (gap_ns(machine) + layers->total_ns) / 1e3;
-  result.head_us = (gap_ns(machine) + head->total_ns) / 1e3;
+  auto launched = predict_launches(model, batch, cached, machine);
+  if (layers_by_launches(by, batch)) {
+    result.layers_us = launched.layers_us, result.operators = std::move(launched.operators);
+  } else {
+    auto layers = simulate_layers(launches->layers, launches->layers_machine);
+    if (!layers) return tl::make_unexpected(layers.error());
+    result.layers_us = (gap_ns(machine) + layers->total_ns) / 1e3;
+    result.layers = std::move(*layers);
+  }
+  result.head_launched = head_launched(by, batch);
+  if (result.head_launched) {
+    result.head_us = launched.head_us;
+  } else {
+    auto head = simulate_roles(launches->head, launches->head_machine);
+    if (!head) return tl::make_unexpected(head.error());
+    result.head_us = (gap_ns(machine) + head->total_ns) / 1e3;
+    result.head = std::move(*head);
+  }
   double const bytes = model.weight_bytes() + model.cache_bytes() * batch * model.read_of(cached);
   result.floor_us = bytes / role_machine(machine).dram_gbps / 1e3;
   result.cut = launches->cut;
-  result.layers = std::move(*layers), result.head = std::move(*head);
   return result;
 }
 

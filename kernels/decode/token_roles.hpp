@@ -5,6 +5,7 @@
 
 #include <tessera/simulate/role_loop.hpp>
 
+#include "kernels/decode/launch_times.hpp"
 #include "kernels/decode/layer_plan.hpp"
 
 namespace tessera::decode {
@@ -40,7 +41,10 @@ struct TokenPrediction {
   double layers_us = 0, head_us = 0;  ///< a launch with the gap before it, in a graph of many steps
   double floor_us = 0;                ///< reading the same bytes alone
   Cut cut;
-  RolePrediction layers, head;
+  RolePrediction layers, head;  ///< of what is a persistent launch
+  /// Of a step by launches: operators of a layer, empty where layers are persistent; and is the head?
+  std::vector<OperatorAlone> operators;
+  bool head_launched = false;
 
   double token_us() const { return layers_us + head_us; }
 };
@@ -48,6 +52,6 @@ struct TokenPrediction {
 /// the first. Refuses as token_launches() and simulate_roles() do, and what takes longer than that.
 Expected<TokenPrediction> predict_token(Model const& model, int batch, int cached,
                                         MachineProfile const& machine, Cut const& cut = {},
-                                        TokenCosts const& costs = {});
+                                        StepBy by = StepBy::persistent, TokenCosts const& costs = {});
 
 }  // namespace tessera::decode

@@ -84,6 +84,11 @@ Expected<Generation> parse_generation(std::string_view text, std::string const& 
   result.floor_us = root.number_or("floor_us", 0, 0, k_most);
   for (auto const& one : root.array_or("operators"))
     result.operators.push_back(read_operator(*document, one));
+  for (auto const& one : root.array_or("operators_alone")) {
+    ObjectReader reader(*document, one, "an operator");
+    result.alone.push_back({reader.string("name"), reader.number("us", 0, k_most)});
+    reader.finish();
+  }
   root.finish();
   if (document->failed()) return document->refusal();
   return result;
@@ -114,6 +119,7 @@ std::string print_generation(Generation const& g) {
                                  {"reads_us", one.reads},
                                  {"ends_us", one.ends},
                                  {"apart_us", one.apart}});
+  for (auto const& one : g.alone) root["operators_alone"].push_back({{"name", one.name}, {"us", one.us}});
   return json::pretty(root);
 }
 

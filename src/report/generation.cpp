@@ -75,6 +75,15 @@ std::string summary(Generation const& g) {
     }
     text += fmt::format("  {:<18} {:>34.2f}\n", "", all);
   }
+  if (!g.alone.empty()) {
+    text += fmt::format("{:<20} {:>6}\n", fmt::format("a layer of {}, us:", g.layers), "alone");
+    double all = 0;
+    for (auto const& one : g.alone) {
+      text += fmt::format("  {:<18} {:6.2f}\n", one.name, one.us);
+      all += one.us;
+    }
+    text += fmt::format("  {:<18} {:6.2f}\n", "", all);
+  }
   auto const& i = g.identity;
   text += fmt::format("{}, driver {}", i.gpu, i.driver);
   if (i.sm_clock_ghz > 0) text += fmt::format(", {:.2f} GHz", i.sm_clock_ghz);

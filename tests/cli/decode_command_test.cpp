@@ -373,6 +373,60 @@ TEST_F(Decode, AShareIsHandedOver) {
               HasSubstr("error E0216: tensor-parallel degree must be between 1 and 65536, not 0"));
 }
 
+TEST_F(Decode, HowAStepIsComputedIsHandedOver) {
+  put_companion();
+  EXPECT_EQ(says("run llama-3.2-1b --decode --prompt-ids 1 --new-tokens 2").exit, 0);
+  EXPECT_EQ(word_behind("--step-by"), "");
+  auto const said = says("run llama-3.2-1b --decode --prompt-ids 1 --new-tokens 2 --step-by launches");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_EQ(word_behind("--step-by"), "launches");
+  EXPECT_THAT(word_behind("--command"), HasSubstr("--step-by launches"));
+  auto const no = says("run llama-3.2-1b --decode --prompt-ids 1 --step-by quickly");
+  EXPECT_NE(no.exit, 0);
+  EXPECT_THAT(no.err, HasSubstr("--step-by"));
+  EXPECT_THAT(says("run llama-3.2-1b --step-by launches").err,
+              HasSubstr("error E0906: --step-by is for generating tokens"));
+}
+
+TEST_F(Decode, StepsByLaunchesHaveNoTimeline) {
+  put_companion();
+  std::string prompts;
+  for (int i = 0; i < 17; ++i) prompts += "1\n";
+  write_bytes(folder / "many.txt", prompts);
+  auto const said = says("run llama-3.2-1b --decode --prompt-ids many.txt --new-tokens 2 --timeline t.json");
+  EXPECT_EQ(said.exit, 2);
+  EXPECT_THAT(said.err, HasSubstr("error E0906: a timeline is of persistent launches, and steps of 17 "
+                                  "sequences are a launch for each operator here\n   hint: add --step-by "
+                                  "persistent"));
+  EXPECT_EQ(says("run llama-3.2-1b --decode --prompt-ids 1 --html t.html --step-by launches").exit, 2);
+}
+
+TEST_F(Decode, SaysWhatOperatorsTakeAlone) {
+  put_companion();
+  auto found = Json::parse(read_text(folder / "found.json"));
+  found.erase("operators");
+  found["operators_alone"] = {{{"name", "norm"}, {"us", 1.25}}, {{"name", "qkv"}, {"us", 7.5}}};
+  write_bytes(folder / "found.json", found.dump());
+  auto const said = says("run llama-3.2-1b --decode --prompt-ids 1,2,3 --new-tokens 2");
+  EXPECT_EQ(said.exit, 0) << said.err;
+  EXPECT_THAT(said.err, HasSubstr("a layer of 2, us:     alone\n"
+                                  "  norm                 1.25\n"
+                                  "  qkv                  7.50\n"
+                                  "                       8.75\n"));
+}
+
+TEST_F(Decode, PredictsStepsByLaunches) {
+  auto const many = says("run llama-3.2-1b --decode --predict --sequences 64");
+  EXPECT_EQ(many.exit, 0) << many.err;
+  EXPECT_THAT(many.out, HasSubstr("by launches"));
+  EXPECT_THAT(many.out, HasSubstr("A launch for each operator of a layer"));
+  auto const persistent = says("run llama-3.2-1b --decode --predict --sequences 64 --step-by persistent");
+  EXPECT_EQ(persistent.exit, 0) << persistent.err;
+  EXPECT_THAT(persistent.out, HasSubstr("behind semaphores"));
+  EXPECT_THAT(says("run llama-3.2-1b --decode --predict --sequences 16 --json").out,
+              HasSubstr("behind semaphores, the head by launches"));
+}
+
 TEST_F(Decode, PredictsAShare) {
   auto const said = says("run llama-65b --decode --predict --tp 8 --sequences 2 --json");
   EXPECT_EQ(said.exit, 0) << said.err;

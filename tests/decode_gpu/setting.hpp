@@ -14,6 +14,7 @@ struct Setting {
   std::vector<std::vector<int>> prompts = {{5, 17, 300}};
   int steps = 12;  ///< behind the longest prompt
   int prompt_rows = 1;
+  StepBy by = StepBy::persistent;
   Cut cut = {};
   bool head_starts_early = false;
   int page = 0;  ///< positions of a page; 0: no pages
@@ -54,6 +55,7 @@ inline void check(Setting const& s) {
   options.capacity = capacity_of(s);
   options.prompt_rows = s.prompt_rows;
   options.cut = s.cut;
+  options.steps = s.by;
   options.keep_logits = true;
   options.head_starts_early = s.head_starts_early;
   Paging const paging(options.batch, options.capacity, s.page);

@@ -19,6 +19,7 @@ Generation some() {
   g.prompt_us = 3000, g.step_us = {100.5, 98}, g.steps = {8, 2};
   g.step_bytes = 1e6, g.floor_us = 50;
   g.operators = {{"qkv", 1, 2, 0.5, 0.25}, {"down", -0.1, 2, 0.5, 0.25}};
+  g.alone = {{"norm", 1.25}, {"attention", 51.5}};
   return g;
 }
 
@@ -45,6 +46,7 @@ TEST(GenerationJson, MistakesHaveLines) {
   EXPECT_THAT(changed("[8, 100.5]", "[0, 100.5]"), HasSubstr("[steps, microseconds of one]"));
   EXPECT_THAT(changed("[8, 100.5]", "7"), HasSubstr("times of steps are not two numbers"));
   EXPECT_THAT(changed("\"layers\": 2", "\"layers\": 0"), HasSubstr("\"layers\" must be between 1 and"));
+  EXPECT_THAT(changed("\"us\": 1.25", "\"us\": -1"), HasSubstr("\"us\" in an operator must be between 0 and"));
   EXPECT_THAT(changed("\"model\": \"m\"", "\"modle\": \"m\""), HasSubstr("\"model\" is missing"));
 }
 

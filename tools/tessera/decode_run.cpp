@@ -12,6 +12,7 @@
 #include "files.hpp"
 #include "kernels/decode/cache.hpp"
 #include "kernels/decode/hf_model.hpp"
+#include "kernels/decode/layer_plan.hpp"
 #include "kernels/decode/logits_file.hpp"
 #include "kernels/decode/sampling.hpp"
 #include "load.hpp"
@@ -166,6 +167,7 @@ std::string command_text(GpuArguments const& gpu, DecodeArguments const& a) {
   if (a.weights) text += " --weights " + *a.weights;
   if (a.capacity) text += fmt::format(" --capacity {}", *a.capacity);
   if (a.page_size) text += fmt::format(" --page-size {}", *a.page_size);
+  if (a.steps) text += " --step-by " + *a.steps;
   if (a.seed) text += fmt::format(" --seed {}", *a.seed);
   if (a.temperature) text += fmt::format(" --temperature {}", *a.temperature);
   if (a.top_k) text += fmt::format(" --top-k {}", *a.top_k);
@@ -183,6 +185,7 @@ std::vector<std::string> companion_words(DecodeArguments const& a, Sizes const& 
     words.insert(words.end(), {option, value});
   };
   if (a.page_size) add("--page-size", std::to_string(*a.page_size));
+  if (a.steps) add("--step-by", *a.steps);
   if (a.weights) add("--weights", *a.weights);
   if (a.temperature) add("--temperature", fmt::format("{}", *a.temperature));
   if (a.top_k) add("--top-k", std::to_string(*a.top_k));
@@ -264,6 +267,13 @@ void add_decode_options(CLI::App& command, DecodeArguments& a) {
                   "Positions of a page of the cache, a multiple of 16 (default: a cache without pages)")
       ->option_text("N")
       ->group(group);
+  command
+      .add_option("--step-by", a.steps,
+                  "How a step is computed: persistent, in two launches; launches, one for each operator;\n"
+                  "or fastest (default), which says by the number of sequences")
+      ->check(CLI::IsMember(
+          std::vector<std::string>(std::begin(decode::k_step_names), std::end(decode::k_step_names))))
+      ->group(group);
   command.add_option("--seed", a.seed, "Of random weights, and of tokens that are drawn (default 1)")
       ->group(group);
   command.add_option("--temperature", a.temperature, "Draw tokens; 0 (default): take the most likely one")
@@ -299,6 +309,7 @@ Diagnostics unused_decode_options(DecodeArguments const& a, std::string const& w
                                       {"--weights", a.weights.has_value()},
                                       {"--capacity", a.capacity.has_value()},
                                       {"--page-size", a.page_size.has_value()},
+                                      {"--step-by", a.steps.has_value()},
                                       {"--seed", a.seed.has_value()},
                                       {"--temperature", a.temperature.has_value()},
                                       {"--top-k", a.top_k.has_value()},
@@ -339,6 +350,20 @@ Expected<TokenSize> size_of(GpuArguments const& gpu, NamedModel const& named, Ma
   return tl::make_unexpected(fits.error());
 }
 
+/// E0906: steps by launches have no tiles with stamps.
+Expected<void> check_timeline(GpuArguments const& gpu, DecodeArguments const& a, std::size_t sequences) {
+  auto const by = decode::step_by(a.steps.value_or("fastest")).value_or(decode::StepBy::fastest);
+  if ((gpu.timeline.empty() && gpu.html.empty()) ||
+      !decode::layers_by_launches(by, static_cast<int>(sequences)))
+    return {};
+  return wrong(
+      "E0906",
+      fmt::format("a timeline is of persistent launches, and steps of {} sequence{} are a launch for each "
+                  "operator here",
+                  sequences, sequences == 1 ? "" : "s"),
+      "add --step-by persistent, or leave --timeline and --html out");
+}
+
 /// E0906: files have whole matrices, and there is nobody to sum with.
 Expected<void> check_share(GpuArguments const& gpu, DecodeArguments const& a) {
   if (gpu.workload.tensor_parallel.value_or(1) == 1 || !a.weights) return {};
@@ -352,7 +377,7 @@ int run_prediction(Session const& session, GpuArguments const& gpu, DecodeArgume
   auto sizes = gpu;
   sizes.workload.sequences.reset(), sizes.workload.cached.reset(), sizes.workload.tensor_parallel.reset();
   auto others = a;
-  others.predict = false, others.output.clear();
+  others.predict = false, others.output.clear(), others.steps.reset();
   auto found = unused_decode_options(others, "--predict runs nothing: ");
   auto const more = unused_gpu_options(sizes, "--decode --predict");
   found.insert(found.end(), more.begin(), more.end());
@@ -368,6 +393,7 @@ int run_prediction(Session const& session, GpuArguments const& gpu, DecodeArgume
   auto size = size_of(gpu, *model, *machine);
   if (!size) return session.fail(size.error());
   size->output = a.output;
+  size->steps = decode::step_by(a.steps.value_or("fastest")).value_or(decode::StepBy::fastest);
   return predict_tokens(session, model->model, *machine, *size);
 }
 
@@ -390,6 +416,7 @@ int run_decode(Session const& session, GpuArguments const& gpu, DecodeArguments 
                   "--prompt-ids 1,2,3, or a file with a prompt a line: --prompt-ids prompts.txt"));
   auto const prompts = read_prompts(a.prompts, model->model.vocabulary, model->model.name);
   if (!prompts) return session.fail(prompts.error());
+  if (auto const fine = check_timeline(gpu, a, prompts->size()); !fine) return session.fail(fine.error());
   auto const sizes = sizes_of(a, model->model, *prompts);
   if (!sizes) return session.fail(sizes.error());
   if (auto const fine = check_drawing(a, model->model); !fine) return session.fail(fine.error());

@@ -20,6 +20,7 @@ struct DecodeArguments {
   std::optional<int> new_tokens;
   std::optional<std::string> weights;
   std::optional<int> capacity, page_size;
+  std::optional<std::string> steps;  ///< decode::StepBy
   std::optional<std::uint64_t> seed;
   std::optional<double> temperature, top_p;
   std::optional<int> top_k;

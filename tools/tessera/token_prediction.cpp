@@ -19,6 +19,12 @@ int as_int(std::int64_t number) {
   return static_cast<int>(std::min<std::int64_t>(number, std::numeric_limits<int>::max() - 1));
 }
 
+std::string results_go(decode::TokenPrediction const& made) {
+  if (!made.operators.empty()) return "by launches";
+  auto const* const layers = made.cut.exchange == Exchange::words ? "as words" : "behind semaphores";
+  return made.head_launched ? fmt::format("{}, the head by launches", layers) : std::string(layers);
+}
+
 StudyDocument document_of(decode::Model const& model, MachineProfile const& machine, int sequences,
                           int cached, decode::TokenPrediction const& made) {
   double const us = made.token_us();
@@ -37,17 +43,32 @@ StudyDocument document_of(decode::Model const& model, MachineProfile const& mach
        "Microseconds.",
        {"a token", "tokens a second", "reading alone", "over reading", "layers", "head", "results go"},
        {{us, 1e6 * sequences / us, made.floor_us, us / made.floor_us, made.layers_us, made.head_us,
-         std::string(made.cut.exchange == Exchange::words ? "as words" : "behind semaphores")}},
-       {}},
+         results_go(made)}},
+       {}}};
+  if (!made.operators.empty()) {
+    StudyTable table{"launches",
+                     "A launch for each operator of a layer",
+                     "Microseconds of a layer, each with what begins and ends it.",
+                     {"operator", "alone"},
+                     {},
+                     {}};
+    for (auto const& one : made.operators) table.rows.push_back({one.name, one.us});
+    document.tables.push_back(std::move(table));
+  }
+  if (made.layers.stages.empty() && made.head.stages.empty()) {
+    document.machine = report::study_machine(machine);
+    return document;
+  }
+  document.tables.push_back(
       {"operators",
        "Where a tile's time is",
        "Microseconds, means over SMs and layers; between operators a tile waits for others.",
        {"operator", "multiplies", "waits for weights", "waits for activations"},
        {},
-       {}}};
+       {}});
   for (auto const* launch : {&made.layers, &made.head})
     for (auto const& stage : launch->stages)
-      document.tables[1].rows.push_back(
+      document.tables.back().rows.push_back(
           {stage.name, stage.multiply_ns / 1e3, stage.weights_ns / 1e3, stage.activations_ns / 1e3});
   document.machine = report::study_machine(machine);
   return document;
@@ -68,7 +89,7 @@ int predict_tokens(Session const& session, decode::Model const& model, MachinePr
   if (auto const fine = check_machine(machine); !fine) return session.fail(fine.error());
   if (auto const fit = check_outputs({size.output}); !fit) return session.fail(fit.error());
   int const sequences = as_int(size.sequences), cached = as_int(size.cached);
-  auto const made = decode::predict_token(model, sequences, cached, machine);
+  auto const made = decode::predict_token(model, sequences, cached, machine, {}, size.steps);
   if (!made) return session.fail(made.error());
   auto const document = document_of(model, machine, sequences, cached, *made);
   std::vector<OutputFile> files;

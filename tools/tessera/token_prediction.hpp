@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/decode/model.hpp"
+#include "kernels/decode/layer_plan.hpp"
 #include "session.hpp"
 #include "tessera/measure/machine_profile.hpp"
 
@@ -13,7 +13,8 @@ namespace tessera::cli {
 
 struct TokenSize {
   std::int64_t sequences = 1, cached = 0;
-  std::string output;  ///< also written there, as JSON; may be empty
+  decode::StepBy steps = decode::StepBy::fastest;
+  std::string output = {};  ///< also written there, as JSON; may be empty
 };
 
 int predict_tokens(Session const& session, decode::Model const& model, MachineProfile const& machine,

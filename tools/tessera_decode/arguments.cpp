@@ -42,6 +42,13 @@ Expected<DecodeRun> read_decode_run(std::vector<std::string> const& words) {
         known = true;
       }
     if (known) continue;
+    if (option == "--step-by") {
+      if (auto const by = decode::step_by(value); by)
+        run.steps = *by;
+      else
+        return wrong(fmt::format("--step-by does not take \"{}\"", value));
+      continue;
+    }
     double number = 0;
     if (!read_number(value, number)) return wrong(fmt::format("{} does not take \"{}\"", option, value));
     if (option == "--new-tokens")

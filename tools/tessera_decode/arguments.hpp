@@ -8,6 +8,7 @@
 #include <tessera/diagnostic.hpp>
 #include <vector>
 
+#include "kernels/decode/layer_plan.hpp"
 #include "kernels/decode/sampling.hpp"
 
 namespace tessera::command {
@@ -20,6 +21,7 @@ struct DecodeRun {
   int page_size = 0;  ///< positions of a page of the cache; 0: it has none
   int gpus = 1;       ///< one GPU's share of so many, of random weights
   std::uint64_t seed = 1;
+  decode::StepBy steps = decode::StepBy::fastest;
   decode::Sampling sampling;
   std::vector<int> stop_tokens;
   std::string output;            ///< a file to write

@@ -93,6 +93,36 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
+/// Launches that cost the host nothing each.
+class Graph {
+ public:
+  Graph() = default;
+  Graph(Graph const&) = delete;
+  Graph& operator=(Graph const&) = delete;
+  ~Graph() {
+    if (graph_ != nullptr) (void)cudaGraphExecDestroy(graph_);
+  }
+  template <class Work>
+  Expected<void> capture(cudaStream_t stream, Work const& work) {
+    if (auto ok = decode::check_call(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+                                     "cudaStreamBeginCapture");
+        !ok)
+      return ok;
+    Expected<void> const done = work();
+    cudaGraph_t captured = nullptr;
+    auto error = cudaStreamEndCapture(stream, &captured);
+    if (done && error == cudaSuccess) error = cudaGraphInstantiate(&graph_, captured, 0);
+    if (captured != nullptr) (void)cudaGraphDestroy(captured);
+    return done ? decode::check_call(error, "capturing an operator") : done;
+  }
+  Expected<void> launch(cudaStream_t stream) const {
+    return decode::check_call(cudaGraphLaunch(graph_, stream), "cudaGraphLaunch");
+  }
+
+ private:
+  cudaGraphExec_t graph_ = nullptr;
+};
+
 struct Run {
   DecodeRun const& asked;
   Model model;
@@ -118,6 +148,7 @@ struct Run {
     options.sampling = asked.sampling;
     options.stop_tokens = asked.stop_tokens;
     options.paged = paged;
+    options.steps = asked.steps;
     return options;
   }
   /// A table for so many tokens of each sequence: pages are dealt in turns, as sequences that grow together
@@ -294,23 +325,53 @@ struct Run {
     }
   }
 
+  static constexpr int k_warm_steps = 3;
+  /// Another decoder, whose sequences have begun behind as many cached tokens as in the middle of the run.
+  Expected<Decoder> in_the_middle(Decoder const& decoder, decode::Options with) {
+    with.capacity = usual_cached() + k_warm_steps + 1;
+    with.sampling = {}, with.stop_tokens = {};
+    with.prompt_rows = 1;  // it reads none
+    auto const pages = deal_pages(with.capacity);
+    if (!pages) return no_more(pages.error());
+    with.paged = *pages;
+    auto other = decoder.another(with, stream);
+    if (!other) return no_more(other.error());
+    std::vector<decode::Sequence> sequences;
+    for (auto const& prompt : prompts) sequences.push_back({{prompt.front()}, usual_cached()});
+    if (auto ok = other->begin(stream, sequences); !ok) return no_more(ok.error());
+    return other;
+  }
+
+  /// What each operator takes by itself, of all layers one behind the other.
+  Expected<void> time_operators(Decoder const& decoder) {
+    progress.show("operators of a step");
+    auto other = in_the_middle(decoder, options());
+    if (!other) return no_more(other.error());
+    constexpr int k_rounds = 12;
+    Event from, to;
+    for (auto const which : decode::k_layer_operators) {
+      Graph graph;
+      if (auto ok = graph.capture(stream, [&] { return other->only(stream, which); }); !ok) return ok;
+      std::vector<double> us;
+      for (int round = 0; round < k_warm_steps + k_rounds; ++round) {
+        if (auto ok = from.record(stream); !ok) return ok;
+        if (auto ok = graph.launch(stream); !ok) return ok;
+        if (auto ok = to.record(stream); !ok) return ok;
+        if (auto ok = to.wait(); !ok) return ok;
+        if (round >= k_warm_steps) us.push_back(to.us_since(from) / model.layers);
+      }
+      result.alone.push_back({decode::operator_name(which), bench::with_decimals(median(us), 3)});
+    }
+    return {};
+  }
+
   /// Where a step's time is, by another decoder that writes stamps, behind as many cached tokens.
   Expected<void> take_stamps(Decoder const& decoder) {
     progress.show("stamps of a step");
     auto with_stamps = options();
     with_stamps.keep_times = true;
-    constexpr int k_warm_steps = 3;
-    with_stamps.capacity = usual_cached() + k_warm_steps + 1;
-    with_stamps.sampling = {}, with_stamps.stop_tokens = {};
-    with_stamps.prompt_rows = 1;  // it reads none
-    auto const pages = deal_pages(with_stamps.capacity);
-    if (!pages) return no_more(pages.error());
-    with_stamps.paged = *pages;
-    auto other = decoder.another(with_stamps, stream);
+    auto other = in_the_middle(decoder, with_stamps);
     if (!other) return no_more(other.error());
-    std::vector<decode::Sequence> sequences;
-    for (auto const& prompt : prompts) sequences.push_back({{prompt.front()}, usual_cached()});
-    if (auto ok = other->begin(stream, sequences); !ok) return ok;
     if (auto ok = other->decode(stream, k_warm_steps); !ok) return ok;
     if (auto ok = other->finish(); !ok) return ok;
     decode::StepTimes times;
@@ -384,7 +445,8 @@ Expected<void> run_decode(DecodeRun const& asked) {
   result.layers = run.model.layers, result.capacity = asked.capacity;
   result.prompt_us = bench::with_digits(result.prompt_us, 6);
   run.measure_floor(context.device.multiProcessorCount);
-  auto const stamps = run.take_stamps(*decoder);
+  auto const stamps =
+      decode::by_launches(run.options()) ? run.time_operators(*decoder) : run.take_stamps(*decoder);
   // Tokens are worth more than where their time went.
   if (auto ok = files::write_whole({{asked.output, print_generation(result)}}); !ok) return ok;
   if (stamps || !asked.timeline.empty()) return stamps;

@@ -32,6 +32,14 @@ struct OperatorTimes {
   bool operator==(OperatorTimes const&) const = default;
 };
 
+/// What an operator takes by itself where steps are a launch for each: microseconds of a layer.
+struct OperatorAlone {
+  std::string name;
+  double us = 0;
+
+  bool operator==(OperatorAlone const&) const = default;
+};
+
 struct Generation {
   ProbeIdentity identity;
   std::string command;
@@ -45,7 +53,8 @@ struct Generation {
   std::vector<int> steps;       ///< how many that were, beside step_us
   double step_bytes = 0;        ///< that a step in the middle reads
   double floor_us = 0;          ///< of reading as many and nothing else; 0: not measured
-  std::vector<OperatorTimes> operators;
+  std::vector<OperatorTimes> operators;  ///< of persistent launches
+  std::vector<OperatorAlone> alone;      ///< of steps by launches
 
   bool operator==(Generation const&) const = default;
 };

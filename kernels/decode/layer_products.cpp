@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/decode/prompt_products.hpp"
+#include "kernels/decode/layer_products.hpp"
 
 #include <algorithm>
 #include <map>
@@ -16,9 +16,12 @@ using cublaslt::LtAlgorithm;
 using cublaslt::LtGemm;
 using cublaslt::LtProblem;
 
-constexpr std::size_t k_most_tried = 12;
-constexpr int k_samples = 3, k_each = 2;  ///< of an algorithm, and products of a sample
-constexpr float k_worth = 0.98f;          ///< of the first guess's time
+constexpr std::size_t k_most_tried = 12, k_most_tried_short = 64;
+constexpr int k_samples = 3;      ///< of an algorithm
+constexpr int k_each = 2;         ///< products of a sample
+constexpr int k_few_rows = 256;   ///< up to so many rows a product is short, and a sample has
+constexpr int k_each_short = 16;  ///< so many of them
+constexpr float k_worth = 0.98f;  ///< of the first guess's time
 
 /// Algorithms that have been timed, by device, until the process ends.
 class Known {
@@ -47,12 +50,46 @@ Known& known() {
   return all;
 }
 
-cudaError_t run(LtGemm const& gemm, bool adds, LtAlgorithm const& algorithm, PromptOperands const& o,
+cudaError_t run(LtGemm const& gemm, LtAlgorithm const& algorithm, ProductOperands const& o,
                 cudaStream_t stream) {
   constexpr auto bytes = cublaslt::workspace_bytes;
-  return adds ? gemm.run_adding(algorithm, o.input, o.weights, o.to, o.to, o.workspace, bytes, stream)
-              : gemm.run(algorithm, o.input, o.weights, o.to, o.workspace, bytes, stream);
+  return o.adds ? gemm.run_adding(algorithm, o.input, o.weights, o.to, o.to, o.workspace, bytes, stream)
+                : gemm.run(algorithm, o.input, o.weights, o.to, o.workspace, bytes, stream);
 }
+
+/// Launches that were captured once, to be enqueued without the host's time for each.
+class Captured {
+ public:
+  template <class Work>
+  explicit Captured(Work const& work) {
+    cudaStream_t stream = nullptr;
+    error_ = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    if (error_ != cudaSuccess) return;
+    error_ = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    if (error_ == cudaSuccess) {
+      auto const done = work(stream);
+      cudaGraph_t graph = nullptr;
+      error_ = cudaStreamEndCapture(stream, &graph);
+      if (done != cudaSuccess) error_ = done;
+      if (error_ == cudaSuccess) error_ = cudaGraphInstantiate(&graph_, graph, 0);
+      if (graph != nullptr) (void)cudaGraphDestroy(graph);
+    }
+    (void)cudaStreamDestroy(stream);
+  }
+  ~Captured() {
+    if (graph_ != nullptr) (void)cudaGraphExecDestroy(graph_);
+  }
+  Captured(Captured const&) = delete;
+  Captured& operator=(Captured const&) = delete;
+
+  cudaError_t launch(cudaStream_t stream) const {
+    return error_ != cudaSuccess ? error_ : cudaGraphLaunch(graph_, stream);
+  }
+
+ private:
+  cudaGraphExec_t graph_ = nullptr;
+  cudaError_t error_ = cudaSuccess;
+};
 
 /// Two events of a stream.
 class Clock {
@@ -91,45 +128,50 @@ class Clock {
 
 }  // namespace
 
-Expected<void> multiply(LtProblem const& problem, PromptOperands const& operands, bool timed,
+Expected<void> multiply(LtProblem const& problem, ProductOperands const& operands, bool timed,
                         cudaStream_t stream) {
   auto const gemm = LtGemm::make(problem);
   if (!gemm) return tl::make_unexpected(gemm.error());
   auto const& guess = (*gemm)->algorithms().front();
   auto const algorithm = timed ? known().find(problem).value_or(guess) : guess;
-  return check_call(run(**gemm, problem.wide, algorithm, operands, stream), "a product of a prompt");
+  return check_call(run(**gemm, algorithm, operands, stream), "a product");
 }
 
-Expected<void> time_algorithms(LtProblem const& problem, std::vector<PromptOperands> const& sets,
+Expected<void> time_algorithms(LtProblem const& problem, std::vector<ProductOperands> const& sets,
                                cudaStream_t stream) {
   if (sets.empty() || known().find(problem)) return {};
   auto const gemm = LtGemm::make(problem);
   if (!gemm) return tl::make_unexpected(gemm.error());
   Clock clock;
   std::size_t turn = 0;
-  auto const sample = [&](LtAlgorithm const& algorithm, int products) {
-    return clock.milliseconds(stream, [&] {
+  auto const capture = [&](LtAlgorithm const& algorithm) {
+    return Captured([&](cudaStream_t in) {
       auto error = cudaSuccess;
-      for (int i = 0; i < products && error == cudaSuccess; ++i)
-        error = run(**gemm, problem.wide, algorithm, sets[turn++ % sets.size()], stream);
+      for (int i = 0; i < (problem.rows <= k_few_rows ? k_each_short : k_each); ++i)
+        if (error == cudaSuccess) error = run(**gemm, algorithm, sets[turn++ % sets.size()], in);
       return error;
     });
   };
   auto const& all = (*gemm)->algorithms();
   auto best = all.front();
   std::optional<float> least;
-  for (std::size_t i = 0; i < std::min(all.size(), k_most_tried); ++i) {
-    (void)sample(all[i], i == 0 ? 4 * k_each : 1);  // loads it; the first one wakes the clocks, too
+  auto const tried = problem.rows <= k_few_rows ? k_most_tried_short : k_most_tried;
+  for (std::size_t i = 0; i < std::min(all.size(), tried); ++i) {
+    // Loads it, which is not to happen while a stream is captured.
+    if (run(**gemm, all[i], sets.front(), stream) != cudaSuccess) continue;
+    auto const products = capture(all[i]);
+    auto const sample = [&] { return clock.milliseconds(stream, [&] { return products.launch(stream); }); };
+    for (int warm = 0; warm < (i == 0 ? 4 : 1); ++warm) (void)sample();  // the first ones wake the clocks
     std::optional<float> mine;
     for (int s = 0; s < k_samples; ++s)
-      if (auto const one = sample(all[i], k_each); one) mine = std::min(*one, mine.value_or(*one));
+      if (auto const one = sample(); one) mine = std::min(*one, mine.value_or(*one));
     if (clock.error() != cudaSuccess) break;
     if (!mine || (least && *mine >= *least)) continue;
     // Behind the first guess the least is what has to be undercut.
     least = i == 0 ? k_worth * *mine : *mine;
     best = all[i];
   }
-  if (auto ok = check_call(clock.error(), "timing products of prompts"); !ok) return ok;
+  if (auto ok = check_call(clock.error(), "timing products"); !ok) return ok;
   known().keep(problem, best);
   return {};
 }

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decode/launched_head.hpp"
+
+#include "kernels/decode/find_tokens.hpp"
+
+namespace tessera::decode {
+
+cublaslt::LtProblem LaunchedHead::problem() const {
+  cublaslt::LtProblem p;
+  p.rows = end_.sequences, p.columns = model_.vocabulary, p.depth = model_.hidden, p.wide = true;
+  return p;
+}
+
+ProductOperands LaunchedHead::operands() const {
+  return {rows_.normed, weights_, end_.logits, rows_.workspace};
+}
+
+Expected<LaunchedHead> LaunchedHead::make(Model const& model, PackedWeights const& weights,
+                                          Options const& options, RowBuffers const& rows, StepEnd const& end,
+                                          unsigned* arrived, cudaStream_t stream) {
+  LaunchedHead result;
+  result.model_ = model, result.rows_ = rows, result.end_ = end;
+  result.weights_ = weights.head, result.shifts_ = weights.head_shifts;
+  result.arrived_ = arrived, result.timed_ = options.time_products;
+  auto const gemm = cublaslt::LtGemm::make(result.problem());
+  if (!gemm) return tl::make_unexpected(gemm.error());
+  if (result.timed_)
+    if (auto ok = time_algorithms(result.problem(), {result.operands()}, stream); !ok)
+      return tl::make_unexpected(ok.error());
+  return result;
+}
+
+Expected<void> LaunchedHead::find(cudaStream_t stream, float const* shift) const {
+  if (auto ok = norm_rows(model_, rows_, end_.sequences, shift, stream); !ok) return ok;
+  if (auto ok = multiply(problem(), operands(), timed_, stream); !ok) return ok;
+  return check_call(find_tokens(end_, shifts_, model_.vocabulary, arrived_, stream), "finding tokens");
+}
+
+}  // namespace tessera::decode

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decoder's head as three launches: norm, product by cuBLASLt, and the search for the next tokens. For many
+// sequences. Nothing in it waits for more than the launches before it.
+#pragma once
+
+#include "kernels/decode/decoder.hpp"
+#include "kernels/decode/head.hpp"
+#include "kernels/decode/operator_launches.hpp"
+
+namespace tessera::decode {
+
+class LaunchedHead {
+ public:
+  /// Loads the product, and times its algorithms where Options::time_products asks for it. `end.logits` has
+  /// to be there. `arrived`: of each sequence, zeroed. E0533: the library has no such product.
+  static Expected<LaunchedHead> make(Model const& model, PackedWeights const& weights, Options const& options,
+                                     RowBuffers const& rows, StepEnd const& end, unsigned* arrived,
+                                     cudaStream_t stream);
+
+  /// Enqueues what finds the next tokens of rows.stream + shift (null: as it is) and begins the next step;
+  /// where tokens are drawn, that is left to sample().
+  Expected<void> find(cudaStream_t stream, float const* shift) const;
+
+ private:
+  cublaslt::LtProblem problem() const;
+  ProductOperands operands() const;
+
+  Model model_;
+  void const* weights_ = nullptr;
+  float const* shifts_ = nullptr;  ///< of logits
+  RowBuffers rows_;
+  StepEnd end_;
+  unsigned* arrived_ = nullptr;
+  bool timed_ = false;
+};
+
+}  // namespace tessera::decode

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layers of a step that generates as a launch for each operator: for many sequences, whose products the
+// library's kernels compute faster than those for few tokens. Nothing in it waits for more than the launches
+// before it, so there is nothing that could be waited for in vain.
+#pragma once
+
+#include "kernels/decode/decoder.hpp"
+#include "kernels/decode/launched_attention.hpp"
+#include "kernels/decode/operator_launches.hpp"
+#include "kernels/decode/pass_kernels.hpp"
+
+namespace tessera::decode {
+
+/// Memory of these steps, a row for each sequence.
+struct LaunchedBuffers {
+  RowBuffers rows;              ///< `stream` is StepEnd's
+  int* sequences = nullptr;     ///< 0, 1, 2 and so on
+  float* parts = nullptr;       ///< LaunchedAttention's
+  unsigned* arrived = nullptr;  ///< LaunchedAttention's
+};
+
+class LaunchedLayers {
+ public:
+  /// `splits`: of attention. E0533: the library has no such product.
+  static Expected<LaunchedLayers> make(Model const& model, PackedWeights const& weights,
+                                       Options const& options, LaunchedBuffers const& own,
+                                       PassSurroundings const& around, int splits, cudaStream_t stream);
+
+  /// Enqueues all layers over the token that each sequence reads next.
+  Expected<void> all(cudaStream_t stream) const;
+  /// The same of one operator alone, of all layers, for who measures: what it comes to says nothing.
+  Expected<void> only(cudaStream_t stream, LayerOperator which) const;
+  /// What is still to be added to the results of the last one; null: nothing.
+  float const* last_shift() const { return operators_.last_shift(); }
+
+ private:
+  Expected<void> attend(cudaStream_t stream, int layer) const;
+
+  Model model_;
+  LaunchedBuffers own_;
+  PassSurroundings around_;
+  OperatorLaunches operators_;
+  int batch_ = 0, splits_ = 1;
+};
+
+}  // namespace tessera::decode

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layer over rows of tokens as a launch for each operator: norms, products by cuBLASLt on the weights that
+// steps read, and the activation. Attention is the caller's. What lies between the products is done in fp32
+// and rounded once.
+#pragma once
+
+#include <functional>
+
+#include "kernels/decode/decoder.hpp"
+#include "kernels/decode/device_memory.hpp"
+#include "kernels/decode/layer_products.hpp"
+#include "kernels/decode/packed_weights.hpp"
+#include "kernels/decode/rotation_table.hpp"
+#include "kernels/norm_rope/rope.hpp"
+
+namespace tessera::decode {
+
+/// In device memory, a row for each token.
+struct RowBuffers {
+  float* stream = nullptr;  ///< [row][hidden], of residuals
+  void *normed = nullptr, *qkv = nullptr, *attended = nullptr;
+  void* gate_up = nullptr;    ///< [row][2 * intermediate]; of an MLP with a gate alone
+  void* h = nullptr;          ///< [row][intermediate]
+  void* workspace = nullptr;  ///< cublaslt::workspace_bytes
+};
+
+/// Of a vector for each layer, `size` elements each; null where there is none.
+inline float const* of_layer(float const* all, int layer, int size) {
+  return all == nullptr ? nullptr : all + static_cast<std::ptrdiff_t>(layer) * size;
+}
+
+/// rows.normed = norm(rows.stream + shift), without gains, which are in the weights; null: no shift.
+Expected<void> norm_rows(Model const& model, RowBuffers const& rows, int count, float const* shift,
+                         cudaStream_t stream);
+
+class OperatorLaunches {
+ public:
+  /// Loads the products of so many rows, and times their algorithms if `timed` (time_algorithms()). E0533:
+  /// the library has no such product.
+  static Expected<OperatorLaunches> make(Model const& model, PackedWeights const& weights,
+                                         RowBuffers const& buffers, int rows, bool timed,
+                                         cudaStream_t stream);
+
+  /// Enqueues what makes `attended` of `qkv` in a layer.
+  using Attend = std::function<Expected<void>(cudaStream_t stream, int layer)>;
+  /// Enqueues a layer over the first `rows` rows, or one operator of it.
+  Expected<void> layer(cudaStream_t stream, int number, int rows, Attend const& attend) const;
+  Expected<void> enqueue(cudaStream_t stream, LayerOperator which, int number, int rows,
+                         Attend const& attend) const;
+  /// What is added to the last layer's results; null: nothing.
+  float const* last_shift() const { return of_layer(weights_.down_shifts, model_.layers - 1, model_.hidden); }
+  /// Queries and keys of a layer, to be normed and turned where they are.
+  kernels::Heads heads(int layer, int rows, Turn const* turns) const;
+
+ private:
+  /// Of an operator that is a product.
+  cublaslt::LtProblem problem_of(LayerOperator product, int rows) const;
+  ProductOperands operands_of(LayerOperator product, int layer) const;
+  Expected<void> multiply(cudaStream_t stream, LayerOperator product, int layer, int rows) const;
+  Expected<void> find_algorithms(int rows, cudaStream_t stream) const;
+
+  Model model_;
+  PackedWeights weights_;
+  RowBuffers own_;
+  bool timed_ = false;
+};
+
+}  // namespace tessera::decode

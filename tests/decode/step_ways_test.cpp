@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a step is computed, chosen by the number of sequences, and what launches are predicted to take beside
+// what was measured. Without a GPU.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tessera/measure/machine_json.hpp>
+#include <tessera/measure/statistics.hpp>
+
+#include "kernels/decode/operator_times.hpp"
+#include "kernels/decode/token_roles.hpp"
+#include "support/assert_ok.hpp"
+
+namespace tessera::decode {
+namespace {
+
+MachineProfile profile(char const* name) { return machine(name).value(); }
+
+TEST(StepWays, HaveNames) {
+  EXPECT_EQ(step_by("fastest"), StepBy::fastest);
+  EXPECT_EQ(step_by("persistent"), StepBy::persistent);
+  EXPECT_EQ(step_by("launches"), StepBy::launches);
+  EXPECT_FALSE(step_by("fast"));
+  EXPECT_FALSE(step_by(""));
+}
+
+TEST(StepWays, ManySequencesTakeLaunches) {
+  EXPECT_FALSE(head_launched(StepBy::fastest, k_least_launched_head - 1));
+  EXPECT_TRUE(head_launched(StepBy::fastest, k_least_launched_head));
+  EXPECT_FALSE(layers_by_launches(StepBy::fastest, k_least_launched - 1));
+  EXPECT_TRUE(layers_by_launches(StepBy::fastest, k_least_launched));
+  EXPECT_TRUE(layers_by_launches(StepBy::launches, 1));
+  EXPECT_FALSE(layers_by_launches(StepBy::persistent, 64));
+  EXPECT_FALSE(head_launched(StepBy::persistent, 64));
+}
+
+TEST(StepWays, OperatorsHaveNames) {
+  std::vector<std::string> names;
+  for (auto const which : k_layer_operators) names.emplace_back(operator_name(which));
+  EXPECT_THAT(names, testing::ElementsAre("norm", "qkv", "attention", "out", "mlp_norm", "gate_up",
+                                          "activation", "down"));
+}
+
+/// Few parts where there are many sequences, more where SMs would have nothing to do; never more work.
+TEST(StepWays, PartsOfLaunchedAttention) {
+  constexpr int sms = 132;
+  auto const model = model_of("llama-3.2-1b").value();
+  EXPECT_EQ(launched_splits(model, 64, 1024, sms), 1);
+  EXPECT_GT(launched_splits(model, 1, 8192, sms), 4);
+  for (int batch = 1; batch <= k_most_batch; ++batch) {
+    int const splits = launched_splits(model, batch, 1024, sms);
+    ASSERT_GE(splits, 1);
+    ASSERT_LE(splits, k_most_splits);
+    for (int other = 1; other <= k_most_splits; ++other)
+      ASSERT_LE(launched_work(model, batch, 1025, sms, splits),
+                launched_work(model, batch, 1025, sms, other));
+  }
+}
+
+/// By operators, and as a whole: fitted to both models with 64 sequences, and to nothing else.
+TEST(StepWays, LaunchesArePredictedNearTheRecord) {
+  std::ifstream file(TESSERA_SOURCE_DIR "/results/h100/decode_launches.json");
+  ASSERT_TRUE(file);
+  auto const record = nlohmann::json::parse(file);
+  std::vector<double> off;
+  for (auto const& [name, one] : record.items()) {
+    auto const model = model_of(name).value();
+    for (auto const& size : one["sizes"]) {
+      std::map<std::string, double> measured;
+      for (auto const& row : size["variants"])
+        if (row["detail"] == "rings of the decoder's choice, all by launches")
+          measured[row["variant"]] = row["us"];
+      if (measured.count("token") == 0) continue;
+      auto const made =
+          predict_token(model, size["batch"], size["cached"], profile("h100"), {}, StepBy::launches);
+      ASSERT_OK(made);
+      EXPECT_EQ(made->operators.size(), std::size(k_layer_operators));
+      for (auto const& [part, us] : {std::pair{"token", made->token_us()}, {"layers", made->layers_us}}) {
+        off.push_back(std::abs(us / measured[part] - 1));
+        std::printf("%s, %d sequences, %s: %.0f us, predicted %.0f (%+.1f %%)\n", name.c_str(),
+                    size["batch"].get<int>(), part, measured[part], us, 100 * (us / measured[part] - 1));
+        EXPECT_LT(off.back(), 0.08);
+      }
+    }
+  }
+  ASSERT_GE(off.size(), 8U);
+  EXPECT_LT(median(off), 0.05);
+}
+
+/// What is chosen for few and for many sequences is what is predicted to be the fastest, as far as
+/// predictions tell.
+TEST(StepWays, PredictedAsChosen) {
+  for (auto const* name : {"llama-3.2-1b", "llama-3-8b"})
+    for (int const batch : {1, 4, 32, 64}) {
+      auto const model = model_of(name).value();
+      auto const us = [&](StepBy by) {
+        auto const made = predict_token(model, batch, 1024, profile("h200"), {}, by);
+        EXPECT_TRUE(made);
+        return made->token_us();
+      };
+      EXPECT_LE(us(StepBy::fastest), 1.05 * std::min(us(StepBy::persistent), us(StepBy::launches)))
+          << name << ", " << batch << " sequences";
+    }
+}
+
+}  // namespace
+}  // namespace tessera::decode

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps by a launch for each operator: whole small decoders beside the plain one, and beside steps by
+// persistent launches.
+#include "decode_gpu/own_stream.hpp"
+#include "decode_gpu/setting.hpp"
+
+namespace tessera::decode {
+namespace {
+
+std::vector<int> prompt_of(int length, int seed = 0) {
+  std::vector<int> result;
+  for (int i = 0; i < length; ++i) result.push_back((31 * seed + 101 * i + i * i + 7) % 512);
+  return result;
+}
+std::vector<std::vector<int>> prompts_of(int count, int longest) {
+  std::vector<std::vector<int>> result;
+  for (int i = 0; i < count; ++i) result.push_back(prompt_of(1 + i * 37 % longest, i));
+  return result;
+}
+Setting setting(Model model, std::vector<std::vector<int>> prompts) {
+  Setting s;
+  s.model = std::move(model), s.prompts = std::move(prompts);
+  s.by = StepBy::launches;
+  s.steps = 4;
+  return s;
+}
+
+TEST(DecodeLaunched, Batches) {
+  for (int const batch : {1, 2, 7, 16, 33, 64}) {
+    SCOPED_TRACE(std::to_string(batch) + " sequences");
+    auto s = setting(reference::small_model(), prompts_of(batch, 50));
+    s.prompt_rows = 0;
+    check(s);
+  }
+}
+/// Layers in one launch, and the head by launches.
+TEST(DecodeLaunched, TheHeadAlone) {
+  for (int const batch : {k_least_launched_head, k_least_launched - 1}) {
+    SCOPED_TRACE(std::to_string(batch) + " sequences");
+    for (auto const& model : {reference::small_model(), reference::small_gpt2()}) {
+      auto s = setting(model, prompts_of(batch, 50));
+      s.by = StepBy::fastest;
+      for (int const prompt_rows : {0, 1, 128}) {
+        s.prompt_rows = prompt_rows;
+        check(s);
+      }
+    }
+  }
+}
+TEST(DecodeLaunched, LongSequencesInParts) {
+  for (int const length : {1, 15, 16, 17, 31, 32, 33, 127, 128, 129, 500}) {
+    SCOPED_TRACE(std::to_string(length) + " tokens");
+    for (int const splits : {0, 1, 5}) {
+      auto s = setting(reference::small_model(64, 2, 4), {prompt_of(length), prompt_of(3, 1)});
+      s.prompt_rows = 128, s.cut.splits = splits;
+      check(s);
+    }
+  }
+}
+TEST(DecodeLaunched, HeadsAndGroups) {
+  for (int const head_size : {64, 96, 128})
+    for (int const group : {1, 3, 8}) {
+      SCOPED_TRACE(std::to_string(group) + " queries, heads of " + std::to_string(head_size));
+      auto s = setting(reference::small_model(head_size, 2, group), {prompt_of(140), prompt_of(33, 1)});
+      s.prompt_rows = 128;
+      check(s);
+    }
+}
+TEST(DecodeLaunched, WhatElseModelsHave) {
+  using namespace reference;
+  for (auto const& model : {with_biases(small_model(64, 2, 7)), with_norms(small_model(128, 2, 2)),
+                            with_window(small_model(128, 2, 4), 70, 1),
+                            with_window(small_model(64, 2, 4), 1, 0), small_gpt2(), small_phi3()}) {
+    SCOPED_TRACE(model.name + std::to_string(model.heads) + " heads of " + std::to_string(model.head_size));
+    auto s = setting(model, {prompt_of(140), prompt_of(37, 1), prompt_of(1)});
+    s.prompt_rows = 128;
+    check(s);
+    s.prompt_rows = 1, s.prompts = {prompt_of(5), prompt_of(2, 1)};
+    check(s);
+  }
+}
+TEST(DecodeLaunched, Pages) {
+  for (int const page : {16, 48, 80}) {
+    SCOPED_TRACE("pages of " + std::to_string(page));
+    for (int const head_size : {64, 96, 128}) {
+      auto s = setting(reference::small_model(head_size, 2, 4), prompts_of(17, 150));
+      s.page = page, s.prompt_rows = 256;
+      check(s);
+    }
+  }
+}
+
+/// The same numbers as graphs of steps are replayed, and the same tokens as by persistent launches where no
+/// two are near.
+TEST(DecodeLaunched, ReplaysAreEqual) {
+  reference::Weights const weights(reference::small_model(), 3);
+  WeightsOnDevice const on_device(weights);
+  OwnStream const stream;
+  Options options;
+  options.batch = 20, options.capacity = 160;
+  auto const prompts = prompts_of(options.batch, 50);
+  std::vector<std::vector<int>> first;
+  for (int round = 0; round < 5; ++round) {
+    auto decoder = Decoder::make(weights.model, on_device.weights, options, stream);
+    ASSERT_OK(decoder);
+    for (int again = 0; again < 3; ++again) {
+      ASSERT_OK(decoder->prefill(stream, prompts));
+      ASSERT_OK(decoder->decode(stream, 100));
+      auto const tokens = decoder->tokens();
+      ASSERT_OK(tokens);
+      if (first.empty()) first = *tokens;
+      ASSERT_EQ(*tokens, first);
+    }
+  }
+}
+
+TEST(DecodeLaunched, FastestTakesThemOfManySequences) {
+  Options options;
+  EXPECT_FALSE(by_launches(options));
+  EXPECT_FALSE(head_by_launches(options));
+  options.batch = k_least_launched_head;
+  EXPECT_TRUE(head_by_launches(options));
+  EXPECT_FALSE(by_launches(options));
+  options.batch = k_least_launched;
+  EXPECT_TRUE(by_launches(options));
+  options.keep_times = true;
+  EXPECT_FALSE(by_launches(options));
+  options.steps = StepBy::launches;
+  EXPECT_TRUE(by_launches(options));
+}
+
+}  // namespace
+}  // namespace tessera::decode
