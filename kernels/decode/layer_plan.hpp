@@ -53,7 +53,7 @@ enum class StepBy {
 
 /// Sequences from which on StepBy::fastest takes launches, for layers and for the head: by what both took on
 /// GPUs (docs/decode.md).
-constexpr int k_least_launched = 17, k_least_launched_head = 9;
+constexpr int k_least_launched = 17, k_least_launched_head = 8;
 
 /// "fastest", "persistent", "launches"; nothing if it is none of them.
 std::optional<StepBy> step_by(std::string const& name);
