@@ -13,7 +13,8 @@
 namespace tessera::decode {
 
 /// What launches take on an H100 beside the bytes that they move. Fitted to operators alone of Llama-3.2-1B
-/// and Llama-3-8B, 64 sequences behind 1,024 cached tokens each (results/h100/decode_launches.json).
+/// and Llama-3-8B, 64 sequences behind 1,024 cached tokens each, in runs before
+/// results/h100/decode_launches.json.
 struct LaunchCosts {
   double product_us = 2.6;          ///< a product by cuBLASLt begins and ends
   double product_bandwidth = 0.93;  ///< of the memory's, that it comes to

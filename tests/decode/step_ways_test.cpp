@@ -61,7 +61,7 @@ TEST(StepWays, PartsOfLaunchedAttention) {
   }
 }
 
-/// By operators, and as a whole: fitted to both models with 64 sequences, and to nothing else.
+/// Fitted to operators of both models with 64 sequences, in other runs, and to nothing else.
 TEST(StepWays, LaunchesArePredictedNearTheRecord) {
   std::ifstream file(TESSERA_SOURCE_DIR "/results/h100/decode_launches.json");
   ASSERT_TRUE(file);

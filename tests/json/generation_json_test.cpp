@@ -46,7 +46,8 @@ TEST(GenerationJson, MistakesHaveLines) {
   EXPECT_THAT(changed("[8, 100.5]", "[0, 100.5]"), HasSubstr("[steps, microseconds of one]"));
   EXPECT_THAT(changed("[8, 100.5]", "7"), HasSubstr("times of steps are not two numbers"));
   EXPECT_THAT(changed("\"layers\": 2", "\"layers\": 0"), HasSubstr("\"layers\" must be between 1 and"));
-  EXPECT_THAT(changed("\"us\": 1.25", "\"us\": -1"), HasSubstr("\"us\" in an operator must be between 0 and"));
+  EXPECT_THAT(changed("\"us\": 1.25", "\"us\": -1"),
+              HasSubstr("\"us\" in an operator must be between 0 and"));
   EXPECT_THAT(changed("\"model\": \"m\"", "\"modle\": \"m\""), HasSubstr("\"model\" is missing"));
 }
 
