@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tessera's token generation for C, and for languages that call C: a decoder of Llama's kind on a Hopper GPU,
- * a step of which is two launches (docs/decode.md). docs/torch.md says what it is for torch.
+ * a step of which is two launches, or, of many sequences, one for each operator (docs/decode.md). docs/torch.md
+ * says what it is for torch.
  *
  * As in tessera_c.h a function returns 0, or 1 for what is refused: then tessera_error_text() says why. One
  * decoder's calls are made one after the other, by any thread. Each works on the decoder's device, and leaves

@@ -104,7 +104,7 @@ Expected<void> Decoder::begin(cudaStream_t stream, std::vector<Sequence> const& 
         cudaMemsetAsync(s.at.wrong_tokens, 0, of_each, stream), begin_step(s.end, stream),
         cudaStreamSynchronize(stream)})
     if (auto ok = check_call(error, "beginning sequences"); !ok) return ok;
-  s.begun = sequences;
+  s.begun = sequences, s.layers_alone = false;
   s.begun_at = s.together.restarts();
   s.read = cached;
   return {};
@@ -116,8 +116,10 @@ Expected<void> Decoder::step(cudaStream_t stream, Part part) {
   if (auto ok = s.check_begun(); !ok) return ok;
   if (part != Part::head)
     if (auto ok = s.enqueue_layers(stream); !ok) return ok;
+  bool const behind_layers = part == Part::all || s.layers_alone;
+  s.layers_alone = part == Part::layers;
   if (part == Part::layers) return {};
-  auto ok = s.enqueue_head(stream, part == Part::all);
+  auto ok = s.enqueue_head(stream, behind_layers);
   if (!ok) s.begun.clear();  // half a step has been enqueued
   return ok;
 }
@@ -158,8 +160,10 @@ Expected<void> Decoder::State::enqueue_head(cudaStream_t stream, bool behind_lay
 Expected<void> Decoder::State::mark(cudaStream_t stream) {
   auto status = cudaStreamCaptureStatusNone;
   if (auto ok = check_call(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing"); !ok) return ok;
-  // Who replays a graph waits for all of it.
-  if (status != cudaStreamCaptureStatusNone) return {};
+  if (status != cudaStreamCaptureStatusNone) {
+    if (!capturing) replayed = true;
+    return {};
+  }
   if (last == nullptr)
     if (auto ok = check_call(cudaEventCreateWithFlags(&last, cudaEventDisableTiming), "cudaEventCreate"); !ok)
       return ok;
@@ -170,6 +174,7 @@ Expected<void> Decoder::rewind(cudaStream_t stream) {
   auto& s = *state_;
   if (auto ok = s.settle(stream); !ok) return ok;
   if (auto ok = s.check_begun(); !ok) return ok;
+  s.layers_alone = false;
   auto const bytes = 4 * times(s.options.batch, 1);
   for (auto const error :
        {cudaMemcpyAsync(s.at.cached, s.at.first_cached, bytes, cudaMemcpyDeviceToDevice, stream),
@@ -195,7 +200,9 @@ Expected<void> Decoder::State::capture(Decoder& decoder) {
   CaptureStream own;
   auto const stream = own.begin();
   if (!stream) return tl::make_unexpected(stream.error());
+  capturing = true;
   auto const done = decoder.step(*stream);
+  capturing = false;
   cudaGraph_t captured = nullptr;
   auto error = cudaStreamEndCapture(*stream, &captured);
   if (done && error == cudaSuccess) error = cudaGraphInstantiate(&graph, captured, 0);
@@ -315,9 +322,15 @@ Expected<void> Decoder::State::finish() {
         with_layer(result.error(), *(*stalled)->plan, (*stalled)->last_stall(), model.layers));
   }
   // What is no persistent launch: steps by launches, and drawings, before which the head's launch ends.
-  if (last == nullptr) return {};
+  return wait_for_others();
+}
+
+Expected<void> Decoder::State::wait_for_others() const {
   gpu::RelaxedCapture const relaxed;
-  return check_call(cudaEventSynchronize(last), "waiting for steps");
+  if (replayed)
+    return check_call(cudaDeviceSynchronize(),
+                      "waiting for replays of graphs with steps; not while another stream is captured");
+  return last != nullptr ? check_call(cudaEventSynchronize(last), "waiting for steps") : Expected<void>{};
 }
 
 Expected<void> Decoder::State::settle(cudaStream_t stream) {

@@ -55,9 +55,9 @@ struct PagedCache {
 };
 
 struct Options {
-  int batch = 1;        ///< sequences at once
-  int capacity = 2048;  ///< tokens of a sequence, prompt and generated ones together
-  StepBy steps = StepBy::fastest;
+  int batch = 1;                   ///< sequences at once
+  int capacity = 2048;             ///< tokens of a sequence, prompt and generated ones together
+  StepBy steps = StepBy::fastest;  ///< docs/decode.md, "Many sequences"
   Cut cut;                         ///< of persistent launches
   int usual_cached = 1024;         ///< by which blocks' work is evened out
   bool keep_logits = false;        ///< for Decoder::logits()
@@ -149,7 +149,8 @@ class Decoder {
   /// is read next.
   int const* ids() const;
   int const* cached() const;
-  /// Of the last step, [sequence][vocabulary] in device memory; null unless kept, or drawn from.
+  /// Of the last step, [sequence][vocabulary] in device memory; null unless kept, drawn from, or found by
+  /// launches.
   float const* logits() const;
   /// Of the last step's layers, [layer][tile of the stage] in device memory; null unless kept.
   few_tokens::TileTimes const* tile_times(Stage stage) const;

@@ -113,12 +113,9 @@ Expected<void> check_options(Model const& m, Options const& o) {
                                k_most_prompt_rows, k_most_pass_rows));
   if (o.steps == StepBy::launches && asks_for_persistent(o))
     return refused(
-        "steps by a launch for each operator with a cut, an exchange, times of tiles, a head that starts "
-        "early "
-        "or prompts by steps, which persistent launches alone have",
-        "ask for StepBy::persistent, or for none of these: prompts by passes (prompt_rows 0) or token by "
-        "token "
-        "(1)");
+        "steps by launches with what persistent launches alone have: a cut, an exchange, times of tiles, a "
+        "head that starts early, or prompts by steps",
+        "ask for StepBy::persistent, or for none of these; prompts by passes are prompt_rows = 0");
   if (auto ok = check_pages(o); !ok) return ok;
   if (auto ok = check_sampling(o.sampling); !ok) return ok;
   for (int const token : o.stop_tokens)

@@ -208,8 +208,7 @@ Expected<void> Decoder::State::make_launched_layers(cudaStream_t stream, int spl
 }
 
 Expected<void> Decoder::State::make_launched_head(cudaStream_t stream) {
-  auto* const arrived = at.arrived + options.batch * model.kv_heads;
-  auto made = LaunchedHead::make(model, weights, options, at.launched.rows, end, arrived, stream);
+  auto made = LaunchedHead::make(model, weights, options, at.launched.rows, end, stream);
   if (!made) return tl::make_unexpected(made.error());
   launched_head = std::move(*made);
   return {};
@@ -222,9 +221,11 @@ Expected<Decoder> Decoder::of(std::shared_ptr<State> const& state, cudaStream_t 
   auto const& options = state->options;
   int const blocks = options.cut.blocks > 0 ? options.cut.blocks : machine->sms;
   bool const launches = by_launches(options);
-  int const splits = options.cut.splits > 0 ? options.cut.splits
-                     : launches ? launched_splits(model, options.batch, options.usual_cached, blocks)
-                                : splits_for(model, options.batch, blocks);
+  int const splits =
+      options.cut.splits > 0 ? options.cut.splits
+      : launches             ? launched_splits(model, options.batch,
+                                               model.read_of(std::min(options.usual_cached, options.capacity)), blocks)
+                             : splits_for(model, options.batch, blocks);
   if (!launches) state->options.cut = with_exchange(model, options.batch, options.cut, blocks, splits);
   state->tiles = tiles_of(model, options.batch, blocks, splits, options.cut.slot_bytes);
   state->items = items_of(model, options, blocks);

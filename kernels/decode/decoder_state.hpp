@@ -37,12 +37,17 @@ struct Decoder::State {
   std::optional<PromptReader> prompts;
   std::optional<PromptPass> pass;
   cudaGraphExec_t graph = nullptr;
+  bool capturing = false;      ///< a graph of its own
+  bool replayed = false;       ///< such a launch is in a graph of the caller's
+  bool layers_alone = false;   ///< the last thing that was enqueued is layers without their head
   cudaEvent_t last = nullptr;  ///< behind the last launch that no persistent one knows of; none yet: not made
   std::vector<Sequence> begun;  ///< empty: begin() comes first
   unsigned begun_at = 0;        ///< together.restarts() then: another number by now, and they are lost
   std::vector<int> read;        ///< positions of each sequence that have been read, when all steps are done
 
   ~State() {
+    // Steps by launches may still run: as chains do, wait for them before memory is given back.
+    if (last != nullptr || replayed) (void)wait_for_others();
     if (graph != nullptr) cudaGraphExecDestroy(graph);
     if (last != nullptr) cudaEventDestroy(last);
   }
@@ -75,6 +80,8 @@ struct Decoder::State {
   Expected<void> replay(cudaStream_t stream, int steps, bool& begins);
   /// finish() waits for what has been enqueued so far.
   Expected<void> mark(cudaStream_t stream);
+  /// For what no persistent launch knows of.
+  Expected<void> wait_for_others() const;
   Expected<void> finish();
   std::size_t arrived_bytes() const { return 4 * times(options.batch, model.kv_heads + 1); }
   int known(std::size_t sequence) const {

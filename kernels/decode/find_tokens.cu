@@ -18,7 +18,7 @@ constexpr int k_of_block = 4096;  ///< logits
 /// blockIdx.x is a share of a sequence's logits, blockIdx.y the sequence. The block that ends last of a
 /// sequence's begins its next step: nobody waits for anybody.
 __global__ void __launch_bounds__(k_threads)
-    find_most_likely(StepEnd end, float const* shifts, int vocabulary, unsigned* arrived) {
+    find_most_likely(StepEnd end, float const* shifts, int vocabulary) {
   __shared__ unsigned long long found[k_threads / 32];
   __shared__ int next;
   pdl_trigger();
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(k_threads)
     atomicMax(end.best + sequence, key);
     if (!end.draws) {
       __threadfence();
-      last = atomicInc(arrived + sequence, gridDim.x - 1) == gridDim.x - 1;
+      last = atomicInc(end.arrived + sequence, gridDim.x - 1) == gridDim.x - 1;
       __threadfence();
       if (last) next = next_token(end, sequence, token_of(take_best(end, sequence)));
     }
@@ -57,13 +57,12 @@ __global__ void __launch_bounds__(k_threads)
 
 }  // namespace
 
-cudaError_t find_tokens(StepEnd const& end, float const* shifts, int vocabulary, unsigned* arrived,
-                        cudaStream_t stream) {
+cudaError_t find_tokens(StepEnd const& end, float const* shifts, int vocabulary, cudaStream_t stream) {
   gpu::Shape shape{dim3(static_cast<unsigned>((vocabulary + k_of_block - 1) / k_of_block),
                         static_cast<unsigned>(end.sequences)),
                    k_threads};
   shape.programmatic = true;
-  return gpu::try_launch(shape, stream, find_most_likely, end, shifts, vocabulary, arrived);
+  return gpu::try_launch(shape, stream, find_most_likely, end, shifts, vocabulary);
 }
 
 }  // namespace tessera::decode

@@ -10,9 +10,8 @@ namespace tessera::decode {
 
 /// end.best becomes the largest key of each sequence's logits. Unless end.draws, the next step begins: its
 /// tokens are stored, counted and embedded. `shifts`: added to the logits where they are first, [vocabulary];
-/// null: nothing. `arrived`: of each sequence, zeroed before the first launch. The launch is programmatic,
-/// whatever the kernel before.
-cudaError_t find_tokens(StepEnd const& end, float const* shifts, int vocabulary, unsigned* arrived,
-                        cudaStream_t stream);
+/// null: nothing. end.arrived: a counter of each sequence here. The launch is programmatic, whatever the
+/// kernel before.
+cudaError_t find_tokens(StepEnd const& end, float const* shifts, int vocabulary, cudaStream_t stream);
 
 }  // namespace tessera::decode

@@ -11,10 +11,11 @@ struct StepEnd {
   float* logits = nullptr;  ///< [sequence][vocabulary]; null: nobody reads them
   bool draws = false;       ///< a launch behind the head chooses the token, and begins the next step
   unsigned long long* best = nullptr;  ///< of each sequence, key_of(); zeroed before the first launch
-  unsigned* arrived = nullptr;         ///< zeroed before the first launch
-  int* cached = nullptr;               ///< of each sequence; becomes one more, unless it has ended
-  int const* known = nullptr;          ///< of each sequence: tokens of its prompt
-  int* ids = nullptr;                  ///< [sequence][capacity]: of the prompt, and what was generated
+  unsigned* arrived =
+      nullptr;            ///< one, or of each sequence where the head is launches; zeroed before the first
+  int* cached = nullptr;  ///< of each sequence; becomes one more, unless it has ended
+  int const* known = nullptr;  ///< of each sequence: tokens of its prompt
+  int* ids = nullptr;          ///< [sequence][capacity]: of the prompt, and what was generated
   int capacity = 0;
   int const* stops = nullptr;  ///< tokens with which a sequence ends
   int stop_count = 0;

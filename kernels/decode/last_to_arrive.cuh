@@ -4,10 +4,10 @@
 
 namespace tessera::decode {
 
-/// All threads that compute, when each has stored. Behind a barrier of theirs, one fences before it counts
-/// and after, at device scope: release and acquire for all of them. True in the tile that is the last of
-/// `tiles`; it may read what the others stored, past the L1. The counter is 0 again then. False after a
-/// stall.
+/// All threads that compute, when each has stored. Behind a barrier of theirs, which anyone_stopped() is, one
+/// fences before it counts and after, at device scope: release and acquire for all of them. True in the tile
+/// that is the last of `tiles`; it may read what the others stored, past the L1. The counter is 0 again then.
+/// False after a stall.
 template <class Computer>
 __device__ bool last_to_arrive(Computer& computer, unsigned* arrived, unsigned tiles) {
   if (computer.anyone_stopped()) return false;

@@ -30,7 +30,7 @@ struct Launches {
   double attention() const {
     int const positions = model.read_of(cached) + 1;
     auto const work = launched_work(model, batch, positions, machine.sms,
-                                    launched_splits(model, batch, cached, machine.sms));
+                                    launched_splits(model, batch, model.read_of(cached), machine.sms));
     return costs.heads_us + work / (bytes_per_us / machine.sms);
   }
   double activation() const {

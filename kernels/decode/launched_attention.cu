@@ -33,7 +33,8 @@ struct Room {
 /// What last_to_arrive() and join_parts() ask of who computes.
 struct Block {
   static constexpr int threads = 32 * k_warps;
-  __device__ static bool anyone_stopped() { return false; }
+  /// Nobody stops; a barrier, as last_to_arrive() asks for.
+  __device__ static bool anyone_stopped() { return __syncthreads_or(0) != 0; }
   __device__ static bool anyone(bool one) { return __syncthreads_or(one) != 0; }
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of new tokens over cached ones as a launch of its own, behind the one that has turned queries and
-// stored the new keys and values to the cache (take_heads()). Blocks have equal shares of all positions of
-// all sequences, however unequal these are; a share may end in the middle of one.
+// stored the new keys and values to the cache (take_heads()). A block has a part of the positions of a
+// sequence and key head; who ends last of these puts the parts together.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,7 +17,7 @@ struct LaunchedAttention {
   LayerCache cache;
   int const* cached = nullptr;  ///< of each sequence: tokens before the new one, below the cache's capacity
   /// Of each part and query head: sums of values, [head_size], and behind those of all parts the largest
-  /// score and the sum of weights. Null where splits is 1.
+  /// score and the sum of weights. Not looked at where splits is 1.
   float* parts = nullptr;
   unsigned* arrived = nullptr;  ///< of each sequence and key head; zeroed before the first launch
   float scale = 1;              ///< score_scale()

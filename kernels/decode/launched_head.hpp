@@ -12,10 +12,9 @@ namespace tessera::decode {
 class LaunchedHead {
  public:
   /// Loads the product, and times its algorithms where Options::time_products asks for it. `end.logits` has
-  /// to be there. `arrived`: of each sequence, zeroed. E0533: the library has no such product.
+  /// to be there, and a counter `end.arrived` of each sequence. E0533: the library has no such product.
   static Expected<LaunchedHead> make(Model const& model, PackedWeights const& weights, Options const& options,
-                                     RowBuffers const& rows, StepEnd const& end, unsigned* arrived,
-                                     cudaStream_t stream);
+                                     RowBuffers const& rows, StepEnd const& end, cudaStream_t stream);
 
   /// Enqueues what finds the next tokens of rows.stream + shift (null: as it is) and begins the next step;
   /// where tokens are drawn, that is left to sample().
@@ -30,7 +29,6 @@ class LaunchedHead {
   float const* shifts_ = nullptr;  ///< of logits
   RowBuffers rows_;
   StepEnd end_;
-  unsigned* arrived_ = nullptr;
   bool timed_ = false;
 };
 

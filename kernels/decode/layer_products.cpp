@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/decode/layer_products.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -16,12 +18,17 @@ using cublaslt::LtAlgorithm;
 using cublaslt::LtGemm;
 using cublaslt::LtProblem;
 
+constexpr int k_few_rows = 256;  ///< up to so many a product is short, and all algorithms are tried
 constexpr std::size_t k_most_tried = 12, k_most_tried_short = 64;
 constexpr int k_samples = 3;      ///< of an algorithm
-constexpr int k_each = 2;         ///< products of a sample
-constexpr int k_few_rows = 256;   ///< up to so many rows a product is short, and a sample has
-constexpr int k_each_short = 16;  ///< so many of them
 constexpr float k_worth = 0.98f;  ///< of the first guess's time
+
+/// Products of a sample: some 100 microseconds of them, and no less than two.
+int products_of_sample(LtProblem const& problem) {
+  if (problem.rows > k_few_rows) return 2;
+  constexpr double k_few_bytes = 64e6;
+  return 2.0 * problem.columns * problem.depth <= k_few_bytes ? 16 : 4;
+}
 
 /// Algorithms that have been timed, by device, until the process ends.
 class Known {
@@ -147,8 +154,8 @@ Expected<void> time_algorithms(LtProblem const& problem, std::vector<ProductOper
   auto const capture = [&](LtAlgorithm const& algorithm) {
     return Captured([&](cudaStream_t in) {
       auto error = cudaSuccess;
-      for (int i = 0; i < (problem.rows <= k_few_rows ? k_each_short : k_each); ++i)
-        if (error == cudaSuccess) error = run(**gemm, algorithm, sets[turn++ % sets.size()], in);
+      for (int i = 0; i < products_of_sample(problem) && error == cudaSuccess; ++i)
+        error = run(**gemm, algorithm, sets[turn++ % sets.size()], in);
       return error;
     });
   };
@@ -159,8 +166,11 @@ Expected<void> time_algorithms(LtProblem const& problem, std::vector<ProductOper
   for (std::size_t i = 0; i < std::min(all.size(), tried); ++i) {
     // Loads it, which is not to happen while a stream is captured.
     if (run(**gemm, all[i], sets.front(), stream) != cudaSuccess) continue;
-    auto const products = capture(all[i]);
-    auto const sample = [&] { return clock.milliseconds(stream, [&] { return products.launch(stream); }); };
+    // Each is of other weights than the one before, so that they come from memory.
+    auto const sample = [&] {
+      auto const products = capture(all[i]);
+      return clock.milliseconds(stream, [&] { return products.launch(stream); });
+    };
     for (int warm = 0; warm < (i == 0 ? 4 : 1); ++warm) (void)sample();  // the first ones wake the clocks
     std::optional<float> mine;
     for (int s = 0; s < k_samples; ++s)
@@ -172,6 +182,11 @@ Expected<void> time_algorithms(LtProblem const& problem, std::vector<ProductOper
     best = all[i];
   }
   if (auto ok = check_call(clock.error(), "timing products"); !ok) return ok;
+  if (!least)
+    return check_call(
+        cudaErrorNotSupported,
+        fmt::format("timing a product of {} rows, {} columns and a depth of {}: no algorithm runs",
+                    problem.rows, problem.columns, problem.depth));
   known().keep(problem, best);
   return {};
 }

@@ -152,15 +152,18 @@ double gap_ns(MachineProfile const& machine) {
   return probed != nullptr ? probed->median : machine.stream_gap_ns;
 }
 
+Expected<void> check_token(Model const& model, int batch, int cached) {
+  if (auto ok = check_model(model); !ok) return ok;
+  if (cached < 0) return refused(fmt::format("a token behind {} cached ones", cached), "give 0 or more");
+  return check_sequences(batch, cached + 1, most_capacity(model));
+}
+
 }  // namespace
 
 Expected<TokenLaunches> token_launches(Model const& model, int batch, int cached,
                                        MachineProfile const& machine, Cut const& cut,
                                        TokenCosts const& costs) {
-  if (auto ok = check_model(model); !ok) return tl::make_unexpected(ok.error());
-  if (cached < 0) return refused(fmt::format("a token behind {} cached ones", cached), "give 0 or more");
-  if (auto ok = check_sequences(batch, cached + 1, most_capacity(model)); !ok)
-    return tl::make_unexpected(ok.error());
+  if (auto ok = check_token(model, batch, cached); !ok) return tl::make_unexpected(ok.error());
   int const blocks = cut.blocks > 0 ? cut.blocks : machine.sms;
   int const splits = cut.splits > 0 ? cut.splits : splits_for(model, batch, blocks);
   TokenLaunches result;
@@ -175,14 +178,19 @@ Expected<TokenLaunches> token_launches(Model const& model, int batch, int cached
 Expected<TokenPrediction> predict_token(Model const& model, int batch, int cached,
                                         MachineProfile const& machine, Cut const& cut, StepBy by,
                                         TokenCosts const& costs) {
-  auto const launches = token_launches(model, batch, cached, machine, cut, costs);
-  if (!launches) return tl::make_unexpected(launches.error());
+  if (auto ok = check_token(model, batch, cached); !ok) return tl::make_unexpected(ok.error());
+  TokenLaunches launches;
+  if (!layers_by_launches(by, batch) || !head_launched(by, batch)) {
+    auto made = token_launches(model, batch, cached, machine, cut, costs);
+    if (!made) return tl::make_unexpected(made.error());
+    launches = std::move(*made);
+  }
   TokenPrediction result;
   auto launched = predict_launches(model, batch, cached, machine);
   if (layers_by_launches(by, batch)) {
     result.layers_us = launched.layers_us, result.operators = std::move(launched.operators);
   } else {
-    auto layers = simulate_layers(launches->layers, launches->layers_machine);
+    auto layers = simulate_layers(launches.layers, launches.layers_machine);
     if (!layers) return tl::make_unexpected(layers.error());
     result.layers_us = (gap_ns(machine) + layers->total_ns) / 1e3;
     result.layers = std::move(*layers);
@@ -191,14 +199,14 @@ Expected<TokenPrediction> predict_token(Model const& model, int batch, int cache
   if (result.head_launched) {
     result.head_us = launched.head_us;
   } else {
-    auto head = simulate_roles(launches->head, launches->head_machine);
+    auto head = simulate_roles(launches.head, launches.head_machine);
     if (!head) return tl::make_unexpected(head.error());
     result.head_us = (gap_ns(machine) + head->total_ns) / 1e3;
     result.head = std::move(*head);
   }
   double const bytes = model.weight_bytes() + model.cache_bytes() * batch * model.read_of(cached);
   result.floor_us = bytes / role_machine(machine).dram_gbps / 1e3;
-  result.cut = launches->cut;
+  result.cut = launches.cut;
   return result;
 }
 

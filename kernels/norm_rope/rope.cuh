@@ -81,9 +81,8 @@ __device__ inline void turn_neighbours(Eight& eight, float2 const* by) {
 }
 
 /// A Sink has
-///   static constexpr bool triggers_late             does the next launch begin when all input is there? It
-///   may
-///                                                   read what launches before this one wrote, then
+///   static constexpr bool triggers_late             the next launch begins when all input is there, and may
+///                                                   read what launches before this one wrote
 ///   int position(int row) const                     of a row, below 0: nothing is done with it
 ///   static constexpr bool takes                     are keys and values asked for?
 ///   void key(int row, int head, int piece, uint4)   8 elements from 8 * piece on, and `value` likewise

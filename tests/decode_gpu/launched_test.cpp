@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps by a launch for each operator: whole small decoders beside the plain one, and beside steps by
-// persistent launches.
+// Steps by a launch for each operator: whole small decoders beside the plain one.
 #include "decode_gpu/own_stream.hpp"
 #include "decode_gpu/setting.hpp"
 
@@ -90,14 +89,14 @@ TEST(DecodeLaunched, Pages) {
   }
 }
 
-/// The same numbers as graphs of steps are replayed, and the same tokens as by persistent launches where no
-/// two are near.
+/// The same tokens however often graphs of steps are replayed, and in each decoder. With parts, whose sums
+/// are put together by whoever ends last.
 TEST(DecodeLaunched, ReplaysAreEqual) {
   reference::Weights const weights(reference::small_model(), 3);
   WeightsOnDevice const on_device(weights);
   OwnStream const stream;
   Options options;
-  options.batch = 20, options.capacity = 160;
+  options.batch = 20, options.capacity = 160, options.cut.splits = 3;
   auto const prompts = prompts_of(options.batch, 50);
   std::vector<std::vector<int>> first;
   for (int round = 0; round < 5; ++round) {
@@ -112,6 +111,95 @@ TEST(DecodeLaunched, ReplaysAreEqual) {
       ASSERT_EQ(*tokens, first);
     }
   }
+}
+
+/// finish() waits for replays of a graph that a caller has captured, too.
+TEST(DecodeLaunched, CapturedSteps) {
+  reference::Weights const weights(reference::small_model(), 3);
+  WeightsOnDevice const on_device(weights);
+  OwnStream const stream;
+  Options options;
+  options.batch = 20, options.capacity = 200;
+  auto const prompts = prompts_of(options.batch, 50);
+  auto one = Decoder::make(weights.model, on_device.weights, options, stream);
+  ASSERT_OK(one);
+  ASSERT_OK(one->prefill(stream, prompts));
+  ASSERT_OK(one->decode(stream, 100));
+  auto const expected = one->tokens();
+  ASSERT_OK(expected);
+  auto other = one->another(options, stream);
+  ASSERT_OK(other);
+  ASSERT_OK(other->prefill(stream, prompts));
+  gpu::ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  auto const step = other->step(stream);
+  cudaGraph_t graph = nullptr;
+  gpu::ok(cudaStreamEndCapture(stream, &graph));
+  ASSERT_OK(step);
+  cudaGraphExec_t replays = nullptr;
+  gpu::ok(cudaGraphInstantiate(&replays, graph, 0));
+  for (int i = 0; i < 100; ++i) gpu::ok(cudaGraphLaunch(replays, stream));
+  auto const tokens = other->tokens();
+  ASSERT_OK(tokens);
+  EXPECT_EQ(*tokens, *expected);
+  gpu::ok(cudaGraphExecDestroy(replays));
+  gpu::ok(cudaGraphDestroy(graph));
+}
+
+/// A step in its parts is a step: what the last layer adds is not lost in between.
+TEST(DecodeLaunched, LayersAndThenTheHead) {
+  for (auto const& model : {reference::small_model(), reference::small_gpt2()}) {
+    reference::Weights const weights(model, 3);
+    WeightsOnDevice const on_device(weights);
+    OwnStream const stream;
+    Options options;
+    options.batch = 20, options.capacity = 100;
+    auto decoder = Decoder::make(weights.model, on_device.weights, options, stream);
+    ASSERT_OK(decoder);
+    std::vector<std::vector<int>> found;
+    for (bool const whole : {true, false}) {
+      ASSERT_OK(decoder->prefill(stream, prompts_of(options.batch, 50)));
+      for (int i = 0; i < 20; ++i) {
+        ASSERT_OK(decoder->step(stream, whole ? Part::all : Part::layers));
+        if (!whole) ASSERT_OK(decoder->step(stream, Part::head));
+      }
+      auto const tokens = decoder->tokens();
+      ASSERT_OK(tokens);
+      if (whole)
+        found = *tokens;
+      else
+        EXPECT_EQ(*tokens, found);
+    }
+  }
+}
+
+/// Tokens that are drawn: the same by launches of either kind, from logits that are nearly the same, is not
+/// to be had; but twice the same, and of the vocabulary.
+TEST(DecodeLaunched, DrawnTokens) {
+  reference::Weights const weights(reference::small_model(), 3);
+  WeightsOnDevice const on_device(weights);
+  OwnStream const stream;
+  Options options;
+  options.batch = 20, options.capacity = 100;
+  options.sampling = {0.8, 40, 0.9, 7};
+  std::vector<std::vector<int>> found;
+  for (int round = 0; round < 2; ++round) {
+    auto decoder = Decoder::make(weights.model, on_device.weights, options, stream);
+    ASSERT_OK(decoder);
+    ASSERT_OK(decoder->prefill(stream, prompts_of(options.batch, 50)));
+    ASSERT_OK(decoder->decode(stream, 30));
+    auto const tokens = decoder->tokens();
+    ASSERT_OK(tokens);
+    for (auto const& sequence : *tokens)
+      for (int const token : sequence) ASSERT_TRUE(token >= 0 && token < weights.model.vocabulary);
+    if (round == 0) found = *tokens;
+    EXPECT_EQ(*tokens, found);
+  }
+  options.sampling = {};
+  auto greedy = Decoder::make(weights.model, on_device.weights, options, stream);
+  ASSERT_OK(greedy);
+  ASSERT_OK(greedy->prefill(stream, prompts_of(options.batch, 50)));
+  ASSERT_OK(greedy->decode(stream, 30));
+  EXPECT_NE(*greedy->tokens(), found);
 }
 
 TEST(DecodeLaunched, FastestTakesThemOfManySequences) {

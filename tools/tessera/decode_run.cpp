@@ -270,7 +270,8 @@ void add_decode_options(CLI::App& command, DecodeArguments& a) {
   command
       .add_option("--step-by", a.steps,
                   "How a step is computed: persistent, in two launches; launches, one for each operator;\n"
-                  "or fastest (default), which says by the number of sequences")
+                  "or fastest (default): persistent, from 8 sequences on with the head by launches,\n"
+                  "from 17 on all by launches")
       ->check(CLI::IsMember(
           std::vector<std::string>(std::begin(decode::k_step_names), std::end(decode::k_step_names))))
       ->group(group);
@@ -358,10 +359,11 @@ Expected<void> check_timeline(GpuArguments const& gpu, DecodeArguments const& a,
     return {};
   return wrong(
       "E0906",
-      fmt::format("a timeline is of persistent launches, and steps of {} sequence{} are a launch for each "
-                  "operator here",
+      fmt::format("a timeline is of persistent launches, and steps of {} sequence{} are a launch for "
+                  "each operator",
                   sequences, sequences == 1 ? "" : "s"),
-      "add --step-by persistent, or leave --timeline and --html out");
+      a.steps ? "say --step-by persistent instead, or leave --timeline and --html out"
+              : "add --step-by persistent, or leave --timeline and --html out");
 }
 
 /// E0906: files have whole matrices, and there is nobody to sum with.

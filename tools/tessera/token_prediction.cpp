@@ -21,8 +21,8 @@ int as_int(std::int64_t number) {
 
 std::string results_go(decode::TokenPrediction const& made) {
   if (!made.operators.empty()) return "by launches";
-  auto const* const layers = made.cut.exchange == Exchange::words ? "as words" : "behind semaphores";
-  return made.head_launched ? fmt::format("{}, the head by launches", layers) : std::string(layers);
+  std::string const layers = made.cut.exchange == Exchange::words ? "as words" : "behind semaphores";
+  return made.head_launched ? layers + ", head by launches" : layers;
 }
 
 StudyDocument document_of(decode::Model const& model, MachineProfile const& machine, int sequences,

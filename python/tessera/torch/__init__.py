@@ -5,7 +5,7 @@
 
     tessera.torch.replace_mlp(model)                         # a transformers model of the LLaMA kind, on its GPU
     tessera.torch.register_attention()                       # attn_implementation="tessera" for its prompts
-    tessera.torch.Decoder(model).generate(input_ids)         # its tokens, two launches to each
+    tessera.torch.Decoder(model).generate(input_ids)         # its tokens, few launches to each
 
 Importing it registers torch.ops.tessera.mlp, attention and convolution_chain, each with its _out, and decode_step. The
 planner is not imported with it, and torch not with tessera."""
