@@ -248,6 +248,7 @@ Expected<void> Decoder::State::replay(cudaStream_t stream, int steps, bool& begi
     for (int i = 0; i < steps && error == cudaSuccess; ++i) error = cudaGraphLaunch(graph, in);
     return static_cast<int>(error);
   };
+  layers_alone = false;
   // The layers hold the SMs; the head's launch waits for nobody.
   auto ok = launched_layers ? check_call(static_cast<cudaError_t>(enqueue(stream)), "cudaGraphLaunch")
                             : layer_launch.replay(stream, enqueue);
