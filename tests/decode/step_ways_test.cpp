@@ -91,17 +91,16 @@ TEST(StepWays, LaunchesArePredictedNearTheRecord) {
 /// What is chosen for few and for many sequences is what is predicted to be the fastest, as far as
 /// predictions tell.
 TEST(StepWays, PredictedAsChosen) {
-  for (auto const* name : {"llama-3.2-1b", "llama-3-8b"})
-    for (int const batch : {1, 8, 16, 17, 24, 64}) {
-      auto const model = model_of(name).value();
-      auto const us = [&](StepBy by) {
-        auto const made = predict_token(model, batch, 1024, profile("h100"), {}, by);
-        EXPECT_TRUE(made);
-        return made->token_us();
-      };
-      EXPECT_LE(us(StepBy::fastest), 1.05 * std::min(us(StepBy::persistent), us(StepBy::launches)))
-          << name << ", " << batch << " sequences";
-    }
+  auto const model = model_of("llama-3.2-1b").value();
+  for (int const batch : {1, 16, 17}) {
+    auto const us = [&](StepBy by) {
+      auto const made = predict_token(model, batch, 1024, profile("h100"), {}, by);
+      EXPECT_TRUE(made);
+      return made->token_us();
+    };
+    EXPECT_LE(us(StepBy::fastest), 1.05 * std::min(us(StepBy::persistent), us(StepBy::launches)))
+        << batch << " sequences";
+  }
 }
 
 }  // namespace
