@@ -3,7 +3,7 @@
 """run.py TESSERA SOURCE BUILD [--seed N] [--only TEXT] [--jobs N] [--unlimited]
 
 Gives the tool some 3700 mistaken and hostile inputs, one process each, and checks every answer: an exit code that is
-documented, a refusal with a code and a place, no file that is half there, within 2 s of one core, 2 s of sleep and
+documented, a refusal with a code and a place, no file that is half there, within 4 s of one core, 4 s of sleep and
 512 MiB of its own, beside what it maps. A case that fails is printed as a command that can be pasted, and its files are
 kept in BUILD/failed. TESSERA_HOSTILE_PART=3/10 takes every tenth case from the third: what repeats them all day
 (scripts/test --stress) gives another part each time.
@@ -34,7 +34,7 @@ import options
 import signals
 from cases import ANY, FINE, REFUSED, Case
 
-SECONDS = 2          # of a core; and asleep
+SECONDS = 4          # of a core; and asleep
 LOOK = 0.1           # seconds between looks at whether it sleeps
 PATIENCE = 60        # seconds: only a hang takes that long
 LEAST_CASES = 1500   # fewer are not the corpus
