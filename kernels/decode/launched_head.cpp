@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/decode/launched_head.hpp"
 
+#include <algorithm>
+
 #include "kernels/decode/find_tokens.hpp"
 
 namespace tessera::decode {
@@ -26,9 +28,10 @@ Expected<LaunchedHead> LaunchedHead::make(Model const& model, PackedWeights cons
   if (!gemm) return tl::make_unexpected(gemm.error());
   if (!result.timed_) return result;
   // Numbers of the model's: products of zeros take less power, and are faster than others.
-  if (auto ok = check_call(cudaMemcpyAsync(rows.normed, weights.head, 2 * times(end.sequences, model.hidden),
-                                           cudaMemcpyDeviceToDevice, stream),
-                           "numbers to time a head with");
+  auto const bytes = 2 * times(std::min(end.sequences, model.vocabulary), model.hidden);
+  if (auto ok =
+          check_call(cudaMemcpyAsync(rows.normed, weights.head, bytes, cudaMemcpyDeviceToDevice, stream),
+                     "numbers to time a head with");
       !ok)
     return tl::make_unexpected(ok.error());
   if (auto ok = time_algorithms(result.problem(), {result.operands()}, stream); !ok)
