@@ -1,4 +1,4 @@
-# Batches of .cpp files that are compiled as one, for builds from an empty cache (presets ci and asan): half of the
+# Batches of .cpp files that are compiled as one, for builds from an empty cache (presets ci, asan and tsan): half of the
 # time. Off by default: a change to one file compiles that file.
 #
 # Two files that define the same name at the left margin never share a batch, so a file's own helpers may be named
