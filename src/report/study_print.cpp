@@ -29,26 +29,45 @@ std::string verdict_text(std::string const& verdict) {
 
 }  // namespace report
 
+namespace {
+
+std::string table_text(StudyTable const& table) {
+  std::vector<std::vector<std::string>> rows(table.rows.size() + 1);
+  std::vector<int> right;
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    auto const column = static_cast<int>(c);
+    if (std::count(table.wide_columns.begin(), table.wide_columns.end(), column) > 0) continue;
+    if (std::holds_alternative<double>(table.rows.front()[c]))
+      right.push_back(static_cast<int>(rows.front().size()));
+    rows.front().push_back(table.columns[c]);
+    for (std::size_t r = 0; r < table.rows.size(); ++r) {
+      auto text = report::cell_text(table.rows[r][c]);
+      rows[r + 1].push_back(column == table.verdict_column ? report::verdict_text(text) : std::move(text));
+    }
+  }
+  return report::table(rows, right, 2);
+}
+
+}  // namespace
+
 std::string study_text(StudyDocument const& document, std::vector<std::string> const& ids) {
   std::string out;
   for (auto const& table : document.tables) {
     if (table.rows.empty()) continue;
     if (!ids.empty() && std::find(ids.begin(), ids.end(), table.id) == ids.end()) continue;
-    std::vector<std::vector<std::string>> rows(table.rows.size() + 1);
-    std::vector<int> right;
-    for (std::size_t c = 0; c < table.columns.size(); ++c) {
-      auto const column = static_cast<int>(c);
-      if (std::count(table.wide_columns.begin(), table.wide_columns.end(), column) > 0) continue;
-      if (std::holds_alternative<double>(table.rows.front()[c]))
-        right.push_back(static_cast<int>(rows.front().size()));
-      rows.front().push_back(table.columns[c]);
-      for (std::size_t r = 0; r < table.rows.size(); ++r) {
-        auto text = report::cell_text(table.rows[r][c]);
-        rows[r + 1].push_back(column == table.verdict_column ? report::verdict_text(text) : std::move(text));
-      }
-    }
-    out += (out.empty() ? "" : "\n") + table.title + "\n" + report::table(rows, right, 2);
+    out += (out.empty() ? "" : "\n") + table.title + "\n" + table_text(table);
   }
+  return out;
+}
+
+std::string study_page_text(StudyDocument const& document) {
+  std::string out = document.title + "\n";
+  for (auto const& table : document.tables) {
+    if (table.rows.empty()) continue;
+    out +=
+        "\n" + table.title + "\n" + (table.note.empty() ? "" : "  " + table.note + "\n") + table_text(table);
+  }
+  for (auto const& note : document.notes) out += "\n" + note + "\n";
   return out;
 }
 

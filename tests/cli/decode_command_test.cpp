@@ -435,7 +435,7 @@ TEST_F(Decode, PredictsAShare) {
   EXPECT_THAT(said.out, HasSubstr("llama-65b:8: a token of 2 sequences"));
   EXPECT_THAT(said.out, HasSubstr("Sums over GPUs would be behind out and down of each layer."));
   EXPECT_THAT(says("run llama-65b --decode --predict --tp 8").out,
-              testing::StartsWith("A step of many, of one GPU's share of 8 without the sums over GPUs\n"));
+              HasSubstr("\nA step of many, of one GPU's share of 8 without the sums over GPUs\n"));
   EXPECT_THAT(says("run llama-3.2-1b --decode --predict --json").out, testing::Not(HasSubstr("ver GPUs")));
 }
 
@@ -448,6 +448,9 @@ TEST_F(Decode, PredictsATokenWithoutAGpu) {
   EXPECT_EQ(text.exit, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("as words"));
   EXPECT_THAT(text.out, HasSubstr("gate_up"));
+  EXPECT_THAT(text.out, testing::StartsWith(
+                            "llama-3.2-1b: a token of 1 sequence behind 1024 cached ones on NVIDIA H200"));
+  EXPECT_THAT(text.out, testing::AllOf(HasSubstr("\n  Microseconds.\n"), HasSubstr("\nSimulated; ")));
   EXPECT_EQ(says("run llama-3.2-1b --decode --predict -o p.json").exit, 0);
   EXPECT_EQ(Json::parse(read_text(folder / "p.json"))["schema"], "tessera.study/1");
 }

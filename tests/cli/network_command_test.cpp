@@ -78,7 +78,8 @@ TEST_F(NetworkCommand, SaysWhatIsMissing) {
 TEST_F(NetworkCommand, PredictsWithoutAGpu) {
   auto const said = says("run resnet-38 --images 1,16 --predict");
   EXPECT_EQ(said.exit, 0) << said.err;
-  EXPECT_THAT(said.out, HasSubstr("by cuDNN alone"));
+  EXPECT_THAT(said.out, testing::AllOf(testing::StartsWith("resnet-38 on NVIDIA H"),
+                                       HasSubstr("by cuDNN alone"), HasSubstr("\n  Microseconds.\n")));
   EXPECT_THAT(said.out, HasSubstr("layers 0 to 31 in launches of th"));
   auto const json = says("run vgg-19 --predict --json");
   EXPECT_EQ(json.exit, 0) << json.err;

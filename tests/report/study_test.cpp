@@ -28,6 +28,19 @@ TEST(StudyReport, TextLinesUpAndLeavesOutWhatIsEmpty) {
   EXPECT_EQ(study_text(sample(), {"empty"}), "");
 }
 
+TEST(StudyReport, APageOfTextHasTitleUnitsAndNotes) {
+  EXPECT_EQ(study_page_text(sample()),
+            "A study\n"
+            "\n"
+            "Two <rows>\n"
+            "  a note\n"
+            "  name                value  other\n"
+            "  first, with comma   1.250      3\n"
+            "  second             1234.6  0.001\n"
+            "\n"
+            "a warning\n");
+}
+
 TEST(StudyReport, CsvHasOneValuePerRow) {
   EXPECT_EQ(study_csv(sample()),
             "table,row,column,value\n"

@@ -9,6 +9,7 @@
 #include "kernels/lattice_boltzmann/slab_problem.hpp"
 #include "kernels/lattice_boltzmann/step_choice.hpp"
 #include "kernels/lattice_boltzmann/step_simulation.hpp"
+#include "print_prediction.hpp"
 #include "report/study_machine.hpp"
 #include "tessera/report/study.hpp"
 
@@ -103,12 +104,7 @@ int predict_flow(Session const& session, FlowPrediction const& asked, MachinePro
                     asked.gpus));
   }
   document.machine = report::study_machine(machine);
-  std::vector<OutputFile> files;
-  if (!asked.output.empty()) files.push_back({asked.output, study_json(document)});
-  if (auto const written = write_files(session, files); !written) return session.fail(written.error());
-  if (fill_standard_output(files)) return k_ok;
-  session.print(session.json ? study_json(document) : study_text(document));
-  return k_ok;
+  return print_prediction(session, document, asked.output);
 }
 
 }  // namespace tessera::cli

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "files.hpp"
 #include "kernels/networks/network_time.hpp"
 #include "load.hpp"
+#include "print_prediction.hpp"
 #include "report/study_machine.hpp"
 #include "tessera/report/study.hpp"
 
@@ -49,12 +49,7 @@ int predict_networks(Session const& session, networks::Network const& network,
     document.tables[0].rows.push_back(std::move(*row));
   }
   document.machine = report::study_machine(*machine);
-  std::vector<OutputFile> files;
-  if (!output.empty()) files.push_back({output, study_json(document)});
-  if (auto const written = write_files(session, files); !written) return session.fail(written.error());
-  if (fill_standard_output(files)) return k_ok;
-  session.print(session.json ? study_json(document) : study_text(document));
-  return k_ok;
+  return print_prediction(session, document, output);
 }
 
 }  // namespace tessera::cli

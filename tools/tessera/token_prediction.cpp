@@ -9,6 +9,7 @@
 #include "files.hpp"
 #include "kernels/decode/token_roles.hpp"
 #include "load.hpp"
+#include "print_prediction.hpp"
 #include "report/study_machine.hpp"
 #include "tessera/report/study.hpp"
 
@@ -92,12 +93,7 @@ int predict_tokens(Session const& session, decode::Model const& model, MachinePr
   auto const made = decode::predict_token(model, sequences, cached, machine, {}, size.steps);
   if (!made) return session.fail(made.error());
   auto const document = document_of(model, machine, sequences, cached, *made);
-  std::vector<OutputFile> files;
-  if (!size.output.empty()) files.push_back({size.output, study_json(document)});
-  if (auto const written = write_files(session, files); !written) return session.fail(written.error());
-  if (fill_standard_output(files)) return k_ok;
-  session.print(session.json ? study_json(document) : study_text(document));
-  return k_ok;
+  return print_prediction(session, document, size.output);
 }
 
 }  // namespace tessera::cli

@@ -58,8 +58,10 @@ StudyDocument study_document(RoleLoop const& loop, RolePrediction const& made, R
 
 std::string study_text(StudyDocument const& document,
                        std::vector<std::string> const& ids = {});  ///< empty: all
-std::string study_json(StudyDocument const& document);             ///< "schema": "tessera.study/1"
-std::string study_csv(StudyDocument const& document);              ///< table,row,column,value
+/// All of it for a reader who sees nothing else: title, tables with their notes, notes.
+std::string study_page_text(StudyDocument const& document);
+std::string study_json(StudyDocument const& document);  ///< "schema": "tessera.study/1"
+std::string study_csv(StudyDocument const& document);   ///< table,row,column,value
 std::string study_html(StudyDocument const& document);
 
 }  // namespace tessera
