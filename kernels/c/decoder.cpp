@@ -67,7 +67,12 @@ Expected<tessera::decode::Options> options_of(tessera_decoder_options const& giv
   if (given.stop_count < 0 || (given.stop_count > 0 && given.stop_tokens == nullptr))
     return refused(fmt::format("{} stop tokens, or null", given.stop_count),
                    "give as many as stop_count says");
+  auto const steps = tessera::decode::step_by(given.step_by == nullptr ? "fastest" : given.step_by);
+  if (!steps)
+    return refused(fmt::format("step_by is \"{}\"", given.step_by),
+                   fmt::format("give one of {}, or null", fmt::join(tessera::decode::k_step_names, ", ")));
   tessera::decode::Options options;
+  options.steps = *steps;
   options.batch = given.batch;
   options.capacity = given.capacity;
   options.prompt_rows = given.prompt_rows;

@@ -276,6 +276,9 @@ class Refusals(unittest.TestCase):
             said(tensors=[("model.norm.weight", 264, 256, 0), *llama_tensors()[1:]]),
         )
         self.assertIn("error E0536: deadline_seconds is -1", said(deadline_seconds=-1))
+        self.assertIn(
+            'error E0536: step_by is "graph"\n   hint: give one of fastest, persistent, launches, or null', said(step_by="graph")
+        )
         decoder = ctypes.c_void_p()
         self.assertIn(
             "E0536: decoder_options is null", self.said(self.library.tessera_decoder_make(None, None, 0, None, decoder))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoder: a transformers model's tokens, a step of which is two launches. torch.ops.tessera.decode_step is a step as an
-operator."""
+"""Decoder: a transformers model's tokens, a step of which is two launches or, of many sequences, one for each operator.
+torch.ops.tessera.decode_step is a step as an operator."""
 
 import ctypes
 import itertools
@@ -106,11 +106,13 @@ class Decoder:
 
     The weights are copied to where the kernels read them; only the embedding of `model` is used on. `batch` sequences at
     once, `capacity` tokens of each. Tokens are the most likely ones, or drawn where there is a `temperature`. A sequence
-    ends with one of `stop_tokens`; left out: those of the model's generation_config. Calls are for the current stream."""
+    ends with one of `stop_tokens`; left out: those of the model's generation_config. Steps are by "persistent" launches,
+    by "launches" of each operator, or, as `step_by` says unless it is given, by the "fastest" of these for `batch`. Calls
+    are for the current stream."""
 
     def __init__(
         self, model, *, batch=1, capacity=2048, temperature=0.0, top_k=0, top_p=1.0, seed=0, stop_tokens=None,
-        keep_logits=False, prompt_rows=0, deadline_seconds=0.0,
+        keep_logits=False, prompt_rows=0, deadline_seconds=0.0, step_by="fastest",
     ):  # fmt: skip
         if _operators.why_not_compiled():
             _refuse(f"there are no kernels here: {_operators.why_not_compiled()}", "docs/torch.md says what they need")
@@ -118,6 +120,7 @@ class Decoder:
         how = {
             "batch": batch, "capacity": capacity, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed,
             "keep_logits": keep_logits, "prompt_rows": prompt_rows, "deadline_seconds": deadline_seconds,
+            "step_by": step_by,
         }  # fmt: skip
         address = ctypes.c_void_p()
         if isinstance(model, Decoder):

@@ -20,7 +20,7 @@ from ctypes import (
     c_void_p,
 )
 
-VERSION = 3  # of tessera_c.h
+VERSION = 4  # of tessera_c.h
 FORMS = {"gelu_tanh": 0, "swiglu": 1}
 TYPES = {"bfloat16": 0, "float16": 1}
 LEND = CFUNCTYPE(c_void_p, c_void_p, c_size_t)
@@ -100,6 +100,7 @@ class DecoderOptions(Structure):
         ("stop_tokens", POINTER(c_int32)),
         ("stop_count", c_int32),
         ("deadline_seconds", c_double),
+        ("step_by", c_char_p),
     ]
 
 
@@ -178,10 +179,11 @@ def options(model: int, hidden: int, form: str, type_name: str, early_weights: b
     return Options(ctypes.sizeof(Options), model, hidden, FORMS[form], TYPES[type_name], early_weights, 0, None)
 
 
-def decoder_options(config: bytes, stops: tuple[int, ...], **how) -> DecoderOptions:
+def decoder_options(config: bytes, stops: tuple[int, ...], step_by: str = "fastest", **how) -> DecoderOptions:
     return DecoderOptions(
-        size=ctypes.sizeof(DecoderOptions), config=config, stop_tokens=numbers(stops), stop_count=len(stops), **how
-    )
+        size=ctypes.sizeof(DecoderOptions), config=config, stop_tokens=numbers(stops), stop_count=len(stops),
+        step_by=step_by.encode(), **how,
+    )  # fmt: skip
 
 
 def tensors(each) -> ctypes.Array:
