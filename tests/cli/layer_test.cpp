@@ -68,6 +68,8 @@ TEST_F(LayerBlock, SaysWhatGeneratesTokens) {
                           "with them says: tessera run llama-65b --decode --predict" +
                           sizes + "\n"));
   }
+  EXPECT_THAT(run("plan llama-65b --block fused_attention --cached 1024 --tp 8 --machine h100").err,
+              testing::EndsWith("--decode --predict --cached 1024 --tp 8 --machine h100\n"));
   for (auto const* other :
        {"check llama-65b --block layer --tokens 2 --cached 1024", "check llama-65b --block layer",
         "check llama-65b --block attention --cached 1024"})

@@ -17,12 +17,14 @@ bool generates(SizedWorkload const& sized) {
 
 }  // namespace
 
-std::string generation_note(std::vector<SizedWorkload> const& workloads, WorkloadOptions const& options) {
+std::string generation_note(std::vector<SizedWorkload> const& workloads, WorkloadOptions const& options,
+                            std::string const& machine) {
   if (std::none_of(workloads.begin(), workloads.end(), generates)) return {};
   auto command = fmt::format("tessera run {} --decode --predict", options.workload);
   if (options.sequences) command += fmt::format(" --sequences {}", *options.sequences);
   if (options.cached) command += fmt::format(" --cached {}", *options.cached);
   if (options.tensor_parallel) command += fmt::format(" --tp {}", *options.tensor_parallel);
+  if (machine != "h200") command += fmt::format(" --machine {}", machine);
   return "note: these are kernels for prompts, and no run launches them for one new token behind cached "
          "ones; "
          "generation has kernels of its own, and what a token takes with them says: " +

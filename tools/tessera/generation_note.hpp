@@ -10,7 +10,8 @@
 namespace tessera::cli {
 
 /// A line that names what generates tokens, where one of the workloads is attention in one kernel with one
-/// new token of each sequence behind cached ones; else empty.
-std::string generation_note(std::vector<SizedWorkload> const& workloads, WorkloadOptions const& options);
+/// new token of each sequence behind cached ones; else empty. `machine` as --machine names it.
+std::string generation_note(std::vector<SizedWorkload> const& workloads, WorkloadOptions const& options,
+                            std::string const& machine = "h200");
 
 }  // namespace tessera::cli

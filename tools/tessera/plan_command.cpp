@@ -227,7 +227,8 @@ int run(Session const& session, PlanArguments const& arguments) {
     session.print(plans.size() == 1
                       ? explain(plans.front(), arguments.alternatives) + clock_line(plans.front(), *machine)
                       : explain_table(plans) + clock_line_of_table(*machine));
-  if (auto const note = generation_note(*workloads, arguments.workload); !note.empty()) session.say(note);
+  if (auto const note = generation_note(*workloads, arguments.workload, arguments.machine); !note.empty())
+    session.say(note);
   if (machine->provisional && !session.json)
     session.say(fmt::format("note: the profile {} is provisional (tessera machines {} shows its sources)",
                             machine->name, machine->name));
