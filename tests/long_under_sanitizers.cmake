@@ -17,7 +17,6 @@ set(TESSERA_LONG_UNDER_SANITIZERS
   Commands.CheckSaysOnceWhatHoldsOfManyIterations
   Commands.CollectivesAreStudiedOnTheirOwn
   Commands.JsonIsAllThatStandardOutputCarries
-  Commands.StudiesAreSimulatedAndNamedWrongAreRefused
   ConvolutionCut.ANetworkPartsWhereItsSizesChange
   ConvolutionCut.EveryCutOfEverySizeIsAPartitionThatFits
   ConvolutionRelation.ATileWaitsForWhatItsHaloNeedsAndNoMore
@@ -28,8 +27,6 @@ set(TESSERA_LONG_UNDER_SANITIZERS
   Decode.PredictsAShare
   Decode.PredictsATokenWithoutAGpu
   Decode.PredictsStepsByLaunches
-  Decode.RefusesToPredictWhatIsNotThere
-  Decode.WeightsAreLookedAtBeforeAGpuIs
   DecodeDraw.TheSearchTellsTokensApart
   DecodePlan.AnyNumberOfLayersIsOnePeriodWithoutWaitsForReaders
   DecodePrompts.AtRandom
@@ -54,7 +51,6 @@ set(TESSERA_LONG_UNDER_SANITIZERS
   FusedCollectives.ASubLayersBytesAreThoseOfTheAlgorithms
   FusedCollectives.SlowLinksHideTheGemmAndNoMore
   GatheredStudy.ASubLayersBytesAreThoseOfTheAlgorithms
-  HeaderNames.EveryWordOfAHeaderAsAStageGivesAHeaderOrARefusal
   Html.StaysSmallForAWholeGpu
   Interpret.EveryMechanismPolicyOrderAndSwitchGivesTheReference
   LatticeBoltzmannCavity.IsWithinTwoPercentOfGhiasTables
@@ -86,21 +82,15 @@ set(TESSERA_LONG_UNDER_SANITIZERS
   LoopLaunch.RandomLoopsAreRightByListsOfTheirWorkers
   LoopLaunch.RandomLoopsAreRightForAnyNumberOfIterations
   LoopLaunches.RandomLoopsAreRightForAnyNumberOfIterations
-  LoopTable.AWrongOneIsFound
-  MachineJson.EveryShippedProfileRoundTrips
-  MachineJson.RefusesOutOfRangeValuesUnitsAndContradictions
-  MacroNames.OfAnyLengthAreAnswered
   Mixed.EdgesOfManyReusesTakeNoLongerThanTheyAreMany
   Mixed.WorkersThatStartEarlyAndLetOthersStartEarly
   MixedExplore.WhatEveryScheduleFinishesTheSimulatorFinishes
   Monotone.NoRateUpAndNoLatencyDownMakesAPlanSlower
   NamedRecipes.GiveThePlanAgain
-  NastyNames.OrTheHeaderCompiles
   NetworkReference.AConvolution
   NetworkTime.NetworksAreNearTheRecord
   NetworkTime.UsualStepsAreWhatIsPredictedToBeFaster
   OnATerminal.ASearchOfSchedulesSaysHowFarItIsAndWhereItWasInterrupted
-  OutputFiles.SizesHaveNoFilesBesideADevice
   Parameters.WhatIsReadChangesTheResults
   Physics.EachParameterMovesTheFusedRunTheRightWay
   Physics.L2InfiniteReadsOnceAndNoneReadsAll
@@ -133,7 +123,6 @@ set(TESSERA_LONG_UNDER_SANITIZERS
   StepWays.PredictedAsChosen
   Study.TheSameInAnyOrder
   Sweep.AShareWhosePointsAreAllRefusedIsAShare
-  Sweep.BelievesNoCellThatCannotBe
   Sweep.GoesOnWithWhatIsThere
   Sweep.SaysWhatIsKeptWhenItIsInterrupted
   Sweep.SensitivityRanksNumbers
