@@ -82,10 +82,12 @@ def corpus(tessera, source, folder, seed, unlimited):
     yield from companions.cases(texts)
 
 
-def limit(process):
+def limit(process, unlimited):
     """Limits of a process that has just begun: set between fork and exec, they would cost a copy of this one's pages."""
     try:
         resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
+        if unlimited:
+            return
         resource.prlimit(process.pid, resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
         # What it takes, and not what it maps: cuBLASLt's file alone has more bytes than that.
         resource.prlimit(process.pid, resource.RLIMIT_DATA, (BYTES, BYTES))
@@ -200,8 +202,7 @@ def run(tessera, folder, case, unlimited):
                                    env={"HOME": str(folder), "NO_COLOR": "1"})
     except ValueError:  # a NUL byte in an argument: no shell can give it either
         return []
-    if not unlimited:
-        limit(process)
+    limit(process, unlimited)
     said = answer(process, case.stdin or b"", unlimited)
     if isinstance(said, str):
         return [said]
