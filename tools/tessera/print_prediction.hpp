@@ -9,7 +9,7 @@
 
 namespace tessera::cli {
 
-/// Prints it, as text or as --json says, and writes it to `output` as JSON; empty: to no file.
+/// Prints a prediction, as text or as --json says, and writes it to `output` as JSON; empty: to no file.
 int print_prediction(Session const& session, StudyDocument const& document, std::string const& output);
 
 }  // namespace tessera::cli

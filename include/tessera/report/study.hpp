@@ -58,7 +58,7 @@ StudyDocument study_document(RoleLoop const& loop, RolePrediction const& made, R
 
 std::string study_text(StudyDocument const& document,
                        std::vector<std::string> const& ids = {});  ///< empty: all
-/// All of it for a reader who sees nothing else: title, tables with their notes, notes.
+/// Title, all tables with their notes, and notes: for a reader who sees nothing else.
 std::string study_page_text(StudyDocument const& document);
 std::string study_json(StudyDocument const& document);  ///< "schema": "tessera.study/1"
 std::string study_csv(StudyDocument const& document);   ///< table,row,column,value

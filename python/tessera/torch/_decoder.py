@@ -106,9 +106,9 @@ class Decoder:
 
     The weights are copied to where the kernels read them; only the embedding of `model` is used on. `batch` sequences at
     once, `capacity` tokens of each. Tokens are the most likely ones, or drawn where there is a `temperature`. A sequence
-    ends with one of `stop_tokens`; left out: those of the model's generation_config. Steps are by "persistent" launches,
-    by "launches" of each operator, or, as `step_by` says unless it is given, by the "fastest" of these for `batch`. Calls
-    are for the current stream."""
+    ends with one of `stop_tokens`; left out: those of the model's generation_config. `step_by` says
+    how a step runs: "persistent", in two launches; "launches", with one for each operator; or "fastest", by whichever is
+    for a `batch` of that size. Calls are for the current stream."""
 
     def __init__(
         self, model, *, batch=1, capacity=2048, temperature=0.0, top_k=0, top_p=1.0, seed=0, stop_tokens=None,
